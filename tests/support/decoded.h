@@ -22,7 +22,6 @@ typedef struct clip_outcome {
     bool marked[CLIP_FRAMES]; /* marked as damaged */
     char md5[CLIP_FRAMES][CLIP_MD5];
     uint64_t in, delivered, dropped, absorbed, corrupt;
-    bool balanced;
     char message[512];
 } clip_outcome;
 

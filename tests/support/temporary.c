@@ -20,6 +20,36 @@ int remove_temporary(void **state) {
     return unlink(temporary_path);
 }
 
+char temporary_folder[] = "/tmp/millrace-test-XXXXXX";
+
+int make_temporary_folder(void **state) {
+    (void)state;
+    return mkdtemp(temporary_folder) ? 0 : -1;
+}
+
+int remove_temporary_folder(void **state) {
+    char command[64];
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf '%s'", temporary_folder);
+    return system(command);
+}
+
+void write_bytes(const char *path, const void *data, size_t bytes) {
+    FILE *file = fopen(path, "wb");
+    if (!file || fwrite(data, 1, bytes, file) != bytes || fclose(file))
+        fail_msg("%s cannot be written", path);
+}
+
+size_t read_bytes(const char *path, void *data, size_t room) {
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        fail_msg("no such file: %s", path);
+    const size_t bytes = fread(data, 1, room, file);
+    fclose(file);
+    assert_true(bytes < room);
+    return bytes;
+}
+
 char *whole_file(const char *path) {
     FILE *file = fopen(path, "r");
     if (!file)

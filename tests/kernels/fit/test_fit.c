@@ -373,7 +373,7 @@ TEST(features_are_measured) {
     }
     d.features[300 * WIDTH + 4] = NAN;
     assert_int_equal(measure(&d.rows, 2, again, again + WIDTH), MR_ERROR_DATA);
-    assert_non_null(strstr(mr_message(), "feature 4 of row 300"));
+    expect_words(mr_message(), "feature 4 of row 300");
     free(d.features);
 }
 

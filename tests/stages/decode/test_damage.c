@@ -13,6 +13,9 @@
 #include "tests/support/seeded.h"
 #include "tests/support/suite.h"
 
+static clip_frames expected;
+static clip_outcome result;
+
 enum { FRAMES = 72, GROUP = 12, DAMAGES = UNDER_TSAN(2, UNDER_ASAN(3, 12)), MOST_HITS = 3, STEP_NS = 40000000 };
 typedef enum fill { ZEROS, NOISE } fill;
 
@@ -94,14 +97,13 @@ static void expect_whole_groups(const bool right[FRAMES], const bool hit[FRAMES 
     }
 }
 
-static void expect(const char *path, size_t stream, const clip_frames *expected, const bool hit[FRAMES / GROUP],
+static void expect(const char *path, size_t stream, const bool hit[FRAMES / GROUP],
                    const char *how, int count, bool right[FRAMES]) {
-    static clip_outcome result;
     char decode[64];
     snprintf(decode, sizeof decode, ", threads: %d, damaged: %s", count, how);
     clip_run(&result, path, "", decode);
     assert_int_equal(result.status, MR_OK);
-    clip_find_right(&result, streams[stream].unnoticed ? NULL : expected, STEP_NS, right, FRAMES);
+    clip_find_right(&result, streams[stream].unnoticed ? NULL : &expected, STEP_NS, right, FRAMES);
     if (streams[stream].closed)
         expect_whole_groups(right, hit);
 }
@@ -112,7 +114,6 @@ static void expect_same(size_t stream, const bool right[FRAMES], const bool alon
 }
 
 static void try_stream(size_t stream) {
-    static clip_frames expected;
     static packets whole;
     char path[CLIP_PATH], damaged[CLIP_PATH], name[64];
     bool hit[FRAMES / GROUP], alone[FRAMES], right[FRAMES];
@@ -128,10 +129,10 @@ static void try_stream(size_t stream) {
         draw();
         damage(path, damaged, &whole, streams[stream].fill, hit);
         print_message("    %s %d\n", streams[stream].name, i);
-        expect(damaged, stream, &expected, hit, "drop", 1, alone);
-        expect(damaged, stream, &expected, hit, "drop", threads[1 + i % (THREADS - 1)], right);
+        expect(damaged, stream, hit, "drop", 1, alone);
+        expect(damaged, stream, hit, "drop", threads[1 + i % (THREADS - 1)], right);
         expect_same(stream, right, alone);
-        expect(damaged, stream, &expected, hit, "mark", threads[i % THREADS], right);
+        expect(damaged, stream, hit, "mark", threads[i % THREADS], right);
         expect_same(stream, right, alone);
     }
     remove(damaged);
@@ -193,8 +194,7 @@ static bool copy_with_lie(const char *from, const char *to, const packets *whole
 }
 
 /* If its decoder finds the packet damaged, pictures that are made of it are not given. */
-static void expect_no_lie(const char *path, const clip_frames *expected, int count, int *noticed) {
-    static clip_outcome result;
+static void expect_no_lie(const char *path, int count, int *noticed) {
     bool right[FRAMES];
     char decode[64];
     snprintf(decode, sizeof decode, ", threads: %d", count);
@@ -202,11 +202,10 @@ static void expect_no_lie(const char *path, const clip_frames *expected, int cou
     assert_int_equal(result.status, MR_OK);
     *noticed += result.corrupt > 0;
     if (result.corrupt)
-        clip_find_right(&result, expected, STEP_NS, right, FRAMES);
+        clip_find_right(&result, &expected, STEP_NS, right, FRAMES);
 }
 
 CLIP_TEST(what_a_damaged_header_says_is_not_believed) {
-    static clip_frames expected;
     static packets whole;
     char path[CLIP_PATH], lying[CLIP_PATH], name[64];
     for (size_t i = 0; i < sizeof liars / sizeof *liars; i++) {
@@ -223,7 +222,7 @@ CLIP_TEST(what_a_damaged_header_says_is_not_believed) {
             if (!copy_with_lie(path, lying, &whole, number, liars[i].lie))
                 continue;
             lies++;
-            expect_no_lie(lying, &expected, threads[number % THREADS], &noticed);
+            expect_no_lie(lying, threads[number % THREADS], &noticed);
         }
         print_message("    %s: %d of %d were noticed\n", streams[stream].name, noticed, lies);
         assert_true(lies > 0 && 2 * noticed > lies);

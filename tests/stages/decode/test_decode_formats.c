@@ -9,8 +9,9 @@
 #include "tests/support/decoded.h"
 #include "tests/support/suite.h"
 
+static clip_outcome result;
+
 CLIP_TEST(formats_carry_rotation_and_colour) {
-    static clip_outcome result;
     char path[CLIP_PATH], turned[CLIP_PATH], arguments[2 * CLIP_PATH];
     clip_make(path, "h264-420.mp4", CLIP_PLAIN);
     snprintf(arguments, sizeof arguments, "-i %s -c copy -metadata:s:v rotate=90", path);
@@ -45,7 +46,6 @@ CLIP_TEST(colours_of_streams_that_do_not_tell) {
         {"1280x64", ", untagged: {matrix: bt601, range: full}", MR_MATRIX_BT601, MR_RANGE_FULL},
         {"320x180", ", untagged: {matrix: bt2020}", MR_MATRIX_BT2020, MR_RANGE_LIMITED},
     };
-    static clip_outcome result;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char path[CLIP_PATH], name[64], arguments[256];
         snprintf(name, sizeof name, "untagged-%s-yuv.mkv", cases[i].size);

@@ -23,6 +23,7 @@
 #include "stages/decode/device/decode_device.h"
 #include "stages/media/media_cuda.h"
 #include "tests/support/clips.h"
+#include "tests/support/fake_library.h"
 #include "tests/support/opened.h"
 #include "tests/support/suite.h"
 
@@ -214,10 +215,7 @@ static int decode(const run *r) {
     const mr_pipeline_params params = {.types = mr_stage_types(), .path = "card.yaml", .text = text, .workers = 4};
     mr_pipeline *pipeline = opened(&params);
     assert_int_equal(mr_pipeline_subscribe(pipeline, "out", take, NULL), MR_OK);
-    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
-    int status = ended(pipeline);
-    assert_int_equal(mr_pipeline_summarize(pipeline, &summary), MR_OK);
-    assert_true(summary->balanced && summary->in_flight == 0);
+    int status = run_opened(pipeline, &summary);
     mr_summary_destroy(&summary);
     mr_pipeline_destroy(&pipeline);
     assert_true(in_order);
@@ -381,15 +379,7 @@ SUMS_TEST(two_devices_at_once) {
 #ifdef MILLRACE_CUDA_HOST
 /* ---- of the fake ------------------------------------------------------------------------------------------------- */
 
-static int ask(const char *what) {
-    int (*function)(void) = NULL;
-    void *library = dlopen("libnvcuvid.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    *(void **)&function = dlsym(library, what);
-    assert_non_null(function);
-    int answer = function();
-    dlclose(library);
-    return answer;
-}
+#define NVDEC "libnvcuvid.so.1"
 
 static void expect_software(size_t c) {
     assert_int_equal(outs[0].count, FRAMES);
@@ -404,11 +394,11 @@ SUMS_TEST(fewer_surfaces_are_tried_before_software) {
     decode_by_software(MANY_REFERENCES);
     for (size_t i = 0; i < 2; i++) {
         const run r = {.clip = MANY_REFERENCES, .streams = 1, .devices = {"cuda:0"}, .hardware = hardware[i]};
-        int refused = ask("fake_nvdec_refused");
+        int refused = ask_fake(NVDEC, "fake_nvdec_refused");
         assert_int_equal(decode(&r), MR_OK);
         expect_hardware(&r);
-        assert_int_equal(ask("fake_nvdec_refused"), refused + 1);
-        assert_in_range(ask("fake_nvdec_surfaces"), 20, 26);
+        assert_int_equal(ask_fake(NVDEC, "fake_nvdec_refused"), refused + 1);
+        assert_in_range(ask_fake(NVDEC, "fake_nvdec_surfaces"), 20, 26);
     }
     unsetenv("FAKE_SURFACES");
 }
@@ -418,9 +408,9 @@ SUMS_TEST(software_takes_over_where_no_surfaces_are_had) {
     setenv("FAKE_SURFACES", "4", 1);
     for (size_t i = 0; i < sizeof which / sizeof which[0]; i++) {
         run r = {.clip = which[i], .streams = 1, .devices = {"cuda:0"}, .hardware = "auto"};
-        int refused = ask("fake_nvdec_refused");
+        int refused = ask_fake(NVDEC, "fake_nvdec_refused");
         assert_int_equal(decode(&r), MR_OK);
-        assert_int_equal(ask("fake_nvdec_refused"), refused + 2);
+        assert_int_equal(ask_fake(NVDEC, "fake_nvdec_refused"), refused + 2);
         expect_software(r.clip);
         r.hardware = "require";
         assert_int_equal(decode(&r), MR_ERROR_UNAVAILABLE);
@@ -523,39 +513,27 @@ SUMS_TEST(no_more_surfaces_are_asked_for_than_a_decoder_may_have) {
     assert_int_equal(decode(&r), MR_OK);
     r = (run){.streams = 1, .devices = {"cuda:0"}, .hardware = "require", .path = path, .pictures = outs[0].count};
     assert_true(r.pictures > FRAMES / 2);
-    int refused = ask("fake_nvdec_refused");
+    int refused = ask_fake(NVDEC, "fake_nvdec_refused");
     assert_int_equal(decode(&r), MR_OK);
     expect_hardware(&r);
-    assert_int_equal(ask("fake_nvdec_refused"), refused);
-    assert_int_equal(ask("fake_nvdec_surfaces"), 32);
+    assert_int_equal(ask_fake(NVDEC, "fake_nvdec_refused"), refused);
+    assert_int_equal(ask_fake(NVDEC, "fake_nvdec_surfaces"), 32);
 }
 
 TEST(nothing_is_left_open) {
-    assert_int_equal(ask("fake_nvdec_open"), 0);
-    assert_int_equal(ask("fake_nvdec_mapped"), 0);
+    assert_int_equal(ask_fake(NVDEC, "fake_nvdec_open"), 0);
+    assert_int_equal(ask_fake(NVDEC, "fake_nvdec_mapped"), 0);
 }
 
-static void *libraries[2];
-
-static int open_fakes(void) {
-    void (*use)(int) = NULL;
-    setenv("FAKE_ALL", "1", 1);
-    libraries[0] = dlopen(FAKE_CUDA, RTLD_NOW | RTLD_GLOBAL);
-    libraries[1] = dlopen(FAKE_NVCUVID, RTLD_NOW | RTLD_LOCAL);
-    if (!libraries[0] || !libraries[1])
-        return -1;
-    *(void **)&use = dlsym(libraries[0], "fake_cuda_use");
-    use(0);
-    return 0;
-}
 #endif
 
 static int prepare(void **state) {
     outs = calloc(MOST_STREAMS, sizeof *outs);
     software = calloc(1, sizeof *software);
 #ifdef MILLRACE_CUDA_HOST
-    if (open_fakes())
-        return -1;
+    setenv("FAKE_ALL", "1", 1);
+    open_fake(FAKE_CUDA, RTLD_GLOBAL);
+    open_fake(FAKE_NVCUVID, RTLD_LOCAL);
 #endif
     return outs && software ? get_clips(state) : -1;
 }

@@ -9,6 +9,8 @@
 #include "tests/support/decoded.h"
 #include "tests/support/suite.h"
 
+static clip_outcome result;
+
 /* ---- headers ----------------------------------------------------------------------------------------------------- */
 
 #define SOI "\xff\xd8"
@@ -136,7 +138,6 @@ static size_t lowres_of_ffmpeg(const char *path, int scale, char md5[CLIP_FRAMES
 
 static void assert_scale(const char *path, const char *options, double factor, int scale) {
     static char md5[CLIP_FRAMES][CLIP_MD5];
-    static clip_outcome result;
     size_t count = lowres_of_ffmpeg(path, scale, md5);
     shrink = factor;
     clip_run_types(&result, path, "", options, types());
@@ -183,7 +184,6 @@ CLIP_TEST(pictures_are_those_of_ffmpeg) {
 
 /* It is refused, as it is whole. */
 CLIP_TEST(pictures_that_are_too_large_are_corrupt) {
-    static clip_outcome result;
     char path[CLIP_PATH];
     clip_make(path, clips[0].name, clips[0].arguments);
     shrink = 200;

@@ -9,6 +9,7 @@
 #include "stages/media/coded/x264_build.h"
 #include "tests/support/clips.h"
 #include "tests/support/suite.h"
+#include "tests/support/temporary.h"
 
 enum { ROOM = 2048, NUMBER = 16 };
 
@@ -98,10 +99,7 @@ TEST(cut_off_packets_are_bounded) {
 static int32_t written_in(const char *path) {
     static char data[1 << 20];
     static const char words[] = "x264 - core ";
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    const size_t bytes = fread(data, 1, sizeof data, file);
-    fclose(file);
+    const size_t bytes = read_bytes(path, data, sizeof data);
     const char *at = memmem(data, bytes, words, sizeof words - 1);
     assert_non_null(at);
     return (int32_t)strtol(at + sizeof words - 1, NULL, 10);

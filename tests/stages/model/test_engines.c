@@ -121,7 +121,7 @@ MODEL_TEST(refused_ones_are_built_anew) {
     expect("batch 1", 1, 0, 1);
     setenv("FAKE_LATE", "1", 1);
     assert_int_equal(start("batch 1", &did[0], &did[1], &did[2]), MR_ERROR_DEVICE);
-    assert_non_null(strstr(mr_message(), "rebuilt at the next start"));
+    expect_words(mr_message(), "rebuilt at the next start");
     expect("batch 1", 1, 0, 0);
     unsetenv("FAKE_STALE");
     unsetenv("FAKE_LATE");

@@ -11,6 +11,7 @@
 #include "stages/model/onnx_signature.h"
 #include "tests/support/models.h"
 #include "tests/support/suite.h"
+#include "tests/support/temporary.h"
 
 enum { IMAGE = 3 * 8 * 6, OUT = 4 * 4 * 3, INNER = 4 * 8 * 6 };
 
@@ -106,8 +107,7 @@ static void refused(int status, const char *format, const char *stage, const cha
     if (got != status)
         fail_msg("%s: status %d, not %d: %s", stage, got, status, message);
     for (; *words; words++)
-        if (!strstr(message, *words))
-            fail_msg("%s: \"%s\" does not say \"%s\"", stage, message, *words);
+        expect_words(message, *words);
 }
 #define REFUSED(status, format, stage, ...) refused(status, format, stage, (const char *const[]){__VA_ARGS__, NULL})
 
@@ -188,8 +188,8 @@ MODEL_TEST(another_runtime) {
                                 "  again: {type: infer, input: in, model: @/any-batch.onnx, runtime: /etc/passwd}\n"
                                 "  sink: {type: callback, input: [features, again]}\n", &got),
                      MR_ERROR_CONFIG);
-    assert_non_null(strstr(mr_message(), "again: another ONNX Runtime"));
-    assert_non_null(strstr(mr_message(), "a process can have only one"));
+    expect_words(mr_message(), "again: another ONNX Runtime");
+    expect_words(mr_message(), "a process can have only one");
     assert_int_equal(got.frames, 0);
 }
 
@@ -212,12 +212,7 @@ static void same_tensors(const char *file, const mr_model_tensor *told, const mr
 static bool tells(const char *path) {
     static uint8_t data[65536];
     static mr_onnx_signature signature;
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    size_t bytes = fread(data, 1, sizeof data, file);
-    fclose(file);
-    assert_true(bytes < sizeof data);
-    return mr_onnx_read_signature(data, bytes, &signature);
+    return mr_onnx_read_signature(data, read_bytes(path, data, sizeof data), &signature);
 }
 
 /* The reference is ONNX Runtime's description of the loaded network. */
@@ -356,17 +351,15 @@ MODEL_TEST(programs_see_what_a_model_takes_and_gives) {
     assert_null(model);
     assert_int_equal(mr_model_view_open(&model, "model-test-files/images.raw"), MR_ERROR_DATA);
     assert_null(model);
-    assert_non_null(strstr(mr_message(), "images.raw"));
+    expect_words(mr_message(), "images.raw");
     mr_model_view_close(&model);
 }
 
 /* If a model is cut off at any byte the message says so, and at which. */
 MODEL_TEST(truncated_models_say_so) {
     static uint8_t data[65536];
-    FILE *file = fopen("model-test-files/any-batch.onnx", "rb");
-    assert_non_null(file);
-    size_t bytes = fread(data, 1, sizeof data, file), weights = 0;
-    fclose(file);
+    const size_t bytes = read_bytes("model-test-files/any-batch.onnx", data, sizeof data);
+    size_t weights = 0;
     mr_onnx_facts facts;
     assert_int_equal(mr_onnx_scan(data, bytes, NULL, &facts), MR_OK);
     for (size_t end = 2; end < bytes; end++) {
@@ -413,11 +406,7 @@ TEST(scanning_survives_random_bytes) {
 /* Every cut of a real file, and many with a byte changed: the ranges found must lie within the file. */
 MODEL_TEST(signatures_survive_random_bytes) {
     static uint8_t data[8192];
-    FILE *file = fopen("model-test-files/two-inputs.onnx", "rb");
-    assert_non_null(file);
-    size_t bytes = fread(data, 1, sizeof data, file);
-    fclose(file);
-    assert_true(bytes > 0 && bytes < sizeof data);
+    const size_t bytes = read_bytes("model-test-files/two-inputs.onnx", data, sizeof data);
     srand(2);
     for (size_t round = 0; round < 20000; round++) {
         mr_onnx_signature signature;

@@ -1,6 +1,5 @@
 /* The operations that `millrace bench ops` measures: the bytes and arithmetic that each declares, which are those of
  * the shapes, written out; the memory that it touches; and running them on every device. */
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 
 #include "millrace/operations.h"
 #include "millrace/status.h"
+#include "tests/support/fake_library.h"
 #include "tests/support/on_device.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/suite.h"
@@ -168,25 +168,6 @@ TEST(some_on_cuda) {
 
 #ifdef MILLRACE_CUDA_HOST
 /* The fakes keep count of what is open, and of the pictures. */
-static int ask(const char *library, const char *what) {
-    int (*function)(void) = NULL;
-    void *fake = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
-    *(void **)&function = dlsym(fake, what);
-    assert_non_null(function);
-    int answer = function();
-    dlclose(fake);
-    return answer;
-}
-
-static void open_fake(const char *path, int mode) {
-    void *fake = dlopen(path, RTLD_NOW | mode);
-    void (*use)(int) = NULL;
-    assert_non_null(fake);
-    *(void **)&use = dlsym(fake, "fake_cuda_use");
-    if (use)
-        use(0);
-}
-
 static void run_codec(mr_operations *ops, const char *name) {
     int64_t ns;
     if (mr_operations_prepare(ops, find(ops, name)) || mr_operations_run(ops, 2, &ns))
@@ -201,19 +182,19 @@ TEST(codecs_of_a_card) {
     open_fake(FAKE_NVCUVID, RTLD_LOCAL);
     mr_operations *ops = open_on("cuda:0");
     run_codec(ops, "decode-hevc");
-    assert_int_equal(ask("libnvcuvid.so.1", "fake_nvdec_open"), 1);
-    assert_int_equal(ask("libnvcuvid.so.1", "fake_nvdec_mapped"), 0);
+    assert_int_equal(ask_fake("libnvcuvid.so.1", "fake_nvdec_open"), 1);
+    assert_int_equal(ask_fake("libnvcuvid.so.1", "fake_nvdec_mapped"), 0);
 #ifdef FAKE_NVENCODE
     open_fake(FAKE_NVENCODE, RTLD_LOCAL);
     run_codec(ops, "encode-h264");
-    assert_int_equal(ask("libnvidia-encode.so.1", "fake_nvenc_open"), 1);
-    assert_int_equal(ask("libnvidia-encode.so.1", "fake_nvenc_encoded"), 3 * 8);
+    assert_int_equal(ask_fake("libnvidia-encode.so.1", "fake_nvenc_open"), 1);
+    assert_int_equal(ask_fake("libnvidia-encode.so.1", "fake_nvenc_encoded"), 3 * 8);
 #endif
     mr_operations_close(&ops);
-    assert_int_equal(ask("libnvcuvid.so.1", "fake_nvdec_open"), 0);
+    assert_int_equal(ask_fake("libnvcuvid.so.1", "fake_nvdec_open"), 0);
 #ifdef FAKE_NVENCODE
-    assert_int_equal(ask("libnvidia-encode.so.1", "fake_nvenc_open"), 0);
-    assert_int_equal(ask("libnvidia-encode.so.1", "fake_nvenc_kept"), 0);
+    assert_int_equal(ask_fake("libnvidia-encode.so.1", "fake_nvenc_open"), 0);
+    assert_int_equal(ask_fake("libnvidia-encode.so.1", "fake_nvenc_kept"), 0);
 #endif
 }
 #endif

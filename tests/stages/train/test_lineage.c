@@ -75,12 +75,12 @@ static void look(const char *sources, const char *yaml) {
 TEST(it_names_stages_and_options) {
     char wanted[MR_SHA256_TEXT];
     look(ONE, "  hog: {input: in, size: 32x32}\n  tap: {input: hog}\n");
-    assert_non_null(strstr(stages, "hog <- source.out at in\n"));
-    assert_non_null(strstr(stages, "hog.size = 32x32\n"));
-    assert_non_null(strstr(stages, "hog.bins = 9\n"));
-    assert_non_null(strstr(stages, "hog.clip = 0.2\n"));
-    assert_non_null(strstr(stages, "hog.gamma = true\n"));
-    assert_non_null(strstr(stages, "vector <- hog.out at in\n"));
+    expect_words(stages, "hog <- source.out at in\n");
+    expect_words(stages, "hog.size = 32x32\n");
+    expect_words(stages, "hog.bins = 9\n");
+    expect_words(stages, "hog.clip = 0.2\n");
+    expect_words(stages, "hog.gamma = true\n");
+    expect_words(stages, "vector <- hog.out at in\n");
     assert_int_equal(mr_sha256_bytes(stages, strlen(stages), wanted), MR_OK);
     assert_string_equal(digest, wanted);
 }
@@ -112,9 +112,9 @@ TEST(joins_are_told_apart) {
     char text[BYTES];
     snprintf(text, sizeof text, yaml, "a", "b");
     look(ONE, text);
-    assert_non_null(strstr(stages, "hog#2 <- source.out at in\n"));
-    assert_non_null(strstr(stages, "hog#2.bins = 12\n"));
-    assert_non_null(strstr(stages, "join <- hog.out at one, hog#2.out at other\n"));
+    expect_words(stages, "hog#2 <- source.out at in\n");
+    expect_words(stages, "hog#2.bins = 12\n");
+    expect_words(stages, "join <- hog.out at one, hog#2.out at other\n");
     snprintf(first, sizeof first, "%s", digest);
     snprintf(text, sizeof text, yaml, "b", "a");
     look(ONE, text);
@@ -180,8 +180,8 @@ TEST(classify_takes_its_own_lineage_alone) {
     assert_int_equal(open_with(ONE, yaml, message), MR_OK);
     snprintf(yaml, sizeof yaml, form, "in", "0.25", folder, "");
     assert_int_equal(open_forced(ONE, yaml, true, message), MR_OK);
-    assert_non_null(strstr(message, "classify: forced: "));
-    assert_non_null(strstr(message, "hog.clip is 0.25, and was 0.2"));
+    expect_words(message, "classify: forced: ");
+    expect_words(message, "hog.clip is 0.25, and was 0.2");
     snprintf(yaml, sizeof yaml, form, "in", "0.2", folder, "");
     assert_int_equal(open_forced(ONE, yaml, true, message), MR_OK);
     assert_string_equal(message, "");

@@ -107,11 +107,15 @@ static void tensor(unsigned field, const char *name, int element, int rank, cons
 
 static message model;
 
+static void make_model(void) {
+    model.bytes = 0;
+    put_bytes(&model, 7, graph.data, graph.bytes);
+}
+
 static mr_onnx_work counted(int64_t batch) {
     mr_onnx_work work;
     mr_onnx_shape shape = {.rank = 4, .dims = {batch, 3, 8, 6}};
-    model.bytes = 0;
-    put_bytes(&model, 7, graph.data, graph.bytes);
+    make_model();
     assert_int_equal(mr_onnx_count_work(model.data, model.bytes, &shape, 1, &work), MR_OK);
     return work;
 }
@@ -250,8 +254,7 @@ TEST(sizes_beyond_all_reason_are_not_counted) {
         node("Mul", "x x", "b", NULL);
         node("ConvTranspose", "x w", "c", (list[]){{"strides", 2, {large[i], large[i]}}, {0}});
         node("Concat", "a b c x x", "y", (list[]){{"axis", -1, {1}}, {0}});
-        model.bytes = 0;
-        put_bytes(&model, 7, graph.data, graph.bytes);
+        make_model();
         check_sane(model.data, model.bytes);
     }
 }
@@ -272,8 +275,7 @@ TEST(nodes_without_their_inputs_are_not_counted) {
             node("Relu", "y", "z", NULL);
             TENSOR(VALUE, "y", 1, 1, 3, 8, 6);
             TENSOR(OUTPUT, "z", 1, 1, 3, 8, 6);
-            model.bytes = 0;
-            put_bytes(&model, 7, graph.data, graph.bytes);
+            make_model();
             check_sane(model.data, model.bytes);
         }
 }
@@ -302,8 +304,7 @@ TEST(graphs_that_are_none_are_refused) {
     mr_onnx_work work;
     begin(1, "a");
     node("Relu", "x", "a", NULL);
-    model.bytes = 0;
-    put_bytes(&model, 7, graph.data, graph.bytes);
+    make_model();
     assert_int_equal(mr_onnx_count_work(model.data, model.bytes, NULL, 0, &work), MR_ERROR_DATA);
     assert_string_equal(mr_message(), "its tensor \"a\" is computed twice");
     enum { NODES = MR_ONNX_GRAPH_NODES + 1 };
