@@ -29,7 +29,7 @@ static void find_all(mr_cache *cache) {
     }
 }
 
-/* The input is a file whole; or, if its first byte is odd, a part and the list of what is in it. */
+/* The input is a whole file; if the first byte is odd, a part and the list that belongs to it. */
 static void read_cache(const uint8_t *data, size_t bytes) {
     mr_cache cache;
     mr_cache_writer writer;

@@ -121,7 +121,7 @@ static int scale_negotiate(mr_negotiation *negotiation) {
     return MR_OK;
 }
 
-/* Work must only touch its own device's memory, and the host only host memory. */
+/* Work must only touch memory on the same device, and the host only host memory. */
 static int check_reach(const mr_stage *self, const mr_buffer *buffer) {
     bool host = self->device->type->kind == MR_DEVICE_CPU;
     if (!buffer || (host ? buffer->memory != MR_MEMORY_DEVICE

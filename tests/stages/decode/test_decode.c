@@ -144,7 +144,7 @@ static void spoil_packets(const char *from, const char *to, int period, int rema
                from, to, from, period, remainder, to);
 }
 
-/* Of each period but the first one, `first` pictures are right; returns how many of them are given. */
+/* Counts right pictures among the `first` ones in each period after the first period. */
 static size_t count_right(size_t period, size_t first) {
     size_t right = 0;
     for (size_t i = 0; i < result.count; i++) {
@@ -158,9 +158,9 @@ static size_t count_right(size_t period, size_t first) {
     return right;
 }
 
-/* What is shown from a key on, behind a packet that is damaged. A macroblock that the decoder gives up must leave
- * nothing behind there: neither in an IDR picture, nor in one with a recovery point, which others are decoded behind
- * and shown before. With frame threads the key is on its way before the damage is known. */
+/* Pictures from a key on, after a damaged packet. A macroblock that the decoder gives up must leave nothing in an IDR
+ * picture, nor in a picture with a recovery point, around which other pictures are shown. With frame threads the key is
+ * in progress before the damage is known. */
 CLIP_TEST(pictures_behind_damage_are_right) {
     enum { PERIOD = 12, FRAMES = 72 };
     static const struct {
@@ -325,14 +325,13 @@ CLIP_TEST(odd_pictures_for_a_device_are_the_same) {
     }
 }
 
-/* Each copy that fails loses its frame, and no other. */
+/* Each failed copy loses one frame. */
 CLIP_TEST(failed_copies_are_accounted_for) {
     char path[CLIP_PATH];
     clip_path(path, "h264-420.mp4");
     clip_reference(path, &expected);
     clip_run(&result, path, "", ", device: 'sim:0?fail_every=40'");
-    /* Three planes of 24 pictures are copied to the device, and of those that came there, home again: up to 144
-     * copies. */
+    /* 24 pictures have three planes, each copied to the device and back: up to 144 copies. */
     assert_in_range(result.dropped, 1, 3);
     assert_int_equal(result.in, result.delivered + result.dropped);
     for (size_t k = 0; k < result.count; k++)

@@ -10,7 +10,7 @@
 static AVCodecParameters codec = {.codec_id = AV_CODEC_ID_H264};
 static mr_media media = {.codec = &codec};
 
-/* Slices behind a recovery point here, one two frames ahead, none, and of an IDR picture. */
+/* Slices after a recovery point here, after one two frames ahead, after none, and in an IDR picture. */
 static const char here[] = "\0\0\1\6\6\1\xc4\x80\0\0\1\x41\x9a?", ahead[] = "\0\0\1\6\6\1\x71\x80\0\0\1\x41\x9a?",
                   plain[] = "\0\0\1\x41\x9a?", idr[] = "\0\0\1\x65\x88?";
 
@@ -88,7 +88,7 @@ GAPS_TEST(test_damaged) {
     assert_false(PASS(9, 300, idr));
 }
 
-/* Behind a gap the same packet is one behind a gap when it is passed again. */
+/* A packet after a gap is still one when it is passed again. */
 GAPS_TEST(test_damaged_behind_a_gap) {
     const mr_frame entry = packet_of(9, 100, ahead, sizeof ahead - 1);
     assert_false(PASS(0, 0, idr));

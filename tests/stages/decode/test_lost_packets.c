@@ -1,5 +1,5 @@
-/* Transport streams of which packets are missing: no picture that differs from that of the whole stream is given as if
- * it were right, and groups of pictures without a loss are given whole. */
+/* Transport streams with missing packets: no wrong picture, compared with the whole stream, may come unmarked, and
+ * groups without a loss come whole. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,8 +45,8 @@ static bool is_of_pictures(const uint8_t *packet) {
     return ((packet[1] & 0x1f) << 8 | packet[2]) == PID;
 }
 
-/* Writes it without up to four packets of pictures, or runs of them, behind the first pictures; sets `hit` of groups
- * that have lost some, by the number of pictures in decode order. */
+/* Writes the stream without up to four picture packets, or runs of them, after the first pictures. Sets `hit` for
+ * groups with losses, by picture number in decode order. */
 static void lose(const file *whole, const char *to, bool hit[FRAMES / GROUP]) {
     enum { FIRST = 6 };
     bool *gone = calloc(whole->count, sizeof *gone);

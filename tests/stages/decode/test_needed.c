@@ -1,5 +1,5 @@
-/* Pictures that are neither wanted nor needed are not decoded: the wanted ones, their numbers and times and the ledger
- * are those of ffmpeg, which decodes everything; as many are left out as the structure of each stream allows. */
+/* Pictures that are neither wanted nor needed are not decoded. Wanted pictures, numbers, times and ledger match ffmpeg,
+ * which decodes everything. As many pictures are skipped as the stream's structure allows. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 static clip_frames expected;
 static clip_outcome result;
 
-/* Below, at, and beyond the distance of pictures that are references, and of key pictures; with one thread and
+/* Below, at, and beyond the distance between reference pictures and between key pictures; with one thread and
  * several. */
 static const struct {
     size_t every;
@@ -30,8 +30,8 @@ enum { CHOICES = sizeof choices / sizeof *choices };
 #define MPEG2 CLIP_PATTERN "-frames:v 48 -c:v mpeg2video "
 #define VP9 CLIP_PATTERN "-frames:v 48 -c:v libvpx-vp9 -cpu-used 8 -pix_fmt yuv420p "
 
-/* `left`: how many of 48 pictures need not be decoded with `every: 12`, at least. The first ones are decoded in any
- * case, and how many pictures an encoder makes references is its choice. */
+/* `left`: at least this many out of 48 pictures need no decoding with `every: 12`. The first pictures are always
+ * decoded, and each encoder chooses how many pictures are references. */
 static const struct {
     const char *name, *arguments;
     int left;
@@ -178,9 +178,9 @@ CLIP_TEST(disposable_packets_are_those_of_libavcodec) {
     }
 }
 
-/* If it begins in the middle of an open GOP, a decoder gives pictures that refer to missing ones, but not the leading
- * ones of the first key picture: the numbers of pictures are then known from there on only. Every picture of the first
- * run has the same place in the second, which need not decode all of them. */
+/* A decoder that begins inside an open GOP gives pictures that refer to missing ones, but not the first key picture's
+ * leading ones: picture numbers are only known from there on. Every picture has the same number in both runs, and the
+ * second need not decode all. */
 CLIP_TEST(beginning_within_an_open_gop_counts_the_same) {
     static clip_outcome all, some;
     char path[CLIP_PATH], options[64];
@@ -188,7 +188,7 @@ CLIP_TEST(beginning_within_an_open_gop_counts_the_same) {
     clip_make(path, "needed-hevc-open.ts", CLIP_PATTERN "-frames:v 60 -c:v libx265 -x265-params "
               "log-level=none:keyint=20:bframes=4:repeat-headers=1 -pix_fmt yuv420p");
     for (int start = 100; start < 1000; start += 200) {
-        /* Each slot of a rate as high as this has a picture: nothing is left out behind the start. */
+        /* Each slot has a picture at such a rate: nothing is skipped after the start. */
         snprintf(options, sizeof options, ", start: %dms, fps: 100000", start);
         clip_run(&all, path, options, "");
         snprintf(options, sizeof options, ", start: %dms, every: 3", start);
@@ -225,7 +225,7 @@ CLIP_TEST(damage_gives_the_same) {
             assert_int_equal(some.delivered + some.corrupt + some.absorbed, 48);
             assert_in_range(some.count, 48 / every / 2, (48 + every - 1) / every);
             for (size_t k = 0; k < some.count; k++) {
-                size_t n = 0; /* behind damage pictures may come out of order */
+                size_t n = 0; /* after damage, pictures may come out of order */
                 while (n + 1 < all.count && all.pts_ns[n] != some.pts_ns[k])
                     n++;
                 assert_int_equal(some.pts_ns[k], all.pts_ns[n]);

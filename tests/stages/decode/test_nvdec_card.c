@@ -240,7 +240,7 @@ static void expect_sums(size_t c, const stream_out *out) {
     }
 }
 
-/* Of the fake: all samples of a picture are its number in the order of decoding, or 100 and 200. */
+/* All samples in the fake's picture are the number in decode order, or 100 and 200. */
 static void expect_numbered(const stream_out *out) {
     bool seen[FRAMES] = {false};
     size_t step = out->bytes > WIDTH * HEIGHT * 3 / 2 ? 2 : 1;
@@ -258,8 +258,8 @@ static void expect_numbered(const stream_out *out) {
     }
 }
 
-/* Standards that leave rounding open bound its error, and pictures that follow each other add some of it up: noise of
- * this size is not seen, and no other mistake is as small. */
+/* Standards that leave rounding open bound the error, and successive pictures accumulate some. Noise below this bound
+ * is invisible, and every other mistake is larger. */
 static void expect_alike(const stream_out *out, const stream_out *software) {
     enum { LEAST_DB = 40 };
     for (int i = 0; i < out->count; i++) {
@@ -419,7 +419,7 @@ SUMS_TEST(software_takes_over_where_no_surfaces_are_had) {
     unsetenv("FAKE_SURFACES");
 }
 
-/* libavcodec's own decoder of AV1 has no software to go on with: libdav1d takes its place. */
+/* libavcodec's AV1 decoder has no software fallback: libdav1d takes over. */
 SUMS_TEST(another_decoder_does_streams_that_nvdec_does_not_support) {
     assert_int_equal(decode(&(run){.clip = AV1_444, .streams = 2, .devices = {"cuda:0"}, .hardware = "auto"}), MR_OK);
     expect_software(AV1_444);
@@ -446,8 +446,8 @@ static unsigned take_golomb(bits *b) {
     return zeros ? (1u << zeros) - 1 + take_bits(b, zeros) : 0;
 }
 
-/* The bit of x264's sequence parameter set, from its profile on, for usability information (H.264, 7.3.2.1.1): profile
- * High, 4:2:0 of 8 bits, no scaling lists, order of the first type. */
+/* Returns the bit for usability information in x264's sequence parameter set, counted from the profile (H.264,
+ * 7.3.2.1.1): profile High, 4:2:0, 8 bits, no scaling lists, order type 0. */
 static size_t find_vui(const uint8_t *set) {
     bits b = {set, 0};
     assert_int_equal(take_bits(&b, 8), 100);

@@ -1,5 +1,5 @@
-/* JPEG that is decoded at a part of its size: what is read of a header, which scale is taken, and pictures that are,
- * bit for bit, those of ffmpeg's own -lowres. */
+/* JPEG decoded at reduced size: header parsing, the chosen scale, and pictures that equal ffmpeg -lowres bit for
+ * bit. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static clip_outcome result;
 
 #define SOI "\xff\xd8"
 #define JFIF(x, y) "\xff\xe0\x00\x10JFIF\0\1\1\0\0" x "\0" y "\0\0"
-/* 300 rows of 513 columns; `components`: id, sampling and table of each. */
+/* 513x300; `components`: id, sampling and table for each. */
 #define SOF(marker, length, depth, count, components)                                                                \
     "\xff" marker "\0" length depth "\x01\x2c\x02\x01" count components
 #define LUMA(sampling) "\1" sampling "\0"
@@ -65,7 +65,7 @@ static const header headers[] = {
 };
 enum { HEADERS = sizeof headers / sizeof *headers };
 
-/* In memory of its own, so that a sanitizer sees what is read behind it. */
+/* Copies to a separate block, so that a sanitizer sees a read past the end. */
 static bool look(const header *from, size_t length, mr_jpeg_header *jpeg) {
     uint8_t *copy = malloc(length + 1);
     memcpy(copy + 1, from->bytes, length);

@@ -26,7 +26,7 @@ enum { WIDTH = 320, HEIGHT = 181, FRAMES = 24, MOST_SOURCES = 4 };
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-/* Luma of the pictures of one source, as they went in, in 8 bits. */
+/* Input luma for one source, in 8 bits. */
 static uint8_t (*given)[HEIGHT][WIDTH];
 static int given_count;
 
@@ -219,7 +219,7 @@ TEST(pictures_of_each_codec_and_layout_look_alike) {
         }
 }
 
-/* Pictures of a device are brought to the host; so are those of layouts that NVENC does not take. */
+/* Device pictures are copied to the host, also in layouts that NVENC does not take. */
 TEST(software_takes_what_nvenc_does_not) {
     static const run runs[] = {{.options = "hardware: off", .sources = 1},
                                {.options = "hardware: off, latency: normal", .sources = 1},

@@ -1,6 +1,6 @@
-/* Cameras of this machine: the choice of a mode, and a connection to a driver that is played here, behind the system
- * calls that are wrapped: formats with and without padded rows, pictures that are missing or damaged, packets that
- * outlive the connection, and a camera that is unplugged. With $MILLRACE_TEST_CAMERA also to that device. */
+/* Local cameras: choosing a mode, and a connection to a driver that wrapped system calls simulate. Formats have padded
+ * rows or none; pictures are missing or damaged; packets outlive the connection; the camera is unplugged. With
+ * $MILLRACE_TEST_CAMERA also a real device. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/videodev2.h>
@@ -224,8 +224,8 @@ int __wrap_ioctl(int fd, unsigned long request, ...) {
     return done ? 0 : -1;
 }
 
-/* The driver has filled a buffer; byte i of the picture is `seed` + i, and the last one of the buffer, which belongs to
- * no picture, tells the kind: 1 whole, 2 with an error, 3 half. */
+/* Fills a driver buffer; byte i is `seed` + i. The buffer's last byte, outside the picture, gives the kind: 1 whole, 2
+ * with an error, 3 half. */
 static void take_picture(uint8_t seed, uint8_t kind) {
     const uint64_t one = 1;
     int i = 0;
@@ -407,7 +407,7 @@ TEST(missing_and_damaged_pictures_are_counted) {
     connection->type->close(connection);
 }
 
-/* Its data is that of the test: a key frame begins with a parameter set. */
+/* The test chooses the data: a key frame begins with a parameter set. */
 TEST(compressed_pictures_are_copied) {
     static const offer h264[] = {{V4L2_PIX_FMT_H264, 64, 32, {30}}, {0}};
     mr_packet packet;

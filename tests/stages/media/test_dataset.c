@@ -1,4 +1,4 @@
-/* Lists of labelled files, their content and their parts (millrace/dataset.h). */
+/* Labelled file lists: content and parts (millrace/dataset.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

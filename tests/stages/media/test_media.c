@@ -252,7 +252,7 @@ CLIP_TEST(folders_are_read_in_natural_order) {
     mr_packet end;
     assert_int_equal(mr_reader_read(reader, &end), MR_END);
     mr_reader_destroy(&reader);
-    /* A packet outlives its reader. */
+    /* A packet outlives the reader. */
     expect_words(packet.media->path, "12.png");
     drop(&packet);
 }

@@ -1,6 +1,5 @@
-/* Recovery points: streams of H.264 and HEVC whose pictures but the first are not IDR; messages are put in where a
- * picture is known to need no other, and the pictures that are said to be right are compared with those of the whole
- * stream. */
+/* Recovery points in H.264 and HEVC streams where only the first picture is IDR. The test inserts messages where a
+ * picture needs no other. Pictures that pass as right are compared with the whole stream's. */
 #include <libavcodec/avcodec.h>
 #include <libavformat/avformat.h>
 #include <stdlib.h>
@@ -32,7 +31,7 @@ static const struct {
 };
 
 typedef struct stream {
-    bool hevc, lengths; /* NAL units stand behind their lengths */
+    bool hevc, lengths; /* NAL units follow lengths */
     AVCodecParameters *codec;
     AVPacket *packets[MOST];
     uint64_t hash[MOST];
@@ -125,7 +124,7 @@ static void put_golomb(writing *to, unsigned value) {
     put(to, value + 1, length + 1);
 }
 
-/* A NAL unit of two messages, the first one of zeros, so that it is escaped: 00 00 03. */
+/* A NAL unit with two messages; the first is zeros and needs escaping: 00 00 03. */
 static size_t write_messages(uint8_t *data, bool hevc, int count, bool broken) {
     uint8_t payload[16] = {0};
     writing to = {payload, 0};
@@ -149,7 +148,7 @@ static size_t write_messages(uint8_t *data, bool hevc, int count, bool broken) {
 }
 
 typedef struct wish {
-    int ahead;   /* so many pictures before the one that needs no other the message stands */
+    int ahead;   /* the message precedes the independent picture by this many */
     size_t lost; /* this packet; 0: none */
     bool broken, marked; /* broken_link_flag; a key by the container */
 } wish;
@@ -182,7 +181,7 @@ static mr_packet packet_of(const stream *of, size_t i, const wish *wanted, uint8
     return packet;
 }
 
-/* Pictures from `wrong` up to `right` are said to be wrong, and no other is. */
+/* Pictures from `wrong` up to `right` are marked wrong, and no other is. */
 static void check(const stream *of, wish wanted, size_t wrong, size_t right) {
     static mr_recovery recovery;
     static uint8_t room[ROOM];

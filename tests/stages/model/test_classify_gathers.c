@@ -117,7 +117,7 @@ TEST(gathered_frames_have_the_bits_of_those_alone) {
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
-/* Of the stage `it`. */
+/* For the stage `it`. */
 static int gathers(const char *format, const char *options) {
     char text[512];
     snprintf(text, sizeof text,

@@ -180,7 +180,7 @@ TEST(two_may_build_at_once) {
     mr_engine_cache_keep(&second);
     assert_true(first.kept);
     assert_false(second.kept);
-    assert_int_equal(access(second.folder, F_OK), 0); /* its runtime may still look there */
+    assert_int_equal(access(second.folder, F_OK), 0); /* the runtime may still look there */
     open_of(&third, "both");
     assert_true(third.kept);
     mr_engine_cache_close(&second);

@@ -17,7 +17,7 @@ enum { IMAGE = 3 * 8 * 6, OUT = 4 * 4 * 3, INNER = 4 * 8 * 6 };
 
 static float images[MODELS_FRAMES * IMAGE], pairs[MODELS_FRAMES * 5];
 
-/* Sums of some 30 products in another order differ in their last bits; more would be another result. */
+/* Sums over 30 products differ in the last bits if the order changes; a larger difference is wrong. */
 static void same(const char *reference, const arrived *got, size_t count) {
     static float expected[4096];
     models_read(reference, expected, count);
@@ -266,7 +266,7 @@ MODEL_TEST(the_bytes_that_were_checked_are_loaded) {
 
 /* ---- formats that a model chooses ------------------------------------------------------------------------------ */
 
-/* The output of preprocess if `options` and the models behind it leave it the choice; `hint` if that is refused. */
+/* The output that preprocess chooses, with `options`, for the models after it; `hint` if that is refused. */
 static void chosen(const char *options, const char *behind, const char *expected, const char *hint) {
     char text[2048], got[MR_FORMAT_SET_TEXT] = "";
     mr_plan *plan = NULL;
@@ -312,7 +312,7 @@ MODEL_TEST(models_receive_the_planned_formats) {
 
 /* ---- the scan before the runtime sees a file ------------------------------------------------------------------- */
 
-/* Puts the header of a field of bytes before the bytes from *at on. */
+/* Puts a field header before the bytes from *at on. */
 static void wrap(uint8_t *data, size_t end, size_t *at, uint8_t tag) {
     size_t length = end - *at;
     *at -= 3;
@@ -321,7 +321,7 @@ static void wrap(uint8_t *data, size_t end, size_t *at, uint8_t tag) {
     data[*at + 2] = (uint8_t)(length >> 7);
 }
 
-/* Without a runtime: inputs, outputs, and the work of a convolution of 4 x 8 x 6 numbers from 3 x 3 x 3 each. */
+/* Without a runtime: inputs, outputs, and a convolution's work, 4 x 8 x 6 numbers from 3 x 3 x 3 each. */
 MODEL_TEST(programs_see_what_a_model_takes_and_gives) {
     const mr_model_view *model;
     assert_int_equal(mr_model_view_open(&model, "model-test-files/free-size.onnx"), MR_OK);
@@ -374,7 +374,7 @@ MODEL_TEST(truncated_models_say_so) {
             fail_msg("%zu of %zu bytes: %s", end, bytes, mr_message());
         weights += strstr(mr_message(), "inside the weights \"weight\" of the graph") != NULL;
     }
-    /* Most of the file is that tensor of 4x3x3x3. */
+    /* Most bytes belong to that 4x3x3x3 tensor. */
     assert_true(weights >= 4 * 3 * 3 * 3 * sizeof(float));
 }
 
@@ -411,7 +411,7 @@ MODEL_TEST(signatures_survive_random_bytes) {
     for (size_t round = 0; round < 20000; round++) {
         mr_onnx_signature signature;
         size_t length = round < bytes ? round : bytes, at = (size_t)rand() % bytes;
-        uint8_t *copy = malloc(length + 1); /* its own block, so that a sanitizer sees its end */
+        uint8_t *copy = malloc(length + 1); /* a separate block, so that a sanitizer sees the end */
         memcpy(copy, data, length);
         if (round >= bytes)
             copy[at] = (uint8_t)rand();

@@ -15,7 +15,7 @@
 
 static char path[] = "npy-test-file";
 
-/* A file of that version and header text, with `bytes` of data. */
+/* Writes a file with this version and header text, and `bytes` data bytes. */
 static void write_npy(int version, const char *header, const void *data, size_t bytes) {
     uint8_t file[1024] = "\x93NUMPY";
     size_t length = strlen(header), at = 8;

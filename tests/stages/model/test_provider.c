@@ -31,7 +31,7 @@
 
 enum { LENGTH = 4 };
 static atomic_int sessions[2], closed, runs[2], batch_seen;
-static char run_by[64]; /* the threads of runs: their name, or "several" */
+static char run_by[64]; /* the thread that runs: a name, or "several" */
 static pthread_t runner;
 static bool strays; /* sessions are opened on the neighbour of the device that they are for */
 static mr_device *astray;
@@ -199,8 +199,8 @@ TEST(a_session_on_another_device_is_caught) {
 
 static const char *const home = BINARY_DIR "/test-provider";
 
-/* Runs a function in another process, with `environment`, "NAME=value" up to NULL; what it writes to `out` goes to
- * `text`. Returns its exit code. */
+/* Runs a function in another process, with `environment`, "NAME=value" up to NULL. What it writes to `out` goes to
+ * `text`. Returns the exit code. */
 static int run_in_child(int (*work)(const void *with, int out), const void *with, const char *const *environment,
                         char *text, size_t bytes) {
     int ends[2], outcome = 0;
@@ -223,7 +223,7 @@ static int run_in_child(int (*work)(const void *with, int out), const void *with
     return WEXITSTATUS(outcome);
 }
 
-/* In another process, since a process keeps its runtime; the fake one is in a folder as pip makes it. */
+/* A process keeps one runtime. The fake one is in a folder as pip makes it. */
 static int check_model(const void *provider, int out) {
     char library[512];
     snprintf(library, sizeof library, "%s/onnxruntime/capi/libonnxruntime.so", home);

@@ -1,5 +1,4 @@
-/* preview: sizes and JPEGs of its pictures, and its server with many who look, come and go at once, beside 1
- * to 16 workers. */
+/* preview: picture sizes, JPEGs, and the server with many viewers that come and go, beside 1 to 16 workers. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -85,8 +84,8 @@ TEST(quality_costs_bytes) {
     }
 }
 
-/* JPEG is JFIF: begins with SOI, ends with EOI; EXIF stands behind SOI if the picture is to be turned, and nowhere
- * otherwise. The values are those of the EXIF standard's table. */
+/* JPEG is JFIF: it begins with SOI and ends with EOI. EXIF follows SOI if the picture must be turned, and is absent
+ * otherwise. The values are from the EXIF standard's table. */
 TEST(turned_pictures_say_so) {
     static const struct {
         int16_t rotation;

@@ -13,8 +13,8 @@
 
 static const char folder[] = "test-clips/images-out";
 
-/* Runs a clip into `folder`; `source` and `images` are further options, each with a comma before it. If the pipeline is
- * refused, returns the refusal's status, with its message in `said`. */
+/* Runs a clip into `folder`; `source` and `images` are further options, each after a comma. If the pipeline is refused,
+ * returns the status, with the message in `said`. */
 static int run_into(const char *clip, const char *source, const char *images, char said[512]) {
     char text[4096], absolute[1024], out[1024];
     assert_non_null(getcwd(out, 900));
@@ -104,7 +104,7 @@ TEST(a_failed_write_ends_the_run) {
     assert_exists("a_b-000000.png.part", false);
 }
 
-/* The file's pixels against those of the clip, both in `layout`, by ffmpeg: largest difference of any byte. */
+/* Compares the file's pixels with the clip's, both in `layout`, by ffmpeg: the largest difference between bytes. */
 static void assert_pixels(const char *clip, const char *layout, const char *filter, int tolerance) {
     char said[512], command[2048];
     empty_folder();
@@ -140,7 +140,7 @@ CLIP_TEST(pixels_are_those_of_ffmpeg) {
     assert_pixels(path, "gray16le", "null", 0);
     clip_make(path, "gbr10.mkv", "-f lavfi -i testsrc2=size=66x50 -frames:v 1 -c:v ffv1 -pix_fmt gbrp10le -strict 1");
     assert_pixels(path, "gbrp10le", "null", 0);
-    /* 4:4:4 with its own matrix and range: rounding on both sides. */
+    /* 4:4:4 with another matrix and range: rounding on both sides. */
     clip_make(path, "709.mkv", "-f lavfi -i testsrc2=size=66x50 -frames:v 1 -vf scale=out_color_matrix=bt709 "
               "-colorspace bt709 -c:v ffv1 -pix_fmt yuv444p");
     assert_pixels(path, "rgb24", "scale=in_color_matrix=bt709:flags=bilinear+accurate_rnd+full_chroma_int", 1);

@@ -122,7 +122,7 @@ TEST_WITH(each_file_is_read_once, blob_setup, NULL) {
         size_t reads = 0;
         assert_int_equal(mr_classifier_save(made, folder, NULL), MR_OK);
         int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-        /* Two equal events, one behind the other, would be told as one. */
+        /* The kernel merges two equal successive events. */
         assert_true(watch >= 0 && inotify_add_watch(watch, folder, IN_OPEN | IN_CLOSE_NOWRITE) >= 0);
         assert_int_equal(mr_classifier_open(&opened, folder), MR_OK);
         const ssize_t got = read(watch, events, sizeof events);

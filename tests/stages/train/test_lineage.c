@@ -1,4 +1,4 @@
-/* The lineage of a vector: what it depends on, what it does not, and what classify says of two that differ. */
+/* A vector's lineage: what it depends on, what it ignores, and what classify reports about two that differ. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static const mr_stage_type tap = {.name = "tap", .summary = "remembers", .help =
                                   .entry = MR_ENTRY_SHARED, .negotiate = negotiate, .process = process};
 static const mr_stage_type *const own[] = {&tap, NULL};
 
-/* The status of opening a pipeline of these stages; messages into `message`. */
+/* Opens a pipeline with these stages and returns the status; messages go into `message`. */
 static int open_forced(const char *sources, const char *yaml, bool force, char *message) {
     char text[BYTES];
     mr_type_list types = {0};

@@ -9,7 +9,7 @@ static int read_text(mr_zmq_record *to, const char *text) {
     return mr_zmq_record_read(to, (const uint8_t *)text, strlen(text));
 }
 
-/* A text in a Record: the field's number and the kind of fields with a length (2), the length, and its bytes. */
+/* A text in a Record: field number and wire type (2), the length, and the bytes. */
 static size_t put_text(uint8_t *to, unsigned field, const char *text) {
     const unsigned key = field << 3 | 2;
     const size_t length = strlen(text);

@@ -37,7 +37,7 @@ void pair_open(pair *p, const mr_sender_params *sending, const mr_receiver_param
 int pair_set_up(void **state);
 int pair_tear_down(void **state);
 
-/* The frame number is also its handle. */
+/* The frame number is also the handle. */
 mr_cut_item pair_frame(uint64_t seq);
 void pair_offer(mr_sender *sender, uint64_t seq);
 

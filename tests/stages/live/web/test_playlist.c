@@ -1,4 +1,4 @@
-/* Playlists of HLS by RFC 8216, 4.3: what their lines mean, which variant is chosen, and those that are refused as a
+/* HLS playlists by RFC 8216, 4.3: what the lines mean, which variant is chosen, and which playlists are refused
  * whole. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -17,7 +17,7 @@ static void put_id(uint32_t id) {
             made[bytes++] = (uint8_t)(id >> shift);
 }
 
-/* Begins an element; its size of eight bytes is set by end(), and is unknown until then. */
+/* Begins an element. end() sets the size in eight bytes, which is unknown until then. */
 static size_t begin(uint32_t id) {
     put_id(id);
     made[bytes] = 1;

@@ -1,5 +1,5 @@
-/* Claims of indexes that are made here, fed in pieces of any size: each counts wherever libavformat would take it, and
- * indexes of long recordings pass. */
+/* Generated indexes, fed in pieces with any size: each claim counts where libavformat would take it, and indexes for
+ * long recordings pass. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static void put32(uint32_t value) {
         made[bytes++] = (uint8_t)(value >> shift);
 }
 
-/* Begins a box; its size is set by end(). */
+/* Begins a box; end() sets the size. */
 static size_t begin(const char *type) {
     const size_t at = bytes;
     put32(0);
@@ -88,7 +88,7 @@ TEST(test_a_day_passes) {
     assert_true(takes >= (uint64_t)DAY_OF_60_FPS * 32 + (uint64_t)DAY_OF_AAC * 24 && takes < bound);
 }
 
-/* Each sample of a second of PCM is one of the table, and 1,024 have one entry. */
+/* Each PCM sample is a sample in the table, and 1,024 share one entry. */
 TEST(test_sound_of_one_tick_a_sample) {
     const size_t track = begin_track("soun");
     const uint32_t samples = 48000U * 3600 * 24;
@@ -117,7 +117,7 @@ TEST(test_tables_claim) {
     BOX("ctts", 0, 1, 40000000, 5);
     end(track);
     assert_int_equal(taken(), 40000000ULL * 8);
-    /* Each edit has entries of its own. */
+    /* Each edit has separate entries. */
     track = begin_track("vide");
     BOX("elst", 0, 3, 1000, 0, 1, 1000, 1, 1, 1000, UINT32_MAX, 1);
     BOX("stsz", 0, 10, 1000);
@@ -202,7 +202,7 @@ TEST(test_hidden) {
     end(entry);
     end(description);
     assert_int_equal(taken(), UINT64_MAX);
-    /* Rows that would be those of the boxes behind it. */
+    /* Rows that would extend into the boxes after it. */
     BOX("stts", 0, 3, 1, 1, 1, 1);
     assert_int_equal(taken(), UINT64_MAX);
     BOX("stss", 0, 1000);

@@ -25,7 +25,7 @@ static void put_item(unsigned tag, size_t length, uint64_t value) {
             put(0x3f, 1);
 }
 
-/* A segment whose duration stands behind an item of that many bytes. */
+/* A segment whose duration follows an item with that many bytes. */
 static void put_segment(size_t before, uint64_t pictures) {
     memcpy(made + bytes, key, sizeof key);
     bytes += sizeof key;

@@ -1,5 +1,5 @@
-/* The work of networks, compared with figures worked out by hand; and malformed files. The work of real networks is
- * compared with Python's onnx in e2e/test_operations.py. */
+/* The work that networks take, compared with figures computed by hand; and malformed files. e2e/test_operations.py
+ * compares real networks with Python's onnx. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -159,7 +159,7 @@ TEST(a_convolution_takes_two_for_each_product) {
     NEAR(half.activation_bytes, 2 * (IN + OUT));
 }
 
-/* Nodes behind the convolution: launches in all, operations and bytes beside those of the convolution. */
+/* Nodes after the convolution: launches in all; operations and bytes beyond the convolution's. */
 TEST(fused_nodes_are_not_launches) {
     static const struct {
         const char *nodes[3][3];
@@ -209,7 +209,7 @@ TEST(unknown_nodes_are_named) {
     assert_int_equal(work.missing, 2);
     assert_string_equal(work.why, "not modelled: operator Strange at node \"here\"");
     NEAR(work.multiply_adds, 3 * PRODUCTS);
-    /* If its size is in the file the nodes behind it are counted; the batch by its name. */
+    /* If the file has the node's size, later nodes are counted; the batch by name. */
     TENSOR(VALUE, "b", 1, -1, 4, 4, 3);
     work = counted(3);
     assert_int_equal(work.missing, 1);
