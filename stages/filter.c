@@ -143,9 +143,9 @@ static const mr_port outputs[] = {{.name = "out", .help = "those that pass, unch
 const mr_stage_type mr_filter_stage = {
     .name = "filter",
     .summary = "lets frames through by their classes; the others are absorbed as \"filtered\"",
-    .help = "For alarms: a row and a picture when a class appears, and not for every frame. A frame passes if it has "
-            "a class in `classes` with at least `score`. `for` and `again` count frame times, for each source and "
-            "class.",
+    .help = "Use it for alarms: one row and one picture when a class appears, instead of one for each frame. A frame "
+            "passes if it has a class from `classes` with at least `score`. `for` and `again` count frame times, for "
+            "each source and class.",
     .inputs = inputs,
     .outputs = outputs,
     .options = options,

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -323,4 +324,17 @@ int mr_file_read(const char *what, const char *path, size_t most, size_t room, m
     else
         *to = made;
     return status;
+}
+
+bool mr_file_head(char *text, size_t room, const char *path, ...) {
+    char whole[PATH_BYTES];
+    va_list arguments;
+    va_start(arguments, path);
+    int length = vsnprintf(whole, sizeof whole, path, arguments);
+    va_end(arguments);
+    FILE *file = length < (int)sizeof whole ? fopen(whole, "re") : NULL;
+    text[file ? fread(text, 1, room - 1, file) : 0] = '\0';
+    if (file)
+        fclose(file);
+    return file != NULL;
 }

@@ -46,6 +46,10 @@ typedef struct mr_file_bytes {
     size_t bytes;
 } mr_file_bytes;
 int mr_file_read(const char *what, const char *path, size_t most, size_t room, mr_file_bytes *to);
+/* The first bytes of a file of the system, such as one in /proc, as a text; the path is printed. False, and an empty
+ * text, if it cannot be opened. */
+bool mr_file_head(char *text, size_t room, const char *path, ...) __attribute__((format(printf, 3, 4)));
+
 /* The status of a failed system call's errno. MR_ERROR_MEMORY: the process has no memory or descriptors left, whatever
  * the file is. */
 int mr_file_status(int error);

@@ -36,36 +36,28 @@ static bool is_own(const char *folder) {
            !(of.st_mode & (S_IRWXG | S_IRWXO));
 }
 
-/* With the lock: nobody else looks at it, or removes it. */
-static int visit_left(const char *folder, int (*use)(void *user, const char *folder), void *user) {
+/* With the lock: nobody else removes it. */
+static void remove_left(const char *folder) {
     char path[MR_TEMP_FOLDER_PATH + sizeof mark];
     snprintf(path, sizeof path, "%s/%s", folder, mark);
     int fd = is_own(folder) ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
     if (fd < 0)
-        return MR_OK;
-    int status = flock(fd, LOCK_EX | LOCK_NB) ? MR_OK : use(user, folder);
+        return;
+    if (!flock(fd, LOCK_EX | LOCK_NB))
+        remove_all(folder);
     close(fd);
-    return status;
 }
 
-int mr_temp_folder_visit_stale(const char *parent, int (*use)(void *user, const char *folder), void *user) {
+/* A process that is making such a folder at the moment will find it removed. */
+static void remove_stale(const char *parent) {
     char folder[MR_TEMP_FOLDER_PATH];
     DIR *entries = opendir(parent);
-    int status = MR_OK;
-    for (const struct dirent *entry; !status && entries && (entry = readdir(entries));)
+    for (const struct dirent *entry; entries && (entry = readdir(entries));)
         if (strlen(entry->d_name) == sizeof pattern - 1 && strncmp(entry->d_name, prefix, sizeof prefix - 1) == 0 &&
             (size_t)snprintf(folder, sizeof folder, "%s/%s", parent, entry->d_name) < sizeof folder)
-            status = visit_left(folder, use, user);
+            remove_left(folder);
     if (entries)
         closedir(entries);
-    return status;
-}
-
-/* A process that is making this folder at the moment will find it removed. */
-static int remove_left(void *user, const char *folder) {
-    (void)user;
-    remove_all(folder);
-    return MR_OK;
 }
 
 /* ---- one's own ------------------------------------------------------------------------------------------------- */
@@ -97,7 +89,7 @@ int mr_temp_folder_make(mr_temp_folder *temp, const char *parent) {
     const char *said = getenv("TMPDIR");
     if (!parent)
         parent = said && *said ? said : "/tmp";
-    mr_temp_folder_visit_stale(parent, remove_left, NULL);
+    remove_stale(parent);
     for (;;) {
         *temp = (mr_temp_folder){.held = -1};
         if (make_folder(temp, parent) && hold(temp))

@@ -11,7 +11,5 @@ typedef struct mr_temp_folder {
 
 /* Makes one in `parent`; NULL: in TMPDIR, else /tmp. MR_ERROR_IO, and there is none. */
 int mr_temp_folder_make(mr_temp_folder *temp, const char *parent);
-/* Calls `use` with each folder in `parent` that a killed process has left, until it fails. Errors of `use`. */
-int mr_temp_folder_visit_stale(const char *parent, int (*use)(void *user, const char *folder), void *user);
 /* Removes the folder with all files; does nothing if there is none. */
 void mr_temp_folder_remove(mr_temp_folder *temp);

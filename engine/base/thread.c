@@ -5,10 +5,12 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/file.h"
 
 enum { PATH_BYTES = 4096 };
 
@@ -39,31 +41,17 @@ static int stricter(int a, int b) {
 }
 
 static long long read_number(const char *folder, const char *name) {
-    char path[PATH_BYTES];
-    long long value = 0;
-    if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, name) >= sizeof path)
-        return 0;
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return 0;
-    if (fscanf(file, "%lld", &value) != 1)
-        value = 0;
-    fclose(file);
-    return value;
+    char text[32];
+    mr_file_head(text, sizeof text, "%s/%s", folder, name);
+    return atoll(text);
 }
 
 /* Version 2 has one file with both numbers; the quota reads "max" if there is no limit. */
 static int limit_v2(const char *folder) {
-    char path[PATH_BYTES];
-    if ((size_t)snprintf(path, sizeof path, "%s/cpu.max", folder) >= sizeof path)
-        return 0;
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return 0;
+    char text[64];
     long long quota, period;
-    int cores = fscanf(file, "%lld %lld", &quota, &period) == 2 ? granted(quota, period) : 0;
-    fclose(file);
-    return cores;
+    mr_file_head(text, sizeof text, "%s/cpu.max", folder);
+    return sscanf(text, "%lld %lld", &quota, &period) == 2 ? granted(quota, period) : 0;
 }
 
 static int limit_v1(const char *folder) {
@@ -152,17 +140,12 @@ double mr_process_cpu_s(void) {
     return (double)read_ns(CLOCK_PROCESS_CPUTIME_ID) * 1e-9;
 }
 
-/* Reads /proc/self/task/ID/schedstat: time on a core, time waiting for one, turns. */
+/* Time on a core, time waiting for one, turns. */
 static int64_t waited_ns(const char *task) {
-    char path[64];
-    long long ran, waited = 0;
-    snprintf(path, sizeof path, "/proc/self/task/%.20s/schedstat", task);
-    FILE *file = fopen(path, "re");
-    if (!file || fscanf(file, "%lld %lld", &ran, &waited) != 2)
-        waited = 0;
-    if (file)
-        fclose(file);
-    return waited;
+    char text[96];
+    long long ran, waited;
+    mr_file_head(text, sizeof text, "/proc/self/task/%s/schedstat", task);
+    return sscanf(text, "%lld %lld", &ran, &waited) == 2 ? waited : 0;
 }
 
 int64_t mr_process_waited_ns(void) {
@@ -177,14 +160,10 @@ int64_t mr_process_waited_ns(void) {
 
 /* VmHWM: getrusage also counts the memory of the process that started this one. */
 uint64_t mr_process_peak_bytes(void) {
-    char line[128];
-    unsigned long long kib = 0;
-    FILE *file = fopen("/proc/self/status", "re");
-    while (file && fgets(line, sizeof line, file) && sscanf(line, "VmHWM: %llu", &kib) != 1)
-        continue;
-    if (file)
-        fclose(file);
-    return (uint64_t)kib * 1024;
+    char text[PATH_BYTES];
+    mr_file_head(text, sizeof text, "/proc/self/status");
+    const char *peak = strstr(text, "VmHWM:");
+    return peak ? strtoull(peak + strlen("VmHWM:"), NULL, 10) * 1024 : 0;
 }
 
 void mr_lock_init(pthread_mutex_t *lock) {

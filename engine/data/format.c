@@ -1,7 +1,7 @@
 #include <assert.h>
 #include <math.h>
-#include <stdio.h>
 
+#include "millrace/format_set.h"
 #include "millrace/frame.h"
 
 /* Where a layout keeps its samples: {plane, step, offset} for each component. */
@@ -162,54 +162,7 @@ size_t mr_format_bytes(const mr_format *format) {
     return mr_lay_out(format, MR_ROW_ALIGNMENT, NULL, NULL);
 }
 
-/* ---- text ------------------------------------------------------------------------------------------------------ */
-
-enum { NUMBER_TEXT = 24, DIMS_TEXT = MR_MAX_RANK * NUMBER_TEXT };
-
-/* An open size is written as "?". */
-static const char *print_size(int64_t size, char text[NUMBER_TEXT]) {
-    if (size == 0)
-        return "?";
-    snprintf(text, NUMBER_TEXT, "%lld", (long long)size);
-    return text;
-}
-
-static void print_picture(const mr_format *format, char *text, size_t bytes) {
-    char width[NUMBER_TEXT], height[NUMBER_TEXT];
-    const char *space = format->pixel ? " " : "";
-    const char *pixel = format->pixel ? mr_pixel_describe(format->pixel)->name : "";
-    if (format->width || format->height)
-        snprintf(text, bytes, "picture%s%s %sx%s", space, pixel, print_size(format->width, width),
-                 print_size(format->height, height));
-    else
-        snprintf(text, bytes, "picture%s%s", space, pixel);
-}
-
-static void print_tensor(const mr_format *format, char *text, size_t bytes) {
-    static const char *const layouts[] = {
-        [MR_LAYOUT_ANY] = "", [MR_LAYOUT_NCHW] = " NCHW", [MR_LAYOUT_NHWC] = " NHWC", [MR_LAYOUT_FLAT] = ""};
-    char dims[DIMS_TEXT] = "", number[NUMBER_TEXT];
-    size_t used = 0;
-    for (int i = 0; i < format->rank; i++)
-        used += (size_t)snprintf(dims + used, sizeof dims - used, "%s%s", i ? "x" : " ",
-                                 print_size(format->dims[i], number));
-    /* Fixed dimensions already show the order. */
-    const char *layout = mr_tensor_count(format) ? "" : layouts[format->layout];
-    const char *space = format->dtype ? " " : "";
-    const char *dtype = format->dtype ? mr_dtype_name(format->dtype) : "";
-    snprintf(text, bytes, "tensor%s%s%s%s", space, dtype, dims, layout);
-}
-
 const char *mr_format_print(const mr_format *format, char *text, size_t bytes) {
-    switch (format->payload) {
-    case MR_PAYLOAD_PICTURE:
-        print_picture(format, text, bytes);
-        break;
-    case MR_PAYLOAD_TENSOR:
-        print_tensor(format, text, bytes);
-        break;
-    default:
-        snprintf(text, bytes, "%s", mr_payload_name(format->payload));
-    }
-    return text;
+    const mr_format_set only = mr_format_set_of(format);
+    return mr_format_set_print(&only, text, bytes);
 }

@@ -87,56 +87,31 @@ int mr_stream_submit(mr_stream *stream, mr_work_function *function, const void *
     return count_work(stream, stream->device->type->submit(stream, function, arguments, bytes));
 }
 
-typedef struct copy_work {
-    void *to;
-    const void *from;
-    size_t bytes;
-} copy_work;
-
-static int copy(void *arguments) {
-    const copy_work *work = arguments;
-    if (work->from)
-        memcpy(work->to, work->from, work->bytes);
-    else
-        memset(work->to, 0, work->bytes);
-    return MR_OK;
-}
-
-int mr_stream_copy(mr_stream *stream, void *to, const void *from, size_t bytes) {
-    const copy_work work = {to, from, bytes};
-    if (!bytes)
-        return MR_OK;
-    if (stream->device->type->copy_rows)
-        return count_work(stream, stream->device->type->copy_rows(stream, to, (ptrdiff_t)bytes, from,
-                                                                  (ptrdiff_t)bytes,
-                                                                  bytes, 1));
-    return mr_stream_submit(stream, copy, &work, sizeof work);
-}
-
-typedef struct rows_work {
-    uint8_t *to;
-    const uint8_t *from;
-    ptrdiff_t to_stride, from_stride;
-    size_t bytes, rows;
-} rows_work;
-
-static int copy_rows(void *arguments) {
-    const rows_work *work = arguments;
-    for (size_t row = 0; row < work->rows; row++)
-        memcpy(work->to + (ptrdiff_t)row * work->to_stride, work->from + (ptrdiff_t)row * work->from_stride,
-               work->bytes);
+int mr_rows_copy_run(void *arguments) {
+    const mr_rows_copy *copy = arguments;
+    for (size_t row = 0; row < copy->rows; row++) {
+        uint8_t *to = copy->to + (ptrdiff_t)row * copy->to_stride;
+        if (copy->from)
+            memcpy(to, copy->from + (ptrdiff_t)row * copy->from_stride, copy->bytes);
+        else
+            memset(to, 0, copy->bytes);
+    }
     return MR_OK;
 }
 
 int mr_stream_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,
                         size_t bytes, size_t rows) {
-    const rows_work work = {to, from, to_stride, from_stride, bytes, rows};
+    const mr_device_type *type = stream->device->type;
+    const mr_rows_copy copy = {to, from, to_stride, from_stride, bytes, rows};
     if (!bytes || !rows)
         return MR_OK;
-    if (stream->device->type->copy_rows)
-        return count_work(stream, stream->device->type->copy_rows(stream, to, to_stride, from, from_stride, bytes,
-                                                                  rows));
-    return mr_stream_submit(stream, copy_rows, &work, sizeof work);
+    return count_work(stream, type->copy_rows
+                                  ? type->copy_rows(stream, to, to_stride, from, from_stride, bytes, rows)
+                                  : type->submit(stream, mr_rows_copy_run, &copy, sizeof copy));
+}
+
+int mr_stream_copy(mr_stream *stream, void *to, const void *from, size_t bytes) {
+    return mr_stream_copy_rows(stream, to, (ptrdiff_t)bytes, from, (ptrdiff_t)bytes, bytes, 1);
 }
 
 int mr_stream_record(mr_stream *stream, mr_event *event) {

@@ -132,6 +132,14 @@ int mr_stream_copy(mr_stream *stream, void *to, const void *from, size_t bytes);
  * negative. */
 int mr_stream_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,
                         size_t bytes, size_t rows);
+/* The same as the arguments of work that the host does; without `from`, zeros. For device implementations. */
+typedef struct mr_rows_copy {
+    uint8_t *to;
+    const uint8_t *from;
+    ptrdiff_t to_stride, from_stride;
+    size_t bytes, rows;
+} mr_rows_copy;
+int mr_rows_copy_run(void *copy);
 /* Makes a fresh `event` done, with the stream's status, when all work submitted so far is done. */
 int mr_stream_record(mr_stream *stream, mr_event *event);
 /* Work submitted after this runs after `event`, which may belong to another device. A failed event fails the next event

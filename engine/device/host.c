@@ -7,23 +7,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "engine/base/thread.h"
 
-/* The value after the first "key   :" in a file of such lines, without the newline; "" if there is none. */
+/* The value after the first "key   :" in the first lines of a file, without the newline; "" if there is none. */
 static void read_line(const char *path, const char *key, char *text, size_t bytes) {
-    char line[512];
-    FILE *file = fopen(path, "re");
-    text[0] = 0;
-    while (file && fgets(line, sizeof line, file)) {
-        char *colon = strchr(line, ':');
-        if (!colon || strncmp(line, key, strlen(key)) != 0)
-            continue;
-        colon += 1 + strspn(colon + 1, " \t");
-        snprintf(text, bytes, "%.*s", (int)strcspn(colon, "\n"), colon);
-        break;
-    }
-    if (file)
-        fclose(file);
+    char lines[4096];
+    mr_file_head(lines, sizeof lines, "%s", path);
+    const char *line = strstr(lines, key), *value = line ? line + strcspn(line, ":\n") : "";
+    value += strspn(value, ": \t");
+    snprintf(text, bytes, "%.*s", (int)strcspn(value, "\n"), value);
 }
 
 static int count_nodes(void) {

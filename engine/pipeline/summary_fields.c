@@ -33,10 +33,11 @@ static const char *link_state(int value) {
 /* ---- durations --------------------------------------------------------------------------------------------------- */
 
 static const mr_summary_field durations_fields[] = {
-    {"count", MR_SUMMARY_U64, AT(mr_durations, count), NULL, "durations", .rises = true},
-    {"sum_s", MR_SUMMARY_NS, AT(mr_durations, sum_ns), "s", "their sum", .rises = true},
+    {"count", MR_SUMMARY_U64, AT(mr_durations, count), NULL, "how many durations were measured", .rises = true},
+    {"sum_s", MR_SUMMARY_NS, AT(mr_durations, sum_ns), "s", "the sum of the durations", .rises = true},
     {"buckets", MR_SUMMARY_BUCKETS, AT(mr_durations, bucket), NULL,
-     "durations below 2^14 ns, then below 2^15 ns that are not in the bucket before, and so on; the last has the rest",
+     "durations per bucket: the first counts those below 2^14 ns, the second those from there to 2^15 ns, and so on; "
+     "the last counts the rest",
      .rises = true},
     {0}};
 static const mr_summary_part durations = PART_OF(mr_durations, durations_fields);
@@ -44,9 +45,9 @@ static const mr_summary_part durations = PART_OF(mr_durations, durations_fields)
 /* ---- ledger ------------------------------------------------------------------------------------------------------ */
 
 static const mr_summary_field line_fields[] = {
-    {"stage", MR_SUMMARY_TEXT, AT(mr_ledger_line, stage), NULL, "id of the stage that did it"},
-    {"reason", MR_SUMMARY_TEXT, AT(mr_ledger_line, reason), NULL, "why"},
-    {"frames", MR_SUMMARY_U64, AT(mr_ledger_line, frames), NULL, "how many", .rises = true},
+    {"stage", MR_SUMMARY_TEXT, AT(mr_ledger_line, stage), NULL, "id of the stage"},
+    {"reason", MR_SUMMARY_TEXT, AT(mr_ledger_line, reason), NULL, "the reason"},
+    {"frames", MR_SUMMARY_U64, AT(mr_ledger_line, frames), NULL, "how many frames", .rises = true},
     {0}};
 static const mr_summary_part line = PART_OF(mr_ledger_line, line_fields);
 
@@ -73,24 +74,24 @@ static void set_absorbed(void *base) {
     {"dropped", MR_SUMMARY_LIST, LIST_AT(type, lines, line_count), .help = "lost frames, by stage and reason",        \
      .part = &line, .has = is_dropped, .set = set_dropped},                                                           \
     {"absorbed", MR_SUMMARY_LIST, LIST_AT(type, lines, line_count),                                                   \
-     .help = "frames that the pipeline left out as its author asked", .part = &line, .has = is_absorbed,              \
+     .help = "frames that the pipeline left out on purpose", .part = &line, .has = is_absorbed,                       \
      .set = set_absorbed},                                                                                            \
     {"in_flight", MR_SUMMARY_U64, AT(type, in_flight), NULL, "frames between sources and sinks"}
 
 /* ---- sources ----------------------------------------------------------------------------------------------------- */
 
 static const mr_summary_field frame_fields[] = {
-    {"epoch", MR_SUMMARY_U32, AT(mr_identity, epoch), NULL, "turn of a loop, or number of the connection"},
-    {"seq", MR_SUMMARY_U64, AT(mr_identity, seq), NULL, "number of the frame in its epoch"},
-    {"sub", MR_SUMMARY_U32, AT(mr_identity, sub), NULL, "number among several frames that were derived from one"},
+    {"epoch", MR_SUMMARY_U32, AT(mr_identity, epoch), NULL, "number of the turn in a loop, or of the connection"},
+    {"seq", MR_SUMMARY_U64, AT(mr_identity, seq), NULL, "number of the frame within its epoch"},
+    {"sub", MR_SUMMARY_U32, AT(mr_identity, sub), NULL, "number among the frames that were derived from one"},
     {0}};
 static const mr_summary_part frame = PART_OF(mr_identity, frame_fields);
 
 static const mr_summary_field class_fields[] = {
     {"index", MR_SUMMARY_INT, AT(mr_class_count, index), NULL, "number of the class"},
-    {"label", MR_SUMMARY_TEXT, AT(mr_class_count, label), NULL, "its label"},
-    {"frames", MR_SUMMARY_U64, AT(mr_class_count, frames), NULL, "frames with this class first", .rises = true},
-    {"mean_score", MR_SUMMARY_F64, AT(mr_class_count, mean_score), NULL, "mean score in those frames"},
+    {"label", MR_SUMMARY_TEXT, AT(mr_class_count, label), NULL, "label of the class"},
+    {"frames", MR_SUMMARY_U64, AT(mr_class_count, frames), NULL, "frames with this as the best class", .rises = true},
+    {"mean_score", MR_SUMMARY_F64, AT(mr_class_count, mean_score), NULL, "mean score in these frames"},
     {0}};
 static const mr_summary_part class_part = PART_OF(mr_class_count, class_fields);
 
@@ -98,8 +99,9 @@ static const mr_summary_field truth_fields[] = {
     {"index", MR_SUMMARY_INT, AT(mr_truth_count, index), NULL, "number of the folder"},
     {"label", MR_SUMMARY_TEXT, AT(mr_truth_count, label), NULL, "name of the folder"},
     {"frames", MR_SUMMARY_U64, AT(mr_truth_count, frames), NULL, "frames with this label", .rises = true},
-    {"right", MR_SUMMARY_U64, AT(mr_truth_count, right), NULL, "those with this class first", .rises = true},
-    {"listed", MR_SUMMARY_U64, AT(mr_truth_count, listed), NULL, "those with this class among their classes",
+    {"right", MR_SUMMARY_U64, AT(mr_truth_count, right), NULL,
+     "frames among these whose best class it is", .rises = true},
+    {"listed", MR_SUMMARY_U64, AT(mr_truth_count, listed), NULL, "frames among these with this class at any rank",
      .rises = true},
     {0}};
 static const mr_summary_part truth = PART_OF(mr_truth_count, truth_fields);
@@ -108,15 +110,15 @@ static const mr_summary_field accuracy_fields[] = {
     {"frames", MR_SUMMARY_U64, AT(mr_source_summary, labelled), NULL, "frames with both classes and a label",
      .rises = true},
     {"top_1", MR_SUMMARY_RATIO, AT(mr_source_summary, right), .count = offsetof(mr_source_summary, labelled),
-     .help = "share of them with the label as first class"},
+     .help = "share of these frames whose best class is the label"},
     {"top_k", MR_SUMMARY_RATIO, AT(mr_source_summary, listed), .count = offsetof(mr_source_summary, labelled),
-     .help = "share of them with the label among the first k classes"},
-    {"k", MR_SUMMARY_U64, AT(mr_source_summary, longest), NULL, "most classes of one frame"},
-    {"right", MR_SUMMARY_U64, AT(mr_source_summary, right), NULL, "frames with the label as first class",
+     .help = "share of these frames with the label among the k best classes"},
+    {"k", MR_SUMMARY_U64, AT(mr_source_summary, longest), NULL, "the most classes that a frame had"},
+    {"right", MR_SUMMARY_U64, AT(mr_source_summary, right), NULL, "frames whose best class is the label",
      .rises = true},
-    {"listed", MR_SUMMARY_U64, AT(mr_source_summary, listed), NULL, "frames with the label among the classes",
+    {"listed", MR_SUMMARY_U64, AT(mr_source_summary, listed), NULL, "frames with the label at any rank",
      .rises = true},
-    {"classes", MR_SUMMARY_LIST, LIST_AT(mr_source_summary, truths, truth_count), .help = "the same for each label",
+    {"classes", MR_SUMMARY_LIST, LIST_AT(mr_source_summary, truths, truth_count), .help = "counts for each label",
      .part = &truth},
     {0}};
 static const mr_summary_part accuracy = PART_OF(mr_source_summary, accuracy_fields);
@@ -131,15 +133,16 @@ static const mr_summary_field connection_fields[] = {
     {"since", MR_SUMMARY_DATE, AT(mr_source_report, since_ns), NULL, "when this state began"},
     {"why", MR_SUMMARY_CHARS, AT(mr_source_report, why), NULL, "why the source is not live", .most = MR_REPORT_WHY},
     {"next_try", MR_SUMMARY_DATE, AT(mr_source_report, next_ns), NULL, "when it connects again"},
-    {"tries", MR_SUMMARY_U64, AT(mr_source_report, tries), NULL, "tries to connect", .rises = true},
-    {"connections", MR_SUMMARY_U64, AT(mr_source_report, connections), NULL, "tries that succeeded", .rises = true},
+    {"tries", MR_SUMMARY_U64, AT(mr_source_report, tries), NULL, "attempts to connect", .rises = true},
+    {"connections", MR_SUMMARY_U64, AT(mr_source_report, connections), NULL, "attempts that succeeded", .rises = true},
     {"packets", MR_SUMMARY_U64, AT(mr_source_report, packets), NULL, "packets received", .rises = true},
     {"bytes", MR_SUMMARY_U64, AT(mr_source_report, bytes), "bytes", "bytes received", .rises = true},
     {"lost", MR_SUMMARY_U64, AT(mr_source_report, lost), NULL, "packets that did not arrive in time", .rises = true},
-    {"late", MR_SUMMARY_U64, AT(mr_source_report, late), NULL, "packets that arrived after that", .rises = true},
-    {"stills", MR_SUMMARY_U64, AT(mr_source_report, stills), NULL, "pictures that say that the source is away",
+    {"late", MR_SUMMARY_U64, AT(mr_source_report, late), NULL, "lost packets that arrived later", .rises = true},
+    {"stills", MR_SUMMARY_U64, AT(mr_source_report, stills), NULL, "pictures that stood in for the absent source",
      .rises = true},
-    {"jitter_ms", MR_SUMMARY_NS_F64, AT(mr_source_report, jitter_ns), "ms", "jitter of arrival (RFC 3550, 6.4.1)"},
+    {"jitter_ms", MR_SUMMARY_NS_F64, AT(mr_source_report, jitter_ns), "ms",
+     "jitter of the packets' arrival (RFC 3550, 6.4.1)"},
     {0}};
 static const mr_summary_part connection = PART_OF(mr_source_report, connection_fields);
 
@@ -150,10 +153,11 @@ static bool is_connected(const void *base) {
 static const mr_summary_field stay_fields[] = {
     {"first_epoch", MR_SUMMARY_U32, AT(mr_source_stay, first_epoch), NULL,
      "epoch of the first frame since the source was added"},
-    {"last_epoch", MR_SUMMARY_U32, AT(mr_source_stay, last_epoch), NULL, "epoch of the last one"},
+    {"last_epoch", MR_SUMMARY_U32, AT(mr_source_stay, last_epoch), NULL, "epoch of the last frame"},
     {"leaving", MR_SUMMARY_BOOL, AT(mr_source_stay, leaving), NULL,
-     "the source was removed, but frames are still in flight"},
-    {"removed", MR_SUMMARY_BOOL, AT(mr_source_stay, removed), NULL, "the source is gone"},
+     "the source was removed, and some of its frames are still in flight"},
+    {"removed", MR_SUMMARY_BOOL, AT(mr_source_stay, removed), NULL,
+     "the source was removed, and all its frames are settled"},
     {0}};
 static const mr_summary_part stay = PART_OF(mr_source_stay, stay_fields);
 
@@ -170,29 +174,31 @@ static bool has_failed(const void *base) {
 }
 
 static const mr_summary_field source_fields[] = {
-    {"id", MR_SUMMARY_TEXT, AT(mr_source_summary, id), NULL, "id of the source; \"\": all that were removed long ago"},
+    {"id", MR_SUMMARY_TEXT, AT(mr_source_summary, id), NULL,
+     "id of the source; \"\" for all sources that were removed long ago"},
     {"elsewhere", MR_SUMMARY_BOOL, AT(mr_source_summary, elsewhere), NULL,
-     "another node reads it, and this row counts the frames that came from there"},
+     "another node reads the source; this row counts the frames that arrived from there"},
     LEDGER(mr_source_summary),
     {"balanced", MR_SUMMARY_NONE, AT(mr_source_summary, unaccounted), NULL, "every frame is accounted for"},
     {"unsettled", MR_SUMMARY_ARRAY, ARRAY_AT(mr_source_summary, unsettled, unsettled_count),
-     .help = "frames that are not accounted for, then frames in flight; at most 16", .part = &frame},
-    {"expected", MR_SUMMARY_U64, AT(mr_source_summary, expected), NULL, "frames that the file announces",
+     .help = "frames that are unaccounted for, then frames in flight; at most 16", .part = &frame},
+    {"expected", MR_SUMMARY_U64, AT(mr_source_summary, expected), NULL, "how many frames the file announces",
      .has = is_known},
-    {"unread", MR_SUMMARY_U64, AT(mr_source_summary, unread), NULL, "announced frames after its early end"},
+    {"unread", MR_SUMMARY_U64, AT(mr_source_summary, unread), NULL,
+     "announced frames that are missing because the file ends early"},
     {"seams", MR_SUMMARY_U64, AT(mr_source_summary, seams), NULL,
-     "joined recordings and missing parts in the stream", .rises = true},
-    {"connection", MR_SUMMARY_PART, AT(mr_source_summary, report), NULL, "cameras and servers only",
+     "seams in the stream: joined recordings and missing parts", .rises = true},
+    {"connection", MR_SUMMARY_PART, AT(mr_source_summary, report), NULL, "for cameras and servers",
      .part = &connection, .has = is_connected, .omitted = true},
-    {"note", MR_SUMMARY_TEXT, AT(mr_source_summary, note), NULL, "what the plan says about it"},
-    {"ended", MR_SUMMARY_BOOL, AT(mr_source_summary, ended), NULL, "no more frames come from it"},
-    {"exit_code", MR_SUMMARY_STATUS, AT(mr_source_summary, status), NULL, "0, or the exit code that names its failure"},
-    {"error", MR_SUMMARY_TEXT, AT(mr_source_summary, message), NULL, "why it failed", .has = has_failed},
+    {"note", MR_SUMMARY_TEXT, AT(mr_source_summary, note), NULL, "a remark from the plan"},
+    {"ended", MR_SUMMARY_BOOL, AT(mr_source_summary, ended), NULL, "no more frames come from the source"},
+    {"exit_code", MR_SUMMARY_STATUS, AT(mr_source_summary, status), NULL, "0, or the exit code for the failure"},
+    {"error", MR_SUMMARY_TEXT, AT(mr_source_summary, message), NULL, "why the source failed", .has = has_failed},
     {"classified", MR_SUMMARY_U64, AT(mr_source_summary, classified), NULL, "delivered frames with classes",
      .rises = true},
     {"classes", MR_SUMMARY_ARRAY, ARRAY_AT(mr_source_summary, classes, class_count),
      .help = "the most frequent classes, at most 5", .part = &class_part},
-    {"accuracy", MR_SUMMARY_PART, .offset = 0, .help = "folders of classes only", .part = &accuracy,
+    {"accuracy", MR_SUMMARY_PART, .offset = 0, .help = "for sources whose pictures have labels", .part = &accuracy,
      .has = has_labels},
     {"", MR_SUMMARY_INLINE, AT(mr_source_summary, stay), .help = "", .part = &stay, .has = may_leave,
      .omitted = true},
@@ -205,31 +211,35 @@ static const mr_summary_field share_fields[] = {
     {"name", MR_SUMMARY_TEXT, AT(mr_share_summary, device), NULL, "name of the device"},
     {"state", MR_SUMMARY_NAME, AT(mr_share_summary, state), NULL, "works, in reserve, disabled or failed",
      .name_of = device_state},
-    {"frames", MR_SUMMARY_U64, AT(mr_share_summary, frames), NULL, "frames that it processed", .rises = true},
-    {"busy_s", MR_SUMMARY_NS, AT(mr_share_summary, busy_ns), "s", "time with a call in progress", .rises = true},
-    {"cost_ms", MR_SUMMARY_NS, AT(mr_share_summary, cost_ns), "ms", "time for a frame, in the last calls"},
+    {"frames", MR_SUMMARY_U64, AT(mr_share_summary, frames), NULL, "frames that the device processed", .rises = true},
+    {"busy_s", MR_SUMMARY_NS, AT(mr_share_summary, busy_ns), "s",
+     "time during which a call was in progress", .rises = true},
+    {"cost_ms", MR_SUMMARY_NS, AT(mr_share_summary, cost_ns), "ms", "time per frame in the last calls"},
     {0}};
 static const mr_summary_part share = PART_OF(mr_share_summary, share_fields);
 
 static const mr_summary_field stage_fields[] = {
     {"id", MR_SUMMARY_TEXT, AT(mr_stage_summary, id), NULL, "id of the stage, or of the end of a cut"},
-    {"type", MR_SUMMARY_TEXT, AT(mr_stage_summary, type), NULL, "its type"},
-    {"device", MR_SUMMARY_TEXT, AT(mr_stage_summary, device), NULL, "its device or devices"},
-    {"is_source", MR_SUMMARY_BOOL, AT(mr_stage_summary, is_source), NULL, "it is the source with this id"},
-    {"instances", MR_SUMMARY_INT, AT(mr_stage_summary, instances), NULL, "how often it is there"},
-    {"in", MR_SUMMARY_U64, AT(mr_stage_summary, in), NULL, "frames in", .rises = true},
-    {"out", MR_SUMMARY_U64, AT(mr_stage_summary, out), NULL, "frames out", .rises = true},
+    {"type", MR_SUMMARY_TEXT, AT(mr_stage_summary, type), NULL, "type of the stage"},
+    {"device", MR_SUMMARY_TEXT, AT(mr_stage_summary, device), NULL, "device or devices of the stage"},
+    {"is_source", MR_SUMMARY_BOOL, AT(mr_stage_summary, is_source), NULL,
+     "whether this row is the source with this id"},
+    {"instances", MR_SUMMARY_INT, AT(mr_stage_summary, instances), NULL, "how many instances the stage has"},
+    {"in", MR_SUMMARY_U64, AT(mr_stage_summary, in), NULL, "frames that entered", .rises = true},
+    {"out", MR_SUMMARY_U64, AT(mr_stage_summary, out), NULL, "frames that left", .rises = true},
     {"queue_peak", MR_SUMMARY_INT, AT(mr_stage_summary, queue_peak), NULL,
-     "most frames of one source that waited for it"},
-    {"batch_peak", MR_SUMMARY_INT, AT(mr_stage_summary, batch_peak), NULL, "most frames in one call"},
-    {"calls", MR_SUMMARY_U64, AT(mr_stage_summary, calls), NULL, "calls", .rises = true},
-    {"busy_s", MR_SUMMARY_NS, AT(mr_stage_summary, busy_ns), "s", "time in the stage, all instances together",
+     "the most frames of one source that waited in the queue"},
+    {"batch_peak", MR_SUMMARY_INT, AT(mr_stage_summary, batch_peak), NULL, "the most frames in one call"},
+    {"calls", MR_SUMMARY_U64, AT(mr_stage_summary, calls), NULL, "calls of the stage", .rises = true},
+    {"busy_s", MR_SUMMARY_NS, AT(mr_stage_summary, busy_ns), "s", "time inside the stage, summed over its instances",
      .rises = true},
-    {"p50_ms", MR_SUMMARY_NS, AT(mr_stage_summary, p50_ns), "ms", "median time from its queue to its end"},
-    {"p99_ms", MR_SUMMARY_NS, AT(mr_stage_summary, p99_ns), "ms", "the same for 99 of 100 frames"},
-    {"latency", MR_SUMMARY_PART, AT(mr_stage_summary, latency), NULL, "the same for all frames", .part = &durations},
+    {"p50_ms", MR_SUMMARY_NS, AT(mr_stage_summary, p50_ns), "ms",
+     "median time from entering the queue to leaving the stage"},
+    {"p99_ms", MR_SUMMARY_NS, AT(mr_stage_summary, p99_ns), "ms", "the time that 99 of 100 frames stay below"},
+    {"latency", MR_SUMMARY_PART, AT(mr_stage_summary, latency), NULL,
+     "distribution of that time over all frames", .part = &durations},
     {"devices", MR_SUMMARY_LIST, LIST_AT(mr_stage_summary, shares, share_count),
-     .help = "the work of each device; none for a stage that only runs on processors", .part = &share},
+     .help = "the work of each device; empty for a stage that runs only on processors", .part = &share},
     {0}};
 static const mr_summary_part stage = PART_OF(mr_stage_summary, stage_fields);
 
@@ -239,15 +249,15 @@ static const mr_summary_part stage = PART_OF(mr_stage_summary, stage_fields);
 
 static const mr_summary_field cut_fields[] = {
     {"id", MR_SUMMARY_TEXT, AT(mr_cut_summary, id), NULL,
-     "\"decode->worker\", or of the consumer \"decode->worker:in\""},
+     "\"decode->worker\"; at the consumer \"decode->worker:in\""},
     COUNT("frames", frames, "frames sent or received, each once"),
     COUNT("again", again, "frames sent or received again after a loss"),
-    COUNT("set_aside", set_aside, "frames that consumers refused, or that may have crashed them"),
-    COUNT("sessions", sessions, "sessions that began"),
-    COUNT("stale", stale, "messages of ended sessions, ignored"),
+    COUNT("set_aside", set_aside, "frames that a consumer refused, or that may have crashed one"),
+    COUNT("sessions", sessions, "sessions that were opened"),
+    COUNT("stale", stale, "messages from ended sessions, which are ignored"),
     COUNT("malformed", malformed, "messages that violated the protocol"),
-    COUNT("rejected", rejected, "greetings that were rejected"),
-    COUNT("refused", refused, "connections refused for keys, number or silence"),
+    COUNT("rejected", rejected, "greetings that were refused"),
+    COUNT("refused", refused, "connections that were refused because of their key, their number or their silence"),
     {0}};
 static const mr_summary_part cut = PART_OF(mr_cut_summary, cut_fields);
 
@@ -262,49 +272,52 @@ static const mr_summary_part forced = PART_OF(mr_forced_summary, forced_fields);
 static const mr_summary_field ledger_fields[] = {
     LEDGER(mr_summary),
     {"balanced", MR_SUMMARY_BOOL, AT(mr_summary, balanced), NULL,
-     "in = delivered + dropped + absorbed + in_flight, for every source"},
+     "whether in = delivered + dropped + absorbed + in_flight for every source"},
     {0}};
 static const mr_summary_part ledger = PART_OF(mr_summary, ledger_fields);
 
 static const mr_summary_field device_fields[] = {
     {"name", MR_SUMMARY_TEXT, AT(mr_device_summary, name), NULL, "name of the device"},
-    {"bytes", MR_SUMMARY_U64, AT(mr_device_summary, bytes), "bytes", "most bytes in its buffers"},
+    {"bytes", MR_SUMMARY_U64, AT(mr_device_summary, bytes), "bytes", "the most bytes in buffers on the device"},
     {0}};
 static const mr_summary_part device = PART_OF(mr_device_summary, device_fields);
 
 static const mr_summary_field buffers_fields[] = {
-    {"host_bytes", MR_SUMMARY_U64, AT(mr_summary, host_bytes), "bytes", "most bytes in host memory"},
-    {"pinned_bytes", MR_SUMMARY_U64, AT(mr_summary, pinned_bytes), "bytes", "most bytes in pinned memory"},
-    {"shared_bytes", MR_SUMMARY_U64, AT(mr_summary, shared_bytes), "bytes", "most bytes in shared memory"},
-    {"devices", MR_SUMMARY_LIST, LIST_AT(mr_summary, devices, device_count), .help = "each device", .part = &device},
+    {"host_bytes", MR_SUMMARY_U64, AT(mr_summary, host_bytes), "bytes", "the most bytes in buffers in host memory"},
+    {"pinned_bytes", MR_SUMMARY_U64, AT(mr_summary, pinned_bytes), "bytes",
+     "the most bytes in buffers in pinned memory"},
+    {"shared_bytes", MR_SUMMARY_U64, AT(mr_summary, shared_bytes), "bytes",
+     "the most bytes in buffers in shared memory"},
+    {"devices", MR_SUMMARY_LIST, LIST_AT(mr_summary, devices, device_count), .help = "the devices", .part = &device},
     {0}};
 static const mr_summary_part buffers = PART_OF(mr_summary, buffers_fields);
 
 static const mr_summary_field fields[] = {
     {"pipeline", MR_SUMMARY_TEXT, AT(mr_summary, pipeline), NULL, "name of the pipeline"},
     {"digest", MR_SUMMARY_TEXT, AT(mr_summary, digest), NULL,
-     "SHA-256 of its content, with overrides and variables, without layout and comments"},
+     "SHA-256 of the pipeline's content, with overrides and variables, without layout and comments"},
     {"forced", MR_SUMMARY_LIST, LIST_AT(mr_summary, forced, forced_count),
      .help = "differences that `force` accepted: results may be worse than they look", .part = &forced,
      .omitted = true},
-    {"ledger", MR_SUMMARY_PART, .offset = 0, .help = "frames of all sources", .part = &ledger},
-    {"sources", MR_SUMMARY_LIST, LIST_AT(mr_summary, sources, source_count), .help = "each source", .part = &source},
-    {"stages", MR_SUMMARY_LIST, LIST_AT(mr_summary, stages, stage_count), .help = "each stage and source",
+    {"ledger", MR_SUMMARY_PART, .offset = 0, .help = "the frames of all sources", .part = &ledger},
+    {"sources", MR_SUMMARY_LIST, LIST_AT(mr_summary, sources, source_count), .help = "the sources", .part = &source},
+    {"stages", MR_SUMMARY_LIST, LIST_AT(mr_summary, stages, stage_count), .help = "the stages and sources",
      .part = &stage},
-    {"cuts", MR_SUMMARY_LIST, LIST_AT(mr_summary, cuts, cut_count), .help = "each end of a cut in this process",
+    {"cuts", MR_SUMMARY_LIST, LIST_AT(mr_summary, cuts, cut_count), .help = "the ends of cuts in this process",
      .part = &cut},
     {"wall_s", MR_SUMMARY_F64, AT(mr_summary, wall_s), "s", "time since the start"},
     {"first_s", MR_SUMMARY_F64, AT(mr_summary, first_s), "s", "time from the start to the first delivered frame"},
     {"cpu_s", MR_SUMMARY_F64, AT(mr_summary, cpu_s), "s", "CPU time of the process", .rises = true},
-    {"peak_bytes", MR_SUMMARY_U64, AT(mr_summary, peak_bytes), "bytes", "most resident memory of the process"},
-    {"buffers", MR_SUMMARY_PART, .offset = 0, .help = "memory that `millrace plan` gives a bound for",
+    {"peak_bytes", MR_SUMMARY_U64, AT(mr_summary, peak_bytes), "bytes", "the most resident memory of the process"},
+    {"buffers", MR_SUMMARY_PART, .offset = 0, .help = "memory for which `millrace plan` gives a bound",
      .part = &buffers},
     {"p50_ms", MR_SUMMARY_NS, AT(mr_summary, latency_p50_ns), "ms", "median time from source to sink"},
-    {"p99_ms", MR_SUMMARY_NS, AT(mr_summary, latency_p99_ns), "ms", "the same for 99 of 100 frames"},
-    {"latency", MR_SUMMARY_PART, AT(mr_summary, latency), NULL, "the same for all frames, once for each sink",
+    {"p99_ms", MR_SUMMARY_NS, AT(mr_summary, latency_p99_ns), "ms", "the time that 99 of 100 frames stay below"},
+    {"latency", MR_SUMMARY_PART, AT(mr_summary, latency), NULL,
+     "distribution of that time over all frames, once for each sink",
      .part = &durations},
     {"allocations", MR_SUMMARY_U64, AT(mr_summary, allocations), NULL,
-     "blocks that millrace allocated since the start, without those of libraries", .rises = true},
+     "memory blocks that millrace has allocated since the start; blocks of libraries do not count", .rises = true},
     {0}};
 
 const mr_summary_part *mr_summary_fields(void) {

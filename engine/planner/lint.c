@@ -202,93 +202,19 @@ static int lint_outputs(mr_plan_builder *b) {
 
 /* ---- pools that are too large ------------------------------------------------------------------------------------ */
 
-/* Pools that would have to be larger than a pool may be.
- *
- * A pool is planned for all places that can hold its buffers at once (plan.h); with fewer buffers, stages would wait
- * for each other. sizes.c counts a place once for each way to it, and stops at the limit. If a size has met the limit,
- * this counts each place once. */
-/* The places that can hold one vertex's output, and the queue or the calls that hold most of it. */
-typedef struct count {
-    int64_t buffers;
-    int64_t most;      /* how many in one place */
-    int64_t lanes;     /* and per frame in that queue */
-    int at;            /* that queue's vertex; -1: none */
-} count;
-
-static void count_link(const mr_plan_builder *b, int v, const mr_plan_link *link, count *counted) {
-    const mr_plan_vertex *to = &b->plan->vertices[link->to], *from = &b->plan->vertices[v];
-    int64_t sources = from->calls.entry == MR_ENTRY_PER_SOURCE ? 1 : (int64_t)mr_plan_at_once(b->plan, from);
-    int64_t calls =
-        (int64_t)to->calls.in_flight * to->calls.batch * (to->calls.entry == MR_ENTRY_PER_SOURCE ? sources : 1);
-    int64_t waiting = (int64_t)to->handling.queue * sources;
-    counted->buffers += waiting + calls;
-    if (waiting <= counted->most)
-        return;
-    counted->most = waiting;
-    counted->lanes = sources;
-    counted->at = link->to;
-}
-
-/* Follows links from `v` as long as frames stay in their buffers. */
-static count count_places(const mr_plan_builder *b, int v, bool *seen, int *stack) {
-    const mr_plan_vertex *vertex = &b->plan->vertices[v];
-    count counted = {.buffers = vertex->needs.retained + (int64_t)vertex->calls.in_flight * vertex->calls.batch,
-                     .at = -1};
-    int height = 0;
-    for (int i = 0; i < b->count; i++)
-        seen[i] = false;
-    for (stack[height++] = v; height > 0;) {
-        int at = stack[--height];
-        for (int i = b->out.start[at]; i < b->out.start[at + 1]; i++) {
-            const mr_plan_link *link = &b->link[b->out.item[i]];
-            count_link(b, v, link, &counted);
-            if (seen[link->to] || !mr_plan_passes_on(b, link))
-                continue;
-            seen[link->to] = true;
-            stack[height++] = link->to;
-        }
-    }
-    return counted;
-}
-
-static void refuse_pool(const mr_plan_builder *b, int v, const count *counted) {
-    const mr_plan_vertex *vertices = b->plan->vertices;
-    int64_t fits = (MR_PLAN_MOST_BUFFERS - (counted->buffers - counted->most)) / counted->lanes;
-    const mr_yaml *queue = b->vertex[counted->at]->node ? mr_yaml_get(b->vertex[counted->at]->node, "queue") : NULL;
-    char hint[192], of_each[64] = "";
-    if (fits > 0)
-        snprintf(hint, sizeof hint, "write a queue of at most %lld in \"%.64s\"", (long long)fits,
-                 vertices[counted->at].id);
-    else
-        snprintf(hint, sizeof hint, "write shorter queues after \"%.64s\", or spread its sources over more stages",
-                 vertices[v].id);
-    if (counted->lanes > 1)
-        snprintf(of_each, sizeof of_each, " of each of %lld sources", (long long)counted->lanes);
-    mr_plan_error(b, queue ? queue->place : vertices[v].mark, hint,
-                  "up to %lld frames of \"%s\" may be held at once, %d%s before \"%s\" alone, but a pool has at most "
-                  "%d buffers",
-                  (long long)counted->buffers, vertices[v].id, vertices[counted->at].handling.queue, of_each,
-                  vertices[counted->at].id, MR_PLAN_MOST_BUFFERS);
-}
-
-static int lint_pools(mr_plan_builder *b) {
-    bool *seen = mr_arena_array(b->arena, (size_t)b->count, sizeof *seen);
-    int *stack = mr_arena_array(b->arena, (size_t)b->count + 1, sizeof *stack);
+/* A pool is planned for all places that can hold its buffers at once (plan.h); with fewer buffers, stages would wait
+ * for each other. sizes.c counts a place once for each way to it, and stops at the limit. */
+static void lint_pools(mr_plan_builder *b) {
     uint64_t bytes;
-    if (!seen || !stack)
-        return MR_ERROR_MEMORY;
     for (int v = 0; v < b->count; v++) {
-        mr_plan_vertex *vertex = &b->plan->vertices[v];
-        if (vertex->needs.output_buffers < MR_PLAN_MOST_BUFFERS || !vertex->output_count ||
-            !mr_plan_allocates(vertex, 0, &bytes))
-            continue;
-        count counted = count_places(b, v, seen, stack);
-        if (counted.buffers > MR_PLAN_MOST_BUFFERS)
-            refuse_pool(b, v, &counted);
-        else
-            vertex->needs.output_buffers = (int)counted.buffers;
+        const mr_plan_vertex *vertex = &b->plan->vertices[v];
+        if (vertex->needs.output_buffers == MR_PLAN_MOST_BUFFERS && vertex->output_count &&
+            mr_plan_allocates(vertex, 0, &bytes))
+            mr_plan_error(b, vertex->mark,
+                          "write shorter queues in the stages after it, or spread its sources over more stages",
+                          "stages.%s: the stages after it may hold more of its frames at once than the %d buffers that "
+                          "a pool may have", vertex->id, MR_PLAN_MOST_BUFFERS);
     }
-    return MR_OK;
 }
 
 /* ---- together -------------------------------------------------------------------------------------------------- */
@@ -324,5 +250,6 @@ static void warn_of_forced(mr_plan_builder *b) {
 int mr_lint_sizes(mr_plan_builder *b) {
     warn_of_assumed(b);
     warn_of_forced(b);
-    return mr_lint_deadlines(b) || mr_lint_batches(b) || lint_pools(b) ? MR_ERROR_MEMORY : MR_OK;
+    lint_pools(b);
+    return mr_lint_deadlines(b) || mr_lint_batches(b) ? MR_ERROR_MEMORY : MR_OK;
 }

@@ -29,7 +29,7 @@ bool mr_plan_passes_on(const mr_plan_builder *b, const mr_plan_link *link) {
     return passes_through(&b->plan->vertices[link->to], link->to_port);
 }
 
-/* Sums stop here; lint.c looks closer at those that do. */
+/* Sums stop here; lint.c refuses those that do. */
 static int64_t cap(int64_t value) {
     return value < MR_PLAN_MOST_BUFFERS ? value : MR_PLAN_MOST_BUFFERS;
 }

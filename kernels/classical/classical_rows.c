@@ -2,8 +2,6 @@
  * the table. */
 #include "kernels/classical/classical_rows.h"
 
-#include <pthread.h>
-
 #include "kernels/classical/classical_pixel.h"
 
 static void laplacian_c(int64_t sums[2], const uint8_t *above, const uint8_t *row, const uint8_t *below, int width) {
@@ -81,14 +79,4 @@ void mr_classical_rows_init(mr_classical_rows *table, mr_isa most) {
         mr_classical_rows_fill_avx2(table);
 }
 
-static mr_classical_rows best;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void fill_best(void) {
-    mr_classical_rows_init(&best, mr_isa_named());
-}
-
-const mr_classical_rows *mr_classical_rows_get(void) {
-    pthread_once(&once, fill_best);
-    return &best;
-}
+MR_ROWS_OF_PROCESS(classical)

@@ -2,8 +2,6 @@
  * the table. */
 #include "kernels/jpeg/jpeg_rows.h"
 
-#include <pthread.h>
-
 static uint8_t clip(int sample) {
     return (uint8_t)(sample < 0 ? 0 : sample > 255 ? 255 : sample);
 }
@@ -28,14 +26,4 @@ void mr_jpeg_rows_init(mr_jpeg_rows *table, mr_isa most) {
         mr_jpeg_rows_fill_avx2(table);
 }
 
-static mr_jpeg_rows best;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void fill_best(void) {
-    mr_jpeg_rows_init(&best, mr_isa_named());
-}
-
-const mr_jpeg_rows *mr_jpeg_rows_get(void) {
-    pthread_once(&once, fill_best);
-    return &best;
-}
+MR_ROWS_OF_PROCESS(jpeg)

@@ -1,8 +1,6 @@
 /* Float sums in C, in the order that lanes.h defines; and the table. */
 #include "kernels/vector/vector_rows.h"
 
-#include <pthread.h>
-
 #include "kernels/vector/lanes.h"
 
 static float sum_c(const float *src, int count) {
@@ -32,14 +30,4 @@ void mr_vector_rows_init(mr_vector_rows *table, mr_isa most) {
         mr_vector_rows_fill_avx2(table);
 }
 
-static mr_vector_rows best;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void fill_best(void) {
-    mr_vector_rows_init(&best, mr_isa_named());
-}
-
-const mr_vector_rows *mr_vector_rows_get(void) {
-    pthread_once(&once, fill_best);
-    return &best;
-}
+MR_ROWS_OF_PROCESS(vector)

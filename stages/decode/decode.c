@@ -657,17 +657,16 @@ static int flush(mr_stage *self, mr_io *io, uint32_t source) {
 const mr_stage_type mr_decode_stage = {
     .name = "decode",
     .summary = "decodes packets into pictures",
-    .help = "Decodes with libavcodec whatever media reads. Pictures come in presentation order, numbered from 0 in "
-            "each epoch, those that duration, every or fps leave out included; 0 is the first picture that start "
-            "lets through, whatever the container. A picture keeps the stream's matrix, range, chroma siting, sample "
-            "aspect ratio and rotation, which a still picture has in EXIF (JPEG, PNG, WebP) or XMP (PNG, WebP), in "
-            "TIFF's tag or in HEIF's properties; interlaced pictures are given as they are, "
-            "and the values of HDR are not mapped. Of H.264, HEVC, VP9 and MPEG video, pictures that are not wanted "
-            "and that no wanted one depends on are not decoded, and counted as \"not selected\" all the same; that "
-            "they are damaged is not noticed. Pictures that are coded as fields, raw streams without times, and "
-            "sources with a deadline whose pictures come out of order are decoded whole. A plan's sizes and memory "
-            "are those that the container announces: if a stream changes to larger pictures, they get new buffers, "
-            "which is logged once; those of a live source are dropped as \"too large\" then.",
+    .help = "Decodes with libavcodec what media reads. Pictures come in presentation order. They are numbered from 0 "
+            "in each epoch; number 0 is the first picture after `start`, and pictures that duration, every or fps "
+            "skip have numbers too. A picture keeps the stream's matrix, range, chroma siting, sample aspect ratio "
+            "and rotation. A still picture has its rotation in EXIF (JPEG, PNG, WebP), XMP (PNG, WebP), TIFF's tag or "
+            "HEIF's properties. Interlaced pictures are not deinterlaced, and HDR values are not mapped. In H.264, "
+            "HEVC, VP9 and MPEG video, pictures that are not wanted, and on which no wanted picture depends, are not "
+            "decoded. They count as \"not selected\", even if they are damaged. Pictures coded as fields, raw streams "
+            "without times, and sources with a deadline whose pictures are reordered are all decoded. A plan takes "
+            "sizes and memory from the container. If a stream changes to larger pictures, they get new buffers, which "
+            "is logged once; a live source's larger pictures are dropped as \"too large\".",
     .inputs = inputs,
     .outputs = outputs,
     .options = mr_decode_options,

@@ -21,7 +21,7 @@ static const char *const range_choices[] = {"auto", "limited", "full", NULL};
 static const mr_option untagged_fields[] = {
     {.name = "matrix", .kind = MR_OPTION_ENUM, .offset = FIELD(untagged.matrix) - FIELD(untagged), .fallback = "auto",
      .choices = matrix_choices,
-     .help = "of Y'CbCr; auto: bt709 from 1280 columns or 720 lines on, else bt601, as for players"},
+     .help = "the matrix of Y'CbCr; auto: bt709 from 1280 columns or 720 lines on, else bt601, as players do"},
     {.name = "range", .kind = MR_OPTION_ENUM, .offset = FIELD(untagged.range) - FIELD(untagged), .fallback = "auto",
      .choices = range_choices,
      .help = "whether black is 16 and white 235 of 255, or black 0 and white 255; auto: limited, but full for JPEG "
@@ -30,32 +30,33 @@ static const mr_option untagged_fields[] = {
 
 const mr_option mr_decode_options[] = {
     {.name = "threads", .neutral = true, .kind = MR_OPTION_STRING, .offset = FIELD(threads), .fallback = "auto",
-     .help = "decoding threads of one source; auto: with a single source one more than there are workers, with "
-             "several one each; if the source is live or has a deadline they share each picture, since one that is "
-             "decoded beside others would wait for these to come. Of still pictures on the processors so many are "
-             "decoded at once by the workers, without threads of their own"},
+     .help = "decoding threads per source. auto: a single source has one thread more than there are workers, several "
+             "have one each. If a source is live or has a deadline, its threads share each picture, so that no "
+             "picture waits for the next. For still pictures on the processors it is the number that workers decode "
+             "at once, without extra threads"},
     {.name = "skip", .neutral = true, .kind = MR_OPTION_ENUM, .offset = FIELD(skip), .fallback = "none",
      .choices = skip_choices,
-     .help = "leave out, before they are decoded, pictures that no other depends on, or all but key frames"},
+     .help = "skip pictures before they are decoded: those that no other picture depends on, or all but key frames"},
     {.name = "damaged", .neutral = true, .kind = MR_OPTION_ENUM, .offset = FIELD(damaged), .fallback = "drop",
      .choices = damaged_choices,
-     .help = "drop pictures that the decoder finds damaged or that lack packets, and those after them or after "
-             "missing packets up to the next that needs none of them, counted as corrupt, or keep them; mark: keep "
-             "them, with `damaged` in their records. If the stream shows that no other picture depends on a damaged "
-             "one, it alone is dropped. Damage that the decoder does not notice (a few bytes of H.264, most of HEVC, "
-             "VP9 and AV1) passes. Samples that a still picture lacks are 0"},
+     .help = "drop: pictures that the decoder finds damaged or that lack packets are dropped as corrupt. So are later "
+             "pictures, up to the next one that needs none of the damaged or missing ones. If the stream shows that "
+             "no other picture depends on a damaged one, only that one is dropped. keep: all are kept. mark: all are "
+             "kept, and their records have `damaged`. The decoder cannot detect all damage: it misses a few bytes of "
+             "H.264, and most of HEVC, VP9 and AV1. Samples that a still picture lacks are 0"},
     {.name = "reduced", .kind = MR_OPTION_ENUM, .offset = FIELD(reduced), .fallback = "off", .choices = reduced_choices,
-     .help = "auto: on the processors JPEG is decoded at 1/4 or 1/8 of its size if only preprocess stages read the "
-             "pictures, all of them average (bilinear or bicubic with antialias, or area) and make them at least twice "
-             "as small again (area: four times), which is faster and changes results a little; off: whole"},
+     .help = "auto: on the processors, JPEG is decoded at 1/4 or 1/8 of its size. This needs that only preprocess "
+             "stages read the pictures, that all of them average (bilinear or bicubic with antialias, or area), and "
+             "that they shrink the result at least by two (area: by four). It is faster and changes results a little. "
+             "off: JPEG is decoded at its full size"},
     {.name = "untagged", .kind = MR_OPTION_MAP, .offset = FIELD(untagged), .fields = untagged_fields,
      .brief = "matrix",
-     .help = "colour matrix and range of streams that do not declare them; streams that do keep their own"},
+     .help = "colour matrix and range for streams that do not declare them; a declared value is kept"},
     {.name = "hardware", .neutral = true, .kind = MR_OPTION_ENUM, .offset = FIELD(hardware), .fallback = "auto",
      .choices = mr_hardware_choices,
-     .help = "on a CUDA device, decode with NVDEC if it supports the stream, else by software; off: "
-             "all by software; require: sources that NVDEC cannot decode fail. Pictures end up in the device's "
-             "memory in any case"},
+     .help = "on a CUDA device: auto decodes with NVDEC if it supports the stream, else in software; off decodes in "
+             "software; require refuses sources that NVDEC cannot decode. In all cases the pictures are in the "
+             "device's memory"},
     {.name = "max_pixels", .neutral = true, .kind = MR_OPTION_INT, .offset = FIELD(max_pixels),
      .fallback = "67108864", .min = 1, .max = 2147483647, .unit = "px",
      .help = "packets with larger pictures count as corrupt"},

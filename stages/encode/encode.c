@@ -384,14 +384,14 @@ static int flush(mr_stage *self, mr_io *io, uint32_t source) {
 const mr_stage_type mr_encode_stage = {
     .name = "encode",
     .summary = "encodes pictures into packets",
-    .help = "Gives one packet per picture, with its results and times, in decode order, from an encoder for each "
-            "source. Layouts that the codec takes are encoded as they are. Gray and RGB become 4:2:0; layouts with "
-            "more bits than the codec takes lose them. Packets keep colour (matrix, range, primaries and transfer, "
-            "also for HDR, but not the master's light levels), aspect ratio and rotation; JPEG is converted to its "
-            "own colour (BT.601, full range). H.264 and HEVC with subsampled chroma need even sizes: an odd column "
-            "or row is repeated. If pictures change size or format, another stream begins with them. On a CUDA "
-            "device NVENC encodes pictures in the device's memory; GPUs made only for computing, such as A100 and "
-            "H100, have no NVENC.",
+    .help = "Makes one packet per picture, with its results and times, in decode order. Each source has an encoder. "
+            "Layouts that the codec accepts are encoded as they are. Gray and RGB become 4:2:0, and layouts with more "
+            "bits than the codec accepts lose them. Packets keep colour (matrix, range, primaries and transfer, also "
+            "for HDR, but not the master's light levels), aspect ratio and rotation; JPEG is converted to its own "
+            "colour (BT.601, full range). H.264 and HEVC with subsampled chroma need even sizes: an odd column or row "
+            "is repeated. If pictures change their size or format, a new stream begins with them. On a CUDA device "
+            "NVENC encodes pictures in the device's memory. GPUs made only for computing, such as A100 and H100, have "
+            "no NVENC.",
     .inputs = inputs,
     .outputs = outputs,
     .options = mr_encode_options,

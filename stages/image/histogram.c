@@ -68,19 +68,19 @@ static const mr_option table[] = {
     {FIELD(space), .kind = MR_OPTION_ENUM, .fallback = "rgb", .choices = spaces,
      .help = "red, green and blue, or hue, saturation and value"},
     {FIELD(bins), .kind = MR_OPTION_INT, .fallback = "32", .min = 1, .max = MR_HISTOGRAM_MOST_BINS,
-     .help = "equal parts that the range of each channel is divided into"},
+     .help = "how many equal parts the range of each channel is divided into"},
     {FIELD(joint), .kind = MR_OPTION_BOOL, .fallback = "false",
      .help = "true: one number for each combination of bins, bins^3 in all; false: the channels one after another"},
     {FIELD(size), .kind = MR_OPTION_SIZE, .fallback = "256x256", .min = 1, .max = 4096, .unit = "px",
-     .help = "columns and rows of pixels that are sampled, evenly spread over the picture"},
+     .help = "how many columns and rows of pixels are sampled, evenly spread over the picture"},
     MR_OPTIONS_END};
 #undef FIELD
 
 const mr_stage_type mr_histogram_stage = {
     .name = "histogram",
-    .summary = "how often which colours occur in a picture, as a feature vector",
-    .help = "Shares of the pixels: those of a channel add up to 1, with joint those of all boxes. Hue goes round in "
-            "180 steps, the other channels have 256, as in OpenCV for 8 bits.",
+    .summary = "counts how often colours occur in a picture, as a feature vector",
+    .help = "The numbers are shares of the pixels. The shares in each channel add up to 1; with `joint`, all of them "
+            "do. Hue has 180 steps, the other channels have 256, as in OpenCV for 8 bits.",
     .inputs = mr_picture_inputs,
     .outputs = mr_vector_outputs,
     .options = table,

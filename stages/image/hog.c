@@ -97,33 +97,33 @@ static const char *const fits[] = {"stretch", "center-crop", "letterbox", NULL};
 #define FIELD(field) .name = #field, .offset = offsetof(options, field)
 static const mr_option table[] = {
     {FIELD(size), .kind = MR_OPTION_SIZE, .fallback = "64x128", .min = 1, .max = 4096, .unit = "px",
-     .help = "width and height that pictures are resized to"},
+     .help = "the size to which pictures are resized"},
     {FIELD(fit), .kind = MR_OPTION_ENUM, .fallback = "stretch", .choices = fits,
-     .help = "how a picture of another shape fits: stretched, cut around the centre, or whole with black bars"},
+     .help = "how a picture with another shape is fitted: stretched, cut around the centre, or whole with black bars"},
     {FIELD(block), .kind = MR_OPTION_SIZE, .fallback = "16x16", .min = 1, .max = MR_HOG_MOST_BLOCK, .unit = "px",
-     .help = "cells that are normalised together; a multiple of the cell"},
+     .help = "the area that is normalised together; a multiple of the cell"},
     {FIELD(stride), .kind = MR_OPTION_SIZE, .fallback = "8x8", .min = 1, .max = 4096, .unit = "px",
-     .help = "from block to block; the last block ends within the picture"},
+     .help = "distance between blocks; the last block ends within the picture"},
     {FIELD(cell), .kind = MR_OPTION_SIZE, .fallback = "8x8", .min = 1, .max = MR_HOG_MOST_BLOCK, .unit = "px",
-     .help = "pixels of one histogram of directions"},
+     .help = "the area of one histogram of directions"},
     {FIELD(bins), .kind = MR_OPTION_INT, .fallback = "9", .min = 1, .max = MR_HOG_MOST_BINS,
      .help = "number of directions"},
     {.name = "signed", .offset = offsetof(options, signed_gradients), .kind = MR_OPTION_BOOL, .fallback = "false",
-     .help = "true: from dark to light differs from light to dark, and the bins cover 360 degrees, otherwise 180"},
+     .help = "true: dark to light differs from light to dark, and the bins cover 360 degrees; false: they cover 180"},
     {FIELD(gamma), .kind = MR_OPTION_BOOL, .fallback = "true",
      .help = "take gradients of the square roots of the values"},
     {FIELD(color), .kind = MR_OPTION_BOOL, .fallback = "false",
-     .help = "true: of red, green and blue the longest gradient counts, pixel by pixel; false: the luma's"},
+     .help = "true: each pixel uses the longest of the red, green and blue gradients; false: the gradient of the luma"},
     {FIELD(clip), .kind = MR_OPTION_DOUBLE, .fallback = "0.2", .min = 0.001, .max = 1.0,
-     .help = "limit of normalised values, before they are normalised again (L2-hys)"},
+     .help = "the largest normalised value, before the second normalisation (L2-hys)"},
     MR_OPTIONS_END};
 #undef FIELD
 
 const mr_stage_type mr_hog_stage = {
     .name = "hog",
     .summary = "histograms of oriented gradients of a picture, as a feature vector",
-    .help = "The descriptor of Dalal and Triggs with the choices and the order of OpenCV's HOGDescriptor: 3780 "
-            "numbers for a picture of 64x128 as it stands. classify applies a linear layer to it.",
+    .help = "This is the descriptor of Dalal and Triggs, with the choices and the order of OpenCV's HOGDescriptor: "
+            "3780 numbers for an upright picture of 64x128. classify applies a linear layer to it.",
     .inputs = mr_picture_inputs,
     .outputs = mr_vector_outputs,
     .options = table,

@@ -169,14 +169,14 @@ static int process(mr_stage *self, mr_io *io) {
 #define FIELD(field) .name = #field, .offset = offsetof(options, field)
 static const mr_option table[] = {
     {FIELD(threshold), .kind = MR_OPTION_DOUBLE, .fallback = "0.005", .min = 0, .max = 1,
-     .help = "share of the pixels that must have changed for a picture to be let through; 0 lets all through"},
+     .help = "the share of pixels that must have changed for a picture to pass; 0: all pass"},
     {FIELD(noise), .kind = MR_OPTION_INT, .fallback = "15", .max = 254, .unit = "levels",
-     .help = "differences of luma, in 0..255, that do not count as a change"},
+     .help = "the largest difference in luma (0..255) that does not count as a change"},
     {.name = "refresh", .offset = offsetof(options, refresh_ns), .kind = MR_OPTION_DURATION, .fallback = "0s",
      .min = 0, .max = 3600e9 * 1000,
-     .help = "let a picture through if the last one is this long ago, even if nothing moves; 0s: never"},
+     .help = "a picture passes if the last one passed this long ago, even if nothing moves; 0s: never"},
     {FIELD(size), .kind = MR_OPTION_SIZE, .fallback = "160x90", .min = 1, .max = 4096, .unit = "px",
-     .help = "width and height in which pictures are compared: smaller ones forgive more noise"},
+     .help = "the size at which pictures are compared; a smaller size forgives more noise"},
     MR_OPTIONS_END};
 #undef FIELD
 
@@ -189,8 +189,8 @@ static const mr_port outputs[] = {{.name = "out",
 const mr_stage_type mr_motion_stage = {
     .name = "motion",
     .summary = "lets pictures through while something moves; the others are absorbed as \"still\"",
-    .help = "Each picture is compared with the last one of its source that was let through, so that slow motion is "
-            "noticed in the end. The first picture always passes.",
+    .help = "Each picture is compared with the last one from its source that passed, so that slow motion is noticed "
+            "in the end. The first picture always passes.",
     .inputs = mr_picture_inputs,
     .outputs = outputs,
     .options = table,

@@ -49,7 +49,8 @@ static const char *const forms[] = {"bytes", "bits", NULL};
 
 static const mr_option table[] = {
     {.name = "form", .offset = offsetof(options, form), .kind = MR_OPTION_ENUM, .fallback = "bytes", .choices = forms,
-     .help = "bytes: 8 of u8, which in hexadecimal are ImageHash's; bits: 64 of f32, 0 or 1, for classify"},
+     .help = "bytes: 8 values of u8, which in hexadecimal are ImageHash's text; bits: 64 values of f32, 0 or 1, for "
+             "classify"},
     MR_OPTIONS_END};
 
 static const mr_port outputs[] = {
@@ -58,8 +59,8 @@ static const mr_port outputs[] = {
 const mr_stage_type mr_phash_stage = {
     .name = "phash",
     .summary = "adds a perceptual hash of 64 bits to each picture",
-    .help = "pHash as the Python package ImageHash defines it: the luma in 32x32, its 64 lowest frequencies (DCT), a "
-            "bit for each that is above their median. Pictures are resized by area.",
+    .help = "The hash is pHash as the Python package ImageHash defines it: the luma at 32x32, its 64 lowest "
+            "frequencies (DCT), and one bit for each that is above their median. Pictures are resized by area.",
     .inputs = mr_picture_inputs,
     .outputs = outputs,
     .options = table,

@@ -388,35 +388,37 @@ static const mr_option roi_fields[] = {
 #define FIELD(field) .name = #field, .offset = offsetof(options, field)
 static const mr_option table[] = {
     {FIELD(size), .kind = MR_OPTION_SIZE, .fallback = "auto", .min = 1, .max = MR_PREPROCESS_MAX_SIDE, .unit = "px",
-     .help = "width and height of the result; auto: the size that the model after it accepts"},
+     .help = "width and height of the result; auto: the size that the next model accepts"},
     {FIELD(fit), .kind = MR_OPTION_ENUM, .fallback = "stretch", .choices = fits,
-     .help = "how a picture of another shape fits: stretched, cut around the centre, or whole with bars"},
+     .help = "how a picture with another shape is fitted: stretched, cut around the centre, or whole with bars"},
     {FIELD(crop_fraction), .kind = MR_OPTION_DOUBLE, .fallback = "1", .min = 0.01, .max = 1.0,
-     .help = "center-crop: how much of the largest centred region is taken, measured on its side"},
+     .help = "center-crop: the side of the region, as a fraction of the largest centred region"},
     {FIELD(roi), .kind = MR_OPTION_MAP, .fields = roi_fields,
-     .help = "the part of the picture that is used, in pixels after rotation; if not given, all of it"},
+     .help = "the part of the picture that is used, in pixels after rotation; all of it by default"},
     {FIELD(interpolation), .kind = MR_OPTION_ENUM, .fallback = "bilinear", .choices = interpolations,
      .help = "how pixels are resized"},
     {FIELD(antialias), .kind = MR_OPTION_BOOL, .fallback = "true",
-     .help = "widen bilinear and bicubic when shrinking, as Pillow does; false: as OpenCV does"},
+     .help = "widen bilinear and bicubic filters when shrinking, as Pillow does; false: do not, as OpenCV"},
     {FIELD(pad), .kind = MR_OPTION_DOUBLES, .min = 0, .max = 255,
-     .help = "letterbox: colour of the bars, one value or red, green, blue in 0..255; if not given, black"},
+     .help = "letterbox: colour of the bars, one value or red, green, blue in 0..255; black by default"},
     {FIELD(rotate), .kind = MR_OPTION_BOOL, .fallback = "true",
      .help = "rotate and mirror the picture as its file declares"},
     {FIELD(sar), .kind = MR_OPTION_BOOL, .fallback = "true",
      .help = "correct for pixels that are not square (sample aspect ratio)"},
     {FIELD(order), .kind = MR_OPTION_ENUM, .fallback = "rgb", .choices = orders,
-     .help = "the channels and their order; gray is one channel, the luma"},
+     .help = "the channels and their order; gray is the luma, one channel"},
     {FIELD(normalize), .kind = MR_OPTION_ENUM, .fallback = "none", .choices = normalizations,
-     .help = "none: 0..255; unit: 0..1; signed: -1..1; imagenet: its mean and standard deviation"},
+     .help = "the values of the result; none: 0..255; unit: 0..1; signed: -1..1; imagenet: with ImageNet's mean and "
+             "standard deviation"},
     {FIELD(mean), .kind = MR_OPTION_DOUBLES,
-     .help = "subtracted from values in 0..255: one value, or red, green, blue whatever the order"},
+     .help = "what is subtracted from values in 0..255: one value, or one each for red, green and blue, whatever the "
+             "order"},
     {FIELD(std), .kind = MR_OPTION_DOUBLES,
-     .help = "divisor of the difference: one value, or red, green, blue whatever the order"},
+     .help = "the divisor of the difference: one value, or one each for red, green and blue, whatever the order"},
     {FIELD(dtype), .kind = MR_OPTION_ENUM, .fallback = "auto", .choices = dtype_names,
-     .help = "type of the values; auto: the one that the model after it accepts, else f32"},
+     .help = "type of the values; auto: the type that the next model accepts, else f32"},
     {FIELD(layout), .kind = MR_OPTION_ENUM, .fallback = "auto", .choices = layout_names,
-     .help = "channels before or after rows and columns; auto: as the model after it takes them, else nchw"},
+     .help = "channels before or after rows and columns; auto: as the next model accepts them, else nchw"},
     MR_OPTIONS_END};
 #undef FIELD
 
@@ -433,8 +435,8 @@ static const mr_port outputs[] = {
 const mr_stage_type mr_preprocess_stage = {
     .name = "preprocess",
     .summary = "turns pictures into the input of a network: crop, resize, colour, normalise",
-    .help = "Takes the region that roi and fit choose, resizes it, turns it upright, converts it to RGB, BGR or gray "
-            "and normalises it: (value - mean) / std with values in 0..255.",
+    .help = "Cuts out the region that roi and fit choose, resizes it, turns it upright, converts it to RGB, BGR or "
+            "gray and normalises it: (value - mean) / std with values in 0..255.",
     .inputs = mr_picture_inputs,
     .outputs = outputs,
     .options = table,

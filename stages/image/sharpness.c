@@ -190,7 +190,7 @@ static int process(mr_stage *self, mr_io *io) {
 
 static const mr_option table[] = {
     {.name = "size", .offset = offsetof(options, size), .kind = MR_OPTION_SIZE, .min = 1, .max = 4096, .unit = "px",
-     .help = "width and height that pictures are resized to; if not given, their own"},
+     .help = "the size to which pictures are resized; not resized by default"},
     MR_OPTIONS_END};
 
 static const mr_port outputs[] = {
@@ -199,8 +199,8 @@ static const mr_port outputs[] = {
 const mr_stage_type mr_sharpness_stage = {
     .name = "sharpness",
     .summary = "adds the sharpness of each picture: the variance of its Laplacian",
-    .help = "Of the luma in 0..255, as OpenCV's Laplacian gives it with its smallest kernel. It depends on the size "
-            "of the picture: compare pictures of one size.",
+    .help = "It is computed from the luma (0..255), as OpenCV's Laplacian with the smallest kernel. It depends on the "
+            "picture's size: compare only pictures with the same size.",
     .inputs = mr_picture_inputs,
     .outputs = outputs,
     .options = table,

@@ -233,10 +233,10 @@ static const mr_port outputs[] = {{.name = "out", .help = "one f32 vector per fr
 const mr_stage_type mr_features_stage = {
     .name = "features",
     .summary = "runs an ONNX model and passes on one of its tensors as a feature vector",
-    .help = "The model must take one input. A batch's frames run together. A batch that is not full is padded with "
-            "zeros, so that a vector does not depend on how many come. Plan warns about operators that compute "
-            "across a batch's frames, such as DynamicQuantizeLinear: with those it depends on the others. An f16, "
-            "bf16 or f64 tensor becomes f32.",
+    .help = "The model must have one input. The frames of a batch run together. A batch that is not full is padded "
+            "with zeros, so that a vector does not depend on the number of frames. `plan` warns about operators that "
+            "compute across a batch's frames, such as DynamicQuantizeLinear: with these, a vector depends on the "
+            "other frames. An f16, bf16 or f64 tensor becomes f32.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

@@ -12,10 +12,10 @@ static const mr_option options[] = {MR_ZMQ_SOURCE_OPTIONS, MR_OPTIONS_END};
 const mr_stage_type mr_zmq_pull_source = {
     .name = "zmq.pull",
     .summary = "takes images, pictures or tensors that other programs push over ZeroMQ",
-    .help = "A message is a record, {} at the least, and the payload after it; programs send them with a PUSH "
-            "socket. In the record, in JSON or protobuf, pts (seconds; pts_ns in protobuf), format and end count; "
-            "id, file and label come back in the frame's records. Frames are numbered as they come. If the pipeline "
-            "has no room, the programs wait. Any other message is refused and counted as dropped.",
+    .help = "A message is a record, at least {}, followed by the payload. Programs send messages with a PUSH socket. "
+            "Of the record, in JSON or protobuf, pts (seconds; pts_ns in protobuf), format and end are used; id, file "
+            "and label reappear in the frame's records. Frames are numbered in order of arrival. If the pipeline has "
+            "no room, the programs wait. Any other message is refused and counted as dropped.",
     .outputs = outputs,
     .options = options,
     .options_bytes = sizeof(mr_zmq_source_options),

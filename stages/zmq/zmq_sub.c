@@ -10,16 +10,16 @@ static const mr_port outputs[] = {{.name = "out", .help = "encoded images, or pi
 static const mr_option options[] = {
     MR_ZMQ_SOURCE_OPTIONS,
     {.name = "topic", .kind = MR_OPTION_STRING, .offset = MR_ZMQ_SOURCE_FIELD(topic), .example = "camera",
-     .help = "only messages whose topic begins so; if not given, all"},
+     .help = "only messages whose topic begins with this text; all by default"},
     MR_OPTIONS_END,
 };
 
 const mr_stage_type mr_zmq_sub_source = {
     .name = "zmq.sub",
     .summary = "takes images, pictures or tensors that other programs publish over ZeroMQ",
-    .help = "A message is a topic, a record, {} at the least, and the payload; programs send them with a socket of "
-            "type PUB. Everything else is as with zmq.pull, except that programs never wait: if the pipeline has no "
-            "room for a message, ZeroMQ discards it without counting it.",
+    .help = "A message is a topic, a record, at least {}, and the payload. Programs send messages with a PUB socket. "
+            "The rest is as for zmq.pull, but programs never wait: if the pipeline has no room for a message, ZeroMQ "
+            "discards it without counting it.",
     .outputs = outputs,
     .options = options,
     .options_bytes = sizeof(mr_zmq_source_options),

@@ -14,6 +14,12 @@ static void count_call(void *context) {
     atomic_fetch_add((atomic_int *)context, 1);
 }
 
+static mr_pool *pool_of(size_t bytes, int count) {
+    mr_pool *pool;
+    assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_HOST, bytes, count), MR_OK);
+    return pool;
+}
+
 static mr_buffer *acquire(mr_pool *pool) {
     mr_buffer *buffer = NULL;
     assert_int_equal(mr_pool_acquire(pool, &buffer), MR_OK);
@@ -21,9 +27,8 @@ static mr_buffer *acquire(mr_pool *pool) {
 }
 
 TEST(a_pool_gives_what_it_has_and_no_more) {
-    mr_pool *pool;
+    mr_pool *pool = pool_of(1000, 2);
     mr_buffer *a, *b, *c = NULL;
-    assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_HOST, 1000, 2), MR_OK);
     assert_int_equal(mr_pool_free_count(pool), 2);
     assert_int_equal(mr_pool_buffer_bytes(pool), 1000);
     a = acquire(pool);
@@ -142,8 +147,7 @@ TEST(what_is_counted_stays_within_the_bound) {
 }
 
 TEST(buffers_outlive_the_release_of_their_pool) {
-    mr_pool *pool;
-    assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_HOST, 64, 2), MR_OK);
+    mr_pool *pool = pool_of(64, 2);
     mr_buffer *a = acquire(pool), *b = acquire(pool);
     mr_pool_release(&pool);
     memset(a->data, 7, 64);
@@ -153,10 +157,9 @@ TEST(buffers_outlive_the_release_of_their_pool) {
 }
 
 TEST(a_waiter_is_called_once_when_enough_came_back) {
-    mr_pool *pool;
+    mr_pool *pool = pool_of(64, 2);
     atomic_int one = 0, two = 0;
     mr_pool_wait first = {0}, second = {0};
-    assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_HOST, 64, 2), MR_OK);
     mr_pool_notify(pool, 2, &second, count_call, &two);
     assert_int_equal(two, 1);
     mr_buffer *a = acquire(pool), *b = acquire(pool);
@@ -178,8 +181,7 @@ TEST(any_number_may_wait_for_a_pool) {
     enum { WAITERS = 1000 };
     static mr_pool_wait waits[WAITERS];
     static atomic_int calls[WAITERS];
-    mr_pool *pool;
-    assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_HOST, 64, 1), MR_OK);
+    mr_pool *pool = pool_of(64, 1);
     mr_buffer *a = acquire(pool);
     for (int i = 0; i < WAITERS; i++)
         mr_pool_notify(pool, 1, &waits[i], count_call, &calls[i]);
@@ -194,11 +196,9 @@ TEST(any_number_may_wait_for_a_pool) {
 
 /* Also for one of another pool, and once the pool is released: it goes with the last who waits for it. */
 TEST(who_forgets_a_pool_is_not_called) {
-    mr_pool *pool, *other;
+    mr_pool *pool = pool_of(64, 1), *other = pool_of(64, 1);
     atomic_int gone = 0, moved = 0, stays = 0;
     mr_pool_wait first = {0}, second = {0}, third = {0};
-    assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_HOST, 64, 1), MR_OK);
-    assert_int_equal(mr_pool_create(&other, mr_device_cpu(), MR_MEMORY_HOST, 64, 1), MR_OK);
     mr_buffer *a = acquire(pool), *b = acquire(other);
     mr_pool_notify(pool, 1, &first, count_call, &gone);
     mr_pool_notify(pool, 1, &second, count_call, &moved);
@@ -292,8 +292,7 @@ static void use_once(mr_pool *pool) {
 }
 
 TEST(nothing_is_allocated_in_steady_state) {
-    mr_pool *pool;
-    assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_HOST, 64, 4), MR_OK);
+    mr_pool *pool = pool_of(64, 4);
     use_once(pool);
     uint64_t before = mr_allocation_count();
     for (int i = 0; i < 10000; i++)
@@ -344,9 +343,8 @@ static void *take_and_give(void *context) {
 }
 
 TEST(threads_share_a_pool) {
-    mr_pool *pool;
+    mr_pool *pool = pool_of(64, BUFFERS);
     pthread_t threads[THREADS];
-    assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_HOST, 64, BUFFERS), MR_OK);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, take_and_give, pool), 0);
     for (int i = 0; i < THREADS; i++) {
@@ -366,9 +364,8 @@ static void *give_back(void *buffer) {
 
 TEST(a_pool_may_be_released_while_others_give_back) {
     for (int round = 0; round < 200; round++) {
-        mr_pool *pool;
+        mr_pool *pool = pool_of(64, 2);
         pthread_t threads[2];
-        assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_HOST, 64, 2), MR_OK);
         for (int i = 0; i < 2; i++)
             assert_int_equal(pthread_create(&threads[i], NULL, give_back, acquire(pool)), 0);
         mr_pool_release(&pool);

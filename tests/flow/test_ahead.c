@@ -9,19 +9,17 @@
 #include "engine/pipeline/pipeline.h"
 #include "tests/support/fakes.h"
 #include "tests/support/flow_run.h"
-#include "tests/support/opened.h"
 #include "tests/support/quiet.h"
 #include "tests/support/suite.h"
 #include "tests/support/worker_counts.h"
 
 enum { FRAMES = 40, SEEDS = 6 };
 
-#define HEAD FLOW "sources: {a: {type: count, frames: 40}}\nstages:\n"
 #define CHAIN                                                                                                          \
-    HEAD "  make: {type: scale, input: a}\n"                                                                           \
-         "  one: {type: scale, input: make, device: \"sim:0%s\", in_flight: 3}\n"                                      \
-         "  two: {type: block, input: one, batch: 2, device: \"sim:0%s\"}\n"                                           \
-         "  out: {type: collect, input: two}\n"
+    FLOW_A(40) "  make: {type: scale, input: a}\n"                                                                     \
+               "  one: {type: scale, input: make, device: \"sim:0%s\", in_flight: 3}\n"                                \
+               "  two: {type: block, input: one, batch: 2, device: \"sim:0%s\"}\n"                                     \
+               "  out: {type: collect, input: two}\n"
 
 static mr_pipeline *open_chain(const char *parameters, uint64_t seed) {
     char text[1024];
@@ -41,7 +39,7 @@ TEST(pools_of_devices_are_planned_ahead) {
     /* Pinned, since a device reads it. */
     assert_true(vertex(pipeline->plan, "make")->pools[0].ahead);
     mr_pipeline_destroy(&pipeline);
-    pipeline = flow_open(HEAD "  make: {type: scale, input: a}\n  out: {type: collect, input: make}\n", 1, 1);
+    pipeline = flow_open(FLOW_A(40) "  make: {type: scale, input: a}\n  out: {type: collect, input: make}\n", 1, 1);
     assert_int_equal(vertex(pipeline->plan, "make")->pools[0].memory, MR_MEMORY_HOST);
     assert_false(vertex(pipeline->plan, "make")->pools[0].ahead);
     mr_pipeline_destroy(&pipeline);
@@ -128,17 +126,12 @@ static const mr_stage_type grow_type = {.name = "grow", .summary = "for tests", 
                                         .streams = true, .negotiate = negotiate_growing, .process = grow};
 
 static void run_growing(int allocation, uint64_t seed, uint64_t *dropped) {
-    const mr_stage_type *types[32] = {&grow_type};
+    static const mr_stage_type *const types[] = {&grow_type, NULL};
     char text[512];
-    for (size_t i = 0; flow_stage_types()[i] && i < 30; i++)
-        types[i + 1] = flow_stage_types()[i];
     snprintf(text, sizeof text,
-             HEAD "  grow: {input: a, device: \"sim:0?fail_allocation=%d\"}\n"
-                  "  out: {type: collect, input: grow}\n", allocation);
-    const mr_pipeline_params params = {.types = types, .path = "p.yaml", .text = text, .seed = seed,
-                                       .workers = next_worker_count()};
-    flow_stages_reset();
-    mr_pipeline *pipeline = opened(&params);
+             FLOW_A(40) "  grow: {input: a, device: \"sim:0?fail_allocation=%d\"}\n"
+                        "  out: {type: collect, input: grow}\n", allocation);
+    mr_pipeline *pipeline = flow_open_with(types, text, seed, next_worker_count());
     assert_false(vertex(pipeline->plan, "grow")->pools[0].ahead);
     mr_summary *sums = flow_run(pipeline);
     assert_int_equal(sums->delivered + sums->dropped, FRAMES);

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "tests/support/flow_run.h"
-#include "tests/support/opened.h"
 #include "tests/support/suite.h"
 #include "tests/support/worker_counts.h"
 
@@ -45,9 +44,7 @@ static const mr_stage_type crowd = {.name = "crowd",
 
 /* Frames come one at a time, when the earlier calls have gone to sleep. */
 TEST(frames_wake_those_who_do_not_wait) {
-    const mr_stage_type *types[32] = {&crowd};
-    for (size_t i = 0; flow_stage_types()[i] && i < 30; i++)
-        types[i + 1] = flow_stage_types()[i];
+    static const mr_stage_type *const types[] = {&crowd, NULL};
     EACH_WORKER_COUNT(workers) {
         char text[512];
         calls = workers;
@@ -57,9 +54,7 @@ TEST(frames_wake_those_who_do_not_wait) {
         snprintf(text, sizeof text,
                  FLOW "sources: {a: {type: count, frames: %d, period: 10ms}}\n"
                       "stages: {crowd: {input: a}, out: {type: collect, input: crowd}}\n", workers);
-        mr_pipeline *pipeline =
-            opened(&(mr_pipeline_params){.types = types, .path = "p.yaml", .text = text, .workers = workers});
-        flow_stages_reset();
+        mr_pipeline *pipeline = flow_open_with(types, text, 0, workers);
         mr_summary *summary = flow_run(pipeline);
         assert_int_equal(summary->delivered, workers);
         for (size_t i = 0; i < collection_count; i++)

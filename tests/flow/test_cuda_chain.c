@@ -121,8 +121,7 @@ static void run_chain(fixture *f, float first, const size_t places[STAGES + 1]) 
         expect_at(f, first, places[i + 1]);
 }
 
-static void a_chain_gives_what_its_stages_give(void **state) {
-    (void)state;
+TEST(a_chain_gives_what_its_stages_give) {
     fixture f;
     if (!open_fixture(&f))
         skip();
@@ -132,6 +131,24 @@ static void a_chain_gives_what_its_stages_give(void **state) {
 }
 
 #ifdef MILLRACE_CUDA_HOST
+static int be_patient(void **state) {
+    (void)state;
+    atomic_store(&mr_cuda_patience_ns, 250000);
+    return 0;
+}
+
+/* A test with a fixture, `f`, where calls are held for that long. */
+#define CHAIN_TEST(name, patience_ns)                                                                                 \
+    static void with_##name(fixture *f);                                                                              \
+    TEST_WITH(name, NULL, be_patient) {                                                                               \
+        fixture made;                                                                                                 \
+        atomic_store(&mr_cuda_patience_ns, patience_ns);                                                              \
+        assert_true(open_fixture(&made));                                                                             \
+        with_##name(&made);                                                                                           \
+        close_fixture(&made);                                                                                         \
+    }                                                                                                                 \
+    static void with_##name(fixture *f)
+
 
 /* ---- what it costs ----------------------------------------------------------------------------------------------- */
 
@@ -159,8 +176,7 @@ static mr_host_counts cost_of_chain(bool graphs) {
 /* One to upload the numbers, and one per stage to read them. */
 enum { OTHER_RECORDS = 1 + STAGES };
 
-static void a_chain_is_one_graph(void **state) {
-    (void)state;
+TEST_WITH(a_chain_is_one_graph, NULL, be_patient) {
     atomic_store(&mr_cuda_patience_ns, FOR_EVER);
     mr_host_hold(false);
     const mr_host_counts together = cost_of_chain(true), alone = cost_of_chain(false);
@@ -178,113 +194,88 @@ static void a_chain_is_one_graph(void **state) {
 
 /* The first and last stages have many buffers: all combinations are too many to keep as graphs, while each stage
  * has few. */
-static void stages_have_their_own_graphs_where_chains_do_not_recur(void **state) {
-    (void)state;
+CHAIN_TEST(stages_have_their_own_graphs_where_chains_do_not_recur, FOR_EVER) {
     enum { FIRST = 7, LAST = 11, ROUNDS = 340, ENOUGH = 300 };
-    fixture f;
-    atomic_store(&mr_cuda_patience_ns, FOR_EVER);
-    assert_true(open_fixture(&f));
     unsigned long long before = 0;
     for (size_t i = 0; i < ROUNDS; i++) {
         const size_t at = 1 + 2 * (i % FIRST), to = 20 + 2 * (i % LAST);
-        mr_event *first = event_of(&f), *last = event_of(&f);
+        mr_event *first = event_of(f), *last = event_of(f);
         before = i == ENOUGH ? mr_host_count().graphs : before;
-        normalize(&f, 0, 0, at);
-        normalize(&f, 0, 0, at + 1);
-        assert_int_equal(mr_stream_hand_on(f.stream[0], first), MR_OK);
-        assert_int_equal(mr_stream_wait(f.stream[1], first), MR_OK);
-        normalize(&f, 1, 0, to);
-        normalize(&f, 1, 0, to + 1);
-        assert_int_equal(mr_stream_record(f.stream[1], last), MR_OK);
+        normalize(f, 0, 0, at);
+        normalize(f, 0, 0, at + 1);
+        assert_int_equal(mr_stream_hand_on(f->stream[0], first), MR_OK);
+        assert_int_equal(mr_stream_wait(f->stream[1], first), MR_OK);
+        normalize(f, 1, 0, to);
+        normalize(f, 1, 0, to + 1);
+        assert_int_equal(mr_stream_record(f->stream[1], last), MR_OK);
         assert_int_equal(finish(last), MR_OK);
         assert_int_equal(finish(first), MR_OK);
     }
     assert_int_equal(mr_host_count().graphs - before, 2 * (ROUNDS - ENOUGH));
-    close_fixture(&f);
 }
 
 /* ---- what is not taken over -------------------------------------------------------------------------------------- */
 
-static void what_nobody_takes_over_is_done(void **state) {
-    (void)state;
-    fixture f;
-    atomic_store(&mr_cuda_patience_ns, 0);
-    assert_true(open_fixture(&f));
-    bring(&f, 5, 0);
-    mr_event *event = event_of(&f);
-    normalize(&f, 0, 0, 1);
-    assert_int_equal(mr_stream_hand_on(f.stream[0], event), MR_OK);
+CHAIN_TEST(what_nobody_takes_over_is_done, 0) {
+    bring(f, 5, 0);
+    mr_event *event = event_of(f);
+    normalize(f, 0, 0, 1);
+    assert_int_equal(mr_stream_hand_on(f->stream[0], event), MR_OK);
     assert_int_equal(finish(event), MR_OK);
-    expect_at(&f, 5, 1);
+    expect_at(f, 5, 1);
     /* Nobody is expected to take the next ones over. */
     atomic_store(&mr_cuda_patience_ns, FOR_EVER);
     for (int i = 0; i < 64; i++) {
-        event = event_of(&f);
-        normalize(&f, 0, 0, 2);
-        assert_int_equal(mr_stream_hand_on(f.stream[0], event), MR_OK);
+        event = event_of(f);
+        normalize(f, 0, 0, 2);
+        assert_int_equal(mr_stream_hand_on(f->stream[0], event), MR_OK);
         assert_int_equal(finish(event), MR_OK);
     }
-    expect_at(&f, 5, 2);
-    close_fixture(&f);
+    expect_at(f, 5, 2);
 }
 
-static void a_stream_that_goes_gives_what_it_has_handed_on(void **state) {
-    (void)state;
-    fixture f;
-    atomic_store(&mr_cuda_patience_ns, 250000);
-    assert_true(open_fixture(&f));
-    bring(&f, 7, 0);
-    mr_event *event = event_of(&f);
-    normalize(&f, 0, 0, 1);
-    assert_int_equal(mr_stream_hand_on(f.stream[0], event), MR_OK);
-    mr_stream_destroy(&f.stream[0]);
+CHAIN_TEST(a_stream_that_goes_gives_what_it_has_handed_on, 250000) {
+    bring(f, 7, 0);
+    mr_event *event = event_of(f);
+    normalize(f, 0, 0, 1);
+    assert_int_equal(mr_stream_hand_on(f->stream[0], event), MR_OK);
+    mr_stream_destroy(&f->stream[0]);
     assert_true(mr_event_done(event));
     assert_int_equal(finish(event), MR_OK);
-    expect_at(&f, 7, 1);
-    close_fixture(&f);
+    expect_at(f, 7, 1);
 }
 
-static void others_wait_until_what_was_taken_over_is_recorded(void **state) {
-    (void)state;
-    fixture f;
-    atomic_store(&mr_cuda_patience_ns, FOR_EVER);
-    assert_true(open_fixture(&f));
-    bring(&f, 9, 0);
-    mr_event *event = event_of(&f);
-    normalize(&f, 0, 0, 1);
-    assert_int_equal(mr_stream_hand_on(f.stream[0], event), MR_OK);
-    assert_int_equal(mr_stream_wait(f.stream[1], event), MR_OK);
-    assert_int_equal(mr_stream_wait(f.stream[1], event), MR_OK);
-    assert_int_equal(mr_stream_wait(f.stream[2], event), MR_ERROR_AGAIN);
+CHAIN_TEST(others_wait_until_what_was_taken_over_is_recorded, FOR_EVER) {
+    bring(f, 9, 0);
+    mr_event *event = event_of(f);
+    normalize(f, 0, 0, 1);
+    assert_int_equal(mr_stream_hand_on(f->stream[0], event), MR_OK);
+    assert_int_equal(mr_stream_wait(f->stream[1], event), MR_OK);
+    assert_int_equal(mr_stream_wait(f->stream[1], event), MR_OK);
+    assert_int_equal(mr_stream_wait(f->stream[2], event), MR_ERROR_AGAIN);
     assert_false(mr_event_done(event));
-    assert_int_equal(mr_stream_settle(f.stream[1]), MR_OK);
-    assert_int_equal(mr_stream_wait(f.stream[2], event), MR_OK);
+    assert_int_equal(mr_stream_settle(f->stream[1]), MR_OK);
+    assert_int_equal(mr_stream_wait(f->stream[2], event), MR_OK);
     assert_int_equal(finish(event), MR_OK);
-    assert_int_equal(mr_stream_settle(f.stream[1]), MR_OK);
-    expect_at(&f, 9, 1);
-    close_fixture(&f);
+    assert_int_equal(mr_stream_settle(f->stream[1]), MR_OK);
+    expect_at(f, 9, 1);
 }
 
 /* Work that has begun cannot be taken over: the stream owns the memory, or a copy is running. */
-static void what_has_begun_is_not_handed_on(void **state) {
-    (void)state;
-    fixture f;
-    atomic_store(&mr_cuda_patience_ns, FOR_EVER);
-    assert_true(open_fixture(&f));
-    bring(&f, 2, 0);
+CHAIN_TEST(what_has_begun_is_not_handed_on, FOR_EVER) {
+    bring(f, 2, 0);
     for (int i = 0; i < 2; i++) {
         void *scratch;
-        mr_event *event = event_of(&f);
+        mr_event *event = event_of(f);
         if (i == 0)
-            assert_int_equal(mr_cuda_scratch(f.stream[0], 64, &scratch), MR_OK);
+            assert_int_equal(mr_cuda_scratch(f->stream[0], 64, &scratch), MR_OK);
         else
-            assert_int_equal(mr_stream_copy(f.stream[0], place(&f, 3), NULL, BYTES), MR_OK);
-        normalize(&f, 0, 0, 1);
-        assert_int_equal(mr_stream_hand_on(f.stream[0], event), MR_OK);
+            assert_int_equal(mr_stream_copy(f->stream[0], place(f, 3), NULL, BYTES), MR_OK);
+        normalize(f, 0, 0, 1);
+        assert_int_equal(mr_stream_hand_on(f->stream[0], event), MR_OK);
         assert_int_equal(finish(event), MR_OK);
     }
-    expect_at(&f, 2, 1);
-    close_fixture(&f);
+    expect_at(f, 2, 1);
 }
 
 static void ignore(void *context, mr_log_level level, const char *line) {
@@ -293,27 +284,22 @@ static void ignore(void *context, mr_log_level level, const char *line) {
     ++*(atomic_int *)context;
 }
 
-static void all_of_a_chain_fails_together(void **state) {
-    (void)state;
+CHAIN_TEST(all_of_a_chain_fails_together, FOR_EVER) {
     atomic_int lines = 0;
-    fixture f;
-    atomic_store(&mr_cuda_patience_ns, FOR_EVER);
-    assert_true(open_fixture(&f));
     mr_log_to(ignore, &lines);
-    mr_event *first = event_of(&f), *last = event_of(&f);
-    normalize(&f, 0, 0, 1);
-    assert_int_equal(mr_stream_hand_on(f.stream[0], first), MR_OK);
-    assert_int_equal(mr_stream_wait(f.stream[1], first), MR_OK);
-    normalize(&f, 1, 1, 2);
+    mr_event *first = event_of(f), *last = event_of(f);
+    normalize(f, 0, 0, 1);
+    assert_int_equal(mr_stream_hand_on(f->stream[0], first), MR_OK);
+    assert_int_equal(mr_stream_wait(f->stream[1], first), MR_OK);
+    normalize(f, 1, 1, 2);
     mr_host_lack_kernels(true);
-    assert_int_equal(mr_stream_record(f.stream[1], last), MR_OK);
+    assert_int_equal(mr_stream_record(f->stream[1], last), MR_OK);
     mr_host_lack_kernels(false);
     assert_int_equal(finish(first), MR_ERROR_DEVICE);
     assert_int_equal(finish(last), MR_ERROR_DEVICE);
     mr_log_to(NULL, NULL);
     assert_int_equal(lines, 1);
-    run_chain(&f, 1, (size_t[]){0, 1, 2, 3});
-    close_fixture(&f);
+    run_chain(f, 1, (size_t[]){0, 1, 2, 3});
 }
 
 /* ---- whole pipelines --------------------------------------------------------------------------------------------- */
@@ -396,7 +382,7 @@ static void run_pipeline(const char *device, const char *more, bool one_by_one) 
 }
 
 /* The bits are equal however the work is submitted, for any number of workers. */
-static void a_pipeline_gives_the_same_either_way(void **state) {
+TEST_WITH(a_pipeline_gives_the_same_either_way, make_temporary, remove_temporary) {
     static float alone[FRAMES][CLASSES];
     (void)state;
     write_weights();
@@ -426,8 +412,7 @@ static mr_host_counts cost_of_frame(const char *graphs) {
                             .stream_waits = (late.stream_waits - warm.stream_waits) / COUNTED};
 }
 
-static void a_pipeline_needs_fewer_calls(void **state) {
-    (void)state;
+TEST_WITH(a_pipeline_needs_fewer_calls, make_temporary, remove_temporary) {
     write_weights();
     atomic_store(&mr_cuda_patience_ns, FOR_EVER);
     const mr_host_counts one = cost_of_frame("1"), other = cost_of_frame("0");
@@ -438,32 +423,10 @@ static void a_pipeline_needs_fewer_calls(void **state) {
 }
 #endif
 
-#ifdef MILLRACE_CUDA_HOST
-static int be_patient(void **state) {
-    (void)state;
-    atomic_store(&mr_cuda_patience_ns, 250000);
-    return 0;
-}
-#endif
-
 int main(void) {
 #ifdef MILLRACE_CUDA_HOST
     /* The imitated cuBLAS multiplies at once, even while the stream is recorded to a graph. */
     setenv("MILLRACE_CUBLAS", "none", 1);
 #endif
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_chain_gives_what_its_stages_give),
-#ifdef MILLRACE_CUDA_HOST
-        cmocka_unit_test_teardown(a_chain_is_one_graph, be_patient),
-        cmocka_unit_test_teardown(stages_have_their_own_graphs_where_chains_do_not_recur, be_patient),
-        cmocka_unit_test_teardown(what_nobody_takes_over_is_done, be_patient),
-        cmocka_unit_test_teardown(a_stream_that_goes_gives_what_it_has_handed_on, be_patient),
-        cmocka_unit_test_teardown(others_wait_until_what_was_taken_over_is_recorded, be_patient),
-        cmocka_unit_test_teardown(what_has_begun_is_not_handed_on, be_patient),
-        cmocka_unit_test_teardown(all_of_a_chain_fails_together, be_patient),
-        cmocka_unit_test_setup_teardown(a_pipeline_gives_the_same_either_way, make_temporary, remove_temporary),
-        cmocka_unit_test_setup_teardown(a_pipeline_needs_fewer_calls, make_temporary, remove_temporary),
-#endif
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_suite(NULL, NULL);
 }

@@ -100,14 +100,9 @@ def kept():
 def vectors():
     """Heads and records of right size; only their sums are wrong, which the fuzzer's own writer cannot make either."""
     key = b"k".ljust(40, b"\0")
-    record = struct.pack("<4Q", 1, 2, 1, 3)
-    floats = struct.pack("<3f", 1, 2, 3)
-    put("vectors", "cache", b"\0\0" + b"MRVECT03" + struct.pack("<2Q", 3, 2) + key + floats * 2 + record * 2)
-    part = b"MRVECT03" + struct.pack("<2Q", 3, 2) + key + floats * 2 + b"\0" * 16
-    made = b"MRMADE01" + struct.pack("<2Q", 3, 0) + key + (record + struct.pack("<Q", 0)) * 2
-    put("vectors", "killed", b"\0" + bytes([len(part) // 8 | 1]) + part + made)
-    label = struct.pack("<QqIIQIIQ", 1, 0, 0, 0, 7, 0, 0, 5)
-    put("vectors", "spool", b"\1" + struct.pack("<2Q", 3, 3).ljust(64, b"\0") + (label + floats) * 2)
+    record = struct.pack("<QQqQIIQ", 1, 2, 40, 7, 0, 0, 3)
+    made = b"MRMADE02" + struct.pack("<Q", 3) + key + bytes(8) + record * 2
+    put("vectors", "cache", bytes([len(made) // 8]) + made + struct.pack("<6f", *range(6)))
 
 
 # ---- messages -----------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@
 #include "tests/support/suite.h"
 #include "tests/support/temporary.h"
 
-#define HEAD "version: 1\npipeline: p\nsources: {in: {format: RGB24 640x480}}\n"
+#define HEAD FLOW "sources: {in: {format: RGB24 640x480}}\n"
 #define FIGURES "\"launch_ns\": 1000, \"f32_s\": 1e12, \"f16_s\": 4e12, \"memory_bytes_s\": 1e12"
 #define LINK "\"upload_bytes_s\": 1e10, \"download_bytes_s\": 5e9"
 #define MORE "\"copy_engines\": 2, \"kernels\": 128, \"decoders\": 2, \"decode_fps\": {\"h264\": 500}"
@@ -85,9 +85,9 @@ static mr_plan *load(const char *text, const char *assume) {
                                    .costs = costs,
                                    .cost_count = cost_count};
     mr_plan_load(&plan, &spec, &params, &diagnostics);
-    char *told = printed(&diagnostics);
-    assert_string_equal(told, "");
-    free(told);
+    char *messages = printed(&diagnostics);
+    assert_string_equal(messages, "");
+    free(messages);
     mr_diagnostics_fini(&diagnostics);
     return plan;
 }
@@ -110,8 +110,7 @@ static const mr_view_expected_stage *stage_of(const mr_plan *plan, const char *i
 
 static void close_to(double is, double should_be) {
     if (!(is > should_be * 0.9999 && is < should_be * 1.0001))
-        print_error("%g is not %g\n", is, should_be);
-    assert_true(is > should_be * 0.9999 && is < should_be * 1.0001);
+        fail_msg("%g is not %g", is, should_be);
 }
 
 static void limited(const mr_plan *plan, double rate, const char *limit, const char *stage) {
@@ -127,8 +126,7 @@ static void limited(const mr_plan *plan, double rate, const char *limit, const c
 
 #define ONE "  work: {type: labour, input: in, device: \"cuda:0\"}\n"
 
-static void copies_take_their_bytes_at_the_rate_of_the_link(void **state) {
-    (void)state;
+TEST_WITH(copies_take_their_bytes_at_the_rate_of_the_link, make_temporary, remove_temporary) {
     labour_work = (mr_planned_work){.launches = 2, .f32_operations = 5e6};
     mr_plan *plan = load_like(ONE, ROUND, 1);
     close_to(stage_of(plan, "in->cuda:0")->part.upload_ns, PICTURE / 10.0);
@@ -147,8 +145,7 @@ static void copies_take_their_bytes_at_the_rate_of_the_link(void **state) {
 }
 
 /* 5 MB of reads a frame; 2 x 10^6 operations of f32 and 24 x 10^6 of f16: 2 + 6 us. */
-static void the_longer_of_two_keeps_the_processors_busy(void **state) {
-    (void)state;
+TEST_WITH(the_longer_of_two_keeps_the_processors_busy, make_temporary, remove_temporary) {
     labour_work = (mr_planned_work){.launches = 1, .read_bytes = 5e6, .f32_operations = 2e6, .f16_operations = 24e6};
     mr_plan *plan = load_like(ONE, ROUND, 1);
     close_to(stage_of(plan, "work")->part.memory_ns, 5000 + VECTOR / 1000.0);
@@ -163,8 +160,7 @@ static void the_longer_of_two_keeps_the_processors_busy(void **state) {
 }
 
 /* Of a call of 8: 4 launches, 16 MB of weights, 8 pictures. */
-static void a_batch_shares_what_a_call_takes(void **state) {
-    (void)state;
+TEST_WITH(a_batch_shares_what_a_call_takes, make_temporary, remove_temporary) {
     labour_work = (mr_planned_work){.launches = 4, .call_bytes = 16e6, .more_bytes = 1e6};
     mr_plan *plan = load_like("  work: {type: labour, input: in, device: \"cuda:0\",\n"
                               "         batch: {size: 8, timeout: 50ms}}\n", ROUND, 1);
@@ -175,8 +171,7 @@ static void a_batch_shares_what_a_call_takes(void **state) {
 
 /* Launches of 400 us and 100 us of work: one call at a time 2,000 a second, two 4,000; what hides more is bound by the
  * work itself, but not on a card that runs one kernel at a time. The link would do 10,850. */
-static void calls_in_flight_hide_launches(void **state) {
-    (void)state;
+TEST_WITH(calls_in_flight_hide_launches, make_temporary, remove_temporary) {
     static const struct {
         const char *in_flight, *kernels, *limit;
         double rate;
@@ -196,8 +191,7 @@ static void calls_in_flight_hide_launches(void **state) {
     }
 }
 
-static void one_copy_engine_does_both_ways(void **state) {
-    (void)state;
+TEST_WITH(one_copy_engine_does_both_ways, make_temporary, remove_temporary) {
     labour_work = (mr_planned_work){.launches = 1};
     mr_plan *plan = load_like(ONE, "{" FIGURES ", " LINK ", \"copy_engines\": 1}", 1);
     limited(plan, 1e9 / (PICTURE / 10.0 + VECTOR / 5.0), "copies", "in->cuda:0");
@@ -208,8 +202,7 @@ static void one_copy_engine_does_both_ways(void **state) {
 
 /* 720p has 1/2.25 of the pixels: 1,125 frames a second of one decoder. A stream has one decoder; two streams have both.
  */
-static void decoders_take_what_their_table_says(void **state) {
-    (void)state;
+TEST_WITH(decoders_take_what_their_table_says, make_temporary, remove_temporary) {
     labour_work = (mr_planned_work){.codec = "h264", .decoded_pixels = 1280 * 720};
     mr_plan *plan = load_like(ONE, ROUND, 1);
     close_to(stage_of(plan, "work")->part.decode_ns, 1e9 / 1125);
@@ -229,8 +222,7 @@ static void decoders_take_what_their_table_says(void **state) {
 
 /* ---- several devices, the host, sources -------------------------------------------------------------------------- */
 
-static void two_cards_do_half_each(void **state) {
-    (void)state;
+TEST_WITH(two_cards_do_half_each, make_temporary, remove_temporary) {
     labour_work = (mr_planned_work){.launches = 1, .f32_operations = 4e9};
     mr_plan *plan = load_like("  work: {type: labour, input: in, device: [\"cuda:0\", \"cuda:1\"]}\n", ROUND, 2);
     limited(plan, 500, "the card's processors", "work");
@@ -241,8 +233,7 @@ static void two_cards_do_half_each(void **state) {
 }
 
 /* Two workers; out takes 1.5 ms of one, as a profile says. */
-static void the_host_takes_what_was_measured(void **state) {
-    (void)state;
+TEST_WITH(the_host_takes_what_was_measured, make_temporary, remove_temporary) {
     static const mr_measured_cost measured[] = {{"out", 1.5e6}};
     labour_work = (mr_planned_work){.launches = 1};
     costs = measured;
@@ -255,8 +246,7 @@ static void the_host_takes_what_was_measured(void **state) {
     mr_plan_destroy(&plan);
 }
 
-static void what_is_not_known_is_said(void **state) {
-    (void)state;
+TEST_WITH(what_is_not_known_is_said, make_temporary, remove_temporary) {
     labour_work = (mr_planned_work){0};
     mr_plan *plan = load_like(ONE, ROUND, 1);
     assert_string_equal(stage_of(plan, "work")->missing, "its kernels are not counted");
@@ -275,8 +265,7 @@ static void what_is_not_known_is_said(void **state) {
 }
 
 /* A simulated device that is like a card is expected of as well, with what was written beside the card. */
-static void a_simulated_device_is_a_card_too(void **state) {
-    (void)state;
+TEST(a_simulated_device_is_a_card_too) {
     labour_work = (mr_planned_work){.launches = 1};
     mr_plan *plan = load(HEAD "stages: {work: {type: labour, input: in, device: \"sim:0?like=h100&upload=1GB/s\"},\n"
                               "  out: {type: 'null', input: work}}\n", NULL);
@@ -297,8 +286,7 @@ static double rate_with(const char *key, double figure) {
     return rate;
 }
 
-static void twice_of_a_figure_never_expects_fewer(void **state) {
-    (void)state;
+TEST_WITH(twice_of_a_figure_never_expects_fewer, make_temporary, remove_temporary) {
     static const struct {
         const char *key;
         double least;
@@ -344,8 +332,7 @@ static double run_rate(const char *device, const char *more, double *expected) {
 }
 
 /* Each limited by something else: uploads, the card's memory, launches of one call at a time, batches, both copies. */
-static void a_simulated_run_comes_near_what_is_expected(void **state) {
-    (void)state;
+TEST(a_simulated_run_comes_near_what_is_expected) {
     static const char *const runs[][2] = {
         {"sim:0?like=h100&upload=1GB/s", ""},
         {"sim:0?like=h100&compute=1GB/s", ""},
@@ -364,8 +351,7 @@ static void a_simulated_run_comes_near_what_is_expected(void **state) {
 
 /* ---- what can be assumed ----------------------------------------------------------------------------------------- */
 
-static void cards_are_assumed_by_name(void **state) {
-    (void)state;
+TEST(cards_are_assumed_by_name) {
     labour_work = (mr_planned_work){.launches = 1};
     static const struct {
         const char *assume, *card;
@@ -386,8 +372,7 @@ static void cards_are_assumed_by_name(void **state) {
     }
 }
 
-static void wrong_cards_are_refused(void **state) {
-    (void)state;
+TEST(wrong_cards_are_refused) {
     static const char *const wrong[][2] = {{"cuda:1xh10o", "did you mean \"h100\"?"},
                                            {"cuda:1xrtx409", "did you mean \"rtx4090\"?"},
                                            {"cuda:1xh100x", "there is no model of a card \"h100x\""},
@@ -398,29 +383,8 @@ static void wrong_cards_are_refused(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         assert_int_equal(mr_plan_check_assumption(wrong[i][0]), MR_ERROR_USAGE);
         if (!strstr(mr_message(), wrong[i][1]))
-            print_error("%s: %s\n", wrong[i][0], mr_message());
-        assert_non_null(strstr(mr_message(), wrong[i][1]));
+            fail_msg("%s: %s", wrong[i][0], mr_message());
     }
 }
 
-#define WITH_FILE(test) cmocka_unit_test_setup_teardown(test, make_temporary, remove_temporary)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        WITH_FILE(copies_take_their_bytes_at_the_rate_of_the_link),
-        WITH_FILE(the_longer_of_two_keeps_the_processors_busy),
-        WITH_FILE(a_batch_shares_what_a_call_takes),
-        WITH_FILE(calls_in_flight_hide_launches),
-        WITH_FILE(one_copy_engine_does_both_ways),
-        WITH_FILE(decoders_take_what_their_table_says),
-        WITH_FILE(two_cards_do_half_each),
-        WITH_FILE(the_host_takes_what_was_measured),
-        WITH_FILE(what_is_not_known_is_said),
-        cmocka_unit_test(a_simulated_device_is_a_card_too),
-        WITH_FILE(twice_of_a_figure_never_expects_fewer),
-        cmocka_unit_test(a_simulated_run_comes_near_what_is_expected),
-        cmocka_unit_test(cards_are_assumed_by_name),
-        cmocka_unit_test(wrong_cards_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

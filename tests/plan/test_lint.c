@@ -14,21 +14,26 @@
 
 #define HEAD "version: 1\npipeline: p\n"
 
-/* What planning says of a text; to be freed. */
-static char *said_of(const char *text) {
-    mr_diagnostics diagnostics = {0};
-    mr_plan *plan;
+static mr_plan *load(const char *text, mr_diagnostics *diagnostics) {
+    mr_plan *plan = NULL;
     const mr_spec_params spec = {.types = mr_stage_types(), .path = "p.yaml", .text = text};
     mr_plan_load(&plan, &spec, &(mr_plan_params){.inserted = &mr_pipeline_types, .workers = 2, .offline = true},
-                 &diagnostics);
-    char *said = printed(&diagnostics);
+                 diagnostics);
+    return plan;
+}
+
+/* The messages from planning a text; the caller must free them. */
+static char *messages_for(const char *text) {
+    mr_diagnostics diagnostics = {0};
+    mr_plan *plan = load(text, &diagnostics);
+    char *messages = printed(&diagnostics);
     mr_plan_destroy(&plan);
     mr_diagnostics_fini(&diagnostics);
-    return said;
+    return messages;
 }
 
 static void expect(const char *text, const char *expected) {
-    char *said = said_of(text);
+    char *said = messages_for(text);
     assert_string_equal(said, expected);
     free(said);
 }
@@ -90,7 +95,7 @@ TEST(links_are_followed) {
                   "  three: {type: csv, input: a, path: %s/new.csv}\n"
                   "  four: {type: csv, input: a, path: %s/here/new.csv}\n",
              file, link_to, folder, folder);
-    char *said = said_of(text);
+    char *said = messages_for(text);
     assert_non_null(strstr(said, "p.yaml:6:36: error: stages.two.path: "));
     assert_non_null(strstr(said, "p.yaml:8:37: error: stages.four.path: "));
     assert_null(strstr(said, "p.yaml:7:37: error"));
@@ -180,35 +185,11 @@ TEST(queues_of_joins_may_be_short_where_nothing_gathers) {
 
 static mr_plan *planned(const char *text) {
     mr_diagnostics diagnostics = {0};
-    mr_plan *plan;
-    const mr_spec_params spec = {.types = mr_stage_types(), .path = "p.yaml", .text = text};
-    mr_plan_load(&plan, &spec, &(mr_plan_params){.inserted = &mr_pipeline_types, .workers = 2, .offline = true},
-                 &diagnostics);
+    mr_plan *plan = load(text, &diagnostics);
     mr_diagnostics_print(&diagnostics, stderr);
     mr_diagnostics_fini(&diagnostics);
     assert_non_null(plan);
     return plan;
-}
-
-/* Thirty times a way forks and comes together again, so that a frame has 2^30 ways to go; but it may lie only in
- * 120 queues of 4 and in 4 calls of the stage behind each, in the queue of 4 and 2 calls of the sink, and in 4
- * calls of its own. */
-TEST(each_place_counts_once) {
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
-    fputs(HEAD "sources: {a: {type: 'null', frames: 9, format: I420 64x64}}\n"
-               "stages:\n  m-0: {type: preprocess, input: a, size: 8}\n", out);
-    for (int i = 0; i < 30; i++)
-        fprintf(out, "  x-%d: {type: 'null', input: m-%d}\n  y-%d: {type: 'null', input: m-%d}\n"
-                     "  m-%d: {type: 'null', input: [x-%d, y-%d]}\n", i, i, i, i, i + 1, i, i);
-    fputs("  out: {type: jsonl, input: m-30}\n", out);
-    fclose(out);
-    mr_plan *plan = planned(text);
-    assert_string_equal(plan->vertices[1].id, "m-0");
-    assert_int_equal(plan->vertices[1].needs.output_buffers, 4 + 30 * 4 * (4 + 4) + 4 + 2);
-    mr_plan_destroy(&plan);
-    free(text);
 }
 
 /* ---- measured costs -------------------------------------------------------------------------------------------- */

@@ -9,8 +9,6 @@
 #include "tests/support/sanitized.h"
 #include "tests/support/suite.h"
 
-#define HEAD "version: 1\npipeline: p\n"
-
 enum { SEEDS = UNDER_TSAN(5, 20) };
 
 static mr_pipeline *open_text(const mr_stage_type *const *types, const char *text, uint64_t seed) {
@@ -74,7 +72,7 @@ enum { LISTS = sizeof lists / sizeof lists[0] };
 
 TEST(several_devices_give_what_one_gives) {
     for (size_t i = 0; i < LISTS; i++)
-        run_on(HEAD "sources: {a: {type: count, frames: 50}, b: {type: count, frames: 31}}\n"
+        run_on(FLOW "sources: {a: {type: count, frames: 50}, b: {type: count, frames: 31}}\n"
                     "stages:\n"
                     "  one: {type: scale, input: sources.*, device: %s}\n"
                     "  two: {type: scale, input: one, device: %s}\n"
@@ -83,11 +81,9 @@ TEST(several_devices_give_what_one_gives) {
 
 TEST(batches_stay_whole_on_several_devices) {
     for (size_t i = 0; i < LISTS; i++) {
-        run_on(HEAD "sources: {a: {type: count, frames: 40}}\n"
-                    "stages:\n"
-                    "  one: {type: scale, input: a, device: %s}\n"
-                    "  two: {type: block, input: one, batch: 4, device: %s}\n"
-                    "  out: {type: collect, input: two}\n", lists[i][0], lists[i][1], 40, 1);
+        run_on(FLOW_A(40) "  one: {type: scale, input: a, device: %s}\n"
+                          "  two: {type: block, input: one, batch: 4, device: %s}\n"
+                          "  out: {type: collect, input: two}\n", lists[i][0], lists[i][1], 40, 1);
         assert_int_equal(largest_batch, 4);
     }
 }
@@ -95,12 +91,10 @@ TEST(batches_stay_whole_on_several_devices) {
 /* What is added to the results on one device is read by the host, and the payload beside it too. */
 TEST(tensors_among_the_results_come_home) {
     for (size_t i = 0; i < LISTS; i++) {
-        run_on(HEAD "sources: {a: {type: count, frames: 40}}\n"
-                    "stages:\n"
-                    "  one: {type: scale, input: a, device: %s}\n"
-                    "  two: {type: note, input: one, device: %s}\n"
-                    "  three: {type: pass, input: two}\n"
-                    "  out: {type: collect, input: three}\n", lists[i][0], lists[i][1], 40, 0);
+        run_on(FLOW_A(40) "  one: {type: scale, input: a, device: %s}\n"
+                          "  two: {type: note, input: one, device: %s}\n"
+                          "  three: {type: pass, input: two}\n"
+                          "  out: {type: collect, input: three}\n", lists[i][0], lists[i][1], 40, 0);
         for (size_t j = 0; j < collection_count; j++)
             assert_int_equal(collection[j].noted, collection[j].identity.seq + 1000);
     }
@@ -109,13 +103,11 @@ TEST(tensors_among_the_results_come_home) {
 TEST(joins_get_both_sides_home) {
     for (uint64_t seed = 0; seed <= SEEDS; seed++) {
         run_text(flow_stage_types(),
-                 HEAD "sources: {a: {type: count, frames: 60}}\n"
-                      "stages:\n"
-                      "  one: {type: scale, input: a, device: [sim:0, sim:1]}\n"
-                      "  some: {type: gate, input: one, every: 3}\n"
-                      "  two: {type: block, input: one, device: sim:2, batch: 2}\n"
-                      "  both: {type: meet, join: {left: some, right: two}}\n"
-                      "  out: {type: collect, input: both}\n", seed, 20);
+                 FLOW_A(60) "  one: {type: scale, input: a, device: [sim:0, sim:1]}\n"
+                            "  some: {type: gate, input: one, every: 3}\n"
+                            "  two: {type: block, input: one, device: sim:2, batch: 2}\n"
+                            "  both: {type: meet, join: {left: some, right: two}}\n"
+                            "  out: {type: collect, input: both}\n", seed, 20);
         assert_int_equal(collection_count, 20);
     }
 }
@@ -124,10 +116,8 @@ TEST(joins_get_both_sides_home) {
 TEST(failures_of_one_device_drop_its_frames_only) {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         mr_pipeline *pipeline =
-            flow_open(HEAD "sources: {a: {type: count, frames: 60}}\n"
-                           "stages:\n"
-                           "  one: {type: scale, input: a, device: [sim:0, \"sim:1?fail_every=7\"]}\n"
-                           "  out: {type: collect, input: one}\n", seed, 3);
+            flow_open(FLOW_A(60) "  one: {type: scale, input: a, device: [sim:0, \"sim:1?fail_every=7\"]}\n"
+                                 "  out: {type: collect, input: one}\n", seed, 3);
         mr_summary *sums = flow_run(pipeline);
         assert_true(sums->dropped > 0 && sums->delivered >= 40);
         flow_expect(sums, 60, 0);
@@ -152,7 +142,7 @@ static uint64_t count_frames(const char *text) {
 }
 
 TEST(a_clip_stays_within_the_planned_memory) {
-    assert_int_equal(count_frames(HEAD "sources:\n"
+    assert_int_equal(count_frames(FLOW "sources:\n"
                                        "  clip: {type: media, uri: " IMAGES "/cockatoo.mp4, every: " EVERY "}\n"
                                        "stages:\n"
                                        "  decode: {input: clip}\n"
@@ -163,7 +153,7 @@ TEST(a_clip_stays_within_the_planned_memory) {
 }
 
 TEST(mixed_pictures_stay_within_the_planned_memory) {
-    assert_true(count_frames(HEAD "sources: {folder: {type: media, uri: " FOLDER "/*.jpg}}\n"
+    assert_true(count_frames(FLOW "sources: {folder: {type: media, uri: " FOLDER "/*.jpg}}\n"
                                   "stages:\n"
                                   "  decode: {input: folder}\n"
                                   "  one: {type: preprocess, input: decode, size: 224, device: sim:0}\n"
@@ -182,7 +172,7 @@ static void keep_frame(void *context, const char *source, const mr_frame *frame)
 TEST(a_kept_frame_outlives_its_device) {
     mr_frame *kept = NULL;
     mr_pipeline *pipeline = open_text(mr_stage_types(),
-                                      HEAD "sources: {in: {type: push, format: RGB24 4x4}}\n"
+                                      FLOW "sources: {in: {type: push, format: RGB24 4x4}}\n"
                                            "stages:\n"
                                            "  a: {type: preprocess, input: in, size: 4x4, device: [sim:0, sim:1]}\n"
                                            "  out: {type: callback, input: a}\n",

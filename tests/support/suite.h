@@ -26,6 +26,17 @@
     }                                                                                                                \
     static void name(void **state __attribute__((unused)))
 
+/* A test whose body gets `variable`, a pointer to what `begin` filled; `end` gets it afterwards. */
+#define TEST_GIVEN(name, type, variable, begin, end)                                                                 \
+    static void with_##name(type *variable);                                                                         \
+    TEST(name) {                                                                                                     \
+        type made;                                                                                                   \
+        begin;                                                                                                       \
+        with_##name(&made);                                                                                          \
+        end;                                                                                                         \
+    }                                                                                                                \
+    static void with_##name(type *variable)
+
 /* Calls `first`, which may skip the test, before it. */
 #define TEST_THAT(name, first)                                                                                       \
     static void name##_body(void);                                                                                   \

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "engine/device/probe/gpu.h"
 
 #ifndef MR_CUDA_RUNTIME
@@ -26,16 +27,9 @@ const int *mr_gpu_architectures(void) {
 /* ---- the system ------------------------------------------------------------------------------------------------ */
 
 static unsigned long read_hex(const char *folder, const char *name) {
-    char path[512];
-    unsigned long value = 0;
-    snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/%s", folder, name);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return 0;
-    if (fscanf(file, "%lx", &value) != 1)
-        value = 0;
-    fclose(file);
-    return value;
+    char text[32];
+    mr_file_head(text, sizeof text, "/sys/bus/pci/devices/%s/%s", folder, name);
+    return strtoul(text, NULL, 16);
 }
 
 /* PCI: vendor 10de is NVIDIA; class 03 is a display controller (0300 VGA, 0302 3D). */
@@ -56,11 +50,7 @@ static int count_cards(void) {
  * version. */
 static bool module_version(char *version, size_t bytes) {
     char line[256];
-    FILE *file = fopen("/proc/driver/nvidia/version", "re");
-    bool read = file && fgets(line, sizeof line, file);
-    if (file)
-        fclose(file);
-    if (!read)
+    if (!mr_file_head(line, sizeof line, "/proc/driver/nvidia/version") || !*line)
         return false;
     char *rest = line;
     for (char *word; (word = strsep(&rest, " \t\n"));)

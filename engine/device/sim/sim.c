@@ -170,33 +170,14 @@ static int sim_submit(mr_stream *stream, mr_work_function *function, const void 
     return append_work(work, mr_sim_touch_arguments(work, work->u.arguments, bytes));
 }
 
-typedef struct copy_work {
-    uint8_t *to;
-    const uint8_t *from;
-    ptrdiff_t to_stride, from_stride;
-    size_t bytes, rows;
-} copy_work;
-
-static int copy(void *arguments) {
-    const copy_work *work = arguments;
-    for (size_t row = 0; row < work->rows; row++) {
-        uint8_t *to = work->to + (ptrdiff_t)row * work->to_stride;
-        if (work->from)
-            memcpy(to, work->from + (ptrdiff_t)row * work->from_stride, work->bytes);
-        else
-            memset(to, 0, work->bytes);
-    }
-    return MR_OK;
-}
-
 static int sim_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,
                          size_t bytes, size_t rows) {
-    const copy_work arguments = {to, from, to_stride, from_stride, bytes, rows};
+    const mr_rows_copy arguments = {to, from, to_stride, from_stride, bytes, rows};
     int status = enter((sim_device *)stream->device, MR_ERROR_DEVICE);
     sim_item *work = status ? NULL : make_item(stream, SIM_WORK, NULL);
     if (!work)
         return status ? status : MR_ERROR_MEMORY;
-    work->function = copy;
+    work->function = mr_rows_copy_run;
     memcpy(work->u.arguments, &arguments, sizeof arguments);
     return append_work(work, mr_sim_touch_copy(work, to, to_stride, from, from_stride, bytes, rows));
 }

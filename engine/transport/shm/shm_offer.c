@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "engine/base/file.h"
 #include "engine/transport/shm/shm.h"
 #include "millrace/status.h"
 
@@ -62,10 +63,6 @@ int mr_shm_guest_make(mr_shm_guest *guest) {
 }
 
 void mr_shm_host(char host[HOST]) {
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    host[0] = 0;
-    if (file && fgets(host, HOST, file))
-        host[strcspn(host, "\n")] = 0;
-    if (file)
-        fclose(file);
+    mr_file_head(host, HOST, "/proc/sys/kernel/random/boot_id");
+    host[strcspn(host, "\n")] = 0;
 }

@@ -10,7 +10,7 @@
 #include "tests/support/quiet.h"
 #include "tests/support/suite.h"
 
-enum { MEGABYTE = 1000000, MOST_NOTES = 64 };
+enum { MEGABYTE = 1000000, MOST_NOTES = 64, MOST_TAKEN = 8 };
 
 static const mr_stage resize = {.id = "resize"};
 
@@ -19,6 +19,10 @@ typedef struct fixture {
     mr_stream *up, *work, *down;
     mr_work_note note[MOST_NOTES];
     size_t notes;
+    struct {
+        mr_memory memory;
+        void *data;
+    } taken[MOST_TAKEN];
 } fixture;
 
 static void keep_note(void *context, const mr_device *device, const mr_work_note *note) {
@@ -43,18 +47,35 @@ static void begin(fixture *f, const char *name) {
     }
 }
 
+/* The fixture frees what is not given back. */
+static void *take(fixture *f, mr_memory memory, size_t bytes) {
+    size_t i = 0;
+    while (f->taken[i].data)
+        assert_true(++i < MOST_TAKEN);
+    assert_int_equal(mr_device_allocate(f->device, memory, bytes, &f->taken[i].data), MR_OK);
+    f->taken[i].memory = memory;
+    return f->taken[i].data;
+}
+
+/* NULL: all that is left. */
+static void give(fixture *f, const void *data) {
+    for (size_t i = 0; i < MOST_TAKEN; i++)
+        if (f->taken[i].data && (!data || f->taken[i].data == data)) {
+            mr_device_free(f->device, f->taken[i].memory, f->taken[i].data);
+            f->taken[i].data = NULL;
+        }
+}
+
 static void end(fixture *f) {
+    give(f, NULL);
     mr_stream_destroy(&f->up);
     mr_stream_destroy(&f->work);
     mr_stream_destroy(&f->down);
     mr_device_destroy(&f->device);
 }
 
-static void *take(mr_device *device, mr_memory memory, size_t bytes) {
-    void *data = NULL;
-    assert_int_equal(mr_device_allocate(device, memory, bytes, &data), MR_OK);
-    return data;
-}
+/* A test with a device of this name, `f`. */
+#define SIM_TEST(name, device) TEST_GIVEN(name, fixture, f, begin(&made, device), end(&made))
 
 /* Runs all that is due, step by step; when the last of it was. */
 static int64_t run_out(mr_device *device) {
@@ -104,7 +125,7 @@ static int write_ramp(void *arguments) {
 static void one_bit_is_wrong(const char *name, size_t wrong) {
     fixture f;
     begin(&f, name);
-    float *device = take(f.device, MR_MEMORY_DEVICE, 64), *host = take(f.device, MR_MEMORY_HOST, 64);
+    float *device = take(&f, MR_MEMORY_DEVICE, 64), *host = take(&f, MR_MEMORY_HOST, 64);
     memset(device, 0, 64);
     for (int turn = 0; turn < 2; turn++) {
         assert_int_equal(mr_stream_submit(f.work, write_ramp, &(ramp){device, 16}, sizeof(ramp)), MR_OK);
@@ -118,8 +139,6 @@ static void one_bit_is_wrong(const char *name, size_t wrong) {
             assert_int_equal(bits[0] ^ bits[1], turn == 0 && i < wrong ? UINT32_C(1) << 22 : 0);
         }
     }
-    mr_device_free(f.device, MR_MEMORY_DEVICE, device);
-    mr_device_free(f.device, MR_MEMORY_HOST, host);
     end(&f);
 }
 
@@ -147,106 +166,87 @@ static int submit(mr_stream *stream, void *to, const void *from) {
 
 /* ---- time ------------------------------------------------------------------------------------------------------ */
 
-TEST(each_engine_takes_its_time) {
-    fixture f;
-    begin(&f, "sim:0?upload=1GB/s&download=500MB/s&compute=10GB/s&call=20us");
-    void *host = take(f.device, MR_MEMORY_PINNED, MEGABYTE), *data = take(f.device, MR_MEMORY_DEVICE, MEGABYTE);
-    assert_int_equal(mr_stream_copy(f.up, data, host, MEGABYTE), MR_OK);
-    order(f.up, f.work);
-    assert_int_equal(submit(f.work, data, data), MR_OK);
-    order(f.work, f.down);
-    assert_int_equal(mr_stream_copy(f.down, host, data, MEGABYTE), MR_OK);
+SIM_TEST(each_engine_takes_its_time, "sim:0?upload=1GB/s&download=500MB/s&compute=10GB/s&call=20us") {
+    void *host = take(f, MR_MEMORY_PINNED, MEGABYTE), *data = take(f, MR_MEMORY_DEVICE, MEGABYTE);
+    assert_int_equal(mr_stream_copy(f->up, data, host, MEGABYTE), MR_OK);
+    order(f->up, f->work);
+    assert_int_equal(submit(f->work, data, data), MR_OK);
+    order(f->work, f->down);
+    assert_int_equal(mr_stream_copy(f->down, host, data, MEGABYTE), MR_OK);
     /* 1 MB at 1 GB/s; 20 us and 1 MB at 10 GB/s; 1 MB at 500 MB/s. */
-    assert_int_equal(run_out(f.device), 1000000 + 120000 + 2000000);
-    assert_int_equal(f.notes, 3);
+    assert_int_equal(run_out(f->device), 1000000 + 120000 + 2000000);
+    assert_int_equal(f->notes, 3);
     const mr_engine engines[] = {MR_ENGINE_UPLOAD, MR_ENGINE_COMPUTE, MR_ENGINE_DOWNLOAD};
     const int64_t at[] = {0, 1000000, 1120000, 3120000};
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(f.note[i].engine, engines[i]);
-        assert_int_equal(f.note[i].begin_ns, at[i]);
-        assert_int_equal(f.note[i].end_ns, at[i + 1]);
-        assert_ptr_equal(f.note[i].stage, &resize);
-        assert_int_equal(f.note[i].frame.seq, 7);
+        assert_int_equal(f->note[i].engine, engines[i]);
+        assert_int_equal(f->note[i].begin_ns, at[i]);
+        assert_int_equal(f->note[i].end_ns, at[i + 1]);
+        assert_ptr_equal(f->note[i].stage, &resize);
+        assert_int_equal(f->note[i].frame.seq, 7);
     }
-    assert_string_equal(mr_engine_name(f.note[0].engine), "upload");
-    mr_device_free(f.device, MR_MEMORY_PINNED, host);
-    mr_device_free(f.device, MR_MEMORY_DEVICE, data);
-    end(&f);
+    assert_string_equal(mr_engine_name(f->note[0].engine), "upload");
 }
 
 /* Two streams share an engine: together they take as long as one would with all of it; two engines work side by side.
  */
-TEST(engines_work_side_by_side_and_each_in_order) {
-    fixture f;
-    begin(&f, "sim:0?copy=1GB/s&call=3ms");
-    void *host = take(f.device, MR_MEMORY_PINNED, MEGABYTE), *a = take(f.device, MR_MEMORY_DEVICE, MEGABYTE),
-         *b = take(f.device, MR_MEMORY_DEVICE, MEGABYTE), *c = take(f.device, MR_MEMORY_DEVICE, MEGABYTE);
-    assert_int_equal(mr_stream_copy(f.up, a, host, MEGABYTE), MR_OK);
-    assert_int_equal(mr_stream_copy(f.down, b, host, MEGABYTE), MR_OK);
-    assert_int_equal(submit(f.work, c, c), MR_OK);
-    assert_int_equal(run_out(f.device), 3000000);
-    assert_int_equal(f.notes, 3);
-    assert_int_equal(f.note[0].end_ns, 1000000);
-    assert_int_equal(f.note[1].begin_ns, 1000000);
-    assert_int_equal(f.note[1].end_ns, 2000000);
-    end(&f);
+SIM_TEST(engines_work_side_by_side_and_each_in_order, "sim:0?copy=1GB/s&call=3ms") {
+    void *host = take(f, MR_MEMORY_PINNED, MEGABYTE), *a = take(f, MR_MEMORY_DEVICE, MEGABYTE),
+         *b = take(f, MR_MEMORY_DEVICE, MEGABYTE), *c = take(f, MR_MEMORY_DEVICE, MEGABYTE);
+    assert_int_equal(mr_stream_copy(f->up, a, host, MEGABYTE), MR_OK);
+    assert_int_equal(mr_stream_copy(f->down, b, host, MEGABYTE), MR_OK);
+    assert_int_equal(submit(f->work, c, c), MR_OK);
+    assert_int_equal(run_out(f->device), 3000000);
+    assert_int_equal(f->notes, 3);
+    assert_int_equal(f->note[0].end_ns, 1000000);
+    assert_int_equal(f->note[1].begin_ns, 1000000);
+    assert_int_equal(f->note[1].end_ns, 2000000);
 }
 
-TEST(slow_from_an_operation_on) {
-    fixture f;
+SIM_TEST(slow_from_an_operation_on, "sim:0?call=1ms&slow_after=3&slow=5") {
     uint8_t host[2] = {0};
-    begin(&f, "sim:0?call=1ms&slow_after=3&slow=5");
     for (int i = 0; i < 4; i++)
-        assert_int_equal(submit(f.work, &host[1], &host[0]), MR_OK);
-    assert_int_equal(run_out(f.device), 1000000 + 1000000 + 5000000 + 5000000);
-    end(&f);
+        assert_int_equal(submit(f->work, &host[1], &host[0]), MR_OK);
+    assert_int_equal(run_out(f->device), 1000000 + 1000000 + 5000000 + 5000000);
 }
 
 /* ---- limits and failures --------------------------------------------------------------------------------------- */
 
-TEST(memory_is_limited) {
-    fixture f;
+SIM_TEST(memory_is_limited, "sim:0?memory=64MiB") {
     uint64_t bytes;
     void *none;
-    begin(&f, "sim:0?memory=64MiB");
-    void *first = take(f.device, MR_MEMORY_DEVICE, 40 << 20);
-    assert_int_equal(mr_device_allocate(f.device, MR_MEMORY_DEVICE, (24 << 20) + 1, &none), MR_ERROR_MEMORY);
+    void *first = take(f, MR_MEMORY_DEVICE, 40 << 20);
+    assert_int_equal(mr_device_allocate(f->device, MR_MEMORY_DEVICE, (24 << 20) + 1, &none), MR_ERROR_MEMORY);
     assert_null(none);
-    void *second = take(f.device, MR_MEMORY_DEVICE, 24 << 20), *pinned = take(f.device, MR_MEMORY_PINNED, 100);
-    mr_device_free(f.device, MR_MEMORY_DEVICE, first);
-    first = take(f.device, MR_MEMORY_DEVICE, 40 << 20);
-    mr_device_free(f.device, MR_MEMORY_DEVICE, first);
-    mr_device_free(f.device, MR_MEMORY_DEVICE, second);
-    mr_device_free(f.device, MR_MEMORY_PINNED, pinned);
-    end(&f);
+    take(f, MR_MEMORY_DEVICE, 24 << 20);
+    take(f, MR_MEMORY_PINNED, 100);
+    give(f, first);
+    take(f, MR_MEMORY_DEVICE, 40 << 20);
     assert_int_equal(mr_device_probe("sim:0?memory=64MiB", &bytes), MR_OK);
     assert_int_equal(bytes, 64 << 20);
 }
 
-TEST(a_lost_device_fails_all) {
-    fixture f;
+SIM_TEST(a_lost_device_fails_all, "sim:0?lose_after=2&min_delay=0&max_delay=0") {
     uint8_t host[2] = {0};
     mr_stream *stream;
     mr_event *event;
     void *data;
-    begin(&f, "sim:0?lose_after=2&min_delay=0&max_delay=0");
-    assert_int_equal(submit(f.work, host, host), MR_OK);
-    assert_int_equal(outcome(f.work), MR_OK);
-    assert_int_equal(submit(f.work, host, host), MR_OK);
-    mr_event *pending = record(f.up);
-    assert_int_equal(outcome(f.work), MR_ERROR_DEVICE);
+    assert_int_equal(submit(f->work, host, host), MR_OK);
+    assert_int_equal(outcome(f->work), MR_OK);
+    assert_int_equal(submit(f->work, host, host), MR_OK);
+    mr_event *pending = record(f->up);
+    assert_int_equal(outcome(f->work), MR_ERROR_DEVICE);
     assert_true(mr_event_done(pending));
     assert_int_equal(host[0], 1);
-    assert_int_equal(submit(f.work, host, host), MR_ERROR_DEVICE);
-    assert_int_equal(mr_stream_copy(f.work, host, host + 1, 1), MR_ERROR_DEVICE);
-    assert_int_equal(mr_stream_create(f.device, &stream), MR_ERROR_DEVICE);
-    assert_int_equal(mr_device_allocate(f.device, MR_MEMORY_DEVICE, 1, &data), MR_ERROR_DEVICE);
-    assert_int_equal(mr_event_create(&event, f.device, NULL), MR_OK);
-    assert_int_equal(mr_stream_record(f.work, event), MR_ERROR_DEVICE);
-    assert_int_equal(mr_stream_wait(f.work, event), MR_ERROR_DEVICE);
+    assert_int_equal(submit(f->work, host, host), MR_ERROR_DEVICE);
+    assert_int_equal(mr_stream_copy(f->work, host, host + 1, 1), MR_ERROR_DEVICE);
+    assert_int_equal(mr_stream_create(f->device, &stream), MR_ERROR_DEVICE);
+    assert_int_equal(mr_device_allocate(f->device, MR_MEMORY_DEVICE, 1, &data), MR_ERROR_DEVICE);
+    assert_int_equal(mr_event_create(&event, f->device, NULL), MR_OK);
+    assert_int_equal(mr_stream_record(f->work, event), MR_ERROR_DEVICE);
+    assert_int_equal(mr_stream_wait(f->work, event), MR_ERROR_DEVICE);
     mr_event_unref(&event);
     mr_event_unref(&pending);
-    end(&f);
 }
 
 /* Calls: three streams, then an allocation, a copy, work and a record. */
@@ -315,104 +315,84 @@ static void expect_misuse(int status, uint64_t *count, const char *what) {
     assert_int_equal(mr_sim_misuses(), ++*count);
 }
 
-TEST(memory_of_another_device_is_caught) {
-    fixture f;
+SIM_TEST(memory_of_another_device_is_caught, "sim:0") {
     mr_device *other;
     uint64_t count = mr_sim_misuses();
-    begin(&f, "sim:0");
     assert_int_equal(mr_device_open(&other, "sim:1", 1, true), MR_OK);
-    void *own = take(f.device, MR_MEMORY_DEVICE, 64), *foreign = take(other, MR_MEMORY_DEVICE, 64);
-    expect_misuse(submit(f.work, own, foreign), &count, "it works on memory of another device");
-    expect_misuse(mr_stream_copy(f.work, foreign, own, 64), &count, "it writes to memory of another device");
-    assert_int_equal(mr_stream_copy(f.work, own, foreign, 64), MR_OK);
-    assert_int_equal(outcome(f.work), MR_OK);
-    assert_int_equal(f.note[0].engine, MR_ENGINE_UPLOAD);
-    expect_misuse(mr_device_host_reads(f.device, own, &resize, &f.work->frame), &count,
+    void *own = take(f, MR_MEMORY_DEVICE, 64), *foreign = NULL;
+    assert_int_equal(mr_device_allocate(other, MR_MEMORY_DEVICE, 64, &foreign), MR_OK);
+    expect_misuse(submit(f->work, own, foreign), &count, "it works on memory of another device");
+    expect_misuse(mr_stream_copy(f->work, foreign, own, 64), &count, "it writes to memory of another device");
+    assert_int_equal(mr_stream_copy(f->work, own, foreign, 64), MR_OK);
+    assert_int_equal(outcome(f->work), MR_OK);
+    assert_int_equal(f->note[0].engine, MR_ENGINE_UPLOAD);
+    expect_misuse(mr_device_host_reads(f->device, own, &resize, &f->work->frame), &count,
                   "the host reads memory of the device");
-    mr_device_free(f.device, MR_MEMORY_DEVICE, own);
     mr_device_free(other, MR_MEMORY_DEVICE, foreign);
-    end(&f);
     mr_device_destroy(&other);
 }
 
-TEST(bounds_are_kept) {
-    fixture f;
+SIM_TEST(bounds_are_kept, "sim:0") {
     uint8_t host[200] = {0};
     uint64_t count = mr_sim_misuses();
-    begin(&f, "sim:0");
-    uint8_t *data = take(f.device, MR_MEMORY_DEVICE, 100);
-    assert_int_equal(mr_stream_copy_rows(f.work, data, 30, host, 10, 10, 4), MR_OK);
-    assert_int_equal(mr_stream_copy_rows(f.work, data + 90, -30, host, 10, 10, 4), MR_OK);
-    expect_misuse(mr_stream_copy(f.work, data + 1, host, 100), &count, "it copies to beyond the end of a buffer");
-    expect_misuse(mr_stream_copy(f.work, host, data, 101), &count, "it copies from beyond the end of a buffer");
-    expect_misuse(mr_stream_copy_rows(f.work, data, 31, host, 10, 10, 4), &count,
+    uint8_t *data = take(f, MR_MEMORY_DEVICE, 100);
+    assert_int_equal(mr_stream_copy_rows(f->work, data, 30, host, 10, 10, 4), MR_OK);
+    assert_int_equal(mr_stream_copy_rows(f->work, data + 90, -30, host, 10, 10, 4), MR_OK);
+    expect_misuse(mr_stream_copy(f->work, data + 1, host, 100), &count, "it copies to beyond the end of a buffer");
+    expect_misuse(mr_stream_copy(f->work, host, data, 101), &count, "it copies from beyond the end of a buffer");
+    expect_misuse(mr_stream_copy_rows(f->work, data, 31, host, 10, 10, 4), &count,
                   "it copies to beyond the end of a buffer");
-    assert_int_equal(outcome(f.work), MR_OK);
-    mr_device_free(f.device, MR_MEMORY_DEVICE, data);
-    end(&f);
+    assert_int_equal(outcome(f->work), MR_OK);
 }
 
 /* Whether or not it would have been in time. */
-TEST(reading_before_the_event_is_caught) {
-    fixture f;
+SIM_TEST(reading_before_the_event_is_caught, "sim:0") {
     uint8_t host[64] = {3};
     uint64_t count = mr_sim_misuses();
-    begin(&f, "sim:0");
-    uint8_t *in = take(f.device, MR_MEMORY_DEVICE, 64), *out = take(f.device, MR_MEMORY_DEVICE, 64),
-            *home = take(f.device, MR_MEMORY_PINNED, 64);
-    assert_int_equal(mr_stream_copy(f.up, in, host, 64), MR_OK);
-    expect_misuse(submit(f.work, out, in), &count, "it reads memory before the event of the work that writes it");
-    order(f.up, f.work);
-    assert_int_equal(submit(f.work, out, in), MR_OK);
-    expect_misuse(mr_stream_copy(f.down, home, out, 64), &count,
+    uint8_t *in = take(f, MR_MEMORY_DEVICE, 64), *out = take(f, MR_MEMORY_DEVICE, 64),
+            *home = take(f, MR_MEMORY_PINNED, 64);
+    assert_int_equal(mr_stream_copy(f->up, in, host, 64), MR_OK);
+    expect_misuse(submit(f->work, out, in), &count, "it reads memory before the event of the work that writes it");
+    order(f->up, f->work);
+    assert_int_equal(submit(f->work, out, in), MR_OK);
+    expect_misuse(mr_stream_copy(f->down, home, out, 64), &count,
                   "it reads memory before the event of the work that writes it");
-    order(f.work, f.down);
+    order(f->work, f->down);
     /* What the work waited for, who waits for the work waits for too. */
-    assert_int_equal(mr_stream_copy(f.down, home, in, 64), MR_OK);
-    assert_int_equal(mr_stream_copy(f.down, home, out, 64), MR_OK);
-    expect_misuse(mr_device_host_reads(f.device, home, &resize, &f.work->frame), &count,
+    assert_int_equal(mr_stream_copy(f->down, home, in, 64), MR_OK);
+    assert_int_equal(mr_stream_copy(f->down, home, out, 64), MR_OK);
+    expect_misuse(mr_device_host_reads(f->device, home, &resize, &f->work->frame), &count,
                   "the host reads memory before the event of the work that writes it");
-    assert_int_equal(outcome(f.down), MR_OK);
-    assert_int_equal(mr_device_host_reads(f.device, home, &resize, &f.work->frame), MR_OK);
+    assert_int_equal(outcome(f->down), MR_OK);
+    assert_int_equal(mr_device_host_reads(f->device, home, &resize, &f->work->frame), MR_OK);
     assert_int_equal(home[0], 4);
-    mr_device_free(f.device, MR_MEMORY_DEVICE, in);
-    mr_device_free(f.device, MR_MEMORY_DEVICE, out);
-    mr_device_free(f.device, MR_MEMORY_PINNED, home);
-    end(&f);
 }
 
-TEST(two_writers_are_caught) {
-    fixture f;
+SIM_TEST(two_writers_are_caught, "sim:0") {
     uint8_t host[64] = {0};
     uint64_t count = mr_sim_misuses();
-    begin(&f, "sim:0");
-    uint8_t *data = take(f.device, MR_MEMORY_DEVICE, 64);
-    assert_int_equal(submit(f.work, data, data), MR_OK);
-    expect_misuse(mr_stream_copy(f.up, data, host, 64), &count,
+    uint8_t *data = take(f, MR_MEMORY_DEVICE, 64);
+    assert_int_equal(submit(f->work, data, data), MR_OK);
+    expect_misuse(mr_stream_copy(f->up, data, host, 64), &count,
                   "it writes memory that other work writes, without waiting for that work");
-    assert_int_equal(outcome(f.work), MR_OK);
-    assert_int_equal(mr_stream_copy(f.up, data, host, 64), MR_OK);
-    assert_int_equal(outcome(f.up), MR_OK);
-    mr_device_free(f.device, MR_MEMORY_DEVICE, data);
-    end(&f);
+    assert_int_equal(outcome(f->work), MR_OK);
+    assert_int_equal(mr_stream_copy(f->up, data, host, 64), MR_OK);
+    assert_int_equal(outcome(f->up), MR_OK);
 }
 
-TEST(what_is_gone_in_flight_is_caught) {
-    fixture f;
+SIM_TEST(what_is_gone_in_flight_is_caught, "sim:0") {
     uint8_t host[64] = {0};
     uint64_t count = mr_sim_misuses();
-    begin(&f, "sim:0");
-    uint8_t *data = take(f.device, MR_MEMORY_DEVICE, 64);
-    assert_int_equal(mr_stream_copy(f.up, data, host, 64), MR_OK);
-    mr_device_reuse(f.device, data);
-    expect_misuse(outcome(f.up), &count, "a buffer was reused before the work on it was done");
-    assert_int_equal(mr_stream_copy(f.up, data, host, 64), MR_OK);
-    mr_device_free(f.device, MR_MEMORY_DEVICE, data);
-    expect_misuse(outcome(f.up), &count, "memory was freed before the work on it was done");
-    expect_misuse(submit(f.work, data, data), &count, "it touches memory that was freed");
-    mr_device_free(f.device, MR_MEMORY_DEVICE, data);
+    uint8_t *data = take(f, MR_MEMORY_DEVICE, 64);
+    assert_int_equal(mr_stream_copy(f->up, data, host, 64), MR_OK);
+    mr_device_reuse(f->device, data);
+    expect_misuse(outcome(f->up), &count, "a buffer was reused before the work on it was done");
+    assert_int_equal(mr_stream_copy(f->up, data, host, 64), MR_OK);
+    give(f, data);
+    expect_misuse(outcome(f->up), &count, "memory was freed before the work on it was done");
+    expect_misuse(submit(f->work, data, data), &count, "it touches memory that was freed");
+    mr_device_free(f->device, MR_MEMORY_DEVICE, data);
     assert_int_equal(mr_sim_misuses(), ++count);
-    end(&f);
 }
 
 RUN_TESTS(be_quiet, NULL)

@@ -55,13 +55,21 @@ def parts(count, seed=3):
     return [draw.choices(("train", "validation", "test"), (70, 15, 15))[0] for _ in range(count)]
 
 
+RECORD = struct.Struct("<4Q2IQ")  # key (low, high), time, number, sub, zero, checksum
+
+
 def read_cache(path):
-    """A cache's vectors, in the order in which they were requested."""
+    """A cache's vectors by slot: those of pictures in the order in which they were requested."""
     import numpy
-    data = pathlib.Path(path).read_bytes()
-    magic, width, slots = struct.unpack("<8sQQ", data[:24])
-    assert magic == b"MRVECT03", magic
-    return numpy.frombuffer(data, numpy.float32, width * slots, 64).reshape(slots, width)
+    width = struct.unpack_from("<8sQ", pathlib.Path(path).with_suffix(".made").read_bytes())[1]
+    return numpy.fromfile(path, numpy.float32).reshape(-1, width)
+
+
+def by_content(path):
+    """A cache's vectors by key and number, whatever slots they are in."""
+    made = pathlib.Path(path).with_suffix(".made").read_bytes()[64:]
+    return {record[:5]: vector.tobytes() for record, vector in zip(RECORD.iter_unpack(made), read_cache(path))
+            if record[-1]}
 
 
 def join_key(low, high, part):
@@ -73,11 +81,12 @@ def join_key(low, high, part):
     return joined % half, joined // half
 
 
-def change_number(data, at, number, value):
-    """A cache's bytes with one number in vector `at` changed, as if it had been made so."""
-    width, slots = struct.unpack("<QQ", data[8:24])
-    vector, record, changed = 64 + 4 * width * at, 64 + 4 * width * slots + 32 * at, bytearray(data)
-    struct.pack_into("<f", changed, vector + 4 * number, value)
-    key = join_key(*struct.unpack_from("<QQ", data, record), bytes(changed[vector:vector + 4 * width]))
-    struct.pack_into("<Q", changed, record + 24, join_key(*key, data[record + 16:record + 24])[0])
-    return bytes(changed)
+def change_number(path, at, number, value):
+    """Changes one number in a cache's vector `at`, as if it had been made so."""
+    vectors, made = read_cache(path), bytearray(path.with_suffix(".made").read_bytes())
+    vectors[at, number] = value
+    vectors.tofile(path)
+    record = 64 + RECORD.size * at
+    key = join_key(*struct.unpack_from("<QQ", made, record), vectors[at].tobytes())
+    struct.pack_into("<Q", made, record + 40, join_key(*key, bytes(made[record + 16:record + 40]))[0])
+    path.with_suffix(".made").write_bytes(made)

@@ -2,7 +2,6 @@
 same weights."""
 import json
 import pathlib
-import re
 import signal
 import subprocess
 import tempfile
@@ -11,7 +10,6 @@ import time
 import digits
 from harness import MILLRACE, Case, call, main, start
 
-HEAD, LISTED, VECTOR = 64, 40, 4 * 900
 PATIENCE = 120
 
 
@@ -21,7 +19,7 @@ class Killed(Case):
         kept = tempfile.TemporaryDirectory(prefix="millrace-")
         cls.addClassCleanup(kept.cleanup)
         cls.kept = pathlib.Path(kept.name)
-        files = digits.files(digits.cut(cls.kept), 300)
+        files = digits.files(digits.cut(cls.kept), 150)
         broken = cls.kept / "broken.png"
         broken.write_bytes(files[0][0].read_bytes()[:100])
         cls.rows = [[path, label, "", part] for (path, label), part in zip(files, digits.parts(len(files)))]
@@ -47,11 +45,6 @@ class Killed(Case):
         super().setUp()
         self.head, self.cache = self.folder / "head", self.folder / "cache"
 
-    def left(self, suffix):
-        paths = list(self.cache.glob(f"*{suffix}"))
-        self.assertEqual(len(paths), 1, suffix)
-        return paths[0]
-
     def begin(self, data):
         process = start(self.command(data, self.head, self.cache), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                         text=True)
@@ -61,23 +54,26 @@ class Killed(Case):
         self.addCleanup(process.kill)
         return process
 
-    def await_bytes(self, process, suffix, count):
-        """Waits until a cache file has this many bytes, and stops the process there."""
-        end = time.monotonic() + PATIENCE
-        while process.poll() is None and time.monotonic() < end:
-            if any(path.stat().st_size >= count for path in self.cache.glob(f"*{suffix}")):
-                process.send_signal(signal.SIGSTOP)
-                return
-        self.fail(f"{suffix} has not become so large")
-
-    def kill_at(self, data, suffix, count):
-        """Kills it there; returns how many vectors are listed."""
+    def stop_at(self, data, count):
+        """Stops it once it has made that many vectors."""
         process = self.begin(data)
-        self.await_bytes(process, suffix, count)
+        end = time.monotonic() + PATIENCE
+        while sum(path.stat().st_size for path in self.cache.glob("*.made")) < 64 + count * digits.RECORD.size:
+            self.assertIsNone(process.poll(), process.stderr)
+            self.assertLess(time.monotonic(), end, "the vectors have not come")
+        process.send_signal(signal.SIGSTOP)
+        return process
+
+    def kill_at(self, data, count):
+        """Returns how many vectors the cache has."""
+        process = self.stop_at(data, count)
         process.kill()
         self.assertEqual(process.wait(), -signal.SIGKILL)
-        self.assertEqual(list(self.cache.glob("*.vectors")), [])
-        return (self.left(".part.made").stat().st_size - HEAD) // LISTED
+        return self.kept_in_cache()
+
+    def kept_in_cache(self):
+        (vectors,) = self.cache.glob("*.vectors")
+        return len(digits.by_content(vectors))
 
     def finish(self, data, made, expected):
         done = call(self.command(data, self.head, self.cache))
@@ -85,64 +81,43 @@ class Killed(Case):
         told = json.loads(done.stdout)
         self.assertEqual(told["vectors"]["made"], made, done.stderr)
         self.assertEqual(((self.head / "weights.npy").read_bytes(), told["left_out"]), expected)
-        self.assertEqual([path.name for path in self.cache.iterdir() if path.suffix != ".vectors"], [])
+        self.assertEqual({path.suffix for path in self.cache.iterdir()}, {".vectors", ".made"})
         return done.stderr
 
-    def test_several_moments(self):
-        for vectors in (1, 700, 2500):
-            with self.subTest(vectors=vectors):
-                self.cache = self.folder / f"cache-{vectors}"
-                listed = self.kill_at(self.data, ".part.made", HEAD + vectors * LISTED)
-                self.assertGreaterEqual(listed, vectors)
-                said = self.finish(self.data, self.pictures - listed, self.expected)
-                self.assertIn(f"a run was killed while it made vectors; kept of it: {listed}\n", said)
-
-    def test_killed_twice(self):
-        listed = self.kill_at(self.data, ".part.made", HEAD + 300 * LISTED)
-        process = self.begin(self.data)
-        self.await_bytes(process, ".vectors", HEAD + listed * VECTOR)  # until then the list is the first one's
-        process.send_signal(signal.SIGCONT)
-        self.await_bytes(process, ".part.made", HEAD + 300 * LISTED)
-        process.kill()
-        process.wait()
-        listed += (self.left(".part.made").stat().st_size - HEAD) // LISTED
-        self.finish(self.data, self.pictures - listed, self.expected)
-
-    def test_a_flipped_byte(self):
-        listed = self.kill_at(self.data, ".part.made", HEAD + 500 * LISTED)
-        part = self.left(".part")
-        data = bytearray(part.read_bytes())
-        data[HEAD + 7 * VECTOR + 100] ^= 0x40
-        part.write_bytes(data)
-        said = self.finish(self.data, self.pictures - listed + 1, self.expected)
-        self.assertIn(f"kept of it: {listed - 1}; not written whole, and made anew: 1\n", said)
+    def test_killed_twice_and_damaged(self):
+        self.assertGreaterEqual(self.kill_at(self.data, 1), 1)
+        kept = self.kill_at(self.data, 700)
+        (vectors,) = self.cache.glob("*.vectors")
+        data = bytearray(vectors.read_bytes())
+        data[7 * 3600 + 100] ^= 0x40
+        vectors.write_bytes(data)
+        said = self.finish(self.data, self.pictures - kept + 1, self.expected)
+        self.assertIn("the file was damaged; what is not as it was written is made anew", said)
 
     def test_one_that_waits_for_the_killed_one(self):
-        first = self.begin(self.data)
-        self.await_bytes(first, ".part.made", HEAD + 100 * LISTED)
+        first = self.stop_at(self.data, 100)
         self.head = self.folder / "other"
         second = self.begin(self.data)
         self.assertIn("another program makes vectors for the same cache: waiting", second.stderr.readline())
         first.kill()
+        first.wait()
         told, said = second.communicate()
         self.assertEqual(second.returncode, 0, said)
-        listed = int(re.search(r"kept of it: (\d+)", said)[1])
-        self.assertGreaterEqual(listed, 100)
-        self.assertEqual(json.loads(told)["vectors"]["made"], self.pictures - listed)
+        self.assertLessEqual(json.loads(told)["vectors"]["made"], self.pictures - 100)
         self.assertEqual((self.head / "weights.npy").read_bytes(), self.expected[0])
 
     def test_a_video_of_which_some_pictures_are_there(self):
         video = self.kept / "moving.mp4"
-        subprocess.run(["ffmpeg", "-v", "error", "-y", "-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25:duration=40",
+        subprocess.run(["ffmpeg", "-v", "error", "-y", "-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25:duration=12",
                         "-pix_fmt", "yuv420p", video], check=True)
         rows = self.rows[::10]
         data = digits.write_list(self.kept / "video.csv", [*rows, [video, "3", "", "train"]])
         pictures = sum(path.name != "broken.png" for path, *_ in rows)
-        expected = self.undisturbed(data, pictures + 1000)
-        # Its vectors follow the pictures' vectors.
-        listed = self.kill_at(data, ".part", HEAD + (len(rows) + 1 + 50) * VECTOR)
-        self.assertGreater(listed, 0)
-        self.finish(data, pictures + 1000 - listed, expected)
+        expected = self.undisturbed(data, pictures + 300)
+        # Its vectors follow the pictures' vectors. They are made again, and kept once.
+        self.assertGreater(self.kill_at(data, len(rows) + 50), pictures)
+        self.finish(data, 300, expected)
+        self.assertEqual(self.kept_in_cache(), pictures + 300 + 1)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ class Training(Case):
 class Digits(Training):
     def setUp(self):
         super().setUp()
-        rows = digits.files(self.digits)
+        rows = digits.files(self.digits, 200)
         self.split = numpy.array(digits.parts(len(rows)))
         self.truth = numpy.array([int(label) for _, label in rows])
         self.rows = [[path, label, "", part] for (path, label), part in zip(rows, self.split)]
@@ -92,16 +92,16 @@ class Digits(Training):
         theirs = peer.predict_proba(scaler.transform(x[test]))
         self.assertLess(numpy.abs(softmax(logits, axis=1) - theirs).max(), 1e-3)
         accuracy = accuracy_score(self.truth[test], theirs.argmax(axis=1))
-        self.assertGreaterEqual(told["test"]["accuracy"], 0.96)
-        self.assertAlmostEqual(told["test"]["accuracy"], accuracy, delta=0.002)
+        self.assertGreaterEqual(told["test"]["accuracy"], 0.94)
+        self.assertAlmostEqual(told["test"]["accuracy"], accuracy, delta=0.005)
         self.assertEqual(told["test"]["rows"], int(test.sum()))
 
         # Vectors are made once; other models must use the cache.
         told = self.train_json(self.list, "--model", "neighbors", "--neighbors", "5")
         self.assertEqual(told["vectors"]["made"], 0)
         peer = KNeighborsClassifier(5).fit(x[train], self.truth[train])
-        self.assertGreaterEqual(told["test"]["accuracy"], 0.955)
-        self.assertAlmostEqual(told["test"]["accuracy"], peer.score(x[test], self.truth[test]), delta=0.003)
+        self.assertGreaterEqual(told["test"]["accuracy"], 0.92)
+        self.assertAlmostEqual(told["test"]["accuracy"], peer.score(x[test], self.truth[test]), delta=0.007)
 
         # Random labels cannot be learnt, so nothing leaks from the test part.
         labels = [row[1] for row in self.rows]
@@ -152,7 +152,7 @@ class Example(Case):
         train, evaluate, run = shown.replace("\\\n", "").splitlines()
         self.assertIn("numbers of decode, preprocess, network", self.shell(train))
         self.assertIn("the part for test", self.shell(evaluate))
-        self.assertIn("<svg", (self.folder / "photos.html").read_text())
+        self.assertIn('"accuracy"', (self.folder / "photos.html").read_text())
         rows = [json.loads(line) for line in self.shell(run).splitlines()]
         self.assertEqual(len(rows), sum(1 for path in (self.folder / "photos").rglob("*.png")))
         for row in rows:
@@ -176,7 +176,7 @@ class Example(Case):
         self.assertGreaterEqual(float(re.search(r"accuracy ([\d.]+) \(95%", trained)[1]), 0.96)
         figures = [re.search(r"accuracy .*\n.*\n", text)[0] for text in (trained, evaluated)]
         self.assertEqual(figures[0], figures[1])
-        self.assertIn("<svg", (self.folder / "build/digits.html").read_text())
+        self.assertIn('"accuracy"', (self.folder / "build/digits.html").read_text())
         self.assertEqual(json.loads(told)["classes"][0]["label"], "7")
         self.check_the_export()
 
@@ -478,6 +478,7 @@ class Broken(Training):
     def setUp(self):
         super().setUp()
         self.cache = self.folder / "cache"
+        self.data = digits.write_list(self.kept / "data.csv", self.some(100))
 
     def left(self):
         return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file())
@@ -491,22 +492,24 @@ class Broken(Training):
         done = call(self.command(some, "--penalty", "0.1"), preexec_fn=limit)
         self.assertEqual(done.returncode, 74, done.stderr)
         self.assertIn("File too large", done.stderr)
-        self.assertEqual(self.left(), ["some.csv"])
-        self.train(some, "--penalty", "0.1")
+        self.assertEqual([name for name in self.left() if not name.startswith("cache/")], ["some.csv"])
+        self.assertLess(self.train_json(some, "--penalty", "0.1")["vectors"]["made"], 120)
 
     def test_interrupted(self):
-        process = start(self.command(self.digits, "--penalty", "0.0001"), stderr=subprocess.DEVNULL)
-        while process.poll() is None and not list(self.cache.glob("*.part")):
+        some = digits.write_list(self.folder / "some.csv", self.some(200))
+        process = start(self.command(some, "--penalty", "0.0001"), stderr=subprocess.DEVNULL)
+        while process.poll() is None and not any(path.stat().st_size for path in self.cache.glob("*.made")):
             pass
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(), 143)
         self.assertFalse(self.head.exists())
-        self.assertEqual([name for name in self.left() if not name.endswith(".vectors")], [])
-        told = self.train_json(self.digits, "--penalty", "0.0001", "--resume")
-        self.assertEqual(told["vectors"]["rows"], 5000)
+        self.assertEqual([name for name in self.left() if not name.endswith((".vectors", ".made"))], ["some.csv"])
+        told = self.train_json(some, "--penalty", "0.0001", "--resume")
+        self.assertEqual(told["vectors"]["rows"], 2000)
+        self.assertLess(told["vectors"]["made"], 2000)
 
     def interrupt_after_the_fit(self, *arguments):
-        process = start(self.command(self.digits, *arguments), stderr=subprocess.PIPE, text=True)
+        process = start(self.command(self.data, *arguments), stderr=subprocess.PIPE, text=True)
         state = self.head.parent / "head.state"
         while process.poll() is None and not state.exists():
             pass
@@ -521,11 +524,11 @@ class Broken(Training):
         slashed = ("--output", f"{self.head}/")
         for model, arguments in (("softmax", ("--penalty", "0.001")),
                                  ("perceptron", ("--model", "perceptron", "--hidden", "16", *slashed))):
-            self.train(self.digits, *arguments)
+            self.train(self.data, *arguments)
             expected = [path.read_bytes() for path in sorted(self.head.iterdir())]
             shutil.rmtree(self.head)
             state = self.interrupt_after_the_fit(*arguments)
-            self.train(self.digits, *arguments, "--resume")
+            self.train(self.data, *arguments, "--resume")
             self.assertEqual([path.read_bytes() for path in sorted(self.head.iterdir())], expected, model)
             self.assertFalse(state.exists())
             shutil.rmtree(self.head)
@@ -550,7 +553,7 @@ class Broken(Training):
 
     def test_full_disk_at_the_end(self):
         """There is room for the fit's state, and none for the head."""
-        self.train(self.digits, "--penalty", "0.001")
+        self.train(self.data, "--penalty", "0.001")
         expected = (self.head / "weights.npy").read_bytes()
         small = self.folder / "small"
         small.mkdir()
@@ -563,41 +566,41 @@ class Broken(Training):
         state.unlink()
         room = os.statvfs(small)
         (small / "filler").write_bytes(bytes((room.f_bavail * room.f_frsize // 4096 - pages) * 4096))
-        errors = self.train(self.digits, "--penalty", "0.001", code=74).stderr
+        errors = self.train(self.data, "--penalty", "0.001", code=74).stderr
         self.assertIn("No space left on device", errors)
         self.assertIn(f"the fit is kept in {state}: the same command with --resume saves it", errors)
         self.assertEqual(sorted(path.name for path in small.iterdir()), ["filler", "head.state"])
         (small / "filler").unlink()
-        self.train(self.digits, "--penalty", "0.001", "--resume")
+        self.train(self.data, "--penalty", "0.001", "--resume")
         self.assertEqual((self.head / "weights.npy").read_bytes(), expected)
         self.assertEqual(sorted(path.name for path in small.iterdir()), ["head"])
 
     def test_two_that_share_a_cache(self):
         """One makes the vectors; the other must wait and find them."""
-        self.cache = self.folder / "cache"
-        both = [start([*self.command(self.digits, "--penalty", "0.01", "--json"), "--output", self.folder / name],
+        some = digits.write_list(self.folder / "some.csv", self.some(150))
+        both = [start([*self.command(some, "--penalty", "0.01", "--json"), "--output", self.folder / name],
                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for name in ("one", "other")]
         said = [process.communicate() for process in both]
         self.assertEqual([process.returncode for process in both], [0, 0], said)
-        self.assertEqual(sorted(json.loads(told)["vectors"]["made"] for told, _ in said), [0, 5000])
+        self.assertEqual(sorted(json.loads(told)["vectors"]["made"] for told, _ in said), [0, 1500])
         self.assertEqual(*((self.folder / name / "weights.npy").read_bytes() for name in ("one", "other")))
 
         # It must begin when the lock is released, and end while waiting if asked to.
-        (vectors,) = (path for path in self.cache.glob("*.vectors") if path.stat().st_size > 5000 * 900 * 4)
+        vectors = max(self.cache.glob("*.vectors"), key=lambda path: path.stat().st_size)
         vectors.unlink()
         for interrupted in (True, False):
-            with open(f"{vectors}.part", "w") as part:
-                fcntl.flock(part, fcntl.LOCK_EX)
-                process = start(self.command(self.digits, "--penalty", "0.01"), stdout=subprocess.DEVNULL,
+            with open(vectors, "a") as locked:
+                fcntl.flock(locked, fcntl.LOCK_EX)
+                process = start(self.command(some, "--penalty", "0.01"), stdout=subprocess.DEVNULL,
                                 stderr=subprocess.PIPE, text=True)
                 self.assertIn("another program makes vectors for the same cache: waiting", process.stderr.readline())
                 if interrupted:
                     process.send_signal(signal.SIGINT)
                     self.assertEqual(process.wait(), 130)
             process.communicate()
-            self.assertEqual((process.returncode, vectors.exists()), (130, False) if interrupted else (0, True))
+            self.assertEqual((process.returncode, vectors.stat().st_size > 0),
+                             (130, False) if interrupted else (0, True))
         self.assertEqual((self.head / "weights.npy").read_bytes(), (self.folder / "one/weights.npy").read_bytes())
-        self.assertEqual(list(self.cache.glob("*.part")), [])
 
     def test_two_that_make_one_head(self):
         """The second must be refused at once, without harm to the first; what a killed one left is taken over."""
@@ -628,19 +631,17 @@ class Broken(Training):
         rows = self.some()
         some = digits.write_list(self.folder / "some.csv", rows)
         cache = pathlib.Path(self.train_json(some, "--penalty", "0.1")["vectors"]["cache"])
-        data, bad = cache.read_bytes(), set()
+        bad = set()
         for part, value in (("train", "nan"), ("test", "inf")):
             at = next(i for i, row in enumerate(rows) if row[3] == part)
-            data = digits.change_number(data, at, 7, float(value))
+            digits.change_number(cache, at, 7, float(value))
             bad.add(str(rows[at][0]))
-        cache.write_bytes(data)
         told = self.train_json(some, "--penalty", "0.1")
         self.assertEqual({row["file"] for row in told["left_out"] if row["reason"] == "not finite"}, bad)
         others = digits.write_list(self.folder / "others.csv", [row for row in rows if str(row[0]) not in bad])
         self.assertEqual(told["test"]["accuracy"], self.train_json(others, "--penalty", "0.1")["test"]["accuracy"])
         for at in range(len(rows)):
-            data = digits.change_number(data, at, 7, float("nan"))
-        cache.write_bytes(data)
+            digits.change_number(cache, at, 7, float("nan"))
         self.assertIn("each vector has a NaN or an infinity in it", self.train(some, code=65).stderr)
 
     def test_cache_that_is_none(self):
@@ -648,7 +649,8 @@ class Broken(Training):
         told = self.train_json(some, "--penalty", "0.1")
         before = (self.head / "weights.npy").read_bytes()
         cache = pathlib.Path(told["vectors"]["cache"])
-        cache.write_bytes(cache.read_bytes()[:-8])
+        made = cache.with_suffix(".made")
+        made.write_bytes(b"MRMADE01" + made.read_bytes()[8:])
         done = self.train(some, "--penalty", "0.1", "--json")
         self.assertIn("is not a cache of these vectors", done.stderr)
         self.assertEqual(json.loads(done.stdout)["vectors"]["made"], 120)
@@ -665,10 +667,10 @@ class Broken(Training):
         told = self.train_json(some, *arguments)
         before = (self.head / "weights.npy").read_bytes()
         cache = pathlib.Path(told["vectors"]["cache"])
-        for place in (5000, -12, -4):
-            damaged = bytearray(cache.read_bytes())
+        for path, place in ((cache, 5000), (cache, 2), (cache.with_suffix(".made"), 64 + 7 * digits.RECORD.size + 40)):
+            damaged = bytearray(path.read_bytes())
             damaged[place] ^= 1
-            cache.write_bytes(damaged)
+            path.write_bytes(damaged)
             done = self.train(some, *arguments)
             self.assertEqual(done.stderr.count(f"{cache}: the file was damaged"), 1, place)
             self.assertEqual(json.loads(done.stdout)["vectors"]["made"], 1, place)

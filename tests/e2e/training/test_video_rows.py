@@ -42,13 +42,10 @@ def of_range(path, start=0.0, end=float("inf")):
 
 
 def made_at(path):
-    """The times in the cache's records, for vectors that exist, and those vectors."""
-    data = pathlib.Path(path).read_bytes()
-    width, slots = struct.unpack("<QQ", data[8:24])
-    at = 64 + (width * slots * 4 + 7) // 8 * 8
-    records = [struct.unpack("<QQQQ", data[at + 32 * i:at + 32 * i + 32])[2] for i in range(slots)]
-    return [(made - 1) / 1e9 for made in records], numpy.frombuffer(data, numpy.float32, width * slots,
-                                                                    64).reshape(slots, width)
+    """A cache's vectors, and their pictures' times. A record that ends a video has no vector."""
+    kept = [(key[2] / 1e9, numpy.frombuffer(vector, numpy.float32)) for key, vector in digits.by_content(path).items()]
+    kept = [one for one in kept if one[1].any()]
+    return [at for at, _ in kept], numpy.array([vector for _, vector in kept])
 
 
 class Clips(Case):
@@ -107,8 +104,7 @@ class Clips(Case):
         self.assertEqual(told["vectors"]["rows"], len(expected))
         self.assertEqual(told["vectors"]["made"], len(expected))
         found, _ = made_at(told["vectors"]["cache"])
-        # Six slots meant for pictures, but not pictures; the vectors; how many each range has.
-        self.assert_times(sorted(found[len(rows):len(rows) + len(expected)]), sorted(expected))
+        self.assert_times(sorted(found), sorted(expected))
         self.assertEqual(sum(row["train"] for row in told["classes"]),
                          len(of_range(self.kept / "a.mp4", 0.5, 2)) + len(of_range(self.kept / "a.mp4", 3)))
         again = self.train(self.kept / "clips.csv")
@@ -156,7 +152,7 @@ class Clips(Case):
         ffmpeg("-i", self.kept / "c.mkv", "-vf", "select='between(n,4,11)'", "-vsync", "0", self.folder / "%02d.png")
         told = self.train(self.list(("c.mkv", "x", 0.4, 0.8, "train"), ("c.mkv", "y", 0.8, 1.2, "train")))
         at, clips = made_at(told["vectors"]["cache"])
-        order = 2 + numpy.argsort(at[2:10])
+        order = numpy.argsort(at)
         self.assert_times([at[i] for i in order], [0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1])
         self.cache = self.folder / "other"
         told = self.train(self.list(*[(self.folder / f"{i:02d}.png", "xy"[i > 4], "", "", "train")
@@ -212,11 +208,11 @@ class Clips(Case):
             self.assertIn(("a.mp4", round(at, 3), "small.mp4", round(at, 3)), pairs)
 
     def small(self, picture):
-        """As the page shows it: whole in a square of 176, with white around it."""
-        scale = 176 / max(picture.size)
+        """As the page shows it: whole in a square of 128, with white around it."""
+        scale = 128 / max(picture.size)
         width, height = (round(side * scale) for side in picture.size)
-        square = Image.new("RGB", (176, 176), "white")
-        square.paste(picture.resize((width, height), Image.BILINEAR), ((176 - width) // 2, (176 - height) // 2))
+        square = Image.new("RGB", (128, 128), "white")
+        square.paste(picture.resize((width, height), Image.BILINEAR), ((128 - width) // 2, (128 - height) // 2))
         return numpy.asarray(square, dtype=float)
 
     @unittest.skipIf(MISSING, f"without {MISSING}")
@@ -235,12 +231,13 @@ class Clips(Case):
                  for row in self.evaluate(data, "--page", page)[1]["surely_wrong"]}
         frames = {name: self.decoded(name) for name in ("a.mp4", "b.ts")}
         frames["large.png"] = [self.small(Image.fromarray(noise))]
-        figures = re.findall(r"<figure>(<img.*?)</figure>", page.read_text(), re.S)
-        self.assertEqual(len(figures), min(24, len(wrong)))
-        self.assertGreaterEqual(len(figures), 10)
-        for figure in figures:
-            name, at = re.search(r"([^/]*?)(?: at ([0-9.]+) s)?</small>", figure).groups()
-            pixels = base64.b64decode(re.search(r'src="data:image/bmp;base64,([^"]*)"', figure).group(1))
+        shown = json.loads(re.search(r'<script id="data"[^>]*>(.*?)</script>', page.read_text(), re.S)[1])
+        rows = [row for row in shown["surely_wrong"] if row.get("picture")]
+        self.assertEqual(len(rows), min(24, len(wrong)))
+        self.assertGreaterEqual(len(rows), 10)
+        for row in rows:
+            name, at = pathlib.Path(row["file"]).name, row.get("at", 0)
+            pixels = base64.b64decode(row["picture"].removeprefix("data:image/bmp;base64,"))
             shown = numpy.asarray(Image.open(io.BytesIO(pixels)).convert("RGB"), dtype=float)
             off = [abs(shown - one).mean() for one in frames[name]]
             moments = times(self.kept / name) if at else [0]

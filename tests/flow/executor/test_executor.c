@@ -22,6 +22,14 @@ static mr_executor *make(int workers, uint64_t seed) {
     return executor;
 }
 
+/* `task` may be NULL. */
+static void destroy(mr_executor *executor, mr_task *task) {
+    mr_executor_stop(executor);
+    if (task)
+        mr_task_fini(task);
+    mr_executor_destroy(&executor);
+}
+
 /* The linker redirects all calls here (tests/CMakeLists.txt). */
 static atomic_int unlimited_sleeps;
 int __real_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock);
@@ -49,8 +57,7 @@ static void catch_up(void *context) {
 }
 
 /* Thousands of threads that looked ten times a second used up all processors. */
-static void an_idle_thread_sleeps_until_it_is_woken(void **state) {
-    (void)state;
+TEST(an_idle_thread_sleeps_until_it_is_woken) {
     mr_executor *executor = make(1, 0);
     counter self = {0};
     atomic_store(&unlimited_sleeps, 0);
@@ -79,8 +86,7 @@ static void *wake_often(void *context) {
     return NULL;
 }
 
-static void no_wake_is_lost(void **state) {
-    bool own_thread = *(bool *)*state;
+static void lose_no_wake(bool own_thread) {
     mr_executor *executor = make(2, 0);
     counter self = {0};
     mr_task_init(&self.task, executor, catch_up, &self);
@@ -91,13 +97,14 @@ static void no_wake_is_lost(void **state) {
         assert_int_equal(pthread_create(&wakers[i], NULL, wake_often, &self), 0);
     for (int i = 0; i < 3; i++)
         pthread_join(wakers[i], NULL);
-    for (int i = 0; i < 12000 && atomic_load(&self.seen) != 3 * WAKES; i++)
-        sleep_ms(5);
-    assert_int_equal(atomic_load(&self.seen), 3 * WAKES);
+    await_count(&self.seen, 3 * WAKES);
     assert_false(atomic_load(&self.overlapped));
-    mr_executor_stop(executor);
-    mr_task_fini(&self.task);
-    mr_executor_destroy(&executor);
+    destroy(executor, &self.task);
+}
+
+TEST(no_wake_is_lost) {
+    lose_no_wake(false);
+    lose_no_wake(true);
 }
 
 /* ---- timers ---- */
@@ -112,8 +119,13 @@ static void ring(void *context) {
     atomic_store(&self->rang_ns, mr_executor_now_ns(self->task.executor));
 }
 
-static void timers_ring_in_simulated_time_exactly(void **state) {
-    (void)state;
+/* For a minute at most. */
+static void await_alarm(alarm_task *self) {
+    for (int i = 0; i < 12000 && !atomic_load(&self->rang_ns); i++)
+        sleep_ms(5);
+}
+
+TEST(timers_ring_in_simulated_time_exactly) {
     enum { COUNT = 500 };
     static alarm_task alarms[COUNT];
     mr_executor *executor = make(1, 42);
@@ -132,8 +144,7 @@ static void timers_ring_in_simulated_time_exactly(void **state) {
     mr_executor_destroy(&executor);
 }
 
-static void timers_ring_in_real_time_never_early(void **state) {
-    bool own_thread = *(bool *)*state;
+static void ring_never_early(bool own_thread) {
     mr_executor *executor = make(2, 0);
     alarm_task self = {0};
     mr_task_init(&self.task, executor, ring, &self);
@@ -141,17 +152,18 @@ static void timers_ring_in_real_time_never_early(void **state) {
         assert_int_equal(mr_task_detach(&self.task, "test"), MR_OK);
     int64_t due = mr_executor_now_ns(executor) + 20000000;
     mr_task_wake_at(&self.task, due);
-    for (int i = 0; i < 12000 && !atomic_load(&self.rang_ns); i++)
-        sleep_ms(5);
+    await_alarm(&self);
     assert_true(atomic_load(&self.rang_ns) >= due);
-    mr_executor_stop(executor);
-    mr_task_fini(&self.task);
-    mr_executor_destroy(&executor);
+    destroy(executor, &self.task);
+}
+
+TEST(timers_ring_in_real_time_never_early) {
+    ring_never_early(false);
+    ring_never_early(true);
 }
 
 /* Whatever past time they are set to, by a thread that is not a worker, while all workers wait for another timer. */
-static void timers_of_the_past_ring(void **state) {
-    (void)state;
+TEST(timers_of_the_past_ring) {
     static const int64_t times_ns[] = {INT64_MIN, -2000000, -1000000, -1, 0, 1, 1000000};
     mr_executor *executor = make(2, 0);
     alarm_task far = {.due_ns = INT64_MAX - 1}, self = {.due_ns = 0};
@@ -162,15 +174,13 @@ static void timers_of_the_past_ring(void **state) {
         atomic_store(&self.rang_ns, 0);
         sleep_ms(2);
         mr_task_wake_at(&self.task, times_ns[i]);
-        for (int j = 0; j < 12000 && !atomic_load(&self.rang_ns); j++)
-            sleep_ms(5);
+        await_alarm(&self);
         assert_true(atomic_load(&self.rang_ns) > 0);
     }
     assert_int_equal(atomic_load(&far.rang_ns), 0);
     mr_executor_stop(executor);
     mr_task_fini(&far.task);
-    mr_task_fini(&self.task);
-    mr_executor_destroy(&executor);
+    destroy(executor, &self.task);
 }
 
 /* ---- deterministic order ---- */
@@ -201,8 +211,7 @@ static void draw_order(uint64_t seed, int *into) {
     mr_executor_destroy(&executor);
 }
 
-static void a_seed_gives_one_order(void **state) {
-    (void)state;
+TEST(a_seed_gives_one_order) {
     int first[16], again[16], other[16];
     draw_order(7, first);
     draw_order(7, again);
@@ -247,8 +256,7 @@ static void keep_busy(void *context) {
 }
 
 /* Both sleeping workers and busy ones, kept busy by a task that wakes itself, notice it. Timers also fire. */
-static void watched_descriptors_wake_their_tasks(void **state) {
-    (void)state;
+TEST(watched_descriptors_wake_their_tasks) {
     for (int turn = 0; turn < 4; turn++) {
         const bool busy = turn % 2;
         mr_executor *executor = make(1 + turn / 2, 0);
@@ -271,22 +279,19 @@ static void watched_descriptors_wake_their_tasks(void **state) {
         }
         await_count(&ears[0].heard, RINGS / 2);
         await_count(&ears[1].heard, RINGS / 2);
-        for (int i = 0; i < 12000 && !atomic_load(&clock.rang_ns); i++)
-            sleep_ms(5);
+        await_alarm(&clock);
         assert_true(atomic_load(&clock.rang_ns) >= clock.due_ns);
         for (int i = 0; i < 2; i++) {
             atomic_store(&worker[i].wanted, 1);
             mr_task_unwatch(&ears[i].task);
             close(ears[i].fd);
         }
-        mr_executor_stop(executor);
-        mr_executor_destroy(&executor);
+        destroy(executor, NULL);
     }
 }
 
 /* A descriptor that stays readable wakes the task only when there is more to read. */
-static void each_ring_is_heard_once(void **state) {
-    (void)state;
+TEST(each_ring_is_heard_once) {
     for (int workers = 1; workers <= 3; workers++) {
         mr_executor *executor = make(workers, 0);
         listener deaf = {.deaf = true}, other = {.fd = -1};
@@ -306,8 +311,7 @@ static void each_ring_is_heard_once(void **state) {
         ring_bell(&other);
         await_count(&other.heard, 51);
         assert_int_equal(atomic_load(&deaf.ran), 50);
-        mr_executor_stop(executor);
-        mr_executor_destroy(&executor);
+        destroy(executor, NULL);
         close(deaf.fd);
         close(other.fd);
     }
@@ -342,8 +346,7 @@ static void work_long(void *context) {
 }
 
 /* A worker that finds work while others are idle leaves bells and timers to them. */
-static void others_hear_while_one_works(void **state) {
-    (void)state;
+TEST(others_hear_while_one_works) {
     for (int workers = 2; workers <= 4; workers++) {
         mr_executor *executor = make(workers, 0);
         worker_at_work one = {.ear = {.fd = -1}};
@@ -360,8 +363,7 @@ static void others_hear_while_one_works(void **state) {
             assert_true(one.heard && one.rang);
         }
         mr_task_unwatch(&one.ear.task);
-        mr_executor_stop(executor);
-        mr_executor_destroy(&executor);
+        destroy(executor, NULL);
         close(one.ear.fd);
     }
 }
@@ -394,8 +396,7 @@ static void run_behind(void *context) {
     note(context, 'c');
 }
 
-static void what_has_time_runs_behind(void **state) {
-    (void)state;
+TEST(what_has_time_runs_behind) {
     for (int turn = 0; turn < 4; turn++) {
         const int workers = 1 + turn / 2;
         mr_executor *executor = make(workers, 0);
@@ -410,13 +411,11 @@ static void what_has_time_runs_behind(void **state) {
         mr_task_wake_behind(&self.behind, self.quietly);
         await_count(&self.count, 4);
         assert_int_equal(self.order[3], 'c');
-        mr_executor_stop(executor);
-        mr_executor_destroy(&executor);
+        destroy(executor, NULL);
     }
 }
 
-static void what_cannot_be_watched_is_refused(void **state) {
-    (void)state;
+TEST(what_cannot_be_watched_is_refused) {
     mr_executor *executor = make(1, 0), *seeded = make(1, 7);
     listener one = {.fd = -1};
     mr_task_init(&one.task, executor, listen_on, &one);
@@ -426,8 +425,7 @@ static void what_cannot_be_watched_is_refused(void **state) {
     mr_task_init(&one.task, seeded, listen_on, &one);
     assert_int_equal(mr_task_watch(&one.task, 0), MR_ERROR_UNAVAILABLE);
     mr_task_unwatch(&one.task);
-    mr_executor_stop(executor);
-    mr_executor_destroy(&executor);
+    destroy(executor, NULL);
     mr_executor_destroy(&seeded);
 }
 
@@ -450,8 +448,7 @@ static bool becomes(mr_executor *executor, bool busy) {
     return mr_executor_is_busy(executor) == busy;
 }
 
-static void it_is_busy_while_every_worker_runs_a_task(void **state) {
-    (void)state;
+TEST(it_is_busy_while_every_worker_runs_a_task) {
     mr_executor *executor = make(2, 0);
     holder of[2] = {0};
     assert_true(becomes(executor, false));
@@ -473,8 +470,7 @@ static void it_is_busy_while_every_worker_runs_a_task(void **state) {
 }
 
 /* The only worker waits in epoll. Once woken it does not count as idle, although it has not run yet. */
-static void a_worker_that_is_woken_is_not_idle(void **state) {
-    (void)state;
+TEST(a_worker_that_is_woken_is_not_idle) {
     int pipes[2];
     assert_int_equal(pipe(pipes), 0);
     mr_executor *executor = make(1, 0);
@@ -493,38 +489,17 @@ static void a_worker_that_is_woken_is_not_idle(void **state) {
         mr_task_fini(&of.task);
     }
     mr_task_unwatch(&ear.task);
-    mr_executor_stop(executor);
-    mr_task_fini(&ear.task);
-    mr_executor_destroy(&executor);
+    destroy(executor, &ear.task);
     close(pipes[0]);
     close(pipes[1]);
 }
 
 int main(void) {
-    static bool worker = false, thread = true;
-    static bool *states[] = {&worker, &thread};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(no_wake_is_lost, states[0]),
-        cmocka_unit_test_prestate(no_wake_is_lost, states[1]),
-        cmocka_unit_test(an_idle_thread_sleeps_until_it_is_woken),
-        cmocka_unit_test(it_is_busy_while_every_worker_runs_a_task),
-        cmocka_unit_test(a_worker_that_is_woken_is_not_idle),
-        cmocka_unit_test(timers_ring_in_simulated_time_exactly),
-        cmocka_unit_test_prestate(timers_ring_in_real_time_never_early, states[0]),
-        cmocka_unit_test_prestate(timers_ring_in_real_time_never_early, states[1]),
-        cmocka_unit_test(timers_of_the_past_ring),
-        cmocka_unit_test(a_seed_gives_one_order),
-        cmocka_unit_test(watched_descriptors_wake_their_tasks),
-        cmocka_unit_test(each_ring_is_heard_once),
-        cmocka_unit_test(others_hear_while_one_works),
-        cmocka_unit_test(what_has_time_runs_behind),
-        cmocka_unit_test(what_cannot_be_watched_is_refused),
-    };
     static const int64_t polls_ns[] = {0, 1000000, 200000000};
     int failed = 0;
     for (size_t i = 0; i < sizeof polls_ns / sizeof *polls_ns; i++) {
         busy_poll_ns = polls_ns[i];
-        failed += cmocka_run_group_tests(tests, NULL, NULL);
+        failed += run_suite(NULL, NULL);
     }
     return failed;
 }

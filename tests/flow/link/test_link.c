@@ -1,4 +1,8 @@
 /* Links alone: room, order, rounds, marks, and what is dropped when a lane is full. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "engine/base/memory.h"
 #include "engine/data/store.h"
 #include "engine/flow/ledger/ledger.h"
@@ -27,7 +31,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static mr_link *make_link_of(int capacity, mr_policy policy, bool keeps_head, bool wants_gaps) {
+static mr_link *make_link(int capacity, mr_policy policy, bool keeps_head, bool wants_gaps) {
     static const uint32_t sources[] = {0, 1};
     mr_link *link = NULL;
     const mr_link_params params = {
@@ -40,10 +44,6 @@ static mr_link *make_link_of(int capacity, mr_policy policy, bool keeps_head, bo
     return link;
 }
 
-static mr_link *make_link(int capacity, mr_policy policy) {
-    return make_link_of(capacity, policy, false, true);
-}
-
 static mr_item frame_item(uint32_t source, uint64_t seq, mr_payload payload, uint32_t flags) {
     mr_frame *frame = NULL;
     assert_int_equal(mr_store_frame(store, &frame), MR_OK);
@@ -54,18 +54,28 @@ static mr_item frame_item(uint32_t source, uint64_t seq, mr_payload payload, uin
     return (mr_item){.kind = MR_ITEM_FRAME, .source = source, .frame = frame};
 }
 
+static void release(mr_item *item) {
+    if (item->kind != MR_ITEM_FRAME)
+        return;
+    mr_receipt_note(item->frame->receipt, MR_NOTE_DELIVERED, NULL, NULL);
+    mr_frame_unref(&item->frame);
+}
+
 static bool push(mr_link *link, uint32_t source, uint64_t seq) {
     mr_item item = frame_item(source, seq, MR_PAYLOAD_RESULTS, 0);
     bool pushed = mr_link_push(link, &item, NULL);
-    if (!pushed) {
-        mr_receipt_note(item.frame->receipt, MR_NOTE_ABSORBED, "test", "refused");
-        mr_frame_unref(&item.frame);
-    }
+    if (!pushed)
+        release(&item);
     return pushed;
 }
 
-static void push_packet(mr_link *link, uint64_t seq, uint32_t flags) {
-    mr_item item = frame_item(0, seq, MR_PAYLOAD_PACKET, flags);
+static void push_packet(mr_link *link, uint32_t source, uint64_t seq, uint32_t flags) {
+    mr_item item = frame_item(source, seq, MR_PAYLOAD_PACKET, flags);
+    assert_true(mr_link_push(link, &item, NULL));
+}
+
+static void push_mark(mr_link *link, mr_item_kind kind, uint32_t source, uint64_t seq) {
+    mr_item item = {.kind = kind, .source = source, .identity = {.source = source, .seq = seq}};
     assert_true(mr_link_push(link, &item, NULL));
 }
 
@@ -76,133 +86,88 @@ static void expect_item(mr_link *link, mr_item_kind kind, uint32_t source, uint6
     assert_int_equal(item.source, source);
     if (kind != MR_ITEM_END)
         assert_int_equal(mr_item_identity(&item)->seq, seq);
-    if (kind == MR_ITEM_FRAME) {
-        mr_receipt_note(item.frame->receipt, MR_NOTE_DELIVERED, NULL, NULL);
-        mr_frame_unref(&item.frame);
+    release(&item);
+}
+
+static void expect_nothing(mr_link *link) {
+    mr_item items[8];
+    assert_int_equal(mr_link_pop(link, items, 8), 0);
+}
+
+/* One step of a script: a letter and the numbers of a source and a frame. */
+static void step(mr_link *link, char letter, uint32_t source, uint64_t seq) {
+    switch (letter) {
+    case '+': assert_true(push(link, source, seq)); break;
+    case '!': assert_false(push(link, source, seq)); break; /* is refused */
+    case 'k': push_packet(link, source, seq, MR_FRAME_KEY); break;
+    case 'p': push_packet(link, source, seq, 0); break;
+    case 'd': push_packet(link, source, seq, MR_FRAME_DISPOSABLE); break;
+    case 'g': push_mark(link, MR_ITEM_GAP, source, seq); break;
+    case 'e': push_mark(link, MR_ITEM_END, source, 0); break;
+    case '=': expect_item(link, MR_ITEM_FRAME, source, seq); break;
+    case '~': expect_item(link, MR_ITEM_GAP, source, seq); break;
+    case '#': expect_item(link, MR_ITEM_END, source, 0); break;
+    case '.': expect_nothing(link); break;
+    default: fail_msg("'%c' is no step", letter);
     }
 }
 
+/* Steps separated by blanks, such as "+0.3": source 0's frame 3 is pushed. */
+static void play(mr_link *link, const char *script) {
+    for (; *script; script += strcspn(script, " "), script += strspn(script, " ")) {
+        char letter = 0;
+        uint32_t source = 0;
+        uint64_t seq = 0;
+        sscanf(script, "%c%" SCNu32 ".%" SCNu64, &letter, &source, &seq);
+        step(link, letter, source, seq);
+    }
+}
+
+/* A link that keeps no head and wants gaps plays a script. */
+#define PLAYS(name, capacity, policy, script)                                                                         \
+    TEST_WITH(name, set_up, tear_down) {                                                                              \
+        mr_link *link = make_link(capacity, MR_POLICY_##policy, false, true);                                         \
+        play(link, script);                                                                                           \
+        mr_link_destroy(&link);                                                                                       \
+    }
+
+/* ---- room and turns -------------------------------------------------------------------------------------------- */
+
 TEST_WITH(full_lane_leaves_the_frame_and_others_have_room, set_up, tear_down) {
-    mr_link *link = make_link(2, MR_POLICY_BLOCK);
-    assert_true(push(link, 0, 0));
-    assert_true(push(link, 0, 1));
-    assert_false(push(link, 0, 2));
-    assert_true(push(link, 1, 0));
+    mr_link *link = make_link(2, MR_POLICY_BLOCK, false, true);
+    play(link, "+0.0 +0.1 !0.2 +1.0");
     assert_int_equal(wakes, 1); /* Only the first push found the link empty. */
     mr_link_destroy(&link);
 }
 
 TEST_WITH(the_longest_queue_is_remembered, set_up, tear_down) {
-    mr_link *link = make_link(4, MR_POLICY_BLOCK);
-    mr_item item;
+    mr_link *link = make_link(4, MR_POLICY_BLOCK, false, true);
     assert_int_equal(mr_link_most_frames(link), 0);
-    for (uint64_t seq = 0; seq < 3; seq++)
-        assert_true(push(link, 1, seq));
-    assert_true(push(link, 0, 0));
-    while (mr_link_pop(link, &item, 1)) {
-        mr_receipt_note(item.frame->receipt, MR_NOTE_DELIVERED, NULL, NULL);
-        mr_frame_unref(&item.frame);
-    }
-    assert_true(push(link, 0, 1));
+    play(link, "+1.0 +1.1 +1.2 +0.0 =1.0 =0.0 =1.1 =1.2 +0.1");
     assert_int_equal(mr_link_most_frames(link), 3);
     mr_link_destroy(&link);
 }
 
-TEST_WITH(lanes_are_served_in_turn, set_up, tear_down) {
-    mr_link *link = make_link(4, MR_POLICY_BLOCK);
-    for (uint64_t seq = 0; seq < 3; seq++)
-        push(link, 0, seq);
-    push(link, 1, 0);
-    expect_item(link, MR_ITEM_FRAME, 0, 0);
-    expect_item(link, MR_ITEM_FRAME, 1, 0);
-    expect_item(link, MR_ITEM_FRAME, 0, 1);
-    expect_item(link, MR_ITEM_FRAME, 0, 2);
-    mr_link_destroy(&link);
-}
-
-static mr_item gap_item(uint32_t source, uint64_t seq) {
-    return (mr_item){.kind = MR_ITEM_GAP, .source = source, .identity = {.source = source, .seq = seq}};
-}
-
-TEST_WITH(a_gap_is_no_turn, set_up, tear_down) {
-    mr_link *link = make_link(2, MR_POLICY_DROP_OLDEST);
-    for (uint64_t seq = 0; seq < 2; seq++)
-        push(link, 0, seq);
-    for (uint64_t seq = 0; seq < 5; seq++) /* 0 to 2 are dropped */
-        push(link, 1, seq);
-    expect_item(link, MR_ITEM_FRAME, 0, 0);
-    for (uint64_t seq = 0; seq < 3; seq++)
-        expect_item(link, MR_ITEM_GAP, 1, seq);
-    expect_item(link, MR_ITEM_FRAME, 1, 3);
-    expect_item(link, MR_ITEM_FRAME, 0, 1);
-    expect_item(link, MR_ITEM_FRAME, 1, 4);
-    mr_link_destroy(&link);
-}
-
-TEST_WITH(a_lane_with_gaps_alone_keeps_its_turn, set_up, tear_down) {
-    mr_link *link = make_link(2, MR_POLICY_BLOCK);
-    mr_item gone = gap_item(1, 0);
-    push(link, 0, 0);
-    push(link, 0, 1);
-    expect_item(link, MR_ITEM_FRAME, 0, 0);
-    assert_true(mr_link_push(link, &gone, NULL));
-    expect_item(link, MR_ITEM_FRAME, 0, 1);
-    push(link, 0, 2);
-    expect_item(link, MR_ITEM_GAP, 1, 0);
-    push(link, 1, 1);
-    expect_item(link, MR_ITEM_FRAME, 1, 1);
-    expect_item(link, MR_ITEM_FRAME, 0, 2);
-    mr_link_destroy(&link);
-}
+PLAYS(lanes_are_served_in_turn, 4, BLOCK, "+0.0 +0.1 +0.2 +1.0 =0.0 =1.0 =0.1 =0.2")
+PLAYS(a_gap_is_no_turn, 2, DROP_OLDEST, "+0.0 +0.1 +1.0 +1.1 +1.2 +1.3 +1.4 =0.0 ~1.0 ~1.1 ~1.2 =1.3 =0.1 =1.4")
+PLAYS(a_lane_with_gaps_alone_keeps_its_turn, 2, BLOCK, "+0.0 +0.1 =0.0 g1.0 =0.1 +0.2 ~1.0 +1.1 =1.1 =0.2")
+/* Lane 1 is served again only in the next round, although it was listed before lane 0 had a frame. */
+PLAYS(a_late_lane_is_served_before_those_that_were, 1, BLOCK, "+1.0 +0.0 =1.0 +1.1 =0.0 =1.1 +1.2 +0.1 =0.1 =1.2")
 
 /* A consumer that hangs for days does not fill memory with what it missed. */
 TEST_WITH(gaps_that_nobody_wants_are_not_kept, set_up, tear_down) {
-    mr_item gone = gap_item(0, 0), items[8];
-    mr_link *link = make_link_of(3, MR_POLICY_DROP_OLDEST, false, false);
-    assert_true(mr_link_push(link, &gone, NULL));
-    assert_int_equal(mr_link_pop(link, items, 8), 0);
+    mr_link *link = make_link(3, MR_POLICY_DROP_OLDEST, false, false);
+    play(link, "g0.0 .");
     for (uint64_t seq = 0; seq < 1000; seq++)
         push(link, 0, seq);
-    push(link, 1, 0);
-    expect_item(link, MR_ITEM_FRAME, 0, 997);
-    expect_item(link, MR_ITEM_FRAME, 1, 0);
-    expect_item(link, MR_ITEM_FRAME, 0, 998);
-    expect_item(link, MR_ITEM_FRAME, 0, 999);
-    assert_int_equal(mr_link_pop(link, items, 8), 0);
+    play(link, "+1.0 =0.997 =1.0 =0.998 =0.999 .");
     mr_link_destroy(&link);
 }
 
 /* The incoming frame is dropped with the rest of the group: the lane is empty although it has a turn. */
 TEST_WITH(a_lane_that_was_emptied_is_passed_over, set_up, tear_down) {
-    mr_item items[8];
-    mr_link *link = make_link_of(2, MR_POLICY_DROP_OLDEST, false, false);
-    push_packet(link, 0, MR_FRAME_KEY);
-    for (uint64_t seq = 1; seq < 4; seq++)
-        push_packet(link, seq, 0);
-    assert_int_equal(mr_link_pop(link, items, 8), 0);
-    push(link, 1, 0);
-    expect_item(link, MR_ITEM_FRAME, 1, 0);
-    push_packet(link, 4, MR_FRAME_KEY);
-    push(link, 1, 1);
-    expect_item(link, MR_ITEM_FRAME, 0, 4);
-    expect_item(link, MR_ITEM_FRAME, 1, 1);
-    assert_int_equal(mr_link_pop(link, items, 8), 0);
-    mr_link_destroy(&link);
-}
-
-/* Lane 1 is served again only in the next round, although it was listed before lane 0 had a frame. */
-TEST_WITH(a_late_lane_is_served_before_those_that_were, set_up, tear_down) {
-    mr_link *link = make_link(1, MR_POLICY_BLOCK);
-    push(link, 1, 0);
-    push(link, 0, 0);
-    expect_item(link, MR_ITEM_FRAME, 1, 0);
-    push(link, 1, 1);
-    expect_item(link, MR_ITEM_FRAME, 0, 0);
-    expect_item(link, MR_ITEM_FRAME, 1, 1);
-    push(link, 1, 2);
-    push(link, 0, 1);
-    expect_item(link, MR_ITEM_FRAME, 0, 1);
-    expect_item(link, MR_ITEM_FRAME, 1, 2);
+    mr_link *link = make_link(2, MR_POLICY_DROP_OLDEST, false, false);
+    play(link, "k0.0 p0.1 p0.2 p0.3 . +1.0 =1.0 k0.4 +1.1 =0.4 =1.1 .");
     mr_link_destroy(&link);
 }
 
@@ -212,37 +177,28 @@ static bool refuse_lane(void *context, uint32_t source) {
 
 /* A lane whose frame the consumer left is first in the next round. */
 TEST_WITH(a_lane_that_was_left_comes_first, set_up, tear_down) {
-    mr_link *link = make_link(4, MR_POLICY_BLOCK);
+    mr_link *link = make_link(4, MR_POLICY_BLOCK, false, true);
     uint32_t refused = 0;
     mr_item items[2];
-    for (uint64_t seq = 0; seq < 2; seq++)
-        for (uint32_t source = 0; source < 2; source++)
-            push(link, source, seq);
+    play(link, "+0.0 +1.0 +0.1 +1.1");
     assert_int_equal(mr_link_pop_claimed(link, items, 1, refuse_lane, &refused), 1);
     assert_int_equal(items[0].source, 1);
-    mr_receipt_note(items[0].frame->receipt, MR_NOTE_DELIVERED, NULL, NULL);
-    mr_frame_unref(&items[0].frame);
-    expect_item(link, MR_ITEM_FRAME, 0, 0);
-    expect_item(link, MR_ITEM_FRAME, 1, 1);
-    refused = 0;
+    release(&items[0]);
+    play(link, "=0.0 =1.1");
     assert_int_equal(mr_link_pop_claimed(link, items, 2, refuse_lane, &refused), 0);
-    expect_item(link, MR_ITEM_FRAME, 0, 1);
+    play(link, "=0.1");
     mr_link_destroy(&link);
 }
 
 TEST_WITH(marks_take_no_room_and_keep_their_place, set_up, tear_down) {
-    mr_link *link = make_link(1, MR_POLICY_BLOCK);
-    push(link, 0, 0);
-    for (uint64_t seq = 1; seq < 40; seq++) {
-        mr_item gone = {.kind = MR_ITEM_GAP, .source = 0, .identity = {.seq = seq}};
-        assert_true(mr_link_push(link, &gone, NULL));
-    }
-    mr_item end = {.kind = MR_ITEM_END, .source = 0};
-    assert_true(mr_link_push(link, &end, NULL));
-    expect_item(link, MR_ITEM_FRAME, 0, 0);
+    mr_link *link = make_link(1, MR_POLICY_BLOCK, false, true);
+    play(link, "+0.0");
+    for (uint64_t seq = 1; seq < 40; seq++)
+        push_mark(link, MR_ITEM_GAP, 0, seq);
+    play(link, "e0 =0.0");
     for (uint64_t seq = 1; seq < 40; seq++)
         expect_item(link, MR_ITEM_GAP, 0, seq);
-    expect_item(link, MR_ITEM_END, 0, 0);
+    play(link, "#0");
     assert_false(mr_link_ended(link)); /* The other source can still send. */
     mr_link_destroy(&link);
 }
@@ -257,7 +213,7 @@ TEST_WITH(room_wakes_all_who_wait_for_it, set_up, tear_down) {
     static mr_task producers[PRODUCERS];
     int runs = 0;
     mr_executor *executor = NULL;
-    mr_link *link = make_link(1, MR_POLICY_BLOCK);
+    mr_link *link = make_link(1, MR_POLICY_BLOCK, false, true);
     assert_int_equal(mr_executor_create(&executor, 1, 1), MR_OK);
     for (int take = 0; take < 2; take++) {
         mr_item refused = frame_item(0, 1, MR_PAYLOAD_RESULTS, 0), taken;
@@ -272,134 +228,89 @@ TEST_WITH(room_wakes_all_who_wait_for_it, set_up, tear_down) {
             assert_int_equal(mr_link_pop(link, &taken, 1), 1);
         mr_executor_drive(executor, 0);
         assert_int_equal(runs, (take + 1) * PRODUCERS);
-        mr_item *both[] = {&refused, &taken};
-        for (int i = 0; i < 2; i++) {
-            mr_receipt_note(both[i]->frame->receipt, MR_NOTE_DELIVERED, NULL, NULL);
-            mr_frame_unref(&both[i]->frame);
-        }
+        release(&refused);
+        release(&taken);
     }
     mr_executor_destroy(&executor);
     mr_link_destroy(&link);
 }
 
 TEST_WITH(a_lane_ends_with_the_last_of_its_producers, set_up, tear_down) {
-    mr_link *link = make_link(1, MR_POLICY_BLOCK);
+    mr_link *link = make_link(1, MR_POLICY_BLOCK, false, true);
     mr_link_expect(link, 0); /* a second one */
-    mr_item end = {.kind = MR_ITEM_END, .source = 0}, item;
-    mr_link_push(link, &end, NULL);
-    assert_int_equal(mr_link_pop(link, &item, 1), 0);
-    mr_link_push(link, &end, NULL);
-    expect_item(link, MR_ITEM_END, 0, 0);
+    play(link, "e0 . e0 #0");
     mr_link_destroy(&link);
+}
+
+/* ---- drops ----------------------------------------------------------------------------------------------------- */
+
+/* Everything was dropped by the consumer's queue. */
+static void expect_dropped(uint64_t frames) {
+    mr_ledger_account account;
+    mr_ledger_read(ledger, 0, false, &account);
+    assert_int_equal(account.dropped, frames);
+    assert_string_equal(account.lines[0].stage, "consumer");
+    mr_free(account.lines);
 }
 
 TEST_WITH(drop_oldest_leaves_a_mark_and_is_counted, set_up, tear_down) {
-    mr_link *link = make_link(2, MR_POLICY_DROP_OLDEST);
-    for (uint64_t seq = 0; seq < 3; seq++)
-        assert_true(push(link, 0, seq));
-    expect_item(link, MR_ITEM_GAP, 0, 0);
-    expect_item(link, MR_ITEM_FRAME, 0, 1);
-    expect_item(link, MR_ITEM_FRAME, 0, 2);
+    mr_link *link = make_link(2, MR_POLICY_DROP_OLDEST, false, true);
+    play(link, "+0.0 +0.1 +0.2 ~0.0 =0.1 =0.2");
     mr_ledger_account account;
     mr_ledger_read(ledger, 0, false, &account);
     assert_int_equal(account.line_count, 1);
-    assert_string_equal(account.lines[0].stage, "consumer");
     assert_string_equal(account.lines[0].reason, "queue full");
     assert_int_equal(account.lines[0].frames, 1);
     mr_free(account.lines);
+    expect_dropped(1);
     mr_link_destroy(&link);
 }
 
-TEST_WITH(drop_newest_keeps_what_waits, set_up, tear_down) {
-    mr_link *link = make_link(2, MR_POLICY_DROP_NEWEST);
-    for (uint64_t seq = 0; seq < 3; seq++)
-        assert_true(push(link, 0, seq));
-    expect_item(link, MR_ITEM_FRAME, 0, 0);
-    expect_item(link, MR_ITEM_FRAME, 0, 1);
-    expect_item(link, MR_ITEM_GAP, 0, 2);
-    mr_link_destroy(&link);
-}
+PLAYS(drop_newest_keeps_what_waits, 2, DROP_NEWEST, "+0.0 +0.1 +0.2 =0.0 =0.1 ~0.2")
+PLAYS(disposable_packets_go_first, 3, DROP_OLDEST, "k0.0 d0.1 p0.2 p0.3 =0.0 ~0.1 =0.2 =0.3")
 
-TEST_WITH(disposable_packets_go_first, set_up, tear_down) {
-    mr_link *link = make_link(3, MR_POLICY_DROP_OLDEST);
-    push_packet(link, 0, MR_FRAME_KEY);
-    push_packet(link, 1, MR_FRAME_DISPOSABLE);
-    push_packet(link, 2, 0);
-    push_packet(link, 3, 0);
-    expect_item(link, MR_ITEM_FRAME, 0, 0);
-    expect_item(link, MR_ITEM_GAP, 0, 1);
-    expect_item(link, MR_ITEM_FRAME, 0, 2);
-    expect_item(link, MR_ITEM_FRAME, 0, 3);
-    mr_link_destroy(&link);
-}
-
+/* Packets 1 to 4 refer to packet 0: none of them can be decoded. */
 TEST_WITH(without_disposable_packets_all_go_up_to_the_next_key, set_up, tear_down) {
-    mr_link *link = make_link(3, MR_POLICY_DROP_OLDEST);
-    push_packet(link, 0, MR_FRAME_KEY);
-    push_packet(link, 1, 0);
-    push_packet(link, 2, 0);
-    push_packet(link, 3, 0); /* Everything refers to packet 0: none of these can be decoded. */
-    push_packet(link, 4, 0);
-    push_packet(link, 5, MR_FRAME_KEY);
-    for (uint64_t seq = 0; seq < 5; seq++)
-        expect_item(link, MR_ITEM_GAP, 0, seq);
-    expect_item(link, MR_ITEM_FRAME, 0, 5);
-    mr_ledger_account account;
-    mr_ledger_read(ledger, 0, false, &account);
-    assert_int_equal(account.dropped, 5);
-    mr_free(account.lines);
+    mr_link *link = make_link(3, MR_POLICY_DROP_OLDEST, false, true);
+    play(link, "k0.0 p0.1 p0.2 p0.3 p0.4 k0.5 ~0.0 ~0.1 ~0.2 ~0.3 ~0.4 =0.5");
+    expect_dropped(5);
     mr_link_destroy(&link);
 }
 
 /* The consumer may be looking at it. If it is alone, the incoming frame must go. */
 TEST_WITH(the_head_stays_if_the_consumer_looks_at_it, set_up, tear_down) {
     for (int capacity = 1; capacity <= 2; capacity++) {
-        mr_link *link = make_link_of(capacity, MR_POLICY_DROP_OLDEST, true, true);
+        mr_link *link = make_link(capacity, MR_POLICY_DROP_OLDEST, true, true);
         mr_item head;
-        assert_true(push(link, 0, 0));
+        play(link, "+0.0");
         assert_true(mr_link_head(link, 0, &head));
-        for (uint64_t seq = 1; seq < 5; seq++)
-            assert_true(push(link, 0, seq));
+        play(link, "+0.1 +0.2 +0.3 +0.4");
         assert_int_equal(mr_link_most_frames(link), capacity);
-        expect_item(link, MR_ITEM_FRAME, 0, 0);
-        for (uint64_t seq = 1; seq < 4; seq++)
-            expect_item(link, MR_ITEM_GAP, 0, seq);
-        expect_item(link, capacity == 1 ? MR_ITEM_GAP : MR_ITEM_FRAME, 0, 4);
+        play(link, "=0.0 ~0.1 ~0.2 ~0.3");
+        play(link, capacity == 1 ? "~0.4" : "=0.4");
         mr_link_destroy(&link);
     }
 }
 
 TEST_WITH(packets_behind_the_head_go_up_to_the_next_key, set_up, tear_down) {
-    mr_link *link = make_link_of(2, MR_POLICY_DROP_OLDEST, true, true);
-    push_packet(link, 0, MR_FRAME_KEY);
-    push_packet(link, 1, 0);
-    push_packet(link, 2, 0);
-    push_packet(link, 3, 0);
-    push_packet(link, 4, MR_FRAME_KEY);
-    expect_item(link, MR_ITEM_FRAME, 0, 0);
-    for (uint64_t seq = 1; seq < 4; seq++)
-        expect_item(link, MR_ITEM_GAP, 0, seq);
-    expect_item(link, MR_ITEM_FRAME, 0, 4);
+    mr_link *link = make_link(2, MR_POLICY_DROP_OLDEST, true, true);
+    play(link, "k0.0 p0.1 p0.2 p0.3 k0.4 =0.0 ~0.1 ~0.2 ~0.3 =0.4");
     mr_link_destroy(&link);
 }
 
 /* A pause mark is dropped when anything follows it in the lane. */
 TEST_WITH(what_comes_ends_an_absence, set_up, tear_down) {
-    mr_link *link = make_link(4, MR_POLICY_BLOCK);
+    mr_link *link = make_link(4, MR_POLICY_BLOCK, false, true);
     mr_item first, away = {.kind = MR_ITEM_GAP, .source = 1, .identity = mr_identity_away(1)},
                    lost = {.kind = MR_ITEM_GAP, .source = 1, .identity = mr_identity_lost((mr_identity){.seq = 7})};
-    assert_true(push(link, 0, 5));
+    play(link, "+0.5");
     assert_true(mr_link_push(link, &away, NULL));
     assert_true(mr_link_head(link, 1, &first));
     assert_true(mr_identity_is_away(&first.identity) && mr_identity_is_lost(&first.identity));
     assert_true(mr_link_push(link, &away, NULL));
     assert_true(mr_link_push(link, &lost, NULL));
     assert_true(mr_link_push(link, &away, NULL));
-    assert_true(push(link, 1, 8));
-    expect_item(link, MR_ITEM_FRAME, 0, 5);
-    expect_item(link, MR_ITEM_GAP, 1, 7);
-    expect_item(link, MR_ITEM_FRAME, 1, 8);
-    assert_int_equal(mr_link_pop(link, &first, 1), 0);
+    play(link, "+1.8 =0.5 ~1.7 =1.8 .");
     mr_link_destroy(&link);
 }
 

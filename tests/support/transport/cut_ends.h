@@ -29,3 +29,9 @@ void cut_ends_end(cut_ends *ends);
 mr_action cut_ends_change(uint32_t peer, mr_peer_change what, const char *memory);
 /* Informs each end that the other is there. */
 void cut_ends_join(cut_ends *ends);
+
+/* Tests with both ends, `f`, whose pools are in shared memory: informed, or not yet. */
+#define CUT_TEST(name)                                                                                                \
+    TEST_GIVEN(name, cut_ends, f, (cut_ends_begin(&made, MR_MEMORY_SHARED), cut_ends_join(&made)), cut_ends_end(&made))
+#define CUT_TEST_APART(name)                                                                                          \
+    TEST_GIVEN(name, cut_ends, f, cut_ends_begin(&made, MR_MEMORY_SHARED), cut_ends_end(&made))

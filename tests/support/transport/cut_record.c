@@ -78,3 +78,17 @@ void cut_check_ledger(const node_report *report, uint64_t in, uint64_t delivered
     assert_int_equal(report->absorbed, absorbed);
     assert_int_equal(report->dropped, dropped);
 }
+
+void cut_run_two(const char *text, node_report *a, node_report *b) {
+    node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "b", cut_folder);
+    *a = node_finish(&producer);
+    *b = node_finish(&consumer);
+}
+
+void cut_pass_all(const char *text, uint64_t frames) {
+    node_report a, b;
+    cut_run_two(text, &a, &b);
+    cut_check_ledger(&a, frames, frames, 0, 0);
+    cut_check_ledger(&b, frames, frames, 0, 0);
+    assert_int_equal(node_count_lines(cut_file), frames);
+}

@@ -20,3 +20,8 @@ const char *cut_pipeline(const char *sources, const char *stages, const char *la
  * frame. `noted`: what a following `note` stage adds; 0: nothing. */
 void cut_check_record(const char *source, int count, int step, int64_t noted, bool ordered);
 void cut_check_ledger(const node_report *report, uint64_t in, uint64_t delivered, uint64_t absorbed, uint64_t dropped);
+
+/* Runs nodes `a` and `b`; `b` has the sink. */
+void cut_run_two(const char *text, node_report *a, node_report *b);
+/* Both nodes must deliver that many frames, and the record must have as many lines. */
+void cut_pass_all(const char *text, uint64_t frames);

@@ -1,8 +1,6 @@
 #include "tests/support/suite.h"
 #include "tests/support/transport/session_pair.h"
 
-#include <stdlib.h>
-
 #include "millrace/status.h"
 
 static mr_session_self self_of(const char *name, uint64_t incarnation) {
@@ -115,31 +113,33 @@ void pair_drive(pair *p, int64_t now_ns) {
     assert_false(some);
 }
 
-static void pair_close(pair *p) {
-    mr_sender_destroy(&p->sender);
-    mr_receiver_destroy(&p->receiver);
-}
-
 void pair_open(pair *p, const mr_sender_params *sending, const mr_receiver_params *receiving) {
     pair_close(p);
     assert_int_equal(mr_sender_create(&p->sender, sending), MR_OK);
     assert_int_equal(mr_receiver_create(&p->receiver, receiving), MR_OK);
 }
 
-int pair_set_up(void **state) {
+void pair_begin(pair *p) {
     const mr_sender_params sending = pair_sender_params();
     const mr_receiver_params receiving = pair_receiver_params("b");
-    pair *p = calloc(1, sizeof *p);
-    assert_non_null(p);
+    *p = (pair){0};
     pair_open(p, &sending, &receiving);
-    *state = p;
-    return 0;
 }
 
-int pair_tear_down(void **state) {
-    pair_close(*state);
-    free(*state);
-    return 0;
+void pair_close(pair *p) {
+    mr_sender_destroy(&p->sender);
+    mr_receiver_destroy(&p->receiver);
+}
+
+mr_cut_message pair_hello(const char *name) {
+    return (mr_cut_message){.kind = MR_MESSAGE_HELLO,
+                            .hello = {MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST, name, 10, 1, {7}, "a->b", "pictures", "",
+                                      0, NULL, 0}};
+}
+
+void pair_hear(pair *p, uint32_t route, const mr_cut_message *message) {
+    assert_int_equal(mr_sender_receive(p->sender, route, message, S), MR_OK);
+    pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
 }
 
 void pair_offer(mr_sender *sender, uint64_t seq) {

@@ -33,13 +33,19 @@ mr_sender_params pair_sender_params(void);
 mr_receiver_params pair_receiver_params(const char *name);
 /* Creates both ends, and first destroys existing ones. */
 void pair_open(pair *p, const mr_sender_params *sending, const mr_receiver_params *receiving);
-/* A test's set-up and tear-down: *state is a pair with those parameters. */
-int pair_set_up(void **state);
-int pair_tear_down(void **state);
+/* A test with such a pair, `p`. */
+void pair_begin(pair *p);
+void pair_close(pair *p);
+#define PAIR_TEST(name) TEST_GIVEN(name, pair, p, pair_begin(&made), pair_close(&made))
 
 /* The frame number is also the handle. */
 mr_cut_item pair_frame(uint64_t seq);
 void pair_offer(mr_sender *sender, uint64_t seq);
+
+/* A receiver's HELLO; its process and attempt are numbered 10 and 1. */
+mr_cut_message pair_hello(const char *name);
+/* The sender gets a message on this route, and then acts; nothing arrives at the receiver. */
+void pair_hear(pair *p, uint32_t route, const mr_cut_message *message);
 
 /* Handles all actions at one end; the receiver gets the sender's messages as from sender `index`. Returns whether there
  * were any. */

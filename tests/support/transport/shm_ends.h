@@ -32,3 +32,8 @@ int shm_ends_post(shm_ends *ends, const void *data, size_t bytes);
 int shm_ends_post_back(shm_ends *ends, const void *data, size_t bytes);
 /* Reads the doorbell: true if it was rung. */
 bool shm_ends_rung(const shm_ends *ends);
+
+/* Tests with both ends, `ends`: attached, or not yet. */
+#define SHM_TEST(name) TEST_GIVEN(name, shm_ends, ends, shm_ends_begin(&made), shm_ends_end(&made))
+#define SHM_TEST_UNATTACHED(name)                                                                                     \
+    TEST_GIVEN(name, shm_ends, ends, shm_ends_begin_unattached(&made), shm_ends_end(&made))

@@ -109,6 +109,25 @@ void wire_add_tensor(wire_fixture *f, mr_frame *frame, int64_t count) {
     frame->results = result;
 }
 
+const mr_cut_message *wire_items(mr_cut_item *item, size_t count) {
+    static mr_cut_message message;
+    message = (mr_cut_message){.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {item, count}};
+    return &message;
+}
+
+const mr_cut_message *wire_message(mr_frame *frame) {
+    static mr_cut_item item;
+    item = (mr_cut_item){.kind = MR_CUT_FRAME, .identity = frame->identity, .frame = frame, .position = 1};
+    return wire_items(&item, 1);
+}
+
+int wire_cross(wire_fixture *f, const mr_cut_message *message, mr_cut_message *came) {
+    const mr_wire_part *parts;
+    size_t count;
+    assert_int_equal(mr_wire_write(f->writer, message, NOW, &parts, &count), MR_OK);
+    return mr_wire_read(f->reader, parts, count, NOW, came);
+}
+
 void wire_carry(const mr_wire_part *parts, size_t count, mr_wire_part *carried, bool aligned) {
     for (size_t i = 0; i < count; i++) {
         uint8_t *data = malloc(parts[i].bytes + 1);

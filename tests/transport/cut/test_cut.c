@@ -43,23 +43,12 @@ static const char *listening(const char *nodes) {
     return text;
 }
 
-/* Runs nodes `a` and `b`; `b` has the sink. */
-static void run_two(const char *text, node_report *a, node_report *b) {
-    node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "b", cut_folder);
-    *a = node_finish(&producer);
-    *b = node_finish(&consumer);
-}
-
 /* ---- what passes ------------------------------------------------------------------------------------------------ */
 
 TEST_WITH(test_frames_pass_in_order, cut_make_folder, cut_remove_folder) {
-    node_report a, b;
-    run_two(cut_pipeline("  n: {type: count, frames: 3000}\n", "  first: {type: pass, input: n}\n", "first",
-                     "  a: {stages: [first]}\n  b: {stages: [kept]}\n"),
-            &a, &b);
+    cut_pass_all(cut_pipeline("  n: {type: count, frames: 3000}\n", "  first: {type: pass, input: n}\n", "first",
+                              "  a: {stages: [first]}\n  b: {stages: [kept]}\n"), 3000);
     cut_check_record("n", 3000, 1, 0, true);
-    cut_check_ledger(&a, 3000, 3000, 0, 0);
-    cut_check_ledger(&b, 3000, 3000, 0, 0);
 }
 
 /* A peer sends pictures in a layout that is not planned. Stages that only take the planned layout do not get them, not
@@ -78,8 +67,8 @@ TEST_WITH(test_layouts_that_were_not_planned, cut_make_folder, cut_remove_folder
          "  a: {stages: [paint]}\n  b: {stages: [chew, kept]}\n", false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         node_report a, b;
-        run_two(cut_pipeline("  n: {type: count, frames: 300}\n", cases[i].stages, cases[i].last, cases[i].nodes), &a,
-                &b);
+        cut_run_two(cut_pipeline("  n: {type: count, frames: 300}\n", cases[i].stages, cases[i].last, cases[i].nodes),
+                    &a, &b);
         int refused = cases[i].refuses ? OTHERS : 0;
         cut_check_ledger(&a, FRAMES, (uint64_t)(FRAMES - refused), 0, (uint64_t)refused);
         assert_int_equal(node_count_lines(cut_file), FRAMES - refused);
@@ -94,43 +83,30 @@ TEST_WITH(test_frames_pass_to_who_polls, cut_make_folder, cut_remove_folder) {
         "  a: {stages: [noted], busy_poll: 20ms}\n  b: {stages: [kept], busy_poll: 1ms}\n",
         "  a: {stages: [noted], busy_poll: 2ms}\n  b: {stages: [kept], busy_poll: 2ms}\n"};
     for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
-        node_report a, b;
-        run_two(cut_pipeline("  n: {type: count, frames: 300, period: 2ms}\n", "  noted: {type: note, input: n}\n",
-                             "noted", nodes[i]),
-                &a, &b);
-        cut_check_ledger(&a, 300, 300, 0, 0);
-        cut_check_ledger(&b, 300, 300, 0, 0);
-        assert_int_equal(node_count_lines(cut_file), 300);
+        cut_pass_all(cut_pipeline("  n: {type: count, frames: 300, period: 2ms}\n",
+                                  "  noted: {type: note, input: n}\n", "noted", nodes[i]), 300);
         assert_int_equal(unlink(cut_file), 0);
     }
 }
 
 TEST_WITH(test_frames_pass_over_tcp, cut_make_folder, cut_remove_folder) {
-    node_report a, b;
-    run_two(cut_pipeline("  n: {type: count, frames: 500}\n",
-                     "  number: {type: scale, input: n}\n  noted: {type: note, input: number}\n", "noted",
-                     listening("  a: {stages: [number, noted], listen: \"%s\"}\n  b: {stages: [kept]}\n")),
-            &a, &b);
-    assert_int_equal(node_count_lines(cut_file), 500);
-    cut_check_ledger(&a, 500, 500, 0, 0);
-    cut_check_ledger(&b, 500, 500, 0, 0);
+    cut_pass_all(cut_pipeline("  n: {type: count, frames: 500}\n",
+                              "  number: {type: scale, input: n}\n  noted: {type: note, input: number}\n", "noted",
+                              listening("  a: {stages: [number, noted], listen: \"%s\"}\n  b: {stages: [kept]}\n")),
+                 500);
 }
 
 /* Messages too long for the socket beside ZeroMQ go through ZeroMQ, mixed with shorter ones. */
 TEST_WITH(test_frames_pass_in_order_on_two_ways, cut_make_folder, cut_remove_folder) {
-    node_report a, b;
-    run_two(cut_pipeline("  n: {type: count, frames: 2000}\n", "  loaded: {type: load, input: n}\n", "loaded",
-                         "  a: {stages: [loaded]}\n  b: {stages: [kept]}\n"),
-            &a, &b);
+    cut_pass_all(cut_pipeline("  n: {type: count, frames: 2000}\n", "  loaded: {type: load, input: n}\n", "loaded",
+                              "  a: {stages: [loaded]}\n  b: {stages: [kept]}\n"), 2000);
     cut_check_record("n", 2000, 1, 1000, true);
-    cut_check_ledger(&a, 2000, 2000, 0, 0);
-    cut_check_ledger(&b, 2000, 2000, 0, 0);
 }
 
 /* The ledger on the source's node shows what happened to frames on the other side, with the stage there. */
 TEST_WITH(test_outcomes_come_back, cut_make_folder, cut_remove_folder) {
     node_report a, b;
-    run_two(cut_pipeline("  n: {type: count, frames: 100}\n",
+    cut_run_two(cut_pipeline("  n: {type: count, frames: 100}\n",
                      "  first: {type: pass, input: n}\n  door: {type: gate, input: first, every: 4}\n"
                      "  frail: {type: broken, input: door, fail_at: 40}\n",
                      "frail", "  a: {stages: [first]}\n  b: {stages: [door, frail, kept]}\n"),
@@ -143,7 +119,7 @@ TEST_WITH(test_outcomes_come_back, cut_make_folder, cut_remove_folder) {
 /* Both sides report a frame that is lost after a cut. */
 TEST_WITH(test_a_loss_is_told, cut_make_folder, cut_remove_folder) {
     node_report a, b;
-    run_two(cut_pipeline("  n: {type: count, frames: 10}\n", "  first: {type: pass, input: n}\n"
+    cut_run_two(cut_pipeline("  n: {type: count, frames: 10}\n", "  first: {type: pass, input: n}\n"
                      "  lost: {type: forgetful, input: first}\n", "lost",
                      "  a: {stages: [first]}\n  b: {stages: [lost, kept]}\n"),
             &a, &b);
@@ -172,7 +148,7 @@ TEST_WITH(test_three_nodes_and_back, cut_make_folder, cut_remove_folder) {
 /* A join must learn what was dropped on the other side, so that it need not wait. */
 TEST_WITH(test_join_behind_cuts, cut_make_folder, cut_remove_folder) {
     node_report a, b;
-    run_two(cut_pipeline("  n: {type: count, frames: 400}\n",
+    cut_run_two(cut_pipeline("  n: {type: count, frames: 400}\n",
                      "  plain: {type: pass, input: n}\n  some: {type: gate, input: n, every: 3}\n"
                      "  both: {type: meet, join: {x: plain, y: some}}\n",
                      "both", "  a: {stages: [plain, some]}\n  b: {stages: [both, kept]}\n"),
@@ -199,13 +175,16 @@ TEST_WITH(test_sources_on_two_ways, cut_make_folder, cut_remove_folder) {
                          "both",
                          "  a: {stages: [first]}\n  b: {stages: [left]}\n  c: {stages: [right]}\n"
                          "  d: {stages: [both, kept]}\n");
-        node_process one = node_start(text, "a", cut_folder), two = node_start(text, "b", cut_folder),
-                     three = node_start(text, "c", cut_folder), four = node_start(text, "d", cut_folder);
-        node_report a = node_finish(&one), b = node_finish(&two), c = node_finish(&three), d = node_finish(&four);
-        cut_check_ledger(&a, SOURCES * FRAMES, SOURCES * FRAMES, 0, 0);
-        assert_int_equal(b.status, MR_OK);
-        assert_int_equal(c.status, MR_OK);
-        assert_int_equal(d.status, MR_OK);
+        static const char *const names[] = {"a", "b", "c", "d"};
+        node_process nodes[4];
+        node_report reports[4];
+        for (int i = 0; i < 4; i++)
+            nodes[i] = node_start(text, names[i], cut_folder);
+        for (int i = 0; i < 4; i++) {
+            reports[i] = node_finish(&nodes[i]);
+            assert_int_equal(reports[i].status, MR_OK);
+        }
+        cut_check_ledger(&reports[0], SOURCES * FRAMES, SOURCES * FRAMES, 0, 0);
         assert_int_equal(node_count_lines(cut_file), SOURCES * FRAMES);
     }
 }
@@ -222,13 +201,15 @@ static const char *long_run(void) {
                         "  a: {stages: [first]}\n  b: {stages: [slow, kept]}\n");
 }
 
-TEST_WITH(test_consumer_is_killed, cut_make_folder, cut_remove_folder) {
+/* One of both is killed three times. */
+static void kill_one(bool of_producer) {
     const char *text = long_run();
     node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "b", cut_folder);
+    node_process *victim = of_producer ? &producer : &consumer;
     for (size_t kill_at = 200; kill_at <= 600; kill_at += 200) {
         node_await_lines(cut_file, kill_at);
-        node_kill(&consumer);
-        consumer = node_start(text, "b", cut_folder);
+        node_kill(victim);
+        *victim = node_start(text, of_producer ? "a" : "b", cut_folder);
     }
     cut_open_gate();
     node_report a = node_finish(&producer), b = node_finish(&consumer);
@@ -237,22 +218,15 @@ TEST_WITH(test_consumer_is_killed, cut_make_folder, cut_remove_folder) {
     assert_int_equal(b.status, MR_OK);
 }
 
+TEST_WITH(test_consumer_is_killed, cut_make_folder, cut_remove_folder) {
+    kill_one(false);
+}
+
 /* A restarted producer reads the source from the beginning, and learns what was already settled. */
 TEST_WITH(test_producer_is_killed, cut_make_folder, cut_remove_folder) {
-    const char *text = long_run();
     setenv("MILLRACE_RUN", "00000000000000a7", 1);
-    node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "b", cut_folder);
-    for (size_t kill_at = 200; kill_at <= 600; kill_at += 200) {
-        node_await_lines(cut_file, kill_at);
-        node_kill(&producer);
-        producer = node_start(text, "a", cut_folder);
-    }
-    cut_open_gate();
-    node_report a = node_finish(&producer), b = node_finish(&consumer);
+    kill_one(true);
     unsetenv("MILLRACE_RUN");
-    cut_check_record("n", 2000, 1, 0, false);
-    cut_check_ledger(&a, 2000, 2000, 0, 0);
-    assert_int_equal(b.status, MR_OK);
 }
 
 TEST_WITH(test_nodes_are_suspended, cut_make_folder, cut_remove_folder) {

@@ -84,8 +84,8 @@ static size_t read_letter(const char *name, char *bytes, size_t room) {
     return got;
 }
 
-static yajl_val member(yajl_val message_in, const char *name) {
-    yajl_val value = yajl_tree_get(message_in, (const char *[]){name, NULL}, yajl_t_any);
+static yajl_val member(yajl_val letter, const char *name) {
+    yajl_val value = yajl_tree_get(letter, (const char *[]){name, NULL}, yajl_t_any);
     assert_non_null(value);
     return value;
 }
@@ -93,17 +93,16 @@ static yajl_val member(yajl_val message_in, const char *name) {
 static void check_letter(const char *reason) {
     char text[4096] = {0}, payload[300];
     read_letter("n-0-50-0.json", text, sizeof text - 1);
-    yajl_val message_in = yajl_tree_parse(text, NULL, 0);
-    assert_non_null(message_in);
-    assert_string_equal(YAJL_GET_STRING(member(message_in, "pipeline")), "cuts");
-    assert_string_equal(YAJL_GET_STRING(member(message_in, "cut")), "big->b");
-    assert_string_equal(YAJL_GET_STRING(member(message_in, "source")), "n");
-    assert_int_equal(YAJL_GET_INTEGER(member(message_in, "epoch")), 0);
-    assert_int_equal(YAJL_GET_INTEGER(member(message_in, "seq")), 50);
-    assert_int_equal(YAJL_GET_INTEGER(member(message_in, "sub")), 0);
-    assert_string_equal(YAJL_GET_STRING(member(message_in, "reason")), reason);
-    assert_string_equal(YAJL_GET_STRING(member(message_in, "payload")), "n-0-50-0.payload");
-    yajl_tree_free(message_in);
+    yajl_val letter = yajl_tree_parse(text, NULL, 0);
+    assert_non_null(letter);
+    const char *const texts[][2] = {{"pipeline", "cuts"}, {"cut", "big->b"}, {"source", "n"}, {"reason", reason},
+                                    {"payload", "n-0-50-0.payload"}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        assert_string_equal(YAJL_GET_STRING(member(letter, texts[i][0])), texts[i][1]);
+    assert_int_equal(YAJL_GET_INTEGER(member(letter, "epoch")), 0);
+    assert_int_equal(YAJL_GET_INTEGER(member(letter, "seq")), 50);
+    assert_int_equal(YAJL_GET_INTEGER(member(letter, "sub")), 0);
+    yajl_tree_free(letter);
     assert_int_equal(read_letter("n-0-50-0.payload", payload, sizeof payload), 200);
     for (int i = 0; i < 200; i++)
         assert_int_equal(payload[i], 50);
@@ -145,9 +144,8 @@ TEST_WITH(test_what_cannot_be_read_is_set_aside, cut_make_folder, cut_remove_fol
         const char *text = cut_pipeline("  n: {type: count, frames: 300}\n", stages, "frail",
                                         "  a: {stages: [big]}\n  b: {stages: [frail, kept]}\n");
         unlink(cut_file);
-        node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "b", cut_folder);
-        node_report a = node_finish(&producer), b = node_finish(&consumer);
-        assert_int_equal(a.status, 0);
+        node_report a, b;
+        cut_run_two(text, &a, &b);
         assert_int_equal(b.status, 0);
         cut_check_ledger(&a, 300, 299, 0, 1);
         assert_non_null(strstr(a.lines, "dropped big->b refused 1;"));
@@ -173,16 +171,10 @@ static void check_memory(const node_report *report, uint64_t least) {
     assert_true(report->pool_bytes >= least);
 }
 
-static void run_slow(const char *text, node_report *a, node_report *b) {
-    node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "b", cut_folder);
-    *a = node_finish(&producer);
-    *b = node_finish(&consumer);
-}
-
 /* The producer waits, and no more frames are in flight than planned. */
 TEST_WITH(test_slow_consumer, cut_make_folder, cut_remove_folder) {
     node_report a, b;
-    run_slow(slow_work(300, "{window: 8}"), &a, &b);
+    cut_run_two(slow_work(300, "{window: 8}"), &a, &b);
     cut_check_record("n", 300, 1, 0, true);
     cut_check_ledger(&a, 300, 300, 0, 0);
     check_memory(&a, 300000);
@@ -192,7 +184,7 @@ TEST_WITH(test_slow_consumer, cut_make_folder, cut_remove_folder) {
 /* It does not wait: frames not taken in time are dropped and counted. */
 TEST_WITH(test_slow_consumer_of_a_live_cut, cut_make_folder, cut_remove_folder) {
     node_report a, b;
-    run_slow(slow_work(2000, "{mode: live, window: 8}"), &a, &b);
+    cut_run_two(slow_work(2000, "{mode: live, window: 8}"), &a, &b);
     assert_int_equal(a.in, 2000);
     assert_int_equal(a.delivered + a.dropped, 2000);
     assert_true(a.dropped > 0);

@@ -115,75 +115,69 @@ static void expect_letter(cut_ends *f, uint64_t number, size_t bytes) {
     mr_cut_importer_take(f->importer, 0);
 }
 
-TEST(letters_go_to_a_peer_that_is_attached) {
-    cut_ends f;
+CUT_TEST_APART(letters_go_to_a_peer_that_is_attached) {
     const mr_ring_message *message_in;
-    cut_ends_begin(&f, MR_MEMORY_SHARED);
-    assert_false(post(&f, 1, 1));
-    assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
-    cut_ends_join(&f);
+    assert_false(post(f, 1, 1));
+    assert_false(mr_cut_importer_next(f->importer, 0, &message_in));
+    cut_ends_join(f);
     /* The rings have come and may hold something. */
-    assert_false(rests(&f));
+    assert_false(rests(f));
     /* The first messages use the other path: a handshake, and the rings that must come before any letter. */
-    assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
-    assert_false(is_ringing(&f));
-    assert_false(post(&f, 0, 1));
-    assert_false(post(&f, 1, MR_SHM_RECORD_BYTES));
-    assert_false(is_ringing(&f));
-    assert_true(post(&f, 1, 7));
-    assert_true(is_ringing(&f));
-    expect_letter(&f, 1, 7);
-    assert_true(rests(&f));
-    assert_false(is_ringing(&f));
+    assert_false(mr_cut_importer_next(f->importer, 0, &message_in));
+    assert_false(is_ringing(f));
+    assert_false(post(f, 0, 1));
+    assert_false(post(f, 1, MR_SHM_RECORD_BYTES));
+    assert_false(is_ringing(f));
+    assert_true(post(f, 1, 7));
+    assert_true(is_ringing(f));
+    expect_letter(f, 1, 7);
+    assert_true(rests(f));
+    assert_false(is_ringing(f));
     /* A letter that must wait keeps nobody awake. */
-    assert_true(post(&f, 3, 8));
-    assert_true(post(&f, 4, 9));
-    assert_true(mr_cut_importer_next(f.importer, 0, &message_in));
-    assert_true(rests(&f));
-    assert_false(is_ringing(&f));
-    assert_true(post(&f, 5, 10));
-    assert_false(is_ringing(&f));
-    expect_letter(&f, 3, 8);
-    assert_false(rests(&f));
-    expect_letter(&f, 4, 9);
-    expect_letter(&f, 5, 10);
-    assert_true(rests(&f));
-    assert_false(is_ringing(&f));
-    cut_ends_end(&f);
+    assert_true(post(f, 3, 8));
+    assert_true(post(f, 4, 9));
+    assert_true(mr_cut_importer_next(f->importer, 0, &message_in));
+    assert_true(rests(f));
+    assert_false(is_ringing(f));
+    assert_true(post(f, 5, 10));
+    assert_false(is_ringing(f));
+    expect_letter(f, 3, 8);
+    assert_false(rests(f));
+    expect_letter(f, 4, 9);
+    expect_letter(f, 5, 10);
+    assert_true(rests(f));
+    assert_false(is_ringing(f));
 }
 
 /* Each side learns from memory while the other polls, and from the descriptor otherwise. */
-TEST(who_looks_is_not_rung_for) {
-    cut_ends f;
+CUT_TEST_APART(who_looks_is_not_rung_for) {
     const mr_ring_message *message_in;
-    cut_ends_begin(&f, MR_MEMORY_SHARED);
-    assert_false(mr_cut_importer_poll(f.importer, false));
-    assert_false(mr_cut_exporter_poll(f.exporter, false));
-    cut_ends_join(&f);
-    assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
+    assert_false(mr_cut_importer_poll(f->importer, false));
+    assert_false(mr_cut_exporter_poll(f->exporter, false));
+    cut_ends_join(f);
+    assert_false(mr_cut_importer_next(f->importer, 0, &message_in));
     for (uint64_t number = 1; number < 10; number += 3) {
-        assert_true(rests(&f));
-        assert_false(mr_cut_importer_poll(f.importer, false));
-        assert_true(post(&f, number, 5));
-        assert_true(mr_cut_importer_poll(f.importer, false));
-        assert_false(mr_cut_importer_poll(f.importer, false)); /* It was already informed. */
-        assert_false(is_ringing(&f));
-        expect_letter(&f, number, 5);
-        assert_false(mr_cut_importer_poll(f.importer, false)); /* It is not resting. */
-        assert_true(rests(&f));
-        assert_false(mr_cut_importer_poll(f.importer, false));
-        assert_false(mr_cut_importer_poll(f.importer, true));
-        assert_true(post(&f, number + 1, 5));
-        assert_true(is_ringing(&f));
-        expect_letter(&f, number + 1, 5);
+        assert_true(rests(f));
+        assert_false(mr_cut_importer_poll(f->importer, false));
+        assert_true(post(f, number, 5));
+        assert_true(mr_cut_importer_poll(f->importer, false));
+        assert_false(mr_cut_importer_poll(f->importer, false)); /* It was already informed. */
+        assert_false(is_ringing(f));
+        expect_letter(f, number, 5);
+        assert_false(mr_cut_importer_poll(f->importer, false)); /* It is not resting. */
+        assert_true(rests(f));
+        assert_false(mr_cut_importer_poll(f->importer, false));
+        assert_false(mr_cut_importer_poll(f->importer, true));
+        assert_true(post(f, number + 1, 5));
+        assert_true(is_ringing(f));
+        expect_letter(f, number + 1, 5);
         /* A letter that must wait is nothing to poll for; nor are those after it. */
-        assert_true(post(&f, number + 2, 5));
-        assert_true(mr_cut_importer_next(f.importer, 0, &message_in));
-        assert_true(rests(&f));
-        assert_false(mr_cut_importer_poll(f.importer, false));
-        expect_letter(&f, number + 2, 5);
+        assert_true(post(f, number + 2, 5));
+        assert_true(mr_cut_importer_next(f->importer, 0, &message_in));
+        assert_true(rests(f));
+        assert_false(mr_cut_importer_poll(f->importer, false));
+        expect_letter(f, number + 2, 5);
     }
-    cut_ends_end(&f);
 }
 
 static int crowded;
@@ -195,45 +189,37 @@ static void count_crowded(void *context, mr_log_level level, const char *line) {
 
 /* A consumer that reads nothing fills the ring. Later messages use the other path and are not lost; those in the ring
  * stay. */
-TEST(a_full_ring_sends_letters_the_other_way) {
-    cut_ends f;
+CUT_TEST(a_full_ring_sends_letters_the_other_way) {
     const mr_ring_message *message_in;
-    cut_ends_begin(&f, MR_MEMORY_SHARED);
-    cut_ends_join(&f);
     crowded = 0;
     mr_log_set_level(MR_LOG_INFO);
     mr_log_to(count_crowded, NULL);
     for (int turn = 1; turn <= 2; turn++) {
         uint64_t count = 0;
-        while (post(&f, count + 1, 1000))
+        while (post(f, count + 1, 1000))
             assert_in_range(++count, 1, 100000);
-        assert_false(post(&f, count + 1, 1000));
+        assert_false(post(f, count + 1, 1000));
         for (uint64_t i = 1; i <= count; i++)
-            expect_letter(&f, i, 1000);
-        assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
+            expect_letter(f, i, 1000);
+        assert_false(mr_cut_importer_next(f->importer, 0, &message_in));
     }
     mr_log_to(NULL, NULL);
     mr_log_set_level(MR_LOG_WARNING);
     assert_int_equal(crowded, 1);
-    cut_ends_end(&f);
 }
 
 /* Letters that arrived before the producer ended are still there; the end keeps nobody awake. */
-TEST(letters_outlive_their_sender) {
-    cut_ends f;
+CUT_TEST(letters_outlive_their_sender) {
     const mr_ring_message *message_in;
-    cut_ends_begin(&f, MR_MEMORY_SHARED);
-    cut_ends_join(&f);
-    assert_true(post(&f, 1, 5));
-    assert_true(post(&f, 2, 6));
-    mr_cut_exporter_destroy(&f.exporter);
-    expect_letter(&f, 1, 5);
-    expect_letter(&f, 2, 6);
+    assert_true(post(f, 1, 5));
+    assert_true(post(f, 2, 6));
+    mr_cut_exporter_destroy(&f->exporter);
+    expect_letter(f, 1, 5);
+    expect_letter(f, 2, 6);
     for (int i = 0; i < 2; i++)
-        assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
-    assert_true(rests(&f));
-    assert_false(is_ringing(&f));
-    cut_ends_end(&f);
+        assert_false(mr_cut_importer_next(f->importer, 0, &message_in));
+    assert_true(rests(f));
+    assert_false(is_ringing(f));
 }
 
 /* ---- letters back ------------------------------------------------------------------------------------------------ */
@@ -278,94 +264,80 @@ static bool calls(cut_ends *f) {
     return is_called(f);
 }
 
-TEST(letters_come_back) {
-    cut_ends f;
+CUT_TEST_APART(letters_come_back) {
     const mr_ring_message *message_in;
-    cut_ends_begin(&f, MR_MEMORY_SHARED);
-    assert_false(post_back(&f, CUT_ENDS_SESSION, 1, 1));
-    cut_ends_join(&f);
+    assert_false(post_back(f, CUT_ENDS_SESSION, 1, 1));
+    cut_ends_join(f);
     /* The producer has not confirmed this one yet; the confirmation comes with the letters. */
-    assert_false(post_back(&f, CUT_ENDS_SESSION, 1, 1));
-    assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
-    assert_false(post_back(&f, CUT_ENDS_SESSION, 0, 1));
-    assert_false(post_back(&f, CUT_ENDS_SESSION, 1, MR_SHM_RECORD_BYTES));
-    assert_false(calls(&f));
-    assert_true(post_back(&f, CUT_ENDS_SESSION, 1, 7));
-    assert_true(calls(&f));
-    expect_letter_back(&f, 1, 7);
-    assert_false(calls(&f));
+    assert_false(post_back(f, CUT_ENDS_SESSION, 1, 1));
+    assert_false(mr_cut_importer_next(f->importer, 0, &message_in));
+    assert_false(post_back(f, CUT_ENDS_SESSION, 0, 1));
+    assert_false(post_back(f, CUT_ENDS_SESSION, 1, MR_SHM_RECORD_BYTES));
+    assert_false(calls(f));
+    assert_true(post_back(f, CUT_ENDS_SESSION, 1, 7));
+    assert_true(calls(f));
+    expect_letter_back(f, 1, 7);
+    assert_false(calls(f));
     /* A letter that must wait keeps nobody awake. */
-    assert_true(post_back(&f, CUT_ENDS_SESSION, 3, 8));
-    assert_true(post_back(&f, CUT_ENDS_SESSION, 4, 9));
-    assert_int_not_equal(place_of_it(&f), mr_cut_exporter_places(f.exporter));
-    assert_false(calls(&f));
-    expect_letter_back(&f, 3, 8);
-    assert_true(calls(&f));
-    expect_letter_back(&f, 4, 9);
-    assert_int_equal(place_of_it(&f), mr_cut_exporter_places(f.exporter));
-    cut_ends_end(&f);
+    assert_true(post_back(f, CUT_ENDS_SESSION, 3, 8));
+    assert_true(post_back(f, CUT_ENDS_SESSION, 4, 9));
+    assert_int_not_equal(place_of_it(f), mr_cut_exporter_places(f->exporter));
+    assert_false(calls(f));
+    expect_letter_back(f, 3, 8);
+    assert_true(calls(f));
+    expect_letter_back(f, 4, 9);
+    assert_int_equal(place_of_it(f), mr_cut_exporter_places(f->exporter));
 }
 
-TEST(who_looks_is_not_called) {
-    cut_ends f;
+CUT_TEST(who_looks_is_not_called) {
     const mr_ring_message *message_in;
-    cut_ends_begin(&f, MR_MEMORY_SHARED);
-    cut_ends_join(&f);
-    assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
+    assert_false(mr_cut_importer_next(f->importer, 0, &message_in));
     for (uint64_t number = 1; number < 7; number += 2) {
-        assert_false(calls(&f));
-        assert_false(mr_cut_exporter_poll(f.exporter, false));
-        assert_true(post_back(&f, CUT_ENDS_SESSION, number, 5));
-        assert_true(mr_cut_exporter_poll(f.exporter, false));
-        assert_false(mr_cut_exporter_poll(f.exporter, false));
-        assert_false(is_called(&f));
-        expect_letter_back(&f, number, 5);
-        assert_false(calls(&f));
-        assert_false(mr_cut_exporter_poll(f.exporter, false));
-        assert_false(mr_cut_exporter_poll(f.exporter, true));
-        assert_true(post_back(&f, CUT_ENDS_SESSION, number + 1, 5));
-        assert_true(is_called(&f));
-        expect_letter_back(&f, number + 1, 5);
+        assert_false(calls(f));
+        assert_false(mr_cut_exporter_poll(f->exporter, false));
+        assert_true(post_back(f, CUT_ENDS_SESSION, number, 5));
+        assert_true(mr_cut_exporter_poll(f->exporter, false));
+        assert_false(mr_cut_exporter_poll(f->exporter, false));
+        assert_false(is_called(f));
+        expect_letter_back(f, number, 5);
+        assert_false(calls(f));
+        assert_false(mr_cut_exporter_poll(f->exporter, false));
+        assert_false(mr_cut_exporter_poll(f->exporter, true));
+        assert_true(post_back(f, CUT_ENDS_SESSION, number + 1, 5));
+        assert_true(is_called(f));
+        expect_letter_back(f, number + 1, 5);
     }
-    cut_ends_end(&f);
 }
 
 /* A consumer may only speak for the session it belongs to. If it does not, nobody listens until it comes again. */
-TEST(a_consumer_that_speaks_for_others_is_not_heard) {
-    cut_ends f;
+CUT_TEST_APART(a_consumer_that_speaks_for_others_is_not_heard) {
     const mr_ring_message *message_in;
-    cut_ends_begin(&f, MR_MEMORY_SHARED);
     for (int turn = 0; turn < 2; turn++) {
-        cut_ends_join(&f);
-        assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
-        assert_true(post_back(&f, CUT_ENDS_SESSION, 1, 3));
-        expect_letter_back(&f, 1, 3);
-        assert_true(post_back(&f, CUT_ENDS_SESSION + 1, 2, 3));
-        assert_true(post_back(&f, CUT_ENDS_SESSION, 2, 3));
-        assert_int_equal(place_of_it(&f), mr_cut_exporter_places(f.exporter));
-        assert_false(calls(&f));
-        assert_int_equal(place_of_it(&f), mr_cut_exporter_places(f.exporter));
+        cut_ends_join(f);
+        assert_false(mr_cut_importer_next(f->importer, 0, &message_in));
+        assert_true(post_back(f, CUT_ENDS_SESSION, 1, 3));
+        expect_letter_back(f, 1, 3);
+        assert_true(post_back(f, CUT_ENDS_SESSION + 1, 2, 3));
+        assert_true(post_back(f, CUT_ENDS_SESSION, 2, 3));
+        assert_int_equal(place_of_it(f), mr_cut_exporter_places(f->exporter));
+        assert_false(calls(f));
+        assert_int_equal(place_of_it(f), mr_cut_exporter_places(f->exporter));
     }
-    cut_ends_end(&f);
 }
 
-TEST(letters_outlive_the_consumer) {
-    cut_ends f;
+CUT_TEST(letters_outlive_the_consumer) {
     const mr_ring_message *message_in;
-    cut_ends_begin(&f, MR_MEMORY_SHARED);
-    cut_ends_join(&f);
-    assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
-    assert_true(post(&f, 1, 5));
-    assert_true(post_back(&f, CUT_ENDS_SESSION, 1, 6));
-    assert_true(post_back(&f, CUT_ENDS_SESSION, 2, 7));
-    mr_cut_importer_destroy(&f.importer);
-    assert_true(calls(&f));
-    expect_letter_back(&f, 1, 6);
-    expect_letter_back(&f, 2, 7);
-    assert_int_equal(place_of_it(&f), mr_cut_exporter_places(f.exporter));
-    assert_false(calls(&f));
-    assert_false(post(&f, 2, 5));
-    cut_ends_end(&f);
+    assert_false(mr_cut_importer_next(f->importer, 0, &message_in));
+    assert_true(post(f, 1, 5));
+    assert_true(post_back(f, CUT_ENDS_SESSION, 1, 6));
+    assert_true(post_back(f, CUT_ENDS_SESSION, 2, 7));
+    mr_cut_importer_destroy(&f->importer);
+    assert_true(calls(f));
+    expect_letter_back(f, 1, 6);
+    expect_letter_back(f, 2, 7);
+    assert_int_equal(place_of_it(f), mr_cut_exporter_places(f->exporter));
+    assert_false(calls(f));
+    assert_false(post(f, 2, 5));
 }
 
 /* ---- what is none ------------------------------------------------------------------------------------------------ */
@@ -399,39 +371,33 @@ static void end_producer(producer *g) {
     mr_shm_unlisten(&g->listener);
 }
 
-TEST(a_note_that_is_no_letter_ends_them) {
-    cut_ends f;
+CUT_TEST_APART(a_note_that_is_no_letter_ends_them) {
     producer g;
     const mr_ring_message *message_in;
     uint8_t *place;
     size_t room;
-    cut_ends_begin(&f, MR_MEMORY_SHARED);
-    begin_producer(&g, &f);
+    begin_producer(&g, f);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(mr_shm_records_room(&g.area->down, &place, &room), MR_OK);
         memcpy(place, "garbage", 7);
         mr_shm_records_post(&g.area->down, 7);
     }
-    assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
-    assert_true(rests(&f));
-    assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
+    assert_false(mr_cut_importer_next(f->importer, 0, &message_in));
+    assert_true(rests(f));
+    assert_false(mr_cut_importer_next(f->importer, 0, &message_in));
     end_producer(&g);
-    cut_ends_end(&f);
 }
 
 /* Its ring still exists and nobody reads it: only ZeroMQ can reach whoever replaced it. */
-TEST(a_killed_producer_is_not_told_that_one_is_there) {
-    cut_ends f;
+CUT_TEST_APART(a_killed_producer_is_not_told_that_one_is_there) {
     producer g;
     const mr_ring_message *message_in;
-    cut_ends_begin(&f, MR_MEMORY_SHARED);
-    begin_producer(&g, &f);
-    assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
-    assert_true(post_back(&f, CUT_ENDS_SESSION, 1, 1));
+    begin_producer(&g, f);
+    assert_false(mr_cut_importer_next(f->importer, 0, &message_in));
+    assert_true(post_back(f, CUT_ENDS_SESSION, 1, 1));
     assert_int_equal(shutdown(g.fd, SHUT_RDWR), 0);
-    assert_false(post_back(&f, CUT_ENDS_SESSION, 2, 1));
+    assert_false(post_back(f, CUT_ENDS_SESSION, 2, 1));
     end_producer(&g);
-    cut_ends_end(&f);
 }
 
 RUN_TESTS(NULL, NULL)

@@ -46,24 +46,20 @@ static void expect_picture(const mr_frame *frame, uint8_t value) {
             assert_int_equal(mr_row_at(frame->plane, &row)[x], value);
 }
 
-TEST(a_picture_stays_where_it_lies) {
-    cut_ends f;
+CUT_TEST(a_picture_stays_where_it_lies) {
     size_t payload;
-    cut_ends_begin(&f, MR_MEMORY_SHARED);
-    cut_ends_join(&f);
     for (uint8_t i = 0; i < 2 * CUT_ENDS_SLOTS; i++) {
-        mr_frame *sent = new_picture(&f, i), *got = cross(&f, sent, &payload);
+        mr_frame *sent = new_picture(f, i), *got = cross(f, sent, &payload);
         /* Anything smaller than MR_SHM_LEAST_BYTES may still be inline. */
         assert_true(payload < mr_format_bytes(&cut_ends_picture) / 2);
         assert_int_equal(got->plane[0].buffer->memory, MR_MEMORY_SHARED);
         mr_frame_unref(&sent);
         expect_picture(got, i);
-        assert_int_equal(mr_pool_free_count(f.pool), CUT_ENDS_SLOTS - 1);
+        assert_int_equal(mr_pool_free_count(f->pool), CUT_ENDS_SLOTS - 1);
         mr_frame_unref(&got);
-        mr_cut_exporter_work(f.exporter);
-        assert_int_equal(mr_pool_free_count(f.pool), CUT_ENDS_SLOTS);
+        mr_cut_exporter_work(f->exporter);
+        assert_int_equal(mr_pool_free_count(f->pool), CUT_ENDS_SLOTS);
     }
-    cut_ends_end(&f);
 }
 
 /* Before the peer has come, after it has gone, and from plain memory. */
@@ -86,27 +82,24 @@ TEST(what_cannot_be_shared_crosses_inline) {
     }
 }
 
-TEST(a_peer_that_comes_again_is_lent_to_again) {
-    cut_ends f;
+CUT_TEST_APART(a_peer_that_comes_again_is_lent_to_again) {
     size_t payload;
-    cut_ends_begin(&f, MR_MEMORY_SHARED);
-    cut_ends_join(&f);
-    mr_frame *sent = new_picture(&f, 1), *held = cross(&f, sent, &payload);
+    cut_ends_join(f);
+    mr_frame *sent = new_picture(f, 1), *held = cross(f, sent, &payload);
     mr_frame_unref(&sent);
     const mr_action silent = cut_ends_change(CUT_ENDS_SESSION, MR_PEER_SILENT, NULL);
-    mr_cut_exporter_update(f.exporter, &silent);
-    assert_int_equal(mr_pool_free_count(f.pool), CUT_ENDS_SLOTS);
+    mr_cut_exporter_update(f->exporter, &silent);
+    assert_int_equal(mr_pool_free_count(f->pool), CUT_ENDS_SLOTS);
     for (int i = 0; i < 3; i++) {
-        cut_ends_join(&f);
-        sent = new_picture(&f, 2);
-        mr_frame *got = cross(&f, sent, &payload);
+        cut_ends_join(f);
+        sent = new_picture(f, 2);
+        mr_frame *got = cross(f, sent, &payload);
         assert_true(payload < mr_format_bytes(&cut_ends_picture) / 2);
         expect_picture(got, 2);
         mr_frame_unref(&sent);
         mr_frame_unref(&got);
     }
     mr_frame_unref(&held);
-    cut_ends_end(&f);
 }
 
 static int warnings;
@@ -116,20 +109,17 @@ static void count_warnings(void *context, mr_log_level level, const char *line) 
     warnings += level == MR_LOG_WARNING && strstr(line, "a->b: frames cross as copies: shared memory: ") != NULL;
 }
 
-TEST(why_not_is_told_once) {
-    cut_ends f;
-    cut_ends_begin(&f, MR_MEMORY_SHARED);
+CUT_TEST_APART(why_not_is_told_once) {
     mr_log_to(count_warnings, NULL);
     const mr_action elsewhere = cut_ends_change(0, MR_PEER_JOINED, "another-host /tmp/shm");
     const mr_action guest =
         cut_ends_change(CUT_ENDS_SESSION, MR_PEER_JOINED, "another-host 00112233445566778899aabbccddeeff");
     for (int i = 0; i < 2; i++) {
-        mr_cut_importer_update(f.importer, &elsewhere);
-        mr_cut_exporter_update(f.exporter, &guest);
+        mr_cut_importer_update(f->importer, &elsewhere);
+        mr_cut_exporter_update(f->exporter, &guest);
     }
     mr_log_to(NULL, NULL);
     assert_int_equal(warnings, 2);
-    cut_ends_end(&f);
 }
 
 TEST(a_cut_that_is_inline_shares_nothing) {

@@ -12,7 +12,7 @@ static uint64_t from_environment(const char *name, uint64_t otherwise) {
 
 /* Runs schedules from seed MILLRACE_SEED on, MILLRACE_SCHEDULES of each kind. */
 static world_result run_schedules(bool live, const world_faults *faults) {
-    uint64_t first = from_environment("MILLRACE_SEED", 1), count = from_environment("MILLRACE_SCHEDULES", 10000);
+    uint64_t first = from_environment("MILLRACE_SEED", 1), count = from_environment("MILLRACE_SCHEDULES", 5000);
     world_result sum = {0};
     for (uint64_t i = 0; i < count; i++)
         world_run(first + i, live, faults, &sum);

@@ -62,8 +62,7 @@ static int fresh_of_a_second_reading(pair *p, bool remembers_all) {
     return fresh;
 }
 
-TEST_WITH(test_a_source_that_is_read_again, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_a_source_that_is_read_again) {
     assert_int_equal(fresh_of_a_second_reading(p, true), 2);
     assert_int_equal(mr_receiver_counts(p->receiver).again, 60);
     /* With memory for only a few frames, older ones count as new: after live cuts. */
@@ -71,8 +70,7 @@ TEST_WITH(test_a_source_that_is_read_again, pair_set_up, pair_tear_down) {
 }
 
 /* The source's end came before the sender died: frames sent again were settled, and are not "after the end". */
-TEST_WITH(test_what_was_done_before_the_end, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_what_was_done_before_the_end) {
     const mr_sender_params sending = sending_as(100);
     mr_receiver_params receiving = pair_receiver_params("b");
     const mr_cut_item end = {.kind = MR_CUT_END};
@@ -106,8 +104,7 @@ static void restart_receiver(pair *p, const char *name, uint64_t incarnation, in
 }
 
 /* A sender that does not know yet must tell as soon as it does. */
-TEST_WITH(test_who_begins_is_told_so, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_who_begins_is_told_so) {
     start_sender(p, 100, S);
     pair_drive(p, S);
     assert_int_equal(p->seen.receiver_change, MR_PEER_JOINED);
@@ -124,8 +121,7 @@ TEST_WITH(test_who_begins_is_told_so, pair_set_up, pair_tear_down) {
     assert_int_equal(last_received(p), MR_RUN_BEGINS);
 }
 
-TEST_WITH(test_who_comes_back_is_told_so, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_who_comes_back_is_told_so) {
     start_sender(p, 100, S);
     mr_sender_set_run_state(p->sender, MR_RUN_BEGINS);
     pair_offer(p->sender, 0);
@@ -145,8 +141,7 @@ TEST_WITH(test_who_comes_back_is_told_so, pair_set_up, pair_tear_down) {
 }
 
 /* If frames were only dropped, there is nothing to keep. */
-TEST_WITH(test_who_has_delivered_nothing_begins, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_who_has_delivered_nothing_begins) {
     start_sender(p, 100, S);
     mr_sender_set_run_state(p->sender, MR_RUN_BEGINS);
     pair_offer(p->sender, 0);
@@ -159,8 +154,7 @@ TEST_WITH(test_who_has_delivered_nothing_begins, pair_set_up, pair_tear_down) {
 }
 
 /* Each process of a node has separate files. */
-TEST_WITH(test_replicas_are_told_apart, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_replicas_are_told_apart) {
     mr_sender_params sending = sending_as(100);
     const mr_receiver_params receiving = receiving_as("b.0", 200);
     sending.consumer = "b";
@@ -175,8 +169,7 @@ TEST_WITH(test_replicas_are_told_apart, pair_set_up, pair_tear_down) {
 }
 
 /* Later nodes learn what this one was. */
-TEST_WITH(test_what_goes_on_before_goes_on_here, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_what_goes_on_before_goes_on_here) {
     start_sender(p, 100, S);
     mr_sender_set_run_state(p->sender, MR_RUN_GOES_ON);
     pair_drive(p, S);
@@ -184,8 +177,7 @@ TEST_WITH(test_what_goes_on_before_goes_on_here, pair_set_up, pair_tear_down) {
 }
 
 /* One of two senders has not come: the caller decides how long to wait. */
-TEST_WITH(test_one_that_is_not_there, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_one_that_is_not_there) {
     bool absent;
     const mr_sender_params sending = sending_as(100);
     mr_receiver_params receiving = pair_receiver_params("b");

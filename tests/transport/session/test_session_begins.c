@@ -134,16 +134,16 @@ static int joins_over(pair *p, int64_t one_way_ns, int64_t seconds) {
 }
 
 /* Here HELLO is sent every second, again before the first can be answered. */
-TEST_WITH(test_an_answer_may_take_longer_than_the_next_hello, pair_set_up, pair_tear_down) {
-    assert_int_equal(joins_over(*state, S / 10, 20), 0);
-    assert_int_equal(joins_over(*state, 6 * S / 10, 20), 0);
-    assert_int_equal(joins_over(*state, 2 * S, 20), 0);
+PAIR_TEST(test_an_answer_may_take_longer_than_the_next_hello) {
+    assert_int_equal(joins_over(p, S / 10, 20), 0);
+    assert_int_equal(joins_over(p, 6 * S / 10, 20), 0);
+    assert_int_equal(joins_over(p, 2 * S, 20), 0);
 }
 
 /* A connection is renewed after five silent seconds; an answer in flight is lost with it. */
-TEST_WITH(test_an_answer_may_take_longer_than_silence, pair_set_up, pair_tear_down) {
-    assert_int_equal(joins_over(*state, 3 * S, 60), 1);
-    assert_int_equal(joins_over(*state, 7 * S / 2, 60), 1);
+PAIR_TEST(test_an_answer_may_take_longer_than_silence) {
+    assert_int_equal(joins_over(p, 3 * S, 60), 1);
+    assert_int_equal(joins_over(p, 7 * S / 2, 60), 1);
 }
 
 /* ---- whose connection it is ------------------------------------------------------------------------------------ */
@@ -173,12 +173,6 @@ static void assert_route(mr_sender *sender, uint32_t route, uint32_t index) {
     assert_int_equal(k.index, index);
 }
 
-static mr_cut_message hello_of(const char *name, uint64_t attempt) {
-    return (mr_cut_message){.kind = MR_MESSAGE_HELLO,
-                            .hello = {MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST, name, 10, attempt, {7}, "a->b",
-                                      "pictures", "", 0, NULL, 0}};
-}
-
 static void receive_from(mr_sender *sender, uint32_t route, const mr_cut_message *message) {
     assert_int_equal(mr_sender_receive(sender, route, message, S), MR_OK);
 }
@@ -191,9 +185,8 @@ static mr_cut_message report_of(uint64_t session, uint64_t number) {
 /* When a connection breaks, the transport makes a new one without telling anyone. A session's messages on a new
  * connection come from the same peer, so the connection is that peer's too. Repeated messages, and those without a
  * session, prove nothing. */
-TEST_WITH(test_a_session_goes_on_over_another_connection, pair_set_up, pair_tear_down) {
-    pair *p = *state;
-    mr_cut_message hello = hello_of("b", 1), other = hello_of("c", 1);
+PAIR_TEST(test_a_session_goes_on_over_another_connection) {
+    mr_cut_message hello = pair_hello("b"), other = pair_hello("c");
     receive_from(p->sender, 1, &hello);
     assert_route(p->sender, 1, 0);
     receive_from(p->sender, 2, &other);
@@ -216,9 +209,8 @@ TEST_WITH(test_a_session_goes_on_over_another_connection, pair_set_up, pair_tear
 
 /* A HELLO sent before the WELCOME arrived, on a connection made in between: there must be one session, whichever answer
  * arrives. */
-TEST_WITH(test_a_second_hello_is_no_second_session, pair_set_up, pair_tear_down) {
-    pair *p = *state;
-    mr_cut_message hello = hello_of("b", 1), report = report_of(pair_sender_params().self.incarnation + 1, 1);
+PAIR_TEST(test_a_second_hello_is_no_second_session) {
+    mr_cut_message hello = pair_hello("b"), report = report_of(pair_sender_params().self.incarnation + 1, 1);
     receive_from(p->sender, 1, &hello);
     assert_route(p->sender, 1, 0);
     hello.hello.attempt = 2;
@@ -236,8 +228,7 @@ TEST_WITH(test_a_second_hello_is_no_second_session, pair_set_up, pair_tear_down)
 
 /* A peer that has left may ask from time to time whether another process is there, also on a new connection: it is not
  * a stranger. */
-TEST_WITH(test_who_has_left_is_no_stranger, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_who_has_left_is_no_stranger) {
     const mr_cut_item end = {.kind = MR_CUT_END};
     pair_drive(p, S);
     assert_int_equal(mr_sender_offer(p->sender, &end, S), MR_OK);
@@ -261,8 +252,7 @@ TEST_WITH(test_who_has_left_is_no_stranger, pair_set_up, pair_tear_down) {
 /* A missing connection cannot be silent. The transport is making it, so it must not be renewed every five seconds; but
  * every ten, since libzmq stops trying after a failed handshake. When it exists and stays silent, it is renewed as
  * usual. */
-TEST_WITH(test_what_is_not_there_is_renewed_less, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_what_is_not_there_is_renewed_less) {
     mr_action action;
     int hellos = 0, renewed = 0;
     for (int64_t turn = 1; turn <= 35; turn++)

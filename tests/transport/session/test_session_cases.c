@@ -7,8 +7,7 @@
 
 /* ---- handshakes ------------------------------------------------------------------------------------------------ */
 
-TEST_WITH(test_handshake, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_handshake) {
     pair_drive(p, S);
     assert_int_equal(p->seen.sender_change, MR_PEER_JOINED);
     assert_int_equal(p->seen.receiver_change, MR_PEER_JOINED);
@@ -47,8 +46,7 @@ static void assert_rejected(pair *p, const mr_receiver_params *params, mr_reject
 }
 
 /* A receiver that does not know a possible result kind must be refused before any frame is sent. */
-TEST_WITH(test_unknown_kinds_of_results, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_unknown_kinds_of_results) {
     const mr_kinds all = mr_kinds_built_in(), fewer = {.count = 1, .kind = {all.kind[1]}, .id = {all.id[1]}};
     mr_receiver_params params = pair_receiver_params("b");
     mr_sender_params sending = pair_sender_params();
@@ -64,8 +62,7 @@ TEST_WITH(test_unknown_kinds_of_results, pair_set_up, pair_tear_down) {
 }
 
 /* A sender that refuses a receiver ends; another that accepts it takes over. */
-TEST_WITH(test_another_comes_instead, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_another_comes_instead) {
     mr_receiver_params params = pair_receiver_params("b");
     params.self.digest[31] = 1;
     assert_rejected(p, &params, MR_REJECT_DIGEST);
@@ -79,54 +76,45 @@ TEST_WITH(test_another_comes_instead, pair_set_up, pair_tear_down) {
     assert_int_equal(p->seen.sender_change, MR_PEER_JOINED);
 }
 
-TEST_WITH(test_rejected, pair_set_up, pair_tear_down) {
-    pair *p = *state;
-    mr_receiver_params params = pair_receiver_params("b");
-    params.self.digest[31] = 1;
-    assert_rejected(p, &params, MR_REJECT_DIGEST);
-    params = pair_receiver_params("b");
-    params.self.cut = "a->c";
-    assert_rejected(p, &params, MR_REJECT_CUT);
-    params = pair_receiver_params("b");
-    params.self.formats = "tensors";
-    assert_rejected(p, &params, MR_REJECT_FORMATS);
+PAIR_TEST(test_rejected) {
+    mr_receiver_params params[3];
+    for (int i = 0; i < 3; i++)
+        params[i] = pair_receiver_params("b");
+    params[0].self.digest[31] = 1;
+    params[1].self.cut = "a->c";
+    params[2].self.formats = "tensors";
+    assert_rejected(p, &params[0], MR_REJECT_DIGEST);
+    assert_rejected(p, &params[1], MR_REJECT_CUT);
+    assert_rejected(p, &params[2], MR_REJECT_FORMATS);
     char name[MR_PEER_NAME + 1] = {0};
     memset(name, 'x', MR_PEER_NAME);
-    mr_cut_message hello = {.kind = MR_MESSAGE_HELLO,
-                            .hello = {MR_PROTOCOL_NEWEST + 1, 9, "b", 1, 1, {7}, "a->b", "pictures", "", 0, NULL, 0}};
-    assert_int_equal(mr_sender_receive(p->sender, 1, &hello, S), MR_OK);
-    pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
+    mr_cut_message hello = pair_hello("b");
+    hello.hello.oldest_version = MR_PROTOCOL_NEWEST + 1;
+    hello.hello.newest_version = 9;
+    pair_hear(p, 1, &hello);
     assert_int_equal(p->seen.reason, MR_REJECT_VERSION);
     hello.hello.oldest_version = MR_PROTOCOL_NEWEST;
     hello.hello.name = name;
-    assert_int_equal(mr_sender_receive(p->sender, 1, &hello, S), MR_OK);
-    pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
+    pair_hear(p, 1, &hello);
     assert_int_equal(p->seen.reason, MR_REJECT_MALFORMED);
 }
 
 /* A limited number of peers, and only the later of two processes with one name. */
-TEST_WITH(test_peers, pair_set_up, pair_tear_down) {
-    pair *p = *state;
-    mr_cut_message hello = {.kind = MR_MESSAGE_HELLO,
-                            .hello = {MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST, "b", 10, 1, {7},
-                                      "a->b", "pictures", "", 0, NULL, 0}};
+PAIR_TEST(test_peers) {
+    mr_cut_message hello = pair_hello("b");
     assert_int_equal(mr_sender_receive(p->sender, 1, &hello, S), MR_OK);
     hello.hello.name = "c";
-    assert_int_equal(mr_sender_receive(p->sender, 2, &hello, S), MR_OK);
-    pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
+    pair_hear(p, 2, &hello);
     assert_int_equal(p->seen.sender_change, MR_PEER_JOINED);
     hello.hello.name = "d";
-    assert_int_equal(mr_sender_receive(p->sender, 3, &hello, S), MR_OK);
-    pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
+    pair_hear(p, 3, &hello);
     assert_int_equal(p->seen.reason, MR_REJECT_FULL);
     hello.hello.name = "c";
     hello.hello.incarnation = 9;
-    assert_int_equal(mr_sender_receive(p->sender, 4, &hello, S), MR_OK);
-    pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
+    pair_hear(p, 4, &hello);
     assert_int_equal(p->seen.reason, MR_REJECT_REPLACED);
     hello.hello.incarnation = 11;
-    assert_int_equal(mr_sender_receive(p->sender, 4, &hello, S), MR_OK);
-    pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
+    pair_hear(p, 4, &hello);
     assert_int_equal(p->seen.sender_change, MR_PEER_JOINED);
     assert_int_equal(mr_sender_counts(p->sender).sessions, 3);
 }
@@ -134,19 +122,16 @@ TEST_WITH(test_peers, pair_set_up, pair_tear_down) {
 /* Each time from another process. */
 static mr_reject_reason reason_for(pair *p, const char *name) {
     static uint64_t incarnation = 10;
-    mr_cut_message hello = {.kind = MR_MESSAGE_HELLO,
-                            .hello = {MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST, name, incarnation++, 1, {7},
-                                      "a->b", "pictures", "", 0, NULL, 0}};
+    mr_cut_message hello = pair_hello(name);
+    hello.hello.incarnation = incarnation++;
     p->seen.reason = MR_REJECT_UNKNOWN;
-    assert_int_equal(mr_sender_receive(p->sender, 1, &hello, S), MR_OK);
-    pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
+    pair_hear(p, 1, &hello);
     return p->seen.reason;
 }
 
 /* A peer with the pipeline and the right key may still be the wrong node for this cut. */
-TEST_WITH(test_only_the_node_of_the_plan, pair_set_up, pair_tear_down) {
+PAIR_TEST(test_only_the_node_of_the_plan) {
     static const char *const strangers[] = {"c", "bb", "b.2", "b.00", "b.01", "b.1x", "b.-0", "b. 1", "b.", ".1", "B"};
-    pair *p = *state;
     mr_sender_params sending = pair_sender_params();
     const mr_receiver_params receiving = pair_receiver_params("b");
     sending.consumer = "b";
@@ -162,8 +147,7 @@ TEST_WITH(test_only_the_node_of_the_plan, pair_set_up, pair_tear_down) {
 
 /* If messages come on two paths, one that must follow others can wait; one that is known, or has no session, need
  * not. */
-TEST_WITH(test_which_message_is_next, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_which_message_is_next) {
     assert_true(mr_receiver_may_receive(p->receiver, 0, 101, 9));
     pair_drive(p, S);
     assert_true(mr_receiver_may_receive(p->receiver, 0, 101, 1));
@@ -178,8 +162,7 @@ TEST_WITH(test_which_message_is_next, pair_set_up, pair_tear_down) {
 }
 
 /* The same in the other direction; a report without a session is ignored. */
-TEST_WITH(test_which_report_is_next, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_which_report_is_next) {
     uint32_t route = 99;
     assert_false(mr_sender_may_receive(p->sender, 101, 1, &route));
     assert_false(mr_sender_may_receive(p->sender, 0, 1, &route));
@@ -195,8 +178,7 @@ TEST_WITH(test_which_report_is_next, pair_set_up, pair_tear_down) {
 }
 
 /* A message can hold half a million ranges over the whole window; the window may only be searched a few times. */
-TEST_WITH(test_ranges_that_overlap, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_ranges_that_overlap) {
     enum { RANGES = 500000 };
     static mr_settled ranges[RANGES];
     pair_drive(p, S);
@@ -213,8 +195,7 @@ TEST_WITH(test_ranges_that_overlap, pair_set_up, pair_tear_down) {
     for (; number < 9 && p->seen.settled == 0; number++) {
         ranges[0].outcome = MR_NOTE_DELIVERED;
         report.number = number;
-        assert_int_equal(mr_sender_receive(p->sender, 5, &report, S), MR_OK);
-        pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
+        pair_hear(p, 5, &report);
     }
     assert_int_equal(p->seen.settled, 4);
     for (uint64_t seq = 4; seq < 8; seq++)
@@ -231,8 +212,7 @@ TEST_WITH(test_ranges_that_overlap, pair_set_up, pair_tear_down) {
 }
 
 /* Messages from an ended session are refused and counted, and change nothing. */
-TEST_WITH(test_old_sessions, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_old_sessions) {
     pair_drive(p, S);
     pair_offer(p->sender, 0);
     pair_drive(p, S);
@@ -240,8 +220,7 @@ TEST_WITH(test_old_sessions, pair_set_up, pair_tear_down) {
     mr_cut_message old = {.kind = MR_MESSAGE_REPORT, .session = 99, .number = 1,
                           .report = {.granted_frames = 1000, .granted_bytes = 1000, .progress = 1, .settled = &all,
                                      .settled_count = 1}};
-    assert_int_equal(mr_sender_receive(p->sender, 6, &old, S), MR_OK);
-    pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
+    pair_hear(p, 6, &old);
     assert_int_equal(mr_sender_counts(p->sender).stale, 1);
     assert_int_equal(p->seen.settled, 0);
     old.session = 101; /* the current one; what was never sent cannot be settled */
@@ -264,8 +243,7 @@ TEST_WITH(test_old_sessions, pair_set_up, pair_tear_down) {
 
 /* ---- credit and windows ---------------------------------------------------------------------------------------- */
 
-TEST_WITH(test_windows, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_windows) {
     mr_cut_item large = pair_frame(0);
     large.bytes = 1001;
     assert_int_equal(mr_sender_offer(p->sender, &large, S), MR_ERROR_DATA);
@@ -293,8 +271,7 @@ TEST_WITH(test_windows, pair_set_up, pair_tear_down) {
     assert_string_equal(p->seen.why, "given up");
 }
 
-TEST_WITH(test_without_a_bound_on_bytes, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_without_a_bound_on_bytes) {
     mr_sender_params sending = pair_sender_params();
     mr_receiver_params receiving = pair_receiver_params("b");
     sending.window_bytes = receiving.credit_bytes = UINT64_MAX;
@@ -309,8 +286,7 @@ TEST_WITH(test_without_a_bound_on_bytes, pair_set_up, pair_tear_down) {
     assert_int_equal(mr_sender_counts(p->sender).malformed, 0);
 }
 
-TEST_WITH(test_more_than_was_granted, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_more_than_was_granted) {
     pair_drive(p, S);
     mr_cut_item item[5];
     for (uint64_t i = 0; i < 5; i++) {
@@ -329,8 +305,7 @@ TEST_WITH(test_more_than_was_granted, pair_set_up, pair_tear_down) {
 
 /* Two replicas send the same frame: the graph gets it once, and both learn the outcome. The end comes when both have
  * ended. */
-TEST_WITH(test_two_senders, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_two_senders) {
     mr_sender *sender[2];
     mr_receiver_params receiving = pair_receiver_params("b");
     receiving.senders = 2;
@@ -366,8 +341,7 @@ TEST_WITH(test_two_senders, pair_set_up, pair_tear_down) {
 }
 
 /* A sender that returns in the same run sends nothing twice; in a new run the same numbers are other frames. */
-TEST_WITH(test_runs, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_runs) {
     pair_offer(p->sender, 0);
     pair_drive(p, S);
     for (uint64_t run = 1; run < 3; run++) {
@@ -392,8 +366,7 @@ TEST_WITH(test_runs, pair_set_up, pair_tear_down) {
 
 /* ---- leaving, live --------------------------------------------------------------------------------------------- */
 
-TEST_WITH(test_leaving, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_leaving) {
     for (uint64_t i = 0; i < 8; i++)
         pair_offer(p->sender, i);
     pair_drive(p, S);
@@ -421,8 +394,7 @@ TEST_WITH(test_leaving, pair_set_up, pair_tear_down) {
 
 /* Live: without credit there is no room. Frames in flight when the connection breaks are dropped, and so are packets up
  * to the next key frame. */
-TEST_WITH(test_live, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_live) {
     mr_sender_params sending = pair_sender_params();
     const mr_receiver_params receiving = pair_receiver_params("b");
     sending.live = true;
@@ -474,9 +446,7 @@ static void let_two_come(pair *p, bool live, uint64_t frames, uint64_t bytes, mr
     sending.live = live;
     pair_open(p, &sending, &receiving);
     for (uint32_t i = 0; i < 2; i++) {
-        const mr_cut_message hello = {.kind = MR_MESSAGE_HELLO,
-                                      .hello = {MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST, names[i], 10, 1, {7}, "a->b",
-                                                "pictures", "", 0, NULL, 0}};
+        const mr_cut_message hello = pair_hello(names[i]);
         assert_int_equal(mr_sender_receive(p->sender, i + 1, &hello, S), MR_OK);
         granted[i] = (mr_cut_message){.kind = MR_MESSAGE_REPORT, .session = welcome_of(p->sender), .number = 1,
                                       .report = {.granted_frames = frames, .granted_bytes = bytes, .progress = 1}};
@@ -507,8 +477,7 @@ static int give_one(pair *p, mr_cut_message granted[2], uint32_t source, uint64_
 }
 
 /* However little there is to do, and in whatever pattern sources take turns. */
-TEST_WITH(test_all_get_of_each_source, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_all_get_of_each_source) {
     for (int sources = 1; sources <= 2; sources++) {
         mr_cut_message granted[2];
         int given[2][2] = {{0}};
@@ -523,8 +492,7 @@ TEST_WITH(test_all_get_of_each_source, pair_set_up, pair_tear_down) {
 }
 
 /* Two receivers grant so much that the sum overflows 64 bits: it must not become small. */
-TEST_WITH(test_credit_without_end, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_credit_without_end) {
     mr_cut_message granted[2];
     let_two_come(p, true, UINT64_C(1) << 63, UINT64_MAX, granted);
     assert_int_equal(mr_sender_counts(p->sender).malformed, 0);

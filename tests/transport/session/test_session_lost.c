@@ -18,8 +18,7 @@ static int64_t lose_receiver(pair *p) {
 }
 
 /* A lone peer that still has something to give or to get must wait for the other. */
-TEST_WITH(test_who_waits_for_whom, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_who_waits_for_whom) {
     uint32_t sender = 1;
     assert_true(mr_sender_waits(p->sender) && mr_receiver_waits(p->receiver, &sender));
     assert_int_equal(sender, 0);
@@ -35,8 +34,7 @@ TEST_WITH(test_who_waits_for_whom, pair_set_up, pair_tear_down) {
 }
 
 /* Suspected frames go one by one. A receiver that returns had not died, so there are none. */
-TEST_WITH(test_who_is_back_had_not_died, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_who_is_back_had_not_died) {
     int64_t now_ns = lose_receiver(p);
     p->seen.most_items = 0;
     mr_receiver_lost(p->receiver, 0, now_ns);
@@ -70,18 +68,17 @@ static void meet_another(pair *p, uint32_t deaths, int most_items) {
     assert_int_equal(p->seen.most_items, most_items);
 }
 
-TEST_WITH(test_another_process_is_sent_them_alone, pair_set_up, pair_tear_down) {
-    meet_another(*state, 2, 1);
+PAIR_TEST(test_another_process_is_sent_them_alone) {
+    meet_another(p, 2, 1);
 }
 
-TEST_WITH(test_nothing_is_suspected_where_nothing_is_set_aside, pair_set_up, pair_tear_down) {
-    meet_another(*state, 0, 2);
+PAIR_TEST(test_nothing_is_suspected_where_nothing_is_set_aside) {
+    meet_another(p, 0, 2);
 }
 
 /* Processes die one after another. If such frames are not set aside, from the second death on the frame that each had
  * first is named. */
-TEST_WITH(test_what_kills_is_named, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_what_kills_is_named) {
     mr_sender_params sending = pair_sender_params();
     mr_receiver_params receiving = pair_receiver_params("b");
     sending.deaths = 0;
@@ -118,8 +115,7 @@ static void open_refusing(pair *p, uint32_t refusals, uint64_t unreadable) {
 }
 
 /* A bad frame in the middle of a message: only it is set aside, the others pass, and the cut continues. */
-TEST_WITH(test_what_is_refused_is_set_aside, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_what_is_refused_is_set_aside) {
     open_refusing(p, 3, 2);
     for (int64_t now = 1; now < 20; now++) {
         pair_drive(p, now * S);
@@ -139,8 +135,7 @@ TEST_WITH(test_what_is_refused_is_set_aside, pair_set_up, pair_tear_down) {
 }
 
 /* Messages that were lost, or refused less often, are sent again, and nothing is set aside. */
-TEST_WITH(test_few_refusals_set_nothing_aside, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_few_refusals_set_nothing_aside) {
     open_refusing(p, 3, 1);
     for (int64_t now = 1; now < 20; now++) {
         if (p->seen.refused == 2)
@@ -155,8 +150,7 @@ TEST_WITH(test_few_refusals_set_nothing_aside, pair_set_up, pair_tear_down) {
 }
 
 /* A message that the sender cannot write is given up in the same way. */
-TEST_WITH(test_what_cannot_be_written_is_set_aside, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_what_cannot_be_written_is_set_aside) {
     mr_action action;
     open_refusing(p, 3, 0);
     int unwritten = 0;
@@ -194,8 +188,7 @@ static void come_anew(pair *p, mr_receiver_params *receiving, int64_t now_ns) {
 }
 
 /* A live cut tells every new peer how far a source is settled, even if it did so before; and that a source pauses. */
-TEST_WITH(test_what_was_lost_is_told, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_what_was_lost_is_told) {
     const mr_cut_item away = {.kind = MR_CUT_GAP, .identity = mr_identity_away(0)};
     mr_sender_params sending = pair_sender_params();
     mr_receiver_params receiving = pair_receiver_params("b");
@@ -229,8 +222,7 @@ TEST_WITH(test_what_was_lost_is_told, pair_set_up, pair_tear_down) {
 /* ---- connections ----------------------------------------------------------------------------------------------- */
 
 /* A silent connection is renewed repeatedly, first after five seconds, then after ten; one with messages stays. */
-TEST_WITH(test_silent_connections_are_renewed, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_silent_connections_are_renewed) {
     mr_sender *nobody = NULL;
     for (int64_t turn = 1; turn <= 26; turn++) {
         pair_drive_receiver(p->receiver, &nobody, turn * S, &p->seen);
@@ -246,8 +238,7 @@ TEST_WITH(test_silent_connections_are_renewed, pair_set_up, pair_tear_down) {
 }
 
 /* At once if garbage comes or is reported; but not more often than HELLO is sent. */
-TEST_WITH(test_spoilt_connections_are_renewed, pair_set_up, pair_tear_down) {
-    pair *p = *state;
+PAIR_TEST(test_spoilt_connections_are_renewed) {
     pair_drive(p, S);
     mr_receiver_malformed(p->receiver, 0);
     pair_drive(p, S + 1);

@@ -19,29 +19,26 @@ static bool readable(int fd) {
 
 /* ---- honest ends ----------------------------------------------------------------------------------------------- */
 
-TEST(a_buffer_is_seen_where_it_lies) {
-    shm_ends ends;
-    shm_ends_begin(&ends);
-    mr_buffer *sent = shm_ends_acquire(ends.pool), *taken = NULL;
+SHM_TEST(a_buffer_is_seen_where_it_lies) {
+    mr_buffer *sent = shm_ends_acquire(ends->pool), *taken = NULL;
     for (size_t i = 0; i < sent->bytes; i++)
         sent->data[i] = (uint8_t)(i * 7);
     mr_shm_reference reference;
-    assert_int_equal(mr_shm_export_lend(ends.export, ends.peer, sent, 1000, 5000, &reference), MR_OK);
-    assert_int_equal(mr_shm_export_leased(ends.export, ends.peer), 1);
+    assert_int_equal(mr_shm_export_lend(ends->export, ends->peer, sent, 1000, 5000, &reference), MR_OK);
+    assert_int_equal(mr_shm_export_leased(ends->export, ends->peer), 1);
     mr_buffer_unref(&sent);
-    assert_int_equal(mr_pool_free_count(ends.pool), SHM_ENDS_SLOTS - 1);
-    assert_int_equal(mr_shm_import_take(ends.import, &reference, &taken), MR_OK);
+    assert_int_equal(mr_pool_free_count(ends->pool), SHM_ENDS_SLOTS - 1);
+    assert_int_equal(mr_shm_import_take(ends->import, &reference, &taken), MR_OK);
     assert_int_equal(taken->memory, MR_MEMORY_SHARED);
     assert_int_equal(taken->bytes, 5000);
     for (size_t i = 0; i < taken->bytes; i++)
         assert_int_equal(taken->data[i], (uint8_t)((i + 1000) * 7));
-    mr_shm_export_drive(ends.export, false);
-    assert_int_equal(mr_pool_free_count(ends.pool), SHM_ENDS_SLOTS - 1);
+    mr_shm_export_drive(ends->export, false);
+    assert_int_equal(mr_pool_free_count(ends->pool), SHM_ENDS_SLOTS - 1);
     mr_buffer_unref(&taken);
-    mr_shm_export_drive(ends.export, false);
-    assert_int_equal(mr_pool_free_count(ends.pool), SHM_ENDS_SLOTS);
-    assert_int_equal(mr_shm_export_leased(ends.export, ends.peer), 0);
-    shm_ends_end(&ends);
+    mr_shm_export_drive(ends->export, false);
+    assert_int_equal(mr_pool_free_count(ends->pool), SHM_ENDS_SLOTS);
+    assert_int_equal(mr_shm_export_leased(ends->export, ends->peer), 0);
 }
 
 static void lend_two(shm_ends *ends, mr_buffer *taken[2]) {
@@ -53,76 +50,67 @@ static void lend_two(shm_ends *ends, mr_buffer *taken[2]) {
     }
 }
 
-TEST(what_comes_back_wakes_only_who_sleeps) {
-    shm_ends ends;
-    shm_ends_begin(&ends);
+SHM_TEST(what_comes_back_wakes_only_who_sleeps) {
     mr_buffer *taken[2];
-    lend_two(&ends, taken);
-    mr_shm_export_drive(ends.export, false);
+    lend_two(ends, taken);
+    mr_shm_export_drive(ends->export, false);
     mr_buffer_unref(&taken[0]);
-    assert_false(readable(mr_shm_export_fd(ends.export)));
-    mr_shm_export_drive(ends.export, true);
-    assert_int_equal(mr_pool_free_count(ends.pool), SHM_ENDS_SLOTS - 1);
-    assert_false(readable(mr_shm_export_fd(ends.export)));
+    assert_false(readable(mr_shm_export_fd(ends->export)));
+    mr_shm_export_drive(ends->export, true);
+    assert_int_equal(mr_pool_free_count(ends->pool), SHM_ENDS_SLOTS - 1);
+    assert_false(readable(mr_shm_export_fd(ends->export)));
     mr_buffer_unref(&taken[1]);
-    assert_true(readable(mr_shm_export_fd(ends.export)));
-    mr_shm_export_drive(ends.export, true);
-    assert_false(readable(mr_shm_export_fd(ends.export)));
-    assert_int_equal(mr_pool_free_count(ends.pool), SHM_ENDS_SLOTS);
-    shm_ends_end(&ends);
+    assert_true(readable(mr_shm_export_fd(ends->export)));
+    mr_shm_export_drive(ends->export, true);
+    assert_false(readable(mr_shm_export_fd(ends->export)));
+    assert_int_equal(mr_pool_free_count(ends->pool), SHM_ENDS_SLOTS);
 }
 
-TEST(who_looks_for_what_comes_back_is_not_woken) {
-    shm_ends ends;
-    shm_ends_begin(&ends);
-    assert_false(mr_shm_export_poll(ends.export, false));
+SHM_TEST(who_looks_for_what_comes_back_is_not_woken) {
+    assert_false(mr_shm_export_poll(ends->export, false));
     for (int turn = 0; turn < 3; turn++) {
         mr_buffer *taken[2];
-        lend_two(&ends, taken);
-        mr_shm_export_drive(ends.export, true);
-        assert_false(mr_shm_export_poll(ends.export, false));
+        lend_two(ends, taken);
+        mr_shm_export_drive(ends->export, true);
+        assert_false(mr_shm_export_poll(ends->export, false));
         mr_buffer_unref(&taken[0]);
-        assert_true(mr_shm_export_poll(ends.export, false));
-        assert_false(mr_shm_export_poll(ends.export, false)); /* It was already informed. */
-        assert_false(readable(mr_shm_export_fd(ends.export)));
-        mr_shm_export_drive(ends.export, true);
-        assert_false(mr_shm_export_poll(ends.export, false));
-        assert_false(mr_shm_export_poll(ends.export, true));
+        assert_true(mr_shm_export_poll(ends->export, false));
+        assert_false(mr_shm_export_poll(ends->export, false)); /* It was already informed. */
+        assert_false(readable(mr_shm_export_fd(ends->export)));
+        mr_shm_export_drive(ends->export, true);
+        assert_false(mr_shm_export_poll(ends->export, false));
+        assert_false(mr_shm_export_poll(ends->export, true));
         mr_buffer_unref(&taken[1]);
-        assert_true(readable(mr_shm_export_fd(ends.export)));
-        mr_shm_export_drive(ends.export, true);
-        assert_int_equal(mr_pool_free_count(ends.pool), SHM_ENDS_SLOTS);
-        assert_false(mr_shm_export_poll(ends.export, false));
+        assert_true(readable(mr_shm_export_fd(ends->export)));
+        mr_shm_export_drive(ends->export, true);
+        assert_int_equal(mr_pool_free_count(ends->pool), SHM_ENDS_SLOTS);
+        assert_false(mr_shm_export_poll(ends->export, false));
     }
-    shm_ends_end(&ends);
 }
 
 /* Frames in other memory, and frames before and after the peer's stay, must go inline. */
-TEST(what_cannot_be_lent_is_to_be_sent_inline) {
-    shm_ends ends;
-    shm_ends_begin_unattached(&ends);
+SHM_TEST_UNATTACHED(what_cannot_be_lent_is_to_be_sent_inline) {
     mr_shm_reference reference;
-    mr_buffer *shared = shm_ends_acquire(ends.pool);
-    assert_int_equal(mr_shm_export_lend(ends.export, ends.peer, shared, 0, 1, &reference), MR_ERROR_AGAIN);
-    assert_int_equal(shm_ends_post(&ends, "x", 1), MR_ERROR_AGAIN);
-    shm_ends_come(&ends);
-    mr_shm_export_drive(ends.export, false);
-    mr_shm_export_drive(ends.export, false);
+    mr_buffer *shared = shm_ends_acquire(ends->pool);
+    assert_int_equal(mr_shm_export_lend(ends->export, ends->peer, shared, 0, 1, &reference), MR_ERROR_AGAIN);
+    assert_int_equal(shm_ends_post(ends, "x", 1), MR_ERROR_AGAIN);
+    shm_ends_come(ends);
+    mr_shm_export_drive(ends->export, false);
+    mr_shm_export_drive(ends->export, false);
     static uint8_t bytes[100];
     mr_buffer *plain = mr_buffer_wrap(bytes, sizeof bytes, NULL, NULL);
-    assert_int_equal(mr_shm_export_lend(ends.export, ends.peer, plain, 0, 1, &reference), MR_ERROR_AGAIN);
+    assert_int_equal(mr_shm_export_lend(ends->export, ends->peer, plain, 0, 1, &reference), MR_ERROR_AGAIN);
     mr_buffer_unref(&plain);
     for (int i = 0; i < MR_SHM_LEASES; i++)
-        shm_ends_lend(&ends, shared);
-    assert_int_equal(mr_shm_export_lend(ends.export, ends.peer, shared, 0, 1, &reference), MR_ERROR_AGAIN);
-    mr_shm_import_close(&ends.import);
-    assert_true(readable(mr_shm_export_fd(ends.export)));
-    mr_shm_export_drive(ends.export, false);
-    assert_false(mr_shm_export_attached(ends.export, ends.peer));
-    assert_int_equal(mr_shm_export_leased(ends.export, ends.peer), 0);
-    assert_int_equal(mr_shm_export_lend(ends.export, ends.peer, shared, 0, 1, &reference), MR_ERROR_AGAIN);
+        shm_ends_lend(ends, shared);
+    assert_int_equal(mr_shm_export_lend(ends->export, ends->peer, shared, 0, 1, &reference), MR_ERROR_AGAIN);
+    mr_shm_import_close(&ends->import);
+    assert_true(readable(mr_shm_export_fd(ends->export)));
+    mr_shm_export_drive(ends->export, false);
+    assert_false(mr_shm_export_attached(ends->export, ends->peer));
+    assert_int_equal(mr_shm_export_leased(ends->export, ends->peer), 0);
+    assert_int_equal(mr_shm_export_lend(ends->export, ends->peer, shared, 0, 1, &reference), MR_ERROR_AGAIN);
     mr_buffer_unref(&shared);
-    shm_ends_end(&ends);
 }
 
 TEST(buffers_outlive_the_import_and_the_export) {
@@ -151,12 +139,10 @@ static size_t mappings(void) {
 }
 
 /* More pools come and go than a link has numbers, as with a folder of differently sized pictures. */
-TEST(pools_come_and_go) {
-    shm_ends ends;
-    shm_ends_begin(&ends);
+SHM_TEST(pools_come_and_go) {
     size_t bytes;
     /* Receives the ring. */
-    assert_int_equal(mr_shm_import_fetch(ends.import, NULL, 0, &bytes), MR_ERROR_AGAIN);
+    assert_int_equal(mr_shm_import_fetch(ends->import, NULL, 0, &bytes), MR_ERROR_AGAIN);
     size_t before = mappings();
     for (int i = 0; i < 2 * MR_SHM_POOLS; i++) {
         mr_pool *pool;
@@ -164,145 +150,129 @@ TEST(pools_come_and_go) {
         assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_SHARED, 64, 1), MR_OK);
         mr_buffer *sent = shm_ends_acquire(pool);
         memset(sent->data, i, sent->bytes);
-        mr_shm_reference reference = shm_ends_lend(&ends, sent);
+        mr_shm_reference reference = shm_ends_lend(ends, sent);
         mr_buffer_unref(&sent);
-        assert_int_equal(mr_shm_import_take(ends.import, &reference, &taken), MR_OK);
+        assert_int_equal(mr_shm_import_take(ends->import, &reference, &taken), MR_OK);
         assert_int_equal(taken->data[63], (uint8_t)i);
         mr_pool_release(&pool);
         mr_buffer_unref(&taken);
-        mr_shm_export_drive(ends.export, false);
+        mr_shm_export_drive(ends->export, false);
     }
-    assert_int_equal(mr_shm_import_fetch(ends.import, NULL, 0, &bytes), MR_ERROR_AGAIN);
+    assert_int_equal(mr_shm_import_fetch(ends->import, NULL, 0, &bytes), MR_ERROR_AGAIN);
     assert_int_equal(mappings(), before);
-    shm_ends_end(&ends);
 }
 
-TEST(notes_come_in_order) {
-    shm_ends ends;
-    shm_ends_begin(&ends);
+SHM_TEST(notes_come_in_order) {
     size_t bytes = 0;
     static char text[MR_SHM_RECORD_BYTES + 1];
     mr_shm_reference seen;
-    mr_buffer *sent = shm_ends_acquire(ends.pool), *taken = NULL;
-    mr_shm_reference reference = shm_ends_lend(&ends, sent);
-    assert_int_equal(shm_ends_post(&ends, &reference, sizeof reference), MR_OK);
-    assert_int_equal(shm_ends_post(&ends, text, MR_SHM_RECORD_BYTES), MR_OK);
-    assert_int_equal(shm_ends_post(&ends, text, MR_SHM_RECORD_BYTES + 1), MR_ERROR_AGAIN);
-    assert_int_equal(mr_shm_import_fetch(ends.import, &seen, sizeof seen, &bytes), MR_OK);
+    mr_buffer *sent = shm_ends_acquire(ends->pool), *taken = NULL;
+    mr_shm_reference reference = shm_ends_lend(ends, sent);
+    assert_int_equal(shm_ends_post(ends, &reference, sizeof reference), MR_OK);
+    assert_int_equal(shm_ends_post(ends, text, MR_SHM_RECORD_BYTES), MR_OK);
+    assert_int_equal(shm_ends_post(ends, text, MR_SHM_RECORD_BYTES + 1), MR_ERROR_AGAIN);
+    assert_int_equal(mr_shm_import_fetch(ends->import, &seen, sizeof seen, &bytes), MR_OK);
     assert_int_equal(bytes, sizeof seen);
-    assert_int_equal(mr_shm_import_take(ends.import, &seen, &taken), MR_OK);
+    assert_int_equal(mr_shm_import_take(ends->import, &seen, &taken), MR_OK);
     mr_buffer_unref(&taken);
-    assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_OK);
+    assert_int_equal(mr_shm_import_fetch(ends->import, text, sizeof text, &bytes), MR_OK);
     assert_int_equal(bytes, MR_SHM_RECORD_BYTES);
-    assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_ERROR_AGAIN);
+    assert_int_equal(mr_shm_import_fetch(ends->import, text, sizeof text, &bytes), MR_ERROR_AGAIN);
     mr_buffer_unref(&sent);
-    shm_ends_end(&ends);
 }
 
 /* A consumer that fetches nothing fills the ring; later messages use the other path and are not lost. Repeated, so that
  * notes cross the ring's end. */
-TEST(a_full_ring_has_no_room) {
-    shm_ends ends;
-    shm_ends_begin(&ends);
+SHM_TEST(a_full_ring_has_no_room) {
     static char text[MR_SHM_RECORD_BYTES], seen[MR_SHM_RECORD_BYTES];
     size_t number = 0, fetched = 0, bytes = 0;
     for (int turn = 0; turn < 20; turn++) {
         size_t before = number, length = sizeof number + (size_t)turn * 911;
-        for (memcpy(text, &number, sizeof number); shm_ends_post(&ends, text, length) == MR_OK;
+        for (memcpy(text, &number, sizeof number); shm_ends_post(ends, text, length) == MR_OK;
              memcpy(text, &number, sizeof number))
             number++;
         assert_in_range(number - before, 10, 100000);
         for (; fetched < number; fetched++) {
-            assert_int_equal(mr_shm_import_fetch(ends.import, seen, sizeof seen, &bytes), MR_OK);
+            assert_int_equal(mr_shm_import_fetch(ends->import, seen, sizeof seen, &bytes), MR_OK);
             assert_int_equal(bytes, length);
             assert_memory_equal(seen, &fetched, sizeof fetched);
         }
-        assert_int_equal(mr_shm_import_fetch(ends.import, seen, sizeof seen, &bytes), MR_ERROR_AGAIN);
+        assert_int_equal(mr_shm_import_fetch(ends->import, seen, sizeof seen, &bytes), MR_ERROR_AGAIN);
     }
-    shm_ends_end(&ends);
 }
 
 /* Only a sleeping peer is woken, and only once. */
-TEST(the_bell_is_rung_for_who_rests) {
-    shm_ends ends;
-    shm_ends_begin(&ends);
+SHM_TEST(the_bell_is_rung_for_who_rests) {
     char text[8];
     size_t bytes;
     /* At first nobody has come who could be awake. */
-    assert_int_equal(shm_ends_post(&ends, "1", 1), MR_OK);
-    assert_true(shm_ends_rung(&ends));
-    assert_int_equal(shm_ends_post(&ends, "2", 1), MR_OK);
-    assert_false(shm_ends_rung(&ends));
+    assert_int_equal(shm_ends_post(ends, "1", 1), MR_OK);
+    assert_true(shm_ends_rung(ends));
+    assert_int_equal(shm_ends_post(ends, "2", 1), MR_OK);
+    assert_false(shm_ends_rung(ends));
     for (int i = 0; i < 2; i++)
-        assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_OK);
-    assert_true(mr_shm_import_arm(ends.import));
-    assert_int_equal(shm_ends_post(&ends, "3", 1), MR_OK);
-    assert_int_equal(shm_ends_post(&ends, "4", 1), MR_OK);
-    assert_true(shm_ends_rung(&ends));
-    assert_false(shm_ends_rung(&ends));
-    assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_OK);
-    assert_false(mr_shm_import_arm(ends.import));
-    assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_OK);
+        assert_int_equal(mr_shm_import_fetch(ends->import, text, sizeof text, &bytes), MR_OK);
+    assert_true(mr_shm_import_arm(ends->import));
+    assert_int_equal(shm_ends_post(ends, "3", 1), MR_OK);
+    assert_int_equal(shm_ends_post(ends, "4", 1), MR_OK);
+    assert_true(shm_ends_rung(ends));
+    assert_false(shm_ends_rung(ends));
+    assert_int_equal(mr_shm_import_fetch(ends->import, text, sizeof text, &bytes), MR_OK);
+    assert_false(mr_shm_import_arm(ends->import));
+    assert_int_equal(mr_shm_import_fetch(ends->import, text, sizeof text, &bytes), MR_OK);
     assert_memory_equal(text, "4", 1);
-    assert_true(mr_shm_import_arm(ends.import));
-    shm_ends_end(&ends);
+    assert_true(mr_shm_import_arm(ends->import));
 }
 
 /* The doorbell rings for a note from a peer not heard before: whoever hears it and rests must look. */
-TEST(a_first_note_is_not_overheard) {
-    shm_ends ends;
+SHM_TEST_UNATTACHED(a_first_note_is_not_overheard) {
     char text[8];
     size_t bytes;
-    shm_ends_begin_unattached(&ends);
-    shm_ends_come(&ends);
-    assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_ERROR_AGAIN);
-    assert_true(mr_shm_import_arm(ends.import));
-    mr_shm_export_drive(ends.export, false);
-    mr_shm_export_drive(ends.export, false);
-    assert_int_equal(shm_ends_post(&ends, "1", 1), MR_OK);
-    assert_true(shm_ends_rung(&ends));
-    assert_false(mr_shm_import_arm(ends.import));
-    assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_OK);
-    assert_true(mr_shm_import_arm(ends.import));
-    shm_ends_end(&ends);
+    shm_ends_come(ends);
+    assert_int_equal(mr_shm_import_fetch(ends->import, text, sizeof text, &bytes), MR_ERROR_AGAIN);
+    assert_true(mr_shm_import_arm(ends->import));
+    mr_shm_export_drive(ends->export, false);
+    mr_shm_export_drive(ends->export, false);
+    assert_int_equal(shm_ends_post(ends, "1", 1), MR_OK);
+    assert_true(shm_ends_rung(ends));
+    assert_false(mr_shm_import_arm(ends->import));
+    assert_int_equal(mr_shm_import_fetch(ends->import, text, sizeof text, &bytes), MR_OK);
+    assert_true(mr_shm_import_arm(ends->import));
 }
 
 /* A consumer may send when it knows that the producer knows it. */
-TEST(notes_go_back_as_well) {
-    shm_ends ends;
-    shm_ends_begin(&ends);
+SHM_TEST(notes_go_back_as_well) {
     static char text[MR_SHM_RECORD_BYTES + 1];
     size_t bytes = 0, count = 0;
-    assert_int_equal(shm_ends_post_back(&ends, "x", 1), MR_ERROR_AGAIN);
-    assert_int_equal(mr_shm_export_fetch(ends.export, ends.peer, text, sizeof text, &bytes), MR_ERROR_AGAIN);
-    assert_int_equal(mr_shm_import_fetch(ends.import, NULL, 0, &bytes), MR_ERROR_AGAIN);
-    assert_int_equal(shm_ends_post_back(&ends, text, sizeof text), MR_ERROR_AGAIN);
-    assert_false(readable(mr_shm_export_fd(ends.export)));
-    for (memcpy(text, &count, sizeof count); shm_ends_post_back(&ends, text, 1000) == MR_OK;
+    assert_int_equal(shm_ends_post_back(ends, "x", 1), MR_ERROR_AGAIN);
+    assert_int_equal(mr_shm_export_fetch(ends->export, ends->peer, text, sizeof text, &bytes), MR_ERROR_AGAIN);
+    assert_int_equal(mr_shm_import_fetch(ends->import, NULL, 0, &bytes), MR_ERROR_AGAIN);
+    assert_int_equal(shm_ends_post_back(ends, text, sizeof text), MR_ERROR_AGAIN);
+    assert_false(readable(mr_shm_export_fd(ends->export)));
+    for (memcpy(text, &count, sizeof count); shm_ends_post_back(ends, text, 1000) == MR_OK;
          memcpy(text, &count, sizeof count))
         count++;
     assert_in_range(count, 10, 100000);
-    assert_true(readable(mr_shm_export_fd(ends.export)));
+    assert_true(readable(mr_shm_export_fd(ends->export)));
     /* Driving leaves the notes, and the descriptor shows that they are there, unless nobody cares. */
-    mr_shm_export_drive(ends.export, true);
-    assert_true(readable(mr_shm_export_fd(ends.export)));
-    mr_shm_export_watch(ends.export, ends.peer, false);
-    mr_shm_export_drive(ends.export, true);
-    assert_false(readable(mr_shm_export_fd(ends.export)));
-    mr_shm_export_watch(ends.export, ends.peer, true);
-    mr_shm_export_drive(ends.export, true);
-    assert_true(readable(mr_shm_export_fd(ends.export)));
+    mr_shm_export_drive(ends->export, true);
+    assert_true(readable(mr_shm_export_fd(ends->export)));
+    mr_shm_export_watch(ends->export, ends->peer, false);
+    mr_shm_export_drive(ends->export, true);
+    assert_false(readable(mr_shm_export_fd(ends->export)));
+    mr_shm_export_watch(ends->export, ends->peer, true);
+    mr_shm_export_drive(ends->export, true);
+    assert_true(readable(mr_shm_export_fd(ends->export)));
     for (size_t i = 0; i < count; i++) {
-        assert_int_equal(mr_shm_export_fetch(ends.export, ends.peer, text, sizeof text, &bytes), MR_OK);
+        assert_int_equal(mr_shm_export_fetch(ends->export, ends->peer, text, sizeof text, &bytes), MR_OK);
         assert_int_equal(bytes, 1000);
         assert_memory_equal(text, &i, sizeof i);
     }
-    assert_int_equal(mr_shm_export_fetch(ends.export, ends.peer, text, sizeof text, &bytes), MR_ERROR_AGAIN);
-    mr_shm_export_drive(ends.export, true);
-    assert_false(readable(mr_shm_export_fd(ends.export)));
-    assert_int_equal(shm_ends_post_back(&ends, "x", 1), MR_OK);
-    assert_true(readable(mr_shm_export_fd(ends.export)));
-    shm_ends_end(&ends);
+    assert_int_equal(mr_shm_export_fetch(ends->export, ends->peer, text, sizeof text, &bytes), MR_ERROR_AGAIN);
+    mr_shm_export_drive(ends->export, true);
+    assert_false(readable(mr_shm_export_fd(ends->export)));
+    assert_int_equal(shm_ends_post_back(ends, "x", 1), MR_OK);
+    assert_true(readable(mr_shm_export_fd(ends->export)));
 }
 
 /* Each end finds what the other sent before it went, even if that had not read everything. */
@@ -420,28 +390,25 @@ static mr_buffer *acquire_or_sleep(shm_ends *ends) {
 }
 
 /* One thread lends, others drop; the lender sleeps when all buffers are out. A lost wake-up would stop it for ever. */
-TEST(buffers_come_back_from_many_threads) {
-    shm_ends ends;
-    shm_ends_begin(&ends);
+SHM_TEST(buffers_come_back_from_many_threads) {
     hand_over over = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, drop_buffers, &over), 0);
     for (int i = 0; i < FRAMES; i++) {
-        mr_buffer *sent = acquire_or_sleep(&ends), *taken = NULL;
+        mr_buffer *sent = acquire_or_sleep(ends), *taken = NULL;
         memcpy(sent->data, &i, sizeof i);
-        mr_shm_reference reference = shm_ends_lend(&ends, sent);
+        mr_shm_reference reference = shm_ends_lend(ends, sent);
         mr_buffer_unref(&sent);
-        assert_int_equal(mr_shm_import_take(ends.import, &reference, &taken), MR_OK);
+        assert_int_equal(mr_shm_import_take(ends->import, &reference, &taken), MR_OK);
         assert_memory_equal(taken->data, &i, sizeof i);
         pass_on(&over, taken, false);
     }
     pass_on(&over, NULL, true);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    mr_shm_export_drive(ends.export, false);
-    assert_int_equal(mr_shm_export_leased(ends.export, ends.peer), 0);
-    shm_ends_end(&ends);
+    mr_shm_export_drive(ends->export, false);
+    assert_int_equal(mr_shm_export_leased(ends->export, ends->peer), 0);
 }
 
 RUN_TESTS(NULL, NULL)

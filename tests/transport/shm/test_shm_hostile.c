@@ -27,56 +27,50 @@ static void expect_refused(shm_ends *ends, mr_shm_reference reference) {
 
 /* ---- a hostile producer ---------------------------------------------------------------------------------------- */
 
-TEST(references_are_believed_only_within_bounds) {
-    shm_ends ends;
-    shm_ends_begin(&ends);
-    mr_buffer *sent = shm_ends_acquire(ends.pool), *taken = NULL;
-    const mr_shm_reference right = shm_ends_lend(&ends, sent);
+SHM_TEST(references_are_believed_only_within_bounds) {
+    mr_buffer *sent = shm_ends_acquire(ends->pool), *taken = NULL;
+    const mr_shm_reference right = shm_ends_lend(ends, sent);
     mr_shm_reference wrong = right;
     wrong.pool++;
-    expect_refused(&ends, wrong);
+    expect_refused(ends, wrong);
     wrong = right;
     wrong.slot = SHM_ENDS_SLOTS;
-    expect_refused(&ends, wrong);
+    expect_refused(ends, wrong);
     wrong = right;
     wrong.lease = MR_SHM_LEASES;
-    expect_refused(&ends, wrong);
+    expect_refused(ends, wrong);
     wrong = right;
     wrong.offset = 1;
-    expect_refused(&ends, wrong);
+    expect_refused(ends, wrong);
     wrong.offset = SHM_ENDS_BYTES + 1;
     wrong.bytes = 0;
-    expect_refused(&ends, wrong);
+    expect_refused(ends, wrong);
     wrong.offset = UINT64_MAX;
     wrong.bytes = 2;
-    expect_refused(&ends, wrong);
+    expect_refused(ends, wrong);
     wrong = right;
     wrong.generation++;
-    expect_refused(&ends, wrong);
-    assert_int_equal(mr_shm_import_take(ends.import, &right, &taken), MR_OK);
-    expect_refused(&ends, right);
+    expect_refused(ends, wrong);
+    assert_int_equal(mr_shm_import_take(ends->import, &right, &taken), MR_OK);
+    expect_refused(ends, right);
     mr_buffer_unref(&taken);
     mr_buffer_unref(&sent);
-    shm_ends_end(&ends);
 }
 
-TEST(a_stale_reference_is_refused) {
-    shm_ends ends;
-    shm_ends_begin(&ends);
-    mr_buffer *sent = shm_ends_acquire(ends.pool);
-    mr_shm_reference late = shm_ends_lend(&ends, sent);
+SHM_TEST(a_stale_reference_is_refused) {
+    mr_buffer *sent = shm_ends_acquire(ends->pool);
+    mr_shm_reference late = shm_ends_lend(ends, sent);
     mr_buffer *taken;
-    assert_int_equal(mr_shm_import_take(ends.import, &late, &taken), MR_OK);
+    assert_int_equal(mr_shm_import_take(ends->import, &late, &taken), MR_OK);
     mr_buffer_unref(&taken);
-    mr_shm_export_drive(ends.export, false);
+    mr_shm_export_drive(ends->export, false);
     const uint8_t *data = sent->data;
     mr_buffer_unref(&sent);
-    sent = shm_ends_acquire(ends.pool);
+    sent = shm_ends_acquire(ends->pool);
     assert_ptr_equal(sent->data, data);
-    expect_refused(&ends, late);
+    expect_refused(ends, late);
     assert_non_null(strstr(mr_message(), "stale"));
     mr_buffer_unref(&sent);
-    shm_ends_end(&ends);
 }
 
 /* ---- too few descriptors ---------------------------------------------------------------------------------------- */
@@ -374,49 +368,46 @@ static void say(shm_ends *ends, const mr_shm_message *hello, const void *data, s
     close(fd);
 }
 
-TEST(only_who_was_invited_comes_in) {
-    shm_ends ends;
-    shm_ends_begin_unattached(&ends);
+SHM_TEST_UNATTACHED(only_who_was_invited_comes_in) {
     uint8_t token[MR_SHM_TOKEN_BYTES], wrong[MR_SHM_TOKEN_BYTES];
-    memcpy(token, ends.guest.token, sizeof token);
+    memcpy(token, ends->guest.token, sizeof token);
     memcpy(wrong, token, sizeof wrong);
     wrong[15] ^= 1;
     mr_log_to(note_log, NULL);
-    say(&ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION}, wrong, sizeof wrong);
+    say(ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION}, wrong, sizeof wrong);
     assert_non_null(strstr(reported, "no valid token"));
-    say(&ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION + 1}, token, sizeof token);
+    say(ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION + 1}, token, sizeof token);
     assert_non_null(strstr(reported, "of another version"));
-    say(&ends, &(mr_shm_message){.kind = MR_SHM_GONE, .a = MR_SHM_VERSION}, token, sizeof token);
-    say(&ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION}, token, 15);
-    say(&ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION}, reported, sizeof reported);
+    say(ends, &(mr_shm_message){.kind = MR_SHM_GONE, .a = MR_SHM_VERSION}, token, sizeof token);
+    say(ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION}, token, 15);
+    say(ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION}, reported, sizeof reported);
     /* Nobody can come without a doorbell either. */
-    say(&ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION}, token, sizeof token);
+    say(ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION}, token, sizeof token);
     assert_non_null(strstr(reported, "a doorbell that is not an eventfd"));
     mr_log_to(NULL, NULL);
     /* Silent connections must not keep others out. */
     int silent[64];
     for (int i = 0; i < 64; i++) {
-        assert_int_equal(mr_shm_connect(ends.offer.path, &silent[i]), MR_OK);
-        mr_shm_export_drive(ends.export, false);
+        assert_int_equal(mr_shm_connect(ends->offer.path, &silent[i]), MR_OK);
+        mr_shm_export_drive(ends->export, false);
     }
-    shm_ends_come(&ends);
-    mr_shm_export_drive(ends.export, false);
-    mr_shm_export_drive(ends.export, false);
-    assert_true(mr_shm_export_attached(ends.export, ends.peer));
+    shm_ends_come(ends);
+    mr_shm_export_drive(ends->export, false);
+    mr_shm_export_drive(ends->export, false);
+    assert_true(mr_shm_export_attached(ends->export, ends->peer));
     /* A token is valid once. */
     int second = -1;
     mr_log_to(note_log, NULL);
-    assert_int_equal(mr_shm_connect(ends.offer.path, &second), MR_OK);
+    assert_int_equal(mr_shm_connect(ends->offer.path, &second), MR_OK);
     const mr_shm_message hello = {.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION};
     assert_int_equal(mr_shm_send(second, &hello, token, sizeof token, NULL, 0), MR_OK);
-    mr_shm_export_drive(ends.export, false);
-    mr_shm_export_drive(ends.export, false);
+    mr_shm_export_drive(ends->export, false);
+    mr_shm_export_drive(ends->export, false);
     mr_log_to(NULL, NULL);
     assert_non_null(strstr(reported, "no valid token"));
     close(second);
     for (int i = 0; i < 64; i++)
         close(silent[i]);
-    shm_ends_end(&ends);
 }
 
 TEST(the_folder_is_the_users_alone_and_goes_with_the_export) {
@@ -433,56 +424,50 @@ TEST(the_folder_is_the_users_alone_and_goes_with_the_export) {
     assert_int_equal(stat(folder, &found), -1);
 }
 
-TEST(what_hinders_sharing_is_said) {
-    shm_ends ends;
+SHM_TEST_UNATTACHED(what_hinders_sharing_is_said) {
     mr_shm_export *none = NULL;
-    shm_ends_begin_unattached(&ends);
-    mr_shm_offer offer = ends.offer;
+    mr_shm_offer offer = ends->offer;
     offer.host[0] ^= 1;
-    assert_int_equal(mr_shm_import_open(&ends.import, &offer, &ends.guest, ends.doorbell), MR_ERROR_UNAVAILABLE);
+    assert_int_equal(mr_shm_import_open(&ends->import, &offer, &ends->guest, ends->doorbell), MR_ERROR_UNAVAILABLE);
     assert_non_null(strstr(mr_message(), "another host"));
-    mr_shm_guest stranger = ends.guest;
+    mr_shm_guest stranger = ends->guest;
     mr_shm_peer *nobody = NULL;
     stranger.host[0] ^= 1;
-    assert_int_equal(mr_shm_export_invite(ends.export, &stranger, &nobody), MR_ERROR_UNAVAILABLE);
+    assert_int_equal(mr_shm_export_invite(ends->export, &stranger, &nobody), MR_ERROR_UNAVAILABLE);
     assert_null(nobody);
-    offer = ends.offer;
+    offer = ends->offer;
     snprintf(offer.path, sizeof offer.path, "/nowhere/shm");
-    assert_int_equal(mr_shm_import_open(&ends.import, &offer, &ends.guest, ends.doorbell), MR_ERROR_UNAVAILABLE);
+    assert_int_equal(mr_shm_import_open(&ends->import, &offer, &ends->guest, ends->doorbell), MR_ERROR_UNAVAILABLE);
     assert_non_null(strstr(mr_message(), "/nowhere/shm: No such file"));
     memset(offer.path, 'x', sizeof offer.path);
-    assert_int_equal(mr_shm_import_open(&ends.import, &offer, &ends.guest, ends.doorbell), MR_ERROR_UNAVAILABLE);
-    assert_null(ends.import);
+    assert_int_equal(mr_shm_import_open(&ends->import, &offer, &ends->guest, ends->doorbell), MR_ERROR_UNAVAILABLE);
+    assert_null(ends->import);
     assert_int_equal(mr_shm_export_create(&none, "/nowhere/at/all"), MR_ERROR_UNAVAILABLE);
     assert_null(none);
     char deep[200];
     memset(deep, 'x', sizeof deep - 1);
     deep[sizeof deep - 1] = 0;
     assert_int_equal(mr_shm_export_create(&none, deep), MR_ERROR_UNAVAILABLE);
-    shm_ends_end(&ends);
 }
 
 /* A consumer that cannot open more files takes no pool, and gets copies from then on. */
-TEST(a_consumer_without_descriptors_hangs_up) {
-    shm_ends ends;
+SHM_TEST(a_consumer_without_descriptors_hangs_up) {
     struct rlimit before, none;
-    shm_ends_begin(&ends);
-    mr_buffer *sent = shm_ends_acquire(ends.pool), *taken = NULL;
+    mr_buffer *sent = shm_ends_acquire(ends->pool), *taken = NULL;
     size_t bytes;
-    assert_int_equal(mr_shm_import_fetch(ends.import, NULL, 0, &bytes), MR_ERROR_AGAIN);
-    mr_shm_reference reference = shm_ends_lend(&ends, sent);
+    assert_int_equal(mr_shm_import_fetch(ends->import, NULL, 0, &bytes), MR_ERROR_AGAIN);
+    mr_shm_reference reference = shm_ends_lend(ends, sent);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     none = before;
     none.rlim_cur = 0;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-    int status = mr_shm_import_take(ends.import, &reference, &taken);
+    int status = mr_shm_import_take(ends->import, &reference, &taken);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(status, MR_ERROR_UNAVAILABLE);
     assert_string_equal(mr_message(), "shared memory: this process may open no more files");
-    mr_shm_export_drive(ends.export, false);
-    assert_false(mr_shm_export_attached(ends.export, ends.peer));
+    mr_shm_export_drive(ends->export, false);
+    assert_false(mr_shm_export_attached(ends->export, ends->peer));
     mr_buffer_unref(&sent);
-    shm_ends_end(&ends);
 }
 
 RUN_TESTS(NULL, NULL)

@@ -342,16 +342,14 @@ TEST(a_killed_producer_harms_nobody) {
 }
 
 /* Memory mapped from another process must be read-only, and a file that it could shorten must not be read. */
-TEST(a_frame_of_another_process_can_only_be_read) {
-    shm_ends ends;
+SHM_TEST(a_frame_of_another_process_can_only_be_read) {
     mr_buffer *taken = NULL;
     int ended;
-    shm_ends_begin(&ends);
-    mr_buffer *sent = shm_ends_acquire(ends.pool);
+    mr_buffer *sent = shm_ends_acquire(ends->pool);
     fill(sent, 1);
-    mr_shm_reference reference = shm_ends_lend(&ends, sent);
+    mr_shm_reference reference = shm_ends_lend(ends, sent);
     mr_buffer_unref(&sent);
-    assert_int_equal(mr_shm_import_take(ends.import, &reference, &taken), MR_OK);
+    assert_int_equal(mr_shm_import_take(ends->import, &reference, &taken), MR_OK);
     pid_t child = fork_child();
     if (child == 0) {
         signal(SIGSEGV, SIG_DFL);
@@ -362,7 +360,6 @@ TEST(a_frame_of_another_process_can_only_be_read) {
     assert_true(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGSEGV);
     assert_true(is_filled(taken, 1));
     mr_buffer_unref(&taken);
-    shm_ends_end(&ends);
 }
 
 enum { NOBODY = 65534 };

@@ -125,30 +125,26 @@ static size_t assert_passes(wire_fixture *f, mr_frame *frame, bool aligned) {
 
 /* Frames with several formats and geometries in one message, more in turn than the writer looks back. Every tenth has
  * none. */
-TEST(test_formats_are_shared) {
+WIRE_TEST(test_formats_are_shared) {
     enum { FRAMES = 60, FORMATS = 12 };
-    wire_fixture f;
     mr_cut_item item[FRAMES];
-    mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {item, FRAMES}};
-    size_t count;
-    wire_open(&f, MR_COMPRESSION_NONE, false);
+    mr_cut_message came;
     for (int i = 0; i < FRAMES; i++) {
         const int kind = i < FRAMES / 2 ? i % 3 : i % FORMATS;
-        mr_frame *frame = wire_tensor(&f, MR_DTYPE_F32, 2, (const int64_t[]){1 + kind, 3});
+        mr_frame *frame = wire_tensor(f, MR_DTYPE_F32, 2, (const int64_t[]){1 + kind, 3});
         frame->geometry.x[2] = i % 7;
         if (i % 10 == 9)
             frame->geometry = (mr_geometry){0};
         item[i] = (mr_cut_item){
             .kind = MR_CUT_FRAME, .identity = frame->identity, .frame = frame, .position = (uint64_t)i + 1};
     }
-    pass(&f, &message, &came, true, &count);
+    pass(f, wire_items(item, FRAMES), &came, true, NULL);
     assert_int_equal(came.items.count, FRAMES);
     for (int i = 0; i < FRAMES; i++) {
         assert_same_frame(item[i].frame, came.items.item[i].frame);
         mr_frame_unref(&came.items.item[i].frame);
         mr_frame_unref(&item[i].frame);
     }
-    wire_close(&f);
 }
 
 static void pass_all_kinds(mr_compression compression, bool checksum, bool aligned) {
@@ -174,9 +170,8 @@ static void pass_all_kinds(mr_compression compression, bool checksum, bool align
     assert_passes(&f, frame, aligned);
     frame = wire_frame(&f, &(mr_format){.payload = MR_PAYLOAD_PACKET}); /* one that could not be read */
     frame->deadline_ns = 0;
-    mr_cut_item item = {.kind = MR_CUT_FRAME, .frame = frame, .position = 1};
-    mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {&item, 1}};
-    pass(&f, &message, &came, aligned, NULL);
+    mr_cut_message came;
+    pass(&f, wire_message(frame), &came, aligned, NULL);
     assert_null(came.items.item->frame->plane[0].buffer);
     assert_int_equal(came.items.item->frame->deadline_ns, 0);
     mr_frame_unref(&came.items.item->frame);
@@ -194,34 +189,29 @@ TEST(test_compressed) {
     pass_all_kinds(MR_COMPRESSION_ZSTD, true, false);
 }
 
-TEST(test_planes_that_lie_oddly) {
-    wire_fixture f;
-    wire_open(&f, MR_COMPRESSION_NONE, false);
-    mr_frame *frame = wire_picture(&f, MR_PIXEL_I420, 640, 360);
+WIRE_TEST(test_planes_that_lie_oddly) {
+    mr_frame *frame = wire_picture(f, MR_PIXEL_I420, 640, 360);
     for (int i = 0; i < 3; i++) { /* upside down */
         mr_plane *plane = &frame->plane[i];
         plane->data += plane->stride * (mr_plane_rows(MR_PIXEL_I420, i, 360) - 1);
         plane->stride = -plane->stride;
     }
-    assert_int_equal(assert_passes(&f, frame, true), 2);
-    frame = wire_picture(&f, MR_PIXEL_I420, 640, 360);
-    mr_frame *other = wire_picture(&f, MR_PIXEL_I420, 640, 360); /* planes in several buffers */
+    assert_int_equal(assert_passes(f, frame, true), 2);
+    frame = wire_picture(f, MR_PIXEL_I420, 640, 360);
+    mr_frame *other = wire_picture(f, MR_PIXEL_I420, 640, 360); /* planes in several buffers */
     mr_plane plane = frame->plane[2];
     frame->plane[2] = other->plane[2];
     other->plane[2] = plane;
-    assert_int_equal(assert_passes(&f, frame, true), 4);
+    assert_int_equal(assert_passes(f, frame, true), 4);
     mr_frame_unref(&other);
-    wire_close(&f);
 }
 
 /* Gathers from a frame, and returns a reference to the memory used. */
 static mr_wire_part gather(wire_fixture *f, mr_frame *frame) {
-    mr_cut_item item = {.kind = MR_CUT_FRAME, .frame = frame, .position = 1};
-    mr_cut_message message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {&item, 1}};
     const mr_wire_part *parts;
     size_t count;
     memset(frame->results->buffer->data, (int)frame->identity.seq, mr_tensor_bytes(&frame->results->format));
-    assert_int_equal(mr_wire_write(f->writer, &message, NOW, &parts, &count), MR_OK);
+    assert_int_equal(mr_wire_write(f->writer, wire_message(frame), NOW, &parts, &count), MR_OK);
     assert_int_equal(count, 2);
     mr_buffer_ref(parts[1].buffer);
     return parts[1];
@@ -229,16 +219,14 @@ static mr_wire_part gather(wire_fixture *f, mr_frame *frame) {
 
 /* Small payloads in messages still in flight must not change; when those are out, nothing need be allocated for later
  * ones. */
-TEST(test_gathered_memory_is_used_again) {
+WIRE_TEST(test_gathered_memory_is_used_again) {
     enum { MESSAGES = 40, BYTES = 1024 };
-    wire_fixture f;
     mr_wire_part part[MESSAGES];
-    wire_open(&f, MR_COMPRESSION_NONE, false);
-    mr_frame *frame = wire_frame(&f, &(mr_format){.payload = MR_PAYLOAD_RESULTS});
-    wire_add_tensor(&f, frame, BYTES / 4);
+    mr_frame *frame = wire_frame(f, &(mr_format){.payload = MR_PAYLOAD_RESULTS});
+    wire_add_tensor(f, frame, BYTES / 4);
     for (int i = 0; i < MESSAGES; i++) {
         frame->identity.seq = (uint64_t)i;
-        part[i] = gather(&f, frame);
+        part[i] = gather(f, frame);
     }
     for (int i = 0; i < MESSAGES; i++) {
         assert_int_equal(part[i].bytes, BYTES);
@@ -248,42 +236,35 @@ TEST(test_gathered_memory_is_used_again) {
     }
     const uint64_t allocated = mr_allocation_count();
     for (int i = 0; i < MESSAGES; i++) {
-        part[i] = gather(&f, frame);
+        part[i] = gather(f, frame);
         mr_buffer_unref(&part[i].buffer);
     }
     assert_int_equal(mr_allocation_count(), allocated);
     mr_frame_unref(&frame);
-    wire_close(&f);
 }
 
 /* A large picture travels unchanged in one part, and is not copied on arrival. */
-TEST(test_pictures_are_not_copied) {
-    wire_fixture f;
-    wire_open(&f, MR_COMPRESSION_NONE, false);
-    mr_frame *frame = wire_picture(&f, MR_PIXEL_I420, 1920, 1080);
-    mr_cut_item item = {.kind = MR_CUT_FRAME, .frame = frame, .position = 1};
-    mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {&item, 1}};
+WIRE_TEST(test_pictures_are_not_copied) {
+    mr_frame *frame = wire_picture(f, MR_PIXEL_I420, 1920, 1080);
+    mr_cut_message came;
     const mr_wire_part *parts;
     size_t count;
-    assert_int_equal(mr_wire_write(f.writer, &message, NOW, &parts, &count), MR_OK);
+    assert_int_equal(mr_wire_write(f->writer, wire_message(frame), NOW, &parts, &count), MR_OK);
     assert_int_equal(count, 2);
     assert_ptr_equal(parts[1].data, frame->plane[0].data);
     assert_ptr_equal(parts[1].buffer, frame->plane[0].buffer);
-    assert_int_equal(mr_wire_read(f.reader, parts, count, NOW, &came), MR_OK);
+    assert_int_equal(mr_wire_read(f->reader, parts, count, NOW, &came), MR_OK);
     assert_ptr_equal(came.items.item->frame->plane[2].data, frame->plane[2].data);
     mr_frame_unref(&came.items.item->frame);
     mr_frame_unref(&frame);
-    wire_close(&f);
 }
 
-TEST(test_batches_and_marks) {
-    wire_fixture f;
-    wire_open(&f, MR_COMPRESSION_NONE, false);
+WIRE_TEST(test_batches_and_marks) {
     mr_cut_item item[40] = {0};
     for (uint32_t i = 0; i < 36; i++) {
-        mr_frame *frame = wire_frame(&f, &(mr_format){.payload = MR_PAYLOAD_RESULTS});
-        wire_add_classes(&f, frame, "classify");
-        wire_add_tensor(&f, frame, 200 + i);
+        mr_frame *frame = wire_frame(f, &(mr_format){.payload = MR_PAYLOAD_RESULTS});
+        wire_add_classes(f, frame, "classify");
+        wire_add_tensor(f, frame, 200 + i);
         item[i] = (mr_cut_item){
             .kind = MR_CUT_FRAME, .identity = frame->identity, .frame = frame, .position = i + 1};
     }
@@ -292,9 +273,9 @@ TEST(test_batches_and_marks) {
     const mr_format format = mr_tensor_format(MR_DTYPE_U8, MR_LAYOUT_NHWC, 1, &(int64_t){7});
     item[38] = (mr_cut_item){.kind = MR_CUT_FORMAT, .position = 39, .format = &format};
     item[39] = (mr_cut_item){.kind = MR_CUT_END, .identity = {.source = 1}, .reason = "failed"};
-    mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {item, 40}};
+    mr_cut_message came;
     size_t count;
-    pass(&f, &message, &came, false, &count);
+    pass(f, wire_items(item, 40), &came, false, &count);
     assert_int_equal(count, 2);
     assert_int_equal(came.items.count, 40);
     for (int i = 0; i < 40; i++) {
@@ -311,17 +292,14 @@ TEST(test_batches_and_marks) {
     assert_same_format(came.items.item[38].format, &format);
     assert_string_equal(came.items.item[39].reason, "failed");
     assert_int_equal(came.items.item[39].identity.source, 1);
-    wire_close(&f);
 }
 
-TEST(test_other_messages) {
-    wire_fixture f;
+WIRE_TEST(test_other_messages) {
     mr_cut_message came;
-    wire_open(&f, MR_COMPRESSION_NONE, false);
     mr_cut_message hello = {.kind = MR_MESSAGE_HELLO, .version = MR_PROTOCOL_NEWEST,
                             .hello = {1, 3, "center", UINT64_MAX, 4, {1, 2, 3}, "a->b", "pictures", "boot id", 77,
                                       (const uint32_t[]){5, UINT32_MAX}, 2}};
-    pass(&f, &hello, &came, true, NULL);
+    pass(f, &hello, &came, true, NULL);
     assert_int_equal(came.hello.newest_version, 3);
     assert_string_equal(came.hello.name, "center");
     assert_int_equal(came.hello.incarnation, UINT64_MAX);
@@ -336,13 +314,10 @@ TEST(test_other_messages) {
     static const uint32_t many[1025];
     hello.hello.kinds = many;
     hello.hello.kind_count = 1025;
-    const mr_wire_part *parts;
-    size_t count;
-    assert_int_equal(mr_wire_write(f.writer, &hello, NOW, &parts, &count), MR_OK);
-    assert_int_equal(mr_wire_read(f.reader, parts, count, NOW, &came), MR_ERROR_PROTOCOL);
+    assert_int_equal(wire_cross(f, &hello, &came), MR_ERROR_PROTOCOL);
     mr_cut_message welcome = {.kind = MR_MESSAGE_WELCOME, .version = MR_PROTOCOL_NEWEST, .session = 8,
                               .welcome = {1, 4, 5, 6, 1000000000, true, "there", 0}};
-    pass(&f, &welcome, &came, true, NULL);
+    pass(f, &welcome, &came, true, NULL);
     assert_int_equal(came.welcome.incarnation, 5);
     assert_int_equal(came.welcome.run, 6);
     assert_int_equal(came.welcome.beat_ns, 1000000000);
@@ -350,7 +325,7 @@ TEST(test_other_messages) {
     assert_string_equal(came.welcome.memory, "there");
     mr_cut_message reject = {.kind = MR_MESSAGE_REJECT, .version = MR_PROTOCOL_NEWEST,
                              .reject = {MR_REJECT_DIGEST, 4, "other"}};
-    pass(&f, &reject, &came, true, NULL);
+    pass(f, &reject, &came, true, NULL);
     assert_int_equal(came.reject.reason, MR_REJECT_DIGEST);
     assert_string_equal(came.reject.text, "other");
     const mr_settled settled[] = {{1, 5, MR_NOTE_DELIVERED, NULL, NULL}, {6, 1, MR_NOTE_DROPPED, "s", "late"},
@@ -358,7 +333,7 @@ TEST(test_other_messages) {
     const uint32_t ended[] = {2, 0};
     mr_cut_message report = {.kind = MR_MESSAGE_REPORT, .version = MR_PROTOCOL_NEWEST, .session = 8, .number = 1,
                              .report = {10, 20, 30, settled, 4, ended, 2, true}};
-    pass(&f, &report, &came, true, NULL);
+    pass(f, &report, &came, true, NULL);
     assert_int_equal(came.report.granted_frames, 10);
     assert_int_equal(came.report.granted_bytes, 20);
     assert_int_equal(came.report.progress, 30);
@@ -375,13 +350,12 @@ TEST(test_other_messages) {
     assert_memory_equal(came.report.ended, ended, sizeof ended);
     mr_cut_message beat = {.kind = MR_MESSAGE_BEAT, .version = MR_PROTOCOL_NEWEST,
                            .session = 8, .number = 2, .beat.progress = 77};
-    pass(&f, &beat, &came, true, NULL);
+    pass(f, &beat, &came, true, NULL);
     assert_int_equal(came.beat.progress, 77);
     mr_cut_message bye = {.kind = MR_MESSAGE_BYE, .version = MR_PROTOCOL_NEWEST,
                           .session = 8, .number = 3, .bye = {"done"}};
-    pass(&f, &bye, &came, true, NULL);
+    pass(f, &bye, &came, true, NULL);
     assert_string_equal(came.bye.text, "done");
-    wire_close(&f);
 }
 
 /* ---- media ----------------------------------------------------------------------------------------------------- */
@@ -403,29 +377,27 @@ static int make_codec(const mr_codec_description *description, void **codec) {
     return MR_OK;
 }
 
-TEST(test_media) {
+WIRE_TEST(test_media) {
     static const mr_media_codec codec = {describe_codec, make_codec, free};
     char path[] = "a.mp4", label[] = "", name[] = "h264";
     mr_media media = {.path = path, .is_file = true, .still = true, .live = true, .label = label, .label_index = -1,
                       .codec = name, .rate_num = 30000, .rate_den = 1001, .frames = 280, .rotation = 90, .flip = true,
                       .start_ns = 1, .end_ns = 2, .every = 3, .fps = 2.5, .x264_build = 142, .release = keep_media};
     media.references = 1;
-    wire_fixture f;
-    wire_open(&f, MR_COMPRESSION_NONE, false);
-    mr_wire_writer_destroy(&f.writer);
-    mr_wire_reader_destroy(&f.reader);
+    mr_wire_writer_destroy(&f->writer);
+    mr_wire_reader_destroy(&f->reader);
     const mr_wire_writer_params writer = {.codec = &codec};
-    const mr_wire_reader_params reader = {.source_count = 4, .names = f.names, .store = f.store, .codec = &codec};
-    assert_int_equal(mr_wire_writer_create(&f.writer, &writer), MR_OK);
-    assert_int_equal(mr_wire_reader_create(&f.reader, &reader), MR_OK);
+    const mr_wire_reader_params reader = {.source_count = 4, .names = f->names, .store = f->store, .codec = &codec};
+    assert_int_equal(mr_wire_writer_create(&f->writer, &writer), MR_OK);
+    assert_int_equal(mr_wire_reader_create(&f->reader, &reader), MR_OK);
     mr_media *first = NULL;
     for (int i = 0; i < 3; i++) {
-        mr_frame *frame = wire_packet(&f, 10, 64, 0);
+        mr_frame *frame = wire_packet(f, 10, 64, 0);
         frame->media = mr_media_ref(&media);
         mr_cut_item item[2] = {{.kind = MR_CUT_FRAME, .frame = frame, .position = 1},
                                {.kind = MR_CUT_FRAME, .frame = frame, .position = 2}};
-        mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {item, 2}};
-        pass(&f, &message, &came, true, NULL);
+        mr_cut_message came;
+        pass(f, wire_items(item, 2), &came, true, NULL);
         mr_media *got = came.items.item[1].frame->media;
         assert_string_equal(got->path, "a.mp4");
         assert_string_equal(got->label, "");
@@ -444,7 +416,6 @@ TEST(test_media) {
         mr_frame_unref(&came.items.item[1].frame);
         mr_frame_unref(&frame);
     }
-    wire_close(&f);
 }
 
 RUN_TESTS(NULL, NULL)

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <zmq.h>
 
 #include "engine/transport/zmq/io_thread.h"
@@ -124,17 +123,13 @@ static void end_lost(void *context, uint32_t route) {
     pthread_mutex_unlock(&self->lock);
 }
 
-static void pause_a_while(void) {
-    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-}
-
 static bool end_work(void *context, int64_t *wake_ns) {
     end *self = context;
     pthread_mutex_lock(&self->lock);
     self->worked++;
     while (self->waits) {
         pthread_mutex_unlock(&self->lock);
-        pause_a_while();
+        sleep_ms(1);
         pthread_mutex_lock(&self->lock);
     }
     *wake_ns = self->next_ns ? self->next_ns : INT64_MAX;
@@ -147,7 +142,7 @@ static bool end_work(void *context, int64_t *wake_ns) {
     self->sends_all = false;
     pthread_mutex_unlock(&self->lock);
     while (sends_all && mr_io_thread_send(self->io_thread, route, &(mr_wire_part){(const uint8_t *)"x", 1, NULL}, 1))
-        pause_a_while();
+        sleep_ms(1);
     for (size_t i = 0; i < count; i++) {
         const mr_wire_part parts[] = {{(const uint8_t *)"hello", 5, NULL},
                                       {self->payload ? self->payload->data : NULL,
@@ -218,7 +213,7 @@ static void await(end *self, const size_t *counter, size_t wanted) {
     for (int turn = 0; turn < PATIENCE; turn++) {
         if (counted(self, counter) >= wanted)
             return;
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        sleep_ms(10);
     }
     fail_msg("only %zu of %zu came", counted(self, counter), wanted);
 }
@@ -228,7 +223,7 @@ static void greet(end *dealer, uint32_t socket, end *router) {
     size_t before = counted(router, &router->got);
     for (int turn = 0; turn < PATIENCE; turn++) {
         end_send(dealer, socket, 1);
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        sleep_ms(10);
         if (counted(router, &router->got) > before)
             return;
     }
@@ -331,13 +326,13 @@ TEST_WITH(test_a_turn_is_taken, make_folder, remove_folder) {
     end router = {0};
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     for (int turn = 0; turn < PATIENCE && !worked_here(&router); turn++) {
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        sleep_ms(10);
         mr_io_thread_work_inline(router.io_thread);
     }
     assert_true(worked_here(&router));
     size_t listened = 0;
     for (int turn = 0; turn < PATIENCE && !listened; turn++) {
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        sleep_ms(10);
         listened = mr_io_thread_receive_inline(router.io_thread);
         assert_int_equal(counted(&router, &router.listened), listened);
     }
@@ -349,12 +344,12 @@ TEST_WITH(test_a_turn_is_taken, make_folder, remove_folder) {
     /* If another has the turn just then, this one takes it a little later. */
     for (int turn = 0; turn < PATIENCE && is_due(&router); turn++) {
         mr_io_thread_work_inline(router.io_thread);
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        sleep_ms(10);
     }
     await(&router, &router.worked, worked + 2);
     /* The thread may have had one of these before it was taken here. */
     for (int turn = 0; turn < PATIENCE && worked_here(&router); turn++)
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        sleep_ms(10);
     assert_false(worked_here(&router));
     end_close(&router);
 }
@@ -404,7 +399,7 @@ TEST_WITH(test_connections_get_lost, make_folder, remove_folder) {
     end_close(&dealer);
     for (int turn = 0; turn < PATIENCE && counted(&router, &router.lost_count) == 0; turn++) {
         end_send(&router, route, 1);
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        sleep_ms(10);
     }
     assert_true(counted(&router, &router.lost_count) >= 1);
     end_close(&router);
@@ -476,7 +471,7 @@ static void assert_connection_is_known(bool asks) {
     await(&router, &router.got, MESSAGES);
     void *stranger = guest(context, 0);
     for (int turn = 0; turn < PATIENCE && !mr_io_thread_refused(router.io_thread); turn++)
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        sleep_ms(10);
     assert_int_equal(mr_io_thread_refused(router.io_thread), 1);
     const int patience_ms = 60000;
     assert_int_equal(zmq_setsockopt(peer, ZMQ_SNDTIMEO, &patience_ms, sizeof patience_ms), 0);

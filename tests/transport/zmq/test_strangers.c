@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -18,7 +17,7 @@ enum { PATIENCE = 6000, TURN_MS = 10, STRANGERS = 20, MUTE = 5, MOST = 8, QUESTI
 static const int64_t S = 1000000000;
 
 static void rest(void) {
-    nanosleep(&(struct timespec){.tv_nsec = TURN_MS * 1000000}, NULL);
+    sleep_ms(TURN_MS);
 }
 
 /* ---- who is connected ------------------------------------------------------------------------------------------ */
@@ -68,99 +67,88 @@ static int cut_all(ends *e, int64_t now_ns, const char *reason, int *strangers) 
     return count;
 }
 
-TEST(test_only_who_has_shaken_hands_counts) {
-    ends e;
-    ends_open(&e, 2, 0);
+/* A test with such connections, `e`. */
+#define ENDS_TEST(name, most, unknown_ns)                                                                             \
+    TEST_GIVEN(name, ends, e, ends_open(&made, most, unknown_ns), ends_close(&made))
+
+ENDS_TEST(test_only_who_has_shaken_hands_counts, 2, 0) {
     for (int i = 0; i < 6; i++)
-        mr_zmq_peers_come(&e.peers, e.of[i][0], 10);
-    assert_false(mr_zmq_peers_ask(&e.peers, 10));
-    assert_false(mr_zmq_peers_ask(&e.peers, 10));
-    assert_true(mr_zmq_peers_ask(&e.peers, 10)); /* two can already, although neither has shaken hands */
-    mr_zmq_peers_made(&e.peers);
-    mr_zmq_peers_made(&e.peers);
-    assert_true(mr_zmq_peers_ask(&e.peers, 11));
+        mr_zmq_peers_come(&e->peers, e->of[i][0], 10);
+    assert_false(mr_zmq_peers_ask(&e->peers, 10));
+    assert_false(mr_zmq_peers_ask(&e->peers, 10));
+    assert_true(mr_zmq_peers_ask(&e->peers, 10)); /* two can already, although neither has shaken hands */
+    mr_zmq_peers_made(&e->peers);
+    mr_zmq_peers_made(&e->peers);
+    assert_true(mr_zmq_peers_ask(&e->peers, 11));
     /* Others fail, which makes no room; one of the two leaves, which does. */
     for (int i = 2; i < 5; i++)
-        assert_true(mr_zmq_peers_go(&e.peers, e.of[i][0], true));
-    assert_true(mr_zmq_peers_ask(&e.peers, 12));
-    assert_true(mr_zmq_peers_go(&e.peers, e.of[0][0], false));
-    mr_zmq_peers_come(&e.peers, e.of[6][0], 13);
-    assert_false(mr_zmq_peers_ask(&e.peers, 13));
-    mr_zmq_peers_come(&e.peers, e.of[7][0], 13);
-    assert_true(mr_zmq_peers_ask(&e.peers, 13));
-    ends_close(&e);
+        assert_true(mr_zmq_peers_go(&e->peers, e->of[i][0], true));
+    assert_true(mr_zmq_peers_ask(&e->peers, 12));
+    assert_true(mr_zmq_peers_go(&e->peers, e->of[0][0], false));
+    mr_zmq_peers_come(&e->peers, e->of[6][0], 13);
+    assert_false(mr_zmq_peers_ask(&e->peers, 13));
+    mr_zmq_peers_come(&e->peers, e->of[7][0], 13);
+    assert_true(mr_zmq_peers_ask(&e->peers, 13));
 }
 
 /* One that was admitted and then left. */
-TEST(test_who_fails_makes_room) {
-    ends e;
-    ends_open(&e, 1, 0);
-    mr_zmq_peers_come(&e.peers, e.of[0][0], 10);
-    assert_false(mr_zmq_peers_ask(&e.peers, 10));
-    mr_zmq_peers_come(&e.peers, e.of[1][0], 11);
-    assert_true(mr_zmq_peers_ask(&e.peers, 11));
-    mr_zmq_peers_go(&e.peers, e.of[0][0], true);
-    mr_zmq_peers_go(&e.peers, e.of[1][0], true);
-    mr_zmq_peers_come(&e.peers, e.of[2][0], 12);
-    assert_false(mr_zmq_peers_ask(&e.peers, 12));
-    ends_close(&e);
+ENDS_TEST(test_who_fails_makes_room, 1, 0) {
+    mr_zmq_peers_come(&e->peers, e->of[0][0], 10);
+    assert_false(mr_zmq_peers_ask(&e->peers, 10));
+    mr_zmq_peers_come(&e->peers, e->of[1][0], 11);
+    assert_true(mr_zmq_peers_ask(&e->peers, 11));
+    mr_zmq_peers_go(&e->peers, e->of[0][0], true);
+    mr_zmq_peers_go(&e->peers, e->of[1][0], true);
+    mr_zmq_peers_come(&e->peers, e->of[2][0], 12);
+    assert_false(mr_zmq_peers_ask(&e->peers, 12));
 }
 
 /* libzmq silently closes connections that speak something else. */
-TEST(test_garbage_makes_no_room_for_long) {
-    ends e;
-    ends_open(&e, 1, 0);
-    mr_zmq_peers_come(&e.peers, e.of[0][0], 10);
-    assert_false(mr_zmq_peers_ask(&e.peers, 10));
-    mr_zmq_peers_made(&e.peers);
-    mr_zmq_peers_come(&e.peers, e.of[1][0], 20);
-    mr_zmq_peers_go(&e.peers, e.of[1][0], false);
-    mr_zmq_peers_come(&e.peers, e.of[2][0], 10 + 101);
-    assert_true(mr_zmq_peers_ask(&e.peers, 10 + 101));
-    ends_close(&e);
+ENDS_TEST(test_garbage_makes_no_room_for_long, 1, 0) {
+    mr_zmq_peers_come(&e->peers, e->of[0][0], 10);
+    assert_false(mr_zmq_peers_ask(&e->peers, 10));
+    mr_zmq_peers_made(&e->peers);
+    mr_zmq_peers_come(&e->peers, e->of[1][0], 20);
+    mr_zmq_peers_go(&e->peers, e->of[1][0], false);
+    mr_zmq_peers_come(&e->peers, e->of[2][0], 10 + 101);
+    assert_true(mr_zmq_peers_ask(&e->peers, 10 + 101));
 }
 
-TEST(test_strangers_give_way) {
-    ends e;
+ENDS_TEST(test_strangers_give_way, 3, 1000) {
     int strangers = 0;
-    ends_open(&e, 3, 1000);
     for (int i = 0; i < 8; i++)
-        mr_zmq_peers_come(&e.peers, e.of[i][0], 10);
-    mr_zmq_peers_know(&e.peers, 0, e.of[4][0]);
-    mr_zmq_peers_know(&e.peers, 1, e.of[7][0]);
-    assert_int_equal(cut_all(&e, 20, "too many peers", &strangers), 5);
+        mr_zmq_peers_come(&e->peers, e->of[i][0], 10);
+    mr_zmq_peers_know(&e->peers, 0, e->of[4][0]);
+    mr_zmq_peers_know(&e->peers, 1, e->of[7][0]);
+    assert_int_equal(cut_all(e, 20, "too many peers", &strangers), 5);
     assert_int_equal(strangers, 5);
-    assert_int_equal(count_cut(&e, 8), 5);
-    assert_false(is_cut(e.of[4][1]) || is_cut(e.of[7][1]));
+    assert_int_equal(count_cut(e, 8), 5);
+    assert_false(is_cut(e->of[4][1]) || is_cut(e->of[7][1]));
     /* What libzmq then reports about them is not new; what it reports about others is. */
     int news = 0;
     for (int i = 0; i < 8; i++)
-        news += mr_zmq_peers_go(&e.peers, e.of[i][0], true);
+        news += mr_zmq_peers_go(&e->peers, e->of[i][0], true);
     assert_int_equal(news, 3);
-    ends_close(&e);
 }
 
-TEST(test_time_is_limited) {
-    ends e;
+ENDS_TEST(test_time_is_limited, 8, 1000) {
     int strangers = 0;
-    ends_open(&e, 8, 1000);
-    assert_true(mr_zmq_peers_wake_ns(&e.peers) == INT64_MAX);
+    assert_true(mr_zmq_peers_wake_ns(&e->peers) == INT64_MAX);
     for (int i = 0; i < 3; i++)
-        mr_zmq_peers_come(&e.peers, e.of[i][0], 10 + 100 * i);
-    assert_true(mr_zmq_peers_wake_ns(&e.peers) == 1010);
-    mr_zmq_peers_know(&e.peers, 0, e.of[0][0]);
-    assert_int_equal(cut_all(&e, 1109, "", &strangers), 0);
-    assert_true(mr_zmq_peers_wake_ns(&e.peers) == 1110);
-    assert_int_equal(cut_all(&e, 1110, "it did not identify itself in time", &strangers), 1);
-    assert_true(is_cut(e.of[1][1]) && !is_cut(e.of[0][1]) && !is_cut(e.of[2][1]));
+        mr_zmq_peers_come(&e->peers, e->of[i][0], 10 + 100 * i);
+    assert_true(mr_zmq_peers_wake_ns(&e->peers) == 1010);
+    mr_zmq_peers_know(&e->peers, 0, e->of[0][0]);
+    assert_int_equal(cut_all(e, 1109, "", &strangers), 0);
+    assert_true(mr_zmq_peers_wake_ns(&e->peers) == 1110);
+    assert_int_equal(cut_all(e, 1110, "it did not identify itself in time", &strangers), 1);
+    assert_true(is_cut(e->of[1][1]) && !is_cut(e->of[0][1]) && !is_cut(e->of[2][1]));
     assert_int_equal(strangers, 1);
     /* A peer that has another connection does not need the first; nobody refused it. */
-    mr_zmq_peers_know(&e.peers, 0, e.of[2][0]);
-    assert_int_equal(cut_all(&e, 5000, "it did not identify itself in time", &strangers), 1);
-    assert_true(is_cut(e.of[0][1]) && !is_cut(e.of[2][1]));
+    mr_zmq_peers_know(&e->peers, 0, e->of[2][0]);
+    assert_int_equal(cut_all(e, 5000, "it did not identify itself in time", &strangers), 1);
+    assert_true(is_cut(e->of[0][1]) && !is_cut(e->of[2][1]));
     assert_int_equal(strangers, 1);
-    assert_true(mr_zmq_peers_wake_ns(&e.peers) == INT64_MAX);
-    ends_close(&e);
+    assert_true(mr_zmq_peers_wake_ns(&e->peers) == INT64_MAX);
 }
 
 /* ---- real strangers -------------------------------------------------------------------------------------------- */
@@ -364,18 +352,12 @@ TEST(test_half_made_take_no_place) {
     mr_zmq *listening = listen_at(ZMQ_PULL, 1, 3600 * S, 0);
     void *context = zmq_ctx_new(), *real = zmq_socket(context, ZMQ_PUSH);
     strangers all = {0};
-    char got[8];
-    int count = -1;
     for (int i = 0; i < STRANGERS; i++)
         add(&all, listening, i % 2 ? 0 : 11);
     set(real, ZMQ_LINGER, 0);
     assert_int_equal(zmq_connect(real, mr_zmq_endpoint(listening)), 0);
     assert_int_equal(zmq_send(real, "frame", 5, 0), 5);
-    for (int turn = 0; count < 0 && turn < PATIENCE; turn++) {
-        rest();
-        count = zmq_recv(mr_zmq_handle(listening), got, sizeof got, ZMQ_DONTWAIT);
-    }
-    assert_int_equal(count, 5);
+    receive(listening, "frame");
     assert_int_equal(mr_zmq_refused(listening), 0);
     for (size_t i = 0; i < all.count; i++)
         close(all.fd[i]);

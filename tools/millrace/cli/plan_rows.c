@@ -55,31 +55,20 @@ bool mr_plan_is_inner(const mr_plan_view *plan, const mr_view_link *edge) {
     return from->node == to->node && mr_plan_is_told(plan, to);
 }
 
-void mr_plan_files(const mr_plan_view *plan, int node, mr_plan_file_function *function, void *context) {
-    for (size_t i = 0; i < plan->file_count; i++) {
-        const mr_view_stage *stage = &plan->stages[plan->files[i].stage];
-        if (stage->node == node)
-            function(context, stage, plan->files[i].option, plan->files[i].path);
-    }
-}
-
 /* Data that went into a pipe, or to a terminal, cannot be read back. */
-static void look_for_stream(void *context, const mr_view_stage *vertex, const mr_option *option, const char *path) {
-    bool *found = context;
+static bool is_stream(const mr_view_file *file) {
     struct stat status;
-    (void)vertex;
-    if (option->file == MR_FILE_WRITTEN)
-        *found |= strcmp(path, "-") == 0 ||
-                  (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode));
+    return file->option->file == MR_FILE_WRITTEN &&
+           (strcmp(file->path, "-") == 0 ||
+            (stat(file->path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)));
 }
 
 bool mr_plan_resumes(const mr_plan_view *plan, int node) {
-    bool stream = false;
-    mr_plan_files(plan, node, look_for_stream, &stream);
-    return !stream && (plan->node_count ? plan->nodes[node].restarts_continue : plan->continues);
+    for (size_t i = 0; i < plan->file_count; i++)
+        if (mr_plan_has_file(plan, node, &plan->files[i]) && is_stream(&plan->files[i]))
+            return false;
+    return plan->node_count ? plan->nodes[node].restarts_continue : plan->continues;
 }
-
-/* ---- threads --------------------------------------------------------------------------------------------------- */
 
 bool mr_plan_node_uses(const mr_plan_view *plan, int node, int device) {
     for (size_t v = 0; v < plan->stage_count; v++)
@@ -87,12 +76,6 @@ bool mr_plan_node_uses(const mr_plan_view *plan, int node, int device) {
             if (mr_view_part(&plan->stages[v], i) == device)
                 return true;
     return false;
-}
-
-void mr_plan_threads(const mr_plan_view *plan, int node, mr_plan_thread_function *function, void *context) {
-    for (size_t i = 0; i < plan->thread_count; i++)
-        if (plan->threads[i].node == node)
-            function(context, &plan->threads[i]);
 }
 
 /* ---- words ----------------------------------------------------------------------------------------------------- */

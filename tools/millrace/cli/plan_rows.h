@@ -13,10 +13,6 @@ const mr_format_set *mr_plan_link_set(const mr_plan_view *plan, const mr_view_li
 uint64_t mr_plan_link_bytes(const mr_plan_view *plan, const mr_view_link *edge);
 /* Frames a second that the sources offer a vertex; 0 if that of one is not known. */
 double mr_plan_rate(const mr_plan_view *plan, const mr_view_stage *vertex);
-/* Called for each thread in a process on that node, with an element from plan->threads. */
-typedef void mr_plan_thread_function(void *context, const mr_view_thread *thread);
-void mr_plan_threads(const mr_plan_view *plan, int node, mr_plan_thread_function *function, void *context);
-
 /* How many nodes to print: one if there are none, or if the plan is for one; and the i-th. */
 size_t mr_plan_told_nodes(const mr_plan_view *plan);
 int mr_plan_told_node(const mr_plan_view *plan, size_t i);
@@ -39,10 +35,10 @@ static inline int mr_view_part(const mr_view_stage *stage, size_t part) {
 bool mr_plan_is_inner(const mr_plan_view *plan, const mr_view_link *edge);
 /* Whether a stage on the node computes there. */
 bool mr_plan_node_uses(const mr_plan_view *plan, int node, int device);
-/* Called for each file or folder that stages on a node name. */
-typedef void mr_plan_file_function(void *context, const mr_view_stage *vertex, const mr_option *option,
-                                   const char *path);
-void mr_plan_files(const mr_plan_view *plan, int node, mr_plan_file_function *function, void *context);
+/* Whether a stage on that node names the file. */
+static inline bool mr_plan_has_file(const mr_plan_view *plan, int node, const mr_view_file *file) {
+    return plan->stages[file->stage].node == node;
+}
 /* Whether a restarted process on that node can continue where it was: it reads sources or writes something, and all of
  * that can be continued (flow/resume.h). If `run` itself restarts it, this includes pipes. */
 bool mr_plan_resumes(const mr_plan_view *plan, int node);

@@ -11,6 +11,12 @@
 
 /* plan_text.c: tables no wider than `width`. MR_OK or MR_ERROR_MEMORY. */
 int mr_plan_print(const mr_plan_view *plan, int width, FILE *stream);
+/* A set without the payload's word, if the rest implies it: "I420 1280x720", "f32 3x224x224", "h264". Bytes, or "-". A
+ * bound: "at most 64 MiB, likely 20 MiB", "none". Each writes into `text` and returns it. */
+enum { MR_PLAN_BOUND = 160 };
+const char *mr_plan_format(const mr_format_set *set, char text[MR_FORMAT_SET_TEXT]);
+const char *mr_plan_bytes(uint64_t bytes, char text[MR_WORDS]);
+const char *mr_plan_bound(const mr_view_bytes *bound, char text[MR_PLAN_BOUND]);
 /* plan_memory.c: every row in the memory account, with sums; and as a member in one JSON object. */
 int mr_plan_print_account(const mr_plan_view *plan, int width, FILE *stream);
 void mr_plan_put_account(yajl_gen json, const mr_plan_view *plan);

@@ -213,8 +213,7 @@ static void put_copy(yajl_gen json, const mr_plan_view *plan, const mr_view_stag
 
 /* ---- the process and its memory -------------------------------------------------------------------------------- */
 
-static void put_thread(void *context, const mr_view_thread *thread) {
-    yajl_gen json = context;
+static void put_thread(yajl_gen json, const mr_view_thread *thread) {
     mr_json_open_map(json, NULL);
     mr_json_text(json, "name", thread->name[0] ? thread->name : NULL);
     mr_json_integer(json, "count", thread->count);
@@ -230,7 +229,9 @@ static void put_processes(yajl_gen json, const mr_plan_view *plan) {
         mr_json_open_map(json, NULL);
         mr_json_text(json, "name", plan->node_count > 0 ? plan->nodes[node].id : "millrace");
         mr_json_open_array(json, "threads");
-        mr_plan_threads(plan, node, put_thread, json);
+        for (size_t t = 0; t < plan->thread_count; t++)
+            if (plan->threads[t].node == node)
+                put_thread(json, &plan->threads[t]);
         yajl_gen_array_close(json);
         mr_plan_put_needs(json, plan, node);
         yajl_gen_map_close(json);

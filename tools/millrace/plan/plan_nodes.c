@@ -11,22 +11,15 @@ static bool is_told(const mr_plan_view *plan, const mr_view_cut *cut) {
 
 /* ---- cuts ------------------------------------------------------------------------------------------------------ */
 
-static void add_bytes(mr_table *table, uint64_t bytes) {
-    char text[MR_WORDS];
-    mr_table_add(table, "%s", bytes ? mr_words_bytes(bytes, text) : "-");
-}
-
 static void add_cut(mr_table *table, const mr_plan_view *plan, const mr_view_cut *cut) {
-    char text[MR_FORMAT_SET_TEXT];
-    mr_format_set_print(&plan->stages[cut->out].inputs[0].set, text, sizeof text);
-    const char *space = strchr(text, ' ');
+    char format[MR_FORMAT_SET_TEXT], text[MR_WORDS];
     mr_table_add(table, "%s", cut->name);
     mr_table_add(table, "%s", plan->nodes[cut->from].id);
-    mr_table_add(table, "%s", space ? space + 1 : text);
-    add_bytes(table, cut->frame_bytes);
+    mr_table_add(table, "%s", mr_plan_format(&plan->stages[cut->out].inputs[0].set, format));
+    mr_table_add(table, "%s", mr_plan_bytes(cut->frame_bytes, text));
     mr_table_add(table, "%s", cut->mode);
     mr_table_add(table, "%d", cut->window);
-    add_bytes(table, cut->window_bytes);
+    mr_table_add(table, "%s", mr_plan_bytes(cut->window_bytes, text));
     mr_table_add(table, "%s", cut->shared_memory                       ? "shared"
                               : strcmp(cut->compression, "none") == 0 ? "inline"
                                                                  : cut->compression);
@@ -87,33 +80,18 @@ void mr_plan_put_cuts(yajl_gen json, const mr_plan_view *plan) {
 
 /* ---- needs of a process ---------------------------------------------------------------------------------------- */
 
-typedef struct needs {
-    const mr_plan_view *plan;
-    int width;
-    FILE *stream;
-    yajl_gen json;
-    bool reads; /* files that are read are printed; else those that are written */
-} needs;
-
-static bool is_read(const mr_option *option) {
-    return option->file == MR_FILE_READ;
+static bool is_read(const mr_view_file *file) {
+    return file->option->file == MR_FILE_READ;
 }
 
-static void print_file(void *context, const mr_view_stage *vertex, const mr_option *option, const char *path) {
-    const needs *to = context;
-    mr_print_wrapped(to->width, to->stream, "  %s %s, %s of %s", is_read(option) ? "reads" : "writes",
-                     strcmp(path, "-") == 0 ? "to standard output" : path, option->name, vertex->id);
-}
-
-static void put_file(void *context, const mr_view_stage *vertex, const mr_option *option, const char *path) {
-    const needs *to = context;
-    if (is_read(option) != to->reads)
-        return;
-    mr_json_open_map(to->json, NULL);
-    mr_json_text(to->json, "path", path);
-    mr_json_text(to->json, "stage", vertex->id);
-    mr_json_text(to->json, "option", option->name);
-    yajl_gen_map_close(to->json);
+static void print_files(const mr_plan_view *plan, int node, int width, FILE *stream) {
+    for (size_t i = 0; i < plan->file_count; i++) {
+        const mr_view_file *file = &plan->files[i];
+        if (mr_plan_has_file(plan, node, file))
+            mr_print_wrapped(width, stream, "  %s %s, %s of %s", is_read(file) ? "reads" : "writes",
+                             strcmp(file->path, "-") == 0 ? "to standard output" : file->path, file->option->name,
+                             plan->stages[file->stage].id);
+    }
 }
 
 static void print_cut_ends(const mr_plan_view *plan, int node, int width, FILE *stream) {
@@ -127,20 +105,10 @@ static void print_cut_ends(const mr_plan_view *plan, int node, int width, FILE *
     }
 }
 
-static void print_bound(const char *what, const mr_view_bytes *most, int width, FILE *stream) {
-    char text[MR_WORDS], likely[MR_WORDS];
-    if (most->bytes)
-        mr_print_wrapped(width, stream, "  %s: at most %s, likely %s%s", what, mr_words_bytes(most->bytes, text),
-                         mr_words_bytes(most->likely, likely),
-                         most->unknown ? ", and frames of unknown size" : "");
-    else if (most->unknown)
-        mr_print_wrapped(width, stream, "  %s: of a size that is not known", what);
-}
-
-static void print_bytes(const char *kind, const mr_view_bytes *most, int width, FILE *stream) {
-    char text[128];
-    snprintf(text, sizeof text, "%s memory for frames", kind);
-    print_bound(text, most, width, stream);
+static void print_bound(const char *of, const char *what, const mr_view_bytes *most, int width, FILE *stream) {
+    char text[MR_PLAN_BOUND];
+    if (most->bytes || most->unknown)
+        mr_print_wrapped(width, stream, "  %s%s: %s", of, what, mr_plan_bound(most, text));
 }
 
 /* The file by which a node knows a consumer or producer; NULL: it needs none. */
@@ -174,25 +142,33 @@ static void put_keys(yajl_gen json, const mr_plan_view *plan, int node) {
 }
 
 void mr_plan_print_needs(const mr_plan_view *plan, int node, int width, FILE *stream) {
-    const needs to = {.plan = plan, .width = width, .stream = stream};
+    static const char frames[] = " memory for frames";
     if (plan->node_count == 0)
         return;
     const mr_view_node *of = &plan->nodes[node];
     print_cut_ends(plan, node, width, stream);
     print_keys(plan, node, width, stream);
-    mr_plan_files(plan, node, print_file, (void *)&to);
-    print_bytes("host", &of->host, width, stream);
-    print_bytes("pinned", &of->pinned, width, stream);
-    print_bytes("shared", &of->shared, width, stream);
-    print_bound("in ZeroMQ's queues", &of->queues, width, stream);
+    print_files(plan, node, width, stream);
+    print_bound("host", frames, &of->host, width, stream);
+    print_bound("pinned", frames, &of->pinned, width, stream);
+    print_bound("shared", frames, &of->shared, width, stream);
+    print_bound("in ZeroMQ's queues", "", &of->queues, width, stream);
     for (size_t d = 1; d < plan->device_count; d++)
-        print_bytes(plan->devices[d].name, &of->devices[d], width, stream);
+        print_bound(plan->devices[d].name, frames, &of->devices[d], width, stream);
 }
 
 static void put_files(yajl_gen json, const mr_plan_view *plan, int node, const char *key, bool reads) {
-    needs to = {.plan = plan, .json = json, .reads = reads};
     mr_json_open_array(json, key);
-    mr_plan_files(plan, node, put_file, &to);
+    for (size_t i = 0; i < plan->file_count; i++) {
+        const mr_view_file *file = &plan->files[i];
+        if (is_read(file) != reads || !mr_plan_has_file(plan, node, file))
+            continue;
+        mr_json_open_map(json, NULL);
+        mr_json_text(json, "path", file->path);
+        mr_json_text(json, "stage", plan->stages[file->stage].id);
+        mr_json_text(json, "option", file->option->name);
+        yajl_gen_map_close(json);
+    }
     yajl_gen_array_close(json);
 }
 

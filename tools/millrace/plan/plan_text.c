@@ -16,14 +16,13 @@ static bool same_set(const mr_format_set *a, const mr_format_set *b) {
     return strcmp(mr_format_set_print(a, one, sizeof one), mr_format_set_print(b, other, sizeof other)) == 0;
 }
 
-/* A set without the payload's word, if the rest implies it: "I420 1280x720", "f32 3x224x224", "h264". */
-static const char *set_text(const mr_format_set *set, char text[MR_FORMAT_SET_TEXT]) {
+const char *mr_plan_format(const mr_format_set *set, char text[MR_FORMAT_SET_TEXT]) {
     mr_format_set_print(set, text, MR_FORMAT_SET_TEXT);
     const char *space = strchr(text, ' ');
     return space ? space + 1 : text;
 }
 
-static const char *bytes_or_none(uint64_t bytes, char text[MR_WORDS]) {
+const char *mr_plan_bytes(uint64_t bytes, char text[MR_WORDS]) {
     if (bytes == 0)
         snprintf(text, MR_WORDS, "-");
     else
@@ -55,7 +54,7 @@ static void add_source(mr_table *table, const mr_view_stage *first, const mr_vie
     else
         mr_table_add(table, "%s .. %s (%td)", first->id, last->id, last - first + 1);
     mr_table_add(table, "%s", first->type->name);
-    mr_table_add(table, "%s", set_text(&first->outputs[0].set, format));
+    mr_table_add(table, "%s", mr_plan_format(&first->outputs[0].set, format));
     mr_table_add(table, "%s", rate_text(first, text));
     if (first->offer.frames > 0)
         mr_table_add(table, "%lld", (long long)first->offer.frames);
@@ -219,8 +218,8 @@ static void add_link(mr_table *table, const mr_plan_view *plan, const mr_view_li
     else
         mr_table_add(table, "%td sources", last - first + 1);
     mr_table_add(table, "%s", to_name(plan, first, to));
-    mr_table_add(table, "%s", set_text(set, format));
-    mr_table_add(table, "%s", bytes_or_none(mr_plan_link_bytes(plan, first), text));
+    mr_table_add(table, "%s", mr_plan_format(set, format));
+    mr_table_add(table, "%s", mr_plan_bytes(mr_plan_link_bytes(plan, first), text));
     if (sources == 1)
         mr_table_add(table, "%d", consumer->queue);
     else
@@ -269,8 +268,8 @@ static void add_copy(mr_table *table, const mr_plan_view *plan, const mr_view_st
     double rate = mr_plan_rate(plan, copy);
     mr_table_add(table, "%s", copy->id);
     mr_table_add(table, "%s", kinds[copy->role]);
-    mr_table_add(table, "%s", set_text(&copy->inputs[0].set, format));
-    mr_table_add(table, "%s", bytes_or_none(bytes, text));
+    mr_table_add(table, "%s", mr_plan_format(&copy->inputs[0].set, format));
+    mr_table_add(table, "%s", mr_plan_bytes(bytes, text));
     if (rate > 0 && bytes)
         mr_table_add(table, "%s", mr_words_bytes((uint64_t)((double)bytes * rate), text));
     else
@@ -321,8 +320,7 @@ typedef struct thread_list {
     int threads, workers, sources;
 } thread_list;
 
-static void list_thread(void *context, const mr_view_thread *thread) {
-    thread_list *list = context;
+static void list_thread(thread_list *list, const mr_view_thread *thread) {
     const char *before = list->threads ? ", " : "";
     bool worker = strcmp(thread->what, "worker") == 0;
     list->threads += thread->count;
@@ -355,7 +353,9 @@ static int print_process(const mr_plan_view *plan, int node, int width, FILE *st
     list.stream = open_memstream(&list.text, &list.bytes);
     if (!list.stream)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a list of threads");
-    mr_plan_threads(plan, node, list_thread, &list);
+    for (size_t i = 0; i < plan->thread_count; i++)
+        if (plan->threads[i].node == node)
+            list_thread(&list, &plan->threads[i]);
     fclose(list.stream);
     if (plan->node_count == 0)
         mr_print_wrapped(width, stream, "one process with %d threads: %s", list.threads, list.text);
@@ -371,30 +371,29 @@ static int print_process(const mr_plan_view *plan, int node, int width, FILE *st
 
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
 
-/* "at most 64 MiB, likely 20 MiB", "none". */
-static const char *bound_text(const mr_view_bytes *bound, char text[NAME]) {
+const char *mr_plan_bound(const mr_view_bytes *bound, char text[MR_PLAN_BOUND]) {
     char bytes[MR_WORDS], likely[MR_WORDS];
     const char *unknown = bound->unknown ? "frames of a size that is not known" : "none";
     if (!bound->bytes)
-        snprintf(text, NAME, "%s", unknown);
+        snprintf(text, MR_PLAN_BOUND, "%s", unknown);
     else
-        snprintf(text, NAME, "at most %s, likely %s%s%s", mr_words_bytes(bound->bytes, bytes),
+        snprintf(text, MR_PLAN_BOUND, "at most %s, likely %s%s%s", mr_words_bytes(bound->bytes, bytes),
                  mr_words_bytes(bound->likely, likely), bound->unknown ? ", and " : "", bound->unknown ? unknown : "");
     return text;
 }
 
 static void print_bound(const char *of, const mr_view_bytes *bound, int width, FILE *stream) {
-    char text[NAME];
-    mr_print_wrapped(width, stream, "  %-6s  %s", of, bound_text(bound, text));
+    char text[MR_PLAN_BOUND];
+    mr_print_wrapped(width, stream, "  %-6s  %s", of, mr_plan_bound(bound, text));
 }
 
 static void print_device(const mr_view_device *device, int width, FILE *stream) {
-    char text[NAME], room[MR_WORDS], limit[NAME] = "";
+    char text[MR_PLAN_BOUND], room[MR_WORDS], limit[NAME] = "";
     if (device->limit_bytes)
         snprintf(limit, NAME, " of %s that it may take", mr_words_bytes(device->limit_bytes, room));
     else if (device->memory_bytes)
         snprintf(limit, NAME, " of %s that it has", mr_words_bytes(device->memory_bytes, room));
-    mr_print_wrapped(width, stream, "  %-6s  %s%s%s", device->name, bound_text(&device->memory, text), limit,
+    mr_print_wrapped(width, stream, "  %-6s  %s%s%s", device->name, mr_plan_bound(&device->memory, text), limit,
                      device->assumed ? " (assumed)" : "");
     if (device->libraries.bytes)
         mr_print_wrapped(width, stream, "          libraries at most %s%s",

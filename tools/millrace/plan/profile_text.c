@@ -22,10 +22,10 @@ static void add_cost(mr_table *table, const char *id, const mr_stage_cost *cost,
     mr_table_add(table, "%llu", (unsigned long long)cost->frames);
     mr_table_add(table, "%s", mr_words_duration((int64_t)cost->cpu_ns, text));
     mr_table_add(table, "%s", mr_words_duration((int64_t)cost->inside_ns, text));
-    if (devices)
-        mr_table_add(table, "%s", cost->device_ns > 0 ? mr_words_duration((int64_t)cost->device_ns, text) : "-");
     mr_table_add(table, "%.0f%%", cost->cpu_share * 100);
     mr_table_add(table, "%.0f%%", cost->utilisation * 100);
+    if (devices)
+        mr_table_add(table, "%s", cost->device_ns > 0 ? mr_words_duration((int64_t)cost->device_ns, text) : "-");
 }
 
 /* Sources together, if there are several: one in a thousand means little. */
@@ -52,23 +52,16 @@ static bool has_devices(const mr_profile *profile, const mr_plan_view *plan) {
 }
 
 static int print_costs(const mr_profile *profile, const mr_plan_view *plan, int width, FILE *stream) {
-    static const mr_column columns[] = {{"measured", .cut = MR_CUT_MIDDLE},
-                                        {"frames", .right = true},
-                                        {"CPU a frame", .right = true},
-                                        {"time a frame", .right = true},
-                                        {"of all CPU", .right = true},
-                                        {"busy", .right = true},
-                                        {0}};
-    static const mr_column with_devices[] = {{"measured", .cut = MR_CUT_MIDDLE},
-                                             {"frames", .right = true},
-                                             {"CPU a frame", .right = true},
-                                             {"time a frame", .right = true},
-                                             {"of a device", .right = true},
-                                             {"of all CPU", .right = true},
-                                             {"busy", .right = true},
-                                             {0}};
     bool devices = has_devices(profile, plan);
-    mr_table table = {.columns = devices ? with_devices : columns};
+    const mr_column columns[] = {{"measured", .cut = MR_CUT_MIDDLE},
+                                 {"frames", .right = true},
+                                 {"CPU a frame", .right = true},
+                                 {"time a frame", .right = true},
+                                 {"of all CPU", .right = true},
+                                 {"busy", .right = true},
+                                 {devices ? "of a device" : NULL, .right = true},
+                                 {0}};
+    mr_table table = {.columns = columns};
     mr_stage_cost sources = sum_sources(profile, plan);
     double known = sources.cpu_share;
     add_cost(&table, plan->source_count > 1 ? "all sources" : plan->stages[0].id, &sources, devices);
@@ -83,37 +76,22 @@ static int print_costs(const mr_profile *profile, const mr_plan_view *plan, int 
 }
 
 static void print_bottleneck(const mr_profile *profile, int width, FILE *stream) {
-    char text[MR_WORDS];
-    const char *stage = profile->stage;
-    switch (profile->bottleneck) {
-    case MR_BOTTLENECK_SOURCES:
-        mr_print_wrapped(width, stream,
-                         "bottleneck: none, all keeps up with the sources; up to %s with %s as the limit",
-                         mr_words_rate(profile->most_rate, text), stage);
-        break;
-    case MR_BOTTLENECK_PROCESSORS:
-        mr_print_wrapped(width, stream, "bottleneck: the processors, and of the stages %s", stage);
-        break;
-    case MR_BOTTLENECK_STAGE:
-        mr_print_wrapped(width, stream, "bottleneck: %s, whose threads are busy while cores are free", stage);
-        break;
-    case MR_BOTTLENECK_DEVICE:
-        mr_print_wrapped(width, stream, "bottleneck: the device of %s, which is busy while cores are free", stage);
-        break;
-    case MR_BOTTLENECK_WORKERS:
-        mr_print_wrapped(width, stream, "bottleneck: the workers, all busy while cores are free; of the stages %s",
-                         stage);
-        break;
-    case MR_BOTTLENECK_OTHERS:
-        mr_print_wrapped(width, stream,
-                         "bottleneck: other processes use the cores: on average %.2f threads were waiting for one; of "
-                         "the stages %s needs them most",
-                         profile->waiting, stage);
-        break;
-    case MR_BOTTLENECK_UNCLEAR:
-        mr_print_wrapped(width, stream,
-                         "bottleneck: unclear, cores, devices and stages are all free at times; %s is busiest", stage);
-    }
+    /* Before and after the stage's id. */
+    static const char *const words[][2] = {
+        [MR_BOTTLENECK_SOURCES] = {"none, all keeps up with the sources; the limit would be ", ""},
+        [MR_BOTTLENECK_PROCESSORS] = {"the processors, and of the stages ", ""},
+        [MR_BOTTLENECK_STAGE] = {"", ", whose threads are busy while cores are free"},
+        [MR_BOTTLENECK_DEVICE] = {"the device of ", ", which is busy while cores are free"},
+        [MR_BOTTLENECK_WORKERS] = {"the workers, all busy while cores are free; of the stages ", ""},
+        [MR_BOTTLENECK_OTHERS] = {"other processes use the cores; of the stages ", " needs them most"},
+        [MR_BOTTLENECK_UNCLEAR] = {"unclear, cores, devices and stages are all free at times; ", " is busiest"}};
+    char more[MR_WORDS + 64] = "", rate[MR_WORDS];
+    if (profile->bottleneck == MR_BOTTLENECK_SOURCES)
+        snprintf(more, sizeof more, ", at %s", mr_words_rate(profile->most_rate, rate));
+    else if (profile->bottleneck == MR_BOTTLENECK_OTHERS)
+        snprintf(more, sizeof more, "; on average %.2f threads were waiting for a core", profile->waiting);
+    mr_print_wrapped(width, stream, "bottleneck: %s%s%s%s", words[profile->bottleneck][0], profile->stage,
+                     words[profile->bottleneck][1], more);
 }
 
 static void print_cures(const mr_profile *profile, int width, FILE *stream) {

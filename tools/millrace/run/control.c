@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,34 +14,32 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/thread.h"
 #include "millrace/log.h"
 #include "tools/millrace/run/control_answer.h"
-#include "tools/millrace/run/control_job.h"
 
-/* A client that has not read an answer within ANSWER_NS is disconnected. If accept runs out of descriptors it pauses
- * for ACCEPT_NS: the socket stays readable, and poll would return at once. */
-static const int64_t ANSWER_NS = 3000000000, ACCEPT_NS = 100000000, NS_PER_MS = 1000000;
+/* A client that has not read an answer within ANSWER_NS is disconnected; at the run's end within LAST_NS. If accept
+ * runs out of descriptors it pauses for ACCEPT_NS: the socket stays readable, and poll would return at once. */
+static const int64_t ANSWER_NS = 3000000000, LAST_NS = 500000000, ACCEPT_NS = 100000000, NS_PER_MS = 1000000;
 
 typedef struct client {
-    int fd; /* 0: the place is free */
-    bool ended; /* the end of the file was read */
-    size_t length;
-    char text[MR_CONTROL_REQUEST];
-    mr_control_job *job; /* makes the answer; NULL: none */
-    char *answer; /* being sent; NULL: none */
-    size_t answer_length, sent;
-    int64_t until_ns;
+    int fd;           /* 0: the place is free */
+    bool asks;        /* its request is being done, or the answer is being sent */
+    bool dropped;     /* its place is for another client: its next request is not done */
     int64_t heard_ns; /* its last request, or when it connected */
 } client;
 
 static struct {
-    int fd; /* 0: there is no socket */
-    int jobs; /* readable when a job is done */
-    const char *refused; /* why no request is done any more; NULL: they are done */
-    int64_t accept_ns; /* clients are accepted from then on */
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* a request was done, or a client has left */
+    int fd;                 /* 0: there is no socket */
+    mr_pipeline *pipeline;  /* NULL: it does not run yet, or not any more */
+    int running;            /* requests for it */
+    const char *refused;    /* why no request is done any more; NULL: they are done */
+    int64_t accept_ns;      /* clients are accepted from then on; for the thread that accepts */
     char path[MR_CONTROL_PATH];
     client clients[MR_CONTROL_CLIENTS];
-} control;
+} control = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- the socket ------------------------------------------------------------------------------------------------ */
 
@@ -102,7 +101,7 @@ static int listen_at(const char *path) {
         return status;
     }
     control.fd = fd;
-    control.jobs = mr_control_jobs_open();
+    mr_condition_init(&control.changed);
     snprintf(control.path, sizeof control.path, "%s", path);
     mr_log(MR_LOG_INFO, "this run is controlled at %s", path);
     return MR_OK;
@@ -149,188 +148,200 @@ int mr_control_open(const char *path) {
     return MR_OK;
 }
 
-static void disconnect(client *one) {
-    close(one->fd);
-    mr_control_job_drop(&one->job);
-    free(one->answer);
-    *one = (client){0};
-}
-
 void mr_control_unlink(void) {
     if (control.fd)
         unlink(control.path);
 }
 
+/* ---- one client ------------------------------------------------------------------------------------------------ */
+
+static int64_t now_ns(void) {
+    return mr_clock_now_ns(mr_clock_real());
+}
+
+/* Whether its next request may be done: from then on its place is kept. */
+static bool begin(client *one, mr_pipeline **pipeline, const char **refused) {
+    pthread_mutex_lock(&control.lock);
+    one->asks = !one->dropped;
+    one->heard_ns = now_ns();
+    control.running += one->asks;
+    *pipeline = control.pipeline;
+    *refused = control.refused;
+    pthread_mutex_unlock(&control.lock);
+    return one->asks;
+}
+
+static void end(void) {
+    pthread_mutex_lock(&control.lock);
+    control.running--;
+    pthread_cond_broadcast(&control.changed);
+    pthread_mutex_unlock(&control.lock);
+}
+
+static bool send_all(int fd, const char *text, size_t length) {
+    const int64_t until_ns = now_ns() + ANSWER_NS;
+    for (ssize_t sent; length > 0; text += sent, length -= (size_t)sent) {
+        sent = send(fd, text, length, MSG_NOSIGNAL);
+        if ((sent < 0 && errno != EINTR) || now_ns() >= until_ns)
+            return false;
+        sent = sent < 0 ? 0 : sent;
+    }
+    return true;
+}
+
+/* Does a request, and sends the answer. False if the client must be disconnected. */
+static bool answer(client *one, const char *request) {
+    mr_pipeline *pipeline;
+    const char *refused;
+    size_t length;
+    if (!begin(one, &pipeline, &refused))
+        return false;
+    char *text = mr_control_answer(request, pipeline, refused, &length);
+    end();
+    const bool sent = text && send_all(one->fd, text, length);
+    free(text);
+    pthread_mutex_lock(&control.lock);
+    one->asks = false;
+    pthread_mutex_unlock(&control.lock);
+    return sent;
+}
+
+/* A client's requests, one after the other, up to the last one that it has sent whole. */
+static void *serve(void *context) {
+    client *one = context;
+    char text[MR_CONTROL_REQUEST];
+    size_t length = 0;
+    for (bool stays = true; stays;) {
+        char *newline = memchr(text, '\n', length);
+        if (newline) {
+            *newline = 0;
+            stays = answer(one, text);
+            length -= (size_t)(newline + 1 - text);
+            memmove(text, newline + 1, length);
+            continue;
+        }
+        const ssize_t got = recv(one->fd, text + length, sizeof text - length, 0);
+        stays = got > 0 || (got < 0 && errno == EINTR);
+        length += got > 0 ? (size_t)got : 0;
+    }
+    pthread_mutex_lock(&control.lock);
+    close(one->fd);
+    *one = (client){0};
+    pthread_cond_broadcast(&control.changed);
+    pthread_mutex_unlock(&control.lock);
+    return NULL;
+}
+
 /* ---- clients --------------------------------------------------------------------------------------------------- */
 
 /* A free place, or that of the client that has asked for nothing for longest: idle ones keep no other out. NULL: all
- * are being answered. */
+ * are being answered. With the lock. */
 static client *find_place(void) {
     client *idle = NULL;
     for (int i = 0; i < MR_CONTROL_CLIENTS; i++) {
         client *one = &control.clients[i];
         if (!one->fd)
             return one;
-        if (!one->job && !one->answer && (!idle || one->heard_ns < idle->heard_ns))
+        if (!one->asks && (!idle || one->heard_ns < idle->heard_ns))
             idle = one;
     }
-    if (idle)
-        disconnect(idle);
+    if (!idle)
+        return NULL;
+    idle->dropped = true;
+    shutdown(idle->fd, SHUT_RDWR);
+    while (idle->fd)
+        pthread_cond_wait(&control.changed, &control.lock);
     return idle;
 }
 
+static void begin_client(int fd) {
+    const struct timeval most = {.tv_sec = ANSWER_NS / 1000000000};
+    pthread_t thread;
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
+    pthread_mutex_lock(&control.lock);
+    client *place = find_place();
+    if (place)
+        *place = (client){.fd = fd, .heard_ns = now_ns()};
+    if (place && !mr_thread_create(&thread, serve, place)) {
+        pthread_detach(thread);
+    } else {
+        close(fd);
+        if (place)
+            *place = (client){0};
+    }
+    pthread_mutex_unlock(&control.lock);
+}
+
 /* False: no other one waits. */
-static bool take_client(int64_t now_ns) {
+static bool take_client(void) {
     struct ucred who;
     socklen_t bytes = sizeof who;
-    int fd = accept4(control.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = accept4(control.fd, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
-        control.accept_ns = now_ns + ACCEPT_NS;
+        control.accept_ns = now_ns() + ACCEPT_NS;
     if (fd < 0)
         return false;
-    bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && (who.uid == geteuid() || who.uid == 0);
-    client *place = known ? find_place() : NULL;
-    if (place)
-        *place = (client){.fd = fd, .heard_ns = now_ns};
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && (who.uid == geteuid() || who.uid == 0))
+        begin_client(fd);
     else
         close(fd);
     return true;
 }
 
-/* False if the client must be disconnected. */
-static bool send_more(client *one, int64_t now_ns) {
-    ssize_t sent = send(one->fd, one->answer + one->sent, one->answer_length - one->sent, MSG_NOSIGNAL);
-    if (sent < 0 && errno != EAGAIN && errno != EINTR)
-        return false;
-    one->sent += sent > 0 ? (size_t)sent : 0;
-    if (one->sent < one->answer_length)
-        return now_ns < one->until_ns;
-    free(one->answer);
-    one->answer = NULL;
-    return true;
+int mr_control_fd(int *wait_ms) {
+    const int64_t left_ns = control.accept_ns - now_ns();
+    if (!control.fd || left_ns <= 0)
+        return control.fd ? control.fd : -1;
+    const int left_ms = (int)(left_ns / NS_PER_MS) + 1;
+    if (*wait_ms < 0 || left_ms < *wait_ms)
+        *wait_ms = left_ms;
+    return -1;
 }
 
-static bool has_request(const client *one) {
-    return !one->answer && !one->job && memchr(one->text, '\n', one->length);
-}
-
-/* Answers the first request in the buffer; later ones wait until that answer is sent. */
-static bool answer(client *one, mr_pipeline *pipeline, int64_t now_ns) {
-    char *end = memchr(one->text, '\n', one->length);
-    *end = 0;
-    if (pipeline && mr_control_takes_long(one->text))
-        one->job = mr_control_job_begin(one->text, pipeline);
-    if (!one->job)
-        one->answer = mr_control_answer(one->text, pipeline, control.refused, &one->answer_length);
-    one->sent = 0;
-    one->heard_ns = now_ns;
-    one->until_ns = now_ns + ANSWER_NS;
-    one->length -= (size_t)(end - one->text) + 1;
-    memmove(one->text, end + 1, one->length);
-    return one->job || (one->answer && send_more(one, now_ns));
-}
-
-/* A job's answer, if that is done. */
-static bool take_answer(client *one, int64_t now_ns) {
-    if (!mr_control_job_take(&one->job, &one->answer, &one->answer_length))
-        return true;
-    one->until_ns = now_ns + ANSWER_NS;
-    return one->answer && send_more(one, now_ns);
-}
-
-static bool read_more(client *one) {
-    ssize_t got = recv(one->fd, one->text + one->length, sizeof one->text - one->length, 0);
-    if (got < 0)
-        return errno == EAGAIN || errno == EINTR;
-    one->ended = got == 0;
-    one->length += (size_t)got;
-    return one->length < sizeof one->text || has_request(one);
-}
-
-static void serve_client(client *one, bool ready, mr_pipeline *pipeline, int64_t now_ns) {
-    bool stays = true;
-    if (one->job)
-        stays = take_answer(one, now_ns);
-    else if (one->answer)
-        stays = send_more(one, now_ns);
-    else if (ready && !has_request(one))
-        stays = read_more(one);
-    if (stays && has_request(one))
-        stays = answer(one, pipeline, now_ns);
-    if (!stays || (one->ended && !one->answer && !one->job && !has_request(one)))
-        disconnect(one);
-}
-
-/* ---- for the serving thread ------------------------------------------------------------------------------------ */
-
-static int earlier_ms(int wait_ms, int64_t at_ns, int64_t now_ns) {
-    int64_t left_ms = at_ns > now_ns ? (at_ns - now_ns) / NS_PER_MS + 1 : 0;
-    return wait_ms < 0 || left_ms < wait_ms ? (int)left_ms : wait_ms;
-}
-
-size_t mr_control_fds(struct pollfd *fds, int *wait_ms) {
-    int64_t now_ns = mr_clock_now_ns(mr_clock_real());
-    size_t count = 0;
-    if (!control.fd)
-        return 0;
-    bool accepts = now_ns >= control.accept_ns;
-    if (!accepts)
-        *wait_ms = earlier_ms(*wait_ms, control.accept_ns, now_ns);
-    fds[count++] = (struct pollfd){.fd = accepts ? control.fd : -1, .events = POLLIN};
-    fds[count++] = (struct pollfd){.fd = control.jobs, .events = POLLIN};
-    for (int i = 0; i < MR_CONTROL_CLIENTS; i++) {
-        const client *one = &control.clients[i];
-        if (!one->fd)
-            continue;
-        /* A client whose answer is being made is not listened to. */
-        fds[count++] = (struct pollfd){.fd = one->job ? -one->fd - 1 : one->fd,
-                                       .events = one->answer ? POLLOUT : POLLIN};
-        if (one->answer)
-            *wait_ms = earlier_ms(*wait_ms, one->until_ns, now_ns);
-        else if (has_request(one))
-            *wait_ms = 0;
-    }
-    return count;
-}
-
-void mr_control_serve(const struct pollfd *fds, size_t count, mr_pipeline *pipeline) {
-    int64_t now_ns = mr_clock_now_ns(mr_clock_real());
-    for (size_t i = 1; i < count; i++) {
-        uint64_t done;
-        int fd = fds[i].fd < 0 ? -fds[i].fd - 1 : fds[i].fd;
-        if (fds[i].fd == control.jobs && fds[i].revents && read(control.jobs, &done, sizeof done) != sizeof done)
-            continue;
-        for (int c = 0; c < MR_CONTROL_CLIENTS; c++)
-            if (control.clients[c].fd == fd)
-                serve_client(&control.clients[c], fds[i].revents != 0, pipeline, now_ns);
-    }
-    /* At most half of the places at a time: a client that came just before these is heard before it can be cut. */
-    for (int i = 0; count > 0 && fds[0].revents && i < MR_CONTROL_CLIENTS / 2 && take_client(now_ns); i++)
+/* At most half of the places at a time: a client that came just before these is heard before it can be dropped. */
+void mr_control_accept(void) {
+    for (int i = 0; i < MR_CONTROL_CLIENTS / 2 && take_client(); i++)
         ;
 }
 
-/* Answers what has been asked before the end; who has not asked yet is disconnected. */
-static void serve_last(void) {
-    struct pollfd fds[MR_CONTROL_FDS];
-    int wait_ms = 0;
-    for (int i = 0; i < MR_CONTROL_CLIENTS; i++) {
-        size_t count = mr_control_fds(fds, &wait_ms);
-        if (poll(fds, count, 0) > 0)
-            mr_control_serve(fds, count, NULL);
-    }
+void mr_control_watch(mr_pipeline *pipeline) {
+    pthread_mutex_lock(&control.lock);
+    control.pipeline = pipeline;
+    while (!pipeline && control.running)
+        pthread_cond_wait(&control.changed, &control.lock);
+    pthread_mutex_unlock(&control.lock);
 }
 
+/* ---- the end --------------------------------------------------------------------------------------------------- */
+
+static bool shut_down(int how) {
+    bool any = false;
+    for (int i = 0; i < MR_CONTROL_CLIENTS; i++)
+        if (control.clients[i].fd) {
+            shutdown(control.clients[i].fd, how);
+            any = true;
+        }
+    return any;
+}
+
+/* Clients read the answers to what they have asked, but not for longer than LAST_NS. */
 void mr_control_close(const char *why) {
+    const struct timespec until = mr_condition_until(LAST_NS);
     if (!control.fd)
         return;
     unlink(control.path);
+    pthread_mutex_lock(&control.lock);
     control.refused = why;
-    serve_last();
+    pthread_mutex_unlock(&control.lock);
+    mr_control_accept();
+    pthread_mutex_lock(&control.lock);
+    bool any = shut_down(SHUT_RD);
+    while (any && pthread_cond_timedwait(&control.changed, &control.lock, &until) != ETIMEDOUT)
+        any = shut_down(SHUT_RD);
+    while (shut_down(SHUT_RDWR))
+        pthread_cond_wait(&control.changed, &control.lock);
     control.refused = NULL;
-    for (int i = 0; i < MR_CONTROL_CLIENTS; i++)
-        if (control.clients[i].fd)
-            disconnect(&control.clients[i]);
-    mr_control_jobs_close();
+    pthread_mutex_unlock(&control.lock);
     close(control.fd);
     control.fd = 0;
 }

@@ -21,16 +21,15 @@
  * before the end of the run are answered. A request that changes something is entered into the audit log, also if it is
  * refused.
  *
- * Threads: open and close are called while no thread serves; the rest by the serving thread, which is that of signals
- * (signals.h). */
+ * Each client has a thread, so that a slow request or a slow reader delays nobody else. The thread of signals
+ * (signals.h) accepts clients. open, watch and close are called by the run's thread. */
 #pragma once
 
-#include <poll.h>
 #include <sys/types.h>
 
 #include "millrace/millrace.h"
 
-enum { MR_CONTROL_VERSION = 1, MR_CONTROL_CLIENTS = 8, MR_CONTROL_FDS = MR_CONTROL_CLIENTS + 2 };
+enum { MR_CONTROL_VERSION = 1, MR_CONTROL_CLIENTS = 8 };
 /* The longest request and the longest answer, in bytes. */
 enum { MR_CONTROL_REQUEST = 4096, MR_CONTROL_ANSWER = 64 << 20 };
 
@@ -39,16 +38,18 @@ enum { MR_CONTROL_REQUEST = 4096, MR_CONTROL_ANSWER = 64 << 20 };
  * a dead run's socket. MR_ERROR_USAGE, MR_ERROR_UNAVAILABLE (another run listens there), MR_ERROR_PERMISSION (the
  * folder is open to others), MR_ERROR_IO. */
 int mr_control_open(const char *path);
+/* Requests are for this pipeline from now on. NULL: for none; waits for those that are being done, and must be called
+ * before the pipeline is destroyed, without locks that they take. */
+void mr_control_watch(mr_pipeline *pipeline);
 /* Requests that have come are refused with that reason. */
 void mr_control_close(const char *why);
 /* Removes the socket's file, before the process exits at once. Any thread. */
 void mr_control_unlink(void);
 
-/* mr_control_fds fills in at most MR_CONTROL_FDS descriptors to poll, and lowers *wait_ms (milliseconds; -1: no limit)
- * if a timeout is due earlier. mr_control_serve is called when poll has returned, and never waits for a client.
- * `pipeline` is the one that runs; NULL: it does not run yet, or not any more. */
-size_t mr_control_fds(struct pollfd *fds, int *wait_ms);
-void mr_control_serve(const struct pollfd *fds, size_t count, mr_pipeline *pipeline);
+/* The descriptor that is readable if clients wait; -1: there is none now. Lowers *wait_ms (milliseconds; -1: no limit)
+ * if one must be asked for earlier. mr_control_accept is called when it is readable. */
+int mr_control_fd(int *wait_ms);
+void mr_control_accept(void);
 
 /* control_path.c, for both ends. */
 enum { MR_CONTROL_PATH = 108 /* a socket's path, by sockaddr_un */ };

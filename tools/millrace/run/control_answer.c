@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,14 +52,13 @@ static int trigger(request *asked) {
 /* A run that has not started yet is asked by a signal, which waits for the start (signals.h). Only one may be sent,
  * since the second would exit at once. */
 static int end(request *asked, bool at_once) {
-    static bool signalled;
+    static atomic_flag signalled = ATOMIC_FLAG_INIT;
     if (asked->pipeline) {
         mr_pipeline_stop(asked->pipeline, at_once);
         return MR_OK;
     }
-    if (!signalled)
+    if (!atomic_flag_test_and_set(&signalled))
         kill(getpid(), SIGTERM);
-    signalled = true;
     asked->text = words("the pipeline has not started yet, and ends as soon as it has\n");
     return MR_OK;
 }
@@ -225,16 +225,6 @@ static int read_options(request *asked, yajl_val options) {
         asked->options[asked->option_count++] = (mr_override){options->u.object.keys[i], value};
     }
     return MR_OK;
-}
-
-char *mr_control_request_name(const char *line) {
-    char why[64] = "";
-    yajl_val tree = mr_json_parse(line, why, sizeof why);
-    const char *name = YAJL_IS_OBJECT(tree) ? text_of(tree, "do") : NULL;
-    char *copy = name ? strdup(name) : NULL;
-    if (tree)
-        yajl_tree_free(tree);
-    return copy;
 }
 
 static int parse(request *asked, const char *line, const struct command **command) {

@@ -6,8 +6,6 @@
 
 #include "millrace/millrace.h"
 
-/* The name of what a request asks for, which the caller frees; NULL: it has none. Any thread. */
-char *mr_control_request_name(const char *request);
 /* Checks a request before it is sent: the command, whether it has an argument (NULL: none), and whether it may have
  * options. MR_ERROR_USAGE. Any thread. */
 int mr_control_check(const char *what, const char *argument, bool options);

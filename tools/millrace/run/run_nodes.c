@@ -25,18 +25,11 @@ void mr_run_choose_node(const mr_run_arguments *from, mr_pipeline_params *params
     params->hosts = (const char *const *)from->launch.hosts;
 }
 
-/* Whether a stage in the plan writes to standard output. */
-static void look_for_stdout(void *context, const mr_view_stage *vertex, const mr_option *option, const char *path) {
-    bool *found = context;
-    (void)vertex;
-    *found = *found || (option->file == MR_FILE_WRITTEN && strcmp(path, "-") == 0);
-}
-
 static bool writes_stdout(const mr_plan_view *plan) {
-    bool found = false;
-    for (int n = 0; n < (int)plan->node_count; n++)
-        mr_plan_files(plan, n, look_for_stdout, &found);
-    return found;
+    for (size_t i = 0; i < plan->file_count; i++)
+        if (plan->files[i].option->file == MR_FILE_WRITTEN && strcmp(plan->files[i].path, "-") == 0)
+            return true;
+    return false;
 }
 
 void mr_run_command_add(mr_run_command *command, const char *option, const char *value) {

@@ -17,7 +17,6 @@
 #include "engine/base/print.h"
 #include "millrace/log.h"
 #include "tools/millrace/run/control.h"
-#include "tools/millrace/run/control_job.h"
 #include "tools/millrace/run/run_audit.h"
 #include "tools/millrace/run/summary.h"
 
@@ -170,19 +169,18 @@ static bool take_signal(int fd) {
 
 static void *wait_for_signals(void *context) {
     int fd = *(const int *)context;
-    struct pollfd fds[1 + MR_CONTROL_FDS];
     for (bool goes_on = true; goes_on;) {
-        fds[0] = (struct pollfd){.fd = fd, .events = POLLIN};
         pthread_mutex_lock(&watch.lock);
         int wait_ms = patience_ms();
         pthread_mutex_unlock(&watch.lock);
-        size_t count = mr_control_fds(fds + 1, &wait_ms);
-        if (poll(fds, 1 + count, wait_ms) < 0)
+        struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = mr_control_fd(&wait_ms), .events = POLLIN}};
+        if (poll(fds, 2, wait_ms) < 0)
             continue;
         pthread_mutex_lock(&watch.lock);
         goes_on = !fds[0].revents || take_signal(fd);
-        mr_control_serve(fds + 1, count, watch.pipeline);
         pthread_mutex_unlock(&watch.lock);
+        if (goes_on && fds[1].revents)
+            mr_control_accept();
     }
     return NULL;
 }
@@ -223,8 +221,7 @@ int mr_signals_begin(int64_t patience_ns) {
 }
 
 void mr_signals_watch(mr_pipeline *pipeline) {
-    if (!pipeline)
-        mr_control_jobs_end();
+    mr_control_watch(pipeline);
     pthread_mutex_lock(&watch.lock);
     watch.pipeline = pipeline;
     if (pipeline && watch.timed) {
@@ -238,7 +235,7 @@ void mr_signals_end(void) {
     if (!watch.begun)
         return;
     watch.begun = false;
-    mr_control_jobs_end();
+    mr_control_watch(NULL);
     pthread_mutex_lock(&watch.lock);
     watch.pipeline = NULL;
     watch.over = true;

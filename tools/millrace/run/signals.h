@@ -1,7 +1,7 @@
 /* A run's signals, on a separate thread. SIGINT and SIGTERM drain; the second exits at once, unless it comes with the
  * first (mr_signals_are_one). SIGHUP reopens files and reads the source list. If the run's terminal was closed it
  * drains, and never exits. It does nothing if it is ignored, as under nohup. SIGUSR1 prints the summary so far. The
- * same thread serves the control socket, if one was opened before (control.h).
+ * same thread accepts clients of the control socket, if one was opened before (control.h).
  *
  * begin must be called before any other thread starts, since threads inherit the signal mask; end before the pipeline
  * is destroyed. leave is called while it is destroyed, which can take as long as sinks linger. One run at a time. */

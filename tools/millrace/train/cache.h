@@ -1,53 +1,55 @@
-/* Vectors computed earlier: one file for each way to compute them, FOLDER/KEY.vectors. KEY begins with a digest of the
- * stages (mr_extraction.cache_key).
+/* Vectors computed earlier: two files for each way to compute them. KEY begins with a digest of the stages
+ * (mr_extraction.cache_key).
  *
- *     64 bytes   "MRVECT03", width, slots (uint64 each); then the key's first 40 characters
- *     vectors    slots x width floats
- *     records    slots x { content key (2 x uint64), 1 + picture time in ns (uint64; 0: no vector),
- *                checksum over vector and record (uint64) }
+ *     KEY.vectors    slots x width floats
+ *     KEY.made       64 bytes: "MRMADE02", width (uint64), the key's first 40 characters; then mr_cache_record for each
+ *                    slot, zeros for an empty one
  *
- * A vector is found by its file's content: files can be moved and renamed, and data sets can share vectors. A vector
- * with a wrong checksum (a failing disk) is not found, and must be computed again. New vectors are appended to a
- * separate file (".part", locked while written), which then replaces the old one. Readers see the old file or the new
- * one, and a full disk leaves the old one.
+ * Both files only grow. A vector is written before its record, which has a checksum over both. So a killed program, or
+ * a full disk, leaves all vectors written before. A vector with a wrong checksum (a failing disk, a power cut) is not
+ * found, must be computed again, and then gets a new slot.
  *
- * Records are written to the part when it is finished. Until then, a list next to it (".part.made") has the records of
- * vectors in the part, so that the next program can keep them if this one is killed:
+ * A vector is found by its file's content: files can be moved and renamed, and data sets can share vectors. Numbers are
+ * in machine order, like the vectors.
  *
- *     64 bytes   as above, with "MRMADE01", and the old file's slots
- *     records    { record as above, slot after the old ones (uint64) }
- *
- * It keeps each vector with a right checksum. If the part is complete and only the name was not changed yet, it keeps
- * the part.
- *
- * Numbers are in machine order, like the vectors. One thread at a time; any thread may call _put, one at a time. */
+ * One program at a time writes; others can read meanwhile. One thread at a time; any thread may call _put, one at a
+ * time. */
 #pragma once
 
 #include <stdbool.h>
 
 #include "millrace/dataset.h"
 
-enum { MR_CACHE_GOOD = 1, MR_CACHE_DAMAGED };
 enum { MR_CACHE_PATH = 4096, MR_CACHE_MOST_WIDTH = 1 << 24 }; /* width: numbers per vector */
 
 typedef struct mr_cache_record {
     mr_content_key key;
-    uint64_t made; /* 1: there is a vector; a video picture adds the time in ns */
-    uint64_t sum;  /* _put makes it */
+    int64_t at_ns; /* a video picture's time */
+    uint64_t seq;  /* orders a video's pictures */
+    uint32_t sub;  /* orders the frames derived from one picture */
+    uint32_t zero;
+    uint64_t sum; /* _put makes it */
 } mr_cache_record;
 
+typedef struct mr_cache_file {
+    char path[MR_CACHE_PATH];
+    int fd; /* -1: closed */
+    void *data;
+    size_t bytes;
+} mr_cache_file;
+
 typedef struct mr_cache {
-    char path[MR_CACHE_PATH], folder[MR_CACHE_PATH];
+    char folder[MR_CACHE_PATH];
     const char *digest;
-    size_t width, slots;
-    const float *vectors; /* all slots; NULL: none */
-    const mr_cache_record *records;
-    void *mapped;
-    size_t mapped_bytes;
-    size_t *bucket; /* slots + 1 by key, hashed */
-    size_t buckets;
-    uint8_t *looked; /* per slot: 0, checksum not checked yet; else MR_CACHE_GOOD, MR_CACHE_DAMAGED */
-    bool told_none, told_damaged;
+    mr_cache_file vectors, made;
+    size_t width, slots;            /* width 0: no vector yet */
+    const mr_cache_record **sorted; /* by key and order; the newest of each */
+    size_t sorted_count;
+    uint8_t *looked; /* per slot: whether the checksum was checked, and is right */
+    bool damaged;    /* _find met a wrong checksum; the first one causes a warning */
+    bool told_other, told_damaged;
+    size_t first, end; /* while writing: the first slot since _begin, the next one to append */
+    size_t put_width;
 } mr_cache;
 
 /* Gives $XDG_CACHE_HOME/millrace/features or ~/.cache/millrace/features; `given` if not NULL. Creates the folder.
@@ -56,35 +58,24 @@ int mr_cache_folder(const char *given, char folder[MR_CACHE_PATH]);
 /* Opens the cache for this digest; it is empty if there is none. An invalid file causes a warning and counts as none.
  * `digest` must stay valid. */
 int mr_cache_open(mr_cache *cache, const char *folder, const char *digest);
+/* Does nothing if it is all zeros. */
 void mr_cache_close(mr_cache *cache);
-/* The slot with a valid vector for this content; SIZE_MAX: none. The first invalid one causes a warning. */
-size_t mr_cache_find(mr_cache *cache, const mr_content_key *key);
+/* Finds this content's vectors, in order: *records points to the first one. Returns how many there are; 0 if there are
+ * none, or if one is damaged. */
+size_t mr_cache_find(mr_cache *cache, const mr_content_key *key, const mr_cache_record *const **records);
+const float *mr_cache_vector(const mr_cache *cache, const mr_cache_record *record);
 
-/* A cache that is being written: the old slots, then `more`, which can grow. */
-typedef struct mr_cache_writer {
-    mr_cache *cache;
-    char part[MR_CACHE_PATH + 8], list[MR_CACHE_PATH + 16];
-    int fd, list_fd; /* list_fd -1: nothing is listed */
-    bool locked, elsewhere;
-    size_t list_bytes;
-    size_t more, width;       /* width 0: no vector yet */
-    size_t room;              /* how many `records` has room for */
-    mr_cache_record *records; /* for the new slots */
-} mr_cache_writer;
-/* Locks the part and opens the cache again, since another program may have added vectors. A killed program's part is
- * first merged into the cache, which is logged. While another program holds it, this waits, which is logged;
- * MR_ERROR_CANCELLED if `stopped` says so. `elsewhere`: vectors are kept elsewhere until the part is finished, and come
- * again if this process is killed, so they are not listed. After success the caller must abandon the writer. */
-int mr_cache_lock(mr_cache_writer *writer, mr_cache *cache, bool elsewhere, bool (*stopped)(void));
-/* MR_ERROR_IO, MR_ERROR_MEMORY. */
-int mr_cache_begin(mr_cache_writer *writer, size_t more);
-/* Writes a new slot's vector. MR_CACHE_NEXT: appends one that is useful only together with others. It is not kept if
- * this process is killed before the part is complete. MR_ERROR_DATA if the length differs; MR_ERROR_IO,
- * MR_ERROR_MEMORY. */
+/* Locks an open cache and reads it again, since another program may have added vectors. While another program holds it,
+ * this waits, which is logged; MR_ERROR_CANCELLED if `stopped` says so. */
+int mr_cache_lock(mr_cache *cache, bool (*stopped)(void));
+/* Begins to write, after `reserved` slots that _put can name. Without a lock, another process must hold it for this
+ * one. MR_ERROR_IO. */
+int mr_cache_begin(mr_cache *cache, size_t reserved);
+/* Writes a vector to a reserved slot. MR_CACHE_NEXT: appends it. Does nothing if the cache has had this picture's
+ * vector since _begin. MR_ERROR_DATA if the length differs; MR_ERROR_IO. */
 #define MR_CACHE_NEXT SIZE_MAX
-int mr_cache_put(mr_cache_writer *writer, size_t slot, const mr_cache_record *record, const float *vector,
-                 size_t length);
-/* Flushes it to disk, replaces the old file and opens it. */
-int mr_cache_finish(mr_cache_writer *writer);
-/* Removes the written part; does nothing after _finish. Keeps mr_message. */
-void mr_cache_abandon(mr_cache_writer *writer);
+int mr_cache_put(mr_cache *cache, size_t slot, const mr_cache_record *record, const float *vector, size_t length);
+/* Flushes to disk what was written, by this process or another, so that it can be found. */
+int mr_cache_update(mr_cache *cache);
+/* Ends writing. What was read stays. */
+void mr_cache_unlock(mr_cache *cache);

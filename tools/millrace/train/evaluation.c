@@ -14,6 +14,7 @@
 #include "millrace/describe.h"
 #include "tools/millrace/run/progress.h"
 #include "tools/millrace/train/mapped.h"
+#include "tools/millrace/train/evaluation_page.h"
 #include "tools/millrace/train/stop.h"
 
 enum { MOST_CLASSES = 1000 }; /* top_k's limit */
@@ -67,7 +68,8 @@ static int find_split(const mr_evaluation *e, mr_set_params *to) {
     return status;
 }
 
-bool mr_evaluation_has_trained(const mr_evaluation *e) {
+/* Whether judged pictures may include some that the head was trained on. */
+static bool has_trained(const mr_evaluation *e) {
     return e->has_split && strcmp(e->params->part, "all") == 0;
 }
 
@@ -397,7 +399,7 @@ static void tell(const mr_evaluation *e, FILE *stream) {
                  "  as sure    as right at temperature %.3f, fitted to %zu validation pictures: log loss %.4f, "
                  "calibration error %.4f\n",
                  e->tempered.temperature, e->tempered.rows, e->tempered.log_loss, e->tempered.calibration_error);
-    if (mr_evaluation_has_trained(e))
+    if (has_trained(e))
         mr_print(stream, "  note       pictures that it was trained on say little: --part test leaves them out\n");
     if (e->extraction.plan->written_nodes && !e->vectors)
         mr_print(stream,
@@ -407,7 +409,7 @@ static void tell(const mr_evaluation *e, FILE *stream) {
         mr_print(stream, "  written    %s\n", e->params->page);
 }
 
-static void put_wrong(const mr_evaluation *e, yajl_gen json) {
+static void put_wrong(const mr_evaluation *e, const mr_thumbnail *pictures, yajl_gen json) {
     enum { MOST = 100 };
     mr_json_open_array(json, "surely_wrong");
     for (size_t i = 0; i < e->judgement.wrong_count && i < MOST; i++) {
@@ -417,13 +419,22 @@ static void put_wrong(const mr_evaluation *e, yajl_gen json) {
         mr_json_text(json, "label", e->names[e->truth[wrong->row]]);
         mr_json_text(json, "taken_for", e->names[wrong->first]);
         mr_json_exact(json, "score", wrong->score);
+        if (pictures && i < MR_PAGE_PICTURES)
+            mr_json_text(json, "picture", mr_evaluation_page_picture(&pictures[i]));
         yajl_gen_map_close(json);
     }
     yajl_gen_array_close(json);
 }
 
-static int put(const mr_evaluation *e, FILE *stream) {
-    yajl_gen json = mr_json_create(true);
+/* What only the page needs. */
+static void put_for_page(const mr_evaluation *e, yajl_gen json) {
+    mr_json_text(json, "version", mr_version());
+    mr_json_bool(json, "has_trained", has_trained(e));
+    mr_judgement_put_curves(&e->judgement, json);
+}
+
+int mr_evaluation_put(const mr_evaluation *e, const mr_thumbnail *pictures, FILE *stream) {
+    yajl_gen json = mr_json_create(!pictures);
     if (!json)
         return MR_ERROR_MEMORY;
     mr_json_open_map(json, NULL);
@@ -436,7 +447,9 @@ static int put(const mr_evaluation *e, FILE *stream) {
         mr_json_text(json, "forced", e->extraction.forced);
     mr_judgement_put(&e->judgement, true, json);
     mr_tempered_put(&e->tempered, json);
-    put_wrong(e, json);
+    put_wrong(e, pictures, json);
+    if (pictures)
+        put_for_page(e, json);
     mr_json_text(json, "page", e->params->page);
     yajl_gen_map_close(json);
     return mr_json_finish(json, stream);
@@ -521,7 +534,7 @@ static int work(mr_evaluation *e) {
     if (!status && e->params->scores)
         status = write_scores(e);
     if (!status && e->params->page)
-        status = mr_evaluation_write_page(e, e->params->page);
+        status = mr_evaluation_page_write(e, e->params->page);
     return status;
 }
 
@@ -544,7 +557,7 @@ static int finish(mr_evaluation *e, int status) {
     if (status == MR_ERROR_CANCELLED && mr_stop_asked())
         return mr_stop_tell("nothing was written");
     if (!status && e->params->json)
-        status = put(e, stdout);
+        status = mr_evaluation_put(e, NULL, stdout);
     else if (!status)
         tell(e, stdout);
     return !status ? 0 : e->told ? mr_status_exit_code(status) : mr_command_failed(status);

@@ -44,11 +44,9 @@ typedef struct mr_evaluation {
     bool told;
 } mr_evaluation;
 
-/* Whether judged pictures may include some that the head was trained on. */
-bool mr_evaluation_has_trained(const mr_evaluation *evaluation);
-
 /* Returns an exit code; errors are printed. */
 int mr_evaluate(const mr_evaluation_params *params);
 
-/* page.c: writes everything as one self-contained HTML file. MR_ERROR_MEMORY, MR_ERROR_IO, MR_ERROR_PERMISSION. */
-int mr_evaluation_write_page(const mr_evaluation *evaluation, const char *path);
+/* Writes the figures as one JSON object. `pictures` NULL: without what only the page needs. */
+struct mr_thumbnail;
+int mr_evaluation_put(const mr_evaluation *evaluation, const struct mr_thumbnail *pictures, FILE *stream);

@@ -8,10 +8,9 @@
  *
  * If the pipeline has `nodes`, the vectors are computed there (extract_nodes.c). The home node takes them: the one that
  * runs classify or, if that node is several processes, the nearest later node that is one process. classify and all
- * later stages move there. The tap writes each vector to a spool (spool.h) before it settles the frame, so no vector is
- * lost if a process is killed. All nodes find the list of files, and home its spool, in one folder. The watching
- * process names it (MILLRACE_TRAINING). If nodes are started by others, the name is the run's number in the cache
- * folder.
+ * later stages move there. The tap writes each vector to the cache before it settles the frame, so no vector is lost if
+ * a process is killed. All nodes find the list of files in one folder. The watching process names it
+ * (MILLRACE_TRAINING). If nodes are started by others, the name is the run's number in the cache folder.
  *
  * Main thread. Pipeline threads call the functions that take vectors and classes, one at a time. */
 #pragma once
@@ -23,6 +22,7 @@
 #include "millrace/plan.h"
 #include "tools/millrace/cli/overrides.h"
 #include "tools/millrace/run/run_nodes.h"
+#include "tools/millrace/train/cache.h"
 
 enum { MR_DIGEST_TEXT = 65, MR_STAGES_TEXT = 512, MR_CACHE_KEY_TEXT = MR_DIGEST_TEXT + 33 };
 
@@ -56,7 +56,7 @@ typedef enum mr_extraction_role {
 typedef struct mr_extraction_nodes {
     mr_run_arguments run; /* its overrides copy the extraction's */
     const char *data, *head;
-    const char *cache; /* its folder, as found; the nodes' files are there */
+    const char *cache; /* its folder, as found; the vectors and the nodes' files are there */
 } mr_extraction_nodes;
 
 typedef struct mr_extraction {
@@ -115,8 +115,9 @@ int mr_extraction_prepare(mr_extraction *extraction);
 /* Finds the vectors' lineage; must be called before vectors are taken. Returns as _prepare. */
 int mr_extraction_trace(mr_extraction *extraction);
 /* Runs the pipeline over these files: for vectors if `take_vector` is set, else for classes. They can come in any
- * order. If nothing comes for a file, it was damaged or dropped. MR_ERROR_DATA: a name is not a text.
- * MR_ERROR_CANCELLED if mr_stop_asked. *told: the error has been printed. */
+ * order. A node's process writes vectors to the cache itself and does not call `take_vector`. If nothing comes for a
+ * file, it was damaged or dropped. MR_ERROR_DATA: a name is not a text. MR_ERROR_CANCELLED if mr_stop_asked. *told: the
+ * error has been printed. */
 typedef struct mr_extraction_job {
     size_t count;
     const mr_listed_file *const *files;
@@ -125,16 +126,16 @@ typedef struct mr_extraction_job {
     mr_take_given *take_given;     /* NULL: none; needs take_classes */
     const mr_view_stage *given_to; /* that stage, which must have one input */
     void *user;
-    const mr_content_key *keys; /* with take_vector: one per file; zeros if its vectors count only together */
+    const mr_content_key *keys; /* with take_vector: the key of each file's vectors in the cache */
 } mr_extraction_job;
 /* The stage or source that feeds this stage; NULL if there are several, or none. *port: its output port. */
 const mr_view_stage *mr_extraction_before(const mr_extraction *extraction, const mr_view_stage *stage, int *port);
 
 int mr_extraction_run(mr_extraction *extraction, const mr_extraction_job *job, bool *told);
-/* After a process that watched nodes was killed: gives the vectors that had arrived home, with their files' keys. Omits
- * damaged ones, and files whose vectors count only together. MR_ERROR_MEMORY, and `take`'s errors. */
-typedef int mr_take_left(void *user, const mr_content_key *key, int64_t at_ns, const float *vector, size_t length);
-int mr_extraction_take_left(const mr_extraction *extraction, const char *cache, mr_take_left *take, void *user);
+/* The cache's record for a picture. A picture file has one vector, whatever is before it in the list. */
+mr_cache_record mr_extraction_record(const mr_content_key *key, bool video, const mr_taken *from);
+/* On home: whether a killed one has left nodes that wait for it. */
+bool mr_extraction_is_awaited(const mr_extraction *extraction);
 /* On a node: runs it for the training process, until that releases it. Returns an exit code; errors are printed. */
 int mr_extraction_serve(mr_extraction *extraction);
 /* On home, once it has its vectors or failed: releases nodes that others start, unless another try may need them. Does

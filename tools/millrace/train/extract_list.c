@@ -10,6 +10,11 @@
 #include "tools/millrace/train/extract_parts.h"
 #include "tools/millrace/train/set.h"
 
+mr_cache_record mr_extraction_record(const mr_content_key *key, bool video, const mr_taken *from) {
+    return (mr_cache_record){.key = *key, .at_ns = from->at_ns, .seq = video ? from->frame.seq : 0,
+                             .sub = video ? from->frame.sub : 0};
+}
+
 /* Rows for the same video share its path. */
 void mr_extraction_key(const char *path, int64_t start_ns, int64_t end_ns, char key[MR_EXTRACTION_KEY]) {
     snprintf(key, MR_EXTRACTION_KEY, "%" PRId64 " %" PRId64 " %s", start_ns, end_ns, path);
@@ -37,30 +42,36 @@ static int print_path(const char *file, const char *before, char path[MR_TEMP_FO
     return MR_OK;
 }
 
-static int write_row(const mr_listed_file *row, const char *path, FILE *list) {
+/* The process that takes vectors on a node finds their key in the column `group`. */
+static int write_row(const mr_listed_file *row, const char *path, const mr_content_key *key, FILE *list) {
+    char text[40];
     yajl_gen json = mr_json_create(false);
     if (!json)
         return MR_ERROR_MEMORY;
     mr_json_open_map(json, NULL);
     mr_json_text(json, "path", path);
     mr_set_put_range(row, json);
+    if (key) {
+        snprintf(text, sizeof text, "%016" PRIx64 "-%016" PRIx64, key->high, key->low);
+        mr_json_text(json, "group", text);
+    }
     yajl_gen_map_close(json);
     return mr_json_finish(json, list);
 }
 
-int mr_extraction_write_row(const mr_listed_file *row, FILE *list) {
+int mr_extraction_write_row(const mr_extraction_job *job, size_t number, FILE *list) {
     char path[MR_TEMP_FOLDER_PATH];
-    int status = print_path(row->path, "", path);
-    return status ? status : write_row(row, path, list);
+    int status = print_path(job->files[number]->path, "", path);
+    return status ? status : write_row(job->files[number], path, job->keys ? &job->keys[number] : NULL, list);
 }
 
-/* Writes one line in the source's list, and indexes the file by path and range. */
-static int write_file(mr_extraction *extraction, const mr_listed_file *row, size_t number, FILE *list) {
+static int write_file(mr_extraction *extraction, const mr_extraction_job *job, size_t number, FILE *list) {
+    const mr_listed_file *row = job->files[number];
     char path[MR_TEMP_FOLDER_PATH];
     int status = print_path(row->path, "", path);
     if (!status)
         status = mr_extraction_note(extraction, path, row->start_ns, row->end_ns, number);
-    return status ? status : write_row(row, path, list);
+    return status ? status : mr_extraction_write_row(job, number, list);
 }
 
 void mr_extraction_list(const mr_extraction *extraction, char *path, size_t room) {
@@ -84,7 +95,7 @@ static int write_left_out(const mr_extraction *extraction, const mr_extraction_j
     if (!status && row.video)
         row.end_ns = row.start_ns + 1000000000;
     if (!status)
-        status = write_row(&row, file, list);
+        status = write_row(&row, file, NULL, list);
     if (list && fclose(list) && !status)
         status = mr_file_fail("write", path);
     return status;
@@ -100,7 +111,7 @@ int mr_extraction_write_list(mr_extraction *extraction, const mr_extraction_job 
     if (!status && !list)
         status = mr_file_fail("write", part);
     for (size_t i = 0; i < job->count && !status; i++)
-        status = write_file(extraction, job->files[i], i, list);
+        status = write_file(extraction, job, i, list);
     if (status == MR_ERROR_IO && list)
         status = mr_file_fail("write", part);
     if (list && fclose(list) && !status)

@@ -1,5 +1,6 @@
 /* Extraction on a pipeline's nodes: which one is home, and what each process does. */
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,6 @@
 #include "tools/millrace/run/signals.h"
 #include "tools/millrace/run/supervisor.h"
 #include "tools/millrace/train/extract_parts.h"
-#include "tools/millrace/train/spool.h"
 #include "tools/millrace/train/stop.h"
 
 /* Passes the name of a run's folder to child processes. */
@@ -263,7 +263,7 @@ static void keep_list(const mr_extraction *extraction, const char *list) {
 }
 
 void mr_extraction_release(mr_extraction *extraction, int status) {
-    char list[MR_TEMP_FOLDER_PATH + 32], vectors[MR_TEMP_FOLDER_PATH + 32], message[512];
+    char list[MR_TEMP_FOLDER_PATH + 32], message[512];
     if (extraction->role != MR_EXTRACTION_HOME || !is_final(status))
         return;
     snprintf(message, sizeof message, "%s", mr_message());
@@ -271,13 +271,11 @@ void mr_extraction_release(mr_extraction *extraction, int status) {
         mr_log(MR_LOG_WARNING, "%s: other nodes may wait for it", mr_message());
     } else {
         mr_extraction_list(extraction, list, sizeof list);
-        snprintf(vectors, sizeof vectors, "%s/vectors", extraction->folder);
         if (!status)
             keep_list(extraction, list);
         if (mr_file_replace(list, "", 0))
             mr_log(MR_LOG_WARNING, "%s cannot be written (%s): nodes that wait for it must be ended", list,
                    strerror(errno));
-        unlink(vectors);
     }
     if (status)
         mr_fail(status, "%s", message); /* the earlier error counts */
@@ -285,24 +283,36 @@ void mr_extraction_release(mr_extraction *extraction, int status) {
 
 /* ---- a node ------------------------------------------------------------------------------------------------------ */
 
-static int into_spool(void *user, const mr_taken *from, const float *vector, size_t length) {
-    return mr_spool_put(user, from, vector, length);
+/* The files that a node serves, and the cache. */
+typedef struct served {
+    mr_file_list *list;
+    mr_cache cache;
+} served;
+
+static int into_cache(void *user, const mr_taken *from, const float *vector, size_t length) {
+    served *all = user;
+    const mr_listed_file *file = &all->list->files[from->file];
+    mr_content_key key;
+    if (!file->group || sscanf(file->group, "%" SCNx64 "-%" SCNx64, &key.high, &key.low) != 2)
+        return mr_fail(MR_ERROR_DATA, "%s: the list of files has no key of its vectors", file->path);
+    const mr_cache_record record = mr_extraction_record(&key, file->video, from);
+    return mr_cache_put(&all->cache, MR_CACHE_NEXT, &record, vector, length);
 }
 
-/* Reads the list's files, by which home identifies vectors, and counts them. */
-static int read_list(mr_extraction *extraction, size_t *count) {
+/* The training process holds the cache's lock for home. */
+static int open_served(mr_extraction *extraction, served *all) {
     char path[MR_TEMP_FOLDER_PATH + 32];
-    mr_file_list *list = NULL;
     mr_extraction_list(extraction, path, sizeof path);
-    int status = mr_file_list_open(&list, path);
-    *count = status ? 0 : list->count;
-    for (size_t i = 0; i < *count && !status; i++) {
-        const mr_listed_file *file = &list->files[i];
+    int status = mr_file_list_open(&all->list, path);
+    for (size_t i = 0; !status && i < all->list->count; i++) {
+        const mr_listed_file *file = &all->list->files[i];
         extraction->has_videos = extraction->has_videos || file->video;
         status = mr_extraction_note(extraction, file->path, file->start_ns, file->end_ns, i);
     }
-    mr_file_list_close(&list);
-    return status;
+    if (status || extraction->nodes->node != extraction->home)
+        return status;
+    status = mr_cache_open(&all->cache, extraction->spread->cache, extraction->cache_key);
+    return status ? status : mr_cache_begin(&all->cache, 0);
 }
 
 /* True if none of its frames arrived anywhere. */
@@ -334,18 +344,16 @@ static int run_node(mr_extraction *extraction) {
 
 static int serve_list(mr_extraction *extraction) {
     mr_file_index index = {.index = {0}};
-    mr_spool spool = {.fd = -1};
-    size_t count = 0;
+    served all = {.list = NULL};
     extraction->index = &index;
-    extraction->take_vector = into_spool;
-    extraction->user = &spool;
-    int status = read_list(extraction, &count);
-    if (!status && extraction->nodes->node == extraction->home)
-        status = mr_spool_open(&spool, extraction->folder, count);
+    extraction->take_vector = into_cache;
+    extraction->user = &all;
+    int status = open_served(extraction, &all);
     int code = status ? mr_command_failed(status) : run_node(extraction);
     mr_pipeline_destroy(&extraction->pipeline);
     mr_extraction_unwrap(extraction);
-    mr_spool_close(&spool);
+    mr_cache_close(&all.cache);
+    mr_file_list_close(&all.list);
     mr_arena_fini(&index.arena);
     extraction->index = NULL;
     return code;
@@ -378,10 +386,13 @@ static int serve_all(mr_extraction *extraction) {
 int mr_extraction_serve(mr_extraction *extraction) {
     mr_run_arguments *run = &extraction->spread->run;
     mr_launch_fini(&run->launch);
+    int code = mr_extraction_trace(extraction);
+    if (code)
+        return code;
     int status = mr_run_enter(run);
     if (!status)
         status = name_folder(extraction);
-    int code = status ? mr_command_failed(status) : serve_all(extraction);
+    code = status ? mr_command_failed(status) : serve_all(extraction);
     mr_run_leave(run);
     return mr_signals_code(code);
 }
@@ -464,10 +475,8 @@ static int watch(mr_extraction *extraction, bool *told) {
 
 /* ---- the process that is home ------------------------------------------------------------------------------------ */
 
-static int stay_home(mr_extraction *extraction, mr_spool *spool, bool *told) {
+static int stay_home(mr_extraction *extraction, bool *told) {
     const mr_plan_view *plan = NULL;
-    extraction->take_vector = into_spool;
-    extraction->user = spool;
     int status = open_wrapped(extraction, &plan, told);
     if (!status)
         status = mr_run_audit_open(extraction->spread->run.audit);
@@ -480,86 +489,6 @@ static int stay_home(mr_extraction *extraction, mr_spool *spool, bool *told) {
     return status;
 }
 
-/* ---- vectors that a process has left that watched ---------------------------------------------------------------- */
-
-/* A file next to the spool says whose vectors it holds: this header, then each file's key. */
-typedef struct keys_head {
-    char cache_key[(MR_CACHE_KEY_TEXT + 7) / 8 * 8];
-    mr_content_key sum;
-} keys_head;
-
-static mr_content_key sum_of(const keys_head *head, const mr_content_key *keys, size_t count) {
-    const mr_content_key name = mr_content_key_join(&(mr_content_key){0}, head->cache_key, sizeof head->cache_key);
-    return mr_content_key_join(&name, keys, count * sizeof *keys);
-}
-
-static int write_keys(const mr_extraction *extraction, const mr_extraction_job *job) {
-    char path[MR_TEMP_FOLDER_PATH + 32];
-    keys_head head = {.cache_key = ""};
-    snprintf(path, sizeof path, "%s/keys", extraction->folder);
-    snprintf(head.cache_key, sizeof head.cache_key, "%s", extraction->cache_key);
-    head.sum = sum_of(&head, job->keys, job->count);
-    FILE *file = fopen(path, "we");
-    if (!file)
-        return mr_file_fail("write", path);
-    bool written = fwrite(&head, sizeof head, 1, file) == 1 &&
-                   fwrite(job->keys, sizeof *job->keys, job->count, file) == job->count;
-    written = !fclose(file) && written;
-    return written ? MR_OK : mr_file_fail("write", path);
-}
-
-typedef struct left {
-    const mr_extraction *extraction;
-    mr_take_left *take;
-    void *user;
-    const mr_content_key *keys; /* for the folder being examined */
-} left;
-
-static int take_left(void *user, const mr_taken *from, const float *vector, size_t length) {
-    const left *all = user;
-    const mr_content_key *key = &all->keys[from->file];
-    return key->low || key->high ? all->take(all->user, key, from->at_ns, vector, length) : MR_OK;
-}
-
-/* A spool that is unreadable, or belongs to other stages, is left alone. */
-static int read_left(left *all, const char *folder, const mr_file_bytes *file) {
-    const keys_head *head = (const keys_head *)(const void *)file->data;
-    mr_spool spool = {.fd = -1};
-    int status = MR_OK;
-    if (file->bytes < sizeof *head)
-        return MR_OK;
-    const size_t count = (file->bytes - sizeof *head) / sizeof *all->keys;
-    all->keys = (const mr_content_key *)(const void *)(head + 1);
-    const mr_content_key sum = sum_of(head, all->keys, count);
-    if (sum.low != head->sum.low || sum.high != head->sum.high ||
-        strncmp(head->cache_key, all->extraction->cache_key, sizeof head->cache_key) != 0)
-        return MR_OK;
-    if (!mr_spool_open(&spool, folder, count))
-        status = mr_spool_read(&spool, take_left, all);
-    mr_spool_close(&spool);
-    return status;
-}
-
-/* Other programs' folders have no such files. */
-static int visit_left(void *user, const char *folder) {
-    left *all = user;
-    char path[MR_TEMP_FOLDER_PATH + 32];
-    mr_file_bytes keys = {0};
-    snprintf(path, sizeof path, "%s/vectors", folder);
-    if (access(path, F_OK))
-        return MR_OK;
-    snprintf(path, sizeof path, "%s/keys", folder);
-    if (mr_file_read("the keys", path, SIZE_MAX / 2, 0, &keys))
-        return MR_OK;
-    int status = read_left(all, folder, &keys);
-    free(keys.data);
-    return status;
-}
-
-int mr_extraction_take_left(const mr_extraction *extraction, const char *cache, mr_take_left *take, void *user) {
-    return mr_temp_folder_visit_stale(cache, visit_left, &(left){.extraction = extraction, .take = take, .user = user});
-}
-
 /* ---- both -------------------------------------------------------------------------------------------------------- */
 
 /* Prints the lines in order; NULL: no memory, or a name that cannot be in a list. */
@@ -569,7 +498,7 @@ static char *print_wanted(const mr_extraction_job *job) {
     FILE *to = open_memstream(&text, &bytes);
     int status = to ? MR_OK : MR_ERROR_MEMORY;
     for (size_t i = 0; i < job->count && !status; i++)
-        status = mr_extraction_write_row(job->files[i], to);
+        status = mr_extraction_write_row(job, i, to);
     if (to && fclose(to))
         status = MR_ERROR_MEMORY;
     if (!status)
@@ -620,6 +549,15 @@ static int look_back(const mr_extraction *extraction, const mr_extraction_job *j
                                            "`millrace deploy` writes one (%s is of the last)", extraction->folder);
 }
 
+bool mr_extraction_is_awaited(const mr_extraction *extraction) {
+    mr_extraction named = {.spread = extraction->spread};
+    char list[MR_TEMP_FOLDER_PATH + 32];
+    if (extraction->role != MR_EXTRACTION_HOME || name_folder(&named))
+        return false;
+    mr_extraction_list(&named, list, sizeof list);
+    return !access(list, F_OK) && !is_empty(list);
+}
+
 static int make_folder(mr_extraction *extraction) {
     int status;
     if (extraction->role == MR_EXTRACTION_HOME) {
@@ -632,29 +570,17 @@ static int make_folder(mr_extraction *extraction) {
 }
 
 int mr_extraction_run_nodes(mr_extraction *extraction, const mr_extraction_job *job, bool *told) {
-    mr_spool spool = {.fd = -1};
     bool done = false;
     int status = make_folder(extraction);
     if (!status)
         status = look_back(extraction, job, &done);
     if (status || done)
         return status;
-    status = mr_spool_open(&spool, extraction->folder, job->count);
-    if (!status && extraction->role == MR_EXTRACTION_WATCHES)
-        status = write_keys(extraction, job);
+    status = mr_extraction_write_list(extraction, job);
     if (!status)
-        status = mr_extraction_write_list(extraction, job);
-    if (!status)
-        status = extraction->role == MR_EXTRACTION_HOME ? stay_home(extraction, &spool, told) : watch(extraction, told);
+        status = extraction->role == MR_EXTRACTION_HOME ? stay_home(extraction, told) : watch(extraction, told);
     mr_pipeline_destroy(&extraction->pipeline);
     mr_extraction_unwrap(extraction);
-    if (!status || status == MR_ERROR_CANCELLED) {
-        int taken = mr_spool_read(&spool, job->take_vector, job->user);
-        status = taken ? taken : status;
-    }
-    if (!status && spool.damaged)
-        status = mr_fail(MR_ERROR_DATA, "%s is damaged: begin anew, with another MILLRACE_RUN", spool.path);
-    mr_spool_close(&spool);
     if (!status && mr_stop_asked())
         status = mr_fail(MR_ERROR_CANCELLED, "interrupted");
     return status;

@@ -12,36 +12,33 @@
 #include "millrace/status.h"
 #include "tools/millrace/train/stop.h"
 
-/* ---- keys of the cache ------------------------------------------------------------------------------------------- */
+/* ---- the cache --------------------------------------------------------------------------------------------------- */
 
-/* A range's pictures in a video are found by number among those taken from it. The number HOW_MANY, which no
- * picture has, holds how many there are. */
-static const uint64_t HOW_MANY = UINT64_MAX;
-
-static mr_content_key key_in(const mr_set *set, size_t row, const mr_picture_choice *choice, uint64_t number) {
+/* The key of a row's vectors: for a video, those of the range's pictures that are taken. */
+static mr_content_key key_of(const mr_set *set, size_t row, const mr_picture_choice *choice) {
     const mr_listed_file *file = &set->list->files[row];
-    struct {
+    const struct {
         int64_t start_ns, end_ns;
         mr_picture_choice choice;
-        uint64_t number;
-    } part = {file->start_ns, file->end_ns, *choice, number};
-    return mr_content_key_join(&set->row[row].key, &part, sizeof part);
+    } part = {file->start_ns, file->end_ns, *choice};
+    return file->video ? mr_content_key_join(&set->row[row].key, &part, sizeof part) : set->row[row].key;
 }
 
-/* How many vectors the cache has for a row; 0: some are missing. */
-static size_t count_in(mr_cache *cache, const mr_set *set, size_t row, const mr_picture_choice *choice) {
-    if (!set->list->files[row].video)
-        return mr_cache_find(cache, &set->row[row].key) != SIZE_MAX;
-    mr_content_key key = key_in(set, row, choice, HOW_MANY);
-    size_t slot = mr_cache_find(cache, &key);
-    return slot == SIZE_MAX ? 0 : (size_t)cache->records[slot].made - 1;
+/* The key of a record whose at_ns is the number of a video's pictures. Without it they are incomplete. */
+static mr_content_key key_of_end(const mr_content_key *video) {
+    return mr_content_key_join(video, "end", 3);
 }
 
-static size_t slot_in(mr_cache *cache, const mr_set *set, size_t row, const mr_picture_choice *choice, size_t i) {
+/* Finds a row's vectors, in order; 0: some are missing. */
+static size_t find(mr_cache *cache, const mr_set *set, size_t row, const mr_picture_choice *choice,
+                   const mr_cache_record *const **records) {
+    const mr_content_key key = key_of(set, row, choice), end = key_of_end(&key);
     if (!set->list->files[row].video)
-        return mr_cache_find(cache, &set->row[row].key);
-    mr_content_key key = key_in(set, row, choice, i);
-    return mr_cache_find(cache, &key);
+        return mr_cache_find(cache, &key, records) ? 1 : 0;
+    const size_t ends = mr_cache_find(cache, &end, records);
+    const int64_t whole = ends ? (*records)[0]->at_ns : 0;
+    const size_t count = mr_cache_find(cache, &key, records);
+    return ends && (int64_t)count >= whole ? count : 0;
 }
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
@@ -49,72 +46,71 @@ static size_t slot_in(mr_cache *cache, const mr_set *set, size_t row, const mr_p
 /* Rows whose vectors are not in the cache. */
 typedef struct wanted {
     const mr_set *set;
+    mr_cache *cache;
     const mr_picture_choice *choice;
     size_t count;
-    size_t *row;
-    uint64_t *taken; /* vectors received for each */
-    mr_content_key *key; /* for each picture file; zeros for a video */
+    mr_content_key *key;
     const mr_listed_file **file;
-    mr_cache_writer writer;
-    size_t made, left; /* left: by nodes whose process was killed */
+    size_t made;
 } wanted;
 
 static int take(void *user, const mr_taken *from, const float *vector, size_t length) {
-    wanted *all = user;
-    const size_t row = all->row[from->file];
-    mr_cache_record record = {.key = all->set->row[row].key, .made = 1 + (uint64_t)from->at_ns};
+    const wanted *all = user;
     const bool video = all->file[from->file]->video;
-    all->made += video || !all->taken[from->file];
-    if (video)
-        record.key = key_in(all->set, row, all->choice, all->taken[from->file]);
-    all->taken[from->file]++;
-    return mr_cache_put(&all->writer, video ? MR_CACHE_NEXT : from->file, &record, vector, length);
+    const mr_cache_record record = mr_extraction_record(&all->key[from->file], video, from);
+    return mr_cache_put(all->cache, video ? MR_CACHE_NEXT : from->file, &record, vector, length);
 }
 
 static int allocate(wanted *all) {
     const size_t room = all->set->count + 1;
-    all->row = calloc(room, sizeof *all->row);
-    all->taken = calloc(room, sizeof *all->taken);
     all->file = calloc(room, sizeof *all->file);
     all->key = calloc(room, sizeof *all->key);
-    return all->row && all->taken && all->file && all->key ? MR_OK
-                                                           : mr_fail(MR_ERROR_MEMORY, "no memory for the files");
+    return all->file && all->key ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the files");
 }
 
-static void find_wanted(wanted *all, mr_cache *cache) {
+static void find_wanted(wanted *all) {
     const mr_set *set = all->set;
+    const mr_cache_record *const *records;
     all->count = 0;
     for (size_t i = 0; i < set->count; i++)
-        if (set->row[i].fate == MR_FATE_TAKEN && !count_in(cache, set, i, all->choice)) {
-            all->row[all->count] = i;
-            all->key[all->count] = set->list->files[i].video ? (mr_content_key){0} : set->row[i].key;
+        if (set->row[i].fate == MR_FATE_TAKEN && !find(all->cache, set, i, all->choice, &records)) {
+            all->key[all->count] = key_of(set, i, all->choice);
             all->file[all->count++] = &set->list->files[i];
         }
+    all->cache->damaged = false;
 }
 
-/* Records how many pictures each video has. If the run was interrupted, videos may be incomplete: their vectors are
- * omitted. */
+/* Counts the new vectors. If the pipeline has run to its end, all pictures of videos are there: records how many. */
 static int end_videos(wanted *all, bool whole) {
-    mr_cache_writer *writer = &all->writer;
-    for (size_t i = all->count; i < writer->more && !whole; i++)
-        writer->records[i].made = 0;
-    float *zeros = writer->width && whole ? calloc(writer->width, sizeof *zeros) : NULL;
-    int status = MR_OK;
-    for (size_t i = 0; i < all->count && zeros && !status; i++) {
-        if (!all->file[i]->video || !all->taken[i])
+    mr_cache *cache = all->cache;
+    const mr_cache_record *const *records;
+    float *zeros = calloc(cache->width + 1, sizeof *zeros);
+    int status = zeros ? mr_cache_begin(cache, 0) : mr_fail(MR_ERROR_MEMORY, "no memory for the cache");
+    for (size_t i = 0; i < all->count && !status; i++) {
+        const size_t count = mr_cache_find(cache, &all->key[i], &records);
+        const bool video = all->file[i]->video;
+        all->made += video ? count : count > 0;
+        if (!video || !whole || !count)
             continue;
-        const mr_cache_record record = {.key = key_in(all->set, all->row[i], all->choice, HOW_MANY),
-                                        .made = 1 + all->taken[i]};
-        status = mr_cache_put(writer, MR_CACHE_NEXT, &record, zeros, writer->width);
+        const mr_cache_record end = {.key = key_of_end(&all->key[i]), .at_ns = (int64_t)count};
+        status = mr_cache_put(cache, MR_CACHE_NEXT, &end, zeros, cache->width);
     }
-    if (writer->width && whole && !zeros)
-        status = mr_fail(MR_ERROR_MEMORY, "no memory for the cache");
     free(zeros);
-    return status;
+    return status ? status : mr_cache_update(cache);
+}
+
+/* Nodes that were left waiting end with a run, of one file if none is wanted. */
+static void add_for_nodes(wanted *all) {
+    size_t row = 0;
+    while (row + 1 < all->set->count && all->set->row[row].fate != MR_FATE_TAKEN)
+        row++;
+    all->key[0] = key_of(all->set, row, all->choice);
+    all->file[0] = &all->set->list->files[row];
+    all->count = 1;
 }
 
 static int make(wanted *all, mr_extraction *extraction, bool *told) {
-    int status = mr_cache_begin(&all->writer, all->count);
+    int status = mr_cache_begin(all->cache, all->count);
     if (status)
         return status;
     const mr_extraction_job job = {
@@ -123,115 +119,69 @@ static int make(wanted *all, mr_extraction *extraction, bool *told) {
     char message[512];
     snprintf(message, sizeof message, "%s", mr_message());
     if (status && status != MR_ERROR_CANCELLED)
-        return mr_fail(status, "%s", message);
-    int finished = end_videos(all, !status);
+        return status;
+    int finished = mr_cache_update(all->cache);
     if (!finished)
-        finished = mr_cache_finish(&all->writer);
+        finished = end_videos(all, !status);
     /* An error while writing takes precedence. */
-    return finished ? finished : status;
-}
-
-static int keep_left(void *user, const mr_content_key *key, int64_t at_ns, const float *vector, size_t length) {
-    wanted *all = user;
-    const mr_cache_record record = {.key = *key, .made = 1 + (uint64_t)at_ns};
-    if (mr_cache_find(all->writer.cache, key) != SIZE_MAX)
-        return MR_OK;
-    int status = all->left ? MR_OK : mr_cache_begin(&all->writer, 0);
-    if (!status)
-        status = mr_cache_put(&all->writer, MR_CACHE_NEXT, &record, vector, length);
-    all->left += !status;
-    return status;
-}
-
-/* Locks the cache and adds the vectors that had arrived home when a process that watched nodes was killed. Home's spool
- * counts by the wanted files' numbers, which must not change until it has been read. */
-static int lock_cache(wanted *all, mr_cache *cache, const mr_extraction *extraction) {
-    const bool is_home = extraction->role == MR_EXTRACTION_HOME;
-    int status = mr_cache_lock(&all->writer, cache, is_home, mr_stop_asked);
-    if (!status && !is_home)
-        status = mr_extraction_take_left(extraction, cache->folder, keep_left, all);
-    if (status || !all->left)
-        return status;
-    status = mr_cache_finish(&all->writer);
-    if (status)
-        return status;
-    mr_log(MR_LOG_WARNING, "%s: a run with nodes was killed while they made vectors; kept of it: %zu", cache->path,
-           all->left);
-    return mr_cache_lock(&all->writer, cache, false, mr_stop_asked);
+    return finished ? finished : status ? mr_fail(status, "%s", message) : MR_OK;
 }
 
 /* If two programs compute the same vectors, one waits and then finds them. */
-static int make_wanted(wanted *all, mr_cache *cache, mr_extraction *extraction, bool *told) {
-    find_wanted(all, cache);
-    if (!all->count)
+static int make_wanted(wanted *all, mr_extraction *extraction, bool *told) {
+    const bool awaited = mr_extraction_is_awaited(extraction);
+    find_wanted(all);
+    if (!all->count && !awaited)
         return MR_OK;
-    int status = lock_cache(all, cache, extraction);
-    if (status) {
-        mr_cache_abandon(&all->writer);
-        return status;
-    }
-    find_wanted(all, cache);
-    if (all->count)
+    int status = mr_cache_lock(all->cache, mr_stop_asked);
+    if (!status)
+        find_wanted(all);
+    if (!status && !all->count && awaited)
+        add_for_nodes(all);
+    if (!status && all->count)
         status = make(all, extraction, told);
-    mr_cache_abandon(&all->writer);
+    mr_cache_unlock(all->cache);
     return status;
 }
 
 static int make_missing(mr_features *features, const mr_set *set, mr_extraction *extraction, bool *told) {
-    wanted all = {.set = set, .choice = &extraction->choice, .writer = {.fd = -1, .list_fd = -1}};
+    wanted all = {.set = set, .cache = &features->cache, .choice = &extraction->choice};
     int status = allocate(&all);
     const int64_t since_ns = mr_clock_now_ns(mr_clock_real());
     if (!status)
-        status = make_wanted(&all, &features->cache, extraction, told);
+        status = make_wanted(&all, extraction, told);
     features->made = all.made;
     features->seconds = (double)(mr_clock_now_ns(mr_clock_real()) - since_ns) / 1e9;
     free(all.key);
     free(all.file);
-    free(all.taken);
-    free(all.row);
     return status;
 }
 
 /* ---- gathering --------------------------------------------------------------------------------------------------- */
 
-/* Pictures come almost in order: moves those in [first, last) to where their times belong. */
-static void order_by_time(const mr_cache *cache, size_t *slot, size_t first, size_t last) {
-    for (size_t i = first + 1; i < last; i++) {
-        const size_t moved = slot[i];
-        size_t at = i;
-        for (; at > first && cache->records[slot[at - 1]].made > cache->records[moved].made; at--)
-            slot[at] = slot[at - 1];
-        slot[at] = moved;
-    }
-}
-
-/* Finds the slots for rows with vectors, in order; true if they are contiguous. */
-static bool find_slots(mr_features *features, const mr_set *set, const mr_picture_choice *choice, size_t *slot) {
+/* Finds the vectors of rows that have some, in order. */
+static void find_vectors(mr_features *features, const mr_set *set, const mr_picture_choice *choice,
+                         const float **vector) {
     mr_cache *cache = &features->cache;
-    bool in_order = true;
     for (size_t row = 0; row < set->count; row++) {
-        const size_t first = features->count;
-        const size_t count = set->row[row].fate == MR_FATE_TAKEN ? count_in(cache, set, row, choice) : 0;
+        const mr_cache_record *const *records;
+        const size_t count = set->row[row].fate == MR_FATE_TAKEN ? find(cache, set, row, choice, &records) : 0;
         for (size_t i = 0; i < count; i++) {
-            slot[features->count] = slot_in(cache, set, row, choice, i);
-            features->count += slot[features->count] != SIZE_MAX;
-        }
-        order_by_time(cache, slot, first, features->count);
-        for (size_t at = first; at < features->count; at++) {
-            in_order = in_order && slot[at] == slot[0] + at;
+            const size_t at = features->count++;
+            vector[at] = mr_cache_vector(cache, records[i]);
             features->row[at] = row;
-            features->at_ns[at] = (int64_t)(cache->records[slot[at]].made - 1);
+            features->at_ns[at] = records[i]->at_ns;
         }
     }
-    return in_order;
 }
 
 /* Marks rows without vectors as damaged; returns how many vectors the others have. */
 static size_t count_all(mr_cache *cache, mr_set *set, const mr_picture_choice *choice) {
+    const mr_cache_record *const *records;
     size_t sum = 0;
     for (size_t i = 0; i < set->count; i++) {
-        const size_t count = set->row[i].fate == MR_FATE_TAKEN ? count_in(cache, set, i, choice) : 1;
-        if (!count)
+        const size_t count = set->row[i].fate == MR_FATE_TAKEN ? find(cache, set, i, choice, &records) : 0;
+        if (!count && set->row[i].fate == MR_FATE_TAKEN)
             set->row[i].fate = MR_FATE_DAMAGED;
         sum += count;
     }
@@ -260,42 +210,46 @@ static int take_room(mr_features *features) {
                  : MR_OK;
 }
 
-/* Copies vectors that are not contiguous. */
-static int bring_together(mr_features *features, const float *from, const size_t *slot, bool in_order) {
+/* NULL: no memory. */
+static const float **allocate_rows(mr_features *features, size_t most) {
+    const float **vector = calloc(most + 1, sizeof *vector);
+    features->row = calloc(most + 1, sizeof *features->row);
+    features->at_ns = calloc(most + 1, sizeof *features->at_ns);
+    if (vector && features->row && features->at_ns)
+        return vector;
+    free(vector);
+    mr_fail(MR_ERROR_MEMORY, "no memory for the rows");
+    return NULL;
+}
+
+/* Copies vectors that are not contiguous. Frees the list. */
+static int bring_together(mr_features *features, const float **vector) {
     const size_t width = features->width;
-    if (in_order) {
-        features->data = from + slot[0] * width;
-        return MR_OK;
-    }
-    int status = take_room(features);
-    if (status)
-        return status;
+    bool in_order = true;
+    features->data = vector[0];
+    for (size_t i = 0; i < features->count && in_order; i++)
+        in_order = vector[i] == vector[0] + i * width;
+    int status = in_order ? MR_OK : take_room(features);
     float *to = features->mapped;
-    for (size_t i = 0; i < features->count; i++)
-        memcpy(to + i * width, from + slot[i] * width, width * sizeof *to);
-    features->data = to;
-    return MR_OK;
+    for (size_t i = 0; i < features->count && to; i++)
+        memcpy(to + i * width, vector[i], width * sizeof *to);
+    features->data = to ? to : features->data;
+    free(vector);
+    return status;
 }
 
 static int gather(mr_features *features, mr_set *set, const mr_picture_choice *choice) {
     mr_cache *cache = &features->cache;
     const size_t most = count_all(cache, set, choice);
-    size_t *slot = calloc(most + 1, sizeof *slot);
-    features->row = calloc(most + 1, sizeof *features->row);
-    features->at_ns = calloc(most + 1, sizeof *features->at_ns);
+    if (cache->damaged)
+        return mr_fail(MR_ERROR_IO, "%s is not as it was just written: its disk may be failing", cache->vectors.path);
+    if (!most)
+        return mr_fail(MR_ERROR_NO_INPUT, "%s: the pipeline made no vector of any of the files", set->params.path);
+    const float **vector = allocate_rows(features, most);
     features->width = cache->width;
-    if (!slot || !features->row || !features->at_ns) {
-        free(slot);
-        return mr_fail(MR_ERROR_MEMORY, "no memory for the rows");
-    }
-    bool in_order = find_slots(features, set, choice, slot);
-    int status = features->count ? MR_OK
-                                 : mr_fail(MR_ERROR_NO_INPUT, "%s: the pipeline made no vector of any of the files",
-                                           set->params.path);
-    if (!status)
-        status = bring_together(features, cache->vectors, slot, in_order);
-    free(slot);
-    return status;
+    if (vector)
+        find_vectors(features, set, choice, vector);
+    return vector ? bring_together(features, vector) : MR_ERROR_MEMORY;
 }
 
 int mr_features_make(mr_features *features, mr_set *set, mr_extraction *extraction, const char *folder, bool *told) {
@@ -311,15 +265,15 @@ int mr_features_take(mr_features *features, const mr_set *set, const char *folde
     const mr_vector_file *vectors = set->params.vectors;
     *features = (mr_features){.width = vectors->width};
     snprintf(features->cache.folder, sizeof features->cache.folder, "%s", folder);
-    features->row = calloc(set->count + 1, sizeof *features->row);
-    features->at_ns = calloc(set->count + 1, sizeof *features->at_ns);
-    if (!features->row || !features->at_ns)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for the rows");
+    const float **vector = allocate_rows(features, set->count);
+    if (!vector)
+        return MR_ERROR_MEMORY;
     for (size_t i = 0; i < set->count; i++)
-        if (set->row[i].fate == MR_FATE_TAKEN)
+        if (set->row[i].fate == MR_FATE_TAKEN) {
+            vector[features->count] = vectors->data + i * vectors->width;
             features->row[features->count++] = i;
-    return bring_together(features, vectors->data, features->row,
-                          features->row[features->count - 1] == features->row[0] + features->count - 1);
+        }
+    return bring_together(features, vector);
 }
 
 void mr_features_fini(mr_features *features) {

@@ -327,6 +327,7 @@ static void put_classes(const mr_judgement *judgement, yajl_gen json) {
         mr_json_open_map(json, NULL);
         mr_json_text(json, "label", judgement->of->names[j]);
         mr_json_integer(json, "rows", (int64_t)each->rows);
+        mr_json_integer(json, "first", (int64_t)each->first);
         mr_json_exact(json, "precision", each->precision);
         mr_json_exact(json, "recall", each->recall);
         mr_json_exact(json, "f1", each->f1);
@@ -395,4 +396,41 @@ void mr_judgement_put(const mr_judgement *judgement, bool whole, yajl_gen json) 
     put_confusion(judgement, json);
     put_calibration(judgement, json);
     put_pairs(judgement, json);
+}
+
+static size_t choose_curves(const mr_judgement *judgement, size_t chosen[MR_JUDGE_CURVES + 1]) {
+    size_t count = 0;
+    for (size_t j = 0; j < judgement->of->scored.classes; j++) {
+        const double area = judgement->curves[j].roc_area;
+        size_t at = count;
+        if (!isfinite(area))
+            continue;
+        for (; at > 0 && judgement->curves[chosen[at - 1]].roc_area > area; at--)
+            chosen[at] = chosen[at - 1];
+        chosen[at] = j;
+        count += count < MR_JUDGE_CURVES;
+    }
+    return count;
+}
+
+void mr_judgement_put_curves(const mr_judgement *judgement, yajl_gen json) {
+    size_t chosen[MR_JUDGE_CURVES + 1], count = choose_curves(judgement, chosen);
+    mr_json_open_array(json, "curves");
+    for (size_t c = 0; c < count; c++) {
+        const mr_curve *curve = &judgement->curves[chosen[c]];
+        mr_json_open_map(json, NULL);
+        mr_json_text(json, "label", judgement->of->names[chosen[c]]);
+        mr_json_open_array(json, "points");
+        for (size_t i = 0; i < curve->count; i++) {
+            const double yes = (double)curve->points[i].true_positives, no = (double)curve->points[i].false_positives;
+            mr_json_open_array(json, NULL);
+            mr_json_number(json, NULL, no / (double)curve->negatives);
+            mr_json_number(json, NULL, yes / (double)curve->positives);
+            mr_json_number(json, NULL, yes / (yes + no));
+            yajl_gen_array_close(json);
+        }
+        yajl_gen_array_close(json);
+        yajl_gen_map_close(json);
+    }
+    yajl_gen_array_close(json);
 }

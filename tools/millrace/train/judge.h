@@ -8,7 +8,7 @@
 #include "engine/base/json.h"
 #include "millrace/figures.h"
 
-enum { MR_JUDGE_BINS = 15, MR_JUDGE_POINTS = 200 };
+enum { MR_JUDGE_BINS = 15, MR_JUDGE_POINTS = 200, MR_JUDGE_CURVES = 12 };
 
 /* The rows. The caller owns all memory and must keep it valid. */
 typedef struct mr_judged {
@@ -65,6 +65,9 @@ void mr_judgement_fini(mr_judgement *judgement);
 double mr_judgement_value(const mr_judgement *judgement, mr_judged_figure figure);
 /* Prints a line with accuracy and the interval, one with the other figures, and the pairs that are confused most. */
 void mr_judgement_tell(const mr_judgement *judgement, FILE *stream);
-/* Writes object members. `whole`: includes classes, confusion, curves and calibration; otherwise only a few numbers,
+/* Writes object members. `whole`: includes classes, confusion and calibration; otherwise only a few numbers,
  * for a card. */
 void mr_judgement_put(const mr_judgement *judgement, bool whole, yajl_gen json);
+/* Writes an array "curves": for the classes with the smallest ROC area, at most MR_JUDGE_CURVES, their points [share of
+ * other classes, recall, precision]. */
+void mr_judgement_put_curves(const mr_judgement *judgement, yajl_gen json);

@@ -171,7 +171,7 @@ static void put_vectors(const mr_training *t, yajl_gen json) {
     mr_json_text(json, "stages", t->extraction.stages);
     mr_json_text(json, "digest", t->extraction.digest);
     mr_json_text(json, "stored", t->params->vectors);
-    mr_json_text(json, "cache", t->vectors ? NULL : t->features.cache.path);
+    mr_json_text(json, "cache", t->vectors ? NULL : t->features.cache.vectors.path);
     mr_json_integer(json, "made", (int64_t)t->features.made);
     mr_json_number(json, "seconds", t->features.seconds);
     yajl_gen_map_close(json);

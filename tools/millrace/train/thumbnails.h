@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MR_THUMBNAIL_SIDE = 176, MR_THUMBNAIL_BYTES = MR_THUMBNAIL_SIDE * MR_THUMBNAIL_SIDE * 3 };
+enum { MR_THUMBNAIL_SIDE = 128, MR_THUMBNAIL_BYTES = MR_THUMBNAIL_SIDE * MR_THUMBNAIL_SIDE * 3 };
 
 typedef struct mr_thumbnail {
     /* set by the caller */
