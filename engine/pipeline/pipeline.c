@@ -212,17 +212,13 @@ static int wrap(mr_frame *frame, const mr_push *push) {
 }
 
 static int copy(mr_frame *frame, const mr_push *push) {
-    const size_t bytes = mr_packed_bytes(&push->format);
-    uint8_t *data = mr_alloc(bytes);
-    mr_buffer *buffer = data ? mr_buffer_wrap(data, bytes, mr_free, data) : NULL;
+    mr_buffer *buffer = mr_buffer_alloc(mr_packed_bytes(&push->format));
     mr_frame given = {.format = push->format};
-    if (!buffer) {
-        mr_free(data);
-        return mr_fail(MR_ERROR_MEMORY, "no memory for a pushed frame");
-    }
+    if (!buffer)
+        return MR_ERROR_MEMORY;
     for (int i = 0; i < MR_MAX_PLANES; i++)
         given.plane[i] = (mr_plane){.data = (uint8_t *)(uintptr_t)push->data[i], .stride = push->stride[i]};
-    mr_frame_pack(&given, data);
+    mr_frame_pack(&given, buffer->data);
     mr_frame_place(frame, &push->format, buffer, 0, 1);
     mr_buffer_unref(&buffer);
     return MR_OK;

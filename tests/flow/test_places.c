@@ -632,13 +632,6 @@ TEST(others_do_not_notice) {
 
 /* ---- a list ------------------------------------------------------------------------------------------------------ */
 
-static void write_list(const char *text) {
-    FILE *file = fopen(temporary_path, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    fclose(file);
-}
-
 static void await_removal(mr_pipeline *pipeline, const char *id) {
     AWAIT(pipeline, 0, id, row.stay.removed);
 }
@@ -651,30 +644,30 @@ TEST_WITH(a_list_is_followed, make_temporary, remove_temporary) {
              "sources_from: %s\nstages: {one: {type: scale, input: sources.*}, out: {type: \"null\", input: one}}\n",
              temporary_path);
     EACH_WORKER_COUNT(workers) {
-        write_list("a: {}\n");
+        write_temporary("a: {}\n");
         mr_pipeline *pipeline = flow_open_with(own_types, text, 0, workers);
         assert_int_equal(mr_pipeline_reload_sources(pipeline), MR_ERROR_USAGE);
         assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
         await_frames(pipeline, 0, "a", 2);
-        write_list("a: {}\nb: {frames: 5}\n");
+        write_temporary("a: {}\nb: {frames: 5}\n");
         await_end(pipeline, 0, "b");
-        write_list("a: {frame: 5}\n");
+        write_temporary("a: {frame: 5}\n");
         assert_int_equal(mr_pipeline_reload_sources(pipeline), MR_OK);
-        write_list("c: {}\n");
+        write_temporary("c: {}\n");
         await_removal(pipeline, "a");
         await_frames(pipeline, 0, "c", 2);
         assert_int_equal(add(pipeline, "own", NULL, NULL, NULL), MR_OK);
-        write_list("d: {}\n");
+        write_temporary("d: {}\n");
         assert_int_equal(mr_pipeline_reload_sources(pipeline), MR_OK);
         if (workers % 2)
             await_removal(pipeline, "c");
         finish(&pipeline);
     }
     /* Without threads the list is read on request. */
-    write_list("a: {frames: 7}\n");
+    write_temporary("a: {frames: 7}\n");
     mr_pipeline *pipeline = begin(text, 3, 1);
     await_end(pipeline, 3, "a");
-    write_list("a: {frames: 7}\nb: {frames: 2}\n");
+    write_temporary("a: {frames: 7}\nb: {frames: 2}\n");
     assert_int_equal(mr_pipeline_reload_sources(pipeline), MR_OK);
     await_end(pipeline, 3, "b");
     finish(&pipeline);

@@ -95,10 +95,7 @@ static mr_plan *load(const char *text, const char *assume) {
 /* With the card of those figures in place of %s. */
 static mr_plan *load_like(const char *stages, const char *figures, int count) {
     char text[2048], assume[512];
-    FILE *file = fopen(temporary_path, "w");
-    assert_non_null(file);
-    assert_true(fputs(figures, file) >= 0);
-    fclose(file);
+    write_temporary(figures);
     snprintf(text, sizeof text, HEAD "stages:\n%s  out: {type: 'null', input: work}\n", stages);
     snprintf(assume, sizeof assume, "cuda:%dx%s", count, temporary_path);
     return load(text, assume);

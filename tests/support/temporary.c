@@ -20,24 +20,14 @@ int remove_temporary(void **state) {
     return unlink(temporary_path);
 }
 
-char temporary_folder[] = "/tmp/millrace-test-XXXXXX";
-
-int make_temporary_folder(void **state) {
-    (void)state;
-    return mkdtemp(temporary_folder) ? 0 : -1;
-}
-
-int remove_temporary_folder(void **state) {
-    char command[64];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf '%s'", temporary_folder);
-    return system(command);
-}
-
 void write_bytes(const char *path, const void *data, size_t bytes) {
     FILE *file = fopen(path, "wb");
     if (!file || fwrite(data, 1, bytes, file) != bytes || fclose(file))
         fail_msg("%s cannot be written", path);
+}
+
+void write_temporary(const char *text) {
+    write_bytes(temporary_path, text, strlen(text));
 }
 
 size_t read_bytes(const char *path, void *data, size_t room) {
@@ -48,6 +38,34 @@ size_t read_bytes(const char *path, void *data, size_t room) {
     fclose(file);
     assert_true(bytes < room);
     return bytes;
+}
+
+char temporary_folder[] = "/tmp/millrace-test-XXXXXX";
+
+int make_temporary_folder(void **state) {
+    (void)state;
+    strcpy(temporary_folder + sizeof temporary_folder - sizeof "XXXXXX", "XXXXXX");
+    return mkdtemp(temporary_folder) ? 0 : -1;
+}
+
+int remove_temporary_folder(void **state) {
+    char command[64];
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf '%s'", temporary_folder);
+    return system(command);
+}
+
+int count_lines(const char *path, const char *one, const char *other) {
+    char *line = NULL;
+    size_t room = 0;
+    int count = 0;
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (getline(&line, &room, file) > 0)
+        count += strstr(line, one) && strstr(line, other);
+    free(line);
+    fclose(file);
+    return count;
 }
 
 char *whole_file(const char *path) {

@@ -1,4 +1,4 @@
-/* A file for one test: set-up and tear-down for cmocka_unit_test_setup_teardown. */
+/* A file or a folder for one test: set-up and tear-down for cmocka_unit_test_setup_teardown. */
 #pragma once
 
 #include <stddef.h>
@@ -9,10 +9,16 @@ int remove_temporary(void **state);
 /* The file's path, valid between both calls. */
 extern char temporary_path[];
 
-/* A folder for a suite; the tear-down removes it with all that is in it. */
+/* Writes the file anew. */
+void write_temporary(const char *text);
+
+/* The same for a folder, which is removed with all that is in it. */
 int make_temporary_folder(void **state);
 int remove_temporary_folder(void **state);
 extern char temporary_folder[];
+
+/* How many of a file's lines have both texts. The file must exist. */
+int count_lines(const char *path, const char *one, const char *other);
 
 /* Writes a file; fails the test if it cannot. */
 void write_bytes(const char *path, const void *data, size_t bytes);

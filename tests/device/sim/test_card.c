@@ -72,16 +72,9 @@ TEST(every_card_is_whole) {
 
 /* ---- files of figures -------------------------------------------------------------------------------------------- */
 
-static void write_file(const char *text) {
-    FILE *file = fopen(temporary_path, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    fclose(file);
-}
-
 TEST_WITH(measured_figures_replace_those_of_a_sheet, make_temporary, remove_temporary) {
     mr_card card, sheet;
-    write_file("{\"like\": \"h100\", \"name\": \"node7\", \"upload_bytes_s\": 53e9, \"launch_ns\": 2100,"
+    write_temporary("{\"like\": \"h100\", \"name\": \"node7\", \"upload_bytes_s\": 53e9, \"launch_ns\": 2100,"
                " \"copy_engines\": 1, \"decode_fps\": {\"h264\": 600}}");
     assert_int_equal(mr_card_open(temporary_path, &card), MR_OK);
     assert_true(mr_card_find("h100", &sheet));
@@ -98,7 +91,7 @@ TEST_WITH(measured_figures_replace_those_of_a_sheet, make_temporary, remove_temp
 /* Without a card behind it nothing is made up. */
 TEST_WITH(what_a_file_leaves_out_is_not_known, make_temporary, remove_temporary) {
     mr_card card;
-    write_file("{\"memory_bytes_s\": 1e12, \"memory_bytes\": 1073741824}");
+    write_temporary("{\"memory_bytes_s\": 1e12, \"memory_bytes\": 1073741824}");
     assert_int_equal(mr_card_open(temporary_path, &card), MR_OK);
     assert_string_equal(card.source, "measured");
     assert_true(card.memory_rate == 1e12 && card.memory_bytes == 1 << 30);
@@ -120,7 +113,7 @@ TEST_WITH(a_wrong_file_is_refused, make_temporary, remove_temporary) {
         {"{\"name\": 3}", "\"name\" is not a text"}};
     mr_card card;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        write_file(wrong[i][0]);
+        write_temporary(wrong[i][0]);
         assert_int_equal(mr_card_open(temporary_path, &card), MR_ERROR_DATA);
         assert_non_null(strstr(mr_message(), wrong[i][1]));
         assert_non_null(strstr(mr_message(), temporary_path));
@@ -256,7 +249,7 @@ TEST(what_is_written_beside_a_card_holds) {
 
 TEST_WITH(a_device_takes_the_times_of_a_file, make_temporary, remove_temporary) {
     char name[512];
-    write_file("{\"upload_bytes_s\": 2e9, \"memory_bytes_s\": 1e9, \"launch_ns\": 500}");
+    write_temporary("{\"upload_bytes_s\": 2e9, \"memory_bytes_s\": 1e9, \"launch_ns\": 500}");
     snprintf(name, sizeof name, "sim:0?like=%s", temporary_path);
     assert_int_equal(upload(name), 500000);
     assert_int_equal(kernels(name, 1), 1000500);
