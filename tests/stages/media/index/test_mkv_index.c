@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "stages/media/index/mkv_index.h"
-#include "tests/support/pieces.h"
+#include "tests/stages/media/index/pieces.h"
 
 enum { MOST = 1 << 14, TRACK = 2048, HEADER = 0x1a45dfa3, SEGMENT = 0x18538067, TRACKS = 0x1654ae6b,
        TAGS = 0x1254c367, CLUSTER = 0x1f43b675, ENTRY = 0xae, TAG = 0x7373, SIMPLE = 0x67c8, VOID = 0xec };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "stages/media/index/mp4_index.h"
-#include "tests/support/pieces.h"
+#include "tests/stages/media/index/pieces.h"
 
 enum { MOST = 1 << 16, DAY_OF_60_FPS = 24 * 3600 * 60, DAY_OF_AAC = 24 * 3600 * 375 / 8 };
 static const uint64_t bound = (uint64_t)256 << 20;

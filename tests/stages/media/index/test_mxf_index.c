@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "stages/media/index/mxf_index.h"
-#include "tests/support/pieces.h"
+#include "tests/stages/media/index/pieces.h"
 
 enum { MOST = 4096, PICTURE = 34 };
 static const uint8_t key[16] = {0x06, 0x0e, 0x2b, 0x34, 0x02, 0x53, 0x01, 0x01, 0x0d, 0x01, 0x02, 0x01, 0x01, 0x10, 1};
