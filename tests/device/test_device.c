@@ -1,4 +1,4 @@
-/* One suite for every kind of device, then opening by name. What only the simulated one has: test_sim*.c. */
+/* One suite for every kind of device, then opening by name. test_sim*.c tests what only the simulated device has. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -189,7 +189,7 @@ typedef struct follower {
     atomic_int calls;
 } follower;
 
-/* Uses its own place again at once, and takes another that waits behind it out of the list. */
+/* Reuses the place at once, and removes a later one from the list. */
 static void follow(void *context) {
     follower *self = context;
     if (atomic_fetch_add(&self->calls, 1))
@@ -263,8 +263,8 @@ typedef struct crowd {
     atomic_int calls[PLACES];
 } crowd;
 
-/* Places that waited for the events of earlier rounds wait for this one now. Of three one changes its mind, and one
- * asks twice, by when the event may be done. */
+/* Places that waited for earlier rounds' events now wait for this one. One in three cancels, and one asks twice; the
+ * event may be done by then. */
 static void *come_and_go(void *context) {
     crowd *self = context;
     for (int i = 0; i < PLACES; i++)
@@ -305,7 +305,7 @@ static void waiters_come_and_go_while_an_event_is_told(void **state) {
         mr_event_forget(&crowds[i / PLACES].waits[i % PLACES]);
 }
 
-/* Work on `first`, an event, and work on `second` behind it; returns the status of what is recorded there. */
+/* Work on `first`, an event, and then work on `second`; returns the status recorded there. */
 static int chain(mr_stream *first, mr_stream *second, int *list, int *count, int status) {
     mr_event *between;
     work_note one = {list, count, 1}, two = {list, count, 2};
@@ -372,9 +372,8 @@ static void too_many_arguments_are_refused(void **state) {
     assert_int_equal(settle_on(opened.stream), MR_OK);
 }
 
-/* Threads of a device let go of what is done when they come to it, so that a later chain may find less that is free to
- * use again than an earlier one did: what is allocated then is bounded by what is on its way, however many rounds
- * run. */
+/* A device's threads release finished work when they reach it, so a later chain may find less to reuse than an earlier
+ * one. Allocations are bounded by the work in flight, however many rounds run. */
 static void what_is_allocated_is_used_again(void **state) {
     (void)state;
     NEED_DEVICE();

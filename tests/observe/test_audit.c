@@ -1,6 +1,5 @@
-/* The audit log keeps whole lines, whatever becomes of the disk and of others that write into it, and peers cannot fill
- * it. A disk is full where a limit of the process says so (RLIMIT_FSIZE): write(2) then takes what fits, as it does on
- * a full disk, and nothing at the end. */
+/* The audit log keeps whole lines, whatever happens to the disk and whoever else writes into the file, and peers
+ * cannot fill it. RLIMIT_FSIZE imitates a full disk: write(2) then takes what fits, and finally nothing. */
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -64,7 +63,7 @@ static long long number(yajl_val tree, const char *name) {
     return value && YAJL_IS_INTEGER(value) ? YAJL_GET_INTEGER(value) : 0;
 }
 
-/* Asserts that every line is an entry, but `pieces` that others have left, and counts those of `event`. */
+/* Asserts that every line is an entry, except `pieces` from others, and counts the entries for `event`. */
 static void read_log(fixture *in, const char *event, int pieces) {
     char *line = NULL;
     size_t room = 0;
@@ -96,7 +95,7 @@ TEST_WITH(a_full_disk_leaves_whole_lines, begin, finish) {
     assert_int_equal(mr_audit_open(in->path), MR_OK);
     mr_audit("event", mr_audit_number("number", 0));
     const long long line = size_of(in->path);
-    /* Room for some of the next entry, of each length that is not all of it. */
+    /* Room for a part of the next entry, with every possible length. */
     for (long long room = 0; room < line; room++) {
         const long long before = size_of(in->path);
         allow_bytes(in, before + room);
@@ -130,14 +129,14 @@ static void keep_quiet(void *context, mr_log_level level, const char *line) {
     (void)context, (void)level, (void)line;
 }
 
-/* Runs in a process of its own: writes entries while its disk is full now and then. */
+/* Runs in a separate process: writes entries while the disk is full now and then. */
 static void write_some(const fixture *in, unsigned seed) {
     if (mr_audit_open(in->path))
         _exit(1);
     mr_log_to(keep_quiet, NULL);
     srandom(seed);
     for (int i = 0; i < PAIRS; i++) {
-        /* Others write meanwhile, so that what there is room for is a matter of luck. */
+        /* Others write meanwhile, so the remaining room is random. */
         if (random() % 2)
             allow_bytes(in, size_of(in->path) + random() % 150);
         mr_audit("event", mr_audit_number("seed", seed));
@@ -179,7 +178,7 @@ TEST_WITH(what_is_not_a_regular_file_is_taken_as_it_is, begin, finish) {
     fclose(reader);
 }
 
-/* The log is one: another that is opened takes its place, and the first is closed. */
+/* There is one log: opening another replaces and closes the first. */
 TEST_WITH(a_log_takes_the_place_of_another, begin, finish) {
     fixture *in = *state;
     struct stat found;

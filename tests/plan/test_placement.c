@@ -34,7 +34,7 @@ static int plan_text(mr_plan **plan, const char *text, const planning *how, mr_d
     return mr_plan_load(plan, &spec, &params, diagnostics);
 }
 
-/* A plan about which nothing but `said` is said. */
+/* A plan whose only message is `said`. */
 static mr_plan *load(const char *text, planning how, const char *said) {
     mr_diagnostics diagnostics = {0};
     mr_plan *plan;
@@ -95,7 +95,7 @@ TEST(auto_without_devices_takes_the_processors) {
     mr_plan_destroy(&plan);
 }
 
-/* 640 x 480 pictures take 900 KiB each: six of them wait, and four are worked on. */
+/* 640 x 480 pictures take 900 KiB each: six wait, and four are in use. */
 TEST(auto_minds_memory) {
     mr_plan *plan = load(HEAD "devices: {small: {device: sim:0, memory: 6MiB}, large: {device: sim:1}}\n" SOURCE
                               "stages:\n"
@@ -150,7 +150,8 @@ TEST(auto_minds_what_is_placed_already) {
     mr_plan_destroy(&plan);
 }
 
-/* What remembers earlier frames is not spread, whatever it costs; nor is what keeps up with its source anyway. */
+/* A stage that remembers earlier frames is not spread, whatever the cost; nor is one that keeps up with the source
+ * anyway. */
 TEST(auto_spreads_no_more_than_it_may_and_must) {
     const planning how = {.costs = {{"a", 9e6}, {"b", 1e6}}, .cost_count = 2, .online = true};
     mr_plan *plan = load(HEAD THREE SOURCE "stages:\n"
@@ -239,7 +240,7 @@ TEST(what_is_assumed_is_planned_with) {
         assert_int_equal(mr_plan_check_assumption(wrong[i]), MR_ERROR_USAGE);
 }
 
-/* 2^62 bytes a frame: sums of these must not begin anew at 2^64, where they would seem to fit. */
+/* 2^62 bytes a frame: sums must not wrap at 2^64 and seem to fit. */
 TEST(no_sum_is_too_large_to_be_refused) {
     static const int queues[] = {3, 4, 5, 6};
     for (size_t i = 0; i < sizeof queues / sizeof *queues; i++) {
@@ -315,7 +316,7 @@ TEST(devices_that_are_not_there_are_refused) {
     mr_plan_destroy(&plan);
 }
 
-/* sim:1 takes nothing of either source; sim:2 does something else with it. */
+/* sim:1 takes nothing from either source; sim:2 does something else with the frames. */
 static int check_any_device(const void *options, const char *device) {
     (void)options, (void)device;
     return MR_OK;
