@@ -24,27 +24,22 @@ typedef struct fixture {
     long long entries, lost, left_out; /* as read_log has found them */
 } fixture;
 
-static int begin(void **state) {
-    fixture *in = calloc(1, sizeof *in);
-    strcpy(in->path, "/tmp/millrace-audit-XXXXXX");
+static void begin(fixture *in) {
+    *in = (fixture){.path = "/tmp/millrace-audit-XXXXXX"};
     int made = mkstemp(in->path);
-    if (made < 0 || getrlimit(RLIMIT_FSIZE, &in->limit))
-        return -1;
+    assert_true(made >= 0 && getrlimit(RLIMIT_FSIZE, &in->limit) == 0);
     close(made);
     signal(SIGXFSZ, SIG_IGN);
     mr_log_set_level(MR_LOG_ERROR);
-    *state = in;
-    return 0;
 }
 
-static int finish(void **state) {
-    fixture *in = *state;
+static void finish(fixture *in) {
     mr_audit_close();
     setrlimit(RLIMIT_FSIZE, &in->limit);
     unlink(in->path);
-    free(in);
-    return 0;
 }
+
+#define AUDIT_TEST(name) TEST_GIVEN(name, fixture, in, begin(&made), finish(&made))
 
 static void allow_bytes(const fixture *in, long long bytes) {
     const struct rlimit limit = {.rlim_cur = bytes < 0 ? in->limit.rlim_cur : (rlim_t)bytes,
@@ -90,8 +85,7 @@ static void read_log(fixture *in, const char *event, int pieces) {
 
 /* ---- disks ----------------------------------------------------------------------------------------------------- */
 
-TEST_WITH(a_full_disk_leaves_whole_lines, begin, finish) {
-    fixture *in = *state;
+AUDIT_TEST(a_full_disk_leaves_whole_lines) {
     assert_int_equal(mr_audit_open(in->path), MR_OK);
     mr_audit("event", mr_audit_number("number", 0));
     const long long line = size_of(in->path);
@@ -109,8 +103,7 @@ TEST_WITH(a_full_disk_leaves_whole_lines, begin, finish) {
     assert_int_equal(in->lost, line);
 }
 
-TEST_WITH(what_others_have_left_is_ended, begin, finish) {
-    fixture *in = *state;
+AUDIT_TEST(what_others_have_left_is_ended) {
     assert_int_equal(mr_audit_open(in->path), MR_OK);
     for (int i = 0; i < 3; i++) {
         mr_audit("event", mr_audit_number("number", 1));
@@ -147,8 +140,7 @@ static void write_some(const fixture *in, unsigned seed) {
     _exit(0);
 }
 
-TEST_WITH(several_processes_leave_whole_lines, begin, finish) {
-    fixture *in = *state;
+AUDIT_TEST(several_processes_leave_whole_lines) {
     for (unsigned i = 0; i < PROCESSES; i++)
         if (fork() == 0)
             write_some(in, i + 1);
@@ -162,8 +154,7 @@ TEST_WITH(several_processes_leave_whole_lines, begin, finish) {
     assert_true(in->lost > 0);
 }
 
-TEST_WITH(what_is_not_a_regular_file_is_taken_as_it_is, begin, finish) {
-    fixture *in = *state;
+AUDIT_TEST(what_is_not_a_regular_file_is_taken_as_it_is) {
     char got[512] = "";
     unlink(in->path);
     assert_int_equal(mkfifo(in->path, 0600), 0);
@@ -179,8 +170,7 @@ TEST_WITH(what_is_not_a_regular_file_is_taken_as_it_is, begin, finish) {
 }
 
 /* There is one log: opening another replaces and closes the first. */
-TEST_WITH(a_log_takes_the_place_of_another, begin, finish) {
-    fixture *in = *state;
+AUDIT_TEST(a_log_takes_the_place_of_another) {
     struct stat found;
     int before = dup(STDERR_FILENO);
     close(before);
@@ -201,9 +191,8 @@ TEST_WITH(a_log_takes_the_place_of_another, begin, finish) {
 
 /* ---- floods ---------------------------------------------------------------------------------------------------- */
 
-TEST_WITH(peers_that_are_let_in_do_not_fill_it, begin, finish) {
+AUDIT_TEST(peers_that_are_let_in_do_not_fill_it) {
     enum { PEERS = 120, AT_ONCE = 20 };
-    fixture *in = *state;
     mr_zmq *socket = NULL;
     char got[8];
     const int patience_ms = 240000, linger = 0;
