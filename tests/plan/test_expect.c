@@ -85,10 +85,7 @@ static mr_plan *load(const char *text, const char *assume) {
                                    .costs = costs,
                                    .cost_count = cost_count};
     mr_plan_load(&plan, &spec, &params, &diagnostics);
-    char *messages = printed(&diagnostics);
-    assert_string_equal(messages, "");
-    free(messages);
-    mr_diagnostics_fini(&diagnostics);
+    expect_printed(&diagnostics, "");
     return plan;
 }
 

@@ -169,10 +169,7 @@ static void refused(const char *text, const char *expected) {
     mr_diagnostics diagnostics = {0};
     mr_plan *plan;
     assert_int_equal(load_as(&plan, text, false, &diagnostics), MR_ERROR_CONFIG);
-    char *said = printed(&diagnostics);
-    assert_string_equal(said, expected);
-    free(said);
-    mr_diagnostics_fini(&diagnostics);
+    expect_printed(&diagnostics, expected);
 }
 
 static void gives(const mr_plan *plan, const char *id, const char *expected) {

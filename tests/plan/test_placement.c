@@ -40,11 +40,8 @@ static mr_plan *load(const char *text, planning how, const char *said) {
     mr_plan *plan;
     how.types = how.types ? how.types : mr_stage_types();
     int status = plan_text(&plan, text, &how, &diagnostics);
-    char *told = printed(&diagnostics);
-    assert_string_equal(told, said);
+    expect_printed(&diagnostics, said);
     assert_int_equal(status, MR_OK);
-    free(told);
-    mr_diagnostics_fini(&diagnostics);
     return plan;
 }
 
@@ -53,10 +50,7 @@ static void expect_refusal(const char *text, planning how, const char *said) {
     mr_plan *plan;
     how.types = how.types ? how.types : mr_stage_types();
     assert_int_not_equal(plan_text(&plan, text, &how, &diagnostics), MR_OK);
-    char *told = printed(&diagnostics);
-    assert_string_equal(told, said);
-    free(told);
-    mr_diagnostics_fini(&diagnostics);
+    expect_printed(&diagnostics, said);
 }
 
 #define SOURCE "sources: {in: {format: RGB24 640x480}}\n"
@@ -255,10 +249,7 @@ TEST(no_sum_is_too_large_to_be_refused) {
                       "  a: {type: classify, input: in, device: small, queue: %d}\n"
                       "  out: {type: 'null', input: a}\n", queues[i]);
         assert_int_equal(plan_text(&plan, text, &how, &diagnostics), MR_ERROR_CONFIG);
-        char *told = printed(&diagnostics);
-        assert_non_null(strstr(told, "sim:0: buffers may take 16777216.0 TiB of its memory, and it is limited to"));
-        free(told);
-        mr_diagnostics_fini(&diagnostics);
+        expect_in_print(&diagnostics, "sim:0: buffers may take 16777216.0 TiB of its memory, and it is limited to");
     }
 }
 
@@ -306,10 +297,7 @@ TEST(devices_that_are_not_there_are_refused) {
     const planning online = {.types = types, .online = true};
     assert_int_equal(plan_text(&plan, text, &online, &diagnostics), MR_ERROR_CONFIG);
     assert_int_equal(diagnostics.errors, 1);
-    char *told = printed(&diagnostics);
-    assert_non_null(strstr(told, ": error: stages.able.device: cuda:900: "));
-    free(told);
-    mr_diagnostics_fini(&diagnostics);
+    expect_in_print(&diagnostics, ": error: stages.able.device: cuda:900: ");
     plan = load(text, (planning){.types = types},
                 "p.yaml:4:10: warning: nothing reads the output \"any\" of \"able\"\n"
                 "    hint: add a stage with `input: able`, or remove this one\n");

@@ -28,11 +28,8 @@ static mr_spec *parse(const char *yaml, const mr_spec_params *wishes, const char
     params.path = params.path ? params.path : "dir/p.yaml";
     params.text = yaml;
     int status = mr_spec_parse(&spec, &params, &diagnostics);
-    char *said = printed(&diagnostics);
-    assert_string_equal(said, expected);
+    expect_printed(&diagnostics, expected);
     assert_int_equal(status, *expected ? MR_ERROR_CONFIG : MR_OK);
-    free(said);
-    mr_diagnostics_fini(&diagnostics);
     return spec;
 }
 

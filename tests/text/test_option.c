@@ -93,10 +93,8 @@ static void done(filling *f) {
 static void refuses(const char *text, const char *expected) {
     filling f;
     fill(&f, text);
-    char *said = printed(&f.diagnostics);
-    assert_string_equal(said, expected);
+    expect_printed(&f.diagnostics, expected);
     assert_int_equal(f.status, MR_ERROR_CONFIG);
-    free(said);
     done(&f);
 }
 

@@ -30,10 +30,8 @@ static void done(reading *r) {
 
 static void expect(const char *text, size_t bytes, const char *expected) {
     reading r = read_bytes(text, bytes);
-    char *said = printed(&r.diagnostics);
-    assert_string_equal(said, expected);
+    expect_printed(&r.diagnostics, expected);
     assert_int_equal(r.status, MR_ERROR_CONFIG);
-    free(said);
     done(&r);
 }
 
@@ -223,9 +221,7 @@ static void expands_to(const char *text, const char *expected) {
 static void refuses(const char *text, const char *expected) {
     reading r = read_text(text);
     assert_int_equal(mr_yaml_expand(r.root, &r.arena, &r.diagnostics), MR_ERROR_CONFIG);
-    char *said = printed(&r.diagnostics);
-    assert_string_equal(said, expected);
-    free(said);
+    expect_printed(&r.diagnostics, expected);
     assert_true(r.root->broken || r.root->first->broken);
     done(&r);
 }
