@@ -8,7 +8,7 @@ import tempfile
 import time
 
 import digits
-from harness import MILLRACE, Case, call, main, start
+from harness import MILLRACE, Case, call, start
 
 PATIENCE = 120
 
@@ -118,7 +118,3 @@ class Killed(Case):
         self.assertGreater(self.kill_at(data, len(rows) + 50), pictures)
         self.finish(data, 300, expected)
         self.assertEqual(self.kept_in_cache(), pictures + 300 + 1)
-
-
-if __name__ == "__main__":
-    main()
