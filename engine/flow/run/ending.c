@@ -1,6 +1,7 @@
 #include "engine/flow/run/ending.h"
 
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,12 +9,18 @@
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 
+/* The first of several. */
+typedef struct failure {
+    int status;
+    char message[512];
+} failure;
+
 struct mr_ending {
     pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t changed;
+    size_t openings;      /* threads that must still open their instances */
     size_t holds;
-    int status;           /* first failure */
-    char message[512];
+    failure start, run;
     mr_run_times times;
 };
 
@@ -53,40 +60,65 @@ void mr_ending_release(mr_ending *ending) {
     pthread_mutex_unlock(&ending->lock);
 }
 
-/* With the lock. */
-static void keep(mr_ending *ending, int status, const char *message) {
-    ending->status = status;
-    snprintf(ending->message, sizeof ending->message, "%s", message);
-}
+/* ---- failures ---------------------------------------------------------------------------------------------------- */
 
 void mr_ending_note_failure(mr_ending *ending, int status, const char *message) {
     pthread_mutex_lock(&ending->lock);
-    if (!ending->status)
-        keep(ending, status, message);
+    if (!ending->run.status) {
+        ending->run.status = status;
+        snprintf(ending->run.message, sizeof ending->run.message, "%s", message);
+    }
     pthread_mutex_unlock(&ending->lock);
 }
 
-void mr_ending_replace_failure(mr_ending *ending, int status, const char *message) {
+void mr_ending_fail_start(mr_ending *ending, int status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
     pthread_mutex_lock(&ending->lock);
-    keep(ending, status, message);
+    if (!ending->start.status) {
+        ending->start.status = status;
+        vsnprintf(ending->start.message, sizeof ending->start.message, format, arguments);
+    }
     pthread_mutex_unlock(&ending->lock);
+    va_end(arguments);
 }
 
-void mr_ending_give_up(mr_ending *ending, int status, const char *message) {
+int mr_ending_start_status(mr_ending *ending, bool all) {
     pthread_mutex_lock(&ending->lock);
-    keep(ending, status, message);
+    while (all && ending->openings)
+        pthread_cond_wait(&ending->changed, &ending->lock);
+    const failure found = ending->start;
+    pthread_mutex_unlock(&ending->lock);
+    return found.status ? mr_fail(found.status, "%s", found.message) : MR_OK;
+}
+
+int mr_ending_outcome(mr_ending *ending) {
+    pthread_mutex_lock(&ending->lock);
+    const failure found = ending->start.status ? ending->start : ending->run;
+    pthread_mutex_unlock(&ending->lock);
+    return found.status ? mr_fail(found.status, "%s", found.message) : MR_OK;
+}
+
+void mr_ending_give_up(mr_ending *ending) {
+    pthread_mutex_lock(&ending->lock);
     ending->holds = 0;
     pthread_cond_broadcast(&ending->changed);
     pthread_mutex_unlock(&ending->lock);
 }
 
-int mr_ending_outcome(mr_ending *ending) {
-    char message[sizeof ending->message];
+/* ---- the beginning and the end ----------------------------------------------------------------------------------- */
+
+void mr_ending_expect_opening(mr_ending *ending) {
     pthread_mutex_lock(&ending->lock);
-    int status = ending->status;
-    memcpy(message, ending->message, sizeof message);
+    ending->openings++;
     pthread_mutex_unlock(&ending->lock);
-    return status ? mr_fail(status, "%s", message) : MR_OK;
+}
+
+void mr_ending_note_opening(mr_ending *ending) {
+    pthread_mutex_lock(&ending->lock);
+    ending->openings--;
+    pthread_cond_broadcast(&ending->changed);
+    pthread_mutex_unlock(&ending->lock);
 }
 
 size_t mr_ending_wait(mr_ending *ending, int64_t timeout_ns) {
