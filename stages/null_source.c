@@ -1,6 +1,7 @@
 /* null, the source: frames without content, as many and as fast as the options say. It needs no thread: between paced
  * frames the executor's timer calls it again. All frames share one block of zeros. */
-#include "engine/base/memory.h"
+#include <string.h>
+
 #include "stages/list.h"
 
 typedef struct options {
@@ -42,13 +43,11 @@ static int open_source(mr_stage *self) {
     const size_t bytes = mr_packed_bytes(&at->format);
     if (bytes == 0)
         return MR_OK;
-    void *zeros = mr_calloc(1, bytes);
-    if (zeros)
-        at->zeros = mr_buffer_wrap(zeros, bytes, mr_free, zeros);
-    if (at->zeros)
-        return MR_OK;
-    mr_free(zeros);
-    return mr_fail(MR_ERROR_MEMORY, "%s: no memory for a picture of %zu bytes", self->id, bytes);
+    at->zeros = mr_buffer_alloc(bytes);
+    if (!at->zeros)
+        return MR_ERROR_MEMORY;
+    memset(at->zeros->data, 0, bytes);
+    return MR_OK;
 }
 
 static int process(mr_stage *self, mr_io *io) {

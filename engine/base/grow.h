@@ -1,4 +1,4 @@
-/* An array that grows by one element at a time. */
+/* An array that grows by one element at a time, and a block of bytes. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,5 +15,18 @@ static inline bool mr_grow(void **array, size_t count, size_t *room, size_t elem
         return false;
     *array = grown;
     *room = wanted;
+    return true;
+}
+
+/* Makes room for `wanted` bytes in all, and some more. False as above. */
+static inline bool mr_grow_bytes(void **block, size_t *room, size_t wanted) {
+    if (wanted <= *room)
+        return true;
+    const size_t larger = wanted + wanted / 2 + 256;
+    void *grown = mr_realloc(*block, larger);
+    if (!grown)
+        return false;
+    *block = grown;
+    *room = larger;
     return true;
 }

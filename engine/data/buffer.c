@@ -5,6 +5,7 @@
 #include "engine/base/references.h"
 #include "engine/data/pool.h"
 #include "millrace/frame.h"
+#include "millrace/status.h"
 
 /* Unused wrappers, kept so that wrapping a decoder's picture need not allocate. */
 static pthread_mutex_t wrappers_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -47,6 +48,16 @@ mr_buffer *mr_buffer_wrap(void *data, size_t bytes, void (*release)(void *contex
         .data = data, .bytes = bytes, .memory = MR_MEMORY_HOST, .release = release, .context = context};
     mr_references_begin(&buffer->references);
     return buffer;
+}
+
+mr_buffer *mr_buffer_alloc(size_t bytes) {
+    void *data = mr_alloc_aligned(64, bytes ? bytes : 1);
+    mr_buffer *buffer = data ? mr_buffer_wrap(data, bytes, mr_free, data) : NULL;
+    if (buffer)
+        return buffer;
+    mr_free(data);
+    mr_fail(MR_ERROR_MEMORY, "no memory for a buffer of %zu bytes", bytes);
+    return NULL;
 }
 
 mr_media *mr_media_ref(mr_media *media) {

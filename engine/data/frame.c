@@ -71,15 +71,15 @@ int mr_frame_name(mr_frame *frame, const mr_frame_names *names) {
         mr_buffer_unref(&frame->names);
         return MR_OK;
     }
-    char *copy = mr_calloc(bytes, 1), *to = copy;
-    mr_buffer *made = copy ? mr_buffer_wrap(copy, bytes, mr_free, copy) : NULL;
-    if (!made) {
-        mr_free(copy);
-        return mr_fail(MR_ERROR_MEMORY, "no memory for the names of a frame");
-    }
-    for (int i = 0; i < COUNT; to += length[i++] + 1)
+    mr_buffer *made = mr_buffer_alloc(bytes);
+    if (!made)
+        return MR_ERROR_MEMORY;
+    char *to = (char *)made->data;
+    for (int i = 0; i < COUNT; i++, *to++ = '\0') {
         if (length[i])
             memcpy(to, given[i].text, length[i]);
+        to += length[i];
+    }
     mr_buffer_unref(&frame->names);
     frame->names = made;
     return MR_OK;

@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "engine/base/grow.h"
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 
@@ -51,14 +52,8 @@ static mr_identity_lane *find_lane(mr_identity_set *set, const mr_identity *fram
 
 static mr_identity_lane *add_lane(mr_identity_set *set, const mr_identity *frame) {
     size_t place = place_of(set, frame);
-    if (set->lane_count == set->lane_room) {
-        size_t room = 2 * set->lane_room + 8;
-        mr_identity_lane *wider = mr_realloc(set->lanes, room * sizeof *wider);
-        if (!wider)
-            return NULL;
-        set->lanes = wider;
-        set->lane_room = room;
-    }
+    if (!mr_grow((void **)&set->lanes, set->lane_count, &set->lane_room, sizeof *set->lanes))
+        return NULL;
     memmove(set->lanes + place + 1, set->lanes + place, (set->lane_count - place) * sizeof *set->lanes);
     set->lanes[place] = (mr_identity_lane){.source = frame->source, .epoch = frame->epoch, .sub = frame->sub};
     set->lane_count++;
@@ -90,14 +85,8 @@ static bool covers(const mr_identity_lane *lane, size_t at, uint64_t seq) {
 static int insert(mr_identity_set *set, mr_identity_lane *lane, size_t at, uint64_t seq) {
     if (set->interval_count == MR_IDENTITY_INTERVALS)
         return mr_fail(MR_ERROR_MEMORY, "more gaps between frames than can be remembered");
-    if (lane->count == lane->room) {
-        size_t room = 2 * lane->room + 4;
-        interval *wider = mr_realloc(lane->intervals, room * sizeof *wider);
-        if (!wider)
-            return mr_fail(MR_ERROR_MEMORY, "no memory for a set of frames");
-        lane->intervals = wider;
-        lane->room = room;
-    }
+    if (!mr_grow((void **)&lane->intervals, lane->count, &lane->room, sizeof *lane->intervals))
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a set of frames");
     memmove(lane->intervals + at + 1, lane->intervals + at, (lane->count - at) * sizeof *lane->intervals);
     lane->intervals[at] = (interval){seq, seq};
     lane->count++;

@@ -18,7 +18,7 @@ static const char *refusal(mr_instance *instance, const mr_frame *frame) {
 
 /* Drops an input that must not, or cannot, be processed. */
 static void refuse(mr_instance *instance, mr_slot *slot, mr_item *item, const char *stage, const char *reason) {
-    mr_instance_settle(instance, slot, item->frame, MR_NOTE_DROPPED, stage, reason);
+    mr_settle_frame(instance, slot, item->frame, MR_NOTE_DROPPED, stage, reason);
     mr_frame_unref(&item->frame);
     mr_credit_return(&instance->credit, item->source);
 }
@@ -27,7 +27,7 @@ static void refuse(mr_instance *instance, mr_slot *slot, mr_item *item, const ch
 static bool take_frame(mr_instance *instance, mr_slot *slot, mr_entry_task *entry, mr_item *item) {
     const char *reason = refusal(instance, item->frame);
     if (!reason && mr_input_is_left_out(instance, item->frame)) {
-        mr_instance_settle(instance, slot, item->frame, MR_NOTE_ABSORBED, instance->self.id, MR_REASON_DONE_BEFORE);
+        mr_settle_frame(instance, slot, item->frame, MR_NOTE_ABSORBED, instance->self.id, MR_REASON_DONE_BEFORE);
         mr_frame_unref(&item->frame);
         mr_credit_return(&instance->credit, item->source);
     } else if (reason && !instance->self.type->external) {
@@ -52,14 +52,11 @@ static void shed_gathered(mr_instance *instance, mr_slot *slot, const mr_task *t
     size_t kept = 0;
     int64_t now = mr_executor_now_ns(task->executor);
     for (size_t i = 0; i < slot->frame_count; i++) {
-        mr_item item = {.source = slot->sources[i], .frame = slot->frames[i], .entered_ns = slot->entered_ns[i]};
-        if (mr_deadline_passed(item.frame, now)) {
+        mr_item item = {.source = slot->inputs[i].source, .frame = slot->inputs[i].frame};
+        if (mr_deadline_passed(item.frame, now))
             refuse(instance, slot, &item, instance->self.id, "late");
-            continue;
-        }
-        slot->frames[kept] = item.frame;
-        slot->sources[kept] = item.source;
-        slot->entered_ns[kept++] = item.entered_ns;
+        else
+            slot->inputs[kept++] = slot->inputs[i];
     }
     slot->frame_count = kept;
 }
@@ -87,7 +84,7 @@ static bool goes_alone(const mr_instance *instance, const mr_slot *slot, const m
         return false;
     if (instance->vertex->calls.gathers > 1)
         return ready && !mr_event_done(ready);
-    return instance->vertex->copy && ready != slot->frames[0]->ready;
+    return instance->vertex->copy && ready != slot->inputs[0].frame->ready;
 }
 
 /* A partial batch leaves when its time is up, every source has ended, or the frames that would fill it have no room

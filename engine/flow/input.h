@@ -1,4 +1,4 @@
-/* One input: whether a call may take it and may use it. Internal to engine/flow. */
+/* A call's inputs: whether it may take them, and makes them available on its device. Internal to engine/flow. */
 #pragma once
 
 #include "engine/flow/instance/instance.h"
@@ -17,4 +17,12 @@ int mr_input_await(const mr_slot *slot, const mr_frame *frame, mr_entry_task *en
  * waits[place]. Negative: the producer's device work failed. */
 static inline int mr_input_ready(const mr_slot *slot, const mr_frame *frame, mr_entry_task *entry, size_t place) {
     return frame->ready ? mr_input_await(slot, frame, entry, place) : 1;
+}
+/* Makes all inputs available on the call's device, and copies those there that are elsewhere. MR_ERROR_AGAIN: call
+ * again when woken. */
+int mr_input_provide_there(mr_entry_task *entry, const mr_slot *slot);
+static inline int mr_input_provide(mr_entry_task *entry, const mr_slot *slot) {
+    const mr_instance *instance = entry->instance;
+    const bool here = mr_parts_count(&instance->parts) == 1 && mr_parts_are_on_host(&instance->parts, 0);
+    return here && !instance->run->reads_checked ? MR_OK : mr_input_provide_there(entry, slot);
 }

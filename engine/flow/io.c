@@ -26,12 +26,12 @@
 /* ---- inputs ---------------------------------------------------------------------------------------------------- */
 
 mr_frame *mr_io_input(const mr_io *io) {
-    return io->slot->frame_count ? io->slot->frames[0] : NULL;
+    return io->slot->frame_count ? io->slot->inputs[0].frame : NULL;
 }
 
 mr_frame *mr_io_input_at(const mr_io *io, size_t port, size_t index) {
     size_t at = mr_inlets_join(&io->instance->inlets) ? port : index;
-    return at < io->slot->frame_count ? io->slot->frames[at] : NULL;
+    return at < io->slot->frame_count ? io->slot->inputs[at].frame : NULL;
 }
 
 size_t mr_io_count(const mr_io *io) {
@@ -67,6 +67,13 @@ int mr_io_await_turn(mr_io *io) {
     return first ? MR_OK : MR_ERROR_AGAIN;
 }
 
+int mr_io_refuse(mr_io *io, int status) {
+    mr_settle_complain(io->instance, status);
+    mr_control_fail(io->instance->run, status, mr_message());
+    mr_control_stop(io->instance->run, true);
+    return mr_fail(MR_ERROR_CANCELLED, "the run cannot go on here");
+}
+
 /* An error that only the stage's author can correct stops the run: every later frame would fail too. */
 static int refuse(mr_io *io, const char *deed, const char *change) {
     const mr_stage *self = &io->instance->self;
@@ -90,6 +97,11 @@ static int refuse_output(mr_io *io, size_t port) {
 static inline bool is_planned(const mr_io *io, size_t port) {
     const mr_plan_vertex *vertex = io->instance->vertex;
     return port < vertex->output_count && vertex->pools[port].count > 0;
+}
+
+/* Whether work that writes to memory may still run when the call has failed and the frame is released. */
+static inline bool works_late(const mr_io *io) {
+    return io->stream && io->stream->device->type->kind != MR_DEVICE_CPU;
 }
 
 /* Takes a buffer that the slot holds until the device work is done. */
@@ -202,10 +214,8 @@ int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_fram
         return refuse_output(io, port);
     mr_buffer *buffer = NULL;
     mr_frame *made = NULL;
-    /* Work that writes to it may still run when the call fails and the frame is released. */
-    bool late = io->stream && io->stream->device->type->kind != MR_DEVICE_CPU;
-    int status = late ? take(io, port, mr_aligned_bytes(bytes), &buffer)
-                      : mr_io_take_buffer(io, port, mr_aligned_bytes(bytes), &buffer);
+    int status = works_late(io) ? take(io, port, mr_aligned_bytes(bytes), &buffer)
+                                : mr_io_take_buffer(io, port, mr_aligned_bytes(bytes), &buffer);
     if (!status)
         status = mr_io_derive(io, from, &made);
     if (status) {
@@ -251,8 +261,7 @@ int mr_io_add_result(mr_io *io, mr_frame *frame, const mr_result_kind *kind, siz
     int status = mr_store_result(io->instance->run->store, kind, capacity, &made);
     if (status)
         return status;
-    /* Work that writes to it may still run when the call fails and the frame is released. */
-    if (io->stream && io->stream->device->type->kind != MR_DEVICE_CPU && mr_hold_result(&io->slot->holds, made)) {
+    if (works_late(io) && mr_hold_result(&io->slot->holds, made)) {
         mr_result_unref(&made);
         return MR_ERROR_MEMORY;
     }
@@ -343,9 +352,15 @@ static inline int emit(mr_io *io, size_t port, mr_frame *frame, uint32_t source,
     output->port = (uint32_t)port;
     output->next = 0;
     output->made = made;
+    output->dropped = false;
     output->item.kind = MR_ITEM_FRAME;
     output->item.source = source;
     output->item.frame = frame;
+    /* Work may still write to the frame when a full queue has dropped it. */
+    if (made && works_late(io) && mr_hold_frame(&io->slot->holds, frame)) {
+        mr_abandon_frame(&instance->abandoned, frame);
+        return MR_ERROR_MEMORY;
+    }
     return MR_OK;
 }
 
@@ -360,9 +375,9 @@ int mr_io_emit(mr_io *io, size_t port, mr_frame *frame) {
 
 mr_frame *mr_io_take(mr_io *io, size_t index) {
     mr_slot *slot = io->slot;
-    mr_frame *frame = slot->frames[index];
-    slot->settled[index] = true;
-    slot->frames[index] = NULL;
+    mr_frame *frame = slot->inputs[index].frame;
+    slot->inputs[index].settled = true;
+    slot->inputs[index].frame = NULL;
     return frame;
 }
 
@@ -370,16 +385,16 @@ int mr_io_forward(mr_io *io, size_t index) {
     if (!may_share(io->instance->vertex))
         return refuse_sharing(io);
     bool made = io->slot->staged;
-    uint32_t source = io->slot->sources[index];
+    uint32_t source = io->slot->inputs[index].source;
     return emit(io, 0, mr_io_take(io, index), source, made);
 }
 
 static void settle(mr_io *io, const mr_frame *frame, mr_note note, const char *reason) {
     mr_slot *slot = io->slot;
     for (size_t i = 0; i < slot->frame_count; i++)
-        if (slot->frames[i] == frame)
-            slot->settled[i] = true;
-    mr_instance_settle(io->instance, slot, frame, note, io->instance->self.id, reason);
+        if (slot->inputs[i].frame == frame)
+            slot->inputs[i].settled = true;
+    mr_settle_frame(io->instance, slot, frame, note, io->instance->self.id, reason);
 }
 
 void mr_io_drop(mr_io *io, const mr_frame *frame, const char *reason) {
@@ -398,7 +413,7 @@ void mr_io_skip(mr_io *io, uint32_t epoch, uint64_t seq, bool rest) {
                                  .epoch = epoch,
                                  .seq = seq,
                                  .sub = rest ? MR_SUB_REST : 0}};
-    mr_instance_mark_gap(instance, io->slot, &gap);
+    mr_settle_gap(instance, io->slot, &gap);
 }
 
 bool mr_io_cut_short(const mr_io *io) {
@@ -447,7 +462,7 @@ static const mr_run *run_of(const mr_stage *self) {
 bool mr_stage_cancelled(const mr_stage *self) {
     if (mr_control_is_cancelled(run_of(self)))
         return true;
-    return !self->type->inputs && (mr_control_is_stopping(run_of(self)) || mr_instance_leaves(instance_of(self)));
+    return !self->type->inputs && mr_instance_is_stopped(instance_of(self));
 }
 
 bool mr_stage_gives_up(const mr_stage *self) {

@@ -106,7 +106,7 @@ static void take_all(mr_instance *instance, mr_slot *slot, uint32_t source, mr_n
             continue;
         }
         if (port == 0)
-            mr_instance_settle(instance, slot, item.frame, note, stage, reason);
+            mr_settle_frame(instance, slot, item.frame, note, stage, reason);
         else
             mr_receipt_note(item.frame->receipt, note, stage, reason);
         mr_frame_unref(&item.frame);

@@ -1,6 +1,7 @@
 /* Creates, opens and destroys instances. */
 #include "engine/flow/lifecycle.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
@@ -8,8 +9,8 @@
 #include "engine/flow/pools.h"
 #include "engine/flow/run/control.h"
 #include "engine/flow/run/openings.h"
+#include "engine/flow/run/resume.h"
 #include "engine/flow/run/sources.h"
-#include "engine/flow/staging.h"
 
 static int create_ring(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
@@ -163,9 +164,9 @@ int mr_instance_open(mr_instance *instance) {
     return status;
 }
 
-bool mr_instance_leaves(const mr_instance *instance) {
-    return instance->vertex->role == MR_ROLE_SOURCE &&
-           mr_source_is_to_leave(instance->run, instance->self.source);
+bool mr_instance_is_stopped(const mr_instance *instance) {
+    return mr_control_is_stopping(instance->run) ||
+           (instance->vertex->role == MR_ROLE_SOURCE && mr_source_is_to_leave(instance->run, instance->self.source));
 }
 
 void mr_instance_tell_stop(mr_instance *instance) {
@@ -192,15 +193,69 @@ bool mr_instance_trigger(mr_instance *instance, const char *id) {
 
 /* A stop sets the flag, then looks for ready instances. The order here is reversed, so that at least one side stops the
  * stage type. */
-void mr_instance_set_ready(mr_instance *instance) {
+static void set_ready(mr_instance *instance) {
     mr_opening_set_ready(&instance->opening);
-    if (mr_control_is_stopping(instance->run) || mr_instance_leaves(instance))
+    if (mr_instance_is_stopped(instance))
         mr_instance_tell_stop(instance);
 }
 
 void mr_instance_start(mr_instance *instance) {
-    mr_instance_set_ready(instance);
+    set_ready(instance);
     mr_instance_wake_all(instance);
+}
+
+/* Opens an instance on its own thread. False if it cannot open. */
+static bool open_itself(mr_instance *instance) {
+    if (!mr_opening_try(&instance->opening))
+        return false;
+    int status = mr_instance_open(instance);
+    if (!status)
+        set_ready(instance);
+    else
+        mr_openings_fail(instance->run->openings, status, "%s: %s: %s", instance->self.place, instance->self.id,
+                         mr_message());
+    mr_openings_end(instance->run->openings);
+    return !status;
+}
+
+/* A source that will not be read need not be opened. */
+static bool is_needless(const mr_instance *instance) {
+    return instance->vertex->role == MR_ROLE_SOURCE &&
+           (mr_instance_is_stopped(instance) || mr_resume_over(instance->run->resume, instance->self.source));
+}
+
+static void fail_late(const mr_instance *instance, int status) {
+    char text[512];
+    snprintf(text, sizeof text, "%s: %s: %s", instance->self.place, instance->self.id, mr_message());
+    if (instance->vertex->role == MR_ROLE_SOURCE)
+        mr_source_fail(instance->run, instance->self.source, status, mr_message());
+    else
+        mr_control_fail(instance->run, status, text);
+}
+
+/* Opens an instance whose source waited. If it cannot open, it drops its inputs. An interrupted source that cannot
+ * open is not a failure. */
+static void open_late(mr_instance *instance) {
+    int status = is_needless(instance) ? MR_ERROR_CANCELLED : mr_instance_open(instance);
+    if (status && is_needless(instance))
+        status = MR_ERROR_CANCELLED;
+    if (status) {
+        atomic_store(&instance->failed, true);
+        if (status != MR_ERROR_CANCELLED)
+            fail_late(instance, status);
+    }
+    set_ready(instance);
+}
+
+bool mr_instance_get_ready(mr_instance *instance) {
+    if (mr_opening_is_ready(&instance->opening))
+        return true;
+    if (!mr_opening_waits(&instance->opening))
+        return open_itself(instance);
+    if (!mr_opening_has_begun(&instance->opening))
+        return false;
+    open_late(instance);
+    return true;
 }
 
 void mr_instance_finish(mr_instance *instance) {

@@ -17,10 +17,10 @@ void mr_instance_set_devices(mr_instance *instance);
 int mr_instance_open(mr_instance *instance);
 /* Lets the instance run, and wakes it, since earlier wakes had no effect. Any thread. */
 void mr_instance_start(mr_instance *instance);
-/* Marks an open instance as ready; the caller must wake the task. */
-void mr_instance_set_ready(mr_instance *instance);
-/* Whether this is a source that was removed. Any thread. */
-bool mr_instance_leaves(const mr_instance *instance);
+/* Whether the instance may run. If its own thread must open it, or it opens late, opens it first. */
+bool mr_instance_get_ready(mr_instance *instance);
+/* Whether the run is stopping, or this is a source that was removed. Any thread. */
+bool mr_instance_is_stopped(const mr_instance *instance);
 /* Calls the stage type's stop, if the instance is open. Any thread. */
 void mr_instance_tell_stop(mr_instance *instance);
 /* Triggers the stage type if it is open and has this id or serves the source with this id. True if it was triggered.

@@ -3,11 +3,11 @@
 
 #include "engine/flow/instance/instance.h"
 #include "engine/flow/link/link.h"
-#include "engine/flow/failure.h"
 #include "engine/flow/run/deliveries.h"
 #include "engine/flow/run/ending.h"
 #include "engine/flow/run/ends.h"
 #include "engine/flow/run/sources.h"
+#include "engine/flow/settle.h"
 #include "engine/flow/tracing.h"
 
 /* Forgets the entry's unrecorded work; it all belongs to this call. */
@@ -23,7 +23,7 @@ static void forget_work(mr_entry_task *entry) {
  * memory must be kept until the streams end. Later calls' memory need not be. */
 static void abandon(mr_entry_task *entry, mr_slot *slot) {
     forget_work(entry);
-    mr_slot_abandon(slot, &entry->instance->abandoned);
+    slot->unended = true;
 }
 
 /* ---- the end of a call: outputs are ready, and inputs released, when its event completes ------------------------- */
@@ -76,49 +76,20 @@ static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
             continue;
         mr_event_unref(&frame->ready);
         frame->ready = mr_event_ref(event);
-        if (mr_hold_frame(&slot->holds, frame)) {
-            mr_abandon_frame(&entry->instance->abandoned, frame);
-            status = MR_ERROR_MEMORY;
-        }
         slot->outputs[i].made = false;
     }
-    return status;
+    return MR_OK;
 }
 
-/* Drops a failed call's outputs, like its inputs. */
-static void discard(mr_instance *instance, mr_slot *slot, size_t first, const char *reason) {
-    size_t kept = first;
-    for (size_t i = first; i < slot->output_count; i++) {
-        mr_slot_output *output = &slot->outputs[i];
-        if (output->item.kind == MR_ITEM_FRAME) {
-            bool tells =
-                mr_outlets_mark_gaps(&instance->outlets) && output->item.frame->format.payload != MR_PAYLOAD_PACKET;
-            mr_receipt_note(output->item.frame->receipt, MR_NOTE_DROPPED, instance->self.id, reason);
-            output->item.identity = output->item.frame->identity;
-            mr_frame_unref(&output->item.frame);
-            output->item.kind = MR_ITEM_GAP;
-            output->made = false;
-            if (!tells)
-                continue;
-        }
-        slot->outputs[kept++] = *output;
-    }
-    slot->output_count = kept;
-}
-
-int mr_instance_seal(mr_entry_task *entry, mr_slot *slot, size_t first, int answer) {
+int mr_instance_seal_work(mr_entry_task *entry, mr_slot *slot, int answer) {
     if (answer == MR_ERROR_AGAIN) {
         /* Others wait for the inputs' work, which this stream took over. */
-        if (!mr_parts_are_on_host(&entry->instance->parts, slot->device_number))
-            mr_stream_settle(entry->streams[slot->device_number]);
+        mr_stream_settle(entry->streams[slot->device_number]);
         return answer;
     }
     /* A failed call may also have submitted device work, which must not outlive the memory it uses. */
     int status = mark_ready(entry, slot);
-    answer = answer >= 0 && status ? status : answer;
-    if (answer < 0)
-        discard(entry->instance, slot, first, mr_failure_reason(entry->instance, slot, answer));
-    return answer;
+    return answer >= 0 && status ? status : answer;
 }
 
 /* ---- pushing --------------------------------------------------------------------------------------------------- */
@@ -127,7 +98,6 @@ int mr_instance_seal(mr_entry_task *entry, mr_slot *slot, size_t first, int answ
 static void end_here(mr_instance *instance, mr_slot_output *output, int64_t now_ns) {
     mr_frame *frame = output->item.frame;
     if (instance->self.type->outputs && instance->self.type->outputs[output->port].optional) {
-        mr_receipt_note(frame->receipt, MR_NOTE_DELIVERED, NULL, NULL);
         mr_deliver(instance->run, instance->vertex, frame, now_ns);
     } else {
         mr_receipt_note(frame->receipt, MR_NOTE_ABSORBED, instance->self.id, "not taken");
@@ -135,7 +105,31 @@ static void end_here(mr_instance *instance, mr_slot_output *output, int64_t now_
     mr_frame_unref(&output->item.frame);
 }
 
+/* Drops a failed call's outputs. Frames leave gaps if a later stage needs them. */
+static void drop_outputs(const mr_instance *instance, mr_slot *slot) {
+    size_t kept = slot->output_next;
+    for (size_t i = slot->output_next; i < slot->output_count; i++) {
+        mr_slot_output *output = &slot->outputs[i];
+        bool stays = true;
+        if (output->dropped) {
+            const mr_frame *frame = output->item.frame;
+            stays = mr_outlets_mark_gaps(&instance->outlets) && frame->format.payload != MR_PAYLOAD_PACKET;
+            mr_receipt_note(frame->receipt, MR_NOTE_DROPPED, instance->self.id, slot->failure);
+            output->dropped = false;
+            output->item.kind = MR_ITEM_GAP;
+            output->item.identity = frame->identity;
+            mr_frame_unref(&output->item.frame);
+        }
+        if (stays)
+            slot->outputs[kept++] = *output;
+    }
+    slot->output_count = kept;
+    slot->failure = NULL;
+}
+
 static bool push_slot(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
+    if (slot->failure)
+        drop_outputs(instance, slot);
     for (; slot->output_next < slot->output_count; slot->output_next++) {
         mr_slot_output *output = &slot->outputs[slot->output_next];
         output->item.entered_ns = entry->io.now_ns;
@@ -165,7 +159,7 @@ static void return_credit(mr_instance *instance, const mr_slot *slot) {
         return;
     const size_t count = mr_inlets_join(&instance->inlets) && slot->frame_count ? 1 : slot->frame_count;
     for (size_t i = 0; i < count; i++)
-        mr_credit_return(&instance->credit, slot->sources[i]);
+        mr_credit_return(&instance->credit, slot->inputs[i].source);
 }
 
 static void push_done(mr_instance *instance, mr_entry_task *entry) {
@@ -188,7 +182,7 @@ static bool is_done(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) 
         return false;
     }
     if (slot->event && mr_event_status(slot->event) == MR_ERROR_DEVICE)
-        mr_instance_device_failed(instance, slot);
+        mr_settle_lost_device(instance, slot);
     if (slot->counted)
         mr_shares_end(&instance->shares, slot, entry->io.now_ns);
     return true;
@@ -199,7 +193,7 @@ static bool release(void *context, mr_slot *slot) {
     mr_entry_task *entry = context;
     if (slot->state == MR_SLOT_RUNNING || !is_done(entry->instance, slot, entry) || slot->state == MR_SLOT_DONE)
         return false;
-    mr_slot_reset(slot);
+    mr_slot_free(slot, &entry->instance->abandoned);
     return true;
 }
 

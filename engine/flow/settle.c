@@ -2,9 +2,12 @@
 
 #include "engine/flow/instance/hooks.h"
 #include "engine/flow/ledger/ledger.h"
+#include "engine/flow/run/control.h"
 #include "engine/flow/run/deliveries.h"
+#include "engine/flow/run/sources.h"
+#include "millrace/log.h"
 
-void mr_instance_mark_gap(mr_instance *instance, mr_slot *slot, const mr_item *gap) {
+void mr_settle_gap(mr_instance *instance, mr_slot *slot, const mr_item *gap) {
     if (!mr_outlets_mark_gaps(&instance->outlets))
         return;
     /* A stage on the other node needs gaps. The cut's end here has one entry, so everything before the mark was passed
@@ -15,28 +18,103 @@ void mr_instance_mark_gap(mr_instance *instance, mr_slot *slot, const mr_item *g
     mr_slot_add_mark_outputs(slot, instance->vertex->output_count, gap, instance->self.id);
 }
 
-void mr_instance_settle(mr_instance *instance, mr_slot *slot, const mr_frame *frame, mr_note note, const char *stage,
-                        const char *reason) {
+void mr_settle_frame(mr_instance *instance, mr_slot *slot, const mr_frame *frame, mr_note note, const char *stage,
+                     const char *reason) {
     mr_receipt_note(frame->receipt, note, stage, reason);
     /* A packet's number differs from its pictures' numbers: joins do not wait for it. */
     mr_item gap = {.kind = MR_ITEM_GAP, .source = frame->identity.source, .identity = frame->identity};
     if (frame->format.payload != MR_PAYLOAD_PACKET)
-        mr_instance_mark_gap(instance, slot, &gap);
+        mr_settle_gap(instance, slot, &gap);
 }
 
-void mr_instance_settle_all(mr_instance *instance, mr_slot *slot, mr_note note, const char *reason) {
+void mr_settle_delivery(mr_instance *instance, mr_slot *slot, int64_t now_ns) {
     for (size_t i = 0; i < slot->frame_count; i++)
-        if (!slot->settled[i] && slot->frames[i]) {
-            mr_instance_settle(instance, slot, slot->frames[i], note, instance->self.id, reason);
-            slot->settled[i] = true;
+        if (!slot->inputs[i].settled) {
+            mr_deliver(instance->run, instance->vertex, slot->inputs[i].frame, now_ns);
+            slot->inputs[i].settled = true;
         }
 }
 
-void mr_instance_deliver_all(mr_instance *instance, mr_slot *slot, int64_t now_ns) {
+/* ---- failed calls ------------------------------------------------------------------------------------------------ */
+
+void mr_settle_complain(const mr_instance *instance, int status) {
+    mr_log_repeating(status == MR_ERROR_CLOSED ? MR_LOG_DEBUG : MR_LOG_ERROR, instance->self.id, "%s: %s: %s",
+                     instance->self.place, instance->self.id, *mr_message() ? mr_message() : mr_status_words(status));
+}
+
+/* The ledger's reason for frames dropped by this failure. */
+static const char *reason_of(const mr_instance *instance, const mr_slot *slot, int status) {
+    const mr_stage *self = mr_parts_stage(&instance->parts, slot->device_number);
+    /* Pinned memory also belongs to a device. */
+    bool there = (self->device && self->device->type->kind != MR_DEVICE_CPU) ||
+                 self->output_memory == MR_MEMORY_PINNED || self->output_memory == MR_MEMORY_DEVICE;
+    if (status == MR_ERROR_CANCELLED && mr_control_is_cancelled(instance->run))
+        return MR_REASON_STOPPED;
+    if (status == MR_ERROR_DEVICE || (status == MR_ERROR_MEMORY && there))
+        return "device error";
+    return status == MR_ERROR_IO ? "io error" : "error";
+}
+
+/* If an input had already failed, this device need not have failed. */
+static bool came_failed(const mr_slot *slot) {
+    for (size_t i = 0; i < slot->frame_count; i++) {
+        const mr_event *ready = slot->inputs[i].frame ? slot->inputs[i].frame->ready : NULL;
+        if (ready && mr_event_done(ready) && mr_event_status(ready) < 0)
+            return true;
+    }
+    return false;
+}
+
+void mr_settle_lost_device(mr_instance *instance, const mr_slot *slot) {
+    const mr_stage *self = &instance->self;
+    const char *name = mr_parts_stage(&instance->parts, slot->device_number)->device->name;
+    size_t other = 0;
+    if (came_failed(slot))
+        return;
+    switch (mr_shares_lose(&instance->shares, slot->device_number, &other)) {
+    case MR_LOSS_KNOWN:
+        break;
+    case MR_LOSS_ALONE: /* report it once, unless the call did */
+        if (!atomic_exchange(&instance->complained, true))
+            mr_log(MR_LOG_ERROR, "%s: %s: %s has failed; its frames are dropped", self->place, self->id, name);
+        break;
+    case MR_LOSS_LAST:
+        mr_log(MR_LOG_WARNING, "%s: %s: %s has failed, and no other device is left", self->place, self->id, name);
+        break;
+    case MR_LOSS_TAKEN:
+        mr_log(MR_LOG_WARNING, "%s: %s: %s has failed; from now on %s does the work", self->place, self->id, name,
+               mr_parts_stage(&instance->parts, other)->device->name);
+        break;
+    case MR_LOSS_SHARED:
+        mr_log(MR_LOG_WARNING, "%s: %s: %s has failed; the other devices take over its share", self->place, self->id,
+               name);
+    }
+}
+
+/* A sink that fails takes no more frames. */
+static void report_failure(mr_instance *instance, const mr_slot *slot, int status) {
+    const mr_stage_type *type = instance->self.type;
+    mr_settle_complain(instance, status);
+    if (!type->outputs || instance->vertex->handling.on_error == MR_ON_ERROR_FAIL) {
+        atomic_store(&instance->failed, !type->outputs);
+        mr_control_fail(instance->run, status, mr_message());
+    }
+    if (status == MR_ERROR_DEVICE)
+        mr_settle_lost_device(instance, slot);
+}
+
+void mr_settle_failure(mr_instance *instance, mr_slot *slot, int status) {
+    const char *reason = reason_of(instance, slot, status);
+    if (status == MR_ERROR_CANCELLED && mr_control_is_cancelled(instance->run))
+        ; /* expected */
+    else if (instance->self.type->inputs)
+        report_failure(instance, slot, status);
+    else
+        mr_source_fail(instance->run, instance->self.source, status, mr_message());
     for (size_t i = 0; i < slot->frame_count; i++)
-        if (!slot->settled[i]) {
-            mr_receipt_note(slot->frames[i]->receipt, MR_NOTE_DELIVERED, NULL, NULL);
-            mr_deliver(instance->run, instance->vertex, slot->frames[i], now_ns);
-            slot->settled[i] = true;
+        if (!slot->inputs[i].settled && slot->inputs[i].frame) {
+            mr_settle_frame(instance, slot, slot->inputs[i].frame, MR_NOTE_DROPPED, instance->self.id, reason);
+            slot->inputs[i].settled = true;
         }
+    mr_slot_drop_outputs(slot, reason);
 }

@@ -64,8 +64,8 @@ void mr_tracing_begin_call(mr_entry_task *entry, const mr_slot *slot) {
     traced->called_ns = mr_trace_now_ns(traced->trace);
     traced->frame_count = traced->arrow_count = 0;
     for (size_t i = 0; slot && entry->instance->vertex->role != MR_ROLE_SOURCE && i < slot->frame_count; i++)
-        if (slot->frames[i])
-            note_frame(traced, slot->frames[i]);
+        if (slot->inputs[i].frame)
+            note_frame(traced, slot->inputs[i].frame);
 }
 
 /* Notes what a source emitted in this call. One arrow is enough: a source emits one frame a call; otherwise the first

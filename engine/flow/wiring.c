@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "engine/base/grow.h"
 #include "engine/base/memory.h"
 #include "engine/flow/lifecycle.h"
 #include "engine/flow/link/link.h"
@@ -35,14 +36,8 @@ static mr_link **inlet(mr_wiring *wiring, size_t vertex, size_t port) {
 /* ---- instances ------------------------------------------------------------------------------------------------- */
 
 static int add_instance(mr_wiring *wiring, size_t vertex, uint32_t source) {
-    if (wiring->instance_count == wiring->instance_room) {
-        size_t room = wiring->instance_room * 2 + 16;
-        mr_instance **instances = mr_realloc(wiring->instances, room * sizeof *instances);
-        if (!instances)
-            return mr_fail(MR_ERROR_MEMORY, "no memory for %zu stages", room);
-        wiring->instances = instances;
-        wiring->instance_room = room;
-    }
+    if (!mr_grow((void **)&wiring->instances, wiring->instance_count, &wiring->instance_room, sizeof(mr_instance *)))
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a stage");
     mr_instance **instance = &wiring->instances[wiring->instance_count];
     int status =
         mr_instance_create(instance, wiring->run, &wiring->run->plan->vertices[vertex], source, wiring->run_entry);

@@ -181,12 +181,6 @@ int mr_pipeline_start(mr_pipeline *pipeline) {
                                            ? "name the node that this process runs: each process runs one"
                                            : "a pipeline that was opened offline cannot be started");
     mr_graph *graph = pipeline->graph;
-    const mr_place *most = &pipeline->plan->spec->most_place;
-    if (graph->resume_path && mr_plan_changes(pipeline->plan))
-        return mr_fail(MR_ERROR_USAGE,
-                       "%s:%d:%d: sources.max: a run whose sources come and go cannot be continued from a "
-                       "checkpoint: run it without one (--resume), or remove `max`",
-                       most->file, most->line, most->column);
     int status = mr_graph_start(graph);
     if (!status && (status = mr_listed_start(&pipeline->listed, pipeline)))
         mr_control_stop(&graph->run, true);
@@ -212,17 +206,13 @@ static int wrap(mr_frame *frame, const mr_push *push) {
 }
 
 static int copy(mr_frame *frame, const mr_push *push) {
-    const size_t bytes = mr_packed_bytes(&push->format);
-    uint8_t *data = mr_alloc(bytes);
-    mr_buffer *buffer = data ? mr_buffer_wrap(data, bytes, mr_free, data) : NULL;
+    mr_buffer *buffer = mr_buffer_alloc(mr_packed_bytes(&push->format));
     mr_frame given = {.format = push->format};
-    if (!buffer) {
-        mr_free(data);
-        return mr_fail(MR_ERROR_MEMORY, "no memory for a pushed frame");
-    }
+    if (!buffer)
+        return MR_ERROR_MEMORY;
     for (int i = 0; i < MR_MAX_PLANES; i++)
         given.plane[i] = (mr_plane){.data = (uint8_t *)(uintptr_t)push->data[i], .stride = push->stride[i]};
-    mr_frame_pack(&given, data);
+    mr_frame_pack(&given, buffer->data);
     mr_frame_place(frame, &push->format, buffer, 0, 1);
     mr_buffer_unref(&buffer);
     return MR_OK;

@@ -13,6 +13,7 @@
 #include "stages/list.h"
 #include "stages/media/media_input.h"
 #include "stages/media/picture_format.h"
+#include "stages/media/still/orientation.h"
 
 /* What happens to a picture. AHEAD: the source was asked to end, and earlier pictures may not have been read. AGAIN:
  * another decoder decodes it again. */
@@ -216,6 +217,21 @@ static verdict judge(mr_stage *self, mr_io *io, AVFrame *picture) {
     return dropped ? VERDICT_DAMAGED : selected ? VERDICT_WANTED : VERDICT_NOT_SELECTED;
 }
 
+/* Sets a still picture's orientation from the packet, or from texts that the decoder found. */
+static void turn(mr_format *picture, const mr_frame *packet, const AVDictionary *texts) {
+    const AVCodecParameters *codec = packet->media->codec;
+    const AVDictionaryEntry *profile = av_dict_get(texts, "Raw profile type exif", NULL, AV_DICT_MATCH_CASE);
+    if (!packet->media->still)
+        return;
+    mr_upright found = mr_still_upright(codec->codec_id, packet->plane[0].data, packet->plane[0].bytes);
+    if (profile && !found.rotation && !found.flip)
+        found = mr_upright_of_profile(profile->value);
+    if (found.rotation || found.flip) {
+        picture->rotation = found.rotation;
+        picture->flip = found.flip;
+    }
+}
+
 /* Makes a frame from the picture; the packet's receipt passes to it. */
 static int make_frame(mr_stage *self, mr_io *io, const mr_frame *packet, mr_frame **frame) {
     decode_state *state = self->state;
@@ -231,7 +247,7 @@ static int make_frame(mr_stage *self, mr_io *io, const mr_frame *packet, mr_fram
         return mr_fail(MR_ERROR_DATA, "pictures of pixel format %d cannot be carried", layout);
     mr_format format;
     mr_format_describe(&format, picture, pixel, mr_decoder_codec(&state->decoder), packet->media, untagged);
-    mr_still_turn(&format, packet, picture->metadata);
+    turn(&format, packet, picture->metadata);
     return mr_decode_target_give(&state->target, io, picture, converted, &format, packet, frame);
 }
 
@@ -530,22 +546,21 @@ static bool is_skipped(const mr_decode_choices *from, const mr_frame *frame) {
 }
 
 static bool is_corrupt(const mr_frame *frame) {
-    return frame->plane[0].bytes == 0 || frame->plane[0].bytes > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE ||
-           mr_still_would_be_wrong(frame);
+    return frame->plane[0].bytes == 0 || frame->plane[0].bytes > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE;
 }
 
 /* Why a packet is dropped before decoding; NULL: it is not. */
 static const char *reason_to_drop(mr_stage *self, const mr_frame *frame) {
     decode_state *state = self->state;
     const AVCodecParameters *codec = frame->media ? frame->media->codec : NULL;
-    if (codec && mr_decode_report_outsized(&state->report, self, frame->media, codec->width, codec->height))
-        return "too large";
+    const bool corrupt = is_corrupt(frame);
     if (!codec || state->refused)
         return codec ? "no decoder" : "no media";
-    if (is_corrupt(frame)) /* the source logs why it marked the packet */
-        return frame->flags & MR_FRAME_CORRUPT ? "corrupt"
-                                               : mr_decode_report_damaged(&state->report, self, frame);
-    return NULL;
+    if (mr_decode_report_outsized(&state->report, self, frame->media, codec->width, codec->height))
+        return "too large";
+    if (corrupt && frame->flags & MR_FRAME_CORRUPT)
+        return "corrupt"; /* the source logs why it marked the packet */
+    return corrupt ? mr_decode_report_damaged(&state->report, self, frame) : NULL;
 }
 
 /* True if the packet is settled without the decoder. */

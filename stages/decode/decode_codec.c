@@ -8,6 +8,7 @@
 #include "stages/media/media_input.h"
 #include "stages/media/still/libheif.h"
 #include "stages/media/still/still.h"
+#include "stages/media/still/tiff.h"
 
 /* Each still image is one packet: frame threads would only add delay. */
 static int threads_for(const mr_codec_params *params, const mr_media *media, enum AVCodecID id) {
@@ -250,8 +251,20 @@ static int decode_heif(AVCodecContext *codec, const mr_frame *frame, int64_t num
     return 0;
 }
 
+/* Whether libavcodec would decode a still picture wrongly without an error. */
+static bool would_be_wrong(const mr_frame *frame) {
+    char text[512];
+    const AVCodecParameters *stream = frame->media->codec;
+    return frame->media->still && stream->codec_id == AV_CODEC_ID_TIFF &&
+           mr_tiff_trouble(frame->plane[0].data, frame->plane[0].bytes, text, sizeof text);
+}
+
 int mr_codec_decode(AVCodecContext *codec, mr_jpeg_decoder **jpeg, AVPacket *packet, const mr_frame *frame,
                       int64_t number, AVFrame *picture) {
+    if (would_be_wrong(frame)) {
+        mr_av_forget();
+        return AVERROR_INVALIDDATA;
+    }
     if (is_heif(frame))
         return decode_heif(codec, frame, number, picture);
     if (mr_codec_reduce(codec, jpeg, packet, frame, number, picture))

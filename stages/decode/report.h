@@ -1,10 +1,10 @@
-/* decode's messages about one source: packets without pictures, unplanned sizes, and the counts at the end. One
- * thread. */
+/* decode's messages about one source: packets without pictures, unplanned sizes, files that hold more than their
+ * picture, and the counts at the end. One thread. */
 #pragma once
 
 #include <libavutil/frame.h>
 
-#include "stages/decode/decode_still.h"
+#include "millrace/stage.h"
 
 typedef struct mr_decode_report {
     uint64_t packets;  /* that were to be decoded */
@@ -16,7 +16,7 @@ typedef struct mr_decode_report {
     bool damaged;      /* a picture was dropped as damaged; reported */
     mr_media *lost;    /* last still picture in a file that was dropped as damaged; NULL: none */
     char trouble[256]; /* why that file is not a supported picture; "": it is damaged */
-    mr_still_notes stills;
+    uint64_t trailed;  /* still pictures after whose end more follows */
 } mr_decode_report;
 
 /* Call when a packet must be decoded; is sent to the decoder; is not needed. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "millrace/status.h"
+#include "stages/media/media_codec.h"
 #include "stages/media/picture_format.h"
 
 /* ---- conversion -------------------------------------------------------------------------------------------------- */
@@ -109,12 +110,6 @@ static int convert(mr_encode_picture *picture, const uint8_t *const *planes, con
 
 /* ---- lending ----------------------------------------------------------------------------------------------------- */
 
-static void release_buffer(void *opaque, uint8_t *data) {
-    (void)data;
-    mr_buffer *buffer = opaque;
-    mr_buffer_unref(&buffer);
-}
-
 /* Refers to the buffers, not to the frame: its receipt must close even while an encoder holds the picture. */
 static int lend_planes(const mr_frame *frame, AVFrame *wrapped) {
     wrapped->format = mr_pixel_to_av(frame->format.pixel);
@@ -124,12 +119,9 @@ static int lend_planes(const mr_frame *frame, AVFrame *wrapped) {
         const mr_plane *plane = &frame->plane[i];
         wrapped->data[i] = plane->data;
         wrapped->linesize[i] = (int)plane->stride;
-        wrapped->buf[i] = av_buffer_create(plane->data, plane->bytes, release_buffer, mr_buffer_ref(plane->buffer),
-                                        AV_BUFFER_FLAG_READONLY);
-        if (!wrapped->buf[i]) {
-            release_buffer(plane->buffer, NULL);
+        wrapped->buf[i] = mr_buffer_lend(plane->buffer, plane->data, plane->bytes);
+        if (!wrapped->buf[i])
             return mr_fail(MR_ERROR_MEMORY, "out of memory");
-        }
     }
     return MR_OK;
 }

@@ -443,18 +443,14 @@ static bool is_cancelled(void *context) {
 /* Copies a JPEG and appends the zeros that decoders need. */
 static int copy_jpeg(const mr_joined_picture *from, mr_packet *packet) {
     static const uint8_t eoi[] = {0xff, 0xd9};
-    const size_t bytes = from->bytes + (from->open ? sizeof eoi : 0), room = bytes + AV_INPUT_BUFFER_PADDING_SIZE;
-    uint8_t *data = mr_calloc(1, room);
-    *packet = (mr_packet){.buffer = data ? mr_buffer_wrap(data, room, mr_free, data) : NULL, .data = data,
-                          .bytes = bytes, .pts_ns = MR_NO_TIME, .dts_ns = MR_NO_TIME, .captured_ns = MR_NO_TIME,
+    *packet = (mr_packet){.pts_ns = MR_NO_TIME, .dts_ns = MR_NO_TIME, .captured_ns = MR_NO_TIME,
                           .arrived_ns = mr_live_now_ns(),
                           .flags = MR_FRAME_KEY | (from->damaged ? MR_FRAME_CORRUPT : 0)};
-    if (!packet->buffer) {
-        mr_free(data);
-        return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    }
-    memcpy(data, from->data, from->bytes);
-    memcpy(data + from->bytes, eoi, from->open ? sizeof eoi : 0);
+    const int status = mr_packet_room(packet, from->bytes + (from->open ? sizeof eoi : 0));
+    if (status)
+        return status;
+    memcpy(packet->data, from->data, from->bytes);
+    memcpy(packet->data + from->bytes, eoi, from->open ? sizeof eoi : 0);
     return MR_OK;
 }
 
@@ -688,8 +684,10 @@ static int begin_run(mr_libav_input *input) {
     avformat_close_input(&input->format);
     if (input->replaced && mr_ts_tap_go_on(&input->tap) < 0)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    if (input->replaced)
+    if (input->replaced) {
         input->marks = (mr_ts_marks){0};
+        input->end_us = 0;
+    }
     int status = open_by_format(input);
     input->times.is_anew |= !status && !input->replaced && mr_hls_is_anew(input->hls);
     input->seam |= status || input->replaced || !mr_hls_continues(input->hls);

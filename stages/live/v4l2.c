@@ -348,23 +348,6 @@ static int describe(camera *at) {
 
 /* ---- packets ---------------------------------------------------------------------------------------------------- */
 
-static void release_block(void *block) {
-    mr_free(block);
-}
-
-static int wrap_copy(uint8_t *block, size_t bytes, mr_packet *packet) {
-    if (!block)
-        return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    memset(block + bytes, 0, PADDING);
-    packet->buffer = mr_buffer_wrap(block, bytes + PADDING, release_block, block);
-    packet->data = block;
-    packet->bytes = bytes;
-    if (packet->buffer)
-        return MR_OK;
-    mr_free(block);
-    return mr_fail(MR_ERROR_MEMORY, "out of memory");
-}
-
 /* Driver rows may be longer than picture rows; chroma rows scale with them. */
 static bool is_padded(const camera *at) {
     int row = av_image_get_linesize(mr_camera_codec_of(at->mode.format).pixel, at->mode.size.width, 0);
@@ -386,16 +369,18 @@ static size_t laid_out_bytes(const camera *at) {
 
 static int copy_rows(const camera *at, const uint8_t *data, mr_packet *packet) {
     const enum AVPixelFormat pixel = mr_camera_codec_of(at->mode.format).pixel;
-    uint8_t *from[4], *block = mr_alloc((size_t)at->packed + PADDING);
+    uint8_t *from[4];
     int rows[4] = {0};
+    const int status = mr_packet_room(packet, (size_t)at->packed);
+    if (status)
+        return status;
     av_image_fill_linesizes(rows, pixel, at->mode.size.width);
     for (int i = 3; i >= 0; i--)
         rows[i] = (int)((int64_t)rows[i] * at->row_bytes / rows[0]);
     av_image_fill_pointers(from, pixel, at->mode.size.height, (uint8_t *)(uintptr_t)data, rows);
-    if (block)
-        av_image_copy_to_buffer(block, at->packed, (const uint8_t *const *)from, rows, pixel, at->mode.size.width,
-                                at->mode.size.height, 1);
-    return wrap_copy(block, (size_t)at->packed, packet);
+    av_image_copy_to_buffer(packet->data, at->packed, (const uint8_t *const *)from, rows, pixel, at->mode.size.width,
+                            at->mode.size.height, 1);
+    return MR_OK;
 }
 
 /* Whether the picture can stay in the driver's buffer until the packet is released. */
@@ -413,7 +398,6 @@ static bool can_hand_on(camera *at, const mapped *from, size_t bytes) {
 
 /* Takes the buffer. */
 static int take_picture(camera *at, mapped *from, size_t bytes, mr_packet *packet) {
-    uint8_t *block;
     int status;
     if (can_hand_on(at, from, bytes)) {
         memset(from->data + bytes, 0, PADDING);
@@ -427,10 +411,8 @@ static int take_picture(camera *at, mapped *from, size_t bytes, mr_packet *packe
     }
     if (is_padded(at)) {
         status = copy_rows(at, from->data, packet);
-    } else {
-        if ((block = mr_alloc(bytes + PADDING)))
-            memcpy(block, from->data, bytes);
-        status = wrap_copy(block, bytes, packet);
+    } else if (!(status = mr_packet_room(packet, bytes))) {
+        memcpy(packet->data, from->data, bytes);
     }
     if (give_back(at->device, from->index) && !status)
         status = fail_camera(at->params.url, "use its buffers", errno);

@@ -119,12 +119,10 @@ int mr_side_pack(const AVPacket *packet, mr_buffer **buffer) {
             total += sizeof(record) + padded(packet->side_data[i].size);
     if (total == 0)
         return MR_OK;
-    uint8_t *block = mr_calloc(1, total);
-    *buffer = block ? mr_buffer_wrap(block, total, mr_free, block) : NULL;
-    if (!*buffer) {
-        mr_free(block);
-        return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    }
+    *buffer = mr_buffer_alloc(total);
+    if (!*buffer)
+        return MR_ERROR_MEMORY;
+    uint8_t *block = memset((*buffer)->data, 0, total);
     for (int i = 0; i < packet->side_data_elems; i++) {
         const AVPacketSideData *side = &packet->side_data[i];
         if (!is_needed(side->type))
@@ -164,6 +162,23 @@ static void release_buffer(void *opaque, uint8_t *data) {
     mr_buffer_unref(&buffer);
 }
 
+AVBufferRef *mr_buffer_lend(mr_buffer *buffer, uint8_t *data, size_t bytes) {
+    AVBufferRef *reference =
+        av_buffer_create(data, bytes, release_buffer, mr_buffer_ref(buffer), AV_BUFFER_FLAG_READONLY);
+    if (!reference)
+        mr_buffer_unref(&buffer);
+    return reference;
+}
+
+static void release_av_buffer(void *context) {
+    AVBufferRef *reference = context;
+    av_buffer_unref(&reference);
+}
+
+mr_buffer *mr_buffer_borrow(uint8_t *data, size_t bytes, AVBufferRef *reference) {
+    return mr_buffer_wrap(data, bytes, release_av_buffer, reference);
+}
+
 static int av_flags(uint32_t flags) {
     return (flags & MR_FRAME_KEY ? AV_PKT_FLAG_KEY : 0) | (flags & MR_FRAME_CORRUPT ? AV_PKT_FLAG_CORRUPT : 0) |
            (flags & MR_FRAME_HIDDEN ? AV_PKT_FLAG_DISCARD : 0);
@@ -186,24 +201,15 @@ int mr_packet_lend(AVPacket *packet, const mr_frame *frame) {
     size_t padded = plane->bytes + AV_INPUT_BUFFER_PADDING_SIZE;
     if ((size_t)(plane->buffer->data + plane->buffer->bytes - plane->data) < padded)
         return 0;
-    packet->buf = av_buffer_create(plane->data, padded, release_buffer, mr_buffer_ref(plane->buffer),
-                                   AV_BUFFER_FLAG_READONLY);
-    if (packet->buf)
-        return 0;
-    release_buffer(plane->buffer, NULL);
-    return AVERROR(ENOMEM);
-}
-
-static void release_av_buffer(void *context) {
-    AVBufferRef *buffer = context;
-    av_buffer_unref(&buffer);
+    packet->buf = mr_buffer_lend(plane->buffer, plane->data, padded);
+    return packet->buf ? 0 : AVERROR(ENOMEM);
 }
 
 int mr_packet_keep(AVPacket *packet, mr_plane *plane) {
     if (av_packet_make_refcounted(packet) < 0)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    mr_buffer *buffer = mr_buffer_wrap(packet->data, (size_t)packet->size + AV_INPUT_BUFFER_PADDING_SIZE,
-                                       release_av_buffer, packet->buf);
+    mr_buffer *buffer =
+        mr_buffer_borrow(packet->data, (size_t)packet->size + AV_INPUT_BUFFER_PADDING_SIZE, packet->buf);
     if (!buffer)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     *plane = (mr_plane){.buffer = buffer, .data = packet->data, .bytes = (size_t)packet->size};

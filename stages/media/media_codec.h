@@ -29,6 +29,11 @@ int mr_side_pack(const AVPacket *packet, mr_buffer **buffer);
 /* Adds the records of `plane` to the packet; a plane without data adds none. MR_ERROR_DATA if they are malformed. */
 int mr_side_unpack(const mr_plane *plane, AVPacket *packet);
 
+/* A read-only reference to part of a buffer, for libav's libraries; NULL: no memory. */
+AVBufferRef *mr_buffer_lend(mr_buffer *buffer, uint8_t *data, size_t bytes);
+/* Wraps memory that libav's libraries count. Takes over the reference if it succeeds; NULL: no memory. */
+mr_buffer *mr_buffer_borrow(uint8_t *data, size_t bytes, AVBufferRef *reference);
+
 /* Lends a frame's payload, times, flags and side data to an empty packet, in nanoseconds. The packet refers to the
  * payload's buffer, not to the frame: the frame's receipt must close even while a library holds its last packet.
  * Without the padding that FFmpeg's readers need, there is no reference, and the library must copy. Returns an AVERROR

@@ -237,25 +237,13 @@ static int describe(lavfi_reader *reader) {
 
 /* ---- packets --------------------------------------------------------------------------------------------------- */
 
-static void release_block(void *block) {
-    av_free(block);
-}
-
 static int copy_picture(const AVFrame *frame, mr_packet *packet) {
-    int bytes = av_image_get_buffer_size(frame->format, frame->width, frame->height, 1);
-    uint8_t *block = bytes < 0 ? NULL : av_mallocz((size_t)bytes + AV_INPUT_BUFFER_PADDING_SIZE);
-    if (!block)
-        return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    av_image_copy_to_buffer(block, bytes, (const uint8_t *const *)frame->data, frame->linesize, frame->format,
-                            frame->width, frame->height, 1);
-    packet->buffer = mr_buffer_wrap(block, (size_t)bytes + AV_INPUT_BUFFER_PADDING_SIZE, release_block, block);
-    if (!packet->buffer) {
-        av_free(block);
-        return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    }
-    packet->data = block;
-    packet->bytes = (size_t)bytes;
-    return MR_OK;
+    const int bytes = av_image_get_buffer_size(frame->format, frame->width, frame->height, 1);
+    const int status = bytes < 0 ? mr_fail(MR_ERROR_MEMORY, "out of memory") : mr_packet_room(packet, (size_t)bytes);
+    if (!status)
+        av_image_copy_to_buffer(packet->data, bytes, (const uint8_t *const *)frame->data, frame->linesize,
+                                frame->format, frame->width, frame->height, 1);
+    return status;
 }
 
 static int read_lavfi(mr_reader *base, mr_packet *packet) {

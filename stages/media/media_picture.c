@@ -8,6 +8,7 @@
 
 #include "millrace/status.h"
 #include "stages/media/media_input.h"
+#include "stages/media/media_reader.h"
 #include "stages/media/picture_format.h"
 #include "stages/media/still/kinds.h"
 #include "stages/media/still/libheif.h"
@@ -32,59 +33,20 @@ static int read_all(int fd, uint8_t *data, size_t bytes) {
     return MR_OK;
 }
 
-static void release_block(void *block) {
-    av_free(block);
-}
-
 int mr_picture_load(const char *path, const mr_stage *stage, size_t most, mr_packet *packet) {
     mr_input input;
     int status = mr_input_open(&input, path, stage);
     if (status)
         return status;
-    size_t bytes = (size_t)input.bytes < most ? (size_t)input.bytes : most,
-           padded = bytes + AV_INPUT_BUFFER_PADDING_SIZE;
-    uint8_t *block = input.bytes > most_bytes ? NULL : av_malloc(padded);
-    if (!block)
-        status = mr_fail(MR_ERROR_DATA, "%s: too large for an image", path);
+    const size_t bytes = (size_t)input.bytes < most ? (size_t)input.bytes : most;
+    status = input.bytes > most_bytes ? mr_fail(MR_ERROR_DATA, "%s: too large for an image", path)
+                                      : mr_packet_room(packet, bytes);
     if (!status)
-        status = read_all(input.fd, block, bytes);
+        status = read_all(input.fd, packet->data, bytes);
     mr_input_close(&input);
-    if (!status) {
-        memset(block + bytes, 0, AV_INPUT_BUFFER_PADDING_SIZE);
-        packet->buffer = mr_buffer_wrap(block, padded, release_block, block);
-        if (!packet->buffer)
-            status = mr_fail(MR_ERROR_MEMORY, "out of memory");
-    }
-    if (status) {
-        av_free(block);
-        return status;
-    }
-    packet->data = block;
-    packet->bytes = bytes;
-    return MR_OK;
-}
-
-/* Replaces a packet's bytes by padded av_malloc memory. Takes ownership, also on failure. */
-static int put_bytes(mr_packet *packet, uint8_t *data, size_t bytes) {
-    mr_buffer *buffer = mr_buffer_wrap(data, bytes + AV_INPUT_BUFFER_PADDING_SIZE, release_block, data);
-    if (!buffer) {
-        av_free(data);
-        return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    }
-    mr_buffer_unref(&packet->buffer);
-    packet->buffer = buffer;
-    packet->data = data;
-    packet->bytes = bytes;
-    return MR_OK;
-}
-
-int mr_picture_copy(const uint8_t *data, size_t bytes, mr_packet *packet) {
-    uint8_t *copy = av_malloc(bytes + AV_INPUT_BUFFER_PADDING_SIZE);
-    if (!copy)
-        return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    memcpy(copy, data, bytes);
-    memset(copy + bytes, 0, AV_INPUT_BUFFER_PADDING_SIZE);
-    return put_bytes(packet, copy, bytes);
+    if (status)
+        mr_buffer_unref(&packet->buffer);
+    return status;
 }
 
 /* Keeps part of a packet's bytes, followed by zeros. */

@@ -18,8 +18,6 @@ typedef struct mr_picture_kind {
 enum AVCodecID mr_picture_recognise(const char *path, const uint8_t *data, size_t bytes);
 /* Reads a file, or the first `most` bytes, into *packet, zero-padded. MR_ERROR_MEMORY, and mr_input_open's errors. */
 int mr_picture_load(const char *path, const mr_stage *stage, size_t most, mr_packet *packet);
-/* Copies a file's bytes to *packet, zero-padded. MR_ERROR_MEMORY. */
-int mr_picture_copy(const uint8_t *data, size_t bytes, mr_packet *packet);
 /* Replaces a complete file in a packet by what decode accepts, and returns the kind. */
 void mr_picture_unpack(const char *path, mr_packet *packet, mr_picture_kind *kind);
 /* Codec parameters for this kind. The caller must free them. NULL: no memory. */

@@ -1,8 +1,21 @@
 #include "stages/media/media_reader.h"
 
+#include <libavcodec/avcodec.h>
+#include <string.h>
+
 #include "engine/base/memory.h"
 #include "engine/base/references.h"
 #include "stages/media/media_codec.h"
+
+int mr_packet_room(mr_packet *packet, size_t bytes) {
+    packet->buffer = mr_buffer_alloc(bytes + AV_INPUT_BUFFER_PADDING_SIZE);
+    if (!packet->buffer)
+        return MR_ERROR_MEMORY;
+    packet->data = packet->buffer->data;
+    packet->bytes = bytes;
+    memset(packet->data + bytes, 0, AV_INPUT_BUFFER_PADDING_SIZE);
+    return MR_OK;
+}
 
 int mr_packet_take(mr_packet *packet, AVPacket *from, mr_media *media) {
     mr_plane payload;

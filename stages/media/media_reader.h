@@ -37,6 +37,8 @@ typedef struct mr_reader_params {
     const mr_stage *stage;  /* NULL while planning */
 } mr_reader_params;
 
+/* Gives an empty packet room for `bytes` bytes, and after them the zeros that decoders need. MR_ERROR_MEMORY. */
+int mr_packet_room(mr_packet *packet, size_t bytes);
 /* Moves payload and side data from libavcodec's packet to `packet`, and refers to `media`. MR_ERROR_MEMORY: `packet`
  * then has none of them. */
 int mr_packet_take(mr_packet *packet, AVPacket *from, mr_media *media);

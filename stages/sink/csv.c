@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/grow.h"
 #include "engine/base/memory.h"
 #include "engine/base/utf8.h"
 #include "stages/list.h"
@@ -54,10 +55,18 @@ static bool has_tensors_alone(const mr_planned_input *input) {
     return tensors && !input->more_results;
 }
 
+/* Whether no result before `one` has its kind. */
+static bool is_first(const mr_planned_result *results, const mr_planned_result *one) {
+    while (results != one && results->kind != one->kind)
+        results = results->next;
+    return results == one;
+}
+
 static int refuse_kind(mr_negotiation *n, const char *wanted) {
     char kinds[200] = "";
     for (const mr_planned_result *one = n->inputs[0].results; one; one = one->next)
-        if (one->kind->fields && strlen(kinds) + strlen(one->kind->name) + 3 < sizeof kinds)
+        if (one->kind->fields && is_first(n->inputs[0].results, one) &&
+            strlen(kinds) + strlen(one->kind->name) + 3 < sizeof kinds)
             sprintf(kinds + strlen(kinds), "%s%s", *kinds ? ", " : "", one->kind->name);
     return mr_refuse(n, "results", "no stage before it gives results of the kind \"%s\" with fields; %s%s", wanted,
                      *kinds ? "it can have rows for " : "jsonl writes tensors (tensors: true)", kinds);
@@ -83,16 +92,9 @@ static int negotiate(mr_negotiation *n) {
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
 static void add(state *at, const char *text, size_t bytes) {
-    if (at->capacity - at->bytes < bytes) {
-        size_t capacity = 2 * (at->bytes + bytes) + 256;
-        char *larger = mr_realloc(at->text, capacity);
-        if (!larger) {
-            at->failed = true;
-            return;
-        }
-        at->text = larger;
-        at->capacity = capacity;
-    }
+    at->failed |= !mr_grow_bytes((void **)&at->text, &at->capacity, at->bytes + bytes);
+    if (at->failed)
+        return;
     if (bytes) /* without one there may be no memory yet */
         memcpy(at->text + at->bytes, text, bytes);
     at->bytes += bytes;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/grow.h"
 #include "engine/base/memory.h"
 
 static const char attribute[] = "user.millrace.source";
@@ -89,14 +90,8 @@ typedef struct listing {
 } listing;
 
 static bool add(listing *list, const char *name, const struct stat *about) {
-    if (list->count == list->room) {
-        size_t room = 2 * list->room + 64;
-        found *wider = mr_realloc(list->files, room * sizeof *wider);
-        if (!wider)
-            return false;
-        list->files = wider;
-        list->room = room;
-    }
+    if (!mr_grow((void **)&list->files, list->count, &list->room, sizeof *list->files))
+        return false;
     found *file = &list->files[list->count++];
     *file = (found){.bytes = (int64_t)about->st_size,
                     .since_ns = (int64_t)about->st_mtim.tv_sec * 1000000000 + about->st_mtim.tv_nsec};

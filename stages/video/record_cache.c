@@ -10,15 +10,12 @@ enum { PADDING = 64 };
 static int copy_plane(const mr_plane *from, mr_plane *to) {
     if (!from->data)
         return MR_OK;
-    uint8_t *block = mr_alloc(from->bytes + PADDING);
-    mr_buffer *buffer = block ? mr_buffer_wrap(block, from->bytes + PADDING, mr_free, block) : NULL;
-    if (!buffer) {
-        mr_free(block);
-        return mr_fail(MR_ERROR_MEMORY, "no memory to keep a packet of %zu bytes", from->bytes);
-    }
-    memcpy(block, from->data, from->bytes);
-    memset(block + from->bytes, 0, PADDING);
-    *to = (mr_plane){.buffer = buffer, .data = block, .bytes = from->bytes};
+    mr_buffer *buffer = mr_buffer_alloc(from->bytes + PADDING);
+    if (!buffer)
+        return MR_ERROR_MEMORY;
+    memcpy(buffer->data, from->data, from->bytes);
+    memset(buffer->data + from->bytes, 0, PADDING);
+    *to = (mr_plane){.buffer = buffer, .data = buffer->data, .bytes = from->bytes};
     return MR_OK;
 }
 

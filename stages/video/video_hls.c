@@ -7,6 +7,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
+#include "engine/base/grow.h"
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 
@@ -21,14 +22,8 @@ int mr_hls_add(mr_hls_files *hls, const mr_hls_entry *entry) {
     size_t most = hls->most ? hls->most : MR_HLS_MOST;
     if (hls->count == most)
         forget_first(hls);
-    if (hls->count == hls->room) {
-        size_t room = hls->room ? 2 * hls->room : 8;
-        mr_hls_entry *wider = mr_realloc(hls->entries, room * sizeof *wider);
-        if (!wider)
-            return mr_fail(MR_ERROR_MEMORY, "out of memory");
-        hls->entries = wider;
-        hls->room = room;
-    }
+    if (!mr_grow((void **)&hls->entries, hls->count, &hls->room, sizeof *hls->entries))
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
     hls->entries[hls->count++] = *entry;
     return MR_OK;
 }

@@ -7,6 +7,7 @@
 #include <libavutil/opt.h>
 #include <string.h>
 
+#include "engine/base/grow.h"
 #include "engine/base/memory.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_input.h"
@@ -183,14 +184,8 @@ struct mr_muxer {
 
 static int append(mr_muxer *muxer, const uint8_t *data, size_t bytes) {
     const size_t from = (size_t)(muxer->at - muxer->begin), needed = from + bytes;
-    if (needed > muxer->room) {
-        size_t room = needed + needed / 2;
-        uint8_t *wider = mr_realloc(muxer->bytes, room);
-        if (!wider)
-            return AVERROR(ENOMEM);
-        muxer->bytes = wider;
-        muxer->room = room;
-    }
+    if (!mr_grow_bytes((void **)&muxer->bytes, &muxer->room, needed))
+        return AVERROR(ENOMEM);
     memcpy(muxer->bytes + from, data, bytes);
     muxer->count = needed > muxer->count ? needed : muxer->count;
     muxer->at += (int64_t)bytes;

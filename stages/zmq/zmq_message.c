@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/grow.h"
 #include "engine/base/memory.h"
 #include "engine/base/utf8.h"
 
@@ -28,14 +29,9 @@ struct mr_zmq_message {
 
 /* Makes room for more bytes; NULL: no memory. */
 static uint8_t *extend(mr_zmq_message *at, size_t more) {
-    if (at->room - at->bytes < more) {
-        size_t room = at->bytes + more + at->bytes / 2 + 256;
-        uint8_t *wider = mr_realloc(at->data, room);
-        at->failed |= !wider;
-        if (!wider)
-            return NULL;
-        at->data = wider;
-        at->room = room;
+    if (!mr_grow_bytes((void **)&at->data, &at->room, at->bytes + more)) {
+        at->failed = true;
+        return NULL;
     }
     uint8_t *to = at->data + at->bytes;
     at->bytes += more;

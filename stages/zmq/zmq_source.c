@@ -119,13 +119,10 @@ static void release_part(void *context) {
 static mr_buffer *keep_payload(zmq_msg_t *part, size_t alignment) {
     size_t bytes = zmq_msg_size(part);
     if ((uintptr_t)zmq_msg_data(part) % alignment) {
-        void *copy = mr_alloc(bytes);
-        mr_buffer *buffer = copy ? mr_buffer_wrap(copy, bytes, mr_free, copy) : NULL;
-        if (buffer)
-            memcpy(copy, zmq_msg_data(part), bytes);
-        else
-            mr_free(copy);
-        return buffer;
+        mr_buffer *copy = mr_buffer_alloc(bytes);
+        if (copy)
+            memcpy(copy->data, zmq_msg_data(part), bytes);
+        return copy;
     }
     zmq_msg_t *kept = mr_alloc(sizeof *kept);
     if (!kept)
@@ -170,8 +167,9 @@ static int take_heif(mr_stage *self, zmq_msg_t *part, mr_frame *frame) {
     char why[256] = "is a picture of HEIF that is not whole";
     if (mr_still_trouble(NULL, zmq_msg_data(part), zmq_msg_size(part), why, sizeof why))
         return mr_fail(MR_ERROR_DATA, "the payload %s", why);
-    if (mr_picture_copy(zmq_msg_data(part), zmq_msg_size(part), &packet))
+    if (mr_packet_room(&packet, zmq_msg_size(part)))
         return no_memory();
+    memcpy(packet.data, zmq_msg_data(part), packet.bytes);
     mr_picture_unpack("", &packet, &kind);
     int status = kind.id == AV_CODEC_ID_PNG ? mr_fail(MR_ERROR_DATA, "the payload %s", why) : MR_OK;
     if (!status && !(frame->media = media_of(self, &kind)))

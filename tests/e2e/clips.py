@@ -111,7 +111,7 @@ def uneven():
 
 
 def transport_stream():
-    """Its first time stamp is not zero."""
+    """A transport stream. The first time stamp is not zero."""
     return encoded("h264.ts", *H264, "-pix_fmt", "yuv420p")
 
 

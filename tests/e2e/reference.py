@@ -12,7 +12,8 @@ MATRICES = {"bt709": (0.2126, 0.0722), "bt470bg": (0.299, 0.114), "smpte170m": (
 
 
 def matrix_of(info):
-    """What players assume if a stream does not say: BT.709 from 1280 columns or 720 lines, otherwise BT.601."""
+    """The matrix that players assume if a stream does not say: BT.709 from 1280 columns or 720 lines, otherwise
+    BT.601."""
     named = info.get("color_space", "unknown")
     return MATRICES.get(named) or MATRICES["bt709" if info["height"] >= 720 or info["width"] >= 1280 else "smpte170m"]
 

@@ -341,6 +341,43 @@ TEST(threads_end_beside_each_other) {
     }
 }
 
+/* ---- summaries meanwhile ---------------------------------------------------------------------------------------- */
+
+static atomic_bool all_have_left;
+
+static void *come_and_go(void *context) {
+    for (int i = 0; i < 300; i++) {
+        add(context, "s", "frames", "20", NULL);
+        mr_pipeline_remove_source(context, "s", -1);
+    }
+    atomic_store(&all_have_left, true);
+    return NULL;
+}
+
+/* A source that left while a summary was made was missing from it: neither present nor removed. */
+TEST(no_summary_lacks_one_that_leaves) {
+    enum { OTHERS = 200 }; /* counted first, so that there is time to leave */
+    char text[64 * OTHERS], *end = text;
+    uint64_t in = 0;
+    pthread_t thread;
+    end += sprintf(end, FLOW "sources:\n  max: %d\n  like: {type: count}\n", OTHERS + 1);
+    for (int i = 0; i < OTHERS; i++)
+        end += sprintf(end, "  l%d: {type: live}\n", i);
+    sprintf(end, "stages: {out: {type: \"null\", input: sources.*}}\n");
+    atomic_store(&all_have_left, false);
+    mr_pipeline *pipeline = begin(text, 0, 2);
+    assert_int_equal(pthread_create(&thread, NULL, come_and_go, pipeline), 0);
+    while (!atomic_load(&all_have_left)) {
+        mr_summary *sums = NULL;
+        assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
+        assert_true(sums->in >= in);
+        in = sums->in;
+        mr_summary_destroy(&sums);
+    }
+    pthread_join(thread, NULL);
+    finish(&pipeline);
+}
+
 /* ---- one that blocks --------------------------------------------------------------------------------------------- */
 
 TEST(a_blocked_one_is_removed) {
@@ -632,13 +669,6 @@ TEST(others_do_not_notice) {
 
 /* ---- a list ------------------------------------------------------------------------------------------------------ */
 
-static void write_list(const char *text) {
-    FILE *file = fopen(temporary_path, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    fclose(file);
-}
-
 static void await_removal(mr_pipeline *pipeline, const char *id) {
     AWAIT(pipeline, 0, id, row.stay.removed);
 }
@@ -651,30 +681,30 @@ TEST_WITH(a_list_is_followed, make_temporary, remove_temporary) {
              "sources_from: %s\nstages: {one: {type: scale, input: sources.*}, out: {type: \"null\", input: one}}\n",
              temporary_path);
     EACH_WORKER_COUNT(workers) {
-        write_list("a: {}\n");
+        write_temporary("a: {}\n");
         mr_pipeline *pipeline = flow_open_with(own_types, text, 0, workers);
         assert_int_equal(mr_pipeline_reload_sources(pipeline), MR_ERROR_USAGE);
         assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
         await_frames(pipeline, 0, "a", 2);
-        write_list("a: {}\nb: {frames: 5}\n");
+        write_temporary("a: {}\nb: {frames: 5}\n");
         await_end(pipeline, 0, "b");
-        write_list("a: {frame: 5}\n");
+        write_temporary("a: {frame: 5}\n");
         assert_int_equal(mr_pipeline_reload_sources(pipeline), MR_OK);
-        write_list("c: {}\n");
+        write_temporary("c: {}\n");
         await_removal(pipeline, "a");
         await_frames(pipeline, 0, "c", 2);
         assert_int_equal(add(pipeline, "own", NULL, NULL, NULL), MR_OK);
-        write_list("d: {}\n");
+        write_temporary("d: {}\n");
         assert_int_equal(mr_pipeline_reload_sources(pipeline), MR_OK);
         if (workers % 2)
             await_removal(pipeline, "c");
         finish(&pipeline);
     }
     /* Without threads the list is read on request. */
-    write_list("a: {frames: 7}\n");
+    write_temporary("a: {frames: 7}\n");
     mr_pipeline *pipeline = begin(text, 3, 1);
     await_end(pipeline, 3, "a");
-    write_list("a: {frames: 7}\nb: {frames: 2}\n");
+    write_temporary("a: {frames: 7}\nb: {frames: 2}\n");
     assert_int_equal(mr_pipeline_reload_sources(pipeline), MR_OK);
     await_end(pipeline, 3, "b");
     finish(&pipeline);

@@ -29,8 +29,8 @@ LARGER_CIRCLES = {
 # Structs of the flow engine into which other modules reach than the one that defines them, and how many: records that
 # modules hand to each other. Those of any other struct are its own module's. They may only become fewer.
 SHARED_STRUCTS = {
-    "mr_cut_tally": 1, "mr_entry_task": 12, "mr_instance": 22, "mr_io": 6, "mr_route": 1, "mr_run": 20,
-    "mr_run_times": 1, "mr_slot": 10, "mr_slot_output": 3,
+    "mr_cut_tally": 1, "mr_entry_task": 12, "mr_instance": 20, "mr_io": 6, "mr_route": 1, "mr_run": 20,
+    "mr_run_times": 1, "mr_slot": 10, "mr_slot_input": 4, "mr_slot_output": 3,
 }
 LARGER_STRUCTS = {"mr_executor": 36, "mr_cut": 31, "mr_plan": 28, "mr_plan_view": 39}
 

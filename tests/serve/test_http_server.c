@@ -21,10 +21,10 @@ enum { MOST_SEEN = 4096, LARGE = 1 << 20, OTHERS = 64 };
 static const int64_t LONG = 10 * INT64_C(1000000000), SHORT = 500000000; /* timeouts */
 static const char TOKEN[] = "0123456789abcdef";
 
-/* What the routes of the tests answer from. */
+/* The state that the tests' routes answer from. */
 typedef struct board {
     pthread_mutex_t lock;
-    int number;             /* of the newest part; a request waits for the next one */
+    int number;             /* the newest part; a request waits for the next one */
     bool ended;
     size_t part_bytes;      /* more than a number needs: padded with x */
     int seen;
@@ -225,12 +225,14 @@ static void expect(const char *method, const char *path, const char *headers, in
 
 static const char LOCAL[] = "Host: localhost\r\n";
 
+/* A test with a server, whose routes use `at`. */
+#define SERVER_TEST(name, token, most_streams, timeout_ns)                                                            \
+    TEST_GIVEN(name, board, at, (made = (board){0}, start(&made, token, most_streams, timeout_ns)), stop(&made))
+
 /* ---- routes and permission -------------------------------------------------------------------------------------- */
 
-TEST(routes_are_found) {
-    board at = {0};
+SERVER_TEST(routes_are_found, NULL, 1, LONG) {
     char long_path[600] = "/name/";
-    start(&at, NULL, 1, LONG);
     expect("GET", "/", LOCAL, 200, "\r\n\r\n<p>");
     expect("GET", "/?a=b", LOCAL, 200, "Content-Security-Policy: default-src 'none'");
     expect("GET", "/name/a.b.txt", LOCAL, 200, "\r\n\r\na.b");
@@ -245,13 +247,10 @@ TEST(routes_are_found) {
     char *none = answer_to("GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_string_equal(none, "");
     free(none);
-    stop(&at);
 }
 
-TEST(other_methods_are_refused) {
+SERVER_TEST(other_methods_are_refused, NULL, 1, LONG) {
     static const char *const methods[] = {"POST", "PUT", "DELETE", "OPTIONS", "TRACE", "BREW"};
-    board at = {0};
-    start(&at, NULL, 1, LONG);
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
         expect(methods[i], "/", LOCAL, 405, "Allow: GET, HEAD");
     char *head = answer_to("HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -262,25 +261,19 @@ TEST(other_methods_are_refused) {
     assert_non_null(strstr(head, "Content-Type: text/event-stream\r\n"));
     assert_string_equal(strstr(head, "\r\n\r\n"), "\r\n\r\n");
     free(head);
-    stop(&at);
 }
 
-TEST(hosts_are_checked_without_a_token) {
-    board at = {0};
-    start(&at, NULL, 1, LONG);
+SERVER_TEST(hosts_are_checked_without_a_token, NULL, 1, LONG) {
     expect("GET", "/", "Host: [::1]:80\r\n", 200, "<p>");
     expect("GET", "/", "Host: evil.example\r\n", 403, "localhost");
     expect("GET", "/other", "Host: evil.example\r\n", 403, "localhost");
     char *old = answer_to("GET / HTTP/1.0\r\n\r\n");
     assert_non_null(strstr(old, " 200 "));
     free(old);
-    stop(&at);
 }
 
-TEST(tokens_are_asked_for) {
-    board at = {0};
+SERVER_TEST(tokens_are_asked_for, TOKEN, 1, LONG) {
     char longer[64];
-    start(&at, TOKEN, 1, LONG);
     snprintf(longer, sizeof longer, "/?token=%sx", TOKEN);
     expect("GET", "/", LOCAL, 401, "WWW-Authenticate: Bearer");
     expect("GET", longer, LOCAL, 401, "a token is needed");
@@ -289,7 +282,6 @@ TEST(tokens_are_asked_for) {
     expect("GET", longer, "Host: camera.example\r\n", 200, "<p>");
     expect("GET", "/", "Host: camera.example\r\nAuthorization: bearer 0123456789abcdef\r\n", 200, "<p>");
     expect("GET", "/", "Host: localhost\r\nAuthorization: Basic 0123456789abcdef\r\n", 401, "a token is needed");
-    stop(&at);
 }
 
 /* ---- streams ---------------------------------------------------------------------------------------------------- */
@@ -323,100 +315,85 @@ TEST(parts_are_framed) {
     }
 }
 
-TEST(streams_give_each_part) {
-    board at = {0};
-    start(&at, NULL, 2, LONG);
+SERVER_TEST(streams_give_each_part, NULL, 2, LONG) {
     int events = asking("/events"), parts = asking("/parts");
-    await_states(&at, 2);
-    publish(&at);
-    wake_all(&at); /* for nothing */
-    publish(&at);
+    await_states(at, 2);
+    publish(at);
+    wake_all(at); /* for nothing */
+    publish(at);
     assert_true(reads(events, "\r\n\r\nevent: text/plain\ndata: 1\n\nevent: text/plain\ndata: 2\n\n"));
     assert_true(reads(parts, "\r\n\r\n1\r\n--millrace-part\r\nContent-Type: text/plain\r\nContent-Length: 1\r\n\r\n2"));
-    /* The end of a stream is the end of its connection. */
-    pthread_mutex_lock(&at.lock);
-    at.ended = true;
-    pthread_mutex_unlock(&at.lock);
-    wake_all(&at);
+    /* A stream's end closes the connection. */
+    pthread_mutex_lock(&at->lock);
+    at->ended = true;
+    pthread_mutex_unlock(&at->lock);
+    wake_all(at);
     assert_false(reads(events, "never"));
     assert_false(reads(parts, "never"));
-    await_states(&at, 0);
+    await_states(at, 0);
     close(events);
     close(parts);
-    stop(&at);
 }
 
-TEST(answers_may_come_later) {
-    board at = {0};
-    start(&at, NULL, 1, LONG);
+SERVER_TEST(answers_may_come_later, NULL, 1, LONG) {
     int fd = asking("/later");
-    await_states(&at, 1);
-    int calls = atomic_load(&at.calls);
-    while (atomic_load(&at.calls) < calls + 3)
-        wake_all(&at);
-    publish(&at);
+    await_states(at, 1);
+    int calls = atomic_load(&at->calls);
+    while (atomic_load(&at->calls) < calls + 3)
+        wake_all(at);
+    publish(at);
     assert_true(reads(fd, "\r\n\r\n1"));
     assert_false(reads(fd, "never"));
     close(fd);
-    await_states(&at, 0);
-    stop(&at);
+    await_states(at, 0);
 }
 
 /* A stream that has nothing to send for `timeout` sends a comment. */
-TEST(silent_events_send_comments) {
-    board at = {0};
-    start(&at, NULL, 1, SHORT);
+SERVER_TEST(silent_events_send_comments, NULL, 1, SHORT) {
     int fd = asking("/events");
     assert_true(reads(fd, "\r\n\r\n:\n\n:\n\n"));
-    publish(&at);
+    publish(at);
     assert_true(reads(fd, "data: 1\n\n"));
     close(fd);
-    stop(&at);
 }
 
 /* ---- clients that leave, are slow, or too many ------------------------------------------------------------------ */
 
-/* The client of a stream that waits has left. The library does not notice, and fails if such a connection is resumed
- * after it was closed; here every wake-up is harmless, however late it comes. */
-TEST(clients_that_left_are_noticed) {
-    board at = {0};
-    start(&at, NULL, 2, LONG / 5);
+/* A waiting stream's client has left. The library does not notice, and fails if such a connection is resumed after
+ * it was closed. Here every wake-up must be harmless, however late it comes. */
+SERVER_TEST(clients_that_left_are_noticed, NULL, 2, LONG / 5) {
     for (int turn = 0; turn < 2; turn++) {
         int events = asking("/events"), parts = asking("/parts");
-        await_states(&at, 2);
+        await_states(at, 2);
         close(events);
         close(parts);
-        await_states(&at, 0); /* nothing wakes them */
-        publish(&at);
+        await_states(at, 0); /* nothing wakes them */
+        publish(at);
     }
     int fd = asking("/events");
-    await_states(&at, 1);
-    publish(&at); /* also those that are over, whose slot it has */
+    await_states(at, 1);
+    publish(at); /* also those that are over, whose slot it has */
     assert_true(reads(fd, "data: 3\n\n"));
     close(fd);
-    publish(&at);
-    await_states(&at, 0);
-    stop(&at);
+    publish(at);
+    await_states(at, 0);
 }
 
-/* A stream that never waits ends, too, when its client closes the sending side. */
-TEST(busy_streams_end_with_their_clients) {
-    board at = {0};
+/* A stream that never waits also ends when the client closes the sending side. */
+SERVER_TEST(busy_streams_end_with_their_clients, NULL, 1, LONG / 5) {
     char got[4096];
-    start(&at, NULL, 1, LONG / 5);
     int fd = asking("/parts");
-    await_states(&at, 1);
-    pthread_mutex_lock(&at.lock);
-    at.number = INT_MAX;
-    pthread_mutex_unlock(&at.lock);
-    wake_all(&at);
+    await_states(at, 1);
+    pthread_mutex_lock(&at->lock);
+    at->number = INT_MAX;
+    pthread_mutex_unlock(&at->lock);
+    wake_all(at);
     assert_true(reads(fd, "\r\n\r\n1\r\n"));
     assert_int_equal(shutdown(fd, SHUT_WR), 0);
     while (recv(fd, got, sizeof got, 0) > 0)
         continue;
-    await_states(&at, 0);
+    await_states(at, 0);
     close(fd);
-    stop(&at);
 }
 
 TEST(slow_readers_are_closed) {
@@ -434,31 +411,26 @@ TEST(slow_readers_are_closed) {
     stop(&at);
 }
 
-TEST(half_requests_are_closed) {
+SERVER_TEST(half_requests_are_closed, NULL, 1, SHORT) {
     static const char *const halves[] = {"", "G", "GET / HTTP/1.1\r\nHost: loc", "GET /later HTTP/1.1\r\n\r",
                                          "GET /later HTTP/1.1\r\nHost: localhost\r\n\r\n", /* is never answered */
                                          "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf"};
     int fd[sizeof halves / sizeof *halves];
-    board at = {0};
-    start(&at, NULL, 1, SHORT);
     for (size_t i = 0; i < sizeof halves / sizeof *halves; i++)
         fd[i] = connected(halves[i]);
     for (size_t i = 0; i < sizeof halves / sizeof *halves; i++) {
         assert_false(reads(fd[i], "never"));
         close(fd[i]);
     }
-    await_states(&at, 0);
-    stop(&at);
+    await_states(at, 0);
 }
 
-TEST(bad_requests_are_refused) {
+SERVER_TEST(bad_requests_are_refused, NULL, 1, SHORT) {
     static const char *const bad[] = {
         "\r\n\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         "GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", "\x16\x03\x01\x02",
         "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n"};
-    board at = {0};
     char *large = malloc(65536);
-    start(&at, NULL, 1, SHORT);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char *got = answer_to(bad[i]);
         if (strstr(got, " 200 "))
@@ -476,35 +448,31 @@ TEST(bad_requests_are_refused) {
     free(got);
     free(large);
     expect("GET", "/", LOCAL, 200, "<p>");
-    stop(&at);
 }
 
-TEST(limits_hold) {
+SERVER_TEST(limits_hold, NULL, 3, SHORT) {
     enum { STREAMS = 3, SILENT = OTHERS + STREAMS };
     int streams[STREAMS], silent[SILENT];
-    board at = {0};
-    start(&at, NULL, STREAMS, SHORT);
     for (int i = 0; i < STREAMS; i++)
         streams[i] = asking(i % 2 ? "/events" : "/parts");
-    await_states(&at, STREAMS);
+    await_states(at, STREAMS);
     expect("GET", "/events", LOCAL, 503, "Retry-After: 1");
     expect("GET", "/", LOCAL, 200, "<p>");
     /* One that ends makes room. */
     close(streams[0]);
-    await_states(&at, STREAMS - 1);
+    await_states(at, STREAMS - 1);
     streams[0] = asking("/events");
-    await_states(&at, STREAMS);
-    /* More connections than may be wait until others end, here by their time. */
+    await_states(at, STREAMS);
+    /* Connections above the limit wait until others end, here by timeout. */
     for (int i = 0; i < SILENT; i++)
         silent[i] = connected("");
     expect("GET", "/", LOCAL, 200, "<p>");
-    publish(&at);
+    publish(at);
     assert_true(reads(streams[0], "data: 1\n\n"));
     for (int i = 0; i < SILENT; i++)
         close(silent[i]);
     for (int i = 0; i < STREAMS; i++)
         close(streams[i]);
-    stop(&at);
 }
 
 /* ---- the end, and all at once ----------------------------------------------------------------------------------- */
@@ -516,7 +484,7 @@ TEST(stops_with_open_streams) {
         int fds[] = {asking("/events"), asking("/parts"), asking("/later"), connected("GET "), connected("")};
         await_states(&at, 3);
         if (turn % 2)
-            publish(&at); /* the streams are in the middle of a part that nobody takes */
+            publish(&at); /* the streams are within a part that nobody reads */
         while (turn == 1 && atomic_load(&at.contents) < 2)
             usleep(1000);
         stop(&at);
@@ -548,31 +516,28 @@ static void *come_and_go(void *context) {
     return NULL;
 }
 
-TEST(many_come_and_go) {
+SERVER_TEST(many_come_and_go, NULL, 4, LONG) {
     enum { CLIENTS = 6 };
-    board at = {0};
     pthread_t publishers[2], clients[CLIENTS];
     unsigned failed[CLIENTS] = {0};
-    start(&at, NULL, 4, LONG);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(pthread_create(&publishers[i], NULL, publish_many, &at), 0);
+        assert_int_equal(pthread_create(&publishers[i], NULL, publish_many, at), 0);
     for (int i = 0; i < CLIENTS; i++)
         assert_int_equal(pthread_create(&clients[i], NULL, come_and_go, &failed[i]), 0);
     for (int i = 0; i < 2; i++)
         pthread_join(publishers[i], NULL);
     /* Clients may still wait for a part. */
-    pthread_mutex_lock(&at.lock);
-    at.ended = true;
-    pthread_mutex_unlock(&at.lock);
+    pthread_mutex_lock(&at->lock);
+    at->ended = true;
+    pthread_mutex_unlock(&at->lock);
     for (int i = 0; i < CLIENTS; i++) {
         pthread_t thread = clients[i];
         while (pthread_tryjoin_np(thread, NULL)) {
-            wake_all(&at);
+            wake_all(at);
             usleep(1000);
         }
     }
     expect("GET", "/", LOCAL, 200, "<p>");
-    stop(&at);
 }
 
 RUN_TESTS(NULL, NULL)

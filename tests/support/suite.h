@@ -35,7 +35,7 @@
         with_##name(&made);                                                                                          \
         end;                                                                                                         \
     }                                                                                                                \
-    static void with_##name(type *variable)
+    static void with_##name(type *variable __attribute__((unused)))
 
 /* Calls `first`, which may skip the test, before it. */
 #define TEST_THAT(name, first)                                                                                       \

@@ -20,6 +20,41 @@ int remove_temporary(void **state) {
     return unlink(temporary_path);
 }
 
+void write_temporary(const char *text) {
+    FILE *file = fopen(temporary_path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+char temporary_folder[] = "/tmp/millrace-test-XXXXXX";
+
+int make_temporary_folder(void **state) {
+    (void)state;
+    strcpy(temporary_folder + sizeof temporary_folder - sizeof "XXXXXX", "XXXXXX");
+    return mkdtemp(temporary_folder) ? 0 : -1;
+}
+
+int remove_temporary_folder(void **state) {
+    char command[64];
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf '%s'", temporary_folder);
+    return system(command);
+}
+
+int count_lines(const char *path, const char *one, const char *other) {
+    char *line = NULL;
+    size_t room = 0;
+    int count = 0;
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (getline(&line, &room, file) > 0)
+        count += strstr(line, one) && strstr(line, other);
+    free(line);
+    fclose(file);
+    return count;
+}
+
 char *whole_file(const char *path) {
     FILE *file = fopen(path, "r");
     if (!file)

@@ -1,4 +1,4 @@
-/* A file for one test: set-up and tear-down for cmocka_unit_test_setup_teardown. */
+/* A file or a folder for one test: set-up and tear-down for cmocka_unit_test_setup_teardown. */
 #pragma once
 
 /* Creates an empty file; removes it. */
@@ -6,6 +6,17 @@ int make_temporary(void **state);
 int remove_temporary(void **state);
 /* The file's path, valid between both calls. */
 extern char temporary_path[];
+
+/* Writes the file anew. */
+void write_temporary(const char *text);
+
+/* The same for a folder, which is removed with all that is in it. */
+int make_temporary_folder(void **state);
+int remove_temporary_folder(void **state);
+extern char temporary_folder[];
+
+/* How many of a file's lines have both texts. The file must exist. */
+int count_lines(const char *path, const char *one, const char *other);
 
 /* Reads a file, which must exist, and appends a null; the caller must free the result. */
 char *whole_file(const char *path);

@@ -1,16 +1,12 @@
 /* Deterministic mode: no threads, a seeded order and a simulated clock. */
 #include <stdlib.h>
 
-#include "engine/base/memory.h"
+#include "engine/base/grow.h"
 #include "engine/flow/executor/executor_parts.h"
 
 void mr_executor_queue_runnable(mr_executor *executor, mr_task *task) {
-    if (executor->queued == executor->runnable_room) {
-        executor->runnable_room = executor->runnable_room * 2 + 64;
-        executor->runnable = mr_realloc(executor->runnable, executor->runnable_room * sizeof(mr_task *));
-        if (!executor->runnable)
-            abort(); /* Only tests run this mode; a lost task would mislead them. */
-    }
+    if (!mr_grow((void **)&executor->runnable, executor->queued, &executor->runnable_room, sizeof(mr_task *)))
+        abort(); /* Only tests run this mode; a lost task would mislead them. */
     executor->runnable[executor->queued++] = task;
 }
 

@@ -1,5 +1,6 @@
 #include "engine/flow/executor/timers.h"
 
+#include "engine/base/grow.h"
 #include "engine/base/memory.h"
 
 static void place(mr_timers *timers, size_t position, mr_timer *timer) {
@@ -30,18 +31,6 @@ static void sink(mr_timers *timers, size_t position, mr_timer *timer) {
     place(timers, position, timer);
 }
 
-static bool grow(mr_timers *timers) {
-    if (timers->count + 1 < timers->room)
-        return true;
-    size_t room = timers->room ? timers->room * 2 : 64;
-    mr_timer **item = mr_realloc(timers->item, room * sizeof *item);
-    if (!item)
-        return false;
-    timers->item = item;
-    timers->room = room;
-    return true;
-}
-
 bool mr_timers_set(mr_timers *timers, mr_timer *timer, int64_t due_ns) {
     if (timer->position) {
         bool earlier = due_ns < timer->due_ns;
@@ -52,7 +41,7 @@ bool mr_timers_set(mr_timers *timers, mr_timer *timer, int64_t due_ns) {
             sink(timers, timer->position, timer);
         return true;
     }
-    if (!grow(timers))
+    if (!mr_grow((void **)&timers->item, timers->count + 1, &timers->room, sizeof *timers->item))
         return false;
     timer->due_ns = due_ns;
     rise(timers, ++timers->count, timer);

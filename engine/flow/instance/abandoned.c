@@ -1,5 +1,6 @@
 #include "engine/flow/instance/abandoned.h"
 
+#include "engine/base/grow.h"
 #include "engine/base/memory.h"
 #include "engine/data/pool.h"
 #include "engine/data/store.h"
@@ -27,13 +28,7 @@ static bool is_kept(const mr_abandonment *kept, const mr_buffer *buffer) {
 }
 
 static void note(mr_abandonment *to, mr_abandoned item) {
-    if (to->count == to->room) {
-        size_t room = 2 * to->room + 16;
-        mr_abandoned *wider = mr_realloc(to->items, room * sizeof *wider);
-        to->items = wider ? wider : to->items;
-        to->room = wider ? room : to->room;
-    }
-    if (to->count < to->room)
+    if (mr_grow((void **)&to->items, to->count, &to->room, sizeof *to->items))
         to->items[to->count++] = item;
 }
 

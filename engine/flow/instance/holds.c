@@ -28,19 +28,16 @@ int mr_hold_frame(mr_holds *holds, mr_frame *frame) {
     return MR_OK;
 }
 
-mr_holds_mark mr_holds_now(const mr_holds *holds) {
-    return (mr_holds_mark){holds->buffer_count, holds->result_count};
-}
-
-void mr_holds_give_back(mr_holds *holds, mr_holds_mark then) {
-    while (holds->buffer_count > then.buffers)
+void mr_holds_give_back(mr_holds *holds) {
+    while (holds->buffer_count > holds->buffers_before)
         mr_buffer_unref(&holds->buffers[--holds->buffer_count]);
-    while (holds->result_count > then.results)
+    while (holds->result_count > holds->results_before)
         mr_result_unref(&holds->results[--holds->result_count]);
 }
 
-void mr_holds_release(mr_holds *holds) {
-    mr_holds_give_back(holds, (mr_holds_mark){0});
+void mr_holds_release_all(mr_holds *holds) {
+    holds->buffers_before = holds->results_before = 0;
+    mr_holds_give_back(holds);
     while (holds->frame_count)
         mr_frame_unref(&holds->frames[--holds->frame_count]);
 }

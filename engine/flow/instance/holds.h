@@ -1,4 +1,4 @@
-/* References that a slot must keep until a call's device work is done. Only holds.c and the function below may touch
+/* References that a slot must keep until a call's device work is done. Only holds.c and the functions below may touch
  * the fields. Internal to the engine. */
 #pragma once
 
@@ -12,6 +12,7 @@ typedef struct mr_holds {
     mr_result **results;   /* work may still write to them, even after the call failed and the frame was dropped */
     size_t frame_count, frame_room;
     mr_frame **frames;     /* work may still write to them, even after a full queue dropped them */
+    size_t buffers_before, results_before; /* held before the call began */
 } mr_holds;
 
 /* Each takes a reference. MR_ERROR_MEMORY. */
@@ -22,14 +23,18 @@ int mr_hold_frame(mr_holds *holds, mr_frame *frame);
 static inline bool mr_holds_have_buffers(const mr_holds *holds) {
     return holds->buffer_count > 0;
 }
-/* A position: mr_holds_give_back releases the buffers and results held since then. */
-typedef struct mr_holds_mark {
-    size_t buffers, results;
-} mr_holds_mark;
-mr_holds_mark mr_holds_now(const mr_holds *holds);
-void mr_holds_give_back(mr_holds *holds, mr_holds_mark then);
+/* A call begins. mr_holds_give_back releases the buffers and results held since then: the call will be repeated. */
+static inline void mr_holds_begin(mr_holds *holds) {
+    holds->buffers_before = holds->buffer_count;
+    holds->results_before = holds->result_count;
+}
+void mr_holds_give_back(mr_holds *holds);
 /* The device work is done. */
-void mr_holds_release(mr_holds *holds);
+void mr_holds_release_all(mr_holds *holds);
+static inline void mr_holds_release(mr_holds *holds) {
+    if (holds->buffer_count | holds->result_count | holds->frame_count)
+        mr_holds_release_all(holds);
+}
 /* The end of the device work is unknown: keeps the memory and the references. */
 void mr_holds_abandon(const mr_holds *holds, mr_abandonment *kept);
 /* Releases everything. */

@@ -85,3 +85,8 @@ static inline size_t mr_instance_room(const mr_instance *instance) {
 static inline bool mr_instance_delivers(const mr_instance *instance) {
     return !instance->self.type->outputs || mr_outlets_end_frames(&instance->outlets);
 }
+
+/* Whether calls must copy inputs to the device: true if there are several devices. */
+static inline bool mr_instance_brings_in(const mr_instance *instance) {
+    return mr_parts_count(&instance->parts) > 1 && !instance->vertex->copy;
+}

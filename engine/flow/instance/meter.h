@@ -59,17 +59,18 @@ static inline int64_t mr_meter_time(mr_meter *meter, unsigned calls, int64_t spe
     atomic_store_explicit(&meter->unclocked, 0, memory_order_release);
     return spent_ns;
 }
-/* Counts the frames that a call consumed and the latency since each entered the queue. */
-static inline void mr_meter_count_in(mr_meter *meter, size_t frames, const int64_t *entered_ns, int64_t now_ns) {
+/* Counts the frames that a call consumed. */
+static inline void mr_meter_count_in(mr_meter *meter, size_t frames) {
     mr_meter_add_to(&meter->in, frames);
     if (frames > atomic_load_explicit(&meter->most_frames, memory_order_relaxed))
         atomic_store_explicit(&meter->most_frames, frames, memory_order_relaxed);
-    if (mr_meter_unclocked(meter)) {
-        meter->entered_ns[meter->entered++] = entered_ns[0];
-        return;
-    }
-    for (size_t i = 0; i < frames; i++)
-        mr_histogram_add(&meter->latency, now_ns - entered_ns[i]);
+}
+/* Counts the latency of one of them since it entered the queue. */
+static inline void mr_meter_add_latency(mr_meter *meter, int64_t entered_ns, int64_t now_ns) {
+    if (mr_meter_unclocked(meter))
+        meter->entered_ns[meter->entered++] = entered_ns;
+    else
+        mr_histogram_add(&meter->latency, now_ns - entered_ns);
 }
 
 /* Only in a profiled run: whether to measure the next call's processor time, and adds that time. */

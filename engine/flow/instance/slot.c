@@ -5,23 +5,8 @@
 #include "engine/flow/ledger/ledger.h"
 
 int mr_slot_create(mr_slot *slot, size_t frames) {
-    slot->frames = mr_calloc(frames + 1, sizeof(mr_frame *));
-    slot->sources = mr_calloc(frames + 1, sizeof *slot->sources);
-    slot->entered_ns = mr_calloc(frames + 1, sizeof *slot->entered_ns);
-    slot->settled = mr_calloc(frames + 1, sizeof *slot->settled);
-    return slot->frames && slot->sources && slot->entered_ns && slot->settled ? MR_OK : MR_ERROR_MEMORY;
-}
-
-void mr_slot_destroy(mr_slot *slot) {
-    if (slot->frames)
-        mr_slot_reset(slot);
-    mr_free(slot->frames);
-    mr_free(slot->sources);
-    mr_free(slot->entered_ns);
-    mr_free(slot->settled);
-    mr_free(slot->marks);
-    mr_free(slot->outputs);
-    mr_holds_fini(&slot->holds);
+    slot->inputs = mr_calloc(frames + 1, sizeof *slot->inputs);
+    return slot->inputs ? MR_OK : MR_ERROR_MEMORY;
 }
 
 mr_slot_output *mr_slot_grow_outputs(mr_slot *slot, mr_frame *frame, const char *stage) {
@@ -51,19 +36,27 @@ int mr_slot_add_mark(mr_slot *slot, const mr_item *mark) {
     return MR_OK;
 }
 
-void mr_slot_abandon(const mr_slot *slot, mr_abandonment *kept) {
+void mr_slot_drop_outputs(mr_slot *slot, const char *reason) {
+    slot->failure = reason;
+    for (size_t i = slot->output_first; i < slot->output_count; i++)
+        if (slot->outputs[i].item.kind == MR_ITEM_FRAME) {
+            slot->outputs[i].dropped = true;
+            slot->outputs[i].made = false;
+        }
+}
+
+static void abandon(const mr_slot *slot, mr_abandonment *kept) {
     for (size_t i = 0; i < slot->frame_count; i++)
-        mr_abandon_frame(kept, slot->frames[i]);
-    for (size_t i = slot->output_next; i < slot->output_count; i++)
-        if (slot->outputs[i].made)
-            mr_abandon_frame(kept, slot->outputs[i].item.frame);
+        mr_abandon_frame(kept, slot->inputs[i].frame);
     mr_holds_abandon(&slot->holds, kept);
 }
 
-void mr_slot_reset(mr_slot *slot) {
+void mr_slot_free(mr_slot *slot, mr_abandonment *kept) {
+    if (slot->unended && kept)
+        abandon(slot, kept);
     for (size_t i = 0; i < slot->frame_count; i++)
-        if (slot->frames[i])
-            mr_frame_unref(&slot->frames[i]);
+        if (slot->inputs[i].frame)
+            mr_frame_unref(&slot->inputs[i].frame);
     mr_holds_release(&slot->holds);
     for (size_t i = slot->output_next; i < slot->output_count; i++)
         mr_frame_unref(&slot->outputs[i].item.frame);
@@ -73,8 +66,18 @@ void mr_slot_reset(mr_slot *slot) {
         mr_event_unref(&slot->event);
     slot->frame_count = 0;
     slot->mark_count = slot->mark_next = 0;
-    slot->output_count = slot->output_next = 0;
-    slot->processed = slot->staged = slot->counted = slot->lost = false;
+    slot->output_count = slot->output_next = slot->output_first = 0;
+    slot->processed = slot->staged = slot->counted = slot->lost = slot->unended = false;
+    slot->failure = NULL;
     slot->device_number = 0;
     slot->state = MR_SLOT_FREE;
+}
+
+void mr_slot_destroy(mr_slot *slot) {
+    if (slot->inputs)
+        mr_slot_free(slot, NULL);
+    mr_free(slot->inputs);
+    mr_free(slot->marks);
+    mr_free(slot->outputs);
+    mr_holds_fini(&slot->holds);
 }

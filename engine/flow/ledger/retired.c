@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "engine/base/grow.h"
 #include "engine/base/memory.h"
 
 void mr_row_fini(mr_source_summary *row) {
@@ -80,17 +81,10 @@ static void note_epoch(mr_retired *retired, const char *id, uint32_t next) {
             retired->epochs[i].next = next;
             return;
         }
-    if (retired->epoch_count == retired->epoch_room) {
-        size_t room = 2 * retired->epoch_room + 64;
-        mr_retired_epochs *wider = mr_realloc(retired->epochs, room * sizeof *wider);
-        if (!wider) {
-            retired->forgotten = next > retired->forgotten ? next : retired->forgotten;
-            return;
-        }
-        retired->epochs = wider;
-        retired->epoch_room = room;
-    }
-    retired->epochs[retired->epoch_count++] = (mr_retired_epochs){id, next};
+    if (mr_grow((void **)&retired->epochs, retired->epoch_count, &retired->epoch_room, sizeof *retired->epochs))
+        retired->epochs[retired->epoch_count++] = (mr_retired_epochs){id, next};
+    else
+        retired->forgotten = next > retired->forgotten ? next : retired->forgotten;
 }
 
 /* ---- accounts ---------------------------------------------------------------------------------------------------- */

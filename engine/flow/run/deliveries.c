@@ -46,6 +46,7 @@ void mr_deliver(const mr_run *run, const mr_plan_vertex *stage, const mr_frame *
     mr_deliveries *deliveries = run->deliveries;
     const mr_result *classes = frame->results ? mr_frame_result(frame, mr_kind_classes(), NULL) : NULL;
     int64_t none = 0;
+    mr_receipt_note(frame->receipt, MR_NOTE_DELIVERED, NULL, NULL);
     mr_histogram_add_shared(&deliveries->latency, now_ns - frame->born_ns);
     if (!atomic_load_explicit(&deliveries->first_ns, memory_order_relaxed))
         atomic_compare_exchange_strong(&deliveries->first_ns, &none, now_ns);

@@ -8,7 +8,7 @@ typedef struct mr_deliveries mr_deliveries;
 
 int mr_deliveries_create(mr_deliveries **deliveries, const mr_plan *plan);
 void mr_deliveries_destroy(mr_deliveries **deliveries);
-/* Counts a delivered frame. */
+/* Notes and counts a delivered frame. */
 void mr_deliver(const mr_run *run, const mr_plan_vertex *stage, const mr_frame *frame, int64_t now_ns);
 /* Call before the start: subscribes to a stage's delivered frames; and whether there is any subscription. */
 void mr_deliveries_subscribe(const mr_run *run, const mr_plan_vertex *stage, mr_frame_function *function,

@@ -53,6 +53,8 @@ MR_API mr_buffer *mr_buffer_ref(mr_buffer *buffer);
 /* Drops *buffer and sets it to NULL; NULL is allowed. */
 MR_API void mr_buffer_unref(mr_buffer **buffer);
 
+/* Allocates host memory, aligned to 64 bytes, with undefined contents. NULL: out of memory; mr_message says so. */
+MR_API mr_buffer *mr_buffer_alloc(size_t bytes);
 /* Wraps host memory that the caller owns. The thread that drops the last reference calls release(context), once. On
  * failure returns NULL (out of memory) and calls nothing; the caller still owns the memory. */
 MR_API mr_buffer *mr_buffer_wrap(void *data, size_t bytes, void (*release)(void *context), void *context);

@@ -73,12 +73,8 @@ static void release(void *data, void *pointer) {
 }
 
 int mr_wire_new_buffer(size_t bytes, mr_buffer **buffer) {
-    void *data = mr_alloc_aligned(64, bytes ? bytes : 1);
-    *buffer = data ? mr_buffer_wrap(data, bytes, mr_free, data) : NULL;
-    if (*buffer)
-        return MR_OK;
-    mr_free(data);
-    return mr_fail(MR_ERROR_MEMORY, "no memory for a payload of %zu bytes", bytes);
+    *buffer = mr_buffer_alloc(bytes);
+    return *buffer ? MR_OK : MR_ERROR_MEMORY;
 }
 
 ProtobufCAllocator mr_wire_allocator(wire_arena *arena) {

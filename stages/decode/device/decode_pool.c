@@ -8,6 +8,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/data/pool.h"
+#include "stages/media/media_codec.h"
 #include "stages/media/media_input.h"
 #include "stages/media/picture_format.h"
 
@@ -314,16 +315,10 @@ static const lease *lease_of(const mr_picture_pool *pool, const AVFrame *picture
     return found >= pool->leases && found < pool->leases + pool->lease_count ? found : NULL;
 }
 
-static void release_av_buffer(void *context) {
-    AVBufferRef *buffer = context;
-    av_buffer_unref(&buffer);
-}
-
 static mr_buffer *wrap_plane(const AVFrame *picture, int plane) {
     AVBufferRef *reference = av_frame_get_plane_buffer((AVFrame *)picture, plane);
     reference = reference ? av_buffer_ref(reference) : NULL;
-    mr_buffer *wrapped =
-        reference ? mr_buffer_wrap(reference->data, reference->size, release_av_buffer, reference) : NULL;
+    mr_buffer *wrapped = reference ? mr_buffer_borrow(reference->data, reference->size, reference) : NULL;
     if (!wrapped)
         av_buffer_unref(&reference);
     return wrapped;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/grow.h"
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 #include "stages/live/rtsp/assembly.h"
@@ -10,23 +11,9 @@
 
 /* ---- units ------------------------------------------------------------------------------------------------------- */
 
-static bool make_room(uint8_t **data, size_t *room, size_t wanted) {
-    if (wanted <= *room)
-        return true;
-    size_t larger = *room ? *room : 16384;
-    while (larger < wanted)
-        larger *= 2;
-    uint8_t *moved = mr_realloc(*data, larger);
-    if (!moved)
-        return false;
-    *data = moved;
-    *room = larger;
-    return true;
-}
-
 void mr_assembly_add(mr_assembly *assembly, const uint8_t *data, size_t bytes) {
     if (assembly->too_large || bytes > assembly->most - assembly->bytes ||
-        !make_room(&assembly->data, &assembly->room, assembly->bytes + bytes + MR_RTP_PADDING)) {
+        !mr_grow_bytes((void **)&assembly->data, &assembly->room, assembly->bytes + bytes + MR_RTP_PADDING)) {
         assembly->too_large = true;
         return;
     }
@@ -52,7 +39,8 @@ static void renew(mr_assembly *unit) {
 
 static bool store(mr_set_store *to, const uint8_t *data, size_t bytes) {
     enum { MOST_BYTES = 1 << 16 };
-    if (to->bytes + bytes > MOST_BYTES || !make_room(&to->data, &to->room, to->bytes + bytes + MR_RTP_PADDING))
+    if (to->bytes + bytes > MOST_BYTES ||
+        !mr_grow_bytes((void **)&to->data, &to->room, to->bytes + bytes + MR_RTP_PADDING))
         return false;
     memcpy(to->data + to->bytes, data, bytes);
     to->bytes += bytes;

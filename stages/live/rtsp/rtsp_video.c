@@ -216,18 +216,13 @@ static void check_clock(mr_rtsp_video *video, const mr_packet *packet) {
 
 int mr_rtsp_video_take(mr_rtsp_video *video, int64_t now_ns, mr_packet *packet) {
     const mr_rtp_unit *unit = &video->unit;
-    const size_t room = unit->bytes + MR_RTP_PADDING;
-    const int status = is_other(video, unit) ? renew_media(video, unit) : MR_OK;
+    int status = is_other(video, unit) ? renew_media(video, unit) : MR_OK;
+    *packet = (mr_packet){0};
+    if (!status)
+        status = mr_packet_room(packet, unit->bytes);
     if (status)
         return status;
-    uint8_t *data = mr_alloc(room);
-    *packet = (mr_packet){.buffer = data ? mr_buffer_wrap(data, room, mr_free, data) : NULL, .data = data,
-                          .bytes = unit->bytes};
-    if (!packet->buffer) {
-        mr_free(data);
-        return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    }
-    memcpy(data, unit->data, room);
+    memcpy(packet->data, unit->data, unit->bytes);
     packet->media = mr_media_ref(video->media);
     packet->pts_ns = ns_of(video, unit->time);
     packet->dts_ns = MR_NO_TIME;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "engine/base/grow.h"
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 
@@ -33,15 +34,7 @@ static int refuse(const parser *at, const char *why) {
 
 /* Makes room for one more array item; NULL: out of memory. */
 static void *grow(void **items, size_t *room, size_t count, size_t bytes) {
-    if (count == *room) {
-        const size_t wanted = *room ? 2 * *room : 16;
-        void *longer = mr_realloc(*items, wanted * bytes);
-        if (!longer)
-            return NULL;
-        *items = longer;
-        *room = wanted;
-    }
-    return memset((char *)*items + count * bytes, 0, bytes);
+    return mr_grow(items, count, room, bytes) ? memset((char *)*items + count * bytes, 0, bytes) : NULL;
 }
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */

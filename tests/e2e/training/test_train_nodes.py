@@ -10,7 +10,7 @@ import time
 import unittest
 
 import digits
-from harness import MILLRACE, Case, call, free_port, main, start
+from harness import MILLRACE, Case, call, free_port, start
 
 STAGES = """\
 version: 1
@@ -422,7 +422,3 @@ class Refused(Nodes):
         done = call(command(self.write(STAGES % ""), self.some, self.head, self.cache, "--node", "left"))
         self.assertEqual(done.returncode, 64)
         self.assertIn("has no nodes: --node is for one that has", done.stderr)
-
-
-if __name__ == "__main__":
-    main()

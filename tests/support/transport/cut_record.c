@@ -9,28 +9,19 @@
 
 enum { MOST_LINES = 20000 };
 
-char cut_folder[64], cut_file[128], cut_gate[128];
+char cut_file[128], cut_gate[128];
 
 int cut_make_folder(void **state) {
-    (void)state;
-    snprintf(cut_folder, sizeof cut_folder, "/tmp/millrace-cut-XXXXXX");
-    assert_non_null(mkdtemp(cut_folder));
-    snprintf(cut_file, sizeof cut_file, "%s/record", cut_folder);
-    snprintf(cut_gate, sizeof cut_gate, "%s/gate", cut_folder);
-    return 0;
+    int failed = make_temporary_folder(state);
+    snprintf(cut_file, sizeof cut_file, "%s/record", temporary_folder);
+    snprintf(cut_gate, sizeof cut_gate, "%s/gate", temporary_folder);
+    return failed;
 }
 
 void cut_open_gate(void) {
     FILE *gate = fopen(cut_gate, "w");
     assert_non_null(gate);
     fclose(gate);
-}
-
-int cut_remove_folder(void **state) {
-    char command[128];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf %s", cut_folder);
-    return system(command);
 }
 
 const char *cut_pipeline(const char *sources, const char *stages, const char *last, const char *nodes) {
@@ -80,7 +71,7 @@ void cut_check_ledger(const node_report *report, uint64_t in, uint64_t delivered
 }
 
 void cut_run_two(const char *text, node_report *a, node_report *b) {
-    node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "b", cut_folder);
+    node_process producer = node_start(text, "a", temporary_folder), consumer = node_start(text, "b", temporary_folder);
     *a = node_finish(&producer);
     *b = node_finish(&consumer);
 }

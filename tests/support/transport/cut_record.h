@@ -2,16 +2,16 @@
  * that reach it, and checks on the record and on ledgers. */
 #pragma once
 
+#include "tests/support/temporary.h"
 #include "tests/support/transport/node_process.h"
 
 enum { CUT_TEXT = 4096 };
 
-/* The running test's folder, its record, and a gate file. `hold` makes a run wait until cut_open_gate creates the file,
- * so that it cannot end earlier. */
-extern char cut_folder[64], cut_file[128], cut_gate[128];
+/* The record and a gate file in the test's temporary folder; remove_temporary_folder removes them. `hold` makes a run
+ * wait until cut_open_gate creates the gate file, so that it cannot end earlier. */
+extern char cut_file[128], cut_gate[128];
 void cut_open_gate(void);
 int cut_make_folder(void **state);
-int cut_remove_folder(void **state);
 
 /* A pipeline whose last stage, `kept`, records; all parameters except `last` are YAML. The next call overwrites the
  * result. */

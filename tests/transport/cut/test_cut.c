@@ -45,7 +45,7 @@ static const char *listening(const char *nodes) {
 
 /* ---- what passes ------------------------------------------------------------------------------------------------ */
 
-TEST_WITH(test_frames_pass_in_order, cut_make_folder, cut_remove_folder) {
+TEST_WITH(test_frames_pass_in_order, cut_make_folder, remove_temporary_folder) {
     cut_pass_all(cut_pipeline("  n: {type: count, frames: 3000}\n", "  first: {type: pass, input: n}\n", "first",
                               "  a: {stages: [first]}\n  b: {stages: [kept]}\n"), 3000);
     cut_check_record("n", 3000, 1, 0, true);
@@ -53,7 +53,7 @@ TEST_WITH(test_frames_pass_in_order, cut_make_folder, cut_remove_folder) {
 
 /* A peer sends pictures in a layout that is not planned. Stages that only take the planned layout do not get them, not
  * even if the first stage would. Stages that take any layout do, as within one process. */
-TEST_WITH(test_layouts_that_were_not_planned, cut_make_folder, cut_remove_folder) {
+TEST_WITH(test_layouts_that_were_not_planned, cut_make_folder, remove_temporary_folder) {
     enum { FRAMES = 300, OTHERS = 100 };
     static const struct {
         const char *stages, *last, *nodes;
@@ -77,7 +77,7 @@ TEST_WITH(test_layouts_that_were_not_planned, cut_make_folder, cut_remove_folder
 }
 
 /* Frames come less often than a node polls, more often, and as often: each end is found both asleep and awake. */
-TEST_WITH(test_frames_pass_to_who_polls, cut_make_folder, cut_remove_folder) {
+TEST_WITH(test_frames_pass_to_who_polls, cut_make_folder, remove_temporary_folder) {
     static const char *const nodes[] = {
         "  a: {stages: [noted], busy_poll: 1ms}\n  b: {stages: [kept], busy_poll: 20ms}\n",
         "  a: {stages: [noted], busy_poll: 20ms}\n  b: {stages: [kept], busy_poll: 1ms}\n",
@@ -89,7 +89,7 @@ TEST_WITH(test_frames_pass_to_who_polls, cut_make_folder, cut_remove_folder) {
     }
 }
 
-TEST_WITH(test_frames_pass_over_tcp, cut_make_folder, cut_remove_folder) {
+TEST_WITH(test_frames_pass_over_tcp, cut_make_folder, remove_temporary_folder) {
     cut_pass_all(cut_pipeline("  n: {type: count, frames: 500}\n",
                               "  number: {type: scale, input: n}\n  noted: {type: note, input: number}\n", "noted",
                               listening("  a: {stages: [number, noted], listen: \"%s\"}\n  b: {stages: [kept]}\n")),
@@ -97,14 +97,14 @@ TEST_WITH(test_frames_pass_over_tcp, cut_make_folder, cut_remove_folder) {
 }
 
 /* Messages too long for the socket beside ZeroMQ go through ZeroMQ, mixed with shorter ones. */
-TEST_WITH(test_frames_pass_in_order_on_two_ways, cut_make_folder, cut_remove_folder) {
+TEST_WITH(test_frames_pass_in_order_on_two_ways, cut_make_folder, remove_temporary_folder) {
     cut_pass_all(cut_pipeline("  n: {type: count, frames: 2000}\n", "  loaded: {type: load, input: n}\n", "loaded",
                               "  a: {stages: [loaded]}\n  b: {stages: [kept]}\n"), 2000);
     cut_check_record("n", 2000, 1, 1000, true);
 }
 
 /* The ledger on the source's node shows what happened to frames on the other side, with the stage there. */
-TEST_WITH(test_outcomes_come_back, cut_make_folder, cut_remove_folder) {
+TEST_WITH(test_outcomes_come_back, cut_make_folder, remove_temporary_folder) {
     node_report a, b;
     cut_run_two(cut_pipeline("  n: {type: count, frames: 100}\n",
                      "  first: {type: pass, input: n}\n  door: {type: gate, input: first, every: 4}\n"
@@ -117,7 +117,7 @@ TEST_WITH(test_outcomes_come_back, cut_make_folder, cut_remove_folder) {
 }
 
 /* Both sides report a frame that is lost after a cut. */
-TEST_WITH(test_a_loss_is_told, cut_make_folder, cut_remove_folder) {
+TEST_WITH(test_a_loss_is_told, cut_make_folder, remove_temporary_folder) {
     node_report a, b;
     cut_run_two(cut_pipeline("  n: {type: count, frames: 10}\n", "  first: {type: pass, input: n}\n"
                      "  lost: {type: forgetful, input: first}\n", "lost",
@@ -130,14 +130,14 @@ TEST_WITH(test_a_loss_is_told, cut_make_folder, cut_remove_folder) {
                                       "neither emitted, dropped nor absorbed them: 0, 1, 2, 3, "));
 }
 
-TEST_WITH(test_three_nodes_and_back, cut_make_folder, cut_remove_folder) {
+TEST_WITH(test_three_nodes_and_back, cut_make_folder, remove_temporary_folder) {
     const char *text =
         cut_pipeline("  n: {type: count, frames: 1000}\n  m: {type: count, frames: 300}\n",
                      "  first: {type: pass, input: [n, m]}\n  second: {type: pass, input: first}\n"
                      "  third: {type: pass, input: second}\n",
                      "third", "  a: {stages: [first, kept]}\n  b: {stages: [second]}\n  c: {stages: [third]}\n");
-    node_process one = node_start(text, "a", cut_folder), two = node_start(text, "b", cut_folder),
-                 three = node_start(text, "c", cut_folder);
+    node_process one = node_start(text, "a", temporary_folder), two = node_start(text, "b", temporary_folder),
+                 three = node_start(text, "c", temporary_folder);
     node_report a = node_finish(&one), b = node_finish(&two), c = node_finish(&three);
     assert_int_equal(node_count_lines(cut_file), 1300);
     cut_check_ledger(&a, 1300, 1300, 0, 0);
@@ -146,7 +146,7 @@ TEST_WITH(test_three_nodes_and_back, cut_make_folder, cut_remove_folder) {
 }
 
 /* A join must learn what was dropped on the other side, so that it need not wait. */
-TEST_WITH(test_join_behind_cuts, cut_make_folder, cut_remove_folder) {
+TEST_WITH(test_join_behind_cuts, cut_make_folder, remove_temporary_folder) {
     node_report a, b;
     cut_run_two(cut_pipeline("  n: {type: count, frames: 400}\n",
                      "  plain: {type: pass, input: n}\n  some: {type: gate, input: n, every: 3}\n"
@@ -158,7 +158,7 @@ TEST_WITH(test_join_behind_cuts, cut_make_folder, cut_remove_folder) {
 }
 
 /* Each path takes sources in a different order: none may hold up what another path still has to bring. */
-TEST_WITH(test_sources_on_two_ways, cut_make_folder, cut_remove_folder) {
+TEST_WITH(test_sources_on_two_ways, cut_make_folder, remove_temporary_folder) {
     enum { SOURCES = 10, FRAMES = 100 };
     char sources[512];
     int length = 0;
@@ -179,7 +179,7 @@ TEST_WITH(test_sources_on_two_ways, cut_make_folder, cut_remove_folder) {
         node_process nodes[4];
         node_report reports[4];
         for (int i = 0; i < 4; i++)
-            nodes[i] = node_start(text, names[i], cut_folder);
+            nodes[i] = node_start(text, names[i], temporary_folder);
         for (int i = 0; i < 4; i++) {
             reports[i] = node_finish(&nodes[i]);
             assert_int_equal(reports[i].status, MR_OK);
@@ -204,12 +204,12 @@ static const char *long_run(void) {
 /* One of both is killed three times. */
 static void kill_one(bool of_producer) {
     const char *text = long_run();
-    node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "b", cut_folder);
+    node_process producer = node_start(text, "a", temporary_folder), consumer = node_start(text, "b", temporary_folder);
     node_process *victim = of_producer ? &producer : &consumer;
     for (size_t kill_at = 200; kill_at <= 600; kill_at += 200) {
         node_await_lines(cut_file, kill_at);
         node_kill(victim);
-        *victim = node_start(text, of_producer ? "a" : "b", cut_folder);
+        *victim = node_start(text, of_producer ? "a" : "b", temporary_folder);
     }
     cut_open_gate();
     node_report a = node_finish(&producer), b = node_finish(&consumer);
@@ -218,20 +218,20 @@ static void kill_one(bool of_producer) {
     assert_int_equal(b.status, MR_OK);
 }
 
-TEST_WITH(test_consumer_is_killed, cut_make_folder, cut_remove_folder) {
+TEST_WITH(test_consumer_is_killed, cut_make_folder, remove_temporary_folder) {
     kill_one(false);
 }
 
 /* A restarted producer reads the source from the beginning, and learns what was already settled. */
-TEST_WITH(test_producer_is_killed, cut_make_folder, cut_remove_folder) {
+TEST_WITH(test_producer_is_killed, cut_make_folder, remove_temporary_folder) {
     setenv("MILLRACE_RUN", "00000000000000a7", 1);
     kill_one(true);
     unsetenv("MILLRACE_RUN");
 }
 
-TEST_WITH(test_nodes_are_suspended, cut_make_folder, cut_remove_folder) {
+TEST_WITH(test_nodes_are_suspended, cut_make_folder, remove_temporary_folder) {
     const char *text = long_run();
-    node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "b", cut_folder);
+    node_process producer = node_start(text, "a", temporary_folder), consumer = node_start(text, "b", temporary_folder);
     node_await_lines(cut_file, 100);
     kill(consumer.pid, SIGSTOP);
     usleep(200000);
@@ -248,11 +248,11 @@ TEST_WITH(test_nodes_are_suspended, cut_make_folder, cut_remove_folder) {
 }
 
 /* The source ends. Frames in flight are delivered, or dropped by the producer if that takes too long. */
-TEST_WITH(test_nodes_are_stopped, cut_make_folder, cut_remove_folder) {
+TEST_WITH(test_nodes_are_stopped, cut_make_folder, remove_temporary_folder) {
     const char *text =
         cut_pipeline("  n: {type: count, frames: 1000000, period: 1ms}\n", "  first: {type: pass, input: n}\n", "first",
                      "  a: {stages: [first]}\n  b: {stages: [kept]}\n");
-    node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "b", cut_folder);
+    node_process producer = node_start(text, "a", temporary_folder), consumer = node_start(text, "b", temporary_folder);
     node_await_lines(cut_file, 50);
     kill(producer.pid, SIGTERM);
     kill(consumer.pid, SIGTERM);
@@ -265,13 +265,13 @@ TEST_WITH(test_nodes_are_stopped, cut_make_folder, cut_remove_folder) {
 }
 
 /* Without a consumer, a live cut drops and counts frames, and the producer ends. */
-TEST_WITH(test_live_without_consumer, cut_make_folder, cut_remove_folder) {
+TEST_WITH(test_live_without_consumer, cut_make_folder, remove_temporary_folder) {
     char text[CUT_TEXT];
     snprintf(text, sizeof text, "%s", cut_pipeline("  n: {type: count, frames: 200, period: 1ms}\n",
                                                "  first: {type: pass, input: n}\n"
                                                "  then: {type: pass, input: first, cut: live}\n",
                                                "then", "  a: {stages: [first]}\n  b: {stages: [then, kept]}\n"));
-    node_process producer = node_start(text, "a", cut_folder);
+    node_process producer = node_start(text, "a", temporary_folder);
     node_report a = node_finish(&producer);
     cut_check_ledger(&a, 200, 0, 0, 200);
     assert_non_null(strstr(a.lines, "dropped first->b no consumer "));
@@ -297,12 +297,12 @@ static void bother(void *context, const char *endpoint) {
     }
 }
 
-TEST_WITH(test_strangers_are_refused, cut_make_folder, cut_remove_folder) {
+TEST_WITH(test_strangers_are_refused, cut_make_folder, remove_temporary_folder) {
     const char *text =
         cut_pipeline("  n: {type: count, frames: 1500}\n",
                  "  first: {type: pass, input: n}\n  slow: {type: slow, input: first, period: 1ms}\n", "slow",
                  listening("  a: {stages: [first], listen: \"%s\"}\n  b: {stages: [slow, kept]}\n"));
-    node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "b", cut_folder);
+    node_process producer = node_start(text, "a", temporary_folder), consumer = node_start(text, "b", temporary_folder);
     node_await_lines(cut_file, 100);
     void *context = zmq_ctx_new();
     bother(context, address);

@@ -32,15 +32,15 @@ static const char *held_work(int frames) {
 
 static void start_workers(const char *text, node_process workers[REPLICAS]) {
     for (int i = 0; i < REPLICAS; i++)
-        workers[i] = node_start_replica(text, "b", i, cut_folder);
+        workers[i] = node_start_replica(text, "b", i, temporary_folder);
 }
 
 /* Frames that one process finishes earlier than another are put in order again; dropped frames are not waited for. A
  * process that was silent too long has done some work in vain, which counts only there. */
-TEST_WITH(test_replicas_keep_order, cut_make_folder, cut_remove_folder) {
+TEST_WITH(test_replicas_keep_order, cut_make_folder, remove_temporary_folder) {
     node_process workers[REPLICAS];
     const char *text = shared_work(1500, plain_work);
-    node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "c", cut_folder);
+    node_process producer = node_start(text, "a", temporary_folder), consumer = node_start(text, "c", temporary_folder);
     start_workers(text, workers);
     node_report a = node_finish(&producer), c = node_finish(&consumer);
     uint64_t worked = 0;
@@ -52,15 +52,15 @@ TEST_WITH(test_replicas_keep_order, cut_make_folder, cut_remove_folder) {
     cut_check_ledger(&c, 1500, 1500, 0, 0);
 }
 
-TEST_WITH(test_replicas_are_killed, cut_make_folder, cut_remove_folder) {
+TEST_WITH(test_replicas_are_killed, cut_make_folder, remove_temporary_folder) {
     node_process workers[REPLICAS];
     const char *text = held_work(2000);
-    node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "c", cut_folder);
+    node_process producer = node_start(text, "a", temporary_folder), consumer = node_start(text, "c", temporary_folder);
     start_workers(text, workers);
     for (int i = 0; i < REPLICAS; i++) {
         node_await_lines(cut_file, 100 + 200 * (size_t)i);
         node_kill(&workers[i]);
-        workers[i] = node_start_replica(text, "b", i, cut_folder);
+        workers[i] = node_start_replica(text, "b", i, temporary_folder);
     }
     cut_open_gate();
     node_report a = node_finish(&producer), c = node_finish(&consumer);
@@ -76,7 +76,7 @@ TEST_WITH(test_replicas_are_killed, cut_make_folder, cut_remove_folder) {
 /* Reads a file from the test's folder with dead letters. */
 static size_t read_letter(const char *name, char *bytes, size_t room) {
     char path[256];
-    snprintf(path, sizeof path, "%s/dead/%s", cut_folder, name);
+    snprintf(path, sizeof path, "%s/dead/%s", temporary_folder, name);
     FILE *file = fopen(path, "r");
     assert_non_null(file);
     size_t got = fread(bytes, 1, room, file);
@@ -108,19 +108,19 @@ static void check_letter(const char *reason) {
         assert_int_equal(payload[i], 50);
 }
 
-TEST_WITH(test_poison_is_set_aside, cut_make_folder, cut_remove_folder) {
+TEST_WITH(test_poison_is_set_aside, cut_make_folder, remove_temporary_folder) {
     char stages[256];
     int deaths = 0;
     snprintf(stages, sizeof stages,
              "  big: {type: bulk, input: n, bytes: 200}\n"
              "  frail: {type: chew, input: big, fatal_at: 50, cut: {dead_letters: %s/dead, heartbeat: 100s}}\n",
-             cut_folder);
+             temporary_folder);
     const char *text = cut_pipeline("  n: {type: count, frames: 300}\n", stages, "frail",
                                     "  a: {stages: [big]}\n  b: {stages: [frail, kept]}\n");
-    node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "b", cut_folder);
+    node_process producer = node_start(text, "a", temporary_folder), consumer = node_start(text, "b", temporary_folder);
     while (node_await_death(&consumer)) {
         deaths++;
-        consumer = node_start(text, "b", cut_folder);
+        consumer = node_start(text, "b", temporary_folder);
     }
     node_report a = node_finish(&producer), b = node_finish(&consumer);
     assert_true(deaths >= 2);
@@ -133,11 +133,11 @@ TEST_WITH(test_poison_is_set_aside, cut_make_folder, cut_remove_folder) {
 
 /* A frame that the consumer cannot read is the only one lost, and becomes a dead letter; without a folder it is only
  * dropped. */
-TEST_WITH(test_what_cannot_be_read_is_set_aside, cut_make_folder, cut_remove_folder) {
+TEST_WITH(test_what_cannot_be_read_is_set_aside, cut_make_folder, remove_temporary_folder) {
     char stages[256], letters[128] = "";
     for (int folder = 0; folder < 2; folder++) {
         if (folder)
-            snprintf(letters, sizeof letters, ", dead_letters: %s/dead", cut_folder);
+            snprintf(letters, sizeof letters, ", dead_letters: %s/dead", temporary_folder);
         snprintf(stages, sizeof stages,
                  "  big: {type: bulk, input: n, bytes: 200, unreadable_at: 50}\n"
                  "  frail: {type: chew, input: big, cut: {heartbeat: 100ms%s}}\n", letters);
@@ -172,7 +172,7 @@ static void check_memory(const node_report *report, uint64_t least) {
 }
 
 /* The producer waits, and no more frames are in flight than planned. */
-TEST_WITH(test_slow_consumer, cut_make_folder, cut_remove_folder) {
+TEST_WITH(test_slow_consumer, cut_make_folder, remove_temporary_folder) {
     node_report a, b;
     cut_run_two(slow_work(300, "{window: 8}"), &a, &b);
     cut_check_record("n", 300, 1, 0, true);
@@ -182,7 +182,7 @@ TEST_WITH(test_slow_consumer, cut_make_folder, cut_remove_folder) {
 }
 
 /* It does not wait: frames not taken in time are dropped and counted. */
-TEST_WITH(test_slow_consumer_of_a_live_cut, cut_make_folder, cut_remove_folder) {
+TEST_WITH(test_slow_consumer_of_a_live_cut, cut_make_folder, remove_temporary_folder) {
     node_report a, b;
     cut_run_two(slow_work(2000, "{mode: live, window: 8}"), &a, &b);
     assert_int_equal(a.in, 2000);

@@ -17,7 +17,7 @@ static char seen[160];
  * recorded, as `seen`. */
 static const char *there_and_back(const char *sources, const char *there, const char *back) {
     static char text[CUT_TEXT];
-    snprintf(seen, sizeof seen, "%s/seen", cut_folder);
+    snprintf(seen, sizeof seen, "%s/seen", temporary_folder);
     int bytes = snprintf(text, sizeof text,
                          "version: 1\npipeline: cuts\nsources:\n%sstages:\n"
                          "  first: {type: pass, input: sources.*}\n  seen: {type: record, input: first, path: %s}\n"
@@ -40,13 +40,13 @@ static void check_balance(const node_report *report) {
 
 /* The other node is not there yet, then killed, then stopped, while frames keep coming on the direct path. */
 static void trouble(const char *text) {
-    node_process a = node_start(text, "a", cut_folder);
+    node_process a = node_start(text, "a", temporary_folder);
     node_await_lines(seen, FAR);
-    node_process b = node_start(text, "b", cut_folder);
+    node_process b = node_start(text, "b", temporary_folder);
     await_more(cut_file, FAR);
     node_kill(&b);
     await_more(seen, FAR);
-    b = node_start(text, "b", cut_folder);
+    b = node_start(text, "b", temporary_folder);
     await_more(cut_file, FAR);
     kill(b.pid, SIGSTOP);
     await_more(seen, FAR);
@@ -64,23 +64,23 @@ static void trouble(const char *text) {
 static const char endless[] = "  n: {type: count, frames: 100000000, period: 1ms}\n"
                               "  m: {type: count, frames: 100000000, period: 1ms}\n";
 
-TEST_WITH(test_nobody_is_waited_for, cut_make_folder, cut_remove_folder) {
+TEST_WITH(test_nobody_is_waited_for, cut_make_folder, remove_temporary_folder) {
     trouble(there_and_back(endless, "type: pass, input: first, cut: {mode: live, heartbeat: 100ms}",
                            "{mode: live, heartbeat: 100ms}"));
 }
 
 /* If it is unknown how many frames are missing, the remote batch leaves with what it has. */
-TEST_WITH(test_no_batch_is_waited_for, cut_make_folder, cut_remove_folder) {
+TEST_WITH(test_no_batch_is_waited_for, cut_make_folder, remove_temporary_folder) {
     trouble(there_and_back(endless, "type: batcher, input: first, batch: 8, cut: {mode: live, heartbeat: 100ms}",
                            "{mode: live, heartbeat: 100ms}"));
 }
 
 /* Frames for which the other node is too slow are dropped before it and find no partner; everything ends by itself. */
-TEST_WITH(test_slow_ways_lose_and_end, cut_make_folder, cut_remove_folder) {
+TEST_WITH(test_slow_ways_lose_and_end, cut_make_folder, remove_temporary_folder) {
     const char *text =
         there_and_back("  n: {type: count, frames: 1500}\n",
                        "type: slow, input: first, period: 3ms, cut: {mode: live, window: 8}", "reliable");
-    node_process a = node_start(text, "a", cut_folder), b = node_start(text, "b", cut_folder);
+    node_process a = node_start(text, "a", temporary_folder), b = node_start(text, "b", temporary_folder);
     node_report of_a = node_finish(&a), of_b = node_finish(&b);
     check_balance(&of_a);
     check_balance(&of_b);

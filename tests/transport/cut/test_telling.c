@@ -3,28 +3,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "engine/observe/audit_log.h"
 #include "engine/transport/cut/cut_end.h"
 #include "millrace/log.h"
 #include "millrace/status.h"
 #include "tests/support/suite.h"
+#include "tests/support/temporary.h"
 
 enum { AT_ONCE = 20, MANY = 100 };
 static const int64_t S = 1000000000;
-
-/* Counts matching lines in the audit log. */
-static int count_lines(const char *path, const char *event, const char *what) {
-    char line[1024];
-    int count = 0;
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    while (fgets(line, sizeof line, file))
-        count += strstr(line, event) && strstr(line, what);
-    fclose(file);
-    return count;
-}
 
 TEST(test_so_many_at_once) {
     mr_audit_allowance allowance = mr_audit_allowance_at(0);
@@ -42,14 +30,10 @@ TEST(test_so_many_at_once) {
     assert_int_equal(count, AT_ONCE);
 }
 
-TEST(test_strangers_keep_nothing_from_being_told) {
+TEST_WITH(test_strangers_keep_nothing_from_being_told, make_temporary, remove_temporary) {
     const mr_cut cut = {.name = "a->b", .node = "a", .from_node = "a", .to_node = "b"};
     mr_action refused = {.kind = MR_ACTION_PEER}, gone = {.kind = MR_ACTION_PEER};
-    char path[] = "/tmp/millrace-telling-XXXXXX";
-    int made = mkstemp(path);
-    assert_true(made >= 0);
-    close(made);
-    assert_int_equal(mr_audit_open(path), MR_OK);
+    assert_int_equal(mr_audit_open(temporary_path), MR_OK);
     mr_log_set_level(MR_LOG_ERROR);
     mr_cut_reporter reporter = mr_cut_reporter_of(&cut);
     int64_t now_ns = reporter.strangers.counted_ns;
@@ -67,13 +51,12 @@ TEST(test_strangers_keep_nothing_from_being_told) {
     mr_cut_report_end(&reporter);
     mr_audit_close();
     /* Each is logged or counted. */
-    assert_int_equal(count_lines(path, "\"left out\",\"cut\":\"a->b\"", "\"left_out\":180}"), 1);
-    assert_int_equal(count_lines(path, "\"left out\"", ""), 1);
-    assert_int_equal(count_lines(path, "cut message refused", "\"left_out\":0}"), AT_ONCE / 2);
-    assert_int_equal(count_lines(path, "cut message refused", "nonsense"), AT_ONCE / 2);
-    assert_int_equal(count_lines(path, "cut peer", "stranger"), AT_ONCE / 2);
-    assert_int_equal(count_lines(path, "cut peer", "silent"), 1);
-    unlink(path);
+    assert_int_equal(count_lines(temporary_path, "\"left out\",\"cut\":\"a->b\"", "\"left_out\":180}"), 1);
+    assert_int_equal(count_lines(temporary_path, "\"left out\"", ""), 1);
+    assert_int_equal(count_lines(temporary_path, "cut message refused", "\"left_out\":0}"), AT_ONCE / 2);
+    assert_int_equal(count_lines(temporary_path, "cut message refused", "nonsense"), AT_ONCE / 2);
+    assert_int_equal(count_lines(temporary_path, "cut peer", "stranger"), AT_ONCE / 2);
+    assert_int_equal(count_lines(temporary_path, "cut peer", "silent"), 1);
 }
 
 static void keep_line(void *context, mr_log_level level, const char *line) {

@@ -379,10 +379,12 @@ static int make_codec(const mr_codec_description *description, void **codec) {
 
 WIRE_TEST(test_media) {
     static const mr_media_codec codec = {describe_codec, make_codec, free};
-    char path[] = "a.mp4", label[] = "", name[] = "h264";
-    mr_media media = {.path = path, .is_file = true, .still = true, .live = true, .label = label, .label_index = -1,
-                      .codec = name, .rate_num = 30000, .rate_den = 1001, .frames = 280, .rotation = 90, .flip = true,
-                      .start_ns = 1, .end_ns = 2, .every = 3, .fps = 2.5, .x264_build = 142, .release = keep_media};
+    /* The writer refers to it until the fixture ends. */
+    static char path[] = "a.mp4", label[] = "", name[] = "h264";
+    static mr_media media;
+    media = (mr_media){.path = path, .is_file = true, .still = true, .live = true, .label = label, .label_index = -1,
+                       .codec = name, .rate_num = 30000, .rate_den = 1001, .frames = 280, .rotation = 90, .flip = true,
+                       .start_ns = 1, .end_ns = 2, .every = 3, .fps = 2.5, .x264_build = 142, .release = keep_media};
     media.references = 1;
     mr_wire_writer_destroy(&f->writer);
     mr_wire_reader_destroy(&f->reader);

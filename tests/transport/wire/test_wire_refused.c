@@ -350,8 +350,10 @@ static bool comes_again(wire_fixture *f, mr_media *media, const mr_media *before
 /* Descriptions with some 300 bytes, where 1000 are kept: three fit. References keep addresses from being reused. */
 WIRE_TEST(test_descriptions_of_media_are_bounded_in_bytes) {
     enum { KINDS = 4, LONG = 300 };
+    /* The writer refers to them until the fixture ends. */
     static char paths[KINDS + 1][2 * LONG * LONG];
-    mr_media media[KINDS + 1], *first[KINDS + 1];
+    static mr_media media[KINDS + 1];
+    mr_media *first[KINDS + 1];
     open_for(f, NULL, 0, 1000);
     for (int i = 0; i <= KINDS; i++) {
         memset(paths[i], 'a' + i, i < KINDS ? LONG : 2000);

@@ -13,6 +13,7 @@
 #include "engine/transport/zmq/routes.h"
 #include "millrace/status.h"
 #include "tests/support/suite.h"
+#include "tests/support/temporary.h"
 
 enum { PATIENCE = 24000, LARGE = 100000, MESSAGES = 1000 };
 static const int64_t UNKNOWN_NS = 2000000000; /* a stranger's time; a peer must be known before that */
@@ -230,24 +231,14 @@ static void greet(end *dealer, uint32_t socket, end *router) {
     fail_msg("nothing came");
 }
 
-/* Each test's folder, and an address in it. */
-static char folder[64], endpoint[128];
+/* An address in the test's folder. */
+static char endpoint[128];
 static const char *const endpoints[] = {endpoint};
 
 static int make_folder(void **state) {
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/millrace-carrier-XXXXXX");
-    if (!mkdtemp(folder))
-        return -1;
-    snprintf(endpoint, sizeof endpoint, "ipc://%s/socket", folder);
-    return 0;
-}
-
-static int remove_folder(void **state) {
-    char command[128];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
+    int failed = make_temporary_folder(state);
+    snprintf(endpoint, sizeof endpoint, "ipc://%s/socket", temporary_folder);
+    return failed;
 }
 
 static int released;
@@ -259,7 +250,7 @@ static void release(void *context) {
 
 /* ---- tests ------------------------------------------------------------------------------------------------------- */
 
-TEST_WITH(test_messages_pass_both_ways, make_folder, remove_folder) {
+TEST_WITH(test_messages_pass_both_ways, make_folder, remove_temporary_folder) {
     end router = {.echoes = true}, dealer = {0};
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     end_open(&dealer, ZMQ_DEALER, 1, endpoints, 0);
@@ -287,12 +278,12 @@ TEST_WITH(test_messages_pass_both_ways, make_folder, remove_folder) {
     assert_int_equal(released, 1);
 }
 
-TEST_WITH(test_routes_have_numbers, make_folder, remove_folder) {
+TEST_WITH(test_routes_have_numbers, make_folder, remove_temporary_folder) {
     char first[128], second[128];
     const char *both[] = {first, second};
     end routers[2] = {{.echoes = true}, {.echoes = true}}, dealer = {0};
-    snprintf(first, sizeof first, "ipc://%s/first", folder);
-    snprintf(second, sizeof second, "ipc://%s/second", folder);
+    snprintf(first, sizeof first, "ipc://%s/first", temporary_folder);
+    snprintf(second, sizeof second, "ipc://%s/second", temporary_folder);
     end_open(&routers[0], ZMQ_ROUTER, 1, &both[0], 8);
     end_open(&routers[1], ZMQ_ROUTER, 1, &both[1], 8);
     end_open(&dealer, ZMQ_DEALER, 2, both, 0);
@@ -322,7 +313,7 @@ static bool is_due(end *self) {
 }
 
 /* When the I/O thread sleeps, the caller does the work; a time set by that work is met by the I/O thread. */
-TEST_WITH(test_a_turn_is_taken, make_folder, remove_folder) {
+TEST_WITH(test_a_turn_is_taken, make_folder, remove_temporary_folder) {
     end router = {0};
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     for (int turn = 0; turn < PATIENCE && !worked_here(&router); turn++) {
@@ -375,18 +366,18 @@ static void exchange_by_turns(bool with_signals) {
 }
 
 /* Sending in a taken turn must not miss incoming messages. */
-TEST_WITH(test_messages_come_while_turns_are_taken, make_folder, remove_folder) {
+TEST_WITH(test_messages_come_while_turns_are_taken, make_folder, remove_temporary_folder) {
     exchange_by_turns(false);
 }
 
 /* A thread interrupted by signals must lose nothing, although libzmq gives up every other call. */
-TEST_WITH(test_signals_come_while_turns_are_taken, make_folder, remove_folder) {
+TEST_WITH(test_signals_come_while_turns_are_taken, make_folder, remove_temporary_folder) {
     exchange_by_turns(true);
     assert_true(atomic_load(&interrupted) > MESSAGES);
 }
 
 /* A ROUTER learns that a connection is gone when it sends there. */
-TEST_WITH(test_connections_get_lost, make_folder, remove_folder) {
+TEST_WITH(test_connections_get_lost, make_folder, remove_temporary_folder) {
     end router = {0}, dealer = {0};
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     end_open(&dealer, ZMQ_DEALER, 1, endpoints, 0);
@@ -406,7 +397,7 @@ TEST_WITH(test_connections_get_lost, make_folder, remove_folder) {
 }
 
 /* A peer says goodbye and closes the connection while the other end sends: the goodbye must be received first. */
-TEST_WITH(test_a_goodbye_comes_before_the_end, make_folder, remove_folder) {
+TEST_WITH(test_a_goodbye_comes_before_the_end, make_folder, remove_temporary_folder) {
     end router = {0}, dealer = {.linger_ms = 10000};
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     end_open(&dealer, ZMQ_DEALER, 1, endpoints, 0);
@@ -430,7 +421,7 @@ TEST_WITH(test_a_goodbye_comes_before_the_end, make_folder, remove_folder) {
     end_close(&router);
 }
 
-TEST_WITH(test_too_many_parts, make_folder, remove_folder) {
+TEST_WITH(test_too_many_parts, make_folder, remove_temporary_folder) {
     end router = {0};
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     void *context = zmq_ctx_new(), *socket = zmq_socket(context, ZMQ_DEALER);
@@ -484,7 +475,7 @@ static void assert_connection_is_known(bool asks) {
     atomic_store(&asking, false);
 }
 
-TEST_WITH(test_connections_are_known_by_any_message, make_folder, remove_folder) {
+TEST_WITH(test_connections_are_known_by_any_message, make_folder, remove_temporary_folder) {
     assert_connection_is_known(false);
     assert_connection_is_known(true);
 }

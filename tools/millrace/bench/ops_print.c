@@ -50,8 +50,7 @@ static void print_head(const mr_ops *ops) {
 static void add_row(mr_table *table, const mr_ops_figure *figure) {
     const mr_operation *operation = figure->operation;
     char text[32];
-    mr_table_add(table, "%s", operation->name);
-    mr_table_add(table, "%s", print_time(figure->ns, text, sizeof text));
+    mr_table_add(table, "%s\t%s", operation->name, print_time(figure->ns, text, sizeof text));
     if (figure->ns > 0)
         mr_table_add(table, "%.1f%%", 100 * (figure->high_ns - figure->low_ns) / figure->ns);
     else

@@ -1,4 +1,5 @@
 /* millrace devices --json. */
+#include "engine/base/json.h"
 #include "millrace/plan.h"
 #include "tools/millrace/devices/devices.h"
 
@@ -108,7 +109,11 @@ static void put_gpu(yajl_gen json, const mr_machine_gpu *gpu) {
     yajl_gen_map_close(json);
 }
 
-void mr_devices_put_json(yajl_gen json, const mr_machine *machine) {
+int mr_devices_put_json(const mr_machine *machine, FILE *stream) {
+    yajl_gen json = mr_json_create(true);
+    if (!json)
+        return MR_ERROR_MEMORY;
+    mr_json_open_map(json, NULL);
     put_host(json, machine);
     mr_json_open_map(json, "cuda");
     mr_json_text(json, "driver", machine->driver);
@@ -129,4 +134,6 @@ void mr_devices_put_json(yajl_gen json, const mr_machine *machine) {
         mr_json_text(json, NULL, mr_view_model(i)->name);
     yajl_gen_array_close(json);
     yajl_gen_map_close(json);
+    yajl_gen_map_close(json);
+    return mr_json_finish(json, stream);
 }

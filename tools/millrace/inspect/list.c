@@ -52,8 +52,6 @@ static int run_verb(int argc, char **argv) {
     arguments given = {.json = false};
     if (!mr_usage_take(&usage, argc, argv, &given, &code))
         return code;
-    if (optind < argc)
-        return mr_usage_error(&usage, "it takes no \"%s\"", argv[optind]);
     return given.json ? print_json() : print_text();
 }
 

@@ -41,14 +41,11 @@ static bool is_expected(const mr_plan_view *plan, size_t v) {
 static void add_stage(mr_table *table, const mr_plan_view *plan, size_t v) {
     const mr_view_expected_stage *of = &plan->expected->stages[v];
     const mr_view_work *p = &of->part;
-    char text[MR_WORDS];
-    mr_table_add(table, "%s", plan->stages[v].id);
-    mr_table_add(table, "%s", time_or_none(p->upload_ns + p->download_ns, text));
-    mr_table_add(table, "%s", time_or_none(p->launch_ns, text));
-    mr_table_add(table, "%s", time_or_none(busy_ns(p), text));
-    mr_table_add(table, "%s", time_or_none(p->decode_ns, text));
-    mr_table_add(table, "%s", of->rate > 0 ? mr_words_rate(of->rate, text) : "?");
-    mr_table_add(table, "%s", of->limit ? of->limit : "-");
+    char copy[MR_WORDS], launch[MR_WORDS], busy[MR_WORDS], decode[MR_WORDS], rate[MR_WORDS];
+    mr_table_add(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s", plan->stages[v].id,
+                 time_or_none(p->upload_ns + p->download_ns, copy), time_or_none(p->launch_ns, launch),
+                 time_or_none(busy_ns(p), busy), time_or_none(p->decode_ns, decode),
+                 of->rate > 0 ? mr_words_rate(of->rate, rate) : "?", of->limit ? of->limit : "-");
 }
 
 static int print_stages(const mr_plan_view *plan, int width, FILE *stream) {

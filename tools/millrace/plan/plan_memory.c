@@ -39,10 +39,13 @@ static const char *exact(uint64_t bytes, char text[MR_WORDS]) {
 /* ---- for people ------------------------------------------------------------------------------------------------ */
 
 static void add_bytes(mr_table *table, const mr_view_bytes *bytes) {
-    char text[MR_WORDS];
+    char text[MR_WORDS], most[MR_WORDS];
     bool known = bytes->bytes || !bytes->unknown;
-    mr_table_add(table, "%s", known ? mr_words_bytes(bytes->likely, text) : "?");
-    mr_table_add(table, "%s%s", known ? exact(bytes->bytes, text) : "?", known && bytes->unknown ? " + ?" : "");
+    if (known)
+        mr_table_add(table, "%s\t%s%s", mr_words_bytes(bytes->likely, text), exact(bytes->bytes, most),
+                     bytes->unknown ? " + ?" : "");
+    else
+        mr_table_add(table, "?\t?");
 }
 
 static void add_row(mr_table *table, const mr_plan_view *plan, const mr_view_row *row) {
@@ -71,10 +74,7 @@ static void add_sum(mr_table *table, const mr_plan_view *plan, const mr_view_row
     }
     if (plan->node_count)
         mr_table_add(table, "%s", plan->nodes[first->node].id);
-    mr_table_add(table, "%s", memory_name(plan, first, memory));
-    mr_table_add(table, "%s", name);
-    mr_table_add(table, "%s", "");
-    mr_table_add(table, "%s", "");
+    mr_table_add(table, "%s\t%s\t\t", memory_name(plan, first, memory), name);
     add_bytes(table, &sum);
 }
 

@@ -12,17 +12,13 @@ static bool is_told(const mr_plan_view *plan, const mr_view_cut *cut) {
 /* ---- cuts ------------------------------------------------------------------------------------------------------ */
 
 static void add_cut(mr_table *table, const mr_plan_view *plan, const mr_view_cut *cut) {
-    char format[MR_FORMAT_SET_TEXT], text[MR_WORDS];
-    mr_table_add(table, "%s", cut->name);
-    mr_table_add(table, "%s", plan->nodes[cut->from].id);
-    mr_table_add(table, "%s", mr_plan_format(&plan->stages[cut->out].inputs[0].set, format));
-    mr_table_add(table, "%s", mr_plan_bytes(cut->frame_bytes, text));
-    mr_table_add(table, "%s", cut->mode);
-    mr_table_add(table, "%d", cut->window);
-    mr_table_add(table, "%s", mr_plan_bytes(cut->window_bytes, text));
-    mr_table_add(table, "%s", cut->shared_memory                       ? "shared"
-                              : strcmp(cut->compression, "none") == 0 ? "inline"
-                                                                 : cut->compression);
+    char format[MR_FORMAT_SET_TEXT], frame[MR_WORDS], window[MR_WORDS];
+    const char *payload = cut->shared_memory                      ? "shared"
+                          : strcmp(cut->compression, "none") == 0 ? "inline"
+                                                                  : cut->compression;
+    mr_table_add(table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s", cut->name, plan->nodes[cut->from].id,
+                 mr_plan_format(&plan->stages[cut->out].inputs[0].set, format), mr_plan_bytes(cut->frame_bytes, frame),
+                 cut->mode, cut->window, mr_plan_bytes(cut->window_bytes, window), payload);
 }
 
 int mr_plan_print_cuts(const mr_plan_view *plan, int width, FILE *stream) {

@@ -17,13 +17,10 @@ static const char *const bottlenecks[] = {[MR_BOTTLENECK_SOURCES] = "sources",
 /* ---- for people ------------------------------------------------------------------------------------------------ */
 
 static void add_cost(mr_table *table, const char *id, const mr_stage_cost *cost, bool devices) {
-    char text[MR_WORDS];
-    mr_table_add(table, "%s", id);
-    mr_table_add(table, "%llu", (unsigned long long)cost->frames);
-    mr_table_add(table, "%s", mr_words_duration((int64_t)cost->cpu_ns, text));
-    mr_table_add(table, "%s", mr_words_duration((int64_t)cost->inside_ns, text));
-    mr_table_add(table, "%.0f%%", cost->cpu_share * 100);
-    mr_table_add(table, "%.0f%%", cost->utilisation * 100);
+    char text[MR_WORDS], inside[MR_WORDS];
+    mr_table_add(table, "%s\t%llu\t%s\t%s\t%.0f%%\t%.0f%%", id, (unsigned long long)cost->frames,
+                 mr_words_duration((int64_t)cost->cpu_ns, text), mr_words_duration((int64_t)cost->inside_ns, inside),
+                 cost->cpu_share * 100, cost->utilisation * 100);
     if (devices)
         mr_table_add(table, "%s", cost->device_ns > 0 ? mr_words_duration((int64_t)cost->device_ns, text) : "-");
 }

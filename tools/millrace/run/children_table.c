@@ -28,17 +28,14 @@ static int print_processes(const mr_child *children, size_t count, int width, FI
     char text[MR_WORDS];
     for (size_t i = 0; i < count; i++) {
         const mr_child *child = &children[i];
-        mr_table_add(&table, "%s", child->name);
-        mr_table_add(&table, "%s", state_of(child));
-        mr_table_add(&table, "%d", child->restarts);
+        mr_table_add(&table, "%s\t%s\t%d", child->name, state_of(child), child->restarts);
         if (child->done && child->exit_code > 128)
             mr_table_add(&table, "signal %d", child->exit_code - 128);
         else if (child->done)
             mr_table_add(&table, "%d", child->exit_code);
         else
             mr_table_add(&table, "-");
-        mr_table_add(&table, "%.2f s", child->report.cpu_s);
-        mr_table_add(&table, "%s", mr_words_bytes(child->report.peak_bytes, text));
+        mr_table_add(&table, "%.2f s\t%s", child->report.cpu_s, mr_words_bytes(child->report.peak_bytes, text));
     }
     return mr_table_print(&table, width, stream);
 }
@@ -48,9 +45,7 @@ static int print_processes(const mr_child *children, size_t count, int width, FI
 static void print_lines(const mr_source_summary *source, mr_outcome outcome, FILE *stream) {
     for (size_t i = 0; i < source->line_count; i++)
         if (source->lines[i].outcome == outcome)
-            mr_print(stream, "    %10llu %s by %s: %s\n", (unsigned long long)source->lines[i].frames,
-                     outcome == MR_OUTCOME_DROPPED ? "dropped" : "absorbed", source->lines[i].stage,
-                     source->lines[i].reason);
+            mr_ledger_line_print(&source->lines[i], stream);
 }
 
 /* The missing frames, as far as they were named. */
@@ -81,12 +76,12 @@ static void print_source(const mr_child *child, const mr_source_summary *source,
 
 /* What earlier processes of a child that reads sources lost when they died. */
 static void print_lives(const mr_child *child, FILE *stream) {
-    if (child->before.dropped)
-        mr_print(stream, "    %10llu dropped by %s: in it when it died, or before\n",
-                 (unsigned long long)child->before.dropped, child->name);
-    if (child->before.absorbed)
-        mr_print(stream, "    %10llu absorbed by %s: before it died\n", (unsigned long long)child->before.absorbed,
-                 child->name);
+    const mr_ledger_line lines[] = {
+        {MR_OUTCOME_DROPPED, child->name, "in it when it died, or before", child->before.dropped},
+        {MR_OUTCOME_ABSORBED, child->name, "before it died", child->before.absorbed}};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        if (lines[i].frames)
+            mr_ledger_line_print(&lines[i], stream);
     if (!child->before.in && child->restarts)
         mr_print(stream, "  %s was started again, and has %s\n", child->name,
                  child->resumes ? "continued: what was done before is absorbed"
@@ -111,10 +106,7 @@ static void print_sources(const mr_child *child, FILE *stream) {
 
 static void print_ledger(const mr_child *children, size_t count, FILE *stream) {
     const mr_tally_of_nodes all = mr_children_tally(children, count);
-    mr_print(stream, "\n  ledger: %llu in = %llu delivered + %llu dropped + %llu absorbed + %llu in flight: %s\n",
-             (unsigned long long)all.in, (unsigned long long)all.delivered, (unsigned long long)all.dropped,
-             (unsigned long long)all.absorbed, (unsigned long long)all.in_flight,
-             all.balanced ? "balanced" : "NOT BALANCED");
+    mr_ledger_print(all.in, all.delivered, all.dropped, all.absorbed, all.in_flight, all.balanced, stream);
     for (size_t i = 0; i < count; i++)
         print_sources(&children[i], stream);
 }

@@ -19,15 +19,9 @@ static void add_number(mr_table *table, double value) {
         mr_table_add(table, "%.6g", value);
 }
 
-static void add_name(mr_table *table, const mr_verify_tap *tap) {
-    mr_table_add(table, "%s%s%s", tap->stage, *tap->port ? "." : "", tap->port);
-}
-
 static void add_item(mr_table *table, const mr_verify_tap *tap, const mr_verify_item *item) {
-    add_name(table, tap);
-    mr_table_add(table, "%s", item->what);
-    mr_table_add(table, "%llu", (unsigned long long)item->frames);
-    mr_table_add(table, "%llu", (unsigned long long)item->differing);
+    mr_table_add(table, "%s%s%s\t%s\t%llu\t%llu", tap->stage, *tap->port ? "." : "", tap->port, item->what,
+                 (unsigned long long)item->frames, (unsigned long long)item->differing);
     add_number(table, item->unlike ? (double)INFINITY : item->sum.largest);
     add_number(table, mean(item->sum.sum, item->sum.values));
     if (!item->sum.floats)
