@@ -1,7 +1,6 @@
-/* ONNX Runtime's providers of CUDA devices, with the real libraries: their outputs are those of its CPU provider, with
- * and without CUDA graphs, with 1 and 16 workers, in batches, on two devices, and from engines that were kept; and how
- * long a run takes. Each test is done on the processors too, so that all but the provider is known to work without a
- * GPU.
+/* ONNX Runtime's CUDA providers, with the real libraries: outputs match the CPU provider's, with and without CUDA
+ * graphs, with 1 and 16 workers, in batches, on two devices, and from kept engines. Run times are printed. Each test
+ * also runs on the processors, which checks all but the provider without a GPU.
  *
  * MILLRACE_ONNXRUNTIME names the library of onnxruntime-gpu. Networks and references are made by
  * tests/reference/models.py (tests/support/models.h); MILLRACE_TIMED_MODEL names another network with one input, of
@@ -27,7 +26,7 @@ static bool have_models;
 static float images[MODELS_FRAMES * IMAGE];
 static char cache[64] = "test-ort-card.XXXXXX";
 
-/* The device of a test, and its provider. */
+/* A test's device and provider. */
 typedef struct place {
     const char *device, *provider;
     double tolerance; /* of sums of 27 products of normal numbers: other orders, and TensorRT's kernels */

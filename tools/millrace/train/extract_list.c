@@ -48,14 +48,14 @@ static int write_row(const mr_listed_file *row, const char *path, const mr_conte
     yajl_gen json = mr_json_create(false);
     if (!json)
         return MR_ERROR_MEMORY;
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "path", path);
-    mr_set_put_range(row, json);
-    if (key) {
-        snprintf(text, sizeof text, "%016" PRIx64 "-%016" PRIx64, key->high, key->low);
-        mr_json_text(json, "group", text);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "path", path);
+        mr_set_put_range(row, json);
+        if (key) {
+            snprintf(text, sizeof text, "%016" PRIx64 "-%016" PRIx64, key->high, key->low);
+            mr_json_text(json, "group", text);
+        }
     }
-    yajl_gen_map_close(json);
     return mr_json_finish(json, list);
 }
 
