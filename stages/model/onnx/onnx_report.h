@@ -1,6 +1,6 @@
 /* Describes an ONNX file, for people and for planning: producer, operators, inputs and outputs (onnx.proto, ONNX 1.x).
- * It also lists tensors that millrace cannot use. It needs no runtime, which would take hundreds of times longer to load
- * the network. Pure functions; any thread.
+ * It also lists tensors that millrace cannot use. No runtime is needed, which would take hundreds of times longer to
+ * load the network. Pure functions; any thread.
  *
  * Texts point into the bytes and are not zero-terminated. */
 #pragma once
