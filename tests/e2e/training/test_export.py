@@ -12,7 +12,7 @@ import onnxruntime
 from onnx import TensorProto, helper
 
 import digits
-from harness import MILLRACE, MODELS, ROOT, Case, call
+from harness import MODELS, ROOT, Case
 
 KINDS = ("softmax", "logistic", "squared-hinge", "prototypes", "neighbors", "perceptron")
 PIPELINE = """\
@@ -53,11 +53,6 @@ class Exports(Case):
             self.assertEqual(len(row["classes"]), len(labels))
             for one in row["classes"]:
                 self.assertAlmostEqual(one["score"], float(found[one["index"]]), delta=1e-5)
-
-    def millrace(self, *words, code=0):
-        done = call([MILLRACE, *words])
-        self.assertEqual(done.returncode, code, done.stderr)
-        return done
 
 
 class Digits(Exports):

@@ -76,8 +76,7 @@ class Killed(Case):
         return len(digits.by_content(vectors))
 
     def finish(self, data, made, expected):
-        done = call(self.command(data, self.head, self.cache))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.checked(self.command(data, self.head, self.cache))
         told = json.loads(done.stdout)
         self.assertEqual(told["vectors"]["made"], made, done.stderr)
         self.assertEqual(((self.head / "weights.npy").read_bytes(), told["left_out"]), expected)
