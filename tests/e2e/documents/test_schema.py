@@ -267,7 +267,7 @@ class Editor(Case):
         self.assertIn("decode", server.complete(11, 11))
         self.assertLessEqual({"none", "nonref", "nonkey"}, set(server.complete(9, 11)))
         self.assertIn(options["size"]["help"], server.hover(13, 6))
-        self.assertIn("pictures that no other depends on", server.hover(9, 6))
+        self.assertIn("those that no other picture depends on", server.hover(9, 6))
         self.assertIn("into the input of a network", server.hover(11, 14))
         self.assertIn("the pipeline's name", server.hover(3, 2))
 
