@@ -147,13 +147,13 @@ static yajl_gen compose(const char *event, const mr_audit_field *fields) {
     yajl_gen json = mr_json_create(false);
     if (!json)
         return NULL;
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "time", mr_date_text(text, mr_clock_date_ns()));
-    mr_json_integer(json, "pid", getpid());
-    mr_json_text(json, "event", event);
-    for (const mr_audit_field *field = fields; field->name; field++)
-        put_field(json, field);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "time", mr_date_text(text, mr_clock_date_ns()));
+        mr_json_integer(json, "pid", getpid());
+        mr_json_text(json, "event", event);
+        for (const mr_audit_field *field = fields; field->name; field++)
+            put_field(json, field);
+    }
     yajl_gen_reset(json, "\n");
     return json;
 }

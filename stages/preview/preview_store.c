@@ -448,12 +448,12 @@ char *mr_preview_store_record(mr_preview_store *store, const char *id, mr_previe
 }
 
 static void put_slot(yajl_gen json, const slot *at, int64_t now) {
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "source", at->id);
-    mr_json_number(json, "age", (double)((now - at->taken_ns) / 1000000) / 1000);
-    mr_json_integer(json, "viewers", at->streams);
-    mr_json_bool(json, "ended", at->ended);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "source", at->id);
+        mr_json_number(json, "age", (double)((now - at->taken_ns) / 1000000) / 1000);
+        mr_json_integer(json, "viewers", at->streams);
+        mr_json_bool(json, "ended", at->ended);
+    }
 }
 
 static int by_source(const void *a, const void *b) {

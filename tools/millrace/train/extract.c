@@ -433,14 +433,14 @@ static int print_source(const mr_extraction *extraction, const char *list, char 
     yajl_gen json = mr_json_create(false);
     if (!json)
         return MR_ERROR_MEMORY;
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "uri", list);
-    if (extraction->has_videos) {
-        mr_json_integer(json, "every", extraction->choice.every);
-        mr_json_integer(json, "stream", extraction->choice.stream);
-        mr_json_exact(json, "fps", extraction->choice.fps);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "uri", list);
+        if (extraction->has_videos) {
+            mr_json_integer(json, "every", extraction->choice.every);
+            mr_json_integer(json, "stream", extraction->choice.stream);
+            mr_json_exact(json, "fps", extraction->choice.fps);
+        }
     }
-    yajl_gen_map_close(json);
     return give_text(json, list, text, room);
 }
 
@@ -500,13 +500,13 @@ static int set_head(mr_settings *to, const mr_extraction *extraction) {
     yajl_gen json = mr_json_create(false);
     if (!json)
         return MR_ERROR_MEMORY;
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "type", classify->type->name);
-    mr_json_text(json, "input", print_output(before, port, output, sizeof output));
-    mr_json_text(json, "head", extraction->head);
-    if (extraction->tensor)
-        mr_json_text(json, "tensor", extraction->tensor);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "type", classify->type->name);
+        mr_json_text(json, "input", print_output(before, port, output, sizeof output));
+        mr_json_text(json, "head", extraction->head);
+        if (extraction->tensor)
+            mr_json_text(json, "tensor", extraction->tensor);
+    }
     int status = give_text(json, extraction->head, text, sizeof text);
     return status ? status : mr_settings_set(to, text, "stages.", classify->id, "");
 }
