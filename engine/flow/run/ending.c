@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"

@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
