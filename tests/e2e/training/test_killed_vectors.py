@@ -114,7 +114,8 @@ class Killed(Case):
         data = digits.write_list(self.kept / "video.csv", [*rows, [video, "3", "", "train"]])
         pictures = sum(path.name != "broken.png" for path, *_ in rows)
         expected = self.undisturbed(data, pictures + 300)
-        # Its vectors follow the pictures' vectors. They are made again, and kept once.
+        # Its vectors follow the pictures' vectors. They are made again, and kept once. Two records
+        # end the video and the broken picture.
         self.assertGreater(self.kill_at(data, len(rows) + 50), pictures)
         self.finish(data, 300, expected)
-        self.assertEqual(self.kept_in_cache(), pictures + 300 + 1)
+        self.assertEqual(self.kept_in_cache(), pictures + 300 + 2)

@@ -15,8 +15,6 @@ import sys
 import tempfile
 import unittest
 
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # its threads would wait for each other, spinning, on a busy machine
-
 import numpy
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression

@@ -46,7 +46,7 @@ static void print_escaped(const char *text, bool property) {
 }
 
 static void annotate(const mr_diagnostic *item) {
-    const mr_place *place = &item->place;
+    const mr_location *place = &item->place;
     printf("::%s", item->severity == MR_SEVERITY_ERROR ? "error" : "warning");
     if (place->file && place->line > 0) {
         printf(" file=");
