@@ -37,7 +37,7 @@ static void pass_stop_on(void *context) {
         mr_instance_wake_all(instance);
     }
     if (started)
-        mr_turns_look(graph->turns);
+        mr_source_jobs_look(graph->jobs);
     mr_sources_lock(graph->run.sources);
     mr_sources_announce(graph->run.sources);
     mr_sources_unlock(graph->run.sources);
@@ -84,9 +84,9 @@ static int create_parts(mr_graph *graph, const mr_graph_params *params) {
     if (!status)
         status = mr_wiring_create(&graph->wiring, &graph->run, mr_instance_run);
     if (!status)
-        status = mr_turns_create(&graph->turns, &graph->run, graph->wiring);
+        status = mr_source_jobs_create(&graph->jobs, &graph->run, graph->wiring);
     if (!status)
-        status = mr_source_slots_create(&graph->slots, &graph->run, graph->wiring, graph->turns);
+        status = mr_source_slots_create(&graph->slots, &graph->run, graph->wiring, graph->jobs);
     if (!status)
         status = keep_path(params->trace, &graph->trace_path);
     if (!status)
@@ -148,7 +148,7 @@ void mr_graph_destroy(mr_graph **graph) {
         mr_executor_stop(gone->run.executor);
     if (gone->wiring)
         mr_wiring_end_tasks(gone->wiring);
-    mr_turns_destroy(&gone->turns);
+    mr_source_jobs_destroy(&gone->jobs);
     mr_tracing_end(&gone->run);
     mr_resume_destroy(&gone->run.resume);
     mr_wiring_destroy(&gone->wiring);

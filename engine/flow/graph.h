@@ -7,7 +7,7 @@
 
 #include "engine/flow/run/run.h"
 #include "engine/flow/source_slots.h"
-#include "engine/flow/turns.h"
+#include "engine/flow/source_jobs.h"
 #include "engine/flow/wiring.h"
 
 /* What a run can be asked to do besides the plan. */
@@ -22,7 +22,7 @@ typedef struct mr_graph_params {
 typedef struct mr_graph {
     mr_run run;
     mr_wiring *wiring;
-    mr_turns *turns;              /* for sources that wait; NULL: none does */
+    mr_source_jobs *jobs;              /* for sources that wait; NULL: none does */
     mr_source_slots *slots;
     mr_work_trace *trace;         /* for all devices; set before the start; NULL: not traced */
     void *trace_context;

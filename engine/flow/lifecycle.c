@@ -233,7 +233,7 @@ static void fail_late(const mr_instance *instance, int status) {
         mr_control_fail(instance->run, status, text);
 }
 
-/* Opens an instance that waited for its turn. If it cannot open, it drops its inputs. An interrupted source that cannot
+/* Opens an instance whose source waited. If it cannot open, it drops its inputs. An interrupted source that cannot
  * open is not a failure. */
 static void open_late(mr_instance *instance) {
     int status = is_needless(instance) ? MR_ERROR_CANCELLED : mr_instance_open(instance);

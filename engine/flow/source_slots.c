@@ -36,7 +36,7 @@ typedef struct source_slot {
 struct mr_source_slots {
     const mr_run *run;
     const mr_wiring *wiring;
-    mr_turns *turns;
+    mr_source_jobs *jobs;
     bool open;
     source_slot *slot;           /* by source */
     struct mr_retired *retired;  /* removed sources; NULL: none can be removed */
@@ -66,7 +66,7 @@ static int create_changing(mr_source_slots *slots) {
     return mr_names_create(&slots->ids, MOST_IDS, MOST_ID_BYTES);
 }
 
-int mr_source_slots_create(mr_source_slots **slots, const mr_run *run, const mr_wiring *wiring, mr_turns *turns) {
+int mr_source_slots_create(mr_source_slots **slots, const mr_run *run, const mr_wiring *wiring, mr_source_jobs *jobs) {
     mr_source_slots *made = mr_calloc(1, sizeof *made);
     if (made)
         made->slot = mr_calloc(run->plan->source_count + 1, sizeof *made->slot);
@@ -77,12 +77,12 @@ int mr_source_slots_create(mr_source_slots **slots, const mr_run *run, const mr_
     *slots = made;
     made->run = run;
     made->wiring = wiring;
-    made->turns = turns;
+    made->jobs = jobs;
     for (size_t s = 0; s < run->plan->source_count; s++) {
         mr_task_init(&made->slot[s].room, run->executor, tell_room, made);
         made->slot[s].gives = run->plan->vertices[s].outputs[0].set;
     }
-    mr_turns_set_calls(turns, &(mr_turns_calls){retire, end_pushes, made});
+    mr_source_jobs_set_calls(jobs, &(mr_source_jobs_calls){retire, end_pushes, made});
     return mr_plan_changes(run->plan) ? create_changing(made) : MR_OK;
 }
 
@@ -137,11 +137,9 @@ static void account_of(mr_source_slots *slots, uint32_t source, mr_source_summar
 }
 
 bool mr_source_slot_account(mr_source_slots *slots, uint32_t source, mr_source_summary *account) {
-    mr_sources_lock(slots->run->sources);
-    bool there = slots->slot[source].phase != VACANT;
+    const bool there = slots->slot[source].phase != VACANT;
     if (there)
         account_of(slots, source, account);
-    mr_sources_unlock(slots->run->sources);
     return there;
 }
 
@@ -330,7 +328,7 @@ int mr_source_admit(mr_source_slots *slots, mr_candidate *candidate) {
     int status = take(slots, candidate, &slot);
     mr_sources_unlock(slots->run->sources);
     if (!status && slot != MR_SOURCE_NONE)
-        mr_turns_ask(slots->turns, slot);
+        mr_source_jobs_ask(slots->jobs, slot);
     return status;
 }
 
@@ -396,7 +394,7 @@ int mr_source_replace(mr_source_slots *slots, mr_candidate *candidate) {
         ask_to_leave(slots, slot);
     mr_sources_unlock(slots->run->sources);
     if (admitted)
-        mr_turns_ask(slots->turns, slot);
+        mr_source_jobs_ask(slots->jobs, slot);
     return status;
 }
 

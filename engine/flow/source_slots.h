@@ -7,7 +7,7 @@
 #pragma once
 
 #include "engine/flow/ledger/retired.h"
-#include "engine/flow/turns.h"
+#include "engine/flow/source_jobs.h"
 #include "engine/flow/wiring.h"
 
 typedef struct mr_source_slots mr_source_slots;
@@ -19,7 +19,7 @@ typedef struct mr_candidate {
 } mr_candidate;
 
 /* Creates slots for all sources, also if none come and go. `turns` may be NULL. */
-int mr_source_slots_create(mr_source_slots **slots, const mr_run *run, const mr_wiring *wiring, mr_turns *turns);
+int mr_source_slots_create(mr_source_slots **slots, const mr_run *run, const mr_wiring *wiring, mr_source_jobs *jobs);
 void mr_source_slots_destroy(mr_source_slots **slots);
 /* Allows sources to be admitted. */
 void mr_source_slots_open(mr_source_slots *slots);

@@ -4,8 +4,8 @@
  * Blocking instances open on their own threads, all at once; the caller's thread opens the others in graph order.
  * Sources that cannot wait for the stages after them open last but one. Sinks open last, since frames that reach them
  * are delivered: if any instance cannot open, only the trace file was touched and nothing was delivered. Sources that
- * wait for a turn, and stages that serve only them, open when everything else is open (turns.h). In deterministic mode
- * the caller's thread opens all, and runs every task that can run in between. */
+ * wait, and stages that serve only them, open when everything else is open (source_jobs.h). In deterministic mode the
+ * caller's thread opens all, and runs every task that can run in between. */
 #include "engine/flow/start.h"
 
 #include "engine/base/memory.h"
@@ -19,7 +19,7 @@
 #include "engine/flow/tracing.h"
 
 /* In opening order. */
-typedef enum turn { AT_ONCE, IN_ORDER, LATE_SOURCES, SINKS } turn;
+typedef enum phase { AT_ONCE, IN_ORDER, LATE_SOURCES, SINKS } phase;
 
 /* ---- order of opening ------------------------------------------------------------------------------------------ */
 
@@ -35,7 +35,7 @@ static void find_late_sources(const mr_plan *plan, bool *late) {
     }
 }
 
-static turn turn_of(const mr_instance *instance, const bool *late) {
+static phase phase_of(const mr_instance *instance, const bool *late) {
     if (!instance->self.type->outputs)
         return SINKS;
     if (instance->vertex->role == MR_ROLE_SOURCE && late[instance->self.source])
@@ -90,7 +90,7 @@ static int start_threads(mr_graph *graph, const bool *late) {
         mr_instance *instance = mr_wiring_at(graph->wiring, i);
         if (!instance->vertex->calls.blocking || mr_opening_waits(&instance->opening))
             continue;
-        if (turn_of(instance, late) == IN_ORDER && !mr_instance_delivers(instance))
+        if (phase_of(instance, late) == IN_ORDER && !mr_instance_delivers(instance))
             mr_instance_let_open_itself(instance);
         status = mr_instance_give_thread(instance);
     }
@@ -99,7 +99,7 @@ static int start_threads(mr_graph *graph, const bool *late) {
 
 /* ---- opening --------------------------------------------------------------------------------------------------- */
 
-static int open_one(mr_graph *graph, mr_instance *instance, turn now) {
+static int open_one(mr_graph *graph, mr_instance *instance, phase now) {
     int status = mr_instance_open(instance);
     if (status)
         mr_openings_fail(graph->run.openings, status, "%s: %s: %s", instance->self.place, instance->self.id,
@@ -112,11 +112,11 @@ static int open_one(mr_graph *graph, mr_instance *instance, turn now) {
     return status;
 }
 
-static int open_those(mr_graph *graph, turn now, const bool *late) {
+static int open_those(mr_graph *graph, phase now, const bool *late) {
     int status = mr_openings_status(graph->run.openings, false);
     for (size_t i = 0; !status && i < mr_wiring_count(graph->wiring); i++) {
         mr_instance *instance = mr_wiring_at(graph->wiring, i);
-        if (!mr_opening_waits(&instance->opening) && turn_of(instance, late) == now)
+        if (!mr_opening_waits(&instance->opening) && phase_of(instance, late) == now)
             status = open_one(graph, instance, now);
     }
     return status;
@@ -214,7 +214,7 @@ static int start(mr_graph *graph, const bool *late) {
         return give_up(graph);
     mr_ending_note_open(run->ending);
     let_all_go(graph);
-    mr_turns_look(graph->turns);
+    mr_source_jobs_look(graph->jobs);
     return MR_OK;
 }
 
@@ -222,7 +222,7 @@ int mr_graph_start(mr_graph *graph) {
     const mr_plan *plan = graph->run.plan;
     int status = graph->resume_path ? mr_resume_create(&graph->run.resume, &graph->run, graph->resume_path) : MR_OK;
     if (status)
-        return status;
+        return never_begin(graph, status);
     mr_ending_note_start(graph->run.ending);
     bool *late = mr_calloc(plan->source_count + 1, sizeof *late);
     if (!late)

@@ -97,7 +97,7 @@ int mr_pipeline_params_copy(mr_pipeline_params *own, const mr_pipeline_params *g
                             mr_diagnostics *diagnostics) {
     int status = mr_sized_copy(own, sizeof *own, given, given_bytes, MR_SIZE_THROUGH(mr_pipeline_params, path),
                                "mr_pipeline_params");
-    return status ? mr_diagnose(diagnostics, MR_SEVERITY_ERROR, status, (mr_place){0}, NULL, "%s", mr_message())
+    return status ? mr_diagnose(diagnostics, MR_SEVERITY_ERROR, status, (mr_location){0}, NULL, "%s", mr_message())
                   : MR_OK;
 }
 
@@ -181,12 +181,6 @@ int mr_pipeline_start(mr_pipeline *pipeline) {
                                            ? "name the node that this process runs: each process runs one"
                                            : "a pipeline that was opened offline cannot be started");
     mr_graph *graph = pipeline->graph;
-    const mr_place *most = &pipeline->plan->spec->most_place;
-    if (graph->resume_path && mr_plan_changes(pipeline->plan))
-        return mr_fail(MR_ERROR_USAGE,
-                       "%s:%d:%d: sources.max: a run whose sources come and go cannot be continued from a "
-                       "checkpoint: run it without one (--resume), or remove `max`",
-                       most->file, most->line, most->column);
     int status = mr_graph_start(graph);
     if (!status && (status = mr_listed_start(&pipeline->listed, pipeline)))
         mr_control_stop(&graph->run, true);

@@ -148,6 +148,7 @@ static void summarize_run(const mr_graph *graph, mr_summary *summary) {
     mr_histogram_publish(&latency, &summary->latency);
 }
 
+/* With the lock. */
 static void summarize_sources(const mr_graph *graph, const bool *come, mr_summary *summary) {
     for (uint32_t s = 0; s < graph->run.plan->source_count; s++) {
         mr_source_summary account;
@@ -156,13 +157,11 @@ static void summarize_sources(const mr_graph *graph, const bool *come, mr_summar
     }
 }
 
-/* Adds removed sources, oldest first. */
+/* Adds removed sources, oldest first. With the lock. */
 static void summarize_retired(const mr_graph *graph, size_t room, mr_summary *summary) {
     mr_source_summary account;
-    mr_sources_lock(graph->run.sources);
     for (size_t i = 0; summary->source_count < room && mr_source_retired_account(graph->slots, i, &account); i++)
         add_source(summary, &account);
-    mr_sources_unlock(graph->run.sources);
 }
 
 /* Whether the vertex is a vacant slot. With the lock. */
@@ -170,10 +169,9 @@ static bool is_vacant(const mr_graph *graph, size_t vertex) {
     return vertex < graph->run.plan->source_count && mr_source_slot_is_vacant(graph->slots, (uint32_t)vertex);
 }
 
-/* Must lock, since sources may come and go. */
+/* With the lock. */
 static void summarize_stages(const mr_graph *graph, mr_summary *summary) {
     const mr_plan *plan = graph->run.plan;
-    mr_sources_lock(graph->run.sources);
     for (size_t v = 0, instance = 0; v < plan->vertex_count; v++) {
         if (!mr_plan_is_here(plan, &plan->vertices[v]))
             continue;
@@ -182,7 +180,6 @@ static void summarize_stages(const mr_graph *graph, mr_summary *summary) {
         else
             instance += summarize_stage(graph, v, instance, &summary->stages[summary->stage_count++]);
     }
-    mr_sources_unlock(graph->run.sources);
 }
 
 static uint64_t read_count(const _Atomic uint64_t *count) {
@@ -273,9 +270,12 @@ int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary) {
     mark_sources(graph->run.plan, come);
     summarize_run(graph, made);
     summarize_memory(graph, made);
+    /* Once for all: sources may come and go, and each must be counted once. */
+    mr_sources_lock(graph->run.sources);
     summarize_retired(graph, room, made);
     summarize_sources(graph, come, made);
     summarize_stages(graph, made);
+    mr_sources_unlock(graph->run.sources);
     summarize_cuts(graph, made);
     mr_free(come);
     *summary = made;
@@ -298,7 +298,7 @@ static int renew(mr_pipeline *pipeline, int64_t now_ns, uint64_t news, bool last
 
 int mr_pipeline_snapshot(mr_pipeline *pipeline, int64_t age_ns, mr_summary **summary) {
     int status = MR_OK;
-    pthread_mutex_lock(&pipeline->snapshot_lock);
+    MR_LOCKED(&pipeline->snapshot_lock);
     const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
     const uint64_t news = pipeline->graph ? mr_control_changes(&pipeline->graph->run) : 0;
     const bool over = pipeline->graph && is_over(pipeline->graph);
@@ -309,7 +309,6 @@ int mr_pipeline_snapshot(mr_pipeline *pipeline, int64_t age_ns, mr_summary **sum
         *summary = pipeline->snapshot;
         atomic_fetch_add_explicit(&shared_of(*summary)->holders, 1, memory_order_relaxed);
     }
-    pthread_mutex_unlock(&pipeline->snapshot_lock);
     return status;
 }
 

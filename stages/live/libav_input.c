@@ -684,8 +684,10 @@ static int begin_run(mr_libav_input *input) {
     avformat_close_input(&input->format);
     if (input->replaced && mr_ts_tap_go_on(&input->tap) < 0)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    if (input->replaced)
+    if (input->replaced) {
         input->marks = (mr_ts_marks){0};
+        input->end_us = 0;
+    }
     int status = open_by_format(input);
     input->times.is_anew |= !status && !input->replaced && mr_hls_is_anew(input->hls);
     input->seam |= status || input->replaced || !mr_hls_continues(input->hls);

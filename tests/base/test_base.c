@@ -50,7 +50,7 @@ TEST(allocations_are_counted) {
     assert_int_equal(mr_allocation_count() - before, 5);
 }
 
-/* Else the second block would come from the system again, and be told of by mallinfo2 as such. */
+/* Otherwise the system would also provide the second block, and mallinfo2 would count it. */
 TEST(what_is_freed_is_kept_where_that_was_asked_for) {
 #if defined __GLIBC__ && !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
     const size_t bytes = 8 << 20;
@@ -69,7 +69,7 @@ TEST(what_is_freed_is_kept_where_that_was_asked_for) {
 #endif
 }
 
-/* What is written on a thread of the engine, without readers and beyond a limit, and how it fails. */
+/* What an engine thread writes without readers and beyond a limit, and how that fails. */
 static void *write_in_vain(void *context) {
     int *errors = context, ends[2];
     FILE *file = tmpfile();
@@ -83,7 +83,7 @@ static void *write_in_vain(void *context) {
     return NULL;
 }
 
-/* In a process of its own, in which both signals end it. */
+/* In a separate process, which both signals would end. */
 TEST(failed_writes_raise_no_signals) {
     int status = 0;
     pid_t child = fork();
@@ -176,7 +176,7 @@ TEST(the_process_is_measured) {
     assert_true(mr_process_peak_bytes() > bytes);
 }
 
-/* This program, started anew by a process of a hundred megabytes, has its own peak. */
+/* This program has a separate peak if a process with a hundred megabytes starts it. */
 TEST(the_peak_is_not_that_of_another_process) {
     enum { BYTES = 128 << 20 };
     int status;

@@ -40,7 +40,7 @@ static int remove_scratch(void **state) {
 
 /* ---- files ----------------------------------------------------------------------------------------------------- */
 
-/* A node that ends for want of them is started again; one whose pipeline is missing is not. */
+/* A node that ends for lack of descriptors is restarted; a node without a pipeline file is not. */
 TEST(want_of_descriptors_is_no_missing_file) {
     struct rlimit before;
     char sum[MR_SHA256_TEXT];
@@ -101,7 +101,7 @@ TEST(what_is_no_file_is_not_replaced) {
     assert_int_equal(mr_file_can_replace(place), MR_OK);
 }
 
-/* Whoever can write into the folder could else have another file of this user emptied. */
+/* Otherwise, whoever can write into the folder could make this user's process empty another file. */
 TEST(what_stands_beside_is_not_written_through) {
     char victim[256], part[256], text[8] = "";
     snprintf(victim, sizeof victim, "%s", in_scratch("victim"));
@@ -149,7 +149,7 @@ TEST(a_lock_has_one_owner_at_a_time) {
     assert_non_null(strstr(mr_message(), owner));
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitpid(child, &ended, 0), child);
-    /* The lock has ended with its owner, whose file is still there. */
+    /* The lock ended with the owner; the file is still there. */
     assert_true(exists(in_scratch("kept.lock")));
     assert_int_equal(mr_file_lock(path, &mine), MR_OK);
     assert_int_equal(mr_file_lock(path, &other), MR_ERROR_IO);

@@ -141,7 +141,7 @@ TEST(texts_end_with_a_whole_character) {
         assert_int_equal(mr_utf8_fit(cases[i].text, cases[i].most), cases[i].bytes);
 }
 
-/* As Unicode's CaseFolding.txt has them (simple folding, without that of Turkish). */
+/* From Unicode's CaseFolding.txt (simple folding without Turkish). */
 TEST(letters_of_all_scripts_have_a_case) {
     static const char *const same[][2] = {
         {"Cat", "cAT"}, {"\xc3\x84pfel", "\xc3\xa4pfel"}, {"\xc3\x85NGSTR\xc3\x96M", "\xc3\xa5ngstr\xc3\xb6m"},
@@ -196,7 +196,7 @@ TEST(diagnostics_keep_to_their_lines) {
     mr_diagnostics wrong = {0};
     char *got = NULL;
     size_t bytes = 0;
-    mr_diagnose(&wrong, MR_SEVERITY_ERROR, -1, (mr_place){.file = "a\x1b[2Jb.yaml", .line = 3, .column = 4},
+    mr_diagnose(&wrong, MR_SEVERITY_ERROR, -1, (mr_location){.file = "a\x1b[2Jb.yaml", .line = 3, .column = 4},
                 "try \x07 it", "%s is wrong", "x\nerror: forged");
     FILE *stream = open_memstream(&got, &bytes);
     mr_diagnostics_print(&wrong, stream);

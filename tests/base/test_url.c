@@ -1,4 +1,4 @@
-/* URLs: their parts, and that user and password are not shown. */
+/* URLs: parts, and hiding user and password. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Whatever waits for the work of a device is woken, however many wait for it: all entries of all consumers, the stage
- * that gave the work, and joins, which wait for one frame of every source. */
+/* Everything that waits for device work is woken, however many wait: all entries in all consumers, the stage that
+ * submitted the work, and joins, which wait for one frame from every source. */
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -35,7 +35,7 @@ __attribute__((format(printf, 3, 4))) static int append(char text[TEXT], int len
     return length + added;
 }
 
-/* One entry of each waits for the same event; so does whoever recorded it. */
+/* One entry in each stage waits for the same event, and so does the stage that recorded it. */
 TEST(many_stages_wait_for_one_event) {
     char text[TEXT];
     int length = append(text, 0,
@@ -46,7 +46,7 @@ TEST(many_stages_wait_for_one_event) {
     run_everywhere(text, FRAMES * CONSUMERS);
 }
 
-/* All entries of one stage wait for the same event. */
+/* All entries in one stage wait for the same event. */
 TEST(many_entries_wait_for_one_event) {
     run_everywhere(FLOW_A(60) "  one: {type: scale, input: a, device: " SLOW "}\n"
                               "  two: {type: pass, input: one}\n"
@@ -71,7 +71,7 @@ TEST(entries_wait_for_events_that_are_almost_done) {
                                   "  out: {type: collect, input: two}\n", FRAMES);
 }
 
-/* A stage that is spread lets go of what each device has done, and waits for all of them. */
+/* A stage on several devices releases what each has done, and waits for all of them. */
 TEST(entries_wait_for_events_of_several_devices) {
     run_everywhere(FLOW_A(60) "  one: {type: scale, input: a,\n"
                                "        device: [" SLOW ", \"sim:1?max_delay=100us\", \"sim:2\"]}\n"
@@ -79,7 +79,7 @@ TEST(entries_wait_for_events_of_several_devices) {
                               "  out: {type: collect, input: two}\n", FRAMES);
 }
 
-/* The same entry waits for an event of each source. */
+/* The same entry waits for an event from each source. */
 TEST(a_join_waits_for_every_source) {
     char text[TEXT];
     int length = append(text, 0, FLOW "sources:\n");

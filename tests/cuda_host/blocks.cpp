@@ -1,4 +1,4 @@
-/* Launches of the played CUDA runtime: the threads of each block take turns, from barrier to barrier, as fibers. */
+/* Launches in the imitated CUDA runtime: each block's threads run as fibers, in turn from barrier to barrier. */
 #include "cuda_runtime_api.h"
 
 #include <assert.h>
@@ -11,8 +11,8 @@ dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 enum { MOST_THREADS = 1024, STACK_BYTES = 128 << 10 };
 
-/* Made once and used again for other threads of other launches; what is called on it always returns, as sanitizers that
- * count calls expect. */
+/* Created once and reused for threads in other launches. Calls on it always return, as sanitizers that count calls
+ * expect. */
 struct fiber {
     ucontext_t context;
     char *stack;
@@ -64,7 +64,7 @@ static void prepare(fiber *made) {
     makecontext(&made->context, begin, 0);
 }
 
-/* Runs all threads up to their next barrier or end; whether any is left. */
+/* Runs all threads to the next barrier or the end; returns whether any is left. */
 static bool run_threads(unsigned count) {
     bool left = false;
     for (unsigned i = 0; i < count; i++) {

@@ -1,5 +1,5 @@
-/* What kernels/vector/cublas.c uses of cuBLAS, on the host: matrices of columns, as BLAS defines them. Refuses what
- * would not be exact to single precision, or not safe on several streams. */
+/* The part of cuBLAS that kernels/vector/cublas.c uses, on the host, with column-major matrices as in BLAS. Refuses
+ * what would not be exact in single precision or not safe on several streams. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ size_t cublas_host_workspace(void);
 
 static handle only;
 
-/* Bytes of the last one that was set. */
+/* The last workspace's bytes. */
 size_t cublas_host_workspace(void) {
     return only.workspace_bytes;
 }

@@ -1,4 +1,4 @@
-/* What libavutil's header of CUDA devices wants of the toolkit's <cuda.h>, for builds of tests without a toolkit. */
+/* What libavutil's header for CUDA devices needs from the toolkit's <cuda.h>, for test builds without a toolkit. */
 #ifndef CUDA_HOST_CUDA_H
 #define CUDA_HOST_CUDA_H
 

@@ -1,4 +1,4 @@
-/* The calls of the played CUDA runtime: devices, memory, copies, streams, events and graphs. Launches: blocks.cpp. */
+/* The imitated CUDA runtime's calls: devices, memory, copies, streams, events and graphs. blocks.cpp has launches. */
 #include "cuda_runtime_api.h"
 
 #include <assert.h>
@@ -27,7 +27,7 @@ struct CUstream_st {
 };
 struct CUevent_st {
     int64_t recorded_ns;
-    int device; /* of the stream that it was recorded on */
+    int device; /* the stream that recorded it */
     int asked_in; /* the round in which it was last asked for; guarded by asked_lock */
 };
 
@@ -41,7 +41,7 @@ static std::atomic<unsigned long long> allocations, waits, pageable, uploads, do
 
 /* ---- what goes wrong --------------------------------------------------------------------------------------------- */
 
-/* Pieces of work until the device breaks; 0: it does not. */
+/* Work until the device fails; 0: it does not fail. */
 static std::atomic<long> left[DEVICES];
 static std::atomic<bool> broken[DEVICES];
 
@@ -101,7 +101,7 @@ mr_host_counts mr_host_count(void) {
 
 /* ---- devices ----------------------------------------------------------------------------------------------------- */
 
-/* The newest that the build has kernels for: its devices refuse a card without. */
+/* The newest that the build has kernels for; devices refuse a card without kernels. */
 static int newest_capability(void) {
     int newest = 90;
     for (const int *one = mr_gpu_architectures(); *one; one++)
@@ -305,7 +305,7 @@ static void copy_rows(void *to, size_t to_stride, const void *from, size_t from_
         memcpy(static_cast<char *>(to) + row * to_stride, static_cast<const char *>(from) + row * from_stride, bytes);
 }
 
-/* From device to device only within one: of others the documentation of the real one says nothing. */
+/* From device to device only within one device; the real runtime's documentation leaves others undefined. */
 cudaError_t cudaMemcpy2DAsync(void *to, size_t to_stride, const void *from, size_t from_stride, size_t bytes,
                               size_t rows, cudaMemcpyKind, cudaStream_t stream) {
     int there = device_of(to), here = device_of(from);

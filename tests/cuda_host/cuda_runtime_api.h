@@ -1,13 +1,11 @@
-/* Two CUDA devices made of the host's processor, for tests of the kernels' source and of the code around them where
- * there is no GPU. It stands before the toolkit's header of this name: what the engine, the kernels and their tests use
- * of it is declared here, and every launch runs each thread of the grid, block after block, switching between the
- * threads of a block at barriers. So the arithmetic, the indices and the barriers are those of the real source; what
- * nvcc and a GPU make of it is not tested.
+/* Two CUDA devices imitated by the host's processor, for tests of the kernels' source and the code around them without
+ * a GPU. This header replaces the toolkit's header with the same name and declares what the engine, kernels and tests
+ * use. Every launch runs each thread in the grid, block after block, and switches between a block's threads at
+ * barriers. So arithmetic, indices and barriers are the real source's; nvcc and a GPU are not tested.
  *
  * Work is done when a call returns; events are done when they are recorded. A block's threads run in ascending order in
- * one launch and in descending order in the next: a missing barrier shows as a difference. Device memory is filled with
- * 0xcd when it is allocated, and ends where it ends, for the address sanitizer. Launches of several threads take
- * turns. */
+ * one launch and in descending order in the next: a missing barrier shows as a difference. Allocated device memory is
+ * filled with 0xcd, and ends exactly, for the address sanitizer. Launches from several threads take turns. */
 #ifndef MILLRACE_TESTS_CUDA_HOST_H
 #define MILLRACE_TESTS_CUDA_HOST_H
 
@@ -127,17 +125,16 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph);
 
 /* ---- for tests --------------------------------------------------------------------------------------------------- */
 
-/* Calls so far: that allocate, free or create, that wait, and copies of memory that is not pinned, which the real
- * runtime makes the caller wait for; copies from the host to devices and back; functions of the host; kernels and
- * memsets that were launched one by one, graphs, events that were recorded, that a stream was made to wait for, and
- * that were asked for. */
+/* Calls so far: those that allocate, free or create; those that wait, and copies with unpinned memory, for which the
+ * real runtime makes the caller wait; copies from the host to devices and back; host functions; kernels and memsets
+ * launched one by one; graphs; and events recorded, waited for by a stream, and queried. */
 typedef struct mr_host_counts {
     unsigned long long allocations, waits, pageable, uploads, downloads, host_functions, launches, graphs, records,
         stream_waits, queries;
 } mr_host_counts;
 mr_host_counts mr_host_count(void);
-/* The so-manieth piece of work of that device from now on, kernels, copies and host functions alike, goes wrong: then
- * all that is asked of the device fails, until it is called with 0. */
+/* From now on, this device's work with that number fails, whether kernel, copy or host function. Then every call for
+ * the device fails, until this is called with 0. */
 void mr_host_break(int device, long after);
 /* From now on no kernel is launched, as if none were compiled for the device, until it is called with false. */
 void mr_host_lack_kernels(bool lacking);
@@ -145,8 +142,8 @@ void mr_host_lack_kernels(bool lacking);
  * kernels for, 90 if it is without CUDA), and the newest CUDA that it runs (0: there is no driver). At first 0 and
  * CUDART_VERSION. */
 void mr_host_be(int capability, int driver);
-/* Whether devices know priorities of streams from now on, as they do at first; and how many streams there are, and of
- * them those of the highest priority. */
+/* Sets whether devices know stream priorities, as they do at first. Counts streams, and those with the highest
+ * priority. */
 void mr_host_have_priorities(bool have);
 int mr_host_streams(bool urgent);
 /* From now on no event is done, until it is called with false. */
@@ -181,7 +178,7 @@ struct dim3 {
     unsigned x, y, z;
     dim3(unsigned across = 1, unsigned down = 1, unsigned deep = 1) : x(across), y(down), z(deep) {}
 };
-/* Of the thread that runs now. */
+/* For the current thread. */
 extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 #define __launch_bounds__(...)
@@ -221,13 +218,13 @@ template <typename T> static inline T atomicAdd(T *to, T value) {
     return old;
 }
 
-/* The block's own memory of the size that the launch tells. */
+/* The block's shared memory, with the launch's size. */
 void *mr_host_shared();
 /* Whether there are kernels for the device; else that is the thread's last error. */
 bool mr_host_can_launch();
 /* Runs the work at once, or adds it to the graph that the stream is recorded to. */
 void mr_host_do(void *stream, std::function<void()> work);
-/* Calls thread(context) as each thread of the grid. */
+/* Calls thread(context) as each thread in the grid. */
 void mr_host_launch(dim3 grid, dim3 block, size_t shared_bytes, void (*thread)(void *context), void *context);
 
 template <typename F> static void mr_host_call(void *context) {

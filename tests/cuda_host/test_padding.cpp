@@ -1,5 +1,5 @@
-/* mr_fill_padding (kernels/preprocess/preprocess_device.h), its threads run one after the other: every pixel beside the
- * picture is put once, and no other pixel. */
+/* mr_fill_padding (kernels/preprocess/preprocess_device.h) with threads run one after another: every pixel outside
+ * the picture is written once, and no other pixel. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,7 +52,7 @@ static void every_pixel_of_the_padding_once(void **) {
         static mr_preprocess plan;
         plan.params.width = between(1, i % 8 ? 70 : 300);
         plan.params.height = between(1, i % 8 ? 70 : 300);
-        /* As wide or as high as the destination, or both, in three of four. */
+        /* Three in four are as wide or as high as the destination, or both. */
         plan.inner_width = i % 2 ? plan.params.width : between(1, plan.params.width);
         plan.inner_height = i % 4 > 1 ? plan.params.height : between(1, plan.params.height);
         plan.inner_x = between(0, plan.params.width - plan.inner_width);

@@ -75,7 +75,7 @@ TEST(a_bounded_pool_never_takes_more_bytes) {
     mr_buffer *large = acquire_bytes(pool, 1000), *small = acquire_bytes(pool, 100), *other = acquire_bytes(pool, 900);
     assert_int_equal(mr_pool_free_count(pool), 0);
     assert_int_equal(mr_pool_acquire_bytes(pool, 1, &none), MR_ERROR_AGAIN);
-    /* One of 100 bytes is no room for the largest. */
+    /* 100 free bytes are no room for the largest. */
     mr_pool_notify(pool, 1, &wait, count_call, &room);
     mr_buffer_unref(&small);
     assert_int_equal(room, 0);
@@ -83,7 +83,7 @@ TEST(a_bounded_pool_never_takes_more_bytes) {
     mr_buffer_unref(&other);
     assert_int_equal(room, 1);
     assert_int_equal(mr_pool_free_count(pool), 1);
-    /* The one of 900 is given out again, but not for what is far smaller: it goes, and with it its bytes. */
+    /* The 900 bytes are reused, but not for a far smaller request: then that buffer is freed. */
     mr_buffer *again = acquire_bytes(pool, 300);
     assert_int_equal(again->bytes, 900);
     mr_buffer_unref(&again);
@@ -194,7 +194,7 @@ TEST(any_number_may_wait_for_a_pool) {
     mr_pool_release(&pool);
 }
 
-/* Also for one of another pool, and once the pool is released: it goes with the last who waits for it. */
+/* Also with another pool's waiter, and after the pool is released: the last waiter frees it. */
 TEST(who_forgets_a_pool_is_not_called) {
     mr_pool *pool = pool_of(64, 1), *other = pool_of(64, 1);
     atomic_int gone = 0, moved = 0, stays = 0;
@@ -236,7 +236,7 @@ TEST(an_allocation_that_fails_leaves_the_pool_usable) {
     mr_device_destroy(&device);
 }
 
-/* The device has so much memory: what fits is made, and told. */
+/* The device has limited memory: the pool makes as many buffers as fit, and reports how many. */
 TEST(a_pool_that_was_filled_allocates_no_more) {
     mr_device *device;
     const mr_sim_params params = {.manual = true, .memory_bytes = 1000};

@@ -62,8 +62,7 @@ TEST(plane_sizes_are_as_libavutil_computes_them) {
         }
 }
 
-/* The rows of every layout, walked, are those of libavutil's packed picture: copied by it and by ours they are the same
- * bytes. */
+/* Walking every layout's rows gives libavutil's packed picture: both copies have the same bytes. */
 TEST(rows_are_walked_as_libavutil_copies_them) {
     static const int sizes[][2] = {{1, 1}, {33, 17}, {64, 3}, {7, 1}};
     for (int i = MR_PIXEL_ANY + 1; i < MR_PIXEL_COUNT; i++)

@@ -1,5 +1,5 @@
-/* Sets of formats: what is in both, what holds what, the memory of the largest, and how they read. The operations are
- * held to their meaning: membership of single formats, tried one by one. */
+/* Format sets: intersection, inclusion, the largest format's memory, and printing. The operations are compared with
+ * membership, tried for single formats one by one. */
 #include <string.h>
 
 #include "millrace/format_set.h"
@@ -121,14 +121,14 @@ TEST(the_largest_member_is_what_must_fit) {
     assert_int_equal(mr_format_set_most_bytes(&set), 640 * 480 * 3);
     set.pixels = MR_IN_SET(MR_PIXEL_I420);
     assert_int_equal(mr_format_set_most_bytes(&set), 640 * 480 * 3 / 2);
-    set.width = (mr_bounds){1, 641}; /* rows are padded to 704, and to 384 for 321 samples of chroma */
+    set.width = (mr_bounds){1, 641}; /* rows are padded to 704, and to 384 for 321 chroma samples */
     assert_int_equal(mr_format_set_most_bytes(&set), 704 * 480 + 2 * 384 * 240);
     set.height = (mr_bounds){0, 0};
     assert_int_equal(mr_format_set_most_bytes(&set), 0);
     set = (mr_format_set){.payload = MR_PAYLOAD_TENSOR, .dtypes = MR_IN_SET(MR_DTYPE_F16) | MR_IN_SET(MR_DTYPE_F32),
                           .rank = 2, .dims = {{3, 3}, {1, 100}}};
     assert_int_equal(mr_format_set_most_bytes(&set), 3 * 100 * 4);
-    set.dims[1].max = INT64_C(1) << 61; /* bytes of f16 could be counted, those of f32 not: there is no bound */
+    set.dims[1].max = INT64_C(1) << 61; /* f16 bytes could be counted, f32 bytes cannot: there is no bound */
     set.dims[0].max = 2;
     assert_int_equal(mr_format_set_most_bytes(&set), 0);
     set = (mr_format_set){.payload = MR_PAYLOAD_PACKET, .width = {640, 640}, .height = {480, 480}};

@@ -1,4 +1,4 @@
-/* Sets of identities, beside a table with one bit for each frame. */
+/* Identity sets, compared with a table that has one bit per frame. */
 #include "engine/data/identity_set.h"
 #include "tests/support/suite.h"
 
@@ -28,7 +28,7 @@ static void compare(mr_identity_set *set, const table *expected) {
                 }
 }
 
-/* Intervals of one lane, counted from the table. */
+/* One lane's intervals, counted from the table. */
 static size_t intervals_of(const table *expected) {
     size_t count = 0;
     for (int s = 0; s < SOURCES; s++)

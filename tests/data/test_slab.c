@@ -125,7 +125,7 @@ static void note_warning(void *context, mr_log_level level, const char *line) {
     strncpy(warning, line, sizeof warning - 1);
 }
 
-/* Runs last: what is told is told once in a process. */
+/* Runs last: a process prints this message once. */
 TEST(without_shared_memory_a_pool_lies_in_plain_memory) {
     struct rlimit before, none;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);

@@ -1,4 +1,4 @@
-/* Times from outside: what is out of bounds is no time, and no sum overflows (UBSan). */
+/* Times from outside: a time out of bounds counts as none, and no sum overflows (UBSan). */
 #include <libavutil/avutil.h>
 
 #include "stages/media/media_codec.h"

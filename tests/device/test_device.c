@@ -1,4 +1,4 @@
-/* One suite for every kind of device, then opening by name. What only the simulated one has: test_sim*.c. */
+/* One suite for every kind of device, then opening by name. test_sim*.c tests what only the simulated device has. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,10 +20,12 @@ typedef struct fixture {
 } fixture;
 
 static fixture opened;
+static const char *device_kind;
 
 static int open_device(void **state) {
     char name[32];
-    snprintf(name, sizeof name, "%s", (const char *)*state);
+    (void)state;
+    snprintf(name, sizeof name, "%s", device_kind);
     char *space = strchr(name, ' ');
     if (space)
         *space = '\0';
@@ -43,9 +45,15 @@ static int close_device(void **state) {
     return 0;
 }
 
-#define NEED_DEVICE()                                                                                                \
-    if (!opened.device)                                                                                              \
-    skip()
+/* A test that runs with each kind of device, `opened`, that this machine has. */
+#define EACH_DEVICE(name)                                                                                             \
+    static void on_device_##name(void);                                                                               \
+    TEST_WITH(name, open_device, close_device) {                                                                      \
+        if (!opened.device)                                                                                           \
+            skip();                                                                                                   \
+        on_device_##name();                                                                                           \
+    }                                                                                                                 \
+    static void on_device_##name(void)
 
 static int settle_on(mr_stream *stream) {
     return work_settle(opened.device, opened.manual, stream);
@@ -53,9 +61,7 @@ static int settle_on(mr_stream *stream) {
 
 /* ---- every device ---------------------------------------------------------------------------------------------- */
 
-static void memory_is_given_aligned(void **state) {
-    (void)state;
-    NEED_DEVICE();
+EACH_DEVICE(memory_is_given_aligned) {
     for (mr_memory memory = MR_MEMORY_PINNED; memory <= MR_MEMORY_DEVICE; memory++) {
         void *a = NULL, *b = NULL;
         assert_int_equal(mr_device_allocate(opened.device, memory, 1000, &a), MR_OK);
@@ -70,9 +76,7 @@ static void memory_is_given_aligned(void **state) {
     }
 }
 
-static void work_is_done_in_order(void **state) {
-    (void)state;
-    NEED_DEVICE();
+EACH_DEVICE(work_is_done_in_order) {
     int list[100], count = 0;
     for (int i = 0; i < 100; i++) {
         work_note add = {list, &count, i};
@@ -85,9 +89,7 @@ static void work_is_done_in_order(void **state) {
         assert_int_equal(list[i], i);
 }
 
-static void a_failure_fails_one_event(void **state) {
-    (void)state;
-    NEED_DEVICE();
+EACH_DEVICE(a_failure_fails_one_event) {
     int wrong = MR_ERROR_DATA, fine = MR_OK;
     bool told_at_once = opened.device->type->kind == MR_DEVICE_CPU;
     assert_int_equal(mr_stream_submit(opened.stream, work_fail_with, &wrong, sizeof wrong),
@@ -97,9 +99,7 @@ static void a_failure_fails_one_event(void **state) {
     assert_int_equal(settle_on(opened.stream), MR_OK);
 }
 
-static void events_tell_once(void **state) {
-    (void)state;
-    NEED_DEVICE();
+EACH_DEVICE(events_tell_once) {
     atomic_int before = 0, after = 0;
     mr_event_wait first = {0}, second = {0};
     mr_event *event;
@@ -134,9 +134,7 @@ static mr_event *fresh_event(void) {
     return event;
 }
 
-static void any_number_may_wait_for_an_event(void **state) {
-    (void)state;
-    NEED_DEVICE();
+EACH_DEVICE(any_number_may_wait_for_an_event) {
     enum { WAITERS = 1000 };
     static mr_event_wait waits[WAITERS];
     atomic_int calls[WAITERS] = {0};
@@ -153,9 +151,7 @@ static void any_number_may_wait_for_an_event(void **state) {
 }
 
 /* The first, the last and one between; one that waits for another event now; and one whose event nobody else holds. */
-static void who_forgets_an_event_is_not_called(void **state) {
-    (void)state;
-    NEED_DEVICE();
+EACH_DEVICE(who_forgets_an_event_is_not_called) {
     enum { WAITERS = 6 };
     mr_event_wait waits[WAITERS] = {0};
     atomic_int calls[WAITERS] = {0};
@@ -189,7 +185,7 @@ typedef struct follower {
     atomic_int calls;
 } follower;
 
-/* Uses its own place again at once, and takes another that waits behind it out of the list. */
+/* Reuses the place at once, and removes a later one from the list. */
 static void follow(void *context) {
     follower *self = context;
     if (atomic_fetch_add(&self->calls, 1))
@@ -199,9 +195,7 @@ static void follow(void *context) {
     mr_event_unref(&self->first);
 }
 
-static void waiters_may_change_the_list_that_they_are_called_from(void **state) {
-    (void)state;
-    NEED_DEVICE();
+EACH_DEVICE(waiters_may_change_the_list_that_they_are_called_from) {
     mr_event_wait own = {0}, others = {0}, last = {0};
     atomic_int forgotten = 0, stays = 0;
     follower self = {.first = fresh_event(), .next = fresh_event(), .own = &own, .others = &others};
@@ -234,9 +228,7 @@ static void ask_again(void *context) {
 
 /* The event is done, but has not come to this place yet: it is called at once, and is free to wait for another
  * event. */
-static void a_place_may_be_asked_for_again_before_it_is_told(void **state) {
-    (void)state;
-    NEED_DEVICE();
+EACH_DEVICE(a_place_may_be_asked_for_again_before_it_is_told) {
     atomic_int calls = 0;
     mr_event_wait first = {0}, behind = {0};
     mr_event *event = fresh_event(), *other = fresh_event();
@@ -263,8 +255,8 @@ typedef struct crowd {
     atomic_int calls[PLACES];
 } crowd;
 
-/* Places that waited for the events of earlier rounds wait for this one now. Of three one changes its mind, and one
- * asks twice, by when the event may be done. */
+/* Places that waited for earlier rounds' events now wait for this one. One in three cancels, and one asks twice; the
+ * event may be done by then. */
 static void *come_and_go(void *context) {
     crowd *self = context;
     for (int i = 0; i < PLACES; i++)
@@ -278,9 +270,7 @@ static void *come_and_go(void *context) {
     return NULL;
 }
 
-static void waiters_come_and_go_while_an_event_is_told(void **state) {
-    (void)state;
-    NEED_DEVICE();
+EACH_DEVICE(waiters_come_and_go_while_an_event_is_told) {
     static crowd crowds[CROWD];
     for (int round = 0; round < TURNS; round++) {
         mr_event *event = fresh_event();
@@ -305,7 +295,7 @@ static void waiters_come_and_go_while_an_event_is_told(void **state) {
         mr_event_forget(&crowds[i / PLACES].waits[i % PLACES]);
 }
 
-/* Work on `first`, an event, and work on `second` behind it; returns the status of what is recorded there. */
+/* Work on `first`, an event, and then work on `second`; returns the status recorded there. */
 static int chain(mr_stream *first, mr_stream *second, int *list, int *count, int status) {
     mr_event *between;
     work_note one = {list, count, 1}, two = {list, count, 2};
@@ -321,9 +311,7 @@ static int chain(mr_stream *first, mr_stream *second, int *list, int *count, int
     return settle_on(second);
 }
 
-static void a_stream_waits_for_another(void **state) {
-    (void)state;
-    NEED_DEVICE();
+EACH_DEVICE(a_stream_waits_for_another) {
     mr_stream *second;
     assert_int_equal(mr_stream_create(opened.device, &second), MR_OK);
     for (int round = 0; round < 50; round++) {
@@ -336,9 +324,7 @@ static void a_stream_waits_for_another(void **state) {
     mr_stream_destroy(&second);
 }
 
-static void a_failed_event_fails_who_waits_for_it(void **state) {
-    (void)state;
-    NEED_DEVICE();
+EACH_DEVICE(a_failed_event_fails_who_waits_for_it) {
     mr_stream *second;
     int list[4], count = 0;
     assert_int_equal(mr_stream_create(opened.device, &second), MR_OK);
@@ -347,9 +333,7 @@ static void a_failed_event_fails_who_waits_for_it(void **state) {
     mr_stream_destroy(&second);
 }
 
-static void destroying_a_stream_finishes_its_work(void **state) {
-    (void)state;
-    NEED_DEVICE();
+EACH_DEVICE(destroying_a_stream_finishes_its_work) {
     mr_stream *stream;
     int list[20], count = 0;
     assert_int_equal(mr_stream_create(opened.device, &stream), MR_OK);
@@ -363,21 +347,16 @@ static void destroying_a_stream_finishes_its_work(void **state) {
     mr_stream_destroy(&stream);
 }
 
-static void too_many_arguments_are_refused(void **state) {
-    (void)state;
-    NEED_DEVICE();
+EACH_DEVICE(too_many_arguments_are_refused) {
     char many[MR_WORK_BYTES + 1] = {0};
     assert_int_equal(mr_stream_submit(opened.stream, work_fail_with, many, sizeof many), MR_ERROR_INTERNAL);
     assert_int_equal(mr_stream_submit(opened.stream, work_fail_with, many, MR_WORK_BYTES), MR_OK);
     assert_int_equal(settle_on(opened.stream), MR_OK);
 }
 
-/* Threads of a device let go of what is done when they come to it, so that a later chain may find less that is free to
- * use again than an earlier one did: what is allocated then is bounded by what is on its way, however many rounds
- * run. */
-static void what_is_allocated_is_used_again(void **state) {
-    (void)state;
-    NEED_DEVICE();
+/* A device's threads release finished work when they reach it, so a later chain may find less to reuse than an earlier
+ * one. Allocations are bounded by the work in flight, however many rounds run. */
+EACH_DEVICE(what_is_allocated_is_used_again) {
     enum { ROUNDS = 200, CHAIN_PARTS = 7 }; /* Two events; two pieces of work, two records and a wait. */
     int list[2], count = 0;
     mr_stream *second;
@@ -434,9 +413,7 @@ static void *use_device(void *context) {
     return NULL;
 }
 
-static void threads_use_streams_of_their_own(void **state) {
-    (void)state;
-    NEED_DEVICE();
+EACH_DEVICE(threads_use_streams_of_their_own) {
     /* A manual device has one driver. */
     if (opened.manual)
         skip();
@@ -455,8 +432,7 @@ static void threads_use_streams_of_their_own(void **state) {
 
 /* ---- by name --------------------------------------------------------------------------------------------------- */
 
-static void devices_open_by_name(void **state) {
-    (void)state;
+TEST(devices_open_by_name) {
     static const char *const names[][2] = {
         {"cpu", "cpu"}, {"sim", "sim:0"}, {"sim:3", "sim:3"}, {"sim:1?fail_every=7&max_delay=2000000", "sim:1"}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -471,8 +447,7 @@ static void devices_open_by_name(void **state) {
     assert_string_equal(mr_device_cpu()->name, "cpu");
 }
 
-static void other_names_are_refused(void **state) {
-    (void)state;
+TEST(other_names_are_refused) {
     static const char *const names[] = {"",        "gpu",     "cpu:0",  "CUDA:0",        "cuda:",        "cuda:-1",
                                         "cuda:x",
                                         "cuda:0x", "sim: 1",  "sim:+1", "sim:1?",        "sim:1?speed=1", "sims",
@@ -486,42 +461,12 @@ static void other_names_are_refused(void **state) {
     }
 }
 
-/* ---- */
-
-#define EACH(name) {#name, name, open_device, close_device, NULL}
-static const struct CMUnitTest each[] = {
-    EACH(memory_is_given_aligned),
-    EACH(work_is_done_in_order),
-    EACH(a_failure_fails_one_event),
-    EACH(events_tell_once),
-    EACH(any_number_may_wait_for_an_event),
-    EACH(who_forgets_an_event_is_not_called),
-    EACH(waiters_may_change_the_list_that_they_are_called_from),
-    EACH(a_place_may_be_asked_for_again_before_it_is_told),
-    EACH(waiters_come_and_go_while_an_event_is_told),
-    EACH(a_stream_waits_for_another),
-    EACH(a_failed_event_fails_who_waits_for_it),
-    EACH(destroying_a_stream_finishes_its_work),
-    EACH(too_many_arguments_are_refused),
-    EACH(what_is_allocated_is_used_again),
-    EACH(threads_use_streams_of_their_own),
-};
-enum { EACH_COUNT = sizeof each / sizeof each[0] };
-
 int main(void) {
-    static struct CMUnitTest tests[KINDS * EACH_COUNT];
-    static char names[KINDS * EACH_COUNT][96];
-    for (size_t i = 0; i < KINDS * EACH_COUNT; i++) {
-        const char *kind = kinds[i / EACH_COUNT];
-        tests[i] = each[i % EACH_COUNT];
-        tests[i].initial_state = (void *)(uintptr_t)kind;
-        snprintf(names[i], sizeof names[i], "%s: %s", kind, tests[i].name);
-        tests[i].name = names[i];
+    int failed = 0;
+    for (size_t i = 0; i < KINDS; i++) {
+        device_kind = kinds[i];
+        print_message("%s:\n", device_kind);
+        failed += run_suite(NULL, NULL);
     }
-    const struct CMUnitTest others[] = {
-        cmocka_unit_test(devices_open_by_name),
-        cmocka_unit_test(other_names_are_refused),
-    };
-    int failed = cmocka_run_group_tests_name("every device", tests, NULL, NULL);
-    return failed + cmocka_run_group_tests_name("other", others, NULL, NULL);
+    return failed;
 }

@@ -1,5 +1,5 @@
-/* What devices do at the same time, in simulated time, from their own log: copies hide behind compute, and eight
- * devices give almost eight times the frames of one. */
+/* What devices do at the same time, in simulated time, from the device log: copies overlap with compute, and eight
+ * devices give almost eight times one device's frames. */
 #include <stdio.h>
 #include <string.h>
 
@@ -95,7 +95,7 @@ TEST(copies_hide_behind_compute) {
     expect_overlap("", "500us", 200);
 }
 
-/* A stage with a device in reserve brings its inputs in itself. */
+/* A stage with a reserve device copies inputs itself. */
 TEST(so_do_copies_that_a_stage_makes_itself) {
     expect_overlap(", on_device_error: cpu", "1ms", 200);
     expect_overlap(", on_device_error: cpu", "500us", 200);

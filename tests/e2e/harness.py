@@ -2,12 +2,17 @@
 
 MILLRACE is the command under test; models and clips are in the working copy's build folder. A test that lacks something
 must skip and say what."""
+import contextlib
+import importlib
 import json
 import os
 import pathlib
+import re
 import socket
 import subprocess
+import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -16,12 +21,14 @@ MILLRACE = os.environ.get("MILLRACE", str(ROOT / "build/millrace"))
 MODELS = pathlib.Path(os.environ.get("MILLRACE_MODELS", ROOT / "build/models"))
 SAMPLES = pathlib.Path("/usr/lib/python3/dist-packages/imageio/resources/images")
 PICTURES = pathlib.Path("/usr/share/doc/opencv-doc/examples/data")
+# NumPy's threads would wait for each other, spinning, on a busy machine. Scripts import NumPy after this.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # A command built elsewhere cannot find the library in build/venv by itself.
 for library in sorted(ROOT.glob("build/venv/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*")):
     os.environ.setdefault("MILLRACE_ONNXRUNTIME", str(library))
-# For runs that are asked to end and must deliver everything in flight, however little processor time they get.
+# For runs that are asked to end and that deliver everything in flight, however little processor time they get.
 PATIENT = ("--grace", "60s")
-# Sanitizers slow everything down. A hang must fail and not wait for ever.
+# Sanitizers slow everything down. A hang fails and does not wait for ever.
 TIMEOUT = float(os.environ.get("MILLRACE_TEST_TIMEOUT", "300"))
 
 
@@ -39,8 +46,30 @@ def free_port():
     return kept.getsockname()[1]
 
 
+def pipeline(sources, name="p", top="", devices=(), nodes=(), **stages):
+    """A pipeline as YAML. Options of sources, devices, nodes and stages are YAML without outer braces. A stage with
+    neither `input` nor `join` follows the stage before it, the first stage all sources. `top` has other keys."""
+    last, lines = "sources.*" if len(sources) > 1 else next(iter(sources)), {}
+    for stage, options in stages.items():
+        kind, options = re.fullmatch(r"(?s)(type: [^,]+|)(.*)", str(options).strip(", ")).groups()
+        follows = "" if "input:" in options or "join:" in options else f"input: {quoted(last)}"
+        lines[stage] = ", ".join(part for part in (kind, follows, options.strip(", ")) if part)
+        last = stage
+    sections = {"sources": sources, "devices": devices, "stages": lines, "nodes": nodes}
+    text = f"version: 1\npipeline: {name}\n" + (top and top + "\n")
+    for section, entries in sections.items():
+        text += f"{section}:\n" if entries else ""
+        for one, options in dict(entries).items():
+            text += f"  {quoted(one)}: " + (f"{{{options}}}\n" if isinstance(options, str) else f"{options}\n")
+    return text
+
+
+def quoted(name):
+    return '"null"' if name == "null" else name
+
+
 class Run:
-    """What a run left: exit code, both texts, the summary (--json) and the result rows."""
+    """A run's exit code, outputs, summary (--json) and result rows."""
 
     def __init__(self, done, rows=None):
         self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
@@ -89,8 +118,42 @@ class Case(unittest.TestCase):
             self.assertEqual(run.code, code, told)
         return run
 
+    def checked(self, command, code=0, says=(), **options):
+        """Runs a command, and checks the exit code (None: any) and what the messages say."""
+        done = call(command, **options)
+        if code is not None:
+            self.assertEqual(done.returncode, code, f"{command}\n{done.stderr}\n{done.stdout[-2000:]}")
+        for said in [says] if isinstance(says, str) else says:
+            self.assertIn(said, done.stderr)
+        return done
+
+    def spawn(self, command, **options):
+        """Starts a command that is killed when the test ends."""
+        child = start(command, **options)
+        for pipe in filter(None, (child.stdout, child.stderr)):
+            self.addCleanup(pipe.close)
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        return child
+
+    def ended(self, child, sign=None, code=0):
+        """Both outputs of a command that ends, after this signal if there is one; checks the exit code."""
+        if sign:
+            child.send_signal(sign)
+        out, err = child.communicate(timeout=TIMEOUT)
+        self.assertEqual(child.returncode, code, err)
+        return out, err
+
+    def millrace(self, *words, **options):
+        return self.checked([MILLRACE, *words], **options)
+
+    def planned(self, pipeline, *arguments, **options):
+        """A pipeline's plan (YAML text or a file's path)."""
+        path = pipeline if isinstance(pipeline, pathlib.Path) else self.write(pipeline)
+        return json.loads(self.millrace("plan", path, "--json", *arguments, **options).stdout)
+
     def assert_balanced(self, run):
-        """Every frame must be accounted for, in total and in the ledger's lines."""
+        """Every frame is accounted for, in total and in the ledger's lines."""
         ledger = run.ledger
         self.assertTrue(ledger["balanced"], ledger)
         self.assertEqual(ledger["in_flight"], 0, ledger)
@@ -101,11 +164,19 @@ class Case(unittest.TestCase):
         places = [(row.get("epoch", 0), row["seq"]) for row in rows]
         self.assertEqual(places, sorted(set(places)))
 
-    def wait_until(self, what):
+    def wait_until(self, happened, why="", running=None, pause=0.02):
+        """What `happened` returns, once that is true. Fails if `running` ends first. `why` is the message; it may be a
+        function or a file with the message."""
         end = time.monotonic() + TIMEOUT
-        while not what():
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.02)
+        while not (found := happened()):
+            ended = running and running.poll() is not None
+            if found := ended and happened():  # just before the end
+                break
+            if ended or time.monotonic() > end:
+                why = why.read_text() if isinstance(why, pathlib.Path) else why() if callable(why) else why
+                self.fail(f"it has ended: {why}" if ended else f"it does not happen: {why}")
+            time.sleep(pause)
+        return found
 
 
 class Controlled(Case):
@@ -118,11 +189,7 @@ class Controlled(Case):
         self.environment = {"MILLRACE_CONTROL": str(self.runtime / "millrace")}
 
     def ctl(self, *arguments, code=0):
-        """Checks the exit code (None: any)."""
-        done = call([MILLRACE, "ctl", *arguments], environment=self.environment)
-        if code is not None:
-            self.assertEqual(done.returncode, code, (arguments, done.stdout, done.stderr))
-        return done
+        return self.millrace("ctl", *arguments, code=code, environment=self.environment)
 
 
 def call(command, **options):
@@ -136,8 +203,29 @@ def start(command, **options):
     return subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, **options)
 
 
+def rows_in(path):
+    """The file's JSON lines. The last line may be incomplete and is left out."""
+    text = path.read_text() if path.exists() else ""
+    return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+
+
+def serve(case, talk):
+    """The port of a server that calls `talk(connection)` for each client, on a separate thread."""
+    server = socket.create_server(("127.0.0.1", 0))
+    case.addCleanup(server.close)
+
+    def accept():
+        with contextlib.suppress(OSError):  # it is closed
+            while True:
+                connection, _ = server.accept()
+                threading.Thread(target=talk, args=(connection,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    return server.getsockname()[1]
+
+
 def threads_of(pid):
-    """How many threads it has, except the one that sums up log lines and ends when there are none."""
+    """The number of threads, without the one that sums up log lines and ends when there are none."""
     names = []
     for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
         try:
@@ -158,10 +246,41 @@ def need_models():
         raise unittest.SkipTest(f"no models in {MODELS} (tools/test makes them)")
 
 
+def spent():
+    """Seconds of processor time that this process and its ended children have used."""
+    return sum(os.times()[:4])
+
+
+class Timed(unittest.TextTestResult):
+    """Prints each case with its seconds, by the clock and of a processor."""
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.began = time.monotonic(), spent()
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        self.stream.writeln(f"{time.monotonic() - self.began[0]:8.2f} {spent() - self.began[1]:8.2f}  {test.id()}")
+
+
 def main():
-    """Runs the calling script's tests. If all were skipped, reports that to ctest (77)."""
-    program = unittest.main(exit=False, verbosity=1)
-    result = program.result
+    """Runs the tests of the script that the first argument names; others name cases. A script without a module that it
+    needs, or with all tests skipped, is reported to ctest as skipped (77)."""
+    script = pathlib.Path(sys.argv[1])
+    sys.path.insert(0, str(script.parent))
+    try:
+        module = importlib.import_module(script.stem)
+    except ModuleNotFoundError as missing:
+        print(f"skipped: {missing}")
+        raise SystemExit(77)
+    result = unittest.main(module, argv=sys.argv[1:], exit=False, verbosity=0,
+                           testRunner=unittest.TextTestRunner(resultclass=Timed, verbosity=0)).result
     if result.skipped and len(result.skipped) >= result.testsRun:
         raise SystemExit(77)
     raise SystemExit(not result.wasSuccessful() or result.testsRun == 0)
+
+
+if __name__ == "__main__":
+    import harness  # as the scripts see it
+
+    harness.main()

@@ -66,7 +66,7 @@ class LanguageServer:
         return self.ask(method, textDocument={"uri": self.uri}, position={"line": line - 1, "character": column - 1})
 
     def complete(self, line, column):
-        """What may be written there: label to what is said of it."""
+        """The server's proposals there: label to documentation."""
         items = self.at("textDocument/completion", line, column)
         items = items["items"] if isinstance(items, dict) else items
         return {one["label"]: one.get("documentation") for one in items}

@@ -1,7 +1,7 @@
 """An RTMP server whose messages a test chooses: it answers clients correctly and sends raw bytes otherwise."""
-import socket
 import struct
-import threading
+
+import harness
 
 CONTROL, VIDEO, COMMAND = 2, 6, 3  # chunk streams
 
@@ -71,18 +71,7 @@ class Server:
 
     def __init__(self, case, serve, enter=lambda data: None, tls=None):
         self.serve, self.enter, self.asked, self.played, self.tls = serve, enter, [], [], tls
-        self.socket = socket.create_server(("127.0.0.1", 0))
-        self.at = f"127.0.0.1:{self.socket.getsockname()[1]}"
-        case.addCleanup(self.socket.close)
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                connection, _ = self.socket.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.talk, args=(connection,), daemon=True).start()
+        self.at = f"127.0.0.1:{harness.serve(case, self.talk)}"
 
     def talk(self, connection):
         try:

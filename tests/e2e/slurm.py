@@ -13,7 +13,7 @@ import time
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sinfo")
 PATIENCE = 240
-# After this, daemons that were asked to end are killed: nothing from them is needed.
+# Seconds after which daemons that were asked to end are killed.
 GRACE = 10
 
 CONFIG = """\
@@ -148,7 +148,7 @@ class Slurm:
         return done.stdout.split() == ["idle"] * 3
 
     def __exit__(self, *_):
-        """In dependency order: jobs end first, then daemons, munged last."""
+        """Ends everything in dependency order: jobs, then daemons, munged last."""
         end = time.monotonic() + GRACE
         while len(self.started) > 4 and not self.all_idle() and time.monotonic() < end:
             time.sleep(0.1)

@@ -10,11 +10,10 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 import unittest
 
 import harness
-from harness import MILLRACE, TIMEOUT, call
+from harness import MILLRACE, call
 
 # A live source that is retried soon.
 SOON = "reconnect: {first: 100ms, most: 400ms}"
@@ -87,7 +86,7 @@ def rtsp(case, *factories, at=0, options=()):
 
 
 def pattern(size="320/240", rate=20, key=20):
-    """What the factory launches: H.264."""
+    """The factory's pipeline: H.264."""
     width, height = size.split("/")
     return (f"( videotestsrc is-live=true ! video/x-raw,format=I420,width={width},height={height},framerate={rate}/1 ! "
             f"x264enc tune=zerolatency speed-preset=ultrafast key-int-max={key} ! rtph264pay name=pay0 pt=96 )")
@@ -139,7 +138,7 @@ def web(case, folder, tls=None, base=Web, **fields):
     server.handle_error = lambda *_: None
     server.daemon_threads = True
     if tls:
-        # Each connection's thread must do the handshake: here others would have to wait.
+        # Each connection's thread does the handshake: here others would have to wait.
         server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     case.addCleanup(server.server_close)
@@ -147,13 +146,7 @@ def web(case, folder, tls=None, base=Web, **fields):
     return f"http{'s' if tls else ''}://127.0.0.1:{server.server_address[1]}", asked
 
 
-class Live(harness.Case):
-    def setUp(self):
-        super().setUp()
-        self.runtime = self.folder / "runtime"
-        self.runtime.mkdir(mode=0o700)
-        self.environment = {"MILLRACE_CONTROL": str(self.runtime / "millrace")}
-
+class Live(harness.Controlled):
     def begin(self, sources, *arguments, decode="", environment=None, results="", given=None, decoded=None,
               before=()):
         """A run with these sources, {name: options}, or with `given`, decoded, with a row for each picture. `before`:
@@ -165,27 +158,15 @@ class Live(harness.Case):
         self.errors = self.folder / "errors.txt"
         errors = self.errors.open("w")
         self.addCleanup(errors.close)
-        child = harness.start([*before, MILLRACE, "run", self.write(text), "--json", *harness.PATIENT, *arguments],
-                              stdout=subprocess.PIPE, stderr=errors, text=True,
-                              env={**os.environ, **self.environment, **(environment or {})})
-        for clean in (child.stdout.close, child.wait, child.kill):
-            self.addCleanup(clean)
-        return child
+        return self.spawn([*before, MILLRACE, "run", self.write(text), "--json", *harness.PATIENT, *arguments],
+                          stdout=subprocess.PIPE, stderr=errors, text=True,
+                          env={**os.environ, **self.environment, **(environment or {})})
 
-    def wait_until(self, what, child=None):
-        end = time.monotonic() + TIMEOUT
-        while not (found := what()):
-            self.assertLess(time.monotonic(), end)
-            if child:
-                self.assertIsNone(child.poll(), self.errors.read_text())
-            time.sleep(0.05)
-        return found
+    def wait_until(self, happened, child=None):
+        return super().wait_until(happened, self.errors if child else "", child)
 
     def rows(self, source=None, file="out.jsonl"):
-        path = self.folder / file
-        text = path.read_text() if path.exists() else ""
-        rows = [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
-        return [row for row in rows if source in (None, row["source"])]
+        return [row for row in harness.rows_in(self.folder / file) if source in (None, row["source"])]
 
     def ask(self):
         done = call([MILLRACE, "ctl", "status", "--json"], environment=self.environment)
@@ -198,21 +179,20 @@ class Live(harness.Case):
         return call([MILLRACE, "ctl", *arguments], environment=self.environment).returncode == 0
 
     def held(self, child):
-        """How many threads and descriptors it has."""
+        """The numbers of threads and descriptors."""
         return harness.threads_of(child.pid), len(list(pathlib.Path(f"/proc/{child.pid}/fd").iterdir()))
 
     def await_state(self, child, source, *states):
-        """What ctl says about the source when it is in one of these states."""
+        """ctl's report about the source, once it is in one of these states."""
         return self.wait_until(lambda: (of := self.ask().get(source)) and of["state"] in states and of, child)
 
     def finish(self, child, code=0):
-        """Ctrl-C: every frame in the summary must be accounted for."""
+        """Ctrl-C: every frame in the summary is accounted for."""
         child.send_signal(signal.SIGINT)
         return self.summary_of(child, code)
 
     def summary_of(self, child, code=0):
-        out, _ = child.communicate(timeout=TIMEOUT)
-        self.assertEqual(child.returncode, code, self.errors.read_text())
+        out = self.ended(child, code=code)[0]
         summary = json.loads(out)
         ledger = summary["ledger"]
         self.assertTrue(ledger["balanced"], ledger)
@@ -222,7 +202,7 @@ class Live(harness.Case):
         return {one["id"]: one for one in summary["sources"]}
 
     def assert_times_go_on(self, rows):
-        """In each epoch from 0, never backwards."""
+        """Times in each epoch begin with 0 and never run back."""
         for epoch in {row.get("epoch", 0) for row in rows}:
             times = [row["pts"] for row in rows if row.get("epoch", 0) == epoch]
             self.assertEqual(times, sorted(times))

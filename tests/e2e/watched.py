@@ -4,7 +4,6 @@ import pathlib
 import re
 import signal
 import subprocess
-import time
 
 import harness
 from harness import MILLRACE, Case
@@ -41,24 +40,12 @@ def children_of(pid):
 
 class Watched(Case):
     def start(self, path, *arguments, grace=harness.PATIENT, **options):
-        child = harness.start([MILLRACE, "run", path, *grace, *arguments], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True, **options)
-        self.addCleanup(child.stderr.close)
-        self.addCleanup(child.stdout.close)
-        self.addCleanup(child.wait)
-        self.addCleanup(child.kill)
-        return child
-
-    def wait_for(self, what, why):
-        end = time.monotonic() + PATIENCE
-        while not (found := what()):
-            self.assertLess(time.monotonic(), end, why)
-            time.sleep(0.02)
-        return found
+        return self.spawn([MILLRACE, "run", path, *grace, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, **options)
 
     def wait_for_rows(self, rows):
         path = self.folder / "out.jsonl"
-        self.wait_for(lambda: path.exists() and path.read_text().count("\n") >= rows, "no results")
+        self.wait_until(lambda: path.exists() and path.read_text().count("\n") >= rows, "no results")
 
     def ledger_of(self, child, wanted, why):
         """Requests the table until the ledger has what is wanted."""
@@ -68,9 +55,7 @@ class Watched(Case):
                 self.assertIsNone(child.poll())
             return wanted({what: int(frames) for frames, what in re.findall(r"(\d+) ([a-z][a-z ]*[a-z])", found[1])})
 
-        self.wait_for(ask, why)
+        self.wait_until(ask, why)
 
     def rows(self):
-        """Whole lines only: the last may be incomplete."""
-        text = (self.folder / "out.jsonl").read_text()
-        return [json.loads(line)["seq"] for line in text[:text.rfind("\n") + 1].splitlines()]
+        return [row["seq"] for row in harness.rows_in(self.folder / "out.jsonl")]

@@ -341,6 +341,43 @@ TEST(threads_end_beside_each_other) {
     }
 }
 
+/* ---- summaries meanwhile ---------------------------------------------------------------------------------------- */
+
+static atomic_bool all_have_left;
+
+static void *come_and_go(void *context) {
+    for (int i = 0; i < 300; i++) {
+        add(context, "s", "frames", "20", NULL);
+        mr_pipeline_remove_source(context, "s", -1);
+    }
+    atomic_store(&all_have_left, true);
+    return NULL;
+}
+
+/* A source that left while a summary was made was missing from it: neither present nor removed. */
+TEST(no_summary_lacks_one_that_leaves) {
+    enum { OTHERS = 200 }; /* counted first, so that there is time to leave */
+    char text[64 * OTHERS], *end = text;
+    uint64_t in = 0;
+    pthread_t thread;
+    end += sprintf(end, FLOW "sources:\n  max: %d\n  like: {type: count}\n", OTHERS + 1);
+    for (int i = 0; i < OTHERS; i++)
+        end += sprintf(end, "  l%d: {type: live}\n", i);
+    sprintf(end, "stages: {out: {type: \"null\", input: sources.*}}\n");
+    atomic_store(&all_have_left, false);
+    mr_pipeline *pipeline = begin(text, 0, 2);
+    assert_int_equal(pthread_create(&thread, NULL, come_and_go, pipeline), 0);
+    while (!atomic_load(&all_have_left)) {
+        mr_summary *sums = NULL;
+        assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
+        assert_true(sums->in >= in);
+        in = sums->in;
+        mr_summary_destroy(&sums);
+    }
+    pthread_join(thread, NULL);
+    finish(&pipeline);
+}
+
 /* ---- one that blocks --------------------------------------------------------------------------------------------- */
 
 TEST(a_blocked_one_is_removed) {

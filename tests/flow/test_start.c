@@ -14,6 +14,7 @@
 #include "tests/support/opening_stages.h"
 #include "tests/support/quiet.h"
 #include "tests/support/suite.h"
+#include "tests/support/temporary.h"
 #include "tests/support/worker_counts.h"
 
 enum { SEEDS = 10, FRAMES = 60 };
@@ -296,4 +297,25 @@ TEST(stopping_during_the_start_ends_the_run) {
 }
 
 /* Failures that these tests cause would fill the screen. */
+/* ---- a refused checkpoint ---------------------------------------------------------------------------------------- */
+
+/* The run is then over: a program that waits for the end must not wait for ever. */
+TEST_WITH(a_refused_checkpoint_ends_the_run, make_temporary, remove_temporary) {
+    static const struct {
+        const char *sources;
+        int status;
+    } cases[] = {{"{a: {type: count, frames: 3}}", MR_ERROR_CONFIG}, {"{max: 2, like: {type: count}}", MR_ERROR_USAGE}};
+    char text[256];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(text, sizeof text, FLOW "sources: %s\nstages: {out: {type: collect, input: sources.*}}\n",
+                 cases[i].sources);
+        const mr_pipeline_params params = {.types = flow_stage_types(), .path = "test.yaml", .text = text, .workers = 2,
+                                           .resume = temporary_path};
+        mr_pipeline *pipeline = opened(&params);
+        assert_int_equal(mr_pipeline_start(pipeline), cases[i].status);
+        assert_int_equal(mr_pipeline_wait(pipeline, 10 * INT64_C(1000000000)), cases[i].status);
+        mr_pipeline_destroy(&pipeline);
+    }
+}
+
 RUN_TESTS(be_quiet, NULL)

@@ -1,5 +1,4 @@
-/* Files of still pictures: their orientation, their end, how many they hold, kinds of TIFF, and the picture in HEIF.
- * tests/fuzz/corpus/still/ has files to begin with. */
+/* Still picture files: orientation, end, number of pictures, TIFF kinds, and the picture in HEIF. */
 
 #include "stages/media/still/heif.h"
 #include "stages/media/still/orientation.h"

@@ -1,6 +1,5 @@
-/* The audit log keeps whole lines, whatever becomes of the disk and of others that write into it, and peers cannot fill
- * it. A disk is full where a limit of the process says so (RLIMIT_FSIZE): write(2) then takes what fits, as it does on
- * a full disk, and nothing at the end. */
+/* The audit log keeps whole lines, whatever happens to the disk and whoever else writes into the file, and peers
+ * cannot fill it. RLIMIT_FSIZE imitates a full disk: write(2) then takes what fits, and finally nothing. */
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -25,27 +24,22 @@ typedef struct fixture {
     long long entries, lost, left_out; /* as read_log has found them */
 } fixture;
 
-static int begin(void **state) {
-    fixture *in = calloc(1, sizeof *in);
-    strcpy(in->path, "/tmp/millrace-audit-XXXXXX");
+static void begin(fixture *in) {
+    *in = (fixture){.path = "/tmp/millrace-audit-XXXXXX"};
     int made = mkstemp(in->path);
-    if (made < 0 || getrlimit(RLIMIT_FSIZE, &in->limit))
-        return -1;
+    assert_true(made >= 0 && getrlimit(RLIMIT_FSIZE, &in->limit) == 0);
     close(made);
     signal(SIGXFSZ, SIG_IGN);
     mr_log_set_level(MR_LOG_ERROR);
-    *state = in;
-    return 0;
 }
 
-static int finish(void **state) {
-    fixture *in = *state;
+static void finish(fixture *in) {
     mr_audit_close();
     setrlimit(RLIMIT_FSIZE, &in->limit);
     unlink(in->path);
-    free(in);
-    return 0;
 }
+
+#define AUDIT_TEST(name) TEST_GIVEN(name, fixture, in, begin(&made), finish(&made))
 
 static void allow_bytes(const fixture *in, long long bytes) {
     const struct rlimit limit = {.rlim_cur = bytes < 0 ? in->limit.rlim_cur : (rlim_t)bytes,
@@ -64,7 +58,7 @@ static long long number(yajl_val tree, const char *name) {
     return value && YAJL_IS_INTEGER(value) ? YAJL_GET_INTEGER(value) : 0;
 }
 
-/* Asserts that every line is an entry, but `pieces` that others have left, and counts those of `event`. */
+/* Asserts that every line is an entry, except `pieces` from others, and counts the entries for `event`. */
 static void read_log(fixture *in, const char *event, int pieces) {
     char *line = NULL;
     size_t room = 0;
@@ -91,12 +85,11 @@ static void read_log(fixture *in, const char *event, int pieces) {
 
 /* ---- disks ----------------------------------------------------------------------------------------------------- */
 
-TEST_WITH(a_full_disk_leaves_whole_lines, begin, finish) {
-    fixture *in = *state;
+AUDIT_TEST(a_full_disk_leaves_whole_lines) {
     assert_int_equal(mr_audit_open(in->path), MR_OK);
     mr_audit("event", mr_audit_number("number", 0));
     const long long line = size_of(in->path);
-    /* Room for some of the next entry, of each length that is not all of it. */
+    /* Room for a part of the next entry, with every possible length. */
     for (long long room = 0; room < line; room++) {
         const long long before = size_of(in->path);
         allow_bytes(in, before + room);
@@ -110,8 +103,7 @@ TEST_WITH(a_full_disk_leaves_whole_lines, begin, finish) {
     assert_int_equal(in->lost, line);
 }
 
-TEST_WITH(what_others_have_left_is_ended, begin, finish) {
-    fixture *in = *state;
+AUDIT_TEST(what_others_have_left_is_ended) {
     assert_int_equal(mr_audit_open(in->path), MR_OK);
     for (int i = 0; i < 3; i++) {
         mr_audit("event", mr_audit_number("number", 1));
@@ -130,14 +122,14 @@ static void keep_quiet(void *context, mr_log_level level, const char *line) {
     (void)context, (void)level, (void)line;
 }
 
-/* Runs in a process of its own: writes entries while its disk is full now and then. */
+/* Runs in a separate process: writes entries while the disk is full now and then. */
 static void write_some(const fixture *in, unsigned seed) {
     if (mr_audit_open(in->path))
         _exit(1);
     mr_log_to(keep_quiet, NULL);
     srandom(seed);
     for (int i = 0; i < PAIRS; i++) {
-        /* Others write meanwhile, so that what there is room for is a matter of luck. */
+        /* Others write meanwhile, so the remaining room is random. */
         if (random() % 2)
             allow_bytes(in, size_of(in->path) + random() % 150);
         mr_audit("event", mr_audit_number("seed", seed));
@@ -148,8 +140,7 @@ static void write_some(const fixture *in, unsigned seed) {
     _exit(0);
 }
 
-TEST_WITH(several_processes_leave_whole_lines, begin, finish) {
-    fixture *in = *state;
+AUDIT_TEST(several_processes_leave_whole_lines) {
     for (unsigned i = 0; i < PROCESSES; i++)
         if (fork() == 0)
             write_some(in, i + 1);
@@ -163,8 +154,7 @@ TEST_WITH(several_processes_leave_whole_lines, begin, finish) {
     assert_true(in->lost > 0);
 }
 
-TEST_WITH(what_is_not_a_regular_file_is_taken_as_it_is, begin, finish) {
-    fixture *in = *state;
+AUDIT_TEST(what_is_not_a_regular_file_is_taken_as_it_is) {
     char got[512] = "";
     unlink(in->path);
     assert_int_equal(mkfifo(in->path, 0600), 0);
@@ -179,9 +169,8 @@ TEST_WITH(what_is_not_a_regular_file_is_taken_as_it_is, begin, finish) {
     fclose(reader);
 }
 
-/* The log is one: another that is opened takes its place, and the first is closed. */
-TEST_WITH(a_log_takes_the_place_of_another, begin, finish) {
-    fixture *in = *state;
+/* There is one log: opening another replaces and closes the first. */
+AUDIT_TEST(a_log_takes_the_place_of_another) {
     struct stat found;
     int before = dup(STDERR_FILENO);
     close(before);
@@ -202,9 +191,8 @@ TEST_WITH(a_log_takes_the_place_of_another, begin, finish) {
 
 /* ---- floods ---------------------------------------------------------------------------------------------------- */
 
-TEST_WITH(peers_that_are_let_in_do_not_fill_it, begin, finish) {
+AUDIT_TEST(peers_that_are_let_in_do_not_fill_it) {
     enum { PEERS = 120, AT_ONCE = 20 };
-    fixture *in = *state;
     mr_zmq *socket = NULL;
     char got[8];
     const int patience_ms = 240000, linger = 0;

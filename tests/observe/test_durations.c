@@ -1,4 +1,4 @@
-/* Histograms: each duration lies between the bounds of its public bucket; sums, percentiles, several threads. */
+/* Histograms: each duration lies between the public bucket's bounds; sums, percentiles, several threads. */
 #include <pthread.h>
 
 #include "engine/observe/histogram.h"

@@ -1,5 +1,5 @@
-/* Traces: what is told is in the file, exactly; what found no room is counted; a run that was killed leaves a
- * whole trace. */
+/* Traces: the file has exactly the recorded events; events without room are counted; a killed run leaves a complete
+ * trace. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #include "tests/support/suite.h"
 #include "tests/support/temporary.h"
 
-/* Trees take a time that grows with the square of the events. */
+/* Trees take quadratic time. */
 static void assert_json(const char *text) {
     yajl_handle parser = yajl_alloc(NULL, NULL, NULL);
     assert_non_null(parser);
@@ -33,7 +33,7 @@ static long long lost_of(const char *text) {
     return atoll(lost + sizeof name - 1);
 }
 
-/* Each event begins a line. Where strstr is watched, each call of it reads all that follows. */
+/* Each event begins a line. A sanitizer's strstr reads everything that follows in each call. */
 static size_t count_phase(const char *text, const char *phase) {
     char begin[32];
     size_t count = 0;
@@ -110,7 +110,7 @@ static void *tell(void *context) {
     return NULL;
 }
 
-/* Whatever the writer manages: nothing is told twice, and what is missing is counted. */
+/* However much the writer manages: nothing is written twice, and missing events are counted. */
 TEST_WITH(threads_lose_only_what_is_counted, make_temporary, remove_temporary) {
     mr_trace *trace = NULL;
     teller tellers[THREADS];
@@ -193,8 +193,7 @@ static size_t count_in_file(const char *phase) {
     return count;
 }
 
-/* A stopped process is done with the call that it was in, which the system gives up in the middle of one that is
- * killed. */
+/* A stopped process completes the current system call; a killed process may not. */
 static void stop_and_kill(pid_t child) {
     int state;
     assert_int_equal(kill(child, SIGSTOP), 0);
@@ -214,7 +213,7 @@ TEST_WITH(a_killed_run_leaves_a_trace, make_temporary, remove_temporary) {
             tell_on();
         for (int i = 0; i < 6000 && !count_in_file("C"); i++)
             usleep(10000);
-        usleep((useconds_t)(3700 * round)); /* into another piece of the file each time */
+        usleep((useconds_t)(3700 * round)); /* at another place in the file each time */
         stop_and_kill(child);
         char *text = whole_file(temporary_path);
         assert_json(text);

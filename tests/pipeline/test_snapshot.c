@@ -1,5 +1,5 @@
-/* Snapshots of a pipeline at work, under 1 to 16 workers: no count ever falls, the ledger of every source balances at
- * every moment, and the last one is exact. */
+/* Snapshots from a running pipeline with 1 to 16 workers: no count ever decreases, every source's ledger always
+ * balances, and the last snapshot is exact. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* What plans expect of cards that are not at hand. Every figure is worked out here by hand from a card of round
- * figures: 1 TB/s of memory, 10 GB/s up, 5 GB/s down, 1 us a launch, 10^12 operations of f32 and 4 x 10^12 of f16 a
- * second, two decoders of 500 frames of H.264. */
+/* What plans expect from cards that are not present. All figures are calculated by hand for a card with round numbers:
+ * memory 1 TB/s, 10 GB/s up, 5 GB/s down, 1 us a launch, 10^12 f32 and 4 x 10^12 f16 operations a second, two decoders
+ * with 500 H.264 frames a second. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,14 +85,11 @@ static mr_plan *load(const char *text, const char *assume) {
                                    .costs = costs,
                                    .cost_count = cost_count};
     mr_plan_load(&plan, &spec, &params, &diagnostics);
-    char *messages = printed(&diagnostics);
-    assert_string_equal(messages, "");
-    free(messages);
-    mr_diagnostics_fini(&diagnostics);
+    expect_printed(&diagnostics, "");
     return plan;
 }
 
-/* With the card of those figures in place of %s. */
+/* With a card that has these figures. */
 static mr_plan *load_like(const char *stages, const char *figures, int count) {
     char text[2048], assume[512];
     write_temporary(figures);
@@ -141,7 +138,7 @@ TEST_WITH(copies_take_their_bytes_at_the_rate_of_the_link, make_temporary, remov
     mr_plan_destroy(&plan);
 }
 
-/* 5 MB of reads a frame; 2 x 10^6 operations of f32 and 24 x 10^6 of f16: 2 + 6 us. */
+/* Each frame reads 5 MB and needs 2 x 10^6 f32 and 24 x 10^6 f16 operations: 2 + 6 us. */
 TEST_WITH(the_longer_of_two_keeps_the_processors_busy, make_temporary, remove_temporary) {
     labour_work = (mr_planned_work){.launches = 1, .read_bytes = 5e6, .f32_operations = 2e6, .f16_operations = 24e6};
     mr_plan *plan = load_like(ONE, ROUND, 1);
@@ -156,7 +153,7 @@ TEST_WITH(the_longer_of_two_keeps_the_processors_busy, make_temporary, remove_te
     mr_plan_destroy(&plan);
 }
 
-/* Of a call of 8: 4 launches, 16 MB of weights, 8 pictures. */
+/* A call with 8 frames: 4 launches, 16 MB for weights, 8 pictures. */
 TEST_WITH(a_batch_shares_what_a_call_takes, make_temporary, remove_temporary) {
     labour_work = (mr_planned_work){.launches = 4, .call_bytes = 16e6, .more_bytes = 1e6};
     mr_plan *plan = load_like("  work: {type: labour, input: in, device: \"cuda:0\",\n"
@@ -166,8 +163,8 @@ TEST_WITH(a_batch_shares_what_a_call_takes, make_temporary, remove_temporary) {
     mr_plan_destroy(&plan);
 }
 
-/* Launches of 400 us and 100 us of work: one call at a time 2,000 a second, two 4,000; what hides more is bound by the
- * work itself, but not on a card that runs one kernel at a time. The link would do 10,850. */
+/* Launches take 400 us and work takes 100 us. One call at a time gives 2,000 a second, two calls 4,000. With more, the
+ * work is the limit, except on a card that runs one kernel at a time. The link could do 10,850. */
 TEST_WITH(calls_in_flight_hide_launches, make_temporary, remove_temporary) {
     static const struct {
         const char *in_flight, *kernels, *limit;
@@ -197,8 +194,8 @@ TEST_WITH(one_copy_engine_does_both_ways, make_temporary, remove_temporary) {
 
 /* ---- decoders ---------------------------------------------------------------------------------------------------- */
 
-/* 720p has 1/2.25 of the pixels: 1,125 frames a second of one decoder. A stream has one decoder; two streams have both.
- */
+/* 720p has 1/2.25 as many pixels: one decoder gives 1,125 frames a second. A stream uses one decoder; two streams use
+ * both. */
 TEST_WITH(decoders_take_what_their_table_says, make_temporary, remove_temporary) {
     labour_work = (mr_planned_work){.codec = "h264", .decoded_pixels = 1280 * 720};
     mr_plan *plan = load_like(ONE, ROUND, 1);
@@ -229,7 +226,7 @@ TEST_WITH(two_cards_do_half_each, make_temporary, remove_temporary) {
     mr_plan_destroy(&plan);
 }
 
-/* Two workers; out takes 1.5 ms of one, as a profile says. */
+/* Two workers; by a profile, `out` needs one worker for 1.5 ms. */
 TEST_WITH(the_host_takes_what_was_measured, make_temporary, remove_temporary) {
     static const mr_measured_cost measured[] = {{"out", 1.5e6}};
     labour_work = (mr_planned_work){.launches = 1};
@@ -261,7 +258,7 @@ TEST_WITH(what_is_not_known_is_said, make_temporary, remove_temporary) {
     mr_plan_destroy(&plan);
 }
 
-/* A simulated device that is like a card is expected of as well, with what was written beside the card. */
+/* Plans also expect figures from a simulated device that is like a card, with the figures written after it. */
 TEST(a_simulated_device_is_a_card_too) {
     labour_work = (mr_planned_work){.launches = 1};
     mr_plan *plan = load(HEAD "stages: {work: {type: labour, input: in, device: \"sim:0?like=h100&upload=1GB/s\"},\n"
@@ -307,8 +304,7 @@ TEST_WITH(twice_of_a_figure_never_expects_fewer, make_temporary, remove_temporar
 
 /* ---- a run beside what is expected of it ------------------------------------------------------------------------- */
 
-/* In simulated time: source frames a second of a run of that many frames on a device of that name, and what its plan
- * expected. */
+/* A run's source frames per second in simulated time on this device, and what the plan expected. */
 static double run_rate(const char *device, const char *more, double *expected) {
     enum { FRAMES = UNDER_TSAN(40, 200) };
     char text[1024];
@@ -328,7 +324,7 @@ static double run_rate(const char *device, const char *more, double *expected) {
     return FRAMES / seconds;
 }
 
-/* Each limited by something else: uploads, the card's memory, launches of one call at a time, batches, both copies. */
+/* Each has another limit: uploads, the card's memory, launches with one call at a time, batches, both copies. */
 TEST(a_simulated_run_comes_near_what_is_expected) {
     static const char *const runs[][2] = {
         {"sim:0?like=h100&upload=1GB/s", ""},

@@ -1,5 +1,5 @@
-/* What planning warns of, and what it leaves alone: tests/wrong has the words of what is refused, here stand the
- * cases around them. Pipelines are of the real stage types, planned without opening anything. */
+/* What planning warns about, and what it accepts. tests/wrong has the refusals' texts; here are the cases around them.
+ * Pipelines use the real stage types and are planned without opening anything. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,7 +121,7 @@ TEST(joins_that_complete_are_fine) {
            "");
 }
 
-/* The same frame by two ways into a sink is what the author asked for; so it is behind a join. */
+/* One frame on two paths into a sink is what the author wrote; the same after a join. */
 TEST(merges_before_a_sink_are_fine) {
     expect(HEAD "sources: {a: {uri: a.mp4}, b: {uri: b.mp4}}\n"
                 "stages:\n"
@@ -133,7 +133,7 @@ TEST(merges_before_a_sink_are_fine) {
            "");
 }
 
-/* A merge of two ways matters only where its source is one that is joined. */
+/* A merge matters only if the merged source is also joined. */
 TEST(merges_of_other_sources_are_fine) {
     expect(
         HEAD "sources: {a: {uri: a.mp4}, b: {uri: b.mp4}}\n"
@@ -168,7 +168,7 @@ TEST(batches_that_fill_are_fine) {
            "");
 }
 
-/* Batches before the fork hold back both ways alike; so do batches behind a join. */
+/* Batches before the fork delay both paths equally; so do batches after a join. */
 TEST(queues_of_joins_may_be_short_where_nothing_gathers) {
     expect(HEAD "sources: {a: {type: 'null', " TENSORS "}}\n"
                 "stages:\n"
@@ -205,7 +205,7 @@ static const char costly[] = HEAD
     "  both: {type: join, join: {a: small, b: learn}}\n"
     "  out: {type: jsonl, input: both}\n";
 
-/* decode 2 ms, small 0.5, learn 4 x 3 + 5 of waiting, both 0.001, out 1: 20.501 ms; the way round learn is
+/* decode 2 ms, small 0.5, learn 4 x 3 and a wait for 5, both 0.001, out 1: 20.501 ms. The path around learn is
  * shorter. */
 TEST(measured_costs_are_held_against_deadlines) {
     mr_diagnostics diagnostics = {0};
@@ -216,13 +216,11 @@ TEST(measured_costs_are_held_against_deadlines) {
     for (size_t v = 0; v < 7; v++)
         assert_string_equal(plan->vertices[v].id, order[v]);
     assert_int_equal(mr_lint_costs(plan, cost_ns, &diagnostics), MR_OK);
-    char *said = printed(&diagnostics);
-    assert_string_equal(
-        said, "p.yaml:4:49: warning: sources.cam.deadline: 20ms is less than the 20.5ms that its frames took on their "
-              "longest path when measured: decode 2ms, small 500us, learn 17ms, both 1us, out 1ms\n"
-              "    hint: write a deadline of more than 20.5ms, or make these stages faster\n");
-    free(said);
-    mr_diagnostics_fini(&diagnostics);
+    expect_printed(
+        &diagnostics,
+        "p.yaml:4:49: warning: sources.cam.deadline: 20ms is less than the 20.5ms that its frames took on their "
+        "longest path when measured: decode 2ms, small 500us, learn 17ms, both 1us, out 1ms\n"
+        "    hint: write a deadline of more than 20.5ms, or make these stages faster\n");
     cost_ns[4] = 2000000;
     assert_int_equal(mr_lint_costs(plan, cost_ns, &diagnostics), MR_OK);
     assert_int_equal(diagnostics.count, 0);
@@ -239,7 +237,7 @@ TEST(times_have_their_units) {
 
 /* ---- size ----------------------------------------------------------------------------------------------------- */
 
-/* 1,000 sources, 100 joins of two ways and as many sinks with files of their own. */
+/* 1,000 sources, 100 joins with two inputs, and 100 sinks with separate files. */
 TEST(large_pipelines_are_fine) {
     char *text = NULL;
     size_t bytes;

@@ -1,5 +1,5 @@
-/* What the planner makes of stages that choose, narrow, pass on and promise: fakes that only answer, and count how
- * often they are asked. */
+/* How the planner handles stages that choose, narrow, pass on and promise. The fakes only answer, and count how often
+ * they are asked. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 static int most_asked, asked_in_all;
 static bool settled_at_last;
 
-/* How often one stage was asked stands in its options, which are the test's own. */
+/* A stage's options count how often it was asked. */
 static void count(const mr_negotiation *n, const int *asked) {
     int *counter = (int *)(uintptr_t)asked;
     most_asked = ++*counter > most_asked ? *counter : most_asked;
@@ -28,7 +28,7 @@ typedef struct span_options {
     mr_size least, most;
 } span_options;
 
-/* span, a source: pictures of sizes in between. */
+/* span, a source: pictures with a size between both. */
 static int negotiate_span(mr_negotiation *n) {
     const span_options *o = n->options;
     n->outputs[0].set = (mr_format_set){.payload = MR_PAYLOAD_PICTURE,
@@ -43,7 +43,7 @@ typedef struct shape_options {
     int asked;
 } shape_options;
 
-/* shape: pictures -> a tensor, 3 x height x width, of what type and size those behind take. */
+/* shape: pictures -> a tensor, 3 x height x width, with the type and size that later stages take. */
 static int negotiate_shape(mr_negotiation *n) {
     const shape_options *o = n->options;
     count(n, &o->asked);
@@ -69,7 +69,7 @@ typedef struct net_options {
     int asked;
 } net_options;
 
-/* net: passes tensors on and says of them that it takes `takes` only; a result "y" of the same format. */
+/* net: passes tensors on, accepts only `takes`, and adds a result "y" with the same format. */
 static int negotiate_net(mr_negotiation *n) {
     const net_options *o = n->options;
     const mr_format_set set = mr_format_set_of(&o->takes);
@@ -79,7 +79,7 @@ static int negotiate_net(mr_negotiation *n) {
     return mr_promise_result(n, 0, mr_kind_tensor(), "y", &set);
 }
 
-/* flat: any tensor f32 -> all its numbers in a row, once it is known how many. */
+/* flat: any f32 tensor -> one row with all numbers, once the count is known. */
 static int negotiate_flat(mr_negotiation *n) {
     const mr_format_set takes = {.payload = MR_PAYLOAD_TENSOR, .dtypes = MR_IN_SET(MR_DTYPE_F32)};
     const net_options *o = n->options;
@@ -91,14 +91,14 @@ static int negotiate_flat(mr_negotiation *n) {
     return MR_OK;
 }
 
-/* small: a sink for pictures of at most 100 x 100. */
+/* small: a sink for pictures up to 100 x 100. */
 static int negotiate_small(mr_negotiation *n) {
     const mr_format_set takes = {.payload = MR_PAYLOAD_PICTURE, .width = {1, 100}, .height = {1, 100}};
     mr_take(n, 0, &takes, "there is no room for more");
     return MR_OK;
 }
 
-/* blind: a sink that would have to open a file to say what it takes. */
+/* blind: a sink that must open a file to know what it takes. */
 static int negotiate_blind(mr_negotiation *n) {
     n->unread = n->offline;
     return MR_OK;
@@ -169,10 +169,7 @@ static void refused(const char *text, const char *expected) {
     mr_diagnostics diagnostics = {0};
     mr_plan *plan;
     assert_int_equal(load_as(&plan, text, false, &diagnostics), MR_ERROR_CONFIG);
-    char *said = printed(&diagnostics);
-    assert_string_equal(said, expected);
-    free(said);
-    mr_diagnostics_fini(&diagnostics);
+    expect_printed(&diagnostics, expected);
 }
 
 static void gives(const mr_plan *plan, const char *id, const char *expected) {
@@ -190,7 +187,7 @@ TEST(one_consumer_narrows) {
     gives(plan, "shape", "tensor f16 3x8x6");
     assert_int_equal(vertex(plan, "shape")->formats[0].layout, MR_LAYOUT_NCHW);
     assert_int_equal(vertex(plan, "net")->inputs[0].format.dims[2], 6);
-    /* The network had said exactly what then came: only what chooses was asked again. */
+    /* The network's answer already matched: only the stage that chooses was asked again. */
     assert_int_equal(asked_in_all, 3);
     mr_plan_destroy(&plan);
 }
@@ -214,7 +211,7 @@ TEST(what_nobody_asks_for_is_a_default) {
             "    hint: write size\n");
 }
 
-/* Of two that agree in part, the third that fits neither is named beside the one it does not fit. */
+/* If two agree in part and a third fits neither, the message names the third and the one that it contradicts. */
 TEST(conflicting_consumers_are_both_named) {
     refused(
         HEAD "  shape: {input: in}\n"
@@ -297,7 +294,7 @@ TEST(stages_behind_a_choice_are_asked_again) {
     mr_plan_destroy(&plan);
 }
 
-/* However many choices stand one behind the other, or beside each other, nobody is asked more than twice. */
+/* However many choices follow each other or are parallel, no stage is asked more than twice. */
 TEST(planning_grows_with_the_links) {
     enum { STAGES = 200 };
     char *text = NULL;
@@ -316,7 +313,8 @@ TEST(planning_grows_with_the_links) {
     free(text);
 }
 
-/* Offline a file that says what is taken stays closed: what is open only for that reason is no mistake. */
+/* Offline, a file that says what a stage takes stays closed. A format that is unknown only for this reason is no
+ * error. */
 TEST(what_was_not_read_is_left_open) {
     static const char text[] = HEAD "  shape: {input: in}\n  same: {input: shape}\n  blind: {input: same}\n";
     mr_diagnostics diagnostics = {0};
@@ -332,7 +330,7 @@ TEST(what_was_not_read_is_left_open) {
 
 /* ---- results --------------------------------------------------------------------------------------------------- */
 
-/* `expected`: name and format of each, the newest first. */
+/* `expected`: each result's name and format, newest first. */
 static size_t promised(const mr_plan_vertex *vertex, const char *const (*expected)[2]) {
     size_t count_of = 0;
     for (const mr_planned_result *one = vertex->inputs[0].results; one; one = one->next, count_of++) {
@@ -343,8 +341,8 @@ static size_t promised(const mr_plan_vertex *vertex, const char *const (*expecte
     return count_of;
 }
 
-/* As stages/join.c puts them together: those of later inputs are newer, what was there before the fork comes once. The
- * vector that a later input is comes before what was found about it. */
+/* As stages/join.c joins them: later inputs' results are newer, and results from before the fork appear once. If a
+ * later input is a vector, it comes before the results about it. */
 TEST(joined_results_are_all_promised) {
     mr_plan *plan = load(HEAD "  shape: {input: in, size: 6x8}\n"
                               "  old: {type: net, input: shape}\n"
@@ -358,7 +356,7 @@ TEST(joined_results_are_all_promised) {
         {"y", "tensor f32 144"}, {"b", "tensor f32 144"}, {"y", "tensor f32 3x8x6"}, {"y", "tensor f32"}};
     assert_int_equal(promised(vertex(plan, "out"), expected), 4);
     assert_false(vertex(plan, "out")->inputs[0].more_results);
-    /* Not each frame of a merge has the results of both. */
+    /* A merge's frame need not have both inputs' results. */
     assert_null(vertex(plan, "merged")->inputs[0].results);
     assert_true(vertex(plan, "merged")->inputs[0].more_results);
     mr_plan_destroy(&plan);

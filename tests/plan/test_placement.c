@@ -34,17 +34,14 @@ static int plan_text(mr_plan **plan, const char *text, const planning *how, mr_d
     return mr_plan_load(plan, &spec, &params, diagnostics);
 }
 
-/* A plan about which nothing but `said` is said. */
+/* A plan whose only message is `said`. */
 static mr_plan *load(const char *text, planning how, const char *said) {
     mr_diagnostics diagnostics = {0};
     mr_plan *plan;
     how.types = how.types ? how.types : mr_stage_types();
     int status = plan_text(&plan, text, &how, &diagnostics);
-    char *told = printed(&diagnostics);
-    assert_string_equal(told, said);
+    expect_printed(&diagnostics, said);
     assert_int_equal(status, MR_OK);
-    free(told);
-    mr_diagnostics_fini(&diagnostics);
     return plan;
 }
 
@@ -53,10 +50,7 @@ static void expect_refusal(const char *text, planning how, const char *said) {
     mr_plan *plan;
     how.types = how.types ? how.types : mr_stage_types();
     assert_int_not_equal(plan_text(&plan, text, &how, &diagnostics), MR_OK);
-    char *told = printed(&diagnostics);
-    assert_string_equal(told, said);
-    free(told);
-    mr_diagnostics_fini(&diagnostics);
+    expect_printed(&diagnostics, said);
 }
 
 #define SOURCE "sources: {in: {format: RGB24 640x480}}\n"
@@ -95,7 +89,7 @@ TEST(auto_without_devices_takes_the_processors) {
     mr_plan_destroy(&plan);
 }
 
-/* 640 x 480 pictures take 900 KiB each: six of them wait, and four are worked on. */
+/* 640 x 480 pictures take 900 KiB each: six wait, and four are in use. */
 TEST(auto_minds_memory) {
     mr_plan *plan = load(HEAD "devices: {small: {device: sim:0, memory: 6MiB}, large: {device: sim:1}}\n" SOURCE
                               "stages:\n"
@@ -150,7 +144,8 @@ TEST(auto_minds_what_is_placed_already) {
     mr_plan_destroy(&plan);
 }
 
-/* What remembers earlier frames is not spread, whatever it costs; nor is what keeps up with its source anyway. */
+/* A stage that remembers earlier frames is not spread, whatever the cost; nor is one that keeps up with the source
+ * anyway. */
 TEST(auto_spreads_no_more_than_it_may_and_must) {
     const planning how = {.costs = {{"a", 9e6}, {"b", 1e6}}, .cost_count = 2, .online = true};
     mr_plan *plan = load(HEAD THREE SOURCE "stages:\n"
@@ -239,7 +234,7 @@ TEST(what_is_assumed_is_planned_with) {
         assert_int_equal(mr_plan_check_assumption(wrong[i]), MR_ERROR_USAGE);
 }
 
-/* 2^62 bytes a frame: sums of these must not begin anew at 2^64, where they would seem to fit. */
+/* 2^62 bytes a frame: sums must not wrap at 2^64 and seem to fit. */
 TEST(no_sum_is_too_large_to_be_refused) {
     static const int queues[] = {3, 4, 5, 6};
     for (size_t i = 0; i < sizeof queues / sizeof *queues; i++) {
@@ -254,10 +249,7 @@ TEST(no_sum_is_too_large_to_be_refused) {
                       "  a: {type: classify, input: in, device: small, queue: %d}\n"
                       "  out: {type: 'null', input: a}\n", queues[i]);
         assert_int_equal(plan_text(&plan, text, &how, &diagnostics), MR_ERROR_CONFIG);
-        char *told = printed(&diagnostics);
-        assert_non_null(strstr(told, "sim:0: buffers may take 16777216.0 TiB of its memory, and it is limited to"));
-        free(told);
-        mr_diagnostics_fini(&diagnostics);
+        expect_in_print(&diagnostics, "sim:0: buffers may take 16777216.0 TiB of its memory, and it is limited to");
     }
 }
 
@@ -305,17 +297,14 @@ TEST(devices_that_are_not_there_are_refused) {
     const planning online = {.types = types, .online = true};
     assert_int_equal(plan_text(&plan, text, &online, &diagnostics), MR_ERROR_CONFIG);
     assert_int_equal(diagnostics.errors, 1);
-    char *told = printed(&diagnostics);
-    assert_non_null(strstr(told, ": error: stages.able.device: cuda:900: "));
-    free(told);
-    mr_diagnostics_fini(&diagnostics);
+    expect_in_print(&diagnostics, ": error: stages.able.device: cuda:900: ");
     plan = load(text, (planning){.types = types},
                 "p.yaml:4:10: warning: nothing reads the output \"any\" of \"able\"\n"
                 "    hint: add a stage with `input: able`, or remove this one\n");
     mr_plan_destroy(&plan);
 }
 
-/* sim:1 takes nothing of either source; sim:2 does something else with it. */
+/* sim:1 takes nothing from either source; sim:2 does something else with the frames. */
 static int check_any_device(const void *options, const char *device) {
     (void)options, (void)device;
     return MR_OK;

@@ -1,4 +1,4 @@
-/* Plans of several nodes: who runs what, and what is decided about the links between them. */
+/* Plans with several nodes: who runs what, and the links between nodes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ TEST(links_between_nodes_become_cuts) {
     mr_plan *plan = load(text, &(mr_plan_params){0});
     assert_int_equal(plan->node, -1);
     assert_int_equal(plan->node_count, 3);
-    /* What two stages of one node read comes over one cut. */
+    /* If two stages on one node read the same output, one cut carries it. */
     assert_int_equal(plan->cut_count, 3);
     const mr_plan_cut *first = &plan->cuts[0];
     assert_string_equal(first->cut->name, "small->worker");
@@ -98,7 +98,7 @@ TEST(nodes_that_do_not_say_listen_in_the_runtime_folder) {
     mr_plan_destroy(&plan);
 }
 
-/* Nothing is dropped of these on their way, and one process takes them. */
+/* These are not dropped on the way, and one process takes them. */
 TEST(many_results_go_over_a_cut_at_once) {
     mr_plan *plan = load(text, &(mr_plan_params){.node = "center"});
     const mr_plan_cut *cut = &plan->cuts[1];
@@ -137,20 +137,20 @@ TEST(a_window_has_room_for_the_batches_behind_it) {
     assert_int_equal(plan->cuts[0].cut->frame_bytes, frame);
     assert_int_equal(plan->cuts[0].cut->window, (30 << 20) / frame);
     assert_int_equal(plan->cuts[1].cut->window, 24);
-    /* All that has come over a cut, and is not settled, is in buffers of the cut in. */
+    /* Everything that arrived over a cut and is not settled is in the incoming cut's buffers. */
     const mr_plan_vertex *in = &plan->vertices[plan->cuts[1].in];
     assert_int_equal(in->pools[0].count, 24);
     assert_int_equal(in->pools[0].bytes, frame);
     assert_int_equal(in->handling.queue, 24);
     assert_int_equal(plan->vertices[plan->cuts[1].out].calls.in_flight, 24);
-    /* What this process takes is that, and what it makes of it; what others take is theirs. */
+    /* This process counts what it takes and what it makes from that; others count theirs. */
     assert_int_equal(plan->host.bytes, plan->nodes[2].host.bytes);
     assert_true(plan->nodes[1].host.bytes >= 34 * frame);
     mr_plan_destroy(&plan);
 }
 
-/* Also through a stage that sends on what it got in the buffers it came in; unless it goes to another machine, or the
- * author says inline. */
+/* Also through a stage that passes on the same buffers, unless they go to another machine or the author writes
+ * inline. */
 TEST(pools_before_a_cut_lie_in_shared_memory) {
     static const struct {
         const char *address, *cut;
@@ -176,7 +176,7 @@ TEST(pools_before_a_cut_lie_in_shared_memory) {
         assert_int_equal(vertex(plan, "more")->pools[0].memory, MR_MEMORY_HOST);
         assert_int_equal(plan->shared.bytes > 0, cases[i].memory == MR_MEMORY_SHARED);
         assert_int_equal(plan->host.bytes > 0, cases[i].memory == MR_MEMORY_HOST);
-        /* Beside a message's own kilobyte, payload is in ZeroMQ's hands only where it is not in shared memory. */
+        /* Apart from one kilobyte per message, ZeroMQ holds payload only if it is not in shared memory. */
         const mr_cut *cut = plan->cuts[0].cut;
         uint64_t payload = cases[i].memory == MR_MEMORY_SHARED ? 0 : cut->window_bytes;
         assert_int_equal(plan->queues.bytes, payload + 1024 * (uint64_t)cut->window);
@@ -185,7 +185,7 @@ TEST(pools_before_a_cut_lie_in_shared_memory) {
     }
 }
 
-/* What copies are put in before and behind them. */
+/* The copies inserted before and after them. */
 TEST(cuts_know_their_ends) {
     static const char copied[] = "version: 1\npipeline: p\n"
                                  "sources:\n  lobby: {type: pattern, format: RGB24 64x48}\n"

@@ -16,7 +16,7 @@ static mr_pipeline *open_text(const mr_stage_type *const *types, const char *tex
     return opened(&params);
 }
 
-/* What a run took lies under what was planned, and all of it was known. */
+/* A run used no more than was planned, and everything was known. */
 static void expect_bounds(const mr_pipeline *pipeline, const mr_summary *sums) {
     const mr_plan *plan = pipeline->plan;
     assert_false(plan->host.unknown);
@@ -88,7 +88,7 @@ TEST(batches_stay_whole_on_several_devices) {
     }
 }
 
-/* What is added to the results on one device is read by the host, and the payload beside it too. */
+/* The host reads what one device added to the results, and also the payload. */
 TEST(tensors_among_the_results_come_home) {
     for (size_t i = 0; i < LISTS; i++) {
         run_on(FLOW_A(40) "  one: {type: scale, input: a, device: %s}\n"
@@ -112,7 +112,7 @@ TEST(joins_get_both_sides_home) {
     }
 }
 
-/* One device of the list fails now and then: its frames are dropped, and all others come in order. */
+/* One listed device fails now and then: its frames are dropped, and all others arrive in order. */
 TEST(failures_of_one_device_drop_its_frames_only) {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         mr_pipeline *pipeline =

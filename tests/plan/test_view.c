@@ -1,4 +1,4 @@
-/* The view of a plan, as a program that embeds the library reads it: public headers only. */
+/* A plan's view, as a program that embeds the library reads it: public headers only. */
 #include <stdio.h>
 #include <string.h>
 /* cmocka wants these before it. */
@@ -85,7 +85,7 @@ TEST(links_are_seen) {
     mr_plan_view_close(&view);
 }
 
-/* The rows of a kind add up to what the plan says of it. */
+/* The rows for a kind add up to the plan's total. */
 TEST(memory_adds_up) {
     const mr_plan_view *view = open_view(text);
     uint64_t sums[MR_VIEW_LIBRARIES + 1] = {0};

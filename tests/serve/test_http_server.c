@@ -21,10 +21,10 @@ enum { MOST_SEEN = 4096, LARGE = 1 << 20, OTHERS = 64 };
 static const int64_t LONG = 10 * INT64_C(1000000000), SHORT = 500000000; /* timeouts */
 static const char TOKEN[] = "0123456789abcdef";
 
-/* What the routes of the tests answer from. */
+/* The state that the tests' routes answer from. */
 typedef struct board {
     pthread_mutex_t lock;
-    int number;             /* of the newest part; a request waits for the next one */
+    int number;             /* the newest part; a request waits for the next one */
     bool ended;
     size_t part_bytes;      /* more than a number needs: padded with x */
     int seen;
@@ -323,7 +323,7 @@ SERVER_TEST(streams_give_each_part, NULL, 2, LONG) {
     publish(at);
     assert_true(reads(events, "\r\n\r\nevent: text/plain\ndata: 1\n\nevent: text/plain\ndata: 2\n\n"));
     assert_true(reads(parts, "\r\n\r\n1\r\n--millrace-part\r\nContent-Type: text/plain\r\nContent-Length: 1\r\n\r\n2"));
-    /* The end of a stream is the end of its connection. */
+    /* A stream's end closes the connection. */
     pthread_mutex_lock(&at->lock);
     at->ended = true;
     pthread_mutex_unlock(&at->lock);
@@ -359,8 +359,8 @@ SERVER_TEST(silent_events_send_comments, NULL, 1, SHORT) {
 
 /* ---- clients that leave, are slow, or too many ------------------------------------------------------------------ */
 
-/* The client of a stream that waits has left. The library does not notice, and fails if such a connection is resumed
- * after it was closed; here every wake-up is harmless, however late it comes. */
+/* A waiting stream's client has left. The library does not notice, and fails if such a connection is resumed after
+ * it was closed. Here every wake-up must be harmless, however late it comes. */
 SERVER_TEST(clients_that_left_are_noticed, NULL, 2, LONG / 5) {
     for (int turn = 0; turn < 2; turn++) {
         int events = asking("/events"), parts = asking("/parts");
@@ -379,7 +379,7 @@ SERVER_TEST(clients_that_left_are_noticed, NULL, 2, LONG / 5) {
     await_states(at, 0);
 }
 
-/* A stream that never waits ends, too, when its client closes the sending side. */
+/* A stream that never waits also ends when the client closes the sending side. */
 SERVER_TEST(busy_streams_end_with_their_clients, NULL, 1, LONG / 5) {
     char got[4096];
     int fd = asking("/parts");
@@ -463,7 +463,7 @@ SERVER_TEST(limits_hold, NULL, 3, SHORT) {
     await_states(at, STREAMS - 1);
     streams[0] = asking("/events");
     await_states(at, STREAMS);
-    /* More connections than may be wait until others end, here by their time. */
+    /* Connections above the limit wait until others end, here by timeout. */
     for (int i = 0; i < SILENT; i++)
         silent[i] = connected("");
     expect("GET", "/", LOCAL, 200, "<p>");
@@ -484,7 +484,7 @@ TEST(stops_with_open_streams) {
         int fds[] = {asking("/events"), asking("/parts"), asking("/later"), connected("GET "), connected("")};
         await_states(&at, 3);
         if (turn % 2)
-            publish(&at); /* the streams are in the middle of a part that nobody takes */
+            publish(&at); /* the streams are within a part that nobody reads */
         while (turn == 1 && atomic_load(&at.contents) < 2)
             usleep(1000);
         stop(&at);

@@ -18,7 +18,7 @@ static const char text[] = "version: 1\n"
                            "  learn: {input: shrink, batch: {size: 8, timeout: 20ms}, on_error: fail}\n"
                            "  results: {type: write, input: [learn], path: out.jsonl}\n";
 
-/* Parses `text` with what the command line says; the diagnostics must print as `expected`. */
+/* Parses `text` with command line options; the diagnostics must print as `expected`. */
 static mr_spec *parse(const char *yaml, const mr_spec_params *wishes, const char *expected) {
     mr_diagnostics diagnostics = {0};
     mr_spec_params params = *wishes;
@@ -28,11 +28,8 @@ static mr_spec *parse(const char *yaml, const mr_spec_params *wishes, const char
     params.path = params.path ? params.path : "dir/p.yaml";
     params.text = yaml;
     int status = mr_spec_parse(&spec, &params, &diagnostics);
-    char *said = printed(&diagnostics);
-    assert_string_equal(said, expected);
+    expect_printed(&diagnostics, expected);
     assert_int_equal(status, *expected ? MR_ERROR_CONFIG : MR_OK);
-    free(said);
-    mr_diagnostics_fini(&diagnostics);
     return spec;
 }
 
@@ -157,7 +154,7 @@ TEST_WITH(errors_name_the_override, set_input, NULL) {
 }
 
 TEST(one_input_replaces_the_uri) {
-    /* The variable that it replaces need not be set; a dollar in its name has no meaning. */
+    /* The replaced variable need not be set; a dollar in a name has no meaning. */
     unsetenv("MR_TEST_INPUT");
     const char *const inputs[] = {"videos/$$b.mp4"};
     mr_spec *spec = parse(text, &(mr_spec_params){.input_count = 1, .inputs = inputs, .output = "there.jsonl"}, "");
@@ -184,7 +181,7 @@ TEST(several_inputs_make_sources_with_names_of_their_own) {
     assert_int_equal(plan->source_count, 8);
     for (size_t i = 0; i < 8; i++)
         assert_string_equal(plan->vertices[i].id, ids[i]);
-    /* The id of the source that they replaced means all of them. */
+    /* The replaced source's id means all of them. */
     assert_string_equal(plan->vertices[8].id, "open");
     assert_int_equal(plan->vertices[8].source_count, 8);
     mr_plan_destroy(&plan);
@@ -254,7 +251,8 @@ TEST(variables_may_be_numbers) {
     mr_spec_destroy(&spec);
 }
 
-/* A program that says nothing of plugins runs no code that a pipeline names; nor is the missing type told of. */
+/* A program that does not allow plugins runs no code that a pipeline names, and no message mentions the missing
+ * type. */
 TEST(plugins_are_loaded_only_if_allowed) {
     mr_spec *spec = parse("version: 1\npipeline: p\nplugins: libmine.so\nsources: {lobby: {uri: a.mp4}}\n"
                           "stages:\n  mine: {input: lobby}\n", &no_wishes,

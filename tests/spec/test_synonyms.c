@@ -1,5 +1,5 @@
-/* Words of other programs: every hint that the table makes is held to. What it says to write is read by the tables
- * that read pipelines, and whole types are planned. */
+/* Other programs' words: every hint in the table must be right. The option tables read what a hint says to write,
+ * and whole types are planned. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 
 enum { TEXT = 512 };
 
-/* Calls `check` for each word of each row of that kind. */
+/* Calls `check` for each word in each row with this kind. */
 static int each_word(mr_synonym_kind kind, void (*check)(const mr_synonym *row, const char *word)) {
     int count = 0;
     for (const mr_synonym *row = mr_synonyms_of(mr_stage_types()); row->words; row++) {
@@ -36,7 +36,7 @@ static const mr_stage_type *type_named(const char *name, bool is_source) {
     return NULL;
 }
 
-/* What is said of a pipeline of that text; to be freed. */
+/* The messages about a pipeline with this text; the caller must free them. */
 static char *said_of(const char *text, size_t *errors) {
     mr_diagnostics diagnostics = {0};
     mr_plan *plan;
@@ -101,7 +101,7 @@ TEST(types_of_others_become_types_that_are_planned) {
 
 /* ---- keys ----------------------------------------------------------------------------------------------------- */
 
-/* Reads "key: value" by one entry of a table; whether it is taken. */
+/* Reads "key: value" with one table entry; returns whether it is accepted. */
 static bool takes(const mr_option *option, const char *text, const char *key) {
     mr_arena arena = {0};
     mr_diagnostics diagnostics = {0};
@@ -127,7 +127,7 @@ static bool takes(const mr_option *option, const char *text, const char *key) {
     return good;
 }
 
-/* A hint for the key `word` of a map of one table is taken by that table. */
+/* The table accepts the hint for the key `word` in one table's map. */
 static int check_in(const mr_option *table, const mr_synonym *row, const char *word) {
     const mr_option *option = mr_option_find(table, row->instead);
     char hint[TEXT], text[TEXT];
@@ -136,7 +136,7 @@ static int check_in(const mr_option *table, const mr_synonym *row, const char *w
     mr_yaml value = {.kind = MR_YAML_SCALAR, .key = word, .text = row->value ? row->value : "?"};
     mr_yaml map = {.kind = MR_YAML_MAP, .first = &value, .last = &value, .count = 1};
     if (!mr_synonym_key(mr_synonym_table, table, NULL, &map, &value, hint, sizeof hint))
-        return 0; /* The key is of another kind there. */
+        return 0; /* The key has another kind there. */
     if (strncmp(hint, "write ", 6) != 0)
         return 0;
     snprintf(text, sizeof text, "%.*s", (int)strcspn(hint + 6, ";"), hint + 6);

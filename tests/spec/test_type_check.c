@@ -1,4 +1,4 @@
-/* Stage types that are malformed, and lists of types: what a plugin or a program of its own can get wrong. */
+/* Malformed stage types and type lists: the errors that a plugin or a program can make. */
 #include <string.h>
 
 #include "millrace/millrace.h"
@@ -53,7 +53,7 @@ static void refused(const mr_stage_type *type, const char *why) {
         fail_msg("\"%s\" does not say \"%s\"", mr_message(), why);
 }
 
-/* A type that is sound but for its options: one of `kind` and name at that offset. */
+/* A type that is valid except for one option, which has this kind, name and offset. */
 static void option_refused(mr_option option, const char *why) {
     const mr_option table[] = {option, MR_OPTIONS_END};
     mr_stage_type type = sound();
@@ -155,7 +155,7 @@ TEST(lists) {
     assert_null(list.item[2]);
     assert_int_equal(mr_type_list_add(&list, third, true), MR_ERROR_DATA);
     assert_non_null(strstr(mr_message(), "the stage type \"mine\" of "));
-    assert_int_equal(list.count, 2); /* also without the first of them, whose name was free */
+    assert_int_equal(list.count, 2); /* also without the first one, whose name was free */
     assert_null(list.item[2]);
     assert_int_equal(mr_type_list_add(&list, NULL, true), MR_OK);
     mr_type_list_fini(&list);

@@ -1,6 +1,6 @@
-/* Wrong pipelines: tests/wrong/TOPIC/NAME.yaml each with what is said of it, word for word, in NAME.expected. The last
- * line there is the exit code, which is 0 where there are only warnings. After a change of wording, `MR_TEST_WRITE=1
- * test_wrong` writes the files anew; the difference is then read like any other change. */
+/* Wrong pipelines: each tests/wrong/TOPIC/NAME.yaml has the exact messages in NAME.expected. The last line there is
+ * the exit code, which is 0 if there are only warnings. After a change to a message, `MR_TEST_WRITE=1 test_wrong`
+ * writes the files again; review the difference like any other change. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ static int is_yaml(const struct dirent *entry) {
     return ending && strcmp(ending, ".yaml") == 0;
 }
 
-/* What loading it says; to be freed. */
+/* The messages from loading it; the caller must free them. */
 static char *complaints(const char *path) {
     mr_diagnostics diagnostics = {0};
     mr_plan *plan;
@@ -66,7 +66,7 @@ static int is_topic(const struct dirent *entry) {
     return entry->d_name[0] != '.';
 }
 
-/* Adds to *count the pipelines of the folder TOPIC; returns how many of them are described by other words. */
+/* Adds the number of pipelines in the folder TOPIC to *count; returns how many have other messages. */
 static int check_topic(const char *topic, int *count) {
     struct dirent **entry;
     char folder[512];
@@ -99,7 +99,7 @@ TEST(every_wrong_pipeline_is_refused_in_the_right_words) {
     assert_int_equal(different, 0);
 }
 
-/* A pipeline is as wrong with its output thrown away as with a terminal. */
+/* The messages are the same if output is discarded. */
 TEST(it_is_no_matter_where_standard_output_leads) {
     assert_int_equal(chdir(SOURCE_DIR "/tests/wrong/file"), 0);
     fflush(stdout);

@@ -48,3 +48,6 @@ const mr_plan_vertex *find_vertex(const mr_plan *plan, const char *id);
 const mr_plan_vertex *vertex(const mr_plan *plan, const char *id);
 /* The printed diagnostics; the caller must free them. */
 char *printed(const mr_diagnostics *diagnostics);
+/* Asserts that they print as `expected`, or with that in it, and empties them. */
+void expect_printed(mr_diagnostics *diagnostics, const char *expected);
+void expect_in_print(mr_diagnostics *diagnostics, const char *expected);

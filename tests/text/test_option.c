@@ -93,10 +93,8 @@ static void done(filling *f) {
 static void refuses(const char *text, const char *expected) {
     filling f;
     fill(&f, text);
-    char *said = printed(&f.diagnostics);
-    assert_string_equal(said, expected);
+    expect_printed(&f.diagnostics, expected);
     assert_int_equal(f.status, MR_ERROR_CONFIG);
-    free(said);
     done(&f);
 }
 
@@ -360,7 +358,7 @@ TEST(only_finite_numbers_are_numbers) {
             fail_msg("%s is taken for a rate", rates[i]);
 }
 
-/* A program around us may speak another language; files do not change their meaning for that. */
+/* The program may use another locale; that does not change what files mean. */
 TEST(decimal_points_are_points_in_any_locale) {
     static const char *const names[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE.utf8", "fr_FR.utf8"};
     bool set = false;
@@ -375,7 +373,7 @@ TEST(decimal_points_are_points_in_any_locale) {
     assert_true(number == 0.5);
 }
 
-/* What `millrace inspect` prints and what files are read by: every table of every stage type holds together. */
+/* `millrace inspect` prints these tables and files are read with them: every stage type's table must be valid. */
 static void check_table(const mr_option *option, const char *type, size_t bytes) {
     static const char *const taken[] = {"type", "input", "join", "device", "queue", "batch", "in_flight", "on_error"};
     for (; option && option->name; option++) {
@@ -426,7 +424,7 @@ TEST(nearest_names_are_found) {
     assert_string_equal(nearest_of("Preproces", names), "preprocess");
     assert_string_equal(nearest_of("cvs", names), "csv");
     assert_string_equal(nearest_of("jsnl", names), "jsonl");
-    /* Of two that are as near, the one that begins alike for longer, wherever it stands. */
+    /* If two are equally near, the one with the longer common beginning wins, wherever it is listed. */
     static const char *const cards[] = {"a10", "a100", "h100", "h200", NULL};
     static const char *const turned[] = {"h200", "h100", "a100", "a10", NULL};
     assert_string_equal(nearest_of("h10", cards), "h100");

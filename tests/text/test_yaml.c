@@ -30,10 +30,8 @@ static void done(reading *r) {
 
 static void expect(const char *text, size_t bytes, const char *expected) {
     reading r = read_bytes(text, bytes);
-    char *said = printed(&r.diagnostics);
-    assert_string_equal(said, expected);
+    expect_printed(&r.diagnostics, expected);
     assert_int_equal(r.status, MR_ERROR_CONFIG);
-    free(said);
     done(&r);
 }
 
@@ -123,7 +121,7 @@ TEST(syntax_errors_have_a_place_and_a_hint) {
                 "scalar (line 2, column 1)\n    hint: the quote that opens here is not closed\n");
 }
 
-/* libyaml stops far behind what is left open; the place is where it opens. */
+/* libyaml stops far after what is left open; the message names the place where it opens. */
 TEST(what_is_left_open_is_told_where_it_opens) {
     expect_text("a: \"b\nc: 1\nd: \"e\"\n",
                 "f.yaml:1:4: error: this is not YAML: did not find expected key while parsing a block mapping "
@@ -134,7 +132,7 @@ TEST(what_is_left_open_is_told_where_it_opens) {
     expect_text("a:\n  b: [1,\n",
                 "f.yaml:2:6: error: this is not YAML: did not find expected node content while parsing a flow node "
                 "(line 3, column 1)\n    hint: the bracket or brace is not closed, or a value is missing in it\n");
-    /* What is wrong in one line stays in it, and a text of several lines that is closed is to blame for nothing. */
+    /* An error within one line is reported there, and a closed text with several lines is not blamed. */
     expect_text("a: {b: 1 c: 2}\n",
                 "f.yaml:1:11: error: this is not YAML: did not find expected ',' or '}' while parsing a flow mapping\n"
                 "    hint: the bracket or brace is not closed, or a comma is missing in it\n");
@@ -183,7 +181,7 @@ TEST(depth_and_length_are_limited) {
     free(text);
 }
 
-/* "[x,x,...]": the list and its items are all that is counted. */
+/* "[x,x,...]": only the list and the items count. */
 TEST(keys_and_values_are_limited) {
     enum { ITEMS = MR_YAML_MAX_NODES };
     static char text[2 * ITEMS + 2];
@@ -223,9 +221,7 @@ static void expands_to(const char *text, const char *expected) {
 static void refuses(const char *text, const char *expected) {
     reading r = read_text(text);
     assert_int_equal(mr_yaml_expand(r.root, &r.arena, &r.diagnostics), MR_ERROR_CONFIG);
-    char *said = printed(&r.diagnostics);
-    assert_string_equal(said, expected);
-    free(said);
+    expect_printed(&r.diagnostics, expected);
     assert_true(r.root->broken || r.root->first->broken);
     done(&r);
 }
@@ -269,7 +265,7 @@ TEST(wrong_variables_are_errors) {
                       "    hint: write ${NAME}, ${NAME:-default} or ${NAME:?message}\n");
 }
 
-/* A text of many variables cannot grow without bound. */
+/* A text with many variables cannot grow without bound. */
 TEST(what_variables_make_is_limited) {
     enum { LONG = 100000, TIMES = 20 };
     char *value = malloc(LONG + 1), text[TIMES * 16 + 1] = "";

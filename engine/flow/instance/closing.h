@@ -8,7 +8,7 @@
 typedef struct mr_closing {
     size_t ends_left;  /* sources whose final end has not passed yet */
     bool ended;        /* for a source: it gives no more frames */
-    bool left;         /* the source left: the instance waits for the next (turns.h) */
+    bool left;         /* the source left: the instance waits for the next (source_jobs.h) */
     bool reported;     /* all ends have passed, and this was reported */
 } mr_closing;
 

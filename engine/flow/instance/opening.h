@@ -1,6 +1,6 @@
 /* How far an instance has been opened. Only the functions below may touch the fields.
  *
- *     created -> (begun, if its source waits for its turn) -> open -> ready -> (its source has left -> created)
+ *     created -> (begun, if its source waits) -> open -> ready -> (its source has left -> created)
  *
  * Until it is ready, an instance ignores wakes. Internal to the engine. */
 #pragma once
@@ -9,8 +9,8 @@
 #include <stdbool.h>
 
 typedef struct mr_opening {
-    bool waits;              /* its source waits for a turn (turns.h); it opens with that source */
-    atomic_bool begun;       /* the turn has come: it may open itself */
+    bool waits;              /* its source waits (source_jobs.h); it opens with that source */
+    atomic_bool begun;       /* the source may begin: it may open itself */
     bool opens_itself;       /* its own thread opens it on the first run */
     bool tried;              /* the thread has tried */
     atomic_bool ready;       /* open and started: it may run */
@@ -30,11 +30,11 @@ static inline void mr_opening_let_open_itself(mr_opening *opening) {
     opening->opens_itself = true;
 }
 
-/* The source's turn has come. Any thread. */
+/* The source may begin. Any thread. */
 static inline void mr_opening_begin(mr_opening *opening) {
     atomic_store(&opening->begun, true);
 }
-/* Whether it may open: there is no turn to wait for, or the turn has come. Any thread. */
+/* Whether it may open: its source does not wait, or may begin. Any thread. */
 static inline bool mr_opening_has_begun(const mr_opening *opening) {
     return !opening->waits || atomic_load(&opening->begun);
 }

@@ -22,7 +22,7 @@ int mr_ends_create(mr_ends **ends, size_t source_count, mr_task *task) {
         made->of = mr_calloc(source_count, sizeof *made->of);
     if (!made || !made->of) {
         mr_free(made);
-        return mr_fail(MR_ERROR_MEMORY, "no memory for the turns of sources");
+        return mr_fail(MR_ERROR_MEMORY, "no memory for waiting sources");
     }
     made->task = task;
     *ends = made;

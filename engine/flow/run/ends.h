@@ -1,4 +1,4 @@
-/* Ends of sources that wait for a turn or come and go: a source is over when the end has passed every stage that it
+/* Ends of sources that wait or come and go: a source is over when the end has passed every stage that it
  * reaches. Any thread. */
 #pragma once
 

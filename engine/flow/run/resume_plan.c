@@ -68,6 +68,12 @@ static int check_sources(const mr_plan *plan) {
 }
 
 int mr_resume_check(const mr_plan *plan) {
+    const mr_location *most = &plan->spec->most_place;
+    if (mr_plan_changes(plan))
+        return mr_fail(MR_ERROR_USAGE,
+                       "%s:%d:%d: sources.max: a run whose sources come and go cannot be continued from a "
+                       "checkpoint: run it without one (--resume), or remove `max`",
+                       most->file, most->line, most->column);
     int status = check_sources(plan);
     if (!status)
         status = check_sinks(plan);

@@ -416,15 +416,17 @@ static int connect_to(mr_rtmp *rtmp) {
     mr_rtsp_socket_params params = {.host = host, .port = *port ? port : tls ? "443" : "1935", .tls = tls,
                                     .ca_file = from->ca_file, .name = from->name, .wake = -1};
     int64_t slice_ns = 1000000000;
+    int status;
     bool more;
     do {
         const int64_t now_ns = mr_live_now_ns(), left_ns = from->until_ns - now_ns;
         params.until_ns = now_ns + (left_ns < slice_ns ? left_ns : slice_ns);
-        *from->refusal = mr_rtsp_socket_open(&rtmp->chunks.socket, &params);
-        more = *from->refusal == MR_ERROR_IO && left_ns > slice_ns && mr_live_now_ns() >= params.until_ns;
+        status = mr_rtsp_socket_open(&rtmp->chunks.socket, &params);
+        more = status == MR_ERROR_IO && left_ns > slice_ns && mr_live_now_ns() >= params.until_ns;
         slice_ns *= 2;
     } while (more && !from->interrupt.callback(from->interrupt.opaque));
-    return *from->refusal ? AVERROR(EIO) : 0;
+    *from->refusal = status; /* not before: it interrupts */
+    return status ? AVERROR(EIO) : 0;
 }
 
 /* Opens a connection and performs all steps up to play or publish. */

@@ -1,4 +1,4 @@
-/* Ranges for profilers, of which there are none where the host plays a device: they are only counted. */
+/* Ranges for profilers. There are none for an imitated device, so ranges are only counted. */
 #ifndef MILLRACE_TESTS_NVTOOLSEXT_H
 #define MILLRACE_TESTS_NVTOOLSEXT_H
 

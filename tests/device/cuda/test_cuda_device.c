@@ -1,5 +1,5 @@
-/* What only CUDA devices have to do: reach each other, and wait for each other's events. On two of them, or on those
- * that the host plays. */
+/* What only CUDA devices must do: access each other's memory and wait for each other's events. Runs on two GPUs, or on
+ * two that the host imitates. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +54,7 @@ static mr_event *record(mr_stream *stream) {
     return event;
 }
 
-/* From the memory of one device to that of the other, and back to the host. */
+/* From one device's memory to the other's, and back to the host. */
 static void carry(uint32_t *here, void *const there[2]) {
     assert_int_equal(mr_stream_copy(streams[0], there[0], here, NUMBERS * sizeof *here), MR_OK);
     mr_event *first = record(streams[0]);
@@ -175,7 +175,7 @@ static void note_line(void *context, mr_log_level level, const char *line) {
     snprintf(to->last, sizeof to->last, "%s", line);
 }
 
-/* How many lines are logged while so many streams are made of a device of their own, and the last of them. */
+/* Counts log lines while a new device makes this many streams; keeps the last line. */
 static lines make_streams(int count) {
     enum { MOST = 40 };
     mr_device *device = NULL;
@@ -235,7 +235,7 @@ static void finish_lane(lane *gone) {
     mr_stream_destroy(&gone->stream);
 }
 
-/* A stream comes to its records in order, and to what waits for another stream's not before that. */
+/* A stream reaches its records in order, and work that waits for another stream's record comes after that record. */
 TEST(only_the_oldest_record_of_each_stream_is_asked) {
     lane lanes[STREAMS + 1] = {0};
     mr_host_hold(true);

@@ -24,7 +24,7 @@ static uint8_t draw(void) {
     return (uint8_t)(random_state >> 24);
 }
 
-/* In memory of the device or of the host: what goes in, and what comes out. */
+/* Inputs and outputs, in device or host memory. */
 typedef struct slot {
     uint8_t *picture;
     float *vector, *unit;
@@ -50,7 +50,7 @@ static bool open_fixture(fixture *f) {
         return false;
     assert_int_equal(mr_device_allocate(f->on.device, MR_MEMORY_DEVICE, SLOTS * SLOT_BYTES, &memory), MR_OK);
     assert_int_equal(mr_device_allocate(f->on.device, MR_MEMORY_PINNED, SLOT_BYTES, &pinned), MR_OK);
-    /* What no kernel writes is copied back too, and tools look for reads of what nobody has written. */
+    /* Bytes that no kernel writes are copied back too, and tools report reads of uninitialised memory. */
     assert_int_equal(mr_stream_copy(f->on.stream, memory, NULL, SLOTS * SLOT_BYTES), MR_OK);
     f->memory = memory;
     f->pinned = pinned;
@@ -66,7 +66,7 @@ static void close_fixture(fixture *f) {
     on_device_close(&f->on);
 }
 
-/* Two operations on new numbers, in one series, with copies before and behind it. */
+/* Two operations on new numbers, in one series, with copies before and after it. */
 static void compute(fixture *f, const slot *at) {
     mr_stream *stream = f->on.stream;
     float unit[NUMBERS];
@@ -120,7 +120,7 @@ TEST(what_recurs_is_launched_as_a_graph) {
     EXPECT_GRAPHS(0);
 }
 
-/* A stream keeps so many; of those that come round in turn none is there any more when it comes again. */
+/* A stream keeps a limited number of graphs: if more recur in turn, each one is gone when it recurs. */
 TEST(the_oldest_graphs_are_forgotten) {
     fixture f;
     if (!open_fixture(&f))
@@ -233,7 +233,7 @@ TEST(what_cannot_be_recorded_is_launched) {
     close_fixture(&f);
 }
 
-/* Works are compared byte by byte, so nothing may lie between their fields. */
+/* Work is compared byte by byte, so the structs must have no padding. */
 TEST(structs_of_works_have_no_gaps) {
     size_t pointer = sizeof(void *);
     assert_int_equal(sizeof(mr_linear_work), 8 * pointer + 4 * sizeof(int));

@@ -1,4 +1,4 @@
-/* What a CUDA device tells of its work: on one, or on the one that the host plays. */
+/* What a CUDA device reports about work. Runs on a GPU, or on one that the host imitates. */
 #include <string.h>
 #include <time.h>
 

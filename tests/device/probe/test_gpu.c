@@ -1,4 +1,4 @@
-/* Probing of GPUs against drivers that are not there: each situation is a table of answers. */
+/* Probing GPUs with imitated drivers: each situation is a table of answers. */
 #include <errno.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static const mr_gpu_finding *find(const mr_gpu_finding *findings, int count, con
     return NULL;
 }
 
-/* The machine's only finding is this one, which is fatal and says both. */
+/* The machine's only finding is this one. It is fatal and has both texts. */
 static void expect(const mr_gpu_access *access, const char *code, const char *what, const char *mend) {
     mr_gpus found;
     assert_int_equal(mr_gpus_probe(access, &found), MR_OK);
@@ -33,7 +33,7 @@ static void expect(const mr_gpu_access *access, const char *code, const char *wh
     mr_gpus_fini(&found);
 }
 
-/* The first GPU's finding of that code; the GPU can be used where it is not fatal. */
+/* The first GPU's finding with this code. The GPU can be used unless it is fatal. */
 static void expect_of_gpu(const mr_gpu_access *access, const char *code, bool fatal, const char *what,
                           const char *mend) {
     mr_gpus found;
@@ -47,7 +47,7 @@ static void expect_of_gpu(const mr_gpu_access *access, const char *code, bool fa
         fail_msg("\"%s\"\n\"%s\"", finding->what, finding->mend);
     assert_int_equal(finding->fatal, fatal);
     assert_int_equal(mr_gpu_usable(&found, gpu), !fatal);
-    /* Where it may not be used, no context is made on it to ask its decoder. */
+    /* A GPU that must not be used gets no context for asking the decoder. */
     assert_int_equal(gpu->codec_count, fatal ? 0 : 2);
     mr_gpus_fini(&found);
 }
@@ -86,7 +86,7 @@ TEST(test_all_is_read) {
     mr_gpus_fini(&found);
 }
 
-/* What the driver's libraries do not tell stays unknown, and nothing else is missing. */
+/* What the driver's libraries do not report stays unknown; everything else is there. */
 TEST(test_without_management) {
     mr_gpu_access access = gpu_healthy();
     access.nvmlInit = NULL;
@@ -129,7 +129,7 @@ TEST(test_driver_older_than_the_runtime) {
            "install driver 580.65.06 or newer, or build millrace with a toolkit of CUDA 12");
     access.runtime = 99010;
     expect(&access, "driver-old", "CUDA 99.1", "install a driver for CUDA 99,");
-    /* A newer minor version of the same major one is no hindrance. */
+    /* A newer minor version with the same major version is accepted. */
     assert_true(mr_gpu_driver_suffices(13000, 13020));
     assert_true(mr_gpu_driver_suffices(13000, 12080));
     assert_false(mr_gpu_driver_suffices(12090, 13000));
@@ -180,8 +180,8 @@ TEST(test_architecture) {
                   "compute capability is 7.0, and this build has kernels for 7.5, 8.0, 8.6, "
                   "9.0",
                   "-DMILLRACE_CUDA_ARCHITECTURES=70");
-    /* Same major and higher minor (8.9 by 8.6), and all after the last by its intermediate code; 8.0's code is 8.6's
-     * too. */
+    /* 8.6 code runs on the same major and higher minor (8.9), the last one's intermediate code on everything later; 8.0
+     * code also runs on 8.6. */
     static const int runs[] = {75, 80, 86, 89, 90, 100, 120};
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
         gpu_here.capability = runs[i];
@@ -259,7 +259,7 @@ static int nvml_by_instance(const char *uuid, void **handle) {
     return strncmp(uuid, "MIG-", 4) != 0;
 }
 
-/* An instance has a UUID of its own kind, by which NVML knows it. */
+/* An instance has another kind of UUID, by which NVML knows it. */
 TEST(test_instances) {
     mr_gpu_access access = gpu_healthy();
     mr_gpus found;

@@ -1,4 +1,4 @@
-/* A GPU is one device, whether it is named by its number or by its UUID. The driver is one of the tests' own. */
+/* A GPU is one device, whether a name has the number or the UUID. The driver is the tests' imitation. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ TEST(a_uuid_has_a_number) {
     assert_string_equal(mr_device_number("sim:0?call=1us", text), "sim:0?call=1us");
 }
 
-/* All that is said of a pipeline, which this build may have other things against; to be freed. */
+/* All messages about a pipeline, which this build may also refuse for other reasons. The caller must free them. */
 static char *said_of(const char *devices, const char *device, bool offline) {
     char text[1024];
     mr_diagnostics diagnostics = {0};
@@ -63,7 +63,7 @@ TEST(one_gpu_is_not_two_devices) {
     assert_said("", "[\"cuda:0\", \"" FIRST "\"]", false, "cuda:0 is named twice", true);
     assert_said("", "[\"" FIRST "\", \"cuda:0\"]", false, "cuda:0 is named twice", true);
     assert_said("", "[\"cuda:0\", \"" SECOND "\"]", false, "is named twice", false);
-    /* Nobody is asked; but for letters of the other case it is the same name. */
+    /* The driver is not asked. The names differ only in case. */
     assert_said("", "[\"cuda:0\", \"" FIRST "\"]", true, "is named twice", false);
     assert_said("", "[\"cuda:GPU-a1a1a1a1-a1a1-a1a1-a1a1-a1a1a1a1a1a1\", \"" SECOND "\"]", true, "is named twice",
                 true);

@@ -1,5 +1,5 @@
-/* Models of cards: their names and figures, files with measured ones, and simulated devices that are like one. The
- * times are worked out here by hand from the sheets' figures. */
+/* Card models: names, figures, files with measured figures, and simulated devices like a card. Times are calculated by
+ * hand from the data sheets. */
 #include <stdio.h>
 #include <string.h>
 
@@ -35,8 +35,8 @@ static void close_to(double is, double should_be) {
     assert_true(is > should_be * 0.999 && is < should_be * 1.001);
 }
 
-/* H100 SXM5: 3.35 TB/s, PCIe 5.0 (63 GB/s each way behind its code), 67 and 989.5 TFLOPS, 132 multiprocessors of four
- * schedulers for 32 threads at 1.98 GHz, 7 NVDEC of Turing (771 frames of H.264 at 1860 MHz) at 1545 MHz. */
+/* H100 SXM5: 3.35 TB/s, PCIe 5.0 (63 GB/s each way after encoding), 67 and 989.5 TFLOPS, 132 multiprocessors with four
+ * schedulers for 32 threads at 1.98 GHz, 7 Turing NVDEC (771 H.264 frames at 1860 MHz) at 1545 MHz. */
 TEST(figures_are_those_of_the_sheet_and_a_share) {
     mr_card card;
     assert_true(mr_card_find("h100", &card));
@@ -88,7 +88,7 @@ TEST_WITH(measured_figures_replace_those_of_a_sheet, make_temporary, remove_temp
                 card.decode_fps[MR_CARD_HEVC] == sheet.decode_fps[MR_CARD_HEVC]);
 }
 
-/* Without a card behind it nothing is made up. */
+/* Without a card model there are no invented figures. */
 TEST_WITH(what_a_file_leaves_out_is_not_known, make_temporary, remove_temporary) {
     mr_card card;
     write_temporary("{\"memory_bytes_s\": 1e12, \"memory_bytes\": 1073741824}");
@@ -138,7 +138,7 @@ static void begin(fixture *f, const char *name) {
     assert_int_equal(mr_device_allocate(f->device, MR_MEMORY_DEVICE, MEGABYTE, &f->b), MR_OK);
 }
 
-/* When the last of it was done. */
+/* When the last work ended. */
 static int64_t end(fixture *f) {
     int64_t now = 0, next = 0;
     while ((next = mr_sim_advance(f->device, now)) != INT64_MAX)
@@ -161,7 +161,7 @@ static void launch(mr_stream *stream, void *data) {
     assert_int_equal(mr_stream_submit(stream, nothing, &data, sizeof data), MR_OK);
 }
 
-/* How long each takes: one megabyte up; one each way; so many kernels on a megabyte each, in two streams in turn. */
+/* Times for one megabyte up, for one each way, and for this many kernels on a megabyte each, in two streams in turn. */
 static int64_t upload(const char *name) {
     fixture f;
     begin(&f, name);
@@ -195,17 +195,17 @@ TEST(a_device_takes_the_times_of_its_card) {
     assert_in_range(kernels("sim:0?like=l4", 1), 6703, 6704);
 }
 
-/* Launches in two streams pass side by side, and what they move one after the other: 3 us + 2 x 0.3317 us. In one
- * stream two are launched one behind the other. */
+/* Launches in two streams overlap, memory traffic does not: 3 us + 2 x 0.3317 us. In one stream, two launches follow
+ * each other. */
 TEST(kernels_of_two_streams_share_the_memory) {
     assert_in_range(kernels("sim:0?like=h100", 2), 3662, 3664);
-    /* The first of one stream ends before that of the other, and so does its second: 2 x 3 us + 3 x 0.3317 us. */
+    /* One stream's first kernel ends before the other's, and so does the second: 2 x 3 us + 3 x 0.3317 us. */
     assert_in_range(kernels("sim:0?like=h100", 4), 6993, 6996);
     assert_in_range(kernels("sim:0?like=h100&kernels=1", 2), 6662, 6664);
     assert_in_range(kernels("sim:0?like=h100&kernels=1000000000000", 2), 3662, 3664);
 }
 
-/* Eight pieces of work for one launch: its time once, and of the buffer that all are given, its bytes once. */
+/* Eight pieces of work with one launch: the launch time counts once, and so do the shared buffer's bytes. */
 TEST(pieces_of_one_launch_take_its_time_once) {
     fixture f;
     begin(&f, "sim:0?like=h100");

@@ -74,10 +74,10 @@ static void end(fixture *f) {
     mr_device_destroy(&f->device);
 }
 
-/* A test with a device of this name, `f`. */
+/* A test with a device that has this name, `f`. */
 #define SIM_TEST(name, device) TEST_GIVEN(name, fixture, f, begin(&made, device), end(&made))
 
-/* Runs all that is due, step by step; when the last of it was. */
+/* Runs all due work step by step; returns when the last was due. */
 static int64_t run_out(mr_device *device) {
     int64_t now = 0, next = 0;
     while ((next = mr_sim_advance(device, now)) != INT64_MAX)
@@ -121,7 +121,7 @@ static int write_ramp(void *arguments) {
     return MR_OK;
 }
 
-/* Of the frame with number 7 the eighth's parameter is about, and of it only the first work that leaves anything. */
+/* corrupt=8 means the frame with number 7, and only the first work that writes anything for it. */
 static void one_bit_is_wrong(const char *name, size_t wrong) {
     fixture f;
     begin(&f, name);
@@ -188,8 +188,7 @@ SIM_TEST(each_engine_takes_its_time, "sim:0?upload=1GB/s&download=500MB/s&comput
     assert_string_equal(mr_engine_name(f->note[0].engine), "upload");
 }
 
-/* Two streams share an engine: together they take as long as one would with all of it; two engines work side by side.
- */
+/* Two streams that share an engine take as long as one stream with all the work. Two engines work in parallel. */
 SIM_TEST(engines_work_side_by_side_and_each_in_order, "sim:0?copy=1GB/s&call=3ms") {
     void *host = take(f, MR_MEMORY_PINNED, MEGABYTE), *a = take(f, MR_MEMORY_DEVICE, MEGABYTE),
          *b = take(f, MR_MEMORY_DEVICE, MEGABYTE), *c = take(f, MR_MEMORY_DEVICE, MEGABYTE);

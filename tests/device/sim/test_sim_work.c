@@ -1,5 +1,5 @@
-/* Work on simulated accelerators: their time, which follows the seed and passes by hand, failures on demand, and
- * streams that wait for events of other devices. Rates, limits and misuse: tests/device/sim/test_sim.c. */
+/* Work on simulated accelerators: time, which depends on the seed and is advanced by hand, failures on demand, and
+ * streams that wait for other devices' events. Rates, limits and misuse: tests/device/sim/test_sim.c. */
 #include "engine/device/device.h"
 #include "engine/device/sim/sim.h"
 #include "tests/support/device_work.h"
@@ -11,7 +11,7 @@ static mr_device *make_sim(mr_sim_params params) {
     return device;
 }
 
-/* The times at which five pieces of work fall due, one behind the other. */
+/* When five consecutive pieces of work are due. */
 static void due_times(uint64_t seed, int64_t times[5]) {
     mr_device *device =
         make_sim((mr_sim_params){.seed = seed, .min_delay_ns = 1000, .max_delay_ns = 5000, .manual = true});
@@ -61,7 +61,7 @@ TEST(nothing_happens_before_its_time) {
     mr_device_destroy(&device);
 }
 
-/* Whether each of six pieces of work, with an event behind each, failed: one bit each, the first is the lowest. */
+/* Which of six pieces of work failed, with an event after each: one bit each, the first is the lowest. */
 static int failures(mr_sim_params params) {
     params.manual = true;
     mr_device *device = make_sim(params);
@@ -93,7 +93,7 @@ TEST(failures_come_on_demand) {
     mr_device_destroy(&device);
 }
 
-/* On two devices, all behind one event of a third. */
+/* On two devices, all after one event from a third. */
 TEST(many_streams_of_many_devices_wait_for_one_event) {
     enum { STREAMS = 50 };
     mr_device *devices[2] = {make_sim((mr_sim_params){.index = 1}), make_sim((mr_sim_params){.index = 2})};

@@ -1,5 +1,5 @@
-"""`millrace help`: topics must use the documents' words, groff must accept the manual pages, which must list every
-option, and completions must work in bash and zsh."""
+"""`millrace help`: topics use the documents' words, groff accepts the manual pages list every
+option, and completions work in bash and zsh."""
 import collections
 import os
 import pathlib
@@ -11,7 +11,7 @@ import signal
 import subprocess
 import time
 
-from harness import MILLRACE, ROOT, TIMEOUT, Case, call, main
+from harness import MILLRACE, ROOT, TIMEOUT, Case, call
 
 TOPICS = ("pipeline", "devices", "nodes", "keys", "resume", "formats", "exit-codes", "environment", "sources",
           "cameras", "video", "training")
@@ -117,8 +117,7 @@ class Manual(Case):
 class Installed(Case):
     def test_what_a_person_looks_for_is_installed(self):
         cmake = shutil.which("cmake")
-        done = call([cmake, "--install", pathlib.Path(MILLRACE).parent, "--prefix", self.folder])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.checked([cmake, "--install", pathlib.Path(MILLRACE).parent, "--prefix", self.folder])
         share = self.folder / "share"
         for page, file in (("millrace", "man/man1/millrace.1"), ("millrace.yaml", "man/man5/millrace.yaml.5")):
             self.assertEqual((share / file).read_text(), call([MILLRACE, "help", "--man", page]).stdout)
@@ -132,7 +131,7 @@ class Installed(Case):
         for path in [ROOT / "README.md", *documents]:
             copy = share / "doc/millrace" / path.relative_to(ROOT)
             self.assertEqual(copy.read_text(), path.read_text())
-            # Other documents and pictures must exist; sources are in the repository.
+            # Other documents and pictures exist; sources are in the repository.
             for link in re.findall(r"\]\(([^)#]+\.(?:md|svg|proto))\b", copy.read_text()):
                 self.assertTrue(link.startswith("https://") or (copy.parent / link).exists(), f"{copy}: {link}")
 
@@ -173,7 +172,7 @@ class Completion(Case):
             self.assertIn(expected, self.zsh(folder, typed, expected), typed)
 
     def zsh(self, folder, typed, expected):
-        """What a terminal shows after this was typed."""
+        """The terminal's contents after this text was typed."""
         child, terminal = pty.fork()
         if child == 0:
             os.chdir(self.folder)
@@ -195,7 +194,3 @@ class Completion(Case):
             os.waitpid(child, 0)
             os.close(terminal)
         return shown
-
-
-if __name__ == "__main__":
-    main()

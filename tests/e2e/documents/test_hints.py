@@ -1,4 +1,4 @@
-"""Follows every hint. Applies it to the file; the error must then be gone. All other errors must remain: otherwise they
+"""Follows every hint. Applies it to the file; the error is then gone. All other errors remain: otherwise they
 followed from this one and should not have been reported."""
 import json
 import pathlib
@@ -27,7 +27,7 @@ def check(paths, verb="check"):
 
 
 def value_at(text, at):
-    """Where the value that begins here ends: a word, or everything between brackets."""
+    """The end of the value that begins here: a word, or everything between brackets."""
     if text[at] in "[{":
         depth = 0
         for end in range(at, len(text)):
@@ -39,7 +39,7 @@ def value_at(text, at):
 
 
 def entry_at(text, at):
-    """Where "key: value" ends that begins here."""
+    """The end of the "key: value" that begins here."""
     key = re.match(rf"({WORD}):[ \n]*", text[at:])
     return value_at(text, at + key.end()) if key else None
 
@@ -150,7 +150,7 @@ class Hints(harness.Case):
         self.assertGreater(self.held_to(files, 55), 90)
 
     def test_words_of_other_programs(self):
-        """Several in one file: each must be reported, and none because of another."""
+        """Several in one file: each is reported, and none because of another."""
         path = self.write("""\
 version: 1
 name: shop
@@ -172,8 +172,7 @@ class Planned(harness.Case):
 
     def refused(self, text, *expected, code=78, environment=None):
         path = self.write(text)
-        done = harness.call([harness.MILLRACE, "plan", path], environment=environment)
-        self.assertEqual(done.returncode, code, done.stderr)
+        done = self.millrace("plan", path, code=code, environment=environment)
         told = [line.replace(f"{self.folder}/", "") for line in done.stderr.splitlines()]
         self.assertEqual(told, list(expected), done.stderr)
 
@@ -195,8 +194,7 @@ class Planned(harness.Case):
         text = self.stages(*lines)
         self.refused(text % "", "pipeline.yaml:7:3: error: preprocess can give any tensor f32 3x?x? NCHW, and no stage "
                                 "after it determines which", "    hint: write its size, as in size: 224x224")
-        done = harness.call([harness.MILLRACE, "plan", self.write(text % ", size: 224x224")])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.millrace("plan", self.write(text % ", size: 224x224"))
 
     def test_all_missing_files_are_told_at_once(self):
         hint = f"    hint: relative paths in a pipeline start in its folder, {self.folder}"
@@ -205,8 +203,7 @@ class Planned(harness.Case):
                            "classify: {input: features, weights: b.npy, labels: c.txt}",
                            "results: {type: jsonl, input: classify, path: none/out.jsonl}").replace(
                                '"lavfi:testsrc=size=64x48:duration=1"', "a.mp4")
-        done = harness.call([harness.MILLRACE, "plan", self.write(text)])
-        self.assertEqual(done.returncode, 66)
+        done = self.millrace("plan", self.write(text), code=66)
         errors = [line.replace(f"{self.folder}/", "") for line in done.stderr.splitlines() if " error: " in line]
         self.assertEqual([error.split(": error: ")[0] for error in errors],
                          ["pipeline.yaml:4:16", "pipeline.yaml:8:40", "pipeline.yaml:9:40", "pipeline.yaml:9:55",
@@ -218,14 +215,13 @@ class Planned(harness.Case):
         self.assertGreaterEqual(done.stderr.count(hint), 4)
 
     def test_models_of_the_demo(self):
-        done = harness.call([harness.MILLRACE, "plan", harness.ROOT / "pipelines/classify-video.yaml", "--input",
-                             "lavfi:testsrc=duration=1"], environment={"MODELS": "/nowhere"})
-        self.assertEqual(done.returncode, 66)
+        done = self.millrace("plan", harness.ROOT / "pipelines/classify-video.yaml", "--input",
+                             "lavfi:testsrc=duration=1", code=66, environment={"MODELS": "/nowhere"})
         self.assertEqual(done.stderr.count(" error: "), 3, done.stderr)
         self.assertEqual(done.stderr.count("hint: `tools/demo` makes the models"), 3, done.stderr)
 
     def test_the_wrong_file_of_two_is_named(self):
-        """If the weights lack a bias column, the weights are wrong and not the labels; errors in both are reported."""
+        """Weights without a bias column are wrong, not the labels. Errors in both are reported."""
         numpy.save(self.folder / "w.npy", numpy.zeros((2, 3780), numpy.float32))
         (self.folder / "two.txt").write_text("a\nb\n")
         line = "classify: {input: hog, weights: w.npy, labels: %s}"
@@ -245,8 +241,7 @@ class Planned(harness.Case):
         text = self.stages("results: {type: jsonl, input: decode, path: out.jsonl}").replace(
             '"lavfi:testsrc=size=64x48:duration=1"', "'*.*g'").replace("input: lobby}",
                                                                        "input: lobby, max_pixels: 10000}")
-        done = harness.call([harness.MILLRACE, "run", self.write(text), "--log", "info"])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.millrace("run", self.write(text), "--log", "info")
         for name in ("a.png", "b.jpg"):
             self.assertRegex(done.stderr, rf"{name} is 300x200, larger than max_pixels \(10000\) allows: raise "
                                           r"max_pixels of decode\n")
@@ -258,12 +253,11 @@ class Planned(harness.Case):
         self.assertEqual(len((self.folder / "out.jsonl").read_text().splitlines()), 3)
 
     def test_what_is_on_several_devices_is_said_to_be(self):
-        """What `plan` says below the table must agree with the table."""
+        """The text below `plan`'s table agrees with the table."""
         text = self.stages("hog: {input: decode, device: ['sim:0', 'sim:1']}",
                            "classify: {input: hog, device: auto}",
                            "results: {type: jsonl, input: classify, path: out.jsonl}")
-        done = harness.call([harness.MILLRACE, "plan", self.write(text)])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.millrace("plan", self.write(text))
         self.assertRegex(done.stdout, r"\n  classify +classify +1  sim:0 sim:1 ")
         self.assertIn("\n  classify is on sim:0, sim:1: the same as hog, so that nothing is copied", done.stdout)
 
@@ -272,20 +266,17 @@ class Planned(harness.Case):
                            "results: {type: 'null', input: preprocess}")
         told = "--assume: warning: no stage uses a device that is assumed"
         for device, expected in (("", True), (", device: auto", False)):
-            done = harness.call([harness.MILLRACE, "plan", self.write(text % device), "--assume", "cuda:1x8GiB"])
-            self.assertEqual(done.returncode, 0, done.stderr)
+            done = self.millrace("plan", self.write(text % device), "--assume", "cuda:1x8GiB")
             self.assertEqual(told in done.stderr, expected, done.stderr)
 
     def test_a_limit_of_memory_names_what_helps(self):
-        """The pipeline must fit with the hint applied; the hint must not save less than is missing."""
+        """The pipeline fits with the hint applied; the hint does not save less than is missing."""
         text = self.stages("preprocess: {input: decode, size: 640x640}",
                            "results: {type: 'null', input: preprocess}").replace(
                                "stages:", "devices: {cpu: {memory: 1MiB}}\nstages:")
-        done = harness.call([harness.MILLRACE, "plan", self.write(text)])
-        self.assertEqual(done.returncode, 78, done.stderr)
+        done = self.millrace("plan", self.write(text), code=78)
         limit = re.search(r"hint: write (memory: \d+MiB), or make pictures smaller", done.stderr)
-        done = harness.call([harness.MILLRACE, "plan", self.write(text.replace("memory: 1MiB", limit[1]))])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.millrace("plan", self.write(text.replace("memory: 1MiB", limit[1])))
 
     def test_endings_that_do_not_suit_their_sink(self):
         text = self.stages("results: {type: %s, input: decode, path: %s}")
@@ -293,8 +284,7 @@ class Planned(harness.Case):
                                   ("jsonl", "x.png", "images"), ("jsonl", "x.json", None), ("jsonl", "x.jsonl", None),
                                   ("csv", "x.csv", None), ("csv", "x.txt", None), ("jsonl", "v1.2/x", None)):
             with self.subTest(sink=sink, path=path):
-                done = harness.call([harness.MILLRACE, "check", self.write(text % (sink, path))])
-                self.assertEqual(done.returncode, 0)
+                done = self.millrace("check", self.write(text % (sink, path)))
                 self.assertEqual(f"hint: write type: {meant}" in done.stderr, meant is not None, done.stderr)
                 given = harness.call([harness.MILLRACE, "check", self.write(text % (sink, "y")), "--output", path])
                 self.assertEqual("--output " in given.stderr, meant is not None, given.stderr)
@@ -305,10 +295,4 @@ class Planned(harness.Case):
             with self.subTest(path):
                 text = self.stages("results: {type: jsonl, input: decode, path: out.jsonl}").replace(
                     '"lavfi:testsrc=size=64x48:duration=1"', f'"{path}"')
-                done = harness.call([harness.MILLRACE, "plan", self.write(text)])
-                self.assertEqual(done.returncode, 66, done.stderr)
-                self.assertIn(words, done.stderr)
-
-
-if __name__ == "__main__":
-    harness.main()
+                self.millrace("plan", self.write(text), code=66, says=words)

@@ -9,7 +9,7 @@ import sys
 
 import PIL.Image
 
-from harness import MILLRACE, MODELS, PICTURES, ROOT, SAMPLES, Case, call, main, need_models
+from harness import MILLRACE, MODELS, PICTURES, ROOT, SAMPLES, Case, call, need_models, pipeline
 
 README, PIPELINES, TRAINING, COMMAND, WRITING = (ROOT / name for name in (
     "README.md", "pipelines/README.md", "pipelines/TRAINING.md", "tools/README.md", "stages/WRITING.md"))
@@ -54,8 +54,7 @@ class Readme(Case):
 
     def compile(self, command):
         words = command.replace("$(pkg-config --cflags millrace)", f"-I{ROOT}/engine/include")
-        done = call(shlex.split(words), cwd=self.folder)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.checked(shlex.split(words), cwd=self.folder)
 
     def test_the_lesson_runs(self):
         self.build_plugin()
@@ -66,8 +65,7 @@ class Readme(Case):
         commands = re.findall(r"^    millrace ((?:inspect|run) darkness.*)$", DOCUMENTS[WRITING], re.M)
         self.assertEqual(len(commands), 2)
         for command in commands:
-            done = call([MILLRACE, *shlex.split(command)], cwd=self.folder)
-            self.assertEqual(done.returncode, 0, done.stderr)
+            done = self.millrace(*shlex.split(command), cwd=self.folder)
         rows = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual([row["tensors"][0]["name"] for row in rows], ["darkness"] * 36)
 
@@ -102,10 +100,8 @@ class Readme(Case):
         self.write(stage, "evens.c")
         self.compile(re.search(r"`(cc .* evens.c [^`]*)`", DOCUMENTS[README])[1])
         option = re.search(r"`(--plugin\s+./libevens.so)`", DOCUMENTS[README])[1].split()
-        path = self.write("version: 1\npipeline: evens\nsources:\n  count: {type: \"null\", frames: 7}\nstages:\n"
-                          "  evens: {input: count}\n  \"null\": {input: evens}\n")
-        done = call([MILLRACE, "run", path, *option, "--json"], cwd=self.folder)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        path = self.write(pipeline(dict(count='type: "null", frames: 7'), name="evens", evens="", null=""))
+        done = self.millrace("run", path, *option, "--json", cwd=self.folder)
         ledger = json.loads(done.stdout)["ledger"]
         self.assertEqual((ledger["delivered"], ledger["absorbed"]),
                          (4, [{"stage": "evens", "reason": "odd", "frames": 3}]))
@@ -294,10 +290,5 @@ class Readme(Case):
         for key in table("key", PIPELINES):
             name = key.strip("`")
             run = call([MILLRACE, "check", self.write(
-                "version: 1\npipeline: keys\nsources:\n  s: {type: \"null\"}\nstages:\n"
-                f"  \"null\": {{type: \"null\", input: s, {name}: [{{}}]}}\n")])
+                pipeline(dict(s='type: "null"'), name="keys", null=f'type: "null", {name}: [{{}}]'))])
             self.assertNotIn(f'unknown key "{name}"', run.stderr)
-
-
-if __name__ == "__main__":
-    main()

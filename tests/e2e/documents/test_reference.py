@@ -1,8 +1,8 @@
-"""The reference made from the option tables must be current, complete and linked to."""
+"""The reference made from the option tables is current, complete and linked to."""
 import json
 import re
 
-from harness import MILLRACE, ROOT, Case, call, main
+from harness import MILLRACE, ROOT, Case, call
 
 FILE = ROOT / "stages/README.md"
 
@@ -68,7 +68,3 @@ class Reference(Case):
     def test_it_is_of_all_types(self):
         for words in (["--markdown", "jsonl"], ["--markdown", "--json"]):
             self.assertEqual(call([MILLRACE, "inspect", *words]).returncode, 64)
-
-
-if __name__ == "__main__":
-    main()

@@ -5,7 +5,7 @@ import struct
 import subprocess
 
 import streams
-from harness import MILLRACE, call, main
+from harness import MILLRACE, call, pipeline
 from streams import SOON, Live
 
 STAGES = """}
@@ -36,7 +36,7 @@ class Away(Live):
         return struct.unpack(">II", data[16:24]), hashlib.sha256(data).hexdigest()
 
     def recorded(self, folder):
-        """How many pictures the files there have."""
+        """The number of pictures in the files there."""
         told = [subprocess.run(["ffprobe", "-v", "error", "-count_packets", "-show_entries", "stream=nb_read_packets",
                                 "-of", "csv=p=0", path], check=True, capture_output=True, text=True).stdout
                 for path in (self.folder / folder).glob("*.mp4")]
@@ -76,7 +76,7 @@ class Away(Live):
         self.assertEqual({row.get("epoch", 0) for rows in stills for row in rows}, {0, 2})
         self.assert_times_go_on(self.rows())
         self.check_pictures(*stills)
-        # The ledger must have all, and also count them separately; the stage that copies the camera's packets must have
+        # The ledger has all, and also counts them separately; the stage that copies the camera's packets have
         # none.
         self.assertEqual(summary["connection"]["stills"], sum(map(len, stills)))
         self.assertEqual(summary["in"], len(self.rows()) + sum(line["frames"] for line in summary["dropped"]
@@ -110,18 +110,10 @@ class Away(Live):
         self.assertEqual(table, {(row.get("epoch", 0), row["seq"]): "away" if row.get("away") else "" for row in rows})
 
     def test_that_it_can_be_drawn_is_known_before(self):
-        """Without a font a run must not begin; check, which opens nothing, must not ask."""
-        path = self.write("version: 1\npipeline: p\n"
-                          "sources: {cam: {uri: 'rtsp://camera.invalid/a', on_away: picture}}\n"
-                          "stages: {decode: {input: cam}, out: {type: 'null', input: decode}}\n")
+        """Without a font a run does not begin; check, which opens nothing, does not ask."""
+        path = self.write(pipeline(dict(cam="uri: 'rtsp://camera.invalid/a', on_away: picture"), decode="",
+                                   out="type: 'null'"))
         (self.folder / "fonts.conf").write_text("<?xml version='1.0'?><fontconfig></fontconfig>")
         environment = {"FONTCONFIG_FILE": str(self.folder / "fonts.conf")}
-        done = call([MILLRACE, "run", path], environment=environment)
-        self.assertEqual(done.returncode, 69, done.stderr)
-        self.assertIn("pipeline.yaml:3:", done.stderr)
-        self.assertIn("words cannot be drawn", done.stderr)
+        self.millrace("run", path, code=69, says=("pipeline.yaml:4:", "words cannot be drawn"), environment=environment)
         self.assertEqual(call([MILLRACE, "check", path], environment=environment).returncode, 0)
-
-
-if __name__ == "__main__":
-    main()

@@ -11,7 +11,7 @@ import subprocess
 import threading
 
 import streams
-from harness import TIMEOUT, main
+from harness import TIMEOUT
 from streams import SOON, Live
 
 
@@ -96,7 +96,7 @@ class Datagrams(Live):
         self.addCleanup(over.set)
 
     def test_floods(self):
-        """Endless packets, none of which ends a picture: they must be given up within a memory bound."""
+        """Endless packets, none of which ends a picture: they are given up within a memory bound."""
         made = subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=160x120", "-frames:v",
                                "100", "-pix_fmt", "yuv420p", "-c:v", "libx264", "-g", "10", "-bf", "0", "-f", "mpegts",
                                "-"], check=True, capture_output=True).stdout
@@ -141,7 +141,7 @@ class Datagrams(Live):
             self.assertFalse([line for line in sources[name]["dropped"] if line["reason"] == "corrupt"])
 
     def test_descriptions_that_make_no_sense(self):
-        """Retrying cannot help: each is tried once per longest interval, and must say what is wrong."""
+        """Retrying cannot help: each is tried once per longest interval, and says what is wrong."""
         head = "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\n"
         cases = {"text": ("hello\n", "is not a session description, or has no video"),
                  "nothing": (head, "is not a session description, or has no video"),
@@ -217,7 +217,7 @@ class Datagrams(Live):
                          [(row["seq"], row["captured"], "damaged" if row.get("damaged") else "") for row in rows])
 
     def test_a_lossy_network(self):
-        """One in 30 datagrams is lost, chosen by seed: every picture given must equal the file's, and some must be
+        """One in 30 datagrams is lost, chosen by seed: every picture given equals the file's, and some are
         given. The stream has B-frames and noise."""
         made = self.folder / "made.ts"
         subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=160x120:rate=25", "-vf",
@@ -248,7 +248,3 @@ class Datagrams(Live):
             self.assertNotIn(None, places, name)
             self.assertEqual(places, sorted(set(places)), name)
             self.assertTrue(20 < len(places) < 100, (name, len(places)))
-
-
-if __name__ == "__main__":
-    main()

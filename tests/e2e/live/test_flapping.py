@@ -1,5 +1,5 @@
 """Camera connections are cut at random while sources are added, changed and removed at random, with 1 to 16 workers.
-Every request must be answered, every picture accounted for, and nothing of a removed source may stay."""
+Every request is answered, every picture accounted for, and nothing of a removed source may stay."""
 import json
 import random
 import select
@@ -7,7 +7,7 @@ import socket
 import threading
 
 import streams
-from harness import TIMEOUT, main
+from harness import TIMEOUT, serve
 from streams import Live
 
 TURNS = 100
@@ -19,19 +19,8 @@ class Proxy:
 
     def __init__(self, case, to):
         self.to, self.pairs, self.lock = to, [], threading.Lock()
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
         case.addCleanup(self.cut)
-        case.addCleanup(self.listener.close)
-
-    def accept(self):
-        while True:
-            try:
-                near, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.carry, args=(near,), daemon=True).start()
+        self.port = serve(case, self.carry)
 
     def carry(self, near):
         with near, socket.create_connection(("127.0.0.1", self.to)) as far:
@@ -123,7 +112,3 @@ class Flapping(Live):
 
     def test_sixteen_workers(self):
         self.flap(16)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,16 +1,15 @@
 """HTTP cameras whose bytes a test chooses: MJPEG dialects, snapshots, floods, and servers that break off."""
 import itertools
-import socket
 import struct
 import subprocess
-import threading
 import time
 
+import harness
 import streams
-from harness import MILLRACE, call, main
+from harness import pipeline
 from streams import SOON, Live
 
-# A server that cannot be understood must not be retried within a test.
+# A server that cannot be understood is not retried within a test.
 LATE = "reconnect: {first: 100ms, most: 600s}"
 
 
@@ -51,18 +50,7 @@ class Server:
 
     def __init__(self, case, serve):
         self.serve, self.asked = serve, []
-        self.socket = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
-        case.addCleanup(self.socket.close)
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                connection, _ = self.socket.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.talk, args=(connection,), daemon=True).start()
+        self.url = f"http://127.0.0.1:{harness.serve(case, self.talk)}"
 
     def talk(self, connection):
         with connection:
@@ -117,7 +105,7 @@ class Cameras(Live):
         }
 
     def test_dialects(self):
-        """Each must be one connection with all pictures complete."""
+        """Each source uses one connection, and all pictures are complete."""
         dialects = self.dialects()
         server = Server(self, lambda connection, path, _: self.repeat(connection, *dialects[path]))
         child = self.begin({name: f"uri: '{server.url}/{name}', {LATE}" for name in dialects})
@@ -133,8 +121,8 @@ class Cameras(Live):
             self.assertGreater(rows[10]["pts"], 0.1)  # when they arrived
 
     def test_broken_off(self):
-        """A server that breaks off after pictures must be retried soon, wherever it breaks off, whatever length it
-        announced, and even if the stream is missing for a while. A picture from a server without part types must not
+        """A server that breaks off after pictures is retried soon, wherever it breaks off, whatever length it
+        announced, and even if the stream is missing for a while. A picture from a server without part types is not
         wait for the next one."""
         def serve(connection, path, _):
             begin = head("multipart/x-mixed-replace;boundary=x", "Transfer-Encoding: chunked")
@@ -209,11 +197,8 @@ class Cameras(Live):
         for name in ("page", "png"):
             self.assertIn("the answer has no JPEG", self.await_state(child, name, "away")["why"])
         self.finish(child)
-        path = self.write("version: 1\npipeline: p\nsources: {cam: {uri: 'rtsp://a/b', poll: 1s}}\n"
-                          "stages: {decode: {input: cam}, out: {type: 'null', input: decode}}\n")
-        done = call([MILLRACE, "check", path])
-        self.assertEqual(done.returncode, 78)
-        self.assertIn("poll is for http:// and https://", done.stderr)
+        path = self.write(pipeline(dict(cam="uri: 'rtsp://a/b', poll: 1s"), decode="", out="type: 'null'"))
+        self.millrace("check", path, code=78, says="poll is for http:// and https://")
 
     def make_endless(self):
         """A transport stream whose last picture never ends."""
@@ -227,7 +212,7 @@ class Cameras(Live):
         return stream, b"".join(packets[first:] + packets[:first])
 
     def test_floods(self):
-        """Endless bytes without a picture must be given up, within a memory bound that max_pixels sets."""
+        """Endless bytes without a picture are given up, within a memory bound that max_pixels sets."""
         stream, packets = self.make_endless()
         multipart = head("multipart/x-mixed-replace;boundary=x")
         huge = b"--x\r\nContent-Type: image/jpeg\r\nContent-Length: 2000000000\r\n\r\n\xff\xd8\xff\xe0\0\x10"
@@ -246,6 +231,8 @@ class Cameras(Live):
                 return connection.sendall(begin + stream)
             begin, more = floods[path]
             connection.sendall(begin)
+            if path == "again":  # a flood takes along pictures that nobody has taken yet
+                self.wait_until(lambda: len(self.rows(path)) == 5)
             for number in itertools.count():
                 connection.sendall(more % number if b"%d" in more else more)
 
@@ -257,11 +244,7 @@ class Cameras(Live):
             words = "headers have no end" if name in ("headers", "icy", "later") else words
             self.assertIn(words, self.await_state(child, name, "away")["why"], name)
         self.assertLess(streams.peak_mib(child), 700)
-        self.finish(child)
-        self.assertEqual(len(self.rows("again")), 5)
+        summary = self.finish(child)
+        self.assertEqual(len(self.rows("again")), 5, summary["again"])
         self.assertEqual({name: server.asked.count(name) for name in floods},
                          {name: 2 if name == "later" else 1 for name in floods})
-
-
-if __name__ == "__main__":
-    main()

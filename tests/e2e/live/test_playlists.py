@@ -5,7 +5,6 @@ import subprocess
 import urllib.parse
 
 import streams
-from harness import main
 from streams import SOON, Live
 
 
@@ -108,7 +107,7 @@ class Playlists(Live):
                 self.assertEqual(int.from_bytes(picture[16:20], "big"), width, name)
 
     def test_recordings_that_are_not_whole(self):
-        """A segment is missing, empty, a text page or too short, or a server supports no ranges: the source must fail
+        """A segment is missing, empty, a text page or too short, or a server supports no ranges: the source fails
         with a reason, and no picture may be wrong."""
         a = self.make("a")
         (self.folder / "empty.ts").touch()
@@ -220,7 +219,7 @@ class Playlists(Live):
         self.wait_until(lambda: self.ask()["cam"]["tries"] > away["tries"] + 5, child)
         self.assertEqual(self.ask()["cam"]["connections"], 1)
         given = len(self.rows())
-        self.assertTrue(25 <= given <= 30, given)  # three segments; the last one's end must wait for the next
+        self.assertTrue(25 <= given <= 30, given)  # three segments; the last one's end waits for the next
         self.assertEqual([path for path, _ in self.asked if path.endswith(".ts")], ["/a2.ts", "/a3.ts", "/a4.ts"])
         steps = ((listed(a[3:7], 3), 1), (listed(b[:2]), 2), (listed(["#EXT-X-DISCONTINUITY", b[0]], 90), 3),
                  (listed(b[:1]), 4))
@@ -234,7 +233,7 @@ class Playlists(Live):
         self.assert_times_go_on(self.rows())
 
     def test_live(self):
-        """A live stream must survive server faults in one connection: a missing segment, a playlist that is missing,
+        """A live stream survives server faults in one connection: a missing segment, a playlist that is missing,
         empty or older than the one before, a restarted sequence, and skipped segments."""
         a, b = self.make("a", seconds=9), self.make("b")
         versions = [listed(a[:2]), listed([*a[:2], "none.ts", a[3]]), None, "", listed(a[:2]), listed(a[:5]),
@@ -258,7 +257,7 @@ class Playlists(Live):
         self.assertFalse([line for line in sources["cam"]["dropped"] if line["reason"] != "stopped"])
 
     def test_answers_without_a_length(self):
-        """HTTP/1.1 answers that end when the connection closes, without a header that says so: the stream must be read
+        """HTTP/1.1 answers that end when the connection closes, without a header that says so: the stream is read
         completely."""
         a = self.make("a", seconds=3)
 
@@ -270,7 +269,7 @@ class Playlists(Live):
 
         self.url, self.asked = streams.web(self, self.folder, base=Unsized, texts={"/cam.m3u8": listed(a)})
         child = self.begin({"cam": f"uri: '{self.url}/cam.m3u8', {SOON}"})
-        self.wait_until(lambda: len(self.rows()) >= 25, child)  # the last one's end must wait for the next
+        self.wait_until(lambda: len(self.rows()) >= 25, child)  # the last one's end waits for the next
         self.assertEqual(self.finish(child)["cam"]["connection"]["connections"], 1)
         self.assert_continue("cam", len(self.rows()))
 
@@ -315,7 +314,3 @@ class Playlists(Live):
         self.wait_until(lambda: len(self.rows("good")) == 50, child)
         child.kill()
         self.assertGreater(len(self.rows("dying")), 5)
-
-
-if __name__ == "__main__":
-    main()

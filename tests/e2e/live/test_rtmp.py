@@ -11,12 +11,12 @@ import time
 
 import rtmp_server
 import streams
-from harness import TIMEOUT, main
+from harness import TIMEOUT
 from rtmp_server import VIDEO, basic, begin, command, message
 from streams import SOON, Live
 
 MIB = 1 << 20
-FLOOD = 1024 * MIB  # a server gives up then: a client without a bound must not use up the machine's memory
+FLOOD = 1024 * MIB  # a server gives up then: a client without a bound would use up the machine's memory
 
 
 class Rtmp(Live):
@@ -194,7 +194,7 @@ class Rtmp(Live):
         self.finish(child)
 
     def test_password(self):
-        """The kind of password that Adobe's servers ask for; it must not be shown anywhere."""
+        """The kind of password that Adobe's servers ask for; it is not shown anywhere."""
         salt, challenge = "c2FsdA==", "Y2hhbGxlbmdl"
 
         def digest(text):
@@ -210,7 +210,7 @@ class Rtmp(Live):
                         f"&challenge={challenge}&opaque=b3BhcXVl")
             right = digest(digest(f"viewer{salt}s3cret&") + "b3BhcXVl" + found[2])
             return None if found[3] == right and found[4] == "b3BhcXVl" else (
-                f"[ AccessManager.Reject ] : [ authmod=adobe ] : ?reason=authfailed&opaque=b3BhcXVl")
+                "[ AccessManager.Reject ] : [ authmod=adobe ] : ?reason=authfailed&opaque=b3BhcXVl")
 
         def serve(connection, *_):
             self.play(connection, self.pictures)
@@ -226,7 +226,3 @@ class Rtmp(Live):
         self.finish(child)
         self.assertNotIn("s3cre", self.errors.read_text())
         self.assertFalse([data for data in server.asked if b"s3cre" in data])
-
-
-if __name__ == "__main__":
-    main()

@@ -4,7 +4,7 @@ import subprocess
 
 import rtmp_server
 import streams
-from harness import TIMEOUT, main
+from harness import TIMEOUT
 from streams import SOON, Live
 
 PATTERN = ["ffmpeg", "-loglevel", "error", "-re", "-f", "lavfi", "-i", "testsrc2=size=320x240:rate=20", "-g", "20",
@@ -121,7 +121,7 @@ class Secure(Live):
         self.assertEqual(set(server.played), {"a"})
 
     def test_parts_elsewhere(self):
-        """What a trusted playlist names or leads to must be checked as well: here parts on a host with another name."""
+        """The targets of a trusted playlist are checked as well: here parts on a host with another name."""
         self.make_list()
         url, asked = streams.web(self, self.folder, self.tls)
         there = url.replace("127.0.0.1", "localhost")
@@ -139,7 +139,7 @@ class Secure(Live):
         self.assertEqual(self.rows(), [])
 
     def test_led_elsewhere_by_a_kept_connection(self):
-        """After the first parts, on the same connection: certificates must still be verified."""
+        """After the first parts, on the same connection: certificates are still verified."""
         self.make_list("6")
         url, asked = streams.web(self, self.folder, self.tls, protocol_version="HTTP/1.1")
         there = url.replace("127.0.0.1", "localhost")
@@ -150,7 +150,3 @@ class Secure(Live):
         self.assertIn(f"/to?{there}/list4.ts", [path for path, _ in asked])
         self.assertNotIn("/list4.ts", [path for path, _ in asked])
         self.assertGreater(len(self.rows()), 0)
-
-
-if __name__ == "__main__":
-    main()

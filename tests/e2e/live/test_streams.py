@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import streams
-from harness import MILLRACE, TIMEOUT, call, main
+from harness import MILLRACE, TIMEOUT, call, pipeline
 from streams import SOON, Live
 
 
@@ -95,7 +95,7 @@ class Streams(Live):
         self.assertEqual([row["seq"] for row in good], list(range(len(good))))
 
     def test_transport_streams(self):
-        """SRT with a passphrase, and UDP joined in the middle: both must begin with a key frame."""
+        """SRT with a passphrase, and UDP joined in the middle: both begin with a key frame."""
         srt, udp = streams.port(), streams.port()
         streams.ffmpeg(self, "320x240", 25, "-f", "mpegts",
                        f"srt://127.0.0.1:{srt}?mode=listener&passphrase=Geheim-1234")
@@ -141,9 +141,7 @@ class Streams(Live):
         self.wait_until(lambda: "cam: pictures are 640x480, larger than planned for" in self.errors.read_text(), child)
         self.assertIn("pictures are 7680x4320, larger than planned for, and are dropped: raise size of jpeg",
                       self.errors.read_text())
-        child.send_signal(signal.SIGINT)
-        out, _ = child.communicate(timeout=TIMEOUT)
-        self.assertEqual(child.returncode, 0, self.errors.read_text())
+        out = self.ended(child, signal.SIGINT)[0]
         dropped = {one["id"]: {line["reason"]: line["frames"] for line in one["dropped"]}
                    for one in json.loads(out)["sources"]}
         self.assertEqual(dropped["jpeg"]["too large"], 3)
@@ -156,12 +154,13 @@ class Streams(Live):
         """start: first accepts packets before a key frame; no picture from those may be given."""
         at = streams.port()
         streams.ffmpeg(self, "320x240", 25, "-f", "mpegts", f"udp://127.0.0.1:{at}?pkt_size=1316", key=50)
-        time.sleep(1)
-        child = self.begin({"cam": f"uri: 'udp://127.0.0.1:{at}', start: first, {SOON}"})
-        self.wait_until(lambda: len(self.rows()) > 10, child)
-        [lost] = self.finish(child)["cam"]["dropped"]
-        self.assertEqual(lost["reason"], "corrupt")
-        self.assertGreater(lost["frames"], 0)
+        lost = []
+        while not lost:  # the first packet may be a key frame by chance
+            (self.folder / "out.jsonl").unlink(missing_ok=True)
+            child = self.begin({"cam": f"uri: 'udp://127.0.0.1:{at}', start: first, {SOON}"})
+            self.wait_until(lambda: len(self.rows()) > 10, child)
+            lost = self.finish(child)["cam"]["dropped"]
+        self.assertEqual([line["reason"] for line in lost], ["corrupt"])
 
     def test_rtmp_and_hls(self):
         streams.need("nginx")
@@ -190,7 +189,7 @@ http {{ access_log off; client_body_temp_path {self.folder}/a; proxy_temp_path {
             self.assert_times_go_on(self.rows(name))
 
     def test_a_server_that_was_killed_with_the_run(self):
-        """kill -9 for the run, then another run: it has separate epochs only under a supervisor, and every row must be
+        """kill -9 for the run, then another run: it has separate epochs only under a supervisor, and every row is
         whole."""
         at = streams.port()
         streams.ffmpeg(self, "320x240", 25, "-f", "mpegts", f"udp://127.0.0.1:{at}?pkt_size=1316")
@@ -217,7 +216,7 @@ class Web(Live):
                         str(self.folder / name)], check=True, stdin=subprocess.DEVNULL)
 
     def test_files_end(self):
-        """A file and a recorded playlist must give every frame once, and the run must end."""
+        """A file and a recorded playlist give every frame once, and the run ends."""
         self.make_clip("clip.mp4", "-movflags", "+faststart")
         self.make_clip("list.m3u8", "-hls_time", "1", "-hls_list_size", "0")
         url, _ = streams.web(self, self.folder)
@@ -271,8 +270,7 @@ class Web(Live):
         dead = streams.port()
         child = self.begin({"cam": f"uri: 'http://127.0.0.1:{dead}/', "
                                    "reconnect: {first: 50ms, most: 100ms, give_up: 500ms}"})
-        out, _ = child.communicate(timeout=60)
-        self.assertEqual(child.returncode, 74, self.errors.read_text())
+        out = self.ended(child, code=74)[0]
         [source] = json.loads(out)["sources"]
         self.assertEqual(source["connection"]["state"], "failed")
         self.assertIn("refused", source["error"])
@@ -283,7 +281,7 @@ class Web(Live):
         self.assertEqual(len(asked), 2)
 
     def test_passwords_are_not_shown(self):
-        """They must not appear in the log, plan, digest, summary, trace or audit, or where a server redirects."""
+        """Passwords do not appear in the log, plan, digest, summary, trace or audit, or where a server redirects."""
         self.make_clip("secret.mp4", "-movflags", "+faststart")
         url, asked = streams.web(self, self.folder)
         address = url.removeprefix("http://")
@@ -343,16 +341,14 @@ class Web(Live):
         child.kill()
         for name in ("led", "named", "file", "turn"):
             self.assertEqual(self.rows(name), [])
-        self.write("version: 1\npipeline: p\nsources: {cam: {uri: 'http://example.org/a', allow_hosts: ['*.lan']}}\n"
-                   "stages: {decode: {input: cam}, out: {type: 'null', input: decode}}\n")
-        done = call([MILLRACE, "check", self.folder / "pipeline.yaml"])
-        self.assertEqual(done.returncode, 78)
-        self.assertIn("pipeline.yaml:3:", done.stderr)
-        self.assertIn("allow_hosts does not have example.org", done.stderr)
+        self.write(pipeline(dict(cam="uri: 'http://example.org/a', allow_hosts: ['*.lan']"), decode="",
+                            out="type: 'null'"))
+        self.millrace("check", self.folder / "pipeline.yaml", code=78,
+                      says=("pipeline.yaml:4:", "allow_hosts does not have example.org"))
 
     def test_what_other_hosts_are_told(self):
-        """Hosts and ports that a playlist names or a redirection leads to ask for user and password, and must not get
-        them. A host that a playlist names must not get a cookie."""
+        """Hosts and ports that a playlist names or a redirection leads to ask for user and password, and do not get
+        them. A host that a playlist names does not get a cookie."""
         self.make_clip("part.ts")
         home, others = [], []
         url, _ = streams.web(self, self.folder, base=Asking, told=home, cookie="at=home")
@@ -405,7 +401,7 @@ class Web(Live):
             self.assertEqual(len(self.rows(name)), 50)
 
     def test_hosts_of_encrypted_parts(self):
-        """Where an encrypted playlist's keys, parts and headers lead must be checked before anything is read from
+        """Where an encrypted playlist's keys, parts and headers lead, is checked before anything is read from
         there."""
         (self.folder / "key.bin").write_bytes(bytes(range(16)))
         (self.folder / "key.txt").write_text(f"key.bin\n{self.folder / 'key.bin'}\n")
@@ -436,8 +432,8 @@ class Web(Live):
             self.assertIn(away + name, [path for path, _ in asked])
 
     def test_live_list(self):
-        """An encoder stops: the stream must be reconnected, since only recordings end. Its last playlist is still
-        there. Each segment must be requested once, and the playlist about once a second."""
+        """An encoder stops: the stream is reconnected, since only recordings end. Its last playlist is still
+        there. Each segment is requested once, and the playlist about once a second."""
         (self.folder / "hls").mkdir()
         path = self.folder / "hls/live.m3u8"
         sender = streams.ffmpeg(self, "320x240", 20, "-hls_time", "1", "-f", "hls", path)
@@ -487,13 +483,6 @@ class Web(Live):
                                ("uri: 'http://camera/live.MPD?x=1'", "HLS playlist (.m3u8)"),
                                ("uri: 'rtsp://a:b@camera/', password_file: x", "the URL has a password, too"),
                                ("uri: 'rtsp://camera/', reconnect: {first: 5s, most: 1s}", "after the longest time")):
-            path = self.write(f"version: 1\npipeline: p\nsources:\n  cam: {{{options}}}\n"
-                              "stages: {decode: {input: cam}, out: {type: 'null', input: decode}}\n")
-            done = call([MILLRACE, "check", path])
-            self.assertEqual(done.returncode, 66 if "ftp" in options else 69 if "MPD" in options else 78, done.stderr)
-            self.assertIn(words, done.stderr)
-            self.assertIn("pipeline.yaml:4:", done.stderr)
-
-
-if __name__ == "__main__":
-    main()
+            path = self.write(pipeline(dict(cam=options), decode="", out="type: 'null'"))
+            self.millrace("check", path, code=66 if "ftp" in options else 69 if "MPD" in options else 78,
+                          says=(words, "pipeline.yaml:4:"))

@@ -1,4 +1,4 @@
-"""Camera times: pictures must have the camera's times, in rows and in recordings, if possible; times must never run
+"""Camera times: pictures have the camera's times, in rows and in recordings, if possible; times never run
 back in display order. These cameras send libx264 and libx265 pictures with times that the test chooses; ffprobe's list
 for the original is the truth."""
 import itertools
@@ -9,8 +9,9 @@ import subprocess
 import sys
 import time
 
+import clips
 import streams
-from harness import TIMEOUT, call, free_port, main, start
+from harness import TIMEOUT, call, free_port, pipeline
 from streams import Live
 
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "reference"))
@@ -39,18 +40,16 @@ def from_first(values):
 class Stream:
     """Packets in decode order, and the ticks when the pictures are shown."""
 
-    def __init__(self, folder, codec, b, pictures):
-        encoder, key, params, delimiter = CODECS[codec]
-        self.codec, path = codec, folder / f"{codec}-{b}-{pictures}.mp4"
-        subprocess.run(["ffmpeg", "-y", "-v", "error", "-f", "lavfi", "-i", f"testsrc2=size=160x120:rate={RATE}",
-                        "-frames:v", str(pictures), "-pix_fmt", "yuv420p", "-c:v", encoder, key, params.format(b=b),
-                        path], check=True)
-        self.path, self.delimiter = path, delimiter
+    def __init__(self, codec, b, pictures):
+        encoder, key, params, self.delimiter = CODECS[codec]
+        arguments = ("-f", "lavfi", "-i", f"testsrc2=size=160x120:rate={RATE}", "-frames:v", pictures, "-pix_fmt",
+                     "yuv420p", "-c:v", encoder, key, params.format(b=b))
+        path = clips.made(f"times-{codec}.mp4", str(arguments), lambda path: clips.ffmpeg(*arguments, path))
+        self.codec, self.path = codec, path
         self.packets = self.cut()
         packets, base = probed(path)
         self.times = [TICKS * time // base for time in from_first([packet["pts"] for packet in packets])]
         assert len(self.packets) == len(self.times) == pictures
-
 
     def cut(self, metadata=""):
         whole = subprocess.run(["ffmpeg", "-v", "error", "-i", self.path, "-c", "copy", "-bsf:v",
@@ -64,7 +63,7 @@ class Times(Live):
     def stream(self, codec="h264", b=2, pictures=100):
         for program in ("ffmpeg", "ffprobe"):
             streams.need(program)
-        return Stream(self.folder, codec, b, pictures)
+        return Stream(codec, b, pictures)
 
     def camera(self, stream, times, pause=0.004, lost=()):
         hevc = stream.codec == "hevc"
@@ -83,30 +82,27 @@ class Times(Live):
         self.addCleanup(server.close)
         return server.url
 
-    def watch(self, stream, times, source="", stages="", **how):
+    def watch(self, stream, times, source="", stages={}, **how):
         """Rows from such a camera until it is gone, and the files that `stages` wrote."""
-        url = self.camera(stream, times, **how)
+        self.watch_all({"cam": self.camera(stream, times, **how)}, source, stages)
+        return self.rows()
+
+    def watch_all(self, cameras, source="", stages={}):
         for old in (*self.folder.glob("out.jsonl"), *self.folder.glob("c*")):
             old.unlink()
-        text = f"""
-version: 1
-pipeline: times
-sources: {{cam: {{uri: "{url}", transport: tcp, on_away: end{source}}}}}
-stages:
-  decode: {{input: cam}}
-  rows: {{type: jsonl, input: decode, path: out.jsonl}}
-{stages.format(path=self.folder)}
-"""
-        run = self.run_pipeline(text, rows=False)
-        self.assert_balanced(run)
-        return self.rows()
+        self.assert_balanced(self.run_pipeline(pipeline(
+            {name: f'uri: "{url}", transport: tcp, on_away: end{source}' for name, url in cameras.items()},
+            decode="input: sources.*", rows="type: jsonl, path: out.jsonl", **stages), rows=False))
+
+    def video(self, name):
+        return f'type: video, input: sources.*, path: "{self.folder}", name: "{name}"'
 
     def assert_rising(self, rows):
         for one, next in itertools.pairwise(rows):
             self.assertLess(one["pts"], next["pts"])
 
     def assert_recorded(self, path, times):
-        """The packets must be in order, at those pictures' times, to the container's tick."""
+        """The packets are in order, at those pictures' times, to the container's tick."""
         packets, base = probed(path)
         first = min(times)
         self.assertEqual([packet["pts"] - packets[0]["pts"] for packet in packets],
@@ -122,8 +118,7 @@ stages:
             self.assertLessEqual(packet["dts"], packet["pts"])
 
     def test_recordings_have_the_times_of_the_camera(self):
-        stages = "\n".join(f'  {name}: {{{{type: video, input: cam, path: "{{path}}", name: c.{name}}}}}'
-                           for name in ("mp4", "mkv", "ts"))
+        stages = {name: self.video(f"c.{name}") for name in ("mp4", "mkv", "ts")}
         for codec, b in (("h264", 0), ("h264", 2), ("h264", 5), ("hevc", 4)):
             with self.subTest(codec=codec, b=b):
                 stream = self.stream(codec, b)
@@ -135,8 +130,9 @@ stages:
 
     def test_events_have_the_times_of_the_camera(self):
         stream = self.stream(b=3)
-        self.watch(stream, stream.times, stages='  mark: {{type: motion, input: decode}}\n'
-                   '  event: {{type: record, input: [cam, mark], path: "{path}", name: "c-{{number}}.mp4"}}')
+        self.watch(stream, stream.times, stages=dict(
+            mark="type: motion, input: decode",
+            event=f'type: record, input: [cam, mark], path: "{self.folder}", name: "c-{{number}}.mp4"'))
         for path in self.folder.glob("c-*.mp4"):
             self.assert_recorded(path, stream.times)
         self.assertTrue(list(self.folder.glob("c-*.mp4")))
@@ -145,29 +141,30 @@ stages:
         stream = self.stream(b=2)
         at, path = free_port(), self.folder / "received.mkv"
         url = f"rtmp://127.0.0.1:{at}/live/key"
-        receiver = start(["ffmpeg", "-v", "error", "-y", "-listen", "1", "-i", url, "-c", "copy", path],
-                         stderr=subprocess.DEVNULL)
-        self.addCleanup(receiver.wait)
-        self.addCleanup(receiver.kill)
+        receiver = self.spawn(["ffmpeg", "-v", "error", "-y", "-listen", "1", "-i", url, "-c", "copy", path],
+                              stderr=subprocess.DEVNULL)
         listens = pathlib.Path("/proc/net/tcp").read_text
         self.wait_until(lambda: f":{at:04X} 00000000:0000 0A" in listens())
-        self.watch(stream, stream.times, stages=f'  v: {{{{type: video, input: cam, url: "{url}"}}}}')
+        self.watch(stream, stream.times, stages=dict(v=f'type: video, input: cam, url: "{url}"'))
         receiver.wait(TIMEOUT)
         self.assert_recorded(path, stream.times)
 
     def test_a_clock_that_steps_back(self):
-        """By less than a second: rows must rise and catch up with the clock."""
+        """The clock steps back by less than a second: rows rise and catch up with it."""
+        cameras, latest = {}, {}
         for b, back in itertools.product((0, 2), (0.05, 0.5, 0.9)):
-            with self.subTest(b=b, back=back):
-                stream = self.stream(b=b)
-                times = [at - (at >= 50 * STEP) * int(back * TICKS) for at in stream.times]
-                rows = self.watch(stream, times, pause=0.02,
-                                  stages='  v: {{type: video, input: cam, path: "{path}", name: c.mp4}}')
+            stream, name = self.stream(b=b), f"c-{b}-{int(100 * back)}"
+            times = [at - (at >= 50 * STEP) * int(back * TICKS) for at in stream.times]
+            cameras[name], latest[name] = self.camera(stream, times, pause=0.02), max(times)
+        self.watch_all(cameras, stages=dict(v=self.video("{source}.mp4")))
+        for name in cameras:
+            with self.subTest(name):
+                rows = self.rows(name)
                 self.assertEqual(len(rows), 100)
                 self.assert_rising(rows)
                 self.assertEqual([row["pts"] for row in rows[:50]], [round(n * STEP / TICKS, 9) for n in range(50)])
-                self.assertLess(abs(rows[-1]["pts"] - max(times) / TICKS), 0.95)
-                packets, base = probed(self.folder / "c.mp4")
+                self.assertLess(abs(rows[-1]["pts"] - latest[name] / TICKS), 0.95)
+                packets, base = probed(self.folder / f"{name}.mp4")
                 shown = sorted((packet["pts"] - packets[0]["pts"]) / base for packet in packets)
                 for recorded, row in zip(shown, rows, strict=True):
                     self.assertAlmostEqual(recorded, row["pts"], delta=2e-5)
@@ -183,15 +180,14 @@ stages:
                 self.assertIn(moved, ([], [30]))
 
     def test_jitter(self):
-        """Jitter from a camera without B-frames must not look like B-frames, and B-frame order must not count as
+        """Jitter from a camera without B-frames does not look like B-frames, and B-frame order does not count as
         jitter."""
         draw = random.Random(1)
         for b in (0, 2):
             with self.subTest(b=b):
                 stream = self.stream(b=b)
                 times = [at + draw.randrange(-9000, 9000) for at in stream.times]
-                rows = self.watch(stream, times, pause=0.02,
-                                  stages='  v: {{type: video, input: cam, path: "{path}", name: c.mkv}}')
+                rows = self.watch(stream, times, pause=0.02, stages=dict(v=self.video("c.mkv")))
                 self.assertEqual(len(rows), 100)
                 self.assert_rising(rows)
                 first = min(times[0], rows[0]["pts"])
@@ -203,7 +199,7 @@ stages:
                 self.assert_decodable(packets)
 
     def test_times_that_run_back_after_a_loss(self):
-        """If a camera dates every third picture too early, or with jitter, a lost packet must cost no more pictures
+        """If a camera dates every third picture too early, or with jitter, a lost packet costs no more pictures
         than with right times: those up to the next key frame."""
         draw = random.Random(3)
         stream = self.stream(b=0)
@@ -224,7 +220,7 @@ stages:
         self.assertAlmostEqual(rows[-1]["pts"] - rows[0]["pts"], 99 / RATE, delta=0.2)
 
     def test_joined_recordings_over_http(self):
-        """Each has times from the same start: every picture must come, and times must continue, as from the file
+        """Each has times from the same start: every picture comes, and times continue, as from the file
         itself."""
         streams.need("ffmpeg")
         parts = []
@@ -241,7 +237,7 @@ stages:
                              [(n, n / 25) for n in range(150)], name)
 
     def test_parameters_that_change_nothing(self):
-        """A camera whose parameter sets differ in each group, while the pictures do not: there must be one file, with
+        """A camera whose parameter sets differ in each group, while the pictures do not: there is one file, with
         the camera's pictures."""
         def pictures(path):
             done = call(["ffmpeg", "-v", "error", "-i", path, "-vsync", "passthrough", "-f", "framemd5", "-"])
@@ -255,15 +251,14 @@ stages:
                 other = stream.cut(":tick_rate=60")
                 self.assertNotEqual(other[0], stream.packets[0])
                 stream.packets = [pair[n // 25 % 2] for n, pair in enumerate(zip(stream.packets, other))]
-                rows = self.watch(stream, stream.times,
-                                  stages=f'  v: {{{{type: video, input: cam, path: "{{path}}", name: {name}}}}}')
+                rows = self.watch(stream, stream.times, stages=dict(v=self.video(name)))
                 self.assertEqual(len(rows), 100)
                 self.assertEqual({path.name for path in self.folder.glob("c*")} - {"c-000000.ts"}, {name})
                 self.assert_recorded(self.folder / name, stream.times)
                 self.assertEqual(pictures(self.folder / name), pictures(stream.path))
 
     def test_a_size_that_changes_all_the_time(self):
-        """There must not be a file for each picture."""
+        """The run does not make a file for each picture."""
         def packets(connection):
             for number in range(100):
                 size = 16 << number % 2
@@ -273,13 +268,8 @@ stages:
 
         server = rtsp_hostile.Server(packets=packets)
         self.addCleanup(server.close)
-        run = self.run_pipeline(f"""
-version: 1
-pipeline: sizes
-sources: {{cam: {{uri: "{server.url}", transport: tcp, on_away: end}}}}
-stages:
-  v: {{type: video, input: cam, path: "{self.folder}", name: "c-{{number}}.mkv"}}
-""", rows=False)
+        run = self.run_pipeline(pipeline(dict(cam=f'uri: "{server.url}", transport: tcp, on_away: end'),
+                                         v=f'type: video, path: "{self.folder}", name: "c-{{number}}.mkv"'), rows=False)
         self.assert_balanced(run)
         (dropped,) = run.ledger["dropped"]
         self.assertEqual(dropped["reason"], "changes too often")
@@ -287,12 +277,8 @@ stages:
         self.assertLess(len(list(self.folder.glob("c-*"))), 40)
 
     def test_a_rate_near_that_of_the_camera(self):
-        """At the camera's rate `fps` must keep every picture, although each is off by up to a millisecond."""
+        """At the camera's rate `fps` keeps every picture, although each is off by up to a millisecond."""
         draw = random.Random(2)
         stream = self.stream(b=0, pictures=150)
         times = [at + draw.randrange(-90, 90) for at in stream.times]
         self.assertEqual(len(self.watch(stream, times, source=", fps: 25")), 150)
-
-
-if __name__ == "__main__":
-    main()

@@ -3,8 +3,6 @@ import subprocess
 import sys
 import unittest
 
-import streams
-from harness import main
 from streams import Live
 
 # A separate network, whose name server never answers, and a separate resolv.conf, which makes a query take minutes. The
@@ -35,7 +33,7 @@ class Names(Live):
             raise unittest.SkipTest(f"no namespaces here: {tried.stderr.strip()}")
 
     def test_others_and_stop(self):
-        """Sources whose names hang: others must continue, each must be removable at once, and the run must stop."""
+        """Sources whose names hang: others continue, each is removable at once, and the run stops."""
         child = self.begin({}, before=self.enter, decoded="sources.*", given="sources: {max: 8}")
         self.wait_until(lambda: self.ctl("status"), child)
         self.assertTrue(self.ctl("add", "good", "uri=lavfi:testsrc=size=320x240:rate=25", "realtime=true"))
@@ -48,14 +46,14 @@ class Names(Live):
             self.assertTrue(self.ctl("remove", name))
             self.wait_until(lambda: self.ask()[name]["state"] == "ended", child)
         rows = len(self.rows("good"))
-        self.wait_until(lambda: len(self.rows("good")) > rows + 10, child)
+        self.wait_until(lambda: len(self.rows("good")) > rows + 60, child)  # RTMP connects in tries of 1 s, 2 s, ...
         sources = self.finish(child)
         for name in ("rtmp", "srt"):
             self.assertEqual(sources[name]["connection"]["state"], "ended")
             self.assertEqual(sources[name]["connection"]["tries"], 1)
 
     def test_threads_are_bounded(self):
-        """Each try leaves a thread that still asks; beyond some number there must be no further try."""
+        """Each try leaves a thread that still asks; beyond some number there is no further try."""
         names = [f"{scheme}{i}" for scheme in ("rtsp", "http") for i in range(64)]
         given = "sources:\n" + "".join(
             f"  {name}: {{uri: '{SCHEMES[name[:4]].format(name + '.example')}', open_timeout: 100ms, "
@@ -65,7 +63,3 @@ class Names(Live):
                               ("http", "256 connections that were given up")):
             self.wait_until(lambda: any(words in (state["why"] or "") for state in self.ask().values()), child)
         self.finish(child)
-
-
-if __name__ == "__main__":
-    main()

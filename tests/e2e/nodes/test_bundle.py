@@ -1,5 +1,5 @@
-"""tools/bundle: the folder it makes must run where there is only glibc and a shell: in a separate root, without any
-system library. Its results must equal the original command's."""
+"""tools/bundle: the folder it makes runs where there is only glibc and a shell: in a separate root, without any
+system library. Its results equal the original command's."""
 import json
 import os
 import pathlib
@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 import harness
-from harness import MILLRACE, MODELS, ROOT, SAMPLES, TIMEOUT, call, need_models
+from harness import MILLRACE, MODELS, ROOT, SAMPLES, TIMEOUT, call, need_models, pipeline
 
 BUNDLE = ROOT / "tools/bundle"
 CLIP = SAMPLES / "realshort.mp4"
@@ -53,7 +53,7 @@ class Bundle(harness.Case):
                 (root / places[name].lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(places[name], root / places[name].lstrip("/"))
         shutil.copy("/lib64/ld-linux-x86-64.so.2", root / "lib64/ld-linux-x86-64.so.2")
-        # It may be anywhere.
+        # The bundle may be anywhere.
         shutil.copytree(self.bundle, root / "elsewhere", copy_function=os.link)
         return root
 
@@ -83,12 +83,12 @@ class Bundle(harness.Case):
         inside = [json.loads(line) for line in rows.splitlines()]
         files = {row.pop("file") for row in inside}, {row.pop("file") for row in run.rows}
         self.assertEqual(([*map(len, files)], inside), ([1, 1], run.rows))
-        # Without arguments it must do the same and print; test patterns need a library opened at run time.
+        # Without arguments it does the same and prints; test patterns need a library opened at run time.
         self.assertEqual(self.inside(root, "/elsewhere/millrace").stdout, rows)
         devices = self.inside(root, "/elsewhere/millrace", "devices", "--json")
         self.assertEqual(devices.returncode, 0, devices.stderr)
-        pattern = self.write("version: 1\npipeline: pattern\nsources: {a: {uri: \"lavfi:testsrc=duration=1\"}}\n"
-                             "stages: {decode: {input: a}, done: {type: \"null\", input: decode}}\n")
+        pattern = self.write(pipeline(dict(a='uri: "lavfi:testsrc=duration=1"'), name="pattern", decode="",
+                                      done='type: "null"'))
         shutil.copy(pattern, root / "tmp/pattern.yaml")
         done = self.inside(root, "/elsewhere/millrace", "run", "/tmp/pattern.yaml", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -108,12 +108,6 @@ class Bundle(harness.Case):
                                       (("--dance", "a"), 64, "unknown option"),
                                       ((self.folder / "a", "--millrace", "/nonexistent"), 66,
                                        "there is no /nonexistent")):
-            done = call([BUNDLE, *arguments])
-            self.assertEqual(done.returncode, code, (arguments, done.stderr))
-            self.assertIn(said, done.stderr)
+            self.checked([BUNDLE, *arguments], code=code, says=said)
         self.assertIn("--without-cuda", call([BUNDLE, "--help"]).stdout)
         self.assertEqual(list(self.folder.iterdir()), [])
-
-
-if __name__ == "__main__":
-    harness.main()

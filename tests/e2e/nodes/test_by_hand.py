@@ -1,5 +1,5 @@
 """Nodes that a person starts one by one, without variables or a supervisor: whichever is killed and restarted, no
-record may be lost or duplicated; a new run must begin the file again."""
+record may be lost or duplicated; a new run begins the file again."""
 import collections
 import concurrent.futures
 import csv
@@ -10,23 +10,9 @@ import signal
 import time
 
 import harness
+from harness import pipeline
 
 FRAMES = 120
-PIPELINE = """\
-version: 1
-pipeline: by-hand
-workers: 1
-sources:
-  a: {{uri: "lavfi:testsrc=size=64x48:rate=60:duration=2", realtime: true}}
-stages:
-  decode: {{input: a}}
-  hog: {{type: hog, input: decode, size: 32x32, cut: {{window: 8, heartbeat: 200ms}}}}
-  results: {{type: {type}, input: hog, path: "{folder}/results", cut: {{window: 8, heartbeat: 200ms}}}}
-nodes:
-  reads: {{stages: [decode]}}
-  computes: {{stages: [hog]}}
-  writes: {{stages: [results]}}
-"""
 NODES = ("reads", "computes", "writes")
 # From an earlier run, with numbers that the next one also uses.
 STALE = {"jsonl": "".join(f'{{"source": "a", "seq": {seq}, "pts": -1, "classes": []}}\n' for seq in range(30)),
@@ -41,11 +27,16 @@ class Nodes:
         folder.mkdir()
         self.folder, self.resumed, self.type, self.processes = folder, resumed, type, {}
         self.path, self.results = folder / "pipeline.yaml", folder / "results"
-        self.path.write_text(PIPELINE.format(folder=folder, type=type))
+        self.path.write_text(pipeline(
+            dict(a='uri: "lavfi:testsrc=size=64x48:rate=60:duration=2", realtime: true'), name="by-hand",
+            top="workers: 1", decode="",
+            hog="type: hog, size: 32x32, cut: {window: 8, heartbeat: 200ms}",
+            results=f'type: {type}, path: "{folder}/results", cut: {{window: 8, heartbeat: 200ms}}',
+            nodes=dict(reads="stages: [decode]", computes="stages: [hog]", writes="stages: [results]")))
         self.results.write_text(STALE[type], newline="")
 
     def command(self, name):
-        """What a person types, and the variables for it."""
+        """The command that a person types, and its variables."""
         resume = ["--resume", self.folder / f"{name}.checkpoint"] if name in self.resumed else []
         return [harness.MILLRACE, "run", self.path, "--node", name, "--json", *resume], {}
 
@@ -93,7 +84,7 @@ class Nodes:
 
 
 class Units(Nodes):
-    """As `deploy` writes the units: commands, variables and folder."""
+    """Units with the commands, variables and folder that `deploy` writes."""
 
     def __init__(self, folder, resumed, type):
         super().__init__(folder, resumed, type)
@@ -110,7 +101,7 @@ class Units(Nodes):
 
 
 class Pictures(Nodes):
-    """A picture folder that must be empty when a run begins."""
+    """A picture folder that is empty when a run begins."""
 
     def __init__(self, folder, resumed, type):
         super().__init__(folder, resumed, "jsonl")
@@ -168,7 +159,7 @@ class ByHand(harness.Case):
                 nodes.end()
 
     def test_results_that_are_gone_or_foreign_are_waited_for(self):
-        """The returning node ends; the others must keep what it should write until the file is right again."""
+        """The returning node ends; the others keep what it should write until the file is right again."""
         damages = {"gone": (66, lambda path: path.unlink()), "foreign": (65, lambda path: path.write_text("1,2,3\n"))}
         for type in ("jsonl", "csv"):
             for damage, (code, harm) in damages.items():
@@ -195,15 +186,13 @@ class ByHand(harness.Case):
     def test_whoever_is_killed_no_record_is_lost_or_comes_twice(self):
         victims = [("reads",), ("computes",), ("writes",), ("reads", "computes"), ("computes", "writes"),
                    ("reads", "writes"), NODES]
-        trials = [(some, resumed, "jsonl") for some in victims for resumed in ((), NODES, some[:1])]
-        trials += [(some, (), "csv") for some in victims[2:6]]
-        trials += [(some, (), "images", Pictures) for some in victims[2:6]]
-        trials += [(some, (), "jsonl", Units) for some in victims[:6]]
+        trials = [(some, (), "jsonl") for some in victims]
+        trials += [(some, NODES, "jsonl") for some in (*victims[:3], NODES)]
+        trials += [(some, some[:1], "jsonl") for some in victims[2:6]]
+        trials += [(some, (), "csv") for some in victims[2:5:2]]
+        trials += [(some, (), "images", Pictures) for some in victims[2:6:3]]
+        trials += [(some, (), "jsonl", Units) for some in victims[:4]]
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             told = pool.map(lambda number: self.kill_and_start(number, *trials[number]), range(len(trials)))
             wrong = [text for text in told if text]
         self.assertEqual(wrong, [], "\n".join(wrong))
-
-
-if __name__ == "__main__":
-    harness.main()

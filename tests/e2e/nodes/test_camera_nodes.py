@@ -1,27 +1,13 @@
 """Nodes behind a camera, killed with SIGKILL: the camera session continues, or the node that holds it reconnects, and
-each picture must be written once, with separate numbers."""
+each picture is written once, with separate numbers."""
 import json
 import os
 import signal
 
-import harness
+from harness import pipeline, rows_in
 import streams
-from watched import PATIENCE, Watched, children_of, nodes_of
+from watched import Watched, children_of, nodes_of
 
-SITE = """\
-version: 1
-pipeline: site
-sources:
-  cam: {{uri: "rtsp://127.0.0.1:{at}/a", allow_hosts: [127.0.0.1], clock: arrival, {soon}}}
-stages:
-  decode: {{input: cam}}
-  sharpness: {{input: decode}}
-  out: {{type: jsonl, input: sharpness, path: {out}}}
-nodes:
-  camera: {{stages: decode}}
-  worker: {{stages: sharpness}}
-  center: {{stages: out}}
-"""
 SOME = 20
 
 
@@ -30,19 +16,20 @@ class CameraNodes(Watched):
         super().setUp()
         _, at = streams.rtsp(self, f"/a={streams.pattern()}")
         self.out = self.folder / "out.jsonl"
-        self.child = self.start(self.write(SITE.format(at=at, soon=streams.SOON, out=self.out)), "--json")
+        self.child = self.start(self.write(pipeline(
+            dict(cam=f'uri: "rtsp://127.0.0.1:{at}/a", allow_hosts: [127.0.0.1], clock: arrival, {streams.SOON}'),
+            decode="", sharpness="", out=f"type: jsonl, path: {self.out}",
+            nodes=dict(camera="stages: decode", worker="stages: sharpness", center="stages: out"))), "--json")
         self.epoch = 0
         self.go_on()
 
     def lines(self):
-        """Whole lines only: the last may be incomplete."""
-        text = self.out.read_text() if self.out.exists() else ""
-        return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+        return rows_in(self.out)
 
     def go_on(self):
         """Waits until more pictures from this epoch were written."""
         count = len(self.lines())
-        self.wait_for(lambda: sum(row.get("epoch", 0) == self.epoch for row in self.lines()[count:]) >= SOME,
+        self.wait_until(lambda: sum(row.get("epoch", 0) == self.epoch for row in self.lines()[count:]) >= SOME,
                       f"no more pictures of epoch {self.epoch}")
 
     def kill(self, *names):
@@ -51,14 +38,13 @@ class CameraNodes(Watched):
             os.kill(before[name], signal.SIGKILL)
         self.epoch += "camera" in names
         self.go_on()
-        after = self.wait_for(lambda: len(now := children_of(self.child.pid)) == len(before) and now, "a node is gone")
+        after = self.wait_until(lambda: len(now := children_of(self.child.pid)) == len(before) and now,
+                                "a node is gone")
         self.assertEqual({name for name in before if before[name] != after[name]}, set(names))
 
     def end(self):
         """Each node's report, and what the camera's node says about the source."""
-        self.child.send_signal(signal.SIGTERM)
-        out, err = self.child.communicate(timeout=PATIENCE)
-        self.assertEqual(self.child.returncode, 0, err)
+        out = self.ended(self.child, signal.SIGTERM)[0]
         self.ledger, nodes = json.loads(out)["ledger"], nodes_of(out)
         self.assertTrue(self.ledger["balanced"], out)
         [camera] = nodes["camera"]["summary"]["sources"]
@@ -97,7 +83,3 @@ class CameraNodes(Watched):
         [written] = nodes["center"]["summary"]["sources"]
         self.assertEqual((written["in"], written["delivered"]), (len(rows), len(rows)))
         self.assertEqual(camera["in"], sum(row.get("epoch", 0) == 2 for row in rows))
-
-
-if __name__ == "__main__":
-    harness.main()

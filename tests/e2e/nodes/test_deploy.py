@@ -1,4 +1,4 @@
-"""`millrace deploy` must write what systemd-analyze and Kubernetes' published schemas accept."""
+"""`millrace deploy` writes what systemd-analyze and Kubernetes' published schemas accept."""
 import json
 import os
 import pathlib
@@ -10,36 +10,26 @@ import unittest
 
 import yaml
 
-import harness
-from harness import MILLRACE, Case, call
+from harness import MILLRACE, Case, call, pipeline
 
 try:
     import kubernetes_validate
 except ImportError:
     kubernetes_validate = None
 
+
 # Three nodes; each one that produces frames also gets `extra`.
-THREE = """\
-version: 1
-pipeline: "Three Nodes"
-workers: 1
-sources:
-  numbers: {{type: "null", frames: 200}}
-stages:
-  first: {{type: "null", input: numbers}}
-  second: {{type: "null", input: first}}
-  out: {{type: jsonl, input: second, path: "{out}"}}
-nodes:
-  camera: {{stages: first{camera}}}
-  worker: {{stages: second, replicas: {replicas}{worker}}}
-  center: {{stages: out{center}}}
-"""
+def three_nodes(out, replicas, camera="", worker="", center=""):
+    return pipeline(dict(numbers='type: "null", frames: 200'), name='"Three Nodes"', top="workers: 1",
+                    first='type: "null"', second='type: "null"', out=f'type: jsonl, path: "{out}"',
+                    nodes=dict(camera=f"stages: first{camera}", worker=f"stages: second, replicas: {replicas}{worker}",
+                               center=f"stages: out{center}"))
 
 
 class Deploy(Case):
     def pipeline(self, replicas=1, camera="", worker="", center=""):
-        return self.write(THREE.format(out=self.folder / "out.jsonl", replicas=replicas, camera=camera, worker=worker,
-                                       center=center))
+        return self.write(three_nodes(out=self.folder / "out.jsonl", replicas=replicas, camera=camera, worker=worker,
+                                      center=center))
 
     def deploy(self, path, target, *arguments, code=0):
         """The written files, by name."""
@@ -52,7 +42,7 @@ class Deploy(Case):
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "no systemd-analyze")
     def test_units(self):
-        """Words that mean something to systemd must stay as they are."""
+        """Words that mean something to systemd stay as they are."""
         written = self.deploy(self.pipeline(replicas=2), "systemd", "--set", "pipeline=100% \"a$b\"")
         written.pop("100---a-b-.env", None)  # if this environment has millrace variables
         self.assertEqual(sorted(written), ["100---a-b--camera.service", "100---a-b--center.service",
@@ -85,7 +75,7 @@ class Deploy(Case):
         worker = items[4]["spec"]
         self.assertEqual((worker["completionMode"], worker["completions"], worker["parallelism"]), ("Indexed", 3, 3))
         container = worker["template"]["spec"]["containers"][0]
-        # Whatever reads or writes must resume; a worker has nothing to resume.
+        # Nodes that read or write resume; a worker has nothing to resume.
         self.assertNotIn("--resume", container["args"])
         camera = items[2]["spec"]["template"]["spec"]
         self.assertEqual(camera["containers"][0]["args"][-2:], ["--resume", "/var/lib/millrace/checkpoint"])
@@ -96,9 +86,8 @@ class Deploy(Case):
         self.assertEqual(environment["MILLRACE_HOSTS"].split(",")[1:4],
                          [f"three-nodes-worker-{i}.three-nodes-worker" for i in range(3)])
         self.assertEqual(items[0]["data"]["pipeline.yaml"], path.read_text())
-        # How a pod expands it: the pod's port, and where the others are.
-        done = call([MILLRACE, "plan", path, "--offline", "--json"], environment=environment)
-        self.assertEqual(done.returncode, 78, "without the hosts nobody can connect to tcp://*")
+        # The text as a pod expands it: the pod's port, and the others' addresses.
+        self.millrace("plan", path, "--offline", "--json", code=78, environment=environment)
 
     def test_pods_do_not_share_folders(self):
         told = self.deploy(self.pipeline(), "kubernetes", code=78)
@@ -107,7 +96,7 @@ class Deploy(Case):
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "no systemd-analyze")
     def test_one_process_as_a_unit(self):
-        """The environment of `deploy` must be in a file that only the owner can read; started as systemd does, it must
+        """The environment of `deploy` is in a file that only the owner can read; started as systemd does, it must
         run."""
         path = self.write('''version: 1
 pipeline: one
@@ -139,19 +128,17 @@ stages: {out: {type: jsonl, input: numbers, path: "${OUT}"}}   # $${NOT}, ${UNSE
 
     def test_what_a_restart_loses(self):
         """A camera service starts again after a reboot; one with files ends."""
-        text = ("version: 1\npipeline: p\nsources: {a: {uri: %s}}\nstages:\n  decode: {input: a}\n"
-                "  rows: {type: jsonl, input: decode, path: 'rows%s.jsonl'}\n"
-                "  images: {input: decode, path: seen, name: '{source}%s-{seq}.jpg'}\n"
-                "  video: {input: a, path: kept%s}\n  hls: {type: video, input: a, path: hls, name: '{source}.m3u8'}\n"
-                "  live: {type: video, input: a, url: 'rtsp://127.0.0.1/y'}\n")
+        text = pipeline(dict(a="uri: %s"), decode="", rows="type: jsonl, path: 'rows%s.jsonl'",
+                        images="input: decode, path: seen, name: '{source}%s-{seq}.jpg'",
+                        video="input: a, path: kept%s", hls="type: video, input: a, path: hls, name: '{source}.m3u8'",
+                        live="type: video, input: a, url: 'rtsp://127.0.0.1/y'")
 
         def told(text):
-            done = call([MILLRACE, "deploy", self.write(text), "--target", "systemd", "--output", self.folder])
-            self.assertEqual(done.returncode, 0, done.stderr)
+            done = self.millrace("deploy", self.write(text), "--target", "systemd", "--output", self.folder)
             return done.stderr
 
         camera = told(text % ("rtsp://127.0.0.1/x", "", "", ""))
-        self.assertRegex(camera, r":6:3: warning: stages.rows.path: each start of the service empties \".*rows.jsonl\""
+        self.assertRegex(camera, r":7:3: warning: stages.rows.path: each start of the service empties \".*rows.jsonl\""
                                  r"\n    hint: put \{time\} into the name")
         for stage in ("images.name: files named \"{source}-{seq}.jpg\"", "video.name: files named \"{source}.mp4\""):
             self.assertIn(stage + " are replaced or refused if the service starts again\n", camera)
@@ -161,7 +148,7 @@ stages: {out: {type: jsonl, input: numbers, path: "${OUT}"}}   # $${NOT}, ${UNSE
             self.assertEqual(told(text % quiet), "")
 
     def test_a_pipeline_without_nodes(self):
-        path = self.write(THREE.format(out="out.jsonl", replicas=1, camera="", worker="", center="").split("nodes:")[0])
+        path = self.write(three_nodes(out="out.jsonl", replicas=1).split("nodes:")[0])
         self.assertIn("has no nodes", self.deploy(path, "slurm", code=78))
 
     def test_a_batch_script(self):
@@ -172,9 +159,9 @@ stages: {out: {type: jsonl, input: numbers, path: "${OUT}"}}   # $${NOT}, ${UNSE
         self.assertIn("#SBATCH --ntasks=4\n", text)
         self.assertIn("#SBATCH --cpus-per-task=1\n", text)
         self.assertIn("#   tasks 1 to 2: worker\n", text)
-        # Its nodes must not listen anywhere: they meet in a folder.
+        # The script's nodes do not listen: they meet in a folder.
         self.assertIn("#SBATCH --nodes=1\n", text)
-        # How the shell splits the command.
+        # The command's words as the shell splits them.
         line = self.words_of(text)
         words = call(["bash", "-c", line]).stdout.splitlines()
         self.assertEqual(words[-2:], ["--set", "pipeline=it's $HOME"])
@@ -206,7 +193,7 @@ stages: {out: {type: jsonl, input: numbers, path: "${OUT}"}}   # $${NOT}, ${UNSE
         words = call(["bash", "-c", self.words_of(script)]).stdout.splitlines()
         self.assertEqual(words[words.index("train"):],
                          ["train", str(self.folder / "pipeline.yaml"), "--set", "workers=1", *self.TRAINING[2:]])
-        # Slurm sets this when it requeues the job; a task that a signal ended must also continue.
+        # Slurm sets this when it requeues the job; a task that a signal ended also continues.
         task = re.search(r"^task='\n(.*?)^done'", script, re.M | re.S)[1] + "done"
         mark = self.folder / "mark"
         kill_once = self.write(f'echo "$@"; test -e {mark} || {{ : >{mark}; kill -9 $$; }}', "once")
@@ -215,8 +202,7 @@ stages: {out: {type: jsonl, input: numbers, path: "${OUT}"}}   # $${NOT}, ${UNSE
         self.assertIn("task 0 was ended by signal 9: it is started again", told.stderr)
         told = call(["bash", "-c", task, "task", "echo", "a"], environment={"SLURM_RESTART_COUNT": "1"})
         self.assertEqual(told.stdout, "a --resume\n")
-        told = call(["bash", "-c", task, "task", "bash", "-c", "exit 74"])
-        self.assertEqual(told.returncode, 74)
+        self.checked(["bash", "-c", task, "task", "bash", "-c", "exit 74"], code=74)
 
     @unittest.skipUnless(kubernetes_validate, "no kubernetes-validate")
     def test_manifests_that_train(self):
@@ -234,7 +220,7 @@ stages: {out: {type: jsonl, input: numbers, path: "${OUT}"}}   # $${NOT}, ${UNSE
             self.assertIn({"name": "shared", "mountPath": "/data", "readOnly": False}, container["volumeMounts"])
             words = container["args"]
             self.assertEqual(words[:-1], ["train", "/etc/millrace/pipeline.yaml", *self.TRAINING[2:]])
-            # A restart must resume, either the node's work or the fit.
+            # A restart resumes, either the node's work or the fit.
             self.assertRegex(words[-1], "^--resume(=/var/lib/millrace/checkpoint)?$")
 
     def test_trainings_that_cannot_be(self):
@@ -250,18 +236,10 @@ stages: {out: {type: jsonl, input: numbers, path: "${OUT}"}}   # $${NOT}, ${UNSE
 
 
 # A file source, so that --input accepts any text; keys where Kubernetes needs them.
-WORDS = """\
-version: 1
-pipeline: words
-sources:
-  pictures: {uri: "/tmp/none.png"}
-stages:
-  decode: {input: sources.*}
-  out: {type: jsonl, input: decode, path: out.jsonl}
-nodes:
-  first: {stages: decode, listen: "tcp://*:7001", key: keys/first.key}
-  last: {stages: out, key: keys/last.key}
-"""
+WORDS = pipeline(dict(pictures='uri: "/tmp/none.png"'), name="words", decode="input: sources.*",
+                 out="type: jsonl, path: out.jsonl",
+                 nodes=dict(first='stages: decode, listen: "tcp://*:7001", key: keys/first.key',
+                            last="stages: out, key: keys/last.key"))
 TARGETS = ("slurm", "systemd", "kubernetes")
 SRUN = """\
 #!/bin/bash
@@ -277,19 +255,19 @@ def is_shown(text):
 
 
 def expand(word):
-    """How Kubernetes expands a container argument if no variable is defined: $$ becomes $, everything else stays."""
+    """A container argument as Kubernetes expands it without variables: $$ becomes $, everything else stays."""
     return re.sub(r"\$\$", "$", word)
 
 
 def variables(words):
-    """How systemd reads words without variables."""
+    """Words as systemd reads them without variables."""
     for word in words:
         assert not re.search(r"\$", word.replace("$$", "")), word
     return [word.replace("$$", "$") for word in words]
 
 
 class Words(Case):
-    """Text from others becomes command words: each must be one argument again, or be refused."""
+    """Text from others becomes command words: each is one argument again, or is refused."""
 
     def setUp(self):
         super().setUp()
@@ -316,15 +294,14 @@ class Words(Case):
         if target == "slurm":
             self.assertEqual(call(["bash", "-n", folder / "words.sbatch"]).returncode, 0)
             environment = {"SLURM_JOB_ID": "7", "PATH": f"{self.folder}/bin:{os.environ['PATH']}"}
-            said = call(["bash", folder / "words.sbatch"], environment=environment, cwd=self.folder)
-            self.assertEqual(said.returncode, 0, said.stderr)
+            said = self.checked(["bash", folder / "words.sbatch"], environment=environment, cwd=self.folder)
             return said.stdout.split("\0")[7:-1]  # after the words for srun and the loop
         lines = self.unit("words-first.service", "Command Line: ")
-        # It prints them as a shell reads them.
+        # systemd prints them as a shell reads them.
         return variables(call(["bash", "-c", "printf '%s\\0' " + lines[0]]).stdout.split("\0")[1:-1])
 
     def unit(self, name, field):
-        """How systemd reads a unit's fields."""
+        """A unit's fields as systemd reads them."""
         told = call(["systemd-analyze", "verify", "--recursive-errors=no", self.folder / "systemd" / name],
                     environment={"SYSTEMD_LOG_LEVEL": "debug", "LANG": "C.UTF-8"}).stdout
         return [line.strip()[len(field):] for line in told.splitlines() if line.strip().startswith(field)]
@@ -395,7 +372,7 @@ class Words(Case):
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "no systemd-analyze")
     def test_descriptions(self):
-        """A trailing backslash must not join the next line, and nothing in a description may act as a specifier."""
+        """A trailing backslash does not join the next line, and nothing in a description may act as a specifier."""
         name = "a 100%n \\"
         done = self.deploy("systemd", "--set", f"pipeline={name}")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -419,14 +396,12 @@ class Words(Case):
 class Objects(Case):
     """Kubernetes object names: those that it would refuse, and those that two nodes would share."""
 
-    def deploy(self, pipeline, *nodes, replicas=1):
+    def deploy(self, name, *nodes, replicas=1):
         """Deploys a chain of stages, one per node."""
-        stages = "".join(f"  s{i}: {{type: \"null\", input: {f's{i - 1}' if i else 'numbers'}}}\n"
-                         for i in range(len(nodes)))
-        listed = "".join(f"  {node}: {{stages: s{i}, replicas: {replicas if i == 1 else 1}, "
-                         f"listen: \"tcp://*:{7001 + 10 * i}\", key: k}}\n" for i, node in enumerate(nodes))
-        path = self.write(f'version: 1\npipeline: "{pipeline}"\nsources:\n  numbers: {{type: "null", frames: 2}}\n'
-                          f"stages:\n{stages}nodes:\n{listed}")
+        listed = {node: f"stages: s{i}, replicas: {replicas if i == 1 else 1}, "
+                        f'listen: "tcp://*:{7001 + 10 * i}", key: k' for i, node in enumerate(nodes)}
+        path = self.write(pipeline(dict(numbers='type: "null", frames: 2'), name=f'"{name}"', nodes=listed,
+                                   **{f"s{i}": 'type: "null"' for i in range(len(nodes))}))
         return call([MILLRACE, "deploy", path, "--target", "kubernetes", "--output", self.folder / "out"])
 
     def test_names_that_collide(self):
@@ -437,10 +412,10 @@ class Objects(Case):
             self.assertFalse((self.folder / "out/k.json").exists())
 
     def test_names_that_are_not_allowed(self):
-        for pipeline, nodes in (("k", ("a-", "b")), ("k", ("a_", "b")), ("1k", ("a", "b")), ("k-", ("a", "b")),
-                                ("k" * 64, ("a", "b")), ("k", ("a" * 60, "b"))):
-            done = self.deploy(pipeline, *nodes)
-            self.assertEqual(done.returncode, 78, (pipeline, nodes))
+        for name, nodes in (("k", ("a-", "b")), ("k", ("a_", "b")), ("1k", ("a", "b")), ("k-", ("a", "b")),
+                            ("k" * 64, ("a", "b")), ("k", ("a" * 60, "b"))):
+            done = self.deploy(name, *nodes)
+            self.assertEqual(done.returncode, 78, (name, nodes))
             self.assertIn("in Kubernetes, where a name has at most 63 small letters", done.stderr)
 
     @unittest.skipUnless(kubernetes_validate, "no kubernetes-validate")
@@ -456,7 +431,3 @@ class Objects(Case):
             for name in names:
                 self.assertRegex(name, r"\A[a-z]([-a-z0-9]{0,61}[a-z0-9])?\Z")
             self.assertEqual(self.deploy("k", "a", "B" * (length + 1), replicas=replicas).returncode, 78)
-
-
-if __name__ == "__main__":
-    harness.main()

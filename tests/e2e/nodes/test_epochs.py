@@ -1,35 +1,15 @@
 """Nodes whose input cannot be read again, killed together with others: what comes afterwards is new, whatever its
-numbers, and must not be mistaken for earlier frames."""
+numbers, and is not mistaken for earlier frames."""
 import itertools
 import json
 import os
 import signal
-import sys
 
-import harness
+import zmq
+
+from harness import pipeline, rows_in
 from watched import PATIENCE, Watched, children_of
 
-try:
-    import zmq
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
-
-FED = """\
-version: 1
-pipeline: fed
-workers: 1
-sources:
-  app: {{type: zmq.pull, endpoint: "{endpoint}", format: u8 4}}
-stages:
-  first: {{type: "null", input: app}}
-  second: {{type: "null", input: first}}
-  out: {{type: jsonl, input: second, features: true, path: {out}}}
-nodes:
-  camera: {{stages: first}}
-  worker: {{stages: second}}
-  center: {{stages: out}}
-"""
 SOME = 30
 
 
@@ -43,13 +23,13 @@ class Epochs(Watched):
         self.app.setsockopt(zmq.SNDTIMEO, PATIENCE * 1000)
         self.app.connect(endpoint)
         self.numbers = itertools.count()
-        self.path = self.write(FED.format(endpoint=endpoint, out=self.folder / "out.jsonl"))
+        self.path = self.write(pipeline(
+            dict(app=f'type: zmq.pull, endpoint: "{endpoint}", format: u8 4'), top="workers: 1", first='type: "null"',
+            second='type: "null"', out=f"type: jsonl, features: true, path: {self.folder}/out.jsonl",
+            nodes=dict(camera="stages: first", worker="stages: second", center="stages: out")))
 
     def lines(self):
-        """Whole lines only: the last may be incomplete."""
-        path = self.folder / "out.jsonl"
-        text = path.read_text() if path.exists() else ""
-        return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+        return rows_in(self.folder / "out.jsonl")
 
     def feed(self, epoch):
         """Sends frames until enough from this epoch have come out: a killed process loses what it was sent."""
@@ -57,7 +37,7 @@ class Epochs(Watched):
             self.app.send_multipart([b"{}", next(self.numbers).to_bytes(4, "little")])
             return sum(line.get("epoch", 0) == epoch for line in self.lines()) >= SOME
 
-        self.wait_for(come, f"nothing of epoch {epoch} comes")
+        self.wait_until(come, f"nothing of epoch {epoch} comes")
 
     def test_what_is_killed_with_the_camera(self):
         child = self.start(self.path, "--json")
@@ -68,9 +48,7 @@ class Epochs(Watched):
             for name in ["camera", *others]:
                 os.kill(before[name], signal.SIGKILL)
             self.feed(epoch)
-        child.send_signal(signal.SIGTERM)
-        out, err = child.communicate(timeout=PATIENCE)
-        self.assertEqual(child.returncode, 0, err)
+        out = self.ended(child, signal.SIGTERM)[0]
         self.assertTrue(json.loads(out)["ledger"]["balanced"], out)
         rows = self.lines()
         for epoch in range(len(killed) + 1):
@@ -78,7 +56,3 @@ class Epochs(Watched):
             self.assertEqual(of, list(range(len(of))))
         sent = [int.from_bytes(bytes(row["features"]), "little") for row in rows]
         self.assertEqual(len(sent), len(set(sent)), "a frame came twice")
-
-
-if __name__ == "__main__":
-    harness.main()

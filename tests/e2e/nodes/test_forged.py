@@ -1,5 +1,5 @@
-"""Text from others (file names, labels, names that strangers send, arguments) must be shown as text: no terminal may
-obey it, and none may form a separate line. What people write in their own language must stay."""
+"""Text from others (file names, labels, names that strangers send, arguments) is shown as text: no terminal may
+obey it, and none may form a separate line. What people write in their own language stays."""
 import json
 import os
 import pathlib
@@ -9,60 +9,33 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 import numpy as np
+import xxhash
+import zmq
 
-import harness
-from harness import MILLRACE, ROOT, TIMEOUT, Case, call, free_port, start
-
-try:
-    import xxhash
-    import zmq
-except ImportError:
-    zmq = None
+from harness import MILLRACE, ROOT, TIMEOUT, Case, call, free_port, pipeline
 
 # A terminal title, a code that clears it, and a line that looks like ours; in ASCII, C1 and Unicode.
 FORGED = "a\x1b]0;TITLE\x07\x1b[2J\nmillrace: error: forged\r\x7f\u009b2J\u2028\u202eb"
 SHOWN = r"a\x1b]0;TITLE\x07\x1b[2J\x0amillrace: error: forged\x0d\x7f\u009b2J\u2028\u202eb"
 HONEST = "日本 é 🐦 100%"
-NODES = """\
-version: 1
-pipeline: visited
-sources:
-  a: {{type: "null", frames: 10}}
-stages:
-  out: {{type: jsonl, input: a, path: "{folder}/out.jsonl", cut: {{inline: true}}}}
-nodes:
-  left: {{sources: [a], listen: "tcp://127.0.0.1:{port}"}}
-  right: {{stages: [out]}}
-"""
-CLASSES = """\
-version: 1
-pipeline: "{name}"
-sources:
-  made: {{uri: "lavfi:testsrc=size=16x16:rate=10:duration=1"}}
-stages:
-  decode: {{input: made}}
-  colours: {{type: histogram, input: decode, bins: 4}}
-  classify: {{input: colours, weights: "{folder}/weights.npy", labels: "{folder}/labels.txt", top_k: 1}}
-  out: {{type: jsonl, input: classify, path: "{folder}/out.jsonl"}}
-"""
-IMAGES = """\
-version: 1
-pipeline: images
-sources:
-  pictures: {{uri: "{folder}"}}
-stages:
-  decode: {{input: pictures}}
-  out: {{type: jsonl, input: decode, path: "{output}"}}
-"""
+
+
+def visited(folder, port):
+    return pipeline(dict(a='type: "null", frames: 10'),
+                    out=f'type: jsonl, path: "{folder}/out.jsonl", cut: {{inline: true}}',
+                    nodes=dict(left=f'sources: [a], listen: "tcp://127.0.0.1:{port}"', right="stages: [out]"))
+
+
+def of_images(folder, output):
+    return pipeline(dict(pictures=f'uri: "{folder}"'), decode="", out=f'type: jsonl, path: "{output}"')
 
 
 class Forged(Case):
     def assert_shown(self, text):
-        """Every line must be plain text, and none forged."""
+        """Every line is plain text, and none forged."""
         self.assertNotRegex(text, "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufffd]")
         self.assertNotRegex(text, r"(?m)^millrace: error: forged")
 
@@ -71,7 +44,7 @@ class Forged(Case):
         return done.stdout + done.stderr
 
     def on_terminal(self, *arguments):
-        """What it prints there, with a new line where it clears one."""
+        """The terminal's text, with a new line where a line is cleared."""
         master, slave = pty.openpty()
         self.addCleanup(os.close, master)
         child = subprocess.Popen([MILLRACE, *arguments], stdin=slave, stdout=slave, stderr=slave)
@@ -108,39 +81,33 @@ class Forged(Case):
             oldest_version=1, newest_version=9, name=name, incarnation=1, attempt=1, digest=bytes(32), cut=cut,
             formats="any")))
 
-    @unittest.skipUnless(zmq and shutil.which("protoc"), "no pyzmq, no xxhash, or no protoc")
+    @unittest.skipUnless(shutil.which("protoc"), "no protoc")
     def test_a_stranger(self):
         port, log = free_port(), self.folder / "log"
-        path = self.write(NODES.format(folder=self.folder, port=port))
+        path = self.write(visited(folder=self.folder, port=port))
         with open(log, "wb") as file:
-            left = start([MILLRACE, "run", path, "--node", "left", "--log", "debug", "--audit", self.folder / "audit"],
-                         stdout=file, stderr=file)
-        self.addCleanup(left.wait)
-        self.addCleanup(left.kill)
+            left = self.spawn([MILLRACE, "run", path, "--node", "left", "--log", "debug",
+                               "--audit", self.folder / "audit"], stdout=file, stderr=file)
         with zmq.Context() as context, context.socket(zmq.DEALER) as stranger:
             stranger.linger = 0
             stranger.connect(f"tcp://127.0.0.1:{port}")
             stranger.send(self.hello("evil" + FORGED, "x" + FORGED))
-            end = time.monotonic() + TIMEOUT
-            while not re.search(b"evil.*refused", log.read_bytes()):
-                self.assertIsNone(left.poll(), log.read_text(errors="replace"))
-                self.assertLess(time.monotonic(), end, log.read_text(errors="replace"))
-                time.sleep(0.02)
-        right = call([MILLRACE, "run", path, "--node", "right"])
-        self.assertEqual(right.returncode, 0, right.stderr)
+            self.wait_until(lambda: re.search(b"evil.*refused", log.read_bytes()),
+                            lambda: log.read_text(errors="replace"), left)
+        self.millrace("run", path, "--node", "right")
         self.assertEqual(left.wait(TIMEOUT), 0)
         told = log.read_text()
         self.assert_shown(told)
         self.assertIn("evil" + SHOWN, told)
-        # Data must keep the original text.
+        # Data keep the original text.
         entries = [json.loads(line) for line in (self.folder / "audit").read_text().split("\n")[:-1]]
         self.assertIn("evil" + FORGED, [entry["peer"] for entry in entries if entry["event"] == "cut peer"])
 
-    @unittest.skipUnless(zmq and shutil.which("protoc"), "no pyzmq, no xxhash, or no protoc")
+    @unittest.skipUnless(shutil.which("protoc"), "no protoc")
     def test_a_sender_that_breaks_the_protocol(self):
         """Each request gets frames for which no room was granted; none may be kept."""
         port, made = free_port(), self.messages()
-        path = self.write(NODES.format(folder=self.folder, port=port))
+        path = self.write(visited(folder=self.folder, port=port))
         frame = made.Items(
             items=[made.Item(position=n + 1, seq=n, format=1, planes=[made.Plane(block=1, bytes=64 << 20)])
                    for n in range(2000)],
@@ -149,9 +116,7 @@ class Forged(Case):
             sender.linger = 0
             sender.bind(f"tcp://127.0.0.1:{port}")
             with open(self.folder / "log", "wb") as file:
-                right = start([MILLRACE, "run", path, "--node", "right"], stdout=file, stderr=file)
-            self.addCleanup(right.wait)
-            self.addCleanup(right.kill)
+                right = self.spawn([MILLRACE, "run", path, "--node", "right"], stdout=file, stderr=file)
             session = 0
             while session < 6:
                 self.assertTrue(sender.poll(1000 * TIMEOUT), (self.folder / "log").read_text())
@@ -176,7 +141,7 @@ class Forged(Case):
     def test_names_of_files(self):
         folder = self.folder / "pictures"
         folder.mkdir()
-        path = self.write(IMAGES.format(folder=folder, output=self.folder / "out.jsonl"))
+        path = self.write(of_images(folder=folder, output=self.folder / "out.jsonl"))
         for name, shown in ((FORGED, SHOWN), (HONEST, HONEST), ("\udcff broken", r"\xff broken")):
             damaged = folder / (name + ".png")
             damaged.write_bytes(b"nothing")
@@ -187,7 +152,7 @@ class Forged(Case):
 
     def test_names_of_pipelines_files(self):
         path = self.folder / (FORGED + HONEST + ".yaml")
-        path.write_text(NODES.format(folder=self.folder, port=free_port()).split("nodes:")[0])
+        path.write_text(visited(folder=self.folder, port=free_port()).split("nodes:")[0])
         for verb in (["check"], ["plan"], ["run"], ["graph"], ["verify"], ["check", "--format", "github"],
                      ["graph", "--format", "svg"], ["graph", "--format", "dot"],
                      ["run", "--set", "stages.out.path=/no/x"]):
@@ -202,11 +167,11 @@ class Forged(Case):
             self.assertIn(SHOWN, told.replace("%3A", ":"))
 
     def test_nodes(self):
-        """What a node's process says, and how the supervisor shows it."""
+        """A node's messages, and how the supervisor shows them."""
         folder = self.folder / "pictures"
         folder.mkdir()
         (folder / (FORGED + ".png")).write_bytes(b"nothing")
-        text = IMAGES.format(folder=folder, output=self.folder / "out.jsonl")
+        text = of_images(folder=folder, output=self.folder / "out.jsonl")
         told = self.all_of("run", self.write(text + "nodes:\n  near: {stages: decode}\n  far: {stages: out}\n"))
         self.assert_shown(told)
         self.assertIn(SHOWN + ".png", told)
@@ -216,7 +181,11 @@ class Forged(Case):
     def classes(self, label, name):
         np.save(self.folder / "weights.npy", np.zeros((2, 13), dtype=np.float32))
         (self.folder / "labels.txt").write_text(f"{label}\n{label}\n")
-        return self.write(CLASSES.format(folder=self.folder, name=name))
+        return self.write(pipeline(dict(made='uri: "lavfi:testsrc=size=16x16:rate=10:duration=1"'), name=f'"{name}"',
+                                   decode="", colours="type: histogram, bins: 4",
+                                   classify=f'weights: "{self.folder}/weights.npy", '
+                                            f'labels: "{self.folder}/labels.txt", top_k: 1',
+                                   out=f'type: jsonl, path: "{self.folder}/out.jsonl"'))
 
     def test_labels(self):
         label = FORGED.split("\n")[0] + "\x9b" + FORGED.split("\n")[1].replace("\r", "") + HONEST
@@ -224,14 +193,14 @@ class Forged(Case):
         path = self.classes(label, HONEST)
         told = self.on_terminal("run", path)
         self.assert_shown(told)
-        # A label wider than the terminal must continue on several lines.
+        # A label wider than the terminal continues on several lines.
         self.assertIn(f"10 x {shown} (100% of frames", " ".join(told.split()))
         self.assertRegex(told, rf"(?m)^{HONEST}: 10 frames")
         rows = [json.loads(line) for line in (self.folder / "out.jsonl").read_text().split("\n")[:-1]]
         self.assertEqual([row["classes"][0]["label"] for row in rows], 10 * [label])
 
     def test_names_of_pipelines(self):
-        """Names that cannot be printed on a line must be refused where they appear."""
+        """Names that cannot be printed on a line are refused where they appear."""
         path = self.classes("x", json.dumps(FORGED)[1:-1])
         for verb in ("check", "run", "plan", "graph", "verify"):
             told = self.all_of(verb, path)
@@ -243,7 +212,7 @@ class Forged(Case):
         folder = self.folder / "pictures"
         folder.mkdir()
         (folder / (FORGED + ".png")).write_bytes(b"nothing")
-        path = self.write(IMAGES.format(folder=folder, output=self.folder / "out.jsonl"))
+        path = self.write(of_images(folder=folder, output=self.folder / "out.jsonl"))
         told = self.on_terminal("run", path)
         self.assert_shown(told)
         self.assertIn(SHOWN + ".png", told)
@@ -266,7 +235,3 @@ class Forged(Case):
                 told = self.all_of(*arguments)
                 self.assertTrue(told)
                 self.assert_shown(told)
-
-
-if __name__ == "__main__":
-    harness.main()

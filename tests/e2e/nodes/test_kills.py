@@ -3,7 +3,7 @@ tools/soak/kills.py does it for longer."""
 import random
 import sys
 
-from harness import MILLRACE, ROOT, SAMPLES, Case, call, main
+from harness import MILLRACE, ROOT, SAMPLES, Case, call
 
 
 class Kills(Case):
@@ -14,7 +14,3 @@ class Kills(Case):
         done = call([sys.executable, ROOT / "tools/soak/kills.py", "--kills", "12", "--turns", "2", "--seed", seed,
                      "--millrace", MILLRACE], environment={"TMPDIR": str(self.folder)})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-
-
-if __name__ == "__main__":
-    main()

@@ -9,115 +9,51 @@ import socket
 import threading
 
 import harness
-from harness import MILLRACE, call
+from harness import MILLRACE, call, pipeline
 from slurm import free_ports
 from watched import PATIENCE, Watched, children_of, command_line, nodes_of
 
+
 # Two unrelated nodes.
-TWO = """\
-version: 1
-pipeline: two
-sources:
-  a: {{type: "null", {a}}}
-  b: {{type: "null", {b}}}
-stages:
-  one: {{type: jsonl, input: a, path: {out}}}
-  two: {{type: "null", input: b}}
-nodes:
-  left: {{stages: one}}
-  right: {{stages: two}}
-"""
+def two(a, b, out):
+    return pipeline(dict(a=f'type: "null", {a}', b=f'type: "null", {b}'), name="two",
+                    one=f"type: jsonl, input: a, path: {out}", two='type: "null", input: b',
+                    nodes=dict(left="stages: one", right="stages: two"))
+
+
 # Three, so that the last one's frames have crossed two cuts.
-THREE = """\
-version: 1
-pipeline: three
-workers: 1
-sources:
-  numbers: {{type: "null", rate: 1000}}
-stages:
-  first: {{type: "null", input: numbers}}
-  second: {{type: "null", input: first}}
-  out: {{type: jsonl, input: second, path: {out}, cut: {mode}}}
-nodes:
-  camera: {{stages: first}}
-  worker: {{stages: second}}
-  center: {{stages: out}}
-"""
-ROUND = """\
-version: 1
-pipeline: round
-sources:
-  a: {type: "null", frames: 300, format: RGB24 64x48}
-stages:
-  first: {type: preprocess, input: a, size: 32x32}
-  there: {type: "null", input: first}
-  both: {type: join, join: {left: first, right: there}}
-  out: {type: jsonl, input: both}
-nodes:
-  left: {stages: [first, both, out]}
-  right: {stages: there}
-"""
-# As on three machines: a port each, on all addresses.
-EVERYWHERE = """\
-version: 1
-pipeline: everywhere
-workers: 1
-sources:
-  numbers: {{type: "null", frames: 300}}
-stages:
-  first: {{type: "null", input: numbers}}
-  second: {{type: "null", input: first}}
-  out: {{type: jsonl, input: second, path: {out}}}
-nodes:
-  camera: {{stages: first, listen: "tcp://*:{camera}", key: {keys}/camera.key}}
-  worker: {{stages: second, listen: "tcp://*:{worker}", key: {keys}/worker.key}}
-  center: {{stages: out, key: {keys}/center.key}}
-"""
-PICTURES = """\
-version: 1
-pipeline: pictures
-sources:
-  a: {uri: "lavfi:testsrc=size=64x48:rate=25:duration=1"}
-stages:
-  decode: {input: a}
-  phash: {input: decode}
-  out: {type: jsonl, input: phash}
-nodes:
-  near: {stages: [decode]}
-  far: {stages: [phash, out]}
-"""
+def three(out, mode):
+    return pipeline(dict(numbers='type: "null", rate: 1000'), name="three", top="workers: 1", first='type: "null"',
+                    second='type: "null"', out=f"type: jsonl, path: {out}, cut: {mode}",
+                    nodes=dict(camera="stages: first", worker="stages: second", center="stages: out"))
+
+
+ROUND = pipeline(dict(a='type: "null", frames: 300, format: RGB24 64x48'), first="type: preprocess, size: 32x32",
+                 there='type: "null"', both="type: join, join: {left: first, right: there}", out="type: jsonl",
+                 nodes=dict(left="stages: [first, both, out]", right="stages: there"))
+
+
+# Three nodes as on three machines: a port each, on all addresses.
+def everywhere(out, camera, keys, worker):
+    return pipeline(dict(numbers='type: "null", frames: 300'), name="everywhere", top="workers: 1",
+                    first='type: "null"', second='type: "null"', out=f"type: jsonl, path: {out}",
+                    nodes=dict(camera=f'stages: first, listen: "tcp://*:{camera}", key: {keys}/camera.key',
+                               worker=f'stages: second, listen: "tcp://*:{worker}", key: {keys}/worker.key',
+                               center=f"stages: out, key: {keys}/center.key"))
+
+
+PICTURES = pipeline(dict(a='uri: "lavfi:testsrc=size=64x48:rate=25:duration=1"'), name="pictures", decode="", phash="",
+                    out="type: jsonl", nodes=dict(near="stages: [decode]", far="stages: [phash, out]"))
 # Paths that part and meet again over cuts. One goes through two processes, which take sources in different orders; from
 # one source only every second picture comes. Decoder threads hold packets back.
-MEETING = """\
-version: 1
-pipeline: meeting
-sources:
-  first: {{uri: "lavfi:testsrc=size=64x48:rate=25:duration=8"}}
-  second: {{uri: "lavfi:testsrc2=size=48x64:rate=25:duration=8"}}
-  third: {{uri: "{video}", every: 2}}
-  fourth: {{uri: "lavfi:testsrc=size=96x48:rate=25:duration=8", every: 3}}
-  fifth: {{uri: "lavfi:testsrc2=size=96x32:rate=25:duration=8"}}
-stages:
-  decode: {{input: "sources.*"}}
-  phash: {{input: decode}}
-  histogram: {{input: phash}}
-  sharpness: {{input: decode}}
-  both: {{type: join, join: {{left: histogram, right: sharpness}}}}
-  out: {{type: jsonl, input: both, tensors: true, path: {out}}}
-nodes:
-  camera: {{stages: decode}}
-  left: {{stages: [phash, histogram], replicas: 2}}
-  right: {{stages: sharpness}}
-  center: {{stages: [both, out]}}
-"""
 
 
 class Nodes(Watched):
     def two(self, a="frames: 300", b="frames: 200", out="out.jsonl"):
-        return self.write(TWO.format(a=a, b=b, out=self.folder / out))
+        return self.write(two(a=a, b=b, out=self.folder / out))
 
     def three(self, mode="reliable"):
-        return self.write(THREE.format(mode=mode, out=self.folder / "out.jsonl"))
+        return self.write(three(mode=mode, out=self.folder / "out.jsonl"))
 
     def test_all_nodes_in_one_table(self):
         run = self.run_pipeline(self.two(), rows=False)
@@ -148,7 +84,7 @@ class Nodes(Watched):
         self.assertNotIn("nodes", whole.summary)
 
     def test_what_comes_back_is_joined(self):
-        """Local frames join with those from another node: each is one frame, and both nodes must account for it."""
+        """Local frames join with those from another node: each is one frame, and both nodes account for it."""
         run = self.run_pipeline(ROUND)
         self.assert_balanced(run)
         self.assertEqual([row["seq"] for row in run.rows], list(range(300)))
@@ -174,20 +110,29 @@ class Nodes(Watched):
                 self.assertEqual(len(run.rows), 25)
 
     def test_workers_that_poll(self):
-        """Results must be the same, and the plan must say which processes keep a core busy."""
+        """Results are the same, and the plan says which processes keep a core busy."""
         polls = ROUND.replace("stages: there}", "stages: there, busy_poll: 0}")
         path = self.write(polls.replace("pipeline:", "busy_poll: 20ms\npipeline:"))
         run = self.run_pipeline(path)
         self.assert_balanced(run)
         self.assertEqual([row["seq"] for row in run.rows], list(range(300)))
         told = {one["name"]: one["busy_poll_ns"]
-                for one in json.loads(call([MILLRACE, "plan", path, "--json"]).stdout)["processes"]}
+                for one in self.planned(path)["processes"]}
         self.assertEqual(told, {"left": 20_000_000, "right": 0})
         self.assertEqual(call([MILLRACE, "plan", path]).stdout.count("keeps a core busy for 20 ms"), 1)
 
     def test_ways_that_part_and_meet_again(self):
-        """Every frame from every source must find a partner, however far the paths are out of step."""
-        path = self.write(MEETING.format(out=self.folder / "out.jsonl", video=harness.SAMPLES / "realshort.mp4"))
+        """Every frame from every source finds a partner, however far the paths are out of step."""
+        path = self.write(pipeline(dict(first='uri: "lavfi:testsrc=size=64x48:rate=25:duration=8"',
+                                        second='uri: "lavfi:testsrc2=size=48x64:rate=25:duration=8"',
+                                        third=f'uri: "{harness.SAMPLES}/realshort.mp4", every: 2',
+                                        fourth='uri: "lavfi:testsrc=size=96x48:rate=25:duration=8", every: 3',
+                                        fifth='uri: "lavfi:testsrc2=size=96x32:rate=25:duration=8"'), decode="",
+                                   phash="", histogram="", sharpness="input: decode",
+                                   both="type: join, join: {left: histogram, right: sharpness}",
+                                   out=f"type: jsonl, tensors: true, path: {self.folder}/out.jsonl",
+                                   nodes=dict(camera="stages: decode", left="stages: [phash, histogram], replicas: 2",
+                                              right="stages: sharpness", center="stages: [both, out]")))
         whole = self.run_pipeline(path, "--one-process", "--output", self.folder / "whole.jsonl", rows=False)
         run = self.run_pipeline(path, rows=False)
         self.assert_balanced(run)
@@ -198,7 +143,7 @@ class Nodes(Watched):
         self.assertEqual(len(rows), 3 * 200 + 67 + 18)
 
     def test_whoever_reads_goes_away(self):
-        """As with other programs whose output nobody reads: all nodes must end at once, silently."""
+        """Nobody reads the output: all nodes end at once, silently, like other programs."""
         child = self.start(self.three(), "--output", "-", grace=())
         child.stdout.readline()
         child.stdout.close()
@@ -206,9 +151,9 @@ class Nodes(Watched):
         self.assertEqual((child.wait(PATIENCE), err), (141, ""))
 
     def test_the_plan_says_which_keys_each_node_needs(self):
-        text = EVERYWHERE.format(camera=7001, worker=7002, keys="keys", out="out.jsonl")
+        text = everywhere(camera=7001, worker=7002, keys="keys", out="out.jsonl")
         path = self.write(text.replace("tcp://*", "tcp://192.0.2.1"))
-        plan = json.loads(call([MILLRACE, "plan", path, "--json"]).stdout)
+        plan = self.planned(path)
         self.assertEqual([[key.rpartition("/")[2] for key in (one["key"], *one["public_keys"])]
                           for one in plan["processes"]],
                          [["camera.key", "worker.pub"], ["worker.key", "camera.pub", "center.pub"],
@@ -217,7 +162,7 @@ class Nodes(Watched):
         self.assertRegex(text, r"needs the public key \S*keys/worker.pub of\s+worker")
 
     def test_a_node_that_cannot_begin(self):
-        """It could not start the next time either: the processes that wait for it must be ended, and the exit code must
+        """It could not start the next time either: the processes that wait for it are ended, and the exit code must
         say why."""
         folder = self.folder / "open"
         folder.mkdir()
@@ -239,11 +184,10 @@ class Nodes(Watched):
         self.assertIn(f"cannot write dead letters to {self.folder}/letters", run.err)
 
     def test_where_nothing_temporary_can_be_written(self):
-        """As in a container with a read-only root: a folder in memory must replace it."""
+        """The temporary folder is read-only, as in some containers: a folder in memory replaces it."""
         pipeline = self.two()
         elsewhere = {"TMPDIR": "/proc", "MILLRACE_RUNTIME": "", "XDG_RUNTIME_DIR": ""}
-        done = call([MILLRACE, "run", pipeline, "--quiet"], environment=elsewhere)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.millrace("run", pipeline, "--quiet", environment=elsewhere)
         named = {"TMPDIR": "/proc", "MILLRACE_RUNTIME": str(self.folder / "runtime")}
         self.assertEqual(call([MILLRACE, "run", pipeline, "--quiet"], environment=named).returncode, 0)
         done = call([MILLRACE, "run", pipeline, "--quiet"], environment={"MILLRACE_RUNTIME": "/proc/none"})
@@ -252,10 +196,8 @@ class Nodes(Watched):
         self.assertIn("name one that can be written by MILLRACE_RUNTIME=/its/path", done.stderr)
 
     def test_a_node_that_there_is_not(self):
-        done = call([MILLRACE, "run", self.two(), "--node", "lift"])
-        self.assertEqual(done.returncode, 64, done.stderr)
-        self.assertIn('there is no node "lift"', done.stderr)
-        self.assertIn('did you mean "left"?', done.stderr)
+        self.millrace("run", self.two(), "--node", "lift", code=64,
+                      says=('there is no node "lift"', 'did you mean "left"?'))
 
     def test_launchers_say_which_node(self):
         path = self.two()
@@ -264,21 +206,18 @@ class Nodes(Watched):
                             {"PMI_RANK": "1", "PMI_SIZE": "2"},
                             {"MILLRACE_NODE": "right"}):
             with self.subTest(next(iter(environment))):
-                done = call([MILLRACE, "run", path, "--json"], environment=environment)
-                self.assertEqual(done.returncode, 0, done.stderr)
+                done = self.millrace("run", path, "--json", environment=environment)
                 self.assertEqual(json.loads(done.stdout)["ledger"]["in"], 200)
-        done = call([MILLRACE, "run", path], environment={"SLURM_PROCID": "1", "SLURM_NTASKS": "3"})
-        self.assertEqual(done.returncode, 64, done.stderr)
-        self.assertIn("3 processes were started, but the pipeline has 2", done.stderr)
+        self.millrace("run", path, code=64, says="3 processes were started, but the pipeline has 2",
+                      environment={"SLURM_PROCID": "1", "SLURM_NTASKS": "3"})
         for environment, wrong in (({"SLURM_PROCID": "a", "SLURM_NTASKS": "2"}, 'SLURM_PROCID is "a"'),
                                    ({"MILLRACE_NODE": "right", "MILLRACE_REPLICA": "-1"}, 'MILLRACE_REPLICA is "-1"'),
                                    ({"PMI_RANK": "1", "PMI_SIZE": "two"}, 'PMI_SIZE is "two"')):
-            done = call([MILLRACE, "run", path], environment=environment)
-            self.assertEqual(done.returncode, 64, done.stderr)
-            self.assertIn(f"{wrong} in the environment, not a number", done.stderr)
+            self.millrace("run", path, code=64, says=f"{wrong} in the environment, not a number",
+                          environment=environment)
 
     def test_launchers_say_where_the_others_are(self):
-        """Nodes that listen everywhere, each started separately, as on three machines: they must find each other by the
+        """Nodes that listen everywhere, each started separately, as on three machines: they find each other by the
         given hosts, and admit only known keys."""
         for name in ("camera", "worker", "center"):
             self.assertEqual(call([MILLRACE, "keygen", name, "--output", self.folder / "keys"]).returncode, 0)
@@ -289,13 +228,12 @@ class Nodes(Watched):
                      lambda i, name: {"SLURM_PROCID": str(i), **slurm}):
             with self.subTest(next(iter(told(0, "camera")))):
                 camera, worker = free_ports(2)
-                path = self.write(EVERYWHERE.format(camera=camera, worker=worker, keys=self.folder / "keys",
-                                                    out=self.folder / "out.jsonl"))
+                path = self.write(everywhere(camera=camera, worker=worker, keys=self.folder / "keys",
+                                             out=self.folder / "out.jsonl"))
                 nodes = [self.start(path, "--json", env={**os.environ, **told(i, name)})
                          for i, name in enumerate(("camera", "worker", "center"))]
                 for node in nodes:
-                    out, err = node.communicate(timeout=PATIENCE)
-                    self.assertEqual(node.returncode, 0, err)
+                    out = self.ended(node)[0]
                     self.assertEqual(json.loads(out)["ledger"]["delivered"], 300)
                 self.assertEqual(self.rows(), list(range(300)))
 
@@ -304,11 +242,9 @@ class Nodes(Watched):
         self.wait_for_rows(5)
         first = children_of(child.pid)["left"]
         os.kill(first, signal.SIGKILL)
-        self.wait_for(lambda: children_of(child.pid).get("left", first) != first, "it is not started again")
+        self.wait_until(lambda: children_of(child.pid).get("left", first) != first, "it is not started again")
         self.wait_for_rows(len(self.rows()) + 5)
-        child.send_signal(signal.SIGTERM)
-        out, err = child.communicate(timeout=PATIENCE)
-        self.assertEqual(child.returncode, 0, err)
+        out, err = self.ended(child, signal.SIGTERM)
         self.assertIn("node left was ended by signal 9; it is started again", err)
         self.assertEqual({name: node["restarts"] for name, node in nodes_of(out).items()}, {"left": 1, "right": 0})
 
@@ -319,11 +255,9 @@ class Nodes(Watched):
         for name in ("center", "worker", "camera"):
             victim = children_of(child.pid)[name]
             os.kill(victim, signal.SIGKILL)
-            self.wait_for(lambda: children_of(child.pid).get(name, victim) != victim, "it is not started again")
+            self.wait_until(lambda: children_of(child.pid).get(name, victim) != victim, "it is not started again")
             self.wait_for_rows(len(self.rows()) + 200)
-        child.send_signal(signal.SIGTERM)
-        out, err = child.communicate(timeout=PATIENCE)
-        self.assertEqual(child.returncode, 0, err)
+        out = self.ended(child, signal.SIGTERM)[0]
         ledger = json.loads(out)["ledger"]
         self.assertEqual(self.rows(), list(range(ledger["in"])))
         self.assertEqual({name: node["restarts"] for name, node in nodes_of(out).items()},
@@ -333,28 +267,27 @@ class Nodes(Watched):
         self.assertGreaterEqual(came["sessions"], 2, "the camera was there twice")
 
     def test_results_on_standard_output(self):
-        path = self.write(TWO.format(a="frames: 300", b="frames: 200", out='"-"'))
-        done = call([MILLRACE, "run", path, "--quiet"])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        path = self.write(two(a="frames: 300", b="frames: 200", out='"-"'))
+        done = self.millrace("run", path, "--quiet")
         self.assertEqual([json.loads(line)["seq"] for line in done.stdout.splitlines()], list(range(300)))
 
     def test_results_in_a_pipe_go_on(self):
-        """A pipe cannot be read again; but a restarted node must know what was written, except one row in flight."""
-        for text in (TWO.format(a="rate: 1000", b="rate: 500", out='"-"'), THREE.format(mode="reliable", out='"-"')):
+        """A pipe cannot be read again; but a restarted node knows what was written, except one row in flight."""
+        for text in (two(a="rate: 1000", b="rate: 500", out='"-"'), three(mode="reliable", out='"-"')):
             with self.subTest(text.splitlines()[1]):
                 child, rows, kills = self.start(self.write(text), "--json"), [], 3
                 reading = threading.Thread(target=lambda: rows.extend(map(json.loads, child.stdout)))
                 reading.start()
                 for kill in range(kills):
                     wanted = len(rows) + 100
-                    self.wait_for(lambda: len(rows) >= wanted, "no results")
+                    self.wait_until(lambda: len(rows) >= wanted, "no results")
                     started = children_of(child.pid)
                     writer = "left" if "left" in started else "center"
                     os.kill(started[writer], signal.SIGKILL)
-                    self.wait_for(lambda: children_of(child.pid).get(writer, started[writer]) != started[writer],
+                    self.wait_until(lambda: children_of(child.pid).get(writer, started[writer]) != started[writer],
                                   "it is not started again")
                 wanted = len(rows) + 100
-                self.wait_for(lambda: len(rows) >= wanted, "no results")
+                self.wait_until(lambda: len(rows) >= wanted, "no results")
                 child.send_signal(signal.SIGTERM)
                 child.wait(timeout=PATIENCE)
                 reading.join()
@@ -374,11 +307,9 @@ class Nodes(Watched):
         os.kill(center, signal.SIGSTOP)
         self.ledger_of(child, lambda ledger: ledger["dropped"] > 0, "nothing is dropped")
         os.kill(center, signal.SIGKILL)
-        self.wait_for(lambda: children_of(child.pid).get("center", center) != center, "it is not started again")
+        self.wait_until(lambda: children_of(child.pid).get("center", center) != center, "it is not started again")
         self.wait_for_rows(len(self.rows()) + 5)
-        child.send_signal(signal.SIGTERM)
-        out, err = child.communicate(timeout=PATIENCE)
-        self.assertEqual(child.returncode, 0, err)
+        out = self.ended(child, signal.SIGTERM)[0]
         ledger = json.loads(out)["ledger"]
         self.assertTrue(ledger["balanced"])
         self.assertEqual((ledger["in_flight"], ledger["missing_frames"], ledger["missing"]), (0, 0, []))
@@ -397,8 +328,7 @@ class Nodes(Watched):
         self.ledger_of(child, lambda ledger: True, "it does not answer")
         os.kill(started["camera"], signal.SIGKILL)
         os.kill(started["center"], signal.SIGCONT)
-        out, err = child.communicate(timeout=PATIENCE)
-        self.assertEqual(child.returncode, 70, err)
+        out = self.ended(child, code=70)[0]
         ledger = json.loads(out)["ledger"]
         self.assertFalse(ledger["balanced"])
         self.assertGreaterEqual(ledger["missing_frames"], 100)
@@ -424,28 +354,25 @@ class Nodes(Watched):
                 (self.folder / "out.jsonl").unlink(missing_ok=True)
                 child = self.start(self.two(a="rate: 500", b="rate: 500"), "--json")
                 self.wait_for_rows(5)
-                child.send_signal(what)
-                out, err = child.communicate(timeout=PATIENCE)
-                self.assertEqual(child.returncode, 0, err)
+                out = self.ended(child, what)[0]
                 ledger = json.loads(out)["ledger"]
                 self.assertTrue(ledger["balanced"])
                 self.assertEqual((ledger["in"], ledger["in_flight"]), (ledger["delivered"], 0))
 
     def test_asked_to_end_before_a_node_has_begun(self):
-        """A node that was only just started dies from that, and must not be restarted when everything is over."""
+        """A node that was only just started dies from that, and is not restarted when everything is over."""
         child = self.start(self.write(PICTURES.replace("duration=1", "duration=100"), "slow.yaml"), "--grace", "2s")
         started = {}
         while "far" not in started:
             started = children_of(child.pid)
         os.kill(started["far"], signal.SIGSTOP)
         child.send_signal(signal.SIGTERM)
-        self.wait_for(lambda: "near" not in children_of(child.pid), "near has not ended")
+        self.wait_until(lambda: "near" not in children_of(child.pid), "near has not ended")
         waits = pathlib.Path(f"/proc/{started['far']}/status")
-        self.wait_for(lambda: "SigPnd:\t0000000000000000\nShdPnd:\t0000000000000000" not in waits.read_text(),
+        self.wait_until(lambda: "SigPnd:\t0000000000000000\nShdPnd:\t0000000000000000" not in waits.read_text(),
                       "far was not asked to end")
         os.kill(started["far"], signal.SIGCONT)
-        err = child.communicate(timeout=PATIENCE)[1]
-        self.assertEqual(child.returncode, 0, err)
+        err = self.ended(child)[1]
         self.assertNotIn("started again", err)
 
     def test_children_end_with_who_started_them(self):
@@ -455,7 +382,7 @@ class Nodes(Watched):
         self.assertEqual(sorted(started), ["left", "right"])
         child.kill()
         child.wait(timeout=PATIENCE)
-        self.wait_for(lambda: not any("--node" in command_line(pid) for pid in started.values()), "they still run")
+        self.wait_until(lambda: not any("--node" in command_line(pid) for pid in started.values()), "they still run")
 
     def test_a_service_manager_is_told(self):
         for arguments in ([], ["--one-process"]):
@@ -482,7 +409,3 @@ class Nodes(Watched):
                 self.assertEqual(child.returncode, 0, child.stderr.read())
                 if not arguments:
                     self.assertIn("STOPPING=1", told)
-
-
-if __name__ == "__main__":
-    harness.main()

@@ -13,20 +13,14 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper, shape_inference
 
-from harness import MILLRACE, MODELS, Case, call, main, need_models
+from harness import MILLRACE, MODELS, Case, call, need_models, pipeline
 
 FLOAT = TensorProto.FLOAT
 CARD = {"launch_ns": 1000, "f32_s": 1e12, "f16_s": 1e12, "memory_bytes_s": 1e12,
         "upload_bytes_s": 1e10, "download_bytes_s": 1e10, "copy_engines": 2, "kernels": 128}
-PLAN = """
-version: 1
-pipeline: one
-sources: {in: {type: "null", format: RGB24 %dx%d, frames: 9}}
-stages:
-  pre: {type: preprocess, input: in, size: %dx%d, device: "cuda:0", batch: {size: %d, timeout: 50ms}}
-  net: {type: %s, input: pre, model: "%s", device: "cuda:0", batch: {size: %d, timeout: 50ms}%s}
-  out: {type: "null", input: net}
-"""
+PLAN = pipeline({"in": 'type: "null", format: RGB24 %dx%d, frames: 9'}, name="one",
+                pre='type: preprocess, size: %dx%d, device: "cuda:0", batch: {size: %d, timeout: 50ms}',
+                net='type: %s, model: "%s", device: "cuda:0", batch: {size: %d, timeout: 50ms}%s', out='type: "null"')
 
 
 def shapes_of(model, batch):
@@ -175,8 +169,7 @@ class Random:
 
 class Operations(Case):
     def inspected(self, path):
-        done = call([MILLRACE, "inspect", path, "--json"])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.millrace("inspect", path, "--json")
         (told,) = json.loads(done.stdout)
         return told
 
@@ -215,8 +208,7 @@ class Operations(Case):
     def planned(self, path, kind, size, batch, more=""):
         card = self.write(json.dumps(CARD), "card.json")
         text = PLAN % (64, 48, size, size, batch, kind, path, batch, more)
-        done = call([MILLRACE, "plan", self.write(text), "--assume", f"cuda:1x{card}", "--json"])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.millrace("plan", self.write(text), "--assume", f"cuda:1x{card}", "--json")
         return {one["id"]: one for one in json.loads(done.stdout)["expected"]["stages"]}["net"]
 
     def test_what_a_plan_expects_of_a_network(self):
@@ -256,7 +248,3 @@ class Operations(Case):
         net = self.planned(path, "features", 32, 1)
         self.assertIn('operator NonZero at node "second"', net["not_modelled"])
         self.assertGreaterEqual(net["operation_ns"], 2 * 2 * 3 * 32 * 32 / 1e3)
-
-
-if __name__ == "__main__":
-    main()

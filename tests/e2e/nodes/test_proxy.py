@@ -1,39 +1,31 @@
 """Two nodes with a proxy between them that closes, resets, halves, freezes, delays, slows, damages and swallows TCP
-traffic. Each frame must still arrive once, and the ledger must say so."""
+traffic. Each frame still arrives once, and the ledger says so."""
 import random
 import socket
 import struct
 import threading
 import time
 
-from harness import MILLRACE, SAMPLES, Case, call, free_port, main
+from harness import SAMPLES, Case, free_port, pipeline, serve
 
 FRAMES = 12000
-RESULTS = """\
-version: 1
-pipeline: proxied
-sources:
-  a: {{type: "null", frames: {frames}}}
-stages:
-  out: {{type: jsonl, input: a, cut: {{checksum: payload, inline: true, window: 256, heartbeat: 100ms}}}}
-nodes:
-  left: {{stages: [], sources: [a], listen: "tcp://127.0.0.1:{here}", address: "tcp://127.0.0.1:{there}"{left}}}
-  right: {{stages: [out]{right}}}
-"""
+
+
+def results(frames, here, there, left, right):
+    return pipeline(dict(a=f'type: "null", frames: {frames}'), name="proxied",
+                    out="type: jsonl, cut: {checksum: payload, inline: true, window: 256, heartbeat: 100ms}",
+                    nodes=dict(left=f'stages: [], sources: [a], listen: "tcp://127.0.0.1:{here}", '
+                                    f'address: "tcp://127.0.0.1:{there}"{left}', right=f"stages: [out]{right}"))
+
+
 # Packets, decoded after the cut, and pictures.
-MEDIA = """\
-version: 1
-pipeline: proxied
-sources:
-  a: {{uri: {clip}, loop: 8}}
-stages:
-  decode: {{input: a{before}}}
-  phash: {{input: decode{behind}}}
-  out: {{type: jsonl, input: phash, tensors: true}}
-nodes:
-  left: {{stages: {left}, sources: [a], listen: "tcp://127.0.0.1:{here}", address: "tcp://127.0.0.1:{there}"}}
-  right: {{stages: {right}}}
-"""
+def media(clip, before, behind, left, here, there, right):
+    return pipeline(dict(a=f"uri: {clip}, loop: 8"), name="proxied", decode=before, phash=behind,
+                    out="type: jsonl, tensors: true",
+                    nodes=dict(left=f'stages: {left}, sources: [a], listen: "tcp://127.0.0.1:{here}", '
+                                    f'address: "tcp://127.0.0.1:{there}"', right=f"stages: {right}"))
+
+
 CUT = ", cut: {checksum: payload, compress: lz4, inline: true, window: 32, heartbeat: 100ms}"
 
 
@@ -43,31 +35,20 @@ class Proxy:
 
     KINDS = ("close", "reset", "half-close", "freeze", "delay", "slow", "damage", "swallow")
 
-    def __init__(self, port, seed):
+    def __init__(self, case, port, seed):
         self.port, self.random = port, random.Random(seed)
         self.left = self.random.sample(self.KINDS, len(self.KINDS))
         self.done = []
         self.lock = threading.Lock()
-        self.server = socket.create_server(("127.0.0.1", 0))
-        self.address = self.server.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
+        self.address = serve(case, self.connect)
 
-    def accept(self):
-        while True:
-            try:
-                near, _ = self.server.accept()
-            except OSError:
-                return  # closed
-            try:
-                far = socket.create_connection(("127.0.0.1", self.port))
-            except OSError:
-                near.close()  # nobody is there yet
-                continue
-            forward = self.random.randrange(2)
-            threading.Thread(target=self.connect, args=(near, far, forward), daemon=True).start()
-
-    def connect(self, near, far, forward):
+    def connect(self, near):
         """Both directions of one connection."""
+        try:
+            far = socket.create_connection(("127.0.0.1", self.port))
+        except OSError:
+            return near.close()  # nobody is there yet
+        forward = self.random.randrange(2)
         with near, far:
             back = threading.Thread(target=self.pump, args=(far, near, not forward), daemon=True)
             back.start()
@@ -105,7 +86,7 @@ class Proxy:
                 pass  # it is closed already
 
     def fault(self, kind, source, sink, data):
-        """What must still be forwarded."""
+        """The data that is still forwarded."""
         if kind in ("close", "reset"):
             if kind == "reset":
                 for one in (source, sink):
@@ -127,20 +108,16 @@ class Proxy:
             return data[self.random.randrange(len(data)) + 1:]
         return data
 
-    def close(self):
-        self.server.close()
-
 
 class Proxied(Case):
     def proxied(self, seed):
         here = free_port()
-        proxy = Proxy(here, seed)
-        self.addCleanup(proxy.close)
+        proxy = Proxy(self, here, seed)
         return proxy, {"here": here, "there": proxy.address}
 
     def check_results(self, seed, left="", right=""):
         proxy, ports = self.proxied(seed)
-        run = self.run_pipeline(RESULTS.format(frames=FRAMES, left=left, right=right, **ports))
+        run = self.run_pipeline(results(frames=FRAMES, left=left, right=right, **ports))
         told = f"seed {seed}: {proxy.done}"
         self.assertEqual(sorted(proxy.done), sorted(Proxy.KINDS), told)
         self.assertEqual(sorted(row["seq"] for row in run.rows), list(range(FRAMES)), told)
@@ -154,8 +131,7 @@ class Proxied(Case):
 
     def test_with_encryption(self):
         for name in ("left", "right"):
-            done = call([MILLRACE, "keygen", name, "--output", self.folder])
-            self.assertEqual(done.returncode, 0, done.stderr)
+            self.millrace("keygen", name, "--output", self.folder)
         self.check_results(3, f", key: {self.folder}/left.key", f", key: {self.folder}/right.key")
 
     def test_what_is_decoded_is_the_same(self):
@@ -167,15 +143,11 @@ class Proxied(Case):
             with self.subTest(seed=seed):
                 proxy, ports = self.proxied(seed)
                 packets = left == "[]"
-                text = MEDIA.format(clip=clip, left=left, right=right, before=CUT if packets else "",
-                                    behind="" if packets else CUT, **ports)
+                text = media(clip=clip, left=left, right=right, before=CUT if packets else "",
+                             behind="" if packets else CUT, **ports)
                 expected = self.run_pipeline(text, "--one-process").rows
                 self.assertEqual((len(expected), proxy.done), (8 * 36, []))
                 run = self.run_pipeline(text)
                 self.assertGreater(len(proxy.done), 0)
                 self.assertEqual(run.rows, expected, f"seed {seed}: {proxy.done}")
                 self.assert_balanced(run)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,24 +1,9 @@
-"""Pictures that cross processes in shared memory must equal what one process sees; without shared memory they are
+"""Pictures that cross processes in shared memory equal what one process sees; without shared memory they are
 copied, and that is reported once."""
 import harness
+from harness import pipeline
 
-PIPELINE = """\
-version: 1
-pipeline: shared
-sources:
-  clip: {{uri: "{clip}"}}
-stages:
-  decode:    {{input: clip}}
-  sharpness: {{input: decode, cut: {cut}}}
-  phash:     {{input: sharpness}}
-  results:   {{type: jsonl, input: phash, tensors: true, path: {out}}}
-{nodes}
-"""
-NODES = """\
-nodes:
-  reads: {stages: [decode]}
-  looks: {stages: [sharpness, phash, results]}
-"""
+NODES = dict(reads="stages: [decode]", looks="stages: [sharpness, phash, results]")
 # Repeated when a connection is renewed, so no process may be considered lost.
 TOLD = "frames cross in shared memory"
 
@@ -30,16 +15,13 @@ class Shared(harness.Case):
         clip = harness.SAMPLES / "realshort.mp4"
         if not clip.exists():
             self.skipTest(f"no {clip}")
-        text = PIPELINE.format(clip=clip, cut=cut, out=out, nodes=nodes)
-        if not nodes:
-            text = text.replace(f", cut: {cut}", "")
-        path = self.write(text)
-        done = harness.call(["sh", "-c", f'{limit} exec "$@"', "sh", harness.MILLRACE, "run", path, "--log", "info"])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        path = self.write(pipeline(dict(clip=f'uri: "{clip}"'), decode="", sharpness=f"cut: {cut}" if nodes else "",
+                                   phash="", results=f"type: jsonl, tensors: true, path: {out}", nodes=nodes))
+        done = self.checked(["sh", "-c", f'{limit} exec "$@"', "sh", harness.MILLRACE, "run", path, "--log", "info"])
         return sorted(out.read_text().splitlines()), done.stderr
 
     def test_pictures_are_the_same_whichever_way_they_go(self):
-        whole, _ = self.rows(nodes="")
+        whole, _ = self.rows(nodes={})
         self.assertEqual(len(whole), 36)
         shared, told = self.rows()
         self.assertEqual(shared, whole)
@@ -49,12 +31,8 @@ class Shared(harness.Case):
         self.assertNotIn(TOLD, told)
 
     def test_where_there_can_be_no_shared_memory_copies_go(self):
-        whole, _ = self.rows(nodes="")
+        whole, _ = self.rows(nodes={})
         copied, told = self.rows(limit="ulimit -f 200;")
         self.assertEqual(copied, whole)
         self.assertNotIn(TOLD, told)
         self.assertEqual(told.count("frames go to other processes as copies: shared memory: "), 1, told)
-
-
-if __name__ == "__main__":
-    harness.main()

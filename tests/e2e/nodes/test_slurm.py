@@ -7,44 +7,11 @@ import re
 import signal
 import subprocess
 import tempfile
-import time
 import unittest
 
-import harness
 import slurm
-from harness import MILLRACE, TIMEOUT, Case, call
+from harness import MILLRACE, TIMEOUT, Case, pipeline
 
-THREE = """\
-version: 1
-pipeline: three
-workers: 1
-sources:
-  numbers: {{type: "null", frames: {frames}, rate: {rate}}}
-stages:
-  first: {{type: "null", input: numbers}}
-  second: {{type: "null", input: first}}
-  out: {{type: jsonl, input: second, path: "{folder}/out.jsonl"}}
-nodes:
-  camera: {{stages: first, listen: "tcp://127.0.0.1:{camera}"}}
-  worker: {{stages: second, listen: "tcp://127.0.0.1:{worker}"}}
-  center: {{stages: out}}
-"""
-TRAINS = """\
-version: 1
-pipeline: trains
-workers: 1
-sources:
-  pictures: {{uri: none.png}}
-stages:
-  decode: {{input: pictures}}
-  hog: {{input: decode, size: 24x24, block: 8x8, stride: 4x4, cell: 4x4}}
-  classify: {{input: hog, head: head}}
-  out: {{type: "null", input: classify}}
-nodes:
-  reader: {{stages: decode, listen: "tcp://127.0.0.1:{reader}"}}
-  worker: {{stages: hog, listen: "tcp://127.0.0.1:{worker}"}}
-  center: {{stages: [classify, out]}}
-"""
 FRAMES = 500
 
 
@@ -63,7 +30,11 @@ class UnderSlurm(Case):
 
     def pipeline(self, rate=0, frames=FRAMES):
         camera, worker = slurm.free_ports(2)
-        return self.write(THREE.format(frames=frames, rate=rate, folder=self.folder, camera=camera, worker=worker))
+        return self.write(pipeline(
+            dict(numbers=f'type: "null", frames: {frames}, rate: {rate}'), name="three", top="workers: 1",
+            first='type: "null"', second='type: "null"', out=f'type: jsonl, path: "{self.folder}/out.jsonl"',
+            nodes=dict(camera=f'stages: first, listen: "tcp://127.0.0.1:{camera}"',
+                       worker=f'stages: second, listen: "tcp://127.0.0.1:{worker}"', center="stages: out")))
 
     def call(self, program, *arguments, environment=None):
         done = subprocess.run([slurm.find(program), *map(str, arguments)], stdin=subprocess.DEVNULL,
@@ -73,7 +44,7 @@ class UnderSlurm(Case):
         return done
 
     def assert_all_went_through(self, told):
-        """`told` has each task's summary: the first reads, the others process; all must account for everything."""
+        """`told` has each task's summary: the first reads, the others process; all account for everything."""
         for number, (summary, stage) in enumerate(zip(told, ("first", "second", "out"), strict=True)):
             ran = [one["id"] for one in summary["stages"] if "->" not in one["id"]]
             self.assertEqual(ran, ["numbers", stage] if number == 0 else [stage])
@@ -92,8 +63,7 @@ class UnderSlurm(Case):
         self.assert_all_went_through([json.loads(one.read_text()) for one in written])
 
     def test_the_script_that_deploy_writes(self):
-        done = call([MILLRACE, "deploy", self.pipeline(), "--target", "slurm", "--output", self.folder / "jobs"])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.millrace("deploy", self.pipeline(), "--target", "slurm", "--output", self.folder / "jobs")
         script = done.stdout.strip()
         self.call("sbatch", "--wait", f"--output={self.folder}/log", script)
         # A node that begins late is missed, which is only a warning.
@@ -102,20 +72,22 @@ class UnderSlurm(Case):
         self.assertEqual(rows, list(range(FRAMES)))
 
     def test_the_script_that_trains(self):
-        """On three Slurm nodes; the weights must equal one process's to the last bit."""
+        """On three Slurm nodes; the weights equal one process's to the last bit."""
         data, (reader, worker) = self.folder / "data", slurm.free_ports(2)
         for label, picture in (("noise", "nullsrc=s=48x48,geq=random(1)*255:128:128"), ("test", "testsrc=s=48x48")):
             (data / label).mkdir(parents=True)
             subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", picture, "-frames:v", "30",
                             data / label / "%02d.png"], check=True)
-        path = self.write(TRAINS.format(reader=reader, worker=worker))
+        path = self.write(pipeline(
+            dict(pictures="uri: none.png"), top="workers: 1", decode="",
+            hog="size: 24x24, block: 8x8, stride: 4x4, cell: 4x4", classify="head: head", out='type: "null"',
+            nodes=dict(reader=f'stages: decode, listen: "tcp://127.0.0.1:{reader}"',
+                       worker=f'stages: hog, listen: "tcp://127.0.0.1:{worker}"', center="stages: [classify, out]")))
         options = ["--data", data, "--cache", self.folder / "cache", "--penalty", "1", "--validation", "0"]
-        alone = call([MILLRACE, "train", path, "--one-process", "--output", self.folder / "alone", *options[:2],
-                      "--cache", self.folder / "other", *options[4:]])
-        self.assertEqual(alone.returncode, 0, alone.stderr)
-        done = call([MILLRACE, "deploy", path, "--target", "slurm", "--output", self.folder / "jobs", "--train", "--",
-                     "--output", self.folder / "head", *options])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.millrace("train", path, "--one-process", "--output", self.folder / "alone", *options[:2], "--cache",
+                      self.folder / "other", *options[4:])
+        done = self.millrace("deploy", path, "--target", "slurm", "--output", self.folder / "jobs", "--train", "--",
+                             "--output", self.folder / "head", *options)
         script = done.stdout.strip()
         self.call("sbatch", "--wait", f"--output={self.folder}/log", script)
         self.assertIn("made in", (self.folder / "log").read_text())
@@ -127,8 +99,7 @@ class UnderSlurm(Case):
         self.assertIn("all from the cache", told)
 
     def deployed(self, pipeline, *arguments):
-        done = call([MILLRACE, "deploy", pipeline, "--target", "slurm", "--output", self.folder / "jobs", *arguments])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.millrace("deploy", pipeline, "--target", "slurm", "--output", self.folder / "jobs", *arguments)
         return done.stdout.strip()
 
     def submit(self, script, **environment):
@@ -137,21 +108,16 @@ class UnderSlurm(Case):
         return done.stdout.strip().split(";")[0]
 
     def await_rows(self, count):
-        until, output = time.monotonic() + TIMEOUT, self.folder / "out.jsonl"
-        while not output.exists() or output.read_bytes().count(b"\n") < count:
-            self.assertLess(time.monotonic(), until, "no rows")
-            time.sleep(0.02)
+        output = self.folder / "out.jsonl"
+        self.wait_until(lambda: output.exists() and output.read_bytes().count(b"\n") >= count, "no rows")
 
     def await_end(self, job):
         """The state in which the job ended."""
-        until = time.monotonic() + TIMEOUT
-        while True:
-            told = self.call("scontrol", "show", "job", job).stdout
-            state = re.search(r"JobState=(\w+)", told)[1]
-            if state not in ("PENDING", "RUNNING", "COMPLETING"):
-                return state
-            self.assertLess(time.monotonic(), until, told)
-            time.sleep(0.1)
+        def ended():
+            state = re.search(r"JobState=(\w+)", self.call("scontrol", "show", "job", job).stdout)[1]
+            return state not in ("PENDING", "RUNNING", "COMPLETING") and state
+
+        return self.wait_until(ended, pause=0.1)
 
     def kill_task(self, pipeline, task):
         """Kills a task's command, not the shell that watches it."""
@@ -167,7 +133,7 @@ class UnderSlurm(Case):
         self.fail(f"task {task} does not run")
 
     def test_a_task_that_is_killed_is_started_again(self):
-        """The script must restart it: Slurm restarts no single task. No record may be lost or duplicated."""
+        """The script restarts it: Slurm restarts no single task. No record may be lost or duplicated."""
         pipeline = self.pipeline(rate=200)
         job = self.submit(self.deployed(pipeline))
         self.await_rows(100)
@@ -195,7 +161,7 @@ class UnderSlurm(Case):
         self.assertNotEqual(self.await_end(job), "COMPLETED")
         output = self.folder / "out.jsonl"
         self.assertLess(output.read_bytes().count(b"\n"), FRAMES)
-        with output.open("r+b") as file:  # an existing row must not be written again
+        with output.open("r+b") as file:  # an existing row is not written again
             begin = file.read(40).replace(b'"pts":0', b'"pts":7')
             file.seek(0)
             file.write(begin)
@@ -209,11 +175,9 @@ class UnderSlurm(Case):
     def step(self, pipeline, node):
         """Starts a separate step for one node."""
         with open(self.folder / f"{node}.log", "a") as log:
-            child = harness.start([slurm.find("srun"), "--ntasks=1", "--overcommit", "--exact", MILLRACE, "run",
-                                   pipeline, "--node", node, "--json"], stdout=log, stderr=log,
-                                  env=self.cluster.environment)
-        self.addCleanup(child.wait)
-        self.addCleanup(child.kill)
+            child = self.spawn([slurm.find("srun"), "--ntasks=1", "--overcommit", "--exact", MILLRACE, "run",
+                                pipeline, "--node", node, "--json"], stdout=log, stderr=log,
+                               env=self.cluster.environment)
         return child
 
     def kill_node(self, pipeline, node):
@@ -232,10 +196,7 @@ class UnderSlurm(Case):
             output.unlink(missing_ok=True)
             pipeline = self.pipeline(rate=200)
             steps = {node: self.step(pipeline, node) for node in ("camera", "worker", "center")}
-            until = time.monotonic() + TIMEOUT
-            while not output.exists() or output.read_bytes().count(b"\n") < 100:
-                self.assertLess(time.monotonic(), until, victim)
-                time.sleep(0.02)
+            self.await_rows(100)
             self.kill_node(pipeline, victim)
             self.assertNotEqual(steps[victim].wait(timeout=TIMEOUT), 0)
             steps[victim] = self.step(pipeline, victim)
@@ -250,7 +211,3 @@ class UnderSlurm(Case):
                               env=self.cluster.environment)
         self.assertEqual(told.returncode, 64, told.stderr)
         self.assertIn("4 processes were started, but the pipeline has 3", told.stderr)
-
-
-if __name__ == "__main__":
-    harness.main()

@@ -11,16 +11,14 @@ import sys
 import tempfile
 import time
 
-from harness import MILLRACE, MODELS, PICTURES, ROOT, SAMPLES, TIMEOUT, Case, call, free_port, main, need_models, start
+import numpy
+import zmq
+import zmq.auth
+from PIL import Image
 
-try:
-    import numpy
-    import zmq
-    import zmq.auth
-    from PIL import Image
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
+from harness import MILLRACE, MODELS, PICTURES, ROOT, SAMPLES, TIMEOUT, Case, call, free_port, need_models, pipeline, \
+    rows_in
+
 if not shutil.which("protoc"):
     print("skipped: no protoc")
     sys.exit(77)
@@ -32,36 +30,17 @@ import results_pb2
 
 README = (ROOT / "pipelines/README.md").read_text()
 
-VIDEO = """
-version: 1
-pipeline: video
-sources:
-  short: {{uri: {samples}/realshort.mp4}}
-stages:
-  decode: {{input: short}}
-  small: {{type: preprocess, input: decode, size: 8x8, dtype: u8, layout: nhwc}}
-  hash: {{type: phash, input: decode}}
-  both: {{type: join, join: {{small: small, hash: hash}}}}
-  results: {{input: both, tensors: true, features: true, {sink}}}
-"""
-TAKEN = """
-version: 1
-pipeline: taken
-sources:
-  app: {{type: zmq.{kind}, endpoint: "{endpoint}", {options}}}
-stages:
-  {stages}
-  results: {{type: jsonl, input: {last}, features: true, path: "${{OUTPUT:--}}"}}
-"""
-LINGERS = """
-version: 1
-pipeline: lingers
-sources:
-  made: {{type: "null", frames: {frames}, format: RGB24 640x480}}
-stages:
-  out: {{type: zmq.push, input: made, payload: raw, linger: {linger}, endpoint: "{endpoint}"}}
-"""
-TENSORS = "last: {type: 'null', input: app}"
+
+def of_video(sink):
+    return pipeline(dict(short=f"uri: {SAMPLES}/realshort.mp4"), decode="",
+                    small="type: preprocess, size: 8x8, dtype: u8, layout: nhwc", hash="type: phash, input: decode",
+                    both="type: join, join: {small: small, hash: hash}",
+                    results=f"tensors: true, features: true, {sink}")
+
+
+def lingering(frames, linger, endpoint):
+    return pipeline(dict(made=f'type: "null", frames: {frames}, format: RGB24 640x480'), name="lingers",
+                    out=f'type: zmq.push, payload: raw, linger: {linger}, endpoint: "{endpoint}"')
 
 
 class Zmq(Case):
@@ -85,19 +64,11 @@ class Zmq(Case):
         """Starts the command, with the summary in a file."""
         told = open(self.folder / "told", "w+")
         self.addCleanup(told.close)
-        running = start([MILLRACE, "run", self.write(text, "running.yaml"), "--json", *arguments], stdout=told,
-                        stderr=told)
-        self.addCleanup(running.wait)
-        self.addCleanup(running.kill)
-        return running
+        return self.spawn([MILLRACE, "run", self.write(text, "running.yaml"), "--json", *arguments], stdout=told,
+                          stderr=told)
 
     def wait_until(self, happened, running):
-        end = time.monotonic() + TIMEOUT
-        while not happened():
-            # It may have happened, and the run may have ended since.
-            self.assertTrue(running.poll() is None or happened(), (self.folder / "told").read_text())
-            self.assertLess(time.monotonic(), end, (self.folder / "told").read_text())
-            time.sleep(0.02)
+        super().wait_until(happened, self.folder / "told", running)
 
     def end_of(self, running):
         """The summary from a run that ends well, and everything it printed."""
@@ -113,7 +84,7 @@ class Zmq(Case):
         return {(line["stage"], line["reason"]): line["frames"] for line in summary["ledger"]["dropped"]}
 
     def reference(self):
-        run = self.run_pipeline(VIDEO.format(samples=SAMPLES, sink="type: jsonl, path: '${OUTPUT}'"))
+        run = self.run_pipeline(of_video("type: jsonl, path: '${OUTPUT}'"))
         self.assertGreater(len(run.rows), 30)
         return run.rows
 
@@ -121,7 +92,7 @@ class Zmq(Case):
 
     def test_json_is_what_jsonl_writes(self):
         sink = f"type: zmq.push, linger: 300s, endpoint: '{self.endpoint}'"
-        running = self.start(VIDEO.format(samples=SAMPLES, sink=sink))
+        running = self.start(of_video(sink))
         socket, rows = self.socket(zmq.PULL), []
         while not (row := socket.recv_json()).get("end"):
             rows.append(row)
@@ -130,8 +101,8 @@ class Zmq(Case):
         self.assertEqual(self.end_of(running)[0]["ledger"]["delivered"], len(rows))
 
     def test_protobuf_says_the_same(self):
-        running = self.start(VIDEO.format(samples=SAMPLES, sink="type: zmq.push, encoding: protobuf, payload: raw, "
-                                          f"linger: 300s, endpoint: '{self.endpoint}'"))
+        running = self.start(of_video("type: zmq.push, encoding: protobuf, payload: raw, linger: 300s, "
+                                      f"endpoint: '{self.endpoint}'"))
         socket, count = self.socket(zmq.PULL), 0
         for row in self.reference():
             record, payload = socket.recv_multipart()
@@ -153,12 +124,9 @@ class Zmq(Case):
     def test_pictures_come_as_they_are(self):
         sink = ("type: zmq.pub, subscribers: 1, payload: raw, high_water: 1000, linger: 300s, "
                 f"endpoint: '{self.endpoint}'")
-        text = VIDEO.format(samples=SAMPLES, sink=sink).replace("input: both, tensors: true, features: true",
-                                                                "input: decode")
-        running = self.start(text)
+        running = self.start(of_video("input: decode, " + sink).replace("tensors: true, features: true, ", ""))
         socket = self.socket(zmq.SUB, SUBSCRIBE=b"sho", RCVHWM=1000)
-        raw = call(["ffmpeg", "-v", "error", "-i", SAMPLES / "realshort.mp4", "-f", "rawvideo", self.folder / "raw"])
-        self.assertEqual(raw.returncode, 0, raw.stderr)
+        self.checked(["ffmpeg", "-v", "error", "-i", SAMPLES / "realshort.mp4", "-f", "rawvideo", self.folder / "raw"])
         raw, at = (self.folder / "raw").read_bytes(), 0
         while len(parts := socket.recv_multipart()) == 3:
             topic, record, picture = parts
@@ -171,21 +139,15 @@ class Zmq(Case):
         self.end_of(running)
 
     def test_what_a_slow_subscriber_misses_is_counted(self):
-        text = f"""
-version: 1
-pipeline: slow
-sources:
-  made: {{type: "null", frames: 300, format: RGB24 320x240}}
-stages:
-  out: {{type: zmq.pub, input: made, payload: raw, subscribers: 2, high_water: 2, linger: 300s,
-         endpoint: "{self.endpoint}"}}
-"""
+        text = pipeline(dict(made='type: "null", frames: 300, format: RGB24 320x240'), name="slow",
+                        out='type: zmq.pub, payload: raw, subscribers: 2, high_water: 2, linger: 300s, '
+                            f'endpoint: "{self.endpoint}"')
         running = self.start(text, "--control", self.folder / "control")
         sockets = [self.socket(zmq.SUB, SUBSCRIBE=b"", RCVHWM=2) for _ in range(2)]
         status = [MILLRACE, "ctl", "--control", self.folder / "control", "--json", "status"]
 
         def all_came():
-            """As the run reports while it waits for room for the end; with room, it may already have printed the
+            """Whether all frames came, by the run's report; a run that had room may already have printed the
             summary."""
             if '"balanced"' in (self.folder / "told").read_text():
                 return True
@@ -217,7 +179,7 @@ stages:
     def start_lingering(self, *arguments, frames=20, linger="300s"):
         """A run whose frames have all reached the sink; most are still in flight to a slow program."""
         control = self.folder / "control"
-        running = self.start(LINGERS.format(endpoint=self.endpoint, frames=frames, linger=linger), "--control", control,
+        running = self.start(lingering(endpoint=self.endpoint, frames=frames, linger=linger), "--control", control,
                              *arguments)
         socket = self.socket(zmq.PULL, RCVHWM=1)
 
@@ -229,7 +191,7 @@ stages:
         return running, socket
 
     def test_a_slow_program_gets_everything(self):
-        """The run must wait much longer than `linger` while messages are being taken."""
+        """The run waits much longer than `linger` while messages are being taken."""
         running, socket = self.start_lingering(linger="1s")
         for _ in range(20):
             time.sleep(0.1)
@@ -239,7 +201,7 @@ stages:
         self.assertEqual(summary["ledger"]["delivered"], 20)
 
     def test_what_a_program_does_not_take_is_dropped(self):
-        running = self.start(LINGERS.format(endpoint=self.endpoint, frames=20, linger="3s"))
+        running = self.start(lingering(endpoint=self.endpoint, frames=20, linger="3s"))
         socket = self.socket(zmq.PULL, RCVHWM=1)
         for _ in range(3):
             socket.recv_multipart()
@@ -255,7 +217,7 @@ stages:
             socket.recv_multipart()
 
     def test_the_end_reaches_each_program(self):
-        running = self.start(LINGERS.format(endpoint=self.endpoint, frames=1000, linger="300s"))
+        running = self.start(lingering(endpoint=self.endpoint, frames=1000, linger="300s"))
         sockets, ended = [self.socket(zmq.PULL, RCVHWM=1) for _ in range(3)], []
         poller = zmq.Poller()
         for socket in sockets:
@@ -269,7 +231,7 @@ stages:
         self.assertEqual(set(ended), set(sockets))
 
     def test_a_run_that_lingers_is_stopped(self):
-        """It must wait for a reader as long as allowed, and count what is lost."""
+        """The run waits for a reader as long as allowed, and counts the lost frames."""
         running, _ = self.start_lingering("--grace", "1s")
         running.terminate()
         summary, told = self.end_of(running)
@@ -284,17 +246,10 @@ stages:
         self.assertIn(running.wait(TIMEOUT), (128 + signal.SIGTERM, 128 + signal.SIGINT))
 
     def test_a_stop_does_not_wait_for_programs(self):
-        made = """
-version: 1
-pipeline: alone
-sources:
-  made: {{type: "null", frames: 1000}}
-stages:
-  out: {{type: zmq.{kind}, input: made, endpoint: "{endpoint}"}}
-"""
         for kind in ("push", "pub, subscribers: 1"):
             with self.subTest(kind):
-                running = self.start(made.format(kind=kind, endpoint=self.endpoint), "--log", "info")
+                running = self.start(pipeline(dict(made='type: "null", frames: 1000'),
+                                              out=f'type: zmq.{kind}, endpoint: "{self.endpoint}"'), "--log", "info")
                 self.wait_until(lambda: "listens at" in (self.folder / "told").read_text(), running)
                 running.terminate()
                 summary, told = self.end_of(running)
@@ -311,15 +266,9 @@ stages:
             (self.folder / "socket").unlink(missing_ok=True)
 
     def test_push_waits_and_finds_its_peer_again(self):
-        """The first program takes a few and goes; a second one must get the rest."""
-        text = f"""
-version: 1
-pipeline: waits
-sources:
-  made: {{type: "null", frames: 500, format: RGB24 320x240}}
-stages:
-  out: {{type: zmq.push, input: made, payload: raw, high_water: 1, linger: 300s, endpoint: "{self.endpoint}"}}
-"""
+        """The first program takes a few and goes; a second one gets the rest."""
+        text = pipeline(dict(made='type: "null", frames: 500, format: RGB24 320x240'), name="waits",
+                        out=f'type: zmq.push, payload: raw, high_water: 1, linger: 300s, endpoint: "{self.endpoint}"')
         running = self.start(text)
         first = self.socket(zmq.PULL, RCVHWM=1)
         taken = [json.loads(first.recv_multipart()[0])["seq"] for _ in range(5)]
@@ -335,15 +284,11 @@ stages:
 
     # ---- what is taken
 
-    def take(self, kind="pull", options="", stages=TENSORS, last="last", more=()):
+    def take(self, kind="pull", options="", more=(), **stages):
         output = self.folder / "results.jsonl"
-        text = TAKEN.format(kind=kind, endpoint=self.endpoint, options=options, stages=stages, last=last)
+        text = pipeline(dict(app=f'type: zmq.{kind}, endpoint: "{self.endpoint}", {options}'),
+                        **(stages or {"last": 'type: "null"'}), results="type: jsonl, features: true, path: '-'")
         return self.start(text, "--output", output, *more), output
-
-    def rows(self, output):
-        """Whole lines only: the last may be incomplete."""
-        text = output.read_text()
-        return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
 
     def test_tensors_of_numpy(self):
         running, output = self.take(options="format: f32 2x3")
@@ -355,7 +300,7 @@ stages:
             socket.send_multipart([record, tensor.tobytes()])
         socket.send(results_pb2.Record(end=True).SerializeToString())
         summary, _ = self.end_of(running)
-        rows = self.rows(output)
+        rows = rows_in(output)
         self.assertEqual([row["seq"] for row in rows], list(range(50)))
         self.assertEqual([row["pts"] for row in rows], [i / 8 for i in range(50)])
         for row, tensor in zip(rows, sent):
@@ -363,8 +308,8 @@ stages:
         self.assertEqual(summary["ledger"]["delivered"], 50)
 
     def test_pictures_of_numpy_of_any_size(self):
-        running, output = self.take(options="format: RGB24, ends: 2", last="small", stages=(
-            "small: {type: preprocess, input: app, size: 1x1, dtype: u8, layout: nhwc, fit: stretch}"))
+        running, output = self.take(options="format: RGB24, ends: 2",
+                                    small="type: preprocess, size: 1x1, dtype: u8, layout: nhwc, fit: stretch")
         first, second = self.socket(zmq.PUSH), self.socket(zmq.PUSH)
         for size in (4, 7):
             picture = numpy.full((size, size + 1, 3), (10 * size, 20, 30), numpy.uint8)
@@ -372,7 +317,7 @@ stages:
         first.send_json({"end": True})
         second.send_json({"end": True})
         self.end_of(running)
-        self.assertEqual([row["features"] for row in self.rows(output)], [[40, 20, 30], [70, 20, 30]])
+        self.assertEqual([row["features"] for row in rows_in(output)], [[40, 20, 30], [70, 20, 30]])
 
     def test_encoded_images(self):
         names = [name for name in ("orange.jpg", "baboon.jpg", "squirrel_cls.jpg") if (PICTURES / name).exists()]
@@ -389,8 +334,8 @@ stages:
             subprocess.run(["heif-enc", "-o", self.folder / "a.heic", self.folder / "a.png"], check=True,
                            capture_output=True)
             payloads.append((self.folder / "a.heic").read_bytes())
-        stages = "decode: {input: app}\n  small: {type: preprocess, input: decode, size: 8x8}"
-        running, output = self.take("sub", "topic: camera, idle: 0s, size: 4000x4000", stages, "small")
+        stages = {"decode": "", "small": "type: preprocess, size: 8x8"}
+        running, output = self.take("sub", "topic: camera, idle: 0s, size: 4000x4000", **stages)
         socket = self.context.socket(zmq.XPUB)
         socket.setsockopt(zmq.RCVTIMEO, int(TIMEOUT * 1000))
         socket.connect(self.endpoint)
@@ -404,10 +349,9 @@ stages:
         folder.mkdir()
         for i, payload in enumerate(payloads):
             (folder / f"{i}.jpg").write_bytes(payload)
-        expected = self.run_pipeline(
-            f"version: 1\npipeline: folder\nsources:\n  app: {{uri: {folder}}}\nstages:\n  {stages}\n"
-            "  results: {type: jsonl, input: small, features: true, path: '${OUTPUT}'}\n").rows
-        self.assertEqual([row["features"] for row in self.rows(output)], [row["features"] for row in expected])
+        expected = self.run_pipeline(pipeline(dict(app=f"uri: {folder}"), **stages,
+                                              results="type: jsonl, features: true, path: '${OUTPUT}'")).rows
+        self.assertEqual([row["features"] for row in rows_in(output)], [row["features"] for row in expected])
         self.assertEqual(len(expected), len(payloads))
 
     def test_nothing_that_comes_ends_the_run(self):
@@ -426,7 +370,7 @@ stages:
         socket.send_multipart([b"{}", b"well"])
         socket.send_json({"end": True})
         summary, told = self.end_of(running)
-        self.assertEqual([bytes(row["features"]) for row in self.rows(output)], [b"good", b"well"])
+        self.assertEqual([bytes(row["features"]) for row in rows_in(output)], [b"good", b"well"])
         self.assertEqual([(line["reason"], line["frames"]) for line in summary["ledger"]["dropped"]],
                          [("bad message", len(bad))])
         self.assertIn("a message was refused: a message has 1 part: expected record and payload", told)
@@ -438,37 +382,25 @@ stages:
 
     def test_a_pipeline_feeds_another(self):
         picture = "format: RGB24 32x32"
-        running, output = self.take(options=picture, last="hog", stages="hog: {input: app, size: 32x32}")
-        self.run_pipeline(f"""
-version: 1
-pipeline: first
-sources:
-  made: {{type: "null", frames: 20, {picture}}}
-stages:
-  out: {{type: zmq.push, input: made, endpoint: "{self.endpoint}", bind: false, payload: raw}}
-""", rows=False)
+        running, output = self.take(options=picture, hog="size: 32x32")
+        self.run_pipeline(pipeline(dict(made=f'type: "null", frames: 20, {picture}'), name="first",
+                                   out=f'type: zmq.push, endpoint: "{self.endpoint}", bind: false, payload: raw'),
+                          rows=False)
         self.assertEqual(self.end_of(running)[0]["ledger"]["delivered"], 20)
 
     def test_answers_have_the_names_of_their_question(self):
         """Through a join, another node and back, in JSON, as a table and in protobuf."""
-        text = f"""
-version: 1
-pipeline: asked
-sources:
-  app: {{type: zmq.pull, endpoint: "{self.endpoint}", format: u8 1}}
-stages:
-  left: {{type: "null", input: app}}
-  right: {{type: "null", input: app}}
-  both: {{type: join, join: {{left: left, right: right}}}}
-  results: {{type: jsonl, input: both, path: "{self.folder}/results.jsonl"}}
-  table: {{type: csv, input: both, id: true, path: "{self.folder}/results.csv"}}
-  out: {{type: zmq.push, input: both, encoding: protobuf, endpoint: "ipc://{self.folder}/out"}}
-"""
+        text = pipeline(dict(app=f'type: zmq.pull, endpoint: "{self.endpoint}", format: u8 1'), name="asked",
+                        left='type: "null"', right='type: "null", input: app',
+                        both="type: join, join: {left: left, right: right}",
+                        results=f'type: jsonl, path: "{self.folder}/results.jsonl"',
+                        table=f'type: csv, input: both, id: true, path: "{self.folder}/results.csv"',
+                        out=f'type: zmq.push, input: both, encoding: protobuf, endpoint: "ipc://{self.folder}/out"')
         asked = [{"id": "job-3", "file": "/x/\u00e9 a.jpg"}, {"id": 17, "label": "dog"}, {}, {"id": "x" * 255},
                  {"file": "y" * 4095}, {"id": "proto", "file": "a.jpg", "label": "cat"}]
         wanted = [tuple(str(one.get(key, "")) for key in ("id", "file", "label")) for one in asked]
-        for nodes in ("", "nodes: {{first: {{stages: [left, right]}}, last: {{stages: [both, results, table, out]}}}}"):
-            running = self.start(text + nodes.format())
+        for nodes in ("", "nodes: {first: {stages: [left, right]}, last: {stages: [both, results, table, out]}}"):
+            running = self.start(text + nodes)
             socket = self.socket(zmq.PUSH)
             for one in asked[:-1]:
                 socket.send_multipart([json.dumps(one).encode(), b"a"])
@@ -484,7 +416,7 @@ stages:
                 got.append((record.id, record.file, record.label))
             self.assertEqual(got, wanted)
             self.assertEqual(self.dropped(self.end_of(running)[0]), {("app", "bad message"): 1})
-            rows = self.rows(self.folder / "results.jsonl")
+            rows = rows_in(self.folder / "results.jsonl")
             self.assertEqual([tuple(row.get(key, "") for key in ("id", "file", "label")) for row in rows], wanted)
             with open(self.folder / "results.csv", newline="", encoding="utf-8") as table:
                 self.assertEqual([(row["id"], row["file"], row["label"]) for row in csv.DictReader(table)], wanted)
@@ -508,7 +440,7 @@ stages:
         for socket in clients.values():
             socket.send_json({"end": True})
         self.end_of(running)
-        rows = self.rows(self.folder / "results.jsonl")
+        rows = rows_in(self.folder / "results.jsonl")
         answers = {name: [row for row in rows if row["id"].startswith(name)] for name in clients}
         for name, got in answers.items():
             self.assertEqual([(row["id"], row["file"]) for row in got],
@@ -521,10 +453,9 @@ stages:
         for name in ("center", "friend", "stranger"):
             self.assertEqual(call([MILLRACE, "keygen", name, "--output", self.folder]).returncode, 0)
         options = (f"format: u8 4, key: {self.folder}/center.key, allow: {self.folder}/friend.pub")
-        audit, output = self.folder / "audit.jsonl", self.folder / "results.jsonl"
+        audit = self.folder / "audit.jsonl"
         self.endpoint = f"tcp://127.0.0.1:{free_port()}"
-        running = self.start(TAKEN.format(kind="pull", endpoint=self.endpoint, options=options, stages=TENSORS,
-                                          last="last"), "--output", output, "--audit", audit, "--log", "info")
+        running, output = self.take(options=options, more=("--audit", audit, "--log", "info"))
         # A client whose handshake fails does not try again, whatever was there before.
         self.wait_until(lambda: "listens at" in (self.folder / "told").read_text(), running)
         server = zmq.auth.load_certificate(self.folder / "center.pub")[0]
@@ -538,7 +469,7 @@ stages:
                 self.wait_until(lambda: audit.exists() and "peer refused" in audit.read_text(), running)
         sockets[-1].send_json({"end": True})
         summary, _ = self.end_of(running)
-        self.assertEqual([bytes(row["features"]) for row in self.rows(output)], [b"frie"])
+        self.assertEqual([bytes(row["features"]) for row in rows_in(output)], [b"frie"])
         entries = [json.loads(line) for line in audit.read_text().splitlines()]
         keys = {name: zmq.auth.load_certificate(self.folder / f"{name}.pub")[0].decode()
                 for name in ("stranger", "friend")}
@@ -552,12 +483,12 @@ stages:
         first, second = (self.socket(zmq.PUSH) for _ in range(2))
         for socket in (first, second):
             socket.send_multipart([b"", b"a"])
-        self.wait_until(lambda: output.exists() and len(self.rows(output)) == 2, running)
+        self.wait_until(lambda: output.exists() and len(rows_in(output)) == 2, running)
         third = self.socket(zmq.PUSH)
         third.send_multipart([b"", b"b"])
         self.wait_until(lambda: "too many peers" in audit.read_text(), running)
         first.close()  # makes room for the third, which retries by itself
-        self.wait_until(lambda: len(self.rows(output)) == 3, running)
+        self.wait_until(lambda: len(rows_in(output)) == 3, running)
         third.send_json({"end": True})
         self.assertEqual(self.end_of(running)[0]["ledger"]["delivered"], 3)
 
@@ -577,20 +508,14 @@ stages:
         if not pictures:
             self.skipTest(f"no pictures in {PICTURES}")
         running = self.start(yaml)
-        done = call([sys.executable, self.write(program, "program.py"), *pictures],
-                    environment={"PYTHONPATH": GENERATED.name})
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.checked([sys.executable, self.write(program, "program.py"), *pictures],
+                            environment={"PYTHONPATH": GENERATED.name})
         self.end_of(running)
         folder = self.folder / "in"
         folder.mkdir()
         for path in pictures:
             shutil.copy(path, folder)
-        rows = self.run_pipeline(f"version: 1\npipeline: folder\nsources:\n  app: {{uri: {folder}}}\nstages:\n"
-                                 "  decode: {input: app}\n  phash: {input: decode}\n"
-                                 "  out: {type: jsonl, input: phash, tensors: true, path: '${OUTPUT}'}\n").rows
+        rows = self.run_pipeline(pipeline(dict(app=f"uri: {folder}"), name="folder", decode="", phash="",
+                                          out="type: jsonl, tensors: true, path: '${OUTPUT}'")).rows
         self.assertEqual([line.split() for line in done.stdout.splitlines()],
                          [[str(row["seq"]), bytes(row["tensors"][0]["data"]).hex()] for row in rows])
-
-
-if __name__ == "__main__":
-    main()

@@ -8,19 +8,17 @@ import unittest
 import numpy as np
 from PIL import Image, ImageOps
 
-from harness import MILLRACE, ROOT, Case, call, main
+from harness import ROOT, Case, call, pipeline
 
 WIDTH, HEIGHT, SIDE = 320, 200, 24
 MARK = (150, 92)  # the mark's centre in the stored picture
 NEAR = 0.15       # the largest error, in tensor pixels
-HEAD = """version: 1
-pipeline: marks
-plugins: [libway.so]
-sources: {{photos: {{uri: "{uri}"}}}}
-stages:
-  decode: {{input: photos{decode}}}
-"""
-# How preprocess makes tensors from pictures, and whether it turns them upright.
+
+
+def head(uri, decode=""):
+    return pipeline(dict(photos=f'uri: "{uri}"'), name="marks", top="plugins: [libway.so]", decode=decode)
+
+# Options for tensors from pictures, and whether preprocess turns pictures upright.
 WAYS = {
     "stretch": "size: 48x64, fit: stretch",
     "crop": "size: 64x56, fit: center-crop, crop_fraction: 0.9",
@@ -53,7 +51,7 @@ class Marks(Case):
 
     def run_ways(self, uri, ways=WAYS, decode=""):
         """Each way's rows, in order."""
-        text = HEAD.format(uri=uri, decode=decode)
+        text = head(uri=uri, decode=decode)
         for name, options in ways.items():
             filter = "" if "interpolation" in options else "interpolation: area, "
             text += f"  p-{name}: {{type: preprocess, input: decode, order: gray, {filter}{options}}}\n"
@@ -107,7 +105,7 @@ class Marks(Case):
         rows = self.run_ways(f"{self.folder}/large.jpg", ways, ", reduced: auto")
         for name in ways:
             self.check(rows[name][0], (1603, 1205), mark)
-        text = HEAD.format(uri=f"{self.folder}/large.jpg", decode=", reduced: auto") + (
+        text = head(uri=f"{self.folder}/large.jpg", decode=", reduced: auto") + (
             "  whole: {type: way, input: decode}\n"
             "  p: {type: preprocess, input: whole, order: gray, interpolation: area, size: 40x48}\n"
             "  end: {type: way, input: p}\n"
@@ -153,7 +151,7 @@ class Marks(Case):
         path = self.folder / f"{outputs[0][0]}.onnx"
         onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
 
-    # The tensor passes every stage that forwards frames; the map must stay the letterboxed picture's.
+    # The tensor passes every stage that forwards frames; the map stays the letterboxed picture's.
     JOURNEY = """
   boxed:   {type: preprocess, input: decode, order: gray, interpolation: area, size: 100x40, fit: letterbox}
   other:   {type: preprocess, input: decode, order: gray, size: 9x7}
@@ -169,11 +167,8 @@ class Marks(Case):
   back:    {type: jsonl, input: again, features: true, tensors: true, path: again.jsonl}
   mean:    {type: jsonl, input: flat, features: true, tensors: true, path: flat.jsonl}
 """
-    NODES = """nodes:
-  a: {sources: [photos], stages: [decode, boxed, other, there, network, both]}
-  m: {stages: [told, vectors, flat, again], replicas: 2}
-  z: {stages: [rows, back, mean]}
-"""
+    NODES = ("nodes: {a: {sources: [photos], stages: [decode, boxed, other, there, network, both]}, "
+             "m: {stages: [told, vectors, flat, again], replicas: 2}, z: {stages: [rows, back, mean]}}\n")
 
     def journey(self, nodes=""):
         self.model([("Relu", ["x"], ["y"])], [("y", ["n", 1, 40, 100])])
@@ -182,9 +177,8 @@ class Marks(Case):
             exif = Image.Exif()
             exif[0x0112] = orientation
             picture().save(self.folder / f"{orientation}.jpg", exif=exif, quality=95)
-        text = HEAD.format(uri=f"{self.folder}/*.jpg", decode="") + self.JOURNEY[1:] + nodes
-        done = call([MILLRACE, "run", self.write(text)])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        text = head(uri=f"{self.folder}/*.jpg") + self.JOURNEY[1:] + nodes
+        self.millrace("run", self.write(text))
         by_file = {}
         for name in ("told", "again"):
             rows = self.rows(name)
@@ -203,11 +197,11 @@ class Marks(Case):
         self.journey(self.NODES)
 
     def test_pictures_that_were_encoded_between(self):
-        """Not the encoder's size, and turned by the file: the map must lead to the first picture."""
+        """The video is rotated and has another size than the encoder's: the map leads to the first picture."""
         exif = Image.Exif()
         exif[0x0112] = 8
         picture(WIDTH - 1, HEIGHT - 1).save(self.folder / "one.jpg", exif=exif, quality=95)
-        text = HEAD.format(uri=f"{self.folder}/one.jpg", decode="") + (
+        text = head(uri=f"{self.folder}/one.jpg") + (
             "  packets: {type: encode, input: decode, codec: mjpeg}\n"
             "  pictures: {type: decode, input: packets}\n"
             "  p: {type: preprocess, input: pictures, order: gray, interpolation: area, size: 64x64, fit: letterbox}\n"
@@ -215,7 +209,3 @@ class Marks(Case):
             "  r: {type: jsonl, input: w, features: true, tensors: true, path: r.jsonl}\n")
         self.assert_balanced(self.run_pipeline(text, rows=False))
         self.check(self.rows("r")[0], (WIDTH - 1, HEIGHT - 1))
-
-
-if __name__ == "__main__":
-    main()

@@ -6,22 +6,13 @@ from PIL import Image
 import clips
 import field_coded
 import harness
+from harness import pipeline
 import reference
 
 # If every sample has its own colour, only rounding can differ: to nearest on either side, in eight bits.
 FULL_COLOUR_TOLERANCE = 1
-# How subsampled chroma is interpolated is a matter of choice: the mean error must stay below this.
+# Decoders may interpolate subsampled chroma as they like: the mean error stays below this.
 SUBSAMPLED_MEAN = 1.5
-
-IMAGES = """\
-version: 1
-pipeline: pictures
-sources:
-  clip: {{uri: "{uri}"{source}}}
-stages:
-  decode:  {{input: clip{options}}}
-  results: {{type: images, input: decode, path: "{path}"}}
-"""
 
 
 def read(path):
@@ -35,7 +26,8 @@ def read(path):
 class Pixels(harness.Case):
     def pictures(self, uri, frames, options="", source=""):
         folder = self.folder / f"png-{len(list(self.folder.iterdir()))}"
-        run = self.run_pipeline(IMAGES.format(uri=uri, path=folder, options=options, source=source), rows=False)
+        run = self.run_pipeline(pipeline(dict(clip=f'uri: "{uri}"{source}'), name="pictures", decode=options,
+                                         results=f'type: images, path: "{folder}"'), rows=False)
         self.assert_balanced(run)
         paths = sorted(folder.rglob("*.png"))
         self.assertEqual(len(paths), frames)
@@ -75,7 +67,7 @@ class Pixels(harness.Case):
         self.assert_yuv(path, ", untagged: {matrix: bt2020, range: full}", color_space="bt2020nc", color_range="pc")
 
     def test_pictures_in_two_fields(self):
-        """Both fields must be as written, line by line; and ffmpeg must agree."""
+        """Both fields are as written, line by line; and ffmpeg agrees."""
         path, written = clips.in_fields("mp4"), field_coded.pictures(10)
         for decoded, picture in zip(clips.planes(path), written, strict=True):
             for plane, expected in zip(decoded, picture, strict=True):
@@ -97,7 +89,7 @@ class Pixels(harness.Case):
                     np.testing.assert_array_equal(seen[..., :3], rgb)
 
     def test_png_folder(self):
-        """A PNG must come back unchanged."""
+        """A PNG comes back unchanged."""
         folder = clips.pictures("png", mixed=True)
         paths = sorted(folder.iterdir())
         for seen, path in zip(self.pictures(folder, len(paths)), paths):
@@ -117,23 +109,13 @@ class Pixels(harness.Case):
             np.testing.assert_array_equal(seen, stored)
 
 
-TENSORS = """\
-version: 1
-pipeline: tensors
-sources:
-  clip: {{uri: "{uri}"}}
-stages:
-  decode:     {{input: clip}}
-  preprocess: {{input: decode, size: {size}, layout: nhwc{options}}}
-  results:    {{type: jsonl, input: preprocess, features: true, path: "-"}}
-"""
-
-
 class Tensors(harness.Case):
     """A network's input, printed as numbers."""
 
     def tensors(self, uri, width, height, options=""):
-        run = self.run_pipeline(TENSORS.format(uri=uri, size=f"{width}x{height}", options=options))
+        run = self.run_pipeline(pipeline(dict(clip=f'uri: "{uri}"'), name="tensors", decode="",
+                                         preprocess=f"size: {width}x{height}, layout: nhwc{options}",
+                                         results='type: jsonl, features: true, path: "-"'))
         self.assert_balanced(run)
         return [np.array(row["features"]).reshape(height, width, 3) for row in run.rows]
 
@@ -156,7 +138,3 @@ class Tensors(harness.Case):
                 seen = self.tensors(clips.wide_pixels(), 64, 64, options + ("" if sar else ", sar: false"))[0]
                 bars = int(sum((seen == 255).all(axis=(1, 2))))
                 self.assertEqual(bars, 64 - rows)
-
-
-if __name__ == "__main__":
-    harness.main()

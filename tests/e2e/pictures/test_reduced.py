@@ -1,6 +1,6 @@
 """JPEG decoded at reduced size: what preprocess makes of it, compared with ffmpeg's -lowres and arithmetic in double
 precision; and how far that is from whole pictures."""
-import json
+import functools
 import subprocess
 
 import cv2
@@ -9,27 +9,25 @@ from PIL import Image
 
 import clips
 import harness
+from harness import pipeline
 import reference
 
-PIPELINE = """\
-version: 1
-pipeline: photos
-sources:
-  photos: {{uri: "{uri}"}}
-stages:
-  decode:     {{input: photos, reduced: {reduced}{decode}}}
-  preprocess: {{input: decode, size: {size}x{size}{options}}}
-  results:    {{type: jsonl, input: preprocess, features: true, path: "-"}}
-{more}"""
+
+def shrunk(uri, reduced, decode, size, options, more):
+    return pipeline(dict(photos=f'uri: "{uri}"'), decode=f"reduced: {reduced}{decode}",
+                    preprocess=f"size: {size}x{size}{options}", results='type: jsonl, features: true, path: "-"') + more
+
+
 CROP = ", fit: center-crop, crop_fraction: 0.875"
 WIDTH, HEIGHT = 1003, 757  # 0.875 of the shorter side is 662: 1/8 down to 41 pixels, 1/4 down to 82
 SIZES = {41: 3, 42: 2, 82: 2, 83: 0}  # result size: log2 of the scale
-# As in tests/kernels: a sample is within 1/32 code, and the steepest matrix adds luma and chroma.
+# The tolerance of tests/kernels: a sample is within 1/32 code, and the steepest matrix adds luma and chroma.
 TOLERANCE = (1.17 + 2.15) / 32
 # README's bounds, out of 255, for opencv-doc's stills.
 MEAN, MOST = 4, 32
 
 
+@functools.cache
 def photo():
     """A picture with edges and some noise, like a camera's."""
     picture = cv2.imread(str(harness.PICTURES / "fruits.jpg"))
@@ -62,11 +60,12 @@ KINDS = {
 }
 
 
+@functools.cache
 def planes(path, scale):
-    """What ffmpeg decodes, as planes of floats."""
-    raw = subprocess.run(["ffmpeg", "-nostdin", "-v", "error", "-noautorotate", "-lowres", str(scale), "-i", path, "-f",
-                          "rawvideo", "-pix_fmt", clips.stream(path)["pix_fmt"], "pipe:1"], capture_output=True).stdout
+    """ffmpeg's decoded planes, as floats."""
     layout = clips.stream(path)["pix_fmt"]
+    raw = subprocess.run(["ffmpeg", "-nostdin", "-v", "error", "-noautorotate", "-lowres", str(scale), "-i", path, "-f",
+                          "rawvideo", "-pix_fmt", layout, "pipe:1"], capture_output=True).stdout
     rows, columns = -(-HEIGHT // (1 << scale)), -(-WIDTH // (1 << scale))
     half_x, half_y = ("420" in layout or "422" in layout), ("420" in layout or "440" in layout)
     of_chroma = (-(-rows // (1 + half_y)), -(-columns // (1 + half_x)))
@@ -96,17 +95,15 @@ def expected(path, scale, size, fraction=0.875):
 
 class Reduced(harness.Case):
     def tensors(self, uri, size, reduced="auto", options=CROP, decode="", more="", code=0):
-        run = self.run_pipeline(PIPELINE.format(uri=uri, size=size, reduced=reduced, options=options, decode=decode,
-                                                more=more.format(folder=self.folder)), code=code)
+        run = self.run_pipeline(shrunk(uri=uri, size=size, reduced=reduced, options=options, decode=decode,
+                                       more=more.format(folder=self.folder)), code=code)
         self.assert_balanced(run)
         return [np.array(row["features"]).reshape(3, size, size) for row in run.rows]
 
     def plan(self, uri, size=41, options=CROP, decode="", more=""):
-        path = self.write(PIPELINE.format(uri=uri, size=size, reduced="auto", options=options, decode=decode,
-                                          more=more.format(folder=self.folder)))
-        done = harness.call([harness.MILLRACE, "plan", path, "--json"])
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return next(stage for stage in json.loads(done.stdout)["stages"] if stage["id"] == "decode")
+        told = self.planned(shrunk(uri=uri, size=size, reduced="auto", options=options, decode=decode,
+                                   more=more.format(folder=self.folder)))
+        return next(stage for stage in told["stages"] if stage["id"] == "decode")
 
     def file(self, name, write):
         path = self.folder / name
@@ -114,7 +111,7 @@ class Reduced(harness.Case):
         return path
 
     def same(self, path, size, **options):
-        """Whether `reduced: auto` must give exactly what whole pictures do."""
+        """Whether `reduced: auto` gives exactly what whole pictures do."""
         auto, off = (self.tensors(path, size, reduced, **options) for reduced in ("auto", "off"))
         self.assertEqual(len(auto), len(off))
         return all((one == other).all() for one, other in zip(auto, off))
@@ -129,7 +126,7 @@ class Reduced(harness.Case):
                 with self.subTest(kind, size=size):
                     path = self.folder / f"{index}.jpg"
                     np.testing.assert_allclose(seen, expected(path, scale, size), atol=TOLERANCE)
-                    # Another scale must give something else.
+                    # Another scale gives something else.
                     self.assertGreater(np.abs(seen - expected(path, 3 if scale == 2 else 2, size)).max(), 0.5)
 
     def test_kinds_that_stay_whole(self):
@@ -140,7 +137,7 @@ class Reduced(harness.Case):
                 self.assertTrue(self.same(self.file(name, write), 24))
 
     def test_4_1_1(self):
-        """Its chroma is converted: it must be reduced like the others, and about the same."""
+        """The chroma is converted: the picture is reduced like the others, and about the same."""
         path = self.file("411.jpg", write_opencv(cv2.IMWRITE_JPEG_SAMPLING_FACTOR_411))
         auto, off = (self.tensors(path, 41, reduced)[0] for reduced in ("auto", "off"))
         self.assertTrue((auto != off).any())
@@ -219,7 +216,7 @@ class Reduced(harness.Case):
         self.assertTrue(self.same(path, 24, decode=", device: sim:0"))
 
     def test_devices_behind(self):
-        """The device gets the small picture, and the result must be the same."""
+        """The device gets the small picture, and the result is the same."""
         path = self.file("photo.jpg", write_pillow())
         here, there = (self.tensors(path, 41, options=CROP + device)[0] for device in ("", ", device: sim:0"))
         self.assertTrue((here == there).all())
@@ -248,7 +245,3 @@ class Reduced(harness.Case):
         auto, off = (self.tensors(path, 24, reduced) for reduced in ("auto", "off"))
         self.assertEqual((len(auto), len(off)), (9, 9))
         self.assertTrue(all((one != other).any() for one, other in zip(auto, off)))
-
-
-if __name__ == "__main__":
-    harness.main()

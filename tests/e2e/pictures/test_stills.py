@@ -1,7 +1,8 @@
-"""Folders with still pictures that several workers decode at once: results, numbers, outcomes and messages must equal
+"""Folders with still pictures that several workers decode at once: results, numbers, outcomes and messages equal
 one worker's, also with damaged files."""
 import json
 import re
+import signal
 import shutil
 import zlib
 
@@ -9,17 +10,14 @@ import cv2
 import numpy as np
 
 import harness
+from harness import pipeline
 
-PIPELINE = """\
-version: 1
-pipeline: stills
-sources:
-  stills: {{uri: "{folder}/*"{source}}}
-stages:
-  decode:     {{input: stills{decode}}}
-  preprocess: {{input: decode, size: 32x32, interpolation: area}}
-  results:    {{type: jsonl, input: preprocess, features: true, path: "-"}}
-"""
+
+def stills(folder, source="", decode=""):
+    return pipeline(dict(stills=f'uri: "{folder}/*"{source}'), name="stills", decode=decode,
+                    preprocess="size: 32x32, interpolation: area", results='type: jsonl, features: true, path: "-"')
+
+
 WORKERS = (2, 3, 16)
 COUNT = 48
 
@@ -33,7 +31,7 @@ def picture(index):
 
 
 def write_stills(folder):
-    """Each one's outcome by name: pictures that are cut off, empty, not pictures or only a header are dropped."""
+    """Each picture's outcome by name: pictures that are cut off, empty, not pictures or only a header are dropped."""
     folder.mkdir()
     for index in range(COUNT):
         suffix = ("jpg", "jpg", "jpg", "png", "jpg", "bmp")[index % 6]
@@ -47,7 +45,7 @@ def write_stills(folder):
 
 
 def said(err):
-    """What decode reports about files."""
+    """decode's reports about files."""
     return [line for line in err.splitlines() if " decode: " in line and "/" in line]
 
 
@@ -57,7 +55,7 @@ class Stills(harness.Case):
         write_stills(self.folder / "stills")
 
     def run_with(self, workers, decode="", source="", code=0):
-        text = PIPELINE.format(folder=self.folder / "stills", decode=decode, source=source)
+        text = stills(folder=self.folder / "stills", decode=decode, source=source)
         run = self.run_pipeline(text, "--workers", str(workers), "--log", "info", code=code)
         self.assert_balanced(run)
         return run
@@ -79,7 +77,7 @@ class Stills(harness.Case):
         self.assertTrue(any("31.png" in line or "31.jpg" in line for line in said(one.err)), one.err)
 
     def test_texts_take_no_memory(self):
-        """A PNG's compressed text and colour profile, which would expand to 400 MB each, must not be expanded."""
+        """A PNG's compressed text and colour profile, which would expand to 400 MB each, are not expanded."""
         shutil.rmtree(self.folder / "stills")
         (self.folder / "stills").mkdir()
         packer = zlib.compressobj()
@@ -123,37 +121,33 @@ class Stills(harness.Case):
         self.assertRegex(one.err, r"nothing could be decoded of \S*/stills/0\.jpg: ")
 
     def test_a_run_that_is_asked_to_end(self):
-        text = PIPELINE.format(folder=self.folder / "stills", decode="", source=", loop: true")
+        text = stills(folder=self.folder / "stills", source=", loop: true")
         output = self.folder / "endless.jsonl"
         command = [harness.MILLRACE, "run", str(self.write(text)), "--workers", "4", "--output", str(output), "--json",
                    *harness.PATIENT]
         running = harness.start(command, stdout=harness.subprocess.PIPE, text=True)
         while not output.exists() or output.stat().st_size == 0:
             self.assertIsNone(running.poll())
-        running.terminate()
-        out, _ = running.communicate(timeout=harness.TIMEOUT)
-        self.assertEqual(running.returncode, 0)
+        out = self.ended(running, signal.SIGTERM)[0]
         self.assertIn('"balanced":true', re.sub(r"\s", "", out))
 
     def test_a_run_that_is_asked_to_end_before_a_picture_was_complete(self):
         """More of it could have followed: damage is counted, but the run has not failed."""
         (self.folder / "garbage").mkdir()
         (self.folder / "garbage" / "1.jpg").write_bytes(b"\xff\xd8\xff" + bytes(range(200)))
-        text = PIPELINE.format(folder=self.folder / "garbage", decode="", source=", loop: true")
+        text = stills(folder=self.folder / "garbage", source=", loop: true")
         running = harness.start([harness.MILLRACE, "run", str(self.write(text)), "--json",
                                  "--output", str(self.folder / "none.jsonl")],
                                 stdout=harness.subprocess.PIPE, stderr=harness.subprocess.PIPE, text=True)
         self.assertIn("1.jpg", running.stderr.readline())
-        running.terminate()
-        out, err = running.communicate(timeout=harness.TIMEOUT)
-        self.assertEqual(running.returncode, 0, err)
+        out, err = self.ended(running, signal.SIGTERM)
         ledger = json.loads(out)["ledger"]
         self.assertTrue(ledger["balanced"])
         self.assertEqual(ledger["delivered"], 0)
         self.assertNotIn("nothing could be decoded", err)
 
     def test_each_is_as_if_alone(self):
-        """A picture with a separate aspect ratio and tables must not affect one without."""
+        """A picture with a separate aspect ratio and tables does not affect one without."""
         folder = self.folder / "others"
         folder.mkdir()
         cv2.imwrite(str(self.folder / "plain.jpg"), picture(3))
@@ -178,16 +172,12 @@ class Stills(harness.Case):
             self.assertEqual([row["features"] for row in rows], [alone[name] for name in order])
 
     def run_in(self, folder, workers):
-        text = PIPELINE.format(folder=folder, decode="", source="").replace("32x32", "32x32, fit: center-crop")
+        text = stills(folder=folder).replace("32x32", "32x32, fit: center-crop")
         return self.run_pipeline(text, "--workers", str(workers)).rows
 
     def test_the_plan_says_it(self):
-        text = PIPELINE.format(folder=self.folder / "stills", decode="", source="")
+        text = stills(folder=self.folder / "stills")
         for workers, words in ((1, "1 worker"), (4, "up to 4 workers")):
             run = self.run_pipeline(text, "--workers", str(workers), verb="plan", rows=False)
             row = next(line for line in run.out.splitlines() if line.split()[:2] == ["decode", "decode"])
             self.assertIn(words, row)
-
-
-if __name__ == "__main__":
-    harness.main()

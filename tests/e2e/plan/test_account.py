@@ -1,7 +1,6 @@
-"""The memory account: rows must add up to what the plan says, for pipelines of all kinds; runs must not need more; and
+"""The memory account: rows add up to what the plan says, for pipelines of all kinds; runs do not need more; and
 the likely amount."""
 import collections
-import json
 import os
 import random
 import re
@@ -10,20 +9,12 @@ import shutil
 import numpy as np
 
 import clips
-from harness import MILLRACE, MODELS, ROOT, Case, call, main, need_models
+from harness import MILLRACE, MODELS, ROOT, Case, call, need_models, pipeline
 
-CLASSIFIED = """
-version: 1
-pipeline: classified
-sources: {a: {uri: "lavfi:testsrc=size=64x48:rate=25:duration=1"}}
-stages:
-  decode: {input: a}
-  hog: {input: decode, device: "cuda:0"}
-  classify: {input: hog, weights: "%s", activation: none, device: "cuda:0"}
-  colours: {type: histogram, input: decode, bins: 32, joint: false, batch: 4, device: "cuda:0"}
-  out: {type: "null", input: classify}
-  end: {type: "null", input: colours}
-"""
+CLASSIFIED = pipeline(dict(a='uri: "lavfi:testsrc=size=64x48:rate=25:duration=1"'), decode="", hog='device: "cuda:0"',
+                      classify='weights: "%s", activation: none, device: "cuda:0"',
+                      colours='type: histogram, input: decode, bins: 32, joint: false, batch: 4, device: "cuda:0"',
+                      out='type: "null", input: classify', end='type: "null", input: colours')
 KINDS = ("host", "pinned", "shared", "queues")
 
 
@@ -54,11 +45,6 @@ def printed_groups(text):
 
 
 class Account(Case):
-    def planned(self, path, *arguments, environment=None):
-        done = call([MILLRACE, "plan", path, "--json", *arguments], environment=environment)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)
-
     def check(self, planned):
         """Every total is the sum of the rows, to the byte; with several nodes each process has separate rows."""
         rows = planned["memory_rows"]
@@ -88,7 +74,7 @@ class Account(Case):
             self.assertEqual(device["libraries"], summed(rows, memory="libraries", device=device["name"]))
 
     def check_text(self, text, planned):
-        """Printed rows must add up to the printed sums, and those must equal the JSON's."""
+        """Printed rows add up to the printed sums, and those equal the JSON's."""
         if not planned["memory_rows"]:
             self.assertNotIn("most bytes", text)
             return
@@ -128,12 +114,12 @@ class Rows(Account):
         need_models()
         environment = {"MODELS": str(MODELS), "ENDPOINT": f"ipc://{self.folder}/app"}
         for path in sorted((ROOT / "pipelines").glob("*.yaml")):
-            if "tools/digits" in path.read_text():  # It needs a trained head: see test_train.py.
+            if "tools/digits" in path.read_text():  # The pipeline needs a trained head: see test_train.py.
                 continue
             with self.subTest(path.name):
                 planned = self.planned(path, environment=environment)
                 self.check(planned)
-                if path.name == "send.yaml":  # It passes packets on and allocates nothing.
+                if path.name == "send.yaml":  # The pipeline passes packets on and allocates nothing.
                     self.assertEqual(planned["memory_rows"], [])
                     continue
                 self.check_text(call([MILLRACE, "plan", path], environment=environment).stdout, planned)
@@ -177,7 +163,7 @@ class Rows(Account):
         return "\n".join(lines) + "\n"
 
     def test_random_graphs(self):
-        """The sums must hold for all; and a run must never need more than stated."""
+        """The sums hold for all; and a run never needs more than stated."""
         ran = 0
         for seed in range(24):
             text = self.random_pipeline(seed)
@@ -191,7 +177,7 @@ class Rows(Account):
                     self.check_run(planned, self.run_pipeline(path, rows=False).summary)
         self.assertEqual(ran, 10)
 
-    # How far a run may be from the likely amount, either way. Measured on two cores: from 0.5 to 1.2.
+    # The largest factor between a run and the likely amount, either way. Measured on two cores: from 0.5 to 1.2.
     FACTOR = 4
 
     def test_runs_take_about_what_is_likely(self):
@@ -212,15 +198,8 @@ class Rows(Account):
 class Mixed(Account):
     """Folders with many picture sizes, and streams that change theirs."""
 
-    PIPELINE = """
-version: 1
-pipeline: mixed
-sources: {photos: {uri: "INPUT"}}
-stages:
-  decode: {input: photos}
-  small: {type: preprocess, input: decode, size: 32x32, queue: 8}
-  out: {type: jsonl, input: small, path: "${OUTPUT:--}"}
-"""
+    PIPELINE = pipeline(dict(photos='uri: "INPUT"'), name="mixed", decode="",
+                        small="type: preprocess, size: 32x32, queue: 8", out='type: jsonl, path: "${OUTPUT:--}"')
 
     def folder_of(self, sizes):
         folder = self.folder / "photos"
@@ -268,7 +247,7 @@ stages:
         self.assertLess(row["likely"], row["buffers"] * 320 * 240 * 8)
 
     def test_a_batch_that_needs_more_pictures_than_the_bytes_are_for(self):
-        """Waiting for bytes must not keep a batch from filling, even if all pictures in it are the largest."""
+        """Waiting for bytes does not keep a batch from filling, even if all pictures in it are the largest."""
         need_models()
         sizes = ["1024x768"] * 16 + ["32x32"] * 200
         text = self.PIPELINE.replace("INPUT", str(self.folder_of(sizes))).replace("size: 32x32", "size: 224x224")
@@ -283,7 +262,7 @@ stages:
         self.check_run(self.planned(path, "--workers", "2"), run.summary)
 
     def test_a_stream_that_becomes_larger(self):
-        """It was planned for 320x180; larger pictures must stay within the same bytes, and arrive whole."""
+        """The run was planned for 320x180; larger pictures stay within the same bytes, and arrive whole."""
         sizes = [clips.encoded(f"{size}.ts", "-c:v", "mpeg2video", "-q:v", "3", "-bf", "0", filters=f"scale={size}",
                                frames=40) for size in ("320:180", "480:270")]
         grown = self.folder / "grown.ts"
@@ -293,7 +272,3 @@ stages:
         run = self.run_pipeline(path)
         self.assertGreaterEqual(len(run.rows), 78)
         self.check_run(planned, run.summary)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,39 +1,25 @@
-"""What `plan` expects for cards that are not present, and runs on simulated devices like them: results must equal the
+"""What `plan` expects for cards that are not present, and runs on simulated devices like them: results equal the
 processors', bit for bit, with any number of workers. test_expect covers the arithmetic."""
 import json
 
-from harness import MILLRACE, Case, call, main
+from harness import Case, pipeline
 
-TEXT = """
-version: 1
-pipeline: one
-sources: {a: {uri: "lavfi:testsrc=size=640x480:rate=100:duration=0.2"}}
-stages:
-  decode: {input: a}
-  pre: {type: preprocess, input: decode, size: 32x32, device: "%s"}
-  mean: {type: histogram, input: decode, device: "%s"}
-  features: {type: classify, input: mean, activation: none, device: cpu}
-  out: {type: jsonl, input: features, path: "-"}
-  trash: {type: "null", input: pre}
-"""
+TEXT = pipeline(dict(a='uri: "lavfi:testsrc=size=640x480:rate=100:duration=0.2"'), decode="",
+                pre='type: preprocess, size: 32x32, device: "%s"', mean='type: histogram, input: decode, device: "%s"',
+                features="type: classify, activation: none, device: cpu", out='type: jsonl, path: "-"',
+                trash='type: "null", input: pre')
 
 # Launches per call for each: shrinking the picture, and the feature itself.
 LAUNCHES = {"hog": 2, "histogram": 4, "phash": 2, "motion": 4, "sharpness": 3}
-CLASSICAL = """
-version: 1
-pipeline: features
-sources: {a: {uri: "lavfi:testsrc=size=640x480:rate=100:duration=0.2,format=yuv420p"}}
-stages:
-  decode: {input: a}
-""" + "".join(f"""  {name}: {{input: decode, device: "cuda:0"}}
+CLASSICAL = pipeline(dict(a='uri: "lavfi:testsrc=size=640x480:rate=100:duration=0.2,format=yuv420p"'), name="features",
+                     decode="") + "".join(f"""  {name}: {{input: decode, device: "cuda:0"}}
   {name}-end: {{type: "null", input: {name}}}
 """ for name in LAUNCHES)
 
 
 class Expected(Case):
     def plan(self, device, *more):
-        done = call([MILLRACE, "plan", self.write(TEXT % (device, device)), *more])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.millrace("plan", self.write(TEXT % (device, device)), *more)
         return done.stdout
 
     def test_a_rate_is_expected_and_said_to_be_a_model(self):
@@ -54,9 +40,7 @@ class Expected(Case):
         self.assertIn("not modelled: decode", text)
 
     def test_launches_and_bytes_of_classical_features_are_counted(self):
-        done = call([MILLRACE, "plan", self.write(CLASSICAL), "--assume", "cuda:1xH100", "--json"])
-        self.assertEqual(done.returncode, 0, done.stderr)
-        expected = json.loads(done.stdout)["expected"]
+        expected = self.planned(CLASSICAL, "--assume", "cuda:1xH100")["expected"]
         stages = {stage["id"]: stage for stage in expected["stages"]}
         (card,) = expected["cards"]
         for name, launches in LAUNCHES.items():
@@ -81,7 +65,3 @@ class Expected(Case):
         for workers in (1, 4, 16):
             with self.subTest(workers=workers):
                 self.assertEqual(rows("sim:0?like=h100", workers), truth)
-
-
-if __name__ == "__main__":
-    main()

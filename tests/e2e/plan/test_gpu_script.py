@@ -6,13 +6,13 @@ import subprocess
 import sys
 import zipfile
 
-from harness import MILLRACE, Case, main
+from harness import MILLRACE, Case, pipeline
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "tools/bench"))
 import gpu_pack  # noqa: E402
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[3] / "tools/bench/gpu.py"
-# Imitates each program. The file ORDERS names one that must fail.
+# Imitates each program. The file ORDERS names one that fails.
 ACTOR = """#!/bin/sh
 name=${0##*/}
 [ "$name" != "$(cat ORDERS)" ] || { echo "[  FAILED  ] 1 test(s)"; exit 1; }
@@ -59,13 +59,10 @@ class Gpu(Case):
         card = self.folder / "r-card.json"
         self.assertEqual(json.loads(card.read_text()), {"name": "NVIDIA Actor", "memory_bytes_s": 3e12,
                                                       "upload_bytes_s": 53e9})
-        text = ("version: 1\npipeline: p\nsources: {a: {uri: 'lavfi:testsrc=size=64x48:rate=1:duration=1'}}\nstages:\n"
-                "  decode: {input: a}\n  hash: {type: phash, input: decode, device: 'cuda:0'}\n"
-                "  out: {type: 'null', input: hash}\n")
-        done = subprocess.run([MILLRACE, "plan", self.write(text), "--json", "--assume", f"cuda:1x{card}"],
-                              capture_output=True, text=True, timeout=60)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(json.loads(done.stdout)["expected"]["cards"][0]["upload_bytes_s"], 53e9)
+        text = pipeline(dict(a="uri: 'lavfi:testsrc=size=64x48:rate=1:duration=1'"), decode="",
+                        hash="type: phash, device: 'cuda:0'", out="type: 'null'")
+        told = self.planned(text, "--assume", f"cuda:1x{card}")
+        self.assertEqual(told["expected"]["cards"][0]["upload_bytes_s"], 53e9)
 
     def test_a_test_that_fails_and_a_program_that_is_missing(self):
         report = self.play("--only", "tests", fails="test_motion", exits=1)
@@ -83,7 +80,7 @@ class Gpu(Case):
         self.assertFalse(self.play(*kept, exits=1)["tests"]["test_motion"]["ok"])
 
     def test_a_pack(self):
-        """Pieces must be small, join with the commands that --pack prints, and contain no part of the C library."""
+        """Pieces are small, join with the commands that --pack prints, and contain no part of the C library."""
         built, place = self.folder / "bin", self.folder / "place"
         built.mkdir()
         shutil.copy2(shutil.which("xz"), built / "packed")  # a program that needs a library besides the C library
@@ -108,7 +105,3 @@ class Gpu(Case):
         for words in (["--device", "gpu"], ["--only", "everything"], ["--budget", "soon"], ["--resume"]):
             self.assertIn("tools/bench/gpu: ", self.call(*words, exits=64).stderr)
         self.call("--built", pathlib.Path(MILLRACE).parent, "--device", "cuda:99", exits=69)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,5 +1,5 @@
-"""What `graph` shows must be what the YAML says: edges are read back from the text, by Graphviz from DOT, and by an XML
-parser from SVG, and compared with the pipeline as PyYAML reads it. The documents' pictures must be current."""
+"""What `graph` shows is what the YAML says: edges are read back from the text, by Graphviz from DOT, and by an XML
+parser from SVG, and compared with the pipeline as PyYAML reads it. The documents' pictures are current."""
 import fnmatch
 import json
 import os
@@ -12,45 +12,22 @@ import xml.etree.ElementTree as xml
 
 import yaml
 
-from harness import MILLRACE, ROOT, Case, call, main
+from harness import MILLRACE, ROOT, Case, call, pipeline
 
 SVG = "{http://www.w3.org/2000/svg}"
-FAN = """
-version: 1
-pipeline: fan "out" <in> & größer
-sources:
-  a: {uri: a.mp4}
-stages:
-  decode: {input: a}
-  small: {type: preprocess, input: decode, size: 224x224, device: sim:0}
-  features: {input: small, model: m.onnx, tensor: features, device: sim:0, batch: {size: 8, timeout: 20ms}}
-  large: {type: preprocess, input: decode, size: 448x448, device: sim:1}
-  faces: {type: infer, input: large, model: n.onnx, device: sim:1}
-  classify: {input: features, weights: h.npy, labels: l.txt}
-  both: {type: join, join: {picture: classify, boxes: faces}}
-  results: {type: jsonl, input: both}
-"""
-COPIED = """
-version: 1
-pipeline: copied
-sources:
-  a: {uri: a.mp4}
-devices:
-  fast: {device: sim:0}
-  spare: {device: sim:1}
-stages:
-  decode: {input: a}
-  small: {type: preprocess, input: decode, size: 224x224, device: fast}
-  out: {type: "null", input: small}
-"""
-FOLDED = """\
-version: 1
-pipeline: many
-sources:
-%sstages:
-  decode: {input: sources.*}
-  out: {type: "null", input: decode}
-"""
+FAN = pipeline(dict(a="uri: a.mp4"), name='fan "out" <in> & größer', decode="",
+               small="type: preprocess, size: 224x224, device: sim:0",
+               features="model: m.onnx, tensor: features, device: sim:0, batch: {size: 8, timeout: 20ms}",
+               large="type: preprocess, input: decode, size: 448x448, device: sim:1",
+               faces="type: infer, model: n.onnx, device: sim:1",
+               classify="input: features, weights: h.npy, labels: l.txt",
+               both="type: join, join: {picture: classify, boxes: faces}", results="type: jsonl")
+COPIED = pipeline(dict(a="uri: a.mp4"), devices=dict(fast="device: sim:0", spare="device: sim:1"), decode="",
+                  small="type: preprocess, size: 224x224, device: fast", out='type: "null"')
+
+
+def folded(sources, **other):
+    return pipeline(sources, decode="input: sources.*", out='type: "null"', **other)
 
 
 def random_pipeline(seed, stages, sources=3, inputs=3, reach=12):
@@ -153,13 +130,12 @@ class Text(Case):
         self.assertEqual(boxes["small"], "preprocess, own copy, fast (sim:0), spare (sim:1)")
 
     def test_many_sources_are_one_line(self):
-        sources = "".join(f"  camera-{i:04}: {{uri: {i}.mp4}}\n" for i in range(1000))
-        self.assertEqual(read(graph(self.write(FOLDED % sources))),
+        sources = {f"camera-{i:04}": f"uri: {i}.mp4" for i in range(1000)}
+        self.assertEqual(read(graph(self.write(folded(sources)))),
                          ({"camera-* (1000 sources)": "media", "decode": "", "out": "null"},
                           {("camera-* (1000 sources)", "decode", ""), ("decode", "out", "")}))
-        odd = FOLDED % sources + "  other: {type: \"null\", input: [%s]}\n" % ", ".join(
-            f"camera-{i:04}" for i in range(1, 1000, 2))
-        boxes, _ = read(graph(self.write(odd)))
+        odd = ", ".join(f"camera-{i:04}" for i in range(1, 1000, 2))
+        boxes, _ = read(graph(self.write(folded(sources, other=f'type: "null", input: [{odd}]'))))
         self.assertLess({"camera-0000 ... camera-0998 (500 sources)", "camera-0001 ... camera-0999 (500 sources)"},
                         set(boxes))
 
@@ -221,8 +197,7 @@ class Dot(Case):
 
     def test_strange_names(self):
         name = "\\u0007 \\e[31m ]]> <script> \\\\ \\uFFFE"
-        path = self.write(f'version: 1\npipeline: "{name}"\nsources:\n  s: {{type: "null"}}\n'
-                          'stages:\n  t: {type: "null", input: s}\n')
+        path = self.write(pipeline(dict(s='type: "null"'), name=f'"{name}"', t='type: "null"'))
         done = call([MILLRACE, "graph", path, "--format", "svg"])
         if done.returncode == 0:  # otherwise YAML has refused it
             self.assertIn("? ?[31m ]]> <script> \\ ?", texts_of(done.stdout))
@@ -236,7 +211,7 @@ class Refused(Case):
         good = self.write(FAN)
         for arguments, code, said in (
                 ([self.folder / "missing.yaml"], 66, "missing.yaml"),
-                ([self.write(FAN.replace("decode, size", "a, size"), "wrong.yaml")], 78, r"wrong\.yaml:8:"),
+                ([self.write(FAN.replace("decode, size", "a, size"), "wrong.yaml")], 78, r"wrong\.yaml:7:"),
                 ([good, "--set", "stages.small.size=no"], 78, "size"),
                 ([good, "--format", "gif"], 64, "text, dot, svg, png or pdf"),
                 ([good, "--workers", "0"], 64, "1024"),
@@ -245,8 +220,7 @@ class Refused(Case):
                 ([good, "--output", self.folder], 74, "Is a directory"),
                 ([good, "--output", "/dev/full", "--format", "dot"], 74, "No space left"),
                 ([good, "--online"], 66, "a.mp4")):
-            done = call([MILLRACE, "graph", *arguments])
-            self.assertEqual(done.returncode, code, done.stderr)
+            done = self.millrace("graph", *arguments, code=code)
             self.assertRegex(done.stderr, said)
             self.assertEqual(done.stdout, "")
         with open("/dev/full", "w") as full:
@@ -307,7 +281,3 @@ class Readme(Case):
         text = (ROOT / "tools/README.md").read_text()
         drawn = re.search(r"millrace graph (\S+)\n(?:.*\n)*?\n```\n((?:.*\n)*?)```\n", text)
         self.assertEqual(drawn.group(2), graph(ROOT / drawn.group(1)))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""millrace inspect MODEL.onnx: it must report what Python's onnx and ONNX Runtime report; the pipeline that it prints
+"""millrace inspect MODEL.onnx: it reports what Python's onnx and ONNX Runtime report; the pipeline that it prints
 is checked, planned and run unchanged."""
 import collections
 import json
@@ -12,7 +12,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-from harness import MILLRACE, MODELS, Case, call, main, need_models
+from harness import MILLRACE, MODELS, Case, call, need_models
 
 FLOAT = TensorProto.FLOAT
 TYPES = {FLOAT: "f32", TensorProto.UINT8: "u8", TensorProto.INT64: "i64", TensorProto.FLOAT16: "f16",
@@ -41,8 +41,7 @@ class InspectModel(Case):
         return path
 
     def told(self, path):
-        done = call([MILLRACE, "inspect", path, "--json"])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.millrace("inspect", path, "--json")
         (told,) = json.loads(done.stdout)
         return told
 
@@ -76,10 +75,9 @@ class InspectModel(Case):
                              [(one.name, one.type, list(one.shape)) for one in real])
 
     def assert_usable(self, path, told, stages):
-        """The text must end with the pipeline, which is planned and run."""
+        """The text ends with the pipeline, which is planned and run."""
         self.assertEqual([one["type"] for one in told["stages"] if one["can"]], stages, told["stages"])
-        text = call([MILLRACE, "inspect", path])
-        self.assertEqual(text.returncode, 0, text.stderr)
+        text = self.millrace("inspect", path)
         printed = text.stdout.partition(AS_PRINTED)[2]
         self.assertEqual(printed, told["pipeline"])
         for verb in ("check", "plan"):
@@ -194,10 +192,7 @@ class InspectModel(Case):
                                  (self.folder / "none.onnx", 66, "No such file"),
                                  (self.folder / "none.npy", 66, "No such file")):
             for more in ([], ["--json"]):
-                done = call([MILLRACE, "inspect", path, *more])
-                self.assertEqual(done.returncode, code, done.stderr)
-                self.assertIn(said, done.stderr)
-                self.assertIn(str(path), done.stderr)
+                done = self.millrace("inspect", path, *more, code=code, says=(said, str(path)))
                 self.assertEqual(done.stdout, "")
         self.assertEqual(call([MILLRACE, "inspect", "infre"]).returncode, 64)
 
@@ -210,16 +205,10 @@ class InspectModel(Case):
         bad = np.ones((3, 5), "f4")
         bad[2, 4] = np.nan
         np.save(path, bad)
-        done = call([MILLRACE, "inspect", path])
-        self.assertEqual(done.returncode, 65)
-        self.assertIn("row 2, column 4 is nan", done.stderr)
+        self.millrace("inspect", path, code=65, says="row 2, column 4 is nan")
 
     def test_types_and_files_stand_beside_each_other(self):
         path = self.save("one", [helper.make_node("Neg", ["x"], ["y"])], [("x", FLOAT, ["n", 5])],
                          [("y", FLOAT, ["n", 5])])
         shown = json.loads(call([MILLRACE, "inspect", "jsonl", path, "--json"]).stdout)
         self.assertEqual([one["name"] for one in shown], ["jsonl", str(path)])
-
-
-if __name__ == "__main__":
-    main()

@@ -6,22 +6,14 @@ import pathlib
 
 import clips
 import harness
-from harness import MILLRACE, call
+from harness import pipeline
 
-PIPELINE = """\
-version: 1
-pipeline: names
-sources:
-  clip: {{uri: "${{INPUT:-none}}"}}
-stages:
-  decode:  {{input: clip}}
-  results: {{type: {sink}}}
-{more}"""
-NODES = """\
-nodes:
-  reads: {stages: [decode]}
-  writes: {stages: [results]}
-"""
+
+def named(sink, more=""):
+    return pipeline(dict(clip='uri: "${INPUT:-none}"'), name="names", decode="", results=f"type: {sink}") + more
+
+
+NODES = "nodes: {reads: {stages: [decode]}, writes: {stages: [results]}}\n"
 # The name without its ending, and the source name made from it.
 NAMES = {"日本": "日本", "é": "é", "e\u0301te\u0301": "e\u0301te\u0301", "файл": "файл", "a b": "a_b", "-x": "_x",
          "x.y": "x_y", "no\u00a0space": "no_space", "bi\u202edi": "bi_di", "tab\tand\nline": "tab_and_line",
@@ -39,15 +31,13 @@ class Names(harness.Case):
         return [word for path in paths for word in ("--input", path)]
 
     def run_names(self, paths, sink, *arguments, more=""):
-        run = self.run_pipeline(PIPELINE.format(sink=sink, more=more), *self.inputs(paths), *arguments, rows=False)
+        run = self.run_pipeline(named(sink, more=more), *self.inputs(paths), *arguments, rows=False)
         self.assert_balanced(run)
         return run
 
     def test_sources_are_called_as_their_files(self):
         paths = {self.linked(f"{name}.mp4"): source for name, source in NAMES.items()}
-        output = self.folder / "rows.jsonl"
-        run = self.run_pipeline(PIPELINE.format(sink="jsonl, input: decode, path: '${OUTPUT}'", more=""),
-                                *self.inputs(paths))
+        run = self.run_pipeline(named("jsonl, input: decode, path: '${OUTPUT}'"), *self.inputs(paths))
         self.assertEqual({row["file"]: row["source"] for row in run.rows},
                          {str(path): source for path, source in paths.items()})
         self.assertEqual([source["id"] for source in run.summary["sources"]], list(NAMES.values()))
@@ -60,9 +50,8 @@ class Names(harness.Case):
     def test_bytes_that_are_no_text(self):
         path = os.fsencode(self.folder) + b"/\xff\xe6\x97.mp4"
         os.symlink(os.fsencode(clips.one_frame()), path)
-        done = call([MILLRACE, "run", self.write(PIPELINE.format(sink="csv, input: decode, path: '-'", more="")),
-                     "--input", os.fsdecode(path), "--input", self.linked("日.mp4")])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.millrace("run", self.write(named("csv, input: decode, path: '-'")), "--input",
+                             os.fsdecode(path), "--input", self.linked("日.mp4"))
         self.assertEqual({row["source"] for row in csv.DictReader(done.stdout.splitlines())}, {"___", "日"})
 
     def test_files_over_nodes_and_again(self):
@@ -85,21 +74,9 @@ class Names(harness.Case):
                          {"日本-000000.png", "é-000000.png"})
 
     def test_sources_may_be_written_so_stages_not(self):
-        written = """\
-version: 1
-pipeline: names
-sources:
-  caméra-1: {uri: "%s"}
-stages:
-  decode: {input: caméra-1}
-  %s: {type: "null", input: decode}
-"""
+        written = pipeline({"cam\u00e9ra-1": 'uri: "%s"'}, name="names", decode="", **{"%s": 'type: "null"'})
         run = self.run_pipeline(written % (clips.one_frame(), "out"), rows=False)
         self.assertEqual([source["id"] for source in run.summary["sources"]], ["caméra-1"])
         for refused in ("dé", "\u202ex"):
             self.assertIn("cannot be the id", self.run_pipeline(written % (clips.one_frame(), refused), rows=False,
                                                                 code=78).err)
-
-
-if __name__ == "__main__":
-    harness.main()

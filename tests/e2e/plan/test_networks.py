@@ -12,7 +12,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto as T, helper, numpy_helper
 
-from harness import MILLRACE, TIMEOUT, Case, call, free_port, main, start
+from harness import MILLRACE, TIMEOUT, Case, call, free_port, pipeline, start
 
 VALUE = helper.make_tensor_value_info
 PICTURES = VALUE("x", T.FLOAT, ["n", 3, 8, 8])
@@ -20,15 +20,8 @@ MEAN = helper.make_node("ReduceMean", ["x"], ["m"], axes=[2, 3], keepdims=0)
 WEIGHTS = {"w": np.linspace(-1, 1, 9, dtype="f4").reshape(3, 3), "w10": np.ones((3, 10), "f4")}
 LOGITS = [MEAN, helper.make_node("MatMul", ["m", "w"], ["l"])]
 TEN = [MEAN, helper.make_node("MatMul", ["m", "w10"], ["l"])]
-HEAD = """
-version: 1
-pipeline: networks
-sources:
-  video: {uri: "lavfi:testsrc2=size=32x24:rate=10:duration=0.8"}
-stages:
-  decode: {input: video}
-  preprocess: {input: decode, size: 8x8, normalize: unit}
-"""
+HEAD = pipeline(dict(video='uri: "lavfi:testsrc2=size=32x24:rate=10:duration=0.8"'), name="networks", decode="",
+                preprocess="size: 8x8, normalize: unit")
 
 
 class Networks(Case):
@@ -43,7 +36,7 @@ class Networks(Case):
         return path
 
     def results(self, stages, **more):
-        """A pipeline's rows with these stages after `preprocess`; the last must be called `last`."""
+        """A pipeline's rows with these stages after `preprocess`; the last is called `last`."""
         tensors = ", tensors: true" if "type: infer" in stages else ""
         return self.run_pipeline(f"{HEAD}{stages}  results: {{type: jsonl, input: last{tensors}, features: true, "
                                  'path: "${OUTPUT:--}"}\n', **more)
@@ -51,8 +44,7 @@ class Networks(Case):
     def plan(self, stages, *arguments, code=0):
         """plan's output with joined lines."""
         path = self.write(f"{HEAD}{stages}")
-        done = call([MILLRACE, "plan", path, *arguments])
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        done = self.millrace("plan", path, *arguments, code=code)
         return done.stderr + " ".join(done.stdout.split())
 
     def infer(self, path, more=""):
@@ -114,7 +106,7 @@ class Networks(Case):
             for row in rows:
                 np.testing.assert_allclose(row["tensors"][0]["data"],
                                            np.reshape(row["features"], (3, 8, 8)).mean(axis=(1, 2)), rtol=1e-5)
-        # It accepts only rank 4, which plan must find out.
+        # The network accepts only rank 4, which plan finds out.
         self.plan(f"  gray: {{type: histogram, input: decode}}\n  last: {{type: infer, input: gray, model: {path}}}\n",
                   code=65)
         told = call([MILLRACE, "inspect", path]).stdout
@@ -226,7 +218,7 @@ class Networks(Case):
         self.assertGreater(max(counts), 1)
 
     def test_a_network_elsewhere(self):
-        """The classifying node may be a machine without the network: it must say what it cannot know."""
+        """The classifying node may be a machine without the network: it says what it cannot know."""
         network = "networks/of-the-other-machine.onnx"
         nodes = "nodes:\n  a: {stages: [decode, preprocess, network], listen: tcp://127.0.0.1:%d}\n" \
                 "  b: {stages: last}\n"
@@ -250,7 +242,7 @@ class Networks(Case):
         return 1 / (1 + np.exp(-logits)) if name == "sigmoid" else np.exp(logits) / np.exp(logits).sum()
 
     def test_scores_are_not_made_twice(self):
-        """activation: auto must follow the network's last operator, also through other stages."""
+        """activation: auto follows the network's last operator, also through other stages."""
         ends = {"softmax": [helper.make_node("Softmax", ["l"], ["y"], axis=-1)],
                 "reshaped": [helper.make_node("Softmax", ["l"], ["p"], axis=-1),
                              helper.make_node("Identity", ["p"], ["y"])],
@@ -276,7 +268,7 @@ class Networks(Case):
                 self.assertNotIn("scores already", told + twice)
 
     def on_terminal(self, pipeline):
-        """What run shows a person at the end."""
+        """The summary that run shows a person."""
         shown, terminal = pty.openpty()
         run = start([MILLRACE, "run", self.write(pipeline)], stdout=subprocess.DEVNULL, stderr=terminal)
         os.close(terminal)
@@ -363,11 +355,11 @@ class Networks(Case):
             graph.node.add().attribute.add().g.CopyFrom(model.graph)
             model.graph.CopyFrom(graph)
         other.write_bytes(model.SerializeToString())
-        # Each subgraph doubled the time. Such a graph computes nothing, so it must be refused.
+        # Each subgraph doubled the time. Such a graph computes nothing, so it is refused.
         call([MILLRACE, "plan", self.write(HEAD + self.infer(other, f", external_data: {data}"))])
 
     def test_weights_beside_the_model(self):
-        """They must come from the named file and no other, and count as part of what a head was trained with."""
+        """External weights come from the named file and no other. They count as part of a head's training network."""
         whole = self.save("whole", LOGITS, [VALUE("l", T.FLOAT, ["n", 3])])
         path = self.save("parts", LOGITS, [VALUE("l", T.FLOAT, ["n", 3])], save_as_external_data=True,
                          location="parts.onnx.data", size_threshold=0)
@@ -394,7 +386,3 @@ class Networks(Case):
         self.assertIn("of parts.onnx.data, which has 20: they do not belong together",
                       self.plan(self.infer(path, f", external_data: {data}"), code=65))
         self.plan(self.infer(path, f", external_data: {self.folder}/none"), code=66)
-
-
-if __name__ == "__main__":
-    main()

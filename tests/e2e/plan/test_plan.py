@@ -11,7 +11,7 @@ import subprocess
 import onnxruntime
 import yaml
 
-from harness import MILLRACE, MODELS, PICTURES, ROOT, SAMPLES, TIMEOUT, Case, call, main, need_models, start
+from harness import MILLRACE, MODELS, PICTURES, ROOT, SAMPLES, TIMEOUT, Case, call, need_models, pipeline, start
 from plans import SMALL, plan
 
 SMALL_TEXT = """\
@@ -62,20 +62,16 @@ class Text(Case):
             for line in self.table(path, "--offline").splitlines():
                 self.assertLessEqual(len(line), 80, line)
 
-    LONG = """
-version: 1
-pipeline: long
-sources:
-  camera-at-the-entrance-of-the-north-building-second-floor-1: {type: "null", rate: 30fps, format: RGB24 640x480}
-  camera-at-the-entrance-of-the-north-building-second-floor-2: {type: "null", rate: 25fps, format: RGB24 640x480}
-stages:
-  shrink-them-to-something-a-network-may-take: {type: preprocess, input: sources.*, size: 9x9, device: DEVICE}
-  out: {type: "null", input: shrink-them-to-something-a-network-may-take}
-nodes: {north: {stages: shrink-them-to-something-a-network-may-take}, south: {stages: out}}
-"""
+    LONG = pipeline({"camera-at-the-entrance-of-the-north-building-second-floor-1": 'type: "null", rate: 30fps, '
+                                                                                    'format: RGB24 640x480',
+                     "camera-at-the-entrance-of-the-north-building-second-floor-2": 'type: "null", rate: 25fps, '
+                                                                                    'format: RGB24 640x480'},
+                    **{"shrink-them-to-something-a-network-may-take": "type: preprocess, size: 9x9, device: DEVICE"},
+                    out='type: "null"',
+                    nodes=dict(north="stages: shrink-them-to-something-a-network-may-take", south="stages: out"))
 
     def on_a_terminal(self, columns, path):
-        """What `plan` prints on a terminal with this width."""
+        """The output of `plan` on a terminal with this width."""
         terminal, end = os.openpty()
         with open(terminal, "rb", buffering=0) as screen:
             process = start([MILLRACE, "plan", path, "--workers", "2"], stdout=end, stderr=subprocess.DEVNULL,
@@ -104,24 +100,19 @@ nodes: {north: {stages: shrink-them-to-something-a-network-may-take}, south: {st
         self.assertNotRegex(text, r"\S\.\.\S")
 
     def test_a_thousand_sources_are_one_row(self):
-        sources = "".join(f'  cam{i}: {{type: "null", rate: 25fps, format: I420 640x480}}\n' for i in range(1000))
-        text = self.table(self.write(
-            f'version: 1\npipeline: many\nsources:\n{sources}stages:\n  "null": {{input: sources.*}}\n'))
+        text = self.table(self.write(pipeline(
+            {f"cam{i}": 'type: "null", rate: 25fps, format: I420 640x480' for i in range(1000)}, null="")))
         self.assertLess(len(text.splitlines()), 25)
         self.assertRegex(text, r"cam0 \.\. cam999 \(1000\) +null +I420 640x480 +25 fps")
         self.assertRegex(text, r"4 x 1000 +block")
 
-
     def test_what_is_not_alike_is_counted_after_a_while(self):
-        sources = "".join(f'  cam{i}: {{type: "null", rate: {i + 1}fps}}\n' for i in range(300))
-        text = self.table(self.write(
-            f'version: 1\npipeline: many\nsources:\n{sources}stages:\n  "null": {{input: sources.*}}\n'))
+        text = self.table(self.write(pipeline(
+            {f"cam{i}": f'type: "null", rate: {i + 1}fps' for i in range(300)}, null="")))
         self.assertIn("\n  and 260 more sources (--json has all)\n", text)
-        files = "".join(f'  f{i}: {{uri: "lavfi:testsrc=size={16 * (i + 1)}x16:rate=5:duration=1"}}\n'
-                        for i in range(50))
-        text = self.table(self.write(
-            f'version: 1\npipeline: many\nsources:\n{files}stages:\n  decode: {{input: sources.*}}\n'
-            '  "null": {input: decode}\n'))
+        text = self.table(self.write(pipeline(
+            {f"f{i}": f'uri: "lavfi:testsrc=size={16 * (i + 1)}x16:rate=5:duration=1"' for i in range(50)}, decode="",
+            null="")))
         self.assertIn("\n  and 10 more links from sources (--json has all)\n", text)
         self.assertRegex(text, r"\n  decode +null +")
         self.assertRegex(text, r"one process with 54 threads: millrace, mr-signals, mr-worker-0 to mr-worker-1,\s+"
@@ -129,29 +120,14 @@ nodes: {north: {stages: shrink-them-to-something-a-network-may-take}, south: {st
 
 
 class Json(Case):
-    def planned(self, path, *arguments):
-        done = plan(path, "--json", *arguments)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)
-
     def test_part_of_a_video_is_counted(self):
-        """How many frames `run` will read: known from the start; unknown from the middle."""
-        text = """
-version: 1
-pipeline: part
-sources: {{video: {{uri: "{0}", {1}}}}}
-stages: {{decode: {{input: video}}, "null": {{input: decode}}}}
-"""
+        """The number of frames that `run` will read is known from the start of a file, and unknown from the middle."""
         for part, frames in (("duration: 2s", 40), ("duration: 1h", 280), ("start: 2s", None), ("every: 2", 280)):
             with self.subTest(part):
-                path = self.write(text.format(SAMPLES / "cockatoo.mp4", part))
+                path = self.write(pipeline(dict(video=f'uri: "{SAMPLES}/cockatoo.mp4", {part}'), decode="", null=""))
                 self.assertEqual(self.planned(path)["sources"][0]["frames"], frames)
 
-    TERSE = """version: 1
-pipeline: 'terse'
-sources: {a: {type: 'null', format: RGB24 64x48, frames: 3}}
-stages: {out: {type: 'null', input: a}}
-"""
+    TERSE = pipeline(dict(a="type: 'null', format: RGB24 64x48, frames: 3"), name="terse", out="type: 'null'")
     SAME = """# The same, as somebody else would have written it.
 version: 1
 pipeline: terse
@@ -168,30 +144,21 @@ stages:
 
     def digest(self, text, *arguments, environment=None):
         path = self.write(text)
-        done = call([MILLRACE, "plan", path, *arguments], environment=environment)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.millrace("plan", path, *arguments, environment=environment)
         plan = json.loads(call([MILLRACE, "plan", path, *arguments, "--json"], environment=environment).stdout)
         ran = json.loads(call([MILLRACE, "run", path, *arguments, "--json"], environment=environment).stdout)
         self.assertEqual(ran["digest"], plan["digest"])
         self.assertEqual(done.stdout.splitlines()[1], "digest " + plan["digest"][:32])
         return plan["digest"]
 
-    LIBRARIES = """
-version: 1
-pipeline: libraries
-sources: {{video: {{uri: "{0}"}}}}
-stages:
-  decode: {{input: video, device: "cuda:0"}}
-  preprocess: {{input: decode, size: 224x224, device: "cuda:0"}}
-  features: {{input: preprocess, model: "{1}", tensor: features, device: "cuda:0"}}
-  "null": {{input: features}}
-"""
-
     def test_what_libraries_take_of_a_gpu(self):
         """NVDEC surfaces, 32 to decode into and 32 for output, each in whole blocks of 256 columns and 32 rows; and
         what the model can need."""
         need_models()
-        path = self.write(self.LIBRARIES.format(SAMPLES / "cockatoo.mp4", MODELS / "lite0-features.onnx"))
+        path = self.write(pipeline(
+            dict(video=f'uri: "{SAMPLES}/cockatoo.mp4"'), decode='device: "cuda:0"',
+            preprocess='size: 224x224, device: "cuda:0"',
+            features=f'model: "{MODELS}/lite0-features.onnx", tensor: features, device: "cuda:0"', null=""))
         surfaces = 64 * 1280 * 736 * 3
 
         def told(*arguments):
@@ -206,8 +173,7 @@ stages:
         text = call([MILLRACE, "plan", path, *limited]).stdout
         self.assertIn("    cuda:0  at most ", text)
         self.assertIn("            libraries at most 1.2 GiB\n", text)
-        done = call([MILLRACE, "plan", path, *assumed, "--set", "stages.features.provider_memory=8GiB"])
-        self.assertEqual(done.returncode, 78)
+        done = self.millrace("plan", path, *assumed, "--set", "stages.features.provider_memory=8GiB", code=78)
         self.assertRegex(done.stderr, r"cuda:0: buffers may take .* and libraries 8\.2 GiB of its memory, and it has 8")
 
     def test_digest(self):
@@ -229,7 +195,7 @@ stages:
         self.assertEqual(self.digest(self.SAME, environment={"FRAMES": "4"}), expected)
 
     def test_what_is_exact(self):
-        told = self.planned(self.write(SMALL), "--workers", "2")
+        told = self.planned(SMALL, "--workers", "2")
         self.assertEqual(list(told)[:14], ["pipeline", "file", "digest", "workers", "busy_poll_ns", "jobs",
                                            "most_sources", "assumed",
                                            "sources", "stages", "links", "copies", "cuts", "processes"])
@@ -254,7 +220,7 @@ stages:
         self.assertEqual(plan(path, "--json").stdout, plan(path, "--json").stdout)
 
     def test_overrides_are_those_of_run(self):
-        told = self.planned(self.write(SMALL), "--set", "stages.both.queue.size=7", "--workers", "3")
+        told = self.planned(SMALL, "--set", "stages.both.queue.size=7", "--workers", "3")
         self.assertEqual({link["queue"] for link in told["links"] if link["to"] == "both"}, {7})
         self.assertEqual(told["workers"], 3)
 
@@ -262,20 +228,7 @@ stages:
 class Streams(Case):
     """Plans for files, compared with what others read from them."""
 
-    PIPELINE = """
-version: 1
-pipeline: streams
-sources:
-  video: {uri: "CLIP"}
-stages:
-  decode: {input: video}
-  "null": {input: decode}
-"""
-
-    def planned(self, text):
-        done = plan(self.write(text), "--json")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)
+    PIPELINE = pipeline(dict(video='uri: "CLIP"'), name="streams", decode="", null="")
 
     def probe(self, clip):
         keys = "codec_name,width,height,pix_fmt,avg_frame_rate,nb_frames,nb_read_packets"
@@ -309,15 +262,9 @@ stages:
         path = MODELS / "lite0.onnx"
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
         (given,), taken = session.get_inputs(), session.get_outputs()
-        told = self.planned(f"""
-version: 1
-pipeline: network
-sources:
-  zeros: {{type: "null", format: f32 {"x".join(str(n) for n in given.shape[1:])}}}
-stages:
-  network: {{type: infer, input: zeros, model: "{path}"}}
-  results: {{type: jsonl, input: network}}
-""")
+        told = self.planned(pipeline(dict(zeros="type: \"null\", "
+                                                f"format: f32 {'x'.join((str(n) for n in given.shape[1:]))}"),
+                                     network=f'type: infer, model: "{path}"', results="type: jsonl"))
         first, last = told["links"]
         self.assertEqual(first["format"]["shape"], given.shape[1:])
         self.assertEqual(first["frame_bytes"], 4 * math.prod(given.shape[1:]))
@@ -336,11 +283,6 @@ class Wrong(Case):
     def test_what_is_missing(self):
         done = plan(self.folder / "none.yaml")
         self.assertEqual(done.returncode, 66)
-        path = self.write("version: 1\npipeline: p\nsources:\n  s: {uri: none.mp4}\nstages:\n  decode: {input: s}\n"
-                          '  "null": {input: decode}\n')
+        path = self.write(pipeline(dict(s="uri: none.mp4"), decode="", null=""))
         self.assertEqual(plan(path).returncode, 66)
         self.assertEqual(plan(path, "--offline").returncode, 0)
-
-
-if __name__ == "__main__":
-    main()

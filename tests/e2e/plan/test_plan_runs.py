@@ -8,7 +8,7 @@ import subprocess
 import time
 import unittest.mock
 
-from harness import MILLRACE, MODELS, PATIENT, ROOT, TIMEOUT, Case, call, main, need_models, start
+from harness import MILLRACE, MODELS, PATIENT, ROOT, TIMEOUT, Case, need_models, pipeline, start
 from watched import children_of
 
 
@@ -23,52 +23,29 @@ def threads_of(process):
 
 
 class RunIsThePlan(Case):
-    """What ran is what was printed: in the process while it runs, and in the summary afterwards."""
+    """The printed plan is what runs: in the process, and in the summary afterwards."""
 
-    PATTERNS = """
-version: 1
-pipeline: patterns
-sources:
-  a: {uri: "lavfi:testsrc=size=320x240:rate=200:duration=3600", realtime: true}
-  b: {uri: "lavfi:testsrc2=size=640x480:rate=200:duration=3600", realtime: true}
-stages:
-  decode: {input: sources.*}
-  shrink: {type: preprocess, input: decode, size: 64x64, device: DEVICE}
-  gather: {type: preprocess, input: decode, size: 96x96, queue: 3}
-  all: {type: "null", input: [shrink, gather], queue: {size: 5, when_full: drop-oldest}}
-  results: {type: csv, input: all, path: "${OUTPUT:--}"}
-"""
+    PATTERNS = pipeline(dict(a='uri: "lavfi:testsrc=size=320x240:rate=200:duration=3600", realtime: true',
+                             b='uri: "lavfi:testsrc2=size=640x480:rate=200:duration=3600", realtime: true'), decode="",
+                        shrink="type: preprocess, size: 64x64, device: DEVICE",
+                        gather="type: preprocess, input: decode, size: 96x96, queue: 3",
+                        all='type: "null", input: [shrink, gather], queue: {size: 5, when_full: drop-oldest}',
+                        results='type: csv, path: "${OUTPUT:--}"')
 
-    SIZES = """
-version: 1
-pipeline: sizes
-sources:
-  a: {type: "null", rate: 200fps, frames: 720000, format: RGB24 640x480}
-  b: {type: "null", rate: 200fps, frames: 720000, format: RGB24 640x480}
-stages:
-  shrink: {type: preprocess, input: sources.*, size: 64x64, device: DEVICE}
-  enlarge: {type: preprocess, input: sources.*, size: 700x500}
-  all: {type: "null", input: [shrink, enlarge], queue: 3}
-  results: {type: csv, input: all, path: "${OUTPUT:--}"}
-"""
+    SIZES = pipeline(dict(a='type: "null", rate: 200fps, frames: 720000, format: RGB24 640x480',
+                          b='type: "null", rate: 200fps, frames: 720000, format: RGB24 640x480'),
+                     shrink="type: preprocess, size: 64x64, device: DEVICE",
+                     enlarge="type: preprocess, input: sources.*, size: 700x500",
+                     all='type: "null", input: [shrink, enlarge], queue: 3', results='type: csv, path: "${OUTPUT:--}"')
 
-    NODES = """
-version: 1
-pipeline: nodes
-sources:
-  a: {type: "null", rate: 200fps, frames: 720000, format: RGB24 640x480}
-  b: {type: "null", rate: 200fps, frames: 720000, format: RGB24 640x480}
-stages:
-  shrink: {type: preprocess, input: sources.*, size: 64x64, device: "sim:0"}
-  twice: {type: "null", input: shrink, cut: {compress: lz4}}
-  enlarge: {type: preprocess, input: sources.*, size: 700x500, cut: {mode: live, window: 5}, queue: 3}
-  all: {type: "null", input: [twice, enlarge]}
-  results: {type: csv, input: all, path: "${OUTPUT:--}"}
-nodes:
-  camera: {stages: shrink, sources: [a, b]}
-  worker: {stages: [twice, enlarge]}
-  center: {stages: [all, results]}
-"""
+    NODES = pipeline(
+        dict(a='type: "null", rate: 200fps, frames: 720000, format: RGB24 640x480',
+             b='type: "null", rate: 200fps, frames: 720000, format: RGB24 640x480'), name="nodes",
+        shrink='type: preprocess, size: 64x64, device: "sim:0"', twice='type: "null", cut: {compress: lz4}',
+        enlarge="type: preprocess, input: sources.*, size: 700x500, cut: {mode: live, window: 5}, queue: 3",
+        all='type: "null", input: [twice, enlarge]', results='type: csv, path: "${OUTPUT:--}"',
+        nodes=dict(camera="stages: shrink, sources: [a, b]", worker="stages: [twice, enlarge]",
+                   center="stages: [all, results]"))
 
     def look_while_it_runs(self, command, sources, look):
         """Calls `look` when each source has given results, so that everything is open; then ends the process."""
@@ -86,7 +63,7 @@ nodes:
 
     def check(self, path, *arguments):
         words = [path, "--workers", "2", "--output", self.folder / "results", *arguments]
-        planned = json.loads(call([MILLRACE, "plan", *words, "--json"]).stdout)
+        planned = self.planned(*words)
         sources = [source["id"] for source in planned["sources"]]
         names, summary = self.look_while_it_runs([MILLRACE, "run", *words], sources, threads_of)
         self.check_threads(planned["processes"][0]["threads"], names)
@@ -134,10 +111,10 @@ nodes:
         self.check_memory(*self.check(self.write(self.PATTERNS.replace("DEVICE", "cpu"))))
 
     def test_nodes(self):
-        """Every process must have the printed threads, and hold no more memory than printed."""
+        """Every process has the printed threads, and holds no more memory than printed."""
         path = self.write(self.NODES)
         words = [path, "--workers", "2", "--output", self.folder / "results"]
-        planned = json.loads(call([MILLRACE, "plan", *words, "--json"]).stdout)
+        planned = self.planned(*words)
         nodes = {process["name"]: process for process in planned["processes"]}
         threads, summary = self.look_while_it_runs([MILLRACE, "run", *words], ["a", "b"], lambda process: {
             node: threads_of(child) for node, child in children_of(process).items()})
@@ -173,7 +150,3 @@ nodes:
         self.check_memory(planned, summary)
         (features,) = [stage for stage in summary["stages"] if stage["id"] == "features"]
         self.assertEqual(features["batch_peak"], 8)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""With known truth (`labels: true`) the summary must say how often it was found; NumPy counts the same from the
+"""With known truth (`labels: true`) the summary says how often it was found; NumPy counts the same from the
 records."""
 import os
 import subprocess
@@ -7,19 +7,11 @@ import numpy
 from PIL import Image
 
 import harness
+from harness import pipeline
 
 NAMES = ["blue", "green", "red"]
-PIPELINE = """\
-version: 1
-pipeline: colours
-sources:
-  shop: {uri: pictures, labels: true}
-stages:
-  decode:    {input: shop}
-  histogram: {input: decode, bins: 4, size: 8x8}
-  classify:  {input: histogram, weights: weights.npy, labels: labels.txt, top_k: 2}
-  results:   {type: jsonl, input: classify}
-"""
+PIPELINE = pipeline(dict(shop="uri: pictures, labels: true"), decode="", histogram="bins: 4, size: 8x8",
+                    classify="weights: weights.npy, labels: labels.txt, top_k: 2", results="type: jsonl")
 
 
 class Accuracy(harness.Case):
@@ -88,7 +80,7 @@ class Accuracy(harness.Case):
                       f"{100 * top_2:.2f}% among the 2 best\n", told)
         for name, (frames, right, _) in zip(NAMES, by_class):
             self.assertRegex(told, rf"\n +{right} of {frames} right: {name}\n")
-        # A terminal that cannot move back on a line must not be asked to.
+        # A terminal that cannot move back on a line is not asked to.
         self.assertNotIn("\x1b", told)
 
     def test_over_nodes_and_replicas(self):
@@ -107,18 +99,13 @@ class Accuracy(harness.Case):
         path = self.pipeline(labels=["a", "b", "c"])
         accuracy = self.run_pipeline(path).summary["sources"][0]["accuracy"]
         self.assertEqual((accuracy["top_1"], accuracy["top_k"]), (0, 0))
-        done = harness.call([harness.MILLRACE, "run", path, "--set", "stages.results.path=/dev/full"])
-        self.assertEqual(done.returncode, 74)
+        self.millrace("run", path, "--set", "stages.results.path=/dev/full", code=74)
         text = path.read_text()
         unknown = text.replace(", labels: true", "").replace("uri: pictures", "uri: pictures/red")
         self.assertIsNone(self.run_pipeline(self.write(unknown)).summary["sources"][0]["accuracy"])
-        # Classes without labels must be compared by number.
+        # Classes without labels are compared by number.
         by_number = text.replace(", labels: labels.txt", "")
         run = self.run_pipeline(self.write(by_number))
         truth = numpy.array([NAMES.index(row["label"]) for row in run.rows])
         found = numpy.array([row["classes"][0]["index"] for row in run.rows])
         self.assertAlmostEqual(run.summary["sources"][0]["accuracy"]["top_1"], (truth == found).mean(), places=6)
-
-
-if __name__ == "__main__":
-    harness.main()

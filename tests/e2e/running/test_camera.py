@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import harness
-from harness import ROOT, Case, call, free_port, main
+from harness import ROOT, Case, call, free_port
 
 SMALL = ("--size", "160x120", "--rate", "25", "--gop", "0.4")
 
@@ -29,12 +29,8 @@ class Served(Case):
 
     def begin(self, *arguments, count=1):
         """The URLs that it serves."""
-        child = harness.start([ROOT / "tools/camera", *SMALL, *arguments], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True)
-        self.addCleanup(child.stderr.close)
-        self.addCleanup(child.stdout.close)
-        self.addCleanup(child.wait)
-        self.addCleanup(child.kill)
+        child = self.spawn([ROOT / "tools/camera", *SMALL, *arguments], stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, text=True)
         self.child = child
         urls = [child.stdout.readline().strip() for _ in range(count)]
         self.assertTrue(urls[-1], "nothing is served")
@@ -85,9 +81,8 @@ class Camera(Served):
         listening = pathlib.Path("/proc/net/tcp").read_text()
         self.assertIn(f"0100007F:{port:04X} 00000000:0000 0A", listening)
         self.assertNotIn("open sesame", pathlib.Path(f"/proc/{self.child.pid}/cmdline").read_text())
-        again = call([ROOT / "tools/camera", *SMALL, "--port", port])
-        self.assertEqual(again.returncode, 69)
-        self.assertIn(f"port {port} of 127.0.0.1 is in use", again.stderr)
+        self.checked([ROOT / "tools/camera", *SMALL, "--port", port], code=69,
+                     says=f"port {port} of 127.0.0.1 is in use")
 
     def test_mjpeg_needs_only_ffmpeg(self):
         [url] = self.begin("--mjpeg", "--port", free_port())
@@ -109,9 +104,7 @@ class Camera(Served):
                                        ([__file__], 65, "ffmpeg could not")):
             if code == 65:
                 self.need_server()
-            done = call([ROOT / "tools/camera", *arguments])
-            self.assertEqual(done.returncode, code, done.stderr)
-            self.assertIn(words, done.stderr)
+            self.checked([ROOT / "tools/camera", *arguments], code=code, says=words)
         self.assertIn("tools/camera [VIDEO]", call([ROOT / "tools/camera", "--help"]).stdout)
 
 
@@ -138,24 +131,20 @@ class Pipelines(Served):
         """Runs it until there are enough rows, ends it and returns the rows."""
         preview = free_port()
         environment = {**os.environ, "MODELS": str(harness.MODELS), "PREVIEW": f"127.0.0.1:{preview}"}
-        child = harness.start(["bash", "-c", f"exec env {line} --json"], cwd=self.folder, env=environment,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.addCleanup(child.wait)
-        self.addCleanup(child.kill)
+        child = self.spawn(["bash", "-c", f"exec env {line} --json"], cwd=self.folder, env=environment,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         end = time.monotonic() + harness.TIMEOUT
         rows = []
         while not enough(rows) and child.poll() is None and time.monotonic() < end:
             time.sleep(0.1)
-            text = output.read_text() if output.exists() else ""
-            rows = [json.loads(row) for row in text[:text.rfind("\n") + 1].splitlines()]
+            rows = harness.rows_in(output)
         told = http.client.HTTPConnection("127.0.0.1", preview, timeout=harness.TIMEOUT)
         self.addCleanup(told.close)
         if child.poll() is None:
             told.request("GET", "/.json")
             self.sources = {one["source"] for one in json.loads(told.getresponse().read())["sources"]}
             child.send_signal(signal.SIGTERM)
-        out, err = child.communicate(timeout=harness.TIMEOUT)
-        self.assertEqual(child.returncode, 0, err)
+        out, err = self.ended(child)
         self.assertTrue(enough(rows), err)
         self.assertTrue(json.loads(out)["ledger"]["balanced"])
         return rows
@@ -194,7 +183,3 @@ class Pipelines(Served):
         self.assertLess(last["camera3"], min(last["camera1"], last["camera2"]))
         self.assertEqual({len(row["classes"]) for row in rows}, {5})
         self.assertEqual(self.sources, all_three)
-
-
-if __name__ == "__main__":
-    main()

@@ -12,37 +12,13 @@ from PIL import Image
 
 import clips
 import harness
+from harness import pipeline
 
 WALKERS = harness.PICTURES / "vtest.avi"
 WIDTH, HEIGHT, SECONDS, RATE = 768, 576, 20, 10
 THRESHOLD, NOISE, REFRESH = 0.03, 20, 2.0
 # A pixel that differs by 1 moves a number in the block by up to 1/500; a class sums 3780 of them, with weights of 0.05.
 SCORE_TOLERANCE = 5e-3
-
-MOTION = """\
-version: 1
-pipeline: motion
-sources:
-  street: {{uri: "{uri}", duration: {seconds}s}}
-stages:
-  decode:   {{input: street}}
-  motion:   {{input: decode, size: 768x576, threshold: {threshold}, noise: {noise}, refresh: {refresh}s{device}}}
-  hog:      {{input: motion{device}}}
-  classify: {{input: hog, weights: {folder}/head.npy, top_k: 3{device}}}
-  results:  {{type: jsonl, input: classify, tensors: true, path: "-"}}
-"""
-
-
-FINGERPRINTS = """\
-version: 1
-pipeline: fingerprints
-sources:
-  in: {{uri: "{source}"}}
-stages:
-  decode:  {{input: in}}
-  it:      {{input: decode, {stage}}}
-  results: {{type: jsonl, input: it, {results}, path: "-"}}
-"""
 
 
 def luma_of(clip, frames):
@@ -97,8 +73,11 @@ class Motion(harness.Case):
         through = self.loop(frames)
         descriptors = self.descriptors([frames[seq] for seq, _ in through])
         head = self.head(descriptors)
-        run = self.run_pipeline(MOTION.format(uri=WALKERS, seconds=SECONDS, threshold=THRESHOLD, noise=NOISE,
-                                              refresh=REFRESH, folder=self.folder, device=device))
+        run = self.run_pipeline(pipeline(
+            dict(street=f'uri: "{WALKERS}", duration: {SECONDS}s'), name="motion", decode="",
+            motion=f"size: 768x576, threshold: {THRESHOLD}, noise: {NOISE}, refresh: {REFRESH}s{device}", hog=device,
+            classify=f"weights: {self.folder}/head.npy, top_k: 3{device}",
+            results='type: jsonl, tensors: true, path: "-"'))
         self.assert_balanced(run)
         self.assertTrue(10 < len(through) < len(frames) / 2, "the clip has to move, and to stand still")
         self.assertEqual([row["seq"] for row in run.rows], [seq for seq, _ in through])
@@ -125,7 +104,8 @@ class Motion(harness.Case):
 
 class Fingerprints(harness.Case):
     def run_on(self, source, stage, results="tensors: true"):
-        run = self.run_pipeline(FINGERPRINTS.format(source=source, stage=stage, results=results))
+        run = self.run_pipeline(pipeline({"in": f'uri: "{source}"'}, decode="", it=stage,
+                                         results=f'type: jsonl, {results}, path: "-"'))
         self.assert_balanced(run)
         return run.rows
 
@@ -138,7 +118,7 @@ class Fingerprints(harness.Case):
             self.assertAlmostEqual(row["tensors"][0]["data"][0], exact, delta=1e-6 * exact)
 
     def pictures(self):
-        """PNG files with random sizes and no alpha: a decoder must give what is in them."""
+        """PNG files with random sizes and no alpha: a decoder gives what is in them."""
         folder, made = self.folder / "pictures", []
         folder.mkdir()
         for path in sorted(harness.PICTURES.glob("*.jpg"))[:12]:
@@ -175,7 +155,3 @@ class Fingerprints(harness.Case):
         cv2.imwrite(str(self.folder / "small.png"), gray)
         rows = self.run_on(self.folder / "small.png", "type: phash")
         self.assertEqual(bytes(rows[0]["tensors"][0]["data"]).hex(), str(imagehash.phash(Image.fromarray(gray))))
-
-
-if __name__ == "__main__":
-    harness.main()

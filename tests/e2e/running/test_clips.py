@@ -1,24 +1,19 @@
 """Every codec, container and oddity: the frames and times that ffprobe finds, with a balanced ledger."""
 import clips
 import harness
+from harness import pipeline
 
 # ffprobe prints six digits, both for the time and for the start subtracted from it.
 TIME_TOLERANCE = 2e-6
 
-DECODE = """\
-version: 1
-pipeline: frames
-sources:
-  clip: {{uri: "{uri}"{options}}}
-stages:
-  decode:  {{input: clip{decode}}}
-  results: {{type: jsonl, input: decode, path: "-"}}
-"""
+
+def decoded(uri, options="", decode=""):
+    return pipeline(dict(clip=f'uri: "{uri}"{options}'), name="frames", decode=decode, results='type: jsonl, path: "-"')
 
 
 class Clips(harness.Case):
     def frames(self, uri, code=0, options="", decode=""):
-        run = self.run_pipeline(DECODE.format(uri=uri, options=options, decode=decode), code=code)
+        run = self.run_pipeline(decoded(uri=uri, options=options, decode=decode), code=code)
         self.assert_balanced(run)
         self.assert_in_order(run.rows)
         return run
@@ -87,13 +82,13 @@ class Clips(harness.Case):
         self.assertEqual(len(self.frames(clips.two_videos("mkv"), options=", max_pixels: 20000").rows), 12)
 
     def test_an_encrypted_video_is_named(self):
-        run = self.run_pipeline(DECODE.format(uri=clips.encrypted(), options="", decode=""), code=65)
+        run = self.run_pipeline(decoded(uri=clips.encrypted()), code=65)
         self.assertIn("its video is encrypted, which is not supported", run.err)
 
     def test_sound_alone_is_refused(self):
         for path in (clips.audio_only(), clips.cover_art()):
             with self.subTest(path.name):
-                run = self.run_pipeline(DECODE.format(uri=path, options="", decode=""), code=65)
+                run = self.run_pipeline(decoded(uri=path), code=65)
                 self.assertIn("video", run.err)
                 self.assertIn(path.name, run.err)
 
@@ -111,11 +106,11 @@ class Clips(harness.Case):
         self.assertEqual(len(self.frames(harness.PICTURES / "orange.jpg").rows), 1)
 
     def test_truncated(self):
-        """What can be read is kept: a file that ends in mid-stream must not lose the first half."""
+        """Readable frames are kept: a file that ends in mid-stream does not lose the first half."""
         for container in ("mp4", "mkv", "ts"):
             with self.subTest(container):
                 path = clips.truncated(container)
-                run = self.run_pipeline(DECODE.format(uri=path, options="", decode=""), code=None)
+                run = self.run_pipeline(decoded(uri=path), code=None)
                 self.assertIn(run.code, (0, 65))
                 self.assert_balanced(run)
                 probed = clips.probed(path)
@@ -123,7 +118,7 @@ class Clips(harness.Case):
                 self.assertLessEqual(len(run.rows), len(probed) + 1)
 
     def test_damaged_in_the_middle(self):
-        """Damage may only cost the frames it hits: the run must continue to the end and count the loss."""
+        """Damage may only cost the frames it hits: the run continues to the end and counts the loss."""
         for container in ("mp4", "mkv", "ts"):
             with self.subTest(container):
                 path = clips.damaged(container)
@@ -170,7 +165,3 @@ class Clips(harness.Case):
         path = clips.longer("mp4")
         run = self.frames(path, decode=", skip: nonkey")
         self.assert_times(run.rows, clips.probed(path)[::12])
-
-
-if __name__ == "__main__":
-    harness.main()

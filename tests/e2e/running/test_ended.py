@@ -1,35 +1,22 @@
 """Nodes die after the nodes that they serve or use have ended: nobody may wait for those, no record may be duplicated,
-and every frame must be accounted for."""
+and every frame is accounted for."""
 import json
 import os
 import signal
 import threading
 import time
 
-import harness
-from watched import PATIENCE, Watched, children_of, nodes_of
+from harness import pipeline
+from watched import Watched, children_of, nodes_of
+
 
 # Source b's rows go into a pipe that is not read at first, which keeps b's nodes from ending.
-SIDE = """\
-version: 1
-pipeline: side
-workers: 1
-sources:
-  a: {{type: "null", frames: 300}}
-  b: {{type: "null", frames: 20000}}
-stages:
-  first: {{type: "null", input: a}}
-  second: {{type: "null", input: first}}
-  out: {{type: jsonl, input: second, path: {folder}/out.jsonl}}
-  third: {{type: "null", input: b}}
-  fourth: {{type: "null", input: third}}
-  side: {{type: jsonl, input: fourth, path: {folder}/side}}
-nodes:
-  camera: {{stages: [first, {camera}]}}
-  worker: {{stages: [second, {worker}]}}
-  center: {{stages: out}}
-  aside: {{stages: side}}
-"""
+def side(folder, camera, worker):
+    return pipeline(dict(a='type: "null", frames: 300', b='type: "null", frames: 20000'), name="side", top="workers: 1",
+                    first='type: "null", input: a', second='type: "null"', out=f"type: jsonl, path: {folder}/out.jsonl",
+                    third='type: "null", input: b', fourth='type: "null"', side=f"type: jsonl, path: {folder}/side",
+                    nodes=dict(camera=f"stages: [first, {camera}]", worker=f"stages: [second, {worker}]",
+                               center="stages: out", aside="stages: side"))
 
 
 class Ended(Watched):
@@ -38,17 +25,17 @@ class Ended(Watched):
         os.mkfifo(self.folder / "side")
         self.reader = os.fdopen(os.open(self.folder / "side", os.O_RDONLY | os.O_NONBLOCK), "rb")
         self.addCleanup(self.reader.close)
-        path = self.write(SIDE.format(folder=self.folder, **stages))
+        path = self.write(side(folder=self.folder, **stages))
         return self.start(path, "--json")
 
     def await_end_of(self, child, *names):
         self.wait_for_rows(300)
-        self.wait_for(lambda: not set(names) & set(children_of(child.pid)), f"{names} do not end")
+        self.wait_until(lambda: not set(names) & set(children_of(child.pid)), f"{names} do not end")
 
     def kill(self, child, name):
         victim = children_of(child.pid)[name]
         os.kill(victim, signal.SIGKILL)
-        self.wait_for(lambda: children_of(child.pid).get(name, victim) != victim, f"{name} is not started again")
+        self.wait_until(lambda: children_of(child.pid).get(name, victim) != victim, f"{name} is not started again")
 
     def read(self, child, pieces):
         """The writer may not have opened the pipe yet, which looks like an end of file."""
@@ -64,8 +51,7 @@ class Ended(Watched):
         pieces = []
         reading = threading.Thread(target=self.read, args=(child, pieces))
         reading.start()
-        out, err = child.communicate(timeout=PATIENCE)
-        self.assertEqual(child.returncode, 0, err)
+        out = self.ended(child)[0]
         reading.join()
         told = json.loads(out)
         self.assertEqual(self.rows(), list(range(300)))
@@ -86,7 +72,3 @@ class Ended(Watched):
         self.await_end_of(child, "center")
         self.kill(child, "worker")
         self.assertEqual(self.finish(child), {"camera": 0, "worker": 1, "center": 0, "aside": 0})
-
-
-if __name__ == "__main__":
-    harness.main()

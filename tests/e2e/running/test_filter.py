@@ -4,21 +4,9 @@ import itertools
 import numpy as np
 
 import clips
-from harness import Case, main
+from harness import Case, pipeline
 
 LABELS = ["cat", "dog", "bird", "fish"]
-PIPELINE = """\
-version: 1
-pipeline: filter
-sources:
-  a: {{uri: "{clip}", loop: 2}}
-  b: {{uri: "lavfi:testsrc2=size=96x64:rate=12:duration=8"}}
-stages:
-  decode:   {{input: sources.*}}
-  hog:      {{input: decode, size: 64x64}}
-  classify: {{input: hog, weights: w.npy, labels: labels.txt, top_k: 2}}
-{filter}  results:  {{type: jsonl, input: {last}, path: "-"}}
-"""
 
 
 def kept(rows, classes, score, least, again, inverted):
@@ -55,9 +43,11 @@ def kept(rows, classes, score, least, again, inverted):
 
 
 class Filter(Case):
-    def run_it(self, filter=""):
-        text = PIPELINE.format(clip=self.clip, filter=filter, last="filter" if filter else "classify")
-        run = self.run_pipeline(text)
+    def run_it(self, **filter):
+        run = self.run_pipeline(pipeline(
+            dict(a=f'uri: "{self.clip}", loop: 2', b='uri: "lavfi:testsrc2=size=96x64:rate=12:duration=8"'), decode="",
+            hog="size: 64x64", classify="weights: w.npy, labels: labels.txt, top_k: 2", **filter,
+            results='type: jsonl, path: "-"'))
         self.assert_balanced(run)
         return run
 
@@ -77,12 +67,8 @@ class Filter(Case):
             options = f"classes: [{', '.join(classes)}], score: 0.4, for: {least}s, not: {inverted}"
             options += f", again: {again}" + ("" if again == "gone" else "s")
             with self.subTest(options):
-                run = self.run_it(f"  filter:   {{input: classify, {options.lower()}}}\n")
+                run = self.run_it(filter=options.lower())
                 got = [(row["source"], row.get("epoch", 0), row["seq"]) for row in run.rows]
                 self.assertEqual(sorted(got), sorted(kept(rows, classes, 0.4, least, again, inverted)))
                 filtered = [one["frames"] for one in run.ledger["absorbed"] if one["reason"] == "filtered"]
                 self.assertEqual(sum(filtered), len(rows) - len(got))
-
-
-if __name__ == "__main__":
-    main()

@@ -3,17 +3,11 @@ import shutil
 
 import clips
 import harness
-from harness import MILLRACE, call
+from harness import pipeline
 
-PIPELINE = """\
-version: 1
-pipeline: folders
-sources:
-  {sources}
-stages:
-  decode:  {{input: {input}}}
-  results: {{type: jsonl, input: decode, path: "${{OUTPUT:--}}"}}
-"""
+
+def folders(sources, input="clip"):
+    return pipeline(sources, decode=f"input: {input}", results='type: jsonl, path: "${OUTPUT:--}"')
 
 
 class Folders(harness.Case):
@@ -24,7 +18,7 @@ class Folders(harness.Case):
         return self.folder / folder
 
     def files(self, source, input="clip", *arguments):
-        run = self.run_pipeline(PIPELINE.format(sources=source, input=input), *arguments)
+        run = self.run_pipeline(folders(dict(clip=source), input), *arguments)
         self.assert_balanced(run)
         self.assertEqual([each["in"] for each in run.summary["sources"]], [1] * len(run.summary["sources"]))
         return {row["source"]: row["file"] for row in run.rows}, [each["id"] for each in run.summary["sources"]]
@@ -33,8 +27,7 @@ class Folders(harness.Case):
         folder = self.videos("b10.mp4", "b9.mp4", "ü.mp4")
         expected = {name: f"{folder}/{name}.mp4" for name in ("b9", "b10", "ü")}
         for uri in (folder, f"{folder}/", f"{folder}/*.mp4", f"file://{folder}"):
-            for source, arguments in ((f'clip: {{uri: "{uri}"}}', ()),
-                                      ('clip: {uri: "${INPUT:-none}"}', ("--input", uri))):
+            for source, arguments in ((f'uri: "{uri}"', ()), ('uri: "${INPUT:-none}"', ("--input", uri))):
                 with self.subTest(uri=uri, arguments=arguments):
                     rows, ids = self.files(source, "clip", *arguments)
                     self.assertEqual({id: path.replace("//", "/") for id, path in rows.items()}, expected)
@@ -42,49 +35,43 @@ class Folders(harness.Case):
 
     def test_relative_to_the_pipeline(self):
         self.videos("a.mp4", "b.mp4")
-        rows, _ = self.files("clip: {uri: clips}")
+        rows, _ = self.files("uri: clips")
         self.assertEqual(set(rows), {"a", "b"})
 
     def test_the_name_stands_for_all_beside_others(self):
         folder, one = self.videos("a.mp4", "other.mp4"), clips.one_frame()
-        sources = f'clip: {{uri: "{folder}"}}\n  other: {{uri: "{one}"}}'
+        sources = dict(clip=f'uri: "{folder}"', other=f'uri: "{one}"')
         for input, expected in (("clip", ["a", "other-2"]), ("sources.clip", ["a", "other-2"]), ("other", ["other"]),
                                 ("[clip, other]", ["a", "other-2", "other"]),
                                 ("sources.*", ["a", "other-2", "other"])):
             with self.subTest(input):
-                run = self.run_pipeline(PIPELINE.format(sources=sources, input=input), code=None)
+                run = self.run_pipeline(folders(sources, input), code=None)
                 if run.code == 0:
                     self.assertEqual(sorted(row["source"] for row in run.rows), sorted(expected))
                 else:  # a source that nothing uses is refused
                     self.assertIn("nothing", run.err)
 
     def test_one_video_is_a_source_of_its_own_name(self):
-        rows, ids = self.files(f'clip: {{uri: "{self.videos("a.mp4")}/*.mp4"}}')
+        rows, ids = self.files(f'uri: "{self.videos("a.mp4")}/*.mp4"')
         self.assertEqual(ids, ["a"])
 
     def test_pictures_stay_one_source(self):
         folder = clips.pictures("png")
         for uri in (folder, f"{folder}/*.png"):
-            run = self.run_pipeline(PIPELINE.format(sources=f'clip: {{uri: "{uri}"}}', input="clip"))
+            run = self.run_pipeline(folders(dict(clip=f'uri: "{uri}"')))
             self.assertEqual({row["source"] for row in run.rows}, {"clip"})
 
     def test_options_hold_for_each(self):
         folder = self.videos("a.mp4", "b.mp4")
-        run = self.run_pipeline(PIPELINE.format(sources=f'clip: {{uri: "{folder}", loop: 2}}', input="clip"))
+        run = self.run_pipeline(folders(dict(clip=f'uri: "{folder}", loop: 2')))
         self.assertEqual(sorted((row["source"], row.get("epoch", 0)) for row in run.rows),
                          [("a", 0), ("a", 1), ("b", 0), ("b", 1)])
 
     def test_an_unquoted_glob_says_how(self):
-        done = call([MILLRACE, "run", self.write(PIPELINE.format(sources="clip: {uri: x}", input="clip")), "--input",
-                     "a.mp4", "b.mp4"])
-        self.assertEqual(done.returncode, 64)
-        self.assertIn("quote a glob of inputs: --input 'clips/*.mp4'", done.stderr)
+        self.millrace("run", self.write(folders(dict(clip="uri: x"))), "--input", "a.mp4", "b.mp4", code=64,
+                      says="quote a glob of inputs: --input 'clips/*.mp4'")
 
     def test_numbered_videos_are_refused(self):
         folder = self.videos("0.mp4", "1.mp4")
-        run = self.run_pipeline(PIPELINE.format(sources=f'clip: {{uri: "{folder}/%d.mp4"}}', input="clip"), code=65)
+        run = self.run_pipeline(folders(dict(clip=f'uri: "{folder}/%d.mp4"')), code=65)
         self.assertIn("is not a picture", run.err)
-
-
-if __name__ == "__main__":
-    harness.main()

@@ -1,4 +1,4 @@
-"""A full disk: sinks must fail clearly, or wait for room, and what they have written must be whole. Runs on a small
+"""A full disk: sinks fail clearly, or wait for room, and what they have written is whole. Runs on a small
 file system that is really full, if one can be mounted, and with a write() that reports it."""
 import json
 import os
@@ -7,32 +7,22 @@ import resource
 import shutil
 import subprocess
 import tempfile
-import time
 import unittest
 
-from harness import MILLRACE, ROOT, TIMEOUT, Case, call, main, start
+from harness import MILLRACE, ROOT, TIMEOUT, Case, call, pipeline
 
-SINK = """
-version: 1
-pipeline: full
-sources:
-  made: {{uri: "lavfi:testsrc=size=64x48:rate=50", duration: 20s}}
-stages:
-  decode: {{input: made}}
-  out: {{input: decode, {sink}, path: "{path}"}}
-"""
-NODES = """
-version: 1
-pipeline: full
-sources:
-  made: {{type: "null", frames: 3000, format: RGB24 16x16}}
-stages:
-  small: {{type: preprocess, input: made, size: 8x8}}
-  out: {{type: jsonl, input: small, path: "{path}"}}
-nodes:
-  near: {{stages: [small]}}
-  far: {{stages: [out]}}
-"""
+
+def full(sink, path):
+    return pipeline(dict(made='uri: "lavfi:testsrc=size=64x48:rate=50", duration: 20s'), name="full", decode="",
+                    out=f'{sink}, path: "{path}"')
+
+
+def full_nodes(path):
+    return pipeline(dict(made='type: "null", frames: 3000, format: RGB24 16x16'), name="full",
+                    small="type: preprocess, size: 8x8", out=f'type: jsonl, path: "{path}"',
+                    nodes=dict(near="stages: [small]", far="stages: [out]"))
+
+
 KINDS = {"jsonl": "type: jsonl", "csv": "type: csv", "images": "type: images"}
 
 
@@ -101,26 +91,19 @@ class Full:
 
     def text(self, kind, more=""):
         path = self.disk.folder / f"results.{kind}"
-        return SINK.format(sink=KINDS[kind] + more, path=path), path
+        return full(sink=KINDS[kind] + more, path=path), path
 
     def start(self, text, *arguments):
         told = open(self.folder / "told", "w+")
         self.addCleanup(told.close)
-        running = start([MILLRACE, "run", self.write(text, "running.yaml"), "--json", "--log", "info", *arguments],
-                        stdout=told, stderr=told, env={**os.environ, **self.disk.environment})
-        self.addCleanup(running.wait)
-        self.addCleanup(running.kill)
-        return running
+        return self.spawn([MILLRACE, "run", self.write(text, "running.yaml"), "--json", "--log", "info", *arguments],
+                          stdout=told, stderr=told, env={**os.environ, **self.disk.environment})
 
     def told(self):
         return (self.folder / "told").read_text()
 
     def wait_for(self, words, running):
-        end = time.monotonic() + TIMEOUT
-        while words not in self.told():
-            self.assertIsNone(running.poll(), self.told())
-            self.assertLess(time.monotonic(), end, self.told())
-            time.sleep(0.05)
+        self.wait_until(lambda: words in self.told(), self.told, running)
 
     def end_of(self, running, code=0):
         self.assertEqual(running.wait(TIMEOUT), code, self.told())
@@ -133,11 +116,10 @@ class Full:
         return {one.name: one.read_bytes() for one in path.iterdir()} if path.is_dir() else path.read_bytes()
 
     def reference(self, text, written):
-        """What an unhindered run writes."""
+        """The content that an unhindered run writes."""
         path = self.folder / written.name
         text = text.replace(f'path: "{written}"', f'path: "{path}"')
-        done = call([MILLRACE, "run", self.write(text, "reference.yaml"), "--quiet"])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.millrace("run", self.write(text, "reference.yaml"), "--quiet")
         return self.content(path)
 
     def test_it_fails_and_what_is_written_is_whole(self):
@@ -192,7 +174,7 @@ class Full:
     def test_behind_a_reliable_cut_it_waits_unless_told_otherwise(self):
         self.disk.fill()
         path = self.disk.folder / "results.jsonl"
-        text = NODES.format(path=path)
+        text = full_nodes(path=path)
         running = self.start(text)
         self.wait_for("waiting until there is room", running)
         self.disk.empty()
@@ -236,42 +218,33 @@ class WithAFailingWrite(Full, Case):
         cls.addClassCleanup(cls.shared.cleanup)
 
 
-
 class Limited(Case):
-    """A file size limit (ulimit -f) must act like a full disk: it must not kill anything."""
+    """A file size limit (ulimit -f) acts like a full disk: it does not kill anything."""
 
     def start(self, text, limit, *arguments):
         """With a limit in KiB for each file, which can be lifted. Messages go through a pipe, which has no limit."""
         told = open(self.folder / "told", "w+")
         self.addCleanup(told.close)
         reader = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=told)
-        running = start(["bash", "-c", f'ulimit -S -f {limit}; exec "$@"', "-", MILLRACE, "run", self.write(text),
-                         "--json", "--log", "info", *arguments], stdout=reader.stdin, stderr=reader.stdin)
+        running = self.spawn(["bash", "-c", f'ulimit -S -f {limit}; exec "$@"', "-", MILLRACE, "run", self.write(text),
+                              "--json", "--log", "info", *arguments], stdout=reader.stdin, stderr=reader.stdin)
         reader.stdin.close()
         self.addCleanup(reader.wait)
-        self.addCleanup(running.wait)
-        self.addCleanup(running.kill)
         return running
 
     def end_of(self, running, code=0):
         """Waits until the reader has also seen the end."""
         self.assertEqual(running.wait(TIMEOUT), code, self.told())
-        end = time.monotonic() + TIMEOUT
-        while '"exit_code"' not in self.told() and time.monotonic() < end:
-            time.sleep(0.05)
+        self.wait_until(lambda: '"exit_code"' in self.told(), self.told)
 
     def told(self):
         return (self.folder / "told").read_text()
 
     def text(self, kind, more=""):
-        return SINK.format(sink=KINDS[kind] + more, path=self.folder / f"results.{kind}")
+        return full(sink=KINDS[kind] + more, path=self.folder / f"results.{kind}")
 
     def wait_for(self, words, running):
-        end = time.monotonic() + TIMEOUT
-        while words not in self.told():
-            self.assertIsNone(running.poll(), self.told())
-            self.assertLess(time.monotonic(), end, self.told())
-            time.sleep(0.05)
+        self.wait_until(lambda: words in self.told(), self.told, running)
 
     def lift(self, *processes):
         for one in processes:
@@ -300,7 +273,7 @@ class Limited(Case):
         self.assertEqual([json.loads(row)["seq"] for row in rows], list(range(1000)))
 
     def test_a_node_waits_and_goes_on(self):
-        running = self.start(NODES.format(path=self.folder / "results.jsonl"), 20)
+        running = self.start(full_nodes(path=self.folder / "results.jsonl"), 20)
         self.wait_for("waiting until there is room", running)
         children = pathlib.Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
         self.lift(running.pid, *map(int, children))
@@ -310,7 +283,7 @@ class Limited(Case):
         self.assertNotIn("started again", self.told())
 
     def test_what_is_beside_the_results_stops_nothing(self):
-        """Traces and the audit log: every frame must be delivered, and what is missing must be reported."""
+        """Traces and the audit log: every frame is delivered, and what is missing is reported."""
         path = self.folder / "results.jsonl"
         running = self.start(self.text("jsonl").replace(str(path), "/dev/null"), 0, "--trace", self.folder / "trace",
                              "--audit", self.folder / "audit")
@@ -318,7 +291,3 @@ class Limited(Case):
         self.assertIn('"ledger":{"in":1000,"delivered":1000,', self.told())
         self.assertIn("the audit log cannot be written: File too large", self.told())
         self.assertIn(f"{self.folder}/trace: File too large", self.told())
-
-
-if __name__ == "__main__":
-    main()

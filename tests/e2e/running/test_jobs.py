@@ -1,4 +1,4 @@
-"""--jobs: a limited number of videos is open at a time, in order; results must be the same as without it."""
+"""--jobs: a limited number of videos is open at a time, in order; results are the same as without it."""
 import fcntl
 import json
 import os
@@ -11,19 +11,10 @@ import time
 
 import clips
 import harness
-from harness import MILLRACE, PATIENT, call, start
+from harness import MILLRACE, PATIENT, call, pipeline, start
 
 COUNT, FRAMES = 12, 60  # the first clip's frame count; each later clip has one more frame
-PIPELINE = """\
-version: 1
-pipeline: jobs
-{top}sources:
-  clip: {{uri: clips{more}}}
-stages:
-  decode:  {{input: clip, threads: {threads}}}
-{stages}  results: {{type: jsonl, input: {last}, path: "${{OUTPUT:--}}"}}
-"""
-BATCHES = "  phash: {type: phash, input: decode, batch: 8}\n"
+BATCHES = {"phash": "type: phash, batch: 8"}
 
 
 def threads_of(process):
@@ -60,9 +51,9 @@ class Jobs(harness.Case):
             shutil.copy(clip, self.folder / "clips" / f"c{i}.mp4")
         self.frames = {f"c{i}": FRAMES + i for i in range(COUNT)}
 
-    def pipeline(self, top="", stages="", threads=1, more=""):
-        return PIPELINE.format(top=top, stages=stages, threads=threads, more=more,
-                               last="phash" if stages else "decode")
+    def pipeline(self, top="", threads=1, more="", **stages):
+        return pipeline(dict(clip="uri: clips" + more), top=top, decode=f"threads: {threads}", **stages,
+                        results='type: jsonl, path: "${OUTPUT:--}"')
 
     def check(self, run, frames=None):
         self.assert_balanced(run)
@@ -75,12 +66,12 @@ class Jobs(harness.Case):
         return sorted(json.dumps(row, sort_keys=True) for row in run.rows)
 
     def test_the_same_rows(self):
-        expected = self.run_pipeline(self.pipeline(stages=BATCHES), "--jobs", COUNT)
+        expected = self.run_pipeline(self.pipeline(**BATCHES), "--jobs", COUNT)
         self.check(expected)
         for workers in (1, 2, 8):
             for jobs, threads in ((1, 1), (2, 2), (5, 1), (40, 1)):
                 with self.subTest(workers=workers, jobs=jobs):
-                    run = self.run_pipeline(self.pipeline(stages=BATCHES, threads=threads), "--jobs", jobs,
+                    run = self.run_pipeline(self.pipeline(threads=threads, **BATCHES), "--jobs", jobs,
                                             "--workers", workers)
                     self.check(run)
                     self.assertEqual(self.rows_of(run), self.rows_of(expected))
@@ -96,10 +87,8 @@ class Jobs(harness.Case):
             os.mkfifo(fifo)
         end = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
         fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, 4096)
-        child = start([MILLRACE, "run", self.write(text), "--output", fifo, "--json", *PATIENT, *map(str, arguments)],
-                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.addCleanup(child.wait)
-        self.addCleanup(child.kill)
+        child = self.spawn([MILLRACE, "run", self.write(text), "--output", fifo, "--json", *PATIENT, *arguments],
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         return child, end
 
     def watch(self, child, end, enough):
@@ -150,15 +139,13 @@ class Jobs(harness.Case):
         inputs = [word for i in range(3) for word in ("--input", self.folder / f"clips/c{i}.mp4")]
         self.assertEqual(self.plan(*inputs, "--workers", 1)["jobs"], {"at_a_time": 0, "of": 0})
         self.assertEqual(self.plan(*inputs, "--jobs", 2)["jobs"], {"at_a_time": 2, "of": 3})
-        self.assertEqual(self.plan(text=self.pipeline(top="jobs: 4\n"))["jobs"]["at_a_time"], 4)
-        self.assertEqual(self.plan("--jobs", 3, text=self.pipeline(top="jobs: 4\n"))["jobs"]["at_a_time"], 3)
-        for clock in (", realtime: true", ", loop: true"):  # these must run in parallel
+        self.assertEqual(self.plan(text=self.pipeline(top="jobs: 4"))["jobs"]["at_a_time"], 4)
+        self.assertEqual(self.plan("--jobs", 3, text=self.pipeline(top="jobs: 4"))["jobs"]["at_a_time"], 3)
+        for clock in (", realtime: true", ", loop: true"):  # these run in parallel
             self.assertEqual(self.plan("--workers", 2, text=self.pipeline(more=clock))["jobs"]["of"], 0)
 
     def plan(self, *arguments, text=None):
-        done = call([MILLRACE, "plan", self.write(text or self.pipeline()), "--json", *arguments])
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)
+        return self.planned(text or self.pipeline(), *arguments)
 
     def test_the_plan_counts_them(self):
         for jobs in (1, 2, 5, COUNT):
@@ -184,7 +171,7 @@ class Jobs(harness.Case):
             path.write_bytes(whole[:300])
             for jobs in (1, 5, 40):
                 with self.subTest(broken=broken, jobs=jobs):
-                    run = self.run_pipeline(self.pipeline(stages=BATCHES), "--jobs", jobs, code=65)
+                    run = self.run_pipeline(self.pipeline(**BATCHES), "--jobs", jobs, code=65)
                     self.check(run, {**self.frames, broken: 0})
                     self.assertIn(f"warning: sources.{broken}: ", run.err)
                     failed = [source["id"] for source in run.summary["sources"] if source["error"]]
@@ -200,7 +187,7 @@ class Jobs(harness.Case):
     def test_it_is_asked_to_end(self):
         for jobs in (1, 5):
             with self.subTest(jobs=jobs):
-                child, end = self.running(self.pipeline(stages=BATCHES), "--jobs", jobs, "--workers", 2)
+                child, end = self.running(self.pipeline(**BATCHES), "--jobs", jobs, "--workers", 2)
                 self.watch(child, end, jobs)
                 child.send_signal(signal.SIGTERM)
                 run = self.end(child, end)
@@ -210,7 +197,7 @@ class Jobs(harness.Case):
                 self.assertEqual(len(run.rows), run.ledger["delivered"])
 
     def test_it_goes_on(self):
-        """The next run must do what a stopped run left, one clip after another."""
+        """The next run does what a stopped run left, one clip after another."""
         checkpoint, results = self.folder / "checkpoint", self.folder / "results"
         text = self.pipeline().replace('"${OUTPUT:--}"', f'"{results}"')
         arguments = ["--resume", checkpoint, "--jobs", 2, "--json"]
@@ -235,10 +222,5 @@ class Jobs(harness.Case):
         self.assertIn("jobs: 2: with nodes all sources are open at once", run.err)
         self.run_pipeline(nodes, "--jobs", 2, "--one-process")
         for wrong in ("0", "-1", "many", "10001"):
-            done = call([MILLRACE, "run", self.write(self.pipeline()), "--jobs", wrong])
-            self.assertEqual(done.returncode, 64)
-            self.assertIn("--jobs takes a number from 1 to 10000", done.stderr)
-
-
-if __name__ == "__main__":
-    harness.main()
+            self.millrace("run", self.write(self.pipeline()), "--jobs", wrong, code=64,
+                          says="--jobs takes a number from 1 to 10000")

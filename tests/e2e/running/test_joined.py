@@ -6,33 +6,24 @@ import pathlib
 import random
 import socket
 import subprocess
-import sys
 import threading
 import time
 
+import zmq
+from PIL import Image
+
 import clips
 import harness
+from harness import pipeline
 import streams
 
-try:
-    import zmq
-    from PIL import Image
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
-
-PIPELINE = """\
-version: 1
-pipeline: joined
-sources:
-  clip: {{uri: "{uri}"{options}}}
-stages:
-  decode:  {{input: clip}}
-  results: {{type: jsonl, input: decode, path: "${{OUTPUT:--}}"}}
-  pixels:  {{type: zmq.push, input: decode, payload: raw, linger: 300s, endpoint: "{endpoint}"}}
-"""
 PICTURE = "testsrc2=size=64x48:rate=10:duration=1"
 CODECS = {"mpeg2": ("-c:v", "mpeg2video", "-bf", "2", "-q:v", "4"), "h264": clips.H264, "hevc": clips.HEVC}
+
+
+def joined(uri, options="", **pixels):
+    return pipeline(dict(clip=f'uri: "{uri}"{options}'), decode="", results='type: jsonl, path: "${OUTPUT:--}"',
+                    **pixels)
 
 
 def ffmpeg_hashes(*inputs):
@@ -67,7 +58,7 @@ def stream_of(packet):
 
 
 def starts_of(packets, stream=0x100):
-    """Where a stream's pictures begin."""
+    """The positions of a stream's pictures."""
     return [i for i, packet in enumerate(packets) if stream_of(packet) == stream and packet[1] & 0x40]
 
 
@@ -97,7 +88,9 @@ class Joined(harness.Case):
         consumer = threading.Thread(target=take)
         consumer.start()
         try:
-            run = self.run_pipeline(PIPELINE.format(uri=uri, options=options, endpoint=endpoint))
+            run = self.run_pipeline(joined(
+                uri, options,
+                pixels=f'type: zmq.push, input: decode, payload: raw, linger: 300s, endpoint: "{endpoint}"'))
         finally:
             ended.set()
             consumer.join()
@@ -175,7 +168,7 @@ class Joined(harness.Case):
         images = [Image.new("RGB", (40, 30), (200, 30 * i, 40)) for i in range(3)]
         for name in ("a.gif", "b.png", "c.tif"):
             images[0].save(folder / name, save_all=True, append_images=images[1:])
-        run = self.run_pipeline(PIPELINE.split("  pixels")[0].format(uri=folder, options=""), "--log", "info")
+        run = self.run_pipeline(joined(folder), "--log", "info")
         self.assertEqual(len(run.rows), 3)
         for name in ("a.gif", "b.png", "c.tif"):
             self.assertIn(f"{name}: holds 3 pictures, of which only the first is read", run.err)
@@ -193,15 +186,8 @@ class Joined(harness.Case):
         for rest in (b"", picture.getvalue()):
             pusher.send_multipart([b"{}", picture.getvalue() + rest])
         pusher.send(b'{"end": true}')
-        run = self.run_pipeline(f"""\
-version: 1
-pipeline: taken
-sources:
-  app: {{type: zmq.pull, endpoint: "{endpoint}", size: 64x64}}
-stages:
-  decode:  {{input: app}}
-  results: {{type: jsonl, input: decode, path: "{output}"}}
-""", rows=False)
+        run = self.run_pipeline(pipeline(dict(app=f'type: zmq.pull, endpoint: "{endpoint}", size: 64x64'), decode="",
+                                         results=f'type: jsonl, path: "{output}"'), rows=False)
         self.assertEqual(run.ledger["delivered"], 2)
         self.assertIn(f"picture 1 of app: {len(picture.getvalue())} bytes follow the end of the picture", run.err)
 
@@ -233,7 +219,7 @@ stages:
             with self.subTest(start):
                 run = self.frames(pattern, f", start_number: {start}")
                 self.assertEqual(run.hashes, ffmpeg_hashes("-start_number", start, "-i", pattern))
-        run = self.run_pipeline(PIPELINE.split("  pixels")[0].format(uri=pattern, options=""), code=66)
+        run = self.run_pipeline(joined(pattern), code=66)
         self.assertIn("no file for any number from 0 to 4", run.err)
         self.assertIn("start_number", run.err)
 
@@ -246,9 +232,7 @@ stages:
                 self.assertIn(f"{str(pattern) % without[0]} is missing", run.err)
 
     def test_the_first_number_is_for_numbered_pictures(self):
-        run = self.run_pipeline(PIPELINE.split("  pixels")[0].format(uri=clips.one_frame(),
-                                                                     options=", start_number: 4"),
-                                code=78)
+        run = self.run_pipeline(joined(clips.one_frame(), ", start_number: 4"), code=78)
         self.assertIn("start_number", run.err)
 
     # ---- recordings
@@ -282,7 +266,7 @@ stages:
         self.assertEqual(run.hashes, expected[60:])
 
     def test_a_video_that_another_one_replaces_over_udp(self):
-        """All pictures must come except the last ones: nothing after them shows that they are complete."""
+        """All pictures come except the last ones: nothing after them shows that they are complete."""
         parts, expected = other_videos()
         data, at = b"".join(part.read_bytes() for part in parts), harness.free_port()
 
@@ -330,7 +314,7 @@ stages:
             self.assertEqual([round(row["pts"] * 20) for row in run.rows], list(range(75)))
 
     def test_pictures_of_which_packets_are_missing_are_dropped(self):
-        """One packet is removed from a picture's beginning, middle or end. What is given must be what was there before,
+        """One packet is removed from a picture's beginning, middle or end. What is given is what was there before,
         not what ffmpeg makes of it."""
         for codec in CODECS:
             packets, expected = packets_of(recording(codec)), set(ffmpeg_hashes("-i", recording(codec)))
@@ -370,7 +354,7 @@ stages:
         self.assertIn(f"{count - count // 2} not read", run.err)
 
     def test_lost_packets_over_the_network(self):
-        """The pictures given must be those that the same bytes give as a file, and all must be right."""
+        """The pictures given are those that the same bytes give as a file, and all are right."""
         web, _ = streams.web(self, self.folder)
         for codec in ("h264", "hevc"):
             packets, expected = packets_of(recording(codec)), set(ffmpeg_hashes("-i", recording(codec)))
@@ -389,7 +373,3 @@ stages:
         run = self.frames(recording("h264"))
         self.assert_seams(run, 0)
         self.assertEqual(run.hashes, ffmpeg_hashes("-i", recording("h264")))
-
-
-if __name__ == "__main__":
-    harness.main()

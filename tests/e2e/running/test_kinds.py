@@ -7,34 +7,18 @@ import subprocess
 import sys
 import unittest
 
-from harness import MILLRACE, ROOT, Case, call, free_port, main, start
+import zmq
 
-try:
-    import zmq
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
+from harness import MILLRACE, ROOT, Case, call, free_port, pipeline, start
 
 PLUGIN = ROOT / "tests/plugin/kinds.c"
-PIPELINE = """version: 1
-pipeline: kinds
-plugins: [libkinds.so]
-sources:
-  camera: {uri: "lavfi:color=gray:size=32x32:rate=4:duration=2,format=gray"}
-stages:
-  decode: {input: camera}
-  find:   {input: decode}
-  small:  {type: preprocess, input: find, size: 16, device: "sim:0"}
-  both:   {type: join, join: {picture: decode, small: small}}
-  total:  {input: both}
-  rows:   {type: jsonl, input: total, tensors: true, path: rows.jsonl}
-  table:  {type: csv, input: total, path: table.csv}
-"""
-NODES = """nodes:
-  a: {stages: [decode, find, small, both]}
-  m: {stages: [total], replicas: 2}
-  z: {stages: [rows, table]}
-"""
+PIPELINE = pipeline(
+    dict(camera='uri: "lavfi:color=gray:size=32x32:rate=4:duration=2,format=gray"'), name="kinds",
+    top="plugins: [libkinds.so]", decode="", find="", small='type: preprocess, size: 16, device: "sim:0"',
+    both="type: join, join: {picture: decode, small: small}", total="",
+    rows="type: jsonl, tensors: true, path: rows.jsonl", table="type: csv, input: total, path: table.csv")
+NODES = ("nodes: {a: {stages: [decode, find, small, both]}, m: {stages: [total], replicas: 2}, "
+         "z: {stages: [rows, table]}}\n")
 BOX = """syntax = "proto3";
 message Box { float left = 1; int32 seen = 2; bool sure = 3; string name = 4; int64 at = 5; double area = 6; }
 """
@@ -82,8 +66,7 @@ class Kinds(Case):
         self.check_files()
 
     def test_over_nodes_and_replicas(self):
-        done = call([MILLRACE, "run", self.write(PIPELINE + NODES)])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.millrace("run", self.write(PIPELINE + NODES))
         self.check_files()
 
     def test_a_node_with_other_fields_is_refused(self):
@@ -143,8 +126,7 @@ class Kinds(Case):
                                  ("heat", "warm", "u8", [4], bytes([seq] * 4)))
 
     def test_verify_compares_them(self):
-        done = call([MILLRACE, "verify", self.write(PIPELINE), "--against", "sim:0", "--json"])
-        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        done = self.millrace("verify", self.write(PIPELINE), "--against", "sim:0", "--json")
         items = [item for output in json.loads(done.stdout)["outputs"] for item in output["gives"]]
         self.assertEqual({item["kind"]: item["values"] for item in items if item["kind"] in ("boxes", "heat")},
                          {"boxes": 8 * 2 * 6, "heat": 8 * 4})
@@ -172,7 +154,3 @@ class Kinds(Case):
             if told:
                 self.assertIn(told, run.err)
                 self.assertNotEqual(run.code, 0)
-
-
-if __name__ == "__main__":
-    main()

@@ -4,47 +4,20 @@ import math
 
 import clips
 import harness
-from harness import MILLRACE, call
+from harness import MILLRACE, call, pipeline
 
-PIPELINE = """\
-version: 1
-pipeline: loss
-sources:
-  clip: {{uri: "{uri}"{options}}}
-stages:
-  decode:  {{input: clip}}
-  results: {{type: jsonl, input: decode, path: "{output}"}}
-{more}"""
-NODES = """\
-nodes:
-  reads: {stages: [decode]}
-  writes: {stages: [results]}
-"""
-
-
-SHARED = """\
-version: 1
-pipeline: shared
-sources:
-  s1: {like}
-  s2: {like}
-  s3: {like}
-  s4: {like}
-devices: {{slow: {{device: "sim:0?call=20ms"}}}}
-stages:
-  decode: {{input: sources.*}}
-  phash:  {{input: decode, device: slow, in_flight: 1, queue: {{size: 2, when_full: drop-oldest}}}}
-  jsonl:  {{input: phash, path: "{output}"}}
-{more}"""
+NODES = "nodes: {reads: {stages: [decode]}, writes: {stages: [results]}}\n"
 
 
 class Loss(harness.Case):
     def test_equal_cameras_get_equal_shares(self):
         """The model takes 50 of 400 frames a second, here and on another node."""
-        like = '{uri: "lavfi:testsrc=size=64x48:rate=100:duration=2", realtime: true}'
-        for more in ("", "nodes: {cameras: {stages: [decode]}, model: {stages: [phash, jsonl]}}\n"):
-            rows = self.folder / "shared.jsonl"
-            done = call([MILLRACE, "run", self.write(SHARED.format(like=like, output=rows, more=more)), "--quiet"])
+        like, rows = 'uri: "lavfi:testsrc=size=64x48:rate=100:duration=2", realtime: true', self.folder / "shared.jsonl"
+        for nodes in ({}, dict(cameras="stages: [decode]", model="stages: [phash, jsonl]")):
+            done = call([MILLRACE, "run", self.write(pipeline(
+                {f"s{i}": like for i in range(1, 5)}, devices=dict(slow='device: "sim:0?call=20ms"'), decode="",
+                phash="device: slow, in_flight: 1, queue: {size: 2, when_full: drop-oldest}", jsonl=f'path: "{rows}"',
+                nodes=nodes)), "--quiet"])
             self.assertEqual(done.returncode, 0, done.stderr)
             got = [json.loads(row)["source"] for row in rows.read_text().splitlines()]
             shares = [got.count(f"s{i}") for i in range(1, 5)]
@@ -53,8 +26,8 @@ class Loss(harness.Case):
             rows.unlink()
 
     def run_clip(self, *arguments, uri=None, options="", more="", output=None):
-        text = PIPELINE.format(uri=uri or clips.damaged("mp4"), options=options, more=more,
-                               output=output or self.folder / "rows.jsonl")
+        text = pipeline(dict(clip=f"uri: \"{uri or clips.damaged('mp4')}\"{options}"), decode="",
+                        results=f"type: jsonl, path: \"{output or self.folder / 'rows.jsonl'}\"") + more
         return call([MILLRACE, "run", self.write(text), *arguments])
 
     def lost(self):
@@ -155,7 +128,3 @@ class Loss(harness.Case):
                 done = self.run_clip(f"--fail-on-loss={limit}")
                 self.assertEqual(done.returncode, 64, done.stderr)
                 self.assertIn("--fail-on-loss takes", done.stderr)
-
-
-if __name__ == "__main__":
-    harness.main()

@@ -1,5 +1,5 @@
 """Plugins: stage types in shared libraries, compiled here with only the public headers, in every verb. What is not a
-plugin, or has another ABI, must be refused by name; the command must export what the headers declare, and no more."""
+plugin, or has another ABI, is refused by name; the command exports what the headers declare, and no more."""
 import json
 import re
 import shutil
@@ -8,7 +8,7 @@ import unittest
 
 import numpy as np
 
-from harness import MILLRACE, ROOT, SAMPLES, Case, call, main
+from harness import MILLRACE, ROOT, SAMPLES, Case, call, pipeline
 
 CLIP = SAMPLES / "realshort.mp4"
 DARKNESS = ROOT / "pipelines/plugin/darkness.c"
@@ -20,16 +20,8 @@ static const mr_stage_type type = {.name = "NAME", .summary = "passes on", .inpu
                                    .entry = MR_ENTRY_STATELESS, .process = process, MORE};
 MR_PLUGIN("pass", "2", &type);
 """
-PIPELINE = """version: 1
-pipeline: dark
-plugins: [PLUGIN]
-sources:
-  video: {uri: "CLIP"}
-stages:
-  decode: {input: video}
-  darkness: {input: decode, below: 40}
-  results: {type: jsonl, input: darkness, tensors: true}
-""".replace("CLIP", str(CLIP))
+PIPELINE = pipeline(dict(video=f'uri: "{CLIP}"'), name="dark", top="plugins: [PLUGIN]", decode="",
+                    darkness="below: 40", results="type: jsonl, tensors: true")
 WITHOUT = PIPELINE.replace("plugins: [PLUGIN]\n", "")
 NODES = "nodes:\n  a: {stages: [decode]}\n  b: {stages: [darkness, results]}\n"
 
@@ -62,21 +54,13 @@ class Plugins(Case):
         self.assertGreater(len({row["tensors"][0]["data"][0] for row in run.rows}), 5)
 
     def test_the_lessons_stages(self):
-        """For a black picture with a white box: the box, and the negative's dark part, in planned buffers."""
+        """A black picture with a white box gives the box, and the negative's dark part, in planned buffers."""
         for name in ("darkness", "negative", "bright"):
             self.build(DARKNESS.with_name(f"{name}.c"), f"lib{name}.so")
-        text = """version: 1
-pipeline: lessons
-plugins: [libnegative.so, libdarkness.so, libbright.so]
-sources:
-  video: {uri: "lavfi:color=black:size=62x50:rate=5:duration=4,drawbox=x=8:y=4:w=16:h=20:color=white:t=fill"}
-stages:
-  decode: {input: video}
-  bright: {input: decode}
-  negative: {input: bright}
-  darkness: {input: negative}
-  results: {type: jsonl, input: darkness, tensors: true}
-"""
+        text = pipeline(dict(video='uri: "lavfi:color=black:size=62x50:rate=5:duration=4,'
+                                   'drawbox=x=8:y=4:w=16:h=20:color=white:t=fill"'),
+                        top="plugins: [libnegative.so, libdarkness.so, libbright.so]", decode="", bright="",
+                        negative="", darkness="", results="type: jsonl, tensors: true")
         run = self.run_pipeline(text)
         self.assert_balanced(run)
         self.assertEqual(len(run.rows), 20)
@@ -91,8 +75,7 @@ stages:
         source = DARKNESS.read_text()
         source = source.replace("return mr_io_emit(io, 0, output);", "mr_frame_unref(&output);\n    return MR_DONE;")
         self.build(source)
-        done = call([MILLRACE, "run", "--quiet", self.write(PIPELINE.replace("PLUGIN", "libdarkness.so"))])
-        self.assertEqual(done.returncode, 70)
+        done = self.millrace("run", "--quiet", self.write(PIPELINE.replace("PLUGIN", "libdarkness.so")), code=70)
         self.assertRegex(done.stderr, r"^millrace: error: the ledger of \w+ does not balance: .* a stage took the "
                                       r"others and neither emitted, dropped nor absorbed them: 0, 1, .*\n$")
 
@@ -110,12 +93,9 @@ stages:
         for named, arguments in ((PIPELINE.replace("PLUGIN", plugin.name), ()), (WITHOUT, given)):
             for verb in (["check", "--plugins"], ["plan", "--plugins"], ["graph", "--plugins"],
                          ["run", "--output", self.folder / "rows"]):
-                done = call([MILLRACE, *verb, self.write(named), *arguments])
-                self.assertEqual(done.returncode, 0, done.stderr)
-            # Without it the type is unknown, and the hint must not guess.
-            done = call([MILLRACE, "check", self.write(WITHOUT)])
-            self.assertEqual(done.returncode, 78)
-            self.assertIn('there is no type "darkness"', done.stderr)
+                self.millrace(*verb, self.write(named), *arguments)
+            # Without it the type is unknown, and the hint does not guess.
+            self.millrace("check", self.write(WITHOUT), code=78, says='there is no type "darkness"')
 
     def test_its_mistakes_are_told_like_any_others(self):
         self.build()
@@ -133,8 +113,7 @@ stages:
             "  results:", "  small: {type: preprocess, input: darkness, size: 32}\n  results:").replace(
             "input: darkness, tensors", "input: small, tensors")
         for more in ((), ("--plugin", self.folder / "libdarkness.so")):
-            done = call([MILLRACE, "verify", self.write(text), "--against", "sim:0", "--frames", "5", *more])
-            self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+            self.millrace("verify", self.write(text), "--against", "sim:0", "--frames", "5", *more)
 
     def test_nodes_get_it(self):
         self.build()
@@ -143,38 +122,31 @@ stages:
             rows = self.folder / "rows"
             rows.unlink(missing_ok=True)
             # The key is tried from another folder than the pipeline's, the option from the plugin's own.
-            done = call([MILLRACE, "run", self.write(text), "--output", rows, *arguments],
-                        cwd=self.folder if arguments else "/")
-            self.assertEqual(done.returncode, 0, done.stderr)
+            self.millrace("run", self.write(text), "--output", rows, *arguments, cwd=self.folder if arguments else "/")
             self.assertEqual(len(rows.read_text().splitlines()), 36)
-        deployed = call([MILLRACE, "deploy", self.folder / "pipeline.yaml", "--target", "systemd", "--output",
-                         self.folder / "units", "--plugin", "libdarkness.so"], cwd=self.folder)
-        self.assertEqual(deployed.returncode, 0, deployed.stderr)
+        self.millrace("deploy", self.folder / "pipeline.yaml", "--target", "systemd", "--output", self.folder / "units",
+                      "--plugin", "libdarkness.so", cwd=self.folder)
         unit = next((self.folder / "units").glob("*-b.service")).read_text()
         self.assertIn(str((self.folder / "libdarkness.so").resolve()), unit)
 
     def test_where_it_is_looked_for(self):
         plugin = self.build(name="plugins/libdarkness.so")
         text = PIPELINE.replace("PLUGIN", "libdarkness.so")
-        # Not where the loader would look, nor in the working directory for an empty entry.
+        # Plugins are not taken from the loader's folders, nor from the working directory for an empty entry.
         for environment in ({}, {"LD_LIBRARY_PATH": str(plugin.parent)}, {"MILLRACE_PLUGIN_PATH": "::"}):
             self.write(text)
-            done = call([MILLRACE, "check", "--plugins", self.folder / "pipeline.yaml"], environment=environment,
-                        cwd=plugin.parent)
-            self.assertEqual(done.returncode, 66, done.stderr)
+            self.millrace("check", "--plugins", self.folder / "pipeline.yaml", code=66, environment=environment,
+                          cwd=plugin.parent)
         found = {"MILLRACE_PLUGIN_PATH": f"/nowhere:{plugin.parent}"}
         self.run_pipeline(text, environment=found)
         done = call([MILLRACE, "list", "--plugin", "libdarkness.so"], environment=found, cwd="/")
         self.assertIn("darkness", done.stdout)
-        # A path is a path: with a slash it must not be looked for elsewhere.
-        done = call([MILLRACE, "list", "--plugin", "./libdarkness.so"], environment=found, cwd="/")
-        self.assertEqual(done.returncode, 66)
+        # A path is a path: with a slash it is not looked for elsewhere.
+        self.millrace("list", "--plugin", "./libdarkness.so", code=66, environment=found, cwd="/")
 
     def refused(self, plugin, code, *told):
-        """By the option, and by the key at the right place, without messages about stages that it would have
-        provided."""
-        done = call([MILLRACE, "check", self.write(WITHOUT), "--plugin", plugin])
-        self.assertEqual(done.returncode, code, done.stderr)
+        """A missing plugin is named at the option or the key, without messages about stages that it would provide."""
+        done = self.millrace("check", self.write(WITHOUT), "--plugin", plugin, code=code)
         text = PIPELINE.replace("PLUGIN", f'"{plugin}"')
         run = self.run_pipeline(text, "--plugins", verb="check", rows=False, code=code)
         self.assertTrue(run.err.startswith(f"{self.folder}/pipeline.yaml:3:11: error: "), run.err)
@@ -199,7 +171,7 @@ stages:
         self.assertIn("cannot be the path of a plugin", call([MILLRACE, "list", "--plugin", ""]).stderr)
 
     def test_it_can_be_refused(self):
-        """For strangers' pipelines: not even constructors may run."""
+        """Strangers' pipelines load no plugins: not even constructors may run."""
         mark = self.folder / "mark"
         plugin = self.build(f"""#include <stdio.h>
         __attribute__((constructor)) static void begin(void) {{
@@ -251,9 +223,8 @@ stages:
         self.refused(self.build(PASS.replace("NAME", "p").replace("MORE", ".external = true"), "external.so"), 65,
                      'external.so: the stage type "p" is malformed: `external` is for sources')
         one, other = self.build(), self.build(name="libsame.so")
-        done = call([MILLRACE, "list", "--plugin", one, "--plugin", other])
-        self.assertEqual(done.returncode, 65, done.stderr)
-        self.assertIn(f'the stage type "darkness" of {other} already exists, from {one}: ', done.stderr)
+        self.millrace("list", "--plugin", one, "--plugin", other, code=65,
+                      says=f'the stage type "darkness" of {other} already exists, from {one}: ')
         # The same library twice is one, by any name and in either way.
         self.run_pipeline(PIPELINE.replace("PLUGIN", "libdarkness.so, ./libdarkness.so"), "--plugin", one)
 
@@ -267,7 +238,7 @@ stages:
         self.assertIn(":3:10: error: plugins: expected", run.err)
 
     def test_the_whole_of_the_headers_is_exported(self):
-        """Every function that the headers declare, as the compiler sees them, must be callable; nothing else may be
+        """Every function that the headers declare, as the compiler sees them, is callable; nothing else may be
         exported."""
         includes = "".join(f"#include <millrace/{path.name}>\n" for path in sorted((INCLUDE / "millrace").glob("*.h")))
         plain = call(["cc", "-std=c11", "-E", "-P", f"-I{INCLUDE}", self.write(includes, "all.c")]).stdout
@@ -303,7 +274,3 @@ stages:
         plugin = self.build(text, "libplus.so", "g++", ("-std=c++17", "-fvisibility=hidden"))
         self.run_pipeline(WITHOUT.replace("darkness: {input: decode, below: 40}", "plus: {input: decode}").replace(
             "input: darkness, tensors: true", "input: plus"), "--plugin", plugin)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,70 +1,47 @@
 """The preview: pictures as Python, OpenCV and ffmpeg get them over HTTP, compared with ffmpeg's and Pillow's own; who
 may see them, and what bad clients can do to it."""
-import concurrent.futures
 import http.client
 import io
 import json
 import pathlib
 import re
-import resource
 import signal
 import socket
 import subprocess
 import threading
-import time
+
+import cv2
+import numpy
+from PIL import Image, ImageOps
 
 import harness
-from harness import MILLRACE, PICTURES, Case, call, free_port, main, threads_of
+from harness import MILLRACE, PICTURES, Case, call, free_port, pipeline
 
-try:
-    import cv2
-    import numpy
-    from PIL import Image, ImageOps
-except ImportError:
-    cv2 = None
-
-PIPELINE = """\
-version: 1
-pipeline: look
-sources:
-  hd: {{uri: "lavfi:smptehdbars=size=1280x720:rate=25", realtime: true}}
-  sd: {{uri: "lavfi:smptebars=size=320x240:rate=5", realtime: true}}
-{sources}stages:
-  decode: {{input: "sources.*"}}
-  look: {{type: preview, input: decode, listen: "127.0.0.1:0"{options}}}
-"""
-NOISE = '  noise: {uri: "lavfi:testsrc2=size=1280x720:rate=25,noise=alls=80:allf=t", realtime: true}\n'
 TOKEN = "0123456789abcdef-secret"
 
 
-class Preview(Case):
-    def setUp(self):
-        super().setUp()
-        if not cv2:
-            self.skipTest("no OpenCV and Pillow (tools/test installs them)")
+def preview(options="", **sources):
+    return pipeline({"hd": 'uri: "lavfi:smptehdbars=size=1280x720:rate=25", realtime: true',
+                     "sd": 'uri: "lavfi:smptebars=size=320x240:rate=5", realtime: true', **sources},
+                    decode="", look=f'type: preview, listen: "127.0.0.1:0"{options}')
 
-    def begin(self, options="", sources="", environment=None, log="info", more=()):
+
+class Preview(Case):
+    def begin(self, options="", sources={}, environment=None, log="info", more=()):
         """A run that has begun to listen on self.port."""
         self.log = self.folder / "log"
-        path = self.write(PIPELINE.format(options=options, sources=sources))
+        path = self.write(preview(options, **sources))
         with self.log.open("w") as log_file, (self.folder / "summary").open("w") as summary:
-            self.child = harness.start([MILLRACE, "run", path, "--json", "--log", log, *more], stderr=log_file,
-                                       stdout=summary, env={**harness.os.environ, **(environment or {})})
-        self.addCleanup(self.child.wait)
-        self.addCleanup(self.child.kill)
-        found = self.wait_for(lambda: re.search(r"look: listens at http://127\.0\.0\.1:(\d+)/", self.log.read_text()))
+            self.child = self.spawn([MILLRACE, "run", path, "--json", "--log", log, *more], stderr=log_file,
+                                    stdout=summary, env={**harness.os.environ, **(environment or {})})
+        found = self.wait_until(lambda: re.search(r"look: listens at http://127\.0\.0\.1:(\d+)/", self.log.read_text()))
         self.port = int(found[1])
 
-    def wait_for(self, what):
-        end = time.monotonic() + harness.TIMEOUT
-        while not (found := what()):
-            self.assertLess(time.monotonic(), end, self.log.read_text())
-            self.assertIsNone(self.child.poll(), self.log.read_text())
-            time.sleep(0.02)
-        return found
+    def wait_until(self, happened):
+        return super().wait_until(happened, self.log, self.child)
 
     def finish(self):
-        """Ends the run; every frame must be delivered."""
+        """Ends the run; every frame is delivered."""
         self.child.send_signal(signal.SIGTERM)
         self.assertEqual(self.child.wait(harness.TIMEOUT), 0, self.log.read_text())
         ledger = json.loads((self.folder / "summary").read_text())["ledger"]
@@ -83,7 +60,7 @@ class Preview(Case):
             connection.close()
 
     def await_picture(self, source, query=""):
-        return self.wait_for(lambda: (found := self.get(f"/{source}.jpg{query}"))[0] == 200 and found[2])
+        return self.wait_until(lambda: (found := self.get(f"/{source}.jpg{query}"))[0] == 200 and found[2])
 
     def sources(self):
         return {one["source"]: one for one in json.loads(self.get("/.json")[2])["sources"]}
@@ -104,7 +81,7 @@ def stream_request(source):
 
 
 def decoded(jpeg):
-    """B, G, R. It must be nothing but a JPEG, which OpenCV would not check."""
+    """B, G, R. It is nothing but a JPEG, which OpenCV would not check."""
     if (jpeg[:4], jpeg[-2:]) != (b"\xff\xd8\xff\xe0", b"\xff\xd9"):
         raise AssertionError(f"no JPEG: {jpeg[:20]} to {jpeg[-20:]}")
     return cv2.imdecode(numpy.frombuffer(jpeg, numpy.uint8), cv2.IMREAD_COLOR)
@@ -115,7 +92,7 @@ def psnr(a, b):
 
 
 def pattern(graph, size, matrix):
-    """The first picture as ffmpeg makes and shrinks it: B, G, R. The matrix must be given."""
+    """The first picture as ffmpeg makes and shrinks it: B, G, R. The matrix is given."""
     width, height = size
     scale = f"scale={width}:{height}:in_color_matrix={matrix}:flags=area+accurate_rnd+full_chroma_int"
     done = subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", graph, "-frames:v", "1", "-vf", scale, "-f",
@@ -142,7 +119,7 @@ class Pictures(Preview):
         photo = PICTURES / "orange.jpg"
         if not photo.exists():
             self.skipTest(f"no {photo}")
-        names = "".join(f'  o{n}: {{uri: "o{n}.jpg", loop: true, realtime: true}}\n' for n in range(1, 9))
+        names = {f"o{n}": f'uri: "o{n}.jpg", loop: true, realtime: true' for n in range(1, 9)}
         for n in range(1, 9):
             image = Image.open(photo).resize((320, 200))
             exif = Image.Exif()
@@ -193,8 +170,8 @@ class Pictures(Preview):
         self.finish()
 
     def test_a_source_that_ended(self):
-        """Its streams end with the last picture, and the still stays and says since when; the others continue."""
-        self.begin(sources='  short: {uri: "lavfi:testsrc=size=64x48:rate=25:duration=2", realtime: true}\n')
+        """A source's streams end with the last picture. The still stays and says since when. The others continue."""
+        self.begin(sources=dict(short='uri: "lavfi:testsrc=size=64x48:rate=25:duration=2", realtime: true'))
         self.await_picture("short")
         stream = self.connect(stream_request("short"))
         while stream.recv(65536):
@@ -207,11 +184,10 @@ class Pictures(Preview):
     def test_sources_that_come_and_go(self):
         """Added by ctl, it has pictures; removed, the stream ends."""
         control = self.folder / "control"
-        self.begin(sources="  max: 4\n", more=("--control", control))
+        self.begin(sources=dict(max=4), more=("--control", control))
         self.folder.chmod(0o700)
-        told = call([MILLRACE, "ctl", "--control", control, "add", "late", "uri=lavfi:testsrc=size=64x48:rate=25",
-                     "realtime=true"])
-        self.assertEqual(told.returncode, 0, told.stderr)
+        self.millrace("ctl", "--control", control, "add", "late", "uri=lavfi:testsrc=size=64x48:rate=25",
+                      "realtime=true")
         self.assertEqual(decoded(self.await_picture("late")).shape, (48, 64, 3))
         stream = self.connect(stream_request("late"))
         self.assertTrue(stream.recv(100))
@@ -223,10 +199,9 @@ class Pictures(Preview):
 
     def test_few_sources_have_pictures(self):
         """A limited number, the newest; the others make room."""
-        short = "".join(f'  s{n}: {{uri: "lavfi:testsrc=size=64x48:rate=25:duration=1", realtime: true}}\n'
-                        for n in range(6))
+        short = {f"s{n}": 'uri: "lavfi:testsrc=size=64x48:rate=25:duration=1", realtime: true' for n in range(6)}
         self.begin(", most_sources: 3", short)
-        self.wait_for(lambda: len(found := self.sources()) == 3 and {"hd", "sd"} <= set(found))
+        self.wait_until(lambda: len(found := self.sources()) == 3 and {"hd", "sd"} <= set(found))
         self.finish()
 
 
@@ -250,19 +225,9 @@ class Requests(Preview):
             code, headers, body = self.get(path, "HEAD")
             self.assertEqual((code, body, headers["Cache-Control"]), (200, b"", "no-store"), path)
         self.assertEqual(self.get("/sd.mjpeg", "HEAD")[1].get_content_type(), "multipart/x-mixed-replace")
-        for method in ("POST", "PUT", "DELETE", "OPTIONS", "TRACE", "BREW"):
-            code, headers, _ = self.get("/", method)
-            self.assertEqual((code, headers["Allow"]), (405, "GET, HEAD"), method)
-        self.finish()
-
-    def test_pages_from_elsewhere(self):
-        """The Host header reveals a name that was made to mean 127.0.0.1."""
-        self.begin()
-        self.await_picture("sd")
-        for host, code in (("localhost", 200), (f"127.0.0.1:{self.port}", 200), ("[::1]:80", 200),
-                           ("evil.example", 403), ("127.0.0.1.evil.example", 403), ("10.0.0.1", 403)):
-            for path in ("/", "/.json", "/sd.jpg", "/sd.mjpeg" if code == 403 else "/sd.json"):
-                self.assertEqual(self.get(path, headers={"Host": host})[0], code, (host, path))
+        # tests/serve has all that the server refuses.
+        self.assertEqual(self.get("/", "POST")[0], 405)
+        self.assertEqual(self.get("/sd.jpg", headers={"Host": "evil.example"})[0], 403)
         self.assertEqual(self.get("/sd.jpg")[1]["Cross-Origin-Resource-Policy"], "same-origin")
         self.finish()
 
@@ -274,20 +239,17 @@ class Requests(Preview):
             self.assertEqual(self.get(path, headers=bearer)[0], 200)
             self.assertEqual(self.get(path, headers={**bearer, "Host": "camera.example"})[0], 200)
             self.assertEqual(self.get(f"{path}?token={TOKEN}")[0], 200)
-            for wrong in ("", "?token=", f"?token={TOKEN[:-1]}", f"?token={TOKEN}x", f"?tokens={TOKEN}",
-                          f"?token={TOKEN * 2}"):
+            for wrong in ("", f"?token={TOKEN[:-1]}", f"?tokens={TOKEN}"):
                 code, headers, _ = self.get(path + wrong)
                 self.assertEqual((code, headers["WWW-Authenticate"]), (401, 'Bearer realm="millrace"'), wrong)
-            for wrong in (f"Basic {TOKEN}", TOKEN, "Bearer ", f"Bearer {TOKEN} "[:-2]):
-                self.assertEqual(self.get(path, headers={"Authorization": wrong})[0], 401, wrong)
+            self.assertEqual(self.get(path, headers={"Authorization": f"Basic {TOKEN}"})[0], 401)
         self.finish()
         commands = [pathlib.Path(self.folder / name).read_text() for name in ("log", "summary")]
         for verb in (["plan", "--json"], ["plan"], ["graph"], ["check"]):
-            done = call([MILLRACE, *verb, self.folder / "pipeline.yaml"], environment={"PREVIEW_TOKEN": TOKEN})
-            self.assertEqual(done.returncode, 0, done.stderr)
+            done = self.millrace(*verb, self.folder / "pipeline.yaml", environment={"PREVIEW_TOKEN": TOKEN})
             commands += [done.stdout, done.stderr]
         self.assertFalse([text for text in commands if TOKEN in text])
-        # The pipeline's digest must not reveal it either.
+        # The pipeline's digest does not reveal it either.
         plans = [json.loads(call([MILLRACE, "plan", "--json", self.folder / "pipeline.yaml", *more],
                                  environment={"PREVIEW_TOKEN": token}).stdout)["digest"]
                  for token, more in ((TOKEN, ()), (TOKEN + "x", ()), (TOKEN, ("--set", "stages.look.fps=7")))]
@@ -305,7 +267,7 @@ class Requests(Preview):
         self.assertIn(b"viewers", words)
         self.assertEqual(self.sources()["hd"]["viewers"], 2)
         watching.pop().close()
-        self.wait_for(lambda: self.sources()["hd"]["viewers"] == 1)
+        self.wait_until(lambda: self.sources()["hd"]["viewers"] == 1)
         again = self.connect(stream_request("hd"))
         self.assertIn(b" 200 ", again.recv(100))
         self.finish()
@@ -313,8 +275,9 @@ class Requests(Preview):
 
 class Bad(Preview):
     def test_viewers_that_stop(self):
-        """They read nothing: the others and the pipeline must continue, and they must be disconnected."""
-        self.begin(", fps: 100, width: 1280, quality: 100, timeout: 1s", NOISE)
+        """Clients that read nothing are disconnected; the others and the pipeline continue."""
+        self.begin(", fps: 100, width: 1280, quality: 100, timeout: 1s", dict(
+            noise='uri: "lavfi:testsrc2=size=1280x720:rate=25,noise=alls=80:allf=t", realtime: true'))
         self.await_picture("noise")
         stopped = [self.connect(stream_request("noise"), receive=4096) for _ in range(3)]
         for one in stopped:  # counted as a viewer; it reads nothing more
@@ -326,12 +289,12 @@ class Bad(Preview):
                 taken.append(len(piece))
         watching = threading.Thread(target=watch)
         watching.start()
-        self.wait_for(lambda: taken)
-        self.wait_for(lambda: self.sources()["noise"]["viewers"] == 1)
+        self.wait_until(lambda: taken)
+        self.wait_until(lambda: self.sources()["noise"]["viewers"] == 1)
         pieces = len(taken)
-        self.wait_for(lambda: len(taken) > pieces + 10)
+        self.wait_until(lambda: len(taken) > pieces + 10)
         before = json.loads(self.get("/noise.json")[2])["seq"]
-        self.wait_for(lambda: json.loads(self.get("/noise.json")[2])["seq"] > before)
+        self.wait_until(lambda: json.loads(self.get("/noise.json")[2])["seq"] > before)
         for one in stopped:  # what the system had buffered for it, and the end
             try:
                 while one.recv(65536):
@@ -363,60 +326,15 @@ class Bad(Preview):
                 except OSError:
                     left.discard(one)
             return not left
-        self.wait_for(drip)
-        self.assertEqual(self.get("/sd.jpg")[0], 200)
-        self.finish()
-
-    def test_a_thousand_at_once(self):
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        many = min(1000, hard - 100)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, many + 100), hard))
-        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
-        self.begin()
-        self.await_picture("sd")
-        threads = threads_of(self.child.pid)
-        connections = [self.connect() for _ in range(many)]
-        for one in connections:
-            one.sendall(b"GET /sd.jpg HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        for one in connections:
-            self.assertIn(b" 200 ", one.recv(100))
-            one.close()
-        files = pathlib.Path(f"/proc/{self.child.pid}/fd")
-        self.assertEqual(threads_of(self.child.pid), threads)
-        self.wait_for(lambda: len(list(files.iterdir())) < 72 + 40)
-        self.finish()
-
-    def test_garbage(self):
-        self.begin(", timeout: 2s")
-        self.await_picture("sd")
-        random = numpy.random.default_rng(7)
-        pieces = [b"\0" * 5000, b"\r\n" * 5000, b"GET", b"GET / HTTP/9.9\r\n\r\n", b"GET " + b"/" * 100000,
-                  b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 20000, b"GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
-                  b"GET /sd.jpg?token=%zz%00 HTTP/1.1\r\nHost: localhost\r\n\r\n",
-                  b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-                  b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-                  *(random.integers(0, 256, 3000, numpy.uint8).tobytes() for _ in range(30))]
-
-        def throw(piece):
-            connection = socket.create_connection(("127.0.0.1", self.port), timeout=harness.TIMEOUT)
-            with connection:
-                try:
-                    connection.sendall(piece)
-                    while connection.recv(65536):
-                        pass
-                except ConnectionError:
-                    pass
-        with concurrent.futures.ThreadPoolExecutor(16) as pool:
-            list(pool.map(throw, pieces))
+        self.wait_until(drip)
         self.assertEqual(self.get("/sd.jpg")[0], 200)
         self.finish()
 
 
 class Refused(Preview):
     def refused(self, options, code=78, verb="check", environment=None):
-        text = PIPELINE.format(options="", sources="").replace('listen: "127.0.0.1:0"', options)
-        done = call([MILLRACE, verb, self.write(text)], environment=environment)
-        self.assertEqual(done.returncode, code, done.stderr)
+        text = preview().replace('listen: "127.0.0.1:0"', options)
+        done = self.millrace(verb, self.write(text), code=code, environment=environment)
         return done.stderr
 
     def test_what_may_not_be(self):
@@ -424,7 +342,6 @@ class Refused(Preview):
         self.assertRegex(told, r"pipeline.yaml:8:\d+: error: .*0\.0\.0\.0:8090 is reached from other machines.*"
                                "token_file")
         self.assertIn("is not an address to listen at", self.refused("listen: camera"))
-        self.assertIn("is not an address to listen at", self.refused('listen: "camera.example:80"'))
         short = self.refused('listen: "[::]:8090", token: "${T}"', environment={"T": "secret-word"})
         self.assertIn("has 11 characters", short)
         self.assertNotIn("secret-word", short)
@@ -436,7 +353,7 @@ class Refused(Preview):
         self.assertIn("not both", self.refused(f"token_file: token, token: {TOKEN}"))
         token.chmod(0o600)
         self.refused('token_file: token, listen: "0.0.0.0:0"', 0)
-        text = PIPELINE.format(options="", sources="").replace("input: decode", "input: hd")
+        text = preview().replace("input: decode", "input: hd")
         self.assertIn("decode", call([MILLRACE, "check", self.write(text)]).stderr)
 
     def test_a_port_in_use(self):
@@ -457,12 +374,7 @@ class Refused(Preview):
 
     def test_a_measured_run_does_not_listen(self):
         port = free_port()
-        text = PIPELINE.format(options="", sources="").replace(":0\"", f':{port}"')
+        text = preview().replace(":0\"", f':{port}"')
         text = text.replace("realtime: true", "duration: 1s")
-        done = call([MILLRACE, "plan", "--profile", "1", self.write(text)])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.millrace("plan", "--profile", "1", self.write(text))
         self.assertNotIn("listens", done.stderr)
-
-
-if __name__ == "__main__":
-    main()

@@ -2,27 +2,18 @@
 import json
 import os
 
-from harness import MILLRACE, MODELS, SAMPLES, Case, call, main, need_models
+from harness import MILLRACE, MODELS, SAMPLES, Case, need_models, pipeline
 from plans import SMALL, plan
 
-# For pipelines that end: not all these seconds are needed.
+# Seconds for pipelines that end; not all are needed.
 WHOLE = "60"
 
 
 class Costs(Case):
-    """A profile's measurements must decide where `device: auto` puts stages: in plans, drawings and runs alike."""
-    TEXT = """
-version: 1
-pipeline: spread
-devices:
-  one: {device: "sim:0?call=2ms"}
-  two: {device: "sim:1?call=2ms"}
-sources:
-  in: {type: "null", format: RGB24 64x64, frames: 400}
-stages:
-  small: {type: preprocess, input: in, size: 32x32, device: auto}
-  done:  {type: "null", input: small}
-"""
+    """A profile's measurements decide where `device: auto` puts stages: in plans, drawings and runs alike."""
+    TEXT = pipeline({"in": 'type: "null", format: RGB24 64x64, frames: 400'}, name="spread",
+                    devices=dict(one='device: "sim:0?call=2ms"', two='device: "sim:1?call=2ms"'),
+                    small="type: preprocess, size: 32x32, device: auto", done='type: "null"')
 
     def test_a_profile_balances_later_plans_and_runs(self):
         path, costs = self.write(self.TEXT), self.folder / "costs.json"
@@ -40,8 +31,7 @@ stages:
         self.assertEqual(small["devices"], ["sim:0?call=2ms", "sim:1?call=2ms"])
         self.assertIn("spread over 2 devices", small["device_reason"])
         self.assertEqual(plan(path, "--costs", costs, "--json").stdout, again.stdout)
-        done = call([MILLRACE, "run", path, "--costs", costs, "--json"])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.millrace("run", path, "--costs", costs, "--json")
         stage = next(stage for stage in json.loads(done.stdout)["stages"] if stage["id"] == "small")
         self.assertEqual([share["name"] for share in stage["devices"]], small["devices"])
         self.assertEqual(sum(share["frames"] for share in stage["devices"]), 400)
@@ -55,31 +45,21 @@ stages:
         for file, code, said in ((unprofiled, 65, "holds no profile"), (broken, 65, "is not JSON"),
                                  (self.folder / "none.json", 66, "No such file")):
             for verb in ("plan", "run", "graph"):
-                done = call([MILLRACE, verb, path, "--costs", file])
-                self.assertEqual(done.returncode, code, (verb, done.stderr))
-                self.assertIn(f"millrace: error: ", done.stderr)
-                self.assertIn(said, done.stderr)
+                self.millrace(verb, path, "--costs", file, code=code, says=("millrace: error: ", said))
 
 
 class Profile(Case):
     """A profile's report on pipelines whose costs are far apart; no test here asks how fast anything is."""
 
-    UNEVEN = """
-version: 1
-pipeline: uneven
-sources:
-  pictures: {type: "null", format: RGB24 640x480}
-stages:
-  light: {type: preprocess, input: pictures, size: 8x8, interpolation: nearest}
-  heavy: {type: preprocess, input: pictures, size: 1600x1200, interpolation: bicubicIN_FLIGHT}
-  both: {type: "null", input: [light, heavy]}
-"""
+    UNEVEN = pipeline(dict(pictures='type: "null", format: RGB24 640x480'),
+                      light="type: preprocess, size: 8x8, interpolation: nearest",
+                      heavy="type: preprocess, input: pictures, size: 1600x1200, interpolation: bicubicIN_FLIGHT",
+                      both='type: "null", input: [light, heavy]')
 
     def profiled(self, text, *arguments, seconds="0.5", **options):
         path = self.write(text)
         words = [MILLRACE, "plan", path, "--workers", "2", "--profile", seconds, "--json", *arguments]
-        done = call(words, **options)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.checked(words, **options)
         return json.loads(done.stdout)["profile"]
 
     def test_the_stage_that_costs_most_is_named(self):
@@ -106,21 +86,12 @@ stages:
         place = f"stages.{cure['stage']}." if cure["stage"] else ""
         return self.profiled(text, "--set", f"{place}{key}={value}", seconds="1")
 
-    ON_DEVICE = """
-version: 1
-pipeline: device
-devices:
-  one: {device: "sim:0?call=20ms"}
-  two: {device: "sim:1?call=20ms"}
-sources:
-  in: {type: "null", format: RGB24 64x64}
-stages:
-  small: {type: preprocess, input: in, size: 32x32, device: one}
-  done:  {type: "null", input: small}
-"""
+    ON_DEVICE = pipeline({"in": 'type: "null", format: RGB24 64x64'}, name="device",
+                         devices=dict(one='device: "sim:0?call=20ms"', two='device: "sim:1?call=20ms"'),
+                         small="type: preprocess, size: 32x32, device: one", done='type: "null"')
 
     def test_a_device_that_is_busy_is_the_limit_and_another_cures_it(self):
-        """Cores are free, so they are not the limit; the remedy must give what it promises."""
+        """Cores are free, so they are not the limit; the remedy gives what it promises."""
         profile = self.profiled(self.ON_DEVICE, seconds="1")
         self.assertEqual(profile["bottleneck"], {"kind": "device", "stage": "small"})
         (cure,) = [cure for cure in profile["cures"] if cure["set"].startswith("device:")]
@@ -162,24 +133,15 @@ stages:
         self.assertGreater(cure["rate"], 1.5 * profile["expected"]["rate"])
 
     def test_nothing_is_said_where_nothing_is_known_to_help(self):
-        profile = self.profiled('version: 1\npipeline: slow\nsources:\n  clock: {type: "null", rate: 20fps}\n'
-                                'stages:\n  "null": {input: clock}\n')
+        profile = self.profiled(pipeline(dict(clock='type: "null", rate: 20fps'), name="slow", null=""))
         self.assertEqual(profile["cures"], [])
 
     def test_fewer_frames_and_another_network_cure_the_processors(self):
-        """It must not be suggested for an integer network, nor may more than half the frames be promised."""
+        """Another network is not suggested for an integer network. No cure promises more than half the frames."""
         need_models()
-        text = """
-version: 1
-pipeline: heavy
-sources:
-  video: {uri: "CLIP", loop: true}
-stages:
-  decode: {input: video}
-  preprocess: {input: decode, fit: center-crop, mean: 127, std: 128}
-  network: {type: infer, input: preprocess, model: "MODEL"}
-  last: {type: "null", input: network}
-""".replace("CLIP", str(SAMPLES / "realshort.mp4"))
+        text = pipeline(dict(video=f'uri: "{SAMPLES}/realshort.mp4", loop: true'), name="heavy", decode="",
+                        preprocess="fit: center-crop, mean: 127, std: 128", network='type: infer, model: "MODEL"',
+                        last='type: "null"')
         profile = self.profiled(text.replace("MODEL", str(MODELS / "lite0.onnx")), seconds="1")
         self.assertEqual(profile["bottleneck"]["stage"], "network")
         self.assertIn(profile["bottleneck"]["kind"], ("processors", "other processes"))
@@ -190,8 +152,7 @@ stages:
         self.assertNotIn("model: one of int8", [cure["set"] for cure in profile["cures"]])
 
     def test_sources_may_be_the_limit(self):
-        profile = self.profiled("version: 1\npipeline: slow\nsources:\n  clock: {type: \"null\", rate: 20fps}\n"
-                                'stages:\n  "null": {input: clock}\n')
+        profile = self.profiled(pipeline(dict(clock='type: "null", rate: 20fps'), name="slow", null=""))
         self.assertEqual(profile["bottleneck"]["kind"], "sources")
         self.assertLessEqual(profile["expected"]["rate"], 20)
 
@@ -210,17 +171,16 @@ stages:
         self.assertIn("--deny-warnings", done.stderr)
 
     def test_what_ends_is_told_as_it_was(self):
-        profile = self.profiled("version: 1\npipeline: short\nsources:\n  few: {type: \"null\", frames: 1000}\n"
-                                'stages:\n  "null": {input: few}\n', seconds=WHOLE)
+        profile = self.profiled(pipeline(dict(few='type: "null", frames: 1000'), null=""), seconds=WHOLE)
         self.assertTrue(profile["ended"])
         self.assertEqual(profile["frames"], 1000)
         self.assertGreater(profile["expected"]["run_s"], 0)
 
     def test_nodes_are_measured_in_one_process(self):
-        """The plan is still the nodes', and errors in it must be reported first."""
-        text = ('version: 1\npipeline: nodes\nsources:\n  in: {type: "null", format: RGB24 64x64, frames: 50}\n'
-                'stages:\n  small: {type: preprocess, input: in, size: 32x32}\n  done: {type: "null", input: small}\n'
-                'nodes: {left: {stages: small}, right: {stages: DONE}}\n')
+        """The plan is still the nodes', and errors in it are reported first."""
+        text = (pipeline({"in": 'type: "null", format: RGB24 64x64, frames: 50'}, name="nodes",
+                         small="type: preprocess, size: 32x32", done='type: "null"',
+                         nodes=dict(left="stages: small", right="stages: DONE")))
         path = self.write(text.replace("DONE", "done"))
         told = json.loads(plan(path, "--profile", WHOLE, "--json").stdout)
         self.assertEqual([process["name"] for process in told["processes"]], ["left", "right"])
@@ -234,15 +194,8 @@ stages:
         self.assertEqual(done.stdout, "")
 
     def test_threads_of_libraries_count_for_their_stage(self):
-        profile = self.profiled("""
-version: 1
-pipeline: decoding
-sources:
-  video: {uri: "CLIP", loop: true}
-stages:
-  decode: {input: video, threads: 2}
-  "null": {input: decode}
-""".replace("CLIP", str(SAMPLES / "cockatoo.mp4")))
+        profile = self.profiled(pipeline(dict(video=f'uri: "{SAMPLES}/cockatoo.mp4", loop: true'), decode="threads: 2",
+                                         null=""))
         costs = {cost["id"]: cost for cost in profile["costs"]}
         self.assertEqual(profile["bottleneck"]["stage"], "decode")
         self.assertGreater(costs["decode"]["cpu_share"], 0.8)
@@ -252,16 +205,9 @@ stages:
         kept.write_text("what was there\n")
         aside = self.folder / "aside"
         aside.mkdir()
-        text = """
-version: 1
-pipeline: writers
-sources:
-  pictures: {type: "null", format: RGB24 32x32, frames: 20}
-stages:
-  lines: {type: jsonl, input: pictures, path: kept.jsonl}
-  rows: {type: csv, input: pictures, path: "-"}
-  images: {input: pictures, path: pictures}
-"""
+        text = pipeline(dict(pictures='type: "null", format: RGB24 32x32, frames: 20'),
+                        lines="type: jsonl, path: kept.jsonl", rows='type: csv, input: pictures, path: "-"',
+                        images="input: pictures, path: pictures")
         profile = self.profiled(text, seconds=WHOLE, environment={"TMPDIR": str(aside)})
         self.assertEqual(profile["frames"], 20)
         self.assertEqual(kept.read_text(), "what was there\n")
@@ -281,12 +227,7 @@ stages:
         for words in (["--profile=x"], ["--profile", "0"], ["--profile=1e9"], ["--profile", "--offline"],
                       ["--profile", "--assume", "sim:2"]):
             self.assertEqual(plan(path, *words).returncode, 64, words)
-        pushed = self.write('version: 1\npipeline: p\nsources:\n  s: {type: push, format: RGB24 8x8}\nstages:\n'
-                            '  "null": {input: s}\n', "push.yaml")
+        pushed = self.write(pipeline(dict(s="type: push, format: RGB24 8x8"), null=""), "push.yaml")
         done = plan(pushed, "--profile")
         self.assertEqual(done.returncode, 64)
         self.assertIn("source s is of type push", done.stderr)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,26 +1,20 @@
-"""video with a receiver: RTSP (GStreamer's server), RTMP (ffmpeg, nginx), SRT (ffmpeg). Each receiver must get every
-picture; one that stops, dies or is missing must not cost other branches anything, and every packet must be accounted
+"""video with a receiver: RTSP (GStreamer's server), RTMP (ffmpeg, nginx), SRT (ffmpeg). Each receiver gets every
+picture; one that stops, dies or is missing does not cost other branches anything, and every packet is accounted
 for."""
 import json
 import pathlib
 import shutil
 import signal
 import subprocess
-import time
 
 import clips
-from harness import MILLRACE, ROOT, TIMEOUT, Case, call, free_port, main, start
+from harness import MILLRACE, ROOT, TIMEOUT, Case, call, free_port, pipeline, start
 from test_video import hashes
 
-PUSH = """
-version: 1
-pipeline: push
-sources:
-  cam: {{uri: "{uri}", realtime: {realtime}{source}}}
-stages:
-  live: {{type: video, input: cam, url: "{url}"{video}}}
-  rows: {{type: jsonl, input: cam, path: "{rows}"}}
-"""
+
+def pushed(uri, realtime, url, rows, source="", video=""):
+    return pipeline(dict(cam=f'uri: "{uri}", realtime: {realtime}{source}'), name="push",
+                    live=f'type: video, url: "{url}"{video}', rows=f'type: jsonl, input: cam, path: "{rows}"')
 
 
 class Push(Case):
@@ -47,15 +41,12 @@ class Push(Case):
             running.kill()
         running.wait()
 
-    def until(self, condition, *among):
-        deadline = time.monotonic() + TIMEOUT
-        while not condition():
-            self.assertLess(time.monotonic(), deadline, self.told.read_text() if self.told.exists() else "")
-            time.sleep(0.05)
+    def until(self, condition):
+        self.wait_until(condition, lambda: self.told.read_text() if self.told.exists() else "")
 
     def push(self, url, video="", source="", realtime="true", name="push"):
-        path = self.write(PUSH.format(uri=self.clip, url=url, video=video, source=source, realtime=realtime,
-                                      rows=self.folder / f"{name}.jsonl"), f"{name}.yaml")
+        path = self.write(pushed(uri=self.clip, url=url, video=video, source=source, realtime=realtime,
+                                 rows=self.folder / f"{name}.jsonl"), f"{name}.yaml")
         return self.run_file(path)
 
     def run_file(self, path):
@@ -66,8 +57,7 @@ class Push(Case):
         return running
 
     def ledger_of(self, running, code=0):
-        out, _ = running.communicate(timeout=TIMEOUT)
-        self.assertEqual(running.returncode, code, self.told.read_text())
+        out = self.ended(running, code=code)[0]
         ledger = json.loads([line for line in out.splitlines() if '"ledger"' in line][-1])["ledger"]
         self.assertTrue(ledger["balanced"], ledger)
         self.assertEqual(ledger["in_flight"], 0)
@@ -103,7 +93,7 @@ class Receivers(Push):
         self.check_whole(path, ledger)
 
     def rtsp_server(self, path):
-        """Its port; "" if this machine has no such server."""
+        """The server's port; "" if this machine has no such server."""
         server = start(["/usr/bin/python3", ROOT / "tests/e2e/rtsp_receiver.py", path], stdout=subprocess.PIPE,
                        text=True, stderr=subprocess.DEVNULL)
         self.addCleanup(self.end, server)
@@ -111,7 +101,7 @@ class Receivers(Push):
         return server.stdout.readline().strip()
 
     def test_srt_and_rtsp(self):
-        """In parallel, since both take pictures in real time."""
+        """Both run in parallel, since they take pictures in real time."""
         path, port = self.folder / "rtsp.h264", free_port()
         rtsp_port = self.rtsp_server(path)
         receiver, srt_path = self.receive(f"srt://127.0.0.1:{port}?mode=listener", "srt.ts")
@@ -158,15 +148,14 @@ def udp_listens(port):
 
 class Trouble(Push):
     def test_a_receiver_that_is_stopped_holds_nobody_up(self):
-        """Other branches must get each frame in time; what the receiver did not get must be dropped by name."""
+        """Other branches get each frame in time; what the receiver did not get is dropped by name."""
         port = free_port()
         url = f"rtmp://127.0.0.1:{port}/live/key"
         receiver, path = self.receive(url, "stopped.flv", "-listen", 1)
         self.until(lambda: listens(url))
         clip = clips.encoded("push-long.mp4", "-c:v", "mjpeg", "-q:v", 2, frames=100, filters="scale=640:360")
-        text = PUSH.format(uri=clip, url=url,
-                           video=", queue: {when_full: drop-oldest, size: 8}, timeout: 1s, retry: 200ms",
-                           source="", realtime="true", rows=self.rows)
+        text = pushed(uri=clip, url=url, video=", queue: {when_full: drop-oldest, size: 8}, timeout: 1s, retry: 200ms",
+                      realtime="true", rows=self.rows)
         text = text.replace("stages:\n",
                             "stages:\n  decode: {input: cam}\n"
                             "  encode: {input: decode, lossless: true, preset: fastest, keyframes: 10}\n")
@@ -204,20 +193,13 @@ class Trouble(Push):
 
     def test_the_address_is_in_no_plan(self):
         url = "rtmp://user:password@127.0.0.1:1/live/secret-key"
-        path = self.write(PUSH.format(uri=self.clip, url=url, video="", source="", realtime="true", rows=self.rows))
+        path = self.write(pushed(uri=self.clip, url=url, realtime="true", rows=self.rows))
         for verb in (["plan"], ["plan", "--json"], ["graph"]):
-            done = call([MILLRACE, *verb, path])
-            self.assertEqual(done.returncode, 0, done.stderr)
+            done = self.millrace(*verb, path)
             self.assertNotIn("password", done.stdout + done.stderr)
 
     def test_addresses_that_are_none(self):
         for url, words in (("http://127.0.0.1/live", "url must begin with rtsp://"),
                            ("rtsp.mp4", "url must begin with rtsp://")):
-            path = self.write(PUSH.format(uri=self.clip, url=url, video="", source="", realtime="true", rows=self.rows))
-            done = call([MILLRACE, "check", path])
-            self.assertEqual(done.returncode, 78)
-            self.assertIn(words, done.stderr)
-
-
-if __name__ == "__main__":
-    main()
+            path = self.write(pushed(uri=self.clip, url=url, realtime="true", rows=self.rows))
+            self.millrace("check", path, code=78, says=words)

@@ -1,5 +1,5 @@
-"""record: the files around events must hold the source's pictures, by hash, each once; triggers that meet must share a
-file; the JSON beside each must say what is in it."""
+"""record: the files around events hold the source's pictures, by hash, each once; triggers that meet share a
+file; the JSON beside each says what is in it."""
 import json
 import shutil
 import signal
@@ -7,21 +7,17 @@ import subprocess
 import time
 
 import clips
-from harness import MILLRACE, TIMEOUT, Case, call, main, start
+from harness import MILLRACE, TIMEOUT, Case, call, pipeline, start
 from test_full import Mounted
 from test_video import hashes, times
 
-RECORD = """
-version: 1
-pipeline: record
-sources:
-  cam: {{uri: "{uri}"{source}}}
-stages:
-  decode: {{input: cam, threads: 1}}
-  motion: {{input: decode, threshold: 0.2}}
-  record: {{input: [cam, motion], path: "{path}"{record}}}
-  rows: {{type: jsonl, input: motion, path: "{rows}"}}
-"""
+
+def recorded(uri, source, path, record, rows):
+    return pipeline(dict(cam=f'uri: "{uri}"{source}'), name="record", decode="threads: 1", motion="threshold: 0.2",
+                    record=f'input: [cam, motion], path: "{path}"{record}',
+                    rows=f'type: jsonl, input: motion, path: "{rows}"')
+
+
 RATE, GOP = 25, 25
 
 
@@ -44,7 +40,7 @@ class Record(Case):
         self.path, self.rows = self.folder / "events", self.folder / "rows.jsonl"
 
     def text(self, uri, record="", source="", **more):
-        return RECORD.format(uri=uri, path=self.path, rows=self.rows, record=record, source=source, **more)
+        return recorded(uri=uri, path=self.path, rows=self.rows, record=record, source=source, **more)
 
     def recorded(self, uri, record="", code=0, arguments=()):
         run = self.run_pipeline(self.text(uri, record), *arguments, rows=False, code=code)
@@ -57,7 +53,7 @@ class Record(Case):
         return [json.loads(path.read_text()) for path in sorted(self.path.glob("*.json"))]
 
     def check(self, uri, one, first, last):
-        """The file must have the source's pictures first to last, and nothing else."""
+        """The file has the source's pictures first to last, and nothing else."""
         found = hashes(self.path / one["file"])
         self.assertEqual(found, hashes(uri)[first:last + 1])
         self.assertTrue(one["complete"])
@@ -107,7 +103,7 @@ class Record(Case):
         self.assertGreaterEqual(len(packets), (9.3 + 1 - 3) * RATE)
 
     def test_no_packet_is_in_two_files(self):
-        """Files limited to two seconds must follow each other without a gap."""
+        """Files limited to two seconds follow each other without a gap."""
         uri = clip(4, 5, 6, 7, 8)
         _, found = self.recorded(uri, ", before: 1s, after: 1s, longest: 2s, name: '{source}-{number}.mkv'")
         self.assertGreaterEqual(len(found), 3)
@@ -128,7 +124,7 @@ class Record(Case):
         self.assertEqual((found, list(self.path.iterdir())), ([], []))
 
     def test_the_oldest_are_removed_with_what_is_beside_them(self):
-        """Another source's files must stay, and the numbers there must not matter."""
+        """Another source's files stay, and the numbers there do not matter."""
         others = ["cam-123456-2.json", "cam-123456-2.mp4"]
         self.path.mkdir()
         for name in others:
@@ -152,10 +148,7 @@ class Record(Case):
         path = self.write(self.text(clip(1, 2, 3, 4, 5, 6), ", before: 1s, after: 1s", ", realtime: true"))
         run = start([MILLRACE, "run", path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(run.kill)
-        deadline = time.monotonic() + TIMEOUT
-        while not any(file.stat().st_size > 4000 for file in self.path.glob("*.mp4")):
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.05)
+        self.wait_until(lambda: any(file.stat().st_size > 4000 for file in self.path.glob("*.mp4")))
         run.send_signal(signal.SIGKILL)
         run.wait()
         (one,) = self.found()
@@ -168,7 +161,7 @@ class Record(Case):
         self.assertEqual(found[:-3], hashes(clip(1, 2, 3, 4, 5, 6))[first:first + len(found) - 3])
 
     def test_a_full_disk_is_waited_for(self):
-        """Files must follow each other without a gap when there is room."""
+        """Files follow each other without a gap when there is room."""
         uri, disk = clip(4, 5, 6, 7, 8), Mounted(self)
         self.path = disk.folder / "events"
         self.assertEqual(call(["mount", "-o", "remount,nr_inodes=6", disk.folder]).returncode, 0)
@@ -178,11 +171,7 @@ class Record(Case):
         with open(told, "w") as file:
             run = start([MILLRACE, "run", path], stdout=subprocess.DEVNULL, stderr=file)
         self.addCleanup(run.kill)
-        deadline = time.monotonic() + TIMEOUT
-        while "waiting until there is room" not in told.read_text():
-            self.assertIsNone(run.poll(), told.read_text())
-            self.assertLess(time.monotonic(), deadline, told.read_text())
-            time.sleep(0.02)
+        self.wait_until(lambda: "waiting until there is room" in told.read_text(), told, run)
         self.assertEqual(call(["mount", "-o", "remount,nr_inodes=100", disk.folder]).returncode, 0)
         self.assertEqual(run.wait(TIMEOUT), 0, told.read_text())
         found = self.found()
@@ -194,7 +183,7 @@ class Record(Case):
         self.assertGreaterEqual(len(joined), (8.4 + 1 - 3) * RATE)
 
     def test_a_person_triggers(self):
-        """By the stage's and the source's id; other ids do nothing."""
+        """A trigger names the stage's or the source's id; other ids do nothing."""
         control = self.folder / "own" / "control"
         text = self.text(clip(1), ", before: 1s, after: 500ms, name: '{source}-{number}.mp4'",
                          ", realtime: true, loop: true")
@@ -210,10 +199,9 @@ class Record(Case):
                 self.assertLess(time.monotonic(), deadline)
                 time.sleep(0.05)
         for name in ("decode", "nobody"):
-            done = call([MILLRACE, "ctl", "--control", control, "trigger", name])
-            self.assertEqual(done.returncode, 64)
-            self.assertIn(f'"{name}" is neither a stage that can be triggered nor a source of one', done.stderr)
-        # What was wanted is on disk, although the file stays open for further triggers.
+            self.millrace("ctl", "--control", control, "trigger", name, code=64,
+                          says=f'"{name}" is neither a stage that can be triggered nor a source of one')
+        # The wanted pictures are on disk, although the file stays open for further triggers.
         counts = (0, None)
         while counts[0] == 0 or counts[0] != counts[1]:
             self.assertLess(time.monotonic(), deadline, counts)
@@ -247,7 +235,3 @@ class Record(Case):
         for trigger in one["triggers"]:
             self.assertEqual((trigger["stage"], trigger["label"]), ("classify", "bright"))
             self.assertTrue(6 * RATE <= trigger["seq"] <= 6.4 * RATE + 1)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""run --resume: a killed run must continue, with no record duplicated or missing. The reference is the same pipeline,
+"""run --resume: a killed run continues, with no record duplicated or missing. The reference is the same pipeline,
 run once to the end."""
 import json
 import pathlib
@@ -11,67 +11,44 @@ import time
 import numpy
 
 import clips
-from harness import MILLRACE, PICTURES, TIMEOUT, Case, call, main, start
+from harness import MILLRACE, PICTURES, TIMEOUT, Case, pipeline
 from watched import children_of
 
 SEED = random.randrange(1 << 32)
 
-SEVERAL = """
-version: 1
-pipeline: several
-sources:
-  a: {{uri: {samples}/cockatoo.mp4, every: 2, duration: 1s{paced}}}
-  b: {{uri: {samples}/realshort.mp4, loop: 3{paced}}}
-stages:
-  decode: {{input: sources.*}}
-  hog: {{input: decode, size: 64x64}}
-  results: {{type: jsonl, input: hog, features: true, path: "${{OUTPUT}}"}}
-"""
-REMEMBERING = """
-version: 1
-pipeline: remembering
-sources:
-  a: {{uri: {samples}/cockatoo.mp4, duration: 750ms{paced}}}
-stages:
-  decode: {{input: a}}
-  motion: {{input: decode, threshold: 0.02}}
-  phash: {{input: motion}}
-  hog: {{input: motion, size: 64x64}}
-  both: {{type: join, join: {{hash: phash, hog: hog}}}}
-  results: {{type: jsonl, input: both, tensors: true, path: "${{OUTPUT}}"}}
-"""
-# All but a few pictures are read after one that is shown later.
-REORDERED = """
-version: 1
-pipeline: reordered
-sources:
-  a: {{uri: "{clip}"{paced}}}
-stages:
-  decode: {{input: a}}
-  phash: {{input: decode}}
-  results: {{type: jsonl, input: phash, tensors: true, path: "${{OUTPUT}}"}}
-"""
-NODES = """nodes:
-  reader: {sources: [a]}
-  rest: {stages: [decode, phash, results]}
-"""
-# Three rows per frame, with commas and quotes in them.
-TABLE = """
-version: 1
-pipeline: table
-sources:
-  a: {{uri: {samples}/cockatoo.mp4, every: 2, duration: 1s{paced}}}
-  b: {{uri: {samples}/realshort.mp4, loop: 3{paced}}}
-stages:
-  decode: {{input: sources.*}}
-  hog: {{input: decode, size: 64x64}}
-  classify: {{input: hog, weights: weights.npy, labels: labels.txt, top_k: 3}}
-  results: {{type: csv, input: classify, path: "${{OUTPUT}}"}}
-"""
-SEVERAL_NODES = """nodes:
-  reader: {{stages: [decode]}}
-  rest: {{stages: [hog, results]}}
-"""
+PACED = ", realtime: true"
+NODES = "nodes: {reader: {sources: [a]}, rest: {stages: [decode, phash, results]}}\n"
+
+
+def sources(paced):
+    """Two hurried samples."""
+    return dict(a=f"uri: {clips.hurried()}/cockatoo.mp4, every: 2, duration: 1s{paced}",
+                b=f"uri: {clips.hurried()}/realshort.mp4, loop: 3{paced}")
+
+
+def several(paced="", kind="jsonl", **more):
+    return pipeline(sources(paced), decode="", hog="size: 64x64",
+                    results=f'type: {kind}, features: true, path: "${{OUTPUT}}"', **more)
+
+
+def table(paced="", kind="csv"):
+    """Three rows per frame, with commas and quotes in them."""
+    return pipeline(sources(paced), decode="", hog="size: 64x64",
+                    classify="weights: weights.npy, labels: labels.txt, top_k: 3",
+                    results=f'type: {kind}, path: "${{OUTPUT}}"')
+
+
+def remembering(paced=""):
+    return pipeline(dict(a=f"uri: {clips.hurried()}/cockatoo.mp4, duration: 750ms{paced}"), decode="",
+                    motion="threshold: 0.02", phash="", hog="input: motion, size: 64x64",
+                    both="type: join, join: {hash: phash, hog: hog}",
+                    results='type: jsonl, tensors: true, path: "${OUTPUT}"')
+
+
+def reordered(clip, paced=""):
+    """All but a few pictures are read after one that is shown later."""
+    return pipeline(dict(a=f'uri: "{clip}"{paced}'), decode="", phash="",
+                    results='type: jsonl, tensors: true, path: "${OUTPUT}"')
 
 
 def is_at_work(pid):
@@ -110,7 +87,6 @@ class Parts:
 class Resume(Case):
     def setUp(self):
         super().setUp()
-        self.samples = clips.hurried()
         self.output, self.checkpoint = self.folder / "results.jsonl", self.folder / "checkpoint"
 
     def command(self, pipeline):
@@ -118,22 +94,23 @@ class Resume(Case):
 
     def reference(self, text):
         whole = self.folder / "whole.jsonl"
-        done = call([MILLRACE, "run", self.write(text, "whole.yaml"), "--output", whole])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.millrace("run", self.write(text, "whole.yaml"), "--output", whole)
         return sorted(whole.read_text().splitlines())
 
     def finish(self, pipeline, code=0):
-        done = call(self.command(pipeline))
-        self.assertEqual(done.returncode, code, f"seed {SEED}: {done.stderr}")
+        done = self.checked(self.command(pipeline), code=code)
         return json.loads(done.stdout) if code == 0 else done.stderr
+
+    def amid(self, pipeline, more, *arguments, **pipes):
+        """A run that has written more lines or has ended."""
+        wanted = lines_of(self.output) + more
+        running = self.spawn([*self.command(pipeline), *arguments], **{"stdout": -3, "stderr": -3, **pipes})
+        self.wait_until(lambda: running.poll() is not None or lines_of(self.output) >= wanted, pause=0.001)
+        return running
 
     def kill_after(self, pipeline, more, sign=signal.SIGKILL):
         """Kills a run after it has written more lines; False if it ended before."""
-        wanted, until = lines_of(self.output) + more, time.monotonic() + TIMEOUT
-        running = start(self.command(pipeline), stdout=-3, stderr=-3)
-        while running.poll() is None and lines_of(self.output) < wanted:
-            self.assertLess(time.monotonic(), until)
-            time.sleep(0.001)
+        running = self.amid(pipeline, more)
         ended = running.poll()
         if ended is None:
             running.send_signal(sign)
@@ -143,15 +120,9 @@ class Resume(Case):
 
     def stop_after(self, pipeline, more):
         """Asks a run to end after it has written more lines; True if it had not ended by itself."""
-        wanted, until = lines_of(self.output) + more, time.monotonic() + TIMEOUT
-        running = start(self.command(pipeline), stdout=-3, stderr=-1, text=True)
-        while running.poll() is None and lines_of(self.output) < wanted:
-            self.assertLess(time.monotonic(), until)
-            time.sleep(0.001)
+        running = self.amid(pipeline, more, stderr=-1, text=True)
         going = running.poll() is None
-        running.terminate()
-        _, told = running.communicate(timeout=TIMEOUT)
-        self.assertEqual(running.returncode, 0)
+        told = self.ended(running, signal.SIGTERM)[1]
         self.assertNotIn("a->rest (stopped)", told)  # the cut did not wait for a picture that does not come
         return going
 
@@ -166,11 +137,10 @@ class Resume(Case):
             self.output.unlink()
             self.checkpoint.unlink()
 
-    def check(self, text, kills, segments=None):
-        """Kills the paced pipeline again and again; in the end it must have written what one run writes."""
+    def check(self, text, kills, **segments):
+        """Kills the paced pipeline again and again; in the end it has written what one run writes."""
         chance = random.Random(SEED)
-        expected = self.reference(text.format(samples=self.samples, paced=""))
-        pipeline = self.write((segments or text).format(samples=self.samples, paced=", realtime: true"))
+        expected, pipeline = self.reference(text()), self.write(text(PACED, **segments))
         killed = sum(self.kill_after(pipeline, chance.randint(0, 2 * len(expected) // kills)) for _ in range(kills))
         self.assertGreater(killed, 0)
         ledger = self.finish(pipeline)["ledger"]
@@ -178,8 +148,8 @@ class Resume(Case):
         self.assertEqual(sorted(self.output.read_text().splitlines()), expected, f"seed {SEED}")
         self.assertTrue(self.is_complete())
 
-    def test_killed_twenty_times(self):
-        self.check(SEVERAL, 20)
+    def test_killed_again_and_again(self):
+        self.check(several, 12)
 
     def make_classes(self):
         numpy.save(self.folder / "weights.npy", numpy.random.default_rng(SEED).normal(size=(5, 1765)).astype("f4"))
@@ -187,13 +157,13 @@ class Resume(Case):
 
     def test_tables(self):
         self.make_classes()
-        self.check(TABLE, 12)
+        self.check(table, 6)
 
     def test_a_table_that_was_torn(self):
-        """A power cut can leave part of a row, or some of a frame's rows: the frame must come again, whole."""
+        """A power cut can leave part of a row, or some of a frame's rows: the frame comes again, whole."""
         self.make_classes()
-        expected = self.reference(TABLE.format(samples=self.samples, paced=""))
-        pipeline = self.write(TABLE.format(samples=self.samples, paced=", realtime: true"))
+        expected = self.reference(table())
+        pipeline = self.write(table(PACED))
         for cut in (1, 40, 200):
             self.kill_amid(pipeline, 20)
             checkpoint = json.loads(self.checkpoint.read_text())
@@ -205,14 +175,14 @@ class Resume(Case):
         self.assertEqual(sorted(self.output.read_text().splitlines()), expected)
 
     def test_segments(self):
-        """Each row must be in one file, whichever was being written; another run's must stay."""
+        """Each row is in one file, whichever was being written; another run's must stay."""
         self.make_classes()
-        for text, kind in ((SEVERAL, "jsonl"), (TABLE, "csv")):
+        for text, kind in ((several, "jsonl"), (table, "csv")):
             with self.subTest(kind):
                 self.output = Parts(self.folder, "part-{number}." + kind)
                 other = self.folder / f"part-000007.{kind}"
-                segments = text.replace("type: " + kind, f"type: {kind}, segment: 50ms")
-                self.check(text, 5, segments)
+                segments = f"{kind}, segment: 50ms"
+                self.check(text, 4, kind=segments)
                 self.assertGreater(len(self.output.files()), 5)
                 if kind == "csv":
                     continue
@@ -223,7 +193,7 @@ class Resume(Case):
                 (self.folder / f"kept-part-000000.{kind}").rename(other)
                 before = other.read_bytes()
                 self.checkpoint.unlink()
-                pipeline = self.write(segments.format(samples=self.samples, paced=", realtime: true"))
+                pipeline = self.write(text(PACED, segments))
                 self.kill_after(pipeline, 20)
                 self.finish(pipeline)
                 self.assertEqual(other.read_bytes(), before)
@@ -232,22 +202,15 @@ class Resume(Case):
                 self.checkpoint.unlink()
 
     def test_files_that_were_moved(self):
-        """logrotate, followed by a kill: the moved file's rows must be known."""
-        expected = self.reference(SEVERAL.format(samples=self.samples, paced=""))
-        pipeline = self.write(SEVERAL.format(samples=self.samples, paced=", realtime: true"))
+        """logrotate, followed by a kill: the moved file's rows are known."""
+        expected = self.reference(several())
+        pipeline = self.write(several(PACED))
         for turn in range(6):
-            until = time.monotonic() + TIMEOUT
-            running = start(self.command(pipeline), stdout=-3, stderr=-3)
-            wanted = lines_of(self.output) + 5
-            while running.poll() is None and lines_of(self.output) < wanted:
-                self.assertLess(time.monotonic(), until)
-                time.sleep(0.001)
+            running = self.amid(pipeline, 5)
             if running.poll() is None:
                 self.output.rename(self.folder / f"moved-{turn}.jsonl")
                 running.send_signal(signal.SIGHUP)
-                while running.poll() is None and not lines_of(self.output):
-                    self.assertLess(time.monotonic(), until)
-                    time.sleep(0.001)
+                self.wait_until(lambda: running.poll() is not None or lines_of(self.output), pause=0.001)
                 running.kill()
             running.wait()
         self.finish(pipeline)
@@ -256,10 +219,10 @@ class Resume(Case):
         self.assertEqual(sorted(rows), expected, f"seed {SEED}")
 
     def test_stages_that_remember_see_all_again(self):
-        self.check(REMEMBERING, 6)
+        self.check(remembering, 6)
 
     def test_what_is_complete_stays_as_it_is(self):
-        pipeline = self.write(SEVERAL.format(samples=self.samples, paced=""))
+        pipeline = self.write(several())
         self.finish(pipeline)
         before = self.output.read_text()
         again = self.finish(pipeline)
@@ -267,7 +230,7 @@ class Resume(Case):
         self.assertEqual(self.output.read_text(), before)
 
     def test_a_half_line_is_cut_off(self):
-        text = SEVERAL.format(samples=self.samples, paced="")
+        text = several()
         pipeline, expected = self.write(text), self.reference(text)
         self.kill_amid(pipeline, 20)
         whole = self.output.read_bytes().rpartition(b"\n")[0] + b"\n"
@@ -277,8 +240,7 @@ class Resume(Case):
         self.assertTrue(self.output.read_bytes().startswith(whole))
 
     def test_stopped_in_order(self):
-        text = SEVERAL.format(samples=self.samples, paced=", realtime: true")
-        pipeline, expected = self.write(text), self.reference(SEVERAL.format(samples=self.samples, paced=""))
+        pipeline, expected = self.write(several(PACED)), self.reference(several())
         self.kill_amid(pipeline, 15, signal.SIGTERM)
         told = json.loads(self.checkpoint.read_text())
         self.assertGreaterEqual(max(source["seq"] for source in told["sources"].values()), 0)
@@ -289,9 +251,9 @@ class Resume(Case):
     def test_stopped_before_pictures_that_are_shown_earlier(self):
         clip = clips.encoded("reordered.mp4", "-c:v", "mpeg4", "-q:v", "5", "-bf", "2", "-r", "100",
                              filters="scale=160:90,setpts=N/100/TB", frames=120)
-        expected = self.reference(REORDERED.format(clip=clip, paced=""))
+        expected = self.reference(reordered(clip=clip))
         for nodes in ("", NODES):
-            pipeline = self.write(REORDERED.format(clip=clip, paced=", realtime: true") + nodes)
+            pipeline = self.write(reordered(clip=clip, paced=PACED) + nodes)
             stopped = sum(self.stop_after(pipeline, more) for more in (1, 7, 5, 12, 9, 11))
             self.assertGreater(stopped, 1)
             self.finish(pipeline)
@@ -301,24 +263,15 @@ class Resume(Case):
                 left.unlink()
 
     def test_nodes_are_gone_with_who_watches_over_them(self):
-        """At once: anything they did to end would affect the next run's files."""
-        text, audit = SEVERAL + SEVERAL_NODES, self.folder / "audit"
-        expected = self.reference(text.format(samples=self.samples, paced=""))
-        pipeline = self.write(text.format(samples=self.samples, paced=", realtime: true"))
-        running = start([*self.command(pipeline), "--audit", audit], stdout=-3, stderr=-3)
-        until = time.monotonic() + TIMEOUT
-        self.addCleanup(running.wait)
-        self.addCleanup(running.kill)
-        while lines_of(self.output) < 10:
-            self.assertLess(time.monotonic(), until)
-            time.sleep(0.001)
+        """Nodes end at once: anything else would affect the next run's files."""
+        nodes, audit = dict(reader="stages: [decode]", rest="stages: [hog, results]"), self.folder / "audit"
+        expected, pipeline = self.reference(several(nodes=nodes)), self.write(several(PACED, nodes=nodes))
+        running = self.amid(pipeline, 10, "--audit", audit)
         nodes = children_of(running.pid)
         self.assertEqual(set(nodes), {"reader", "rest"})
         running.kill()
         running.wait()
-        while any(map(is_at_work, nodes.values())):
-            self.assertLess(time.monotonic(), until)
-            time.sleep(0.001)
+        self.wait_until(lambda: not any(map(is_at_work, nodes.values())), pause=0.001)
         events = {json.loads(line)["event"] for line in audit.read_text().splitlines()}
         self.assertFalse(events & {"signal", "run ends"}, events)
         self.assertTrue(self.finish(pipeline)["ledger"]["balanced"])
@@ -330,8 +283,8 @@ class Resume(Case):
                 self.skipTest(f"no {PICTURES / name}")
             (self.folder / "in").mkdir(exist_ok=True)
             shutil.copy(PICTURES / name, self.folder / "in" / f"{i}.jpg")
-        text = SEVERAL.format(samples=self.samples, paced="").replace(
-            f"{self.samples}/cockatoo.mp4, every: 2, duration: 1s", f"{self.folder}/in, every: 3, loop: 2")
+        text = several().replace(
+            f"{clips.hurried()}/cockatoo.mp4, every: 2, duration: 1s", f"{self.folder}/in, every: 3, loop: 2")
         pipeline, expected = self.write(text), self.reference(text)
         for _ in range(5):
             self.kill_after(pipeline, 5)
@@ -339,7 +292,7 @@ class Resume(Case):
         self.assertEqual(sorted(self.output.read_text().splitlines()), expected)
 
     def test_what_cannot_go_on_is_refused(self):
-        text = SEVERAL.format(samples=self.samples, paced="")
+        text = several()
         pipeline = self.write(text)
         self.kill_amid(pipeline, 10)
         kept = self.output.read_text()
@@ -359,12 +312,11 @@ class Resume(Case):
         self.assertIn("is no checkpoint", self.finish(pipeline, 65))
         self.checkpoint.unlink()
         self.finish(pipeline)
-        to_screen = call([MILLRACE, "run", pipeline, "--resume", self.folder / "other", "--output", "-"])
-        self.assertEqual(to_screen.returncode, 78, to_screen.stderr)
+        self.millrace("run", pipeline, "--resume", self.folder / "other", "--output", "-", code=78)
         self.assertFalse((self.folder / "other").exists())
 
     def test_a_damaged_checkpoint_settles_nothing(self):
-        pipeline = self.write(SEVERAL.format(samples=self.samples, paced=""))
+        pipeline = self.write(several())
         self.kill_amid(pipeline, 10)
         kept, checkpoint = self.output.read_text(), json.loads(self.checkpoint.read_text())
         for name, value, said in (("seq", -1, "sources.a.seq is -1"), ("epoch", -1, "sources.a.epoch is -1"),
@@ -387,25 +339,15 @@ class Resume(Case):
         self.finish(pipeline)
 
     def test_two_runs_keep_off_one_checkpoint(self):
-        pipeline = self.write(SEVERAL.format(samples=self.samples, paced=", realtime: true"))
-        first = start(self.command(pipeline), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            until = time.monotonic() + TIMEOUT
-            while not self.checkpoint.exists() and time.monotonic() < until:
-                time.sleep(0.01)
-            second = call([MILLRACE, "run", pipeline, "--resume", self.checkpoint, "--output",
-                           self.folder / "second.jsonl"])
-            self.assertEqual(second.returncode, 74, second.stderr)
-            self.assertIn(f"{self.checkpoint} is in use by another run (process {first.pid})", second.stderr)
-            self.assertFalse((self.folder / "second.jsonl").exists())
-        finally:
-            first.kill()
-            first.wait()
+        pipeline = self.write(several(PACED))
+        first = self.spawn(self.command(pipeline), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.wait_until(self.checkpoint.exists)
+        self.millrace("run", pipeline, "--resume", self.checkpoint, "--output", self.folder / "second.jsonl",
+                      code=74, says=f"{self.checkpoint} is in use by another run (process {first.pid})")
+        self.assertFalse((self.folder / "second.jsonl").exists())
+        first.kill()
+        first.wait()
         lock = self.folder / "checkpoint.lock"
         self.assertTrue(lock.exists())
-        self.finish(self.write(SEVERAL.format(samples=self.samples, paced=", realtime: true")))
+        self.finish(self.write(several(PACED)))
         self.assertFalse(lock.exists())
-
-
-if __name__ == "__main__":
-    main()

@@ -10,23 +10,11 @@ import signal
 import subprocess
 import termios
 
-from harness import MILLRACE, TIMEOUT, Controlled, call, main
+from harness import MILLRACE, TIMEOUT, Controlled, pipeline
 
-LASTING = """
-version: 1
-pipeline: lasting
-sources:
-  cam: {uri: "lavfi:testsrc2=size=32x32:rate=100", realtime: true}
-stages:
-  decode: {input: cam}
-  phash: {input: decode}
-  table: {type: csv, input: phash, path: table.csv}
-  lines: {type: jsonl, input: phash, path: LINES}
-"""
-NODES = """nodes:
-  near: {sources: [cam], stages: [decode]}
-  far: {stages: [phash, table, lines]}
-"""
+LASTING = pipeline(dict(cam='uri: "lavfi:testsrc2=size=32x32:rate=100", realtime: true'), decode="", phash="",
+                   table="type: csv, path: table.csv", lines="type: jsonl, input: phash, path: LINES")
+NODES = "nodes: {near: {sources: [cam], stages: [decode]}, far: {stages: [phash, table, lines]}}\n"
 
 
 class Rotation(Controlled):
@@ -51,9 +39,7 @@ class Rotation(Controlled):
         self.wait_until(grown)
 
     def end(self, child):
-        child.send_signal(signal.SIGTERM)
-        out, err = child.communicate(timeout=TIMEOUT)
-        self.assertEqual(child.returncode, 0, err)
+        out = self.ended(child, signal.SIGTERM)[0]
         return json.loads(out)
 
     def assert_rows(self, tables, lines, seqs):
@@ -69,7 +55,7 @@ class Rotation(Controlled):
         self.assertEqual([record["seq"] for record in records], seqs)
 
     def test_files_that_are_emptied_meanwhile(self):
-        """Like logrotate's copytruncate: the next record must be at the file's start."""
+        """Like logrotate's copytruncate: the next record is at the file's start."""
         child = self.begin()
         for name in ("table.csv", "lines.jsonl"):
             self.grows(name)
@@ -139,7 +125,7 @@ class Rotation(Controlled):
         self.assertLess(sum(sizes), 1024 + 2 * max(sizes))
 
     def test_a_list_that_cannot_be_written(self):
-        """A file that cannot be listed must not be kept, neither open nor in the folder, however often that happens:
+        """A file that cannot be listed is not kept, neither open nor in the folder, however often that happens:
         records stay where they went before."""
         child = self.begin("'lines-{number}.jsonl', segment: 100ms")
         self.wait_until(lambda: len(self.names()) >= 2)
@@ -173,12 +159,10 @@ class Rotation(Controlled):
                             ("lines.jsonl, keep_for: 1h", "with keep_for the name of the file needs"),
                             ("'{source}.jsonl'", "all sources that come here share a file"),
                             ("'{number}{time}.jsonl'", "would run into those beside it")):
-            done = call([MILLRACE, "check", self.write(LASTING.replace("LINES", path))])
-            self.assertEqual(done.returncode, 78, done.stderr)
-            self.assertIn(words, done.stderr)
+            self.millrace("check", self.write(LASTING.replace("LINES", path)), code=78, says=words)
 
     def test_a_terminal_that_is_closed(self):
-        """While it is open, a hangup is a request to reopen files."""
+        """While a terminal is open, a hangup is a request to reopen files."""
         near, far = pty.openpty()
 
         def take_terminal():
@@ -192,7 +176,3 @@ class Rotation(Controlled):
         self.grows("lines.jsonl")
         os.close(near)
         self.assertEqual(child.wait(TIMEOUT), 0)
-
-
-if __name__ == "__main__":
-    main()

@@ -4,49 +4,29 @@ import csv
 import os
 import shutil
 
-from harness import PICTURES, Case, main
+from harness import PICTURES, Case, pipeline
 
-LABELLED = """
-version: 1
-pipeline: labelled
-sources:
-  pictures: {{uri: "{folder}", labels: true}}
-stages:
-  decode: {{input: pictures}}
-  encode: {{input: decode, codec: mjpeg}}
-  results: {{type: {type}, input: {input}, path: "{output}"}}
-"""
-VECTORS = """
-version: 1
-pipeline: vectors
-sources:
-  pattern: {{uri: "lavfi:testsrc=size=64x48:rate=25:duration=1"}}
-stages:
-  decode: {{input: pattern}}
-  sharpness: {{input: decode}}
-  hog: {{input: sharpness, size: 32x32}}
-  histogram: {{input: decode, bins: 4, device: "{device}"}}
-  raw: {{type: preprocess, input: decode, size: 16x16}}
-  both: {{type: join, join: {{shapes: hog, colours: histogram, pixels: raw}}}}
-  {results}
-"""
-RESULTS = "results: {type: jsonl, input: both, features: true, tensors: true}"
+RESULTS = {"results": "type: jsonl, features: true, tensors: true"}
+REST = "type: 'null', input: both"
 
 
 class Joined(Case):
-    def rows_of(self, results=RESULTS, device="cpu"):
-        return self.run_pipeline(VECTORS.format(results=results, device=device)).rows
+    def rows_of(self, device="cpu", nodes=(), **results):
+        return self.run_pipeline(pipeline(
+            dict(pattern='uri: "lavfi:testsrc=size=64x48:rate=25:duration=1"'), decode="", sharpness="",
+            hog="size: 32x32", histogram=f'input: decode, bins: 4, device: "{device}"',
+            raw="type: preprocess, input: decode, size: 16x16",
+            both="type: join, join: {shapes: hog, colours: histogram, pixels: raw}", nodes=nodes, **results)).rows
 
     def test_vectors_of_all_inputs_are_kept(self):
         """The first one's vector is the frame itself; others have the inputs' names. What is not a vector is left
         out."""
-        alone = self.rows_of("results: {type: jsonl, input: histogram, features: true}\n"
-                             "  rest: {type: 'null', input: both}")
-        three = ("\nnodes:\n  one: {stages: [decode, sharpness, hog]}\n  two: {stages: [histogram, raw]}\n"
-                 "  three: {stages: [both, results]}")
-        for device, nodes in (("cpu", ""), ("sim:0", ""), ("cpu", three)):
+        alone = self.rows_of(results="type: jsonl, input: histogram, features: true", rest=REST)
+        three = dict(one="stages: [decode, sharpness, hog]", two="stages: [histogram, raw]",
+                     three="stages: [both, results]")
+        for device, nodes in (("cpu", {}), ("sim:0", {}), ("cpu", three)):
             with self.subTest(device=device, nodes=bool(nodes)):
-                rows = self.rows_of(RESULTS + nodes, device)
+                rows = self.rows_of(device, nodes, **RESULTS)
                 self.assertEqual([row["seq"] for row in rows], list(range(25)))
                 for row, one in zip(rows, alone, strict=True):
                     self.assertEqual(len(row["features"]), 324)
@@ -56,11 +36,9 @@ class Joined(Case):
                     self.assertEqual((sharpness["stage"], sharpness["shape"]), ("sharpness", [1]))
 
     def test_such_a_vector_can_be_classified(self):
-        for classify in ("classify: {input: both, tensor: colours, activation: softmax, top_k: 12}",
-                         "classify: {input: histogram, activation: softmax, top_k: 12}"):
-            results = f"{classify}\n  results: {{type: jsonl, input: classify}}"
-            with self.subTest(classify):
-                rows = self.rows_of(results + ("" if "both" in classify else "\n  rest: {type: 'null', input: both}"))
+        for given, rest in (("input: both, tensor: colours", {}), ("input: histogram", {"rest": REST})):
+            with self.subTest(given):
+                rows = self.rows_of(classify=f"{given}, activation: softmax, top_k: 12", results="type: jsonl", **rest)
                 classes = [[(one["index"], one["score"]) for one in row["classes"]] for row in rows]
                 self.assertEqual({len(found) for found in classes}, {12})
                 self.first = getattr(self, "first", classes)
@@ -81,7 +59,8 @@ class Folders(Case):
             self.expected[str(path)] = label
 
     def text(self, kind, output="", input="encode"):
-        text = LABELLED.format(folder=self.folder / "pictures", type=kind, output=output or "-", input=input)
+        text = pipeline(dict(pictures=f'uri: "{self.folder}/pictures", labels: true'), decode="", encode="codec: mjpeg",
+                        results=f"type: {kind}, input: {input}, path: \"{output or '-'}\"")
         return text if input == "encode" else text.replace("  encode: {input: decode, codec: mjpeg}\n", "")
 
     def test_jsonl_says_file_and_label(self):
@@ -113,7 +92,3 @@ class Folders(Case):
         self.assertEqual((row["file"], row["label"]), (f"{folder}/\u00e9?\U0001f600,.jpg", "\u00e4"))
         (line,) = self.run_pipeline(self.text("jsonl")).rows
         self.assertEqual((line["file"], line["label"]), (row["file"], row["label"]))
-
-
-if __name__ == "__main__":
-    main()

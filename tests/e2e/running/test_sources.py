@@ -13,19 +13,14 @@ import subprocess
 import threading
 
 import harness
-from harness import MILLRACE, TIMEOUT, call
+from harness import MILLRACE, TIMEOUT, call, pipeline
 
-PIPELINE = """\
-version: 1
-pipeline: changing
-sources:
-  max: {most}
-{named}stages:
-  decode:  {{input: sources.*, max_pixels: 2000000}}
-  phash:   {{input: decode}}
-  results: {{type: jsonl, input: phash, tensors: true, path: "-"}}
-"""
 PATTERN = "lavfi:testsrc=size={size}:rate=25:duration={seconds}"
+
+
+def changing(most, top="", **named):
+    return pipeline(dict(max=most, **named), top=top, decode="input: sources.*, max_pixels: 2000000", phash="",
+                    results='type: jsonl, tensors: true, path: "-"')
 
 
 class Sources(harness.Controlled):
@@ -34,15 +29,10 @@ class Sources(harness.Controlled):
         self.out = self.folder / "out.jsonl"
 
     def start(self, text, *arguments):
-        child = harness.start([MILLRACE, "run", self.write(text), "--output", self.out, "--json", *harness.PATIENT,
-                               *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              env={**os.environ, **self.environment})
-        for clean in (child.stderr.close, child.stdout.close, child.wait, child.kill):
-            self.addCleanup(clean)
-        def runs():
-            self.assertIsNone(child.poll(), "it has ended")
-            return self.ctl("status", code=None).returncode == 0
-        self.wait_until(runs)
+        child = self.spawn([MILLRACE, "run", self.write(text), "--output", self.out, "--json", *harness.PATIENT,
+                            *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                           env={**os.environ, **self.environment})
+        self.wait_until(lambda: self.ctl("status", code=None).returncode == 0, running=child)
         return child
 
     def refused(self, *arguments, code=78):
@@ -57,8 +47,7 @@ class Sources(harness.Controlled):
 
     def end_of(self, child):
         self.ctl("drain")
-        out, err = child.communicate(timeout=TIMEOUT)
-        self.assertEqual(child.returncode, 0, err)
+        out = self.ended(child)[0]
         summary = json.loads(out)
         self.assertTrue(summary["ledger"]["balanced"])
         for row in summary["sources"]:
@@ -76,12 +65,12 @@ class Sources(harness.Controlled):
         return found
 
     def test_passwords_of_urls_that_are_mistyped(self):
-        """No verb, answer or log may show them, and they must not reach a name server."""
+        """No verb, answer or log may show them, and they do not reach a name server."""
         wrong = ("htp://user:hunter2@host/x", "rtsp:/user:hunter2@host/x", "rtsp//user:hunter2@host/x",
                  "rtsp;//user:hunter2@host/x", "rtsp:user:hunter2@host/x", "user:hunter2@host/x",
                  "rtsp://user:p@hunter2/w#rd@host")
         audit, shown = self.folder / "audit.jsonl", []
-        child = self.start(PIPELINE.format(most=3, named=""), "--audit", audit, "--log", "debug")
+        child = self.start(changing(3), "--audit", audit, "--log", "debug")
         for uri in wrong:
             code = 78 if "//" in uri or ":/" in uri else 66
             code = 66 if "htp" in uri else code
@@ -91,8 +80,7 @@ class Sources(harness.Controlled):
         child.terminate()
         shown += [*child.communicate(timeout=TIMEOUT), audit.read_text()]
         for verb, uri in itertools.product(("check", "plan", "run"), wrong):
-            path = self.write(f"version: 1\npipeline: p\nsources: {{cam: {{uri: '{uri}'}}}}\n"
-                              "stages: {decode: {input: cam}, out: {type: 'null', input: decode}}\n")
+            path = self.write(pipeline(dict(cam=f"uri: '{uri}'"), decode="", out="type: 'null'"))
             done = call([MILLRACE, verb, path])
             if verb != "check" or "//" in uri:
                 self.assertNotEqual(done.returncode, 0, (verb, uri))
@@ -103,7 +91,7 @@ class Sources(harness.Controlled):
             self.assertNotIn("hunter2", text)
 
     def test_they_come_and_go(self):
-        child = self.start(PIPELINE.format(most=3, named=""))
+        child = self.start(changing(3))
         self.assertEqual(self.of(), {})
         self.ctl("add", "one", "uri=" + PATTERN.format(size="160x120", seconds=2))
         self.ctl("add", "two", "uri=" + PATTERN.format(size="320x240", seconds=100), "realtime=true", "every=2")
@@ -124,13 +112,13 @@ class Sources(harness.Controlled):
         self.assertEqual([row["seq"] for row in rows["one", 0]], list(range(50)))
         self.assertEqual([row["seq"] for row in rows["two", 1]], list(range(25)))
         self.assertEqual([row["seq"] for row in rows["three", 1]], list(range(25)))
-        # A source must give what it would give in a separate pipeline.
-        alone = PIPELINE.format(most=3, named='  one: {uri: "%s"}\n' % PATTERN.format(size="160x120", seconds=2))
+        # A source gives what it would give in a separate pipeline.
+        alone = changing(3, one='uri: "%s"' % PATTERN.format(size="160x120", seconds=2))
         plain = self.run_pipeline(self.write(alone.replace("  max: 3\n", ""), "alone.yaml"))
         self.assertEqual([{key: row[key] for key in row if key != "source"} for row in plain.rows], rows["one", 0])
 
     def test_wrong_ones_change_nothing(self):
-        text = PIPELINE.format(most=2, named="  like: {uri: \"%s\"}\n" % PATTERN.format(size="160x120", seconds=1))
+        text = changing(2, like='uri: "%s"' % PATTERN.format(size="160x120", seconds=1))
         broken = self.folder / "broken.mp4"
         broken.write_text("no video")
         child = self.start(text, "--audit", self.folder / "audit.jsonl")
@@ -169,7 +157,7 @@ class Sources(harness.Controlled):
         self.assertNotIn("testsrc", json.dumps(control))
 
     def test_what_does_not_go_with_it(self):
-        text = PIPELINE.format(most=2, named="")
+        text = changing(2)
         plan = self.run_pipeline(self.write(text), verb="plan", rows=False)
         self.assertIn("+1 .. +2 (2)", plan.out)
         self.assertIn("up to 2 sources at a time", plan.out)
@@ -182,22 +170,19 @@ class Sources(harness.Controlled):
             done = call([MILLRACE, "check", self.write(wrong)])
             self.assertNotEqual(done.returncode, 0, wrong)
             self.assertIn(words, done.stdout + done.stderr)
-        done = call([MILLRACE, "run", self.write(text), "--resume", self.folder / "checkpoint"])
-        self.assertEqual(done.returncode, 64, done.stderr)
-        self.assertIn("pipeline.yaml:4:8: sources.max: ", done.stderr)
+        self.millrace("run", self.write(text), "--resume", self.folder / "checkpoint", code=64,
+                      says="pipeline.yaml:4:8: sources.max: ")
         self.assertFalse(list(self.folder.glob("checkpoint*")))
-        done = call([MILLRACE, "verify", self.write(text)])
-        self.assertEqual(done.returncode, 78, done.stderr)
-        self.assertIn("sources.max", done.stderr)
-        # As before, they can be ids.
-        named = PIPELINE.format(most="{uri: max.mp4}", named="  like: {uri: like.mp4}\n")
+        self.millrace("verify", self.write(text), code=78, says="sources.max")
+        # These words can still be ids.
+        named = changing("uri: max.mp4", like="uri: like.mp4")
         self.assertEqual(call([MILLRACE, "check", self.write(named)]).returncode, 0)
 
     def test_many_come_and_go_among_others(self):
         clip = self.folder / "clip.y4m"
         clip.write_bytes(b"YUV4MPEG2 W64 H48 F50:1 C420jpeg\n" + (b"FRAME\n" + os.urandom(64 * 48 * 3 // 2)) * 20)
-        named = "".join(f"  s{i}: {{uri: {clip}, realtime: true, loop: true}}\n" for i in range(16))
-        child = self.start(PIPELINE.format(most=18, named="  like: {realtime: true, loop: true}\n" + named))
+        named = {f"s{i}": f"uri: {clip}, realtime: true, loop: true" for i in range(16)}
+        child = self.start(changing(18, like="realtime: true, loop: true", **named))
         path, = self.runtime.glob("millrace/*.sock")
         with socket.socket(socket.AF_UNIX) as control:
             control.connect(str(path))
@@ -241,21 +226,19 @@ class Sources(harness.Controlled):
     def test_a_list_is_followed(self):
         steady = 'uri: "%s", realtime: true' % PATTERN.format(size="96x64", seconds=1000)
         other = 'uri: "%s", realtime: true' % PATTERN.format(size="64x64", seconds=1000)
-        text = PIPELINE.format(most=4, named="") + "sources_from: cameras.yaml\n"
+        text = changing(4, top="sources_from: cameras.yaml")
         self.listed({"one": steady, "two": steady})
         errors = self.folder / "errors"
         with errors.open("w") as stream:
-            child = harness.start([MILLRACE, "run", self.write(text), "--output", self.out, "--audit",
-                                   self.folder / "audit.jsonl", *harness.PATIENT], stderr=stream,
-                                  env={**os.environ, **self.environment})
-        self.addCleanup(child.wait)
-        self.addCleanup(child.kill)
+            child = self.spawn([MILLRACE, "run", self.write(text), "--output", self.out, "--audit",
+                                self.folder / "audit.jsonl", *harness.PATIENT], stderr=stream,
+                               env={**os.environ, **self.environment})
         self.wait_until(lambda: self.ctl("status", code=None).returncode == 0 and len(self.of()) == 2)
         self.listed({"one": steady, "two": other, "three": steady, "four": "uri: missing.mp4"})
         self.wait_until(lambda: self.of().get("three", {}).get("delivered") and self.of()["two"]["first_epoch"] == 1)
         self.assertEqual(self.of()["one"]["first_epoch"], 0)
         self.assertIn("cameras.yaml:4:13: ", errors.read_text())
-        # Each of these must change nothing, and say why.
+        # Each of these changes nothing, and says why.
         for wrong, words in (("one: {uri: a.mp4}\none: {uri: b.mp4}\n", "cameras.yaml:2:1: "),
                              ('"a\\nb": {uri: a.mp4}\n', "cannot be the id of a source"),
                              ('"a\\e[31mb": {uri: a.mp4}\n', r'cameras.yaml:1:1: "a\x1b[31mb" cannot be the id'),
@@ -293,7 +276,7 @@ class Sources(harness.Controlled):
                          [(2, 0, 0, 0), (1, 1, 0, 1)])
 
     def test_a_password_that_changes(self):
-        """It must not be shown, and is still a change, by command and in a list; other changes must keep it."""
+        """A password is not shown, and a new one is still a change, by command and in a list. Other changes keep it."""
         seen = []
 
         class Camera(http.server.BaseHTTPRequestHandler):
@@ -320,7 +303,7 @@ class Sources(harness.Controlled):
         def listed(password):
             cameras.write_text(f"one: {{uri: '{camera % password}', reconnect: {{most: 1s}}}}\n")
         listed("first")
-        child = self.start(PIPELINE.format(most=2, named="") + "sources_from: cameras.yaml\n", "--audit", audit)
+        child = self.start(changing(2, top="sources_from: cameras.yaml"), "--audit", audit)
         self.wait_until(lambda: "u:first" in seen)
         listed("second")
         self.wait_until(lambda: changed() == 1 and "u:second" in seen)
@@ -346,13 +329,13 @@ class Sources(harness.Controlled):
             self.assertNotIn(password, words)
 
     def test_a_list_whose_folder_is_replaced(self):
-        """As deployments do: another folder with the same name, and a link that leads elsewhere."""
+        """A list is replaced as deployments do: another folder with the same name, and a link that leads elsewhere."""
         steady = 'uri: "%s", realtime: true' % PATTERN.format(size="64x64", seconds=1000)
         for name in ("one", "two", "three"):
             (self.folder / name).mkdir()
             (self.folder / name / "list.yaml").write_text(f"{name}: {{{steady}}}\n")
         (self.folder / "linked").symlink_to("one")
-        child = self.start(PIPELINE.format(most=4, named="") + "sources_from: linked\n")
+        child = self.start(changing(4, top="sources_from: linked"))
 
         def has(id):
             self.wait_until(lambda: {name for name, row in self.of().items() if not row["removed"]} == {id})
@@ -366,16 +349,15 @@ class Sources(harness.Controlled):
         self.end_of(child)
 
     def test_urls_of_a_list(self):
-        """Invalid ones must be refused before anything starts; in a watched list, each separately."""
-        text = PIPELINE.format(most=4, named="") + "sources_from: cameras.yaml\n"
+        """Invalid ones are refused before anything starts; in a watched list, each separately."""
+        text = changing(4, top="sources_from: cameras.yaml")
         listed = self.folder / "cameras.yaml"
         for url, words in (("rtsp://127.0.0.1/a\\nTEARDOWN", "line break"),
                            ("http://127.0.0.1/\\r\\nHost: a", "line break"),
                            ("rtsp://127.0.0.1:99999/a", "the port is not a number"), ("rtsp:///a", "name of the host"),
                            ("rtsp://127.0.0.1/" + 100000 * "a", "too long")):
             listed.write_text('good: {uri: "rtsp://127.0.0.1/a"}\nbad: {uri: "%s"}\n' % url)
-            done = call([MILLRACE, "check", self.write(text)])
-            self.assertEqual(done.returncode, 78)
+            done = self.millrace("check", self.write(text), code=78)
             self.assertIn("cameras.yaml:2:12: error: sources.bad: ", done.stdout + done.stderr)
             self.assertIn(words, done.stdout + done.stderr)
             self.assertEqual((done.stdout + done.stderr).count("error"), 1)
@@ -394,7 +376,7 @@ class Sources(harness.Controlled):
         folder.mkdir()
         (folder / "a.yaml").write_text("one: {uri: \"%s\"}\n" % PATTERN.format(size="64x64", seconds=1))
         (folder / "notes.txt").write_text("no list")
-        child = self.start(PIPELINE.format(most=4, named="  like: {realtime: true}\n") + "sources_from: cameras\n")
+        child = self.start(changing(4, like="realtime: true", top="sources_from: cameras"))
         self.wait_until(lambda: set(self.of()) == {"one"})
         (folder / "b.yml").write_text("two: {uri: \"%s\"}\n" % PATTERN.format(size="64x64", seconds=1000))
         self.wait_until(lambda: set(self.of()) == {"one", "two"})
@@ -404,14 +386,9 @@ class Sources(harness.Controlled):
         self.end_of(child)
 
     def test_a_list_needs_room(self):
-        text = PIPELINE.format(most=2, named="") + "sources_from: missing.yaml\n"
-        done = call([MILLRACE, "check", self.write(text)])
-        self.assertEqual(done.returncode, 66)
+        text = changing(2, top="sources_from: missing.yaml")
+        done = self.millrace("check", self.write(text), code=66)
         self.assertIn("missing.yaml: error: cannot read the list of sources", done.stdout + done.stderr)
-        text = PIPELINE.format(most="{uri: max.mp4}", named="") + "sources_from: cameras.yaml\n"
+        text = changing("uri: max.mp4", top="sources_from: cameras.yaml")
         done = call([MILLRACE, "check", self.write(text)])
         self.assertIn("needs sources.max", done.stdout + done.stderr)
-
-
-if __name__ == "__main__":
-    harness.main()

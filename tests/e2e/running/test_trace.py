@@ -1,4 +1,4 @@
-"""run --trace: the file must agree with the summary, show copies that overlap work, and be readable whatever happens to
+"""run --trace: the file agrees with the summary, shows copies that overlap work, and is readable whatever happens to
 the run."""
 import json
 import os
@@ -7,18 +7,11 @@ import subprocess
 import time
 
 import harness
-from harness import main
+from harness import pipeline
 
-PIPELINE = """\
-version: 1
-pipeline: shrink
-sources:
-  lobby: {uri: "lavfi:testsrc=size=320x240:duration=%s"}
-stages:
-  decode: {input: lobby}
-  small:  {type: preprocess, input: decode, size: 64x64, device: "sim:0?copy=400MB/s&compute=400MB/s"}
-  done:   {type: "null", input: small}
-"""
+PIPELINE = pipeline(dict(lobby='uri: "lavfi:testsrc=size=320x240:duration=%s"'), name="shrink", decode="",
+                    small='type: preprocess, size: 64x64, device: "sim:0?copy=400MB/s&compute=400MB/s"',
+                    done='type: "null"')
 
 
 class Trace:
@@ -76,21 +69,15 @@ class TraceTest(harness.Case):
 
     def test_drops_are_those_of_the_ledger(self):
         path = self.folder / "trace.json"
-        run = self.run_pipeline(self.write("""\
-version: 1
-pipeline: full
-sources:
-  fast: {type: "null", frames: 20000}
-stages:
-  pass: {type: "null", input: fast, queue: {size: 1, when_full: drop-newest}}
-  done: {type: "null", input: pass}
-"""), "--trace", path, "--workers", 2, rows=False)
+        text = pipeline(dict(fast='type: "null", frames: 20000'),
+                        full='type: "null", queue: {size: 1, when_full: drop-newest}', done='type: "null"')
+        run = self.run_pipeline(text, "--trace", path, "--workers", 2, rows=False)
         trace = Trace(path)
         drops = [event for event in trace.events if event["ph"] == "i"]
         dropped = sum(line["frames"] for line in run.ledger["dropped"])
         self.assertLessEqual(len(drops), dropped)
         self.assertGreaterEqual(len(drops) + trace.lost, dropped)
-        self.assertEqual({(event["name"], event["args"]["stage"]) for event in drops} - {("queue full", "pass")}, set())
+        self.assertEqual({(event["name"], event["args"]["stage"]) for event in drops} - {("queue full", "full")}, set())
 
     def test_a_killed_run_leaves_a_trace(self):
         path = self.folder / "trace.json"
@@ -115,7 +102,3 @@ stages:
         self.assertEqual(run.ledger["delivered"], 25)
         if os.geteuid() != 0:
             self.run_pipeline(pipeline, "--trace", "/etc/trace.json", code=77, rows=False)
-
-
-if __name__ == "__main__":
-    main()

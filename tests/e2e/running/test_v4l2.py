@@ -2,31 +2,24 @@
 GStreamer gives the pictures. It serves one client per camera, so every run needs a new one."""
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import time
 
-import harness
-from harness import MILLRACE, Case, call, main
+import numpy
+from PIL import Image
 
-try:
-    import numpy
-    from PIL import Image
-except ImportError:
-    numpy = None
+import harness
+from harness import MILLRACE, Case, call, pipeline
 
 NEEDED = ("dbus-daemon", "pipewire", "wireplumber", "pw-v4l2", "pw-dump", "gst-launch-1.0")
-PIPELINE = """\
-version: 1
-pipeline: camera
-sources:
-  cam: {{uri: /dev/video0, stall: 5s, reconnect: {{first: 200ms, most: 1s}}{options}}}
-stages:
-  decode: {{input: cam}}
-  {sink}
-"""
-ROWS = "out: {type: jsonl, input: decode, path: out.jsonl}"
+
+
+def camera(sink="type: jsonl, path: out.jsonl", options=""):
+    return pipeline(dict(cam=f"uri: /dev/video0, stall: 5s, reconnect: {{first: 200ms, most: 1s}}{options}"), decode="",
+                    out=sink)
 
 
 class Cameras(Case):
@@ -35,8 +28,6 @@ class Cameras(Case):
         for program in NEEDED:
             if not shutil.which(program):
                 self.skipTest(f"no {program} (tools/test installs it)")
-        if not numpy:
-            self.skipTest("no NumPy and Pillow (tools/test installs them)")
         runtime = self.folder / "runtime"
         runtime.mkdir(mode=0o700)
         self.environment = {**os.environ, "XDG_RUNTIME_DIR": str(runtime), "PIPEWIRE_RUNTIME_DIR": str(runtime)}
@@ -48,17 +39,7 @@ class Cameras(Case):
 
     def start(self, command, **options):
         options.setdefault("stdout", subprocess.DEVNULL)
-        child = harness.start(command, stderr=subprocess.DEVNULL, env=self.environment, **options)
-        self.addCleanup(child.wait)
-        self.addCleanup(child.kill)
-        return child
-
-    def wait_for(self, what, why):
-        end = time.monotonic() + harness.TIMEOUT
-        while not (found := what()):
-            self.assertLess(time.monotonic(), end, why)
-            time.sleep(0.05)
-        return found
+        return self.spawn(command, stderr=subprocess.DEVNULL, env=self.environment, **options)
 
     def nodes(self):
         """The states of PipeWire's cameras."""
@@ -74,7 +55,7 @@ class Cameras(Case):
         """A camera that PipeWire knows."""
         camera = self.start(["gst-launch-1.0", "-q", "videotestsrc", "is-live=true", "pattern=circular", "!", caps, "!",
                              "pipewiresink", "mode=provide", "stream-properties=props,media.class=Video/Source"])
-        self.wait_for(lambda: self.nodes() or camera.poll() is not None, "PipeWire has no camera")
+        self.wait_until(lambda: self.nodes() or camera.poll() is not None, "PipeWire has no camera")
         if camera.poll() is not None:
             self.skipTest("GStreamer cannot give PipeWire pictures here (gstreamer1.0-pipewire)")
         return camera
@@ -97,28 +78,21 @@ class Cameras(Case):
                 camera = self.plug(caps)
         return camera
 
-    def begin(self, sink=ROWS, options=""):
-        path = self.write(PIPELINE.format(options=options, sink=sink))
+    def begin(self, **how):
+        path = self.write(camera(**how))
         with (self.folder / "log").open("w") as log:
-            child = harness.start(["pw-v4l2", MILLRACE, "run", path, "--json", "--log", "info"], env=self.environment,
-                                  stdout=subprocess.PIPE, stderr=log, text=True)
-        self.addCleanup(child.stdout.close)
-        self.addCleanup(child.wait)
-        self.addCleanup(child.kill)
+            child = self.spawn(["pw-v4l2", MILLRACE, "run", path, "--json", "--log", "info"], env=self.environment,
+                               stdout=subprocess.PIPE, stderr=log, text=True)
         return child
 
     def rows(self):
-        path = self.folder / "out.jsonl"
-        text = path.read_text() if path.exists() else ""
-        return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+        return harness.rows_in(self.folder / "out.jsonl")
 
     def log(self):
         return (self.folder / "log").read_text()
 
     def finish(self, child):
-        child.send_signal(signal.SIGTERM)
-        out, _ = child.communicate(timeout=harness.TIMEOUT)
-        self.assertEqual(child.returncode, 0, self.log())
+        out = self.ended(child, signal.SIGTERM)[0]
         ledger = json.loads(out)["ledger"]
         self.assertTrue(ledger["balanced"])
         return ledger
@@ -139,7 +113,7 @@ class Cameras(Case):
                 caps = f"video/x-raw,format={layout},width=320,height=240,framerate=30/1"
                 expected = self.pattern(caps, pixel)
                 camera = self.plug(caps)
-                child = self.begin(f"out: {{type: images, input: decode, path: {layout}}}")
+                child = self.begin(sink=f"type: images, path: {layout}")
                 folder = self.folder / layout
                 camera = self.await_pictures(camera, caps, lambda: len(list(folder.glob("*.png"))) > 10)
                 self.assertGreater(self.finish(child)["delivered"], 10)
@@ -147,17 +121,17 @@ class Cameras(Case):
                     shown = numpy.array(Image.open(picture).convert("RGB")).astype(float)
                     self.assertGreater(10 * numpy.log10(255 ** 2 / max(numpy.mean((shown - expected) ** 2), 1e-9)), 35)
                 self.unplug(camera)
-                self.wait_for(lambda: not self.nodes(), "the camera is still there")
+                self.wait_until(lambda: not self.nodes(), "the camera is still there")
 
     def test_a_camera_that_is_pulled_out(self):
-        """Another camera is plugged in, with another picture size: the run must continue with it, in a new epoch."""
+        """Another camera is plugged in, with another picture size: the run continues with it, in a new epoch."""
         large, small = ("video/x-raw,format=YUY2,width=640,height=480,framerate=30/1",
                         "video/x-raw,format=YUY2,width=320,height=240,framerate=30/1")
         child = self.begin()
         camera = self.await_pictures(self.plug(large), large, lambda: len(self.rows()) > 10)
         self.unplug(camera)
         told = len(self.log())
-        self.wait_for(lambda: "cam: away" in self.log()[told:] or "cam: stalled" in self.log()[told:], "nobody notices")
+        self.wait_until(lambda: re.search("cam: (away|stalled)", self.log()[told:]), "nobody notices")
         self.assertIsNone(child.poll())
         before = max(row.get("epoch", 0) for row in self.rows())
         camera = self.await_pictures(self.plug(small), small, lambda: len(
@@ -174,30 +148,22 @@ class Cameras(Case):
         self.assertIn("connected again", self.log())
 
     def test_modes(self):
-        """A mode that the camera lacks must be named, with those that it has."""
+        """A mode that the camera lacks is named, with those that it has."""
         self.plug("video/x-raw,format=YUY2,width=640,height=480,framerate=30/1")
-        wanted = PIPELINE.format(options=", camera: {size: 800x600, format: mjpeg}", sink=ROWS)
-        told = call(["pw-v4l2", MILLRACE, "plan", self.write(wanted)], environment=self.environment)
-        self.assertEqual(told.returncode, 0, told.stderr)
+        wanted = camera(options=", camera: {size: 800x600, format: mjpeg}")
+        told = self.checked(["pw-v4l2", MILLRACE, "plan", self.write(wanted)], environment=self.environment)
         words = " ".join(told.stdout.split())
         self.assertIn("/dev/video0 does not give such pictures; it gives yuyv 640x480", words)
 
 
 class Refused(Case):
     def test_options_of_others(self):
-        text = PIPELINE.format(options="", sink=ROWS)
+        text = camera()
         for more, words in ((", loop: true", "loop is for files"), (", camera: {size: 1x}", "size"),
                             (", camera: {format: bgr}", "format")):
-            done = call([MILLRACE, "check", self.write(PIPELINE.format(options=more, sink=ROWS))])
-            self.assertEqual(done.returncode, 78, done.stderr)
-            self.assertIn(words, done.stderr)
+            self.millrace("check", self.write(camera(options=more)), code=78, says=words)
         other = text.replace("/dev/video0", "rtsp://127.0.0.1/a").replace("stall", "camera: {rate: 5}, stall")
         self.assertIn("such as /dev/video0", call([MILLRACE, "check", self.write(other)]).stderr)
         self.assertEqual(call([MILLRACE, "check", self.write(text)]).returncode, 0)
-        missing = call([MILLRACE, "plan", self.write(text.replace("/dev/video0", "/dev/video99"))])
-        self.assertEqual(missing.returncode, 0, missing.stderr)
+        missing = self.millrace("plan", self.write(text.replace("/dev/video0", "/dev/video99")))
         self.assertIn("/dev/video99: there is no camera", " ".join(missing.stdout.split()))
-
-
-if __name__ == "__main__":
-    main()

@@ -5,26 +5,17 @@ import signal
 import subprocess
 import time
 
-from harness import MILLRACE, MODELS, ROOT, SAMPLES, TIMEOUT, Case, call, main, need_models, start
+from harness import MILLRACE, MODELS, ROOT, SAMPLES, TIMEOUT, Case, call, need_models, pipeline, start
 
-PIPELINE = """
-version: 1
-pipeline: two-stages
-sources:
-  lobby: {uri: "lavfi:testsrc=size=96x64:duration=4:rate=25"}
-stages:
-  decode: {input: lobby}
-  small: {type: preprocess, input: decode, size: 32x32, dtype: %s}
-  colours: {type: histogram, input: decode}
-  out: {type: jsonl, input: colours, path: %s}
-"""
+PIPELINE = pipeline(dict(lobby='uri: "lavfi:testsrc=size=96x64:duration=4:rate=25"'), decode="",
+                    small="type: preprocess, size: 32x32, dtype: %s", colours="type: histogram, input: decode",
+                    out="type: jsonl, path: %s")
 
 
 class Verify(Case):
     def verify(self, pipeline, *arguments, code=0):
         path = self.write(pipeline)
-        done = call([MILLRACE, "verify", path, "--json", *arguments])
-        self.assertEqual(done.returncode, code, done.stderr)
+        done = self.millrace("verify", path, "--json", *arguments, code=code)
         return json.loads(done.stdout)
 
     def pipeline(self, dtype="f32"):
@@ -47,7 +38,8 @@ class Verify(Case):
         self.assertFalse((self.folder / "out.jsonl").exists())
 
     def test_one_wrong_value_is_found(self):
-        """In whichever stage works on the frame first: the bit is small in a histogram, so nothing is tolerated."""
+        """The wrong bit is in the stage that works on the frame first. It is small in a histogram, so nothing is
+        tolerated."""
         told = self.verify(self.pipeline(), "--against", "sim:0?corrupt=38", "--tolerance", "0", code=1)
         found = [one for one in told["outputs"] if not one["within"]]
         self.assertEqual(len(found), 1)
@@ -71,8 +63,7 @@ class Verify(Case):
         self.assertNotIn("largest_ulps", small["gives"][0])
         told = self.verify(pipeline, "--against", "sim:0?corrupt=5", "--tolerance", "64")
         self.assertEqual(self.output(told, "small")["first"]["error"], 64)
-        text = call([MILLRACE, "verify", self.folder / "pipeline.yaml", "--against", "sim:0?corrupt=5"])
-        self.assertEqual(text.returncode, 1)
+        text = self.millrace("verify", self.folder / "pipeline.yaml", "--against", "sim:0?corrupt=5", code=1)
         self.assertIn("small: the first frame that differs is lobby:4, in tensor u8 3x32x32 by 64\n", text.stdout)
         self.assertIn("1 of 2 outputs beyond the tolerance", text.stdout)
 
@@ -92,32 +83,23 @@ class Verify(Case):
     def test_decoders_are_compared_by_software(self):
         """A GPU's decoder gives another layout; what the file requires is set aside, and becomes valid again when
         repeated."""
-        pipeline = self.pipeline().replace("decode: {input: lobby}", "decode: {input: lobby, hardware: require}")
-        told = self.verify(pipeline, "--against", "sim:0", "--frames", "5")
+        text = self.pipeline().replace("decode: {input: lobby}", "decode: {input: lobby, hardware: require}")
+        told = self.verify(text, "--against", "sim:0", "--frames", "5")
         self.assertEqual(self.output(told, "decode")["frames"], 5)
-        done = call([MILLRACE, "verify", self.folder / "pipeline.yaml", "--against", "sim:0",
-                     "--set", "stages.decode.hardware=require"])
-        self.assertEqual(done.returncode, 78, done.stderr)
-        self.assertIn("hardware: require needs a CUDA device", done.stderr)
+        self.millrace("verify", self.folder / "pipeline.yaml", "--against", "sim:0", "--set",
+                      "stages.decode.hardware=require", code=78, says="hardware: require needs a CUDA device")
 
     def test_sources_keep_step_and_nothing_is_dropped(self):
         """A paced source, with a deadline and a queue that drops, next to a much longer one."""
-        pipeline = """
-version: 1
-pipeline: mixed
-sources:
-  slow: {type: "null", format: I420 64x64, frames: 20, rate: 40fps, deadline: 1ms}
-  fast: {type: "null", format: I420 64x64, frames: 3000}
-stages:
-  small:
-    {type: preprocess, input: [slow, fast], size: 16x16, queue: {size: 8, when_full: drop-oldest}}
-  done: {type: "null", input: small}
-"""
-        told = self.verify(pipeline, "--against", "sim:0")
+        told = self.verify(pipeline(
+            dict(slow='type: "null", format: I420 64x64, frames: 20, rate: 40fps, deadline: 1ms',
+                 fast='type: "null", format: I420 64x64, frames: 3000'),
+            small="type: preprocess, size: 16x16, queue: {size: 8, when_full: drop-oldest}", done='type: "null"'),
+            "--against", "sim:0")
         self.assertEqual(self.output(told, "small")["frames"], 3020)
 
     def test_interrupted(self):
-        """What was compared must be shown, and what only one side had read must not count against the other."""
+        """Compared frames are shown. Frames that only one side has read do not count against the other."""
         path = self.write(self.pipeline().replace(":duration=4", ""))
         for wait in (0.5, 1, 2, 4, 8, 16):
             child = start([MILLRACE, "verify", path, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -131,49 +113,30 @@ stages:
 
     def test_a_network(self):
         need_models()
-        done = call([MILLRACE, "verify", ROOT / "pipelines/classify-video.yaml", "--input", SAMPLES / "realshort.mp4",
-                     "--frames", "12", "--json"], environment={"MODELS": str(MODELS)})
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.millrace("verify", ROOT / "pipelines/classify-video.yaml", "--input", SAMPLES / "realshort.mp4",
+                             "--frames", "12", "--json", environment={"MODELS": str(MODELS)})
         told = json.loads(done.stdout)
         classes = [what for one in told["outputs"] for what in one["gives"] if what["kind"] == "classes"]
         self.assertEqual((classes[0]["frames"], classes[0]["places_differing"], classes[0]["largest"]), (12, 0, 0))
 
     def test_what_cannot_be_verified(self):
-        nothing = """
-version: 1
-pipeline: nothing
-sources: {clock: {type: "null", frames: 3}}
-stages: {done: {type: "null", input: clock}}
-"""
+        nothing = pipeline(dict(clock='type: "null", frames: 3'), name="nothing", done='type: "null"')
         for arguments, code, words in (
                 (("--on", "gpu"), 64, "there is no device \"gpu\""),
                 (("--tolerance", "-1"), 64, "--tolerance takes a number"),
                 (("--frames", "0"), 64, "--frames takes a number"),
                 (("--against", "sim:0?corupt=3"), 64, "has no parameter \"corupt\""),
         ):
-            done = call([MILLRACE, "verify", self.write(self.pipeline()), *arguments])
-            self.assertEqual(done.returncode, code, done.stderr)
-            self.assertIn(words, done.stderr)
-        done = call([MILLRACE, "verify", self.write(nothing)])
-        self.assertEqual(done.returncode, 78, done.stderr)
-        self.assertIn("no stage of this pipeline works on devices", done.stderr)
+            self.millrace("verify", self.write(self.pipeline()), *arguments, code=code, says=words)
+        self.millrace("verify", self.write(nothing), code=78, says="no stage of this pipeline works on devices")
         first = "compare its first frames with --frames N"
-        for source, words in (("{uri: clip.mp4, loop: true}", first),
-                              ("{uri: 'rtsp://127.0.0.1:9/a'}", f"{first}, or verify a recording of it"),
-                              ('{type: "null", format: I420 64x64}', first)):
-            pipeline = (f"version: 1\npipeline: endless\nsources: {{cam: {source}}}\n"
-                        "stages: {decode: {input: cam}, small: {type: preprocess, input: decode, size: 16x16}, "
-                        "done: {type: 'null', input: small}}\n")
-            if "null" in source:
-                pipeline = pipeline.replace("decode: {input: cam}, ", "").replace("input: decode", "input: cam")
-            done = call([MILLRACE, "verify", self.write(pipeline)])
+        for source, decode, words in (("uri: clip.mp4, loop: true", {"decode": ""}, first),
+                                      ("uri: 'rtsp://127.0.0.1:9/a'", {"decode": ""},
+                                       f"{first}, or verify a recording of it"),
+                                      ('type: "null", format: I420 64x64', {}, first)):
+            done = call([MILLRACE, "verify", self.write(pipeline(
+                dict(cam=source), **decode, small="type: preprocess, size: 16x16", done='type: "null"'))])
             self.assertEqual(done.returncode, 64, done.stderr)
             self.assertIn(f"source cam has no end: {words}\n", done.stderr)
-        done = call([MILLRACE, "verify", self.folder / "missing.yaml"])
-        self.assertEqual(done.returncode, 66, done.stderr)
-        done = call([MILLRACE, "verify"])
-        self.assertEqual(done.returncode, 64, done.stderr)
-
-
-if __name__ == "__main__":
-    main()
+        self.millrace("verify", self.folder / "missing.yaml", code=66)
+        self.millrace("verify", code=64)

@@ -5,30 +5,19 @@ import json
 import shutil
 import signal
 import subprocess
-import time
 
 import clips
-from harness import MILLRACE, PICTURES, TIMEOUT, Case, call, main, start
+from harness import MILLRACE, PICTURES, TIMEOUT, Case, call, pipeline, start
 
 RATE = "30000/1001"
-MADE = """
-version: 1
-pipeline: made
-sources:
-  cam: {{uri: "lavfi:testsrc2=size=320x180:rate=30000/1001:duration={seconds}"{source}}}
-stages:
-  decode: {{input: cam}}
-  encode: {{input: decode, {encode}}}
-  video: {{input: encode, path: "{path}", {video}}}
-"""
-COPY = """
-version: 1
-pipeline: copied
-sources:
-  cam: {{uri: "{uri}"{source}}}
-stages:
-  video: {{input: cam, path: "{path}", {video}}}
-"""
+def made(seconds, encode, path, video, source="", uri=None):
+    uri = uri or f"lavfi:testsrc2=size=320x180:rate=30000/1001:duration={seconds}"
+    return pipeline(dict(cam=f'uri: "{uri}"{source}'), name="made", decode="", encode=encode,
+                    video=f'path: "{path}", {video}')
+
+
+def copy(uri, path, video, source=""):
+    return pipeline(dict(cam=f'uri: "{uri}"{source}'), name="copied", video=f'path: "{path}", {video}')
 
 
 def probe(path, *what):
@@ -51,7 +40,7 @@ def times(path):
 
 
 def frames_of(found):
-    """How many pictures can be decoded, and the stream's properties."""
+    """The number of pictures that can be decoded, and the stream's properties."""
     stream = found["streams"][0]
     return int(stream["nb_read_frames"]), stream
 
@@ -78,8 +67,7 @@ class Videos(Case):
         return sorted(self.path.glob(pattern))
 
     def made(self, encode="", video="", seconds=2, source="", code=0, arguments=()):
-        text = MADE.format(seconds=seconds, encode=encode or "codec: h264", video=video or "name: '{source}.mp4'",
-                           path=self.path, source=source)
+        text = made(seconds, encode or "codec: h264", self.path, video or "name: '{source}.mp4'", source)
         run = self.run_pipeline(text, *arguments, rows=False, code=code)
         if code == 0:
             self.assert_balanced(run)
@@ -87,27 +75,14 @@ class Videos(Case):
         return run
 
     def copied(self, uri, video="name: '{source}.mp4'", source="", code=0, verb="run"):
-        text = COPY.format(uri=uri, video=video, path=self.path, source=source)
+        text = copy(uri=uri, video=video, path=self.path, source=source)
         return self.run_pipeline(text, rows=False, code=code, verb=verb)
-
-
-CODED = """
-version: 1
-pipeline: coded
-sources:
-  cam: {{uri: "{uri}"}}
-stages:
-  decode: {{input: cam}}
-  encode: {{input: decode, codec: {codec}}}
-  video: {{input: encode, path: "{path}", name: "{{source}}.{ending}"}}
-"""
 
 
 class Colours(Videos):
     def make(self, name, *options, source="testsrc=size=128x96:rate=10:duration=1"):
         path = self.folder / name
-        done = call(["ffmpeg", "-v", "error", "-y", "-f", "lavfi", "-i", source, *options, path])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.checked(["ffmpeg", "-v", "error", "-y", "-f", "lavfi", "-i", source, *options, path])
         return path
 
     def hdr(self, transfer, name="hdr.mp4"):
@@ -123,15 +98,14 @@ class Colours(Videos):
             for codec, ending in (("h264", "mp4"), ("hevc", "mkv"), ("hevc", "ts"), ("av1", "mp4")):
                 with self.subTest(transfer=transfer, codec=codec, ending=ending):
                     shutil.rmtree(self.path, ignore_errors=True)
-                    self.run_pipeline(CODED.format(uri=source, codec=codec, path=self.path, ending=ending), rows=False)
+                    self.run_pipeline(pipeline(dict(cam=f'uri: "{source}"'), decode="", encode=f"codec: {codec}",
+                                               video=f'path: "{self.path}", name: "{{source}}.{ending}"'), rows=False)
                     stream = probe(self.files()[0], "-show_streams")["streams"][0]
                     self.assertEqual({key: stream.get(key) for key in keys}, {**given, "color_range": "tv"})
 
     def remark(self, path):
-        text = COPY.format(uri=path, video="name: a.mp4", path=self.path, source="")
-        plan = call([MILLRACE, "plan", self.write(text), "--json"])
-        self.assertEqual(plan.returncode, 0, plan.stderr)
-        return json.loads(plan.stdout)["sources"][0]["note"]
+        text = copy(uri=path, video="name: a.mp4", path=self.path)
+        return self.planned(text)["sources"][0]["note"]
 
     def test_the_plan_says_what_is_not_done(self):
         self.assertEqual(self.remark(self.hdr("smpte2084")),
@@ -166,16 +140,15 @@ class Files(Videos):
                 self.assertEqual("K" in packets[0]["flags"], True)
 
     def test_times_of_any_rate(self):
-        """One-second fragments must begin at picture times, at any rate."""
+        """One-second fragments begin at picture times, at any rate."""
         clip = clips.uneven()
         theirs = times(clip)[0]
-        text = MADE.replace('uri: "lavfi:testsrc2=size=320x180:rate=30000/1001:duration={seconds}"', f'uri: "{clip}"')
-        text += '  copy: {{type: video, input: cam, path: "{path}", name: "copy.{ending}"}}\n'
         for ending in ("mp4", "mkv", "ts"):
             with self.subTest(ending):
                 shutil.rmtree(self.path, ignore_errors=True)
-                self.run_pipeline(text.format(encode="latency: normal", path=self.path, video=f"name: 'made.{ending}'",
-                                              source="", ending=ending), rows=False)
+                text = made(0, "latency: normal", self.path, f"name: 'made.{ending}'", uri=clip)
+                self.run_pipeline(f'{text}  copy: {{type: video, input: cam, path: "{self.path}", '
+                                  f'name: "copy.{ending}"}}\n', rows=False)
                 for name in ("made", "copy"):
                     mine = times(self.path / f"{name}.{ending}")[0]
                     for a, b in zip(mine, theirs, strict=True):
@@ -237,7 +210,7 @@ class Files(Videos):
     def test_colour_and_shape_of_pixels_are_carried(self):
         clip = clips.encoded("bt2020.mp4", *clips.H264, "-pix_fmt", "yuv420p", "-colorspace", "bt2020nc",
                              "-color_range", "pc", filters="scale=320:240,setsar=4/3", frames=5)
-        text = COPY.format(uri=clip, video="name: '{source}.mp4'", path=self.path, source="").replace(
+        text = copy(uri=clip, video="name: '{source}.mp4'", path=self.path).replace(
             "  video: {input: cam", "  decode: {input: cam}\n  encode: {input: decode}\n  video: {input: encode")
         self.run_pipeline(text, rows=False)
         _, stream = frames(self.files()[0])
@@ -256,10 +229,7 @@ class Files(Videos):
         pictures.mkdir()
         clips.ffmpeg("-f", "lavfi", "-i", "testsrc2=size=64x48", "-frames:v", 3, pictures / "a%d.png")
         clips.ffmpeg("-f", "lavfi", "-i", "testsrc=size=97x65", "-frames:v", 2, pictures / "b%d.png")
-        self.run_pipeline(MADE.replace('"lavfi:testsrc2=size=320x180:rate=30000/1001:duration={seconds}"',
-                                       f'"{pictures}"')
-                          .format(encode="latency: normal", path=self.path, video="name: '{source}.mp4'", source=""),
-                          rows=False)
+        self.run_pipeline(made(0, "latency: normal", self.path, "name: '{source}.mp4'", uri=pictures), rows=False)
         found = {file.name: frames(file) for file in self.files()}
         self.assertEqual({name: (count, stream["width"], stream["height"]) for name, (count, stream) in found.items()},
                          {"cam.mp4": (3, 64, 48), "cam-2.mp4": (2, 98, 66)})
@@ -292,9 +262,9 @@ class Files(Videos):
                                      ("codec: h264", "name: '{source}.mp4', url: 'srt://127.0.0.1:1'", "url"),
                                      ("lossless: true", "name: '{source}.mp4'", "gives RGB")):
             with self.subTest(words):
-                run = self.run_pipeline(MADE.format(seconds=1, encode=encode, video=video, path=self.path,
-                                                    source="").replace(
-                    "testsrc2=", "testsrc=" if "lossless" in encode else "testsrc2="), rows=False, code=78, verb="plan")
+                text = made(1, encode, self.path, video)
+                text = text.replace("testsrc2=", "testsrc=") if "lossless" in encode else text
+                run = self.run_pipeline(text, rows=False, code=78, verb="plan")
                 self.assertIn(words, run.err)
         for uri in ("lavfi:testsrc=duration=1", PICTURES / "orange.jpg"):
             with self.subTest(uri):
@@ -307,9 +277,8 @@ class Files(Videos):
 
 class Segments(Videos):
     def test_they_begin_with_key_frames_and_have_all_pictures(self):
-        """Two sources into one folder, each with separate numbers; a second run must continue after the first."""
-        text = MADE.format(seconds=3, encode="keyframes: 500ms", path=self.path, source="",
-                           video="name: '{source}-{number}.mp4', segment: 900ms")
+        """Two sources into one folder, each with separate numbers; a second run continues after the first."""
+        text = made(3, "keyframes: 500ms", self.path, "name: '{source}-{number}.mp4', segment: 900ms")
         second = '  cam-2: {uri: "lavfi:testsrc2=size=64x48:rate=30:duration=1"}\n'
         text = text.replace("stages:", second + "stages:").replace("decode: {input: cam}", "decode: {input: sources.*}")
         for turn in range(2):
@@ -415,16 +384,18 @@ class Killed(Videos):
         for ending in ("mp4", "mkv"):
             with self.subTest(ending):
                 shutil.rmtree(self.path, ignore_errors=True)
-                path = self.write(MADE.format(seconds=60, encode="codec: h264", path=self.path,
-                                              source=", realtime: true", video=f"name: '{{source}}.{ending}'"))
+                path = self.write(made(60, "codec: h264", self.path, f"name: '{{source}}.{ending}'",
+                                       ", realtime: true"))
                 run = start([MILLRACE, "run", path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-                file, before, deadline = self.path / f"cam.{ending}", 0, time.monotonic() + TIMEOUT
-                while before < 45:
-                    self.assertLess(time.monotonic(), deadline)
-                    time.sleep(0.1)
+                file = self.path / f"cam.{ending}"
+
+                def enough():
                     done = call(["ffprobe", "-v", "quiet", "-count_packets", "-show_entries", "stream=nb_read_packets",
                                  "-of", "csv=p=0", file])
-                    before = int((done.stdout.split() or ["0"])[0].strip(",") or 0)
+                    count = int((done.stdout.split() or ["0"])[0].strip(",") or 0)
+                    return count if count >= 45 else 0
+
+                before = self.wait_until(enough, pause=0.1)
                 run.send_signal(signal.SIGKILL)
                 run.wait()
                 self.assertGreaterEqual(frames(file)[0], before)
@@ -440,18 +411,14 @@ class FullDisk(Videos):
         self.assertGreater(len(whole), 100000)
         for action, code in (("fail", 74), ("wait", 0)):
             with self.subTest(action):
-                path = self.write(MADE.format(seconds=2, encode="codec: mjpeg", path=self.path, source="",
-                                              video=f"name: '{{source}}.mkv', on_full: {action}"))
+                path = self.write(made(2, "codec: mjpeg", self.path, f"name: '{{source}}.mkv', on_full: {action}"))
                 told = self.folder / "told"
                 with open(told, "w") as file:
                     run = start(["prlimit", "--fsize=100000:unlimited", MILLRACE, "run", path],
                                 stdout=subprocess.DEVNULL, stderr=file)
                 self.addCleanup(run.kill)
-                deadline = time.monotonic() + TIMEOUT
-                while action == "wait" and "waiting until there is room" not in told.read_text():
-                    self.assertLess(time.monotonic(), deadline, told.read_text())
-                    time.sleep(0.02)
                 if action == "wait":
+                    self.wait_until(lambda: "waiting until there is room" in told.read_text(), told)
                     self.assertEqual(call(["prlimit", "--pid", run.pid, "--fsize=unlimited:unlimited"]).returncode, 0)
                 self.assertEqual(run.wait(TIMEOUT), code, told.read_text())
                 written = self.files()[0].read_bytes()
@@ -459,7 +426,3 @@ class FullDisk(Videos):
                 self.assertEqual(written[clusters:], whole[clusters:len(written)])
                 self.assertEqual(written == whole, action == "wait")
                 self.files()[0].unlink()
-
-
-if __name__ == "__main__":
-    main()

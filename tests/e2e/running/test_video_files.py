@@ -2,19 +2,18 @@
 import os
 import shutil
 import subprocess
-import time
 
 import clips
-from harness import MILLRACE, TIMEOUT, call, main, start
+from harness import MILLRACE, TIMEOUT, call, pipeline, start
 from test_full import Mounted
-from test_video import COPY, MADE, Videos, frames, hashes
+from test_video import Videos, copy, made, frames, hashes
 
 
 class Names(Videos):
     """Files are in the right folder, and none replaces another."""
 
     def two(self, first, second, folder=None, code=0, verb="run", source=""):
-        text = COPY.format(uri=clips.codec("h264 4:2:0"), path=self.path, source=source, video=first)
+        text = copy(uri=clips.codec("h264 4:2:0"), path=self.path, source=source, video=first)
         return self.run_pipeline(f'{text}  other: {{type: video, input: cam, path: "{folder or self.path}", '
                                  f"{second}}}\n",
                                  rows=False, code=code, verb=verb)
@@ -52,23 +51,11 @@ class Names(Videos):
 
 class Kept(Videos):
     """Retention may only remove files from the same stage and source, and only those may affect the numbers."""
-    PIPELINE = """
-version: 1
-pipeline: {name}
-sources:
-{sources}
-stages:
-{stages}
-"""
 
-    def wrote(self, name, sources, stages):
+    def wrote(self, name, sources, **stages):
         clip = clips.codec("h264 4:2:0")
-        listed = "\n".join(f"  {id}: {{uri: '{clip}'}}" for id in sources)
-        given = "\n".join(f"  {id}: {{type: {kind}, input: {input}{rest and f', path: {self.path}, {rest}'}}}"
-                          for id, kind, input, rest in stages)
-        path = self.write(self.PIPELINE.format(name=name, sources=listed, stages=given))
-        done = call([MILLRACE, "run", path, "--log", "info"])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        path = self.write(pipeline({id: f"uri: '{clip}'" for id in sources}, name=name, **stages))
+        done = self.millrace("run", path, "--log", "info")
         return done.stderr
 
     def names(self):
@@ -81,13 +68,13 @@ stages:
                                       ("{source}.m3u8", "cam", "cam-123456")):
             with self.subTest(pattern):
                 name = f"name: '{pattern}'"
-                keep = f"{name}, keep_bytes: 1"
-                # By another pipeline, and by another stage that keeps everything.
-                self.wrote("others", [theirs], [("all", "video", theirs, name)])
+                few = f"type: video, path: {self.path}, {name}, keep_bytes: 1"
+                # Files of another pipeline, and of another stage that keeps everything.
+                self.wrote("others", [theirs], all=f"type: video, path: {self.path}, {name}")
                 other = self.names()
                 self.assertTrue(other)
                 for _ in range(2):
-                    told = self.wrote("own", [mine], [("few", "video", mine, keep)])
+                    told = self.wrote("own", [mine], few=few)
                     if pattern == "{source}.mp4":
                         (self.path / "door.mp4").rename(self.path / "door-3.mp4")
                     elif pattern != "{time}-{source}.mp4":
@@ -99,20 +86,19 @@ stages:
                         file.unlink()
                     elif "user.millrace.source" in os.listxattr(file):
                         os.removexattr(file, "user.millrace.source")
-                self.wrote("own", [mine, theirs], [("few", "video", mine, keep),
-                                                   ("rest", "null", theirs, "")])
+                self.wrote("own", [mine, theirs], few=f"{few}, input: {mine}", rest=f'type: "null", input: {theirs}')
                 self.assertLessEqual(other, self.names())
                 shutil.rmtree(self.path)
 
     def test_own_files_of_earlier_runs_go(self):
-        """Also those that were copied, and so have no mark; the log must say which."""
-        clip, name = clips.codec("h264 4:2:0"), "name: '{source}-{number}.mp4'"
+        """Copied files, which have no mark, go too; the log says which."""
+        clip, few = clips.codec("h264 4:2:0"), f"type: video, path: {self.path}, name: '{{source}}-{{number}}.mp4'"
         self.path.mkdir()
         shutil.copy(clip, self.path / "cam-000004.mp4")
-        self.wrote("own", ["cam"], [("few", "video", "cam", name)])
+        self.wrote("own", ["cam"], few=few)
         self.assertEqual(self.names(), {"cam-000004.mp4", "cam-000005.mp4"})
         shutil.copy(clip, self.path / "cam-000007-2.mp4")  # from cam, or from a source cam-000007
-        told = self.wrote("own", ["cam"], [("few", "video", "cam", name + ", keep_bytes: 1")])
+        told = self.wrote("own", ["cam"], few=few + ", keep_bytes: 1")
         self.assertEqual(self.names(), {"cam-000006.mp4", "cam-000007-2.mp4"})
         for number in (4, 5):
             self.assertIn(f"info: few: removed {self.path}/cam-00000{number}.mp4\n", told)
@@ -125,7 +111,7 @@ stages:
 
 class FullDisk(Videos):
     def started(self, video):
-        path = self.write(MADE.format(seconds=5, encode="keyframes: 500ms", path=self.path, source="", video=video))
+        path = self.write(made(5, "keyframes: 500ms", self.path, video))
         self.told = self.folder / "told"
         with open(self.told, "w") as file:
             run = start([MILLRACE, "run", path], stdout=subprocess.DEVNULL, stderr=file)
@@ -133,11 +119,8 @@ class FullDisk(Videos):
         return run
 
     def until_it_waits(self, run, files=0):
-        deadline = time.monotonic() + TIMEOUT
-        while "waiting until there is room" not in self.told.read_text() or len(self.files("*")) < files:
-            self.assertIsNone(run.poll(), self.told.read_text())
-            self.assertLess(time.monotonic(), deadline, self.told.read_text())
-            time.sleep(0.02)
+        self.wait_until(lambda: "waiting until there is room" in self.told.read_text() and
+                        len(self.files("*")) >= files, self.told, run)
 
     def count(self, pattern):
         return sum(frames(file)[0] for file in self.files(pattern))
@@ -188,7 +171,3 @@ class FullDisk(Videos):
                 self.assertEqual(self.count(pattern), 150)
                 shutil.rmtree(self.path)
                 self.assertEqual(call(["mount", "-o", "remount,nr_inodes=6", disk.folder]).returncode, 0)
-
-
-if __name__ == "__main__":
-    main()

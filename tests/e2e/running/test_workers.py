@@ -1,37 +1,22 @@
-"""Runs with an asynchronous device must end with any number of workers: finished device work must wake everybody who
+"""Runs with an asynchronous device end with any number of workers: finished device work wakes everybody who
 waits for it, however many. More in tests/base/test_waiting.c."""
 import numpy as np
 
-from harness import Case, main
+from harness import Case, pipeline
 
 COUNTS = (4, 8, 16)
 SLOW = "sim:0?min_delay=200us&max_delay=1ms"
 
 # `out` has as many entries as there are workers, and each waits for what `pre` gives.
-ONE = f"""
-version: 1
-pipeline: one
-workers: 8
-sources: {{a: {{uri: "lavfi:testsrc=size=64x48:rate=100:duration=0.5"}}}}
-stages:
-  decode: {{input: a}}
-  pre: {{type: preprocess, input: decode, size: 16x16, device: "{SLOW}"}}
-  out: {{type: "null", input: pre}}
-"""
+ONE = pipeline(dict(a='uri: "lavfi:testsrc=size=64x48:rate=100:duration=0.5"'), top="workers: 8", decode="",
+               pre=f'type: preprocess, size: 16x16, device: "{SLOW}"', out='type: "null"')
 TWO = ONE + """\
   more: {type: "null", input: pre}
 """
 FAST = ONE.replace(SLOW, "sim:0").replace("duration=0.5", "duration=0.1")
 
-CLASSES = f"""
-version: 1
-pipeline: classes
-sources: {{a: {{type: "null", format: GRAY8 64x128, frames: 50}}}}
-stages:
-  hog: {{input: a, device: "{SLOW}"}}
-  classify: {{input: hog, weights: head.npy, top_k: 1, device: cpu}}
-  out: {{type: jsonl, input: classify, path: "-"}}
-"""
+CLASSES = pipeline(dict(a='type: "null", format: GRAY8 64x128, frames: 50'), hog=f'device: "{SLOW}"',
+                   classify="weights: head.npy, top_k: 1, device: cpu", out='type: jsonl, path: "-"')
 
 
 class Workers(Case):
@@ -56,7 +41,3 @@ class Workers(Case):
     def test_features_on_a_device_and_classes_on_the_processors(self):
         np.save(self.folder / "head.npy", np.random.default_rng(1).normal(size=(4, 3781)).astype("f4"))
         self.expect_all(CLASSES.replace("head.npy", str(self.folder / "head.npy")), 50)
-
-
-if __name__ == "__main__":
-    main()

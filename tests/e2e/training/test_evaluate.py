@@ -8,20 +8,16 @@ import resource
 import shutil
 import subprocess
 import tempfile
-import unittest
 import xml.etree.ElementTree
+import unittest
+
+import numpy
+import sklearn.metrics as metrics
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
 
 import digits
-from harness import MILLRACE, Case, call, main
-
-try:
-    import numpy
-    import sklearn.metrics as metrics
-    from scipy.optimize import minimize_scalar
-    from scipy.special import log_softmax, softmax
-    MISSING = None
-except ImportError as error:
-    MISSING = str(error)
+from harness import MILLRACE, Case, call
 
 STRANGE = '<b>&"one"'
 
@@ -116,7 +112,6 @@ class Evaluation(Case):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("hog.gamma is false, and was true", done.stdout)
 
-    @unittest.skipIf(MISSING, f"without {MISSING}")
     def test_as_scikit_learn(self):
         scores = self.folder / "scores.jsonl"
         told = json.loads(self.evaluate("--part", "test", "--json", "--scores", scores).stdout)
@@ -252,7 +247,3 @@ class Evaluation(Case):
         digit = digits.write_list(self.folder / "digit.csv", [[self.rows[0][0], "1", "", ""]])
         done = call([MILLRACE, "evaluate", pipeline, "--data", digit, "--json"])
         self.assertEqual(json.loads(done.stdout)["rows"], 1, done.stderr)
-
-
-if __name__ == "__main__":
-    main()

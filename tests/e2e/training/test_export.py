@@ -4,20 +4,15 @@ import json
 import os
 import pathlib
 import tempfile
-import unittest
 
 import numpy as np
 
-import digits
-from harness import MILLRACE, MODELS, ROOT, Case, call, main
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper
 
-try:
-    import onnx
-    import onnxruntime
-    from onnx import TensorProto, helper
-    MISSING = None
-except ImportError as error:
-    MISSING = str(error)
+import digits
+from harness import MILLRACE, MODELS, ROOT, Case, call
 
 KINDS = ("softmax", "logistic", "squared-hinge", "prototypes", "neighbors", "perceptron")
 PIPELINE = """\
@@ -39,7 +34,6 @@ def rows_of(path):
     return {row["file"]: row for row in map(json.loads, pathlib.Path(path).read_text().splitlines())}
 
 
-@unittest.skipIf(MISSING, f"without {MISSING}")
 class Exports(Case):
     def session(self, path):
         """Runs the checker, and opens the file."""
@@ -267,7 +261,3 @@ class Joined(Exports):
         network(11)
         self.millrace(*words)
         self.session(self.head / "model.onnx")
-
-
-if __name__ == "__main__":
-    main()

@@ -205,7 +205,3 @@ class Heads(harness.Case):
                            ("of another version", "(of another version)"), ("", "after 3 steps\n")):
             self.save(tried=[{"c": 0.5, "objective": 1.25, "validation": None, "steps": 3, "end": end}])
             self.assertIn(words, call([MILLRACE, "inspect", self.head]).stdout)
-
-
-if __name__ == "__main__":
-    harness.main()

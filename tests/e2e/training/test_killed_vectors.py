@@ -8,7 +8,7 @@ import tempfile
 import time
 
 import digits
-from harness import MILLRACE, Case, call, main, start
+from harness import MILLRACE, Case, call, start
 
 PATIENCE = 120
 
@@ -114,11 +114,8 @@ class Killed(Case):
         data = digits.write_list(self.kept / "video.csv", [*rows, [video, "3", "", "train"]])
         pictures = sum(path.name != "broken.png" for path, *_ in rows)
         expected = self.undisturbed(data, pictures + 300)
-        # Its vectors follow the pictures' vectors. They are made again, and kept once.
+        # Its vectors follow the pictures' vectors. They are made again, and kept once. Two records
+        # end the video and the broken picture.
         self.assertGreater(self.kill_at(data, len(rows) + 50), pictures)
         self.finish(data, 300, expected)
-        self.assertEqual(self.kept_in_cache(), pictures + 300 + 1)
-
-
-if __name__ == "__main__":
-    main()
+        self.assertEqual(self.kept_in_cache(), pictures + 300 + 2)

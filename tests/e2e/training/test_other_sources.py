@@ -2,7 +2,7 @@
 import json
 
 import digits
-from harness import MILLRACE, Case, call, main
+from harness import MILLRACE, Case, call
 
 HEAD = """\
 version: 1
@@ -85,7 +85,3 @@ class OtherSources(Case):
         _, told = self.train(text, "push", code=78)
         self.assertIn("source hall is of type push; files of a data set are read by media, and only sources of that "
                       "type are left out: remove it", told)
-
-
-if __name__ == "__main__":
-    main()

@@ -6,7 +6,7 @@ import shutil
 import unittest
 
 import digits
-from harness import MILLRACE, Case, call, main
+from harness import MILLRACE, Case, call
 
 
 def openssl(*words):
@@ -174,7 +174,3 @@ class Signed(Case):
         self.assertIn("key is about the signature of a head, and there is none", done.stderr)
         again = self.millrace("keygen", "ours", "--sign", "--output", self.folder, code=74)
         self.assertIn("exists already", again.stderr)
-
-
-if __name__ == "__main__":
-    main()

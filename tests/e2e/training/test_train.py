@@ -15,20 +15,15 @@ import sys
 import tempfile
 import unittest
 
-import digits
-from harness import MILLRACE, MODELS, PICTURES, ROOT, Case, call, main, need_models, start
+import numpy
+from scipy.special import softmax
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import StandardScaler
 
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # its threads would wait for each other, spinning, on a busy machine
-try:
-    import numpy
-    from scipy.special import softmax
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.metrics import accuracy_score
-    from sklearn.neighbors import KNeighborsClassifier
-    from sklearn.preprocessing import StandardScaler
-    MISSING = None
-except ImportError as error:
-    MISSING = str(error)
+import digits
+from harness import MILLRACE, MODELS, PICTURES, ROOT, Case, call, need_models, start
 
 
 class Training(Case):
@@ -68,7 +63,6 @@ class Training(Case):
         return [[path, changed.get(label, label), "", part] for (path, label), part in zip(rows, split)]
 
 
-@unittest.skipIf(MISSING, f"without {MISSING}")
 class Digits(Training):
     def setUp(self):
         super().setUp()
@@ -285,7 +279,6 @@ class Sets(Training):
         shutil.copytree(folder / "3", folder / os.fsdecode(b"\xff"))
         self.refused(folder, 'the name of the class "\\xff" is not UTF-8: rename its folder')
 
-    @unittest.skipIf(MISSING, f"without {MISSING}")
     def test_look_alikes(self):
         """Photographs for training, and the same ones for the test, smaller and more compressed."""
         import PIL.Image
@@ -306,7 +299,6 @@ class Sets(Training):
         told = self.train_json(self.folder / "photos.csv", "--penalty", "0.1", "--no-look-alikes")
         self.assertNotIn("look_alike", told)
 
-    @unittest.skipIf(MISSING, f"without {MISSING}")
     def test_small_pictures_that_are_equal(self):
         """Digits have no hash: the same pixels with another compression are found by vector."""
         import PIL.Image
@@ -678,7 +670,3 @@ class Broken(Training):
             done = self.train(some, *arguments)
             self.assertNotIn("damaged", done.stderr)
             self.assertEqual(json.loads(done.stdout)["vectors"]["made"], 0, place)
-
-
-if __name__ == "__main__":
-    main()

@@ -5,20 +5,14 @@ import io
 import json
 import pathlib
 import re
-import struct
 import subprocess
 import tempfile
-import unittest
+
+import numpy
+from PIL import Image
 
 import digits
-from harness import MILLRACE, Case, call, main
-
-try:
-    import numpy
-    from PIL import Image
-    MISSING = None
-except ImportError as error:
-    MISSING = str(error)
+from harness import MILLRACE, Case, call
 
 NAMES = ("path", "label", "start", "end", "split", "group")
 
@@ -90,7 +84,6 @@ class Clips(Case):
         for one, other in zip(found, expected):
             self.assertAlmostEqual(one, other, delta=2e-6)
 
-    @unittest.skipIf(MISSING, f"without {MISSING}")
     def test_ranges(self):
         """Each [start, end) must be exact to the picture: bounds between pictures, on one, and open ones."""
         a, b = times(self.kept / "a.mp4"), times(self.kept / "b.ts")
@@ -147,7 +140,6 @@ class Clips(Case):
         scored, _ = self.evaluate(data, pipeline=slow)
         self.assert_times([at for _, at in scored], expected)
 
-    @unittest.skipIf(MISSING, f"without {MISSING}")
     def test_vectors_are_those_of_the_pictures(self):
         ffmpeg("-i", self.kept / "c.mkv", "-vf", "select='between(n,4,11)'", "-vsync", "0", self.folder / "%02d.png")
         told = self.train(self.list(("c.mkv", "x", 0.4, 0.8, "train"), ("c.mkv", "y", 0.8, 1.2, "train")))
@@ -215,7 +207,6 @@ class Clips(Case):
         square.paste(picture.resize((width, height), Image.BILINEAR), ((128 - width) // 2, (128 - height) // 2))
         return numpy.asarray(square, dtype=float)
 
-    @unittest.skipIf(MISSING, f"without {MISSING}")
     def test_the_page_shows_the_pictures_of_videos(self):
         """The picture at the stated time, as ffmpeg decodes it; and pictures too large for a page."""
         self.train(self.list(("a.mp4", "x", 1, 1.3, "train"), ("b.ts", "y", 0.5, 0.8, "train")))
@@ -274,7 +265,3 @@ stages:
             done = call([MILLRACE, "run", self.write(text, "other.yaml")])
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(words, done.stderr)
-
-
-if __name__ == "__main__":
-    main()

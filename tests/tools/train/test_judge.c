@@ -44,8 +44,7 @@ TEST(it_ends_at_each_question) {
     }
 }
 
-/* Of many points of a curve some are kept for plots, the first and the last among them; its figures are those of
- * all. */
+/* A curve with many points keeps some for plots, including the first and the last; the figures use all points. */
 TEST(curves_are_bounded) {
     enum { MANY = 5003, TWELVE = 12 };
     static const char *const names[TWELVE] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"};

@@ -1,5 +1,5 @@
-/* Figures of tempered scores beside those that all scores of a row give, by the definitions of millrace/figures.h, with
- * rows whose largest scores are equal; the temperature itself is compared with SciPy's (e2e_evaluate). */
+/* Figures for tempered scores, compared with those from all scores in a row, by millrace/figures.h's definitions,
+ * with rows whose largest scores are equal. e2e_evaluate compares the temperature with SciPy. */
 #include <math.h>
 
 #include "kernels/draw.h"
@@ -13,7 +13,7 @@ enum { ROWS = 600, CLASSES = 5 };
 static double scores[ROWS * CLASSES];
 static int32_t truth[ROWS];
 
-/* Shares of ten, so that many are equal, and some are 0. */
+/* Tenths, so that many are equal and some are 0. */
 static void draw(void) {
     uint64_t state = 7;
     for (size_t i = 0; i < ROWS; i++) {

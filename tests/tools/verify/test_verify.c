@@ -1,4 +1,5 @@
-/* How far apart two values are, and what of a frame is compared. The verb itself: tests/e2e/running/test_verify.py. */
+/* How far apart two values are, and which parts of a frame are compared. tests/e2e/running/test_verify.py tests the
+ * verb. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ static double f32_ulps(float a, int steps) {
     return mr_ulps_f32(a, b);
 }
 
-/* Against the C library's own steps from one float to the next, over zero and over powers of two. */
+/* Compared with nextafter from the C library, across zero and powers of two. */
 TEST(test_ulps) {
     const float from[] = {0, 1, -1, 0.99999994F, -1.4e-45F, 3.4e38F, -2.8e-45F, 1e-38F, -65504};
     for (size_t i = 0; i < sizeof from / sizeof from[0]; i++)
@@ -46,7 +47,7 @@ TEST(test_floats) {
     mr_part one = tensor(MR_DTYPE_F32, 6, a), other = tensor(MR_DTYPE_F32, 6, b);
     mr_error_sum sum = errors(&one, &other, 0.001);
     assert_true(sum.floats && sum.values == 6 && sum.differing == 2);
-    assert_true(sum.beyond == 1); /* 0.0625 of 100 is within, 0.5 of 3 is not */
+    assert_true(sum.beyond == 1); /* 0.0625 is within for 100, 0.5 is not for 3 */
     assert_true(sum.largest == 0.5 && sum.sum == 0.5625);
     assert_true(sum.most_ulps == 2097152 && sum.ulps_sum == 2097152 + 8192);
     const float nan[] = {(float)NAN}, number[] = {1};
@@ -70,7 +71,7 @@ TEST(test_whole_numbers) {
     one = tensor(MR_DTYPE_I32, 1, c);
     other = tensor(MR_DTYPE_I32, 1, d);
     assert_true(errors(&one, &other, 0).largest == 4294967295.0);
-    /* The size of a whole number makes it no less wrong. */
+    /* A large whole number may not differ more than a small one. */
     const uint8_t e[] = {200, 7}, f[] = {199, 7};
     one = tensor(MR_DTYPE_U8, 2, e);
     other = tensor(MR_DTYPE_U8, 2, f);
@@ -86,7 +87,7 @@ TEST(test_classes) {
     other.data = swapped;
     mr_error_sum sum = errors(&one, &other, 0.3);
     assert_true(sum.reordered == 2 && sum.largest == 0.25 && sum.beyond == 0 && sum.differing == 1);
-    /* 1 fell out: 0.125 with the lowest of the other; 9 came in: 0.1875 with the lowest of the first. */
+    /* 1 is missing: 0.125 from the other's lowest; 9 is new: 0.1875 from the first's lowest. */
     other.data = another;
     sum = errors(&one, &other, 0.05);
     assert_true(sum.reordered == 1 && sum.values == 4 && sum.largest == 0.0625 && sum.beyond == 2);
@@ -107,7 +108,7 @@ TEST(test_unlike) {
     assert_true(sum.values == 0);
 }
 
-/* Rows without their padding, only results of the stage itself, and the payload only where it is asked for. */
+/* Rows without padding, only the stage's results, and the payload only on request. */
 TEST(test_captures) {
     uint8_t pixels[4 * 16];
     for (size_t i = 0; i < sizeof pixels; i++)

@@ -11,19 +11,18 @@ typedef struct fixture {
     uint64_t seq;
 } fixture;
 
-static int set_up(void **state) {
-    static fixture f;
-    f = (fixture){0};
-    *state = &f;
-    return mr_ledger_create(&f.ledger, SOURCES) || mr_arrivals_create(&f.arrivals, MANY, GATHER_NS);
+static void begin(fixture *f) {
+    *f = (fixture){0};
+    assert_int_equal(mr_ledger_create(&f->ledger, SOURCES), MR_OK);
+    assert_int_equal(mr_arrivals_create(&f->arrivals, MANY, GATHER_NS), MR_OK);
 }
 
-static int tear_down(void **state) {
-    fixture *f = *state;
+static void end(fixture *f) {
     mr_arrivals_close(&f->arrivals);
     mr_ledger_release(&f->ledger);
-    return 0;
 }
+
+#define ARRIVALS_TEST(name) TEST_GIVEN(name, fixture, f, begin(&made), end(&made))
 
 static mr_receipt *arrive(fixture *f) {
     mr_receipt *receipt = NULL;
@@ -53,16 +52,14 @@ static void expect_taken(fixture *f, int64_t now_ns, int count, int64_t wake_ns)
     assert_int_equal(wakes_ns, wake_ns);
 }
 
-TEST_WITH(one_by_one_they_wait_for_nothing, set_up, tear_down) {
-    fixture *f = *state;
+ARRIVALS_TEST(one_by_one_they_wait_for_nothing) {
     for (int64_t now_ns = 1000; now_ns < 2000; now_ns += GATHER_NS) {
         settle(f, 1);
         expect_taken(f, now_ns, 1, INT64_MAX);
     }
 }
 
-TEST_WITH(thick_ones_are_gathered, set_up, tear_down) {
-    fixture *f = *state;
+ARRIVALS_TEST(thick_ones_are_gathered) {
     mr_receipt *open = arrive(f);
     settle(f, 1);
     expect_taken(f, 1000, 1, INT64_MAX);
@@ -83,8 +80,7 @@ TEST_WITH(thick_ones_are_gathered, set_up, tear_down) {
 }
 
 /* A late wake-up may find more than it was woken for. */
-TEST_WITH(more_than_many_wait_no_longer_than_many, set_up, tear_down) {
-    fixture *f = *state;
+ARRIVALS_TEST(more_than_many_wait_no_longer_than_many) {
     mr_receipt *open = arrive(f);
     settle(f, 2);
     expect_taken(f, 1000, 2, 1100);
@@ -95,8 +91,7 @@ TEST_WITH(more_than_many_wait_no_longer_than_many, set_up, tear_down) {
 }
 
 /* If nothing else is open, half of the usual number is enough. */
-TEST_WITH(what_is_last_waits_for_nothing, set_up, tear_down) {
-    fixture *f = *state;
+ARRIVALS_TEST(what_is_last_waits_for_nothing) {
     settle(f, 2);
     expect_taken(f, 1000, 2, 1100);
     settle(f, 1);

@@ -31,6 +31,9 @@ static void end(pair *p) {
     close(p->file);
 }
 
+/* A test with both ends, `p`. */
+#define PAIR_TEST(name) TEST_GIVEN(name, pair, p, begin(&made), end(&made))
+
 /* The bytes in note `number`. */
 static uint8_t value_of(uint64_t number, size_t at) {
     return (uint8_t)(number * 31 + at);
@@ -58,110 +61,98 @@ static int fetch(mr_shm_records *reader, uint64_t number, size_t *bytes) {
 }
 
 /* With all lengths, so that notes begin and end everywhere in the ring and cross the end; some wait together. */
-TEST(every_note_is_read_as_it_was_written) {
-    pair p;
-    begin(&p);
+PAIR_TEST(every_note_is_read_as_it_was_written) {
     uint64_t posted = 0, fetched = 0;
     bool rings;
     for (size_t bytes, got; fetched < 5000; fetched++) {
         for (; posted < fetched + 3; posted++) {
             bytes = (size_t)(posted * posted % 3001);
-            assert_int_equal(post(p.writer, posted, bytes, &rings), MR_OK);
+            assert_int_equal(post(p->writer, posted, bytes, &rings), MR_OK);
         }
-        assert_int_equal(fetch(&p.reader, fetched, &got), MR_OK);
+        assert_int_equal(fetch(&p->reader, fetched, &got), MR_OK);
         assert_int_equal(got, fetched * fetched % 3001);
     }
-    assert_true(p.reader.mine > 10 * RING);
-    end(&p);
+    assert_true(p->reader.mine > 10 * RING);
 }
 
 /* To the last byte: a note with the greatest length, and one that leaves 16 bytes, of which a length needs 8. */
-TEST(there_is_room_until_it_is_full) {
-    pair p;
+PAIR_TEST(there_is_room_until_it_is_full) {
     bool rings;
     uint8_t *place;
     size_t room, got;
-    begin(&p);
     for (int turn = 0; turn < 3; turn++) {
-        assert_int_equal(post(p.writer, 0, MOST - 8, &rings), MR_OK);
-        assert_int_equal(post(p.writer, 1, RING - MOST - 24, &rings), MR_OK);
-        assert_int_equal(mr_shm_records_room(p.writer, &place, &room), MR_OK);
+        assert_int_equal(post(p->writer, 0, MOST - 8, &rings), MR_OK);
+        assert_int_equal(post(p->writer, 1, RING - MOST - 24, &rings), MR_OK);
+        assert_int_equal(mr_shm_records_room(p->writer, &place, &room), MR_OK);
         assert_int_equal(room, 8);
-        assert_int_equal(post(p.writer, 2, 3, &rings), MR_OK);
-        assert_int_equal(mr_shm_records_room(p.writer, &place, &room), MR_OK);
+        assert_int_equal(post(p->writer, 2, 3, &rings), MR_OK);
+        assert_int_equal(mr_shm_records_room(p->writer, &place, &room), MR_OK);
         assert_int_equal(room, 0);
         for (uint64_t i = 0; i < 3; i++)
-            assert_int_equal(fetch(&p.reader, i, &got), MR_OK);
+            assert_int_equal(fetch(&p->reader, i, &got), MR_OK);
         assert_int_equal(got, 3);
-        assert_int_equal(fetch(&p.reader, 3, &got), MR_ERROR_AGAIN);
-        assert_int_equal(mr_shm_records_room(p.writer, &place, &room), MR_OK);
+        assert_int_equal(fetch(&p->reader, 3, &got), MR_ERROR_AGAIN);
+        assert_int_equal(mr_shm_records_room(p->writer, &place, &room), MR_OK);
         assert_int_equal(room, MOST);
     }
-    end(&p);
 }
 
-TEST(who_rests_is_rung_for_once) {
-    pair p;
+PAIR_TEST(who_rests_is_rung_for_once) {
     size_t got;
     bool rings = false;
-    begin(&p);
-    assert_int_equal(post(p.writer, 0, 1, &rings), MR_OK);
+    assert_int_equal(post(p->writer, 0, 1, &rings), MR_OK);
     assert_true(rings);
-    assert_int_equal(post(p.writer, 1, 1, &rings), MR_OK);
+    assert_int_equal(post(p->writer, 1, 1, &rings), MR_OK);
     assert_false(rings);
-    assert_false(mr_shm_records_rest(&p.reader));
+    assert_false(mr_shm_records_rest(&p->reader));
     for (uint64_t i = 0; i < 2; i++)
-        assert_int_equal(fetch(&p.reader, i, &got), MR_OK);
-    assert_true(mr_shm_records_rest(&p.reader));
-    assert_int_equal(post(p.writer, 2, 1, &rings), MR_OK);
+        assert_int_equal(fetch(&p->reader, i, &got), MR_OK);
+    assert_true(mr_shm_records_rest(&p->reader));
+    assert_int_equal(post(p->writer, 2, 1, &rings), MR_OK);
     assert_true(rings);
     /* A reader that has closed gets nothing more, and stays closed. */
-    mr_shm_records_close(&p.reader);
-    assert_true(mr_shm_records_closed(p.writer));
-    assert_int_equal(post(p.writer, 3, 1, &rings), MR_ERROR_AGAIN);
-    assert_int_equal(fetch(&p.reader, 2, &got), MR_OK);
-    assert_true(mr_shm_records_rest(&p.reader));
-    assert_true(mr_shm_records_closed(p.writer));
-    end(&p);
+    mr_shm_records_close(&p->reader);
+    assert_true(mr_shm_records_closed(p->writer));
+    assert_int_equal(post(p->writer, 3, 1, &rings), MR_ERROR_AGAIN);
+    assert_int_equal(fetch(&p->reader, 2, &got), MR_OK);
+    assert_true(mr_shm_records_rest(&p->reader));
+    assert_true(mr_shm_records_closed(p->writer));
 }
 
-TEST(who_looks_is_not_rung_for) {
-    pair p;
+PAIR_TEST(who_looks_is_not_rung_for) {
     size_t got;
     bool rings = true;
-    begin(&p);
-    assert_false(mr_shm_records_look(&p.reader, false)); /* It is not resting yet. */
+    assert_false(mr_shm_records_look(&p->reader, false)); /* It is not resting yet. */
     for (uint64_t i = 0; i < 6; i += 2) {
-        assert_true(mr_shm_records_rest(&p.reader));
+        assert_true(mr_shm_records_rest(&p->reader));
         for (int again = 0; again < 2; again++)
-            assert_false(mr_shm_records_look(&p.reader, false));
-        assert_int_equal(post(p.writer, i, 1, &rings), MR_OK);
+            assert_false(mr_shm_records_look(&p->reader, false));
+        assert_int_equal(post(p->writer, i, 1, &rings), MR_OK);
         assert_false(rings);
-        assert_true(mr_shm_records_look(&p.reader, false));
+        assert_true(mr_shm_records_look(&p->reader, false));
         for (int last = 0; last < 2; last++)
-            assert_false(mr_shm_records_look(&p.reader, last)); /* It was already informed. */
-        assert_int_equal(post(p.writer, i + 1, 1, &rings), MR_OK);
+            assert_false(mr_shm_records_look(&p->reader, last)); /* It was already informed. */
+        assert_int_equal(post(p->writer, i + 1, 1, &rings), MR_OK);
         assert_true(rings);
-        assert_false(mr_shm_records_look(&p.reader, false));
+        assert_false(mr_shm_records_look(&p->reader, false));
         for (uint64_t record = i; record < i + 2; record++)
-            assert_int_equal(fetch(&p.reader, record, &got), MR_OK);
-        assert_false(mr_shm_records_look(&p.reader, false));
+            assert_int_equal(fetch(&p->reader, record, &got), MR_OK);
+        assert_false(mr_shm_records_look(&p->reader, false));
     }
     /* After the last look everything is as if nobody had looked. */
-    assert_true(mr_shm_records_rest(&p.reader));
-    assert_false(mr_shm_records_look(&p.reader, false));
-    assert_false(mr_shm_records_look(&p.reader, true));
-    assert_int_equal(post(p.writer, 6, 1, &rings), MR_OK);
+    assert_true(mr_shm_records_rest(&p->reader));
+    assert_false(mr_shm_records_look(&p->reader, false));
+    assert_false(mr_shm_records_look(&p->reader, true));
+    assert_int_equal(post(p->writer, 6, 1, &rings), MR_OK);
     assert_true(rings);
-    assert_true(mr_shm_records_look(&p.reader, false));
-    assert_int_equal(fetch(&p.reader, 6, &got), MR_OK);
+    assert_true(mr_shm_records_look(&p->reader, false));
+    assert_int_equal(fetch(&p->reader, 6, &got), MR_OK);
     /* A closed reader stays closed, however often it is checked. */
-    mr_shm_records_close(&p.reader);
-    assert_true(mr_shm_records_rest(&p.reader));
+    mr_shm_records_close(&p->reader);
+    assert_true(mr_shm_records_rest(&p->reader));
     for (int last = 0; last < 2; last++)
-        assert_false(mr_shm_records_look(&p.reader, last));
-    assert_true(mr_shm_records_closed(p.writer));
-    end(&p);
+        assert_false(mr_shm_records_look(&p->reader, last));
+    assert_true(mr_shm_records_closed(p->writer));
 }
 
 /* ---- what cannot be ---------------------------------------------------------------------------------------------- */

@@ -112,42 +112,70 @@ static void await_peer(mr_shm_export *export, mr_shm_peer *peer) {
     }
 }
 
-static void invite(mr_shm_export *export, mr_shm_peer **peer, mr_shm_offer *offer, mr_shm_guest *guest) {
-    mr_shm_export_offer(export, offer);
-    assert_int_equal(mr_shm_guest_make(guest), MR_OK);
-    assert_int_equal(mr_shm_export_invite(export, guest, peer), MR_OK);
-}
-
-/* ---- tests ----------------------------------------------------------------------------------------------------- */
-
-TEST(every_frame_is_seen_as_it_was_sent) {
+/* The producer in this process: a pool, and a consumer process that gets messages. */
+typedef struct producer {
     mr_pool *pool;
     mr_shm_export *export;
     mr_shm_peer *peer;
     mr_shm_offer offer;
     mr_shm_guest guest;
-    int messages[2], ended;
-    assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_SHARED, BYTES, SLOTS), MR_OK);
-    assert_int_equal(mr_shm_export_create(&export, "/tmp"), MR_OK);
-    invite(export, &peer, &offer, &guest);
+    int messages;
+    pid_t consumer;
+} producer;
+
+static void producer_begin(producer *p) {
+    assert_int_equal(mr_pool_create(&p->pool, mr_device_cpu(), MR_MEMORY_SHARED, BYTES, SLOTS), MR_OK);
+    assert_int_equal(mr_shm_export_create(&p->export, "/tmp"), MR_OK);
+}
+
+static void producer_end(producer *p) {
+    mr_shm_export_destroy(&p->export);
+    mr_pool_release(&p->pool);
+}
+
+static void invite(producer *p) {
+    mr_shm_export_offer(p->export, &p->offer);
+    assert_int_equal(mr_shm_guest_make(&p->guest), MR_OK);
+    assert_int_equal(mr_shm_export_invite(p->export, &p->guest, &p->peer), MR_OK);
+}
+
+static void get_consumer(producer *p) {
+    int messages[2];
+    invite(p);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, messages), 0);
-    pid_t child = start_consumer(&offer, &guest, messages[1], messages[0]);
+    p->consumer = start_consumer(&p->offer, &p->guest, messages[1], messages[0]);
+    p->messages = messages[0];
     close(messages[1]);
-    await_peer(export, peer);
+    await_peer(p->export, p->peer);
+}
+
+/* The child must end well, or from this signal. */
+static void expect_end(pid_t child, int signal_number) {
+    int ended;
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    if (signal_number)
+        assert_true(WIFSIGNALED(ended) && WTERMSIG(ended) == signal_number);
+    else
+        assert_int_equal(ended, 0);
+}
+
+#define PRODUCER_TEST(name) TEST_GIVEN(name, producer, p, producer_begin(&made), producer_end(&made))
+
+/* ---- tests ----------------------------------------------------------------------------------------------------- */
+
+PRODUCER_TEST(every_frame_is_seen_as_it_was_sent) {
+    get_consumer(p);
     for (uint64_t i = 0; i < 2000;) {
-        int status = produce(export, peer, pool, messages[0], i);
+        int status = produce(p->export, p->peer, p->pool, p->messages, i);
         assert_true(status == MR_OK || status == MR_ERROR_AGAIN);
         i += status == MR_OK;
         if (status) /* All slots are out, so one will come back. */
-            wait_for(mr_shm_export_fd(export));
+            wait_for(mr_shm_export_fd(p->export));
     }
-    close(messages[0]);
-    assert_int_equal(waitpid(child, &ended, 0), child);
-    assert_int_equal(ended, 0);
-    mr_shm_export_drive(export, false);
-    assert_int_equal(mr_pool_free_count(pool), SLOTS);
-    mr_shm_export_destroy(&export);
-    mr_pool_release(&pool);
+    close(p->messages);
+    expect_end(p->consumer, 0);
+    mr_shm_export_drive(p->export, false);
+    assert_int_equal(mr_pool_free_count(p->pool), SLOTS);
 }
 
 enum { NOTES = 5000 };
@@ -187,82 +215,59 @@ static pid_t start_listener(const mr_shm_offer *offer, const mr_shm_guest *guest
 }
 
 /* Both sleep whenever they have nothing to do: a lost wake-up would stop them for ever. */
-TEST(notes_wake_who_sleeps) {
-    mr_shm_export *export;
-    mr_shm_peer *peer;
-    mr_shm_offer offer;
-    mr_shm_guest guest;
+PRODUCER_TEST(notes_wake_who_sleeps) {
     uint8_t *place;
     uint64_t number;
     size_t bytes;
-    int ended;
     unsigned seed = (unsigned)getpid();
     print_message("seed %u\n", seed);
-    assert_int_equal(mr_shm_export_create(&export, "/tmp"), MR_OK);
-    invite(export, &peer, &offer, &guest);
-    pid_t child = start_listener(&offer, &guest, seed + 1);
-    await_peer(export, peer);
+    invite(p);
+    pid_t child = start_listener(&p->offer, &p->guest, seed + 1);
+    await_peer(p->export, p->peer);
     for (uint64_t sent = 0, answered = 0; answered < NOTES;) {
         pause_now_and_then(&seed);
         if (sent < NOTES && sent - answered < 1 + seed % 100 &&
-            mr_shm_export_room(export, peer, &place) >= sizeof sent) {
+            mr_shm_export_room(p->export, p->peer, &place) >= sizeof sent) {
             memcpy(place, &sent, sizeof sent);
-            mr_shm_export_post(export, peer, sizeof sent);
+            mr_shm_export_post(p->export, p->peer, sizeof sent);
             sent++;
             continue;
         }
-        int status = mr_shm_export_fetch(export, peer, &number, sizeof number, &bytes);
+        int status = mr_shm_export_fetch(p->export, p->peer, &number, sizeof number, &bytes);
         assert_true(status == MR_OK || status == MR_ERROR_AGAIN);
         if (status) {
-            mr_shm_export_drive(export, true);
-            wait_for(mr_shm_export_fd(export));
+            mr_shm_export_drive(p->export, true);
+            wait_for(mr_shm_export_fd(p->export));
         } else {
             assert_int_equal(number, answered++);
         }
     }
-    assert_int_equal(waitpid(child, &ended, 0), child);
-    assert_int_equal(ended, 0);
-    mr_shm_export_destroy(&export);
+    expect_end(child, 0);
 }
 
 /* Consumers are killed one after another while they take, read and return buffers; the pool is complete again each
  * time. */
-TEST(a_killed_consumer_pins_nothing) {
-    mr_pool *pool;
-    mr_shm_export *export;
-    assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_SHARED, BYTES, SLOTS), MR_OK);
-    assert_int_equal(mr_shm_export_create(&export, "/tmp"), MR_OK);
+PRODUCER_TEST(a_killed_consumer_pins_nothing) {
     unsigned seed = (unsigned)getpid();
     print_message("seed %u\n", seed);
     uint64_t number = 0;
     for (int round = 0; round < KILLS; round++) {
-        mr_shm_peer *peer;
-        mr_shm_offer offer;
-        mr_shm_guest guest;
-        int messages[2], ended;
-        invite(export, &peer, &offer, &guest);
-        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, messages), 0);
-        pid_t child = start_consumer(&offer, &guest, messages[1], messages[0]);
-        close(messages[1]);
-        await_peer(export, peer);
+        get_consumer(p);
         for (int tries = rand_r(&seed) % 200; tries > 0; tries--) {
-            int status = produce(export, peer, pool, messages[0], number++);
+            int status = produce(p->export, p->peer, p->pool, p->messages, number++);
             assert_true(status == MR_OK || status == MR_ERROR_AGAIN);
         }
-        assert_int_equal(kill(child, SIGKILL), 0);
-        assert_int_equal(waitpid(child, &ended, 0), child);
-        assert_true(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGKILL);
+        assert_int_equal(kill(p->consumer, SIGKILL), 0);
+        expect_end(p->consumer, SIGKILL);
         /* The system has closed the socket by now. Dropping a stopped peer must not wait for that. */
         if (round % 2)
-            mr_shm_export_drive(export, false);
+            mr_shm_export_drive(p->export, false);
         else
-            mr_shm_export_drop(export, &peer);
-        assert_int_equal(mr_pool_free_count(pool), SLOTS);
-        mr_shm_export_drop(export, &peer);
-        close(messages[0]);
+            mr_shm_export_drop(p->export, &p->peer);
+        assert_int_equal(mr_pool_free_count(p->pool), SLOTS);
+        mr_shm_export_drop(p->export, &p->peer);
+        close(p->messages);
     }
-    mr_shm_export_destroy(&export);
-    mr_pool_release(&pool);
 }
 
 /* The consumer holds one buffer while it waits for the next. */
@@ -297,7 +302,7 @@ TEST(a_killed_producer_harms_nobody) {
     unsigned seed = (unsigned)getpid();
     print_message("seed %u\n", seed);
     for (int round = 0; round < KILLS; round++) {
-        int messages[2], doorbell, ended;
+        int messages[2], doorbell;
         mr_shm_offer offer;
         mr_shm_guest guest;
         mr_shm_import *import;
@@ -329,8 +334,7 @@ TEST(a_killed_producer_harms_nobody) {
             assert_true(is_filled(held, got.number));
             last = got;
         }
-        assert_int_equal(waitpid(child, &ended, 0), child);
-        assert_true(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGKILL);
+        expect_end(child, SIGKILL);
         mr_shm_import_close(&import);
         close(doorbell);
         if (held)
@@ -344,7 +348,6 @@ TEST(a_killed_producer_harms_nobody) {
 /* Memory mapped from another process must be read-only, and a file that it could shorten must not be read. */
 SHM_TEST(a_frame_of_another_process_can_only_be_read) {
     mr_buffer *taken = NULL;
-    int ended;
     mr_buffer *sent = shm_ends_acquire(ends->pool);
     fill(sent, 1);
     mr_shm_reference reference = shm_ends_lend(ends, sent);
@@ -356,16 +359,14 @@ SHM_TEST(a_frame_of_another_process_can_only_be_read) {
         *(volatile uint8_t *)taken->data = 5;
         _exit(0);
     }
-    assert_int_equal(waitpid(child, &ended, 0), child);
-    assert_true(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGSEGV);
+    expect_end(child, SIGSEGV);
     assert_true(is_filled(taken, 1));
     mr_buffer_unref(&taken);
 }
 
 enum { NOBODY = 65534 };
 
-static int open_as_another_user(const mr_shm_offer *offer, const mr_shm_guest *guest) {
-    int ended = 0;
+static void refuse_another_user(const mr_shm_offer *offer, const mr_shm_guest *guest) {
     pid_t child = fork_child();
     if (child == 0) {
         mr_shm_import *import;
@@ -374,31 +375,24 @@ static int open_as_another_user(const mr_shm_offer *offer, const mr_shm_guest *g
         must(mr_shm_doorbell(&doorbell) == MR_OK, 10);
         _exit(mr_shm_import_open(&import, offer, guest, doorbell) == MR_ERROR_PERMISSION ? 0 : 1);
     }
-    assert_int_equal(waitpid(child, &ended, 0), child);
-    return ended;
+    expect_end(child, 0);
 }
 
 /* The folder keeps other users out; if it did not, the check on who they are would. */
-TEST(another_user_is_refused) {
-    mr_shm_export *export;
-    mr_shm_peer *peer;
-    mr_shm_offer offer;
-    mr_shm_guest guest;
+PRODUCER_TEST(another_user_is_refused) {
     char folder[108];
     if (geteuid() != 0)
         skip();
-    assert_int_equal(mr_shm_export_create(&export, "/tmp"), MR_OK);
-    invite(export, &peer, &offer, &guest);
-    assert_int_equal(open_as_another_user(&offer, &guest), 0);
-    snprintf(folder, sizeof folder, "%s", offer.path);
+    invite(p);
+    refuse_another_user(&p->offer, &p->guest);
+    snprintf(folder, sizeof folder, "%s", p->offer.path);
     *strrchr(folder, '/') = 0;
     assert_int_equal(chmod(folder, 0777), 0);
-    assert_int_equal(chmod(offer.path, 0777), 0);
-    assert_int_equal(open_as_another_user(&offer, &guest), 0);
-    mr_shm_export_drive(export, false);
-    mr_shm_export_drive(export, false);
-    assert_false(mr_shm_export_attached(export, peer));
-    mr_shm_export_destroy(&export);
+    assert_int_equal(chmod(p->offer.path, 0777), 0);
+    refuse_another_user(&p->offer, &p->guest);
+    mr_shm_export_drive(p->export, false);
+    mr_shm_export_drive(p->export, false);
+    assert_false(mr_shm_export_attached(p->export, p->peer));
 }
 
 RUN_TESTS(NULL, NULL)

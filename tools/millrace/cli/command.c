@@ -285,7 +285,9 @@ bool mr_usage_take(const mr_usage *usage, int argc, char **argv, void *to, int *
         if (*code)
             return false;
     }
-    return true;
+    if (!*usage->synopsis && optind < argc)
+        *code = mr_usage_error(usage, "it takes no \"%s\"", argv[optind]);
+    return !*code;
 }
 
 const char *mr_usage_pipeline(const mr_usage *usage, int argc, char **argv, int *code) {

@@ -27,7 +27,7 @@ int mr_terminal_width(FILE *stream) {
     return PIPE_WIDTH;
 }
 
-void mr_table_add(mr_table *table, const char *format, ...) {
+static void add_cell(mr_table *table, const char *text, size_t length) {
     if (table->count == table->room) {
         size_t room = table->room * 2 + 64;
         char **cells = realloc(table->cells, room * sizeof *cells);
@@ -37,13 +37,25 @@ void mr_table_add(mr_table *table, const char *format, ...) {
         table->cells = cells;
         table->room = room;
     }
-    va_list arguments;
-    va_start(arguments, format);
-    char *cell = mr_vprint_new(format, arguments);
+    char *cell = strndup(text, length);
     table->out_of_memory |= !cell;
     if (cell)
         table->cells[table->count++] = cell;
+}
+
+/* Tabs in arguments are escaped (print.h): those that are left are the format's. */
+void mr_table_add(mr_table *table, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    char *cells = mr_vprint_new(format, arguments);
     va_end(arguments);
+    table->out_of_memory |= !cells;
+    for (const char *cell = cells; cell;) {
+        const char *end = strchrnul(cell, '\t');
+        add_cell(table, cell, (size_t)(end - cell));
+        cell = *end ? end + 1 : NULL;
+    }
+    free(cells);
 }
 
 /* ---- widths ---------------------------------------------------------------------------------------------------- */

@@ -2,8 +2,7 @@
  *
  *     static const mr_column columns[] = {{"stage", .cut = MR_CUT_MIDDLE}, {"frames", .right = true}, {0}};
  *     mr_table table = {.columns = columns};
- *     mr_table_add(&table, "%s", id);
- *     mr_table_add(&table, "%d", frames);
+ *     mr_table_add(&table, "%s\t%d", id, frames);
  *     status = mr_table_print(&table, mr_terminal_width(stdout), stdout);
  *
  * Cells are added row by row, from left to right. If rows are too wide, columns that can be shortened are, the widest
@@ -35,7 +34,7 @@ typedef struct mr_table {
     bool out_of_memory;
 } mr_table;
 
-/* The next cell, printf style. If memory runs out, mr_table_print reports it. */
+/* The next cells, printf style, with tabs between them. If memory runs out, mr_table_print reports it. */
 void mr_table_add(mr_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Prints a line of titles and the rows, each two columns in, and frees the cells. MR_OK or MR_ERROR_MEMORY. */
 int mr_table_print(mr_table *table, int width, FILE *stream);

@@ -1,10 +1,11 @@
 /* Manifests: a ConfigMap with the pipeline, and for each node an indexed Job, with a headless Service that resolves the
  * process names. Keys come from a Secret. */
-#include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/file.h"
+#include "engine/base/memory.h"
 #include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/deploy/deploy.h"
 
@@ -18,7 +19,9 @@ enum { RESTARTS = 1000, GRACE_S = 30 };
 typedef struct manifests {
     const mr_deployment *of;
     char **name;
-    char *pipeline, *hosts, *secret;
+    char *hosts, *secret;
+    FILE *to;
+    bool argued; /* the node's command has an argument */
 } manifests;
 
 /* ---- names ----------------------------------------------------------------------------------------------------- */
@@ -82,53 +85,55 @@ static int name_nodes(manifests *m) {
     return status;
 }
 
-/* ---- parts ----------------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------------------------- */
 
-static void begin(yajl_gen json, const char *version, const char *kind, const char *name, const mr_deployment *of) {
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "apiVersion", version);
-    mr_json_text(json, "kind", kind);
-    mr_json_open_map(json, "metadata");
-    mr_json_text(json, "name", name);
-    mr_json_open_map(json, "labels");
-    mr_json_text(json, "app.kubernetes.io/name", "millrace");
-    mr_json_text(json, "app.kubernetes.io/instance", of->name);
-    yajl_gen_map_close(json);
-    yajl_gen_map_close(json);
-    mr_json_open_map(json, strcmp(kind, "ConfigMap") == 0 ? "data" : "spec");
+static void put_quoted(FILE *to, const char *text) {
+    fputc('"', to);
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20)
+            fprintf(to, "\\u%04x", (unsigned)*text);
+        else
+            fprintf(to, strchr("\"\\", *text) ? "\\%c" : "%c", *text);
+    fputc('"', to);
 }
 
-static void end(yajl_gen json) {
-    yajl_gen_map_close(json);
-    yajl_gen_map_close(json);
+/* JSON with ' for ": %q is a text in quotes, %d a number. */
+static void put(FILE *to, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    for (; *format; format++)
+        if (strncmp(format, "%q", 2) == 0)
+            put_quoted(to, va_arg(list, const char *)), format++;
+        else if (strncmp(format, "%d", 2) == 0)
+            fprintf(to, "%d", va_arg(list, int)), format++;
+        else
+            fputc(*format == '\'' ? '"' : *format, to);
+    va_end(list);
 }
 
-static void put_labels(yajl_gen json, const char *key, const char *name) {
-    mr_json_open_map(json, key);
-    mr_json_text(json, "millrace/node", name);
-    yajl_gen_map_close(json);
+static void put_head(const manifests *m, const char *version, const char *kind, const char *name) {
+    put(m->to, "  {'apiVersion': %q, 'kind': %q,\n"
+               "   'metadata': {'name': %q, 'labels': {'app.kubernetes.io/name': 'millrace',\n"
+               "                                      'app.kubernetes.io/instance': %q}},\n",
+        version, kind, name, m->of->name);
 }
 
-static void put_config(yajl_gen json, const mr_deployment *of, const char *text) {
-    begin(json, "v1", "ConfigMap", of->name, of);
-    mr_json_text(json, "pipeline.yaml", text);
-    end(json);
+static void put_argument(manifests *m, const char *text) {
+    put(m->to, m->argued ? ", %q" : "%q", text);
+    m->argued = true;
 }
 
-/* Needs no address: it resolves to the processes that it stands for. */
-static void put_service(yajl_gen json, const manifests *m, int n) {
-    begin(json, "v1", "Service", m->name[n], m->of);
-    mr_json_text(json, "clusterIP", "None");
-    mr_json_bool(json, "publishNotReadyAddresses", true);
-    put_labels(json, "selector", m->name[n]);
-    end(json);
-}
-
-static void put_variable(yajl_gen json, const char *name, const char *value) {
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "name", name);
-    mr_json_text(json, "value", value);
-    yajl_gen_map_close(json);
+/* An argument: $(NAME) would be a variable in it, and $$ is a dollar sign. */
+static int put_word(void *context, const char *word) {
+    manifests *m = context;
+    char *text = calloc(2, strlen(word) + 1), *to = text;
+    for (; text && *word; *to++ = *word++)
+        if (*word == '$')
+            *to++ = '$';
+    if (text)
+        put_argument(m, text);
+    free(text);
+    return text ? 0 : MR_ERROR_MEMORY;
 }
 
 /* All process names, in order. NULL with a message. */
@@ -147,141 +152,79 @@ static char *list_hosts(const manifests *m) {
 
 /* ---- a node ---------------------------------------------------------------------------------------------------- */
 
-/* An argument: $(NAME) would be a variable in it, and $$ is a dollar sign. */
-static int put_word(void *context, const char *word) {
-    char *text = calloc(2, strlen(word) + 1), *to = text;
-    for (; text && *word; *to++ = *word++)
-        if (*word == '$')
-            *to++ = '$';
-    if (text)
-        mr_json_text((yajl_gen)context, NULL, text);
-    free(text);
-    return text ? 0 : MR_ERROR_MEMORY;
+/* Needs no address: it resolves to the processes that it stands for. */
+static void put_service(const manifests *m, int n) {
+    put(m->to, ",\n");
+    put_head(m, "v1", "Service", m->name[n]);
+    put(m->to, "   'spec': {'clusterIP': 'None', 'publishNotReadyAddresses': true,\n"
+               "            'selector': {'millrace/node': %q}}}", m->name[n]);
 }
 
-static void put_mount(yajl_gen json, const char *name, const char *path, bool writable) {
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "name", name);
-    mr_json_text(json, "mountPath", path);
-    mr_json_bool(json, "readOnly", !writable);
-    yajl_gen_map_close(json);
-}
-
-static void put_resources(yajl_gen json, const mr_deployment *of, int n) {
-    char text[32];
-    int gpus = mr_deploy_gpus(of->plan, n);
-    mr_json_open_map(json, "resources");
-    if (gpus) {
-        snprintf(text, sizeof text, "%d", gpus);
-        mr_json_open_map(json, "limits");
-        mr_json_text(json, "nvidia.com/gpu", text);
-        yajl_gen_map_close(json);
-    }
-    snprintf(text, sizeof text, "%d", of->plan->asked_workers ? of->plan->asked_workers : 1);
-    mr_json_open_map(json, "requests");
-    mr_json_text(json, "cpu", text);
-    yajl_gen_map_close(json);
-    yajl_gen_map_close(json);
-}
-
-static int put_container(yajl_gen json, const manifests *m, int n) {
-    const mr_deployment *of = m->of;
-    const mr_view_node *node = &of->plan->nodes[n];
-    const bool resumes = mr_plan_resumes(of->plan, n);
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "name", "millrace");
-    mr_json_text(json, "image", of->image);
-    mr_json_open_array(json, "command");
-    mr_json_text(json, NULL, "millrace");
-    yajl_gen_array_close(json);
-    mr_json_open_array(json, "args");
-    int status = mr_deploy_words(of, HOME "/pipeline.yaml", put_word, json);
-    if (resumes && of->trains) {
-        mr_json_text(json, NULL, "--resume=" STATE "/checkpoint");
-    } else if (resumes) {
-        mr_json_text(json, NULL, "--resume");
-        mr_json_text(json, NULL, STATE "/checkpoint");
-    } else if (of->trains) { /* the fit */
-        mr_json_text(json, NULL, "--resume");
-    }
-    yajl_gen_array_close(json);
-    mr_json_open_array(json, "env");
-    put_variable(json, "MILLRACE_NODE", node->id);
-    put_variable(json, "MILLRACE_HOSTS", m->hosts);
-    put_variable(json, "MILLRACE_RUN", of->run);
-    yajl_gen_array_close(json);
-    put_resources(json, of, n);
-    mr_json_open_array(json, "volumeMounts");
-    put_mount(json, "pipeline", HOME, false);
-    if (node->key)
-        put_mount(json, "keys", HOME "/keys", false);
-    if (resumes)
-        put_mount(json, "state", STATE, true);
-    if (of->claim)
-        put_mount(json, "shared", of->mount, true);
-    yajl_gen_array_close(json);
-    yajl_gen_map_close(json);
+/* The last arguments continue an interrupted run or fit. */
+static int put_command(manifests *m, int n) {
+    put(m->to, "      'containers': [{'name': 'millrace', 'image': %q,\n"
+               "       'command': ['millrace'],\n"
+               "       'args': [", m->of->image);
+    m->argued = false;
+    int status = mr_deploy_words(m->of, HOME "/pipeline.yaml", put_word, m);
+    const bool resumes = mr_plan_resumes(m->of->plan, n);
+    if (resumes && m->of->trains)
+        put_argument(m, "--resume=" STATE "/checkpoint");
+    else if (resumes || m->of->trains)
+        put_argument(m, "--resume");
+    if (resumes && !m->of->trains)
+        put_argument(m, STATE "/checkpoint");
+    put(m->to, "],\n");
     return status;
 }
 
-static void begin_volume(yajl_gen json, const char *name, const char *kind) {
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "name", name);
-    mr_json_open_map(json, kind);
+static void put_resources(const manifests *m, int n) {
+    char cpus[16], gpus[16];
+    snprintf(cpus, sizeof cpus, "%d", m->of->plan->asked_workers ? m->of->plan->asked_workers : 1);
+    snprintf(gpus, sizeof gpus, "%d", mr_deploy_gpus(m->of->plan, n));
+    put(m->to, "       'resources': {'requests': {'cpu': %q}", cpus);
+    if (strcmp(gpus, "0") != 0)
+        put(m->to, ", 'limits': {'nvidia.com/gpu': %q}", gpus);
+    put(m->to, "},\n");
 }
 
-static void end_volume(yajl_gen json) {
-    yajl_gen_map_close(json);
-    yajl_gen_map_close(json);
-}
-
-static void put_volumes(yajl_gen json, const mr_deployment *of, int n, const char *secret) {
-    mr_json_open_array(json, "volumes");
-    begin_volume(json, "pipeline", "configMap");
-    mr_json_text(json, "name", of->name);
-    end_volume(json);
-    if (of->plan->nodes[n].key) {
-        begin_volume(json, "keys", "secret");
-        mr_json_text(json, "secretName", secret);
-        mr_json_integer(json, "defaultMode", 0400);
-        end_volume(json);
-    }
-    /* It lives as long as the pod: a container that failed and is restarted continues where it was. */
-    if (mr_plan_resumes(of->plan, n)) {
-        begin_volume(json, "state", "emptyDir");
-        end_volume(json);
-    }
-    if (of->claim) {
-        begin_volume(json, "shared", "persistentVolumeClaim");
-        mr_json_text(json, "claimName", of->claim);
-        end_volume(json);
-    }
-    yajl_gen_array_close(json);
-}
-
-static int put_job(yajl_gen json, const manifests *m, int n) {
+/* The folder for the checkpoint lives as long as the pod: a container that failed and is restarted continues where it
+ * was. */
+static void put_volumes(const manifests *m, int n) {
     const mr_deployment *of = m->of;
-    const mr_view_node *node = &of->plan->nodes[n];
-    begin(json, "batch/v1", "Job", m->name[n], of);
-    mr_json_text(json, "completionMode", "Indexed");
-    mr_json_integer(json, "completions", node->replicas);
-    mr_json_integer(json, "parallelism", node->replicas);
-    mr_json_integer(json, "backoffLimit", RESTARTS);
-    mr_json_open_map(json, "template");
-    mr_json_open_map(json, "metadata");
-    put_labels(json, "labels", m->name[n]);
-    yajl_gen_map_close(json);
-    mr_json_open_map(json, "spec");
-    mr_json_text(json, "subdomain", m->name[n]);
-    mr_json_text(json, "restartPolicy", "OnFailure");
-    mr_json_integer(json, "terminationGracePeriodSeconds", GRACE_S);
-    mr_json_open_array(json, "containers");
-    int status = put_container(json, m, n);
-    yajl_gen_array_close(json);
-    put_volumes(json, of, n, m->secret);
-    yajl_gen_map_close(json);
-    yajl_gen_map_close(json);
-    end(json);
+    const bool key = of->plan->nodes[n].key, resumes = mr_plan_resumes(of->plan, n);
+    put(m->to, "       'volumeMounts': [\n");
+    if (key)
+        put(m->to, "        {'name': 'keys', 'mountPath': '" HOME "/keys', 'readOnly': true},\n");
+    if (resumes)
+        put(m->to, "        {'name': 'state', 'mountPath': '" STATE "', 'readOnly': false},\n");
+    if (of->claim)
+        put(m->to, "        {'name': 'shared', 'mountPath': %q, 'readOnly': false},\n", of->mount);
+    put(m->to, "        {'name': 'pipeline', 'mountPath': '" HOME "', 'readOnly': true}]}],\n"
+               "      'volumes': [\n");
+    if (key)
+        put(m->to, "       {'name': 'keys', 'secret': {'secretName': %q, 'defaultMode': 256}},\n", m->secret);
+    if (resumes)
+        put(m->to, "       {'name': 'state', 'emptyDir': {}},\n");
+    if (of->claim)
+        put(m->to, "       {'name': 'shared', 'persistentVolumeClaim': {'claimName': %q}},\n", of->claim);
+    put(m->to, "       {'name': 'pipeline', 'configMap': {'name': %q}}]}}}}", of->name);
+}
+
+static int put_job(manifests *m, int n) {
+    const mr_view_node *node = &m->of->plan->nodes[n];
+    put(m->to, ",\n");
+    put_head(m, "batch/v1", "Job", m->name[n]);
+    put(m->to, "   'spec': {'completionMode': 'Indexed', 'completions': %d, 'parallelism': %d, 'backoffLimit': %d,\n"
+               "    'template': {'metadata': {'labels': {'millrace/node': %q}}, 'spec': {\n"
+               "      'subdomain': %q, 'restartPolicy': 'OnFailure', 'terminationGracePeriodSeconds': %d,\n",
+        node->replicas, node->replicas, RESTARTS, m->name[n], m->name[n], GRACE_S);
+    int status = put_command(m, n);
+    put(m->to, "       'env': [{'name': 'MILLRACE_NODE', 'value': %q},\n"
+               "               {'name': 'MILLRACE_HOSTS', 'value': %q},\n"
+               "               {'name': 'MILLRACE_RUN', 'value': %q}],\n", node->id, m->hosts, m->of->run);
+    put_resources(m, n);
+    put_volumes(m, n);
     return status;
 }
 
@@ -303,61 +246,41 @@ static int check(const mr_deployment *of) {
                                     "`address`, and a key, in each of them", wrong);
 }
 
-static char *read_pipeline(const char *path) {
-    enum { MOST = 1024 * 1024 + 1 }; /* a pipeline has at most a MiB */
-    FILE *file = fopen(path, "re");
-    char *text = calloc(1, MOST + 1);
-    size_t got = file && text ? fread(text, 1, MOST, file) : 0;
-    if (file)
-        fclose(file);
-    if (got > 0)
-        return text;
-    mr_fail(MR_ERROR_IO, "cannot read %s: %s", path, strerror(errno));
-    free(text);
-    return NULL;
-}
-
-static int put_manifests(yajl_gen json, const manifests *m) {
-    const mr_deployment *of = m->of;
+static int put_manifests(manifests *m, const char *pipeline) {
     int status = MR_OK;
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "apiVersion", "v1");
-    mr_json_text(json, "kind", "List");
-    mr_json_open_array(json, "items");
-    put_config(json, of, m->pipeline);
-    for (int n = 0; n < (int)of->plan->node_count && !status; n++) {
-        put_service(json, m, n);
-        status = put_job(json, m, n);
+    put(m->to, "{'apiVersion': 'v1', 'kind': 'List', 'items': [\n");
+    put_head(m, "v1", "ConfigMap", m->of->name);
+    put(m->to, "   'data': {'pipeline.yaml': %q}}", pipeline);
+    for (int n = 0; n < (int)m->of->plan->node_count && !status; n++) {
+        put_service(m, n);
+        status = put_job(m, n);
     }
-    yajl_gen_array_close(json);
-    yajl_gen_map_close(json);
+    put(m->to, "]}\n");
     return status;
 }
 
-static int write_manifests(const manifests *m) {
-    yajl_gen json = mr_json_create(true);
-    if (!json)
-        return MR_ERROR_MEMORY;
+static int write_manifests(manifests *m) {
+    enum { MOST_BYTES = 1 << 20 }; /* of a ConfigMap */
+    mr_file_bytes pipeline;
     mr_deploy_file file;
-    int status = put_manifests(json, m);
-    if (!status)
-        status = mr_deploy_open(m->of, &file, "%s.json", m->of->name);
-    if (status) {
-        yajl_gen_free(json);
+    int status = mr_file_read("the pipeline", m->of->path, MOST_BYTES, 0, &pipeline);
+    if (status)
         return status;
+    status = mr_deploy_open(m->of, &file, "%s.json", m->of->name);
+    if (!status) {
+        m->to = file.stream;
+        status = put_manifests(m, (const char *)pipeline.data);
+        const int closed = mr_deploy_close(&file);
+        status = status ? status : closed;
     }
-    status = mr_json_finish(json, file.stream);
-    int closed = mr_deploy_close(&file);
-    return status ? status : closed;
+    mr_free(pipeline.data);
+    return status;
 }
 
 static int make(manifests *m) {
     int status = name_nodes(m);
     if (status)
         return status;
-    m->pipeline = read_pipeline(m->of->path);
-    if (!m->pipeline)
-        return MR_ERROR_IO;
     m->hosts = list_hosts(m);
     if (!m->hosts || asprintf(&m->secret, "%s-keys", m->of->name) < 0)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a deployment");
@@ -372,7 +295,6 @@ int mr_deploy_kubernetes(const mr_deployment *of) {
     for (size_t n = 0; m.name && n < of->plan->node_count; n++)
         free(m.name[n]);
     free(m.name);
-    free(m.pipeline);
     free(m.hosts);
     free(m.secret);
     return status;

@@ -32,42 +32,20 @@ static const mr_usage usage = {
     .examples = examples,
 };
 
-static int print_json(const mr_machine *machine) {
-    yajl_gen json = mr_json_create(true);
-    if (!json)
-        return mr_command_failed(MR_ERROR_MEMORY);
-    mr_json_open_map(json, NULL);
-    mr_devices_put_json(json, machine);
-    yajl_gen_map_close(json);
-    int status = mr_json_finish(json, stdout);
-    return status ? mr_command_failed(status) : 0;
-}
-
-static int print_models_json(void) {
-    yajl_gen json = mr_json_create(true);
-    if (!json)
-        return MR_ERROR_MEMORY;
-    mr_json_open_map(json, NULL);
-    mr_devices_put_models(json);
-    yajl_gen_map_close(json);
-    return mr_json_finish(json, stdout);
-}
-
 static int show_models(bool json) {
-    int status = json ? print_models_json() : mr_devices_print_models(stdout);
+    int status = json ? mr_devices_put_models(stdout) : mr_devices_print_models(stdout);
     return status ? mr_command_failed(status) : mr_flush_stdout();
 }
 
 static int show(bool json) {
     const mr_machine *machine;
     int status = mr_machine_open(&machine);
-    int code = status ? mr_command_failed(status) : 0;
     if (!status && json)
-        code = print_json(machine);
+        status = mr_devices_put_json(machine, stdout);
     else if (!status)
         mr_devices_print(machine, stdout);
     mr_machine_close(&machine);
-    return code ? code : mr_flush_stdout();
+    return status ? mr_command_failed(status) : mr_flush_stdout();
 }
 
 static int run_verb(int argc, char **argv) {
@@ -75,8 +53,6 @@ static int run_verb(int argc, char **argv) {
     arguments given = {.json = false};
     if (!mr_usage_take(&usage, argc, argv, &given, &code))
         return code;
-    if (optind < argc)
-        return mr_usage_error(&usage, "it takes no \"%s\"", argv[optind]);
     return given.models ? show_models(given.json) : show(given.json);
 }
 

@@ -5,25 +5,22 @@
 #include "tools/millrace/devices/devices.h"
 #include "tools/millrace/plan/plan.h"
 
-void mr_devices_put_models(yajl_gen json) {
-    mr_json_open_array(json, "models");
-    for (size_t i = 0; mr_view_model(i); i++) {
-        mr_json_open_map(json, NULL);
-        mr_plan_put_card(json, mr_view_model(i));
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
+int mr_devices_put_models(FILE *stream) {
+    yajl_gen json = mr_json_create(true);
+    if (!json)
+        return MR_ERROR_MEMORY;
+    MR_JSON_MAP(json, NULL)
+        MR_JSON_ARRAY(json, "models")
+            for (size_t i = 0; mr_view_model(i); i++)
+                MR_JSON_MAP(json, NULL)
+                    mr_plan_put_card(json, mr_view_model(i));
+    return mr_json_finish(json, stream);
 }
 
 static void add_model(mr_table *table, const mr_view_card *card) {
-    mr_table_add(table, "%s", card->name);
-    mr_table_add(table, "%s", card->title);
-    mr_table_add(table, "%.0f GiB", (double)card->memory_bytes / (1 << 30));
-    mr_table_add(table, "%.0f GB/s", card->memory_rate / 1e9);
-    mr_table_add(table, "%.0f GB/s", card->upload_rate / 1e9);
-    mr_table_add(table, "%.1f T/s", card->f32_rate / 1e12);
-    mr_table_add(table, "%.0f T/s", card->f16_rate / 1e12);
-    mr_table_add(table, "%d", card->decoders);
+    mr_table_add(table, "%s\t%s\t%.0f GiB\t%.0f GB/s\t%.0f GB/s\t%.1f T/s\t%.0f T/s\t%d", card->name, card->title,
+                 (double)card->memory_bytes / (1 << 30), card->memory_rate / 1e9, card->upload_rate / 1e9,
+                 card->f32_rate / 1e12, card->f16_rate / 1e12, card->decoders);
 }
 
 int mr_devices_print_models(FILE *stream) {

@@ -2,29 +2,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/millrace/cli/table.h"
 #include "tools/millrace/cli/types.h"
 #include "tools/millrace/inspect/inspect.h"
 
 enum { WIDTH = 100 };
 
-/* Breaks a text into lines that start at column `indent`; the first one starts where the cursor is. */
-static void print_wrapped(const char *text, int indent) {
-    int column = indent;
-    for (const char *word = text; *word;) {
-        int length = (int)strcspn(word, " ");
-        if (column > indent && column + 1 + length > WIDTH) {
-            printf("\n%*s", indent, "");
-            column = indent;
-        } else if (column > indent) {
-            putchar(' ');
-            column++;
-        }
-        printf("%.*s", length, word);
-        column += length;
-        word += length;
-        word += strspn(word, " ");
-    }
-    putchar('\n');
+static void print_indented(const char *text, int indent) {
+    char first[32];
+    snprintf(first, sizeof first, "%*s", indent, "");
+    mr_print_filled(WIDTH, stdout, first, text);
 }
 
 static void print_ports(const char *title, const mr_port *ports) {
@@ -42,10 +29,8 @@ static void print_ports(const char *title, const mr_port *ports) {
 static void print_option(const mr_option *option, int indent) {
     char text[MR_OPTION_TEXT];
     printf("%*s%s: %s\n", indent, "", option->name, mr_option_describe(option, text, sizeof text));
-    if (option->help) {
-        printf("%*s", indent + 4, "");
-        print_wrapped(option->help, indent + 4);
-    }
+    if (option->help)
+        print_indented(option->help, indent + 4);
     for (const mr_option *field = option->fields; field && field->name; field++)
         print_option(field, indent + 4);
 }
@@ -57,15 +42,15 @@ static void print_keys(const mr_stage_type *type) {
     text[0] = 0;
     for (const mr_option *key = mr_inspect_keys(type); key->name && used < sizeof text; key++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? ", " : "", key->name);
-    printf("\nkeys of every %s (`millrace help pipeline`)\n  ", type->inputs ? "stage" : "source");
-    print_wrapped(text, 2);
+    printf("\nkeys of every %s (`millrace help pipeline`)\n", type->inputs ? "stage" : "source");
+    print_indented(text, 2);
 }
 
 void mr_inspect_text(const mr_stage_type *type) {
     printf("%s (%s): %s\n", type->name, mr_type_kind(type), type->summary);
     if (type->help) {
-        printf("\n  ");
-        print_wrapped(type->help, 2);
+        putchar('\n');
+        print_indented(type->help, 2);
     }
     print_ports("inputs", type->inputs);
     print_ports("outputs", type->outputs);

@@ -22,8 +22,6 @@ static int run_verb(int argc, char **argv) {
     int code = 0;
     if (!mr_usage_take(&usage, argc, argv, NULL, &code))
         return code;
-    if (optind < argc)
-        return mr_usage_error(&usage, "it takes no \"%s\"", argv[optind]);
     int status = mr_schema_print(mr_types(), stdout);
     return status ? mr_command_failed(status) : 0;
 }

@@ -53,9 +53,8 @@ static void add_source(mr_table *table, const mr_view_stage *first, const mr_vie
         mr_table_add(table, "%s", first->id);
     else
         mr_table_add(table, "%s .. %s (%td)", first->id, last->id, last - first + 1);
-    mr_table_add(table, "%s", first->type->name);
-    mr_table_add(table, "%s", mr_plan_format(&first->outputs[0].set, format));
-    mr_table_add(table, "%s", rate_text(first, text));
+    mr_table_add(table, "%s\t%s\t%s", first->type->name, mr_plan_format(&first->outputs[0].set, format),
+                 rate_text(first, text));
     if (first->offer.frames > 0)
         mr_table_add(table, "%lld", (long long)first->offer.frames);
     else
@@ -134,10 +133,8 @@ static const char *devices_text(const mr_plan_view *plan, const mr_view_stage *s
 
 static void add_stage(mr_table *table, const mr_plan_view *plan, const mr_view_stage *stage) {
     char text[MR_WORDS], devices[NAME];
-    mr_table_add(table, "%s", stage->id);
-    mr_table_add(table, "%s", stage->type->name);
-    mr_table_add(table, "%d", stage->calls.instances);
-    mr_table_add(table, "%s", devices_text(plan, stage, devices));
+    mr_table_add(table, "%s\t%s\t%d\t%s", stage->id, stage->type->name, stage->calls.instances,
+                 devices_text(plan, stage, devices));
     add_threads(table, stage);
     if (stage->calls.batch > 1 && stage->calls.batch_timeout_ns > 0)
         mr_table_add(table, "%d in %s", stage->calls.batch, mr_words_duration(stage->calls.batch_timeout_ns, text));
@@ -217,9 +214,8 @@ static void add_link(mr_table *table, const mr_plan_view *plan, const mr_view_li
         mr_table_add(table, "%s", from_name(plan, first, from));
     else
         mr_table_add(table, "%td sources", last - first + 1);
-    mr_table_add(table, "%s", to_name(plan, first, to));
-    mr_table_add(table, "%s", mr_plan_format(set, format));
-    mr_table_add(table, "%s", mr_plan_bytes(mr_plan_link_bytes(plan, first), text));
+    mr_table_add(table, "%s\t%s\t%s", to_name(plan, first, to), mr_plan_format(set, format),
+                 mr_plan_bytes(mr_plan_link_bytes(plan, first), text));
     if (sources == 1)
         mr_table_add(table, "%d", consumer->queue);
     else
@@ -266,10 +262,8 @@ static void add_copy(mr_table *table, const mr_plan_view *plan, const mr_view_st
     char format[MR_FORMAT_SET_TEXT], text[MR_WORDS];
     uint64_t bytes = mr_plan_is_copy(copy) ? copy->output_bytes[0] : copy->memory.staging.bytes;
     double rate = mr_plan_rate(plan, copy);
-    mr_table_add(table, "%s", copy->id);
-    mr_table_add(table, "%s", kinds[copy->role]);
-    mr_table_add(table, "%s", mr_plan_format(&copy->inputs[0].set, format));
-    mr_table_add(table, "%s", mr_plan_bytes(bytes, text));
+    mr_table_add(table, "%s\t%s\t%s\t%s", copy->id, kinds[copy->role], mr_plan_format(&copy->inputs[0].set, format),
+                 mr_plan_bytes(bytes, text));
     if (rate > 0 && bytes)
         mr_table_add(table, "%s", mr_words_bytes((uint64_t)((double)bytes * rate), text));
     else

@@ -28,17 +28,14 @@ static int print_processes(const mr_child *children, size_t count, int width, FI
     char text[MR_WORDS];
     for (size_t i = 0; i < count; i++) {
         const mr_child *child = &children[i];
-        mr_table_add(&table, "%s", child->name);
-        mr_table_add(&table, "%s", state_of(child));
-        mr_table_add(&table, "%d", child->restarts);
+        mr_table_add(&table, "%s\t%s\t%d", child->name, state_of(child), child->restarts);
         if (child->done && child->exit_code > 128)
             mr_table_add(&table, "signal %d", child->exit_code - 128);
         else if (child->done)
             mr_table_add(&table, "%d", child->exit_code);
         else
             mr_table_add(&table, "-");
-        mr_table_add(&table, "%.2f s", child->report.cpu_s);
-        mr_table_add(&table, "%s", mr_words_bytes(child->report.peak_bytes, text));
+        mr_table_add(&table, "%.2f s\t%s", child->report.cpu_s, mr_words_bytes(child->report.peak_bytes, text));
     }
     return mr_table_print(&table, width, stream);
 }
@@ -48,9 +45,7 @@ static int print_processes(const mr_child *children, size_t count, int width, FI
 static void print_lines(const mr_source_summary *source, mr_outcome outcome, FILE *stream) {
     for (size_t i = 0; i < source->line_count; i++)
         if (source->lines[i].outcome == outcome)
-            mr_print(stream, "    %10llu %s by %s: %s\n", (unsigned long long)source->lines[i].frames,
-                     outcome == MR_OUTCOME_DROPPED ? "dropped" : "absorbed", source->lines[i].stage,
-                     source->lines[i].reason);
+            mr_ledger_line_print(&source->lines[i], stream);
 }
 
 /* The missing frames, as far as they were named. */
@@ -81,12 +76,12 @@ static void print_source(const mr_child *child, const mr_source_summary *source,
 
 /* What earlier processes of a child that reads sources lost when they died. */
 static void print_lives(const mr_child *child, FILE *stream) {
-    if (child->before.dropped)
-        mr_print(stream, "    %10llu dropped by %s: in it when it died, or before\n",
-                 (unsigned long long)child->before.dropped, child->name);
-    if (child->before.absorbed)
-        mr_print(stream, "    %10llu absorbed by %s: before it died\n", (unsigned long long)child->before.absorbed,
-                 child->name);
+    const mr_ledger_line lines[] = {
+        {MR_OUTCOME_DROPPED, child->name, "in it when it died, or before", child->before.dropped},
+        {MR_OUTCOME_ABSORBED, child->name, "before it died", child->before.absorbed}};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        if (lines[i].frames)
+            mr_ledger_line_print(&lines[i], stream);
     if (!child->before.in && child->restarts)
         mr_print(stream, "  %s was started again, and has %s\n", child->name,
                  child->resumes ? "continued: what was done before is absorbed"
@@ -111,10 +106,7 @@ static void print_sources(const mr_child *child, FILE *stream) {
 
 static void print_ledger(const mr_child *children, size_t count, FILE *stream) {
     const mr_tally_of_nodes all = mr_children_tally(children, count);
-    mr_print(stream, "\n  ledger: %llu in = %llu delivered + %llu dropped + %llu absorbed + %llu in flight: %s\n",
-             (unsigned long long)all.in, (unsigned long long)all.delivered, (unsigned long long)all.dropped,
-             (unsigned long long)all.absorbed, (unsigned long long)all.in_flight,
-             all.balanced ? "balanced" : "NOT BALANCED");
+    mr_ledger_print(all.in, all.delivered, all.dropped, all.absorbed, all.in_flight, all.balanced, stream);
     for (size_t i = 0; i < count; i++)
         print_sources(&children[i], stream);
 }
@@ -182,28 +174,28 @@ int mr_children_print(const mr_plan_view *plan, const mr_child *children, size_t
 }
 
 static void put_child(yajl_gen json, const mr_plan_view *plan, const mr_child *child) {
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "node", plan->nodes[child->node].id);
-    mr_json_integer(json, "replica", child->replica);
-    mr_json_text(json, "state", state_of(child));
-    mr_json_integer(json, "restarts", child->restarts);
-    mr_json_integer(json, "exit_code", child->exit_code);
-    mr_json_key(json, "summary");
-    /* It is JSON already, and is written as it is. */
-    if (child->line)
-        yajl_gen_number(json, child->line, strlen(child->line));
-    else
-        yajl_gen_null(json);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "node", plan->nodes[child->node].id);
+        mr_json_integer(json, "replica", child->replica);
+        mr_json_text(json, "state", state_of(child));
+        mr_json_integer(json, "restarts", child->restarts);
+        mr_json_integer(json, "exit_code", child->exit_code);
+        mr_json_key(json, "summary");
+        /* It is JSON already, and is written as it is. */
+        if (child->line)
+            yajl_gen_number(json, child->line, strlen(child->line));
+        else
+            yajl_gen_null(json);
+    }
 }
 
 static void put_line(yajl_gen json, const char *source, const char *stage, const char *reason, int64_t frames) {
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "source", source);
-    mr_json_text(json, "stage", stage);
-    mr_json_text(json, "reason", reason);
-    mr_json_integer(json, "frames", frames);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "source", source);
+        mr_json_text(json, "stage", stage);
+        mr_json_text(json, "reason", reason);
+        mr_json_integer(json, "frames", frames);
+    }
 }
 
 static void put_before(yajl_gen json, const mr_child *child, uint64_t frames, const char *reason) {
@@ -226,43 +218,39 @@ static void put_missing(yajl_gen json, const mr_child *child) {
     for (size_t s = 0; s < child->report.source_count; s++) {
         const mr_source_summary *source = &child->report.sources[s];
         const bool misses = !source->elsewhere && mr_child_tally(child, source).missing;
-        for (size_t k = 0; k < source->unsettled_count && misses; k++) {
-            mr_json_open_map(json, NULL);
-            mr_json_text(json, "node", child->name);
-            mr_json_text(json, "source", source->id);
-            mr_json_integer(json, "epoch", source->unsettled[k].epoch);
-            mr_json_integer(json, "seq", (int64_t)source->unsettled[k].seq);
-            mr_json_integer(json, "sub", source->unsettled[k].sub);
-            yajl_gen_map_close(json);
-        }
+        for (size_t k = 0; k < source->unsettled_count && misses; k++)
+            MR_JSON_MAP(json, NULL) {
+                mr_json_text(json, "node", child->name);
+                mr_json_text(json, "source", source->id);
+                mr_json_integer(json, "epoch", source->unsettled[k].epoch);
+                mr_json_integer(json, "seq", (int64_t)source->unsettled[k].seq);
+                mr_json_integer(json, "sub", source->unsettled[k].sub);
+            }
     }
 }
 
 static void put_ledger(yajl_gen json, const mr_child *children, size_t count) {
     const mr_tally_of_nodes all = mr_children_tally(children, count);
-    mr_json_open_map(json, "ledger");
-    mr_json_integer(json, "in", (int64_t)all.in);
-    mr_json_integer(json, "delivered", (int64_t)all.delivered);
-    mr_json_open_array(json, "dropped");
-    for (size_t i = 0; i < count; i++) {
-        put_lines(json, &children[i], MR_OUTCOME_DROPPED);
-        put_before(json, &children[i], children[i].before.dropped, "in it when it died, or before");
+    MR_JSON_MAP(json, "ledger") {
+        mr_json_integer(json, "in", (int64_t)all.in);
+        mr_json_integer(json, "delivered", (int64_t)all.delivered);
+        MR_JSON_ARRAY(json, "dropped")
+            for (size_t i = 0; i < count; i++) {
+                put_lines(json, &children[i], MR_OUTCOME_DROPPED);
+                put_before(json, &children[i], children[i].before.dropped, "in it when it died, or before");
+            }
+        MR_JSON_ARRAY(json, "absorbed")
+            for (size_t i = 0; i < count; i++) {
+                put_lines(json, &children[i], MR_OUTCOME_ABSORBED);
+                put_before(json, &children[i], children[i].before.absorbed, "before it died");
+            }
+        mr_json_integer(json, "in_flight", (int64_t)all.in_flight);
+        MR_JSON_ARRAY(json, "missing")
+            for (size_t i = 0; i < count; i++)
+                put_missing(json, &children[i]);
+        mr_json_integer(json, "missing_frames", (int64_t)all.missing);
+        mr_json_bool(json, "balanced", all.balanced);
     }
-    yajl_gen_array_close(json);
-    mr_json_open_array(json, "absorbed");
-    for (size_t i = 0; i < count; i++) {
-        put_lines(json, &children[i], MR_OUTCOME_ABSORBED);
-        put_before(json, &children[i], children[i].before.absorbed, "before it died");
-    }
-    yajl_gen_array_close(json);
-    mr_json_integer(json, "in_flight", (int64_t)all.in_flight);
-    mr_json_open_array(json, "missing");
-    for (size_t i = 0; i < count; i++)
-        put_missing(json, &children[i]);
-    yajl_gen_array_close(json);
-    mr_json_integer(json, "missing_frames", (int64_t)all.missing);
-    mr_json_bool(json, "balanced", all.balanced);
-    yajl_gen_map_close(json);
 }
 
 int mr_children_print_json(const mr_plan_view *plan, const mr_child *children, size_t count, double wall_s,
@@ -270,19 +258,18 @@ int mr_children_print_json(const mr_plan_view *plan, const mr_child *children, s
     yajl_gen json = mr_json_create(false);
     if (!json)
         return MR_ERROR_MEMORY;
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "pipeline", plan->name);
-    mr_json_text(json, "digest", plan->digest);
-    mr_json_integer(json, "exit_code", exit_code);
-    mr_json_text(json, "error", error);
-    mr_json_number(json, "wall_s", wall_s);
-    put_ledger(json, children, count);
-    const mr_source_summary truths = sum_truths(children, count);
-    mr_accuracy_put_json(json, &truths);
-    mr_json_open_array(json, "nodes");
-    for (size_t i = 0; i < count; i++)
-        put_child(json, plan, &children[i]);
-    yajl_gen_array_close(json);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "pipeline", plan->name);
+        mr_json_text(json, "digest", plan->digest);
+        mr_json_integer(json, "exit_code", exit_code);
+        mr_json_text(json, "error", error);
+        mr_json_number(json, "wall_s", wall_s);
+        put_ledger(json, children, count);
+        const mr_source_summary truths = sum_truths(children, count);
+        mr_accuracy_put_json(json, &truths);
+        MR_JSON_ARRAY(json, "nodes")
+            for (size_t i = 0; i < count; i++)
+                put_child(json, plan, &children[i]);
+    }
     return mr_json_finish(json, stream);
 }

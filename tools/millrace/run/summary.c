@@ -44,28 +44,20 @@ static void print_shares(const mr_stage_summary *stage, FILE *stream) {
     }
 }
 
-static void add_duration(mr_table *table, int64_t ns) {
-    char text[MR_WORDS];
-    mr_table_add(table, "%s", mr_words_duration(ns, text));
-}
-
 /* A source has no inputs and no queue. */
 static void add_stage(mr_table *table, const char *node, const mr_stage_summary *stage) {
+    char busy[MR_WORDS], p50[MR_WORDS], p99[MR_WORDS];
     if (node)
         mr_table_add(table, "%s", node);
     mr_table_add(table, "%s", stage->id);
     if (!node)
         mr_table_add(table, "%s", stage->type);
-    mr_table_add(table, "%s", stage->device);
-    mr_table_add(table, stage->is_source ? "-" : "%llu", (unsigned long long)stage->in);
-    mr_table_add(table, "%llu", (unsigned long long)stage->out);
-    add_duration(table, stage->busy_ns);
-    for (int i = 0; i < 2 && stage->is_source; i++)
-        mr_table_add(table, "-");
-    if (!stage->is_source) {
-        add_duration(table, stage->p50_ns);
-        add_duration(table, stage->p99_ns);
-    }
+    mr_table_add(table, stage->is_source ? "%s\t-" : "%s\t%llu", stage->device, (unsigned long long)stage->in);
+    mr_table_add(table, "%llu\t%s", (unsigned long long)stage->out, mr_words_duration(stage->busy_ns, busy));
+    if (stage->is_source)
+        mr_table_add(table, "-\t-");
+    else
+        mr_table_add(table, "%s\t%s", mr_words_duration(stage->p50_ns, p50), mr_words_duration(stage->p99_ns, p99));
 }
 
 static size_t add_stages(mr_table *table, const mr_named_summary *of) {
@@ -121,13 +113,12 @@ int mr_cuts_print(const mr_named_summary *of, size_t count, int width, FILE *str
     for (size_t i = 0; i < count; i++) {
         for (size_t c = 0; c < of[i].summary->cut_count; c++) {
             const mr_cut_summary *cut = &of[i].summary->cuts[c];
-            const uint64_t counts[] = {cut->frames, cut->again, cut->set_aside, cut->sessions,
-                                       cut->malformed + cut->rejected + cut->refused};
             if (of[i].name)
                 mr_table_add(&table, "%s", of[i].name);
-            mr_table_add(&table, "%s", cut->id);
-            for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
-                mr_table_add(&table, "%llu", (unsigned long long)counts[k]);
+            mr_table_add(&table, "%s\t%llu\t%llu\t%llu\t%llu\t%llu", cut->id, (unsigned long long)cut->frames,
+                         (unsigned long long)cut->again, (unsigned long long)cut->set_aside,
+                         (unsigned long long)cut->sessions,
+                         (unsigned long long)(cut->malformed + cut->rejected + cut->refused));
         }
     }
     if (!table.count)
@@ -138,16 +129,23 @@ int mr_cuts_print(const mr_named_summary *of, size_t count, int width, FILE *str
 
 /* ---- ledger ---------------------------------------------------------------------------------------------------- */
 
-static void print_ledger(const mr_summary *summary, FILE *stream) {
+void mr_ledger_line_print(const mr_ledger_line *line, FILE *stream) {
+    mr_print(stream, "    %10llu %s by %s: %s\n", (unsigned long long)line->frames,
+             line->outcome == MR_OUTCOME_DROPPED ? "dropped" : "absorbed", line->stage, line->reason);
+}
+
+void mr_ledger_print(uint64_t in, uint64_t delivered, uint64_t dropped, uint64_t absorbed, uint64_t in_flight,
+                     bool balanced, FILE *stream) {
     mr_print(stream, "\n  ledger: %llu in = %llu delivered + %llu dropped + %llu absorbed + %llu in flight: %s\n",
-             (unsigned long long)summary->in, (unsigned long long)summary->delivered,
-             (unsigned long long)summary->dropped, (unsigned long long)summary->absorbed,
-             (unsigned long long)summary->in_flight, summary->balanced ? "balanced" : "NOT BALANCED");
-    for (size_t i = 0; i < summary->line_count; i++) {
-        const mr_ledger_line *line = &summary->lines[i];
-        mr_print(stream, "    %10llu %s by %s: %s\n", (unsigned long long)line->frames,
-                 line->outcome == MR_OUTCOME_DROPPED ? "dropped" : "absorbed", line->stage, line->reason);
-    }
+             (unsigned long long)in, (unsigned long long)delivered, (unsigned long long)dropped,
+             (unsigned long long)absorbed, (unsigned long long)in_flight, balanced ? "balanced" : "NOT BALANCED");
+}
+
+static void print_ledger(const mr_summary *summary, FILE *stream) {
+    mr_ledger_print(summary->in, summary->delivered, summary->dropped, summary->absorbed, summary->in_flight,
+                    summary->balanced, stream);
+    for (size_t i = 0; i < summary->line_count; i++)
+        mr_ledger_line_print(&summary->lines[i], stream);
 }
 
 /* ---- sources --------------------------------------------------------------------------------------------------- */

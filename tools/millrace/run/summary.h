@@ -11,6 +11,10 @@
 /* Tables: stages, ledger, classes. Sources beyond the first 20 are only counted, unless they failed. */
 void mr_summary_print(const mr_summary *summary, FILE *stream);
 
+/* One line of the ledger: "12 dropped by decode: corrupt"; and the sum, of which `balanced` tells whether it holds. */
+void mr_ledger_line_print(const mr_ledger_line *line, FILE *stream);
+void mr_ledger_print(uint64_t in, uint64_t delivered, uint64_t dropped, uint64_t absorbed, uint64_t in_flight,
+                     bool balanced, FILE *stream);
 /* A source's row: frames, faults, connection, most frequent classes. */
 void mr_source_print(const mr_source_summary *source, FILE *stream);
 /* One line: the number of labelled frames that are right, and among the `longest` best. */

@@ -411,19 +411,18 @@ static void tell(const mr_evaluation *e, FILE *stream) {
 
 static void put_wrong(const mr_evaluation *e, const mr_thumbnail *pictures, yajl_gen json) {
     enum { MOST = 100 };
-    mr_json_open_array(json, "surely_wrong");
-    for (size_t i = 0; i < e->judgement.wrong_count && i < MOST; i++) {
-        const mr_wrong_row *wrong = &e->judgement.wrong[i];
-        mr_json_open_map(json, NULL);
-        mr_set_put_picture(&e->set, e->row[wrong->row], e->at_ns[wrong->row], "file", "at", json);
-        mr_json_text(json, "label", e->names[e->truth[wrong->row]]);
-        mr_json_text(json, "taken_for", e->names[wrong->first]);
-        mr_json_exact(json, "score", wrong->score);
-        if (pictures && i < MR_PAGE_PICTURES)
-            mr_json_text(json, "picture", mr_evaluation_page_picture(&pictures[i]));
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "surely_wrong")
+        for (size_t i = 0; i < e->judgement.wrong_count && i < MOST; i++) {
+            const mr_wrong_row *wrong = &e->judgement.wrong[i];
+            MR_JSON_MAP(json, NULL) {
+                mr_set_put_picture(&e->set, e->row[wrong->row], e->at_ns[wrong->row], "file", "at", json);
+                mr_json_text(json, "label", e->names[e->truth[wrong->row]]);
+                mr_json_text(json, "taken_for", e->names[wrong->first]);
+                mr_json_exact(json, "score", wrong->score);
+                if (pictures && i < MR_PAGE_PICTURES)
+                    mr_json_text(json, "picture", mr_evaluation_page_picture(&pictures[i]));
+            }
+        }
 }
 
 /* What only the page needs. */
@@ -437,21 +436,21 @@ int mr_evaluation_put(const mr_evaluation *e, const mr_thumbnail *pictures, FILE
     yajl_gen json = mr_json_create(!pictures);
     if (!json)
         return MR_ERROR_MEMORY;
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "pipeline", e->extraction.plan->name);
-    mr_json_text(json, "data", e->params->data);
-    mr_json_text(json, "part", e->params->part);
-    mr_json_integer(json, "files", (int64_t)e->set.count);
-    mr_set_put_left_out(&e->set, json);
-    if (e->extraction.forced)
-        mr_json_text(json, "forced", e->extraction.forced);
-    mr_judgement_put(&e->judgement, true, json);
-    mr_tempered_put(&e->tempered, json);
-    put_wrong(e, pictures, json);
-    if (pictures)
-        put_for_page(e, json);
-    mr_json_text(json, "page", e->params->page);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "pipeline", e->extraction.plan->name);
+        mr_json_text(json, "data", e->params->data);
+        mr_json_text(json, "part", e->params->part);
+        mr_json_integer(json, "files", (int64_t)e->set.count);
+        mr_set_put_left_out(&e->set, json);
+        if (e->extraction.forced)
+            mr_json_text(json, "forced", e->extraction.forced);
+        mr_judgement_put(&e->judgement, true, json);
+        mr_tempered_put(&e->tempered, json);
+        put_wrong(e, pictures, json);
+        if (pictures)
+            put_for_page(e, json);
+        mr_json_text(json, "page", e->params->page);
+    }
     return mr_json_finish(json, stream);
 }
 
@@ -463,14 +462,13 @@ static int write_rows(const mr_evaluation *e, FILE *stream) {
             status = MR_ERROR_MEMORY;
             break;
         }
-        mr_json_open_map(json, NULL);
-        mr_set_put_picture(&e->set, e->row[i], e->at_ns[i], "file", "at", json);
-        mr_json_integer(json, "truth", e->truth[i]);
-        mr_json_open_array(json, "scores");
-        for (size_t j = 0; j < e->class_count; j++)
-            mr_json_exact(json, NULL, e->scores[i * e->class_count + j]);
-        yajl_gen_array_close(json);
-        yajl_gen_map_close(json);
+        MR_JSON_MAP(json, NULL) {
+            mr_set_put_picture(&e->set, e->row[i], e->at_ns[i], "file", "at", json);
+            mr_json_integer(json, "truth", e->truth[i]);
+            MR_JSON_ARRAY(json, "scores")
+                for (size_t j = 0; j < e->class_count; j++)
+                    mr_json_exact(json, NULL, e->scores[i * e->class_count + j]);
+        }
         status = mr_json_finish(json, stream);
     }
     return status;

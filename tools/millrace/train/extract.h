@@ -134,8 +134,13 @@ const mr_view_stage *mr_extraction_before(const mr_extraction *extraction, const
 int mr_extraction_run(mr_extraction *extraction, const mr_extraction_job *job, bool *told);
 /* The cache's record for a picture. A picture file has one vector, whatever is before it in the list. */
 mr_cache_record mr_extraction_record(const mr_content_key *key, bool video, const mr_taken *from);
-/* On home: whether a killed one has left nodes that wait for it. */
-bool mr_extraction_is_awaited(const mr_extraction *extraction);
+/* On home: what is known about the nodes of this MILLRACE_RUN. In other roles always NEW. */
+typedef enum mr_nodes_state {
+    MR_NODES_NEW,
+    MR_NODES_WAIT, /* a killed home has left nodes that wait for it */
+    MR_NODES_ENDED /* home released them */
+} mr_nodes_state;
+mr_nodes_state mr_extraction_nodes_state(const mr_extraction *extraction);
 /* On a node: runs it for the training process, until that releases it. Returns an exit code; errors are printed. */
 int mr_extraction_serve(mr_extraction *extraction);
 /* On home, once it has its vectors or failed: releases nodes that others start, unless another try may need them. Does

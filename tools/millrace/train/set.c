@@ -458,25 +458,24 @@ void mr_set_put_range(const mr_listed_file *file, yajl_gen json) {
 }
 
 void mr_set_put_left_out(const mr_set *set, yajl_gen json) {
-    mr_json_open_array(json, "left_out");
-    for (size_t i = 0; i < set->count; i++) {
-        const mr_set_row *row = &set->row[i];
-        if (row->fate == MR_FATE_TAKEN)
-            continue;
-        mr_json_open_map(json, NULL);
-        const char *path = set->list->files[i].path;
-        mr_json_text(json, "file", *path ? path : NULL);
-        if (set->list->files[i].line)
-            mr_json_integer(json, "line", (int64_t)set->list->files[i].line);
-        mr_json_text(json, "reason", fates[row->fate].name);
-        mr_set_put_range(&set->list->files[i], json);
-        if (is_like_other(row)) {
-            const mr_listed_file *like = &set->list->files[row->like];
-            mr_json_text(json, "as", *like->path ? like->path : NULL);
-            if (like->video || set->params.vectors)
-                mr_json_integer(json, "as_line", (int64_t)like->line);
+    MR_JSON_ARRAY(json, "left_out")
+        for (size_t i = 0; i < set->count; i++) {
+            const mr_set_row *row = &set->row[i];
+            if (row->fate == MR_FATE_TAKEN)
+                continue;
+            MR_JSON_MAP(json, NULL) {
+                const char *path = set->list->files[i].path;
+                mr_json_text(json, "file", *path ? path : NULL);
+                if (set->list->files[i].line)
+                    mr_json_integer(json, "line", (int64_t)set->list->files[i].line);
+                mr_json_text(json, "reason", fates[row->fate].name);
+                mr_set_put_range(&set->list->files[i], json);
+                if (is_like_other(row)) {
+                    const mr_listed_file *like = &set->list->files[row->like];
+                    mr_json_text(json, "as", *like->path ? like->path : NULL);
+                    if (like->video || set->params.vectors)
+                        mr_json_integer(json, "as_line", (int64_t)like->line);
+                }
+            }
         }
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
 }

@@ -459,7 +459,7 @@ int mr_train(const mr_training_params *params) {
                                    .spread = params->spread};
     int status = mr_launch_find(&params->spread->run.launch);
     if (!status)
-        status = mr_cache_folder(params->cache, t.folder);
+        status = mr_file_cache_folder("features", params->cache, 0777, t.folder, sizeof t.folder - 128);
     params->spread->cache = t.folder;
     int code = status ? mr_command_failed(status) : mr_extraction_prepare(&t.extraction);
     if (!code)
