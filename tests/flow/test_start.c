@@ -17,7 +17,7 @@
 #include "tests/support/temporary.h"
 #include "tests/support/worker_counts.h"
 
-enum { SEEDS = 10, FRAMES = 60 };
+enum { SEEDS = FLOW_SEEDS(10), FRAMES = 60 };
 
 /* ---- running --------------------------------------------------------------------------------------------------- */
 
