@@ -31,6 +31,14 @@ void mr_json_bool(yajl_gen json, const char *key, bool value);
 void mr_json_open_map(yajl_gen json, const char *key);
 void mr_json_open_array(yajl_gen json, const char *key);
 
+/* A map or array around the statement that follows, which must not be left by a jump. */
+#define MR_JSON_MAP(json, key) MR_JSON_AROUND_(json, key, map, __LINE__)
+#define MR_JSON_ARRAY(json, key) MR_JSON_AROUND_(json, key, array, __LINE__)
+#define MR_JSON_AROUND_(json, key, what, line) MR_JSON_AROUND_AT_(json, key, what, line)
+#define MR_JSON_AROUND_AT_(json, key, what, line)                                                                      \
+    for (bool mr_in_##line = (mr_json_open_##what(json, key), true); mr_in_##line;                                     \
+         mr_in_##line = (yajl_gen_##what##_close(json), false))
+
 /* yajl_tree_parse for a text whose objects and arrays are nested at most MR_JSON_DEPTH deep. yajl_tree_free recurses
  * once per level, and would crash on a million levels. NULL: it is not JSON, or nested deeper; `wrong`, which may be
  * NULL, gets the reason in one line. */

@@ -42,18 +42,16 @@ static void put_name(mr_trace_file *file, const char *what, const char *name, co
     begin_event(file, "M", what, group);
     if (track)
         mr_json_integer(file->json, "tid", track);
-    mr_json_open_map(file->json, "args");
-    mr_json_text(file->json, "name", name);
-    yajl_gen_map_close(file->json);
+    MR_JSON_MAP(file->json, "args")
+        mr_json_text(file->json, "name", name);
     yajl_gen_map_close(file->json);
 }
 
 static void put_order(mr_trace_file *file, const mr_track *track) {
     begin_event(file, "M", "thread_sort_index", track->group);
     mr_json_integer(file->json, "tid", track->number);
-    mr_json_open_map(file->json, "args");
-    mr_json_integer(file->json, "sort_index", track->number);
-    yajl_gen_map_close(file->json);
+    MR_JSON_MAP(file->json, "args")
+        mr_json_integer(file->json, "sort_index", track->number);
     yajl_gen_map_close(file->json);
 }
 
@@ -71,24 +69,24 @@ static void put_track(mr_trace_file *file, mr_track *track, bool curve) {
 }
 
 static void put_about(yajl_gen json, const mr_trace_about *about) {
-    mr_json_open_map(json, "args");
-    if (about->stage)
-        mr_json_text(json, "stage", about->stage);
-    if (about->reason)
-        mr_json_text(json, "reason", about->reason);
-    if (about->source) {
-        mr_json_text(json, "source", about->source);
-        if (about->frame.epoch)
-            mr_json_integer(json, "epoch", about->frame.epoch);
-        mr_json_integer(json, "seq", (int64_t)about->frame.seq);
-        if (about->frame.sub)
-            mr_json_integer(json, "sub", about->frame.sub);
+    MR_JSON_MAP(json, "args") {
+        if (about->stage)
+            mr_json_text(json, "stage", about->stage);
+        if (about->reason)
+            mr_json_text(json, "reason", about->reason);
+        if (about->source) {
+            mr_json_text(json, "source", about->source);
+            if (about->frame.epoch)
+                mr_json_integer(json, "epoch", about->frame.epoch);
+            mr_json_integer(json, "seq", (int64_t)about->frame.seq);
+            if (about->frame.sub)
+                mr_json_integer(json, "sub", about->frame.sub);
+        }
+        if (about->frames)
+            mr_json_integer(json, "frames", about->frames);
+        if (about->bytes)
+            mr_json_integer(json, "bytes", (int64_t)about->bytes);
     }
-    if (about->frames)
-        mr_json_integer(json, "frames", about->frames);
-    if (about->bytes)
-        mr_json_integer(json, "bytes", (int64_t)about->bytes);
-    yajl_gen_map_close(json);
 }
 
 /* A frame's identity in one number: 13 bits for the source, 8 for the epoch, 32 for the number. Readers accept no
@@ -106,9 +104,8 @@ static void put_arrow(yajl_gen json, const mr_trace_event *event) {
 }
 
 static void put_value(yajl_gen json, int64_t value) {
-    mr_json_open_map(json, "args");
-    mr_json_integer(json, "frames", value);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "args")
+        mr_json_integer(json, "frames", value);
 }
 
 static const char *phase_of(const mr_trace_event *event) {

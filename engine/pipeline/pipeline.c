@@ -97,7 +97,7 @@ int mr_pipeline_params_copy(mr_pipeline_params *own, const mr_pipeline_params *g
                             mr_diagnostics *diagnostics) {
     int status = mr_sized_copy(own, sizeof *own, given, given_bytes, MR_SIZE_THROUGH(mr_pipeline_params, path),
                                "mr_pipeline_params");
-    return status ? mr_diagnose(diagnostics, MR_SEVERITY_ERROR, status, (mr_place){0}, NULL, "%s", mr_message())
+    return status ? mr_diagnose(diagnostics, MR_SEVERITY_ERROR, status, (mr_location){0}, NULL, "%s", mr_message())
                   : MR_OK;
 }
 

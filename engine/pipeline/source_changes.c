@@ -53,7 +53,7 @@ int mr_pipeline_keep(mr_pipeline *pipeline, const mr_pipeline_params *params) {
 /* ---- proving ----------------------------------------------------------------------------------------------------- */
 
 static int report(mr_diagnostics *diagnostics, int status) {
-    return mr_diagnose(diagnostics, MR_SEVERITY_ERROR, status, (mr_place){0}, NULL, "%s", mr_message());
+    return mr_diagnose(diagnostics, MR_SEVERITY_ERROR, status, (mr_location){0}, NULL, "%s", mr_message());
 }
 
 static int find_added(const mr_plan *with, const char *id, mr_candidate *candidate) {
@@ -118,7 +118,7 @@ static int bring(mr_pipeline *pipeline, const mr_spec_added *added, give_slot *g
     bool sets = give == mr_source_replace && added->option_count && !names_secret(added);
     bool same = !status && sets && changes_nothing(pipeline, added, &candidate);
     if (same)
-        mr_diagnose(diagnostics, MR_SEVERITY_WARNING, MR_OK, (mr_place){0}, NULL, "%s", unchanged);
+        mr_diagnose(diagnostics, MR_SEVERITY_WARNING, MR_OK, (mr_location){0}, NULL, "%s", unchanged);
     else if (!status && (status = give(pipeline->graph->slots, &candidate)))
         report(diagnostics, status);
     mr_plan_destroy(&candidate.with);
@@ -156,7 +156,7 @@ int mr_pipeline_set_source(mr_pipeline *pipeline, const char *id, size_t option_
         status = mr_source_options(pipeline->graph->slots, id, &arena, &node);
     const mr_spec_added added = {.id = id, .node = node, .option_count = option_count, .options = options};
     if (!status && !option_count) {
-        mr_diagnose(diagnostics, MR_SEVERITY_WARNING, MR_OK, (mr_place){0}, NULL, "%s", unchanged);
+        mr_diagnose(diagnostics, MR_SEVERITY_WARNING, MR_OK, (mr_location){0}, NULL, "%s", unchanged);
         mr_arena_fini(&arena);
         return MR_OK;
     }

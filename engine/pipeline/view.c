@@ -139,7 +139,7 @@ int mr_plan_view_open_sized(const mr_plan_view **view, const mr_pipeline_params 
     if (status)
         return status;
     status = make(view, plan, plan);
-    return status ? mr_diagnose(diagnostics, MR_SEVERITY_ERROR, status, (mr_place){0}, NULL, "%s", mr_message())
+    return status ? mr_diagnose(diagnostics, MR_SEVERITY_ERROR, status, (mr_location){0}, NULL, "%s", mr_message())
                   : MR_OK;
 }
 

@@ -85,7 +85,7 @@ typedef enum mr_copy_kind {
 typedef struct mr_plan_device {
     const char *name;       /* as mr_device_open accepts it: "cpu", "sim:0", "cuda:1" */
     const char *alias;      /* the name under `devices:`, if it has one; else NULL */
-    mr_place mark;          /* that name's; line 0 if there is none */
+    mr_location mark;          /* that name's; line 0 if there is none */
     bool enabled;
     bool assumed;           /* it need not be present (mr_plan_params.assume) */
     bool used;              /* a stage or a copy computes there */
@@ -103,7 +103,7 @@ typedef struct mr_plan_device {
 /* An entry in `nodes`: one process, or several that do the same. */
 typedef struct mr_plan_node {
     const char *id;
-    mr_place mark;          /* the id's */
+    mr_location mark;          /* the id's */
     int replicas;
     int64_t busy_poll_ns;
     const char *listen;     /* the first endpoint that the first process binds; NULL: it has no consumers */
@@ -149,7 +149,7 @@ typedef struct mr_plan_vertex {
     const mr_stage_type *type;
     const void *options;
     const char *place;              /* "file:line:column" */
-    mr_place mark;
+    mr_location mark;
     mr_plan_role role;
     uint32_t source;                /* sources: 0, 1, ... */
     mr_view_devices devices;        /* indexes in plan->devices */

@@ -58,7 +58,7 @@ static int refuse(mr_negotiation *negotiation, int status, const char *option, c
     }
     vsnprintf(text, sizeof text, format, arguments);
     const mr_yaml *node = option ? mr_yaml_nearest(ask->vertex->node, option) : ask->vertex->node;
-    const mr_place place = node == ask->vertex->node ? ask->vertex->place : node->place;
+    const mr_location place = node == ask->vertex->node ? ask->vertex->place : node->place;
     ask->refused = true;
     /* If one video of many is broken, or was removed, the others still run. */
     bool planned = ask->v >= 0;
@@ -245,7 +245,7 @@ int mr_refuse_status(mr_negotiation *negotiation, int status, const char *option
 }
 
 /* An option's place in the YAML, or the stage's. */
-static mr_place place_of(const asking *ask, const char *option) {
+static mr_location place_of(const asking *ask, const char *option) {
     const mr_yaml *node = option ? mr_yaml_nearest(ask->vertex->node, option) : ask->vertex->node;
     return node == ask->vertex->node ? ask->vertex->place : node->place;
 }

@@ -12,7 +12,7 @@ enum { MR_PLAN_MAX_LINKS = 262144, MR_PLAN_MOST_BUFFERS = 1 << 28 /* per pool */
 
 typedef struct mr_plan_link {
     int from, from_port, to, to_port;
-    mr_place place; /* where `input` or `join` has the name */
+    mr_location place; /* where `input` or `join` has the name */
 } mr_plan_link;
 
 /* Each vertex's links: vertex v has item[start[v]] to item[start[v + 1] - 1], as positions in the links. */
@@ -25,7 +25,7 @@ typedef struct mr_plan_need {
     mr_format_set set;
     const char *why;  /* "the input \"images\" of a.onnx"; NULL if there is no more detail */
     int by;           /* the vertex that sets this limit; if nothing has narrowed the output, its vertex */
-    mr_place place;   /* the key where that vertex names the input */
+    mr_location place;   /* the key where that vertex names the input */
     bool unread;      /* more would be known if files were opened */
 } mr_plan_need;
 

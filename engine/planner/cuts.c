@@ -125,7 +125,7 @@ static int make_cut(mr_plan_builder *b, const mr_plan_link *link, mr_plan_vertex
 
 /* ---- how much is under way ------------------------------------------------------------------------------------- */
 
-static mr_place place_in_cut(const mr_spec_vertex *reader, const char *key) {
+static mr_location place_in_cut(const mr_spec_vertex *reader, const char *key) {
     const mr_yaml *cut = mr_yaml_get(reader->node, "cut"), *said = mr_yaml_get(cut, key);
     return said ? said->place : cut ? cut->place : reader->place;
 }
@@ -151,7 +151,7 @@ static void refuse_unproven(mr_plan_builder *b, const mr_spec_vertex *reader, co
 /* With a smaller window later stages would wait forever, for a batch, a decoder or a join. */
 static void refuse_window(mr_plan_builder *b, const mr_spec_vertex *reader, const mr_cut *cut, bool by_memory, int said,
                           const window_need *hold) {
-    mr_place place = place_in_cut(reader, by_memory ? "memory" : "window");
+    mr_location place = place_in_cut(reader, by_memory ? "memory" : "window");
     const char *frames = said == 1 ? "frame" : "frames";
     if (hold->share > 0)
         mr_plan_error(b, place, "make it larger",

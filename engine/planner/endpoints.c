@@ -60,7 +60,7 @@ static const char *nth_endpoint(mr_arena *arena, const char *first, int n, int c
     return mr_arena_print(arena, "%.*s:%d", (int)(colon - first), first, atoi(colon + 1) + n);
 }
 
-static mr_place place_of(const mr_plan_builder *b, int node, const char *key) {
+static mr_location place_of(const mr_plan_builder *b, int node, const char *key) {
     const mr_spec_node *spec = &b->spec->nodes[node];
     const mr_yaml *said = mr_yaml_get(spec->node, key);
     return said ? said->place : spec->place;

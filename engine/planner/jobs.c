@@ -70,9 +70,9 @@ static const mr_plan_vertex *first_endless(const mr_plan *plan) {
     return NULL;
 }
 
-static mr_place place_of(const mr_plan_builder *b) {
+static mr_location place_of(const mr_plan_builder *b) {
     const mr_yaml *said = b->params.jobs ? NULL : mr_yaml_get(b->spec->root, "jobs");
-    return said ? said->place : (mr_place){.file = b->spec->file};
+    return said ? said->place : (mr_location){.file = b->spec->file};
 }
 
 static void check_request(mr_plan_builder *b, int jobs, size_t waiting) {

@@ -234,7 +234,7 @@ static void warn_of_assumed(mr_plan_builder *b) {
             if (mr_plan_part(&b->plan->vertices[v], i) > 0)
                 return;
     if (b->params.assume_count)
-        mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, (mr_place){.file = "--assume"},
+        mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, (mr_location){.file = "--assume"},
                     "write device: auto in the stages that compute, or --set stages.ID.device=auto",
                     "no stage uses a device that is assumed: all run on the processors");
 }

@@ -22,7 +22,7 @@ typedef struct use {
     const char *name;    /* folder: the pattern for file names; NULL: not known */
     const char *pattern; /* glob: the last part; `key` is the folder's */
     const char *key;     /* equal for equal files */
-    mr_place place;
+    mr_location place;
     struct use *next;    /* another that reads, or writes, a file with the same key */
 } use;
 
@@ -75,7 +75,7 @@ static const char *key_of(mr_arena *arena, const char *path) {
 
 /* ---- messages -------------------------------------------------------------------------------------------------- */
 
-static bool is_before(const mr_place *a, const mr_place *b) {
+static bool is_before(const mr_location *a, const mr_location *b) {
     return a->line != b->line ? a->line < b->line : a->column < b->column;
 }
 
@@ -83,7 +83,7 @@ static const mr_spec_vertex *vertex_of(const files *f, const use *at) {
     return f->b->vertex[at->v];
 }
 
-static const char *text_of_place(mr_arena *arena, const mr_place *place) {
+static const char *text_of_place(mr_arena *arena, const mr_location *place) {
     const char *text = place->line > 0 ? mr_arena_print(arena, "%s:%d:%d", place->file, place->line, place->column)
                                        : place->file;
     return text ? text : "";

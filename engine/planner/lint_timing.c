@@ -27,7 +27,7 @@ static int64_t frames_at(const mr_plan_builder *b, int v, const int64_t *frames)
     return alone || vertex->input_count > 1 ? largest : sum;
 }
 
-static mr_place place_of(const mr_plan_builder *b, int v, const char *key) {
+static mr_location place_of(const mr_plan_builder *b, int v, const char *key) {
     const mr_yaml *said = mr_yaml_nearest(b->vertex[v]->node, key);
     return said == b->vertex[v]->node ? b->vertex[v]->place : said->place;
 }
@@ -270,7 +270,7 @@ const char *mr_lint_print_time(int64_t ns, char *text, size_t bytes) {
     return text;
 }
 
-static mr_place place_of_deadline(const mr_plan_vertex *source, const mr_spec *spec) {
+static mr_location place_of_deadline(const mr_plan_vertex *source, const mr_spec *spec) {
     const mr_yaml *said = mr_yaml_get(spec->sources[source->source].node, "deadline");
     return said ? said->place : source->mark;
 }

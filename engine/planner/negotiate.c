@@ -194,7 +194,7 @@ static bool hangs_on_choice(const mr_plan_builder *b, int v) {
 /* Backward: the inputs that stages accept narrow what earlier ones can choose. A stage accepts an input that it passes
  * on as later stages do. An output that is neither chosen nor passed on is fixed, and must be accepted whole. */
 /* The key in which the vertex names that input. */
-static mr_place place_of(const mr_plan_builder *b, int v, int input) {
+static mr_location place_of(const mr_plan_builder *b, int v, int input) {
     for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++)
         if (b->link[b->in.item[i]].to_port == input)
             return b->link[b->in.item[i]].place;

@@ -27,7 +27,7 @@ static const mr_spec_node *node_of(const mr_plan_builder *b, int n) {
 /* ---- names ----------------------------------------------------------------------------------------------------- */
 
 static void unknown_name(const assignment *a, const mr_spec_node *node, bool sources, const char *name,
-                         mr_place place) {
+                         mr_location place) {
     char hint[256];
     mr_nearest nearest = {.wanted = name};
     mr_plan_offer_ids(a->b, &nearest, sources, !sources);
@@ -42,7 +42,7 @@ static void unknown_name(const assignment *a, const mr_spec_node *node, bool sou
 static void take_name(const assignment *a, int n, bool sources, size_t i) {
     const mr_spec_node *node = node_of(a->b, n);
     const char *key = sources ? "sources" : "stages", *name = (sources ? &node->sources : &node->stages)->item[i];
-    mr_place place = mr_yaml_item_place(node->node, key, i);
+    mr_location place = mr_yaml_item_place(node->node, key, i);
     const mr_spec_vertex **found = mr_index_get(&a->vertices, name);
     if (!found || (*found)->is_source != sources) {
         if (found)
@@ -158,7 +158,7 @@ static void choose_by_number(mr_plan_builder *b) {
         all += plan->nodes[n].replicas;
     }
     if (all != b->params.processes)
-        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_USAGE, (mr_place){.file = b->spec->file},
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_USAGE, (mr_location){.file = b->spec->file},
                     "start one process for each node, or name the node of each with --node",
                     "%d process%s started, but the pipeline has %d nodes", b->params.processes,
                     b->params.processes == 1 ? " was" : "es were", all);
@@ -180,7 +180,7 @@ static void choose_node(mr_plan_builder *b) {
         if (strcmp(plan->nodes[n].id, b->params.node) == 0)
             plan->node = (int)n;
     }
-    mr_place file = {.file = b->spec->file};
+    mr_location file = {.file = b->spec->file};
     if (plan->node < 0)
         mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_USAGE, file,
                     mr_nearest_hint(&nearest, hint, sizeof hint, "nodes are named under `nodes`"),
@@ -241,7 +241,7 @@ static void refuse_several_readers(mr_plan_builder *b) {
 int mr_plan_assign_nodes(mr_plan_builder *b) {
     assignment a = {.b = b};
     if (b->params.node && b->spec->node_count == 0)
-        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_USAGE, (mr_place){.file = b->spec->file},
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_USAGE, (mr_location){.file = b->spec->file},
                     "add nodes: {camera: {stages: [...]}}", "there is no node \"%s\": the pipeline has no nodes",
                     b->params.node);
     if (b->spec->node_count == 0)

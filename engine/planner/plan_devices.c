@@ -105,7 +105,7 @@ static int assume(mr_plan_builder *b, const char *text) {
     mr_card card;
     const mr_card *kept = NULL;
     if (mr_plan_check_assumption(text)) {
-        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_USAGE, (mr_place){0}, NULL, "%s", mr_message());
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_USAGE, (mr_location){0}, NULL, "%s", mr_message());
         return MR_OK;
     }
     b->plan->assumed = true;
@@ -154,7 +154,7 @@ int mr_plan_probe(mr_plan_builder *b, mr_plan_device *device) {
     return mr_device_probe(device->name, &device->memory_bytes);
 }
 
-void mr_plan_check_device(mr_plan_builder *b, const mr_spec_vertex *spec, mr_place place, int d) {
+void mr_plan_check_device(mr_plan_builder *b, const mr_spec_vertex *spec, mr_location place, int d) {
     mr_plan_device *device = &b->plan->devices[d];
     const mr_stage_type *type = spec->type;
     if (d == 0)
@@ -205,7 +205,7 @@ void mr_plan_name_device(mr_plan_builder *b, mr_plan_vertex *vertex) {
 static int take_listed(mr_plan_builder *b, int v, size_t i, int *devices) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
     const mr_spec_vertex *spec = b->vertex[v];
-    mr_place place = mr_yaml_item_place(spec->node, "device", i);
+    mr_location place = mr_yaml_item_place(spec->node, "device", i);
     int d = named(b, spec->common.device.item[i]);
     if (d < 0)
         return d;
@@ -277,7 +277,7 @@ static int place_reserve(mr_plan_builder *b, int v) {
     const char *name = spec->common.on_device_error;
     if (vertex->role == MR_ROLE_SOURCE || !spec->type || spec->broken || !name || strcmp(name, "drop") == 0)
         return MR_OK;
-    mr_place place = mr_yaml_get(spec->node, "on_device_error")->place;
+    mr_location place = mr_yaml_get(spec->node, "on_device_error")->place;
     int d = named(b, name);
     if (d < 0)
         return d;
@@ -368,7 +368,7 @@ static void ask_types(mr_plan_builder *b, int v) {
     for (size_t i = 0; i < mr_plan_parts(vertex); i++) {
         int d = mr_plan_part(vertex, i);
         mr_plan_device *device = &b->plan->devices[d];
-        mr_place place = i == vertex->devices.count       ? mr_yaml_get(spec->node, "on_device_error")->place
+        mr_location place = i == vertex->devices.count       ? mr_yaml_get(spec->node, "on_device_error")->place
                          : spec->common.device.count > 0 ? mr_yaml_item_place(spec->node, "device", i)
                                                          : spec->place;
         if (device->assumed || !device->enabled || (d && mr_plan_probe(b, device)))

@@ -16,7 +16,7 @@ int mr_plan_probe(mr_plan_builder *builder, mr_plan_device *device);
  * from the type to the vertex's if `remarks` is set. */
 int mr_plan_check_inputs(mr_plan_builder *builder, int vertex, const char *device, bool remarks);
 /* Diagnoses why the stage cannot compute on that device, which it names at `place`. */
-void mr_plan_check_device(mr_plan_builder *builder, const mr_spec_vertex *spec, mr_place place, int device);
+void mr_plan_check_device(mr_plan_builder *builder, const mr_spec_vertex *spec, mr_location place, int device);
 void mr_plan_name_device(mr_plan_builder *builder, mr_plan_vertex *vertex);
 /* Whether there is a device in reserve. Processors do not fail, and no device takes over from itself. */
 bool mr_plan_settle_reserve(mr_plan_vertex *vertex);

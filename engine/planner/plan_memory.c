@@ -409,7 +409,7 @@ static saving find_saving(const mr_plan_builder *b, int device) {
 }
 
 /* The limit's key, or else the first key that names the device. */
-static mr_place place_of(const mr_plan_builder *b, int device) {
+static mr_location place_of(const mr_plan_builder *b, int device) {
     const mr_plan_device *limited = &b->plan->devices[device];
     for (int v = 0; v < b->count && !limited->mark.line; v++) {
         const mr_plan_vertex *vertex = &b->plan->vertices[v];

@@ -159,7 +159,8 @@ int mr_plan_create(mr_plan **plan, mr_spec *spec, const mr_plan_params *params, 
     size_t errors = diagnostics->errors;
     int status = build(&b);
     if (status)
-        mr_diagnose(diagnostics, MR_SEVERITY_ERROR, status, (mr_place){.file = spec->file}, NULL, "%s", mr_message());
+        mr_diagnose(diagnostics, MR_SEVERITY_ERROR, status, (mr_location){.file = spec->file}, NULL, "%s",
+                    mr_message());
     if (diagnostics->errors > errors || spec->broken) {
         mr_plan_destroy(&made);
         return mr_diagnostics_status(diagnostics);

@@ -41,17 +41,17 @@ static mr_yaml *copy_map(mr_arena *arena, const mr_yaml *map) {
 
 /* The map under `part`, created if it is missing. Replaces a plain value, so that batch.size can be set if `batch: 8`
  * was written. Sources that inputs have made share maps, so a map must be copied before it changes. */
-static mr_yaml *descend(mr_spec_parser *p, mr_yaml *map, const char *part, mr_place place) {
+static mr_yaml *descend(mr_spec_parser *p, mr_yaml *map, const char *part, mr_location place) {
     mr_arena *arena = &p->spec->arena;
     const mr_yaml *child = mr_yaml_get(map, part);
     const bool is_map = child && child->kind == MR_YAML_MAP;
-    mr_place key_place = is_map ? child->key_place : place;
+    mr_location key_place = is_map ? child->key_place : place;
     mr_yaml *own = is_map ? copy_map(arena, child) : mr_yaml_new(arena, MR_YAML_MAP, place);
     return own && !mr_yaml_put(map, arena, part, key_place, own) ? own : NULL;
 }
 
 /* An option can be set only on a stage that exists: otherwise a slip in the id would create a new one. */
-static bool vertex_exists(mr_spec_parser *p, const mr_yaml *section, const char *part, mr_place place) {
+static bool vertex_exists(mr_spec_parser *p, const mr_yaml *section, const char *part, mr_location place) {
     char hint[256], all[256] = "";
     size_t used = 0;
     mr_nearest nearest = {.wanted = part};
@@ -70,7 +70,7 @@ static bool vertex_exists(mr_spec_parser *p, const mr_yaml *section, const char 
 
 /* Refuses "fps", a source or stage option without the source's or stage's name. A slip in a pipeline key is left to the
  * code that reads these. */
-static bool lacks_place(mr_spec_parser *p, const char *key, mr_place place) {
+static bool lacks_place(mr_spec_parser *p, const char *key, mr_location place) {
     char hint[256];
     const mr_yaml *sources = mr_yaml_get(p->spec->root, "sources"), *stages = mr_yaml_get(p->spec->root, "stages");
     mr_nearest nearest = {.wanted = key};
@@ -85,7 +85,7 @@ static bool lacks_place(mr_spec_parser *p, const char *key, mr_place place) {
 }
 
 /* Refuses "classify.top_k" if "classify" is a stage, with the key to write: options are set below `stages`. */
-static bool begins_with_id(mr_spec_parser *p, const char *key, mr_place place) {
+static bool begins_with_id(mr_spec_parser *p, const char *key, mr_location place) {
     static const char *const sections[] = {"stages", "sources"};
     char hint[256];
     const char *rest = key;
@@ -100,7 +100,7 @@ static bool begins_with_id(mr_spec_parser *p, const char *key, mr_place place) {
     return is_id;
 }
 
-static int put_override(mr_spec_parser *p, const char *path, mr_place place, mr_yaml *value) {
+static int put_override(mr_spec_parser *p, const char *path, mr_location place, mr_yaml *value) {
     mr_yaml *map = p->spec->root;
     if (begins_with_id(p, path, place) || lacks_place(p, path, place))
         return MR_OK;
@@ -126,7 +126,7 @@ static int put_override(mr_spec_parser *p, const char *path, mr_place place, mr_
  * an earlier override has no place. */
 static const char *place_name(mr_spec_parser *p, const char *key) {
     const mr_yaml *replaced = mr_yaml_nearest(p->spec->root, key);
-    const mr_place *at = &replaced->place;
+    const mr_location *at = &replaced->place;
     if (replaced == p->spec->root || at->line == 0)
         return mr_arena_print(&p->spec->arena, "--set %s", key);
     return mr_arena_print(&p->spec->arena, "--set %s (%s:%d:%d)", key, at->file, at->line, at->column);
@@ -135,7 +135,7 @@ static const char *place_name(mr_spec_parser *p, const char *key) {
 int mr_spec_set(mr_spec_parser *p, const char *name, const char *key, const char *text) {
     mr_arena *arena = &p->spec->arena;
     mr_yaml *value = NULL;
-    mr_place place = {.file = name};
+    mr_location place = {.file = name};
     /* Standard output, which YAML would parse as the start of a list. */
     bool dash = strcmp(text, "-") == 0;
     int status = dash ? MR_OK : mr_yaml_parse(&value, arena, name, text, strlen(text), true, p->diagnostics);
@@ -156,7 +156,7 @@ static int apply_override(mr_spec_parser *p, const mr_override *override) {
         return MR_ERROR_MEMORY;
     if (path_is_plain(override->key))
         return mr_spec_set(p, name, override->key, override->value);
-    mr_spec_error(p, (mr_place){.file = name}, "write --set stages.decode.threads=2",
+    mr_spec_error(p, (mr_location){.file = name}, "write --set stages.decode.threads=2",
                   "the key must be names separated by dots");
     return MR_OK;
 }
@@ -166,7 +166,7 @@ static int apply_override(mr_spec_parser *p, const mr_override *override) {
 static mr_yaml *argument(mr_spec_parser *p, const char *option, const char *value) {
     mr_arena *arena = &p->spec->arena;
     const char *file = mr_arena_print(arena, "%s %s", option, value);
-    mr_yaml *node = file ? mr_yaml_new(arena, MR_YAML_SCALAR, (mr_place){.file = file}) : NULL;
+    mr_yaml *node = file ? mr_yaml_new(arena, MR_YAML_SCALAR, (mr_location){.file = file}) : NULL;
     if (!node)
         return NULL;
     node->text = mr_arena_text(arena, value, strlen(value));
@@ -227,7 +227,7 @@ static int replace_source(mr_spec_parser *p, const mr_yaml *sources, const mr_ya
 
 static int apply_inputs(mr_spec_parser *p) {
     const mr_yaml *sources = mr_yaml_get(p->spec->root, "sources");
-    mr_place place = {.file = "--input"};
+    mr_location place = {.file = "--input"};
     bool none = !sources || sources->kind != MR_YAML_MAP || (sources->count == 0 && !p->most);
     if (p->params->input_count == 0 || none)
         return MR_OK;
@@ -279,7 +279,7 @@ static int apply_output(mr_spec_parser *p) {
     if (count != 1 && !known)
         return MR_OK; /* a stage with an unknown type, which is reported, may be the one */
     if (count != 1) {
-        mr_spec_error(p, (mr_place){.file = "--output"}, count ? "use --set stages.ID.path=... for each" : NULL,
+        mr_spec_error(p, (mr_location){.file = "--output"}, count ? "use --set stages.ID.path=... for each" : NULL,
                       "an output replaces the path of the only stage that writes a file, but the pipeline has %zu",
                       count);
         return MR_OK;

@@ -58,15 +58,15 @@ static void put_limits(yajl_gen json, const mr_option *option) {
 }
 
 static void put_types(yajl_gen json, const mr_option *option, const char *more) {
-    mr_json_open_array(json, "type");
-    for (const char *const *type = types_of(option); *type; type++)
-        mr_json_text(json, NULL, *type);
-    /* `null` may be the id of a stage, and names read elsewhere are ids. */
-    if (option->elsewhere)
-        mr_json_text(json, NULL, "null");
-    if (more)
-        mr_json_text(json, NULL, more);
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "type") {
+        for (const char *const *type = types_of(option); *type; type++)
+            mr_json_text(json, NULL, *type);
+        /* `null` may be the id of a stage, and names read elsewhere are ids. */
+        if (option->elsewhere)
+            mr_json_text(json, NULL, "null");
+        if (more)
+            mr_json_text(json, NULL, more);
+    }
 }
 
 /* The constraints on a plain value: limits hold for numbers, the pattern for texts. `more`: one more type. */
@@ -87,22 +87,15 @@ static void put_plain(yajl_gen json, const mr_option *option, const char *more) 
     mr_json_text(json, "pattern", pattern);
 }
 
-static void put_variable(yajl_gen json) {
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "$ref", "#/definitions/variable");
-    yajl_gen_map_close(json);
-}
-
 static void put_choices(yajl_gen json, const mr_option *option) {
-    mr_json_open_array(json, "anyOf");
-    mr_json_open_map(json, NULL);
-    mr_json_open_array(json, "enum");
-    for (const char *const *choice = option->choices; *choice; choice++)
-        mr_json_text(json, NULL, *choice);
-    yajl_gen_array_close(json);
-    yajl_gen_map_close(json);
-    put_variable(json);
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "anyOf") {
+        MR_JSON_MAP(json, NULL)
+            MR_JSON_ARRAY(json, "enum")
+                for (const char *const *choice = option->choices; *choice; choice++)
+                    mr_json_text(json, NULL, *choice);
+        MR_JSON_MAP(json, NULL)
+            mr_json_text(json, "$ref", "#/definitions/variable");
+    }
 }
 
 /* ---- values of any kind ---------------------------------------------------------------------------------------- */
@@ -125,29 +118,25 @@ static void put_list(yajl_gen json, const mr_option *option) {
     } else {
         put_counts(json, option, "minItems", "maxItems");
     }
-    mr_json_open_map(json, "items");
-    put_plain(json, option, NULL);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "items")
+        put_plain(json, option, NULL);
 }
 
 static void put_pairs(yajl_gen json, const mr_option *option) {
     mr_json_text(json, "type", "object");
     put_counts(json, option, "minProperties", "maxProperties");
-    mr_json_open_map(json, "additionalProperties");
-    put_plain(json, option, NULL);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "additionalProperties")
+        put_plain(json, option, NULL);
 }
 
 /* One of a few words instead of a map. */
 static void put_word_or_map(yajl_gen json, const mr_option *brief) {
-    mr_json_open_array(json, "anyOf");
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "type", "object");
-    yajl_gen_map_close(json);
-    mr_json_open_map(json, NULL);
-    put_choices(json, brief);
-    yajl_gen_map_close(json);
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "anyOf") {
+        MR_JSON_MAP(json, NULL)
+            mr_json_text(json, "type", "object");
+        MR_JSON_MAP(json, NULL)
+            put_choices(json, brief);
+    }
 }
 
 /* A value instead of a map is checked as the field that it abbreviates. Number limits, patterns and properties each
@@ -166,20 +155,19 @@ static void put_map(yajl_gen json, const mr_option *option) {
 static void put_ids(yajl_gen json, const mr_option *option) {
     mr_json_text(json, "type", "object");
     put_counts(json, option, "minProperties", "maxProperties");
-    mr_json_open_map(json, "propertyNames");
-    mr_json_text(json, "pattern",
-                 option->fields == mr_spec_keys(MR_SPEC_DEVICE)   ? MR_SPEC_DEVICE_ID
-                 : option->fields == mr_spec_keys(MR_SPEC_SOURCE) ? MR_SPEC_SOURCE_ID
-                                                                  : MR_SPEC_ID);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "propertyNames")
+        mr_json_text(json, "pattern",
+                     option->fields == mr_spec_keys(MR_SPEC_DEVICE)   ? MR_SPEC_DEVICE_ID
+                     : option->fields == mr_spec_keys(MR_SPEC_SOURCE) ? MR_SPEC_SOURCE_ID
+                                                                      : MR_SPEC_ID);
 }
 
 static void put_maps(yajl_gen json, const mr_option *option) {
     put_ids(json, option);
-    mr_json_open_map(json, "additionalProperties");
-    mr_json_text(json, "type", "object");
-    put_fields(json, option->fields);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "additionalProperties") {
+        mr_json_text(json, "type", "object");
+        put_fields(json, option->fields);
+    }
 }
 
 static void put_constraints(yajl_gen json, const mr_option *option) {
@@ -270,33 +258,29 @@ static void put_annotations(yajl_gen json, const mr_option *option) {
         put_value(json, "default", option, option->fallback);
     if (!mr_option_example(option, 0))
         return;
-    mr_json_open_array(json, "examples");
-    for (int i = 0; mr_option_example(option, i); i++)
-        put_value(json, NULL, option, mr_option_example(option, i));
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "examples")
+        for (int i = 0; mr_option_example(option, i); i++)
+            put_value(json, NULL, option, mr_option_example(option, i));
 }
 
 static void put_option(yajl_gen json, const char *name, const mr_option *option) {
-    mr_json_open_map(json, name);
-    put_annotations(json, option);
-    put_constraints(json, option);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, name) {
+        put_annotations(json, option);
+        put_constraints(json, option);
+    }
 }
 
 /* ---- maps of keys ---------------------------------------------------------------------------------------------- */
+
+static void put_requires(yajl_gen json, const char *name) {
+    MR_JSON_ARRAY(json, "required")
+        mr_json_text(json, NULL, name);
+}
 
 static void put_names(yajl_gen json, const mr_option *table) {
     for (const mr_option *option = table; option && option->name; option++)
         if (option->required && !option->unless)
             mr_json_text(json, NULL, option->name);
-}
-
-static void put_alternative(yajl_gen json, const char *name) {
-    mr_json_open_map(json, NULL);
-    mr_json_open_array(json, "required");
-    mr_json_text(json, NULL, name);
-    yajl_gen_array_close(json);
-    yajl_gen_map_close(json);
 }
 
 /* One of two keys is required, and never both. The first one reports this, once. */
@@ -305,27 +289,28 @@ static void put_alternatives(yajl_gen json, const mr_option *table) {
         const mr_option *other = option->unless ? mr_option_find(table, option->unless) : NULL;
         if (!other || other < option)
             continue;
-        mr_json_open_array(json, "oneOf");
-        put_alternative(json, option->name);
-        put_alternative(json, other->name);
-        yajl_gen_array_close(json);
+        MR_JSON_ARRAY(json, "oneOf") {
+            MR_JSON_MAP(json, NULL)
+                put_requires(json, option->name);
+            MR_JSON_MAP(json, NULL)
+                put_requires(json, other->name);
+        }
     }
 }
 
 static void put_required(yajl_gen json, const mr_option *table, const mr_option *other) {
-    mr_json_open_array(json, "required");
-    put_names(json, table);
-    put_names(json, other);
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "required") {
+        put_names(json, table);
+        put_names(json, other);
+    }
     put_alternatives(json, table);
     put_alternatives(json, other);
 }
 
 static void put_fields(yajl_gen json, const mr_option *fields) {
-    mr_json_open_map(json, "properties");
-    for (const mr_option *field = fields; field->name; field++)
-        put_option(json, field->name, field);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "properties")
+        for (const mr_option *field = fields; field->name; field++)
+            put_option(json, field->name, field);
     put_required(json, fields, NULL);
     mr_json_bool(json, "additionalProperties", false);
 }
@@ -347,9 +332,8 @@ static const char *reference(char *text, size_t bytes, const section *of, const 
 
 static void put_reference(yajl_gen json, const char *key, const section *of, const char *part, const char *name) {
     char text[256];
-    mr_json_open_map(json, key);
-    mr_json_text(json, "$ref", reference(text, sizeof text, of, part, name));
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, key)
+        mr_json_text(json, "$ref", reference(text, sizeof text, of, part, name));
 }
 
 /* The next type that fits the section, from `type` on; NULL after the last. */
@@ -364,11 +348,11 @@ static const mr_stage_type *const *fitting(const mr_stage_type *const *type, con
 
 /* A type's name as YAML parses it: plain `null` is not a text there. */
 static void put_name(yajl_gen json, const char *name) {
-    mr_json_open_array(json, "enum");
-    mr_json_text(json, NULL, name);
-    if (strcmp(name, "null") == 0)
-        yajl_gen_null(json);
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "enum") {
+        mr_json_text(json, NULL, name);
+        if (strcmp(name, "null") == 0)
+            yajl_gen_null(json);
+    }
 }
 
 /* ---- keys common to all ---------------------------------------------------------------------------------------- */
@@ -384,29 +368,28 @@ static void put_names_pattern(yajl_gen json, const section *of, const mr_stage_t
         }
     size_t length = strlen(pattern);
     snprintf(pattern + length, sizeof pattern - length, ")$|" VARIABLE);
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "type", "string");
-    mr_json_text(json, "pattern", pattern);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "type", "string");
+        mr_json_text(json, "pattern", pattern);
+    }
 }
 
 /* `type`: each with a description, which an editor can show beside it. */
 static void put_type_key(yajl_gen json, const char *name, const section *of, const mr_option *key,
                          const mr_stage_type *const *types) {
-    mr_json_open_map(json, name);
-    mr_option annotated = *key;
-    annotated.fallback = of->implied;
-    put_annotations(json, &annotated);
-    mr_json_open_array(json, "anyOf");
-    for (EACH_TYPE(type, types, of)) {
-        mr_json_open_map(json, NULL);
-        put_name(json, (*type)->name);
-        mr_json_text(json, "description", (*type)->summary);
-        yajl_gen_map_close(json);
+    MR_JSON_MAP(json, name) {
+        mr_option annotated = *key;
+        annotated.fallback = of->implied;
+        put_annotations(json, &annotated);
+        MR_JSON_ARRAY(json, "anyOf") {
+            for (EACH_TYPE(type, types, of))
+                MR_JSON_MAP(json, NULL) {
+                    put_name(json, (*type)->name);
+                    mr_json_text(json, "description", (*type)->summary);
+                }
+            put_names_pattern(json, of, types);
+        }
     }
-    put_names_pattern(json, of, types);
-    yajl_gen_array_close(json);
-    yajl_gen_map_close(json);
 }
 
 static void define_keys(yajl_gen json, const section *of, const mr_stage_type *const *types) {
@@ -431,66 +414,55 @@ static void define_type(yajl_gen json, const section *of, const mr_stage_type *t
     char name[128], text[2048];
     snprintf(name, sizeof name, "%s.%s", of->name, type->name);
     snprintf(text, sizeof text, "%s%s%s", type->summary, type->help ? ". " : "", type->help ? type->help : "");
-    mr_json_open_map(json, name);
-    mr_json_text(json, "title", type->name);
-    mr_json_text(json, "description", text);
-    mr_json_text(json, "type", "object");
-    mr_json_open_map(json, "properties");
-    put_keys(json, of);
-    for (const mr_option *option = type->options; option && option->name; option++)
-        put_option(json, option->name, option);
-    yajl_gen_map_close(json);
-    put_required(json, of->keys, type->options);
-    mr_json_bool(json, "additionalProperties", false);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, name) {
+        mr_json_text(json, "title", type->name);
+        mr_json_text(json, "description", text);
+        mr_json_text(json, "type", "object");
+        MR_JSON_MAP(json, "properties") {
+            put_keys(json, of);
+            for (const mr_option *option = type->options; option && option->name; option++)
+                put_option(json, option->name, option);
+        }
+        put_required(json, of->keys, type->options);
+        mr_json_bool(json, "additionalProperties", false);
+    }
 }
 
 /* ---- a source or stage of any type ----------------------------------------------------------------------------- */
 
-static void put_requires_type(yajl_gen json) {
-    mr_json_open_array(json, "required");
-    mr_json_text(json, NULL, "type");
-    yajl_gen_array_close(json);
-}
-
 /* If `type` is that type, the type's keys. */
 static void put_if_type(yajl_gen json, const section *of, const mr_stage_type *type) {
-    mr_json_open_map(json, NULL);
-    mr_json_open_map(json, "if");
-    mr_json_open_map(json, "properties");
-    mr_json_open_map(json, "type");
-    put_name(json, type->name);
-    yajl_gen_map_close(json);
-    yajl_gen_map_close(json);
-    put_requires_type(json);
-    yajl_gen_map_close(json);
-    put_reference(json, "then", of, ".", type->name);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        MR_JSON_MAP(json, "if") {
+            MR_JSON_MAP(json, "properties")
+                MR_JSON_MAP(json, "type")
+                    put_name(json, type->name);
+            put_requires(json, "type");
+        }
+        put_reference(json, "then", of, ".", type->name);
+    }
 }
 
 /* If there is no `type`, the keys for the type `otherwise`. */
 static void put_unless_typed(yajl_gen json, const section *of, const char *otherwise) {
-    mr_json_open_map(json, "if");
-    put_requires_type(json);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "if")
+        put_requires(json, "type");
     put_reference(json, "then", of, "", "");
     put_reference(json, "else", of, ".", otherwise);
 }
 
 /* One whose `type` selects the keys. A variable there can stand for any type: then only the common keys are known. */
 static void define_any(yajl_gen json, const section *of, const mr_stage_type *const *types) {
-    mr_json_open_map(json, of->name);
-    mr_json_text(json, "title", of->name);
-    mr_json_text(json, "type", "object");
-    mr_json_open_map(json, "properties");
-    put_keys(json, of);
-    yajl_gen_map_close(json);
-    put_requires_type(json);
-    mr_json_open_array(json, "allOf");
-    for (EACH_TYPE(type, types, of))
-        put_if_type(json, of, *type);
-    yajl_gen_array_close(json);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, of->name) {
+        mr_json_text(json, "title", of->name);
+        mr_json_text(json, "type", "object");
+        MR_JSON_MAP(json, "properties")
+            put_keys(json, of);
+        put_requires(json, "type");
+        MR_JSON_ARRAY(json, "allOf")
+            for (EACH_TYPE(type, types, of))
+                put_if_type(json, of, *type);
+    }
 }
 
 static void define_section(yajl_gen json, const section *of, const mr_stage_type *const *types) {
@@ -504,83 +476,73 @@ static void define_section(yajl_gen json, const section *of, const mr_stage_type
 
 /* Those whose id is a type name. */
 static void put_named(yajl_gen json, const section *of, const mr_stage_type *const *types) {
-    mr_json_open_map(json, "properties");
-    for (EACH_TYPE(type, types, of)) {
-        mr_json_open_map(json, (*type)->name);
-        put_unless_typed(json, of, (*type)->name);
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "properties")
+        for (EACH_TYPE(type, types, of))
+            MR_JSON_MAP(json, (*type)->name)
+                put_unless_typed(json, of, (*type)->name);
 }
 
 /* `max` and `like` under `sources`. They are source ids if they are maps and `max` is no number. */
 static void put_room(yajl_gen json, const section *of) {
-    mr_json_open_map(json, "properties");
-    for (const mr_option *key = mr_spec_room_keys(); key->name; key++) {
-        mr_json_open_map(json, key->name);
-        mr_json_open_array(json, "anyOf");
-        mr_json_open_map(json, NULL);
-        put_annotations(json, key);
-        if (key->kind == MR_OPTION_MAP)
-            mr_json_text(json, "type", "object");
-        else
-            put_plain(json, key, NULL);
-        yajl_gen_map_close(json);
-        if (key->kind != MR_OPTION_MAP) {
-            mr_json_open_map(json, NULL);
-            put_unless_typed(json, of, of->implied);
-            yajl_gen_map_close(json);
-        }
-        yajl_gen_array_close(json);
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "properties")
+        for (const mr_option *key = mr_spec_room_keys(); key->name; key++)
+            MR_JSON_MAP(json, key->name)
+                MR_JSON_ARRAY(json, "anyOf") {
+                    MR_JSON_MAP(json, NULL) {
+                        put_annotations(json, key);
+                        if (key->kind == MR_OPTION_MAP)
+                            mr_json_text(json, "type", "object");
+                        else
+                            put_plain(json, key, NULL);
+                    }
+                    if (key->kind != MR_OPTION_MAP)
+                        MR_JSON_MAP(json, NULL)
+                            put_unless_typed(json, of, of->implied);
+                }
 }
 
 /* `sources` and `stages`: a source without a type is of the default one; a stage's id may be a type's name. */
 static void put_section(yajl_gen json, const mr_option *option, const section *of,
                         const mr_stage_type *const *types) {
-    mr_json_open_map(json, option->name);
-    put_annotations(json, option);
-    put_ids(json, option);
-    if (of->sources)
-        put_room(json, of);
-    if (of->implied) {
-        mr_json_open_map(json, "additionalProperties");
-        put_unless_typed(json, of, of->implied);
-        yajl_gen_map_close(json);
-    } else {
-        put_named(json, of, types);
-        put_reference(json, "additionalProperties", of, "", "");
+    MR_JSON_MAP(json, option->name) {
+        put_annotations(json, option);
+        put_ids(json, option);
+        if (of->sources)
+            put_room(json, of);
+        if (of->implied) {
+            MR_JSON_MAP(json, "additionalProperties")
+                put_unless_typed(json, of, of->implied);
+        } else {
+            put_named(json, of, types);
+            put_reference(json, "additionalProperties", of, "", "");
+        }
     }
-    yajl_gen_map_close(json);
 }
 
 static void put_properties(yajl_gen json, const section *sections, const mr_stage_type *const *types) {
-    mr_json_open_map(json, "properties");
-    for (const mr_option *option = mr_spec_keys(MR_SPEC_PIPELINE); option->name; option++) {
-        const section *of = sections;
-        while (of->name && of->keys != option->fields)
-            of++;
-        if (of->name)
-            put_section(json, option, of, types);
-        else
-            put_option(json, option->name, option);
-    }
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "properties")
+        for (const mr_option *option = mr_spec_keys(MR_SPEC_PIPELINE); option->name; option++) {
+            const section *of = sections;
+            while (of->name && of->keys != option->fields)
+                of++;
+            if (of->name)
+                put_section(json, option, of, types);
+            else
+                put_option(json, option->name, option);
+        }
 }
 
 static void put_definitions(yajl_gen json, const section *sections, const mr_stage_type *const *types) {
-    mr_json_open_map(json, "definitions");
-    /* Without a description: editors would show it instead of the option's. */
-    mr_json_open_map(json, "variable");
-    mr_json_text(json, "$comment", "a variable of the environment: ${VAR}, ${VAR:-default} or ${VAR:?message}");
-    mr_json_text(json, "type", "string");
-    mr_json_text(json, "pattern", VARIABLE);
-    yajl_gen_map_close(json);
-    for (const section *of = sections; of->name; of++)
-        define_section(json, of, types);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "definitions") {
+        /* Without a description: editors would show it instead of the option's. */
+        MR_JSON_MAP(json, "variable") {
+            mr_json_text(json, "$comment", "a variable of the environment: ${VAR}, ${VAR:-default} or ${VAR:?message}");
+            mr_json_text(json, "type", "string");
+            mr_json_text(json, "pattern", VARIABLE);
+        }
+        for (const section *of = sections; of->name; of++)
+            define_section(json, of, types);
+    }
 }
 
 static void put_schema(yajl_gen json, const mr_stage_type *const *types) {
@@ -590,19 +552,19 @@ static void put_schema(yajl_gen json, const mr_stage_type *const *types) {
         {.name = "stage", .keys = mr_spec_keys(MR_SPEC_STAGE)},
         {0},
     };
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "$schema", "http://json-schema.org/draft-07/schema#");
-    mr_json_text(json, "$id", "urn:millrace:pipeline:1");
-    mr_json_text(json, "title", "millrace pipeline");
-    mr_json_text(json, "description",
-                 "A pipeline of millrace: sources, and the stages that their frames go through. Made by \"millrace "
-                 "schema\".");
-    mr_json_text(json, "type", "object");
-    put_properties(json, sections, types);
-    put_required(json, mr_spec_keys(MR_SPEC_PIPELINE), NULL);
-    mr_json_bool(json, "additionalProperties", false);
-    put_definitions(json, sections, types);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "$schema", "http://json-schema.org/draft-07/schema#");
+        mr_json_text(json, "$id", "urn:millrace:pipeline:1");
+        mr_json_text(json, "title", "millrace pipeline");
+        mr_json_text(json, "description",
+                     "A pipeline of millrace: sources, and the stages that their frames go through. Made by \"millrace "
+                     "schema\".");
+        mr_json_text(json, "type", "object");
+        put_properties(json, sections, types);
+        put_required(json, mr_spec_keys(MR_SPEC_PIPELINE), NULL);
+        mr_json_bool(json, "additionalProperties", false);
+        put_definitions(json, sections, types);
+    }
 }
 
 int mr_schema_print(const mr_stage_type *const *types, FILE *stream) {

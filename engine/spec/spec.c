@@ -22,7 +22,7 @@
 static int file_error(mr_spec_parser *p, int status, bool is_folder, const char *why) {
     char room[MR_INPUT_HINT];
     const char *hint = p->params->path ? mr_input_hint(p->params->path, is_folder, room) : NULL;
-    return mr_diagnose(p->diagnostics, MR_SEVERITY_ERROR, status, (mr_place){.file = p->spec->file}, hint,
+    return mr_diagnose(p->diagnostics, MR_SEVERITY_ERROR, status, (mr_location){.file = p->spec->file}, hint,
                        "cannot read the pipeline: %s", why);
 }
 
@@ -199,7 +199,7 @@ static int read_section(mr_spec_parser *p, const char *section, bool is_source, 
     if (is_source && p->most && map->count == 0)
         return MR_OK; /* They are added while it runs. */
     if (!map || mr_yaml_is_null(map) || map->kind != MR_YAML_MAP || map->count == 0) {
-        mr_place place = map ? map->place : p->spec->root->place;
+        mr_location place = map ? map->place : p->spec->root->place;
         mr_spec_error(p, place, hint, map && map->kind != MR_YAML_MAP && !mr_yaml_is_null(map)
                       ? "%s: expected a map with an id for each" : "the pipeline has no %s", section);
         return MR_OK;
@@ -340,7 +340,7 @@ static int start(mr_spec_parser *p) {
 }
 
 static int refuse_whole(mr_spec_parser *p, const char *why, const char *whose) {
-    const mr_place place = {.file = p->spec->file, .line = 1, .column = 1};
+    const mr_location place = {.file = p->spec->file, .line = 1, .column = 1};
     return mr_spec_error(p, place,
                          "begin with version: 1, then pipeline, sources and stages", "%s%s", why, whose);
 }
@@ -405,7 +405,7 @@ int mr_spec_parse(mr_spec **spec, const mr_spec_params *params, mr_diagnostics *
     if (status) {
         /* Neither missing memory nor a wrong call was diagnosed before. */
         if (diagnostics->errors == before)
-            mr_diagnose(diagnostics, MR_SEVERITY_ERROR, status, (mr_place){.file = params->path}, NULL, "%s",
+            mr_diagnose(diagnostics, MR_SEVERITY_ERROR, status, (mr_location){.file = params->path}, NULL, "%s",
                         mr_message());
         mr_spec_destroy(&parser.spec);
         return status;

@@ -50,7 +50,7 @@ typedef enum mr_on_error { MR_ON_ERROR_DROP, MR_ON_ERROR_FAIL } mr_on_error;
 typedef struct mr_spec_input {
     const char *port; /* in `join`: the port's name; in `input`: NULL */
     const char *from;
-    mr_place place;
+    mr_location place;
 } mr_spec_input;
 
 typedef struct mr_spec_queue {
@@ -95,7 +95,7 @@ typedef struct mr_spec_common {
 typedef struct mr_spec_device {
     const char *id;
     const char *device;   /* the device's full name: "cpu", "cuda:0", "sim:1" */
-    mr_place place;       /* the id's */
+    mr_location place;       /* the id's */
     int64_t memory_bytes; /* most that buffers may use there; 0: no limit */
     bool enabled;
 } mr_spec_device;
@@ -103,7 +103,7 @@ typedef struct mr_spec_device {
 /* An entry of `nodes`: the stages that it runs. Whether they exist is checked by the plan. */
 typedef struct mr_spec_node {
     const char *id;
-    mr_place place;          /* the id's */
+    mr_location place;          /* the id's */
     const mr_yaml *node;     /* the map, where a key's place can be found */
     mr_strings stages, sources;
     const char *listen;      /* endpoint that it binds; NULL: one in the runtime folder */
@@ -117,7 +117,7 @@ typedef struct mr_spec_node {
 /* A source or a stage. */
 typedef struct mr_spec_vertex {
     const char *id;
-    mr_place place;            /* the id's */
+    mr_location place;            /* the id's */
     const char *place_text;    /* "file:line:column" */
     const mr_yaml *node;       /* the map, where an option's place can be found */
     const mr_stage_type *type; /* NULL if it is wrong */
@@ -152,10 +152,10 @@ typedef struct mr_spec {
     size_t source_count;
     mr_spec_vertex *sources;
     size_t most_sources;       /* sources: {max: N}; 0: none are added while it runs */
-    mr_place most_place;       /* that key's */
+    mr_location most_place;       /* that key's */
     size_t reserved_count;     /* in `sources`: those after the author's */
     const char *sources_from;  /* a file or folder that lists others; NULL: none */
-    mr_place from_place;       /* that key's */
+    mr_location from_place;       /* that key's */
     size_t stage_count;
     mr_spec_vertex *stages;
     const char *all_sources;   /* the id that stands for all sources since several inputs replaced it; else NULL */

@@ -29,7 +29,7 @@ typedef struct reading {
 
 static int refuse_file(const reading *r, const char *path, const char *why, int error) {
     int status = error == EINVAL ? MR_ERROR_NO_INPUT : mr_file_status(error);
-    return mr_diagnose(r->diagnostics, MR_SEVERITY_ERROR, status, (mr_place){.file = path}, NULL,
+    return mr_diagnose(r->diagnostics, MR_SEVERITY_ERROR, status, (mr_location){.file = path}, NULL,
                        "cannot read the list of sources: %s", why);
 }
 
@@ -100,7 +100,7 @@ static int add(reading *r, const mr_yaml *node) {
 }
 
 static int refuse_shape(const reading *r, const char *path, const mr_yaml *root) {
-    const mr_place place = root ? root->place : (mr_place){.file = path, .line = 1, .column = 1};
+    const mr_location place = root ? root->place : (mr_location){.file = path, .line = 1, .column = 1};
     mr_diagnose(r->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, place,
                 root ? "write an id, a colon and its options for each: door: {uri: door.mp4}"
                      : "write {} for a list without sources",
@@ -161,7 +161,7 @@ static void check_count(const reading *r) {
     const mr_spec *pipeline = r->pipeline;
     size_t room = pipeline->reserved_count, count = r->list->count;
     if (count > room)
-        mr_diagnose(r->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, (mr_place){.file = pipeline->sources_from},
+        mr_diagnose(r->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, (mr_location){.file = pipeline->sources_from},
                     "name fewer, or allow more",
                     "there are %zu sources in the list, and room for %zu (sources.max, %s:%d:%d)",
                     count, room, pipeline->most_place.file, pipeline->most_place.line, pipeline->most_place.column);

@@ -90,7 +90,7 @@ int mr_spec_like(mr_spec_parser *p, const mr_spec_added *added, mr_yaml **whole)
         return MR_ERROR_MEMORY;
     if (own && own->kind != MR_YAML_MAP)
         return MR_OK; /* It is refused as it is. */
-    *whole = mr_yaml_new(arena, MR_YAML_MAP, own ? own->place : (mr_place){.file = kept});
+    *whole = mr_yaml_new(arena, MR_YAML_MAP, own ? own->place : (mr_location){.file = kept});
     if (!*whole)
         return MR_ERROR_MEMORY;
     bool like = p->like && p->like->kind == MR_YAML_MAP && is_like(p, added, own);
@@ -107,7 +107,7 @@ static int put_added(mr_spec_parser *p, mr_yaml *sources) {
     mr_yaml *whole = NULL;
     if (!id || mr_spec_like(p, added, &whole))
         return MR_ERROR_MEMORY;
-    mr_place place = added->node ? added->node->key_place : whole->place;
+    mr_location place = added->node ? added->node->key_place : whole->place;
     place.file = whole->place.file;
     return mr_yaml_put(sources, arena, id, place, whole) ? MR_ERROR_MEMORY : put_options(p, added);
 }

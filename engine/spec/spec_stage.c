@@ -37,7 +37,7 @@ const mr_type_entry *mr_spec_type_of(const mr_spec_parser *p, const mr_yaml *nod
 static void unknown_type(const mr_spec_parser *p, const mr_spec_vertex *vertex, const mr_yaml *said) {
     const char *name = said ? said->text : vertex->is_source && p->default_source ? p->default_source : vertex->id;
     const char *kind = vertex->is_source ? "source" : "stage", *section = section_of(vertex);
-    mr_place place = said ? said->place : vertex->place;
+    mr_location place = said ? said->place : vertex->place;
     char hint[320];
     if (type_named(p, name, !vertex->is_source)) {
         mr_spec_error(p, place, vertex->is_source ? "put it under stages" : "put it under sources",

@@ -33,7 +33,7 @@ bool mr_diagnostics_full(const mr_diagnostics *diagnostics) {
     return diagnostics->count >= MOST_COLLECTED;
 }
 
-int mr_diagnose(mr_diagnostics *diagnostics, mr_severity severity, int status, mr_place place, const char *hint,
+int mr_diagnose(mr_diagnostics *diagnostics, mr_severity severity, int status, mr_location place, const char *hint,
                 const char *format, ...) {
     char *message = NULL;
     /* The first error is always kept: its status is the answer. */
@@ -69,7 +69,7 @@ int mr_diagnose(mr_diagnostics *diagnostics, mr_severity severity, int status, m
 }
 
 static int compare(const mr_diagnostic *a, const mr_diagnostic *b) {
-    const mr_place *p = &a->place, *q = &b->place;
+    const mr_location *p = &a->place, *q = &b->place;
     int files = strcmp(p->file ? p->file : "", q->file ? q->file : "");
     if (files)
         return files;
@@ -125,7 +125,7 @@ int mr_diagnostics_status(const mr_diagnostics *diagnostics) {
     return diagnostics->errors ? MR_ERROR_MEMORY : MR_OK;
 }
 
-static void print_place(const mr_place *place, FILE *stream) {
+static void print_place(const mr_location *place, FILE *stream) {
     if (!place->file)
         return;
     if (place->line > 0)

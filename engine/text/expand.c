@@ -10,7 +10,7 @@ enum { MAX_NESTING = 8 };
 /* Text that grows; `failed` once memory was short or an error was diagnosed. */
 typedef struct expansion {
     mr_diagnostics *diagnostics;
-    mr_place place;
+    mr_location place;
     char *text;
     size_t length, capacity;
     int status;

@@ -25,13 +25,13 @@ typedef struct builder {
     int depth, documents, nodes; /* nodes: keys are counted too */
     mr_yaml *open[MR_YAML_MAX_DEPTH];
     const char *key[MR_YAML_MAX_DEPTH];
-    mr_place key_place[MR_YAML_MAX_DEPTH];
+    mr_location key_place[MR_YAML_MAX_DEPTH];
     bool bracketed[MR_YAML_MAX_DEPTH]; /* written with brackets or braces, which begin at */
     yaml_mark_t bracket[MR_YAML_MAX_DEPTH];
 } builder;
 
-static mr_place place_of(const builder *b, const yaml_mark_t *mark) {
-    mr_place place = {.file = b->file};
+static mr_location place_of(const builder *b, const yaml_mark_t *mark) {
+    mr_location place = {.file = b->file};
     if (!b->override) {
         place.line = (int)mark->line + 1;
         place.column = (int)mark->column + 1;
@@ -40,15 +40,15 @@ static mr_place place_of(const builder *b, const yaml_mark_t *mark) {
 }
 
 /* For messages about the whole text. */
-static mr_place start_of(const builder *b) {
+static mr_location start_of(const builder *b) {
     return place_of(b, &(yaml_mark_t){0});
 }
 
-static int refuse(const builder *b, mr_place place, const char *hint, const char *message) {
+static int refuse(const builder *b, mr_location place, const char *hint, const char *message) {
     return mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, place, hint, "%s", message);
 }
 
-mr_yaml *mr_yaml_new(mr_arena *arena, mr_yaml_kind kind, mr_place place) {
+mr_yaml *mr_yaml_new(mr_arena *arena, mr_yaml_kind kind, mr_location place) {
     mr_yaml *node = mr_arena_alloc(arena, sizeof *node);
     if (!node)
         return NULL;
@@ -78,7 +78,7 @@ static void replace_child(mr_yaml *parent, const mr_yaml *old, mr_yaml *child) {
         parent->last = child;
 }
 
-int mr_yaml_put(mr_yaml *map, mr_arena *arena, const char *key, mr_place key_place, mr_yaml *value) {
+int mr_yaml_put(mr_yaml *map, mr_arena *arena, const char *key, mr_location key_place, mr_yaml *value) {
     mr_yaml *old = mr_index_get(&map->index, key);
     value->key = key;
     value->key_place = key_place;
@@ -92,7 +92,7 @@ int mr_yaml_put(mr_yaml *map, mr_arena *arena, const char *key, mr_place key_pla
 }
 
 /* A key seen twice: the first one stays. */
-static void refuse_duplicate(const builder *b, const mr_yaml *first, mr_place place) {
+static void refuse_duplicate(const builder *b, const mr_yaml *first, mr_location place) {
     char hint[64];
     snprintf(hint, sizeof hint, "remove one of them");
     if (b->override)
@@ -117,7 +117,7 @@ static int place_value(builder *b, mr_yaml *value) {
     }
     const char *key = b->key[b->depth - 1];
     b->key[b->depth - 1] = NULL;
-    mr_place key_place = b->key_place[b->depth - 1];
+    mr_location key_place = b->key_place[b->depth - 1];
     const mr_yaml *first = mr_index_get(&parent->index, key);
     if (first) {
         refuse_duplicate(b, first, key_place);
@@ -140,7 +140,7 @@ static void note_quote(builder *b, const yaml_event_t *event) {
     b->quote_end = event->end_mark;
 }
 
-static int on_scalar(builder *b, const yaml_event_t *event, mr_place place) {
+static int on_scalar(builder *b, const yaml_event_t *event, mr_location place) {
     const char *text = mr_arena_text(b->arena, (const char *)event->data.scalar.value, event->data.scalar.length);
     if (!text)
         return MR_ERROR_MEMORY;
@@ -170,7 +170,7 @@ static void note_bracket(builder *b, const yaml_event_t *event, bool bracketed) 
     b->bracket[b->depth] = event->start_mark;
 }
 
-static int on_start(builder *b, mr_yaml_kind kind, mr_place place) {
+static int on_start(builder *b, mr_yaml_kind kind, mr_location place) {
     if (awaits_key(b))
         return refuse(b, place, "write the key as plain text", "a key cannot be a list or a map");
     if (b->depth == MR_YAML_MAX_DEPTH)
@@ -187,7 +187,7 @@ static int on_start(builder *b, mr_yaml_kind kind, mr_place place) {
 }
 
 /* Anchors and tags do no harm by themselves. Reading continues, so that later errors are found too. */
-static void refuse_extras(const builder *b, const yaml_char_t *anchor, const yaml_char_t *tag, mr_place place) {
+static void refuse_extras(const builder *b, const yaml_char_t *anchor, const yaml_char_t *tag, mr_location place) {
     if (anchor)
         mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, place,
                     "write the value out wherever it is needed", "anchors (&%s) are not accepted",
@@ -197,7 +197,7 @@ static void refuse_extras(const builder *b, const yaml_char_t *anchor, const yam
                     "tags (%s) are not accepted", (const char *)tag);
 }
 
-static int on_alias(builder *b, const yaml_event_t *event, mr_place place) {
+static int on_alias(builder *b, const yaml_event_t *event, mr_location place) {
     if (awaits_key(b))
         return refuse(b, place, "write the key as plain text", "a key cannot be an alias");
     mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, place,
@@ -211,7 +211,7 @@ static int on_alias(builder *b, const yaml_event_t *event, mr_place place) {
     return place_value(b, node);
 }
 
-static int count_node(builder *b, mr_place place) {
+static int count_node(builder *b, mr_location place) {
     if (++b->nodes <= MR_YAML_MAX_NODES)
         return MR_OK;
     return mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, place, NULL,
@@ -220,7 +220,7 @@ static int count_node(builder *b, mr_place place) {
 
 /* Takes one event in. MR_DONE-like: 0 go on, 1 the end, negative: stop. */
 static int on_event(builder *b, const yaml_event_t *event) {
-    mr_place place = place_of(b, &event->start_mark);
+    mr_location place = place_of(b, &event->start_mark);
     switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:
         if (b->documents++ > 0)
@@ -354,7 +354,7 @@ static int read_events(builder *b) {
 /* Refuses a text that is too long or not text, before libyaml reads it. */
 static int check_text(const builder *b, const char *text, size_t bytes) {
     const unsigned char *at = (const unsigned char *)text;
-    mr_place place = start_of(b);
+    mr_location place = start_of(b);
     char room[MR_INPUT_HINT];
     const char *input = b->override ? NULL : mr_input_hint(b->file, false, room);
     const char *hint = input ? input : "save the file as UTF-8";
@@ -408,7 +408,7 @@ mr_yaml *mr_yaml_get(const mr_yaml *map, const char *key) {
     return map && map->kind == MR_YAML_MAP ? mr_index_get(&map->index, key) : NULL;
 }
 
-mr_place mr_yaml_item_place(const mr_yaml *map, const char *key, size_t i) {
+mr_location mr_yaml_item_place(const mr_yaml *map, const char *key, size_t i) {
     const mr_yaml *said = mr_yaml_get(map, key);
     if (said->kind != MR_YAML_LIST)
         return said->place;
@@ -486,7 +486,7 @@ mr_yaml *mr_yaml_copy(mr_arena *arena, const mr_yaml *from, const char *file) {
         return NULL;
     for (const mr_yaml *child = from->first; child; child = child->next) {
         mr_yaml *twin = mr_yaml_copy(arena, child, file);
-        mr_place place = child->key_place;
+        mr_location place = child->key_place;
         const char *key = copy_text(arena, child->key);
         place.file = file;
         if (!twin || (child->key && (!key || mr_yaml_put(copy, arena, key, place, twin))))

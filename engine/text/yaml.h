@@ -23,9 +23,9 @@ typedef struct mr_yaml {
     bool quoted;           /* scalars: written in quotes or as a block */
     bool expanded;         /* scalars: variables are replaced; `$` has no meaning any more */
     bool broken;           /* scalars: diagnosed already; readers ignore it */
-    mr_place place;        /* the value's */
+    mr_location place;        /* the value's */
     const char *key;       /* a map's child: the key; else NULL */
-    mr_place key_place;
+    mr_location key_place;
     const char *text;      /* scalars; URLs without user and password, once variables are replaced */
     const char *user, *password; /* from such a URL; NULL: none */
     bool doubled;          /* maps: some key stands there twice, which was diagnosed */
@@ -53,14 +53,14 @@ mr_yaml *mr_yaml_get(const mr_yaml *map, const char *key);
 /* The node at a dotted path below `node`, or the deepest on the way that there is. */
 const mr_yaml *mr_yaml_nearest(const mr_yaml *node, const char *path);
 /* The place of element `i` under `key`: in a list, or the only element, which needs no list. */
-mr_place mr_yaml_item_place(const mr_yaml *map, const char *key, size_t i);
+mr_location mr_yaml_item_place(const mr_yaml *map, const char *key, size_t i);
 /* Nothing was written: `key:`, `key: ~` or `key: null`. */
 bool mr_yaml_is_null(const mr_yaml *node);
 /* For messages: "\"text\"" (shortened), "nothing", "a list" or "a map"; returns `text`. */
 const char *mr_yaml_found(const mr_yaml *node, char *text, size_t bytes);
 
 /* Building: makes a node of that kind, and adds a child under `key` (borrowed), replacing one that is there. */
-mr_yaml *mr_yaml_new(mr_arena *arena, mr_yaml_kind kind, mr_place place);
+mr_yaml *mr_yaml_new(mr_arena *arena, mr_yaml_kind kind, mr_location place);
 /* A copy that refers to nothing in the original tree, except that places name `file`. NULL if there is no memory. */
 mr_yaml *mr_yaml_copy(mr_arena *arena, const mr_yaml *node, const char *file);
-int mr_yaml_put(mr_yaml *map, mr_arena *arena, const char *key, mr_place key_place, mr_yaml *value);
+int mr_yaml_put(mr_yaml *map, mr_arena *arena, const char *key, mr_location key_place, mr_yaml *value);

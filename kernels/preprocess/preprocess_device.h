@@ -64,40 +64,40 @@ __device__ static inline const uint8_t *mr_row(const uint8_t *at, uint32_t row, 
 
 /* A word in block memory, by address: with a pointer, each store would have to compute the address again. */
 #ifdef __CUDACC__
-typedef uint32_t mr_place;
+typedef uint32_t mr_location;
 
-__device__ static inline mr_place mr_place_of(uint32_t *word) {
+__device__ static inline mr_location mr_place_of(uint32_t *word) {
     return (uint32_t)__cvta_generic_to_shared(word);
 }
 
-__device__ static inline mr_place mr_place_at(mr_place place, int32_t words) {
+__device__ static inline mr_location mr_place_at(mr_location place, int32_t words) {
     return place + 4 * (uint32_t)words;
 }
 
-__device__ static inline void mr_put_four(mr_place to, uint4 four) {
+__device__ static inline void mr_put_four(mr_location to, uint4 four) {
     asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};"
                  :: "r"(to), "r"(four.x), "r"(four.y), "r"(four.z), "r"(four.w) : "memory");
 }
 
-__device__ static inline void mr_put_two(mr_place to, uint2 two) {
+__device__ static inline void mr_put_two(mr_location to, uint2 two) {
     asm volatile("st.shared.v2.u32 [%0], {%1, %2};" :: "r"(to), "r"(two.x), "r"(two.y) : "memory");
 }
 #else
-typedef uint32_t *mr_place;
+typedef uint32_t *mr_location;
 
-static inline mr_place mr_place_of(uint32_t *word) {
+static inline mr_location mr_place_of(uint32_t *word) {
     return word;
 }
 
-static inline mr_place mr_place_at(mr_place place, int32_t words) {
+static inline mr_location mr_place_at(mr_location place, int32_t words) {
     return place + words;
 }
 
-static inline void mr_put_four(mr_place to, uint4 four) {
+static inline void mr_put_four(mr_location to, uint4 four) {
     *(uint4 *)(void *)to = four;
 }
 
-static inline void mr_put_two(mr_place to, uint2 two) {
+static inline void mr_put_two(mr_location to, uint2 two) {
     *(uint2 *)(void *)to = two;
 }
 #endif

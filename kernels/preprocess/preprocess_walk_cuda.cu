@@ -21,7 +21,7 @@ typedef struct walker {
     int32_t stride, valid;         /* valid: bytes from the first column to the row's end */
     int32_t step;                  /* samples from pixel to pixel: 1 or 2 */
     int32_t bias, shift, pitch;
-    mr_place out;                  /* its pairs in the tile's first row */
+    mr_location out;                  /* its pairs in the tile's first row */
 } walker;
 
 /* Three ways to read a row's words: eight aligned bytes; four at any address, if the row has three more on both sides;
@@ -78,7 +78,7 @@ __device__ static inline uint32_t pair_of(const walker *w, const int32_t sum[2])
 /* The samples of a finished row, and the sums made ready for the next one. */
 template <typename LOAD>
 __device__ static inline void leave_row(const walker *w, int row, int32_t sum[4 * LOAD::WORDS]) {
-    mr_place to = mr_place_at(w->out, row * w->pitch);
+    mr_location to = mr_place_at(w->out, row * w->pitch);
     if (LOAD::WORDS == 2)
         mr_put_four(to, uint4{pair_of(w, sum), pair_of(w, sum + 2), pair_of(w, sum + 4 * (LOAD::WORDS - 1)),
                               pair_of(w, sum + 4 * (LOAD::WORDS - 1) + 2)});
@@ -168,7 +168,7 @@ template <int P, int STEP>
 __device__ static inline void weigh_plane(const mr_preprocess_grid &grid, const mr_picture *source, uint32_t *room) {
     const mr_walk_plane *plane = &grid.walked[P];
     const int item = ((int)threadIdx.x - plane->jobs_begin) & (MR_GRID_THREADS - 1);
-    mr_place out = mr_place_of(room + (uint32_t)plane->at / 4 + MR_WALK_SAMPLES / 2 * item);
+    mr_location out = mr_place_of(room + (uint32_t)plane->at / 4 + MR_WALK_SAMPLES / 2 * item);
     /* Must read the end each time: otherwise it would take a register that a walk needs. */
 #pragma unroll 1
     for (int column = plane->start[blockIdx.x] + MR_WALK_SAMPLES * item; column < plane->end[blockIdx.x];

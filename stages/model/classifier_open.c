@@ -73,17 +73,15 @@ static bool flag_of(yajl_val of, const char *name) {
 /* Converts a value back to text for the program to parse. */
 static void write_value(yajl_gen json, yajl_val value) {
     if (YAJL_IS_OBJECT(value)) {
-        yajl_gen_map_open(json);
-        for (size_t i = 0; i < value->u.object.len; i++) {
-            yajl_gen_string(json, (const unsigned char *)value->u.object.keys[i], strlen(value->u.object.keys[i]));
-            write_value(json, value->u.object.values[i]);
-        }
-        yajl_gen_map_close(json);
+        MR_JSON_MAP(json, NULL)
+            for (size_t i = 0; i < value->u.object.len; i++) {
+                yajl_gen_string(json, (const unsigned char *)value->u.object.keys[i], strlen(value->u.object.keys[i]));
+                write_value(json, value->u.object.values[i]);
+            }
     } else if (YAJL_IS_ARRAY(value)) {
-        yajl_gen_array_open(json);
-        for (size_t i = 0; i < value->u.array.len; i++)
-            write_value(json, value->u.array.values[i]);
-        yajl_gen_array_close(json);
+        MR_JSON_ARRAY(json, NULL)
+            for (size_t i = 0; i < value->u.array.len; i++)
+                write_value(json, value->u.array.values[i]);
     } else if (YAJL_IS_NUMBER(value))
         yajl_gen_number(json, value->u.number.r, strlen(value->u.number.r));
     else if (YAJL_IS_STRING(value))

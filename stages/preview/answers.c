@@ -118,11 +118,9 @@ static mr_http_reply answer_list(mr_http_request *request, void *context) {
     size_t bytes = 0;
     if (!json)
         return MR_HTTP_END;
-    mr_json_open_map(json, NULL);
-    mr_json_open_array(json, "sources");
-    mr_preview_store_list(site->store, json);
-    yajl_gen_array_close(json);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL)
+        MR_JSON_ARRAY(json, "sources")
+            mr_preview_store_list(site->store, json);
     yajl_gen_get_buf(json, &text, &bytes);
     char *copy = text ? mr_strdup((const char *)text) : NULL;
     yajl_gen_free(json);

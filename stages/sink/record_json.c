@@ -97,15 +97,13 @@ static void put_array(mr_encoder *to, const char *name, uint32_t number, const m
     (void)number;
     if (!name) {
         mr_json_text(json, "dtype", mr_dtype_name(format->dtype));
-        mr_json_open_array(json, "shape");
-        for (int32_t i = 0; i < format->rank; i++)
-            yajl_gen_integer(json, format->dims[i]);
-        yajl_gen_array_close(json);
+        MR_JSON_ARRAY(json, "shape")
+            for (int32_t i = 0; i < format->rank; i++)
+                yajl_gen_integer(json, format->dims[i]);
     }
-    mr_json_open_array(json, name ? name : "data");
-    for (size_t i = 0; i < count; i++)
-        put_number(json, text, mr_element_text(text, format->dtype, data, i));
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, name ? name : "data")
+        for (size_t i = 0; i < count; i++)
+            put_number(json, text, mr_element_text(text, format->dtype, data, i));
 }
 
 /* ---- making one ------------------------------------------------------------------------------------------------ */
@@ -127,9 +125,8 @@ void mr_record_close(mr_record *at) {
 const char *mr_record_make(mr_record *at, const mr_recorded *recorded, size_t *bytes) {
     const unsigned char *text = NULL;
     yajl_gen_clear(at->json);
-    yajl_gen_map_open(at->json);
-    mr_record_walk(recorded, &at->encoder);
-    yajl_gen_map_close(at->json);
+    MR_JSON_MAP(at->json, NULL)
+        mr_record_walk(recorded, &at->encoder);
     yajl_gen_reset(at->json, "\n");
     yajl_gen_get_buf(at->json, &text, bytes);
     return (const char *)text;

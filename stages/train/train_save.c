@@ -35,17 +35,15 @@ typedef struct saving {
 /* ---- the card ---------------------------------------------------------------------------------------------------- */
 
 static void write_tried(yajl_gen json, const mr_classifier_card *card) {
-    mr_json_open_array(json, "tried");
-    for (size_t i = 0; i < card->tried_count; i++) {
-        mr_json_open_map(json, NULL);
-        mr_json_exact(json, "c", card->tried[i].c);
-        mr_json_exact(json, "objective", card->tried[i].objective);
-        mr_json_exact(json, "validation", card->tried[i].validation);
-        mr_json_integer(json, "steps", card->tried[i].steps);
-        mr_json_text(json, "end", card->tried[i].end);
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "tried")
+        for (size_t i = 0; i < card->tried_count; i++)
+            MR_JSON_MAP(json, NULL) {
+                mr_json_exact(json, "c", card->tried[i].c);
+                mr_json_exact(json, "objective", card->tried[i].objective);
+                mr_json_exact(json, "validation", card->tried[i].validation);
+                mr_json_integer(json, "steps", card->tried[i].steps);
+                mr_json_text(json, "end", card->tried[i].end);
+            }
     mr_json_integer(json, "chosen", (int64_t)card->chosen);
 }
 
@@ -56,12 +54,10 @@ static void write_shape(yajl_gen json, const mr_classifier *classifier) {
     mr_json_text(json, "activation", mr_classifier_activation(&classifier->trained));
     mr_json_integer(json, "width", (int64_t)card->width);
     mr_json_integer(json, "classes", (int64_t)card->class_count);
-    if (card->layer_count) {
-        mr_json_open_array(json, "units");
-        for (size_t l = 0; l < card->layer_count; l++)
-            mr_json_integer(json, NULL, (int64_t)card->units[l]);
-        yajl_gen_array_close(json);
-    }
+    if (card->layer_count)
+        MR_JSON_ARRAY(json, "units")
+            for (size_t l = 0; l < card->layer_count; l++)
+                mr_json_integer(json, NULL, (int64_t)card->units[l]);
     if (card->k) {
         mr_json_integer(json, "k", (int64_t)card->k);
         mr_json_integer(json, "vectors", (int64_t)card->vectors);
@@ -71,11 +67,11 @@ static void write_shape(yajl_gen json, const mr_classifier *classifier) {
     mr_json_bool(json, "standardised", card->standardised);
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)card->seed);
     mr_json_text(json, "seed", seed); /* JSON's numbers hold 53 bits */
-    mr_json_open_map(json, "rows");
-    mr_json_integer(json, "train", (int64_t)card->train_rows);
-    mr_json_integer(json, "validation", (int64_t)card->validation_rows);
-    mr_json_integer(json, "test", (int64_t)card->test_rows);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "rows") {
+        mr_json_integer(json, "train", (int64_t)card->train_rows);
+        mr_json_integer(json, "validation", (int64_t)card->validation_rows);
+        mr_json_integer(json, "test", (int64_t)card->test_rows);
+    }
     mr_json_integer(json, "constant_features", (int64_t)card->constant_features);
 }
 
@@ -98,15 +94,13 @@ static void write_members(yajl_gen json, const saving *s) {
     mr_json_text(json, "version", MILLRACE_VERSION);
     write_shape(json, s->classifier);
     write_tried(json, card);
-    mr_json_open_array(json, "warnings");
-    for (size_t i = 0; i < card->warning_count; i++)
-        mr_json_text(json, NULL, card->warnings[i]);
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "warnings")
+        for (size_t i = 0; i < card->warning_count; i++)
+            mr_json_text(json, NULL, card->warnings[i]);
     write_notes(json, s->notes);
-    mr_json_open_map(json, "files");
-    for (size_t i = 0; i < s->count; i++)
-        mr_json_text(json, s->file[i], s->digest[i]);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "files")
+        for (size_t i = 0; i < s->count; i++)
+            mr_json_text(json, s->file[i], s->digest[i]);
 }
 
 static void set_path(saving *s, const char *file) {
@@ -119,9 +113,8 @@ static int write_card(saving *s) {
     yajl_gen json = mr_json_create(true);
     if (!json)
         return MR_ERROR_MEMORY;
-    mr_json_open_map(json, NULL);
-    write_members(json, s);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL)
+        write_members(json, s);
     yajl_gen_get_buf(json, &text, &bytes);
     set_path(s, "head.json");
     int status = mr_file_replace(s->path, text, bytes);

@@ -27,44 +27,44 @@ static void write_time(yajl_gen json, const char *key, int64_t time_ns) {
 }
 
 static void describe_trigger(yajl_gen json, const mr_trigger *trigger) {
-    mr_json_open_map(json, NULL);
-    mr_json_integer(json, "epoch", trigger->frame.epoch);
-    mr_json_integer(json, "seq", (int64_t)trigger->frame.seq);
-    if (trigger->frame.sub)
-        mr_json_integer(json, "sub", trigger->frame.sub);
-    write_time(json, "pts_ns", trigger->pts_ns);
-    mr_json_text(json, "stage", trigger->stage);
-    if (trigger->label) {
-        mr_json_text(json, "label", trigger->label);
-        mr_json_number(json, "score", trigger->score);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_integer(json, "epoch", trigger->frame.epoch);
+        mr_json_integer(json, "seq", (int64_t)trigger->frame.seq);
+        if (trigger->frame.sub)
+            mr_json_integer(json, "sub", trigger->frame.sub);
+        write_time(json, "pts_ns", trigger->pts_ns);
+        mr_json_text(json, "stage", trigger->stage);
+        if (trigger->label) {
+            mr_json_text(json, "label", trigger->label);
+            mr_json_number(json, "score", trigger->score);
+        }
     }
-    yajl_gen_map_close(json);
 }
 
 static void describe(const mr_recording *recording, yajl_gen json, growth extent) {
     size_t listed = recording->trigger_count < MR_TRIGGERS_LISTED ? recording->trigger_count : MR_TRIGGERS_LISTED;
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "source", recording->self->source_id);
-    mr_json_text(json, "file", recording->file.name);
-    mr_json_bool(json, "complete", extent == COMPLETE);
-    mr_json_integer(json, "begun_unix_ns", recording->begun_ns);
-    mr_json_open_map(json, "packets");
-    mr_json_integer(json, "epoch", recording->first.epoch);
-    mr_json_integer(json, "first_seq", (int64_t)recording->first.seq);
-    write_time(json, "first_pts_ns", recording->first_ns);
-    /* While the file grows, the process may be killed before this is rewritten: no count is better than an old one. */
-    if (extent != GROWS) {
-        mr_json_integer(json, "count", (int64_t)recording->packets);
-        mr_json_integer(json, "last_seq", (int64_t)recording->last.seq);
-        write_time(json, "last_pts_ns", recording->last_ns);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "source", recording->self->source_id);
+        mr_json_text(json, "file", recording->file.name);
+        mr_json_bool(json, "complete", extent == COMPLETE);
+        mr_json_integer(json, "begun_unix_ns", recording->begun_ns);
+        MR_JSON_MAP(json, "packets") {
+            mr_json_integer(json, "epoch", recording->first.epoch);
+            mr_json_integer(json, "first_seq", (int64_t)recording->first.seq);
+            write_time(json, "first_pts_ns", recording->first_ns);
+            /* While the file grows, the process may be killed before this is rewritten: better no count than an old
+             * one. */
+            if (extent != GROWS) {
+                mr_json_integer(json, "count", (int64_t)recording->packets);
+                mr_json_integer(json, "last_seq", (int64_t)recording->last.seq);
+                write_time(json, "last_pts_ns", recording->last_ns);
+            }
+        }
+        mr_json_integer(json, "trigger_count", (int64_t)recording->trigger_count);
+        MR_JSON_ARRAY(json, "triggers")
+            for (size_t i = 0; i < listed; i++)
+                describe_trigger(json, &recording->triggers[i]);
     }
-    yajl_gen_map_close(json);
-    mr_json_integer(json, "trigger_count", (int64_t)recording->trigger_count);
-    mr_json_open_array(json, "triggers");
-    for (size_t i = 0; i < listed; i++)
-        describe_trigger(json, &recording->triggers[i]);
-    yajl_gen_array_close(json);
-    yajl_gen_map_close(json);
 }
 
 /* The recording remains valid without it. MR_ERROR_AGAIN: the disk is full. */

@@ -196,7 +196,7 @@ TEST(diagnostics_keep_to_their_lines) {
     mr_diagnostics wrong = {0};
     char *got = NULL;
     size_t bytes = 0;
-    mr_diagnose(&wrong, MR_SEVERITY_ERROR, -1, (mr_place){.file = "a\x1b[2Jb.yaml", .line = 3, .column = 4},
+    mr_diagnose(&wrong, MR_SEVERITY_ERROR, -1, (mr_location){.file = "a\x1b[2Jb.yaml", .line = 3, .column = 4},
                 "try \x07 it", "%s is wrong", "x\nerror: forged");
     FILE *stream = open_memstream(&got, &bytes);
     mr_diagnostics_print(&wrong, stream);

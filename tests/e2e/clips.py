@@ -267,8 +267,8 @@ def decoded(path, pix_fmt):
     return np.frombuffer(raw, np.uint8)
 
 
-def planes(path):
-    """Every frame as (Y, U, V) float arrays on the 8-bit scale, chroma at stored size; gray has only Y."""
+def planes(path, every=1):
+    """One in `every` frames as (Y, U, V) float arrays on the 8-bit scale, chroma at stored size; gray has only Y."""
     info = stream(path)
     width, height, layout = info["width"], info["height"], info["pix_fmt"]
     depth = 10 if "10" in layout else 12 if "12" in layout else 8
@@ -279,7 +279,7 @@ def planes(path):
         shapes += [(-(-height // (1 + half_h)), -(-width // (1 + half_w)))] * 2
     data = decoded(path, layout).view(word)
     size = sum(rows * columns for rows, columns in shapes)
-    for frame in data.reshape(-1, size):
+    for frame in data.reshape(-1, size)[::every]:
         start, out = 0, []
         for rows, columns in shapes:
             out.append(frame[start:start + rows * columns].reshape(rows, columns) / 2.0 ** (depth - 8))

@@ -21,6 +21,8 @@ MILLRACE = os.environ.get("MILLRACE", str(ROOT / "build/millrace"))
 MODELS = pathlib.Path(os.environ.get("MILLRACE_MODELS", ROOT / "build/models"))
 SAMPLES = pathlib.Path("/usr/lib/python3/dist-packages/imageio/resources/images")
 PICTURES = pathlib.Path("/usr/share/doc/opencv-doc/examples/data")
+# NumPy's threads would wait for each other, spinning, on a busy machine. Scripts import NumPy after this.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # A command built elsewhere cannot find the library in build/venv by itself.
 for library in sorted(ROOT.glob("build/venv/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*")):
     os.environ.setdefault("MILLRACE_ONNXRUNTIME", str(library))

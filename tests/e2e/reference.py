@@ -1,5 +1,7 @@
 """The classifier again, by other means: ffmpeg's pictures, double precision arithmetic from the standards, and ONNX
 Runtime's Python."""
+import functools
+
 import numpy as np
 import onnxruntime
 
@@ -57,7 +59,8 @@ def crop_and_resize(picture, size, fraction, siting="left"):
         x_of = (x + (0.5 if siting == "left" else 0)) / 2 if half_x else x
         across = weights(columns, x_of, side / size / (2 if half_x else 1))
         down = weights(rows, y / 2 if half_y else y, side / size / (2 if half_y else 1))
-        out.append(down @ plane.astype(np.float64) @ across.T)
+        high, wide = down.any(axis=0), across.any(axis=0)  # most of a large picture has no weight
+        out.append(down[:, high] @ plane[np.ix_(high, wide)].astype(np.float64) @ across[:, wide].T)
     return out
 
 
@@ -75,17 +78,22 @@ def session(name):
     return onnxruntime.InferenceSession(str(MODELS / name), options, providers=["CPUExecutionProvider"])
 
 
+@functools.cache
+def inputs(video, every):
+    """The network's input for one in `every` frames of a video."""
+    info = clips.stream(video)
+    return [network_input(picture, info) for picture in clips.planes(video, every)]
+
+
 def scores(video, model="lite0-features.onnx", every=1):
     """[scores for the 1000 classes] for one in `every` frames of a video."""
-    info, network = clips.stream(video), session(model)
-    head = np.load(MODELS / "lite0-head.npy").astype(np.float64)
+    network, head = session(model), np.load(MODELS / "lite0-head.npy").astype(np.float64)
     name = network.get_inputs()[0].name
-    for index, picture in enumerate(clips.planes(video)):
-        if index % every == 0:
-            features = network.run(None, {name: network_input(picture, info)[None]})[0][0]
-            logits = head[:, :-1] @ features + head[:, -1]
-            powers = np.exp(logits - logits.max())
-            yield powers / powers.sum()
+    for tensor in inputs(video, every):
+        features = network.run(None, {name: tensor[None]})[0][0]
+        logits = head[:, :-1] @ features + head[:, -1]
+        powers = np.exp(logits - logits.max())
+        yield powers / powers.sum()
 
 
 def labels():

@@ -1,5 +1,5 @@
-/* Stands in for libcuda.so.1: a driver that shows two GPUs, which can be asked for their UUIDs, and make a context
- * current for fakes/nvcuvid.c to look at; for nothing else. */
+/* Stands in for libcuda.so.1: a driver with two GPUs. It gives UUIDs, and makes a context current for fakes/nvcuvid.c
+ * to check. It does nothing else. */
 #include <string.h>
 
 enum { GPUS = 2, VERSION = 13000, INVALID_DEVICE = 101 };

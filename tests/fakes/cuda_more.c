@@ -1,5 +1,5 @@
-/* What FFmpeg wants to find in libcuda.so.1 before it uses any of it, beside fakes/cuda.c: but for memory, which is the
- * host's, none of it is called while pictures stay where they are. */
+/* Functions that FFmpeg looks up in libcuda.so.1 before it uses any, beside fakes/cuda.c. Except for memory, which is
+ * on the host, none is called while pictures stay where they are. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -158,7 +158,7 @@ static NVENCSTATUS NVENCAPI initialize(void *of, NV_ENC_INITIALIZE_PARAMS *param
         av_opt_set_double(s->codec->priv_data, "crf", quality, 0);
     else
         s->codec->bit_rate = rate->averageBitRate;
-    /* libx265 begins under a lock that FFmpeg holds now: with its first picture, in which its headers are then. */
+    /* libx265 initializes with the first picture, under a lock that FFmpeg holds now; that picture has the headers. */
     if (!s->hevc)
         s->codec->flags |= AV_CODEC_FLAG_GLOBAL_HEADER;
     return s->hevc || avcodec_open2(s->codec, NULL, NULL) >= 0 ? NV_ENC_SUCCESS : NV_ENC_ERR_GENERIC;

@@ -68,7 +68,7 @@ static void *release_list(char **list, int count) {
     return NULL;
 }
 
-/* As the runtime does, and in its words. */
+/* Fails as the runtime does, with the same message. */
 static status *load(void *options, const char *const *keys, const char *const *values, size_t count) {
     (void)options, (void)keys, (void)values, (void)count;
     char needs[512], message[480];
@@ -89,7 +89,7 @@ static status *load(void *options, const char *const *keys, const char *const *v
 enum { PATH = 4096, FLOAT = 1, TENSOR = 1, RANK = 4 };
 static const char engine[] = "an engine";
 
-/* Of whatever may be looked for in another: of TensorRT, of sessions, and sessions themselves. */
+/* One struct serves as TensorRT options, session options and session. */
 typedef struct options {
     char folder[PATH];
     int ready;

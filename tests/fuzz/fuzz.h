@@ -26,8 +26,8 @@ void fuzz_expect_reason(int status);
 /* Copies data to the end of an allocation, so that the address sanitizer sees a read beyond it; `zeros` bytes follow.
  * The caller must free the copy. */
 uint8_t *fuzz_copy(const uint8_t *data, size_t bytes, size_t zeros);
-/* Copies the next piece, which stands after its length in two bytes (big-endian), and steps over it. The last piece may
- * be shorter than its length. */
+/* Copies the next piece, which follows a length in two bytes (big-endian), and steps over it. The last piece may be
+ * shorter than that. */
 uint8_t *fuzz_piece(const uint8_t **data, size_t *left, size_t *bytes, size_t zeros);
 
 /* Makes the fuzzer's own folder, once, in TMPDIR or /dev/shm, and returns the path. The folder is removed when the
@@ -35,5 +35,5 @@ uint8_t *fuzz_piece(const uint8_t **data, size_t *left, size_t *bytes, size_t ze
 const char *fuzz_folder(void);
 /* A path in the folder, valid until the next call. */
 const char *fuzz_path(const char *name);
-/* Writes a file in the folder. Returns its path, valid until the next call. */
+/* Writes a file in the folder. Returns the path, valid until the next call. */
 const char *fuzz_file(const char *name, const void *data, size_t bytes);

@@ -1,6 +1,5 @@
-/* Any text as a URL, as a host, as an address to listen at, and as a value of a pipeline: nothing may crash, parts lie
- * within the text, and a password that was found in it stands in no text that is shown. What stands behind a zero is a
- * second text: a reference, or a pattern of hosts.
+/* Any text as a URL, a host, a listening address, and a pipeline value. Nothing may crash, parts must lie within the
+ * text, and no text for display may contain a password. A zero separates a second text: a reference, or a host pattern.
  *
  *     tests/fuzz/run 60 fuzz_address */
 #include <string.h>

@@ -1,7 +1,7 @@
-/* Any bytes as a stream of H.264, HEVC or MPEG-4: parameter sets of its header, and packets whose times are made, whose
- * damage is followed, and into which sets are put for a transport stream. Nothing may crash or leak, and times must
- * rise. The first byte says which codec, and whether it is live; the header and packets stand behind their length in
- * two bytes.
+/* Any bytes as an H.264, HEVC or MPEG-4 stream: parameter sets in the header, and packets that get times, are checked
+ * for damage, and get parameter sets for a transport stream. Nothing may crash or leak, and times must rise. The first
+ * byte chooses the codec and whether the stream is live. Two bytes before the header and before each packet give the
+ * length.
  *
  *     tests/fuzz/run 60 fuzz_coded */
 #include <libavcodec/avcodec.h>

@@ -1,5 +1,5 @@
-/* Any bytes as the card of a classifier, as its signature, and as a network that a classifier is joined to. Nothing may
- * crash, what is refused is refused with a reason, and what is joined is an ONNX model. The first byte chooses.
+/* Any bytes as a classifier card, a signature, and a network to which a classifier is joined. Nothing may crash, every
+ * refusal must have a reason, and the joined model must be ONNX. The first byte chooses.
  *
  *     tests/fuzz/run 60 fuzz_head */
 #include <stdio.h>
@@ -19,7 +19,7 @@
 enum { WIDTH = 3, CLASSES = 2, PATH = 600 };
 static mr_classifier *good; /* the classifier of the fuzz_folder(), under a card that fits */
 
-/* The other files of the folder are as they should be, so that cards with their digests are read to the end. */
+/* All other files are valid, so that a card with the right digests is read to the end. */
 static void make_folder(void) {
     static float weights[CLASSES * (WIDTH + 1)] = {1, 2, 3, 4, 5, 6, 7, 8};
     static const char key[] = "-----BEGIN PUBLIC KEY-----\n"

@@ -1,4 +1,4 @@
-/* Any bytes as indexes of MP4, headers of Matroska, and index tables of MXF. The first byte chooses.
+/* Any bytes as an MP4 index, a Matroska header, and an MXF index table. The first byte chooses.
  *
  *     tests/fuzz/run 60 fuzz_indexes */
 #include "stages/media/index/mkv_index.h"
@@ -28,7 +28,7 @@ static cuts cuts_of(const uint8_t *data, size_t size) {
     const uint64_t after = mr_##kind##_index_bytes(index);                                                             \
     mr_##kind##_index_destroy(&index)
 
-/* PCM takes less once its times are known; nothing else is taken back. */
+/* Only PCM can take less later, once the times are known. */
 static void read_mp4(const uint8_t *data, size_t size) {
     FEED(mp4);
     fault_if(between == UINT64_MAX && after != UINT64_MAX);

@@ -7,7 +7,7 @@
 #include "tests/support/lowres.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
-static mr_jpeg_decoder *jpeg; /* keeps codes of inputs before, as that of a stage does */
+static mr_jpeg_decoder *jpeg; /* keeps codes from earlier inputs, like a stage's decoder */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
     (void)argc;

@@ -1,6 +1,6 @@
-/* Any bytes as packets whose dependencies are looked for without decoding them, and as the first packet of x264.
- * Nothing may crash, leak or be read beyond the 64 zeros that follow a packet. The first byte chooses the codec; the
- * header and packets stand behind their length in two bytes.
+/* Any bytes as packets whose dependencies are found without decoding, and as the first packet from x264. Nothing may
+ * crash, leak or read past the 64 zeros after a packet. The first byte chooses the codec. Two bytes before the header
+ * and before each packet give the length.
  *
  *     tests/fuzz/run 60 fuzz_packet */
 #include <libavcodec/avcodec.h>

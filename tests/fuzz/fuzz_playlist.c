@@ -1,5 +1,5 @@
-/* Playlists of HLS: each gives variants, segments or an error; and what stands after a zero is the next version of it,
- * in which the reader's place is looked for. */
+/* HLS playlists: each gives variants, segments or an error. A zero separates the next version, in which the reader's
+ * position is looked up. */
 #include <string.h>
 
 #include "engine/base/memory.h"

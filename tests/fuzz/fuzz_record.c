@@ -1,5 +1,5 @@
-/* Any bytes as the record of a message over ZeroMQ, as JSON or as protobuf: nothing may crash or leak, what is refused
- * is refused with a reason, and texts that are taken end within their room.
+/* Any bytes as a ZeroMQ message record, in JSON or protobuf. Nothing may crash or leak, every refusal must have a
+ * reason, and accepted texts must be terminated.
  *
  *     tests/fuzz/run 60 fuzz_record */
 #include <string.h>

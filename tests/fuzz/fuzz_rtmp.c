@@ -1,5 +1,5 @@
-/* What an RTMP server sends after the handshake: the client gives whole FLV tags or an error. The first byte says, in
- * units of 16 bytes, how much of the rest comes over the first connection; others bring what follows. */
+/* Messages from an RTMP server after the handshake: the client gives whole FLV tags or an error. The first byte, times
+ * 16, is the number of bytes that the first connection brings; later ones bring the rest. */
 #include <libavformat/avio.h>
 #include <libavutil/intreadwrite.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Any bytes as what a server of RTSP sends: messages with descriptions and requests for passwords, packets of RTP for
- * each codec with losses between them, and reports of RTCP. Nothing may crash, leak, or take much memory. The first
- * byte says which; packets stand behind their length in two bytes.
+/* Any bytes from an RTSP server: messages with descriptions and password requests, RTP packets for each codec with
+ * losses, and RTCP reports. Nothing may crash, leak, or take much memory. The first byte chooses; two bytes before each
+ * packet give the length.
  *
  *     tests/fuzz/run 60 fuzz_rtsp */
 #include <string.h>
@@ -15,7 +15,7 @@
 
 enum { MOST_UNIT = 1 << 20 };
 
-/* Each byte of a unit, and the zeros behind it, are there. */
+/* Reads each byte in a unit, and the zeros after it. */
 static void check_unit(const mr_rtp_unit *unit) {
     volatile uint8_t sum = 0;
     fault_if(unit->bytes == 0 || unit->bytes > MOST_UNIT || (unit->key && unit->damaged));

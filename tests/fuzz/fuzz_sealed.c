@@ -1,4 +1,4 @@
-/* Encrypted parts of a playlist: any bytes of any length, behind any key, read in pieces. */
+/* Encrypted playlist parts: any bytes after any key, read in pieces. */
 #include <libavutil/error.h>
 #include <libavutil/mem.h>
 #include <string.h>

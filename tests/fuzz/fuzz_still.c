@@ -1,5 +1,4 @@
-/* Files of still pictures: their orientation, their end, how many they hold, kinds of TIFF, and the picture in HEIF.
- * tests/fuzz/corpus/still/ has files to begin with. */
+/* Still picture files: orientation, end, number of pictures, TIFF kinds, and the picture in HEIF. */
 
 #include "stages/media/still/heif.h"
 #include "stages/media/still/orientation.h"
@@ -20,6 +19,9 @@ static void strip(const uint8_t *data, size_t size) {
     uint8_t *left = fuzz_copy(data, bytes, 1);
     fault_if(mr_png_strip(data, size, left) != bytes || mr_png_strip(left, bytes, NULL) != bytes);
     free(left);
+    uint8_t *head = fuzz_copy(data, size, 1);
+    mr_png_shorten(head, size);
+    free(head);
 }
 
 FUZZ(data, size) {

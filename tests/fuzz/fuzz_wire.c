@@ -1,6 +1,6 @@
-/* Any bytes as a message of a cut: nothing may crash, leak, or take much memory, and what is read can be written and
- * read again. The input is envelopes and payloads, each behind its length in two bytes; the checksum of the first is
- * made right, so that what lies behind it is reached.
+/* Any bytes as a message between nodes. Nothing may crash, leak, or take much memory, and a message that was read can
+ * be written and read again. The input is envelopes and payloads, each after a length in two bytes. The first
+ * envelope's checksum is corrected, so that the fuzzer gets past it.
  *
  *     tests/fuzz/run 60 fuzz_wire */
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The work that shows the limits of devices: its results on every device. */
+/* Work that measures device limits: results on every device. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -169,7 +169,7 @@ PLAIN_TEST(pooling_both_layouts) {
     free(first);
 }
 
-/* Arrays end where their allocation does, so that the address sanitizer sees a read too far. */
+/* Arrays end with the allocation, so that the address sanitizer sees a read past it. */
 PLAIN_TEST(variants_of_sums_are_equal) {
     mr_vector_rows c, best;
     mr_vector_rows_init(&c, MR_ISA_C);
@@ -188,7 +188,7 @@ PLAIN_TEST(variants_of_sums_are_equal) {
     }
 }
 
-/* The simulated accelerator does work later and on its own copy of the struct. */
+/* The simulated accelerator works later, on a copy of the struct. */
 PLAIN_TEST(work_on_a_stream) {
     static const float values[4] = {1, 2, 3, 6};
     static float mean;
@@ -394,7 +394,7 @@ DEVICE_TEST(rectified_units_on_a_device) {
     }
 }
 
-/* The shares by their definition: how many are better than a value decides whether it votes. */
+/* The shares by definition: a value votes if fewer than `most` values are better. */
 static void count_shares(const float *near, const int32_t *classes, int count, int most, double *shares) {
     int votes = 0;
     for (int i = 0; i < count; i++) {
@@ -463,7 +463,7 @@ static int launch_plain(on_device *d, const mr_linear_work *work) {
     return status ? status : mr_linear_cuda(work, handle);
 }
 
-/* Sums of `inputs` products of numbers within -1..1, in another order. Done so many times; the last one counts. */
+/* Sums `inputs` products within -1..1, in another order. Repeats the work; the last result counts. */
 static void repeat_linear_on(on_device *d, int outputs, int inputs, int batch, bool has_bias, bool plain, int times) {
     size_t row = (size_t)inputs + 1, src_row = (size_t)inputs + 3, dst_row = (size_t)outputs + 2;
     float *weights = draw_many((size_t)outputs * row), *src = draw_many((size_t)batch * src_row);
@@ -561,7 +561,7 @@ PLAIN_TEST(scratch_grows_and_is_kept) {
 
 /* ---- the choice of variants -------------------------------------------------------------------------------------- */
 
-/* Operations that do nothing but take their time, on a clock of their own. */
+/* Operations that only take time, on a simulated clock. */
 static int64_t played_ns, time_taken[2][MR_PREPROCESS_STEPS];
 
 static int64_t played_now(void) {

@@ -1,5 +1,5 @@
-/* A plugin with kinds of results of its own: `find` adds boxes (elements) and heat (an array in a pool's buffer), and
- * `total` reads the boxes by a declaration of its own, as another plugin would. */
+/* A plugin with result kinds: `find` adds boxes (elements) and heat (an array in a pool's buffer). `total` reads the
+ * boxes through a second declaration, as another plugin would. */
 #include <millrace/plugin.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* A plugin that tells where a frame's pixels lie in the source's picture: `way` adds the map of the frame, and where
- * three corners of its grid are seen in the picture as it is displayed. */
+/* A plugin that maps a frame's pixels to the source picture: `way` adds the frame's map, and where three grid corners
+ * are in the displayed picture. */
 #include <math.h>
 #include <millrace/plugin.h>
 

@@ -16,39 +16,21 @@ compared at widths of whole eights.
 HSV is also held to colorsys, in double precision: hue within 1 of 180 steps, saturation within 1 of 255, for each
 colour by itself, seen as the histogram of a picture of that one colour."""
 import colorsys
-import os
-import subprocess
 import sys
 
 import cv2
 import imagehash
 import numpy as np
 import scipy.ndimage
+from comparison import SEED, Comparison, run
 from PIL import Image
 
-PROGRAM = sys.argv[1]
 PEOPLE_TOLERANCE, HOG_TOLERANCE = 2e-4, 2e-3
 PEOPLE = ((64, 128), (16, 16), (8, 8), (8, 8), 9)  # what HOGDescriptor starts with
 
 
 def ours(kind, dtype, samples, *numbers):
-    words = [PROGRAM, kind, *map(str, numbers)]
-    done = subprocess.run(words, input=np.ascontiguousarray(samples).tobytes(), capture_output=True, check=True)
-    return np.frombuffer(done.stdout, dtype)
-
-
-class Comparison:
-    def __init__(self):
-        self.worst, self.cases, self.failures = {}, 0, 0
-
-    def check(self, name, got, want, tolerance, what):
-        got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
-        error = float(np.abs(got - want).max()) if got.shape == want.shape else float("inf")
-        self.worst[name] = max(self.worst.get(name, 0.0), error)
-        self.cases += 1
-        if not error <= tolerance:
-            self.failures += 1
-            print(f"{name}: {error:g} above {tolerance:g} for {what}")
+    return np.frombuffer(run(np.ascontiguousarray(samples).tobytes(), kind, *numbers), dtype)
 
 
 def draw_planes(rng, channels, width, height):
@@ -174,9 +156,8 @@ def compare_change(result, rng):
 
 
 def main():
-    seed = int(os.environ.get("MILLRACE_SEED", "20261121"))
-    rng, result = np.random.default_rng(seed), Comparison()
-    print(f"seed {seed}, OpenCV {cv2.__version__}, SciPy {scipy.__version__}, ImageHash {imagehash.__version__}")
+    rng, result = np.random.default_rng(SEED), Comparison()
+    print(f"seed {SEED}, OpenCV {cv2.__version__}, SciPy {scipy.__version__}, ImageHash {imagehash.__version__}")
     for case in range(60):
         for channels in (1, 3):
             compare_hog(result, rng, PEOPLE if case % 6 == 0 else draw_hog(rng, channels), channels)
@@ -186,10 +167,7 @@ def main():
         compare_sharpness(result, rng)
         compare_change(result, rng)
     compare_colorsys(result, rng)
-    for name, error in sorted(result.worst.items()):
-        print(f"{name:26s} at most {error:.3g}")
-    print(f"{result.cases} comparisons, {result.failures} failed")
-    return 1 if result.failures else 0
+    return result.end()
 
 
 if __name__ == "__main__":

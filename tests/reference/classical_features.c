@@ -11,16 +11,9 @@
 
 #include "kernels/classical/classical.h"
 #include "millrace/status.h"
+#include "tests/reference/raw.h"
 
 static int number[16];
-
-static uint8_t *read_samples(size_t count) {
-    uint8_t *samples = malloc(count);
-    if (samples && fread(samples, 1, count, stdin) == count)
-        return samples;
-    free(samples);
-    return NULL;
-}
 
 static int write_result(const void *result, size_t bytes) {
     return fwrite(result, 1, bytes, stdout) == bytes ? EXIT_SUCCESS : EXIT_FAILURE;
@@ -33,8 +26,8 @@ static int hog(void) {
                                   .cell_height = n[8], .bins = n[9], .full_turn = n[10] != 0, .gamma = n[11] != 0,
                                   .clip = 0.2f};
     mr_hog *made = NULL;
-    uint8_t *samples = read_samples((size_t)n[0] * (size_t)n[1] * (size_t)n[2]);
-    if (!samples || mr_hog_create(&made, &params)) {
+    uint8_t *samples = read_many(stdin, (size_t)n[0] * (size_t)n[1] * (size_t)n[2], 1);
+    if (mr_hog_create(&made, &params)) {
         fprintf(stderr, "%s\n", mr_message());
         free(samples);
         return EXIT_FAILURE;
@@ -59,10 +52,10 @@ static int histogram(void) {
                                         .space = (mr_color_space)number[2], .bins = number[3],
                                         .joint = number[4] != 0};
     size_t bytes = (size_t)mr_histogram_length(&params) * sizeof(float);
-    uint8_t *samples = read_samples(3 * (size_t)params.width * (size_t)params.height);
+    uint8_t *samples = read_many(stdin, 3 * (size_t)params.width * (size_t)params.height, 1);
     float *result = malloc(bytes);
     int code = EXIT_FAILURE;
-    if (samples && result && mr_histogram(&params, samples, result) == MR_OK)
+    if (result && mr_histogram(&params, samples, result) == MR_OK)
         code = write_result(result, bytes);
     free(samples);
     free(result);
@@ -70,9 +63,7 @@ static int histogram(void) {
 }
 
 static int phash(void) {
-    uint8_t *samples = read_samples(32 * 32), hash[MR_HASH_BYTES];
-    if (!samples)
-        return EXIT_FAILURE;
+    uint8_t *samples = read_many(stdin, 32 * 32, 1), hash[MR_HASH_BYTES];
     mr_phash(samples, hash);
     free(samples);
     return write_result(hash, sizeof hash);
@@ -80,9 +71,7 @@ static int phash(void) {
 
 static int sharpness(float scale) {
     float result = 0.0f;
-    uint8_t *samples = read_samples((size_t)number[0] * (size_t)number[1]);
-    if (!samples)
-        return EXIT_FAILURE;
+    uint8_t *samples = read_many(stdin, (size_t)number[0] * (size_t)number[1], 1);
     mr_sharpness(mr_classical_rows_get(), &(mr_sharpness_item){.src = samples, .stride = number[0], .width = number[0],
                                                            .height = number[1], .scale = scale, .dst = &result});
     free(samples);
@@ -92,9 +81,7 @@ static int sharpness(float scale) {
 static int change(void) {
     size_t count = (size_t)number[0];
     uint32_t changed = 0;
-    uint8_t *samples = read_samples(2 * count);
-    if (!samples)
-        return EXIT_FAILURE;
+    uint8_t *samples = read_many(stdin, 2 * count, 1);
     mr_change(mr_classical_rows_get(), &(mr_change_work){.a = samples, .b = samples + count, .count = count,
                                                      .noise = number[1], .changed = &changed});
     free(samples);

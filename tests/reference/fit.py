@@ -7,18 +7,16 @@ machines LinearSVC penalises the bias; SciPy minimises our objective in its plac
 hardly counts. With double products the objective is within 2e-10 of the optimum and coefficients within 1e-5 of them,
 relative to the largest; with single ones 1e-6 and 1e-3. The bits are those of one thread for any number of them."""
 import os
-import subprocess
-import sys
 
 os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # more only wait for each other
 
 import numpy as np
 import scipy.optimize
+from comparison import run
 from scipy.special import expit, logsumexp
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-PROGRAM = sys.argv[1]
 SOFTMAX, LOGISTIC, HINGE = range(3)
 WITHIN = {False: (1e-6, 1e-3), True: (2e-10, 1e-5)}  # objective, coefficients
 
@@ -32,11 +30,10 @@ def draw(seed, count, width, classes):
 
 
 def ours(x, y, weights, classes, loss, c, doubles, threads, tolerance):
-    words = [PROGRAM, len(x), x.shape[1], classes, loss, c, int(doubles), threads, tolerance]
     data = x.tobytes() + y.tobytes() + weights.tobytes()
-    done = subprocess.run([str(word) for word in words], input=data, capture_output=True, check=True)
-    found = np.frombuffer(done.stdout)
-    return found[:-classes].reshape(classes, -1), found[-classes:], done.stdout
+    made = run(data, *x.shape, classes, loss, c, int(doubles), threads, tolerance)
+    found = np.frombuffer(made)
+    return found[:-classes].reshape(classes, -1), found[-classes:], made
 
 
 def objective(x, y, v, loss, c, w, b):

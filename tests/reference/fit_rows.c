@@ -9,6 +9,7 @@
 #include "kernels/fit/fit_linear.h"
 #include "kernels/fit/lbfgs.h"
 #include "millrace/status.h"
+#include "tests/reference/raw.h"
 
 typedef struct problem {
     mr_fit_rows rows;
@@ -25,14 +26,6 @@ static int evaluate(void *user, const double *x, double *value, double *gradient
     mr_fit_workers_sum(p->workers, &p->task, p->nodes);
     *value = mr_fit_objective(&p->linear, x, p->nodes, p->total, p->c, gradient);
     return MR_OK;
-}
-
-static void *read_many(size_t count, size_t bytes) {
-    void *values = malloc(count * bytes);
-    if (values && fread(values, bytes, count, stdin) == count)
-        return values;
-    fprintf(stderr, "standard input is too short\n");
-    exit(EXIT_FAILURE);
 }
 
 static int solve(problem *p, int threads, double tolerance) {
@@ -64,9 +57,9 @@ int main(int argc, char **argv) {
     if (argc != 9)
         return 64;
     size_t count = (size_t)atol(argv[1]), width = (size_t)atol(argv[2]);
-    float *features = read_many(count * width, sizeof(float));
-    int32_t *classes = read_many(count, sizeof(int32_t));
-    double *weights = read_many(count, sizeof(double));
+    float *features = read_many(stdin, count * width, sizeof(float));
+    int32_t *classes = read_many(stdin, count, sizeof(int32_t));
+    double *weights = read_many(stdin, count, sizeof(double));
     problem p = {.rows = {.features = features, .stride = width, .width = width, .count = count, .classes = classes,
                           .weights = weights},
                  .linear = {.outputs = (size_t)atol(argv[3]), .loss = (mr_fit_loss)atoi(argv[4]),

@@ -3,27 +3,23 @@
 Resamples of groups: each is a union of whole groups, as often as there are groups, so its accuracy must be one that
 such a union can have; the interval is NumPy's percentiles of the resamples, and 95 % of intervals over data sets that
 are drawn anew hold the true accuracy, within what chance allows. The interval of a share is SciPy's."""
-import subprocess
-import sys
 import warnings
 
 import numpy as np
 import scipy.optimize
 import scipy.stats
+from comparison import run
 from scipy.special import log_softmax, softmax
 from sklearn import metrics
 
-PROGRAM = sys.argv[1]
 WITHIN = 1e-12
 warnings.filterwarnings("ignore")
 
 
 def ours(scores, truth, group, seed=1):
     data = scores.astype(np.float64).tobytes() + truth.astype(np.int32).tobytes() + group.astype(np.int32).tobytes()
-    words = [PROGRAM, *map(str, (*scores.shape, group.max() + 1, seed))]
-    done = subprocess.run(words, input=data, capture_output=True, check=True, text=False)
     found = {}
-    for line in done.stdout.decode().splitlines():
+    for line in run(data, *scores.shape, group.max() + 1, seed).decode().splitlines():
         name, value = line.split()
         found.setdefault(name, []).append(float(value))
     return {name: np.array(values) for name, values in found.items()}

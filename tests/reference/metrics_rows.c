@@ -8,16 +8,9 @@
 
 #include "millrace/figures.h"
 #include "millrace/status.h"
+#include "tests/reference/raw.h"
 
 enum { BINS = 15, RESAMPLES = 200 };
-
-static void *read_many(size_t count, size_t bytes) {
-    void *values = malloc(count * bytes + 1);
-    if (values && fread(values, bytes, count, stdin) == count)
-        return values;
-    fprintf(stderr, "standard input is too short\n");
-    exit(EXIT_FAILURE);
-}
 
 static void print_counts(const mr_scored *scored) {
     const size_t classes = scored->classes;
@@ -59,8 +52,8 @@ int main(int argc, char **argv) {
     if (argc != 5)
         return 64;
     const size_t rows = (size_t)atol(argv[1]), classes = (size_t)atol(argv[2]);
-    double *scores = read_many(rows * classes, sizeof *scores);
-    int32_t *truth = read_many(rows, sizeof *truth), *group = read_many(rows, sizeof *group);
+    double *scores = read_many(stdin, rows * classes, sizeof *scores);
+    int32_t *truth = read_many(stdin, rows, sizeof *truth), *group = read_many(stdin, rows, sizeof *group);
     mr_scored scored = {.rows = rows, .classes = classes, .scores = scores, .truth = truth};
     mr_calibration_bin bins[BINS];
     mr_interval interval;

@@ -11,42 +11,27 @@ Where references part from each other:
   Where it enlarges, a position that is a whole number may come out just below it and the pixel before is taken; such
   sizes are left out too."""
 import math
-import os
-import subprocess
 import sys
 
 import cv2
 import numpy as np
+from comparison import SEED, Comparison, run
 from PIL import Image
 
 NEAREST, BILINEAR, BICUBIC, AREA = range(4)
 FLOAT_TOLERANCE = 0.5 + 1 / 32 + 1e-3
-PROGRAM = sys.argv[1]
 
 
 def ours(plane, to, interpolation, antialias, crop=0.0):
     height, width = plane.shape
-    words = [PROGRAM, *map(str, (interpolation, int(antialias), width, height, *to, crop))]
-    done = subprocess.run(words, input=plane.tobytes(), capture_output=True, check=True)
-    return np.frombuffer(done.stdout, np.uint8).reshape(to[1], to[0]).astype(np.float64)
+    data = run(plane.tobytes(), interpolation, int(antialias), width, height, *to, crop)
+    return np.frombuffer(data, np.uint8).reshape(to[1], to[0]).astype(np.float64)
 
 
 def pillow(plane, to, method, mode, box=None):
     kind = np.float32 if mode == "F" else np.uint8
-    return np.asarray(Image.fromarray(plane.astype(kind)).resize(to, method, box=box)).astype(np.float64)
-
-
-class Comparison:
-    def __init__(self):
-        self.worst, self.cases, self.failures = {}, 0, 0
-
-    def check(self, name, got, want, tolerance, what):
-        error = float(np.abs(got - np.clip(want, 0, 255)).max())
-        self.worst[name] = max(self.worst.get(name, 0.0), error)
-        self.cases += 1
-        if error > tolerance:
-            self.failures += 1
-            print(f"{name}: {error:.4f} above {tolerance:.4f} for {what}")
+    made = np.asarray(Image.fromarray(plane.astype(kind)).resize(to, method, box=box)).astype(np.float64)
+    return np.clip(made, 0, 255)
 
 
 def draw_plane(rng, width, height):
@@ -74,7 +59,7 @@ def compare_opencv(result, plane, to, what):
         if method == AREA and not area_is_exact((width, height), to):
             continue
         got = ours(plane, to, method, False)
-        exact = cv2.resize(plane.astype(np.float32), to, interpolation=flag)
+        exact = np.clip(cv2.resize(plane.astype(np.float32), to, interpolation=flag), 0, 255)
         result.check(f"opencv {name} float", got, exact, FLOAT_TOLERANCE, what)
         result.check(f"opencv {name} 8 bit", got, cv2.resize(plane, to, interpolation=flag).astype(float), 1.0, what)
 
@@ -118,9 +103,8 @@ def draw_sizes(rng, case):
 
 
 def main():
-    seed = int(os.environ.get("MILLRACE_SEED", "20261121"))
-    rng, result = np.random.default_rng(seed), Comparison()
-    print(f"seed {seed}, OpenCV {cv2.__version__}, Pillow {Image.__version__}")
+    rng, result = np.random.default_rng(SEED), Comparison()
+    print(f"seed {SEED}, OpenCV {cv2.__version__}, Pillow {Image.__version__}")
     for case in range(120):
         (width, height), to = draw_sizes(rng, case)
         plane, what = draw_plane(rng, width, height), f"{width}x{height} -> {to[0]}x{to[1]}"
@@ -128,10 +112,7 @@ def main():
         compare_pillow(result, plane, to, what)
         compare_box(result, rng)
         compare_crop(result, rng)
-    for name, error in sorted(result.worst.items()):
-        print(f"{name:26s} at most {error:.4f}")
-    print(f"{result.cases} comparisons, {result.failures} failed")
-    return 1 if result.failures else 0
+    return result.end()
 
 
 if __name__ == "__main__":

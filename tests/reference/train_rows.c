@@ -11,16 +11,9 @@
 
 #include "millrace/classifier.h"
 #include "millrace/status.h"
+#include "tests/reference/raw.h"
 
 enum { MOST = 32 };
-
-static void *read_many(FILE *file, size_t count, size_t bytes) {
-    void *values = malloc(count * bytes + 1);
-    if (values && fread(values, bytes, count, file) == count)
-        return values;
-    fprintf(stderr, "the rows are too few\n");
-    exit(EXIT_FAILURE);
-}
 
 static int finish(int status) {
     if (status)

@@ -1,6 +1,6 @@
-/* The cost of a batch on a device beside its kernels: results are downloaded by one copy and one host function a call,
- * however many frames it has; they are those of the processors, bit for bit; and every frame is accounted for if one of
- * a batch fails. On simulated accelerators, whose log is counted, and on CUDA devices that the host plays. */
+/* What a batch costs beside the kernels: one copy and one host function download the results in a call, however many
+ * frames it has. Results match the processors' bit for bit, and every frame in a failed batch is accounted for. Runs on
+ * simulated accelerators, whose log is counted, and on CUDA devices that the host plays. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -91,7 +91,7 @@ static void collect(void *context, const char *source, const mr_frame *frame) {
 
 /* ---- what the device did ----------------------------------------------------------------------------------------- */
 
-/* Of the stage `it`, and of the copies before and behind it. */
+/* For the stage `it`, and the copies before and after it. */
 static atomic_int downloads, works, brought, taken_home;
 
 static void count_note(void *context, const mr_device *device, const mr_work_note *note) {
@@ -110,7 +110,7 @@ static void count_note(void *context, const mr_device *device, const mr_work_not
 /* ---- a run ------------------------------------------------------------------------------------------------------- */
 
 typedef struct job {
-    const char *stage; /* options of `it`, without its input and device */
+    const char *stage; /* options for `it`, except input and device */
     const char *device;
     bool picture;
     int workers;
@@ -137,9 +137,7 @@ static outcome run(const job *j) {
     }
     mr_pipeline_end(pipeline, "in");
     ended(pipeline);
-    mr_summary *sums = NULL;
-    assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
-    assert_true(sums->balanced);
+    mr_summary *sums = summed(pipeline);
     assert_int_equal(sums->in, FRAMES);
     out.delivered = sums->delivered;
     out.dropped = sums->dropped;
@@ -223,11 +221,8 @@ static void count_copies(const char *format, const char *stage, uint64_t seed) {
     mr_pipeline *pipeline = opened(&params);
     downloads = works = brought = taken_home = 0;
     pipeline->graph->trace = count_note;
-    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
-    assert_int_equal(ended(pipeline), MR_OK);
-    mr_summary *sums = NULL;
-    assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
-    assert_true(sums->balanced);
+    mr_summary *sums;
+    assert_int_equal(run_opened(pipeline, &sums), MR_OK);
     assert_int_equal(sums->delivered, FRAMES);
     mr_summary_destroy(&sums);
     mr_pipeline_destroy(&pipeline);
@@ -243,7 +238,7 @@ TEST(small_frames_are_copied_together) {
     }
 }
 
-/* Of 88 KiB each by itself, and that in one piece. */
+/* 88 KiB each, copied one by one, in one piece. */
 TEST(large_ones_are_copied_one_by_one) {
     count_copies("NV12 320x192", "type: histogram, size: 20x16, bins: 4", 3);
     assert_int_equal(brought, FRAMES);
@@ -279,8 +274,8 @@ static const mr_view_row *row_of(const mr_plan *plan, const char *of, const char
     return NULL;
 }
 
-/* Results: eight frames of three classes: how many, three scores, three indices; then eight pointers. Copies: eight
- * vectors of six numbers, each in 64 bytes. */
+/* Results for eight frames with three classes: how many, three scores, three indices; then eight pointers. Copies:
+ * eight vectors with six numbers, each in 64 bytes. */
 TEST(the_plan_tells_of_the_memory) {
     static const char *const devices[] = {"cpu", "sim:0"};
     for (int d = 0; d < 2; d++) {

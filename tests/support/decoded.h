@@ -22,7 +22,6 @@ typedef struct clip_outcome {
     bool marked[CLIP_FRAMES]; /* marked as damaged */
     char md5[CLIP_FRAMES][CLIP_MD5];
     uint64_t in, delivered, dropped, absorbed, corrupt;
-    bool balanced;
     char message[512];
 } clip_outcome;
 
@@ -30,10 +29,10 @@ typedef struct clip_outcome {
  * preceded by a comma. A nonzero seed runs on the caller's thread with a simulated clock. */
 void clip_run(clip_outcome *result, const char *path, const char *source, const char *decode);
 void clip_run_seeded(clip_outcome *result, const char *path, const char *source, const char *decode, uint64_t seed);
-/* Fails unless the pictures FIRST, FIRST + EVERY, ... of a reference came, at its times, and none was dropped. */
+/* Fails unless the reference's pictures FIRST, FIRST + EVERY, ... came at the right times, and none was dropped. */
 void clip_expect(const clip_outcome *result, const clip_frames *expected, size_t first, size_t every);
-/* Sets `right` of the pictures that came unmarked, by their times, STEP_NS apart. With `expected`, each must be the
- * reference's. */
+/* Sets `right` for pictures that came unmarked; times are STEP_NS apart. With `expected`, each must match the
+ * reference. */
 void clip_find_right(const clip_outcome *result, const clip_frames *expected, int64_t step_ns, bool *right,
                      size_t count);
 /* The same on two workers, with the sink type "callback" from this list. */

@@ -22,5 +22,5 @@ void work_nap(void);
 /* Advances simulated time until the event is done (`manual`: the device must have been made so), or waits for it. Fails
  * the test after a minute. */
 void work_finish(mr_device *device, bool manual, const mr_event *event);
-/* Records an event on the stream, waits for it and returns its status. */
+/* Records an event on the stream, waits, and returns the event's status. */
 int work_settle(mr_device *device, bool manual, mr_stream *stream);

@@ -1,4 +1,4 @@
-/* Numbers for tests, the same in every run. Each file that includes this draws its own sequence. */
+/* Numbers for tests, the same in every run. Each file that includes this draws a separate sequence. */
 #pragma once
 
 #include <stdint.h>

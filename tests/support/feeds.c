@@ -100,9 +100,7 @@ static void check_bounds(const mr_plan *plan, const mr_summary *summary) {
 }
 
 feeds_ledger feeds_account(mr_pipeline *pipeline) {
-    mr_summary *summary = NULL;
-    assert_int_equal(mr_pipeline_summarize(pipeline, &summary), MR_OK);
-    assert_true(summary->balanced);
+    mr_summary *summary = summed(pipeline);
     check_bounds(pipeline->plan, summary);
     assert_int_equal(mr_sim_misuses(), 0);
     for (size_t i = 0; i < summary->line_count; i++)

@@ -28,12 +28,8 @@ mr_pipeline *flow_open_with(const mr_stage_type *const *own, const char *text, u
 }
 
 static mr_summary *end_with(mr_pipeline *pipeline, int status) {
-    mr_summary *summary;
     assert_int_equal(ended(pipeline), status);
-    assert_int_equal(mr_pipeline_summarize(pipeline, &summary), MR_OK);
-    assert_true(summary->balanced);
-    assert_int_equal(summary->in_flight, 0);
-    return summary;
+    return summed(pipeline);
 }
 
 mr_summary *flow_end(mr_pipeline *pipeline) {

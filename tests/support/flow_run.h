@@ -50,7 +50,7 @@ typedef struct flow_outcome {
     uint64_t in; /* 0: not checked */
     uint64_t delivered, dropped, absorbed;
     uint64_t collected;         /* frames in `collection`; 0: those delivered */
-    int adds;                   /* each frame's value is its number plus this; 0: not checked */
+    int adds;                   /* each frame's value is the number plus this; 0: not checked */
     bool unordered;             /* a source's frames need not be in order */
     const char *stage, *reason; /* the ledger's first line; NULL: any */
     void (*check)(const mr_summary *summary); /* may be NULL */

@@ -24,10 +24,8 @@ typedef struct options {
 } options;
 
 static const mr_option option_table[] = {
-    {.name = "frames", .kind = MR_OPTION_INT, .offset = offsetof(options, frames), .fallback = "10",
-     .help = "Frames."},
-    {.name = "fail_at", .kind = MR_OPTION_INT, .offset = offsetof(options, fail_at), .fallback = "-1",
-     .help = "Seq."},
+    {.name = "frames", .kind = MR_OPTION_INT, .offset = offsetof(options, frames), .fallback = "10", .help = "Frames."},
+    {.name = "fail_at", .kind = MR_OPTION_INT, .offset = offsetof(options, fail_at), .fallback = "-1", .help = "Seq."},
     {.name = "every", .kind = MR_OPTION_INT, .offset = offsetof(options, every), .fallback = "2", .help = "One of."},
     {.name = "period", .kind = MR_OPTION_DURATION, .offset = offsetof(options, period_ns), .fallback = "0ms",
      .help = "Time a frame."},
@@ -123,7 +121,7 @@ static int scale_negotiate(mr_negotiation *negotiation) {
     return MR_OK;
 }
 
-/* Work must only touch its own device's memory, and the host only host memory. */
+/* Work must only touch memory on the same device, and the host only host memory. */
 static int check_reach(const mr_stage *self, const mr_buffer *buffer) {
     bool host = self->device->type->kind == MR_DEVICE_CPU;
     if (!buffer || (host ? buffer->memory != MR_MEMORY_DEVICE
@@ -403,43 +401,28 @@ static int collect_process(mr_stage *self, mr_io *io) {
     return MR_DONE;
 }
 
-#define COMMON .options = option_table, .options_bytes = sizeof(options), .summary = "for tests"
-static const mr_stage_type count_type = {.name = "count", COMMON, .outputs = one_output, .negotiate = count_negotiate,
-                                         .state_bytes = sizeof(count_state), .process = count_process};
-static const mr_stage_type pass_type = {.name = "pass", COMMON, .inputs = one_input, .outputs = one_output,
-                                        .process = pass_process};
-static const mr_stage_type gate_type = {.name = "gate", COMMON, .inputs = one_input, .outputs = one_output,
-                                        .process = gate_process};
-static const mr_stage_type twice_type = {.name = "twice", COMMON, .inputs = one_input, .outputs = one_output,
-                                         .process = twice_process};
-static const mr_stage_type scale_type = {.name = "scale", COMMON, .inputs = one_input, .outputs = one_output,
-                                         .negotiate = scale_negotiate, .map = scale_map};
-static const mr_stage_type block_type = {.name = "block", COMMON, .inputs = one_input, .outputs = one_output,
-                                         .batches = true, .streams = true, .negotiate = block_negotiate,
-                                         .process = block_process};
-static const mr_stage_type note_type = {.name = "note", COMMON, .inputs = one_input, .outputs = one_output,
-                                        .streams = true, .negotiate = note_negotiate, .process = note_process};
-static const mr_stage_type batcher_type = {.name = "batcher", COMMON, .inputs = one_input, .outputs = one_output,
-                                           .batches = true, .entry = MR_ENTRY_SHARED, .process = batcher_process};
-static const mr_stage_type gatherer_type = {.name = "gatherer", COMMON, .inputs = one_input, .outputs = one_output,
-                                            .batches = true, .gathers = 4, .process = batcher_process};
-static const mr_stage_type slow_type = {.name = "slow", COMMON, .inputs = one_input, .outputs = one_output,
-                                        .entry = MR_ENTRY_SHARED, .state_bytes = sizeof(slow_state),
-                                        .process = slow_process};
-static const mr_stage_type broken_type = {.name = "broken", COMMON, .inputs = one_input, .outputs = one_output,
-                                          .process = broken_process};
-static const mr_stage_type meet_type = {.name = "meet", COMMON, .inputs = many_inputs, .outputs = one_output,
-                                        .entry = MR_ENTRY_SHARED, .process = meet_process};
-static const mr_stage_type forgetful_type = {.name = "forgetful", COMMON, .inputs = one_input, .outputs = one_output,
-                                             .process = forgetful_process};
-static const mr_stage_type laggard_type = {.name = "laggard", COMMON, .inputs = one_input, .outputs = one_output,
-                                           .negotiate = scale_negotiate, .process = laggard_process};
-static const mr_stage_type recount_type = {.name = "recount", COMMON, .inputs = one_input, .outputs = one_output,
-                                           .entry = MR_ENTRY_PER_SOURCE, .state_bytes = sizeof(recount_state),
-                                           .negotiate = recount_negotiate, .process = recount_process,
-                                           .flush = recount_flush};
-static const mr_stage_type collect_type = {.name = "collect", COMMON, .inputs = one_input, .entry = MR_ENTRY_SHARED,
-                                           .process = collect_process};
+#define TYPE(name_, ...)                                                                                               \
+    static const mr_stage_type name_##_type = {.name = #name_, .summary = "for tests", .options = option_table,        \
+                                               .options_bytes = sizeof(options), __VA_ARGS__}
+#define FILTER(name_, ...) TYPE(name_, .inputs = one_input, .outputs = one_output, __VA_ARGS__)
+TYPE(count, .outputs = one_output, .negotiate = count_negotiate, .state_bytes = sizeof(count_state),
+     .process = count_process);
+TYPE(meet, .inputs = many_inputs, .outputs = one_output, .entry = MR_ENTRY_SHARED, .process = meet_process);
+TYPE(collect, .inputs = one_input, .entry = MR_ENTRY_SHARED, .process = collect_process);
+FILTER(pass, .process = pass_process);
+FILTER(gate, .process = gate_process);
+FILTER(twice, .process = twice_process);
+FILTER(broken, .process = broken_process);
+FILTER(forgetful, .process = forgetful_process);
+FILTER(scale, .negotiate = scale_negotiate, .map = scale_map);
+FILTER(laggard, .negotiate = scale_negotiate, .process = laggard_process);
+FILTER(block, .batches = true, .streams = true, .negotiate = block_negotiate, .process = block_process);
+FILTER(note, .streams = true, .negotiate = note_negotiate, .process = note_process);
+FILTER(batcher, .batches = true, .entry = MR_ENTRY_SHARED, .process = batcher_process);
+FILTER(gatherer, .batches = true, .gathers = 4, .process = batcher_process);
+FILTER(slow, .entry = MR_ENTRY_SHARED, .state_bytes = sizeof(slow_state), .process = slow_process);
+FILTER(recount, .entry = MR_ENTRY_PER_SOURCE, .state_bytes = sizeof(recount_state), .negotiate = recount_negotiate,
+       .process = recount_process, .flush = recount_flush);
 
 const mr_stage_type *const *flow_stage_types(void) {
     static const mr_stage_type *const types[] = {

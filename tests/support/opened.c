@@ -20,3 +20,18 @@ int ended(mr_pipeline *pipeline) {
         fail_msg("it hangs");
     return status;
 }
+
+mr_summary *summed(mr_pipeline *pipeline) {
+    mr_summary *summary = NULL;
+    assert_int_equal(mr_pipeline_summarize(pipeline, &summary), MR_OK);
+    assert_true(summary->balanced);
+    assert_int_equal(summary->in_flight, 0);
+    return summary;
+}
+
+int run_opened(mr_pipeline *pipeline, mr_summary **summary) {
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    const int status = ended(pipeline);
+    *summary = summed(pipeline);
+    return status;
+}

@@ -8,3 +8,8 @@ mr_pipeline *opened(const mr_pipeline_params *params);
 
 /* Waits until a run ends; fails the test after two minutes. Returns what mr_pipeline_wait returns. */
 int ended(mr_pipeline *pipeline);
+/* Starts a pipeline, waits until it ends, and checks that the ledger balances. Returns what mr_pipeline_wait returns;
+ * the caller must destroy the summary. */
+int run_opened(mr_pipeline *pipeline, mr_summary **summary);
+/* The summary of a run that has ended, whose ledger must balance. */
+mr_summary *summed(mr_pipeline *pipeline);

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "tests/support/sanitized.h"
@@ -28,6 +29,11 @@ void add_test(int line, const struct CMUnitTest *test) {
     }
     lines[at] = line;
     tests[at] = *test;
+}
+
+void expect_words(const char *text, const char *words) {
+    if (!text || !strstr(text, words))
+        fail_msg("\"%s\" is not in: %s", words, text);
 }
 
 int run_suite(int (*set_up)(void **state), int (*tear_down)(void **state)) {

@@ -64,6 +64,9 @@ static inline void await_count(atomic_int *value, int wanted) {
     assert_int_equal(atomic_load(value), wanted);
 }
 
+/* Fails unless the text has these words. */
+void expect_words(const char *text, const char *words);
+
 void add_test(int line, const struct CMUnitTest *test);
 /* Returns how many failed. */
 int run_suite(int (*set_up)(void **state), int (*tear_down)(void **state));

@@ -20,11 +20,24 @@ int remove_temporary(void **state) {
     return unlink(temporary_path);
 }
 
+void write_bytes(const char *path, const void *data, size_t bytes) {
+    FILE *file = fopen(path, "wb");
+    if (!file || fwrite(data, 1, bytes, file) != bytes || fclose(file))
+        fail_msg("%s cannot be written", path);
+}
+
 void write_temporary(const char *text) {
-    FILE *file = fopen(temporary_path, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
+    write_bytes(temporary_path, text, strlen(text));
+}
+
+size_t read_bytes(const char *path, void *data, size_t room) {
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        fail_msg("no such file: %s", path);
+    const size_t bytes = fread(data, 1, room, file);
+    fclose(file);
+    assert_true(bytes < room);
+    return bytes;
 }
 
 char temporary_folder[] = "/tmp/millrace-test-XXXXXX";

@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
@@ -38,19 +37,17 @@ void mr_ending_destroy(mr_ending **ending) {
 }
 
 void mr_ending_hold(mr_ending *ending, size_t count) {
-    pthread_mutex_lock(&ending->lock);
+    MR_LOCKED(&ending->lock);
     ending->holds += count;
-    pthread_mutex_unlock(&ending->lock);
 }
 
 void mr_ending_release(mr_ending *ending) {
-    pthread_mutex_lock(&ending->lock);
+    MR_LOCKED(&ending->lock);
     if (--ending->holds == 0) {
         ending->times.ended_ns = mr_clock_now_ns(mr_clock_real());
         ending->times.ended_cpu_s = mr_process_cpu_s();
         pthread_cond_broadcast(&ending->changed);
     }
-    pthread_mutex_unlock(&ending->lock);
 }
 
 /* With the lock. */
@@ -60,67 +57,54 @@ static void keep(mr_ending *ending, int status, const char *message) {
 }
 
 void mr_ending_note_failure(mr_ending *ending, int status, const char *message) {
-    pthread_mutex_lock(&ending->lock);
+    MR_LOCKED(&ending->lock);
     if (!ending->status)
         keep(ending, status, message);
-    pthread_mutex_unlock(&ending->lock);
 }
 
 void mr_ending_replace_failure(mr_ending *ending, int status, const char *message) {
-    pthread_mutex_lock(&ending->lock);
+    MR_LOCKED(&ending->lock);
     keep(ending, status, message);
-    pthread_mutex_unlock(&ending->lock);
 }
 
 void mr_ending_give_up(mr_ending *ending, int status, const char *message) {
-    pthread_mutex_lock(&ending->lock);
+    MR_LOCKED(&ending->lock);
     keep(ending, status, message);
     ending->holds = 0;
     pthread_cond_broadcast(&ending->changed);
-    pthread_mutex_unlock(&ending->lock);
 }
 
 int mr_ending_outcome(mr_ending *ending) {
-    char message[sizeof ending->message];
-    pthread_mutex_lock(&ending->lock);
-    int status = ending->status;
-    memcpy(message, ending->message, sizeof message);
-    pthread_mutex_unlock(&ending->lock);
-    return status ? mr_fail(status, "%s", message) : MR_OK;
+    MR_LOCKED(&ending->lock);
+    return ending->status ? mr_fail(ending->status, "%s", ending->message) : MR_OK;
 }
 
 size_t mr_ending_wait(mr_ending *ending, int64_t timeout_ns) {
     struct timespec until = mr_condition_until(timeout_ns);
-    pthread_mutex_lock(&ending->lock);
+    MR_LOCKED(&ending->lock);
     while (ending->holds > 0) {
         if (timeout_ns < 0)
             pthread_cond_wait(&ending->changed, &ending->lock);
         else if (pthread_cond_timedwait(&ending->changed, &ending->lock, &until))
             break;
     }
-    size_t holds = ending->holds;
-    pthread_mutex_unlock(&ending->lock);
-    return holds;
+    return ending->holds;
 }
 
 /* ---- times ------------------------------------------------------------------------------------------------------- */
 
 void mr_ending_note_start(mr_ending *ending) {
-    pthread_mutex_lock(&ending->lock);
+    MR_LOCKED(&ending->lock);
     ending->times.started_ns = mr_clock_now_ns(mr_clock_real());
     ending->times.started_cpu_s = mr_process_cpu_s();
-    pthread_mutex_unlock(&ending->lock);
 }
 
 void mr_ending_note_open(mr_ending *ending) {
-    pthread_mutex_lock(&ending->lock);
+    MR_LOCKED(&ending->lock);
     ending->times.allocations = mr_allocation_count();
-    pthread_mutex_unlock(&ending->lock);
 }
 
 mr_run_times mr_ending_times(mr_ending *ending) {
-    pthread_mutex_lock(&ending->lock);
-    mr_run_times times = ending->times;
-    pthread_mutex_unlock(&ending->lock);
-    return times;
+    MR_LOCKED(&ending->lock);
+    return ending->times;
 }

@@ -3,9 +3,9 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "millrace/status.h"
 
 struct mr_openings {
@@ -37,16 +37,14 @@ void mr_openings_destroy(mr_openings **openings) {
 }
 
 void mr_openings_expect(mr_openings *openings) {
-    pthread_mutex_lock(&openings->lock);
+    MR_LOCKED(&openings->lock);
     openings->left++;
-    pthread_mutex_unlock(&openings->lock);
 }
 
 void mr_openings_end(mr_openings *openings) {
-    pthread_mutex_lock(&openings->lock);
+    MR_LOCKED(&openings->lock);
     openings->left--;
     pthread_cond_broadcast(&openings->changed);
-    pthread_mutex_unlock(&openings->lock);
 }
 
 /* Later failures may only be interruptions, since the start is being abandoned. */
@@ -63,12 +61,8 @@ void mr_openings_fail(mr_openings *openings, int status, const char *format, ...
 }
 
 int mr_openings_status(mr_openings *openings, bool all) {
-    char message[sizeof openings->message];
-    pthread_mutex_lock(&openings->lock);
+    MR_LOCKED(&openings->lock);
     while (all && openings->left)
         pthread_cond_wait(&openings->changed, &openings->lock);
-    int status = openings->status;
-    memcpy(message, openings->message, sizeof message);
-    pthread_mutex_unlock(&openings->lock);
-    return status ? mr_fail(status, "%s", message) : MR_OK;
+    return openings->status ? mr_fail(openings->status, "%s", openings->message) : MR_OK;
 }

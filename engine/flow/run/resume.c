@@ -161,20 +161,20 @@ static void look(mr_resume *resume, uint32_t source, mark *now) {
 }
 
 static void put_mark(yajl_gen json, const char *id, const char *of, const mark *now) {
-    mr_json_open_map(json, id);
-    mr_json_text(json, "of", of);
-    mr_json_key(json, "epoch");
-    if (now->any)
-        yajl_gen_integer(json, now->last.epoch);
-    else
-        yajl_gen_null(json);
-    mr_json_key(json, "seq");
-    if (now->any)
-        yajl_gen_integer(json, (long long)now->last.seq);
-    else
-        yajl_gen_null(json);
-    mr_json_bool(json, "ended", now->over);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, id) {
+        mr_json_text(json, "of", of);
+        mr_json_key(json, "epoch");
+        if (now->any)
+            yajl_gen_integer(json, now->last.epoch);
+        else
+            yajl_gen_null(json);
+        mr_json_key(json, "seq");
+        if (now->any)
+            yajl_gen_integer(json, (long long)now->last.seq);
+        else
+            yajl_gen_null(json);
+        mr_json_bool(json, "ended", now->over);
+    }
 }
 
 static int print(const mr_resume *resume, const mark *now, yajl_gen json) {
@@ -182,16 +182,15 @@ static int print(const mr_resume *resume, const mark *now, yajl_gen json) {
     bool complete = true;
     for (uint32_t s = 0; s < resume->source_count; s++)
         complete &= !mr_plan_is_here(plan, &plan->vertices[s]) || now[s].over;
-    mr_json_open_map(json, NULL);
-    mr_json_integer(json, "checkpoint", VERSION);
-    mr_json_text(json, "pipeline", plan->name);
-    mr_json_bool(json, "complete", complete);
-    mr_json_open_map(json, "sources");
-    for (uint32_t s = 0; s < resume->source_count; s++)
-        if (mr_plan_is_here(plan, &plan->vertices[s]))
-            put_mark(json, plan->vertices[s].id, resume->marks[s].of, &now[s]);
-    yajl_gen_map_close(json);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_integer(json, "checkpoint", VERSION);
+        mr_json_text(json, "pipeline", plan->name);
+        mr_json_bool(json, "complete", complete);
+        MR_JSON_MAP(json, "sources")
+            for (uint32_t s = 0; s < resume->source_count; s++)
+                if (mr_plan_is_here(plan, &plan->vertices[s]))
+                    put_mark(json, plan->vertices[s].id, resume->marks[s].of, &now[s]);
+    }
     const unsigned char *text = NULL;
     size_t bytes = 0;
     yajl_gen_get_buf(json, &text, &bytes);
@@ -242,7 +241,7 @@ static void note(mr_resume *resume, int status) {
 
 static void *keep(void *context) {
     mr_resume *resume = context;
-    pthread_mutex_lock(&resume->lock);
+    MR_LOCKED(&resume->lock);
     while (!resume->ending) {
         const struct timespec until = mr_condition_until(INTERVAL_NS);
         while (!resume->ending && pthread_cond_timedwait(&resume->changed, &resume->lock, &until) != ETIMEDOUT)
@@ -250,7 +249,6 @@ static void *keep(void *context) {
         if (!resume->ending && !resume->lost)
             note(resume, save(resume, false));
     }
-    pthread_mutex_unlock(&resume->lock);
     return NULL;
 }
 

@@ -68,7 +68,7 @@ static int check_sources(const mr_plan *plan) {
 }
 
 int mr_resume_check(const mr_plan *plan) {
-    const mr_place *most = &plan->spec->most_place;
+    const mr_location *most = &plan->spec->most_place;
     if (mr_plan_changes(plan))
         return mr_fail(MR_ERROR_USAGE,
                        "%s:%d:%d: sources.max: a run whose sources come and go cannot be continued from a "

@@ -17,15 +17,15 @@ extern "C" {
 typedef enum mr_severity { MR_SEVERITY_WARNING, MR_SEVERITY_ERROR } mr_severity;
 
 /* A place in a YAML file, or in an override ("--set stages.x.size", line 0). Lines and columns count from 1. */
-typedef struct mr_place {
+typedef struct mr_location {
     const char *file;
     int line, column;
-} mr_place;
+} mr_location;
 
 typedef struct mr_diagnostic {
     mr_severity severity;
     int status;      /* negative mr_status; it decides the command's exit code */
-    mr_place place;
+    mr_location place;
     char *message;   /* one sentence, no full stop */
     char *hint;      /* Optional. How to fix it. */
 } mr_diagnostic;
@@ -42,8 +42,8 @@ typedef struct mr_diagnostics {
 } mr_diagnostics;
 
 /* Adds a diagnostic (printf style message). `hint` is optional and copied. Returns `status`. */
-MR_API int mr_diagnose(mr_diagnostics *diagnostics, mr_severity severity, int status, mr_place place, const char *hint,
-                       const char *format, ...) __attribute__((format(printf, 6, 7)));
+MR_API int mr_diagnose(mr_diagnostics *diagnostics, mr_severity severity, int status, mr_location place,
+                       const char *hint, const char *format, ...) __attribute__((format(printf, 6, 7)));
 /* True if there are more diagnostics than will ever be shown. Further ones are only counted. */
 MR_API bool mr_diagnostics_full(const mr_diagnostics *diagnostics);
 /* Sorts by file, line and column. */

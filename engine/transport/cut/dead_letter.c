@@ -55,21 +55,21 @@ static int describe(const mr_cut *cut, const mr_cut_item *item, const mr_settled
         fclose(file);
         return MR_ERROR_MEMORY;
     }
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "pipeline", cut->pipeline);
-    mr_json_text(json, "digest", cut->digest);
-    mr_json_text(json, "cut", cut->name);
-    mr_json_text(json, "source", cut->source_ids[item->identity.source]);
-    mr_json_integer(json, "epoch", item->identity.epoch);
-    mr_json_integer(json, "seq", (int64_t)item->identity.seq);
-    mr_json_integer(json, "sub", item->identity.sub);
-    write_time(json, "pts_ns", item->frame->pts_ns);
-    mr_json_text(json, "format", mr_format_print(&item->frame->format, format, sizeof format));
-    mr_json_text(json, "stage", settled->stage);
-    mr_json_text(json, "reason", settled->reason);
-    mr_json_text(json, "payload",
-                 has_payload(item->frame) ? name_file(cut, &item->identity, "payload", payload) : NULL);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "pipeline", cut->pipeline);
+        mr_json_text(json, "digest", cut->digest);
+        mr_json_text(json, "cut", cut->name);
+        mr_json_text(json, "source", cut->source_ids[item->identity.source]);
+        mr_json_integer(json, "epoch", item->identity.epoch);
+        mr_json_integer(json, "seq", (int64_t)item->identity.seq);
+        mr_json_integer(json, "sub", item->identity.sub);
+        write_time(json, "pts_ns", item->frame->pts_ns);
+        mr_json_text(json, "format", mr_format_print(&item->frame->format, format, sizeof format));
+        mr_json_text(json, "stage", settled->stage);
+        mr_json_text(json, "reason", settled->reason);
+        mr_json_text(json, "payload",
+                     has_payload(item->frame) ? name_file(cut, &item->identity, "payload", payload) : NULL);
+    }
     status = mr_json_finish(json, file);
     int closed = finish(file, path);
     return status ? status : closed;

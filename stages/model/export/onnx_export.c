@@ -26,10 +26,9 @@ static int add_labels(mr_onnx_build *b, const mr_classifier_card *card) {
     yajl_gen json = mr_json_create(false);
     if (!json)
         return MR_ERROR_MEMORY;
-    mr_json_open_array(json, NULL);
-    for (size_t i = 0; i < card->class_count; i++)
-        mr_json_text(json, NULL, card->class_names[i]);
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, NULL)
+        for (size_t i = 0; i < card->class_count; i++)
+            mr_json_text(json, NULL, card->class_names[i]);
     yajl_gen_get_buf(json, &text, &bytes);
     mr_onnx_add_note(b, MR_ONNX_LABELS, (const char *)text);
     yajl_gen_free(json);

@@ -1,12 +1,10 @@
 """The preview: pictures as Python, OpenCV and ffmpeg get them over HTTP, compared with ffmpeg's and Pillow's own; who
 may see them, and what bad clients can do to it."""
-import concurrent.futures
 import http.client
 import io
 import json
 import pathlib
 import re
-import resource
 import signal
 import socket
 import subprocess
@@ -17,7 +15,7 @@ import numpy
 from PIL import Image, ImageOps
 
 import harness
-from harness import MILLRACE, PICTURES, Case, call, free_port, pipeline, threads_of
+from harness import MILLRACE, PICTURES, Case, call, free_port, pipeline
 
 TOKEN = "0123456789abcdef-secret"
 
@@ -227,19 +225,9 @@ class Requests(Preview):
             code, headers, body = self.get(path, "HEAD")
             self.assertEqual((code, body, headers["Cache-Control"]), (200, b"", "no-store"), path)
         self.assertEqual(self.get("/sd.mjpeg", "HEAD")[1].get_content_type(), "multipart/x-mixed-replace")
-        for method in ("POST", "PUT", "DELETE", "OPTIONS", "TRACE", "BREW"):
-            code, headers, _ = self.get("/", method)
-            self.assertEqual((code, headers["Allow"]), (405, "GET, HEAD"), method)
-        self.finish()
-
-    def test_pages_from_elsewhere(self):
-        """The Host header reveals a name that was made to mean 127.0.0.1."""
-        self.begin()
-        self.await_picture("sd")
-        for host, code in (("localhost", 200), (f"127.0.0.1:{self.port}", 200), ("[::1]:80", 200),
-                           ("evil.example", 403), ("127.0.0.1.evil.example", 403), ("10.0.0.1", 403)):
-            for path in ("/", "/.json", "/sd.jpg", "/sd.mjpeg" if code == 403 else "/sd.json"):
-                self.assertEqual(self.get(path, headers={"Host": host})[0], code, (host, path))
+        # tests/serve has all that the server refuses.
+        self.assertEqual(self.get("/", "POST")[0], 405)
+        self.assertEqual(self.get("/sd.jpg", headers={"Host": "evil.example"})[0], 403)
         self.assertEqual(self.get("/sd.jpg")[1]["Cross-Origin-Resource-Policy"], "same-origin")
         self.finish()
 
@@ -251,12 +239,10 @@ class Requests(Preview):
             self.assertEqual(self.get(path, headers=bearer)[0], 200)
             self.assertEqual(self.get(path, headers={**bearer, "Host": "camera.example"})[0], 200)
             self.assertEqual(self.get(f"{path}?token={TOKEN}")[0], 200)
-            for wrong in ("", "?token=", f"?token={TOKEN[:-1]}", f"?token={TOKEN}x", f"?tokens={TOKEN}",
-                          f"?token={TOKEN * 2}"):
+            for wrong in ("", f"?token={TOKEN[:-1]}", f"?tokens={TOKEN}"):
                 code, headers, _ = self.get(path + wrong)
                 self.assertEqual((code, headers["WWW-Authenticate"]), (401, 'Bearer realm="millrace"'), wrong)
-            for wrong in (f"Basic {TOKEN}", TOKEN, "Bearer ", f"Bearer {TOKEN} "[:-2]):
-                self.assertEqual(self.get(path, headers={"Authorization": wrong})[0], 401, wrong)
+            self.assertEqual(self.get(path, headers={"Authorization": f"Basic {TOKEN}"})[0], 401)
         self.finish()
         commands = [pathlib.Path(self.folder / name).read_text() for name in ("log", "summary")]
         for verb in (["plan", "--json"], ["plan"], ["graph"], ["check"]):
@@ -344,50 +330,6 @@ class Bad(Preview):
         self.assertEqual(self.get("/sd.jpg")[0], 200)
         self.finish()
 
-    def test_a_thousand_at_once(self):
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        many = min(1000, hard - 100)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, many + 100), hard))
-        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
-        self.begin()
-        self.await_picture("sd")
-        threads = threads_of(self.child.pid)
-        connections = [self.connect() for _ in range(many)]
-        for one in connections:
-            one.sendall(b"GET /sd.jpg HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        for one in connections:
-            self.assertIn(b" 200 ", one.recv(100))
-            one.close()
-        files = pathlib.Path(f"/proc/{self.child.pid}/fd")
-        self.assertEqual(threads_of(self.child.pid), threads)
-        self.wait_until(lambda: len(list(files.iterdir())) < 72 + 40)
-        self.finish()
-
-    def test_garbage(self):
-        self.begin(", timeout: 2s")
-        self.await_picture("sd")
-        random = numpy.random.default_rng(7)
-        pieces = [b"\0" * 5000, b"\r\n" * 5000, b"GET", b"GET / HTTP/9.9\r\n\r\n", b"GET " + b"/" * 100000,
-                  b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 20000, b"GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
-                  b"GET /sd.jpg?token=%zz%00 HTTP/1.1\r\nHost: localhost\r\n\r\n",
-                  b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-                  b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-                  *(random.integers(0, 256, 3000, numpy.uint8).tobytes() for _ in range(30))]
-
-        def throw(piece):
-            connection = socket.create_connection(("127.0.0.1", self.port), timeout=harness.TIMEOUT)
-            with connection:
-                try:
-                    connection.sendall(piece)
-                    while connection.recv(65536):
-                        pass
-                except ConnectionError:
-                    pass
-        with concurrent.futures.ThreadPoolExecutor(16) as pool:
-            list(pool.map(throw, pieces))
-        self.assertEqual(self.get("/sd.jpg")[0], 200)
-        self.finish()
-
 
 class Refused(Preview):
     def refused(self, options, code=78, verb="check", environment=None):
@@ -400,7 +342,6 @@ class Refused(Preview):
         self.assertRegex(told, r"pipeline.yaml:8:\d+: error: .*0\.0\.0\.0:8090 is reached from other machines.*"
                                "token_file")
         self.assertIn("is not an address to listen at", self.refused("listen: camera"))
-        self.assertIn("is not an address to listen at", self.refused('listen: "camera.example:80"'))
         short = self.refused('listen: "[::]:8090", token: "${T}"', environment={"T": "secret-word"})
         self.assertIn("has 11 characters", short)
         self.assertNotIn("secret-word", short)

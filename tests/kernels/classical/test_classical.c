@@ -11,13 +11,13 @@
 #include "kernels/classical/classical.h"
 #include "kernels/classical/classical_pixel.h"
 #include "millrace/status.h"
-#include "tests/support/hog_layout.h"
+#include "tests/kernels/classical/hog_layout.h"
 #include "tests/support/seeded.h"
 #include "tests/support/suite.h"
 
 enum { GUARD = 0xa5, GUARD_BYTES = 64, CASES = 300 };
 
-/* Memory of exactly that size, so that the address sanitizer sees a read outside of it. */
+/* Allocates exactly that size, so that the address sanitizer sees a read outside. */
 static uint8_t *draw_bytes(size_t count) {
     uint8_t *bytes = malloc(count ? count : 1);
     int kind = between(0, 2), step = between(1, 9);
@@ -103,7 +103,7 @@ static void check_hsv(const mr_classical_rows *c, const mr_classical_rows *varia
     free(blocks[1]);
 }
 
-/* Differences of samples or of their square roots, each axis alone, both, and neither. */
+/* Differences between samples or square roots, on one axis, on both, or on neither. */
 static float draw_difference(void) {
     static const float special[] = {0.0f, -0.0f, 255.0f, -255.0f, 1.0f, 1e-20f};
     int kind = between(0, 3);
@@ -202,8 +202,7 @@ TEST(variants_are_equal) {
 
 /* ---- known answers -------------------------------------------------------------------------------------------- */
 
-/* Against atan2 of the C library, in quarter turns: the polynomial's 2.4e-8 and roundings of single precision up
- * to 4. */
+/* Compared with atan2, in quarter turns: the polynomial is off by 2.4e-8, and single precision rounds up to 4. */
 TEST(directions_are_those_of_the_arctangent) {
     for (int dy = -255; dy <= 255; dy++)
         for (int dx = -255; dx <= 255; dx++) {
@@ -223,7 +222,7 @@ TEST(a_ramp_points_one_way) {
     mr_hog *hog = NULL;
     assert_int_equal(mr_hog_create(&hog, &p), MR_OK);
     assert_true(mr_hog_scratch_bytes(hog) <= sizeof scratch);
-    /* Brighter downwards: a quarter of the turn, the centre of the fifth of nine bins. */
+    /* Brighter downwards: a quarter turn, the centre bin. */
     for (int i = 0; i < 256; i++)
         src[i] = (uint8_t)(i / 16 * 10);
     mr_hog_run(hog, mr_classical_rows_get(), src, result, scratch);
@@ -240,8 +239,7 @@ static void refused(mr_hog_params p, const char *words) {
     mr_hog *hog = NULL;
     assert_int_equal(mr_hog_create(&hog, &p), MR_ERROR_CONFIG);
     assert_null(hog);
-    if (!strstr(mr_message(), words))
-        fail_msg("\"%s\" does not say \"%s\"", mr_message(), words);
+    expect_words(mr_message(), words);
 }
 
 TEST(layouts_that_cannot_be_are_refused) {
@@ -274,7 +272,7 @@ TEST(layouts_that_cannot_be_are_refused) {
     assert_int_equal(mr_hog_length(&layout), 3780); /* Dalal and Triggs: 7 x 15 blocks of 36 */
 }
 
-/* A flat picture has no frequency but that of its mean; the sums of the rounded cosines are exactly 0. */
+/* A flat picture has only the mean; the sums of the rounded cosines are exactly 0. */
 TEST(flat_pictures_have_one_bit) {
     uint8_t src[1024], hash[MR_HASH_BYTES];
     static const uint8_t one[MR_HASH_BYTES] = {0x80}, none[MR_HASH_BYTES] = {0};
@@ -307,7 +305,7 @@ TEST(one_pixel_is_sharp) {
 
 /* ---- work on a stream ----------------------------------------------------------------------------------------- */
 
-/* The simulated accelerator does work later and on its own copy of the struct; bits of a hash as floats. */
+/* The simulated accelerator works later, on a copy of the struct; hash bits can be floats. */
 TEST(work_on_a_stream) {
     const mr_sim_params params = {.manual = true};
     mr_device *device = NULL;

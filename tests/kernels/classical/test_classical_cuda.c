@@ -6,7 +6,7 @@
 
 #include "kernels/classical/classical_cuda.h"
 #include "millrace/status.h"
-#include "tests/support/hog_layout.h"
+#include "tests/kernels/classical/hog_layout.h"
 #include "tests/support/seeded.h"
 #include "tests/support/suite.h"
 

@@ -15,7 +15,7 @@
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
-/* The definition, as a recursion: the sum of the leaves [first, first + count) below a node of so many. */
+/* The definition, as a recursion: sums the leaves [first, first + count) below a node that spans `span` leaves. */
 static double sum_of(const double *leaf, size_t first, size_t span, size_t count) {
     if (span == 1 || count == 1)
         return leaf[first];
@@ -43,7 +43,7 @@ static double node_of(mr_fit_sum *sum, const double *leaf, size_t count) {
     return made;
 }
 
-/* Values of very different sizes: any other order of additions gives other bits. */
+/* Values differ so much in size that any other order gives other bits. */
 TEST(sums_have_one_shape) {
     enum { MOST = 70 };
     double leaf[MOST], nodes[MOST];
@@ -198,7 +198,7 @@ TEST(losses_and_gradients_are_those_of_the_formulas) {
 
 /* ---- the search -------------------------------------------------------------------------------------------------- */
 
-/* Rosenbrock's function of ten variables, above *user; its minimum is where all are 1. */
+/* Rosenbrock's function with ten variables, above *user; the minimum is at all ones. */
 static int valley(void *user, const double *x, double *value, double *gradient) {
     *value = *(const double *)user;
     memset(gradient, 0, 10 * sizeof(double));
@@ -373,7 +373,7 @@ TEST(features_are_measured) {
     }
     d.features[300 * WIDTH + 4] = NAN;
     assert_int_equal(measure(&d.rows, 2, again, again + WIDTH), MR_ERROR_DATA);
-    assert_non_null(strstr(mr_message(), "feature 4 of row 300"));
+    expect_words(mr_message(), "feature 4 of row 300");
     free(d.features);
 }
 

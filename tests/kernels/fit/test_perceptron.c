@@ -192,7 +192,7 @@ TEST(drawn_numbers_have_their_moments) {
     assert_true(fabs(sum / 1e5) < 0.015 && fabs(squares / 1e5 - 1.0) < 0.02);
     for (int i = 0; i < 10; i++)
         assert_true(count[i] > 9600 && count[i] < 10400);
-    /* The first numbers of SplitMix64 for the seed 1234567, as its authors publish them. */
+    /* SplitMix64's first numbers for the seed 1234567, as published by the authors. */
     seed = 1234567;
     assert_true(mr_draw(&seed) == 6457827717110365317u && mr_draw(&seed) == 3203168211198807973u);
 }

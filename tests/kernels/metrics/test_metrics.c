@@ -7,10 +7,10 @@
 #include "millrace/status.h"
 #include "tests/support/suite.h"
 
-/* Rows of group 0, and behind them groups of one row each. */
+/* Rows in group 0, then groups with one row each. */
 enum { LONG = 100000, OTHERS = 99999, ROWS = LONG + OTHERS, GROUPS = OTHERS + 1, RESAMPLES = 40 };
 
-/* What a resample must be: as many draws as there are groups, each with all its rows. */
+/* A resample must draw as many times as there are groups, each time a whole group. */
 static double share_of_long(void *user, const size_t *row, size_t count) {
     size_t of_long = 0;
     double *largest = user;
@@ -48,7 +48,7 @@ static double mean_of(void *user, const size_t *row, size_t count) {
     return sum / (double)count;
 }
 
-/* Of n values that are 0 or 1, each its own group, the interval is near to p +- 1.96 sqrt(p (1 - p) / n). */
+/* For n values that are 0 or 1, each in a separate group, the interval is near p +- 1.96 sqrt(p (1 - p) / n). */
 TEST(the_interval_of_a_mean_is_that_of_the_formula) {
     enum { N = 1000 };
     int32_t group[N];

@@ -48,7 +48,7 @@ static bool find_centroid(const float *tensor, int width, int height, double at[
     return sum > 240;
 }
 
-/* A region of interest cuts away at most a fifth on each side, and so nothing of the mark. */
+/* A region of interest cuts away at most a fifth on each side, never the mark. */
 static mr_preprocess_params draw_params(const mr_format *format, int width, int height) {
     const int most = format->reduced ? 32 : 120;
     mr_preprocess_params params = {.width = between(24, most), .height = between(24, most),
@@ -80,9 +80,9 @@ static mr_format draw_format(void) {
                        .whole_height = reduced ? height : 0};
 }
 
-/* By how much a centroid may be off, in pixels of the source's picture, if a pixel of the tensor covers `span` of them.
- * Filters are not exact about edges: a tenth of a pixel of the tensor, or of the picture. `nearest` takes one sample,
- * at the edge of what its pixel covers; and area, where it enlarges, one near the centre. */
+/* Gives a centroid's tolerance in source pixels, if a tensor pixel covers `span` source pixels. Filters are not exact
+ * at edges: a tenth of a pixel in the tensor, or in the picture. `nearest` takes one sample, at the edge; an enlarging
+ * `area` takes one near the centre. */
 static double tolerance(const mr_preprocess_params *params, double span) {
     const double larger = fmax(span, 1);
     if (params->interpolation == MR_NEAREST)

@@ -27,7 +27,7 @@ enum {
     BATCH = 3
 };
 
-/* A picture in planes of their own, so that a read outside of them is seen by the address sanitizer. */
+/* Each plane has a separate allocation, so that the address sanitizer sees a read outside. */
 typedef struct made {
     mr_picture picture;
     uint8_t *block[MR_MAX_PLANES];
@@ -134,8 +134,8 @@ static mr_preprocess_params draw_params(const mr_format *f) {
     return p;
 }
 
-/* Tables of row operations: one for each set of instructions that this processor has, and one of AVX-512 without VNNI;
- * the first is the C reference. */
+/* Row operation tables: one for each instruction set on this processor, and AVX-512 without VNNI. The first is the C
+ * reference. */
 static mr_preprocess_rows tables[MR_ISA_COUNT + 1];
 static int table_count;
 
@@ -186,8 +186,8 @@ static double element(const uint8_t *dst, mr_dtype dtype, size_t i) {
     return single;
 }
 
-/* A sample is within 1/32 code of the exact weighted mean, one in luma and one in each chroma; the steepest matrix
- * adds them up to (1.17 + 2.15) / 32 of 255. f16 adds half a unit of its 11 bits, u8 its rounding. */
+/* A sample is within 1/32 code of the exact weighted mean, in luma and in each chroma. The steepest matrix adds these
+ * up to (1.17 + 2.15) / 32 codes. f16 adds half a unit in 11 bits, u8 adds rounding. */
 static double tolerance(const mr_preprocess_params *p, double value, int c) {
     double codes = (1.17 + 2.15) / 32.0;
     if (p->dtype == MR_DTYPE_U8)
@@ -277,7 +277,7 @@ static void draw_extreme_weights(int16_t *weights, int taps) {
     weights[low] = (int16_t)-below;
 }
 
-/* Weights that sum to 1 << bits: of two rows, as of bilinear pictures, any; of more, some of them negative. */
+/* Draws weights that sum to 1 << bits: any for two rows, as in bilinear pictures; for more rows, some are negative. */
 static void draw_weights(int16_t *weights, int taps, int bits) {
     int left = 1 << bits, most = left < INT16_MAX ? left : INT16_MAX;
     if (taps > 2 && bits == 15 && draw() % 2) {
@@ -345,7 +345,7 @@ PLAIN_TEST(rows_ahead_are_fetched_whole) {
                 for (ptrdiff_t x = column; x < column + MR_PREFETCH_LINE && x < bytes; x++)
                     plane[from / WIDE * WIDE + x]++;
                 if (line + (uintptr_t)ahead.apart >= ahead.end && n % 2)
-                    break; /* the rest of the step is behind the row */
+                    break; /* the rest is after the row */
             }
             mr_fetch(&ahead, step);
         }

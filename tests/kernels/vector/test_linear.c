@@ -9,7 +9,7 @@
 #include "tests/support/draw.h"
 #include "tests/support/suite.h"
 
-/* Sums of n products: rounding errors of single precision grow at most with n, in practice with its root. */
+/* Sums of n products: rounding errors in single precision grow at most with n, in practice with the root. */
 static void check_linear(int outputs, int inputs, int batch, bool bias_in_weights) {
     size_t row = (size_t)inputs + 1, src_row = (size_t)inputs + 3, dst_row = (size_t)outputs + 2;
     float *weights = draw_many((size_t)outputs * row), *src = draw_many((size_t)batch * src_row);
@@ -43,8 +43,7 @@ TEST(linear_layers) {
     check_linear(1000, 1280, 8, true);
 }
 
-/* The sums of each item are, bit by bit, those of a batch of one: whole blocks of outputs, parts of one, and more items
- * than a stage gathers. */
+/* Each item has the bits that it gets alone: with whole output blocks, parts, and more items than a stage gathers. */
 static void check_alone(int outputs, int inputs, int batch) {
     size_t row = (size_t)inputs + 1, src_row = (size_t)inputs + 3, dst_row = (size_t)outputs + 2;
     float *weights = draw_many((size_t)outputs * row), *src = draw_many((size_t)batch * src_row);

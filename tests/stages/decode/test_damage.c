@@ -1,7 +1,6 @@
-/* Damaged files: no picture that differs from that of the whole file, which ffmpeg decodes, is given as if it were
- * right, whatever refers to which and whatever threads decode; and no picture of a group without damage is lost. Blocks
- * of zeros, as a disk leaves them, and noise stand for what decoders notice: of noise those of H.264 and AV1 do not
- * notice all. */
+/* Damaged files, decoded on any number of threads. No wrong picture, compared with ffmpeg's from the whole file, may
+ * come unmarked, and no picture may be lost from an undamaged group. Damage is blocks of zeros, as disks leave them,
+ * and noise. The H.264 and AV1 decoders do not notice all noise. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,9 @@
 #include "tests/support/seeded.h"
 #include "tests/support/suite.h"
 
+static clip_frames expected;
+static clip_outcome result;
+
 enum { FRAMES = 72, GROUP = 12, DAMAGES = UNDER_TSAN(2, UNDER_ASAN(3, 12)), MOST_HITS = 3, STEP_NS = 40000000 };
 typedef enum fill { ZEROS, NOISE } fill;
 
@@ -23,8 +25,8 @@ static const struct {
     const char *name, *arguments;
     fill fill;
     bool closed;    /* groups of twelve packets that depend on no other */
-    bool unnoticed; /* its decoder does not notice all: only what is given is compared, between numbers of threads */
-    bool apart;     /* not that: behind a recovery point libavcodec's frame threads give their first pictures late */
+    bool unnoticed; /* the decoder does not notice all: compares only numbers of threads */
+    bool apart;     /* not even that: after a recovery point libavcodec's frame threads are late */
 } streams[] = {
     {"closed.mp4", X264 "-bf 2 -x264-params keyint=12:b-pyramid=none", ZEROS, true, false, false},
     {"pyramid.mp4", X264 "-x264-params keyint=12:bframes=3:b-pyramid=normal:b-adapt=0", ZEROS, true, false, false},
@@ -60,7 +62,7 @@ static void find_packets(packets *found, const char *path) {
     assert_int_equal(found->count, FRAMES);
 }
 
-/* A packet from anywhere in it up to its end. */
+/* Overwrites a packet's tail. */
 static void overwrite(FILE *file, const packets *whole, size_t number, fill with) {
     const long from = between(0, (int)whole->bytes[number] - 1);
     assert_int_equal(fseek(file, whole->at[number] + from, SEEK_SET), 0);
@@ -68,7 +70,7 @@ static void overwrite(FILE *file, const packets *whole, size_t number, fill with
         fputc(with == NOISE ? between(0, 255) : 0, file);
 }
 
-/* Damages up to three packets of a copy of the file, and sets `hit` of their groups. */
+/* Copies the file, damages up to three packets, and sets `hit` for each damaged group. */
 static void damage(const char *from, const char *to, const packets *whole, fill with, bool hit[FRAMES / GROUP]) {
     clip_shell("cp '%s' '%s'", from, to);
     FILE *file = fopen(to, "r+b");
@@ -94,14 +96,13 @@ static void expect_whole_groups(const bool right[FRAMES], const bool hit[FRAMES 
     }
 }
 
-static void expect(const char *path, size_t stream, const clip_frames *expected, const bool hit[FRAMES / GROUP],
+static void expect(const char *path, size_t stream, const bool hit[FRAMES / GROUP],
                    const char *how, int count, bool right[FRAMES]) {
-    static clip_outcome result;
     char decode[64];
     snprintf(decode, sizeof decode, ", threads: %d, damaged: %s", count, how);
     clip_run(&result, path, "", decode);
     assert_int_equal(result.status, MR_OK);
-    clip_find_right(&result, streams[stream].unnoticed ? NULL : expected, STEP_NS, right, FRAMES);
+    clip_find_right(&result, streams[stream].unnoticed ? NULL : &expected, STEP_NS, right, FRAMES);
     if (streams[stream].closed)
         expect_whole_groups(right, hit);
 }
@@ -112,7 +113,6 @@ static void expect_same(size_t stream, const bool right[FRAMES], const bool alon
 }
 
 static void try_stream(size_t stream) {
-    static clip_frames expected;
     static packets whole;
     char path[CLIP_PATH], damaged[CLIP_PATH], name[64];
     bool hit[FRAMES / GROUP], alone[FRAMES], right[FRAMES];
@@ -128,10 +128,10 @@ static void try_stream(size_t stream) {
         draw();
         damage(path, damaged, &whole, streams[stream].fill, hit);
         print_message("    %s %d\n", streams[stream].name, i);
-        expect(damaged, stream, &expected, hit, "drop", 1, alone);
-        expect(damaged, stream, &expected, hit, "drop", threads[1 + i % (THREADS - 1)], right);
+        expect(damaged, stream, hit, "drop", 1, alone);
+        expect(damaged, stream, hit, "drop", threads[1 + i % (THREADS - 1)], right);
         expect_same(stream, right, alone);
-        expect(damaged, stream, &expected, hit, "mark", threads[i % THREADS], right);
+        expect(damaged, stream, hit, "mark", threads[i % THREADS], right);
         expect_same(stream, right, alone);
     }
     remove(damaged);
@@ -144,8 +144,8 @@ CLIP_TEST(what_is_made_of_damaged_pictures_is_not_given) {
 
 /* ---- headers that lie -------------------------------------------------------------------------------------------- */
 
-/* Makes of a packet whose picture others refer to one that says that none does, by bits of one byte. False: it is of
- * another kind. */
+/* Changes a reference picture's packet to say that nothing refers to it, in one byte. False if the packet is another
+ * kind. */
 typedef bool lie_function(uint8_t *packet, long bytes);
 
 static bool lie_h264(uint8_t *packet, long bytes) {
@@ -192,9 +192,8 @@ static bool copy_with_lie(const char *from, const char *to, const packets *whole
     return lies;
 }
 
-/* If its decoder finds the packet damaged, pictures that are made of it are not given. */
-static void expect_no_lie(const char *path, const clip_frames *expected, int count, int *noticed) {
-    static clip_outcome result;
+/* If the decoder notices the damage, no picture that depends on the packet may come. */
+static void expect_no_lie(const char *path, int count, int *noticed) {
     bool right[FRAMES];
     char decode[64];
     snprintf(decode, sizeof decode, ", threads: %d", count);
@@ -202,11 +201,10 @@ static void expect_no_lie(const char *path, const clip_frames *expected, int cou
     assert_int_equal(result.status, MR_OK);
     *noticed += result.corrupt > 0;
     if (result.corrupt)
-        clip_find_right(&result, expected, STEP_NS, right, FRAMES);
+        clip_find_right(&result, &expected, STEP_NS, right, FRAMES);
 }
 
 CLIP_TEST(what_a_damaged_header_says_is_not_believed) {
-    static clip_frames expected;
     static packets whole;
     char path[CLIP_PATH], lying[CLIP_PATH], name[64];
     for (size_t i = 0; i < sizeof liars / sizeof *liars; i++) {
@@ -223,7 +221,7 @@ CLIP_TEST(what_a_damaged_header_says_is_not_believed) {
             if (!copy_with_lie(path, lying, &whole, number, liars[i].lie))
                 continue;
             lies++;
-            expect_no_lie(lying, &expected, threads[number % THREADS], &noticed);
+            expect_no_lie(lying, threads[number % THREADS], &noticed);
         }
         print_message("    %s: %d of %d were noticed\n", streams[stream].name, noticed, lies);
         assert_true(lies > 0 && 2 * noticed > lies);

@@ -1,5 +1,5 @@
-/* Formats of decoded pictures: colour and rotation of streams, and the defaults if they do not specify them; every
- * pixel layout of FFmpeg; the selection of pictures. */
+/* Decoded formats: colour and rotation from the stream, and defaults where it has none; every FFmpeg pixel layout;
+ * picture selection. */
 #include <stdio.h>
 #include <libavutil/display.h>
 #include <libavutil/imgutils.h>
@@ -9,14 +9,15 @@
 #include "tests/support/decoded.h"
 #include "tests/support/suite.h"
 
+static clip_outcome result;
+
 CLIP_TEST(formats_carry_rotation_and_colour) {
-    static clip_outcome result;
     char path[CLIP_PATH], turned[CLIP_PATH], arguments[2 * CLIP_PATH];
     clip_make(path, "h264-420.mp4", CLIP_PLAIN);
     snprintf(arguments, sizeof arguments, "-i %s -c copy -metadata:s:v rotate=90", path);
     clip_make(turned, "turned.mp4", arguments);
     clip_run(&result, turned, "", "");
-    /* ffmpeg shows this clip turned counter-clockwise: its own tag counts that way. */
+    /* ffmpeg shows this clip turned counter-clockwise: that tag counts the other way. */
     assert_int_equal(result.format[0].rotation, 270);
     clip_make(path, "colour.mp4", CLIP_PATTERN "-frames:v 2 -vf setsar=4/3 -colorspace bt2020nc -color_range pc "
               "-chroma_sample_location topleft " CLIP_H264 "yuv420p");
@@ -45,7 +46,6 @@ CLIP_TEST(colours_of_streams_that_do_not_tell) {
         {"1280x64", ", untagged: {matrix: bt601, range: full}", MR_MATRIX_BT601, MR_RANGE_FULL},
         {"320x180", ", untagged: {matrix: bt2020}", MR_MATRIX_BT2020, MR_RANGE_LIMITED},
     };
-    static clip_outcome result;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char path[CLIP_PATH], name[64], arguments[256];
         snprintf(name, sizeof name, "untagged-%s-yuv.mkv", cases[i].size);
@@ -114,8 +114,8 @@ static int wanted_of(double rate, double fps, double tick_s, double jitter_s, in
     return wanted;
 }
 
-/* None is missing, whatever a container rounds times to, or a camera's clock does. At half the rate, or less, every
- * second picture is wanted, or those that come first after their time. */
+/* No picture is missing, however a container or a camera clock rounds times. At half the rate or less, every second
+ * picture is wanted, or the first one after each due time. */
 static void selection_near_the_rate(void) {
     static const struct {
         double rate, fps, tick_s, jitter_s;

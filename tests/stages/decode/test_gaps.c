@@ -10,7 +10,7 @@
 static AVCodecParameters codec = {.codec_id = AV_CODEC_ID_H264};
 static mr_media media = {.codec = &codec};
 
-/* Slices behind a recovery point here, one two frames ahead, none, and of an IDR picture. */
+/* Slices after a recovery point here, after one two frames ahead, after none, and in an IDR picture. */
 static const char here[] = "\0\0\1\6\6\1\xc4\x80\0\0\1\x41\x9a?", ahead[] = "\0\0\1\6\6\1\x71\x80\0\0\1\x41\x9a?",
                   plain[] = "\0\0\1\x41\x9a?", idr[] = "\0\0\1\x65\x88?";
 
@@ -22,17 +22,22 @@ static mr_frame packet_of(uint64_t number, int64_t pts_ns, const char *data, siz
     return made;
 }
 
-static bool pass(mr_gaps *gaps, uint64_t number, int64_t pts_ns, const char *data, size_t bytes) {
+static mr_gaps gaps;
+
+static void begin(void) {
+    memset(&gaps, 0, sizeof gaps);
+}
+#define GAPS_TEST(name) TEST_THAT(name, begin)
+
+static bool pass(uint64_t number, int64_t pts_ns, const char *data, size_t bytes) {
     const mr_frame packet = packet_of(number, pts_ns, data, bytes);
-    mr_gaps_note(gaps, &packet);
-    return mr_gaps_pass(gaps, &packet, false);
+    mr_gaps_note(&gaps, &packet);
+    return mr_gaps_pass(&gaps, &packet, false);
 }
 
-#define PASS(number, pts_ns, data) pass(&gaps, number, pts_ns, data, sizeof data - 1)
+#define PASS(number, pts_ns, data) pass(number, pts_ns, data, sizeof data - 1)
 
-TEST(test_nothing_is_missing) {
-    static mr_gaps gaps;
-    memset(&gaps, 0, sizeof gaps);
+GAPS_TEST(test_nothing_is_missing) {
     assert_false(PASS(7, 100, ahead)); /* where a stream begins is no gap */
     assert_false(PASS(8, 80, plain));
     assert_false(PASS(9, 200, here));
@@ -41,9 +46,7 @@ TEST(test_nothing_is_missing) {
     assert_false(PASS(12, 220, plain));
 }
 
-TEST(test_keys_behind_a_gap) {
-    static mr_gaps gaps;
-    memset(&gaps, 0, sizeof gaps);
+GAPS_TEST(test_keys_behind_a_gap) {
     assert_false(PASS(0, 0, idr));
     assert_false(PASS(9, 100, here));
     assert_true(PASS(10, 80, plain)); /* shown before it */
@@ -55,9 +58,7 @@ TEST(test_keys_behind_a_gap) {
 }
 
 /* Packets may wait to be decoded. */
-TEST(test_later) {
-    static mr_gaps gaps;
-    memset(&gaps, 0, sizeof gaps);
+GAPS_TEST(test_later) {
     const mr_frame packets[] = {packet_of(0, 0, idr, sizeof idr - 1), packet_of(1, 20, plain, sizeof plain - 1),
                                 packet_of(5, 100, ahead, sizeof ahead - 1), packet_of(6, 120, plain, sizeof plain - 1)};
     for (size_t i = 0; i < 4; i++)
@@ -67,9 +68,7 @@ TEST(test_later) {
 }
 
 /* The decoder found the picture of the second packet damaged when it had others. */
-TEST(test_damaged) {
-    static mr_gaps gaps;
-    memset(&gaps, 0, sizeof gaps);
+GAPS_TEST(test_damaged) {
     const mr_frame packets[] = {packet_of(0, 0, idr, sizeof idr - 1), packet_of(1, 20, plain, sizeof plain - 1),
                                 packet_of(2, 40, plain, sizeof plain - 1), packet_of(3, 100, here, sizeof here - 1),
                                 packet_of(4, 80, plain, sizeof plain - 1), packet_of(5, 120, plain, sizeof plain - 1)};
@@ -89,10 +88,8 @@ TEST(test_damaged) {
     assert_false(PASS(9, 300, idr));
 }
 
-/* Behind a gap the same packet is one behind a gap when it is passed again. */
-TEST(test_damaged_behind_a_gap) {
-    static mr_gaps gaps;
-    memset(&gaps, 0, sizeof gaps);
+/* A packet after a gap is still one when it is passed again. */
+GAPS_TEST(test_damaged_behind_a_gap) {
     const mr_frame entry = packet_of(9, 100, ahead, sizeof ahead - 1);
     assert_false(PASS(0, 0, idr));
     mr_gaps_note(&gaps, &entry);
@@ -113,7 +110,7 @@ static bool is_alone(enum AVCodecID id, const char *data, size_t bytes) {
 
 #define ALONE(id, data) is_alone(AV_CODEC_ID_##id, data, sizeof data - 1)
 
-TEST(test_pictures_that_none_is_made_of) {
+GAPS_TEST(test_pictures_that_none_is_made_of) {
     assert_true(ALONE(MJPEG, "\xff\xd8"));
     assert_false(ALONE(VP9, "\x82\x49\x83\x42"));
     assert_false(ALONE(H264, "\0\0\1\x41\x9a?"));

@@ -1,5 +1,5 @@
-/* JPEG decoded at 1/4 and 1/8 beside libavcodec: pictures that are made of random coefficients and codes, pictures of
- * encoders, and both damaged. What is decoded is the same bit for bit; whatever else is refused. */
+/* JPEG decoded at 1/4 and 1/8, compared with libavcodec: pictures with random coefficients and codes, pictures from
+ * encoders, and damaged ones. A decoded picture is identical bit for bit; anything else is refused. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +62,7 @@ static void pad_bits(void) {
         put_bits((1 << (8 - picture.bit_count)) - 1, 8 - picture.bit_count);
 }
 
-/* A tree that is grown at random leaves, one of which, of the longest, is left out: no code has ones alone. */
+/* Grows a random tree and leaves out one longest leaf, since no code is all ones. */
 static void make_code(code *to, const uint8_t *symbols, int count) {
     int leaves[SYMBOLS + 1] = {0}, grown = 1;
     memset(to, 0, sizeof *to);
@@ -329,7 +329,7 @@ static void expect_refused_with(size_t offset, int marker, int byte) {
     assert_int_equal(compare(2), LOWRES_REFUSED);
 }
 
-/* Of components and tables that are not there, or not of that kind. */
+/* Components and tables that are missing, or have another kind. */
 TEST(headers_that_are_odd_are_refused) {
     expect_refused_with(4, 0xdb, 0x20);   /* quantisation of 24 bits */
     expect_refused_with(4, 0xdb, 0x14);   /* a fifth table */

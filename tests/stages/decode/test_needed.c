@@ -1,5 +1,5 @@
-/* Pictures that are neither wanted nor needed are not decoded: the wanted ones, their numbers and times and the ledger
- * are those of ffmpeg, which decodes everything; as many are left out as the structure of each stream allows. */
+/* Pictures that are neither wanted nor needed are not decoded. Wanted pictures, numbers, times and ledger match ffmpeg,
+ * which decodes everything. As many pictures are skipped as the stream's structure allows. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,10 @@
 #include "tests/support/decoded.h"
 #include "tests/support/suite.h"
 
-/* Below, at, and beyond the distance of pictures that are references, and of key pictures; with one thread and
+static clip_frames expected;
+static clip_outcome result;
+
+/* Below, at, and beyond the distance between reference pictures and between key pictures; with one thread and
  * several. */
 static const struct {
     size_t every;
@@ -27,8 +30,8 @@ enum { CHOICES = sizeof choices / sizeof *choices };
 #define MPEG2 CLIP_PATTERN "-frames:v 48 -c:v mpeg2video "
 #define VP9 CLIP_PATTERN "-frames:v 48 -c:v libvpx-vp9 -cpu-used 8 -pix_fmt yuv420p "
 
-/* `left`: how many of 48 pictures need not be decoded with `every: 12`, at least. The first ones are decoded in any
- * case, and how many pictures an encoder makes references is its choice. */
+/* `left`: at least this many out of 48 pictures need no decoding with `every: 12`. The first pictures are always
+ * decoded, and each encoder chooses how many pictures are references. */
 static const struct {
     const char *name, *arguments;
     int left;
@@ -74,41 +77,36 @@ static void hear(void *context, mr_log_level level, const char *line) {
 }
 
 CLIP_TEST(wanted_pictures_are_those_of_ffmpeg) {
-    static clip_frames all;
-    static clip_outcome result;
     for (size_t i = 0; i < STREAMS; i++) {
         char path[CLIP_PATH], options[64];
         clip_make(path, streams[i].name, streams[i].arguments);
-        clip_reference(path, &all);
-        assert_int_equal(all.count, 48);
+        clip_reference(path, &expected);
+        assert_int_equal(expected.count, 48);
         for (size_t c = 0; c < CHOICES; c++) {
             snprintf(options, sizeof options, ", every: %zu", choices[c].every);
             left_out = 0;
             clip_run(&result, path, options, choices[c].threads);
-            clip_expect(&result, &all, 0, choices[c].every);
+            clip_expect(&result, &expected, 0, choices[c].every);
             assert_int_equal(result.identity[0].seq, 0);
         }
-        print_message("    %s: %d of %zu not decoded\n", streams[i].name, left_out, all.count);
+        print_message("    %s: %d of %zu not decoded\n", streams[i].name, left_out, expected.count);
         assert_true(left_out >= streams[i].left);
     }
 }
 
 CLIP_TEST(pictures_that_a_later_packet_shows_are_those_of_ffmpeg) {
-    static clip_frames all;
-    static clip_outcome result;
     char path[CLIP_PATH], options[64];
     clip_make_twice(path, "vp9-shown.webm", CLIP_SHOWN_LATER);
-    clip_reference(path, &all);
+    clip_reference(path, &expected);
     for (size_t c = 0; c < CHOICES; c++) {
         snprintf(options, sizeof options, ", every: %zu", choices[c].every);
         clip_run(&result, path, options, choices[c].threads);
-        clip_expect(&result, &all, 0, choices[c].every);
+        clip_expect(&result, &expected, 0, choices[c].every);
     }
 }
 
 /* ffmpeg's own filter selects the same. */
 CLIP_TEST(the_filter_of_ffmpeg_agrees) {
-    static clip_outcome result;
     char path[CLIP_PATH];
     clip_path(path, "needed-b3-pyramid.mp4");
     clip_run(&result, path, ", every: 5", "");
@@ -123,27 +121,25 @@ CLIP_TEST(the_filter_of_ffmpeg_agrees) {
 
 /* From the middle, by rate, and again in a second turn. */
 CLIP_TEST(other_selections_are_the_same) {
-    static clip_frames all;
-    static clip_outcome result;
     static const char *const names[] = {"needed-b2.mp4", "needed-b3-pyramid.mp4", "needed-b2.mkv", "needed-hevc.mp4",
                                         "needed-hevc-open.mkv", "needed-vp9-key.webm", "needed.ts",
                                         "needed-mpeg2.mpg", "needed-mpeg4.avi", "needed-open.avi"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[CLIP_PATH], options[64];
         clip_path(path, names[i]);
-        clip_reference(path, &all);
+        clip_reference(path, &expected);
         for (size_t first = 1, every = 1; first < 48; first += 11, every = every % 9 + 4) {
             snprintf(options, sizeof options, ", start: %zums, every: %zu", first * 40, every);
             clip_run(&result, path, options, "");
-            clip_expect(&result, &all, first, every);
+            clip_expect(&result, &expected, first, every);
             assert_int_equal(result.identity[0].seq, 0); /* whatever the container */
         }
         clip_run(&result, path, ", fps: 5", "");
-        clip_expect(&result, &all, 0, 5);
+        clip_expect(&result, &expected, 0, 5);
         clip_run(&result, path, ", every: 7, loop: 3", "");
         assert_int_equal(result.count, 21);
         for (size_t k = 0; k < 21; k++) {
-            assert_string_equal(result.md5[k], all.md5[k % 7 * 7]);
+            assert_string_equal(result.md5[k], expected.md5[k % 7 * 7]);
             assert_int_equal(result.identity[k].epoch, k / 7);
             assert_int_equal(result.identity[k].seq, k % 7 * 7);
         }
@@ -182,9 +178,9 @@ CLIP_TEST(disposable_packets_are_those_of_libavcodec) {
     }
 }
 
-/* If it begins in the middle of an open GOP, a decoder gives pictures that refer to missing ones, but not the leading
- * ones of the first key picture: the numbers of pictures are then known from there on only. Every picture of the first
- * run has the same place in the second, which need not decode all of them. */
+/* A decoder that begins inside an open GOP gives pictures that refer to missing ones, but not the first key picture's
+ * leading ones: picture numbers are only known from there on. Every picture has the same number in both runs, and the
+ * second need not decode all. */
 CLIP_TEST(beginning_within_an_open_gop_counts_the_same) {
     static clip_outcome all, some;
     char path[CLIP_PATH], options[64];
@@ -192,7 +188,7 @@ CLIP_TEST(beginning_within_an_open_gop_counts_the_same) {
     clip_make(path, "needed-hevc-open.ts", CLIP_PATTERN "-frames:v 60 -c:v libx265 -x265-params "
               "log-level=none:keyint=20:bframes=4:repeat-headers=1 -pix_fmt yuv420p");
     for (int start = 100; start < 1000; start += 200) {
-        /* Each slot of a rate as high as this has a picture: nothing is left out behind the start. */
+        /* Each slot has a picture at such a rate: nothing is skipped after the start. */
         snprintf(options, sizeof options, ", start: %dms, fps: 100000", start);
         clip_run(&all, path, options, "");
         snprintf(options, sizeof options, ", start: %dms, every: 3", start);
@@ -229,7 +225,7 @@ CLIP_TEST(damage_gives_the_same) {
             assert_int_equal(some.delivered + some.corrupt + some.absorbed, 48);
             assert_in_range(some.count, 48 / every / 2, (48 + every - 1) / every);
             for (size_t k = 0; k < some.count; k++) {
-                size_t n = 0; /* behind damage pictures may come out of order */
+                size_t n = 0; /* after damage, pictures may come out of order */
                 while (n + 1 < all.count && all.pts_ns[n] != some.pts_ns[k])
                     n++;
                 assert_int_equal(some.pts_ns[k], all.pts_ns[n]);
@@ -242,23 +238,21 @@ CLIP_TEST(damage_gives_the_same) {
 
 /* Pictures for a device, and one thread with a simulated clock. */
 CLIP_TEST(devices_and_clocks_change_nothing) {
-    static clip_frames all;
-    static clip_outcome result;
     char path[CLIP_PATH];
     clip_path(path, "needed-b3-pyramid.mp4");
-    clip_reference(path, &all);
+    clip_reference(path, &expected);
     clip_run(&result, path, ", every: 4", ", device: 'sim:0'");
-    clip_expect(&result, &all, 0, 4);
+    clip_expect(&result, &expected, 0, 4);
     clip_run_seeded(&result, path, ", every: 4", "", 3);
-    clip_expect(&result, &all, 0, 4);
+    clip_expect(&result, &expected, 0, 4);
     left_out = 0;
     clip_run_seeded(&result, path, ", every: 4, realtime: true, deadline: 2s", "", 3);
-    clip_expect(&result, &all, 0, 4);
+    clip_expect(&result, &expected, 0, 4);
     assert_int_equal(left_out, 0); /* they are put in order: one less sent is one more waited for */
     clip_path(path, "needed-intra.mp4");
-    clip_reference(path, &all);
+    clip_reference(path, &expected);
     clip_run_seeded(&result, path, ", every: 4, realtime: true, deadline: 2s", "", 3);
-    clip_expect(&result, &all, 0, 4);
+    clip_expect(&result, &expected, 0, 4);
 }
 
 static int listen(void **state __attribute__((unused))) {

@@ -23,6 +23,7 @@
 #include "stages/decode/device/decode_device.h"
 #include "stages/media/media_cuda.h"
 #include "tests/support/clips.h"
+#include "tests/support/fake_library.h"
 #include "tests/support/opened.h"
 #include "tests/support/suite.h"
 
@@ -214,10 +215,7 @@ static int decode(const run *r) {
     const mr_pipeline_params params = {.types = mr_stage_types(), .path = "card.yaml", .text = text, .workers = 4};
     mr_pipeline *pipeline = opened(&params);
     assert_int_equal(mr_pipeline_subscribe(pipeline, "out", take, NULL), MR_OK);
-    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
-    int status = ended(pipeline);
-    assert_int_equal(mr_pipeline_summarize(pipeline, &summary), MR_OK);
-    assert_true(summary->balanced && summary->in_flight == 0);
+    int status = run_opened(pipeline, &summary);
     mr_summary_destroy(&summary);
     mr_pipeline_destroy(&pipeline);
     assert_true(in_order);
@@ -242,7 +240,7 @@ static void expect_sums(size_t c, const stream_out *out) {
     }
 }
 
-/* Of the fake: all samples of a picture are its number in the order of decoding, or 100 and 200. */
+/* All samples in the fake's picture are the number in decode order, or 100 and 200. */
 static void expect_numbered(const stream_out *out) {
     bool seen[FRAMES] = {false};
     size_t step = out->bytes > WIDTH * HEIGHT * 3 / 2 ? 2 : 1;
@@ -260,8 +258,8 @@ static void expect_numbered(const stream_out *out) {
     }
 }
 
-/* Standards that leave rounding open bound its error, and pictures that follow each other add some of it up: noise of
- * this size is not seen, and no other mistake is as small. */
+/* Standards that leave rounding open bound the error, and successive pictures accumulate some. Noise below this bound
+ * is invisible, and every other mistake is larger. */
 static void expect_alike(const stream_out *out, const stream_out *software) {
     enum { LEAST_DB = 40 };
     for (int i = 0; i < out->count; i++) {
@@ -381,15 +379,7 @@ SUMS_TEST(two_devices_at_once) {
 #ifdef MILLRACE_CUDA_HOST
 /* ---- of the fake ------------------------------------------------------------------------------------------------- */
 
-static int ask(const char *what) {
-    int (*function)(void) = NULL;
-    void *library = dlopen("libnvcuvid.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    *(void **)&function = dlsym(library, what);
-    assert_non_null(function);
-    int answer = function();
-    dlclose(library);
-    return answer;
-}
+#define NVDEC "libnvcuvid.so.1"
 
 static void expect_software(size_t c) {
     assert_int_equal(outs[0].count, FRAMES);
@@ -404,11 +394,11 @@ SUMS_TEST(fewer_surfaces_are_tried_before_software) {
     decode_by_software(MANY_REFERENCES);
     for (size_t i = 0; i < 2; i++) {
         const run r = {.clip = MANY_REFERENCES, .streams = 1, .devices = {"cuda:0"}, .hardware = hardware[i]};
-        int refused = ask("fake_nvdec_refused");
+        int refused = ask_fake(NVDEC, "fake_nvdec_refused");
         assert_int_equal(decode(&r), MR_OK);
         expect_hardware(&r);
-        assert_int_equal(ask("fake_nvdec_refused"), refused + 1);
-        assert_in_range(ask("fake_nvdec_surfaces"), 20, 26);
+        assert_int_equal(ask_fake(NVDEC, "fake_nvdec_refused"), refused + 1);
+        assert_in_range(ask_fake(NVDEC, "fake_nvdec_surfaces"), 20, 26);
     }
     unsetenv("FAKE_SURFACES");
 }
@@ -418,9 +408,9 @@ SUMS_TEST(software_takes_over_where_no_surfaces_are_had) {
     setenv("FAKE_SURFACES", "4", 1);
     for (size_t i = 0; i < sizeof which / sizeof which[0]; i++) {
         run r = {.clip = which[i], .streams = 1, .devices = {"cuda:0"}, .hardware = "auto"};
-        int refused = ask("fake_nvdec_refused");
+        int refused = ask_fake(NVDEC, "fake_nvdec_refused");
         assert_int_equal(decode(&r), MR_OK);
-        assert_int_equal(ask("fake_nvdec_refused"), refused + 2);
+        assert_int_equal(ask_fake(NVDEC, "fake_nvdec_refused"), refused + 2);
         expect_software(r.clip);
         r.hardware = "require";
         assert_int_equal(decode(&r), MR_ERROR_UNAVAILABLE);
@@ -429,7 +419,7 @@ SUMS_TEST(software_takes_over_where_no_surfaces_are_had) {
     unsetenv("FAKE_SURFACES");
 }
 
-/* libavcodec's own decoder of AV1 has no software to go on with: libdav1d takes its place. */
+/* libavcodec's AV1 decoder has no software fallback: libdav1d takes over. */
 SUMS_TEST(another_decoder_does_streams_that_nvdec_does_not_support) {
     assert_int_equal(decode(&(run){.clip = AV1_444, .streams = 2, .devices = {"cuda:0"}, .hardware = "auto"}), MR_OK);
     expect_software(AV1_444);
@@ -456,8 +446,8 @@ static unsigned take_golomb(bits *b) {
     return zeros ? (1u << zeros) - 1 + take_bits(b, zeros) : 0;
 }
 
-/* The bit of x264's sequence parameter set, from its profile on, for usability information (H.264, 7.3.2.1.1): profile
- * High, 4:2:0 of 8 bits, no scaling lists, order of the first type. */
+/* Returns the bit for usability information in x264's sequence parameter set, counted from the profile (H.264,
+ * 7.3.2.1.1): profile High, 4:2:0, 8 bits, no scaling lists, order type 0. */
 static size_t find_vui(const uint8_t *set) {
     bits b = {set, 0};
     assert_int_equal(take_bits(&b, 8), 100);
@@ -523,39 +513,27 @@ SUMS_TEST(no_more_surfaces_are_asked_for_than_a_decoder_may_have) {
     assert_int_equal(decode(&r), MR_OK);
     r = (run){.streams = 1, .devices = {"cuda:0"}, .hardware = "require", .path = path, .pictures = outs[0].count};
     assert_true(r.pictures > FRAMES / 2);
-    int refused = ask("fake_nvdec_refused");
+    int refused = ask_fake(NVDEC, "fake_nvdec_refused");
     assert_int_equal(decode(&r), MR_OK);
     expect_hardware(&r);
-    assert_int_equal(ask("fake_nvdec_refused"), refused);
-    assert_int_equal(ask("fake_nvdec_surfaces"), 32);
+    assert_int_equal(ask_fake(NVDEC, "fake_nvdec_refused"), refused);
+    assert_int_equal(ask_fake(NVDEC, "fake_nvdec_surfaces"), 32);
 }
 
 TEST(nothing_is_left_open) {
-    assert_int_equal(ask("fake_nvdec_open"), 0);
-    assert_int_equal(ask("fake_nvdec_mapped"), 0);
+    assert_int_equal(ask_fake(NVDEC, "fake_nvdec_open"), 0);
+    assert_int_equal(ask_fake(NVDEC, "fake_nvdec_mapped"), 0);
 }
 
-static void *libraries[2];
-
-static int open_fakes(void) {
-    void (*use)(int) = NULL;
-    setenv("FAKE_ALL", "1", 1);
-    libraries[0] = dlopen(FAKE_CUDA, RTLD_NOW | RTLD_GLOBAL);
-    libraries[1] = dlopen(FAKE_NVCUVID, RTLD_NOW | RTLD_LOCAL);
-    if (!libraries[0] || !libraries[1])
-        return -1;
-    *(void **)&use = dlsym(libraries[0], "fake_cuda_use");
-    use(0);
-    return 0;
-}
 #endif
 
 static int prepare(void **state) {
     outs = calloc(MOST_STREAMS, sizeof *outs);
     software = calloc(1, sizeof *software);
 #ifdef MILLRACE_CUDA_HOST
-    if (open_fakes())
-        return -1;
+    setenv("FAKE_ALL", "1", 1);
+    open_fake(FAKE_CUDA, RTLD_GLOBAL);
+    open_fake(FAKE_NVCUVID, RTLD_LOCAL);
 #endif
     return outs && software ? get_clips(state) : -1;
 }

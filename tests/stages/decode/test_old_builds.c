@@ -1,5 +1,5 @@
-/* A clip of H.264 4:4:4 that a build of x264 before 151 encoded, which only its first packet tells: decoders that begin
- * behind it decode it as ffmpeg does from its beginning. */
+/* An H.264 4:4:4 clip from an x264 build before 151, which only the first packet names. Decoders that start later match
+ * ffmpeg, which decodes everything. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static void need_clip(void) {
     assert_int_equal(expected.count, FRAMES);
 }
 
-/* Those from `first` on are all given, none of another is given as right. `left`: so many are not wanted. */
+/* All pictures from `first` on come, and no wrong picture comes unmarked. The `left` first ones are not wanted. */
 static void expect_pictures(size_t first, size_t left) {
     bool right[FRAMES];
     assert_int_equal(result.status, MR_OK);
@@ -53,7 +53,7 @@ TEST_THAT(from_the_middle, need_clip) {
     }
 }
 
-/* Bytes in packets of the first group, behind the first ones. */
+/* Flips bytes in the first group's packets, except the first few. */
 static void damage(const char *path) {
     static long at[FRAMES], bytes[FRAMES];
     char whole[CLIP_PATH];

@@ -1,5 +1,5 @@
-/* JPEG that is decoded at a part of its size: what is read of a header, which scale is taken, and pictures that are,
- * bit for bit, those of ffmpeg's own -lowres. */
+/* JPEG decoded at reduced size: header parsing, the chosen scale, and pictures that equal ffmpeg -lowres bit for
+ * bit. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +9,13 @@
 #include "tests/support/decoded.h"
 #include "tests/support/suite.h"
 
+static clip_outcome result;
+
 /* ---- headers ----------------------------------------------------------------------------------------------------- */
 
 #define SOI "\xff\xd8"
 #define JFIF(x, y) "\xff\xe0\x00\x10JFIF\0\1\1\0\0" x "\0" y "\0\0"
-/* 300 rows of 513 columns; `components`: id, sampling and table of each. */
+/* 513x300; `components`: id, sampling and table for each. */
 #define SOF(marker, length, depth, count, components)                                                                \
     "\xff" marker "\0" length depth "\x01\x2c\x02\x01" count components
 #define LUMA(sampling) "\1" sampling "\0"
@@ -63,7 +65,7 @@ static const header headers[] = {
 };
 enum { HEADERS = sizeof headers / sizeof *headers };
 
-/* In memory of its own, so that a sanitizer sees what is read behind it. */
+/* Copies to a separate block, so that a sanitizer sees a read past the end. */
 static bool look(const header *from, size_t length, mr_jpeg_header *jpeg) {
     uint8_t *copy = malloc(length + 1);
     memcpy(copy + 1, from->bytes, length);
@@ -136,7 +138,6 @@ static size_t lowres_of_ffmpeg(const char *path, int scale, char md5[CLIP_FRAMES
 
 static void assert_scale(const char *path, const char *options, double factor, int scale) {
     static char md5[CLIP_FRAMES][CLIP_MD5];
-    static clip_outcome result;
     size_t count = lowres_of_ffmpeg(path, scale, md5);
     shrink = factor;
     clip_run_types(&result, path, "", options, types());
@@ -183,7 +184,6 @@ CLIP_TEST(pictures_are_those_of_ffmpeg) {
 
 /* It is refused, as it is whole. */
 CLIP_TEST(pictures_that_are_too_large_are_corrupt) {
-    static clip_outcome result;
     char path[CLIP_PATH];
     clip_make(path, clips[0].name, clips[0].arguments);
     shrink = 200;

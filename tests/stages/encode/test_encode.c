@@ -1,4 +1,4 @@
-/* encode: its packets are decoded by libavcodec and compared with the pictures that went in. */
+/* encode: libavcodec decodes the packets, and the pictures are compared with the input. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,7 +164,7 @@ static void end(mr_pipeline **pipeline) {
     mr_pipeline_destroy(pipeline);
 }
 
-/* All planes of the visible part, bit by bit; NV12 comes back as 4:2:0, gray as its luma. */
+/* Compares all visible planes bit by bit; NV12 comes back as 4:2:0, gray as luma. */
 static void assert_same_planes(const feed *f, size_t frame, const AVFrame *picture) {
     mr_picture given = feed_picture(f, frame);
     const mr_pixel_info *info = mr_pixel_describe(f->format.pixel);
@@ -255,7 +255,7 @@ TEST(packets_have_times_and_keys) {
         }
 }
 
-/* The encoder's bits do not depend on other sources, nor on their workers. */
+/* An encoder's output does not depend on other sources or workers. */
 TEST(sources_have_encoders_of_their_own) {
     feed_fill(&feeds[0], MR_PIXEL_I420, COUNT);
     feed_fill(&feeds[1], MR_PIXEL_RGB24, 1);

@@ -1,7 +1,6 @@
 /* encode on a CUDA device: NVENC's packets, decoded by libavcodec, look like the pictures that went in, for each codec
  * and layout that it takes, with one source and several. On a GPU; or on a device that the host plays, whose NVENC
  * (fakes/nvencode.c) encodes by libx264 and libx265, so that all but the hardware is tested without a GPU. */
-#include <dlfcn.h>
 #include <libavcodec/avcodec.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include "engine/device/open/open.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_cuda.h"
+#include "tests/support/fake_library.h"
 #include "tests/support/opened.h"
 #include "tests/support/suite.h"
 
@@ -26,7 +26,7 @@ enum { WIDTH = 320, HEIGHT = 181, FRAMES = 24, MOST_SOURCES = 4 };
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-/* Luma of the pictures of one source, as they went in, in 8 bits. */
+/* Input luma for one source, in 8 bits. */
 static uint8_t (*given)[HEIGHT][WIDTH];
 static int given_count;
 
@@ -107,10 +107,7 @@ static int encode(const run *r) {
     mr_pipeline *pipeline = opened(&params);
     assert_int_equal(mr_pipeline_subscribe(pipeline, "pictures", keep_picture, NULL), MR_OK);
     assert_int_equal(mr_pipeline_subscribe(pipeline, "packets", keep_packet, NULL), MR_OK);
-    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
-    int status = ended(pipeline);
-    assert_int_equal(mr_pipeline_summarize(pipeline, &summary), MR_OK);
-    assert_true(summary->balanced && summary->in_flight == 0);
+    int status = run_opened(pipeline, &summary);
     mr_summary_destroy(&summary);
     mr_pipeline_destroy(&pipeline);
     assert_int_equal(given_count, FRAMES);
@@ -222,7 +219,7 @@ TEST(pictures_of_each_codec_and_layout_look_alike) {
         }
 }
 
-/* Pictures of a device are brought to the host; so are those of layouts that NVENC does not take. */
+/* Device pictures are copied to the host, also in layouts that NVENC does not take. */
 TEST(software_takes_what_nvenc_does_not) {
     static const run runs[] = {{.options = "hardware: off", .sources = 1},
                                {.options = "hardware: off, latency: normal", .sources = 1},
@@ -248,18 +245,13 @@ TEST(several_sources_at_once) {
 #ifdef MILLRACE_CUDA_HOST
 /* ---- of the fake ------------------------------------------------------------------------------------------------- */
 
-static void *libraries[2];
+#define NVENC "libnvidia-encode.so.1"
 
-static int ask(const char *what) {
-    int (*function)(void) = NULL;
-    *(void **)&function = dlsym(libraries[1], what);
-    assert_non_null(function);
-    return function();
-}
+static void *nvenc;
 
 static const char *told(void) {
     const char *(*function)(void) = NULL;
-    *(void **)&function = dlsym(libraries[1], "fake_nvenc_told");
+    *(void **)&function = dlsym(nvenc, "fake_nvenc_told");
     assert_non_null(function);
     return function();
 }
@@ -269,18 +261,18 @@ TEST(sessions_that_the_driver_refuses) {
     if (!have_device())
         skip();
     setenv("FAKE_SESSIONS", "2", 1);
-    int before = ask("fake_nvenc_opened"), pictures = ask("fake_nvenc_encoded");
+    int before = ask_fake(NVENC, "fake_nvenc_opened"), pictures = ask_fake(NVENC, "fake_nvenc_encoded");
     assert_int_equal(encode(&(run){.options = "hardware: auto", .sources = MOST_SOURCES}), MR_OK);
     for (int s = 0; s < MOST_SOURCES; s++)
         expect_alike(&outs[s], LEAST_DB);
-    assert_true(ask("fake_nvenc_opened") >= before + 2);
-    assert_true(ask("fake_nvenc_encoded") >= pictures + 2 * FRAMES);
+    assert_true(ask_fake(NVENC, "fake_nvenc_opened") >= before + 2);
+    assert_true(ask_fake(NVENC, "fake_nvenc_encoded") >= pictures + 2 * FRAMES);
     setenv("FAKE_SESSIONS", "0", 1);
     assert_int_equal(encode(&(run){.options = "hardware: auto", .sources = 1}), MR_OK);
     expect_alike(&outs[0], LEAST_DB);
     assert_int_equal(encode(&(run){.options = "hardware: require", .sources = 1}), MR_ERROR_UNAVAILABLE);
     assert_int_equal(outs[0].count, 0);
-    assert_non_null(strstr(mr_message(), "no room for another session"));
+    expect_words(mr_message(), "no room for another session");
     unsetenv("FAKE_SESSIONS");
 }
 
@@ -291,7 +283,7 @@ TEST(a_gpu_without_nvenc) {
     assert_int_equal(encode(&(run){.options = "hardware: auto", .sources = 1}), MR_OK);
     expect_alike(&outs[0], LEAST_DB);
     assert_int_equal(encode(&(run){.options = "hardware: require", .sources = 1}), MR_ERROR_UNAVAILABLE);
-    assert_non_null(strstr(mr_message(), "this GPU has no NVENC"));
+    expect_words(mr_message(), "this GPU has no NVENC");
     unsetenv("FAKE_NO_NVENC");
 }
 
@@ -326,31 +318,18 @@ TEST(options_reach_the_driver) {
 TEST(nothing_is_left_open) {
     if (!have_device())
         skip();
-    assert_int_equal(ask("fake_nvenc_open"), 0);
-    assert_int_equal(ask("fake_nvenc_kept"), 0);
+    assert_int_equal(ask_fake(NVENC, "fake_nvenc_open"), 0);
+    assert_int_equal(ask_fake(NVENC, "fake_nvenc_kept"), 0);
 }
 
-/* Without the header of NVENC's interface there is no fake. */
-static int open_fakes(void) {
-#ifdef FAKE_NVENCODE
-    void (*use)(int) = NULL;
-    libraries[0] = dlopen(FAKE_CUDA, RTLD_NOW | RTLD_GLOBAL);
-    libraries[1] = dlopen(FAKE_NVENCODE, RTLD_NOW | RTLD_LOCAL);
-    if (!libraries[0] || !libraries[1])
-        return -1;
-    *(void **)&use = dlsym(libraries[0], "fake_cuda_use");
-    use(0);
-#endif
-    return 0;
-}
 #endif
 
 static int prepare(void **state) {
     (void)state;
     given = calloc(FRAMES, sizeof *given);
-#ifdef MILLRACE_CUDA_HOST
-    if (open_fakes())
-        return -1;
+#ifdef FAKE_NVENCODE
+    open_fake(FAKE_CUDA, RTLD_GLOBAL);
+    nvenc = open_fake(FAKE_NVENCODE, RTLD_LOCAL);
 #endif
     return given ? 0 : -1;
 }

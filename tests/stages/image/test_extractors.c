@@ -1,6 +1,6 @@
-/* The stages of classical features in pipelines: on the processor and on simulated accelerators, alone and in batches,
- * for pictures of several layouts, each frame has the kernels' results for its picture. The kernels' results are
- * compared with other libraries' in tests/reference/classical.py. Motion: tests/stages/image/test_motion.c. */
+/* Classical feature stages in pipelines: on the processor and on simulated accelerators, alone and in batches, in
+ * several layouts. Each frame has the result that the kernel gives for the picture. tests/reference/classical.py
+ * compares kernel results with other libraries. Motion: tests/stages/image/test_motion.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +75,7 @@ static size_t expect_bits(const feed *f, size_t frame, uint8_t *want) {
     return 64 * sizeof(float);
 }
 
-/* Of YUV in 8 bits the luma itself, stretched from limited range; of the others a gray picture of their size. */
+/* For 8-bit YUV the luma, stretched from limited range; otherwise a gray picture in the same size. */
 static size_t expect_sharpness(const feed *f, size_t frame, uint8_t *want) {
     const mr_pixel_info *info = mr_pixel_describe(f->format.pixel);
     mr_sharpness_item item = {.src = f->block[frame], .stride = FEED_WIDTH, .width = FEED_WIDTH,
@@ -148,7 +148,7 @@ static bool is_possible(const char *way) {
            (!strstr(way, "cuda:1") || mr_device_probe("cuda:1", &bytes) == MR_OK);
 }
 
-/* Two sources of different layouts each time. More frames than one piece of work holds, in one batch. */
+/* Two sources with different layouts. One batch holds more frames than one piece of work. */
 TEST(features_are_those_of_the_kernels) {
     static const mr_pixel layouts[][2] = {{MR_PIXEL_I420, MR_PIXEL_RGB24}, {MR_PIXEL_NV12, MR_PIXEL_I420_10},
                                           {MR_PIXEL_GRAY8, MR_PIXEL_YA8}};
@@ -169,7 +169,7 @@ TEST(features_are_those_of_the_kernels) {
     }
 }
 
-/* Results go with a frame past stages that make a new payload, and a batch far behind can hold all of them. */
+/* Results stay with a frame through stages that make a new payload, and a later batch can hold all. */
 TEST(results_go_along) {
     feed_count = 1;
     feed_fill(&feeds[0], MR_PIXEL_I420, FEED_FRAMES);
@@ -182,7 +182,7 @@ TEST(results_go_along) {
     feeds_free();
 }
 
-/* A copy has numbers of its own: those that it was copied from may be another frame's by then. */
+/* A copy owns the numbers: the original's memory may hold another frame by then. */
 static void see_sharpness(void *context, const char *source, const mr_frame *frame) {
     float want, got;
     (void)source;
@@ -215,7 +215,7 @@ TEST(joined_results_are_copies) {
     feeds_free();
 }
 
-/* `note` puts a tensor into its device's memory: with that, the frame's results are copied to the host. */
+/* `note` puts a tensor into device memory: the frame's other results are copied to the host with it. */
 TEST(results_are_copied_with_others) {
     const mr_stage_type *both[64] = {NULL};
     size_t count = 0, seen = 0;

@@ -10,7 +10,7 @@
 #include "tests/support/opened.h"
 #include "tests/support/suite.h"
 
-/* A gray picture of one level, with `columns` columns on its left of another. */
+/* Paints a gray picture, with `columns` columns at another level on the left. */
 static void paint(feed *f, size_t frame, int level, int columns, int other) {
     for (int y = 0; y < FEED_HEIGHT; y++)
         for (int x = 0; x < FEED_WIDTH; x++)
@@ -36,7 +36,7 @@ static void expect_through(const feed *f, size_t count, const uint64_t *seq, con
     }
 }
 
-/* Pictures are compared in a size of their own, 70x51, pixel by pixel. */
+/* Pictures are compared at 70x51, pixel by pixel. */
 static void check_gate(const char *device) {
     char stages[256];
     start_motion(2);
@@ -83,7 +83,7 @@ TEST(no_threshold_lets_all_through) {
     feeds_free();
 }
 
-/* Work that fails drops its frame, and the next one is compared with the last that went through. */
+/* Failed work drops the frame, and the next one is compared with the last frame that passed. */
 TEST(failures_are_accounted_for) {
     start_motion(1);
     for (size_t k = 0; k < 10; k++)
@@ -94,8 +94,8 @@ TEST(failures_are_accounted_for) {
     feeds_free();
 }
 
-/* With one worker and simulated time: a call that waits for its device does not stop the stages before and behind it.
- * The pictures of the null source are all alike. */
+/* With one worker and simulated time: a call that waits for a device does not stop other stages. The null source
+ * repeats one picture. */
 TEST(time_may_be_simulated) {
     static const char text[] = "version: 1\npipeline: test\nsources:\n"
                                "  a: {type: 'null', format: GRAY8 64x48, frames: 40}\n"

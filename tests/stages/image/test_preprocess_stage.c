@@ -64,7 +64,7 @@ static int close_instance(void **state) {
     return 0;
 }
 
-/* Enqueues a gray picture of one value; its planes and results are the caller's until the device has worked. */
+/* Enqueues a gray picture with one value; the caller keeps planes and results until the device has worked. */
 static int enqueue(instance *made, int width, int height, uint8_t *pixels, float *results) {
     mr_frame input = {.format = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_GRAY8, .width = width,
                                  .height = height, .range = MR_RANGE_FULL}};

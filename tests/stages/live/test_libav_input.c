@@ -10,17 +10,18 @@
 #include "millrace/status.h"
 #include "stages/live/libav_input.h"
 #include "tests/support/suite.h"
+#include "tests/support/temporary.h"
 
 enum { PATH = 64 };
 
-static char folder[PATH], ca_file[PATH + 16];
+static char ca_file[PATH + 16];
 static FILE *server; /* openssl's: files are whole answers, one connection after the other */
 static pid_t child;
 static int port;
 
 static void put(const char *name, const char *head, const char *body) {
     char path[2 * PATH];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", temporary_folder, name);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fprintf(file, "HTTP/1.0 %s\r\nContent-Length: %zu\r\n\r\n%s", head, strlen(body), body);
@@ -30,14 +31,12 @@ static void put(const char *name, const char *head, const char *body) {
 static int begin(void **state) {
     char line[512];
     int number = 0;
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/millrace-closing-XXXXXX");
-    assert_non_null(mkdtemp(folder));
-    snprintf(ca_file, sizeof ca_file, "%s/cert.pem", folder);
+    assert_int_equal(make_temporary_folder(state), 0);
+    snprintf(ca_file, sizeof ca_file, "%s/cert.pem", temporary_folder);
     snprintf(line, sizeof line,
              "cd %s && openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=a "
              "-addext subjectAltName=IP:127.0.0.1,DNS:localhost >/dev/null 2>&1 && echo $$ && "
-             "exec openssl s_server -accept 127.0.0.1:0 -cert cert.pem -key key.pem -HTTP 2>&1", folder);
+             "exec openssl s_server -accept 127.0.0.1:0 -cert cert.pem -key key.pem -HTTP 2>&1", temporary_folder);
     server = popen(line, "r");
     assert_non_null(server);
     while (!port && fgets(line, sizeof line, server)) {
@@ -49,13 +48,10 @@ static int begin(void **state) {
 }
 
 static int end(void **state) {
-    char line[PATH + 16];
-    (void)state;
     if (child)
         kill(child, SIGKILL);
     pclose(server);
-    snprintf(line, sizeof line, "rm -r %s", folder);
-    return system(line);
+    return remove_temporary_folder(state);
 }
 
 /* Opens an address that gives no stream, and closes it. */

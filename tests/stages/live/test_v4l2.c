@@ -1,6 +1,6 @@
-/* Cameras of this machine: the choice of a mode, and a connection to a driver that is played here, behind the system
- * calls that are wrapped: formats with and without padded rows, pictures that are missing or damaged, packets that
- * outlive the connection, and a camera that is unplugged. With $MILLRACE_TEST_CAMERA also to that device. */
+/* Local cameras: choosing a mode, and a connection to a driver that wrapped system calls simulate. Formats have padded
+ * rows or none; pictures are missing or damaged; packets outlive the connection; the camera is unplugged. With
+ * $MILLRACE_TEST_CAMERA also a real device. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/videodev2.h>
@@ -224,8 +224,8 @@ int __wrap_ioctl(int fd, unsigned long request, ...) {
     return done ? 0 : -1;
 }
 
-/* The driver has filled a buffer; byte i of the picture is `seed` + i, and the last one of the buffer, which belongs to
- * no picture, tells the kind: 1 whole, 2 with an error, 3 half. */
+/* Fills a driver buffer; byte i is `seed` + i. The buffer's last byte, outside the picture, gives the kind: 1 whole, 2
+ * with an error, 3 half. */
 static void take_picture(uint8_t seed, uint8_t kind) {
     const uint64_t one = 1;
     int i = 0;
@@ -303,8 +303,8 @@ TEST(modes_that_are_not_there_are_refused) {
     size_t chosen;
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(mr_camera_choose("/dev/video7", webcam, WEBCAM, &wishes[i], &chosen), MR_ERROR_CONFIG);
-        assert_non_null(strstr(mr_message(), "/dev/video7"));
-        assert_non_null(strstr(mr_message(), "yuyv 640x480 at 30, yuyv 640x480 at 15"));
+        expect_words(mr_message(), "/dev/video7");
+        expect_words(mr_message(), "yuyv 640x480 at 30, yuyv 640x480 at 15");
     }
     assert_int_equal(mr_camera_choose("/dev/video7", webcam, 0, &wishes[0], &chosen), MR_ERROR_UNAVAILABLE);
 }
@@ -407,7 +407,7 @@ TEST(missing_and_damaged_pictures_are_counted) {
     connection->type->close(connection);
 }
 
-/* Its data is that of the test: a key frame begins with a parameter set. */
+/* The test chooses the data: a key frame begins with a parameter set. */
 TEST(compressed_pictures_are_copied) {
     static const offer h264[] = {{V4L2_PIX_FMT_H264, 64, 32, {30}}, {0}};
     mr_packet packet;
@@ -472,7 +472,7 @@ TEST(failures_tell_if_another_try_may_help) {
         play(nv12, 64, NV12_BYTES, NV12_BYTES + 100);
         driver.open_error = cases[i].error;
         assert_int_equal(mr_connection_open_v4l2(&connection, &params), cases[i].status);
-        assert_non_null(strstr(mr_message(), cases[i].words));
+        expect_words(mr_message(), cases[i].words);
     }
     /* Unplugged. */
     play(nv12, 64, NV12_BYTES, NV12_BYTES + 100);

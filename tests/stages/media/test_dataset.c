@@ -1,4 +1,4 @@
-/* Lists of labelled files, their content and their parts (millrace/dataset.h). */
+/* Labelled file lists: content and parts (millrace/dataset.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,17 +7,20 @@
 #include "millrace/dataset.h"
 #include "millrace/log.h"
 #include "tests/support/suite.h"
-
-static char folder[] = "/tmp/millrace-dataset-XXXXXX";
+#include "tests/support/temporary.h"
 
 static const char *write_file(const char *name, const char *text, size_t bytes) {
     static char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(text, 1, bytes, file), bytes);
-    assert_int_equal(fclose(file), 0);
+    snprintf(path, sizeof path, "%s/%s", temporary_folder, name);
+    write_bytes(path, text, bytes);
     return path;
+}
+
+static mr_file_list *read_list(const char *name, const char *text, size_t bytes, size_t count) {
+    mr_file_list *list;
+    assert_int_equal(mr_file_list_open(&list, write_file(name, text, bytes)), MR_OK);
+    assert_int_equal(list->count, count);
+    return list;
 }
 
 static void refuses(const char *name, const char *text, size_t bytes, const char *message) {
@@ -25,8 +28,8 @@ static void refuses(const char *name, const char *text, size_t bytes, const char
     const char *path = write_file(name, text, bytes);
     assert_int_equal(mr_file_list_open(&list, path), MR_ERROR_DATA);
     assert_null(list);
-    assert_int_equal(strncmp(mr_message(), folder, strlen(folder)), 0);
-    const char *rest = mr_message() + strlen(folder) + 1 + strlen(name);
+    assert_int_equal(strncmp(mr_message(), temporary_folder, strlen(temporary_folder)), 0);
+    const char *rest = mr_message() + strlen(temporary_folder) + 1 + strlen(name);
     if (strncmp(rest, message, strlen(message)) != 0)
         fail_msg("\"%s\" in place of \"%s\"", rest, message);
 }
@@ -37,14 +40,12 @@ TEST(reads_csv) {
                                "\n"
                                "a,/two.png,,,\n"
                                ",three.png,,g1,validation";
-    mr_file_list *list;
     char path[256];
-    assert_int_equal(mr_file_list_open(&list, write_file("good.csv", text, sizeof text - 1)), MR_OK);
-    assert_int_equal(list->count, 3);
+    mr_file_list *list = read_list("good.csv", text, sizeof text - 1, 3);
     assert_int_equal(list->label_count, 2);
     assert_string_equal(list->labels[0], "a");
     assert_string_equal(list->labels[1], "b, \"x\"");
-    snprintf(path, sizeof path, "%s/one.png", folder);
+    snprintf(path, sizeof path, "%s/one.png", temporary_folder);
     assert_string_equal(list->files[0].path, path);
     assert_string_equal(list->files[0].group, "g1");
     assert_int_equal(list->files[0].label, 1);
@@ -67,14 +68,12 @@ TEST(blanks_around_fields_are_left_out) {
                                "  one.png, black cat , \" g 1 \" \n"
                                "\" two.png\",black cat,\n"
                                "   \n";
-    mr_file_list *list;
-    assert_int_equal(mr_file_list_open(&list, write_file("blanks.csv", text, sizeof text - 1)), MR_OK);
-    assert_int_equal(list->count, 2);
+    mr_file_list *list = read_list("blanks.csv", text, sizeof text - 1, 2);
     assert_int_equal(list->label_count, 1);
     assert_string_equal(list->labels[0], "black cat");
-    assert_string_equal(list->files[0].path + strlen(folder) + 1, "one.png");
+    assert_string_equal(list->files[0].path + strlen(temporary_folder) + 1, "one.png");
     assert_string_equal(list->files[0].group, " g 1 ");
-    assert_string_equal(list->files[1].path + strlen(folder) + 1, " two.png");
+    assert_string_equal(list->files[1].path + strlen(temporary_folder) + 1, " two.png");
     assert_null(list->files[1].group);
     mr_file_list_close(&list);
 }
@@ -112,16 +111,14 @@ TEST(reads_jsonl) {
     static const char text[] = "{\"path\": \"one.png\", \"label\": 10, \"more\": {\"path\": [1, {\"label\": 2}]}}\n"
                                " \n"
                                "{\"label\": \"9\", \"path\": \"tw\\u00f6.png\", \"group\": null, \"split\": \"train\"}";
-    mr_file_list *list;
-    assert_int_equal(mr_file_list_open(&list, write_file("good.jsonl", text, sizeof text - 1)), MR_OK);
-    assert_int_equal(list->count, 2);
+    mr_file_list *list = read_list("good.jsonl", text, sizeof text - 1, 2);
     assert_string_equal(list->labels[0], "10");
     assert_string_equal(list->labels[1], "9");
     assert_int_equal(list->files[0].label, 0);
     assert_int_equal(list->files[1].label, 1);
     assert_int_equal(list->files[1].split, MR_SPLIT_TRAIN);
     assert_int_equal(list->files[1].line, 3);
-    assert_string_equal(list->files[1].path + strlen(folder) + 1, "tw\xc3\xb6.png");
+    assert_string_equal(list->files[1].path + strlen(temporary_folder) + 1, "tw\xc3\xb6.png");
     mr_file_list_close(&list);
 }
 
@@ -133,16 +130,14 @@ TEST(reads_ranges) {
         int64_t start_ns, end_ns;
     } rows[] = {{true, 1500000000, 2000000000}, {true, 0, 250000000}, {true, 3000000000, 0},
                 {false, 0, 0},                  {false, 0, 0},        {true, 0, 0}};
-    mr_file_list *list;
-    assert_int_equal(mr_file_list_open(&list, write_file("ranges.csv", text, sizeof text - 1)), MR_OK);
-    assert_int_equal(list->count, 6);
+    mr_file_list *list = read_list("ranges.csv", text, sizeof text - 1, 6);
     for (size_t i = 0; i < list->count; i++) {
         assert_int_equal(list->files[i].video, rows[i].video);
         assert_int_equal(list->files[i].start_ns, rows[i].start_ns);
         assert_int_equal(list->files[i].end_ns, rows[i].end_ns);
     }
     mr_file_list_close(&list);
-    assert_int_equal(mr_file_list_open(&list, write_file("ranges.jsonl", lines, sizeof lines - 1)), MR_OK);
+    list = read_list("ranges.jsonl", lines, sizeof lines - 1, 1);
     assert_int_equal(list->files[0].start_ns, 1500000000);
     assert_int_equal(list->files[0].end_ns, 2000000000);
     mr_file_list_close(&list);
@@ -215,16 +210,4 @@ TEST(splits_by_group) {
     assert_int_equal(mr_split_parse(""), MR_SPLIT_NONE);
 }
 
-static int make(void **state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int clean(void **state) {
-    char command[128];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
-}
-
-RUN_TESTS(make, clean)
+RUN_TESTS(make_temporary_folder, remove_temporary_folder)

@@ -10,7 +10,7 @@
 
 static const int64_t frame_ns = 40000000;
 
-/* Codecs of pictures that are shown as they come, and of those that may not be. */
+/* A codec that shows pictures in decode order, and one that may not. */
 static AVCodecParameters codecs[] = {{.codec_id = AV_CODEC_ID_MJPEG}, {.codec_id = AV_CODEC_ID_MPEG2VIDEO}};
 static mr_media medias[] = {{.references = 1, .codec = &codecs[0], .rate_num = 25, .rate_den = 1},
                             {.references = 1, .codec = &codecs[1], .rate_num = 25, .rate_den = 1}};
@@ -138,7 +138,7 @@ TEST(long_pictures_have_no_times_beyond_the_bounds) {
     mr_picture_times_fini(&times);
 }
 
-/* Of what encoders write, in the header of a stream, and as libavcodec finds it. */
+/* Encoders' streams: the depth from the header is the one that libavcodec finds. */
 TEST(the_depth_is_that_of_libavcodec) {
     static const struct {
         const char *name, *arguments;

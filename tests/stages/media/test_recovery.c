@@ -1,6 +1,5 @@
-/* Recovery points: streams of H.264 and HEVC whose pictures but the first are not IDR; messages are put in where a
- * picture is known to need no other, and the pictures that are said to be right are compared with those of the whole
- * stream. */
+/* Recovery points in H.264 and HEVC streams where only the first picture is IDR. The test inserts messages where a
+ * picture needs no other. Pictures that pass as right are compared with the whole stream's. */
 #include <libavcodec/avcodec.h>
 #include <libavformat/avformat.h>
 #include <stdlib.h>
@@ -32,7 +31,7 @@ static const struct {
 };
 
 typedef struct stream {
-    bool hevc, lengths; /* NAL units stand behind their lengths */
+    bool hevc, lengths; /* NAL units follow lengths */
     AVCodecParameters *codec;
     AVPacket *packets[MOST];
     uint64_t hash[MOST];
@@ -125,7 +124,7 @@ static void put_golomb(writing *to, unsigned value) {
     put(to, value + 1, length + 1);
 }
 
-/* A NAL unit of two messages, the first one of zeros, so that it is escaped: 00 00 03. */
+/* A NAL unit with two messages; the first is zeros and needs escaping: 00 00 03. */
 static size_t write_messages(uint8_t *data, bool hevc, int count, bool broken) {
     uint8_t payload[16] = {0};
     writing to = {payload, 0};
@@ -149,7 +148,7 @@ static size_t write_messages(uint8_t *data, bool hevc, int count, bool broken) {
 }
 
 typedef struct wish {
-    int ahead;   /* so many pictures before the one that needs no other the message stands */
+    int ahead;   /* the message precedes the independent picture by this many */
     size_t lost; /* this packet; 0: none */
     bool broken, marked; /* broken_link_flag; a key by the container */
 } wish;
@@ -182,7 +181,7 @@ static mr_packet packet_of(const stream *of, size_t i, const wish *wanted, uint8
     return packet;
 }
 
-/* Pictures from `wrong` up to `right` are said to be wrong, and no other is. */
+/* Pictures from `wrong` up to `right` are marked wrong, and no other is. */
 static void check(const stream *of, wish wanted, size_t wrong, size_t right) {
     static mr_recovery recovery;
     static uint8_t room[ROOM];
@@ -203,59 +202,69 @@ static void check(const stream *of, wish wanted, size_t wrong, size_t right) {
     }
 }
 
-CLIP_TEST(test_streams) {
+/* For each stream. */
+static void for_each(void (*check_stream)(void)) {
     for (int i = 0; i < (int)(sizeof streams / sizeof *streams); i++) {
         print_message("%s\n", streams[i].name);
         read_stream(&the_stream, i);
-        for (int marked = 0; marked < 2; marked++) {
-            check(&the_stream, (wish){.lost = 17, .marked = marked}, 18, 25);
-            check(&the_stream, (wish){.lost = 17, .ahead = 3, .marked = marked}, 18, 25);
-            check(&the_stream, (wish){.lost = 24, .marked = marked}, 25, 25);
-            /* Between the message and the point that it leads to: the next one counts. */
-            check(&the_stream, (wish){.lost = 23, .ahead = 3, .marked = marked}, 24, 35);
-            check(&the_stream, (wish){.lost = 22, .ahead = 3, .marked = marked}, 23, 35);
-        }
+        check_stream();
         forget_stream(&the_stream);
+    }
+}
+
+static void check_losses(void) {
+    for (int marked = 0; marked < 2; marked++) {
+        check(&the_stream, (wish){.lost = 17, .marked = marked}, 18, 25);
+        check(&the_stream, (wish){.lost = 17, .ahead = 3, .marked = marked}, 18, 25);
+        check(&the_stream, (wish){.lost = 24, .marked = marked}, 25, 25);
+        /* Between the message and the point that it leads to: the next one counts. */
+        check(&the_stream, (wish){.lost = 23, .ahead = 3, .marked = marked}, 24, 35);
+        check(&the_stream, (wish){.lost = 22, .ahead = 3, .marked = marked}, 23, 35);
+    }
+}
+
+CLIP_TEST(test_streams) {
+    for_each(check_losses);
+}
+
+/* The pictures from `begin` on that are said to be wrong; bit k: picture k. */
+static uint64_t wrong_from(size_t begin, const wish *wanted) {
+    static mr_recovery recovery;
+    static uint8_t room[ROOM];
+    mr_media media = {.codec = the_stream.codec};
+    uint64_t wrong = 0;
+    mr_recovery_begin(&recovery);
+    for (size_t k = begin; k < the_stream.count; k++) {
+        const mr_packet packet = packet_of(&the_stream, k, wanted, room, &media);
+        wrong |= (uint64_t)mr_recovery_pass(&recovery, &packet) << k;
+    }
+    return wrong;
+}
+
+static void check_joined(void) {
+    enum { AHEAD = 3, MESSAGE = FIRST - AHEAD };
+    for (size_t begin = MESSAGE - 1; begin <= MESSAGE; begin++) {
+        const size_t right = begin < MESSAGE || the_stream.hevc ? FIRST : FIRST + EVERY;
+        const uint64_t wrong = wrong_from(begin, &(wish){.ahead = AHEAD, .marked = true});
+        assert_true(wrong == (UINT64_C(1) << right) - (UINT64_C(1) << begin));
     }
 }
 
 /* Joined at a message or one picture before it: in H.264 the first picture of a decoder is lost if it needs others, and
  * what it renews with it, so that the next message counts. */
 CLIP_TEST(test_joined) {
-    for (int i = 0; i < (int)(sizeof streams / sizeof *streams); i++) {
-        static mr_recovery recovery;
-        static uint8_t room[ROOM];
-        enum { AHEAD = 3, MESSAGE = FIRST - AHEAD };
-        read_stream(&the_stream, i);
-        const wish wanted = {.ahead = AHEAD, .marked = true};
-        mr_media media = {.codec = the_stream.codec};
-        for (size_t begin = MESSAGE - 1; begin <= MESSAGE; begin++) {
-            const size_t right = begin < MESSAGE || the_stream.hevc ? FIRST : FIRST + EVERY;
-            mr_recovery_begin(&recovery);
-            for (size_t k = begin; k < the_stream.count; k++) {
-                const mr_packet packet = packet_of(&the_stream, k, &wanted, room, &media);
-                assert_int_equal(mr_recovery_pass(&recovery, &packet), k < right);
-            }
-        }
-        forget_stream(&the_stream);
-    }
+    for_each(check_joined);
+}
+
+static void check_broken(void) {
+    const uint64_t wrong = wrong_from(0, &(wish){.ahead = 3, .broken = true, .marked = true});
+    for (size_t k = 0; k < the_stream.count; k++)
+        assert_int_equal(wrong >> k & 1, k + 3 >= FIRST && (k + 3 - FIRST) % EVERY < 3);
 }
 
 /* Nothing is missing, but what was joined does not fit. */
 CLIP_TEST(test_broken_links) {
-    for (int i = 0; i < (int)(sizeof streams / sizeof *streams); i++) {
-        static mr_recovery recovery;
-        static uint8_t room[ROOM];
-        read_stream(&the_stream, i);
-        const wish wanted = {.ahead = 3, .broken = true, .marked = true};
-        mr_media media = {.codec = the_stream.codec};
-        mr_recovery_begin(&recovery);
-        for (size_t k = 0; k < the_stream.count; k++) {
-            const mr_packet packet = packet_of(&the_stream, k, &wanted, room, &media);
-            assert_int_equal(mr_recovery_pass(&recovery, &packet), k + 3 >= FIRST && (k + 3 - FIRST) % EVERY < 3);
-        }
-        forget_stream(&the_stream);
-    }
+    for_each(check_broken);
 }
 
 /* ---- bits -------------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
-/* The build of x264 in packets: messages as H.264 (7.3.2.3) lays them out, whole and cut off; and in clips, where the
- * bytes of the file say it, too. */
+/* The x264 build in packets: messages as H.264 (7.3.2.3) lays them out, whole and truncated; and in clips, which
+ * contain the number as text. */
 #include <libavcodec/avcodec.h>
 #include <libavformat/avformat.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 #include "stages/media/coded/x264_build.h"
 #include "tests/support/clips.h"
 #include "tests/support/suite.h"
+#include "tests/support/temporary.h"
 
 enum { ROOM = 2048, NUMBER = 16 };
 
@@ -23,7 +24,7 @@ static void add(packet *to, const void *data, size_t bytes) {
     to->bytes += bytes;
 }
 
-/* A message of a user, behind another one of 300 bytes, two of which are escaped. */
+/* A user message, after another one with 300 bytes, two escaped. */
 static void add_unit(packet *to, const char *text) {
     uint8_t other[301], number[NUMBER] = {0xdc, 0x45};
     memset(other, 1, sizeof other);
@@ -84,7 +85,7 @@ TEST(others_may_stand_before_it_but_no_slice) {
     assert_int_equal(build_of(&late, late.bytes, AV_CODEC_ID_H264), 0);
 }
 
-/* Wherever it is cut, it is told whole, in part, or not at all, and nothing behind the cut is read. */
+/* Cut anywhere, the build is found whole, in part, or not at all, and nothing after the cut is read. */
 TEST(cut_off_packets_are_bounded) {
     packet one = {0};
     add_unit(&one, "x264 - core 142 r50");
@@ -94,14 +95,11 @@ TEST(cut_off_packets_are_bounded) {
     }
 }
 
-/* What the first bytes of a file say behind "x264 - core ". */
+/* Returns the number after "x264 - core " in a file's first bytes. */
 static int32_t written_in(const char *path) {
     static char data[1 << 20];
     static const char words[] = "x264 - core ";
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    const size_t bytes = fread(data, 1, sizeof data, file);
-    fclose(file);
+    const size_t bytes = read_bytes(path, data, sizeof data);
     const char *at = memmem(data, bytes, words, sizeof words - 1);
     assert_non_null(at);
     return (int32_t)strtol(at + sizeof words - 1, NULL, 10);

@@ -7,6 +7,7 @@
 #include "engine/pipeline/pipeline.h"
 #include "millrace/millrace.h"
 #include "tests/support/draw.h"
+#include "tests/support/fakes.h"
 #include "tests/support/opened.h"
 #include "tests/support/quiet.h"
 #include "tests/support/suite.h"
@@ -81,9 +82,7 @@ static outcome run(const char *options, int workers) {
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     push_all(pipeline);
     assert_int_equal(ended(pipeline), MR_OK);
-    mr_summary *sums = NULL;
-    assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
-    assert_true(sums->balanced);
+    mr_summary *sums = summed(pipeline);
     assert_int_equal(sums->delivered, FRAMES);
     assert_int_equal(out.came, FRAMES);
     count_calls(sums, &out);
@@ -118,7 +117,7 @@ TEST(gathered_frames_have_the_bits_of_those_alone) {
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
-/* Of the stage `it`. */
+/* For the stage `it`. */
 static int gathers(const char *format, const char *options) {
     char text[512];
     snprintf(text, sizeof text,
@@ -127,9 +126,7 @@ static int gathers(const char *format, const char *options) {
              format, options);
     const mr_pipeline_params params = {.types = mr_stage_types(), .path = "p.yaml", .text = text, .workers = 2};
     mr_pipeline *pipeline = opened(&params);
-    const mr_plan_vertex *it = pipeline->plan->vertices;
-    while (strcmp(it->id, "it") != 0)
-        it++;
+    const mr_plan_vertex *it = vertex(pipeline->plan, "it");
     const int found = it->calls.gathers;
     assert_int_equal(it->calls.batch, strstr(options, "size: 8") ? 8 : 1);
     mr_pipeline_destroy(&pipeline);

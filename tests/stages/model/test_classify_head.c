@@ -1,5 +1,5 @@
-/* classify by perceptrons and neighbors on devices: the scores and the first class beside those that a computation in
- * double precision makes of the files of the head. */
+/* classify with perceptrons and neighbors on devices: scores and first class, compared with a double precision
+ * computation from the head's files. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +82,7 @@ static void run_reference(mr_classifier_kind kind, const char *folder, const flo
 
 /* ---- the stage --------------------------------------------------------------------------------------------------- */
 
-/* Features of one size, so that products of single precision tell neighbors apart. */
+/* Features on one scale, so that single precision products distinguish neighbors. */
 static int prepare(void **state) {
     blob_setup(state);
     for (size_t i = 0; i < BLOB_ROWS * BLOB_WIDTH; i++)

@@ -11,8 +11,9 @@
 #include "stages/model/engine_cache.h"
 #include "tests/support/quiet.h"
 #include "tests/support/suite.h"
+#include "tests/support/temporary.h"
 
-static char base[] = "test-engines.XXXXXX", engines[64];
+static char engines[64];
 
 static void open_of(mr_engine_cache *cache, const char *network) {
     const mr_engine_part parts[] = {{network, strlen(network)}, {"1.31", 4}};
@@ -22,10 +23,7 @@ static void open_of(mr_engine_cache *cache, const char *network) {
 static void write_file(const char *folder, const char *name, const char *content) {
     char path[PATH_MAX + 64];
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(content, file);
-    assert_int_equal(fclose(file), 0);
+    write_bytes(path, content, strlen(content));
 }
 
 /* As a runtime does. */
@@ -101,53 +99,41 @@ TEST(incomplete_engines_are_not_kept) {
 
 /* ---- damage ------------------------------------------------------------------------------------------------------ */
 
-static void flip(const char *folder) {
-    write_file(folder, "one.engine", "an enginf");
-}
-static void cut(const char *folder) {
-    write_file(folder, "one.engine", "an eng");
-}
-static void empty(const char *folder) {
-    write_file(folder, "two.engine", "");
-}
-static void add(const char *folder) {
-    write_file(folder, "three.engine", "foreign");
-}
-static void lose(const char *folder) {
+static const struct {
+    const char *name, *content; /* NULL: the file is removed */
+    const char *link;           /* in the file's place */
+    mode_t mode;                /* 0: as it was */
+} damages[] = {
+    {.name = "one.engine", .content = "an enginf"},
+    {.name = "one.engine", .content = "an eng"},
+    {.name = "two.engine", .content = ""},
+    {.name = "three.engine", .content = "foreign"},
+    {.name = "two.engine"},
+    {.name = "engines.list", .content = "who knows\n"},
+    {.name = "engines.list"},
+    {.name = "two.engine", .link = "/dev/zero"},
+    {.name = ".", .mode = 0770},
+    {.name = "two.engine", .mode = 0666},
+};
+
+static void damage(const char *folder, size_t i) {
     char path[PATH_MAX + 64];
-    snprintf(path, sizeof path, "%s/two.engine", folder);
-    assert_int_equal(unlink(path), 0);
-}
-static void garble(const char *folder) {
-    write_file(folder, "engines.list", "who knows\n");
-}
-static void unlist(const char *folder) {
-    char path[PATH_MAX + 64];
-    snprintf(path, sizeof path, "%s/engines.list", folder);
-    assert_int_equal(unlink(path), 0);
-}
-static void follow(const char *folder) {
-    char path[PATH_MAX + 64];
-    lose(folder);
-    snprintf(path, sizeof path, "%s/two.engine", folder);
-    assert_int_equal(symlink("/dev/zero", path), 0);
-}
-static void share(const char *folder) {
-    assert_int_equal(chmod(folder, 0770), 0);
-}
-static void share_file(const char *folder) {
-    char path[PATH_MAX + 64];
-    snprintf(path, sizeof path, "%s/two.engine", folder);
-    assert_int_equal(chmod(path, 0666), 0);
+    snprintf(path, sizeof path, "%s/%s", folder, damages[i].name);
+    if (damages[i].mode)
+        assert_int_equal(chmod(path, damages[i].mode), 0);
+    else if (damages[i].content)
+        write_file(folder, damages[i].name, damages[i].content);
+    else
+        assert_int_equal(unlink(path), 0);
+    if (damages[i].link)
+        assert_int_equal(symlink(damages[i].link, path), 0);
 }
 
 TEST(damaged_and_foreign_engines_are_built_anew) {
-    static void (*const damages[])(const char *) =
-        {flip, cut, empty, add, lose, garble, unlist, follow, share, share_file};
     mr_engine_cache cache, again;
     for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
         make_kept(&cache, "damaged");
-        damages[i](cache.folder);
+        damage(cache.folder, i);
         open_of(&again, "damaged");
         assert_false(again.kept);
         assert_string_not_equal(again.folder, cache.folder);
@@ -194,7 +180,7 @@ TEST(two_may_build_at_once) {
     mr_engine_cache_keep(&second);
     assert_true(first.kept);
     assert_false(second.kept);
-    assert_int_equal(access(second.folder, F_OK), 0); /* its runtime may still look there */
+    assert_int_equal(access(second.folder, F_OK), 0); /* the runtime may still look there */
     open_of(&third, "both");
     assert_true(third.kept);
     mr_engine_cache_close(&second);
@@ -250,7 +236,7 @@ TEST(the_folder_is_the_users_cache) {
     char there[PATH_MAX], own[PATH_MAX + 128];
     const mr_engine_part part = {"x", 1};
     char *home = getenv("HOME") ? strdup(getenv("HOME")) : NULL;
-    assert_non_null(realpath(base, there));
+    assert_non_null(realpath(temporary_folder, there));
     setenv("XDG_CACHE_HOME", there, 1);
     mr_engine_cache_open(&cache, NULL, &part, 1);
     snprintf(own, sizeof own, "%s/millrace/engines/%s.", there, cache.key);
@@ -286,16 +272,9 @@ TEST(none_is_never_a_failure) {
 }
 
 static int prepare(void **state) {
-    char *made = mkdtemp(base);
-    snprintf(engines, sizeof engines, "%s/of/engines", base);
-    return made ? be_quiet(state) : -1;
+    const int status = make_temporary_folder(state);
+    snprintf(engines, sizeof engines, "%s/of/engines", temporary_folder);
+    return status ? status : be_quiet(state);
 }
 
-static int finish(void **state) {
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", base);
-    return system(command);
-}
-
-RUN_TESTS(prepare, finish)
+RUN_TESTS(prepare, remove_temporary_folder)

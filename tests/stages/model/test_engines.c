@@ -1,6 +1,6 @@
-/* TensorRT's engines on their way through ONNX Runtime's provider: built once, read at the next start, and built anew
- * if they are damaged or refused. On a device that the host plays, with a library that stands in for the runtime
- * (fakes/onnxruntime.c); test_ort_card does it with the real ones. */
+/* TensorRT engines through ONNX Runtime's provider: built once, read at the next start, and rebuilt if damaged or
+ * refused. Runs on a device that the host plays, with a fake runtime (fakes/onnxruntime.c); test_ort_card uses the real
+ * ones. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static int run_once(mr_model *model, on_device *d) {
     return status;
 }
 
-/* One start of a program: the status of its first run. Adds up the library's calls. */
+/* Starts a program once and returns the first run's status. Adds up the library's calls. */
 static int start(const char *shapes, int *built, int *read, int *refused) {
     on_device d = {0};
     mr_model *model = NULL;
@@ -103,7 +103,7 @@ MODEL_TEST(they_are_built_once) {
     }
 }
 
-/* By their sums, so that the runtime does not see them. */
+/* The sums detect it, so that the runtime does not see the file. */
 MODEL_TEST(damaged_ones_are_built_anew) {
     begin();
     expect("batch 1", 1, 0, 0);
@@ -121,7 +121,7 @@ MODEL_TEST(refused_ones_are_built_anew) {
     expect("batch 1", 1, 0, 1);
     setenv("FAKE_LATE", "1", 1);
     assert_int_equal(start("batch 1", &did[0], &did[1], &did[2]), MR_ERROR_DEVICE);
-    assert_non_null(strstr(mr_message(), "rebuilt at the next start"));
+    expect_words(mr_message(), "rebuilt at the next start");
     expect("batch 1", 1, 0, 0);
     unsetenv("FAKE_STALE");
     unsetenv("FAKE_LATE");

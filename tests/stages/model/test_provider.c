@@ -22,6 +22,8 @@
 #include "millrace/log.h"
 #include "stages/list.h"
 #include "stages/model/runtime.h"
+#include "tests/support/clips.h"
+#include "tests/support/fakes.h"
 #include "tests/support/models.h"
 #include "tests/support/opened.h"
 #include "tests/support/suite.h"
@@ -30,7 +32,7 @@
 
 enum { LENGTH = 4 };
 static atomic_int sessions[2], closed, runs[2], batch_seen;
-static char run_by[64]; /* the threads of runs: their name, or "several" */
+static char run_by[64]; /* the thread that runs: a name, or "several" */
 static pthread_t runner;
 static bool strays; /* sessions are opened on the neighbour of the device that they are for */
 static mr_device *astray;
@@ -96,14 +98,6 @@ static int double_enqueue(const mr_binding *binding, void *const *inputs, void *
 
 static const mr_model_runtime doubling = {
     .name = "doubling", .open = double_open, .close = double_close, .enqueue = double_enqueue};
-
-static const mr_plan_vertex *planned(const mr_pipeline *pipeline, const char *id) {
-    for (size_t v = 0; v < pipeline->plan->vertex_count; v++)
-        if (strcmp(pipeline->plan->vertices[v].id, id) == 0)
-            return &pipeline->plan->vertices[v];
-    fail_msg("no stage %s", id);
-    return NULL;
-}
 
 static float numbers[MODELS_FRAMES * LENGTH];
 
@@ -174,7 +168,7 @@ TEST(a_graph_has_one_entry_in_the_plan) {
         mr_model_use_runtime(&doubling);
         mr_pipeline *pipeline = opened(&params);
         mr_model_use_runtime(NULL);
-        const mr_plan_vertex *network = planned(pipeline, "network");
+        const mr_plan_vertex *network = vertex(pipeline->plan, "network");
         assert_int_equal(network->calls.entries, graph ? 1 : 16);
         assert_int_equal(network->calls.blocking, graph);
         mr_pipeline_destroy(&pipeline);
@@ -206,59 +200,61 @@ TEST(a_session_on_another_device_is_caught) {
 
 static const char *const home = BINARY_DIR "/test-provider";
 
-/* Runs the check in a process of its own, since a process keeps its runtime, with the fake one in a folder as pip makes
- * it. `environment` is "NAME=value" up to NULL. */
-static int check_in_child(mr_provider provider, const char *const *environment, char *words, size_t bytes) {
+/* Runs a function in another process, with `environment`, "NAME=value" up to NULL. What it writes to `out` goes to
+ * `text`. Returns the exit code. */
+static int run_in_child(int (*work)(const void *with, int out), const void *with, const char *const *environment,
+                        char *text, size_t bytes) {
     int ends[2], outcome = 0;
     assert_int_equal(pipe(ends), 0);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        char library[512];
-        snprintf(library, sizeof library, "%s/onnxruntime/capi/libonnxruntime.so", home);
         for (; *environment; environment++)
             putenv((char *)(uintptr_t)*environment);
-        const mr_model_params params = {.path = "none.onnx", .runtime = library, .provider = provider};
-        int status = mr_model_check(&params, "cuda:0");
-        const char *told = status ? mr_message() : "";
-        _exit(write(ends[1], told, strlen(told)) < 0 ? 1 : -status);
+        _exit(work(with, ends[1]));
     }
     close(ends[1]);
     ssize_t length, all = 0;
-    while ((length = read(ends[0], words + all, bytes - 1 - (size_t)all)) > 0)
+    while ((length = read(ends[0], text + all, bytes - 1 - (size_t)all)) > 0)
         all += length;
-    words[all] = 0;
+    text[all] = 0;
     close(ends[0]);
     assert_int_equal(waitpid(child, &outcome, 0), child);
     assert_true(WIFEXITED(outcome));
-    return -WEXITSTATUS(outcome);
+    return WEXITSTATUS(outcome);
+}
+
+/* A process keeps one runtime. The fake one is in a folder as pip makes it. */
+static int check_model(const void *provider, int out) {
+    char library[512];
+    snprintf(library, sizeof library, "%s/onnxruntime/capi/libonnxruntime.so", home);
+    const mr_model_params params = {
+        .path = "none.onnx", .runtime = library, .provider = *(const mr_provider *)provider};
+    int status = mr_model_check(&params, "cuda:0");
+    const char *told = status ? mr_message() : "";
+    return write(out, told, strlen(told)) < 0 ? 1 : -status;
 }
 
 static void expect_missing(mr_provider provider, const char *const *environment, const char *const *parts) {
     char words[4096];
-    int status = check_in_child(provider, environment, words, sizeof words);
+    int status = -run_in_child(check_model, &provider, environment, words, sizeof words);
     if (status != MR_ERROR_UNAVAILABLE)
         fail_msg("status %d: %s", status, words);
     for (; *parts; parts++)
-        if (!strstr(words, *parts))
-            fail_msg("\"%s\" is not in: %s", *parts, words);
+        expect_words(words, *parts);
 }
 
 #define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define BUILT "FAKE_PROVIDERS=CPUExecutionProvider CUDAExecutionProvider TensorrtExecutionProvider"
 
 static void put(const char *path, const char *from) {
-    char command[2048];
-    snprintf(command, sizeof command, "mkdir -p \"$(dirname '%s/%s')\" && cat '%s' > '%s/%s'", home, path,
-             from ? from : "/dev/null", home, path);
-    assert_int_equal(system(command), 0);
+    clip_shell("mkdir -p \"$(dirname '%s/%s')\" && cat '%s' > '%s/%s'", home, path,
+               from ? from : "/dev/null", home, path);
 }
 
 static int make_home(void **state) {
     (void)state;
-    char command[512];
-    snprintf(command, sizeof command, "rm -rf '%s'", home);
-    assert_int_equal(system(command), 0);
+    clip_shell("rm -rf '%s'", home);
     put("onnxruntime/capi/libonnxruntime.so", FAKE_ONNXRUNTIME);
     for (size_t i = 0; i < MODELS_FRAMES * LENGTH; i++)
         numbers[i] = (float)i - 5.5f;
@@ -303,27 +299,23 @@ TEST(libraries_that_pip_installed_are_found) {
 
 /* ---- where pip puts libraries ------------------------------------------------------------------------------------ */
 
-/* The library that a child process with that environment finds; "" for none. */
-static void found_in_child(const char *name, const char *value, const char *library, char *path, size_t bytes) {
-    int ends[2], outcome = 0;
-    assert_int_equal(pipe(ends), 0);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        char found[PATH_MAX];
-        unsetenv("MILLRACE_ONNXRUNTIME");
-        unsetenv("VIRTUAL_ENV");
-        setenv("HOME", "/nonexistent", 1);
-        setenv(name, value, 1);
-        bool there = mr_nvidia_find(NULL, library, found);
-        _exit(there != (found[0] != 0) || write(ends[1], found, strlen(found)) < 0);
-    }
-    close(ends[1]);
-    ssize_t length = read(ends[0], path, bytes - 1);
-    path[length > 0 ? length : 0] = 0;
-    close(ends[0]);
-    assert_int_equal(waitpid(child, &outcome, 0), child);
-    assert_true(WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0);
+/* The library's path; "" for none. */
+static int find_library(const void *library, int out) {
+    char found[PATH_MAX];
+    bool there = mr_nvidia_find(NULL, library, found);
+    return there != (found[0] != 0) || write(out, found, strlen(found)) < 0;
+}
+
+static void expect_found(const char *variable, const char *library, const char *expected) {
+    static const char *const all[] = {"MILLRACE_ONNXRUNTIME", "VIRTUAL_ENV", "HOME"};
+    const char *environment[5] = {variable};
+    char path[PATH_MAX];
+    size_t count = 1;
+    for (size_t i = 0; i < 3; i++)
+        if (strncmp(variable, all[i], strlen(all[i])) != 0)
+            environment[count++] = strcmp(all[i], "HOME") == 0 ? "HOME=/nonexistent" : all[i];
+    assert_int_equal(run_in_child(find_library, library, environment, path, sizeof path), 0);
+    assert_string_equal(path, expected);
 }
 
 TEST(packages_are_found_in_python_environments) {
@@ -334,14 +326,12 @@ TEST(packages_are_found_in_python_environments) {
                  {"MILLRACE_ONNXRUNTIME", "site/onnxruntime/capi/libonnxruntime.so.1",
                   "site/tensorrt_libs/libmillrace-none.so.1"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char value[512], expected[512], path[PATH_MAX];
-        snprintf(value, sizeof value, "%s/%s", home, cases[i].value);
+        char variable[512], expected[512];
+        snprintf(variable, sizeof variable, "%s=%s/%s", cases[i].variable, home, cases[i].value);
         snprintf(expected, sizeof expected, "%s/%s", home, cases[i].companion);
-        found_in_child(cases[i].variable, value, "libmillrace-none.so.1", path, sizeof path);
-        assert_string_equal(path, "");
+        expect_found(variable, "libmillrace-none.so.1", "");
         put(cases[i].companion, FAKE_COMPANION);
-        found_in_child(cases[i].variable, value, "libmillrace-none.so.*", path, sizeof path);
-        assert_string_equal(path, expected);
+        expect_found(variable, "libmillrace-none.so.*", expected);
     }
 }
 
@@ -352,24 +342,21 @@ static void hear(void *context, mr_log_level level, const char *line) {
     snprintf(heard + strlen(heard), sizeof heard - strlen(heard), "%s\n", line);
 }
 
-/* If the loader finds it itself, that one is used. In a process of its own: NVIDIA's library leaves memory behind. */
+static int find_cublas(const void *folder, int out) {
+    (void)out;
+    mr_log_set_level(MR_LOG_INFO);
+    mr_log_to(hear, NULL);
+    bool found = mr_cublas_found();
+    bool own = !strstr(heard, folder) && dlopen("libcublas.so.13", RTLD_LAZY);
+    return !found || !strstr(heard, "cuBLAS from ") || !(own || strstr(heard, folder));
+}
+
+/* If the loader finds it itself, that one is used. In another process: NVIDIA's library leaves memory behind. */
 TEST(cublas_is_found_where_pip_puts_it) {
-    int outcome = 0;
+    char unused[8];
     put("blas/lib/python3.99/site-packages/nvidia/cu13/lib/libcublas.so.13", FAKE_CUBLAS);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        char value[512];
-        snprintf(value, sizeof value, "%s/blas", home);
-        setenv("VIRTUAL_ENV", value, 1);
-        mr_log_set_level(MR_LOG_INFO);
-        mr_log_to(hear, NULL);
-        bool found = mr_cublas_found();
-        bool own = !strstr(heard, value) && dlopen("libcublas.so.13", RTLD_LAZY);
-        _exit(!found || !strstr(heard, "cuBLAS from ") || !(own || strstr(heard, value)));
-    }
-    assert_int_equal(waitpid(child, &outcome, 0), child);
-    assert_true(WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0);
+    assert_int_equal(run_in_child(find_cublas, BINARY_DIR "/test-provider/blas",
+                                  LIST("VIRTUAL_ENV=" BINARY_DIR "/test-provider/blas"), unused, sizeof unused), 0);
 }
 
 TEST(the_provider_must_suit_the_device) {
@@ -380,16 +367,13 @@ TEST(the_provider_must_suit_the_device) {
         {"provider: tensorrt, device: 'sim:0'", "the provider tensorrt computes on CUDA devices, and sim:0 is not one"},
         {"cuda_graph: true", "cuda_graph is for CUDA devices, and cpu is not one; remove it"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char stages[512], message[4096];
-        snprintf(stages, sizeof stages, "  network: {type: infer, input: in, model: %s, %s}\n"
-                                        "  sink: {type: callback, input: network}\n", __FILE__, cases[i].options);
-        assert_int_not_equal(models_refused("f32 4", stages, message, sizeof message), MR_OK);
-        if (!strstr(message, cases[i].words))
-            fail_msg("\"%s\" is not in: %s", cases[i].words, message);
+        char options[512];
+        snprintf(options, sizeof options, "type: infer, model: %s, %s", __FILE__, cases[i].options);
+        REFUSED(MR_OK, "f32 4", options, cases[i].words);
     }
     const mr_model_params params = {.path = "none.onnx", .provider = MR_PROVIDER_CPU};
     assert_int_equal(mr_model_check(&params, "cuda:0"), MR_ERROR_CONFIG);
-    assert_non_null(strstr(mr_message(), "write device: cpu"));
+    expect_words(mr_message(), "write device: cpu");
     assert_int_equal(mr_model_check(&params, "sim:0"), MR_OK);
 }
 

@@ -1,6 +1,5 @@
 /* The operations that `millrace bench ops` measures: the bytes and arithmetic that each declares, which are those of
  * the shapes, written out; the memory that it touches; and running them on every device. */
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 
 #include "millrace/operations.h"
 #include "millrace/status.h"
+#include "tests/support/fake_library.h"
 #include "tests/support/on_device.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/suite.h"
@@ -18,7 +18,7 @@
 #define TENSOR_BYTES (3 * 224 * 224 * 4)
 #define MIB64 67108864.0
 
-/* `whole`: every byte of its memory is read or written, padding apart. */
+/* `whole`: the work reads or writes every byte, except padding. */
 static const struct {
     const char *name;
     double bytes, flops;
@@ -63,7 +63,7 @@ static const struct {
     {"download-results", 32 * 1000 * 4, 0, true},
 };
 /* Every STEP-th operation is looked at. */
-enum { WANTED = sizeof wanted / sizeof wanted[0], STEP = UNDER_TSAN(5, 1) };
+enum { WANTED = sizeof wanted / sizeof wanted[0], STEP = UNDER_TSAN(11, 1) };
 
 static mr_operations *open_on(const char *device) {
     mr_operations *ops = NULL;
@@ -88,8 +88,8 @@ static void check_declared(const mr_operation *operation, size_t i) {
     assert_true(operation->flops == wanted[i].flops);
 }
 
-/* A simulated device takes its times from the memory that work touches: none declares more than that, and one that uses
- * all of it no less. Times of many small pieces are whole nanoseconds each. */
+/* A simulated device derives times from the memory that work touches: no operation declares more, and one that uses all
+ * memory declares no less. Many small pieces take whole nanoseconds each. */
 static void check_touched(mr_operations *ops, const mr_operation *operation, bool whole) {
     static const double rates[MR_PATHS] = {10, 5, 4}; /* bytes in a nanosecond */
     int64_t ns = -1;
@@ -148,8 +148,8 @@ PLAIN_TEST(all_on_the_processors) {
     assert_null(ops);
 }
 
-/* Of a launch more calls than there are between two events; the largest operations are left to real cards. Whether a
- * card has a unit for a codec is not known. */
+/* A launch is called more often than there are calls between two events; the largest operations are left to real cards.
+ * Whether a card has a unit for a codec is unknown. */
 TEST(some_on_cuda) {
     static const char *const names[] = {"launch", "preprocess-nearest", "hog", "change", "top-k", "upload-tensor",
                                         "download-results", "copy-picture", "decode-h264", "decode-mjpeg",
@@ -167,53 +167,33 @@ TEST(some_on_cuda) {
 }
 
 #ifdef MILLRACE_CUDA_HOST
-/* The fakes keep count of what is open, and of the pictures. */
-static int ask(const char *library, const char *what) {
-    int (*function)(void) = NULL;
-    void *fake = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
-    *(void **)&function = dlsym(fake, what);
-    assert_non_null(function);
-    int answer = function();
-    dlclose(fake);
-    return answer;
-}
-
-static void open_fake(const char *path, int mode) {
-    void *fake = dlopen(path, RTLD_NOW | mode);
-    void (*use)(int) = NULL;
-    assert_non_null(fake);
-    *(void **)&use = dlsym(fake, "fake_cuda_use");
-    if (use)
-        use(0);
-}
-
+/* The fakes count pictures and open objects. */
 static void run_codec(mr_operations *ops, const char *name) {
     int64_t ns;
     if (mr_operations_prepare(ops, find(ops, name)) || mr_operations_run(ops, 2, &ns))
         fail_msg("%s: %s", name, mr_message());
 }
 
-/* Eight pictures are encoded before, and in each call. Without the header of NVENC's interface there is no fake of
- * it. */
+/* Eight pictures are encoded before, and in each call. NVENC has no fake without the header. */
 TEST(codecs_of_a_card) {
     setenv("FAKE_ALL", "1", 1);
     open_fake(FAKE_CUDA, RTLD_GLOBAL);
     open_fake(FAKE_NVCUVID, RTLD_LOCAL);
     mr_operations *ops = open_on("cuda:0");
     run_codec(ops, "decode-hevc");
-    assert_int_equal(ask("libnvcuvid.so.1", "fake_nvdec_open"), 1);
-    assert_int_equal(ask("libnvcuvid.so.1", "fake_nvdec_mapped"), 0);
+    assert_int_equal(ask_fake("libnvcuvid.so.1", "fake_nvdec_open"), 1);
+    assert_int_equal(ask_fake("libnvcuvid.so.1", "fake_nvdec_mapped"), 0);
 #ifdef FAKE_NVENCODE
     open_fake(FAKE_NVENCODE, RTLD_LOCAL);
     run_codec(ops, "encode-h264");
-    assert_int_equal(ask("libnvidia-encode.so.1", "fake_nvenc_open"), 1);
-    assert_int_equal(ask("libnvidia-encode.so.1", "fake_nvenc_encoded"), 3 * 8);
+    assert_int_equal(ask_fake("libnvidia-encode.so.1", "fake_nvenc_open"), 1);
+    assert_int_equal(ask_fake("libnvidia-encode.so.1", "fake_nvenc_encoded"), 3 * 8);
 #endif
     mr_operations_close(&ops);
-    assert_int_equal(ask("libnvcuvid.so.1", "fake_nvdec_open"), 0);
+    assert_int_equal(ask_fake("libnvcuvid.so.1", "fake_nvdec_open"), 0);
 #ifdef FAKE_NVENCODE
-    assert_int_equal(ask("libnvidia-encode.so.1", "fake_nvenc_open"), 0);
-    assert_int_equal(ask("libnvidia-encode.so.1", "fake_nvenc_kept"), 0);
+    assert_int_equal(ask_fake("libnvidia-encode.so.1", "fake_nvenc_open"), 0);
+    assert_int_equal(ask_fake("libnvidia-encode.so.1", "fake_nvenc_kept"), 0);
 #endif
 }
 #endif

@@ -10,6 +10,7 @@
 #include "millrace/millrace.h"
 #include "stages/sink/output.h"
 #include "tests/support/suite.h"
+#include "tests/support/temporary.h"
 
 TEST(floats_read_back_as_themselves) {
     char text[MR_NUMBER_TEXT];
@@ -28,30 +29,29 @@ TEST(floats_read_back_as_themselves) {
 }
 
 TEST(simple_floats_are_short) {
+    static const struct {
+        float value;
+        const char *text;
+    } cases[] = {{0.5f, "0.5"}, {0.1f, "0.1"}, {-3.0f, "-3"}, {1e-7f, "1e-07"}};
     char text[MR_NUMBER_TEXT];
-    mr_float_text(text, 0.5f);
-    assert_string_equal(text, "0.5");
-    mr_float_text(text, 0.1f);
-    assert_string_equal(text, "0.1");
-    mr_float_text(text, -3.0f);
-    assert_string_equal(text, "-3");
-    mr_float_text(text, 1e-7f);
-    assert_string_equal(text, "1e-07");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mr_float_text(text, cases[i].value);
+        assert_string_equal(text, cases[i].text);
+    }
 }
 
 TEST(times_are_exact_seconds) {
+    static const struct {
+        int64_t ns;
+        const char *text;
+    } cases[] = {{0, "0"}, {1033333333, "1.033333333"}, {50000000, "0.05"}, {-20000000000, "-20"},
+                 {INT64_MAX, "9223372036.854775807"}};
     char text[MR_NUMBER_TEXT];
     assert_int_equal(mr_seconds_text(text, MR_NO_TIME), 0);
-    mr_seconds_text(text, 0);
-    assert_string_equal(text, "0");
-    mr_seconds_text(text, 1033333333);
-    assert_string_equal(text, "1.033333333");
-    mr_seconds_text(text, 50000000);
-    assert_string_equal(text, "0.05");
-    mr_seconds_text(text, -20000000000);
-    assert_string_equal(text, "-20");
-    mr_seconds_text(text, INT64_MAX);
-    assert_string_equal(text, "9223372036.854775807");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mr_seconds_text(text, cases[i].ns);
+        assert_string_equal(text, cases[i].text);
+    }
 }
 
 /* The values are those of IEEE 754-2019, table 3.5's binary16: 2^-24, the largest subnormal, 1, the largest, -2. */
@@ -83,24 +83,20 @@ TEST(elements_have_the_text_of_their_type) {
     assert_string_equal(text, "0.5");
 }
 
-TEST(one_file_takes_one_writer) {
-    char path[] = "/tmp/millrace-output-XXXXXX";
-    int made = mkstemp(path);
-    assert_true(made >= 0);
-    assert_int_equal(write(made, "old", 3), 3);
+TEST_WITH(one_file_takes_one_writer, make_temporary, remove_temporary) {
+    const char *path = temporary_path;
+    write_bytes(path, "old", 3);
     mr_output first = {0}, second = {0};
     assert_int_equal(mr_output_open(&first, path), MR_OK);
     assert_int_equal(mr_output_write(&first, NULL, "new text", 8), MR_OK);
     assert_int_equal(mr_output_open(&second, path), MR_ERROR_IO);
-    assert_non_null(strstr(mr_message(), "another stage"));
+    expect_words(mr_message(), "another stage");
     struct stat found;
-    assert_int_equal(fstat(made, &found), 0);
+    assert_int_equal(stat(path, &found), 0);
     assert_int_equal(found.st_size, 8);
     mr_output_close(&first, NULL);
     assert_int_equal(mr_output_open(&second, path), MR_OK);
     mr_output_close(&second, NULL);
-    close(made);
-    unlink(path);
 }
 
 TEST(standard_output_takes_one_writer) {
@@ -119,21 +115,20 @@ TEST(standard_output_takes_one_writer) {
 TEST(outputs_that_cannot_be_opened_are_reported) {
     mr_output output;
     assert_int_equal(mr_output_open(&output, "/nonexistent/x.jsonl"), MR_ERROR_IO);
-    assert_non_null(strstr(mr_message(), "/nonexistent/x.jsonl: there is no folder /nonexistent"));
-    char folder[] = "/tmp/millrace-fifo-XXXXXX", path[64];
-    assert_non_null(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/fifo", folder);
+    expect_words(mr_message(), "/nonexistent/x.jsonl: there is no folder /nonexistent");
+    char path[64];
+    snprintf(path, sizeof path, "%s/fifo", temporary_folder);
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_true(mr_output_blocks(path));
     /* Without a reader it is opened by the first write. */
     assert_int_equal(mr_output_open(&output, path), MR_OK);
     assert_true(output.awaits_reader && output.fd == 0);
     mr_output_close(&output, NULL);
-    unlink(path);
-    rmdir(folder);
 }
 
-int main(void) {
+static int prepare(void **state) {
     setlocale(LC_ALL, "");
-    return run_suite(NULL, NULL);
+    return make_temporary_folder(state);
 }
+
+RUN_TESTS(prepare, remove_temporary_folder)

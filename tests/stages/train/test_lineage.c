@@ -1,4 +1,4 @@
-/* The lineage of a vector: what it depends on, what it does not, and what classify says of two that differ. */
+/* A vector's lineage: what it depends on, what it ignores, and what classify reports about two that differ. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static const mr_stage_type tap = {.name = "tap", .summary = "remembers", .help =
                                   .entry = MR_ENTRY_SHARED, .negotiate = negotiate, .process = process};
 static const mr_stage_type *const own[] = {&tap, NULL};
 
-/* The status of opening a pipeline of these stages; messages into `message`. */
+/* Opens a pipeline with these stages and returns the status; messages go into `message`. */
 static int open_forced(const char *sources, const char *yaml, bool force, char *message) {
     char text[BYTES];
     mr_type_list types = {0};
@@ -75,12 +75,12 @@ static void look(const char *sources, const char *yaml) {
 TEST(it_names_stages_and_options) {
     char wanted[MR_SHA256_TEXT];
     look(ONE, "  hog: {input: in, size: 32x32}\n  tap: {input: hog}\n");
-    assert_non_null(strstr(stages, "hog <- source.out at in\n"));
-    assert_non_null(strstr(stages, "hog.size = 32x32\n"));
-    assert_non_null(strstr(stages, "hog.bins = 9\n"));
-    assert_non_null(strstr(stages, "hog.clip = 0.2\n"));
-    assert_non_null(strstr(stages, "hog.gamma = true\n"));
-    assert_non_null(strstr(stages, "vector <- hog.out at in\n"));
+    expect_words(stages, "hog <- source.out at in\n");
+    expect_words(stages, "hog.size = 32x32\n");
+    expect_words(stages, "hog.bins = 9\n");
+    expect_words(stages, "hog.clip = 0.2\n");
+    expect_words(stages, "hog.gamma = true\n");
+    expect_words(stages, "vector <- hog.out at in\n");
     assert_int_equal(mr_sha256_bytes(stages, strlen(stages), wanted), MR_OK);
     assert_string_equal(digest, wanted);
 }
@@ -112,9 +112,9 @@ TEST(joins_are_told_apart) {
     char text[BYTES];
     snprintf(text, sizeof text, yaml, "a", "b");
     look(ONE, text);
-    assert_non_null(strstr(stages, "hog#2 <- source.out at in\n"));
-    assert_non_null(strstr(stages, "hog#2.bins = 12\n"));
-    assert_non_null(strstr(stages, "join <- hog.out at one, hog#2.out at other\n"));
+    expect_words(stages, "hog#2 <- source.out at in\n");
+    expect_words(stages, "hog#2.bins = 12\n");
+    expect_words(stages, "join <- hog.out at one, hog#2.out at other\n");
     snprintf(first, sizeof first, "%s", digest);
     snprintf(text, sizeof text, yaml, "b", "a");
     look(ONE, text);
@@ -180,8 +180,8 @@ TEST(classify_takes_its_own_lineage_alone) {
     assert_int_equal(open_with(ONE, yaml, message), MR_OK);
     snprintf(yaml, sizeof yaml, form, "in", "0.25", folder, "");
     assert_int_equal(open_forced(ONE, yaml, true, message), MR_OK);
-    assert_non_null(strstr(message, "classify: forced: "));
-    assert_non_null(strstr(message, "hog.clip is 0.25, and was 0.2"));
+    expect_words(message, "classify: forced: ");
+    expect_words(message, "hog.clip is 0.25, and was 0.2");
     snprintf(yaml, sizeof yaml, form, "in", "0.2", folder, "");
     assert_int_equal(open_forced(ONE, yaml, true, message), MR_OK);
     assert_string_equal(message, "");

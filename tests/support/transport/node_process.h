@@ -25,8 +25,8 @@ typedef struct node_report {
     char message[512];               /* for that status; "" for MR_OK */
 } node_report;
 
-/* Starts the node with this name and the next worker count; `runtime` is the folder for its sockets. SIGTERM stops it,
- * like the command. */
+/* Starts the node with this name and the next worker count; `runtime` is the socket folder. SIGTERM stops it, like the
+ * command. */
 node_process node_start(const char *text, const char *node, const char *runtime);
 /* Starts one process for a node with several. */
 node_process node_start_replica(const char *text, const char *node, int replica, const char *runtime);
@@ -34,7 +34,7 @@ node_process node_start_replica(const char *text, const char *node, int replica,
 bool node_await_death(node_process *process);
 /* Waits for the node's end; fails the test after a minute, or if a signal ended it. */
 node_report node_finish(node_process *process);
-/* Kills the node and waits for its end. */
+/* Kills the node and waits until it ends. */
 void node_kill(node_process *process);
 /* Waits until the file has this many lines; fails the test after a minute. */
 void node_await_lines(const char *path, size_t lines);

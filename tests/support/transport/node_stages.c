@@ -121,61 +121,11 @@ static int load_process(mr_stage *self, mr_io *io) {
     return mr_io_emit(io, 0, frame);
 }
 
-static const mr_port inputs[] = {{.name = "in", .help = "frames"}, {0}};
-static const mr_port outputs[] = {{.name = "out", .help = "frames"}, {0}};
-
-const mr_stage_type node_chew = {
-    .name = "chew",
-    .summary = "passes frames on, if it survives them",
-    .inputs = inputs,
-    .outputs = outputs,
-    .options = chew_options,
-    .options_bytes = sizeof(options),
-    .entry = MR_ENTRY_STATELESS,
-    .process = chew_process,
-};
-
-const mr_stage_type node_hold = {
-    .name = "hold",
-    .summary = "passes frames on, but for those from some number on, which wait for a file",
-    .inputs = inputs,
-    .outputs = outputs,
-    .options = hold_options,
-    .options_bytes = sizeof(options),
-    .entry = MR_ENTRY_SHARED,
-    .process = hold_process,
-};
-
-const mr_stage_type node_bulk = {
-    .name = "bulk",
-    .summary = "gives frames a tensor",
-    .inputs = inputs,
-    .outputs = outputs,
-    .options = bulk_options,
-    .options_bytes = sizeof(options),
-    .entry = MR_ENTRY_STATELESS,
-    .negotiate = bulk_negotiate,
-    .process = bulk_process,
-};
-
-static const mr_option no_options[] = {MR_OPTIONS_END};
-
-const mr_stage_type node_load = {
-    .name = "load",
-    .summary = "gives frames a result, and every third one a long one",
-    .inputs = inputs,
-    .outputs = outputs,
-    .options = no_options,
-    .entry = MR_ENTRY_STATELESS,
-    .process = load_process,
-};
-
 /* ---- pictures of layouts ----------------------------------------------------------------------------------------- */
 
 enum { SIDE = 16, OTHER_EVERY = 3 };
 
 static const mr_format_set gray[] = {{.payload = MR_PAYLOAD_PICTURE, .pixels = MR_IN_SET(MR_PIXEL_GRAY8)}, {0}};
-static const mr_port gray_inputs[] = {{.name = "in", .help = "gray pictures", .accepts = gray}, {0}};
 
 static int paint_negotiate(mr_negotiation *negotiation) {
     const mr_format format = {
@@ -199,17 +149,6 @@ static int paint_process(mr_stage *self, mr_io *io) {
     return mr_io_emit(io, 0, frame);
 }
 
-const mr_stage_type node_paint = {
-    .name = "paint",
-    .summary = "makes gray pictures, and every third of another layout than it has said",
-    .inputs = inputs,
-    .outputs = outputs,
-    .options = no_options,
-    .entry = MR_ENTRY_STATELESS,
-    .negotiate = paint_negotiate,
-    .process = paint_process,
-};
-
 static int gray_process(mr_stage *self, mr_io *io) {
     (void)self;
     if (mr_io_input(io)->format.pixel != MR_PIXEL_GRAY8)
@@ -217,12 +156,25 @@ static int gray_process(mr_stage *self, mr_io *io) {
     return mr_io_forward(io, 0);
 }
 
-const mr_stage_type node_gray = {
-    .name = "gray",
-    .summary = "passes gray pictures on, and takes no others",
-    .inputs = gray_inputs,
-    .outputs = outputs,
-    .options = no_options,
-    .entry = MR_ENTRY_STATELESS,
-    .process = gray_process,
-};
+/* ---- types ------------------------------------------------------------------------------------------------------- */
+
+static const mr_port inputs[] = {{.name = "in", .help = "frames"}, {0}};
+static const mr_port gray_inputs[] = {{.name = "in", .help = "gray pictures", .accepts = gray}, {0}};
+static const mr_port outputs[] = {{.name = "out", .help = "frames"}, {0}};
+static const mr_option no_options[] = {MR_OPTIONS_END};
+
+#define TYPE(name_, about, takes, table, ...)                                                                          \
+    const mr_stage_type node_##name_ = {.name = #name_, .summary = about, .inputs = takes, .outputs = outputs,         \
+                                        .options = table, .options_bytes = sizeof(options), __VA_ARGS__}
+TYPE(chew, "passes frames on, if it survives them", inputs, chew_options, .entry = MR_ENTRY_STATELESS,
+     .process = chew_process);
+TYPE(hold, "passes frames on; from one number on they wait for a file", inputs, hold_options,
+     .entry = MR_ENTRY_SHARED, .process = hold_process);
+TYPE(bulk, "gives frames a tensor", inputs, bulk_options, .entry = MR_ENTRY_STATELESS, .negotiate = bulk_negotiate,
+     .process = bulk_process);
+TYPE(load, "gives frames a result, and every third one a long one", inputs, no_options, .entry = MR_ENTRY_STATELESS,
+     .process = load_process);
+TYPE(paint, "makes gray pictures, and every third of another layout than it has said", inputs, no_options,
+     .entry = MR_ENTRY_STATELESS, .negotiate = paint_negotiate, .process = paint_process);
+TYPE(gray, "passes gray pictures on, and takes no others", gray_inputs, no_options, .entry = MR_ENTRY_STATELESS,
+     .process = gray_process);

@@ -42,7 +42,7 @@ void pair_begin(pair *p);
 void pair_close(pair *p);
 #define PAIR_TEST(name) TEST_GIVEN(name, pair, p, pair_begin(&made), pair_close(&made))
 
-/* The frame number is also its handle. */
+/* The frame number is also the handle. */
 mr_cut_item pair_frame(uint64_t seq);
 void pair_offer(mr_sender *sender, uint64_t seq);
 /* Offers frames `from` to `to` - 1. */

@@ -25,7 +25,7 @@ void shm_ends_come(shm_ends *ends) {
 void shm_ends_begin(shm_ends *ends) {
     shm_ends_begin_unattached(ends);
     shm_ends_come(ends);
-    /* The first call must accept it, the second read its token. */
+    /* The first call must accept it, the second must read the token. */
     mr_shm_export_drive(ends->export, false);
     mr_shm_export_drive(ends->export, false);
     assert_true(mr_shm_export_attached(ends->export, ends->peer));

@@ -1,5 +1,4 @@
-/* Both ends of shared memory in one process: a pool that exports buffers, and their importer. Failures fail the
- * test. */
+/* Both ends of shared memory in one process: an exporting pool and an importer. Failures fail the test. */
 #pragma once
 
 #include "engine/data/pool.h"

@@ -85,11 +85,11 @@ static int print(const char *name, const figure *figures, size_t count, bool as_
     yajl_gen json = mr_json_create(false);
     if (!json)
         return mr_command_failed(MR_ERROR_MEMORY);
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "bench", name);
-    for (size_t i = 0; i < count; i++)
-        mr_json_number(json, figures[i].key, figures[i].value);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "bench", name);
+        for (size_t i = 0; i < count; i++)
+            mr_json_number(json, figures[i].key, figures[i].value);
+    }
     int status = mr_json_finish(json, stdout);
     return status ? mr_command_failed(status) : 0;
 }

@@ -89,58 +89,57 @@ int mr_ops_print(const mr_ops *ops) {
 
 static void put_figure(yajl_gen json, const mr_ops_figure *figure) {
     const mr_operation *operation = figure->operation;
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "name", operation->name);
-    mr_json_text(json, "group", mr_ops_group_name(operation->group));
-    mr_json_text(json, "function", operation->function);
-    mr_json_text(json, "works_on", operation->works_on);
-    mr_json_text(json, "path", mr_ops_path_name(operation->path));
-    mr_json_number(json, "bytes", operation->bytes);
-    mr_json_number(json, "flops", operation->flops);
-    if (figure->left_out) {
-        mr_json_text(json, "left_out", figure->left_out);
-    } else {
-        mr_json_integer(json, "samples", figure->samples);
-        mr_json_integer(json, "calls", figure->calls);
-        mr_json_number(json, "median_ns", figure->ns);
-        mr_json_number(json, "low_ns", figure->low_ns);
-        mr_json_number(json, "high_ns", figure->high_ns);
-        mr_json_number(json, "best_ns", figure->best_ns);
-        mr_json_number(json, "bytes_s", operation->bytes * 1e9 / figure->ns);
-        mr_json_number(json, "flops_s", operation->flops * 1e9 / figure->ns);
-        mr_json_text(json, "bound", *figure->bound ? figure->bound : NULL);
-        mr_json_known(json, "share", figure->share);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "name", operation->name);
+        mr_json_text(json, "group", mr_ops_group_name(operation->group));
+        mr_json_text(json, "function", operation->function);
+        mr_json_text(json, "works_on", operation->works_on);
+        mr_json_text(json, "path", mr_ops_path_name(operation->path));
+        mr_json_number(json, "bytes", operation->bytes);
+        mr_json_number(json, "flops", operation->flops);
+        if (figure->left_out) {
+            mr_json_text(json, "left_out", figure->left_out);
+        } else {
+            mr_json_integer(json, "samples", figure->samples);
+            mr_json_integer(json, "calls", figure->calls);
+            mr_json_number(json, "median_ns", figure->ns);
+            mr_json_number(json, "low_ns", figure->low_ns);
+            mr_json_number(json, "high_ns", figure->high_ns);
+            mr_json_number(json, "best_ns", figure->best_ns);
+            mr_json_number(json, "bytes_s", operation->bytes * 1e9 / figure->ns);
+            mr_json_number(json, "flops_s", operation->flops * 1e9 / figure->ns);
+            mr_json_text(json, "bound", *figure->bound ? figure->bound : NULL);
+            mr_json_known(json, "share", figure->share);
+        }
     }
-    yajl_gen_map_close(json);
 }
 
 static void put_clocks(yajl_gen json, const char *key, const mr_operations_clocks *clocks) {
-    mr_json_open_map(json, key);
-    mr_json_known(json, "core_mhz", clocks->core_mhz);
-    mr_json_known(json, "memory_mhz", clocks->memory_mhz);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, key) {
+        mr_json_known(json, "core_mhz", clocks->core_mhz);
+        mr_json_known(json, "memory_mhz", clocks->memory_mhz);
+    }
 }
 
 void mr_ops_put_json(yajl_gen json, const mr_ops *ops) {
     const mr_ops_ceilings *c = &ops->ceilings;
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "device", ops->view->device);
-    mr_json_text(json, "model", *ops->view->model ? ops->view->model : NULL);
-    mr_json_bool(json, "simulated", ops->view->simulated);
-    mr_json_open_map(json, "clocks");
-    put_clocks(json, "before", &ops->before);
-    put_clocks(json, "after", &ops->after);
-    yajl_gen_map_close(json);
-    mr_json_open_map(json, "ceilings");
-    mr_json_known(json, "memory_bytes_s", c->bytes_s[MR_PATH_MEMORY]);
-    mr_json_known(json, "upload_bytes_s", c->bytes_s[MR_PATH_UPLOAD]);
-    mr_json_known(json, "download_bytes_s", c->bytes_s[MR_PATH_DOWNLOAD]);
-    mr_json_known(json, "flops_s", c->flops_s);
-    mr_json_known(json, "launch_ns", c->launch_ns);
-    yajl_gen_map_close(json);
-    mr_json_open_array(json, "operations");
-    for (size_t i = 0; i < ops->count; i++)
-        put_figure(json, &ops->figure[i]);
-    yajl_gen_array_close(json);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "device", ops->view->device);
+        mr_json_text(json, "model", *ops->view->model ? ops->view->model : NULL);
+        mr_json_bool(json, "simulated", ops->view->simulated);
+        MR_JSON_MAP(json, "clocks") {
+            put_clocks(json, "before", &ops->before);
+            put_clocks(json, "after", &ops->after);
+        }
+        MR_JSON_MAP(json, "ceilings") {
+            mr_json_known(json, "memory_bytes_s", c->bytes_s[MR_PATH_MEMORY]);
+            mr_json_known(json, "upload_bytes_s", c->bytes_s[MR_PATH_UPLOAD]);
+            mr_json_known(json, "download_bytes_s", c->bytes_s[MR_PATH_DOWNLOAD]);
+            mr_json_known(json, "flops_s", c->flops_s);
+            mr_json_known(json, "launch_ns", c->launch_ns);
+        }
+        MR_JSON_ARRAY(json, "operations")
+            for (size_t i = 0; i < ops->count; i++)
+                put_figure(json, &ops->figure[i]);
+    }
 }

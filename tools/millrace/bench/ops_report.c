@@ -26,13 +26,12 @@ static int put_json(const mr_ops *all, size_t count) {
     yajl_gen json = mr_json_create(true);
     if (!json)
         return MR_ERROR_MEMORY;
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "bench", "ops");
-    mr_json_open_array(json, "devices");
-    for (size_t i = 0; i < count; i++)
-        mr_ops_put_json(json, &all[i]);
-    yajl_gen_array_close(json);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "bench", "ops");
+        MR_JSON_ARRAY(json, "devices")
+            for (size_t i = 0; i < count; i++)
+                mr_ops_put_json(json, &all[i]);
+    }
     return mr_json_finish(json, stdout);
 }
 

@@ -46,7 +46,7 @@ static void print_escaped(const char *text, bool property) {
 }
 
 static void annotate(const mr_diagnostic *item) {
-    const mr_place *place = &item->place;
+    const mr_location *place = &item->place;
     printf("::%s", item->severity == MR_SEVERITY_ERROR ? "error" : "warning");
     if (place->file && place->line > 0) {
         printf(" file=");
@@ -88,22 +88,21 @@ static void put_position(yajl_gen json, const char *key, int position) {
 }
 
 static void put_one(yajl_gen json, const mr_diagnostic *item) {
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "file", item->place.file);
-    put_position(json, "line", item->place.line);
-    put_position(json, "column", item->place.column);
-    mr_json_text(json, "severity", item->severity == MR_SEVERITY_ERROR ? "error" : "warning");
-    mr_json_text(json, "message", item->message);
-    mr_json_text(json, "hint", item->hint);
-    mr_json_text(json, "status", mr_status_words(item->status));
-    mr_json_integer(json, "exit_code", mr_status_exit_code(item->status));
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "file", item->place.file);
+        put_position(json, "line", item->place.line);
+        put_position(json, "column", item->place.column);
+        mr_json_text(json, "severity", item->severity == MR_SEVERITY_ERROR ? "error" : "warning");
+        mr_json_text(json, "message", item->message);
+        mr_json_text(json, "hint", item->hint);
+        mr_json_text(json, "status", mr_status_words(item->status));
+        mr_json_integer(json, "exit_code", mr_status_exit_code(item->status));
+    }
 }
 
 void mr_complaints_put(yajl_gen json, const mr_diagnostics *diagnostics) {
-    mr_json_open_array(json, "diagnostics");
-    for (size_t i = 0; i < diagnostics->count; i++)
-        put_one(json, &diagnostics->item[i]);
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "diagnostics")
+        for (size_t i = 0; i < diagnostics->count; i++)
+            put_one(json, &diagnostics->item[i]);
     mr_json_integer(json, "more", (int64_t)diagnostics->more);
 }

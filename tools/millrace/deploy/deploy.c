@@ -246,7 +246,7 @@ static void warn_of_file(const mr_view_stage *stage, const mr_option *option, mr
     /* A playlist names only the newest files. */
     if (!name || strcmp(name, "-") == 0 || strstr(name, "{time}") || strstr(name, "{number}") || strstr(name, ".m3u8"))
         return;
-    mr_diagnose(wrong, MR_SEVERITY_WARNING, MR_OK, (mr_place){.file = stage->place},
+    mr_diagnose(wrong, MR_SEVERITY_WARNING, MR_OK, (mr_location){.file = stage->place},
                 "put {time} into the name, such as {source}-{time}.mp4, rows-{time}.jsonl or {time}-{seq}.jpg",
                 is_file ? "stages.%s.%s: each start of the service empties \"%s\""
                         : "stages.%s.%s: files named \"%s\" are replaced or refused if the service starts again",

@@ -9,15 +9,11 @@ int mr_devices_put_models(FILE *stream) {
     yajl_gen json = mr_json_create(true);
     if (!json)
         return MR_ERROR_MEMORY;
-    mr_json_open_map(json, NULL);
-    mr_json_open_array(json, "models");
-    for (size_t i = 0; mr_view_model(i); i++) {
-        mr_json_open_map(json, NULL);
-        mr_plan_put_card(json, mr_view_model(i));
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL)
+        MR_JSON_ARRAY(json, "models")
+            for (size_t i = 0; mr_view_model(i); i++)
+                MR_JSON_MAP(json, NULL)
+                    mr_plan_put_card(json, mr_view_model(i));
     return mr_json_finish(json, stream);
 }
 

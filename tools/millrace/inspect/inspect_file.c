@@ -23,49 +23,44 @@ bool mr_inspect_is_file(const char *word) {
 /* ---- a model, as JSON ------------------------------------------------------------------------------------------ */
 
 static void put_values(yajl_gen json, const char *key, const mr_model_value *values, size_t count) {
-    mr_json_open_array(json, key);
-    for (size_t i = 0; i < count; i++) {
-        const mr_model_value *value = &values[i];
-        mr_json_open_map(json, NULL);
-        mr_json_text(json, "name", value->name);
-        mr_json_text(json, "kind", *value->kind ? value->kind : NULL);
-        mr_json_text(json, "type", value->type);
-        if (value->shaped)
-            mr_json_open_array(json, "shape");
-        else
-            mr_json_text(json, "shape", NULL);
-        for (int d = 0; d < value->rank; d++)
-            if (value->dims[d].size >= 0)
-                mr_json_integer(json, NULL, value->dims[d].size);
-            else
-                mr_json_text(json, NULL, *value->dims[d].name ? value->dims[d].name : NULL);
-        if (value->shaped)
-            yajl_gen_array_close(json);
-        if (value->operation)
-            mr_json_text(json, "operator", value->operation);
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, key)
+        for (size_t i = 0; i < count; i++) {
+            const mr_model_value *value = &values[i];
+            MR_JSON_MAP(json, NULL) {
+                mr_json_text(json, "name", value->name);
+                mr_json_text(json, "kind", *value->kind ? value->kind : NULL);
+                mr_json_text(json, "type", value->type);
+                if (value->shaped)
+                    mr_json_open_array(json, "shape");
+                else
+                    mr_json_text(json, "shape", NULL);
+                for (int d = 0; d < value->rank; d++)
+                    if (value->dims[d].size >= 0)
+                        mr_json_integer(json, NULL, value->dims[d].size);
+                    else
+                        mr_json_text(json, NULL, *value->dims[d].name ? value->dims[d].name : NULL);
+                if (value->shaped)
+                    yajl_gen_array_close(json);
+                if (value->operation)
+                    mr_json_text(json, "operator", value->operation);
+            }
+        }
 }
 
 static void put_graph(yajl_gen json, const mr_model_view *model) {
-    mr_json_open_array(json, "operator_sets");
-    for (size_t i = 0; i < model->set_count; i++) {
-        mr_json_open_map(json, NULL);
-        mr_json_text(json, "domain", model->sets[i].domain);
-        mr_json_integer(json, "version", model->sets[i].version);
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "operator_sets")
+        for (size_t i = 0; i < model->set_count; i++)
+            MR_JSON_MAP(json, NULL) {
+                mr_json_text(json, "domain", model->sets[i].domain);
+                mr_json_integer(json, "version", model->sets[i].version);
+            }
     mr_json_integer(json, "nodes", (int64_t)model->node_count);
-    mr_json_open_array(json, "operators");
-    for (size_t i = 0; i < model->operator_count; i++) {
-        mr_json_open_map(json, NULL);
-        mr_json_text(json, "name", model->operators[i].name);
-        mr_json_integer(json, "nodes", (int64_t)model->operators[i].count);
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "operators")
+        for (size_t i = 0; i < model->operator_count; i++)
+            MR_JSON_MAP(json, NULL) {
+                mr_json_text(json, "name", model->operators[i].name);
+                mr_json_integer(json, "nodes", (int64_t)model->operators[i].count);
+            }
     mr_json_integer(json, "weights", (int64_t)model->weight_count);
     mr_json_integer(json, "numbers", (int64_t)model->weight_numbers);
     if (model->counted)
@@ -80,34 +75,32 @@ static void put_model(yajl_gen json, const char *path, const mr_model_view *mode
     char why[MR_INSPECT_WHY] = "";
     char *yaml = mr_inspect_pipeline(model, path, why);
     mr_inspect_uses(model, uses);
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "name", path);
-    mr_json_text(json, "kind", "onnx");
-    mr_json_integer(json, "bytes", (int64_t)model->bytes);
-    mr_json_text(json, "graph", model->graph);
-    mr_json_text(json, "producer", model->producer);
-    mr_json_text(json, "producer_version", model->producer_version);
-    mr_json_integer(json, "ir_version", model->ir_version);
-    if (signature->state != MR_SIGNATURE_NONE) {
-        mr_json_text(json, "signature", mr_inspect_signatures[signature->state]);
-        mr_json_text(json, "signed_with", *signature->key ? signature->key : NULL);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "name", path);
+        mr_json_text(json, "kind", "onnx");
+        mr_json_integer(json, "bytes", (int64_t)model->bytes);
+        mr_json_text(json, "graph", model->graph);
+        mr_json_text(json, "producer", model->producer);
+        mr_json_text(json, "producer_version", model->producer_version);
+        mr_json_integer(json, "ir_version", model->ir_version);
+        if (signature->state != MR_SIGNATURE_NONE) {
+            mr_json_text(json, "signature", mr_inspect_signatures[signature->state]);
+            mr_json_text(json, "signed_with", *signature->key ? signature->key : NULL);
+        }
+        put_graph(json, model);
+        put_values(json, "inputs", model->inputs, model->input_count);
+        put_values(json, "outputs", model->outputs, model->output_count);
+        MR_JSON_ARRAY(json, "stages")
+            for (size_t i = 0; i < MR_INSPECT_USES; i++)
+                MR_JSON_MAP(json, NULL) {
+                    mr_json_text(json, "type", uses[i].stage);
+                    mr_json_bool(json, "can", uses[i].can);
+                    mr_json_text(json, uses[i].can ? "how" : "why_not", uses[i].how);
+                }
+        mr_json_text(json, "pipeline", yaml);
+        if (!yaml)
+            mr_json_text(json, "no_pipeline", why);
     }
-    put_graph(json, model);
-    put_values(json, "inputs", model->inputs, model->input_count);
-    put_values(json, "outputs", model->outputs, model->output_count);
-    mr_json_open_array(json, "stages");
-    for (size_t i = 0; i < MR_INSPECT_USES; i++) {
-        mr_json_open_map(json, NULL);
-        mr_json_text(json, "type", uses[i].stage);
-        mr_json_bool(json, "can", uses[i].can);
-        mr_json_text(json, uses[i].can ? "how" : "why_not", uses[i].how);
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
-    mr_json_text(json, "pipeline", yaml);
-    if (!yaml)
-        mr_json_text(json, "no_pipeline", why);
-    yajl_gen_map_close(json);
     free(yaml);
 }
 
@@ -191,14 +184,14 @@ static int inspect_array(const char *path, yajl_gen json) {
                rows, columns - 1);
         return MR_OK;
     }
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "name", path);
-    mr_json_text(json, "kind", "npy");
-    mr_json_integer(json, "rows", (int64_t)rows);
-    mr_json_integer(json, "columns", (int64_t)columns);
-    mr_json_integer(json, "classes", (int64_t)rows);
-    mr_json_integer(json, "features", (int64_t)columns - 1);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "name", path);
+        mr_json_text(json, "kind", "npy");
+        mr_json_integer(json, "rows", (int64_t)rows);
+        mr_json_integer(json, "columns", (int64_t)columns);
+        mr_json_integer(json, "classes", (int64_t)rows);
+        mr_json_integer(json, "features", (int64_t)columns - 1);
+    }
     return MR_OK;
 }
 

@@ -1,6 +1,4 @@
 /* millrace inspect HEAD: a classifier's card, as text and as JSON. The files are checked as when it is used. */
-#include "tools/millrace/inspect/inspect_head.h"
-
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -22,16 +20,13 @@ enum { NAMED = 8 };
 static void put_shape(yajl_gen json, const mr_classifier_card *card) {
     mr_json_text(json, "classifier", mr_classifier_kind_name(card->kind));
     mr_json_integer(json, "features", (int64_t)card->width);
-    mr_json_open_array(json, "classes");
-    for (size_t i = 0; i < card->class_count; i++)
-        mr_json_text(json, NULL, card->class_names[i]);
-    yajl_gen_array_close(json);
-    if (card->layer_count) {
-        mr_json_open_array(json, "units");
-        for (size_t i = 0; i < card->layer_count; i++)
-            mr_json_integer(json, NULL, (int64_t)card->units[i]);
-        yajl_gen_array_close(json);
-    }
+    MR_JSON_ARRAY(json, "classes")
+        for (size_t i = 0; i < card->class_count; i++)
+            mr_json_text(json, NULL, card->class_names[i]);
+    if (card->layer_count)
+        MR_JSON_ARRAY(json, "units")
+            for (size_t i = 0; i < card->layer_count; i++)
+                mr_json_integer(json, NULL, (int64_t)card->units[i]);
     if (card->k) {
         mr_json_integer(json, "k", (int64_t)card->k);
         mr_json_integer(json, "vectors", (int64_t)card->vectors);
@@ -46,11 +41,11 @@ static void put_fit(yajl_gen json, const mr_classifier_card *card) {
     int digits = snprintf(seed, sizeof seed, "%" PRIu64, card->seed);
     mr_json_key(json, "seed");
     yajl_gen_number(json, seed, (size_t)digits);
-    mr_json_open_map(json, "rows");
-    mr_json_integer(json, "train", (int64_t)card->train_rows);
-    mr_json_integer(json, "validation", (int64_t)card->validation_rows);
-    mr_json_integer(json, "test", (int64_t)card->test_rows);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "rows") {
+        mr_json_integer(json, "train", (int64_t)card->train_rows);
+        mr_json_integer(json, "validation", (int64_t)card->validation_rows);
+        mr_json_integer(json, "test", (int64_t)card->test_rows);
+    }
     mr_json_integer(json, "constant_features", (int64_t)card->constant_features);
     mr_card_put_fit(json, card);
 }
@@ -60,21 +55,21 @@ const char *const mr_inspect_signatures[] = {"none", "good", "bad"};
 static void put_card(yajl_gen json, const char *path, const mr_classifier_card *card, const mr_signature *signature) {
     const char *const names[] = {"version", "pipeline", "digest", "stages", "tensor", "split"};
     const char *const texts[] = {card->version, card->pipeline, card->digest, card->stages, card->tensor, card->split};
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "name", path);
-    mr_json_text(json, "kind", "head");
-    put_shape(json, card);
-    put_fit(json, card);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        mr_json_text(json, names[i], *texts[i] ? texts[i] : NULL);
-    mr_json_key(json, "figures");
-    if (*card->figures) /* JSON already */
-        yajl_gen_number(json, card->figures, strlen(card->figures));
-    else
-        yajl_gen_null(json);
-    mr_json_text(json, "signature", mr_inspect_signatures[signature->state]);
-    mr_json_text(json, "signed_with", *signature->key ? signature->key : NULL);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "name", path);
+        mr_json_text(json, "kind", "head");
+        put_shape(json, card);
+        put_fit(json, card);
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            mr_json_text(json, names[i], *texts[i] ? texts[i] : NULL);
+        mr_json_key(json, "figures");
+        if (*card->figures) /* JSON already */
+            yajl_gen_number(json, card->figures, strlen(card->figures));
+        else
+            yajl_gen_null(json);
+        mr_json_text(json, "signature", mr_inspect_signatures[signature->state]);
+        mr_json_text(json, "signed_with", *signature->key ? signature->key : NULL);
+    }
 }
 
 /* ---- as text ----------------------------------------------------------------------------------------------------- */

@@ -27,15 +27,13 @@ static int print_json(void) {
     yajl_gen json = mr_json_create(true);
     if (!json)
         return mr_command_failed(MR_ERROR_MEMORY);
-    mr_json_open_array(json, NULL);
-    for (const mr_stage_type *const *type = mr_types(); *type; type++) {
-        mr_json_open_map(json, NULL);
-        mr_json_text(json, "name", (*type)->name);
-        mr_json_text(json, "kind", mr_type_kind(*type));
-        mr_json_text(json, "summary", (*type)->summary);
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, NULL)
+        for (const mr_stage_type *const *type = mr_types(); *type; type++)
+            MR_JSON_MAP(json, NULL) {
+                mr_json_text(json, "name", (*type)->name);
+                mr_json_text(json, "kind", mr_type_kind(*type));
+                mr_json_text(json, "summary", (*type)->summary);
+            }
     int status = mr_json_finish(json, stdout);
     return status ? mr_command_failed(status) : 0;
 }

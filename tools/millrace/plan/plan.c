@@ -90,11 +90,11 @@ static int print_json(const mr_plan_view *plan, const mr_profile *profile, const
     yajl_gen json = mr_json_create(true);
     if (!json)
         return MR_ERROR_MEMORY;
-    mr_json_open_map(json, NULL);
-    mr_plan_put_json(json, plan);
-    if (profile)
-        mr_profile_put_json(json, profile, measured);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_plan_put_json(json, plan);
+        if (profile)
+            mr_profile_put_json(json, profile, measured);
+    }
     return mr_json_finish(json, stdout);
 }
 

@@ -120,56 +120,55 @@ void mr_plan_put_card(yajl_gen json, const mr_view_card *card) {
     mr_json_known(json, "copy_engines", card->copy_engines);
     mr_json_known(json, "kernels", card->kernels);
     mr_json_known(json, "decoders", card->decoders);
-    mr_json_open_map(json, "decode_fps");
-    for (size_t i = 0; i < card->codec_count; i++)
-        mr_json_known(json, card->codecs[i].name, card->codecs[i].decode_fps);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "decode_fps")
+        for (size_t i = 0; i < card->codec_count; i++)
+            mr_json_known(json, card->codecs[i].name, card->codecs[i].decode_fps);
 }
 
 static void put_card(yajl_gen json, const char *name, const mr_view_card *card) {
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "device", name);
-    mr_plan_put_card(json, card);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "device", name);
+        mr_plan_put_card(json, card);
+    }
 }
 
 static void put_stage(yajl_gen json, const mr_plan_view *plan, size_t v) {
     const mr_view_expected_stage *of = &plan->expected->stages[v];
     const mr_view_work *p = &of->part;
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "id", plan->stages[v].id);
-    mr_json_text(json, "device", of->device >= 0 ? plan->devices[of->device].name : NULL);
-    mr_json_number(json, "upload_ns", p->upload_ns);
-    mr_json_number(json, "download_ns", p->download_ns);
-    mr_json_number(json, "launch_ns", p->launch_ns);
-    mr_json_number(json, "memory_ns", p->memory_ns);
-    mr_json_number(json, "operation_ns", p->operation_ns);
-    mr_json_number(json, "decode_ns", p->decode_ns);
-    mr_json_number(json, "frame_ns", whole_ns(p));
-    mr_json_known(json, "host_ns", of->host_ns);
-    mr_json_known(json, "rate", of->rate);
-    mr_json_text(json, "limit", of->limit);
-    mr_json_text(json, "not_modelled", of->missing);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "id", plan->stages[v].id);
+        mr_json_text(json, "device", of->device >= 0 ? plan->devices[of->device].name : NULL);
+        mr_json_number(json, "upload_ns", p->upload_ns);
+        mr_json_number(json, "download_ns", p->download_ns);
+        mr_json_number(json, "launch_ns", p->launch_ns);
+        mr_json_number(json, "memory_ns", p->memory_ns);
+        mr_json_number(json, "operation_ns", p->operation_ns);
+        mr_json_number(json, "decode_ns", p->decode_ns);
+        mr_json_number(json, "frame_ns", whole_ns(p));
+        mr_json_known(json, "host_ns", of->host_ns);
+        mr_json_known(json, "rate", of->rate);
+        mr_json_text(json, "limit", of->limit);
+        mr_json_text(json, "not_modelled", of->missing);
+    }
 }
 
 static void put_device(yajl_gen json, const char *name, const mr_view_expected_device *device) {
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "name", name);
-    mr_json_number(json, "upload_ns", device->upload_ns);
-    mr_json_number(json, "download_ns", device->download_ns);
-    mr_json_number(json, "compute_ns", device->compute_ns);
-    mr_json_number(json, "decode_ns", device->decode_ns);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "name", name);
+        mr_json_number(json, "upload_ns", device->upload_ns);
+        mr_json_number(json, "download_ns", device->download_ns);
+        mr_json_number(json, "compute_ns", device->compute_ns);
+        mr_json_number(json, "decode_ns", device->decode_ns);
+    }
 }
 
 static void put_limit(yajl_gen json, const mr_plan_view *plan) {
     const mr_view_expected *all = plan->expected;
-    mr_json_open_map(json, "limit");
-    mr_json_text(json, "what", all->limit);
-    mr_json_text(json, "device", all->device >= 0 ? plan->devices[all->device].name : NULL);
-    mr_json_text(json, "stage", all->stage >= 0 ? plan->stages[all->stage].id : NULL);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "limit") {
+        mr_json_text(json, "what", all->limit);
+        mr_json_text(json, "device", all->device >= 0 ? plan->devices[all->device].name : NULL);
+        mr_json_text(json, "stage", all->stage >= 0 ? plan->stages[all->stage].id : NULL);
+    }
 }
 
 void mr_plan_put_expected(yajl_gen json, const mr_plan_view *plan) {
@@ -177,25 +176,22 @@ void mr_plan_put_expected(yajl_gen json, const mr_plan_view *plan) {
         mr_json_text(json, "expected", NULL);
         return;
     }
-    mr_json_open_map(json, "expected");
-    mr_json_bool(json, "model", true);
-    mr_json_known(json, "rate", plan->expected->rate);
-    mr_json_bool(json, "upper_bound", true); /* kernel arithmetic is not modelled */
-    put_limit(json, plan);
-    mr_json_open_array(json, "cards");
-    for (size_t d = 0; d < plan->device_count; d++)
-        if (plan->devices[d].card)
-            put_card(json, plan->devices[d].name, plan->devices[d].card);
-    yajl_gen_array_close(json);
-    mr_json_open_array(json, "devices");
-    for (size_t d = 0; d < plan->device_count; d++)
-        if (plan->devices[d].card)
-            put_device(json, plan->devices[d].name, &plan->expected->devices[d]);
-    yajl_gen_array_close(json);
-    mr_json_open_array(json, "stages");
-    for (size_t v = plan->source_count; v < plan->stage_count; v++)
-        if (mr_plan_is_told(plan, &plan->stages[v]))
-            put_stage(json, plan, v);
-    yajl_gen_array_close(json);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "expected") {
+        mr_json_bool(json, "model", true);
+        mr_json_known(json, "rate", plan->expected->rate);
+        mr_json_bool(json, "upper_bound", true); /* kernel arithmetic is not modelled */
+        put_limit(json, plan);
+        MR_JSON_ARRAY(json, "cards")
+            for (size_t d = 0; d < plan->device_count; d++)
+                if (plan->devices[d].card)
+                    put_card(json, plan->devices[d].name, plan->devices[d].card);
+        MR_JSON_ARRAY(json, "devices")
+            for (size_t d = 0; d < plan->device_count; d++)
+                if (plan->devices[d].card)
+                    put_device(json, plan->devices[d].name, &plan->expected->devices[d]);
+        MR_JSON_ARRAY(json, "stages")
+            for (size_t v = plan->source_count; v < plan->stage_count; v++)
+                if (mr_plan_is_told(plan, &plan->stages[v]))
+                    put_stage(json, plan, v);
+    }
 }

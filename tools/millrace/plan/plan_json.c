@@ -17,20 +17,19 @@ static void put_bounds(yajl_gen json, const char *key, mr_bounds bounds) {
     } else if (bounds.min == bounds.max) {
         mr_json_integer(json, key, bounds.max);
     } else {
-        mr_json_open_map(json, key);
-        mr_json_integer(json, "min", bounds.min);
-        mr_json_integer(json, "max", bounds.max);
-        yajl_gen_map_close(json);
+        MR_JSON_MAP(json, key) {
+            mr_json_integer(json, "min", bounds.min);
+            mr_json_integer(json, "max", bounds.max);
+        }
     }
 }
 
 /* The names for the values in a set. */
 static void put_members(yajl_gen json, const char *key, uint32_t members, const char *(*name)(int value)) {
-    mr_json_open_array(json, key);
-    for (int value = 0; value < 32; value++)
-        if (members & MR_IN_SET(value))
-            mr_json_text(json, NULL, name(value));
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, key)
+        for (int value = 0; value < 32; value++)
+            if (members & MR_IN_SET(value))
+                mr_json_text(json, NULL, name(value));
 }
 
 static const char *pixel_name(int value) {
@@ -49,20 +48,19 @@ static const char *layout_name(int value) {
 
 static void put_format(yajl_gen json, const char *key, const mr_format_set *set) {
     char text[MR_FORMAT_SET_TEXT];
-    mr_json_open_map(json, key);
-    mr_json_text(json, "text", mr_format_set_print(set, text, sizeof text));
-    mr_json_text(json, "payload", mr_payload_name(set->payload));
-    mr_json_text(json, "codec", set->codec);
-    put_members(json, "pixels", set->pixels, pixel_name);
-    put_bounds(json, "width", set->width);
-    put_bounds(json, "height", set->height);
-    put_members(json, "dtypes", set->dtypes, dtype_name);
-    put_members(json, "layouts", set->layouts, layout_name);
-    mr_json_open_array(json, "shape");
-    for (int i = 0; i < set->rank; i++)
-        put_bounds(json, NULL, set->dims[i]);
-    yajl_gen_array_close(json);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, key) {
+        mr_json_text(json, "text", mr_format_set_print(set, text, sizeof text));
+        mr_json_text(json, "payload", mr_payload_name(set->payload));
+        mr_json_text(json, "codec", set->codec);
+        put_members(json, "pixels", set->pixels, pixel_name);
+        put_bounds(json, "width", set->width);
+        put_bounds(json, "height", set->height);
+        put_members(json, "dtypes", set->dtypes, dtype_name);
+        put_members(json, "layouts", set->layouts, layout_name);
+        MR_JSON_ARRAY(json, "shape")
+            for (int i = 0; i < set->rank; i++)
+                put_bounds(json, NULL, set->dims[i]);
+    }
 }
 
 static void put_node(yajl_gen json, const mr_plan_view *plan, const mr_view_stage *vertex) {
@@ -73,24 +71,24 @@ static void put_node(yajl_gen json, const mr_plan_view *plan, const mr_view_stag
 
 static void put_source(yajl_gen json, const mr_plan_view *plan, const mr_view_stage *source) {
     bool lasts = source->offer.frames > 0 && source->offer.rate > 0;
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "id", source->id);
-    mr_json_text(json, "type", source->type->name);
-    mr_json_text(json, "place", source->place);
-    put_node(json, plan, source);
-    put_format(json, "format", &source->outputs[0].set);
-    mr_json_key(json, "rate");
-    if (source->offer.rate > 0)
-        mr_json_number(json, NULL, source->offer.rate);
-    else
-        yajl_gen_null(json);
-    mr_json_bool(json, "paced", source->offer.paced);
-    put_known(json, "frames", source->offer.frames);
-    put_known(json, "duration_ns", lasts ? (int64_t)((double)source->offer.frames / source->offer.rate * 1e9) : 0);
-    put_known(json, "deadline_ns", source->offer.deadline_ns);
-    mr_json_bool(json, "blocking", source->calls.blocking);
-    mr_json_text(json, "note", source->remarks.anywhere);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "id", source->id);
+        mr_json_text(json, "type", source->type->name);
+        mr_json_text(json, "place", source->place);
+        put_node(json, plan, source);
+        put_format(json, "format", &source->outputs[0].set);
+        mr_json_key(json, "rate");
+        if (source->offer.rate > 0)
+            mr_json_number(json, NULL, source->offer.rate);
+        else
+            yajl_gen_null(json);
+        mr_json_bool(json, "paced", source->offer.paced);
+        put_known(json, "frames", source->offer.frames);
+        put_known(json, "duration_ns", lasts ? (int64_t)((double)source->offer.frames / source->offer.rate * 1e9) : 0);
+        put_known(json, "deadline_ns", source->offer.deadline_ns);
+        mr_json_bool(json, "blocking", source->calls.blocking);
+        mr_json_text(json, "note", source->remarks.anywhere);
+    }
 }
 
 static void put_pool(yajl_gen json, const char *key, const mr_plan_view *plan, const mr_view_pool *pool) {
@@ -104,26 +102,23 @@ static void put_pool(yajl_gen json, const char *key, const mr_plan_view *plan, c
         mr_json_text(json, key, NULL);
         return;
     }
-    mr_json_open_map(json, key);
-    mr_json_text(json, "memory", kinds[pool->memory]);
-    mr_json_text(json, "device", plan->devices[pool->device].name);
-    mr_json_integer(json, "buffers", pool->count);
-    put_known(json, "buffer_bytes", (int64_t)pool->bytes);
-    put_known(json, "most_bytes", (int64_t)pool->most);
-    mr_json_bool(json, "ahead", pool->ahead);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, key) {
+        mr_json_text(json, "memory", kinds[pool->memory]);
+        mr_json_text(json, "device", plan->devices[pool->device].name);
+        mr_json_integer(json, "buffers", pool->count);
+        put_known(json, "buffer_bytes", (int64_t)pool->bytes);
+        put_known(json, "most_bytes", (int64_t)pool->most);
+        mr_json_bool(json, "ahead", pool->ahead);
+    }
 }
 
 static void put_instances(yajl_gen json, const mr_plan_view *plan, const mr_view_stage *stage) {
     /* An instance that serves sources in turn belongs to no single source. */
     bool each = stage->calls.entry == MR_ENTRY_PER_SOURCE && (size_t)stage->calls.instances == stage->source_count;
-    mr_json_open_array(json, "instances");
-    for (int i = 0; i < stage->calls.instances; i++) {
-        mr_json_open_map(json, NULL);
-        mr_json_text(json, "source", each ? plan->stages[stage->sources[i]].id : NULL);
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "instances")
+        for (int i = 0; i < stage->calls.instances; i++)
+            MR_JSON_MAP(json, NULL)
+                mr_json_text(json, "source", each ? plan->stages[stage->sources[i]].id : NULL);
 }
 
 static void put_devices_of(yajl_gen json, const mr_plan_view *plan, const mr_view_stage *stage) {
@@ -131,19 +126,17 @@ static void put_devices_of(yajl_gen json, const mr_plan_view *plan, const mr_vie
     mr_json_text(json, "device_reason", stage->devices.reason);
     mr_json_text(json, "remark", stage->remarks.here);
     mr_json_text(json, "note", stage->remarks.anywhere);
-    mr_json_open_array(json, "devices");
-    for (size_t i = 0; i < stage->devices.count; i++)
-        mr_json_text(json, NULL, plan->devices[stage->devices.at[i]].name);
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "devices")
+        for (size_t i = 0; i < stage->devices.count; i++)
+            mr_json_text(json, NULL, plan->devices[stage->devices.at[i]].name);
     mr_json_text(json, "on_device_error",
                  stage->devices.has_reserve ? plan->devices[stage->devices.reserve].name : NULL);
 }
 
 static void put_pools(yajl_gen json, const mr_plan_view *plan, const mr_view_stage *stage) {
-    mr_json_open_array(json, "pools");
-    for (size_t port = 0; port < stage->output_count; port++)
-        put_pool(json, NULL, plan, &stage->pools[port]);
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "pools")
+        for (size_t port = 0; port < stage->output_count; port++)
+            put_pool(json, NULL, plan, &stage->pools[port]);
     put_pool(json, "scratch", plan, &stage->memory.scratch);
     put_pool(json, "staging", plan, &stage->memory.staging);
     put_pool(json, "batches", plan, &stage->memory.batches);
@@ -157,24 +150,24 @@ static void put_stage(yajl_gen json, const mr_plan_view *plan, const mr_view_sta
     static const char *const entries[] = {[MR_ENTRY_STATELESS] = "stateless",
                                           [MR_ENTRY_PER_SOURCE] = "per-source",
                                           [MR_ENTRY_SHARED] = "shared"};
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "id", stage->id);
-    mr_json_text(json, "type", stage->type->name);
-    mr_json_text(json, "place", stage->place);
-    put_node(json, plan, stage);
-    put_devices_of(json, plan, stage);
-    mr_json_text(json, "entry", entries[stage->calls.entry]);
-    put_instances(json, plan, stage);
-    mr_json_integer(json, "workers", stage->calls.entries);
-    mr_json_bool(json, "blocking", stage->calls.blocking);
-    mr_json_integer(json, "library_threads", stage->calls.threads);
-    mr_json_integer(json, "batch", stage->calls.batch);
-    put_known(json, "batch_timeout_ns", stage->calls.batch_timeout_ns);
-    put_known(json, "gathers", stage->calls.gathers > 1 ? stage->calls.gathers : 0);
-    mr_json_integer(json, "in_flight", stage->calls.in_flight);
-    mr_json_text(json, "on_error", stage->on_error);
-    put_pools(json, plan, stage);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "id", stage->id);
+        mr_json_text(json, "type", stage->type->name);
+        mr_json_text(json, "place", stage->place);
+        put_node(json, plan, stage);
+        put_devices_of(json, plan, stage);
+        mr_json_text(json, "entry", entries[stage->calls.entry]);
+        put_instances(json, plan, stage);
+        mr_json_integer(json, "workers", stage->calls.entries);
+        mr_json_bool(json, "blocking", stage->calls.blocking);
+        mr_json_integer(json, "library_threads", stage->calls.threads);
+        mr_json_integer(json, "batch", stage->calls.batch);
+        put_known(json, "batch_timeout_ns", stage->calls.batch_timeout_ns);
+        put_known(json, "gathers", stage->calls.gathers > 1 ? stage->calls.gathers : 0);
+        mr_json_integer(json, "in_flight", stage->calls.in_flight);
+        mr_json_text(json, "on_error", stage->on_error);
+        put_pools(json, plan, stage);
+    }
 }
 
 /* ---- links and copies ------------------------------------------------------------------------------------------ */
@@ -182,18 +175,18 @@ static void put_stage(yajl_gen json, const mr_plan_view *plan, const mr_view_sta
 static void put_link(yajl_gen json, const mr_plan_view *plan, const mr_view_link *edge) {
     const mr_view_stage *from = &plan->stages[edge->from], *to = &plan->stages[edge->to];
     uint64_t bytes = mr_plan_link_bytes(plan, edge), sources = mr_plan_link_sources(plan, edge);
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "from", from->id);
-    mr_json_text(json, "output", from->type->outputs[edge->from_port].name);
-    mr_json_text(json, "to", to->id);
-    mr_json_text(json, "input", to->inputs[edge->to_port].port);
-    put_format(json, "format", mr_plan_link_set(plan, edge));
-    put_known(json, "frame_bytes", (int64_t)bytes);
-    mr_json_integer(json, "queue", to->queue);
-    mr_json_integer(json, "sources", (int64_t)sources);
-    mr_json_text(json, "when_full", to->when_full);
-    put_known(json, "memory_bytes", (int64_t)(bytes * sources * (uint64_t)to->queue));
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "from", from->id);
+        mr_json_text(json, "output", from->type->outputs[edge->from_port].name);
+        mr_json_text(json, "to", to->id);
+        mr_json_text(json, "input", to->inputs[edge->to_port].port);
+        put_format(json, "format", mr_plan_link_set(plan, edge));
+        put_known(json, "frame_bytes", (int64_t)bytes);
+        mr_json_integer(json, "queue", to->queue);
+        mr_json_integer(json, "sources", (int64_t)sources);
+        mr_json_text(json, "when_full", to->when_full);
+        put_known(json, "memory_bytes", (int64_t)(bytes * sources * (uint64_t)to->queue));
+    }
 }
 
 static void put_copy(yajl_gen json, const mr_plan_view *plan, const mr_view_stage *copy) {
@@ -201,86 +194,83 @@ static void put_copy(yajl_gen json, const mr_plan_view *plan, const mr_view_stag
         [MR_VIEW_UPLOAD] = "upload", [MR_VIEW_DOWNLOAD] = "download", [MR_VIEW_PEER] = "peer"};
     uint64_t bytes = copy->output_bytes[0];
     double rate = mr_plan_rate(plan, copy);
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "id", copy->id);
-    mr_json_text(json, "kind", kinds[copy->role]);
-    mr_json_text(json, "device", copy->devices.first);
-    put_format(json, "format", &copy->outputs[0].set);
-    put_known(json, "frame_bytes", (int64_t)bytes);
-    put_known(json, "bytes_a_second", (int64_t)((double)bytes * rate));
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "id", copy->id);
+        mr_json_text(json, "kind", kinds[copy->role]);
+        mr_json_text(json, "device", copy->devices.first);
+        put_format(json, "format", &copy->outputs[0].set);
+        put_known(json, "frame_bytes", (int64_t)bytes);
+        put_known(json, "bytes_a_second", (int64_t)((double)bytes * rate));
+    }
 }
 
 /* ---- the process and its memory -------------------------------------------------------------------------------- */
 
 static void put_thread(yajl_gen json, const mr_view_thread *thread) {
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "name", thread->name[0] ? thread->name : NULL);
-    mr_json_integer(json, "count", thread->count);
-    mr_json_text(json, "what", thread->what);
-    mr_json_text(json, "stage", thread->stage);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "name", thread->name[0] ? thread->name : NULL);
+        mr_json_integer(json, "count", thread->count);
+        mr_json_text(json, "what", thread->what);
+        mr_json_text(json, "stage", thread->stage);
+    }
 }
 
 static void put_processes(yajl_gen json, const mr_plan_view *plan) {
-    mr_json_open_array(json, "processes");
-    for (size_t i = 0; i < mr_plan_told_nodes(plan); i++) {
-        int node = mr_plan_told_node(plan, i);
-        mr_json_open_map(json, NULL);
-        mr_json_text(json, "name", plan->node_count > 0 ? plan->nodes[node].id : "millrace");
-        mr_json_open_array(json, "threads");
-        for (size_t t = 0; t < plan->thread_count; t++)
-            if (plan->threads[t].node == node)
-                put_thread(json, &plan->threads[t]);
-        yajl_gen_array_close(json);
-        mr_plan_put_needs(json, plan, node);
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "processes")
+        for (size_t i = 0; i < mr_plan_told_nodes(plan); i++) {
+            int node = mr_plan_told_node(plan, i);
+            MR_JSON_MAP(json, NULL) {
+                mr_json_text(json, "name", plan->node_count > 0 ? plan->nodes[node].id : "millrace");
+                MR_JSON_ARRAY(json, "threads")
+                    for (size_t t = 0; t < plan->thread_count; t++)
+                        if (plan->threads[t].node == node)
+                            put_thread(json, &plan->threads[t]);
+                mr_plan_put_needs(json, plan, node);
+            }
+        }
 }
 
 void mr_plan_put_bytes(yajl_gen json, const char *key, const mr_view_bytes *bound) {
-    mr_json_open_map(json, key);
-    mr_json_integer(json, "bytes", (int64_t)bound->bytes);
-    mr_json_integer(json, "likely", (int64_t)bound->likely);
-    mr_json_bool(json, "unknown", bound->unknown);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, key) {
+        mr_json_integer(json, "bytes", (int64_t)bound->bytes);
+        mr_json_integer(json, "likely", (int64_t)bound->likely);
+        mr_json_bool(json, "unknown", bound->unknown);
+    }
 }
 
 static void put_device(yajl_gen json, const mr_view_device *device) {
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "name", device->name);
-    mr_json_text(json, "alias", device->alias);
-    mr_json_bool(json, "enabled", device->enabled);
-    mr_json_bool(json, "assumed", device->assumed);
-    mr_json_bool(json, "used", device->used);
-    put_known(json, "limit_bytes", (int64_t)device->limit_bytes);
-    put_known(json, "memory_bytes", (int64_t)device->memory_bytes);
-    mr_plan_put_bytes(json, "pools", &device->memory);
-    mr_plan_put_bytes(json, "libraries", &device->libraries);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "name", device->name);
+        mr_json_text(json, "alias", device->alias);
+        mr_json_bool(json, "enabled", device->enabled);
+        mr_json_bool(json, "assumed", device->assumed);
+        mr_json_bool(json, "used", device->used);
+        put_known(json, "limit_bytes", (int64_t)device->limit_bytes);
+        put_known(json, "memory_bytes", (int64_t)device->memory_bytes);
+        mr_plan_put_bytes(json, "pools", &device->memory);
+        mr_plan_put_bytes(json, "libraries", &device->libraries);
+    }
 }
 
 static void put_memory(yajl_gen json, const mr_plan_view *plan) {
-    mr_json_open_array(json, "devices");
-    for (size_t i = 0; i < plan->device_count; i++)
-        put_device(json, &plan->devices[i]);
-    yajl_gen_array_close(json);
-    mr_json_open_map(json, "memory");
-    mr_plan_put_bytes(json, "host", &plan->host);
-    mr_plan_put_bytes(json, "pinned", &plan->pinned);
-    mr_plan_put_bytes(json, "shared", &plan->shared);
-    mr_plan_put_bytes(json, "queues", &plan->queues);
-    yajl_gen_map_close(json);
+    MR_JSON_ARRAY(json, "devices")
+        for (size_t i = 0; i < plan->device_count; i++)
+            put_device(json, &plan->devices[i]);
+    MR_JSON_MAP(json, "memory") {
+        mr_plan_put_bytes(json, "host", &plan->host);
+        mr_plan_put_bytes(json, "pinned", &plan->pinned);
+        mr_plan_put_bytes(json, "shared", &plan->shared);
+        mr_plan_put_bytes(json, "queues", &plan->queues);
+    }
     mr_plan_put_account(json, plan);
 }
 
 /* How many sources wait, and how many are open at a time. */
 static void put_jobs(yajl_gen json, const mr_plan_view *plan) {
-    mr_json_open_map(json, "jobs");
-    mr_json_integer(json, "at_a_time", plan->jobs);
-    mr_json_integer(json, "of", (int64_t)plan->waiting);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "jobs") {
+        mr_json_integer(json, "at_a_time", plan->jobs);
+        mr_json_integer(json, "of", (int64_t)plan->waiting);
+    }
 }
 
 void mr_plan_put_json(yajl_gen json, const mr_plan_view *plan) {
@@ -292,26 +282,22 @@ void mr_plan_put_json(yajl_gen json, const mr_plan_view *plan) {
     put_jobs(json, plan);
     mr_json_integer(json, "most_sources", (int64_t)plan->most_sources);
     mr_json_bool(json, "assumed", plan->assumed);
-    mr_json_open_array(json, "sources");
-    for (size_t v = 0; v < plan->source_count; v++)
-        if (mr_plan_is_told(plan, &plan->stages[v]))
-            put_source(json, plan, &plan->stages[v]);
-    yajl_gen_array_close(json);
-    mr_json_open_array(json, "stages");
-    for (size_t v = plan->source_count; v < plan->stage_count; v++)
-        if (mr_plan_is_authored(&plan->stages[v]) && mr_plan_is_told(plan, &plan->stages[v]))
-            put_stage(json, plan, &plan->stages[v]);
-    yajl_gen_array_close(json);
-    mr_json_open_array(json, "links");
-    for (size_t e = 0; e < plan->link_count; e++)
-        if (mr_plan_is_inner(plan, &plan->links[e]))
-            put_link(json, plan, &plan->links[e]);
-    yajl_gen_array_close(json);
-    mr_json_open_array(json, "copies");
-    for (size_t v = plan->source_count; v < plan->stage_count; v++)
-        if (mr_plan_is_copy(&plan->stages[v]) && mr_plan_is_told(plan, &plan->stages[v]))
-            put_copy(json, plan, &plan->stages[v]);
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "sources")
+        for (size_t v = 0; v < plan->source_count; v++)
+            if (mr_plan_is_told(plan, &plan->stages[v]))
+                put_source(json, plan, &plan->stages[v]);
+    MR_JSON_ARRAY(json, "stages")
+        for (size_t v = plan->source_count; v < plan->stage_count; v++)
+            if (mr_plan_is_authored(&plan->stages[v]) && mr_plan_is_told(plan, &plan->stages[v]))
+                put_stage(json, plan, &plan->stages[v]);
+    MR_JSON_ARRAY(json, "links")
+        for (size_t e = 0; e < plan->link_count; e++)
+            if (mr_plan_is_inner(plan, &plan->links[e]))
+                put_link(json, plan, &plan->links[e]);
+    MR_JSON_ARRAY(json, "copies")
+        for (size_t v = plan->source_count; v < plan->stage_count; v++)
+            if (mr_plan_is_copy(&plan->stages[v]) && mr_plan_is_told(plan, &plan->stages[v]))
+                put_copy(json, plan, &plan->stages[v]);
     mr_plan_put_cuts(json, plan);
     put_processes(json, plan);
     put_memory(json, plan);

@@ -121,24 +121,23 @@ static void put_row(yajl_gen json, const mr_plan_view *plan, const mr_view_row *
     static const char *const kinds[] = {[MR_VIEW_HOST] = "host",     [MR_VIEW_PINNED] = "pinned",
                                         [MR_VIEW_SHARED] = "shared", [MR_VIEW_QUEUES] = "queues",
                                         [MR_VIEW_DEVICE] = "device", [MR_VIEW_LIBRARIES] = "libraries"};
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "node", plan->node_count ? plan->nodes[row->node].id : NULL);
-    mr_json_text(json, "memory", kinds[row->kind]);
-    mr_json_text(json, "device", plan->devices[row->device].name);
-    mr_json_text(json, "of", row->of);
-    mr_json_text(json, "what", row->what);
-    mr_json_integer(json, "buffers", row->buffers);
-    mr_json_integer(json, "buffer_bytes", (int64_t)row->each);
-    mr_json_integer(json, "bytes", (int64_t)row->most.bytes);
-    mr_json_integer(json, "likely", (int64_t)row->most.likely);
-    mr_json_bool(json, "unknown", row->most.unknown);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "node", plan->node_count ? plan->nodes[row->node].id : NULL);
+        mr_json_text(json, "memory", kinds[row->kind]);
+        mr_json_text(json, "device", plan->devices[row->device].name);
+        mr_json_text(json, "of", row->of);
+        mr_json_text(json, "what", row->what);
+        mr_json_integer(json, "buffers", row->buffers);
+        mr_json_integer(json, "buffer_bytes", (int64_t)row->each);
+        mr_json_integer(json, "bytes", (int64_t)row->most.bytes);
+        mr_json_integer(json, "likely", (int64_t)row->most.likely);
+        mr_json_bool(json, "unknown", row->most.unknown);
+    }
 }
 
 void mr_plan_put_account(yajl_gen json, const mr_plan_view *plan) {
-    mr_json_open_array(json, "memory_rows");
-    for (size_t i = 0; i < plan->row_count; i++)
-        if (is_told(plan, &plan->rows[i]))
-            put_row(json, plan, &plan->rows[i]);
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "memory_rows")
+        for (size_t i = 0; i < plan->row_count; i++)
+            if (is_told(plan, &plan->rows[i]))
+                put_row(json, plan, &plan->rows[i]);
 }

@@ -47,31 +47,29 @@ int mr_plan_print_cuts(const mr_plan_view *plan, int width, FILE *stream) {
 }
 
 void mr_plan_put_cuts(yajl_gen json, const mr_plan_view *plan) {
-    mr_json_open_array(json, "cuts");
-    for (size_t i = 0; i < plan->cut_count; i++) {
-        const mr_view_cut *cut = &plan->cuts[i];
-        if (!is_told(plan, &plan->cuts[i]))
-            continue;
-        mr_json_open_map(json, NULL);
-        mr_json_text(json, "name", cut->name);
-        mr_json_text(json, "from", plan->nodes[cut->from].id);
-        mr_json_text(json, "to", plan->nodes[cut->to].id);
-        mr_json_text(json, "mode", cut->mode);
-        mr_json_text(json, "compress", cut->compression);
-        mr_json_text(json, "checksum", cut->checksum_payload ? "payload" : "envelope");
-        mr_json_bool(json, "shared_memory", cut->shared_memory);
-        mr_json_bool(json, "keys", cut->keys);
-        mr_json_integer(json, "window", cut->window);
-        mr_json_integer(json, "frame_bytes", (int64_t)cut->frame_bytes);
-        mr_json_integer(json, "window_bytes", (int64_t)cut->window_bytes);
-        mr_json_text(json, "listen", cut->listen);
-        mr_json_open_array(json, "connect");
-        for (size_t k = 0; k < cut->connect_count; k++)
-            mr_json_text(json, NULL, cut->connect[k]);
-        yajl_gen_array_close(json);
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "cuts")
+        for (size_t i = 0; i < plan->cut_count; i++) {
+            const mr_view_cut *cut = &plan->cuts[i];
+            if (!is_told(plan, &plan->cuts[i]))
+                continue;
+            MR_JSON_MAP(json, NULL) {
+                mr_json_text(json, "name", cut->name);
+                mr_json_text(json, "from", plan->nodes[cut->from].id);
+                mr_json_text(json, "to", plan->nodes[cut->to].id);
+                mr_json_text(json, "mode", cut->mode);
+                mr_json_text(json, "compress", cut->compression);
+                mr_json_text(json, "checksum", cut->checksum_payload ? "payload" : "envelope");
+                mr_json_bool(json, "shared_memory", cut->shared_memory);
+                mr_json_bool(json, "keys", cut->keys);
+                mr_json_integer(json, "window", cut->window);
+                mr_json_integer(json, "frame_bytes", (int64_t)cut->frame_bytes);
+                mr_json_integer(json, "window_bytes", (int64_t)cut->window_bytes);
+                mr_json_text(json, "listen", cut->listen);
+                MR_JSON_ARRAY(json, "connect")
+                    for (size_t k = 0; k < cut->connect_count; k++)
+                        mr_json_text(json, NULL, cut->connect[k]);
+            }
+        }
 }
 
 /* ---- needs of a process ---------------------------------------------------------------------------------------- */
@@ -130,11 +128,10 @@ static void print_keys(const mr_plan_view *plan, int node, int width, FILE *stre
 
 static void put_keys(yajl_gen json, const mr_plan_view *plan, int node) {
     mr_json_text(json, "key", plan->nodes[node].key);
-    mr_json_open_array(json, "public_keys");
-    for (int peer = 0; peer < (int)plan->node_count; peer++)
-        if (key_of_peer(plan, node, peer))
-            mr_json_text(json, NULL, key_of_peer(plan, node, peer));
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "public_keys")
+        for (int peer = 0; peer < (int)plan->node_count; peer++)
+            if (key_of_peer(plan, node, peer))
+                mr_json_text(json, NULL, key_of_peer(plan, node, peer));
 }
 
 void mr_plan_print_needs(const mr_plan_view *plan, int node, int width, FILE *stream) {
@@ -154,38 +151,36 @@ void mr_plan_print_needs(const mr_plan_view *plan, int node, int width, FILE *st
 }
 
 static void put_files(yajl_gen json, const mr_plan_view *plan, int node, const char *key, bool reads) {
-    mr_json_open_array(json, key);
-    for (size_t i = 0; i < plan->file_count; i++) {
-        const mr_view_file *file = &plan->files[i];
-        if (is_read(file) != reads || !mr_plan_has_file(plan, node, file))
-            continue;
-        mr_json_open_map(json, NULL);
-        mr_json_text(json, "path", file->path);
-        mr_json_text(json, "stage", plan->stages[file->stage].id);
-        mr_json_text(json, "option", file->option->name);
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, key)
+        for (size_t i = 0; i < plan->file_count; i++) {
+            const mr_view_file *file = &plan->files[i];
+            if (is_read(file) != reads || !mr_plan_has_file(plan, node, file))
+                continue;
+            MR_JSON_MAP(json, NULL) {
+                mr_json_text(json, "path", file->path);
+                mr_json_text(json, "stage", plan->stages[file->stage].id);
+                mr_json_text(json, "option", file->option->name);
+            }
+        }
 }
 
 static void put_devices(yajl_gen json, const mr_plan_view *plan, int node) {
-    mr_json_open_array(json, "devices");
-    for (size_t d = 0; d < plan->device_count; d++)
-        if (mr_plan_node_uses(plan, node, (int)d))
-            mr_json_text(json, NULL, plan->devices[d].name);
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "devices")
+        for (size_t d = 0; d < plan->device_count; d++)
+            if (mr_plan_node_uses(plan, node, (int)d))
+                mr_json_text(json, NULL, plan->devices[d].name);
 }
 
 static void put_memory(yajl_gen json, const mr_plan_view *plan, const mr_view_node *of) {
-    mr_json_open_map(json, "memory");
-    mr_plan_put_bytes(json, "host", &of->host);
-    mr_plan_put_bytes(json, "pinned", &of->pinned);
-    mr_plan_put_bytes(json, "shared", &of->shared);
-    mr_plan_put_bytes(json, "queues", &of->queues);
-    for (size_t d = 1; d < plan->device_count; d++)
-        if (of->devices[d].bytes || of->devices[d].unknown)
-            mr_plan_put_bytes(json, plan->devices[d].name, &of->devices[d]);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "memory") {
+        mr_plan_put_bytes(json, "host", &of->host);
+        mr_plan_put_bytes(json, "pinned", &of->pinned);
+        mr_plan_put_bytes(json, "shared", &of->shared);
+        mr_plan_put_bytes(json, "queues", &of->queues);
+        for (size_t d = 1; d < plan->device_count; d++)
+            if (of->devices[d].bytes || of->devices[d].unknown)
+                mr_plan_put_bytes(json, plan->devices[d].name, &of->devices[d]);
+    }
 }
 
 void mr_plan_put_needs(yajl_gen json, const mr_plan_view *plan, int node) {
@@ -194,11 +189,10 @@ void mr_plan_put_needs(yajl_gen json, const mr_plan_view *plan, int node) {
     const mr_view_node *of = &plan->nodes[node];
     mr_json_integer(json, "replicas", of->replicas);
     mr_json_integer(json, "busy_poll_ns", of->busy_poll_ns);
-    mr_json_open_array(json, "listens");
-    for (size_t i = 0; i < plan->cut_count; i++)
-        if (plan->cuts[i].from == node)
-            mr_json_text(json, NULL, plan->cuts[i].listen);
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "listens")
+        for (size_t i = 0; i < plan->cut_count; i++)
+            if (plan->cuts[i].from == node)
+                mr_json_text(json, NULL, plan->cuts[i].listen);
     put_keys(json, plan, node);
     put_files(json, plan, node, "reads", true);
     put_files(json, plan, node, "writes", false);

@@ -137,56 +137,53 @@ int mr_profile_print(const mr_profile *profile, const mr_plan_view *plan, int wi
 /* ---- for programs ---------------------------------------------------------------------------------------------- */
 
 static void put_cost(yajl_gen json, const char *id, const mr_stage_cost *cost) {
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "id", id);
-    mr_json_integer(json, "frames", (int64_t)cost->frames);
-    mr_json_integer(json, "cpu_ns", (int64_t)cost->cpu_ns);
-    mr_json_integer(json, "time_ns", (int64_t)cost->inside_ns);
-    mr_json_known(json, "device_ns", (double)(int64_t)cost->device_ns);
-    mr_json_number(json, "cpu_share", cost->cpu_share);
-    mr_json_number(json, "busy", cost->utilisation);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "id", id);
+        mr_json_integer(json, "frames", (int64_t)cost->frames);
+        mr_json_integer(json, "cpu_ns", (int64_t)cost->cpu_ns);
+        mr_json_integer(json, "time_ns", (int64_t)cost->inside_ns);
+        mr_json_known(json, "device_ns", (double)(int64_t)cost->device_ns);
+        mr_json_number(json, "cpu_share", cost->cpu_share);
+        mr_json_number(json, "busy", cost->utilisation);
+    }
 }
 
 static void put_cures(yajl_gen json, const mr_profile *profile) {
-    mr_json_open_array(json, "cures");
-    for (size_t i = 0; i < profile->cure_count; i++) {
-        mr_json_open_map(json, NULL);
-        mr_json_text(json, "stage", profile->cures[i].stage);
-        mr_json_text(json, "set", profile->cures[i].set);
-        mr_json_text(json, "why", profile->cures[i].why);
-        mr_json_known(json, "rate", profile->cures[i].rate);
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "cures")
+        for (size_t i = 0; i < profile->cure_count; i++)
+            MR_JSON_MAP(json, NULL) {
+                mr_json_text(json, "stage", profile->cures[i].stage);
+                mr_json_text(json, "set", profile->cures[i].set);
+                mr_json_text(json, "why", profile->cures[i].why);
+                mr_json_known(json, "rate", profile->cures[i].rate);
+            }
 }
 
 void mr_profile_put_json(yajl_gen json, const mr_profile *profile, const mr_plan_view *plan) {
-    mr_json_open_map(json, "profile");
-    mr_json_number(json, "seconds", profile->seconds);
-    mr_json_bool(json, "ended", profile->ended);
-    mr_json_integer(json, "frames", (int64_t)profile->frames);
-    mr_json_integer(json, "dropped", (int64_t)profile->dropped);
-    mr_json_number(json, "cores", profile->cores);
-    mr_json_number(json, "waiting", profile->waiting);
-    mr_json_open_array(json, "costs");
-    for (size_t v = 0; v < plan->stage_count; v++)
-        put_cost(json, plan->stages[v].id, &profile->costs[v]);
-    yajl_gen_array_close(json);
-    mr_json_open_map(json, "bottleneck");
-    mr_json_text(json, "kind", bottlenecks[profile->bottleneck]);
-    mr_json_text(json, "stage", profile->stage);
-    yajl_gen_map_close(json);
-    put_cures(json, profile);
-    mr_json_open_map(json, "expected");
-    mr_json_known(json, "rate", profile->rate);
-    mr_json_known(json, "most_rate", profile->most_rate);
-    mr_json_known(json, "first_s", profile->first_s);
-    mr_json_known(json, "run_s", profile->run_s);
-    yajl_gen_map_close(json);
-    mr_json_integer(json, "deadlines", (int64_t)profile->deadlines);
-    mr_complaints_put(json, &profile->late);
-    mr_json_integer(json, "peak_bytes", (int64_t)profile->peak_bytes);
-    mr_json_integer(json, "buffer_bytes", (int64_t)profile->buffer_bytes);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "profile") {
+        mr_json_number(json, "seconds", profile->seconds);
+        mr_json_bool(json, "ended", profile->ended);
+        mr_json_integer(json, "frames", (int64_t)profile->frames);
+        mr_json_integer(json, "dropped", (int64_t)profile->dropped);
+        mr_json_number(json, "cores", profile->cores);
+        mr_json_number(json, "waiting", profile->waiting);
+        MR_JSON_ARRAY(json, "costs")
+            for (size_t v = 0; v < plan->stage_count; v++)
+                put_cost(json, plan->stages[v].id, &profile->costs[v]);
+        MR_JSON_MAP(json, "bottleneck") {
+            mr_json_text(json, "kind", bottlenecks[profile->bottleneck]);
+            mr_json_text(json, "stage", profile->stage);
+        }
+        put_cures(json, profile);
+        MR_JSON_MAP(json, "expected") {
+            mr_json_known(json, "rate", profile->rate);
+            mr_json_known(json, "most_rate", profile->most_rate);
+            mr_json_known(json, "first_s", profile->first_s);
+            mr_json_known(json, "run_s", profile->run_s);
+        }
+        mr_json_integer(json, "deadlines", (int64_t)profile->deadlines);
+        mr_complaints_put(json, &profile->late);
+        mr_json_integer(json, "peak_bytes", (int64_t)profile->peak_bytes);
+        mr_json_integer(json, "buffer_bytes", (int64_t)profile->buffer_bytes);
+    }
 }

@@ -46,13 +46,13 @@ static const mr_usage usage = {
 
 static int put_file(yajl_gen json, const char *path, const mr_diagnostics *wrong, int status, bool deny) {
     status = mr_complaints_status(wrong, status, deny);
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "file", path);
-    mr_json_bool(json, "ok", !status);
-    mr_json_text(json, "status", mr_status_words(status));
-    mr_json_integer(json, "exit_code", mr_status_exit_code(status));
-    mr_complaints_put(json, wrong);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "file", path);
+        mr_json_bool(json, "ok", !status);
+        mr_json_text(json, "status", mr_status_words(status));
+        mr_json_integer(json, "exit_code", mr_status_exit_code(status));
+        mr_complaints_put(json, wrong);
+    }
     return status;
 }
 
@@ -91,16 +91,16 @@ static int check_each(const arguments *how, char **paths) {
 
 /* As check_each, with one object for all files. */
 static int check_json(arguments *how, char **paths) {
+    int first = MR_OK;
     how->json = mr_json_create(true);
     if (!how->json)
         return mr_command_failed(MR_ERROR_MEMORY), MR_ERROR_MEMORY;
-    mr_json_open_map(how->json, NULL);
-    mr_json_open_array(how->json, "files");
-    int first = check_each(how, paths);
-    yajl_gen_array_close(how->json);
-    mr_json_bool(how->json, "ok", !first);
-    mr_json_integer(how->json, "exit_code", mr_status_exit_code(first));
-    yajl_gen_map_close(how->json);
+    MR_JSON_MAP(how->json, NULL) {
+        MR_JSON_ARRAY(how->json, "files")
+            first = check_each(how, paths);
+        mr_json_bool(how->json, "ok", !first);
+        mr_json_integer(how->json, "exit_code", mr_status_exit_code(first));
+    }
     int failed = mr_json_finish(how->json, stdout);
     if (failed)
         mr_command_failed(failed);

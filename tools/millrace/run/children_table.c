@@ -7,7 +7,6 @@
 #include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/cli/table.h"
 #include "tools/millrace/run/children.h"
-#include "tools/millrace/run/children_sources.h"
 #include "tools/millrace/run/summary.h"
 
 /* How many sources per node are printed one by one. */
@@ -174,28 +173,28 @@ int mr_children_print(const mr_plan_view *plan, const mr_child *children, size_t
 }
 
 static void put_child(yajl_gen json, const mr_plan_view *plan, const mr_child *child) {
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "node", plan->nodes[child->node].id);
-    mr_json_integer(json, "replica", child->replica);
-    mr_json_text(json, "state", state_of(child));
-    mr_json_integer(json, "restarts", child->restarts);
-    mr_json_integer(json, "exit_code", child->exit_code);
-    mr_json_key(json, "summary");
-    /* It is JSON already, and is written as it is. */
-    if (child->line)
-        yajl_gen_number(json, child->line, strlen(child->line));
-    else
-        yajl_gen_null(json);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "node", plan->nodes[child->node].id);
+        mr_json_integer(json, "replica", child->replica);
+        mr_json_text(json, "state", state_of(child));
+        mr_json_integer(json, "restarts", child->restarts);
+        mr_json_integer(json, "exit_code", child->exit_code);
+        mr_json_key(json, "summary");
+        /* It is JSON already, and is written as it is. */
+        if (child->line)
+            yajl_gen_number(json, child->line, strlen(child->line));
+        else
+            yajl_gen_null(json);
+    }
 }
 
 static void put_line(yajl_gen json, const char *source, const char *stage, const char *reason, int64_t frames) {
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "source", source);
-    mr_json_text(json, "stage", stage);
-    mr_json_text(json, "reason", reason);
-    mr_json_integer(json, "frames", frames);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "source", source);
+        mr_json_text(json, "stage", stage);
+        mr_json_text(json, "reason", reason);
+        mr_json_integer(json, "frames", frames);
+    }
 }
 
 static void put_before(yajl_gen json, const mr_child *child, uint64_t frames, const char *reason) {
@@ -218,43 +217,39 @@ static void put_missing(yajl_gen json, const mr_child *child) {
     for (size_t s = 0; s < child->report.source_count; s++) {
         const mr_source_summary *source = &child->report.sources[s];
         const bool misses = !source->elsewhere && mr_child_tally(child, source).missing;
-        for (size_t k = 0; k < source->unsettled_count && misses; k++) {
-            mr_json_open_map(json, NULL);
-            mr_json_text(json, "node", child->name);
-            mr_json_text(json, "source", source->id);
-            mr_json_integer(json, "epoch", source->unsettled[k].epoch);
-            mr_json_integer(json, "seq", (int64_t)source->unsettled[k].seq);
-            mr_json_integer(json, "sub", source->unsettled[k].sub);
-            yajl_gen_map_close(json);
-        }
+        for (size_t k = 0; k < source->unsettled_count && misses; k++)
+            MR_JSON_MAP(json, NULL) {
+                mr_json_text(json, "node", child->name);
+                mr_json_text(json, "source", source->id);
+                mr_json_integer(json, "epoch", source->unsettled[k].epoch);
+                mr_json_integer(json, "seq", (int64_t)source->unsettled[k].seq);
+                mr_json_integer(json, "sub", source->unsettled[k].sub);
+            }
     }
 }
 
 static void put_ledger(yajl_gen json, const mr_child *children, size_t count) {
     const mr_tally_of_nodes all = mr_children_tally(children, count);
-    mr_json_open_map(json, "ledger");
-    mr_json_integer(json, "in", (int64_t)all.in);
-    mr_json_integer(json, "delivered", (int64_t)all.delivered);
-    mr_json_open_array(json, "dropped");
-    for (size_t i = 0; i < count; i++) {
-        put_lines(json, &children[i], MR_OUTCOME_DROPPED);
-        put_before(json, &children[i], children[i].before.dropped, "in it when it died, or before");
+    MR_JSON_MAP(json, "ledger") {
+        mr_json_integer(json, "in", (int64_t)all.in);
+        mr_json_integer(json, "delivered", (int64_t)all.delivered);
+        MR_JSON_ARRAY(json, "dropped")
+            for (size_t i = 0; i < count; i++) {
+                put_lines(json, &children[i], MR_OUTCOME_DROPPED);
+                put_before(json, &children[i], children[i].before.dropped, "in it when it died, or before");
+            }
+        MR_JSON_ARRAY(json, "absorbed")
+            for (size_t i = 0; i < count; i++) {
+                put_lines(json, &children[i], MR_OUTCOME_ABSORBED);
+                put_before(json, &children[i], children[i].before.absorbed, "before it died");
+            }
+        mr_json_integer(json, "in_flight", (int64_t)all.in_flight);
+        MR_JSON_ARRAY(json, "missing")
+            for (size_t i = 0; i < count; i++)
+                put_missing(json, &children[i]);
+        mr_json_integer(json, "missing_frames", (int64_t)all.missing);
+        mr_json_bool(json, "balanced", all.balanced);
     }
-    yajl_gen_array_close(json);
-    mr_json_open_array(json, "absorbed");
-    for (size_t i = 0; i < count; i++) {
-        put_lines(json, &children[i], MR_OUTCOME_ABSORBED);
-        put_before(json, &children[i], children[i].before.absorbed, "before it died");
-    }
-    yajl_gen_array_close(json);
-    mr_json_integer(json, "in_flight", (int64_t)all.in_flight);
-    mr_json_open_array(json, "missing");
-    for (size_t i = 0; i < count; i++)
-        put_missing(json, &children[i]);
-    yajl_gen_array_close(json);
-    mr_json_integer(json, "missing_frames", (int64_t)all.missing);
-    mr_json_bool(json, "balanced", all.balanced);
-    yajl_gen_map_close(json);
 }
 
 int mr_children_print_json(const mr_plan_view *plan, const mr_child *children, size_t count, double wall_s,
@@ -262,19 +257,18 @@ int mr_children_print_json(const mr_plan_view *plan, const mr_child *children, s
     yajl_gen json = mr_json_create(false);
     if (!json)
         return MR_ERROR_MEMORY;
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "pipeline", plan->name);
-    mr_json_text(json, "digest", plan->digest);
-    mr_json_integer(json, "exit_code", exit_code);
-    mr_json_text(json, "error", error);
-    mr_json_number(json, "wall_s", wall_s);
-    put_ledger(json, children, count);
-    const mr_source_summary truths = sum_truths(children, count);
-    mr_accuracy_put_json(json, &truths);
-    mr_json_open_array(json, "nodes");
-    for (size_t i = 0; i < count; i++)
-        put_child(json, plan, &children[i]);
-    yajl_gen_array_close(json);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "pipeline", plan->name);
+        mr_json_text(json, "digest", plan->digest);
+        mr_json_integer(json, "exit_code", exit_code);
+        mr_json_text(json, "error", error);
+        mr_json_number(json, "wall_s", wall_s);
+        put_ledger(json, children, count);
+        const mr_source_summary truths = sum_truths(children, count);
+        mr_accuracy_put_json(json, &truths);
+        MR_JSON_ARRAY(json, "nodes")
+            for (size_t i = 0; i < count; i++)
+                put_child(json, plan, &children[i]);
+    }
     return mr_json_finish(json, stream);
 }

@@ -298,9 +298,8 @@ static int put_status(yajl_gen json, const request *asked) {
         return status;
     char *words = in_words(summary);
     mr_json_text(json, "pipeline", summary->pipeline);
-    mr_json_open_map(json, "status");
-    mr_summary_put_json(json, summary);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "status")
+        mr_summary_put_json(json, summary);
     mr_json_text(json, "text", words);
     free(words);
     mr_summary_destroy(&summary);

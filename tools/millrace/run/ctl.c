@@ -241,13 +241,12 @@ static int reach(const arguments *from, int *fd, char **lines) {
 
 static void put_options(yajl_gen json, const arguments *from) {
     char key[256];
-    mr_json_open_map(json, "options");
-    for (int i = 0; i < from->option_count; i++) {
-        const char *equals = strchr(from->options[i], '=');
-        snprintf(key, sizeof key, "%.*s", (int)(equals - from->options[i]), from->options[i]);
-        mr_json_text(json, key, equals + 1);
-    }
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "options")
+        for (int i = 0; i < from->option_count; i++) {
+            const char *equals = strchr(from->options[i], '=');
+            snprintf(key, sizeof key, "%.*s", (int)(equals - from->options[i]), from->options[i]);
+            mr_json_text(json, key, equals + 1);
+        }
 }
 
 static int send_request(const arguments *from, int fd) {
@@ -257,14 +256,14 @@ static int send_request(const arguments *from, int fd) {
     FILE *stream = json ? open_memstream(&text, &length) : NULL;
     if (!stream)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a request");
-    mr_json_open_map(json, NULL);
-    mr_json_integer(json, "millrace", MR_CONTROL_VERSION);
-    mr_json_text(json, "do", from->what);
-    if (from->argument)
-        mr_json_text(json, "argument", from->argument);
-    if (from->option_count)
-        put_options(json, from);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_integer(json, "millrace", MR_CONTROL_VERSION);
+        mr_json_text(json, "do", from->what);
+        if (from->argument)
+            mr_json_text(json, "argument", from->argument);
+        if (from->option_count)
+            put_options(json, from);
+    }
     int status = mr_json_finish(json, stream);
     fclose(stream);
     if (!status && length > MR_CONTROL_REQUEST)

@@ -10,22 +10,19 @@ static void put_list(yajl_gen json, const mr_summary_field *field, const void *b
     const size_t count = mr_summary_count(field, base);
     if (field->omitted && !count)
         return;
-    mr_json_open_array(json, field->name);
-    for (size_t i = 0; i < count; i++, element += field->part->bytes) {
-        if (field->has && !field->has(element))
-            continue;
-        yajl_gen_map_open(json);
-        put_fields(json, field->part, element);
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, field->name)
+        for (size_t i = 0; i < count; i++, element += field->part->bytes) {
+            if (field->has && !field->has(element))
+                continue;
+            MR_JSON_MAP(json, NULL)
+                put_fields(json, field->part, element);
+        }
 }
 
 static void put_buckets(yajl_gen json, const char *name, const uint64_t *bucket) {
-    mr_json_open_array(json, name);
-    for (int i = 0; i < MR_DURATION_BUCKETS; i++)
-        yajl_gen_integer(json, (long long)bucket[i]);
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, name)
+        for (int i = 0; i < MR_DURATION_BUCKETS; i++)
+            yajl_gen_integer(json, (long long)bucket[i]);
 }
 
 static void put_value(yajl_gen json, const mr_summary_field *field, const void *base) {
@@ -79,9 +76,8 @@ static void put_value(yajl_gen json, const mr_summary_field *field, const void *
         put_buckets(json, field->name, at);
         break;
     case MR_SUMMARY_PART:
-        mr_json_open_map(json, field->name);
-        put_fields(json, field->part, at);
-        yajl_gen_map_close(json);
+        MR_JSON_MAP(json, field->name)
+            put_fields(json, field->part, at);
         break;
     case MR_SUMMARY_INLINE:
         put_fields(json, field->part, at);
@@ -119,12 +115,12 @@ int mr_summary_print_json(const mr_summary *summary, bool finished, int status, 
     yajl_gen json = mr_json_create(false);
     if (!json)
         return MR_ERROR_MEMORY;
-    yajl_gen_map_open(json);
-    if (finished) {
-        mr_json_integer(json, "exit_code", mr_status_exit_code(status));
-        mr_json_text(json, "error", error ? error : status ? mr_status_words(status) : NULL);
+    MR_JSON_MAP(json, NULL) {
+        if (finished) {
+            mr_json_integer(json, "exit_code", mr_status_exit_code(status));
+            mr_json_text(json, "error", error ? error : status ? mr_status_words(status) : NULL);
+        }
+        mr_summary_put_json(json, summary);
     }
-    mr_summary_put_json(json, summary);
-    yajl_gen_map_close(json);
     return mr_json_finish(json, stream);
 }

@@ -13,7 +13,6 @@
 #include "engine/base/print.h"
 #include "millrace/describe.h"
 #include "tools/millrace/run/progress.h"
-#include "tools/millrace/train/mapped.h"
 #include "tools/millrace/train/evaluation_page.h"
 #include "tools/millrace/train/stop.h"
 
@@ -49,14 +48,9 @@ static int read_split(const char *text, mr_set_params *to) {
     return MR_OK;
 }
 
-static const char *head_of(const mr_view_stage *classify) {
-    const mr_option *option = mr_option_find(classify->type->options, "head");
-    return option ? mr_option_string(option, classify->options) : NULL;
-}
-
 static int find_split(const mr_evaluation *e, mr_set_params *to) {
     const mr_view_stage *classify = e->extraction.classify;
-    const char *head = head_of(classify);
+    const char *head = mr_extraction_own_head(&e->extraction);
     mr_classifier *classifier;
     if (!head)
         return mr_fail(MR_ERROR_USAGE, "--part %s: %s has no head, which would say how its data were split",
@@ -247,7 +241,7 @@ static int score_vectors(mr_evaluation *e, const mr_classifier *classifier) {
 }
 
 static int ask_head(mr_evaluation *e) {
-    const char *head = head_of(e->extraction.classify);
+    const char *head = mr_extraction_own_head(&e->extraction);
     mr_classifier *classifier = NULL;
     if (!head)
         return mr_fail(MR_ERROR_USAGE, "--vectors: %s has no head, which would take them", e->extraction.classify->id);
@@ -338,20 +332,6 @@ static void keep_part(mr_evaluation *e) {
     e->count = kept;
 }
 
-static int number_groups(mr_evaluation *e) {
-    int32_t *group = calloc(e->set.group_count + 1, sizeof *group);
-    e->group = calloc(e->count + 1, sizeof *e->group);
-    int status = group && e->group ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the rows");
-    for (size_t i = 0; i < e->count && !status; i++) {
-        int32_t *at = &group[e->set.row[e->row[i]].group];
-        if (!*at)
-            *at = (int32_t)++e->judged.groups;
-        e->group[i] = *at - 1;
-    }
-    free(group);
-    return status;
-}
-
 static int judge_part(mr_evaluation *e) {
     e->judged.scored = (mr_scored){.rows = e->count, .classes = e->class_count, .scores = e->scores, .truth = e->truth};
     e->judged.group = e->group;
@@ -378,7 +358,7 @@ static int judge(mr_evaluation *e) {
         status =
             mr_fail(MR_ERROR_NO_INPUT, "%s: the pipeline gave no classes for any of the pictures", e->params->data);
     if (!status)
-        status = number_groups(e);
+        status = mr_set_number_groups(&e->set, e->row, e->count, &e->group, &e->judged.groups);
     return status ? status : judge_part(e);
 }
 
@@ -411,19 +391,18 @@ static void tell(const mr_evaluation *e, FILE *stream) {
 
 static void put_wrong(const mr_evaluation *e, const mr_thumbnail *pictures, yajl_gen json) {
     enum { MOST = 100 };
-    mr_json_open_array(json, "surely_wrong");
-    for (size_t i = 0; i < e->judgement.wrong_count && i < MOST; i++) {
-        const mr_wrong_row *wrong = &e->judgement.wrong[i];
-        mr_json_open_map(json, NULL);
-        mr_set_put_picture(&e->set, e->row[wrong->row], e->at_ns[wrong->row], "file", "at", json);
-        mr_json_text(json, "label", e->names[e->truth[wrong->row]]);
-        mr_json_text(json, "taken_for", e->names[wrong->first]);
-        mr_json_exact(json, "score", wrong->score);
-        if (pictures && i < MR_PAGE_PICTURES)
-            mr_json_text(json, "picture", mr_evaluation_page_picture(&pictures[i]));
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "surely_wrong")
+        for (size_t i = 0; i < e->judgement.wrong_count && i < MOST; i++) {
+            const mr_wrong_row *wrong = &e->judgement.wrong[i];
+            MR_JSON_MAP(json, NULL) {
+                mr_set_put_picture(&e->set, e->row[wrong->row], e->at_ns[wrong->row], "file", "at", json);
+                mr_json_text(json, "label", e->names[e->truth[wrong->row]]);
+                mr_json_text(json, "taken_for", e->names[wrong->first]);
+                mr_json_exact(json, "score", wrong->score);
+                if (pictures && i < MR_PAGE_PICTURES)
+                    mr_json_text(json, "picture", mr_evaluation_page_picture(&pictures[i]));
+            }
+        }
 }
 
 /* What only the page needs. */
@@ -437,21 +416,21 @@ int mr_evaluation_put(const mr_evaluation *e, const mr_thumbnail *pictures, FILE
     yajl_gen json = mr_json_create(!pictures);
     if (!json)
         return MR_ERROR_MEMORY;
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "pipeline", e->extraction.plan->name);
-    mr_json_text(json, "data", e->params->data);
-    mr_json_text(json, "part", e->params->part);
-    mr_json_integer(json, "files", (int64_t)e->set.count);
-    mr_set_put_left_out(&e->set, json);
-    if (e->extraction.forced)
-        mr_json_text(json, "forced", e->extraction.forced);
-    mr_judgement_put(&e->judgement, true, json);
-    mr_tempered_put(&e->tempered, json);
-    put_wrong(e, pictures, json);
-    if (pictures)
-        put_for_page(e, json);
-    mr_json_text(json, "page", e->params->page);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "pipeline", e->extraction.plan->name);
+        mr_json_text(json, "data", e->params->data);
+        mr_json_text(json, "part", e->params->part);
+        mr_json_integer(json, "files", (int64_t)e->set.count);
+        mr_set_put_left_out(&e->set, json);
+        if (e->extraction.forced)
+            mr_json_text(json, "forced", e->extraction.forced);
+        mr_judgement_put(&e->judgement, true, json);
+        mr_tempered_put(&e->tempered, json);
+        put_wrong(e, pictures, json);
+        if (pictures)
+            put_for_page(e, json);
+        mr_json_text(json, "page", e->params->page);
+    }
     return mr_json_finish(json, stream);
 }
 
@@ -463,14 +442,13 @@ static int write_rows(const mr_evaluation *e, FILE *stream) {
             status = MR_ERROR_MEMORY;
             break;
         }
-        mr_json_open_map(json, NULL);
-        mr_set_put_picture(&e->set, e->row[i], e->at_ns[i], "file", "at", json);
-        mr_json_integer(json, "truth", e->truth[i]);
-        mr_json_open_array(json, "scores");
-        for (size_t j = 0; j < e->class_count; j++)
-            mr_json_exact(json, NULL, e->scores[i * e->class_count + j]);
-        yajl_gen_array_close(json);
-        yajl_gen_map_close(json);
+        MR_JSON_MAP(json, NULL) {
+            mr_set_put_picture(&e->set, e->row[i], e->at_ns[i], "file", "at", json);
+            mr_json_integer(json, "truth", e->truth[i]);
+            MR_JSON_ARRAY(json, "scores")
+                for (size_t j = 0; j < e->class_count; j++)
+                    mr_json_exact(json, NULL, e->scores[i * e->class_count + j]);
+        }
         status = mr_json_finish(json, stream);
     }
     return status;
@@ -501,13 +479,6 @@ static int write_scores(const mr_evaluation *e) {
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
-static int open_vectors(mr_evaluation *e) {
-    int status = mr_vector_file_open(&e->vectors, e->params->vectors);
-    if (!status)
-        mr_mapped_watch(e->vectors->data, e->vectors->rows * e->vectors->width * sizeof(float), e->params->vectors);
-    return status;
-}
-
 static int work(mr_evaluation *e) {
     mr_set_params params = {.path = e->params->data, .lonely = true, .stopped = mr_stop_asked};
     int status = e->params->page ? mr_file_can_replace(e->params->page) : MR_OK;
@@ -521,7 +492,7 @@ static int work(mr_evaluation *e) {
         status = MR_OK;
     }
     if (!status && e->params->vectors)
-        status = open_vectors(e);
+        status = mr_set_open_vectors(&e->vectors, e->params->vectors);
     params.vectors = e->vectors;
     if (!status)
         status = mr_set_open(&e->set, &params);
@@ -542,8 +513,7 @@ static void fini(mr_evaluation *e) {
     mr_judgement_fini(&e->judgement);
     mr_extraction_fini(&e->extraction);
     mr_set_close(&e->set);
-    mr_mapped_forget(e->vectors ? e->vectors->data : NULL);
-    mr_vector_file_close(&e->vectors);
+    mr_set_close_vectors(&e->vectors);
     for (size_t i = 0; i < e->class_count && e->names; i++)
         free(e->names[i]);
     void *const memory[] = {e->wanted, e->row, e->at_ns, e->names, e->scores,

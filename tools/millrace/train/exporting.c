@@ -175,10 +175,9 @@ static int draw_rows(work *w) {
 /* ---- how the network's input is made ----------------------------------------------------------------------------- */
 
 static void put_resolved(yajl_gen json, const char *key, const double number[3]) {
-    mr_json_open_array(json, key);
-    for (int c = 0; c < 3; c++)
-        mr_json_exact(json, NULL, number[c]);
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, key)
+        for (int c = 0; c < 3; c++)
+            mr_json_exact(json, NULL, number[c]);
 }
 
 /* One number per picture channel. */
@@ -242,15 +241,15 @@ static int note_input(work *w) {
     yajl_gen json = mr_json_create(false);
     if (!json)
         return MR_ERROR_MEMORY;
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "format", w->input);
-    mr_json_text(json, "stage", before->type->name);
-    if (is_type(before, "preprocess")) {
-        put_words(json, before);
-        put_scale(json, before);
-        put_pad(json, before);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "format", w->input);
+        mr_json_text(json, "stage", before->type->name);
+        if (is_type(before, "preprocess")) {
+            put_words(json, before);
+            put_scale(json, before);
+            put_pad(json, before);
+        }
     }
-    yajl_gen_map_close(json);
     yajl_gen_get_buf(json, &text, &bytes);
     w->preprocessing = strdup((const char *)text);
     yajl_gen_free(json);
@@ -379,16 +378,16 @@ void mr_exporting_tell(const mr_exporting *e, FILE *stream) {
 }
 
 void mr_exporting_put(const mr_exporting *e, const char *key, yajl_gen json) {
-    mr_json_open_map(json, key);
-    mr_json_text(json, "file", e->output);
-    mr_json_text(json, "network", e->begins);
-    mr_json_text(json, "compared_with", e->extraction ? "pictures" : "drawn vectors");
-    mr_json_integer(json, "rows", (int64_t)e->rows);
-    mr_json_integer(json, "apart", (int64_t)e->apart);
-    mr_json_exact(json, "largest_difference", e->largest);
-    mr_json_exact(json, "bound", MR_EXPORT_BOUND);
-    mr_json_bool(json, "signed", e->sign_key != NULL);
-    if (e->extraction && e->extraction->forced)
-        mr_json_text(json, "forced", e->extraction->forced);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, key) {
+        mr_json_text(json, "file", e->output);
+        mr_json_text(json, "network", e->begins);
+        mr_json_text(json, "compared_with", e->extraction ? "pictures" : "drawn vectors");
+        mr_json_integer(json, "rows", (int64_t)e->rows);
+        mr_json_integer(json, "apart", (int64_t)e->apart);
+        mr_json_exact(json, "largest_difference", e->largest);
+        mr_json_exact(json, "bound", MR_EXPORT_BOUND);
+        mr_json_bool(json, "signed", e->sign_key != NULL);
+        if (e->extraction && e->extraction->forced)
+            mr_json_text(json, "forced", e->extraction->forced);
+    }
 }

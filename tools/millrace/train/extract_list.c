@@ -48,21 +48,15 @@ static int write_row(const mr_listed_file *row, const char *path, const mr_conte
     yajl_gen json = mr_json_create(false);
     if (!json)
         return MR_ERROR_MEMORY;
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "path", path);
-    mr_set_put_range(row, json);
-    if (key) {
-        snprintf(text, sizeof text, "%016" PRIx64 "-%016" PRIx64, key->high, key->low);
-        mr_json_text(json, "group", text);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "path", path);
+        mr_set_put_range(row, json);
+        if (key) {
+            snprintf(text, sizeof text, "%016" PRIx64 "-%016" PRIx64, key->high, key->low);
+            mr_json_text(json, "group", text);
+        }
     }
-    yajl_gen_map_close(json);
     return mr_json_finish(json, list);
-}
-
-int mr_extraction_write_row(const mr_extraction_job *job, size_t number, FILE *list) {
-    char path[MR_TEMP_FOLDER_PATH];
-    int status = print_path(job->files[number]->path, "", path);
-    return status ? status : write_row(job->files[number], path, job->keys ? &job->keys[number] : NULL, list);
 }
 
 static int write_file(mr_extraction *extraction, const mr_extraction_job *job, size_t number, FILE *list) {
@@ -71,7 +65,7 @@ static int write_file(mr_extraction *extraction, const mr_extraction_job *job, s
     int status = print_path(row->path, "", path);
     if (!status)
         status = mr_extraction_note(extraction, path, row->start_ns, row->end_ns, number);
-    return status ? status : mr_extraction_write_row(job, number, list);
+    return status ? status : write_row(row, path, job->keys ? &job->keys[number] : NULL, list);
 }
 
 void mr_extraction_list(const mr_extraction *extraction, char *path, size_t room) {

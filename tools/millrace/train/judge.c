@@ -314,65 +314,57 @@ void mr_judgement_tell(const mr_judgement *judgement, FILE *stream) {
 /* ---- as JSON ----------------------------------------------------------------------------------------------------- */
 
 static void put_interval(yajl_gen json, const char *key, const mr_interval *interval) {
-    mr_json_open_array(json, key);
-    mr_json_exact(json, NULL, interval->low);
-    mr_json_exact(json, NULL, interval->high);
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, key) {
+        mr_json_exact(json, NULL, interval->low);
+        mr_json_exact(json, NULL, interval->high);
+    }
 }
 
 static void put_classes(const mr_judgement *judgement, yajl_gen json) {
-    mr_json_open_array(json, "classes");
-    for (size_t j = 0; j < judgement->of->scored.classes; j++) {
-        const mr_class_figures *each = &judgement->each[j];
-        mr_json_open_map(json, NULL);
-        mr_json_text(json, "label", judgement->of->names[j]);
-        mr_json_integer(json, "rows", (int64_t)each->rows);
-        mr_json_integer(json, "first", (int64_t)each->first);
-        mr_json_exact(json, "precision", each->precision);
-        mr_json_exact(json, "recall", each->recall);
-        mr_json_exact(json, "f1", each->f1);
-        mr_json_exact(json, "roc_area", judgement->curves[j].roc_area);
-        mr_json_exact(json, "average_precision", judgement->curves[j].average_precision);
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "classes")
+        for (size_t j = 0; j < judgement->of->scored.classes; j++) {
+            const mr_class_figures *each = &judgement->each[j];
+            MR_JSON_MAP(json, NULL) {
+                mr_json_text(json, "label", judgement->of->names[j]);
+                mr_json_integer(json, "rows", (int64_t)each->rows);
+                mr_json_integer(json, "first", (int64_t)each->first);
+                mr_json_exact(json, "precision", each->precision);
+                mr_json_exact(json, "recall", each->recall);
+                mr_json_exact(json, "f1", each->f1);
+                mr_json_exact(json, "roc_area", judgement->curves[j].roc_area);
+                mr_json_exact(json, "average_precision", judgement->curves[j].average_precision);
+            }
+        }
 }
 
 static void put_confusion(const mr_judgement *judgement, yajl_gen json) {
     const size_t classes = judgement->of->scored.classes;
-    mr_json_open_array(json, "confusion");
-    for (size_t t = 0; t < classes; t++) {
-        mr_json_open_array(json, NULL);
-        for (size_t p = 0; p < classes; p++)
-            mr_json_integer(json, NULL, (int64_t)judgement->confusion[t * classes + p]);
-        yajl_gen_array_close(json);
-    }
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "confusion")
+        for (size_t t = 0; t < classes; t++)
+            MR_JSON_ARRAY(json, NULL)
+                for (size_t p = 0; p < classes; p++)
+                    mr_json_integer(json, NULL, (int64_t)judgement->confusion[t * classes + p]);
 }
 
 static void put_calibration(const mr_judgement *judgement, yajl_gen json) {
-    mr_json_open_array(json, "calibration");
-    for (size_t i = 0; i < MR_JUDGE_BINS; i++) {
-        mr_json_open_map(json, NULL);
-        mr_json_integer(json, "rows", (int64_t)judgement->bins[i].rows);
-        mr_json_integer(json, "right", (int64_t)judgement->bins[i].right);
-        mr_json_exact(json, "mean_score", judgement->bins[i].mean_score);
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "calibration")
+        for (size_t i = 0; i < MR_JUDGE_BINS; i++)
+            MR_JSON_MAP(json, NULL) {
+                mr_json_integer(json, "rows", (int64_t)judgement->bins[i].rows);
+                mr_json_integer(json, "right", (int64_t)judgement->bins[i].right);
+                mr_json_exact(json, "mean_score", judgement->bins[i].mean_score);
+            }
 }
 
 static void put_pairs(const mr_judgement *judgement, yajl_gen json) {
     enum { MOST = 20 };
-    mr_json_open_array(json, "mixed_up");
-    for (size_t i = 0; i < judgement->pair_count && i < MOST; i++) {
-        mr_json_open_map(json, NULL);
-        mr_json_text(json, "label", judgement->of->names[judgement->pairs[i].truth]);
-        mr_json_text(json, "taken_for", judgement->of->names[judgement->pairs[i].first]);
-        mr_json_integer(json, "rows", (int64_t)judgement->pairs[i].rows);
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "mixed_up")
+        for (size_t i = 0; i < judgement->pair_count && i < MOST; i++)
+            MR_JSON_MAP(json, NULL) {
+                mr_json_text(json, "label", judgement->of->names[judgement->pairs[i].truth]);
+                mr_json_text(json, "taken_for", judgement->of->names[judgement->pairs[i].first]);
+                mr_json_integer(json, "rows", (int64_t)judgement->pairs[i].rows);
+            }
 }
 
 void mr_judgement_put(const mr_judgement *judgement, bool whole, yajl_gen json) {
@@ -386,10 +378,9 @@ void mr_judgement_put(const mr_judgement *judgement, bool whole, yajl_gen json) 
     mr_json_exact(json, "roc_area", judgement->roc_area);
     mr_json_exact(json, "average_precision", judgement->average_precision);
     mr_json_exact(json, "calibration_error", judgement->calibration_error);
-    mr_json_open_map(json, "intervals");
-    for (int f = 0; f < MR_JUDGED_FIGURES; f++)
-        put_interval(json, names[f], &judgement->interval[f]);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "intervals")
+        for (int f = 0; f < MR_JUDGED_FIGURES; f++)
+            put_interval(json, names[f], &judgement->interval[f]);
     if (!whole)
         return;
     put_classes(judgement, json);
@@ -415,22 +406,21 @@ static size_t choose_curves(const mr_judgement *judgement, size_t chosen[MR_JUDG
 
 void mr_judgement_put_curves(const mr_judgement *judgement, yajl_gen json) {
     size_t chosen[MR_JUDGE_CURVES + 1], count = choose_curves(judgement, chosen);
-    mr_json_open_array(json, "curves");
-    for (size_t c = 0; c < count; c++) {
-        const mr_curve *curve = &judgement->curves[chosen[c]];
-        mr_json_open_map(json, NULL);
-        mr_json_text(json, "label", judgement->of->names[chosen[c]]);
-        mr_json_open_array(json, "points");
-        for (size_t i = 0; i < curve->count; i++) {
-            const double yes = (double)curve->points[i].true_positives, no = (double)curve->points[i].false_positives;
-            mr_json_open_array(json, NULL);
-            mr_json_number(json, NULL, no / (double)curve->negatives);
-            mr_json_number(json, NULL, yes / (double)curve->positives);
-            mr_json_number(json, NULL, yes / (yes + no));
-            yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "curves")
+        for (size_t c = 0; c < count; c++) {
+            const mr_curve *curve = &judgement->curves[chosen[c]];
+            MR_JSON_MAP(json, NULL) {
+                mr_json_text(json, "label", judgement->of->names[chosen[c]]);
+                MR_JSON_ARRAY(json, "points")
+                    for (size_t i = 0; i < curve->count; i++) {
+                        const double yes = (double)curve->points[i].true_positives,
+                                     no = (double)curve->points[i].false_positives;
+                        MR_JSON_ARRAY(json, NULL) {
+                            mr_json_number(json, NULL, no / (double)curve->negatives);
+                            mr_json_number(json, NULL, yes / (double)curve->positives);
+                            mr_json_number(json, NULL, yes / (yes + no));
+                        }
+                    }
+            }
         }
-        yajl_gen_array_close(json);
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
 }

@@ -256,19 +256,17 @@ void mr_near_tell(const mr_near *near, const mr_set *set, FILE *stream) {
 void mr_near_put(const mr_near *near, const mr_set *set, yajl_gen json) {
     if (!near->looked)
         return;
-    mr_json_open_map(json, "look_alike");
-    mr_json_integer(json, "pairs", (int64_t)near->count);
-    mr_json_bool(json, "cut_short", near->cut_short);
-    mr_json_integer(json, "by_vector", (int64_t)near->hashless);
-    mr_json_open_array(json, "listed");
-    for (size_t i = 0; i < near->listed; i++) {
-        mr_json_open_map(json, NULL);
-        const mr_near_pair *pair = &near->pair[i];
-        mr_set_put_picture(set, pair->a, pair->a_ns, "file", "at", json);
-        mr_set_put_picture(set, pair->b, pair->b_ns, "other", "other_at", json);
-        mr_json_integer(json, "bits", pair->bits);
-        yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "look_alike") {
+        mr_json_integer(json, "pairs", (int64_t)near->count);
+        mr_json_bool(json, "cut_short", near->cut_short);
+        mr_json_integer(json, "by_vector", (int64_t)near->hashless);
+        MR_JSON_ARRAY(json, "listed")
+            for (size_t i = 0; i < near->listed; i++)
+                MR_JSON_MAP(json, NULL) {
+                    const mr_near_pair *pair = &near->pair[i];
+                    mr_set_put_picture(set, pair->a, pair->a_ns, "file", "at", json);
+                    mr_set_put_picture(set, pair->b, pair->b_ns, "other", "other_at", json);
+                    mr_json_integer(json, "bits", pair->bits);
+                }
     }
-    yajl_gen_array_close(json);
-    yajl_gen_map_close(json);
 }

@@ -126,15 +126,13 @@ static void put_parts(const mr_training *t, yajl_gen json) {
     size_t *counts = count_parts(t);
     if (!counts)
         return;
-    mr_json_open_array(json, "classes");
-    for (size_t j = 0; j < classes; j++) {
-        mr_json_open_map(json, NULL);
-        mr_json_text(json, "label", t->rows.class_names[j]);
-        for (int part = MR_SPLIT_TRAIN; part < MR_SPLITS; part++)
-            mr_json_integer(json, mr_split_name((mr_split)part), (int64_t)counts[j * MR_SPLITS + (size_t)part]);
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "classes")
+        for (size_t j = 0; j < classes; j++)
+            MR_JSON_MAP(json, NULL) {
+                mr_json_text(json, "label", t->rows.class_names[j]);
+                for (int part = MR_SPLIT_TRAIN; part < MR_SPLITS; part++)
+                    mr_json_integer(json, mr_split_name((mr_split)part), (int64_t)counts[j * MR_SPLITS + (size_t)part]);
+            }
     free(counts);
 }
 
@@ -151,64 +149,60 @@ static void put_split(const mr_training *t, yajl_gen json) {
 
 static void put_noise(const mr_training *t, yajl_gen json) {
     mr_json_integer(json, "doubtful", (int64_t)t->noisy_count);
-    mr_json_open_array(json, "doubtful_listed");
-    for (size_t i = 0; i < t->noisy_listed; i++) {
-        mr_json_open_map(json, NULL);
-        const size_t at = t->noisy[i].row;
-        mr_set_put_picture(&t->set, t->features.row[at], t->features.at_ns[at], "file", "at", json);
-        mr_json_text(json, "label", t->rows.class_names[t->noisy[i].class_given]);
-        mr_json_text(json, "looks_like", t->rows.class_names[t->noisy[i].class_near]);
-        mr_json_exact(json, "share", t->noisy[i].share);
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "doubtful_listed")
+        for (size_t i = 0; i < t->noisy_listed; i++)
+            MR_JSON_MAP(json, NULL) {
+                const size_t at = t->noisy[i].row;
+                mr_set_put_picture(&t->set, t->features.row[at], t->features.at_ns[at], "file", "at", json);
+                mr_json_text(json, "label", t->rows.class_names[t->noisy[i].class_given]);
+                mr_json_text(json, "looks_like", t->rows.class_names[t->noisy[i].class_near]);
+                mr_json_exact(json, "share", t->noisy[i].share);
+            }
 }
 
 static void put_vectors(const mr_training *t, yajl_gen json) {
-    mr_json_open_map(json, "vectors");
-    mr_json_integer(json, "rows", (int64_t)t->features.count);
-    mr_json_integer(json, "width", (int64_t)t->features.width);
-    mr_json_text(json, "stages", t->extraction.stages);
-    mr_json_text(json, "digest", t->extraction.digest);
-    mr_json_text(json, "stored", t->params->vectors);
-    mr_json_text(json, "cache", t->vectors ? NULL : t->features.cache.vectors.path);
-    mr_json_integer(json, "made", (int64_t)t->features.made);
-    mr_json_number(json, "seconds", t->features.seconds);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "vectors") {
+        mr_json_integer(json, "rows", (int64_t)t->features.count);
+        mr_json_integer(json, "width", (int64_t)t->features.width);
+        mr_json_text(json, "stages", t->extraction.stages);
+        mr_json_text(json, "digest", t->extraction.digest);
+        mr_json_text(json, "stored", t->params->vectors);
+        mr_json_text(json, "cache", t->vectors ? NULL : t->features.cache.vectors.path);
+        mr_json_integer(json, "made", (int64_t)t->features.made);
+        mr_json_number(json, "seconds", t->features.seconds);
+    }
 }
 
 int mr_training_put(const mr_training *t, FILE *stream) {
     yajl_gen json = mr_json_create(true);
     if (!json)
         return MR_ERROR_MEMORY;
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "pipeline", t->extraction.plan->name);
-    mr_json_text(json, "data", t->params->data);
-    mr_json_integer(json, "files", (int64_t)t->set.count);
-    put_parts(t, json);
-    mr_json_open_map(json, "split");
-    put_split(t, json);
-    yajl_gen_map_close(json);
-    mr_set_put_left_out(&t->set, json);
-    mr_near_put(&t->near, &t->set, json);
-    put_vectors(t, json);
-    mr_json_text(json, "model", mr_classifier_kind_name(t->params->fit.kind));
-    mr_json_number(json, "fit_seconds", t->fit_seconds);
-    mr_card_put_fit(json, mr_classifier_card_of(t->classifier));
-    mr_json_exact(json, "temperature", t->temperature > 0 ? t->temperature : 0.0 / 0.0);
-    put_noise(t, json);
-    mr_json_key(json, "test");
-    if (t->has_test) {
-        mr_json_open_map(json, NULL);
-        mr_judgement_put(&t->judgement, true, json);
-        yajl_gen_map_close(json);
-    } else {
-        yajl_gen_null(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "pipeline", t->extraction.plan->name);
+        mr_json_text(json, "data", t->params->data);
+        mr_json_integer(json, "files", (int64_t)t->set.count);
+        put_parts(t, json);
+        MR_JSON_MAP(json, "split")
+            put_split(t, json);
+        mr_set_put_left_out(&t->set, json);
+        mr_near_put(&t->near, &t->set, json);
+        put_vectors(t, json);
+        mr_json_text(json, "model", mr_classifier_kind_name(t->params->fit.kind));
+        mr_json_number(json, "fit_seconds", t->fit_seconds);
+        mr_card_put_fit(json, mr_classifier_card_of(t->classifier));
+        mr_json_exact(json, "temperature", t->temperature > 0 ? t->temperature : 0.0 / 0.0);
+        put_noise(t, json);
+        mr_json_key(json, "test");
+        if (t->has_test) {
+            MR_JSON_MAP(json, NULL)
+                mr_judgement_put(&t->judgement, true, json);
+        } else {
+            yajl_gen_null(json);
+        }
+        mr_json_text(json, "head", t->params->head);
+        if (t->params->onnx)
+            mr_exporting_put(&t->exporting, "onnx", json);
     }
-    mr_json_text(json, "head", t->params->head);
-    if (t->params->onnx)
-        mr_exporting_put(&t->exporting, "onnx", json);
-    yajl_gen_map_close(json);
     return mr_json_finish(json, stream);
 }
 
@@ -219,9 +213,8 @@ static char *text_of(const mr_training *t, void (*put)(const mr_training *t, yaj
     size_t bytes;
     if (!json)
         return NULL;
-    mr_json_open_map(json, NULL);
-    put(t, json);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL)
+        put(t, json);
     yajl_gen_get_buf(json, &text, &bytes);
     char *made = strndup((const char *)text, bytes);
     yajl_gen_free(json);

@@ -8,6 +8,7 @@
 #include "engine/base/print.h"
 #include "engine/base/utf8.h"
 #include "millrace/log.h"
+#include "tools/millrace/train/mapped.h"
 
 /* ---- words ------------------------------------------------------------------------------------------------------ */
 
@@ -414,6 +415,32 @@ void mr_set_close(mr_set *set) {
     set->row = NULL;
 }
 
+int mr_set_open_vectors(mr_vector_file **vectors, const char *path) {
+    int status = mr_vector_file_open(vectors, path);
+    if (!status)
+        mr_mapped_watch((*vectors)->data, (*vectors)->rows * (*vectors)->width * sizeof(float), path);
+    return status;
+}
+
+void mr_set_close_vectors(mr_vector_file **vectors) {
+    mr_mapped_forget(*vectors ? (*vectors)->data : NULL);
+    mr_vector_file_close(vectors);
+}
+
+int mr_set_number_groups(const mr_set *set, const size_t *row, size_t count, int32_t **group, size_t *groups) {
+    int32_t *number = calloc(set->group_count + 1, sizeof *number);
+    *group = calloc(count + 1, sizeof **group);
+    int status = number && *group ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the groups");
+    for (size_t i = 0; i < count && !status; i++) {
+        int32_t *at = &number[set->row[row[i]].group];
+        if (!*at)
+            *at = (int32_t)++*groups;
+        (*group)[i] = *at - 1;
+    }
+    free(number);
+    return status;
+}
+
 /* ---- reports ----------------------------------------------------------------------------------------------------- */
 
 size_t mr_set_count(const mr_set *set, mr_row_fate fate) {
@@ -458,25 +485,24 @@ void mr_set_put_range(const mr_listed_file *file, yajl_gen json) {
 }
 
 void mr_set_put_left_out(const mr_set *set, yajl_gen json) {
-    mr_json_open_array(json, "left_out");
-    for (size_t i = 0; i < set->count; i++) {
-        const mr_set_row *row = &set->row[i];
-        if (row->fate == MR_FATE_TAKEN)
-            continue;
-        mr_json_open_map(json, NULL);
-        const char *path = set->list->files[i].path;
-        mr_json_text(json, "file", *path ? path : NULL);
-        if (set->list->files[i].line)
-            mr_json_integer(json, "line", (int64_t)set->list->files[i].line);
-        mr_json_text(json, "reason", fates[row->fate].name);
-        mr_set_put_range(&set->list->files[i], json);
-        if (is_like_other(row)) {
-            const mr_listed_file *like = &set->list->files[row->like];
-            mr_json_text(json, "as", *like->path ? like->path : NULL);
-            if (like->video || set->params.vectors)
-                mr_json_integer(json, "as_line", (int64_t)like->line);
+    MR_JSON_ARRAY(json, "left_out")
+        for (size_t i = 0; i < set->count; i++) {
+            const mr_set_row *row = &set->row[i];
+            if (row->fate == MR_FATE_TAKEN)
+                continue;
+            MR_JSON_MAP(json, NULL) {
+                const char *path = set->list->files[i].path;
+                mr_json_text(json, "file", *path ? path : NULL);
+                if (set->list->files[i].line)
+                    mr_json_integer(json, "line", (int64_t)set->list->files[i].line);
+                mr_json_text(json, "reason", fates[row->fate].name);
+                mr_set_put_range(&set->list->files[i], json);
+                if (is_like_other(row)) {
+                    const mr_listed_file *like = &set->list->files[row->like];
+                    mr_json_text(json, "as", *like->path ? like->path : NULL);
+                    if (like->video || set->params.vectors)
+                        mr_json_integer(json, "as_line", (int64_t)like->line);
+                }
+            }
         }
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
 }

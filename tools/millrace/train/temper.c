@@ -106,10 +106,10 @@ void mr_tempered_put(const mr_tempered *tempered, yajl_gen json) {
         yajl_gen_null(json);
         return;
     }
-    mr_json_open_map(json, NULL);
-    mr_json_exact(json, "fitted", tempered->temperature);
-    mr_json_integer(json, "rows", (int64_t)tempered->rows);
-    mr_json_exact(json, "log_loss", tempered->log_loss);
-    mr_json_exact(json, "calibration_error", tempered->calibration_error);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_exact(json, "fitted", tempered->temperature);
+        mr_json_integer(json, "rows", (int64_t)tempered->rows);
+        mr_json_exact(json, "log_loss", tempered->log_loss);
+        mr_json_exact(json, "calibration_error", tempered->calibration_error);
+    }
 }

@@ -59,13 +59,13 @@ static int write_row(const wanted *w, size_t at, FILE *list) {
     yajl_gen json = mr_json_create(false);
     if (!json)
         return MR_ERROR_MEMORY;
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "path", w->whole[at]);
-    if (one->video && one->at_ns > NEAR_NS)
-        mr_json_exact(json, "start", (double)(one->at_ns - NEAR_NS) / 1e9);
-    if (one->video)
-        mr_json_exact(json, "end", (double)(one->at_ns + NEAR_NS) / 1e9);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "path", w->whole[at]);
+        if (one->video && one->at_ns > NEAR_NS)
+            mr_json_exact(json, "start", (double)(one->at_ns - NEAR_NS) / 1e9);
+        if (one->video)
+            mr_json_exact(json, "end", (double)(one->at_ns + NEAR_NS) / 1e9);
+    }
     return mr_json_finish(json, list);
 }
 

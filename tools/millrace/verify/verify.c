@@ -232,9 +232,8 @@ static int print(const arguments *from, const mr_verify *verify) {
     yajl_gen json = mr_json_create(true);
     if (!json)
         return MR_ERROR_MEMORY;
-    mr_json_open_map(json, NULL);
-    mr_verify_put_json(json, verify);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL)
+        mr_verify_put_json(json, verify);
     return mr_json_finish(json, stdout);
 }
 

@@ -92,25 +92,25 @@ int mr_verify_print(const mr_verify *verify, int width, FILE *stream) {
 
 /* JSON has no infinity: null; `alike` tells the case. */
 static void put_item(yajl_gen json, const mr_verify_item *item) {
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "kind", item->kind ? item->kind->name : "picture");
-    mr_json_text(json, "name", item->name);
-    mr_json_text(json, "what", item->what);
-    mr_json_integer(json, "frames", (int64_t)item->frames);
-    mr_json_integer(json, "frames_differing", (int64_t)item->differing);
-    mr_json_integer(json, "frames_unlike", (int64_t)item->unlike);
-    mr_json_integer(json, "values", (int64_t)item->sum.values);
-    mr_json_integer(json, "values_differing", (int64_t)item->sum.differing);
-    mr_json_integer(json, "values_beyond", (int64_t)item->sum.beyond);
-    mr_json_number(json, "largest", item->sum.largest);
-    mr_json_number(json, "mean", mean(item->sum.sum, item->sum.values));
-    if (item->sum.floats) {
-        mr_json_number(json, "largest_ulps", item->sum.most_ulps);
-        mr_json_number(json, "mean_ulps", mean(item->sum.ulps_sum, item->sum.values));
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "kind", item->kind ? item->kind->name : "picture");
+        mr_json_text(json, "name", item->name);
+        mr_json_text(json, "what", item->what);
+        mr_json_integer(json, "frames", (int64_t)item->frames);
+        mr_json_integer(json, "frames_differing", (int64_t)item->differing);
+        mr_json_integer(json, "frames_unlike", (int64_t)item->unlike);
+        mr_json_integer(json, "values", (int64_t)item->sum.values);
+        mr_json_integer(json, "values_differing", (int64_t)item->sum.differing);
+        mr_json_integer(json, "values_beyond", (int64_t)item->sum.beyond);
+        mr_json_number(json, "largest", item->sum.largest);
+        mr_json_number(json, "mean", mean(item->sum.sum, item->sum.values));
+        if (item->sum.floats) {
+            mr_json_number(json, "largest_ulps", item->sum.most_ulps);
+            mr_json_number(json, "mean_ulps", mean(item->sum.ulps_sum, item->sum.values));
+        }
+        if (item->kind && item->kind->compare)
+            mr_json_integer(json, "places_differing", (int64_t)item->sum.reordered);
     }
-    if (item->kind && item->kind->compare)
-        mr_json_integer(json, "places_differing", (int64_t)item->sum.reordered);
-    yajl_gen_map_close(json);
 }
 
 static void put_first(yajl_gen json, const mr_verify *verify, const mr_verify_first *first) {
@@ -119,33 +119,32 @@ static void put_first(yajl_gen json, const mr_verify *verify, const mr_verify_fi
         yajl_gen_null(json);
         return;
     }
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "source", first->source);
-    mr_json_integer(json, "epoch", first->identity.epoch);
-    mr_json_integer(json, "seq", (int64_t)first->identity.seq);
-    mr_json_integer(json, "sub", first->identity.sub);
-    mr_json_text(json, "what", first->what);
-    mr_json_number(json, "error", first->error);
-    mr_json_text(json, "only_on", first->missing ? verify->device[first->missing - 1] : NULL);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "source", first->source);
+        mr_json_integer(json, "epoch", first->identity.epoch);
+        mr_json_integer(json, "seq", (int64_t)first->identity.seq);
+        mr_json_integer(json, "sub", first->identity.sub);
+        mr_json_text(json, "what", first->what);
+        mr_json_number(json, "error", first->error);
+        mr_json_text(json, "only_on", first->missing ? verify->device[first->missing - 1] : NULL);
+    }
 }
 
 static void put_tap(yajl_gen json, const mr_verify *verify, const mr_verify_tap *tap) {
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "stage", tap->stage);
-    mr_json_text(json, "port", *tap->port ? tap->port : NULL);
-    mr_json_text(json, "type", tap->type);
-    mr_json_bool(json, "on_devices", tap->moved);
-    mr_json_bool(json, "within", mr_verify_tap_within(tap));
-    mr_json_integer(json, "frames", (int64_t)tap->frames);
-    mr_json_integer(json, "frames_only_on", (int64_t)tap->only[0]);
-    mr_json_integer(json, "frames_only_against", (int64_t)tap->only[1]);
-    mr_json_open_array(json, "gives");
-    for (size_t i = 0; i < tap->item_count; i++)
-        put_item(json, &tap->item[i]);
-    yajl_gen_array_close(json);
-    put_first(json, verify, &tap->first);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "stage", tap->stage);
+        mr_json_text(json, "port", *tap->port ? tap->port : NULL);
+        mr_json_text(json, "type", tap->type);
+        mr_json_bool(json, "on_devices", tap->moved);
+        mr_json_bool(json, "within", mr_verify_tap_within(tap));
+        mr_json_integer(json, "frames", (int64_t)tap->frames);
+        mr_json_integer(json, "frames_only_on", (int64_t)tap->only[0]);
+        mr_json_integer(json, "frames_only_against", (int64_t)tap->only[1]);
+        MR_JSON_ARRAY(json, "gives")
+            for (size_t i = 0; i < tap->item_count; i++)
+                put_item(json, &tap->item[i]);
+        put_first(json, verify, &tap->first);
+    }
 }
 
 void mr_verify_put_json(yajl_gen json, const mr_verify *verify) {
@@ -153,8 +152,7 @@ void mr_verify_put_json(yajl_gen json, const mr_verify *verify) {
     mr_json_text(json, "against", verify->device[1]);
     mr_json_number(json, "tolerance", verify->tolerance);
     mr_json_bool(json, "within", mr_verify_within(verify));
-    mr_json_open_array(json, "outputs");
-    for (size_t i = 0; i < verify->tap_count; i++)
-        put_tap(json, verify, &verify->tap[i]);
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "outputs")
+        for (size_t i = 0; i < verify->tap_count; i++)
+            put_tap(json, verify, &verify->tap[i]);
 }

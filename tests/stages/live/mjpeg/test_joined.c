@@ -1,4 +1,4 @@
-/* JPEGs out of a stream of bytes, cut into reads of all lengths: each form in which cameras send them. */
+/* JPEGs from a byte stream, in reads with any length: each form that cameras send. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 enum { MOST = 1 << 20, STREAM = 1 << 16 };
 
-/* Small JPEGs by their structure alone: APP0, a frame header of that size, and a scan with bytes that look like more
+/* Makes small JPEGs that only have the structure: APP0, a frame header with that size, and a scan with misleading bytes
  * (stuffed zeros, restart markers, boundaries). */
 static size_t write_jpeg(uint8_t *to, int width, int height, const char *in_scan, bool ended) {
     const uint8_t head[] = {0xff, 0xd8, 0xff, 0xe0, 0, 6, 0xff, 0xd8, 0xff, 0xd9, 0xff, 0xc0, 0, 11, 8,
@@ -65,7 +65,7 @@ static int put(mr_joined *joined, const uint8_t *data, size_t bytes) {
     return 0;
 }
 
-/* All pictures come, with reads of `step` bytes. Those of `open` have no EOI. */
+/* All pictures come, with reads of `step` bytes. `open`: without EOI. */
 static void check_in_steps(const stream *of, size_t step, bool open) {
     mr_joined *joined;
     mr_joined_picture picture;
@@ -122,7 +122,7 @@ TEST(test_without_headers) {
     check(&between, false);
 }
 
-/* A picture that declares more than its first JPEG has a second one in it. */
+/* A part that declares more than the first JPEG contains a second one. */
 TEST(test_a_second_picture_of_a_part) {
     stream of = {.bytes = 0};
     uint8_t second[512];

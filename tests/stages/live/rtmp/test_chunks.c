@@ -1,4 +1,4 @@
-/* Messages of RTMP through a socket, in chunks of several sizes, and the bounds of what a server may begin. */
+/* RTMP messages through a socket, in several chunk sizes, and the limits on what a server may begin. */
 #include <libavutil/error.h>
 #include <stdlib.h>
 #include <string.h>

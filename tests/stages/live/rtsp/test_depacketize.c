@@ -1,4 +1,4 @@
-/* Pictures out of RTP packets that libavformat has made of clips, beside the pictures of the clips themselves. */
+/* Pictures from RTP packets that libavformat made from clips, compared with the clips' pictures. */
 #include <libavcodec/avcodec.h>
 #include <libavcodec/bsf.h>
 #include <libavformat/avformat.h>
@@ -26,7 +26,7 @@ typedef struct blob {
     size_t bytes;
 } blob;
 
-/* A clip as RTP, and its pictures as they were. */
+/* A clip as RTP packets, and the original pictures. */
 typedef struct clip {
     mr_rtp_codec codec;
     size_t count, packet_count;
@@ -144,7 +144,7 @@ static void read_clip(clip *of, mr_rtp_codec codec, const char *path) {
 
 /* ---- NAL units --------------------------------------------------------------------------------------------------- */
 
-/* The next NAL unit of Annex B at *at, without zeros behind it; false: none is left. */
+/* Finds the next Annex B NAL unit at *at, without trailing zeros; false at the end. */
 static bool next_nal(const blob *of, size_t *at, const uint8_t **nal, size_t *bytes) {
     size_t i = *at;
     while (i + 3 <= of->bytes && memcmp(of->data + i, "\0\0\1", 3) != 0)
@@ -401,7 +401,7 @@ static void check_unit(const clip *of, const mr_rtp_unit *unit, int64_t first, t
         decode(so_far->decoded, unit->data, unit->bytes, index, is_wrong(of, unit, index, so_far));
 }
 
-/* Whether the network loses a packet: so many of a thousand, or one. */
+/* Decides whether a packet is lost: one, or some per mille. */
 static bool is_lost(size_t packet, int per_mille, size_t one) {
     return one ? packet == one : packet > 0 && between(0, 999) < per_mille;
 }
@@ -453,7 +453,7 @@ static void check_decoded(const clip *of, int per_mille) {
     assert_in_range(right, 1, of->count);
 }
 
-/* One packet is lost: from its picture on all are wrong, or said to be, and then they are right to the end. */
+/* One packet is lost: pictures from there on are wrong or marked, and later all are right to the end. */
 static void check_recovers(const clip *of, size_t picture, size_t most) {
     static decoding lossy;
     size_t from = 0;
@@ -491,7 +491,7 @@ static void check_lossy(const clip *of) {
 
 /* ---- odd senders ------------------------------------------------------------------------------------------------- */
 
-/* Whether a packet is the last one of its slice. */
+/* Returns whether a packet ends a slice. */
 static bool ends_slice(mr_rtp_codec codec, const mr_rtp_packet *packet) {
     const uint8_t *at = packet->payload;
     return codec == MR_RTP_H264 ? (at[0] & 31) != 28 || at[1] & 0x40 : (at[0] >> 1 & 63) != 49 || at[2] & 0x40;
@@ -552,7 +552,7 @@ TEST(test_single_packets) {
     size_t bytes;
     uint64_t version, before, refused;
     assert_int_equal(mr_depacketizer_create(&units, MR_RTP_H264, 200), MR_OK);
-    /* Parameter sets of times of their own, and with markers, belong to the picture that follows. */
+    /* Parameter sets with other times and markers belong to the next picture. */
     PUT(100, true, "\x67S");
     PUT(101, true, "\x68P");
     assert_false(mr_depacketizer_take(units, &unit));
@@ -565,19 +565,19 @@ TEST(test_single_packets) {
     EXPECT(102, true, false, NAL "\x67S" NAL "\x68P" NAL "\x65\x80i");
     (void)mr_depacketizer_sets(units, &bytes, &before);
     assert_int_equal(bytes, 12);
-    /* A key without them gets them, behind its delimiter. */
+    /* A key without parameter sets gets them, after the delimiter. */
     PUT(200, false, "\x09\x10");
     PUT(200, true, "\x65\x80j");
     EXPECT(200, true, false, NAL "\x09\x10" NAL "\x67S" NAL "\x68P" NAL "\x65\x80j");
     (void)mr_depacketizer_sets(units, &bytes, &version);
     assert_int_equal(version, before);
-    /* Others take their place. */
+    /* Newer sets replace them. */
     PUT(300, false, "\x18\0\2\x67T\0\2\x68P");
     PUT(300, true, "\x65\x80k");
     EXPECT(300, true, false, NAL "\x67T" NAL "\x68P" NAL "\x65\x80k");
     (void)mr_depacketizer_sets(units, &bytes, &version);
     assert_int_not_equal(version, before);
-    /* An aggregate that is cut off, a fragment without its end, one without its beginning: damaged. */
+    /* Damaged: a truncated aggregate, a fragment without the end, one without the beginning. */
     PUT(400, true, "\x18\0\3\x41\x9ax\0\xff\x41");
     EXPECT(400, false, true, NAL "\x41\x9ax");
     PUT(500, true, "\x5c\x81\x9ax");
@@ -606,8 +606,8 @@ TEST(test_single_packets) {
     mr_depacketizer_destroy(&units);
 }
 
-/* Senders that leave start codes in: one for each NAL unit, a whole picture with its sets in one packet, or in the
- * fragments of what seems to be a parameter set (cameras named V380). */
+/* Senders that leave start codes in: one for each NAL unit, a whole picture with sets in one packet, or in fragments
+ * that look like a parameter set (V380 cameras). */
 TEST(test_start_codes) {
     static const char whole[] = NAL "\x67S" NAL "\x68P" NAL "\x65\x80i", hevc[] = NAL "\x40\1V" NAL "\x26\1\x80i";
     mr_depacketizer *units;
@@ -701,7 +701,8 @@ static void test_clip(int index) {
     forget_clip(&the_clip);
 }
 
-/* Recovery points are all that a stream has behind its first picture: one every 25 pictures, reached up to 24 later. */
+/* After the first picture the stream only has recovery points: one every 25 pictures, complete up to 24 pictures
+ * later. */
 static void test_recovery(int index) {
     make_clip(index);
     check_whole(&the_clip, true);

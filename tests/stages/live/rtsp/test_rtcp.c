@@ -20,7 +20,7 @@ static uint8_t *put(uint8_t *at, uint64_t value, int bytes) {
     return at + bytes;
 }
 
-/* A sender report of 28 bytes; ntp: seconds since 1900, and their fraction. */
+/* A sender report with 28 bytes; ntp: seconds since 1900, and the fraction. */
 static void write_report(uint8_t data[28], uint32_t source, uint64_t ntp, uint32_t timestamp) {
     uint8_t *at = put(data, 0x80c80006, 4);
     at = put(put(put(at, source, 4), ntp, 8), timestamp, 4);

@@ -1,5 +1,5 @@
-/* Packets in order: what comes out of mr_rtp_order beside a model of it that keeps all packets in a table, without
- * rings, wraps or limits. */
+/* Packet order: mr_rtp_order compared with a model that keeps all packets in a table, without rings, wraps or
+ * limits. */
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ enum { RATE = 90000, MS = 1000000 };
 /* ---- headers ----------------------------------------------------------------------------------------------------- */
 
 TEST(test_headers_are_read) {
-    /* RFC 3550, 5.1: two contributing sources, an extension of one word, and padding of 3 bytes. */
+    /* RFC 3550, 5.1: two contributing sources, a one-word extension, and three padding bytes. */
     const uint8_t data[] = {0xb2, 0xe0, 0x12, 0x34, 0, 0, 1, 2, 9, 8, 7, 6, 1, 1, 1, 1, 2, 2, 2, 2,
                             0xbe, 0xde, 0, 1, 5, 5, 5, 5, 'a', 'b', 'c', 0, 0, 3};
     mr_rtp_packet packet;
@@ -35,7 +35,7 @@ TEST(test_headers_are_read) {
 
 /* ---- packets of a test ------------------------------------------------------------------------------------------- */
 
-/* The packet of a number: its payload says which. */
+/* Makes the packet with a number, which is also the payload. */
 static mr_rtp_packet packet_of(int64_t number, uint8_t payload[8]) {
     memcpy(payload, &number, sizeof number);
     return (mr_rtp_packet){.source = 7, .sequence = (uint16_t)number, .timestamp = (uint32_t)(number * 900),
@@ -55,8 +55,8 @@ static mr_rtp_put put(mr_rtp_order *order, int64_t number, int64_t now_ns) {
     return mr_rtp_order_put(order, &packet, now_ns);
 }
 
-/* Puts the packet and forgets its memory at once, as it is overwritten in a receive buffer: only one that is in order
- * is taken from there. -1: there is none to be taken. */
+/* Puts the packet, whose memory is then invalid, like a receive buffer's: only a packet in order is taken from there.
+ * -1: none is ready. */
 static int64_t put_and_take(mr_rtp_order *order, int64_t number, int64_t now_ns) {
     uint8_t payload[8];
     mr_rtp_packet packet = packet_of(number, payload), taken;
@@ -145,7 +145,7 @@ TEST(test_a_sender_begins_anew) {
     assert_true(taken.restart);
     assert_int_equal(taken.source, 8);
     assert_int_equal(number_in(&taken), 40011);
-    /* Its time goes on by what has passed since the last packet. */
+    /* The time continues by what has passed since the last packet. */
     assert_int_equal(taken.time - last, RATE * 102 / 100);
     packet = packet_of(40012, payload);
     packet.source = 8;

@@ -104,8 +104,7 @@ static void answer_to(mr_rtsp_auth *auth, const char *challenges) {
 }
 
 static void expect(const char *part) {
-    if (!strstr(line, part))
-        fail_msg("%s is not in %s", part, line);
+    expect_words(line, part);
 }
 
 #define NONCE "realm=\"testrealm@host.com\", nonce=\"dcd98b7102dd2f0e8b11d0f600bfb0c093\""

@@ -1,5 +1,4 @@
-/* Which segment of a playlist comes next: over its versions, connections and restarts of the encoder. And times over
- * runs of segments. */
+/* Which playlist segment comes next: over versions, connections and encoder restarts. Also times across runs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +22,7 @@ static mr_playlist listed(const char *name, int64_t first, int count, const char
     return list;
 }
 
-/* Looks at a playlist once: the step, and the number of its segment, which is taken; -1: none. */
+/* Looks at a playlist once. Returns the segment's number, which is taken, or -1. */
 static int64_t look(mr_hls_position *place, mr_playlist list, bool resumes, mr_hls_step wanted) {
     size_t index = 0;
     const mr_hls_step step = mr_hls_position_next(place, &list, resumes, &index);
@@ -37,7 +36,7 @@ static int64_t look(mr_hls_position *place, mr_playlist list, bool resumes, mr_h
     return number;
 }
 
-/* As listed(), of a server that gives no number of the first segment, or always 0. */
+/* Like listed(), for a server that never numbers the first segment, or always with 0. */
 static mr_playlist unnumbered(const char *name, int64_t first, int count, const mr_hls_position *place) {
     mr_playlist list = listed(name, first, count, "");
     list.sequence = 0;
@@ -102,7 +101,7 @@ TEST(another_connection) {
     look(&place, listed("a", 10, 3, ""), true, MR_HLS_ANEW);
     look(&place, listed("a", 10, 3, ""), false, MR_HLS_NEXT);
     assert_int_equal(look(&place, listed("a", 10, 3, ""), false, MR_HLS_NEXT), 12);
-    look(&place, listed("a", 10, 3, ""), true, MR_HLS_WAIT); /* the encoder is dead, its playlist is still there */
+    look(&place, listed("a", 10, 3, ""), true, MR_HLS_WAIT); /* the encoder is dead, the playlist remains */
     look(&place, listed("a", 10, 3, "#EXT-X-ENDLIST\n"), true, MR_HLS_OVER);
     mr_hls_position far = place, other = place;
     assert_int_equal(look(&place, listed("a", 10, 9, ""), true, MR_HLS_NEXT), 13);
@@ -129,7 +128,7 @@ TEST(restarted) {
     place = (mr_hls_position){0}; /* the same names, a while after the first ones */
     look(&place, listed("a", 4, 1, ""), true, MR_HLS_ANEW);
     assert_int_equal(look(&place, listed("a", 0, 1, ""), false, MR_HLS_ANEW), 0);
-    place = (mr_hls_position){0}; /* noticed when there are more of the new ones than were given of the old */
+    place = (mr_hls_position){0}; /* noticed when there are more new ones than old ones were given */
     look(&place, listed("a", 3, 1, ""), true, MR_HLS_ANEW);
     assert_int_equal(look(&place, listed("b", 0, 9, ""), true, MR_HLS_ANEW), 6);
 }

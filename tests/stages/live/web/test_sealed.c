@@ -1,5 +1,5 @@
-/* Encrypted parts of playlists: the example of NIST SP 800-38A, F.2.2, whose last block is one that PKCS #7 fills up
- * with; cut off at each length, and read in pieces of each size. */
+/* Encrypted playlist parts: the example in NIST SP 800-38A, F.2.2, with a last block that is PKCS #7 padding. Truncated
+ * at each length, and read in pieces with each size. */
 #include <errno.h>
 #include <libavutil/error.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Headers of streams: parameter sets behind lengths, behind start codes, and none at all. */
+/* Stream headers: parameter sets after lengths, after start codes, and none at all. */
 #include <string.h>
 
 #include "stages/media/coded/nal.h"
@@ -39,7 +39,7 @@ TEST(test_start_codes) {
     assert_int_equal(found.bytes[1], 2);
 }
 
-/* ISO/IEC 14496-15, 5.3.3.1: one SPS, one PPS, lengths of four bytes; and each beginning of it. */
+/* ISO/IEC 14496-15, 5.3.3.1: one SPS, one PPS, four-byte lengths; and each prefix. */
 TEST(test_lengths) {
     static const uint8_t avc[] = {1, 100, 0, 30, 0xff, 0xe1, 0, 2, 0x67, 9, 1, 0, 3, 0x68, 8, 7};
     for (size_t bytes = 0; bytes <= sizeof avc; bytes++) {

@@ -1,10 +1,10 @@
-/* Claims of indexes that are made here, fed in pieces of any size: each counts wherever libavformat would take it, and
- * indexes of long recordings pass. */
+/* Generated indexes, fed in pieces with any size: each claim counts where libavformat would take it, and indexes for
+ * long recordings pass. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "stages/media/index/mp4_index.h"
-#include "tests/support/suite.h"
+#include "tests/stages/media/index/pieces.h"
 
 enum { MOST = 1 << 16, DAY_OF_60_FPS = 24 * 3600 * 60, DAY_OF_AAC = 24 * 3600 * 375 / 8 };
 static const uint64_t bound = (uint64_t)256 << 20;
@@ -17,7 +17,7 @@ static void put32(uint32_t value) {
         made[bytes++] = (uint8_t)(value >> shift);
 }
 
-/* Begins a box; its size is set by end(). */
+/* Begins a box; end() sets the size. */
 static size_t begin(const char *type) {
     const size_t at = bytes;
     put32(0);
@@ -52,21 +52,19 @@ static size_t begin_track(const char *kind) {
     return track;
 }
 
-/* What is made takes that much, in whatever pieces it comes. */
+static uint64_t take(size_t piece) {
+    mr_mp4_index *index = mr_mp4_index_create();
+    for (size_t at = 0; at < bytes; at += piece)
+        mr_mp4_index_feed(index, (int64_t)at, made + at, bytes - at < piece ? bytes - at : piece);
+    const uint64_t takes = mr_mp4_index_bytes(index);
+    mr_mp4_index_destroy(&index);
+    return takes;
+}
+
 static uint64_t taken(void) {
-    uint64_t first = 0;
-    for (size_t piece = 1; piece < MOST; piece = piece * 3 + 1) {
-        mr_mp4_index *index = mr_mp4_index_create();
-        for (size_t at = 0; at < bytes; at += piece)
-            mr_mp4_index_feed(index, (int64_t)at, made + at, bytes - at < piece ? bytes - at : piece);
-        const uint64_t takes = mr_mp4_index_bytes(index);
-        mr_mp4_index_destroy(&index);
-        if (piece == 1)
-            first = takes;
-        assert_int_equal(takes, first);
-    }
+    const uint64_t takes = in_any_pieces(take, MOST);
     bytes = 0;
-    return first;
+    return takes;
 }
 
 static void make_track(const char *kind, uint32_t samples) {
@@ -90,7 +88,7 @@ TEST(test_a_day_passes) {
     assert_true(takes >= (uint64_t)DAY_OF_60_FPS * 32 + (uint64_t)DAY_OF_AAC * 24 && takes < bound);
 }
 
-/* Each sample of a second of PCM is one of the table, and 1,024 have one entry. */
+/* Each PCM sample is a sample in the table, and 1,024 share one entry. */
 TEST(test_sound_of_one_tick_a_sample) {
     const size_t track = begin_track("soun");
     const uint32_t samples = 48000U * 3600 * 24;
@@ -119,7 +117,7 @@ TEST(test_tables_claim) {
     BOX("ctts", 0, 1, 40000000, 5);
     end(track);
     assert_int_equal(taken(), 40000000ULL * 8);
-    /* Each edit has entries of its own. */
+    /* Each edit has separate entries. */
     track = begin_track("vide");
     BOX("elst", 0, 3, 1000, 0, 1, 1000, 1, 1, 1000, UINT32_MAX, 1);
     BOX("stsz", 0, 10, 1000);
@@ -204,7 +202,7 @@ TEST(test_hidden) {
     end(entry);
     end(description);
     assert_int_equal(taken(), UINT64_MAX);
-    /* Rows that would be those of the boxes behind it. */
+    /* Rows that would extend into the boxes after it. */
     BOX("stts", 0, 3, 1, 1, 1, 1);
     assert_int_equal(taken(), UINT64_MAX);
     BOX("stss", 0, 1000);

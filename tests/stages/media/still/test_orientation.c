@@ -1,4 +1,4 @@
-/* The orientation of still pictures: synthetic files of each format, whole and cut at every byte. */
+/* Still picture orientation: synthetic files in each format, whole and cut at every byte. */
 #include <stdio.h>
 #include <string.h>
 
@@ -90,7 +90,7 @@ TEST(each_value_is_found_in_each_format) {
         }
 }
 
-/* Each prefix stands in memory of its own, so that a sanitizer sees a read behind it. */
+/* Each prefix is in a separate block, so that a sanitizer sees a read past the end. */
 static void read_prefixes(enum AVCodecID codec, const made_file *file) {
     for (size_t length = 0; length < file->count; length++) {
         uint8_t *copy = test_malloc(length + 1);

@@ -1,4 +1,4 @@
-/* The end of still pictures in their files: synthetic files with known ends, cut at every byte. */
+/* Where still pictures end: synthetic files with known ends, cut at every byte. */
 #include <string.h>
 
 #include "stages/media/still/still.h"
@@ -22,7 +22,7 @@ static const sample samples[] = {
     SAMPLE(AV_CODEC_ID_PNG, 3,
            "\x89PNG\r\n\x1a\n\0\0\0\x08" "acTL\0\0\0\x03\0\0\0\0\1\2\3\4"
            "\0\0\0\x01IDATx\1\2\3\4\0\0\0\0IEND\xae\x42\x60\x82"),
-    /* Two pictures, the second with a colour table of its own; an extension before it. */
+    /* Two pictures, the second with a local colour table; an extension before it. */
     SAMPLE(AV_CODEC_ID_GIF, 2,
            "GIF89a\1\0\1\0\x80\0\0\1\2\3\4\5\6,\0\0\0\0\1\0\1\0\0\2\2\x44\x01\0!\xf9\4\0\0\0\0\0,\0\0\0\0\1\0\1\0\x80"
            "\1\2\3\4\5\6\2\2\x44\x01\0;"),
@@ -49,7 +49,7 @@ TEST(the_end_is_found) {
     }
 }
 
-/* Each prefix stands in memory of its own, so that a sanitizer sees a read behind it. */
+/* Each prefix is in a separate block, so that a sanitizer sees a read past the end. */
 TEST(pictures_that_are_cut_off_have_no_end) {
     for (size_t i = 0; i < SAMPLES; i++)
         for (size_t length = 0; length < samples[i].length; length++) {
@@ -75,7 +75,7 @@ TEST(pages_of_tiff_are_counted) {
     }
 }
 
-/* Every chunk that a decoder needs stays, in its place; bytes that are no chunks, too. */
+/* Every chunk that a decoder needs stays in place; so do bytes that are no chunk. */
 TEST(what_expands_is_stripped_from_png) {
     enum { PROFILE = 20000, HEAD = 8 };
     static const char before[] = "\x89PNG\r\n\x1a\n\0\0\0\1IHDR?sum!", spare[] = "\0\0\0\2zTXta\0sum!",

@@ -1,4 +1,4 @@
-/* Kinds of TIFF: those that libavcodec decodes, and those of which it would make black or wrong pictures. */
+/* TIFF kinds: those that libavcodec decodes, and those that it would turn into black or wrong pictures. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +21,8 @@ static void put(file *to, unsigned value, int bytes) {
         to->data[to->bytes++] = (uint8_t)(value >> 8 * (to->big ? bytes - 1 - i : i));
 }
 
-/* A file of one directory with an entry for each pair of a tag and its value; those of BITS and SAMPLE_KIND are three
- * numbers elsewhere in the file. */
+/* Makes a file with one directory: an entry for each pair, tag and value. BITS and SAMPLE_KIND point to three
+ * numbers. */
 static file make(bool big, const unsigned (*tags)[2], unsigned count) {
     enum { HEADER = 8, ENTRY = 12 };
     file made = {.big = big};
@@ -77,10 +77,10 @@ TEST(kinds_are_told) {
             fail_msg("\"%s\" in place of \"%s\"", text, words);
     }
     assert_true(mr_tiff_trouble((const uint8_t *)"II+\0\x08\0\0\0", 8, text, sizeof text));
-    assert_non_null(strstr(text, "is a BigTIFF, which"));
+    expect_words(text, "is a BigTIFF, which");
 }
 
-/* Each beginning of a file stands in memory of its own, so that a sanitizer sees a read beyond it. */
+/* Each prefix is in a separate block, so that a sanitizer sees a read past the end. */
 TEST(files_may_be_cut_off) {
     const unsigned tags[][2] = {{BITS, 8}, {ORIENTATION, 6}, {SAMPLE_KIND, 3}};
     const file made = make(true, tags, 3);

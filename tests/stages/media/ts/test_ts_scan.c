@@ -1,4 +1,4 @@
-/* Transport streams whose packets are made here: each loss shows at its picture, and at no other one. */
+/* Generated transport streams: each loss shows at the right picture only. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -189,7 +189,7 @@ TEST(test_lost) {
     }
 }
 
-/* Without the beginning of a picture, its rest is taken for a part of the one before. */
+/* Without the first packet, a picture's rest looks like part of the previous one. */
 TEST(test_lost_begin) {
     size_t packets[64];
     make_pictures(188, false);
@@ -225,7 +225,7 @@ TEST(test_joined) {
     }
 }
 
-/* A packet that its receiver marked as erroneous. */
+/* A packet that the receiver marked as erroneous. */
 TEST(test_erroneous) {
     mr_ts_found found[64];
     size_t packets[64];
@@ -251,7 +251,7 @@ TEST(test_elsewhere) {
     mr_ts_scan_destroy(&scan);
 }
 
-/* Random bytes, with sync bytes in their places and without. */
+/* Random bytes, with sync bytes in place and without. */
 TEST(test_malformed) {
     mr_ts_scan *scan = mr_ts_scan_create();
     mr_ts_cursor cursor = {0};

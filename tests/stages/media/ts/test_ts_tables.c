@@ -32,7 +32,7 @@ static bool list(int number) {
     return send(0, 0, 1, body, sizeof body);
 }
 
-/* A program with a stream of that type, sound after it, and that many bytes of descriptors. */
+/* A program with a stream in that type, sound after it, and that many descriptor bytes. */
 static bool program(int number, int type, int pid, size_t about) {
     uint8_t body[MR_TS_SECTION] = {(uint8_t)(0xe0 | pid >> 8), (uint8_t)pid, (uint8_t)(0xf0 | about >> 8),
                                    (uint8_t)about};
@@ -64,7 +64,7 @@ TEST_WITH(test_replaced, begin, NULL) {
 }
 
 TEST_WITH(test_another_program, begin, NULL) {
-    assert_false(list(7)); /* its video is not known yet */
+    assert_false(list(7)); /* the video is not known yet */
     assert_true(program(7, H264, OTHER, 0));
     mr_ts_tables_go_on(&tables);
     assert_false(list(7));

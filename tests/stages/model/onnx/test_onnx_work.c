@@ -1,5 +1,5 @@
-/* The work of networks, compared with figures worked out by hand; and malformed files. The work of real networks is
- * compared with Python's onnx in e2e/test_operations.py. */
+/* The work that networks take, compared with figures computed by hand; and malformed files. e2e/test_operations.py
+ * compares real networks with Python's onnx. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,11 +107,15 @@ static void tensor(unsigned field, const char *name, int element, int rank, cons
 
 static message model;
 
+static void make_model(void) {
+    model.bytes = 0;
+    put_bytes(&model, 7, graph.data, graph.bytes);
+}
+
 static mr_onnx_work counted(int64_t batch) {
     mr_onnx_work work;
     mr_onnx_shape shape = {.rank = 4, .dims = {batch, 3, 8, 6}};
-    model.bytes = 0;
-    put_bytes(&model, 7, graph.data, graph.bytes);
+    make_model();
     assert_int_equal(mr_onnx_count_work(model.data, model.bytes, &shape, 1, &work), MR_OK);
     return work;
 }
@@ -155,7 +159,7 @@ TEST(a_convolution_takes_two_for_each_product) {
     NEAR(half.activation_bytes, 2 * (IN + OUT));
 }
 
-/* Nodes behind the convolution: launches in all, operations and bytes beside those of the convolution. */
+/* Nodes after the convolution: launches in all; operations and bytes beyond the convolution's. */
 TEST(fused_nodes_are_not_launches) {
     static const struct {
         const char *nodes[3][3];
@@ -205,7 +209,7 @@ TEST(unknown_nodes_are_named) {
     assert_int_equal(work.missing, 2);
     assert_string_equal(work.why, "not modelled: operator Strange at node \"here\"");
     NEAR(work.multiply_adds, 3 * PRODUCTS);
-    /* If its size is in the file the nodes behind it are counted; the batch by its name. */
+    /* If the file has the node's size, later nodes are counted; the batch by name. */
     TENSOR(VALUE, "b", 1, -1, 4, 4, 3);
     work = counted(3);
     assert_int_equal(work.missing, 1);
@@ -250,8 +254,7 @@ TEST(sizes_beyond_all_reason_are_not_counted) {
         node("Mul", "x x", "b", NULL);
         node("ConvTranspose", "x w", "c", (list[]){{"strides", 2, {large[i], large[i]}}, {0}});
         node("Concat", "a b c x x", "y", (list[]){{"axis", -1, {1}}, {0}});
-        model.bytes = 0;
-        put_bytes(&model, 7, graph.data, graph.bytes);
+        make_model();
         check_sane(model.data, model.bytes);
     }
 }
@@ -272,8 +275,7 @@ TEST(nodes_without_their_inputs_are_not_counted) {
             node("Relu", "y", "z", NULL);
             TENSOR(VALUE, "y", 1, 1, 3, 8, 6);
             TENSOR(OUTPUT, "z", 1, 1, 3, 8, 6);
-            model.bytes = 0;
-            put_bytes(&model, 7, graph.data, graph.bytes);
+            make_model();
             check_sane(model.data, model.bytes);
         }
 }
@@ -302,8 +304,7 @@ TEST(graphs_that_are_none_are_refused) {
     mr_onnx_work work;
     begin(1, "a");
     node("Relu", "x", "a", NULL);
-    model.bytes = 0;
-    put_bytes(&model, 7, graph.data, graph.bytes);
+    make_model();
     assert_int_equal(mr_onnx_count_work(model.data, model.bytes, NULL, 0, &work), MR_ERROR_DATA);
     assert_string_equal(mr_message(), "its tensor \"a\" is computed twice");
     enum { NODES = MR_ONNX_GRAPH_NODES + 1 };
