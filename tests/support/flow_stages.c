@@ -332,7 +332,8 @@ static int recount_negotiate(mr_negotiation *negotiation) {
     return MR_OK;
 }
 
-/* The first source's first call waits until others have begun. If each source's call did, they could hold all workers. */
+/* The first source's first call waits until others have begun. If each source's call did, they could hold all
+ * workers. */
 static void begin_recount(const mr_stage *self, recount_state *state, const mr_frame *frame) {
     const int beside = self->entries > 1 ? 2 : 1;
     const bool waits = frame->identity.source == 0 && frame->identity.seq == 0;
