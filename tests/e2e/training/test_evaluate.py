@@ -7,7 +7,6 @@ import re
 import resource
 import shutil
 import subprocess
-import tempfile
 import xml.etree.ElementTree
 import unittest
 
@@ -17,7 +16,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
 import digits
-from harness import MILLRACE, Case, call
+from harness import MILLRACE, call
 
 STRANGE = '<b>&"one"'
 
@@ -54,12 +53,10 @@ def drawn(path):
     return text, subprocess.run(["node", "-"], input=browser, capture_output=True, text=True, check=True).stdout
 
 
-class Evaluation(Case):
+class Evaluation(digits.Kept):
     @classmethod
     def setUpClass(cls):
-        kept = tempfile.TemporaryDirectory(prefix="millrace-")
-        cls.addClassCleanup(kept.cleanup)
-        cls.kept = pathlib.Path(kept.name)
+        super().setUpClass()
         rows = digits.files(digits.cut(cls.kept), 20)
         split = digits.parts(len(rows))
         # Two pictures per group. The class of nines has a strange name, and eights are only for training.

@@ -3,7 +3,6 @@ import hashlib
 import json
 import os
 import pathlib
-import tempfile
 
 import numpy as np
 
@@ -12,7 +11,7 @@ import onnxruntime
 from onnx import TensorProto, helper
 
 import digits
-from harness import MILLRACE, MODELS, ROOT, Case, call
+from harness import MILLRACE, MODELS, ROOT, call
 
 KINDS = ("softmax", "logistic", "squared-hinge", "prototypes", "neighbors", "perceptron")
 PIPELINE = """\
@@ -34,7 +33,7 @@ def rows_of(path):
     return {row["file"]: row for row in map(json.loads, pathlib.Path(path).read_text().splitlines())}
 
 
-class Exports(Case):
+class Exports(digits.Kept):
     def session(self, path):
         """Runs the checker, and opens the file."""
         onnx.checker.check_model(onnx.load(path), full_check=True)
@@ -63,9 +62,7 @@ class Exports(Case):
 class Digits(Exports):
     @classmethod
     def setUpClass(cls):
-        kept = tempfile.TemporaryDirectory(prefix="millrace-")
-        cls.addClassCleanup(kept.cleanup)
-        cls.kept = pathlib.Path(kept.name)
+        super().setUpClass()
         rows = digits.files(digits.cut(cls.kept), 40)
         cls.list = digits.write_list(cls.kept / "digits.csv", [[path, label, "", part] for (path, label), part
                                                                in zip(rows, digits.parts(len(rows)))])

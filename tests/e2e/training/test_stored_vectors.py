@@ -1,21 +1,17 @@
 """train and evaluate with existing vectors: the head must be the same, to the bit, as from the files that they were
 made from; and what a vector file may not contain."""
 import json
-import pathlib
-import tempfile
 
 import numpy
 
 import digits
-from harness import MILLRACE, Case, call
+from harness import MILLRACE, call
 
 
-class Stored(Case):
+class Stored(digits.Kept):
     @classmethod
     def setUpClass(cls):
-        kept = tempfile.TemporaryDirectory(prefix="millrace-")
-        cls.addClassCleanup(kept.cleanup)
-        cls.kept = pathlib.Path(kept.name)
+        super().setUpClass()
         files = digits.files(digits.cut(cls.kept), 30)
         cls.rows = [[path, label, f"group {i // 2}", part] for i, ((path, label), part) in
                     enumerate(zip(files, [part for part in digits.parts(len(files) // 2) for _ in range(2)]))]

@@ -6,13 +6,12 @@ import json
 import pathlib
 import re
 import subprocess
-import tempfile
 
 import numpy
 from PIL import Image
 
 import digits
-from harness import MILLRACE, Case, call
+from harness import MILLRACE, call
 
 NAMES = ("path", "label", "start", "end", "split", "group")
 
@@ -42,12 +41,10 @@ def made_at(path):
     return [at for at, _ in kept], numpy.array([vector for _, vector in kept])
 
 
-class Clips(Case):
+class Clips(digits.Kept):
     @classmethod
     def setUpClass(cls):
-        kept = tempfile.TemporaryDirectory(prefix="millrace-")
-        cls.addClassCleanup(kept.cleanup)
-        cls.kept = pathlib.Path(kept.name)
+        super().setUpClass()
         # Pictures shown in another order than decoded, with fractional times; a video whose times do not begin at 0;
         # and a lossless one.
         ffmpeg("-f", "lavfi", "-i", "testsrc2=s=96x80:r=30000/1001:d=4", "-c:v", "libx264", "-bf", 3, "-g", 25,
