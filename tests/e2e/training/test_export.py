@@ -172,7 +172,7 @@ class Joined(Exports):
         self.pictures, self.head = self.folder / "pictures", self.folder / "head"
         for label in ("0", "1", "7"):
             (self.pictures / label).mkdir(parents=True)
-            for path in sorted((cut / label).iterdir())[:12]:
+            for path in sorted((cut / label).iterdir())[:6]:
                 path.rename(self.pictures / label / path.name)
 
     def pipeline(self, network):
@@ -189,7 +189,7 @@ class Joined(Exports):
         session = self.session(self.head / "model.onnx")
         self.assertEqual(session.get_inputs()[0].name, name)
         tensors = [np.reshape(given[file]["features"], (3, 224, 224)) for file in told]
-        self.assertEqual(len(tensors), 36)
+        self.assertEqual(len(tensors), 18)
         self.assert_told(session, tensors, told.values())
         kinds = [node.op_type for node in onnx.load(self.head / "model.onnx").graph.node]
         self.assertEqual(kinds[-len(nodes):], nodes)
