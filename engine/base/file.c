@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -189,6 +190,37 @@ int mr_file_can_make(const char *path) {
 
 int mr_file_make_folder(const char *path) {
     return mkdir(path, 0777) && errno != EEXIST ? mr_file_fail("make", path) : MR_OK;
+}
+
+/* Changes the path while it works. */
+static int make_folders(char *path, unsigned mode) {
+    for (char *at = path + 1;; at++) {
+        const char kept = *at;
+        if (kept && kept != '/')
+            continue;
+        *at = 0;
+        const bool failed = access(path, F_OK) && mkdir(path, mode) && errno != EEXIST;
+        const int status = failed ? mr_file_fail("make", path) : MR_OK;
+        *at = kept;
+        if (failed || !kept)
+            return status;
+    }
+}
+
+int mr_file_cache_folder(const char *name, const char *given, unsigned mode, char *folder, size_t room) {
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int length;
+    if (given)
+        length = snprintf(folder, room, "%s", given);
+    else if (cache && *cache == '/')
+        length = snprintf(folder, room, "%s/millrace/%s", cache, name);
+    else if (home && *home == '/')
+        length = snprintf(folder, room, "%s/.cache/millrace/%s", home, name);
+    else
+        return mr_fail(MR_ERROR_IO, "neither XDG_CACHE_HOME nor HOME names a folder");
+    if ((size_t)length >= room)
+        return mr_fail(MR_ERROR_IO, "the name of the cache's folder is too long");
+    return make_folders(folder, mode);
 }
 
 int mr_file_can_replace(const char *path) {

@@ -32,6 +32,18 @@ uint64_t mr_process_peak_bytes(void);
 /* A lock that is held for a few instructions only: if it is taken, a thread spins for about as long before it sleeps,
  * since sleeping and waking cost a hundred times as much. If the C library has no such lock, it is an ordinary one. */
 void mr_lock_init(pthread_mutex_t *lock);
+/* Takes a lock until the end of the block, however the block is left. */
+#define MR_LOCKED(lock) MR_LOCKED_AT_(lock, __LINE__)
+#define MR_LOCKED_AT_(lock, line) MR_LOCKED_AS_(lock, line)
+#define MR_LOCKED_AS_(lock, line)                                                                                      \
+    __attribute__((cleanup(mr_unlock_))) pthread_mutex_t *mr_locked_##line = mr_lock_(lock)
+static inline pthread_mutex_t *mr_lock_(pthread_mutex_t *lock) {
+    pthread_mutex_lock(lock);
+    return lock;
+}
+static inline void mr_unlock_(pthread_mutex_t **lock) {
+    pthread_mutex_unlock(*lock);
+}
 /* A condition whose timed waits take times from the monotonic clock, which mr_clock_real gives. */
 void mr_condition_init(pthread_cond_t *condition);
 /* When a timed wait of that length for such a condition is over, which begins now; negative: at once. */

@@ -180,7 +180,7 @@ static void make_room(mr_pool *pool, size_t bytes) {
 
 /* Takes a free buffer, or the right to make one (NULL). False: there is no room. */
 static bool take(mr_pool *pool, size_t bytes, mr_buffer **buffer) {
-    pthread_mutex_lock(&pool->lock);
+    MR_LOCKED(&pool->lock);
     *buffer = find(pool, bytes);
     if (!*buffer)
         make_room(pool, bytes);
@@ -191,15 +191,12 @@ static bool take(mr_pool *pool, size_t bytes, mr_buffer **buffer) {
     }
     pool->out += some;
     pool->out_bytes += !some ? 0 : *buffer ? (*buffer)->bytes : bytes;
-    pthread_mutex_unlock(&pool->lock);
     return some;
 }
 
 int mr_pool_in_use(mr_pool *pool) {
-    pthread_mutex_lock(&pool->lock);
-    int out = pool->out;
-    pthread_mutex_unlock(&pool->lock);
-    return out;
+    MR_LOCKED(&pool->lock);
+    return pool->out;
 }
 
 /* How many buffers of the largest size fit into `bytes`; at most `count`. */
@@ -303,7 +300,7 @@ int mr_pool_acquire_bytes(mr_pool *pool, size_t bytes, mr_buffer **buffer) {
 
 int mr_pool_fill(mr_pool *pool, int *made) {
     int status = MR_OK;
-    pthread_mutex_lock(&pool->lock);
+    MR_LOCKED(&pool->lock);
     while (!status && may_make(pool, pool->bytes)) {
         mr_buffer *fresh = NULL;
         status = make_buffer(pool, pool->bytes, &fresh);
@@ -316,13 +313,12 @@ int mr_pool_fill(mr_pool *pool, int *made) {
     }
     if (made)
         *made = pool->made;
-    pthread_mutex_unlock(&pool->lock);
     return status;
 }
 
 /* False: the buffers are available now. */
 static bool add_waiter(mr_pool *pool, int count, mr_pool_wait *wait, mr_waiter_function *function, void *context) {
-    pthread_mutex_lock(&pool->lock);
+    MR_LOCKED(&pool->lock);
     /* More buffers than can ever exist would never come. */
     int ever = most_of(pool, pool->count, pool->most);
     wait->free_count = count < ever ? count : ever;
@@ -333,14 +329,12 @@ static bool add_waiter(mr_pool *pool, int count, mr_pool_wait *wait, mr_waiter_f
     wait->waiter.context = context;
     if (waits && !wait->waiter.link)
         mr_waiters_add(&pool->waiters, &wait->waiter);
-    pthread_mutex_unlock(&pool->lock);
     return waits;
 }
 
 static void hold(mr_pool *pool) {
-    pthread_mutex_lock(&pool->lock);
+    MR_LOCKED(&pool->lock);
     pool->holders++;
-    pthread_mutex_unlock(&pool->lock);
 }
 
 void mr_pool_notify(mr_pool *pool, int count, mr_pool_wait *wait, mr_waiter_function *function, void *context) {
@@ -370,17 +364,14 @@ void mr_pool_forget(mr_pool_wait *wait) {
 
 int mr_pool_free_count(const mr_pool *pool) {
     mr_pool *locked = (mr_pool *)(uintptr_t)pool;
-    pthread_mutex_lock(&locked->lock);
-    int count = free_count(pool);
-    pthread_mutex_unlock(&locked->lock);
-    return count;
+    MR_LOCKED(&locked->lock);
+    return free_count(pool);
 }
 
 void mr_pool_widen(mr_pool *pool, size_t bytes, uint64_t most) {
-    pthread_mutex_lock(&pool->lock);
+    MR_LOCKED(&pool->lock);
     pool->bytes = bytes > pool->bytes ? bytes : pool->bytes;
     pool->most = most > pool->most ? most : pool->most;
-    pthread_mutex_unlock(&pool->lock);
 }
 
 size_t mr_pool_buffer_bytes(const mr_pool *pool) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "engine/device/device.h"
 
 struct mr_event {
@@ -21,11 +22,10 @@ static pthread_mutex_t unused_lock = PTHREAD_MUTEX_INITIALIZER;
 static mr_event *unused;
 
 static mr_event *take_unused(void) {
-    pthread_mutex_lock(&unused_lock);
+    MR_LOCKED(&unused_lock);
     mr_event *event = unused;
     if (event)
         unused = event->next;
-    pthread_mutex_unlock(&unused_lock);
     return event;
 }
 
@@ -56,10 +56,9 @@ void mr_event_unref(mr_event **event) {
     *event = NULL;
     if (!gone || atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) != 1)
         return;
-    pthread_mutex_lock(&unused_lock);
+    MR_LOCKED(&unused_lock);
     gone->next = unused;
     unused = gone;
-    pthread_mutex_unlock(&unused_lock);
 }
 
 bool mr_event_done(const mr_event *event) {
@@ -88,7 +87,7 @@ void *mr_event_point(const mr_event *event) {
 
 /* False: the event is done. If it has not called this waiter yet, it will not any more. */
 static bool add_waiter(mr_event *event, mr_event_wait *wait, mr_waiter_function *function, void *context) {
-    pthread_mutex_lock(&event->lock);
+    MR_LOCKED(&event->lock);
     bool waits = !mr_event_done(event);
     if (!waits) {
         mr_waiters_remove(&event->waiters, &wait->waiter);
@@ -97,7 +96,6 @@ static bool add_waiter(mr_event *event, mr_event_wait *wait, mr_waiter_function 
         wait->waiter.context = context;
         mr_waiters_add(&event->waiters, &wait->waiter);
     }
-    pthread_mutex_unlock(&event->lock);
     return waits;
 }
 

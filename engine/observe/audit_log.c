@@ -15,6 +15,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/json.h"
+#include "engine/base/thread.h"
 #include "millrace/log.h"
 #include "millrace/status.h"
 
@@ -59,40 +60,35 @@ int mr_audit_open(const char *path) {
     int status = open_file(path, &opened, &found);
     if (status)
         return status;
-    pthread_mutex_lock(&lock);
+    MR_LOCKED(&lock);
     use(opened, &found);
     snprintf(name, sizeof name, "%s", path);
     complained = false;
     lost = 0;
-    pthread_mutex_unlock(&lock);
     return MR_OK;
 }
 
 int mr_audit_reopen(void) {
     int opened, status = MR_OK;
     struct stat found;
-    pthread_mutex_lock(&lock);
+    MR_LOCKED(&lock);
     if (fd != CLOSED)
         status = open_file(name, &opened, &found);
     if (fd != CLOSED && !status)
         use(opened, &found);
-    pthread_mutex_unlock(&lock);
     return status;
 }
 
 void mr_audit_close(void) {
-    pthread_mutex_lock(&lock);
+    MR_LOCKED(&lock);
     if (fd != CLOSED)
         close(fd);
     fd = CLOSED;
-    pthread_mutex_unlock(&lock);
 }
 
 bool mr_audit_wanted(void) {
-    pthread_mutex_lock(&lock);
-    bool wanted = fd != CLOSED;
-    pthread_mutex_unlock(&lock);
-    return wanted;
+    MR_LOCKED(&lock);
+    return fd != CLOSED;
 }
 
 /* ---- entries --------------------------------------------------------------------------------------------------- */
@@ -172,7 +168,7 @@ static int append(const char *event, const mr_audit_field *fields) {
 }
 
 void mr_audit_enter(const char *event, const mr_audit_field *fields) {
-    pthread_mutex_lock(&lock);
+    MR_LOCKED(&lock);
     if (fd != CLOSED) {
         int error = 0;
         if (lost)
@@ -185,7 +181,6 @@ void mr_audit_enter(const char *event, const mr_audit_field *fields) {
             mr_log(MR_LOG_ERROR, "the audit log cannot be written: %s", strerror(error));
         complained = error != 0;
     }
-    pthread_mutex_unlock(&lock);
 }
 
 /* ---- how often ------------------------------------------------------------------------------------------------- */

@@ -130,11 +130,10 @@ int64_t mr_trace_now_ns(const mr_trace *trace) {
 }
 
 uint64_t mr_trace_lost(mr_trace *trace) {
-    pthread_mutex_lock(&trace->lock);
+    MR_LOCKED(&trace->lock);
     uint64_t lost = atomic_load_explicit(&trace->lost, memory_order_relaxed);
     for (mr_trace_ring *ring = trace->rings; ring; ring = ring->next)
         lost += atomic_load_explicit(&ring->lost, memory_order_relaxed);
-    pthread_mutex_unlock(&trace->lock);
     return lost;
 }
 

@@ -323,14 +323,13 @@ int mr_pipeline_reload_sources(mr_pipeline *pipeline) {
 void mr_listed_end(mr_listed *listed) {
     if (!listed)
         return;
-    pthread_mutex_lock(&listed->lock);
+    MR_LOCKED(&listed->lock);
     atomic_store(&listed->ending, true);
     if (listed->threaded) {
         tell(listed);
         pthread_join(listed->thread, NULL);
     }
     listed->threaded = false;
-    pthread_mutex_unlock(&listed->lock);
 }
 
 void mr_listed_stop(mr_listed **listed) {

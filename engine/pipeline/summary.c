@@ -298,7 +298,7 @@ static int renew(mr_pipeline *pipeline, int64_t now_ns, uint64_t news, bool last
 
 int mr_pipeline_snapshot(mr_pipeline *pipeline, int64_t age_ns, mr_summary **summary) {
     int status = MR_OK;
-    pthread_mutex_lock(&pipeline->snapshot_lock);
+    MR_LOCKED(&pipeline->snapshot_lock);
     const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
     const uint64_t news = pipeline->graph ? mr_control_changes(&pipeline->graph->run) : 0;
     const bool over = pipeline->graph && is_over(pipeline->graph);
@@ -309,7 +309,6 @@ int mr_pipeline_snapshot(mr_pipeline *pipeline, int64_t age_ns, mr_summary **sum
         *summary = pipeline->snapshot;
         atomic_fetch_add_explicit(&shared_of(*summary)->holders, 1, memory_order_relaxed);
     }
-    pthread_mutex_unlock(&pipeline->snapshot_lock);
     return status;
 }
 

@@ -3,8 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <libavutil/mem.h>
-#include <libavutil/sha.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,42 +12,28 @@
 
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
+#include "engine/base/sha256.h"
 #include "millrace/log.h"
 #include "millrace/status.h"
 
-enum { SUM_BYTES = 32, SUM_TEXT = 2 * SUM_BYTES + 1, MOST_FILES = 256, MOST_LIST = 1 << 16, TRIES = 8 };
+enum { MOST_FILES = 256, MOST_LIST = 1 << 16, TRIES = 8 };
 static const char list_name[] = "engines.list";
 static const int64_t most_engine_bytes = INT64_C(16) << 30;
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
-static void print_sum(struct AVSHA *sha, char text[SUM_TEXT]) {
-    uint8_t sum[SUM_BYTES];
-    av_sha_final(sha, sum);
-    av_free(sha);
-    for (int i = 0; i < SUM_BYTES; i++)
-        snprintf(text + 2 * i, 3, "%02x", sum[i]);
-}
-
-static struct AVSHA *begin_sum(void) {
-    struct AVSHA *sha = av_sha_alloc();
-    if (sha)
-        av_sha_init(sha, 8 * SUM_BYTES);
-    return sha;
-}
-
 /* Each part is prefixed with its length, so that different lists cannot have the same bytes. */
 static bool make_key(const mr_engine_part *parts, size_t count, char key[MR_ENGINE_KEY]) {
-    char text[SUM_TEXT];
-    struct AVSHA *sha = begin_sum();
-    if (!sha)
+    char text[MR_SHA256_TEXT];
+    mr_sha256 *sum;
+    if (mr_sha256_begin(&sum))
         return false;
     for (size_t i = 0; i < count; i++) {
         uint64_t bytes = parts[i].bytes;
-        av_sha_update(sha, (const uint8_t *)&bytes, sizeof bytes);
-        av_sha_update(sha, parts[i].data, parts[i].bytes);
+        mr_sha256_add(sum, &bytes, sizeof bytes);
+        mr_sha256_add(sum, parts[i].data, parts[i].bytes);
     }
-    print_sum(sha, text);
+    mr_sha256_finish(&sum, text);
     snprintf(key, MR_ENGINE_KEY, "%.*s", MR_ENGINE_KEY - 1, text);
     return true;
 }
@@ -61,22 +45,20 @@ static bool is_own(const struct stat *about) {
 
 /* Writes "SUM BYTES NAME" for a regular file in the folder; false if it is not regular, or belongs to another user. */
 static bool describe(int folder, const char *name, char *text, size_t bytes) {
-    static const size_t block = 1 << 16;
+    uint8_t data[1 << 14];
     struct stat about;
-    char sum[SUM_TEXT];
+    char text_of_sum[MR_SHA256_TEXT];
+    mr_sha256 *sum = NULL;
     int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     bool good = fd >= 0 && !fstat(fd, &about) && S_ISREG(about.st_mode) && is_own(&about) &&
                 about.st_size <= most_engine_bytes;
-    uint8_t *data = good ? mr_calloc(1, block) : NULL;
-    struct AVSHA *sha = data ? begin_sum() : NULL;
     ssize_t some = -1; /* 0: everything was read */
-    while (sha && (some = read(fd, data, block)) > 0)
-        av_sha_update(sha, data, (size_t)some);
-    if (sha)
-        print_sum(sha, sum);
+    good = good && !mr_sha256_begin(&sum);
+    while (good && (some = read(fd, data, sizeof data)) > 0)
+        mr_sha256_add(sum, data, (size_t)some);
+    mr_sha256_finish(&sum, good ? text_of_sum : NULL);
     if (some == 0)
-        snprintf(text, bytes, "%s %lld %s\n", sum, (long long)about.st_size, name);
-    mr_free(data);
+        snprintf(text, bytes, "%s %lld %s\n", text_of_sum, (long long)about.st_size, name);
     if (fd >= 0)
         close(fd);
     return some == 0;
@@ -218,35 +200,12 @@ static bool make_own(mr_engine_cache *cache) {
 
 /* ---- the base ---------------------------------------------------------------------------------------------------- */
 
-/* Like mkdir -p, only for this user. */
-static bool make_folders(char *path) {
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        int failed = mkdir(path, 0700) && errno != EEXIST;
-        *slash = '/';
-        if (failed)
-            return false;
-    }
-    return mkdir(path, 0700) == 0 || errno == EEXIST;
-}
-
 static bool choose_base(mr_engine_cache *cache, const char *base) {
-    const char *caches = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int used = 0;
-    if (base)
-        used = snprintf(cache->base, sizeof cache->base, "%s", strcmp(base, "-") ? base : "");
-    else if (caches && caches[0] == '/')
-        used = snprintf(cache->base, sizeof cache->base, "%s/millrace/engines", caches);
-    else if (home && home[0] == '/')
-        used = snprintf(cache->base, sizeof cache->base, "%s/.cache/millrace/engines", home);
-    else
-        mr_log(MR_LOG_INFO, "engines are not kept: HOME is not set to a folder; name one as engine_cache");
-    if (!used || !cache->base[0])
+    if (base && strcmp(base, "-") == 0)
         return false;
-    if (used < (int)sizeof cache->base && make_folders(cache->base))
+    if (!mr_file_cache_folder("engines", base, 0700, cache->base, sizeof cache->base))
         return true;
-    mr_log(MR_LOG_WARNING, "engines are not kept: cannot make the folder %s: %s; name another one as engine_cache",
-           cache->base, strerror(errno));
+    mr_log(MR_LOG_WARNING, "engines are not kept: %s; name another folder as engine_cache", mr_message());
     cache->base[0] = 0;
     return false;
 }

@@ -8,7 +8,6 @@
 #include "stages/model/onnx/onnx_append.h"
 #include "stages/model/onnx/onnx_report.h"
 #include "stages/model/onnx/onnx_traits.h"
-#include "stages/model/onnx_signature.h"
 
 /* Element types. Frames hold five types. Other numeric outputs are cast to the smallest that holds all values; f16 and
  * similar types become f32, and u64 becomes i64. */
@@ -49,6 +48,16 @@ static void set_type(ort_model *m, bool output, size_t at, int element, mr_model
     tensor->dtype = held_as(cast ? cast : element);
     tensor->type = mr_onnx_type_name(element);
     m->element_type[output][at] = element;
+}
+
+/* The caller must free it; NULL: no memory. */
+static mr_onnx_report *read_report(const ort_model *m) {
+    mr_onnx_report *report = mr_calloc(1, sizeof *report);
+    if (report)
+        mr_onnx_read_report(m->bytes.data, m->bytes.bytes, report);
+    else
+        mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", m->base.path);
+    return report;
 }
 
 /* ---- inputs and outputs ---------------------------------------------------------------------------------------- */
@@ -209,12 +218,9 @@ static int append_cast(ort_model *m, mr_pb_span name, int element) {
 }
 
 int mr_ort_append_casts(ort_model *m, const char *tensor) {
-    mr_onnx_report *report = mr_calloc(1, sizeof *report);
-    if (!report)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", m->base.path);
-    mr_onnx_read_report(m->bytes.data, m->bytes.bytes, report);
-    int status = MR_OK;
-    for (size_t i = 0; i < report->output_count && !status; i++) {
+    mr_onnx_report *report = read_report(m);
+    int status = report ? MR_OK : MR_ERROR_MEMORY;
+    for (size_t i = 0; report && i < report->output_count && !status; i++) {
         const mr_onnx_declared *output = &report->outputs[i];
         if (cast_of(output->element) && (!tensor || mr_pb_is(output->name, tensor)))
             status = append_cast(m, output->name, output->element);
@@ -260,13 +266,15 @@ static char *copy_text(const mr_pb_span *text) {
     return copy;
 }
 
-static bool take_values(ort_model *m, bool output, const mr_onnx_value *values, size_t count) {
+static bool take_values(ort_model *m, bool output, const mr_onnx_declared *values, size_t count) {
     mr_model_tensor *tensors = output ? m->base.outputs : m->base.inputs;
+    *(output ? &m->base.output_count : &m->base.input_count) = count;
     for (size_t i = 0; i < count; i++) {
         tensors[i] = (mr_model_tensor){.name = copy_text(&values[i].name),
-                                       .shape = values[i].shape,
-                                       .unshaped = values[i].unshaped,
-                                       .symbol = copy_text(&values[i].symbol)};
+                                       .shape.rank = values[i].rank,
+                                       .unshaped = !values[i].shaped,
+                                       .symbol = copy_text(&values[i].symbols[0])};
+        memcpy(tensors[i].shape.dims, values[i].dims, (size_t)values[i].rank * sizeof *values[i].dims);
         set_type(m, output, i, values[i].element, &tensors[i]);
         if (!tensors[i].name || !tensors[i].symbol)
             return false;
@@ -275,34 +283,28 @@ static bool take_values(ort_model *m, bool output, const mr_onnx_value *values, 
 }
 
 bool mr_ort_take_declared(ort_model *m, const char *tensor) {
-    mr_onnx_signature signature;
-    mr_model *base = &m->base;
-    if (!mr_onnx_read_signature(m->bytes.data, m->bytes.bytes, &signature))
-        return false;
-    base->input_count = signature.input_count;
-    base->output_count = signature.output_count;
-    if (take_values(m, false, signature.inputs, signature.input_count) &&
-        take_values(m, true, signature.outputs, signature.output_count) &&
-        (!tensor || mr_model_find(base->outputs, base->output_count, tensor) >= 0))
-        return true;
-    mr_ort_forget_tensors(m);
-    return false;
+    mr_onnx_report *report = read_report(m);
+    const bool taken = report && mr_onnx_report_suffices(report, MR_MODEL_MAX_TENSORS, MR_MODEL_MAX_RANK) &&
+                       take_values(m, false, report->inputs, report->input_count) &&
+                       take_values(m, true, report->outputs, report->output_count) &&
+                       (!tensor || mr_model_find(m->base.outputs, m->base.output_count, tensor) >= 0);
+    mr_free(report);
+    if (!taken)
+        mr_ort_forget_tensors(m);
+    return taken;
 }
 
 /* ---- what only the graph tells ----------------------------------------------------------------------------------- */
 
 /* A runtime cannot distinguish an undeclared shape from one without dimensions. */
 static int find_unshaped(ort_model *m) {
-    mr_onnx_report *report = mr_calloc(1, sizeof *report);
-    if (!report)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", m->base.path);
-    mr_onnx_read_report(m->bytes.data, m->bytes.bytes, report);
-    for (size_t i = 0; i < report->input_count; i++)
+    mr_onnx_report *report = read_report(m);
+    for (size_t i = 0; report && i < report->input_count; i++)
         for (size_t at = 0; at < m->base.input_count; at++)
             if (mr_pb_is(report->inputs[i].name, m->base.inputs[at].name))
                 m->base.inputs[at].unshaped = !report->inputs[i].shaped;
     mr_free(report);
-    return MR_OK;
+    return report ? MR_OK : MR_ERROR_MEMORY;
 }
 
 int mr_ort_read_graph(ort_model *m) {

@@ -71,9 +71,8 @@ static void unref(mr_jpeg **jpeg) {
 
 void mr_jpeg_drop(mr_jpeg **jpeg) {
     mr_preview_store *store = (*jpeg)->store;
-    pthread_mutex_lock(&store->lock);
+    MR_LOCKED(&store->lock);
     unref(jpeg);
-    pthread_mutex_unlock(&store->lock);
 }
 
 /* ---- slots ------------------------------------------------------------------------------------------------------ */
@@ -198,13 +197,12 @@ void mr_preview_store_show(mr_preview_store *store, const mr_frame *frame) {
 }
 
 void mr_preview_store_end(mr_preview_store *store, uint32_t source) {
-    pthread_mutex_lock(&store->lock);
+    MR_LOCKED(&store->lock);
     slot *at = find_slot(store, mr_stage_source_id(store->params.stage, source));
     if (at) {
         at->ended = true;
         pthread_cond_signal(&store->changed);
     }
-    pthread_mutex_unlock(&store->lock);
 }
 
 /* ---- waking ---------------------------------------------------------------------------------------------------- */
@@ -322,7 +320,7 @@ static void wait_until(mr_preview_store *store, int64_t until) {
 
 static void *run_encoder(void *context) {
     mr_preview_store *store = context;
-    pthread_mutex_lock(&store->lock);
+    MR_LOCKED(&store->lock);
     while (!store->closed) {
         int64_t until = INT64_MAX, now = now_ns();
         wake_lookers(store, now, &until);
@@ -332,7 +330,6 @@ static void *run_encoder(void *context) {
         else
             wait_until(store, until);
     }
-    pthread_mutex_unlock(&store->lock);
     return NULL;
 }
 
@@ -360,7 +357,7 @@ static void add_looker(mr_preview_store *store, slot *at, mr_viewer *viewer) {
 
 mr_preview_status mr_preview_store_watch(mr_preview_store *store, const char *id, mr_viewer *viewer) {
     slot *at = NULL;
-    pthread_mutex_lock(&store->lock);
+    MR_LOCKED(&store->lock);
     mr_preview_status status = store->closed ? MR_PREVIEW_END : find_shown(store, id, &at);
     if (status == MR_PREVIEW_PICTURE && viewer->stream && store->streams >= store->params.most_streams)
         status = MR_PREVIEW_FULL;
@@ -368,7 +365,6 @@ mr_preview_status mr_preview_store_watch(mr_preview_store *store, const char *id
         add_looker(store, at, viewer);
         status = MR_PREVIEW_WAIT;
     }
-    pthread_mutex_unlock(&store->lock);
     return status;
 }
 
@@ -393,7 +389,7 @@ static void await_picture(mr_preview_store *store, slot *at, mr_viewer *viewer) 
 
 mr_preview_status mr_preview_store_next(mr_preview_store *store, mr_viewer *viewer, mr_jpeg **jpeg) {
     mr_preview_status status = MR_PREVIEW_WAIT;
-    pthread_mutex_lock(&store->lock);
+    MR_LOCKED(&store->lock);
     slot *at = &store->slots[viewer->slot];
     const int64_t now = now_ns();
     if (store->closed) {
@@ -410,7 +406,6 @@ mr_preview_status mr_preview_store_next(mr_preview_store *store, mr_viewer *view
     } else {
         await_picture(store, at, viewer);
     }
-    pthread_mutex_unlock(&store->lock);
     return status;
 }
 
@@ -422,7 +417,7 @@ static bool is_still_asked(const mr_preview_store *store, int slot_index) {
 }
 
 void mr_preview_store_leave(mr_preview_store *store, mr_viewer *viewer) {
-    pthread_mutex_lock(&store->lock);
+    MR_LOCKED(&store->lock);
     slot *at = &store->slots[viewer->slot];
     *viewer->link = viewer->next;
     if (viewer->next)
@@ -431,7 +426,6 @@ void mr_preview_store_leave(mr_preview_store *store, mr_viewer *viewer) {
     at->streams -= viewer->stream;
     store->streams -= viewer->stream;
     at->asked = at->asked && is_still_asked(store, viewer->slot);
-    pthread_mutex_unlock(&store->lock);
 }
 
 /* ---- words ------------------------------------------------------------------------------------------------------ */
@@ -439,11 +433,10 @@ void mr_preview_store_leave(mr_preview_store *store, mr_viewer *viewer) {
 char *mr_preview_store_record(mr_preview_store *store, const char *id, mr_preview_status *status) {
     slot *at;
     char *copy = NULL;
-    pthread_mutex_lock(&store->lock);
+    MR_LOCKED(&store->lock);
     *status = find_shown(store, id, &at);
     if (*status == MR_PREVIEW_PICTURE && !(at->record && (copy = mr_strdup(at->record))))
         *status = MR_PREVIEW_END;
-    pthread_mutex_unlock(&store->lock);
     return copy;
 }
 
@@ -506,11 +499,10 @@ int mr_preview_store_create(mr_preview_store **result, const mr_preview_store_pa
 
 void mr_preview_store_close(mr_preview_store *store) {
     int64_t until = INT64_MAX;
-    pthread_mutex_lock(&store->lock);
+    MR_LOCKED(&store->lock);
     store->closed = true;
     wake_lookers(store, now_ns(), &until);
     pthread_cond_signal(&store->changed);
-    pthread_mutex_unlock(&store->lock);
 }
 
 void mr_preview_store_destroy(mr_preview_store **result) {

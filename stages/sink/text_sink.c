@@ -8,6 +8,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
+#include "engine/base/thread.h"
 #include "stages/sink/named_file.h"
 #include "stages/sink/run_files.h"
 
@@ -172,10 +173,9 @@ static int begin(mr_stage *self) {
     mr_text_sink *sink = self->state;
     if (mr_output_has_begun(&sink->output))
         return MR_OK;
-    pthread_mutex_lock(&sink->lock);
+    MR_LOCKED(&sink->lock);
     int status = sink->keep.names.pattern ? begin_files(self, mr_stage_run_state(self))
                                           : begin_one(self, mr_stage_run_state(self));
-    pthread_mutex_unlock(&sink->lock);
     return status;
 }
 
@@ -320,10 +320,8 @@ int mr_text_sink_flush(mr_stage *self, mr_io *io, uint32_t source) {
 
 int mr_text_sink_sync(mr_stage *self) {
     mr_text_sink *sink = self->state;
-    pthread_mutex_lock(&sink->lock);
-    int status = mr_output_has_begun(&sink->output) ? mr_output_sync(&sink->output) : MR_ERROR_AGAIN;
-    pthread_mutex_unlock(&sink->lock);
-    return status;
+    MR_LOCKED(&sink->lock);
+    return mr_output_has_begun(&sink->output) ? mr_output_sync(&sink->output) : MR_ERROR_AGAIN;
 }
 
 void mr_text_sink_close(mr_stage *self) {

@@ -56,13 +56,12 @@ int mr_zmq_unsent_make(mr_zmq_unsent *unsent, zmq_msg_t *part, size_t bytes, mr_
     }
     made->held = *held;
     *held = NULL;
-    pthread_mutex_lock(&unsent->lock);
+    MR_LOCKED(&unsent->lock);
     made->next = unsent->first;
     made->link = &unsent->first;
     if (made->next)
         made->next->link = &made->next;
     unsent->first = made;
-    pthread_mutex_unlock(&unsent->lock);
     return MR_OK;
 }
 
@@ -103,13 +102,12 @@ int mr_zmq_unsent_await(mr_zmq_unsent *unsent, uint32_t source, int64_t patience
 
 size_t mr_zmq_unsent_drop(mr_zmq_unsent *unsent, uint32_t source, const char *reason) {
     size_t dropped = 0;
-    pthread_mutex_lock(&unsent->lock);
+    MR_LOCKED(&unsent->lock);
     for (mr_zmq_entry *one = unsent->first; one; one = one->next) {
         if (!is_of(one, source) || !one->held)
             continue;
         mr_stage_release(unsent->self, &one->held, reason);
         dropped++;
     }
-    pthread_mutex_unlock(&unsent->lock);
     return dropped;
 }

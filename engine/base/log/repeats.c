@@ -226,8 +226,7 @@ void mr_log_repeating(mr_log_level level, const char *source, const char *format
 
 void mr_log_settle(void) {
     write_due(true);
-    pthread_mutex_lock(&log_lines.lock);
+    MR_LOCKED(&log_lines.lock);
     if (log_lines.ready) /* the thread ends */
         pthread_cond_broadcast(&log_lines.changed);
-    pthread_mutex_unlock(&log_lines.lock);
 }

@@ -17,6 +17,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "engine/device/cuda/cuda_device.h"
 #include "millrace/log.h"
 
@@ -244,12 +245,11 @@ int mr_cuda_wait(mr_stream *stream, mr_event *event) {
     if (status || waits_already(self, event))
         return status;
     mr_cuda_trace_end(&self->piece, stream, self->handle);
-    pthread_mutex_lock(&teller->lock);
+    MR_LOCKED(&teller->lock);
     if (!mr_event_done(event))
         status = wait_for_pending(self, teller, event);
     else if (mr_event_status(event))
         self->status = mr_event_status(event);
-    pthread_mutex_unlock(&teller->lock);
     return status;
 }
 
@@ -278,14 +278,13 @@ static bool can_hand_on(cuda_stream *self) {
 }
 
 static void hold(cuda_device *self, cuda_record *record) {
-    pthread_mutex_lock(&self->lock);
+    MR_LOCKED(&self->lock);
     record->state = MR_CUDA_HELD;
     mr_cuda_point_events(&record->events, record);
     record->stream->pending++;
     record->next = self->held;
     self->held = record;
     mr_cuda_wake(self);
-    pthread_mutex_unlock(&self->lock);
 }
 
 int mr_cuda_hand_on(mr_stream *stream, mr_event *event) {
@@ -535,7 +534,7 @@ void *mr_cuda_ask(void *context) {
     cuda_device *self = context;
     prctl(PR_SET_TIMERSLACK, SLACK_NS);
     mr_cuda_use(&self->device);
-    pthread_mutex_lock(&self->lock);
+    MR_LOCKED(&self->lock);
     while (!self->ending) {
         self->asleep = !self->arrived && !self->busy && !self->held;
         if (self->asleep)
@@ -543,6 +542,5 @@ void *mr_cuda_ask(void *context) {
         else
             ask_once(self);
     }
-    pthread_mutex_unlock(&self->lock);
     return NULL;
 }

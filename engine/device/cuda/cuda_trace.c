@@ -5,6 +5,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "engine/device/cuda/cuda.h"
 
 /* The runtime gives times as single-precision milliseconds since the anchor, so the anchor must move before they become
@@ -71,12 +72,11 @@ static bool compare_clocks(mr_cuda_timeline *self, cudaStream_t handle) {
 
 /* A device's first piece waits until the device has reached it, so that the clocks can be compared. */
 static void drop_anchor(mr_cuda_timeline *self, cudaStream_t handle) {
-    pthread_mutex_lock(self->lock);
+    MR_LOCKED(self->lock);
     if (!self->anchor && !cudaEventCreate(&self->anchor) && !compare_clocks(self, handle)) {
         cudaEventDestroy(self->anchor);
         self->anchor = NULL;
     }
-    pthread_mutex_unlock(self->lock);
 }
 
 static int64_t rounded_ns(float ms) {
@@ -99,7 +99,7 @@ static void tell(void *context) {
     mr_cuda_piece *piece = context;
     mr_cuda_timeline *self = piece->timeline;
     float before_ms, took_ms;
-    pthread_mutex_lock(self->lock);
+    MR_LOCKED(self->lock);
     if (self->anchor && !cudaEventElapsedTime(&before_ms, self->anchor, piece->begin) &&
         !cudaEventElapsedTime(&took_ms, piece->begin, piece->end)) {
         set_times(self, &piece->note, before_ms, took_ms);
@@ -114,7 +114,6 @@ static void tell(void *context) {
     }
     cudaGetLastError();
     recycle(piece);
-    pthread_mutex_unlock(self->lock);
 }
 
 /* ---- the current piece of a stream ------------------------------------------------------------------------------ */
@@ -128,9 +127,8 @@ void mr_cuda_trace_end(mr_cuda_piece **piece, mr_stream *stream, cudaStream_t ha
     cudaGetLastError();
     if (timed)
         return;
-    pthread_mutex_lock(ended->timeline->lock);
+    MR_LOCKED(ended->timeline->lock);
     recycle(ended);
-    pthread_mutex_unlock(ended->timeline->lock);
 }
 
 void mr_cuda_trace_begin(mr_cuda_timeline *self, mr_cuda_piece **piece, mr_stream *stream, cudaStream_t handle,

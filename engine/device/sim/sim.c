@@ -29,10 +29,8 @@ static int enter(sim_device *self, int otherwise) {
 
 int64_t mr_sim_calls(mr_device *device) {
     sim_device *self = (sim_device *)device;
-    pthread_mutex_lock(&self->lock);
-    int64_t count = self->call_count;
-    pthread_mutex_unlock(&self->lock);
-    return count;
+    MR_LOCKED(&self->lock);
+    return self->call_count;
 }
 
 static int sim_allocate(mr_device *device, mr_memory memory, size_t bytes, void **data) {
@@ -133,14 +131,13 @@ static sim_item *make_item(mr_stream *stream, sim_kind kind, mr_event *event) {
 static void append(sim_item *added) {
     sim_stream *stream = added->stream;
     sim_device *self = (sim_device *)stream->stream.device;
-    pthread_mutex_lock(&self->lock);
+    MR_LOCKED(&self->lock);
     if (stream->tail)
         stream->tail->next = added;
     else
         stream->head = added;
     stream->tail = added;
     pthread_cond_broadcast(&self->changed);
-    pthread_mutex_unlock(&self->lock);
 }
 
 /* Appends work whose memory was checked, or fails with the `status` of the check. */
@@ -199,10 +196,9 @@ static int sim_record(mr_stream *stream, mr_event *event) {
 static void arrive(void *context) {
     sim_item *wait = context;
     sim_device *self = (sim_device *)wait->stream->stream.device;
-    pthread_mutex_lock(&self->lock);
+    MR_LOCKED(&self->lock);
     wait->arrived = true;
     pthread_cond_broadcast(&self->changed);
-    pthread_mutex_unlock(&self->lock);
 }
 
 static int sim_wait(mr_stream *stream, mr_event *event) {

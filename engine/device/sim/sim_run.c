@@ -4,6 +4,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "engine/device/sim/sim_parts.h"
 #include "millrace/status.h"
 
@@ -251,16 +252,15 @@ static void do_head(sim_device *self, sim_stream *stream, int64_t now_ns) {
 int64_t mr_sim_advance(mr_device *device, int64_t now_ns) {
     sim_device *self = (sim_device *)device;
     int64_t next;
-    pthread_mutex_lock(&self->lock);
+    MR_LOCKED(&self->lock);
     for (sim_stream *stream; (stream = find_ready(self, now_ns, &next));)
         do_head(self, stream, now_ns);
-    pthread_mutex_unlock(&self->lock);
     return next;
 }
 
 void *mr_sim_run(void *context) {
     sim_device *self = context;
-    pthread_mutex_lock(&self->lock);
+    MR_LOCKED(&self->lock);
     while (!self->ending) {
         int64_t next, now = mr_clock_now_ns(mr_clock_real());
         sim_stream *stream = find_ready(self, now, &next);
@@ -273,6 +273,5 @@ void *mr_sim_run(void *context) {
             pthread_cond_timedwait(&self->changed, &self->lock, &until);
         }
     }
-    pthread_mutex_unlock(&self->lock);
     return NULL;
 }

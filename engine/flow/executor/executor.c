@@ -87,10 +87,8 @@ static int count_woken(const mr_executor *executor) {
 }
 
 bool mr_executor_is_busy(mr_executor *executor) {
-    pthread_mutex_lock(&executor->lock);
-    const bool busy = executor->idle + executor->in_epoll + executor->polling <= count_woken(executor);
-    pthread_mutex_unlock(&executor->lock);
-    return busy;
+    MR_LOCKED(&executor->lock);
+    return executor->idle + executor->in_epoll + executor->polling <= count_woken(executor);
 }
 
 int mr_executor_worker_here(void) {

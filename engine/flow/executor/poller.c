@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "engine/flow/executor/executor_parts.h"
+#include "engine/base/thread.h"
 #include "millrace/status.h"
 
 enum { EVENTS = 16 };
@@ -149,13 +150,12 @@ int mr_task_watch(mr_task *task, int fd) {
 
 void mr_task_unwatch(mr_task *task) {
     mr_executor *executor = task->executor;
-    pthread_mutex_lock(&executor->lock);
+    MR_LOCKED(&executor->lock);
     for (int i = 0; i < executor->watched_count; i++)
         if (executor->watched[i] == task) {
             executor->watched[i] = executor->watched[--executor->watched_count];
             epoll_ctl(executor->epoll, EPOLL_CTL_DEL, task->fd, NULL);
         }
-    pthread_mutex_unlock(&executor->lock);
 }
 
 /* ---- busy polling ------------------------------------------------------------------------------------------------ */
@@ -163,7 +163,7 @@ void mr_task_unwatch(mr_task *task) {
 /* Wakes all polled tasks that have work. */
 static bool peek_all(mr_executor *executor, bool last) {
     bool found = false;
-    pthread_mutex_lock(&executor->polls);
+    MR_LOCKED(&executor->polls);
     for (int i = 0; i < executor->polled_count; i++) {
         mr_task *task = executor->polled[i];
         if (!task->peek(task->context, last))
@@ -171,7 +171,6 @@ static bool peek_all(mr_executor *executor, bool last) {
         mr_task_wake_behind(task, true);
         found = true;
     }
-    pthread_mutex_unlock(&executor->polls);
     return found;
 }
 
@@ -233,9 +232,8 @@ void mr_task_for_upkeep(mr_task *task) {
 
 void mr_task_unpoll(mr_task *task) {
     mr_executor *executor = task->executor;
-    pthread_mutex_lock(&executor->polls);
+    MR_LOCKED(&executor->polls);
     for (int i = 0; i < executor->polled_count; i++)
         if (executor->polled[i] == task)
             executor->polled[i] = executor->polled[--executor->polled_count];
-    pthread_mutex_unlock(&executor->polls);
 }

@@ -6,9 +6,8 @@
 #include "engine/flow/executor/executor_parts.h"
 
 void mr_task_wake_thread(mr_task *task) {
-    pthread_mutex_lock(&task->executor->lock);
+    MR_LOCKED(&task->executor->lock);
     pthread_cond_signal(&task->thread->woken);
-    pthread_mutex_unlock(&task->executor->lock);
 }
 
 /* Sleeps until woken or due, without a limit: only this thread waits on the condition, and glibc can lose a signal only
@@ -118,21 +117,18 @@ bool mr_task_is_quiet(mr_task *task) {
 }
 
 int64_t mr_task_cpu_ns(const mr_task *task) {
-    pthread_mutex_lock(&task->executor->lock);
+    MR_LOCKED(&task->executor->lock);
     const struct mr_task_thread *thread = task->thread;
-    int64_t used = !thread ? 0 : thread->cpu_ns + (thread->over ? 0 : mr_thread_cpu_of_ns(thread->thread));
-    pthread_mutex_unlock(&task->executor->lock);
-    return used;
+    return !thread ? 0 : thread->cpu_ns + (thread->over ? 0 : mr_thread_cpu_of_ns(thread->thread));
 }
 
 void mr_task_ask_thread_to_end(mr_task *task) {
     struct mr_task_thread *thread = task->thread;
     if (!thread || thread->joined)
         return;
-    pthread_mutex_lock(&task->executor->lock);
+    MR_LOCKED(&task->executor->lock);
     thread->ending = true;
     pthread_cond_signal(&thread->woken);
-    pthread_mutex_unlock(&task->executor->lock);
 }
 
 void mr_task_end_thread(mr_task *task) {

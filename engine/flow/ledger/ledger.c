@@ -73,30 +73,26 @@ void mr_ledger_release(mr_ledger **ledger) {
 }
 
 void mr_ledger_trace(mr_ledger *ledger, const mr_ledger_tracing *tracing) {
-    pthread_mutex_lock(&ledger->lock);
+    MR_LOCKED(&ledger->lock);
     ledger->tracing = tracing ? *tracing : (mr_ledger_tracing){0};
-    pthread_mutex_unlock(&ledger->lock);
 }
 
 void mr_ledger_follow(mr_ledger *ledger) {
-    pthread_mutex_lock(&ledger->lock);
+    MR_LOCKED(&ledger->lock);
     ledger->followed = true;
-    pthread_mutex_unlock(&ledger->lock);
 }
 
 void mr_ledger_freeze(mr_ledger *ledger) {
-    pthread_mutex_lock(&ledger->lock);
+    MR_LOCKED(&ledger->lock);
     ledger->frozen = true;
-    pthread_mutex_unlock(&ledger->lock);
 }
 
 bool mr_ledger_reach(mr_ledger *ledger, uint32_t source, mr_reach_frame *last, bool *all) {
-    pthread_mutex_lock(&ledger->lock);
+    MR_LOCKED(&ledger->lock);
     const mr_reach *reach = &ledger->pages[source].reach;
     bool any = reach->any;
     *last = reach->last;
     *all = reach->first == reach->next;
-    pthread_mutex_unlock(&ledger->lock);
     return any;
 }
 
@@ -228,7 +224,7 @@ void mr_receipt_note(mr_receipt *receipt, mr_note note, const char *stage, const
             ;
         return;
     }
-    pthread_mutex_lock(&receipt->ledger->lock);
+    MR_LOCKED(&receipt->ledger->lock);
     noted = atomic_load_explicit(&receipt->note, memory_order_relaxed);
     /* If a frame was dropped on several paths, the reason that a later run must repeat wins. */
     if (noted == MR_NOTE_DROPPED && !mr_note_settles(note, reason)) {
@@ -245,7 +241,6 @@ void mr_receipt_note(mr_receipt *receipt, mr_note note, const char *stage, const
             trace_drop(&receipt->ledger->tracing, receipt);
         break;
     }
-    pthread_mutex_unlock(&receipt->ledger->lock);
 }
 
 /* Adds one frame to the line for this stage and reason. */
@@ -322,21 +317,19 @@ static void close_receipt(mr_receipt *receipt) {
 
 bool mr_ledger_await_empty(mr_ledger *ledger, uint32_t source, void (*emptied)(void *context), void *context) {
     page *account = &ledger->pages[source];
-    pthread_mutex_lock(&ledger->lock);
+    MR_LOCKED(&ledger->lock);
     bool empty = !account->first;
     account->emptied = empty ? NULL : emptied;
     account->context = context;
-    pthread_mutex_unlock(&ledger->lock);
     return empty;
 }
 
 void mr_ledger_clear(mr_ledger *ledger, uint32_t source) {
     page *account = &ledger->pages[source];
-    pthread_mutex_lock(&ledger->lock);
+    MR_LOCKED(&ledger->lock);
     mr_free(account->lines);
     mr_reach_fini(&account->reach);
     *account = (page){0};
-    pthread_mutex_unlock(&ledger->lock);
 }
 
 /* Copies the lines only if all fit into `room`. With the lock. */

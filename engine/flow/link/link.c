@@ -277,9 +277,8 @@ void mr_link_expect_later(mr_link *link, uint32_t source) {
 }
 
 void mr_link_begin(mr_link *link, uint32_t source) {
-    pthread_mutex_lock(&link->lock);
+    MR_LOCKED(&link->lock);
     link->to_begin -= mr_link_has_source(link, source);
-    pthread_mutex_unlock(&link->lock);
 }
 
 /* ---- rounds ------------------------------------------------------------------------------------------------------ */
@@ -427,7 +426,7 @@ static void expect_again(lane_queue *lane) {
 }
 
 bool mr_link_put(mr_link *link, mr_item *item, mr_task *producer, bool *news) {
-    pthread_mutex_lock(&link->lock);
+    MR_LOCKED(&link->lock);
     lane_queue *lane = lane_of(link, item->source);
     bool enters = true, admitted = true;
     if (item->kind == MR_ITEM_END) {
@@ -449,7 +448,6 @@ bool mr_link_put(mr_link *link, mr_item *item, mr_task *producer, bool *news) {
     }
     if (link->tracing.trace)
         trace_lane(link, lane);
-    pthread_mutex_unlock(&link->lock);
     return admitted;
 }
 
@@ -541,24 +539,22 @@ size_t mr_link_pop_claimed(mr_link *link, mr_item *items, size_t count, mr_link_
 bool mr_link_has_room(mr_link *link, uint32_t source, uint32_t coming, mr_task *producer) {
     if (link->params.policy != MR_POLICY_BLOCK)
         return true;
-    pthread_mutex_lock(&link->lock);
+    MR_LOCKED(&link->lock);
     lane_queue *lane = lane_of(link, source);
     bool has_room = (int64_t)lane->frames + coming < link->params.capacity;
     if (!has_room)
         add_waiter(lane, producer);
-    pthread_mutex_unlock(&link->lock);
     return has_room;
 }
 
 bool mr_link_head(mr_link *link, uint32_t source, mr_item *item) {
     if (!mr_link_has_source(link, source))
         return false;
-    pthread_mutex_lock(&link->lock);
+    MR_LOCKED(&link->lock);
     lane_queue *lane = lane_of(link, source);
     bool some = lane->count > 0;
     if (some)
         *item = *item_at(lane, 0);
-    pthread_mutex_unlock(&link->lock);
     return some;
 }
 
@@ -577,16 +573,13 @@ void mr_link_take(mr_link *link, uint32_t source, mr_item *item) {
 
 int mr_link_most_frames(mr_link *link) {
     uint32_t most = 0;
-    pthread_mutex_lock(&link->lock);
+    MR_LOCKED(&link->lock);
     for (size_t i = 0; i < link->params.lane_count; i++)
         most = link->lanes[i].most_frames > most ? link->lanes[i].most_frames : most;
-    pthread_mutex_unlock(&link->lock);
     return (int)most;
 }
 
 bool mr_link_ended(mr_link *link) {
-    pthread_mutex_lock(&link->lock);
-    bool ended = link->open == link->to_begin;
-    pthread_mutex_unlock(&link->lock);
-    return ended;
+    MR_LOCKED(&link->lock);
+    return link->open == link->to_begin;
 }

@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
@@ -45,114 +44,101 @@ void mr_ending_destroy(mr_ending **ending) {
 }
 
 void mr_ending_hold(mr_ending *ending, size_t count) {
-    pthread_mutex_lock(&ending->lock);
+    MR_LOCKED(&ending->lock);
     ending->holds += count;
-    pthread_mutex_unlock(&ending->lock);
 }
 
 void mr_ending_release(mr_ending *ending) {
-    pthread_mutex_lock(&ending->lock);
+    MR_LOCKED(&ending->lock);
     if (--ending->holds == 0) {
         ending->times.ended_ns = mr_clock_now_ns(mr_clock_real());
         ending->times.ended_cpu_s = mr_process_cpu_s();
         pthread_cond_broadcast(&ending->changed);
     }
-    pthread_mutex_unlock(&ending->lock);
 }
 
 /* ---- failures ---------------------------------------------------------------------------------------------------- */
 
 void mr_ending_note_failure(mr_ending *ending, int status, const char *message) {
-    pthread_mutex_lock(&ending->lock);
-    if (!ending->run.status) {
-        ending->run.status = status;
-        snprintf(ending->run.message, sizeof ending->run.message, "%s", message);
-    }
-    pthread_mutex_unlock(&ending->lock);
+    MR_LOCKED(&ending->lock);
+    if (ending->run.status)
+        return;
+    ending->run.status = status;
+    snprintf(ending->run.message, sizeof ending->run.message, "%s", message);
 }
 
 void mr_ending_fail_start(mr_ending *ending, int status, const char *format, ...) {
     va_list arguments;
+    MR_LOCKED(&ending->lock);
+    if (ending->start.status)
+        return;
+    ending->start.status = status;
     va_start(arguments, format);
-    pthread_mutex_lock(&ending->lock);
-    if (!ending->start.status) {
-        ending->start.status = status;
-        vsnprintf(ending->start.message, sizeof ending->start.message, format, arguments);
-    }
-    pthread_mutex_unlock(&ending->lock);
+    vsnprintf(ending->start.message, sizeof ending->start.message, format, arguments);
     va_end(arguments);
 }
 
+static int report(const failure *found) {
+    return found->status ? mr_fail(found->status, "%s", found->message) : MR_OK;
+}
+
 int mr_ending_start_status(mr_ending *ending, bool all) {
-    pthread_mutex_lock(&ending->lock);
+    MR_LOCKED(&ending->lock);
     while (all && ending->openings)
         pthread_cond_wait(&ending->changed, &ending->lock);
-    const failure found = ending->start;
-    pthread_mutex_unlock(&ending->lock);
-    return found.status ? mr_fail(found.status, "%s", found.message) : MR_OK;
+    return report(&ending->start);
 }
 
 int mr_ending_outcome(mr_ending *ending) {
-    pthread_mutex_lock(&ending->lock);
-    const failure found = ending->start.status ? ending->start : ending->run;
-    pthread_mutex_unlock(&ending->lock);
-    return found.status ? mr_fail(found.status, "%s", found.message) : MR_OK;
+    MR_LOCKED(&ending->lock);
+    return report(ending->start.status ? &ending->start : &ending->run);
 }
 
 void mr_ending_give_up(mr_ending *ending) {
-    pthread_mutex_lock(&ending->lock);
+    MR_LOCKED(&ending->lock);
     ending->holds = 0;
     pthread_cond_broadcast(&ending->changed);
-    pthread_mutex_unlock(&ending->lock);
 }
 
 /* ---- the beginning and the end ----------------------------------------------------------------------------------- */
 
 void mr_ending_expect_opening(mr_ending *ending) {
-    pthread_mutex_lock(&ending->lock);
+    MR_LOCKED(&ending->lock);
     ending->openings++;
-    pthread_mutex_unlock(&ending->lock);
 }
 
 void mr_ending_note_opening(mr_ending *ending) {
-    pthread_mutex_lock(&ending->lock);
+    MR_LOCKED(&ending->lock);
     ending->openings--;
     pthread_cond_broadcast(&ending->changed);
-    pthread_mutex_unlock(&ending->lock);
 }
 
 size_t mr_ending_wait(mr_ending *ending, int64_t timeout_ns) {
     struct timespec until = mr_condition_until(timeout_ns);
-    pthread_mutex_lock(&ending->lock);
+    MR_LOCKED(&ending->lock);
     while (ending->holds > 0) {
         if (timeout_ns < 0)
             pthread_cond_wait(&ending->changed, &ending->lock);
         else if (pthread_cond_timedwait(&ending->changed, &ending->lock, &until))
             break;
     }
-    size_t holds = ending->holds;
-    pthread_mutex_unlock(&ending->lock);
-    return holds;
+    return ending->holds;
 }
 
 /* ---- times ------------------------------------------------------------------------------------------------------- */
 
 void mr_ending_note_start(mr_ending *ending) {
-    pthread_mutex_lock(&ending->lock);
+    MR_LOCKED(&ending->lock);
     ending->times.started_ns = mr_clock_now_ns(mr_clock_real());
     ending->times.started_cpu_s = mr_process_cpu_s();
-    pthread_mutex_unlock(&ending->lock);
 }
 
 void mr_ending_note_open(mr_ending *ending) {
-    pthread_mutex_lock(&ending->lock);
+    MR_LOCKED(&ending->lock);
     ending->times.allocations = mr_allocation_count();
-    pthread_mutex_unlock(&ending->lock);
 }
 
 mr_run_times mr_ending_times(mr_ending *ending) {
-    pthread_mutex_lock(&ending->lock);
-    mr_run_times times = ending->times;
-    pthread_mutex_unlock(&ending->lock);
-    return times;
+    MR_LOCKED(&ending->lock);
+    return ending->times;
 }

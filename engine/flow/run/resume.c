@@ -241,7 +241,7 @@ static void note(mr_resume *resume, int status) {
 
 static void *keep(void *context) {
     mr_resume *resume = context;
-    pthread_mutex_lock(&resume->lock);
+    MR_LOCKED(&resume->lock);
     while (!resume->ending) {
         const struct timespec until = mr_condition_until(INTERVAL_NS);
         while (!resume->ending && pthread_cond_timedwait(&resume->changed, &resume->lock, &until) != ETIMEDOUT)
@@ -249,7 +249,6 @@ static void *keep(void *context) {
         if (!resume->ending && !resume->lost)
             note(resume, save(resume, false));
     }
-    pthread_mutex_unlock(&resume->lock);
     return NULL;
 }
 

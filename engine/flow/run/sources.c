@@ -151,10 +151,8 @@ void mr_source_report_state(const mr_run *run, uint32_t source, const mr_source_
 }
 
 static mr_source_report report_of(mr_sources *sources, const source_state *state) {
-    pthread_mutex_lock(&sources->report_lock);
-    mr_source_report report = state->report;
-    pthread_mutex_unlock(&sources->report_lock);
-    return report;
+    MR_LOCKED(&sources->report_lock);
+    return state->report;
 }
 
 /* Reports an ended source in the summary and the audit log. The run does not call a source again after asking it to
@@ -216,8 +214,7 @@ void mr_source_renew(const mr_run *run, uint32_t source) {
     state->status = MR_OK;
     state->ended = false;
     atomic_store(&state->leaves, false);
-    pthread_mutex_lock(&run->sources->report_lock);
+    MR_LOCKED(&run->sources->report_lock);
     state->report = (mr_source_report){0};
     state->audited = (mr_audit_states){0};
-    pthread_mutex_unlock(&run->sources->report_lock);
 }

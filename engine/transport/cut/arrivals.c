@@ -34,9 +34,8 @@ int mr_arrivals_create(mr_arrivals **arrivals, size_t many, int64_t gather_ns) {
 }
 
 void mr_arrivals_attach(mr_arrivals *arrivals, mr_io_thread *io_thread) {
-    pthread_mutex_lock(&arrivals->lock);
+    MR_LOCKED(&arrivals->lock);
     arrivals->io_thread = io_thread;
-    pthread_mutex_unlock(&arrivals->lock);
 }
 
 static void free_list(mr_arrival *first) {
@@ -115,15 +114,14 @@ int mr_arrivals_open(mr_arrivals *arrivals, mr_ledger *ledger, const mr_identity
 }
 
 void mr_arrivals_expect(mr_arrivals *arrivals) {
-    pthread_mutex_lock(&arrivals->lock);
+    MR_LOCKED(&arrivals->lock);
     arrivals->expected = true;
-    pthread_mutex_unlock(&arrivals->lock);
 }
 
 /* A single closing does not start a wait for others. */
 mr_arrival *mr_arrivals_take(mr_arrivals *arrivals, bool all, int64_t now_ns, int64_t *wake_ns) {
     mr_arrival *first = NULL;
-    pthread_mutex_lock(&arrivals->lock);
+    MR_LOCKED(&arrivals->lock);
     bool due = now_ns >= arrivals->until_ns, alone = due && arrivals->count == 1;
     arrivals->expected = false;
     if (arrivals->first && (all || due || is_enough(arrivals))) {
@@ -138,7 +136,6 @@ mr_arrival *mr_arrivals_take(mr_arrivals *arrivals, bool all, int64_t now_ns, in
     }
     if (arrivals->gathering && arrivals->until_ns < *wake_ns)
         *wake_ns = arrivals->until_ns;
-    pthread_mutex_unlock(&arrivals->lock);
     return first;
 }
 

@@ -114,10 +114,8 @@ static bool has_room(const cut_out *out, const mr_cut_item *item) {
 }
 
 static bool has_no_consumer(cut_out *out) {
-    pthread_mutex_lock(&out->lock);
-    bool no_consumer = out->no_consumer;
-    pthread_mutex_unlock(&out->lock);
-    return no_consumer;
+    MR_LOCKED(&out->lock);
+    return out->no_consumer;
 }
 
 /* Puts the item into the list: MR_OK, MR_ERROR_AGAIN (the entry is woken when there may be room), MR_ERROR_MEMORY. */
@@ -145,10 +143,8 @@ static int give(cut_out *out, const mr_cut_item *item) {
 static bool exceeds_share(cut_out *out, uint32_t source) {
     if (out->cut->mode != MR_CUT_LIVE || !out->of_source)
         return false;
-    pthread_mutex_lock(&out->lock);
-    bool exceeds = out->of_source[source] >= (uint32_t)out->cut->share;
-    pthread_mutex_unlock(&out->lock);
-    return exceeds;
+    MR_LOCKED(&out->lock);
+    return out->of_source[source] >= (uint32_t)out->cut->share;
 }
 
 /* Frames for which a source has no share left stay in the queue, where they hold up no other source. Those of a live
@@ -157,10 +153,9 @@ static bool source_has_room(mr_stage *self, uint32_t source, uint32_t coming) {
     cut_out *out = self->state;
     if (!out->of_source || out->cut->mode == MR_CUT_LIVE)
         return true;
-    pthread_mutex_lock(&out->lock);
+    MR_LOCKED(&out->lock);
     bool has_room = out->of_source[source] + coming < (uint32_t)out->cut->share;
     out->parked |= !has_room;
-    pthread_mutex_unlock(&out->lock);
     return has_room;
 }
 
@@ -207,11 +202,10 @@ static void send_gathered(mr_stage *self) {
 
 /* Whether the other side knows all; else the entry is woken once it does. */
 static bool has_finished(cut_out *out) {
-    pthread_mutex_lock(&out->lock);
+    MR_LOCKED(&out->lock);
     bool finished = out->finished;
     out->ending = true;
     out->parked |= !finished;
-    pthread_mutex_unlock(&out->lock);
     return finished;
 }
 

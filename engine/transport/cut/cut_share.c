@@ -259,9 +259,8 @@ static void close_exporter(mr_cut_importer *importer, import_state *from) {
 static int open_exporter(mr_cut_importer *importer, import_state *from, const mr_shm_offer *offer) {
     mr_shm_import *import;
     int status = mr_shm_import_open(&import, offer, &importer->guest, importer->doorbell);
-    pthread_mutex_lock(&importer->looks);
+    MR_LOCKED(&importer->looks);
     from->import = import;
-    pthread_mutex_unlock(&importer->looks);
     return status;
 }
 
@@ -340,11 +339,10 @@ bool mr_cut_importer_poll(mr_cut_importer *importer, bool last) {
     bool found = false;
     if (!importer)
         return false;
-    pthread_mutex_lock(&importer->looks);
+    MR_LOCKED(&importer->looks);
     for (size_t i = 0; i < importer->count; i++)
         if (importer->exporters[i].import)
             found = mr_shm_import_poll(importer->exporters[i].import, last) || found;
-    pthread_mutex_unlock(&importer->looks);
     return found;
 }
 

@@ -152,24 +152,20 @@ static bool look_at(mr_shm_peer *peer, bool last) {
 
 bool mr_shm_export_poll(mr_shm_export *export, bool last) {
     bool found = false;
-    pthread_mutex_lock(&export->lock);
+    MR_LOCKED(&export->lock);
     for (mr_shm_peer *peer = export->peers; peer; peer = peer->next)
         found = look_at(peer, last) || found;
-    pthread_mutex_unlock(&export->lock);
     return found;
 }
 
 size_t mr_shm_export_room(mr_shm_export *export, mr_shm_peer *peer, uint8_t **place) {
-    pthread_mutex_lock(&export->lock);
-    size_t bytes = peer->fd < 0 ? 0 : room_for(export, peer, place);
-    pthread_mutex_unlock(&export->lock);
-    return bytes;
+    MR_LOCKED(&export->lock);
+    return peer->fd < 0 ? 0 : room_for(export, peer, place);
 }
 
 void mr_shm_export_post(mr_shm_export *export, mr_shm_peer *peer, size_t bytes) {
-    pthread_mutex_lock(&export->lock);
+    MR_LOCKED(&export->lock);
     post(peer, bytes);
-    pthread_mutex_unlock(&export->lock);
 }
 
 /* The records of a closed peer are complete once none is left; consumers do not send empty records. */
@@ -190,16 +186,13 @@ static int fetch(mr_shm_export *self, mr_shm_peer *peer, void *data, size_t room
 }
 
 int mr_shm_export_fetch(mr_shm_export *export, mr_shm_peer *peer, void *data, size_t room, size_t *bytes) {
-    pthread_mutex_lock(&export->lock);
-    int status = fetch(export, peer, data, room, bytes);
-    pthread_mutex_unlock(&export->lock);
-    return status;
+    MR_LOCKED(&export->lock);
+    return fetch(export, peer, data, room, bytes);
 }
 
 void mr_shm_export_watch(mr_shm_export *export, mr_shm_peer *peer, bool watch) {
-    pthread_mutex_lock(&export->lock);
+    MR_LOCKED(&export->lock);
     peer->watched = watch;
-    pthread_mutex_unlock(&export->lock);
 }
 
 /* ---- pools ------------------------------------------------------------------------------------------------------- */
@@ -289,17 +282,13 @@ int mr_shm_export_lend(mr_shm_export *export, mr_shm_peer *peer, mr_buffer *buff
         return MR_ERROR_AGAIN;
     reference->offset = offset;
     reference->bytes = bytes;
-    pthread_mutex_lock(&export->lock);
-    int status = lend(export, peer, buffer, reference);
-    pthread_mutex_unlock(&export->lock);
-    return status;
+    MR_LOCKED(&export->lock);
+    return lend(export, peer, buffer, reference);
 }
 
 size_t mr_shm_export_leased(mr_shm_export *export, mr_shm_peer *peer) {
-    pthread_mutex_lock(&export->lock);
-    size_t count = leased_count(peer);
-    pthread_mutex_unlock(&export->lock);
-    return count;
+    MR_LOCKED(&export->lock);
+    return leased_count(peer);
 }
 
 enum { EVENTS = 16 };
@@ -520,7 +509,7 @@ static void withdraw_closed(mr_shm_export *self) {
 }
 
 void mr_shm_export_drive(mr_shm_export *export, bool sleeps) {
-    pthread_mutex_lock(&export->lock);
+    MR_LOCKED(&export->lock);
     receive_all(export);
     for (mr_shm_peer *peer = export->peers; peer; peer = peer->next) {
         peer_collect(export, peer);
@@ -528,7 +517,6 @@ void mr_shm_export_drive(mr_shm_export *export, bool sleeps) {
             peer_arm(export, peer);
     }
     withdraw_closed(export);
-    pthread_mutex_unlock(&export->lock);
 }
 
 void mr_shm_export_offer(const mr_shm_export *export, mr_shm_offer *offer) {
@@ -557,10 +545,8 @@ int mr_shm_export_invite(mr_shm_export *export, const mr_shm_guest *guest, mr_sh
 }
 
 bool mr_shm_export_attached(mr_shm_export *export, mr_shm_peer *peer) {
-    pthread_mutex_lock(&export->lock);
-    bool attached = peer->fd >= 0 && !mr_shm_records_closed(&peer->area->down);
-    pthread_mutex_unlock(&export->lock);
-    return attached;
+    MR_LOCKED(&export->lock);
+    return peer->fd >= 0 && !mr_shm_records_closed(&peer->area->down);
 }
 
 void mr_shm_export_drop(mr_shm_export *export, mr_shm_peer **peer) {

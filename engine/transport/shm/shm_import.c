@@ -271,10 +271,8 @@ static int hold(mr_shm_import *self, const mr_shm_reference *reference, mr_buffe
 }
 
 int mr_shm_import_take(mr_shm_import *import, const mr_shm_reference *reference, mr_buffer **buffer) {
-    pthread_mutex_lock(&import->lock);
-    int status = hold(import, reference, buffer);
-    pthread_mutex_unlock(&import->lock);
-    return status;
+    MR_LOCKED(&import->lock);
+    return hold(import, reference, buffer);
 }
 
 /* ---- notes ------------------------------------------------------------------------------------------------------- */
@@ -311,10 +309,8 @@ static int fetch(mr_shm_import *self, void *data, size_t room, size_t *bytes) {
 }
 
 int mr_shm_import_fetch(mr_shm_import *import, void *data, size_t room, size_t *bytes) {
-    pthread_mutex_lock(&import->lock);
-    int status = fetch(import, data, room, bytes);
-    pthread_mutex_unlock(&import->lock);
-    return status;
+    MR_LOCKED(&import->lock);
+    return fetch(import, data, room, bytes);
 }
 
 bool mr_shm_import_is_closed(const mr_shm_import *import) {
@@ -328,31 +324,25 @@ static bool may_have_rings(const mr_shm_import *self) {
 }
 
 bool mr_shm_import_arm(mr_shm_import *import) {
-    pthread_mutex_lock(&import->lock);
-    bool quiet = import->area ? mr_shm_records_rest(&import->area->down) : !may_have_rings(import);
-    pthread_mutex_unlock(&import->lock);
-    return quiet;
+    MR_LOCKED(&import->lock);
+    return import->area ? mr_shm_records_rest(&import->area->down) : !may_have_rings(import);
 }
 
 bool mr_shm_import_poll(mr_shm_import *import, bool last) {
-    pthread_mutex_lock(&import->lock);
-    bool found = import->area && mr_shm_records_look(&import->area->down, last);
-    pthread_mutex_unlock(&import->lock);
-    return found;
+    MR_LOCKED(&import->lock);
+    return import->area && mr_shm_records_look(&import->area->down, last);
 }
 
 size_t mr_shm_import_room(mr_shm_import *import, uint8_t **place) {
     size_t bytes = 0;
-    pthread_mutex_lock(&import->lock);
+    MR_LOCKED(&import->lock);
     if (import->area)
         hang_up(import, mr_shm_records_room(&import->area->up, place, &bytes));
-    pthread_mutex_unlock(&import->lock);
     return bytes;
 }
 
 void mr_shm_import_post(mr_shm_import *import, size_t bytes) {
-    pthread_mutex_lock(&import->lock);
+    MR_LOCKED(&import->lock);
     if (mr_shm_records_post(&import->area->up, bytes))
         mr_shm_ring_doorbell(import->doorbell);
-    pthread_mutex_unlock(&import->lock);
 }

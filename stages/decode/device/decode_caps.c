@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "engine/device/device.h"
 #include "engine/device/open/open.h"
 #include "engine/device/probe/gpu.h"
@@ -35,12 +36,10 @@ static const mr_gpu_decoders *decoders_of(const char *device) {
     int index = -1;
     if (sscanf(mr_device_number(device, text), "cuda:%d", &index) != 1 || index < 0 || index >= MR_GPU_MOST)
         return NULL;
-    pthread_mutex_lock(&lock);
+    MR_LOCKED(&lock);
     if (!answers[index])
         answers[index] = ask(index);
-    const mr_gpu_decoders *found = answers[index];
-    pthread_mutex_unlock(&lock);
-    return found;
+    return answers[index];
 }
 
 /* ---- one kind of stream ---------------------------------------------------------------------------------------- */

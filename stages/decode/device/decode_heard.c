@@ -3,6 +3,8 @@
 #include <libavutil/log.h>
 #include <string.h>
 
+#include "engine/base/thread.h"
+
 enum { TAKEN = -1 };
 
 static void forget_from(mr_heard_numbers *numbers, int64_t number) {
@@ -25,18 +27,16 @@ void mr_heard_fini(mr_heard *heard) {
 }
 
 void mr_heard_begin(mr_heard *heard) {
-    pthread_mutex_lock(&heard->lock);
+    MR_LOCKED(&heard->lock);
     heard->first = INT64_MAX;
-    pthread_mutex_unlock(&heard->lock);
 }
 
 void mr_heard_forget(mr_heard *heard, int64_t number) {
-    pthread_mutex_lock(&heard->lock);
+    MR_LOCKED(&heard->lock);
     forget_from(&heard->pictures, number);
     forget_from(&heard->news, number);
     forget_from(&heard->spilt, number);
     forget_from(&heard->refused, number);
-    pthread_mutex_unlock(&heard->lock);
 }
 
 /* ---- listening --------------------------------------------------------------------------------------------------- */
@@ -70,7 +70,7 @@ void mr_heard_line(mr_heard *heard, int64_t number, int level, const char *forma
     const bool damage = begins_as(format, damages);
     if (level > AV_LOG_ERROR && !damage)
         return;
-    pthread_mutex_lock(&heard->lock);
+    MR_LOCKED(&heard->lock);
     if (level <= AV_LOG_ERROR)
         note(&heard->refused, number);
     if (begins_as(format, spills))
@@ -80,49 +80,43 @@ void mr_heard_line(mr_heard *heard, int64_t number, int level, const char *forma
         note(&heard->news, number);
         heard->first = number < heard->first ? number : heard->first;
     }
-    pthread_mutex_unlock(&heard->lock);
 }
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
 bool mr_heard_of(mr_heard *heard, int64_t number) {
     bool found = false;
-    pthread_mutex_lock(&heard->lock);
+    MR_LOCKED(&heard->lock);
     for (unsigned i = 0; i < MR_HEARD && i < heard->pictures.count; i++)
         if (heard->pictures.number[i] == number) {
             heard->pictures.number[i] = TAKEN;
             found = true;
         }
-    pthread_mutex_unlock(&heard->lock);
     return found;
 }
 
 bool mr_heard_spilt(mr_heard *heard, int64_t number) {
     bool found = false;
-    pthread_mutex_lock(&heard->lock);
+    MR_LOCKED(&heard->lock);
     for (unsigned i = 0; i < MR_HEARD && i < heard->spilt.count; i++)
         found |= heard->spilt.number[i] == number;
-    pthread_mutex_unlock(&heard->lock);
     return found;
 }
 
 void mr_heard_spoil(mr_heard *heard, int64_t number) {
-    pthread_mutex_lock(&heard->lock);
+    MR_LOCKED(&heard->lock);
     heard->first = number < heard->first ? number : heard->first;
-    pthread_mutex_unlock(&heard->lock);
 }
 
 int64_t mr_heard_first(mr_heard *heard) {
-    pthread_mutex_lock(&heard->lock);
-    const int64_t number = heard->first;
-    pthread_mutex_unlock(&heard->lock);
-    return number;
+    MR_LOCKED(&heard->lock);
+    return heard->first;
 }
 
 /* Takes the lowest number from `least`; 0: none. */
 static int64_t take(mr_heard *heard, mr_heard_numbers *numbers, int64_t least) {
     int64_t *lowest = NULL;
-    pthread_mutex_lock(&heard->lock);
+    MR_LOCKED(&heard->lock);
     for (unsigned i = 0; i < MR_HEARD && i < numbers->count; i++)
         if (numbers->number[i] >= least && (!lowest || numbers->number[i] < *lowest))
             lowest = &numbers->number[i];
@@ -130,7 +124,6 @@ static int64_t take(mr_heard *heard, mr_heard_numbers *numbers, int64_t least) {
     for (unsigned i = 0; number && i < MR_HEARD; i++)
         if (numbers->number[i] == number)
             numbers->number[i] = TAKEN;
-    pthread_mutex_unlock(&heard->lock);
     return number;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "engine/data/pool.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_input.h"
@@ -130,7 +131,7 @@ static int fit_pool(mr_picture_pool *pool, size_t bytes) {
 }
 
 static lease *take(mr_picture_pool *pool, size_t bytes) {
-    pthread_mutex_lock(&pool->lock);
+    MR_LOCKED(&pool->lock);
     lease *taken = pool->idle;
     if (taken && (fit_pool(pool, bytes) || mr_pool_acquire_bytes(pool->pool, bytes, &taken->buffer)))
         taken = NULL;
@@ -139,7 +140,6 @@ static lease *take(mr_picture_pool *pool, size_t bytes) {
         taken->generation = pool->generation;
         pool->held++;
     }
-    pthread_mutex_unlock(&pool->lock);
     return taken;
 }
 
@@ -337,11 +337,9 @@ int mr_picture_pool_give(mr_picture_pool *pool, const AVFrame *picture, mr_frame
 }
 
 mr_pool *mr_picture_pool_full(mr_picture_pool *pool) {
-    pthread_mutex_lock(&pool->lock);
+    MR_LOCKED(&pool->lock);
     /* If the decoder holds more than its share, consumers may have too few buffers to release any. */
     bool others = pool->pool && mr_pool_in_use(pool->pool) - pool->held >= pool->least;
     bool full = others && mr_pool_free_count(pool->pool) == 0;
-    mr_pool *answer = full ? pool->pool : NULL;
-    pthread_mutex_unlock(&pool->lock);
-    return answer;
+    return full ? pool->pool : NULL;
 }

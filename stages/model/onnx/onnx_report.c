@@ -19,13 +19,16 @@ enum {
     GRAPH_INITIALIZER = 5,
     GRAPH_INPUT = 11,
     GRAPH_OUTPUT = 12,
+    GRAPH_SPARSE_INITIALIZER = 15,
     NODE_OUTPUT = 2,
     NODE_OPERATOR = 4,
     TENSOR_DIMS = 1,
     TENSOR_NAME = 8,
+    SPARSE_VALUES = 1,
     VALUE_NAME = 1,
     VALUE_TYPE = 2,
     TYPE_TENSOR = 1,
+    TYPE_DENOTATION = 6,
     TENSOR_ELEMENT = 1,
     TENSOR_SHAPE = 2,
     SHAPE_DIMENSION = 1,
@@ -47,40 +50,58 @@ static bool next(mr_pb_span *from, mr_pb_field *field) {
 
 /* ---- inputs and outputs ------------------------------------------------------------------------------------------ */
 
+/* As next, for a message that belongs to a declaration. */
+static bool next_of(mr_pb_span *from, mr_pb_field *field, mr_onnx_declared *to) {
+    const bool more = from->at < from->end, read = more && mr_pb_next(from, field);
+    to->odd = to->odd || (more && !read);
+    return read;
+}
+
+/* Some writers use zero or less for "not known"; the runtime decides how it treats them. */
 static void read_dimension(mr_pb_span from, mr_onnx_declared *to) {
     mr_pb_field f;
-    if (to->rank == MR_ONNX_MOST_RANK)
+    if (to->rank == MR_ONNX_MOST_RANK) {
+        to->odd = true;
         return;
-    int64_t *size = &to->dims[to->rank];
-    *size = -1;
-    while (next(&from, &f)) {
-        if (f.number == DIMENSION_VALUE && f.wire == MR_PB_VARINT && f.value > 0 && f.value <= INT64_MAX)
-            *size = (int64_t)f.value;
-        if (f.number == DIMENSION_SYMBOL)
-            to->symbols[to->rank] = f.bytes;
     }
-    to->rank++;
+    int64_t *size = &to->dims[to->rank];
+    mr_pb_span *symbol = &to->symbols[to->rank++];
+    *size = -1;
+    while (next_of(&from, &f, to)) {
+        if (f.number == DIMENSION_SYMBOL && f.wire == MR_PB_BYTES)
+            *symbol = f.bytes;
+        if (f.number != DIMENSION_VALUE || f.wire != MR_PB_VARINT)
+            continue;
+        if (f.value > 0 && f.value <= INT64_MAX)
+            *size = (int64_t)f.value;
+        else
+            to->odd = true;
+    }
+    to->odd = to->odd || (*size > 0 && symbol->at < symbol->end);
 }
 
 static void read_tensor(mr_pb_span from, mr_onnx_declared *to) {
     mr_pb_field f, g;
-    while (next(&from, &f)) {
+    while (next_of(&from, &f, to)) {
         if (f.number == TENSOR_ELEMENT && f.wire == MR_PB_VARINT && f.value < INT32_MAX)
             to->element = (int)f.value;
         if (f.number != TENSOR_SHAPE || f.wire != MR_PB_BYTES)
             continue;
+        to->odd = to->odd || to->shaped;
         to->shaped = true;
-        while (next(&f.bytes, &g))
+        while (next_of(&f.bytes, &g, to))
             if (g.number == SHAPE_DIMENSION && g.wire == MR_PB_BYTES)
                 read_dimension(g.bytes, to);
     }
+    to->odd = to->odd || !to->element;
 }
 
 static void read_type(mr_pb_span from, mr_onnx_declared *to) {
     static const char *const kinds[] = {[1] = "tensor", [4] = "sequence",     [5] = "map",
                                         [7] = "opaque", [8] = "sparse tensor", [9] = "optional"};
     mr_pb_field f;
-    while (next(&from, &f)) {
+    while (next_of(&from, &f, to)) {
+        to->odd = to->odd || (f.number != TYPE_DENOTATION && (f.number != TYPE_TENSOR || *to->kind));
         if (f.number < sizeof kinds / sizeof kinds[0] && kinds[f.number])
             to->kind = kinds[f.number];
         if (f.number == TYPE_TENSOR)
@@ -88,18 +109,43 @@ static void read_type(mr_pb_span from, mr_onnx_declared *to) {
     }
 }
 
-static void add_value(mr_pb_span from, mr_onnx_declared *values, size_t *count) {
+static void add_value(mr_onnx_report *report, mr_pb_span from, mr_onnx_declared *values, size_t *count) {
     mr_pb_field f;
-    if (*count == MR_ONNX_MOST_VALUES)
+    if (*count == MR_ONNX_MOST_VALUES) {
+        report->odd = true;
         return;
+    }
     mr_onnx_declared *to = &values[(*count)++];
     *to = (mr_onnx_declared){.kind = ""};
-    while (next(&from, &f)) {
+    while (next_of(&from, &f, to)) {
         if (f.number == VALUE_NAME)
             to->name = f.bytes;
         if (f.number == VALUE_TYPE)
             read_type(f.bytes, to);
     }
+    const size_t bytes = (size_t)(to->name.end - to->name.at);
+    to->odd = to->odd || !bytes || memchr(to->name.at, 0, bytes) || strcmp(to->kind, "tensor") != 0;
+}
+
+/* Whether an output's size follows from the batch, as mr_model_bind fills it in. */
+static bool is_sized(const mr_onnx_report *report, const mr_onnx_declared *output) {
+    const bool batch = output->rank > 0 && output->dims[0] < 0 && output->symbols[0].at < output->symbols[0].end;
+    bool known = !batch;
+    for (size_t i = 0; i < report->input_count && !known; i++)
+        known = report->inputs[i].rank > 0 && mr_pb_same(report->inputs[i].symbols[0], output->symbols[0]);
+    for (int i = batch; i < output->rank; i++)
+        known = known && output->dims[i] > 0;
+    return output->shaped && known;
+}
+
+bool mr_onnx_report_suffices(const mr_onnx_report *report, size_t most, int rank) {
+    bool good = !report->odd && report->input_count && report->output_count && report->input_count <= most &&
+                report->output_count <= most;
+    for (size_t i = 0; i < report->input_count && good; i++)
+        good = !report->inputs[i].odd && report->inputs[i].rank <= rank;
+    for (size_t i = 0; i < report->output_count && good; i++)
+        good = !report->outputs[i].odd && report->outputs[i].rank <= rank && is_sized(report, &report->outputs[i]);
+    return good;
 }
 
 /* ---- the graph --------------------------------------------------------------------------------------------------- */
@@ -152,23 +198,38 @@ static void add_weights(mr_onnx_report *report, mr_pb_span tensor) {
     report->weight_numbers += numbers;
 }
 
+/* Old files, and files with replaceable initialisers, list them among the inputs too. */
+static void drop_sparse(mr_onnx_report *report, mr_pb_span sparse) {
+    mr_pb_field f, g;
+    while (next(&sparse, &f))
+        while (f.number == SPARSE_VALUES && next(&f.bytes, &g))
+            if (g.number == TENSOR_NAME)
+                drop_input(report, g.bytes);
+}
+
 /* Reads inputs and outputs first: weights and nodes are compared with them. */
 static void read_graph(mr_onnx_report *report, mr_pb_span graph) {
     mr_pb_span rest = graph;
     mr_pb_field f;
-    while (next(&rest, &f)) {
+    while (rest.at < rest.end) {
+        if (!mr_pb_next(&rest, &f)) {
+            report->odd = true;
+            break;
+        }
         if (f.number == GRAPH_NAME)
             report->graph = f.bytes;
         if (f.number == GRAPH_INPUT)
-            add_value(f.bytes, report->inputs, &report->input_count);
+            add_value(report, f.bytes, report->inputs, &report->input_count);
         if (f.number == GRAPH_OUTPUT)
-            add_value(f.bytes, report->outputs, &report->output_count);
+            add_value(report, f.bytes, report->outputs, &report->output_count);
     }
     while (next(&graph, &f)) {
         if (f.number == GRAPH_NODE)
             add_node(report, f.bytes);
         if (f.number == GRAPH_INITIALIZER)
             add_weights(report, f.bytes);
+        if (f.number == GRAPH_SPARSE_INITIALIZER)
+            drop_sparse(report, f.bytes);
     }
 }
 

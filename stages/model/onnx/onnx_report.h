@@ -1,5 +1,6 @@
-/* Describes an ONNX file for people: producer, operators, inputs and outputs. Unlike onnx_signature.h it also lists
- * tensors that millrace cannot use. Pure function; any thread.
+/* Describes an ONNX file, for people and for planning: producer, operators, inputs and outputs (onnx.proto, ONNX 1.x).
+ * It also lists tensors that millrace cannot use. No runtime is needed, which would take hundreds of times longer to
+ * load the network. Pure functions; any thread.
  *
  * Texts point into the bytes and are not zero-terminated. */
 #pragma once
@@ -18,6 +19,7 @@ typedef struct mr_onnx_declared {
     int rank;
     int64_t dims[MR_ONNX_MOST_RANK];      /* -1: free */
     mr_pb_span symbols[MR_ONNX_MOST_RANK]; /* the model's names for open dimensions; empty if it has none */
+    bool odd;                             /* written so that only a runtime can tell what it means */
     mr_pb_span operation;                 /* outputs: operator of the node that computes it */
 } mr_onnx_declared;
 
@@ -40,10 +42,14 @@ typedef struct mr_onnx_report {
     uint64_t weight_numbers;
     size_t input_count, output_count;  /* without weights that are listed among the inputs */
     mr_onnx_declared inputs[MR_ONNX_MOST_VALUES], outputs[MR_ONNX_MOST_VALUES];
+    bool odd; /* inputs or outputs do not fit, or the graph is damaged */
 } mr_onnx_report;
 
-/* mr_onnx_scan must have accepted the bytes. Entries that do not fit are omitted. */
+/* Entries that do not fit are omitted. */
 void mr_onnx_read_report(const uint8_t *data, size_t bytes, mr_onnx_report *report);
+/* Whether planning can do with what the file declares. False if only a runtime can tell: an entry is not a tensor, an
+ * output's size depends on more than the batch, or there are more than `most` tensors, or `rank` dimensions. */
+bool mr_onnx_report_suffices(const mr_onnx_report *report, size_t most, int rank);
 
 /* The note with that key in the file's metadata (StringStringEntryProto); empty if none. */
 mr_pb_span mr_onnx_find_note(const uint8_t *data, size_t bytes, const char *key);

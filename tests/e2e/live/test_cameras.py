@@ -140,9 +140,13 @@ class Cameras(Live):
             b"RTSP/1.0 200 OK\r\nCSeq: CSEQ\r\nPublic: OPTIONS, DESCRIBE, SETUP, PLAY\r\n\r\n"))
         self.addCleanup(server.close)
         child = self.begin({"camera": f"uri: '{server.url}', transport: tcp, {SOON}"})
-        self.wait_until(lambda: sum(method == "GET_PARAMETER" for method, *_ in server.requests) > 3, child)
-        last = [method for method, *_ in server.requests]
-        last = last[len(last) - last[::-1].index("PLAY"):]
+
+        def after_play():
+            last = [method for method, *_ in server.requests]
+            last = last[len(last) - last[::-1].index("PLAY"):] if "PLAY" in last else []
+            return last if len(last) > 3 else None
+
+        last = self.wait_until(after_play, child)
         self.finish(child)
         self.assertEqual(set(last), {"GET_PARAMETER"})
 

@@ -8,7 +8,8 @@
 #include "engine/planner/planner.h"
 #include "millrace/model.h"
 #include "stages/model/onnx/onnx_file.h"
-#include "stages/model/onnx_signature.h"
+#include "stages/model/onnx/onnx_report.h"
+#include "stages/model/runtime.h"
 #include "tests/support/models.h"
 #include "tests/support/suite.h"
 #include "tests/support/temporary.h"
@@ -31,10 +32,7 @@ static void expect(const char *format, const float *frames, const char *stages, 
                    void (*look)(arrived *, const mr_frame *)) {
     static arrived got;
     got = (arrived){.look = look};
-    int status = models_run(format, frames, stages, &got);
-    if (status)
-        fail_msg("%s: %s", stages, mr_message());
-    assert_int_equal(got.frames, MODELS_FRAMES);
+    models_expect_run(format, frames, stages, &got);
     same(reference, &got, count * MODELS_FRAMES);
 }
 
@@ -99,17 +97,6 @@ MODEL_TEST(inputs_are_joined_by_name) {
 }
 
 /* ---- refusals -------------------------------------------------------------------------------------------------- */
-
-static void refused(int status, const char *format, const char *stage, const char *const *words) {
-    char stages[1024], message[4096];
-    snprintf(stages, sizeof stages, "  s: {input: in, %s}\n  sink: {type: callback, input: s}\n", stage);
-    int got = models_refused(format, stages, message, sizeof message);
-    if (got != status)
-        fail_msg("%s: status %d, not %d: %s", stage, got, status, message);
-    for (; *words; words++)
-        expect_words(message, *words);
-}
-#define REFUSED(status, format, stage, ...) refused(status, format, stage, (const char *const[]){__VA_ARGS__, NULL})
 
 /* In planning, which needs no device. */
 MODEL_TEST(graphs_need_known_sizes) {
@@ -211,8 +198,9 @@ static void same_tensors(const char *file, const mr_model_tensor *told, const mr
 
 static bool tells(const char *path) {
     static uint8_t data[65536];
-    static mr_onnx_signature signature;
-    return mr_onnx_read_signature(data, read_bytes(path, data, sizeof data), &signature);
+    static mr_onnx_report report;
+    mr_onnx_read_report(data, read_bytes(path, data, sizeof data), &report);
+    return mr_onnx_report_suffices(&report, MR_MODEL_MAX_TENSORS, MR_MODEL_MAX_RANK);
 }
 
 /* The reference is ONNX Runtime's description of the loaded network. */
@@ -409,17 +397,18 @@ MODEL_TEST(signatures_survive_random_bytes) {
     const size_t bytes = read_bytes("model-test-files/two-inputs.onnx", data, sizeof data);
     srand(2);
     for (size_t round = 0; round < 20000; round++) {
-        mr_onnx_signature signature;
+        static mr_onnx_report report;
         size_t length = round < bytes ? round : bytes, at = (size_t)rand() % bytes;
         uint8_t *copy = malloc(length + 1); /* a separate block, so that a sanitizer sees the end */
         memcpy(copy, data, length);
         if (round >= bytes)
             copy[at] = (uint8_t)rand();
-        bool told = mr_onnx_read_signature(copy, length, &signature);
-        for (size_t i = 0; i < (told ? signature.output_count : 0); i++) {
-            assert_true(signature.outputs[i].name.at > copy && signature.outputs[i].name.end <= copy + length);
-            assert_true(signature.outputs[i].shape.rank <= MR_MODEL_MAX_RANK);
-        }
+        mr_onnx_read_report(copy, length, &report);
+        if (mr_onnx_report_suffices(&report, MR_MODEL_MAX_TENSORS, MR_MODEL_MAX_RANK))
+            for (size_t i = 0; i < report.output_count; i++) {
+                assert_true(report.outputs[i].name.at > copy && report.outputs[i].name.end <= copy + length);
+                assert_true(report.outputs[i].rank <= MR_MODEL_MAX_RANK);
+            }
         free(copy);
     }
 }

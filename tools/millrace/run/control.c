@@ -161,21 +161,19 @@ static int64_t now_ns(void) {
 
 /* Whether its next request may be done: from then on its place is kept. */
 static bool begin(client *one, mr_pipeline **pipeline, const char **refused) {
-    pthread_mutex_lock(&control.lock);
+    MR_LOCKED(&control.lock);
     one->asks = !one->dropped;
     one->heard_ns = now_ns();
     control.running += one->asks;
     *pipeline = control.pipeline;
     *refused = control.refused;
-    pthread_mutex_unlock(&control.lock);
     return one->asks;
 }
 
 static void end(void) {
-    pthread_mutex_lock(&control.lock);
+    MR_LOCKED(&control.lock);
     control.running--;
     pthread_cond_broadcast(&control.changed);
-    pthread_mutex_unlock(&control.lock);
 }
 
 static bool send_all(int fd, const char *text, size_t length) {
@@ -200,9 +198,8 @@ static bool answer(client *one, const char *request) {
     end();
     const bool sent = text && send_all(one->fd, text, length);
     free(text);
-    pthread_mutex_lock(&control.lock);
+    MR_LOCKED(&control.lock);
     one->asks = false;
-    pthread_mutex_unlock(&control.lock);
     return sent;
 }
 
@@ -224,11 +221,10 @@ static void *serve(void *context) {
         stays = got > 0 || (got < 0 && errno == EINTR);
         length += got > 0 ? (size_t)got : 0;
     }
-    pthread_mutex_lock(&control.lock);
+    MR_LOCKED(&control.lock);
     close(one->fd);
     *one = (client){0};
     pthread_cond_broadcast(&control.changed);
-    pthread_mutex_unlock(&control.lock);
     return NULL;
 }
 
@@ -258,7 +254,7 @@ static void begin_client(int fd) {
     const struct timeval most = {.tv_sec = ANSWER_NS / 1000000000};
     pthread_t thread;
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
-    pthread_mutex_lock(&control.lock);
+    MR_LOCKED(&control.lock);
     client *place = find_place();
     if (place)
         *place = (client){.fd = fd, .heard_ns = now_ns()};
@@ -269,7 +265,6 @@ static void begin_client(int fd) {
         if (place)
             *place = (client){0};
     }
-    pthread_mutex_unlock(&control.lock);
 }
 
 /* False: no other one waits. */
@@ -305,11 +300,10 @@ void mr_control_accept(void) {
 }
 
 void mr_control_watch(mr_pipeline *pipeline) {
-    pthread_mutex_lock(&control.lock);
+    MR_LOCKED(&control.lock);
     control.pipeline = pipeline;
     while (!pipeline && control.running)
         pthread_cond_wait(&control.changed, &control.lock);
-    pthread_mutex_unlock(&control.lock);
 }
 
 /* ---- the end --------------------------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/thread.h"
 #include "millrace/log.h"
 
 /* Goes to the start of the line and clears it (ECMA-48: erase in line). */
@@ -20,10 +21,9 @@ static char shown[LINE];
 static void log_above(void *context, mr_log_level level, const char *line) {
     static const char *const names[] = {"error", "warning", "info", "debug"};
     (void)context;
-    pthread_mutex_lock(&terminal);
+    MR_LOCKED(&terminal);
     fprintf(stderr, CLEAR "millrace: %s: %s\n%s", names[level], line, shown);
     fflush(stderr);
-    pthread_mutex_unlock(&terminal);
 }
 
 bool mr_progress_suits_terminal(void) {
@@ -87,20 +87,18 @@ void mr_progress_show(mr_progress *progress, const mr_summary *summary) {
         add_total(line, done, total, progress->rate);
     snprintf(text, sizeof text, ", %.1f fps, %llu dropped", progress->rate, (unsigned long long)summary->dropped);
     add(line, text);
-    pthread_mutex_lock(&terminal);
+    MR_LOCKED(&terminal);
     snprintf(shown, sizeof shown, "frames %.*s", LINE - 8, line);
     fprintf(stderr, CLEAR "%s", shown);
     fflush(stderr);
-    pthread_mutex_unlock(&terminal);
 }
 
 void mr_progress_end(mr_progress *progress) {
     (void)progress;
     mr_log_to(NULL, NULL);
-    pthread_mutex_lock(&terminal);
+    MR_LOCKED(&terminal);
     if (*shown)
         fprintf(stderr, CLEAR);
     shown[0] = 0;
     fflush(stderr);
-    pthread_mutex_unlock(&terminal);
 }

@@ -15,6 +15,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/print.h"
+#include "engine/base/thread.h"
 #include "millrace/log.h"
 #include "tools/millrace/run/control.h"
 #include "tools/millrace/run/run_audit.h"
@@ -222,13 +223,12 @@ int mr_signals_begin(int64_t patience_ns) {
 
 void mr_signals_watch(mr_pipeline *pipeline) {
     mr_control_watch(pipeline);
-    pthread_mutex_lock(&watch.lock);
+    MR_LOCKED(&watch.lock);
     watch.pipeline = pipeline;
     if (pipeline && watch.timed) {
         mr_pipeline_stop(pipeline, false);
         watch.timed = false;
     }
-    pthread_mutex_unlock(&watch.lock);
 }
 
 void mr_signals_end(void) {
@@ -248,10 +248,8 @@ void mr_signals_end(void) {
 }
 
 bool mr_signals_came(void) {
-    pthread_mutex_lock(&watch.lock);
-    const bool came = watch.asked != 0;
-    pthread_mutex_unlock(&watch.lock);
-    return came;
+    MR_LOCKED(&watch.lock);
+    return watch.asked != 0;
 }
 
 int mr_signals_code(int code) {

@@ -26,41 +26,6 @@ static const char magic[8] = "MRMADE02";
 
 enum { UNKNOWN, GOOD, DAMAGED }; /* mr_cache.looked */
 
-/* ---- the folder -------------------------------------------------------------------------------------------------- */
-
-/* Creates the folder and parents. */
-static int make_folders(char *path) {
-    int status = MR_OK;
-    for (char *at = path + 1; !status; at++)
-        if (*at == '/' || !*at) {
-            const char kept = *at;
-            *at = 0;
-            if (access(path, F_OK))
-                status = mr_file_make_folder(path);
-            *at = kept;
-            if (!kept)
-                break;
-        }
-    return status;
-}
-
-int mr_cache_folder(const char *given, char folder[MR_CACHE_PATH]) {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int length;
-    if (given)
-        length = snprintf(folder, MR_CACHE_PATH, "%s", given);
-    else if (cache && *cache == '/')
-        length = snprintf(folder, MR_CACHE_PATH, "%s/millrace/features", cache);
-    else if (home && *home == '/')
-        length = snprintf(folder, MR_CACHE_PATH, "%s/.cache/millrace/features", home);
-    else
-        return mr_fail(MR_ERROR_IO,
-                       "neither XDG_CACHE_HOME nor HOME names a folder: say with --cache where vectors are kept");
-    if (length >= MR_CACHE_PATH - 128)
-        return mr_fail(MR_ERROR_IO, "the name of the cache's folder is too long");
-    return make_folders(folder);
-}
-
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 static void unmap(mr_cache_file *file) {

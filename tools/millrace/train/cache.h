@@ -52,9 +52,6 @@ typedef struct mr_cache {
     size_t put_width;
 } mr_cache;
 
-/* Gives $XDG_CACHE_HOME/millrace/features or ~/.cache/millrace/features; `given` if not NULL. Creates the folder.
- * MR_ERROR_IO, MR_ERROR_PERMISSION. */
-int mr_cache_folder(const char *given, char folder[MR_CACHE_PATH]);
 /* Opens the cache for this digest; it is empty if there is none. An invalid file causes a warning and counts as none.
  * `digest` must stay valid. */
 int mr_cache_open(mr_cache *cache, const char *folder, const char *digest);

@@ -9,6 +9,7 @@
 #include "engine/base/file.h"
 #include "engine/base/json.h"
 #include "engine/base/print.h"
+#include "engine/base/thread.h"
 #include "millrace/describe.h"
 #include "millrace/log.h"
 #include "tools/millrace/cli/complaints.h"
@@ -66,7 +67,7 @@ static void take_vector(mr_extraction *extraction, const mr_frame *frame) {
     static const float zeros[MOST_ZEROS];
     mr_frame_vector vector;
     mr_taken from;
-    pthread_mutex_lock(&extraction->lock);
+    MR_LOCKED(&extraction->lock);
     if (find_file(extraction, frame, &from)) {
         int status = mr_frame_find_vector(frame, extraction->tensor, &vector);
         if (!status && vector.length <= MOST_ZEROS && is_small(extraction, frame))
@@ -74,7 +75,6 @@ static void take_vector(mr_extraction *extraction, const mr_frame *frame) {
         note_failure(extraction,
                      status ? status : extraction->take_vector(extraction->user, &from, vector.data, vector.length));
     }
-    pthread_mutex_unlock(&extraction->lock);
 }
 
 static void take_classes(void *context, const char *source, const mr_frame *frame) {
@@ -82,20 +82,18 @@ static void take_classes(void *context, const char *source, const mr_frame *fram
     const mr_result *result = mr_frame_result(frame, mr_kind_classes(), extraction->classify->id);
     mr_taken from;
     (void)source;
-    pthread_mutex_lock(&extraction->lock);
+    MR_LOCKED(&extraction->lock);
     if (result && find_file(extraction, frame, &from))
         note_failure(extraction, extraction->take_classes(extraction->user, &from, result->classes, result->count));
-    pthread_mutex_unlock(&extraction->lock);
 }
 
 static void take_given(void *context, const char *source, const mr_frame *frame) {
     mr_extraction *extraction = context;
     mr_taken from;
     (void)source;
-    pthread_mutex_lock(&extraction->lock);
+    MR_LOCKED(&extraction->lock);
     if (find_file(extraction, frame, &from))
         note_failure(extraction, extraction->take_given(extraction->user, &from, frame));
-    pthread_mutex_unlock(&extraction->lock);
 }
 
 /* Another classify than the trained one passes its frames on to later stages. */
@@ -274,6 +272,16 @@ static void find_choice(mr_extraction *extraction) {
     memcpy(&choice->fps, value_of(extraction, "fps"), sizeof choice->fps);
 }
 
+/* An option's text; NULL: not given, or there is no such option. */
+static const char *text_of(const mr_view_stage *stage, const char *name) {
+    const mr_option *option = mr_option_find(stage->type->options, name);
+    return option ? mr_option_string(option, stage->options) : NULL;
+}
+
+const char *mr_extraction_own_head(const mr_extraction *extraction) {
+    return text_of(extraction->classify, "head");
+}
+
 /* Skips copies that the planner inserted. */
 const mr_view_stage *mr_extraction_before(const mr_extraction *extraction, const mr_view_stage *stage, int *port) {
     const mr_plan_view *plan = extraction->plan;
@@ -367,8 +375,7 @@ int mr_extraction_prepare(mr_extraction *extraction) {
         status = name_stages(extraction);
     if (!status) {
         find_choice(extraction);
-        const mr_option *tensor = mr_option_find(extraction->classify->type->options, "tensor");
-        extraction->tensor = tensor ? mr_option_string(tensor, extraction->classify->options) : NULL;
+        extraction->tensor = text_of(extraction->classify, "tensor");
     }
     if (status)
         return mr_command_failed(status);

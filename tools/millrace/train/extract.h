@@ -128,14 +128,21 @@ typedef struct mr_extraction_job {
     void *user;
     const mr_content_key *keys; /* with take_vector: the key of each file's vectors in the cache */
 } mr_extraction_job;
+/* The head that the pipeline's classify names; NULL: none. */
+const char *mr_extraction_own_head(const mr_extraction *extraction);
 /* The stage or source that feeds this stage; NULL if there are several, or none. *port: its output port. */
 const mr_view_stage *mr_extraction_before(const mr_extraction *extraction, const mr_view_stage *stage, int *port);
 
 int mr_extraction_run(mr_extraction *extraction, const mr_extraction_job *job, bool *told);
 /* The cache's record for a picture. A picture file has one vector, whatever is before it in the list. */
 mr_cache_record mr_extraction_record(const mr_content_key *key, bool video, const mr_taken *from);
-/* On home: whether a killed one has left nodes that wait for it. */
-bool mr_extraction_is_awaited(const mr_extraction *extraction);
+/* On home: what is known about the nodes of this MILLRACE_RUN. In other roles always NEW. */
+typedef enum mr_nodes_state {
+    MR_NODES_NEW,
+    MR_NODES_WAIT, /* a killed home has left nodes that wait for it */
+    MR_NODES_ENDED /* home released them */
+} mr_nodes_state;
+mr_nodes_state mr_extraction_nodes_state(const mr_extraction *extraction);
 /* On a node: runs it for the training process, until that releases it. Returns an exit code; errors are printed. */
 int mr_extraction_serve(mr_extraction *extraction);
 /* On home, once it has its vectors or failed: releases nodes that others start, unless another try may need them. Does

@@ -59,19 +59,13 @@ static int write_row(const mr_listed_file *row, const char *path, const mr_conte
     return mr_json_finish(json, list);
 }
 
-int mr_extraction_write_row(const mr_extraction_job *job, size_t number, FILE *list) {
-    char path[MR_TEMP_FOLDER_PATH];
-    int status = print_path(job->files[number]->path, "", path);
-    return status ? status : write_row(job->files[number], path, job->keys ? &job->keys[number] : NULL, list);
-}
-
 static int write_file(mr_extraction *extraction, const mr_extraction_job *job, size_t number, FILE *list) {
     const mr_listed_file *row = job->files[number];
     char path[MR_TEMP_FOLDER_PATH];
     int status = print_path(row->path, "", path);
     if (!status)
         status = mr_extraction_note(extraction, path, row->start_ns, row->end_ns, number);
-    return status ? status : mr_extraction_write_row(job, number, list);
+    return status ? status : write_row(row, path, job->keys ? &job->keys[number] : NULL, list);
 }
 
 void mr_extraction_list(const mr_extraction *extraction, char *path, size_t room) {

@@ -250,18 +250,6 @@ static bool is_empty(const char *path) {
     return !stat(path, &found) && found.st_size == 0;
 }
 
-static void name_done(const mr_extraction *extraction, char *path, size_t room) {
-    snprintf(path, room, "%s/done.jsonl", extraction->folder);
-}
-
-/* If these files have no vectors, they are damaged. The list only saves work, so keeping it may fail. */
-static void keep_list(const mr_extraction *extraction, const char *list) {
-    char done[MR_TEMP_FOLDER_PATH + 32];
-    name_done(extraction, done, sizeof done);
-    if (!is_empty(list))
-        rename(list, done);
-}
-
 void mr_extraction_release(mr_extraction *extraction, int status) {
     char list[MR_TEMP_FOLDER_PATH + 32], message[512];
     if (extraction->role != MR_EXTRACTION_HOME || !is_final(status))
@@ -271,8 +259,6 @@ void mr_extraction_release(mr_extraction *extraction, int status) {
         mr_log(MR_LOG_WARNING, "%s: other nodes may wait for it", mr_message());
     } else {
         mr_extraction_list(extraction, list, sizeof list);
-        if (!status)
-            keep_list(extraction, list);
         if (mr_file_replace(list, "", 0))
             mr_log(MR_LOG_WARNING, "%s cannot be written (%s): nodes that wait for it must be ended", list,
                    strerror(errno));
@@ -491,71 +477,13 @@ static int stay_home(mr_extraction *extraction, bool *told) {
 
 /* ---- both -------------------------------------------------------------------------------------------------------- */
 
-/* Prints the lines in order; NULL: no memory, or a name that cannot be in a list. */
-static char *print_wanted(const mr_extraction_job *job) {
-    char *text = NULL;
-    size_t bytes;
-    FILE *to = open_memstream(&text, &bytes);
-    int status = to ? MR_OK : MR_ERROR_MEMORY;
-    for (size_t i = 0; i < job->count && !status; i++)
-        status = mr_extraction_write_row(job, i, to);
-    if (to && fclose(to))
-        status = MR_ERROR_MEMORY;
-    if (!status)
-        return text;
-    free(text);
-    return NULL;
-}
-
-/* Whether the file has all these lines, in the same order. */
-static bool has_lines(FILE *file, const char *lines) {
-    char *found = NULL;
-    size_t room = 0;
-    ssize_t bytes = 1;
-    while (*lines && bytes > 0) {
-        const size_t wanted = strcspn(lines, "\n") + 1;
-        do
-            bytes = getline(&found, &room, file);
-        while (bytes > 0 && ((size_t)bytes != wanted || memcmp(found, lines, wanted) != 0));
-        lines += bytes > 0 ? wanted : 0;
-    }
-    free(found);
-    return !*lines;
-}
-
-/* Whether the nodes had finished all these files before: they are then damaged. */
-static bool were_done(const mr_extraction *extraction, const mr_extraction_job *job) {
-    char path[MR_TEMP_FOLDER_PATH + 32], *wanted = print_wanted(job);
-    name_done(extraction, path, sizeof path);
-    FILE *file = fopen(path, "re");
-    const bool all = wanted && file && has_lines(file, wanted);
-    if (file)
-        fclose(file);
-    free(wanted);
-    return all;
-}
-
-/* *done: nothing needs to be made. Nodes that find an empty list end, and waiting for them would never finish. */
-static int look_back(const mr_extraction *extraction, const mr_extraction_job *job, bool *done) {
-    char list[MR_TEMP_FOLDER_PATH + 32];
-    *done = false;
-    mr_extraction_list(extraction, list, sizeof list);
-    if (extraction->role != MR_EXTRACTION_HOME || !is_empty(list))
-        return MR_OK;
-    *done = were_done(extraction, job);
-    return *done ? MR_OK
-                 : mr_fail(MR_ERROR_USAGE, "the nodes of this MILLRACE_RUN have ended, and there are other files: a "
-                                           "training in nodes that others start takes another MILLRACE_RUN each time; "
-                                           "`millrace deploy` writes one (%s is of the last)", extraction->folder);
-}
-
-bool mr_extraction_is_awaited(const mr_extraction *extraction) {
+mr_nodes_state mr_extraction_nodes_state(const mr_extraction *extraction) {
     mr_extraction named = {.spread = extraction->spread};
     char list[MR_TEMP_FOLDER_PATH + 32];
     if (extraction->role != MR_EXTRACTION_HOME || name_folder(&named))
-        return false;
+        return MR_NODES_NEW;
     mr_extraction_list(&named, list, sizeof list);
-    return !access(list, F_OK) && !is_empty(list);
+    return access(list, F_OK) ? MR_NODES_NEW : is_empty(list) ? MR_NODES_ENDED : MR_NODES_WAIT;
 }
 
 static int make_folder(mr_extraction *extraction) {
@@ -570,13 +498,9 @@ static int make_folder(mr_extraction *extraction) {
 }
 
 int mr_extraction_run_nodes(mr_extraction *extraction, const mr_extraction_job *job, bool *told) {
-    bool done = false;
     int status = make_folder(extraction);
     if (!status)
-        status = look_back(extraction, job, &done);
-    if (status || done)
-        return status;
-    status = mr_extraction_write_list(extraction, job);
+        status = mr_extraction_write_list(extraction, job);
     if (!status)
         status = extraction->role == MR_EXTRACTION_HOME ? stay_home(extraction, told) : watch(extraction, told);
     mr_pipeline_destroy(&extraction->pipeline);

@@ -22,8 +22,6 @@ int mr_extraction_write_list(mr_extraction *extraction, const mr_extraction_job 
 void mr_extraction_list(const mr_extraction *extraction, char *path, size_t room);
 /* The list for omitted sources. */
 void mr_extraction_left_out(const mr_extraction *extraction, char *path, size_t room);
-/* Writes a file's line in such a list. */
-int mr_extraction_write_row(const mr_extraction_job *job, size_t number, FILE *list);
 
 /* extract.c: the pipeline's stage types for this run; they must exist while it is open. */
 int mr_extraction_wrap(mr_extraction *extraction, bool tapped);

@@ -24,9 +24,10 @@ static mr_content_key key_of(const mr_set *set, size_t row, const mr_picture_cho
     return file->video ? mr_content_key_join(&set->row[row].key, &part, sizeof part) : set->row[row].key;
 }
 
-/* The key of a record whose at_ns is the number of a video's pictures. Without it they are incomplete. */
-static mr_content_key key_of_end(const mr_content_key *video) {
-    return mr_content_key_join(video, "end", 3);
+/* The key of a record that a run which came to its end adds for a video, with the number of pictures as seq; without
+ * it they may be incomplete. Also for each file that gave no vector. */
+static mr_content_key key_of_end(const mr_content_key *key) {
+    return mr_content_key_join(key, "end", 3);
 }
 
 /* Finds a row's vectors, in order; 0: some are missing. */
@@ -36,9 +37,9 @@ static size_t find(mr_cache *cache, const mr_set *set, size_t row, const mr_pict
     if (!set->list->files[row].video)
         return mr_cache_find(cache, &key, records) ? 1 : 0;
     const size_t ends = mr_cache_find(cache, &end, records);
-    const int64_t whole = ends ? (*records)[0]->at_ns : 0;
+    const uint64_t whole = ends ? (*records)[ends - 1]->seq : 0;
     const size_t count = mr_cache_find(cache, &key, records);
-    return ends && (int64_t)count >= whole ? count : 0;
+    return ends && count >= whole ? count : 0;
 }
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
@@ -80,8 +81,8 @@ static void find_wanted(wanted *all) {
     all->cache->damaged = false;
 }
 
-/* Counts the new vectors. If the pipeline has run to its end, all pictures of videos are there: records how many. */
-static int end_videos(wanted *all, bool whole) {
+/* Counts the new vectors. If the pipeline has run to its end, no others will come. */
+static int end_files(wanted *all, bool whole) {
     mr_cache *cache = all->cache;
     const mr_cache_record *const *records;
     float *zeros = calloc(cache->width + 1, sizeof *zeros);
@@ -90,13 +91,26 @@ static int end_videos(wanted *all, bool whole) {
         const size_t count = mr_cache_find(cache, &all->key[i], &records);
         const bool video = all->file[i]->video;
         all->made += video ? count : count > 0;
-        if (!video || !whole || !count)
+        if (!whole || !cache->width || (!video && count))
             continue;
-        const mr_cache_record end = {.key = key_of_end(&all->key[i]), .at_ns = (int64_t)count};
+        const mr_cache_record end = {.key = key_of_end(&all->key[i]), .seq = count};
         status = mr_cache_put(cache, MR_CACHE_NEXT, &end, zeros, cache->width);
     }
     free(zeros);
     return status ? status : mr_cache_update(cache);
+}
+
+/* Nodes that have ended cannot make anything. They have seen damaged files before. */
+static int check_ended(const wanted *all) {
+    const mr_cache_record *const *records;
+    for (size_t i = 0; i < all->count; i++) {
+        const mr_content_key end = key_of_end(&all->key[i]);
+        if (!mr_cache_find(all->cache, &end, &records))
+            return mr_fail(MR_ERROR_USAGE, "the nodes of this MILLRACE_RUN have ended, and there are other files: each "
+                                           "training in nodes that others start takes another MILLRACE_RUN; "
+                                           "`millrace deploy` writes one");
+    }
+    return MR_OK;
 }
 
 /* Nodes that were left waiting end with a run, of one file if none is wanted. */
@@ -122,21 +136,23 @@ static int make(wanted *all, mr_extraction *extraction, bool *told) {
         return status;
     int finished = mr_cache_update(all->cache);
     if (!finished)
-        finished = end_videos(all, !status);
+        finished = end_files(all, !status);
     /* An error while writing takes precedence. */
     return finished ? finished : status ? mr_fail(status, "%s", message) : MR_OK;
 }
 
 /* If two programs compute the same vectors, one waits and then finds them. */
 static int make_wanted(wanted *all, mr_extraction *extraction, bool *told) {
-    const bool awaited = mr_extraction_is_awaited(extraction);
+    const mr_nodes_state nodes = mr_extraction_nodes_state(extraction);
     find_wanted(all);
-    if (!all->count && !awaited)
+    if (nodes == MR_NODES_ENDED)
+        return check_ended(all);
+    if (!all->count && nodes == MR_NODES_NEW)
         return MR_OK;
     int status = mr_cache_lock(all->cache, mr_stop_asked);
     if (!status)
         find_wanted(all);
-    if (!status && !all->count && awaited)
+    if (!status && !all->count && nodes == MR_NODES_WAIT)
         add_for_nodes(all);
     if (!status && all->count)
         status = make(all, extraction, told);
