@@ -14,6 +14,7 @@
 #include "millrace/log.h"
 #include "millrace/millrace.h"
 #include "stages/list.h"
+#include "tests/support/fakes.h"
 #include "tests/support/opened.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/suite.h"
@@ -207,13 +208,10 @@ static bool have(const char *name) {
 /* The pinned pool for the vertex with this id. */
 static mr_view_pool pinned_of(const char *first, const char *id) {
     char text[2048];
-    mr_view_pool found = {0};
     write_text(text, sizeof text, first, "cpu", "");
     const mr_pipeline_params params = {.types = mr_stage_types(), .path = "p.yaml", .text = text, .workers = 2};
     mr_pipeline *pipeline = opened(&params);
-    for (size_t v = 0; v < pipeline->plan->vertex_count; v++)
-        if (strcmp(pipeline->plan->vertices[v].id, id) == 0)
-            found = pipeline->plan->vertices[v].memory.pinned;
+    const mr_view_pool found = vertex(pipeline->plan, id)->memory.pinned;
     mr_pipeline_destroy(&pipeline);
     return found;
 }
