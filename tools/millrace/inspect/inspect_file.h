@@ -21,7 +21,7 @@ extern const char *const mr_inspect_signatures[];
 
 /* ---- inspect_use.c: uses of a model ---------------------------------------------------------------------------- */
 
-enum { MR_INSPECT_USES = 3, MR_INSPECT_WHY = 320 };
+enum { MR_INSPECT_USES = 4, MR_INSPECT_WHY = 320 };
 
 typedef struct mr_inspect_use {
     const char *stage;
