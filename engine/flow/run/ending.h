@@ -24,7 +24,7 @@ void mr_ending_release(mr_ending *ending);
 void mr_ending_note_failure(mr_ending *ending, int status, const char *message);
 /* The start failed: something could not be opened or begun. This is the outcome, even if other failures followed. */
 void mr_ending_fail_start(mr_ending *ending, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* The first failure of the start so far, with mr_fail's message. `all`: waits until every expected opening has ended. */
+/* The start's first failure so far, with mr_fail's message. `all`: waits until every expected opening has ended. */
 int mr_ending_start_status(mr_ending *ending, bool all);
 /* The outcome so far; sets mr_fail's message. */
 int mr_ending_outcome(mr_ending *ending);
