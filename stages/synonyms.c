@@ -49,9 +49,11 @@ const mr_synonym mr_synonym_table[] = {
           "crop CenterCrop RandomResizedCrop normalize ToTensor Compose transform transforms blobFromImage cvtColor "
           "letterbox imresize pad convert",
           "preprocess", "{type: preprocess, input: decode, size: 224x224}", NULL),
-    STAGE("nvinfer nvinferserver tensor_filter gvainference gvadetect onnxinference onnx onnxruntime inference "
-          "network model torch pytorch tensorrt openvino triton tritonclient dnn readNetFromONNX net forward detect "
-          "detector yolo predict",
+    STAGE("gvadetect detector yolo yolox objects object_detection tensor_decoder_boxes nms", "detect",
+          "{type: detect, input: preprocess, model: yolox_nano.onnx}", NULL),
+    STAGE("nvtracker gvatrack tracker bytetrack sort deepsort ocsort", "track", "{type: track, input: detect}", NULL),
+    STAGE("nvinfer nvinferserver tensor_filter gvainference onnxinference onnx onnxruntime inference "
+          "network model torch pytorch tensorrt openvino triton tritonclient dnn readNetFromONNX net forward predict",
           "infer", "{type: infer, input: preprocess, model: models/lite0.onnx}", NULL),
     STAGE("embed embedding embeddings extractor feature_extractor backbone encoder", "features",
           "{type: features, input: preprocess, model: models/lite0-features.onnx, tensor: features}", NULL),

@@ -55,13 +55,14 @@ static void split_host(const char *from, const char *end, mr_url *url) {
         url->port = part(colon + 1, end);
 }
 
-bool mr_url_split(const char *text, mr_url *url) {
+static bool split(const char *text, bool strictly, mr_url *url) {
     size_t scheme = scheme_length(text);
     *url = (mr_url){0};
     if (!scheme)
         return false;
     const char *authority = text + scheme + 3, *end = authority + strcspn(authority, "/?#");
-    const char *at = find_credentials(authority, end, authority + strcspn(authority, blanks));
+    const char *at = strictly ? last_at(authority, end)
+                              : find_credentials(authority, end, authority + strcspn(authority, blanks));
     url->scheme = part(text, text + scheme);
     if (at) {
         const char *colon = memchr(authority, ':', (size_t)(at - authority));
@@ -75,6 +76,14 @@ bool mr_url_split(const char *text, mr_url *url) {
     if (*end)
         url->rest = part(end, end + strlen(end));
     return true;
+}
+
+bool mr_url_split(const char *text, mr_url *url) {
+    return split(text, false, url);
+}
+
+bool mr_url_split_strictly(const char *text, mr_url *url) {
+    return split(text, true, url);
 }
 
 bool mr_url_has_scheme(const char *text, const char *scheme) {

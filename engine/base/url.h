@@ -22,6 +22,9 @@ enum { MR_URL_HOST = 256, MR_URL_BYTES = 4096 };
 /* False if the text does not begin with a scheme and "://". Signs that should be written as "%2F" are taken as part of
  * a password if an "@" follows them. */
 bool mr_url_split(const char *text, mr_url *url);
+/* The same as a program that connects reads it: the authority ends at the first "/", "?" or "#", and user and password
+ * at the last "@" in it. */
+bool mr_url_split_strictly(const char *text, mr_url *url);
 bool mr_url_has_scheme(const char *text, const char *scheme);
 /* Copies a part with "%2F" as "/"; false if it does not fit or is not a C string. */
 bool mr_url_decode(mr_url_part part, char *text, size_t bytes);

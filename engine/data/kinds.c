@@ -3,10 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "millrace/objects.h"
 #include "millrace/status.h"
 
 /* In the order in which records must list them. */
-static const mr_result_kind *(*const built_in[])(void) = {mr_kind_classes, mr_kind_tensor};
+static const mr_result_kind *(*const built_in[])(void) = {mr_kind_classes, mr_kind_objects, mr_kind_tensor};
 
 /* ---- fields ------------------------------------------------------------------------------------------------------ */
 
@@ -18,6 +19,7 @@ static const struct {
     [MR_FIELD_I64] = {"i64", sizeof(int64_t), 8},   [MR_FIELD_F32] = {"f32", sizeof(float), 4},
     [MR_FIELD_F64] = {"f64", sizeof(double), 8},    [MR_FIELD_TEXT] = {"text", sizeof(const char *), 4},
     [MR_FIELD_TIME] = {"time", sizeof(int64_t), 8}, [MR_FIELD_DATE] = {"date", sizeof(int64_t), 8},
+    [MR_FIELD_ID] = {"id", sizeof(int64_t), 8},
 };
 
 size_t mr_field_packed_bytes(mr_field_type type) {

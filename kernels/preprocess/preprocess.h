@@ -16,6 +16,8 @@
  *                filters reach beyond it as far as the roi goes, as in Pillow's resize(box=...).
  *   letterbox    the region is the roi; it is drawn into a centred rectangle of round(s a RW) x round(s RH) pixels,
  *                s = min(W / (a RW), H / RH), at x = floor((W - width) / 2), y alike; the rest has the colour `pad`.
+ *                With `top_left` the rectangle has floor(s a RW) x floor(s RH) pixels and lies at 0, 0. These are the
+ *                letterboxes of Ultralytics and of YOLOX.
  * A picture that was reduced when it was decoded (mr_format.reduced) counts as the whole one: OW x OH, roi and regions
  * are the whole picture's, and only the positions of samples are divided.
  * Destination pixel i of n then covers region.start + region.length * [i, i + 1] / n. Interpolations:
@@ -50,6 +52,7 @@ typedef struct mr_preprocess_params {
     int32_t width, height;                /* the destination's, pixels */
     mr_fit fit;
     double crop_fraction;                 /* center-crop: 0 < f <= 1 */
+    bool top_left;                        /* letterbox: bars only at the right and below */
     struct { int32_t x, y, width, height; } roi; /* px in the oriented picture; width 0: all */
     mr_interpolation interpolation;
     bool antialias;                       /* bilinear and bicubic; nearest never does, area always */

@@ -64,8 +64,8 @@ static void narrow_span(span *s, double length) {
     s->length = length;
 }
 
-static int round_within(double value, int most) {
-    long rounded = lround(value);
+static int round_within(double value, bool down, int most) {
+    long rounded = down ? (long)floor(value) : lround(value);
     return rounded < 1 ? 1 : rounded > most ? most : (int)rounded;
 }
 
@@ -81,11 +81,11 @@ static void apply_fit(mr_preprocess *plan, span *x, span *y, double aspect) {
         narrow_span(y, p->crop_fraction * fmin(height, width / shape));
     } else if (p->fit == MR_FIT_LETTERBOX) {
         double scale = fmin(p->width / width, p->height / height);
-        plan->inner_width = round_within(width * scale, p->width);
-        plan->inner_height = round_within(height * scale, p->height);
+        plan->inner_width = round_within(width * scale, p->top_left, p->width);
+        plan->inner_height = round_within(height * scale, p->top_left, p->height);
     }
-    plan->inner_x = (p->width - plan->inner_width) / 2;
-    plan->inner_y = (p->height - plan->inner_height) / 2;
+    plan->inner_x = p->top_left ? 0 : (p->width - plan->inner_width) / 2;
+    plan->inner_y = p->top_left ? 0 : (p->height - plan->inner_height) / 2;
 }
 
 /* OpenCV's INTER_NEAREST in the same floating point, so that ties must fall the same way. */

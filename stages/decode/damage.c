@@ -8,14 +8,12 @@ void mr_damage_init(mr_damage *damage, mr_heard *heard, mr_pending *pending) {
     *damage = (mr_damage){.heard = heard, .pending = pending, .latest_pts_ns = INT64_MIN};
 }
 
-void mr_damage_begin_epoch(mr_damage *damage) {
+void mr_damage_begin(mr_damage *damage, bool epoch) {
+    damage->alone = (mr_alone){0};
+    if (!epoch)
+        return;
     damage->gaps = (mr_gaps){0};
     damage->latest_pts_ns = INT64_MIN;
-    mr_damage_begin_media(damage);
-}
-
-void mr_damage_begin_media(mr_damage *damage) {
-    damage->alone = (mr_alone){0};
 }
 
 void mr_damage_end(mr_damage *damage) {
@@ -41,27 +39,26 @@ void mr_damage_skip(mr_damage *damage, const mr_frame *packet, bool disposable) 
         mr_gaps_taint(&damage->gaps);
 }
 
-/* Whether the next packet's picture will be wrong. */
-static bool pass(mr_damage *damage, const mr_frame *packet, int64_t number) {
+static bool *wrong_at(mr_damage *damage, int64_t number) {
+    return &damage->wrong[number % MR_PENDING_WINDOW];
+}
+
+/* Whether something that a packet depends on is missing or wrong, or part of the packet is missing. */
+static bool is_wrong(mr_damage *damage, const mr_frame *packet, int64_t number) {
+    return packet->flags & MR_FRAME_CORRUPT || *wrong_at(damage, number);
+}
+
+void mr_damage_send(mr_damage *damage, const mr_frame *packet, int64_t number, bool again) {
+    if (!again && !mr_alone_note(&damage->alone, packet, number))
+        mr_gaps_taint(&damage->gaps);
     const bool lacks = packet->flags & (MR_FRAME_SEAM | MR_FRAME_CORRUPT);
     const bool wrong = mr_gaps_pass(&damage->gaps, packet, lacks && mr_alone_spares(&damage->alone, packet, number));
     if (wrong)
         note_wrong(damage, number);
+    *wrong_at(damage, number) = wrong;
     damage->sent = number;
     if (packet->flags & MR_FRAME_KEY)
         damage->entry = number;
-    return wrong;
-}
-
-int64_t mr_damage_send(mr_damage *damage, mr_frame *packet) {
-    const int64_t number = mr_pending_next(damage->pending);
-    if (!mr_alone_note(&damage->alone, packet, number))
-        mr_gaps_taint(&damage->gaps);
-    return mr_pending_add(damage->pending, packet, pass(damage, packet, number));
-}
-
-void mr_damage_send_again(mr_damage *damage, const mr_frame *packet, int64_t number) {
-    mr_pending_note_wrong(damage->pending, number, pass(damage, packet, number));
 }
 
 /* ---- pictures that are made from damaged ones -------------------------------------------------------------------- */
@@ -71,7 +68,7 @@ static void pass_again(mr_damage *damage, int64_t first, int64_t number) {
     for (int64_t i = first; i <= damage->sent; i++) {
         const mr_frame *packet = mr_pending_find(damage->pending, i);
         if (packet && mr_gaps_pass_again(&damage->gaps, packet) && i > number) {
-            mr_pending_note_wrong(damage->pending, i, true);
+            *wrong_at(damage, i) = true;
             note_wrong(damage, i);
         }
     }
@@ -148,8 +145,7 @@ static bool is_out_of_order(mr_damage *damage, const mr_frame *packet) {
 bool mr_damage_judge(mr_damage *damage, const mr_frame *packet, const AVFrame *picture, bool heard) {
     const int64_t number = picture->reordered_opaque;
     const bool patched = heard || picture->decode_error_flags;
-    bool damaged = patched || picture->flags & AV_FRAME_FLAG_CORRUPT ||
-                   mr_pending_is_wrong(damage->pending, packet, number);
+    bool damaged = patched || picture->flags & AV_FRAME_FLAG_CORRUPT || is_wrong(damage, packet, number);
     if (!damaged)
         note_recovery(damage, packet, number);
     damaged |= is_out_of_order(damage, packet);
@@ -162,7 +158,7 @@ bool mr_damage_judge(mr_damage *damage, const mr_frame *packet, const AVFrame *p
 
 mr_damage_cause mr_damage_explain(mr_damage *damage, const mr_frame *packet, int64_t number) {
     const bool unknown = damage->unknown > 0;
-    if (!unknown && !mr_pending_is_wrong(damage->pending, packet, number))
+    if (!unknown && !is_wrong(damage, packet, number))
         return damage->wrong_to ? MR_DAMAGE_LASTING : MR_DAMAGE_NONE;
     damage->unknown -= unknown;
     return MR_DAMAGE_KNOWN;

@@ -18,6 +18,8 @@ typedef struct mr_damage {
     mr_alone alone;        /* reset for each epoch and media */
     int64_t sent;          /* last packet's number */
     int64_t entry;         /* last key's number */
+    bool wrong[MR_PENDING_WINDOW]; /* by number modulo the window: something that the packet depends on is missing or
+                                      wrong */
     int64_t wrong_to;      /* last packet that is damaged or depends on damage; 0: none, or a later key came out well */
     int64_t latest_pts_ns; /* highest time among the packets whose pictures came out in this epoch */
     int64_t unknown;       /* errors from frame threads whose packets are not known yet */
@@ -29,8 +31,7 @@ typedef enum mr_damage_cause { MR_DAMAGE_NONE, MR_DAMAGE_LASTING, MR_DAMAGE_KNOW
 /* `heard` and `pending` must stay valid. */
 void mr_damage_init(mr_damage *damage, mr_heard *heard, mr_pending *pending);
 /* Call when an epoch begins, or another media within it. */
-void mr_damage_begin_epoch(mr_damage *damage);
-void mr_damage_begin_media(mr_damage *damage);
+void mr_damage_begin(mr_damage *damage, bool epoch);
 /* Call when all packets in the decoder are settled. */
 void mr_damage_end(mr_damage *damage);
 /* Call when another decoder takes over from this packet number. */
@@ -40,10 +41,8 @@ void mr_damage_replace(mr_damage *damage, int64_t again);
 void mr_damage_note(mr_damage *damage, const mr_frame *packet);
 /* Call instead if the packet is skipped. `disposable`: no other packet depends on it. */
 void mr_damage_skip(mr_damage *damage, const mr_frame *packet, bool disposable);
-/* Call before sending: adds the packet to `pending` and returns the number. */
-int64_t mr_damage_send(mr_damage *damage, mr_frame *packet);
-/* Call before sending a `pending` packet again, to another decoder. */
-void mr_damage_send_again(mr_damage *damage, const mr_frame *packet, int64_t number);
+/* Call before sending a `pending` packet. `again`: another decoder had it. */
+void mr_damage_send(mr_damage *damage, const mr_frame *packet, int64_t number, bool again);
 
 /* Call when the decoder refuses a packet. If not `sure`, it may have been another packet. Returns false if the packet
  * is not known: it will come up later as one without a picture. */

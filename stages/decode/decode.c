@@ -61,7 +61,7 @@ static int open_decode(mr_stage *self) {
     mr_av_log_capture();
     mr_pending_init(&state->pending);
     mr_needed_begin_epoch(&state->needed);
-    mr_decode_stream_init(&state->stream);
+    mr_decode_stream_begin(&state->stream, 0);
     state->again = INT64_MAX;
     state->picture = av_frame_alloc();
     state->following = av_frame_alloc();
@@ -202,7 +202,7 @@ static verdict judge(mr_stage *self, mr_io *io, AVFrame *picture) {
     if (number >= decoded_again_from(state))
         return VERDICT_AGAIN;
     if (mr_decode_stream_is_ahead(&state->stream, packet, mr_decoder_codec(&state->decoder)->has_b_frames > 0)) {
-        mr_decode_report_picture(&state->report, true);
+        mr_decode_report_note(&state->report, MR_DECODE_PICTURE);
         return VERDICT_AHEAD;
     }
     const bool patched = mr_decoder_patched(&state->decoder, picture);
@@ -212,7 +212,7 @@ static verdict judge(mr_stage *self, mr_io *io, AVFrame *picture) {
         picture->flags |= AV_FRAME_FLAG_CORRUPT;
     if (picture->interlaced_frame)
         mr_pending_note_interlaced(&state->pending, number);
-    mr_decode_report_picture(&state->report, !dropped);
+    mr_decode_report_note(&state->report, dropped ? MR_DECODE_DAMAGED : MR_DECODE_PICTURE);
     const bool selected = is_selected(state, io, packet, number);
     return dropped ? VERDICT_DAMAGED : selected ? VERDICT_WANTED : VERDICT_NOT_SELECTED;
 }
@@ -393,7 +393,7 @@ static int replace_decoder(mr_stage *self, mr_io *io) {
     state->again = sent ? state->again : INT64_MAX;
     state->sent = false;
     mr_damage_replace(&state->damage, state->again);
-    mr_decode_report_begin(&state->report);
+    mr_decode_report_note(&state->report, MR_DECODE_DECODER);
     int status = mr_decoder_replace(&state->decoder, io, packet);
     return status ? give_up(state, io, packet->identity.source, status) : MR_DONE;
 }
@@ -421,7 +421,7 @@ static void send_again(mr_stage *self, mr_io *io) {
         state->again = INT64_MAX;
     if (!packet)
         return;
-    mr_damage_send_again(&state->damage, packet, number);
+    mr_damage_send(&state->damage, packet, number, true);
     send_packet(self, io, packet, number);
 }
 
@@ -443,14 +443,16 @@ static int send_chosen(mr_stage *self, mr_io *io) {
         settle_without(self, io, expired, number);
     mr_frame *packet = mr_needed_take(&state->needed, MR_NEEDED_SEND);
     mr_decode_report_sent(&state->report, self, packet);
-    send_packet(self, io, packet, mr_damage_send(&state->damage, packet));
+    number = mr_pending_add(&state->pending, packet);
+    mr_damage_send(&state->damage, packet, number, false);
+    send_packet(self, io, packet, number);
     mr_frame_unref(&packet);
     return MR_OK;
 }
 
 static void leave_out(decode_state *state, mr_io *io) {
     mr_frame *packet = mr_needed_take(&state->needed, MR_NEEDED_LEAVE);
-    mr_decode_report_left(&state->report);
+    mr_decode_report_note(&state->report, MR_DECODE_LEFT);
     mr_io_absorb(io, packet, "not selected");
     mr_frame_unref(&packet);
 }
@@ -512,7 +514,7 @@ static void begin_epoch(decode_state *state, mr_io *io, uint32_t epoch) {
     skip_number(state, io, true);
     mr_decode_stream_begin(&state->stream, epoch);
     mr_needed_begin_epoch(&state->needed);
-    mr_damage_begin_epoch(&state->damage);
+    mr_damage_begin(&state->damage, true);
 }
 
 /* Makes the decoder ready for a packet. All remaining pictures must be received first. */
@@ -527,10 +529,10 @@ static int prepare(mr_stage *self, mr_io *io, const mr_frame *frame) {
         begin_epoch(state, io, frame->identity.epoch);
     if (renewed) {
         mr_decoder_close(&state->decoder, true);
-        mr_damage_begin_media(&state->damage);
+        mr_damage_begin(&state->damage, false);
     }
     if (!mr_decoder_codec(&state->decoder)) {
-        mr_decode_report_begin(&state->report);
+        mr_decode_report_note(&state->report, MR_DECODE_DECODER);
         status = mr_decoder_open(&state->decoder, io, frame);
     }
     if (!status)
@@ -572,7 +574,7 @@ static bool settle_undecoded(mr_stage *self, mr_io *io, const mr_frame *frame) {
     if (!reason && !skipped)
         return false;
     if (reason) {
-        mr_decode_report_packet(&state->report);
+        mr_decode_report_note(&state->report, MR_DECODE_PACKET);
         mr_io_drop(io, frame, reason);
     } else {
         mr_io_absorb(io, frame, "skip");
@@ -606,7 +608,7 @@ static int process_in_turn(mr_stage *self, mr_io *io) {
             return MR_DONE;
         int answer = prepare(self, io, frame);
         if (answer == MR_ERROR_DATA || answer == MR_ERROR_UNAVAILABLE) {
-            mr_decode_report_packet(&state->report);
+            mr_decode_report_note(&state->report, MR_DECODE_PACKET);
             mr_io_fail_source(io, frame->identity.source, answer);
             mr_io_drop(io, frame, "no decoder");
             return MR_DONE;

@@ -12,19 +12,14 @@ static size_t slot_of(int64_t number) {
     return (size_t)(number % MR_PENDING_WINDOW);
 }
 
-int64_t mr_pending_add(mr_pending *pending, mr_frame *packet, bool wrong) {
+int64_t mr_pending_add(mr_pending *pending, mr_frame *packet) {
     pending->packet[slot_of(pending->next)] = mr_frame_ref(packet);
     pending->interlaced[slot_of(pending->next)] = false;
-    pending->wrong[slot_of(pending->next)] = wrong;
     return pending->next++;
 }
 
 static bool in_window(const mr_pending *pending, int64_t number) {
     return number >= 1 && number < pending->next && number + MR_PENDING_WINDOW >= pending->next;
-}
-
-bool mr_pending_is_wrong(const mr_pending *pending, const mr_frame *packet, int64_t number) {
-    return packet->flags & MR_FRAME_CORRUPT || (in_window(pending, number) && pending->wrong[slot_of(number)]);
 }
 
 mr_frame *mr_pending_find(const mr_pending *pending, int64_t number) {
@@ -57,11 +52,6 @@ mr_frame *mr_pending_take(mr_pending *pending, int64_t number) {
 void mr_pending_note_interlaced(mr_pending *pending, int64_t number) {
     if (in_window(pending, number))
         pending->interlaced[slot_of(number)] = true;
-}
-
-void mr_pending_note_wrong(mr_pending *pending, int64_t number, bool wrong) {
-    if (in_window(pending, number))
-        pending->wrong[slot_of(number)] = wrong;
 }
 
 bool mr_pending_may_be_field(const mr_pending *pending, int64_t number) {

@@ -12,20 +12,14 @@ typedef struct mr_pending {
     int64_t next;                           /* the next packet's number, from 1 */
     int64_t oldest;                         /* the table has no lower number */
     mr_frame *packet[MR_PENDING_WINDOW];    /* by number modulo the window; NULL: taken */
-    bool wrong[MR_PENDING_WINDOW];          /* a packet that it depends on is missing or wrong */
     bool interlaced[MR_PENDING_WINDOW];     /* a removed packet had an interlaced picture */
 } mr_pending;
 
 void mr_pending_init(mr_pending *pending);
 /* The number that the next packet gets. */
 int64_t mr_pending_next(const mr_pending *pending);
-/* Adds a reference to the packet and returns the number. Call mr_pending_expired first, so that the slot is free.
- * `wrong`: the packet depends on something missing or wrong. */
-int64_t mr_pending_add(mr_pending *pending, mr_frame *packet, bool wrong);
-/* Sets whether something that the packet depends on is missing or wrong. The packet must be in the table. */
-void mr_pending_note_wrong(mr_pending *pending, int64_t number, bool wrong);
-/* Whether something that a packet depends on is missing or wrong, or part of the packet is missing. */
-bool mr_pending_is_wrong(const mr_pending *pending, const mr_frame *packet, int64_t number);
+/* Adds a reference to the packet and returns the number. Call mr_pending_expired first, so that the slot is free. */
+int64_t mr_pending_add(mr_pending *pending, mr_frame *packet);
 /* Finds the packet with this number; NULL: not in the table. */
 mr_frame *mr_pending_find(const mr_pending *pending, int64_t number);
 /* The newest packet number with that presentation time; 0: none. */

@@ -11,25 +11,15 @@
 
 enum { MOST_TEXT = 512 };
 
-void mr_decode_report_packet(mr_decode_report *report) {
-    report->packets++;
-}
-
-void mr_decode_report_left(mr_decode_report *report) {
-    report->left++;
-}
-
-void mr_decode_report_begin(mr_decode_report *report) {
-    report->outsized = false;
+void mr_decode_report_note(mr_decode_report *report, mr_decode_event event) {
+    report->packets += event == MR_DECODE_PACKET;
+    report->left += event == MR_DECODE_LEFT;
+    report->pictures += event == MR_DECODE_PICTURE;
+    report->outsized = report->outsized && event < MR_DECODE_DECODER;
 }
 
 void mr_decode_report_error(mr_decode_report *report, int error) {
     report->last_error = error;
-}
-
-void mr_decode_report_picture(mr_decode_report *report, bool well) {
-    report->outsized = false;
-    report->pictures += well;
 }
 
 bool mr_decode_report_has_pictures(const mr_decode_report *report) {

@@ -19,16 +19,16 @@ typedef struct mr_decode_report {
     uint64_t trailed;  /* still pictures after whose end more follows */
 } mr_decode_report;
 
-/* Call when a packet must be decoded; is sent to the decoder; is not needed. */
-void mr_decode_report_packet(mr_decode_report *report);
+/* What happens: a packet that was to be decoded is not sent; a packet is not needed; another decoder begins; a picture
+ * comes out, and is well, or dropped as damaged. */
+typedef enum mr_decode_event {
+    MR_DECODE_PACKET, MR_DECODE_LEFT, MR_DECODE_DECODER, MR_DECODE_PICTURE, MR_DECODE_DAMAGED
+} mr_decode_event;
+void mr_decode_report_note(mr_decode_report *report, mr_decode_event event);
+/* Call when a packet is sent to the decoder. */
 void mr_decode_report_sent(mr_decode_report *report, const mr_stage *self, const mr_frame *packet);
-void mr_decode_report_left(mr_decode_report *report);
-/* Another decoder begins. */
-void mr_decode_report_begin(mr_decode_report *report);
 /* The decoder gave that error. */
 void mr_decode_report_error(mr_decode_report *report, int error);
-/* Call when a picture comes out; `well`: it is not dropped as damaged. */
-void mr_decode_report_picture(mr_decode_report *report, bool well);
 /* Whether any picture was decoded well. */
 bool mr_decode_report_has_pictures(const mr_decode_report *report);
 /* Whether this size exceeds what the plan allows for the live source. Such pictures are dropped. */

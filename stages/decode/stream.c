@@ -2,10 +2,6 @@
 
 #include "stages/decode/selection.h"
 
-void mr_decode_stream_init(mr_decode_stream *stream) {
-    *stream = (mr_decode_stream){.time_ns = MR_NO_TIME};
-}
-
 bool mr_decode_stream_is_at(const mr_decode_stream *stream, uint32_t epoch) {
     return stream->epoch == epoch;
 }

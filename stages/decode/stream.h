@@ -14,8 +14,8 @@ typedef struct mr_decode_stream {
     bool ahead;          /* and before all later ones */
 } mr_decode_stream;
 
-void mr_decode_stream_init(mr_decode_stream *stream);
 bool mr_decode_stream_is_at(const mr_decode_stream *stream, uint32_t epoch);
+/* Begins an epoch; all zero: the first one. */
 void mr_decode_stream_begin(mr_decode_stream *stream, uint32_t epoch);
 /* The next packet in decode order. */
 void mr_decode_stream_note(mr_decode_stream *stream, const mr_frame *packet);

@@ -25,7 +25,7 @@ typedef struct roi_options {
 
 typedef struct options {
     mr_size size; /* 0x0: the following stages choose */
-    int fit;
+    int fit, place;
     double crop_fraction;
     roi_options roi;
     int interpolation;
@@ -61,6 +61,7 @@ static mr_preprocess_params make_params(const options *o, const mr_format *outpu
     mr_preprocess_params params = {.width = (int32_t)output->dims[last ? 1 : 2],
                                    .height = (int32_t)output->dims[last ? 0 : 1],
                                    .fit = (mr_fit)o->fit,
+                                   .top_left = o->place,
                                    .crop_fraction = o->crop_fraction,
                                    .interpolation = (mr_interpolation)o->interpolation,
                                    .antialias = o->antialias,
@@ -133,6 +134,8 @@ static int check_options(mr_negotiation *n, const options *o) {
                          "crop_fraction has no meaning here; add fit: center-crop or leave it out");
     if (o->pad.count > 0 && o->fit != MR_FIT_LETTERBOX)
         return mr_refuse(n, "pad", "pad has no meaning here; add fit: letterbox or leave it out");
+    if (o->place && o->fit != MR_FIT_LETTERBOX)
+        return mr_refuse(n, "place", "place has no meaning here; add fit: letterbox or leave it out");
     return check_colors(n, o);
 }
 
@@ -370,6 +373,7 @@ static void close_stage(mr_stage *self) {
     mr_resizer_fini(self->state);
 }
 
+static const char *const places[] = {"center", "top-left", NULL};
 static const char *const fits[] = {"stretch", "center-crop", "letterbox", NULL};
 static const char *const interpolations[] = {"nearest", "bilinear", "bicubic", "area", NULL};
 static const char *const normalizations[] = {"none", "unit", "signed", "imagenet", NULL};
@@ -401,6 +405,9 @@ static const mr_option table[] = {
      .help = "widen bilinear and bicubic filters when shrinking, as Pillow does; false: do not, as OpenCV"},
     {FIELD(pad), .kind = MR_OPTION_DOUBLES, .min = 0, .max = 255,
      .help = "letterbox: colour of the bars, one value or red, green, blue in 0..255; black by default"},
+    {FIELD(place), .kind = MR_OPTION_ENUM, .fallback = "center", .choices = places,
+     .help = "letterbox: where the picture lies; center: its size is rounded, as for Ultralytics' networks; top-left: "
+             "its size is rounded down, as for YOLOX"},
     {FIELD(rotate), .kind = MR_OPTION_BOOL, .fallback = "true",
      .help = "rotate and mirror the picture as its file declares"},
     {FIELD(sar), .kind = MR_OPTION_BOOL, .fallback = "true",

@@ -19,6 +19,7 @@
 #include "stages/media/media_probe.h"
 #include "stages/media/still/heif.h"
 #include "stages/media/still/kinds.h"
+#include "stages/media/still/still.h"
 
 enum { MOST_CODECS = 32, HEAD_BYTES = 64 * 1024 };
 
@@ -302,25 +303,6 @@ static void destroy_images(mr_reader *base) {
 enum { MOST_FILES = 10000, SAMPLE = 1000 };
 static const size_t looks[] = {HEAD_BYTES, 16 * HEAD_BYTES, SIZE_MAX};
 
-static uint32_t word_at(const uint8_t *data) {
-    return (uint32_t)data[0] << 24 | (uint32_t)data[1] << 16 | (uint32_t)data[2] << 8 | data[3];
-}
-
-/* Shortens the PNG pixel chunk to the bytes that were read: the decoder refuses a truncated chunk, but needs only the
- * first pixels. A chunk (ISO/IEC 15948) has a length, a name, data and a 4-byte checksum. */
-static void shorten_png(uint8_t *data, size_t bytes) {
-    enum { SIGNATURE = 8, AROUND = 12 };
-    for (size_t at = SIGNATURE; at + AROUND < bytes;) {
-        size_t length = word_at(data + at), room = bytes - at - AROUND;
-        if (memcmp(data + at + 4, "IDAT", 4) == 0 && length > room)
-            for (int i = 0; i < 4; i++)
-                data[at + (size_t)i] = (uint8_t)(room >> (24 - 8 * i));
-        if (length > room)
-            return;
-        at += AROUND + length;
-    }
-}
-
 /* Probes an image's first `most` bytes with a new decoder: a decoder does not report the same size twice. */
 static bool look_at(image_reader *reader, const char *path, size_t most, mr_survey *found) {
     mr_packet head = {0};
@@ -335,7 +317,7 @@ static bool look_at(image_reader *reader, const char *path, size_t most, mr_surv
     const AVCodecParameters *codec = codec_of(reader->shelf, id);
     mr_probe probe = {0};
     if (id == AV_CODEC_ID_PNG)
-        shorten_png(head.data, head.bytes);
+        mr_png_shorten(head.data, head.bytes);
     bool known = codec && mr_probe_open(&probe, codec, reader->params.max_pixels) &&
                  mr_probe_look(&probe, head.data, head.bytes);
     if (known)

@@ -30,26 +30,28 @@ const char *mr_model_shapes(const mr_planned_input *inputs, size_t count, int ba
 #define MR_MODEL_DEVICE_OPTIONS(type, member)                                                                        \
     {.name = "runtime", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .searched = true,                              \
      .offset = offsetof(type, member.runtime), .example = "/usr/lib/libonnxruntime.so",                              \
-     .help = "the ONNX Runtime library; if not given, MILLRACE_ONNXRUNTIME's, then the loader's"},                   \
+     .help = "the ONNX Runtime library. The default is the one that MILLRACE_ONNXRUNTIME names, then the one "       \
+             "that the loader finds"},                                                                               \
         {.name = "provider", .neutral = true, .kind = MR_OPTION_ENUM, .offset = offsetof(type, member.provider),     \
          .fallback = "auto", .choices = mr_model_providers,                                                          \
-         .help = "the part of ONNX Runtime that computes; auto: cuda on CUDA devices, else cpu. tensorrt is faster " \
-                 "if its libraries are installed, but its first start takes minutes (engine_cache), and its last "   \
-                 "bits differ more"},                                                                                \
+         .help = "the part of ONNX Runtime that computes. auto: cuda on CUDA devices, else cpu. tensorrt is "        \
+                 "faster if its libraries are installed, but the first start takes minutes (engine_cache), and "     \
+                 "the last bits of results differ more"},                                                            \
         {.name = "provider_memory", .neutral = true, .kind = MR_OPTION_BYTES,                                        \
          .offset = offsetof(type, member.memory_bytes),                                                              \
          .min = 1, .max = 1LL << 50, .unit = "bytes",                                                                \
-         .help = "the most memory of a CUDA device for the provider's weights and workspace (tensorrt: "             \
-                 "only for workspace), beside the plan's buffers; if not given, as much as it needs"},               \
+         .help = "the most memory of a CUDA device for the provider's weights and workspace (tensorrt: only for "    \
+                 "workspace), in addition to the plan's buffers. By default the provider takes as much as it "       \
+                 "needs"},                                                                                           \
         {.name = "cuda_graph", .neutral = true, .kind = MR_OPTION_BOOL, .offset = offsetof(type, member.cuda_graph), \
          .fallback = "false",                                                                                        \
-         .help = "on CUDA devices, record the network's kernels once and launch them as one: a gain where many short " \
-                 "ones follow each other, as with batches of one. It costs a copy of inputs and outputs within the " \
-                 "device, the first runs take longer, and the stage has one thread of its own, for all its devices, " \
-                 "which waits for each run. Inputs and outputs must be of known size"},                              \
+         .help = "on CUDA devices: record the network's kernels once and launch them as one. This helps networks"    \
+                 " with many short kernels, such as batches of one. It copies inputs and outputs within the "        \
+                 "device, the first runs take longer, and the stage has one separate thread for all its devices,"    \
+                 " which waits for each run. Inputs and outputs must have known sizes"},                             \
         {.name = "engine_cache", .kind = MR_OPTION_PATH, .offset = offsetof(type, member.engine_cache),              \
          .example = "/var/cache/millrace/engines",                                                                   \
-         .help = "provider: tensorrt keeps the engines that it builds in this folder, for the next start: for this " \
-                 "network, device, batch and version of the libraries. Engines that are damaged, or another "        \
-                 "user's, are built anew. If not given, $XDG_CACHE_HOME/millrace/engines or "                        \
+         .help = "the folder in which provider: tensorrt keeps the engines that it builds, for the next start "      \
+                 "with the same network, device, batch and versions of libraries. Damaged engines, and those of "    \
+                 "another user, are rebuilt. The default is $XDG_CACHE_HOME/millrace/engines or "                    \
                  "~/.cache/millrace/engines; - keeps none"}

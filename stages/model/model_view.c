@@ -5,6 +5,7 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/memory.h"
+#include "kernels/detect/box_head.h"
 #include "millrace/status.h"
 #include "stages/model/npy.h"
 #include "stages/model/onnx/onnx_file.h"
@@ -102,6 +103,33 @@ static void count_work(model_view *view, const mr_file_bytes *file, const mr_onn
     view->failed |= !view->shown.why;
 }
 
+/* One frame's item, without the batch. */
+static mr_format item_of(const mr_model_value *value) {
+    int64_t dims[MR_MAX_RANK] = {0};
+    const int first = value->rank > 1, rank = value->rank - first;
+    for (int i = 0; i < rank && i < MR_MAX_RANK; i++)
+        dims[i] = value->dims[first + i].size < 0 ? 0 : value->dims[first + i].size;
+    const bool is_f32 = value->type && strcmp(value->type, "f32") == 0;
+    return mr_tensor_format(is_f32 ? MR_DTYPE_F32 : MR_DTYPE_ANY, MR_LAYOUT_FLAT, rank < MR_MAX_RANK ? rank : 0, dims);
+}
+
+/* The head that fits, if the input is a picture of known size. */
+static const char *find_head(const model_view *view) {
+    const mr_model_view *shown = &view->shown;
+    if (view->failed || shown->input_count != 1 || shown->output_count > MR_BOX_HEAD_MOST_OUTPUTS)
+        return "";
+    mr_box_head_output outputs[MR_BOX_HEAD_MOST_OUTPUTS];
+    const mr_format input = item_of(&shown->inputs[0]);
+    const int first = input.dims[2] == 3; /* of rows and columns */
+    if (input.rank != 3 || (input.dims[0] != 3 && input.dims[2] != 3))
+        return "";
+    for (size_t i = 0; i < shown->output_count; i++)
+        outputs[i] = (mr_box_head_output){shown->outputs[i].name, item_of(&shown->outputs[i])};
+    const mr_box_head_family found = mr_box_head_find(outputs, shown->output_count, (int32_t)input.dims[first ? 1 : 2],
+                                              (int32_t)input.dims[first ? 0 : 1]);
+    return found < MR_BOX_HEAD_FAMILIES ? mr_box_head_names[found] : "";
+}
+
 static int show(model_view *view, const mr_file_bytes *file, const mr_onnx_report *report) {
     mr_onnx_graph graph;
     const bool whole = mr_onnx_graph_read(&graph, file->data, file->bytes) == MR_OK;
@@ -126,6 +154,7 @@ static int show(model_view *view, const mr_file_bytes *file, const mr_onnx_repor
         .labels = text_of(view, mr_onnx_find_note(file->data, file->bytes, MR_ONNX_LABELS)),
     };
     mr_onnx_graph_free(&graph);
+    view->shown.head = find_head(view);
     count_work(view, file, report);
     return view->failed ? MR_ERROR_MEMORY : MR_OK;
 }

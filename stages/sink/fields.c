@@ -29,6 +29,9 @@ size_t mr_value_text(char text[MR_VALUE_TEXT], const mr_field *field, const void
         return mr_seconds_text(text, *(const int64_t *)at);
     case MR_FIELD_DATE:
         return *(const int64_t *)at ? strlen(mr_date_text(text, *(const int64_t *)at)) : 0;
+    case MR_FIELD_ID:
+        return *(const int64_t *)at > 0 ? (size_t)snprintf(text, MR_VALUE_TEXT, "%lld", (long long)*(const int64_t *)at)
+                                        : 0;
     default:
         return 0;
     }
@@ -43,6 +46,7 @@ bool mr_value_is_set(const mr_field *field, const void *base) {
         return *(const int32_t *)at != 0;
     case MR_FIELD_I64:
     case MR_FIELD_DATE:
+    case MR_FIELD_ID:
         return *(const int64_t *)at != 0;
     case MR_FIELD_F32:
         return *(const float *)at != 0;

@@ -14,6 +14,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "tests/support/suite.h"
+#include "tests/support/temporary.h"
 
 TEST(a_simulated_clock_stands_until_it_is_set) {
     mr_clock *clock;
@@ -125,9 +126,8 @@ static int cores_of(const char *root, const char *membership) {
     return mr_cgroup_cores(path, root);
 }
 
-TEST(control_groups_limit_cores) {
-    char root[] = "/tmp/millrace-cgroup-XXXXXX";
-    assert_non_null(mkdtemp(root));
+TEST_WITH(control_groups_limit_cores, make_temporary_folder, remove_temporary_folder) {
+    const char *root = temporary_folder;
     put(root, "/a/b", "cpu.max", "max 100000\n");
     assert_int_equal(cores_of(root, "0::/a/b\n"), 0);
     put(root, "/a/b", "cpu.max", "250000 100000\n");
@@ -144,9 +144,6 @@ TEST(control_groups_limit_cores) {
     assert_int_equal(cores_of(root, "4:cpuacct,cpu:/box\n"), 0);
     assert_int_equal(cores_of(root, "nonsense\n"), 0);
     assert_int_equal(mr_cgroup_cores("/nowhere/at/all", root), 0);
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", root);
-    assert_int_equal(system(command), 0);
 }
 
 TEST(affinity_limits_cores) {

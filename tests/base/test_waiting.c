@@ -10,7 +10,7 @@
 #include "tests/support/suite.h"
 #include "tests/support/worker_counts.h"
 
-enum { SEEDS = 5, FRAMES = 60, CONSUMERS = 12, SOURCES = 10, TEXT = 4096 };
+enum { SEEDS = FLOW_SEEDS(5), FRAMES = 60, CONSUMERS = 12, SOURCES = 10, TEXT = 4096 };
 #define SLOW "\"sim:0?min_delay=200us&max_delay=1ms\""
 
 /* All frames arrive; joined ones have no value. */

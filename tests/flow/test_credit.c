@@ -3,10 +3,9 @@
 #include <stdio.h>
 
 #include "tests/support/flow_run.h"
-#include "tests/support/sanitized.h"
 #include "tests/support/suite.h"
 
-enum { SEEDS = UNDER_TSAN(40, 200), SOURCES = 6, FRAMES = 24, TEXT = 4096 };
+enum { SEEDS = FLOW_SEEDS(200), SOURCES = 6, FRAMES = 24, TEXT = 4096 };
 
 /* `stages` come before the sink, which takes frames from "both". */
 static const char *pipeline_of(const char *stages) {

@@ -6,7 +6,7 @@
 #include "tests/support/quiet.h"
 #include "tests/support/suite.h"
 
-enum { SEEDS = 25 };
+enum { SEEDS = FLOW_SEEDS(25) };
 
 /* A test with a simulated clock; the other arguments are fields of flow_outcome. */
 #define RUNS(name, text, ...)                                                                                         \

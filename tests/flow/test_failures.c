@@ -78,7 +78,7 @@ static void fail_each(const char *parameter, uint64_t seed, int64_t step) {
 TEST(each_call_fails_alone_or_as_the_first) {
     static const char *const ways[] = {"fail_call", "lose_call"};
     for (int way = 0; way < 2; way++)
-        for (uint64_t seed = 0; seed <= 3; seed++)
+        for (uint64_t seed = 0; seed <= FLOW_SEEDS(3); seed++)
             fail_each(ways[way], seed, seed ? 1 : 7);
 }
 

@@ -7,11 +7,10 @@
 #include "tests/support/flow_run.h"
 #include "tests/support/opened.h"
 #include "tests/support/quiet.h"
-#include "tests/support/sanitized.h"
 #include "tests/support/suite.h"
 #include "tests/support/worker_counts.h"
 
-enum { SEEDS = UNDER_TSAN(8, 25) };
+enum { SEEDS = FLOW_SEEDS(25) };
 
 /* A test that runs the pipeline everywhere; the other arguments are fields of flow_outcome. */
 #define RUNS(name, text, ...)                                                                                         \

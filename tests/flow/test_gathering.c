@@ -7,7 +7,7 @@
 #include "tests/support/suite.h"
 #include "tests/support/worker_counts.h"
 
-enum { SEEDS = 25, FRAMES = 200, MOST = 4 };
+enum { SEEDS = FLOW_SEEDS(25), FRAMES = 200, MOST = 4 };
 
 static uint64_t calls; /* `it` in the last run */
 

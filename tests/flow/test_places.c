@@ -168,7 +168,7 @@ static void finish_after(mr_pipeline **pipeline, uint64_t delivered) {
 
 /* ---- a run without sources --------------------------------------------------------------------------------------- */
 
-FLOW_EVERYWHERE(begins_with_none, 10,
+FLOW_EVERYWHERE(begins_with_none, FLOW_SEEDS(10),
                 FLOW "sources: {max: 3, like: {type: count}}\n" STAGES) {
     mr_pipeline *pipeline = begin(text, seed, workers);
     assert_int_equal(mr_pipeline_wait(pipeline, 0), MR_ERROR_AGAIN);
@@ -190,7 +190,7 @@ FLOW_EVERYWHERE(begins_with_none, 10,
 /* ---- again and again --------------------------------------------------------------------------------------------- */
 
 /* An id that comes again has separate rows, distinguished by epochs; a slot has one source after another. */
-FLOW_EVERYWHERE(an_id_comes_again, 10,
+FLOW_EVERYWHERE(an_id_comes_again, FLOW_SEEDS(10),
                 FLOW "sources: {max: 2, like: {type: count}, named: {type: count, frames: 7}}\n" STAGES) {
     mr_pipeline *pipeline = begin(text, seed, workers);
     for (uint32_t turn = 0; turn < 4; turn++) {
@@ -212,7 +212,7 @@ FLOW_EVERYWHERE(an_id_comes_again, 10,
 
 /* ---- removing ---------------------------------------------------------------------------------------------------- */
 
-FLOW_EVERYWHERE(one_is_removed, 10,
+FLOW_EVERYWHERE(one_is_removed, FLOW_SEEDS(10),
                 FLOW "sources: {max: 2, like: {type: count, frames: -1},\n"
                      "          keep: {type: count, frames: -1, period: 1ms},\n"
                      "          go: {type: count, frames: -1, period: 1ms}}\n" STAGES) {
@@ -488,7 +488,7 @@ TEST(a_live_one_has_ended_with_the_run) {
 
 /* ---- changing ---------------------------------------------------------------------------------------------------- */
 
-FLOW_EVERYWHERE(one_is_changed, 5,
+FLOW_EVERYWHERE(one_is_changed, FLOW_SEEDS(5),
                 FLOW "sources: {max: 2, a: {type: count, frames: -1, period: 1ms}, like: {type: count}}\n" STAGES) {
     mr_diagnostics wrong = {0};
     mr_pipeline *pipeline = begin(text, seed, workers);
@@ -511,7 +511,7 @@ FLOW_EVERYWHERE(one_is_changed, 5,
 
 /* ---- joins and batches ------------------------------------------------------------------------------------------- */
 
-FLOW_EVERYWHERE(joins_and_batches_go_on, 10,
+FLOW_EVERYWHERE(joins_and_batches_go_on, FLOW_SEEDS(10),
                 FLOW "sources: {max: 3, like: {type: count}}\n"
                      "stages:\n"
                      "  one: {type: scale, input: sources.*, device: \"%1$s\"}\n"

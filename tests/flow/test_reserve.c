@@ -15,7 +15,7 @@
 
 enum {
     FRAMES = 80,
-    SEEDS = 12,
+    SEEDS = FLOW_SEEDS(12),
     MOST_LOST = 24,
     REFUSED = 1000,
     MOST_CALLS = 100 /* during a start that others overlap */

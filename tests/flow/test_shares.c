@@ -11,7 +11,7 @@
 #include "tests/support/suite.h"
 #include "tests/support/worker_counts.h"
 
-enum { FRAMES = 1600 };
+enum { FRAMES = 1600, SEEDS = UNDER_TSAN(1, 3) /* runs with one thread */ };
 static const int64_t CALL_NS = 1000000;
 
 typedef struct outcome {
@@ -56,7 +56,7 @@ static double efficiency(const outcome *it, int devices, int slow, int stages) {
 TEST(one_at_a_quarter_of_the_speed_adds_a_quarter) {
     char list[512], text[1024];
     for (int devices = 2; devices <= 8; devices += devices)
-        for (uint64_t seed = 1; seed < 4; seed++) {
+        for (uint64_t seed = 1; seed <= SEEDS; seed++) {
             list_devices(list, sizeof list, devices, 4);
             snprintf(text, sizeof text,
                      FLOW_A(1600) "  make: {type: scale, input: a}\n"
@@ -74,7 +74,7 @@ TEST(one_at_a_quarter_of_the_speed_adds_a_quarter) {
 TEST(so_it_does_for_a_chain_and_for_batches) {
     char list[512], text[2048];
     for (int batch = 1; batch <= 4; batch += 3)
-        for (uint64_t seed = 1; seed < 4; seed++) {
+        for (uint64_t seed = 1; seed <= SEEDS; seed++) {
             list_devices(list, sizeof list, 4, 4);
             snprintf(text, sizeof text,
                      FLOW_A(1600) "  make: {type: scale, input: a}\n"
@@ -123,7 +123,7 @@ TEST(one_that_becomes_slow_gets_less) {
 
 /* Work that a lost device had begun is dropped; the others do the later frames. */
 TEST(of_a_lost_device_only_what_was_under_way_is_lost) {
-    for (uint64_t seed = 0; seed < 6; seed++) {
+    for (uint64_t seed = 0; seed <= 2 * SEEDS; seed++) {
         outcome it = run(FLOW_A(1600) "  make: {type: scale, input: a}\n"
                                       "  one: {type: scale, input: make,\n"
                                       "        device: [\"sim:0?copy=1MB/s&call=100us\",\n"
@@ -162,7 +162,7 @@ static void go_on(mr_pipeline *pipeline, int64_t until_ns) {
 }
 
 TEST(a_disabled_device_gets_nothing_until_it_is_enabled) {
-    for (uint64_t seed = 1; seed < 6; seed++) {
+    for (uint64_t seed = 1; seed <= 2 * SEEDS; seed++) {
         mr_pipeline *pipeline = flow_open(by_hand, seed, 2);
         mr_summary *before, *after;
         int64_t begin = mr_executor_now_ns(pipeline->graph->run.executor);

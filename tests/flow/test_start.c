@@ -17,14 +17,12 @@
 #include "tests/support/temporary.h"
 #include "tests/support/worker_counts.h"
 
-enum { SEEDS = 10, FRAMES = 60 };
+enum { SEEDS = FLOW_SEEDS(10), FRAMES = 60 };
 
 /* ---- running --------------------------------------------------------------------------------------------------- */
 
 static mr_pipeline *open_text(const char *text, uint64_t seed, int workers) {
-    const mr_pipeline_params params = {
-        .types = opening_stage_types(), .path = "test.yaml", .text = text, .seed = seed, .workers = workers};
-    return opened(&params);
+    return flow_open_with(opening_stage_types(), text, seed, workers);
 }
 
 typedef void run_function(const char *text, uint64_t seed, int workers);
@@ -71,28 +69,29 @@ static void expect_all(const char *text, uint64_t seed, int workers) {
     expect_order();
 }
 
+/* A test that opens `all` instances everywhere. */
+#define OPENS(name, all, text)                                                                                        \
+    TEST(name) {                                                                                                      \
+        opening_forget(all);                                                                                          \
+        run_everywhere(text, expect_all);                                                                             \
+    }
+
 /* Queues with one frame, and slow openings: a single lost wake would stop the run. */
-TEST(no_wake_is_lost_while_stages_open) {
-    opening_forget(5);
-    run_everywhere(FLOW "sources: {a: {type: read, blocking: true}}\n"
-                        "stages:\n"
-                        "  one: {type: work, input: a, queue: 1, takes_ns: 500000, device: \"%1$s\"}\n"
-                        "  two: {type: work, input: one, queue: 1, blocking: true, takes_ns: 1000000}\n"
-                        "  three: {type: work, input: two, queue: 1, takes_ns: 500000, device: \"%1$s\"}\n"
-                        "  end: {type: take, input: three, queue: 1, takes_ns: 200000}\n",
-                   expect_all);
-}
+OPENS(no_wake_is_lost_while_stages_open, 5,
+      FLOW "sources: {a: {type: read, blocking: true}}\n"
+           "stages:\n"
+           "  one: {type: work, input: a, queue: 1, takes_ns: 500000, device: \"%1$s\"}\n"
+           "  two: {type: work, input: one, queue: 1, blocking: true, takes_ns: 1000000}\n"
+           "  three: {type: work, input: two, queue: 1, takes_ns: 500000, device: \"%1$s\"}\n"
+           "  end: {type: take, input: three, queue: 1, takes_ns: 200000}\n")
 
 /* `two` finishes opening only when `one` has worked on a frame. */
-TEST(stages_work_while_those_behind_are_opened) {
-    opening_forget(4);
-    run_everywhere(FLOW "sources: {a: {type: read}}\n"
-                        "stages:\n"
-                        "  one: {type: work, input: a, device: \"%1$s\"}\n"
-                        "  two: {type: work, input: one, await_calls: 1}\n"
-                        "  end: {type: take, input: two, await_calls: 2}\n",
-                   expect_all);
-}
+OPENS(stages_work_while_those_behind_are_opened, 4,
+      FLOW "sources: {a: {type: read}}\n"
+           "stages:\n"
+           "  one: {type: work, input: a, device: \"%1$s\"}\n"
+           "  two: {type: work, input: one, await_calls: 1}\n"
+           "  end: {type: take, input: two, await_calls: 2}\n")
 
 /* Without threads nothing blocks, and `a` is always first. */
 TEST(what_blocks_is_opened_beside_the_others) {
@@ -122,15 +121,12 @@ TEST(sources_that_cannot_wait_begin_last) {
 }
 
 /* What reaches an end of the graph is delivered, whether that is a sink or not. */
-TEST(nothing_is_delivered_before_all_is_open) {
-    opening_forget(4);
-    run_everywhere(FLOW "sources: {a: {type: read}}\n"
-                        "stages:\n"
-                        "  end: {type: last, input: a}\n"
-                        "  one: {type: work, input: a, takes_ns: 1000000, device: \"%1$s\"}\n"
-                        "  two: {type: work, input: one, takes_ns: 1000000}\n",
-                   expect_all);
-}
+OPENS(nothing_is_delivered_before_all_is_open, 4,
+      FLOW "sources: {a: {type: read}}\n"
+           "stages:\n"
+           "  end: {type: last, input: a}\n"
+           "  one: {type: work, input: a, takes_ns: 1000000, device: \"%1$s\"}\n"
+           "  two: {type: work, input: one, takes_ns: 1000000}\n")
 
 /* ---- what does not --------------------------------------------------------------------------------------------- */
 
@@ -142,7 +138,7 @@ static void expect_failure(const char *text, uint64_t seed, int workers) {
     for (int round = 0; round < 2; round++) {
         assert_int_equal(round ? mr_pipeline_wait(pipeline, -1) : mr_pipeline_start(pipeline), MR_ERROR_DATA);
         assert_non_null(strstr(mr_message(), "this one cannot be opened"));
-        assert_non_null(strstr(mr_message(), "test.yaml:"));
+        assert_non_null(strstr(mr_message(), "p.yaml:"));
         if (failing)
             assert_non_null(strstr(mr_message(), failing));
     }

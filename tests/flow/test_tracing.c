@@ -7,7 +7,7 @@
 #include <yajl/yajl_tree.h>
 
 #include "millrace/log.h"
-#include "tests/support/flow_stages.h"
+#include "tests/support/flow_run.h"
 #include "tests/support/opened.h"
 #include "tests/support/quiet.h"
 #include "tests/support/suite.h"
@@ -169,8 +169,7 @@ static const char expected[] =
 TEST_WITH(simulated_time_is_written_exactly, make_temporary, remove_temporary) {
     mr_summary *sums = NULL;
     mr_pipeline *pipeline = run_text(one_after_the_other, 1, 1, &sums);
-    mr_summary_destroy(&sums);
-    mr_pipeline_destroy(&pipeline);
+    flow_close(&pipeline, &sums);
     char *text = whole_file(temporary_path);
     assert_string_equal(text, expected);
     free(text);
@@ -235,8 +234,7 @@ static void expect_summary(uint64_t seed, int workers) {
     for (size_t i = 0; i < sums->stage_count; i++)
         expect_calls(&all, group, &sums->stages[i]);
     yajl_tree_free(all.root);
-    mr_summary_destroy(&sums);
-    mr_pipeline_destroy(&pipeline);
+    flow_close(&pipeline, &sums);
 }
 
 TEST_WITH(calls_and_drops_are_those_of_the_summary, make_temporary, remove_temporary) {
@@ -326,8 +324,7 @@ TEST_WITH(copies_hide_behind_work, make_temporary, remove_temporary) {
         events all = parse_file();
         expect_hidden(&all);
         yajl_tree_free(all.root);
-        mr_summary_destroy(&sums);
-        mr_pipeline_destroy(&pipeline);
+        flow_close(&pipeline, &sums);
     }
 }
 
@@ -352,8 +349,7 @@ TEST_WITH(who_is_stuck_says_on_what, make_temporary, remove_temporary) {
     }
     assert_true(stuck_us > 40e3 && stuck_us < 50e3);
     yajl_tree_free(all.root);
-    mr_summary_destroy(&sums);
-    mr_pipeline_destroy(&pipeline);
+    flow_close(&pipeline, &sums);
 }
 
 /* ---- failures ---- */

@@ -19,6 +19,9 @@ static void strip(const uint8_t *data, size_t size) {
     uint8_t *left = fuzz_copy(data, bytes, 1);
     fault_if(mr_png_strip(data, size, left) != bytes || mr_png_strip(left, bytes, NULL) != bytes);
     free(left);
+    uint8_t *head = fuzz_copy(data, size, 1);
+    mr_png_shorten(head, size);
+    free(head);
 }
 
 FUZZ(data, size) {

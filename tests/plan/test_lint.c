@@ -11,6 +11,7 @@
 #include "millrace/status.h"
 #include "tests/support/fakes.h"
 #include "tests/support/suite.h"
+#include "tests/support/temporary.h"
 
 #define HEAD "version: 1\npipeline: p\n"
 
@@ -78,9 +79,9 @@ TEST(names_without_their_source_meet) {
 }
 
 /* Links are followed: where both names lead to the file that is there. */
-TEST(links_are_followed) {
-    char folder[] = "/tmp/millrace-lint-XXXXXX", file[64], link_to[64], deep[64], text[512];
-    assert_non_null(mkdtemp(folder));
+TEST_WITH(links_are_followed, make_temporary_folder, remove_temporary_folder) {
+    const char *folder = temporary_folder;
+    char file[64], link_to[64], deep[64], text[512];
     snprintf(file, sizeof file, "%s/out.csv", folder);
     snprintf(link_to, sizeof link_to, "%s/link.csv", folder);
     snprintf(deep, sizeof deep, "%s/here", folder);
@@ -100,10 +101,6 @@ TEST(links_are_followed) {
     assert_non_null(strstr(said, "p.yaml:8:37: error: stages.four.path: "));
     assert_null(strstr(said, "p.yaml:7:37: error"));
     free(said);
-    unlink(file);
-    unlink(link_to);
-    unlink(deep);
-    rmdir(folder);
 }
 
 /* ---- joins ----------------------------------------------------------------------------------------------------- */

@@ -3,12 +3,12 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "kernels/draw.h"
 #include "millrace/status.h"
+#include "tests/support/clips.h"
 
 const char *const blob_names[BLOB_CLASSES] = {"ant", "bee", "cat", "dog"};
 float blob_features[BLOB_ROWS * BLOB_WIDTH];
@@ -94,9 +94,7 @@ void blob_folder(const char *name, char path[256]) {
 }
 
 void blob_remove(const char *folder) {
-    char command[300];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    assert_int_equal(system(command), 0);
+    clip_shell("rm -rf '%s'", folder);
 }
 
 int blob_stop(void *user, const mr_fit_progress *progress) {

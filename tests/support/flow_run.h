@@ -2,10 +2,14 @@
 #pragma once
 
 #include "tests/support/flow_stages.h"
+#include "tests/support/sanitized.h"
 
 /* How a pipeline file begins; and with one source, `a`, that has this many frames, up to its stages. */
 #define FLOW "version: 1\npipeline: p\n"
 #define FLOW_A(frames) FLOW "sources: {a: {type: count, frames: " #frames "}}\nstages:\n"
+
+/* How many seeds to try. A seeded run has one thread, in which the thread sanitizer finds nothing. */
+#define FLOW_SEEDS(count) UNDER_TSAN(2, count)
 
 /* Opens a pipeline, which must be valid, and forgets frames collected before. `seed` is as in mr_pipeline_params: 0
  * uses threads. */

@@ -332,11 +332,13 @@ static int recount_negotiate(mr_negotiation *negotiation) {
     return MR_OK;
 }
 
-/* The first call waits until others have begun. */
+/* The first source's first call waits until others have begun. If each source's call did, they could hold all
+ * workers. */
 static void begin_recount(const mr_stage *self, recount_state *state, const mr_frame *frame) {
     const int beside = self->entries > 1 ? 2 : 1;
+    const bool waits = frame->identity.source == 0 && frame->identity.seq == 0;
     atomic_fetch_add(&state->begun, 1);
-    for (int i = 0; frame->identity.seq == 0 && i < 60000 && atomic_load(&state->begun) < beside; i++)
+    for (int i = 0; waits && i < 60000 && atomic_load(&state->begun) < beside; i++)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     if (frame->identity.seq % 3 == 0)
         nanosleep(&(struct timespec){.tv_nsec = 300000}, NULL);

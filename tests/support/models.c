@@ -169,3 +169,19 @@ int models_run(const char *format, const float *frames, const char *stages, arri
     mr_pipeline_destroy(&pipeline);
     return status;
 }
+
+void models_expect_run(const char *format, const float *frames, const char *stages, arrived *seen) {
+    if (models_run(format, frames, stages, seen))
+        fail_msg("%s: %s", stages, mr_message());
+    assert_int_equal(seen->frames, MODELS_FRAMES);
+}
+
+void models_expect_refused(int status, const char *format, const char *options, const char *const *words) {
+    char stages[1024], message[4096];
+    snprintf(stages, sizeof stages, "  s: {input: in, %s}\n  sink: {type: callback, input: s}\n", options);
+    const int got = models_refused(format, stages, message, sizeof message);
+    if (got == MR_OK || (status != MR_OK && got != status))
+        fail_msg("%s: status %d, not %d: %s", options, got, status, message);
+    for (; *words; words++)
+        expect_words(message, *words);
+}

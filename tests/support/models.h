@@ -41,5 +41,12 @@ void look_at_classes(arrived *seen, const mr_frame *frame);
  * "f32 3x8x6"). They come from a push source called `in` and end in a callback stage `sink`. Returns the first
  * failure. */
 int models_run(const char *format, const float *frames, const char *stages, arrived *seen);
+/* The same; every frame must arrive. */
+void models_expect_run(const char *format, const float *frames, const char *stages, arrived *seen);
 /* Returns the status from opening such a pipeline, and writes all messages, with hints, to `message`. */
 int models_refused(const char *format, const char *stages, char *message, size_t bytes);
+/* Opens a pipeline whose one stage reads `in` and has these options; it must be refused with this status (MR_OK:
+ * any), and the message must have the words, up to NULL. */
+void models_expect_refused(int status, const char *format, const char *options, const char *const *words);
+#define REFUSED(status, format, options, ...)                                                                          \
+    models_expect_refused(status, format, options, (const char *const[]){__VA_ARGS__, NULL})

@@ -206,13 +206,14 @@ static void fit(picture *p) {
         h = q->crop_fraction * fmin(rh, a * rw * q->height / q->width);
     } else if (q->fit == MR_FIT_LETTERBOX) {
         double s = fmin(q->width / (a * rw), q->height / rh);
-        p->x.inner = (int)fmin(q->width, fmax(1, round(s * a * rw)));
-        p->y.inner = (int)fmin(q->height, fmax(1, round(s * rh)));
+        double inner_width = a * rw * s, inner_height = rh * s;
+        p->x.inner = (int)fmin(q->width, fmax(1, q->top_left ? floor(inner_width) : round(inner_width)));
+        p->y.inner = (int)fmin(q->height, fmax(1, q->top_left ? floor(inner_height) : round(inner_height)));
     }
     p->x.start = p->x.low + (rw - w) / 2.0, p->x.length = w;
     p->y.start = p->y.low + (rh - h) / 2.0, p->y.length = h;
-    p->x.offset = (q->width - p->x.inner) / 2;
-    p->y.offset = (q->height - p->y.inner) / 2;
+    p->x.offset = q->top_left ? 0 : (q->width - p->x.inner) / 2;
+    p->y.offset = q->top_left ? 0 : (q->height - p->y.inner) / 2;
 }
 
 void preprocess_reference(double *out, const mr_preprocess_params *params, const mr_format *format,

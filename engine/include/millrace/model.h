@@ -78,6 +78,7 @@ typedef struct mr_model_view {
     const char *prepared;  /* `millrace export`'s note, as JSON, on how preprocess made the network's training
                               pictures; "": there is no note */
     const char *labels;    /* the classes that the same note has, as a JSON array; "" */
+    const char *head;      /* the detector's head that the shapes of the outputs fit, as detect's option; "" */
 } mr_model_view;
 
 /* Reads an ONNX model. On failure *view is NULL. The view has at most 64 inputs and 64 outputs with 16 dimensions each,

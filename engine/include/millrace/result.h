@@ -58,6 +58,7 @@ typedef enum mr_field_type {
     MR_FIELD_TEXT, /* const char *, UTF-8; NULL: none */
     MR_FIELD_TIME, /* int64_t, nanoseconds; records have seconds. MR_NO_TIME: none */
     MR_FIELD_DATE, /* int64_t, nanoseconds since 1970 (UTC); JSON and CSV have RFC 3339. 0: none */
+    MR_FIELD_ID,   /* int64_t above 0; 0: none */
     MR_FIELD_TYPES
 } mr_field_type;
 

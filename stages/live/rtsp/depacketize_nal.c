@@ -155,17 +155,22 @@ static void add_nal_h264(mr_depacketizer *d, mr_assembly *to, const uint8_t *nal
     end_h264(d, to, nal[0]);
 }
 
+/* Begins a NAL unit with its first fragment, or continues it; false: its first fragment was lost. */
+static bool continue_nal(mr_assembly *to, bool first, const uint8_t *header, size_t bytes) {
+    if (first) {
+        check_ended(to);
+        begin_nal(to, header, bytes);
+    }
+    to->damaged = to->damaged || !to->nal_open;
+    return to->nal_open;
+}
+
 static void add_fragment_h264(mr_depacketizer *d, mr_assembly *to, const uint8_t *payload, size_t bytes) {
     const bool first = payload[1] & 0x80, last = payload[1] & 0x40, coded = !(payload[1] & 31);
     const uint8_t header = coded ? 0 : (uint8_t)((payload[0] & 0xe0) | (payload[1] & 31));
     note_h264(to, header);
-    if (first) {
-        check_ended(to);
-        begin_nal(to, &header, 1);
-    } else if (!to->nal_open) { /* its first fragment was lost */
-        to->damaged = true;
+    if (!continue_nal(to, first, &header, 1))
         return;
-    }
     mr_assembly_add(to, payload + 2, bytes - 2);
     if (last)
         end_h264(d, to, header);
@@ -281,13 +286,8 @@ static void add_fragment_hevc(mr_depacketizer *d, mr_assembly *to, const uint8_t
     const int type = payload[2] & 63;
     uint8_t header[HEADER];
     note_hevc(d, to, type, payload, header);
-    if (first) {
-        check_ended(to);
-        begin_nal(to, header, sizeof header);
-    } else if (!to->nal_open) { /* its first fragment was lost */
-        to->damaged = true;
+    if (!continue_nal(to, first, header, sizeof header))
         return;
-    }
     mr_assembly_add(to, payload + 3, bytes - 3);
     if (last)
         end_hevc(d, to, header);

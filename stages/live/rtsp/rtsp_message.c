@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "engine/base/url.h"
 #include "millrace/status.h"
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
@@ -130,26 +131,19 @@ static bool is_clean(const char *text) {
     return true;
 }
 
-/* Reads the host (with or without brackets) and the port between `at` and `end`. */
-static bool read_host(mr_rtsp_url *url, const char *at, const char *end) {
-    const bool bracketed = *at == '[';
-    const char *host_end = bracketed ? memchr(at, ']', (size_t)(end - at)) : memchr(at, ':', (size_t)(end - at));
-    if (bracketed && !host_end)
-        return false;
-    host_end = host_end ? host_end : end;
-    const char *port = bracketed ? host_end + 1 : host_end;
-    at += bracketed;
-    if (host_end <= at || !copy_trimmed(url->host, sizeof url->host, at, (size_t)(host_end - at)))
+static bool read_host(mr_rtsp_url *url, const mr_url *parts) {
+    const mr_url_part host = parts->host, port = parts->port;
+    const char *after = host.text + host.bytes;
+    after += *after == ']';
+    if (!host.bytes || *host.text == '[' || !strchr(":/?#", *after) ||
+        !copy_trimmed(url->host, sizeof url->host, host.text, host.bytes))
         return false;
     snprintf(url->port, sizeof url->port, "%s", url->tls ? "322" : "554");
-    if (port < end && *port != ':')
-        return false;
-    if (port + 1 >= end)
+    if (!port.bytes)
         return true;
-    const size_t digits = (size_t)(end - port - 1);
-    if (digits > 5 || strspn(port + 1, "0123456789") < digits)
+    if (port.bytes > 5 || strspn(port.text, "0123456789") < port.bytes)
         return false;
-    const long number = strtol(port + 1, NULL, 10);
+    const long number = strtol(port.text, NULL, 10);
     snprintf(url->port, sizeof url->port, "%ld", number);
     return number >= 1 && number <= 65535;
 }
@@ -166,17 +160,16 @@ static const char *skip_doubled(const char *text) {
 }
 
 int mr_rtsp_url_read(mr_rtsp_url *url, const char *text) {
+    mr_url parts;
     *url = (mr_rtsp_url){0};
     text = skip_doubled(text);
-    url->tls = strncasecmp(text, "rtsps://", 8) == 0;
-    if (!url->tls && strncasecmp(text, "rtsp://", 7) != 0)
+    url->tls = scheme_bytes(text) == 8;
+    if (!scheme_bytes(text) || !mr_url_split_strictly(text, &parts))
         return mr_fail(MR_ERROR_CONFIG, "not a URL of RTSP: it begins with rtsp:// or rtsps://");
-    const char *host = text + (url->tls ? 8 : 7), *end = host + strcspn(host, "/?#");
-    const char *user_end = memrchr(host, '@', (size_t)(end - host));
-    host = user_end ? user_end + 1 : host;
+    const char *host = parts.host.text - (parts.host.text[-1] == '[');
     if (!is_clean(text) || strlen(host) + 9 > sizeof url->text)
         return mr_fail(MR_ERROR_CONFIG, "not a URL: it is longer than %d bytes, or has blanks in it", MR_RTSP_MOST_URL);
-    if (!read_host(url, host, end))
+    if (!read_host(url, &parts))
         return mr_fail(MR_ERROR_CONFIG, "not a URL: rtsp://HOST:PORT/PATH is expected");
     snprintf(url->text, sizeof url->text, "%s%s", url->tls ? "rtsps://" : "rtsp://", host);
     return MR_OK;

@@ -12,27 +12,11 @@
 
 /* ---- addresses --------------------------------------------------------------------------------------------------- */
 
-/* Parses an address as libavformat does: the authority ends at the first "/?#", and the user at the last "@" in it.
- * mr_url_split cannot be used, since it is lenient with passwords. */
-typedef struct place {
-    bool secure;
-    mr_url_part user, host, port;
-} place;
-
-static bool find_place(const char *url, place *to) {
-    *to = (place){.secure = strncasecmp(url, "https://", 8) == 0};
-    if (!to->secure && strncasecmp(url, "http://", 7) != 0)
+static bool find_place(const char *url, mr_url *to) {
+    if (!mr_web_is_address(url) || !mr_url_split_strictly(url, to))
         return false;
-    const char *from = url + (to->secure ? 8 : 7), *end = from + strcspn(from, "/?#"), *host = end;
-    while (host > from && host[-1] != '@')
-        host--;
-    to->user = (mr_url_part){from, (size_t)(host - from)};
-    const char *close = *host == '[' ? memchr(host, ']', (size_t)(end - host)) : NULL;
-    const char *name = close ? close : host, *colon = memchr(name, ':', (size_t)(end - name));
-    host += close != NULL;
-    to->host = (mr_url_part){host, (size_t)((close ? close : colon ? colon : end) - host)};
-    to->port = colon ? (mr_url_part){colon + 1, (size_t)(end - colon - 1)} : (mr_url_part){to->secure ? "443" : "80",
-                                                                                         to->secure ? 3 : 2};
+    const char *port = mr_url_has_scheme(url, "https") ? "443" : "80";
+    to->port = to->port.text ? to->port : (mr_url_part){port, strlen(port)};
     return to->host.bytes > 0;
 }
 
@@ -42,9 +26,9 @@ static bool same(mr_url_part a, mr_url_part b) {
 
 /* Whether the source's user and password may be sent to this address. */
 static bool is_home(const mr_web *web, const char *url) {
-    place home, there;
-    return find_place(web->url, &home) && find_place(url, &there) && !there.user.bytes &&
-           home.secure == there.secure && same(home.host, there.host) && same(home.port, there.port);
+    mr_url home, there;
+    return find_place(web->url, &home) && find_place(url, &there) && !there.user.text &&
+           same(home.scheme, there.scheme) && same(home.host, there.host) && same(home.port, there.port);
 }
 
 bool mr_web_is_address(const char *url) {
@@ -53,11 +37,11 @@ bool mr_web_is_address(const char *url) {
 
 /* Whether an address may be asked, or has answered. */
 static int check_address(mr_web *web, const char *url) {
-    place there;
+    mr_url there;
     char host[MR_URL_HOST] = "";
     if (!find_place(url, &there))
         *web->refusal = mr_fail(MR_ERROR_DATA, "%s: it leads to an address that is not of http or https", web->url);
-    else if (!there.secure && mr_url_has_scheme(web->url, "https"))
+    else if (mr_url_has_scheme(url, "http") && mr_url_has_scheme(web->url, "https"))
         *web->refusal = mr_fail(MR_ERROR_DATA, "%s: it leads to http, which is not encrypted", web->url);
     else if (web->allow_hosts && !(mr_url_decode(there.host, host, sizeof host) &&
                                    mr_host_is_allowed(web->allow_hosts, host)))
@@ -76,10 +60,10 @@ static uint8_t *location_of(AVIOContext *io) {
 bool mr_web_location(AVIOContext *io, const char *url, char *location, size_t bytes) {
     uint8_t *led = location_of(io);
     const char *from = led ? (const char *)led : url;
-    place there;
+    mr_url there;
     const bool known = find_place(from, &there);
-    const int length = known ? snprintf(location, bytes, "%s://%s", there.secure ? "https" : "http",
-                                        there.user.text + there.user.bytes) : -1;
+    const int length = known ? snprintf(location, bytes, "%s://%s", mr_url_has_scheme(from, "https") ? "https" : "http",
+                                        there.host.text - (there.host.text[-1] == '[')) : -1;
     av_free(led);
     return length > 0 && (size_t)length < bytes;
 }
@@ -133,7 +117,7 @@ static void set_options(const mr_web *web, const mr_web_range *range, AVDictiona
 /* Some hosts want their playlist's cookie for the segments. */
 static void keep_cookies(mr_web *web, AVIOContext *io, const char *url) {
     uint8_t *cookies = NULL, *location = location_of(io);
-    place from;
+    mr_url from;
     if (av_opt_get(io, "cookies", AV_OPT_SEARCH_CHILDREN, &cookies) < 0)
         cookies = NULL;
     const size_t bytes = cookies ? strlen((const char *)cookies) : 0;
@@ -148,7 +132,7 @@ static void keep_cookies(mr_web *web, AVIOContext *io, const char *url) {
 
 static void set_cookies(const mr_web *web, const char *url, AVDictionary **options) {
     const mr_url_part owner = {web->cookie_host, strlen(web->cookie_host)};
-    place to;
+    mr_url to;
     if (owner.bytes && find_place(url, &to) && same(to.host, owner))
         av_dict_set(options, "cookies", web->cookies, 0);
 }

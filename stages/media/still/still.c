@@ -30,35 +30,35 @@ static size_t next_marker(const uint8_t *data, size_t bytes, size_t at) {
     return 0;
 }
 
+/* Goes through the markers after *at, which moves past each marker's segment, or past the marker if that is `last`.
+ * Returns the next marker; 0: none. */
+static uint8_t pass_marker(const uint8_t *data, size_t bytes, size_t *at, uint8_t last) {
+    *at = next_marker(data, bytes, *at);
+    const uint8_t marker = *at ? data[(*at)++] : 0;
+    if (!marker || marker == last || marker == JPEG_SOI || marker == JPEG_TEM)
+        return marker;
+    if (bytes - *at < 2)
+        return 0;
+    *at += (size_t)data[*at] << 8 | data[*at + 1];
+    return marker;
+}
+
 static size_t end_of_jpeg(const uint8_t *data, size_t bytes) {
-    for (size_t at = 2; (at = next_marker(data, bytes, at));) {
-        uint8_t marker = data[at++];
+    size_t at = 2;
+    for (uint8_t marker; (marker = pass_marker(data, bytes, &at, JPEG_EOI));)
         if (marker == JPEG_EOI)
             return at;
-        if (marker == JPEG_SOI || marker == JPEG_TEM)
-            continue;
-        if (bytes - at < 2)
-            return 0;
-        at += (size_t)data[at] << 8 | data[at + 1];
-    }
     return 0;
 }
 
 bool mr_still_lacks_tables(enum AVCodecID codec, const uint8_t *data, size_t bytes) {
     bool codes = false, steps = false;
-    if (codec != AV_CODEC_ID_MJPEG)
-        return false;
-    for (size_t at = 2; (at = next_marker(data, bytes, at));) {
-        uint8_t marker = data[at++];
+    size_t at = 2;
+    for (uint8_t marker; codec == AV_CODEC_ID_MJPEG && (marker = pass_marker(data, bytes, &at, JPEG_SOS));) {
         if (marker == JPEG_SOS)
             return !codes || !steps;
         codes |= marker == JPEG_DHT;
         steps |= marker == JPEG_DQT;
-        if (marker == JPEG_SOI || marker == JPEG_TEM)
-            continue;
-        if (bytes - at < 2)
-            return false;
-        at += (size_t)data[at] << 8 | data[at + 1];
     }
     return false;
 }
@@ -125,6 +125,17 @@ size_t mr_png_strip(const uint8_t *data, size_t bytes, uint8_t *to) {
         kept += length;
     }
     return kept;
+}
+
+void mr_png_shorten(uint8_t *data, size_t bytes) {
+    for (size_t at = PNG_SIGNATURE; find_chunk(data, bytes, "IDAT", &at);) {
+        const size_t length = big_32(data + at), room = bytes - at - PNG_AROUND;
+        for (int i = 0; length > room && i < 4; i++)
+            data[at + (size_t)i] = (uint8_t)(room >> (24 - 8 * i));
+        if (length > room)
+            return;
+        at += length + PNG_AROUND;
+    }
 }
 
 static size_t end_of_png(const uint8_t *data, size_t bytes) {

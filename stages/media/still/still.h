@@ -27,6 +27,9 @@ typedef struct mr_still_part {
 mr_still_part mr_png_find_chunk(const uint8_t *data, size_t bytes, const char *name);
 /* The data after the keyword in an international text chunk (iTXt); NULL likewise. */
 mr_still_part mr_png_find_text(const uint8_t *data, size_t bytes, const char *keyword);
+/* Shortens a truncated PNG pixel chunk to the bytes that are there: a decoder refuses a truncated chunk, but needs only
+ * the first pixels to know the format. */
+void mr_png_shorten(uint8_t *data, size_t bytes);
 /* The PNG's size without chunks that do not change pixels and that libavcodec could expand to any size: compressed text
  * (except a short EXIF), and text and colour profiles above 16 KiB. `to`: where to write that PNG; NULL: nowhere. */
 size_t mr_png_strip(const uint8_t *data, size_t bytes, uint8_t *to);

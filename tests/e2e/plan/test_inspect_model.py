@@ -156,7 +156,7 @@ class InspectModel(Case):
                          [("output", FLOAT, [None, 1]), ("stateN", FLOAT, [None, None, None])])
         told = self.told(path)
         self.assert_like_onnx(path, told)
-        self.assertEqual([one["can"] for one in told["stages"]], [False] * 3)
+        self.assertEqual([one["can"] for one in told["stages"]], [False] * 4)
         self.assertIsNone(told["pipeline"])
         self.assertEqual(told["no_pipeline"], 'its input "sr" is a single number, not a tensor of a frame')
         self.assertIn("no pipeline can be suggested: its input", call([MILLRACE, "inspect", path]).stdout)

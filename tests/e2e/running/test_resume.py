@@ -105,7 +105,7 @@ class Resume(Case):
         """A run that has written more lines or has ended."""
         wanted = lines_of(self.output) + more
         running = self.spawn([*self.command(pipeline), *arguments], **{"stdout": -3, "stderr": -3, **pipes})
-        self.wait_until(lambda: running.poll() is not None or lines_of(self.output) >= wanted, pause=0.001)
+        self.wait_until(lambda: running.poll() is not None or lines_of(self.output) >= wanted, pause=0.005)
         return running
 
     def kill_after(self, pipeline, more, sign=signal.SIGKILL):
@@ -210,7 +210,7 @@ class Resume(Case):
             if running.poll() is None:
                 self.output.rename(self.folder / f"moved-{turn}.jsonl")
                 running.send_signal(signal.SIGHUP)
-                self.wait_until(lambda: running.poll() is not None or lines_of(self.output), pause=0.001)
+                self.wait_until(lambda: running.poll() is not None or lines_of(self.output), pause=0.005)
                 running.kill()
             running.wait()
         self.finish(pipeline)
@@ -271,7 +271,7 @@ class Resume(Case):
         self.assertEqual(set(nodes), {"reader", "rest"})
         running.kill()
         running.wait()
-        self.wait_until(lambda: not any(map(is_at_work, nodes.values())), pause=0.001)
+        self.wait_until(lambda: not any(map(is_at_work, nodes.values())), pause=0.005)
         events = {json.loads(line)["event"] for line in audit.read_text().splitlines()}
         self.assertFalse(events & {"signal", "run ends"}, events)
         self.assertTrue(self.finish(pipeline)["ledger"]["balanced"])

@@ -6,12 +6,23 @@ import random
 import shutil
 import struct
 import subprocess
+import tempfile
 import unittest
 
 import clips
-from harness import PICTURES, ROOT
+from harness import PICTURES, ROOT, Case
 
 PIPELINE = ROOT / "pipelines/digits.yaml"
+
+
+class Kept(Case):
+    """With a folder for all tests of the class: `kept`."""
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        kept = tempfile.TemporaryDirectory(prefix="millrace-")
+        cls.addClassCleanup(kept.cleanup)
+        cls.kept = pathlib.Path(kept.name)
 
 
 def need():

@@ -7,7 +7,6 @@ import re
 import resource
 import shutil
 import subprocess
-import tempfile
 import xml.etree.ElementTree
 import unittest
 
@@ -17,7 +16,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
 import digits
-from harness import MILLRACE, Case, call
+from harness import MILLRACE, call
 
 STRANGE = '<b>&"one"'
 
@@ -54,12 +53,10 @@ def drawn(path):
     return text, subprocess.run(["node", "-"], input=browser, capture_output=True, text=True, check=True).stdout
 
 
-class Evaluation(Case):
+class Evaluation(digits.Kept):
     @classmethod
     def setUpClass(cls):
-        kept = tempfile.TemporaryDirectory(prefix="millrace-")
-        cls.addClassCleanup(kept.cleanup)
-        cls.kept = pathlib.Path(kept.name)
+        super().setUpClass()
         rows = digits.files(digits.cut(cls.kept), 20)
         split = digits.parts(len(rows))
         # Two pictures per group. The class of nines has a strange name, and eights are only for training.
@@ -74,9 +71,8 @@ class Evaluation(Case):
         cls.trained = json.loads(done.stdout)
 
     def evaluate(self, *arguments, data=None, code=0):
-        done = call([MILLRACE, "evaluate", digits.PIPELINE, "--data", data or self.list, *arguments],
-                    environment={"HEAD": str(self.head)})
-        self.assertEqual(done.returncode, code, done.stderr)
+        done = self.millrace("evaluate", digits.PIPELINE, "--data", data or self.list, *arguments, code=code,
+                             environment={"HEAD": str(self.head)})
         return done
 
     def test_a_pipeline_with_nodes(self):
@@ -202,10 +198,9 @@ class Evaluation(Case):
             resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
 
         scores = self.folder / "scores.jsonl"
-        done = call([MILLRACE, "evaluate", digits.PIPELINE, "--data", self.list, "--scores", scores],
-                    environment={"HEAD": str(self.head)}, preexec_fn=limit)
-        self.assertEqual(done.returncode, 74, done.stderr)
-        self.assertIn(f"cannot write {scores}: File too large", done.stderr)
+        self.millrace("evaluate", digits.PIPELINE, "--data", self.list, "--scores", scores, code=74,
+                      says=f"cannot write {scores}: File too large", environment={"HEAD": str(self.head)},
+                      preexec_fn=limit)
         self.assertEqual(list(self.folder.iterdir()), [])
         os.mkfifo(self.folder / "pipe")
         self.assertIn("pipe is not a regular file", self.evaluate("--page", self.folder / "pipe", code=74).stderr)
@@ -220,9 +215,8 @@ class Evaluation(Case):
         seed = 2**53 + 1
         rows = [[*row[:2], "", ""] for row in self.rows]
         data, head = digits.write_list(self.folder / "free.csv", rows), self.folder / "seeded"
-        done = call([MILLRACE, "train", digits.PIPELINE, "--data", data, "--output", head, "--penalty", "0.01",
-                     "--cache", self.kept / "cache", "--seed", str(seed), "--json"])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.millrace("train", digits.PIPELINE, "--data", data, "--output", head, "--penalty", "0.01", "--cache",
+                             self.kept / "cache", "--seed", str(seed), "--json")
         trained = json.loads(done.stdout)["test"]
         done = call([MILLRACE, "evaluate", digits.PIPELINE, "--data", data, "--part", "test", "--json"],
                     environment={"HEAD": str(head)})
@@ -240,9 +234,7 @@ class Evaluation(Case):
         self.assertIn("cannot write", self.evaluate("--page", page, code=74).stderr)
         pipeline = self.write(digits.PIPELINE.read_text().replace('head: "${HEAD:-../build/head}"',
                                                                   f'weights: "{self.head}/weights.npy"'))
-        done = call([MILLRACE, "evaluate", pipeline, "--data", one, "--part", "test"])
-        self.assertEqual(done.returncode, 64, done.stderr)
-        self.assertIn("has no head", done.stderr)
+        self.millrace("evaluate", pipeline, "--data", one, "--part", "test", code=64, says="has no head")
         # Without labels the classes are numbers.
         digit = digits.write_list(self.folder / "digit.csv", [[self.rows[0][0], "1", "", ""]])
         done = call([MILLRACE, "evaluate", pipeline, "--data", digit, "--json"])

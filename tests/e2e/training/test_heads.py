@@ -78,9 +78,8 @@ class Heads(harness.Case):
         data = self.folder / "data.csv"
         data.write_text(f"path,label\n{self.pictures}/00.png,c0000\n{self.pictures}/01.png,c0001\n")
         path = self.write(PIPELINE.format(pictures=self.pictures, head=self.head, more=""))
-        done = call([MILLRACE, "evaluate", path, "--data", data])
-        self.assertEqual(done.returncode, 65, done.stdout)
-        self.assertIn("classify has more than 1000 classes; so many are evaluated", done.stderr)
+        self.millrace("evaluate", path, "--data", data, code=65,
+                      says="classify has more than 1000 classes; so many are evaluated")
 
     def test_scores_that_are_not_numbers(self):
         """A unit that overflows, and has no weight afterwards: no class can be given for the first picture."""
@@ -93,8 +92,7 @@ class Heads(harness.Case):
         data = self.folder / "data.csv"
         data.write_text("path,label\n" + "".join(f"{self.pictures}/{i:02}.png,red\n" for i in range(12)))
         path = self.write(PIPELINE.format(pictures=self.pictures, head=self.head, more=""))
-        done = call([MILLRACE, "evaluate", path, "--data", data])
-        self.assertEqual(done.returncode, 65, done.stderr)
+        done = self.millrace("evaluate", path, "--data", data, code=65)
         self.assertRegex(done.stderr, r"classify gives no classes for 4 of 12 pictures, since the logits are not "
                                       r"finite; the first is .*/0[0369].png")
 
@@ -110,8 +108,7 @@ class Heads(harness.Case):
         (forced,) = run.summary["forced"]
         self.assertEqual(forced["stage"], "classify")
         self.assertIn("histogram.bins is 8, and was 16", forced["why"])
-        text = call([MILLRACE, "run", self.folder / "pipeline.yaml", "--output", self.folder / "results.jsonl"])
-        self.assertEqual(text.returncode, 0, text.stderr)
+        text = self.millrace("run", self.folder / "pipeline.yaml", "--output", self.folder / "results.jsonl")
         self.assertIn("classify: forced: the classifier in", text.stdout + text.stderr)
         plan = call([MILLRACE, "plan", self.folder / "pipeline.yaml"])
         self.assertIn("forced: the classifier in", plan.stdout)
@@ -123,8 +120,7 @@ class Heads(harness.Case):
         self.run_head(code=78)
         path, why = self.folder / "pipeline.yaml", "histogram.bins is 8, and was 16"
         out = ("--output", self.folder / "results.jsonl")
-        done = call([MILLRACE, "run", path, "--force", "--json", *out])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.millrace("run", path, "--force", "--json", *out)
         (forced,) = json.loads(done.stdout)["forced"]
         self.assertIn(why, forced["why"])
         self.assertIn(why, call([MILLRACE, "plan", path, "--force"]).stdout)
@@ -133,9 +129,7 @@ class Heads(harness.Case):
                  "center: {stages: [histogram, classify, results]}}\n")
         path.write_text(path.read_text().replace("stages:\n", nodes + "stages:\n"))
         self.assertEqual(call([MILLRACE, "run", path, *out]).returncode, 78)
-        done = call([MILLRACE, "run", path, "--force", *out])
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn(why, done.stderr)
+        self.millrace("run", path, "--force", *out, says=why)
         self.assertEqual(len((self.folder / "results.jsonl").read_text().splitlines()), 12)
 
     def test_what_force_does_not_overrule(self):
@@ -143,9 +137,7 @@ class Heads(harness.Case):
         self.save()
         (self.head / "labels.txt").write_text("a\nb\n")
         self.run_head(code=65)
-        done = call([MILLRACE, "run", self.folder / "pipeline.yaml", "--force"])
-        self.assertEqual(done.returncode, 65)
-        self.assertIn("labels.txt is not the file", done.stderr)
+        self.millrace("run", self.folder / "pipeline.yaml", "--force", code=65, says="labels.txt is not the file")
 
     def test_what_was_changed_is_refused(self):
         self.save()
@@ -154,9 +146,7 @@ class Heads(harness.Case):
         np.save(self.head / "weights.npy", weights)
         run = self.run_head(code=65)
         self.assertIn("weights.npy is not the file that head.json was written with", run.err)
-        done = call([MILLRACE, "inspect", self.head])
-        self.assertEqual(done.returncode, 65)
-        self.assertIn("weights.npy is not the file", done.stderr)
+        self.millrace("inspect", self.head, code=65, says="weights.npy is not the file")
 
     def test_a_card_of_others_ends_no_process(self):
         """Nested a million deep; without a card's counts; with numbers that do not fit."""
@@ -164,9 +154,7 @@ class Heads(harness.Case):
         card = (self.head / "head.json").read_text()
         for deep in ("[" * 10 ** 6 + "]" * 10 ** 6, '/* " */' + '{"a":' * 10 ** 5 + "1" + "}" * 10 ** 5, "[" * 10 ** 6):
             (self.head / "head.json").write_text(card.replace('"figures": []', f'"figures": {deep}'))
-            done = call([MILLRACE, "inspect", self.head])
-            self.assertEqual(done.returncode, 65, done.stderr[-200:])
-            self.assertIn("its values are nested more than 64 deep", done.stderr)
+            self.millrace("inspect", self.head, code=65, says="its values are nested more than 64 deep")
         (self.head / "head.json").write_text(card)
         (told,) = json.loads(call([MILLRACE, "inspect", self.head, "--json"]).stdout)
         self.assertEqual(told["rows"], {"train": 0, "validation": 0, "test": 0})

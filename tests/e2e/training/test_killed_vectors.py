@@ -1,24 +1,20 @@
 """train is killed while making vectors: the next run must use those that were written, make the others, and give the
 same weights."""
 import json
-import pathlib
 import signal
 import subprocess
-import tempfile
 import time
 
 import digits
-from harness import MILLRACE, Case, call, start
+from harness import MILLRACE, call, start
 
 PATIENCE = 120
 
 
-class Killed(Case):
+class Killed(digits.Kept):
     @classmethod
     def setUpClass(cls):
-        kept = tempfile.TemporaryDirectory(prefix="millrace-")
-        cls.addClassCleanup(kept.cleanup)
-        cls.kept = pathlib.Path(kept.name)
+        super().setUpClass()
         files = digits.files(digits.cut(cls.kept), 150)
         broken = cls.kept / "broken.png"
         broken.write_bytes(files[0][0].read_bytes()[:100])
@@ -76,8 +72,7 @@ class Killed(Case):
         return len(digits.by_content(vectors))
 
     def finish(self, data, made, expected):
-        done = call(self.command(data, self.head, self.cache))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.checked(self.command(data, self.head, self.cache))
         told = json.loads(done.stdout)
         self.assertEqual(told["vectors"]["made"], made, done.stderr)
         self.assertEqual(((self.head / "weights.npy").read_bytes(), told["left_out"]), expected)

@@ -2,7 +2,7 @@
 import json
 
 import digits
-from harness import MILLRACE, Case, call
+from harness import Case
 
 HEAD = """\
 version: 1
@@ -43,15 +43,13 @@ stages:
 class OtherSources(Case):
     def train(self, text, name, code=0):
         head = self.folder / f"{name}-head"
-        done = call([MILLRACE, "train", self.write(text, f"{name}.yaml"), "--data", self.list, "--output", head,
-                     "--cache", self.folder / f"{name}-cache", "--penalty", "0.01", "--json"])
-        self.assertEqual(done.returncode, code, done.stderr)
+        done = self.millrace("train", self.write(text, f"{name}.yaml"), "--data", self.list, "--output", head,
+                             "--cache", self.folder / f"{name}-cache", "--penalty", "0.01", "--json", code=code)
         return head, (done.stderr if code else json.loads(done.stdout))
 
     def evaluate(self, text, name, head):
-        done = call([MILLRACE, "evaluate", self.write(text, f"{name}.yaml"), "--data", self.list, "--json"],
-                    environment={"HEAD": str(head)})
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.millrace("evaluate", self.write(text, f"{name}.yaml"), "--data", self.list, "--json",
+                             environment={"HEAD": str(head)})
         return json.loads(done.stdout)
 
     def setUp(self):

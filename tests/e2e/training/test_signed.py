@@ -6,7 +6,7 @@ import shutil
 import unittest
 
 import digits
-from harness import MILLRACE, Case, call
+from harness import Case, call
 
 
 def openssl(*words):
@@ -23,11 +23,6 @@ class Signed(Case):
         self.head, self.picture = self.folder / "head", rows[0][0]
         self.millrace("keygen", "ours", "--sign", "--output", self.folder)
         self.private, self.public = self.folder / "ours.key", self.folder / "ours.pub"
-
-    def millrace(self, *words, code=0):
-        done = call([MILLRACE, *words])
-        self.assertEqual(done.returncode, code, done.stderr)
-        return done
 
     def train(self, *words, code=0):
         return self.millrace("train", digits.PIPELINE, "--data", self.list, "--output", self.head, "--cache",

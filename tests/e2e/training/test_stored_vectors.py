@@ -1,21 +1,17 @@
 """train and evaluate with existing vectors: the head must be the same, to the bit, as from the files that they were
 made from; and what a vector file may not contain."""
 import json
-import pathlib
-import tempfile
 
 import numpy
 
 import digits
-from harness import MILLRACE, Case, call
+from harness import MILLRACE, call
 
 
-class Stored(Case):
+class Stored(digits.Kept):
     @classmethod
     def setUpClass(cls):
-        kept = tempfile.TemporaryDirectory(prefix="millrace-")
-        cls.addClassCleanup(kept.cleanup)
-        cls.kept = pathlib.Path(kept.name)
+        super().setUpClass()
         files = digits.files(digits.cut(cls.kept), 30)
         cls.rows = [[path, label, f"group {i // 2}", part] for i, ((path, label), part) in
                     enumerate(zip(files, [part for part in digits.parts(len(files) // 2) for _ in range(2)]))]
@@ -34,16 +30,13 @@ class Stored(Case):
         return json.loads(done.stdout)
 
     def refused(self, vectors, words, data=None, code=65, verb=("train", "--output", "head")):
-        done = call([MILLRACE, verb[0], digits.PIPELINE, "--data", data or self.list, "--vectors", vectors, *verb[1:],
-                     ], cwd=self.folder, environment={"HEAD": str(self.head)})
-        self.assertEqual(done.returncode, code, done.stderr)
-        self.assertIn(words, done.stderr)
+        self.millrace(verb[0], digits.PIPELINE, "--data", data or self.list, "--vectors", vectors, *verb[1:], code=code,
+                      says=words, cwd=self.folder, environment={"HEAD": str(self.head)})
         self.assertFalse((self.folder / "head").exists())
 
     def evaluate(self, data, *arguments):
-        done = call([MILLRACE, "evaluate", digits.PIPELINE, "--data", data, "--json", *arguments],
-                    environment={"HEAD": str(self.head)})
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.millrace("evaluate", digits.PIPELINE, "--data", data, "--json", *arguments,
+                             environment={"HEAD": str(self.head)})
         return json.loads(done.stdout)
 
     def test_the_same_head(self):
@@ -61,8 +54,7 @@ class Stored(Case):
                      self.kept / "cache", "--penalty", "0.01", "--vectors", self.kept / "vectors.npy"])
         self.assertIn("is taken on trust", done.stdout)
         # The pipeline can serve with it.
-        done = call([MILLRACE, "run", digits.PIPELINE, "--input", self.rows[0][0]], environment={"HEAD": str(head)})
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.millrace("run", digits.PIPELINE, "--input", self.rows[0][0], environment={"HEAD": str(head)})
 
     def test_evaluate(self):
         for part in ("test", "all"):
@@ -121,7 +113,6 @@ class Stored(Case):
                           f"have {x.shape[1]}")
         self.refused(bad, f"its vectors have {x.shape[1] - 1} numbers, and the head takes {x.shape[1]}",
                      verb=("evaluate",))
-        done = call([MILLRACE, "evaluate", digits.PIPELINE, "--data", self.list, "--vectors", good, "--set",
-                     "stages.hog.size=32x32"], environment={"HEAD": str(self.head)})
-        self.assertEqual(done.returncode, 65, done.stderr)
-        self.assertIn("was trained after other stages", done.stderr)
+        self.millrace("evaluate", digits.PIPELINE, "--data", self.list, "--vectors", good, "--set",
+                      "stages.hog.size=32x32", code=65, says="was trained after other stages",
+                      environment={"HEAD": str(self.head)})

@@ -26,12 +26,10 @@ import digits
 from harness import MILLRACE, MODELS, PICTURES, ROOT, Case, call, need_models, start
 
 
-class Training(Case):
+class Training(digits.Kept):
     @classmethod
     def setUpClass(cls):
-        kept = tempfile.TemporaryDirectory(prefix="millrace-")
-        cls.addClassCleanup(kept.cleanup)
-        cls.kept = pathlib.Path(kept.name)
+        super().setUpClass()
         cls.digits = digits.cut(cls.kept)
 
     def setUp(self):

@@ -64,7 +64,7 @@ class Data:
         unittest.addModuleCleanup(kept.cleanup)
         self.folder = pathlib.Path(kept.name)
         self.digits = digits.cut(self.folder)
-        self.some, self.all = (digits.write_list(self.folder / f"{each}.csv", self.rows(each)) for each in (30, 200))
+        self.some, self.all = (digits.write_list(self.folder / f"{each}.csv", self.rows(each)) for each in (30, 120))
         self.alone = {data: self.train_alone(data) for data in (self.some, self.all)}
 
     def rows(self, each):
@@ -219,7 +219,7 @@ class Killed(Nodes):
                             stdout=subprocess.PIPE, stderr=stream, text=True)
         self.addCleanup(process.kill)
         killed = set()
-        for count, name in ((100, "worker0"), (300, "center0"), (500, "reader0"), (700, "worker1"), (900, "center0")):
+        for count, name in ((100, "worker0"), (250, "center0"), (400, "reader0"), (550, "worker1"), (700, "center0")):
             self.await_vectors(process, count)
             number = self.children(process).get(name)
             if number:
@@ -229,7 +229,7 @@ class Killed(Nodes):
         self.assertEqual(process.returncode, 0, errors.read_text())
         self.assertGreaterEqual(len(killed), 2, "they have ended too early")
         self.assertRegex(errors.read_text(), r"node \S+ was ended by signal 9; it is started again")
-        self.assertEqual(json.loads(out)["vectors"]["made"], 2000)
+        self.assertEqual(json.loads(out)["vectors"]["made"], 1200)
         self.assert_as_alone(self.all)
         self.assert_nothing_left()
 
@@ -265,7 +265,7 @@ class Killed(Nodes):
         done = call(command(self.pipeline("two"), self.all, self.head, self.cache))
         self.assertEqual(done.returncode, 0, done.stderr)
         made = json.loads(done.stdout)["vectors"]["made"]
-        self.assertTrue(made <= 1950, made)
+        self.assertTrue(made <= 1150, made)
         self.assertEqual((self.head / "weights.npy").read_bytes(), self.data.alone[self.all][1])
 
     def test_killed(self):
@@ -288,7 +288,7 @@ class Killed(Nodes):
         done = call(command(self.pipeline("two"), self.all, self.head, self.cache))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("the file was damaged", done.stderr)
-        self.assertEqual(json.loads(done.stdout)["vectors"]["made"], 2000 - kept)
+        self.assertEqual(json.loads(done.stdout)["vectors"]["made"], 1200 - kept)
         self.assertEqual((self.head / "weights.npy").read_bytes(), self.data.alone[self.all][1])
         self.assert_nothing_left()
 
@@ -309,7 +309,7 @@ class ByHand(Nodes):
         self.assertEqual(home.returncode, 0, self.log("center0"))
         for other in others:
             self.assertEqual(other.wait(timeout=PATIENCE), 0, self.log("reader0") + self.log("worker0"))
-        self.assertLessEqual(json.loads(out)["vectors"]["made"], 1700)
+        self.assertLessEqual(json.loads(out)["vectors"]["made"], 900)
         self.assert_as_alone(self.all)
         self.assertEqual({(path.name, path.stat().st_size) for path in self.cache.glob("a1.nodes/*")},
                          {("data.jsonl", 0)})
@@ -378,7 +378,7 @@ class ByHand(Nodes):
         self.assertIn("takes another MILLRACE_RUN; `millrace deploy` writes one", self.log("right0"))
         other, home = (self.start(pipeline, node, data=self.all, run="b2") for node in ("left", "right"))
         out, _ = home.communicate(timeout=PATIENCE)
-        self.assertEqual(json.loads(out)["vectors"]["made"], 1701)
+        self.assertEqual(json.loads(out)["vectors"]["made"], 901)
         self.assertEqual(other.wait(timeout=PATIENCE), 0)
 
     def test_home_that_is_not_there(self):

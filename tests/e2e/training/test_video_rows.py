@@ -6,13 +6,12 @@ import json
 import pathlib
 import re
 import subprocess
-import tempfile
 
 import numpy
 from PIL import Image
 
 import digits
-from harness import MILLRACE, Case, call
+from harness import MILLRACE, call
 
 NAMES = ("path", "label", "start", "end", "split", "group")
 
@@ -42,12 +41,10 @@ def made_at(path):
     return [at for at, _ in kept], numpy.array([vector for _, vector in kept])
 
 
-class Clips(Case):
+class Clips(digits.Kept):
     @classmethod
     def setUpClass(cls):
-        kept = tempfile.TemporaryDirectory(prefix="millrace-")
-        cls.addClassCleanup(kept.cleanup)
-        cls.kept = pathlib.Path(kept.name)
+        super().setUpClass()
         # Pictures shown in another order than decoded, with fractional times; a video whose times do not begin at 0;
         # and a lossless one.
         ffmpeg("-f", "lavfi", "-i", "testsrc2=s=96x80:r=30000/1001:d=4", "-c:v", "libx264", "-bf", 3, "-g", 25,
@@ -65,17 +62,15 @@ class Clips(Case):
         return digits.write_list(self.kept / name, [[*row, *[""] * (len(NAMES) - len(row))] for row in rows], NAMES)
 
     def train(self, data, *arguments, code=0, pipeline=digits.PIPELINE):
-        done = call([MILLRACE, "train", pipeline, "--data", data, "--output", self.head, "--cache", self.cache,
-                     "--penalty", "0.1", "--no-look-alikes", "--json", *arguments])
-        self.assertEqual(done.returncode, code, done.stderr)
+        done = self.millrace("train", pipeline, "--data", data, "--output", self.head, "--cache", self.cache,
+                             "--penalty", "0.1", "--no-look-alikes", "--json", *arguments, code=code)
         return json.loads(done.stdout) if not code else done.stderr
 
     def evaluate(self, data, *arguments, pipeline=digits.PIPELINE):
         """(file, time) for the scored pictures, in order, and what was reported."""
         scores = self.folder / "scores.jsonl"
-        done = call([MILLRACE, "evaluate", pipeline, "--data", data, "--json", "--scores", scores, *arguments],
-                    environment={"HEAD": str(self.head)})
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.millrace("evaluate", pipeline, "--data", data, "--json", "--scores", scores, *arguments,
+                             environment={"HEAD": str(self.head)})
         rows = [json.loads(line) for line in scores.read_text().splitlines()]
         return [(pathlib.Path(row["file"]).name, row.get("at")) for row in rows], json.loads(done.stdout)
 
@@ -179,9 +174,8 @@ class Clips(Case):
                           (8, "unreadable", None), (9, "damaged", None), (10, "damaged", None)])
         self.assertEqual(told["vectors"]["rows"], len(of_range(self.kept / "a.mp4", 0, 1)) +
                          len(of_range(self.kept / "a.mp4", 1.4, 1.6)) + len(of_range(self.kept / "c.mkv", 1)))
-        done = call([MILLRACE, "train", digits.PIPELINE, "--data", self.kept / "clips.csv", "--output", self.head,
-                     "--cache", self.cache, "--penalty", "0.1"])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.millrace("train", digits.PIPELINE, "--data", self.kept / "clips.csv", "--output", self.head,
+                             "--cache", self.cache, "--penalty", "0.1")
         self.assertIn("clips.csv:4: ", done.stdout)
         self.assertIn("a.mp4 from 0.5 s to 1.5 s", done.stdout)
 
@@ -190,9 +184,8 @@ class Clips(Case):
         ffmpeg("-i", self.kept / "a.mp4", "-s", "88x72", "-t", 1, self.kept / "small.mp4")
         data = self.list(("a.mp4", "x", 0, 0.2, "train"), ("c.mkv", "y", 0, 1, "train"),
                          ("small.mp4", "x", 0, 0.2, "test"))
-        done = call([MILLRACE, "train", digits.PIPELINE, "--data", data, "--output", self.head, "--cache", self.cache,
-                     "--penalty", "0.1", "--json"])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.millrace("train", digits.PIPELINE, "--data", data, "--output", self.head, "--cache", self.cache,
+                             "--penalty", "0.1", "--json")
         told = json.loads(done.stdout)["look_alike"]
         pairs = {(pathlib.Path(row["file"]).name, round(row["at"], 3), pathlib.Path(row["other"]).name,
                   round(row["other_at"], 3)) for row in told["listed"]}

@@ -54,8 +54,8 @@ static mr_preprocess_params draw_params(const mr_format *format, int width, int 
     mr_preprocess_params params = {.width = between(24, most), .height = between(24, most),
                                    .fit = (mr_fit)between(0, 2), .crop_fraction = between(5, 10) / 10.0,
                                    .interpolation = (mr_interpolation)between(0, 3), .antialias = true,
-                                   .rotate = draw() % 4, .sar = draw() % 4, .gray = true, .std = {1, 1, 1},
-                                   .dtype = MR_DTYPE_F32, .layout = MR_LAYOUT_NCHW};
+                                   .rotate = draw() % 4, .sar = draw() % 4, .gray = true, .top_left = draw() % 2,
+                                   .std = {1, 1, 1}, .dtype = MR_DTYPE_F32, .layout = MR_LAYOUT_NCHW};
     const bool turned = params.rotate && format->rotation % 180;
     const int across = turned ? height : width, down = turned ? width : height;
     if (draw() % 3 == 0) {

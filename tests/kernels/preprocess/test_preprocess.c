@@ -116,6 +116,7 @@ static mr_preprocess_params draw_params(const mr_format *f) {
     p.fit = (mr_fit)between(0, 2);
     if (p.fit == MR_FIT_CENTER_CROP)
         p.crop_fraction = between(1, 100) / 100.0;
+    p.top_left = draw() % 2;
     p.interpolation = (mr_interpolation)between(0, 3);
     p.antialias = draw() % 2;
     p.rotate = draw() % 4 != 0;

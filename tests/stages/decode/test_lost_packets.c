@@ -15,7 +15,8 @@
 static clip_frames expected;
 static clip_outcome result;
 
-enum { FRAMES = 72, GROUP = 12, LOSSES = UNDER_TSAN(3, 8), MOST_LOST = 4, TS = 188, PID = 0x100, STEP_NS = 40000000 };
+enum { FRAMES = 72, GROUP = 12, LOSSES = UNDER_TSAN(3, UNDER_ASAN(3, 8)), MOST_LOST = 4, TS = 188, PID = 0x100 };
+enum { STEP_NS = 40000000 };
 
 #define PICTURES CLIP_PATTERN "-vf noise=alls=12:all_seed=3:allf=t -frames:v 72 -pix_fmt yuv420p "
 #define X264 PICTURES "-c:v libx264 -preset veryfast -sc_threshold 0 -g 12 "

@@ -32,10 +32,7 @@ static void expect(const char *format, const float *frames, const char *stages, 
                    void (*look)(arrived *, const mr_frame *)) {
     static arrived got;
     got = (arrived){.look = look};
-    int status = models_run(format, frames, stages, &got);
-    if (status)
-        fail_msg("%s: %s", stages, mr_message());
-    assert_int_equal(got.frames, MODELS_FRAMES);
+    models_expect_run(format, frames, stages, &got);
     same(reference, &got, count * MODELS_FRAMES);
 }
 
@@ -100,17 +97,6 @@ MODEL_TEST(inputs_are_joined_by_name) {
 }
 
 /* ---- refusals -------------------------------------------------------------------------------------------------- */
-
-static void refused(int status, const char *format, const char *stage, const char *const *words) {
-    char stages[1024], message[4096];
-    snprintf(stages, sizeof stages, "  s: {input: in, %s}\n  sink: {type: callback, input: s}\n", stage);
-    int got = models_refused(format, stages, message, sizeof message);
-    if (got != status)
-        fail_msg("%s: status %d, not %d: %s", stage, got, status, message);
-    for (; *words; words++)
-        expect_words(message, *words);
-}
-#define REFUSED(status, format, stage, ...) refused(status, format, stage, (const char *const[]){__VA_ARGS__, NULL})
 
 /* In planning, which needs no device. */
 MODEL_TEST(graphs_need_known_sizes) {

@@ -16,6 +16,7 @@
 #include "engine/device/open/open.h"
 #include "millrace/status.h"
 #include "stages/model/runtime.h"
+#include "tests/support/clips.h"
 #include "tests/support/models.h"
 #include "tests/support/on_device.h"
 #include "tests/support/suite.h"
@@ -58,9 +59,7 @@ static void compare(const place *at, const char *stages) {
     static float wanted[MODELS_FRAMES * OUT];
     got = (arrived){.look = look_at_payload};
     models_read("out", wanted, MODELS_FRAMES * OUT);
-    if (models_run("f32 3x8x6", images, stages, &got))
-        fail_msg("%s: %s", stages, mr_message());
-    assert_int_equal(got.frames, MODELS_FRAMES);
+    models_expect_run("f32 3x8x6", images, stages, &got);
     assert_int_equal(got.count, MODELS_FRAMES * OUT);
     for (size_t i = 0; i < got.count; i++)
         if (!(fabsf(got.values[i] - wanted[i]) <= at->tolerance * (1 + fabs((double)wanted[i]))))
@@ -131,21 +130,17 @@ static void two_devices_give_the_same(void **state) {
 /* ---- engines that are kept --------------------------------------------------------------------------------------- */
 
 static int count_engines(void) {
-    char command[128];
     int count = -1;
-    snprintf(command, sizeof command, "find '%s' -name '*.engine' | wc -l", cache);
-    FILE *answer = popen(command, "r");
-    assert_non_null(answer);
+    FILE *answer = clip_ask("find '%s' -name '*.engine' | wc -l", cache);
     assert_int_equal(fscanf(answer, "%d", &count), 1);
     pclose(answer);
     return count;
 }
 
 static int finish(void **state) {
-    char command[128];
     (void)state;
-    snprintf(command, sizeof command, "rm -rf '%s'", cache);
-    return system(command);
+    clip_shell("rm -rf '%s'", cache);
+    return 0;
 }
 
 static double seconds_of(void (*work)(const place *, const char *), const place *at, const char *options) {
@@ -154,12 +149,6 @@ static double seconds_of(void (*work)(const place *, const char *), const place 
     work(at, options);
     clock_gettime(CLOCK_MONOTONIC, &ended);
     return (double)(ended.tv_sec - begun.tv_sec) + 1e-9 * (double)(ended.tv_nsec - begun.tv_nsec);
-}
-
-static void damage_engines(void) {
-    char command[256];
-    snprintf(command, sizeof command, "find '%s' -name '*.engine' -exec truncate -s 100 {} +", cache);
-    assert_int_equal(system(command), 0);
 }
 
 static void engines_are_kept_and_damaged_ones_built_anew(void **state) {
@@ -174,7 +163,7 @@ static void engines_are_kept_and_damaged_ones_built_anew(void **state) {
     assert_true(engines > 0);
     double kept = seconds_of(expect, at, options);
     assert_int_equal(count_engines(), engines);
-    damage_engines();
+    clip_shell("find '%s' -name '*.engine' -exec truncate -s 100 {} +", cache);
     double again = seconds_of(expect, at, options);
     assert_int_equal(count_engines(), engines);
     print_message("{\"engines\": {\"built_s\": %.2f, \"kept_s\": %.2f, \"damaged_s\": %.2f}}\n", built, kept, again);

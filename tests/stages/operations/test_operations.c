@@ -63,7 +63,7 @@ static const struct {
     {"download-results", 32 * 1000 * 4, 0, true},
 };
 /* Every STEP-th operation is looked at. */
-enum { WANTED = sizeof wanted / sizeof wanted[0], STEP = UNDER_TSAN(5, 1) };
+enum { WANTED = sizeof wanted / sizeof wanted[0], STEP = UNDER_TSAN(11, 1) };
 
 static mr_operations *open_on(const char *device) {
     mr_operations *ops = NULL;

@@ -13,6 +13,7 @@
 #include "millrace/classifier.h"
 #include "millrace/status.h"
 #include "tests/support/blobs.h"
+#include "tests/support/clips.h"
 #include "tests/support/models.h"
 #include "tests/support/suite.h"
 #include "tests/support/temporary.h"
@@ -52,11 +53,8 @@ TEST_WITH(what_is_opened_is_what_was_saved, blob_setup, NULL) {
 }
 
 static int count_entries(const char *folder) {
-    char command[600];
     int count = -1;
-    snprintf(command, sizeof command, "ls -A '%s' | wc -l", folder);
-    FILE *out = popen(command, "r");
-    assert_non_null(out);
+    FILE *out = clip_ask("ls -A '%s' | wc -l", folder);
     assert_int_equal(fscanf(out, "%d", &count), 1);
     pclose(out);
     return count;
@@ -296,10 +294,10 @@ TEST_WITH(batches_are_within_rounding, blob_setup, NULL) {
 }
 
 static void refuse_head(const char *folder, const char *format, const char *options, const char *why) {
-    char stages[700], message[2000];
-    snprintf(stages, sizeof stages,
-             "  classify: {input: in, head: \"%s\"%s}\n  sink: {type: callback, input: classify}\n", folder, options);
-    assert_int_not_equal(models_refused(format, stages, message, sizeof message), MR_OK);
+    char all[700], message[2000];
+    snprintf(all, sizeof all, "  classify: {input: in, head: \"%s\"%s}\n  sink: {type: callback, input: classify}\n",
+             folder, options);
+    assert_int_not_equal(models_refused(format, all, message, sizeof message), MR_OK);
     expect_words(message, why);
 }
 

@@ -15,6 +15,7 @@
 #include "millrace/status.h"
 #include "stages/train/train_loss.h"
 #include "tests/support/blobs.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/suite.h"
 
 static int first_of(const float *row) {
@@ -85,7 +86,7 @@ static bool has_products(mr_classifier_kind kind) {
 TEST_WITH(threads_change_no_bit, blob_setup, NULL) {
     static float one[BLOB_ROWS * BLOB_CLASSES], more[BLOB_ROWS * BLOB_CLASSES];
     for (int kind = 0; kind < BLOB_KINDS; kind++)
-        for (int doubles = 0; doubles < 2; doubles++) {
+        for (int doubles = 0; doubles < UNDER_TSAN(1, 2); doubles++) {
             mr_fit_params params = blob_params((mr_classifier_kind)kind);
             params.doubles = doubles && has_products(params.kind);
             params.class_weights = MR_CLASS_WEIGHTS_BALANCED;
@@ -295,7 +296,7 @@ TEST_WITH(a_fit_that_goes_on_makes_the_same_bits, blob_setup, NULL) {
     static const mr_classifier_kind kinds[] = {MR_CLASSIFIER_SOFTMAX, MR_CLASSIFIER_LOGISTIC,
                                                MR_CLASSIFIER_SQUARED_HINGE, MR_CLASSIFIER_PERCEPTRON};
     for (size_t i = 0; i < 4; i++)
-        for (int steps = 1; steps < 20; steps += 9) {
+        for (int steps = UNDER_TSAN(10, 1); steps < 20; steps += 9) {
             const mr_fit_params params = params_at(kinds[i], NULL);
             mr_classifier *one = blob_fit(&blob_rows, &params);
             mr_classifier *other = fit_in_pieces(&blob_rows, &params, path, steps);

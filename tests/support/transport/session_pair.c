@@ -120,10 +120,12 @@ void pair_open(pair *p, const mr_sender_params *sending, const mr_receiver_param
 }
 
 void pair_begin(pair *p) {
-    const mr_sender_params sending = pair_sender_params();
-    const mr_receiver_params receiving = pair_receiver_params("b");
-    *p = (pair){0};
-    pair_open(p, &sending, &receiving);
+    *p = (pair){.sending = pair_sender_params(), .receiving = pair_receiver_params("b")};
+    pair_reopen(p);
+}
+
+void pair_reopen(pair *p) {
+    pair_open(p, &p->sending, &p->receiving);
 }
 
 void pair_close(pair *p) {
@@ -150,4 +152,14 @@ void pair_offer(mr_sender *sender, uint64_t seq) {
 void pair_settle_all(pair *p, int64_t now_ns) {
     for (int i = 0; i < p->seen.fresh; i++)
         mr_receiver_settle(p->receiver, p->seen.ticket[i], MR_NOTE_DELIVERED, NULL, NULL, now_ns);
+}
+
+void pair_settle_and_drive(pair *p, int64_t now_ns) {
+    pair_settle_all(p, now_ns);
+    pair_drive(p, now_ns);
+}
+
+void pair_offer_all(mr_sender *sender, uint64_t from, uint64_t to) {
+    for (uint64_t seq = from; seq < to; seq++)
+        pair_offer(sender, seq);
 }

@@ -26,6 +26,8 @@ typedef struct pair {
     mr_sender *sender;
     mr_receiver *receiver;
     pair_seen seen;
+    mr_sender_params sending; /* what pair_begin and pair_reopen use */
+    mr_receiver_params receiving;
 } pair;
 
 /* A sender "a" for receivers "b" and one more, with a window of 8 frames; a receiver with credit for 4. */
@@ -33,6 +35,8 @@ mr_sender_params pair_sender_params(void);
 mr_receiver_params pair_receiver_params(const char *name);
 /* Creates both ends, and first destroys existing ones. */
 void pair_open(pair *p, const mr_sender_params *sending, const mr_receiver_params *receiving);
+/* The same with the pair's parameters, which the test has changed. */
+void pair_reopen(pair *p);
 /* A test with such a pair, `p`. */
 void pair_begin(pair *p);
 void pair_close(pair *p);
@@ -41,6 +45,8 @@ void pair_close(pair *p);
 /* The frame number is also the handle. */
 mr_cut_item pair_frame(uint64_t seq);
 void pair_offer(mr_sender *sender, uint64_t seq);
+/* Offers frames `from` to `to` - 1. */
+void pair_offer_all(mr_sender *sender, uint64_t from, uint64_t to);
 
 /* A receiver's HELLO; its process and attempt are numbered 10 and 1. */
 mr_cut_message pair_hello(const char *name);
@@ -55,3 +61,5 @@ bool pair_drive_receiver(mr_receiver *receiver, mr_sender *const *senders, int64
 void pair_drive(pair *p, int64_t now_ns);
 /* Delivers all fresh frames seen so far. */
 void pair_settle_all(pair *p, int64_t now_ns);
+/* The same, and drives both ends. */
+void pair_settle_and_drive(pair *p, int64_t now_ns);

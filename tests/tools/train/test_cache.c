@@ -19,23 +19,16 @@ enum { WIDTH = 3, HEAD = 64, VECTOR = WIDTH * sizeof(float), RECORD = sizeof(mr_
 
 static char vectors[4096], made[4096];
 
-/* The test's folder replaces the temporary file. */
 static int make_folder(void **state) {
-    int failed = make_temporary(state) || unlink(temporary_path) || mkdir(temporary_path, 0700);
-    snprintf(vectors, sizeof vectors, "%s/key.vectors", temporary_path);
-    snprintf(made, sizeof made, "%s/key.made", temporary_path);
+    int failed = make_temporary_folder(state);
+    snprintf(vectors, sizeof vectors, "%s/key.vectors", temporary_folder);
+    snprintf(made, sizeof made, "%s/key.made", temporary_folder);
     return failed;
 }
 
 static void unlink_both(void) {
     unlink(vectors);
     unlink(made);
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    unlink_both();
-    return rmdir(temporary_path);
 }
 
 /* ---- what programs do -------------------------------------------------------------------------------------------- */
@@ -59,7 +52,7 @@ static void put(mr_cache *cache, size_t slot, int content) {
 }
 
 static void begin(mr_cache *cache, size_t reserved) {
-    assert_int_equal(mr_cache_open(cache, temporary_path, "key"), MR_OK);
+    assert_int_equal(mr_cache_open(cache, temporary_folder, "key"), MR_OK);
     assert_int_equal(mr_cache_lock(cache, not_stopped), MR_OK);
     assert_int_equal(mr_cache_begin(cache, reserved), MR_OK);
 }
@@ -93,7 +86,7 @@ static unsigned found_in(mr_cache *cache) {
 /* The contents below 16 that a reader finds, as bits. */
 static unsigned found_now(void) {
     mr_cache cache;
-    assert_int_equal(mr_cache_open(&cache, temporary_path, "key"), MR_OK);
+    assert_int_equal(mr_cache_open(&cache, temporary_folder, "key"), MR_OK);
     const unsigned found = found_in(&cache);
     mr_cache_close(&cache);
     return found;
@@ -126,7 +119,7 @@ static void change(const char *path, off_t at, size_t bytes, int flip) {
 
 /* ---- tests ------------------------------------------------------------------------------------------------------- */
 
-TEST_WITH(vectors_are_kept, make_folder, remove_folder) {
+TEST_WITH(vectors_are_kept, make_folder, remove_temporary_folder) {
     make_and_die(0, 0);
     assert_int_equal(found_next(), 0);
     unlink_both();
@@ -140,7 +133,7 @@ TEST_WITH(vectors_are_kept, make_folder, remove_folder) {
     put(&cache, 5, 7);
     put(&cache, 2, 8);
     put(&cache, MR_CACHE_NEXT, 9);
-    assert_int_equal(mr_cache_open(&child, temporary_path, "key"), MR_OK);
+    assert_int_equal(mr_cache_open(&child, temporary_folder, "key"), MR_OK);
     assert_int_equal(mr_cache_begin(&child, 0), MR_OK);
     put(&child, MR_CACHE_NEXT, 6);
     mr_cache_close(&child);
@@ -148,7 +141,7 @@ TEST_WITH(vectors_are_kept, make_folder, remove_folder) {
     assert_int_equal(found_next(), 0x3ff);
 }
 
-TEST_WITH(an_end_that_was_not_written_is_made_anew, make_folder, remove_folder) {
+TEST_WITH(an_end_that_was_not_written_is_made_anew, make_folder, remove_temporary_folder) {
     for (int file = 0; file < 2; file++)
         for (int cut = 1; cut <= (file ? RECORD : VECTOR) + 1; cut += 4) {
             make_and_die(0, 4);
@@ -168,7 +161,7 @@ TEST_WITH(an_end_that_was_not_written_is_made_anew, make_folder, remove_folder) 
     }
 }
 
-TEST_WITH(zeros_of_a_power_cut_are_made_anew, make_folder, remove_folder) {
+TEST_WITH(zeros_of_a_power_cut_are_made_anew, make_folder, remove_temporary_folder) {
     make_and_die(0, 5);
     change(vectors, 1 * VECTOR, VECTOR, 0);
     change(made, HEAD + 3 * RECORD, RECORD, 0);
@@ -178,7 +171,7 @@ TEST_WITH(zeros_of_a_power_cut_are_made_anew, make_folder, remove_folder) {
 }
 
 /* A flipped byte makes no vector wrong (`has`), and only the vector with that byte is lost. */
-TEST_WITH(each_flipped_byte_is_found, make_folder, remove_folder) {
+TEST_WITH(each_flipped_byte_is_found, make_folder, remove_temporary_folder) {
     const off_t ends[] = {4 * VECTOR, HEAD + 4 * RECORD};
     make_and_die(0, 4);
     for (int file = 0; file < 2; file++)
@@ -196,7 +189,7 @@ TEST_WITH(each_flipped_byte_is_found, make_folder, remove_folder) {
 
 /* Each picture in a video counts once, in order, however often and in whatever order it came; none counts if one is
  * damaged. */
-TEST_WITH(pictures_of_a_video_are_in_order, make_folder, remove_folder) {
+TEST_WITH(pictures_of_a_video_are_in_order, make_folder, remove_temporary_folder) {
     const mr_content_key key = key_of(1);
     const mr_cache_record *const *records;
     mr_cache cache;
@@ -211,7 +204,7 @@ TEST_WITH(pictures_of_a_video_are_in_order, make_folder, remove_folder) {
         }
         if (damaged)
             change(vectors, 2 * sizeof(float), 1, 1);
-        assert_int_equal(mr_cache_open(&cache, temporary_path, "key"), MR_OK);
+        assert_int_equal(mr_cache_open(&cache, temporary_folder, "key"), MR_OK);
         assert_int_equal(cache.slots, 5);
         assert_int_equal(mr_cache_find(&cache, &key, &records), damaged ? 0 : 5);
         for (size_t i = 0; i < 5 && !damaged; i++)
@@ -220,7 +213,7 @@ TEST_WITH(pictures_of_a_video_are_in_order, make_folder, remove_folder) {
     }
 }
 
-TEST_WITH(what_cannot_be_a_cache_counts_as_none, make_folder, remove_folder) {
+TEST_WITH(what_cannot_be_a_cache_counts_as_none, make_folder, remove_temporary_folder) {
     /* Some would give a vector with 0 bytes, since sizes have 64 bits; others one that is too large. */
     const uint64_t widths[] = {0, UINT64_C(1) << 62, (UINT64_C(1) << 62) - 10, UINT64_MAX, (1 << 24) + 1};
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
@@ -239,11 +232,11 @@ TEST_WITH(what_cannot_be_a_cache_counts_as_none, make_folder, remove_folder) {
     mr_cache_close(&cache);
 }
 
-TEST_WITH(one_program_at_a_time_writes, make_folder, remove_folder) {
+TEST_WITH(one_program_at_a_time_writes, make_folder, remove_temporary_folder) {
     mr_cache cache, other;
     begin(&cache, 2);
     put(&cache, 0, 0);
-    assert_int_equal(mr_cache_open(&other, temporary_path, "key"), MR_OK);
+    assert_int_equal(mr_cache_open(&other, temporary_folder, "key"), MR_OK);
     assert_true(has(&other, 0));
     assert_int_equal(mr_cache_lock(&other, stopped), MR_ERROR_CANCELLED);
     put(&cache, 1, 1);
@@ -258,14 +251,14 @@ TEST_WITH(one_program_at_a_time_writes, make_folder, remove_folder) {
 
 static void read_what_was_cut(void) {
     mr_cache cache;
-    if (mr_cache_open(&cache, temporary_path, "key") || truncate(vectors, 0))
+    if (mr_cache_open(&cache, temporary_folder, "key") || truncate(vectors, 0))
         _exit(1);
     _exit(mr_cache_vector(&cache, cache.sorted[0])[0] > 0.0f ? 2 : 3);
 }
 
 static void raise_elsewhere(void) {
     mr_cache cache;
-    if (mr_cache_open(&cache, temporary_path, "key"))
+    if (mr_cache_open(&cache, temporary_folder, "key"))
         _exit(1);
     mr_cache_close(&cache);
     raise(SIGBUS);
@@ -292,7 +285,7 @@ static int run_apart(void (*function)(void), char *printed, size_t room) {
     return how;
 }
 
-TEST_WITH(a_file_that_is_cut_is_named, make_folder, remove_folder) {
+TEST_WITH(a_file_that_is_cut_is_named, make_folder, remove_temporary_folder) {
     char printed[8192];
     make_and_die(0, 4);
     int how = run_apart(read_what_was_cut, printed, sizeof printed);
@@ -300,7 +293,7 @@ TEST_WITH(a_file_that_is_cut_is_named, make_folder, remove_folder) {
         fail_msg("state %x: %s", (unsigned)how, printed);
 }
 
-TEST_WITH(another_fault_ends_as_before, make_folder, remove_folder) {
+TEST_WITH(another_fault_ends_as_before, make_folder, remove_temporary_folder) {
     char printed[8192];
     make_and_die(0, 4);
     int how = run_apart(raise_elsewhere, printed, sizeof printed);

@@ -31,8 +31,7 @@ static void pass(pair *p, uint64_t from, uint64_t to, int64_t now_ns) {
     for (uint64_t seq = from; seq < to; seq++) {
         pair_offer(p->sender, seq);
         pair_drive(p, now_ns);
-        pair_settle_all(p, now_ns);
-        pair_drive(p, now_ns);
+        pair_settle_and_drive(p, now_ns);
         p->seen.fresh = 0;
     }
 }
@@ -52,8 +51,7 @@ static int fresh_of_a_second_reading(pair *p, bool remembers_all) {
         pair_offer(p->sender, seq);
         pair_drive(p, 20 * S);
         fresh += p->seen.fresh;
-        pair_settle_all(p, 20 * S);
-        pair_drive(p, 20 * S);
+        pair_settle_and_drive(p, 20 * S);
         p->seen.fresh = 0;
     }
     assert_int_equal(p->seen.settled, 62);

@@ -102,11 +102,9 @@ static void act(slow *s, int64_t now_ns) {
  * renewed before. */
 static int joins_over(pair *p, int64_t one_way_ns, int64_t seconds) {
     static slow s;
-    mr_sender_params sending = pair_sender_params();
-    const mr_receiver_params receiving = pair_receiver_params("b");
     int64_t now_ns = S;
-    sending.live = true;
-    pair_open(p, &sending, &receiving);
+    p->sending.live = true;
+    pair_reopen(p);
     p->seen = (pair_seen){0};
     s = (slow){.ends = p, .one_way_ns = one_way_ns, .route = 1};
     for (; now_ns < seconds * S && !mr_sender_has_peer(p->sender); now_ns += S / 10) {
@@ -116,8 +114,7 @@ static int joins_over(pair *p, int64_t one_way_ns, int64_t seconds) {
     assert_true(mr_sender_has_peer(p->sender));
     assert_int_equal(s.joined, 1);
     int renewed = s.renewed;
-    for (uint64_t i = 0; i < 3; i++)
-        pair_offer(p->sender, i);
+    pair_offer_all(p->sender, 0, 3);
     for (int64_t until_ns = now_ns + 60 * S; now_ns < until_ns; now_ns += S / 10) {
         arrive(&s, now_ns);
         act(&s, now_ns);

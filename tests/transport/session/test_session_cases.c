@@ -11,8 +11,7 @@ PAIR_TEST(test_handshake) {
     pair_drive(p, S);
     assert_int_equal(p->seen.sender_change, MR_PEER_JOINED);
     assert_int_equal(p->seen.receiver_change, MR_PEER_JOINED);
-    for (uint64_t i = 0; i < 3; i++)
-        pair_offer(p->sender, i);
+    pair_offer_all(p->sender, 0, 3);
     const mr_cut_item end = {.kind = MR_CUT_END};
     assert_int_equal(mr_sender_offer(p->sender, &end, S), MR_OK);
     pair_drive(p, S);
@@ -21,8 +20,7 @@ PAIR_TEST(test_handshake) {
     assert_int_equal(mr_sender_unsettled(p->sender), 3);
     assert_int_equal(mr_receiver_held(p->receiver), 3);
     assert_false(mr_sender_finished(p->sender));
-    pair_settle_all(p, S);
-    pair_drive(p, S);
+    pair_settle_and_drive(p, S);
     assert_int_equal(p->seen.settled, 3);
     assert_true(mr_sender_finished(p->sender));
 }
@@ -132,11 +130,9 @@ static mr_reject_reason reason_for(pair *p, const char *name) {
 /* A peer with the pipeline and the right key may still be the wrong node for this cut. */
 PAIR_TEST(test_only_the_node_of_the_plan) {
     static const char *const strangers[] = {"c", "bb", "b.2", "b.00", "b.01", "b.1x", "b.-0", "b. 1", "b.", ".1", "B"};
-    mr_sender_params sending = pair_sender_params();
-    const mr_receiver_params receiving = pair_receiver_params("b");
-    sending.consumer = "b";
-    sending.receivers = 2;
-    pair_open(p, &sending, &receiving);
+    p->sending.consumer = "b";
+    p->sending.receivers = 2;
+    pair_reopen(p);
     for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++)
         assert_int_equal(reason_for(p, strangers[i]), MR_REJECT_CUT);
     assert_int_equal(mr_sender_counts(p->sender).sessions, 0);
@@ -182,8 +178,7 @@ PAIR_TEST(test_ranges_that_overlap) {
     enum { RANGES = 500000 };
     static mr_settled ranges[RANGES];
     pair_drive(p, S);
-    for (uint64_t seq = 0; seq < 4; seq++)
-        pair_offer(p->sender, seq);
+    pair_offer_all(p->sender, 0, 4);
     pair_drive(p, S);
     for (int i = 0; i < RANGES; i++)
         ranges[i] = (mr_settled){1, 4, MR_NOTE_NONE, NULL, NULL};
@@ -198,8 +193,7 @@ PAIR_TEST(test_ranges_that_overlap) {
         pair_hear(p, 5, &report);
     }
     assert_int_equal(p->seen.settled, 4);
-    for (uint64_t seq = 4; seq < 8; seq++)
-        pair_offer(p->sender, seq);
+    pair_offer_all(p->sender, 4, 8);
     pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
     for (int i = 0; i < RANGES; i++)
         ranges[i] = (mr_settled){5, 4, MR_NOTE_NONE, NULL, NULL};
@@ -235,8 +229,7 @@ PAIR_TEST(test_old_sessions) {
     assert_int_equal(status, MR_ERROR_PROTOCOL);
     assert_int_equal(mr_sender_counts(p->sender).malformed, 1);
     pair_drive(p, 3 * S);
-    pair_settle_all(p, 3 * S);
-    pair_drive(p, 3 * S);
+    pair_settle_and_drive(p, 3 * S);
     assert_int_equal(p->seen.settled, 1);
     assert_int_equal(p->seen.fresh, 1);
 }
@@ -247,8 +240,7 @@ PAIR_TEST(test_windows) {
     mr_cut_item large = pair_frame(0);
     large.bytes = 1001;
     assert_int_equal(mr_sender_offer(p->sender, &large, S), MR_ERROR_DATA);
-    for (uint64_t i = 0; i < 8; i++)
-        pair_offer(p->sender, i);
+    pair_offer_all(p->sender, 0, 8);
     const mr_cut_item ninth = pair_frame(8);
     assert_false(mr_sender_has_room(p->sender, 10));
     assert_int_equal(mr_sender_offer(p->sender, &ninth, S), MR_ERROR_AGAIN);
@@ -259,8 +251,7 @@ PAIR_TEST(test_windows) {
     mr_receiver_take(p->receiver, p->seen.ticket[1]);
     pair_drive(p, S);
     assert_int_equal(p->seen.fresh, 6);
-    pair_settle_all(p, S);
-    pair_drive(p, S);
+    pair_settle_and_drive(p, S);
     assert_int_equal(p->seen.fresh, 8);
     assert_int_equal(p->seen.settled, 6);
     assert_true(mr_sender_has_room(p->sender, 10));
@@ -272,15 +263,12 @@ PAIR_TEST(test_windows) {
 }
 
 PAIR_TEST(test_without_a_bound_on_bytes) {
-    mr_sender_params sending = pair_sender_params();
-    mr_receiver_params receiving = pair_receiver_params("b");
-    sending.window_bytes = receiving.credit_bytes = UINT64_MAX;
-    pair_open(p, &sending, &receiving);
+    p->sending.window_bytes = p->receiving.credit_bytes = UINT64_MAX;
+    pair_reopen(p);
     for (uint64_t i = 0; i < 20; i++) {
         pair_offer(p->sender, i);
         pair_drive(p, S);
-        pair_settle_all(p, S);
-        pair_drive(p, S);
+        pair_settle_and_drive(p, S);
     }
     assert_int_equal(p->seen.settled, 20);
     assert_int_equal(mr_sender_counts(p->sender).malformed, 0);
@@ -367,14 +355,12 @@ PAIR_TEST(test_runs) {
 /* ---- leaving, live --------------------------------------------------------------------------------------------- */
 
 PAIR_TEST(test_leaving) {
-    for (uint64_t i = 0; i < 8; i++)
-        pair_offer(p->sender, i);
+    pair_offer_all(p->sender, 0, 8);
     pair_drive(p, S);
     mr_receiver_withdraw(p->receiver);
     pair_drive(p, S);
     assert_int_equal(p->seen.fresh, 4);
-    pair_settle_all(p, S);
-    pair_drive(p, S);
+    pair_settle_and_drive(p, S);
     assert_int_equal(p->seen.settled, 4);
     assert_int_equal(p->seen.fresh, 4);
     assert_int_equal(p->seen.sender_change, MR_PEER_LEFT);
@@ -395,10 +381,8 @@ PAIR_TEST(test_leaving) {
 /* Live: without credit there is no room. Frames in flight when the connection breaks are dropped, and so are packets up
  * to the next key frame. */
 PAIR_TEST(test_live) {
-    mr_sender_params sending = pair_sender_params();
-    const mr_receiver_params receiving = pair_receiver_params("b");
-    sending.live = true;
-    pair_open(p, &sending, &receiving);
+    p->sending.live = true;
+    pair_reopen(p);
     assert_false(mr_sender_has_room(p->sender, 10));
     pair_drive(p, S);
     mr_cut_item packet = pair_frame(0);
@@ -423,8 +407,7 @@ PAIR_TEST(test_live) {
     pair_drive(p, 3 * S);
     assert_int_equal(p->seen.dropped, 2);
     assert_int_equal(p->seen.fresh, 2);
-    pair_settle_all(p, 3 * S);
-    pair_drive(p, 3 * S);
+    pair_settle_and_drive(p, 3 * S);
     assert_int_equal(p->seen.settled, 4);
 }
 
@@ -440,11 +423,9 @@ static uint64_t welcome_of(mr_sender *sender) {
 
 /* Lets receivers come on routes 1 and 2, each with the same credit; `granted[i]` is the report that grants it. */
 static void let_two_come(pair *p, bool live, uint64_t frames, uint64_t bytes, mr_cut_message granted[2]) {
-    mr_sender_params sending = pair_sender_params();
-    const mr_receiver_params receiving = pair_receiver_params("b");
     const char *const names[] = {"b", "c"};
-    sending.live = live;
-    pair_open(p, &sending, &receiving);
+    p->sending.live = live;
+    pair_reopen(p);
     for (uint32_t i = 0; i < 2; i++) {
         const mr_cut_message hello = pair_hello(names[i]);
         assert_int_equal(mr_sender_receive(p->sender, i + 1, &hello, S), MR_OK);

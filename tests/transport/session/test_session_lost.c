@@ -43,21 +43,18 @@ PAIR_TEST(test_who_is_back_had_not_died) {
     pair_drive(p, now_ns);
     assert_int_equal(p->seen.fresh, 4);
     assert_int_equal(p->seen.most_items, 2);
-    pair_settle_all(p, now_ns);
-    pair_drive(p, now_ns);
+    pair_settle_and_drive(p, now_ns);
     assert_int_equal(p->seen.settled, 4);
 }
 
 /* The same, but another process comes: it must get the two frames one by one, unless nothing is ever set aside. */
 static void meet_another(pair *p, uint32_t deaths, int most_items) {
-    mr_sender_params sending = pair_sender_params();
-    mr_receiver_params receiving = pair_receiver_params("b");
-    sending.deaths = deaths;
-    pair_open(p, &sending, &receiving);
+    p->sending.deaths = deaths;
+    pair_reopen(p);
     int64_t now_ns = lose_receiver(p);
     mr_receiver_destroy(&p->receiver);
-    receiving.self.incarnation++;
-    assert_int_equal(mr_receiver_create(&p->receiver, &receiving), MR_OK);
+    p->receiving.self.incarnation++;
+    assert_int_equal(mr_receiver_create(&p->receiver, &p->receiving), MR_OK);
     p->seen = (pair_seen){0};
     for (int turn = 0; turn < 4 && p->seen.settled < 2; turn++) {
         pair_drive(p, now_ns);
@@ -79,21 +76,18 @@ PAIR_TEST(test_nothing_is_suspected_where_nothing_is_set_aside) {
 /* Processes die one after another. If such frames are not set aside, from the second death on the frame that each had
  * first is named. */
 PAIR_TEST(test_what_kills_is_named) {
-    mr_sender_params sending = pair_sender_params();
-    mr_receiver_params receiving = pair_receiver_params("b");
-    sending.deaths = 0;
-    pair_open(p, &sending, &receiving);
+    p->sending.deaths = 0;
+    pair_reopen(p);
     pair_drive(p, S);
-    for (uint64_t seq = 0; seq < 3; seq++)
-        pair_offer(p->sender, seq);
+    pair_offer_all(p->sender, 0, 3);
     pair_drive(p, S);
     mr_receiver_settle(p->receiver, p->seen.ticket[0], MR_NOTE_DELIVERED, NULL, NULL, S);
     pair_drive(p, S + S / 5);
     assert_int_equal(p->seen.settled, 1);
     for (int deaths = 1; deaths <= 3; deaths++) {
         mr_receiver_destroy(&p->receiver);
-        receiving.self.incarnation++;
-        assert_int_equal(mr_receiver_create(&p->receiver, &receiving), MR_OK);
+        p->receiving.self.incarnation++;
+        assert_int_equal(mr_receiver_create(&p->receiver, &p->receiving), MR_OK);
         pair_drive(p, (1 + deaths) * S);
         assert_int_equal(p->seen.suspected, deaths - 1);
     }
@@ -104,14 +98,11 @@ PAIR_TEST(test_what_kills_is_named) {
 /* ---- messages that are refused ---------------------------------------------------------------------------------- */
 
 static void open_refusing(pair *p, uint32_t refusals, uint64_t unreadable) {
-    mr_sender_params sending = pair_sender_params();
-    const mr_receiver_params receiving = pair_receiver_params("b");
-    sending.refusals = refusals;
-    pair_open(p, &sending, &receiving);
+    p->sending.refusals = refusals;
+    pair_reopen(p);
     pair_drive(p, S);
     p->seen.unreadable = unreadable;
-    for (uint64_t seq = 0; seq < 4; seq++)
-        pair_offer(p->sender, seq);
+    pair_offer_all(p->sender, 0, 4);
 }
 
 /* A bad frame in the middle of a message: only it is set aside, the others pass, and the cut continues. */
@@ -190,10 +181,8 @@ static void come_anew(pair *p, mr_receiver_params *receiving, int64_t now_ns) {
 /* A live cut tells every new peer how far a source is settled, even if it did so before; and that a source pauses. */
 PAIR_TEST(test_what_was_lost_is_told) {
     const mr_cut_item away = {.kind = MR_CUT_GAP, .identity = mr_identity_away(0)};
-    mr_sender_params sending = pair_sender_params();
-    mr_receiver_params receiving = pair_receiver_params("b");
-    sending.live = sending.reports_lost = true;
-    pair_open(p, &sending, &receiving);
+    p->sending.live = p->sending.reports_lost = true;
+    pair_reopen(p);
     pair_drive(p, S);
     assert_int_equal(p->seen.marks, 0);
     pair_offer(p->sender, 0);
@@ -201,7 +190,7 @@ PAIR_TEST(test_what_was_lost_is_told) {
     pair_drive(p, S);
     assert_int_equal(p->seen.fresh, 2);
     for (int64_t turn = 2; turn < 4; turn++) {
-        come_anew(p, &receiving, turn * S);
+        come_anew(p, &p->receiving, turn * S);
         assert_int_equal(p->seen.marks, 1);
         assert_int_equal(p->seen.gone.seq, 1);
         assert_true(mr_identity_is_lost(&p->seen.gone) && !mr_identity_is_away(&p->seen.gone));
@@ -209,12 +198,12 @@ PAIR_TEST(test_what_was_lost_is_told) {
     mr_sender_lost(p->sender, 5, 4 * S);
     mr_sender_miss(p->sender, &(mr_identity){.seq = 2});
     assert_int_equal(mr_sender_offer(p->sender, &away, 4 * S), MR_OK);
-    come_anew(p, &receiving, 4 * S);
+    come_anew(p, &p->receiving, 4 * S);
     assert_int_equal(p->seen.marks, 2);
     assert_true(mr_identity_is_away(&p->seen.gone));
     pair_offer(p->sender, 3);
     pair_drive(p, 4 * S);
-    come_anew(p, &receiving, 5 * S);
+    come_anew(p, &p->receiving, 5 * S);
     assert_int_equal(p->seen.marks, 1);
     assert_int_equal(p->seen.gone.seq, 3);
 }

@@ -30,27 +30,18 @@ static void expect_refused(shm_ends *ends, mr_shm_reference reference) {
 SHM_TEST(references_are_believed_only_within_bounds) {
     mr_buffer *sent = shm_ends_acquire(ends->pool), *taken = NULL;
     const mr_shm_reference right = shm_ends_lend(ends, sent);
-    mr_shm_reference wrong = right;
-    wrong.pool++;
-    expect_refused(ends, wrong);
-    wrong = right;
-    wrong.slot = SHM_ENDS_SLOTS;
-    expect_refused(ends, wrong);
-    wrong = right;
-    wrong.lease = MR_SHM_LEASES;
-    expect_refused(ends, wrong);
-    wrong = right;
-    wrong.offset = 1;
-    expect_refused(ends, wrong);
-    wrong.offset = SHM_ENDS_BYTES + 1;
-    wrong.bytes = 0;
-    expect_refused(ends, wrong);
-    wrong.offset = UINT64_MAX;
-    wrong.bytes = 2;
-    expect_refused(ends, wrong);
-    wrong = right;
-    wrong.generation++;
-    expect_refused(ends, wrong);
+    mr_shm_reference wrong[7];
+    for (int i = 0; i < 7; i++)
+        wrong[i] = right;
+    wrong[0].pool++;
+    wrong[1].slot = SHM_ENDS_SLOTS;
+    wrong[2].lease = MR_SHM_LEASES;
+    wrong[3].offset = 1;
+    wrong[4].offset = SHM_ENDS_BYTES + 1, wrong[4].bytes = 0;
+    wrong[5].offset = UINT64_MAX, wrong[5].bytes = 2;
+    wrong[6].generation++;
+    for (int i = 0; i < 7; i++)
+        expect_refused(ends, wrong[i]);
     assert_int_equal(mr_shm_import_take(ends->import, &right, &taken), MR_OK);
     expect_refused(ends, right);
     mr_buffer_unref(&taken);
@@ -105,6 +96,13 @@ TEST(one_that_comes_when_there_are_no_descriptors_is_turned_away) {
     mr_shm_unlisten(&listener);
 }
 
+/* The consumer's greeting has come, and then what recv returns: 0 if the consumer has hung up. */
+static void expect_greeting_and(int fd, ssize_t next) {
+    char got[64];
+    assert_int_equal(recv(fd, got, sizeof got, MSG_DONTWAIT), sizeof(mr_shm_message) + MR_SHM_TOKEN_BYTES);
+    assert_int_equal(recv(fd, got, sizeof got, MSG_DONTWAIT), next);
+}
+
 /* Imitates a producer that sends something impossible. */
 static void expect_hang_up(const mr_shm_message *message, const int *fds, size_t count, int status) {
     mr_shm_listener listener;
@@ -122,9 +120,7 @@ static void expect_hang_up(const mr_shm_message *message, const int *fds, size_t
     assert_int_equal(mr_shm_send(fd, message, NULL, 0, fds, count), MR_OK);
     size_t bytes;
     assert_int_equal(mr_shm_import_fetch(import, NULL, 0, &bytes), status);
-    char gone[64];
-    assert_int_equal(recv(fd, gone, sizeof gone, MSG_DONTWAIT), sizeof(mr_shm_message) + MR_SHM_TOKEN_BYTES);
-    assert_int_equal(recv(fd, gone, sizeof gone, MSG_DONTWAIT), status == MR_ERROR_AGAIN ? -1 : 0);
+    expect_greeting_and(fd, status == MR_ERROR_AGAIN ? -1 : 0);
     mr_shm_import_close(&import);
     close(fd);
     close(doorbell);
@@ -224,9 +220,7 @@ TEST(notes_that_cannot_be_cost_the_producer_its_place) {
             assert_int_equal(mr_shm_import_room(ends.import, &place), 0);
         else
             assert_int_equal(mr_shm_import_fetch(ends.import, record, sizeof record, &bytes), MR_ERROR_PROTOCOL);
-        char gone[64];
-        assert_int_equal(recv(fd, gone, sizeof gone, MSG_DONTWAIT), sizeof(mr_shm_message) + MR_SHM_TOKEN_BYTES);
-        assert_int_equal(recv(fd, gone, sizeof gone, MSG_DONTWAIT), 0);
+        expect_greeting_and(fd, 0);
         mr_shm_area_unmap(&area);
         close(file);
         close(fd);
@@ -249,6 +243,12 @@ static void note_log(void *context, mr_log_level level, const char *line) {
     (void)context;
     (void)level;
     strncpy(reported, line, sizeof reported - 1);
+}
+
+static void drive_and_note(mr_shm_export *export) {
+    mr_log_to(note_log, NULL);
+    mr_shm_export_drive(export, true);
+    mr_log_to(NULL, NULL);
 }
 
 /* Imitates a consumer up to the rings. */
@@ -286,9 +286,7 @@ TEST(a_ring_that_lies_costs_the_peer_its_place) {
             mr_shm_ring_put(ring, reference.lease + (lie == 2));
         if (lie == 3)
             mr_shm_ring_put(ring, reference.lease);
-        mr_log_to(note_log, NULL);
-        mr_shm_export_drive(ends.export, true);
-        mr_log_to(NULL, NULL);
+        drive_and_note(ends.export);
         assert_false(mr_shm_export_attached(ends.export, ends.peer));
         assert_non_null(strstr(reported, lie ? "does not hold" : "than are out"));
         assert_int_equal(mr_pool_free_count(ends.pool), SHM_ENDS_SLOTS);
@@ -346,9 +344,7 @@ TEST(a_peer_that_talks_loses_its_place) {
     int fd;
     mr_shm_area *area = attach_by_hand(&ends, &fd);
     assert_int_equal(send(fd, "garbage", 7, MSG_DONTWAIT), 7);
-    mr_log_to(note_log, NULL);
-    mr_shm_export_drive(ends.export, true);
-    mr_log_to(NULL, NULL);
+    drive_and_note(ends.export);
     assert_false(mr_shm_export_attached(ends.export, ends.peer));
     assert_non_null(strstr(reported, "unknown message"));
     mr_shm_area_unmap(&area);

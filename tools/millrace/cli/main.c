@@ -13,6 +13,7 @@
 #include "millrace/devices.h"
 #include "millrace/command.h"
 #include "tools/millrace/cli/command.h"
+#include "tools/millrace/cli/table.h"
 #include "tools/millrace/cli/topics.h"
 #include "tools/millrace/cli/types.h"
 #include "tools/millrace/cli/verbs.h"
@@ -24,19 +25,12 @@ const mr_verb *const mr_verbs[] = {
 };
 
 static void print_topics(FILE *stream) {
-    int column = 0;
+    char text[1024] = "";
     for (const mr_topic *topic = mr_topics; topic->name; topic++) {
-        const char *end = topic[1].name ? "," : "";
-        column += (int)strlen(topic->name) + 2;
-        bool full = column > 98;
-        fprintf(stream, "%s%s%s",
-                full                                     ? "\n    "
-                : column == (int)strlen(topic->name) + 2 ? "    "
-                                                         : " ",
-                topic->name, end);
-        column = full ? (int)strlen(topic->name) + 2 : column;
+        const size_t length = strlen(text);
+        snprintf(text + length, sizeof text - length, "%s%s", topic->name, topic[1].name ? ", " : "");
     }
-    fputc('\n', stream);
+    mr_print_filled(100, stream, "    ", text);
 }
 
 static void print_help(FILE *stream) {

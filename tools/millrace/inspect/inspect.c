@@ -13,7 +13,6 @@
 #include "tools/millrace/cli/command.h"
 #include "tools/millrace/cli/types.h"
 #include "tools/millrace/inspect/inspect_file.h"
-#include "tools/millrace/inspect/inspect_head.h"
 
 typedef struct arguments {
     bool json, markdown;

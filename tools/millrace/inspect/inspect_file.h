@@ -12,14 +12,16 @@ bool mr_inspect_is_file(const char *word);
 /* On standard output as text, or into `json` as an object. Errors of mr_model_view_open and mr_npy_shape. */
 int mr_inspect_file(const char *path, yajl_gen json);
 
-/* inspect_head.c: how to print a signature: in text (" signature good, ...") with what is signed, and as one word in
- * JSON. */
+/* inspect_head.c: the same for a trained classifier's card, in the folder that classify takes as its option `head`;
+ * errors of mr_classifier_open. A signature is printed as text (" signature good, ...") with what is signed, and is one
+ * word in JSON. */
+int mr_inspect_head(const char *path, yajl_gen json);
 void mr_inspect_print_signature(const mr_signature *signature, const char *of);
 extern const char *const mr_inspect_signatures[];
 
 /* ---- inspect_use.c: uses of a model ---------------------------------------------------------------------------- */
 
-enum { MR_INSPECT_USES = 3, MR_INSPECT_WHY = 320 };
+enum { MR_INSPECT_USES = 4, MR_INSPECT_WHY = 320 };
 
 typedef struct mr_inspect_use {
     const char *stage;

@@ -1,6 +1,4 @@
 /* millrace inspect HEAD: a classifier's card, as text and as JSON. The files are checked as when it is used. */
-#include "tools/millrace/inspect/inspect_head.h"
-
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

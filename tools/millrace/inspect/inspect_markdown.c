@@ -119,7 +119,8 @@ static void print_records(void) {
     static const char *const types[MR_FIELD_TYPES + 1] = {
         [MR_FIELD_BOOL] = "true",  [MR_FIELD_I32] = "whole number", [MR_FIELD_I64] = "whole number",
         [MR_FIELD_F32] = "number", [MR_FIELD_F64] = "number",       [MR_FIELD_TEXT] = "text",
-        [MR_FIELD_TIME] = "time",  [MR_FIELD_DATE] = "date",        [MR_FIELD_TYPES] = "list"};
+        [MR_FIELD_TIME] = "time",  [MR_FIELD_DATE] = "date",        [MR_FIELD_ID] = "whole number",
+        [MR_FIELD_TYPES] = "list"};
     const mr_record_field *one;
     printf("## Records\n\n"
            "The fields of the record of a frame, in the order of the lines that jsonl writes, and their numbers in\n"

@@ -187,10 +187,20 @@ static void judge_classify(const mr_model_view *model, bool can, mr_inspect_use 
                                           : "; or after features, with its own weights");
 }
 
+static void judge_detect(const mr_model_view *model, bool can, mr_inspect_use *use) {
+    use->stage = "detect";
+    use->can = can && *model->head;
+    if (use->can)
+        mr_print_into(use->how, sizeof use->how, "its outputs have the shapes of a %s head", model->head);
+    else
+        mr_print_into(use->how, sizeof use->how, "the shapes of its outputs fit none of the known heads, or several");
+}
+
 void mr_inspect_uses(const mr_model_view *model, mr_inspect_use uses[MR_INSPECT_USES]) {
     judge_infer(model, &uses[0]);
     judge_features(model, uses[0].can, &uses[1]);
     judge_classify(model, uses[0].can, &uses[2]);
+    judge_detect(model, uses[0].can, &uses[3]);
 }
 
 /* ---- a pipeline ------------------------------------------------------------------------------------------------ */
@@ -249,6 +259,20 @@ static bool put_prepared(FILE *yaml, const mr_model_view *model) {
     return note;
 }
 
+/* How the networks with this head are usually trained to see pictures; NULL: not known. */
+static const char *prepared_for(const char *head) {
+    static const char *const known[][2] = {
+        {"yolox", ", fit: letterbox, place: top-left, pad: 114, order: bgr"},
+        {"yolov5", ", fit: letterbox, pad: 114, normalize: unit"},
+        {"yolov8", ", fit: letterbox, pad: 114, normalize: unit"},
+        {"centerface", ""},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i][0], head) == 0)
+            return known[i][1];
+    return NULL;
+}
+
 static void put_preprocess(FILE *yaml, const char *id, const mr_model_view *model, const mr_model_value *input) {
     bool last = look(input) == CHANNELS_LAST;
     int64_t height = input->dims[last ? 1 : 2].size, width = input->dims[last ? 2 : 3].size;
@@ -256,6 +280,11 @@ static void put_preprocess(FILE *yaml, const char *id, const mr_model_view *mode
     fprintf(yaml, "  %s: {type: preprocess, input: decode, size: %" PRId64 "x%" PRId64, id, side(width), side(height));
     if (put_prepared(yaml, model)) {
         fputs("}  # as the file notes\n", yaml);
+        return;
+    }
+    const char *usual = prepared_for(model->head);
+    if (usual) {
+        fprintf(yaml, "%s}  # as usual for %s\n", usual, model->head);
         return;
     }
     fprintf(yaml, "%s}%s\n", channels == 1 ? ", order: gray" : "",
@@ -346,10 +375,17 @@ static void put_labels(FILE *yaml, const mr_model_view *model, int64_t count) {
     fputc('\n', yaml);
 }
 
-/* Classes if the last layer names them, a vector if there is one, else all outputs. */
+/* Objects if the outputs are a detector's, classes if the last layer names them, a vector if there is one, else all
+ * outputs. */
 static void put_use(FILE *yaml, const mr_model_view *model, const char *path) {
     const mr_model_value *classes = find_output(model, names_classes), *vector = find_output(model, is_vector);
     bool features = !classes && vector && model->input_count == 1;
+    if (*model->head) {
+        put_model(yaml, model, "detect", path);
+        fprintf(yaml, ", head: %s}  # add labels: a file with a line for each class\n"
+                "  results: {type: jsonl, input: network, path: \"${OUTPUT:--}\"}\n", model->head);
+        return;
+    }
     put_model(yaml, model, features ? "features" : "infer", path);
     if (features) {
         fputs(", tensor: ", yaml);

@@ -58,6 +58,10 @@ mr_tally_of_nodes mr_children_tally(const mr_child *children, size_t count);
  * again. */
 mr_loss mr_children_loss(const mr_child *children, size_t count);
 
+/* children_sources.c: all nodes' sources, as rows in one process's summary: frames as the source's node has counted
+ * them, classes as the first node that gets them. Sources beyond the first 20 are only counted. Faults are listed below
+ * the ledger. */
+void mr_children_print_sources(const mr_child *children, size_t count, FILE *stream);
 /* children_table.c: all nodes in one table, or as one object of JSON. */
 int mr_children_print(const mr_plan_view *plan, const mr_child *children, size_t count, double wall_s, FILE *stream);
 int mr_children_print_json(const mr_plan_view *plan, const mr_child *children, size_t count, double wall_s,

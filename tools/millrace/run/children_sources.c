@@ -1,5 +1,5 @@
 /* All nodes' sources, as rows in one process's summary. */
-#include "tools/millrace/run/children_sources.h"
+#include "tools/millrace/run/children.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,6 @@
 #include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/cli/table.h"
 #include "tools/millrace/run/children.h"
-#include "tools/millrace/run/children_sources.h"
 #include "tools/millrace/run/summary.h"
 
 /* How many sources per node are printed one by one. */

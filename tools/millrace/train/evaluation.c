@@ -13,7 +13,6 @@
 #include "engine/base/print.h"
 #include "millrace/describe.h"
 #include "tools/millrace/run/progress.h"
-#include "tools/millrace/train/mapped.h"
 #include "tools/millrace/train/evaluation_page.h"
 #include "tools/millrace/train/stop.h"
 
@@ -49,14 +48,9 @@ static int read_split(const char *text, mr_set_params *to) {
     return MR_OK;
 }
 
-static const char *head_of(const mr_view_stage *classify) {
-    const mr_option *option = mr_option_find(classify->type->options, "head");
-    return option ? mr_option_string(option, classify->options) : NULL;
-}
-
 static int find_split(const mr_evaluation *e, mr_set_params *to) {
     const mr_view_stage *classify = e->extraction.classify;
-    const char *head = head_of(classify);
+    const char *head = mr_extraction_own_head(&e->extraction);
     mr_classifier *classifier;
     if (!head)
         return mr_fail(MR_ERROR_USAGE, "--part %s: %s has no head, which would say how its data were split",
@@ -247,7 +241,7 @@ static int score_vectors(mr_evaluation *e, const mr_classifier *classifier) {
 }
 
 static int ask_head(mr_evaluation *e) {
-    const char *head = head_of(e->extraction.classify);
+    const char *head = mr_extraction_own_head(&e->extraction);
     mr_classifier *classifier = NULL;
     if (!head)
         return mr_fail(MR_ERROR_USAGE, "--vectors: %s has no head, which would take them", e->extraction.classify->id);
@@ -338,20 +332,6 @@ static void keep_part(mr_evaluation *e) {
     e->count = kept;
 }
 
-static int number_groups(mr_evaluation *e) {
-    int32_t *group = calloc(e->set.group_count + 1, sizeof *group);
-    e->group = calloc(e->count + 1, sizeof *e->group);
-    int status = group && e->group ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the rows");
-    for (size_t i = 0; i < e->count && !status; i++) {
-        int32_t *at = &group[e->set.row[e->row[i]].group];
-        if (!*at)
-            *at = (int32_t)++e->judged.groups;
-        e->group[i] = *at - 1;
-    }
-    free(group);
-    return status;
-}
-
 static int judge_part(mr_evaluation *e) {
     e->judged.scored = (mr_scored){.rows = e->count, .classes = e->class_count, .scores = e->scores, .truth = e->truth};
     e->judged.group = e->group;
@@ -378,7 +358,7 @@ static int judge(mr_evaluation *e) {
         status =
             mr_fail(MR_ERROR_NO_INPUT, "%s: the pipeline gave no classes for any of the pictures", e->params->data);
     if (!status)
-        status = number_groups(e);
+        status = mr_set_number_groups(&e->set, e->row, e->count, &e->group, &e->judged.groups);
     return status ? status : judge_part(e);
 }
 
@@ -499,13 +479,6 @@ static int write_scores(const mr_evaluation *e) {
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
-static int open_vectors(mr_evaluation *e) {
-    int status = mr_vector_file_open(&e->vectors, e->params->vectors);
-    if (!status)
-        mr_mapped_watch(e->vectors->data, e->vectors->rows * e->vectors->width * sizeof(float), e->params->vectors);
-    return status;
-}
-
 static int work(mr_evaluation *e) {
     mr_set_params params = {.path = e->params->data, .lonely = true, .stopped = mr_stop_asked};
     int status = e->params->page ? mr_file_can_replace(e->params->page) : MR_OK;
@@ -519,7 +492,7 @@ static int work(mr_evaluation *e) {
         status = MR_OK;
     }
     if (!status && e->params->vectors)
-        status = open_vectors(e);
+        status = mr_set_open_vectors(&e->vectors, e->params->vectors);
     params.vectors = e->vectors;
     if (!status)
         status = mr_set_open(&e->set, &params);
@@ -540,8 +513,7 @@ static void fini(mr_evaluation *e) {
     mr_judgement_fini(&e->judgement);
     mr_extraction_fini(&e->extraction);
     mr_set_close(&e->set);
-    mr_mapped_forget(e->vectors ? e->vectors->data : NULL);
-    mr_vector_file_close(&e->vectors);
+    mr_set_close_vectors(&e->vectors);
     for (size_t i = 0; i < e->class_count && e->names; i++)
         free(e->names[i]);
     void *const memory[] = {e->wanted, e->row, e->at_ns, e->names, e->scores,

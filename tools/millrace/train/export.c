@@ -103,8 +103,7 @@ static int list_files(const mr_set *set, const mr_listed_file ***files, size_t *
 
 static int open_own_head(const mr_extraction *extraction, mr_classifier **classifier) {
     const mr_view_stage *classify = extraction->classify;
-    const mr_option *option = mr_option_find(classify->type->options, "head");
-    const char *head = option ? mr_option_string(option, classify->options) : NULL;
+    const char *head = mr_extraction_own_head(extraction);
     return head ? mr_classifier_open(classifier, head)
                 : mr_fail(MR_ERROR_CONFIG, "%s: %s has no head to export: name the folder that `millrace train` wrote, "
                                            "with --set stages.%s.head=FOLDER", extraction->plan->file, classify->id,

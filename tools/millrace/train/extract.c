@@ -272,6 +272,16 @@ static void find_choice(mr_extraction *extraction) {
     memcpy(&choice->fps, value_of(extraction, "fps"), sizeof choice->fps);
 }
 
+/* An option's text; NULL: not given, or there is no such option. */
+static const char *text_of(const mr_view_stage *stage, const char *name) {
+    const mr_option *option = mr_option_find(stage->type->options, name);
+    return option ? mr_option_string(option, stage->options) : NULL;
+}
+
+const char *mr_extraction_own_head(const mr_extraction *extraction) {
+    return text_of(extraction->classify, "head");
+}
+
 /* Skips copies that the planner inserted. */
 const mr_view_stage *mr_extraction_before(const mr_extraction *extraction, const mr_view_stage *stage, int *port) {
     const mr_plan_view *plan = extraction->plan;
@@ -365,8 +375,7 @@ int mr_extraction_prepare(mr_extraction *extraction) {
         status = name_stages(extraction);
     if (!status) {
         find_choice(extraction);
-        const mr_option *tensor = mr_option_find(extraction->classify->type->options, "tensor");
-        extraction->tensor = tensor ? mr_option_string(tensor, extraction->classify->options) : NULL;
+        extraction->tensor = text_of(extraction->classify, "tensor");
     }
     if (status)
         return mr_command_failed(status);

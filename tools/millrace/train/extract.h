@@ -128,6 +128,8 @@ typedef struct mr_extraction_job {
     void *user;
     const mr_content_key *keys; /* with take_vector: the key of each file's vectors in the cache */
 } mr_extraction_job;
+/* The head that the pipeline's classify names; NULL: none. */
+const char *mr_extraction_own_head(const mr_extraction *extraction);
 /* The stage or source that feeds this stage; NULL if there are several, or none. *port: its output port. */
 const mr_view_stage *mr_extraction_before(const mr_extraction *extraction, const mr_view_stage *stage, int *port);
 

@@ -8,6 +8,7 @@
 #include "engine/base/print.h"
 #include "engine/base/utf8.h"
 #include "millrace/log.h"
+#include "tools/millrace/train/mapped.h"
 
 /* ---- words ------------------------------------------------------------------------------------------------------ */
 
@@ -412,6 +413,32 @@ void mr_set_close(mr_set *set) {
     mr_file_list_close(&set->list);
     free(set->row);
     set->row = NULL;
+}
+
+int mr_set_open_vectors(mr_vector_file **vectors, const char *path) {
+    int status = mr_vector_file_open(vectors, path);
+    if (!status)
+        mr_mapped_watch((*vectors)->data, (*vectors)->rows * (*vectors)->width * sizeof(float), path);
+    return status;
+}
+
+void mr_set_close_vectors(mr_vector_file **vectors) {
+    mr_mapped_forget(*vectors ? (*vectors)->data : NULL);
+    mr_vector_file_close(vectors);
+}
+
+int mr_set_number_groups(const mr_set *set, const size_t *row, size_t count, int32_t **group, size_t *groups) {
+    int32_t *number = calloc(set->group_count + 1, sizeof *number);
+    *group = calloc(count + 1, sizeof **group);
+    int status = number && *group ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the groups");
+    for (size_t i = 0; i < count && !status; i++) {
+        int32_t *at = &number[set->row[row[i]].group];
+        if (!*at)
+            *at = (int32_t)++*groups;
+        (*group)[i] = *at - 1;
+    }
+    free(number);
+    return status;
 }
 
 /* ---- reports ----------------------------------------------------------------------------------------------------- */

@@ -56,6 +56,10 @@ typedef struct mr_set {
     size_t named_parts; /* rows with a part named in the list */
 } mr_set;
 
+/* Opens a file of vectors, which another program may make shorter (mapped.h). mr_vector_file_open's errors. */
+int mr_set_open_vectors(mr_vector_file **vectors, const char *path);
+void mr_set_close_vectors(mr_vector_file **vectors);
+
 /* Reads the list and all files. MR_ERROR_DATA if it cannot be a data set: fewer than two classes, a row without a
  * class, a class without files, classes that differ only in case, a group in two parts. Also mr_file_list_open's
  * errors. */
@@ -71,6 +75,8 @@ void mr_set_put_picture(const mr_set *set, size_t row, int64_t at_ns, const char
 /* Writes members `start` and `end`, in seconds, if the row has them. */
 void mr_set_put_range(const mr_listed_file *file, yajl_gen json);
 size_t mr_set_count(const mr_set *set, mr_row_fate fate);
+/* Numbers the groups of these rows from 0: (*group)[i] for row[i]. The caller must free it. MR_ERROR_MEMORY. */
+int mr_set_number_groups(const mr_set *set, const size_t *row, size_t count, int32_t **group, size_t *groups);
 /* Prints the excluded rows, naming the first few for each reason; writes all of it as an array "left_out". */
 void mr_set_tell_left_out(const mr_set *set, FILE *stream);
 void mr_set_put_left_out(const mr_set *set, yajl_gen json);

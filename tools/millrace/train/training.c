@@ -13,7 +13,6 @@
 #include "millrace/log.h"
 #include "millrace/signature.h"
 #include "tools/millrace/run/progress.h"
-#include "tools/millrace/train/mapped.h"
 #include "tools/millrace/train/stop.h"
 
 enum { NOISY_LISTED = 100, STATE_ROOM = 4096 };
@@ -203,24 +202,6 @@ static size_t select_part(const mr_training *t, mr_row_part part, size_t *row, i
     return count;
 }
 
-/* Numbers the test part's groups from 0. */
-static int number_groups(mr_training *t, size_t count) {
-    int32_t *number = calloc(t->set.group_count + 1, sizeof *number);
-    t->test_group = calloc(count + 1, sizeof *t->test_group);
-    if (!number || !t->test_group) {
-        free(number);
-        return mr_fail(MR_ERROR_MEMORY, "no memory for the groups");
-    }
-    for (size_t i = 0; i < count; i++) {
-        int32_t *at = &number[t->groups[t->test_row[i]]];
-        if (!*at)
-            *at = (int32_t)++t->judged.groups;
-        t->test_group[i] = *at - 1;
-    }
-    free(number);
-    return MR_OK;
-}
-
 static int judge_test(mr_training *t) {
     const size_t classes = t->rows.class_count;
     t->test_row = calloc(t->rows.rows + 1, sizeof *t->test_row);
@@ -233,8 +214,13 @@ static int judge_test(mr_training *t) {
     t->scores = calloc(count * classes, sizeof *t->scores);
     int status = t->scores ? score(t, t->test_row, count, false, t->scores)
                            : mr_fail(MR_ERROR_MEMORY, "no memory for the scores");
+    size_t *row = calloc(count + 1, sizeof *row);
+    for (size_t i = 0; row && i < count; i++)
+        row[i] = t->features.row[t->test_row[i]];
     if (!status)
-        status = number_groups(t, count);
+        status = row ? mr_set_number_groups(&t->set, row, count, &t->test_group, &t->judged.groups)
+                     : mr_fail(MR_ERROR_MEMORY, "no memory for the groups");
+    free(row);
     t->judged.scored = (mr_scored){.rows = count, .classes = classes, .scores = t->scores, .truth = t->truth};
     t->judged.group = t->test_group;
     t->judged.names = t->rows.class_names;
@@ -351,9 +337,7 @@ static int export(mr_training *t) {
 /* Vectors from a file are trusted to be the pipeline's, but must not contradict what is known about those. */
 static int open_vectors(mr_training *t) {
     const mr_extraction *extraction = &t->extraction;
-    int status = mr_vector_file_open(&t->vectors, t->params->vectors);
-    if (!status)
-        mr_mapped_watch(t->vectors->data, t->vectors->rows * t->vectors->width * sizeof(float), t->params->vectors);
+    int status = mr_set_open_vectors(&t->vectors, t->params->vectors);
     if (!status && extraction->length && extraction->length != t->vectors->width)
         status = mr_fail(MR_ERROR_DATA, "%s: its vectors have %zu numbers, and those of %s in %s have %zu",
                          t->params->vectors, t->vectors->width, extraction->stages, extraction->plan->file,
@@ -414,8 +398,7 @@ static void fini(mr_training *t) {
     mr_features_fini(&t->features);
     mr_extraction_fini(&t->extraction);
     mr_set_close(&t->set);
-    mr_mapped_forget(t->vectors ? t->vectors->data : NULL);
-    mr_vector_file_close(&t->vectors);
+    mr_set_close_vectors(&t->vectors);
     void *const memory[] = {t->classes, t->groups, t->parts, t->noisy, t->scores, t->truth, t->test_group, t->test_row};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
         free(memory[i]);

@@ -161,7 +161,8 @@ typedef struct comparison {
 static void add_values(void *context, mr_field_type type, const void *a, const void *b) {
     static const mr_dtype dtypes[MR_FIELD_TYPES] = {[MR_FIELD_BOOL] = MR_DTYPE_U8, [MR_FIELD_I32] = MR_DTYPE_I32,
                                                     [MR_FIELD_I64] = MR_DTYPE_I64, [MR_FIELD_F32] = MR_DTYPE_F32,
-                                                    [MR_FIELD_TIME] = MR_DTYPE_I64, [MR_FIELD_DATE] = MR_DTYPE_I64};
+                                                    [MR_FIELD_TIME] = MR_DTYPE_I64, [MR_FIELD_DATE] = MR_DTYPE_I64,
+                                                    [MR_FIELD_ID] = MR_DTYPE_I64};
     const comparison *to = context;
     if (dtypes[type]) {
         compare_values(dtypes[type], a, b, 1, to->tolerance, to->sum);

@@ -1,0 +1,89 @@
+/* Detection heads: what the outputs of a network say about objects.
+ *
+ * A head describes where boxes, scores and classes stand in the outputs, and how to compute them. Known families have a
+ * name: mr_box_head_find recognises one by the shapes of the outputs, and mr_box_head_make checks one that the user
+ * names. One table of columns describes all families but CenterFace.
+ *
+ * Outputs are f32 in host memory, one item (no batch), dense; class numbers may also be i64 or i32.
+ *
+ * Ownership: a head owns nothing. Errors: MR_ERROR_CONFIG, with the expected shapes. Any thread. */
+#pragma once
+
+#include "kernels/detect/boxes.h"
+#include "millrace/format.h"
+
+typedef enum mr_box_head_family {
+    MR_BOX_HEAD_YOLOX,      /* one output, rows of cx, cy, log w, log h, objectness, classes, relative to a grid with
+                           strides 8, 16, 32 (Ge et al., "YOLOX", 2021) */
+    MR_BOX_HEAD_YOLOV5,     /* one output, rows of cx, cy, w, h, objectness, classes */
+    MR_BOX_HEAD_YOLOV8,     /* one output, columns of cx, cy, w, h, classes */
+    MR_BOX_HEAD_SSD,        /* boxes (left, top, right, bottom in 0..1) and scores whose class 0 is the background */
+    MR_BOX_HEAD_RTDETR,     /* logits and boxes (cx, cy, w, h in 0..1); a box may appear for several classes */
+    MR_BOX_HEAD_END2END,    /* rows of left, top, right, bottom, score, class: already suppressed */
+    MR_BOX_HEAD_CENTERFACE, /* heat map, scale, offset, landmarks (Xu et al., "CenterFace", 2019) */
+    MR_BOX_HEAD_CUSTOM,     /* described by mr_box_head_custom */
+    MR_BOX_HEAD_FAMILIES
+} mr_box_head_family;
+
+typedef enum mr_box_order { MR_BOX_LTRB, MR_BOX_TLBR, MR_BOX_LTWH, MR_BOX_CXCYWH } mr_box_order;
+
+/* A network output: an item's format and name. */
+typedef struct mr_box_head_output {
+    const char *name;
+    mr_format format;
+} mr_box_head_output;
+
+/* For MR_BOX_HEAD_CUSTOM. Each name is an output's. */
+typedef struct mr_box_head_custom {
+    const char *boxes;   /* N x 4 or 4 x N */
+    const char *scores;  /* N, N x C or C x N */
+    const char *classes; /* N class numbers; NULL: the column in `scores` is the class */
+    mr_box_order order;
+    bool normalized;     /* boxes are in 0..1 of the input's size; else in pixels */
+    bool background;     /* class 0 of `scores` is none */
+    bool logits;         /* scores become sigmoids */
+    bool suppress;       /* boxes overlap and must be suppressed */
+} mr_box_head_custom;
+
+enum { MR_BOX_HEAD_MOST_OUTPUTS = 8, MR_BOX_HEAD_MOST_POINTS = 32 };
+
+/* Where a value stands: in output `output`, from number `first`; `row` and `column` are the distances to the next box
+ * and to the next value of this one. output < 0: nowhere. */
+typedef struct mr_box_head_view {
+    int output;
+    int64_t first, row, column;
+} mr_box_head_view;
+
+typedef struct mr_box_head {
+    mr_box_head_family family;
+    int32_t width, height;   /* the network's input, px */
+    int64_t rows;            /* boxes */
+    int32_t classes;         /* columns with scores, without the background; 0: `class_numbers` has the classes */
+    mr_box_head_view boxes, objectness, scores, class_numbers;
+    mr_dtype class_dtype;    /* of class_numbers */
+    mr_box_order order;
+    bool normalized, logits, suppress;
+    bool grid;               /* YOLOX: boxes are relative to their cells */
+    int32_t points;          /* CenterFace: landmarks of a box */
+    int32_t maps[4];         /* CenterFace: the outputs, in the order of the family */
+} mr_box_head;
+
+/* Names as users write them: "yolox". */
+extern const char *const mr_box_head_names[MR_BOX_HEAD_FAMILIES + 1];
+
+/* Describes the head of a family. `custom` is for MR_BOX_HEAD_CUSTOM. */
+int mr_box_head_make(mr_box_head *head, mr_box_head_family family, const mr_box_head_custom *custom,
+                     const mr_box_head_output *outputs, size_t count, int32_t width, int32_t height);
+/* The family that fits; MR_BOX_HEAD_FAMILIES: none, or several do. */
+mr_box_head_family mr_box_head_find(const mr_box_head_output *outputs, size_t count, int32_t width, int32_t height);
+
+/* The most candidates that an item can give: boxes times classes. */
+size_t mr_box_head_most(const mr_box_head *head);
+/* Adds all boxes whose score exceeds `score`. `data` has the outputs' items, in the order that mr_box_head_make got
+ * them. `wanted` has a flag for each class; if it is NULL, all are wanted. */
+void mr_box_head_decode(const mr_box_head *head, const void *const *data, float score, const bool *wanted,
+                    mr_boxes *candidates);
+/* Keeps the best `most` boxes of which something lies in the input, suppressed if the head needs it. */
+void mr_box_head_finish(const mr_box_head *head, float overlap, size_t most, mr_boxes *candidates);
+/* Landmarks of a candidate: x and y of each, px. */
+void mr_box_head_points(const mr_box_head *head, const void *const *data, const mr_box *candidate, float *points);

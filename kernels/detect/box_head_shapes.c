@@ -1,0 +1,306 @@
+/* Which head the shapes of the outputs fit. */
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/detect/box_centerface.h"
+#include "millrace/status.h"
+
+/* The outputs that a head is made from. */
+typedef struct outputs {
+    const mr_box_head_output *item;
+    size_t count;
+    int32_t width, height;
+} outputs;
+
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
+
+static bool is_float(const mr_box_head_output *one) {
+    return one->format.dtype == MR_DTYPE_F32;
+}
+
+/* Whether it has this rank once leading dimensions of 1 are left out. *dims: the remaining ones. */
+static bool has_rank(const mr_box_head_output *one, int32_t rank, const int64_t **dims) {
+    int32_t first = 0;
+    while (one->format.rank - first > rank && one->format.dims[first] == 1)
+        first++;
+    *dims = one->format.dims + first;
+    return one->format.rank - first == rank;
+}
+
+/* Cells of the grids with strides 8, 16 and 32. */
+static int64_t cells_of(const outputs *all) {
+    int64_t cells = 0;
+    for (int32_t stride = 8; stride <= 32; stride *= 2)
+        cells += (int64_t)(all->width / stride) * (all->height / stride);
+    return cells;
+}
+
+/* The only output, as a matrix. */
+static const int64_t *only_matrix(const outputs *all) {
+    const int64_t *dims = NULL;
+    return all->count == 1 && is_float(all->item) && has_rank(all->item, 2, &dims) && dims[0] && dims[1] ? dims : NULL;
+}
+
+/* The output with `last` numbers in a row and any number of rows; -1: none or several. `rows` 0: any number. */
+static int find_matrix(const outputs *all, int64_t rows, int64_t last, int except) {
+    int found = -1;
+    for (size_t i = 0; i < all->count; i++) {
+        const int64_t *dims;
+        if ((int)i == except || !is_float(&all->item[i]) || !has_rank(&all->item[i], 2, &dims) ||
+            (rows && dims[0] != rows) || (last && dims[1] != last))
+            continue;
+        if (found >= 0)
+            return -1;
+        found = (int)i;
+    }
+    return found;
+}
+
+static mr_box_head_view view_of(int output, int64_t first, int64_t row, int64_t column) {
+    return (mr_box_head_view){output, first, row, column};
+}
+
+static const mr_box_head_view NOWHERE = {.output = -1};
+
+/* ---- families ---------------------------------------------------------------------------------------------------- */
+
+/* Rows of a box, the objectness, and classes. */
+static bool make_rows(mr_box_head *head, const outputs *all, int64_t rows) {
+    const int64_t *dims = only_matrix(all);
+    if (!dims || dims[0] != rows || dims[1] < 6)
+        return false;
+    head->rows = rows;
+    head->classes = (int32_t)(dims[1] - 5);
+    head->boxes = view_of(0, 0, dims[1], 1);
+    head->objectness = view_of(0, 4, dims[1], 0);
+    head->scores = view_of(0, 5, dims[1], 1);
+    head->order = MR_BOX_CXCYWH;
+    head->suppress = true;
+    return true;
+}
+
+static bool make_yolox(mr_box_head *head, const outputs *all) {
+    head->grid = true;
+    return make_rows(head, all, cells_of(all));
+}
+
+static bool make_yolov5(mr_box_head *head, const outputs *all) {
+    enum { ANCHORS = 3 };
+    return make_rows(head, all, ANCHORS * cells_of(all));
+}
+
+static bool make_yolov8(mr_box_head *head, const outputs *all) {
+    const int64_t *dims = only_matrix(all);
+    if (!dims || dims[0] < 5 || dims[1] != cells_of(all))
+        return false;
+    head->rows = dims[1];
+    head->classes = (int32_t)(dims[0] - 4);
+    head->boxes = view_of(0, 0, 1, dims[1]);
+    head->scores = view_of(0, 4 * dims[1], 1, dims[1]);
+    head->order = MR_BOX_CXCYWH;
+    head->suppress = true;
+    return true;
+}
+
+/* Two outputs with a row for each box: boxes and scores. */
+static bool make_pair(mr_box_head *head, const outputs *all, int64_t background) {
+    const int boxes = all->count == 2 ? find_matrix(all, 0, 4, -1) : -1;
+    const int64_t *dims = NULL;
+    if (boxes < 0)
+        return false;
+    has_rank(&all->item[boxes], 2, &dims);
+    if (!dims[0])
+        return false;
+    const int scores = find_matrix(all, dims[0], 0, boxes);
+    if (scores < 0)
+        return false;
+    head->rows = dims[0];
+    has_rank(&all->item[scores], 2, &dims);
+    if (dims[1] <= background)
+        return false;
+    head->classes = (int32_t)(dims[1] - background);
+    head->boxes = view_of(boxes, 0, 4, 1);
+    head->scores = view_of(scores, background, dims[1], 1);
+    head->normalized = true;
+    return true;
+}
+
+static bool make_ssd(mr_box_head *head, const outputs *all) {
+    head->order = MR_BOX_LTRB;
+    head->suppress = true;
+    return make_pair(head, all, 1);
+}
+
+static bool make_rtdetr(mr_box_head *head, const outputs *all) {
+    head->order = MR_BOX_CXCYWH;
+    head->logits = true;
+    return make_pair(head, all, 0);
+}
+
+static bool make_end2end(mr_box_head *head, const outputs *all) {
+    const int64_t *dims = only_matrix(all);
+    if (!dims || dims[1] != 6)
+        return false;
+    head->rows = dims[0];
+    head->boxes = view_of(0, 0, 6, 1);
+    head->scores = view_of(0, 4, 6, 0);
+    head->class_numbers = view_of(0, 5, 6, 0);
+    head->class_dtype = MR_DTYPE_F32;
+    head->order = MR_BOX_LTRB;
+    return true;
+}
+
+static bool make_centerface(mr_box_head *head, const outputs *all) {
+    static const int64_t planes[] = {1, 2, 2, 2 * MR_CENTERFACE_POINTS};
+    const int64_t rows = all->height / MR_CENTERFACE_CELL, columns = all->width / MR_CENTERFACE_CELL;
+    if (all->count != sizeof planes / sizeof *planes || !rows || !columns)
+        return false;
+    for (size_t i = 0; i < all->count; i++) {
+        const mr_format *format = &all->item[i].format;
+        if (!is_float(&all->item[i]) || format->rank != 3 || format->dims[0] != planes[i] || format->dims[1] != rows ||
+            format->dims[2] != columns)
+            return false;
+        head->maps[i] = (int32_t)i;
+    }
+    head->rows = rows * columns;
+    head->classes = 1;
+    head->points = MR_CENTERFACE_POINTS;
+    head->suppress = true;
+    return true;
+}
+
+static const struct {
+    bool (*make)(mr_box_head *head, const outputs *all);
+    const char *expected;
+} families[MR_BOX_HEAD_FAMILIES] = {
+    [MR_BOX_HEAD_YOLOX] = {make_yolox, "one output of %lld x (5 + classes)"},
+    [MR_BOX_HEAD_YOLOV5] = {make_yolov5, "one output of 3 * %lld x (5 + classes)"},
+    [MR_BOX_HEAD_YOLOV8] = {make_yolov8, "one output of (4 + classes) x %lld"},
+    [MR_BOX_HEAD_SSD] = {make_ssd, "two outputs, boxes N x 4 and scores N x (1 + classes)"},
+    [MR_BOX_HEAD_RTDETR] = {make_rtdetr, "two outputs, boxes N x 4 and logits N x classes"},
+    [MR_BOX_HEAD_END2END] = {make_end2end, "one output of N x 6"},
+    [MR_BOX_HEAD_CENTERFACE] = {make_centerface, "four outputs of 1, 2, 2 and 10 planes with a cell for 4x4 pixels"},
+};
+
+/* ---- custom ------------------------------------------------------------------------------------------------------ */
+
+static int find_output(const outputs *all, const char *name) {
+    for (size_t i = 0; i < all->count; i++)
+        if (strcmp(all->item[i].name, name) == 0)
+            return (int)i;
+    return -1;
+}
+
+/* A matrix with a row or a column for each box. *dims: boxes, and values of each. */
+static bool view_matrix(const mr_box_head_output *one, int output, int64_t rows, int64_t *values,
+                        mr_box_head_view *view) {
+    const int64_t *dims;
+    if (!has_rank(one, 2, &dims) || (dims[0] != rows && dims[1] != rows))
+        return false;
+    const bool by_row = dims[0] == rows;
+    *values = by_row ? dims[1] : dims[0];
+    *view = by_row ? view_of(output, 0, dims[1], 1) : view_of(output, 0, 1, dims[1]);
+    return true;
+}
+
+static int refuse_output(const char *role, const char *name, const char *expected) {
+    return mr_fail(MR_ERROR_CONFIG, "%s: output \"%s\" is %s", role, name, expected);
+}
+
+static int take_boxes(mr_box_head *head, const mr_box_head_custom *custom, const outputs *all) {
+    const int output = find_output(all, custom->boxes);
+    const int64_t *dims;
+    int64_t four;
+    if (output < 0 || !is_float(&all->item[output]) || !has_rank(&all->item[output], 2, &dims) ||
+        (dims[0] != 4 && dims[1] != 4))
+        return refuse_output("boxes", custom->boxes, "not an f32 output of N x 4 or 4 x N");
+    head->rows = dims[1] == 4 ? dims[0] : dims[1];
+    view_matrix(&all->item[output], output, head->rows, &four, &head->boxes);
+    return MR_OK;
+}
+
+static int take_scores(mr_box_head *head, const mr_box_head_custom *custom, const outputs *all) {
+    const int output = find_output(all, custom->scores);
+    const int64_t *dims;
+    int64_t values = 1;
+    if (output < 0 || !is_float(&all->item[output]))
+        return refuse_output("scores", custom->scores, "not an f32 output");
+    if (has_rank(&all->item[output], 1, &dims) && dims[0] == head->rows)
+        head->scores = view_of(output, 0, 1, 0);
+    else if (!view_matrix(&all->item[output], output, head->rows, &values, &head->scores))
+        return refuse_output("scores", custom->scores, "not one with a score, or a score for each class, for each box");
+    head->scores.first += custom->background ? head->scores.column : 0;
+    head->classes = custom->classes ? 0 : (int32_t)values - custom->background;
+    return head->classes > 0 || custom->classes
+               ? MR_OK
+               : refuse_output("scores", custom->scores, "without a class besides the background");
+}
+
+static int take_classes(mr_box_head *head, const mr_box_head_custom *custom, const outputs *all) {
+    const int64_t *dims;
+    const int output = custom->classes ? find_output(all, custom->classes) : -1;
+    if (!custom->classes)
+        return MR_OK;
+    if (output < 0 || !has_rank(&all->item[output], 1, &dims) || dims[0] != head->rows ||
+        all->item[output].format.dtype == MR_DTYPE_U8)
+        return refuse_output("classes", custom->classes, "not one with a number for each box");
+    head->class_numbers = view_of(output, 0, 1, 0);
+    head->class_dtype = all->item[output].format.dtype;
+    return MR_OK;
+}
+
+static int make_custom(mr_box_head *head, const mr_box_head_custom *custom, const outputs *all) {
+    head->order = custom->order;
+    head->normalized = custom->normalized;
+    head->logits = custom->logits;
+    head->suppress = custom->suppress;
+    int status = take_boxes(head, custom, all);
+    if (!status)
+        status = take_scores(head, custom, all);
+    return status ? status : take_classes(head, custom, all);
+}
+
+/* ---- choice ------------------------------------------------------------------------------------------------------ */
+
+static mr_box_head begin(mr_box_head_family family, const outputs *all) {
+    return (mr_box_head){.family = family, .width = all->width, .height = all->height, .boxes = NOWHERE,
+                     .objectness = NOWHERE, .scores = NOWHERE, .class_numbers = NOWHERE};
+}
+
+static const char *print_outputs(const outputs *all, char *text, size_t bytes) {
+    char one[MR_FORMAT_TEXT];
+    size_t used = 0;
+    *text = '\0';
+    for (size_t i = 0; i < all->count && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s\"%s\" %s", i ? ", " : "", all->item[i].name,
+                                 mr_format_print(&all->item[i].format, one, sizeof one));
+    return text;
+}
+
+int mr_box_head_make(mr_box_head *head, mr_box_head_family family, const mr_box_head_custom *custom,
+                     const mr_box_head_output *items, size_t count, int32_t width, int32_t height) {
+    const outputs all = {items, count, width, height};
+    char expected[96], found[256];
+    *head = begin(family, &all);
+    if (family == MR_BOX_HEAD_CUSTOM)
+        return make_custom(head, custom, &all);
+    if (families[family].make(head, &all))
+        return MR_OK;
+    snprintf(expected, sizeof expected, families[family].expected, (long long)cells_of(&all));
+    return mr_fail(MR_ERROR_CONFIG, "a %s head has %s for an input of %dx%d; the network gives %s",
+                   mr_box_head_names[family], expected, width, height, print_outputs(&all, found, sizeof found));
+}
+
+mr_box_head_family mr_box_head_find(const mr_box_head_output *items, size_t count, int32_t width, int32_t height) {
+    const outputs all = {items, count, width, height};
+    mr_box_head_family found = MR_BOX_HEAD_FAMILIES;
+    for (mr_box_head_family family = 0; family < MR_BOX_HEAD_CUSTOM; family++) {
+        mr_box_head head = begin(family, &all);
+        if (!families[family].make(&head, &all))
+            continue;
+        if (found != MR_BOX_HEAD_FAMILIES)
+            return MR_BOX_HEAD_FAMILIES;
+        found = family;
+    }
+    return found;
+}

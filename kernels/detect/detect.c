@@ -1,0 +1,31 @@
+#include "kernels/detect/detect.h"
+
+#include <string.h>
+
+#include "engine/device/cuda/cuda.h"
+#include "kernels/scratch.h"
+#include "millrace/status.h"
+
+/* Candidates that are compared. If more pass the score, the better ones are. */
+enum { MOST_CANDIDATES = 1 << 17 };
+
+static int run_detect(void *arguments) {
+    const mr_detect_work *work = arguments;
+    const size_t all = mr_box_head_most(work->head) + 2, capacity = all < MOST_CANDIDATES ? all : MOST_CANDIDATES;
+    mr_box *items = mr_scratch(capacity * sizeof *items);
+    mr_boxes candidates;
+    if (!items)
+        return mr_fail(MR_ERROR_MEMORY, "no scratch memory for %zu boxes", capacity);
+    mr_boxes_init(&candidates, items, capacity);
+    mr_box_head_decode(work->head, work->data, work->score, work->wanted, &candidates);
+    mr_box_head_finish(work->head, work->overlap, (size_t)work->most + 1, &candidates);
+    const size_t kept = candidates.count < (size_t)work->most ? candidates.count : (size_t)work->most;
+    work->found->count = (int32_t)kept;
+    work->found->cut = candidates.count > kept;
+    memcpy(work->found->item, items, kept * sizeof *items);
+    return MR_OK;
+}
+
+int mr_detect_enqueue(mr_stream *stream, const mr_detect_work *work) {
+    return mr_stream_submit(stream, run_detect, work, sizeof *work);
+}

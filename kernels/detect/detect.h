@@ -1,0 +1,30 @@
+/* A detector's work after the network: what a head's outputs say about one frame's objects.
+ *
+ * The work reads the outputs in the stream's memory and leaves the best objects in `found`, which is small, so that a
+ * device need not give back the outputs. Ownership: as for all work, memory must stay valid until it is done. Errors:
+ * MR_ERROR_MEMORY, and those of the stream. Any thread. */
+#pragma once
+
+#include "kernels/detect/box_head.h"
+#include "millrace/stage.h"
+
+typedef struct mr_found {
+    int32_t count;
+    int32_t cut; /* 1: there were more than `most` */
+    mr_box item[];
+} mr_found;
+
+typedef struct mr_detect_work {
+    const mr_box_head *head;
+    const void *data[MR_BOX_HEAD_MOST_OUTPUTS]; /* one item of each output */
+    const bool *wanted;                     /* a flag for each class; NULL: all */
+    float score, overlap;
+    int32_t most;
+    mr_found *found;                        /* mr_found_bytes(most) */
+} mr_detect_work;
+
+static inline size_t mr_found_bytes(size_t most) {
+    return (sizeof(mr_found) + most * sizeof(mr_box) + 63) / 64 * 64;
+}
+
+int mr_detect_enqueue(mr_stream *stream, const mr_detect_work *work);

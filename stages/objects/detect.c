@@ -1,0 +1,396 @@
+/* detect: runs a detector and adds the objects that it found to the frame. */
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "kernels/detect/detect.h"
+#include "millrace/objects.h"
+#include "stages/download.h"
+#include "stages/list.h"
+#include "stages/model/call.h"
+#include "stages/model/device_options.h"
+#include "stages/model/labels.h"
+
+typedef struct custom_options {
+    bool given;
+    const char *boxes, *scores, *classes;
+    int order;
+    bool normalized, background, logits, suppress;
+} custom_options;
+
+typedef struct options {
+    const char *model, *external_data, *labels;
+    mr_strings outputs, classes;
+    int head;
+    custom_options custom;
+    double score, iou;
+    int64_t max;
+    mr_model_device_options device;
+} options;
+
+typedef struct state {
+    mr_model *model;
+    mr_call call;
+    mr_box_head head;
+    mr_labels labels;
+    bool *wanted; /* NULL: all classes are */
+    const mr_stage *self;
+    atomic_uint_fast64_t cut;      /* frames with more objects than max */
+    atomic_bool unknown;           /* a frame without geometry has come */
+} state;
+
+/* mr_box_head_family's, after auto. */
+enum { HEAD_AUTO };
+static const char *const heads[] = {"auto", "yolox", "yolov5", "yolov8", "ssd", "rtdetr", "end2end", "centerface",
+                                    "custom", NULL};
+_Static_assert(sizeof heads / sizeof *heads == MR_BOX_HEAD_FAMILIES + 2, "all families");
+
+static const size_t only_port = 0;
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+static int choose_outputs(const mr_model *model, const mr_strings *names, size_t *outputs, size_t *count) {
+    char list[MR_LIST_TEXT];
+    *count = names->count ? names->count : model->output_count;
+    if (*count > MR_BOX_HEAD_MOST_OUTPUTS)
+        return mr_fail(MR_ERROR_CONFIG, "%s has %zu outputs, and a head has at most %d: name them (outputs)",
+                       model->file, *count, MR_BOX_HEAD_MOST_OUTPUTS);
+    for (size_t i = 0; i < *count; i++) {
+        const int found = names->count ? mr_model_find(model->outputs, model->output_count, names->item[i]) : (int)i;
+        if (found < 0)
+            return mr_fail(MR_ERROR_CONFIG, "%s has no output \"%s\"; its outputs are: %s", model->file, names->item[i],
+                           mr_model_list(model->outputs, model->output_count, list, sizeof list));
+        outputs[i] = (size_t)found;
+    }
+    return MR_OK;
+}
+
+/* Width and height of the picture that an input item holds; false: it is none. */
+static bool picture_size(const mr_format *input, int32_t *width, int32_t *height) {
+    const int64_t *dims = input->dims;
+    const bool channels_first = dims[0] == 3 || dims[0] == 1;
+    if (input->rank != 3 || (!channels_first && dims[2] != 3 && dims[2] != 1))
+        return false;
+    *height = (int32_t)dims[channels_first ? 1 : 0];
+    *width = (int32_t)dims[channels_first ? 2 : 1];
+    return true;
+}
+
+static int make_head(state *s, const options *o) {
+    const mr_box_head_custom custom = {
+        .boxes = o->custom.boxes, .scores = o->custom.scores, .classes = o->custom.classes,
+        .order = (mr_box_order)o->custom.order, .normalized = o->custom.normalized,
+        .background = o->custom.background, .logits = o->custom.logits, .suppress = o->custom.suppress};
+    mr_box_head_output outputs[MR_BOX_HEAD_MOST_OUTPUTS];
+    const size_t count = s->call.binding.output_count;
+    char shape[MR_FORMAT_TEXT];
+    int32_t width, height;
+    if (!picture_size(&s->call.input[0], &width, &height))
+        return mr_fail(MR_ERROR_CONFIG, "%s takes a %s; a detector takes a picture, 3 x height x width or height x "
+                       "width x 3", s->model->file, mr_format_print(&s->call.input[0], shape, sizeof shape));
+    for (size_t i = 0; i < count; i++)
+        outputs[i] = (mr_box_head_output){s->model->outputs[s->call.binding.output[i]].name, s->call.output[i]};
+    const mr_box_head_family family = o->head == HEAD_AUTO ? mr_box_head_find(outputs, count, width, height)
+                                                       : (mr_box_head_family)(o->head - 1);
+    if (family == MR_BOX_HEAD_FAMILIES)
+        return mr_fail(MR_ERROR_CONFIG, "%s: the shapes of the outputs do not tell which head it has: write head",
+                       s->model->file);
+    return mr_box_head_make(&s->head, family, &custom, outputs, count, width, height);
+}
+
+static int open_model(state *s, const options *o, mr_device *device, const mr_planned_input *inputs, int batch,
+                      size_t *outputs, size_t *count) {
+    mr_model_params params = {.path = o->model, .external = o->external_data, .brief = !device, .device = device};
+    char shapes[MR_MODEL_SHAPES];
+    mr_model_set_device_params(&params, &o->device);
+    params.shapes = mr_model_shapes(inputs, device ? 1 : 0, batch, shapes);
+    int status = mr_model_open(&s->model, &params);
+    if (!status && s->model->input_count != 1)
+        status = mr_fail(MR_ERROR_CONFIG, "%s has %zu inputs, and a detector takes one picture", s->model->file,
+                         s->model->input_count);
+    return status ? status : choose_outputs(s->model, &o->outputs, outputs, count);
+}
+
+/* One of the labels, or a number. */
+static int class_named(const state *s, const char *name) {
+    char *end;
+    for (size_t i = 0; i < s->labels.count; i++)
+        if (strcmp(s->labels.item[i], name) == 0)
+            return (int)i;
+    const long number = strtol(name, &end, 10);
+    return end > name && !*end && number >= 0 && number < 1 << 20 ? (int)number : -1;
+}
+
+static int read_classes(state *s, const options *o) {
+    int status = o->labels ? mr_labels_read(o->labels, &s->labels) : MR_OK;
+    const size_t count = s->head.classes ? (size_t)s->head.classes : 1 << 20;
+    if (!status && o->labels && s->head.classes && s->labels.count != count)
+        return mr_fail(MR_ERROR_CONFIG, "%s has %zu labels, and the network finds %zu classes", o->labels,
+                       s->labels.count, count);
+    if (!status && o->classes.count && !(s->wanted = calloc(count, sizeof *s->wanted)))
+        return mr_fail(MR_ERROR_MEMORY, "no memory for classes");
+    for (size_t i = 0; i < o->classes.count && !status; i++) {
+        const int found = class_named(s, o->classes.item[i]);
+        if (found < 0 || (size_t)found >= count)
+            return mr_fail(MR_ERROR_CONFIG, "classes: \"%s\" is neither one of the labels nor a number below %zu",
+                           o->classes.item[i], count);
+        s->wanted[found] = true;
+    }
+    return status;
+}
+
+static size_t block_bytes(const state *s, const options *o) {
+    return mr_aligned_bytes(s->call.output_bytes) + (size_t)s->call.batch * mr_found_bytes((size_t)o->max);
+}
+
+static void release(state *s) {
+    mr_model_close(&s->model);
+    mr_labels_free(&s->labels);
+    free(s->wanted);
+    s->wanted = NULL;
+}
+
+static int negotiate(mr_negotiation *n) {
+    const options *o = n->options;
+    state s = {0};
+    size_t outputs[MR_BOX_HEAD_MOST_OUTPUTS], count;
+    mr_planned_input known;
+    n->outputs[0].follows = n->outputs[0].shares = 0;
+    n->unread = n->offline;
+    mr_model_plan_device(n, &o->device);
+    if ((o->head - 1 == MR_BOX_HEAD_CUSTOM) != o->custom.given)
+        return mr_refuse(n, "custom", "head: custom and custom: {boxes: ...} belong together");
+    if (o->custom.given && (!o->custom.boxes || !o->custom.scores))
+        return mr_refuse(n, "custom", "custom needs the names of two outputs, boxes and scores");
+    int status = mr_promise_result(n, 0, mr_kind_objects(), NULL, NULL);
+    if (status || n->offline)
+        return status;
+    status = open_model(&s, o, NULL, n->inputs, n->batch, outputs, &count);
+    if (!status)
+        status = mr_call_take(n, s.model, &only_port);
+    if (!status && mr_call_foresees(n, &known)) {
+        status = mr_call_plan(&s.call, s.model, &known, &only_port, n->batch, outputs, count);
+        if (!status)
+            status = make_head(&s, o);
+        if (!status)
+            status = read_classes(&s, o);
+        if (!status) {
+            mr_call_warn(&s.call, n);
+            mr_call_count(&s.call, n);
+            mr_model_plan_work(n, &o->device);
+            n->outputs[0].buffer_bytes = block_bytes(&s, o);
+            n->scratch_bytes = s.call.gathered_bytes;
+            mr_download_plan(n, mr_found_bytes((size_t)o->max));
+        }
+    }
+    release(&s);
+    return status ? mr_refuse_status(n, status, "model", "%s", mr_message()) : MR_OK;
+}
+
+static int open_stage(mr_stage *self) {
+    const options *o = self->options;
+    state *s = self->state;
+    size_t outputs[MR_BOX_HEAD_MOST_OUTPUTS], count;
+    s->self = self;
+    int status = open_model(s, o, self->device, self->inputs, self->batch, outputs, &count);
+    if (!status)
+        status = mr_call_plan(&s->call, s->model, &self->inputs[0], &only_port, self->batch, outputs, count);
+    if (!status)
+        status = make_head(s, o);
+    return status ? status : read_classes(s, o);
+}
+
+static int check_device(const void *own, const char *device) {
+    const options *o = own;
+    return mr_model_check_device(o->model, &o->device, device);
+}
+
+static void close_stage(mr_stage *self) {
+    state *s = self->state;
+    const unsigned long long cut = (unsigned long long)atomic_load(&s->cut);
+    if (cut)
+        mr_stage_warn(self, "%llu frame%s had more objects than max (%lld), and keep%s the best", cut,
+                      cut == 1 ? "" : "s", (long long)((const options *)self->options)->max, cut == 1 ? "s" : "");
+    release(s);
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+
+static float limited(double value, double most) {
+    return (float)(value < 0 ? 0 : value > most ? most : value);
+}
+
+/* Maps the box to the source's picture as it is shown. Returns false if no part of it lies in the picture. */
+static bool place(const mr_geometry *way, const mr_box *box, mr_object *to) {
+    double a[2] = {(double)box->left, (double)box->top}, b[2] = {(double)box->right, (double)box->bottom};
+    const bool turned = way->rotation % 180;
+    const double width = turned ? way->source_height : way->source_width;
+    const double height = turned ? way->source_width : way->source_height;
+    mr_geometry_to_display(way, a[0], a[1], a);
+    mr_geometry_to_display(way, b[0], b[1], b);
+    to->left = limited(a[0] < b[0] ? a[0] : b[0], width);
+    to->right = limited(a[0] < b[0] ? b[0] : a[0], width);
+    to->top = limited(a[1] < b[1] ? a[1] : b[1], height);
+    to->bottom = limited(a[1] < b[1] ? b[1] : a[1], height);
+    return to->right > to->left && to->bottom > to->top;
+}
+
+/* Makes the result from a frame's candidates. Until then the frame's geometry lies in its room. */
+static void publish(const void *context, mr_result *result, uint8_t *data, size_t each) {
+    state *s = (state *)(uintptr_t)context;
+    const mr_found *found = (const mr_found *)(const void *)data;
+    mr_geometry way;
+    mr_object *objects = result->data;
+    memcpy(&way, objects, sizeof way);
+    if (found->count < 0 || mr_found_bytes((size_t)found->count) > each)
+        return;
+    for (int32_t i = 0; i < found->count; i++) {
+        mr_object object = {.score = found->item[i].score, .index = found->item[i].class_index};
+        if ((size_t)object.index < s->labels.count)
+            object.label = s->labels.item[object.index];
+        if (place(&way, &found->item[i], &object))
+            objects[result->count++] = object;
+    }
+    if (found->cut && !atomic_fetch_add(&s->cut, 1))
+        mr_stage_warn(s->self, "a frame has more objects than max (%lld): it keeps the best",
+                      (long long)((const options *)s->self->options)->max);
+}
+
+/* If a frame does not say which picture it was made from, boxes are in pixels of the network's input. */
+static mr_geometry way_of(state *s, const mr_frame *frame) {
+    if (frame->geometry.width)
+        return frame->geometry;
+    if (!atomic_exchange(&s->unknown, true))
+        mr_stage_warn(s->self, "boxes are in pixels of the network's input: frames do not say which pictures they were "
+                      "made from");
+    return (mr_geometry){.x = {1, 0, 0}, .y = {0, 1, 0}, .width = s->head.width, .height = s->head.height,
+                         .source_width = s->head.width, .source_height = s->head.height};
+}
+
+static int find(const state *s, const options *o, mr_io *io, uint8_t *block, size_t index, uint8_t *found) {
+    mr_detect_work work = {.head = &s->head, .wanted = s->wanted, .score = (float)o->score, .overlap = (float)o->iou,
+                           .most = (int32_t)o->max, .found = (mr_found *)(void *)found};
+    for (size_t i = 0; i < s->call.binding.output_count; i++)
+        work.data[i] = mr_call_item(&s->call, block, i, index);
+    return mr_detect_enqueue(mr_io_stream(io), &work);
+}
+
+/* A picture that only says its stream is away gets no objects. */
+static int emit(state *s, const options *o, mr_io *io, size_t index, mr_download *home, uint8_t *found) {
+    enum { WAY = (sizeof(mr_geometry) + sizeof(mr_object) - 1) / sizeof(mr_object) };
+    mr_frame *frame = NULL;
+    mr_result *result = NULL;
+    int status = mr_io_share(io, mr_io_input_at(io, 0, index), &frame);
+    if (!status && !(frame->flags & MR_FRAME_AWAY))
+        status = mr_io_add_result(io, frame, mr_kind_objects(), o->max < WAY ? WAY : (size_t)o->max, &result);
+    if (!status) {
+        const mr_geometry way = way_of(s, frame);
+        if (result)
+            memcpy(result->data, &way, sizeof way);
+        mr_download_add(home, result, found);
+        return mr_io_emit(io, 0, frame);
+    }
+    mr_frame_unref(&frame);
+    return status;
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    const options *o = self->options;
+    state *s = self->state;
+    const size_t each = mr_found_bytes((size_t)o->max), count = mr_io_count(io);
+    mr_download home = {.finish = publish, .context = s, .each = each};
+    mr_buffer *buffer = NULL;
+    int status = mr_io_buffer(io, 0, block_bytes(s, o), &buffer);
+    if (!status)
+        status = mr_download_begin(&home, self, io);
+    if (!status)
+        status = mr_call_run(&s->call, io, buffer->data);
+    uint8_t *found = status ? NULL : buffer->data + mr_aligned_bytes(s->call.output_bytes);
+    for (size_t i = 0; i < count && !status; i++)
+        status = find(s, o, io, buffer->data, i, found + i * each);
+    for (size_t i = 0; i < count && !status; i++)
+        status = emit(s, o, io, i, &home, found + i * each);
+    if (!status)
+        status = mr_download_end(&home, io, found);
+    mr_download_release(&home);
+    mr_buffer_unref(&buffer);
+    return status;
+}
+
+static const char *const orders[] = {"ltrb", "tlbr", "ltwh", "cxcywh", NULL};
+
+#define FIELD(field) .name = #field, .offset = offsetof(custom_options, field)
+static const mr_option custom_table[] = {
+    {FIELD(boxes), .kind = MR_OPTION_STRING, .example = "boxes", .help = "the output with boxes, N x 4 or 4 x N"},
+    {FIELD(scores), .kind = MR_OPTION_STRING, .example = "scores",
+     .help = "the output with a score for each box, or for each class of each box"},
+    {FIELD(classes), .kind = MR_OPTION_STRING, .example = "classes",
+     .help = "the output with each box's class; if not given, a score's position is the class"},
+    {FIELD(order), .kind = MR_OPTION_ENUM, .fallback = "ltrb", .choices = orders,
+     .help = "numbers of a box: left, top, right, bottom; top first; left, top, width, height; or centre, width, "
+             "height"},
+    {FIELD(normalized), .kind = MR_OPTION_BOOL, .fallback = "false",
+     .help = "boxes are in 0..1 of the network's input, not in its pixels"},
+    {FIELD(background), .kind = MR_OPTION_BOOL, .fallback = "false", .help = "the first score is for no object"},
+    {FIELD(logits), .kind = MR_OPTION_BOOL, .fallback = "false", .help = "scores become sigmoids"},
+    {FIELD(suppress), .kind = MR_OPTION_BOOL, .fallback = "true", .help = "boxes overlap and must be suppressed"},
+    MR_OPTIONS_END};
+#undef FIELD
+
+#define FIELD(field) .name = #field, .offset = offsetof(options, field)
+static const mr_option table[] = {
+    {FIELD(model), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .required = true,
+     .example = "models/yolox_nano.onnx", .help = "the ONNX file"},
+    {FIELD(external_data), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/detector.onnx.data",
+     .help = "the file beside the model that keeps its weights, as exporters write it (model.onnx.data); no other file "
+             "is read for the model, whatever it names"},
+    {FIELD(outputs), .kind = MR_OPTION_STRINGS, .example = "[boxes, scores]",
+     .help = "the outputs that make up the head, by name; if not given, all"},
+    {FIELD(head), .kind = MR_OPTION_ENUM, .fallback = "auto", .choices = heads,
+     .help = "what the outputs mean; auto: by their shapes, if only one head fits"},
+    {FIELD(custom), .kind = MR_OPTION_MAP, .fields = custom_table, .help = "for head: custom, what the outputs mean"},
+    {FIELD(score), .kind = MR_OPTION_DOUBLE, .fallback = "0.25", .min = 0, .max = 1, .example = "0.5",
+     .help = "objects must have a higher score"},
+    {FIELD(iou), .kind = MR_OPTION_DOUBLE, .fallback = "0.45", .min = 0, .max = 1, .example = "0.5",
+     .help = "of two objects of one class, the one with the lower score is dropped if their intersection is a larger "
+             "share of their union"},
+    {FIELD(classes), .kind = MR_OPTION_STRINGS, .example = "[person, car]",
+     .help = "classes to keep, by label or number; if not given, all"},
+    {FIELD(labels), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/coco.txt",
+     .help = "a text file with one class label per line"},
+    {FIELD(max), .kind = MR_OPTION_INT, .fallback = "100", .min = 1, .max = 10000, .unit = "objects",
+     .help = "most objects in a frame, the best ones; frames with more are counted in a warning"},
+    MR_MODEL_DEVICE_OPTIONS(options, device),
+    MR_OPTIONS_END};
+#undef FIELD
+
+static const mr_format_set tensors[] = {{.payload = MR_PAYLOAD_TENSOR}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_port inputs[] = {
+    {.name = "in", .help = "tensors with the model's input shape, without the batch dimension", .accepts = tensors},
+    {0}};
+static const mr_port outputs[] = {{.name = "out", .help = "the same tensors, with objects as a result"}, {0}};
+
+const mr_stage_type mr_detect_stage = {
+    .name = "detect",
+    .summary = "runs a detector and adds the objects that it found",
+    .help = "Boxes are in pixels of the source's picture, whatever preprocess did: as it is shown (turned), in full "
+            "size, not stretched by the sample aspect ratio. They are cut at the picture's edges; those without an "
+            "area in it are dropped. Suppression is per class and equals ONNX's NonMaxSuppression; boxes that are not "
+            "finite are dropped before.",
+    .inputs = inputs,
+    .outputs = outputs,
+    .options = table,
+    .options_bytes = sizeof(options),
+    .state_bytes = sizeof(state),
+    .entry = MR_ENTRY_STATELESS,
+    .batches = true,
+    .streams = true,
+    .urgent = true,
+    .negotiate = negotiate,
+    .check_device = check_device,
+    .open = open_stage,
+    .process = process,
+    .close = close_stage,
+};

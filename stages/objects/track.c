@@ -1,0 +1,135 @@
+/* track: follows a source's objects from frame to frame, and gives each a number. */
+#include <string.h>
+
+#include "stages/list.h"
+#include "stages/objects/tracker.h"
+
+typedef struct options {
+    double low, high, begin;
+    int64_t confirm_ns, lost_ns, max;
+    bool by_class;
+} options;
+
+/* Of one source. */
+typedef struct state {
+    mr_tracker *tracker;
+    uint32_t epoch;
+    int64_t now_ns; /* the last frame's; MR_NO_TIME: none has come */
+} state;
+
+/* Ids begin anew above a multiple of this with each epoch, so that none repeats. */
+static const int64_t IDS_OF_EPOCH = 1000000000;
+
+static int negotiate(mr_negotiation *n) {
+    const options *o = n->options;
+    bool known = !n->inputs[0].more_results;
+    n->outputs[0].follows = n->outputs[0].shares = 0;
+    for (const mr_planned_result *one = n->inputs[0].results; one && known; one = one->next)
+        known = one->kind != mr_kind_objects();
+    if (known)
+        return mr_refuse(n, NULL, "no frame that comes here has objects: name a stage after detect as its input");
+    if (o->low > o->high || o->high > o->begin)
+        return mr_refuse(n, "high", "low (%g), high (%g) and begin (%g) must rise", o->low, o->high, o->begin);
+    return mr_promise_result(n, 0, mr_kind_objects(), NULL, NULL);
+}
+
+/* A node that starts again in the middle of a stream has lost its tracks: their ids do not come again, since a frame
+ * begins at most `max` of them. */
+static int64_t first_id(const options *o, const mr_identity *frame) {
+    return frame->epoch * IDS_OF_EPOCH + (int64_t)(frame->seq % 1000000) * o->max + 1;
+}
+
+static int begin(const options *o, state *s, const mr_frame *frame) {
+    const mr_tracker_params params = {.low = (float)o->low, .high = (float)o->high, .begin = (float)o->begin,
+                                      .confirm_ns = o->confirm_ns, .lost_ns = o->lost_ns, .by_class = o->by_class,
+                                      .most = (size_t)o->max, .first_id = first_id(o, &frame->identity)};
+    s->epoch = frame->identity.epoch;
+    return mr_tracker_create(&s->tracker, &params);
+}
+
+static void close_stage(mr_stage *self) {
+    mr_tracker_destroy(&((state *)self->state)->tracker);
+}
+
+/* Times restart with a new epoch, and tracks end. */
+static int keep_up(const options *o, state *s, const mr_frame *frame) {
+    const int64_t now_ns = frame->pts_ns == MR_NO_TIME ? frame->born_ns : frame->pts_ns;
+    int status = s->tracker ? MR_OK : begin(o, s, frame);
+    if (!status && (s->epoch != frame->identity.epoch || now_ns < s->now_ns))
+        mr_tracker_restart(s->tracker, frame->identity.epoch * IDS_OF_EPOCH + 1);
+    s->epoch = frame->identity.epoch;
+    s->now_ns = now_ns;
+    return status;
+}
+
+/* Frames in which no stage searched get the places where objects should be. */
+static int follow(const options *o, state *s, mr_io *io, mr_frame *frame) {
+    const mr_result *found = mr_frame_result(frame, mr_kind_objects(), NULL);
+    mr_result *result;
+    int status = mr_io_add_result(io, frame, mr_kind_objects(), found ? found->count : (size_t)o->max, &result);
+    if (status)
+        return status;
+    if (!found) {
+        result->count = mr_tracker_predict(s->tracker, s->now_ns, result->data, (size_t)o->max);
+        return MR_OK;
+    }
+    memcpy(result->data, found->data, mr_result_bytes(found));
+    result->count = found->count;
+    return mr_tracker_update(s->tracker, s->now_ns, result->data, result->count);
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    const mr_frame *input = mr_io_input(io);
+    mr_frame *frame = NULL;
+    int status = input->flags & MR_FRAME_AWAY ? MR_OK : keep_up(self->options, self->state, input);
+    if (!status)
+        status = mr_io_share(io, input, &frame);
+    if (!status && !(input->flags & MR_FRAME_AWAY))
+        status = follow(self->options, self->state, io, frame);
+    if (!status)
+        return mr_io_emit(io, 0, frame);
+    mr_frame_unref(&frame);
+    return status;
+}
+
+#define FIELD(field) .name = #field, .offset = offsetof(options, field)
+static const mr_option table[] = {
+    {.name = "confirm", .kind = MR_OPTION_DURATION, .offset = offsetof(options, confirm_ns), .fallback = "200ms",
+     .max = 3600e9, .help = "how long an object must be found in all frames before it gets a number"},
+    {.name = "lost", .kind = MR_OPTION_DURATION, .offset = offsetof(options, lost_ns), .fallback = "2s",
+     .max = 3600e9, .help = "how long an object that is not found keeps its number"},
+    {FIELD(high), .kind = MR_OPTION_DOUBLE, .fallback = "0.5", .min = 0, .max = 1,
+     .help = "objects from this score on are assigned first, to all tracks"},
+    {FIELD(low), .kind = MR_OPTION_DOUBLE, .fallback = "0.1", .min = 0, .max = 1,
+     .help = "objects between this score and high continue tracks that would otherwise be lost; detect must let them "
+             "through (score)"},
+    {FIELD(begin), .kind = MR_OPTION_DOUBLE, .fallback = "0.6", .min = 0, .max = 1,
+     .help = "objects from this score on begin a track"},
+    {FIELD(by_class), .kind = MR_OPTION_BOOL, .fallback = "true",
+     .help = "an object continues tracks of its own class only"},
+    {FIELD(max), .kind = MR_OPTION_INT, .fallback = "200", .min = 1, .max = 1000, .unit = "tracks",
+     .help = "most tracks of a source at once"},
+    MR_OPTIONS_END};
+#undef FIELD
+
+static const mr_port inputs[] = {{.name = "in", .help = "frames with objects"}, {0}};
+static const mr_port outputs[] = {{.name = "out", .help = "the same frames, whose objects have tracks"}, {0}};
+
+const mr_stage_type mr_track_stage = {
+    .name = "track",
+    .summary = "follows objects from frame to frame and numbers them",
+    .help = "Association in two steps, as in ByteTrack, with a Kalman filter whose noise grows with time: 10 and 30 "
+            "frames a second behave alike. Numbers do not repeat within a source. They end with an epoch (a turn of a "
+            "loop, another connection), and tracks are lost if a node starts again. Objects without a number are not "
+            "confirmed yet. Frames without a result of detect get the places where the objects should be.",
+    .inputs = inputs,
+    .outputs = outputs,
+    .options = table,
+    .options_bytes = sizeof(options),
+    .state_bytes = sizeof(state),
+    .entry = MR_ENTRY_PER_SOURCE,
+    .negotiate = negotiate,
+    .open = NULL,
+    .process = process,
+    .close = close_stage,
+};

@@ -1,0 +1,37 @@
+/* Follows the objects of one source from frame to frame.
+ *
+ * Association in two stages as in Zhang et al., "ByteTrack: Multi-Object Tracking by Associating Every Detection Box",
+ * ECCV 2022: sure detections are assigned to all tracks by overlap and score, then the less sure ones to the tracks
+ * that are left. Between frames a Kalman filter with constant velocity predicts each box (centre, aspect ratio,
+ * height). Its noise is ByteTrack's at 30 frames a second and grows with time, so that the frame rate does not matter.
+ *
+ * A track gets its id if it was found in all frames for `confirm_ns`. If it is not found, it is lost, and can be found
+ * again for `lost_ns`. Ids never repeat.
+ *
+ * Memory: bounded by `most`. One thread at a time. Errors: MR_ERROR_MEMORY. */
+#pragma once
+
+#include "millrace/objects.h"
+
+typedef struct mr_tracker_params {
+    float low, high, begin; /* scores of less sure and of sure detections, and of those that begin a track */
+    int64_t confirm_ns, lost_ns;
+    bool by_class;          /* detections are assigned to tracks of their class only */
+    size_t most;            /* tracks */
+    int64_t first_id;       /* at least 1 */
+} mr_tracker_params;
+
+typedef struct mr_tracker mr_tracker;
+
+int mr_tracker_create(mr_tracker **tracker, const mr_tracker_params *params);
+void mr_tracker_destroy(mr_tracker **tracker);
+/* Forgets all tracks. Later ids are at least `first_id`. */
+void mr_tracker_restart(mr_tracker *tracker, int64_t first_id);
+
+/* Assigns the frame's objects and sets their `track`: 0 if an object has none. Times must not decrease. */
+int mr_tracker_update(mr_tracker *tracker, int64_t now_ns, mr_object *objects, size_t count);
+/* For a frame in which no objects were searched: writes where those of confirmed tracks should be, and returns their
+ * number, at most `room`. */
+size_t mr_tracker_predict(mr_tracker *tracker, int64_t now_ns, mr_object *objects, size_t room);
+/* The number of tracks, lost ones included. */
+size_t mr_tracker_count(const mr_tracker *tracker);

@@ -1,0 +1,262 @@
+"""detect: boxes come back to the source's picture, whatever preprocess did; heads, classes and limits are checked.
+
+Most networks here answer with boxes that the test chose, whatever the picture: where these lie in the source's picture
+is computed here again. YOLOX-nano, if MILLRACE_YOLOX names its file, is compared with a decoder in NumPy."""
+import csv
+import json
+import os
+import pathlib
+import subprocess
+import unittest
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
+
+from harness import PICTURES, Case, main
+
+YOLOX = pathlib.Path(os.environ.get("MILLRACE_YOLOX", "/nonexistent"))
+SIDE = 64
+HEAD = "version: 1\npipeline: objects\nsources: {{photos: {{uri: '{uri}'}}}}\nstages:\n  decode: {{input: photos}}\n"
+
+
+def cells(width, height):
+    grids = []
+    for stride in (8, 16, 32):
+        ys, xs = np.mgrid[:height // stride, :width // stride]
+        grids.append(np.stack([xs.ravel(), ys.ravel(), np.full(xs.size, stride)], 1))
+    return np.concatenate(grids)
+
+
+def save(path, outputs, shape=(1, 3, SIDE, SIDE), dtype=TensorProto.FLOAT):
+    """A network whose outputs are constants, to which it adds nothing of the picture."""
+    nodes = [helper.make_node("ReduceMax", ["image"], ["most"], axes=[1, 2, 3], keepdims=1),
+             helper.make_node("Sub", ["most", "most"], ["nothing"]),
+             helper.make_node("Squeeze", ["nothing", "last"], ["zero"])]
+    initializers, infos = [numpy_helper.from_array(np.array([3]), "last")], []
+    for name, values in outputs.items():
+        initializers.append(numpy_helper.from_array(values[None].astype(np.float32), f"{name}_values"))
+        nodes.append(helper.make_node("Add", [f"{name}_values", "zero"], [name]))
+        infos.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, (shape[0], *values.shape)))
+    graph = helper.make_graph(nodes, "constant", [helper.make_tensor_value_info("image", dtype, shape)], infos,
+                              initializers)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+
+
+def rows_of(boxes):
+    """The output of a network that has suppressed itself: left, top, right, bottom, score, class."""
+    return np.array(boxes, np.float32)
+
+
+class Objects(Case):
+    def picture(self, name="a.png", width=200, height=100, **options):
+        Image.fromarray(np.random.default_rng(3).integers(0, 255, (height, width, 3), np.uint8)).save(
+            self.folder / name, **options)
+
+    def detect(self, options, preprocess="fit: stretch", model="model.onnx", more="", code=0, **how):
+        text = HEAD.format(uri=self.folder / "*.png")
+        text += f"  preprocess: {{input: decode, {preprocess}}}\n"
+        text += f"  detect: {{input: preprocess, model: '{self.folder / model}', {options}}}\n"
+        text += f"  rows: {{type: jsonl, input: detect, path: '{self.folder}/rows.jsonl'}}\n" + more
+        run = self.run_pipeline(text, code=code, rows=False, **how)
+        if code == 0:
+            run.rows = [json.loads(line) for line in (self.folder / "rows.jsonl").read_text().splitlines()]
+            (self.folder / "rows.jsonl").unlink()
+        return run
+
+    def test_the_way_back(self):
+        boxes = [(8, 4, 24, 36, 0.9, 1), (0, 0, 64, 64, 0.8, 0), (30, 20, 31.5, 22.25, 0.7, 2)]
+        save(self.folder / "model.onnx", {"o": rows_of(boxes)})
+        self.picture()
+        exif = Image.Exif()
+        exif[0x0112] = 6  # to be turned a quarter clockwise
+        self.picture("b.png", exif=exif)
+
+        ways = {  # for the upright picture's size: a point's place in it, from 0..64
+            "fit: stretch": lambda w, h: lambda x, y: (x * w / 64, y * h / 64),
+            "fit: letterbox, place: top-left": lambda w, h: lambda x, y: (
+                x * w / int(w * 64 / max(w, h)), y * h / int(h * 64 / max(w, h))),
+            "fit: letterbox": lambda w, h: lambda x, y: (
+                (x - (64 - round(w * 64 / max(w, h))) // 2) * w / round(w * 64 / max(w, h)),
+                (y - (64 - round(h * 64 / max(w, h))) // 2) * h / round(h * 64 / max(w, h))),
+            "fit: center-crop": lambda w, h: lambda x, y: (
+                (w - min(w, h)) / 2 + x * min(w, h) / 64, (h - min(w, h)) / 2 + y * min(w, h) / 64),
+            "roi: {x: 10, y: 20, width: 50, height: 70}": lambda w, h: lambda x, y: (
+                10 + x * 50 / 64, 20 + y * 70 / 64),
+        }
+        for preprocess, way in ways.items():
+            run = self.detect("head: end2end", preprocess)
+            self.assert_balanced(run)
+            for row, (width, height) in zip(run.rows, ((200, 100), (100, 200))):
+                back = way(width, height)
+                want = []
+                for left, top, right, bottom, score, index in boxes:
+                    (left, top), (right, bottom) = back(left, top), back(right, bottom)
+                    want.append((np.clip(left, 0, width), np.clip(top, 0, height), np.clip(right, 0, width),
+                                 np.clip(bottom, 0, height), score, index))
+                got = [(one["left"], one["top"], one["right"], one["bottom"], one["score"], one["index"])
+                       for one in row["objects"]]
+                want = [one for one in want if one[2] > one[0] and one[3] > one[1]]
+                with self.subTest(preprocess, file=row["file"]):
+                    self.assertEqual(np.shape(got), np.shape(want))
+                    self.assertLess(np.abs(np.array(got) - want).max(), 1e-3)
+
+    def test_what_is_no_object(self):
+        """Boxes that are not finite, lie outside, or have no area, and classes that are not wanted."""
+        boxes = [(8, 4, 24, 36, 0.9, 1), (np.nan, 0, 5, 5, 0.9, 1), (0, 0, np.inf, 5, 0.9, 1), (-20, -9, -3, 9, 0.9, 1),
+                 (70, 5, 90, 9, 0.9, 1), (5, 5, 5, 9, 0.9, 1), (1, 1, 9, 9, np.nan, 1), (1, 1, 9, 9, 0.25, 1),
+                 (40, 40, 90, 90, 0.5, 3), (2, 2, 9, 9, 0.6, 0), (3, 3, 9, 9, 0.4, -1)]
+        save(self.folder / "model.onnx", {"o": rows_of(boxes)})
+        (self.folder / "labels.txt").write_text("cat\ndog\nhen\nowl\n")
+        self.picture(width=64, height=64)
+        labels = f"labels: {self.folder / 'labels.txt'}"
+        seen = [[(one["label"], one["left"], one["right"]) for one in self.detect(options).rows[0]["objects"]]
+                for options in (labels, f"{labels}, classes: [dog, 3]", f"{labels}, max: 2", "score: 0.95")]
+        self.assertEqual(seen, [[("dog", 8, 24), ("cat", 2, 9), ("owl", 40, 64)], [("dog", 8, 24), ("owl", 40, 64)],
+                                [("dog", 8, 24), ("cat", 2, 9)], []])
+
+    def test_more_objects_than_max(self):
+        """The best are kept, and frames with more are counted."""
+        side = np.arange(50)
+        boxes = [(x, y, x + 1, y + 1, 0.3 + (50 * x + y) / 5000, 0) for x in side for y in side]
+        save(self.folder / "model.onnx", {"o": rows_of(boxes)})
+        for name in "ab":
+            self.picture(f"{name}.png", 64, 64)
+        run = self.detect("head: end2end, max: 10")
+        best = sorted((one[4] for one in boxes), reverse=True)[:10]
+        for row in run.rows:
+            self.assertTrue(np.allclose([one["score"] for one in row["objects"]], best))
+        self.assertIn("2 frames had more objects than max (10), and keep the best", run.err)
+
+    def test_tables_and_batches(self):
+        save(self.folder / "model.onnx", {"o": rows_of([(8, 4, 24, 36, 0.5, 1), (0, 0, 64, 64, 0.25, 0)])},
+             ("N", 3, SIDE, SIDE))
+        for i in range(7):
+            self.picture(f"{i}.png", 64 + i, 64)
+        table = self.folder / "table.csv"
+        run = self.detect("score: 0.2, batch: {size: 3}",
+                          more=f"  table: {{type: csv, input: detect, results: objects, path: '{table}'}}\n")
+        self.assertEqual([[one["right"] for one in row["objects"]] for row in run.rows],
+                         [[24 * (64 + i) / 64, 64 + i] for i in range(7)])
+        with table.open(newline="") as file:
+            lines = list(csv.DictReader(file))
+        self.assertEqual([(line["rank"], line["index"], line["score"]) for line in lines[:2]],
+                         [("1", "1", "0.5"), ("2", "0", "0.25")])
+        self.assertEqual(len(lines), 14)
+        self.assertEqual([float(line["right"]) for line in lines[::2]], [24 * (64 + i) / 64 for i in range(7)])
+
+    def moving(self, frames=40, gap=()):
+        """A network that reads its one box from the picture: the first pixel is the centre's column."""
+        nodes = [helper.make_node("Slice", ["image", "zero4", "one4"], ["pixel"]),
+                 helper.make_node("Squeeze", ["pixel", "last"], ["column"]),
+                 helper.make_node("Mul", ["column", "moves"], ["shift"]),
+                 helper.make_node("Add", ["box", "shift"], ["o"])]
+        known = {"zero4": np.array([0, 0, 0, 0]), "one4": np.array([1, 1, 1, 1]), "last": np.array([3]),
+                 "moves": np.array([[[1, 0, 1, 0, 0, 0]]], np.float32),
+                 "box": np.array([[[-8, 20, 8, 44, 0.9, 0]]], np.float32)}
+        graph = helper.make_graph(nodes, "moving",
+                                  [helper.make_tensor_value_info("image", TensorProto.FLOAT, (1, 3, SIDE, SIDE))],
+                                  [helper.make_tensor_value_info("o", TensorProto.FLOAT, (1, 1, 6))],
+                                  [numpy_helper.from_array(values, name) for name, values in known.items()])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8),
+                  self.folder / "moving.onnx")
+        pictures = np.zeros((frames, SIDE, SIDE, 3), np.uint8)
+        pictures[:, 0, 0] = (10 + np.arange(frames))[:, None]
+        for i in gap:
+            pictures[i, 0, 0] = 200  # the box lies outside
+        subprocess.run(["ffmpeg", "-v", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{SIDE}x{SIDE}",
+                        "-r", "20", "-i", "-", "-c:v", "ffv1", self.folder / "moving.mkv"],
+                       input=pictures.tobytes(), check=True)
+
+    def test_tracks(self):
+        """An object that moves, hides for half a second, and comes again in each turn of a loop."""
+        self.moving(gap=range(15, 25))
+        text = HEAD.format(uri=f"{self.folder}/moving.mkv', loop: '2") + (
+            "  preprocess: {input: decode, size: 64x64}\n"
+            "  detect: {input: preprocess, model: moving.onnx, head: end2end}\n"
+            "  track: {input: detect, confirm: 100ms, lost: 1s}\n"
+            "  rows: {type: jsonl, input: track, path: '${OUTPUT:--}'}\n")
+        for options in ("", ", lost: 300ms"):
+            run = self.run_pipeline(text.replace(", lost: 1s", options or ", lost: 1s"))
+            self.assert_balanced(run)
+            tracks = [[one["track"] for one in row["objects"]] for row in run.rows]
+            second = 1000000001
+            again = 1 if not options else 2
+            self.assertEqual(len(tracks), 80)
+            self.assertEqual(tracks[:15], [[None]] * 2 + [[1]] * 13)
+            self.assertEqual(tracks[15:25], [[]] * 10)
+            self.assertEqual(tracks[27:40], [[again]] * 13)
+            self.assertEqual(tracks[40:55], [[None]] * 2 + [[second]] * 13)
+
+    def test_tracks_refused(self):
+        self.moving(2)
+        text = HEAD.format(uri=self.folder / "moving.mkv") + (
+            "  track: {input: decode}\n  rows: {type: jsonl, input: track}\n")
+        run = self.run_pipeline(text, code=78, verb="check", rows=False)
+        self.assertIn("no frame that comes here has objects: name a stage after detect as its input", run.err)
+
+    def test_refused(self):
+        self.picture()
+        (self.folder / "three.txt").write_text("a\nb\nc\n")
+        save(self.folder / "model.onnx", {"o": np.zeros((len(cells(SIDE, SIDE)), 7))})
+        save(self.folder / "pair.onnx", {"boxes": np.zeros((9, 4)), "scores": np.zeros((9, 3))})
+        save(self.folder / "odd.onnx", {"o": np.zeros((5, 5))})
+        for options, model, words in (
+                ("head: yolov8", "model.onnx", "a yolov8 head has one output of (4 + classes) x 84 for an input of "
+                 '64x64; the network gives "o" tensor f32 84x7'),
+                ("score: 0.3", "pair.onnx", "the shapes of the outputs do not tell which head it has: write head"),
+                ("score: 0.3", "odd.onnx", "the shapes of the outputs do not tell which head it has: write head"),
+                (f"labels: {self.folder / 'three.txt'}", "model.onnx", "3 labels, and the network finds 2 classes"),
+                ("classes: [cow]", "model.onnx", '"cow" is neither one of the labels nor a number below 2'),
+                ("classes: [2]", "model.onnx", '"2" is neither one of the labels nor a number below 2'),
+                ("outputs: [none]", "model.onnx", 'has no output "none"; its outputs are: o'),
+                ("head: custom", "pair.onnx", "head: custom and custom: {boxes: ...} belong together"),
+                ("custom: {boxes: boxes, scores: scores}", "pair.onnx", "belong together"),
+                ("head: custom, custom: {boxes: boxes}", "pair.onnx", "names of two outputs, boxes and scores"),
+                ("head: custom, custom: {boxes: no, scores: scores}", "pair.onnx", 'output "no" is not an f32 output'),
+                ("score: 2", "model.onnx", "score")):
+            with self.subTest(options, model=model):
+                run = self.detect(options, model=model, code=78, verb="plan")
+                self.assertIn(words, run.err)
+
+    @unittest.skipUnless(YOLOX.exists(), "MILLRACE_YOLOX names no file")
+    def test_yolox(self):
+        """Every 40th picture of a real video, from the same tensors."""
+        (self.folder / "model.onnx").write_bytes(YOLOX.read_bytes())
+        text = HEAD.format(uri=f"{PICTURES / 'vtest.avi'}', every: '40") + (
+            "  preprocess: {input: decode, fit: letterbox, place: top-left, order: bgr, antialias: false, pad: 114}\n"
+            "  network: {type: infer, input: preprocess, model: model.onnx}\n"
+            "  detect: {input: network, model: model.onnx, score: 0.3, iou: 0.45}\n"
+            "  rows: {type: jsonl, input: detect, tensors: true, path: '${OUTPUT:--}'}\n")
+        run = self.run_pipeline(text)
+        self.assertEqual(len(run.rows), 20)
+        grid, scale = cells(416, 416), np.array([768 / int(768 * (416 / 768)), 576 / int(576 * (416 / 768))] * 2)
+        found = 0
+        for row in run.rows:
+            raw = np.array(row["tensors"][0]["data"], np.float32).reshape(-1, 85)
+            scores = raw[:, 4:5] * raw[:, 5:]
+            centre, extent = (raw[:, :2] + grid[:, :2]) * grid[:, 2:], np.exp(raw[:, 2:4]) * grid[:, 2:]
+            boxes = np.hstack([centre - extent / 2, centre + extent / 2])
+            want = []
+            for at, index in sorted(zip(*np.nonzero(scores > 0.3)), key=lambda pair: -scores[pair]):
+                box = boxes[at]
+                for other, kept, _ in want:
+                    inner = np.clip(np.minimum(box[2:], kept[2:]) - np.maximum(box[:2], kept[:2]), 0, None).prod()
+                    both = (box[2:] - box[:2]).prod() + (kept[2:] - kept[:2]).prod() - inner
+                    if other == index and inner / both > 0.45:
+                        break
+                else:
+                    want.append((index, box, scores[at, index]))
+            got = row["objects"]
+            self.assertEqual([one["index"] for one in got], [index for index, *_ in want])
+            for one, (_, box, score) in zip(got, want):
+                box = np.clip(box * scale, 0, [768, 576, 768, 576])
+                self.assertLess(np.abs(box - [one["left"], one["top"], one["right"], one["bottom"]]).max(), 0.01)
+                self.assertLess(abs(score - one["score"]), 1e-5)
+            found += len(got)
+        self.assertGreater(found, 100)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""Detection heads beside NumPy, and suppression beside ONNX Runtime's NonMaxSuppression: equal rows and classes in
+random boxes, chains of equal scores, flipped and empty boxes, and the same boxes through each family's outputs."""
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper
+
+PROGRAM = sys.argv[1]
+RNG = np.random.default_rng(5)
+SIZE = (250, 250)  # of the network's input; boxes reach beyond it
+TYPES = {"float32": "f32", "int32": "i32", "int64": "i64"}
+
+
+def ours(family, size, outputs, score=0.3, overlap=0.5, most=10 ** 6, **custom):
+    words = [PROGRAM, family, *map(str, (*size, score, overlap, most))]
+    words += [f"{name}={TYPES[str(one.dtype)]}:{'x'.join(map(str, one.shape))}" for name, one in outputs.items()]
+    words += ["custom", *(f"{key}={value}" for key, value in custom.items())] if custom else []
+    done = subprocess.run(words, input=b"".join(np.ascontiguousarray(one).tobytes() for one in outputs.values()),
+                          capture_output=True)
+    text = done.stdout.decode()
+    if done.returncode or family == "find":
+        return text.strip()
+    rows = [list(map(float, line.split())) for line in text.splitlines()]
+    return np.array(rows) if rows else np.empty((0, 7))
+
+
+def operator(boxes, scores, score, overlap):
+    """ONNX Runtime's pairs of row and class, best first. boxes: N x (left, top, right, bottom); scores: N x classes."""
+    inputs = [helper.make_tensor_value_info("boxes", TensorProto.FLOAT, [1, None, 4]),
+              helper.make_tensor_value_info("scores", TensorProto.FLOAT, [1, None, None])]
+    constants = [helper.make_tensor("most", TensorProto.INT64, [1], [len(boxes)]),
+                 helper.make_tensor("overlap", TensorProto.FLOAT, [1], [overlap]),
+                 helper.make_tensor("score", TensorProto.FLOAT, [1], [score])]
+    node = helper.make_node("NonMaxSuppression", ["boxes", "scores", "most", "overlap", "score"], ["kept"])
+    graph = helper.make_graph([node], "nms", inputs, [helper.make_tensor_value_info("kept", TensorProto.INT64, None)],
+                              constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=8)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    kept = session.run(None, {"boxes": boxes[None, :, [1, 0, 3, 2]], "scores": np.ascontiguousarray(scores.T)[None]})[0]
+    pairs = [(row, which) for _, which, row in kept.tolist()]
+    return sorted(pairs, key=lambda pair: (-scores[pair], *pair))
+
+
+def is_inside(box):
+    low, high = np.minimum(box[:2], box[2:]), np.maximum(box[:2], box[2:])
+    return (np.minimum(high, SIZE) > np.maximum(low, 0)).all()
+
+
+def check_suppression(boxes, scores, score=0.3, overlap=0.5, most=10 ** 6):
+    boxes, scores = boxes.astype(np.float32), scores.astype(np.float32)
+    got = ours("custom", SIZE, {"b": boxes, "s": scores}, score, overlap, most, boxes="b", scores="s", suppress=1)
+    want = [pair for pair in operator(boxes, scores, score, overlap) if is_inside(boxes[pair[0]])][:most]
+    assert [(int(row), int(which)) for *_, which, row in got] == want, (got[:5], want[:5], len(got), len(want))
+    for left, top, right, bottom, value, which, row in got:
+        assert np.array_equal(np.float32([left, top, right, bottom]), boxes[int(row)])
+        assert np.float32(value) == scores[int(row), int(which)]
+    return want
+
+
+def random_boxes(count, spread=300, size=60):
+    corner, extent = RNG.random((count, 2)) * spread - 20, RNG.random((count, 2)) * size
+    return np.hstack([corner, corner + extent])
+
+
+def suppression():
+    for count, classes in ((1, 1), (50, 1), (400, 3), (2000, 5)):
+        for overlap in (0.0, 0.3, 0.5, 0.9, 1.0):
+            check_suppression(random_boxes(count), RNG.random((count, classes)), 0.3, overlap)
+    # Equal scores, and whole pixels, so that boxes and ratios repeat.
+    for overlap in (0.25, 0.5):
+        boxes = np.round(random_boxes(300, 40, 12))
+        check_suppression(boxes, np.round(RNG.random((300, 2)) * 4) / 4, 0.2, overlap)
+    check_suppression(np.tile([[1, 1, 5, 5]], (9, 1)), np.full((9, 2), 0.5))
+    # Corners that are flipped, boxes without area, and equal ones of these.
+    flipped = random_boxes(200)
+    flipped[::3] = flipped[::3][:, [2, 1, 0, 3]]
+    flipped[::4] = flipped[::4][:, [0, 3, 2, 1]]
+    check_suppression(flipped, RNG.random((200, 2)))
+    check_suppression(np.array([[1, 1, 1, 5], [1, 1, 1, 5], [2, 2, 8, 2], [0, 0, 9, 9]]), np.full((4, 1), 0.7))
+    assert check_suppression(random_boxes(50), np.full((50, 2), 0.1)) == []
+    assert len(check_suppression(random_boxes(500), RNG.random((500, 4)), most=7)) == 7
+    # NaN scores pass no limit. Boxes that are not finite, which the operator keeps, are left out.
+    scores = RNG.random((60, 1))
+    scores[::5] = np.nan
+    check_suppression(random_boxes(60), scores)
+    boxes = random_boxes(60).astype(np.float32)
+    boxes[3, 1], boxes[9, 2], boxes[11, 0] = np.nan, np.inf, -np.inf
+    got = ours("custom", SIZE, {"b": boxes, "s": np.full((60, 1), 0.5, np.float32)}, boxes="b", scores="s")
+    want = [row for row in range(60) if np.isfinite(boxes[row]).all() and is_inside(boxes[row])]
+    assert sorted(int(line[-1]) for line in got) == want and not set(want) & {3, 9, 11}
+
+
+def cells(width, height):
+    grids = []
+    for stride in (8, 16, 32):
+        ys, xs = np.mgrid[:height // stride, :width // stride]
+        grids.append(np.stack([xs.ravel(), ys.ravel(), np.full(xs.size, stride)], 1))
+    return np.concatenate(grids)
+
+
+def corners(boxes):
+    """From centres and sizes."""
+    return np.hstack([boxes[:, :2] - boxes[:, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2])
+
+
+def same(what, got, boxes, scores, score=0.3, overlap=0.5, suppress=True):
+    """`scores`: N x classes."""
+    want = operator(boxes.astype(np.float32), scores.astype(np.float32), score, overlap) if suppress else sorted(
+        zip(*map(np.ndarray.tolist, np.nonzero(scores > score))), key=lambda pair: (-scores[pair], *pair))
+    inside = (np.minimum(boxes[:, 2:], (160, 96)) > np.maximum(boxes[:, :2], 0)).all(1)
+    want = [pair for pair in want if inside[pair[0]]]
+    assert len(want) > 5 and [(int(line[6]), int(line[5])) for line in got] == want, (what, len(got), len(want))
+    rows, classes = np.array(want).T
+    assert np.abs(got[:, :4] - boxes[rows]).max() < 1e-3, (what, np.abs(got[:, :4] - boxes[rows]).max())
+    assert np.abs(got[:, 4] - scores[rows, classes]).max() < 1e-6, what
+
+
+def families():
+    width, height, classes = 160, 96, 6
+    size, grid = (width, height), cells(width, height)
+    boxes = np.hstack([RNG.random((len(grid), 2)) * size, 8 + RNG.random((len(grid), 2)) * 40]).astype(np.float32)
+    present, scores = RNG.random((len(grid), 1)).astype(np.float32), RNG.random((len(grid), classes)).astype(np.float32)
+
+    raw = np.hstack([(boxes[:, :2] / grid[:, 2:] - grid[:, :2]), np.log(boxes[:, 2:] / grid[:, 2:])])
+    output = {"o": np.hstack([raw, present, scores]).astype(np.float32)}
+    assert ours("find", size, output) == "yolox"
+    decoded = np.hstack([(output["o"][:, :2] + grid[:, :2]) * grid[:, 2:], np.exp(output["o"][:, 2:4]) * grid[:, 2:]])
+    same("yolox", ours("yolox", size, output), corners(decoded), present * scores)
+
+    three = {"o": np.tile(np.hstack([boxes, present, scores]), (3, 1)) * RNG.uniform(0.9, 1, (3 * len(grid), 1))}
+    three["o"] = three["o"].astype(np.float32)
+    assert ours("find", size, three) == "yolov5"
+    same("yolov5", ours("yolov5", size, three), corners(three["o"][:, :4]), three["o"][:, 4:5] * three["o"][:, 5:])
+
+    output = {"o": np.ascontiguousarray(np.hstack([boxes, scores]).T)[None]}
+    assert ours("find", size, output) == "yolov8"
+    same("yolov8", ours("yolov8", size, output, 0.8), corners(boxes), scores, 0.8)
+
+    unit = (corners(boxes) / np.tile(size, 2)).astype(np.float32)
+    pair = {"scores": np.hstack([present, scores]), "boxes": unit}
+    assert ours("find", size, pair) == "none"  # ssd or rtdetr: the shapes do not tell
+    same("ssd", ours("ssd", size, pair), unit * np.tile(size, 2), scores)
+
+    logits = np.log(scores / (1 - scores)).astype(np.float32)
+    pair = {"logits": logits, "boxes": (boxes / np.tile(size, 2)).astype(np.float32)}
+    same("rtdetr", ours("rtdetr", size, pair, 0.6), corners(boxes), (1 / (1 + np.exp(-logits))), 0.6, suppress=False)
+
+    which = RNG.integers(0, classes, len(grid))
+    one = np.zeros_like(scores)
+    one[np.arange(len(grid)), which] = present[:, 0]
+    rows = np.hstack([corners(boxes), present, which[:, None]]).astype(np.float32)
+    assert ours("find", size, {"o": rows}) == "none"  # yolox with one class has the same shape
+    assert ours("find", size, {"o": rows[:100]}) == "end2end"
+    same("end2end", ours("end2end", size, {"o": rows}), corners(boxes), one, suppress=False)
+    for kind in ("int64", "int32", "float32"):
+        three = {"n": which.astype(kind), "s": present[:, 0], "b": corners(boxes)[:, [1, 0, 3, 2]].astype(np.float32)}
+        same("custom", ours("custom", size, three, boxes="b", scores="s", classes="n", order=1), corners(boxes), one,
+             suppress=False)
+    centred = {"s": np.ascontiguousarray(scores.T), "b": np.ascontiguousarray(boxes.T)}
+    got = ours("custom", size, centred, 0.5, boxes="b", scores="s", order=3, suppress=1)
+    same("custom", got, corners(boxes), scores, 0.5)
+
+
+def faces():
+    """CenterFace as deface computes it, in NumPy."""
+    width, height = 160, 96
+    rows, columns = height // 4, width // 4
+    heat, offset = RNG.random((1, rows, columns)), RNG.random((2, rows, columns)) - 0.5
+    scale, marks = RNG.random((2, rows, columns)) * 2, RNG.random((10, rows, columns))
+    output = {name: one.astype(np.float32) for name, one in (("537", heat), ("538", scale), ("539", offset),
+                                                             ("540", marks))}
+    assert ours("find", (width, height), output) == "centerface"
+    got = ours("centerface", (width, height), output, 0.5, 0.3)
+    heat, scale, offset, marks = output.values()
+    ys, xs = np.mgrid[:rows, :columns]
+    tall, wide = np.exp(scale) * 4
+    left = np.clip((xs + offset[1] + 0.5) * 4 - wide / 2, 0, width)
+    top = np.clip((ys + offset[0] + 0.5) * 4 - tall / 2, 0, height)
+    boxes = np.stack([left, top, np.minimum(left + wide, width), np.minimum(top + tall, height)], -1).reshape(-1, 4)
+    same("centerface", got[:, :7], boxes, heat.reshape(-1, 1), 0.5, 0.3)
+    at = got[:, 6].astype(int)
+    for k in range(5):
+        x = (marks[2 * k + 1] * wide + left).ravel()[at]
+        y = (marks[2 * k] * tall + top).ravel()[at]
+        assert np.abs(got[:, 7 + 2 * k] - x).max() < 1e-3 and np.abs(got[:, 8 + 2 * k] - y).max() < 1e-3
+
+
+def refusals():
+    square = {"o": np.zeros((3549, 85), np.float32)}
+    assert "a yolov8 head has one output of (4 + classes) x 3549" in ours("yolov8", (416, 416), square)
+    assert '"o" tensor f32 3549x85' in ours("yolov8", (416, 416), square)
+    assert "for an input of 640x640" in ours("yolox", (640, 640), square)
+    for custom, words in (({"boxes": "x", "scores": "o"}, 'boxes: output "x" is not an f32 output of N x 4'),
+                          ({"boxes": "o", "scores": "o"}, "boxes"),
+                          ({"boxes": "b", "scores": "o"}, 'scores: output "o" is not one with a score'),
+                          ({"boxes": "b", "scores": "b", "classes": "o"}, 'classes: output "o"')):
+        outputs = {**square, "b": np.zeros((7, 4), np.float32)}
+        assert words in ours("custom", (416, 416), outputs, **custom), ours("custom", (416, 416), outputs, **custom)
+
+
+suppression()
+families()
+faces()
+refusals()
+print("heads: equal to NumPy's; suppression: equal to ONNX Runtime's")

@@ -1,0 +1,109 @@
+/* Objects in raw outputs of networks from standard input, for detect.py, one a line with all digits.
+ *
+ *   detect_rows FAMILY WIDTH HEIGHT SCORE OVERLAP MOST NAME=TYPE:DIMxDIM... [custom KEY=VALUE...]
+ *
+ * FAMILY: a head's name, or `find`, which prints the family that fits. Standard input: the outputs, one after another.
+ * TYPE: f32, i32 or i64. KEY: boxes, scores, classes, order (a number), normalized, background, logits, suppress.
+ * Lines: left top right bottom score class row, and x y of each landmark. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/detect/box_head.h"
+#include "millrace/status.h"
+
+static mr_box_head_output output[MR_BOX_HEAD_MOST_OUTPUTS];
+static void *data[MR_BOX_HEAD_MOST_OUTPUTS];
+static mr_box_head_custom custom;
+
+static void take_output(size_t i, char *text) {
+    static const mr_dtype types[] = {MR_DTYPE_F32, MR_DTYPE_I32, MR_DTYPE_I64};
+    static const char *const names[] = {"f32", "i32", "i64"};
+    int64_t dims[MR_MAX_RANK];
+    int32_t rank = 0;
+    mr_dtype type = MR_DTYPE_ANY;
+    output[i].name = strtok(text, "=");
+    const char *name = strtok(NULL, ":");
+    for (size_t k = 0; k < 3; k++)
+        type = strcmp(name, names[k]) == 0 ? types[k] : type;
+    for (char *next; (next = strtok(NULL, "x"));)
+        dims[rank++] = atoll(next);
+    output[i].format = mr_tensor_format(type, MR_LAYOUT_FLAT, rank, dims);
+    const size_t bytes = mr_tensor_bytes(&output[i].format);
+    data[i] = malloc(bytes + 1);
+    if (!data[i] || fread(data[i], 1, bytes, stdin) != bytes)
+        exit(EXIT_FAILURE);
+}
+
+static void take_key(char *text) {
+    const char *key = strtok(text, "="), *value = strtok(NULL, "");
+    const bool on = atoi(value);
+    if (strcmp(key, "boxes") == 0)
+        custom.boxes = value;
+    else if (strcmp(key, "scores") == 0)
+        custom.scores = value;
+    else if (strcmp(key, "classes") == 0)
+        custom.classes = value;
+    else if (strcmp(key, "order") == 0)
+        custom.order = (mr_box_order)atoi(value);
+    else if (strcmp(key, "normalized") == 0)
+        custom.normalized = on;
+    else if (strcmp(key, "background") == 0)
+        custom.background = on;
+    else if (strcmp(key, "logits") == 0)
+        custom.logits = on;
+    else if (strcmp(key, "suppress") == 0)
+        custom.suppress = on;
+}
+
+static void print(const mr_box_head *head, const mr_boxes *found) {
+    const void *items[MR_BOX_HEAD_MOST_OUTPUTS];
+    memcpy(items, data, sizeof items);
+    for (size_t i = 0; i < found->count; i++) {
+        const mr_box *one = &found->item[i];
+        float points[2 * MR_BOX_HEAD_MOST_POINTS];
+        printf("%.9g %.9g %.9g %.9g %.9g %d %d", (double)one->left, (double)one->top, (double)one->right,
+               (double)one->bottom, (double)one->score, one->class_index, one->row);
+        mr_box_head_points(head, items, one, points);
+        for (int32_t k = 0; k < 2 * head->points; k++)
+            printf(" %.9g", (double)points[k]);
+        printf("\n");
+    }
+}
+
+int main(int argc, char **argv) {
+    enum { FAMILY = 1, WIDTH, HEIGHT, SCORE, OVERLAP, MOST, OUTPUTS };
+    size_t count = 0;
+    mr_box_head_family family = 0;
+    mr_box_head head;
+    mr_boxes found;
+    const void *items[MR_BOX_HEAD_MOST_OUTPUTS];
+    if (argc < OUTPUTS)
+        return 64;
+    for (int i = OUTPUTS; i < argc && strcmp(argv[i], "custom") != 0; i++)
+        take_output(count++, argv[i]);
+    for (int i = OUTPUTS + (int)count + 1; i < argc; i++)
+        take_key(argv[i]);
+    const int width = atoi(argv[WIDTH]), height = atoi(argv[HEIGHT]);
+    if (strcmp(argv[FAMILY], "find") == 0) {
+        family = mr_box_head_find(output, count, width, height);
+        return puts(family < MR_BOX_HEAD_FAMILIES ? mr_box_head_names[family] : "none") < 0;
+    }
+    while (mr_box_head_names[family] && strcmp(mr_box_head_names[family], argv[FAMILY]) != 0)
+        family++;
+    if (mr_box_head_make(&head, family, &custom, output, count, width, height)) {
+        puts(mr_message());
+        return 1;
+    }
+    const size_t room = mr_box_head_most(&head) + 2;
+    mr_box *candidate = malloc(room * sizeof *candidate);
+    memcpy(items, data, sizeof items);
+    mr_boxes_init(&found, candidate, room);
+    mr_box_head_decode(&head, items, (float)atof(argv[SCORE]), NULL, &found);
+    mr_box_head_finish(&head, (float)atof(argv[OVERLAP]), (size_t)atoll(argv[MOST]), &found);
+    print(&head, &found);
+    free(candidate);
+    for (size_t i = 0; i < count; i++)
+        free(data[i]);
+    return 0;
+}

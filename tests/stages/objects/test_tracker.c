@@ -1,0 +1,211 @@
+/* Tracks of objects that move, cross, hide and flicker, at several frame rates; assignment beside all permutations. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "millrace/status.h"
+#include "stages/objects/assignment.h"
+#include "stages/objects/tracker.h"
+#include "tests/support/seeded.h"
+#include "tests/support/suite.h"
+
+/* ---- assignment -------------------------------------------------------------------------------------------------- */
+
+enum { MOST = 6 };
+
+/* The least total cost of rows from `row` on, by trying everything. */
+static double try_all(const double *cost, int rows, int columns, double limit, int row, unsigned used) {
+    if (row == rows)
+        return 0;
+    double least = limit + try_all(cost, rows, columns, limit, row + 1, used);
+    for (int j = 0; j < columns; j++)
+        if (!(used >> j & 1) && cost[row * columns + j] < limit)
+            least = fmin(least, cost[row * columns + j] + try_all(cost, rows, columns, limit, row + 1, used | 1u << j));
+    return least;
+}
+
+TEST(assignment_costs_least) {
+    for (int round = 0; round < 3000; round++) {
+        const int rows = between(0, MOST), columns = between(0, MOST);
+        const double limit = between(1, 20) / 20.0;
+        double cost[MOST * MOST], total = 0;
+        int column[MOST];
+        for (int i = 0; i < rows * columns; i++)
+            cost[i] = draw() % 5 == 0 ? INFINITY : between(0, 20) / 20.0;
+        void *workspace = malloc(mr_assignment_bytes((size_t)rows, (size_t)columns));
+        mr_assign(cost, (size_t)rows, (size_t)columns, limit, column, workspace);
+        free(workspace);
+        for (int i = 0; i < rows; i++) {
+            total += column[i] < 0 ? limit : cost[i * columns + column[i]];
+            for (int k = 0; k < i; k++)
+                assert_true(column[i] < 0 || column[i] != column[k]);
+        }
+        assert_float_equal(total, try_all(cost, rows, columns, limit, 0, 0), 1e-9);
+    }
+}
+
+/* ---- tracks ------------------------------------------------------------------------------------------------------ */
+
+static const int64_t SECOND = 1000000000;
+
+static mr_tracker *make(int64_t confirm_ns, int64_t lost_ns) {
+    const mr_tracker_params params = {.low = 0.1f, .high = 0.5f, .begin = 0.6f, .confirm_ns = confirm_ns,
+                                      .lost_ns = lost_ns, .by_class = true, .most = 50, .first_id = 1};
+    mr_tracker *tracker;
+    assert_int_equal(mr_tracker_create(&tracker, &params), MR_OK);
+    return tracker;
+}
+
+static mr_object box(double x, double y, double width, double height, float score) {
+    return (mr_object){.left = (float)(x - width / 2), .top = (float)(y - height / 2), .right = (float)(x + width / 2),
+                       .bottom = (float)(y + height / 2), .score = score};
+}
+
+static void update(mr_tracker *tracker, int64_t now_ns, mr_object *objects, size_t count) {
+    assert_int_equal(mr_tracker_update(tracker, now_ns, objects, count), MR_OK);
+}
+
+/* Two persons pass each other at 80 px a second, one above the other; places jitter by a pixel. Each keeps the number
+ * that it gets after `confirm`, whatever the rate. */
+TEST(frame_rates_behave_alike) {
+    static const int rates[] = {5, 10, 25, 30, 60, 120};
+    for (size_t r = 0; r < sizeof rates / sizeof *rates; r++) {
+        mr_tracker *tracker = make(SECOND / 5, 2 * SECOND);
+        int64_t first[2] = {0};
+        for (int frame = 0; frame < 8 * rates[r]; frame++) {
+            const double t = (double)frame / rates[r];
+            mr_object objects[2] = {box(100 + 80 * t + between(-1, 1), 100, 40, 90, 0.9f),
+                                    box(740 - 80 * t + between(-1, 1), 130, 40, 90, 0.8f)};
+            update(tracker, (int64_t)(t * 1e9), objects, 2);
+            for (int i = 0; i < 2; i++) {
+                const bool confirmed = (int64_t)(t * 1e9) >= SECOND / 5;
+                assert_int_equal(objects[i].track != 0, confirmed);
+                first[i] = first[i] ? first[i] : objects[i].track;
+                assert_int_equal(objects[i].track, first[i]);
+            }
+        }
+        assert_int_equal(first[0] + first[1], 1 + 2);
+        mr_tracker_destroy(&tracker);
+    }
+}
+
+/* Behind a pillar for a second, then too long. */
+TEST(lost_objects_are_found_again_for_a_while) {
+    static const struct {
+        double hidden;
+        bool same;
+    } cases[] = {{0.5, true}, {1.0, true}, {1.9, true}, {2.2, false}, {5.0, false}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        mr_tracker *tracker = make(0, 2 * SECOND);
+        int64_t before = 0, after = 0;
+        for (int frame = 0; frame < 20 * 10; frame++) {
+            const double t = frame / 20.0;
+            mr_object object = box(100 + 30 * t, 100, 60, 120, 0.9f);
+            const bool hidden = t >= 2 && t < 2 + cases[c].hidden;
+            update(tracker, (int64_t)(t * 1e9), &object, !hidden);
+            *(t < 2 ? &before : &after) = hidden ? after : object.track;
+        }
+        assert_int_equal(before, 1);
+        assert_int_equal(after, cases[c].same ? 1 : 2);
+        mr_tracker_destroy(&tracker);
+    }
+}
+
+/* An object that is found in every other frame never gets a number, beside one that is always found. */
+TEST(flicker_is_not_confirmed) {
+    mr_tracker *tracker = make(SECOND / 5, SECOND);
+    for (int frame = 0; frame < 100; frame++) {
+        mr_object objects[2] = {box(50, 40, 30, 30, 0.9f), box(400, 300, 30, 30, 0.9f)};
+        update(tracker, frame * SECOND / 25, objects, frame % 2 ? 1 : 2);
+        assert_int_equal(objects[0].track, frame >= 5);
+        assert_int_equal(objects[1].track, 0);
+    }
+    mr_tracker_destroy(&tracker);
+}
+
+/* A less sure detection continues a track and begins none; one below `low` does nothing. */
+TEST(scores) {
+    mr_tracker *tracker = make(0, SECOND);
+    static const struct {
+        float score;
+        int64_t track;
+    } frames[] = {{0.55f, 0}, {0.2f, 0}, {0.6f, 1}, {0.2f, 1}, {0.11f, 1}, {0.05f, 0}, {0.2f, 0}, {0.55f, 1},
+                  {0.9f, 1}};
+    for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
+        mr_object object = box(100, 100, 40, 40, frames[i].score);
+        update(tracker, (int64_t)i * SECOND / 25, &object, 1);
+        assert_int_equal(object.track, frames[i].track);
+    }
+    mr_tracker_destroy(&tracker);
+}
+
+TEST(classes_are_apart) {
+    mr_tracker *tracker = make(0, SECOND);
+    for (int frame = 0; frame < 10; frame++) {
+        mr_object objects[2] = {box(100, 100, 40, 80, 0.9f), box(100 + frame, 104, 42, 78, 0.95f)};
+        objects[1].index = 1;
+        update(tracker, frame * SECOND / 10, objects, 2);
+        assert_int_equal(objects[0].track, 1);
+        assert_int_equal(objects[1].track, 2);
+    }
+    mr_tracker_destroy(&tracker);
+}
+
+/* Where nothing was searched, confirmed objects move on as they did. */
+TEST(predicted_places) {
+    mr_tracker *tracker = make(SECOND / 5, SECOND);
+    mr_object found[4];
+    for (int frame = 0; frame < 60; frame++) {
+        const double x = 100 + 4 * frame;
+        mr_object object = box(x, 80, 40, 60, 0.9f);
+        if (frame < 30 || frame % 5 == 0) {
+            update(tracker, frame * SECOND / 25, &object, 1);
+            continue;
+        }
+        assert_int_equal(mr_tracker_predict(tracker, frame * SECOND / 25, found, 4), 1);
+        assert_int_equal(found[0].track, 1);
+        assert_float_equal((found[0].left + found[0].right) / 2, x, 1.5);
+        assert_float_equal(found[0].bottom - found[0].top, 60, 1.5);
+    }
+    mr_tracker_destroy(&tracker);
+}
+
+TEST(numbers_never_repeat) {
+    mr_tracker *tracker = make(0, SECOND);
+    mr_object object = box(100, 100, 40, 40, 0.9f);
+    update(tracker, 0, &object, 1);
+    assert_int_equal(object.track, 1);
+    mr_tracker_restart(tracker, 1);
+    update(tracker, 0, &object, 1);
+    assert_int_equal(object.track, 2);
+    mr_tracker_restart(tracker, 1000);
+    update(tracker, 0, &object, 1);
+    assert_int_equal(object.track, 1000);
+    mr_tracker_destroy(&tracker);
+}
+
+/* More objects than tracks, boxes without size, far leaps in time: tracks stay within their most, with one number
+ * each. */
+TEST(anything_may_come) {
+    enum { CROWD = 120 };
+    mr_tracker *tracker = make(SECOND / 10, SECOND);
+    mr_object objects[CROWD];
+    int64_t now_ns = 0;
+    for (int frame = 0; frame < 300; frame++) {
+        const size_t count = (size_t)between(0, CROWD);
+        for (size_t i = 0; i < count; i++) {
+            objects[i] = box(between(-50, 800), between(-50, 600), between(0, 60), between(0, 60),
+                             (float)between(0, 100) / 100);
+            objects[i].index = between(0, 2);
+        }
+        now_ns += draw() % 20 ? SECOND / 25 : between(0, 1000) * SECOND;
+        update(tracker, now_ns, objects, count);
+        assert_true(mr_tracker_count(tracker) <= 50);
+        for (size_t i = 0; i < count; i++)
+            for (size_t k = 0; k < i; k++)
+                assert_true(!objects[i].track || objects[i].track != objects[k].track);
+    }
+    mr_tracker_destroy(&tracker);
+}
+
+RUN_TESTS(NULL, NULL)
