@@ -24,8 +24,10 @@ static inline void mr_settle_call(mr_entry_task *entry, mr_slot *slot, int answe
     if (!slot->frame_count)
         return;
     mr_meter_count_in(&entry->meter, slot->frame_count);
-    for (size_t i = 0; i < slot->frame_count; i++)
-        mr_meter_add_latency(&entry->meter, slot->inputs[i].entered_ns, now_ns);
+    const mr_slot_input *input = slot->inputs, *end = input + slot->frame_count;
+    do
+        mr_meter_add_latency(&entry->meter, input->entered_ns, now_ns);
+    while (++input < end);
     if (mr_shedder_sheds(&instance->shedder))
         mr_shedder_note_call(&instance->shedder, now_ns - slot->begun_ns);
 }
