@@ -44,3 +44,8 @@ int mr_extractor_promise_result(mr_negotiation *negotiation, const mr_format *te
 int mr_extractor_open(mr_stage *self, const mr_preprocess_params *look);
 void mr_extractor_close(mr_stage *self);
 int mr_extractor_process(mr_stage *self, mr_io *io);
+
+/* What their stage types have in common. */
+#define MR_EXTRACTOR_TYPE                                                                                              \
+    .inputs = mr_picture_inputs, .entry = MR_ENTRY_STATELESS, .batches = true, .streams = true, .cuda = true,          \
+    .process = mr_extractor_process

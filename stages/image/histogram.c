@@ -81,17 +81,12 @@ const mr_stage_type mr_histogram_stage = {
     .summary = "counts how often colours occur in a picture, as a feature vector",
     .help = "The numbers are shares of the pixels. The shares in each channel add up to 1; with `joint`, all of them "
             "do. Hue has 180 steps, the other channels have 256, as in OpenCV for 8 bits.",
-    .inputs = mr_picture_inputs,
     .outputs = mr_vector_outputs,
     .options = table,
     .options_bytes = sizeof(options),
     .state_bytes = sizeof(mr_extractor),
-    .entry = MR_ENTRY_STATELESS,
-    .batches = true,
-    .streams = true,
-    .cuda = true,
     .negotiate = negotiate,
     .open = open_stage,
-    .process = mr_extractor_process,
+    MR_EXTRACTOR_TYPE,
     .close = mr_extractor_close,
 };

@@ -124,17 +124,12 @@ const mr_stage_type mr_hog_stage = {
     .summary = "histograms of oriented gradients of a picture, as a feature vector",
     .help = "This is the descriptor of Dalal and Triggs, with the choices and the order of OpenCV's HOGDescriptor: "
             "3780 numbers for an upright picture of 64x128. classify applies a linear layer to it.",
-    .inputs = mr_picture_inputs,
     .outputs = mr_vector_outputs,
     .options = table,
     .options_bytes = sizeof(options),
     .state_bytes = sizeof(state),
-    .entry = MR_ENTRY_STATELESS,
-    .batches = true,
-    .streams = true,
-    .cuda = true,
     .negotiate = negotiate,
     .open = open_stage,
-    .process = mr_extractor_process,
+    MR_EXTRACTOR_TYPE,
     .close = close_stage,
 };

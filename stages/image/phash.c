@@ -61,17 +61,12 @@ const mr_stage_type mr_phash_stage = {
     .summary = "adds a perceptual hash of 64 bits to each picture",
     .help = "The hash is pHash as the Python package ImageHash defines it: the luma at 32x32, its 64 lowest "
             "frequencies (DCT), and one bit for each that is above their median. Pictures are resized by area.",
-    .inputs = mr_picture_inputs,
     .outputs = outputs,
     .options = table,
     .options_bytes = sizeof(options),
     .state_bytes = sizeof(mr_extractor),
-    .entry = MR_ENTRY_STATELESS,
-    .batches = true,
-    .streams = true,
-    .cuda = true,
     .negotiate = negotiate,
     .open = open_stage,
-    .process = mr_extractor_process,
+    MR_EXTRACTOR_TYPE,
     .close = mr_extractor_close,
 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "millrace/signature.h"
 #include "millrace/status.h"
 
@@ -67,7 +68,7 @@ static int read_head(mr_head **head, const mr_head_files *files) {
 }
 
 int mr_head_open(mr_head **head, const mr_head_files *files) {
-    pthread_mutex_lock(&lock);
+    MR_LOCKED(&lock);
     mr_head *found = heads;
     while (found && !(same(found->folder_path, files->folder) && same(found->key_path, files->key) &&
                       same(found->weights_path, files->weights) && same(found->labels_path, files->labels)))
@@ -80,7 +81,6 @@ int mr_head_open(mr_head **head, const mr_head_files *files) {
         }
         *head = found;
     }
-    pthread_mutex_unlock(&lock);
     return status;
 }
 
@@ -89,7 +89,7 @@ void mr_head_close(mr_head **head) {
     *head = NULL;
     if (!gone)
         return;
-    pthread_mutex_lock(&lock);
+    MR_LOCKED(&lock);
     if (--gone->references == 0) {
         mr_head **at = &heads;
         while (*at != gone)
@@ -97,5 +97,4 @@ void mr_head_close(mr_head **head) {
         *at = gone->next;
         destroy(gone);
     }
-    pthread_mutex_unlock(&lock);
 }

@@ -6,24 +6,11 @@
 enum {
     SIDE = 224, BINS = 32, BOXES = 8,
     HOG_WIDTH = 64, HOG_HEIGHT = 128, HOG_BLOCK = 16, HOG_CELL = 8, HOG_BINS = 9,
+    HOG_LENGTH = (HOG_WIDTH / HOG_CELL - 1) * (HOG_HEIGHT / HOG_CELL - 1) * 4 * HOG_BINS,
     HASHED = 32, WIDTH = 1920, HEIGHT = 1080, CHANGE_WIDTH = 640, CHANGE_HEIGHT = 360
 };
 
-static void two_regions(mr_operation_call *call, size_t read_bytes, size_t written_bytes) {
-    mr_operation_region(call, MR_MEMORY_DEVICE, read_bytes, MR_NOISE_BYTES);
-    mr_operation_region(call, MR_MEMORY_DEVICE, written_bytes, MR_NOISE_NONE);
-    call->bytes = (double)read_bytes + (double)written_bytes;
-}
-
 /* ---- histograms of colours -------------------------------------------------------------------------------------- */
-
-/* Three samples per pixel are read, and the shares written. */
-static int open_histogram(mr_operation_call *call) {
-    const mr_histogram_params *p = call->type->shape;
-    const double pixels = (double)p->width * p->height, numbers = mr_histogram_length(p);
-    two_regions(call, (size_t)(3 * pixels) * MR_PIECE, (size_t)numbers * sizeof(float) * MR_PIECE);
-    return MR_OK;
-}
 
 static int enqueue_histogram(mr_operation_call *call, size_t set) {
     mr_histogram_work work = {.params = *(const mr_histogram_params *)call->type->shape, .count = MR_PIECE};
@@ -44,11 +31,7 @@ static const mr_hog_params hog_params = {
     .clip = 0.2f,
 };
 
-/* The picture is read, the descriptor written. */
 static int open_hog(mr_operation_call *call) {
-    const double pixels = HOG_WIDTH * HOG_HEIGHT;
-    const double blocks = (HOG_WIDTH / HOG_CELL - 1) * (HOG_HEIGHT / HOG_CELL - 1), length = 4 * HOG_BINS;
-    two_regions(call, (size_t)pixels * MR_PIECE, (size_t)(blocks * length) * sizeof(float) * MR_PIECE);
     mr_hog *hog = NULL;
     int status = mr_hog_create(&hog, &hog_params);
     call->state = hog;
@@ -75,11 +58,6 @@ static void close_hog(mr_operation_call *call) {
 
 /* ---- perceptual hash, sharpness, change ------------------------------------------------------------------------- */
 
-static int open_phash(mr_operation_call *call) {
-    two_regions(call, (size_t)HASHED * HASHED * MR_PIECE, (size_t)MR_HASH_BYTES * MR_PIECE);
-    return MR_OK;
-}
-
 static int enqueue_phash(mr_operation_call *call, size_t set) {
     mr_phash_work work = {.count = MR_PIECE};
     const uint8_t *src = mr_operation_at(call, set, 0);
@@ -91,23 +69,12 @@ static int enqueue_phash(mr_operation_call *call, size_t set) {
     return mr_phash_enqueue(call->stream, &work);
 }
 
-static int open_sharpness(mr_operation_call *call) {
-    two_regions(call, (size_t)WIDTH * HEIGHT, sizeof(float));
-    return MR_OK;
-}
-
 static int enqueue_sharpness(mr_operation_call *call, size_t set) {
     const mr_sharpness_work work = {
         .count = 1,
         .item[0] = {mr_operation_at(call, set, 0), WIDTH, WIDTH, HEIGHT, 1.0f, mr_operation_at(call, set, 1)},
     };
     return mr_sharpness_enqueue(call->stream, &work);
-}
-
-/* Two pictures are read. */
-static int open_change(mr_operation_call *call) {
-    two_regions(call, (size_t)2 * CHANGE_WIDTH * CHANGE_HEIGHT, sizeof(uint32_t));
-    return MR_OK;
 }
 
 static int enqueue_change(mr_operation_call *call, size_t set) {
@@ -118,25 +85,31 @@ static int enqueue_change(mr_operation_call *call, size_t set) {
     return mr_change_enqueue(call->stream, &work);
 }
 
-#define FEATURE(label, shape_text, shape_value, suffix, closes)                                                        \
+/* The pictures are read: three samples per pixel, or one; two pictures for a change. The results are written. */
+#define FEATURE(label, shape_text, shape_value, read_bytes, written_bytes, suffix, ...)                                \
     {                                                                                                                  \
         .name = label, .function = "mr_" #suffix "_enqueue", .works_on = shape_text, .group = MR_OPERATION_KERNEL,     \
-        .here = MR_HERE_ALL, .shape = shape_value, .open = open_##suffix, .enqueue = enqueue_##suffix,                 \
-        .close = closes                                                                                                \
+        .here = MR_HERE_ALL, .shape = shape_value, .reads = read_bytes, .writes = written_bytes,                       \
+        .noise = MR_NOISE_BYTES, .enqueue = enqueue_##suffix, __VA_ARGS__                                              \
     }
-#define COLORS(label, shape_text, colors, bin_count, jointly)                                                          \
+#define COLORS(label, shape_text, colors, bin_count, jointly, length)                                                  \
     FEATURE(label, shape_text,                                                                                         \
             (&(mr_histogram_params){                                                                                   \
                 .width = SIDE, .height = SIDE, .space = colors, .bins = bin_count, .joint = jointly}),                 \
-            histogram, NULL)
+            3 * SIDE * SIDE * MR_PIECE, (length) * sizeof(float) * MR_PIECE, histogram, .open = NULL)
 
 const mr_operation_type mr_operation_features[] = {
-    COLORS("histogram-rgb", "u8 3x224x224, 32 bins a channel, 24 pictures", MR_COLORS_RGB, BINS, 0),
-    COLORS("histogram-hsv", "u8 3x224x224, 32 bins a channel of HSV, 24 pictures", MR_COLORS_HSV, BINS, 0),
-    COLORS("histogram-joint", "u8 3x224x224, 8x8x8 boxes, 24 pictures", MR_COLORS_RGB, BOXES, 1),
-    FEATURE("hog", "gray 64x128, blocks of 16, cells of 8, 9 bins, 24 pictures", NULL, hog, close_hog),
-    FEATURE("phash", "gray 32x32, 24 pictures", NULL, phash, NULL),
-    FEATURE("sharpness", "gray 1920x1080", NULL, sharpness, NULL),
-    FEATURE("change", "two of gray 640x360", NULL, change, NULL),
+    COLORS("histogram-rgb", "u8 3x224x224, 32 bins a channel, 24 pictures", MR_COLORS_RGB, BINS, 0, 3 * BINS),
+    COLORS("histogram-hsv", "u8 3x224x224, 32 bins a channel of HSV, 24 pictures", MR_COLORS_HSV, BINS, 0, 3 * BINS),
+    COLORS("histogram-joint", "u8 3x224x224, 8x8x8 boxes, 24 pictures", MR_COLORS_RGB, BOXES, 1,
+           BOXES * BOXES * BOXES),
+    FEATURE("hog", "gray 64x128, blocks of 16, cells of 8, 9 bins, 24 pictures", NULL,
+            HOG_WIDTH * HOG_HEIGHT * MR_PIECE, HOG_LENGTH * sizeof(float) * MR_PIECE, hog, .open = open_hog,
+            .close = close_hog),
+    FEATURE("phash", "gray 32x32, 24 pictures", NULL, HASHED * HASHED * MR_PIECE, MR_HASH_BYTES * MR_PIECE, phash,
+            .open = NULL),
+    FEATURE("sharpness", "gray 1920x1080", NULL, WIDTH * HEIGHT, sizeof(float), sharpness, .open = NULL),
+    FEATURE("change", "two of gray 640x360", NULL, 2 * CHANGE_WIDTH * CHANGE_HEIGHT, sizeof(uint32_t), change,
+            .open = NULL),
     {0},
 };

@@ -1,7 +1,7 @@
 /* An operation that can be measured, as the tables in this folder describe it. operations.c runs them.
  *
- * In `open`, a table entry declares the memory that a call uses and the bytes that it needs, and for matrix products
- * and networks the arithmetic; a comment must derive each figure. `enqueue` adds one call to the stream. */
+ * A table entry declares the memory that a call uses and the bytes that it needs, and for matrix products and networks
+ * the arithmetic; a comment must derive each figure. `enqueue` adds one call to the stream. */
 #pragma once
 
 #include "millrace/operations.h"
@@ -24,7 +24,10 @@ typedef struct mr_operation_type {
     mr_operation_path path;
     int here;
     const void *shape;                      /* the entry's parameters */
-    /* Sets regions, bytes and flops in a zeroed call, and keeps tables in `state`. */
+    /* If above 0, a call reads the first region, which has that noise, and writes the second, each once. */
+    size_t reads, writes;
+    mr_noise noise;
+    /* Else, sets regions, bytes and flops in a zeroed call; keeps tables in `state`. NULL: nothing to do. */
     int (*open)(mr_operation_call *call);
     int (*enqueue)(mr_operation_call *call, size_t set);
     void (*close)(mr_operation_call *call); /* must accept a half-opened one; NULL: nothing to do */

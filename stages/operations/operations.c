@@ -182,6 +182,16 @@ void mr_operations_close(mr_operations **operations) {
     mr_free(gone);
 }
 
+static int declare(mr_operation_call *call) {
+    const mr_operation_type *type = call->type;
+    if (type->reads) {
+        mr_operation_region(call, MR_MEMORY_DEVICE, type->reads, type->noise);
+        mr_operation_region(call, MR_MEMORY_DEVICE, type->writes, MR_NOISE_NONE);
+        call->bytes = (double)type->reads + (double)type->writes;
+    }
+    return type->open ? type->open(call) : MR_OK;
+}
+
 int mr_operations_prepare(mr_operations *self, size_t index) {
     mr_operation_call *call = &self->call;
     release(self);
@@ -189,7 +199,7 @@ int mr_operations_prepare(mr_operations *self, size_t index) {
         return mr_fail(MR_ERROR_USAGE, "there is no operation %zu", index);
     *call = (mr_operation_call){.type = self->entries[index].type, .device = self->device, .stream = self->stream,
                                 .file = self->entries[index].file};
-    int status = call->type->open(call);
+    int status = declare(call);
     if (!status)
         status = mr_room_open(&call->room, self->stream, &self->now_ns, call->region, call->regions);
     if (status) {

@@ -42,14 +42,6 @@ static int enqueue_linear(mr_operation_call *call, size_t set) {
 
 /* ---- best classes ----------------------------------------------------------------------------------------------- */
 
-/* All logits are read; indices, scores and the number found are written. */
-static int open_top_k(mr_operation_call *call) {
-    region(call, CLASSES * PIECES, MR_NOISE_FLOATS);
-    region(call, (2 * BEST + 1) * PIECES, MR_NOISE_NONE);
-    call->bytes = sizeof(float) * PIECES * (CLASSES + 2 * BEST + 1.0);
-    return MR_OK;
-}
-
 static int enqueue_top_k(mr_operation_call *call, size_t set) {
     mr_top_k_work works[PIECES];
     const float *logits = mr_operation_at(call, set, 0);
@@ -63,13 +55,6 @@ static int enqueue_top_k(mr_operation_call *call, size_t set) {
 }
 
 /* ---- rectified units and votes of neighbors --------------------------------------------------------------------- */
-
-static int open_rectify(mr_operation_call *call) {
-    region(call, UNITS * PIECES, MR_NOISE_FLOATS);
-    region(call, UNITS * PIECES, MR_NOISE_NONE);
-    call->bytes = sizeof(float) * 2.0 * UNITS * PIECES;
-    return MR_OK;
-}
 
 static int enqueue_rectify(mr_operation_call *call, size_t set) {
     const float *src = mr_operation_at(call, set, 0);
@@ -104,13 +89,6 @@ static int enqueue_nearest(mr_operation_call *call, size_t set) {
 
 /* ---- normalising and pooling ------------------------------------------------------------------------------------ */
 
-static int open_normalize(mr_operation_call *call) {
-    region(call, FEATURES * PIECES, MR_NOISE_FLOATS);
-    region(call, FEATURES * PIECES, MR_NOISE_NONE);
-    call->bytes = sizeof(float) * 2.0 * FEATURES * PIECES;
-    return MR_OK;
-}
-
 static int enqueue_normalize(mr_operation_call *call, size_t set) {
     mr_normalize_work works[PIECES];
     const float *src = mr_operation_at(call, set, 0);
@@ -118,14 +96,6 @@ static int enqueue_normalize(mr_operation_call *call, size_t set) {
     for (int i = 0; i < PIECES; i++)
         works[i] = (mr_normalize_work){.src = src + i * FEATURES, .dst = dst + i * FEATURES, .count = FEATURES};
     return mr_normalize_enqueue(call->stream, works, PIECES);
-}
-
-/* All positions are read, a mean of each channel is written. */
-static int open_pool(mr_operation_call *call) {
-    region(call, (double)FEATURES * POSITIONS * POOLED, MR_NOISE_FLOATS);
-    region(call, FEATURES * POOLED, MR_NOISE_NONE);
-    call->bytes = sizeof(float) * (double)FEATURES * POOLED * (POSITIONS + 1);
-    return MR_OK;
 }
 
 static int enqueue_pool(mr_operation_call *call, size_t set) {
@@ -139,23 +109,34 @@ static int enqueue_pool(mr_operation_call *call, size_t set) {
     return mr_pool_mean_enqueue(call->stream, works, POOLED);
 }
 
-#define VECTOR(label, to_do, shape_text, shape_value, suffix)                                                          \
+#define VECTOR(label, to_do, shape_text, shape_value, suffix, ...)                                                     \
     {                                                                                                                  \
         .name = label, .function = "mr_" to_do "_enqueue", .works_on = shape_text, .group = MR_OPERATION_KERNEL,       \
-        .here = MR_HERE_ALL, .shape = shape_value, .open = open_##suffix, .enqueue = enqueue_##suffix                  \
+        .here = MR_HERE_ALL, .shape = shape_value, .enqueue = enqueue_##suffix, __VA_ARGS__                            \
     }
+#define LINEAR(label, shape_text, items, single)                                                                       \
+    VECTOR(label, "linear", shape_text, (&(linear_shape){items, single}), linear, .open = open_linear)
+/* Floats are read, and results written: index, score and number found; as many floats; one mean a channel. */
+#define FLOATS(read_floats, written_floats)                                                                            \
+    .reads = (read_floats) * sizeof(float), .writes = (written_floats) * sizeof(float), .noise = MR_NOISE_FLOATS
+#define POOL(label, shape_text, shape_value)                                                                           \
+    VECTOR(label, "pool_mean", shape_text, shape_value, pool,                                                          \
+           FLOATS(FEATURES * POSITIONS * POOLED, FEATURES * POOLED))
 
 static const int planar = 0, interleaved = 1;
 
 const mr_operation_type mr_operation_vectors[] = {
-    VECTOR("linear-1", "linear", "1280 features to 1000 classes, one item", (&(linear_shape){1, 0}), linear),
-    VECTOR("linear-8", "linear", "1280 features to 1000 classes, 8 items as alone", (&(linear_shape){8, 1}), linear),
-    VECTOR("linear-64", "linear", "1280 features to 1000 classes, 64 items", (&(linear_shape){64, 0}), linear),
-    VECTOR("top-k", "top_k", "softmax and 5 best of 1000 classes, 32 items", NULL, top_k),
-    VECTOR("rectify", "rectify", "128 units of 32 items", NULL, rectify),
-    VECTOR("nearest", "nearest", "votes of the 5 nearest of 10000 vectors, 8 items", NULL, nearest),
-    VECTOR("normalize", "normalize", "1280 floats, 32 items", NULL, normalize),
-    VECTOR("pool", "pool_mean", "1280 channels of 7x7, planar, 8 items", &planar, pool),
-    VECTOR("pool-nhwc", "pool_mean", "1280 channels of 7x7, interleaved, 8 items", &interleaved, pool),
+    LINEAR("linear-1", "1280 features to 1000 classes, one item", 1, 0),
+    LINEAR("linear-8", "1280 features to 1000 classes, 8 items as alone", 8, 1),
+    LINEAR("linear-64", "1280 features to 1000 classes, 64 items", 64, 0),
+    VECTOR("top-k", "top_k", "softmax and 5 best of 1000 classes, 32 items", NULL, top_k,
+           FLOATS(CLASSES * PIECES, (2 * BEST + 1) * PIECES)),
+    VECTOR("rectify", "rectify", "128 units of 32 items", NULL, rectify, FLOATS(UNITS * PIECES, UNITS * PIECES)),
+    VECTOR("nearest", "nearest", "votes of the 5 nearest of 10000 vectors, 8 items", NULL, nearest,
+           .open = open_nearest),
+    VECTOR("normalize", "normalize", "1280 floats, 32 items", NULL, normalize,
+           FLOATS(FEATURES * PIECES, FEATURES * PIECES)),
+    POOL("pool", "1280 channels of 7x7, planar, 8 items", &planar),
+    POOL("pool-nhwc", "1280 channels of 7x7, interleaved, 8 items", &interleaved),
     {0},
 };

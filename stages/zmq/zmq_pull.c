@@ -18,12 +18,6 @@ const mr_stage_type mr_zmq_pull_source = {
             "no room, the programs wait. Any other message is refused and counted as dropped.",
     .outputs = outputs,
     .options = options,
-    .options_bytes = sizeof(mr_zmq_source_options),
-    .state_bytes = sizeof(mr_zmq_source),
-    .entry = MR_ENTRY_PER_SOURCE,
-    .blocking = true,
-    .negotiate = mr_zmq_source_negotiate,
     .open = open_pull,
-    .process = mr_zmq_source_process,
-    .close = mr_zmq_source_close,
+    MR_ZMQ_SOURCE_TYPE,
 };

@@ -64,3 +64,9 @@ int mr_zmq_sink_open(mr_stage *self, int type, const int *switches);
 int mr_zmq_sink_process(mr_stage *self, mr_io *io);
 int mr_zmq_sink_flush(mr_stage *self, mr_io *io, uint32_t source);
 void mr_zmq_sink_close(mr_stage *self);
+
+/* What both stage types have in common. */
+#define MR_ZMQ_SINK_TYPE                                                                                               \
+    .options_bytes = sizeof(mr_zmq_sink_options), .state_bytes = sizeof(mr_zmq_sink), .entry = MR_ENTRY_SHARED,        \
+    .blocking = true, .resumes = true, .negotiate = mr_zmq_sink_negotiate, .process = mr_zmq_sink_process,             \
+    .flush = mr_zmq_sink_flush, .close = mr_zmq_sink_close

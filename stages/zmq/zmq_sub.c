@@ -22,12 +22,6 @@ const mr_stage_type mr_zmq_sub_source = {
             "discards it without counting it.",
     .outputs = outputs,
     .options = options,
-    .options_bytes = sizeof(mr_zmq_source_options),
-    .state_bytes = sizeof(mr_zmq_source),
-    .entry = MR_ENTRY_PER_SOURCE,
-    .blocking = true,
-    .negotiate = mr_zmq_source_negotiate,
     .open = open_sub,
-    .process = mr_zmq_source_process,
-    .close = mr_zmq_source_close,
+    MR_ZMQ_SOURCE_TYPE,
 };

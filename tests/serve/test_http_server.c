@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "engine/serve/http_address.h"
 #include "engine/serve/http_parts.h"
 #include "engine/serve/http_server.h"
@@ -65,11 +66,10 @@ static mr_http_reply next(void *state, mr_http_content *part) {
     reader *its = state;
     board *at = its->board;
     atomic_fetch_add(&at->calls, 1);
-    pthread_mutex_lock(&at->lock);
+    MR_LOCKED(&at->lock);
     mr_http_reply reply = its->number < at->number ? MR_HTTP_DONE : at->ended ? MR_HTTP_END : MR_HTTP_WAIT;
     if (reply == MR_HTTP_DONE)
         *part = content_of(at, ++its->number);
-    pthread_mutex_unlock(&at->lock);
     return reply;
 }
 
@@ -151,10 +151,9 @@ static void stop(board *at) {
 }
 
 static void wake_all(board *at) {
-    pthread_mutex_lock(&at->lock);
+    MR_LOCKED(&at->lock);
     for (int i = 0; i < at->seen; i++)
         mr_http_wake(at->requests[i]);
-    pthread_mutex_unlock(&at->lock);
 }
 
 static void publish(board *at) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "engine/flow/executor/executor_parts.h"
+#include "engine/base/thread.h"
 #include "millrace/status.h"
 #include "tests/support/suite.h"
 
@@ -192,10 +193,8 @@ static void do_nothing(void *context) {
 }
 
 static bool is_stopping(mr_executor *executor) {
-    pthread_mutex_lock(&executor->lock);
-    const bool stopping = executor->stopping;
-    pthread_mutex_unlock(&executor->lock);
-    return stopping;
+    MR_LOCKED(&executor->lock);
+    return executor->stopping;
 }
 
 static bool look_until_stopped(void *context, bool last) {

@@ -10,6 +10,7 @@
 #include <zmq.h>
 
 #include "engine/transport/zmq/io_thread.h"
+#include "engine/base/thread.h"
 #include "engine/transport/zmq/routes.h"
 #include "millrace/status.h"
 #include "tests/support/suite.h"
@@ -118,10 +119,9 @@ static void end_receive(void *context, uint32_t route, const mr_wire_part *parts
 static void end_lost(void *context, uint32_t route) {
     end *self = context;
     (void)route;
-    pthread_mutex_lock(&self->lock);
+    MR_LOCKED(&self->lock);
     self->lost_count++;
     self->got_before = self->got;
-    pthread_mutex_unlock(&self->lock);
 }
 
 static bool end_work(void *context, int64_t *wake_ns) {
@@ -155,9 +155,8 @@ static bool end_work(void *context, int64_t *wake_ns) {
 
 static void end_listen(void *context) {
     end *self = context;
-    pthread_mutex_lock(&self->lock);
+    MR_LOCKED(&self->lock);
     self->listened++;
-    pthread_mutex_unlock(&self->lock);
 }
 
 static void end_begin(end *self) {
@@ -203,10 +202,8 @@ static void end_send(end *self, uint32_t to, size_t count) {
 
 /* Reads a counter while the I/O thread may be counting. */
 static size_t counted(end *self, const size_t *counter) {
-    pthread_mutex_lock(&self->lock);
-    size_t value = *counter;
-    pthread_mutex_unlock(&self->lock);
-    return value;
+    MR_LOCKED(&self->lock);
+    return *counter;
 }
 
 /* Waits until the counter reaches a value. */
@@ -299,17 +296,13 @@ TEST_WITH(test_routes_have_numbers, make_folder, remove_temporary_folder) {
 }
 
 static bool worked_here(end *self) {
-    pthread_mutex_lock(&self->lock);
-    bool here = pthread_equal(self->worker, pthread_self());
-    pthread_mutex_unlock(&self->lock);
-    return here;
+    MR_LOCKED(&self->lock);
+    return pthread_equal(self->worker, pthread_self());
 }
 
 static bool is_due(end *self) {
-    pthread_mutex_lock(&self->lock);
-    bool due = self->next_ns != 0;
-    pthread_mutex_unlock(&self->lock);
-    return due;
+    MR_LOCKED(&self->lock);
+    return self->next_ns != 0;
 }
 
 /* When the I/O thread sleeps, the caller does the work; a time set by that work is met by the I/O thread. */
