@@ -9,7 +9,6 @@
 #include "engine/flow/run/deliveries.h"
 #include "engine/flow/run/ending.h"
 #include "engine/flow/lifecycle.h"
-#include "engine/flow/run/openings.h"
 #include "engine/flow/run/resume.h"
 #include "engine/flow/run/run_states.h"
 #include "engine/flow/run/source_counts.h"
@@ -62,8 +61,6 @@ static int create_run(mr_graph *graph, const mr_graph_params *params) {
         status = mr_control_create(&run->control, pass_stop_on, graph);
     if (!status)
         status = mr_ending_create(&run->ending);
-    if (!status)
-        status = mr_openings_create(&run->openings);
     if (!status)
         status = mr_sources_create(&run->sources, plan, params->quiet_sources);
     if (!status)
@@ -124,7 +121,6 @@ static void destroy_run(mr_run *run) {
     mr_deliveries_destroy(&run->deliveries);
     mr_source_counts_destroy(&run->counts);
     mr_sources_destroy(&run->sources);
-    mr_openings_destroy(&run->openings);
     mr_tracing_destroy(run);
     destroy_devices(run);
     mr_ledger_release(&run->ledger);

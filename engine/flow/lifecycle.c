@@ -8,7 +8,7 @@
 #include "engine/flow/link/link.h"
 #include "engine/flow/pools.h"
 #include "engine/flow/run/control.h"
-#include "engine/flow/run/openings.h"
+#include "engine/flow/run/ending.h"
 #include "engine/flow/run/resume.h"
 #include "engine/flow/run/sources.h"
 
@@ -212,9 +212,9 @@ static bool open_itself(mr_instance *instance) {
     if (!status)
         set_ready(instance);
     else
-        mr_openings_fail(instance->run->openings, status, "%s: %s: %s", instance->self.place, instance->self.id,
+        mr_ending_fail_start(instance->run->ending, status, "%s: %s: %s", instance->self.place, instance->self.id,
                          mr_message());
-    mr_openings_end(instance->run->openings);
+    mr_ending_note_opening(instance->run->ending);
     return !status;
 }
 
@@ -403,7 +403,7 @@ int mr_instance_give_thread(mr_instance *instance) {
 
 void mr_instance_let_open_itself(mr_instance *instance) {
     mr_opening_let_open_itself(&instance->opening);
-    mr_openings_expect(instance->run->openings);
+    mr_ending_expect_opening(instance->run->ending);
 }
 
 void mr_instance_fail(mr_instance *instance) {

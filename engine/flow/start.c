@@ -14,7 +14,6 @@
 #include "engine/flow/run/ending.h"
 #include "engine/flow/instance/hooks.h"
 #include "engine/flow/lifecycle.h"
-#include "engine/flow/run/openings.h"
 #include "engine/flow/run/resume.h"
 #include "engine/flow/tracing.h"
 
@@ -102,9 +101,9 @@ static int start_threads(mr_graph *graph, const bool *late) {
 static int open_one(mr_graph *graph, mr_instance *instance, phase now) {
     int status = mr_instance_open(instance);
     if (status)
-        mr_openings_fail(graph->run.openings, status, "%s: %s: %s", instance->self.place, instance->self.id,
+        mr_ending_fail_start(graph->run.ending, status, "%s: %s: %s", instance->self.place, instance->self.id,
                          mr_message());
-    status = mr_openings_status(graph->run.openings, false);
+    status = mr_ending_start_status(graph->run.ending, false);
     if (!status && now == IN_ORDER && !mr_instance_delivers(instance))
         mr_instance_start(instance);
     if (!status && graph->run.seed)
@@ -113,7 +112,7 @@ static int open_one(mr_graph *graph, mr_instance *instance, phase now) {
 }
 
 static int open_those(mr_graph *graph, phase now, const bool *late) {
-    int status = mr_openings_status(graph->run.openings, false);
+    int status = mr_ending_start_status(graph->run.ending, false);
     for (size_t i = 0; !status && i < mr_wiring_count(graph->wiring); i++) {
         mr_instance *instance = mr_wiring_at(graph->wiring, i);
         if (!mr_opening_waits(&instance->opening) && phase_of(instance, late) == now)
@@ -128,7 +127,7 @@ static int open_all(mr_graph *graph, const bool *late) {
             mr_instance_wake(mr_wiring_at(graph->wiring, i));
     int status = open_those(graph, IN_ORDER, late);
     if (!status)
-        status = mr_openings_status(graph->run.openings, true);
+        status = mr_ending_start_status(graph->run.ending, true);
     if (!status)
         status = open_those(graph, LATE_SOURCES, late);
     return status ? status : open_those(graph, SINKS, late);
@@ -159,8 +158,7 @@ static void end_unopened(mr_graph *graph) {
 static int give_up(mr_graph *graph) {
     mr_run *run = &graph->run;
     mr_control_stop(run, true);
-    int status = mr_openings_status(run->openings, true);
-    mr_ending_replace_failure(run->ending, status, mr_message());
+    mr_ending_start_status(run->ending, true);
     for (size_t i = 0; i < mr_wiring_count(graph->wiring); i++) {
         mr_instance *instance = mr_wiring_at(graph->wiring, i);
         if (!mr_opening_waits(&instance->opening) && !mr_opening_is_ready(&instance->opening))
@@ -169,13 +167,14 @@ static int give_up(mr_graph *graph) {
     end_unopened(graph);
     let_all_go(graph);
     mr_graph_wait(graph, -1);
-    return mr_openings_status(run->openings, true);
+    return mr_ending_start_status(run->ending, true);
 }
 
 /* Nothing has run, so nothing must end. */
 static int never_begin(mr_graph *graph, int status) {
     mr_control_note_stop(&graph->run);
-    mr_ending_give_up(graph->run.ending, status, mr_message());
+    mr_ending_fail_start(graph->run.ending, status, "%s", mr_message());
+    mr_ending_give_up(graph->run.ending);
     return status;
 }
 
@@ -193,7 +192,7 @@ static int sync_sinks(void *context) {
 static int begin_checkpoints(mr_graph *graph) {
     int status = mr_resume_begin(graph->run.resume, sync_sinks, graph);
     if (status)
-        mr_openings_fail(graph->run.openings, status, "%s", mr_message());
+        mr_ending_fail_start(graph->run.ending, status, "%s", mr_message());
     return status;
 }
 

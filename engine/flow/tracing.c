@@ -334,7 +334,7 @@ int mr_tracing_begin(mr_run *run, const mr_wiring *wiring, const char *path) {
     run->tracing = made;
     made->run = run;
     const mr_trace_params params = {
-        .path = path, .clock = mr_executor_clock(run->executor), .threaded = !run->seed};
+        .path = path, .clock = mr_executor_clock(run->executor), .lossy = !run->seed};
     int status = create_names(made, wiring);
     if (!status)
         status = mr_trace_create(&made->trace, &params);

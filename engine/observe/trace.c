@@ -73,6 +73,13 @@ static void drain(mr_trace *trace) {
     mr_trace_file_flush(&trace->file, mr_trace_lost(trace), false);
 }
 
+/* Waits until the writer has taken an event. */
+static void await_writer(const mr_trace_ring *ring, uint64_t written) {
+    const struct timespec pause = {.tv_nsec = PAUSE_NS / 10};
+    while (written - atomic_load_explicit(&ring->read, memory_order_acquire) == ring->room)
+        nanosleep(&pause, NULL);
+}
+
 static void put(mr_trace *trace, const mr_trace_event *event) {
     mr_trace_ring *ring = here.serial == trace->serial ? here.ring : take_ring(trace);
     if (!ring || !event->track) {
@@ -81,11 +88,11 @@ static void put(mr_trace *trace, const mr_trace_event *event) {
     }
     uint64_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
     if (written - atomic_load_explicit(&ring->read, memory_order_acquire) == ring->room) {
-        if (trace->threaded || trace->finished) {
+        if (trace->lossy || trace->finished) {
             atomic_fetch_add_explicit(&ring->lost, 1, memory_order_relaxed);
             return;
         }
-        drain(trace);
+        await_writer(ring, written);
     }
     ring->events[written & (ring->room - 1)] = *event;
     atomic_store_explicit(&ring->written, written + 1, memory_order_release);
@@ -184,8 +191,6 @@ static void *write_on(void *context) {
 }
 
 static int start_writer(mr_trace *trace) {
-    if (!trace->threaded)
-        return MR_OK;
     if (mr_thread_create(&trace->writer, write_on, trace))
         return mr_fail(MR_ERROR_MEMORY, "cannot start the thread that writes %s", trace->file.path);
     trace->writing = true;
@@ -208,7 +213,7 @@ int mr_trace_create(mr_trace **trace, const mr_trace_params *params) {
     made->serial = atomic_fetch_add(&serial, 1) + 1;
     made->clock = params->clock;
     made->origin_ns = mr_clock_now_ns(params->clock);
-    made->threaded = params->threaded;
+    made->lossy = params->lossy;
     int status = mr_trace_file_open(&made->file, params->path);
     if (!status)
         status = start_writer(made);
@@ -226,8 +231,6 @@ int mr_trace_finish(mr_trace *trace) {
         pthread_mutex_unlock(&trace->lock);
         if (trace->writing)
             pthread_join(trace->writer, NULL);
-        else
-            drain(trace);
         const uint64_t lost = mr_trace_lost(trace);
         mr_trace_file_flush(&trace->file, lost, true);
         trace->finished = true;

@@ -28,7 +28,7 @@ enum { MR_TRACE_RINGS = 4096 };
 typedef struct mr_trace_params {
     const char *path;
     const mr_clock *clock;
-    bool threaded; /* a thread writes the file */
+    bool lossy;    /* events that come faster than they are written are lost; otherwise their threads wait */
 } mr_trace_params;
 
 /* Empties the file and takes it. */

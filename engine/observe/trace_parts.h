@@ -59,7 +59,7 @@ struct mr_trace {
     uint64_t serial; /* differs from every other trace's in this process, so that threads can find their rings */
     const mr_clock *clock;
     int64_t origin_ns;
-    bool threaded, writing, finished;
+    bool lossy, writing, finished;
     pthread_t writer;
     pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t changed;
@@ -69,7 +69,7 @@ struct mr_trace {
     mr_trace_group *groups;
     mr_track *tracks;
     _Atomic uint64_t lost; /* by threads without a ring */
-    mr_trace_file file;    /* the writer's, or the draining thread's if there is none */
+    mr_trace_file file;    /* the writer's */
 };
 
 /* trace_write.c */

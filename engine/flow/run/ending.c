@@ -1,18 +1,25 @@
 #include "engine/flow/run/ending.h"
 
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 
+/* The first of several. */
+typedef struct failure {
+    int status;
+    char message[512];
+} failure;
+
 struct mr_ending {
     pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t changed;
+    size_t openings;      /* threads that must still open their instances */
     size_t holds;
-    int status;           /* first failure */
-    char message[512];
+    failure start, run;
     mr_run_times times;
 };
 
@@ -50,33 +57,60 @@ void mr_ending_release(mr_ending *ending) {
     }
 }
 
-/* With the lock. */
-static void keep(mr_ending *ending, int status, const char *message) {
-    ending->status = status;
-    snprintf(ending->message, sizeof ending->message, "%s", message);
-}
+/* ---- failures ---------------------------------------------------------------------------------------------------- */
 
 void mr_ending_note_failure(mr_ending *ending, int status, const char *message) {
     MR_LOCKED(&ending->lock);
-    if (!ending->status)
-        keep(ending, status, message);
+    if (ending->run.status)
+        return;
+    ending->run.status = status;
+    snprintf(ending->run.message, sizeof ending->run.message, "%s", message);
 }
 
-void mr_ending_replace_failure(mr_ending *ending, int status, const char *message) {
+void mr_ending_fail_start(mr_ending *ending, int status, const char *format, ...) {
+    va_list arguments;
     MR_LOCKED(&ending->lock);
-    keep(ending, status, message);
+    if (ending->start.status)
+        return;
+    ending->start.status = status;
+    va_start(arguments, format);
+    vsnprintf(ending->start.message, sizeof ending->start.message, format, arguments);
+    va_end(arguments);
 }
 
-void mr_ending_give_up(mr_ending *ending, int status, const char *message) {
+static int report(const failure *found) {
+    return found->status ? mr_fail(found->status, "%s", found->message) : MR_OK;
+}
+
+int mr_ending_start_status(mr_ending *ending, bool all) {
     MR_LOCKED(&ending->lock);
-    keep(ending, status, message);
-    ending->holds = 0;
-    pthread_cond_broadcast(&ending->changed);
+    while (all && ending->openings)
+        pthread_cond_wait(&ending->changed, &ending->lock);
+    return report(&ending->start);
 }
 
 int mr_ending_outcome(mr_ending *ending) {
     MR_LOCKED(&ending->lock);
-    return ending->status ? mr_fail(ending->status, "%s", ending->message) : MR_OK;
+    return report(ending->start.status ? &ending->start : &ending->run);
+}
+
+void mr_ending_give_up(mr_ending *ending) {
+    MR_LOCKED(&ending->lock);
+    ending->holds = 0;
+    pthread_cond_broadcast(&ending->changed);
+}
+
+/* ---- the beginning and the end ----------------------------------------------------------------------------------- */
+
+void mr_ending_expect_opening(mr_ending *ending) {
+    MR_LOCKED(&ending->lock);
+    ending->openings++;
+}
+
+void mr_ending_note_opening(mr_ending *ending) {
+    MR_LOCKED(&ending->lock);
+    ending->openings--;
+    pthread_cond_broadcast(&ending->changed);
 }
 
 size_t mr_ending_wait(mr_ending *ending, int64_t timeout_ns) {

@@ -1,4 +1,4 @@
-/* A run's end: holds on the end, the first failure, and the times. Any thread. */
+/* A run's start and end: instances being opened, holds on the end, the first failures, and the times. Any thread. */
 #pragma once
 
 #include "engine/flow/run/run.h"
@@ -20,14 +20,19 @@ void mr_ending_destroy(mr_ending **ending);
  * know how frames were settled. */
 void mr_ending_hold(mr_ending *ending, size_t count);
 void mr_ending_release(mr_ending *ending);
-/* The first failure is the run's outcome. */
+/* The first failure while it runs. */
 void mr_ending_note_failure(mr_ending *ending, int status, const char *message);
-/* A failed start: this is the outcome, even if other failures followed from it. */
-void mr_ending_replace_failure(mr_ending *ending, int status, const char *message);
-/* Nothing has run: the run ends with this failure. */
-void mr_ending_give_up(mr_ending *ending, int status, const char *message);
+/* The start failed: something could not be opened or begun. This is the outcome, even if other failures followed. */
+void mr_ending_fail_start(mr_ending *ending, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The start's first failure so far, with mr_fail's message. `all`: waits until every expected opening has ended. */
+int mr_ending_start_status(mr_ending *ending, bool all);
 /* The outcome so far; sets mr_fail's message. */
 int mr_ending_outcome(mr_ending *ending);
+/* Nothing has run: the run ends. */
+void mr_ending_give_up(mr_ending *ending);
+/* A thread will open an instance; it has tried. */
+void mr_ending_expect_opening(mr_ending *ending);
+void mr_ending_note_opening(mr_ending *ending);
 /* Waits until the run has ended or the timeout passes; negative: no timeout. Returns how many holds are left. */
 size_t mr_ending_wait(mr_ending *ending, int64_t timeout_ns);
 

@@ -19,8 +19,7 @@ typedef struct mr_run {
     mr_device **devices;              /* as in the plan; NULL: not used */
     mr_names *names;                  /* words from other nodes; NULL: there are no cuts */
     struct mr_control *control;       /* control.h: stops */
-    struct mr_ending *ending;         /* ending.h: the first failure, and the end */
-    struct mr_openings *openings;     /* openings.h: instances being opened */
+    struct mr_ending *ending;         /* ending.h: what is being opened, failures, and the end */
     struct mr_sources *sources;       /* sources.h: source failures and reports */
     struct mr_source_counts *counts;  /* source_counts.h: source frames */
     struct mr_ends *ends;             /* ends.h: source ends still to pass; NULL: no source waits */
