@@ -36,7 +36,7 @@ void mr_lock_init(pthread_mutex_t *lock);
 #define MR_LOCKED(lock) MR_LOCKED_AT_(lock, __LINE__)
 #define MR_LOCKED_AT_(lock, line) MR_LOCKED_AS_(lock, line)
 #define MR_LOCKED_AS_(lock, line)                                                                                      \
-    __attribute__((cleanup(mr_unlock_))) pthread_mutex_t *mr_locked_##line = mr_lock_(lock)
+    __attribute__((cleanup(mr_unlock_), unused)) pthread_mutex_t *mr_locked_##line = mr_lock_(lock)
 static inline pthread_mutex_t *mr_lock_(pthread_mutex_t *lock) {
     pthread_mutex_lock(lock);
     return lock;

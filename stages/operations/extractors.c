@@ -1,5 +1,6 @@
-/* The operations in kernels/classical. */
+/* The operations in kernels/classical and kernels/detect. */
 #include "kernels/classical/classical.h"
+#include "kernels/detect/detect.h"
 #include "stages/operations/operation.h"
 
 /* The small pictures that preprocess makes for each. */
@@ -7,7 +8,8 @@ enum {
     SIDE = 224, BINS = 32, BOXES = 8,
     HOG_WIDTH = 64, HOG_HEIGHT = 128, HOG_BLOCK = 16, HOG_CELL = 8, HOG_BINS = 9,
     HOG_LENGTH = (HOG_WIDTH / HOG_CELL - 1) * (HOG_HEIGHT / HOG_CELL - 1) * 4 * HOG_BINS,
-    HASHED = 32, WIDTH = 1920, HEIGHT = 1080, CHANGE_WIDTH = 640, CHANGE_HEIGHT = 360
+    HASHED = 32, WIDTH = 1920, HEIGHT = 1080, CHANGE_WIDTH = 640, CHANGE_HEIGHT = 360,
+    BOXES_FOUND = 8400, CLASSES = 80, OBJECTS = 100
 };
 
 /* ---- histograms of colours -------------------------------------------------------------------------------------- */
@@ -85,6 +87,21 @@ static int enqueue_change(mr_operation_call *call, size_t set) {
     return mr_change_enqueue(call->stream, &work);
 }
 
+/* ---- objects ---------------------------------------------------------------------------------------------------- */
+
+static const mr_box_head head = {
+    .family = MR_BOX_HEAD_YOLOV8, .width = 640, .height = 640, .rows = BOXES_FOUND, .classes = CLASSES,
+    .boxes = {0, 0, 1, BOXES_FOUND}, .objectness = {.output = -1}, .scores = {0, 4 * BOXES_FOUND, 1, BOXES_FOUND},
+    .class_numbers = {.output = -1}, .order = MR_BOX_CXCYWH, .suppress = true,
+};
+
+/* With this score, one box of 25 in the noise is a candidate. */
+static int enqueue_detect(mr_operation_call *call, size_t set) {
+    const mr_detect_work work = {.head = &head, .data = {mr_operation_at(call, set, 0)}, .score = 0.999f,
+                                 .overlap = 0.45f, .most = OBJECTS, .found = mr_operation_at(call, set, 1)};
+    return mr_detect_enqueue(call->stream, &work);
+}
+
 /* The pictures are read: three samples per pixel, or one; two pictures for a change. The results are written. */
 #define FEATURE(label, shape_text, shape_value, read_bytes, written_bytes, suffix, ...)                                \
     {                                                                                                                  \
@@ -111,5 +128,10 @@ const mr_operation_type mr_operation_features[] = {
     FEATURE("sharpness", "gray 1920x1080", NULL, WIDTH * HEIGHT, sizeof(float), sharpness, .open = NULL),
     FEATURE("change", "two of gray 640x360", NULL, 2 * CHANGE_WIDTH * CHANGE_HEIGHT, sizeof(uint32_t), change,
             .open = NULL),
+    /* All floats are read, and at most 100 objects written. Only processors do it. */
+    {.name = "detect", .function = "mr_detect_enqueue", .works_on = "YOLOv8 of 640x640: 8400 boxes, 80 classes",
+     .group = MR_OPERATION_KERNEL, .here = MR_HERE_CPU | MR_HERE_SIM, .noise = MR_NOISE_FLOATS,
+     .reads = (4 + CLASSES) * BOXES_FOUND * sizeof(float), .writes = sizeof(mr_found) + OBJECTS * sizeof(mr_box),
+     .enqueue = enqueue_detect},
     {0},
 };

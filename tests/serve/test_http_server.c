@@ -1,5 +1,6 @@
 /* The HTTP server, seen from a socket: routes, permission, streams, limits, and clients that are slow or leave. */
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -472,6 +474,40 @@ SERVER_TEST(limits_hold, NULL, 3, SHORT) {
         close(silent[i]);
     for (int i = 0; i < STREAMS; i++)
         close(streams[i]);
+}
+
+static size_t entries_of(const char *folder) {
+    size_t count = 0;
+    DIR *list = opendir(folder);
+    while (list && readdir(list))
+        count++;
+    assert_non_null(list);
+    closedir(list);
+    return count;
+}
+
+/* All are answered, however few connections the server has at once, without a thread more. */
+SERVER_TEST(a_thousand_clients_at_once, NULL, 3, LONG) {
+    enum { MANY = 1000 };
+    static int clients[MANY];
+    struct rlimit before, raised;
+    const size_t threads = entries_of("/proc/self/task"), files = entries_of("/proc/self/fd");
+    getrlimit(RLIMIT_NOFILE, &before);
+    raised = before;
+    raised.rlim_cur = before.rlim_max < 4096 ? before.rlim_max : 4096;
+    setrlimit(RLIMIT_NOFILE, &raised);
+    const int many = raised.rlim_cur < 2 * MANY + 200 ? ((int)raised.rlim_cur - 200) / 2 : MANY;
+    for (int i = 0; i < many; i++)
+        clients[i] = connected("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    assert_int_equal(entries_of("/proc/self/task"), threads);
+    for (int i = 0; i < many; i++) {
+        assert_true(reads(clients[i], "<p>"));
+        close(clients[i]);
+    }
+    for (int i = 0; i < 12000 && entries_of("/proc/self/fd") > files; i++)
+        sleep_ms(5);
+    assert_int_equal(entries_of("/proc/self/fd"), files);
+    setrlimit(RLIMIT_NOFILE, &before);
 }
 
 /* ---- the end, and all at once ----------------------------------------------------------------------------------- */
