@@ -93,7 +93,7 @@ PLAIN_TEST(odd_logits) {
     work.count = 1;
     mr_top_k(&work);
     assert_int_equal(found, 1);
-    /* If the largest logit is infinite, expit must still give a score. */
+    /* If the largest logit is infinite, expit still gives a score. */
     for (work.count = 2; work.count <= 3; work.count++)
         for (int activation = 0; activation < 3; activation++) {
             work.activation = (mr_activation)activation;
@@ -342,7 +342,7 @@ DEVICE_TEST(best_classes_on_a_device) {
     }
 }
 
-/* Relu in networks maps -infinity to 0; ours must not. A vector with an infinity or NaN must stay without classes. */
+/* Relu in networks maps -infinity to 0; ours gives NaN. A vector that is not finite must stay without classes. */
 PLAIN_TEST(rectified_units_hide_nothing) {
     const float gate[] = {NAN, -INFINITY, INFINITY, -1, -0.0f, 0, 2}, src[] = {1, 2, 3, 4, 5, 6, NAN};
     float got[7];
@@ -500,7 +500,7 @@ static void check_linear_on(on_device *d, int outputs, int inputs, int batch, bo
     repeat_linear_on(d, outputs, inputs, batch, has_bias, plain, 1);
 }
 
-/* Repeated work must be recorded as a CUDA graph. cuBLAS's kernels allow this if they use our workspace. */
+/* Repeated work is recorded as a CUDA graph. cuBLAS's kernels allow this if they use our workspace. */
 CUDA_TEST(products_are_recorded) {
     enum { TIMES = 6 };
     print_message(mr_cublas_found() ? "with cuBLAS\n" : "without cuBLAS\n");
@@ -626,7 +626,7 @@ PLAIN_TEST(the_faster_variant_is_taken) {
     }
 }
 
-/* Measures the variants that this machine has, on real memory. The choice must not touch other memory. */
+/* Measures the variants that this machine has, on real memory. The choice does not touch other memory. */
 PLAIN_TEST(real_variants_can_be_measured) {
     mr_preprocess_rows wide, narrow;
     mr_preprocess_rows_init(&wide, MR_ISA_AVX512);

@@ -13,8 +13,8 @@ The choice among three channels can jump if two gradients have the same length. 
 in the columns that it computes eight at a time, and the first channel in the rest. So the widths of colour pictures
 must be multiples of eight.
 
-HSV is also compared with colorsys, in double precision: hue must be within 1 of 180 steps, saturation within 1 of 255.
-Each colour is tested alone, by the histogram of a picture with only that colour."""
+HSV is also compared with colorsys, in double precision: hue within 1 of 180 steps, saturation within 1 of 255. Each
+colour is tested alone, by the histogram of a picture with only that colour."""
 import colorsys
 import sys
 

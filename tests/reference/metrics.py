@@ -2,8 +2,8 @@
 wrong rows.
 
 A resample must be a union of whole groups, drawn as often as there are groups. Its accuracy must be possible for such a
-union. The interval must be NumPy's percentiles of the resamples. Over data sets drawn again, 95 % of intervals must
-hold the true accuracy, within chance. The interval of a share must be SciPy's."""
+union. The interval is compared with NumPy's percentiles of the resamples. Over data sets drawn again, 95 % of intervals
+must hold the true accuracy, within chance. The interval of a share is compared with SciPy's."""
 import warnings
 
 import numpy as np

@@ -166,7 +166,7 @@ class Real(unittest.TestCase):
         found = run(self.server.url("/h264"), transport="tcp", packets=30, most=most)
         self.assertEqual((found.status, len(found.packets)), (0, 30), found.message)
         self.assertTrue(all(packet.bytes <= most for packet in found.packets))
-        # The keys are missing, so later pictures must be marked.
+        # The keys are missing, so later pictures are marked.
         self.assertFalse(any(packet.flags & KEY for packet in found.packets))
         self.assertGreaterEqual(sum(bool(packet.flags & SEAM) for packet in found.packets), 3)
 
@@ -358,7 +358,7 @@ class Hostile(Scripted):
         self.expect(PERMISSION, "host localhost, which allow_hosts does not have", {"hosts": "127.0.0.*"},
                     DESCRIBE=to(other.url.replace("127.0.0.1", "localhost")))
         self.expect(PERMISSION, "allow_hosts does not have host 127.0.0.1", {"hosts": "10.*,*.example"})
-        # User and password must stay with the original host.
+        # User and password stay with the original host.
         asked = {"DESCRIBE": hostile.refusing("401 No", 'WWW-Authenticate: Basic realm="r"')}
         guarded = hostile.Server(**asked)
         self.addCleanup(guarded.close)

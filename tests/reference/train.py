@@ -57,8 +57,7 @@ def standardised(x, parts):
 
 
 def check_softmax(x, y, parts):
-    """Each penalty alone must give scikit-learn's probabilities. The path must choose the one with the smallest log
-    loss."""
+    """Each penalty alone gives scikit-learn's probabilities. The path chooses the one with the smallest log loss."""
     z, losses, path = standardised(x, parts), [], [0.001, 0.01, 0.1, 1.0]
     for c, weights in [(c, None) for c in path] + [(0.01, "balanced")]:
         model = LogisticRegression(C=c, tol=1e-9, max_iter=10000, class_weight=weights)
@@ -131,7 +130,7 @@ def check_perceptron(x, y, parts):
 
 
 def check_files(x, y, parts):
-    """weights.npy must suffice to compute the scores: softmax of weights times raw pixels."""
+    """weights.npy suffices to compute the scores: softmax of weights times raw pixels."""
     head = os.path.join(FOLDER.name, "head")
     scores = ours(x, y, parts, "softmax", "0.1", head)
     weights = np.load(os.path.join(head, "weights.npy")).astype("f8")

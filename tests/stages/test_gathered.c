@@ -228,7 +228,7 @@ static void count_copies(const char *format, const char *stage, uint64_t seed) {
     mr_pipeline_destroy(&pipeline);
 }
 
-/* The first calls find one frame each; the queue fills meanwhile. A batch must download all results at once. */
+/* The first calls find one frame each; the queue fills meanwhile. A batch downloads all results at once. */
 TEST(small_frames_are_copied_together) {
     for (uint64_t seed = 1; seed <= 10; seed++) {
         count_copies("NV12 48x32", "type: histogram, size: 20x16, bins: 4", seed);
@@ -237,7 +237,7 @@ TEST(small_frames_are_copied_together) {
     }
 }
 
-/* 88 KiB each: these must be copied singly, each in one piece. */
+/* 88 KiB each: these are copied singly, each in one piece. */
 TEST(large_ones_are_copied_one_by_one) {
     count_copies("NV12 320x192", "type: histogram, size: 20x16, bins: 4", 3);
     assert_int_equal(brought, FRAMES);

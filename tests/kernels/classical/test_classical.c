@@ -167,7 +167,7 @@ static void check_gradients(const mr_classical_rows *c, const mr_classical_rows 
     free(block);
 }
 
-/* Compares whole descriptors, with `gather` included. They must be equal, since each sum has one order. */
+/* Compares whole descriptors, with `gather` included. They are equal, since each sum has one order. */
 static void check_hog(const mr_classical_rows *c, const mr_classical_rows *variant) {
     const mr_hog_params p = draw_hog_layout(5);
     mr_hog *hog = NULL;
@@ -272,7 +272,7 @@ TEST(layouts_that_cannot_be_are_refused) {
     assert_int_equal(mr_hog_length(&layout), 3780); /* Dalal and Triggs: 7 x 15 blocks of 36 */
 }
 
-/* A flat picture has only a mean. The rounded cosines must sum to exactly 0. */
+/* A flat picture has only a mean. The rounded cosines sum to exactly 0. */
 TEST(flat_pictures_have_one_bit) {
     uint8_t src[1024], hash[MR_HASH_BYTES];
     static const uint8_t one[MR_HASH_BYTES] = {0x80}, none[MR_HASH_BYTES] = {0};

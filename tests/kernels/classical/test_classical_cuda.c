@@ -61,7 +61,7 @@ static void free_twin(twin *t) {
     cudaFree(t->device);
 }
 
-/* The device must have written the same bytes as the host, guards included. */
+/* Checks that the device wrote the same bytes as the host, guards included. */
 static void compare(const twin *results, const char *what) {
     uint8_t *got = malloc(results->bytes);
     assert_int_equal(cudaStreamSynchronize(stream), cudaSuccess);
@@ -210,7 +210,7 @@ TEST(the_device_computes_the_same) {
     cudaStreamDestroy(stream);
 }
 
-/* Needs no device: pieces must be refused before any launch. */
+/* Needs no device: pieces are refused before any launch. */
 TEST(pieces_of_no_picture_are_refused) {
     assert_int_equal(mr_phash_cuda(&(mr_phash_work){.count = 0}, NULL), MR_ERROR_CONFIG);
     assert_int_equal(mr_hog_cuda(NULL, &(mr_hog_work){.count = MR_PIECE + 1}, NULL), MR_ERROR_CONFIG);

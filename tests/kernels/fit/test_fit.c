@@ -43,7 +43,7 @@ static double node_of(mr_fit_sum *sum, const double *leaf, size_t count) {
     return made;
 }
 
-/* The values differ so much in size that any other order must give other bits. */
+/* The values differ so much in size that any other order gives other bits. */
 TEST(sums_have_one_shape) {
     enum { MOST = 70 };
     double leaf[MOST], nodes[MOST];
@@ -298,7 +298,7 @@ TEST(bits_are_those_of_one_thread) {
     }
 }
 
-/* A last chunk with one row must be computed like any other chunk. */
+/* A last chunk with one row is computed like any other chunk. */
 TEST(a_row_counts_the_same_wherever_it_stands) {
     enum { COUNT = CLASSES * (WIDTH + 1) };
     data d;

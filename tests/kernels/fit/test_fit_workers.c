@@ -19,7 +19,7 @@ static mr_fit_task task_of(double *values, size_t chunks) {
     return (mr_fit_task){.chunks = chunks, .length = LENGTH, .make = take_chunk, .context = values};
 }
 
-/* The values differ so much in size that any other order must give other bits. */
+/* The values differ so much in size that any other order gives other bits. */
 static void draw_chunks(double *chunks, size_t count) {
     for (size_t i = 0; i < count * LENGTH; i++)
         chunks[i] = ldexp(1.0 + (double)draw() / 2.0, (int)(30.0f * draw()));

@@ -1,5 +1,5 @@
 /* Perceptrons. The gradient must match finite differences in double precision. Any number of threads must give the same
- * bits. A function that no linear classifier can learn must be learned. Adam must follow the published definition. */
+ * bits. They can learn a function that no linear classifier can. Adam follows the published definition. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 /* LONG rows are in group 0; each other row is alone in a group. */
 enum { LONG = 100000, OTHERS = 99999, ROWS = LONG + OTHERS, GROUPS = OTHERS + 1, RESAMPLES = 40 };
 
-/* A resample must draw as many whole groups as there are groups. */
+/* Checks that a resample draws as many whole groups as there are groups. */
 static double share_of_long(void *user, const size_t *row, size_t count) {
     size_t of_long = 0;
     double *largest = user;

@@ -290,7 +290,7 @@ CLIP_TEST(order_is_the_same_on_one_thread) {
 
 /* ---- for a device ---------------------------------------------------------------------------------------------- */
 
-/* The device has no decoder. Software must decode, and pictures are copied to the device and back. */
+/* The device has no decoder. Software decodes, and the pictures are copied to the device and back. */
 CLIP_TEST(pictures_for_a_device_are_the_same) {
     static const char *const options[] = {", device: 'sim:0'", ", device: 'sim:0', threads: 2, hardware: 'off'"};
     static const char *const names[] = {"h264-420.mp4", "vfr.mp4"};
@@ -324,7 +324,7 @@ CLIP_TEST(odd_pictures_for_a_device_are_the_same) {
     }
 }
 
-/* Each failed copy must lose exactly one frame. */
+/* Each failed copy loses exactly one frame. */
 CLIP_TEST(failed_copies_are_accounted_for) {
     char path[CLIP_PATH];
     clip_path(path, "h264-420.mp4");
@@ -366,7 +366,7 @@ CLIP_TEST(required_hardware_must_be_there) {
     assert_int_equal(mr_decode_device_check(MR_HARDWARE_AUTO, "cuda:0"), MR_OK);
 }
 
-/* The plan must include the formats that a device's decoder can give. */
+/* The plan lists the formats that a device's decoder can give. */
 CLIP_TEST(layouts_of_hardware_are_foreseen) {
     mr_format_set set = {.pixels = MR_IN_SET(MR_PIXEL_I420)}, deep = {.pixels = MR_IN_SET(MR_PIXEL_I420_10)};
     mr_format_set full = {.pixels = MR_IN_SET(MR_PIXEL_I444)}, open = {0};

@@ -27,7 +27,7 @@ CLIP_TEST(formats_carry_rotation_and_colour) {
     assert_int_equal(result.format[0].siting, MR_SITING_TOPLEFT);
     assert_int_equal(result.format[0].sar_num, 4);
     assert_int_equal(result.format[0].sar_den, 3);
-    /* Options must not overrule the stream's own colour. */
+    /* Options do not overrule the stream's own colour. */
     clip_run(&result, path, "", ", untagged: {matrix: bt601, range: limited}");
     assert_int_equal(result.format[0].matrix, MR_MATRIX_BT2020);
     assert_int_equal(result.format[0].range, MR_RANGE_FULL);

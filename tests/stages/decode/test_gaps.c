@@ -87,7 +87,7 @@ GAPS_TEST(test_damaged) {
     assert_false(PASS(9, 300, idr));
 }
 
-/* A packet after a gap must still count as one when it is passed again. */
+/* A packet after a gap still counts as one when it is passed again. */
 GAPS_TEST(test_damaged_behind_a_gap) {
     const mr_frame entry = packet_of(9, 100, ahead, sizeof ahead - 1);
     assert_false(PASS(0, 0, idr));

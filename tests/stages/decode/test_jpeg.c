@@ -1,5 +1,5 @@
 /* JPEG decoded at 1/4 and 1/8, compared with libavcodec. Pictures have random coefficients and codes, come from
- * encoders, or are damaged. A picture must be identical bit for bit, or be refused. */
+ * encoders, or are damaged. A picture is either identical bit for bit or refused. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -291,7 +291,7 @@ TEST(damaged_pictures_are_refused_or_those_of_libavcodec) {
     assert_in_range(refused, CASES / 2, CASES - 1);
 }
 
-/* A picture that ends early must never pass as complete. */
+/* A picture that ends early never passes as complete. */
 TEST(pictures_that_are_cut_off_are_refused) {
     make_picture(1);
     for (size_t whole = picture.bytes; picture.bytes > 1; picture.bytes--)

@@ -104,7 +104,7 @@ CLIP_TEST(pictures_that_a_later_packet_shows_are_those_of_ffmpeg) {
     }
 }
 
-/* ffmpeg's own filter must select the same pictures. */
+/* ffmpeg's own filter selects the same pictures. */
 CLIP_TEST(the_filter_of_ffmpeg_agrees) {
     char path[CLIP_PATH];
     clip_path(path, "needed-b3-pyramid.mp4");
@@ -145,7 +145,7 @@ CLIP_TEST(other_selections_are_the_same) {
     }
 }
 
-/* Packets without dependents must be those that libavcodec drops with skip_frame. */
+/* Packets without dependents are those that libavcodec drops with skip_frame. */
 CLIP_TEST(disposable_packets_are_those_of_libavcodec) {
     static const char *const names[] = {"needed-b2.mp4", "needed-b3-pyramid.mp4", "needed-open.mkv", "needed.ts",
                                         "needed-b16.mp4", "needed-plain.mp4", "needed-hevc.mp4",

@@ -12,7 +12,7 @@
 
 static void *libraries[2];
 
-/* The decoder library must find the fake driver as it would find the real one. */
+/* The decoder library finds the fake driver as it would find the real one. */
 static int open_libraries(void **state) {
     (void)state;
     libraries[0] = dlopen(FAKE_CUDA, RTLD_NOW | RTLD_GLOBAL);

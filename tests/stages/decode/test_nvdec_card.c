@@ -240,7 +240,7 @@ static void expect_sums(size_t c, const stream_out *out) {
     }
 }
 
-/* In the fake's pictures, luma samples must be the number in decode order, and chroma samples 100 and 200. */
+/* In the fake's pictures, luma samples are the number in decode order, and chroma samples are 100 and 200. */
 static void expect_numbered(const stream_out *out) {
     bool seen[FRAMES] = {false};
     size_t step = out->bytes > WIDTH * HEIGHT * 3 / 2 ? 2 : 1;
@@ -282,7 +282,7 @@ static void decode_by_software(size_t c) {
     *software = outs[0];
 }
 
-/* Each stream in the run must be that clip, complete. */
+/* Checks that each stream in the run is that clip, complete. */
 static void expect_hardware(const run *r) {
     for (int i = 0; i < r->streams; i++) {
         assert_int_equal(outs[i].count, r->pictures ? r->pictures : FRAMES);
@@ -447,7 +447,7 @@ static unsigned take_golomb(bits *b) {
 }
 
 /* Returns the bit for usability information in x264's sequence parameter set, counted from the profile (H.264,
- * 7.3.2.1.1). The set must have profile High, 4:2:0, 8 bits, no scaling lists, and order type 0. */
+ * 7.3.2.1.1). The set has profile High, 4:2:0, 8 bits, no scaling lists, and order type 0. */
 static size_t find_vui(const uint8_t *set) {
     bits b = {set, 0};
     assert_int_equal(take_bits(&b, 8), 100);
@@ -470,7 +470,7 @@ static size_t find_vui(const uint8_t *set) {
     return b.at;
 }
 
-/* Removes usability information from the set. FFmpeg must then assume the largest reordering depth. */
+/* Removes usability information from the set. FFmpeg then assumes the largest reordering depth. */
 static size_t take_vui_out(uint8_t *stream, size_t bytes) {
     static const uint8_t start[] = {0, 0, 0, 1, 0x67};
     uint8_t *found = memmem(stream, bytes, start, sizeof start);

@@ -181,7 +181,7 @@ CLIP_TEST(pictures_are_those_of_ffmpeg) {
     }
 }
 
-/* An oversized picture must be refused at reduced size, as it is at full size. */
+/* An oversized picture is refused at reduced size, as at full size. */
 CLIP_TEST(pictures_that_are_too_large_are_corrupt) {
     char path[CLIP_PATH];
     clip_make(path, clips[0].name, clips[0].arguments);

@@ -164,7 +164,7 @@ static void end(mr_pipeline **pipeline) {
     mr_pipeline_destroy(pipeline);
 }
 
-/* All visible planes must be equal bit for bit. NV12 comes back as 4:2:0, and gray as luma. */
+/* Compares all visible planes bit for bit. NV12 comes back as 4:2:0, and gray as luma. */
 static void assert_same_planes(const feed *f, size_t frame, const AVFrame *picture) {
     mr_picture given = feed_picture(f, frame);
     const mr_pixel_info *info = mr_pixel_describe(f->format.pixel);
@@ -222,7 +222,7 @@ TEST(pictures_look_alike) {
         }
 }
 
-/* There must be as many packets as pictures, numbered in decode order, with all times and the requested key frames. */
+/* Each picture gives one packet, numbered in decode order, with all times and the requested key frames. */
 TEST(packets_have_times_and_keys) {
     static const char *const keys[] = {"5", "200ms"};
     for (int codec = 0; codec < MR_CODECS; codec++)

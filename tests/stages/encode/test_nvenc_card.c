@@ -129,7 +129,7 @@ static double psnr(int number, const AVFrame *picture) {
     return sum > 0 ? 10 * log10(255.0 * 255.0 * WIDTH * HEIGHT / sum) : 99;
 }
 
-/* The repeated row must be close to the row above it. */
+/* The repeated row is close to the row above it. */
 static void expect_repeated_row(const AVFrame *picture) {
     double sum = 0;
     if (picture->height == HEIGHT || picture->format == AV_PIX_FMT_YUV420P10)
@@ -141,7 +141,7 @@ static void expect_repeated_row(const AVFrame *picture) {
     assert_true(sum / WIDTH < 40);
 }
 
-/* All pictures must come in order, each like the input. */
+/* Checks that all pictures came in order, each like the input. */
 static void expect_alike(const stream_out *out, double least_db) {
     const AVCodecParameters *stream = out->media->codec;
     AVCodecContext *codec = avcodec_alloc_context3(avcodec_find_decoder(stream->codec_id));
@@ -256,7 +256,7 @@ static const char *told(void) {
     return function();
 }
 
-/* Beyond the driver's limit, sources must use software or fail. Other sources must continue. */
+/* Beyond the driver's limit, a source uses software or fails. Other sources must continue. */
 TEST(sessions_that_the_driver_refuses) {
     if (!have_device())
         skip();
@@ -287,7 +287,7 @@ TEST(a_gpu_without_nvenc) {
     unsetenv("FAKE_NO_NVENC");
 }
 
-/* Each option must reach the driver as the right setting. */
+/* Each option reaches the driver as the right setting. */
 TEST(options_reach_the_driver) {
     static const struct {
         const char *options, *told;

@@ -170,7 +170,7 @@ TEST(features_are_those_of_the_kernels) {
     }
 }
 
-/* Results must stay with a frame through stages that make a new payload. A later batch can hold them all. */
+/* Results stay with a frame through stages that make a new payload. A later batch can hold them all. */
 TEST(results_go_along) {
     feed_count = 1;
     feed_fill(&feeds[0], MR_PIXEL_I420, FEED_FRAMES);
@@ -183,7 +183,7 @@ TEST(results_go_along) {
     feeds_free();
 }
 
-/* A copy must own its numbers: the original's memory may already hold another frame. */
+/* A copy owns its numbers: the original's memory may already hold another frame. */
 static void see_sharpness(void *context, const char *source, const mr_frame *frame) {
     float want, got;
     (void)source;
@@ -216,7 +216,7 @@ TEST(joined_results_are_copies) {
     feeds_free();
 }
 
-/* `note` puts a tensor into device memory. The frame's other results must be copied to the host with it. */
+/* `note` puts a tensor into device memory. The frame's other results are copied to the host with it. */
 TEST(results_are_copied_with_others) {
     const mr_stage_type *both[64] = {NULL};
     size_t count = 0, seen = 0;

@@ -1,5 +1,5 @@
-/* Motion in pipelines, on the processor and on accelerators. Changed pictures and pictures due for a refresh must pass.
- * The ledger must count the rest. */
+/* Motion in pipelines, on the processor and on accelerators. Changed pictures pass, and so do pictures due for a
+ * refresh. The ledger counts the rest. */
 #include <stdio.h>
 #include <string.h>
 
@@ -83,7 +83,7 @@ TEST(no_threshold_lets_all_through) {
     feeds_free();
 }
 
-/* Failed work must drop the frame. The next one is compared with the last frame that passed. */
+/* Failed work drops the frame. The next one is compared with the last frame that passed. */
 TEST(failures_are_accounted_for) {
     start_motion(1);
     for (size_t k = 0; k < 10; k++)

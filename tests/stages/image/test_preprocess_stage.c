@@ -1,5 +1,5 @@
-/* The preprocess stage on a simulated accelerator. Enqueued work runs later and must use the plan for that picture,
- * even if other pictures came in between. */
+/* The preprocess stage on a simulated accelerator. Enqueued work runs later, but uses the plan for that picture, even
+ * if other pictures came in between. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -57,7 +57,7 @@ TEST(test_jumps_go_on_by_the_arrival) {
     }
 }
 
-/* One frame in 20 seconds must not count as a jump. */
+/* One frame in 20 seconds is no jump. */
 TEST(test_a_pause_is_none) {
     mr_live_times times;
     mr_live_times_begin(&times, MR_LIVE_STREAM);

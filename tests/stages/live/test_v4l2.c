@@ -337,7 +337,7 @@ TEST(raw_pictures_are_not_copied) {
         assert_int_equal(packets[i].duration_ns, 33333333);
         assert_int_equal(packets[i].pts_ns, driver.taken_ns);
         assert_in_range(packets[i].captured_ns, before_ns - AGE_NS - 1000, wall_ns() - AGE_NS);
-        /* Five packets use the driver's buffers; three buffers must stay with the driver. */
+        /* Five packets use the driver's buffers; three buffers stay with the driver. */
         bool own = false;
         for (int n = 0; n < FAKE_BUFFERS; n++)
             own |= packets[i].data == driver.data[n];

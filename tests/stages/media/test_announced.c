@@ -211,7 +211,7 @@ CLIP_TEST(options_change_the_announced_format) {
     mr_plan_destroy(&plan);
 }
 
-/* The plan uses the container's size. Larger pictures must still be decoded. */
+/* The plan uses the container's size. Larger pictures are still decoded. */
 CLIP_TEST(larger_pictures_come_through) {
     char small[CLIP_PATH], large[CLIP_PATH], path[CLIP_PATH];
     clip_make(small, "said-small.m2v", "-f lavfi -i testsrc2=size=96x64:rate=25 -frames:v 8 -c:v mpeg2video");
@@ -301,7 +301,7 @@ CLIP_TEST(many_images_are_left_open) {
 
 /* ---- buffers --------------------------------------------------------------------------------------------------- */
 
-/* max_pixels must bound unknown sizes. The largest layout needs eight bytes a pixel, including alpha. */
+/* max_pixels bounds unknown sizes. The largest layout needs eight bytes a pixel, including alpha. */
 TEST(open_sizes_are_bounded_by_their_limit) {
     const mr_format_set any = {.payload = MR_PAYLOAD_PICTURE};
     size_t bytes = mr_picture_pool_bytes(NULL, &any, 1024 * 1024);

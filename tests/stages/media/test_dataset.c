@@ -62,7 +62,7 @@ TEST(reads_csv) {
     assert_null(list);
 }
 
-/* Lists written by hand. Columns must be those of RFC 4180 and of Python's csv with skipinitialspace. */
+/* Lists written by hand. Columns are those of RFC 4180 and of Python's csv with skipinitialspace. */
 TEST(blanks_around_fields_are_left_out) {
     static const char text[] = " path ,\tlabel, group\r\n"
                                "  one.png, black cat , \" g 1 \" \n"

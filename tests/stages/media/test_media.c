@@ -53,7 +53,7 @@ TEST(natural_order_takes_digits_as_numbers) {
     for (size_t i = 0; i < sizeof sorted / sizeof *sorted; i++)
         for (size_t j = 0; j < sizeof sorted / sizeof *sorted; j++) {
             int order = mr_compare_natural(sorted[i], sorted[j]);
-            /* 2 and 02 are the same number. Bytes must decide, so "02" comes first. */
+            /* 2 and 02 are the same number. Bytes decide, so "02" comes first. */
             if ((i == 1 && j == 2) || (i == 2 && j == 1))
                 assert_int_equal(order > 0, i == 1);
             else
@@ -252,7 +252,7 @@ CLIP_TEST(folders_are_read_in_natural_order) {
     mr_packet end;
     assert_int_equal(mr_reader_read(reader, &end), MR_END);
     mr_reader_destroy(&reader);
-    /* A packet must outlive the reader. */
+    /* A packet can outlive the reader. */
     expect_words(packet.media->path, "12.png");
     drop(&packet);
 }
@@ -317,7 +317,7 @@ CLIP_TEST(images_reuse_their_media) {
     mr_reader_destroy(&reader);
 }
 
-/* Images of one size must count together, whatever their codec. */
+/* Images of one size count together, whatever their codec. */
 CLIP_TEST(a_survey_counts_every_image) {
     enum { LARGE = 64 * 48, SMALL = 32 * 16 };
     clip_shell("rm -rf test-clips/sizes && mkdir -p test-clips/sizes && cd test-clips/sizes && "

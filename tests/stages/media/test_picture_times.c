@@ -61,7 +61,7 @@ TEST(a_duration_of_years_is_none) {
     mr_picture_times_fini(&times);
 }
 
-/* Decoding times must be one picture earlier. */
+/* Decoding times are one picture earlier. */
 TEST(decoding_times_are_made) {
     static const int64_t shown[] = {0, 3, 1, 2, 6, 4, 5, 9, 7, 8};
     mr_picture_times times = {0};
@@ -82,7 +82,7 @@ TEST(a_clock_that_stands_still_goes_on_at_the_pace_of_arrival) {
     mr_picture_times_fini(&times);
 }
 
-/* The clock must advance at half the pace until the stream has caught up. */
+/* The clock advances at half the pace until the stream has caught up. */
 TEST(a_clock_that_steps_back_is_caught_up_with) {
     mr_picture_times times = {0};
     int64_t last_ns = -1;

@@ -181,7 +181,7 @@ static mr_packet packet_of(const stream *of, size_t i, const wish *wanted, uint8
     return packet;
 }
 
-/* Pictures from `wrong` up to `right` must be marked wrong, and no others. */
+/* Checks that exactly the pictures from `wrong` up to `right` are marked wrong. */
 static void check(const stream *of, wish wanted, size_t wrong, size_t right) {
     static mr_recovery recovery;
     static uint8_t room[ROOM];
@@ -217,7 +217,7 @@ static void check_losses(void) {
         check(&the_stream, (wish){.lost = 17, .marked = marked}, 18, 25);
         check(&the_stream, (wish){.lost = 17, .ahead = 3, .marked = marked}, 18, 25);
         check(&the_stream, (wish){.lost = 24, .marked = marked}, 25, 25);
-        /* Between the message and the point that it announces: the next message must count. */
+        /* Between the message and the point that it announces: the next message counts. */
         check(&the_stream, (wish){.lost = 23, .ahead = 3, .marked = marked}, 24, 35);
         check(&the_stream, (wish){.lost = 22, .ahead = 3, .marked = marked}, 23, 35);
     }
@@ -251,7 +251,7 @@ static void check_joined(void) {
 }
 
 /* Joins at a message, or one picture before it. An H.264 decoder drops the first picture if that needs others. The part
- * that it would renew is lost too, so the next message must count. */
+ * that it would renew is lost too, so the next message counts. */
 CLIP_TEST(test_joined) {
     for_each(check_joined);
 }
@@ -294,7 +294,7 @@ TEST(test_bits) {
     assert_false(few.short_of);
 }
 
-/* Truncated messages and random bytes must give no recovery points, and no read past the end. */
+/* Truncated messages and random bytes give no recovery points. No read may go past the end. */
 TEST(test_malformed) {
     static mr_recovery recovery;
     mr_recovery_point point;

@@ -146,7 +146,7 @@ DEVICE_TEST(heads_on_a_device) {
     heads_on(d);
 }
 
-/* Once a device has failed, frames must be dropped. Earlier frames must be right. */
+/* Once a device has failed, frames are dropped. Earlier frames must be right. */
 PLAIN_TEST(a_device_that_fails_drops_frames) {
     static const char *const faults[] = {", device: 'sim:0?fail_after=8'", ", device: 'sim:0?lose_after=9'"};
     prepare(NULL);

@@ -103,7 +103,7 @@ MODEL_TEST(they_are_built_once) {
     }
 }
 
-/* Checksums must detect the damage before the runtime sees the file. */
+/* Checksums detect the damage before the runtime sees the file. */
 MODEL_TEST(damaged_ones_are_built_anew) {
     begin();
     expect("batch 1", 1, 0, 0);

@@ -98,7 +98,7 @@ MODEL_TEST(inputs_are_joined_by_name) {
 
 /* ---- refusals -------------------------------------------------------------------------------------------------- */
 
-/* Planning must find this, without a device. */
+/* Planning finds this, without a device. */
 MODEL_TEST(graphs_need_known_sizes) {
     REFUSED(MR_ERROR_CONFIG, "f32 3x8x6", "type: features, model: @/free-size.onnx, cuda_graph: true", "6:",
             "cuda_graph needs outputs of known size, but free-size.onnx has outputs of unknown size; remove "
@@ -254,7 +254,8 @@ MODEL_TEST(the_bytes_that_were_checked_are_loaded) {
 
 /* ---- formats that a model chooses ------------------------------------------------------------------------------ */
 
-/* Checks the output that preprocess chooses, with `options`, for the models after it. `hint`: the plan must fail. */
+/* Checks the output that preprocess chooses, with `options`, for the models after it. With `hint`, the plan must
+ * fail. */
 static void chosen(const char *options, const char *behind, const char *expected, const char *hint) {
     char text[2048], got[MR_FORMAT_SET_TEXT] = "";
     mr_plan *plan = NULL;

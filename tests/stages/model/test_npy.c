@@ -26,7 +26,7 @@ static void write_npy(int version, const char *header, const void *data, size_t 
     write_bytes(path, file, at + length + bytes);
 }
 
-/* Both a full read and a look at the header must refuse the file. */
+/* Both a full read and a look at the header refuse the file. */
 static void refused(const char *word) {
     for (int look = 0; look < 2; look++) {
         mr_matrix_f32 matrix = {0};
@@ -116,7 +116,7 @@ TEST(numbers_that_are_not_finite_are_refused) {
     refused("row 1, column 1 is -1e+39, which is beyond the range of f4");
 }
 
-/* The check must continue after the first piece. */
+/* The check continues after the first piece. */
 TEST(large_files_are_checked_whole) {
     enum { ROWS = 5000, COLUMNS = 3 };
     static uint8_t file[1024 + ROWS * COLUMNS * sizeof(float)];

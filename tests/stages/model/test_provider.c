@@ -290,7 +290,7 @@ TEST(another_version_is_named) {
                    LIST("libcurand.so.77 cannot be loaded"));
 }
 
-/* The library that exists must be loaded, so that the next one is missing. */
+/* The library that exists is loaded, so the next one is missing. */
 TEST(libraries_that_pip_installed_are_found) {
     put("nvidia/cufft/lib/libmillrace-test.so.1", FAKE_COMPANION);
     expect_missing(MR_PROVIDER_CUDA, LIST(BUILT, "FAKE_NEEDS=libmillrace-test.so.1 libcublas.so.78"),
@@ -351,8 +351,7 @@ static int find_cublas(const void *folder, int out) {
     return !found || !strstr(heard, "cuBLAS from ") || !(own || strstr(heard, folder));
 }
 
-/* If the loader finds the library, that one must be used. Runs in another process, since NVIDIA's library leaks
- * memory. */
+/* If the loader finds the library, that one is used. Runs in another process, since NVIDIA's library leaks memory. */
 TEST(cublas_is_found_where_pip_puts_it) {
     char unused[8];
     put("blas/lib/python3.99/site-packages/nvidia/cu13/lib/libcublas.so.13", FAKE_CUBLAS);

@@ -124,7 +124,7 @@ TEST(flicker_is_not_confirmed) {
     mr_tracker_destroy(&tracker);
 }
 
-/* A weak detection can continue a track but must not start one. Below `low` it must have no effect. */
+/* A weak detection can continue a track but must not start one. Below `low` it has no effect. */
 TEST(scores) {
     mr_tracker *tracker = make(0, SECOND);
     static const struct {
@@ -152,7 +152,7 @@ TEST(classes_are_apart) {
     mr_tracker_destroy(&tracker);
 }
 
-/* In frames without detection, confirmed objects must continue their motion. */
+/* In frames without detection, confirmed objects continue their motion. */
 TEST(predicted_places) {
     mr_tracker *tracker = make(SECOND / 5, SECOND);
     mr_object found[4];

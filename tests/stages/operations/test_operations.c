@@ -81,7 +81,7 @@ static size_t find(const mr_operations *ops, const char *name) {
     return i;
 }
 
-/* A vertical pass begins and ends at a multiple of 64 samples. All other figures must be exact. */
+/* A vertical pass begins and ends at a multiple of 64 samples. All other figures are exact. */
 static void check_declared(const mr_operation *operation, size_t i) {
     const bool resized = strncmp(wanted[i].name, "preprocess", 10) == 0;
     if (fabs(operation->bytes - wanted[i].bytes) > (resized ? 0.002 * wanted[i].bytes : 0))

@@ -62,7 +62,7 @@ static uint8_t *encoded(int quality, mr_upright upright, size_t *bytes) {
     uint8_t *first, *again;
     assert_int_equal(mr_jpeg_encode(&encoder, small, upright, 0, &first, bytes), MR_OK);
     assert_non_null(first);
-    /* The same picture must give the same bytes, whatever came before. */
+    /* The same picture gives the same bytes, whatever came before. */
     size_t again_bytes;
     assert_int_equal(mr_jpeg_encode(&encoder, small, upright, 7, &again, &again_bytes), MR_OK);
     assert_int_equal(*bytes, again_bytes);
@@ -84,8 +84,8 @@ TEST(quality_costs_bytes) {
     }
 }
 
-/* JPEG is JFIF: it must begin with SOI and end with EOI. EXIF must follow SOI if the picture needs turning, and be
- * absent otherwise. The values are from the table in the EXIF standard. */
+/* JPEG is JFIF: it begins with SOI and ends with EOI. EXIF follows SOI if the picture needs turning, and is absent
+ * otherwise. The values are from the table in the EXIF standard. */
 TEST(turned_pictures_say_so) {
     static const struct {
         int16_t rotation;

@@ -134,7 +134,7 @@ static void assert_pixels(const char *clip, const char *layout, const char *filt
 
 CLIP_TEST(pixels_are_those_of_ffmpeg) {
     char path[CLIP_PATH];
-    /* No conversion: must be exact. */
+    /* No conversion, so exact. */
     clip_make(path, "rgba.mov", "-f lavfi -i testsrc2=size=66x50 -frames:v 1 -c:v png -pix_fmt rgba");
     assert_pixels(path, "rgba", "null", 0);
     clip_make(path, "gray16.mkv", "-f lavfi -i testsrc2=size=66x50 -frames:v 1 -c:v ffv1 -pix_fmt gray16le");

@@ -77,7 +77,7 @@ TEST(other_names_are_told_apart) {
     assert_false(mr_file_name_matches("20261123-081500Z.mp4", "{time}.mp4", "cam", NULL));
 }
 
-/* If a name fits two sources, marks and the ids of other sources must decide (keep.h). */
+/* If a name fits two sources, marks and the ids of other sources decide (keep.h). */
 TEST(names_that_may_be_of_two_sources) {
     static const struct {
         const char *name, *pattern, *mine, *theirs;

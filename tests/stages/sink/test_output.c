@@ -120,7 +120,7 @@ TEST(outputs_that_cannot_be_opened_are_reported) {
     snprintf(path, sizeof path, "%s/fifo", temporary_folder);
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_true(mr_output_blocks(path));
-    /* Without a reader, the first write must open it. */
+    /* Without a reader, the first write opens it. */
     assert_int_equal(mr_output_open(&output, path), MR_OK);
     assert_true(output.awaits_reader && output.fd == 0);
     mr_output_close(&output, NULL);

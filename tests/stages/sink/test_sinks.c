@@ -302,7 +302,7 @@ TEST_WITH(callback_gets_every_frame_in_order, make_temporary, remove_temporary) 
     assert_int_equal(got.results, 1000);
 }
 
-/* Results from before the fork must be listed once, not once for each branch. */
+/* Results from before the fork are listed once, not once for each branch. */
 TEST_WITH(join_has_the_first_payload_and_all_results, make_temporary, remove_temporary) {
     received got = {0};
     expect_run("frames: 50, format: RGB24 4x2",

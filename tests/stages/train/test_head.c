@@ -185,7 +185,7 @@ TEST_WITH(a_full_disk_leaves_nothing_half_written, blob_setup, NULL) {
     assert_int_equal(count_entries(home), 0);
     assert_int_equal(mr_classifier_save(made, path, NULL), MR_OK);
     allow(2000);
-    assert_int_equal(mr_classifier_save(made, path, NULL), MR_ERROR_IO); /* the existing classifier must stay */
+    assert_int_equal(mr_classifier_save(made, path, NULL), MR_ERROR_IO); /* the existing classifier stays */
     blob_stopping s = {.after = 2};
     params.state = file;
     params.progress = blob_stop;

@@ -328,7 +328,7 @@ TEST_WITH(a_fit_that_goes_on_has_the_same_warnings, blob_setup, NULL) {
     mr_classifier_destroy(&other);
 }
 
-/* The state stays until the caller removes it. A fit from there must take no step and make the same classifier. */
+/* The state stays until the caller removes it. A fit from there takes no step and makes the same classifier. */
 TEST_WITH(a_whole_fit_can_be_kept, blob_setup, NULL) {
     static const mr_classifier_kind kinds[] = {MR_CLASSIFIER_SOFTMAX, MR_CLASSIFIER_SQUARED_HINGE,
                                                MR_CLASSIFIER_PERCEPTRON};
@@ -362,7 +362,7 @@ static int die(void *user, const mr_fit_progress *progress) {
     return progress->penalty == 1 ? kill(getpid(), SIGKILL) : 0;
 }
 
-/* A killed fit leaves an earlier state. Later steps must be repeated with the same bits. */
+/* A killed fit leaves an earlier state. Later steps are repeated, with the same bits. */
 TEST_WITH(a_fit_that_was_killed_makes_the_same_bits, blob_setup, NULL) {
     char path[256];
     blob_folder("killed", path);
@@ -603,7 +603,7 @@ TEST_WITH(what_is_doubtful_is_warned_of, blob_setup, NULL) {
         if (blob_classes[row] == 3 && blob_parts[row] == MR_ROW_VALIDATION)
             blob_parts[row] = MR_ROW_NONE;
     expect_warning(&rows, "there are no validation rows of \"dog\"");
-    /* A long name must be truncated between characters. */
+    /* A long name is truncated between characters. */
     static const char *const wide[] = {"ant", "bee", "cat", "x" A_DOZEN A_DOZEN A_DOZEN};
     rows.class_names = wide;
     expect_warning(&rows, "there are no validation rows of \"x" A_DOZEN A_DOZEN

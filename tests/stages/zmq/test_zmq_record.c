@@ -1,5 +1,4 @@
-/* Names and formats in records from other programs. Texts must be complete UTF-8 or be refused, as JSON and as
- * protobuf. */
+/* Names and formats in records from other programs. Texts are complete UTF-8 or refused, as JSON and as protobuf. */
 #include <string.h>
 
 #include "millrace/status.h"
@@ -55,7 +54,7 @@ TEST(names_are_taken_as_they_are) {
     assert_string_equal(record.label, "dog");
 }
 
-/* Such names would go into protobuf records, which strict readers must reject. */
+/* Such names would go into protobuf records, and strict readers reject those. */
 TEST(names_that_are_no_text_are_refused) {
     static const char *const wrong[] = {"\xff", "a\xc3", "\xed\xa0\x80", "\xc0\xaf"};
     static const struct {
@@ -92,7 +91,7 @@ TEST(times_are_bounded) {
     assert_int_equal(record.pts_ns, INT64_C(-3000000000) * 1000000000);
 }
 
-/* Messages quote the text of an unknown format. The text must end with a whole character. */
+/* Messages quote the text of an unknown format. The text ends with a whole character. */
 TEST(formats_are_cut_between_characters) {
     char format[128] = "";
     mr_zmq_record record;

@@ -65,7 +65,7 @@ static int put(mr_joined *joined, const uint8_t *data, size_t bytes) {
     return 0;
 }
 
-/* All pictures must come, with reads of `step` bytes. `open`: without EOI. */
+/* Checks that all pictures come, with reads of `step` bytes. `open`: without EOI. */
 static void check_in_steps(const stream *of, size_t step, bool open) {
     mr_joined *joined;
     mr_joined_picture picture;

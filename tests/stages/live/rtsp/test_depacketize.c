@@ -1,4 +1,4 @@
-/* libavformat makes RTP packets from clips. The pictures from these packets must be the clips' pictures. */
+/* libavformat makes RTP packets from clips. The pictures from these packets are compared with the clips' pictures. */
 #include <libavcodec/avcodec.h>
 #include <libavcodec/bsf.h>
 #include <libavformat/avformat.h>
@@ -249,8 +249,7 @@ static void check_zeros(const mr_rtp_unit *unit) {
         assert_int_equal(unit->data[unit->bytes + (size_t)i], 0);
 }
 
-/* All packets in order, with or without markers. Without them, the next picture's first packet must complete a
- * picture. */
+/* All packets in order, with or without markers. Without them, the next picture's first packet completes a picture. */
 static void check_whole(const clip *of, bool markers) {
     mr_rtp_order *order;
     mr_rtp_packet packet;
@@ -277,7 +276,7 @@ static void check_whole(const clip *of, bool markers) {
             assert_false(unit.damaged);
             assert_int_equal(unit.key, of->codec == MR_RTP_JPEG || of->key[given]);
             assert_int_equal(unit.time - first, of->ticks[given]);
-            /* The last packet suffices, except for the first unit: the next packet must show how the sender uses
+            /* The last packet suffices, except for the first unit: the next packet shows how the sender uses
              * markers. */
             const bool held = given == 0 && of->codec != MR_RTP_JPEG;
             assert_int_equal(i + 1, of->packets_of[given] + (held || !markers));
@@ -559,7 +558,7 @@ TEST(test_single_packets) {
     PUT(101, true, "\x68P");
     assert_false(mr_depacketizer_take(units, &unit));
     PUT(102, true, "\x65\x80i");
-    /* The first marker may only end a slice; the next packet must decide. */
+    /* The first marker may only end a slice; the next packet decides. */
     assert_false(mr_depacketizer_take(units, &unit));
     assert_true(mr_depacketizer_is_held(units));
     mr_depacketizer_release(units);
@@ -567,7 +566,7 @@ TEST(test_single_packets) {
     EXPECT(102, true, false, NAL "\x67S" NAL "\x68P" NAL "\x65\x80i");
     (void)mr_depacketizer_sets(units, &bytes, &before);
     assert_int_equal(bytes, 12);
-    /* A key without parameter sets must get them, after the delimiter. */
+    /* A key without parameter sets gets them, after the delimiter. */
     PUT(200, false, "\x09\x10");
     PUT(200, true, "\x65\x80j");
     EXPECT(200, true, false, NAL "\x09\x10" NAL "\x67S" NAL "\x68P" NAL "\x65\x80j");
@@ -598,7 +597,7 @@ TEST(test_single_packets) {
     EXPECT(800, false, true, NAL "\x41\x9az");
     assert_string_equal(mr_depacketizer_refused(units, &refused), "H.264 packets of type 29");
     assert_int_equal(refused, 1);
-    /* Oversized units must be dropped. */
+    /* Oversized units are dropped. */
     for (int i = 0; i < 60; i++)
         PUT(900, i == 59, "\x41\x9a????");
     assert_false(mr_depacketizer_take(units, &unit));
@@ -629,7 +628,7 @@ TEST(test_start_codes) {
     PUT(400, false, "\x7c\x80\0\0\1\x67S" NAL);
     PUT(400, true, "\x7c\x40\x68P" NAL "\x65\x80i");
     EXPECT(400, true, false, whole);
-    /* The sets are known now: a key without them must get them. */
+    /* The sets are known now: a key without them gets them. */
     PUT(500, true, NAL "\x65\x80i");
     EXPECT(500, true, false, whole);
     assert_null(mr_depacketizer_refused(units, &refused));

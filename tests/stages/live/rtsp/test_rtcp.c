@@ -43,7 +43,7 @@ TEST(test_captured_times) {
     assert_int_equal(mr_rtcp_captured_ns(&rtcp, 4294967290u - 45000u, 6 * second_ns), at_report - second_ns / 2);
     /* Too old after an hour. */
     assert_int_equal(mr_rtcp_captured_ns(&rtcp, 1, 3700 * second_ns), MR_NO_TIME);
-    /* Reports from other senders must change nothing. */
+    /* Reports from other senders change nothing. */
     write_report(report, 0x1111, (uint64_t)ntp_epoch << 32, 0);
     assert_true(mr_rtcp_read(&rtcp, report, sizeof report, 5 * second_ns, utc_s * second_ns));
     assert_int_equal(mr_rtcp_captured_ns(&rtcp, 4294967290u, 5 * second_ns), at_report);

@@ -128,7 +128,7 @@ TEST(test_a_sender_begins_anew) {
     uint8_t payload[8];
     assert_int_equal(put_and_take(order, 1000, 0), 1000);
     assert_int_equal(put_and_take(order, 1002, 0), -1);
-    /* One stray packet from another sender must change nothing. Two in a row must start anew. */
+    /* One stray packet from another sender changes nothing. Two in a row start anew. */
     packet = packet_of(40000, payload);
     packet.source = 8;
     assert_int_equal(mr_rtp_order_put(order, &packet, 10 * MS), MR_RTP_STRAY);
@@ -145,7 +145,7 @@ TEST(test_a_sender_begins_anew) {
     assert_true(taken.restart);
     assert_int_equal(taken.source, 8);
     assert_int_equal(number_in(&taken), 40011);
-    /* The time must advance by the time since the last packet. */
+    /* The time advances by the time since the last packet. */
     assert_int_equal(taken.time - last, RATE * 102 / 100);
     packet = packet_of(40012, payload);
     packet.source = 8;

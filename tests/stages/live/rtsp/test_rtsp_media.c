@@ -120,7 +120,7 @@ CLIP_TEST(test_sets_alone) {
     }
 }
 
-/* Facts must stay unknown if the sets are invalid. */
+/* If the sets are invalid, facts stay unknown. */
 TEST(test_sets_that_are_wrong) {
     const mr_reader_params params = {.uri = "rtsp://camera/x", .max_pixels = 1 << 20};
     uint8_t junk[200 + 64] = {0};

@@ -107,7 +107,7 @@ TEST(test_sloppy_parameters) {
 
 TEST(test_fields_that_are_wrong) {
     static char text[100000];
-    /* Each field has an invalid value in turn; it must count as missing. */
+    /* Each field has an invalid value in turn, and counts as missing. */
     assert_int_equal(read_text(HEAD "a=control:\r\nm=video x RTP/AVP 96\r\na=rtpmap:96 H264/-5\r\na=framerate:-3\r\n"
                                     "a=fmtp:96 sprop-parameter-sets=***,,Z0IAKQ==;;=;sprop-parameter-sets\r\n"
                                     "a=range:npt=\r\na=framesize:96 0-70000\r\na=x-dimensions:-1,99999999\r\n"

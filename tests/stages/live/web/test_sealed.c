@@ -59,7 +59,7 @@ TEST(a_whole_part) {
     }
 }
 
-/* The output must be a prefix of the text; an incomplete block must give nothing. */
+/* The output is a prefix of the text. An incomplete block gives nothing. */
 TEST(a_part_that_is_cut_off) {
     uint8_t wanted[BYTES], got[2 * BYTES];
     from_hex(wanted, plain);

@@ -1,4 +1,4 @@
-/* Generated headers, fed in pieces of any size. Each element must count if libavformat would read it. */
+/* Generated headers, fed in pieces of any size. An element counts if libavformat would read it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,7 +91,7 @@ TEST(test_without_sizes) {
     assert_int_equal(taken(), 3 * 128 + 7 * TRACK);
 }
 
-/* An element in the wrong place must be skipped. After one that does not fit, the parser must find the next. */
+/* The parser skips an element in the wrong place. After one that does not fit, it finds the next. */
 TEST(test_odd_places) {
     const size_t outer = begin(VOID);
     put_tracks(7);

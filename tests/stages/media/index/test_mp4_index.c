@@ -1,4 +1,4 @@
-/* Generated indexes, fed in pieces of any size. Each size must count if libavformat would allocate it. Indexes for long
+/* Generated indexes, fed in pieces of any size. A size counts if libavformat would allocate it. Indexes for long
  * recordings must pass. */
 #include <stdlib.h>
 #include <string.h>
@@ -152,7 +152,7 @@ TEST(test_fragments_claim) {
     assert_int_equal(taken(), 48);
 }
 
-/* Boxes must be found wherever libavformat looks for them. */
+/* Boxes are found wherever libavformat looks for them. */
 TEST(test_odd_places) {
     size_t outer = begin("free");
     BOX("mvhd", 0);
@@ -173,7 +173,7 @@ TEST(test_odd_places) {
     BOX("stsz", 0, 10, 80000000);
     end(outer);
     assert_int_equal(taken(), 80000000ULL * 24);
-    /* A box larger than the one around it must end with that one. */
+    /* A box larger than the one around it ends with that one. */
     outer = begin("udta");
     BOX("skip", 1);
     memcpy(made + 8, (uint8_t[]){0x7f, 0, 0, 0}, 4);
@@ -211,7 +211,7 @@ TEST(test_hidden) {
     assert_int_equal(taken(), UINT64_MAX);
 }
 
-/* Media data can be skipped. Bytes that are read again must not count again. A jump must find fragments. */
+/* Media data can be skipped. Bytes that are read again do not count again. A jump finds fragments. */
 TEST(test_seeking) {
     mr_mp4_index *index = mr_mp4_index_create();
     BOX("skip", 0);

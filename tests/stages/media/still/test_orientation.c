@@ -104,7 +104,7 @@ static void read_prefixes(enum AVCodecID codec, const made_file *file) {
     }
 }
 
-/* An attribute in PNG, and an element in WebP, each after another text. EXIF must win over both. */
+/* An attribute in PNG, and an element in WebP, each after another text. EXIF wins over both. */
 TEST(xmp_counts_where_exif_has_none) {
     static const char keyword[] = "XML:com.adobe.xmp", element[] = "<tiff:Orientation>8</tiff:Orientation>";
     static const char attribute[] = "\0\0\0\0\0<x tiff:Resolution='1' tiff:Orientation=\"6\"/>";
