@@ -1,10 +1,10 @@
 /* A library that looks like ONNX Runtime to the search for providers, for test_provider.c. The environment selects the
  * failure. FAKE_OLD=1: it serves no version that millrace knows. FAKE_PROVIDERS: the providers in the build, separated
- * by spaces. FAKE_NEEDS: libraries that its providers need before they can load. FAKE_WORDS: another reason to fail.
+ * by spaces. FAKE_NEEDS: libraries that the providers need before they can load. FAKE_WORDS: another reason to fail.
  *
  * For test_engines.c, it also makes sessions. Their network takes 3x8x6, gives 4x4x3 and computes nothing. A session
  * builds an engine, as TensorRT's provider does, or reads it from the cache folder. It fails if the cached engine is
- * not as it was written. This happens at once, or in the first run if FAKE_LATE=1. */
+ * not as it was written. This happens when the session is made, or in the first run if FAKE_LATE=1. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>

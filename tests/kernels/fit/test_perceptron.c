@@ -1,5 +1,5 @@
 /* Perceptrons. The gradient must match finite differences in double precision. Any number of threads must give the same
- * bits. They can learn a function that no linear classifier can. Adam follows the published definition. */
+ * bits. A perceptron can learn a function that no linear classifier can. Adam follows the published definition. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>

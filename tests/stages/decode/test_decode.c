@@ -290,7 +290,7 @@ CLIP_TEST(order_is_the_same_on_one_thread) {
 
 /* ---- for a device ---------------------------------------------------------------------------------------------- */
 
-/* The device has no decoder. Software decodes, and the pictures are copied to the device and back. */
+/* The device has no decoder: software decodes, and the pictures are copied to the device and back. */
 CLIP_TEST(pictures_for_a_device_are_the_same) {
     static const char *const options[] = {", device: 'sim:0'", ", device: 'sim:0', threads: 2, hardware: 'off'"};
     static const char *const names[] = {"h264-420.mp4", "vfr.mp4"};

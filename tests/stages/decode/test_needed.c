@@ -200,8 +200,8 @@ CLIP_TEST(beginning_within_an_open_gop_counts_the_same) {
     }
 }
 
-/* Suppose that a picture is whole if all of a damaged stream is decoded. It must be the same if only needed pictures
- * are. Pictures that refer to a damaged one may differ, since a decoder conceals with the last pictures it has decoded.
+/* A picture that is whole after a full decode of a damaged stream must be the same if only needed pictures are decoded.
+ * Pictures that refer to a damaged one may differ, since a decoder conceals with the last pictures it has decoded.
  * Damage in skipped pictures is not noticed. */
 CLIP_TEST(damage_gives_the_same) {
     static clip_frames whole;

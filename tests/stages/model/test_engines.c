@@ -89,7 +89,7 @@ static void begin(void) {
     shell("rm -rf %s/engines%s%s", "", "");
 }
 
-/* Both at once, and in the first run. */
+/* When the session is made, or in the first run. */
 MODEL_TEST(they_are_built_once) {
     for (int late = 0; late < 2; late++) {
         begin();

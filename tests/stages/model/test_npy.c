@@ -73,7 +73,7 @@ TEST(doubles_are_rounded) {
 typedef struct bad_file {
     int version;
     const char *header;
-    size_t bytes; /* used in `six` */
+    size_t bytes; /* of `six` to write */
     const char *word;
 } bad_file;
 
