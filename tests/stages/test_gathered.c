@@ -166,7 +166,7 @@ static void compare(const outcome *out, const outcome *wanted) {
 static const struct kind {
     const char *stage;
     bool picture;
-    int works; /* work other than copies and host functions for results; -1: a stage without work */
+    int works; /* work other than copies and host functions for results; -1: it gives no results */
 } kinds[] = {
     {"type: classify, top_k: 3", false, FRAMES},
     {"type: phash", true, FRAMES + CALLS},
