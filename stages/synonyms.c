@@ -49,7 +49,7 @@ const mr_synonym mr_synonym_table[] = {
           "crop CenterCrop RandomResizedCrop normalize ToTensor Compose transform transforms blobFromImage cvtColor "
           "letterbox imresize pad convert",
           "preprocess", "{type: preprocess, input: decode, size: 224x224}", NULL),
-    STAGE("gvadetect detector yolo yolox objects object_detection tensor_decoder_boxes nms", "detect",
+    STAGE("gvadetect detector yolo yolox objects object_detection nms non_max_suppression", "detect",
           "{type: detect, input: preprocess, model: yolox_nano.onnx}", NULL),
     STAGE("nvtracker gvatrack tracker bytetrack sort deepsort ocsort", "track", "{type: track, input: detect}", NULL),
     STAGE("nvinfer nvinferserver tensor_filter gvainference onnxinference onnx onnxruntime inference "
@@ -90,8 +90,6 @@ const mr_synonym mr_synonym_table[] = {
           "a source of type media does that"),
     STAGE("videorate fps framerate", NULL, NULL, "write fps: 10 in the source"),
     STAGE("tensor_aggregator smooth smoothing vote", NULL, NULL, "write window: 8 in the stage of type classify"),
-    STAGE("nvtracker gvatrack tracker track sort deepsort bytetrack", NULL, NULL,
-          "tracking is not part of millrace; write the output of infer with jsonl, and track in your own program"),
     STAGE("nvdsosd nvosd overlay textoverlay gvawatermark draw rectangle putText nvmultistreamtiler tiler compositor",
           NULL, NULL, "millrace draws nothing into pictures"),
     STAGE("x264enc x265enc nvv4l2h264enc nvv4l2h265enc vp9enc av1enc openh264enc encoder_h264 h264enc transcode",
@@ -104,8 +102,6 @@ const mr_synonym mr_synonym_table[] = {
           "it takes packets: of a source, or of a stage of type encode"),
     STAGE("autovideosink xvimagesink ximagesink nveglglessink glimagesink imshow cv2.imshow display show window",
           "preview", "{type: preview, input: decode}", "a page in the browser"),
-    STAGE("nms non_max_suppression", NULL, NULL,
-          "boxes are not part of millrace; write the output of infer with jsonl and tensors: true"),
     /* ---- keys ---- */
     SAME("name title", "pipeline", "pipeline: classify-lobby"),
     KEY("name id label title", NULL, NULL, "the key before the colon is its name"),

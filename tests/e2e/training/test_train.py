@@ -38,8 +38,8 @@ class Training(digits.Kept):
         self.cache = self.kept / "cache"
 
     def command(self, data, *arguments):
-        return [MILLRACE, "train", digits.PIPELINE, "--data", data, "--output", self.head, "--cache", self.cache,
-                *arguments]
+        output = () if "--output" in arguments else ("--output", self.head)
+        return [MILLRACE, "train", digits.PIPELINE, "--data", data, *output, "--cache", self.cache, *arguments]
 
     def train(self, data, *arguments, code=0):
         done = call(self.command(data, *arguments))
@@ -568,7 +568,7 @@ class Broken(Training):
     def test_two_that_share_a_cache(self):
         """One makes the vectors; the other must wait and find them."""
         some = digits.write_list(self.folder / "some.csv", self.some(150))
-        both = [start([*self.command(some, "--penalty", "0.01", "--json"), "--output", self.folder / name],
+        both = [start(self.command(some, "--penalty", "0.01", "--json", "--output", self.folder / name),
                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for name in ("one", "other")]
         said = [process.communicate() for process in both]
         self.assertEqual([process.returncode for process in both], [0, 0], said)
