@@ -12,8 +12,8 @@
 #include "tools/millrace/plan/plan.h"
 #include "tools/millrace/plan/profile.h"
 
-/* The least share that counts as a limit. MUCH: a cure for a stage is printed only if the stage uses this many times
- * the processor time of all others. */
+/* The least share that counts as a limit. MUCH: the share of processor time that a stage must use before a cure for it
+ * is printed. */
 static const double BUSY = 0.85, MUCH = 0.4;
 /* A stage is the bottleneck only if its threads are this much busier than all cores, because both are measured
  * values. */

@@ -239,7 +239,7 @@ static int await_lock(const mr_cache *cache, bool (*stopped)(void)) {
             return mr_fail(MR_ERROR_CANCELLED, "interrupted");
         nanosleep(&pause, NULL);
     }
-    return MR_OK; /* on a file system without locks nobody can know */
+    return MR_OK; /* without file locks, this cannot be known */
 }
 
 int mr_cache_lock(mr_cache *cache, bool (*stopped)(void)) {

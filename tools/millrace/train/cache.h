@@ -1,19 +1,19 @@
-/* Vectors computed earlier: two files for each way to compute them. KEY begins with a digest of the stages
+/* Caches computed vectors. Each way to compute them has two files. KEY begins with a digest of the stages
  * (mr_extraction.cache_key).
  *
  *     KEY.vectors    slots x width floats
  *     KEY.made       64 bytes: "MRMADE02", width (uint64), the key's first 40 characters; then mr_cache_record for each
  *                    slot, zeros for an empty one
  *
- * Both files only grow. A vector is written before its record, which has a checksum over both. So a killed program, or
- * a full disk, leaves all vectors written before. A vector with a wrong checksum (a failing disk, a power cut) is not
- * found, must be computed again, and then gets a new slot.
+ * Both files only grow. A vector is written before its record, which has a checksum over both. So a killed program or a
+ * full disk loses no earlier vector. A vector with a wrong checksum (a failing disk, a power cut) is not found; it must
+ * be computed again and then gets a new slot.
  *
  * A vector is found by its file's content: files can be moved and renamed, and data sets can share vectors. Numbers are
  * in machine order, like the vectors.
  *
- * One program at a time writes; others can read meanwhile. One thread at a time; any thread may call _put, one at a
- * time. */
+ * Only one program at a time may write; others can read meanwhile. One thread at a time; any thread may call _put, one
+ * at a time. */
 #pragma once
 
 #include <stdbool.h>

@@ -135,7 +135,7 @@ static int begin_scores(mr_evaluation *e, const mr_class *classes, size_t count)
     return MR_OK;
 }
 
-/* Room for one picture more. */
+/* Makes room for one more picture. */
 static int grow(mr_evaluation *e) {
     if (e->count < e->room)
         return MR_OK;

@@ -1,4 +1,4 @@
-/* Runs the user's unchanged pipeline over a data set's files: it gets the vectors and classes that it would in service.
+/* Runs the user's unchanged pipeline over a data set's files, to get the same vectors and classes as in service.
  *
  * The source that leads to classify is replaced by a list of the files. If several sources take the same way, the first
  * is replaced. The others read one of these files, and the frames are ignored. No frame is dropped for being late,

@@ -1,4 +1,4 @@
-/* What verify finds, for people and for programs. */
+/* Prints verify's findings, for people and as JSON. */
 #include <math.h>
 #include <string.h>
 
@@ -90,7 +90,7 @@ int mr_verify_print(const mr_verify *verify, int width, FILE *stream) {
 
 /* ---- for programs ------------------------------------------------------------------------------------------------ */
 
-/* JSON has no infinity: null; `alike` tells the case. */
+/* JSON has no infinity: writes null; `alike` distinguishes the case. */
 static void put_item(yajl_gen json, const mr_verify_item *item) {
     MR_JSON_MAP(json, NULL) {
         mr_json_text(json, "kind", item->kind ? item->kind->name : "picture");
