@@ -1,8 +1,8 @@
 /* Maps a frame's pixels back to those of the source's picture.
  *
- * Coordinates are continuous: the pixel in column i and row j covers i to i + 1 and j to j + 1, with the centre at i +
- * 0.5, j + 0.5. The source's picture is the whole stored one: in full size, before mirroring and rotation for display.
- * Pixels need not be square.
+ * Coordinates are continuous: the pixel in column i and row j covers i to i + 1 and j to j + 1; the centre is half-way.
+ * The source's picture is the whole stored one: in full size, before mirroring and rotation for display. Pixels need
+ * not be square.
  *
  * decode begins a map, and preprocess continues it: region, fit, letterbox, rotation, aspect ratio, and the decoded
  * size of a JPEG. A frame without pixels, such as a network's output, keeps the map of the frame that it was made from:
