@@ -227,7 +227,7 @@ static int put_job(manifests *m, int n) {
     return status;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------------- */
+/* ---- all manifests --------------------------------------------------------------------------------------------- */
 
 /* Pods share no folder and have separate addresses. Reports all nodes that do not fit at once. */
 static int check(const mr_deployment *of) {

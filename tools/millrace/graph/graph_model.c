@@ -130,7 +130,7 @@ static const char *facts_of(maker *m, const mr_view_stage *vertex, const char *d
                           vertex->calls.in_flight, batch, threads);
 }
 
-/* ---- sources that are alike ------------------------------------------------------------------------------------ */
+/* ---- similar sources ------------------------------------------------------------------------------------------- */
 
 static int compare_edges(const mr_view_link *a, const mr_view_link *b) {
     if (a->to != b->to)

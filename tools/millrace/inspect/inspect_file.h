@@ -13,8 +13,8 @@ bool mr_inspect_is_file(const char *word);
 int mr_inspect_file(const char *path, yajl_gen json);
 
 /* inspect_head.c: the same for a trained classifier's card, in the folder that classify's option `head` names; errors
- * of mr_classifier_open. As text, a signature is printed with what it signs (" signature good, ..."); in JSON it is one
- * word. */
+ * of mr_classifier_open. As text, a signature is printed with the signed object (" signature good, ..."); in JSON it is
+ * one word. */
 int mr_inspect_head(const char *path, yajl_gen json);
 void mr_inspect_print_signature(const mr_signature *signature, const char *of);
 extern const char *const mr_inspect_signatures[];

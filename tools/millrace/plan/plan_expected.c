@@ -36,7 +36,7 @@ static bool is_expected(const mr_plan_view *plan, size_t v) {
            (of->device >= 0 || of->host_ns > 0);
 }
 
-/* ---- in words ---------------------------------------------------------------------------------------------------- */
+/* ---- as text ----------------------------------------------------------------------------------------------------- */
 
 static void add_stage(mr_table *table, const mr_plan_view *plan, size_t v) {
     const mr_view_expected_stage *of = &plan->expected->stages[v];
@@ -103,7 +103,7 @@ int mr_plan_print_expected(const mr_plan_view *plan, int width, FILE *stream) {
     return status;
 }
 
-/* ---- for programs ------------------------------------------------------------------------------------------------ */
+/* ---- as JSON ----------------------------------------------------------------------------------------------------- */
 
 void mr_plan_put_card(yajl_gen json, const mr_view_card *card) {
     mr_json_text(json, "like", card->name);

@@ -36,7 +36,7 @@ static const char *exact(uint64_t bytes, char text[MR_WORDS]) {
     return text;
 }
 
-/* ---- for people ------------------------------------------------------------------------------------------------ */
+/* ---- as text --------------------------------------------------------------------------------------------------- */
 
 static void add_bytes(mr_table *table, const mr_view_bytes *bytes) {
     char text[MR_WORDS], most[MR_WORDS];
@@ -115,7 +115,7 @@ int mr_plan_print_account(const mr_plan_view *plan, int width, FILE *stream) {
     return status;
 }
 
-/* ---- for programs ---------------------------------------------------------------------------------------------- */
+/* ---- as JSON --------------------------------------------------------------------------------------------------- */
 
 static void put_row(yajl_gen json, const mr_plan_view *plan, const mr_view_row *row) {
     static const char *const kinds[] = {[MR_VIEW_HOST] = "host",     [MR_VIEW_PINNED] = "pinned",

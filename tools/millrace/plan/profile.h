@@ -5,7 +5,7 @@
  * frames have come through, or when the pipeline has ended.
  *
  * A stage's processor time has two parts. One is the engine threads' time inside it, by their clocks. The other is a
- * share of what library and device threads used: the process's time less the engine threads' and the caller's. It is
+ * share of the time of library and device threads: the process's time minus the engine threads' and the caller's. It is
  * divided among the stages that have such threads, in proportion to the time spent inside them, because their callers
  * wait for those threads. */
 #pragma once

@@ -14,7 +14,7 @@ static const char *const bottlenecks[] = {[MR_BOTTLENECK_SOURCES] = "sources",
                                           [MR_BOTTLENECK_OTHERS] = "other processes",
                                           [MR_BOTTLENECK_UNCLEAR] = "unclear"};
 
-/* ---- for people ------------------------------------------------------------------------------------------------ */
+/* ---- as text --------------------------------------------------------------------------------------------------- */
 
 static void add_cost(mr_table *table, const char *id, const mr_stage_cost *cost, bool devices) {
     char text[MR_WORDS], inside[MR_WORDS];
@@ -134,7 +134,7 @@ int mr_profile_print(const mr_profile *profile, const mr_plan_view *plan, int wi
     return status;
 }
 
-/* ---- for programs ---------------------------------------------------------------------------------------------- */
+/* ---- as JSON --------------------------------------------------------------------------------------------------- */
 
 static void put_cost(yajl_gen json, const char *id, const mr_stage_cost *cost) {
     MR_JSON_MAP(json, NULL) {

@@ -153,7 +153,7 @@ static int take_away(request *asked) {
     return status == MR_ERROR_AGAIN ? MR_OK : status;
 }
 
-/* ---- which there are --------------------------------------------------------------------------------------------- */
+/* ---- commands ---------------------------------------------------------------------------------------------------- */
 
 static int look(request *asked) {
     (void)asked;
@@ -271,7 +271,7 @@ static void enter(const request *asked, int status) {
     mr_summary_destroy(&summary);
 }
 
-/* The next status shows what has changed. */
+/* The next status must show the change. */
 static void renew(mr_pipeline *pipeline) {
     mr_summary *summary;
     if (pipeline && !mr_pipeline_snapshot(pipeline, 0, &summary))

@@ -91,7 +91,7 @@ static bool is_final(int exit_code) {
     return false;
 }
 
-/* ---- nodes that ended in order ----------------------------------------------------------------------------------- */
+/* ---- nodes that ended normally ----------------------------------------------------------------------------------- */
 
 static bool ended_in_order(const mr_child *child) {
     return child->done && child->finished && !child->asked && !child->exit_code;

@@ -253,7 +253,7 @@ static int cut(const mr_cache_file *file, size_t bytes) {
     return file->bytes > bytes && ftruncate(file->fd, (off_t)bytes) ? mr_file_fail("write to", file->path) : MR_OK;
 }
 
-/* Cuts off what no slot has in both files. */
+/* Cuts both files after the last slot that is in both. */
 int mr_cache_begin(mr_cache *cache, size_t reserved) {
     int status = MR_OK;
     if (cache->vectors.fd < 0) {

@@ -57,13 +57,13 @@ typedef struct mr_cache {
 int mr_cache_open(mr_cache *cache, const char *folder, const char *digest);
 /* Does nothing if it is all zeros. */
 void mr_cache_close(mr_cache *cache);
-/* Finds this content's vectors, in order: *records points to the first one. Returns how many there are; 0 if there are
- * none, or if one is damaged. */
+/* Finds this content's vectors, in order: *records points to the first one. Returns their number; 0: none, or one is
+ * damaged. */
 size_t mr_cache_find(mr_cache *cache, const mr_content_key *key, const mr_cache_record *const **records);
 const float *mr_cache_vector(const mr_cache *cache, const mr_cache_record *record);
 
 /* Locks an open cache and reads it again, since another program may have added vectors. While another program holds it,
- * this waits, which is logged; MR_ERROR_CANCELLED if `stopped` says so. */
+ * this waits and logs that. MR_ERROR_CANCELLED if `stopped` returns true. */
 int mr_cache_lock(mr_cache *cache, bool (*stopped)(void));
 /* Begins to write, after `reserved` slots that _put can name. Without a lock, another process must hold it for this
  * one. MR_ERROR_IO. */
@@ -72,7 +72,7 @@ int mr_cache_begin(mr_cache *cache, size_t reserved);
  * vector since _begin. MR_ERROR_DATA if the length differs; MR_ERROR_IO. */
 #define MR_CACHE_NEXT SIZE_MAX
 int mr_cache_put(mr_cache *cache, size_t slot, const mr_cache_record *record, const float *vector, size_t length);
-/* Flushes to disk what was written, by this process or another, so that it can be found. */
+/* Flushes everything that this process or another wrote to the disk, so that it can be found. */
 int mr_cache_update(mr_cache *cache);
-/* Ends writing. What was read stays. */
+/* Ends writing. Records that were read stay. */
 void mr_cache_unlock(mr_cache *cache);

@@ -81,7 +81,7 @@ static void find_wanted(wanted *all) {
     all->cache->damaged = false;
 }
 
-/* Counts the new vectors. If the pipeline has run to its end, no others will come. */
+/* Counts the new vectors. If the pipeline has run to the end, no others will come. */
 static int end_files(wanted *all, bool whole) {
     mr_cache *cache = all->cache;
     const mr_cache_record *const *records;

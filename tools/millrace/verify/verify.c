@@ -193,7 +193,7 @@ static int open_side(mr_pipeline **pipeline, const arguments *from, mr_verify *v
     return status;
 }
 
-/* ---- both -------------------------------------------------------------------------------------------------------- */
+/* ---- both sides -------------------------------------------------------------------------------------------------- */
 
 /* Waits for both. Once one has ended, the other no longer waits for it. The first failure counts. */
 static int await_both(mr_verify *verify, mr_pipeline *const pipeline[MR_SIDES]) {

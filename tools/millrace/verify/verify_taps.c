@@ -145,7 +145,7 @@ static void compare(mr_verify_tap *tap, const mr_capture *a, const mr_capture *b
             compare_part(tap, &a->identity, NULL, &b->part[i]);
 }
 
-/* ---- meeting ----------------------------------------------------------------------------------------------------- */
+/* ---- matching captures ------------------------------------------------------------------------------------------- */
 
 /* Removes that frame's waiting capture and returns it; NULL: there is none. With the lock. */
 static mr_capture *take_twin(mr_verify_tap *tap, int side, const mr_identity *identity) {
