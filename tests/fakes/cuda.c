@@ -1,5 +1,5 @@
-/* Stands in for libcuda.so.1: a driver with two GPUs. It gives UUIDs, and makes a context current for fakes/nvcuvid.c
- * to check. It does nothing else. */
+/* Replaces libcuda.so.1: a driver with two GPUs. It gives UUIDs and makes contexts current, which fakes/nvcuvid.c
+ * checks. It does nothing else. */
 #include <string.h>
 
 enum { GPUS = 2, VERSION = 13000, INVALID_DEVICE = 101 };
@@ -49,7 +49,7 @@ int cuDeviceGetUuid_v2(unsigned char uuid[16], int device) {
     return device < GPUS ? 0 : INVALID_DEVICE;
 }
 
-/* One each, whose address tells the device. */
+/* One for each device; the address identifies the device. */
 static int contexts[GPUS], retained[GPUS];
 static _Thread_local void *stack[8];
 static _Thread_local int depth;
@@ -68,7 +68,7 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
     return retained[device]-- > 0 ? 0 : INVALID_DEVICE;
 }
 
-/* For tests: as if the runtime had made the device current on all threads; -1: on none. */
+/* For tests: makes a device current on all threads, as the runtime can. -1: no device. */
 void fake_cuda_use(int device) {
     bottom = device >= 0 ? &contexts[device] : NULL;
     if (device >= 0) {
@@ -87,7 +87,7 @@ int cuCtxPopCurrent_v2(void **context) {
     return 0;
 }
 
-/* None whose context nobody has retained. */
+/* Gives no context if nobody has retained it. */
 int cuCtxGetCurrent(void **context) {
     void *current = depth ? stack[depth - 1] : bottom;
     *context = current && retained[*(const int *)current] ? current : NULL;

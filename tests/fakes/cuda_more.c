@@ -1,5 +1,5 @@
-/* Functions that FFmpeg looks up in libcuda.so.1 before it uses any, beside fakes/cuda.c. Except for memory, which is
- * on the host, none is called while pictures stay where they are. */
+/* Functions that FFmpeg looks up in libcuda.so.1 before it uses any. They extend fakes/cuda.c. While pictures stay in
+ * place, FFmpeg only needs those for memory, which is on the host. */
 #include <stdint.h>
 #include <stdlib.h>
 

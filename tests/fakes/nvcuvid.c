@@ -1,12 +1,12 @@
-/* Stands in for libnvcuvid.so.1: the decoder of cuda:0 takes H.264 4:2:0 of 8 bits from 48x16 to 4096x4096, of at most
- * 65536 macroblocks, and HEVC 4:2:0 and 4:4:4 of 8 and 10 bits up to 8192x8192; that of cuda:1 takes VC-1 alone.
- * Without a current context nobody is told anything.
+/* Replaces libnvcuvid.so.1. The decoder on cuda:0 takes 8-bit H.264 4:2:0 from 48x16 to 4096x4096, with at most 65536
+ * macroblocks. It also takes HEVC 4:2:0 and 4:4:4 with 8 and 10 bits, up to 8192x8192. The decoder on cuda:1 takes only
+ * VC-1. A query must come from a thread with a current context.
  *
- * FAKE_ALL in the environment: each takes all codecs, 4:2:0 of 8 and 10 bits.
+ * If FAKE_ALL is in the environment, each decoder takes all codecs, 4:2:0 with 8 and 10 bits.
  *
- * A decoder decodes nothing: a picture of 4:2:0 has, in all samples of its luma, how many were decoded before it, and
- * in those of its chroma 100 and 200. FAKE_SURFACES in the environment is how many surfaces a decoder may have, 32 if
- * it is not set. Memory that is not mapped is full of noise. */
+ * A decoder decodes nothing. In a 4:2:0 picture, all luma samples are the number of pictures decoded before; chroma
+ * samples are 100 and 200. FAKE_SURFACES in the environment limits the surfaces that a decoder can have; the default is
+ * 32. Memory that is not mapped is filled with noise. */
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ int cuvidGetDecoderCaps(mr_nvdec_caps *caps) {
 
 enum { INVALID_VALUE = 1, MOST_SURFACES = 32, NOT_MAPPED = 0xee };
 
-/* CUVIDDECODECREATEINFO, as far as it is read here; that header's ulong is C's. */
+/* CUVIDDECODECREATEINFO up to the fields that the fake needs. That header's ulong is C's. */
 typedef struct creation {
     unsigned long width, height, surfaces;
     int codec, chroma;
@@ -62,8 +62,8 @@ typedef struct decoder {
 
 static atomic_int refused, created, open_now, mapped_at_the_end;
 
-/* For tests: decoders that were refused and made, and the surfaces of the last one; that are open; pictures that were
- * still mapped when their decoder went. */
+/* For tests: refused decoders, surfaces in the last decoder, open decoders, and pictures still mapped when their
+ * decoder was destroyed. */
 int fake_nvdec_refused(void);
 int fake_nvdec_surfaces(void);
 int fake_nvdec_open(void);
@@ -122,7 +122,7 @@ int cuvidDestroyDecoder(decoder *gone) {
     return 0;
 }
 
-/* CUVIDPICPARAMS begins with the width and height in macroblocks, and the surface that is decoded into. */
+/* CUVIDPICPARAMS begins with width and height in macroblocks, and the surface to decode into. */
 int cuvidDecodePicture(decoder *with, const int *picture) {
     enum { SURFACE = 2 };
     if (picture[SURFACE] < 0 || (unsigned)picture[SURFACE] >= with->surfaces)
@@ -131,7 +131,7 @@ int cuvidDecodePicture(decoder *with, const int *picture) {
     return 0;
 }
 
-/* 10 bits lie in the upper ones of 16. */
+/* 10-bit samples use the upper bits in 16. */
 static void fill(uint8_t *row, const decoder *d, size_t bytes, unsigned first, unsigned second) {
     for (size_t i = 0; i < bytes / d->sample_bytes; i++) {
         unsigned value = i % 2 ? second : first;
@@ -166,7 +166,7 @@ int cuvidUnmapVideoFrame64(decoder *with, unsigned long long data) {
     return 0;
 }
 
-/* Wanted by FFmpeg, and called by nothing that millrace does. */
+/* FFmpeg needs these symbols; nothing in millrace calls them. */
 #define UNUSED(name)                                                                                                   \
     int name(void);                                                                                                    \
     int name(void) {                                                                                                   \

@@ -1,7 +1,7 @@
-/* Stands in for libnvidia-encode.so.1: sessions of H.264 and HEVC whose pictures libx264 and libx265 encode, one packet
- * for each at once, by the quality or the rates that it is told. Memory of the device is the host's.
+/* Replaces libnvidia-encode.so.1: H.264 and HEVC sessions that encode with libx264 and libx265. Each picture gives one
+ * packet at once, by the quality or the rates that the session was given. Device memory is host memory.
  *
- * FAKE_SESSIONS in the environment: so many sessions may be open at once. FAKE_NO_NVENC: the device has no encoder. */
+ * Environment: FAKE_SESSIONS limits the sessions that can be open at once. FAKE_NO_NVENC: the device has no encoder. */
 #include <ffnvcodec/dynlink_cuda.h>
 #include <ffnvcodec/nvEncodeAPI.h>
 #include <libavcodec/avcodec.h>
@@ -19,7 +19,7 @@ typedef struct session {
     AVCodecContext *codec;
 } session;
 
-/* A surface, which is mapped as it is. */
+/* A surface; mapping returns it unchanged. */
 typedef struct resource {
     uint8_t *data;
     int pitch, width, height;
@@ -34,8 +34,8 @@ typedef struct output {
 static atomic_int opened, open_now, kept, encoded;
 static char told[256];
 
-/* For tests: sessions that were opened, and are open; surfaces and outputs that are not given back; pictures; and what
- * the last session was told. */
+/* For tests: sessions opened so far, sessions now open, surfaces and outputs not released, encoded pictures, and the
+ * settings of the last session. */
 int fake_nvenc_opened(void);
 int fake_nvenc_open(void);
 int fake_nvenc_kept(void);
@@ -158,13 +158,14 @@ static NVENCSTATUS NVENCAPI initialize(void *of, NV_ENC_INITIALIZE_PARAMS *param
         av_opt_set_double(s->codec->priv_data, "crf", quality, 0);
     else
         s->codec->bit_rate = rate->averageBitRate;
-    /* libx265 initializes with the first picture, under a lock that FFmpeg holds now; that picture has the headers. */
+    /* libx265 would initialize with the first picture, under a lock that FFmpeg holds now. That picture has the
+     * headers. */
     if (!s->hevc)
         s->codec->flags |= AV_CODEC_FLAG_GLOBAL_HEADER;
     return s->hevc || avcodec_open2(s->codec, NULL, NULL) >= 0 ? NV_ENC_SUCCESS : NV_ENC_ERR_GENERIC;
 }
 
-/* Chroma in pairs; 10 bits lie in the upper ones of 16. */
+/* Chroma is in pairs; 10-bit samples use the upper bits in 16. */
 static void unpair(const resource *from, AVFrame *to) {
     bool deep = from->format == NV_ENC_BUFFER_FORMAT_YUV420_10BIT;
     for (int y = 0; y < from->height * 3 / 2; y++)

@@ -1,11 +1,10 @@
-/* A library that looks like ONNX Runtime for as long as providers are looked for, for test_provider.c. The environment
- * says how it fails: FAKE_OLD=1 serves no version that millrace knows, FAKE_PROVIDERS lists what it was built with
- * (separated by spaces), FAKE_NEEDS the libraries without which its providers do not load, and FAKE_WORDS another
- * reason.
+/* A library that looks like ONNX Runtime to the search for providers, for test_provider.c. The environment selects the
+ * failure. FAKE_OLD=1: it serves no version that millrace knows. FAKE_PROVIDERS: the providers in the build, separated
+ * by spaces. FAKE_NEEDS: libraries that the providers need before they can load. FAKE_WORDS: another reason to fail.
  *
- * It also makes sessions, for test_engines.c, of a network that takes 3x8x6 and gives 4x4x3 and that computes nothing.
- * As TensorRT's provider does, a session builds an engine, or reads it from the folder of kept ones and fails if it is
- * not as it was written: at once, or in its first run where FAKE_LATE=1. */
+ * For test_engines.c, it also makes sessions. Their network takes 3x8x6, gives 4x4x3 and computes nothing. A session
+ * builds an engine, as TensorRT's provider does, or reads it from the cache folder. It fails if the cached engine is
+ * not as it was written. This happens when the session is made, or in the first run if FAKE_LATE=1. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -68,7 +67,7 @@ static void *release_list(char **list, int count) {
     return NULL;
 }
 
-/* Fails as the runtime does, with the same message. */
+/* Fails with the runtime's message if a needed library is missing. */
 static status *load(void *options, const char *const *keys, const char *const *values, size_t count) {
     (void)options, (void)keys, (void)values, (void)count;
     char needs[512], message[480];
@@ -99,7 +98,7 @@ typedef struct binding {
     options *session;
 } binding;
 
-/* For tests: engines that were built, that were read, and that were found to be damaged. */
+/* For tests: engines that were built, read, and found damaged. */
 int fake_engines_built(void);
 int fake_engines_read(void);
 int fake_engines_refused(void);
@@ -131,7 +130,7 @@ static void *append(options *to, const options *from) {
     return NULL;
 }
 
-/* A provider that has no folder is CUDA's, which comes second. */
+/* A provider without a folder is CUDA's, which must come second. */
 static void *append_cuda(void *to, const void *from) {
     (void)to, (void)from;
     return NULL;
@@ -200,7 +199,7 @@ static void *free_name(void *allocator, void *name) {
     return NULL;
 }
 
-/* A type is what it is of: 0 the input, 1 the output. */
+/* A type identifies the direction: 0 the input, 1 the output. */
 static const int directions[] = {0, 1};
 
 static void *type_of_input(const void *session, size_t at, const int **type) {

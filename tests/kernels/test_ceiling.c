@@ -1,4 +1,4 @@
-/* Work that measures device limits: results on every device. */
+/* The work that measures device limits must give results on every device. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
-/* Operations on vectors: linear layers on devices, scores and best classes, normalising, pooling; and the parity of
- * their variants. Expected values are computed here in double precision, or were computed with NumPy and SciPy as the
- * comments say. */
+/* Vector operations: linear layers on devices, scores and best classes, normalising, pooling. All variants must agree.
+ * Expected values are computed here in double precision, or come from NumPy and SciPy if a comment says so. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +25,7 @@
 #include "tests/support/on_device.h"
 #include "tests/support/suite.h"
 
-/* In another process, since tables are filled once; the first test, before they are. */
+/* Runs in another process, since tables are filled only once. This test must come first. */
 PLAIN_TEST(a_named_variant_is_in_all_tables) {
     pid_t child = fork();
     assert_true(child >= 0);
@@ -57,7 +56,7 @@ PLAIN_TEST(scores_and_best_classes) {
                           .score = score, .found = &found};
     mr_top_k(&work);
     assert_int_equal(found, 3);
-    assert_int_equal(index[0], 1); /* of equal ones the first */
+    assert_int_equal(index[0], 1); /* the first of equal values */
     assert_int_equal(index[1], 3);
     assert_int_equal(index[2], 2);
     assert_float_equal(score[0], 0.3965846, 1e-6);
@@ -85,7 +84,7 @@ PLAIN_TEST(odd_logits) {
                           .score = score, .found = &found};
     for (int activation = 0; activation < 3; activation++) {
         work.activation = (mr_activation)activation;
-        for (work.count = 1; work.count <= 4; work.count++) { /* as scipy.special.softmax: no score is a number */
+        for (work.count = 1; work.count <= 4; work.count++) { /* as scipy.special.softmax: all scores are NaN */
             mr_top_k(&work);
             assert_int_equal(found, MR_TOP_K_NOT_FINITE);
         }
@@ -94,7 +93,7 @@ PLAIN_TEST(odd_logits) {
     work.count = 1;
     mr_top_k(&work);
     assert_int_equal(found, 1);
-    /* A largest logit that is infinite: expit has a score for it. */
+    /* If the largest logit is infinite, expit still gives a score. */
     for (work.count = 2; work.count <= 3; work.count++)
         for (int activation = 0; activation < 3; activation++) {
             work.activation = (mr_activation)activation;
@@ -109,7 +108,7 @@ PLAIN_TEST(odd_logits) {
     work.count = 1;
     mr_top_k(&work);
     assert_int_equal(found, MR_TOP_K_NOT_FINITE);
-    work.logits = (const float[]){-INFINITY, 1, -INFINITY, 0}; /* classes that are ruled out */
+    work.logits = (const float[]){-INFINITY, 1, -INFINITY, 0}; /* excluded classes */
     work.count = 4;
     mr_top_k(&work);
     assert_int_equal(found, 4);
@@ -169,7 +168,7 @@ PLAIN_TEST(pooling_both_layouts) {
     free(first);
 }
 
-/* Arrays end with the allocation, so that the address sanitizer sees a read past it. */
+/* Arrays end with the allocation, so that the address sanitizer sees any read past the end. */
 PLAIN_TEST(variants_of_sums_are_equal) {
     mr_vector_rows c, best;
     mr_vector_rows_init(&c, MR_ISA_C);
@@ -188,7 +187,7 @@ PLAIN_TEST(variants_of_sums_are_equal) {
     }
 }
 
-/* The simulated accelerator works later, on a copy of the struct. */
+/* The simulated accelerator runs work later, on a copy of the struct. */
 PLAIN_TEST(work_on_a_stream) {
     static const float values[4] = {1, 2, 3, 6};
     static float mean;
@@ -209,7 +208,7 @@ PLAIN_TEST(work_on_a_stream) {
 
 /* ---- devices against the C reference ----------------------------------------------------------------------------- */
 
-/* Room for results on a device, filled with NaN, so that unwritten elements show. */
+/* Allocates memory for results on a device, filled with NaN so that unwritten elements show. */
 static float *put_poison(on_device *d, size_t count) {
     float *poison = malloc(count * sizeof *poison), *there;
     for (size_t i = 0; i < count; i++)
@@ -225,7 +224,7 @@ static float *take(on_device *d, float *there, size_t count) {
     return here;
 }
 
-/* Distance in units in the last place. */
+/* Returns the distance in units in the last place. */
 static int64_t ulps(float a, float b) {
     int32_t x, y;
     memcpy(&x, &a, sizeof x);
@@ -287,7 +286,7 @@ DEVICE_TEST(means_on_a_device) {
     }
 }
 
-/* Logits with ties, infinities and NaN. */
+/* Draws logits with ties, infinities and NaN. */
 static float *draw_logits(int count, int kind) {
     float *logits = draw_many((size_t)count);
     for (int i = 0; i < count; i++) {
@@ -343,7 +342,7 @@ DEVICE_TEST(best_classes_on_a_device) {
     }
 }
 
-/* Not as Relu of networks, where -infinity is 0: a vector that is not finite has no classes, whatever the kind. */
+/* Relu in networks maps -infinity to 0; ours gives NaN. A vector that is not finite must stay without classes. */
 PLAIN_TEST(rectified_units_hide_nothing) {
     const float gate[] = {NAN, -INFINITY, INFINITY, -1, -0.0f, 0, 2}, src[] = {1, 2, 3, 4, 5, 6, NAN};
     float got[7];
@@ -446,7 +445,8 @@ static void check_nearest_on(on_device *d, int count, int most, int kind) {
     free(classes);
 }
 
-/* One slice, several, the last of them short; as many votes as there are values; ties, infinities and no numbers. */
+/* One slice, or several with a short last one. There are as many votes as values; values tie, or are infinite or
+ * NaN. */
 DEVICE_TEST(votes_of_the_nearest_on_a_device) {
     for (int kind = 0; kind < 5; kind++) {
         check_nearest_on(d, 1, 1, kind);
@@ -456,14 +456,14 @@ DEVICE_TEST(votes_of_the_nearest_on_a_device) {
     check_nearest_on(d, MR_NEAREST_SLICE + 300, 9, 4);
 }
 
-/* The kernel for machines without cuBLAS. */
+/* Launches the kernel for machines without cuBLAS. */
 static int launch_plain(on_device *d, const mr_linear_work *work) {
     void *handle = NULL;
     int status = mr_cuda_enter(d->stream, &handle);
     return status ? status : mr_linear_cuda(work, handle);
 }
 
-/* Sums `inputs` products within -1..1, in another order. Repeats the work; the last result counts. */
+/* Sums `inputs` products within -1..1, in another order. Repeats the work and checks the last result. */
 static void repeat_linear_on(on_device *d, int outputs, int inputs, int batch, bool has_bias, bool plain, int times) {
     size_t row = (size_t)inputs + 1, src_row = (size_t)inputs + 3, dst_row = (size_t)outputs + 2;
     float *weights = draw_many((size_t)outputs * row), *src = draw_many((size_t)batch * src_row);
@@ -500,7 +500,7 @@ static void check_linear_on(on_device *d, int outputs, int inputs, int batch, bo
     repeat_linear_on(d, outputs, inputs, batch, has_bias, plain, 1);
 }
 
-/* Recurring work is recorded as a CUDA graph, cuBLAS's kernels too: if it has our workspace it allows that. */
+/* Repeated work is recorded as a CUDA graph. cuBLAS's kernels allow this if they use our workspace. */
 CUDA_TEST(products_are_recorded) {
     enum { TIMES = 6 };
     print_message(mr_cublas_found() ? "with cuBLAS\n" : "without cuBLAS\n");
@@ -522,7 +522,8 @@ DEVICE_TEST(linear_layers_on_a_device) {
 }
 
 #ifdef MILLRACE_CUDA_HOST
-/* As NVIDIA advises; on cards that the build has kernels for, of which there is at least one. */
+/* The workspace must have the size that NVIDIA advises, on each card that the build has kernels for. At least one
+ * always runs. */
 TEST(cublas_works_in_as_much_as_the_device_should_have) {
     static const int capabilities[] = {0, 75, 89, 90, 100};
     const int *compiled = mr_gpu_architectures();
@@ -561,7 +562,7 @@ PLAIN_TEST(scratch_grows_and_is_kept) {
 
 /* ---- the choice of variants -------------------------------------------------------------------------------------- */
 
-/* Operations that only take time, on a simulated clock. */
+/* Operations that only advance a simulated clock. */
 static int64_t played_ns, time_taken[2][MR_PREPROCESS_STEPS];
 
 static int64_t played_now(void) {
@@ -607,7 +608,7 @@ PLAIN_TEST(the_faster_variant_is_taken) {
         for (int step = 0; step < MR_PREPROCESS_STEPS; step++) {
             is_narrow[step] = faster >> step & 1;
             time_taken[0][step] = 1000;
-            time_taken[1][step] = is_narrow[step] ? 1000 + step : 999; /* of equal ones the narrower */
+            time_taken[1][step] = is_narrow[step] ? 1000 + step : 999; /* between equal ones, the narrower */
         }
         mr_preprocess_rows_choose(&wide, &narrow, played_now);
         assert_true(wide.vertical8 == (is_narrow[0] ? vertical_narrow : vertical_wide));
@@ -625,12 +626,12 @@ PLAIN_TEST(the_faster_variant_is_taken) {
     }
 }
 
-/* With those of the table that are there, on real memory: the choice touches nothing that it should not. */
+/* Measures the variants that this machine has, on real memory. The choice does not touch other memory. */
 PLAIN_TEST(real_variants_can_be_measured) {
     mr_preprocess_rows wide, narrow;
     mr_preprocess_rows_init(&wide, MR_ISA_AVX512);
     mr_preprocess_rows_init(&narrow, MR_ISA_C);
-    mr_preprocess_rows_choose(&wide, &narrow, played_now); /* whose clock stands still: of equal ones the narrower */
+    mr_preprocess_rows_choose(&wide, &narrow, played_now); /* the clock stands still: the narrower wins */
     assert_true(wide.vertical8 == narrow.vertical8 && wide.horizontal == narrow.horizontal);
     assert_true(wide.convert == narrow.convert);
     mr_preprocess_rows_init(&narrow, MR_ISA_AVX512);

@@ -1,5 +1,7 @@
-"""That shared libraries export what the public headers mark with MR_API, and nothing else: exports.py SOURCE_FOLDER
-FOLDER, where FOLDER has libmillrace.so and libmillrace-command.so."""
+"""Shared libraries must export the functions that public headers mark with MR_API, and nothing else.
+
+    exports.py SOURCE_FOLDER FOLDER    (FOLDER has libmillrace.so and libmillrace-command.so)
+"""
 import pathlib
 import re
 import subprocess

@@ -1,9 +1,9 @@
-"""The layers of the code hold: which folder may include which, no circle of includes across folders, few files in a
-folder.
+"""Checks the layers in the code: which folder may include which, and that folders have few files. No circle of includes
+may cross folders.
 
-An arrow leads from a file to each file that it includes, and from a header to each source that defines a function which
-the header declares: whoever includes a header depends on those. Arrows to public headers do not count as a layer of
-their own: every folder may include them. There are no exceptions."""
+A file depends on each file that it includes. A header depends on each source that defines a function which the header
+declares, so whoever includes the header depends on those sources. Every folder may include public headers; these
+includes do not count as a layer. There are no exceptions."""
 import collections
 import pathlib
 import re
@@ -16,27 +16,27 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PUBLIC = "engine/include/millrace"
 TOPS = ("engine", "kernels", "pipelines", "proto", "stages", "tests", "tools")
 MOST_FILES = 40     # in one folder
-MOST_IN_CIRCLE = 8  # files of one folder that depend on each other
+MOST_IN_CIRCLE = 8  # files in one folder that depend on each other
 MOST_MODULES = 4    # that depend on each other; a module is a .c with its .h
-MOST_FIELDS = 25    # of a struct of the flow engine or the plan
+MOST_FIELDS = 25    # in one struct in the flow engine or the plan
 
-# Folders that have larger circles of modules, and how large. They may only become smaller.
+# Folders where more modules depend on each other, with the number. A number may only decrease.
 LARGER_CIRCLES = {
     "engine/device/cuda": 6, "engine/device/sim": 6, "engine/flow/executor": 5, "engine/spec": 7,
     "engine/transport/wire": 8, "kernels/classical": 5, "stages/media": 5,
     "tools/millrace/deploy": 6, "tools/millrace/graph": 5, "tools/millrace/plan": 9, "tools/millrace/train": 5,
 }
-# Structs of the flow engine into which other modules reach than the one that defines them, and how many: records that
-# modules hand to each other. Those of any other struct are its own module's. They may only become fewer.
+# Structs in the flow engine whose fields other modules use, with the number of these modules. Modules pass such records
+# to each other. Only its own module may use any other struct. A number may only decrease.
 SHARED_STRUCTS = {
     "mr_cut_tally": 1, "mr_entry_task": 12, "mr_instance": 20, "mr_io": 6, "mr_route": 1, "mr_run": 20,
     "mr_run_times": 1, "mr_slot": 10, "mr_slot_input": 4, "mr_slot_output": 3,
 }
 LARGER_STRUCTS = {"mr_executor": 36, "mr_cut": 31, "mr_plan": 28, "mr_plan_view": 39}
 
-# What each folder may include, beside itself and the public headers. From the ground up: a folder stands behind all
-# that it includes. The command stands on the public headers, as any other program does, and on engine/base, of which it
-# links a copy if the library is shared.
+# The folders that each folder may include, besides itself and the public headers. A folder must come after all that it
+# includes. The command only includes public headers, as any other program must, and engine/base. If the library is
+# shared, the command links a copy of engine/base.
 LAYERS = """
 engine/base:
 engine/base/log: engine/base
@@ -130,7 +130,7 @@ tools/millrace/help: engine/base tools/millrace/cli
 
 
 def layers():
-    """{folder: the folders that it may include}, and the folders in their order."""
+    """Returns {folder: the folders that it may include}, in the order of LAYERS."""
     lines = re.sub(r"\n    +", " ", LAYERS.strip()).splitlines()
     return {folder: set(allowed.split()) for folder, allowed in (line.split(":") for line in lines)}
 
@@ -140,13 +140,13 @@ def strip_comments(text):
 
 
 def types_of(text):
-    """The structs, unions and enums that are defined in a text: by their tags, and those without one by their names."""
+    """Returns the structs, unions and enums that a text defines, by tag, or by name if there is no tag."""
     return (re.findall(r"\b(?:struct|union|enum) (mr_\w+) \{", text) +
             re.findall(r"typedef (?:struct|union|enum) \{[^}]*\} (mr_\w+);", text))
 
 
 class Code:
-    """The files, what they include, and which sources implement which headers."""
+    """All files, with their includes and the sources that implement each header."""
 
     def __init__(self):
         folders = [ROOT / top for top in ("engine", "stages", "kernels", "tools/millrace")]
@@ -161,7 +161,7 @@ class Code:
         return {name for name in found if name in self.text}
 
     def implementations(self):
-        """{header: the sources that define a function which it declares, and see it}."""
+        """Returns {header: sources that include it and define a function which it declares}."""
         declared, defined = collections.defaultdict(set), collections.defaultdict(set)
         for name, text in self.text.items():
             header = name.endswith(".h")
@@ -177,7 +177,7 @@ class Code:
                 for header, functions in declared.items() if not header.startswith(PUBLIC)}
 
     def seen_by(self, name):
-        """All that a file includes, also by what it includes."""
+        """Returns all files that a file includes, directly or indirectly."""
         found, left = set(), [name]
         while left:
             new = self.includes[left.pop()] - found
@@ -194,7 +194,7 @@ def folder_of(name):
 
 
 def circles(arrows):
-    """The strongly connected components of more than one vertex (Tarjan 1972, without recursion)."""
+    """Returns strongly connected components with more than one vertex (Tarjan 1972, without recursion)."""
     index, low, stack, on_stack, found = {}, {}, [], set(), []
     for start in sorted(arrows):
         if start in index:
@@ -227,12 +227,12 @@ def circles(arrows):
 
 
 def over(counts, limits, limit):
-    """The counts above their limits; of names without one of their own above `limit`."""
+    """Returns the counts above their limits. A name without an entry in `limits` has `limit`."""
     return {name: count for name, count in counts.items() if count > limits.get(name, limit)}
 
 
 def guard_of(name):
-    """The include guard of a header: its path, without engine/ and, of public headers, without their folder."""
+    """Returns a header's include guard: the path, without engine/, and without the folder if the header is public."""
     if name == f"{PUBLIC}/millrace.h":
         return "MILLRACE_H"
     short = re.sub(r"^(engine/(include/millrace/)?|tools/(?=millrace/))", "", name)
@@ -321,12 +321,13 @@ class Layers(unittest.TestCase):
         self.assertEqual([name for name, count in types.items() if count > 1], [], "types that are defined twice")
 
     def test_headers_are_guarded(self):
-        """Private ones by `#pragma once`; public ones, which other compilers read, by a name made of their path."""
+        """A private header must have `#pragma once`. A public header, which other compilers read, needs a guard named
+        by path."""
         wrong, headers = [], 0
         for path in (path for top in TOPS for path in (ROOT / top).rglob("*.h")):
             name, text = str(path.relative_to(ROOT)), path.read_text()
             found = re.search(r"^#ifndef (\w+)\n#define \1$", text, re.M)
-            if name.startswith("tests/cuda_host/"):  # those stand for headers of others
+            if name.startswith("tests/cuda_host/"):  # these replace third-party headers
                 continue
             headers += 1
             if found and found[1] != guard_of(name):
@@ -338,7 +339,7 @@ class Layers(unittest.TestCase):
 
 
 class Detectors(unittest.TestCase):
-    """That what is looked for is found."""
+    """The checks must find what they look for: types, guards, circles, uses and includes."""
 
     def test_types_are_found(self):
         self.assertEqual(types_of("struct mr_a {\n};\ntypedef struct mr_b mr_b;\ntypedef enum { X } mr_c;\n"

@@ -1,5 +1,8 @@
-"""That every extern name of a static library begins with mr_, or millrace__ if protoc-c made it, and that those are
-hidden which no public header marks with MR_API: names.py LIBRARY..."""
+"""Every extern name in a static library must begin with mr_, or millrace__ if protoc-c made it. A name must be hidden
+unless a public header marks it with MR_API.
+
+    names.py LIBRARY...
+"""
 import pathlib
 import re
 import subprocess
@@ -8,20 +11,20 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIBRARIES = sys.argv[1:]
-# What begins with an underscore belongs to the compiler: C++ names of kernels, and marks of sanitizers. NVTX is a
-# library of headers alone, whose weak names are in every object that includes them.
+# Names with a leading underscore come from the compiler: C++ names for kernels, and sanitizer marks. NVTX has only
+# headers; each object that includes them has its weak names.
 OURS = re.compile(r"mr_|millrace__|_|nvtx[A-Z]|InitializeInjectionNvtx")
 
 
 def extern_names(library):
-    """The defined names that other objects see, without those of the compiler."""
+    """Returns the defined names that other objects can see."""
     lines = subprocess.run(["nm", "--defined-only", "--extern-only", "--format=posix", library], check=True,
                            capture_output=True, text=True).stdout.splitlines()
     return {line.split()[0] for line in lines if len(line.split()) > 2}
 
 
 def visible_names(library):
-    """Those of them that a program or a library which links this one exports as well."""
+    """Returns the names that a program or library also exports if it links this library."""
     lines = subprocess.run(["readelf", "--wide", "--symbols", library], check=True, capture_output=True,
                            text=True).stdout.splitlines()
     rows = (line.split() for line in lines)
@@ -30,7 +33,7 @@ def visible_names(library):
 
 
 def public_names():
-    """The functions that the public headers mark."""
+    """Returns the functions that public headers mark."""
     texts = (path.read_text() for path in (ROOT / "engine/include/millrace").glob("*.h"))
     return {name for text in texts for name in re.findall(r"^MR_API [^;(]*?\b(mr_\w+)\(", text, re.M)}
 

@@ -1,7 +1,7 @@
-"""Who reaches into which struct: the modules that name a field of it. A module is a .c with its .h.
+"""Finds which modules use which struct: the modules that name a field in it. A module is a .c with its .h.
 
-A text is read by the types that it declares: `instance->ring.claimed` reaches into mr_instance and mr_ring if
-`instance` was declared as an mr_instance. Macros and casts are not followed."""
+The types are those declared in the text: `instance->ring.claimed` reaches into mr_instance and mr_ring if `instance`
+was declared as an mr_instance. Macros and casts are not followed."""
 import collections
 import re
 
@@ -16,7 +16,7 @@ def module_of(name):
 
 
 class Reach:
-    """Of texts without comments: {file: text}."""
+    """Takes texts without comments: {file: text}."""
 
     def __init__(self, texts):
         self.texts = texts
@@ -32,7 +32,7 @@ class Reach:
 
     @staticmethod
     def members(body):
-        """{field: type}"""
+        """Returns {field: type}."""
         found = {}
         body = re.sub(r"\(\*(\w+)\)\([^;]*\)", r"\1", body)
         for line in body.split(";"):
@@ -46,7 +46,7 @@ class Reach:
         return found
 
     def reached(self):
-        """{struct: {module: number of places that name a field}}"""
+        """Returns {struct: {module: number of places that name a field}}."""
         counts = collections.defaultdict(collections.Counter)
         for name, text in self.texts.items():
             for _, _, parameters, body in FUNCTION.findall(text):

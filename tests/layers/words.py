@@ -1,12 +1,13 @@
-"""The language of the code is counted: comments are written in plain English, as of a file of nng or dav1d, words that
-the code had for itself stay away, and lines have at most WIDEST columns.
+"""Counts words in the code. Comments must be in plain English, as in nng or dav1d; retired words must not come back.
+Lines must have at most WIDEST columns.
 
-    python3 tests/layers/words.py           the tests
-    python3 tests/layers/words.py --counts  a table of the counts by folder
+    python3 tests/layers/words.py           runs the tests
+    python3 tests/layers/words.py --counts  prints the counts by folder
 
-Counted for each folder, per 1,000 words of comment: `what` and `who` (with whoever, nobody and the like), which stand
-for the name of a thing, and `if`, which plain conditions have; likewise for each document, and for the help of all
-verbs, where `tell` (told, hears) stands for shows, reports or receives."""
+For each folder, the counts are per 1,000 words of comment. `what` and `who` (with whoever, nobody and the like) should
+be rare: they stand in for the name of a thing. `if` should be common: plain conditions need it. Documents and the help
+of all verbs are counted, too. There, `tell` (told, hears) should also be rare: it stands in for shows, reports or
+receives."""
 import collections
 import pathlib
 import re
@@ -18,17 +19,17 @@ TOPS = ("engine", "stages", "kernels", "tools/millrace")
 WIDTH_TOPS = (*TOPS[:-1], "tools", "pipelines", "tests")
 WIDTH_SUFFIXES = (".c", ".h", ".cu", ".cpp", ".py", "")  # "": scripts
 WIDEST = 120
-FEWEST_WORDS = 400  # of comment: in a smaller folder a word more or less says nothing
+FEWEST_WORDS = 400  # of comment; in a smaller folder, one word changes the figures too much
 
-# Per 1,000 words of comment, for any folder.
+# Per 1,000 words of comment, in any folder.
 MOST = {"what": 4.0, "who": 1.5}
 LEAST = {"if": 3.0}
 
-# Per 1,000 words of the prose of a document, and of all help (stages/README.md has the help of all options).
+# Per 1,000 words of a document's prose, and of all help (stages/README.md has the help of all options).
 MOST_IN_DOCUMENTS = {**MOST, "tell": 2.0}
 LEAST_IN_DOCUMENTS = {"if": 2.0}
 
-# Words that the code once had for itself, and the field's. They may stand neither in a name nor in a comment.
+# Private words that the code once used, with the usual word for each. No name or comment may use them.
 RETIRED = {
     "carrier": "I/O thread", "giver": "producer", "taker": "consumer", "misfit": "mismatch", "exonerate": "clear",
     "bury": "mark dead", "heed": "dispatch", "glance": "try", "lent": "external memory", "passage": "bounce buffer",
@@ -51,7 +52,7 @@ def files():
 
 
 def counts():
-    """{folder: {"words": number, "what": number, ...}}, numbers of words of comment."""
+    """Returns {folder: {"words": number, "what": number, ...}}, counted in comments."""
     found = collections.defaultdict(collections.Counter)
     for path in files():
         count = found[str(path.parent.relative_to(ROOT))]
@@ -69,13 +70,13 @@ def documents():
 
 
 def prose_of(markdown):
-    """Without code: blocks between fences, indented lines, and words between backticks."""
+    """Removes code: fenced blocks, indented lines, and words between backticks."""
     text = re.sub(r"^```.*?^```$", "", markdown, flags=re.M | re.S)
     return re.sub(r"^    .*$|^<!--.*$|`[^`]*`", "", text, flags=re.M)
 
 
 def help_of(source):
-    """The literals of the usages in a C source."""
+    """Returns the literals of the usages in a C source."""
     found = re.findall(r"^static const mr_usage(?: \w+|_option \w+\[\]) = \{.*?\};$", source, re.M | re.S)
     return " ".join(re.findall(r'"((?:[^"\\]|\\.)*)"', " ".join(found)))
 
@@ -132,7 +133,7 @@ class Words(unittest.TestCase):
                 self.assertGreaterEqual(share(count, word), least, f"\"{word}\" per 1,000 words of {name}")
 
     def test_lines_of_documents_are_narrow(self):
-        """But for tables, commands, and the reference, which is generated."""
+        """Except tables, commands, and the reference, which is generated."""
         wide = [f"{path.relative_to(ROOT)}:{number}: {len(line)} columns"
                 for path in documents() if path != ROOT / "stages/README.md"
                 for number, line in enumerate(path.read_text().splitlines(), 1)

@@ -1,20 +1,20 @@
-"""Classical features beside OpenCV, SciPy, NumPy, colorsys and ImageHash, on random and odd sizes.
+"""Compares classical features with OpenCV, SciPy, NumPy, colorsys and ImageHash, on random and odd sizes.
 
-Equal, because integers are: histograms (OpenCV's conversion to HSV and NumPy's counting; shares are divided once),
-the perceptual hash of a 32 x 32 picture (ImageHash, which works in double precision), counts of changed samples
-(OpenCV). Within rounding: sharpness, a variance of integers that are exact here and there: one rounding to single
-precision.
+Integer results must be equal. Histograms use OpenCV's HSV conversion and NumPy's counts; a share is one division. The
+perceptual hash of a 32 x 32 picture is compared with ImageHash, which computes in double precision. Counts of changed
+samples are compared with OpenCV. Sharpness is a variance of integers, exact in both programs; it must agree within one
+rounding to single precision.
 
-HOG is within PEOPLE_TOLERANCE of OpenCV's HOGDescriptor for the window it starts with, on numbers of 0 to about
-0.3; and within HOG_TOLERANCE for any layout, blocks of a few pixels included, whose numbers reach 1. OpenCV's
-arctangent is off by up to 0.01 degrees, 1/1000 of the smallest bin here, which moves that share of a vote between
-two bins; sums in single precision have another order. Directions between two bins do not jump, since votes are
-shared. The choice among three channels does where two gradients have the same length: OpenCV takes the last one (of
-R, G, B) in the columns that it computes eight at a time, and the first one in those that are left, so colour is
-compared at widths of whole eights.
+HOG must be within PEOPLE_TOLERANCE of OpenCV's HOGDescriptor for the default window, where values are 0 to about 0.3.
+It must be within HOG_TOLERANCE for any layout: blocks may have only a few pixels, and values reach 1. OpenCV's
+arctangent is off by up to 0.01 degrees, 1/1000 of the smallest bin used here. That share of a vote may move to the next
+bin. Single precision sums also differ in order. A direction between two bins causes no jump, since a vote is shared.
+The choice among three channels can jump if two gradients have the same length. OpenCV takes the last channel (R, G, B)
+in the columns that it computes eight at a time, and the first channel in the rest. So the widths of colour pictures
+must be multiples of eight.
 
-HSV is also held to colorsys, in double precision: hue within 1 of 180 steps, saturation within 1 of 255, for each
-colour by itself, seen as the histogram of a picture of that one colour."""
+HSV is also compared with colorsys, in double precision: hue within 1 of 180 steps, saturation within 1 of 255. Each
+colour is tested alone, by the histogram of a picture with only that colour."""
 import colorsys
 import sys
 
@@ -26,7 +26,7 @@ from comparison import SEED, Comparison, run
 from PIL import Image
 
 PEOPLE_TOLERANCE, HOG_TOLERANCE = 2e-4, 2e-3
-PEOPLE = ((64, 128), (16, 16), (8, 8), (8, 8), 9)  # what HOGDescriptor starts with
+PEOPLE = ((64, 128), (16, 16), (8, 8), (8, 8), 9)  # HOGDescriptor's defaults
 
 
 def ours(kind, dtype, samples, *numbers):
@@ -34,7 +34,7 @@ def ours(kind, dtype, samples, *numbers):
 
 
 def draw_planes(rng, channels, width, height):
-    """Noise, waves, or flat: what votes, ties and empty blocks need."""
+    """Draws noise, waves or a flat picture: votes, ties and empty blocks need all three."""
     kind = rng.integers(0, 4)
     if kind == 0:
         return np.full((channels, height, width), rng.integers(0, 256), np.uint8)
@@ -52,7 +52,7 @@ def interleaved_bgr(planes):
 # ---- gradients -----------------------------------------------------------------------------------------------
 
 def draw_hog(rng, channels):
-    """(window, block, stride, cell, bins), as HOGDescriptor takes them."""
+    """Draws (window, block, stride, cell, bins) as HOGDescriptor takes them."""
     layout = draw_layout(rng)
     while channels == 3 and layout[0][0] % 8:
         layout = draw_layout(rng)
@@ -63,7 +63,7 @@ def draw_layout(rng):
     cell = tuple(int(n) for n in rng.integers(2, 9, 2))
     block = tuple(c * int(n) for c, n in zip(cell, rng.integers(1, 4, 2)))
     stride = tuple(int(n) for n in rng.integers(1, 9, 2))
-    if rng.random() < 0.7:  # OpenCV: a stride is a multiple of the cell
+    if rng.random() < 0.7:  # OpenCV's strides must be multiples of the cell
         stride = cell
     window = tuple(b + s * int(n) for b, s, n in zip(block, stride, rng.integers(0, 6, 2)))
     return window, block, stride, cell, int(rng.integers(4, 19))
@@ -106,7 +106,7 @@ def compare_histogram(result, rng):
 
 
 def compare_opencv_histogram(result, rng):
-    """calcHist divides a range in floating point: where bins divide it, that is exact."""
+    """calcHist divides a range in floating point. The division is exact if the bins divide the range."""
     planes = draw_planes(rng, 3, 61, 47)
     got = ours("histogram", np.float32, planes, 61, 47, 0, 32, 0).reshape(3, 32)
     for channel in range(3):
@@ -141,7 +141,7 @@ def compare_sharpness(result, rng):
     got = ours("sharpness", np.float32, plane, width, height, repr(scale))
     exact = cv2.Laplacian(plane, cv2.CV_64F).var() * scale**2
     result.check("sharpness, opencv", got, [exact], 1e-6 * exact + 1e-9, (width, height))
-    # SciPy's "mirror" is the same border; it has none to mirror where a side is one pixel.
+    # SciPy's "mirror" is the same border, but it cannot mirror a side of one pixel.
     if min(width, height) > 1:
         exact = scipy.ndimage.laplace(plane.astype(np.float64), mode="mirror").var() * scale**2
         result.check("sharpness, scipy", got, [exact], 1e-6 * exact + 1e-9, (width, height))

@@ -1,10 +1,10 @@
-/* Computes one classical feature of raw 8-bit planes from standard input, for classical.py, and writes it raw.
+/* Computes one classical feature for classical.py. Reads raw 8-bit planes from standard input, and writes raw results.
  *
  *   classical_features hog WIDTH HEIGHT CHANNELS BLOCK_W BLOCK_H STRIDE_X STRIDE_Y CELL_W CELL_H BINS FULL_TURN GAMMA
  *   classical_features histogram WIDTH HEIGHT SPACE BINS JOINT    SPACE: 0 RGB, 1 HSV; floats
- *   classical_features phash                                      of 32 x 32; 8 bytes
+ *   classical_features phash                                      32 x 32 samples; 8 bytes
  *   classical_features sharpness WIDTH HEIGHT SCALE               a float
- *   classical_features change COUNT NOISE                         of two times COUNT samples; a uint32 */
+ *   classical_features change COUNT NOISE                         two arrays of COUNT samples; a uint32 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-"""What references share: running a program on raw data, and the largest error of each kind of comparison."""
+"""Shared by the references: runs a program on raw data, and keeps the largest error for each kind of comparison."""
 import os
 import subprocess
 import sys
@@ -9,7 +9,7 @@ SEED = int(os.environ.get("MILLRACE_SEED", "20261121"))
 
 
 def run(data, *words):
-    """The output of the program that the command line names."""
+    """Returns the output of the program that the command line names."""
     return subprocess.run([sys.argv[1], *map(str, words)], input=data, capture_output=True, check=True).stdout
 
 
@@ -27,7 +27,7 @@ class Comparison:
             print(f"{name}: {error:g} above {tolerance:g} for {what}")
 
     def end(self):
-        """Prints all; returns the exit code."""
+        """Prints all errors and returns the exit code."""
         for name, error in sorted(self.worst.items()):
             print(f"{name:26s} at most {error:.3g}")
         print(f"{self.cases} comparisons, {self.failures} failed")

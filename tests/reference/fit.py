@@ -1,14 +1,15 @@
-"""Linear classifiers beside scikit-learn: multinomial logistic regression, one against the rest, and support vector
-machines with a squared hinge.
+"""Compares linear classifiers with scikit-learn: multinomial logistic regression, one against the rest, and support
+vector machines with a squared hinge.
 
-scikit-learn's lbfgs runs in double precision with tol=1e-9: as it comes it stops 4e-5 above the optimum, which is no
-reference. Its objective is ours times C and the sum of the rows' weights, so parameters are compared as they are. Of
-machines LinearSVC penalises the bias; SciPy minimises our objective in its place, beside LinearSVC with a bias that
-hardly counts. With double products the objective is within 2e-10 of the optimum and coefficients within 1e-5 of them,
-relative to the largest; with single ones 1e-6 and 1e-3. The bits are those of one thread for any number of them."""
+scikit-learn's lbfgs must run in double precision with tol=1e-9. With its default it stops 4e-5 above the optimum, too
+far for a reference. Its objective is ours times C and the sum of row weights, so parameters are compared directly.
+LinearSVC penalises the bias of a machine. So SciPy minimises our objective, and LinearSVC is compared with a bias that
+it hardly penalises. In double precision the objective must be within 2e-10 of the optimum. Coefficients must be within
+1e-5, relative to the largest. In single precision the limits are 1e-6 and 1e-3. Any number of threads must give the
+bits that one thread gives."""
 import os
 
-os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # more only wait for each other
+os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # more threads only wait for each other
 
 import numpy as np
 import scipy.optimize
@@ -54,7 +55,7 @@ def reference(x, y, v, classes, loss, c):
     if loss == SOFTMAX and classes > 2:
         model = LogisticRegression(C=c, tol=1e-9, max_iter=20000).fit(x, y, v)
         return model.coef_, model.intercept_
-    if loss == SOFTMAX:  # scikit-learn has one row for two classes; ours has half of it in each, with half the penalty
+    if loss == SOFTMAX:  # scikit-learn has one row for two classes; we put half into each, with half the penalty
         model = LogisticRegression(C=2 * c, tol=1e-9, max_iter=20000).fit(x, y, v)
         return np.vstack([-model.coef_, model.coef_]) / 2, np.append(-model.intercept_, model.intercept_) / 2
     rows = []
@@ -80,7 +81,7 @@ def machine(x, sign, v, c):
 
 
 def check_machine():
-    """The objective of machines is that of LinearSVC: C in its own measure, the bias almost free."""
+    """LinearSVC must agree with our objective: C has its own unit there, and the bias is almost free."""
     x, y, _ = draw(5, 400, 12, 2)
     ones = np.ones(len(x))
     w, b, _ = ours(x, y, ones, 2, HINGE, 2.0, True, 2, 1e-10)
@@ -97,7 +98,7 @@ def main():
         for loss in (SOFTMAX, LOGISTIC, HINGE):
             w0, b0 = reference(x, y, v, classes, loss, c)
             best = objective(x, y, v, loss, c, w0, b0)
-            if loss == SOFTMAX:  # a constant may be added to all biases
+            if loss == SOFTMAX:  # all biases can share any constant
                 b0 = b0 - b0.mean()
             for doubles in (False, True):
                 within = WITHIN[doubles]

@@ -1,8 +1,8 @@
-/* Fits a linear classifier to raw rows from standard input, for fit.py, and writes its parameters as raw doubles.
+/* Fits a linear classifier for fit.py. Reads raw rows from standard input and writes the parameters as raw doubles.
  *
  *   fit_rows ROWS WIDTH CLASSES LOSS C DOUBLES THREADS TOLERANCE     LOSS: 0 softmax, 1 logistic, 2 squared hinge
  *
- * Standard input: ROWS x WIDTH floats, then ROWS int32 classes, then ROWS doubles, the rows' weights. */
+ * Standard input: ROWS x WIDTH floats, then ROWS int32 classes, then ROWS doubles, the row weights. */
 #include <stdio.h>
 #include <stdlib.h>
 

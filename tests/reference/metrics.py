@@ -1,8 +1,9 @@
-"""Figures of classifiers beside scikit-learn, SciPy and NumPy, within 1e-12: ties, absent classes, sure and wrong rows.
+"""Compares classifier figures with scikit-learn, SciPy and NumPy, within 1e-12: ties, absent classes, certain rows and
+wrong rows.
 
-Resamples of groups: each is a union of whole groups, as often as there are groups, so its accuracy must be one that
-such a union can have; the interval is NumPy's percentiles of the resamples, and 95 % of intervals over data sets that
-are drawn anew hold the true accuracy, within what chance allows. The interval of a share is SciPy's."""
+A resample must be a union of whole groups, drawn as often as there are groups. Its accuracy must be possible for such a
+union. The interval is compared with NumPy's percentiles of the resamples. Over data sets drawn again, 95 % of intervals
+must hold the true accuracy, within chance. The interval of a share is compared with SciPy's."""
 import warnings
 
 import numpy as np
@@ -78,7 +79,7 @@ def check_temperature(rng):
 
 
 def check_resamples(rng):
-    """Two groups: a resample holds either twice, or both."""
+    """With two groups, a resample holds one group twice, or both groups."""
     truth = np.array([0, 0, 0, 1, 1, 1, 1])
     scores = np.eye(2)[[0, 0, 1, 1, 0, 0, 0]]
     group = np.array([0, 0, 0, 1, 1, 1, 1])
@@ -95,13 +96,13 @@ def check_resamples(rng):
 
 
 def check_shares(rng):
-    """Of groups whose rows are all alike, each counts once; of rows that are all right, too, and no end is 1 to 1."""
+    """If all rows in a group agree, the group counts once. If all rows are right, the interval must not be 1 to 1."""
     alike = np.repeat(rng.random(40) < 0.7, 5)
     scores, group = np.where(alike[:, None], [0.9, 0.1], [0.1, 0.9]), np.repeat(np.arange(40), 5)
     got = ours(scores, np.zeros(200, int), group)["share"]
     wilson = scipy.stats.binomtest(int(alike[::5].sum()), 40).proportion_ci(method="wilson")
     assert np.abs(got - [wilson.low, wilson.high]).max() < WITHIN, (got, wilson)
-    got = ours(scores, np.zeros(200, int), np.zeros(200, int))["share"]  # one group says how right one group is
+    got = ours(scores, np.zeros(200, int), np.zeros(200, int))["share"]  # one group shows how often one group is right
     assert got[1] - got[0] > 0.7, got
     got = ours(np.tile([0.9, 0.1], (200, 1)), np.zeros(200, int), group)["share"]
     wilson = scipy.stats.binomtest(40, 40).proportion_ci(method="wilson")
@@ -117,7 +118,7 @@ def main():
             if kind == 2:  # many ties; sums that are exactly 1
                 counts = rng.multinomial(8, np.full(classes, 1 / classes), rows)
                 scores = counts / 8
-            if kind == 3:  # sure of it
+            if kind == 3:  # certain predictions
                 scores = np.eye(classes)[rng.integers(0, classes, rows)]
             check(scores, truth, rng.integers(0, groups, rows) if groups < rows else np.arange(rows))
     check_temperature(rng)

@@ -1,4 +1,4 @@
-/* Figures of raw scores from standard input, for metrics.py, one a line with all its digits.
+/* Computes the figures of raw scores for metrics.py. Prints one figure a line, with all digits.
  *
  *   metrics_rows ROWS CLASSES GROUPS SEED
  *

@@ -1,17 +1,17 @@
-"""Makes small networks, inputs for them, and what ONNX Runtime's Python and NumPy make of these inputs, for
-test_model.c and test_classify.c. Arrays are written as raw little-endian data, the path of ONNX Runtime's library into
-the file `library`.
+"""Makes small networks and inputs for test_model.c and test_classify.c. Runs ONNX Runtime's Python and NumPy on these
+inputs to get the expected outputs. Arrays are written as raw little-endian data. The file `library` gets the path of
+ONNX Runtime's library.
 
     models.py FOLDER
 
-The folder is made anew. Exits with 77 where a package is missing."""
+The folder is created anew. Exits with 77 if a package is missing."""
 import glob
 import os
 import pathlib
 import shutil
 import sys
 
-# ONNX Runtime's builds report to their makers unless told not to before they are loaded.
+# Some ONNX Runtime builds send telemetry unless this is set before they are loaded.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 try:
@@ -59,7 +59,8 @@ def with_output(model, name):
 
 
 def convolution():
-    """One input 3x8x6, an inner tensor 4x8x6, the output 4x4x3; batches of any size, and one of exactly 4."""
+    """One input 3x8x6, an inner tensor 4x8x6, the output 4x4x3. Batches may have any size; in one network they must be
+    4."""
     weights = [("weight", random.normal(size=(4, 3, 3, 3)).astype("f4")), ("bias", random.normal(size=4).astype("f4"))]
     nodes = [helper.make_node("Conv", ["images", "weight", "bias"], ["inner"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
              helper.make_node("Relu", ["inner"], ["positive"]),
@@ -91,7 +92,8 @@ def two_inputs():
 
 
 def refused():
-    """A network whose output depends in size on what is seen, one that takes bytes, and one with weights elsewhere."""
+    """Networks that must be refused: an output size that depends on values, other types than floats, and external
+    weights."""
     save("seen", [helper.make_node("NonZero", ["x"], ["places"])], [("x", TensorProto.FLOAT, ["n", 5])],
          [("places", TensorProto.INT64, [2, "found"])])
     save("bytes", [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT)], [("x", TensorProto.UINT8, ["n", 5])],
@@ -116,14 +118,14 @@ def varint(value, bytes_least=1):
 
 
 def field(number, content, more=0, least=1):
-    """A field of protobuf by hand; `more` is added to its key, which is written in at least so many bytes."""
+    """Encodes a protobuf field by hand. `more` is added to the key, which takes at least `least` bytes."""
     key = varint((number << 3 | (0 if isinstance(content, int) else 2)) + more, least)
     return key + (varint(content) if isinstance(content, int) else varint(len(content)) + content)
 
 
 def disguised():
-    """Weights elsewhere again, in fields whose keys have more than 32 bits: protobuf's C++ cuts these and finds the
-    fields of old. ONNX Runtime does load the other file; a key of more than five bytes is not read by it either."""
+    """External weights again, in fields whose keys exceed 32 bits. protobuf's C++ parser truncates such a key and finds
+    the known field, so ONNX Runtime does load the other file. It rejects a key longer than five bytes, too."""
     np.full(5, 42, "f4").tofile("disguised.data")
     model = save("disguised", [helper.make_node("Add", ["x", "far"], ["y"])], [("x", TensorProto.FLOAT, ["n", 5])],
                  [("y", TensorProto.FLOAT, ["n", 5])])
@@ -154,8 +156,7 @@ def disguised():
 
 
 def spoilt():
-    """Weights with one number that is none, in the ways that a file can hold them; and a limit and a mask, which may be
-    infinite."""
+    """Weights with one NaN or infinity, in each way that a file can hold them. A limit and a mask may be infinite."""
     shapes = [("x", TensorProto.FLOAT, ["n", 5])], [("y", TensorProto.FLOAT, ["n", 2])]
     good = np.arange(10, dtype="f4").reshape(5, 2)
     bad = good.copy()
@@ -191,9 +192,8 @@ def spoilt():
 
 
 def declared():
-    """Networks that declare themselves in ways of their own: weights listed among the inputs, as old files have it; a
-    size of which nothing is known; an output that is no tensor; one of no declared shape;
-    more inputs than are supported."""
+    """Networks with unusual declarations: weights listed among the inputs, as old files do; a size without any
+    information; an output that is no tensor; an output without a shape; more inputs than millrace supports."""
     weights = [("far", np.ones(5, "f4"))]
     add = [helper.make_node("Add", ["x", "far"], ["y"])]
     rows = ("x", TensorProto.FLOAT, ["n", 5])

@@ -1,10 +1,10 @@
-/* Raw data for programs that a reference drives. */
+/* Reads raw data, for programs that a reference runs. */
 #pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Reads values, which must all be there; ends the program if they are not. The caller must free them. */
+/* Reads `count` values. Ends the program if any is missing. The caller must free the result. */
 static inline void *read_many(FILE *file, size_t count, size_t bytes) {
     void *values = malloc(count * bytes + 1);
     if (values && fread(values, bytes, count, file) == count)

@@ -1,15 +1,16 @@
-"""Resizing of a single plane beside OpenCV and Pillow, on random and odd sizes.
+"""Compares resizing of a single plane with OpenCV and Pillow, on random and odd sizes.
 
-Two comparisons each. With the reference in floating point, unrounded: at most half a code from our rounding, 1/32
-from the weights' and samples' fixed point, and the reference's own single precision (1e-3). With the reference in 8
-bits: at most 1, since both round and OpenCV's 8-bit weights have 11 bits only. Nearest is equal.
+Each case has two comparisons. The first is with the reference in floating point, unrounded. The difference may be half
+a code from our rounding, 1/32 from fixed-point weights and samples, and 1e-3 from the reference's single precision. The
+second is with the reference in 8 bits. The difference may be at most 1: both programs round, and OpenCV's 8-bit weights
+have only 11 bits. Nearest must be equal.
 
-Where references part from each other:
-- Pillow rounds and cuts between its two passes in 8 bits; bicubic overshoots there, so bicubic is held to Pillow's
-  floating point alone.
-- OpenCV's area falls back to another filter where one axis shrinks and the other grows; those pairs are left out.
-  Where it enlarges, a position that is a whole number may come out just below it and the pixel before is taken; such
-  sizes are left out too."""
+The references differ in two points:
+- Pillow rounds and clips to 8 bits between two passes. Bicubic overshoots there, so bicubic is only compared with
+  Pillow's floating point.
+- OpenCV's area falls back to another filter if one axis shrinks and the other grows; these pairs are left out. If it
+  enlarges, a whole-number position may come out slightly lower and select the previous pixel. These sizes are left out
+  too."""
 import math
 import sys
 
@@ -42,7 +43,7 @@ def draw_plane(rng, width, height):
 
 
 def area_is_exact(size, to):
-    """Whether OpenCV's area means the area that is covered: see the top."""
+    """Returns whether OpenCV's area means the covered area; see the top."""
     if all(t <= s for s, t in zip(size, to)):
         return True
     if any(t < s for s, t in zip(size, to)):
@@ -74,7 +75,7 @@ def compare_pillow(result, plane, to, what):
 
 
 def compare_box(result, rng):
-    """Whole-number scales, where Pillow's box and the covered area are the same."""
+    """Scales by whole numbers, where Pillow's box equals the covered area."""
     to = tuple(int(n) for n in rng.integers(1, 40, 2))
     factor = rng.integers(1, 9, 2)
     plane = draw_plane(rng, to[0] * factor[0], to[1] * factor[1])
@@ -84,19 +85,19 @@ def compare_box(result, rng):
 
 
 def compare_crop(result, rng):
-    """A centred region of whole and broken pixels, as resize(box=...)."""
+    """A centred region with whole and fractional pixels, as resize(box=...) takes it."""
     width, height, side = (int(n) for n in rng.integers((20, 20, 5), (300, 300, 60)))
     plane, fraction = draw_plane(rng, width, height), float(rng.choice([0.875, 0.5, 0.95, 1.0]))
     edge = fraction * min(width, height)
     box = ((width - edge) / 2, (height - edge) / 2, (width + edge) / 2, (height + edge) / 2)
     got = ours(plane, (side, side), BILINEAR, True, fraction)
     exact = pillow(plane, (side, side), Image.Resampling.BILINEAR, "F", box)
-    # Pillow keeps the corners of the box in single precision.
+    # Pillow keeps the box corners in single precision.
     result.check("pillow crop float", got, exact, FLOAT_TOLERANCE + 0.01, (plane.shape, side, fraction))
 
 
 def draw_sizes(rng, case):
-    if case % 8 == 0:  # far down, to 1/64
+    if case % 8 == 0:  # shrink far, to 1/64
         to = tuple(int(n) for n in rng.integers(1, 12, 2))
         return tuple(int(n * f) for n, f in zip(to, rng.uniform(8, 64, 2))), to
     return tuple(int(n) for n in rng.integers(1, 200, 2)), tuple(int(n) for n in rng.integers(1, 200, 2))

@@ -1,9 +1,9 @@
-/* Resizes one gray 8-bit plane for resize.py: reads width x height bytes from standard input and writes what
- * preprocess makes of them, as bytes.
+/* Resizes one gray 8-bit plane for resize.py. Reads width x height bytes from standard input, runs preprocess, and
+ * writes the resized bytes.
  *
  *   resize_plane INTERPOLATION ANTIALIAS WIDTH HEIGHT TO_WIDTH TO_HEIGHT CROP_FRACTION
  *
- * INTERPOLATION: 0 nearest, 1 bilinear, 2 bicubic, 3 area; CROP_FRACTION 0: the whole picture, stretched. */
+ * INTERPOLATION: 0 nearest, 1 bilinear, 2 bicubic, 3 area. CROP_FRACTION 0: stretch the whole picture. */
 #include <stdio.h>
 #include <stdlib.h>
 

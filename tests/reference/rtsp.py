@@ -1,4 +1,4 @@
-"""The RTSP client beside gst-rtsp-server and ffmpeg, and against servers that do wrong.
+"""Tests the RTSP client against gst-rtsp-server and ffmpeg, and against faulty servers.
 
     rtsp.py PROGRAM [TEST...]    (tests/reference/rtsp_packets.c)
 """
@@ -22,7 +22,7 @@ TIMEOUT = float(os.environ.get("MILLRACE_TEST_TIMEOUT", "60"))
 KEY, CORRUPT, SEAM = 1, 4, 16
 END, DATA, NO_INPUT, UNAVAILABLE, IO, PERMISSION, CONFIG, CANCELLED, AGAIN = 3, -2, -3, -4, -8, -10, -11, -12, -13
 NO_TIME = -2**63
-# Pictures that differ from each other, encoded to the same bits in each run, with a key every 10; small packets.
+# Pictures must differ, encode to the same bits in each run, and have a key every 10. Packets are small.
 SOURCE = "videotestsrc is-live=true pattern={} ! video/x-raw,format=I420,width=320,height=240,framerate=50/1"
 H264 = "x264enc pass=quant quantizer=10 bframes={} key-int-max=10 threads=1 speed-preset=veryfast tune={}"
 FACTORIES = {
@@ -80,7 +80,7 @@ def run_together(commands):
 
 
 class Served:
-    """gst-rtsp-server, in a process of its own; None if it is not installed."""
+    """Runs gst-rtsp-server in a separate process. Skips the test if it is not installed."""
 
     def __init__(self, *options, wrap=()):
         factories = [f"{path}={launch}" for path, launch in FACTORIES.items()]
@@ -104,7 +104,7 @@ class Served:
 class Real(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Served("--not-shared")  # each client has a stream from its beginning
+        cls.server = Served("--not-shared")  # each client gets the stream from the beginning
 
     @classmethod
     def tearDownClass(cls):
@@ -118,7 +118,7 @@ class Real(unittest.TestCase):
         self.assertEqual(found.counts[2:4], [0, 0], "lost and late")
 
     def check_stream(self, path, codec):
-        """Over each transport, with pictures as ffmpeg decodes them."""
+        """Reads over each transport. Pictures must match those that ffmpeg decodes."""
         url, transports = self.server.url(path), {"tcp": 1, "udp": 2, "auto": 2}
         all_of_them = [["ffmpeg", "-v", "error", "-nostdin", "-rtsp_transport", "tcp", "-i", url, "-frames:v", "120",
                         "-f", "framemd5", "-"]]
@@ -166,13 +166,13 @@ class Real(unittest.TestCase):
         found = run(self.server.url("/h264"), transport="tcp", packets=30, most=most)
         self.assertEqual((found.status, len(found.packets)), (0, 30), found.message)
         self.assertTrue(all(packet.bytes <= most for packet in found.packets))
-        # The keys are missing: what follows them says so.
+        # The keys are missing, so later pictures are marked.
         self.assertFalse(any(packet.flags & KEY for packet in found.packets))
         self.assertGreaterEqual(sum(bool(packet.flags & SEAM) for packet in found.packets), 3)
 
 
 class Joined(unittest.TestCase):
-    """A stream that goes on while others come to it."""
+    """A running stream that clients join in the middle."""
 
     def test_intra_refresh(self):
         server = Served()
@@ -281,7 +281,7 @@ class Guarded(unittest.TestCase):
 
 
 class Scripted(unittest.TestCase):
-    """Against servers whose answers a test chooses."""
+    """Tests against servers whose answers the test scripts."""
 
     def against(self, options=None, **wrong):
         server = hostile.Server(**wrong)
@@ -302,7 +302,7 @@ class Hostile(Scripted):
     def test_right_bytes_one_by_one(self):
         server, found = self.against(bytewise=True)
         self.assertEqual((found.status, len(found.packets)), (0, 20), found.message)
-        times = [packet.pts for packet in found.packets]  # numbers and times wrap on the way
+        times = [packet.pts for packet in found.packets]  # numbers and times wrap meanwhile
         self.assertEqual([b - a for a, b in zip(times, times[1:])], [40_000_000] * 19)
         self.assertEqual([method for method, *_ in server.requests[:4]], ["OPTIONS", "DESCRIBE", "SETUP", "PLAY"])
 
@@ -336,7 +336,7 @@ class Hostile(Scripted):
         self.expect(DATA, "neither RTSP nor packets|no end within", greeting=flood(b"A\n" * 3000))
         endless = b"RTSP/1.0 200 OK\r\nCSeq: CSEQ\r\nContent-Length: 99999999999\r\n\r\n" + b"x" * 200000
         self.expect(DATA, "not SDP|more than|neither", DESCRIBE=lambda server, headers: endless)
-        # Packets without end before any answer.
+        # An endless sequence of packets before any answer.
         self.expect(IO, "no answer to OPTIONS in time", {"timeout": 700},
                     greeting=flood(hostile.interleaved(hostile.jpeg(1, 1)) * 20))
 
@@ -358,7 +358,7 @@ class Hostile(Scripted):
         self.expect(PERMISSION, "host localhost, which allow_hosts does not have", {"hosts": "127.0.0.*"},
                     DESCRIBE=to(other.url.replace("127.0.0.1", "localhost")))
         self.expect(PERMISSION, "allow_hosts does not have host 127.0.0.1", {"hosts": "10.*,*.example"})
-        # User and password stay with the host that they are for.
+        # User and password stay with the original host.
         asked = {"DESCRIBE": hostile.refusing("401 No", 'WWW-Authenticate: Basic realm="r"')}
         guarded = hostile.Server(**asked)
         self.addCleanup(guarded.close)
@@ -376,13 +376,13 @@ class Hostile(Scripted):
 
         _, found = self.against({"user": "me", "password": "secret"}, DESCRIBE=elsewhere)
         self.assertEqual((found.status, len(found.packets)), (0, 20), found.message)
-        # In clear text only if that is allowed.
+        # Clear text needs permission.
         server = self.expect(PERMISSION, "in a way that is not used here .auth: digest", {"user": "me", "digest": 1,
                              "password": "secret"}, **asked)
         self.assertFalse(any("authorization" in headers for *_, headers in server.requests))
 
     def test_servers_that_others_read(self):
-        """What is wrong in them does not matter to other programs."""
+        """Answers with faults that other programs tolerate."""
         def closing(server, headers):
             server.connections[-1].shutdown(socket.SHUT_RDWR)
 
@@ -451,7 +451,7 @@ class Hostile(Scripted):
         self.assertEqual(times, sorted(times))
 
     def test_size_changes_in_h264(self):
-        """Parameter sets come with the stream alone, and others in its middle."""
+        """Parameter sets come only in the stream, and change in the middle."""
         sizes = ("320x240", "640x480", "320x240")
         pictures = []
         for size in sizes:
@@ -480,7 +480,7 @@ class Hostile(Scripted):
         def packets(connection):
             for number in range(5):
                 connection.sendall(hostile.interleaved(hostile.jpeg(number, number * 3600)))
-            # One more without its marker: it is given at the end.
+            # One more JPEG without a marker; the client must return it at the end.
             connection.sendall(hostile.interleaved(hostile.jpeg(5, 5 * 3600, marker=False)))
             connection.sendall(hostile.interleaved(struct.pack(">BBHI", 0x81, 203, 1, 0x1234), 1))
             time.sleep(TIMEOUT)
@@ -490,7 +490,7 @@ class Hostile(Scripted):
         self.assertEqual([packet.flags & CORRUPT for packet in found.packets], [0] * 5 + [CORRUPT])
 
     def over_udp(self, order, options=None):
-        """Sends the packets of these numbers over UDP, and beside them those of another host."""
+        """Sends packets with these numbers over UDP, and packets from another host between them."""
         ports = []
 
         def setup(server, headers):
@@ -522,7 +522,7 @@ class Hostile(Scripted):
         self.assertEqual(found.counts[2:4], [0, 0])
 
     def test_packets_that_are_lost_or_late(self):
-        """Numbers 10 and 20 are missing; 10 comes when nobody waits for it any more."""
+        """Numbers 10 and 20 are missing; 10 arrives after the client has stopped waiting."""
         numbers = [number for number in range(30) if number not in (10, 20)]
         found = self.over_udp(numbers + [30] * 400 + [10, 31], {"packets": 30})
         self.assertEqual((found.status, len(found.packets)), (0, 30), found.message)
@@ -544,7 +544,7 @@ class Lasting(Scripted):
         self.expect(IO, "no answer to PLAY in time", PLAY=lambda server, headers: None)
         self.expect(IO, "closed the connection before it answered DESCRIBE|connection broke",
                     greeting=lambda connection: connection.close())
-        # Told to stop while it waits.
+        # Stopped while it waits.
         started = time.monotonic()
         self.expect(CANCELLED, "cancelled", {"timeout": 30000, "stop": 300}, greeting=silent)
         self.assertLess(time.monotonic() - started, 10)
@@ -596,7 +596,7 @@ class Lasting(Scripted):
 
 
 def run_classes():
-    """All classes at once, each in a process of its own, since they mostly wait."""
+    """Runs all classes at once in separate processes, since they mostly wait."""
     classes = [name for name, value in globals().items()
                if isinstance(value, type) and issubclass(value, unittest.TestCase) and value is not Scripted]
     processes = [subprocess.Popen([sys.executable, __file__, PROGRAM, name], stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""A server of RTSP whose bytes a test chooses: right ones with something wrong among them."""
+"""An RTSP server whose bytes a test chooses: correct ones with faults among them."""
 import socket
 import struct
 import threading
@@ -13,7 +13,7 @@ SDP_HEVC = SDP_H264.replace(b"H264", b"H265")
 
 
 def jpeg(number, timestamp, width=16, height=16, source=0x1234, marker=True, payload=26, tables=b""):
-    """An RTP packet with a whole JPEG of 16 grey blocks or fewer (RFC 2435, type 1, Q 50, or 255 with tables)."""
+    """Makes an RTP packet with a whole JPEG of at most 16 grey blocks (RFC 2435, type 1, Q 50, or 255 with tables)."""
     head = struct.pack(">BBHII", 0x80, (0x80 if marker else 0) | payload, number & 0xffff, timestamp & 0xffffffff,
                        source)
     quality = struct.pack(">HH", 0, len(tables)) + tables if tables else b""
@@ -22,7 +22,7 @@ def jpeg(number, timestamp, width=16, height=16, source=0x1234, marker=True, pay
 
 
 def h264(annex_b, number, timestamp, hevc=False):
-    """RTP packets of one access unit (RFC 6184, RFC 7798): NAL units by themselves, or in fragments."""
+    """Makes the RTP packets for one access unit (RFC 6184, RFC 7798): single NAL units, or fragments."""
     payloads = []
     head = 2 if hevc else 1
     for nal in filter(None, (part.rstrip(b"\0") for part in annex_b.split(b"\0\0\1"))):
@@ -45,7 +45,7 @@ def interleaved(packet, channel=0):
 
 
 class Server:
-    """Answers each connection on a thread of its own. What is wrong a test gives by overriding the functions below."""
+    """Answers each connection in a separate thread. A test overrides the functions below to insert faults."""
 
     def __init__(self, **wrong):
         self.wrong = wrong
@@ -89,7 +89,7 @@ class Server:
                 return
             text += got
             while True:
-                if text[:1] == b"$" and len(text) >= 4:  # reports of the client
+                if text[:1] == b"$" and len(text) >= 4:  # the client's reports
                     text = text[4 + struct.unpack(">H", text[2:4])[0]:]
                 elif b"\r\n\r\n" in text and text[:1] != b"$":
                     head, text = text.split(b"\r\n\r\n", 1)
@@ -151,6 +151,6 @@ def described(sdp, base=None):
 
 
 def refusing(status, *headers):
-    """Answers with a status."""
+    """Sends an answer with this status."""
     lines = "".join(f"{header}\r\n" for header in headers)
     return lambda server, request: f"RTSP/1.0 {status}\r\nCSeq: CSEQ\r\n{lines}\r\n".encode()

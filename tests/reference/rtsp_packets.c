@@ -1,21 +1,21 @@
-/* Reads a stream of RTSP and writes a line for each packet and each decoded picture, for rtsp.py, which compares them.
+/* Reads an RTSP stream for rtsp.py. Prints a line for each packet and each decoded picture.
  *
  *     rtsp_packets URL [key=value...]
  *
- * Keys: user, password, transport (auto, tcp, udp), latency (ms), timeout (ms, of opening), ca, hosts, most (bytes of a
- * packet), packets and seconds (to read at most), decode (0, 1), quiet (0, 1: no packets are written), survey (0, 1),
- * stop (ms from the beginning until it is told to stop), before (so many connections of three packets each come first).
+ * Keys: user, password, transport (auto, tcp, udp), latency (ms), timeout (ms, to open), ca, hosts, most (bytes in a
+ * packet), packets and seconds (limits for reading), decode (0, 1), quiet (0, 1: print no packets), survey (0, 1), stop
+ * (ms from the start until the stream is cancelled), before (number of connections to open first, three packets each).
  * Lines:
  *
- *     before DESCRIPTORS THREADS KIB                        (after a tenth of those, and after all)
- *     survey CODEC WIDTHxHEIGHT RATE REFERENCES MS          (from the beginning until it was known)
+ *     before DESCRIPTORS THREADS KIB                        (after a tenth of these connections, and after all)
+ *     survey CODEC WIDTHxHEIGHT RATE REFERENCES MS          (MS: from the start until the survey was complete)
  *     packet PTS FLAGS BYTES CAPTURED ARRIVED WIDTHxHEIGHT MD5
  *     picture PTS TAINTED WIDTHxHEIGHT MD5
  *     counts PACKETS BYTES LOST LATE JITTER_NS TRANSPORT
- *     end STATUS MS CPU_MS MESSAGE                          (milliseconds: of the last call; CPU_MS since it was open)
+ *     end STATUS MS CPU_MS MESSAGE                          (MS: for the last call; CPU_MS: since the start)
  *
- * A picture is tainted if its packet is, as a live source takes it (stages/media/coded/recovery.h). One decoder reads
- * all of them, so after a loss untainted pictures may be wrong (stages/decode/damage.h). */
+ * A picture is tainted if the packet is, by the rules of a live source (stages/media/coded/recovery.h). One decoder
+ * reads all packets, so untainted pictures can be wrong after a loss (stages/decode/damage.h). */
 #include <dirent.h>
 #include <inttypes.h>
 #include <libavcodec/avcodec.h>
@@ -78,7 +78,7 @@ static void print_picture(const reading *at) {
         abort();
     av_image_copy_to_buffer(whole, bytes, (const uint8_t *const *)frame->data, frame->linesize, frame->format,
                             frame->width, frame->height, 1);
-    /* What was passed in with its packet: whether that was tainted. */
+    /* The decoder passes this value on from the packet: whether the packet was tainted. */
     printf("picture %" PRId64 " %d %dx%d %s\n", frame->pts, (int)frame->reordered_opaque, frame->width, frame->height,
            md5(whole, (size_t)bytes));
     free(whole);
@@ -174,7 +174,7 @@ static void print_use(void) {
            pages * sysconf(_SC_PAGESIZE) / 1024);
 }
 
-/* Opens and closes connections. */
+/* Opens and closes connections, as many as `before` asks for. */
 static int come_and_go(const reading *at) {
     int status = MR_OK;
     for (int64_t i = 0; i < at->before && !status; i++) {
@@ -196,7 +196,7 @@ static int come_and_go(const reading *at) {
     return status;
 }
 
-/* Ends it after a while, as a pipeline that stops would. */
+/* Cancels the reader after a while, as a stopping pipeline would. */
 static void *stop(void *context) {
     const reading *at = context;
     const uint64_t one = 1;

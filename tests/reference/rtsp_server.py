@@ -1,8 +1,8 @@
-"""A server of RTSP (gst-rtsp-server), run with the system's Python, which has GObject introspection:
+"""Runs gst-rtsp-server. Needs the system's Python, which has GObject introspection:
 
     rtsp_server.py PATH=LAUNCH... [--protocols tcp|udp] [--user NAME:PASSWORD] [--tls CERTIFICATE_AND_KEY]
 
-Prints its port once it listens. Each path is a factory of its own, shared by its clients."""
+Prints the port once the server listens. Each path has a separate factory, which its clients share."""
 import argparse
 import sys
 

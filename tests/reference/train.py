@@ -1,16 +1,16 @@
-"""Classifiers as mr_classifier_fit makes them beside scikit-learn: the scaler folded in, the choice of the penalty,
-class weights, nearest prototypes, k nearest, perceptrons, and rows whose neighbours disagree.
+"""Compares classifiers from mr_classifier_fit with scikit-learn: the folded scaler, the chosen penalty, class weights,
+nearest prototypes, k nearest, perceptrons, and rows whose neighbours disagree.
 
-On scikit-learn's digits (1,000 of 8 x 8, some of whose pixels are always black), split by a seed. A scikit-learn
-pipeline with StandardScaler gives the probabilities; perceptrons, whose way is random, are compared by their share of
-right rows. Labels that are permuted give chance."""
+The data are 1,000 of scikit-learn's 8 x 8 digits, where some pixels are always black. A seed splits them. A
+scikit-learn pipeline with StandardScaler gives the expected probabilities. Perceptrons train at random, so only their
+accuracy is compared. Permuted labels must give chance."""
 import os
 import subprocess
 import sys
 import tempfile
 import warnings
 
-os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # more only wait for each other
+os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # more threads only wait for each other
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -57,7 +57,7 @@ def standardised(x, parts):
 
 
 def check_softmax(x, y, parts):
-    """Each penalty alone gives scikit-learn's probabilities, and the path takes the one whose log loss is smallest."""
+    """Each penalty alone gives scikit-learn's probabilities. The path chooses the one with the smallest log loss."""
     z, losses, path = standardised(x, parts), [], [0.001, 0.01, 0.1, 1.0]
     for c, weights in [(c, None) for c in path] + [(0.01, "balanced")]:
         model = LogisticRegression(C=c, tol=1e-9, max_iter=10000, class_weight=weights)
@@ -76,7 +76,8 @@ def check_softmax(x, y, parts):
 
 
 def check_weak_penalties(x, y, parts):
-    """Rows that a weak penalty separates: the objective is small, and single precision still reaches its minimum."""
+    """A weak penalty separates these rows. The objective is small, and single precision must still reach the
+    minimum."""
     z, train = standardised(x, parts), parts == TRAIN
     for c in (10.0, 1000.0):
         model = LogisticRegression(C=c, tol=1e-12, solver="newton-cholesky", max_iter=1000).fit(z[train], y[train])
@@ -94,8 +95,8 @@ def check_logistic(x, y, parts):
 
 
 def check_hinge(x, y, parts):
-    """The scores are a softmax of margins over one temperature. LinearSVC penalises the bias, which its scaling makes
-    small."""
+    """Scores must be a softmax of margins over one temperature. LinearSVC penalises the bias; intercept scaling makes
+    that penalty small."""
     z, train = standardised(x, parts), parts == TRAIN
     found = np.log(ours(x, y, parts, "squared-hinge", "0.1", DOUBLES="1").astype("f8"))
     margins = [LinearSVC(C=0.1, dual=False, tol=1e-10, intercept_scaling=1e3, max_iter=100000).fit(
@@ -115,7 +116,7 @@ def check_nearest(x, y, parts):
         for k in (1, 5, 12):
             near = KNeighborsClassifier(k, algorithm="brute").fit(z[train], y[train]).predict_proba(z)
             scores = ours(x, y, parts, "neighbors", SCALING=scaling, K=str(k))
-            differ = np.abs(scores - near).max(axis=1) > 1e-6  # only where two neighbours are equally far
+            differ = np.abs(scores - near).max(axis=1) > 1e-6  # only if two neighbours are equally far
             assert differ.mean() < (0.02 if scaling == "none" else 0.005), (scaling, k, differ.mean())
 
 
@@ -129,7 +130,7 @@ def check_perceptron(x, y, parts):
 
 
 def check_files(x, y, parts):
-    """weights.npy alone gives the scores: they are softmax of weights times the raw pixels."""
+    """weights.npy suffices to compute the scores: softmax of weights times raw pixels."""
     head = os.path.join(FOLDER.name, "head")
     scores = ours(x, y, parts, "softmax", "0.1", head)
     weights = np.load(os.path.join(head, "weights.npy")).astype("f8")
@@ -144,7 +145,8 @@ def check_files(x, y, parts):
 
 
 def check_noise(x, y, parts):
-    """Of 30 labels that are changed at least 25 are found, and what is found is as scikit-learn's neighbours vote."""
+    """At least 25 of 30 changed labels must be found. Found rows must match scikit-learn's neighbours, with two
+    exceptions at most."""
     rng, y = np.random.default_rng(6), y.copy()
     changed = rng.choice(np.flatnonzero(parts != TEST), 30, replace=False)
     y[changed] = (y[changed] + rng.integers(1, 10, 30)) % 10
@@ -167,7 +169,7 @@ def check_chance(x, y, parts):
 
 
 def main():
-    warnings.simplefilter("ignore")  # of features that are constant, and of a perceptron's last step
+    warnings.simplefilter("ignore")  # constant features, and the last step of a perceptron
     rows = digits()
     checks = (check_softmax, check_weak_penalties, check_logistic, check_hinge, check_nearest, check_perceptron,
               check_files, check_noise, check_chance)

@@ -1,10 +1,10 @@
-/* Fits classifiers to the rows of a file, for train.py, and writes their scores.
+/* Fits a classifier to the rows of a file for train.py, and writes the scores.
  *
- *   train_rows ROWS KIND PENALTIES [FOLDER]     PENALTIES: "-" or numbers with commas between; FOLDER: to save it
+ *   train_rows ROWS KIND PENALTIES [FOLDER]     PENALTIES: "-" or numbers separated by commas; FOLDER: where to save
  *
- * ROWS: u32 rows, width and classes; then rows x width floats, rows int32 classes, rows bytes, the parts. Standard
- * output: rows x classes floats, the scores. Environment: SCALING (usual, none, standard), BALANCED, DOUBLES, K, HIDDEN
- * (units with commas between), NOISE (writes noisy rows as text in place of scores). */
+ * ROWS: u32 rows, width and classes; then rows x width floats, rows int32 classes, and rows bytes for the parts.
+ * Standard output: rows x classes floats, the scores. Environment: SCALING (usual, none, standard), BALANCED, DOUBLES,
+ * K, HIDDEN (units separated by commas), NOISE (prints noisy rows as text instead of scores). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-"""What Python's protobuf and xxHash say of the messages that millrace writes, and what millrace says of theirs.
+"""Python's protobuf and xxHash must read the messages that millrace writes, and millrace must read theirs.
 
-The schema is read from proto/millrace.proto by the schema compiler, so nothing generated is kept here.
+The schema compiler reads the schema from proto/millrace.proto, so no generated file is kept here.
 
     wire.py PROGRAM    (tests/reference/wire_messages.c)
 """

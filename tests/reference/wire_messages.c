@@ -1,5 +1,6 @@
-/* Messages of cuts for wire.py: with "write", some to standard output; with "read", those of standard input, told in
- * words. Each is the number of its parts, then each part behind its length; numbers are 32 bits, the least first.
+/* Cut messages for wire.py. `write` writes some to standard output. `read` reads them from standard input and prints
+ * them as text. A message is the number of parts, then the length and bytes for each part. Numbers have 32 bits, little
+ * endian.
  *
  *   wire_messages write|read */
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* What a batch costs beside the kernels: one copy and one host function download the results in a call, however many
- * frames it has. Results match the processors' bit for bit, and every frame in a failed batch is accounted for. Runs on
+/* The overhead of a batch. One copy and one host function must download all results in a call, however many frames it
+ * has. Results must match the processors' bit for bit, and each frame in a failed batch must be accounted for. Runs on
  * simulated accelerators, whose log is counted, and on CUDA devices that the host plays. */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -56,7 +56,7 @@ static mr_push push_of(bool picture, int frame) {
                      .pts_ns = frame};
 }
 
-/* ---- what comes out ---------------------------------------------------------------------------------------------- */
+/* ---- outcomes ---------------------------------------------------------------------------------------------------- */
 
 typedef struct record {
     size_t bytes;
@@ -89,9 +89,9 @@ static void collect(void *context, const char *source, const mr_frame *frame) {
     }
 }
 
-/* ---- what the device did ----------------------------------------------------------------------------------------- */
+/* ---- the device's work ------------------------------------------------------------------------------------------- */
 
-/* For the stage `it`, and the copies before and after it. */
+/* Counts for stage `it`, and for the copies before and after it. */
 static atomic_int downloads, works, brought, taken_home;
 
 static void count_note(void *context, const mr_device *device, const mr_work_note *note) {
@@ -146,7 +146,7 @@ static outcome run(const job *j) {
     return out;
 }
 
-/* Frames that were dropped have no bytes. */
+/* Dropped frames have no bytes. */
 static void compare(const outcome *out, const outcome *wanted) {
     uint64_t came = 0;
     for (int frame = 0; frame < FRAMES; frame++) {
@@ -166,7 +166,7 @@ static void compare(const outcome *out, const outcome *wanted) {
 static const struct kind {
     const char *stage;
     bool picture;
-    int works; /* on a simulated accelerator: work other than copies and host functions of results; -1: it gives none */
+    int works; /* work other than copies and host functions for results; -1: it gives no results */
 } kinds[] = {
     {"type: classify, top_k: 3", false, FRAMES},
     {"type: phash", true, FRAMES + CALLS},
@@ -183,7 +183,7 @@ TEST(results_come_home_once_a_call) {
         outcome wanted = run(&j);
         assert_int_equal(wanted.delivered, FRAMES);
         j.device = DEVICE;
-        /* The host plays a GPU slowly. */
+        /* A GPU that the host plays is slow. */
         for (int round = 0; round < (strcmp(DEVICE, "sim:0") == 0 ? 5 : 1); round++) {
             j.workers = next_worker_count();
 #ifdef MILLRACE_CUDA_HOST
@@ -208,7 +208,7 @@ TEST(results_come_home_once_a_call) {
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
 
-/* In simulated time, with one thread. */
+/* Runs in simulated time, with one thread. */
 static void count_copies(const char *format, const char *stage, uint64_t seed) {
     char text[1024];
     snprintf(text, sizeof text,
@@ -228,8 +228,7 @@ static void count_copies(const char *format, const char *stage, uint64_t seed) {
     mr_pipeline_destroy(&pipeline);
 }
 
-/* The first calls find one frame in the queue; while they are under way it fills. The results of a batch's call are
- * downloaded at once. */
+/* The first calls find one frame each; the queue fills meanwhile. A batch downloads all results at once. */
 TEST(small_frames_are_copied_together) {
     for (uint64_t seed = 1; seed <= 10; seed++) {
         count_copies("NV12 48x32", "type: histogram, size: 20x16, bins: 4", seed);
@@ -238,7 +237,7 @@ TEST(small_frames_are_copied_together) {
     }
 }
 
-/* 88 KiB each, copied one by one, in one piece. */
+/* 88 KiB each: these are copied singly, each in one piece. */
 TEST(large_ones_are_copied_one_by_one) {
     count_copies("NV12 320x192", "type: histogram, size: 20x16, bins: 4", 3);
     assert_int_equal(brought, FRAMES);
@@ -247,7 +246,7 @@ TEST(large_ones_are_copied_one_by_one) {
 
 /* ---- failures ---------------------------------------------------------------------------------------------------- */
 
-/* Whatever piece of a batch's work goes wrong. */
+/* Any piece of a batch's work may fail. */
 TEST(every_frame_of_a_batch_that_fails_is_accounted_for) {
     for (int k = 0; k < KINDS; k++) {
         job j = {.stage = kinds[k].stage, .picture = kinds[k].picture, .device = "cpu"};
@@ -274,8 +273,8 @@ static const mr_view_row *row_of(const mr_plan *plan, const char *of, const char
     return NULL;
 }
 
-/* Results for eight frames with three classes: how many, three scores, three indices; then eight pointers. Copies:
- * eight vectors with six numbers, each in 64 bytes. */
+/* Results for eight frames with three classes need a count, three scores and three indices each, then eight pointers.
+ * Copies need eight vectors with six numbers, each in 64 bytes. */
 TEST(the_plan_tells_of_the_memory) {
     static const char *const devices[] = {"cpu", "sim:0"};
     for (int d = 0; d < 2; d++) {

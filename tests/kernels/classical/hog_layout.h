@@ -1,4 +1,4 @@
-/* A random HOG layout, with up to `most` steps beyond the first block each way. */
+/* Draws a random HOG layout, with up to `most` steps after the first block on each axis. */
 #pragma once
 
 #include "kernels/classical/classical.h"

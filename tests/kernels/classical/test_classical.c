@@ -1,6 +1,6 @@
-/* Classical features: every variant of the row operations equals the C reference bit for bit, on random data of
- * odd sizes in guarded memory; known answers; and work on a stream. tests/reference/classical.py compares them
- * with others' implementations. MILLRACE_SEED repeats a run. */
+/* Classical features. Each variant of the row operations must equal the C reference bit for bit, on random data of odd
+ * sizes in guarded memory. Also known answers, and work on a stream. tests/reference/classical.py compares with other
+ * implementations. MILLRACE_SEED repeats a run. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 
 enum { GUARD = 0xa5, GUARD_BYTES = 64, CASES = 300 };
 
-/* Allocates exactly that size, so that the address sanitizer sees a read outside. */
+/* Allocates exactly that size, so that the address sanitizer sees any read past the end. */
 static uint8_t *draw_bytes(size_t count) {
     uint8_t *bytes = malloc(count ? count : 1);
     int kind = between(0, 2), step = between(1, 9);
@@ -26,7 +26,7 @@ static uint8_t *draw_bytes(size_t count) {
     return bytes;
 }
 
-/* Poisoned memory with guards around it, for results. */
+/* Allocates poisoned memory for results, with guards around it. */
 static uint8_t *guarded(size_t bytes) {
     uint8_t *block = aligned_alloc(64, (bytes + 2 * GUARD_BYTES + 63) / 64 * 64);
     memset(block, GUARD, bytes + 2 * GUARD_BYTES);
@@ -40,7 +40,7 @@ static void check_guards(const uint8_t *block, size_t bytes) {
     }
 }
 
-/* Runs check(c, variant) for each variant that this processor has, on CASES draws. */
+/* Runs check(c, variant) CASES times for each variant that this processor can run. */
 static void for_each_variant(void (*check)(const mr_classical_rows *c, const mr_classical_rows *variant)) {
     mr_classical_rows c, variant;
     mr_classical_rows_init(&c, MR_ISA_C);
@@ -103,7 +103,7 @@ static void check_hsv(const mr_classical_rows *c, const mr_classical_rows *varia
     free(blocks[1]);
 }
 
-/* Differences between samples or square roots, on one axis, on both, or on neither. */
+/* Draws a gradient of samples or square roots: on one axis, on both, or on neither. */
 static float draw_difference(void) {
     static const float special[] = {0.0f, -0.0f, 255.0f, -255.0f, 1.0f, 1e-20f};
     int kind = between(0, 3);
@@ -143,7 +143,7 @@ static void check_votes(const mr_classical_rows *c, const mr_classical_rows *var
 static void check_gradients(const mr_classical_rows *c, const mr_classical_rows *variant) {
     size_t width = (size_t)between(1, 70), bytes = width * sizeof(float);
     float *block = malloc(3 * bytes + 2 * sizeof *block), *const row = block + width + 1;
-    const float *const rows[3] = {block, row, row + width + 1}; /* one value more on both sides of the middle one */
+    const float *const rows[3] = {block, row, row + width + 1}; /* one value more on either side */
     uint8_t *dx[2] = {guarded(bytes), guarded(bytes)}, *dy[2] = {guarded(bytes), guarded(bytes)};
     for (size_t i = 0; i < 3 * width + 2; i++)
         block[i] = draw_difference();
@@ -167,7 +167,7 @@ static void check_gradients(const mr_classical_rows *c, const mr_classical_rows 
     free(block);
 }
 
-/* The whole of it, with `gather` inside; every sum has one order, so that descriptors are equal too. */
+/* Compares whole descriptors, with `gather` included. They are equal, since each sum has one order. */
 static void check_hog(const mr_classical_rows *c, const mr_classical_rows *variant) {
     const mr_hog_params p = draw_hog_layout(5);
     mr_hog *hog = NULL;
@@ -202,7 +202,7 @@ TEST(variants_are_equal) {
 
 /* ---- known answers -------------------------------------------------------------------------------------------- */
 
-/* Compared with atan2, in quarter turns: the polynomial is off by 2.4e-8, and single precision rounds up to 4. */
+/* Compares with atan2, in quarter turns. The polynomial is off by 2.4e-8; single precision rounds up to 4. */
 TEST(directions_are_those_of_the_arctangent) {
     for (int dy = -255; dy <= 255; dy++)
         for (int dx = -255; dx <= 255; dx++) {
@@ -272,7 +272,7 @@ TEST(layouts_that_cannot_be_are_refused) {
     assert_int_equal(mr_hog_length(&layout), 3780); /* Dalal and Triggs: 7 x 15 blocks of 36 */
 }
 
-/* A flat picture has only the mean; the sums of the rounded cosines are exactly 0. */
+/* A flat picture has only a mean. The rounded cosines sum to exactly 0. */
 TEST(flat_pictures_have_one_bit) {
     uint8_t src[1024], hash[MR_HASH_BYTES];
     static const uint8_t one[MR_HASH_BYTES] = {0x80}, none[MR_HASH_BYTES] = {0};
@@ -284,7 +284,7 @@ TEST(flat_pictures_have_one_bit) {
     assert_memory_equal(hash, none, sizeof hash);
 }
 
-/* One bright pixel of 3 x 3: the Laplacian is -4 in the middle, 1 beside it, mirrored at the edges 2. */
+/* One bright pixel in 3 x 3: the Laplacian is -4 in the middle, 1 beside it, and 2 where an edge mirrors it. */
 TEST(one_pixel_is_sharp) {
     const uint8_t src[] = {0, 0, 0, 99, 0, 10, 0, 99, 0, 0, 0, 99};
     float got = -1;
@@ -305,7 +305,7 @@ TEST(one_pixel_is_sharp) {
 
 /* ---- work on a stream ----------------------------------------------------------------------------------------- */
 
-/* The simulated accelerator works later, on a copy of the struct; hash bits can be floats. */
+/* The simulated accelerator runs work later, on a copy of the struct. Hash bits can be floats. */
 TEST(work_on_a_stream) {
     const mr_sim_params params = {.manual = true};
     mr_device *device = NULL;

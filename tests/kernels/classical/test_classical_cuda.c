@@ -1,6 +1,6 @@
-/* Classical features on a CUDA device: equal to the C reference bit for bit, on random pictures of odd sizes, in
- * guarded, poisoned device memory, a piece of work at a time. Skipped if there is no device. MILLRACE_SEED repeats a
- * run. */
+/* Classical features on a CUDA device. They must equal the C reference bit for bit, on random pictures of odd sizes.
+ * Results go to guarded, poisoned device memory, one piece of work at a time. Skipped if there is no device.
+ * MILLRACE_SEED repeats a run. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ enum { GUARD = 0xa5, GUARD_BYTES = 256, CASES = MILLRACE_CASES };
 
 static cudaStream_t stream;
 
-/* The same bytes on both sides. */
+/* The same bytes on the host and on the device. */
 typedef struct twin {
     uint8_t *host, *device;
     size_t bytes;
@@ -48,7 +48,7 @@ static twin draw_pictures(size_t bytes) {
     return t;
 }
 
-/* Room for results, poisoned, with guards around. */
+/* Allocates memory for results: poisoned, with guards around it. */
 static twin make_results(size_t bytes) {
     twin t = make_twin(bytes + 2 * GUARD_BYTES);
     memset(t.host, GUARD, t.bytes);
@@ -61,7 +61,7 @@ static void free_twin(twin *t) {
     cudaFree(t->device);
 }
 
-/* The device wrote the same bytes as the host, guards included. */
+/* Checks that the device wrote the same bytes as the host, guards included. */
 static void compare(const twin *results, const char *what) {
     uint8_t *got = malloc(results->bytes);
     assert_int_equal(cudaStreamSynchronize(stream), cudaSuccess);
@@ -210,7 +210,7 @@ TEST(the_device_computes_the_same) {
     cudaStreamDestroy(stream);
 }
 
-/* Needs no device: pieces are refused before anything is launched. */
+/* Needs no device: pieces are refused before any launch. */
 TEST(pieces_of_no_picture_are_refused) {
     assert_int_equal(mr_phash_cuda(&(mr_phash_work){.count = 0}, NULL), MR_ERROR_CONFIG);
     assert_int_equal(mr_hog_cuda(NULL, &(mr_hog_work){.count = MR_PIECE + 1}, NULL), MR_ERROR_CONFIG);

@@ -1,5 +1,5 @@
-/* Fitting: sums of one shape, gradients against differences, minima that are known, and the same bits for any number of
- * threads and after a state was saved. */
+/* Fitting: the order of sums, gradients against finite differences, and known minima. Any number of threads must give
+ * the same bits, also after a saved state. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
-/* The definition, as a recursion: sums the leaves [first, first + count) below a node that spans `span` leaves. */
+/* The definition as a recursion: sums the leaves [first, first + count) below a node that spans `span` leaves. */
 static double sum_of(const double *leaf, size_t first, size_t span, size_t count) {
     if (span == 1 || count == 1)
         return leaf[first];
@@ -43,7 +43,7 @@ static double node_of(mr_fit_sum *sum, const double *leaf, size_t count) {
     return made;
 }
 
-/* Values differ so much in size that any other order gives other bits. */
+/* The values differ so much in size that any other order gives other bits. */
 TEST(sums_have_one_shape) {
     enum { MOST = 70 };
     double leaf[MOST], nodes[MOST];
@@ -84,7 +84,7 @@ static void make_data(data *d, mr_fit_loss loss, bool doubles) {
     for (size_t i = 0; i < ROWS; i++) {
         d->classes[i] = (int32_t)(i * 7 % CLASSES);
         d->weights[i] = 1.5 + (double)draw();
-        d->features[i * WIDTH + (size_t)d->classes[i]] += 0.7f; /* something to learn */
+        d->features[i * WIDTH + (size_t)d->classes[i]] += 0.7f; /* a pattern to learn */
     }
     for (size_t k = 0; k < WIDTH; k++) {
         d->mean[k] = (double)draw();
@@ -95,7 +95,7 @@ static void make_data(data *d, mr_fit_loss loss, bool doubles) {
     d->linear = (mr_fit_linear){.rows = &d->rows, .outputs = CLASSES, .loss = loss, .doubles = doubles};
 }
 
-/* A function to minimise: the mean loss of the data, penalised. */
+/* A function to minimise: the mean loss of the data, with a penalty. */
 typedef struct problem {
     const mr_fit_linear *linear;
     mr_fit_point point;
@@ -103,7 +103,7 @@ typedef struct problem {
     mr_fit_workers *workers;
     double total, c;
     double *nodes;
-    int left; /* evaluations until it fails; -1: never */
+    int left; /* evaluations before it fails; -1: it never fails */
 } problem;
 
 static int evaluate(void *user, const double *x, double *value, double *gradient) {
@@ -141,7 +141,7 @@ static double logit(const data *d, const double *x, size_t row, size_t j) {
     return sum;
 }
 
-/* The formulas of fit_linear.h, written once more. */
+/* The formulas in fit_linear.h, written a second time. */
 static double loss_of_row(const data *d, const double *x, size_t row) {
     double z[CLASSES], sum = 0.0;
     const size_t own = (size_t)d->classes[row];
@@ -198,7 +198,7 @@ TEST(losses_and_gradients_are_those_of_the_formulas) {
 
 /* ---- the search -------------------------------------------------------------------------------------------------- */
 
-/* Rosenbrock's function with ten variables, above *user; the minimum is at all ones. */
+/* Rosenbrock's function of ten variables, plus *user. The minimum is where all variables are one. */
 static int valley(void *user, const double *x, double *value, double *gradient) {
     *value = *(const double *)user;
     memset(gradient, 0, 10 * sizeof(double));
@@ -247,7 +247,7 @@ TEST(a_search_says_why_it_ends) {
     assert_int_equal(end_of(1e9, 0.0, 1000), MR_LBFGS_PRECISION);
 }
 
-/* Runs to the end, or until the function fails at some evaluation, saved after each step and then taken up again. */
+/* Runs to the end, or until the function fails. The state is saved and restored after each step. */
 static void search_with(const mr_fit_linear *linear, int threads, int fails_after, double *found) {
     problem p;
     mr_lbfgs search;
@@ -298,7 +298,7 @@ TEST(bits_are_those_of_one_thread) {
     }
 }
 
-/* A last chunk of one row is computed as any other. */
+/* A last chunk with one row is computed like any other chunk. */
 TEST(a_row_counts_the_same_wherever_it_stands) {
     enum { COUNT = CLASSES * (WIDTH + 1) };
     data d;

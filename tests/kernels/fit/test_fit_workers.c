@@ -1,4 +1,4 @@
-/* The workers' sum has the bits that the tree in fit_sum.h gives, whichever threads compute it. */
+/* The workers' sum must have the bits that the tree in fit_sum.h gives, on any threads. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -19,13 +19,13 @@ static mr_fit_task task_of(double *values, size_t chunks) {
     return (mr_fit_task){.chunks = chunks, .length = LENGTH, .make = take_chunk, .context = values};
 }
 
-/* Values differ so much in size that any other order gives other bits. */
+/* The values differ so much in size that any other order gives other bits. */
 static void draw_chunks(double *chunks, size_t count) {
     for (size_t i = 0; i < count * LENGTH; i++)
         chunks[i] = ldexp(1.0 + (double)draw() / 2.0, (int)(30.0f * draw()));
 }
 
-/* The definition, as a recursion: sums the chunks [first, first + count) below a node with `width`. */
+/* The definition as a recursion: sums the chunks [first, first + count) below a node with this `width`. */
 static double sum_of(const double *chunks, size_t first, size_t width, size_t count, size_t k) {
     const size_t half = width / 2;
     if (count == 1)

@@ -1,5 +1,5 @@
-/* Perceptrons: the gradient against differences of the formulas in double precision, the bits for any number of
- * threads, a function that no linear classifier learns, Adam by its definition. */
+/* Perceptrons. The gradient must match finite differences in double precision. Any number of threads must give the same
+ * bits. A perceptron can learn a function that no linear classifier can. Adam follows the published definition. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -102,7 +102,7 @@ static void compare_gradients(size_t layers, const size_t *units, bool doubles) 
         n.parameters[i] = at - apart;
         double below = loss_of(&n);
         n.parameters[i] = at;
-        /* A unit whose input crosses zero between the two bends the difference a little. */
+        /* If a unit's input crosses zero between the two points, the difference is slightly off. */
         assert_true(fabs(gradient[i] - (above - below) / (2.0 * apart)) < (doubles ? 1e-4 : 2e-2));
     }
     free(gradient);
@@ -139,7 +139,7 @@ TEST(bits_are_those_of_one_thread) {
     compare_threads(true);
 }
 
-/* The classes are rings around the middle. */
+/* The classes are rings around the centre. */
 TEST(rings_are_learned) {
     const size_t units[] = {24, 16, CLASSES};
     net n;
@@ -165,7 +165,7 @@ TEST(rings_are_learned) {
     drop(&n);
 }
 
-/* Algorithm 1 of the paper, written once more for one number. */
+/* Algorithm 1 in the paper, written a second time for one number. */
 TEST(adam_is_that_of_the_paper) {
     double mean = 0.0, square = 0.0, x = 1.0, moment[2] = {0.0, 0.0}, at = 1.0;
     mr_adam adam = {.length = 1, .mean = &moment[0], .square = &moment[1]};
@@ -192,7 +192,7 @@ TEST(drawn_numbers_have_their_moments) {
     assert_true(fabs(sum / 1e5) < 0.015 && fabs(squares / 1e5 - 1.0) < 0.02);
     for (int i = 0; i < 10; i++)
         assert_true(count[i] > 9600 && count[i] < 10400);
-    /* SplitMix64's first numbers for the seed 1234567, as published by the authors. */
+    /* SplitMix64's first numbers for seed 1234567, as the authors published them. */
     seed = 1234567;
     assert_true(mr_draw(&seed) == 6457827717110365317u && mr_draw(&seed) == 3203168211198807973u);
 }

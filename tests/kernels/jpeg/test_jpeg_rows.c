@@ -1,5 +1,5 @@
-/* Row operations of reduced JPEG pictures: samples that were computed by hand, and every variant beside the C
- * reference, on random blocks up to the largest numbers, in guarded memory. tests/stages/decode/test_jpeg.c compares
+/* Row operations for reduced JPEG pictures. Samples must match those computed by hand. Each variant must equal the C
+ * reference on random blocks, up to the largest numbers, in guarded memory. tests/stages/decode/test_jpeg.c compares
  * whole pictures with libavcodec. MILLRACE_SEED repeats a run. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static int rounded(int count) {
     return (count + MR_JPEG_AT_ONCE - 1) / MR_JPEG_AT_ONCE * MR_JPEG_AT_ONCE;
 }
 
-/* Each row lies between guards, and is filled with them. */
+/* Each row is filled with guard bytes, and lies between guards. */
 static void run(const mr_jpeg_rows *rows, uint8_t out[2][ROW], const int16_t *blocks, int count,
                 const int16_t *factors) {
     uint8_t *const to[2] = {out[0] + GUARDS, out[1] + GUARDS};
@@ -23,7 +23,7 @@ static void run(const mr_jpeg_rows *rows, uint8_t out[2][ROW], const int16_t *bl
     rows->fours(to, blocks, count, factors);
 }
 
-/* Numbers of all 16 bits, or small ones, which samples do not exceed. */
+/* Draws numbers from all 16 bits, or small ones that stay in the range of samples. */
 static void draw_numbers(int16_t *to, int count) {
     int kind = between(0, 2), most = between(1, 800);
     for (int i = 0; i < count; i++)
@@ -67,7 +67,7 @@ TEST(variants_equal_the_reference) {
     }
 }
 
-/* (1004 +- 2 * 40 +- 3 * 20 +- 5 * 8) / 8, rounded down; then all that is held within 0..255, and what is not used. */
+/* (1004 +- 2 * 40 +- 3 * 20 +- 5 * 8) / 8, rounded down; then samples clipped to 0..255. Unused entries are 99. */
 TEST(known_blocks) {
     static const int16_t blocks[MR_JPEG_AT_ONCE * MR_JPEG_LOW] = {1000, 40, 20, 99, 8, -99, 99, 99, 2100, 0, 0, 0, 0,
                                                                   0,    0,  0,  -900};

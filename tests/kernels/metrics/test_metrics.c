@@ -1,4 +1,4 @@
-/* Resamples of figures.h. The figures themselves stand beside scikit-learn's and SciPy's in tests/reference. */
+/* Resamples from figures.h. tests/reference compares the figures with scikit-learn and SciPy. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,10 +7,10 @@
 #include "millrace/status.h"
 #include "tests/support/suite.h"
 
-/* Rows in group 0, then groups with one row each. */
+/* LONG rows are in group 0; each other row is alone in a group. */
 enum { LONG = 100000, OTHERS = 99999, ROWS = LONG + OTHERS, GROUPS = OTHERS + 1, RESAMPLES = 40 };
 
-/* A resample must draw as many times as there are groups, each time a whole group. */
+/* Checks that a resample draws as many whole groups as there are groups. */
 static double share_of_long(void *user, const size_t *row, size_t count) {
     size_t of_long = 0;
     double *largest = user;
@@ -24,7 +24,7 @@ static double share_of_long(void *user, const size_t *row, size_t count) {
     return (double)(of_long / LONG);
 }
 
-/* A video among pictures: room for as many groups as long as the longest would be 80 GB. */
+/* A video among pictures. If each group had as much memory as the longest needs, that would be 80 GB. */
 TEST(one_group_may_be_long_and_groups_many) {
     int32_t *group = calloc(ROWS, sizeof *group);
     mr_interval interval;
@@ -34,7 +34,7 @@ TEST(one_group_may_be_long_and_groups_many) {
         group[LONG + i] = i + 1;
     if (mr_bootstrap(group, ROWS, GROUPS, RESAMPLES, 5, 0.95, share_of_long, &largest, &interval))
         fail_msg("%s", mr_message());
-    /* How often one of n groups is drawn in n draws has the mean 1, and hardly ever is 7 or more (Poisson: 8e-5). */
+    /* How often n draws choose one of n groups: the mean is 1, and 7 or more are rare (Poisson: 8e-5). */
     assert_true(interval.low >= 0 && interval.low <= 1 && interval.high >= 1 && interval.high < 7);
     assert_true(largest >= 2);
     free(group);
@@ -48,7 +48,7 @@ static double mean_of(void *user, const size_t *row, size_t count) {
     return sum / (double)count;
 }
 
-/* For n values that are 0 or 1, each in a separate group, the interval is near p +- 1.96 sqrt(p (1 - p) / n). */
+/* If n values are 0 or 1, each in a separate group, the interval must be near p +- 1.96 sqrt(p (1 - p) / n). */
 TEST(the_interval_of_a_mean_is_that_of_the_formula) {
     enum { N = 1000 };
     int32_t group[N];

@@ -1,5 +1,5 @@
-/* The way back from a tensor's pixels: a mark is drawn at a known place, found in the tensor by its centroid, and led
- * back. Nothing here computes where a mark should be in the tensor. */
+/* Maps tensor pixels back to source pixels. The test draws a mark at a known place, finds it in the tensor by the
+ * centroid, and maps it back. It never computes where the mark should be in the tensor. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +12,11 @@
 enum { CASES = 3000, MOST_SIDE = 240, MOST_REDUCED_SIDE = 1000 };
 
 typedef struct mark {
-    int x, y, side; /* of the whole stored picture */
+    int x, y, side; /* in pixels of the whole stored picture */
 } mark;
 
-/* A gray picture as it is decoded: whole, or each pixel the mean of 2^reduced on each axis. */
+/* Draws a gray picture as a decoder gives it. It is whole, or each pixel is the mean of 2^reduced pixels on each
+ * axis. */
 static void draw_picture(uint8_t *pixels, const mr_format *format, const mark *m) {
     const int step = 1 << format->reduced;
     for (int y = 0; y < format->height; y++)
@@ -29,7 +30,7 @@ static void draw_picture(uint8_t *pixels, const mr_format *format, const mark *m
         }
 }
 
-/* False: the mark is not whole in the tensor. */
+/* Returns false if the tensor does not show the whole mark. */
 static bool find_centroid(const float *tensor, int width, int height, double at[2]) {
     double sum = 0;
     at[0] = at[1] = 0;
@@ -48,7 +49,7 @@ static bool find_centroid(const float *tensor, int width, int height, double at[
     return sum > 240;
 }
 
-/* A region of interest cuts away at most a fifth on each side, never the mark. */
+/* A region of interest cuts at most a fifth from each side, and never the mark. */
 static mr_preprocess_params draw_params(const mr_format *format, int width, int height) {
     const int most = format->reduced ? 32 : 120;
     mr_preprocess_params params = {.width = between(24, most), .height = between(24, most),
@@ -80,9 +81,9 @@ static mr_format draw_format(void) {
                        .whole_height = reduced ? height : 0};
 }
 
-/* Gives a centroid's tolerance in source pixels, if a tensor pixel covers `span` source pixels. Filters are not exact
- * at edges: a tenth of a pixel in the tensor, or in the picture. `nearest` takes one sample, at the edge; an enlarging
- * `area` takes one near the centre. */
+/* Returns the centroid's tolerance in source pixels, if a tensor pixel covers `span` source pixels. Filters are inexact
+ * at edges: a tenth of a pixel in the tensor, or in the picture. `nearest` takes one sample, maybe at the edge. An
+ * enlarging `area` takes one near the centre. */
 static double tolerance(const mr_preprocess_params *params, double span) {
     const double larger = fmax(span, 1);
     if (params->interpolation == MR_NEAREST)

@@ -1,6 +1,6 @@
-/* The preprocess kernel: every variant against the C reference, bit for bit, and that against the whole chain in double
- * precision, on random pictures, sizes and parameters; and batches on devices against the C reference, bit for bit too
- * (skipped if there is no such device). MILLRACE_SEED repeats a run. */
+/* The preprocess kernel, on random pictures, sizes and parameters. Each variant must equal the C reference bit for bit.
+ * The C reference must match the whole chain in double precision. Batches on devices must equal the C reference bit for
+ * bit, too; they are skipped if there is no such device. MILLRACE_SEED repeats a run. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ enum {
     BATCH = 3
 };
 
-/* Each plane has a separate allocation, so that the address sanitizer sees a read outside. */
+/* Each plane has a separate allocation, so that the address sanitizer sees any read past the end. */
 typedef struct made {
     mr_picture picture;
     uint8_t *block[MR_MAX_PLANES];
@@ -36,7 +36,7 @@ typedef struct made {
 
 static void make_picture(made *m, const mr_format *format) {
     const mr_pixel_info *info = mr_pixel_describe(format->pixel);
-    bool smooth = draw() % 2, even = draw() % 2; /* even: rows begin at whole words */
+    bool smooth = draw() % 2, even = draw() % 2; /* even: rows begin at multiples of a word */
     memset(m, 0, sizeof *m);
     for (int p = 0; p < info->planes; p++) {
         size_t row = mr_plane_row_bytes(format->pixel, p, format->width), pad = (size_t)between(0, 40);
@@ -58,7 +58,7 @@ static void make_picture(made *m, const mr_format *format) {
     }
 }
 
-/* Overwrites the padding between the rows: it must not matter. */
+/* Overwrites the padding between rows, which must not matter. */
 static void spoil_padding(made *m) {
     for (int p = 0; p < MR_MAX_PLANES && m->block[p]; p++)
         for (size_t i = 0; i < m->bytes[p]; i++)
@@ -71,7 +71,7 @@ static void free_picture(made *m) {
         free(m->block[p]);
 }
 
-/* A whole size that a picture of f's size and scale can come from. */
+/* Draws a whole size that can give f's size at f's scale. */
 static void draw_whole(mr_format *f) {
     f->whole_width = (f->width << f->reduced) - between(0, (1 << f->reduced) - 1);
     f->whole_height = (f->height << f->reduced) - between(0, (1 << f->reduced) - 1);
@@ -135,8 +135,8 @@ static mr_preprocess_params draw_params(const mr_format *f) {
     return p;
 }
 
-/* Row operation tables: one for each instruction set on this processor, and AVX-512 without VNNI. The first is the C
- * reference. */
+/* Row operation tables: one for each instruction set that this processor has, and AVX-512 without VNNI. The first is
+ * the C reference. */
 static mr_preprocess_rows tables[MR_ISA_COUNT + 1];
 static int table_count;
 
@@ -153,7 +153,7 @@ static int draw_up_tables(void **state) {
     return 0;
 }
 
-/* Runs the variant of one table into guarded, poisoned memory; the caller frees the result. */
+/* Runs one table's variant into guarded, poisoned memory. The caller must free the result. */
 static uint8_t *run_variant(const mr_preprocess *plan, int table, const mr_picture *picture, size_t bytes) {
     size_t scratch_bytes = (mr_preprocess_scratch_bytes(plan) + 63) / 64 * 64;
     uint8_t *dst = malloc(bytes + 2 * GUARD_BYTES), *scratch = aligned_alloc(64, scratch_bytes);
@@ -187,8 +187,8 @@ static double element(const uint8_t *dst, mr_dtype dtype, size_t i) {
     return single;
 }
 
-/* A sample is within 1/32 code of the exact weighted mean, in luma and in each chroma. The steepest matrix adds these
- * up to (1.17 + 2.15) / 32 codes. f16 adds half a unit in 11 bits, u8 adds rounding. */
+/* A sample must be within 1/32 code of the exact weighted mean, in luma and in each chroma. The steepest matrix adds
+ * these up to (1.17 + 2.15) / 32 codes. f16 adds half a unit in 11 bits; u8 adds rounding. */
 static double tolerance(const mr_preprocess_params *p, double value, int c) {
     double codes = (1.17 + 2.15) / 32.0;
     if (p->dtype == MR_DTYPE_U8)
@@ -216,11 +216,11 @@ static double compare(const uint8_t *dst, const double *exact, const mr_preproce
 }
 
 static int current;
-static bool finished = true; /* the last test that draws cases */
+static bool finished = true; /* the last test that draws cases succeeded */
 static mr_preprocess_params current_params;
 static mr_format current_format;
 
-/* The tear-down of tests that draw cases. */
+/* Tear-down for tests that draw cases. Prints the failed case. */
 static int describe_failure(void **state __attribute__((unused))) {
     const mr_preprocess_params *p = &current_params;
     const mr_format *f = &current_format;
@@ -263,7 +263,7 @@ static double check_case(const mr_preprocess_params *p, const mr_format *f, made
 
 enum { WIDEST = 300, MOST_ROWS = 16, ROW_CASES = UNDER_TSAN(400, 4000) };
 
-/* Three or more weights that sum to 1 << 15: one is the greatest that there is, another far below zero. */
+/* Draws three or more weights that sum to 1 << 15: one has the greatest value, another is far below zero. */
 static void draw_extreme_weights(int16_t *weights, int taps) {
     const int high = between(0, taps - 1), low = (high + between(1, taps - 1)) % taps, below = between(0, 29000);
     int left = (1 << 15) - INT16_MAX + below, others = taps - 2;
@@ -278,7 +278,8 @@ static void draw_extreme_weights(int16_t *weights, int taps) {
     weights[low] = (int16_t)-below;
 }
 
-/* Draws weights that sum to 1 << bits: any for two rows, as in bilinear pictures; for more rows, some are negative. */
+/* Draws weights that sum to 1 << bits. Two rows can have any, as in bilinear pictures; more rows have some below
+ * zero. */
 static void draw_weights(int16_t *weights, int taps, int bits) {
     int left = 1 << bits, most = left < INT16_MAX ? left : INT16_MAX;
     if (taps > 2 && bits == 15 && draw() % 2) {
@@ -305,7 +306,7 @@ PLAIN_TEST(rows_of_every_variant_are_equal) {
         const int taps = n % 2 ? 2 : between(1, MOST_ROWS), width = between(1, WIDEST);
         const int bits = between(12, taps == 1 ? 14 : 15);
         int16_t weights[MOST_ROWS], dst[MR_ISA_COUNT + 1][WIDEST + 16];
-        uint8_t *src = malloc((size_t)(taps * width)); /* no byte behind the last row */
+        uint8_t *src = malloc((size_t)(taps * width)); /* no byte after the last row */
         for (int i = 0; i < taps * width; i++)
             src[i] = draw() % 3 ? (uint8_t)draw() : draw() % 2 ? 255 : 0;
         draw_weights(weights, taps, bits);
@@ -323,7 +324,7 @@ PLAIN_TEST(rows_of_every_variant_are_equal) {
     }
 }
 
-/* Every line of every row; and no step behind the last one. */
+/* Each line in each row must be fetched, and no step may go past the last row. */
 PLAIN_TEST(rows_ahead_are_fetched_whole) {
     enum { MOST = 8, WIDE = 700 };
     random_state = seed;
@@ -332,7 +333,7 @@ PLAIN_TEST(rows_ahead_are_fetched_whole) {
         const uintptr_t first = (uintptr_t)plane;
         const int bytes = between(1, WIDE), rows = between(1, MOST), second = between(0, rows - 1);
         mr_prefetch ahead = {.pieces = 1, .of = {{first, WIDE, bytes, rows}}};
-        if (second > 0) /* the rest of the rows, from the last on */
+        if (second > 0) /* the remaining rows, from the last row upwards */
             ahead = (mr_prefetch){.pieces = 2, .of = {{first, WIDE, bytes, rows - second},
                                                    {(uintptr_t)(plane + (rows - 1) * WIDE), -WIDE, bytes, second}}};
         if (n % 2)
@@ -346,7 +347,7 @@ PLAIN_TEST(rows_ahead_are_fetched_whole) {
                 for (ptrdiff_t x = column; x < column + MR_PREFETCH_LINE && x < bytes; x++)
                     plane[from / WIDE * WIDE + x]++;
                 if (line + (uintptr_t)ahead.apart >= ahead.end && n % 2)
-                    break; /* the rest is after the row */
+                    break; /* the remaining bytes are past the row */
             }
             mr_fetch(&ahead, step);
         }
@@ -375,7 +376,7 @@ TEST_WITH(random_pictures, NULL, describe_failure) {
            (unsigned long long)seed, CASES, mr_isa_name(mr_isa_detect()), worst);
 }
 
-/* Planar pictures so wide that several results share a window (windows.h), shrunk and enlarged, by each filter. */
+/* Planar pictures so wide that several results share a window (windows.h), shrunk and enlarged by each filter. */
 TEST_WITH(wide_pictures, NULL, describe_failure) {
     need_no_card();
     static const mr_pixel pixels[] = {MR_PIXEL_I420, MR_PIXEL_I422, MR_PIXEL_I444, MR_PIXEL_NV12};
@@ -402,7 +403,7 @@ TEST_WITH(wide_pictures, NULL, describe_failure) {
     finished = true;
 }
 
-/* Some pictures of one format, and the C reference's results, here and on a device. */
+/* Pictures in one format, with the C reference's results, on the host and on a device. */
 typedef struct batch {
     made picture[BATCH];
     mr_picture there[BATCH];
@@ -449,7 +450,7 @@ static void take_batch(batch *b, on_device *d, size_t bytes) {
     free(got);
 }
 
-/* Some pictures of the current format, by the current parameters. */
+/* Draws pictures in the current format and runs them with the current parameters. */
 static void check_batch(on_device *d) {
     mr_preprocess *plan = NULL;
     assert_int_equal(mr_preprocess_create(&plan, &current_params, &current_format), MR_OK);
@@ -486,7 +487,7 @@ TEST_WITH(random_batches_cuda, NULL, describe_failure) {
     on_device_test("cuda:0", random_batches);
 }
 
-/* Pictures as decoders give them, made so large that several tiles stand side by side: most are walked. */
+/* Pictures as decoders give them, large enough for several tiles side by side; most tiles are walked. */
 static void wide_batches(on_device *d) {
     static const mr_pixel pixels[] = {MR_PIXEL_NV12, MR_PIXEL_NV12, MR_PIXEL_I420, MR_PIXEL_I422, MR_PIXEL_I444};
     finished = false;
@@ -516,7 +517,7 @@ TEST_WITH(wide_batches_cuda, NULL, describe_failure) {
     on_device_test("cuda:0", wide_batches);
 }
 
-/* Values of ITU-R BT.709-6 and BT.601-7: colours whose codes the standards' equations give exactly or nearly so. */
+/* Values from ITU-R BT.709-6 and BT.601-7: colours whose codes the standards give exactly, or nearly so. */
 PLAIN_TEST(colours_of_the_standards) {
     static const struct { mr_matrix matrix; uint8_t y, u, v; double rgb[3]; } colours[] = {
         {MR_MATRIX_BT601, 16, 128, 128, {0, 0, 0}},     {MR_MATRIX_BT601, 235, 128, 128, {255, 255, 255}},
@@ -534,7 +535,7 @@ PLAIN_TEST(colours_of_the_standards) {
         mr_preprocess *plan = NULL;
         assert_int_equal(mr_preprocess_create(&plan, &p, &f), MR_OK);
         uint8_t *dst = run_variant(plan, 0, &picture, 12);
-        for (size_t c = 0; c < 3; c++) /* codes are rounded: half a code of each, 1.2 + 2.1 times at most */
+        for (size_t c = 0; c < 3; c++) /* codes are rounded: half a code in each, times at most 1.2 + 2.1 */
             assert_true(fabs(element(dst + GUARD_BYTES, MR_DTYPE_F32, c) - colours[i].rgb[c]) < 1.7);
         free(dst);
         mr_preprocess_destroy(&plan);
@@ -584,10 +585,10 @@ PLAIN_TEST(how_much_is_shrunk_is_known) {
          5},
         {{.width = 40, .height = 40, .interpolation = MR_AREA, .fit = MR_FIT_LETTERBOX}, 0, 1, 10},
         {{.width = 10, .height = 10, .interpolation = MR_AREA, .roi = {700, 0, 100, 600}}, 0, 1, 5},
-        /* Outside. */
+        /* Outside the picture. */
         {{.width = 10, .height = 10, .interpolation = MR_AREA, .roi = {750, 0, 100, 600}}, 0, 1, INFINITY},
         {{.width = 900, .height = 30, .interpolation = MR_AREA}, 0, 1, 1},
-        /* Pixels four times as wide as high: a square of 600 rows has 150 columns. */
+        /* Pixels four times as wide as high: a square with 600 rows has 150 columns. */
         {{.width = 30, .height = 30, .interpolation = MR_AREA, .fit = MR_FIT_CENTER_CROP, .sar = true}, 0, 4, 2.5},
         {{.width = 30, .height = 30, .interpolation = MR_AREA, .fit = MR_FIT_CENTER_CROP}, 0, 4, 10},
     };

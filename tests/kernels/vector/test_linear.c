@@ -1,4 +1,4 @@
-/* Products of matrices on the host's processors, against sums in double precision, and on several threads at once. */
+/* Matrix products on the host: against sums in double precision, and on several threads at once. */
 #include <math.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -9,7 +9,7 @@
 #include "tests/support/draw.h"
 #include "tests/support/suite.h"
 
-/* Sums of n products: rounding errors in single precision grow at most with n, in practice with the root. */
+/* For a sum of n products, single precision errors grow at most with n, in practice with the square root. */
 static void check_linear(int outputs, int inputs, int batch, bool bias_in_weights) {
     size_t row = (size_t)inputs + 1, src_row = (size_t)inputs + 3, dst_row = (size_t)outputs + 2;
     float *weights = draw_many((size_t)outputs * row), *src = draw_many((size_t)batch * src_row);
@@ -43,7 +43,7 @@ TEST(linear_layers) {
     check_linear(1000, 1280, 8, true);
 }
 
-/* Each item has the bits that it gets alone: with whole output blocks, parts, and more items than a stage gathers. */
+/* Each item must have the bits that it gets alone: in whole output blocks, in parts, and in large batches. */
 static void check_alone(int outputs, int inputs, int batch) {
     size_t row = (size_t)inputs + 1, src_row = (size_t)inputs + 3, dst_row = (size_t)outputs + 2;
     float *weights = draw_many((size_t)outputs * row), *src = draw_many((size_t)batch * src_row);
@@ -81,7 +81,7 @@ TEST(items_of_a_batch_are_as_alone) {
 
 enum { SHARED_OUTPUTS = 1000, SHARED_INPUTS = 1280, SHARED_THREADS = 4, SHARED_ROUNDS = 300 };
 
-/* The matrices that one thread multiplies again and again, and the count of products that differ from the first. */
+/* The matrices that one thread multiplies repeatedly, and the number of products that differ from the first. */
 typedef struct multiplier {
     mr_linear_work work;
     float *src, *alone;
@@ -99,7 +99,7 @@ static void *multiply(void *context) {
     return NULL;
 }
 
-/* Each product alone first, then all at once: workers classify at the same time. */
+/* Workers classify at the same time. Products on all threads at once must equal those computed alone. */
 TEST(threads_multiply_at_once) {
     float *weights = draw_many(SHARED_OUTPUTS * SHARED_INPUTS);
     multiplier threads[SHARED_THREADS];

@@ -1,6 +1,6 @@
-/* Damaged files, decoded on any number of threads. No wrong picture, compared with ffmpeg's from the whole file, may
- * come unmarked, and no picture may be lost from an undamaged group. Damage is blocks of zeros, as disks leave them,
- * and noise. The H.264 and AV1 decoders do not notice all noise. */
+/* Decodes damaged files on any number of threads and compares with ffmpeg's pictures from the whole file. Each wrong
+ * picture must be marked, and an undamaged group must lose no picture. Damage is noise, or blocks of zeros as disks
+ * leave them. The H.264 and AV1 decoders do not notice all noise. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,9 +24,9 @@ typedef enum fill { ZEROS, NOISE } fill;
 static const struct {
     const char *name, *arguments;
     fill fill;
-    bool closed;    /* groups of twelve packets that depend on no other */
-    bool unnoticed; /* the decoder does not notice all: compares only numbers of threads */
-    bool apart;     /* not even that: after a recovery point libavcodec's frame threads are late */
+    bool closed;    /* groups of twelve packets that depend on no other group */
+    bool unnoticed; /* the decoder misses some damage: only compare numbers of threads */
+    bool apart;     /* do not even compare those: libavcodec's frame threads are late after a recovery point */
 } streams[] = {
     {"closed.mp4", X264 "-bf 2 -x264-params keyint=12:b-pyramid=none", ZEROS, true, false, false},
     {"pyramid.mp4", X264 "-x264-params keyint=12:bframes=3:b-pyramid=normal:b-adapt=0", ZEROS, true, false, false},
@@ -62,7 +62,7 @@ static void find_packets(packets *found, const char *path) {
     assert_int_equal(found->count, FRAMES);
 }
 
-/* Overwrites a packet's tail. */
+/* Overwrites the tail of a packet. */
 static void overwrite(FILE *file, const packets *whole, size_t number, fill with) {
     const long from = between(0, (int)whole->bytes[number] - 1);
     assert_int_equal(fseek(file, whole->at[number] + from, SEEK_SET), 0);
@@ -84,9 +84,9 @@ static void damage(const char *from, const char *to, const packets *whole, fill 
     fclose(file);
 }
 
-/* ---- what becomes of it ------------------------------------------------------------------------------------------ */
+/* ---- decoding damage --------------------------------------------------------------------------------------------- */
 
-/* Where a key is lost, a decoder gives the last pictures before it late. */
+/* If a key is lost, a decoder returns the last pictures before it late. */
 static void expect_whole_groups(const bool right[FRAMES], const bool hit[FRAMES / GROUP]) {
     for (size_t i = 0; i < FRAMES; i++) {
         const size_t group = i / GROUP;
@@ -142,10 +142,10 @@ CLIP_TEST(what_is_made_of_damaged_pictures_is_not_given) {
         try_stream(i);
 }
 
-/* ---- headers that lie -------------------------------------------------------------------------------------------- */
+/* ---- false headers ----------------------------------------------------------------------------------------------- */
 
-/* Changes a reference picture's packet to say that nothing refers to it, in one byte. False if the packet is another
- * kind. */
+/* Changes one byte in a reference picture's packet, to claim that no picture refers to it. Returns false if the packet
+ * is another kind. */
 typedef bool lie_function(uint8_t *packet, long bytes);
 
 static bool lie_h264(uint8_t *packet, long bytes) {
@@ -161,7 +161,7 @@ static bool lie_h264(uint8_t *packet, long bytes) {
     return false;
 }
 
-/* A P picture is 2, and a B picture 3. */
+/* Type 2 is a P picture, type 3 a B picture. */
 static bool lie_mpeg2(uint8_t *packet, long bytes) {
     static const uint8_t picture[] = {0, 0, 1, 0};
     uint8_t *unit = memmem(packet, (size_t)bytes, picture, sizeof picture);
@@ -192,7 +192,7 @@ static bool copy_with_lie(const char *from, const char *to, const packets *whole
     return lies;
 }
 
-/* If the decoder notices the damage, no picture that depends on the packet may come. */
+/* If the decoder notices the damage, pictures that depend on the packet must not come. */
 static void expect_no_lie(const char *path, int count, int *noticed) {
     bool right[FRAMES];
     char decode[64];

@@ -1,5 +1,5 @@
-/* Decoding: every picture as ffmpeg decodes it, at ffprobe's time, with one and with several threads; packets that give
- * none; pictures for devices. Formats: test_decode_formats.c. */
+/* Decoding. Each picture must be the one that ffmpeg decodes, at the time that ffprobe reports, with one thread and
+ * with several. Also packets without a picture, and pictures for devices. test_decode_formats.c tests formats. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,7 +91,7 @@ CLIP_TEST(pictures_may_be_shown_by_a_later_packet) {
     assert_as_ffmpeg(path);
 }
 
-/* Layouts that millrace has no name for are converted like swscale converts them to the layout next to them. */
+/* A layout that millrace has no name for is converted as swscale would convert it, to the nearest named layout. */
 CLIP_TEST(odd_layouts_are_converted) {
     static const char *const layouts[][2] = {{"yuv411p", "yuv422p"}, {"yuyv422", "yuv422p"}, {"rgb48le", "gbrp12le"},
                                              {"pal8", "rgba"}, {"monob", "gray"}, {"yuv444p14le", "yuv444p12le"}};
@@ -136,7 +136,7 @@ CLIP_TEST(damage_is_counted_and_survived) {
     }
 }
 
-/* The second half of every packet whose number, from 1 on, leaves that remainder. */
+/* Overwrites the second half of each packet whose number, counted from 1, leaves this remainder. */
 static void spoil_packets(const char *from, const char *to, int period, int remainder) {
     clip_shell("cp %s %s && ffprobe -v quiet -show_entries packet=size,pos -of csv=p=0 %s | "
                "awk -F, 'NR %% %d == %d { print int($2 + $1 / 2), int($1 / 2) }' | while read at bytes; do "
@@ -158,15 +158,15 @@ static size_t count_right(size_t period, size_t first) {
     return right;
 }
 
-/* Pictures from a key on, after a damaged packet. A macroblock that the decoder gives up must leave nothing in an IDR
- * picture, nor in a picture with a recovery point, around which other pictures are shown. With frame threads the key is
- * in progress before the damage is known. */
+/* Pictures from a key on, after a damaged packet, must be right. The decoder gives up some macroblocks. They must leave
+ * no trace in an IDR picture, nor in a picture with a recovery point and others shown around it. With frame threads,
+ * the key is in progress before the damage is known. */
 CLIP_TEST(pictures_behind_damage_are_right) {
     enum { PERIOD = 12, FRAMES = 72 };
     static const struct {
         const char *name, *options;
         int spoilt;   /* as in spoil_packets */
-        size_t right; /* pictures from the key on that do not depend on the next damaged packet */
+        size_t right; /* pictures from the key on that need no damaged packet */
     } streams[] = {{"keys", "-tune zerolatency -x264-params keyint=12:cabac=0", 0, 11},
                    {"points", "-x264-params keyint=12:cabac=0:open-gop=1:bframes=2:b-adapt=0", 10, 8}};
     static const char *const decoders[] = {", threads: 1", ", threads: 2", ", threads: 3", ", threads: 4",
@@ -290,7 +290,7 @@ CLIP_TEST(order_is_the_same_on_one_thread) {
 
 /* ---- for a device ---------------------------------------------------------------------------------------------- */
 
-/* A device without a decoder: software decodes, and the pictures are copied there and home again. */
+/* The device has no decoder: software decodes, and the pictures are copied to the device and back. */
 CLIP_TEST(pictures_for_a_device_are_the_same) {
     static const char *const options[] = {", device: 'sim:0'", ", device: 'sim:0', threads: 2, hardware: 'off'"};
     static const char *const names[] = {"h264-420.mp4", "vfr.mp4"};
@@ -305,9 +305,8 @@ CLIP_TEST(pictures_for_a_device_are_the_same) {
     assert_int_equal(mr_sim_misuses(), misuses);
 }
 
-/* Layouts that have to be converted, and pictures of several sizes, take the same way as on the processors. With one
- * thread: with several, libavcodec's H.264 decoder may copy a picture's errors before the thread that decodes it has
- * noted them. */
+/* Converted layouts, and pictures with several sizes, must come out as on the processors. One thread is used: with
+ * more, libavcodec's H.264 decoder may copy a picture's errors before the thread that decodes it has recorded them. */
 CLIP_TEST(odd_pictures_for_a_device_are_the_same) {
     static const char *const names[] = {"raw-yuv411p.nut", "raw-pal8.nut", "sizes.m2v", "damaged.mp4"};
     static clip_outcome here, there;
@@ -325,13 +324,13 @@ CLIP_TEST(odd_pictures_for_a_device_are_the_same) {
     }
 }
 
-/* Each failed copy loses one frame. */
+/* Each failed copy loses exactly one frame. */
 CLIP_TEST(failed_copies_are_accounted_for) {
     char path[CLIP_PATH];
     clip_path(path, "h264-420.mp4");
     clip_reference(path, &expected);
     clip_run(&result, path, "", ", device: 'sim:0?fail_every=40'");
-    /* 24 pictures have three planes, each copied to the device and back: up to 144 copies. */
+    /* 24 pictures with three planes, each copied to the device and back: up to 144 copies. */
     assert_in_range(result.dropped, 1, 3);
     assert_int_equal(result.in, result.delivered + result.dropped);
     for (size_t k = 0; k < result.count; k++)
@@ -367,7 +366,7 @@ CLIP_TEST(required_hardware_must_be_there) {
     assert_int_equal(mr_decode_device_check(MR_HARDWARE_AUTO, "cuda:0"), MR_OK);
 }
 
-/* The formats that a device's decoder may give are planned. */
+/* The plan lists the formats that a device's decoder can give. */
 CLIP_TEST(layouts_of_hardware_are_foreseen) {
     mr_format_set set = {.pixels = MR_IN_SET(MR_PIXEL_I420)}, deep = {.pixels = MR_IN_SET(MR_PIXEL_I420_10)};
     mr_format_set full = {.pixels = MR_IN_SET(MR_PIXEL_I444)}, open = {0};

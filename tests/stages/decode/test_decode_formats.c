@@ -1,5 +1,5 @@
-/* Decoded formats: colour and rotation from the stream, and defaults where it has none; every FFmpeg pixel layout;
- * picture selection. */
+/* Decoded formats: colour and rotation from the stream, defaults for streams without them, every FFmpeg pixel layout,
+ * and picture selection. */
 #include <stdio.h>
 #include <libavutil/display.h>
 #include <libavutil/imgutils.h>
@@ -17,7 +17,7 @@ CLIP_TEST(formats_carry_rotation_and_colour) {
     snprintf(arguments, sizeof arguments, "-i %s -c copy -metadata:s:v rotate=90", path);
     clip_make(turned, "turned.mp4", arguments);
     clip_run(&result, turned, "", "");
-    /* ffmpeg shows this clip turned counter-clockwise: that tag counts the other way. */
+    /* ffmpeg shows this clip turned anticlockwise; the tag counts the other way. */
     assert_int_equal(result.format[0].rotation, 270);
     clip_make(path, "colour.mp4", CLIP_PATTERN "-frames:v 2 -vf setsar=4/3 -colorspace bt2020nc -color_range pc "
               "-chroma_sample_location topleft " CLIP_H264 "yuv420p");
@@ -27,7 +27,7 @@ CLIP_TEST(formats_carry_rotation_and_colour) {
     assert_int_equal(result.format[0].siting, MR_SITING_TOPLEFT);
     assert_int_equal(result.format[0].sar_num, 4);
     assert_int_equal(result.format[0].sar_den, 3);
-    /* The stream's own colour is not overruled. */
+    /* Options do not overrule the stream's own colour. */
     clip_run(&result, path, "", ", untagged: {matrix: bt601, range: limited}");
     assert_int_equal(result.format[0].matrix, MR_MATRIX_BT2020);
     assert_int_equal(result.format[0].range, MR_RANGE_FULL);
@@ -64,14 +64,14 @@ TEST(display_matrices_are_read) {
     for (int turn = 0; turn < 4; turn++)
         for (int mirror = 0; mirror < 2; mirror++) {
             int32_t matrix[9];
-            av_display_rotation_set(matrix, 90.0 * turn); /* clockwise, as ours */
+            av_display_rotation_set(matrix, 90.0 * turn); /* clockwise, like ours */
             if (mirror)
                 av_display_matrix_flip(matrix, 1, 0);
             int16_t rotation;
             bool flip;
             assert_true(mr_rotation_from_matrix(matrix, &rotation, &flip));
             assert_int_equal(flip, mirror);
-            /* av_display_matrix_flip mirrors after turning; millrace mirrors before, which turns the other way. */
+            /* av_display_matrix_flip mirrors after it turns. millrace mirrors first, which turns the other way. */
             assert_int_equal(rotation, (mirror ? 4 - turn : turn) % 4 * 90);
         }
     int16_t rotation;
@@ -114,8 +114,8 @@ static int wanted_of(double rate, double fps, double tick_s, double jitter_s, in
     return wanted;
 }
 
-/* No picture is missing, however a container or a camera clock rounds times. At half the rate or less, every second
- * picture is wanted, or the first one after each due time. */
+/* No picture may be missing, however a container or a camera clock rounds times. At half the rate or less, the
+ * selection takes every second picture, or the first one after each due time. */
 static void selection_near_the_rate(void) {
     static const struct {
         double rate, fps, tick_s, jitter_s;
@@ -146,12 +146,12 @@ static void selection_near_the_rate(void) {
         assert_int_equal(first[0], cases[i].first[0]);
         assert_int_equal(first[1], cases[i].first[1]);
     }
-    /* A rate that is a little higher: one is left out now and then, not many in a row. */
+    /* A rate that is slightly higher should drop one picture now and then, not several in a row. */
     int first[2];
     assert_in_range(wanted_of(25.01, 25, 1e-3, 1e-3, 30000, first), 29984, 29991);
 }
 
-/* In no second more than `fps`, and one for times that are not exact. */
+/* No second may have more than `fps` pictures; inexact times allow one more. */
 TEST(selection_keeps_its_rate) {
     const mr_media media = {.fps = 10};
     unsigned seed = 3;
@@ -176,7 +176,7 @@ TEST(selection_follows_time_and_number) {
     for (int64_t i = 0; i < 75; i++)
         wanted += mr_selection_wants(&selection, &media, i * 40000000);
     assert_int_equal(wanted, 13);
-    /* 29.97 pictures a second, thinned to ten: one in each tenth of a second. */
+    /* 29.97 pictures a second, reduced to ten: one in each tenth of a second. */
     media = (mr_media){.fps = 10};
     mr_selection_begin(&selection);
     for (int64_t i = 0, last = -1; i < 300; i++) {

@@ -1,5 +1,4 @@
-/* Behind packets that were dropped before decode pictures are wrong until the stream has recovered, and no others
- * are. */
+/* After packets are dropped before decode, pictures are wrong until the stream recovers. Only these may be marked. */
 #include <libavcodec/avcodec.h>
 #include <string.h>
 
@@ -10,7 +9,7 @@
 static AVCodecParameters codec = {.codec_id = AV_CODEC_ID_H264};
 static mr_media media = {.codec = &codec};
 
-/* Slices after a recovery point here, after one two frames ahead, after none, and in an IDR picture. */
+/* Slices after a recovery point here, after one two frames later, after none, and in an IDR picture. */
 static const char here[] = "\0\0\1\6\6\1\xc4\x80\0\0\1\x41\x9a?", ahead[] = "\0\0\1\6\6\1\x71\x80\0\0\1\x41\x9a?",
                   plain[] = "\0\0\1\x41\x9a?", idr[] = "\0\0\1\x65\x88?";
 
@@ -38,11 +37,11 @@ static bool pass(uint64_t number, int64_t pts_ns, const char *data, size_t bytes
 #define PASS(number, pts_ns, data) pass(number, pts_ns, data, sizeof data - 1)
 
 GAPS_TEST(test_nothing_is_missing) {
-    assert_false(PASS(7, 100, ahead)); /* where a stream begins is no gap */
+    assert_false(PASS(7, 100, ahead)); /* the start of a stream is no gap */
     assert_false(PASS(8, 80, plain));
     assert_false(PASS(9, 200, here));
     assert_false(PASS(10, 180, plain));
-    /* What is left out between two keys, no other picture depends on. */
+    /* Packets may be left out between two keys if no other picture depends on them. */
     assert_false(PASS(12, 220, plain));
 }
 
@@ -57,7 +56,7 @@ GAPS_TEST(test_keys_behind_a_gap) {
     assert_false(PASS(23, 320, plain));
 }
 
-/* Packets may wait to be decoded. */
+/* Packets may wait before they are decoded. */
 GAPS_TEST(test_later) {
     const mr_frame packets[] = {packet_of(0, 0, idr, sizeof idr - 1), packet_of(1, 20, plain, sizeof plain - 1),
                                 packet_of(5, 100, ahead, sizeof ahead - 1), packet_of(6, 120, plain, sizeof plain - 1)};
@@ -67,7 +66,7 @@ GAPS_TEST(test_later) {
         assert_int_equal(mr_gaps_pass(&gaps, &packets[i], false), i >= 2);
 }
 
-/* The decoder found the picture of the second packet damaged when it had others. */
+/* The decoder reports damage in the second packet's picture after it has received later packets. */
 GAPS_TEST(test_damaged) {
     const mr_frame packets[] = {packet_of(0, 0, idr, sizeof idr - 1), packet_of(1, 20, plain, sizeof plain - 1),
                                 packet_of(2, 40, plain, sizeof plain - 1), packet_of(3, 100, here, sizeof here - 1),
@@ -88,7 +87,7 @@ GAPS_TEST(test_damaged) {
     assert_false(PASS(9, 300, idr));
 }
 
-/* A packet after a gap is still one when it is passed again. */
+/* A packet after a gap still counts as one when it is passed again. */
 GAPS_TEST(test_damaged_behind_a_gap) {
     const mr_frame entry = packet_of(9, 100, ahead, sizeof ahead - 1);
     assert_false(PASS(0, 0, idr));
@@ -117,9 +116,9 @@ GAPS_TEST(test_pictures_that_none_is_made_of) {
     assert_false(ALONE(H264, "\0\0\1\x65\x88?"));
     assert_true(ALONE(H264, "\0\0\1\x01\x9a?"));
     assert_true(ALONE(H264, "\0\0\1\6\6\1\xc4\x80\0\0\1\x68\x80?")); /* no picture: SEI and PPS */
-    assert_false(ALONE(H264, "\0\0\1\x88\x88?"));                     /* none of those that there are */
+    assert_false(ALONE(H264, "\0\0\1\x88\x88?"));                     /* no known type */
     assert_false(ALONE(HEVC, "\0\0\1\x02\1\x80?")); /* TRAIL_R */
-    assert_false(ALONE(HEVC, "\0\0\1\0\1\x80?"));   /* TRAIL_N of a layer that may not be the highest */
+    assert_false(ALONE(HEVC, "\0\0\1\0\1\x80?"));   /* TRAIL_N in a layer that may not be the highest */
     assert_true(ALONE(HEVC, "\0\0\1\x4e\1\5?"));    /* SEI */
     assert_false(ALONE(MPEG2VIDEO, "\0\0\1\0\0\x10\0\0"));
     assert_true(ALONE(MPEG2VIDEO, "\0\0\1\0\0\x18\0\0"));

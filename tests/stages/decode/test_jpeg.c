@@ -1,5 +1,5 @@
-/* JPEG decoded at 1/4 and 1/8, compared with libavcodec: pictures with random coefficients and codes, pictures from
- * encoders, and damaged ones. A decoded picture is identical bit for bit; anything else is refused. */
+/* JPEG decoded at 1/4 and 1/8, compared with libavcodec. Pictures have random coefficients and codes, come from
+ * encoders, or are damaged. A picture is either identical bit for bit or refused. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "tests/support/seeded.h"
 #include "tests/support/suite.h"
 
-/* ---- pictures of random coefficients ----------------------------------------------------------------------------- */
+/* ---- pictures with random coefficients --------------------------------------------------------------------------- */
 
 enum { ROOM = 1 << 20, SYMBOLS = 256, LENGTHS = 16 };
 
@@ -29,9 +29,9 @@ typedef struct made {
     int bit_count;
     int width, height, components;
     uint8_t sampling[3];
-    int interval, density; /* of coefficients, of 100 */
-    int steps;             /* the largest of quantisation */
-    bool extreme;          /* values as large as they may be */
+    int interval, density; /* percent of coefficients */
+    int steps;             /* the largest quantiser step */
+    bool extreme;          /* values as large as allowed */
     code dc, ac;
 } made;
 
@@ -62,7 +62,7 @@ static void pad_bits(void) {
         put_bits((1 << (8 - picture.bit_count)) - 1, 8 - picture.bit_count);
 }
 
-/* Grows a random tree and leaves out one longest leaf, since no code is all ones. */
+/* Grows a random tree and leaves out one longest leaf, since no code may be all ones. */
 static void make_code(code *to, const uint8_t *symbols, int count) {
     int leaves[SYMBOLS + 1] = {0}, grown = 1;
     memset(to, 0, sizeof *to);
@@ -211,7 +211,7 @@ static void put_picture(void) {
     put_16(0xffd9);
 }
 
-/* Those that libavcodec reduces. */
+/* Samplings that libavcodec reduces. */
 static const uint8_t samplings[][3] = {{0x11, 0x11, 0x11}, {0x22, 0x11, 0x11}, {0x21, 0x11, 0x11}, {0x12, 0x11, 0x11},
                                        {0x41, 0x11, 0x11}, {0x22, 0x12, 0x12}, {0x22, 0x21, 0x21}, {0x11, 0, 0},
                                        {0x22, 0, 0}};
@@ -274,7 +274,7 @@ static void damage(size_t from) {
     }
 }
 
-/* Damage may leave a picture whole: other coefficients, or numbers that do not matter. */
+/* Damage may leave a picture valid: it may change coefficients, or numbers that do not matter. */
 TEST(damaged_pictures_are_refused_or_those_of_libavcodec) {
     enum { CASES = 3000 };
     int refused = 0;
@@ -291,7 +291,7 @@ TEST(damaged_pictures_are_refused_or_those_of_libavcodec) {
     assert_in_range(refused, CASES / 2, CASES - 1);
 }
 
-/* A picture that ends early is never taken for whole. */
+/* A picture that ends early never passes as complete. */
 TEST(pictures_that_are_cut_off_are_refused) {
     make_picture(1);
     for (size_t whole = picture.bytes; picture.bytes > 1; picture.bytes--)
@@ -329,18 +329,18 @@ static void expect_refused_with(size_t offset, int marker, int byte) {
     assert_int_equal(compare(2), LOWRES_REFUSED);
 }
 
-/* Components and tables that are missing, or have another kind. */
+/* Components and tables are missing or have a wrong kind. */
 TEST(headers_that_are_odd_are_refused) {
-    expect_refused_with(4, 0xdb, 0x20);   /* quantisation of 24 bits */
+    expect_refused_with(4, 0xdb, 0x20);   /* 24-bit quantisation */
     expect_refused_with(4, 0xdb, 0x14);   /* a fifth table */
-    expect_refused_with(4, 0xc4, 0x20);   /* a code that is neither of DC nor AC */
+    expect_refused_with(4, 0xc4, 0x20);   /* a code class other than DC and AC */
     expect_refused_with(4, 0xc4, 0x05);   /* a sixth table */
     expect_refused_with(5, 0xc4, 0xff);   /* 255 codes of one bit */
-    expect_refused_with(4, 0xda, 2);      /* two of three components */
+    expect_refused_with(4, 0xda, 2);      /* two out of three components */
     expect_refused_with(5, 0xda, 2);      /* in another order */
-    expect_refused_with(6, 0xda, 0x10);   /* a code that is not there */
+    expect_refused_with(6, 0xda, 0x10);   /* a missing code */
     expect_refused_with(11, 0xda, 1);     /* without DC */
-    expect_refused_with(12, 0xda, 5);     /* the lower coefficients only */
+    expect_refused_with(12, 0xda, 5);     /* only the lower coefficients */
     expect_refused_with(13, 0xda, 0x01);  /* without the last bit */
 }
 

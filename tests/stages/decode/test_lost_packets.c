@@ -1,5 +1,5 @@
-/* Transport streams with missing packets: no wrong picture, compared with the whole stream, may come unmarked, and
- * groups without a loss come whole. */
+/* Transport streams with missing packets, compared with the whole stream. Each wrong picture must be marked, and groups
+ * without a loss must be complete. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ enum { STEP_NS = 40000000 };
 
 static const struct {
     const char *name, *arguments;
-    bool closed; /* groups of twelve pictures that depend on no other */
+    bool closed; /* groups of twelve pictures that depend on no other group */
 } streams[] = {
     {"forward.ts", X264 "-bf 0", true},
     {"b.ts", X264 "-bf 2", true},
@@ -39,15 +39,15 @@ static const struct {
 
 typedef struct file {
     uint8_t *data;
-    size_t count; /* of packets */
+    size_t count; /* number of packets */
 } file;
 
 static bool is_of_pictures(const uint8_t *packet) {
     return ((packet[1] & 0x1f) << 8 | packet[2]) == PID;
 }
 
-/* Writes the stream without up to four picture packets, or runs of them, after the first pictures. Sets `hit` for
- * groups with losses, by picture number in decode order. */
+/* Writes the stream without up to four picture packets, or runs of packets, after the first pictures. Sets `hit` for
+ * each group with losses, by picture number in decode order. */
 static void lose(const file *whole, const char *to, bool hit[FRAMES / GROUP]) {
     enum { FIRST = 6 };
     bool *gone = calloc(whole->count, sizeof *gone);
@@ -83,7 +83,7 @@ static void check(const char *path, size_t stream, const bool hit[FRAMES / GROUP
     clip_run(&result, path, "", decode);
     assert_int_equal(result.status, MR_OK);
     clip_find_right(&result, &expected, STEP_NS, right, FRAMES);
-    /* Where a key is lost, a decoder gives the last pictures before it late. */
+    /* If a key is lost, a decoder returns the last pictures before it late. */
     for (size_t i = 0; streams[stream].closed && i < FRAMES; i++) {
         const size_t group = i / GROUP;
         if (!hit[group] && !right[i] && (group + 1 == FRAMES / GROUP || !hit[group + 1]))
@@ -114,7 +114,7 @@ CLIP_TEST(what_is_made_of_lost_packets_is_not_given) {
     }
 }
 
-/* Where reading begins in the middle, the first picture is right, and none is missing, whichever is sought. */
+/* If reading begins in the middle, the first picture must be right, and none may be missing, for every position. */
 CLIP_TEST(pictures_from_the_start_on_are_right) {
     static const int starts[] = {40, 480, 960, 1000, 1440, 2360, 2840};
     char path[CLIP_PATH], name[64], source[64];

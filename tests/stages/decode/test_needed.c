@@ -1,5 +1,5 @@
-/* Pictures that are neither wanted nor needed are not decoded. Wanted pictures, numbers, times and ledger match ffmpeg,
- * which decodes everything. As many pictures are skipped as the stream's structure allows. */
+/* Pictures that are neither selected nor needed must not be decoded. Selected pictures, numbers, times and ledger must
+ * match ffmpeg, which decodes everything. The stream's structure limits how many pictures can be skipped. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +16,7 @@
 static clip_frames expected;
 static clip_outcome result;
 
-/* Below, at, and beyond the distance between reference pictures and between key pictures; with one thread and
- * several. */
+/* Less than, equal to and more than the distance between references and between keys; with one thread and several. */
 static const struct {
     size_t every;
     const char *threads;
@@ -105,7 +104,7 @@ CLIP_TEST(pictures_that_a_later_packet_shows_are_those_of_ffmpeg) {
     }
 }
 
-/* ffmpeg's own filter selects the same. */
+/* ffmpeg's own filter selects the same pictures. */
 CLIP_TEST(the_filter_of_ffmpeg_agrees) {
     char path[CLIP_PATH];
     clip_path(path, "needed-b3-pyramid.mp4");
@@ -119,7 +118,7 @@ CLIP_TEST(the_filter_of_ffmpeg_agrees) {
     assert_int_equal(count, result.count);
 }
 
-/* From the middle, by rate, and again in a second turn. */
+/* Selections from the middle, by rate, and again in a second loop. */
 CLIP_TEST(other_selections_are_the_same) {
     static const char *const names[] = {"needed-b2.mp4", "needed-b3-pyramid.mp4", "needed-b2.mkv", "needed-hevc.mp4",
                                         "needed-hevc-open.mkv", "needed-vp9-key.webm", "needed.ts",
@@ -132,7 +131,7 @@ CLIP_TEST(other_selections_are_the_same) {
             snprintf(options, sizeof options, ", start: %zums, every: %zu", first * 40, every);
             clip_run(&result, path, options, "");
             clip_expect(&result, &expected, first, every);
-            assert_int_equal(result.identity[0].seq, 0); /* whatever the container */
+            assert_int_equal(result.identity[0].seq, 0); /* in any container */
         }
         clip_run(&result, path, ", fps: 5", "");
         clip_expect(&result, &expected, 0, 5);
@@ -146,7 +145,7 @@ CLIP_TEST(other_selections_are_the_same) {
     }
 }
 
-/* Packets without dependents are those that libavcodec leaves out with skip_frame. */
+/* Packets without dependents are those that libavcodec drops with skip_frame. */
 CLIP_TEST(disposable_packets_are_those_of_libavcodec) {
     static const char *const names[] = {"needed-b2.mp4", "needed-b3-pyramid.mp4", "needed-open.mkv", "needed.ts",
                                         "needed-b16.mp4", "needed-plain.mp4", "needed-hevc.mp4",
@@ -178,9 +177,9 @@ CLIP_TEST(disposable_packets_are_those_of_libavcodec) {
     }
 }
 
-/* A decoder that begins inside an open GOP gives pictures that refer to missing ones, but not the first key picture's
- * leading ones: picture numbers are only known from there on. Every picture has the same number in both runs, and the
- * second need not decode all. */
+/* A decoder that starts inside an open GOP returns pictures that refer to missing ones, but skips the leading pictures
+ * of the first key. So numbers are only known from there on. Each picture must have the same number in both runs,
+ * although the second can skip some. */
 CLIP_TEST(beginning_within_an_open_gop_counts_the_same) {
     static clip_outcome all, some;
     char path[CLIP_PATH], options[64];
@@ -188,7 +187,7 @@ CLIP_TEST(beginning_within_an_open_gop_counts_the_same) {
     clip_make(path, "needed-hevc-open.ts", CLIP_PATTERN "-frames:v 60 -c:v libx265 -x265-params "
               "log-level=none:keyint=20:bframes=4:repeat-headers=1 -pix_fmt yuv420p");
     for (int start = 100; start < 1000; start += 200) {
-        /* Each slot has a picture at such a rate: nothing is skipped after the start. */
+        /* Each slot has a picture at this rate: nothing is skipped after the start. */
         snprintf(options, sizeof options, ", start: %dms, fps: 100000", start);
         clip_run(&all, path, options, "");
         snprintf(options, sizeof options, ", start: %dms, every: 3", start);
@@ -201,9 +200,9 @@ CLIP_TEST(beginning_within_an_open_gop_counts_the_same) {
     }
 }
 
-/* Pictures that are whole if all of a damaged stream is decoded are the same if only the needed ones are. Those that
- * refer to a damaged picture are not: a decoder patches those up from the last ones it has decoded. Damage of pictures
- * that are left out is not noticed. */
+/* A picture that is whole after a full decode of a damaged stream must be the same if only needed pictures are decoded.
+ * Pictures that refer to a damaged one may differ, since a decoder conceals with the last pictures it has decoded.
+ * Damage in skipped pictures is not noticed. */
 CLIP_TEST(damage_gives_the_same) {
     static clip_frames whole;
     static clip_outcome all, some;
@@ -225,7 +224,7 @@ CLIP_TEST(damage_gives_the_same) {
             assert_int_equal(some.delivered + some.corrupt + some.absorbed, 48);
             assert_in_range(some.count, 48 / every / 2, (48 + every - 1) / every);
             for (size_t k = 0; k < some.count; k++) {
-                size_t n = 0; /* after damage, pictures may come out of order */
+                size_t n = 0; /* after damage, pictures can be out of order */
                 while (n + 1 < all.count && all.pts_ns[n] != some.pts_ns[k])
                     n++;
                 assert_int_equal(some.pts_ns[k], all.pts_ns[n]);
@@ -236,7 +235,7 @@ CLIP_TEST(damage_gives_the_same) {
     }
 }
 
-/* Pictures for a device, and one thread with a simulated clock. */
+/* Pictures for a device, and one thread with a simulated clock, must be the same. */
 CLIP_TEST(devices_and_clocks_change_nothing) {
     char path[CLIP_PATH];
     clip_path(path, "needed-b3-pyramid.mp4");
@@ -248,7 +247,7 @@ CLIP_TEST(devices_and_clocks_change_nothing) {
     left_out = 0;
     clip_run_seeded(&result, path, ", every: 4, realtime: true, deadline: 2s", "", 3);
     clip_expect(&result, &expected, 0, 4);
-    assert_int_equal(left_out, 0); /* they are put in order: one less sent is one more waited for */
+    assert_int_equal(left_out, 0); /* pictures are reordered: one less sent is one more to wait for */
     clip_path(path, "needed-intra.mp4");
     clip_reference(path, &expected);
     clip_run_seeded(&result, path, ", every: 4, realtime: true, deadline: 2s", "", 3);

@@ -1,5 +1,4 @@
-/* The capabilities of a GPU's decoder are queried before anything is decoded. The driver and the decoder's library are
- * the tests' own. */
+/* millrace must query a GPU decoder's capabilities before it decodes. The driver and decoder library are fakes. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +12,7 @@
 
 static void *libraries[2];
 
-/* The decoder's library finds the driver as the machine's own would. */
+/* The decoder library finds the fake driver as it would find the real one. */
 static int open_libraries(void **state) {
     (void)state;
     libraries[0] = dlopen(FAKE_CUDA, RTLD_NOW | RTLD_GLOBAL);
@@ -59,7 +58,7 @@ TEST(unsupported_streams_are_reported) {
         const char *device, *codec;
         mr_pixel pixel;
         int64_t width, height;
-        const char *said; /* NULL: it is supported, or not known */
+        const char *said; /* NULL: supported, or not known */
     } cases[] = {
         {"cuda:0", "h264", MR_PIXEL_I420, 1920, 1080, NULL},
         {"cuda:0", "h264", MR_PIXEL_I420, 4096, 4096, NULL},
@@ -93,7 +92,7 @@ TEST(unsupported_streams_are_reported) {
     assert_int_equal(mr_decode_caps_check("cuda:0", &either), MR_OK);
 }
 
-/* By software, or not at all if the author requires the hardware. */
+/* Software decodes instead, unless the pipeline requires the hardware. */
 static void expect_way(mr_hardware hardware, const mr_format_set *set, const char *device, int status, bool otherwise,
                        const char *said) {
     bool answered = false;

@@ -1,11 +1,11 @@
-/* NVDEC with `hardware: require`: its pictures are those of software, for each codec that it supports, with 1, 4 and 16
- * streams, and on two devices. On a GPU; or on a device that the host plays, whose NVDEC (fakes/nvcuvid.c) gives
- * numbered pictures and refuses on demand, so that all but the pixels is tested without a GPU.
+/* NVDEC with `hardware: require`. Pictures must match software's, for each codec that it supports, with 1, 4 and 16
+ * streams, and on two devices. Runs on a GPU, or on a device that the host plays. The played NVDEC (fakes/nvcuvid.c)
+ * gives numbered pictures and can refuse, so all but the pixels can be tested without a GPU.
  *
- * Software's pictures are compared with the ffmpeg program's MD5 of each. That program makes the clips, into the folder
- * of clips (MILLRACE_CLIPS, else test-clips), and the sums into NAME.md5 beside them:
+ * Software's pictures are compared with MD5 sums from the ffmpeg program. That program makes the clips in the clip
+ * folder (MILLRACE_CLIPS, else test-clips), and the sums are in NAME.md5 beside them:
  *
- *     test_nvdec_card --make     makes both, for a machine that has a GPU and no such program */
+ *     test_nvdec_card --make     makes both, for a machine with a GPU but without that program */
 #include <dlfcn.h>
 #include <limits.h>
 #include <libavutil/md5.h>
@@ -41,7 +41,7 @@ enum { WIDTH = 176, HEIGHT = 144, FRAMES = 24, MOST_STREAMS = 16, PICTURE = WIDT
 typedef struct clip {
     const char *name, *codec;
     mr_pixel pixel;
-    bool exact; /* the codec's standard defines each bit; else the rounding of samples is left to the decoder */
+    bool exact; /* the standard defines each bit; otherwise decoders may round differently */
     const char *arguments;
 } clip;
 
@@ -107,7 +107,7 @@ static void write_sums(size_t c) {
     assert_int_equal(rename(part, path), 0);
 }
 
-/* If they exist, ffmpeg is not needed. */
+/* If clips and sums exist, ffmpeg is not needed. */
 static int get_clips(void **state) {
     (void)state;
     for (size_t c = 0; c < CLIPS; c++) {
@@ -134,12 +134,12 @@ static void need_sums(void) {
 typedef struct stream_out {
     int count;
     size_t bytes;
-    uint8_t picture[FRAMES][PICTURE]; /* planes in a row: Y, U, V; 10 bits in the lower ones of 16 */
+    uint8_t picture[FRAMES][PICTURE]; /* planes in sequence: Y, U, V; 10-bit samples use the lower bits in 16 */
     bool by_hardware;
     mr_format format;
 } stream_out;
 
-static stream_out *outs; /* of each stream of a run */
+static stream_out *outs; /* one for each stream in a run */
 static bool in_order;
 
 static void put(stream_out *out, int *at, const uint8_t *row, int step, int samples, int bytes, bool upper) {
@@ -181,9 +181,9 @@ static void take(void *context, const char *source, const mr_frame *frame) {
 typedef struct run {
     size_t clip;
     int streams;
-    const char *devices[2]; /* streams by turns; the second may be NULL */
+    const char *devices[2]; /* streams alternate; the second may be NULL */
     const char *hardware;
-    const char *path; /* in place of the clip's */
+    const char *path; /* replaces the clip's path */
     int pictures;     /* 0: FRAMES */
 } run;
 
@@ -205,7 +205,7 @@ static void write_run(const run *r, char *text, size_t bytes) {
     snprintf(text + used, bytes - used, "  out: {type: callback, input: [decode0%s]}\n", places > 1 ? ", decode1" : "");
 }
 
-/* The status of mr_pipeline_wait. */
+/* Returns the status of mr_pipeline_wait. */
 static int decode(const run *r) {
     static char text[16 * 1024];
     mr_summary *summary;
@@ -240,7 +240,7 @@ static void expect_sums(size_t c, const stream_out *out) {
     }
 }
 
-/* All samples in the fake's picture are the number in decode order, or 100 and 200. */
+/* In the fake's pictures, luma samples are the number in decode order, and chroma samples are 100 and 200. */
 static void expect_numbered(const stream_out *out) {
     bool seen[FRAMES] = {false};
     size_t step = out->bytes > WIDTH * HEIGHT * 3 / 2 ? 2 : 1;
@@ -258,8 +258,8 @@ static void expect_numbered(const stream_out *out) {
     }
 }
 
-/* Standards that leave rounding open bound the error, and successive pictures accumulate some. Noise below this bound
- * is invisible, and every other mistake is larger. */
+/* Standards that leave rounding open limit the error, but successive pictures accumulate some. Noise below this bound
+ * is invisible; any other mistake exceeds it. */
 static void expect_alike(const stream_out *out, const stream_out *software) {
     enum { LEAST_DB = 40 };
     for (int i = 0; i < out->count; i++) {
@@ -272,7 +272,7 @@ static void expect_alike(const stream_out *out, const stream_out *software) {
     }
 }
 
-static stream_out *software; /* the processors' pictures of one clip */
+static stream_out *software; /* one clip's pictures from the processors */
 
 static void decode_by_software(size_t c) {
     assert_int_equal(decode(&(run){.clip = c, .streams = 1, .devices = {"cpu"}, .hardware = "off"}), MR_OK);
@@ -282,7 +282,7 @@ static void decode_by_software(size_t c) {
     *software = outs[0];
 }
 
-/* All streams of the run are that clip, whole. */
+/* Checks that each stream in the run is that clip, complete. */
 static void expect_hardware(const run *r) {
     for (int i = 0; i < r->streams; i++) {
         assert_int_equal(outs[i].count, r->pictures ? r->pictures : FRAMES);
@@ -300,7 +300,7 @@ static void expect_hardware(const run *r) {
     }
 }
 
-/* ---- devices of this machine ------------------------------------------------------------------------------------- */
+/* ---- devices on this machine ------------------------------------------------------------------------------------- */
 
 static bool have(const char *device) {
     uint64_t bytes;
@@ -310,7 +310,7 @@ static bool have(const char *device) {
     return false;
 }
 
-/* Whether NVDEC there supports the clip; if not, it is printed. */
+/* Returns whether NVDEC supports the clip on this device. If not, prints the reason. */
 static bool takes(const char *device, size_t c) {
     const mr_format_set set = {.payload = MR_PAYLOAD_PACKET,
                                .codec = clips[c].codec,
@@ -323,7 +323,7 @@ static bool takes(const char *device, size_t c) {
     return yes;
 }
 
-/* The second one, if there are two; else the first once more. */
+/* Returns the second device if there are two, else the first one. */
 static const char *other_device(void) {
     uint64_t bytes;
     return mr_device_probe("cuda:1", &bytes) == MR_OK && takes("cuda:1", PLAIN) ? "cuda:1" : "cuda:0";
@@ -331,7 +331,7 @@ static const char *other_device(void) {
 
 /* ---- tests ------------------------------------------------------------------------------------------------------- */
 
-/* Without a GPU too. */
+/* Needs no GPU. */
 SUMS_TEST(software_gives_the_pictures_of_ffmpeg) {
     for (size_t c = 0; c < CLIPS; c++)
         decode_by_software(c);
@@ -377,7 +377,7 @@ SUMS_TEST(two_devices_at_once) {
 }
 
 #ifdef MILLRACE_CUDA_HOST
-/* ---- of the fake ------------------------------------------------------------------------------------------------- */
+/* ---- the fake ---------------------------------------------------------------------------------------------------- */
 
 #define NVDEC "libnvcuvid.so.1"
 
@@ -387,7 +387,7 @@ static void expect_software(size_t c) {
     expect_sums(c, &outs[0]);
 }
 
-/* 16 reference frames: the stream alone needs more than 20 surfaces with 8 to hold, fewer with 2. */
+/* With 16 reference frames, the stream needs more than 20 surfaces if 8 are held, fewer if 2 are. */
 SUMS_TEST(fewer_surfaces_are_tried_before_software) {
     static const char *const hardware[] = {"require", "auto"};
     setenv("FAKE_SURFACES", "26", 1);
@@ -419,13 +419,13 @@ SUMS_TEST(software_takes_over_where_no_surfaces_are_had) {
     unsetenv("FAKE_SURFACES");
 }
 
-/* libavcodec's AV1 decoder has no software fallback: libdav1d takes over. */
+/* libavcodec's AV1 decoder has no software fallback, so libdav1d must take over. */
 SUMS_TEST(another_decoder_does_streams_that_nvdec_does_not_support) {
     assert_int_equal(decode(&(run){.clip = AV1_444, .streams = 2, .devices = {"cuda:0"}, .hardware = "auto"}), MR_OK);
     expect_software(AV1_444);
 }
 
-/* ---- a stream that does not say how far it reorders -------------------------------------------------------------- */
+/* ---- a stream without its reordering depth ----------------------------------------------------------------------- */
 
 typedef struct bits {
     const uint8_t *data;
@@ -447,7 +447,7 @@ static unsigned take_golomb(bits *b) {
 }
 
 /* Returns the bit for usability information in x264's sequence parameter set, counted from the profile (H.264,
- * 7.3.2.1.1): profile High, 4:2:0, 8 bits, no scaling lists, order type 0. */
+ * 7.3.2.1.1). The set has profile High, 4:2:0, 8 bits, no scaling lists, and order type 0. */
 static size_t find_vui(const uint8_t *set) {
     bits b = {set, 0};
     assert_int_equal(take_bits(&b, 8), 100);
@@ -470,7 +470,7 @@ static size_t find_vui(const uint8_t *set) {
     return b.at;
 }
 
-/* Takes usability information out of the set: FFmpeg then expects that pictures are reordered as far as can be. */
+/* Removes usability information from the set. FFmpeg then assumes the largest reordering depth. */
 static size_t take_vui_out(uint8_t *stream, size_t bytes) {
     static const uint8_t start[] = {0, 0, 0, 1, 0x67};
     uint8_t *found = memmem(stream, bytes, start, sizeof start);
@@ -502,14 +502,14 @@ static void make_unsure(char path[CLIP_PATH]) {
     assert_int_equal(fclose(file), 0);
 }
 
-/* 16 reference frames and 15 that may be reordered: with those that FFmpeg adds, more than a decoder may have. */
+/* 16 reference frames and 15 to reorder: with FFmpeg's extra surfaces, more than a decoder can have. */
 SUMS_TEST(no_more_surfaces_are_asked_for_than_a_decoder_may_have) {
     char path[CLIP_PATH];
     need_clips();
     make_unsure(path);
     decode_by_software(MANY_REFERENCES);
     run r = {.streams = 1, .devices = {"cpu"}, .hardware = "off", .path = path};
-    /* If FFmpeg has to guess the order of pictures it leaves some out. */
+    /* If FFmpeg must guess the order, it leaves some pictures out. */
     assert_int_equal(decode(&r), MR_OK);
     r = (run){.streams = 1, .devices = {"cuda:0"}, .hardware = "require", .path = path, .pictures = outs[0].count};
     assert_true(r.pictures > FRAMES / 2);
@@ -545,7 +545,7 @@ static int finish(void **state) {
     return 0;
 }
 
-/* --make: makes the clips alone. */
+/* --make: only makes the clips. */
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "--make") == 0)
         return get_clips(NULL) || !sums[CLIPS - 1][0][0];

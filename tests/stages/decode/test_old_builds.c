@@ -1,5 +1,5 @@
-/* An H.264 4:4:4 clip from an x264 build before 151, which only the first packet names. Decoders that start later match
- * ffmpeg, which decodes everything. */
+/* An H.264 4:4:4 clip from an x264 build before 151. Only the first packet names the build. A decoder that starts later
+ * must still match ffmpeg, which decodes everything. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #define CLIP "/usr/lib/python3/dist-packages/imageio/resources/images/cockatoo.mp4"
 
-/* The clip has three groups, without pictures that depend on another group. */
+/* The clip has three groups; no picture depends on another group. */
 enum { FRAMES = 280, SECOND_GROUP = 76, FROM = 5, FLIPS = 60, STEP_NS = 50000000 };
 static const int threads[] = {1, 3, 8};
 enum { THREADS = sizeof threads / sizeof *threads };
@@ -31,7 +31,8 @@ static void need_clip(void) {
     assert_int_equal(expected.count, FRAMES);
 }
 
-/* All pictures from `first` on come, and no wrong picture comes unmarked. The `left` first ones are not wanted. */
+/* All pictures from `first` on must come, and each wrong one must be marked. The `left` first pictures are not
+ * selected. */
 static void expect_pictures(size_t first, size_t left) {
     bool right[FRAMES];
     assert_int_equal(result.status, MR_OK);

@@ -1,5 +1,4 @@
-/* JPEG decoded at reduced size: header parsing, the chosen scale, and pictures that equal ffmpeg -lowres bit for
- * bit. */
+/* JPEG decoded at reduced size: header parsing and the chosen scale. Pictures must equal ffmpeg -lowres bit for bit. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +14,7 @@ static clip_outcome result;
 
 #define SOI "\xff\xd8"
 #define JFIF(x, y) "\xff\xe0\x00\x10JFIF\0\1\1\0\0" x "\0" y "\0\0"
-/* 513x300; `components`: id, sampling and table for each. */
+/* 513x300. `components` has an id, a sampling and a table for each. */
 #define SOF(marker, length, depth, count, components)                                                                \
     "\xff" marker "\0" length depth "\x01\x2c\x02\x01" count components
 #define LUMA(sampling) "\1" sampling "\0"
@@ -65,7 +64,7 @@ static const header headers[] = {
 };
 enum { HEADERS = sizeof headers / sizeof *headers };
 
-/* Copies to a separate block, so that a sanitizer sees a read past the end. */
+/* Copies the header to a separate block, so that a sanitizer sees any read past the end. */
 static bool look(const header *from, size_t length, mr_jpeg_header *jpeg) {
     uint8_t *copy = malloc(length + 1);
     memcpy(copy + 1, from->bytes, length);
@@ -102,7 +101,7 @@ TEST(headers_that_are_cut_off_are_none) {
 
 #define ODD "-f lavfi -i testsrc2=size=502x380:rate=25,format=gbrp,crop=501:379:0:0:exact=1 "
 
-static double shrink; /* what the sink says of any picture */
+static double shrink; /* the sink's answer for any picture */
 static bool asked_wrongly; /* decode's thread cannot fail a test */
 
 static double shrinks(const void *options, const mr_format *output, const mr_format *picture) {
@@ -111,7 +110,7 @@ static double shrinks(const void *options, const mr_format *output, const mr_for
     return shrink;
 }
 
-/* All types, with a sink that takes pictures of any size. */
+/* Returns all types, and a sink that takes pictures of any size. */
 static const mr_stage_type *const *types(void) {
     static mr_stage_type consumer;
     static const mr_stage_type *list[128];
@@ -182,7 +181,7 @@ CLIP_TEST(pictures_are_those_of_ffmpeg) {
     }
 }
 
-/* It is refused, as it is whole. */
+/* An oversized picture is refused at reduced size, as at full size. */
 CLIP_TEST(pictures_that_are_too_large_are_corrupt) {
     char path[CLIP_PATH];
     clip_make(path, clips[0].name, clips[0].arguments);

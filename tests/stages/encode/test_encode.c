@@ -1,4 +1,4 @@
-/* encode: libavcodec decodes the packets, and the pictures are compared with the input. */
+/* encode: libavcodec decodes the packets, and the test compares the pictures with the input. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 
 enum { COUNT = 14 };
 
-/* The packets of one source, as they came. */
+/* The packets from one source, in order of arrival. */
 static struct packets {
     size_t count;
     mr_media *media;
@@ -32,7 +32,7 @@ static void arrive(void *context, const char *source, const mr_frame *frame) {
     if (!to->media)
         to->media = mr_media_ref(frame->media);
     assert_ptr_equal(frame->media, to->media);
-    /* Copied: a frame that is kept is in flight. */
+    /* Copies the packet, since a kept frame counts as in flight. */
     AVPacket *lent = av_packet_alloc();
     assert_int_equal(mr_packet_lend(lent, frame), 0);
     to->seq[to->count] = frame->identity.seq;
@@ -49,7 +49,7 @@ static void forget(void) {
     memset(got, 0, sizeof got);
 }
 
-/* Encodes all feeds with those options. */
+/* Encodes all feeds with these options. */
 static mr_pipeline *encode(const char *options) {
     char text[256];
     snprintf(text, sizeof text, "  it: {type: encode, input: sources.*, %s}\n", options);
@@ -96,7 +96,7 @@ static size_t decode(const struct packets *from) {
     return count;
 }
 
-/* JPEG has full range. */
+/* JPEG uses full range. */
 static double full_range(double luma) {
     return fmin(255, fmax(0, (luma - 16) * 255 / 219));
 }
@@ -113,7 +113,7 @@ static double mean_square(const uint8_t *a, ptrdiff_t a_stride, const uint8_t *b
     return sum / ((double)row * rows);
 }
 
-/* In dB, of a decoded picture's visible part as the feed's layout; a picture filled up to an even size is larger. */
+/* Returns dB for the visible part, in the feed's layout. A picture padded to an even size is larger. */
 static double psnr(const feed *f, size_t frame, const AVFrame *picture) {
     mr_picture given = feed_picture(f, frame);
     uint8_t *rgb[4] = {malloc((size_t)picture->width * (size_t)picture->height * 4)};
@@ -140,7 +140,7 @@ static double psnr(const feed *f, size_t frame, const AVFrame *picture) {
     return square > 0 ? 10 * log10(255 * 255 / square) : 99;
 }
 
-/* Waves that wander: what encoders are made for, unlike the noise of feed_fill. */
+/* Draws moving waves, which suit encoders better than feed_fill's noise. */
 static void smooth(feed *f) {
     const mr_pixel_info *info = mr_pixel_describe(f->format.pixel);
     for (size_t i = 0; i < f->count; i++) {
@@ -164,7 +164,7 @@ static void end(mr_pipeline **pipeline) {
     mr_pipeline_destroy(pipeline);
 }
 
-/* Compares all visible planes bit by bit; NV12 comes back as 4:2:0, gray as luma. */
+/* Compares all visible planes bit for bit. NV12 comes back as 4:2:0, and gray as luma. */
 static void assert_same_planes(const feed *f, size_t frame, const AVFrame *picture) {
     mr_picture given = feed_picture(f, frame);
     const mr_pixel_info *info = mr_pixel_describe(f->format.pixel);
@@ -201,7 +201,7 @@ TEST(lossless_pictures_come_back) {
         }
 }
 
-/* The bounds are two dB below what was measured. */
+/* The bounds are two dB below measured values. */
 TEST(pictures_look_alike) {
     static const mr_pixel pixels[] = {MR_PIXEL_I420, MR_PIXEL_RGB24, MR_PIXEL_GRAY8, MR_PIXEL_NV12};
     static const double least[MR_CODECS][4] = {
@@ -222,7 +222,7 @@ TEST(pictures_look_alike) {
         }
 }
 
-/* As many packets as pictures, numbered in the order of decoding, with all times; key frames as often as was asked. */
+/* Each picture gives one packet, numbered in decode order, with all times and the requested key frames. */
 TEST(packets_have_times_and_keys) {
     static const char *const keys[] = {"5", "200ms"};
     for (int codec = 0; codec < MR_CODECS; codec++)
@@ -255,7 +255,7 @@ TEST(packets_have_times_and_keys) {
         }
 }
 
-/* An encoder's output does not depend on other sources or workers. */
+/* An encoder's output must not depend on other sources or workers. */
 TEST(sources_have_encoders_of_their_own) {
     feed_fill(&feeds[0], MR_PIXEL_I420, COUNT);
     feed_fill(&feeds[1], MR_PIXEL_RGB24, 1);

@@ -1,6 +1,6 @@
-/* encode on a CUDA device: NVENC's packets, decoded by libavcodec, look like the pictures that went in, for each codec
- * and layout that it takes, with one source and several. On a GPU; or on a device that the host plays, whose NVENC
- * (fakes/nvencode.c) encodes by libx264 and libx265, so that all but the hardware is tested without a GPU. */
+/* encode on a CUDA device. libavcodec decodes NVENC's packets. The pictures must look like the input, for each
+ * supported codec and layout, with one source and several. Runs on a GPU, or on a device that the host plays. The
+ * played NVENC (fakes/nvencode.c) uses libx264 and libx265, so all but the hardware can be tested without a GPU. */
 #include <libavcodec/avcodec.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,12 +21,12 @@ enum { PLAYED = true };
 enum { PLAYED = false };
 #endif
 
-/* An odd height: the last row is repeated on the device. NVENC takes no pictures that are much smaller. */
+/* The height is odd, so the device must repeat the last row. NVENC takes no pictures that are much smaller. */
 enum { WIDTH = 320, HEIGHT = 181, FRAMES = 24, MOST_SOURCES = 4 };
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-/* Input luma for one source, in 8 bits. */
+/* One source's input luma, in 8 bits. */
 static uint8_t (*given)[HEIGHT][WIDTH];
 static int given_count;
 
@@ -81,13 +81,13 @@ static void forget(void) {
 }
 
 typedef struct run {
-    const char *layout;  /* of FFmpeg; NULL: yuv420p */
-    const char *options; /* of encode */
+    const char *layout;  /* FFmpeg's name; NULL: yuv420p */
+    const char *options; /* for encode */
     int sources;
     const char *device;  /* NULL: cuda:0 */
 } run;
 
-/* The status of mr_pipeline_wait. */
+/* Returns the status of mr_pipeline_wait. */
 static int encode(const run *r) {
     char text[2048];
     mr_summary *summary;
@@ -116,7 +116,7 @@ static int encode(const run *r) {
 
 /* ---- comparing --------------------------------------------------------------------------------------------------- */
 
-/* In dB. A picture that was filled up to an even size may be a row higher. */
+/* Returns dB. A picture padded to an even size can be a row higher. */
 static double psnr(int number, const AVFrame *picture) {
     bool deep = picture->format == AV_PIX_FMT_YUV420P10;
     double sum = 0;
@@ -129,7 +129,7 @@ static double psnr(int number, const AVFrame *picture) {
     return sum > 0 ? 10 * log10(255.0 * 255.0 * WIDTH * HEIGHT / sum) : 99;
 }
 
-/* The row that was repeated is nearly the one above it. */
+/* The repeated row is close to the row above it. */
 static void expect_repeated_row(const AVFrame *picture) {
     double sum = 0;
     if (picture->height == HEIGHT || picture->format == AV_PIX_FMT_YUV420P10)
@@ -141,7 +141,7 @@ static void expect_repeated_row(const AVFrame *picture) {
     assert_true(sum / WIDTH < 40);
 }
 
-/* All pictures, in order, each like the one that went in. */
+/* Checks that all pictures came in order, each like the input. */
 static void expect_alike(const stream_out *out, double least_db) {
     const AVCodecParameters *stream = out->media->codec;
     AVCodecContext *codec = avcodec_alloc_context3(avcodec_find_decoder(stream->codec_id));
@@ -178,7 +178,7 @@ static bool have_device(void) {
     return false;
 }
 
-/* GPUs for computing alone have none; any other failure is one. */
+/* GPUs that only compute have no NVENC. Any other failure counts. */
 static bool have_nvenc(void) {
     bool there = have_device() && mr_nvenc_check() == MR_OK;
     int status = there ? encode(&(run){.options = "hardware: require", .sources = 1}) : MR_OK;
@@ -190,13 +190,13 @@ static bool have_nvenc(void) {
     return false;
 }
 
-/* Quality 12 of any encoder is far above it, and a plane, a row or a picture in the wrong place far below. */
+/* Any encoder at quality 12 is far above this. A misplaced plane, row or picture is far below. */
 enum { LEAST_DB = 36 };
 
 TEST(pictures_of_each_codec_and_layout_look_alike) {
     static const struct {
         const char *codec, *layout;
-        bool always; /* where there is an NVENC */
+        bool always; /* on every NVENC */
     } cases[] = {{"h264", "yuv420p", true},   {"h264", "nv12", true},     {"h264", "yuv444p", false},
                  {"hevc", "yuv420p", true},
                  {"hevc", "nv12", true}, {"hevc", "p010le", false}, {"hevc", "yuv444p", false}};
@@ -219,7 +219,7 @@ TEST(pictures_of_each_codec_and_layout_look_alike) {
         }
 }
 
-/* Device pictures are copied to the host, also in layouts that NVENC does not take. */
+/* Device pictures are copied to the host, including layouts that NVENC does not take. */
 TEST(software_takes_what_nvenc_does_not) {
     static const run runs[] = {{.options = "hardware: off", .sources = 1},
                                {.options = "hardware: off, latency: normal", .sources = 1},
@@ -243,7 +243,7 @@ TEST(several_sources_at_once) {
 }
 
 #ifdef MILLRACE_CUDA_HOST
-/* ---- of the fake ------------------------------------------------------------------------------------------------- */
+/* ---- the fake ---------------------------------------------------------------------------------------------------- */
 
 #define NVENC "libnvidia-encode.so.1"
 
@@ -256,7 +256,7 @@ static const char *told(void) {
     return function();
 }
 
-/* Beyond what the driver allows, sources are encoded by software, or fail, and the others go on. */
+/* Beyond the driver's limit, a source uses software or fails. Other sources must continue. */
 TEST(sessions_that_the_driver_refuses) {
     if (!have_device())
         skip();
@@ -287,7 +287,7 @@ TEST(a_gpu_without_nvenc) {
     unsetenv("FAKE_NO_NVENC");
 }
 
-/* What each option comes to, as the driver is told. */
+/* Each option reaches the driver as the right setting. */
 TEST(options_reach_the_driver) {
     static const struct {
         const char *options, *told;

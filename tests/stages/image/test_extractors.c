@@ -1,5 +1,5 @@
-/* Classical feature stages in pipelines: on the processor and on simulated accelerators, alone and in batches, in
- * several layouts. Each frame has the result that the kernel gives for the picture. tests/reference/classical.py
+/* Classical feature stages in pipelines, on the processor and on simulated accelerators, singly and in batches, in
+ * several layouts. Each frame's result must equal the kernel's for the same picture. tests/reference/classical.py
  * compares kernel results with other libraries. Motion: tests/stages/image/test_motion.c. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "tests/support/flow_stages.h"
 #include "tests/support/suite.h"
 
-/* A small picture, as a stage should make it. */
+/* Makes the small picture that a stage should make. */
 static uint8_t *make_small(const feed *f, size_t frame, mr_preprocess_params params) {
     params.std[0] = params.std[1] = params.std[2] = 1;
     params.crop_fraction = 1;
@@ -75,7 +75,7 @@ static size_t expect_bits(const feed *f, size_t frame, uint8_t *want) {
     return 64 * sizeof(float);
 }
 
-/* For 8-bit YUV the luma, stretched from limited range; otherwise a gray picture in the same size. */
+/* 8-bit YUV uses luma, stretched from limited range. Other layouts use a gray picture of the same size. */
 static size_t expect_sharpness(const feed *f, size_t frame, uint8_t *want) {
     const mr_pixel_info *info = mr_pixel_describe(f->format.pixel);
     mr_sharpness_item item = {.src = f->block[frame], .stride = FEED_WIDTH, .width = FEED_WIDTH,
@@ -134,7 +134,8 @@ static void check_feature(const struct feature *feature, const char *how) {
     }
 }
 
-/* GPUs only if there are any; those that the host plays are slow, and the other devices run without them. */
+/* GPUs that the host plays are slow: this build tests only them, with one layout. Other builds test all devices
+ * present. */
 #ifdef MILLRACE_CUDA_HOST
 enum { LAYOUTS = 1, PLAYED = true };
 #else
@@ -148,7 +149,7 @@ static bool is_possible(const char *way) {
            (!strstr(way, "cuda:1") || mr_device_probe("cuda:1", &bytes) == MR_OK);
 }
 
-/* Two sources with different layouts. One batch holds more frames than one piece of work. */
+/* Two sources with different layouts. One batch has more frames than one piece of work can take. */
 TEST(features_are_those_of_the_kernels) {
     static const mr_pixel layouts[][2] = {{MR_PIXEL_I420, MR_PIXEL_RGB24}, {MR_PIXEL_NV12, MR_PIXEL_I420_10},
                                           {MR_PIXEL_GRAY8, MR_PIXEL_YA8}};
@@ -169,7 +170,7 @@ TEST(features_are_those_of_the_kernels) {
     }
 }
 
-/* Results stay with a frame through stages that make a new payload, and a later batch can hold all. */
+/* Results stay with a frame through stages that make a new payload. A later batch can hold them all. */
 TEST(results_go_along) {
     feed_count = 1;
     feed_fill(&feeds[0], MR_PIXEL_I420, FEED_FRAMES);
@@ -182,7 +183,7 @@ TEST(results_go_along) {
     feeds_free();
 }
 
-/* A copy owns the numbers: the original's memory may hold another frame by then. */
+/* A copy owns its numbers: the original's memory may already hold another frame. */
 static void see_sharpness(void *context, const char *source, const mr_frame *frame) {
     float want, got;
     (void)source;
@@ -199,7 +200,7 @@ static void see_both(void *context, const char *source, const mr_frame *frame) {
     assert_non_null(mr_frame_result(frame, mr_kind_tensor(), "noted")->buffer);
 }
 
-/* The frames that a join has put together are released long before the sink receives the joined one. */
+/* A join's input frames are released long before the sink receives the joined frame. */
 TEST(joined_results_are_copies) {
     size_t seen = 0;
     feed_count = 1;
@@ -215,7 +216,7 @@ TEST(joined_results_are_copies) {
     feeds_free();
 }
 
-/* `note` puts a tensor into device memory: the frame's other results are copied to the host with it. */
+/* `note` puts a tensor into device memory. The frame's other results are copied to the host with it. */
 TEST(results_are_copied_with_others) {
     const mr_stage_type *both[64] = {NULL};
     size_t count = 0, seen = 0;

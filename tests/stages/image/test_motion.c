@@ -1,5 +1,5 @@
-/* Motion in pipelines, on the processor and on accelerators: pictures that have changed go through, and those that are
- * due for a refresh; the ledger counts the rest. */
+/* Motion in pipelines, on the processor and on accelerators. Changed pictures pass, and so do pictures due for a
+ * refresh. The ledger counts the rest. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "tests/support/opened.h"
 #include "tests/support/suite.h"
 
-/* Paints a gray picture, with `columns` columns at another level on the left. */
+/* Paints a gray picture, with the left `columns` columns at another level. */
 static void paint(feed *f, size_t frame, int level, int columns, int other) {
     for (int y = 0; y < FEED_HEIGHT; y++)
         for (int x = 0; x < FEED_WIDTH; x++)
@@ -36,15 +36,15 @@ static void expect_through(const feed *f, size_t count, const uint64_t *seq, con
     }
 }
 
-/* Pictures are compared at 70x51, pixel by pixel. */
+/* The stage compares pictures at 70x51, pixel by pixel. */
 static void check_gate(const char *device) {
     char stages[256];
     start_motion(2);
-    paint(&feeds[0], 3, 100, 7, 115);  /* a tenth of the picture, by no more than the noise */
-    paint(&feeds[0], 4, 100, 7, 116);  /* by more */
-    paint(&feeds[0], 5, 100, 7, 116);  /* as the last one that was let through */
+    paint(&feeds[0], 3, 100, 7, 115);  /* a tenth of the picture, but not above the noise */
+    paint(&feeds[0], 4, 100, 7, 116);  /* above the noise */
+    paint(&feeds[0], 5, 100, 7, 116);  /* equal to the last one that passed */
     paint(&feeds[0], 6, 100, 6, 116);  /* less than a tenth has changed */
-    paint(&feeds[1], 1, 110, 0, 0);    /* slowly brighter: a step is noise, two are not */
+    paint(&feeds[1], 1, 110, 0, 0);    /* slowly brighter: one step is noise, two are not */
     paint(&feeds[1], 2, 120, 0, 0);
     for (size_t k = 3; k < 10; k++)
         paint(&feeds[1], k, 120, 0, 0);
@@ -71,7 +71,7 @@ TEST(still_pictures_are_refreshed) {
     const feeds_ledger told = feeds_run("  it: {type: motion, input: a, refresh: 80ms}\n");
     expect_through(&feeds[0], 4, (const uint64_t[]){0, 2, 4, 6}, (const float[]){1, 0, 0, 0});
     assert_int_equal(told.absorbed, 3);
-    feeds[0].count = 10; /* of the memory to be freed */
+    feeds[0].count = 10; /* feeds_free needs the real count */
     feeds_free();
 }
 
@@ -83,7 +83,7 @@ TEST(no_threshold_lets_all_through) {
     feeds_free();
 }
 
-/* Failed work drops the frame, and the next one is compared with the last frame that passed. */
+/* Failed work drops the frame. The next one is compared with the last frame that passed. */
 TEST(failures_are_accounted_for) {
     start_motion(1);
     for (size_t k = 0; k < 10; k++)
@@ -94,8 +94,8 @@ TEST(failures_are_accounted_for) {
     feeds_free();
 }
 
-/* With one worker and simulated time: a call that waits for a device does not stop other stages. The null source
- * repeats one picture. */
+/* One worker and simulated time: a call that waits for a device must not stop other stages. The null source repeats one
+ * picture. */
 TEST(time_may_be_simulated) {
     static const char text[] = "version: 1\npipeline: test\nsources:\n"
                                "  a: {type: 'null', format: GRAY8 64x48, frames: 40}\n"

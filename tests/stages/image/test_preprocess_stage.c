@@ -1,5 +1,5 @@
-/* The preprocess stage on a simulated accelerator: enqueued work runs later, by the plan for that picture, whatever
- * other pictures came in between. */
+/* The preprocess stage on a simulated accelerator. Enqueued work runs later, but uses the plan for that picture, even
+ * if other pictures came in between. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static const char text[] =
     "  small: {type: preprocess, input: empty, size: 16, normalize: signed, antialias: false}\n"
     "  out: {type: \"null\", input: small}\n";
 
-/* An instance as the engine would make it, with a stream of a device whose work the test starts. */
+/* An instance as the engine would make it. The test starts the work on the device's stream. */
 typedef struct instance {
     mr_plan *plan;
     mr_stage stage;
@@ -64,7 +64,7 @@ static int close_instance(void **state) {
     return 0;
 }
 
-/* Enqueues a gray picture with one value; the caller keeps planes and results until the device has worked. */
+/* Enqueues a gray picture with one value. The caller must keep planes and results until the device has finished. */
 static int enqueue(instance *made, int width, int height, uint8_t *pixels, float *results) {
     mr_frame input = {.format = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_GRAY8, .width = width,
                                  .height = height, .range = MR_RANGE_FULL}};
@@ -81,7 +81,7 @@ TEST_WITH(the_plan_says_the_shape, open_instance, close_instance) {
                         "tensor f32 3x16x16");
 }
 
-/* More picture sizes than plans are kept, all in flight at once: none may lose its plan. (value - 127.5) / 127.5. */
+/* More picture sizes than cached plans, all in flight at once: none may lose its plan. (value - 127.5) / 127.5. */
 TEST_WITH(many_sizes_in_flight, open_instance, close_instance) {
     enum { SIZES = 40 };
     instance *made = *state;
@@ -92,14 +92,14 @@ TEST_WITH(many_sizes_in_flight, open_instance, close_instance) {
         memset(pixels[i], 6 * i, sizeof pixels[i]);
         assert_int_equal(enqueue(made, i + 1, SIZES - i, pixels[i], results[i]), MR_OK);
     }
-    assert_float_equal(results[SIZES - 1][0], 0.0, 0); /* nothing has been done yet */
+    assert_float_equal(results[SIZES - 1][0], 0.0, 0); /* no work has run yet */
     mr_sim_advance(made->device, INT64_MAX - 1);
     for (int i = 0; i < SIZES; i++)
         for (int k = 0; k < RESULTS; k++)
             assert_float_equal(results[i][k], (float)((6.0 * i - 127.5) / 127.5), 1e-6);
 }
 
-/* On the processor itself; the device allocates nothing either. */
+/* On the processor; the device must not allocate either. */
 TEST_WITH(known_sizes_allocate_nothing, open_instance, close_instance) {
     instance *made = *state;
     static float results[RESULTS];

@@ -1,5 +1,5 @@
-/* Connections over TLS that are closed: closing sends the peer a last message, for which libavformat asks whether to
- * stop. By then nothing that is being closed may be looked at; the address sanitizer reports it if it is. */
+/* Closing TLS connections. Closing sends the peer a last message, and libavformat then asks whether to stop. The
+ * callback must not touch anything that is already closed; the address sanitizer would report it. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 enum { PATH = 64 };
 
 static char ca_file[PATH + 16];
-static FILE *server; /* openssl's: files are whole answers, one connection after the other */
+static FILE *server; /* openssl's server: each file is a complete answer, one connection at a time */
 static pid_t child;
 static int port;
 
@@ -54,7 +54,7 @@ static int end(void **state) {
     return remove_temporary_folder(state);
 }
 
-/* Opens an address that gives no stream, and closes it. */
+/* Opens an address that has no stream, and closes it. */
 static void refuse(const char *name, int wanted) {
     mr_libav_input input;
     char url[PATH];

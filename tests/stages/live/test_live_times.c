@@ -1,4 +1,4 @@
-/* The clock of live packets: from 0, without jumps, whatever the stream says. */
+/* The clock for live packets must start at 0 and never jump, whatever times the stream has. */
 #include "stages/live/live_times.h"
 #include "tests/support/suite.h"
 
@@ -43,7 +43,7 @@ TEST(test_pictures_out_of_order) {
 }
 
 TEST(test_jumps_go_on_by_the_arrival) {
-    static const int64_t jumps[] = {-95443717, -20, 20, 95443717}; /* seconds: also a transport stream's 33 bits */
+    static const int64_t jumps[] = {-95443717, -20, 20, 95443717}; /* seconds; also a transport stream's 33 bits */
     mr_live_times times;
     for (size_t j = 0; j < 4; j++) {
         mr_live_times_begin(&times, MR_LIVE_STREAM);

@@ -1,6 +1,6 @@
-/* Local cameras: choosing a mode, and a connection to a driver that wrapped system calls simulate. Formats have padded
- * rows or none; pictures are missing or damaged; packets outlive the connection; the camera is unplugged. With
- * $MILLRACE_TEST_CAMERA also a real device. */
+/* Local cameras: choosing a mode, and connections to a driver that wrapped system calls simulate. Rows may have
+ * padding. Pictures can be missing or damaged; packets can outlive the connection; the camera can be unplugged. Uses a
+ * real device, too, if $MILLRACE_TEST_CAMERA names one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/videodev2.h>
@@ -24,25 +24,25 @@ static const int64_t SECOND_NS = 1000000000;
 
 enum {
     FAKE_BUFFERS = 8,
-    AGE_NS = 20000000, /* of a picture that is read */
+    AGE_NS = 20000000, /* age of a picture when it is read */
 };
 
 typedef struct offer {
     uint32_t fourcc;
     int32_t width, height;
-    uint32_t rates[3]; /* a second; ended by 0 */
+    uint32_t rates[3]; /* per second; ends with 0 */
 } offer;
 
 static struct driver {
-    const offer *offers;   /* ended by a width of 0 */
+    const offer *offers;   /* ends with a width of 0 */
     uint32_t row_bytes, image_bytes;
-    uint32_t room;         /* of a buffer */
-    uint32_t fourcc, rate; /* as set */
+    uint32_t room;         /* bytes in a buffer */
+    uint32_t fourcc, rate; /* current settings */
     int open_error, read_error;
     int fd, queued, closed, mapped;
     bool streaming;
-    uint32_t number;       /* of the next picture */
-    int64_t taken_ns;      /* when the last one was taken, as the driver says */
+    uint32_t number;       /* for the next picture */
+    int64_t taken_ns;      /* the driver's time for the last picture */
     bool has[FAKE_BUFFERS];
     uint8_t *data[FAKE_BUFFERS];
     pthread_mutex_t lock;
@@ -141,7 +141,7 @@ static bool list_rate(struct v4l2_frmivalenum *at) {
     return false;
 }
 
-/* The buffers are filled in order; pictures come when the test says so (take_pictures). */
+/* The driver fills buffers in order. Pictures come when the test calls take_picture. */
 static bool dequeue(struct v4l2_buffer *at) {
     for (uint32_t i = 0; i < FAKE_BUFFERS; i++)
         if (driver.has[i] && driver.data[i][driver.room - 1]) {
@@ -337,7 +337,7 @@ TEST(raw_pictures_are_not_copied) {
         assert_int_equal(packets[i].duration_ns, 33333333);
         assert_int_equal(packets[i].pts_ns, driver.taken_ns);
         assert_in_range(packets[i].captured_ns, before_ns - AGE_NS - 1000, wall_ns() - AGE_NS);
-        /* Five are those of the driver, and three are left to it. */
+        /* Five packets use the driver's buffers; three buffers stay with the driver. */
         bool own = false;
         for (int n = 0; n < FAKE_BUFFERS; n++)
             own |= packets[i].data == driver.data[n];
@@ -407,7 +407,7 @@ TEST(missing_and_damaged_pictures_are_counted) {
     connection->type->close(connection);
 }
 
-/* The test chooses the data: a key frame begins with a parameter set. */
+/* The test chooses the data: a key frame must begin with a parameter set. */
 TEST(compressed_pictures_are_copied) {
     static const offer h264[] = {{V4L2_PIX_FMT_H264, 64, 32, {30}}, {0}};
     mr_packet packet;

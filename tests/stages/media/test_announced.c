@@ -1,4 +1,4 @@
-/* Formats that media and decode announce before they run, compared with ffprobe, and with the decoded pictures. */
+/* Formats that media and decode announce before they run. They must match ffprobe and the decoded pictures. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,11 +52,11 @@ static mr_plan *plan_clip(const char *path, const char *options, bool offline) {
     return plan;
 }
 
-/* Compares the decoded pictures with the announced format. */
+/* Compares decoded pictures with the announced format. */
 typedef struct arrivals {
     const mr_planned_output *announced;
     size_t frames, most_bytes;
-    bool beyond; /* larger pictures are expected */
+    bool beyond; /* pictures can be larger */
 } arrivals;
 
 static void arrive(void *context, const char *source, const mr_frame *frame) {
@@ -123,7 +123,7 @@ static const struct {
     {"said-picture.gif", PATTERN ""},
 };
 
-/* A program's stream is printed again after it. */
+/* If streams belong to programs, ffprobe prints them again after each program. */
 static void assert_as_ffprobe(const char *path, const mr_plan_vertex *source) {
     enum { FIELDS = 6 };
     const mr_format_set *set = &source->outputs[0].set;
@@ -197,7 +197,7 @@ CLIP_TEST(options_change_the_announced_format) {
     assert_offer(path, "", 25, false, 8);
     assert_offer(path, ", loop: 3", 25, false, 24);
     assert_offer(path, ", loop: true, realtime: true", 25, true, 0);
-    assert_offer(path, ", every: 2", 25, false, 8); /* all are decoded */
+    assert_offer(path, ", every: 2", 25, false, 8); /* all pictures need decoding */
     assert_offer(path, ", start: 40ms", 25, false, 0);
     assert_offer("lavfi:testsrc2=size=64x48:rate=12", "", 12, false, 0);
     mr_plan *plan = plan_clip("lavfi:testsrc2=size=64x48:rate=12", "", false);
@@ -211,7 +211,7 @@ CLIP_TEST(options_change_the_announced_format) {
     mr_plan_destroy(&plan);
 }
 
-/* The plan holds for the container's size; larger pictures are decoded all the same. */
+/* The plan uses the container's size. Larger pictures are still decoded. */
 CLIP_TEST(larger_pictures_come_through) {
     char small[CLIP_PATH], large[CLIP_PATH], path[CLIP_PATH];
     clip_make(small, "said-small.m2v", "-f lavfi -i testsrc2=size=96x64:rate=25 -frames:v 8 -c:v mpeg2video");
@@ -229,7 +229,7 @@ CLIP_TEST(larger_pictures_come_through) {
 
 /* ---- images ---------------------------------------------------------------------------------------------------- */
 
-/* Noise does not compress: those files are longer than the first read of an image. */
+/* Noise does not compress, so these files are longer than the first read of an image. */
 static void make_images(void) {
     static const char *const made[][2] = {
         {"color=red:size=40x90", "1.png"},   {"color=red:size=310x30", "2.jpg"},
@@ -301,7 +301,7 @@ CLIP_TEST(many_images_are_left_open) {
 
 /* ---- buffers --------------------------------------------------------------------------------------------------- */
 
-/* Unknown sizes are bounded by max_pixels; the largest layout has eight bytes a pixel, alpha included. */
+/* max_pixels bounds unknown sizes. The largest layout needs eight bytes a pixel, including alpha. */
 TEST(open_sizes_are_bounded_by_their_limit) {
     const mr_format_set any = {.payload = MR_PAYLOAD_PICTURE};
     size_t bytes = mr_picture_pool_bytes(NULL, &any, 1024 * 1024);

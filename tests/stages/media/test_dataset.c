@@ -1,4 +1,4 @@
-/* Labelled file lists: content and parts (millrace/dataset.h). */
+/* Labelled file lists: contents and parts (millrace/dataset.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +62,7 @@ TEST(reads_csv) {
     assert_null(list);
 }
 
-/* As lists are written by hand: the columns are as RFC 4180 and Python's csv with skipinitialspace have them. */
+/* Lists written by hand. Columns are those of RFC 4180 and of Python's csv with skipinitialspace. */
 TEST(blanks_around_fields_are_left_out) {
     static const char text[] = " path ,\tlabel, group\r\n"
                                "  one.png, black cat , \" g 1 \" \n"
@@ -85,7 +85,7 @@ static void hear(void *context, mr_log_level level, const char *line) {
     snprintf(heard + strlen(heard), sizeof heard - strlen(heard), "%s\n", line);
 }
 
-/* A group that is misspelt would be none, and pictures of one person would be in several parts. */
+/* If a misspelt group column were ignored, pictures of one person could be in several parts. */
 TEST(a_column_that_is_not_used_is_named) {
     static const struct {
         const char *name, *text, *column;

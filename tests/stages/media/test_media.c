@@ -1,4 +1,4 @@
-/* Readers: supported files, the order and times of packets, and refusals. */
+/* Readers: supported files, the order and times of packets, and refused files. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +53,7 @@ TEST(natural_order_takes_digits_as_numbers) {
     for (size_t i = 0; i < sizeof sorted / sizeof *sorted; i++)
         for (size_t j = 0; j < sizeof sorted / sizeof *sorted; j++) {
             int order = mr_compare_natural(sorted[i], sorted[j]);
-            /* 2 and 02 are the same number: bytes decide, which puts "02" first. */
+            /* 2 and 02 are the same number. Bytes decide, so "02" comes first. */
             if ((i == 1 && j == 2) || (i == 2 && j == 1))
                 assert_int_equal(order > 0, i == 1);
             else
@@ -124,7 +124,7 @@ TEST(references_to_other_files_are_not_followed) {
     assert_refused("lavfi:scale=8:8", MR_ERROR_CONFIG, "no open input");
 }
 
-/* The index of an MP4 stands behind its pictures, unless the file was made for streaming. */
+/* An MP4 index comes after the pictures, unless the file was made for streaming. */
 CLIP_TEST(the_message_names_a_missing_index) {
     char path[CLIP_PATH], cut[CLIP_PATH];
     clip_make(path, "whole.mp4",
@@ -135,7 +135,7 @@ CLIP_TEST(the_message_names_a_missing_index) {
     assert_refused(cut, MR_ERROR_DATA, "cut off");
     clip_shell("s=$(stat -c %%s %s) && head -c $((s - 200)) %s > %s", path, path, cut);
     assert_refused(cut, MR_ERROR_DATA, "its index (moov) is incomplete");
-    /* A moov without anything in it is another fault. */
+    /* An empty moov is a different fault. */
     write_file(cut, "hollow.mp4", "");
     clip_shell("printf '\\000\\000\\000\\020ftypisom\\000\\000\\002\\000\\000\\000\\000\\010moov' > %s", cut);
     assert_refused(cut, MR_ERROR_DATA, "");
@@ -252,12 +252,12 @@ CLIP_TEST(folders_are_read_in_natural_order) {
     mr_packet end;
     assert_int_equal(mr_reader_read(reader, &end), MR_END);
     mr_reader_destroy(&reader);
-    /* A packet outlives the reader. */
+    /* A packet can outlive the reader. */
     expect_words(packet.media->path, "12.png");
     drop(&packet);
 }
 
-/* A good picture that could not be opened is not a damaged one. */
+/* A good picture that cannot be opened must not count as damaged. */
 CLIP_TEST(no_descriptors_left_is_no_damage) {
     struct rlimit before;
     mr_packet packet;
@@ -317,7 +317,7 @@ CLIP_TEST(images_reuse_their_media) {
     mr_reader_destroy(&reader);
 }
 
-/* Images of one size count as those before them, whatever their codec. */
+/* Images of one size count together, whatever their codec. */
 CLIP_TEST(a_survey_counts_every_image) {
     enum { LARGE = 64 * 48, SMALL = 32 * 16 };
     clip_shell("rm -rf test-clips/sizes && mkdir -p test-clips/sizes && cd test-clips/sizes && "
@@ -334,7 +334,7 @@ CLIP_TEST(a_survey_counts_every_image) {
     mr_reader_destroy(&reader);
 }
 
-/* The row at which a list is begun again, by the epochs that were finished before. */
+/* The row where a list starts again, by the number of finished epochs. */
 CLIP_TEST(each_video_of_a_list_is_an_epoch) {
     static const char *const rows[] = {"1.mp4", "1.png", "2.png", "2.mp4", "1.mp4"};
     static const size_t first[] = {0, 1, 3, 4};

@@ -1,4 +1,4 @@
-/* Codec parameters of FFmpeg in words and back. */
+/* Prints FFmpeg's codec parameters as text and parses them back. */
 #include <string.h>
 
 #include <libavcodec/avcodec.h>

@@ -1,5 +1,5 @@
-/* Times of packets are made in one place: presentation times rise in presentation order, decoding times in decode
- * order, and those that are right stay. Streams whose pictures are out of order are in tests/e2e/live/test_times.py. */
+/* All packet times come from one place. Presentation times must rise in presentation order, decoding times in decode
+ * order; correct times must stay. tests/e2e/live/test_times.py tests streams whose pictures are out of order. */
 #include <stdio.h>
 
 #include <libavformat/avformat.h>
@@ -10,7 +10,7 @@
 
 static const int64_t frame_ns = 40000000;
 
-/* A codec that shows pictures in decode order, and one that may not. */
+/* One codec always shows pictures in decode order; the other need not. */
 static AVCodecParameters codecs[] = {{.codec_id = AV_CODEC_ID_MJPEG}, {.codec_id = AV_CODEC_ID_MPEG2VIDEO}};
 static mr_media medias[] = {{.references = 1, .codec = &codecs[0], .rate_num = 25, .rate_den = 1},
                             {.references = 1, .codec = &codecs[1], .rate_num = 25, .rate_den = 1}};
@@ -43,7 +43,7 @@ TEST(true_times_stay) {
     mr_picture_times_fini(&times);
 }
 
-/* A file whose table of times has an entry of 2^31 seconds. */
+/* The file's time table has an entry of 2^31 seconds. */
 TEST(a_duration_of_years_is_none) {
     AVCodecParameters codec = {.codec_id = AV_CODEC_ID_H264};
     mr_media media = {.references = 1, .codec = &codec, .rate_num = 25, .rate_den = 1};
@@ -61,7 +61,7 @@ TEST(a_duration_of_years_is_none) {
     mr_picture_times_fini(&times);
 }
 
-/* Held back by one picture. */
+/* Decoding times are one picture earlier. */
 TEST(decoding_times_are_made) {
     static const int64_t shown[] = {0, 3, 1, 2, 6, 4, 5, 9, 7, 8};
     mr_picture_times times = {0};
@@ -82,7 +82,7 @@ TEST(a_clock_that_stands_still_goes_on_at_the_pace_of_arrival) {
     mr_picture_times_fini(&times);
 }
 
-/* It is caught up with at half the pace. */
+/* The clock advances at half the pace until the stream has caught up. */
 TEST(a_clock_that_steps_back_is_caught_up_with) {
     mr_picture_times times = {0};
     int64_t last_ns = -1;
@@ -118,7 +118,7 @@ TEST(any_numbers_rise) {
     mr_picture_times_fini(&times);
 }
 
-/* A file that says that each picture lasts a day. */
+/* A file claims that each picture lasts a day. */
 TEST(long_pictures_have_no_times_beyond_the_bounds) {
     mr_media slow = medias[1];
     slow.rate_num = 1;
@@ -138,7 +138,7 @@ TEST(long_pictures_have_no_times_beyond_the_bounds) {
     mr_picture_times_fini(&times);
 }
 
-/* Encoders' streams: the depth from the header is the one that libavcodec finds. */
+/* For streams from encoders, the depth in the header must be the depth that libavcodec finds. */
 TEST(the_depth_is_that_of_libavcodec) {
     static const struct {
         const char *name, *arguments;

@@ -1,5 +1,5 @@
-/* Recovery points in H.264 and HEVC streams where only the first picture is IDR. The test inserts messages where a
- * picture needs no other. Pictures that pass as right are compared with the whole stream's. */
+/* Recovery points in H.264 and HEVC streams where only the first picture is IDR. The test inserts a message before each
+ * independent picture. Pictures that pass as right must equal those from the whole stream. */
 #include <libavcodec/avcodec.h>
 #include <libavformat/avformat.h>
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 #include "tests/support/clips.h"
 #include "tests/support/suite.h"
 
-/* Every ten pictures the scene changes (x264), or an I picture is asked for (x265): from FIRST on these are I pictures,
- * but no IDR pictures. */
+/* Every ten pictures, the scene changes (x264), or the test requests an I picture (x265). From FIRST on these are I
+ * pictures, but not IDR. */
 enum { MOST = 60, EVERY = 10, FIRST = 25, ROOM = 1 << 16 };
 
 #define SOURCE "-f lavfi -i \"testsrc2=size=320x192:rate=25,negate=enable='mod(floor((n+5)/10),2)'\" -frames:v 60 "
@@ -31,7 +31,7 @@ static const struct {
 };
 
 typedef struct stream {
-    bool hevc, lengths; /* NAL units follow lengths */
+    bool hevc, lengths; /* lengths precede NAL units */
     AVCodecParameters *codec;
     AVPacket *packets[MOST];
     uint64_t hash[MOST];
@@ -55,7 +55,7 @@ static bool is_intra(size_t picture) {
     return picture >= FIRST && (picture - FIRST) % EVERY == 0;
 }
 
-/* Decodes all packets but one; 0: that picture is missing. */
+/* Decodes all packets but `lost`. 0: that picture is missing. */
 static void decode(const stream *of, size_t lost, uint64_t hash[MOST]) {
     AVCodecContext *decoder = avcodec_alloc_context3(avcodec_find_decoder(of->codec->codec_id));
     AVFrame *frame = av_frame_alloc();
@@ -124,7 +124,7 @@ static void put_golomb(writing *to, unsigned value) {
     put(to, value + 1, length + 1);
 }
 
-/* A NAL unit with two messages; the first is zeros and needs escaping: 00 00 03. */
+/* Writes a NAL unit with two messages. The first is all zeros and needs escaping: 00 00 03. */
 static size_t write_messages(uint8_t *data, bool hevc, int count, bool broken) {
     uint8_t payload[16] = {0};
     writing to = {payload, 0};
@@ -148,9 +148,9 @@ static size_t write_messages(uint8_t *data, bool hevc, int count, bool broken) {
 }
 
 typedef struct wish {
-    int ahead;   /* the message precedes the independent picture by this many */
-    size_t lost; /* this packet; 0: none */
-    bool broken, marked; /* broken_link_flag; a key by the container */
+    int ahead;   /* pictures between the message and the independent picture */
+    size_t lost; /* the missing packet; 0: none */
+    bool broken, marked; /* broken_link_flag; a key in the container */
 } wish;
 
 static size_t add_nal(const stream *of, uint8_t room[ROOM], size_t at, const uint8_t *data, size_t bytes) {
@@ -161,7 +161,7 @@ static size_t add_nal(const stream *of, uint8_t room[ROOM], size_t at, const uin
     return at + 4 + bytes;
 }
 
-/* The packet without the encoder's messages, and with ours if it has one. */
+/* Copies the packet without the encoder's messages, and adds ours where one belongs. */
 static mr_packet packet_of(const stream *of, size_t i, const wish *wanted, uint8_t room[ROOM], mr_media *media) {
     const AVPacket *from = of->packets[i];
     mr_packet packet = {.media = media, .data = room, .pts_ns = (int64_t)i * 40000000};
@@ -181,7 +181,7 @@ static mr_packet packet_of(const stream *of, size_t i, const wish *wanted, uint8
     return packet;
 }
 
-/* Pictures from `wrong` up to `right` are marked wrong, and no other is. */
+/* Checks that exactly the pictures from `wrong` up to `right` are marked wrong. */
 static void check(const stream *of, wish wanted, size_t wrong, size_t right) {
     static mr_recovery recovery;
     static uint8_t room[ROOM];
@@ -202,7 +202,7 @@ static void check(const stream *of, wish wanted, size_t wrong, size_t right) {
     }
 }
 
-/* For each stream. */
+/* Runs the check on each stream. */
 static void for_each(void (*check_stream)(void)) {
     for (int i = 0; i < (int)(sizeof streams / sizeof *streams); i++) {
         print_message("%s\n", streams[i].name);
@@ -217,7 +217,7 @@ static void check_losses(void) {
         check(&the_stream, (wish){.lost = 17, .marked = marked}, 18, 25);
         check(&the_stream, (wish){.lost = 17, .ahead = 3, .marked = marked}, 18, 25);
         check(&the_stream, (wish){.lost = 24, .marked = marked}, 25, 25);
-        /* Between the message and the point that it leads to: the next one counts. */
+        /* Between the message and the point that it announces: the next message counts. */
         check(&the_stream, (wish){.lost = 23, .ahead = 3, .marked = marked}, 24, 35);
         check(&the_stream, (wish){.lost = 22, .ahead = 3, .marked = marked}, 23, 35);
     }
@@ -227,7 +227,7 @@ CLIP_TEST(test_streams) {
     for_each(check_losses);
 }
 
-/* The pictures from `begin` on that are said to be wrong; bit k: picture k. */
+/* Returns the pictures from `begin` on that are marked wrong; bit k is picture k. */
 static uint64_t wrong_from(size_t begin, const wish *wanted) {
     static mr_recovery recovery;
     static uint8_t room[ROOM];
@@ -250,8 +250,8 @@ static void check_joined(void) {
     }
 }
 
-/* Joined at a message or one picture before it: in H.264 the first picture of a decoder is lost if it needs others, and
- * what it renews with it, so that the next message counts. */
+/* Joins at a message, or one picture before it. An H.264 decoder drops the first picture if that needs others. The part
+ * that it would renew is lost too, so the next message counts. */
 CLIP_TEST(test_joined) {
     for_each(check_joined);
 }
@@ -262,7 +262,7 @@ static void check_broken(void) {
         assert_int_equal(wrong >> k & 1, k + 3 >= FIRST && (k + 3 - FIRST) % EVERY < 3);
 }
 
-/* Nothing is missing, but what was joined does not fit. */
+/* No packet is missing, but the two joined parts do not match. */
 CLIP_TEST(test_broken_links) {
     for_each(check_broken);
 }
@@ -294,7 +294,7 @@ TEST(test_bits) {
     assert_false(few.short_of);
 }
 
-/* Messages that are cut off anywhere, and packets of random bytes, are no recovery points, and read no further. */
+/* Truncated messages and random bytes give no recovery points. No read may go past the end. */
 TEST(test_malformed) {
     static mr_recovery recovery;
     mr_recovery_point point;

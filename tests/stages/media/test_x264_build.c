@@ -1,5 +1,5 @@
-/* The x264 build in packets: messages as H.264 (7.3.2.3) lays them out, whole and truncated; and in clips, which
- * contain the number as text. */
+/* The x264 build in packets. Messages have the layout in H.264, 7.3.2.3, whole and truncated. Clips also contain the
+ * number as text. */
 #include <libavcodec/avcodec.h>
 #include <libavformat/avformat.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static void add(packet *to, const void *data, size_t bytes) {
     to->bytes += bytes;
 }
 
-/* A user message, after another one with 300 bytes, two escaped. */
+/* Adds a user message after another one with 300 bytes, two of them escaped. */
 static void add_unit(packet *to, const char *text) {
     uint8_t other[301], number[NUMBER] = {0xdc, 0x45};
     memset(other, 1, sizeof other);
@@ -43,7 +43,7 @@ static void add_unit(packet *to, const char *text) {
 
 static int32_t build_of(const packet *from, size_t bytes, enum AVCodecID id) {
     const AVCodecParameters codec = {.codec_id = id};
-    uint8_t *exact = malloc(bytes + 1); /* so that a sanitizer sees what is read behind them */
+    uint8_t *exact = malloc(bytes + 1); /* so that a sanitizer sees any read past the end */
     assert_non_null(exact);
     uint8_t *data = realloc(exact, bytes ? bytes : 1);
     memcpy(data, from->data, bytes);
@@ -85,7 +85,7 @@ TEST(others_may_stand_before_it_but_no_slice) {
     assert_int_equal(build_of(&late, late.bytes, AV_CODEC_ID_H264), 0);
 }
 
-/* Cut anywhere, the build is found whole, in part, or not at all, and nothing after the cut is read. */
+/* The cut can leave the whole build, a part, or none. The parser must not read past the cut. */
 TEST(cut_off_packets_are_bounded) {
     packet one = {0};
     add_unit(&one, "x264 - core 142 r50");

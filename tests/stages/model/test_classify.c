@@ -1,4 +1,4 @@
-/* classify beside NumPy's linear layer and scores in double precision; and the vote over a window. */
+/* classify, compared with NumPy's linear layer and scores in double precision; also the vote over a window. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@ enum { CLASSES = 6 };
 
 static float pairs[MODELS_FRAMES * 5], logits[MODELS_FRAMES * CLASSES];
 
-/* Returns the class with this rank in a row, among scores that are at least `threshold`; -1 if there are fewer. */
+/* Returns the class with this rank in a row, among scores of at least `threshold`. -1 if there are fewer. */
 static int ranked(const float *scores, int rank, float threshold) {
     for (int i = 0; i < CLASSES; i++) {
         int better = 0;
@@ -68,8 +68,8 @@ MODEL_TEST(batches_and_accelerators_change_nothing) {
     expect("f32 6", logits, "device: 'sim:0', batch: {size: 3, timeout: 1ms}", "scores-softmax", 5, 0);
 }
 
-/* NumPy, PyTorch and ONNX Runtime give no softmax score then: a frame whose logits are not finite has no classes, and
- * other frames keep theirs. */
+/* NumPy, PyTorch and ONNX Runtime give no softmax score for logits that are not finite. Such a frame must have no
+ * classes, and other frames must keep theirs. */
 TEST(logits_that_are_not_finite_have_no_classes) {
     static const float odd[] = {NAN, INFINITY, -INFINITY};
     static const char *const options[] = {"", ", batch: {size: 4, timeout: 1ms}", ", device: 'sim:0'",

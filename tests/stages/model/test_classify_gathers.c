@@ -1,4 +1,4 @@
-/* classify takes up to four frames that wait in one call: each gets the bits that it gets alone. */
+/* classify takes up to four waiting frames in one call. Each must get the bits that it gets alone. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,10 +23,10 @@ static float vectors[FRAMES][LENGTH];
 typedef struct outcome {
     mr_class of[FRAMES][TOP];
     uint64_t came, calls;
-    int most; /* frames of one call */
+    int most; /* most frames in one call */
 } outcome;
 
-/* The first result waits until so many more frames were pushed. */
+/* The first result waits until enough frames have been pushed. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int pushed;
@@ -107,7 +107,7 @@ TEST(gathered_frames_have_the_bits_of_those_alone) {
         outcome out = run("", workers);
         compare(&out, &alone);
         assert_in_range(out.most, 1, TOGETHER);
-        /* While the one worker waited, frames came. */
+        /* With one worker, frames must have queued while it waited. */
         if (workers > 1)
             continue;
         assert_true(out.most > 1);
@@ -117,7 +117,7 @@ TEST(gathered_frames_have_the_bits_of_those_alone) {
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
-/* For the stage `it`. */
+/* Returns the `gathers` of stage `it`. */
 static int gathers(const char *format, const char *options) {
     char text[512];
     snprintf(text, sizeof text,

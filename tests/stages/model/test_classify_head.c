@@ -1,5 +1,5 @@
-/* classify with perceptrons and neighbors on devices: scores and first class, compared with a double precision
- * computation from the head's files. */
+/* classify with perceptrons and neighbors on devices. Scores and first class must match a double precision computation
+ * from the head's files. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static void run_perceptron(const char *folder, const float *features, double *sc
         scores[j] /= sum;
 }
 
-/* By the distances, not by the products that the head makes. */
+/* Uses distances, where the head uses products. */
 static void run_neighbors(const char *folder, const float *features, double *scores) {
     mr_matrix_f32 vectors = read_file(folder, "vectors.npy"), classes = read_file(folder, "classes.npy");
     double *distance = malloc(vectors.rows * sizeof *distance);
@@ -82,7 +82,7 @@ static void run_reference(mr_classifier_kind kind, const char *folder, const flo
 
 /* ---- the stage --------------------------------------------------------------------------------------------------- */
 
-/* Features on one scale, so that single precision products distinguish neighbors. */
+/* Features need one scale, so that products in single precision can distinguish neighbors. */
 static int prepare(void **state) {
     blob_setup(state);
     for (size_t i = 0; i < BLOB_ROWS * BLOB_WIDTH; i++)
@@ -146,7 +146,7 @@ DEVICE_TEST(heads_on_a_device) {
     heads_on(d);
 }
 
-/* Frames are dropped once a device has failed; those that came before are as they should be. */
+/* Once a device has failed, frames are dropped. Earlier frames must be right. */
 PLAIN_TEST(a_device_that_fails_drops_frames) {
     static const char *const faults[] = {", device: 'sim:0?fail_after=8'", ", device: 'sim:0?lose_after=9'"};
     prepare(NULL);

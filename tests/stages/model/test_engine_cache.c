@@ -1,5 +1,4 @@
-/* Engines that are kept: complete folders are found again, others are built anew, and processes do not disturb each
- * other. */
+/* Cached engines. Complete folders must be found again and others built anew. Processes must not disturb each other. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +25,7 @@ static void write_file(const char *folder, const char *name, const char *content
     write_bytes(path, content, strlen(content));
 }
 
-/* As a runtime does. */
+/* Writes files as a runtime would. */
 static void build(const mr_engine_cache *cache) {
     write_file(cache->folder, "one.engine", "an engine");
     write_file(cache->folder, "two.engine", "another engine");
@@ -91,7 +90,7 @@ TEST(incomplete_engines_are_not_kept) {
     mr_engine_cache_close(&cache);
     open_of(&cache, "unfinished");
     assert_false(cache.kept);
-    mr_engine_cache_keep(&cache); /* nothing is in it */
+    mr_engine_cache_keep(&cache); /* with an empty folder */
     assert_false(cache.kept);
     mr_engine_cache_close(&cache);
     assert_int_equal(entries(), before);
@@ -101,8 +100,8 @@ TEST(incomplete_engines_are_not_kept) {
 
 static const struct {
     const char *name, *content; /* NULL: the file is removed */
-    const char *link;           /* in the file's place */
-    mode_t mode;                /* 0: as it was */
+    const char *link;           /* replaces the file */
+    mode_t mode;                /* 0: unchanged */
 } damages[] = {
     {.name = "one.engine", .content = "an enginf"},
     {.name = "one.engine", .content = "an eng"},
@@ -180,7 +179,7 @@ TEST(two_may_build_at_once) {
     mr_engine_cache_keep(&second);
     assert_true(first.kept);
     assert_false(second.kept);
-    assert_int_equal(access(second.folder, F_OK), 0); /* the runtime may still look there */
+    assert_int_equal(access(second.folder, F_OK), 0); /* the runtime may still use it */
     open_of(&third, "both");
     assert_true(third.kept);
     mr_engine_cache_close(&second);
@@ -199,7 +198,7 @@ static void use_for_a_while(unsigned seed) {
             mr_engine_cache_keep(&cache);
         }
         if (rand_r(&seed) % 8 == 0)
-            _exit(0); /* as if it was killed */
+            _exit(0); /* as if killed */
         mr_engine_cache_close(&cache);
     }
     _exit(0);
@@ -229,7 +228,7 @@ TEST(processes_do_not_disturb_each_other) {
     assert_int_equal(entries(), before + 1);
 }
 
-/* ---- where ------------------------------------------------------------------------------------------------------- */
+/* ---- the cache's location ---------------------------------------------------------------------------------------- */
 
 TEST(the_folder_is_the_users_cache) {
     mr_engine_cache cache;

@@ -1,6 +1,6 @@
-/* TensorRT engines through ONNX Runtime's provider: built once, read at the next start, and rebuilt if damaged or
- * refused. Runs on a device that the host plays, with a fake runtime (fakes/onnxruntime.c); test_ort_card uses the real
- * ones. */
+/* TensorRT engines through ONNX Runtime's provider. They must be built once, read at the next start, and rebuilt if
+ * damaged or refused. Runs on a device that the host plays, with a fake runtime (fakes/onnxruntime.c). test_ort_card
+ * uses the real ones. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static int run_once(mr_model *model, on_device *d) {
     return status;
 }
 
-/* Starts a program once and returns the first run's status. Adds up the library's calls. */
+/* Starts a program and returns the first run's status. Adds the library's counts to the totals. */
 static int start(const char *shapes, int *built, int *read, int *refused) {
     on_device d = {0};
     mr_model *model = NULL;
@@ -89,7 +89,7 @@ static void begin(void) {
     shell("rm -rf %s/engines%s%s", "", "");
 }
 
-/* At once, and in the first run. */
+/* When the session is made, or in the first run. */
 MODEL_TEST(they_are_built_once) {
     for (int late = 0; late < 2; late++) {
         begin();
@@ -103,7 +103,7 @@ MODEL_TEST(they_are_built_once) {
     }
 }
 
-/* The sums detect it, so that the runtime does not see the file. */
+/* Checksums detect the damage before the runtime sees the file. */
 MODEL_TEST(damaged_ones_are_built_anew) {
     begin();
     expect("batch 1", 1, 0, 0);
@@ -112,7 +112,7 @@ MODEL_TEST(damaged_ones_are_built_anew) {
     expect("batch 1", 0, 1, 0);
 }
 
-/* The runtime refuses complete engines, as after an update of the driver. */
+/* A runtime may refuse complete engines, as it does after a driver update. */
 MODEL_TEST(refused_ones_are_built_anew) {
     int did[3];
     begin();

@@ -18,7 +18,7 @@ enum { IMAGE = 3 * 8 * 6, OUT = 4 * 4 * 3, INNER = 4 * 8 * 6 };
 
 static float images[MODELS_FRAMES * IMAGE], pairs[MODELS_FRAMES * 5];
 
-/* Sums over 30 products differ in the last bits if the order changes; a larger difference is wrong. */
+/* If the order changes, sums over 30 products differ in the last bits. A larger difference is an error. */
 static void same(const char *reference, const arrived *got, size_t count) {
     static float expected[4096];
     models_read(reference, expected, count);
@@ -55,7 +55,7 @@ MODEL_TEST(an_inner_tensor_can_be_had) {
     features_of("any-batch.onnx, tensor: inner", "inner", INNER);
 }
 
-/* Seven frames in batches of four: one is not full. */
+/* Seven frames in batches of four: one batch is not full. */
 MODEL_TEST(batches_change_nothing) {
     features_of("any-batch.onnx, batch: {size: 4, timeout: 1ms}", "out", OUT);
     features_of("any-batch.onnx, batch: {size: 3, timeout: 50ms}, pool: average, normalize: l2", "unit", 4);
@@ -98,7 +98,7 @@ MODEL_TEST(inputs_are_joined_by_name) {
 
 /* ---- refusals -------------------------------------------------------------------------------------------------- */
 
-/* In planning, which needs no device. */
+/* Planning finds this, without a device. */
 MODEL_TEST(graphs_need_known_sizes) {
     REFUSED(MR_ERROR_CONFIG, "f32 3x8x6", "type: features, model: @/free-size.onnx, cuda_graph: true", "6:",
             "cuda_graph needs outputs of known size, but free-size.onnx has outputs of unknown size; remove "
@@ -121,7 +121,7 @@ MODEL_TEST(files_that_are_no_networks) {
     REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/compiled.onnx", "compiled.onnx", "EPContext");
 }
 
-/* models.py shows that ONNX Runtime loads the other file of the first. */
+/* models.py shows that ONNX Runtime would load the other file for the first. */
 MODEL_TEST(fields_in_disguise) {
     REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/disguised.onnx", "disguised.onnx", "does not load");
     REFUSED(MR_ERROR_DATA, "f32 5", "type: features, model: @/disguised.onnx", "disguised.onnx", "does not load");
@@ -167,7 +167,7 @@ MODEL_TEST(names_that_are_not_there) {
     REFUSED(MR_ERROR_CONFIG, "f32 5", "type: features, model: @/two-inputs.onnx", "infer");
 }
 
-/* A runtime is needed if the network is loaded. */
+/* Loading a network needs a runtime. */
 MODEL_TEST(another_runtime) {
     arrived got = {.look = look_at_payload};
     assert_int_equal(models_run("f32 3x8x6", images,
@@ -207,7 +207,7 @@ static bool tells(const char *path) {
 MODEL_TEST(a_file_declares_the_same_as_the_runtime) {
     static const struct {
         const char *name;
-        bool tells; /* without a runtime */
+        bool tells; /* its size is known without a runtime */
     } files[] = {{"any-batch", true}, {"batch-of-4", true}, {"two-inputs", true}, {"bytes", true},
                  {"doubles", true},   {"old", true},        {"whole", true},      {"free-size", false},
                  {"seen", false},     {"unknown", false},   {"shapeless", false}, {"listed", false}};
@@ -229,14 +229,14 @@ MODEL_TEST(a_file_declares_the_same_as_the_runtime) {
     assert_false(tells("model-test-files/many.onnx"));
 }
 
-/* The size of the output does not follow from the batch: the model that was only read is loaded, and tried. */
+/* The output size does not follow from the batch. So the model, read without a runtime, must be loaded and tried. */
 MODEL_TEST(shapes_that_the_file_leaves_open_are_tried) {
     expect("f32 5", pairs,
            "  network: {type: infer, input: in, model: @/whole.onnx}\n  sink: {type: callback, input: network}\n",
            "negative", 5, look_at_tensor);
 }
 
-/* The bytes that were checked are loaded: the path is opened once, even if the file changes afterwards. */
+/* The checked bytes must be the loaded bytes. The path is opened only once, even if the file changes later. */
 MODEL_TEST(the_bytes_that_were_checked_are_loaded) {
     static const char path[] = "model-test-files/replaced.onnx";
     mr_model *model = NULL;
@@ -254,7 +254,8 @@ MODEL_TEST(the_bytes_that_were_checked_are_loaded) {
 
 /* ---- formats that a model chooses ------------------------------------------------------------------------------ */
 
-/* The output that preprocess chooses, with `options`, for the models after it; `hint` if that is refused. */
+/* Checks the output that preprocess chooses, with `options`, for the models after it. With `hint`, the plan must
+ * fail. */
 static void chosen(const char *options, const char *behind, const char *expected, const char *hint) {
     char text[2048], got[MR_FORMAT_SET_TEXT] = "";
     mr_plan *plan = NULL;
@@ -298,7 +299,7 @@ MODEL_TEST(models_receive_the_planned_formats) {
     chosen(", order: gray", ANY_BATCH, expected, "write order: rgb in small");
 }
 
-/* ---- the scan before the runtime sees a file ------------------------------------------------------------------- */
+/* ---- the scan before a runtime sees the file ------------------------------------------------------------------- */
 
 /* Puts a field header before the bytes from *at on. */
 static void wrap(uint8_t *data, size_t end, size_t *at, uint8_t tag) {
@@ -343,7 +344,7 @@ MODEL_TEST(programs_see_what_a_model_takes_and_gives) {
     mr_model_view_close(&model);
 }
 
-/* If a model is cut off at any byte the message says so, and at which. */
+/* If a model is truncated at any byte, the message must say so and give the position. */
 MODEL_TEST(truncated_models_say_so) {
     static uint8_t data[65536];
     const size_t bytes = read_bytes("model-test-files/any-batch.onnx", data, sizeof data);
@@ -353,7 +354,7 @@ MODEL_TEST(truncated_models_say_so) {
     for (size_t end = 2; end < bytes; end++) {
         char place[64];
         snprintf(place, sizeof place, "ends at byte %zu", end);
-        uint8_t *exact = malloc(end); /* so that a sanitizer sees a read behind it */
+        uint8_t *exact = malloc(end); /* so that a sanitizer sees any read past the end */
         assert_non_null(exact);
         memcpy(exact, data, end);
         assert_int_equal(mr_onnx_scan(exact, end, NULL, &facts), MR_ERROR_DATA);
@@ -370,7 +371,7 @@ TEST(scanning_survives_random_bytes) {
     mr_onnx_facts facts;
     static uint8_t nested[4096];
     assert_int_equal(mr_onnx_scan(nested, 0, NULL, &facts), MR_ERROR_DATA);
-    /* graph > node > attribute > graph > ... far deeper than any network */
+    /* graph > node > attribute > graph > ... nested far deeper than any network */
     static const uint8_t attribute_graph = 6 << 3 | 2, node_attribute = 5 << 3 | 2, graph_node = 1 << 3 | 2,
                          model_graph = 7 << 3 | 2;
     size_t at = sizeof nested;
@@ -391,7 +392,7 @@ TEST(scanning_survives_random_bytes) {
     }
 }
 
-/* Every cut of a real file, and many with a byte changed: the ranges found must lie within the file. */
+/* Each cut of a real file, and many changed bytes: the ranges found must lie within the file. */
 MODEL_TEST(signatures_survive_random_bytes) {
     static uint8_t data[8192];
     const size_t bytes = read_bytes("model-test-files/two-inputs.onnx", data, sizeof data);

@@ -1,5 +1,4 @@
-/* Reading of .npy files and labels. The bytes follow numpy.lib.format; NumPy's own files are read in test_classify.c.
- */
+/* Reading .npy files and labels. The bytes follow numpy.lib.format. test_classify.c reads files written by NumPy. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +26,7 @@ static void write_npy(int version, const char *header, const void *data, size_t 
     write_bytes(path, file, at + length + bytes);
 }
 
-/* When it is read as well as when it is only looked at. */
+/* Both a full read and a look at the header refuse the file. */
 static void refused(const char *word) {
     for (int look = 0; look < 2; look++) {
         mr_matrix_f32 matrix = {0};
@@ -74,7 +73,7 @@ TEST(doubles_are_rounded) {
 typedef struct bad_file {
     int version;
     const char *header;
-    size_t bytes; /* of `six` */
+    size_t bytes; /* of `six` to write */
     const char *word;
 } bad_file;
 
@@ -117,7 +116,7 @@ TEST(numbers_that_are_not_finite_are_refused) {
     refused("row 1, column 1 is -1e+39, which is beyond the range of f4");
 }
 
-/* Behind the first piece that is read, too. */
+/* The check continues after the first piece. */
 TEST(large_files_are_checked_whole) {
     enum { ROWS = 5000, COLUMNS = 3 };
     static uint8_t file[1024 + ROWS * COLUMNS * sizeof(float)];
@@ -148,7 +147,7 @@ TEST(damaged_files_are_refused) {
         {1, HEADER("<f4", "False", "(2, x)"), sizeof six, "header"},
         {1, "{'descr': '<f4'}", 0, "header"},
         {1, "", 0, "header"},
-        /* Each ends before an expected token. */
+        /* Each header ends before an expected token. */
         {1, "{'shape': (1, 1), 'fortran_order': False, 'descr': '", 0, "header"},
         {1, "{'shape': (1, 1), 'fortran_order': False, 'descr': '<", 0, "header"},
         {1, "{'shape': (1, 1), 'fortran_order': False, 'descr': '<f", 0, "header"},

@@ -1,10 +1,10 @@
-/* ONNX Runtime's CUDA providers, with the real libraries: outputs match the CPU provider's, with and without CUDA
- * graphs, with 1 and 16 workers, in batches, on two devices, and from kept engines. Run times are printed. Each test
- * also runs on the processors, which checks all but the provider without a GPU.
+/* ONNX Runtime's CUDA providers, with the real libraries. Outputs must match the CPU provider's: with and without CUDA
+ * graphs, with 1 and 16 workers, in batches, on two devices, and from cached engines. Prints run times. Each test also
+ * runs on the processors, which checks all but the provider without a GPU.
  *
- * MILLRACE_ONNXRUNTIME names the library of onnxruntime-gpu. Networks and references are made by
- * tests/reference/models.py (tests/support/models.h); MILLRACE_TIMED_MODEL names another network with one input, of
- * known size but for its batch, that is timed. */
+ * MILLRACE_ONNXRUNTIME names the library from onnxruntime-gpu. tests/reference/models.py makes networks and references
+ * (tests/support/models.h). MILLRACE_TIMED_MODEL names another network to time. It must have one input, whose size is
+ * known except for the batch. */
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -27,10 +27,10 @@ static bool have_models;
 static float images[MODELS_FRAMES * IMAGE];
 static char cache[64] = "test-ort-card.XXXXXX";
 
-/* A test's device and provider. */
+/* A device and a provider to test. */
 typedef struct place {
     const char *device, *provider;
-    double tolerance; /* of sums of 27 products of normal numbers: other orders, and TensorRT's kernels */
+    double tolerance; /* for sums of 27 products of normal numbers: the order differs, and so do TensorRT's kernels */
 } place;
 
 static const place on_cpu = {"cpu", "cpu", 2e-6}, on_cuda = {"cuda:0", "cuda", 1e-5},
@@ -108,7 +108,7 @@ static void graphs_give_the_same(void **state) {
     with_workers(at, options);
 }
 
-/* If there is one GPU, two stages on it. */
+/* With only one GPU, both stages run on it. */
 static void two_devices_give_the_same(void **state) {
     const place *at = *state;
     char stages[1024];
@@ -127,7 +127,7 @@ static void two_devices_give_the_same(void **state) {
     }
 }
 
-/* ---- engines that are kept --------------------------------------------------------------------------------------- */
+/* ---- cached engines ---------------------------------------------------------------------------------------------- */
 
 static int count_engines(void) {
     int count = -1;

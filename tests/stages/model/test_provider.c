@@ -1,6 +1,6 @@
-/* Providers: models that compute on a device themselves. Sessions on devices are shown with a runtime made for the
- * purpose, whose work the simulated devices watch; the library that is missing if a provider cannot be loaded, with an
- * imitation of ONNX Runtime. */
+/* Providers: models that compute on a device themselves. For sessions on devices, the test has its own runtime, and the
+ * simulated devices check its work. If a provider cannot be loaded, the error must name the missing library; an
+ * imitation of ONNX Runtime tests that. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
@@ -34,7 +34,7 @@ enum { LENGTH = 4 };
 static atomic_int sessions[2], closed, runs[2], batch_seen;
 static char run_by[64]; /* the thread that runs: a name, or "several" */
 static pthread_t runner;
-static bool strays; /* sessions are opened on the neighbour of the device that they are for */
+static bool strays; /* open sessions on the wrong device, the neighbour */
 static mr_device *astray;
 
 static const mr_model_runtime doubling;
@@ -74,7 +74,7 @@ static int double_all(void *arguments) {
     return MR_OK;
 }
 
-/* Models of several devices run at once. */
+/* Models on several devices can run at once. */
 static void note_runner(void) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
@@ -175,7 +175,7 @@ TEST(a_graph_has_one_entry_in_the_plan) {
     }
 }
 
-/* The ledger is looked at by models_run. */
+/* models_run checks the ledger. */
 TEST(a_device_that_fails_drops_its_frames) {
     static arrived seen;
     run_doubled("device: 'sim:0?fail_every=5'", &seen);
@@ -183,7 +183,7 @@ TEST(a_device_that_fails_drops_its_frames) {
     assert_int_equal(closed, 1);
 }
 
-/* The absence of misuse above proves something only if misuse is detected. */
+/* The tests above find no misuse. That only counts if misuse can be detected. */
 TEST(a_session_on_another_device_is_caught) {
     static arrived seen;
     uint64_t misuses = mr_sim_misuses();
@@ -200,8 +200,8 @@ TEST(a_session_on_another_device_is_caught) {
 
 static const char *const home = BINARY_DIR "/test-provider";
 
-/* Runs a function in another process, with `environment`, "NAME=value" up to NULL. What it writes to `out` goes to
- * `text`. Returns the exit code. */
+/* Runs a function in another process, with `environment`: "NAME=value" entries, ended by NULL. Output written to `out`
+ * goes to `text`. Returns the exit code. */
 static int run_in_child(int (*work)(const void *with, int out), const void *with, const char *const *environment,
                         char *text, size_t bytes) {
     int ends[2], outcome = 0;
@@ -224,7 +224,7 @@ static int run_in_child(int (*work)(const void *with, int out), const void *with
     return WEXITSTATUS(outcome);
 }
 
-/* A process keeps one runtime. The fake one is in a folder as pip makes it. */
+/* A process keeps one runtime. The fake one is in a folder laid out as by pip. */
 static int check_model(const void *provider, int out) {
     char library[512];
     snprintf(library, sizeof library, "%s/onnxruntime/capi/libonnxruntime.so", home);
@@ -290,16 +290,16 @@ TEST(another_version_is_named) {
                    LIST("libcurand.so.77 cannot be loaded"));
 }
 
-/* The one that exists is loaded, so that the next one is missing. */
+/* The library that exists is loaded, so the next one is missing. */
 TEST(libraries_that_pip_installed_are_found) {
     put("nvidia/cufft/lib/libmillrace-test.so.1", FAKE_COMPANION);
     expect_missing(MR_PROVIDER_CUDA, LIST(BUILT, "FAKE_NEEDS=libmillrace-test.so.1 libcublas.so.78"),
                    LIST("needs libcublas.so.78"));
 }
 
-/* ---- where pip puts libraries ------------------------------------------------------------------------------------ */
+/* ---- libraries installed by pip ---------------------------------------------------------------------------------- */
 
-/* The library's path; "" for none. */
+/* Prints the library's path; "" if there is none. */
 static int find_library(const void *library, int out) {
     char found[PATH_MAX];
     bool there = mr_nvidia_find(NULL, library, found);
@@ -320,7 +320,7 @@ static void expect_found(const char *variable, const char *library, const char *
 
 TEST(packages_are_found_in_python_environments) {
     static const struct {
-        const char *variable, *value, *companion; /* below home */
+        const char *variable, *value, *companion; /* below the home folder */
     } cases[] = {{"VIRTUAL_ENV", "env", "env/lib/python3.99/site-packages/nvidia/cu13/lib/libmillrace-none.so.1"},
                  {"HOME", "user", "user/.local/lib/python3.99/site-packages/nvidia/cublas/lib/libmillrace-none.so.1"},
                  {"MILLRACE_ONNXRUNTIME", "site/onnxruntime/capi/libonnxruntime.so.1",
@@ -351,7 +351,7 @@ static int find_cublas(const void *folder, int out) {
     return !found || !strstr(heard, "cuBLAS from ") || !(own || strstr(heard, folder));
 }
 
-/* If the loader finds it itself, that one is used. In another process: NVIDIA's library leaves memory behind. */
+/* If the loader finds the library, that one is used. Runs in another process, since NVIDIA's library leaks memory. */
 TEST(cublas_is_found_where_pip_puts_it) {
     char unused[8];
     put("blas/lib/python3.99/site-packages/nvidia/cu13/lib/libcublas.so.13", FAKE_CUBLAS);

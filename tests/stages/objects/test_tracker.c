@@ -1,4 +1,5 @@
-/* Tracks of objects that move, cross, hide and flicker, at several frame rates; assignment beside all permutations. */
+/* Tracks for objects that move, cross, hide and flicker, at several frame rates. Assignments are compared with all
+ * permutations. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 
 enum { MOST = 6 };
 
-/* The least total cost of rows from `row` on, by trying everything. */
+/* Returns the least total cost for rows from `row` on, by trying all assignments. */
 static double try_all(const double *cost, int rows, int columns, double limit, int row, unsigned used) {
     if (row == rows)
         return 0;
@@ -65,8 +66,8 @@ static void update(mr_tracker *tracker, int64_t now_ns, mr_object *objects, size
     assert_int_equal(mr_tracker_update(tracker, now_ns, objects, count), MR_OK);
 }
 
-/* Two persons pass each other at 80 px a second, one above the other; places jitter by a pixel. Each keeps the number
- * that it gets after `confirm`, whatever the rate. */
+/* Two persons pass each other at 80 px a second, one above the other, with a pixel of jitter. Each must keep the number
+ * that it gets after `confirm`, at any rate. */
 TEST(frame_rates_behave_alike) {
     static const int rates[] = {5, 10, 25, 30, 60, 120};
     for (size_t r = 0; r < sizeof rates / sizeof *rates; r++) {
@@ -89,7 +90,7 @@ TEST(frame_rates_behave_alike) {
     }
 }
 
-/* Behind a pillar for a second, then too long. */
+/* Hidden by a pillar for a second, then for too long. */
 TEST(lost_objects_are_found_again_for_a_while) {
     static const struct {
         double hidden;
@@ -111,7 +112,7 @@ TEST(lost_objects_are_found_again_for_a_while) {
     }
 }
 
-/* An object that is found in every other frame never gets a number, beside one that is always found. */
+/* An object detected in every other frame must never get a number, next to one that is always detected. */
 TEST(flicker_is_not_confirmed) {
     mr_tracker *tracker = make(SECOND / 5, SECOND);
     for (int frame = 0; frame < 100; frame++) {
@@ -123,7 +124,7 @@ TEST(flicker_is_not_confirmed) {
     mr_tracker_destroy(&tracker);
 }
 
-/* A less sure detection continues a track and begins none; one below `low` does nothing. */
+/* A weak detection can continue a track but must not start one. Below `low` it has no effect. */
 TEST(scores) {
     mr_tracker *tracker = make(0, SECOND);
     static const struct {
@@ -151,7 +152,7 @@ TEST(classes_are_apart) {
     mr_tracker_destroy(&tracker);
 }
 
-/* Where nothing was searched, confirmed objects move on as they did. */
+/* In frames without detection, confirmed objects continue their motion. */
 TEST(predicted_places) {
     mr_tracker *tracker = make(SECOND / 5, SECOND);
     mr_object found[4];
@@ -184,8 +185,8 @@ TEST(numbers_never_repeat) {
     mr_tracker_destroy(&tracker);
 }
 
-/* More objects than tracks, boxes without size, far leaps in time: tracks stay within their most, with one number
- * each. */
+/* More objects than tracks, boxes without size, long jumps in time. Tracks must stay within their limit, and numbers
+ * must be unique. */
 TEST(anything_may_come) {
     enum { CROWD = 120 };
     mr_tracker *tracker = make(SECOND / 10, SECOND);

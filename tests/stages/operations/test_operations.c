@@ -1,5 +1,5 @@
-/* The operations that `millrace bench ops` measures: the bytes and arithmetic that each declares, which are those of
- * the shapes, written out; the memory that it touches; and running them on every device. */
+/* The operations that `millrace bench ops` measures. Each declares bytes and arithmetic, which must match figures
+ * written out from the shapes, and the memory that it touches. Each must run on every device. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "tests/support/sanitized.h"
 #include "tests/support/suite.h"
 
-/* ---- what each declares ----------------------------------------------------------------------------------------- */
+/* ---- declared figures ------------------------------------------------------------------------------------------- */
 
 #define I420_BYTES (1920 * 1080 * 3 / 2)
 #define TENSOR_BYTES (3 * 224 * 224 * 4)
@@ -63,7 +63,7 @@ static const struct {
     {"upload-tensor", TENSOR_BYTES, 0, true},
     {"download-results", 32 * 1000 * 4, 0, true},
 };
-/* Every STEP-th operation is looked at. */
+/* Checks every STEP-th operation. */
 enum { WANTED = sizeof wanted / sizeof wanted[0], STEP = UNDER_TSAN(11, 1) };
 
 static mr_operations *open_on(const char *device) {
@@ -81,7 +81,7 @@ static size_t find(const mr_operations *ops, const char *name) {
     return i;
 }
 
-/* A vertical pass begins at a multiple of 64 samples and ends at one. All other figures are exact. */
+/* A vertical pass begins and ends at a multiple of 64 samples. All other figures are exact. */
 static void check_declared(const mr_operation *operation, size_t i) {
     const bool resized = strncmp(wanted[i].name, "preprocess", 10) == 0;
     if (fabs(operation->bytes - wanted[i].bytes) > (resized ? 0.002 * wanted[i].bytes : 0))
@@ -89,10 +89,10 @@ static void check_declared(const mr_operation *operation, size_t i) {
     assert_true(operation->flops == wanted[i].flops);
 }
 
-/* A simulated device derives times from the memory that work touches: no operation declares more, and one that uses all
- * memory declares no less. Many small pieces take whole nanoseconds each. */
+/* A simulated device derives times from the memory that work touches. No operation may declare more. One that uses all
+ * memory must not declare less. Small pieces are rounded to whole nanoseconds each. */
 static void check_touched(mr_operations *ops, const mr_operation *operation, bool whole) {
-    static const double rates[MR_PATHS] = {10, 5, 4}; /* bytes in a nanosecond */
+    static const double rates[MR_PATHS] = {10, 5, 4}; /* bytes per nanosecond */
     int64_t ns = -1;
     assert_int_equal(mr_operations_run(ops, 1, &ns), MR_OK);
     double touched = (double)ns * rates[operation->path], rest = 32 * rates[operation->path];
@@ -116,7 +116,7 @@ PLAIN_TEST(bytes_and_arithmetic) {
 
 /* ---- running ---------------------------------------------------------------------------------------------------- */
 
-/* Clocks of processor time may stand still for a tick. Only a codec may be missing. */
+/* Clocks for processor time can stand still for a tick. Only a codec may be missing. */
 static void run_one(mr_operations *ops, size_t index, int calls) {
     int64_t ns = -1;
     const mr_operation *operation = &mr_operations_look(ops)->list[index];
@@ -149,8 +149,8 @@ PLAIN_TEST(all_on_the_processors) {
     assert_null(ops);
 }
 
-/* A launch is called more often than there are calls between two events; the largest operations are left to real cards.
- * Whether a card has a unit for a codec is unknown. */
+/* `launch` needs more calls than fit between two events. The largest operations are left to real cards. A card may have
+ * no unit for a codec. */
 TEST(some_on_cuda) {
     static const char *const names[] = {"launch", "preprocess-nearest", "hog", "change", "top-k", "upload-tensor",
                                         "download-results", "copy-picture", "decode-h264", "decode-mjpeg",
@@ -175,7 +175,7 @@ static void run_codec(mr_operations *ops, const char *name) {
         fail_msg("%s: %s", name, mr_message());
 }
 
-/* Eight pictures are encoded before, and in each call. NVENC has no fake without the header. */
+/* Eight pictures are encoded before the calls, and eight in each. Without the header, NVENC has no fake. */
 TEST(codecs_of_a_card) {
     setenv("FAKE_ALL", "1", 1);
     open_fake(FAKE_CUDA, RTLD_GLOBAL);
@@ -231,7 +231,7 @@ PLAIN_TEST(wrong_calls) {
     mr_operations_close(&ops);
 }
 
-/* A network needs a file that is one; on a simulated device none is measured. */
+/* A network needs a valid file. Simulated devices measure no networks. */
 PLAIN_TEST(networks) {
     static const char *const models[] = {"/nonexistent/some.net.onnx", NULL};
     mr_operations *ops = NULL;

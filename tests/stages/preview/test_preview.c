@@ -1,4 +1,4 @@
-/* preview: picture sizes, JPEGs, and the server with many viewers that come and go, beside 1 to 16 workers. */
+/* preview: picture sizes, JPEGs, and the server, with viewers that join and leave beside 1 to 16 workers. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -35,7 +35,7 @@ TEST(sizes_keep_the_shape) {
     }
 }
 
-/* A bright left half and a dark right one, both flat in the upper half and rough in the lower one. */
+/* Fills a bright left half and a dark right half. The upper half is flat, the lower half rough. */
 static void fill(uint8_t *data, int32_t width, int32_t height) {
     for (int32_t y = 0; y < height; y++)
         for (int32_t x = 0; x < width; x++)
@@ -84,8 +84,8 @@ TEST(quality_costs_bytes) {
     }
 }
 
-/* JPEG is JFIF: it begins with SOI and ends with EOI. EXIF follows SOI if the picture must be turned, and is absent
- * otherwise. The values are from the EXIF standard's table. */
+/* JPEG is JFIF: it begins with SOI and ends with EOI. EXIF follows SOI if the picture needs turning, and is absent
+ * otherwise. The values are from the table in the EXIF standard. */
 TEST(turned_pictures_say_so) {
     static const struct {
         int16_t rotation;
@@ -115,7 +115,7 @@ TEST(titles_are_text) {
     assert_non_null(page);
     assert_int_equal(strlen(page), bytes);
     expect_words(page, "<h1>&lt;script&gt;a &amp; b&lt;/script&gt;</h1>");
-    /* Nothing is loaded from elsewhere. */
+    /* The page must not load anything from elsewhere. */
     assert_null(strstr(page, "http:"));
     assert_null(strstr(page, "https:"));
     free(page);
@@ -144,7 +144,7 @@ static int connected(void) {
     return fd;
 }
 
-/* Asks, and reads the answer up to `most` bytes; leaves then, whatever is to come. Returns the code of the answer. */
+/* Sends a request and reads up to `most` bytes, then disconnects even if more would come. Returns the status code. */
 static int ask(const char *path, size_t most) {
     char text[4096];
     int fd = connected(), code = 0;
@@ -169,7 +169,7 @@ static void *look(void *context) {
     for (unsigned i = 0; i < TURNS; i++, at++) {
         const char *path = paths[at % (sizeof paths / sizeof *paths)];
         int code = ask(path, strstr(path, "mjpeg") ? 20000 : SIZE_MAX);
-        wrong += code != (strstr(path, "none") ? 404 : 200) && code != 503; /* 503: as many watch as may */
+        wrong += code != (strstr(path, "none") ? 404 : 200) && code != 503; /* 503: the maximum number of viewers */
     }
     *(unsigned *)context = wrong;
     return NULL;
@@ -224,7 +224,7 @@ TEST(many_look_at_once) {
     }
 }
 
-/* The end of a run waits for nobody: neither for a viewer, nor for one who has not asked for anything. */
+/* The end of a run must not wait for a viewer, nor for a client that has sent no request. */
 TEST(the_end_waits_for_nobody) {
     static const char request[] = "GET /a.mjpeg HTTP/1.1\r\nHost: localhost\r\n\r\n";
     mr_pipeline *pipeline = running(2);

@@ -1,4 +1,4 @@
-/* The images sink: names, refusals, and pixels as ffmpeg converts them. */
+/* The images sink: names, refused options, and pixels as ffmpeg converts them. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 static const char folder[] = "test-clips/images-out";
 
-/* Runs a clip into `folder`; `source` and `images` are further options, each after a comma. If the pipeline is refused,
+/* Runs a clip into `folder`. `source` and `images` are further options, each after a comma. If the pipeline is refused,
  * returns the status, with the message in `said`. */
 static int run_into(const char *clip, const char *source, const char *images, char said[512]) {
     char text[4096], absolute[1024], out[1024];
@@ -82,12 +82,12 @@ TEST(wrong_names_and_full_folders_are_refused) {
     assert_int_equal(run_into(PATTERN, "", "", said), MR_ERROR_CONFIG);
     expect_words(said, "overwrite");
     assert_int_equal(run_into(PATTERN, "", ", overwrite: true", said), MR_OK);
-    /* A service that is started again keeps the pictures of the last start. */
+    /* A restarted service must keep the pictures from the last start. */
     assert_int_equal(run_into(PATTERN, "", ", name: \"{source}-{time}-{seq}.png\"", said), MR_OK);
     assert_exists("a_b-000002.png", true);
 }
 
-/* A limit on the size of files stands for a full disk. */
+/* A file size limit simulates a full disk. */
 TEST(a_failed_write_ends_the_run) {
     char said[512];
     struct rlimit before;
@@ -104,7 +104,8 @@ TEST(a_failed_write_ends_the_run) {
     assert_exists("a_b-000000.png.part", false);
 }
 
-/* Compares the file's pixels with the clip's, both in `layout`, by ffmpeg: the largest difference between bytes. */
+/* Compares the file's pixels with the clip's, both in `layout`, with ffmpeg. Bytes may differ by at most
+ * `tolerance`. */
 static void assert_pixels(const char *clip, const char *layout, const char *filter, int tolerance) {
     char said[512], command[2048];
     empty_folder();
@@ -133,14 +134,14 @@ static void assert_pixels(const char *clip, const char *layout, const char *filt
 
 CLIP_TEST(pixels_are_those_of_ffmpeg) {
     char path[CLIP_PATH];
-    /* Nothing to convert: exact. */
+    /* No conversion, so exact. */
     clip_make(path, "rgba.mov", "-f lavfi -i testsrc2=size=66x50 -frames:v 1 -c:v png -pix_fmt rgba");
     assert_pixels(path, "rgba", "null", 0);
     clip_make(path, "gray16.mkv", "-f lavfi -i testsrc2=size=66x50 -frames:v 1 -c:v ffv1 -pix_fmt gray16le");
     assert_pixels(path, "gray16le", "null", 0);
     clip_make(path, "gbr10.mkv", "-f lavfi -i testsrc2=size=66x50 -frames:v 1 -c:v ffv1 -pix_fmt gbrp10le -strict 1");
     assert_pixels(path, "gbrp10le", "null", 0);
-    /* 4:4:4 with another matrix and range: rounding on both sides. */
+    /* 4:4:4 with another matrix and range: both sides round. */
     clip_make(path, "709.mkv", "-f lavfi -i testsrc2=size=66x50 -frames:v 1 -vf scale=out_color_matrix=bt709 "
               "-colorspace bt709 -c:v ffv1 -pix_fmt yuv444p");
     assert_pixels(path, "rgb24", "scale=in_color_matrix=bt709:flags=bilinear+accurate_rnd+full_chroma_int", 1);

@@ -1,4 +1,4 @@
-/* Names of files: printed, and recognised, so that retention removes no other file. */
+/* File names: printed, and recognised again. Retention must not remove any other file. */
 #include <string.h>
 
 #include "millrace/status.h"
@@ -37,7 +37,7 @@ TEST(names_are_printed) {
     }
 }
 
-/* What stands in the place of a token is no pattern. */
+/* Text that replaces a token must not act as a pattern. */
 TEST(names_of_pictures_are_printed) {
     static const struct {
         const char *pattern, *source;
@@ -77,7 +77,7 @@ TEST(other_names_are_told_apart) {
     assert_false(mr_file_name_matches("20261123-081500Z.mp4", "{time}.mp4", "cam", NULL));
 }
 
-/* What a name cannot say is left to marks and to the ids of the other sources (keep.h). */
+/* If a name fits two sources, marks and the ids of other sources decide (keep.h). */
 TEST(names_that_may_be_of_two_sources) {
     static const struct {
         const char *name, *pattern, *mine, *theirs;

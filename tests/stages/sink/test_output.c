@@ -54,7 +54,7 @@ TEST(times_are_exact_seconds) {
     }
 }
 
-/* The values are those of IEEE 754-2019, table 3.5's binary16: 2^-24, the largest subnormal, 1, the largest, -2. */
+/* Values by IEEE 754-2019, binary16 in table 3.5: 2^-24, the largest subnormal, 1, the largest, -2. */
 TEST(halves_are_widened_exactly) {
     assert_true(mr_half_to_float(0x0001) == ldexpf(1, -24));
     assert_true(mr_half_to_float(0x03ff) == ldexpf(1023, -24));
@@ -120,7 +120,7 @@ TEST(outputs_that_cannot_be_opened_are_reported) {
     snprintf(path, sizeof path, "%s/fifo", temporary_folder);
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_true(mr_output_blocks(path));
-    /* Without a reader it is opened by the first write. */
+    /* Without a reader, the first write opens it. */
     assert_int_equal(mr_output_open(&output, path), MR_OK);
     assert_true(output.awaits_reader && output.fd == 0);
     mr_output_close(&output, NULL);

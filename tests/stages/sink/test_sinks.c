@@ -1,6 +1,5 @@
-/* The output of jsonl, csv, callback and join for frames with results. A stage of the test's own gives the results, so
- * that every value that is expected stands here. JSON is read back by yajl's parser, CSV compared with RFC 4180 by
- * hand. */
+/* Output from jsonl, csv, callback and join for frames with results. A stage in the test supplies the results, so all
+ * expected values are in this file. yajl's parser reads the JSON back. CSV is compared with RFC 4180 by hand. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,7 @@
 #include "tests/support/suite.h"
 #include "tests/support/temporary.h"
 
-/* ---- a stage that tells fortunes ------------------------------------------------------------------------------- */
+/* ---- a stage that adds classes and a tensor -------------------------------------------------------------------- */
 
 typedef struct options {
     int64_t index;
@@ -70,7 +69,7 @@ static const mr_stage_type oracle = {
     .process = tell,
 };
 
-/* ---- a stage that brings a kind of results --------------------------------------------------------------------- */
+/* ---- a stage that adds another result kind --------------------------------------------------------------------- */
 
 typedef struct dot {
     int64_t at;
@@ -135,7 +134,7 @@ static mr_pipeline *open_text(const char *text) {
     return pipeline;
 }
 
-/* Runs a pipeline whose text has one %s, the path; returns its status. */
+/* Runs a pipeline whose text has one %s, the path. Returns the status. */
 static int run(const char *format, mr_frame_function *function, void *context) {
     char text[2048];
     snprintf(text, sizeof text, format, temporary_path);
@@ -303,7 +302,7 @@ TEST_WITH(callback_gets_every_frame_in_order, make_temporary, remove_temporary) 
     assert_int_equal(got.results, 1000);
 }
 
-/* Results from before the fork of the graph are listed once, not once for each branch. */
+/* Results from before the fork are listed once, not once for each branch. */
 TEST_WITH(join_has_the_first_payload_and_all_results, make_temporary, remove_temporary) {
     received got = {0};
     expect_run("frames: 50, format: RGB24 4x2",
@@ -333,8 +332,8 @@ TEST_WITH(a_full_disk_fails_the_run, make_temporary, remove_temporary) {
                      MR_ERROR_IO);
 }
 
-/* Two stages of one pipeline are refused when it is planned (tests/wrong); another program is seen when the file is
- * opened. */
+/* If two stages in one pipeline write a file, planning refuses it (tests/wrong). Another program can only be detected
+ * when the file is opened. */
 TEST_WITH(a_file_that_another_program_writes_is_refused, make_temporary, remove_temporary) {
     char text[512];
     snprintf(text, sizeof text,

@@ -1,4 +1,4 @@
-/* Classifiers that are kept in a folder: opened again, damaged, on a full disk; and used by `classify`. */
+/* Classifiers saved in a folder: opened again, damaged, saved to a full disk, and used by `classify`. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -71,7 +71,7 @@ TEST_WITH(only_a_classifier_is_written_over, blob_setup, NULL) {
     blob_folder("home", home);
     snprintf(path, sizeof path, "%s/head/", home);
     mr_classifier *made = blob_fit_kind(MR_CLASSIFIER_PROTOTYPES);
-    assert_int_equal(mr_classifier_save(made, path, NULL), MR_ERROR_IO); /* no folder to put it into */
+    assert_int_equal(mr_classifier_save(made, path, NULL), MR_ERROR_IO); /* the parent folder is missing */
     assert_int_equal(mkdir(home, 0700), 0);
     assert_int_equal(mr_classifier_save(made, path, NULL), MR_OK);
     assert_int_equal(mr_classifier_save(made, path, NULL), MR_OK);
@@ -85,7 +85,7 @@ TEST_WITH(only_a_classifier_is_written_over, blob_setup, NULL) {
     snprintf(file, sizeof file, "%s/notes.txt", path);
     assert_int_equal(unlink(file), 0);
     snprintf(file, sizeof file, "%s/layer-1.npy", path);
-    assert_int_equal(mkdir(file, 0700), 0); /* a folder by the name of a file */
+    assert_int_equal(mkdir(file, 0700), 0); /* a folder with a file's name */
     assert_int_equal(mr_classifier_save(made, path, NULL), MR_ERROR_IO);
     expect_words(mr_message(), "\"layer-1.npy\"");
     assert_int_equal(rmdir(file), 0);
@@ -108,7 +108,8 @@ TEST_WITH(only_a_classifier_is_written_over, blob_setup, NULL) {
     blob_remove(home);
 }
 
-/* What is compared with the digest is what is used: a file that is exchanged between two readings would not be. */
+/* The bytes compared with the digest must be the bytes used. If the file were read twice, it could change in
+ * between. */
 TEST_WITH(each_file_is_read_once, blob_setup, NULL) {
     char folder[256];
     _Alignas(struct inotify_event) char events[8192];
@@ -120,7 +121,7 @@ TEST_WITH(each_file_is_read_once, blob_setup, NULL) {
         size_t reads = 0;
         assert_int_equal(mr_classifier_save(made, folder, NULL), MR_OK);
         int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-        /* The kernel merges two equal successive events. */
+        /* The kernel merges two successive events if they are equal. */
         assert_true(watch >= 0 && inotify_add_watch(watch, folder, IN_OPEN | IN_CLOSE_NOWRITE) >= 0);
         assert_int_equal(mr_classifier_open(&opened, folder), MR_OK);
         const ssize_t got = read(watch, events, sizeof events);
@@ -137,7 +138,7 @@ TEST_WITH(each_file_is_read_once, blob_setup, NULL) {
     blob_remove(folder);
 }
 
-/* Another process that looks for the card all the time misses it never. */
+/* Another process that polls for the card must always find it. */
 TEST_WITH(a_name_is_never_without_a_classifier, blob_setup, NULL) {
     enum { TIMES = 200 };
     char folder[256], card[300];
@@ -160,7 +161,7 @@ TEST_WITH(a_name_is_never_without_a_classifier, blob_setup, NULL) {
     blob_remove(folder);
 }
 
-/* Files may have so many bytes from here on, as on a disk that fills. */
+/* Limits the size of files from here on, as if the disk were nearly full. */
 static void allow(rlim_t bytes) {
     struct rlimit limit;
     signal(SIGXFSZ, SIG_IGN);
@@ -184,7 +185,7 @@ TEST_WITH(a_full_disk_leaves_nothing_half_written, blob_setup, NULL) {
     assert_int_equal(count_entries(home), 0);
     assert_int_equal(mr_classifier_save(made, path, NULL), MR_OK);
     allow(2000);
-    assert_int_equal(mr_classifier_save(made, path, NULL), MR_ERROR_IO); /* the one that is there stays */
+    assert_int_equal(mr_classifier_save(made, path, NULL), MR_ERROR_IO); /* the existing classifier stays */
     blob_stopping s = {.after = 2};
     params.state = file;
     params.progress = blob_stop;
@@ -270,7 +271,7 @@ TEST_WITH(classify_gives_the_same_bits, blob_setup, NULL) {
     blob_remove(folder);
 }
 
-/* A batch's product may round in another order; the other kinds have none. */
+/* A batch's product may round in another order. The other kinds have no product. */
 TEST_WITH(batches_are_within_rounding, blob_setup, NULL) {
     static float scores[BLOB_ROWS * BLOB_CLASSES];
     char folder[256];

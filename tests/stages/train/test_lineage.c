@@ -1,4 +1,4 @@
-/* A vector's lineage: what it depends on, what it ignores, and what classify reports about two that differ. */
+/* The lineage of a vector: the options that change it, those that must not, and classify's report if two differ. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 enum { ROWS = 60, WIDTH = 324, BYTES = 4096 };
 
-/* ---- a stage that remembers the lineage of its input ------------------------------------------------------------- */
+/* ---- a stage that stores its input's lineage --------------------------------------------------------------------- */
 
 static char stages[BYTES], digest[80];
 
@@ -37,7 +37,7 @@ static const mr_stage_type tap = {.name = "tap", .summary = "remembers", .help =
                                   .entry = MR_ENTRY_SHARED, .negotiate = negotiate, .process = process};
 static const mr_stage_type *const own[] = {&tap, NULL};
 
-/* Opens a pipeline with these stages and returns the status; messages go into `message`. */
+/* Opens a pipeline with these stages and returns the status. Messages go into `message`. */
 static int open_forced(const char *sources, const char *yaml, bool force, char *message) {
     char text[BYTES];
     mr_type_list types = {0};

@@ -1,5 +1,5 @@
-/* Classifiers: fitted, resumed, and what is refused or warned of. Those that are kept in a folder are in test_head.c.
- * The figures beside scikit-learn's are in tests/reference/train.py. */
+/* Classifiers: fitting, resuming, errors and warnings. test_head.c tests saved classifiers. tests/reference/train.py
+ * compares figures with scikit-learn. */
 #include <math.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -114,7 +114,7 @@ TEST_WITH(a_constant_feature_counts_for_nothing, blob_setup, NULL) {
     mr_classifier_destroy(&made);
 }
 
-/* The scaler ignores validation and test rows: changing test features, even to NaN, changes no bit. */
+/* The scaler must ignore validation and test rows: test features may even be NaN, and no bit may change. */
 TEST_WITH(the_test_part_is_not_looked_at, blob_setup, NULL) {
     static float kept[BLOB_ROWS * BLOB_WIDTH];
     for (int kind = 0; kind < BLOB_KINDS; kind++) {
@@ -173,7 +173,7 @@ TEST_WITH(of_equal_penalties_the_strongest_is_taken, blob_setup, NULL) {
         assert_true(i >= card->chosen || card->tried[i].validation > card->tried[card->chosen].validation);
     }
     mr_classifier_destroy(&made);
-    /* Rows that penalties so strong leave alone: all log losses are the same. */
+    /* Rows under penalties so strong that all log losses are equal. */
     const double equal[] = {1e-300, 1e-301};
     params.penalties = equal;
     params.penalty_count = 2;
@@ -185,7 +185,7 @@ TEST_WITH(of_equal_penalties_the_strongest_is_taken, blob_setup, NULL) {
     mr_classifier_destroy(&made);
 }
 
-/* A loss that is no number is worse than each that is one, also if it came first. */
+/* A NaN loss must be worse than any number, even if it came first. */
 TEST_WITH(a_loss_that_is_no_number_is_replaced, blob_setup, NULL) {
     const double losses[] = {(double)NAN, 0.5, (double)NAN, 0.25, 0.75};
     const bool expected[] = {true, true, false, true, false};
@@ -247,7 +247,7 @@ TEST_WITH(the_last_minibatch_may_be_smaller, blob_setup, NULL) {
 
 /* ---- state ------------------------------------------------------------------------------------------------------- */
 
-/* Two penalties, but for a perceptron, which has none, and the state at a path. */
+/* Sets two penalties and the path of the state. A perceptron has no penalty. */
 static mr_fit_params params_at(mr_classifier_kind kind, const char *path) {
     static const double two[] = {0.01, 1.0};
     mr_fit_params params = blob_params(kind);
@@ -258,7 +258,7 @@ static mr_fit_params params_at(mr_classifier_kind kind, const char *path) {
     return params;
 }
 
-/* The same fit, which is cancelled after some steps. */
+/* Makes the fit cancel after some steps. */
 static void cancel_at(mr_fit_params *params, blob_stopping *s) {
     mr_classifier *made;
     params->progress = blob_stop;
@@ -328,7 +328,7 @@ TEST_WITH(a_fit_that_goes_on_has_the_same_warnings, blob_setup, NULL) {
     mr_classifier_destroy(&other);
 }
 
-/* Until the caller removes it; to fit again from there takes no step, and makes the same classifier. */
+/* The state stays until the caller removes it. A fit from there takes no step and makes the same classifier. */
 TEST_WITH(a_whole_fit_can_be_kept, blob_setup, NULL) {
     static const mr_classifier_kind kinds[] = {MR_CLASSIFIER_SOFTMAX, MR_CLASSIFIER_SQUARED_HINGE,
                                                MR_CLASSIFIER_PERCEPTRON};
@@ -340,7 +340,7 @@ TEST_WITH(a_whole_fit_can_be_kept, blob_setup, NULL) {
         params.keep_state = true;
         mr_classifier *one = blob_fit(&blob_rows, &params);
         assert_int_equal(access(path, F_OK), 0);
-        params.progress = blob_stop; /* would cancel the first step */
+        params.progress = blob_stop; /* would cancel at the first step */
         params.user = &s;
         params.warning = NULL;
         mr_classifier *other = blob_fit(&blob_rows, &params);
@@ -362,7 +362,7 @@ static int die(void *user, const mr_fit_progress *progress) {
     return progress->penalty == 1 ? kill(getpid(), SIGKILL) : 0;
 }
 
-/* The state is that of an earlier moment then, and what was done since is done again. */
+/* A killed fit leaves an earlier state. Later steps are repeated, with the same bits. */
 TEST_WITH(a_fit_that_was_killed_makes_the_same_bits, blob_setup, NULL) {
     char path[256];
     blob_folder("killed", path);
@@ -421,14 +421,14 @@ TEST_WITH(the_state_of_another_fit_is_refused, blob_setup, NULL) {
     refuse_state(path, &rows, &params, "damaged");
     assert_int_equal(truncate(path, 30), 0);
     refuse_state(path, &rows, &params, "not the state of a fit");
-    params.resume = false; /* begins anew */
+    params.resume = false; /* starts over */
     s = (blob_stopping){.after = 100000};
     assert_int_equal(mr_classifier_fit(&made, &rows, &params), MR_OK);
     assert_int_equal(access(path, F_OK), -1);
     mr_classifier_destroy(&made);
 }
 
-/* The checksum is right, but numbers that are taken for indices are not. */
+/* The checksum is valid, but numbers used as indices are not. */
 TEST_WITH(a_state_with_wrong_counters_is_refused, blob_setup, NULL) {
     enum { BYTES = 1 << 20, LENGTH = BLOB_CLASSES * (BLOB_WIDTH + 1) };
     static char bytes[BYTES];
@@ -442,7 +442,7 @@ TEST_WITH(a_state_with_wrong_counters_is_refused, blob_setup, NULL) {
     FILE *file = fopen(path, "r+b");
     assert_non_null(file);
     const size_t found = fread(bytes, 1, BYTES, file);
-    /* Behind the vectors is the checksum, before them value, end, step, evaluations, pairs, ... */
+    /* After the vectors comes the checksum; before them: value, end, step, evaluations, pairs, ... */
     char *end = bytes + found - 8 - 22 * LENGTH * sizeof(double) - 10 * 8 - 6 * 4;
     int32_t at;
     memcpy(&at, end + 4, sizeof at);
@@ -504,7 +504,7 @@ TEST_WITH(rows_that_cannot_be_fitted_to_are_refused, blob_setup, NULL) {
     refuse(&rows, &params, MR_ERROR_DATA, "there are no rows");
 }
 
-/* Not standardised, sums of such features are beyond floats. */
+/* Sums of such features exceed floats unless the features are standardised. */
 TEST_WITH(features_that_are_too_large_are_refused, blob_setup, NULL) {
     mr_fit_params params = blob_params(MR_CLASSIFIER_SOFTMAX);
     for (size_t i = 0; i < BLOB_ROWS * BLOB_WIDTH; i++)
@@ -516,7 +516,7 @@ TEST_WITH(features_that_are_too_large_are_refused, blob_setup, NULL) {
     mr_classifier_destroy(&made);
 }
 
-/* The squares overflow floats, and all distances would be equal. Standardised features are distinguished. */
+/* The squares overflow floats, so all distances would be equal. Standardised features can be distinguished. */
 TEST_WITH(distances_that_are_too_large_are_refused, blob_setup, NULL) {
     mr_fit_params params = blob_params(MR_CLASSIFIER_NEIGHBORS);
     params.scaling = MR_SCALING_NONE;
@@ -649,7 +649,7 @@ TEST_WITH(rows_with_wrong_labels_are_found, blob_setup, NULL) {
     }
 }
 
-/* Counts how often it is asked, on any thread. */
+/* Counts the calls, on any thread, and stops at the third. */
 static bool stop_at_third(void *user) {
     return atomic_fetch_add((_Atomic int *)user, 1) >= 2;
 }
@@ -662,12 +662,12 @@ TEST_WITH(a_search_for_wrong_labels_ends_if_it_is_asked_to, blob_setup, NULL) {
         const mr_noise_params params = {.threads = threads, .stopped = stop_at_third, .user = &asked};
         assert_int_equal(mr_label_noise(&blob_rows, &params, noisy, 10, &found), MR_ERROR_CANCELLED);
         assert_int_equal(found, 0);
-        /* Each thread asks at most once more. */
+        /* Each thread may ask once more at most. */
         assert_in_range(asked, 3, 2 + threads);
     }
 }
 
-/* Nothing could agree with them: all rows near them, in other groups, are of other classes. */
+/* These rows cannot have agreement: all their neighbours, in other groups, belong to other classes. */
 TEST_WITH(rows_of_a_class_with_one_group_are_not_judged, blob_setup, NULL) {
     mr_noisy_row noisy[BLOB_ROWS];
     size_t found = 0;

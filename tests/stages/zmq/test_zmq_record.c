@@ -1,4 +1,4 @@
-/* Names and formats in records that another program sends: whole texts of UTF-8 or none, as JSON and as protobuf. */
+/* Names and formats in records from other programs. Texts are complete UTF-8 or refused, as JSON and as protobuf. */
 #include <string.h>
 
 #include "millrace/status.h"
@@ -9,7 +9,7 @@ static int read_text(mr_zmq_record *to, const char *text) {
     return mr_zmq_record_read(to, (const uint8_t *)text, strlen(text));
 }
 
-/* A text in a Record: field number and wire type (2), the length, and the bytes. */
+/* Adds a text to a Record: field number and wire type (2), the length, and the bytes. */
 static size_t put_text(uint8_t *to, unsigned field, const char *text) {
     const unsigned key = field << 3 | 2;
     const size_t length = strlen(text);
@@ -23,7 +23,7 @@ static size_t put_text(uint8_t *to, unsigned field, const char *text) {
     return at + length;
 }
 
-/* Fields of Record. */
+/* Field numbers in Record. */
 enum { FILE_NAME = 6, LABEL = 7, FORMAT = 12, ID = 17 };
 
 static int read_field(mr_zmq_record *to, unsigned field, const char *text) {
@@ -54,7 +54,7 @@ TEST(names_are_taken_as_they_are) {
     assert_string_equal(record.label, "dog");
 }
 
-/* They would stand in records of protobuf, which no strict reader takes. */
+/* Such names would go into protobuf records, and strict readers reject those. */
 TEST(names_that_are_no_text_are_refused) {
     static const char *const wrong[] = {"\xff", "a\xc3", "\xed\xa0\x80", "\xc0\xaf"};
     static const struct {
@@ -75,11 +75,11 @@ TEST(names_that_are_no_text_are_refused) {
     assert_int_equal(read_text(&record, "{\"id\": \"a\\u0000b\"}"), MR_ERROR_DATA);
 }
 
-/* Stages add and subtract times, which have to fit in 64 bits. */
+/* Stages add and subtract times, so these must fit in 64 bits. */
 TEST(times_are_bounded) {
     static const char *const wrong[] = {"{\"pts\": 3.08e9}",
                                         "{\"pts\": -9.1e9}", "{\"pts\": 9000000000}", "{\"pts\": 1e300}"};
-    /* pts_ns is field 5 of Record: 2^63 - 1, and -2^63, which stands for no time. */
+    /* pts_ns is field 5 in Record: 2^63 - 1, and -2^63, which means no time. */
     static const uint8_t most[] = {0x28, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f};
     static const uint8_t least[] = {0x28, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01};
     mr_zmq_record record;
@@ -91,7 +91,7 @@ TEST(times_are_bounded) {
     assert_int_equal(record.pts_ns, INT64_C(-3000000000) * 1000000000);
 }
 
-/* The text of a format that is not known stands in messages: it ends with a whole character. */
+/* Messages quote the text of an unknown format. The text ends with a whole character. */
 TEST(formats_are_cut_between_characters) {
     char format[128] = "";
     mr_zmq_record record;

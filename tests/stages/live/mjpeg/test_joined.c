@@ -1,4 +1,4 @@
-/* JPEGs from a byte stream, in reads with any length: each form that cameras send. */
+/* JPEGs from a byte stream, in reads of any length, in each form that cameras send. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 enum { MOST = 1 << 20, STREAM = 1 << 16 };
 
-/* Makes small JPEGs that only have the structure: APP0, a frame header with that size, and a scan with misleading bytes
+/* Makes a small JPEG with structure only: APP0, a frame header with that size, and a scan with misleading bytes
  * (stuffed zeros, restart markers, boundaries). */
 static size_t write_jpeg(uint8_t *to, int width, int height, const char *in_scan, bool ended) {
     const uint8_t head[] = {0xff, 0xd8, 0xff, 0xe0, 0, 6, 0xff, 0xd8, 0xff, 0xd9, 0xff, 0xc0, 0, 11, 8,
@@ -44,7 +44,7 @@ static void add_jpeg(stream *to, const char *in_scan, bool ended) {
     to->sizes[to->count++] = bytes;
 }
 
-/* A part whose header declares `bytes`; below 0: the right number. */
+/* Adds a part whose header declares `bytes`. Below 0: the right number. */
 static void add_part(stream *to, const char *boundary, long bytes) {
     char text[128];
     uint8_t unused[512];
@@ -65,7 +65,7 @@ static int put(mr_joined *joined, const uint8_t *data, size_t bytes) {
     return 0;
 }
 
-/* All pictures come, with reads of `step` bytes. `open`: without EOI. */
+/* Checks that all pictures come, with reads of `step` bytes. `open`: without EOI. */
 static void check_in_steps(const stream *of, size_t step, bool open) {
     mr_joined *joined;
     mr_joined_picture picture;
@@ -122,7 +122,7 @@ TEST(test_without_headers) {
     check(&between, false);
 }
 
-/* A part that declares more than the first JPEG contains a second one. */
+/* A part whose declared size exceeds the first JPEG contains a second one. */
 TEST(test_a_second_picture_of_a_part) {
     stream of = {.bytes = 0};
     uint8_t second[512];
@@ -150,7 +150,7 @@ TEST(test_without_an_end) {
         add(&undeclared, "\r\n--x\r\n\r\n");
         add_jpeg(&undeclared, "", false);
     }
-    /* The last one would end with the next. */
+    /* Without a declared size, the last one ends when the next begins. */
     undeclared.count--;
     check(&undeclared, true);
 }
@@ -160,9 +160,9 @@ TEST(test_cut_off) {
     mr_joined *joined;
     mr_joined_picture picture;
     add_jpeg(&of, "", true);
-    of.bytes -= 4; /* in its scan */
+    of.bytes -= 4; /* inside the scan */
     add_jpeg(&of, "", true);
-    of.bytes -= 30; /* in its segments: the next one's SOI is read as a part of one */
+    of.bytes -= 30; /* inside the segments: the next SOI is read as part of a segment */
     add_jpeg(&of, "", true);
     add_jpeg(&of, "", true);
     assert_int_equal(mr_joined_create(&joined, MOST), MR_OK);
@@ -177,7 +177,7 @@ TEST(test_cut_off) {
     mr_joined_destroy(&joined);
 }
 
-/* Bytes without a picture are bounded, whatever they look like, and so is the memory for them. */
+/* Bytes without a picture must be bounded, whatever they look like, and so must the memory for them. */
 TEST(test_too_much) {
     static const char *const begins[] = {"", "\xff\xd8\xff",
                                          "--x\r\nContent-Length: 2000000000\r\n\r\n\xff\xd8\xff\xda"};
@@ -213,7 +213,7 @@ TEST(test_types) {
     mr_joined_destroy(&joined);
 }
 
-/* Random changes of a stream: nothing is read beyond it, and pictures lie within it. */
+/* Random changes in a stream: the reader must not read past it, and each picture must lie within it. */
 TEST(test_any_bytes) {
     unsigned seed = 7;
     for (int round = 0; round < 3000; round++) {

@@ -1,4 +1,4 @@
-/* RTMP messages through a socket, in several chunk sizes, and the limits on what a server may begin. */
+/* RTMP messages through a socket, in several chunk sizes, and limits on the messages that a server can begin. */
 #include <libavutil/error.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 enum { MOST = 4096, HALF = MOST / 2 };
 
-static mr_rtmp_chunks near, far; /* the ends of a connection */
+static mr_rtmp_chunks near, far; /* the two ends of a connection */
 static int refusal;
 
 static int open_pair(void **state) {
@@ -66,7 +66,7 @@ static void skip_control(uint8_t type) {
     mr_free(message.data);
 }
 
-/* Times of all widths: from 0xffffff ms on, 4.7 hours, they take 32 bits before each chunk. */
+/* Times of all widths. From 0xffffff ms, or 4.7 hours, they need 32 bits before each chunk. */
 TEST_WITH(messages_arrive, open_pair, close_pair) {
     static const uint32_t times[] = {0, 40, 0xfffffe, 0xffffff, 0x1000000, UINT32_MAX};
     static const size_t sizes[] = {0, 1, 127, 128, 129, 256, 1000, MOST};
@@ -101,7 +101,7 @@ TEST_WITH(what_was_read_is_acknowledged, open_pair, close_pair) {
     mr_free(message.data);
 }
 
-/* The header of a message and its first chunk. */
+/* Sends a message header and the first chunk. */
 static void begin(uint8_t id, size_t bytes) {
     uint8_t chunk[12 + MR_RTMP_CHUNK] = {id, [7] = MR_RTMP_VIDEO};
     mr_put24(chunk + 4, bytes);
@@ -124,14 +124,14 @@ TEST_WITH(messages_that_have_begun_are_bounded_together, open_pair, close_pair) 
     far.most_bytes = MR_RTMP_MORE;
     begin(5, MR_RTMP_MORE);
     begin(6, MR_RTMP_MORE - 3);
-    begin(7, 3); /* ends at once */
+    begin(7, 3); /* complete at once */
     skip_control(MR_RTMP_VIDEO);
     assert_int_equal(far.declared, 2 * MR_RTMP_MORE - 3);
     begin(8, 4);
     expect_refusal();
 }
 
-/* An abort, or the header of another message on the same chunk stream, ends one that has begun. */
+/* An abort ends an unfinished message; so does the header for another message on the same chunk stream. */
 TEST_WITH(a_message_that_is_given_up_no_longer_counts, open_pair, close_pair) {
     for (int i = 0; i < 1000; i++) {
         begin(5, MOST);

@@ -1,4 +1,4 @@
-/* Pictures from RTP packets that libavformat made from clips, compared with the clips' pictures. */
+/* libavformat makes RTP packets from clips. The pictures from these packets are compared with the clips' pictures. */
 #include <libavcodec/avcodec.h>
 #include <libavcodec/bsf.h>
 #include <libavformat/avformat.h>
@@ -18,7 +18,7 @@ enum {
     MOST_PICTURES = 1024,
     MOST_BYTES = 4 << 20,
     PAYLOAD = 1000,
-    EVERY = UNDER_TSAN(3, 1), /* of the losses */
+    EVERY = UNDER_TSAN(3, 1), /* losses to try */
 };
 
 typedef struct blob {
@@ -26,15 +26,15 @@ typedef struct blob {
     size_t bytes;
 } blob;
 
-/* A clip as RTP packets, and the original pictures. */
+/* A clip as RTP packets, with the original pictures. */
 typedef struct clip {
     mr_rtp_codec codec;
     size_t count, packet_count;
-    blob pictures[MOST_PICTURES]; /* Annex B or JPEG, in decoding order */
+    blob pictures[MOST_PICTURES]; /* Annex B or JPEG, in decode order */
     bool key[MOST_PICTURES];
-    int64_t ticks[MOST_PICTURES]; /* presentation, from the first one */
+    int64_t ticks[MOST_PICTURES]; /* presentation times, from the first picture */
     blob packets[MOST_PACKETS];
-    size_t packets_of[MOST_PICTURES]; /* those of pictures up to and with this one */
+    size_t packets_of[MOST_PICTURES]; /* packets up to the end of each picture */
     uint8_t extra[4096];
     size_t extra_bytes;
 } clip;
@@ -59,7 +59,7 @@ static void forget_clip(clip *of) {
 
 /* ---- clips as RTP ------------------------------------------------------------------------------------------------ */
 
-/* What libavformat would send to the network; reports of RTCP are left out. */
+/* Keeps a packet that libavformat would send to the network, unless it is an RTCP report. */
 static int keep_packet(void *context, uint8_t *data, int bytes) {
     clip *of = context;
     if (bytes >= 12 && (data[1] < 200 || data[1] > 204)) {
@@ -82,13 +82,13 @@ static AVFormatContext *open_sender(clip *of, const AVStream *from) {
     sender->pb->max_packet_size = PAYLOAD;
     sender->packet_size = PAYLOAD;
     sender->flags |= AVFMT_FLAG_FLUSH_PACKETS;
-    av_dict_set(&options, "seq", "65000", 0); /* so that it wraps */
+    av_dict_set(&options, "seq", "65000", 0); /* so that numbers wrap */
     assert_true(avformat_write_header(sender, &options) >= 0);
     av_dict_free(&options);
     return sender;
 }
 
-/* In Annex B, as decoders take it. */
+/* Converts to Annex B, as decoders take it. */
 static AVBSFContext *open_filter(const AVStream *from) {
     AVBSFContext *filter;
     const bool h264 = from->codecpar->codec_id == AV_CODEC_ID_H264, hevc = from->codecpar->codec_id == AV_CODEC_ID_HEVC;
@@ -144,7 +144,7 @@ static void read_clip(clip *of, mr_rtp_codec codec, const char *path) {
 
 /* ---- NAL units --------------------------------------------------------------------------------------------------- */
 
-/* Finds the next Annex B NAL unit at *at, without trailing zeros; false at the end. */
+/* Finds the next Annex B NAL unit at *at, without trailing zeros. Returns false at the end. */
 static bool next_nal(const blob *of, size_t *at, const uint8_t **nal, size_t *bytes) {
     size_t i = *at;
     while (i + 3 <= of->bytes && memcmp(of->data + i, "\0\0\1", 3) != 0)
@@ -171,7 +171,7 @@ static bool is_slice(mr_rtp_codec codec, const uint8_t *nal) {
     return codec == MR_RTP_H264 ? (nal[0] & 31) <= 5 : (nal[0] >> 1 & 63) <= 31;
 }
 
-/* The NAL units that are not parameter sets, or only slices, in one row, and the number of those that are sets. */
+/* Joins all NAL units except parameter sets, or only slices. Counts the sets. */
 static blob without_sets(mr_rtp_codec codec, const blob *from, bool slices, int *sets) {
     blob to = {calloc(1, from->bytes + 64), 0};
     const uint8_t *nal;
@@ -182,15 +182,15 @@ static blob without_sets(mr_rtp_codec codec, const blob *from, bool slices, int 
         if (is_set(codec, nal) || (slices && !is_slice(codec, nal)))
             continue;
         memcpy(to.data + to.bytes, nal, bytes);
-        if (slices && codec == MR_RTP_HEVC && (nal[0] >> 1 & 63) == 16) /* a CRA behind a gap has become a BLA */
+        if (slices && codec == MR_RTP_HEVC && (nal[0] >> 1 & 63) == 16) /* a CRA after a gap becomes a BLA */
             to.data[to.bytes] = 21 << 1;
-        to.data[to.bytes + bytes] = 0xfe; /* between them */
+        to.data[to.bytes + bytes] = 0xfe; /* a separator */
         to.bytes += bytes + 1;
     }
     return to;
 }
 
-/* A JPEG as a decoder sees it. */
+/* Decodes a JPEG, as the receiver would. */
 static blob decode_jpeg(const uint8_t *data, size_t bytes) {
     AVCodecContext *decoder = avcodec_alloc_context3(avcodec_find_decoder(AV_CODEC_ID_MJPEG));
     AVPacket *packet = av_packet_alloc();
@@ -213,7 +213,8 @@ static blob decode_jpeg(const uint8_t *data, size_t bytes) {
     return made;
 }
 
-/* Whether a unit is that picture. If packets are lost a delimiter or a message (SEI) may be, which no picture needs. */
+/* Returns whether a unit is that picture. Packet loss may remove a delimiter or a message (SEI), which no picture
+ * needs. */
 static bool same(const clip *of, const mr_rtp_unit *unit, size_t index, bool lossy) {
     int sets = 3, wanted = of->codec == MR_RTP_H264 ? 2 : 3, ignored;
     const blob whole = {(uint8_t *)(uintptr_t)unit->data, unit->bytes};
@@ -248,8 +249,7 @@ static void check_zeros(const mr_rtp_unit *unit) {
         assert_int_equal(unit->data[unit->bytes + (size_t)i], 0);
 }
 
-/* All packets, in order, with or without markers: without them a picture is complete with the next one's first
- * packet. */
+/* All packets in order, with or without markers. Without them, the next picture's first packet completes a picture. */
 static void check_whole(const clip *of, bool markers) {
     mr_rtp_order *order;
     mr_rtp_packet packet;
@@ -276,7 +276,8 @@ static void check_whole(const clip *of, bool markers) {
             assert_false(unit.damaged);
             assert_int_equal(unit.key, of->codec == MR_RTP_JPEG || of->key[given]);
             assert_int_equal(unit.time - first, of->ticks[given]);
-            /* The last packet is enough, but for the first unit: the packet after it tells what a marker is. */
+            /* The last packet suffices, except for the first unit: the next packet shows how the sender uses
+             * markers. */
             const bool held = given == 0 && of->codec != MR_RTP_JPEG;
             assert_int_equal(i + 1, of->packets_of[given] + (held || !markers));
             assert_true(same(of, &unit, given++, false));
@@ -289,12 +290,12 @@ static void check_whole(const clip *of, bool markers) {
 
 /* ---- decoding ---------------------------------------------------------------------------------------------------- */
 
-/* Decodes units one after the other, and hashes the pictures. */
+/* Decodes units in sequence and hashes the pictures. */
 typedef struct decoding {
     AVCodecContext *decoder;
     AVPacket *packet;
     AVFrame *frame;
-    uint64_t hash[MOST_PICTURES]; /* by number in the clip; 0: it was not decoded, or must not be used */
+    uint64_t hash[MOST_PICTURES]; /* by number in the clip; 0: not decoded, or tainted */
     size_t count, tainted;
 } decoding;
 
@@ -351,7 +352,7 @@ static void decode_clip(const clip *of) {
 
 /* ---- with losses ------------------------------------------------------------------------------------------------- */
 
-/* The picture of a time. */
+/* Returns the index of the picture with this time. */
 static size_t index_of(const clip *of, int64_t ticks) {
     for (size_t i = 0; i < of->count; i++)
         if (of->ticks[i] == ticks)
@@ -363,10 +364,10 @@ static size_t index_of(const clip *of, int64_t ticks) {
 typedef struct tally {
     size_t next, given, damaged, whole, gaps;
     mr_recovery recovery;
-    decoding *decoded; /* NULL: not decoded */
+    decoding *decoded; /* NULL: do not decode */
 } tally;
 
-/* As a live source takes it. */
+/* Applies the rules of a live source. */
 static bool is_wrong(const clip *of, const mr_rtp_unit *unit, size_t index, tally *so_far) {
     AVCodecParameters codec = {.codec_id = of->codec == MR_RTP_H264   ? AV_CODEC_ID_H264
                                            : of->codec == MR_RTP_HEVC ? AV_CODEC_ID_HEVC
@@ -380,7 +381,7 @@ static bool is_wrong(const clip *of, const mr_rtp_unit *unit, size_t index, tall
     return mr_recovery_pass(&so_far->recovery, &packet);
 }
 
-/* What is not said to be damaged is as it was, and nothing is left out without saying so. */
+/* A unit not marked as damaged must equal the original. A missing unit must show as a gap. */
 static void check_unit(const clip *of, const mr_rtp_unit *unit, int64_t first, tally *so_far) {
     const size_t index = index_of(of, unit->time - first);
     assert_true(unit->bytes > 0); /* decoders would take it for the end */
@@ -401,7 +402,7 @@ static void check_unit(const clip *of, const mr_rtp_unit *unit, int64_t first, t
         decode(so_far->decoded, unit->data, unit->bytes, index, is_wrong(of, unit, index, so_far));
 }
 
-/* Decides whether a packet is lost: one, or some per mille. */
+/* Decides whether to lose a packet: a given one, or some per mille. */
 static bool is_lost(size_t packet, int per_mille, size_t one) {
     return one ? packet == one : packet > 0 && between(0, 999) < per_mille;
 }
@@ -436,7 +437,7 @@ static tally run_lossy(const clip *of, int per_mille, size_t one, bool markers, 
     return so_far;
 }
 
-/* No picture that is wrong passes for a right one. */
+/* No wrong picture may pass as right. */
 static void check_decoded(const clip *of, int per_mille) {
     static decoding lossy;
     size_t right = 0;
@@ -453,7 +454,7 @@ static void check_decoded(const clip *of, int per_mille) {
     assert_in_range(right, 1, of->count);
 }
 
-/* One packet is lost: pictures from there on are wrong or marked, and later all are right to the end. */
+/* Loses one packet. Pictures from there on may be wrong only if marked; later ones must be right until the end. */
 static void check_recovers(const clip *of, size_t picture, size_t most) {
     static decoding lossy;
     size_t from = 0;
@@ -497,8 +498,8 @@ static bool ends_slice(mr_rtp_codec codec, const mr_rtp_packet *packet) {
     return codec == MR_RTP_H264 ? (at[0] & 31) != 28 || at[1] & 0x40 : (at[0] >> 1 & 63) != 49 || at[2] & 0x40;
 }
 
-/* A sender that marks every packet, or the last one of each slice: pictures are complete when the time changes, and all
- * are whole from the first one on. */
+/* The sender marks every packet, or the last one in each slice. A picture is then complete when the time changes. All
+ * must be whole from the first one on. */
 static void check_marked_often(const clip *of, bool slices) {
     mr_rtp_unit unit;
     mr_rtp_packet packet;
@@ -557,7 +558,7 @@ TEST(test_single_packets) {
     PUT(101, true, "\x68P");
     assert_false(mr_depacketizer_take(units, &unit));
     PUT(102, true, "\x65\x80i");
-    /* The first marker may be that of a slice: the next packet would tell. */
+    /* The first marker may only end a slice; the next packet decides. */
     assert_false(mr_depacketizer_take(units, &unit));
     assert_true(mr_depacketizer_is_held(units));
     mr_depacketizer_release(units);
@@ -577,26 +578,26 @@ TEST(test_single_packets) {
     EXPECT(300, true, false, NAL "\x67T" NAL "\x68P" NAL "\x65\x80k");
     (void)mr_depacketizer_sets(units, &bytes, &version);
     assert_int_not_equal(version, before);
-    /* Damaged: a truncated aggregate, a fragment without the end, one without the beginning. */
+    /* Damaged: a truncated aggregate, a fragment without an end, one without a start. */
     PUT(400, true, "\x18\0\3\x41\x9ax\0\xff\x41");
     EXPECT(400, false, true, NAL "\x41\x9ax");
     PUT(500, true, "\x5c\x81\x9ax");
     EXPECT(500, false, true, NAL "\x41\x9ax");
     PUT(600, true, "\x5c\x41yy");
-    assert_false(mr_depacketizer_take(units, &unit)); /* nothing is left of it */
+    assert_false(mr_depacketizer_take(units, &unit)); /* nothing in it is usable */
     PUT(700, true, "\x41\x9az");
     assert_true(mr_depacketizer_take(units, &unit));
     assert_true(unit.gap && !unit.damaged && !unit.disposable);
     PUT(750, true, "\x01\x9az");
     assert_true(mr_depacketizer_take(units, &unit));
     assert_true(!unit.gap && unit.disposable);
-    /* Kinds that are not read. */
+    /* Packet kinds that the depacketizer skips. */
     PUT(800, false, "\x1d\x81zz");
     PUT(800, true, "\x41\x9az");
     EXPECT(800, false, true, NAL "\x41\x9az");
     assert_string_equal(mr_depacketizer_refused(units, &refused), "H.264 packets of type 29");
     assert_int_equal(refused, 1);
-    /* Units that are too large are left out. */
+    /* Oversized units are dropped. */
     for (int i = 0; i < 60; i++)
         PUT(900, i == 59, "\x41\x9a????");
     assert_false(mr_depacketizer_take(units, &unit));
@@ -606,8 +607,8 @@ TEST(test_single_packets) {
     mr_depacketizer_destroy(&units);
 }
 
-/* Senders that leave start codes in: one for each NAL unit, a whole picture with sets in one packet, or in fragments
- * that look like a parameter set (V380 cameras). */
+/* Some senders leave start codes in. A packet may have one before each NAL unit, or a whole picture with sets.
+ * Fragments may look like a parameter set (V380 cameras). */
 TEST(test_start_codes) {
     static const char whole[] = NAL "\x67S" NAL "\x68P" NAL "\x65\x80i", hevc[] = NAL "\x40\1V" NAL "\x26\1\x80i";
     mr_depacketizer *units;
@@ -627,17 +628,17 @@ TEST(test_start_codes) {
     PUT(400, false, "\x7c\x80\0\0\1\x67S" NAL);
     PUT(400, true, "\x7c\x40\x68P" NAL "\x65\x80i");
     EXPECT(400, true, false, whole);
-    /* The sets were learnt: a key without them gets them. */
+    /* The sets are known now: a key without them gets them. */
     PUT(500, true, NAL "\x65\x80i");
     EXPECT(500, true, false, whole);
     assert_null(mr_depacketizer_refused(units, &refused));
-    /* Zeros that lead to nothing. */
+    /* Zeros without a NAL unit after them. */
     PUT(600, true, "\x7c\xc0zz");
     PUT(700, true, "\0\0zz");
     PUT(700, true, "\x41\x9az");
     EXPECT(700, false, true, NAL "\x41\x9az");
     mr_depacketizer_destroy(&units);
-    /* Sets of a description, with codes or joined by them. */
+    /* Sets from a description, with start codes or joined by them. */
     assert_int_equal(mr_depacketizer_create(&units, MR_RTP_H264, 200), MR_OK);
     mr_depacketizer_add_set(units, (const uint8_t *)NAL "\x67S" NAL "\x68P", 12);
     PUT(100, true, "\x65\x80i");
@@ -667,16 +668,16 @@ static const struct {
     {"rtp-226-h264.mkv", SOURCE "-c:v libx264 -preset veryfast -bf 2 -g 25 -b:v 3M -pix_fmt yuv420p", MR_RTP_H264},
     {"rtp-226-h264-slices.mkv", SOURCE "-c:v libx264 -preset veryfast -g 25 -b:v 3M -slices 4 -aud 1 -pix_fmt yuv420p",
      MR_RTP_H264},
-    /* Pictures behind a key that are shown before it, and predicted from earlier ones (RASL). */
+    /* Pictures after a key, but shown before it and predicted from earlier ones (RASL). */
     {"rtp-226-hevc-open.mkv", SOURCE "-c:v libx265 -preset ultrafast -b:v 2M -pix_fmt yuv420p -x265-params "
      "log-level=none:info=0:aud=1:keyint=24:min-keyint=24:open-gop=1:bframes=3:b-adapt=0:scenecut=0:rc-lookahead=30",
      MR_RTP_HEVC},
     {"rtp-jpeg.mkv", "-f lavfi -i testsrc2=size=640x360:rate=25 -frames:v 60 "
      "-c:v mjpeg -huffman default -q:v 6 -pix_fmt yuvj420p", MR_RTP_JPEG},
-    /* No picture but the first is whole: each renews a part of it. */
+    /* Only the first picture is whole; each later one renews a part. */
     {"rtp-226-h264-refresh.mkv", SOURCE "-c:v libx264 -preset veryfast -b:v 3M -pix_fmt yuv420p -x264-params "
      "intra-refresh=1:keyint=25:bframes=0", MR_RTP_H264},
-    /* I pictures that are no IDR pictures, with others behind them that are shown before. */
+    /* I pictures that are not IDR, followed by pictures shown before them. */
     {"rtp-226-h264-open.mkv", SOURCE "-c:v libx264 -preset veryfast -b:v 3M -pix_fmt yuv420p -x264-params "
      "open-gop=1:keyint=25:bframes=3:b-adapt=0:scenecut=0", MR_RTP_H264},
 };
@@ -684,7 +685,7 @@ static const struct {
 static void make_clip(int index) {
     char path[CLIP_PATH];
     need_clips();
-    forget_clip(&the_clip); /* if the test before has failed */
+    forget_clip(&the_clip); /* if the previous test failed */
     clip_make(path, clips[index].name, clips[index].arguments);
     read_clip(&the_clip, clips[index].codec, path);
     print_message("%s: %zu pictures in %zu packets\n", clips[index].name, the_clip.count, the_clip.packet_count);
@@ -701,7 +702,7 @@ static void test_clip(int index) {
     forget_clip(&the_clip);
 }
 
-/* After the first picture the stream only has recovery points: one every 25 pictures, complete up to 24 pictures
+/* After the first picture, the stream only has recovery points: one every 25 pictures, complete up to 24 pictures
  * later. */
 static void test_recovery(int index) {
     make_clip(index);

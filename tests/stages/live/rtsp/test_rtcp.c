@@ -1,4 +1,4 @@
-/* Reports of RTCP: what a sender's tell, and what ours say. */
+/* RTCP reports: reading a sender's, and writing ours. */
 #include <math.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static uint8_t *put(uint8_t *at, uint64_t value, int bytes) {
     return at + bytes;
 }
 
-/* A sender report with 28 bytes; ntp: seconds since 1900, and the fraction. */
+/* Writes a 28-byte sender report. ntp: seconds since 1900, and the fraction. */
 static void write_report(uint8_t data[28], uint32_t source, uint64_t ntp, uint32_t timestamp) {
     uint8_t *at = put(data, 0x80c80006, 4);
     at = put(put(put(at, source, 4), ntp, 8), timestamp, 4);
@@ -34,7 +34,7 @@ TEST(test_captured_times) {
     mr_rtp_packet packet = packet_of(1, 4294967290u);
     mr_rtcp_came(&rtcp, &packet, 5 * second_ns);
     assert_int_equal(mr_rtcp_captured_ns(&rtcp, packet.timestamp, 5 * second_ns), MR_NO_TIME);
-    /* A quarter of a second, at a time shortly before the timestamp wraps. */
+    /* A quarter of a second, shortly before the timestamp wraps. */
     write_report(report, 0xabcd, (uint64_t)(utc_s + ntp_epoch) << 32 | 1u << 30, 4294967290u);
     assert_true(mr_rtcp_read(&rtcp, report, sizeof report, 5 * second_ns, utc_s * second_ns));
     const int64_t at_report = utc_s * second_ns + second_ns / 4;
@@ -43,7 +43,7 @@ TEST(test_captured_times) {
     assert_int_equal(mr_rtcp_captured_ns(&rtcp, 4294967290u - 45000u, 6 * second_ns), at_report - second_ns / 2);
     /* Too old after an hour. */
     assert_int_equal(mr_rtcp_captured_ns(&rtcp, 1, 3700 * second_ns), MR_NO_TIME);
-    /* Reports of others change nothing. */
+    /* Reports from other senders change nothing. */
     write_report(report, 0x1111, (uint64_t)ntp_epoch << 32, 0);
     assert_true(mr_rtcp_read(&rtcp, report, sizeof report, 5 * second_ns, utc_s * second_ns));
     assert_int_equal(mr_rtcp_captured_ns(&rtcp, 4294967290u, 5 * second_ns), at_report);
@@ -55,13 +55,13 @@ TEST(test_cameras_without_the_time) {
     mr_rtcp_begin(&rtcp, 1, 90000);
     const mr_rtp_packet packet = packet_of(1, 0);
     mr_rtcp_came(&rtcp, &packet, 0);
-    /* Zero, and the seconds since it was switched on. */
+    /* Some clocks give zero, or the seconds since power-on. */
     for (uint64_t seconds = 0; seconds < 20000; seconds += 9999) {
         write_report(report, 0xabcd, seconds << 32, 0);
         assert_true(mr_rtcp_read(&rtcp, report, sizeof report, 0, utc_s * second_ns));
         assert_int_equal(mr_rtcp_captured_ns(&rtcp, 0, 0), MR_NO_TIME);
     }
-    /* In 2036 NTP begins again. */
+    /* NTP seconds wrap in 2036. */
     const int64_t later_s = 4294967296 - ntp_epoch + 100;
     write_report(report, 0xabcd, 100ull << 32, 0);
     assert_true(mr_rtcp_read(&rtcp, report, sizeof report, 0, later_s * second_ns));
@@ -84,7 +84,7 @@ TEST(test_bye) {
         assert_false(mr_rtcp_read(&rtcp, ours, cut, 0, 0));
 }
 
-/* Jitter and loss as a computation in double precision has them (RFC 3550, 6.4.1 and A.3). */
+/* Jitter and loss must match a computation in double precision (RFC 3550, 6.4.1 and A.3). */
 TEST(test_our_reports) {
     mr_rtcp rtcp;
     double jitter = 0, before = NAN;
@@ -103,7 +103,7 @@ TEST(test_our_reports) {
         if (!isnan(before))
             jitter += (fabs(transit - before) - jitter) / 16;
         before = transit;
-        assert_true(fabs(rtcp.jitter - jitter) < 1.5); /* times are whole ticks there */
+        assert_true(fabs(rtcp.jitter - jitter) < 1.5); /* ours counts whole ticks */
         if (i % 1000 != 999)
             continue;
         assert_int_equal(mr_rtcp_write(&rtcp, report, at_ns), 52);
@@ -122,7 +122,7 @@ TEST(test_our_reports) {
     assert_true(mr_rtcp_jitter_ns(&rtcp) > 0.5e6 && mr_rtcp_jitter_ns(&rtcp) < 5e6);
 }
 
-/* Our report of a sender's report: when that was, and how long ago. */
+/* Our report must repeat the time in the sender's report, and give the delay since it came. */
 TEST(test_round_trip) {
     mr_rtcp rtcp;
     uint8_t report[28], ours[MR_RTCP_BYTES];

@@ -1,4 +1,4 @@
-/* Packet order: mr_rtp_order compared with a model that keeps all packets in a table, without rings, wraps or
+/* Packet order. mr_rtp_order is compared with a model that keeps all packets in a table, without rings, wraps or
  * limits. */
 #include <math.h>
 #include <string.h>
@@ -33,9 +33,9 @@ TEST(test_headers_are_read) {
     assert_false(mr_rtp_parse(&packet, padded, sizeof padded));
 }
 
-/* ---- packets of a test ------------------------------------------------------------------------------------------- */
+/* ---- packets for tests ------------------------------------------------------------------------------------------- */
 
-/* Makes the packet with a number, which is also the payload. */
+/* Makes the packet with this number, which is also the payload. */
 static mr_rtp_packet packet_of(int64_t number, uint8_t payload[8]) {
     memcpy(payload, &number, sizeof number);
     return (mr_rtp_packet){.source = 7, .sequence = (uint16_t)number, .timestamp = (uint32_t)(number * 900),
@@ -55,8 +55,8 @@ static mr_rtp_put put(mr_rtp_order *order, int64_t number, int64_t now_ns) {
     return mr_rtp_order_put(order, &packet, now_ns);
 }
 
-/* Puts the packet, whose memory is then invalid, like a receive buffer's: only a packet in order is taken from there.
- * -1: none is ready. */
+/* Puts a packet, then invalidates the memory as a receive buffer would. Only a packet in order may be taken from there.
+ * Returns -1 if none is ready. */
 static int64_t put_and_take(mr_rtp_order *order, int64_t number, int64_t now_ns) {
     uint8_t payload[8];
     mr_rtp_packet packet = packet_of(number, payload), taken;
@@ -93,7 +93,7 @@ TEST(test_a_missing_packet_is_waited_for) {
     assert_int_equal(take(order, 60 * MS - 1, &lost), 12);
     assert_int_equal(lost, 0);
     assert_int_equal(take(order, 60 * MS - 1, &lost), 13);
-    /* This time in vain: it comes when it was given up. */
+    /* This one comes too late: it was already given up. */
     assert_int_equal(put_and_take(order, 16, 100 * MS), -1);
     assert_int_equal(take(order, 150 * MS, &lost), 16);
     assert_int_equal(lost, 2);
@@ -128,7 +128,7 @@ TEST(test_a_sender_begins_anew) {
     uint8_t payload[8];
     assert_int_equal(put_and_take(order, 1000, 0), 1000);
     assert_int_equal(put_and_take(order, 1002, 0), -1);
-    /* One stray packet of another sender changes nothing, two in a row do. */
+    /* One stray packet from another sender changes nothing. Two in a row start anew. */
     packet = packet_of(40000, payload);
     packet.source = 8;
     assert_int_equal(mr_rtp_order_put(order, &packet, 10 * MS), MR_RTP_STRAY);
@@ -145,7 +145,7 @@ TEST(test_a_sender_begins_anew) {
     assert_true(taken.restart);
     assert_int_equal(taken.source, 8);
     assert_int_equal(number_in(&taken), 40011);
-    /* The time continues by what has passed since the last packet. */
+    /* The time advances by the time since the last packet. */
     assert_int_equal(taken.time - last, RATE * 102 / 100);
     packet = packet_of(40012, payload);
     packet.source = 8;
@@ -161,7 +161,7 @@ TEST(test_times_unwrap) {
     mr_rtp_order *order = make(0);
     mr_rtp_packet packet, taken;
     uint8_t payload[8];
-    /* A day at 90 kHz with a packet a second: 1.8 turns of 32 bits. */
+    /* A day at 90 kHz, one packet a second: 32 bits wrap 1.8 times. */
     for (int64_t i = 0; i < 86400; i++) {
         packet = packet_of(i, payload);
         packet.timestamp = (uint32_t)(4000000000 + i * RATE);
@@ -179,7 +179,7 @@ TEST(test_memory_is_bounded) {
     static uint8_t large[65000];
     int given = 0, full = 0;
     assert_int_equal(put_and_take(order, 0, 0), 0);
-    /* Number 1 never comes. The largest packets: 4 MiB hold 64 of them. */
+    /* Number 1 never comes. With the largest packets, 4 MiB hold 64. */
     for (int64_t n = 2; n < 1000; n++) {
         mr_rtp_packet packet = packet_of(n, large), taken;
         packet.bytes = sizeof large;
@@ -199,10 +199,10 @@ TEST(test_memory_is_bounded) {
         }
         assert_in_range(n - 1 - given, 0, 65);
     }
-    assert_int_equal(full, 1); /* from then on nothing is missing */
+    assert_int_equal(full, 1); /* after that, none is missing */
     assert_int_equal(lost, 1);
     assert_int_equal(given, 998);
-    /* Small ones: the ring is as long as 1,024 numbers. */
+    /* With small packets, the ring holds 1,024 numbers. */
     for (int64_t n = 1001; n < 1000 + 1024; n++)
         assert_int_equal(put_and_take(order, n, 0), -1);
     assert_int_equal(put(order, 1000 + 1024, 0), MR_RTP_FULL);
@@ -232,7 +232,7 @@ static int by_time(const void *a, const void *b) {
     return first->number < second->number ? -1 : first->number > second->number;
 }
 
-/* What is to be taken now; -1: nothing. */
+/* Returns the number to take now; -1: none. */
 static int64_t expect(model *of, int64_t now_ns, int64_t wait_ns) {
     int64_t n = of->next;
     while (n < PACKETS && of->came_ns[n] < 0)
@@ -263,7 +263,7 @@ static void check_taken(mr_rtp_order *order, model *of, int64_t first, int64_t n
     } while (expected >= 0);
 }
 
-/* Packets a millisecond apart, delayed by up to `spread` ms, lost and doubled by chance. */
+/* Draws packets a millisecond apart: delayed by up to `spread` ms, some lost, some doubled. */
 static size_t draw_arrivals(arrival *arrivals, int spread, int percent_lost, int percent_twice) {
     size_t count = 0;
     for (int64_t n = 0; n < PACKETS; n++) {
@@ -287,7 +287,7 @@ static void run_random(int64_t first, int64_t wait_ns, const arrival *arrivals, 
     for (size_t i = 0; i < count; i++) {
         const int64_t n = arrivals[i].number, now_ns = arrivals[i].at_ns;
         uint8_t payload[8];
-        /* Times between arrivals, too. */
+        /* Also at times between arrivals. */
         check_taken(order, &of, first, now_ns, wait_ns, &lost);
         mr_rtp_packet packet = packet_of(first + n, payload);
         const mr_rtp_put put_as = mr_rtp_order_put(order, &packet, now_ns);

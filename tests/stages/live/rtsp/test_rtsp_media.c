@@ -1,4 +1,4 @@
-/* What parameter sets alone tell of pictures, beside what a decoder knows when it has decoded them. */
+/* Facts that parameter sets alone give about pictures. They must agree with a decoder that has decoded the pictures. */
 #include <libavformat/avformat.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static const struct {
     {"sets-deep.hevc", "1278x718", "25", "-c:v libx265 -x265-params log-level=none -pix_fmt yuv420p10", MR_RTP_HEVC},
 };
 
-/* All decoded pictures of a file. */
+/* Decodes all pictures in a file. */
 static AVCodecContext *decode_all(const char *path, uint8_t **data, size_t *bytes) {
     AVFormatContext *file = NULL;
     AVPacket *packet = av_packet_alloc();
@@ -56,7 +56,7 @@ static AVCodecContext *decode_all(const char *path, uint8_t **data, size_t *byte
     return decoder;
 }
 
-/* The parameter sets of a picture, as a session description would give them. */
+/* Passes a picture's parameter sets, as a session description would. */
 static mr_depacketizer *sets_of(mr_rtp_codec codec, const uint8_t *data, size_t bytes) {
     mr_depacketizer *made;
     assert_int_equal(mr_depacketizer_create(&made, codec, 1 << 20), MR_OK);
@@ -111,7 +111,7 @@ CLIP_TEST(test_sets_alone) {
         assert_true(sets_bytes > 10);
         mr_rtsp_facts facts = {.codec = clips[i].codec, .sets = sets, .sets_bytes = sets_bytes};
         check_facts(&facts, decoder, clips[i].name);
-        facts.unit = data; /* and with a picture */
+        facts.unit = data; /* also with a picture */
         facts.unit_bytes = bytes;
         check_facts(&facts, decoder, clips[i].name);
         mr_depacketizer_destroy(&units);
@@ -120,7 +120,7 @@ CLIP_TEST(test_sets_alone) {
     }
 }
 
-/* Sets that are wrong: facts stay unknown. */
+/* If the sets are invalid, facts stay unknown. */
 TEST(test_sets_that_are_wrong) {
     const mr_reader_params params = {.uri = "rtsp://camera/x", .max_pixels = 1 << 20};
     uint8_t junk[200 + 64] = {0};

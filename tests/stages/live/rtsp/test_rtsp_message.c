@@ -1,4 +1,4 @@
-/* Messages, URLs and passwords of RTSP. */
+/* RTSP messages, URLs and passwords. */
 #include <libavutil/md5.h>
 #include <libavutil/sha.h>
 #include <libavutil/mem.h>
@@ -31,11 +31,11 @@ TEST(test_messages) {
     assert_int_equal(mr_rtsp_header_number(&message, "CSeq", 100, -1), 3);
     assert_true(mr_rtsp_header(&message, "session", 0, value, sizeof value));
     assert_false(mr_rtsp_header(&message, "session", 1, value, sizeof value));
-    assert_false(mr_rtsp_header(&message, "session", 0, value, 13)); /* no room */
+    assert_false(mr_rtsp_header(&message, "session", 0, value, 13)); /* buffer too small */
     assert_string_equal(value, "12;timeout=30");
     assert_true(mr_rtsp_field("12;timeout=30", "timeout", value, sizeof value));
     assert_string_equal(value, "30");
-    /* Without carriage returns, without a reason, and a request of the server. */
+    /* Without carriage returns, without a reason, and a request from the server. */
     assert_int_equal(read_text("RTSP/1.0 404\n\n"), MR_OK);
     assert_int_equal(message.status, 404);
     assert_int_equal(read_text("OPTIONS rtsp://x RTSP/1.0\r\nCSeq: 1\r\n\r\n"), MR_OK);
@@ -113,7 +113,7 @@ TEST(test_passwords) {
     mr_rtsp_auth auth = {0};
     answer_to(&auth, "WWW-Authenticate: Basic realm=\"x\"\r\n");
     assert_string_equal(line, "Authorization: Basic TXVmYXNhOkNpcmNsZSBPZiBMaWZl\r\n");
-    /* RFC 2069; the responses are Python's. */
+    /* RFC 2069. Python computed the responses. */
     answer_to(&auth, "WWW-Authenticate: Basic realm=\"x\"\r\nWWW-Authenticate: Digest " NONCE ", stale=FALSE\r\n");
     expect("username=\"Mufasa\", " NONCE ", uri=\"/dir/index.html\", response=\"670fd8c2df070c60b045671b8b24ff02\"");
     answer_to(&auth, "WWW-Authenticate: Digest " NONCE "\r\nWWW-Authenticate: Digest " NONCE ", algorithm=SHA-256\r\n");
@@ -122,7 +122,7 @@ TEST(test_passwords) {
     assert_false(mr_rtsp_auth_write(&auth, line, sizeof line, "a\"b", "x", "GET", "/"));
 }
 
-/* A hash by libavutil, in hexadecimal. */
+/* Computes a hash with libavutil, in hexadecimal. */
 static void hash(bool sha, char hex[65], const char *text) {
     uint8_t sum[32];
     if (sha) {
@@ -138,7 +138,7 @@ static void hash(bool sha, char hex[65], const char *text) {
         snprintf(hex + 2 * i, 3, "%02x", sum[i]);
 }
 
-/* With qop our own random number is in the response. */
+/* With qop, the response must contain our own random number. */
 static void check_quality(bool sha, bool session, uint32_t count) {
     char first[65], second[65], wanted[65], text[512], own[33], part[128];
     const char *at = strstr(line, "cnonce=\"");

@@ -1,4 +1,4 @@
-/* Session descriptions, right and wrong. */
+/* Session descriptions, valid and invalid. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static int read_text(const char *text) {
 
 #define HEAD "v=0\r\no=- 1 1 IN IP4 10.0.0.1\r\ns=x\r\nt=0 0\r\n"
 
-/* A camera's description: sound first, and an absolute URL as the video's control. */
+/* A camera's description: audio first, and an absolute URL as the video's control. */
 static const char camera[] =
     HEAD "a=control:rtsp://10.0.0.1/s/\r\na=range:npt=now-\r\n"
          "m=audio 0 RTP/AVP 0\r\na=control:rtsp://10.0.0.1/s/trackID=2\r\na=rtpmap:0 PCMU/8000\r\n"
@@ -60,7 +60,7 @@ TEST(test_hevc_and_jpeg) {
     assert_int_equal(read_text(HEAD "m=video 0 RTP/AVP 96\r\na=rtpmap:96 JPEG/90000\r\na=framesize:96 640-480\r\n"),
                      MR_OK);
     assert_int_equal(sdp.width, 640);
-    /* The first one that is known counts. */
+    /* The first known format counts. */
     assert_int_equal(read_text(HEAD "m=video 0 RTP/AVP 96\r\na=rtpmap:96 VP8/90000\r\na=control:a\r\n"
                                     "m=video 0 RTP/AVP 97\r\na=rtpmap:97 H264/90000\r\na=control:b\r\n"), MR_OK);
     assert_int_equal(sdp.payload, 97);
@@ -86,7 +86,7 @@ TEST(test_what_is_refused) {
                    MR_ERROR_UNAVAILABLE, "interleaved");
 }
 
-/* As cameras write them: quotes, spaces, a codec's other name. */
+/* As cameras write them: quotes, spaces, another name for the codec. */
 TEST(test_sloppy_parameters) {
     static const char *const written[] = {
         "sprop-parameter-sets=\"Z0IAKeNQ,aM48gA==\"", "sprop-parameter-sets = Z0IAKeNQ , aM48gA== ; x",
@@ -107,7 +107,7 @@ TEST(test_sloppy_parameters) {
 
 TEST(test_fields_that_are_wrong) {
     static char text[100000];
-    /* Each field once with a value that is wrong: it counts as missing. */
+    /* Each field has an invalid value in turn, and counts as missing. */
     assert_int_equal(read_text(HEAD "a=control:\r\nm=video x RTP/AVP 96\r\na=rtpmap:96 H264/-5\r\na=framerate:-3\r\n"
                                     "a=fmtp:96 sprop-parameter-sets=***,,Z0IAKQ==;;=;sprop-parameter-sets\r\n"
                                     "a=range:npt=\r\na=framesize:96 0-70000\r\na=x-dimensions:-1,99999999\r\n"
@@ -120,7 +120,7 @@ TEST(test_fields_that_are_wrong) {
                      MR_OK);
     assert_int_equal(sdp.rate, 90000);
     assert_true(sdp.framerate == 0);
-    /* Endless ones. */
+    /* Overlong fields. */
     int bytes = snprintf(text, sizeof text, HEAD "m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=control:");
     memset(text + bytes, 'x', 3000);
     snprintf(text + bytes + 3000, 100, "\r\na=framerate:30\r\n");
@@ -133,7 +133,7 @@ TEST(test_fields_that_are_wrong) {
     memset(text + bytes, 'A', 70000);
     text[bytes + 70000] = '\0';
     expect_refused(text, MR_ERROR_DATA, "more than 65536 bytes");
-    /* Many sets: as many as there is room for. */
+    /* More sets than fit: only those that fit may be kept. */
     bytes = snprintf(text, sizeof text,
                      HEAD "m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=fmtp:96 sprop-parameter-sets=");
     for (int i = 0; i < 200; i++)
@@ -142,13 +142,13 @@ TEST(test_fields_that_are_wrong) {
     assert_int_equal(sdp.set_count, MR_SDP_MOST_SETS);
 }
 
-/* Each prefix, and each description with one byte changed, is read or refused without reading outside. */
+/* Each prefix, and each description with one byte changed, must be read or refused without reading past the end. */
 TEST(test_every_cut_and_change) {
     const size_t bytes = strlen(camera);
     char *copy = malloc(bytes);
     assert_non_null(copy);
     for (size_t cut = 0; cut < bytes; cut++) {
-        char *exact = malloc(cut + 1); /* so that reading beyond it is seen */
+        char *exact = malloc(cut + 1); /* so that a sanitizer sees any read past the end */
         memcpy(exact, camera, cut);
         (void)mr_sdp_read(&sdp, exact, cut, "x");
         free(exact);

@@ -1,4 +1,4 @@
-/* Which playlist segment comes next: over versions, connections and encoder restarts. Also times across runs. */
+/* The next segment in a playlist, over versions, connections and encoder restarts. Also times across runs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "stages/live/web/hls_times.h"
 #include "tests/support/suite.h"
 
-/* A playlist of `count` segments from number `first` on, called NAMEnumber; `more`: further tags. */
+/* Makes a playlist with `count` segments from number `first` on, named NAMEnumber. `more` has further tags. */
 static mr_playlist listed(const char *name, int64_t first, int count, const char *more) {
     char *text = mr_alloc(4096);
     mr_playlist list;
@@ -22,7 +22,7 @@ static mr_playlist listed(const char *name, int64_t first, int count, const char
     return list;
 }
 
-/* Looks at a playlist once. Returns the segment's number, which is taken, or -1. */
+/* Looks at a playlist once. Returns the number of the segment that is taken, or -1. */
 static int64_t look(mr_hls_position *place, mr_playlist list, bool resumes, mr_hls_step wanted) {
     size_t index = 0;
     const mr_hls_step step = mr_hls_position_next(place, &list, resumes, &index);
@@ -36,7 +36,7 @@ static int64_t look(mr_hls_position *place, mr_playlist list, bool resumes, mr_h
     return number;
 }
 
-/* Like listed(), for a server that never numbers the first segment, or always with 0. */
+/* Like listed(), for a server that never numbers the first segment, or always numbers it 0. */
 static mr_playlist unnumbered(const char *name, int64_t first, int count, const mr_hls_position *place) {
     mr_playlist list = listed(name, first, count, "");
     list.sequence = 0;
@@ -44,13 +44,13 @@ static mr_playlist unnumbered(const char *name, int64_t first, int count, const 
     return list;
 }
 
-/* Playlists whose first segments go without a number that says so. */
+/* Playlists drop their first segments but do not number the rest. */
 TEST(without_numbers) {
     mr_hls_position place = {0};
     assert_int_equal(look(&place, unnumbered("a", 0, 2, &place), true, MR_HLS_ANEW), 0);
     assert_int_equal(look(&place, unnumbered("a", 0, 2, &place), false, MR_HLS_NEXT), 1);
     look(&place, unnumbered("a", 0, 2, &place), false, MR_HLS_WAIT);
-    for (int i = 2; i < 40; i++) { /* it grows, then it slides */
+    for (int i = 2; i < 40; i++) { /* the playlist grows, then slides */
         assert_int_equal(look(&place, unnumbered("a", i < 5 ? 0 : i - 3, i < 5 ? i + 1 : 4, &place), false,
                               MR_HLS_NEXT), i);
         look(&place, unnumbered("a", i < 5 ? 0 : i - 3, i < 5 ? i + 1 : 4, &place), i % 2, MR_HLS_WAIT);
@@ -58,9 +58,9 @@ TEST(without_numbers) {
     look(&place, unnumbered("a", 35, 3, &place), false, MR_HLS_WAIT); /* an older version */
     assert_int_equal(look(&place, unnumbered("a", 38, 4, &place), true, MR_HLS_NEXT), 40);
     look(&place, unnumbered("a", 60, 4, &place), false, MR_HLS_ANEW);
-    look(&place, unnumbered("b", 0, 2, &place), false, MR_HLS_SKIP); /* other segments at those numbers */
+    look(&place, unnumbered("b", 0, 2, &place), false, MR_HLS_SKIP); /* other segments with the same numbers */
     look(&place, unnumbered("b", 0, 2, &place), false, MR_HLS_NEXT);
-    look(&place, unnumbered("b", 9, 4, &place), false, MR_HLS_ANEW); /* none that is known */
+    look(&place, unnumbered("b", 9, 4, &place), false, MR_HLS_ANEW); /* no known segment */
     look(&place, listed("b", 90, 4, ""), false, MR_HLS_SKIP);
     look(&place, unnumbered("b", 90, 4, &place), false, MR_HLS_ANEW); /* a restart */
     mr_playlist long_list = unnumbered("b", 0, 100, &place);
@@ -87,7 +87,7 @@ TEST(live) {
     assert_int_equal(look(&place, listed("a", 11, 6, ""), false, MR_HLS_NEXT), 16);
     look(&place, listed("a", 11, 6, ""), false, MR_HLS_WAIT);
     look(&place, listed("a", 9, 6, ""), false, MR_HLS_WAIT); /* an older version */
-    look(&place, listed("a", 3, 2, ""), false, MR_HLS_ANEW); /* much older: of a restart */
+    look(&place, listed("a", 3, 2, ""), false, MR_HLS_ANEW); /* much older: from a restart */
     place = (mr_hls_position){0};
     assert_int_equal(look(&place, listed("a", 10, 2, ""), true, MR_HLS_ANEW), 10);
     assert_int_equal(look(&place, listed("a", 30, 6, ""), false, MR_HLS_SKIP), 33);
@@ -101,7 +101,7 @@ TEST(another_connection) {
     look(&place, listed("a", 10, 3, ""), true, MR_HLS_ANEW);
     look(&place, listed("a", 10, 3, ""), false, MR_HLS_NEXT);
     assert_int_equal(look(&place, listed("a", 10, 3, ""), false, MR_HLS_NEXT), 12);
-    look(&place, listed("a", 10, 3, ""), true, MR_HLS_WAIT); /* the encoder is dead, the playlist remains */
+    look(&place, listed("a", 10, 3, ""), true, MR_HLS_WAIT); /* the encoder has died; the playlist remains */
     look(&place, listed("a", 10, 3, "#EXT-X-ENDLIST\n"), true, MR_HLS_OVER);
     mr_hls_position far = place, other = place;
     assert_int_equal(look(&place, listed("a", 10, 9, ""), true, MR_HLS_NEXT), 13);
@@ -116,7 +116,7 @@ TEST(restarted) {
     place = begun; /* other names */
     assert_int_equal(look(&place, listed("b", 0, 1, ""), false, MR_HLS_ANEW), 0);
     assert_int_equal(look(&place, listed("b", 0, 2, ""), false, MR_HLS_NEXT), 1);
-    place = begun; /* the same names: they wait until there is one more, unless the server counts discontinuities */
+    place = begun; /* the same names: wait for one more, unless the server counts discontinuities */
     look(&place, listed("a", 0, 2, ""), false, MR_HLS_WAIT);
     look(&place, listed("a", 0, 5, ""), false, MR_HLS_WAIT);
     assert_int_equal(look(&place, listed("a", 0, 6, ""), false, MR_HLS_NEXT), 5);
@@ -125,10 +125,10 @@ TEST(restarted) {
         look(&counted, listed("a", 0, i + 1, "#EXT-X-DISCONTINUITY-SEQUENCE:0\n"), !i, i ? MR_HLS_NEXT : MR_HLS_ANEW);
     look(&counted, listed("a", 0, 2, "#EXT-X-DISCONTINUITY-SEQUENCE:0\n"), false, MR_HLS_WAIT);
     assert_int_equal(look(&counted, listed("a", 0, 2, "#EXT-X-DISCONTINUITY-SEQUENCE:1\n"), false, MR_HLS_ANEW), 0);
-    place = (mr_hls_position){0}; /* the same names, a while after the first ones */
+    place = (mr_hls_position){0}; /* the same names, some time after the first */
     look(&place, listed("a", 4, 1, ""), true, MR_HLS_ANEW);
     assert_int_equal(look(&place, listed("a", 0, 1, ""), false, MR_HLS_ANEW), 0);
-    place = (mr_hls_position){0}; /* noticed when there are more new ones than old ones were given */
+    place = (mr_hls_position){0}; /* noticed once there are more new segments than old ones */
     look(&place, listed("a", 3, 1, ""), true, MR_HLS_ANEW);
     assert_int_equal(look(&place, listed("b", 0, 9, ""), true, MR_HLS_ANEW), 6);
 }
@@ -142,15 +142,15 @@ static void times_of(mr_hls_times *times, int64_t dts, int64_t pts, int64_t dura
 
 TEST(times_over_runs) {
     mr_hls_times times = {.shift_ns = -10};
-    times.is_anew = true; /* of the first run there is nothing to continue */
+    times.is_anew = true; /* before the first run there is nothing to continue */
     times_of(&times, 10, 30, 20, 20);
     times_of(&times, 30, 50, 20, 40);
     times.is_anew = true;
-    times_of(&times, 1000, 1020, 20, 60); /* decoded 20 after the last, which was decoded at 20 */
+    times_of(&times, 1000, 1020, 20, 60); /* decoded 20 after the last one, which was decoded at 20 */
     times_of(&times, 1020, 1040, 0, 80);
     times.is_anew = true;
     times_of(&times, 5, 25, 0, 100);
-    times = (mr_hls_times){0}; /* without durations: the last distance */
+    times = (mr_hls_times){0}; /* without durations: use the last distance */
     times_of(&times, MR_NO_TIME, 100, 0, 100);
     times_of(&times, MR_NO_TIME, 140, 0, 140);
     times.is_anew = true;
@@ -160,7 +160,7 @@ TEST(times_over_runs) {
     assert_int_equal(packet.pts_ns, MR_NO_TIME);
 }
 
-/* A header may begin anywhere in 64 bits. */
+/* Headers may begin anywhere in 64 bits. */
 TEST(times_that_do_not_fit) {
     static const int64_t far[] = {INT64_MAX, INT64_MIN + 1, MR_MOST_TIME_NS, -MR_MOST_TIME_NS, INT64_MAX / 2, 0};
     for (size_t i = 0; i < sizeof far / sizeof *far; i++) {

@@ -1,4 +1,4 @@
-/* HLS playlists by RFC 8216, 4.3: what the lines mean, which variant is chosen, and which playlists are refused
+/* HLS playlists by RFC 8216, 4.3: the meaning of lines, the chosen variant, and playlists that must be refused
  * whole. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -186,7 +186,7 @@ TEST(refused) {
     assert_int_equal(parse_bytes(&list, MEDIA "a\0b", sizeof MEDIA "a\0b" - 1), MR_ERROR_DATA);
 }
 
-/* An address of `length` signs, or that many lines. */
+/* Parses `head`, then `piece` repeated `count` times: a long address, or many lines. */
 static int parse_long(const char *head, const char *piece, size_t count) {
     const size_t bytes = strlen(head), step = strlen(piece);
     char *text = mr_alloc(bytes + count * step + 1);
@@ -210,7 +210,7 @@ TEST(bounds) {
     assert_int_equal(parse_long("#EXTM3U\n", "#EXT-X-STREAM-INF:\na\n", MR_PLAYLIST_MOST_VARIANTS + 1), MR_ERROR_DATA);
 }
 
-/* Each byte of a playlist with all that there is, changed and cut off. */
+/* A playlist with all supported tags: each byte changed, and cut after each byte. */
 TEST(damaged) {
     static const char text[] = MEDIA "#EXT-X-MEDIA-SEQUENCE:5\n#EXT-X-KEY:METHOD=AES-128,URI=\"k\",IV="
                                "0x00000000000000000000000000000001\n#EXT-X-MAP:URI=\"m\",BYTERANGE=\"1@2\"\n"

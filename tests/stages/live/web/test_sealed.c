@@ -1,5 +1,5 @@
-/* Encrypted playlist parts: the example in NIST SP 800-38A, F.2.2, with a last block that is PKCS #7 padding. Truncated
- * at each length, and read in pieces with each size. */
+/* Encrypted playlist parts: the example in NIST SP 800-38A, F.2.2, with a last block that is PKCS #7 padding. They are
+ * truncated at each length, and read in pieces of each size. */
 #include <errno.h>
 #include <libavutil/error.h>
 #include <stdio.h>
@@ -59,7 +59,7 @@ TEST(a_whole_part) {
     }
 }
 
-/* Nothing is made up, and what is left of a block is nothing. */
+/* The output is a prefix of the text. An incomplete block gives nothing. */
 TEST(a_part_that_is_cut_off) {
     uint8_t wanted[BYTES], got[2 * BYTES];
     from_hex(wanted, plain);

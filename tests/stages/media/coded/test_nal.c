@@ -1,4 +1,4 @@
-/* Stream headers: parameter sets after lengths, after start codes, and none at all. */
+/* Stream headers: parameter sets after lengths or start codes, and streams without any. */
 #include <string.h>
 
 #include "stages/media/coded/nal.h"
@@ -17,7 +17,7 @@ static void note(void *context, mr_nal one) {
     to->bytes[to->count++] = one.bytes;
 }
 
-/* HEVC over RTSP without sprop sets: no header, and no arithmetic on a null pointer, where clang's sanitizer stops. */
+/* HEVC over RTSP without sprop sets has no header. Arithmetic on a null pointer would stop clang's sanitizer. */
 TEST(test_no_header) {
     noted found = {0};
     for (int hevc = 0; hevc < 2; hevc++) {
@@ -39,7 +39,7 @@ TEST(test_start_codes) {
     assert_int_equal(found.bytes[1], 2);
 }
 
-/* ISO/IEC 14496-15, 5.3.3.1: one SPS, one PPS, four-byte lengths; and each prefix. */
+/* ISO/IEC 14496-15, 5.3.3.1: one SPS, one PPS, four-byte lengths; also each prefix. */
 TEST(test_lengths) {
     static const uint8_t avc[] = {1, 100, 0, 30, 0xff, 0xe1, 0, 2, 0x67, 9, 1, 0, 3, 0x68, 8, 7};
     for (size_t bytes = 0; bytes <= sizeof avc; bytes++) {

@@ -1,4 +1,4 @@
-/* Headers that are made here, fed in pieces of any size: each element counts where libavformat would take it. */
+/* Generated headers, fed in pieces of any size. An element counts if libavformat would read it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static void put_id(uint32_t id) {
             made[bytes++] = (uint8_t)(id >> shift);
 }
 
-/* Begins an element. end() sets the size in eight bytes, which is unknown until then. */
+/* Begins an element. The size, in eight bytes, is unknown until end() sets it. */
 static size_t begin(uint32_t id) {
     put_id(id);
     made[bytes] = 1;
@@ -76,7 +76,7 @@ TEST(test_tracks_and_tags) {
     assert_int_equal(taken(), 1000 * TRACK + 128 + 11 * 128);
 }
 
-/* As in live streams: segments, clusters and others without a size. */
+/* Live streams have segments, clusters and other elements without a size. */
 TEST(test_without_sizes) {
     begin(SEGMENT);
     begin(TAGS);
@@ -91,7 +91,7 @@ TEST(test_without_sizes) {
     assert_int_equal(taken(), 3 * 128 + 7 * TRACK);
 }
 
-/* An element in a place where it does not belong is skipped; after one that does not fit the next one is looked for. */
+/* The parser skips an element in the wrong place. After one that does not fit, it finds the next. */
 TEST(test_odd_places) {
     const size_t outer = begin(VOID);
     put_tracks(7);

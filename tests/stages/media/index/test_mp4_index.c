@@ -1,5 +1,5 @@
-/* Generated indexes, fed in pieces with any size: each claim counts where libavformat would take it, and indexes for
- * long recordings pass. */
+/* Generated indexes, fed in pieces of any size. A size counts if libavformat would allocate it. Indexes for long
+ * recordings must pass. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,7 +88,7 @@ TEST(test_a_day_passes) {
     assert_true(takes >= (uint64_t)DAY_OF_60_FPS * 32 + (uint64_t)DAY_OF_AAC * 24 && takes < bound);
 }
 
-/* Each PCM sample is a sample in the table, and 1,024 share one entry. */
+/* Each PCM sample is a sample in the table, but 1,024 share one entry. */
 TEST(test_sound_of_one_tick_a_sample) {
     const size_t track = begin_track("soun");
     const uint32_t samples = 48000U * 3600 * 24;
@@ -112,7 +112,7 @@ TEST(test_tables_claim) {
     for (int i = 0; i < 3; i++)
         make_track("vide", 20000000);
     assert_int_equal(taken(), 3 * 20000000ULL * 24);
-    /* Composition times are made one a sample. */
+    /* Composition times expand to one per sample. */
     size_t track = begin_track("vide");
     BOX("ctts", 0, 1, 40000000, 5);
     end(track);
@@ -141,7 +141,7 @@ TEST(test_fragments_claim) {
     end(traf);
     end(moof);
     assert_int_equal(taken(), 48 + 2 * 80000000ULL * 32);
-    /* Each fragment has a place for each track. */
+    /* Each fragment needs an entry for each track. */
     for (int i = 0; i < 10; i++)
         make_track("vide", 0);
     for (int i = 0; i < 100; i++)
@@ -152,7 +152,7 @@ TEST(test_fragments_claim) {
     assert_int_equal(taken(), 48);
 }
 
-/* Where libavformat looks for boxes, they are found. */
+/* Boxes are found wherever libavformat looks for them. */
 TEST(test_odd_places) {
     size_t outer = begin("free");
     BOX("mvhd", 0);
@@ -165,7 +165,7 @@ TEST(test_odd_places) {
     BOX("hdlr", 0, 0, 0);
     make_track("vide", 80000000);
     end(outer);
-    /* A track in another box ends that, as for libavformat. */
+    /* As in libavformat, a track inside another box ends that box. */
     assert_int_equal(taken(), 0);
     outer = begin("meta");
     put32(0);
@@ -173,14 +173,14 @@ TEST(test_odd_places) {
     BOX("stsz", 0, 10, 80000000);
     end(outer);
     assert_int_equal(taken(), 80000000ULL * 24);
-    /* A box that is larger than the one around it ends with that. */
+    /* A box larger than the one around it ends with that one. */
     outer = begin("udta");
     BOX("skip", 1);
     memcpy(made + 8, (uint8_t[]){0x7f, 0, 0, 0}, 4);
     end(outer);
     BOX("stsz", 0, 10, 80000000);
     assert_int_equal(taken(), 80000000ULL * 24);
-    /* A box of 64 bits, and one up to the end. */
+    /* A box with a 64-bit size, and one that extends to the end. */
     BOX("skip", 0, 24, 0, 0);
     memcpy(made, (uint8_t[]){0, 0, 0, 1}, 4);
     BOX("moov", 12 + 8, 0x7374737a, 0, 10, 80000000);
@@ -202,7 +202,7 @@ TEST(test_hidden) {
     end(entry);
     end(description);
     assert_int_equal(taken(), UINT64_MAX);
-    /* Rows that would extend into the boxes after it. */
+    /* Rows that would extend into the following boxes. */
     BOX("stts", 0, 3, 1, 1, 1, 1);
     assert_int_equal(taken(), UINT64_MAX);
     BOX("stss", 0, 1000);
@@ -211,7 +211,7 @@ TEST(test_hidden) {
     assert_int_equal(taken(), UINT64_MAX);
 }
 
-/* Bytes of media data are left out, and those that are read again do not count again; a jump leads to fragments. */
+/* Media data can be skipped. Bytes that are read again do not count again. A jump finds fragments. */
 TEST(test_seeking) {
     mr_mp4_index *index = mr_mp4_index_create();
     BOX("skip", 0);

@@ -1,4 +1,4 @@
-/* Index table segments that are made here, fed in pieces of any size. */
+/* Generated index table segments, fed in pieces of any size. */
 #include <string.h>
 
 #include "stages/media/index/mxf_index.h"
@@ -25,7 +25,7 @@ static void put_item(unsigned tag, size_t length, uint64_t value) {
             put(0x3f, 1);
 }
 
-/* A segment whose duration follows an item with that many bytes. */
+/* Adds a segment whose duration follows an item with `before` bytes. */
 static void put_segment(size_t before, uint64_t pictures) {
     memcpy(made + bytes, key, sizeof key);
     bytes += sizeof key;
@@ -53,7 +53,7 @@ TEST(test_durations_claim) {
     for (size_t i = 0; i < 50; i++)
         put(i, 1);
     put_segment(0, 1000);
-    put_item(0x3f0d, 8, 77); /* not of a segment */
+    put_item(0x3f0d, 8, 77); /* outside any segment */
     put_segment(1000, 50);
     put_segment(7, 60000000);
     assert_int_equal(taken(), (uint64_t)(1000 + 50 + 60000000) * PICTURE);
@@ -65,16 +65,16 @@ TEST(test_durations_claim) {
 TEST(test_damaged) {
     memcpy(made, key, sizeof key);
     bytes = sizeof key;
-    put(0x89, 1); /* nine bytes of length are none */
+    put(0x89, 1); /* a nine-byte length is invalid */
     put_segment(3, 5);
     assert_int_equal(taken(), 5 * PICTURE);
     put_segment(3, 5);
-    bytes -= 8; /* cut off */
+    bytes -= 8; /* truncated */
     assert_int_equal(taken(), 0);
     mr_mxf_index index = {0};
     put_segment(3, 5);
     mr_mxf_index_feed(&index, 0, made, 30);
-    mr_mxf_index_feed(&index, 100, made, bytes); /* read on elsewhere */
+    mr_mxf_index_feed(&index, 100, made, bytes); /* reading continues elsewhere */
     assert_int_equal(index.bytes, 5 * PICTURE);
     bytes = 0;
 }

@@ -1,4 +1,4 @@
-/* Still picture orientation: synthetic files in each format, whole and cut at every byte. */
+/* Still picture orientation: generated files in each format, whole and cut at each byte. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static void put_text(made_file *to, const char *text) {
     put(to, text, strlen(text));
 }
 
-/* A directory with another entry before that of the orientation. */
+/* A directory where another entry precedes the orientation. */
 static made_file exif(bool big, uint8_t orientation) {
     static const uint8_t little[] = {'I', 'I', 42, 0, 8, 0, 0, 0, 2, 0,
                                      0x00, 0x01, 4, 0, 1, 0, 0, 0, 9, 0, 0, 0,
@@ -53,7 +53,7 @@ static made_file png(const made_file *inner) {
     return made;
 }
 
-/* The tag has JPEG's mark before it; a chunk of odd length stands before. */
+/* The tag begins with JPEG's marker; a chunk of odd length comes before it. */
 static made_file webp(const made_file *inner) {
     made_file made = {.count = 0};
     put(&made, "RIFF\x7f\0\0\0WEBPVP8L\3\0\0\0abc\0EXIF", 28);
@@ -90,7 +90,7 @@ TEST(each_value_is_found_in_each_format) {
         }
 }
 
-/* Each prefix is in a separate block, so that a sanitizer sees a read past the end. */
+/* Each prefix is in a separate block, so that a sanitizer sees any read past the end. */
 static void read_prefixes(enum AVCodecID codec, const made_file *file) {
     for (size_t length = 0; length < file->count; length++) {
         uint8_t *copy = test_malloc(length + 1);
@@ -104,7 +104,7 @@ static void read_prefixes(enum AVCodecID codec, const made_file *file) {
     }
 }
 
-/* As an attribute in PNG, as an element in WebP, each behind another text; EXIF comes first. */
+/* An attribute in PNG, and an element in WebP, each after another text. EXIF wins over both. */
 TEST(xmp_counts_where_exif_has_none) {
     static const char keyword[] = "XML:com.adobe.xmp", element[] = "<tiff:Orientation>8</tiff:Orientation>";
     static const char attribute[] = "\0\0\0\0\0<x tiff:Resolution='1' tiff:Orientation=\"6\"/>";
@@ -169,7 +169,7 @@ TEST(files_that_are_cut_off_are_read_to_their_end) {
     read_prefixes(AV_CODEC_ID_WEBP, &in_webp);
 }
 
-/* All sixty-four: the corners of a picture go where both transforms one after the other put them. */
+/* All 64 pairs: a picture's corners must go where both transforms in turn would move them. */
 TEST(transforms_follow_each_other) {
     for (unsigned first = 1; first <= 8; first++)
         for (unsigned then = 1; then <= 8; then++) {
@@ -210,9 +210,9 @@ static void end_box(made_file *to, size_t at) {
 
 typedef struct avif_choices {
     const char *type;
-    int turns;        /* of irot; -1: none */
-    int axis;         /* of imir; -1: none */
-    bool wide, inside; /* long identifiers; bytes in `idat` */
+    int turns;        /* from irot; -1: none */
+    int axis;         /* from imir; -1: none */
+    bool wide, inside; /* long identifiers; data in `idat` */
     int pieces;
 } avif_choices;
 
@@ -306,7 +306,7 @@ TEST(the_picture_in_a_file_is_found) {
     }
 }
 
-/* Turns of HEIF are anticlockwise; axis 1 swaps left and right. Mirroring comes after turning, as the list has it. */
+/* HEIF turns are anticlockwise; axis 1 swaps left and right. The mirror comes after the turn, as listed. */
 TEST(turns_and_mirrors_are_exifs) {
     static const struct {
         int turns, axis, orientation;

@@ -1,4 +1,4 @@
-/* Where still pictures end: synthetic files with known ends, cut at every byte. */
+/* Where still pictures end: generated files with known ends, cut at each byte. */
 #include <string.h>
 
 #include "stages/media/still/still.h"
@@ -13,7 +13,7 @@ typedef struct sample {
 
 #define SAMPLE(codec, pictures, text) {codec, text, sizeof text - 1, pictures}
 static const sample samples[] = {
-    /* SOI, APP1 that holds a whole JPEG, SOS with a stuffed FF, a restart and fill bytes, a second scan, EOI. */
+    /* SOI, APP1 that contains a whole JPEG, SOS with a stuffed FF, a restart and fill bytes, a second scan, EOI. */
     SAMPLE(AV_CODEC_ID_MJPEG, 1,
            "\xff\xd8\xff\xe1\x00\x08\xff\xd8\xff\xd9\x01\x02\xff\xda\x00\x03\x05\x11\xff\x00\x22\xff\xd3\x33\xff\xff"
            "\xda\x00\x02\x44\xff\xd9"),
@@ -22,7 +22,7 @@ static const sample samples[] = {
     SAMPLE(AV_CODEC_ID_PNG, 3,
            "\x89PNG\r\n\x1a\n\0\0\0\x08" "acTL\0\0\0\x03\0\0\0\0\1\2\3\4"
            "\0\0\0\x01IDATx\1\2\3\4\0\0\0\0IEND\xae\x42\x60\x82"),
-    /* Two pictures, the second with a local colour table; an extension before it. */
+    /* Two pictures. Before the second, which has a local colour table, comes an extension. */
     SAMPLE(AV_CODEC_ID_GIF, 2,
            "GIF89a\1\0\1\0\x80\0\0\1\2\3\4\5\6,\0\0\0\0\1\0\1\0\0\2\2\x44\x01\0!\xf9\4\0\0\0\0\0,\0\0\0\0\1\0\1\0\x80"
            "\1\2\3\4\5\6\2\2\x44\x01\0;"),
@@ -49,7 +49,7 @@ TEST(the_end_is_found) {
     }
 }
 
-/* Each prefix is in a separate block, so that a sanitizer sees a read past the end. */
+/* Each prefix is in a separate block, so that a sanitizer sees any read past the end. */
 TEST(pictures_that_are_cut_off_have_no_end) {
     for (size_t i = 0; i < SAMPLES; i++)
         for (size_t length = 0; length < samples[i].length; length++) {
@@ -75,7 +75,7 @@ TEST(pages_of_tiff_are_counted) {
     }
 }
 
-/* Every chunk that a decoder needs stays in place; so do bytes that are no chunk. */
+/* Each chunk that a decoder needs must stay in place, and so must bytes that are no chunk. */
 TEST(what_expands_is_stripped_from_png) {
     enum { PROFILE = 20000, HEAD = 8 };
     static const char before[] = "\x89PNG\r\n\x1a\n\0\0\0\1IHDR?sum!", spare[] = "\0\0\0\2zTXta\0sum!",

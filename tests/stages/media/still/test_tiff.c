@@ -1,4 +1,4 @@
-/* TIFF kinds: those that libavcodec decodes, and those that it would turn into black or wrong pictures. */
+/* TIFF kinds: those that libavcodec can decode, and those that it would turn into black or wrong pictures. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static void put(file *to, unsigned value, int bytes) {
         to->data[to->bytes++] = (uint8_t)(value >> 8 * (to->big ? bytes - 1 - i : i));
 }
 
-/* Makes a file with one directory: an entry for each pair, tag and value. BITS and SAMPLE_KIND point to three
+/* Makes a file with one directory: an entry for each pair of tag and value. BITS and SAMPLE_KIND point to three
  * numbers. */
 static file make(bool big, const unsigned (*tags)[2], unsigned count) {
     enum { HEADER = 8, ENTRY = 12 };
@@ -47,7 +47,7 @@ static file make(bool big, const unsigned (*tags)[2], unsigned count) {
 
 static const struct {
     unsigned tags[4][2];
-    const char *words; /* NULL: it is decoded */
+    const char *words; /* NULL: it can be decoded */
 } kinds[] = {
     {{{BITS, 8}, {COMPRESSION, 1}, {COLOURS, 2}, {SAMPLES, 3}}, NULL},
     {{{BITS, 16}, {COMPRESSION, 5}, {COLOURS, 1}, {SAMPLE_KIND, 1}}, NULL},
@@ -80,7 +80,7 @@ TEST(kinds_are_told) {
     expect_words(text, "is a BigTIFF, which");
 }
 
-/* Each prefix is in a separate block, so that a sanitizer sees a read past the end. */
+/* Each prefix is in a separate block, so that a sanitizer sees any read past the end. */
 TEST(files_may_be_cut_off) {
     const unsigned tags[][2] = {{BITS, 8}, {ORIENTATION, 6}, {SAMPLE_KIND, 3}};
     const file made = make(true, tags, 3);

@@ -1,4 +1,4 @@
-/* Generated transport streams: each loss shows at the right picture only. */
+/* Generated transport streams: each loss must show at the right picture only. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ typedef struct stream {
     size_t bytes, count;
     int raw;
     int number[2];
-    int64_t at[64];    /* of pictures */
+    int64_t at[64];    /* where pictures begin */
     size_t sizes[64], pictures;
 } stream;
 
@@ -37,7 +37,7 @@ static void add_packet(int pid, bool begins, const uint8_t *payload, size_t byte
     made.count++;
 }
 
-/* A picture of that many bytes; the PES packet says how long it is if `announced`. */
+/* Adds a picture with that many bytes. If `announced`, the PES header gives the length. */
 static void add_picture(size_t bytes, bool announced) {
     uint8_t pes[8192] = {0, 0, 1, 0xe0, 0, 0, 0x80, 0x80, PES_HEADER - 9};
     const size_t all = bytes + PES_HEADER;
@@ -59,7 +59,7 @@ static void begin_stream(int raw) {
     made.number[0] = made.number[1] = 5;
 }
 
-/* The packets of the picture's stream in that picture. */
+/* Finds the packets that carry this picture. */
 static size_t packets_of(size_t picture, size_t found[64]) {
     size_t count = 0;
     for (size_t i = 0; i < made.count; i++) {
@@ -73,8 +73,8 @@ static size_t packets_of(size_t picture, size_t found[64]) {
     return count;
 }
 
-/* Feeds all but one packet (`gone` beyond all: none), in pieces, and looks all pictures up; that one has lost so many
- * bytes. */
+/* Feeds all packets but `gone` in pieces, then looks up all pictures. Picture `lacking` is `lost` bytes smaller. `gone`
+ * may be past the end: no packet is missing. */
 static void look(size_t gone, size_t piece, mr_ts_found found[64], size_t lacking, size_t lost) {
     static uint8_t fed[sizeof made.data];
     const size_t raw = (size_t)made.raw, hole = gone * raw, cut = gone < made.count ? raw : 0;
@@ -117,7 +117,7 @@ TEST(test_whole) {
     }
 }
 
-/* Packets that come twice change nothing; of three the third is lost data. */
+/* Repeated packets must change nothing. In a group of three, the third is a sign of loss. */
 TEST(test_repeated) {
     static uint8_t fed[3 * sizeof made.data];
     make_pictures(188, true);
@@ -146,7 +146,7 @@ TEST(test_repeated) {
     }
 }
 
-/* Pictures whose packets are scrambled are counted, and are a gap before the next one. */
+/* A picture with scrambled packets must be counted, and must show as a gap before the next one. */
 TEST(test_scrambled) {
     enum { FIRST = 3, LAST = 5 };
     mr_ts_cursor cursor = {0};
@@ -168,7 +168,7 @@ TEST(test_scrambled) {
     mr_ts_scan_destroy(&scan);
 }
 
-/* Each packet of the fifth picture in turn but the first, without which the picture is not there. */
+/* Drops each packet of the fifth picture in turn, except the first, since the picture would not exist without that. */
 TEST(test_lost) {
     enum { HIT = 4 };
     mr_ts_found found[64];
@@ -189,7 +189,7 @@ TEST(test_lost) {
     }
 }
 
-/* Without the first packet, a picture's rest looks like part of the previous one. */
+/* Without the first packet, the rest of a picture looks like part of the previous one. */
 TEST(test_lost_begin) {
     size_t packets[64];
     make_pictures(188, false);
@@ -209,7 +209,7 @@ TEST(test_lost_begin) {
     }
 }
 
-/* Recordings that were joined: numbers jump, and nothing is missing. */
+/* Joined recordings: numbers jump, but no packet is missing. */
 TEST(test_joined) {
     mr_ts_found found[64];
     begin_stream(188);
@@ -237,7 +237,7 @@ TEST(test_erroneous) {
         assert_int_equal(found[i].lacks, i == 4);
 }
 
-/* Where reading went elsewhere nothing is known of what was before; and what is not there is not found. */
+/* After a jump, earlier packets must not count. Unknown positions must not be found. */
 TEST(test_elsewhere) {
     make_pictures(188, false);
     mr_ts_scan *scan = mr_ts_scan_create();
@@ -251,7 +251,7 @@ TEST(test_elsewhere) {
     mr_ts_scan_destroy(&scan);
 }
 
-/* Random bytes, with sync bytes in place and without. */
+/* Random bytes, with and without sync bytes in place. */
 TEST(test_malformed) {
     mr_ts_scan *scan = mr_ts_scan_create();
     mr_ts_cursor cursor = {0};

@@ -1,4 +1,4 @@
-/* Tables that are made here: which of them replace the video, and which do not. */
+/* Generated tables: some replace the video, others must not. */
 #include <string.h>
 
 #include <libavutil/crc.h>
@@ -10,7 +10,7 @@ enum { H264 = 0x1b, HEVC = 0x24, AUDIO = 0x0f, TABLE = 0x1000, VIDEO = 0x100, OT
 
 static mr_ts_tables tables;
 
-/* One section in as many packets as it needs; the answer to the last. */
+/* Sends one section in as many packets as it needs. Returns the answer to the last packet. */
 static bool send(int pid, int table, int number, const uint8_t *body, size_t bytes) {
     uint8_t section[MR_TS_SECTION] = {0, (uint8_t)table, (uint8_t)(0xb0 | (bytes + 9) >> 8), (uint8_t)(bytes + 9),
                                       (uint8_t)(number >> 8), (uint8_t)number, 0xc1, 0, 0};
@@ -32,7 +32,7 @@ static bool list(int number) {
     return send(0, 0, 1, body, sizeof body);
 }
 
-/* A program with a stream in that type, sound after it, and that many descriptor bytes. */
+/* Sends a program: a stream with this type, audio after it, and `about` descriptor bytes. */
 static bool program(int number, int type, int pid, size_t about) {
     uint8_t body[MR_TS_SECTION] = {(uint8_t)(0xe0 | pid >> 8), (uint8_t)pid, (uint8_t)(0xf0 | about >> 8),
                                    (uint8_t)about};
@@ -54,7 +54,7 @@ static int begin(void **state) {
 TEST_WITH(test_replaced, begin, NULL) {
     assert_true(program(1, H264, OTHER, 0));
     assert_int_equal(tables.changed->table.packet_count, 1);
-    assert_false(program(1, H264, VIDEO, 0)); /* nothing is looked at until it is taken up */
+    assert_false(program(1, H264, VIDEO, 0)); /* ignored until mr_ts_tables_go_on */
     mr_ts_tables_go_on(&tables);
     assert_false(program(1, H264, OTHER, 0));
     assert_true(program(1, HEVC, OTHER, 0));
@@ -73,12 +73,12 @@ TEST_WITH(test_another_program, begin, NULL) {
 
 TEST_WITH(test_the_same_video, begin, NULL) {
     assert_false(program(1, H264, VIDEO, 300)); /* with other descriptors */
-    assert_false(program(1, AUDIO, OTHER, 0));  /* there is none for a while */
+    assert_false(program(1, AUDIO, OTHER, 0));  /* temporarily without video */
     assert_false(program(1, H264, VIDEO, 0));
-    assert_false(program(2, H264, OTHER, 0));   /* of a program that is not listed */
+    assert_false(program(2, H264, OTHER, 0));   /* the program is not listed */
 }
 
-/* Whatever is damaged has another sum. */
+/* A damaged section has a wrong checksum. */
 TEST_WITH(test_damaged, begin, NULL) {
     static const uint8_t start[] = {0x47, 0x40 | TABLE >> 8, TABLE & 255, 0x10, 0, 2, 0xb0, 18, 0, 1, 0xc1, 0, 0};
     uint8_t packet[MR_TS_BYTES] = {0};

@@ -1,4 +1,4 @@
-/* The work that networks take, compared with figures computed by hand; and malformed files. e2e/test_operations.py
+/* The work that networks need, compared with figures computed by hand; also malformed files. e2e/test_operations.py
  * compares real networks with Python's onnx. */
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "stages/model/onnx/onnx_work.h"
 #include "tests/support/suite.h"
 
-/* ---- small files of ONNX ----------------------------------------------------------------------------------------- */
+/* ---- small ONNX files -------------------------------------------------------------------------------------------- */
 
 typedef struct message {
     size_t bytes;
@@ -40,7 +40,7 @@ static void put_text(message *m, unsigned field, const char *text) {
     put_bytes(m, field, text, strlen(text));
 }
 
-/* Names in one text, with blanks between them; "-" leaves one out. */
+/* Adds the names in a text, separated by blanks; "-" leaves one out. */
 static void put_names(message *m, unsigned field, const char *names) {
     char copy[256], *rest = copy;
     snprintf(copy, sizeof copy, "%s", names);
@@ -50,7 +50,7 @@ static void put_names(message *m, unsigned field, const char *names) {
 
 typedef struct list {
     const char *name;
-    int count; /* 0: no more; -1: one number alone */
+    int count; /* 0: the end; -1: a single number */
     int64_t values[8];
 } list;
 
@@ -120,7 +120,7 @@ static mr_onnx_work counted(int64_t batch) {
     return work;
 }
 
-/* 3x8x6 in, 4x4x3 out: 48 numbers, each of 27 products; 108 weights. */
+/* 3x8x6 in, 4x4x3 out: 48 numbers with 27 products each; 108 weights. */
 enum { IN = 144, OUT = 48, PRODUCTS = 48 * 27, PARAMETERS = 108 };
 static const list halving[] = {{"strides", 2, {2, 2}}, {"pads", 4, {1, 1, 1, 1}}, {0}};
 
@@ -159,7 +159,7 @@ TEST(a_convolution_takes_two_for_each_product) {
     NEAR(half.activation_bytes, 2 * (IN + OUT));
 }
 
-/* Nodes after the convolution: launches in all; operations and bytes beyond the convolution's. */
+/* Nodes after the convolution: total launches, then the operations and bytes that they add. */
 TEST(fused_nodes_are_not_launches) {
     static const struct {
         const char *nodes[3][3];
@@ -209,7 +209,7 @@ TEST(unknown_nodes_are_named) {
     assert_int_equal(work.missing, 2);
     assert_string_equal(work.why, "not modelled: operator Strange at node \"here\"");
     NEAR(work.multiply_adds, 3 * PRODUCTS);
-    /* If the file has the node's size, later nodes are counted; the batch by name. */
+    /* If the file gives the node's size, later nodes can be counted. The batch is identified by name. */
     TENSOR(VALUE, "b", 1, -1, 4, 4, 3);
     work = counted(3);
     assert_int_equal(work.missing, 1);
@@ -230,7 +230,7 @@ TEST(unknown_nodes_are_named) {
     NEAR(work.multiply_adds, 0);
 }
 
-/* ---- files that lie ---------------------------------------------------------------------------------------------- */
+/* ---- false declarations ------------------------------------------------------------------------------------------ */
 
 static void check_sane(const uint8_t *data, size_t bytes) {
     mr_onnx_work work;
@@ -259,7 +259,7 @@ TEST(sizes_beyond_all_reason_are_not_counted) {
     }
 }
 
-/* Products without factors, with a shape that only the file declares; a node that reads itself. */
+/* A product without factors, whose shape only the file declares; a node that reads its own output. */
 TEST(nodes_without_their_inputs_are_not_counted) {
     static const char *const names[] = {"Conv", "ConvTranspose", "Gemm", "MatMul", "QLinearConv", "MaxPool", "Add",
                                         "Concat", "Reshape", "Slice", "Gather", "Resize", "Split", "Shape",
@@ -299,7 +299,7 @@ TEST(broken_files_are_survived) {
     }
 }
 
-/* A name is computed once; a graph has at most so many nodes. */
+/* A name must be computed only once, and a graph must not exceed the maximum number of nodes. */
 TEST(graphs_that_are_none_are_refused) {
     mr_onnx_work work;
     begin(1, "a");
@@ -310,7 +310,7 @@ TEST(graphs_that_are_none_are_refused) {
     enum { NODES = MR_ONNX_GRAPH_NODES + 1 };
     uint8_t *many = calloc(NODES, 4);
     size_t used = 0;
-    many[used++] = 7 << 3 | 2; /* a graph of that many nodes without content */
+    many[used++] = 7 << 3 | 2; /* a graph with that many empty nodes */
     for (uint32_t rest = 2 * NODES; rest; rest >>= 7)
         many[used++] = (uint8_t)((rest & 0x7f) | (rest >= 0x80 ? 0x80 : 0));
     for (int i = 0; i < NODES; i++) {
