@@ -1,6 +1,6 @@
-# The functions of the public headers, for plugins: write_exports(SOURCE LIST HEADERS...) makes a C file that refers to
-# all of them, so that a program linked with the static library has those that it does not call itself, and a list of
-# their names for the linker, which exports them from the program and nothing else.
+# The functions in the public headers, for plugins. write_exports(SOURCE LIST HEADERS...) makes a C file that refers to
+# all of them. A program that links the static library then contains even those that it does not call. It also makes a
+# list of the names, so that the linker exports them from the program and nothing else.
 function(write_exports source list)
   set(includes "")
   set(names "")
@@ -8,11 +8,11 @@ function(write_exports source list)
     file(READ ${header} text)
     get_filename_component(name ${header} NAME)
     string(APPEND includes "#include \"millrace/${name}\"\n")
-    # Brackets and semicolons mean something in CMake's lists; comments may hold anything.
+    # Brackets and semicolons are special in CMake lists, and comments may contain them.
     string(REPLACE ";" "@" text "${text}")
     string(REGEX REPLACE "[][]" "@" text "${text}")
     string(REGEX REPLACE "/\\*[^*]*\\*+([^/*][^*]*\\*+)*/" "" text "${text}")
-    # Declarations begin at the margin: the mark, a type, then the name and its parameters.
+    # Declarations begin at the margin: the mark, a type, then the name and parameters.
     string(REGEX MATCHALL "\nMR_API [a-z0-9_ *]*[ *]mr_[a-z0-9_]+\\(" found "${text}")
     list(TRANSFORM found REPLACE ".*[ *](mr_[a-z0-9_]+)\\($" "\\1")
     list(APPEND names ${found})

@@ -1,4 +1,4 @@
-# Writes a text file as a C string. A script:
+# Writes a text file as a C string. Run it as a script:
 #
 #     cmake -DFROM=FILE -DNAME=VARIABLE -DTO=FILE.c -P tools/text.cmake
 file(READ ${FROM} bytes HEX)

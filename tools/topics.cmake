@@ -1,16 +1,16 @@
-# Writes the texts of `millrace help TOPIC` as C, from sections of the documents. A script:
+# Writes the texts for `millrace help TOPIC` as C, from document sections. Run it as a script:
 #
 #     cmake -DROOT=FOLDER -DTO=FILE.c -P tools/topics.cmake
 #
-# One source: what is printed is what stands there. A section ends before the next heading of its own depth or a higher one.
+# So the help prints the documents' text. A section ends before the next heading with the same or a higher level.
 cmake_policy(SET CMP0007 NEW)
 set(arrays "")
 set(entries "")
 
-# The sections of ROOT/DOCUMENT with these headings become the lines of the topic; no heading: the whole document.
+# Turns the sections with these headings in ROOT/DOCUMENT into the topic's lines. No heading: the whole document.
 function(topic name summary document)
   file(READ ${ROOT}/${document} text)
-  # Brackets and semicolons mean something in CMake's lists.
+  # Brackets and semicolons are special in CMake lists.
   string(REPLACE ";" "@semicolon@" text "${text}")
   string(REPLACE "[" "@open@" text "${text}")
   string(REPLACE "]" "@close@" text "${text}")

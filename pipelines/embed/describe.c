@@ -1,5 +1,5 @@
-/* A tool of one's own, on the public headers alone: the devices of this machine, the stage types with their options,
- * and a model if a file is named. With --schema it prints the JSON Schema of pipelines in place of them.
+/* A tool that needs only the public headers. It lists this machine's devices, the stage types with their options, and a
+ * model if you name a file. With --schema it prints the JSON Schema of pipelines instead.
  *
  *     cc describe.c $(pkg-config --cflags --libs millrace) -o describe && ./describe model.onnx */
 #include <millrace/describe.h>

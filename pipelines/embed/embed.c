@@ -1,5 +1,5 @@
-/* A program of its own that uses the millrace library: it pushes pictures of one colour each, lets a pipeline
- * shrink them and turn them into numbers between 0 and 1, and gets every answer by a callback.
+/* A program that embeds millrace. It pushes pictures that have one colour each. A pipeline shrinks them and turns them
+ * into numbers between 0 and 1. A callback receives each result.
  *
  *     cc embed.c $(pkg-config --cflags --libs millrace) -o embed && ./embed embed.yaml */
 #include <millrace/millrace.h>
@@ -13,7 +13,7 @@ typedef struct answers {
     int wrong;
 } answers;
 
-/* Runs on a thread of the pipeline, for one frame at a time. Picture number n was n * 25 everywhere. */
+/* Runs on a pipeline thread, for one frame at a time. All pixels in picture number n are n * 25. */
 static void on_answer(void *context, const char *source, const mr_frame *frame) {
     answers *got = context;
     const float *values = (const float *)(const void *)frame->plane[0].data;
@@ -27,7 +27,7 @@ static void on_answer(void *context, const char *source, const mr_frame *frame) 
     got->count++;
 }
 
-/* The memory is copied, since no release function is given, and may be used again at once. */
+/* Without a release function, the memory is copied and can be reused at once. */
 static int push_pictures(mr_pipeline *pipeline) {
     static unsigned char pixels[HEIGHT][WIDTH][3];
     mr_push push = {

@@ -1,5 +1,5 @@
-// A C++ program that uses the millrace library, with a stage type of its own: it pushes gray pictures, its stage reads
-// their pixels and adds how bright they are, and every answer comes back by a callback.
+// A C++ program that embeds millrace and adds a stage type. It pushes gray pictures. The stage reads their pixels and
+// adds the mean brightness. A callback receives each result.
 //
 //     c++ -std=c++17 embed.cpp $(pkg-config --cflags --libs millrace) -o embed && ./embed brightness.yaml
 #include <millrace/millrace.h>
@@ -16,7 +16,7 @@ namespace {
 // ---- a stage type: the mean of a gray picture, as a result named "brightness" ---------------------------------------
 
 struct options {
-    std::int64_t step; // one of so many rows and columns is read
+    std::int64_t step; // reads every step-th row and column
 };
 
 mr_format number() {
@@ -56,7 +56,7 @@ int process(mr_stage *self, mr_io *io) {
     return mr_io_emit(io, 0, frame);
 }
 
-// Without designated initialisers, which C++17 lacks: a zeroed struct, and what is said of it.
+// C++17 lacks designated initialisers: starts from a zeroed struct and sets the fields.
 mr_format_set gray_pictures() {
     mr_format_set set = {};
     set.payload = MR_PAYLOAD_PICTURE;
@@ -114,7 +114,7 @@ struct answers {
     int count = 0, wrong = 0;
 };
 
-// Picture number n is n * 20 on even rows and columns, which step 2 reads, and something else between them.
+// In picture number n, pixels on even rows and columns are n * 20; step 2 reads only those. All other pixels differ.
 void on_answer(void *context, const char *source, const mr_frame *frame) {
     auto *got = static_cast<answers *>(context);
     const mr_result *result = mr_frame_result(frame, mr_kind_tensor(), "brightness");
@@ -166,7 +166,7 @@ int run(mr_pipeline *pipeline) {
 } // namespace
 
 int main(int argc, char **argv) {
-    // The stage types that come with millrace, and one more.
+    // millrace's stage types, and one more.
     std::vector<const mr_stage_type *> types;
     for (const mr_stage_type *const *type = mr_stage_types(); *type; type++)
         types.push_back(*type);

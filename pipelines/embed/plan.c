@@ -1,4 +1,4 @@
-/* A plan on the public headers alone: the stages of a pipeline, the formats on its links, its threads and its memory.
+/* Plans a pipeline with only the public headers. It prints the stages, the link formats, the threads and the memory.
  * `millrace plan` prints the same view. Nothing runs.
  *
  *     cc plan.c $(pkg-config --cflags --libs millrace) -o plan && ./plan embed.yaml */

@@ -1,4 +1,4 @@
-/* A stage type with a kind of results of its own: the box around all bright pixels of a picture. */
+/* A stage type with a new result kind: the box around all bright pixels of a picture. */
 #include <millrace/plugin.h>
 
 /* One element of a result. */
@@ -7,7 +7,7 @@ typedef struct box {
     float share;
 } box;
 
-/* What an element contains. Records in JSON, CSV and protobuf, cuts and `verify` are made from this table. */
+/* The fields of an element. Records in JSON, CSV and protobuf, cuts and `verify` all use this table. */
 static const mr_field fields[] = {
     {.name = "left", .type = MR_FIELD_I32, .offset = offsetof(box, left), .unit = "px", .help = "its left edge"},
     {.name = "top", .type = MR_FIELD_I32, .offset = offsetof(box, top), .unit = "px", .help = "its upper edge"},
@@ -25,7 +25,7 @@ static int negotiate(mr_negotiation *negotiation) {
     return mr_promise_result(negotiation, 0, &boxes, NULL, NULL);
 }
 
-/* Returns the number of bright pixels; *around: the smallest box that holds all of them. */
+/* Returns the number of bright pixels; sets *around to the smallest box that contains them all. */
 static int64_t find(const mr_frame *picture, box *around) {
     enum { BRIGHT = 200 };
     int32_t left = picture->format.width, right = -1, top = -1, bottom = -1;
@@ -47,8 +47,8 @@ static int64_t find(const mr_frame *picture, box *around) {
     return count;
 }
 
-/* Every frame gets a result, if only an empty one: then the frames without a box can be told from those that nobody has
- * looked at. */
+/* Every frame gets a result, even an empty one. So consumers can tell a frame without a box from one that no stage
+ * examined. */
 static int process(mr_stage *self, mr_io *io) {
     mr_frame *output = NULL;
     mr_result *result = NULL;

@@ -1,4 +1,4 @@
-/* The whole millrace command with a stage type of its own, here that of darkness.c: run, check, list, schema, ...
+/* The whole millrace command (run, check, list, schema, ...) with one more stage type, here the one in darkness.c.
  *
  *     cc command.c darkness.c $(pkg-config --cflags --libs millrace-command) -o dark && ./dark run darkness.yaml */
 #include <millrace/command.h>

@@ -1,7 +1,7 @@
-/* A stage type in a plugin: how much of each picture is dark, from 0 to 1, as a result named "darkness". */
+/* A stage type in a plugin: adds the dark share of each picture, from 0 to 1, as a result named "darkness". */
 #include <millrace/plugin.h>
 
-/* What the YAML says, filled from the table of options below. */
+/* The options from the YAML. The table of options below fills them in. */
 typedef struct options {
     int64_t below;
 } options;
@@ -11,7 +11,7 @@ static mr_format number(void) {
     return mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 1, &one);
 }
 
-/* While planning: the pictures go on as they came in, and carry one more result. */
+/* While planning: the pictures pass unchanged and carry one more result. */
 static int negotiate(mr_negotiation *negotiation) {
     const mr_format tensor = number();
     const mr_format_set set = mr_format_set_of(&tensor);
@@ -19,7 +19,7 @@ static int negotiate(mr_negotiation *negotiation) {
     return mr_promise_result(negotiation, 0, mr_kind_tensor(), "darkness", &set);
 }
 
-/* Plane 0 of all layouts below is luma, a byte for each pixel; rows are `stride` bytes apart. */
+/* In all layouts below, plane 0 is luma, one byte per pixel. Rows are `stride` bytes apart. */
 static float darkness(const mr_frame *picture, int64_t below) {
     int64_t dark = 0;
     for (int32_t y = 0; y < picture->format.height; y++) {
@@ -30,7 +30,7 @@ static float darkness(const mr_frame *picture, int64_t below) {
     return (float)((double)dark / ((double)picture->format.width * picture->format.height));
 }
 
-/* For each frame: frames are never changed, so a new one shares the picture and gets the result. */
+/* Called for each frame. Frames are immutable, so a new frame shares the picture and gets the result. */
 static int process(mr_stage *self, mr_io *io) {
     const options *given = self->options;
     const mr_frame *input = mr_io_input(io);

@@ -1,14 +1,14 @@
-/* A stage type that makes pictures: the negative of each, in memory that the plan has for it. */
+/* A stage type that makes pictures: the negative of each one, in planned memory. */
 #include <millrace/plugin.h>
 
-/* While planning: pictures leave in the format in which they come in, but in buffers of this stage, which the planner
- * counts and sizes. With `shares` it would promise that they lie in the buffers of its input. */
+/* While planning: output pictures have the input's format, but lie in buffers of this stage, which the planner counts
+ * and sizes. `shares` would promise that they lie in the input's buffers. */
 static int negotiate(mr_negotiation *negotiation) {
     negotiation->outputs[0].follows = 0;
     return MR_OK;
 }
 
-/* Walks the rows of all planes: chroma planes may have fewer and shorter rows. */
+/* Walks the rows of all planes. Chroma planes may have fewer and shorter rows. */
 static void invert(const mr_frame *from, const mr_frame *to) {
     for (mr_row row = {0}; mr_next_row(&from->format, &row);) {
         const uint8_t *source = mr_row_at(from->plane, &row);
@@ -18,15 +18,15 @@ static void invert(const mr_frame *from, const mr_frame *to) {
     }
 }
 
-/* The frame's own format counts, not the planned one: pictures of one source may change their size. The new frame has
- * the input's identity, times and results. */
+/* Uses the frame's format, not the planned one: picture sizes may change within a source. The new frame has the input's
+ * identity, times and results. */
 static int process(mr_stage *self, mr_io *io) {
     const mr_frame *input = mr_io_input(io);
     mr_frame *output = NULL;
     (void)self;
     int status = mr_io_acquire(io, 0, &input->format, input, &output);
     if (status)
-        return status; /* MR_ERROR_AGAIN: all buffers are in use, and it is called again */
+        return status; /* MR_ERROR_AGAIN: all buffers are in use; it is called again later */
     invert(input, output);
     return mr_io_emit(io, 0, output);
 }

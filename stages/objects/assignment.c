@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Each row also has a column of its own, after the real ones, whose cost is the limit. Numbers count from 1, as 0 is
- * the row being placed. */
+/* Each row also has a separate column after the real ones, whose cost is the limit. Numbers count from 1, as 0 is the
+ * row being placed. */
 typedef struct search {
     const double *cost;
     size_t rows, columns, all;

@@ -1,12 +1,12 @@
-/* 1080p NV12 from pinned memory of the host through a pipeline on a device, preprocessed to 224x224 f16 in batches and
- * brought home, beside what the two parts of it take alone: uploading, and preprocessing what lies in the device's
- * memory.
+/* Measures a device pipeline and the two parts alone. The pipeline uploads 1080p NV12 from pinned host memory,
+ * preprocesses it to 224x224 f16 in batches and downloads the result. The parts are the upload, and preprocessing
+ * pictures in device memory.
  *
  *     bench_flow [--device cuda:0] [--frames 4000]
  *
- * Prints one JSON object: pictures a second of each, and of the pipeline as a share of the slower part; and, in builds
- * with CUDA, the calls that allocate, free or wait which were made while the last nine tenths of the frames passed.
- * Exit status 69 where there is no such device. */
+ * Prints one JSON object: the rates in pictures per second, and the pipeline's rate as a fraction of the slower part's.
+ * Builds with CUDA also count calls that allocate, free or wait during the last nine tenths of the frames. Exit status
+ * 69 if the device does not exist. */
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,7 +89,7 @@ static int compute(const bench *b, mr_stream *stream, int turn) {
     return mr_preprocess_enqueue(stream, works, BATCH);
 }
 
-/* Pictures a second, with as many batches in flight as in the pipeline. */
+/* Pictures per second, with the pipeline's number of batches in flight. */
 static double rate(const bench *b, int (*enqueue)(const bench *, mr_stream *, int)) {
     mr_stream *stream = NULL;
     mr_event *event[IN_FLIGHT] = {NULL};
@@ -185,7 +185,7 @@ static double flow_rate(bench *b, mr_pipeline *pipeline) {
     return (double)(b->frames - b->frames / 10) / seconds;
 }
 
-/* Before the pipeline is destroyed: that frees. */
+/* Must come before the pipeline is destroyed, because that frees memory. */
 static void print_calls(const bench *b) {
 #ifdef MILLRACE_HAS_CUDA
     cuda_calls after;

@@ -1,10 +1,10 @@
-/* The bare model loop: one network, run again and again on the same input with nothing around it. It is what an
- * analysis of so many frames cannot avoid.
+/* The bare model loop: runs one network again and again on the same input. An analysis of RUNS frames must take at
+ * least this time.
  *
  *     bench_model_loop MODEL.onnx RUNS [THREADS]
  *
- * Each thread does its share of the runs on the one session, one item a run, as ONNX Runtime's C API does it at its
- * best: one intra-op thread, no spinning, tensors made once. Prints one JSON object; loading is not measured. */
+ * Each thread does a share of the runs on one shared session, one item per run. Settings are ONNX Runtime's fastest in
+ * C: one intra-op thread, no spinning, tensors made once. Prints one JSON object. Loading is not measured. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,7 +76,7 @@ static int open_session(const char *path, const ort_runtime **ort, ort_session *
     return status ? status : mr_ort_check(*ort, api->create_session((*ort)->env, path, options, session), path);
 }
 
-/* One item a run; other free dimensions are not for this program. */
+/* One item per run; this program does not support other free dimensions. */
 static int bind_one(mr_model *model, mr_binding *binding) {
     mr_shape shape = model->inputs[0].shape;
     if (shape.rank && shape.dims[0] < 0)

@@ -1,20 +1,20 @@
-/* Measures a cut between two processes against a bare pair of libzmq sockets, ROUTER and DEALER, that does no more than
- * pass a message of the same size, without copying it, and answer with credit. Contestants take turns, so that the mood
- * of the machine is the same for all.
+/* Measures a cut between two processes against a bare pair of libzmq sockets, ROUTER and DEALER. The pair only passes
+ * messages of the same size, without copying, and answers with credit. Contestants take turns, so that changes in the
+ * machine's speed affect all of them.
  *
  *   bench_pair [--kind picture|result] [--size WIDTHxHEIGHT] [--over ipc|tcp|shared] [--rate N] [--frames N]
  *              [--rounds N] [--workers N] [--busy-poll MS] [--only bare|cut]
  *
- * prints one JSON object: for each contestant the medians over the rounds of frames a second, of the microseconds of
- * processor time that both processes together take for a frame, from their start to their end, and of how often a
- * thread of theirs has slept for a frame; with --rate, at which frames then leave, also the median of how long one is
- * on its way, in microseconds: from the stage before the cut to the one behind it, and from the call that sends to the
- * one that receives. `picture`: I420, 1920x1080 unless said; `result`: no payload, a tensor of 1 KiB. `shared`: the cut
- * leaves pictures in shared memory, the bare pair sends them over ipc.
+ * Prints one JSON object with medians over the rounds, for each contestant: frames per second; processor time per frame
+ * in microseconds, both processes together, from start to end; and the number of times that a thread slept per frame.
+ * --rate sets the rate at which frames leave. The object then also has the median transit time in microseconds: from
+ * the stage before the cut to the stage after it, and from the sending call to the receiving call. `picture`: I420,
+ * 1920x1080 by default. `result`: no payload, a tensor with 1 KiB. `shared`: the cut leaves pictures in shared memory,
+ * the bare pair sends them over ipc.
  *
- * Both send from a few frames that have been written once, again and again, and both look at nothing of what comes.
- * What the cut does beyond is its own: it gathers results in messages, and keeps the memory of messages that it has
- * received (mr_memory_keep), which the bare pair leaves to the C library. */
+ * Both send the same few prepared frames again and again, and neither receiver reads the contents. The cut does more
+ * work: it gathers results in messages, and keeps the memory of received messages (mr_memory_keep), which the bare pair
+ * leaves to the C library. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -32,7 +32,7 @@
 #include "millrace/millrace.h"
 
 enum { RESULT_FLOATS = 256, MOST_ROUNDS = 100, ENVELOPE_BYTES = 128, RING = 16, FIRST_PORT = 47400 };
-/* Credit of the bare pair, in messages; given back for a quarter of it at once. */
+/* The bare pair's credit, in messages; returned a quarter at a time. */
 enum { CREDIT = 16, RESULT_CREDIT = 256 };
 
 typedef struct options {
@@ -55,7 +55,7 @@ static int64_t now_ns(void) {
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* When frame `seq` leaves, where there is a rate. */
+/* When frame `seq` leaves, if there is a rate. */
 static int64_t due_ns_of(uint64_t seq) {
     static int64_t start_ns;
     if (!start_ns)
@@ -79,7 +79,7 @@ static double median(double *numbers, int count) {
     return numbers[count / 2];
 }
 
-/* What the taking process tells at its end. */
+/* The receiving process's report at the end. */
 typedef struct tally {
     int64_t first_ns, last_ns;
     int frames;
@@ -90,7 +90,7 @@ static tally taken;
 static double *ways_us;
 static int tell_fd;
 
-/* Without a rate the clock is read for the first frame and the last. */
+/* Without a rate, only the first and the last frame read the clock. */
 static void note_frame(int64_t left_ns) {
     const bool edge = taken.frames == 0 || taken.frames == given.frames - 1;
     const int64_t at_ns = edge || left_ns ? now_ns() : 0;
@@ -172,8 +172,8 @@ static int make_result(mr_io *io, mr_frame **frame) {
     return status;
 }
 
-/* Memory that was never written is one page of zeros, whatever its size, and so in the cache: the first time that it is
- * used it is filled. */
+/* Fills the memory before first use. Unwritten memory is a single page of zeros, whatever its size, and would stay in
+ * the cache. */
 static void make_real(uint8_t *data, size_t bytes) {
     if (!*data)
         memset(data, 1, bytes);
@@ -289,7 +289,7 @@ static void bare_give(void) {
         while (sent < granted && sent < given.frames)
             bare_send(socket, id, (size_t)id_bytes, sent++, ring);
     }
-    /* Until the consumer has all. */
+    /* Waits until the consumer has everything. */
     for (int rest = 1; rest;)
         if (zmq_recv(socket, id, sizeof id, 0) < 0 || zmq_recv(socket, &rest, sizeof rest, 0) != sizeof rest)
             exit(1);
@@ -298,7 +298,7 @@ static void bare_give(void) {
     free(ring);
 }
 
-/* When it left. */
+/* The time when it left. */
 static int64_t bare_receive(void *socket) {
     zmq_msg_t message;
     int64_t left_ns = 0;
@@ -449,7 +449,7 @@ static bool takes_part(const contestant *of) {
     return !given.only || strcmp(given.only, of->name) == 0;
 }
 
-/* A place of its own for each turn: the last one's may still be closing. */
+/* Each turn needs a separate address: the previous one may still be closing. */
 static void run_turn(contestant *of, int round, int number) {
     char path[80];
     snprintf(path, sizeof path, "%s/%d-%d", given.folder, round, number);

@@ -1,5 +1,5 @@
-"""Runs contestants in turn, round after round, and compares each with the first: the median over the rounds of the
-ratios within a round, so that a machine that is slower for a while slows both sides of a ratio."""
+"""Runs contestants in turn, round after round, and compares each with the first. A comparison is the median of the
+ratios within each round. So if the machine is slow for a while, both sides of a ratio are slow."""
 import dataclasses
 import json
 import os
@@ -22,11 +22,11 @@ class Contestant:
 class Measure:
     wall: float
     cpu: float
-    peak: int  # bytes resident, all processes together
+    peak: int  # resident bytes in all processes together
 
 
 def descendants(pid):
-    """The process and all that came from it."""
+    """The process and all its descendants."""
     found = [pid]
     try:
         for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
@@ -38,7 +38,7 @@ def descendants(pid):
 
 
 class PeakMemory(threading.Thread):
-    """Adds up the peaks of all processes below the given ones; looks ten times a second, which costs next to
+    """Adds up the peaks of the given processes and their descendants. Looks ten times a second, which costs almost
     nothing."""
 
     def __init__(self, pids):
@@ -62,7 +62,7 @@ class PeakMemory(threading.Thread):
 
 
 def measure(contestant):
-    """One run. Raises where a command fails: a contestant that does not do the work has no time."""
+    """Does one run. Raises if a command fails: a contestant that does not do the work has no time."""
     start = time.monotonic()
     running = [subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                 env={**os.environ, **contestant.environment}) for command in contestant.commands]
@@ -92,7 +92,8 @@ def measure(contestant):
 
 
 def hold(contestants, rounds):
-    """Returns {name: [Measure of each round]}. Odd rounds go backwards: nobody is always after the same one."""
+    """Returns {name: [Measure of each round]}. Odd rounds go backwards, so no contestant always follows the same
+    one."""
     results = {one.name: [] for one in contestants}
     for turn in range(rounds):
         for one in contestants if turn % 2 == 0 else reversed(contestants):
@@ -101,7 +102,7 @@ def hold(contestants, rounds):
 
 
 def table(title, results, frames):
-    """Prints wall, CPU and memory of each, and its speed and CPU as ratios to the first."""
+    """Prints each contestant's wall time, CPU time and memory, and the ratios of speed and CPU to the first."""
     first = next(iter(results.values()))
     print(f"\n{title}")
     print(f"{'':24}{'frames/s':>9}{'wall s':>8}{'CPU s':>8}{'MiB':>6}{'speed':>8}{'CPU':>7}"

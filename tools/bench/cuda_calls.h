@@ -1,6 +1,6 @@
-/* Counts the calls of the CUDA runtime that allocate, free or wait, made by this program and by what is linked into it:
- * the linker puts what is in cuda_calls.c before them (--wrap). Calls of libraries that are opened at run time are
- * their own. Any thread. */
+/* Counts CUDA runtime calls that allocate, free or wait, made by this program and the libraries linked into it. The
+ * linker puts the functions in cuda_calls.c before the real ones (--wrap). Calls from libraries that are opened at run
+ * time are not counted. Any thread. */
 #pragma once
 
 #include <stdint.h>

@@ -1,10 +1,10 @@
-"""1080p H.264 through EfficientNet-Lite0 on every frame: millrace beside its floor and its peers.
+"""Compares millrace with a floor and with peers: 1080p H.264, EfficientNet-Lite0 on every frame.
 
-The floor is the work that nobody can avoid, with nothing around it: ffmpeg decoding to null, and beside it the bare
-model loop over as many frames. The float and the int8 network; one file, and four files at once.
+The floor is the unavoidable work: ffmpeg decoding to null, and at the same time the bare model loop over the same
+number of frames. It runs the float and the int8 network, with one file and with four files at once.
 
-The floor and millrace are measured from outside, loading and all; the peers from inside, without imports and
-loading, to their advantage."""
+The floor and millrace are measured from outside, loading included. The peers are measured from inside, without imports
+and loading, which favours them."""
 import argparse
 import json
 import os
@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PEERS = pathlib.Path(__file__).resolve().parent / "peers"
 SAMPLE = "/usr/lib/python3/dist-packages/imageio/resources/images/cockatoo.mp4"
 FRAMES = 300
-# NumPy's own threads would spin beside the decoder's, to the peers' loss.
+# NumPy's threads would spin and slow the peers' decoder threads.
 ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 PIPELINE = """\
@@ -37,8 +37,8 @@ stages:
 
 
 def clip(folder):
-    """Ten seconds of 1080p H.264 at 11 Mb/s, made from the sample with a little noise, as a camera would have it. It
-    says that its colours are BT.601's: that is what FFmpeg's scaler makes of any clip unless told otherwise."""
+    """Makes ten seconds of 1080p H.264 at 11 Mb/s from the sample, with a little noise like a camera's. The clip
+    declares BT.601, because FFmpeg's scaler assumes that for any clip by default."""
     path = folder / "1080p.mp4"
     if not path.exists():
         part = folder / "part.mp4"
@@ -81,7 +81,8 @@ def has_gstreamer():
 
 
 def agreement(folder, name, frames):
-    """In how many of millrace's frames a peer sees the same first class: unless all did the same, it is no race."""
+    """Counts the frames in which a peer has the same first class as millrace. The race is fair only if all did the same
+    work."""
     def firsts(path):
         rows = [json.loads(line) for line in path.read_text().splitlines()]
         rows.sort(key=lambda row: (str(row["source"]), row["seq"]))

@@ -1,5 +1,5 @@
-"""Runs everything that needs a machine with a GPU, the most important first: tests, benchmarks, NVDEC, ONNX Runtime on
-CUDA, and the sanitizers. Prints one JSON object: {step: {name: result}}.
+"""Runs everything that needs a GPU, the most important first: tests, benchmarks, NVDEC, ONNX Runtime on CUDA, and the
+sanitizers. Prints one JSON object: {step: {name: result}}.
 
     tools/bench/gpu                              builds in build/gpu, then runs all steps on cuda:0
     tools/bench/gpu --built build --only tests --only memcheck
@@ -12,8 +12,8 @@ CUDA, and the sanitizers. Prints one JSON object: {step: {name: result}}.
     tools/bench/gpu --built build --device sim:0 --only benchmarks --quick
                                                  tries it without a GPU
 
-Exit status: 0 all passed and every goal was reached, 1 something was not, 64 wrong arguments, 69 there is no GPU,
-75 time is up and something is left."""
+Exit status: 0: everything passed and every goal was reached; 1: something failed; 64: wrong arguments; 69: there is no
+GPU; 75: the time is up before everything has run."""
 import argparse
 import json
 import os
@@ -33,11 +33,11 @@ ROOT = HERE if PACKED else HERE.parents[1]
 TESTS = ["test_device", "test_kernels", "test_preprocess", "test_classical_cuda", "test_cuda_device", "test_cuda_graph",
          "test_cuda_chain", "test_cuda_trace", "test_cuda_flow", "test_extractors", "test_motion", "test_overlap",
          "test_ceiling", "test_operations", "test_classify_head", "test_nvenc_card"]
-DECISIVE = ("test_device", "test_kernels")  # if one of these fails, no other result means anything
+DECISIVE = ("test_device", "test_kernels")  # if one of these fails, no other result counts
 SANITIZED = ["test_kernels", "test_preprocess", "test_classical_cuda", "test_cuda_device", "test_cuda_graph",
              "test_cuda_chain", "test_cuda_flow"]
 PROGRAMS = [*TESTS, "test_nvdec_card", "test_ort_card", "bench_flow", "millrace"]
-FLOW_GOAL = 0.9  # of the slower part of a pipeline
+FLOW_GOAL = 0.9  # as a fraction of a pipeline's slower part
 DECODED = """version: 1
 pipeline: decoded
 sources: {clip: {uri: nothing}}
@@ -59,7 +59,7 @@ stages:
 
 
 def environment_of(data):
-    """The libraries, clips and networks of a pack, or in the folder where tools/setup and make_data put
+    """Finds libraries, clips and networks: those in a pack, or in the folder where tools/setup and make_data put
     them."""
     folders = [data / "lib", data / "libraries"] if PACKED else []
     runtimes = sorted((data / "libraries").glob("libonnxruntime.so.*")) + sorted(
@@ -109,7 +109,7 @@ class Runs:
         return self.run(self.given.built / name, *words, environment=environment)
 
     def ask(self, step, name, measure):
-        """The result of that name: {"ok": whether it is as it should be, ...}. Measured if the report lacks it."""
+        """The result with that name: {"ok": whether it is right, ...}. Measures it if the report lacks it."""
         results = self.report.setdefault(step, {})
         if name not in results:
             try:
@@ -168,7 +168,7 @@ def ops(runs):
 
 
 def run_pipeline(runs, text, inputs, *more):
-    """The rows and the summary of a run."""
+    """A run's rows and summary."""
     path = pathlib.Path(runs.given.scratch) / "pipeline.yaml"
     path.write_text(text)
     inputs = [word for one in inputs for word in ("--input", one)]
@@ -180,7 +180,7 @@ def run_pipeline(runs, text, inputs, *more):
 
 
 def nvdec(runs):
-    """test_nvdec_card compares pictures with those of software; beside it the rates of 1, 4 and 16 streams."""
+    """test_nvdec_card compares pictures with software's. This step also measures the rates with 1, 4 and 16 streams."""
     def rate(device, streams):
         _, summary = run_pipeline(runs, DECODED % device, [runs.given.data / "clips/1080p.mp4"] * streams)
         frames = summary["ledger"]["delivered"]
@@ -192,7 +192,7 @@ def nvdec(runs):
 
 
 def network(runs):
-    """The classes of a clip on the device, with CUDA graphs off and on, are those of the processor."""
+    """Checks that the device gives the same classes for a clip as the processor, with CUDA graphs off and on."""
     clip, models = runs.given.data / "clips/1080p.mp4", runs.given.data / "models"
 
     def classes(device, graph, workers):

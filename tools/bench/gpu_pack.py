@@ -1,12 +1,12 @@
-"""The pack of tools/bench/gpu --pack: all that a machine with a driver and Python, but without network and toolkit,
-needs, as archives in pieces that each stay below a size.
+"""Makes the pack for tools/bench/gpu --pack: everything that a machine needs if it has a driver and Python, but no
+network and no toolkit. Archives come in pieces below a size limit.
 
     FOLDER/programs.tar.xz.00, .01 ...   programs, libraries that they are linked with, clips, networks, this script
     FOLDER/wheels.tar.00, .01 ...        ONNX Runtime for CUDA and NVIDIA's libraries for it
     FOLDER/SHA256SUMS
 
-There: cat programs.tar.xz.* | tar xJ, and if the step `network` is wanted, cat wheels.tar.* | tar x; then
-python3 gpu/gpu.py. The wheels are those in tools/requirements-gpu.txt, which pip downloads."""
+On that machine: cat programs.tar.xz.* | tar xJ. For the step `network`, also cat wheels.tar.* | tar x. Then python3
+gpu/gpu.py. The wheels are those in tools/requirements-gpu.txt, which pip downloads."""
 import hashlib
 import lzma
 import os
@@ -22,7 +22,7 @@ import zipfile
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 CLIP = "/usr/lib/python3/dist-packages/imageio/resources/images/cockatoo.mp4"
-# These come with the system: glibc's fit only its own loader, and the driver's only the kernel module.
+# The system provides these: glibc's libraries only work with its loader, and the driver's only with its kernel module.
 OF_SYSTEM = re.compile(r"/(ld-linux|lib(c|m|dl|rt|pthread|resolv|util|anl|mvec)[-.]|lib(cuda|nvcuvid|nvidia))")
 # The shared libraries in the wheels; the rest of a wheel is not needed.
 LIBRARY = re.compile(r"/lib(onnxruntime(_providers_\w+)?|cudart|curand|nvrtc(-builtins)?|cublas(Lt)?|cudnn\w*)"
@@ -34,7 +34,7 @@ def run(*words, **more):
 
 
 def make_clips(built, data):
-    """A clip in 1080p, and those of test_nvdec_card with the digests of their pictures, unless they are there."""
+    """Makes a 1080p clip, and test_nvdec_card's clips with their picture digests, unless they exist."""
     clip, short = data / "clips/1080p.mp4", data / "clips/nvdec"
     if not clip.exists():
         clip.parent.mkdir(parents=True, exist_ok=True)
@@ -46,13 +46,13 @@ def make_clips(built, data):
 
 
 def make_models(data):
-    """The networks of test_ort_card with their results; tools/setup makes the others."""
+    """Makes test_ort_card's networks with their results; tools/setup makes the others."""
     if not (data / "models/test").exists():
         run(data / "venv/bin/python", ROOT / "tests/reference/models.py", data / "models/test")
 
 
 def copy_programs(built, programs, to):
-    """Programs without debug information, and the libraries that they are linked with."""
+    """Collects programs without debug information, and the libraries that they link."""
     for part in ("bin", "lib"):
         (to / part).mkdir(parents=True)
     for name in programs:
@@ -71,7 +71,7 @@ def download_wheels(to):
 
 
 def unpack_wheels(data):
-    """There: the libraries of wheels that have come, into data/libraries."""
+    """On that machine: puts the libraries from delivered wheels into data/libraries."""
     for wheel in sorted((data / "wheels").glob("*.whl")):
         (data / "libraries").mkdir(exist_ok=True)
         with zipfile.ZipFile(wheel) as archive:
@@ -82,9 +82,9 @@ def unpack_wheels(data):
 
 
 def write_pieces(folder, out, name, limit):
-    """The folder as one archive, in pieces of at most `limit` bytes."""
+    """Writes the folder as one archive, in pieces of at most `limit` bytes."""
     archive = out / name
-    # The dictionary spans several programs: each has the same library in it.
+    # The dictionary must span several programs, since each contains the same library.
     packer = [{"id": lzma.FILTER_X86}, {"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 96 << 20}]
     opened = lzma.open(archive, "wb", filters=packer) if name.endswith("xz") else open(archive, "wb")
     with opened as file, tarfile.open(fileobj=file, mode="w|") as made:

@@ -1,11 +1,11 @@
-"""Kills the nodes of a pipeline at random, with SIGKILL, and starts them again, until all is done: what is written in
-the end must be what a run that nothing interrupted writes, byte for byte once lines are sorted.
+"""Kills a pipeline's nodes at random with SIGKILL and restarts them until the run is done. The sorted output must equal
+that of an uninterrupted run, byte for byte.
 
     tools/soak/kills.py [--kills 200] [--seed N] [--millrace build/millrace]
 
-Three nodes: one reads videos, one computes, one writes; in turns all of them keep checkpoints, none does, or each as
-chance has it. A run that ends before so many were killed is followed by another. What it finds wrong it prints, with
-the seed, and keeps the folder of that run; exit code 1."""
+There are three nodes: one reads videos, one computes, one writes. Runs alternate: all nodes keep checkpoints, none
+does, or each does at random. Runs follow each other until enough nodes have been killed. If the output is wrong, it
+prints the differences and the seed, keeps that run's folder and exits with code 1."""
 import argparse
 import collections
 import os
@@ -36,8 +36,8 @@ nodes:
   writes:   {{stages: [results]}}
 """
 ORDER = ("reads", "computes", "writes")  # frames go this way
-PATIENCE = 120  # seconds without a new line, until it is taken to hang
-QUIET = 3       # the same, until a node with none before it is taken to wait in vain
+PATIENCE = 120  # seconds without a new line before a run counts as hung
+QUIET = 3       # the same for a node whose producers have all ended
 
 
 class Wrong(Exception):
@@ -45,7 +45,7 @@ class Wrong(Exception):
 
 
 class Node:
-    """One node's process; started again with the checkpoint that it has left, if it keeps one."""
+    """One node's process. A restart uses its checkpoint if it keeps one."""
 
     def __init__(self, run, name, resumes):
         self.run, self.name, self.resumes, self.process, self.killed = run, name, resumes, None, 0
@@ -68,7 +68,7 @@ class Node:
         return code is None
 
     def can_be_asked(self):
-        """Whether it has taken over SIGTERM, which would kill it before."""
+        """Whether it handles SIGTERM yet; before that the signal would kill it."""
         try:
             status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         except FileNotFoundError:
@@ -105,21 +105,21 @@ class Run:
         return self.output.read_bytes().count(b"\n") if self.output.exists() else 0
 
     def revive(self, victims):
-        """Starts those again that were killed, and those to which their frames go, where these have ended: outcomes of
-        the last frames may be unknown to a process that comes back."""
+        """Restarts killed nodes, and also the nodes that take their frames if these have ended: a restarted process may
+        not know what became of the last frames."""
         first = min(self.nodes.index(node) for node in victims)
         for node in self.nodes[first:]:
             if node in victims or not node.runs():
                 node.start()
 
     def waiting(self):
-        """The first node that runs though all those before it have ended; None where there is none."""
+        """The first running node whose producers have all ended; None if there is none."""
         first = next((node for node in self.nodes if node.runs()), None)
         return None if first is self.nodes[0] else first
 
     def await_moment(self):
-        """Waits for some more lines, or for some time; False where all has ended before, or may have: who was killed
-        with its work done, and is started again, waits for nodes that have ended."""
+        """Waits for some more lines, or for some time. False if all nodes have ended, or may have: a node that was
+        killed with its work done waits, after a restart, for nodes that have ended."""
         wanted, until = self.lines() + self.random.randrange(1, 40), time.monotonic() + self.random.random() * 2
         by_time, since = self.random.random() < 0.3, time.monotonic()
         while self.lines() < wanted and not (by_time and time.monotonic() > until):
@@ -144,7 +144,8 @@ class Run:
         self.revive(victims)
 
     def finish(self):
-        """Waits for all. Nodes that were started again after all before them had ended are told that nothing comes."""
+        """Waits for all nodes. Asks nodes to end if they were restarted after their producers had ended, since nothing
+        will come."""
         count, since = self.lines(), time.monotonic()
         while any([node.runs() for node in self.nodes]):
             time.sleep(0.01)
@@ -179,7 +180,7 @@ class Run:
 
 
 def soak(millrace, seed, kills, turns):
-    """Runs until so many processes were killed; how many runs that took."""
+    """Runs until that many processes have been killed; returns the number of runs."""
     numbers, killed, runs = random.Random(seed), 0, 0
     while killed < kills:
         folder = pathlib.Path(tempfile.mkdtemp(prefix="millrace-soak-"))

@@ -40,7 +40,7 @@ MR_API int mr_audit_open(const char *path);
 MR_API int mr_audit_reopen(void);
 /* Closes the log. Allowed without an open log. */
 MR_API void mr_audit_close(void);
-/* True if there is a log. Call it before you compute expensive values. */
+/* True if there is a log. Check it before you compute expensive values. */
 MR_API bool mr_audit_wanted(void);
 
 typedef struct mr_audit_field {

@@ -8,7 +8,7 @@
  *     mr_classifier_save(classifier, "head", &notes);
  *     mr_classifier_destroy(&classifier);
  *
- * Features are standardised with the mean and standard deviation of the training rows alone. The fit folds this scaler
+ * Features are standardised with the mean and standard deviation of the training rows only. The fit folds this scaler
  * into the classifier in double precision, so a classifier takes features as they are.
  *
  * The same rows and parameters give the same bits with any number of threads on one kind of processor. This also holds

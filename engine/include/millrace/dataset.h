@@ -39,7 +39,7 @@ typedef struct mr_split_shares {
  * therefore moves no others. */
 MR_API mr_split mr_split_of(uint64_t seed, const void *group, size_t bytes, mr_split_shares shares);
 
-/* Identifies a file's content, whatever its name: XXH3 with 128 bits. */
+/* Identifies a file's content, independent of the name: XXH3 with 128 bits. */
 typedef struct mr_content_key {
     uint64_t low, high;
 } mr_content_key;

@@ -1,13 +1,13 @@
-/* Describes the language of pipelines: the keys of the YAML, the options of stage types in words, and the JSON Schema.
- * `millrace inspect` and `millrace schema` print it, from the tables that the parser reads.
+/* Describes the pipeline language: YAML keys, stage options in words, and the JSON Schema. `millrace inspect` and
+ * `millrace schema` print it from the tables that the parser reads.
  *
  *     char text[MR_OPTION_TEXT];
  *     for (const mr_option *option = type->options; option && option->name; option++)
  *         printf("%s: %s\n", option->name, mr_option_describe(option, text, sizeof text));
  *
  * Stage types are structs (stage.h, option.h); mr_stage_types lists those of millrace. All functions are pure; any
- * thread. Functions with `text` write up to `bytes` there, with a final 0, and return it. A text without enough room is
- * cut. */
+ * thread. Functions with `text` write up to `bytes` there, with a final 0, and return it. They cut a text that does not
+ * fit. */
 #ifndef MILLRACE_DESCRIBE_H
 #define MILLRACE_DESCRIBE_H
 
@@ -24,8 +24,8 @@ extern "C" {
 
 /* ---- keys ------------------------------------------------------------------------------------------------------- */
 
-/* Where a key may stand: the top level, a source, a stage, a device under `devices`, a node under `nodes`. Sources and
- * stages have the options of their types in addition. */
+/* Where a key may stand: at the top level, in a source, in a stage, in a device under `devices`, or in a node under
+ * `nodes`. Sources and stages can also have the options of their types. */
 typedef enum mr_spec_level {
     MR_SPEC_PIPELINE,
     MR_SPEC_SOURCE,
@@ -33,7 +33,7 @@ typedef enum mr_spec_level {
     MR_SPEC_DEVICE,
     MR_SPEC_NODE
 } mr_spec_level;
-/* The table of a level. It ends with a NULL name and lives as long as the process. */
+/* A level's table. It ends with a NULL name and lives as long as the process. */
 MR_API const mr_option *mr_spec_keys(mr_spec_level level);
 
 /* ---- records ---------------------------------------------------------------------------------------------------- */

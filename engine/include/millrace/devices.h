@@ -1,4 +1,4 @@
-/* The devices of this machine: processors and NVIDIA GPUs, and why a GPU cannot be used. `millrace devices` prints it.
+/* This machine's devices: processors and NVIDIA GPUs, and why a GPU cannot be used. `millrace devices` prints it.
  *
  *     const mr_machine *machine;
  *     if (!mr_machine_open(&machine)) {
@@ -57,7 +57,7 @@ typedef struct mr_machine_gpu {
     int utilisation, memory_utilisation; /* per cent, over the last second or less; -1: not known */
     int celsius;                       /* -1: not known */
     size_t slowed_count;
-    const char *const *slowed_by;      /* why its clocks are reduced now: "power limit" */
+    const char *const *slowed_by;      /* why clocks are reduced now: "power limit" */
     int persistence, mig;              /* modes: 1 on, 0 off, -1 not known */
     size_t finding_count;
     const mr_machine_finding *findings;

@@ -1,6 +1,6 @@
-/* Errors and warnings about a pipeline: all errors in a file at once, each with its place and, if possible, the fix.
+/* Errors and warnings about a pipeline: all errors in a file at once, each with the place and, if possible, the fix.
  *
- * A list must start zeroed. Only one thread at a time may fill it. It owns its texts until mr_diagnostics_fini. */
+ * A list must start zeroed. Only one thread at a time may fill it. It owns the texts until mr_diagnostics_fini. */
 #ifndef MILLRACE_DIAGNOSTICS_H
 #define MILLRACE_DIAGNOSTICS_H
 

@@ -25,7 +25,7 @@ typedef struct mr_receipt mr_receipt;
 typedef struct mr_pool mr_pool;
 
 /* SHARED: host memory that other processes on this host can map. Memory received from another process also has this
- * kind and is read-only. */
+ * kind, and must not be written. */
 typedef enum mr_memory {
     MR_MEMORY_HOST,
     MR_MEMORY_PINNED,
@@ -62,11 +62,12 @@ MR_API mr_buffer *mr_buffer_wrap(void *data, size_t bytes, void (*release)(void 
 /* ---- pools --------------------------------------------------------------------------------------------------- */
 
 /* Creates a pool of up to `count` buffers with `bytes` bytes each, aligned to 64 bytes. The pool allocates buffers when
- * they are first needed and keeps them. It lives until you call mr_pool_release and its last buffer has come back. */
+ * they are first needed and keeps them. It lives until you have called mr_pool_release and the last buffer has come
+ * back. */
 MR_API int mr_pool_create(mr_pool **pool, mr_device *device, mr_memory memory, size_t bytes, int count);
 MR_API void mr_pool_release(mr_pool **pool);
 /* Allocates all buffers that are not allocated yet. MR_ERROR_MEMORY, MR_ERROR_DEVICE: the buffers that could be
- * allocated stay. `made` is optional: receives their number. */
+ * allocated stay. `made` is optional and receives the number of buffers allocated so far. */
 MR_API int mr_pool_fill(mr_pool *pool, int *made);
 
 /* Takes a buffer. Never blocks. MR_ERROR_AGAIN: all are in use. MR_ERROR_MEMORY. Any thread. */
@@ -78,8 +79,8 @@ MR_API size_t mr_pool_buffer_bytes(const mr_pool *pool);
 
 /* ---- media: the stream of packets and pictures --------------------------------------------------------------- */
 
-/* Describes the stream that packets and pictures belong to: codec, time base, and the file of an image folder. It is
- * shared and immutable and owns what its pointers point to. It holds a decoder's parameters but does not depend on a
+/* Describes the stream that packets and pictures belong to: codec, time base, and the file in an image folder. It is
+ * shared and immutable, and owns what the pointers point to. It holds decoder parameters but must not depend on a
  * decoder's library. */
 typedef struct mr_media {
     int references;    /* 1 after creation; then only mr_media_ref and _unref may change it */
@@ -113,7 +114,7 @@ typedef struct mr_codec_description {
     int32_t profile, level;
 } mr_codec_description;
 
-/* Passes a reader's codec description (mr_media.codec) between processes. The source's type names it. */
+/* Passes a reader's codec description (mr_media.codec) between processes. The source's stage type provides it. */
 typedef struct mr_media_codec {
     void (*describe)(const void *codec, mr_codec_description *description);
     /* MR_ERROR_DATA: unknown codec or impossible parameters. MR_ERROR_MEMORY. */
@@ -154,7 +155,8 @@ MR_API int64_t mr_time_step(int64_t time_ns, int64_t count, int64_t step_ns);
 /* The reason for a frame that is dropped only because the run is ending. The frame is not settled: its producer keeps
  * it, and a later run sends it again. */
 #define MR_REASON_STOPPED "stopped"
-/* The reason for a frame that is absorbed because it came again and was settled before. Its source was read again. */
+/* The reason for a frame that is absorbed because it came again and was settled before. This happens if the source was
+ * read again. */
 #define MR_REASON_DONE_BEFORE "done before"
 
 typedef struct mr_plane {
@@ -165,7 +167,7 @@ typedef struct mr_plane {
 } mr_plane;
 
 /* Lays a picture or a tensor out in one block: plane after plane, with rows aligned to `alignment` bytes (1: without
- * gaps). Sets data, stride and bytes of its planes; their buffers become NULL. `plane` may be NULL; then `data` is not
+ * gaps). Sets data, stride and bytes of the planes, and their buffers to NULL. `plane` may be NULL; then `data` is not
  * used. Returns the block's bytes. 0: the format is not fixed or has no such layout, or the bytes overflow. */
 MR_API size_t mr_lay_out(const mr_format *format, size_t alignment, uint8_t *data, mr_plane plane[MR_MAX_PLANES]);
 static inline size_t mr_packed_bytes(const mr_format *format) {
@@ -191,10 +193,10 @@ static inline uint8_t *mr_row_at(const mr_plane plane[], const mr_row *row) {
 MR_API void mr_copy_rows(const mr_format *format, const mr_plane to[], const mr_plane from[]);
 
 /* KEY and DISPOSABLE: for packets. CORRUPT: a packet with missing data; or a frame made from damaged pictures, if
- * decode was asked to mark them. HIDDEN: a packet that only other packets need; its picture is not shown (an edit
- * list). SEAM: a packet before or in which the stream was interrupted, by a join of recordings or a missing part. AWAY:
- * a packet with a picture that is not from the stream but shows since when it is away; frames made from it have the
- * flag too, except those that encode gives. */
+ * decode was asked to mark them. HIDDEN: a packet that only other packets need; the picture must not be shown (an edit
+ * list). SEAM: a packet before or in which the stream was interrupted, by joined recordings or a missing part. AWAY: a
+ * packet with a picture that does not come from the stream, but shows since when the stream is away. Frames made from
+ * it have the flag too, except encode's. */
 enum {
     MR_FRAME_KEY = 1,
     MR_FRAME_DISPOSABLE = 2,
@@ -212,7 +214,7 @@ typedef struct mr_frame {
     int64_t dts_ns;      /* packets: decoding time */
     int64_t duration_ns; /* 0: not known */
     int64_t born_ns;     /* when the source emitted the frame, on the pipeline's clock */
-    int64_t captured_ns; /* Capture time from the camera, or arrival time, as the source's options choose: ns since
+    int64_t captured_ns; /* Capture time from the camera, or arrival time, depending on the source's options: ns since
                             1970 (UTC). 0: not known. */
     int64_t deadline_ns; /* on the pipeline's clock: no work begins on the frame after it; 0: none */
     uint32_t flags;
@@ -220,7 +222,7 @@ typedef struct mr_frame {
     mr_buffer *names;    /* Optional. Names from the program that sent the frame (mr_frame_name). */
     mr_media *media;     /* Optional. */
     mr_result *results;  /* Optional. Newest first. */
-    mr_event *ready;     /* NULL: the payload can be read. Else it can be read once the event is done. */
+    mr_event *ready;     /* NULL: the payload can be read now. Else it must not be read until the event is done. */
     /* private */
     mr_receipt *receipt;
     int references;
@@ -244,12 +246,12 @@ enum { MR_FRAME_ID = 255, MR_FRAME_FILE = 4095, MR_FRAME_LABEL = 255 };
 typedef struct mr_frame_names {
     const char *id, *file, *label;
 } mr_frame_names;
-/* Replaces the names of a frame. Frames made from it afterwards have the same names. Each name is cut before the first
- * byte that is not valid UTF-8, or to its most bytes. MR_ERROR_MEMORY: the frame keeps its old names. */
+/* Replaces a frame's names. Frames made from it afterwards have the same names. Each name is cut before the first byte
+ * that is not valid UTF-8, or to the most bytes. MR_ERROR_MEMORY: the old names stay. */
 MR_API int mr_frame_name(mr_frame *frame, const mr_frame_names *names);
 /* Returns the given names; they live as long as the frame. */
 MR_API mr_frame_names mr_frame_given_names(const mr_frame *frame);
-/* The names in the frame's records: the given names, else those of its media. NULL: none. */
+/* The names for the frame's records: the given names, else those from the media. NULL: none. */
 MR_API const char *mr_frame_id(const mr_frame *frame);
 MR_API const char *mr_frame_file(const mr_frame *frame);
 MR_API const char *mr_frame_label(const mr_frame *frame);
@@ -261,7 +263,7 @@ typedef struct mr_frame_vector {
     size_t length;
     const mr_buffer *buffer; /* the buffer that holds it; NULL: the result itself holds it */
 } mr_frame_vector;
-/* MR_ERROR_NO_INPUT: the frame has none. MR_ERROR_DATA: its type is not f32. */
+/* MR_ERROR_NO_INPUT: the frame has none. MR_ERROR_DATA: the vector's type is not f32. */
 MR_API int mr_frame_find_vector(const mr_frame *frame, const char *tensor, mr_frame_vector *found);
 /* The length of a tensor that is a vector, whatever its rank. 0: it is not a vector, or the size is not known. */
 MR_API size_t mr_vector_length(const mr_format *format);

@@ -29,7 +29,7 @@ typedef struct mr_key_pair {
 
 /* Makes a new pair. MR_ERROR_UNAVAILABLE: libzmq was built without CURVE. */
 MR_API int mr_key_pair_generate(mr_key_pair *pair);
-/* Writes FOLDER/NAME.key, which only its owner can read, and FOLDER/NAME.pub. Creates a missing folder with access for
+/* Writes FOLDER/NAME.key, which only the owner can read, and FOLDER/NAME.pub. Creates a missing folder with access for
  * the owner only. On failure neither file exists, unless it existed before. MR_ERROR_USAGE: the name is empty, starts
  * with a dot or has a slash. MR_ERROR_IO: also if a file exists; it is not overwritten. MR_ERROR_PERMISSION. */
 MR_API int mr_key_pair_write(const mr_key_pair *pair, const char *folder, const char *name);

@@ -1,6 +1,6 @@
 /* The library's log: lines such as "millrace: warning: decode: ..." on standard error or in a function of the program.
- * Any thread may call mr_log. A line is written whole and stays one line, whatever its arguments hold. The log belongs
- * to the process, not to a pipeline. */
+ * Any thread may call mr_log. A line is written whole and stays one line, whatever the arguments contain. The log
+ * belongs to the process, not to a pipeline. */
 #ifndef MILLRACE_LOG_H
 #define MILLRACE_LOG_H
 
@@ -15,7 +15,7 @@ typedef enum mr_log_level { MR_LOG_ERROR, MR_LOG_WARNING, MR_LOG_INFO, MR_LOG_DE
 /* Receives one line without a newline. The line is borrowed for the call. Several threads may call it at once. */
 typedef void mr_log_function(void *context, mr_log_level level, const char *line);
 
-/* Writes a line (printf style) if its level is enabled. */
+/* Writes a line (printf style) if the level is enabled. */
 MR_API void mr_log(mr_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Writes a line that a peer or an input can cause any number of times. The first five lines of a kind are written if
  * each differs from the one before. Later ones are counted: once a minute, one line has the last text and the count.

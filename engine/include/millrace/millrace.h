@@ -16,9 +16,9 @@
  * that order from one thread; any thread may call the other functions. Callbacks run on the pipeline's threads and must
  * not block.
  *
- * The library changes no signal handlers. Its threads block SIGPIPE and SIGXFSZ, so a closed pipe or an exceeded file
- * size limit (RLIMIT_FSIZE) is a failed write there. mr_pipeline_start creates files on the caller's thread: a program
- * that runs under a file size limit must ignore SIGXFSZ itself, as the command does. */
+ * The library changes no signal handlers. Library threads block SIGPIPE and SIGXFSZ, so a closed pipe or an exceeded
+ * file size limit (RLIMIT_FSIZE) is a failed write there. mr_pipeline_start creates files on the caller's thread: a
+ * program that runs under a file size limit must ignore SIGXFSZ itself, as the command does. */
 #ifndef MILLRACE_H
 #define MILLRACE_H
 
@@ -40,7 +40,7 @@ extern "C" {
 /* The version of the linked library. MILLRACE_VERSION is the version of these headers. */
 MR_API const char *mr_version(void);
 
-/* The stage types that come with millrace, ended by NULL. A program that adds stage types must pass a longer list. */
+/* millrace's stage types, ended by NULL. A program that adds stage types must pass a longer list. */
 MR_API const mr_stage_type *const *mr_stage_types(void);
 
 /* A list of stage types for mr_pipeline_params.types: those of millrace, the program and plugins together. All zero is
@@ -58,7 +58,7 @@ MR_API int mr_type_list_add(mr_type_list *list, const mr_stage_type *const *type
 MR_API void mr_type_list_fini(mr_type_list *list);
 
 /* True once one of millrace's sinks in this process (`jsonl`, `csv`) has opened standard output for records. The
- * program must then write its text to standard error. Any thread. */
+ * program must then write any other text to standard error. Any thread. */
 MR_API bool mr_output_takes_stdout(void);
 
 typedef struct mr_pipeline mr_pipeline;
@@ -110,12 +110,12 @@ typedef struct mr_pipeline_params {
                                 seconds. A write that blocks on a reader, a peer or a full disk may take three tenths
                                 of it. */
     bool offline;            /* Only checks the pipeline: opens neither media nor models. It cannot be started. */
-    const char *profile;     /* Optional. Measures the run: mr_summary has processor times. Outputs of the YAML go to
+    const char *profile;     /* Optional. Measures the run: mr_summary then has processor times. Outputs go to
                                 /dev/null; stages that write into folders write below this folder, which must exist. */
     const char *trace;       /* Optional. mr_pipeline_start creates this file and writes a trace for Perfetto or
                                 chrome://tracing. */
-    const char *resume;      /* Optional. A checkpoint file. mr_pipeline_start continues from it, or begins anew if
-                                it is missing. The pipeline updates the file while it runs. */
+    const char *resume;      /* Optional. A checkpoint file. mr_pipeline_start continues from the file, or begins anew
+                                if it is missing. The running pipeline updates it. */
     uint64_t seed;           /* For tests. If not 0, one worker runs on the caller's thread with a simulated clock,
                                 in an order drawn from the seed. */
     bool connect;            /* Planning may connect to cameras and servers to learn their formats. The plan is valid
@@ -178,7 +178,7 @@ MR_API void mr_pipeline_stop(mr_pipeline *pipeline, bool at_once);
 
 /* Disables or enables a device while the pipeline runs. `name` is the device's name or its key under `devices:`. A
  * disabled device gets no more calls, and the other devices of each stage take over its share. An enabled device gets
- * calls again, even if it had failed. Calls in progress finish on their device. MR_ERROR_USAGE: the run has no such
+ * calls again, even if it had failed. Calls in progress finish on the old device. MR_ERROR_USAGE: the run has no such
  * device open. MR_ERROR_UNAVAILABLE: a stage, which the message names, would have no device left; nothing has
  * changed. */
 MR_API int mr_pipeline_enable_device(mr_pipeline *pipeline, const char *name, bool enabled);
@@ -208,15 +208,15 @@ MR_API void mr_pipeline_destroy(mr_pipeline **pipeline);
 
 /* Adds a source. `id` is as in a file. Options have keys such as "uri", "every" and "type", and values in YAML text;
  * options that you omit are as under `like`. Relative paths start in the working directory. You may reuse an id once
- * its source has ended or was removed; its epochs (mr_identity) then continue from the last one. MR_ERROR_USAGE: a
- * source with that id exists, or the pipeline takes no new sources. Returns the status of the first error, as
+ * the source has ended or was removed; epochs (mr_identity) then continue from the last one. MR_ERROR_USAGE: a source
+ * with that id exists, or the pipeline takes no new sources. Returns the status of the first error, as
  * mr_pipeline_open. */
 MR_API int mr_pipeline_add_source(mr_pipeline *pipeline, const char *id, size_t option_count,
                                   const mr_override *options, mr_diagnostics *diagnostics);
-/* Removes a source. It gives no more frames; its frames in flight are delivered, or dropped with a reason. Then its
- * threads, files and memory are released. Waits for that for up to timeout_ns (0: not at all, -1: without limit).
- * MR_ERROR_AGAIN: frames are still in flight, or the program holds some; the removal completes without the caller.
- * MR_ERROR_USAGE: there is no source with that id. */
+/* Removes a source. It gives no more frames; frames in flight are delivered, or dropped with a reason. Then the
+ * source's threads, files and memory are released. Waits for that for up to timeout_ns (0: not at all, -1: without
+ * limit). MR_ERROR_AGAIN: frames are still in flight, or the program holds some; the removal completes without the
+ * caller. MR_ERROR_USAGE: there is no source with that id. */
 MR_API int mr_pipeline_remove_source(mr_pipeline *pipeline, const char *id, int64_t timeout_ns);
 /* Changes some options of a source and keeps the others. The new source is checked, then replaces the old one, as if
  * you removed the source and added it again. It begins in a new epoch once the last frame of the old source is settled;
@@ -225,9 +225,9 @@ MR_API int mr_pipeline_remove_source(mr_pipeline *pipeline, const char *id, int6
 MR_API int mr_pipeline_set_source(mr_pipeline *pipeline, const char *id, size_t option_count,
                                   const mr_override *options, mr_diagnostics *diagnostics);
 
-/* Reads the list of sources (`sources_from`) again, as if one of its files had changed. New sources are added, sources
+/* Reads the list of sources (`sources_from`) again, as if one of the files had changed. New sources are added, sources
  * with other options restart, missing ones are removed, and all others are unchanged. The call does not wait for that.
- * Errors go to the log (log.h), each with its place. If the list's text has an error, nothing has changed.
+ * Errors go to the log (log.h), each with a place. If the list's text has an error, nothing has changed.
  * MR_ERROR_USAGE: the pipeline has no list, or does not run. */
 MR_API int mr_pipeline_reload_sources(mr_pipeline *pipeline);
 
@@ -339,8 +339,7 @@ typedef struct mr_stage_summary {
     bool is_source;
     int instances;
     uint64_t in, out;         /* frames */
-    uint64_t calls;           /* Calls of the stage type, with those that gave or took no frames and those of
-                                 `flush`. */
+    uint64_t calls;           /* Calls into the stage type, including `flush` and calls that gave or took no frames. */
     int64_t busy_ns;          /* time inside the stage, summed over instances and entries */
     int64_t cpu_ns;           /* CPU time of the engine's threads inside the stage; 0 unless profiled */
     int queue_peak;           /* most frames of one source that waited for an instance; at most the planned queue */
@@ -395,7 +394,7 @@ typedef struct mr_summary {
     mr_source_summary *sources; /* sources with frames in this process */
     size_t stage_count;
     mr_stage_summary *stages; /* Stages of this process, sources first, in plan order. A cut has the link's name,
-                                 "decode->worker"; its consumer's end is "decode->worker:in". */
+                                 "decode->worker"; the consumer's end is "decode->worker:in". */
     size_t cut_count;
     mr_cut_summary *cuts;     /* ends in this process */
     size_t device_count;
@@ -411,12 +410,12 @@ typedef struct mr_summary {
     mr_forced_summary *forced;
 } mr_summary;
 
-/* Makes a summary of the run so far. While the pipeline runs, its numbers may come from slightly different moments;
- * after the end they are exact. The summary refers to strings of the pipeline: the caller must destroy it before the
+/* Makes a summary of the run so far. While the pipeline runs, numbers may come from slightly different moments; after
+ * the end they are exact. The summary refers to strings of the pipeline: the caller must destroy it before the
  * pipeline. */
 MR_API int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary);
-/* Returns a summary that many readers share. It was made at most `age_ns` ago, and after the last stop and the last
- * change of a source, source list or device; `age_ns` 0 makes a new one. After the end of the run all readers get the
+/* Returns a summary that many readers can share. It was made at most `age_ns` ago, and after the last stop and the last
+ * change to a source, source list or device; `age_ns` 0 makes a new one. After the end of the run all readers get the
  * final one. MR_SNAPSHOT_NS is the usual age. No delivered frame waits for it. Readers must not change it, and each
  * must destroy it once, before the pipeline. Any thread. */
 #define MR_SNAPSHOT_NS INT64_C(500000000)

@@ -1,8 +1,8 @@
-/* `objects`: what a detector found in a picture, and where. A result kind (result.h).
+/* The result kind `objects` (result.h): the objects that a detector found in a picture, with boxes.
  *
- * Boxes are in upright stored pixels of the source's picture: turned for display, in full size, with pixels as they are
- * stored even if they are not square. They are continuous (geometry.h): a box around the pixel in column i reaches from
- * i to i + 1. Boxes lie within the picture and have an area.
+ * Boxes are in upright stored pixels of the source's picture: turned for display, in full size. Pixels need not be
+ * square. They are continuous (geometry.h): a box around the pixel in column i reaches from i to i + 1. Boxes must lie
+ * within the picture and have an area.
  *
  * Objects are sorted by score, best first. Ownership, threads and errors: as for all results. */
 #ifndef MILLRACE_OBJECTS_H
@@ -19,7 +19,7 @@ typedef struct mr_object {
     float score;
     int32_t index;     /* number of the class */
     const char *label; /* Optional. The stage's label for the class. Lives as long as the pipeline. */
-    int64_t track;     /* number of the object's track in its source and epoch; 0: none, or not confirmed yet */
+    int64_t track;     /* number of the object's track in this source and epoch; 0: none, or not confirmed yet */
 } mr_object;
 
 /* `objects`: elements are mr_object. */

@@ -36,7 +36,7 @@ typedef struct mr_onnx_note {
 typedef struct mr_onnx_params {
     const char *network; /* Optional. Path of the ONNX model that makes the vectors; both become one graph. NULL: the
                             vectors are the input. */
-    const char *tensor;  /* the network's tensor that is the vector, an output or an inner one; NULL: its first
+    const char *tensor;  /* the network's tensor that is the vector, an output or an inner one; NULL: the first
                             output */
     bool average;        /* the vector is the tensor's mean over all positions (channels x height x width) */
     bool normalize;      /* vectors are scaled to length 1 */
@@ -56,14 +56,14 @@ static inline int mr_classifier_write_onnx(const mr_classifier *classifier, cons
     return mr_classifier_write_onnx_sized(classifier, path, params, sizeof *params);
 }
 
-/* Such a file, open in ONNX Runtime. */
+/* An exported file, open in ONNX Runtime. */
 typedef struct mr_onnx_scorer mr_onnx_scorer;
-/* Opens a file. On failure *scorer is NULL. MR_ERROR_NO_INPUT. MR_ERROR_DATA: ONNX Runtime cannot load it, or its
+/* Opens a file. On failure *scorer is NULL. MR_ERROR_NO_INPUT. MR_ERROR_DATA: ONNX Runtime cannot load it, or the
  * scores do not have `class_count` classes. MR_ERROR_UNAVAILABLE: there is no ONNX Runtime. */
 MR_API int mr_onnx_scorer_open(mr_onnx_scorer **scorer, const char *path, size_t class_count);
 /* Bytes of one row's input. */
 MR_API size_t mr_onnx_scorer_bytes(const mr_onnx_scorer *scorer);
-/* Runs it on one row. Copies the row's bytes and writes class_count scores. MR_ERROR_DATA: the run failed. */
+/* Runs one row. Copies the row's bytes and writes class_count scores. MR_ERROR_DATA: the run failed. */
 MR_API int mr_onnx_scorer_run(mr_onnx_scorer *scorer, const void *input, float *scores);
 /* Closes a scorer and sets *scorer to NULL; NULL is allowed. */
 MR_API void mr_onnx_scorer_close(mr_onnx_scorer **scorer);

@@ -14,11 +14,11 @@
  * host, and starting work. Each other operation declares the bytes that must move, whatever the implementation does;
  * matrix products and networks also declare the arithmetic. The least time it can take follows from the ceilings.
  *
- * Data: each operation has pictures and vectors filled with noise from a fixed seed. Calls take turns with several sets
- * of them. All sets together exceed the caches, so a call reads from memory. A simulated device has no caches and one
- * set.
+ * Data: each operation has pictures and vectors filled with noise from a fixed seed. Calls alternate between several
+ * sets of data. All sets together exceed the caches, so a call must read from memory. A simulated device has no caches
+ * and needs only one set.
  *
- * Time is the device's. On a simulated device it is simulated from the rates in its name and independent of the host's
+ * Time is the device's. On a simulated device, the rates in the device's name determine it, independent of the host's
  * speed. On processors it is processor time, so other programs do not count. It is the calling thread's; for codecs,
  * which may have another thread, it is the process's.
  *
@@ -48,7 +48,7 @@ typedef enum mr_operation_group {
     MR_OPERATION_GROUPS
 } mr_operation_group;
 
-/* What an operation's bytes pass through: device memory, or the link from or to the host. */
+/* The path that an operation's bytes must pass: device memory, or the link from or to the host. */
 typedef enum mr_operation_path {
     MR_PATH_MEMORY,
     MR_PATH_UPLOAD,

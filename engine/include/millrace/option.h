@@ -1,4 +1,4 @@
-/* Option tables: the options of a stage type in YAML.
+/* Option tables: a stage type's options in YAML.
  *
  * A table describes the fields of the stage type's options struct. The parser, `millrace inspect`, the reference and
  * the JSON Schema all use it. Strings in a filled struct belong to the specification and live as long as the

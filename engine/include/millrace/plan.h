@@ -9,10 +9,10 @@
  *     mr_plan_view_close(&view);
  *
  * No frame moves. Media and models are opened only as far as planning needs them, and not at all with `offline`. A view
- * owns everything it points to. It never changes, any thread may read it, and it lives until it is closed. Stages,
- * links, devices and nodes are identified by index. Sizes are in bytes, times in nanoseconds, rates in frames per
- * second. 0 means not known, unless a field states otherwise. Structs grow only as version.h states: a program must not
- * copy mr_plan_view, and must take array elements by address. */
+ * owns everything it points to and never changes. Any thread may read it until it is closed. Stages, links, devices and
+ * nodes are identified by index. Sizes are in bytes, times in nanoseconds, rates in frames per second. 0 means not
+ * known, unless a field states otherwise. Structs grow only as version.h states: a program must not copy mr_plan_view,
+ * and must take array elements by address. */
 #ifndef MILLRACE_PLAN_H
 #define MILLRACE_PLAN_H
 
@@ -47,12 +47,11 @@ typedef struct mr_view_bytes {
     bool unknown;    /* there are others, without an upper bound */
 } mr_view_bytes;
 
-/* A pool of buffers. Each instance of a stage has one on each of its devices. On each device they take at most count *
- * bytes * instances. */
+/* A pool of buffers. Each instance of a stage has one on each device. Together the pools on a device can take at most
+ * count * bytes * instances. */
 typedef struct mr_view_pool {
     mr_memory memory;
-    int device;     /* The device whose memory it is, or that pins it; with several devices, the first. 0 for host
-                       memory. */
+    int device;     /* The device that owns or pins the memory; with several devices, the first. 0 for host memory. */
     int count;      /* number of buffers; 0: there is no such pool */
     int likely;     /* number of buffers that a run is expected to use */
     uint64_t bytes; /* most bytes in one buffer; 0: not known */
@@ -152,22 +151,22 @@ typedef struct mr_view_memory {
 
 /* What a source offers. */
 typedef struct mr_view_offer {
-    const char *written;            /* its key under `sources`; several may share one */
+    const char *written;            /* the key under `sources`; several may share one */
     double rate;                    /* frames per second; 0: as fast as possible, or unknown */
     bool paced;                     /* keeps to that rate even if frames are not taken */
     bool repeats;                   /* can give the same frames again in another run */
     bool endless;                   /* has no end, or no known end */
-    bool waits;                     /* It is opened when its turn comes. If it cannot be, the run continues without
+    bool waits;                     /* Opened only when it is due. If it cannot be opened, the run continues without
                                        it. */
     bool reserved;                  /* a slot for a source that is added during the run */
-    bool unreadable;                /* it could not be opened for the plan, but others like it could */
+    bool unreadable;                /* could not be opened for the plan, but similar ones could */
     int64_t frames;                 /* number of frames; 0: unknown */
     int64_t deadline_ns;            /* no work is begun on frames that are late by this time; 0: none */
 } mr_view_offer;
 
-/* What a stage does differently from what its options say, and why. Each is optional. */
+/* How a stage's behaviour differs from the options, and why. Each is optional. */
 typedef struct mr_view_remarks {
-    const char *here;               /* on its device */
+    const char *here;               /* on the chosen device */
     const char *anywhere;           /* on any device */
     bool forced;                    /* the author has overruled a difference (`force:`) */
 } mr_view_remarks;
@@ -179,7 +178,7 @@ typedef struct mr_view_stage {
     const void *options;            /* as type->options describes them */
     const char *place;              /* "file:line:column" */
     mr_view_role role;
-    uint32_t source;                /* sources: their index */
+    uint32_t source;                /* sources: the index */
     int node;                       /* 0 if there are no nodes */
     mr_view_devices devices;
     mr_view_remarks remarks;
@@ -232,7 +231,7 @@ typedef struct mr_view_row {
 /* One or several threads of a process that share a name. */
 typedef struct mr_view_thread {
     int node;
-    const char *name;  /* the name that the system shows; "" if a library names it */
+    const char *name;  /* the system's name for it; "" if a library names it */
     int count;
     const char *what;  /* "main", "signals", "worker", "sources" (watches a list), "source", "stage", "cut", "device",
                           "library" */
@@ -260,10 +259,10 @@ typedef struct mr_view_node {
     mr_view_bytes host, pinned, shared, queues; /* per process */
     const mr_view_bytes *devices;   /* per device */
     bool restarts_matter;           /* the node reads sources or writes something */
-    bool restarts_continue;         /* a restarted process can continue where the earlier one was */
+    bool restarts_continue;         /* a restarted process can continue from where the earlier one was */
 } mr_view_node;
 
-/* The load that one frame puts on a card, in nanoseconds. For a batch, a frame's share. */
+/* A card's load per frame, in nanoseconds. For a batch, one frame's share. */
 typedef struct mr_view_work {
     double upload_ns, download_ns, launch_ns, memory_ns, operation_ns, decode_ns;
 } mr_view_work;
@@ -298,7 +297,7 @@ typedef struct mr_plan_view {
     int jobs;                       /* queued sources that are open at a time */
     size_t waiting;                 /* number of queued sources: they open one after another */
     int64_t busy_poll_ns, grace_ns;
-    bool continues;                 /* a restarted run can continue where the last one was (--resume) */
+    bool continues;                 /* a restarted run can continue from where the last one was (--resume) */
     bool assumed;                   /* planned for hardware that may be missing: cannot be started */
     size_t source_count;
     size_t stage_count;             /* includes sources */
@@ -322,8 +321,8 @@ typedef struct mr_plan_view {
     size_t cut_count;
     const mr_view_cut *cuts;        /* in graph order */
     const mr_view_expected *expected; /* Optional. NULL: no device resembles a card. */
-    size_t most_sources;            /* Most sources at a time, with those that are added during the run. Slots for
-                                       added sources have the ids "+1", "+2", ... 0: none can be added. */
+    size_t most_sources;            /* Most sources at a time, including those that can be added during the run. Slots
+                                       for added sources have the ids "+1", "+2", ... 0: none can be added. */
 } mr_plan_view;
 
 /* mr_plan_view_open for callers that pass the size of mr_pipeline_params themselves; see mr_pipeline_open_sized. */
@@ -338,14 +337,14 @@ static inline int mr_plan_view_open(const mr_plan_view **view, const mr_pipeline
 /* Views the plan of an open pipeline. Close the view before you destroy the pipeline and, if sources come and go,
  * before a source is added or removed. MR_ERROR_MEMORY. */
 MR_API int mr_pipeline_view(const mr_pipeline *pipeline, const mr_plan_view **view);
-/* Warns about each deadline that is shorter than the measured time on the longest path from its source. `cost_ns` has
+/* Warns about each deadline that is shorter than the measured time on the longest path from that source. `cost_ns` has
  * the time inside each stage per frame, in the order of `stages`. A warning has the deadline's place. MR_OK or
  * MR_ERROR_MEMORY. */
 MR_API int mr_plan_view_check_costs(const mr_plan_view *view, const int64_t *cost_ns, mr_diagnostics *diagnostics);
 /* The cards that `like` and mr_pipeline_params.assume know by name. NULL past the last. They live as long as the
  * process. Any thread. */
 MR_API const mr_view_card *mr_view_model(size_t index);
-/* Checks a text for mr_pipeline_params.assume. MR_OK, or MR_ERROR_USAGE if it is not valid. Any thread. */
+/* Checks a text for mr_pipeline_params.assume. MR_OK, or MR_ERROR_USAGE if the text is not valid. Any thread. */
 MR_API int mr_plan_check_assumption(const char *text);
 /* Frees a view and sets *view to NULL; NULL is allowed. */
 MR_API void mr_plan_view_close(const mr_plan_view **view);

@@ -1,6 +1,6 @@
-/* Results that stages add to frames, and the kinds of results.
+/* Results that stages add to frames, and result kinds.
  *
- * A kind describes what its results contain, once for all users: copies between memories, joins, cuts, records in JSON,
+ * A kind describes the contents of results once for all users: copies between memories, joins, cuts, records in JSON,
  * CSV and protobuf, and `verify`. A result contains one of two things:
  *
  *   elements   `count` structs in an array, with the fields that the kind declares (classes, boxes). They lie in host
@@ -21,7 +21,7 @@
  * Another stage finds them with mr_frame_result. Plugins that share a kind must declare it alike: kinds with the same
  * name must have the same fields. The library checks this when it lists the types.
  *
- * Ownership: kinds and fields are constants that live as long as the process. A result belongs to its frame. Texts in
+ * Ownership: kinds and fields are constants that live as long as the process. A result belongs to the frame. Texts in
  * elements must live as long as the pipeline.
  *
  * Threads: the stage that adds a result may write it until it emits the frame. Then the result is immutable, and any
@@ -29,8 +29,8 @@
  *
  * Units: as the fields state.
  *
- * Errors: a malformed kind is refused with its stage type (mr_stage_type_check). A node that does not know a kind, or
- * has other fields for it, is refused when it connects. */
+ * Errors: a malformed kind is refused together with the stage type (mr_stage_type_check). A node that does not know a
+ * kind, or has other fields for it, is refused when it connects. */
 #ifndef MILLRACE_RESULT_H
 #define MILLRACE_RESULT_H
 
@@ -102,7 +102,7 @@ typedef struct mr_class {
 } mr_class;
 
 /* A result that a stage added to a frame. Results form a list, newest first. Frames may share the list's tail. A result
- * is immutable once its frame is emitted. */
+ * is immutable once the frame is emitted. */
 struct mr_result {
     const mr_result_kind *kind;
     const char *stage; /* id of the stage that added it; lives as long as the pipeline */

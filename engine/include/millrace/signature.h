@@ -22,11 +22,11 @@
 extern "C" {
 #endif
 
-/* Makes a key pair: FOLDER/NAME.key, which only its owner can read, and FOLDER/NAME.pub. See mr_key_pair_write
+/* Makes a key pair: FOLDER/NAME.key, which only the owner can read, and FOLDER/NAME.pub. See mr_key_pair_write
  * (keys.h). */
 MR_API int mr_signing_keys_write(const char *folder, const char *name);
 /* Checks that a file is a private key for mr_head_notes.sign_key. MR_ERROR_NO_INPUT, MR_ERROR_IO. MR_ERROR_PERMISSION:
- * also if others than its owner can read it. MR_ERROR_DATA: it is not such a key. */
+ * also if others than the owner can read it. MR_ERROR_DATA: the file is not such a key. */
 MR_API int mr_signing_key_check(const char *path);
 
 typedef enum mr_signature_state {

@@ -1,8 +1,8 @@
 /* The interface of a stage.
  *
- * A stage type is one const struct, listed in stages/list.c. It never sees links, threads or sockets. `process` takes
- * inputs, acquires outputs and emits them through `io`. The engine does the rest: queues, back-pressure, batching,
- * order, joins, counting and devices. A stage with one output per input can write only `map`.
+ * A stage type is one const struct, listed in stages/list.c. Its functions never see links, threads or sockets.
+ * `process` takes inputs, acquires outputs and emits them through `io`. The engine does the rest: queues,
+ * back-pressure, batching, order, joins, counting and devices. A stage with one output per input can write only `map`.
  *
  * Threads: `negotiate` runs while planning, on one thread. `open` and `close` run once per instance. `open` runs on the
  * thread that starts the pipeline or on the instance's thread, while other open instances may already work. Calls of
@@ -76,10 +76,10 @@ typedef struct mr_stage_type {
     bool streams;                /* `process` works through mr_io_stream, as `map` always does. The stage may then
                                     run on a device. */
     bool cuda;                   /* all enqueued work has a CUDA variant */
-    bool urgent;                 /* The device runs this work before that of other types, if it has priorities. For
-                                    the stage that takes most of the time and should never be idle. */
-    bool converts;               /* Converts frames into another format. Hints propose such a stage if formats do not
-                                    fit. */
+    bool urgent;                 /* A device with priorities runs this work before that of other types. For the stage
+                                    that takes most of the time and should never be idle. */
+    bool converts;               /* Converts frames into another format. If formats do not fit, hints propose such a
+                                    stage. */
     bool external;               /* sources: frames are pushed by the program (mr_pipeline_push) */
     bool repeats;                /* Sources: the same options give the same frames with the same numbers in every
                                     run. The source can then continue after a crash. */
@@ -93,20 +93,23 @@ typedef struct mr_stage_type {
     int (*spread)(const char *uri, int (*add)(void *context, const char *uri), void *context);
     int (*negotiate)(mr_negotiation *negotiation); /* NULL: outputs have the formats of input 0 and, without `map`,
                                                       share its buffers */
-    /* Optional. Checks whether the stage can work with these options on `device` ("cpu", "cuda:0"), which exists.
+    /* Optional. Checks whether the stage can run with these options on `device` ("cpu", "cuda:0"), which must exist.
      * Returns MR_OK or the status of mr_fail. The message must name the missing part, where it was looked for and the
-     * fix. Not called for an offline plan or an assumed device. NULL: all devices that its kernels support. */
+     * fix. Not called for an offline plan or an assumed device. NULL: the stage can run on all devices that the kernels
+     * support. */
     int (*check_device)(const void *options, const char *device);
     /* Optional. Checks whether the stage can process `input` on `device`, which passed check_device. Called for each
-     * incoming link. Returns MR_OK or the status of mr_fail with the reason. If it sets *otherwise, the stage does the
-     * work in another way; the message describes it and the plan prints it. NULL: any input that the port accepts. */
+     * incoming link. Returns MR_OK or the status of mr_fail with the reason. If it sets *otherwise, the stage can do
+     * the work only in another way; the message describes it and the plan prints it. NULL: any input that the port
+     * accepts. */
     int (*check_input)(const void *options, const mr_format_set *input, const char *device, bool *otherwise);
-    /* Optional. For the hint if formats do not fit. Writes the options to change so that output 0 gives `wanted`, as
-     * YAML ("size: 224x224"). Returns false if no options would. */
+    /* Optional. Makes the hint for formats that do not fit. Writes the options to change so that output 0 gives
+     * `wanted`, as YAML ("size: 224x224"). Returns false if no options would. */
     bool (*suggest)(const void *options, const mr_format_set *wanted, char *text, size_t bytes);
     /* Optional. Returns the least number of pixels of `picture`, on each axis, that one pixel of output 0 averages; 1:
-     * it depends on single pixels. `output` is the planned output, or NULL for a sink. A type with this function
-     * accepts pictures that were decoded at a reduced size (mr_format.reduced). NULL: it needs whole pictures. */
+     * the output depends on single pixels. `output` is the planned output, or NULL for a sink. A type with this
+     * function must accept pictures that were decoded at a reduced size (mr_format.reduced). NULL: the type needs whole
+     * pictures. */
     double (*shrinks)(const void *options, const mr_format *output, const mr_format *picture);
     int (*open)(mr_stage *self);
     int (*process)(mr_stage *self, mr_io *io);
@@ -132,9 +135,9 @@ typedef struct mr_stage_type {
     const struct mr_stage_hooks *hooks; /* for the engine's types (copies, ends of cuts); NULL elsewhere */
 } mr_stage_type;
 
-/* Checks a type's names, ports, functions, options (inside their struct) and defaults (accepted by their table).
- * MR_ERROR_DATA: the message has the fault. The library checks plugins and types of mr_main with it; you can use it in
- * a stage's tests. */
+/* Checks a type's names, ports, functions, options (inside the struct) and defaults (accepted by the table).
+ * MR_ERROR_DATA: the message gives the fault. The library checks plugins and types of mr_main with it; you can use it
+ * in a stage's tests. */
 MR_API int mr_stage_type_check(const mr_stage_type *type);
 
 /* ---- planning ------------------------------------------------------------------------------------------------ */
@@ -147,7 +150,7 @@ typedef struct mr_planned_classes {
     double most_score;         /* upper bound of scores; INFINITY: not known */
 } mr_planned_classes;
 
-/* A result that frames carry. It is known while planning, so that a stage that reads it can be checked. */
+/* A result that frames carry. Planning knows it, so that stages that read it can be checked. */
 typedef struct mr_planned_result {
     const mr_result_kind *kind;
     const char *name;          /* name of an array; NULL for elements */
@@ -164,7 +167,7 @@ typedef struct mr_planned_input {
     mr_format_set set;         /* all formats that may arrive */
     mr_format format;          /* the values that all these formats share; zero if they differ */
     bool settled;              /* while planning: false if a choice upstream may still narrow it */
-    bool unseen;               /* a stage before this one runs on another machine, so its files may be missing here */
+    bool unseen;               /* a stage before this one runs on another machine; files for it may be missing here */
     const mr_planned_result *results; /* results that all frames carry, newest first */
     bool more_results;         /* frames may carry other results that are not known */
     int64_t mean_pixels;       /* average size of pictures, or of the pictures that packets decode to; 0: not known */
@@ -199,8 +202,8 @@ typedef struct mr_planned_output {
     size_t buffer_bytes;       /* bytes per buffer if the stage needs more than `set` implies (padding); else 0 */
     size_t buffer_mean_bytes;  /* Average bytes per buffer, if buffers differ; else 0. A pool that the stage creates
                                   then takes no more than mr_stage.output_most_bytes. */
-    bool own_pool;             /* On processors, its frames lie in a pool that the stage creates, as
-                                  mr_stage.output_* specify. */
+    bool own_pool;             /* On processors, frames lie in a pool that the stage must create, as mr_stage.output_*
+                                  specify. */
     bool external;             /* Frames may lie in host memory of a library or the program, not of a pool. A device
                                   copies from such memory only through pinned memory. */
 } mr_planned_output;
@@ -223,16 +226,16 @@ typedef struct mr_planned_work {
                               outlive the plan. */
 } mr_planned_work;
 
-/* Planning calls each stage in graph order with the formats that may arrive. The stage fills in the formats that it may
- * give and those that it accepts. It is called a second time if a choice narrowed its inputs or outputs, but not if
- * they were narrowed to exactly `takes`. It is never called a third time. */
+/* Planning calls each stage in graph order with the formats that may arrive. The stage must fill in the formats that it
+ * may give and those that it accepts. Planning calls a stage again if a choice narrowed the inputs or outputs, but not
+ * if it narrowed them to exactly `takes`. There is never a third call. */
 struct mr_negotiation {
     const char *id;            /* the stage's id */
     const void *options;
     bool offline;              /* must open no file and use only the options */
     bool connect;              /* may connect to streams to learn their formats (mr_pipeline_params.connect) */
-    bool returns;              /* This is one process of several nodes. It may be started again during a run
-                                  (mr_stage_run_state), so output of an earlier process is not an error. */
+    bool returns;              /* This is one process of several nodes. It may be restarted during a run
+                                  (mr_stage_run_state), so output from an earlier process is not an error. */
     size_t input_count;
     const mr_planned_input *inputs;
     int batch;                 /* most frames in a process call; 1 without `batch:`, but see `gathers` */
@@ -242,12 +245,12 @@ struct mr_negotiation {
     const char *whole_for;     /* The first consumer that needs whole pictures from output 0 (mr_stage_type.shrinks).
                                   NULL: all consumers shrink them. */
     /* The stage type's answer. The planner fills in defaults before the call. */
-    mr_format_set *takes;      /* One per input: what its port accepts. You may narrow it (a model's input). */
+    mr_format_set *takes;      /* One per input: what the port accepts. You may narrow it (a model's input). */
     mr_planned_output *outputs; /* one per output port */
     double rate;               /* sources: offered frames per second; 0: as fast as they are taken, or not known */
     bool paced;                /* sources: keeps to that rate even if frames are not taken */
     int64_t frames;            /* sources: number of frames; 0: not known, or endless */
-    bool endless;              /* sources: never ends; it starts again or waits for more */
+    bool endless;              /* sources: never ends; starts again or waits for more */
     bool repeats;              /* sources: mr_stage_type.repeats; may be cleared */
     mr_entry entry;            /* the type's value; may be narrowed */
     int overlap;               /* MR_ENTRY_PER_SOURCE: the number of calls of one instance that may overlap, if there
@@ -287,12 +290,12 @@ MR_API int mr_refuse_status(mr_negotiation *negotiation, int status, const char 
  * write; it is copied. A repeated warning is left out. */
 MR_API void mr_warn(mr_negotiation *negotiation, const char *option, const char *hint, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* True if the YAML sets that option of the stage, even to the default value. */
+/* True if the YAML sets this stage's option, even to the default value. */
 MR_API bool mr_is_given(const mr_negotiation *negotiation, const char *option);
-/* Identifies the stages before an input, with all options that affect its numbers. Devices, batches, queues and sources
- * are left out. `stages` has a line per stage and per option, with the SHA-256 in place of a file. `digest` is the
- * SHA-256 of that text. Two pipelines with the same lineage make the same vectors from the same pictures, on devices of
- * one kind. */
+/* Identifies the stages before an input, with all options that can affect the numbers there. Devices, batches, queues
+ * and sources are left out. `stages` has a line per stage and per option, with the SHA-256 in place of a file. `digest`
+ * is the SHA-256 of that text. Two pipelines with the same lineage make the same vectors from the same pictures, on
+ * devices of one kind. */
 typedef struct mr_lineage {
     const char *digest; /* 64 hexadecimal digits */
     const char *stages;
@@ -328,7 +331,7 @@ MR_API int mr_promise_tensor(mr_negotiation *negotiation, size_t port, const cha
                              const char *operation);
 /* Names the network's operator that computed the payload on this output. The text is copied. */
 MR_API void mr_name_operation(mr_negotiation *negotiation, size_t port, const char *operation);
-/* Declares classes, as mr_promise_result. The labels are copied. `from` is ignored: it becomes the negotiating
+/* Declares classes, as mr_promise_result. The labels are copied. `from` is ignored and becomes the negotiating
  * stage. */
 MR_API int mr_promise_classes(mr_negotiation *negotiation, size_t port, const mr_planned_classes *classes);
 /* Declares again a result that an input's frames carry. */
@@ -368,7 +371,7 @@ struct mr_stage {
 /* True once the run is being stopped at once. For a source also true once the run was asked to end, or the source is
  * being removed. A blocking call must then give up; interrupt callbacks check this. */
 MR_API bool mr_stage_cancelled(const mr_stage *self);
-/* For a blocking stage that waits for something outside that may never come, such as a peer or disk space. The stage
+/* For a blocking stage that waits for something outside, such as a peer or disk space, that may never come. The stage
  * must call it on each turn of the wait and give up if it returns true. True whenever mr_stage_cancelled is. A stage
  * may wait for three tenths of the grace time (mr_pipeline_params.grace_ns) after the run was asked to end. If it still
  * waits then, the call stops the run at once and returns true. */
@@ -383,7 +386,7 @@ MR_API bool mr_stage_reliable(const mr_stage *self);
 MR_API bool mr_stage_checkpoints(const mr_stage *self);
 MR_API bool mr_stage_continues(const mr_stage *self);
 MR_API bool mr_stage_settled(const mr_stage *self, const mr_identity *frame);
-/* True if the frame comes again: this process reads its source, and the earlier run had not settled it. */
+/* True if the frame comes again: this process reads the source, and the earlier run had not settled the frame. */
 MR_API bool mr_stage_comes_again(const mr_stage *self, const mr_identity *frame);
 MR_API uint32_t mr_stage_resume_epoch(const mr_stage *self, uint32_t source);
 /* Tells whether the run begins with this process or continues. It continues after a crash with a checkpoint, or if a
@@ -393,7 +396,7 @@ MR_API uint32_t mr_stage_resume_epoch(const mr_stage *self, uint32_t source);
  * once. */
 typedef enum mr_run_state { MR_RUN_UNKNOWN, MR_RUN_BEGINS, MR_RUN_GOES_ON } mr_run_state;
 MR_API mr_run_state mr_stage_run_state(const mr_stage *self);
-/* The first epoch for a source that cannot repeat frames (not `repeats`). Its frames must not be mistaken for frames
+/* The first epoch for a source that cannot repeat frames (not `repeats`). New frames must not be mistaken for frames
  * that an earlier process gave under the same numbers. A run that continues, and a node without $MILLRACE_EPOCH, use
  * tenths of a second since 2026, which fit until 2039. Else it is $MILLRACE_EPOCH, which the supervisor sets for each
  * start, or 0. */
@@ -410,7 +413,7 @@ MR_API const char *mr_stage_source_at(const mr_stage *self, uint32_t source);
 /* Changes whenever the program asks for files to be reopened (mr_pipeline_reopen). A sink whose file may be moved must
  * compare it with the last value before it writes. */
 MR_API uint64_t mr_stage_reopenings(const mr_stage *self);
-/* The name of the pipeline. */
+/* The pipeline's name. */
 MR_API const char *mr_stage_pipeline(const mr_stage *self);
 /* For a source whose stream ended before the announced number of frames. `frames` is the number of missing frames. The
  * ledger does not count them, but they are lost (mr_source_summary.unread). */
@@ -469,31 +472,31 @@ MR_API int mr_io_derive(mr_io *io, const mr_frame *from, mr_frame **frame);
 MR_API int mr_io_share(mr_io *io, const mr_frame *from, mr_frame **frame);
 /* As mr_io_derive, with planes for `format` from that output port's pool. MR_ERROR_AGAIN: all buffers are in use. The
  * stage must return it from process; it gets the same inputs again once a buffer is free. If the plan has no buffers
- * for that output, the engine stops the run (mr_io_refuse); the message tells the stage's author what to declare. The
- * same holds for the four calls below. */
+ * for that output, the engine stops the run (mr_io_refuse); the message names what the stage must declare. The same
+ * holds for the four calls below. */
 MR_API int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_frame *from, mr_frame **frame);
 /* Takes a buffer with at least `bytes` from that output port's pool, for a result or a batch; see mr_io_acquire. The
  * caller owns the reference. The engine keeps another one until the device has finished the call's work. A call must
  * take all buffers before it submits work: if a request returns MR_ERROR_AGAIN, the engine releases those taken. A
- * stage that calls this must plan mr_planned_output.buffer_bytes, as must one whose frames need more than their format
- * implies. */
+ * stage that calls this must plan mr_planned_output.buffer_bytes. So must a stage whose frames need more bytes than the
+ * format implies. */
 MR_API int mr_io_buffer(mr_io *io, size_t port, size_t bytes, mr_buffer **buffer);
 /* As mr_io_buffer, for memory that only this call uses. May be called once per call. Planned as
  * mr_negotiation.scratch_bytes. */
 MR_API int mr_io_scratch(mr_io *io, size_t bytes, mr_buffer **buffer);
-/* As mr_io_buffer, in host memory, for results that this call computes. One copy brings the results of all frames from
- * the device; then one function on the host makes results from them. Only for devices: on processors results are there
- * at once. Planned as mr_negotiation.result_bytes. */
+/* As mr_io_buffer, in host memory, for results that this call computes. One copy brings all frames' numbers from the
+ * device; then one host function must make results from them. Only for devices: on processors, results are ready at
+ * once. Planned as mr_negotiation.result_bytes. */
 MR_API int mr_io_results(mr_io *io, size_t bytes, mr_buffer **buffer);
 /* Takes a buffer in pinned host memory, from which a device can copy while the host continues. Data in other memory
  * must be copied into it first. The caller must keep the reference until the device has finished, and may hold two at
  * most. Planned as mr_negotiation.pinned_bytes. */
 MR_API int mr_io_pinned(mr_io *io, size_t bytes, mr_buffer **buffer);
-/* Sources: makes a frame with a new receipt, numbered by `identity`. The call fills in the identity's source. A picture
+/* Sources: makes a frame with a new receipt, numbered by `identity`. The call sets the identity's source. A picture
  * gets the geometry of a source's picture when it is emitted. */
 MR_API int mr_io_originate(mr_io *io, const mr_identity *identity, mr_frame **frame);
-/* Sources that keep to a clock: the frame was due at `due_ns`, and its deadline counts from then. If not called, the
- * deadline counts from now. */
+/* Sources that keep to a clock: the frame was due at `due_ns`, and the deadline counts from then. Without this call,
+ * the deadline counts from now. */
 MR_API void mr_io_set_due(mr_io *io, mr_frame *frame, int64_t due_ns);
 /* Adds an empty result to a frame that is not yet emitted. `data` points to room for `capacity` elements, or for
  * `capacity` bytes of an array; use 0 if the array lies in a buffer. On MR_OK *result is never NULL. */
@@ -534,7 +537,7 @@ MR_API bool mr_io_cut_short(const mr_io *io);
 /* For sinks whose output leaves later, because a library queues it. The frame stays in flight until the stage calls
  * mr_stage_release. NULL if nothing counts the frame. */
 MR_API mr_receipt *mr_io_hold(mr_io *io, const mr_frame *frame);
-/* Releases a held frame, once, and sets *held to NULL; NULL is allowed. `dropped` is NULL if the output left: the
+/* Releases a held frame, once, and sets *held to NULL; NULL is allowed. `dropped` must be NULL if the output left: the
  * outcome of the call then counts. Otherwise it is the reason for the loss, a string literal of one or two words. Any
  * thread, until `close` returns. */
 MR_API void mr_stage_release(const mr_stage *self, mr_receipt **held, const char *dropped);

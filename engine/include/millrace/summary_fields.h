@@ -66,10 +66,10 @@ struct mr_summary_part {
 MR_API const mr_summary_part *mr_summary_fields(void);
 /* NULL: the part has no field with that name. */
 MR_API const mr_summary_field *mr_summary_field_find(const mr_summary_part *part, const char *name);
-/* LIST, ARRAY: the elements of the list and their number. `base`: the struct of the part. */
+/* LIST, ARRAY: a list's elements and their number. `base`: the struct of the part. */
 MR_API const void *mr_summary_list(const mr_summary_field *field, const void *base);
 MR_API size_t mr_summary_count(const mr_summary_field *field, const void *base);
-/* NS, NS_F64: what nanoseconds are multiplied with. */
+/* NS, NS_F64: the factor for nanoseconds. */
 MR_API double mr_summary_scale(const mr_summary_field *field);
 
 static inline bool mr_summary_is_list(const mr_summary_field *field) {

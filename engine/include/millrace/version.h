@@ -1,8 +1,8 @@
-/* The version of these headers, as a text and for comparisons. mr_version() in millrace.h is the library's version.
+/* The headers' version, as a text and for comparisons. mr_version() in millrace.h returns the library's version.
  *
- * Guarantees to a program that was compiled with these headers. The soname is libmillrace.so.MAJOR.MINOR while MAJOR is
- * 0, and libmillrace.so.MAJOR from 1.0. A later library with the same soname can replace an earlier one without
- * recompiling the program:
+ * These guarantees hold for a program that was compiled with these headers. The soname is libmillrace.so.MAJOR.MINOR
+ * while MAJOR is 0, and libmillrace.so.MAJOR from 1.0. A later library with the same soname can replace an earlier one
+ * without recompiling the program:
  *
  * - Functions and enumeration values are only added.
  * - A struct that the program fills and a call takes, such as mr_pipeline_params and mr_push, grows at its end. The
@@ -15,8 +15,8 @@
  * - All others change only with the soname: array elements, and types that stage types share with the engine (stage.h,
  *   frame.h, option.h). MR_PLUGIN_ABI (plugin.h) then increases too.
  *
- * Headers whose first comment has "Unstable" are made for the command and give none of these guarantees. A program that
- * uses them must be recompiled for each version. No other header includes them. */
+ * Headers whose first comment contains "Unstable" are made for the command and give none of these guarantees. A program
+ * that uses them must be recompiled for each version. No other header includes them. */
 #ifndef MILLRACE_VERSION_H
 #define MILLRACE_VERSION_H
 

@@ -68,7 +68,7 @@ static uint64_t number_at(const uint8_t *data, const layout *of, size_t at) {
     return bits;
 }
 
-/* Most numbers are f32, so many are checked at a time. */
+/* Checks many f32 numbers at a time, since most numbers are f32. */
 static bool all_finite_f32(const uint8_t *data, size_t count) {
     uint32_t bits[PIECE], bad = 0;
     memcpy(bits, data, count * sizeof *bits);

@@ -1,4 +1,4 @@
-"""Peer: the ffmpeg command decodes, resizes and crops; Python reads raw RGB from its pipe."""
+"""Peer: the ffmpeg command decodes, resizes and crops; Python reads raw RGB from the pipe."""
 import json
 import subprocess
 

@@ -1,4 +1,4 @@
-"""Peer: GStreamer decodes, resizes and converts; Python takes the pictures from an appsink a video."""
+"""Peer: GStreamer decodes, resizes and converts; Python takes the pictures from one appsink per video."""
 import sys
 
 import numpy as np

@@ -1,12 +1,12 @@
-"""What all peers share: the network behind ONNX Runtime, one line of results a frame, and how they are measured.
+"""Shared by all peers: the network in ONNX Runtime, one result line per frame, and the measurement.
 
-A peer is called as PEER MODEL OUTPUT VIDEO...; it classifies every frame of every video, all videos at once, writes
-one JSON object a frame to OUTPUT and prints one JSON object with what it took. Imports and loading the model are not
-counted; everything from opening the first video to the last result is.
+Call a peer as PEER MODEL OUTPUT VIDEO... It classifies every frame of all videos, all videos at once. It writes one
+JSON object per frame to OUTPUT and prints one JSON object with the cost. Time counts from opening the first video to
+the last result, without imports and loading the model.
 
-All do the same work: the shorter side to 256 pixels, the middle 224x224 of that, (x - 127) / 128, the network in
-float or int8 on one thread, the linear layer, softmax and the best five. Each does it as cheaply as its own libraries
-allow."""
+All do the same work: they shrink the shorter side to 256 pixels, take the middle 224x224, and compute (x - 127) / 128.
+Then come the network in float or int8 on one thread, the linear layer, softmax and the best five. Each does it as
+cheaply as the libraries allow."""
 import json
 import os
 import queue
@@ -22,20 +22,20 @@ SIZE, RESIZED = 224, 256
 
 
 def normalise(rgb, blob):
-    """224x224x3 bytes (any strides) into a 1x3x224x224 float array."""
+    """Converts 224x224x3 bytes (any strides) to a 1x3x224x224 float array."""
     np.subtract(rgb.transpose(2, 0, 1), np.float32(127), out=blob[0])
     np.multiply(blob, np.float32(1 / 128), out=blob)
     return blob
 
 
 def resized(width, height):
-    """The size of a whole picture whose shorter side is 256 pixels, even."""
+    """The even size of a whole picture if the shorter side has 256 pixels."""
     scale = RESIZED / min(width, height)
     return 2 * round(width * scale / 2), 2 * round(height * scale / 2)
 
 
 def middle(width, height):
-    """The rows and columns that the network sees of a picture that was resized so."""
+    """The rows and columns of that resized picture that the network gets."""
     width, height = resized(width, height)
     top, left = (height - SIZE) // 2, (width - SIZE) // 2
     return slice(top, top + SIZE), slice(left, left + SIZE)
@@ -72,7 +72,7 @@ class Results:
 
 
 def measured(work):
-    """Runs work(network, results, videos) with the command's arguments and prints what it took."""
+    """Runs work(network, results, videos) with the command's arguments and prints the cost."""
     model, output, *videos = sys.argv[1:]
     network, results = Network(model), Results(output)
     start, cpu = time.monotonic(), cpu_seconds()
@@ -90,8 +90,8 @@ def cpu_seconds():
 
 
 def with_readers(read):
-    """Work with one reader thread a video: read(video, threads) yields (pts, blob); the network runs in the main
-    thread. A single video is decoded by two threads, several by one each."""
+    """Work with one reader thread per video: read(video, threads) yields (pts, blob), and the main thread runs the
+    network. A single video gets two decoder threads; several videos get one each."""
 
     def work(network, results, videos):
         frames = queue.Queue(8)

@@ -1,4 +1,4 @@
-"""The part that both OpenCV peers share: VideoCapture, crop, resize, blobFromImage."""
+"""Shared by both OpenCV peers: VideoCapture, crop, resize, blobFromImage."""
 import cv2
 
 import network

@@ -1,4 +1,4 @@
-"""Peer: OpenCV in one loop a video, which reads a frame and runs the network, then the next."""
+"""Peer: OpenCV with one loop per video, which reads a frame, then runs the network."""
 import threading
 
 import network

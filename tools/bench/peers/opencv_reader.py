@@ -1,4 +1,4 @@
-"""Peer: OpenCV with a reader thread a video."""
+"""Peer: OpenCV with one reader thread per video."""
 import network
 import opencv
 

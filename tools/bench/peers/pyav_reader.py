@@ -1,4 +1,4 @@
-"""Peer: PyAV with a reader thread a video; FFmpeg's scaler makes the small RGB picture."""
+"""Peer: PyAV with one reader thread per video; FFmpeg's scaler makes the small RGB picture."""
 import av
 import numpy as np
 

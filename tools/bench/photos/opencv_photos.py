@@ -1,5 +1,5 @@
-"""Peer: OpenCV in a loop that reads photos and makes network inputs of them. Called as THREADS SIZE PHOTO...: so many
-loops at once, each with its share of the photos. Imports are not counted."""
+"""Peer: OpenCV loops that read photos and make network inputs. Called as THREADS SIZE PHOTO...: runs THREADS loops at
+once, each with a share of the photos. Imports are not counted."""
 import json
 import sys
 import threading

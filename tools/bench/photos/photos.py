@@ -1,8 +1,7 @@
-"""Folders of JPEG photos made into network inputs (3x224x224): millrace with whole and with reduced decoding, beside
-OpenCV loops and the floor: ffmpeg that decodes them at 1/4 (12 megapixels) or whole (1 megapixel) to nothing.
+"""Makes network inputs (3x224x224) from folders of JPEG photos. Compares millrace with whole and reduced decoding,
+OpenCV loops, and the floor: ffmpeg decodes at 1/4 (12 megapixels) or whole (1 megapixel) and discards the pictures.
 
-The floor and millrace are measured from outside, the start of the command and all; OpenCV from inside,
-without imports."""
+The floor and millrace are measured from outside, the command's start included; OpenCV from inside, without imports."""
 import argparse
 import pathlib
 import sys
@@ -16,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 PEER = pathlib.Path(__file__).resolve().parent / "opencv_photos.py"
 STILLS = pathlib.Path("/usr/share/doc/opencv-doc/examples/data")
 NAMES = ("aloeL", "building", "fruits", "baboon", "squirrel_cls", "home", "board", "leuvenA", "messi5", "starry_night")
-# Columns, rows, how often each still is there, and log2 of the scale at which the floor decodes.
+# Columns, rows, copies of each still, and log2 of the floor's decoding scale.
 SIZES = {"12 megapixels": (4000, 3000, 12, 2), "1 megapixel": (1152, 864, 100, 0)}
 SIDE = 224
 QUALITY, NOISE = 90, 2
@@ -34,7 +33,7 @@ stages:
 
 
 def photos(folder, width, height, times):
-    """Stills at the size of photos, with the noise of a camera, which costs a decoder time as detail does."""
+    """Makes stills in photo size, with camera noise: noise costs decoding time just as detail does."""
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(1)
     for index, name in enumerate(NAMES):

@@ -68,7 +68,7 @@ static const mr_usage usage = {
     .examples = examples,
 };
 
-/* Every figure once, for people and for programs. */
+/* Prints each figure, for people and as JSON. */
 typedef struct figure {
     const char *key, *unit;
     double value;

@@ -10,7 +10,8 @@ enum { RUNS = 5, RATE = 30, MOST_SOURCES = 10000, TYPES = 64 };
 
 /* ---- a sink that reads the clock ------------------------------------------------------------------------------- */
 
-/* One run at a time. A source's frame 0 leaves when the clock starts, so later frames are due at that time + pts. */
+/* There can be only one run at a time. A source's frame 0 leaves when the clock starts; each later frame is due at that
+ * time + pts. */
 static struct {
     int64_t start_ns[MOST_SOURCES];
     _Atomic int64_t worst_ns;
@@ -40,7 +41,7 @@ static const mr_stage_type clock_type = {
     .process = watch_clock,
 };
 
-/* millrace's types, and ours. */
+/* millrace's stage types, and the benchmark's. */
 static const mr_stage_type *const *all_types(void) {
     static const mr_stage_type *types[TYPES + 2];
     size_t count = 0;
@@ -208,7 +209,7 @@ static int take_sample(mr_pipeline *pipeline, sample *taken) {
     return MR_OK;
 }
 
-/* The first sample is taken once a tenth is done: by then every buffer has been allocated. */
+/* Takes the first sample after a tenth of the frames: every buffer must have been allocated by then. */
 static int watch(mr_pipeline *pipeline, uint64_t frames, sample *first, sample *last) {
     int status, failed = MR_OK;
     while ((status = mr_pipeline_wait(pipeline, 10000000)) == MR_ERROR_AGAIN && !failed)
@@ -240,7 +241,7 @@ int mr_bench_run_soak(const mr_bench_params *params, mr_bench_soak *result) {
     mr_pipeline_destroy(&pipeline);
     if (status)
         return status;
-    /* A summary allocates, too: each is a handful of blocks, and only a few were taken between the two samples. */
+    /* A summary allocates too, but only a handful of blocks, and few summaries are taken between the samples. */
     result->frames = last.frames;
     result->growth_mib = last.resident - first.resident;
     result->resident_mib = last.resident;

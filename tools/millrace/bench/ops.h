@@ -1,4 +1,4 @@
-/* `millrace bench ops`: every operation of the library on a device, beside the best that the device does.
+/* `millrace bench ops`: measures every library operation on a device and compares it with the device's ceilings.
  *
  * The ceilings must be measured first. Any other operation needs at least the time to move its bytes through the memory
  * or the link that they pass, or to do its arithmetic, whichever is longer. Its share is that time divided by the
@@ -11,15 +11,15 @@
 #include "engine/base/json.h"
 #include "millrace/operations.h"
 
-/* The choices that hold for all devices. */
+/* Choices for all devices. */
 typedef struct mr_ops_params {
     const char *only;          /* a name pattern, as the shell's; NULL: all */
     const char *const *models; /* networks, ended by NULL */
-    double seconds;            /* each is measured for so long */
-    bool progress;             /* shown on standard error */
+    double seconds;            /* how long to measure each */
+    bool progress;             /* prints progress on standard error */
 } mr_ops_params;
 
-/* The best that was measured; 0 if it is not known. */
+/* The best measured value; 0: not known. */
 typedef struct mr_ops_ceilings {
     double bytes_s[MR_PATHS];
     double flops_s, launch_ns;
@@ -39,18 +39,19 @@ typedef struct mr_ops {
     const mr_operations_view *view;
     mr_ops_ceilings ceilings;
     mr_operations_clocks before, after;
-    size_t count, matching; /* matching: that the pattern names, measured or not */
+    size_t count, matching; /* matching: operations that match the pattern, measured or not */
     mr_ops_figure *figure;
 } mr_ops;
 
-/* Measures ceilings, and all that the pattern names. If one cannot be done here it is left out, with the reason. Else
- * MR_ERROR_DEVICE, MR_ERROR_MEMORY, and those of mr_operations_open; mr_ops_fini is called in any case. */
+/* Measures the ceilings and all operations that match the pattern. An operation that cannot run here is left out, with
+ * the reason. Otherwise MR_ERROR_DEVICE, MR_ERROR_MEMORY, or an error of mr_operations_open. The caller must call
+ * mr_ops_fini in any case. */
 int mr_ops_measure(mr_ops *ops, const char *device, const mr_ops_params *params);
 void mr_ops_fini(mr_ops *ops);
 
-/* For people, no wider than the terminal. MR_ERROR_MEMORY. */
+/* Prints for people, no wider than the terminal. MR_ERROR_MEMORY. */
 int mr_ops_print(const mr_ops *ops);
-/* One object in an array. */
+/* Writes one object in an array. */
 void mr_ops_put_json(yajl_gen json, const mr_ops *ops);
 
 /* The words for a path or group, as in JSON: "memory", "kernel". */

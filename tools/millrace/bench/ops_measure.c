@@ -9,7 +9,7 @@
 #include "tools/millrace/bench/ops.h"
 
 enum { LEAST_SAMPLES = 5, MOST_SAMPLES = 500, SIMULATED_SAMPLES = 9, MOST_CALLS = 1 << 20 };
-/* A sample is so long that reading the clock and waiting for the last call do not count. */
+/* A sample must be long enough that reading the clock and waiting for the last call are negligible. */
 static const double sample_ns = 5e6;
 
 const char *mr_ops_path_name(mr_operation_path path) {
@@ -32,8 +32,8 @@ static int run(mr_ops *ops, int calls, double *ns) {
     return status;
 }
 
-/* The first calls load code and fill tables and do not count. The second round finds how many calls make a sample, and
- * brings clocks up. Simulated calls all take equally long. */
+/* The first calls load code and fill tables, and do not count. The second round finds the number of calls per sample
+ * and raises clock rates. Simulated calls all take the same time. */
 static int warm_up(mr_ops *ops, mr_ops_figure *figure) {
     double ns = 0;
     figure->calls = 1;
@@ -76,7 +76,7 @@ static int sample(mr_ops *ops, mr_ops_figure *figure, double seconds) {
     return MR_OK;
 }
 
-/* An operation that this machine cannot do is left out; a device that fails ends it all. */
+/* An operation that cannot run here is left out; a device failure ends the benchmark. */
 static int measure(mr_ops *ops, size_t index, double seconds) {
     mr_ops_figure *figure = &ops->figure[ops->count++];
     figure->operation = &ops->view->list[index];
@@ -92,8 +92,8 @@ static int measure(mr_ops *ops, size_t index, double seconds) {
 
 /* ---- ceilings and shares ---------------------------------------------------------------------------------------- */
 
-/* A ceiling is the best sample. Among operations that move memory the best one counts: reading, writing and both have
- * different rates. */
+/* A ceiling is the best sample. For memory it is the best operation, because reading, writing and both have different
+ * rates. */
 static void raise_ceilings(mr_ops_ceilings *ceilings, const mr_ops_figure *figure) {
     const mr_operation *operation = figure->operation;
     if (operation->group != MR_OPERATION_CEILING || figure->left_out || !(figure->best_ns > 0))
@@ -117,7 +117,7 @@ static void judge(const mr_ops_ceilings *ceilings, mr_ops_figure *figure) {
     if (figure->left_out || !(least_ns > 0) || !(figure->ns > 0))
         return;
     figure->share = least_ns / figure->ns;
-    /* Starting it takes longer than the work would, and this is visible. */
+    /* Launching takes longer than the work, and dominates the measured time. */
     bool launch = ceilings->launch_ns > least_ns && figure->share < 0.5;
     figure->bound = launch ? "launch" : computing_ns > moving_ns ? "compute" : mr_ops_path_name(operation->path);
 }

@@ -5,7 +5,7 @@
 #include "tools/millrace/bench/ops.h"
 #include "tools/millrace/cli/table.h"
 
-/* "1.23 ms": three digits, in the largest unit that leaves something before the point. */
+/* "1.23 ms": three digits, in the largest unit that gives at least 1. */
 static const char *print_time(double ns, char *text, size_t room) {
     static const char *const units[] = {"ns", "us", "ms", "s"};
     size_t unit = 0;

@@ -11,7 +11,7 @@
 
 static const double usual_seconds = 0.25;
 
-/* The processors, and GPUs that can be used. The machine must be closed once their names are no longer used. */
+/* Lists the processors and all usable GPUs. The caller must close the machine after the last use of the names. */
 static int find_devices(mr_words *devices, const mr_machine **machine) {
     int status = mr_machine_open(machine);
     if (!status)
@@ -74,7 +74,7 @@ static int run(const mr_usage *usage, const mr_ops_request *request, mr_ops *all
     return code;
 }
 
-/* Before anything is measured. */
+/* Must happen before anything is measured. */
 static int check_files(const mr_ops_request *request) {
     int status = MR_OK;
     for (size_t i = 0; i < request->models.count && !status; i++)

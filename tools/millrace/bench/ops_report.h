@@ -1,4 +1,4 @@
-/* `millrace bench ops` as the command runs it: arguments, devices, output. */
+/* Runs `millrace bench ops` for the command: arguments, devices, output. */
 #pragma once
 
 #include "tools/millrace/cli/command.h"
@@ -8,5 +8,5 @@ typedef struct mr_ops_request {
     const char *only; /* NULL: all */
 } mr_ops_request;
 
-/* Without devices it adds those that there are. `seconds`: 0: the default. Returns an exit code. */
+/* Without devices, uses all available ones. `seconds` 0: the default. Returns an exit code. */
 int mr_bench_ops(const mr_usage *usage, mr_ops_request *request, long long seconds, bool as_json);

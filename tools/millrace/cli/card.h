@@ -1,4 +1,4 @@
-/* The card of a classifier (millrace/classifier.h), as several verbs tell it. One thread. */
+/* Prints a classifier's card (millrace/classifier.h) for several verbs. One thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -6,7 +6,7 @@
 #include "engine/base/json.h"
 #include "millrace/classifier.h"
 
-/* True if a word names the folder of a classifier: it has a card. */
+/* True if a word names a classifier's folder, that is, one with a card. */
 bool mr_card_is_head(const char *word);
-/* `penalties`, in the order in which they were fitted, and `warnings`, into the map that is open. */
+/* Writes `penalties`, in the order of fitting, and `warnings` into the open map. */
 void mr_card_put_fit(yajl_gen json, const mr_classifier_card *card);

@@ -26,8 +26,8 @@ int mr_usage_error(const mr_usage *usage, const char *format, ...) {
     return mr_status_exit_code(MR_ERROR_USAGE);
 }
 
-/* Options of other programs that people try. `needs` is an option that the hint is about: verbs without it do not give
- * the hint. */
+/* Options from other programs that people try. `needs` is the option that the hint is about; only verbs that have it
+ * give the hint. */
 static const struct {
     const char *options, *needs, *hint;
 } elsewhere[] = {
@@ -58,7 +58,7 @@ static const char *hint_elsewhere(const mr_usage *usage, const char *option) {
     return NULL;
 }
 
-/* "--profile is for plan"; false if no verb has such an option. */
+/* Prints "--profile is for plan". False if no verb has that option. */
 static bool hint_verbs(const char *option, char *text, size_t room) {
     size_t length = 0;
     for (const mr_verb *const *verb = mr_verbs; *verb && length < room; verb++) {
@@ -91,14 +91,14 @@ static int unknown_option(const mr_usage *usage, const char *argument) {
     return mr_status_exit_code(MR_ERROR_USAGE);
 }
 
-/* Long options that have a letter, in every verb that takes them. */
+/* Long options with a letter, in every verb that has them. */
 static const struct {
     char letter;
     const char *name;
 } letters[] = {{'h', "help"}, {'V', "version"}, {'i', "input"}, {'o', "output"}, {'q', "quiet"}};
 enum { LETTERS = sizeof letters / sizeof *letters };
 
-/* getopt returns FIRST plus the number of an option. */
+/* getopt returns FIRST plus the option's index. */
 enum { FIRST = 1 << 16, MOST_OPTIONS = 64 };
 
 static int has_argument(const mr_usage_option *one) {
@@ -112,7 +112,7 @@ static void list_options(const mr_usage *usage, struct option list[MOST_OPTIONS]
     list[count] = (struct option){.name = NULL};
 }
 
-/* For getopt: the letters whose options the verb has. */
+/* For getopt: the letters of the verb's options. */
 static void list_letters(const mr_usage *usage, char text[3 * LETTERS + 2]) {
     char *at = text + sprintf(text, ":");
     for (size_t i = 0; i < LETTERS; i++) {
@@ -122,7 +122,7 @@ static void list_letters(const mr_usage *usage, char text[3 * LETTERS + 2]) {
     }
 }
 
-/* The option that getopt has returned, or put into optopt; NULL if it is none. */
+/* The option that getopt returned or stored in optopt; NULL: none. */
 static const mr_usage_option *option_for(const mr_usage *usage, int got) {
     if (got >= FIRST)
         return &usage->options[got - FIRST];
@@ -156,7 +156,7 @@ static int take_number(const mr_usage *usage, const mr_usage_option *one, void *
                           one->most == LLONG_MAX ? "on" : upper, text);
 }
 
-/* The number of a word among those of "text|json|github"; -1 if it is none of them. */
+/* A word's index in "text|json|github"; -1: not found. */
 static int choice_of(const char *words, const char *wanted) {
     const size_t length = strlen(wanted);
     for (int i = 0;; i++) {
@@ -240,7 +240,7 @@ static int take(const mr_usage *usage, const mr_usage_option *one, void *to, cha
 
 /* ---- the command line ------------------------------------------------------------------------------------------ */
 
-/* optopt is set for a short option, and for a long one that has no value but was given one. */
+/* optopt is set for a short option, and for a long one that takes no value but got one. */
 static int refuse(const mr_usage *usage, const char *argument, bool value_missing) {
     const mr_usage_option *one = option_for(usage, optopt);
     if (value_missing)
@@ -250,7 +250,7 @@ static int refuse(const mr_usage *usage, const char *argument, bool value_missin
     return unknown_option(usage, argument);
 }
 
-/* The value. A number that follows as the next word also counts if the value may be left out. */
+/* The option's value. If the value may be omitted, a number in the next word counts too. */
 static char *value_of(const mr_usage_option *one, char **argv) {
     char *next = argv[optind];
     if (optarg || has_argument(one) != optional_argument || !next || !*next ||

@@ -12,12 +12,12 @@
 
 #include "millrace/millrace.h"
 
-/* The values of an option that may be given several times. */
+/* The values of a repeatable option. */
 typedef struct mr_words {
-    const char **item; /* ended by NULL; NULL if there are none */
+    const char **item; /* ended by NULL; NULL: none */
     size_t count;
 } mr_words;
-/* The word is borrowed. MR_OK or MR_ERROR_MEMORY. */
+/* Adds a word, which is borrowed. MR_OK or MR_ERROR_MEMORY. */
 int mr_words_add(mr_words *words, const char *word);
 void mr_words_fini(mr_words *words);
 
@@ -26,26 +26,26 @@ typedef enum mr_usage_kind {
     MR_USAGE_HELP, MR_USAGE_VERSION
 } mr_usage_kind;
 
-/* Reads the value of an option into the place that its row names. `text` is NULL if the value was left out. MR_OK, or a
- * status with a message; MR_ERROR_USAGE if the value is wrong: "takes KEY=VALUE, not ...". */
+/* Reads an option's value into `to`, the place that the row names. `text` is NULL if the value was omitted. Returns
+ * MR_OK or a status with a message; MR_ERROR_USAGE if the value is wrong: "takes KEY=VALUE, not ...". */
 typedef int mr_usage_take_function(void *to, char *text);
 
 /* A verb's option: mr_usage_take reads it, and --help, the manual page and completions print it. */
 typedef struct mr_usage_option {
     const char *name;
-    const char *argument; /* "FILE"; "[N]" can be left out; "text|json", in small letters, allows only these words;
-                             NULL: it takes none */
+    const char *argument; /* "FILE"; "[N]" may be omitted; "text|json", in lower case, allows only these words; NULL:
+                             takes no value */
     const char *help;
-    bool needed, several; /* it must be given; it may be given several times */
+    bool needed, several; /* it must be given; it may be repeated */
     mr_usage_kind kind;
     bool off;              /* a flag that sets false */
     size_t at;             /* the offset of the place for the value */
     long long least, most; /* for a number */
-    mr_usage_take_function *take; /* of another kind than MR_USAGE_TAKE: only checks the text; may be NULL */
+    mr_usage_take_function *take; /* for other kinds than MR_USAGE_TAKE: only checks the text; may be NULL */
 } mr_usage_option;
 
-/* By the field's type: a flag, a text, a list of texts, or the number of the word among those that the argument allows.
- * MR_OPTION_NUMBER: a whole number. MR_OPTION_TAKE: `function` reads it. More members may follow `text`. */
+/* Chosen by the field's type: a flag, a text, a list of texts, or the index of the word among the allowed ones.
+ * MR_OPTION_NUMBER: a whole number. MR_OPTION_TAKE: `function` reads the value. More members may follow `text`. */
 #define MR_OPTION(option, value, type, field, ...)                                                               \
     {.name = option, .argument = value, .at = offsetof(type, field),                                             \
      .kind = _Generic(((type *)0)->field, bool: MR_USAGE_FLAG, const char *: MR_USAGE_TEXT,                      \
@@ -57,13 +57,13 @@ typedef struct mr_usage_option {
 #define MR_OPTION_TAKE(option, value, type, field, function, ...)                                                \
     {.name = option, .argument = value, .at = offsetof(type, field), .kind = MR_USAGE_TAKE, .take = function,    \
      .help = __VA_ARGS__}
-/* The same, with `function` called for the whole of `arguments`. */
+/* The same, but `function` gets all of `arguments`. */
 #define MR_OPTION_CALL(option, value, function, text)                                                            \
     {.name = option, .argument = value, .kind = MR_USAGE_TAKE, .take = function, .help = text}
-/* A word that is no option, for mr_usage.words. */
+/* A word that is not an option, for mr_usage.words. */
 #define MR_WORD(word, value, text) {.name = word, .argument = value, .help = text}
 
-/* A verb's arguments. Texts are paragraphs, which newlines separate; a line that begins with blanks stays as it is. */
+/* A verb's arguments. In texts, newlines separate paragraphs. A line that begins with blanks is kept unchanged. */
 typedef struct mr_usage {
     const char *verb;
     const char *synopsis;         /* the words before the options: "PIPELINE.yaml" */
@@ -85,34 +85,34 @@ mr_usage_take_function mr_usage_take_plugin;
      .help = "loads your own stage types from a shared library, whose code then runs. A name without a slash is " \
              "also searched in $MILLRACE_PLUGIN_PATH"}
 
-/* Reads all options into `to`; the other arguments are then argv[optind...]. False if the command is done, with the
- * exit code in *code: --help or --version was printed, or an error. */
+/* Reads all options into `to`; argv[optind...] then holds the other arguments. False if the command is done: it printed
+ * --help, --version or an error, and *code is the exit code. */
 bool mr_usage_take(const mr_usage *usage, int argc, char **argv, void *to, int *code);
-/* The pipeline that is named after the options, and no other; NULL with an exit code in *code. */
+/* The pipeline after the options, which must be the only word there. NULL: *code is the exit code. */
 const char *mr_usage_pipeline(const mr_usage *usage, int argc, char **argv, int *code);
-/* The option with that name; NULL if the verb has none. */
+/* The option with that name; NULL: the verb has none. */
 const mr_usage_option *mr_usage_find(const mr_usage *usage, const char *name);
 
-/* Print to standard error and return exit code 64. */
+/* Both print to standard error and return exit code 64. */
 int mr_usage_error(const mr_usage *usage, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* usage_help.c: prints the help. */
 void mr_usage_print(const mr_usage *usage, FILE *to);
-/* Calls `put` with each paragraph of a usage's text, which may be NULL. */
+/* Calls `put` with each paragraph of a text, which may be NULL. */
 void mr_usage_paragraphs(const char *text, void (*put)(void *to, const char *paragraph), void *to);
-/* "--output FILE", after `before`, with dashes if it is an option; returns the length. */
+/* Writes "--output FILE" after `before`, with dashes if it is an option. Returns the length. */
 int mr_usage_name(const mr_usage_option *one, const char *before, char *text, size_t room);
-/* "millrace VERB" with all that can follow, no wider than that if there is a way. */
+/* Prints "millrace VERB" with everything that may follow, within that width if possible. */
 void mr_usage_synopsis(const mr_usage *usage, int width, FILE *to);
 
-/* Prints "millrace: error: ..." with the thread's message and returns the exit code of `status`; MR_ERROR_CLOSED is not
- * an error and prints nothing. */
+/* Prints "millrace: error: ..." with the thread's message and returns the exit code for `status`. MR_ERROR_CLOSED is
+ * not an error and prints nothing. */
 int mr_command_failed(int status);
-/* Reads a whole number in [min, max]; false if it is not one. */
+/* Reads a whole number in [min, max]; false if the text is anything else. */
 bool mr_parse_integer(const char *text, long long min, long long max, long long *value);
-/* Reads a finite number in [min, max]; false if it is not one. */
+/* Reads a finite number in [min, max]; false if the text is anything else. */
 bool mr_parse_number(const char *text, double min, double max, double *value);
 /* False if standard output is a pipe whose reader has closed it, such as `| head`. */
 bool mr_stdout_has_reader(void);
-/* Flushes standard output: 0, or 74 with a message, or 141 if whoever reads it has closed it. */
+/* Flushes standard output. Returns 0, or 74 with a message, or 141 if the reader has closed it. */
 int mr_flush_stdout(void);

@@ -14,7 +14,7 @@ int mr_complaints_status(const mr_diagnostics *diagnostics, int status, bool den
     return refused_by_warnings(diagnostics, status, deny) ? MR_ERROR_CONFIG : status;
 }
 
-/* Reasons that no diagnostic gives: warnings were denied, or opening failed without one. */
+/* Prints a reason that no diagnostic gives: warnings were denied, or opening failed without a diagnostic. */
 static int conclude(const mr_diagnostics *diagnostics, int status, bool deny) {
     if (refused_by_warnings(diagnostics, status, deny)) {
         mr_fail(MR_ERROR_CONFIG, "warnings are denied (--deny-warnings)");
@@ -33,8 +33,8 @@ int mr_complaints_tell(const mr_diagnostics *diagnostics, int status, bool deny)
 
 /* ---- GitHub ---------------------------------------------------------------------------------------------------- */
 
-/* A workflow command is one line, in which % and two digits stand for a byte. `property`: for text before the second
- * "::", in which a colon and a comma have a meaning as well. */
+/* A workflow command must be one line; % and two digits stand for a byte. `property`: for text before the second "::",
+ * where a colon and a comma are special too. */
 static void print_escaped(const char *text, bool property) {
     char *shown = mr_print_new("%s", text);
     for (const char *at = shown; at && *at; at++)
@@ -54,7 +54,7 @@ static void annotate(const mr_diagnostic *item) {
         printf(",line=%d,col=%d", place->line, place->column);
     }
     printf("::");
-    /* Without a line the place is not in one file: an override, or a file that cannot be read. */
+    /* A place without a line is an override, or a file that cannot be read. */
     if (place->file && place->line == 0) {
         print_escaped(place->file, false);
         printf(": ");

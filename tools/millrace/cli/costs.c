@@ -9,7 +9,7 @@
 
 enum { MOST_BYTES = 64 << 20, WHY_BYTES = 256 };
 
-/* The number at that key; 0 if there is none. */
+/* The number with that key; 0: none. */
 static double number(yajl_val map, const char *key) {
     const char *way[] = {key, NULL};
     yajl_val value = yajl_tree_get(map, way, yajl_t_number);

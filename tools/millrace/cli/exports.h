@@ -1,7 +1,6 @@
-/* The functions of the public headers, for plugins: a program that is linked with the static library contains them all,
- * even those that it does not call itself, and exports them (tools/exports.cmake makes exports.c and the linker's
- * list). */
+/* Keeps the public headers' functions for plugins. A program that links the static library then contains and exports
+ * all of them, even those that it does not call. tools/exports.cmake makes exports.c and the linker's list. */
 #pragma once
 
-/* Does nothing: it only makes the linker keep them. */
+/* Does nothing: a call only makes the linker keep the functions. */
 void mr_exports_keep(void);

@@ -1,4 +1,4 @@
-/* millrace keygen: makes a key pair, which identifies a program to its peers. */
+/* millrace keygen: makes a key pair, which identifies a program to peers. */
 #include <stdio.h>
 
 #include "engine/base/print.h"

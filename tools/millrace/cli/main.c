@@ -71,16 +71,16 @@ static int call(const char *verb, int argc, char **argv) {
     return unknown(verb);
 }
 
-/* If a standard stream is closed, the next opened file or socket would get that number, and results would be written
- * into it. An O_PATH descriptor can be neither read nor written, so that using it fails, as it should. */
+/* If a standard stream is closed, the next file or socket would get that number, and results would be written into it.
+ * An O_PATH descriptor can be neither read nor written, so any use of it fails, as it must. */
 static void hold_standard_streams(void) {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
             open("/dev/null", O_PATH);
 }
 
-/* Files, sockets and shared memory need a descriptor each, and many sources a thousand; the default limit of the system
- * is low. */
+/* Each file, socket and shared memory block needs a descriptor. Many sources may need a thousand, and the system's
+ * default limit is low. */
 static void allow_files(void) {
     struct rlimit limit;
     if (!getrlimit(RLIMIT_NOFILE, &limit)) {
@@ -89,9 +89,9 @@ static void allow_files(void) {
     }
 }
 
-/* Whoever started the process may have ignored SIGCHLD, so that no end of a node could be waited for, or blocked the
- * signals that ask it to end; both are inherited. SIGHUP stays blocked: the supervisor blocks it, so that a node that
- * starts is not ended by one. */
+/* The parent may have ignored SIGCHLD, so that no node's end could be waited for, or blocked the signals that end
+ * nodes. Children inherit both. SIGHUP stays blocked: the supervisor blocks it, so that it cannot end a starting
+ * node. */
 static void expect_signals(void) {
     sigset_t set;
     signal(SIGCHLD, SIG_DFL);
@@ -106,12 +106,12 @@ int mr_main(int argc, char **argv, const mr_stage_type *const *types) {
     hold_standard_streams();
     allow_files();
     mr_gpu_want_connections();
-    /* A closed pipe is reported by write(2) instead, and ends the run in order. */
+    /* write(2) reports a closed pipe instead, and the run ends normally. */
     signal(SIGPIPE, SIG_IGN);
-    /* So is a file size limit (ulimit -f); nodes inherit both. */
+    /* The same holds for a file size limit (ulimit -f). Nodes inherit both. */
     signal(SIGXFSZ, SIG_IGN);
     expect_signals();
-    /* Whatever the file's name: nodes are started from /proc/self/exe. */
+    /* Nodes are started from /proc/self/exe and would otherwise be named "exe". */
     prctl(PR_SET_NAME, "millrace");
     if (argc < 2) {
         print_help(stderr);

@@ -1,5 +1,5 @@
-/* Options that change a pipeline. A verb's option table has those that it takes; they are read into its `arguments`,
- * which must have a member `overrides`. */
+/* Options that change a pipeline. A verb's option table lists those that the verb takes. They are read into
+ * `arguments`, which must have a member `overrides`. */
 #pragma once
 
 #include "millrace/plan.h"
@@ -15,16 +15,16 @@ typedef struct mr_overrides {
     const char *output;
     int workers; /* 0: not given */
     int jobs;    /* likewise */
-    bool no_plugins; /* the pipeline may name none: from the start true for verbs that only read it */
+    bool no_plugins; /* the pipeline may name none; must be set for verbs that only read it */
     bool force;
     mr_costs costs;
 } mr_overrides;
 
 void mr_overrides_fini(mr_overrides *overrides);
-/* Puts them into the parameters, which borrow them, and the stage types that the command knows. */
+/* Sets the overrides, which are borrowed, and the command's stage types in the parameters. */
 void mr_overrides_apply(const mr_overrides *overrides, mr_pipeline_params *params);
 
-/* KEY=VALUE, which is cut in two in place; a file of costs; checks devices to assume. */
+/* Readers: KEY=VALUE, split in place; a cost file; devices to assume, which are checked. */
 mr_usage_take_function mr_overrides_take_setting, mr_overrides_take_costs, mr_overrides_check_devices;
 
 #define MR_OVERRIDE_SETTINGS                                                                                     \
@@ -47,7 +47,7 @@ mr_usage_take_function mr_overrides_take_setting, mr_overrides_take_costs, mr_ov
 #define MR_OVERRIDE_FORBIDDING_PLUGINS                                                                           \
     MR_OPTION("no-plugins", NULL, arguments, overrides.no_plugins,                                               \
               "refuses a pipeline that names plugins. Use it for pipelines that you do not trust")
-/* For verbs that only read one, which may be a stranger's. */
+/* For verbs that only read a pipeline, which may be untrusted. */
 #define MR_OVERRIDE_ALLOWING_PLUGINS                                                                             \
     MR_OPTION("plugins", NULL, arguments, overrides.no_plugins,                                                  \
               "loads the plugins that the pipeline names, which runs their code. Without it, such a pipeline is " \

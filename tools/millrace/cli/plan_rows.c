@@ -55,7 +55,7 @@ bool mr_plan_is_inner(const mr_plan_view *plan, const mr_view_link *edge) {
     return from->node == to->node && mr_plan_is_told(plan, to);
 }
 
-/* Data that went into a pipe, or to a terminal, cannot be read back. */
+/* Data sent to a pipe or a terminal cannot be read back. */
 static bool is_stream(const mr_view_file *file) {
     struct stat status;
     return file->option->file == MR_FILE_WRITTEN &&

@@ -1,4 +1,4 @@
-/* The millrace program: the command with the stage types that come with it. */
+/* The millrace program: the command with millrace's stage types. */
 #include "millrace/command.h"
 
 int main(int argc, char **argv) {

@@ -43,7 +43,7 @@ static void add_cell(mr_table *table, const char *text, size_t length) {
         table->cells[table->count++] = cell;
 }
 
-/* Tabs in arguments are escaped (print.h): those that are left are the format's. */
+/* Tabs in arguments are escaped (print.h), so any remaining tab comes from the format. */
 void mr_table_add(mr_table *table, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -71,7 +71,7 @@ static size_t columns_of(const char *text) {
     return mr_columns(text, strlen(text));
 }
 
-/* How much of a cell's text goes on one line: all, or up to the last blank, or "|", that fits. */
+/* The bytes of a cell's text that fit on one line: all, or up to the last blank or "|" that fits. */
 static size_t line_of(const char *cell, mr_shortening cut, size_t width) {
     size_t length = strlen(cell), found = 0;
     if (cut != MR_CUT_LINES || length <= width)
@@ -94,7 +94,7 @@ static size_t longest_part(const char *cell) {
     return longest;
 }
 
-/* Each column's width, and least width. */
+/* Finds each column's width and least width. */
 static void measure(const mr_table *table, size_t columns, size_t *widths, size_t *least) {
     for (size_t c = 0; c < columns; c++) {
         widths[c] = least[c] = columns_of(table->columns[c].title);
@@ -115,8 +115,7 @@ static size_t total(const size_t *widths, size_t columns) {
     return sum;
 }
 
-/* The widest column that can be shortened like that and is wider than its least width and `most`; `columns` if there is
- * none. */
+/* The widest column that can be shortened in that way and is wider than its least width and `most`. `columns`: none. */
 static size_t widest(const mr_table *table, size_t columns, const size_t *widths, const size_t *least,
                      mr_shortening how, size_t most) {
     size_t found = columns;
@@ -127,8 +126,8 @@ static size_t widest(const mr_table *table, size_t columns, const size_t *widths
     return found;
 }
 
-/* Shortens the widest column by one place at a time: first names that are longer than names should be, then cells that
- * are broken into lines, which lose nothing. */
+/* Shortens the widest column, one place at a time: first overlong names, then cells that break into lines, which lose
+ * nothing. */
 static void fit(const mr_table *table, size_t columns, size_t *widths, const size_t *least, size_t most) {
     for (size_t wide = total(widths, columns); wide > most; wide--) {
         size_t c = widest(table, columns, widths, least, MR_CUT_MIDDLE, LONG_NAME);
@@ -144,7 +143,7 @@ static void fit(const mr_table *table, size_t columns, size_t *widths, const siz
 
 /* ---- printing -------------------------------------------------------------------------------------------------- */
 
-/* The middle is cut out: "entrance-north..decode". */
+/* Cuts out the middle: "entrance-north..decode". */
 static void cut_middle(char *cell, size_t width) {
     size_t length = strlen(cell), all = mr_columns(cell, length), half = (width - 1) / 2;
     size_t head = mr_columns_fit(cell, length, half), from = mr_columns_fit(cell, length, all - (width - 2 - half));
@@ -199,8 +198,8 @@ static void print_rows(const mr_table *table, size_t columns, const size_t *widt
         print_row(table, columns, &table->cells[i], widths, stream);
 }
 
-/* If there is no room for columns, each row is a paragraph: "from decode, to preprocess, carries I420 640x480". Names
- * are cut only if they are longer than a line. */
+/* If columns do not fit, each row becomes a paragraph: "from decode, to preprocess, carries I420 640x480". Only names
+ * that are longer than a line are cut. */
 static void print_paragraph(mr_table *table, size_t columns, char **row, int width, FILE *stream) {
     char *text = NULL;
     size_t bytes, line = (size_t)width - 2 * INDENT;
@@ -236,7 +235,7 @@ int mr_table_print(mr_table *table, int width, FILE *stream) {
     return failed ? mr_fail(MR_ERROR_MEMORY, "no memory for a table") : MR_OK;
 }
 
-/* Lines of text: the first after `first`, the others indented by that many columns. */
+/* Prints lines of text: the first after `first`, the others indented by its width. */
 static void print_lines(int width, FILE *stream, const char *first, int indent, const char *text) {
     for (const char *rest = text; *rest;) {
         size_t line = line_of(rest, MR_CUT_LINES, (size_t)(width - (rest == text ? (int)strlen(first) : indent)));

@@ -1,4 +1,4 @@
-/* The texts for `millrace help TOPIC`: document sections, which tools/topics.cmake compiles in. */
+/* The texts for `millrace help TOPIC`: document sections that tools/topics.cmake compiles in. */
 #pragma once
 
 typedef struct mr_topic {

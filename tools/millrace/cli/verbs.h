@@ -1,4 +1,4 @@
-/* The command's verbs, each defined in a separate file: main finds them here, and help lists them. */
+/* The command's verbs. Each is defined in a separate file; main looks them up here, and help lists them. */
 #pragma once
 
 #include "tools/millrace/cli/command.h"

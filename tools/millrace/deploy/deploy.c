@@ -1,4 +1,4 @@
-/* millrace deploy: writes the files with which Slurm, Kubernetes or systemd run a pipeline's nodes. */
+/* millrace deploy: writes files for Slurm, Kubernetes or systemd to run a pipeline's nodes. */
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/deploy/deploy.h"
 
@@ -25,7 +25,7 @@ typedef struct arguments {
     mr_overrides overrides;
 } arguments;
 
-/* CLAIM=PATH, cut in two in place. */
+/* Splits CLAIM=PATH in place. */
 static int take_volume(void *to, char *text) {
     arguments *given = to;
     char *equals = strchr(text, '=');
@@ -115,8 +115,8 @@ int mr_deploy_words(const mr_deployment *of, const char *path, mr_deploy_word *f
                  function(context, "--set") || function(context, text);
         free(text);
     }
-    /* If the pipeline has the same path as here, the plugins have it too; in a container they have the path they were
-     * given by. */
+    /* If the pipeline has the same path there as here, so do the plugins. In a container they keep the path from the
+     * command line. */
     for (const mr_types_plugin *plugin = mr_types_plugins(); plugin->given && !failed; plugin++)
         failed = function(context, "--plugin") || function(context, path == of->path ? plugin->path : plugin->given);
     for (size_t i = 0; i < overrides->inputs.count && !failed; i++)
@@ -231,7 +231,7 @@ static int write_all(arguments *from, const mr_plan_view *plan) {
     return status;
 }
 
-/* Not so for `video` if it sends to an address. */
+/* Does not apply to a `video` that sends to an address. */
 static bool writes_files(const mr_view_stage *stage) {
     const mr_option *folder = stage->type->options;
     while (folder->name && folder->file != MR_FILE_FOLDER)
@@ -253,7 +253,7 @@ static void warn_of_file(const mr_view_stage *stage, const mr_option *option, mr
                 stage->id, option->name, name);
 }
 
-/* A service that reads cameras starts again after each reboot. */
+/* A service that reads cameras restarts after each reboot. */
 static void warn_of_files(const mr_plan_view *plan, mr_diagnostics *wrong) {
     bool endless = false;
     for (size_t s = 0; s < plan->stage_count; s++)
@@ -263,7 +263,7 @@ static void warn_of_files(const mr_plan_view *plan, mr_diagnostics *wrong) {
             warn_of_file(&plan->stages[s], option, wrong);
 }
 
-/* The machines are not known yet, and neither are the files there: only the text is planned. */
+/* Plans only the text: neither the machines nor their files are known yet. */
 static int deploy(arguments *from) {
     static const char *const somewhere[] = {"host"};
     const mr_plan_view *plan = NULL;

@@ -12,15 +12,15 @@
 typedef struct mr_deployment {
     const mr_plan_view *plan;
     const mr_overrides *overrides;
-    const char *name;     /* the pipeline's; only small letters, digits and - */
-    const char *path;     /* the pipeline file's, absolute */
-    const char *command;  /* millrace's path, absolute, or a name to look up */
+    const char *name;     /* the pipeline's; only lower-case letters, digits and - */
+    const char *path;     /* absolute path of the pipeline file */
+    const char *command;  /* absolute path of millrace, or a name to look up */
     const char *image;    /* for containers */
     const char *folder;   /* for the output files */
     char run[17];         /* the run's number, for MILLRACE_RUN */
     bool trains;          /* `millrace train` instead of `millrace run` */
-    char *const *words;   /* its further arguments, ended by NULL */
-    const char *claim, *mount; /* kubernetes: a volume claim that all nodes share, and where it is; NULL: none */
+    char *const *words;   /* more arguments for it, ended by NULL */
+    const char *claim, *mount; /* kubernetes: a volume claim that all nodes share, and the mount path; NULL: none */
 } mr_deployment;
 
 typedef struct mr_deploy_file {
@@ -32,27 +32,27 @@ typedef struct mr_deploy_file {
  * MR_ERROR_MEMORY. */
 int mr_deploy_open(const mr_deployment *of, mr_deploy_file *file, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Closes it; MR_ERROR_IO if it could not be written completely. */
+/* Closes the file; MR_ERROR_IO if it could not be written completely. */
 int mr_deploy_close(mr_deploy_file *file);
-/* Calls `function` for each `millrace` argument, from "run" or "train" to the last override, until one returns other
- * than 0 because it is out of memory. MR_OK or MR_ERROR_MEMORY. */
+/* Calls `function` for each `millrace` argument, from "run" or "train" to the last override. Stops if it returns
+ * nonzero, which means out of memory. MR_OK or MR_ERROR_MEMORY. */
 typedef int mr_deploy_word(void *context, const char *word);
 int mr_deploy_words(const mr_deployment *of, const char *path, mr_deploy_word *function, void *context);
-/* How many different GPUs stages on a node name. */
+/* The number of different GPUs that a node's stages name. */
 int mr_deploy_gpus(const mr_plan_view *plan, int node);
 
-/* deploy_environment.c: writes NAME.env, which only the owner may read. It has the variables that the pipeline's text
- * names and millrace's (ONNX Runtime's library), as `deploy`'s environment sets them. *path, which the caller must
- * free, is absolute; NULL: there is nothing to write. */
+/* deploy_environment.c: writes NAME.env, which only the owner can read. It holds the variables from the pipeline's text
+ * and millrace's own (ONNX Runtime's library), with the values in `deploy`'s environment. *path is absolute and must be
+ * freed by the caller; NULL: there is nothing to write. */
 int mr_deploy_environment(const mr_deployment *of, char **path);
 
-/* deploy_names.c: the name of a pipeline in the form allowed for units, jobs and hosts; the caller frees it. NULL: no
+/* deploy_names.c: a pipeline's name in the form allowed for units, jobs and hosts. The caller must free it. NULL: no
  * memory. */
 char *mr_deploy_name(const char *name);
-/* MR_OK if each text can be written on one line, else MR_ERROR_USAGE with the text and the reason. */
+/* MR_OK if each text fits on one line, else MR_ERROR_USAGE with the text and the reason. */
 int mr_deploy_check(const mr_deployment *of);
 
-/* Each MR_OK, MR_ERROR_IO, MR_ERROR_MEMORY, or MR_ERROR_CONFIG if the pipeline cannot be run there. */
+/* Each returns MR_OK, MR_ERROR_IO, MR_ERROR_MEMORY, or MR_ERROR_CONFIG if the pipeline cannot run there. */
 int mr_deploy_slurm(const mr_deployment *of);
 int mr_deploy_kubernetes(const mr_deployment *of);
 int mr_deploy_systemd(const mr_deployment *of);

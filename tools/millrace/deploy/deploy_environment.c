@@ -1,4 +1,4 @@
-/* The variables that a pipeline and the command take from the environment, for units that start without it. */
+/* Environment variables that a pipeline and the command need, for units that start without them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,10 +10,10 @@
 #include "engine/base/print.h"
 #include "tools/millrace/deploy/deploy.h"
 
-/* As much of a pipeline as a YAML parser takes. */
+/* Reads at most what the YAML parser accepts. */
 enum { MOST_BYTES = 16 << 20, MOST_NAME = 255, MOST_NAMES = 256 };
 
-/* Variables of millrace that say what a machine has, not which process this is. */
+/* millrace's variables that describe a machine, not a process. */
 static const char *const own[] = {"MILLRACE_ONNXRUNTIME", "MILLRACE_PLUGIN_PATH", "MILLRACE_KERNELS",
                                   "MILLRACE_CUBLAS", "MILLRACE_CUDA_GRAPHS", NULL};
 
@@ -22,7 +22,7 @@ typedef struct variables {
     char name[MOST_NAMES][MOST_NAME + 1];
 } variables;
 
-/* Variables that are not set keep the defaults there as here. */
+/* Unset variables get the same defaults there as here. */
 static int add(variables *all, const char *name, size_t length) {
     char text[MOST_NAME + 1];
     if (length > MOST_NAME)
@@ -68,7 +68,7 @@ static int find(variables *all, const mr_deployment *of) {
     return status;
 }
 
-/* As systemd reads a line of an EnvironmentFile: in double quotes, in which \, ", $ and ` are escaped. */
+/* Writes a line for systemd's EnvironmentFile: in double quotes, with \, ", $ and ` escaped. */
 static void put(const char *name, FILE *file) {
     fprintf(file, "%s=\"", name);
     for (const char *at = getenv(name); *at; at++) {
@@ -86,7 +86,7 @@ static int write_all(const mr_deployment *of, const variables *all, char **path)
     umask(before);
     if (status)
         return status;
-    /* An existing one keeps its mode. */
+    /* An existing file would keep a wider mode. */
     if (fchmod(fileno(file.stream), 0600))
         status = mr_file_fail("write", file.path);
     fprintf(file.stream, "# Made by \"millrace deploy\" from %s.\n", of->path);

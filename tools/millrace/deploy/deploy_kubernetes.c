@@ -1,5 +1,5 @@
-/* Manifests: a ConfigMap with the pipeline, and for each node an indexed Job, with a headless Service that resolves the
- * process names. Keys come from a Secret. */
+/* Writes manifests: a ConfigMap with the pipeline, and for each node an indexed Job, with a headless Service that
+ * resolves the process names. A Secret provides the keys. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +12,10 @@
 #define HOME "/etc/millrace"
 #define STATE "/var/lib/millrace"
 
-/* How often a node is restarted, all processes together, before it is given up. */
+/* How many times a node may be restarted, all processes together, before Kubernetes gives up. */
 enum { RESTARTS = 1000, GRACE_S = 30 };
 
-/* The deployment, and the names written for it: nodes' jobs and services, all processes, and the secret. */
+/* The deployment, and the names in the manifests: jobs and services, all processes, and the secret. */
 typedef struct manifests {
     const mr_deployment *of;
     char **name;
@@ -26,7 +26,7 @@ typedef struct manifests {
 
 /* ---- names ----------------------------------------------------------------------------------------------------- */
 
-/* A DNS label (RFC 1035), the form for service and host names. */
+/* Makes a DNS label (RFC 1035), as service and host names must be. */
 enum { MOST_LABEL = 63 };
 
 static bool is_label(const char *name, size_t room) {
@@ -35,7 +35,7 @@ static bool is_label(const char *name, size_t room) {
     return length <= room && strspn(name, letters) > 0 && strspn(name, all) == length && name[length - 1] != '-';
 }
 
-/* Small letters, digits and -. */
+/* Only lower-case letters, digits and -. */
 static char *name_node(const mr_deployment *of, const mr_view_node *node) {
     char *name = NULL;
     if (asprintf(&name, "%s-%s", of->name, node->id) < 0)
@@ -54,7 +54,7 @@ static int check_pipeline(const mr_deployment *of) {
                    of->plan->name, of->name, MOST_LABEL);
 }
 
-/* A job's pods are hosts; each name ends in a dash and the process number. */
+/* A job's pods are hosts; a dash and the process number end each name. */
 static int check_node(const mr_deployment *of, int n, char *const *name) {
     const mr_view_node *node = &of->plan->nodes[n];
     int number = snprintf(NULL, 0, "-%d", node->replicas - 1);
@@ -97,7 +97,7 @@ static void put_quoted(FILE *to, const char *text) {
     fputc('"', to);
 }
 
-/* JSON with ' for ": %q is a text in quotes, %d a number. */
+/* Prints JSON, with ' for " in the format: %q is a quoted text, %d a number. */
 static void put(FILE *to, const char *format, ...) {
     va_list list;
     va_start(list, format);
@@ -123,7 +123,7 @@ static void put_argument(manifests *m, const char *text) {
     m->argued = true;
 }
 
-/* An argument: $(NAME) would be a variable in it, and $$ is a dollar sign. */
+/* Writes an argument. $(NAME) would be a variable, and $$ is a dollar sign. */
 static int put_word(void *context, const char *word) {
     manifests *m = context;
     char *text = calloc(2, strlen(word) + 1), *to = text;
@@ -152,7 +152,7 @@ static char *list_hosts(const manifests *m) {
 
 /* ---- a node ---------------------------------------------------------------------------------------------------- */
 
-/* Needs no address: it resolves to the processes that it stands for. */
+/* Needs no address: it resolves to the node's processes. */
 static void put_service(const manifests *m, int n) {
     put(m->to, ",\n");
     put_head(m, "v1", "Service", m->name[n]);
@@ -160,7 +160,7 @@ static void put_service(const manifests *m, int n) {
                "            'selector': {'millrace/node': %q}}}", m->name[n]);
 }
 
-/* The last arguments continue an interrupted run or fit. */
+/* These last arguments continue an interrupted run or fit. */
 static int put_command(manifests *m, int n) {
     put(m->to, "      'containers': [{'name': 'millrace', 'image': %q,\n"
                "       'command': ['millrace'],\n"
@@ -188,8 +188,7 @@ static void put_resources(const manifests *m, int n) {
     put(m->to, "},\n");
 }
 
-/* The folder for the checkpoint lives as long as the pod: a container that failed and is restarted continues where it
- * was. */
+/* The checkpoint's folder lives as long as the pod, so a restarted container continues from where it was. */
 static void put_volumes(const manifests *m, int n) {
     const mr_deployment *of = m->of;
     const bool key = of->plan->nodes[n].key, resumes = mr_plan_resumes(of->plan, n);
@@ -228,9 +227,9 @@ static int put_job(manifests *m, int n) {
     return status;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------------- */
+/* ---- all manifests --------------------------------------------------------------------------------------------- */
 
-/* Pods share no folder, and each has a separate address. All nodes that do not fit are named at once. */
+/* Pods share no folder and have separate addresses. Reports all nodes that do not fit at once. */
 static int check(const mr_deployment *of) {
     char wrong[1024] = "";
     size_t at = 0;

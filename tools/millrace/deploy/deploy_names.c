@@ -5,7 +5,7 @@
 #include "engine/base/print.h"
 #include "tools/millrace/deploy/deploy.h"
 
-/* Characters that a command's name can begin with, and those in ids. */
+/* Characters that may begin a command's name, and those allowed in ids. */
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 static const char id_letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -16,7 +16,7 @@ char *mr_deploy_name(const char *name) {
     return plain;
 }
 
-/* A control character would begin a new line in a unit or a script. Text that is not UTF-8 cannot be read there. */
+/* A control character could begin a new line in a unit or a script, and text there must be UTF-8. */
 static int check_text(const char *what, const char *text) {
     if (mr_printable(text))
         return MR_OK;

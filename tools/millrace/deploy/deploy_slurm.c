@@ -1,12 +1,13 @@
-/* A batch script: one step, with a task for each process. Each task determines which one it is (launch.h). Slurm starts
- * no single task again, so each task has a loop that does; a task that would fail again ends the job. */
+/* Writes a batch script: one step, with a task for each process. Each task determines which process it is (launch.h).
+ * Slurm does not restart single tasks, so each task restarts the process in a loop. A failure that would recur ends the
+ * job. */
 
 #include <string.h>
 
 #include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/deploy/deploy.h"
 
-/* A word for the shell: in single quotes, in which nothing is expanded. */
+/* Quotes a shell word with single quotes, so that nothing is expanded. */
 static int put_word(void *context, const char *word) {
     FILE *file = context;
     fputs(" '", file);
@@ -44,7 +45,7 @@ static void put_tasks(const mr_plan_view *plan, FILE *file) {
     }
 }
 
-/* Sockets for nodes that listen at no address are files on one machine. */
+/* Nodes without an address use socket files, which work on one machine only. */
 static bool is_on_one_machine(const mr_plan_view *plan) {
     for (size_t n = 0; n < plan->node_count; n++)
         if (plan->nodes[n].listen && strncmp(plan->nodes[n].listen, "ipc:", 4) == 0)
@@ -52,7 +53,7 @@ static bool is_on_one_machine(const mr_plan_view *plan) {
     return false;
 }
 
-/* The numbers of tasks that keep a checkpoint, each between blanks. */
+/* The indices of tasks that keep a checkpoint, each between blanks. */
 static void put_resuming_tasks(const mr_plan_view *plan, FILE *file) {
     int task = 0;
     fputc(' ', file);
@@ -62,8 +63,8 @@ static void put_resuming_tasks(const mr_plan_view *plan, FILE *file) {
                 fprintf(file, "%d ", task);
 }
 
-/* Checkpoints lie in a folder for the job, which a requeued job finds again. It is removed once the run has ended, but
- * not if somebody asked it to end before. */
+/* The job's checkpoint folder survives requeueing. It is removed once the run has ended, unless somebody asked the run
+ * to end early. */
 static void put_state(const mr_deployment *of, FILE *file) {
     fprintf(file, "state=${MILLRACE_STATE:-$PWD/%s-$SLURM_JOB_ID.state}\n", of->name);
     fputs("case \" $*\" in\n"
@@ -74,7 +75,7 @@ static void put_state(const mr_deployment *of, FILE *file) {
           "rm -f \"$state/asked\"\n", file);
 }
 
-/* A task's loop: $0 is the checkpoint folder, "$@" the command. The command also gets signals that Slurm sends. */
+/* A task's loop. $0 is the checkpoint folder, "$@" the command. Slurm's signals must also reach the command. */
 static void put_task(const mr_deployment *of, FILE *file) {
     fputs("task='\n", file);
     if (of->trains)
@@ -118,7 +119,7 @@ int mr_deploy_slurm(const mr_deployment *of) {
         fprintf(file, "#SBATCH --cpus-per-task=%d\n", plan->asked_workers);
     if (most_gpus(plan))
         fprintf(file, "#SBATCH --gpus-per-task=%d\n", most_gpus(plan));
-    /* Frames in flight are delivered if the job is cancelled or its time is over. */
+    /* Delivers frames in flight if the job is cancelled or reaches the time limit. */
     fputs("#SBATCH --signal=TERM@60\n"
           "set -eu\n"
           "export MILLRACE_RUN=$(printf '%016x' \"$SLURM_JOB_ID\")\n"

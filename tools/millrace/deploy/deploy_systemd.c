@@ -1,5 +1,5 @@
-/* Units: a service for each node, a template if several processes run it, and a target for all; for a pipeline without
- * nodes one service. */
+/* Writes units: a service for each node, or a template if several processes run it, and a target for all nodes. A
+ * pipeline without nodes gets one service. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,13 +8,14 @@
 #include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/deploy/deploy.h"
 
-/* Exit codes after which another start would fail again: usage, data, input, permission, pipeline. */
+/* Exit codes after which a restart would fail again: usage, data, input, permission, pipeline. */
 #define FINAL_EXITS "64 65 66 77 78"
 
-/* The longest unit name, and the longest line in one, that systemd reads. */
+/* systemd's limits for a unit's name and for a line in a unit. */
 enum { MOST_NAME = 255, MOST_LINE = (1 << 20) - 1 };
 
-/* In quotes. The letters of `doubled` are special to systemd and written twice; % begins a specifier everywhere. */
+/* Writes a quoted text. Letters in `doubled` are special to systemd and must be doubled; % begins a specifier
+ * everywhere. */
 static void put_quoted(const char *text, const char *doubled, FILE *file) {
     fputc('"', file);
     for (; *text; text++) {
@@ -27,15 +28,15 @@ static void put_quoted(const char *text, const char *doubled, FILE *file) {
     fputc('"', file);
 }
 
-/* An ExecStart argument. Variables are expanded in arguments, but not in the command's path. */
+/* Writes an ExecStart argument. systemd expands variables in arguments, but not in the command's path. */
 static int put_word(void *context, const char *word) {
     fputc(' ', context);
     put_quoted(word, "%$", context);
     return 0;
 }
 
-/* A text for people only. The quotes keep blanks, and a backslash, which at the end of a line would continue it.
- * systemd does not parse them here: nothing within them is escaped but %. */
+/* Writes a text for people only. The quotes keep blanks. They also keep a backslash, which would continue the line at
+ * the end. systemd does not parse quotes here, so only % is escaped. */
 static void put_description(const mr_deployment *of, FILE *file) {
     fputs("the millrace pipeline \"", file);
     for (const char *at = of->plan->name; *at; at++)
@@ -45,7 +46,7 @@ static void put_description(const mr_deployment *of, FILE *file) {
 
 /* ---- a service ------------------------------------------------------------------------------------------------- */
 
-/* A service that failed and is restarted continues where it was; one that has ended in order begins again. */
+/* A service that failed continues from where it was when restarted; one that ended normally begins again. */
 static void put_checkpoint(const mr_deployment *of, const mr_view_node *node, FILE *file) {
     const char *name = node ? node->id : "run", *of_process = node && node->replicas > 1 ? ".%i" : "";
     if (!mr_plan_resumes(of->plan, node ? (int)(node - of->plan->nodes) : 0)) {
@@ -57,7 +58,7 @@ static void put_checkpoint(const mr_deployment *of, const mr_view_node *node, FI
                   "rm -f %%S/millrace-%s/%s%s.checkpoint'\n", of->name, name, of_process);
 }
 
-/* "ExecStart=" up to the last override, which is as long as the command line of `deploy` was. */
+/* Writes "ExecStart=" up to the last override; it is as long as `deploy`'s command line. */
 static int put_command(const mr_deployment *of, FILE *file) {
     char *line = NULL;
     size_t bytes = 0;
@@ -69,7 +70,7 @@ static int put_command(const mr_deployment *of, FILE *file) {
     int status = mr_deploy_words(of, of->path, put_word, stream);
     if (fclose(stream) && !status)
         status = mr_fail(MR_ERROR_MEMORY, "no memory for a deployment");
-    /* The node and the checkpoint follow, whose names have bounded length. */
+    /* The node and the checkpoint follow; their names have bounded length. */
     if (!status && bytes > MOST_LINE - 4 * MOST_NAME)
         status = mr_fail(MR_ERROR_USAGE, "a command of %zu bytes is longer than systemd reads: write what --set and "
                          "--input give into the pipeline", bytes);
@@ -79,7 +80,7 @@ static int put_command(const mr_deployment *of, FILE *file) {
     return status;
 }
 
-/* The parts that a pipeline's units share. */
+/* The parts that all units of a pipeline share. */
 typedef struct units {
     const mr_deployment *of;
     char *environment; /* the file with variables; NULL: none */
@@ -99,7 +100,7 @@ static void put_head(const units *u, const mr_view_node *node, FILE *file) {
           "[Service]\nType=notify\nWatchdogSec=30\n", file);
 }
 
-/* A path, in which % begins a specifier. */
+/* Writes a path; % begins a specifier. */
 static void put_path(const char *key, const char *path, FILE *file) {
     fputs(key, file);
     for (const char *at = path; *at; at++)
@@ -107,7 +108,7 @@ static void put_path(const char *key, const char *path, FILE *file) {
     fputc('\n', file);
 }
 
-/* Relative paths in --input and --set are meant from here, unless that folder is gone. */
+/* Relative paths in --input and --set start from this folder, unless it is gone. */
 static void put_surroundings(const units *u, FILE *file) {
     char *here = getcwd(NULL, 0);
     if (here && mr_printable(here))
@@ -117,7 +118,7 @@ static void put_surroundings(const units *u, FILE *file) {
     free(here);
 }
 
-/* A pipeline with one process needs no socket folder, and its control socket is where `ctl` looks. */
+/* A pipeline with one process needs no socket folder, and puts the control socket where `ctl` looks. */
 static void put_rest(const units *u, const mr_view_node *node, FILE *file) {
     const char *name = u->of->name;
     put_surroundings(u, file);

@@ -3,7 +3,7 @@
 #include "millrace/plan.h"
 #include "tools/millrace/devices/devices.h"
 
-/* null if it is not known, that is, below `least`. */
+/* null if the value is not known, that is, below `least`. */
 static void put_known(yajl_gen json, const char *key, int64_t value, int64_t least) {
     mr_json_key(json, key);
     if (value >= least)

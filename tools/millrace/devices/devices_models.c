@@ -1,4 +1,4 @@
-/* millrace devices --models: the cards that `like` and `--assume` know by name. */
+/* millrace devices --models: the cards that `like` and `--assume` accept by name. */
 #include "millrace/plan.h"
 #include "millrace/status.h"
 #include "tools/millrace/cli/table.h"

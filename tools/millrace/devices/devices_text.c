@@ -7,7 +7,7 @@
 
 enum { LEFT = 8 };
 
-/* A line about a device; `name` before the first. */
+/* Prints a line about a device, with `name` before the first. */
 static void begin(const char *name, FILE *stream) {
     mr_print(stream, "%-*s", LEFT, name);
 }
@@ -103,7 +103,7 @@ static bool reaches(const mr_machine_gpu *gpu, size_t other) {
     return false;
 }
 
-/* Tells which GPUs reach each other's memory, if there are several. */
+/* Prints which GPUs can access each other's memory, if there are several. */
 static void print_peers(const mr_machine *machine, FILE *stream) {
     if (machine->gpu_count < 2)
         return;

@@ -43,7 +43,7 @@ static const mr_usage usage = {
     .examples = examples,
 };
 
-/* By the ending of the output's name. */
+/* Chooses the format by the output name's extension. */
 static const char *format_of(const char *output) {
     static const char *const endings[][2] = {{".dot", "dot"}, {".gv", "dot"}, {".svg", "svg"}, {".png", "png"},
                                              {".pdf", "pdf"}};

@@ -1,7 +1,7 @@
-/* A plan's drawing: boxes and arrows with texts. plan -> chart -> text, or DOT and a picture from it.
+/* Draws a plan as boxes and arrows with texts: plan -> chart -> text, or chart -> DOT -> picture.
  *
- * Sources that are alike (type, formats, consumers) are folded into one box. All texts are ASCII except the pipeline's
- * name, which is UTF-8 without control characters. A chart owns its texts and does not refer to the plan. */
+ * Similar sources (same type, formats, consumers) share one box. All texts are ASCII except the pipeline's name, which
+ * is UTF-8 without control characters. A chart owns the texts and does not refer to the plan. */
 #pragma once
 
 #include <stdio.h>
@@ -14,9 +14,9 @@ typedef enum mr_chart_kind { MR_CHART_SOURCE, MR_CHART_STAGE, MR_CHART_SINK, MR_
 typedef struct mr_chart_node {
     const char *name;  /* the id, or "camera-* (1000 sources)" */
     const char *about; /* a short description in the box: "jsonl, batch 8"; can be empty */
-    const char *facts; /* a line each: type, device, threads, batch, ... */
+    const char *facts; /* one line each: type, device, threads, batch, ... */
     mr_chart_kind kind;
-    int group;      /* the device; if the pipeline has nodes, the node with the device there */
+    int group;      /* the device; with nodes, the node and its device */
     int first_edge; /* the first edge into it; the next node's follow */
 } mr_chart_node;
 
@@ -30,13 +30,13 @@ typedef struct mr_chart_edge {
 typedef struct mr_chart {
     const char *name; /* the pipeline's */
     int node_count, edge_count, group_count;
-    mr_chart_node *node; /* in topological order; an additional one ends the last one's edges */
+    mr_chart_node *node; /* in topological order; an extra one ends the last one's edges */
     mr_chart_edge *edge; /* by `to` */
     const char **group;  /* group names */
     mr_arena arena;      /* private */
 } mr_chart;
 
-/* MR_OK or MR_ERROR_MEMORY, as all functions here. */
+/* MR_OK or MR_ERROR_MEMORY, like all functions here. */
 int mr_chart_make(mr_chart *graph, const mr_plan_view *plan);
 void mr_chart_fini(mr_chart *graph);
 
@@ -44,5 +44,5 @@ void mr_chart_fini(mr_chart *graph);
 int mr_chart_text(const mr_chart *graph, FILE *stream);
 int mr_chart_dot(const mr_chart *graph, FILE *stream);
 
-/* A picture of this kind ("svg", "png", "pdf"), by Graphviz's dot. MR_ERROR_UNAVAILABLE: there is no dot. */
+/* Makes a picture of this kind ("svg", "png", "pdf") with Graphviz's dot. MR_ERROR_UNAVAILABLE: dot is missing. */
 int mr_chart_picture(const mr_chart *graph, const char *kind, FILE *stream);

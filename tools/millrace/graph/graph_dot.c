@@ -2,7 +2,7 @@
 #include "millrace/status.h"
 #include "tools/millrace/graph/graph.h"
 
-/* As a quoted string: quotes and backslashes escaped, line ends as those of a centred text. */
+/* Writes a quoted string: escapes quotes and backslashes, and writes line ends for centred text. */
 static void put_text(FILE *stream, const char *text) {
     for (; *text; text++)
         if (*text == '\n')

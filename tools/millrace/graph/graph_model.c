@@ -8,13 +8,13 @@
 #include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/graph/graph.h"
 
-/* Up to FEW sources that are alike are drawn one by one. */
+/* Up to FEW similar sources are drawn one by one. */
 enum { FEW = 3, UNUSED = -1 };
 
 typedef struct maker {
     mr_chart *graph;
     const mr_plan_view *plan;
-    int *start; /* vertex v's edges: positions start[v] to start[v + 1] - 1 in by_from */
+    int *start; /* vertex v's edges: indices start[v] to start[v + 1] - 1 in by_from */
     int *by_from;
     int *node;    /* each vertex's */
     int *members; /* how many vertices each node has */
@@ -22,8 +22,7 @@ typedef struct maker {
 
 /* ---- properties of the plan ------------------------------------------------------------------------------------ */
 
-/* "cuda:0", "fast (cuda:0)" if the YAML has a name for it, or several of them, with commas, if frames are spread over
- * several. */
+/* "cuda:0"; "fast (cuda:0)" if the YAML names it; several, with commas, if frames are spread. */
 static const char *device_of(maker *m, const mr_view_stage *vertex) {
     const char *names = "";
     for (size_t i = 0; names && i < vertex->devices.count; i++) {
@@ -35,7 +34,7 @@ static const char *device_of(maker *m, const mr_view_stage *vertex) {
     return names;
 }
 
-/* The frame around the box: the device's, or if there are nodes, one for the node and each device there. */
+/* The group around the box: the device, or, with nodes, the node and device. */
 static const char *frame_of(maker *m, const mr_view_stage *vertex, const char *devices) {
     if (m->plan->node_count == 0)
         return devices;
@@ -67,7 +66,7 @@ static const char *to_name(const mr_view_stage *vertex, int port) {
     return vertex->input_count > 1 ? vertex->inputs[port].port : "";
 }
 
-/* Between a cut's ends no frames are queued, only in transit. */
+/* Between a cut's ends, frames are in transit, not queued. */
 static const char *queue_of(maker *m, const mr_view_stage *from, const mr_view_stage *to) {
     const mr_view_cut *cut = from->cut;
     if (cut && from->node != to->node)
@@ -86,14 +85,14 @@ static const char *entry_words(const mr_view_stage *vertex) {
     }
 }
 
-/* "copy of 588 KiB": the most that is copied at once, if it is bounded. */
+/* "copy of 588 KiB": the most bytes per copy, if they are bounded. */
 static const char *copy_words(maker *m, const char *what, uint64_t bytes) {
     char words[MR_WORDS];
     return mr_arena_print(&m->graph->arena, "%s%s%s", what, bytes ? " of " : "",
                           bytes ? mr_words_bytes(bytes, words) : "");
 }
 
-/* A copy's size. For others the type if the name does not show it, the batch, and the copy on entering a stage with
+/* For a copy: the size. For others: the type if the name does not show it, the batch, and the copy into a stage with
  * several devices. */
 static const char *about_of(maker *m, const mr_view_stage *vertex) {
     mr_arena *arena = &m->graph->arena;
@@ -131,7 +130,7 @@ static const char *facts_of(maker *m, const mr_view_stage *vertex, const char *d
                           vertex->calls.in_flight, batch, threads);
 }
 
-/* ---- sources that are alike ------------------------------------------------------------------------------------ */
+/* ---- similar sources ------------------------------------------------------------------------------------------- */
 
 static int compare_edges(const mr_view_link *a, const mr_view_link *b) {
     if (a->to != b->to)
@@ -172,7 +171,7 @@ static int by_likeness(const void *left, const void *right, void *context) {
     return order ? order : (a > b) - (a < b);
 }
 
-/* Gives the sources nodes: node[v] is the first vertex that v is drawn with. */
+/* Folds the sources: node[v] is the first vertex in v's box. */
 static int fold(maker *m) {
     int count = (int)m->plan->source_count;
     int *sorted = mr_arena_array(&m->graph->arena, (size_t)count, sizeof *sorted);
@@ -190,7 +189,7 @@ static int fold(maker *m) {
     return MR_OK;
 }
 
-/* How many letters all members of a fold begin with, without numbers at the end. */
+/* The length of the prefix that all members of a fold share, without trailing digits. */
 static size_t shared_letters(const maker *m, int first) {
     const char *name = m->plan->stages[first].id;
     size_t length = strlen(name);
@@ -204,7 +203,7 @@ static size_t shared_letters(const maker *m, int first) {
     return named > 0 ? named : length;
 }
 
-/* "camera-*" if that matches the members and no others; else the first and the last. */
+/* "camera-*" if that matches exactly the members; else the first and the last. */
 static const char *fold_name(maker *m, int first) {
     mr_arena *arena = &m->graph->arena;
     const mr_view_stage *vertices = m->plan->stages;
@@ -249,7 +248,7 @@ static int add_node(maker *m, int v) {
     return node->name && node->about && node->facts && node->group >= 0 ? graph->node_count++ : MR_ERROR_MEMORY;
 }
 
-/* Nodes in the order of the plan; from then on node[v] is the node's number. */
+/* Numbers nodes in plan order; node[v] is then the node's number. */
 static int make_nodes(maker *m) {
     mr_chart *graph = m->graph;
     int count = (int)m->plan->stage_count;
@@ -291,7 +290,7 @@ static int make_edges(maker *m) {
         return MR_ERROR_MEMORY;
     for (size_t e = 0; e < m->plan->link_count; e++) {
         const mr_view_link *edge = &m->plan->links[e];
-        /* The fold's other members have the same links. */
+        /* The other members of the fold have the same links. */
         if (m->node[edge->from] == UNUSED)
             continue;
         mr_chart_edge *made = &graph->edge[graph->edge_count++];

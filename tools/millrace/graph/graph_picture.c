@@ -1,4 +1,4 @@
-/* A graph as a picture, which Graphviz's program `dot` makes. */
+/* Makes a graph's picture with Graphviz's program `dot`. */
 #include <errno.h>
 #include <spawn.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
-/* A graph as text: a line for each stage, and below it one for each input. */
+/* Prints a graph as text: a line for each stage, then one for each input. */
 #include <string.h>
 
 #include "engine/base/print.h"
 #include "millrace/status.h"
 #include "tools/millrace/graph/graph.h"
 
-/* Whether two edges into a node differ only in the stages that they come from. */
+/* Whether two edges into a node differ only in the producer. */
 static bool are_alike(const mr_chart_edge *a, const mr_chart_edge *b) {
     return strcmp(a->format, b->format) == 0 && strcmp(a->to_name, b->to_name) == 0;
 }

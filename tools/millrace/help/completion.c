@@ -1,5 +1,5 @@
-/* Completion for shells: verbs, their words and options, values that are words, topics and stage types; everything else
- * is a file. */
+/* Makes shell completions: verbs with words and options, fixed values, topics and stage types. Everything else is a
+ * file. */
 #include <ctype.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static bool explains(const mr_usage *usage) {
     return strcmp(usage->verb, "help") == 0;
 }
 
-/* Whether words follow the verb; else files do. */
+/* Whether the verb takes words; otherwise it takes files. */
 static bool has_words(const mr_usage *usage) {
     return usage->words || explains(usage);
 }
@@ -88,7 +88,7 @@ static void put_bash(FILE *to) {
 
 /* ---- zsh ------------------------------------------------------------------------------------------------------- */
 
-/* A description within '...[...]': no quote, no bracket, no colon, and not longer than a line. */
+/* A description within '...[...]' must have no quote, bracket or colon, and must fit on a line. */
 static void put_described(FILE *to, const char *text) {
     for (size_t i = 0; text[i] && i < 70 && text[i] != ';' && text[i] != ':' && strncmp(text + i, ". ", 2) != 0; i++)
         fputc(strchr("[]'\\", text[i]) ? ' ' : text[i], to);

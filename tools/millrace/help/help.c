@@ -1,4 +1,4 @@
-/* millrace help: topics and verbs; also the files installed for man(1) and for shells. */
+/* millrace help: prints topics and verbs. Also makes the files for man(1) and for shells. */
 #include <stdio.h>
 #include <string.h>
 
@@ -69,7 +69,7 @@ static int unknown(const char *word) {
     return mr_status_exit_code(MR_ERROR_USAGE);
 }
 
-/* A word can be both: the verb's options, then the topic. */
+/* A word can be both: prints the verb's options, then the topic. */
 static int explain(char *word) {
     char help[] = "--help";
     char *arguments[] = {word, help, NULL};

@@ -1,4 +1,4 @@
-/* Output made from the usages of all verbs and from the topics: manual pages, and completions for shells. */
+/* Makes manual pages and shell completions from all verbs' usages and the topics. */
 #pragma once
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 /* NULL if no topic has that name. */
 const mr_topic *mr_topic_find(const char *name);
 
-/* The page millrace.yaml if `pipeline`, else millrace. MR_OK or MR_ERROR_MEMORY. */
+/* Writes the page millrace.yaml if `pipeline`, else millrace. MR_OK or MR_ERROR_MEMORY. */
 int mr_help_manual(FILE *to, bool pipeline);
-/* The script for zsh, else for bash. */
+/* Writes the script for zsh or bash. */
 void mr_help_completion(FILE *to, bool zsh);

@@ -54,7 +54,7 @@ static bool begins(const char *line, const char *with) {
     return strncmp(line, with, strlen(with)) == 0;
 }
 
-/* True if a line begins a new part, and does not continue the paragraph before it. */
+/* True if a line begins a new part instead of continuing the paragraph. */
 static bool begins_part(const char *line) {
     return !*line || begins(line, "```") || begins(line, "#") || begins(line, "| ") || begins(line, "- ") ||
            begins(line, "![") || begins(line, "    ");
@@ -73,7 +73,7 @@ static bool join(char **text, const char *line) {
     return true;
 }
 
-/* A paragraph or an item: all lines up to one that begins another part. NULL if memory is out. */
+/* Reads a paragraph or an item: all lines up to the next part. NULL: no memory. */
 static const char *const *write_text(FILE *to, const char *const *line, const mr_page_style *style) {
     bool item = begins(*line, "- ");
     char *text = NULL;
@@ -121,7 +121,7 @@ static char *cell_of(const char *first, size_t bytes) {
     return text;
 }
 
-/* The cells of "| a | b |", in which "\|" is no border. False if memory is out. */
+/* Reads the cells of "| a | b |", in which "\|" is not a border. False: no memory. */
 static bool take_row(const char *line, char **cells, size_t *count) {
     for (const char *at = line + 1; *at && *count < MOST_COLUMNS; at++) {
         const char *first = at + strspn(at, " ");
@@ -139,7 +139,7 @@ static bool take_row(const char *line, char **cells, size_t *count) {
     return true;
 }
 
-/* The line below the head of a table: "| --- | --- |", also without spaces or with colons. */
+/* Whether it is the line below a table's head: "| --- | --- |", with or without spaces and colons. */
 static bool is_rule(const char *line) {
     return strchr(line, '-') && strspn(line, "|-: ") == strlen(line);
 }

@@ -1,4 +1,4 @@
-/* Manual pages: millrace(1) from the usages of the verbs and some topics, millrace.yaml(5) from topics. */
+/* Makes manual pages: millrace(1) from the verbs' usages and some topics, millrace.yaml(5) from topics. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static void put(FILE *to, const char *text) {
     fputc('\n', to);
 }
 
-/* One that begins with blanks is shown as it is. */
+/* A line that begins with blanks is printed unchanged. */
 static void put_paragraph(void *context, const char *text) {
     FILE *to = context;
     if (!*text)

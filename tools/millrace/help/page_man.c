@@ -29,7 +29,7 @@ static void put_inline(void *context, mr_inline_kind kind, const char *piece, si
     fputs(kind == MR_INLINE_CODE ? "\\fR" : "", to);
 }
 
-/* A text line, which is no request whatever it begins with. */
+/* Writes a text line that groff cannot mistake for a request. */
 static void put_line(FILE *to, const char *text) {
     fputs(*text == '.' ? "\\&" : "", to);
     mr_inline(text, put_inline, to);
@@ -64,7 +64,7 @@ static void put_block(FILE *to, const char *const *lines, size_t count, size_t i
     fputs(".fi\n.RE\n", to);
 }
 
-/* A row is a paragraph that hangs from the first cell; if there are several others, each has a title. */
+/* Writes a row as a paragraph that hangs from the first cell. With several other cells, each gets a title. */
 static void put_table(FILE *to, char *const *cells, size_t columns, size_t rows) {
     for (size_t row = 1; row < rows; row++) {
         char *const *cell = cells + row * columns;

@@ -1,4 +1,4 @@
-/* Pages on a terminal: paragraphs as wide as it is, up to a width that is easy to read. */
+/* Prints pages on a terminal: paragraphs use its width, up to a readable limit. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static void put_plain(void *context, mr_inline_kind kind, const char *piece, siz
     fprintf(into->to, "%s%.*s%s", quote, (int)bytes, piece, quote);
 }
 
-/* NULL if memory is out. */
+/* NULL: no memory. */
 static char *plain_text(const char *text, bool bare) {
     char *made = NULL;
     size_t bytes;

@@ -88,7 +88,7 @@ static bool is_type(const char *name) {
     return false;
 }
 
-/* Both types if a name stands for a source and a stage; returns how many. */
+/* Finds both types if a name is a source's and a stage's. Returns their number. */
 static int inspect(const char *name, yajl_gen json, bool first) {
     int found = 0;
     for (const mr_stage_type *const *type = mr_types(); *type; type++) {
@@ -112,7 +112,7 @@ static bool ends_in(const char *word, const char *const *endings) {
     return dot && *endings;
 }
 
-/* What to do with a file that is no model, by its name; NULL: it is not known. */
+/* Advice for a file that is not a model, by name; NULL: none. */
 static const char *hint_for(const char *path) {
     static const char *const pipelines[] = {".yaml", ".yml", NULL};
     static const char *const media[] = {".mp4", ".mkv", ".mov", ".avi", ".webm", ".ts",  ".m4v", ".mpg",

@@ -6,14 +6,14 @@
 #include "millrace/describe.h"
 #include "millrace/stage.h"
 
-/* One type, on standard output. */
+/* Prints one type on standard output. */
 void mr_inspect_text(const mr_stage_type *type);
-/* One type, as an object. */
+/* Writes one type as an object. */
 void mr_inspect_json(yajl_gen json, const mr_stage_type *type);
-/* All types (ended by NULL) and all keys of a pipeline, on standard output. */
+/* Prints all types (ended by NULL) and all pipeline keys on standard output. */
 void mr_inspect_markdown(const mr_stage_type *const *types);
 
-/* The keys that the type's options stand beside. */
+/* The common keys beside the type's options. */
 const mr_option *mr_inspect_keys(const mr_stage_type *type);
 /* "stateless: several workers at once", ... */
 const char *mr_inspect_entry(const mr_stage_type *type);

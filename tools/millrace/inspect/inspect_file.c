@@ -121,7 +121,7 @@ static void print_values(const char *title, const mr_model_value *values, size_t
     }
 }
 
-/* Free sizes other than the batch leave nothing to count. */
+/* If sizes other than the batch are free, nothing can be counted. */
 static void print_work(const mr_model_view *model) {
     if (model->multiply_adds > 0)
         printf("  operations     %.4g M multiply-adds for one picture\n", model->multiply_adds / 1e6);
@@ -165,7 +165,7 @@ static void print_model(const char *path, const mr_model_view *model, const mr_s
         mr_print(stdout, "\na pipeline with it, to be saved as a file; check, plan and run take it as it is\n\n");
     else
         mr_print(stdout, "\nno pipeline can be suggested: %s\n", why);
-    /* The text unchanged: names from the model are quoted in it. */
+    /* Keeps the text unchanged, because it quotes names from the model. */
     if (yaml)
         fputs(yaml, stdout);
     free(yaml);

@@ -1,4 +1,4 @@
-/* millrace inspect HEAD: a classifier's card, as text and as JSON. The files are checked as when it is used. */
+/* millrace inspect HEAD: prints a classifier's card as text or JSON. Checks the files as `classify` does. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -140,7 +140,7 @@ static void print_number(const char *digits) {
         printf("%.4g", strtod(digits, NULL));
 }
 
-/* "accuracy   0.9794 (0.9684 to 0.9890)": the interval is among those that the object has. */
+/* "accuracy 0.9794 (0.9684 to 0.9890)": the object may contain the interval. */
 static void print_member(yajl_val of, size_t i) {
     const char *key = of->u.object.keys[i], *path[] = {"intervals", key, NULL};
     const yajl_val value = of->u.object.values[i], range = yajl_tree_get(of, path, yajl_t_array);
@@ -160,7 +160,7 @@ static void print_member(yajl_val of, size_t i) {
     printf("\n");
 }
 
-/* A member a line of an object as `train` writes it; any other text as it is. */
+/* Prints an object from `train` with one member per line, and any other text unchanged. */
 static void print_members(const char *title, const char *text) {
     yajl_val value = mr_json_parse(text, NULL, 0);
     bool first = true;

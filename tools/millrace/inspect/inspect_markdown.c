@@ -1,4 +1,4 @@
-/* millrace inspect --markdown: the reference of all keys and types, for stages/README.md. */
+/* millrace inspect --markdown: prints the reference of all keys and types, for stages/README.md. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,8 +7,8 @@
 #include "tools/millrace/cli/types.h"
 #include "tools/millrace/inspect/inspect.h"
 
-/* A text with the characters escaped that would begin emphasis or a tag or end a cell; in code between backticks only
- * the end of a cell. */
+/* Escapes characters that would begin emphasis or a tag, or end a cell. Inside backticks it only escapes the end of a
+ * cell. */
 static void print_escaped(const char *text) {
     bool code = false;
     for (; *text; text++) {
@@ -19,7 +19,7 @@ static void print_escaped(const char *text) {
     }
 }
 
-/* One row, and one for each field in a map, which is named by its path. */
+/* Prints a row, and one for each field in a map, named by path. */
 static void print_row(const mr_option *option, const char *path) {
     char text[MR_OPTION_TEXT], name[MR_OPTION_TEXT];
     snprintf(name, sizeof name, "%s%s%s", path, *path ? "." : "", option->name);
@@ -40,7 +40,7 @@ static void print_table(const char *of, const mr_option *table) {
     putchar('\n');
 }
 
-/* The keys for each section's entries, which have a separate table unless they are those for sources and stages. */
+/* The keys for each section's entries. They get a separate table, except those for sources and stages. */
 static void print_sections(void) {
     for (const mr_option *key = mr_spec_keys(MR_SPEC_PIPELINE); key->name; key++) {
         if (key->kind != MR_OPTION_MAPS || key->fields == mr_spec_keys(MR_SPEC_SOURCE) ||
@@ -51,14 +51,14 @@ static void print_sections(void) {
     }
 }
 
-/* The type of a source that names none: the first that is marked so. */
+/* The default source type: the first that is marked as implied. */
 static const char *implied_type(const mr_stage_type *const *types) {
     while (*types && ((*types)->inputs || !(*types)->implied))
         types++;
     return *types ? (*types)->name : NULL;
 }
 
-/* A source's keys, with the type for a source that names none. */
+/* Prints a source's keys, with the default type. */
 static void print_source_keys(const mr_stage_type *const *types) {
     printf("| key | value | meaning |\n| --- | --- | --- |\n");
     for (const mr_option *key = mr_spec_keys(MR_SPEC_SOURCE); key->name; key++) {
@@ -114,7 +114,7 @@ static void print_type(const mr_stage_type *type) {
         print_table("option", type->options);
 }
 
-/* The fields in a frame's record. Times and dates have other names in messages, for their unit. */
+/* Prints the fields of a frame's record. In messages, times and dates have other names, which contain the unit. */
 static void print_records(void) {
     static const char *const types[MR_FIELD_TYPES + 1] = {
         [MR_FIELD_BOOL] = "true",  [MR_FIELD_I32] = "whole number", [MR_FIELD_I64] = "whole number",
@@ -162,7 +162,7 @@ static const char *summary_type(const mr_summary_field *field) {
     }
 }
 
-/* One row per field; those in objects and lists have the path before the name. */
+/* Prints one row per field. In objects and lists, the path comes before the name. */
 static void print_summary_fields(const mr_summary_part *part, const char *path) {
     for (const mr_summary_field *field = part->fields; field->name; field++) {
         char name[128];

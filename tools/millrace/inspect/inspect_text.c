@@ -35,7 +35,7 @@ static void print_option(const mr_option *option, int indent) {
         print_option(field, indent + 4);
 }
 
-/* They are the same for every type: named only. */
+/* They are the same for every type: prints only the names. */
 static void print_keys(const mr_stage_type *type) {
     char text[MR_INSPECT_FORMATS];
     size_t used = 0;

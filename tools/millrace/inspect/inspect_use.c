@@ -1,4 +1,4 @@
-/* millrace inspect MODEL.onnx: which stages can use a model, and a pipeline that does. */
+/* millrace inspect MODEL.onnx: prints which stages can use a model, and a pipeline with it. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -42,8 +42,8 @@ static bool is_one_of(const char *text, const char *const *words) {
     return text && *words;
 }
 
-/* Types that frames hold, and among these the number types in pictures; output types, which are cast to those; and
- * among these the ones that become f32. */
+/* Types that frames can hold; number types in pictures; output types that are cast to those; and output types that
+ * become f32. */
 static const char *const held_types[] = {"f32", "f16", "u8", "i32", "i64", NULL};
 static const char *const picture_types[] = {"f32", "f16", "u8", NULL};
 static const char *const output_types[] = {"f32", "f16",  "bf16", "f64", "u8",  "bool", "i8",
@@ -63,7 +63,7 @@ static int rank_of(const mr_model_value *value) {
     return value->rank - first_of(value);
 }
 
-/* The reason that a frame cannot be this input; NULL: it can. */
+/* Why a frame cannot be this input; NULL: it can. */
 static const char *obstacle(const mr_model_value *input) {
     if (!input->type)
         return *input->kind ? "is not a tensor" : "has no declared type";
@@ -92,7 +92,7 @@ static looks look(const mr_model_value *input) {
     return dims[1].size < 0 || is_channels(dims[1].size) ? CHANNELS_FIRST : NO_PICTURE;
 }
 
-/* A vector's length; 0 if it is not a vector with known size. */
+/* A vector's length; 0: not a vector, or the size is not known. */
 static int64_t vector_length(const mr_model_value *value) {
     int64_t length = 1;
     if (!is_float(value) || !value->shaped)
@@ -113,7 +113,7 @@ static bool names_classes(const mr_model_value *output) {
            (mr_model_gives_scores(output->operation) || is_one_of(output->operation, to_logits));
 }
 
-/* The first output for which that is true; NULL: none. */
+/* The first output that passes the test; NULL: none. */
 static const mr_model_value *find_output(const mr_model_view *model, bool (*holds)(const mr_model_value *)) {
     for (size_t i = 0; i < model->output_count; i++)
         if (holds(&model->outputs[i]))
@@ -205,7 +205,7 @@ void mr_inspect_uses(const mr_model_view *model, mr_inspect_use uses[MR_INSPECT_
 
 /* ---- a pipeline ------------------------------------------------------------------------------------------------ */
 
-/* In quotes, as YAML needs it; a value also with its variables escaped. */
+/* Writes YAML in quotes; escapes variables in values too. */
 static void put_quoted(FILE *yaml, const char *text, bool key) {
     fputc('"', yaml);
     for (; *text; text++) {
@@ -226,7 +226,7 @@ static int64_t side(int64_t declared) {
     return declared > 0 ? declared : FREE_SIDE;
 }
 
-/* The values can be any file's: other kinds than these are omitted. */
+/* The file is untrusted: other kinds of values are omitted. */
 static void put_note(FILE *yaml, const char *key, yajl_val value) {
     const size_t count = YAJL_IS_ARRAY(value) ? value->u.array.len : 0;
     for (size_t i = 0; i < count; i++)
@@ -244,7 +244,7 @@ static void put_note(FILE *yaml, const char *key, yajl_val value) {
         fprintf(yaml, "%s%.9g%s", i ? ", " : "[", YAJL_GET_DOUBLE(value->u.array.values[i]), i + 1 == count ? "]" : "");
 }
 
-/* The options of preprocess that the file notes, as YAML: ", fit: "stretch", mean: [127, 127, 127]". False: none. */
+/* Writes the preprocess options from the file as YAML: ", fit: "stretch", mean: [127, 127, 127]". False: none. */
 static bool put_prepared(FILE *yaml, const mr_model_view *model) {
     static const char *const known[] = {"fit", "order", "interpolation", "antialias",
                                         "crop_fraction", "mean", "std", "pad"};
@@ -259,7 +259,7 @@ static bool put_prepared(FILE *yaml, const mr_model_view *model) {
     return note;
 }
 
-/* How the networks with this head are usually trained to see pictures; NULL: not known. */
+/* The usual picture preparation for networks with this head; NULL: not known. */
 static const char *prepared_for(const char *head) {
     static const char *const known[][2] = {
         {"yolox", ", fit: letterbox, place: top-left, pad: 114, order: bgr"},
@@ -292,8 +292,8 @@ static void put_preprocess(FILE *yaml, const char *id, const mr_model_view *mode
                                     : "  # add mean and std as it was trained");
 }
 
-/* The stages before the inputs: pictures come through preprocess, other tensors are zeros; all from one source, so that
- * they can be joined. False if that cannot be done. */
+/* Writes the stages before the inputs: pictures come through preprocess, other tensors are zeros. All must come from
+ * one source, so that they can be joined. False: impossible. */
 static bool put_feeding(FILE *yaml, const mr_model_view *model, char *why) {
     const mr_model_value *first = &model->inputs[0];
     if (!first->shaped) {
@@ -334,7 +334,7 @@ static bool put_feeding(FILE *yaml, const mr_model_view *model, char *why) {
     return true;
 }
 
-/* The outputs that fit into frames, if there are several. */
+/* Writes the outputs that fit into frames, if there are several. */
 static void put_outputs(FILE *yaml, const mr_model_view *model) {
     size_t held = 0;
     for (size_t i = 0; i < model->output_count; i++)
@@ -361,7 +361,7 @@ static void put_model(FILE *yaml, const mr_model_view *model, const char *type, 
     put_quoted(yaml, path, false);
 }
 
-/* The labels that the file notes, such as one that millrace exported, if they fit on a line. */
+/* Writes the labels from the file's metadata, as in millrace's exports, if they fit on a line. */
 static void put_labels(FILE *yaml, const mr_model_view *model, int64_t count) {
     enum { SHOWN = 12 };
     yajl_val labels = *model->labels ? mr_json_parse(model->labels, NULL, 0) : NULL;
@@ -375,8 +375,8 @@ static void put_labels(FILE *yaml, const mr_model_view *model, int64_t count) {
     fputc('\n', yaml);
 }
 
-/* Objects if the outputs are a detector's, classes if the last layer names them, a vector if there is one, else all
- * outputs. */
+/* Writes the last stages. They give objects if the outputs are a detector's, classes if the last layer shows them, a
+ * vector if there is one, else all outputs. */
 static void put_use(FILE *yaml, const mr_model_view *model, const char *path) {
     const mr_model_value *classes = find_output(model, names_classes), *vector = find_output(model, is_vector);
     bool features = !classes && vector && model->input_count == 1;

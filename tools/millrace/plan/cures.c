@@ -1,8 +1,8 @@
-/* The limit of a pipeline, and changes that would make it faster.
+/* Finds a pipeline's limit, and changes that would make it faster.
  *
  * Each resource is used for some fraction of the time: the processors, the workers, each stage's threads, each device.
- * The one with the highest share limits the run. A cure lowers the demand for it, or adds to it; the expected rate is
- * then computed from the same shares. If that cannot be computed, nothing is promised; if no cure is known, none is
+ * The highest share limits the run. A cure lowers the demand for that resource, or adds more of it. The expected rate
+ * is computed from the same shares. If it cannot be computed, nothing is promised. If no cure is known, none is
  * printed. */
 #include <stdio.h>
 #include <string.h>
@@ -12,15 +12,16 @@
 #include "tools/millrace/plan/plan.h"
 #include "tools/millrace/plan/profile.h"
 
-/* The least share that counts as a limit. MUCH: how much more processor time a stage must use than all others before a
- * cure for it is printed. */
+/* The least share that counts as a limit. MUCH: the share of processor time that a stage must use before a cure for it
+ * is printed. */
 static const double BUSY = 0.85, MUCH = 0.4;
-/* A stage's threads must be this much busier than all cores to be called the bottleneck: both are measured. */
+/* A stage is the bottleneck only if its threads are this much busier than all cores, because both are measured
+ * values. */
 static const double CLEARLY = 1.1;
 
 typedef struct shares {
     double cores;   /* the fraction of all usable cores that this process uses */
-    double crowded; /* the same, with the time that threads waited for a core */
+    double crowded; /* the same, including the time that threads waited for a core */
     double workers; /* the fraction of the time that workers are inside stages */
     double device;  /* the busiest device's */
     size_t on_device, stage, of_cpu; /* vertices: main user of this device; busiest threads; most CPU */
@@ -36,7 +37,7 @@ static double worker_share(const mr_profile *profile, const mr_plan_view *plan) 
     return profile->seconds > 0 ? inside / (profile->seconds * 1e9 * plan->workers) : 0;
 }
 
-/* How busy a stage's devices are, with work for other stages on the same ones. */
+/* How busy a stage's devices are, including work for other stages on them. */
 static double device_share(const mr_profile *profile, const mr_plan_view *plan, size_t v) {
     const mr_view_stage *stage = &plan->stages[v];
     double busy = 0;
@@ -46,7 +47,7 @@ static double device_share(const mr_profile *profile, const mr_plan_view *plan, 
     return profile->seconds > 0 ? busy / (profile->seconds * 1e9 * (double)stage->devices.count) : 0;
 }
 
-/* How much of its threads' capacity a stage uses. If no more of them can be inside than are, it is fully busy, even
+/* How much of its thread capacity a stage uses. If as many threads are inside it as can be, it is fully busy, even
  * while they wait for a core. */
 static double stage_share(const mr_stage_cost *cost) {
     return cost->few && cost->inside > cost->utilisation ? cost->inside : cost->utilisation;
@@ -111,7 +112,7 @@ static void add_cure(mr_profile *profile, const char *stage, const char *set, do
     snprintf(cure->why, sizeof cure->why, "%s", why);
 }
 
-/* How many times as fast it can be if one share is multiplied by `factor`, until the next limit. */
+/* The speedup if one share is multiplied by `factor`, up to the next limit. */
 static double sped_up(double share, double factor, double other_limit) {
     double next = share * factor > other_limit ? share * factor : other_limit;
     return next > 0 && next < share ? share / next : 1;
@@ -129,18 +130,18 @@ static const char *file_of(const mr_view_stage *vertex, const char *name) {
     return option && option->file == MR_FILE_READ ? mr_option_string(option, vertex->options) : NULL;
 }
 
-/* Whether the network already computes with integers: the file names quantizing operators. */
+/* Whether the network already computes with integers, that is, the file contains quantizing operators. */
 static bool is_quantised(const char *path) {
     enum { PIECE = 1 << 16, LONGEST = 14 };
     static const char *const names[] = {"QuantizeLinear", "ConvInteger"};
     char data[LONGEST + PIECE];
     size_t kept = 0, bytes;
     FILE *file = fopen(path, "rbe");
-    bool found = !file; /* If it cannot be read, nothing is printed. */
+    bool found = !file; /* If the file cannot be read, nothing is printed. */
     while (!found && (bytes = fread(data + kept, 1, PIECE, file)) > 0) {
         for (size_t i = 0; i < sizeof names / sizeof *names; i++)
             found |= memmem(data, kept + bytes, names[i], strlen(names[i])) != NULL;
-        /* A name may go on in the next piece. */
+        /* A name may continue in the next piece. */
         const size_t end = kept + bytes;
         kept = end < LONGEST ? end : LONGEST;
         memmove(data, data + end - kept, kept);
@@ -151,8 +152,8 @@ static bool is_quantised(const char *path) {
     return found;
 }
 
-/* An integer network needs about half the time: EfficientNet-Lite0 took 3.8 to 5.4 ms instead of 7.9. The outputs
- * differ, so the factor is a rule of thumb and does not measure this network. */
+/* An integer network needs about half the time: EfficientNet-Lite0 took 3.8 to 5.4 ms instead of 7.9. Other networks
+ * differ, so the factor is a rule of thumb. */
 static void cure_network(mr_profile *profile, const mr_view_stage *stage) {
     const char *model = file_of(stage, "model");
     if (!model || strcmp(stage->devices.first, "cpu") != 0 || is_quantised(model))
@@ -162,7 +163,7 @@ static void cure_network(mr_profile *profile, const mr_view_stage *stage) {
              "batches hardly help on processors");
 }
 
-/* The processor time spent before frames are left out: reading and decoding. */
+/* The processor time spent before frames can be left out: reading and decoding. */
 static double share_before(const mr_profile *profile, const mr_plan_view *plan) {
     double sum = 0;
     for (size_t v = 0; v < plan->stage_count; v++) {
@@ -173,7 +174,7 @@ static double share_before(const mr_profile *profile, const mr_plan_view *plan) 
     return sum;
 }
 
-/* Half the frames; if all sources can leave some out. */
+/* Proposes half the frames if all sources can leave some out. */
 static void cure_by_fewer_frames(mr_profile *profile, const mr_plan_view *plan, double share, double other_limit) {
     double before = share_before(profile, plan);
     for (size_t s = 0; s < plan->source_count; s++)
@@ -226,7 +227,7 @@ static void cure_workers(mr_profile *profile, const mr_plan_view *plan, const sh
              "there are more cores than workers");
 }
 
-/* A device named under `devices:` and used by no stage. */
+/* A device under `devices:` that no stage uses. */
 static const char *find_idle(const mr_plan_view *plan) {
     for (size_t d = 1; d < plan->device_count; d++) {
         bool taken = !plan->devices[d].enabled;

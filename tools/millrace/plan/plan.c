@@ -19,7 +19,7 @@ static const double default_seconds = 5, least_seconds = 0.1, most_seconds = 864
 typedef struct arguments {
     const char *path, *node;
     mr_overrides overrides;
-    double seconds; /* how long to profile; 0: not */
+    double seconds; /* how long to profile; 0: not at all */
     bool offline, json, deny;
 } arguments;
 
@@ -98,7 +98,7 @@ static int print_json(const mr_plan_view *plan, const mr_profile *profile, const
     return mr_json_finish(json, stdout);
 }
 
-/* `profile` may be NULL, with the plan by which it was measured. */
+/* `profile` may be NULL; it comes with the plan that was measured. */
 static int print(const arguments *from, const mr_plan_view *plan, const mr_profile *profile,
                  const mr_plan_view *measured) {
     int width = mr_terminal_width(stdout);
@@ -154,8 +154,8 @@ static int measure(const arguments *from, mr_pipeline *pipeline, const mr_plan_v
     return status == MR_ERROR_CANCELLED ? mr_fail(status, "interrupted: nothing was measured") : status;
 }
 
-/* A pipeline measured in one process may run in several: the plan for these. Its diagnostics were all printed for the
- * one process. NULL if there are no nodes. */
+/* The plan for several processes, for a pipeline that was measured in one. The single process's plan has already
+ * printed all diagnostics. NULL: there are no nodes. */
 static int plan_nodes(const arguments *from, const mr_plan_view *measured, const mr_plan_view **plan) {
     mr_diagnostics wrong = {0};
     mr_pipeline_params params = params_of(from);
@@ -198,7 +198,7 @@ static int profile_in(const arguments *from, const char *folder) {
     return code;
 }
 
-/* Stages that write into folders use one that is removed afterwards. */
+/* Stages that write into folders get a temporary one, which is removed afterwards. */
 static int profile_aside(const arguments *from) {
     mr_temp_folder temp;
     int status = mr_temp_folder_make(&temp, NULL);

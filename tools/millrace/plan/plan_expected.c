@@ -1,4 +1,4 @@
-/* Expected rates of a plan on cards that are not present (millrace/plan.h): in words and as JSON. */
+/* Expected rates of a plan on absent cards (millrace/plan.h), as text and JSON. */
 #include <string.h>
 
 #include "tools/millrace/cli/table.h"
@@ -12,7 +12,7 @@ static double busy_ns(const mr_view_work *p) {
     return larger(p->memory_ns, p->operation_ns);
 }
 
-/* All card time for a frame, one use after the other. */
+/* A frame's whole card time, all uses in sequence. */
 static double whole_ns(const mr_view_work *p) {
     return p->upload_ns + p->download_ns + p->launch_ns + busy_ns(p) + p->decode_ns;
 }
@@ -27,7 +27,7 @@ static const char *time_or_none(double ns, char text[MR_WORDS]) {
     return text;
 }
 
-/* Whether a stage is printed: one on a card, or a measured one on the host. */
+/* Whether to print a stage: one on a card, or a measured one on the host. */
 static bool is_expected(const mr_plan_view *plan, size_t v) {
     const mr_view_expected_stage *of = &plan->expected->stages[v];
     const mr_view_stage *vertex = &plan->stages[v];
@@ -36,7 +36,7 @@ static bool is_expected(const mr_plan_view *plan, size_t v) {
            (of->device >= 0 || of->host_ns > 0);
 }
 
-/* ---- in words ---------------------------------------------------------------------------------------------------- */
+/* ---- as text ----------------------------------------------------------------------------------------------------- */
 
 static void add_stage(mr_table *table, const mr_plan_view *plan, size_t v) {
     const mr_view_expected_stage *of = &plan->expected->stages[v];
@@ -103,7 +103,7 @@ int mr_plan_print_expected(const mr_plan_view *plan, int width, FILE *stream) {
     return status;
 }
 
-/* ---- for programs ------------------------------------------------------------------------------------------------ */
+/* ---- as JSON ----------------------------------------------------------------------------------------------------- */
 
 void mr_plan_put_card(yajl_gen json, const mr_view_card *card) {
     mr_json_text(json, "like", card->name);

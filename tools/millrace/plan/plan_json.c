@@ -1,9 +1,9 @@
-/* The plan as JSON: everything exact, in bytes, nanoseconds and frames a second; keys always in this order. */
+/* The plan as JSON. Values are exact, in bytes, nanoseconds and frames a second. Keys always have this order. */
 #include <string.h>
 
 #include "tools/millrace/plan/plan.h"
 
-/* null if it is 0: not known, or none. */
+/* null if the value is 0: not known, or none. */
 static void put_known(yajl_gen json, const char *key, int64_t value) {
     if (value)
         mr_json_integer(json, key, value);
@@ -113,7 +113,7 @@ static void put_pool(yajl_gen json, const char *key, const mr_plan_view *plan, c
 }
 
 static void put_instances(yajl_gen json, const mr_plan_view *plan, const mr_view_stage *stage) {
-    /* An instance that serves sources in turn belongs to no single source. */
+    /* An instance that serves one source after another belongs to no single source. */
     bool each = stage->calls.entry == MR_ENTRY_PER_SOURCE && (size_t)stage->calls.instances == stage->source_count;
     MR_JSON_ARRAY(json, "instances")
         for (int i = 0; i < stage->calls.instances; i++)
@@ -265,7 +265,7 @@ static void put_memory(yajl_gen json, const mr_plan_view *plan) {
     mr_plan_put_account(json, plan);
 }
 
-/* How many sources wait, and how many are open at a time. */
+/* The number of waiting sources, and the number open at a time. */
 static void put_jobs(yajl_gen json, const mr_plan_view *plan) {
     MR_JSON_MAP(json, "jobs") {
         mr_json_integer(json, "at_a_time", plan->jobs);

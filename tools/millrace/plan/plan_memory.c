@@ -1,11 +1,11 @@
-/* The memory account: every pool in every process with its bytes, in words and as JSON. The rows sum up to the plan's
- * printed totals, to the byte. */
+/* The memory account: every pool in every process, with bytes, as text and JSON. The rows must add up exactly to the
+ * totals that the plan prints. */
 #include <string.h>
 
 #include "tools/millrace/cli/table.h"
 #include "tools/millrace/plan/plan.h"
 
-/* Rows for one memory kind; the rest is summed up in one. */
+/* Prints rows for one memory kind, and one row with the sum of the rest. */
 enum { MOST_ROWS = 24, NAME = 160 };
 
 static bool is_of_same(const mr_view_row *a, const mr_view_row *b) {
@@ -23,7 +23,7 @@ static const char *memory_name(const mr_plan_view *plan, const mr_view_row *row,
     return text;
 }
 
-/* 36646912 -> "36,646,912": figures to be added up must not be rounded. */
+/* 36646912 -> "36,646,912": readers add these figures, so they must not be rounded. */
 static const char *exact(uint64_t bytes, char text[MR_WORDS]) {
     char digits[MR_WORDS];
     int count = snprintf(digits, sizeof digits, "%llu", (unsigned long long)bytes), at = 0;
@@ -36,7 +36,7 @@ static const char *exact(uint64_t bytes, char text[MR_WORDS]) {
     return text;
 }
 
-/* ---- for people ------------------------------------------------------------------------------------------------ */
+/* ---- as text --------------------------------------------------------------------------------------------------- */
 
 static void add_bytes(mr_table *table, const mr_view_bytes *bytes) {
     char text[MR_WORDS], most[MR_WORDS];
@@ -78,7 +78,7 @@ static void add_sum(mr_table *table, const mr_plan_view *plan, const mr_view_row
     add_bytes(table, &sum);
 }
 
-/* One process's memory of one kind, with the sum. */
+/* Prints a process's memory of one kind, with the sum. */
 static void add_group(mr_table *table, const mr_plan_view *plan, const mr_view_row *first, size_t count) {
     size_t shown = count > MOST_ROWS ? MOST_ROWS : count;
     char others[NAME];
@@ -115,7 +115,7 @@ int mr_plan_print_account(const mr_plan_view *plan, int width, FILE *stream) {
     return status;
 }
 
-/* ---- for programs ---------------------------------------------------------------------------------------------- */
+/* ---- as JSON --------------------------------------------------------------------------------------------------- */
 
 static void put_row(yajl_gen json, const mr_plan_view *plan, const mr_view_row *row) {
     static const char *const kinds[] = {[MR_VIEW_HOST] = "host",     [MR_VIEW_PINNED] = "pinned",

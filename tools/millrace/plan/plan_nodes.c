@@ -1,10 +1,10 @@
-/* Cuts, and each node's process needs, in words and as JSON. */
+/* Cuts, and each process's needs, as text and JSON. */
 #include <string.h>
 
 #include "tools/millrace/cli/table.h"
 #include "tools/millrace/plan/plan.h"
 
-/* Whether the cut begins or ends in a printed node. */
+/* Whether a cut begins or ends in a printed node. */
 static bool is_told(const mr_plan_view *plan, const mr_view_cut *cut) {
     return plan->node < 0 || cut->from == plan->node || cut->to == plan->node;
 }
@@ -105,7 +105,7 @@ static void print_bound(const char *of, const char *what, const mr_view_bytes *m
         mr_print_wrapped(width, stream, "  %s%s: %s", of, what, mr_plan_bound(most, text));
 }
 
-/* The file by which a node knows a consumer or producer; NULL: it needs none. */
+/* The file with which a node identifies a consumer or producer; NULL: none is needed. */
 static const char *key_of_peer(const mr_plan_view *plan, int node, int peer) {
     for (size_t i = 0; i < plan->cut_count; i++) {
         const mr_view_cut *cut = &plan->cuts[i];

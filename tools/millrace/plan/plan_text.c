@@ -1,4 +1,4 @@
-/* The plan in tables. Rows that differ only in ids are folded into one with a count. */
+/* Prints the plan in tables. Rows that differ only in ids become one row with a count. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "tools/millrace/cli/table.h"
 #include "tools/millrace/plan/plan.h"
 
-/* Source and link kinds, and thread names, beyond which the rest is only counted. */
+/* The most kinds of sources and links, and thread names, to print; the rest is only counted. */
 enum { MOST_ROWS = 40, MOST_NAMES = 8, NAME = 160 };
 /* 128 bits; --json has all. */
 enum { SHOWN_DIGEST = 32 };
@@ -148,7 +148,7 @@ static void add_stage(mr_table *table, const mr_plan_view *plan, const mr_view_s
 }
 
 static int print_stages(const mr_plan_view *plan, int width, FILE *stream) {
-    /* The last one only if there are nodes. */
+    /* The last column needs nodes. */
     const mr_column columns[] = {{"stage", .cut = MR_CUT_MIDDLE},
                                  {"type", .cut = MR_CUT_MIDDLE},
                                  {"times", .right = true},
@@ -179,7 +179,7 @@ static int print_stages(const mr_plan_view *plan, int width, FILE *stream) {
 
 /* ---- links ----------------------------------------------------------------------------------------------------- */
 
-/* "decode", or "split.left" if there are several ports; for either end of a cut, the cut. */
+/* "decode", or "split.left" if there are several ports. For either end of a cut, the cut's name. */
 static const char *from_name(const mr_plan_view *plan, const mr_view_link *edge, char text[NAME]) {
     const mr_view_stage *from = &plan->stages[edge->from];
     const mr_view_cut *cut = from->cut;
@@ -196,7 +196,7 @@ static const char *to_name(const mr_plan_view *plan, const mr_view_link *edge, c
     return text;
 }
 
-/* Sources with the same formats on the same way share a row. */
+/* Sources with the same formats and the same way share a row. */
 static bool like_links(const mr_plan_view *plan, const mr_view_link *a, const mr_view_link *b) {
     return mr_plan_is_inner(plan, b) && a->to == b->to && a->to_port == b->to_port &&
            plan->stages[a->from].role == MR_VIEW_SOURCE && plan->stages[b->from].role == MR_VIEW_SOURCE &&
@@ -253,7 +253,7 @@ static int print_links(const mr_plan_view *plan, int width, FILE *stream) {
 
 /* ---- copies ---------------------------------------------------------------------------------------------------- */
 
-/* A copy; or the uploads for a stage on several devices. */
+/* Prints a copy, or the uploads for a stage on several devices. */
 static void add_copy(mr_table *table, const mr_plan_view *plan, const mr_view_stage *copy) {
     static const char *const kinds[] = {[MR_VIEW_STAGE] = "to its devices",
                                         [MR_VIEW_UPLOAD] = "host to device",
@@ -270,7 +270,7 @@ static void add_copy(mr_table *table, const mr_plan_view *plan, const mr_view_st
         mr_table_add(table, "?");
 }
 
-/* Whether a stage on several devices uploads frames itself: not if the stages before it have left them there. */
+/* Whether a stage on several devices uploads frames itself. False if earlier stages already put them there. */
 static bool brings_in(const mr_plan_view *plan, int v) {
     const mr_view_stage *to = &plan->stages[v];
     for (size_t e = 0; e < plan->link_count && to->memory.staging.count; e++)
@@ -305,7 +305,7 @@ static int print_copies(const mr_plan_view *plan, int width, FILE *stream) {
 
 /* ---- the process ----------------------------------------------------------------------------------------------- */
 
-/* All thread names, one after the other, as the text grows. */
+/* Collects all thread names in one growing text. */
 typedef struct thread_list {
     const mr_plan_view *plan;
     char *text;

@@ -6,14 +6,14 @@
 #include "engine/base/thread.h"
 #include "tools/millrace/plan/plan.h"
 
-/* The interval of checks whether a frame was delivered, and the longest wait for one. */
+/* How often to check whether a frame was delivered, and the longest wait for one. */
 static const int64_t LOOK_NS = 10000000;
 static const double LONGEST_WAIT_S = 120;
-/* A shorter window is less precise than the whole run, with its start. */
+/* A shorter window is less precise than the whole run, start included. */
 static const double SHORTEST_S = 0.2;
-/* Fewer frames than this are not enough either: if the time is up, the profile waits for them. */
+/* The least number of frames: after the time is up, the profile waits for them. */
 enum { FEWEST_FRAMES = 8 };
-/* Up to this share of dropped frames, the pipeline keeps up with sources that keep to a clock. */
+/* With up to this share of dropped frames, the pipeline still keeps up with sources that keep to a clock. */
 static const double FEW_DROPS = 0.02;
 
 /* ---- running --------------------------------------------------------------------------------------------------- */
@@ -55,8 +55,8 @@ static void stop(mr_pipeline *pipeline) {
     mr_pipeline_wait(pipeline, -1);
 }
 
-/* Takes two summaries of a run. They are returned even if the run fails. *waited_ns: how long threads waited for cores
- * in between. */
+/* Takes two summaries of a run. Returns them even if the run fails. *waited_ns: how long threads waited for cores in
+ * between. */
 static int run(mr_pipeline *pipeline, double seconds, mr_summary **first, mr_summary **last, bool *ended,
                int64_t *waited_ns) {
     int status = mr_pipeline_start(pipeline);
@@ -79,7 +79,7 @@ static int run(mr_pipeline *pipeline, double seconds, mr_summary **first, mr_sum
 
 /* ---- measurements ---------------------------------------------------------------------------------------------- */
 
-/* Counts as if the first summary were all zero. */
+/* Counts from zero, without the first summary. */
 static void forget(mr_summary *summary) {
     for (size_t i = 0; i < summary->stage_count; i++) {
         mr_stage_summary *stage = &summary->stages[i];
@@ -91,7 +91,7 @@ static void forget(mr_summary *summary) {
     summary->wall_s = summary->cpu_s = summary->threads_cpu_s = 0;
 }
 
-/* How many workers can be inside a stage at once, or its threads, as far as there are cores for them. */
+/* The number of workers, or of the stage's threads, that can be inside it at once, limited by the cores. */
 static double parallel(const mr_plan_view *plan, const mr_view_stage *vertex) {
     int instances = vertex->calls.instances, cores = mr_usable_cores();
     int most = vertex->calls.blocking ? instances * (vertex->calls.threads > 1 ? vertex->calls.threads : 1)
@@ -106,7 +106,7 @@ static bool has_foreign_threads(const mr_view_stage *vertex) {
     return vertex->calls.threads > 0 || strcmp(vertex->devices.first, "cpu") != 0;
 }
 
-/* Time inside stages whose libraries, or devices, start threads. */
+/* Time inside stages whose libraries or devices start threads. */
 static double foreign_weight(const mr_plan_view *plan, const mr_summary *first, const mr_summary *last) {
     double sum = 0;
     for (size_t v = 0; v < plan->stage_count; v++)
@@ -137,12 +137,12 @@ static void work_out_costs(mr_profile *profile, const mr_plan_view *plan, const 
         cost->frames = vertex->role == MR_VIEW_SOURCE ? to->out - from->out : to->in - from->in;
         double frames = cost->frames ? (double)cost->frames : 1;
         uint64_t ever = vertex->role == MR_VIEW_SOURCE ? to->out : to->in;
-        /* A stage that only waits for the system is busy all the same. */
+        /* A stage that only waits for the system also counts as busy. */
         bool waits = vertex->calls.blocking && vertex->calls.threads == 0;
         cost->cpu_ns = cpu / frames;
         cost->inside_ns = inside / frames;
         cost->device_ns = (device_ns(to) - device_ns(from)) / frames;
-        /* If all frames were dropped before it, the cost of the first ones is known. */
+        /* If all frames were dropped before this stage, only the first ones' cost is known. */
         if (cost->frames == 0 && ever > 0) {
             cost->cpu_ns = (double)to->cpu_ns / (double)ever;
             cost->inside_ns = (double)to->busy_ns / (double)ever;
@@ -154,7 +154,7 @@ static void work_out_costs(mr_profile *profile, const mr_plan_view *plan, const 
         cost->few = own && parallel(plan, vertex) < mr_usable_cores();
         cost->utilisation = (waits ? inside : cpu) / (profile->seconds * 1e9 * parallel(plan, vertex));
     }
-    /* Calls that were under way at the first look count as a whole when they end. */
+    /* Calls in progress at the first summary count in full when they end. */
     for (size_t v = 0; known_ns > cpu_ns && v < plan->stage_count; v++)
         profile->costs[v].cpu_share *= cpu_ns / known_ns;
 }
@@ -177,7 +177,7 @@ static int check_deadlines(mr_profile *profile, const mr_plan_view *plan) {
 
 /* ---- expected rates -------------------------------------------------------------------------------------------- */
 
-/* Frames a second that all sources together emit by the clock; 0 if one of them keeps to none. */
+/* The frame rate of all sources together, by the clock; 0: one of them keeps to none. */
 static double offered(const mr_plan_view *plan) {
     double rate = 0;
     for (size_t s = 0; s < plan->source_count; s++) {
@@ -188,7 +188,7 @@ static double offered(const mr_plan_view *plan) {
     return rate;
 }
 
-/* How many frames are to come in all; 0 if not known. */
+/* The total number of frames to come; 0: not known. */
 static double planned_frames(const mr_plan_view *plan) {
     double frames = 0;
     for (size_t s = 0; s < plan->source_count; s++) {

@@ -1,4 +1,4 @@
-/* Profiling results, in words and as JSON. */
+/* Profiling results as text and JSON. */
 #include <string.h>
 
 #include "tools/millrace/cli/complaints.h"
@@ -14,7 +14,7 @@ static const char *const bottlenecks[] = {[MR_BOTTLENECK_SOURCES] = "sources",
                                           [MR_BOTTLENECK_OTHERS] = "other processes",
                                           [MR_BOTTLENECK_UNCLEAR] = "unclear"};
 
-/* ---- for people ------------------------------------------------------------------------------------------------ */
+/* ---- as text --------------------------------------------------------------------------------------------------- */
 
 static void add_cost(mr_table *table, const char *id, const mr_stage_cost *cost, bool devices) {
     char text[MR_WORDS], inside[MR_WORDS];
@@ -25,7 +25,7 @@ static void add_cost(mr_table *table, const char *id, const mr_stage_cost *cost,
         mr_table_add(table, "%s", cost->device_ns > 0 ? mr_words_duration((int64_t)cost->device_ns, text) : "-");
 }
 
-/* Sources together, if there are several: one in a thousand means little. */
+/* Adds up the sources if there are several: one among a thousand means little. */
 static mr_stage_cost sum_sources(const mr_profile *profile, const mr_plan_view *plan) {
     mr_stage_cost sum = {0};
     for (size_t s = 0; s < plan->source_count; s++) {
@@ -134,7 +134,7 @@ int mr_profile_print(const mr_profile *profile, const mr_plan_view *plan, int wi
     return status;
 }
 
-/* ---- for programs ---------------------------------------------------------------------------------------------- */
+/* ---- as JSON --------------------------------------------------------------------------------------------------- */
 
 static void put_cost(yajl_gen json, const char *id, const mr_stage_cost *cost) {
     MR_JSON_MAP(json, NULL) {

@@ -1,4 +1,4 @@
-/* Reports from children, and totals. */
+/* Reads reports from children and adds them up. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static void forget(mr_child *child) {
     child->line = NULL;
 }
 
-/* Keeps a whole line; a line that is not a report is left out. */
+/* Keeps a complete line; ignores a line that is not a report. */
 static void take_line(mr_child *child, const char *line) {
     const char *code_path[] = {"exit_code", NULL};
     mr_summary report = {0};
@@ -38,7 +38,7 @@ static void take_line(mr_child *child, const char *line) {
     child->reported_code = YAJL_IS_INTEGER(code) ? (int)YAJL_GET_INTEGER(code) : 0;
 }
 
-/* Only the last line counts: those before it are older. */
+/* Takes only the last line, since earlier ones are older. */
 static void take_lines(mr_child *child) {
     char *last = memrchr(child->text, '\n', child->length);
     if (!last)
@@ -115,15 +115,15 @@ mr_tally_of_nodes mr_child_tally(const mr_child *child, const mr_source_summary 
     };
     uint64_t known = tally.delivered + tally.dropped + tally.absorbed;
     tally.missing = child->done && tally.in > known ? tally.in - known : 0;
-    /* While it runs its numbers are from different moments. */
+    /* While a process runs, the numbers are from different moments. */
     tally.balanced = !child->done || (!source->unaccounted && tally.in == known && child->finished);
     return tally;
 }
 
-/* Each frame that it had read was settled somewhere, or was in the process when it died. */
+/* Each frame that a dead process had read was settled somewhere, or was in the process. */
 static mr_tally_of_nodes sum_up(const mr_child *child) {
     mr_tally_of_nodes tally = {.balanced = true};
-    /* Frames that came over cuts are counted by their source's node. */
+    /* The source's node counts frames that came over cuts. */
     for (size_t s = 0; s < child->report.source_count; s++) {
         const mr_source_summary *source = &child->report.sources[s];
         const mr_tally_of_nodes one = mr_child_tally(child, source);

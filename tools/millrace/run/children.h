@@ -1,5 +1,4 @@
-/* The processes on a pipeline's nodes, as the supervisor that started them knows them: from their reports (report.h).
- * One thread. */
+/* A pipeline's node processes, as their reports (run_report.h) describe them to the supervisor. One thread. */
 #pragma once
 
 #include <stdio.h>
@@ -23,19 +22,19 @@ typedef struct mr_child {
     int node, replica;
     char name[80];            /* "worker", or "worker.0", "worker.1", ... if there are several */
     pid_t pid;                /* 0: not running */
-    int pipe;                 /* for its reports, not blocking; -1: none */
+    int pipe;                 /* for reports, nonblocking; -1: none */
     char *text;               /* the start of an incomplete line */
     size_t length, room;
-    char *line;               /* the last whole line, and the same as a tree, with the texts; NULL: none yet */
+    char *line;               /* the last complete line, and the same as a tree, which owns the texts; NULL: none yet */
     yajl_val tree;
-    mr_summary report;        /* the same; empty: none yet */
-    int reported_code;        /* the exit code in its last report */
+    mr_summary report;        /* the same as a summary; empty: none yet */
+    int reported_code;        /* the exit code in the last report */
     bool ready, finished;     /* the running process has sent a first report, a last one */
     bool asked;               /* the running process was asked to end: a second signal would end it at once */
-    bool unbegun;             /* its first process was asked to end, and did so before a first report */
-    bool resumes;             /* it keeps a checkpoint, and continues from there when it is restarted */
-    bool done, given_up;      /* it is not started any more */
-    int exit_code;            /* its last process's */
+    bool unbegun;             /* the first process was asked to end, and ended before a first report */
+    bool resumes;             /* keeps a checkpoint, and continues from it after a restart */
+    bool done, given_up;      /* must not be started again */
+    int exit_code;            /* the last process's */
     int restarts;             /* in all */
     mr_tally_of_nodes before; /* frames read by processes that died and not read again; those that were in flight are
                                  lost */
@@ -46,23 +45,22 @@ typedef struct mr_child {
 /* Reads the reports that have arrived. */
 void mr_child_read(mr_child *child);
 void mr_child_fini(mr_child *child);
-/* Adds a dead process's last report to the child's `before`, since another one may replace it. Frames that were in
- * flight count as absorbed if they are `settled` elsewhere, else as dropped. */
+/* Adds a dead process's last report to the child's `before`, since another process may replace it. Frames in flight
+ * count as absorbed if they are `settled` elsewhere, else as dropped. */
 void mr_child_remember(mr_child *child, bool settled);
-/* The frames of one source that a child reads. Frames in flight in a process that has ended are missing. */
+/* Counts the frames of a source that a child reads. If the process has ended, frames in flight are missing. */
 mr_tally_of_nodes mr_child_tally(const mr_child *child, const mr_source_summary *source);
-/* The frames from all sources that all children read. */
+/* Counts the frames of all sources that the children read. */
 mr_tally_of_nodes mr_children_tally(const mr_child *children, size_t count);
 
-/* Dropped frames, by stage and reason; for processes that died under their node's name. Valid until a child reports
+/* Dropped frames by stage and reason; those of dead processes have the node's name. Valid until a child reports
  * again. */
 mr_loss mr_children_loss(const mr_child *children, size_t count);
 
-/* children_sources.c: all nodes' sources, as rows in one process's summary: frames as the source's node has counted
- * them, classes as the first node that gets them. Sources beyond the first 20 are only counted. Faults are listed below
- * the ledger. */
+/* children_sources.c: prints all nodes' sources like one process's summary. The source's node counts frames; the first
+ * node that gets classes counts those. Sources beyond the first 20 are only counted. Faults follow the ledger. */
 void mr_children_print_sources(const mr_child *children, size_t count, FILE *stream);
-/* children_table.c: all nodes in one table, or as one object of JSON. */
+/* children_table.c: prints all nodes in one table, or as one JSON object. */
 int mr_children_print(const mr_plan_view *plan, const mr_child *children, size_t count, double wall_s, FILE *stream);
 int mr_children_print_json(const mr_plan_view *plan, const mr_child *children, size_t count, double wall_s,
                            int exit_code, const char *error, FILE *stream);

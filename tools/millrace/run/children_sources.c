@@ -1,4 +1,4 @@
-/* All nodes' sources, as rows in one process's summary. */
+/* Prints all nodes' sources like one process's summary. */
 #include "tools/millrace/run/children.h"
 
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 
 enum { MOST_SOURCES = 20, MOST_CLASSES = 5, ROOM = 64 };
 
-/* The best classes that one node's replicas have counted for a source. Each reports only its most frequent ones, so a
- * class that is rare in all can be counted short. */
+/* Adds up the best classes from a node's replicas for a source. Each replica reports only the most frequent ones, so
+ * the count of a class that is rare in all can be too low. */
 typedef struct class_sums {
     uint64_t classified;
     size_t count;

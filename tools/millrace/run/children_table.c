@@ -1,4 +1,4 @@
-/* All of a pipeline's nodes in one table, and as one JSON object. */
+/* Prints a pipeline's nodes in one table, or as one JSON object. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "tools/millrace/run/children.h"
 #include "tools/millrace/run/summary.h"
 
-/* How many sources per node are printed one by one. */
+/* The number of sources per node that are printed one by one. */
 enum { MOST_SOURCES = 20 };
 
 static const char *state_of(const mr_child *child) {
@@ -47,14 +47,14 @@ static void print_lines(const mr_source_summary *source, mr_outcome outcome, FIL
             mr_ledger_line_print(&source->lines[i], stream);
 }
 
-/* The missing frames, as far as they were named. */
+/* Prints the missing frames, as far as they have names. */
 static void print_missing(const mr_child *child, const mr_source_summary *source, uint64_t missing, FILE *stream) {
     char text[512];
     mr_print(stream, "    %10llu missing of %s, read by %s: %s\n", (unsigned long long)missing, source->id, child->name,
              mr_identities_print(source->unsettled, source->unsettled_count, missing, text, sizeof text));
 }
 
-/* A source that failed or does not balance, and its dropped and absorbed frames. */
+/* Prints a source that failed or does not balance, with dropped and absorbed frames. */
 static void print_source(const mr_child *child, const mr_source_summary *source, FILE *stream) {
     const mr_tally_of_nodes tally = mr_child_tally(child, source);
     if (source->message)
@@ -73,7 +73,7 @@ static void print_source(const mr_child *child, const mr_source_summary *source,
         print_missing(child, source, tally.missing, stream);
 }
 
-/* What earlier processes of a child that reads sources lost when they died. */
+/* Prints the frames that a child's earlier processes lost when they died, if it reads sources. */
 static void print_lives(const mr_child *child, FILE *stream) {
     const mr_ledger_line lines[] = {
         {MR_OUTCOME_DROPPED, child->name, "in it when it died, or before", child->before.dropped},
@@ -138,7 +138,7 @@ static mr_source_summary sum_truths(const mr_child *children, size_t count) {
 
 /* ---- the whole report ------------------------------------------------------------------------------------------ */
 
-/* The stage and cut tables. */
+/* Prints the stage and cut tables. */
 static int print_tables(const mr_child *children, size_t count, int width, FILE *stream) {
     mr_named_summary *of = calloc(count + 1, sizeof *of);
     if (!of)
@@ -180,7 +180,7 @@ static void put_child(yajl_gen json, const mr_plan_view *plan, const mr_child *c
         mr_json_integer(json, "restarts", child->restarts);
         mr_json_integer(json, "exit_code", child->exit_code);
         mr_json_key(json, "summary");
-        /* It is JSON already, and is written as it is. */
+        /* The line is JSON already. */
         if (child->line)
             yajl_gen_number(json, child->line, strlen(child->line));
         else
@@ -202,7 +202,7 @@ static void put_before(yajl_gen json, const mr_child *child, uint64_t frames, co
         put_line(json, NULL, child->name, reason, (int64_t)frames);
 }
 
-/* Dropped or absorbed frames, by source, stage and reason. */
+/* Writes dropped or absorbed frames by source, stage and reason. */
 static void put_lines(yajl_gen json, const mr_child *child, mr_outcome outcome) {
     for (size_t s = 0; s < child->report.source_count; s++) {
         const mr_source_summary *source = &child->report.sources[s];

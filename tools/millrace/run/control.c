@@ -19,31 +19,31 @@
 #include "tools/millrace/run/control_answer.h"
 
 /* A client that has not read an answer within ANSWER_NS is disconnected; at the run's end within LAST_NS. If accept
- * runs out of descriptors it pauses for ACCEPT_NS: the socket stays readable, and poll would return at once. */
+ * runs out of descriptors, it pauses for ACCEPT_NS, because the socket stays readable and poll would return at once. */
 static const int64_t ANSWER_NS = 3000000000, LAST_NS = 500000000, ACCEPT_NS = 100000000, NS_PER_MS = 1000000;
 
 typedef struct client {
-    int fd;           /* 0: the place is free */
-    bool asks;        /* its request is being done, or the answer is being sent */
-    bool dropped;     /* its place is for another client: its next request is not done */
-    int64_t heard_ns; /* its last request, or when it connected */
+    int fd;           /* 0: this entry is free */
+    bool asks;        /* a request is being done, or the answer is being sent */
+    bool dropped;     /* another client gets this entry: the next request is not done */
+    int64_t heard_ns; /* time of the last request, or of the connection */
 } client;
 
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a request was done, or a client has left */
     int fd;                 /* 0: there is no socket */
-    mr_pipeline *pipeline;  /* NULL: it does not run yet, or not any more */
+    mr_pipeline *pipeline;  /* NULL: it is not running yet, or no longer */
     int running;            /* requests for it */
-    const char *refused;    /* why no request is done any more; NULL: they are done */
-    int64_t accept_ns;      /* clients are accepted from then on; for the thread that accepts */
+    const char *refused;    /* why requests are refused; NULL: they are done */
+    int64_t accept_ns;      /* accepts no client before this time; for the accepting thread */
     char path[MR_CONTROL_PATH];
     client clients[MR_CONTROL_CLIENTS];
 } control = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- the socket ------------------------------------------------------------------------------------------------ */
 
-/* Opens the folder of the socket, and creates it if it is missing. Fails if other users can enter it. */
+/* Opens the socket's folder, and creates it if it is missing. Fails if other users can enter it. */
 static int open_folder(const char *path, int *folder) {
     char copy[MR_CONTROL_PATH];
     struct stat found;
@@ -112,8 +112,8 @@ static int open_at(const char *path) {
     int status = open_folder(path, &folder);
     if (status)
         return status;
-    /* The lock keeps others, runs that begin at once and `millrace ctl`, from taking this socket for a dead one before
-     * it listens. */
+    /* Until this socket listens, the lock keeps other starting runs and `millrace ctl` from treating it as a dead
+     * one. */
     if (flock(folder, LOCK_EX))
         status = mr_fail(MR_ERROR_IO, "cannot lock the folder of %s: %s", path, strerror(errno));
     if (!status)
@@ -124,7 +124,7 @@ static int open_at(const char *path) {
     return status;
 }
 
-/* This socket was not asked for, so a run that cannot have it continues. */
+/* The user did not ask for this socket, so the run continues without it if it cannot be made. */
 static void open_by_default(void) {
     mr_control_folders folders;
     char name[MR_CONTROL_PATH];
@@ -159,7 +159,7 @@ static int64_t now_ns(void) {
     return mr_clock_now_ns(mr_clock_real());
 }
 
-/* Whether its next request may be done: from then on its place is kept. */
+/* Whether the client's next request may be done. If so, the client keeps the entry. */
 static bool begin(client *one, mr_pipeline **pipeline, const char **refused) {
     MR_LOCKED(&control.lock);
     one->asks = !one->dropped;
@@ -203,7 +203,7 @@ static bool answer(client *one, const char *request) {
     return sent;
 }
 
-/* A client's requests, one after the other, up to the last one that it has sent whole. */
+/* Answers a client's requests in order, up to the last complete one. */
 static void *serve(void *context) {
     client *one = context;
     char text[MR_CONTROL_REQUEST];
@@ -230,8 +230,8 @@ static void *serve(void *context) {
 
 /* ---- clients --------------------------------------------------------------------------------------------------- */
 
-/* A free place, or that of the client that has asked for nothing for longest: idle ones keep no other out. NULL: all
- * are being answered. With the lock. */
+/* Finds a free entry, or that of the client that has been idle for longest, so that idle clients keep no other out.
+ * NULL: all are being answered. With the lock. */
 static client *find_place(void) {
     client *idle = NULL;
     for (int i = 0; i < MR_CONTROL_CLIENTS; i++) {
@@ -267,7 +267,7 @@ static void begin_client(int fd) {
     }
 }
 
-/* False: no other one waits. */
+/* False: no other client waits. */
 static bool take_client(void) {
     struct ucred who;
     socklen_t bytes = sizeof who;
@@ -293,7 +293,8 @@ int mr_control_fd(int *wait_ms) {
     return -1;
 }
 
-/* At most half of the places at a time: a client that came just before these is heard before it can be dropped. */
+/* Accepts at most half of the entries at a time, so that a client accepted just before can be served before it is
+ * dropped. */
 void mr_control_accept(void) {
     for (int i = 0; i < MR_CONTROL_CLIENTS / 2 && take_client(); i++)
         ;
@@ -318,7 +319,7 @@ static bool shut_down(int how) {
     return any;
 }
 
-/* Clients read the answers to what they have asked, but not for longer than LAST_NS. */
+/* Gives clients time to read their answers, at most LAST_NS. */
 void mr_control_close(const char *why) {
     const struct timespec until = mr_condition_until(LAST_NS);
     if (!control.fd)

@@ -1,8 +1,8 @@
 /* A run's control socket, to which `millrace ctl` connects.
  *
- * It is a Unix stream socket, mode 0600, in a folder that only the user may enter. The peer's credentials are checked
- * as well and must be the user's, or root's. Requests and answers are JSON objects, one per line, any number on a
- * connection:
+ * It is a Unix stream socket, mode 0600, in a folder that only the user can enter. The peer's credentials are checked
+ * as well: they must be the user's or root's. Requests and answers are JSON objects, one per line. A connection may
+ * carry any number:
  *
  *     {"millrace": 1, "do": "status"}
  *     {"millrace": 1, "ok": true, "pid": 4711, "pipeline": "classify", "status": {...}, "text": "..."}
@@ -12,17 +12,17 @@
  *     {"millrace": 1, "do": "add", "argument": "door", "options": {"uri": "door.mp4", "every": "10"}}
  *     {"millrace": 1, "ok": true, "pid": 4711, "text": "door is there\n"}
  *
- * "millrace" is the version of this protocol; another one is refused with exit code 76. "do" is one of status, disable,
- * enable (argument: a device), drain, stop, log (argument: a level), and add, set and remove (argument: the id of a
- * source; "options": texts in YAML by their keys). Of several requests on one connection each waits for the answer to
- * the one before. "status" is the object that `run --json` prints, so far, and "text" the same for people. A client
- * that does not read an answer within three seconds is disconnected. If there are more clients than MR_CONTROL_CLIENTS,
- * the run closes a connection whose next request it has not read; that request may be sent again. Requests that came
- * before the end of the run are answered. A request that changes something is entered into the audit log, also if it is
+ * "millrace" is the protocol version; another one is refused with exit code 76. "do" is one of status, disable, enable
+ * (argument: a device), drain, stop, log (argument: a level), and add, set and remove (argument: a source id;
+ * "options": YAML texts by key). The requests on a connection are done in order, each after the answer to the one
+ * before. "status" is the object that `run --json` prints, so far; "text" is the same for people. A client that does
+ * not read an answer within three seconds is disconnected. If there are more clients than MR_CONTROL_CLIENTS, the run
+ * closes a connection whose next request it has not read; the client may send that request again. Requests that came
+ * before the end of the run are answered. A request that changes something is entered into the audit log, even if it is
  * refused.
  *
- * Each client has a thread, so that a slow request or a slow reader delays nobody else. The thread of signals
- * (signals.h) accepts clients. open, watch and close are called by the run's thread. */
+ * Each client has a thread, so a slow request or a slow reader delays nobody else. The signal thread (signals.h)
+ * accepts clients. The run's thread calls open, watch and close. */
 #pragma once
 
 #include <sys/types.h>
@@ -33,30 +33,30 @@ enum { MR_CONTROL_VERSION = 1, MR_CONTROL_CLIENTS = 8 };
 /* The longest request and the longest answer, in bytes. */
 enum { MR_CONTROL_REQUEST = 4096, MR_CONTROL_ANSWER = 64 << 20 };
 
-/* Listens at `path`. NULL: in the first of mr_control_find_folders that it can use; if it can use none, a warning gives
- * the reason and the run continues without a socket. "off": nowhere. Creates the folder if it is missing, and replaces
- * a dead run's socket. MR_ERROR_USAGE, MR_ERROR_UNAVAILABLE (another run listens there), MR_ERROR_PERMISSION (the
- * folder is open to others), MR_ERROR_IO. */
+/* Listens at `path`. NULL: in the first usable folder of mr_control_find_folders; if there is none, a warning gives the
+ * reason and the run continues without a socket. "off": nowhere. Creates the folder if it is missing, and replaces a
+ * dead run's socket. MR_ERROR_USAGE, MR_ERROR_UNAVAILABLE (another run listens there), MR_ERROR_PERMISSION (the folder
+ * is open to others), MR_ERROR_IO. */
 int mr_control_open(const char *path);
-/* Requests are for this pipeline from now on. NULL: for none; waits for those that are being done, and must be called
- * before the pipeline is destroyed, without locks that they take. */
+/* Directs requests to this pipeline from now on. NULL: to none, and waits for requests in progress. This must be called
+ * before the pipeline is destroyed, without any lock that requests take. */
 void mr_control_watch(mr_pipeline *pipeline);
-/* Requests that have come are refused with that reason. */
+/* Refuses all pending requests with that reason. */
 void mr_control_close(const char *why);
 /* Removes the socket's file, before the process exits at once. Any thread. */
 void mr_control_unlink(void);
 
 /* The descriptor that is readable if clients wait; -1: there is none now. Lowers *wait_ms (milliseconds; -1: no limit)
- * if one must be asked for earlier. mr_control_accept is called when it is readable. */
+ * if the caller must ask again earlier. Call mr_control_accept when the descriptor is readable. */
 int mr_control_fd(int *wait_ms);
 void mr_control_accept(void);
 
 /* control_path.c, for both ends. */
 enum { MR_CONTROL_PATH = 108 /* a socket's path, by sockaddr_un */ };
-/* The folders in which a run puts its socket, by default into the first that it can use, and in which `ctl` looks for
- * runs: $MILLRACE_CONTROL alone if it is set, else "millrace" in $XDG_RUNTIME_DIR and in /run/user/UID if they exist,
- * root's /run/millrace, and /tmp/millrace-UID. They do not depend on the environment alone, so that a shell can find
- * what cron, a container or a service manager has started. */
+/* The folders where a run may put the socket (by default the first usable one), and where `ctl` looks for runs.
+ * $MILLRACE_CONTROL alone if it is set, else "millrace" in $XDG_RUNTIME_DIR and in /run/user/UID if they exist, root's
+ * /run/millrace, and /tmp/millrace-UID. Not all come from the environment, so a shell can find runs that cron, a
+ * container or a service manager started. */
 typedef struct mr_control_folders {
     int count;
     char path[4][MR_CONTROL_PATH];

@@ -49,8 +49,8 @@ static int trigger(request *asked) {
     return mr_pipeline_trigger(asked->pipeline, asked->argument);
 }
 
-/* A run that has not started yet is asked by a signal, which waits for the start (signals.h). Only one may be sent,
- * since the second would exit at once. */
+/* A signal asks a run that has not started yet; it waits for the start (signals.h). Only one may be sent, since the
+ * second would exit at once. */
 static int end(request *asked, bool at_once) {
     static atomic_flag signalled = ATOMIC_FLAG_INIT;
     if (asked->pipeline) {
@@ -126,7 +126,7 @@ static int set(request *asked) {
     return change(asked, mr_pipeline_set_source, "starts again with these options");
 }
 
-/* A source's latest account. */
+/* A source's latest counts. */
 static void say_account(request *asked) {
     mr_summary *summary = NULL;
     if (mr_pipeline_summarize(asked->pipeline, &summary))
@@ -153,7 +153,7 @@ static int take_away(request *asked) {
     return status == MR_ERROR_AGAIN ? MR_OK : status;
 }
 
-/* ---- which there are --------------------------------------------------------------------------------------------- */
+/* ---- commands ---------------------------------------------------------------------------------------------------- */
 
 static int look(request *asked) {
     (void)asked;
@@ -161,7 +161,7 @@ static int look(request *asked) {
 }
 
 static const struct command {
-    const char *name, *argument; /* argument: its kind, for messages; NULL: it takes none */
+    const char *name, *argument; /* argument: the kind, for messages; NULL: it takes none */
     bool options; /* it takes options */
     int (*function)(request *asked);
 } commands[] = {
@@ -256,7 +256,7 @@ static char *keys_of(const request *asked) {
     return text;
 }
 
-/* A request that changes the run is entered into the audit log, also if it is refused. */
+/* Enters a request that changes the run into the audit log, even if it is refused. */
 static void enter(const request *asked, int status) {
     mr_summary *summary = NULL;
     if (!mr_audit_wanted() || strcmp(asked->what, "status") == 0 ||
@@ -271,7 +271,7 @@ static void enter(const request *asked, int status) {
     mr_summary_destroy(&summary);
 }
 
-/* The next status shows what has changed. */
+/* The next status must show the change. */
 static void renew(mr_pipeline *pipeline) {
     mr_summary *summary;
     if (pipeline && !mr_pipeline_snapshot(pipeline, 0, &summary))

@@ -9,7 +9,7 @@
 /* Checks a request before it is sent: the command, whether it has an argument (NULL: none), and whether it may have
  * options. MR_ERROR_USAGE. Any thread. */
 int mr_control_check(const char *what, const char *argument, bool options);
-/* Does one request, a line. Returns the answer, which ends with a newline and which the caller frees; NULL: no memory.
- * `pipeline` NULL: it does not run yet, or not any more; `refused`: why nothing is done any more, NULL else. Any
+/* Does one request, a line. Returns the answer, which ends with a newline and which the caller must free; NULL: no
+ * memory. `pipeline` NULL: it is not running yet, or no longer. `refused`: why requests are refused, else NULL. Any
  * thread. */
 char *mr_control_answer(const char *request, mr_pipeline *pipeline, const char *refused, size_t *length);

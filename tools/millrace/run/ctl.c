@@ -19,7 +19,7 @@
 #include "tools/millrace/run/control.h"
 #include "tools/millrace/run/control_answer.h"
 
-/* How often a run that closes the connection is asked again: for five seconds. */
+/* How many times to ask again if a run closes the connection: for five seconds. */
 enum { MOST_TRIES = 100 };
 
 typedef struct arguments {
@@ -111,7 +111,7 @@ typedef struct search {
     char lines[800]; /* one for each: process number and command line */
 } search;
 
-/* A process's command line without the program, which distinguishes several nodes; "" if it cannot be read. */
+/* A process's arguments, which distinguish several nodes; "" if they cannot be read. */
 static void read_words(long long pid, char *text, size_t bytes) {
     char path[32];
     snprintf(path, sizeof path, "/proc/%lld/cmdline", pid);
@@ -127,7 +127,7 @@ static void read_words(long long pid, char *text, size_t bytes) {
     memmove(text, text + name, length + 1 - name);
 }
 
-/* The process that listens at the other end. */
+/* Finds the process that listens at the other end. */
 static struct ucred peer_of(int fd) {
     struct ucred who = {0};
     socklen_t bytes = sizeof who;
@@ -136,7 +136,7 @@ static struct ucred peer_of(int fd) {
     return who;
 }
 
-/* In a folder that was searched: anybody can have made the one in /tmp, to intercept requests meant for a run. */
+/* Checks a searched folder: anybody can create the one in /tmp to intercept requests for a run. */
 static int connect_own(const char *path, int *fd) {
     int status = mr_control_connect(path, fd);
     if (status || peer_of(*fd).uid == geteuid())
@@ -146,8 +146,8 @@ static int connect_own(const char *path, int *fd) {
     return mr_fail(MR_ERROR_PERMISSION, "a process of another user listens at %s", path);
 }
 
-/* Connects to a run, or removes a dead one's socket. A run that begins holds the folder's lock until it listens: only
- * with the lock is a socket that refuses known to be dead. */
+/* Connects to a run, or removes a dead run's socket. A starting run holds the folder's lock until it listens. So a
+ * socket that refuses is known to be dead only while this process holds the lock. */
 static int connect_or_remove(int folder, const char *path, int *fd) {
     int status = connect_own(path, fd);
     if (status != MR_ERROR_UNAVAILABLE || flock(folder, LOCK_EX))
@@ -197,7 +197,7 @@ static const char *print_folders(const mr_control_folders *folders, char *text, 
     return text;
 }
 
-/* If there are several, they are printed after the message; the caller must free `lines`. */
+/* If there are several runs, prints them after the message. The caller must free `lines`. */
 static int find_only(int *fd, char **lines) {
     mr_control_folders folders;
     char where[sizeof folders.path + 32];
@@ -279,8 +279,8 @@ static int send_request(const arguments *from, int fd) {
     return status;
 }
 
-/* One line, without the newline; the caller must free it. MR_ERROR_CLOSED: the run has closed the connection, and
- * answered nothing. */
+/* Reads one line, without the newline; the caller must free it. MR_ERROR_CLOSED: the run closed the connection without
+ * an answer. */
 static int receive_answer(int fd, char **answer) {
     size_t length = 0, room = 0;
     char *text = NULL;
@@ -310,7 +310,7 @@ static int receive_answer(int fd, char **answer) {
     }
 }
 
-/* Connects again to the process that listened at the other end. */
+/* Reconnects to the same process. */
 static int connect_again(int *fd) {
     const struct ucred before = peer_of(*fd);
     struct sockaddr_un at = {0};
@@ -324,7 +324,7 @@ static int connect_again(int *fd) {
                ? mr_fail(MR_ERROR_UNAVAILABLE, "the run has ended before it answered") : MR_OK;
 }
 
-/* A run that has more clients than it serves at a time closes connections whose requests it has not read. */
+/* A run with too many clients closes connections whose requests it has not read. */
 static int ask(const arguments *from, int *fd, char **answer) {
     const struct timespec pause = {.tv_nsec = 50000000};
     for (int tries = 0;; tries++) {
@@ -347,7 +347,7 @@ static yajl_val member(yajl_val tree, const char *key, yajl_type type) {
     return yajl_tree_get(tree, way, type);
 }
 
-/* Prints each line as text: control characters of the answer do not reach the terminal. */
+/* Prints each line as text, so that control characters in the answer do not reach the terminal. */
 static void print_lines(const char *text) {
     for (size_t length; *text; text += length + (text[length] == '\n')) {
         length = strcspn(text, "\n");

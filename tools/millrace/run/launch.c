@@ -11,7 +11,7 @@
 
 #include "tools/millrace/cli/command.h"
 
-/* A number from the environment; unchanged if the variable is not set. */
+/* Reads a number from the environment. Leaves it unchanged if the variable is not set. */
 static int take_number(const char *variable, int *number) {
     const char *said = getenv(variable);
     long long value;
@@ -57,7 +57,7 @@ static int add_range(mr_launch *launch, const char *prefix, size_t prefix_length
     return MR_OK;
 }
 
-/* "camera,node[1-3,7]": names, and names that end in number ranges. */
+/* Reads "camera,node[1-3,7]": names, and names that end in number ranges. */
 static int expand_hosts(mr_launch *launch, const char *list) {
     while (*list) {
         size_t length = strcspn(list, ",[");
@@ -81,8 +81,8 @@ static int expand_hosts(mr_launch *launch, const char *list) {
     return MR_OK;
 }
 
-/* "2(x3),1": two tasks on each of the first three machines, one on the fourth. Each machine is listed as often as it
- * has tasks, consecutively, as srun numbers tasks by default. */
+/* Reads "2(x3),1": two tasks on each of the first three machines, one on the fourth. Lists each machine once per task,
+ * consecutively, because srun numbers tasks in that order by default. */
 static int repeat_hosts(mr_launch *launch, const char *tasks) {
     mr_launch each = {0};
     size_t host = 0;
@@ -164,7 +164,7 @@ int mr_launch_find(mr_launch *launch) {
     if (!status && launch->processes && launch->process >= launch->processes)
         status = mr_fail(MR_ERROR_USAGE, "%s says that this is process %d of %d", launch->by, launch->process,
                          launch->processes);
-    /* A batch script, or a step of one task, has SLURM_PROCID too: it runs all nodes. */
+    /* A batch script or a one-task step also has SLURM_PROCID, but must run all nodes. */
     if (launch->processes == 1 && !launch->node)
         launch->by = NULL;
     return status;
@@ -190,7 +190,7 @@ static bool same_address(const struct sockaddr *a, const struct sockaddr *b) {
                                               sizeof(struct in6_addr)) == 0;
 }
 
-/* 127.0.0.2 is this machine, too, though no interface has it. */
+/* 127.0.0.2 is this machine too, although no interface has it. */
 static bool is_loopback(const struct sockaddr *address) {
     return address->sa_family == AF_INET &&
            ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;

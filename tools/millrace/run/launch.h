@@ -1,4 +1,4 @@
-/* Determines from the environment which of a pipeline's processes this one is.
+/* Determines from the environment which process of a pipeline this is.
  *
  *     MILLRACE_NODE, MILLRACE_REPLICA    the node by its name, and which of its processes: 0, 1, ... (a pod, a unit);
  *                                        without the second, JOB_COMPLETION_INDEX, or the number that ends HOSTNAME,
@@ -7,7 +7,7 @@
  *     SLURM_PROCID, SLURM_NTASKS         a task of a Slurm step, with SLURM_STEP_NODELIST and SLURM_STEP_TASKS_PER_NODE
  *     OMPI_COMM_WORLD_RANK, _SIZE; PMI_RANK, PMI_SIZE    a process of an MPI launcher
  *
- * A launcher that numbers processes must number the first node's first, then the second's. */
+ * A launcher must number the first node's processes first, then the second's, and so on. */
 #pragma once
 
 #include "millrace/millrace.h"

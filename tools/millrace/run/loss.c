@@ -63,7 +63,8 @@ mr_loss mr_loss_of(const mr_summary *summary) {
     return loss;
 }
 
-/* The part with the most lost frames among those with fewer than `below`, or with as many and after `after`. */
+/* Finds the next part in descending order: the one with the most lost frames among those with fewer than `below`, or
+ * with `below` and after `after`. */
 static size_t next_part(const mr_loss *loss, uint64_t below, size_t after) {
     size_t best = loss->count;
     for (size_t i = 0; i < loss->count; i++) {

@@ -15,7 +15,7 @@ static struct {
     int64_t watchdog_ns;
 } manager;
 
-/* If WATCHDOG_PID is set it names the process that the watchdog is for. */
+/* WATCHDOG_PID, if set, names the process that the watchdog monitors. */
 static int64_t read_watchdog(void) {
     const char *every = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
     if (!every || (pid && atol(pid) != (long)getpid()))
@@ -52,7 +52,7 @@ void mr_notify(const char *format, ...) {
     if (to < 0 || length <= 0)
         return;
     size_t bytes = (size_t)length < sizeof text ? (size_t)length : sizeof text - 1;
-    /* The manager may be gone: errors are ignored. */
+    /* Ignores errors, since the manager may be gone. */
     sendto(to, text, bytes, MSG_NOSIGNAL, (const struct sockaddr *)&manager.to, manager.length);
     close(to);
 }

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Reads the environment, and removes these variables from it for processes that are started later. */
+/* Reads the environment and removes the variables, so that child processes do not inherit them. */
 void mr_notify_begin(void);
-/* "READY=1", "STOPPING=1", "STATUS=280 frames", printf style; several with newlines between them. */
+/* Sends "READY=1", "STOPPING=1", "STATUS=280 frames", printf style. Newlines separate several. */
 void mr_notify(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The interval for "WATCHDOG=1" (half of WATCHDOG_USEC); 0: never. */
 int64_t mr_notify_watchdog_ns(void);

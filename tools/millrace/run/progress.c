@@ -12,7 +12,7 @@
 /* Goes to the start of the line and clears it (ECMA-48: erase in line). */
 #define CLEAR "\r\033[K"
 enum { LINE = 160 };
-/* The rate is that of the last seconds: short enough to follow a change, long enough to be read. */
+/* The rate covers the last few seconds: short enough to follow changes, long enough to read. */
 static const double window_s = 2.0;
 
 static pthread_mutex_t terminal = PTHREAD_MUTEX_INITIALIZER;
@@ -37,7 +37,7 @@ void mr_progress_begin(mr_progress *progress) {
     mr_log_to(log_above, NULL);
 }
 
-/* Frames announced by all sources together; 0 if one announces none. */
+/* Frames that all sources together announce; 0: one of them announces none. */
 static uint64_t total_of(const mr_summary *summary) {
     uint64_t total = 0;
     for (size_t i = 0; i < summary->source_count; i++) {

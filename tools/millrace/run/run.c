@@ -27,7 +27,7 @@ typedef mr_run_arguments arguments;
 
 /* ---- the command line ------------------------------------------------------------------------------------------ */
 
-/* At once: options after it may log. */
+/* Takes effect at once, because later options may log. */
 static int take_level(void *to, char *text) {
     mr_log_level level;
     (void)to;
@@ -132,7 +132,7 @@ static int open_pipeline(mr_pipeline **pipeline, const arguments *from) {
     return status;
 }
 
-/* If the results go to the same terminal, a progress line would disturb them. */
+/* A progress line would mix with results on the same terminal. */
 static bool wants_progress(const arguments *from) {
     bool results_on_terminal = mr_output_takes_stdout() && isatty(STDOUT_FILENO);
     return !from->report.stream && !from->quiet && mr_progress_suits_terminal() && !results_on_terminal;
@@ -166,12 +166,12 @@ static void give_signs(audience *to, const mr_summary *summary) {
     }
 }
 
-/* A run that was asked to end ends within the grace time, even if the frames in flight would take longer; sooner if it
- * is one of several nodes and was asked only after those with sources. */
+/* Ends a run within the grace time once it was asked to end, even if frames in flight would take longer. The time is
+ * shorter for one of several nodes that is asked only after those with sources. */
 static void keep_drain_short(const audience *to, const mr_summary *summary) {
     const mr_plan_view *plan = to->plan;
     bool asked_last = to->report->stream && plan->nodes[plan->node].source_count == 0;
-    /* supervisor.c has the rest of the time. */
+    /* supervisor.c uses the rest of the time. */
     if (summary->draining_ns < plan->grace_ns / 100 * (asked_last ? 35 : 70))
         return;
     mr_log(MR_LOG_WARNING,
@@ -180,12 +180,12 @@ static void keep_drain_short(const audience *to, const mr_summary *summary) {
     mr_pipeline_stop(to->pipeline, true);
 }
 
-/* A progress line, a watchdog and a run that drains want a look more often than reports do. */
+/* A progress line, a watchdog and a draining run need more frequent checks than reports. */
 static int64_t time_to_look_ns(const audience *to, const mr_summary *summary) {
     return to->show || mr_notify_watchdog_ns() || summary->draining_ns ? refresh_ns : report_ns;
 }
 
-/* Nothing can end a call into a library, such as a network with an endless loop. */
+/* Nothing can interrupt a call into a library, such as a network with an endless loop. */
 static int check_stuck(audience *to, const mr_summary *summary) {
     const int64_t now_ns = mr_clock_now_ns(mr_clock_real()), most_ns = 2 * to->plan->grace_ns;
     if (summary->draining_ns)
@@ -217,8 +217,8 @@ static int await_end(audience *to) {
     return status;
 }
 
-/* In a pipe only results are printed. But a failure always comes with the ledger, and lost frames are reported. They
- * can make *status a failure. Returns a separate status. */
+/* If output goes into a pipe, only results are printed. But a failure always prints the ledger, and lost frames are
+ * reported; they can make *status a failure. Returns a separate status. */
 static int report(mr_pipeline *pipeline, const arguments *from, int *status) {
     mr_summary *summary = NULL;
     int failed = mr_pipeline_summarize(pipeline, &summary);
@@ -226,7 +226,7 @@ static int report(mr_pipeline *pipeline, const arguments *from, int *status) {
         return failed;
     if (*status && !summary->balanced)
         mr_command_failed(*status); /* no stage has failed, so nothing is logged yet */
-    /* Whoever read standard output closed it: print nothing. */
+    /* The reader closed standard output: prints nothing. */
     bool watched = from->report.stream != NULL, quiet = watched || from->quiet || *status == MR_ERROR_CLOSED;
     const mr_loss loss = mr_loss_of(summary);
     int lost = *status ? MR_OK : mr_loss_check(&loss, &from->loss);
@@ -245,7 +245,7 @@ static int report(mr_pipeline *pipeline, const arguments *from, int *status) {
     return failed;
 }
 
-/* Called when the run cannot be changed any more: the last change is logged before the run's end. */
+/* Must be called when the run can no longer be changed, so that the last change is logged before the run's end. */
 static void end_audit(mr_pipeline *pipeline, int status) {
     mr_summary *summary = NULL;
     int failed = mr_pipeline_summarize(pipeline, &summary);
@@ -253,7 +253,7 @@ static void end_audit(mr_pipeline *pipeline, int status) {
     mr_summary_destroy(&summary);
 }
 
-/* From here on the supervisor handles the signals, and each node has a separate control socket. */
+/* From here on the supervisor handles signals, and each node has a separate control socket. */
 static int run_nodes(const arguments *from, const mr_plan_view *plan) {
     mr_signals_end();
     mr_control_close("each node of this run has its own control socket");
@@ -286,7 +286,7 @@ int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view
         fflush(NULL);
         _exit(mr_status_exit_code(status));
     }
-    /* The run has ended by itself: a signal from now on gets its exit code. */
+    /* The run has ended by itself: a later signal must return its exit code. */
     mr_signals_end();
     /* Results may be in transit for a while, and the control socket is closed. */
     mr_control_close("the run has ended");

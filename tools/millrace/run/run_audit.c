@@ -29,7 +29,7 @@ static mr_audit_field known_number(const char *name, uint64_t number, bool known
     return known ? mr_audit_number(name, number) : mr_audit_text(name, NULL);
 }
 
-/* A signal from a terminal comes from the kernel, with no process and no user. */
+/* A terminal's signal comes from the kernel and has no process or user. */
 void mr_run_audit_signal(const struct signalfd_siginfo *signal, const char *does) {
     char name[24];
     const char *known = sigabbrev_np((int)signal->ssi_signo);

@@ -1,7 +1,7 @@
-/* Reports from a node's process to its supervisor: the summary, as one JSON line. It is sent when the process has
- * started, twice a second, and once more with the exit code when it has ended.
+/* Sends reports from a node's process to the supervisor: the summary as one JSON line. It is sent after the start,
+ * twice a second, and at the end with the exit code.
  *
- * Written to the descriptor that MILLRACE_REPORT_FD names; without it nothing is reported. One thread. */
+ * Writes to the descriptor in MILLRACE_REPORT_FD; without it, reports nothing. One thread. */
 #pragma once
 
 #include <stdio.h>
@@ -15,6 +15,6 @@ typedef struct mr_report {
 } mr_report;
 
 void mr_report_begin(mr_report *report);
-/* The supervisor may be gone: errors are ignored. */
+/* Ignores errors, since the supervisor may be gone. */
 void mr_report_send(const mr_report *report, const mr_summary *summary, bool finished, int status);
 void mr_report_end(mr_report *report);

@@ -31,10 +31,10 @@ static const int64_t NS_PER_S = 1000000000, NS_PER_MS = 1000000;
 static struct {
     pthread_mutex_t lock;
     pthread_t thread;
-    mr_pipeline *pipeline; /* NULL: not running yet, or not any more */
+    mr_pipeline *pipeline; /* NULL: not running yet, or no longer */
     int fd;                /* the signalfd */
     int asked;             /* the first signal that asked for the end; 0: none */
-    bool timed;            /* nothing to drain: exit at until_ns if the process has not ended by itself */
+    bool timed;            /* nothing can be drained: exits at until_ns if the process has not ended by then */
     int64_t asked_ns;      /* when that came */
     int64_t until_ns;      /* asked_ns plus patience_ns */
     int64_t patience_ns;
@@ -42,11 +42,12 @@ static struct {
     bool begun, over;
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Writes to standard error past its buffer, whose lock another thread can hold while it waits for the reader. A stopped
- * terminal, or a pipe that is not read, must not block signals: text that is not accepted in time is omitted. */
+/* Writes to standard error without the stream's buffer: another thread may hold the buffer's lock while it waits for
+ * the reader. A stopped terminal or an unread pipe must not block signals, so text that is not accepted in time is
+ * omitted. */
 static void say(const char *text, size_t bytes) {
     const int64_t until_ns = mr_clock_now_ns(mr_clock_real()) + SAYING_NS;
-    /* If poll reports room, this many bytes can be written at once. */
+    /* If poll reports room, this number of bytes can be written at once. */
     const size_t most = isatty(STDERR_FILENO) ? MOST_TO_TERMINAL : PIPE_BUF;
     struct pollfd one = {.fd = STDERR_FILENO, .events = POLLOUT};
     for (ssize_t done = 0; bytes > 0; text += done, bytes -= (size_t)done) {
@@ -103,7 +104,7 @@ bool mr_signals_terminal_gone(void) {
            (had_terminal[STDERR_FILENO] && !isatty(STDERR_FILENO));
 }
 
-/* Files that were moved are opened anew, and the list of sources is read, if there is one. */
+/* Reopens files, which may have been moved, and reads the list of sources if there is one. */
 static void reload(const struct signalfd_siginfo *signal) {
     mr_run_audit_reopen(signal);
     if (watch.pipeline) {
@@ -113,7 +114,7 @@ static void reload(const struct signalfd_siginfo *signal) {
     }
 }
 
-/* A pipeline that is still starting starts, and then ends at once: so there is a summary, and a clean end. */
+/* A pipeline that is still starting first starts, then ends at once. So there is a summary and a clean end. */
 static void interrupt(const struct signalfd_siginfo *signal) {
     const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
     if (watch.asked && (signal->ssi_signo == SIGHUP || mr_signals_are_one(watch.asked_ns, now_ns)))

@@ -1,10 +1,11 @@
-/* A run's signals, on a separate thread. SIGINT and SIGTERM drain; the second exits at once, unless it comes with the
- * first (mr_signals_are_one). SIGHUP reopens files and reads the source list. If the run's terminal was closed it
- * drains, and never exits. It does nothing if it is ignored, as under nohup. SIGUSR1 prints the summary so far. The
- * same thread accepts clients of the control socket, if one was opened before (control.h).
+/* Handles a run's signals on a separate thread. The first SIGINT or SIGTERM drains; the second exits at once, unless it
+ * comes with the first (mr_signals_are_one). SIGHUP reopens files and reads the source list. If the run's terminal was
+ * closed, SIGHUP drains and never exits; it does nothing if it is ignored, as under nohup. SIGUSR1 prints the summary
+ * so far. The same thread accepts clients at the control socket if that was opened before (control.h).
  *
- * begin must be called before any other thread starts, since threads inherit the signal mask; end before the pipeline
- * is destroyed. leave is called while it is destroyed, which can take as long as sinks linger. One run at a time. */
+ * begin must be called before any other thread starts, since threads inherit the signal mask. end must be called before
+ * the pipeline is destroyed. leave is called while it is destroyed, which can take as long as sinks linger. There can
+ * be only one run at a time. */
 #pragma once
 
 #include <signal.h>
@@ -19,18 +20,19 @@ static inline bool mr_signals_are_one(int64_t first_ns, int64_t second_ns) {
     return second_ns - first_ns < 500000000;
 }
 
-/* If a first signal arrives before a pipeline is watched, that pipeline is drained once it is. If none is by
- * `patience_ns` (0: ten seconds) after the signal, the process exits. */
+/* If the first signal arrives before a pipeline is watched, that pipeline is drained once it is watched. If no pipeline
+ * is watched within `patience_ns` (0: ten seconds) after the signal, the process exits. */
 int mr_signals_begin(int64_t patience_ns);
 void mr_signals_watch(mr_pipeline *pipeline);
-/* Signals stay blocked; a signal for which no pipeline was drained is pending again, for the next thread that takes
+/* Signals stay blocked. A signal that did not drain a pipeline becomes pending again, for the next thread that takes
  * signals. A second call does nothing. */
 void mr_signals_end(void);
-/* After end, and with the control socket closed. `code` is the run's exit code; results may be in transit for a while.
- * If the process has not ended patience_ns (see begin) after the first signal, or when another one arrives, it
- * exits. */
+/* Call it after end, with the control socket closed. `code` is the run's exit code; results may be in transit for a
+ * while. The process exits if it has not ended within patience_ns (see begin) of the first signal, or when another
+ * signal arrives. */
 void mr_signals_leave(int code);
-/* Notes whether standard input or standard error is a terminal now; whether one that was has been closed since. */
+/* The first notes whether standard input or standard error is a terminal; the second, whether such a terminal has been
+ * closed since. */
 void mr_signals_note_terminal(void);
 bool mr_signals_terminal_gone(void);
 /* Adds the signals that a run takes to `set`; a thread that takes them blocks them first. */
@@ -38,6 +40,6 @@ void mr_signals_add(sigset_t *set);
 
 /* Whether a signal has asked for the end. */
 bool mr_signals_came(void);
-/* The exit code of a verb that ends with `code`: if that is because a signal asked for it, 128 and the signal. After
+/* The exit code of a verb that ends with `code`: 128 plus the signal if a signal ended it. Call it after
  * mr_signals_end. */
 int mr_signals_code(int code);

@@ -24,7 +24,7 @@ static void print_head(const mr_summary *summary, FILE *stream) {
 
 /* ---- stages ---------------------------------------------------------------------------------------------------- */
 
-/* Each device's share, if there are several. */
+/* Prints each device's share if there are several. */
 static void print_shares(const mr_stage_summary *stage, FILE *stream) {
     double all = 0;
     char cost[MR_WORDS];
@@ -103,7 +103,7 @@ static void print_stages(const mr_summary *summary, int width, FILE *stream) {
 
 /* ---- cuts ------------------------------------------------------------------------------------------------------ */
 
-/* Each cut's ends, as the process that has the end counts. */
+/* Prints each cut's ends, with the counts from the process that has the end. */
 int mr_cuts_print(const mr_named_summary *of, size_t count, int width, FILE *stream) {
     static const mr_column columns[] = {{"node", .cut = MR_CUT_MIDDLE}, {"cut", .cut = MR_CUT_MIDDLE},
                                         {"frames", .right = true},      {"again", .right = true},
@@ -217,7 +217,7 @@ static int by_accuracy(const void *a, const void *b) {
     return first != second ? (first > second) - (first < second) : one->index - other->index;
 }
 
-/* A source's classes with the lowest accuracy, in a copy: the summary has them in folder order. */
+/* Finds a source's classes with the lowest accuracy, in a copy, since the summary has them in folder order. */
 static void print_truths(const mr_source_summary *source, FILE *stream) {
     mr_truth_count *sorted = malloc((source->truth_count + 1) * sizeof *sorted);
     if (!sorted)

@@ -1,4 +1,4 @@
-/* A run's summary, for people and for programs. */
+/* Prints a run's summary, for people and as JSON. */
 #pragma once
 
 #include <stdio.h>
@@ -8,18 +8,18 @@
 #include "millrace/millrace.h"
 #include "millrace/summary_fields.h"
 
-/* Tables: stages, ledger, classes. Sources beyond the first 20 are only counted, unless they failed. */
+/* Prints tables: stages, ledger, classes. Sources beyond the first 20 are only counted, unless they failed. */
 void mr_summary_print(const mr_summary *summary, FILE *stream);
 
-/* One line of the ledger: "12 dropped by decode: corrupt"; and the sum, of which `balanced` tells whether it holds. */
+/* Print a ledger line, "12 dropped by decode: corrupt", and the sum; `balanced`: whether it holds. */
 void mr_ledger_line_print(const mr_ledger_line *line, FILE *stream);
 void mr_ledger_print(uint64_t in, uint64_t delivered, uint64_t dropped, uint64_t absorbed, uint64_t in_flight,
                      bool balanced, FILE *stream);
-/* A source's row: frames, faults, connection, most frequent classes. */
+/* Prints a source's row: frames, faults, connection, most frequent classes. */
 void mr_source_print(const mr_source_summary *source, FILE *stream);
-/* One line: the number of labelled frames that are right, and among the `longest` best. */
+/* Prints a line: the number of labelled frames that are right, and right within the `longest` best. */
 void mr_accuracy_print(const mr_source_summary *source, FILE *stream);
-/* The state, times and counts of a source that connects to a camera or server. */
+/* Prints state, times and counts of a source that connects to a camera or server. */
 void mr_connection_print(const mr_source_report *report, FILE *stream);
 
 /* Summaries that are printed in one table. */
@@ -30,12 +30,12 @@ typedef struct mr_named_summary {
 int mr_stages_print(const mr_named_summary *of, size_t count, int width, FILE *stream);
 int mr_cuts_print(const mr_named_summary *of, size_t count, int width, FILE *stream);
 
-/* One JSON object on one line, with the fields in millrace/summary_fields.h. If `finished` it has `exit_code` and
- * `error` (the status' words, unless there are better ones). MR_OK, MR_ERROR_IO or MR_ERROR_MEMORY. */
+/* Writes one JSON object on one line, with the fields in millrace/summary_fields.h. If `finished`, it also has
+ * `exit_code` and `error` (the status' words, unless there are better ones). MR_OK, MR_ERROR_IO or MR_ERROR_MEMORY. */
 int mr_summary_print_json(const mr_summary *summary, bool finished, int status, const char *error, FILE *stream);
-/* Such an object's members for a run that has not ended. */
+/* Writes the members of such an object for a run that has not ended. */
 void mr_summary_put_json(yajl_gen json, const mr_summary *summary);
-/* A source's "accuracy", or that for several sources' sums. */
+/* Writes a source's "accuracy", or that of several sources together. */
 void mr_accuracy_put_json(yajl_gen json, const mr_source_summary *sums);
 
 /* Reads such an object. Missing members are 0. Texts lie in the tree, which must live as long. MR_ERROR_MEMORY: the

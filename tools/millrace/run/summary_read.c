@@ -1,4 +1,4 @@
-/* Other processes' summaries, from JSON, by the field table. */
+/* Reads other processes' summaries from JSON, by the field table. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -20,7 +20,7 @@
 #include "tools/millrace/run/signals.h"
 
 static const int64_t second_ns = 1000000000, tick_ns = 250000000;
-/* Percent of the grace time, from the request to the sources: then all nodes are asked to end, and then killed. */
+/* Percent of the grace time after sources were asked to end: then all nodes are asked, and later killed. */
 enum { ASK_ALL = 25, END_ALL = 95 };
 
 const mr_view_node *mr_supervisor_node(const mr_supervisor *s, const mr_child *child) {
@@ -39,7 +39,7 @@ bool mr_supervisor_repeats(const mr_supervisor *s, const mr_child *child) {
     return true;
 }
 
-/* A process's exit code is one byte, as is 128 and a signal's number; but none of our processes ends by SIGPIPE. */
+/* 141 also means 128 + SIGPIPE, but none of our processes ends by SIGPIPE. */
 bool mr_supervisor_is_closed(int exit_code) {
     return exit_code == mr_status_exit_code(MR_ERROR_CLOSED);
 }
@@ -67,7 +67,7 @@ void mr_supervisor_drain(mr_supervisor *s, bool all) {
     s->asked_all = all;
     s->drain_ns = mr_clock_now_ns(mr_clock_real());
     mr_notify("STOPPING=1");
-    /* A process that reads sources is not restarted; a later one still is. */
+    /* Processes that read sources are not restarted; later ones still are. */
     for (size_t i = 0; i < s->count; i++) {
         mr_child *child = &s->children[i];
         child->done = child->done || (!child->pid && mr_supervisor_reads(s, child));
@@ -76,8 +76,8 @@ void mr_supervisor_drain(mr_supervisor *s, bool all) {
     ask_to_end(s, all);
 }
 
-/* Whether this node has producers and none will run again, not counting nodes that have ended in order: the process
- * knows those. */
+/* Whether this node has producers and none will run again. Nodes that ended normally do not count, since the process
+ * knows about them. */
 static bool is_abandoned(const mr_supervisor *s, const mr_child *child) {
     const mr_plan_view *plan = s->how->plan;
     bool any = false;
@@ -92,8 +92,8 @@ static bool is_abandoned(const mr_supervisor *s, const mr_child *child) {
     return any;
 }
 
-/* A process that was restarted after its producers had ended waits for ends that are never sent again. All frames from
- * those producers are settled, else they would wait too. */
+/* A process that was restarted after the producers had ended waits for end marks that never come again. All frames from
+ * those producers must be settled, else the producers would still wait. */
 static void end_what_waits(mr_supervisor *s) {
     for (size_t i = 0; i < s->count; i++) {
         mr_child *child = &s->children[i];
@@ -166,8 +166,8 @@ static int print(mr_supervisor *s, FILE *stream) {
 
 /* ---- the loop -------------------------------------------------------------------------------------------------- */
 
-/* The second signal ends everything at once, except SIGHUP, which a terminal may send more than once, and one that came
- * with the first. */
+/* The second signal ends everything at once. Exceptions are SIGHUP, which a terminal may send more than once, and a
+ * signal that came with the first. */
 static void interrupt(mr_supervisor *s, const struct signalfd_siginfo *signal) {
     const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
     if (s->draining && (signal->ssi_signo == SIGHUP || (s->asked_ns && mr_signals_are_one(s->asked_ns, now_ns))))
@@ -298,7 +298,7 @@ static void end_children(mr_supervisor *s) {
     free(s->children);
 }
 
-/* In a pipe only results are printed; but a failure always comes with the ledger. */
+/* If output goes into a pipe, only results are printed; but a failure always prints the ledger. */
 static int conclude(mr_supervisor *s) {
     if (s->how->show)
         fprintf(stderr, "\r\033[K");

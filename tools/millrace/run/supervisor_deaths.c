@@ -1,4 +1,4 @@
-/* Processes that have died: which are started again, which are given up, and when the run cannot go on. */
+/* Handles dead processes: restarts them, gives them up, or ends a run that cannot continue. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 static const int64_t second_ns = 1000000000, minute_ns = 60000000000, first_wait_ns = 100000000;
 
-/* The first failure's exit code is the run's; a process that was ended by a signal counts as an internal failure. */
+/* The run has the first failure's exit code. If a signal ended the process, that counts as an internal error. */
 static void fail_with(mr_supervisor *s, int exit_code) {
     bool signalled = exit_code > 128 && !mr_supervisor_is_closed(exit_code);
     int code = signalled ? mr_status_exit_code(MR_ERROR_INTERNAL) : exit_code;
@@ -81,7 +81,7 @@ static void end_what_is_stuck(mr_supervisor *s) {
     }
 }
 
-/* Another start would end with the same failure. */
+/* True if a restart would end with the same failure. */
 static bool is_final(int exit_code) {
     static const int statuses[] = {MR_OK,           MR_ERROR_USAGE,      MR_ERROR_DATA,
                                    MR_ERROR_CONFIG, MR_ERROR_PERMISSION, MR_ERROR_NO_INPUT};
@@ -91,7 +91,7 @@ static bool is_final(int exit_code) {
     return false;
 }
 
-/* ---- nodes that ended in order ----------------------------------------------------------------------------------- */
+/* ---- nodes that ended normally ----------------------------------------------------------------------------------- */
 
 static bool ended_in_order(const mr_child *child) {
     return child->done && child->finished && !child->asked && !child->exit_code;
@@ -118,7 +118,7 @@ static bool has_given_nothing(const mr_supervisor *s, int node) {
     return true;
 }
 
-/* Nodes that are started from now on, or that wait for this one's first message, do not wait for it. */
+/* Lets nodes that start later, or that wait for this node's first message, stop waiting for it. */
 static void tell_end(const mr_supervisor *s, int node) {
     char path[MR_TEMP_FOLDER_PATH + 128];
     if (!mr_supervisor_ended(s, node) && !has_given_nothing(s, node))
@@ -147,8 +147,8 @@ static bool delivers(const mr_plan_view *plan, size_t v) {
     return false;
 }
 
-/* Whether a process's work is done: the consumers of its frames have ended in order, and it delivers none itself. A
- * process that can give the same frames again is restarted all the same, to account for them. */
+/* Whether a process's work is done: the consumers of its frames have ended normally, and it delivers none itself. If it
+ * can give the same frames again, it is restarted all the same, to account for them. */
 static bool has_given_all(const mr_supervisor *s, const mr_child *child) {
     const mr_plan_view *plan = s->how->plan;
     if (mr_supervisor_repeats(s, child))
@@ -174,7 +174,7 @@ static int note_death(mr_child *child, int64_t now_ns) {
     return recent;
 }
 
-/* A process that could not begin, and would not the next time. */
+/* Gives up a process that could not start and would fail again. */
 static void give_up(mr_supervisor *s, mr_child *child, const char *why) {
     char text[1024];
     child->given_up = true;
@@ -208,7 +208,7 @@ static void start_again(mr_supervisor *s, mr_child *child, const char *why, int6
     mr_supervisor_say(s, text);
 }
 
-/* The frames that it had sent, and that were not settled, are lost. */
+/* Unsettled frames that the process sent are lost. */
 static void tell_not_again(mr_supervisor *s, const mr_child *child, const char *why) {
     char text[1024];
     snprintf(text, sizeof text, "error: node %s %s while the run was ending: it is not started again", child->name,
@@ -225,10 +225,10 @@ static void mark_dead(mr_supervisor *s, mr_child *child, int how) {
         snprintf(why, sizeof why, "ended with exit code %d", child->exit_code);
     else
         snprintf(why, sizeof why, "was ended by signal %d", WTERMSIG(how));
-    /* All was done and reported; only the exit was left. */
+    /* It had done and reported everything; only the exit was left. */
     if (child->finished && child->exit_code > 128)
         child->exit_code = child->reported_code;
-    /* It had not begun, and is not started again. */
+    /* It had not started work, and must not be restarted. */
     const bool dismissed = child->asked && !child->ready && child->exit_code == 128 + SIGTERM;
     if (dismissed) {
         child->exit_code = 0;
@@ -261,8 +261,8 @@ void mr_supervisor_mark_dead(mr_supervisor *s) {
         int how;
         mr_child *child = &s->children[i];
         const pid_t pid = child->pid ? waitpid(child->pid, &how, WNOHANG) : 0;
-        /* If something else has waited for it, how it ended cannot be known; another process can have its number by
-         * now. */
+        /* If other code has already waited for it, the exit status is unknown, and another process may have its number
+         * by now. */
         if (pid < 0 && errno == ECHILD)
             mark_dead(s, child, W_EXITCODE(0, SIGKILL));
         else if (pid > 0)

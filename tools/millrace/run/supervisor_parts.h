@@ -21,11 +21,11 @@ typedef struct mr_supervisor {
 
 const mr_view_node *mr_supervisor_node(const mr_supervisor *s, const mr_child *child);
 bool mr_supervisor_reads(const mr_supervisor *s, const mr_child *child);
-/* True if a process that is started again gives the same frames, with the same numbers. */
+/* True if a restarted process gives the same frames with the same numbers. */
 bool mr_supervisor_repeats(const mr_supervisor *s, const mr_child *child);
-/* True if it ended because standard output was closed, of which nothing is printed. */
+/* True if a process ended because standard output was closed; nothing must be printed about that. */
 bool mr_supervisor_is_closed(int exit_code);
-/* Kills all processes that are left. */
+/* Kills all remaining processes. */
 void mr_supervisor_kill(mr_supervisor *s);
 void mr_supervisor_say(const mr_supervisor *s, const char *text);
 /* Asks the processes that read sources to end, and with `all` the others too; see supervisor.h. */
@@ -34,8 +34,8 @@ void mr_supervisor_drain(mr_supervisor *s, bool all);
 /* supervisor_start.c: the environment of all processes, and the starts that are due. */
 int mr_supervisor_environment(mr_supervisor *s);
 int mr_supervisor_start_due(mr_supervisor *s, int64_t now_ns);
-/* supervisor_deaths.c: reaps processes that have died; each is started again, or given up. */
+/* supervisor_deaths.c: reaps dead processes; restarts each one or gives it up. */
 void mr_supervisor_mark_dead(mr_supervisor *s);
-/* Whether all processes on a node have ended by themselves, with exit code 0: all frames over the node's cuts are
+/* Whether all processes on a node ended by themselves with exit code 0. All frames over the node's cuts are then
  * settled, see engine/plan/cut.h. */
 bool mr_supervisor_ended(const mr_supervisor *s, int node);

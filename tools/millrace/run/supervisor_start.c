@@ -1,4 +1,4 @@
-/* Starts the nodes' processes, in an environment that they share. */
+/* Starts the nodes' processes in a common environment. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 #include "tools/millrace/run/run_report.h"
 #include "tools/millrace/run/supervisor_parts.h"
 
-/* An option whose value is a separate file for each node. */
+/* Makes an option with a separate file for each node. */
 static const char *of_node(const char *option, const char *path, const mr_child *child) {
     char *text = NULL;
     if (asprintf(&text, strcmp(path, "off") == 0 ? "%s=%s" : "%s=%s.%s", option, path, child->name) < 0)
@@ -22,7 +22,7 @@ static const char *of_node(const char *option, const char *path, const mr_child 
     return text;
 }
 
-/* A number by which consumers tell one run of a producer from another, unless it is set already. */
+/* Sets a number, unless it is set already, so that consumers can distinguish a producer's runs. */
 static int set_run(void) {
     uint64_t run;
     char text[32];
@@ -33,7 +33,7 @@ static int set_run(void) {
     return MR_OK;
 }
 
-/* A child gets no signals of the terminal, also not one that came while it was still in the terminal's group. */
+/* A child must get no signals from the terminal, not even one that came while it was still in the terminal's group. */
 static void leave_terminal(void) {
     static const int sent[] = {SIGINT, SIGHUP};
     sigset_t hangup;
@@ -44,12 +44,12 @@ static void leave_terminal(void) {
             sigaction(sent[i], &before, NULL);
     }
     sigemptyset(&hangup);
-    sigaddset(&hangup, SIGHUP); /* one that asks for a reload waits until the node takes signals */
+    sigaddset(&hangup, SIGHUP); /* a reload request waits until the node takes signals */
     sigprocmask(SIG_SETMASK, &hangup, NULL);
 }
 
-/* In the child; never returns. If the supervisor is killed the child is too: left alone it would hold files that the
- * next run writes, and write checkpoints that the next run has read. */
+/* Runs in the child; never returns. If the supervisor is killed, the child must be killed too. Otherwise it would hold
+ * files that the next run writes, and write checkpoints that the next run has read. */
 static void become(const mr_supervisor *s, const mr_child *child, int report) {
     char replica[16], fd[16], epoch[16], written[MR_TEMP_FOLDER_PATH + sizeof child->name];
     size_t count = 0;
@@ -78,8 +78,8 @@ static void become(const mr_supervisor *s, const mr_child *child, int report) {
         snprintf(written, sizeof written, "%s/%s", s->temp.folder, child->name);
         setenv("MILLRACE_WRITTEN", written, 1);
     }
-    /* If it cannot give the same frames again, a new epoch distinguishes its frames from earlier ones with the same
-     * numbers. */
+    /* If the process cannot give the same frames again, a new epoch distinguishes its frames from earlier ones with the
+     * same numbers. */
     snprintf(epoch, sizeof epoch, "%d", child->restarts);
     setenv("MILLRACE_EPOCH", epoch, 1);
     execv("/proc/self/exe", (char *const *)(uintptr_t)command);
@@ -123,15 +123,15 @@ int mr_supervisor_start_due(mr_supervisor *s, int64_t now_ns) {
     return MR_OK;
 }
 
-/* The folder that the author names, else one for temporary files; where those cannot be written, as in a container with
- * a read-only root, one in memory. What lies there is small. */
+/* Makes the folder that the author names, else a temporary one. If that cannot be written, as in a container with a
+ * read-only root, uses one in memory: the contents are small. */
 static int make_folder(mr_supervisor *s, const char *named) {
     const char *temporary = getenv("TMPDIR"), *own = getenv("XDG_RUNTIME_DIR");
     const char *parents[] = {named && *named ? named : temporary && *temporary ? temporary : "/tmp", own, "/dev/shm"};
     const size_t count = named && *named ? 1 : sizeof parents / sizeof *parents;
     char first[512] = "";
     if (named && *named)
-        mkdir(named, 0700); /* if it cannot be made, the folder in it says so */
+        mkdir(named, 0700); /* if this fails, making the folder inside reports it */
     for (size_t i = 0; i < count; i++) {
         if (!parents[i] || !*parents[i])
             continue;
@@ -144,8 +144,7 @@ static int make_folder(mr_supervisor *s, const char *named) {
                                 "MILLRACE_RUNTIME=/its/path", first);
 }
 
-/* All nodes' environment: a folder for sockets and checkpoints, and for notes about nodes that have ended, and the
- * run's number. */
+/* Sets all nodes' environment: the run's number, and a folder for sockets, checkpoints and notes about ended nodes. */
 int mr_supervisor_environment(mr_supervisor *s) {
     const char *said = getenv("MILLRACE_RUNTIME");
     int status = make_folder(s, said);

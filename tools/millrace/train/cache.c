@@ -239,7 +239,7 @@ static int await_lock(const mr_cache *cache, bool (*stopped)(void)) {
             return mr_fail(MR_ERROR_CANCELLED, "interrupted");
         nanosleep(&pause, NULL);
     }
-    return MR_OK; /* on a file system without locks nobody can know */
+    return MR_OK; /* without file locks, this cannot be known */
 }
 
 int mr_cache_lock(mr_cache *cache, bool (*stopped)(void)) {
@@ -253,7 +253,7 @@ static int cut(const mr_cache_file *file, size_t bytes) {
     return file->bytes > bytes && ftruncate(file->fd, (off_t)bytes) ? mr_file_fail("write to", file->path) : MR_OK;
 }
 
-/* Cuts off what no slot has in both files. */
+/* Cuts both files after the last slot that is in both. */
 int mr_cache_begin(mr_cache *cache, size_t reserved) {
     int status = MR_OK;
     if (cache->vectors.fd < 0) {

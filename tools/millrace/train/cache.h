@@ -1,19 +1,19 @@
-/* Vectors computed earlier: two files for each way to compute them. KEY begins with a digest of the stages
+/* Caches computed vectors. Each way to compute them has two files. KEY begins with a digest of the stages
  * (mr_extraction.cache_key).
  *
  *     KEY.vectors    slots x width floats
  *     KEY.made       64 bytes: "MRMADE02", width (uint64), the key's first 40 characters; then mr_cache_record for each
  *                    slot, zeros for an empty one
  *
- * Both files only grow. A vector is written before its record, which has a checksum over both. So a killed program, or
- * a full disk, leaves all vectors written before. A vector with a wrong checksum (a failing disk, a power cut) is not
- * found, must be computed again, and then gets a new slot.
+ * Both files only grow. A vector is written before its record, which has a checksum over both. So a killed program or a
+ * full disk loses no earlier vector. A vector with a wrong checksum (a failing disk, a power cut) is not found; it must
+ * be computed again and then gets a new slot.
  *
  * A vector is found by its file's content: files can be moved and renamed, and data sets can share vectors. Numbers are
  * in machine order, like the vectors.
  *
- * One program at a time writes; others can read meanwhile. One thread at a time; any thread may call _put, one at a
- * time. */
+ * Only one program at a time may write; others can read meanwhile. One thread at a time; any thread may call _put, one
+ * at a time. */
 #pragma once
 
 #include <stdbool.h>
@@ -57,13 +57,13 @@ typedef struct mr_cache {
 int mr_cache_open(mr_cache *cache, const char *folder, const char *digest);
 /* Does nothing if it is all zeros. */
 void mr_cache_close(mr_cache *cache);
-/* Finds this content's vectors, in order: *records points to the first one. Returns how many there are; 0 if there are
- * none, or if one is damaged. */
+/* Finds this content's vectors, in order: *records points to the first one. Returns their number; 0: none, or one is
+ * damaged. */
 size_t mr_cache_find(mr_cache *cache, const mr_content_key *key, const mr_cache_record *const **records);
 const float *mr_cache_vector(const mr_cache *cache, const mr_cache_record *record);
 
 /* Locks an open cache and reads it again, since another program may have added vectors. While another program holds it,
- * this waits, which is logged; MR_ERROR_CANCELLED if `stopped` says so. */
+ * this waits and logs that. MR_ERROR_CANCELLED if `stopped` returns true. */
 int mr_cache_lock(mr_cache *cache, bool (*stopped)(void));
 /* Begins to write, after `reserved` slots that _put can name. Without a lock, another process must hold it for this
  * one. MR_ERROR_IO. */
@@ -72,7 +72,7 @@ int mr_cache_begin(mr_cache *cache, size_t reserved);
  * vector since _begin. MR_ERROR_DATA if the length differs; MR_ERROR_IO. */
 #define MR_CACHE_NEXT SIZE_MAX
 int mr_cache_put(mr_cache *cache, size_t slot, const mr_cache_record *record, const float *vector, size_t length);
-/* Flushes to disk what was written, by this process or another, so that it can be found. */
+/* Flushes everything that this process or another wrote to the disk, so that it can be found. */
 int mr_cache_update(mr_cache *cache);
-/* Ends writing. What was read stays. */
+/* Ends writing. Records that were read stay. */
 void mr_cache_unlock(mr_cache *cache);

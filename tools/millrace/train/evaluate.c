@@ -1,4 +1,4 @@
-/* millrace evaluate: how well a pipeline classifies pictures whose classes are known. */
+/* millrace evaluate: measures how well a pipeline classifies pictures with known classes. */
 #include <string.h>
 
 #include "tools/millrace/cli/verbs.h"

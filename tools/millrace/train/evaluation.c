@@ -135,7 +135,7 @@ static int begin_scores(mr_evaluation *e, const mr_class *classes, size_t count)
     return MR_OK;
 }
 
-/* Room for one picture more. */
+/* Makes room for one more picture. */
 static int grow(mr_evaluation *e) {
     if (e->count < e->room)
         return MR_OK;
@@ -207,7 +207,7 @@ static int run(mr_evaluation *e) {
     return status ? status : refuse_none(e);
 }
 
-/* ---- vectors that are there ------------------------------------------------------------------------------------ */
+/* ---- cached vectors -------------------------------------------------------------------------------------------- */
 
 static int check_head(const mr_evaluation *e, const mr_classifier_card *card) {
     if (card->width != e->vectors->width)
@@ -405,7 +405,7 @@ static void put_wrong(const mr_evaluation *e, const mr_thumbnail *pictures, yajl
         }
 }
 
-/* What only the page needs. */
+/* Figures that only the page needs. */
 static void put_for_page(const mr_evaluation *e, yajl_gen json) {
     mr_json_text(json, "version", mr_version());
     mr_json_bool(json, "has_trained", has_trained(e));
@@ -477,7 +477,7 @@ static int write_scores(const mr_evaluation *e) {
     return status;
 }
 
-/* ---- all of it --------------------------------------------------------------------------------------------------- */
+/* ---- the whole verb ---------------------------------------------------------------------------------------------- */
 
 static int work(mr_evaluation *e) {
     mr_set_params params = {.path = e->params->data, .lonely = true, .stopped = mr_stop_asked};

@@ -47,6 +47,6 @@ typedef struct mr_evaluation {
 /* Returns an exit code; errors are printed. */
 int mr_evaluate(const mr_evaluation_params *params);
 
-/* Writes the figures as one JSON object. `pictures` NULL: without what only the page needs. */
+/* Writes the figures as one JSON object. `pictures` NULL: omits the parts that only the page needs. */
 struct mr_thumbnail;
 int mr_evaluation_put(const mr_evaluation *evaluation, const struct mr_thumbnail *pictures, FILE *stream);

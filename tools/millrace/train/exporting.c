@@ -140,7 +140,7 @@ static int take_scores(void *user, const mr_taken *from, const mr_class *classes
     return status;
 }
 
-/* Runs the pipeline on evenly spread files, and records what classify gets and answers. */
+/* Runs the pipeline on evenly spread files, and records classify's inputs and answers. */
 static int run_pipeline(work *w, bool *told) {
     const mr_exporting *e = w->of;
     const mr_listed_file *file[MR_EXPORT_ROWS];
@@ -306,7 +306,7 @@ static int compare(work *w) {
     return status ? status : judge(w);
 }
 
-/* ---- all of it --------------------------------------------------------------------------------------------------- */
+/* ---- the whole export -------------------------------------------------------------------------------------------- */
 
 /* Signs before the file has the final name: it must never stand next to a wrong signature. */
 static int sign(const work *w) {

@@ -621,7 +621,7 @@ static int await_end(mr_extraction *extraction) {
 
 static int note_forced(mr_extraction *extraction, const mr_summary *summary) {
     for (size_t i = 0; i < summary->forced_count; i++) {
-        static const char word[] = "forced: "; /* the report says so */
+        static const char word[] = "forced: "; /* the report mentions it */
         const char *before = extraction->forced ? extraction->forced : "", *why = summary->forced[i].why;
         why += strncmp(why, word, sizeof word - 1) == 0 ? sizeof word - 1 : 0;
         char *more = mr_print_new("%s%s%s: %s", before, *before ? "; " : "", summary->forced[i].stage, why);

@@ -1,4 +1,4 @@
-/* Runs the user's unchanged pipeline over a data set's files: it gets the vectors and classes that it would in service.
+/* Runs the user's unchanged pipeline over a data set's files, to get the same vectors and classes as in service.
  *
  * The source that leads to classify is replaced by a list of the files. If several sources take the same way, the first
  * is replaced. The others read one of these files, and the frames are ignored. No frame is dropped for being late,
@@ -44,7 +44,7 @@ typedef struct mr_picture_choice {
     double fps;
 } mr_picture_choice;
 
-/* What this process does for a pipeline with nodes. */
+/* This process's role for a pipeline with nodes. */
 typedef enum mr_extraction_role {
     MR_EXTRACTION_ALONE,   /* runs all stages; no nodes */
     MR_EXTRACTION_WATCHES, /* starts and watches all nodes, and trains */
@@ -89,7 +89,7 @@ typedef struct mr_extraction {
      * NULL: none */
     char *forced;
     /* private */
-    char *typed; /* what standard input gave */
+    char *typed; /* the text from standard input */
     struct mr_tap_type *types;
     const mr_stage_type **list;
     size_t type_count;
@@ -136,7 +136,7 @@ const mr_view_stage *mr_extraction_before(const mr_extraction *extraction, const
 int mr_extraction_run(mr_extraction *extraction, const mr_extraction_job *job, bool *told);
 /* The cache's record for a picture. A picture file has one vector, whatever is before it in the list. */
 mr_cache_record mr_extraction_record(const mr_content_key *key, bool video, const mr_taken *from);
-/* On home: what is known about the nodes of this MILLRACE_RUN. In other roles always NEW. */
+/* On home: the state of the nodes of this MILLRACE_RUN. In other roles always NEW. */
 typedef enum mr_nodes_state {
     MR_NODES_NEW,
     MR_NODES_WAIT, /* a killed home has left nodes that wait for it */

@@ -1,4 +1,4 @@
-/* Extraction on a pipeline's nodes: which one is home, and what each process does. */
+/* Extraction on a pipeline's nodes: finds the home node, and each process's role. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -109,7 +109,7 @@ static bool has_nodes(const mr_extraction *extraction) {
     bool has = mr_plan_view_open(&view, &params, &wrong) != MR_OK || view->node_count > 0;
     mr_plan_view_close(&view);
     mr_diagnostics_fini(&wrong);
-    return has; /* planning for this process reports what is wrong */
+    return has; /* planning for this process reports the errors */
 }
 
 int mr_extraction_find_nodes(mr_extraction *extraction) {
@@ -475,7 +475,7 @@ static int stay_home(mr_extraction *extraction, bool *told) {
     return status;
 }
 
-/* ---- both -------------------------------------------------------------------------------------------------------- */
+/* ---- both roles -------------------------------------------------------------------------------------------------- */
 
 mr_nodes_state mr_extraction_nodes_state(const mr_extraction *extraction) {
     mr_extraction named = {.spread = extraction->spread};

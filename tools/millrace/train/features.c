@@ -24,8 +24,8 @@ static mr_content_key key_of(const mr_set *set, size_t row, const mr_picture_cho
     return file->video ? mr_content_key_join(&set->row[row].key, &part, sizeof part) : set->row[row].key;
 }
 
-/* The key of a record that a run which came to its end adds for a video, with the number of pictures as seq; without
- * it they may be incomplete. Also for each file that gave no vector. */
+/* The key of a record that a completed run adds for a video, with the number of pictures as seq. Without it the vectors
+ * may be incomplete. Files that gave no vector also get one. */
 static mr_content_key key_of_end(const mr_content_key *key) {
     return mr_content_key_join(key, "end", 3);
 }
@@ -81,7 +81,7 @@ static void find_wanted(wanted *all) {
     all->cache->damaged = false;
 }
 
-/* Counts the new vectors. If the pipeline has run to its end, no others will come. */
+/* Counts the new vectors. If the pipeline has run to the end, no others will come. */
 static int end_files(wanted *all, bool whole) {
     mr_cache *cache = all->cache;
     const mr_cache_record *const *records;
@@ -100,7 +100,7 @@ static int end_files(wanted *all, bool whole) {
     return status ? status : mr_cache_update(cache);
 }
 
-/* Nodes that have ended cannot make anything. They have seen damaged files before. */
+/* Nodes that have ended cannot make vectors. They have already seen damaged files. */
 static int check_ended(const wanted *all) {
     const mr_cache_record *const *records;
     for (size_t i = 0; i < all->count; i++) {
@@ -113,7 +113,7 @@ static int check_ended(const wanted *all) {
     return MR_OK;
 }
 
-/* Nodes that were left waiting end with a run, of one file if none is wanted. */
+/* Waiting nodes only end after a run, so this runs one file if none is wanted. */
 static void add_for_nodes(wanted *all) {
     size_t row = 0;
     while (row + 1 < all->set->count && all->set->row[row].fate != MR_FATE_TAKEN)

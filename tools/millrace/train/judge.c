@@ -14,7 +14,7 @@ static int check_stopped(const mr_judged *of) {
     return of->stopped && of->stopped() ? mr_fail(MR_ERROR_CANCELLED, "interrupted") : MR_OK;
 }
 
-/* What a resample's figure needs. */
+/* Data for a resample's figure. */
 typedef struct resampled {
     const mr_judgement *judgement;
     mr_judged_figure figure;

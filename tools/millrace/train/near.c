@@ -19,7 +19,7 @@ static const char pipeline[] = "version: 1\n"
 enum { LEAST_SIDE = 48 };
 enum { BITS = 64, BANDS = MR_NEAR_BITS + 1 };
 
-/* Takes a few seconds. A million pictures from a motionless camera all look alike, and would take hours. */
+/* This limit takes a few seconds. A million pictures from a motionless camera all look alike and would take hours. */
 #define MOST_COMPARISONS UINT64_C(2000000000)
 
 typedef struct hashed {

@@ -25,7 +25,7 @@ typedef struct mr_near {
 } mr_near;
 
 /* Computes hashes for the pictures that `like` takes, cached in `folder`, and compares the used rows' pictures.
- * `vectors`: what the pipeline computed from the same pictures. Errors: as mr_features_make. */
+ * `vectors`: the pipeline's vectors for the same pictures. Errors: as mr_features_make. */
 int mr_near_find(mr_near *near, mr_set *set, const mr_features *vectors, const mr_extraction *like, const char *folder,
                  int workers, bool *told);
 void mr_near_fini(mr_near *near);

@@ -368,7 +368,7 @@ static int open_list(mr_set *set) {
     return status;
 }
 
-/* If all rows are excluded: says why most of them are. */
+/* If all rows are excluded, reports the most frequent reason. */
 static int refuse_useless(const mr_set *set) {
     char row[512], like[512], all[1100];
     mr_row_fate most = MR_FATE_COPY;

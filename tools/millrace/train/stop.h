@@ -9,6 +9,6 @@ void mr_stop_begin(void);
 void mr_stop_note(int signal);
 /* Whether one came. Any thread. */
 bool mr_stop_asked(void);
-/* Prints that the verb was interrupted, and `kept`, a sentence about what remains. Returns the exit code, 128 plus the
- * signal. */
+/* Prints that the verb was interrupted, and `kept`, a sentence about the remaining files. Returns the exit code, 128
+ * plus the signal. */
 int mr_stop_tell(const char *kept);

@@ -59,7 +59,8 @@ static int fit(mr_tempered *made, const mr_scored *validation) {
     return MR_OK;
 }
 
-/* Reduces a row to what log loss and calibration need: the scores for its class and its first class, in class order. */
+/* Reduces a row to the scores that log loss and calibration need: those for its class and its first class, in class
+ * order. */
 static int32_t shorten(const double *row, size_t classes, int32_t truth, double two[2]) {
     const int32_t first = mr_first_class(row, classes);
     two[truth < first] = row[first];

@@ -32,7 +32,7 @@ typedef struct wanted {
     mr_pipeline *pipeline;
 } wanted;
 
-/* ---- what comes -------------------------------------------------------------------------------------------------- */
+/* ---- frames ------------------------------------------------------------------------------------------------------ */
 
 static bool is_of(const wanted *w, size_t at, const mr_frame *frame) {
     const mr_thumbnail *one = &w->thumbnail[at];
@@ -96,7 +96,7 @@ static int await_end(mr_pipeline *pipeline) {
             mr_pipeline_stop(pipeline, true);
     if (mr_stop_asked())
         return mr_fail(MR_ERROR_CANCELLED, "interrupted");
-    return status == MR_ERROR_DATA ? MR_OK : status; /* damaged pictures do not come */
+    return status == MR_ERROR_DATA ? MR_OK : status; /* damaged pictures give no frame */
 }
 
 static int run(wanted *w, const char *list, int64_t stream) {

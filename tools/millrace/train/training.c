@@ -332,9 +332,9 @@ static int export(mr_training *t) {
     return status ? mr_fail(status, "the head is in %s, but not model.onnx: %s", t->params->head, why) : MR_OK;
 }
 
-/* ---- all of it --------------------------------------------------------------------------------------------------- */
+/* ---- the whole verb ---------------------------------------------------------------------------------------------- */
 
-/* Vectors from a file are trusted to be the pipeline's, but must not contradict what is known about those. */
+/* Vectors from a file are assumed to be the pipeline's, but must not contradict its known properties. */
 static int open_vectors(mr_training *t) {
     const mr_extraction *extraction = &t->extraction;
     int status = mr_set_open_vectors(&t->vectors, t->params->vectors);

@@ -84,7 +84,7 @@ static const mr_usage usage = {
 
 /* ---- the command line -------------------------------------------------------------------------------------------- */
 
-/* The name of the first GPU that can be used; false if there is none. */
+/* Finds the name of the first usable GPU; false: there is none. */
 static bool find_gpu(char name[MR_DEVICE_NAME]) {
     const mr_machine *machine;
     uint64_t bytes;
@@ -117,7 +117,7 @@ static int set_hardware(mr_settings *to, const mr_view_stage *vertex) {
     return mr_settings_set(to, "off", "stages.", vertex->id, ".hardware");
 }
 
-/* The stage computes on the device if it can, and drops nothing. */
+/* Puts the stage on the device if it can run there. It must drop nothing. */
 static int set_stage(mr_settings *to, const mr_view_stage *vertex, const char *device) {
     char quoted[MR_DEVICE_NAME + 2];
     int status = MR_OK;
@@ -137,7 +137,7 @@ static int set_tap(mr_settings *to, const mr_verify_tap *tap) {
     return mr_settings_set(to, text, "stages.", tap->id, "");
 }
 
-/* The longest deadline there is, under the name that the source has in the file. */
+/* Sets the longest possible deadline, under the source's name in the file. */
 static int set_source(mr_settings *to, const mr_view_stage *source) {
     return source->offer.deadline_ns ? mr_settings_set(to, "1h", "sources.", source->offer.written, ".deadline")
                                      : MR_OK;
@@ -146,7 +146,7 @@ static int set_source(mr_settings *to, const mr_view_stage *source) {
 static int make_settings(mr_settings *to, const arguments *from, const mr_verify *verify, const mr_plan_view *plan,
                          int side) {
     int status = mr_settings_init(to, &from->overrides, verify->tap_count + 3 * plan->stage_count + 1);
-    /* Plugin types are among those that both sides get. */
+    /* Both sides also get the plugins' types. */
     if (!status && plan->plugins)
         status = mr_settings_set(to, "[]", "plugins", "", "");
     for (size_t v = 0; v < plan->stage_count && !status; v++)
@@ -193,9 +193,9 @@ static int open_side(mr_pipeline **pipeline, const arguments *from, mr_verify *v
     return status;
 }
 
-/* ---- both -------------------------------------------------------------------------------------------------------- */
+/* ---- both sides -------------------------------------------------------------------------------------------------- */
 
-/* Waits for both; as soon as one has ended the other waits for it no more. The first failure counts. */
+/* Waits for both. Once one has ended, the other no longer waits for it. The first failure counts. */
 static int await_both(mr_verify *verify, mr_pipeline *const pipeline[MR_SIDES]) {
     int status[MR_SIDES] = {MR_ERROR_AGAIN, MR_ERROR_AGAIN}, first = MR_OK;
     while (status[0] == MR_ERROR_AGAIN || status[1] == MR_ERROR_AGAIN)
@@ -290,7 +290,7 @@ static int compare_aside(const arguments *from, const mr_plan_view *plan) {
     return code;
 }
 
-/* Both sides must come to an end, and see the same frames. */
+/* Both sides must end, and must see the same frames. */
 static int check_sources(const arguments *from, const mr_plan_view *plan) {
     if (plan->most_sources)
         return mr_fail(MR_ERROR_CONFIG, "%s: sources come and go (sources.max), so it has no end at which two runs "
@@ -309,7 +309,7 @@ static int check_sources(const arguments *from, const mr_plan_view *plan) {
     return MR_OK;
 }
 
-/* Plans the pipeline as it is written, to get its stages; the devices need not be here. */
+/* Plans the pipeline as written to find the stages. The devices need not exist. */
 static int verify(const arguments *from) {
     const mr_plan_view *plan = NULL;
     mr_diagnostics wrong = {0};

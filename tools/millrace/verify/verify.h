@@ -1,14 +1,14 @@
 /* Shared by the files for `millrace verify`.
  *
- * Two pipelines from the same YAML run side by side in one process, one with all stages that support it on one device,
- * the other on another. After each stage's output is a tap, a `callback` stage that we add, which copies the output
- * (verify_compare.h). A copy waits for its twin from the other side, is compared and freed.
+ * Two pipelines from the same YAML run side by side in one process. Each puts all stages that support it on a different
+ * device. A tap follows each stage's output: an additional `callback` stage that copies the output (verify_compare.h).
+ * A copy waits for its twin from the other side; then both are compared and freed.
  *
  * Memory stays bounded because sources keep step. A source can be at most WINDOW frames (verify_sources.c) ahead of its
- * twin, so only that many, and the frames inside the slower pipeline, wait for a twin. Nothing inside a pipeline ever
- * waits for the other one, so they cannot block each other.
+ * twin. So only that number of frames, and those inside the slower pipeline, wait for a twin. Nothing inside a pipeline
+ * ever waits for the other one, so they cannot block each other.
  *
- * Threads: threads from both pipelines call taps and sources. */
+ * Threads from both pipelines call taps and sources. */
 #pragma once
 
 #include <pthread.h>
@@ -32,14 +32,14 @@ typedef struct mr_verify_item {
     mr_error_sum sum;
 } mr_verify_item;
 
-/* An output's first frame that differs. */
+/* The first frame that differs in an output. */
 typedef struct mr_verify_first {
     bool known;
     char source[72];
     mr_identity identity;
     char what[MR_FORMAT_TEXT + 72];
     double error; /* the largest in it; infinite if the frame is missing or not alike */
-    int missing;  /* 0: it is there; 1, 2: only the first or the second side has it */
+    int missing;  /* 0: both sides have it; 1, 2: only the first or the second side has it */
 } mr_verify_first;
 
 typedef struct mr_verify mr_verify;
@@ -49,7 +49,7 @@ typedef struct mr_verify_tap {
     char *id, *stage, *port; /* the tap's; the stage and port that it copies */
     const char *type;
     bool moved;              /* the stage is on the devices that are compared */
-    bool payload;            /* it makes the payload itself */
+    bool payload;            /* the stage makes the payload itself */
     uint64_t frames;         /* from both sides */
     uint64_t only[MR_SIDES]; /* from one side only */
     mr_verify_first first;
@@ -67,7 +67,7 @@ struct mr_verify {
     mr_verify_tap *tap;
     pthread_mutex_t lock;
     bool out_of_memory;
-    bool interrupted;    /* both were asked to end before they had */
+    bool interrupted;    /* both were asked to end early */
     /* verify_sources.c */
     size_t source_count;
     uint64_t *given[MR_SIDES]; /* frames, by source */
@@ -83,7 +83,7 @@ bool mr_verify_moves(const mr_view_stage *stage, const char *device);
 int mr_verify_tap_plan(mr_verify *verify, const mr_plan_view *plan);
 /* Connects one side's taps. */
 int mr_verify_subscribe(mr_verify *verify, mr_pipeline *pipeline, int side);
-/* Both have ended: captures that still wait have no twin. `plan` names the sources. */
+/* Call it after both have ended: captures that still wait have no twin. `plan` names the sources. */
 void mr_verify_finish(mr_verify *verify, const mr_plan_view *plan);
 /* True if all errors are within the tolerance. */
 bool mr_verify_within(const mr_verify *verify);
@@ -92,7 +92,7 @@ void mr_verify_fini(mr_verify *verify);
 
 /* verify_sources.c: stage types whose sources keep step. */
 int mr_verify_wrap_sources(mr_verify *verify, const mr_stage_type *const *types, size_t source_count);
-/* That side has ended: the other waits for it no more. */
+/* Call it when that side has ended: the other then no longer waits for it. */
 void mr_verify_release(mr_verify *verify, int side);
 void mr_verify_unwrap_sources(mr_verify *verify);
 

@@ -1,8 +1,8 @@
-/* Compares what two devices give for the same frame. A capture is one stage's output for one frame, payload and
- * results, in separate memory; two captures are compared value by value.
+/* Compares two devices' outputs for the same frame. A capture copies one stage's output for one frame, payload and
+ * results. Two captures are compared value by value.
  *
- * Errors are absolute differences, in the value's unit. For floats they are also in units in the last place (ULP): how
- * many numbers of the type lie between the two, over zero as well. NaN equals NaN, and is infinitely far from
+ * Errors are absolute differences, in the value's unit. For floats they are also measured in units in the last place
+ * (ULP): how many numbers of the type lie between the two, across zero too. NaN equals NaN and is infinitely far from
  * everything else. */
 #pragma once
 
@@ -12,7 +12,7 @@
 
 typedef struct mr_part {
     const mr_result_kind *kind; /* NULL: a picture; a payload that is a tensor: that kind */
-    const char *name; /* a result's, may be NULL; the pipeline's */
+    const char *name; /* a result's name, may be NULL; owned by the pipeline */
     mr_format format; /* for pictures and arrays */
     size_t count;     /* elements */
     size_t bytes;
@@ -29,25 +29,25 @@ typedef struct mr_capture {
 } mr_capture;
 
 /* Copies the output of stage `id`: the payload if `payload`, and the results (at most MR_CAPTURE_PARTS in all). The
- * frame must be in host memory. NULL: no memory. Must be freed with free(). */
+ * frame must be in host memory. NULL: no memory. The caller must free the copy with free(). */
 mr_capture *mr_capture_create(const mr_frame *frame, const char *id, bool payload);
 
 typedef struct mr_error_sum {
     uint64_t values;     /* compared */
     uint64_t differing;  /* among these */
-    uint64_t beyond;     /* among these, further than the tolerance */
+    uint64_t beyond;     /* of these, beyond the tolerance */
     uint64_t reordered;  /* list positions with another element (mr_comparison.moved) */
     double largest, sum; /* absolute errors */
     bool floats;         /* the next two are set: */
     double most_ulps, ulps_sum;
 } mr_error_sum;
 
-/* Adds the errors in `b` against `a`. A whole number's error is within `tolerance` up to that, a float's up to
- * tolerance * max(1, |a|). Elements are compared as their kind requires; a text that differs is infinitely far. False
- * if the parts are not alike (kind, format, shape, number): nothing is added. */
+/* Adds the errors of `b` compared with `a`. An error may be at most `tolerance` for whole numbers, and tolerance *
+ * max(1, |a|) for floats. Elements are compared as their kind requires; a text that differs is infinitely far. False:
+ * the parts are not alike (kind, format, shape, number), and nothing was added. */
 bool mr_compare_parts(const mr_part *a, const mr_part *b, double tolerance, mr_error_sum *sum);
 void mr_error_sum_add(mr_error_sum *to, const mr_error_sum *from);
 
-/* One value each, for mr_compare_parts and for tests. */
+/* Compares one value each, for mr_compare_parts and for tests. */
 double mr_ulps_f32(float a, float b);
 double mr_ulps_f16(uint16_t a, uint16_t b);

@@ -1,4 +1,4 @@
-/* What verify finds, for people and for programs. */
+/* Prints verify's findings, for people and as JSON. */
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ static double mean(double sum, uint64_t values) {
     return values ? sum / (double)values : 0;
 }
 
-/* ---- for people -------------------------------------------------------------------------------------------------- */
+/* ---- as text ----------------------------------------------------------------------------------------------------- */
 
 static void add_number(mr_table *table, double value) {
     if (isinf(value))
@@ -88,9 +88,9 @@ int mr_verify_print(const mr_verify *verify, int width, FILE *stream) {
     return status;
 }
 
-/* ---- for programs ------------------------------------------------------------------------------------------------ */
+/* ---- as JSON ----------------------------------------------------------------------------------------------------- */
 
-/* JSON has no infinity: null; `alike` tells the case. */
+/* JSON has no infinity: writes null; `alike` distinguishes the case. */
 static void put_item(yajl_gen json, const mr_verify_item *item) {
     MR_JSON_MAP(json, NULL) {
         mr_json_text(json, "kind", item->kind ? item->kind->name : "picture");

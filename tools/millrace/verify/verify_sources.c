@@ -1,9 +1,9 @@
-/* Sources that keep step: the pipeline's types, with our process function before each source's. */
+/* Sources that keep step: the pipeline's types, with verify's process function before each source's. */
 #include <stdlib.h>
 
 #include "tools/millrace/verify/verify.h"
 
-/* How many frames a source can be ahead of its twin, and when it is called again. */
+/* How many frames a source can be ahead of its twin, and the interval until the next call. */
 enum { WINDOW = 32, RETRY_NS = 1000000 };
 
 typedef struct mr_verify_type {
@@ -13,8 +13,8 @@ typedef struct mr_verify_type {
     int side;
 } mr_verify_type;
 
-/* MR_DONE: it can give one more; MR_WAIT, MR_END. If its twin has ended, a source gives no more frames than that
- * has. */
+/* MR_DONE: the source can give one more frame. Else MR_WAIT or MR_END. If the twin has ended, the source must not give
+ * more frames than the twin gave. */
 static int may_give(mr_verify *verify, int side, uint32_t source) {
     const int other = 1 - side;
     pthread_mutex_lock(&verify->lock);

@@ -86,7 +86,7 @@ static bool same_name(const char *a, const char *b) {
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* The item that a part belongs to, added if it is the first; NULL if there are too many. With the lock. */
+/* Finds a part's item, or adds it. NULL: there are too many. With the lock. */
 static mr_verify_item *item_of(mr_verify_tap *tap, const mr_part *part) {
     for (size_t i = 0; i < tap->item_count; i++)
         if (tap->item[i].kind == part->kind && same_name(tap->item[i].name, part->name))
@@ -99,7 +99,7 @@ static mr_verify_item *item_of(mr_verify_tap *tap, const mr_part *part) {
     return item;
 }
 
-/* Remembers a frame that differs, if it is before the known one. With the lock. */
+/* Records a frame that differs, if it comes before the known one. With the lock. */
 static void remember(mr_verify_tap *tap, const mr_identity *identity, const char *what, double error, int missing) {
     mr_verify_first *first = &tap->first;
     if (first->known && mr_identity_compare(&first->identity, identity) <= 0)
@@ -118,7 +118,8 @@ static const mr_part *part_of(const mr_capture *capture, const mr_part *like) {
     return NULL;
 }
 
-/* One part from side 0 with the one from side 1; either can be missing. Without the lock, except to add. */
+/* Compares a part from side 0 with the one from side 1; either may be missing. Takes the lock only to add the
+ * result. */
 static void compare_part(mr_verify_tap *tap, const mr_identity *identity, const mr_part *a, const mr_part *b) {
     mr_error_sum sum = {0};
     bool alike = a && b && mr_compare_parts(a, b, tap->verify->tolerance, &sum);
@@ -144,9 +145,9 @@ static void compare(mr_verify_tap *tap, const mr_capture *a, const mr_capture *b
             compare_part(tap, &a->identity, NULL, &b->part[i]);
 }
 
-/* ---- meeting ----------------------------------------------------------------------------------------------------- */
+/* ---- matching captures ------------------------------------------------------------------------------------------- */
 
-/* Removes that frame's capture from those that wait and returns it; NULL if there is none. With the lock. */
+/* Removes that frame's waiting capture and returns it; NULL: there is none. With the lock. */
 static mr_capture *take_twin(mr_verify_tap *tap, int side, const mr_identity *identity) {
     for (mr_capture **link = &tap->waiting[side]; *link; link = &(*link)->next)
         if (mr_identity_compare(&(*link)->identity, identity) == 0) {
@@ -207,7 +208,7 @@ int mr_verify_subscribe(mr_verify *verify, mr_pipeline *pipeline, int side) {
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
-/* What the other side did not read any more, because both were asked to end, is not missing there. */
+/* If both were asked to end, frames that the other side did not read do not count as missing. */
 static bool is_beyond(const mr_verify *verify, const mr_identity *identity, int side) {
     return verify->interrupted && identity->source < verify->source_count &&
            identity->seq >= verify->given[1 - side][identity->source];
