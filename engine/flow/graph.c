@@ -4,6 +4,7 @@
 
 #include "engine/base/log/repeats.h"
 #include "engine/base/memory.h"
+#include "engine/flow/executor/drive.h"
 #include "engine/flow/run/control.h"
 #include "engine/flow/run/deadline.h"
 #include "engine/flow/run/deliveries.h"

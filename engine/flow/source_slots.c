@@ -5,6 +5,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
+#include "engine/flow/executor/drive.h"
 #include "engine/flow/run/control.h"
 #include "engine/flow/lifecycle.h"
 #include "engine/flow/link/link.h"

@@ -10,6 +10,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/device/open/open.h"
+#include "engine/flow/executor/drive.h"
 #include "engine/flow/run/control.h"
 #include "engine/flow/run/ending.h"
 #include "engine/flow/instance/hooks.h"

@@ -1,14 +1,6 @@
-/* Deterministic mode: no threads, a seeded order and a simulated clock. */
-#include <stdlib.h>
+#include "engine/flow/executor/drive.h"
 
-#include "engine/base/grow.h"
 #include "engine/flow/executor/executor_parts.h"
-
-void mr_executor_queue_runnable(mr_executor *executor, mr_task *task) {
-    if (!mr_grow((void **)&executor->runnable, executor->queued, &executor->runnable_room, sizeof(mr_task *)))
-        abort(); /* Only tests run this mode; a lost task would mislead them. */
-    executor->runnable[executor->queued++] = task;
-}
 
 int mr_executor_add_device(mr_executor *executor, mr_device *device) {
     if (executor->device_count == MR_EXECUTOR_DEVICES)

@@ -9,7 +9,7 @@
  *
  * A task that must block can get a dedicated thread (mr_task_detach).
  *
- * Deterministic mode: with a seed there are no threads. mr_executor_drive runs tasks in a seeded order. When nothing
+ * Deterministic mode: with a seed there are no threads. mr_executor_drive (drive.h) runs tasks in a seeded order. When nothing
  * can run, it advances a simulated clock to the next timer or device completion. */
 #pragma once
 
@@ -70,10 +70,6 @@ int64_t mr_executor_now_ns(const mr_executor *executor);
 const mr_clock *mr_executor_clock(const mr_executor *executor);
 /* The calling worker's index; 0 on other threads. */
 int mr_executor_worker_here(void);
-/* Deterministic mode: adds a simulated device, which mr_executor_drive advances. MR_ERROR_CONFIG: more than 64. */
-int mr_executor_add_device(mr_executor *executor, mr_device *device) __attribute__((warn_unused_result));
-/* Deterministic mode: runs until nothing can run or is awaited, or until until_ns. False if nothing is left. */
-bool mr_executor_drive(mr_executor *executor, int64_t until_ns);
 
 void mr_task_init(mr_task *task, mr_executor *executor, mr_task_function *function, void *context);
 /* Gives the task a dedicated thread. Call it before the first wake, or after mr_task_end_thread; not in deterministic

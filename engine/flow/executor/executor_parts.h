@@ -70,6 +70,8 @@ static inline bool mr_task_has_thread(const mr_task *task) {
 
 /* executor.c */
 void mr_task_run(mr_task *task);
+/* Deterministic mode: adds a task that can run next. */
+void mr_executor_queue_runnable(mr_executor *executor, mr_task *task);
 /* Claims all tasks due by now_ns and returns them as a list. With the lock. */
 mr_task *mr_executor_take_due(mr_executor *executor, int64_t now_ns);
 void mr_executor_note_next_due(mr_executor *executor);
@@ -101,6 +103,3 @@ void mr_executor_set_eventfd(mr_executor *executor);
 /* Polls until there is work, a timer is due, poll_until_ns has passed or stop_poll is set. Unlocks while it polls.
  * False: the worker may sleep. */
 bool mr_executor_poll(mr_executor *executor);
-
-/* drive.c: adds a task that can run next. */
-void mr_executor_queue_runnable(mr_executor *executor, mr_task *task);

@@ -6,7 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "engine/flow/executor/executor.h"
+#include "engine/flow/executor/drive.h"
 #include "millrace/status.h"
 #include "tests/support/suite.h"
 

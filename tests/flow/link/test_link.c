@@ -5,6 +5,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/data/store.h"
+#include "engine/flow/executor/drive.h"
 #include "engine/flow/ledger/ledger.h"
 #include "engine/flow/link/link.h"
 #include "tests/support/suite.h"
