@@ -9,8 +9,8 @@
  *
  * A task that must block can get a dedicated thread (mr_task_detach).
  *
- * Deterministic mode: with a seed there are no threads. mr_executor_drive (drive.h) runs tasks in a seeded order. When nothing
- * can run, it advances a simulated clock to the next timer or device completion. */
+ * Deterministic mode: with a seed there are no threads. mr_executor_drive (drive.h) runs tasks in a seeded order. When
+ * nothing can run, it advances a simulated clock to the next timer or device completion. */
 #pragma once
 
 #include <pthread.h>
