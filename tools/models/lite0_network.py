@@ -1,8 +1,8 @@
-"""EfficientNet-Lite0 as an ONNX graph, from the tensors of its PyTorch weights.
+"""Makes EfficientNet-Lite0 as an ONNX graph from the tensors in the PyTorch weights.
 
-The network (TensorFlow's efficientnet/lite): a stem, seven groups of inverted residual blocks, a head of 1x1, global
-average and a linear layer. ReLU6, no squeeze-and-excite, padding as TensorFlow's SAME (the odd pixel below and to the
-right). Batch normalisation (epsilon 1e-3) is folded into the convolution before it.
+The network (TensorFlow's efficientnet/lite) has a stem, seven groups of inverted residual blocks, a 1x1 head, a global
+average and a linear layer. It uses ReLU6, no squeeze-and-excite, and TensorFlow's SAME padding (the odd pixel below and
+to the right). Batch normalisation (epsilon 1e-3) is folded into the convolution before it.
 """
 
 import numpy
@@ -17,13 +17,14 @@ FEATURES = 1280
 CLASSES = 1000
 SIZE = 224
 OPSET = 13
-# The two halves meet behind this group: about half of the work, and little to carry (80 x 14 x 14).
+# The two halves meet after this group: half the work is done, and the tensor is small (80 x 14 x 14).
 CUT = 4
 MIDDLE = (80, 14, 14)
 
 
 class Builder:
-    """Collects nodes and weights. `tensors` is emptied as they are used, so that what is left over can be reported."""
+    """Collects nodes and weights. Removes tensors from `tensors` as they are used, so that leftovers can be
+    reported."""
 
     def __init__(self, tensors):
         self.tensors, self.nodes, self.weights = dict(tensors), [], []
@@ -45,7 +46,7 @@ class Builder:
         return output
 
     def convolve(self, x, conv, norm, out, into, kernel, stride=1, groups=1, clip=True):
-        """Convolution, batch normalisation and, with `clip`, ReLU6."""
+        """Adds a convolution, batch normalisation and, with `clip`, ReLU6."""
         weight = self.take(f"{conv}.weight", (out, into // groups, kernel, kernel))
         scale, shift, mean, variance = (
             self.take(f"{norm}.{part}", (out,)) for part in ("weight", "bias", "running_mean", "running_var"))
@@ -59,7 +60,7 @@ class Builder:
         return self.node("Clip", [y, "zero", "six"], f"{conv}.relu6") if clip else y
 
     def block(self, x, prefix, kernel, stride, expand, into, out):
-        """An inverted residual: widen by 1x1, filter each channel, narrow by 1x1; added to x where shapes allow."""
+        """Adds an inverted residual: widens by 1x1, filters each channel, narrows by 1x1; adds x if shapes allow."""
         wide = into * expand
         y = x
         if expand > 1:
@@ -85,8 +86,8 @@ class Builder:
         self.node("Flatten", [self.node("GlobalAveragePool", [x], "pooled")], "features", axis=1)
 
     def halves(self):
-        """Two models, of which the second takes what the first gives, as one vector: the tensor between them,
-        flattened."""
+        """Splits a model in two. The first one's output, the tensor between them as a flat vector, is the second one's
+        input."""
         flatten = helper.make_node("Flatten", [self.middle], ["middle"], name="middle", axis=1)
         shape = numpy_helper.from_array(numpy.array([0, *MIDDLE], numpy.int64), "middle.shape")
         reshape = helper.make_node("Reshape", ["middle", "middle.shape"], [self.middle], name="middle.reshape")
@@ -110,7 +111,7 @@ class Builder:
 
 
 def build(tensors):
-    """(features model, its two halves, head as classes x (features + 1) with the bias last, whole model)."""
+    """Returns (features model, its two halves, head as classes x (features + 1) with the bias last, whole model)."""
     builder = Builder(tensors)
     builder.features()
     head = numpy.concatenate([builder.take("_fc.weight", (CLASSES, FEATURES)),

@@ -1,16 +1,16 @@
-"""Pictures as the network wants them, decoded and scaled by the ffmpeg command."""
+"""Network inputs, decoded and scaled by the ffmpeg command."""
 
 import subprocess
 
 import numpy
 
-# Centre square of 0.875 of the shorter side (224 of 256), RGB.
+# The centre square with 0.875 of the shorter side (224 of 256), RGB.
 FILTER = "scale=256:256:force_original_aspect_ratio=increase:flags=bilinear,crop=224:224,format=rgb24"
 BYTES = 224 * 224 * 3
 
 
 def read(path, every=1):
-    """Each `every`-th picture of a video, or the one of an image file, as float32 N x 3 x 224 x 224,
+    """Every `every`-th picture in a video, or an image file's picture, as float32 N x 3 x 224 x 224,
     (x - 127) / 128."""
     choose = f"select=not(mod(n\\,{every}))," if every > 1 else ""
     command = ["ffmpeg", "-v", "error", "-nostdin", "-i", str(path), "-vf", choose + FILTER, "-fps_mode", "passthrough",

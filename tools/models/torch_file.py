@@ -1,9 +1,9 @@
 """Reads a state dictionary from PyTorch's legacy (not zip) file format without PyTorch.
 
-Such a file is four pickles (magic number, protocol version, facts about the machine, the dictionary), a fifth with the
-keys of the storages in the order they follow, and then for each storage its number of elements (int64) and its raw
-data. Only the few names that a dictionary of tensors needs can be unpickled; a file that asks for any other is refused,
-since a pickle may otherwise call whatever it likes.
+Such a file begins with four pickles: magic number, protocol version, facts about the machine, the dictionary. A fifth
+lists the storage keys in file order. Then each storage has the number of elements (int64) and the raw data. Only the
+few names that a dictionary of tensors needs can be unpickled. A file with any other name is refused, since a pickle
+could call any function.
 """
 
 import collections
@@ -19,7 +19,7 @@ DTYPES = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "HalfStorage": "<f2", "
 
 
 class FormatError(ValueError):
-    """The file is not what this module reads."""
+    """The file does not have the format that this module reads."""
 
 
 class Storage:
@@ -28,7 +28,7 @@ class Storage:
 
 
 class Tensor:
-    """A view into a storage whose data comes later in the file."""
+    """A view of a storage whose data comes later in the file."""
 
     def __init__(self, storage, offset, shape, strides):
         self.storage, self.offset, self.shape, self.strides = storage, offset, shape, strides
@@ -68,7 +68,7 @@ class Unpickler(pickle.Unpickler):
 
 
 def load(path):
-    """The tensors of the file as NumPy arrays by name."""
+    """Returns the file's tensors as NumPy arrays by name."""
     with open(path, "rb") as file:
         try:
             if Unpickler(file).load() != MAGIC or Unpickler(file).load() != VERSION:
