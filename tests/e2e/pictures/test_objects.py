@@ -146,6 +146,16 @@ class Objects(Case):
         self.assertEqual(len(lines), 14)
         self.assertEqual([float(line["right"]) for line in lines[::2]], [24 * (64 + i) / 64 for i in range(7)])
 
+    def test_devices(self):
+        """A simulated accelerator gives the same objects, later."""
+        save(self.folder / "model.onnx", {"o": rows_of([(8, 4, 24, 36, 0.5, 1), (0, 0, 64, 64, 0.25, 0)])},
+             ("N", 3, SIDE, SIDE))
+        for i in range(5):
+            self.picture(f"{i}.png", 64 + i, 64)
+        rows = [self.detect(f"score: 0.2, batch: {{size: 2}}, device: '{device}'").rows for device in ("cpu", "sim:0")]
+        self.assertEqual(*rows)
+        self.assertEqual([len(row["objects"]) for row in rows[1]], [2] * 5)
+
     def moving(self, frames=40, gap=()):
         """A network that reads its one box from the picture: the first pixel is the centre's column."""
         nodes = [helper.make_node("Slice", ["image", "zero4", "one4"], ["pixel"]),
