@@ -77,10 +77,12 @@ int mr_codec_open(AVCodecContext **result, const mr_codec_params *params, const 
 
 /* ---- packets --------------------------------------------------------------------------------------------------- */
 
+/* libavcodec's TIFF decoder keeps the subsampling of the last picture, and refuses the next one's strips by it. */
 bool mr_codec_is_used_up(const mr_frame *frame) {
     const mr_plane *plane = &frame->plane[0];
     const AVCodecParameters *stream = frame->media->codec;
-    return frame->media->still && mr_still_lacks_tables(stream->codec_id, plane->data, plane->bytes);
+    return frame->media->still && (stream->codec_id == AV_CODEC_ID_TIFF ||
+                                   mr_still_lacks_tables(stream->codec_id, plane->data, plane->bytes));
 }
 
 static void announce(AVCodecContext *codec, const mr_frame *frame, int64_t number) {

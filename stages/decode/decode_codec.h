@@ -23,7 +23,7 @@ typedef struct mr_codec_params {
  * mr_decode_device_choose. */
 int mr_codec_open(AVCodecContext **codec, const mr_codec_params *params, const mr_media *media);
 
-/* Whether a used decoder does not suit this packet: the still picture needs a new decoder's default tables. */
+/* Whether a used decoder does not suit this packet: the still picture needs a new decoder's tables or state. */
 bool mr_codec_is_used_up(const mr_frame *frame);
 /* Sends the frame's packet, without a copy if it is padded. Times are in nanoseconds. Pictures return `number` as
  * reordered_opaque. `packet` is scratch memory, empty before and after. Returns an AVERROR on failure. */

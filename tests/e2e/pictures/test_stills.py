@@ -171,6 +171,17 @@ class Stills(harness.Case):
             rows = self.run_in(folder, workers)
             self.assertEqual([row["features"] for row in rows], [alone[name] for name in order])
 
+    def test_tiffs_of_several_layouts(self):
+        """A TIFF with subsampled chroma does not affect a later one with an odd number of rows in each strip."""
+        folder = self.folder / "tiffs"
+        folder.mkdir()
+        for index, layout in enumerate(("yuv420p", "rgb24", "yuv422p", "rgb24", "gray", "rgb24")):
+            self.checked(["ffmpeg", "-v", "error", "-f", "lavfi", "-i",
+                          f"testsrc2=size=300x282,noise=alls=100:all_seed=1,format={layout}", "-frames:v", "1",
+                          folder / f"{index}.tif"])
+        for workers in (1, *WORKERS):
+            self.assertEqual(len(self.run_in(folder, workers)), 6)
+
     def run_in(self, folder, workers):
         text = stills(folder=folder).replace("32x32", "32x32, fit: center-crop")
         return self.run_pipeline(text, "--workers", str(workers)).rows
