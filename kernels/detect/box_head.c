@@ -24,17 +24,14 @@ static float raw_limit(const mr_box_head *head, float score) {
     return score <= 0 ? -INFINITY : score >= 1 ? INFINITY : logf(score / (1.0f - score)) - 1e-4f;
 }
 
+/* -1: the number is no class. */
 static int32_t class_of(const mr_box_head *head, const void *const *data, int64_t row) {
     const mr_box_head_view *view = &head->class_numbers;
     const int64_t at = view->first + row * view->row;
-    switch (head->class_dtype) {
-    case MR_DTYPE_I64:
-        return (int32_t)((const int64_t *)data[view->output])[at];
-    case MR_DTYPE_I32:
-        return ((const int32_t *)data[view->output])[at];
-    default:
-        return (int32_t)((const float *)data[view->output])[at];
-    }
+    const double number = head->class_dtype == MR_DTYPE_I64   ? (double)((const int64_t *)data[view->output])[at]
+                          : head->class_dtype == MR_DTYPE_I32 ? (double)((const int32_t *)data[view->output])[at]
+                                                              : (double)((const float *)data[view->output])[at];
+    return number >= 0 && number < MR_BOX_HEAD_MOST_CLASSES ? (int32_t)number : -1;
 }
 
 /* ---- boxes ------------------------------------------------------------------------------------------------------- */

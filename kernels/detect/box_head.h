@@ -45,7 +45,7 @@ typedef struct mr_box_head_custom {
     bool suppress;       /* boxes overlap and must be suppressed */
 } mr_box_head_custom;
 
-enum { MR_BOX_HEAD_MOST_OUTPUTS = 8, MR_BOX_HEAD_MOST_POINTS = 32 };
+enum { MR_BOX_HEAD_MOST_OUTPUTS = 8, MR_BOX_HEAD_MOST_POINTS = 32, MR_BOX_HEAD_MOST_CLASSES = 1 << 20 };
 
 /* Where a value stands: in output `output`, from number `first`; `row` and `column` are the distances to the next box
  * and to the next value of this one. output < 0: nowhere. */
@@ -80,7 +80,8 @@ mr_box_head_family mr_box_head_find(const mr_box_head_output *outputs, size_t co
 /* The most candidates that an item can give: boxes times classes. */
 size_t mr_box_head_most(const mr_box_head *head);
 /* Adds all boxes whose score exceeds `score`. `data` has the outputs' items, in the order that mr_box_head_make got
- * them. `wanted` has a flag for each class; if it is NULL, all are wanted. */
+ * them. `wanted` has a flag for each class, or MR_BOX_HEAD_MOST_CLASSES flags
+ * if the network gives class numbers; if it is NULL, all are wanted. Boxes without a valid class number are skipped. */
 void mr_box_head_decode(const mr_box_head *head, const void *const *data, float score, const bool *wanted,
                     mr_boxes *candidates);
 /* Keeps the best `most` boxes of which something lies in the input, suppressed if the head needs it. */

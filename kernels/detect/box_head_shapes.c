@@ -242,7 +242,8 @@ static int take_classes(mr_box_head *head, const mr_box_head_custom *custom, con
     if (!custom->classes)
         return MR_OK;
     if (output < 0 || !has_rank(&all->item[output], 1, &dims) || dims[0] != head->rows ||
-        all->item[output].format.dtype == MR_DTYPE_U8)
+        (!is_float(&all->item[output]) && all->item[output].format.dtype != MR_DTYPE_I32 &&
+         all->item[output].format.dtype != MR_DTYPE_I64))
         return refuse_output("classes", custom->classes, "not one with a number for each box");
     head->class_numbers = view_of(output, 0, 1, 0);
     head->class_dtype = all->item[output].format.dtype;

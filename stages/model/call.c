@@ -19,6 +19,24 @@ static mr_shape item_shape(const mr_call *call, const mr_shape *shape) {
     return item;
 }
 
+int mr_call_choose(const mr_model *model, const mr_strings *names, size_t *outputs, size_t *count) {
+    char list[MR_LIST_TEXT];
+    for (size_t i = 0; i < model->output_count && names->count == 0; i++)
+        outputs[i] = i;
+    *count = names->count ? names->count : model->output_count;
+    for (size_t i = 0; i < names->count; i++) {
+        int found = mr_model_find(model->outputs, model->output_count, names->item[i]);
+        if (found < 0 || i == MR_MODEL_MAX_TENSORS)
+            return mr_fail(MR_ERROR_CONFIG, "%s has no output \"%s\"; its outputs are: %s", model->file,
+                           names->item[i], mr_model_list(model->outputs, model->output_count, list, sizeof list));
+        for (size_t before = 0; before < i; before++)
+            if (outputs[before] == (size_t)found)
+                return mr_fail(MR_ERROR_CONFIG, "outputs names \"%s\" twice", names->item[i]);
+        outputs[i] = (size_t)found;
+    }
+    return MR_OK;
+}
+
 /* ---- planning -------------------------------------------------------------------------------------------------- */
 
 /* A rank 3 tensor with one, three or four at one end is a picture. */

@@ -36,6 +36,10 @@ int mr_call_take(mr_negotiation *negotiation, const mr_model *model, const size_
  * input) then has the formats to plan with. */
 bool mr_call_foresees(const mr_negotiation *negotiation, mr_planned_input *known);
 
+/* Positions of the outputs with these names; all of them if there are no names. `outputs` has room for
+ * MR_MODEL_MAX_TENSORS. MR_ERROR_CONFIG: there is no such output, or it is named twice. */
+int mr_call_choose(const mr_model *model, const mr_strings *names, size_t *outputs, size_t *count);
+
 /* `inputs` are the stage's, as planned, and match the model's; port[] says which port each uses. Outputs are positions
  * in the model's list. On failure (MR_ERROR_CONFIG, or as mr_model_bind) the message names the model, the tensor and
  * both shapes. */

@@ -1,4 +1,4 @@
-/* Options that features and infer share: runtime, provider, and device memory limit. */
+/* Options of stages that run a model: the file, the runtime, the provider, and the device memory limit. */
 #pragma once
 
 #include "millrace/option.h"
@@ -25,6 +25,15 @@ int mr_model_check_device(const char *path, const mr_model_device_options *optio
 /* For params->shapes: formats on the stage's inputs, and the batch. Returns `text`. */
 enum { MR_MODEL_SHAPES = 1024 };
 const char *mr_model_shapes(const mr_planned_input *inputs, size_t count, int batch, char text[MR_MODEL_SHAPES]);
+
+/* Option rows for a stage type whose options are a `type` with the strings `model` and `external_data`. */
+#define MR_MODEL_FILE_OPTIONS(type, file_example)                                                                    \
+    {.name = "model", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .required = true,                                \
+     .offset = offsetof(type, model), .example = file_example, .help = "the ONNX file"},                             \
+        {.name = "external_data", .kind = MR_OPTION_PATH, .file = MR_FILE_READ,                                      \
+         .offset = offsetof(type, external_data), .example = file_example ".data",                                   \
+         .help = "the file beside the model that keeps its weights, as exporters write it (model.onnx.data); no "    \
+                 "other file is read for the model, whatever it names"}
 
 /* Option rows for a stage type whose options are a `type` with such a `member`. */
 #define MR_MODEL_DEVICE_OPTIONS(type, member)                                                                        \

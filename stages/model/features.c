@@ -205,11 +205,7 @@ static const char *const normalizations[] = {"none", "l2", NULL};
 
 #define FIELD(field) .name = #field, .offset = offsetof(options, field)
 static const mr_option table[] = {
-    {FIELD(model), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .required = true,
-     .example = "models/lite0-features.onnx", .help = "the ONNX file"},
-    {FIELD(external_data), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/lite0-features.onnx.data",
-     .help = "the file beside the model that keeps its weights, as exporters write it (model.onnx.data); no other "
-             "file is read for the model, whatever it names"},
+    MR_MODEL_FILE_OPTIONS(options, "models/lite0-features.onnx"),
     {FIELD(tensor), .kind = MR_OPTION_STRING, .example = "features",
      .help = "one of the network's tensors, outputs or inner ones; not needed if there is one output"},
     {FIELD(pool), .kind = MR_OPTION_ENUM, .fallback = "none", .choices = pools,

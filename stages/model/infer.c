@@ -39,24 +39,6 @@ static int match_ports(const mr_model *model, const mr_planned_input *inputs, si
     return MR_OK;
 }
 
-static int choose_outputs(const mr_model *model, const mr_strings *names, size_t *outputs, size_t *count) {
-    char list[MR_LIST_TEXT];
-    for (size_t i = 0; i < model->output_count && names->count == 0; i++)
-        outputs[i] = i;
-    *count = names->count ? names->count : model->output_count;
-    for (size_t i = 0; i < names->count; i++) {
-        int found = mr_model_find(model->outputs, model->output_count, names->item[i]);
-        if (found < 0 || i == MR_MODEL_MAX_TENSORS)
-            return mr_fail(MR_ERROR_CONFIG, "%s has no output \"%s\"; its outputs are: %s", model->file,
-                           names->item[i], mr_model_list(model->outputs, model->output_count, list, sizeof list));
-        for (size_t before = 0; before < i; before++)
-            if (outputs[before] == (size_t)found)
-                return mr_fail(MR_ERROR_CONFIG, "outputs names \"%s\" twice", names->item[i]);
-        outputs[i] = (size_t)found;
-    }
-    return MR_OK;
-}
-
 /* The model's inputs, and the chosen outputs. */
 typedef struct choice {
     size_t port[MR_MODEL_MAX_TENSORS], outputs[MR_MODEL_MAX_TENSORS], output_count;
@@ -77,7 +59,7 @@ static int open_model(state *s, const options *o, mr_device *device, const char 
     int status = mr_model_open(&s->model, &params);
     if (!status)
         status = match_ports(s->model, inputs, input_count, c->port);
-    return status ? status : choose_outputs(s->model, &o->outputs, c->outputs, &c->output_count);
+    return status ? status : mr_call_choose(s->model, &o->outputs, c->outputs, &c->output_count);
 }
 
 /* In the same order as add_tensors: last first. Before inputs are known, declared shapes count. */
@@ -205,11 +187,7 @@ static int process(mr_stage *self, mr_io *io) {
 
 #define FIELD(field) .name = #field, .offset = offsetof(options, field)
 static const mr_option table[] = {
-    {FIELD(model), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .required = true,
-     .example = "models/lite0.onnx", .help = "the ONNX file"},
-    {FIELD(external_data), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/lite0.onnx.data",
-     .help = "the file beside the model that keeps its weights, as exporters write it (model.onnx.data); no other file "
-             "is read for the model, whatever it names"},
+    MR_MODEL_FILE_OPTIONS(options, "models/lite0.onnx"),
     {FIELD(outputs), .kind = MR_OPTION_STRINGS, .example = "[boxes, scores]",
      .help = "the outputs to keep, by name; if not given, all"},
     {FIELD(max_rows), .kind = MR_OPTION_INT, .fallback = "300", .min = 1, .max = 1000000, .unit = "rows",

@@ -51,22 +51,6 @@ static const size_t only_port = 0;
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-static int choose_outputs(const mr_model *model, const mr_strings *names, size_t *outputs, size_t *count) {
-    char list[MR_LIST_TEXT];
-    *count = names->count ? names->count : model->output_count;
-    if (*count > MR_BOX_HEAD_MOST_OUTPUTS)
-        return mr_fail(MR_ERROR_CONFIG, "%s has %zu outputs, and a head has at most %d: name them (outputs)",
-                       model->file, *count, MR_BOX_HEAD_MOST_OUTPUTS);
-    for (size_t i = 0; i < *count; i++) {
-        const int found = names->count ? mr_model_find(model->outputs, model->output_count, names->item[i]) : (int)i;
-        if (found < 0)
-            return mr_fail(MR_ERROR_CONFIG, "%s has no output \"%s\"; its outputs are: %s", model->file, names->item[i],
-                           mr_model_list(model->outputs, model->output_count, list, sizeof list));
-        outputs[i] = (size_t)found;
-    }
-    return MR_OK;
-}
-
 /* Width and height of the picture that an input item holds; false: it is none. */
 static bool picture_size(const mr_format *input, int32_t *width, int32_t *height) {
     const int64_t *dims = input->dims;
@@ -101,7 +85,7 @@ static int make_head(state *s, const options *o) {
 }
 
 static int open_model(state *s, const options *o, mr_device *device, const mr_planned_input *inputs, int batch,
-                      size_t *outputs, size_t *count) {
+                      size_t outputs[MR_MODEL_MAX_TENSORS], size_t *count) {
     mr_model_params params = {.path = o->model, .external = o->external_data, .brief = !device, .device = device};
     char shapes[MR_MODEL_SHAPES];
     mr_model_set_device_params(&params, &o->device);
@@ -110,7 +94,12 @@ static int open_model(state *s, const options *o, mr_device *device, const mr_pl
     if (!status && s->model->input_count != 1)
         status = mr_fail(MR_ERROR_CONFIG, "%s has %zu inputs, and a detector takes one picture", s->model->file,
                          s->model->input_count);
-    return status ? status : choose_outputs(s->model, &o->outputs, outputs, count);
+    if (!status)
+        status = mr_call_choose(s->model, &o->outputs, outputs, count);
+    if (!status && *count > MR_BOX_HEAD_MOST_OUTPUTS)
+        return mr_fail(MR_ERROR_CONFIG, "%s has %zu outputs, and a head has at most %d: name them (outputs)",
+                       s->model->file, *count, MR_BOX_HEAD_MOST_OUTPUTS);
+    return status;
 }
 
 /* One of the labels, or a number. */
@@ -120,22 +109,26 @@ static int class_named(const state *s, const char *name) {
         if (strcmp(s->labels.item[i], name) == 0)
             return (int)i;
     const long number = strtol(name, &end, 10);
-    return end > name && !*end && number >= 0 && number < 1 << 20 ? (int)number : -1;
+    return end > name && !*end && number >= 0 && number < MR_BOX_HEAD_MOST_CLASSES ? (int)number : -1;
 }
 
-static int read_classes(state *s, const options *o) {
+/* *wrong: the option at fault. */
+static int read_classes(state *s, const options *o, const char **wrong) {
     int status = o->labels ? mr_labels_read(o->labels, &s->labels) : MR_OK;
-    const size_t count = s->head.classes ? (size_t)s->head.classes : 1 << 20;
+    const size_t count = s->head.classes ? (size_t)s->head.classes : MR_BOX_HEAD_MOST_CLASSES;
+    *wrong = "labels";
     if (!status && o->labels && s->head.classes && s->labels.count != count)
         return mr_fail(MR_ERROR_CONFIG, "%s has %zu labels, and the network finds %zu classes", o->labels,
                        s->labels.count, count);
+    *wrong = status ? "labels" : "classes";
     if (!status && o->classes.count && !(s->wanted = calloc(count, sizeof *s->wanted)))
         return mr_fail(MR_ERROR_MEMORY, "no memory for classes");
     for (size_t i = 0; i < o->classes.count && !status; i++) {
         const int found = class_named(s, o->classes.item[i]);
         if (found < 0 || (size_t)found >= count)
-            return mr_fail(MR_ERROR_CONFIG, "classes: \"%s\" is neither one of the labels nor a number below %zu",
-                           o->classes.item[i], count);
+            return mr_fail(MR_ERROR_CONFIG, "classes: \"%s\" is %s a number below %zu",
+                           o->classes.item[i],
+                           o->labels ? "neither one of the labels nor" : "no name without labels, and not", count);
         s->wanted[found] = true;
     }
     return status;
@@ -155,7 +148,8 @@ static void release(state *s) {
 static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
     state s = {0};
-    size_t outputs[MR_BOX_HEAD_MOST_OUTPUTS], count;
+    size_t outputs[MR_MODEL_MAX_TENSORS], count;
+    const char *wrong = "model";
     mr_planned_input known;
     n->outputs[0].follows = n->outputs[0].shares = 0;
     n->unread = n->offline;
@@ -175,7 +169,7 @@ static int negotiate(mr_negotiation *n) {
         if (!status)
             status = make_head(&s, o);
         if (!status)
-            status = read_classes(&s, o);
+            status = read_classes(&s, o, &wrong);
         if (!status) {
             mr_call_warn(&s.call, n);
             mr_call_count(&s.call, n);
@@ -186,20 +180,21 @@ static int negotiate(mr_negotiation *n) {
         }
     }
     release(&s);
-    return status ? mr_refuse_status(n, status, "model", "%s", mr_message()) : MR_OK;
+    return status ? mr_refuse_status(n, status, wrong, "%s", mr_message()) : MR_OK;
 }
 
 static int open_stage(mr_stage *self) {
     const options *o = self->options;
     state *s = self->state;
-    size_t outputs[MR_BOX_HEAD_MOST_OUTPUTS], count;
+    size_t outputs[MR_MODEL_MAX_TENSORS], count;
+    const char *wrong;
     s->self = self;
     int status = open_model(s, o, self->device, self->inputs, self->batch, outputs, &count);
     if (!status)
         status = mr_call_plan(&s->call, s->model, &self->inputs[0], &only_port, self->batch, outputs, count);
     if (!status)
         status = make_head(s, o);
-    return status ? status : read_classes(s, o);
+    return status ? status : read_classes(s, o, &wrong);
 }
 
 static int check_device(const void *own, const char *device) {
@@ -341,11 +336,7 @@ static const mr_option custom_table[] = {
 
 #define FIELD(field) .name = #field, .offset = offsetof(options, field)
 static const mr_option table[] = {
-    {FIELD(model), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .required = true,
-     .example = "models/yolox_nano.onnx", .help = "the ONNX file"},
-    {FIELD(external_data), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/detector.onnx.data",
-     .help = "the file beside the model that keeps its weights, as exporters write it (model.onnx.data); no other file "
-             "is read for the model, whatever it names"},
+    MR_MODEL_FILE_OPTIONS(options, "models/yolox_nano.onnx"),
     {FIELD(outputs), .kind = MR_OPTION_STRINGS, .example = "[boxes, scores]",
      .help = "the outputs that make up the head, by name; if not given, all"},
     {FIELD(head), .kind = MR_OPTION_ENUM, .fallback = "auto", .choices = heads,

@@ -106,7 +106,8 @@ class Objects(Case):
         """Boxes that are not finite, lie outside, or have no area, and classes that are not wanted."""
         boxes = [(8, 4, 24, 36, 0.9, 1), (np.nan, 0, 5, 5, 0.9, 1), (0, 0, np.inf, 5, 0.9, 1), (-20, -9, -3, 9, 0.9, 1),
                  (70, 5, 90, 9, 0.9, 1), (5, 5, 5, 9, 0.9, 1), (1, 1, 9, 9, np.nan, 1), (1, 1, 9, 9, 0.25, 1),
-                 (40, 40, 90, 90, 0.5, 3), (2, 2, 9, 9, 0.6, 0), (3, 3, 9, 9, 0.4, -1)]
+                 (40, 40, 90, 90, 0.5, 3), (2, 2, 9, 9, 0.6, 0), (3, 3, 9, 9, 0.4, -1),
+                 *((3, 3, 9, 9, 0.8, index) for index in (3e9, np.nan, 2 ** 20, np.inf))]
         save(self.folder / "model.onnx", {"o": rows_of(boxes)})
         (self.folder / "labels.txt").write_text("cat\ndog\nhen\nowl\n")
         self.picture(width=64, height=64)
@@ -218,8 +219,9 @@ class Objects(Case):
                 ("score: 0.3", "pair.onnx", "the shapes of the outputs do not tell which head it has: write head"),
                 ("score: 0.3", "odd.onnx", "the shapes of the outputs do not tell which head it has: write head"),
                 (f"labels: {self.folder / 'three.txt'}", "model.onnx", "3 labels, and the network finds 2 classes"),
-                ("classes: [cow]", "model.onnx", '"cow" is neither one of the labels nor a number below 2'),
-                ("classes: [2]", "model.onnx", '"2" is neither one of the labels nor a number below 2'),
+                ("classes: [cow]", "model.onnx", 'classes: "cow" is no name without labels, and not a number below 2'),
+                ("classes: [2]", "model.onnx", 'classes: "2" is no name without labels, and not a number below 2'),
+                ("outputs: [o, o]", "model.onnx", 'names "o" twice'),
                 ("outputs: [none]", "model.onnx", 'has no output "none"; its outputs are: o'),
                 ("head: custom", "pair.onnx", "head: custom and custom: {boxes: ...} belong together"),
                 ("custom: {boxes: boxes, scores: scores}", "pair.onnx", "belong together"),
