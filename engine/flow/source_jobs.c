@@ -121,8 +121,19 @@ static void leave(mr_source_jobs *jobs, job *one) {
         atomic_store(&one->asked, true);
 }
 
+/* Whether the run stops. A thread that adds a source looks at that under the sources' lock, before it changes a vacant
+ * slot. After this, no such thread is still at it, and none will begin. */
+static bool is_sealed(const mr_run *run) {
+    if (!mr_control_is_stopping(run))
+        return false;
+    mr_sources_lock(run->sources);
+    mr_sources_unlock(run->sources);
+    return true;
+}
+
 /* A vacant slot must see an end too, so that the run can end. */
 static void look_at_slots(mr_source_jobs *jobs) {
+    const bool sealed = is_sealed(jobs->run);
     ask_threads_to_end(jobs, 0, jobs->count);
     for (size_t i = 0; i < jobs->count; i++) {
         job *one = &jobs->items[i];
@@ -136,7 +147,7 @@ static void look_at_slots(mr_source_jobs *jobs) {
             leave(jobs, one);
         }
         bool asked = !one->begun && !one->over && atomic_exchange(&one->asked, false);
-        if (!one->begun && !one->over && (asked || mr_control_is_stopping(jobs->run))) {
+        if (!one->begun && !one->over && (asked || sealed)) {
             one->begun = true;
             jobs->open++;
             begin(jobs, one);
