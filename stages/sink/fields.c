@@ -147,7 +147,7 @@ static void put_result(mr_encoder *to, const mr_result *one, uint32_t number) {
     to->close(to, MR_OPEN_ITEM);
 }
 
-/* Writes elements whose kinds stage types define. */
+/* Writes the elements of all kinds but classes. */
 static void put_others(const mr_recorded *recorded, mr_encoder *to, uint32_t number) {
     const mr_frame *frame = recorded->frame;
     for (const mr_result *one = frame->results; one; one = one->next) {
@@ -217,7 +217,7 @@ static const row rows[] = {
     LIST("classes", 8, put_classes, "index, label and score, best first; if several stages gave classes, the newest "
                                     "ones"),
     LIST("classes_by_stage", 9, NULL, "if several stages gave classes: the classes from each"),
-    LIST("results", 18, put_others, "elements of kinds from plugins; in JSON under the name of the kind"),
+    LIST("results", 18, put_others, "objects, and elements of kinds from plugins; in JSON under the name of the kind"),
     LIST("features", 10, put_features, "the tensor that the frame carries as its payload; on request"),
     LIST("tensors", 11, put_tensors, "the named tensors that the frame carries as results; on request"),
     VALUE("format", MR_FIELD_TEXT, format, 12, false, NULL,

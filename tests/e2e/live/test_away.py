@@ -42,11 +42,10 @@ class Away(Live):
                 for path in (self.folder / folder).glob("*.mp4")]
         return sum(map(int, told))
 
-    def await_rows(self, child, count, **wanted):
-        """Waits for rows from an epoch after the existing ones."""
-        before = len(self.epochs(**wanted))
-        return self.wait_until(lambda: len(self.epochs(**wanted)) > before and
-                               len(self.epochs(**wanted)[-1]) >= count, child)
+    def await_rows(self, child, count, number, **wanted):
+        """Waits until the epoch of that number, from 0, has that many rows."""
+        return self.wait_until(lambda: len(epochs := self.epochs(**wanted)) > number and
+                               len(epochs[number]) >= count, child)
 
     def test_killed_stopped_and_back(self):
         """A camera that is missing at first, then there, stopped, killed, and back with pictures of the same size."""
@@ -54,20 +53,19 @@ class Away(Live):
         child = self.begin({"cam": f"uri: 'rtsp://127.0.0.1:{at}/a', on_away: picture, size: 640x360, "
                                    f"stall: 1s, {SOON}"},
                            results=STAGES)
-        self.await_rows(child, 2, away=True)
+        self.await_rows(child, 2, 0, away=True)
         self.assertIn(self.ask()["cam"]["state"], ("away", "connecting"))
         server, _ = streams.rtsp(self, f"/a={streams.pattern()}", at=at)
-        self.await_rows(child, 20, away=False)
+        self.await_rows(child, 20, 0, away=False)
         server.stop()
         self.wait_until(lambda: "no picture came for 1 s" in self.errors.read_text(), child)
-        if len(self.epochs(away=True)) < 2:
-            self.await_rows(child, 5, away=True)
+        self.await_rows(child, 5, 1, away=True)
         server.kill()
         self.await_state(child, "cam", "away")
         rows = len(self.rows())
         self.wait_until(lambda: len(self.rows()) > rows + 20, child)
         server, _ = streams.rtsp(self, f"/a={streams.pattern()}", at=at)
-        self.await_rows(child, 20, away=False)
+        self.await_rows(child, 20, 1, away=False)
         self.wait_until(lambda: len(list((self.folder / "pictures").glob("*.png"))) >= len(self.rows()), child)
         summary = self.finish(child)["cam"]
         stills = self.epochs(away=True)
