@@ -1,4 +1,4 @@
-/* Any bytes as a classifier file: a model, weights, labels, or a model's note with labels. Nothing may crash or read past
+/* Any bytes as a classifier file: a model, weights, labels, or a note with labels. Nothing may crash or read past the
  * the end, and every refusal must have a reason. The first byte chooses the file.
  *
  *     tests/fuzz/run 60 fuzz_models */
