@@ -240,7 +240,8 @@ TEST(pictures_are_copied_before_a_change_if_others_hold_them) {
     } cases[] = {
         {"  one: {type: copies, input: a}\n  two: {type: changes, input: one}\n  three: {type: changes, input: two}\n"
          "  four: {type: adds, input: three}\n", 40, 0, 0},
-        {"  one: {type: changes, input: a}\n  two: {type: adds, input: one}\n", 20, 20, 20}, /* the source's zeros */
+        /* The source's frames share their pixels. */
+        {"  one: {type: changes, input: a}\n  two: {type: adds, input: one}\n", 20, 20, 20},
         {"  one: {type: copies, input: a}\n  two: {type: changes, input: one}\n  three: {type: adds, input: two}\n"
          "  four: {type: adds, input: one}\n  five: {type: shares, input: one}\n  six: {type: adds, input: five}\n",
          20, 0, 20},
