@@ -238,7 +238,8 @@ TEST(pictures_are_copied_before_a_change_if_others_hold_them) {
         const char *stages;
         int sum, least_copies, most_copies;
     } cases[] = {
-        {"  one: {type: copies, input: a}\n  two: {type: changes, input: one}\n  three: {type: changes, input: two}\n"
+        {"  one: {type: copies, input: a}\n  two: {type: changes, input: one}\n"
+         "  three: {type: changes, input: two}\n"
          "  four: {type: adds, input: three}\n", 40, 0, 0},
         /* The source's frames share their pixels. */
         {"  one: {type: changes, input: a}\n  two: {type: adds, input: one}\n", 20, 20, 20},
