@@ -371,6 +371,10 @@ int mr_promise_classes(mr_negotiation *negotiation, size_t port, const mr_planne
     return promise(negotiation, port, &(mr_planned_result){.kind = mr_kind_classes(), .classes = made});
 }
 
+int mr_promise_tracks(mr_negotiation *negotiation, size_t port) {
+    return promise(negotiation, port, &(mr_planned_result){.kind = mr_kind_objects(), .tracked = true});
+}
+
 int mr_promise_again(mr_negotiation *negotiation, size_t port, const mr_planned_result *result) {
     return promise(negotiation, port, result);
 }
