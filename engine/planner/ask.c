@@ -19,6 +19,7 @@
 #include "engine/text/option_lines.h"
 #include "engine/text/options.h"
 #include "engine/text/paths.h"
+#include "millrace/objects.h"
 #include "millrace/status.h"
 
 const mr_port *mr_plan_port(const mr_plan_builder *b, int v, int input) {

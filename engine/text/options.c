@@ -350,15 +350,24 @@ static int read_pairs(const reading *r, void *field) {
     return MR_OK;
 }
 
+static int no_point(const reading *r, const mr_yaml *found) {
+    char text[MR_OPTION_TEXT];
+    return mr_diagnose(r->reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, found->place, NULL,
+                       "%s%s%s: expected a point, [x, y], found %s", r->reader->where, dot(r->reader), r->option->name,
+                       mr_yaml_found(found, text, sizeof text));
+}
+
 static int read_point(const reading *r, const mr_yaml *item, double to[2]) {
     const mr_yaml *x = item->kind == MR_YAML_LIST && item->count == 2 ? item->first : NULL;
-    for (int i = 0; i < 2 && x; i++, x = x->next) {
+    if (!x)
+        return item->broken ? MR_ERROR_CONFIG : no_point(r, item);
+    for (int i = 0; i < 2; i++, x = x->next) {
         if (x->broken)
             return MR_ERROR_CONFIG;
         if (x->kind != MR_YAML_SCALAR || !mr_value_double(x->text, &to[i]))
-            return wrong_type(r, x);
+            return no_point(r, x);
     }
-    return item->broken ? MR_ERROR_CONFIG : item->kind != MR_YAML_LIST || item->count != 2 ? wrong_type(r, item) : MR_OK;
+    return MR_OK;
 }
 
 /* The points of `list`, which is r->value or, for SHAPES, one of its entries. */
