@@ -9,6 +9,7 @@ typedef struct part {
     mr_items way, read;
 } part;
 
+/* The fields of a part. */
 static const mr_field part_fields[] = {
     {.name = "name", .type = MR_FIELD_TEXT, .offset = offsetof(part, name), .help = "what it is"},
     {.name = "at", .type = MR_FIELD_TIME, .offset = offsetof(part, at_ns), .sparse = true, .help = "when it was seen"},

@@ -161,7 +161,8 @@ def write_theirs():
     short.items.geometries.add(x=[1, 0, 0], y=[0, 1], width=4, height=3, source_width=80, source_height=70)
     given = [[sealed(welcome)], [sealed(items), packet, tensor], [damaged, packet, tensor], [sealed(items), packet],
              [sealed(items), packet[:-1] + b"x", tensor], [sealed(many)], [sealed(formless)],
-             [sealed(short_text), packet, tensor], [sealed(placeless)], [sealed(short)], [sealed(Envelope(version=9, number=1))]]
+             [sealed(short_text), packet, tensor], [sealed(placeless)], [sealed(short)],
+             [sealed(Envelope(version=9, number=1))]]
     told = subprocess.run([program, "read"], check=True, capture_output=True, input=b"".join(map(framed, given)))
     same(told.stdout.decode().splitlines(), [
         f"kind 2 session {2 ** 63} number 0 run 77 live 1",

@@ -66,8 +66,8 @@ class Kinds(Case):
         self.assertEqual(table[0], ["source", "epoch", "seq", "sub", "pts", "file", "label", "rank", "left", "seen",
                                     "sure", "shows", "at", "area", "outline", "parts", "note"])
         self.assertEqual(len(table), 17)
-        self.assertEqual(table[7][:14], ["camera", "0", "3", "0", "0.75", "", "", "1", "3.5", "0", "true", 'owl, "grey"',
-                                         "0.75", "0.1"])
+        self.assertEqual(table[7][:14], ["camera", "0", "3", "0", "0.75", "", "", "1", "3.5", "0", "true",
+                                         'owl, "grey"', "0.75", "0.1"])
         self.assertEqual((table[7][14], json.loads(table[7][15]), table[7][16]),
                          ("[0.25,-1,3]", parts(3), 'frame 3, "é"'))
         self.assertEqual(table[8][7:], ["2", "0", "0", "true", "", "", "1e+300", "", "", ""])
@@ -159,7 +159,8 @@ class Kinds(Case):
                                ("offsetof(part, way)", "2 + offsetof(part, way)",
                                 "field way: its offset is not within item_bytes, or not aligned for its type"),
                                (".fields = part_fields, ", "", "field parts: a list needs fields and item_bytes"),
-                               ('.type = MR_FIELD_I32S', '.type = MR_FIELD_LIST, .fields = part_fields, .item_bytes = 8',
+                               (".type = MR_FIELD_I32S,",
+                                ".type = MR_FIELD_LIST, .fields = part_fields, .item_bytes = 8,",
                                 "field way: the items of a list cannot have lists"),
                                (".kinds = kinds, ", "", "the stage type find promises results of the kind"),
                                ('.name = "boxes", .help = "what', '.name = "label", .help = "what',
