@@ -44,10 +44,10 @@ static const mr_field fields[] = {
     {FIELD(mask_height), .type = MR_FIELD_I32, .sparse = true, .help = "rows of the mask"},
     {FIELD(zones), .type = MR_FIELD_LIST, .fields = zone_fields, .item_bytes = sizeof(mr_object_zone),
      .help = "the areas in which it is"},
-    {FIELD(speed), .type = MR_FIELD_F32, .sparse = true, .unit = "m/s", .help = "on the ground, if there is a scale"},
-    {FIELD(distance), .type = MR_FIELD_F32, .sparse = true, .unit = "m", .help = "its way on the ground"},
     {FIELD(attributes), .type = MR_FIELD_LIST, .fields = attribute_fields, .item_bytes = sizeof(mr_object_attribute),
      .help = "what other stages found about it"},
+    {FIELD(speed), .type = MR_FIELD_F32, .sparse = true, .unit = "m/s", .help = "on the ground, if there is a scale"},
+    {FIELD(distance), .type = MR_FIELD_F32, .sparse = true, .unit = "m", .help = "its way on the ground"},
     {0},
 };
 #undef FIELD
