@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/device/cuda/cuda.h"
+#include "kernels/detect/box_db.h"
 #include "kernels/scratch.h"
 #include "millrace/status.h"
 
@@ -11,6 +12,8 @@ enum { MOST_CANDIDATES = 1 << 17 };
 
 static int run_detect(void *arguments) {
     const mr_detect_work *work = arguments;
+    if (work->head->family == MR_BOX_HEAD_DB)
+        return mr_box_db_find(work);
     const size_t all = mr_box_head_most(work->head) + 2, capacity = all < MOST_CANDIDATES ? all : MOST_CANDIDATES;
     mr_box *items = mr_scratch(capacity * sizeof *items);
     mr_boxes candidates;

@@ -44,7 +44,7 @@ typedef struct state {
 /* mr_box_head_family's, after auto. */
 enum { HEAD_AUTO };
 static const char *const heads[] = {"auto", "yolox", "yolov5", "yolov8", "ssd", "rtdetr", "end2end", "centerface",
-                                    "custom", NULL};
+                                    "db", "custom", NULL};
 _Static_assert(sizeof heads / sizeof *heads == MR_BOX_HEAD_FAMILIES + 2, "all families");
 
 static const size_t only_port = 0;
@@ -135,7 +135,7 @@ static int read_classes(state *s, const options *o, const char **wrong) {
 }
 
 static size_t block_bytes(const state *s, const options *o) {
-    return mr_aligned_bytes(s->call.output_bytes) + (size_t)s->call.batch * mr_found_bytes((size_t)o->max);
+    return mr_aligned_bytes(s->call.output_bytes) + (size_t)s->call.batch * mr_found_bytes(&s->head, (size_t)o->max);
 }
 
 static void release(state *s) {
@@ -176,7 +176,7 @@ static int negotiate(mr_negotiation *n) {
             mr_model_plan_work(n, &o->device);
             n->outputs[0].buffer_bytes = block_bytes(&s, o);
             n->scratch_bytes = s.call.gathered_bytes;
-            mr_download_plan(n, mr_found_bytes((size_t)o->max));
+            mr_download_plan(n, mr_found_bytes(&s.head, (size_t)o->max));
         }
     }
     release(&s);
@@ -239,7 +239,7 @@ static void publish(const void *context, mr_result *result, uint8_t *data, size_
     mr_geometry way;
     mr_object *objects = result->data;
     memcpy(&way, objects, sizeof way);
-    if (found->count < 0 || mr_found_bytes((size_t)found->count) > each)
+    if (found->count < 0 || mr_found_bytes(&s->head, (size_t)found->count) > each)
         return;
     for (int32_t i = 0; i < found->count; i++) {
         mr_object object = {.score = found->item[i].score, .index = found->item[i].class_index};
@@ -294,7 +294,7 @@ static int emit(state *s, const options *o, mr_io *io, size_t index, mr_download
 static int process(mr_stage *self, mr_io *io) {
     const options *o = self->options;
     state *s = self->state;
-    const size_t each = mr_found_bytes((size_t)o->max), count = mr_io_count(io);
+    const size_t each = mr_found_bytes(&s->head, (size_t)o->max), count = mr_io_count(io);
     mr_download home = {.finish = publish, .context = s, .each = each};
     mr_buffer *buffer = NULL;
     int status = mr_io_buffer(io, 0, block_bytes(s, o), &buffer);

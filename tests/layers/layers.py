@@ -79,7 +79,8 @@ kernels/ceiling: engine/device/cuda kernels
 kernels/fit: engine/base kernels
 kernels/jpeg: kernels
 kernels/metrics: engine/base kernels
-kernels/detect: engine/device/cuda kernels
+kernels/text: kernels
+kernels/detect: engine/device/cuda kernels kernels/text
 stages: engine/base engine/device engine/text
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/detect kernels/vector stages stages/model/onnx
