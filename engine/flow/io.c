@@ -22,6 +22,7 @@
 #include "engine/flow/run/sources.h"
 #include "engine/flow/settle.h"
 #include "millrace/log.h"
+#include "millrace/objects.h"
 
 /* ---- inputs ---------------------------------------------------------------------------------------------------- */
 
@@ -287,6 +288,11 @@ int mr_io_add_like(mr_io *io, mr_frame *frame, const mr_result *from, mr_result 
     return MR_OK;
 }
 
+int mr_io_renew_objects(mr_io *io, mr_frame *frame, const mr_result *from, size_t extra, mr_result **to) {
+    int status = mr_io_add_result(io, frame, mr_kind_objects(), from->count + extra, to);
+    return status ? status : mr_result_copy(*to, from);
+}
+
 /* Whether a frame may leave with the input's buffers. */
 static inline bool may_share(const mr_plan_vertex *vertex) {
     for (size_t i = 0; i < vertex->output_count; i++)
@@ -471,7 +477,7 @@ bool mr_stage_gives_up(const mr_stage *self) {
         return true;
     int64_t asked_ns = mr_control_stop_ns(run);
     /* Short enough that a run on several nodes, which are asked one after the other, can end in time. */
-    if (!asked_ns || mr_clock_now_ns(mr_clock_real()) - asked_ns < run->plan->grace_ns / 10 * 3)
+    if (!asked_ns || mr_now_ns() - asked_ns < run->plan->grace_ns / 10 * 3)
         return false;
     mr_stage_warn(self, "is still waiting after the run was asked to end: frames in flight are dropped");
     mr_control_stop(run, true);
