@@ -68,8 +68,8 @@ typedef struct mr_box_head {
     int32_t points;          /* CenterFace: landmarks of a box */
     int32_t maps[4];         /* CenterFace: the outputs, in the order of the family */
     int32_t numbers;         /* that an object has besides its box (mr_found_numbers) */
-    float mask;              /* DB: limit of the map */
-    double unclip;           /* DB: how far boxes grow */
+    float mask;              /* DB, set by the caller: limit of the map */
+    double unclip;           /* DB, set by the caller: how far boxes grow */
 } mr_box_head;
 
 /* Names as users write them: "yolox". */

@@ -178,8 +178,6 @@ static bool make_db(mr_box_head *head, const outputs *all) {
     head->rows = dims[0] * dims[1];
     head->classes = 1;
     head->numbers = MR_DB_NUMBERS;
-    head->mask = 0.3f;
-    head->unclip = 1.6;
     return true;
 }
 

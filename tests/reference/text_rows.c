@@ -28,6 +28,8 @@ static int find_lines(char **words) {
         puts(mr_message());
         return 1;
     }
+    head.mask = 0.3f;
+    head.unclip = 1.6;
     float *map = read_values((size_t)(dims[0] * dims[1]));
     mr_detect_work work = {.head = &head, .data = {map}, .score = (float)atof(words[2]), .most = atoi(words[3])};
     work.found = calloc(1, mr_found_bytes(&head, (size_t)work.most));
