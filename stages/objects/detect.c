@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/nearest.h"
 #include "kernels/detect/detect.h"
 #include "millrace/objects.h"
 #include "stages/download.h"
@@ -121,23 +122,41 @@ static int class_named(const state *s, const char *name) {
     return end > name && !*end && number >= 0 && number < MR_BOX_HEAD_MOST_CLASSES ? (int)number : -1;
 }
 
+/* Reads the file that the pipeline names, or else the notes in the model's file. */
+static int read_labels(state *s, const options *o) {
+    char *const *note = s->model->note;
+    const char *found = note[MR_MODEL_LABELS] ? note[MR_MODEL_LABELS] : note[MR_MODEL_NAMES];
+    int status = o->labels ? mr_labels_read(o->labels, &s->labels) : mr_labels_read_note(found, &s->labels);
+    if (status && !o->labels)
+        return mr_fail(status, "%s: %s; name a file", s->model->file, mr_message());
+    if (!status && s->labels.count && s->head.classes && s->labels.count != (size_t)s->head.classes)
+        return mr_fail(MR_ERROR_CONFIG, "%s has %zu labels, and the network finds %d classes",
+                       o->labels ? o->labels : s->model->file, s->labels.count, (int)s->head.classes);
+    return status;
+}
+
+static int refuse_class(const state *s, const char *name, size_t count) {
+    char text[256];
+    mr_nearest nearest = {.wanted = name};
+    for (size_t i = 0; i < s->labels.count; i++)
+        mr_nearest_offer(&nearest, s->labels.item[i]);
+    const char *hint = mr_nearest_hint(&nearest, text, sizeof text, NULL);
+    return mr_fail(MR_ERROR_CONFIG, "classes: \"%s\" is %s a number below %zu%s%s", name,
+                   s->labels.count ? "neither one of the labels nor" : "no name without labels, and not", count,
+                   hint ? ": " : "", hint ? hint : "");
+}
+
 /* *wrong: the option at fault. */
 static int read_classes(state *s, const options *o, const char **wrong) {
-    int status = o->labels ? mr_labels_read(o->labels, &s->labels) : MR_OK;
+    int status = read_labels(s, o);
     const size_t count = s->head.classes ? (size_t)s->head.classes : MR_BOX_HEAD_MOST_CLASSES;
-    *wrong = "labels";
-    if (!status && o->labels && s->head.classes && s->labels.count != count)
-        return mr_fail(MR_ERROR_CONFIG, "%s has %zu labels, and the network finds %zu classes", o->labels,
-                       s->labels.count, count);
     *wrong = status ? "labels" : "classes";
     if (!status && o->classes.count && !(s->wanted = calloc(count, sizeof *s->wanted)))
         return mr_fail(MR_ERROR_MEMORY, "no memory for classes");
     for (size_t i = 0; i < o->classes.count && !status; i++) {
         const int found = class_named(s, o->classes.item[i]);
         if (found < 0 || (size_t)found >= count)
-            return mr_fail(MR_ERROR_CONFIG, "classes: \"%s\" is %s a number below %zu",
-                           o->classes.item[i],
-                           o->labels ? "neither one of the labels nor" : "no name without labels, and not", count);
+            return refuse_class(s, o->classes.item[i], count);
         s->wanted[found] = true;
     }
     return status;
@@ -382,7 +401,8 @@ static const mr_option table[] = {
     {FIELD(classes), .kind = MR_OPTION_STRINGS, .example = "[person, car]",
      .help = "classes to keep, by label or number; if not given, all"},
     {FIELD(labels), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/coco.txt",
-     .help = "a text file with one class label per line"},
+     .help = "a text file with one class label per line, or an ONNX file with labels in its metadata; if not given, "
+             "those in the model's metadata, if any"},
     {FIELD(max), .kind = MR_OPTION_INT, .fallback = "100", .min = 1, .max = 10000, .unit = "objects",
      .help = "most objects in a frame, the best ones; frames with more are counted in a warning"},
     MR_MODEL_DEVICE_OPTIONS(options, device),

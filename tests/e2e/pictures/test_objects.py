@@ -147,6 +147,27 @@ class Objects(Case):
         save(self.folder / "model.onnx", {"o": rows_of([(8, 4, 24, 36, 0.9, 1)])})
         return self.detect(options, code=78).err
 
+    def test_labels_in_the_metadata(self):
+        """Those of exporters, of `millrace export`, and in another stage."""
+        boxes = [(8, 4, 24, 36, 0.9, 1), (2, 2, 9, 9, 0.6, 0)]
+        save(self.folder / "bare.onnx", {"o": rows_of(boxes)})
+        self.picture(width=64, height=64)
+        for key, note in (("names", "{0: 'cat', 1: \"dog's\"}"), ("millrace.labels", '["cat", "dog\'s"]')):
+            model = onnx.load(self.folder / "bare.onnx")
+            helper.set_model_props(model, {key: note, "task": "detect"})
+            onnx.save(model, self.folder / "model.onnx")
+            for options in ("score: 0.25", f"labels: {self.folder / 'model.onnx'}, classes: [cat, dog's]"):
+                seen = [one["label"] for one in self.detect(options).rows[0]["objects"]]
+                self.assertEqual(seen, ["dog's", "cat"])
+            self.assertIn('classes: "dogs" is neither one of the labels nor a number below 1048576: did you mean '
+                          '"dog\'s"?', self.detect("classes: [dogs]", code=78, verb="plan").err)
+        self.assertIn("bare.onnx has no labels in its metadata",
+                      self.detect(f"labels: {self.folder / 'bare.onnx'}", code=65, verb="plan").err)
+        helper.set_model_props(model, {"names": "{1: 'cat'}"})
+        onnx.save(model, self.folder / "model.onnx")
+        self.assertIn("model.onnx: the labels in its metadata are no list of texts with the numbers 0, 1, ...; name a "
+                      "file", self.detect("score: 0.25", code=65, verb="plan").err)
+
     def test_more_objects_than_max(self):
         """The best are kept, and frames with more are counted."""
         side = np.arange(50)
