@@ -1,7 +1,6 @@
 #include "kernels/detect/box_db.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "kernels/scratch.h"
 #include "kernels/text/rectangle.h"
@@ -14,9 +13,9 @@ static const double LEAST_SIDE = 3, LEAST_GROWN_SIDE = 5;
 
 /* What is found in a map, and the memory to find it. */
 typedef struct search {
-    mr_run *run;
+    mr_map_run *run;
     size_t run_count, region_count;
-    mr_region *region;
+    mr_map_region *region;
     mr_rectangle *rectangle; /* one for each region; each candidate's `row` is its position */
     mr_point *hull;
     int32_t *lines;
@@ -59,9 +58,8 @@ static mr_box bounds_of(const float corner[8]) {
 }
 
 /* Most regions are dots: those are left before anything is computed. */
-static void judge(search *s, const mr_detect_work *work, size_t at) {
-    const mr_box_head *head = work->head;
-    const mr_region *region = &s->region[at];
+static void judge(search *s, const mr_box_head *head, const float *map, float limit, size_t at) {
+    const mr_map_region *region = &s->region[at];
     float corner[MR_DB_NUMBERS];
     if (region->right - region->left < LEAST_SIDE || region->bottom - region->top < LEAST_SIDE)
         return;
@@ -69,9 +67,9 @@ static void judge(search *s, const mr_detect_work *work, size_t at) {
     *r = mr_rectangle_around(s->hull, mr_region_hull(region, s->run, s->hull, s->lines));
     if (fmin(r->length, r->breadth) < LEAST_SIDE)
         return;
-    const double score = mr_rectangle_mean(r, work->data[0], head->width, head->height);
+    const double score = mr_rectangle_mean(r, map, head->width, head->height);
     mr_rectangle_grow(r, r->length * r->breadth * head->unclip / (2 * (r->length + r->breadth)));
-    if (!(score > (double)work->score) || fmin(r->length, r->breadth) < LEAST_GROWN_SIDE)
+    if (!(score > (double)limit) || fmin(r->length, r->breadth) < LEAST_GROWN_SIDE)
         return;
     mr_rectangle_corners(r, corner);
     mr_box box = bounds_of(corner);
@@ -80,32 +78,29 @@ static void judge(search *s, const mr_detect_work *work, size_t at) {
     mr_boxes_add(&s->candidates, &box);
 }
 
-static void keep_best(search *s, const mr_detect_work *work) {
-    mr_found *found = work->found;
+static void keep_best(search *s, mr_db_lines *lines) {
+    const bool more = s->candidates.count > (size_t)lines->most;
     mr_boxes_sort(&s->candidates);
-    const bool more = s->candidates.count > (size_t)work->most;
-    found->cut |= more;
-    found->count = more ? work->most : (int32_t)s->candidates.count;
-    for (int32_t i = 0; i < found->count; i++) {
-        found->item[i] = s->candidates.item[i];
-        mr_rectangle_corners(&s->rectangle[found->item[i].row],
-                             mr_found_numbers(found, work->head, (size_t)work->most, i));
+    lines->cut |= more;
+    lines->count = more ? lines->most : (int32_t)s->candidates.count;
+    for (int32_t i = 0; i < lines->count; i++) {
+        lines->item[i] = s->candidates.item[i];
+        mr_rectangle_corners(&s->rectangle[lines->item[i].row], lines->corner + (ptrdiff_t)i * MR_DB_NUMBERS);
     }
 }
 
-int mr_box_db_find(const mr_detect_work *work) {
-    const mr_box_head *head = work->head;
+int mr_box_db_find(const mr_box_head *head, const float *map, float score, mr_db_lines *lines) {
     search s = {0};
-    const size_t runs = mr_runs_find(work->data[0], head->width, head->height, head->mask, NULL, MOST_RUNS + 1);
+    const size_t runs = mr_runs_find(map, head->width, head->height, head->mask, NULL, MOST_RUNS + 1);
     int status = begin(&s, head, runs < MOST_RUNS ? runs : MOST_RUNS);
     if (status)
         return status;
-    mr_runs_find(work->data[0], head->width, head->height, head->mask, s.run, s.run_count);
+    mr_runs_find(map, head->width, head->height, head->mask, s.run, s.run_count);
     s.region_count = mr_regions_join(s.run, s.run_count);
     mr_regions_measure(s.run, s.run_count, s.region, s.region_count);
-    work->found->cut = runs > MOST_RUNS;
-    for (size_t i = 0; i < s.region_count && (!work->wanted || work->wanted[0]); i++)
-        judge(&s, work, i);
-    keep_best(&s, work);
+    lines->cut = runs > MOST_RUNS;
+    for (size_t i = 0; i < s.region_count; i++)
+        judge(&s, head, map, score, i);
+    keep_best(&s, lines);
     return MR_OK;
 }

@@ -46,6 +46,7 @@ typedef struct mr_box_head_custom {
     bool suppress;       /* boxes overlap and must be suppressed */
 } mr_box_head_custom;
 
+enum { MR_DB_NUMBERS = 8 };
 enum { MR_BOX_HEAD_MOST_OUTPUTS = 8, MR_BOX_HEAD_MOST_POINTS = 32, MR_BOX_HEAD_MOST_CLASSES = 1 << 20 };
 
 /* Where a value stands: in output `output`, from number `first`; `row` and `column` are the distances to the next box

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "kernels/detect/box_centerface.h"
-#include "kernels/detect/box_db.h"
 #include "millrace/status.h"
 
 /* The outputs that a head is made from. */

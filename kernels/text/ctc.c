@@ -35,21 +35,23 @@ static double probability(const mr_ctc *ctc, float value, float most, double sum
 
 /* ---- greedy ------------------------------------------------------------------------------------------------------ */
 
-static void read_greedily(const mr_ctc *ctc, const float *values, size_t steps, int32_t *text, size_t *count,
-                          float *score) {
-    size_t before = ctc->blank;
+static int read_greedily(const mr_ctc *ctc, const float *values, size_t steps, mr_ctc_text *text) {
+    int32_t *character = mr_scratch(steps * sizeof *character);
+    size_t before = ctc->blank, count = 0;
     double sum = 0;
-    *count = 0;
+    if (!character)
+        return mr_fail(MR_ERROR_MEMORY, "no scratch memory for %zu steps", steps);
     for (size_t step = 0; step < steps; step++) {
         const float *row = values + step * ctc->classes;
         const size_t best = best_of(ctc, row);
         if (best != ctc->blank && best != before) {
             sum += probability(ctc, row[best], row[best], sum_of(ctc, row, row[best]));
-            text[(*count)++] = (int32_t)best;
+            character[count++] = (int32_t)best;
         }
         before = best;
     }
-    *score = *count ? (float)(sum / (double)*count) : 0;
+    *text = (mr_ctc_text){character, count, count ? (float)(sum / (double)count) : 0};
+    return MR_OK;
 }
 
 /* ---- beam -------------------------------------------------------------------------------------------------------- */
@@ -76,7 +78,8 @@ typedef struct search {
     size_t path_count, next_count;
     size_t *likely;  /* the step's best classes without blank */
     size_t likely_count;
-    double scale;    /* logarithm of what the probabilities were divided by */
+    int32_t *text;   /* the answer */
+    double scale;    /* logarithm of the product of all divisors */
 } search;
 
 /* One more than the beam: one of them may be a path's last character. Others cannot be among the best. */
@@ -87,12 +90,13 @@ static size_t most_likely(const mr_ctc *ctc) {
 static int begin(search *s, const mr_ctc *ctc, size_t steps) {
     const size_t beam = ctc->beam, nodes = (1 + steps * beam) * sizeof(node);
     const size_t paths = (beam + beam * (1 + most_likely(ctc))) * sizeof(path);
-    uint8_t *memory = mr_scratch(nodes + 64 + paths + most_likely(ctc) * sizeof(size_t));
+    uint8_t *memory = mr_scratch(nodes + 64 + paths + most_likely(ctc) * sizeof(size_t) + steps * sizeof(int32_t));
     if (!memory)
         return mr_fail(MR_ERROR_MEMORY, "no scratch memory for %zu steps with a beam of %zu", steps, beam);
     *s = (search){.ctc = ctc, .nodes = (void *)memory, .paths = (void *)(memory + (nodes + 63) / 64 * 64)};
     s->next = s->paths + beam;
     s->likely = (void *)(s->next + beam * (1 + most_likely(ctc)));
+    s->text = (void *)(s->likely + most_likely(ctc));
     s->nodes[s->node_count++] = (node){-1, -1, -1, -1, 0};
     s->paths[s->path_count++] = (path){0, -1, -1, 1, 0};
     return MR_OK;
@@ -137,7 +141,8 @@ static void lengthen(search *s, const path *from, const float *row, float most, 
     }
 }
 
-/* The same path, longer by a blank or a repetition, or by its last character from a shorter path that is followed too. */
+/* The same path, longer by a blank or a repetition, or by its last character from a shorter path that is followed too.
+ * */
 static path stay(const search *s, const path *one, const float *row, float most, double sum) {
     const double blank = probability(s->ctc, row[s->ctc->blank], most, sum);
     const double again = one->character < 0 ? 0 : probability(s->ctc, row[one->character], most, sum);
@@ -204,22 +209,20 @@ static void take_step(search *s, const float *row) {
     keep_best(s);
 }
 
-int mr_ctc_read(const mr_ctc *ctc, const float *values, size_t steps, int32_t *text, size_t *count, float *score) {
+int mr_ctc_read(const mr_ctc *ctc, const float *values, size_t steps, mr_ctc_text *text) {
     search s = {0};
-    if (ctc->beam <= 1 || ctc->classes < 2) {
-        read_greedily(ctc, values, steps, text, count, score);
-        return MR_OK;
-    }
+    if (ctc->beam <= 1 || ctc->classes < 2)
+        return read_greedily(ctc, values, steps, text);
     int status = begin(&s, ctc, steps);
     for (size_t step = 0; step < steps && !status; step++)
         take_step(&s, values + step * ctc->classes);
     if (status)
         return status;
     const path *best = &s.paths[0];
-    *count = (size_t)s.nodes[best->node].length;
-    for (int32_t at = best->node, i = (int32_t)*count; i > 0; at = s.nodes[at].parent)
-        text[--i] = s.nodes[at].character;
+    const size_t count = (size_t)s.nodes[best->node].length;
+    for (int32_t at = best->node, i = (int32_t)count; i > 0; at = s.nodes[at].parent)
+        s.text[--i] = s.nodes[at].character;
     const double likelihood = s.scale + log(best->blank + best->last);
-    *score = *count ? (float)fmin(exp(likelihood / (double)*count), 1) : 0;
+    *text = (mr_ctc_text){s.text, count, count ? (float)fmin(exp(likelihood / (double)count), 1) : 0};
     return MR_OK;
 }

@@ -17,6 +17,6 @@ mr_rectangle mr_rectangle_around(const mr_point *hull, size_t count);
 void mr_rectangle_grow(mr_rectangle *rectangle, double distance);
 /* The corners, clockwise as seen. */
 void mr_rectangle_corners(const mr_rectangle *rectangle, float corner[8]);
-/* The mean of a map, limited to 0..1, over a rectangle whose corners are rounded down to pixels. What is no number counts
- * as 0. */
+/* The mean of a map, limited to 0..1, over a rectangle whose corners are rounded down to pixels. What is no number
+ * counts as 0. */
 double mr_rectangle_mean(const mr_rectangle *rectangle, const float *map, int32_t width, int32_t height);

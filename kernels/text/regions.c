@@ -7,7 +7,7 @@ enum { NEAR = 2 };
 
 /* ---- runs -------------------------------------------------------------------------------------------------------- */
 
-size_t mr_runs_find(const float *map, int32_t width, int32_t height, float limit, mr_run *run, size_t most) {
+size_t mr_runs_find(const float *map, int32_t width, int32_t height, float limit, mr_map_run *run, size_t most) {
     size_t count = 0;
     for (int32_t y = 0; y < height; y++) {
         int32_t last = -1 - NEAR; /* of this row's latest run */
@@ -19,7 +19,7 @@ size_t mr_runs_find(const float *map, int32_t width, int32_t height, float limit
                     return count;
                 count++;
                 if (run)
-                    run[count - 1] = (mr_run){.row = y, .first = x};
+                    run[count - 1] = (mr_map_run){.row = y, .first = x};
             }
             last = x;
             if (run)
@@ -32,19 +32,19 @@ size_t mr_runs_find(const float *map, int32_t width, int32_t height, float limit
 /* ---- regions ----------------------------------------------------------------------------------------------------- */
 
 /* While runs are joined, `region` is another run of the same region, or the run itself: its first one. */
-static int32_t first_of(mr_run *run, int32_t at) {
+static int32_t first_of(mr_map_run *run, int32_t at) {
     while (run[at].region != at)
         at = run[at].region = run[run[at].region].region;
     return at;
 }
 
-static void unite(mr_run *run, size_t a, size_t b) {
+static void unite(mr_map_run *run, size_t a, size_t b) {
     const int32_t one = first_of(run, (int32_t)a), other = first_of(run, (int32_t)b);
     run[one < other ? other : one].region = one < other ? one : other;
 }
 
 /* Joins runs a to a_end of one row with runs b to b_end of another. */
-static void join_rows(mr_run *run, size_t a, size_t a_end, size_t b, size_t b_end) {
+static void join_rows(mr_map_run *run, size_t a, size_t a_end, size_t b, size_t b_end) {
     while (a < a_end && b < b_end) {
         if (run[a].first <= run[b].last + NEAR && run[b].first <= run[a].last + NEAR)
             unite(run, a, b);
@@ -52,7 +52,7 @@ static void join_rows(mr_run *run, size_t a, size_t a_end, size_t b, size_t b_en
     }
 }
 
-size_t mr_regions_join(mr_run *run, size_t count) {
+size_t mr_regions_join(mr_map_run *run, size_t count) {
     size_t before = 0, previous = 0, end, regions = 0; /* where the last rows with runs begin */
     for (size_t i = 0; i < count; i++)
         run[i].region = (int32_t)i;
@@ -69,13 +69,13 @@ size_t mr_regions_join(mr_run *run, size_t count) {
     return regions;
 }
 
-void mr_regions_measure(mr_run *run, size_t run_count, mr_region *region, size_t count) {
+void mr_regions_measure(mr_map_run *run, size_t run_count, mr_map_region *region, size_t count) {
     for (size_t i = 0; i < count; i++)
         region[i].first = -1;
     for (size_t i = 0; i < run_count; i++) {
-        mr_region *one = &region[run[i].region];
+        mr_map_region *one = &region[run[i].region];
         if (one->first < 0)
-            *one = (mr_region){(int32_t)i, (int32_t)i, run[i].first, run[i].row, 0, 0};
+            *one = (mr_map_region){(int32_t)i, (int32_t)i, run[i].first, run[i].row, 0, 0};
         else
             run[one->last].next = (int32_t)i;
         run[i].next = -1;
@@ -100,13 +100,13 @@ static size_t bend(mr_point *hull, size_t begin, size_t count, int32_t x, int32_
     return count + 1;
 }
 
-/* Widens what a line between rows reaches. */
-static void reach(int32_t line[2], const mr_run *run) {
+/* Widens the extent of a line between rows. */
+static void reach(int32_t line[2], const mr_map_run *run) {
     line[0] = run->first < line[0] ? run->first : line[0];
     line[1] = run->last + 1 > line[1] ? run->last + 1 : line[1];
 }
 
-size_t mr_region_hull(const mr_region *region, const mr_run *run, mr_point *hull, int32_t *lines) {
+size_t mr_region_hull(const mr_map_region *region, const mr_map_run *run, mr_point *hull, int32_t *lines) {
     const int32_t count = region->bottom - region->top + 1;
     size_t points = 0;
     for (int32_t i = 0; i < count; i++)

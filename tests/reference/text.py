@@ -35,8 +35,8 @@ def area_and_perimeter(corners):
 
 
 def expected(score_map, score=0.5):
-    """As PaddleOCR's program, with outer contours only, and without rounding. Sides within a hundredth of a limit may be
-    either way: (score, corners, whether it is sure)."""
+    """As PaddleOCR's program, with outer contours only, and without rounding. Sides within a hundredth of a
+    limit may be either way: (score, corners, whether it is sure)."""
     mask = cv2.dilate((score_map > 0.3).astype(np.uint8), np.ones((2, 2), np.uint8))
     contours, levels = cv2.findContours(mask * 255, cv2.RETR_CCOMP, cv2.CHAIN_APPROX_SIMPLE)
     found = []
@@ -182,7 +182,7 @@ def ctc():
             for beam in (1, 2, 3, 10):
                 score, text = read(values, blank, beam, kind)
                 want_score, want = greedy(scores, blank) if beam == 1 else follow(scores, blank, beam)
-                assert text == want and abs(score - want_score) < 1e-5, (turn, kind, beam, text, want, score, want_score)
+                assert text == want and abs(score - want_score) < 1e-5, (turn, kind, beam, text, want)
                 texts[beam, text == greedy(scores, blank)[1]] += 1
         if classes ** steps < 3000:
             likely, whole = all_ways(scores, blank)

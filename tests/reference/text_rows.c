@@ -1,6 +1,6 @@
 /* Finds lines of text in a map, and reads what a network scored, for text.py. Prints numbers with all digits.
  *
- *   text_rows db WIDTH HEIGHT SCORE MOST          lines: score and 8 numbers, the corners; then "cut" if there were more
+ *   text_rows db WIDTH HEIGHT SCORE MOST          lines: score, 8 numbers; "cut" if there were more
  *   text_rows ctc STEPS CLASSES BLANK BEAM KIND   KIND: logits or probabilities. Score, then the classes.
  *
  * Standard input: f32 values. */
@@ -31,20 +31,21 @@ static int find_lines(char **words) {
     head.mask = 0.3f;
     head.unclip = 1.6;
     float *map = read_values((size_t)(dims[0] * dims[1]));
-    mr_detect_work work = {.head = &head, .data = {map}, .score = (float)atof(words[2]), .most = atoi(words[3])};
-    work.found = calloc(1, mr_found_bytes(&head, (size_t)work.most));
-    if (!work.found || mr_box_db_find(&work))
+    mr_db_lines lines = {.most = atoi(words[3])};
+    lines.item = malloc((size_t)lines.most * sizeof *lines.item);
+    lines.corner = malloc((size_t)lines.most * MR_DB_NUMBERS * sizeof *lines.corner);
+    if (!lines.item || !lines.corner || mr_box_db_find(&head, map, (float)atof(words[2]), &lines))
         return 1;
-    for (int32_t i = 0; i < work.found->count; i++) {
-        const float *corner = mr_found_numbers(work.found, &head, (size_t)work.most, i);
-        printf("%.9g", (double)work.found->item[i].score);
+    for (int32_t i = 0; i < lines.count; i++) {
+        printf("%.9g", (double)lines.item[i].score);
         for (int k = 0; k < MR_DB_NUMBERS; k++)
-            printf(" %.9g", (double)corner[k]);
+            printf(" %.9g", (double)lines.corner[i * MR_DB_NUMBERS + k]);
         puts("");
     }
-    if (work.found->cut)
+    if (lines.cut)
         puts("cut");
-    free(work.found);
+    free(lines.item);
+    free(lines.corner);
     free(map);
     return 0;
 }
@@ -53,16 +54,14 @@ static int read_text(char **words) {
     const size_t steps = strtoull(words[0], NULL, 10);
     const mr_ctc ctc = {.classes = strtoull(words[1], NULL, 10), .blank = strtoull(words[2], NULL, 10),
                         .beam = strtoull(words[3], NULL, 10), .logits = strcmp(words[4], "logits") == 0};
-    float *values = read_values(steps * ctc.classes), score;
-    int32_t *text = malloc((steps + 1) * sizeof *text);
-    size_t count;
-    if (!text || mr_ctc_read(&ctc, values, steps, text, &count, &score))
+    float *values = read_values(steps * ctc.classes);
+    mr_ctc_text text;
+    if (mr_ctc_read(&ctc, values, steps, &text))
         return 1;
-    printf("%.9g", (double)score);
-    for (size_t i = 0; i < count; i++)
-        printf(" %d", text[i]);
+    printf("%.9g", (double)text.score);
+    for (size_t i = 0; i < text.count; i++)
+        printf(" %d", text.character[i]);
     puts("");
-    free(text);
     free(values);
     return 0;
 }
