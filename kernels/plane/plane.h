@@ -24,15 +24,15 @@ double mr_plane_area(const double (*polygon)[2], size_t count);
 /* Whether two edges that are not neighbours meet, or two neighbours lie on each other: the area is not well defined. */
 bool mr_plane_crosses_itself(const double (*polygon)[2], size_t count);
 
-/* A projective map between planes: X = (m[0] x + m[1] y + m[2]) / (m[6] x + m[7] y + 1), Y alike with m[3..5], where x, y
- * are measured from `centre`, which must not lie on the horizon. */
+/* A projective map between planes: X = (m[0] x + m[1] y + m[2]) / (m[6] x + m[7] y + 1), Y alike with m[3..5], where x,
+ * y are measured from `centre`, which must not lie on the horizon. */
 typedef struct mr_plane_map {
     double centre[2], m[8];
 } mr_plane_map;
 
 /* The map that takes four points to four others, by solving its eight equations (Hartley and Zisserman, "Multiple View
- * Geometry", 2nd edition, section 4.1, with m[8] = 1). False: three of the points lie on a line, or `from` in this order
- * is no convex quadrilateral. */
+ * Geometry", 2nd edition, section 4.1, with m[8] = 1). False: three of the points lie on a line, or `from` in this
+ * order is no convex quadrilateral. */
 bool mr_plane_map_make(mr_plane_map *map, const double from[4][2], const double to[4][2]);
 /* False: the point lies on or beyond the plane's horizon. */
 bool mr_plane_map_apply(const mr_plane_map *map, const double p[2], double to[2]);

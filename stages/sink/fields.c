@@ -205,7 +205,9 @@ static bool has_elements(const mr_frame *frame, const mr_result_kind *kind) {
 static void put_others(const mr_recorded *recorded, mr_encoder *to, uint32_t number) {
     const mr_frame *frame = recorded->frame;
     for (const mr_result *one = frame->results; one; one = one->next) {
-        if (!one->kind->fields || one->kind == mr_kind_classes() || (one->kind->rare && !has_elements(frame, one->kind)))
+        if (!one->kind->fields || one->kind == mr_kind_classes())
+            continue;
+        if (one->kind->rare && !has_elements(frame, one->kind))
             continue;
         if (to->by_result && is_newest(frame, one))
             put_result(to, one, number);

@@ -80,7 +80,7 @@ int mr_written_take_line(void *context, const char *line, size_t bytes, off_t at
     return read_line(&one, line, bytes) ? mr_written_add(written, &one.frame) : refuse(written);
 }
 
-/* ---- several lines or rows ---------------------------------------------------------------------------------------- */
+/* ---- several lines or rows -------------------------------------------------------------------------------------- */
 
 /* A frame may have several: only another frame shows that it is complete. */
 static int note_frame(mr_written *written, const mr_identity *frame, off_t at) {

@@ -21,7 +21,8 @@ typedef struct mr_written {
 } mr_written;
 
 /* For mr_line_reader (output.h); `written` is an mr_written with `self` and `path` set. Takes a JSON line from `jsonl`,
- * one of several for a frame, or a table line from `csv`; and the end of the last two. MR_ERROR_DATA if it is not from this pipeline; MR_ERROR_MEMORY. */
+ * one of several for a frame, or a table line from `csv`; and the end of the last two. MR_ERROR_DATA if it is not from
+ * this pipeline; MR_ERROR_MEMORY. */
 int mr_written_take_line(void *written, const char *line, size_t bytes, off_t at);
 int mr_written_take_lines(void *written, const char *line, size_t bytes, off_t at);
 int mr_written_take_row(void *written, const char *line, size_t bytes, off_t at);

@@ -79,7 +79,6 @@ kernels/ceiling: engine/device/cuda kernels
 kernels/fit: engine/base kernels
 kernels/jpeg: kernels
 kernels/metrics: engine/base kernels
-kernels/detect: engine/device/cuda kernels
 kernels/plane:
 kernels/text: kernels
 kernels/detect: engine/device/cuda kernels kernels/text

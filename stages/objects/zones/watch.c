@@ -16,18 +16,18 @@ typedef struct stay {
 } stay;
 
 /* A track and a line. */
-typedef struct passage {
+typedef struct way {
     int8_t side, now;    /* settled, and in the last frame: -1 left, 1 right, 0 none yet */
     bool clear, through; /* it is clear of the line; its way from the other side led through it */
     int64_t since_ns;    /* as in stay */
     double from[2];      /* the last point that had a side */
-} passage;
+} way;
 
 typedef struct visitor {
     mr_watched seen;     /* the last time */
     int64_t seen_ns;
-    double velocity[2], distance, ground[2], piece[2]; /* on the ground, in metres; `piece`: where the open one begins */
-    double piece_at[2];  /* in pixels */
+    double velocity[2], distance, ground[2]; /* on the ground, in metres */
+    double piece[2], piece_at[2]; /* where the open piece of the distance begins, in metres and pixels */
     bool placed, moving; /* it has a place on the ground, a velocity */
 } visitor;
 
@@ -46,7 +46,7 @@ struct mr_watch {
     size_t count;
     visitor *visitors;
     stay *stays;         /* a row of areas for each visitor */
-    passage *passages;
+    way *ways;
     tally *tallies;      /* areas, then lines */
     mr_zone_event *events;
     size_t event_count, event_room;
@@ -130,19 +130,19 @@ static void watch_area(mr_watch *w, const visitor *v, size_t area, stay *s, bool
 
 /* ---- lines ------------------------------------------------------------------------------------------------------- */
 
-static void settle(mr_watch *w, const visitor *v, size_t line, passage *p) {
+static void settle(mr_watch *w, const visitor *v, size_t line, way *p) {
     if (p->side && p->through)
         report_cross(w, v, line, p->now > 0, p->since_ns);
     p->side = p->now;
 }
 
-static void watch_line(mr_watch *w, const visitor *v, size_t line, passage *p, bool begins) {
+static void watch_line(mr_watch *w, const visitor *v, size_t line, way *p, bool begins) {
     const double *a = w->lines[line].at[0], *b = w->lines[line].at[1], *at = v->seen.at;
     const double away = mr_plane_side(a, b, at) / hypot(b[0] - a[0], b[1] - a[1]);
     const int8_t now = (int8_t)((away > 0) - (away < 0));
     const bool clear = fabs(away) > w->params.margin * v->seen.height;
     if (begins)
-        *p = (passage){.side = clear ? now : 0, .now = now, .since_ns = w->now_ns};
+        *p = (way){.side = clear ? now : 0, .now = now, .since_ns = w->now_ns};
     p->clear = clear;
     if (now == 0)
         return;
@@ -190,15 +190,15 @@ static stay *stays_of(const mr_watch *w, size_t i) {
     return &w->stays[i * w->params.areas];
 }
 
-static passage *passages_of(const mr_watch *w, size_t i) {
-    return &w->passages[i * w->params.lines];
+static way *ways_of(const mr_watch *w, size_t i) {
+    return &w->ways[i * w->params.lines];
 }
 
-/* Ends what is open of a track that does not come again, as far as one can know. */
+/* Ends the open stays and crossings of a track that will probably not come again. */
 static void end_track(mr_watch *w, size_t i) {
     const visitor *v = &w->visitors[i];
     for (size_t k = 0; k < w->params.lines; k++) {
-        passage *p = &passages_of(w, i)[k];
+        way *p = &ways_of(w, i)[k];
         if (p->side && p->now != p->side && p->clear)
             settle(w, v, k, p);
     }
@@ -211,7 +211,7 @@ static void end_track(mr_watch *w, size_t i) {
     if (w->params.areas)
         memcpy(stays_of(w, i), stays_of(w, w->count), w->params.areas * sizeof(stay));
     if (w->params.lines)
-        memcpy(passages_of(w, i), passages_of(w, w->count), w->params.lines * sizeof(passage));
+        memcpy(ways_of(w, i), ways_of(w, w->count), w->params.lines * sizeof(way));
 }
 
 static size_t find(const mr_watch *w, int64_t track) {
@@ -260,7 +260,7 @@ int mr_watch_see(mr_watch *w, const mr_watched *object) {
     for (size_t k = 0; k < w->params.areas; k++)
         watch_area(w, v, k, &stays_of(w, i)[k], begins);
     for (size_t k = 0; k < w->params.lines; k++)
-        watch_line(w, v, k, &passages_of(w, i)[k], begins);
+        watch_line(w, v, k, &ways_of(w, i)[k], begins);
     return w->failed ? mr_fail(MR_ERROR_MEMORY, "no memory for events") : MR_OK;
 }
 
@@ -310,9 +310,9 @@ int mr_watch_create(mr_watch **watch, const mr_watch_params *params) {
     made->params = *params;
     made->visitors = mr_calloc(params->most, sizeof *made->visitors);
     made->stays = mr_calloc(params->most * params->areas + 1, sizeof *made->stays);
-    made->passages = mr_calloc(params->most * params->lines + 1, sizeof *made->passages);
+    made->ways = mr_calloc(params->most * params->lines + 1, sizeof *made->ways);
     made->tallies = mr_calloc(params->areas + params->lines + 1, sizeof *made->tallies);
-    if (made->visitors && made->stays && made->passages && made->tallies)
+    if (made->visitors && made->stays && made->ways && made->tallies)
         return MR_OK;
     mr_watch_destroy(watch);
     return mr_fail(MR_ERROR_MEMORY, "no memory for zones with %zu tracks", params->most);
@@ -324,7 +324,7 @@ void mr_watch_destroy(mr_watch **watch) {
         return;
     mr_free(w->visitors);
     mr_free(w->stays);
-    mr_free(w->passages);
+    mr_free(w->ways);
     mr_free(w->tallies);
     mr_free(w->events);
     mr_free(w);

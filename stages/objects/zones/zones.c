@@ -39,7 +39,7 @@ typedef struct state {
     int64_t now_ns;              /* the last frame's; MR_NO_TIME: none has come */
     double width, height;        /* the picture's, for which the shapes were made; 0: not made */
     mr_points *areas, *lines;    /* in pixels */
-    double (*points)[2];         /* what they point to */
+    double (*points)[2];         /* of both */
     int64_t *dwell_ns;           /* of one object, for each area */
     mr_object_zone *stays;
     size_t stays_room;
@@ -81,8 +81,8 @@ static int check_shapes(mr_negotiation *n, const options *o) {
         if (!is_inside(o, corners))
             return refuse_shape(n, "areas", o->areas.name[i], outside_text(o));
         if (mr_plane_crosses_itself(corners->at, corners->count))
-            return refuse_shape(n, "areas", o->areas.name[i], "crosses or touches itself: list its corners in the order "
-                                "in which its edge runs, each once");
+            return refuse_shape(n, "areas", o->areas.name[i], "crosses or touches itself: list its corners in the "
+                                "order in which its edge runs, each once");
     }
     for (size_t i = 0; i < o->lines.count; i++) {
         const double(*ends)[2] = o->lines.points[i].at;
@@ -271,7 +271,8 @@ static bool is_wanted(const options *o, const mr_object *object) {
     char number[16];
     snprintf(number, sizeof number, "%d", (int)object->index);
     for (size_t i = 0; i < o->classes.count; i++)
-        if (strcmp(o->classes.item[i], number) == 0 || (object->label && strcmp(o->classes.item[i], object->label) == 0))
+        if (strcmp(o->classes.item[i], number) == 0 ||
+            (object->label && strcmp(o->classes.item[i], object->label) == 0))
             return true;
     return !o->classes.count;
 }
@@ -413,8 +414,8 @@ static const mr_option table[] = {
      .example = "{door: [[0.1, 0.5], [0.4, 0.5], [0.4, 0.9], [0.1, 0.9]]}", .help = "polygons, by name"},
     {FIELD(lines), .kind = MR_OPTION_SHAPES, .min = 2, .max = 2, .unit = "points",
      .example = "{gate: [[0, 0.6], [1, 0.6]]}",
-     .help = "lines from a point to another, by name; objects that cross to the right of somebody who walks along it go "
-             "in, others out: down through a line that runs from left to right is in"},
+     .help = "lines from a point to another, by name; objects that cross to the right of somebody who walks along it "
+             "go in, others out: down through a line that runs from left to right is in"},
     {FIELD(units), .kind = MR_OPTION_ENUM, .fallback = "relative", .choices = units,
      .help = "whether coordinates are 0 to 1 of the picture as it is shown, or pixels of it, as those of boxes are"},
     {FIELD(anchor), .kind = MR_OPTION_ENUM, .fallback = "bottom", .choices = anchors,
@@ -426,8 +427,8 @@ static const mr_option table[] = {
     {TIME("hold", hold_ns), .fallback = "300ms", .max = 3600e9,
      .help = "how long an object must be elsewhere in all frames before it has entered, left or crossed"},
     {FIELD(margin), .kind = MR_OPTION_DOUBLE, .fallback = "0.05", .min = 0, .max = 1,
-     .help = "how far an object must be from a line to have crossed it, and from an area to have left it, as a share of "
-             "its box's height"},
+     .help = "how far an object must be from a line to have crossed it, and from an area to have left it, as a share "
+             "of its box's height"},
     {TIME("lost", lost_ns), .fallback = "2s", .max = 3600e9,
      .help = "an object that is not seen for longer leaves its areas, at the time when it was last seen"},
     {TIME("dwell", dwell_ns), .max = 86400e9, .example = "10s", .help = "report who is in an area for as long, once"},

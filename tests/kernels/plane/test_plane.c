@@ -94,7 +94,8 @@ static void leads(const mr_plane_map *map, double x, double y, double to_x, doub
 TEST(ground) {
     static const double picture[4][2] = {{300, 300}, {500, 300}, {600, 400}, {200, 400}};
     static const double metres[4][2] = {{0, 0}, {10, 0}, {10, 30}, {0, 30}};
-    static const double inward[4][2] = {{0, 0}, {10, 0}, {2, 2}, {0, 10}}, line[4][2] = {{0, 0}, {1, 0}, {2, 0}, {0, 4}};
+    static const double inward[4][2] = {{0, 0}, {10, 0}, {2, 2}, {0, 10}};
+    static const double line[4][2] = {{0, 0}, {1, 0}, {2, 0}, {0, 4}};
     mr_plane_map map;
     double none[2];
     assert_true(mr_plane_map_make(&map, picture, metres));

@@ -330,8 +330,8 @@ TEST(a_crowd_is_reported_once) {
         mr_watch_begin(s.watch, i * 100 * MS);
         for (int k = 0; k < 4; k++) {
             /* the third comes after 1 s, the fourth after 2 s; the third goes at 3 s */
-            const mr_watched one = object(k + 1, k < 2 || (k == 2 && i >= 10 && i < 30) || (k == 3 && i >= 20) ? 200 : 0,
-                                          200);
+            const bool inside = k < 2 || (k == 2 && i >= 10 && i < 30) || (k == 3 && i >= 20);
+            const mr_watched one = object(k + 1, inside ? 200 : 0, 200);
             assert_int_equal(mr_watch_see(s.watch, &one), MR_OK);
         }
         take(&s);
@@ -360,7 +360,8 @@ TEST(memory_is_bounded) {
 
 /* 20 pixels a metre: 60 px a second are 3 m/s. Trembling by 2 px moves nobody. */
 TEST(speed_and_distance) {
-    static const double pixels[4][2] = {{0, 0}, {200, 0}, {200, 100}, {0, 100}}, metres[4][2] = {{0, 0}, {10, 0}, {10, 5}, {0, 5}};
+    static const double pixels[4][2] = {{0, 0}, {200, 0}, {200, 100}, {0, 100}};
+    static const double metres[4][2] = {{0, 0}, {10, 0}, {10, 5}, {0, 5}};
     mr_plane_map map;
     assert_true(mr_plane_map_make(&map, pixels, metres));
     for (EACH_RATE(fps)) {
