@@ -49,7 +49,7 @@ void mr_watch_destroy(mr_watch **watch);
  * maps pixels to metres, and may be NULL. */
 void mr_watch_set_shapes(mr_watch *watch, const mr_points *areas, const mr_points *lines, const mr_plane_map *ground);
 
-/* Begins a frame, whose events are then collected. Times must not decrease. */
+/* Begins a frame. Times must not decrease. */
 void mr_watch_begin(mr_watch *watch, int64_t now_ns);
 /* Ends all tracks, as lost. For a new epoch: call it in its first frame, before mr_watch_begin. */
 int mr_watch_end_epoch(mr_watch *watch);
