@@ -239,8 +239,8 @@ static const mr_option option_table[] = {
     {.name = "results", .kind = MR_OPTION_STRING, .offset = offsetof(options, results), .example = "boxes",
      .help = "the result kind that gives rows, such as objects, events or one from a plugin; default: classes, or the "
              "kind that earlier stages give if they give no classes. The kind's fields are the columns after rank. "
-             "Lists in them (quad, points, mask, zones, attributes) are JSON in one cell, as jsonl writes them. A frame "
-             "without events has no row"},
+             "Lists in them (quad, points, mask, zones, attributes) are JSON in one cell, as jsonl writes them. A "
+             "frame without events has no row"},
     {.name = "state", .kind = MR_OPTION_BOOL, .offset = offsetof(options, state), .fallback = "false",
      .help = "one more column, the last: damaged (decode: damaged: mark), away (media: on_away: picture), else empty"},
     {.name = "escape_formulas", .kind = MR_OPTION_BOOL, .offset = offsetof(options, escape_formulas),

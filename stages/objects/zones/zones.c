@@ -277,7 +277,7 @@ static bool is_wanted(const options *o, const mr_object *object) {
     return !o->classes.count;
 }
 
-/* Objects without a number are not confirmed yet, and belong to nobody. */
+/* Objects without a number are not confirmed yet. */
 static bool counts(const options *o, const mr_object *object) {
     return object->track > 0 && is_wanted(o, object);
 }
