@@ -50,8 +50,7 @@ static int split(const char *path, mr_labels *labels, char *text) {
     return MR_OK;
 }
 
-/* Takes ownership of the file's bytes, also on failure. */
-static int take(const char *path, const mr_file_bytes *file, mr_labels *labels) {
+int mr_labels_take(const char *path, const mr_file_bytes *file, mr_labels *labels) {
     mr_labels made = {.text = (char *)file->data};
     int status = check_text(path, made.text, file->bytes);
     size_t skipped = mr_utf8_mark(made.text, file->bytes);
@@ -184,7 +183,7 @@ static int read_labels(const char *path, mr_labels *labels, char *digest) {
         return status;
     status = digest ? mr_sha256_bytes(file.data, file.bytes, digest) : MR_OK;
     if (!status)
-        return take(path, &file, labels);
+        return mr_labels_take(path, &file, labels);
     mr_free(file.data);
     return status;
 }
