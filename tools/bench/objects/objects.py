@@ -88,7 +88,7 @@ def tracks(given):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", type=pathlib.Path, help="YOLOX-nano's ONNX file; without it only tracks are compared")
+    parser.add_argument("--model", type=pathlib.Path, help="YOLOX-nano; without it only tracks are compared")
     parser.add_argument("--video", default=VIDEO)
     parser.add_argument("--frames", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=5)
