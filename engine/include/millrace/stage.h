@@ -314,6 +314,8 @@ MR_API const char *mr_planned_operation(const mr_planned_input *input, const cha
  * past the last. *known: there are no other classes. */
 MR_API const mr_planned_classes *mr_planned_classes_at(const mr_negotiation *negotiation, size_t input, size_t index,
                                                        bool *known);
+/* Whether frames at an input may have results of a kind. False only if planning knows that none do. */
+MR_API bool mr_planned_may_have(const mr_negotiation *negotiation, size_t input, const mr_result_kind *kind);
 /* Sets the formats that an input accepts. `why` is the reason in a few words for messages (printf style): the input
  * "images" of a.onnx. */
 MR_API void mr_take(mr_negotiation *negotiation, size_t input, const mr_format_set *set, const char *why, ...)
