@@ -47,8 +47,8 @@ static const mr_option options[] = {
     {.name = "score", .kind = MR_OPTION_DOUBLE, .offset = FIELD(score), .fallback = "0.5", .min = -1e9, .max = 1e9,
      .help = "lowest class score that triggers"},
     {.name = "events", .kind = MR_OPTION_STRINGS, .offset = FIELD(events), .example = "[enter, cross]",
-     .help = "events of zones that trigger a recording, and nothing else does; with `classes`, only those of objects of "
-             "these classes"},
+     .help = "events of zones that trigger a recording, and nothing else does; with `classes`, only those of objects "
+             "of these classes"},
     {.name = "zones", .kind = MR_OPTION_STRINGS, .offset = FIELD(zones), .example = "[gate]",
      .help = "areas and lines whose events trigger; by default all"},
     {.name = "before", .kind = MR_OPTION_DURATION, .offset = FIELD(before), .fallback = "5s", .max = 3600e9,

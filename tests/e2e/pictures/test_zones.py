@@ -140,7 +140,8 @@ class Zones(Case):
         self.assertEqual([(one["seq"], one["stage"], one["event"], one["zone"]) for one in file["triggers"]],
                          [(34, "zones", "cross", "gate")])
         self.assertTrue(file["complete"])
-        self.assertEqual((file["packets"]["first_seq"], file["packets"]["last_seq"]), (24, 38))  # a key frame each 12 pictures
+        # There is a key frame each 12 pictures.
+        self.assertEqual((file["packets"]["first_seq"], file["packets"]["last_seq"]), (24, 38))
         self.assertEqual(made["people"][0]["triggers"][0]["event"], "enter")
 
     def test_speed(self):
