@@ -471,7 +471,7 @@ bool mr_stage_gives_up(const mr_stage *self) {
         return true;
     int64_t asked_ns = mr_control_stop_ns(run);
     /* Short enough that a run on several nodes, which are asked one after the other, can end in time. */
-    if (!asked_ns || mr_clock_now_ns(mr_clock_real()) - asked_ns < run->plan->grace_ns / 10 * 3)
+    if (!asked_ns || mr_now_ns() - asked_ns < run->plan->grace_ns / 10 * 3)
         return false;
     mr_stage_warn(self, "is still waiting after the run was asked to end: frames in flight are dropped");
     mr_control_stop(run, true);
