@@ -3,6 +3,7 @@
 #include "engine/flow/input.h"
 #include "engine/flow/ledger/ledger.h"
 #include "engine/flow/copy.h"
+#include "engine/flow/join_objects.h"
 #include "engine/flow/run/control.h"
 #include "engine/flow/settle.h"
 
@@ -12,8 +13,6 @@
  * If all are equal, they go together; otherwise the smallest can have no partner. A gap says so before a later frame
  * arrives; an end says it for all later frames. If a port's lane is `away` (gap.h), no frame has a partner while that
  * mark is there. Frames on other ports are passed over at once, and the mark stays until another item replaces it. */
-typedef enum verdict { WAITS, TAKEN, PASSED } verdict;
-
 /* Each port's state for one source. */
 typedef struct heads {
     mr_item item[MR_MAX_PORTS];
@@ -113,7 +112,7 @@ static void take_all(mr_instance *instance, mr_slot *slot, uint32_t source, mr_n
     }
 }
 
-static verdict take_match(mr_instance *instance, mr_slot *slot, size_t turn, const heads *at, mr_entry_task *entry) {
+static mr_join_verdict take_match(mr_instance *instance, mr_slot *slot, size_t turn, const heads *at, mr_entry_task *entry) {
     uint32_t source = instance->vertex->sources[turn];
     size_t place = instance->self.source == MR_SOURCE_NONE ? turn : 0;
     const mr_frame *failed = NULL;
@@ -121,7 +120,7 @@ static verdict take_match(mr_instance *instance, mr_slot *slot, size_t turn, con
         slot->device_number = mr_shares_choose(&instance->shares, mr_copy_device(at->item[0].frame));
     int ready = all_ready(instance, slot, at, entry, place, &failed);
     if (ready == 0)
-        return WAITS;
+        return MR_JOIN_WAITS;
     const char *stage = instance->self.id, *reason = NULL;
     if (mr_shedder_sheds(&instance->shedder))
         reason = mr_shedder_refusal(&instance->shedder, at->item[0].frame);
@@ -137,12 +136,12 @@ static verdict take_match(mr_instance *instance, mr_slot *slot, size_t turn, con
         reason = MR_REASON_DONE_BEFORE;
     }
     if (!reason && !mr_input_claim(entry, source))
-        return WAITS;
+        return MR_JOIN_WAITS;
     take_all(instance, slot, source, note, stage, reason);
-    return reason ? PASSED : TAKEN;
+    return reason ? MR_JOIN_PASSED : MR_JOIN_TAKEN;
 }
 
-static void take_ends(mr_instance *instance, mr_slot *slot, uint32_t source) {
+void mr_join_take_ends(mr_instance *instance, mr_slot *slot, uint32_t source) {
     mr_item end;
     for (size_t port = 0; port < mr_inlets_count(&instance->inlets); port++)
         if (mr_link_has_source(mr_inlets_link(&instance->inlets, port), source))
@@ -150,33 +149,34 @@ static void take_ends(mr_instance *instance, mr_slot *slot, uint32_t source) {
     mr_slot_add_mark(slot, &end);
 }
 
-/* There is no frame, and every port is away: later joins need not wait either. Reported once. */
-static void pass_absence_on(mr_instance *instance, mr_slot *slot, uint32_t source, size_t turn) {
+void mr_join_pass_absence_on(mr_instance *instance, mr_slot *slot, uint32_t source, size_t turn) {
     mr_item away = {.kind = MR_ITEM_GAP, .source = source, .identity = mr_identity_away(source)};
     if (mr_inlets_note_away(&instance->inlets, turn, true) && mr_outlets_mark_gaps(&instance->outlets))
         mr_slot_add_mark(slot, &away);
 }
 
 /* Advances one source by one identity. */
-static verdict advance(mr_instance *instance, mr_slot *slot, size_t turn, mr_entry_task *entry) {
+static mr_join_verdict advance(mr_instance *instance, mr_slot *slot, size_t turn, mr_entry_task *entry) {
     uint32_t source = instance->vertex->sources[turn];
     heads at;
+    if (instance->self.type->cascade == MR_CASCADE_GATHER)
+        return mr_join_objects(instance, slot, turn, entry);
     look(instance, source, &at);
     if (at.missing)
-        return WAITS;
+        return MR_JOIN_WAITS;
     if (at.away && !at.first) {
-        pass_absence_on(instance, slot, source, turn);
-        return WAITS;
+        mr_join_pass_absence_on(instance, slot, source, turn);
+        return MR_JOIN_WAITS;
     }
     mr_inlets_note_away(&instance->inlets, turn, false);
     if (at.ended == mr_inlets_count(&instance->inlets)) {
-        take_ends(instance, slot, source);
-        return TAKEN;
+        mr_join_take_ends(instance, slot, source);
+        return MR_JOIN_TAKEN;
     }
     if (all_match(instance, &at))
         return take_match(instance, slot, turn, &at, entry);
     pass_over(instance, slot, source, &at);
-    return PASSED;
+    return MR_JOIN_PASSED;
 }
 
 bool mr_instance_join(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
@@ -187,10 +187,10 @@ bool mr_instance_join(mr_instance *instance, mr_slot *slot, mr_entry_task *entry
         uint32_t source = instance->vertex->sources[turn];
         if (instance->self.source != MR_SOURCE_NONE && source != instance->self.source)
             continue;
-        verdict found;
-        while ((found = advance(instance, slot, turn, entry)) == PASSED)
+        mr_join_verdict found;
+        while ((found = advance(instance, slot, turn, entry)) == MR_JOIN_PASSED)
             ;
-        if (found == TAKEN) {
+        if (found == MR_JOIN_TAKEN) {
             mr_inlets_end_turn(&instance->inlets, turn);
             return true;
         }

@@ -103,13 +103,13 @@ static bool follows(const mr_ledger *ledger, uint32_t page_number) {
 
 static void close_receipt(mr_receipt *receipt);
 
-static uint32_t page_of(const mr_ledger *ledger, uint32_t source, mr_ledger_page page) {
-    return source + (uint32_t)page * (uint32_t)ledger->source_count;
+static uint32_t page_of(const mr_ledger *ledger, uint32_t source, mr_ledger_page which) {
+    return source + (uint32_t)which * (uint32_t)ledger->source_count;
 }
 
 static bool is_arrived(const mr_ledger *ledger, uint32_t page_number) {
-    const uint32_t page = page_number / (uint32_t)ledger->source_count;
-    return page == MR_LEDGER_ARRIVED || page == MR_LEDGER_ARRIVED_OBJECTS;
+    const uint32_t which = page_number / (uint32_t)ledger->source_count;
+    return which == MR_LEDGER_ARRIVED || which == MR_LEDGER_ARRIVED_OBJECTS;
 }
 
 /* Opens a receipt with one reference and counts the frame in. With the lock. NULL: no memory. */
@@ -179,9 +179,9 @@ static mr_receipt *find_open(const mr_ledger *ledger, const mr_identity *frame) 
 static mr_receipt *arrive(mr_ledger *ledger, const mr_identity *frame) {
     if (!ledger->buckets && !(ledger->buckets = mr_calloc((size_t)1 << BUCKET_BITS, sizeof(mr_receipt *))))
         return NULL;
-    const mr_ledger_page page = frame->sub ? MR_LEDGER_ARRIVED_OBJECTS : MR_LEDGER_ARRIVED;
+    const mr_ledger_page which = frame->sub ? MR_LEDGER_ARRIVED_OBJECTS : MR_LEDGER_ARRIVED;
     mr_receipt *receipt = find_open(ledger, frame);
-    if (receipt || !(receipt = open_receipt(ledger, frame, page_of(ledger, frame->source, page))))
+    if (receipt || !(receipt = open_receipt(ledger, frame, page_of(ledger, frame->source, which))))
         return receipt;
     mr_receipt **bucket = bucket_of(ledger, frame);
     receipt->chain = *bucket;
@@ -421,8 +421,8 @@ static void copy_account(const page *from, size_t room, mr_ledger_account *to) {
         memcpy(to->lines, from->lines, to->line_count * sizeof *to->lines);
 }
 
-void mr_ledger_read(mr_ledger *ledger, uint32_t source, mr_ledger_page page_number, mr_ledger_account *account) {
-    const page *from = &ledger->pages[page_of(ledger, source, page_number)];
+void mr_ledger_read(mr_ledger *ledger, uint32_t source, mr_ledger_page which, mr_ledger_account *account) {
+    const page *from = &ledger->pages[page_of(ledger, source, which)];
     size_t room = 0, lines = 0;
     *account = (mr_ledger_account){0};
     do {
