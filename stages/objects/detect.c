@@ -245,8 +245,10 @@ static void publish(const void *context, mr_result *result, uint8_t *data, size_
         mr_object object = {.score = found->item[i].score, .index = found->item[i].class_index};
         if ((size_t)object.index < s->labels.count)
             object.label = s->labels.item[object.index];
-        if (place(&way, &found->item[i], &object))
-            objects[result->count++] = object;
+        if (!place(&way, &found->item[i], &object))
+            continue;
+        object.number = (int64_t)result->count + 1;
+        objects[result->count++] = object;
     }
     if (found->cut && !atomic_fetch_add(&s->cut, 1))
         mr_stage_warn(s->self, "a frame has more objects than max (%lld): it keeps the best",

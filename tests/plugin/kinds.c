@@ -13,13 +13,13 @@ typedef struct box {
 } box;
 
 static const mr_field fields[] = {
-    {"left", MR_FIELD_F32, offsetof(box, left), "px", "its left edge", NULL},
-    {"seen", MR_FIELD_I32, offsetof(box, seen), NULL, "how often it was seen", NULL},
-    {"sure", MR_FIELD_BOOL, offsetof(box, sure), NULL, "whether it is one", NULL},
-    {"name", MR_FIELD_TEXT, offsetof(box, label), NULL, "what it shows", "shows"},
-    {"at", MR_FIELD_TIME, offsetof(box, at_ns), "s", "when it began", NULL},
+    {.name = "left", .type = MR_FIELD_F32, .offset = offsetof(box, left), .unit = "px", .help = "its left edge"},
+    {.name = "seen", .type = MR_FIELD_I32, .offset = offsetof(box, seen), .help = "how often it was seen"},
+    {.name = "sure", .type = MR_FIELD_BOOL, .offset = offsetof(box, sure), .help = "whether it is one"},
+    {.name = "name", .type = MR_FIELD_TEXT, .offset = offsetof(box, label), .help = "what it shows", .column = "shows"},
+    {.name = "at", .type = MR_FIELD_TIME, .offset = offsetof(box, at_ns), .unit = "s", .help = "when it began"},
 #ifndef OTHER_FIELDS
-    {"area", MR_FIELD_F64, offsetof(box, area), "px", "how large it is", NULL},
+    {.name = "area", .type = MR_FIELD_F64, .offset = offsetof(box, area), .unit = "px", .help = "how large it is"},
 #endif
     {0},
 };

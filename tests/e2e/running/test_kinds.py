@@ -133,9 +133,10 @@ class Kinds(Case):
 
     def test_what_is_malformed(self):
         for old, new, told in (('.name = "boxes", .help = "the same"', '.name = "boxes", .help = "the same"', None),
-                               ('"seen", MR_FIELD_I32', '"left", MR_FIELD_I32',
+                               ('"seen", .type = MR_FIELD_I32', '"left", .type = MR_FIELD_I32',
                                 "field left: two fields have this name"),
-                               ("MR_FIELD_I32, offsetof(box, seen)", "MR_FIELD_I64, offsetof(box, seen)",
+                               ("MR_FIELD_I32, .offset = offsetof(box, seen)",
+                                "MR_FIELD_I64, .offset = offsetof(box, seen)",
                                 "field seen: its offset is not within element_bytes, or not aligned for its type"),
                                (".kinds = kinds, ", "", "the stage type find promises results of the kind"),
                                ('.name = "boxes", .help = "what', '.name = "label", .help = "what',
