@@ -14,6 +14,7 @@ extern const mr_stage_type mr_zmq_sub_source;
 
 extern const mr_stage_type mr_callback_stage;
 extern const mr_stage_type mr_classify_stage;
+extern const mr_stage_type mr_ctc_stage;
 extern const mr_stage_type mr_csv_stage;
 extern const mr_stage_type mr_crop_stage;
 extern const mr_stage_type mr_decode_stage;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/data/kinds.h"
 #include "stages/sink/output.h"
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
@@ -131,7 +132,7 @@ static void put_string(mr_encoder *to, const mr_result *result, const mr_field *
 
 void mr_record_walk_field(const mr_result *result, const void *element, const mr_field *field, uint32_t number,
                           mr_encoder *to) {
-    const bool several = field->type == MR_FIELD_F32S || field->type == MR_FIELD_I32S || field->type == MR_FIELD_LIST;
+    const bool several = mr_field_item_bytes(field) && field->type != MR_FIELD_STRING;
     mr_items items = {0, 0};
     if ((several || field->sparse) && !mr_value_is_set(field, element))
         return;

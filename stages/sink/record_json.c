@@ -142,3 +142,15 @@ const char *mr_record_make(mr_record *at, const mr_recorded *recorded, size_t *b
     yajl_gen_get_buf(at->json, &text, bytes);
     return (const char *)text;
 }
+
+const char *mr_record_make_field(mr_record *at, const mr_result *result, const void *element, const mr_field *field,
+                                 size_t *bytes) {
+    const unsigned char *text = NULL;
+    mr_field nameless = *field;
+    nameless.name = NULL;
+    yajl_gen_clear(at->json);
+    mr_record_walk_field(result, element, &nameless, 0, &at->encoder);
+    yajl_gen_reset(at->json, "");
+    yajl_gen_get_buf(at->json, &text, bytes);
+    return (const char *)text;
+}

@@ -182,8 +182,8 @@ static const mr_stage_type sink = {.name = "sink", .summary = "for tests", .inpu
 
 static const mr_stage_type *const types[] = {
     &copies, &maps, &halves, &shares, &shares_another, &says_nothing, &copies_unsaid, &copies_shared, &shares_unsaid,
-    &forwards_unsaid, &takes_output, &takes_no_output, &takes_scratch, &takes_results, &takes_pinned, &changes, &adds, &sink,
-    NULL};
+    &forwards_unsaid, &takes_output, &takes_no_output, &takes_scratch, &takes_results, &takes_pinned, &changes, &adds,
+    &sink, NULL};
 
 #define PICTURES FLOW "sources: {a: {type: \"null\", frames: 20, format: I420 34x22}}\nstages:\n"
 
