@@ -148,7 +148,7 @@ static void check_split(const joins *j, int v) {
     const mr_plan_link *link = find_objects(j, v);
     if (link)
         mr_plan_error(j->b, link->place, "put a stage of the type gather between the two",
-                      "stages.%s.input: \"%s\" gives frames of objects already, and objects of objects are not numbered",
+                      "stages.%s.input: \"%s\" gives frames of objects already, and objects of objects have no numbers",
                       j->b->vertex[v]->id, from_of(j, link)->id);
 }
 
@@ -172,7 +172,7 @@ static void check_gather(const joins *j, int v, const port *ports) {
 
 static void refuse_mixture(const joins *j, int v, const port *objects, const port *frames) {
     mr_plan_error(j->b, objects->link->place, "a stage of the type gather puts what was found onto the frames",
-                  "stages.%s.join: \"%s\" gives frames of objects, and \"%s\" whole frames: none have the same number",
+                  "stages.%s.join: \"%s\" gives frames of objects, and \"%s\" whole frames: none have one number",
                   j->b->vertex[v]->id, from_of(j, objects->link)->id, from_of(j, frames->link)->id);
 }
 

@@ -58,9 +58,9 @@ typedef struct mr_port {
 } mr_port;
 
 /* What a type does with frames' objects. SPLIT: it makes a frame for each object (mr_io_set_object), and ends each
- * input with mr_io_end_objects. GATHER: it puts results for objects onto their frames. It has two inputs, the frames and
- * the frames of their objects, and is MR_ENTRY_PER_SOURCE. Each call has one input: first the objects of a frame, in
- * order, whose identity has a `sub`; then the frame. Objects that were lost do not come. An object counts as settled
+ * input with mr_io_end_objects. GATHER: it puts results for objects onto their frames. It has two inputs, the frames
+ * and the frames of their objects, and is MR_ENTRY_PER_SOURCE. Each call has one input: first the objects of a frame,
+ * in order, whose identity has a `sub`; then the frame. Objects that were lost do not come. An object counts as settled
  * with its frame; the stage neither emits, drops nor absorbs it. */
 typedef enum mr_cascade { MR_CASCADE_NONE, MR_CASCADE_SPLIT, MR_CASCADE_GATHER } mr_cascade;
 

@@ -9,8 +9,8 @@ typedef struct held {
     mr_ordered thing;
 } held;
 
-/* `sub`: of an object, or of the mark after the last (gap.h). Where the next item may be a whole frame or a first object,
- * it is 1. */
+/* `sub`: of an object, or of the mark after the last one (gap.h). It is 1 if the next item may be a whole frame or a
+ * first object. */
 typedef struct place {
     uint32_t epoch;
     uint64_t seq;

@@ -6,7 +6,7 @@
 #include "engine/base/memory.h"
 #include "stages/list.h"
 #include "stages/objects/found.h"
-#include "stages/objects/cascade/region.h"
+#include "stages/objects/cascade/cutout.h"
 
 typedef struct options {
     mr_strings classes;
@@ -107,7 +107,7 @@ static bool is_due(const options *o, state *s, int64_t track) {
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-/* The picture's own object goes along, without what refers to the whole picture's other results. */
+/* The picture's own object goes along, without its items. */
 static int add_object(mr_io *io, mr_frame *frame, const mr_result *objects, size_t index) {
     const mr_object *from = (const mr_object *)objects->data + index;
     mr_result *result;
@@ -122,13 +122,13 @@ static int add_object(mr_io *io, mr_frame *frame, const mr_result *objects, size
     return MR_OK;
 }
 
-static int give(mr_io *io, const mr_frame *picture, const mr_region *region, const mr_result *objects, size_t index,
+static int give(mr_io *io, const mr_frame *picture, const mr_cutout *region, const mr_result *objects, size_t index,
                 uint32_t number) {
     mr_frame *frame = NULL;
     int status = mr_io_share(io, picture, &frame);
     if (status)
         return status;
-    mr_region_show(picture, region, frame);
+    mr_cutout_show(picture, region, frame);
     status = mr_io_set_object(io, frame, number);
     if (!status && (status = add_object(io, frame, objects, index)))
         mr_io_drop(io, frame, "error");
@@ -155,8 +155,8 @@ static int process(mr_stage *self, mr_io *io) {
     int status = MR_OK;
     keep_up(o, s, picture);
     for (size_t i = 0; object && i < objects->count && !status; i++) {
-        mr_region region;
-        if (!is_wanted(o, &object[i]) || !mr_region_of(picture, &object[i], o->expand, &region))
+        mr_cutout region;
+        if (!is_wanted(o, &object[i]) || !mr_cutout_of(picture, &object[i], o->expand, &region))
             continue;
         if (given == (uint32_t)o->max) {
             note_cut(self);
@@ -207,7 +207,7 @@ static const mr_port outputs[] = {{.name = "out", .help = "a picture of each obj
 const mr_stage_type mr_crop_stage = {
     .name = "crop",
     .summary = "makes a picture of each object",
-    .help = "Other stages can look at these pictures, and gather puts what they find onto the objects. A picture has "
+    .help = "Other stages can look at these pictures, and gather puts their results onto the objects. A picture has "
             "the pixels that the box touches: left and top are rounded down, right and bottom up, after expand, and "
             "clipped to the whole picture. If chroma is halved (I420, NV12), the picture is enlarged to even columns "
             "and rows. It is turned as the whole picture is. Boxes that detect finds in it are in pixels of the whole "

@@ -1,7 +1,7 @@
-/* gather: puts what stages found in objects' pictures onto the objects.
+/* gather: puts results from objects' pictures onto the objects.
  *
- * The engine calls first with the pictures of a frame's objects, then with the frame (MR_CASCADE_GATHER). What was
- * found is kept until then. Nothing is kept of a frame that was lost. */
+ * The engine calls first with the pictures of a frame's objects, then with the frame (MR_CASCADE_GATHER). Results are
+ * kept until then, and forgotten if the frame was lost. */
 #include <string.h>
 
 #include "engine/base/grow.h"
@@ -9,7 +9,7 @@
 #include "millrace/text.h"
 #include "stages/list.h"
 #include "stages/objects/found.h"
-#include "stages/objects/cascade/votes.h"
+#include "stages/objects/cascade/ballot.h"
 
 enum { FRAMES, CROPS };
 
@@ -51,7 +51,7 @@ typedef struct state {
     size_t byte_count, byte_room;
     mr_object_attribute *attributes; /* of the object at hand */
     size_t attribute_count, attribute_room;
-    mr_votes *votes;   /* NULL: without vote */
+    mr_ballot *votes;   /* NULL: without vote */
 } state;
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
@@ -68,21 +68,21 @@ static bool may_find(const mr_planned_input *input) {
 static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
     if (!mr_may_have_objects(&n->inputs[FRAMES]))
-        return mr_refuse(n, NULL, "the frames from %s have no objects: name the stage that gives crop its frames, or one "
-                         "after it", n->inputs[FRAMES].from);
+        return mr_refuse(n, NULL, "the frames from %s have no objects: name the stage that gives crop its frames, or "
+                         "one after it", n->inputs[FRAMES].from);
     if (!may_find(&n->inputs[CROPS]))
-        return mr_refuse(n, NULL, "the pictures from %s have no classes, text or objects that could be put onto objects: "
-                         "let classify, ctc or another detect look at them first", n->inputs[CROPS].from);
+        return mr_refuse(n, NULL, "no stage gave the pictures from %s classes, text or objects that could be put onto "
+                         "objects: let classify, ctc or another detect look at them first", n->inputs[CROPS].from);
     if (o->vote.given && o->vote.over_ns <= 0)
         return mr_refuse(n, "vote", "vote needs the time over which answers count: {over: 2s}");
     n->outputs[0].follows = n->outputs[0].shares = FRAMES;
     return mr_promise_result(n, 0, mr_kind_objects(), NULL, NULL);
 }
 
-/* ---- keeping what was found -------------------------------------------------------------------------------------- */
+/* ---- keeping results --------------------------------------------------------------------------------------------- */
 
 static int no_memory(void) {
-    return mr_fail(MR_ERROR_MEMORY, "no memory for what was found in objects");
+    return mr_fail(MR_ERROR_MEMORY, "no memory for results of objects");
 }
 
 static int keep(state *s, const void *data, size_t bytes, kept *to) {
@@ -205,8 +205,8 @@ static int add_answers(state *s, mr_result *result, const mr_object *object, int
         const char *text = one->text.bytes ? (const char *)s->bytes + one->text.at : NULL;
         if (one->number != number)
             continue;
-        const mr_vote vote = {found->stage, found->index, found->score, found->label, text, one->text.bytes};
-        status = s->votes && object->track ? mr_votes_add(s->votes, object->track, &vote)
+        const mr_ballot_vote vote = {found->stage, found->index, found->score, found->label, text, one->text.bytes};
+        status = s->votes && object->track ? mr_ballot_add(s->votes, object->track, &vote)
                                            : add_attribute(s, result, found, text, one->text.bytes);
     }
     return status;
@@ -214,9 +214,9 @@ static int add_answers(state *s, mr_result *result, const mr_object *object, int
 
 static int add_winners(state *s, mr_result *result, const mr_object *object) {
     enum { MOST_STAGES = 32 };
-    mr_vote winners[MOST_STAGES];
+    mr_ballot_vote winners[MOST_STAGES];
     int status = MR_OK;
-    const size_t count = mr_votes_count(s->votes, object->track, winners, MOST_STAGES);
+    const size_t count = mr_ballot_count(s->votes, object->track, winners, MOST_STAGES);
     for (size_t i = 0; i < count && !status; i++) {
         const mr_object_attribute won = {winners[i].stage, winners[i].index, winners[i].score, winners[i].label, {0}};
         status = add_attribute(s, result, &won, winners[i].text, winners[i].text ? winners[i].text_bytes : 0);
@@ -224,7 +224,7 @@ static int add_winners(state *s, mr_result *result, const mr_object *object) {
     return status;
 }
 
-/* Adds what was found to the attributes that the object has. */
+/* Adds attributes to those that the object has. */
 static int describe(state *s, mr_result *result, size_t index) {
     mr_object *object = (mr_object *)result->data + index;
     const mr_object_attribute *before = mr_result_items(result, object->attributes);
@@ -304,7 +304,7 @@ static int process(mr_stage *self, mr_io *io) {
     if (!belongs(s, input))
         forget(s);
     if (s->votes)
-        mr_votes_advance(s->votes, input->identity.epoch, mr_object_time_ns(input));
+        mr_ballot_advance(s->votes, input->identity.epoch, mr_object_time_ns(input));
     int status = mr_io_share(io, input, &frame);
     if (!status && objects)
         status = put_on(s, io, frame, objects);
@@ -317,12 +317,12 @@ static int process(mr_stage *self, mr_io *io) {
 
 static int open_stage(mr_stage *self) {
     const options *o = self->options;
-    return o->vote.given ? mr_votes_create(&((state *)self->state)->votes, o->vote.over_ns) : MR_OK;
+    return o->vote.given ? mr_ballot_create(&((state *)self->state)->votes, o->vote.over_ns) : MR_OK;
 }
 
 static void close_stage(mr_stage *self) {
     state *s = self->state;
-    mr_votes_destroy(&s->votes);
+    mr_ballot_destroy(&s->votes);
     mr_free(s->answers);
     mr_free(s->children);
     mr_free(s->bytes);
@@ -340,17 +340,17 @@ static const mr_option table[] = {
 
 static const mr_port inputs[] = {
     {.name = "frames", .help = "the frames that have the objects: those that crop takes, or later ones"},
-    {.name = "crops", .help = "what was made from crop's pictures"}, {0}};
+    {.name = "crops", .help = "crop's pictures, or results from them"}, {0}};
 static const mr_port outputs[] = {
-    {.name = "out", .help = "the frames, whose objects have what was found in their pictures"}, {0}};
+    {.name = "out", .help = "the frames; objects have the results from their pictures"}, {0}};
 
 const mr_stage_type mr_gather_stage = {
     .name = "gather",
-    .summary = "puts what was found in the pictures of objects onto the objects",
+    .summary = "puts results from the pictures of objects onto the objects",
     .help = "Written with join: {frames: a, crops: b} instead of input. An object gets attributes: the best class of "
             "each stage that gave classes, and texts. Objects that were found in its picture are added to the frame, "
             "with its number as their parent. A frame does not wait for pictures that were dropped; it passes with "
-            "what was found. With vote, votes end with an epoch (a turn of a loop, another connection).",
+            "the others' results. With vote, votes end with an epoch (a turn of a loop, another connection).",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

@@ -1,5 +1,5 @@
-/* Votes for what the objects of a source are: each answer for a track is a vote until it is too old. For each stage that
- * gives answers, the one with the most votes wins; of several, the one with the higher sum of scores.
+/* Votes for the tracks of a source: each answer that a stage gave for a track is a vote until it is too old. For each
+ * stage the answer with the most votes wins; of several, the one with the higher sum of scores.
  *
  * Times are presentation times. Memory is bounded: the oldest of 20,000 votes give way. One thread. */
 #pragma once
@@ -8,25 +8,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct mr_votes mr_votes;
+typedef struct mr_ballot mr_ballot;
 
 /* An answer: a class, or a text. `stage` and `label` must live as long as the votes. */
-typedef struct mr_vote {
+typedef struct mr_ballot_vote {
     const char *stage;
     int32_t index;
     float score; /* of a winner: the mean of its votes */
     const char *label;
     const char *text; /* without a zero; copied; NULL: a class */
     size_t text_bytes;
-} mr_vote;
+} mr_ballot_vote;
 
 /* MR_ERROR_MEMORY. */
-int mr_votes_create(mr_votes **votes, int64_t over_ns);
-void mr_votes_destroy(mr_votes **votes);
+int mr_ballot_create(mr_ballot **votes, int64_t over_ns);
+void mr_ballot_destroy(mr_ballot **votes);
 /* Forgets votes older than `over_ns`. With another epoch, or an earlier time, forgets all. */
-void mr_votes_advance(mr_votes *votes, uint32_t epoch, int64_t now_ns);
+void mr_ballot_advance(mr_ballot *votes, uint32_t epoch, int64_t now_ns);
 /* Adds a vote now. MR_ERROR_MEMORY. */
-int mr_votes_add(mr_votes *votes, int64_t track, const mr_vote *vote);
+int mr_ballot_add(mr_ballot *votes, int64_t track, const mr_ballot_vote *vote);
 /* The winners for a track, up to `room`, in the order in which their stages gave the first vote. Their texts are valid
  * until the next call. */
-size_t mr_votes_count(const mr_votes *votes, int64_t track, mr_vote *winners, size_t room);
+size_t mr_ballot_count(const mr_ballot *votes, int64_t track, mr_ballot_vote *winners, size_t room);

@@ -1,4 +1,4 @@
-#include "stages/objects/cascade/region.h"
+#include "stages/objects/cascade/cutout.h"
 
 #include <math.h>
 
@@ -33,7 +33,7 @@ static bool round_out(double low, double high, int32_t most, int shift, int32_t 
     return true;
 }
 
-bool mr_region_of(const mr_frame *picture, const mr_object *object, double expand, mr_region *region) {
+bool mr_cutout_of(const mr_frame *picture, const mr_object *object, double expand, mr_cutout *region) {
     const mr_pixel_info *info = mr_pixel_describe(picture->format.pixel);
     const mr_geometry geometry = geometry_of(picture);
     const double left = (double)object->left, top = (double)object->top;
@@ -46,7 +46,7 @@ bool mr_region_of(const mr_frame *picture, const mr_object *object, double expan
            round_out(low[1], high[1], picture->format.height, info->chroma_h, &region->top, &region->bottom);
 }
 
-void mr_region_show(const mr_frame *picture, const mr_region *region, mr_frame *frame) {
+void mr_cutout_show(const mr_frame *picture, const mr_cutout *region, mr_frame *frame) {
     const mr_format *whole = &picture->format;
     const mr_geometry geometry = geometry_of(picture);
     const mr_geometry part = {.x = {1, 0, region->left}, .y = {0, 1, region->top},

@@ -1,4 +1,4 @@
-#include "stages/objects/cascade/votes.h"
+#include "stages/objects/cascade/ballot.h"
 
 #include <string.h>
 
@@ -9,10 +9,10 @@ enum { MOST_VOTES = 20000, MOST_ANSWERS = 128 };
 
 typedef struct cast {
     int64_t track, at_ns;
-    mr_vote vote;
+    mr_ballot_vote vote;
 } cast;
 
-struct mr_votes {
+struct mr_ballot {
     int64_t over_ns, now_ns;
     uint32_t epoch;
     cast *ring;
@@ -21,13 +21,13 @@ struct mr_votes {
 
 /* The votes for one answer. */
 typedef struct answer {
-    const mr_vote *vote;
+    const mr_ballot_vote *vote;
     size_t votes;
     double scores;
 } answer;
 
-int mr_votes_create(mr_votes **votes, int64_t over_ns) {
-    mr_votes *made = mr_calloc(1, sizeof *made);
+int mr_ballot_create(mr_ballot **votes, int64_t over_ns) {
+    mr_ballot *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for votes");
     made->over_ns = over_ns;
@@ -36,17 +36,17 @@ int mr_votes_create(mr_votes **votes, int64_t over_ns) {
     return MR_OK;
 }
 
-static cast *at(const mr_votes *votes, size_t index) {
+static cast *at(const mr_ballot *votes, size_t index) {
     return &votes->ring[(votes->first + index) % votes->room];
 }
 
-static void forget_first(mr_votes *votes) {
+static void forget_first(mr_ballot *votes) {
     mr_free((char *)(uintptr_t)at(votes, 0)->vote.text);
     votes->first = (votes->first + 1) % votes->room;
     votes->count--;
 }
 
-void mr_votes_destroy(mr_votes **votes) {
+void mr_ballot_destroy(mr_ballot **votes) {
     if (!*votes)
         return;
     while ((*votes)->count)
@@ -56,7 +56,7 @@ void mr_votes_destroy(mr_votes **votes) {
     *votes = NULL;
 }
 
-void mr_votes_advance(mr_votes *votes, uint32_t epoch, int64_t now_ns) {
+void mr_ballot_advance(mr_ballot *votes, uint32_t epoch, int64_t now_ns) {
     const bool anew = epoch != votes->epoch || now_ns < votes->now_ns;
     while (votes->count && (anew || now_ns - at(votes, 0)->at_ns > votes->over_ns))
         forget_first(votes);
@@ -64,7 +64,7 @@ void mr_votes_advance(mr_votes *votes, uint32_t epoch, int64_t now_ns) {
     votes->now_ns = now_ns;
 }
 
-static int make_room(mr_votes *votes) {
+static int make_room(mr_ballot *votes) {
     const size_t room = votes->room ? 2 * votes->room : 64;
     if (votes->count == MOST_VOTES)
         forget_first(votes);
@@ -82,7 +82,7 @@ static int make_room(mr_votes *votes) {
     return MR_OK;
 }
 
-int mr_votes_add(mr_votes *votes, int64_t track, const mr_vote *vote) {
+int mr_ballot_add(mr_ballot *votes, int64_t track, const mr_ballot_vote *vote) {
     char *text = vote->text ? mr_alloc(vote->text_bytes + 1) : NULL;
     int status = vote->text && !text ? mr_fail(MR_ERROR_MEMORY, "no memory for votes") : make_room(votes);
     if (status) {
@@ -97,14 +97,14 @@ int mr_votes_add(mr_votes *votes, int64_t track, const mr_vote *vote) {
     return MR_OK;
 }
 
-static bool is_same(const mr_vote *a, const mr_vote *b) {
+static bool is_same(const mr_ballot_vote *a, const mr_ballot_vote *b) {
     if (strcmp(a->stage, b->stage) != 0 || a->index != b->index || !a->text != !b->text)
         return false;
     return !a->text || (a->text_bytes == b->text_bytes && memcmp(a->text, b->text, a->text_bytes) == 0);
 }
 
 /* Sums the votes for a track by answer, up to MOST_ANSWERS different ones. */
-static size_t sum_up(const mr_votes *votes, int64_t track, answer *answers) {
+static size_t sum_up(const mr_ballot *votes, int64_t track, answer *answers) {
     size_t count = 0;
     for (size_t i = 0; i < votes->count; i++) {
         const cast *one = at(votes, i);
@@ -127,7 +127,7 @@ static bool is_better(const answer *a, const answer *b) {
     return a->votes != b->votes ? a->votes > b->votes : a->scores > b->scores;
 }
 
-size_t mr_votes_count(const mr_votes *votes, int64_t track, mr_vote *winners, size_t room) {
+size_t mr_ballot_count(const mr_ballot *votes, int64_t track, mr_ballot_vote *winners, size_t room) {
     answer answers[MOST_ANSWERS];
     const size_t answer_count = sum_up(votes, track, answers);
     size_t count = 0;

@@ -8,11 +8,11 @@
 #include "millrace/frame.h"
 #include "millrace/objects.h"
 
-typedef struct mr_region {
+typedef struct mr_cutout {
     int32_t left, top, right, bottom; /* pixels; right and bottom are outside */
-} mr_region;
+} mr_cutout;
 
 /* `expand`: the share of the box's width, or height, by which each side moves out. False: the region has no pixel. */
-bool mr_region_of(const mr_frame *picture, const mr_object *object, double expand, mr_region *region);
+bool mr_cutout_of(const mr_frame *picture, const mr_object *object, double expand, mr_cutout *region);
 /* Makes a frame that shares the picture's memory show the region only. Its geometry leads to the same source. */
-void mr_region_show(const mr_frame *picture, const mr_region *region, mr_frame *frame);
+void mr_cutout_show(const mr_frame *picture, const mr_cutout *region, mr_frame *frame);
