@@ -2,7 +2,6 @@
 
 #include <math.h>
 
-#include "kernels/scratch.h"
 #include "stages/objects/quad.h"
 
 static float limited(double value, double most) {
@@ -78,21 +77,21 @@ static walk walk_of(const mr_geometry *way, const mr_object *object) {
     return w;
 }
 
-/* Writes run lengths, and returns how many: at most one for each cell, and the first one. */
+/* Counts the runs. Adds their lengths to `run`, which is zeroed; NULL: only counts. */
 static size_t find_runs(const walk *w, const mr_box_mask *mask, const mr_box *box, const mr_object *object,
                         int32_t *run) {
     size_t count = 1;
     bool inside = false;
-    run[0] = 0;
     for (int32_t y = 0; y < object->mask_height; y++)
         for (int32_t x = 0; x < object->mask_width; x++) {
             const double at[2] = {w->origin[0] + x * w->column[0] + y * w->row[0],
                                   w->origin[1] + x * w->column[1] + y * w->row[1]};
             if (holds(mask, box, at) != inside) {
                 inside = !inside;
-                run[count++] = 0;
+                count++;
             }
-            run[count - 1]++;
+            if (run)
+                run[count - 1]++;
         }
     return count;
 }
@@ -106,11 +105,11 @@ static void place_mask(const mr_geometry *way, const mr_box_head *head, const mr
     const bool turned = way->rotation % 180;
     to->mask_width = turned ? mask->height : mask->width;
     to->mask_height = turned ? mask->width : mask->height;
-    int32_t *run = mr_scratch(((size_t)to->mask_width * (size_t)to->mask_height + 1) * sizeof *run);
     const walk w = walk_of(way, to);
-    const size_t count = run ? find_runs(&w, mask, &cut, to, run) : 0;
-    if (!run || mr_result_add_items(result, run, count, sizeof *run, &to->mask))
+    if (mr_result_add_items(result, NULL, find_runs(&w, mask, &cut, to, NULL), sizeof(int32_t), &to->mask))
         to->mask_width = to->mask_height = 0;
+    else
+        find_runs(&w, mask, &cut, to, (int32_t *)(uintptr_t)mr_result_items(result, to->mask));
 }
 
 /* ------------------------------------------------------------------------------------------------------------------ */
