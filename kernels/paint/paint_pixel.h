@@ -55,12 +55,14 @@ MR_PIXEL_INLINE uint32_t mr_paint_cover(const mr_paint_item *item, const uint8_t
     return (cover * item->opacity + 127) / 255;
 }
 
-/* Blends one sample, at its first byte. */
+/* Blends one sample, at its first byte. A sample that is not covered keeps bits below its depth. */
 MR_PIXEL_INLINE void mr_paint_sample(uint8_t *at, int32_t depth, int32_t shift, uint32_t code, uint32_t cover) {
     if (depth <= 8) {
         *at = (uint8_t)mr_paint_blend(*at, code, cover);
         return;
     }
+    if (!cover)
+        return;
     uint16_t word = (uint16_t)(mr_paint_blend((uint32_t)mr_load16(at) >> shift, code, cover) << shift);
     memcpy(at, &word, sizeof word);
 }
