@@ -49,6 +49,13 @@ static span line_span(const mr_paint_item *item, int32_t y) {
     return s;
 }
 
+/* `s` cut to `bounds`. */
+static span within(span s, span bounds) {
+    s.from = s.from > bounds.from ? s.from : bounds.from;
+    s.to = s.to < bounds.to ? s.to : bounds.to;
+    return s.from < s.to ? s : (span){bounds.from, bounds.from};
+}
+
 static span span_of(const mr_paint_item *item, int32_t y) {
     if (y < item->top || y >= item->bottom)
         return (span){item->left, item->left};
@@ -59,6 +66,9 @@ static span span_of(const mr_paint_item *item, int32_t y) {
 static void cover_row(const mr_paint_item *item, const uint8_t *stencils, span s, int32_t y, uint8_t *cover) {
     if (item->kind == MR_PAINT_RECTANGLE) {
         memset(cover + s.from, item->opacity, (size_t)(s.to - s.from));
+        const span hole = within((span){item->u[0], item->u[1]}, s);
+        if (y >= item->v[0] && y < item->v[1])
+            memset(cover + hole.from, 0, (size_t)(hole.to - hole.from));
         return;
     }
     for (int32_t x = s.from; x < s.to; x++)
@@ -98,14 +108,14 @@ static span join(span a, span b) {
     return (span){a.from < b.from ? a.from : b.from, a.to > b.to ? a.to : b.to};
 }
 
-/* Paints the pixel rows of one chroma row. `cover` has room for three rows. */
-static void paint_rows(const mr_paint_work *work, const mr_paint_item *item, int32_t first, uint8_t *cover,
-                       size_t stride) {
+/* Paints the pixel rows of one chroma row, within `bounds`. `cover` has room for three rows. */
+static void paint_rows(const mr_paint_work *work, const mr_paint_item *item, int32_t first, span bounds,
+                       uint8_t *cover, size_t stride) {
     const mr_paint_target *t = &work->target;
     const int32_t end = first + (1 << t->chroma_h), rows = (end < t->height ? end : t->height) - first;
     span rough = {0, 0}, each[2];
     for (int32_t r = 0; r < rows; r++)
-        rough = join(rough, each[r] = span_of(item, first + r));
+        rough = join(rough, each[r] = within(span_of(item, first + r), bounds));
     if (rough.from >= rough.to)
         return;
     const span chroma = {rough.from >> t->chroma_w, ((rough.to - 1) >> t->chroma_w) + 1};
@@ -125,6 +135,15 @@ static void paint_rows(const mr_paint_work *work, const mr_paint_item *item, int
         blend_row(t, c, first >> t->chroma_h, chroma, item->code[c], samples);
 }
 
+/* The chroma samples in a rectangle's hole, as pixels, if all rows are in it; else none. */
+static span hole_of(const mr_paint_target *t, const mr_paint_item *item, int32_t first) {
+    const int32_t mask = (1 << t->chroma_w) - 1;
+    const span hole = {(item->u[0] + mask) & ~mask, item->u[1] & ~mask};
+    const bool whole = item->kind == MR_PAINT_RECTANGLE && first >= item->v[0] &&
+                       first + (1 << t->chroma_h) <= item->v[1] && hole.from < hole.to;
+    return whole ? hole : (span){item->right, item->right};
+}
+
 int mr_paint(const mr_paint_work *work) {
     const mr_paint_target *t = &work->target;
     const size_t stride = ((size_t)t->width + 1 + 63) / 64 * 64;
@@ -134,8 +153,11 @@ int mr_paint(const mr_paint_work *work) {
     for (int32_t i = 0; i < work->count; i++) {
         const mr_paint_item *item = &work->items[i];
         const int32_t step = 1 << t->chroma_h;
-        for (int32_t y = item->top / step * step; y < item->bottom; y += step)
-            paint_rows(work, item, y, cover, stride);
+        for (int32_t y = item->top / step * step; y < item->bottom; y += step) {
+            const span hole = hole_of(t, item, y);
+            paint_rows(work, item, y, (span){item->left, hole.from}, cover, stride);
+            paint_rows(work, item, y, (span){hole.to, item->right}, cover, stride);
+        }
     }
     return MR_OK;
 }

@@ -29,7 +29,7 @@ typedef struct mr_paint_item {
      * column = (u[0] + u[1] (x - left) + u[2] (y - top)) >> 16, row alike from v. */
     uint32_t at;
     int32_t columns, rows;
-    int32_t u[3], v[3];
+    int32_t u[3], v[3]; /* rectangles: columns u[0] to u[1] in rows v[0] to v[1] are a hole */
 } mr_paint_item;
 
 /* The picture: its planes, and how its samples lie in them. */

@@ -48,6 +48,8 @@ MR_PIXEL_INLINE uint32_t mr_paint_cover(const mr_paint_item *item, const uint8_t
     uint32_t cover = 255;
     if (x < item->left || x >= item->right || y < item->top || y >= item->bottom)
         return 0;
+    if (item->kind == MR_PAINT_RECTANGLE && x >= item->u[0] && x < item->u[1] && y >= item->v[0] && y < item->v[1])
+        return 0;
     if (item->kind == MR_PAINT_LINE)
         cover = mr_paint_line_cover(item, x, y);
     else if (item->kind == MR_PAINT_STENCIL)

@@ -434,8 +434,7 @@ static int lay_out(mr_font *font, raqm_t *layout, mr_text_line *line) {
     size_t count = 0;
     if (!font->text_count)
         return draw_line(font, NULL, 0, line) ? MR_OK : MR_ERROR_AGAIN;
-    if (!layout || !raqm_set_text(layout, font->text, font->text_count) ||
-        !raqm_set_freetype_load_flags(layout, FT_LOAD_NO_BITMAP))
+    if (!layout || !raqm_set_text(layout, font->text, font->text_count))
         return mr_fail(MR_ERROR_MEMORY, "no memory for text");
     line->missing = assign_fonts(font, layout);
     const raqm_glyph_t *shaped = raqm_layout(layout) ? raqm_get_glyphs(layout, &count) : NULL;

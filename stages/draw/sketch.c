@@ -23,16 +23,24 @@ static int32_t limited(double value, int32_t most) {
     return value > 0 ? value < most ? (int32_t)value : most : 0;
 }
 
-/* Adds an item for the stored pixels within the bounds, in canvas pixels; NULL if there is none, or no room. */
-static mr_paint_item *add(mr_sketch *sketch, mr_paint_kind kind, mr_area bounds, mr_ink ink) {
+/* An item for the stored pixels within the bounds, in canvas pixels. */
+static mr_paint_item bounded(const mr_sketch *sketch, mr_area bounds) {
     double a[2], b[2];
     mr_geometry_from_display(&sketch->turn, bounds.left, bounds.top, a);
     mr_geometry_from_display(&sketch->turn, bounds.right, bounds.bottom, b);
-    mr_paint_item item = {.kind = kind, .opacity = ink.opacity};
+    mr_paint_item item = {0};
     item.left = limited(fmin(a[0], b[0]), sketch->format.width);
     item.right = limited(fmax(a[0], b[0]), sketch->format.width);
     item.top = limited(fmin(a[1], b[1]), sketch->format.height);
     item.bottom = limited(fmax(a[1], b[1]), sketch->format.height);
+    return item;
+}
+
+/* NULL: none lies in the picture, or there is no room. */
+static mr_paint_item *add(mr_sketch *sketch, mr_paint_kind kind, mr_area bounds, mr_ink ink) {
+    mr_paint_item item = bounded(sketch, bounds);
+    item.kind = kind;
+    item.opacity = ink.opacity;
     if (item.left >= item.right || item.top >= item.bottom || !ink.opacity)
         return NULL;
     if (sketch->count == MR_SKETCH_ITEMS) {
@@ -62,14 +70,14 @@ void mr_sketch_rectangle(mr_sketch *sketch, mr_area bounds, mr_ink ink) {
 void mr_sketch_outline(mr_sketch *sketch, mr_area bounds, double thickness, mr_ink ink) {
     const mr_area b = rounded(bounds);
     const double t = floor(thickness + 0.5);
-    if (b.right - b.left <= 2 * t || b.bottom - b.top <= 2 * t) {
-        add(sketch, MR_PAINT_RECTANGLE, b, ink);
+    mr_paint_item *item = add(sketch, MR_PAINT_RECTANGLE, b, ink);
+    if (!item || b.right - b.left <= 2 * t || b.bottom - b.top <= 2 * t)
         return;
-    }
-    add(sketch, MR_PAINT_RECTANGLE, (mr_area){b.left, b.top, b.right, b.top + t}, ink);
-    add(sketch, MR_PAINT_RECTANGLE, (mr_area){b.left, b.bottom - t, b.right, b.bottom}, ink);
-    add(sketch, MR_PAINT_RECTANGLE, (mr_area){b.left, b.top + t, b.left + t, b.bottom - t}, ink);
-    add(sketch, MR_PAINT_RECTANGLE, (mr_area){b.right - t, b.top + t, b.right, b.bottom - t}, ink);
+    const mr_paint_item hole = bounded(sketch, (mr_area){b.left + t, b.top + t, b.right - t, b.bottom - t});
+    item->u[0] = hole.left;
+    item->u[1] = hole.right;
+    item->v[0] = hole.top;
+    item->v[1] = hole.bottom;
 }
 
 /* Ends far outside are cut, since floats are exact for neighbouring pixels only up to a few million. False: the line is

@@ -56,6 +56,10 @@ static void draw_item(scene *s, mr_paint_item *item) {
         item->u[i] = between(-3 * 65536, 3 * 65536);
         item->v[i] = between(-3 * 65536, 3 * 65536);
     }
+    if (item->kind == MR_PAINT_RECTANGLE) { /* the hole may be none, or reach beyond */
+        item->u[1] = (item->u[0] = between(-3, width)) + between(0, width);
+        item->v[1] = (item->v[0] = between(-3, height)) + between(0, height);
+    }
 }
 
 static void draw_scene(scene *s, mr_pixel pixel) {
