@@ -14,6 +14,7 @@ extern const mr_stage_type mr_zmq_sub_source;
 
 extern const mr_stage_type mr_callback_stage;
 extern const mr_stage_type mr_classify_stage;
+extern const mr_stage_type mr_ctc_stage;
 extern const mr_stage_type mr_csv_stage;
 extern const mr_stage_type mr_decode_stage;
 extern const mr_stage_type mr_draw_stage;
@@ -36,5 +37,6 @@ extern const mr_stage_type mr_record_stage;
 extern const mr_stage_type mr_sharpness_stage;
 extern const mr_stage_type mr_track_stage;
 extern const mr_stage_type mr_video_stage;
+extern const mr_stage_type mr_zones_stage;
 extern const mr_stage_type mr_zmq_pub_stage;
 extern const mr_stage_type mr_zmq_push_stage;

@@ -1,13 +1,17 @@
 /* csv: a header, then one row for each class, or other element, in a frame (RFC 4180, lines end in CR LF). A frame
- * without any has one row with those fields empty. All rows for a frame are one record. */
+ * without any has one row with those fields empty. All rows for a frame are one record. A list in an element is JSON in
+ * one cell, as jsonl writes it. */
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/base/grow.h"
 #include "engine/base/memory.h"
 #include "engine/base/utf8.h"
+#include "engine/data/kinds.h"
 #include "stages/list.h"
 #include "stages/sink/fields.h"
+#include "stages/sink/record_json.h"
+#include "stages/sink/rows.h"
 #include "stages/sink/text_sink.h"
 
 typedef struct options {
@@ -22,7 +26,8 @@ typedef struct state {
     char *header;
     char *text; /* current record; grows to the longest one and stays */
     size_t bytes, capacity;
-    bool failed; /* it could not grow */
+    mr_record json; /* makes the cells of lists */
+    bool failed; /* memory ran out */
     bool escapes; /* escape_formulas */
 } state;
 
@@ -32,15 +37,15 @@ typedef struct state {
  * stage gives the requested kind. */
 static const mr_result_kind *choose_kind(const mr_planned_input *input, const char *wanted) {
     const mr_result_kind *classes = mr_kind_classes(), *other = NULL;
-    for (const mr_planned_result *one = input->results; one; one = one->next) {
-        if (!one->kind->fields)
-            continue;
-        if (wanted ? strcmp(one->kind->name, wanted) == 0 : one->kind == classes)
-            return one->kind;
-        other = other ? other : one->kind;
-    }
+    if (wanted && strcmp(wanted, classes->name) == 0)
+        return classes;
     if (wanted)
-        return strcmp(wanted, classes->name) == 0 ? classes : NULL;
+        return mr_rows_find_kind(input, wanted);
+    for (const mr_planned_result *one = input->results; one; one = one->next) {
+        if (one->kind == classes)
+            return classes;
+        other = other || !one->kind->fields ? other : one->kind;
+    }
     return other && !input->more_results ? other : classes;
 }
 
@@ -55,28 +60,11 @@ static bool has_tensors_alone(const mr_planned_input *input) {
     return tensors && !input->more_results;
 }
 
-/* Whether no result before `one` has its kind. */
-static bool is_first(const mr_planned_result *results, const mr_planned_result *one) {
-    while (results != one && results->kind != one->kind)
-        results = results->next;
-    return results == one;
-}
-
-static int refuse_kind(mr_negotiation *n, const char *wanted) {
-    char kinds[200] = "";
-    for (const mr_planned_result *one = n->inputs[0].results; one; one = one->next)
-        if (one->kind->fields && is_first(n->inputs[0].results, one) &&
-            strlen(kinds) + strlen(one->kind->name) + 3 < sizeof kinds)
-            sprintf(kinds + strlen(kinds), "%s%s", *kinds ? ", " : "", one->kind->name);
-    return mr_refuse(n, "results", "no stage before it gives results of the kind \"%s\" with fields; %s%s", wanted,
-                     *kinds ? "it can have rows for " : "jsonl writes tensors (tensors: true)", kinds);
-}
-
 static int negotiate(mr_negotiation *n) {
     const options *given = n->options;
     const mr_result_kind *kind = choose_kind(&n->inputs[0], given->results);
     if (!kind)
-        return refuse_kind(n, given->results);
+        return mr_rows_refuse(n, given->results);
     if (has_tensors_alone(&n->inputs[0]))
         mr_warn(n, NULL, "jsonl writes tensors (tensors: true) and vectors (features: true)",
                 "frames come without classes, and a csv has no column for tensors: it only lists the frames");
@@ -120,8 +108,20 @@ static void add_text(state *at, const char *text) {
     add(at, quote, strlen(quote));
 }
 
+/* Writes lists as JSON. */
+static void add_items(state *at, const mr_result *result, const mr_field *field, const void *base) {
+    size_t bytes;
+    const mr_items *items = (const void *)((const char *)base + field->offset);
+    if (!items->count)
+        return;
+    const char *text = field->type == MR_FIELD_STRING ? mr_result_items(result, *items)
+                                                      : mr_record_make_field(&at->json, result, base, field, &bytes);
+    at->failed |= !text;
+    add_text(at, text);
+}
+
 /* If `base` is NULL, writes the column's name. */
-static void add_cell(state *at, const mr_field *field, const void *base) {
+static void add_cell(state *at, const mr_result *result, const mr_field *field, const void *base) {
     char text[MR_VALUE_TEXT];
     if (at->bytes && at->text[at->bytes - 1] != '\n')
         add(at, ",", 1);
@@ -129,7 +129,9 @@ static void add_cell(state *at, const mr_field *field, const void *base) {
         add_text(at, field->column ? field->column : field->name);
     else if (field->type == MR_FIELD_TEXT)
         add_text(at, *(const char *const *)(const void *)((const char *)base + field->offset));
-    else
+    else if (mr_field_item_bytes(field))
+        add_items(at, result, field, base);
+    else if (!field->sparse || mr_value_is_set(field, base))
         add(at, text, mr_value_text(text, field, base));
 }
 
@@ -137,7 +139,7 @@ static void add_field(state *at, const char *name, const mr_record_values *value
     const mr_record_field *one = mr_record_field_at(0);
     for (size_t i = 1; one && strcmp(one->field.name, name) != 0; i++)
         one = mr_record_field_at(i);
-    add_cell(at, &one->field, values);
+    add_cell(at, NULL, &one->field, values);
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -162,21 +164,24 @@ static void add_row(const mr_stage *self, const mr_record_values *values, const 
     const bool empty = values && !result;
     for (size_t i = 0; i < sizeof first / sizeof *first; i++)
         add_field(at, first[i], values);
-    add_cell(at, empty ? &no_cell : &rank_cell, values ? &own : NULL);
+    add_cell(at, NULL, empty ? &no_cell : &rank_cell, values ? &own : NULL);
     for (const mr_field *field = at->kind->fields; field->name; field++)
-        add_cell(at, empty ? &no_cell : field, empty ? (const void *)&own : element);
+        add_cell(at, result, empty ? &no_cell : field, empty ? (const void *)&own : element);
     if (given->captured)
         add_field(at, "captured", values);
     if (given->id)
         add_field(at, "id", values);
     if (given->state)
-        add_cell(at, &state_cell, values ? &own : NULL);
+        add_cell(at, NULL, &state_cell, values ? &own : NULL);
     add(at, "\r\n", 2);
 }
 
 static int open_sink(mr_stage *self) {
     const options *given = self->options;
     state *at = self->state;
+    int status = mr_record_open(&at->json);
+    if (status)
+        return status;
     at->kind = choose_kind(&self->inputs[0], given->results);
     at->escapes = given->escape_formulas;
     add_row(self, NULL, NULL, 0);
@@ -193,7 +198,6 @@ static int open_sink(mr_stage *self) {
 static int process(mr_stage *self, mr_io *io) {
     state *at = self->state;
     const mr_frame *frame = mr_io_input(io);
-    const mr_result *result = mr_frame_result(frame, at->kind, NULL);
     const mr_recorded recorded = {.frame = frame, .source = mr_stage_source_id(self, frame->identity.source)};
     const mr_record_values values = mr_record_values_of(&recorded);
     int answer;
@@ -202,10 +206,13 @@ static int process(mr_stage *self, mr_io *io) {
     if (mr_text_sink_has(self, frame))
         return MR_DONE;
     at->bytes = 0;
-    if (!result || result->count == 0)
+    for (const mr_result *one = NULL; (one = mr_rows_next(frame, at->kind, one));)
+        for (size_t i = 0; i < one->count; i++)
+            add_row(self, &values, one, i);
+    if (at->bytes == 0 && at->kind->rare)
+        return MR_DONE;
+    if (at->bytes == 0)
         add_row(self, &values, NULL, 0);
-    for (size_t i = 0; result && i < result->count; i++)
-        add_row(self, &values, result, i);
     if (at->failed)
         return mr_output_failed(io, frame, mr_fail(MR_ERROR_MEMORY, "%s: no memory for a row", self->id));
     return mr_text_sink_put(self, io, frame, at->text, at->bytes);
@@ -215,6 +222,7 @@ static int process(mr_stage *self, mr_io *io) {
 static void close_sink(mr_stage *self) {
     state *at = self->state;
     mr_text_sink_close(self);
+    mr_record_close(&at->json);
     mr_free(at->text);
     mr_free(at->header);
     *at = (state){0};
@@ -229,8 +237,10 @@ static const mr_option option_table[] = {
     {.name = "id", .kind = MR_OPTION_BOOL, .offset = offsetof(options, id), .fallback = "false",
      .help = "one more column: what the program that sent the frame calls it (zmq.pull, zmq.sub)"},
     {.name = "results", .kind = MR_OPTION_STRING, .offset = offsetof(options, results), .example = "boxes",
-     .help = "the result kind that gives rows, such as one from a plugin; default: classes, or the kind that earlier "
-             "stages give if they give no classes. The kind's fields are the columns after rank"},
+     .help = "the result kind that gives rows, such as objects, events or one from a plugin; default: classes, or the "
+             "kind that earlier stages give if they give no classes. The kind's fields are the columns after rank. "
+             "Lists in them (quad, points, mask, zones, attributes) are JSON in one cell, as jsonl writes them. A "
+             "frame without events has no row"},
     {.name = "state", .kind = MR_OPTION_BOOL, .offset = offsetof(options, state), .fallback = "false",
      .help = "one more column, the last: damaged (decode: damaged: mark), away (media: on_away: picture), else empty"},
     {.name = "escape_formulas", .kind = MR_OPTION_BOOL, .offset = offsetof(options, escape_formulas),

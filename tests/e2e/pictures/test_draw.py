@@ -217,7 +217,8 @@ stages:
         """Tokens without a value leave out their words; unknown characters are reported once."""
         self.photo()
         self.photo("b.png")
-        self.images("label: '{label} #{track} \U000e0100 \u1f000'")
+        self.images("label: '{label} \U0010fffd'")
+        self.assertEqual(self.messages.count("no font has the character U+10FFFD: install one"), 1, self.messages)
         plain = self.images("label: '{label}'")
         tracked = self.images("label: '{label} #{track} {text} {zones}'")
         self.assertTrue(np.array_equal(plain, tracked))
