@@ -31,7 +31,7 @@ typedef struct span {
     int32_t from, to;
 } span;
 
-/* The columns in which a line may touch a row: those near the part of it that is near the row. */
+/* The columns in which a line may touch a row. If it is steep, only a part of it is near the row. */
 static span line_span(const mr_paint_item *item, int32_t y) {
     const float reach = item->radius + 1.5f, middle = (float)y + 0.5f;
     const float dx = item->x1 - item->x0, dy = item->y1 - item->y0;
@@ -135,7 +135,7 @@ static void paint_rows(const mr_paint_work *work, const mr_paint_item *item, int
         blend_row(t, c, first >> t->chroma_h, chroma, item->code[c], samples);
 }
 
-/* The chroma samples in a rectangle's hole, as pixels, if all rows are in it; else none. */
+/* The pixels of the chroma samples in a rectangle's hole, if all rows are in it. Else none. */
 static span hole_of(const mr_paint_target *t, const mr_paint_item *item, int32_t first) {
     const int32_t mask = (1 << t->chroma_w) - 1;
     const span hole = {(item->u[0] + mask) & ~mask, item->u[1] & ~mask};

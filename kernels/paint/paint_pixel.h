@@ -17,7 +17,8 @@ MR_PIXEL_INLINE uint32_t mr_paint_average(uint32_t sum, uint32_t pixels) {
     return (sum + pixels / 2) / pixels;
 }
 
-/* Coverage by a line with round ends: one pixel wide at its border, which is half covered. */
+/* Coverage by a line with round ends. It falls from full to none within a pixel; it is half if the pixel's centre is on
+ * the border. */
 MR_PIXEL_INLINE uint32_t mr_paint_line_cover(const mr_paint_item *item, int32_t x, int32_t y) {
     float dx = item->x1 - item->x0, dy = item->y1 - item->y0;
     float px = (float)x + 0.5f - item->x0, py = (float)y + 0.5f - item->y0;

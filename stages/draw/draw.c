@@ -5,12 +5,13 @@
 #include "engine/base/memory.h"
 #include "engine/device/device.h"
 #include "stages/draw/figures.h"
+#include "stages/draw/shown_zones.h"
 #include "stages/draw/words.h"
 #include "stages/list.h"
 
 typedef struct options {
     const char *objects;
-    bool boxes, points;
+    bool boxes, points, zones;
     const char *label, *caption, *font;
     int corner, color, anchor;
     int64_t font_size;
@@ -22,6 +23,8 @@ typedef struct options {
 typedef struct state {
     mr_font *font;
     mr_tails *tails;
+    mr_shown_zones shown;
+    const mr_planned_result *zones; /* NULL: none are drawn */
     uint32_t epoch;
     int64_t now_ns;
     bool unmapped, full, missing; /* warned about it */
@@ -67,7 +70,8 @@ static int negotiate(mr_negotiation *n) {
     if (!o->caption && !may_have_objects(&n->inputs[0]))
         return mr_refuse(n, NULL, "no frame that comes here has objects: name a join of pictures and detect's or "
                                   "track's frames as its input, or write a caption");
-    if (!o->boxes && !o->points && !o->label[0] && !o->caption && o->masks == 0 && !o->tails_ns)
+    const bool zones = o->zones && mr_shown_zones_exist(n->inputs[0].results);
+    if (!o->boxes && !o->points && !zones && !has_words(o) && o->masks == 0 && !o->tails_ns)
         return mr_refuse(n, NULL, "all that could be drawn is switched off: allow boxes, points, masks or tails, or "
                                   "write a label or a caption");
     int status = check_words(n);
@@ -82,6 +86,8 @@ static int open_stage(mr_stage *self) {
     int status = has_words(o) ? mr_font_open(&s->font, o->font) : MR_OK;
     if (!status && o->tails_ns && !(s->tails = mr_calloc(1, sizeof *s->tails)))
         status = mr_fail(MR_ERROR_MEMORY, "no memory for tails");
+    if (o->zones && mr_shown_zones_exist(self->inputs[0].results))
+        s->zones = self->inputs[0].results;
     if (!status && s->tails)
         *s->tails = (mr_tails){.length_ns = o->tails_ns, .step = 4};
     return status;
@@ -131,7 +137,9 @@ static int collect(mr_stage *self, const mr_frame *frame, const mr_result *objec
                     .boxes = o->boxes, .points = o->points};
     char text[MR_WORDS] = "";
     const bool mapped = mr_figures_begin(&f, frame) || !objects;
-    int status = objects ? mr_figures_add(&f, objects, s->now_ns) : MR_OK;
+    int status = s->zones ? mr_shown_zones_draw(&s->shown, s->zones, frame, objects, &f) : MR_OK;
+    if (!status && objects)
+        status = mr_figures_add(&f, objects, s->now_ns);
     if (o->caption)
         mr_words_of_frame(text, o->caption, self->source_id, frame, objects);
     if (!status && text[0])
@@ -198,6 +206,7 @@ static int draw(mr_stage *self, mr_io *io, const mr_frame *input, const mr_resul
 static int process(mr_stage *self, mr_io *io) {
     static const int64_t POLL_NS = 100000;
     const options *o = self->options;
+    state *s = self->state;
     const mr_frame *input = mr_io_input(io);
     if (input->ready && !mr_event_done(input->ready)) {
         mr_io_wake_at(io, mr_io_now_ns(io) + POLL_NS);
@@ -206,8 +215,9 @@ static int process(mr_stage *self, mr_io *io) {
     if (input->flags & MR_FRAME_AWAY)
         return mr_io_forward(io, 0);
     const mr_result *objects = mr_frame_result(input, mr_kind_objects(), o->objects);
-    keep_up(self->state, input);
-    if ((objects && objects->count) || o->caption)
+    keep_up(s, input);
+    mr_shown_zones_count(&s->shown, s->zones, input);
+    if ((objects && objects->count) || s->zones || o->caption)
         return draw(self, io, input, objects);
     return mr_io_forward(io, 0);
 }
@@ -221,8 +231,9 @@ static const mr_option table[] = {
     {FIELD(boxes), .kind = MR_OPTION_BOOL, .fallback = "true",
      .help = "draw boxes, with the lines inside, or quadrilaterals where objects have them"},
     {FIELD(label), .kind = MR_OPTION_STRING, .fallback = "{label} {track} {score}",
-     .help = "text at each box: {label}, {index}, {track}, {number}, {score}, {zones}, {class} (found by other stages) "
-             "and {text} (read by other stages) are replaced; a word whose tokens have no value is left out. \"\": none"},
+     .help = "text at each box: {label}, {index}, {track}, {number}, {score}, {speed}, {distance}, {zones}, {class} "
+             "(of other stages) and {text} (that other stages read) are replaced; a word whose tokens have no value is "
+             "left out. \"\": none"},
     {FIELD(color), .kind = MR_OPTION_ENUM, .fallback = "auto", .choices = colors,
      .help = "what the colour shows; auto, track: the track, and the class of objects without one. The same number "
              "always has the same colour"},
@@ -237,6 +248,8 @@ static const mr_option table[] = {
      .help = "draw key points, and the limbs between COCO's 17"},
     {FIELD(point_score), .kind = MR_OPTION_DOUBLE, .fallback = "0.3", .max = 1,
      .help = "key points must have this score"},
+    {FIELD(zones), .kind = MR_OPTION_BOOL, .fallback = "true",
+     .help = "draw areas and lines of zones, if its results come here, with the objects inside and the crossings"},
     {FIELD(caption), .kind = MR_OPTION_STRING, .example = "{source} {time}",
      .help = "text in a corner of every picture: {source}, {time} (of capture, in this computer's zone), {utc}, "
              "{position} (presentation time), {seq} and {objects} (their number) are replaced"},
@@ -258,10 +271,10 @@ static const mr_port outputs[] = {{.name = "out", .help = "the same pictures, dr
 const mr_stage_type mr_draw_stage = {
     .name = "draw",
     .summary = "draws objects and words on pictures",
-    .help = "Boxes, labels, tails of tracks, masks and key points, in all pixel layouts. Only the touched pixels change; "
-            "colours follow the picture's matrix and range. A picture that no other stage holds is changed where it "
-            "lies, and else copied. Text is upright when the picture is shown. Pictures that only show that a source "
-            "is away pass as they are.",
+    .help = "Boxes, labels, tails of tracks, masks, key points and zones, in all pixel layouts. Only the touched "
+            "pixels change; colours follow the picture's matrix and range. If no other stage holds the picture, it is "
+            "changed where it lies; else it is copied. Text is upright when the picture is shown. Pictures that only "
+            "show that a source is away pass as they are.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

@@ -31,15 +31,15 @@ static bool find_way(mr_figures *f, const mr_frame *frame) {
     return true;
 }
 
-static void map(const mr_figures *f, double x, double y, double to[2]) {
+void mr_figures_map(const mr_figures *f, double x, double y, double to[2]) {
     to[0] = f->x[0] * x + f->x[1] * y + f->x[2];
     to[1] = f->y[0] * x + f->y[1] * y + f->y[2];
 }
 
 static mr_area bounds_of(const mr_figures *f, const mr_object *object) {
     double a[2], b[2];
-    map(f, (double)object->left, (double)object->top, a);
-    map(f, (double)object->right, (double)object->bottom, b);
+    mr_figures_map(f, (double)object->left, (double)object->top, a);
+    mr_figures_map(f, (double)object->right, (double)object->bottom, b);
     return (mr_area){fmin(a[0], b[0]), fmin(a[1], b[1]), fmax(a[0], b[0]), fmax(a[1], b[1])};
 }
 
@@ -49,7 +49,7 @@ bool mr_figures_begin(mr_figures *f, const mr_frame *frame) {
     if (!f->font_size)
         f->font_size = size < MOST_FONT ? size : MOST_FONT;
     if (f->thickness == 0)
-        f->thickness = fmax(1, floor(side / 400.0 + 0.5));
+        f->thickness = fmax(1, floor(side / 360.0 + 0.5));
     return find_way(f, frame);
 }
 
@@ -87,8 +87,8 @@ static void add_mask(mr_figures *f, const mr_result *objects, const mr_object *o
 
 static void add_line(mr_figures *f, const float *from, const float *to, double thickness, mr_ink ink) {
     double a[2], b[2];
-    map(f, (double)from[0], (double)from[1], a);
-    map(f, (double)to[0], (double)to[1], b);
+    mr_figures_map(f, (double)from[0], (double)from[1], a);
+    mr_figures_map(f, (double)to[0], (double)to[1], b);
     mr_sketch_line(f->sketch, a, b, thickness, ink);
 }
 
@@ -153,11 +153,15 @@ static double padding_of(const mr_figures *f) {
     return floor(f->font_size / 4.0 + 0.5);
 }
 
-/* The text on a ground, whose upper left corner is at x, y. */
-static void add_text(mr_figures *f, const mr_text_line *line, double x, double y, mr_ink ground, mr_ink ink) {
-    const double padding = padding_of(f), left = floor(x + 0.5), top = floor(y + 0.5);
-    const double begin = left + padding + line->left;
-    mr_sketch_rectangle(f->sketch, (mr_area){left, top, left + line->width + 2 * padding, top + line->rows}, ground);
+static double width_of(const mr_figures *f, const mr_text_line *line) {
+    return line->width + 2 * padding_of(f);
+}
+
+static void add_line_of_text(mr_figures *f, const mr_text_line *line, double x, double y, mr_ink ground, mr_ink ink) {
+    const double left = floor(fmax(0, fmin(x, f->sketch->width - width_of(f, line))) + 0.5);
+    const double top = floor(fmax(0, fmin(y, f->sketch->height - line->rows)) + 0.5);
+    const double begin = left + padding_of(f) + line->left;
+    mr_sketch_rectangle(f->sketch, (mr_area){left, top, left + width_of(f, line), top + line->rows}, ground);
     uint8_t *cells = mr_sketch_room(f->sketch, line->columns, line->rows);
     if (!cells)
         return;
@@ -166,19 +170,26 @@ static void add_text(mr_figures *f, const mr_text_line *line, double x, double y
                       line->rows, ink);
 }
 
-/* Above the box, or inside it at the top of the picture; not beyond the sides if there is room. */
+int mr_figures_add_text(mr_figures *f, const char *text, double x, double y, mr_ink ground, mr_ink ink) {
+    mr_text_line line;
+    int status = find_text(f, text, &line);
+    if (!status)
+        add_line_of_text(f, &line, x, y, ground, ink);
+    return status;
+}
+
+/* Above the box, or inside it if there is no room. */
 static int add_label(mr_figures *f, const mr_result *objects, const mr_object *object) {
     const mr_area box = bounds_of(f, object);
+    const mr_ink ground = ink_of(f, object, 255);
     char text[MR_WORDS];
     mr_text_line line;
     mr_words_of_object(text, f->label, objects, object);
     int status = text[0] ? find_text(f, text, &line) : MR_OK;
     if (status || !text[0] || !isfinite(box.left) || !isfinite(box.top))
         return status;
-    const double room = f->sketch->width - line.width - 2 * padding_of(f);
-    const double top = floor(box.top + 0.5) - line.rows;
-    const mr_ink ground = ink_of(f, object, 255);
-    add_text(f, &line, fmax(0, fmin(box.left, room)), top >= 0 ? top : fmax(0, box.top), ground, mr_ink_on(ground));
+    const double above = floor(box.top + 0.5) - line.rows;
+    add_line_of_text(f, &line, box.left, above >= 0 ? above : box.top, ground, mr_ink_on(ground));
     return MR_OK;
 }
 
@@ -208,8 +219,8 @@ int mr_figures_add_caption(mr_figures *f, const char *text, int corner) {
     int status = find_text(f, text, &line);
     if (status)
         return status;
-    const double right = f->sketch->width - line.width - 2 * padding_of(f) - margin;
+    const double right = f->sketch->width - width_of(f, &line) - margin;
     const double bottom = f->sketch->height - line.rows - margin;
-    add_text(f, &line, corner % 2 ? right : margin, corner / 2 ? bottom : margin, ground, ink);
+    add_line_of_text(f, &line, corner % 2 ? right : margin, corner / 2 ? bottom : margin, ground, ink);
     return MR_OK;
 }

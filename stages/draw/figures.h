@@ -33,5 +33,9 @@ typedef struct mr_figures {
 bool mr_figures_begin(mr_figures *figures, const mr_frame *frame);
 /* MR_ERROR_MEMORY, MR_ERROR_DATA. */
 int mr_figures_add(mr_figures *figures, const mr_result *objects, int64_t now_ns);
+/* Maps a point from the source's displayed picture to the canvas. */
+void mr_figures_map(const mr_figures *figures, double x, double y, double to[2]);
+/* Adds a line of text on a ground, with its upper left corner there, or nearer if it would leave the picture. */
+int mr_figures_add_text(mr_figures *figures, const char *text, double x, double y, mr_ink ground, mr_ink ink);
 /* Adds one line of text in a corner: 0 upper left, 1 upper right, 2 lower left, 3 lower right. */
 int mr_figures_add_caption(mr_figures *figures, const char *text, int corner);

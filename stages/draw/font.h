@@ -20,7 +20,8 @@ typedef struct mr_text_line {
 } mr_text_line;
 
 /* `name` is a pattern of fontconfig, such as "Sans" or "DejaVu Sans:bold", or the path of a font file.
- * MR_ERROR_NO_INPUT: the file cannot be read, or no such font is installed; the message has the fix. MR_ERROR_MEMORY. */
+ * MR_ERROR_NO_INPUT: the file cannot be read, or no such font is installed; the message has the fix.
+ * MR_ERROR_MEMORY. */
 int mr_font_open(mr_font **font, const char *name);
 void mr_font_close(mr_font **font);
 

@@ -52,6 +52,17 @@ static void print_score(char *text, size_t room, const subject *of) {
     snprintf(text, room, "%.2f", (double)of->object->score);
 }
 
+/* In metres a second. */
+static void print_speed(char *text, size_t room, const subject *of) {
+    if (of->object->speed > 0)
+        snprintf(text, room, "%.1f", (double)of->object->speed);
+}
+
+static void print_distance(char *text, size_t room, const subject *of) {
+    if (of->object->distance > 0)
+        snprintf(text, room, "%.1f", (double)of->object->distance);
+}
+
 /* Appends with a comma. */
 static void append(char *text, size_t room, const char *more) {
     const size_t used = strlen(text);
@@ -87,8 +98,9 @@ static void print_text(char *text, size_t room, const subject *of) {
 }
 
 static const token label_tokens[] = {
-    {"{label}", print_label},   {"{index}", print_index}, {"{track}", print_track},   {"{number}", print_number},
-    {"{score}", print_score},   {"{zones}", print_zones}, {"{class}", print_classes}, {"{text}", print_text},
+    {"{label}", print_label}, {"{index}", print_index}, {"{track}", print_track},   {"{number}", print_number},
+    {"{score}", print_score}, {"{speed}", print_speed}, {"{distance}", print_distance},
+    {"{zones}", print_zones}, {"{class}", print_classes}, {"{text}", print_text},
     {NULL, NULL},
 };
 

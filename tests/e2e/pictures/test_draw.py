@@ -1,16 +1,13 @@
-"""draw: pixels of boxes equal those that NumPy paints, in every layout; letters equal Pillow's, in three scripts; turned
-pictures are drawn on upright; refusals; drawn pictures go to encode, video and preview."""
+"""draw: pixels of boxes equal those that NumPy paints; letters equal Pillow's, in three scripts; turned pictures are
+drawn on upright; refusals; drawn pictures go to encode and video."""
 import colorsys
-import json
-import pathlib
 import subprocess
-import urllib.request
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont, features
 
 import clips
-from harness import Case, free_port
+from harness import Case
 from test_objects import rows_of, save
 
 WIDTH, HEIGHT = 128, 96
@@ -126,8 +123,8 @@ stages:
     def images(self, options, boxes=BOXES, rotate=False):
         """The drawn pictures as Pillow reads them, by file."""
         out = self.folder / "drawn"
-        after = f"  images: {{input: draw, path: '{out}', name: '{{source}}-{{seq}}.png', rotate: {str(rotate).lower()}, " \
-                "overwrite: true}\n"
+        after = f"  images: {{input: draw, path: '{out}', name: '{{source}}-{{seq}}.png', overwrite: true, " \
+                f"rotate: {str(rotate).lower()}}}\n"
         run = self.draw(self.folder / "*.png", options, after, boxes)
         self.assert_balanced(run)
         self.messages = run.err
@@ -227,8 +224,8 @@ stages:
         self.photo()
         null = "  null: {input: draw}\n".replace("null:", "'null':")
         for options, words in {
-            "label: '{name}'": "may hold {label}, {index}, {track}, {number}, {score}, {zones}, {class}, {text}, and no "
-                               "other brace",
+            "label: '{name}'": "may hold {label}, {index}, {track}, {number}, {score}, {speed}, {distance}, "
+                               "{zones}, {class}, {text}, and no other brace",
             "caption: '{clock}'": "may hold {source}, {time}, {utc}, {position}, {seq}, {objects}",
             "font: 'No Such Font'": "there is no font \"No Such Font\": fontconfig would take \"",
             "font: /nowhere/font.ttf": "/nowhere/font.ttf: no font can be read there",
@@ -244,5 +241,6 @@ stages:
         (self.folder / "fonts.conf").write_text("<?xml version='1.0'?><fontconfig></fontconfig>")
         path = self.write((self.folder / "pipeline.yaml").read_text().replace("draw: {input: decode}",
                                                                             "draw: {input: decode, caption: hello}"))
-        run = self.run_pipeline(path, code=66, rows=False, environment={"FONTCONFIG_FILE": str(self.folder / "fonts.conf")})
+        run = self.run_pipeline(path, code=66, rows=False,
+                                environment={"FONTCONFIG_FILE": str(self.folder / "fonts.conf")})
         self.assertIn("fontconfig finds no font: install one, such as fonts-dejavu-core", run.err)
