@@ -89,6 +89,7 @@ stages/model: engine/base engine/device engine/device/cuda kernels/detect kernel
 stages/objects: engine/base kernels/detect stages stages/model
 stages/draw: engine/base engine/device kernels/paint kernels/preprocess stages
 stages/objects/zones: engine/base kernels/plane stages
+stages/objects/cascade: engine/base stages stages/objects
 stages/text: engine/base kernels/text stages stages/model stages/model/onnx
 stages/model/export: engine/base kernels/vector stages/model stages/model/onnx
 stages/train: engine/base engine/device kernels kernels/fit kernels/metrics
