@@ -21,15 +21,15 @@ static const int64_t IDS_OF_EPOCH = 1000000000;
 
 static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
-    bool known = !n->inputs[0].more_results;
+    const mr_planned_result *one = n->inputs[0].results;
     n->outputs[0].follows = n->outputs[0].shares = 0;
-    for (const mr_planned_result *one = n->inputs[0].results; one && known; one = one->next)
-        known = one->kind != mr_kind_objects();
-    if (known)
+    while (one && one->kind != mr_kind_objects())
+        one = one->next;
+    if (!one && !n->inputs[0].more_results)
         return mr_refuse(n, NULL, "no frame that comes here has objects: name a stage after detect as its input");
     if (o->low > o->high || o->high > o->begin)
         return mr_refuse(n, "high", "low (%g), high (%g) and begin (%g) must rise", o->low, o->high, o->begin);
-    return mr_promise_result(n, 0, mr_kind_objects(), NULL, NULL);
+    return one ? mr_promise_again(n, 0, one) : mr_promise_result(n, 0, mr_kind_objects(), NULL, NULL);
 }
 
 /* A node that starts again in the middle of a stream has lost its tracks: their ids do not come again, since a frame

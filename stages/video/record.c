@@ -41,10 +41,10 @@ static const mr_option options[] = {
      .help = "each file's name, as in video: .mp4, .mkv or .ts; {source}, {number} and {time} (the first picture's, "
              "in UTC) are replaced. Beside it is a file with the same name and .json"},
     {.name = "classes", .kind = MR_OPTION_STRINGS, .offset = FIELD(classes),
-     .help = "labels that trigger a recording if a frame has one of them; without labels every frame that is not a "
-             "packet triggers one, such as those that motion lets through"},
+     .help = "labels that trigger a recording if a frame, or an object in it, has one of them; without labels every "
+             "frame that is not a packet triggers one, such as those that motion lets through"},
     {.name = "score", .kind = MR_OPTION_DOUBLE, .offset = FIELD(score), .fallback = "0.5", .min = -1e9, .max = 1e9,
-     .help = "lowest class score that triggers"},
+     .help = "lowest score of a class or object that triggers"},
     {.name = "before", .kind = MR_OPTION_DURATION, .offset = FIELD(before), .fallback = "5s", .max = 3600e9,
      .help = "recorded before a trigger, from the key frame before that time on"},
     {.name = "after", .kind = MR_OPTION_DURATION, .offset = FIELD(after), .fallback = "5s", .max = 86400e9,
@@ -94,8 +94,8 @@ static int negotiate(mr_negotiation *negotiation) {
         return mr_refuse(negotiation, NULL, "%s gives no packets: its input must name a source of packets, or encode, "
                          "beside the stage that triggers: input: [SOURCE, %s]", input->from, input->from);
     if (given->classes.count && !mr_wanted_may_come(input))
-        return mr_refuse(negotiation, "classes", "no frame that comes here has classes, so nothing would start a "
-                         "recording: name classify as an input: input: [SOURCE, classify]");
+        return mr_refuse(negotiation, "classes", "no frame that comes here has classes or objects, so nothing would "
+                         "start a recording: name classify or detect as an input: input: [SOURCE, classify]");
     const mr_wanted wanted = wanted_of(given);
     if (given->classes.count &&
         mr_wanted_check(negotiation, &wanted, "nothing would ever be recorded", "starts no recording"))
@@ -127,13 +127,12 @@ static int open_record(mr_stage *self) {
 
 static bool find_class(const record_options *given, const mr_frame *frame, mr_trigger *trigger) {
     const mr_wanted wanted = wanted_of(given);
-    const mr_result *result;
-    const mr_class *class = mr_wanted_find(&wanted, frame, &result);
-    if (!class)
+    mr_sighting found;
+    if (!mr_wanted_find(&wanted, frame, -1, &found))
         return false;
-    trigger->stage = result->stage;
-    trigger->label = class->label;
-    trigger->score = class->score;
+    trigger->stage = found.stage;
+    trigger->label = found.label;
+    trigger->score = found.score;
     return true;
 }
 
