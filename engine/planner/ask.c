@@ -398,6 +398,15 @@ int mr_promise_labels(mr_negotiation *negotiation, size_t port, const mr_planned
     return result.classes ? promise(negotiation, port, &result) : MR_ERROR_MEMORY;
 }
 
+int mr_promise_tracks(mr_negotiation *negotiation, size_t port) {
+    const mr_planned_result *objects = negotiation->outputs[port].results;
+    while (objects && objects->kind != mr_kind_objects())
+        objects = objects->next;
+    mr_planned_result result = objects ? *objects : (mr_planned_result){.kind = mr_kind_objects()};
+    result.tracked = true;
+    return promise(negotiation, port, &result);
+}
+
 int mr_promise_again(mr_negotiation *negotiation, size_t port, const mr_planned_result *result) {
     return promise(negotiation, port, result);
 }
