@@ -4,7 +4,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/device/device.h"
-#include "stages/draw/figures.h"
+#include "stages/draw/drawing.h"
 #include "stages/draw/shown_zones.h"
 #include "stages/draw/words.h"
 #include "stages/list.h"
@@ -111,7 +111,7 @@ static void keep_up(state *s, const mr_frame *frame) {
 }
 
 /* Each is said once for a source. */
-static void warn(mr_stage *self, const mr_figures *f, bool mapped) {
+static void warn(mr_stage *self, const mr_drawing *f, bool mapped) {
     state *s = self->state;
     if (!mapped && !s->unmapped)
         mr_stage_warn(self, "boxes are drawn as they are: frames do not say where their pixels lie in the source's "
@@ -131,19 +131,19 @@ static void warn(mr_stage *self, const mr_figures *f, bool mapped) {
 static int collect(mr_stage *self, const mr_frame *frame, const mr_result *objects, mr_sketch *sketch) {
     const options *o = self->options;
     state *s = self->state;
-    mr_figures f = {.sketch = sketch, .font = s->font, .tails = s->tails, .label = o->label,
+    mr_drawing f = {.sketch = sketch, .font = s->font, .tails = s->tails, .label = o->label,
                     .thickness = o->thickness, .font_size = (int32_t)o->font_size, .color = (mr_ink_choice)o->color,
                     .anchor = (mr_anchor)o->anchor, .mask = o->masks, .point_score = o->point_score,
                     .boxes = o->boxes, .points = o->points};
     char text[MR_WORDS] = "";
-    const bool mapped = mr_figures_begin(&f, frame) || !objects;
+    const bool mapped = mr_drawing_begin(&f, frame) || !objects;
     int status = s->zones ? mr_shown_zones_draw(&s->shown, s->zones, frame, objects, &f) : MR_OK;
     if (!status && objects)
-        status = mr_figures_add(&f, objects, s->now_ns);
+        status = mr_drawing_add(&f, objects, s->now_ns);
     if (o->caption)
         mr_words_of_frame(text, o->caption, self->source_id, frame, objects);
     if (!status && text[0])
-        status = mr_figures_add_caption(&f, text, o->corner);
+        status = mr_drawing_add_caption(&f, text, o->corner);
     warn(self, &f, mapped);
     return status;
 }

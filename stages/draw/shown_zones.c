@@ -55,17 +55,17 @@ static mr_ink ink_of(const char *name) {
 }
 
 /* From coordinates of the options to the canvas. */
-static void place(const mr_figures *f, const mr_frame *frame, const mr_planned_zones *zones, const double from[2],
+static void place(const mr_drawing *f, const mr_frame *frame, const mr_planned_zones *zones, const double from[2],
                   double to[2]) {
     const mr_geometry *way = &frame->geometry;
     const bool turned = way->rotation % 180;
     const double width = turned ? way->source_height : way->source_width;
     const double height = turned ? way->source_width : way->source_height;
-    mr_figures_map(f, zones->pixels ? from[0] : from[0] * width, zones->pixels ? from[1] : from[1] * height, to);
+    mr_drawing_map(f, zones->pixels ? from[0] : from[0] * width, zones->pixels ? from[1] : from[1] * height, to);
 }
 
 /* Draws the edges; *upper is the uppermost corner. An area is closed. */
-static void add_edges(mr_figures *f, const mr_frame *frame, const mr_planned_zones *zones, const mr_points *points,
+static void add_edges(mr_drawing *f, const mr_frame *frame, const mr_planned_zones *zones, const mr_points *points,
                       mr_ink ink, double upper[2]) {
     double first[2], last[2], next[2];
     place(f, frame, zones, points->at[0], first);
@@ -82,15 +82,15 @@ static void add_edges(mr_figures *f, const mr_frame *frame, const mr_planned_zon
         mr_sketch_line(f->sketch, last, first, f->thickness, ink);
 }
 
-static int add_shape(mr_figures *f, const mr_frame *frame, const mr_planned_zones *zones, const mr_points *points,
+static int add_shape(mr_drawing *f, const mr_frame *frame, const mr_planned_zones *zones, const mr_points *points,
                      const char *name, const char *text) {
     const mr_ink ink = ink_of(name);
     double upper[2];
     add_edges(f, frame, zones, points, ink, upper);
-    return f->font ? mr_figures_add_text(f, text, upper[0], upper[1], ink, mr_ink_on(ink)) : MR_OK;
+    return f->font ? mr_drawing_add_text(f, text, upper[0], upper[1], ink, mr_ink_on(ink)) : MR_OK;
 }
 
-static int add_areas(mr_figures *f, const mr_frame *frame, const mr_planned_zones *zones, const mr_result *objects) {
+static int add_areas(mr_drawing *f, const mr_frame *frame, const mr_planned_zones *zones, const mr_result *objects) {
     int status = MR_OK;
     for (size_t i = 0; i < zones->areas.count && !status; i++) {
         char text[256];
@@ -100,7 +100,7 @@ static int add_areas(mr_figures *f, const mr_frame *frame, const mr_planned_zone
     return status;
 }
 
-static int add_lines(mr_figures *f, const mr_frame *frame, const mr_planned_zones *zones, const int64_t (*crossings)[2],
+static int add_lines(mr_drawing *f, const mr_frame *frame, const mr_planned_zones *zones, const int64_t (*crossings)[2],
                      size_t known) {
     int status = MR_OK;
     for (size_t i = 0; i < zones->lines.count && !status; i++) {
@@ -116,7 +116,7 @@ static int add_lines(mr_figures *f, const mr_frame *frame, const mr_planned_zone
 }
 
 int mr_shown_zones_draw(const mr_shown_zones *shown, const mr_planned_result *results, const mr_frame *frame,
-                        const mr_result *objects, mr_figures *f) {
+                        const mr_result *objects, mr_drawing *f) {
     int status = MR_OK;
     size_t at = 0;
     for (; results && !status && frame->geometry.width; results = results->next) {

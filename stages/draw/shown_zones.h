@@ -3,7 +3,7 @@
 
 #include "millrace/events.h"
 #include "millrace/stage.h"
-#include "stages/draw/figures.h"
+#include "stages/draw/drawing.h"
 
 enum { MR_SHOWN_LINES = 64 };
 
@@ -19,4 +19,4 @@ void mr_shown_zones_count(mr_shown_zones *shown, const mr_planned_result *result
 /* Draws them. The count of an area is the number of objects in it; `objects` may be NULL. MR_ERROR_MEMORY,
  * MR_ERROR_DATA. */
 int mr_shown_zones_draw(const mr_shown_zones *shown, const mr_planned_result *results, const mr_frame *frame,
-                        const mr_result *objects, mr_figures *figures);
+                        const mr_result *objects, mr_drawing *drawing);

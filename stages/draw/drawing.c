@@ -1,4 +1,4 @@
-#include "stages/draw/figures.h"
+#include "stages/draw/drawing.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,7 +11,7 @@ enum { LEAST_FONT = 11, MOST_FONT = 400 };
 /* ---- coordinates ------------------------------------------------------------------------------------------------- */
 
 /* Returns false if the frame has no map. */
-static bool find_way(mr_figures *f, const mr_frame *frame) {
+static bool find_way(mr_drawing *f, const mr_frame *frame) {
     static const double corners[3][2] = {{0, 0}, {1, 0}, {0, 1}};
     double at[3][2];
     for (int i = 0; i < 3; i++) {
@@ -31,19 +31,19 @@ static bool find_way(mr_figures *f, const mr_frame *frame) {
     return true;
 }
 
-void mr_figures_map(const mr_figures *f, double x, double y, double to[2]) {
+void mr_drawing_map(const mr_drawing *f, double x, double y, double to[2]) {
     to[0] = f->x[0] * x + f->x[1] * y + f->x[2];
     to[1] = f->y[0] * x + f->y[1] * y + f->y[2];
 }
 
-static mr_area bounds_of(const mr_figures *f, const mr_object *object) {
+static mr_area bounds_of(const mr_drawing *f, const mr_object *object) {
     double a[2], b[2];
-    mr_figures_map(f, (double)object->left, (double)object->top, a);
-    mr_figures_map(f, (double)object->right, (double)object->bottom, b);
+    mr_drawing_map(f, (double)object->left, (double)object->top, a);
+    mr_drawing_map(f, (double)object->right, (double)object->bottom, b);
     return (mr_area){fmin(a[0], b[0]), fmin(a[1], b[1]), fmax(a[0], b[0]), fmax(a[1], b[1])};
 }
 
-bool mr_figures_begin(mr_figures *f, const mr_frame *frame) {
+bool mr_drawing_begin(mr_drawing *f, const mr_frame *frame) {
     const int32_t side = f->sketch->width < f->sketch->height ? f->sketch->width : f->sketch->height;
     const int32_t size = side / 45 > LEAST_FONT ? side / 45 : LEAST_FONT;
     if (!f->font_size)
@@ -55,7 +55,7 @@ bool mr_figures_begin(mr_figures *f, const mr_frame *frame) {
 
 /* ---- colours ----------------------------------------------------------------------------------------------------- */
 
-static mr_ink ink_of(const mr_figures *f, const mr_object *object, uint8_t opacity) {
+static mr_ink ink_of(const mr_drawing *f, const mr_object *object, uint8_t opacity) {
     if (object->track && f->color != MR_INK_CLASS)
         return mr_ink_of((uint64_t)object->track, opacity);
     return mr_ink_of(object->index < 0 && object->label ? mr_ink_number(object->label) : (uint64_t)object->index,
@@ -76,7 +76,7 @@ static bool fill_mask(uint8_t *cells, size_t count, const int32_t *runs, size_t 
     return true;
 }
 
-static void add_mask(mr_figures *f, const mr_result *objects, const mr_object *object) {
+static void add_mask(mr_drawing *f, const mr_result *objects, const mr_object *object) {
     const int32_t *runs = mr_result_items(objects, object->mask);
     const int32_t columns = object->mask_width, rows = object->mask_height;
     uint8_t *cells = runs ? mr_sketch_room(f->sketch, columns, rows) : NULL;
@@ -85,15 +85,15 @@ static void add_mask(mr_figures *f, const mr_result *objects, const mr_object *o
         mr_sketch_stencil(f->sketch, bounds_of(f, object), columns, rows, ink);
 }
 
-static void add_line(mr_figures *f, const float *from, const float *to, double thickness, mr_ink ink) {
+static void add_line(mr_drawing *f, const float *from, const float *to, double thickness, mr_ink ink) {
     double a[2], b[2];
-    mr_figures_map(f, (double)from[0], (double)from[1], a);
-    mr_figures_map(f, (double)to[0], (double)to[1], b);
+    mr_drawing_map(f, (double)from[0], (double)from[1], a);
+    mr_drawing_map(f, (double)to[0], (double)to[1], b);
     mr_sketch_line(f->sketch, a, b, thickness, ink);
 }
 
 /* The quadrilateral, if the object has one. */
-static void add_box(mr_figures *f, const mr_result *objects, const mr_object *object) {
+static void add_box(mr_drawing *f, const mr_result *objects, const mr_object *object) {
     const float *quad = object->quad.count == 8 ? mr_result_items(objects, object->quad) : NULL;
     const mr_ink ink = ink_of(f, object, 255);
     if (!quad)
@@ -106,7 +106,7 @@ static void add_box(mr_figures *f, const mr_result *objects, const mr_object *ob
 static const uint8_t limbs[][2] = {{0, 1},   {0, 2},   {1, 3},   {2, 4},   {5, 6},   {5, 7},   {7, 9},   {6, 8},
                                    {8, 10},  {5, 11},  {6, 12},  {11, 12}, {11, 13}, {13, 15}, {12, 14}, {14, 16}};
 
-static void add_points(mr_figures *f, const mr_result *objects, const mr_object *object) {
+static void add_points(mr_drawing *f, const mr_result *objects, const mr_object *object) {
     enum { PERSON = 17 };
     const float *points = mr_result_items(objects, object->points);
     const uint32_t count = points ? object->points.count / 3 : 0;
@@ -122,7 +122,7 @@ static void add_points(mr_figures *f, const mr_result *objects, const mr_object 
 }
 
 /* The older a place, the fainter: a tail has four steps. */
-static void add_tail(mr_figures *f, const mr_object *object, int64_t now_ns) {
+static void add_tail(mr_drawing *f, const mr_object *object, int64_t now_ns) {
     const mr_tail_place here = {
         .x = (object->left + object->right) / 2,
         .y = f->anchor == MR_ANCHOR_BOTTOM ? object->bottom : (object->top + object->bottom) / 2,
@@ -140,7 +140,7 @@ static void add_tail(mr_figures *f, const mr_object *object, int64_t now_ns) {
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 
-static int find_text(mr_figures *f, const char *text, mr_text_line *line) {
+static int find_text(mr_drawing *f, const char *text, mr_text_line *line) {
     int status = mr_font_resize(f->font, f->font_size);
     if (!status)
         status = mr_font_line(f->font, text, line);
@@ -149,15 +149,15 @@ static int find_text(mr_figures *f, const char *text, mr_text_line *line) {
     return status;
 }
 
-static double padding_of(const mr_figures *f) {
+static double padding_of(const mr_drawing *f) {
     return floor(f->font_size / 4.0 + 0.5);
 }
 
-static double width_of(const mr_figures *f, const mr_text_line *line) {
+static double width_of(const mr_drawing *f, const mr_text_line *line) {
     return line->width + 2 * padding_of(f);
 }
 
-static void add_line_of_text(mr_figures *f, const mr_text_line *line, double x, double y, mr_ink ground, mr_ink ink) {
+static void add_line_of_text(mr_drawing *f, const mr_text_line *line, double x, double y, mr_ink ground, mr_ink ink) {
     const double left = floor(fmax(0, fmin(x, f->sketch->width - width_of(f, line))) + 0.5);
     const double top = floor(fmax(0, fmin(y, f->sketch->height - line->rows)) + 0.5);
     const double begin = left + padding_of(f) + line->left;
@@ -170,7 +170,7 @@ static void add_line_of_text(mr_figures *f, const mr_text_line *line, double x, 
                       line->rows, ink);
 }
 
-int mr_figures_add_text(mr_figures *f, const char *text, double x, double y, mr_ink ground, mr_ink ink) {
+int mr_drawing_add_text(mr_drawing *f, const char *text, double x, double y, mr_ink ground, mr_ink ink) {
     mr_text_line line;
     int status = find_text(f, text, &line);
     if (!status)
@@ -179,7 +179,7 @@ int mr_figures_add_text(mr_figures *f, const char *text, double x, double y, mr_
 }
 
 /* Above the box, or inside it if there is no room. */
-static int add_label(mr_figures *f, const mr_result *objects, const mr_object *object) {
+static int add_label(mr_drawing *f, const mr_result *objects, const mr_object *object) {
     const mr_area box = bounds_of(f, object);
     const mr_ink ground = ink_of(f, object, 255);
     char text[MR_WORDS];
@@ -193,7 +193,7 @@ static int add_label(mr_figures *f, const mr_result *objects, const mr_object *o
     return MR_OK;
 }
 
-int mr_figures_add(mr_figures *f, const mr_result *objects, int64_t now_ns) {
+int mr_drawing_add(mr_drawing *f, const mr_result *objects, int64_t now_ns) {
     const mr_object *object = objects->data;
     int status = MR_OK;
     for (size_t i = objects->count; f->mask > 0 && i-- > 0;)
@@ -212,7 +212,7 @@ int mr_figures_add(mr_figures *f, const mr_result *objects, int64_t now_ns) {
     return status;
 }
 
-int mr_figures_add_caption(mr_figures *f, const char *text, int corner) {
+int mr_drawing_add_caption(mr_drawing *f, const char *text, int corner) {
     static const mr_ink ground = {{0, 0, 0}, 160}, ink = {{255, 255, 255}, 255};
     const double margin = padding_of(f);
     mr_text_line line;

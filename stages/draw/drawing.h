@@ -12,7 +12,7 @@
 typedef enum mr_ink_choice { MR_INK_AUTO, MR_INK_CLASS, MR_INK_TRACK } mr_ink_choice;
 typedef enum mr_anchor { MR_ANCHOR_BOTTOM, MR_ANCHOR_CENTER } mr_anchor;
 
-typedef struct mr_figures {
+typedef struct mr_drawing {
     mr_sketch *sketch;
     mr_font *font;
     mr_tails *tails;    /* NULL: none are drawn */
@@ -26,16 +26,16 @@ typedef struct mr_figures {
     bool boxes, points;
     double x[3], y[3];  /* from the source's displayed picture to the canvas */
     uint32_t missing;   /* a character without a font; 0: none */
-} mr_figures;
+} mr_drawing;
 
 /* Sets sizes that are 0, and how to map the frame's coordinates. If the frame has no map, they are taken as they are,
  * and the call returns false. */
-bool mr_figures_begin(mr_figures *figures, const mr_frame *frame);
+bool mr_drawing_begin(mr_drawing *drawing, const mr_frame *frame);
 /* MR_ERROR_MEMORY, MR_ERROR_DATA. */
-int mr_figures_add(mr_figures *figures, const mr_result *objects, int64_t now_ns);
+int mr_drawing_add(mr_drawing *drawing, const mr_result *objects, int64_t now_ns);
 /* Maps a point from the source's displayed picture to the canvas. */
-void mr_figures_map(const mr_figures *figures, double x, double y, double to[2]);
+void mr_drawing_map(const mr_drawing *drawing, double x, double y, double to[2]);
 /* Adds a line of text on a ground, with its upper left corner there, or nearer if it would leave the picture. */
-int mr_figures_add_text(mr_figures *figures, const char *text, double x, double y, mr_ink ground, mr_ink ink);
+int mr_drawing_add_text(mr_drawing *drawing, const char *text, double x, double y, mr_ink ground, mr_ink ink);
 /* Adds one line of text in a corner: 0 upper left, 1 upper right, 2 lower left, 3 lower right. */
-int mr_figures_add_caption(mr_figures *figures, const char *text, int corner);
+int mr_drawing_add_caption(mr_drawing *drawing, const char *text, int corner);
