@@ -200,7 +200,8 @@ static void count_buffers(mr_plan_builder *b, int v, const holdings *all) {
     const holding *behind = results ? &all->results[v] : &all->payloads[v];
     const holding *least = results ? &all->least_results[v] : &all->least_payloads[v];
     vertex->needs.output_buffers = (int)cap(vertex->needs.retained + making + held_of(behind, sources));
-    vertex->needs.least_buffers = (int)cap(vertex->needs.retained + mr_plan_call_frames(vertex) + held_of(least, sources));
+    vertex->needs.least_buffers =
+        (int)cap(vertex->needs.retained + mr_plan_call_frames(vertex) + held_of(least, sources));
     /* A cut's window limits its frames, wherever they are then held. */
     if (vertex->role == MR_ROLE_CUT_IN)
         vertex->needs.output_buffers = vertex->needs.least_buffers = vertex->needs.retained;

@@ -446,7 +446,8 @@ FILTER(block, .batches = true, .streams = true, .negotiate = block_negotiate, .p
 FILTER(note, .streams = true, .negotiate = note_negotiate, .process = note_process);
 FILTER(batcher, .batches = true, .entry = MR_ENTRY_SHARED, .process = batcher_process);
 FILTER(gatherer, .batches = true, .gathers = 4, .process = batcher_process);
-FILTER(sampler, .batches = true, .passes = sampler_passes, .negotiate = sampler_negotiate, .process = sampler_process);
+FILTER(sampler, .batches = true, .passes = sampler_passes, .negotiate = sampler_negotiate,
+       .process = sampler_process);
 FILTER(slow, .entry = MR_ENTRY_SHARED, .state_bytes = sizeof(slow_state), .process = slow_process);
 FILTER(recount, .entry = MR_ENTRY_PER_SOURCE, .state_bytes = sizeof(recount_state), .negotiate = recount_negotiate,
        .process = recount_process, .flush = recount_flush);
