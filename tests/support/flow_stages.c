@@ -455,8 +455,8 @@ FILTER(recount, .entry = MR_ENTRY_PER_SOURCE, .state_bytes = sizeof(recount_stat
 const mr_stage_type *const *flow_stage_types(void) {
     static const mr_stage_type *const types[] = {
         &count_type, &pass_type, &gate_type, &twice_type, &scale_type, &block_type, &note_type, &batcher_type,
-        &gatherer_type, &sampler_type, &slow_type, &broken_type, &meet_type, &forgetful_type, &laggard_type, &recount_type,
-        &collect_type, NULL,
+        &gatherer_type, &sampler_type, &slow_type, &broken_type, &meet_type, &forgetful_type, &laggard_type,
+        &recount_type, &collect_type, NULL,
     };
     return types;
 }
