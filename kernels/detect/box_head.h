@@ -107,6 +107,8 @@ int mr_box_head_make(mr_box_head *head, const mr_box_head_params *params, const 
  * classes: only who trained it knows. */
 mr_box_head_family mr_box_head_find(const mr_box_head_output *outputs, size_t count, int32_t width, int32_t height);
 
+/* A score above `score` has a raw number above this. */
+float mr_box_raw_limit(const mr_box_head *head, float score);
 /* The most candidates that an item can give: boxes times classes. */
 size_t mr_box_head_most(const mr_box_head *head);
 /* Adds all boxes whose score exceeds `score`. `data` has the outputs' items, in the order that mr_box_head_make got

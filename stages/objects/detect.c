@@ -7,7 +7,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/nearest.h"
-#include "kernels/detect/detect.h"
+#include "kernels/detect/detect_cuda.h"
 #include "millrace/objects.h"
 #include "stages/download.h"
 #include "stages/list.h"
@@ -177,6 +177,25 @@ static int read_classes(state *s, const options *o, const char **wrong) {
     return status;
 }
 
+/* What CUDA's kernels cannot do. *wrong: the option at fault. */
+static int check_cuda(const state *s, const char *device, const char **wrong) {
+    if (strncmp(device, "cuda", 4) != 0)
+        return MR_OK;
+    *wrong = "device";
+    if (s->head.family == MR_BOX_HEAD_DB)
+        return mr_fail(MR_ERROR_CONFIG, "lines of text (head: db) are found on the host's processors: write device: "
+                                        "cpu, and put infer on %s before it if the network shall run there", device);
+    if (mr_box_head_most(&s->head) > MR_DETECT_CUDA_MOST)
+        return mr_fail(MR_ERROR_CONFIG, "the network has %zu candidates for a frame, and a CUDA device compares at most "
+                       "%d: write device: cpu", mr_box_head_most(&s->head), MR_DETECT_CUDA_MOST);
+    *wrong = "classes";
+    const int32_t classes = s->head.classes ? s->head.classes : MR_BOX_HEAD_MOST_CLASSES;
+    for (int32_t i = MR_DETECT_CUDA_CLASSES; s->wanted && i < classes; i++)
+        if (s->wanted[i])
+            return mr_fail(MR_ERROR_CONFIG, "a CUDA device selects classes below %d", MR_DETECT_CUDA_CLASSES);
+    return MR_OK;
+}
+
 static size_t block_bytes(const state *s, const options *o) {
     return mr_aligned_bytes(s->call.output_bytes) + (size_t)s->call.batch * mr_found_bytes(&s->head, (size_t)o->max);
 }
@@ -213,6 +232,8 @@ static int negotiate(mr_negotiation *n) {
             status = make_head(&s, o);
         if (!status)
             status = read_classes(&s, o, &wrong);
+        if (!status)
+            status = check_cuda(&s, n->device, &wrong);
         if (!status) {
             mr_call_warn(&s.call, n);
             mr_call_count(&s.call, n);
@@ -419,6 +440,7 @@ const mr_stage_type mr_detect_stage = {
     .state_bytes = sizeof(state),
     .entry = MR_ENTRY_STATELESS,
     .batches = true,
+    .cuda = true,
     .streams = true,
     .urgent = true,
     .negotiate = negotiate,
