@@ -65,6 +65,13 @@ static void decode_row(const mr_box_head *head, const void *const *data, float s
     }
 }
 
+static void decode_centerface(const mr_box_head *head, const void *const *data, float score, mr_boxes *candidates) {
+    const float *heat = data[head->maps[MR_CENTERFACE_HEAT]];
+    for (int64_t row = 0; row < head->rows; row++)
+        if (heat[row] > score)
+            add(head, data, row, 0, heat[row], candidates);
+}
+
 size_t mr_box_head_most(const mr_box_head *head) {
     return (size_t)head->rows * (size_t)(head->classes ? head->classes : 1);
 }
@@ -73,7 +80,7 @@ void mr_box_head_decode(const mr_box_head *head, const void *const *data, float 
                     mr_boxes *candidates) {
     if (head->family == MR_BOX_HEAD_CENTERFACE) {
         if (!wanted || wanted[0])
-            mr_box_centerface_decode(head, data, score, candidates);
+            decode_centerface(head, data, score, candidates);
     } else if (!head->classes) {
         decode_numbered(head, data, score, wanted, candidates);
     } else if (head->objectness.output < 0 && head->scores.row == 1) {

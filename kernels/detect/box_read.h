@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/detect/box_centerface.h"
+#include "kernels/detect/box_head.h"
 #include "kernels/pixel.h"
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
@@ -127,10 +127,6 @@ MR_PIXEL_INLINE void mr_box_read(const mr_box_head *head, const void *const *dat
     mr_box_set(head, box, to);
 }
 
-MR_PIXEL_INLINE bool mr_box_is_finite(const mr_box *box) {
-    return isfinite(box->left) && isfinite(box->top) && isfinite(box->right) && isfinite(box->bottom);
-}
-
 /* The score of a class of a box, or -INFINITY if its raw number does not exceed `limit` (mr_box_raw_limit). */
 MR_PIXEL_INLINE float mr_box_score(const mr_box_head *head, const void *const *data, float limit, int64_t row,
                                    int64_t column) {
@@ -141,31 +137,6 @@ MR_PIXEL_INLINE float mr_box_score(const mr_box_head *head, const void *const *d
     if (!(raw > limit) || (head->objectness.output >= 0 && !(present > limit)))
         return -INFINITY;
     return head->logits ? mr_box_sigmoid(raw) : present * raw;
-}
-
-/* ---- overlap ----------------------------------------------------------------------------------------------------- */
-
-MR_PIXEL_INLINE float mr_box_area(const mr_box *box) {
-    return fabsf(box->right - box->left) * fabsf(box->bottom - box->top);
-}
-
-/* In the operator's order of operations, so that results are the same bit for bit. */
-MR_PIXEL_INLINE bool mr_box_overlaps(const mr_box *a, const mr_box *b, float overlap) {
-    const float left = fmaxf(fminf(a->left, a->right), fminf(b->left, b->right));
-    const float right = fminf(fmaxf(a->left, a->right), fmaxf(b->left, b->right));
-    const float top = fmaxf(fminf(a->top, a->bottom), fminf(b->top, b->bottom));
-    const float bottom = fminf(fmaxf(a->top, a->bottom), fmaxf(b->top, b->bottom));
-    if (right <= left || bottom <= top)
-        return false;
-    const float shared = (right - left) * (bottom - top), first = mr_box_area(a), second = mr_box_area(b);
-    const float both = first + second - shared;
-    return shared > 0 && first > 0 && second > 0 && both > 0 && shared / both > overlap;
-}
-
-MR_PIXEL_INLINE bool mr_box_is_inside(const mr_box *box, int32_t width, int32_t height) {
-    const float left = fmaxf(fminf(box->left, box->right), 0), top = fmaxf(fminf(box->top, box->bottom), 0);
-    return fminf(fmaxf(box->left, box->right), (float)width) > left &&
-           fminf(fmaxf(box->top, box->bottom), (float)height) > top;
 }
 
 /* ---- key points and masks ---------------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-#include "kernels/detect/box_read.h"
+#include "kernels/detect/boxes.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -185,10 +185,10 @@ static int check_cuda(const state *s, const char *device, const char **wrong) {
     *wrong = "device";
     if (s->head.family == MR_BOX_HEAD_DB)
         return mr_fail(MR_ERROR_CONFIG, "lines of text (head: db) are found on the host's processors: write device: "
-                                        "cpu, and put infer on %s before it if the network shall run there", device);
+                                        "cpu");
     if (mr_box_head_most(&s->head) > MR_DETECT_CUDA_MOST)
-        return mr_fail(MR_ERROR_CONFIG, "the network has %zu candidates for a frame, and a CUDA device compares at most "
-                       "%d: write device: cpu", mr_box_head_most(&s->head), MR_DETECT_CUDA_MOST);
+        return mr_fail(MR_ERROR_CONFIG, "the network has %zu candidates for a frame, and a CUDA device compares at "
+                       "most %d: write device: cpu", mr_box_head_most(&s->head), MR_DETECT_CUDA_MOST);
     *wrong = "classes";
     const int32_t classes = s->head.classes ? s->head.classes : MR_BOX_HEAD_MOST_CLASSES;
     for (int32_t i = MR_DETECT_CUDA_CLASSES; s->wanted && i < classes; i++)
