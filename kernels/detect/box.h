@@ -1,4 +1,4 @@
-/* A candidate's box, and what two boxes share: inline functions that compile as C and as CUDA, with the same results bit
+/* A candidate's box, and the overlap of two: inline functions that compile as C and as CUDA, with the same results bit
  * for bit.
  *
  * Units: pixels of the network's input. Right may be less than left, and bottom less than top. */

@@ -23,9 +23,9 @@ typedef enum mr_box_head_family {
     MR_BOX_HEAD_SSD,        /* boxes (left, top, right, bottom in 0..1) and scores whose class 0 is the background */
     MR_BOX_HEAD_RTDETR,     /* logits and boxes (cx, cy, w, h in 0..1); a box may appear for several classes */
     MR_BOX_HEAD_END2END,    /* rows of left, top, right, bottom, score, class: already suppressed */
-    MR_BOX_HEAD_CENTERFACE, /* heat map, scale, offset of the centre, and five landmarks for cells of 4 x 4 pixels (Xu et
-                           al., "CenterFace: Joint Face Detection and Alignment Using Face as Point", 2019). As in the
-                           authors' program, left and top are clipped to the input before the size is added, and
+    MR_BOX_HEAD_CENTERFACE, /* heat map, scale, offset of the centre, and five landmarks for cells of 4 x 4 pixels (Xu
+                           et al., "CenterFace: Joint Face Detection and Alignment Using Face as Point", 2019). As in
+                           the authors' program, left and top are clipped to the input before the size is added, and
                            landmarks are relative to that corner */
     MR_BOX_HEAD_DB,         /* a map of where text is: boxes have corners (box_db.h) */
     MR_BOX_HEAD_CUSTOM,     /* described by mr_box_head_custom */
@@ -57,7 +57,7 @@ enum { MR_BOX_HEAD_MOST_OUTPUTS = 8, MR_BOX_HEAD_MOST_POINTS = 256, MR_BOX_HEAD_
 /* Cells of a mask, in each direction. */
 enum { MR_BOX_HEAD_MOST_CELLS = 1024 };
 
-/* What an object has besides its box. */
+/* An object's numbers besides its box. */
 typedef enum mr_box_kind {
     MR_BOX_PLAIN,   /* nothing */
     MR_BOX_CORNERS, /* 4 corners: x and y of each, clockwise */

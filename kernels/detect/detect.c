@@ -66,7 +66,7 @@ static int launch_detect(const void *arguments, void *handle) {
     return mr_detect_cuda(&a->work, a->scratch, handle);
 }
 
-/* False: a wanted class is beyond what a launch can have. */
+/* False: a wanted class is too high for a launch. */
 static bool pack_wanted(const mr_detect_work *work, mr_detect_cuda_work *to) {
     const int32_t classes = work->head->classes ? work->head->classes : MR_BOX_HEAD_MOST_CLASSES;
     to->filtered = work->wanted != NULL;

@@ -178,7 +178,7 @@ static int read_classes(state *s, const options *o, const char **wrong) {
     return status;
 }
 
-/* What CUDA's kernels cannot do. *wrong: the option at fault. */
+/* Refuses heads that CUDA kernels cannot do. *wrong: the option at fault. */
 static int check_cuda(const state *s, const char *device, const char **wrong) {
     if (strncmp(device, "cuda", 4) != 0)
         return MR_OK;
