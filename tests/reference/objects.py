@@ -1,5 +1,5 @@
-"""Compares the figures of objects with pycocotools: random pictures with crowds, equal scores, boxes that touch, objects
-of all sizes, classes without objects, and pictures with more objects than count."""
+"""Compares the figures of objects with pycocotools: random pictures with crowds, equal scores, boxes that touch,
+objects of all sizes, classes without objects, and pictures with more objects than count."""
 import contextlib
 import io
 import subprocess
