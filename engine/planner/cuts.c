@@ -2,6 +2,7 @@
  * output port and node that reads it. */
 #include "engine/planner/cuts.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,12 +21,14 @@ typedef struct hold_table {
     int *before;  /* likewise what comes before it */
     bool *reached, *leads; /* for the last cut asked about: vertices that frames reach; vertices that lead to a join */
     int *wanted;           /* by vertex: the least queue length */
+    int *kept;             /* by vertex that gives frames of objects: see kept_before; -1: it gives whole frames */
 } hold_table;
 typedef struct window_need {
     int window;  /* the least number that may have to be under way; 0: any */
     int share;   /* per source; 0: sources need no share */
     int sources;
     int join;    /* the first vertex that joins the cut's frames with frames from another way; -1: none */
+    bool objects; /* frames are of objects, which a later stage gathers */
 } window_need;
 
 enum {
@@ -182,6 +185,17 @@ static bool gives_packets(const mr_plan_builder *b, const mr_plan_cut *entry) {
     return b->plan->vertices[entry->out].inputs[0].set.payload == MR_PAYLOAD_PACKET;
 }
 
+/* Objects that were gathered must stay with their producers until their frame is settled. So the window has room for
+ * others beside them, and as many again for these. An author's window is divided. */
+static void keep_objects(mr_cut *cut, const window_need *hold, int usual, bool said) {
+    if (!hold->objects || cut->mode != MR_CUT_RELIABLE)
+        return;
+    const int spare = said ? (cut->window - hold->window) / 2 : usual;
+    cut->kept = spare > 0 ? spare / hold->sources : 0;
+    cut->share += cut->share && !said ? cut->kept : 0;
+    cut->window += said ? 0 : cut->kept * hold->sources;
+}
+
 static void set_window(mr_plan_builder *b, const mr_plan_cut *entry, const mr_spec_vertex *reader, mr_cut *cut,
                        const window_need *hold, bool reported) {
     uint64_t room = cut->window_bytes && cut->frame_bytes ? cut->window_bytes / cut->frame_bytes : 0;
@@ -200,6 +214,7 @@ static void set_window(mr_plan_builder *b, const mr_plan_cut *entry, const mr_sp
     int usual = usual_window(cut, packets);
     cut->window = said ? said : usual > hold->window ? usual : hold->window;
     cut->share = hold->share > 0 && said ? said / hold->sources : hold->share;
+    keep_objects(cut, hold, usual, said);
     if (cut->window_bytes == 0)
         cut->window_bytes = cut->frame_bytes * (uint64_t)cut->window;
 }
@@ -344,8 +359,9 @@ static int begin_holds(const mr_plan_builder *b, hold_table *holds) {
                              .before = mr_arena_array(b->arena, count, sizeof *holds->before),
                              .reached = mr_arena_array(b->arena, count, sizeof *holds->reached),
                              .leads = mr_arena_array(b->arena, count, sizeof *holds->leads),
-                             .wanted = mr_arena_array(b->arena, count, sizeof *holds->wanted)};
-    if (!holds->behind || !holds->before || !holds->reached || !holds->leads || !holds->wanted)
+                             .wanted = mr_arena_array(b->arena, count, sizeof *holds->wanted),
+                     .kept = mr_arena_array(b->arena, count, sizeof *holds->kept)};
+    if (!holds->behind || !holds->before || !holds->reached || !holds->leads || !holds->wanted || !holds->kept)
         return MR_ERROR_MEMORY;
     for (int v = b->count - 1; v >= 0; v--) {
         for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
@@ -454,14 +470,42 @@ static int list_cuts(mr_plan_builder *b) {
     return MR_OK;
 }
 
+/* How many of a source's objects all cuts before `v` keep; INT_MAX: there is no cut; -1: it gets whole frames. */
+static int kept_before(const mr_plan_builder *b, const hold_table *holds, int v) {
+    int least = -1;
+    for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
+        const int kept = holds->kept[b->link[b->in.item[i]].from];
+        if (kept >= 0 && (least < 0 || kept < least))
+            least = kept;
+    }
+    return least;
+}
+
+/* In graph order, once the cuts before `v`, and `v` if it is one, are settled. */
+static void note_kept(mr_plan_builder *b, hold_table *holds, int v) {
+    mr_plan_vertex *vertex = &b->plan->vertices[v];
+    const mr_cut *cut = mr_plan_cut_of(vertex);
+    const int before = kept_before(b, holds, v);
+    holds->kept[v] = cut && before > cut->kept ? cut->kept : before;
+    if (!vertex->type)
+        return;
+    if (vertex->type->cascade == MR_CASCADE_GATHER)
+        vertex->handling.kept = before > 0 ? before : 0;
+    if (vertex->type->cascade != MR_CASCADE_NONE)
+        holds->kept[v] = vertex->type->cascade == MR_CASCADE_SPLIT ? INT_MAX : -1;
+}
+
 static int settle_cuts(mr_plan_builder *b) {
     hold_table holds;
-    int reported = -1;
+    int reported = -1, v = 0;
     if (begin_holds(b, &holds))
         return MR_ERROR_MEMORY;
     for (size_t i = 0; i < b->plan->cut_count; i++) {
         mr_plan_cut *entry = &b->plan->cuts[i];
         window_need hold = hold_of(b, &holds, entry);
+        for (; v < entry->out; v++)
+            note_kept(b, &holds, v);
+        hold.objects = kept_before(b, &holds, v) >= 0;
         /* The planner may write the cuts until the plan is done. */
         settle(b, entry, (mr_cut *)(uintptr_t)entry->cut, &hold);
         if (is_apart(b, entry, hold.join) && hold.join != reported)
@@ -471,6 +515,8 @@ static int settle_cuts(mr_plan_builder *b) {
         else if (entry->cut->share > 0)
             note_way(b, &holds, entry);
     }
+    for (; v < b->count; v++)
+        note_kept(b, &holds, v);
     lengthen_ways(b, &holds);
     return MR_OK;
 }

@@ -43,8 +43,8 @@ static void expect(mr_ledger_page page, uint64_t in, uint64_t delivered, uint64_
 TEST_WITH(gathered_objects_share_the_outcome, set_up, tear_down) {
     mr_receipt *one = object_of(frame, 1), *other = object_of(frame, 2), *lost = object_of(frame, 3);
     mr_receipt_note(frame, MR_NOTE_ABSORBED, "crop", "cropped");
-    mr_receipt_gather(frame, one);
-    mr_receipt_gather(frame, other);
+    mr_receipt_gather(frame, one, 0);
+    mr_receipt_gather(frame, other, 0);
     mr_receipt_note(lost, MR_NOTE_DROPPED, "classify", "queue full");
     mr_receipt_note(frame, MR_NOTE_DELIVERED, NULL, NULL);
     mr_receipt_unref(&frame);
@@ -59,7 +59,7 @@ TEST_WITH(gathered_objects_share_the_outcome, set_up, tear_down) {
 
 TEST_WITH(a_frame_is_dropped_with_its_objects, set_up, tear_down) {
     mr_receipt *one = object_of(frame, 1);
-    mr_receipt_gather(frame, one);
+    mr_receipt_gather(frame, one, 0);
     mr_receipt_unref(&one);
     mr_receipt_note(frame, MR_NOTE_DROPPED, "jsonl", "queue full");
     mr_receipt_unref(&frame);
@@ -109,8 +109,8 @@ static void report_arrived(mr_note note, const char *reason) {
     report of = {.watcher = {.closed = closed}};
     assert_int_equal(mr_ledger_arrive(ledger, &(mr_identity){.source = 1, .seq = 5, .sub = 1}, &of.watcher, &arrived),
                      MR_OK);
-    mr_receipt_gather(frame, arrived);
-    mr_receipt_gather(frame, arrived); /* by another stage */
+    mr_receipt_gather(frame, arrived, 1);
+    mr_receipt_gather(frame, arrived, 1); /* by another stage */
     mr_receipt_unref(&arrived);
     assert_int_equal(of.note, MR_NOTE_NONE);
     mr_receipt_note(frame, note, reason ? "jsonl" : NULL, reason);
@@ -127,6 +127,24 @@ TEST_WITH(arrived_objects_are_reported_with_their_frame, set_up, tear_down) {
 
 TEST_WITH(arrived_objects_of_a_stopped_run_come_again, set_up, tear_down) {
     report_arrived(MR_NOTE_DROPPED, MR_REASON_STOPPED);
+}
+
+/* Producers keep only so many: others do not wait for their frame. */
+TEST_WITH(few_arrived_objects_wait, set_up, tear_down) {
+    report of[3] = {{.note = MR_NOTE_NONE}};
+    for (uint32_t i = 0; i < 3; i++) {
+        mr_receipt *arrived;
+        of[i].watcher.closed = closed;
+        assert_int_equal(mr_ledger_arrive(ledger, &(mr_identity){.source = 1, .seq = 5, .sub = i + 1}, &of[i].watcher,
+                                          &arrived), MR_OK);
+        mr_receipt_gather(frame, arrived, 2);
+        mr_receipt_unref(&arrived);
+        assert_int_equal(of[i].note, i < 2 ? MR_NOTE_NONE : MR_NOTE_DELIVERED);
+    }
+    mr_receipt_note(frame, MR_NOTE_ABSORBED, "filter", "filtered");
+    mr_receipt_unref(&frame);
+    assert_int_equal(of[0].note, MR_NOTE_ABSORBED);
+    expect(MR_LEDGER_ARRIVED_OBJECTS, 3, 1, 0, 2);
 }
 
 RUN_TESTS(NULL, NULL)
