@@ -55,7 +55,6 @@ typedef struct mr_cut {
     bool shared_memory;            /* on one host payload stays in shared memory */
     int window;                    /* frames that the producer keeps; at least 1 */
     int share;                     /* how many of them one source can have; 0: all */
-    int kept;                      /* how many of a source's are kept for objects that wait for their frames' outcome */
     uint64_t window_bytes;         /* likewise payload bytes; 0: no bound known */
     uint64_t frame_bytes;          /* largest frame; 0: not known */
     uint64_t max_message_bytes;    /* largest part of a message: a peer that sends more is disconnected */

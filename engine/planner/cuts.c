@@ -29,6 +29,7 @@ typedef struct window_need {
     int sources;
     int join;    /* the first vertex that joins the cut's frames with frames from another way; -1: none */
     bool objects; /* frames are of objects, which a later stage gathers */
+    int kept;    /* set with the window: how many objects of a source wait in it for their frames' outcome */
 } window_need;
 
 enum {
@@ -187,17 +188,17 @@ static bool gives_packets(const mr_plan_builder *b, const mr_plan_cut *entry) {
 
 /* Objects that were gathered must stay with their producers until their frame is settled. So the window has room for
  * others beside them, and as many again for these. An author's window is divided. */
-static void keep_objects(mr_cut *cut, const window_need *hold, int usual, bool said) {
+static void keep_objects(mr_cut *cut, window_need *hold, int usual, bool said) {
     if (!hold->objects || cut->mode != MR_CUT_RELIABLE)
         return;
     const int spare = said ? (cut->window - hold->window) / 2 : usual;
-    cut->kept = spare > 0 ? spare / hold->sources : 0;
-    cut->share += cut->share && !said ? cut->kept : 0;
-    cut->window += said ? 0 : cut->kept * hold->sources;
+    hold->kept = spare > 0 ? spare / hold->sources : 0;
+    cut->share += cut->share && !said ? hold->kept : 0;
+    cut->window += said ? 0 : hold->kept * hold->sources;
 }
 
 static void set_window(mr_plan_builder *b, const mr_plan_cut *entry, const mr_spec_vertex *reader, mr_cut *cut,
-                       const window_need *hold, bool reported) {
+                       window_need *hold, bool reported) {
     uint64_t room = cut->window_bytes && cut->frame_bytes ? cut->window_bytes / cut->frame_bytes : 0;
     bool by_memory = room > 0 && (cut->window == 0 || room < (uint64_t)cut->window);
     int said = by_memory ? (room < 65536 ? (int)room : 65536) : cut->window;
@@ -235,7 +236,7 @@ static const mr_spec_vertex *reader_of(const mr_plan_builder *b, const mr_plan_c
 }
 
 /* If a reader has several cuts, with the same settings for all, one complaint is enough. */
-static void settle(mr_plan_builder *b, mr_plan_cut *entry, mr_cut *cut, const window_need *hold) {
+static void settle(mr_plan_builder *b, mr_plan_cut *entry, mr_cut *cut, window_need *hold) {
     mr_plan_vertex *out = &b->plan->vertices[entry->out], *in = &b->plan->vertices[entry->in];
     const mr_spec_vertex *reader = reader_of(b, entry);
     bool reported = entry > b->plan->cuts && reader_of(b, entry - 1) == reader;
@@ -481,12 +482,11 @@ static int kept_before(const mr_plan_builder *b, const hold_table *holds, int v)
     return least;
 }
 
-/* In graph order, once the cuts before `v`, and `v` if it is one, are settled. */
-static void note_kept(mr_plan_builder *b, hold_table *holds, int v) {
+/* In graph order. `most`: how many a cut keeps; INT_MAX: it is none. */
+static void note_kept(mr_plan_builder *b, hold_table *holds, int v, int most) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
-    const mr_cut *cut = mr_plan_cut_of(vertex);
     const int before = kept_before(b, holds, v);
-    holds->kept[v] = cut && before > cut->kept ? cut->kept : before;
+    holds->kept[v] = before > most ? most : before;
     if (!vertex->type)
         return;
     if (vertex->type->cascade == MR_CASCADE_GATHER)
@@ -504,10 +504,12 @@ static int settle_cuts(mr_plan_builder *b) {
         mr_plan_cut *entry = &b->plan->cuts[i];
         window_need hold = hold_of(b, &holds, entry);
         for (; v < entry->out; v++)
-            note_kept(b, &holds, v);
+            note_kept(b, &holds, v, INT_MAX);
         hold.objects = kept_before(b, &holds, v) >= 0;
         /* The planner may write the cuts until the plan is done. */
         settle(b, entry, (mr_cut *)(uintptr_t)entry->cut, &hold);
+        for (; v <= entry->in; v++)
+            note_kept(b, &holds, v, hold.kept);
         if (is_apart(b, entry, hold.join) && hold.join != reported)
             refuse_apart(b, entry, reported = hold.join);
         if (hold.join >= 0 && entry->cut->mode == MR_CUT_LIVE && gives_packets(b, entry))
@@ -516,7 +518,7 @@ static int settle_cuts(mr_plan_builder *b) {
             note_way(b, &holds, entry);
     }
     for (; v < b->count; v++)
-        note_kept(b, &holds, v);
+        note_kept(b, &holds, v, INT_MAX);
     lengthen_ways(b, &holds);
     return MR_OK;
 }
