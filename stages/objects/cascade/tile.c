@@ -141,8 +141,8 @@ const mr_stage_type mr_tile_stage = {
     .name = "tile",
     .summary = "makes pictures of overlapping parts of a picture",
     .help = "For small objects in large pictures: detect looks at each tile, and gather with merge: {} puts the "
-            "objects of all tiles onto the frame. Tiles are spread evenly and begin at multiples of 4 pixels. No pixel is "
-            "copied.",
+            "objects of all tiles onto the frame. Tiles are spread evenly and begin at multiples of 4 pixels. No pixel "
+            "is copied.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,
