@@ -125,6 +125,17 @@ class Zones(Case):
                           ("enter", 1, 8, 0.1, None, 2)])
         self.assertEqual([one["dwell"] for one in run.events if one["event"] == "leave"], [0.85])
 
+    def test_over_nodes(self):
+        """Events, and the areas of objects, over a cut."""
+        self.film([(64, 10 + 2 * i) for i in range(50)])
+        whole = self.run_zones(f"{GATE}, {ROOM}, scale: 20")
+        nodes = ("nodes:\n  front: {sources: [film], stages: [decode, preprocess, detect, track, zones]}\n"
+                 "  back: {stages: [rows, events, table]}\n")
+        cut = self.run_zones(f"{GATE}, {ROOM}, scale: 20", top=nodes)
+        self.assertEqual(cut.events, whole.events)
+        self.assertEqual(cut.rows, whole.rows)
+        self.assertTrue(any("zones" in one for row in cut.rows for one in row["objects"]))
+
     def test_recordings(self):
         """The packets around a crossing; entries of another zone, and other classes, record nothing."""
         self.film([(64, 10 + 2 * i) for i in range(50)])
