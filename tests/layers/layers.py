@@ -80,6 +80,7 @@ kernels/fit: engine/base kernels
 kernels/jpeg: kernels
 kernels/metrics: engine/base kernels
 kernels/detect: engine/device/cuda kernels
+kernels/blur: engine/device/cuda kernels
 stages: engine/base engine/device engine/text
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/detect kernels/vector stages stages/model/onnx
