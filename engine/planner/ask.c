@@ -453,6 +453,7 @@ static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
     vertex->offer.endless = n->endless;
     vertex->offer.repeats = n->repeats;
     vertex->needs.retained = n->retained;
+    vertex->needs.shows = n->shows;
     vertex->memory.constant_bytes = n->constant_bytes;
     vertex->needs.work = n->work;
     vertex->remarks.anywhere = n->remark;
@@ -560,6 +561,7 @@ bool mr_plan_ask(mr_plan_builder *b, int v) {
                         .gathers = most_gathered(b, v),
                         .blocking = vertex->type->blocking,
                         .repeats = vertex->type->repeats,
+                        .shows = vertex->type->outputs ? 0 : UINT32_MAX,
                         .planner = &context};
     if (vertex->role != MR_ROLE_SOURCE)
         prepare_takes(b, v, takes);

@@ -13,6 +13,7 @@
 #include "engine/planner/links.h"
 #include "engine/planner/lint_files.h"
 #include "engine/planner/lint_joins.h"
+#include "engine/planner/lint_required.h"
 #include "engine/planner/lint_timing.h"
 #include "engine/planner/plan_memory.h"
 #include "engine/planner/sizes.h"
@@ -222,7 +223,7 @@ static void lint_pools(mr_plan_builder *b) {
 int mr_lint_plan(mr_plan_builder *b, bool linked) {
     if (linked && !b->spec->broken)
         warn_of_unused(b);
-    if (mr_lint_files(b) || lint_outputs(b))
+    if (mr_lint_files(b) || lint_outputs(b) || (linked && mr_lint_required(b)))
         return MR_ERROR_MEMORY;
     return linked ? mr_lint_joins(b) : MR_OK;
 }

@@ -75,6 +75,7 @@ static int refuse_kind(mr_negotiation *n, const char *wanted) {
 static int negotiate(mr_negotiation *n) {
     const options *given = n->options;
     const mr_result_kind *kind = choose_kind(&n->inputs[0], given->results);
+    n->shows = 0;
     if (!kind)
         return refuse_kind(n, given->results);
     if (has_tensors_alone(&n->inputs[0]))

@@ -15,6 +15,7 @@ typedef struct state {
 
 static int negotiate(mr_negotiation *negotiation) {
     const options *given = negotiation->options;
+    negotiation->shows = given->features ? MR_IN_SET(MR_PAYLOAD_TENSOR) : 0;
     int status = mr_text_sink_negotiate(negotiation);
     return status ? status : mr_record_check(negotiation, given->features, given->tensors);
 }
