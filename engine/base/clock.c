@@ -33,12 +33,14 @@ void mr_clock_destroy(mr_clock **clock) {
     *clock = NULL;
 }
 
-int64_t mr_clock_now_ns(const mr_clock *clock) {
-    if (clock->simulated)
-        return atomic_load_explicit(&clock->now_ns, memory_order_relaxed);
+int64_t mr_now_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int64_t mr_clock_now_ns(const mr_clock *clock) {
+    return clock->simulated ? atomic_load_explicit(&clock->now_ns, memory_order_relaxed) : mr_now_ns();
 }
 
 void mr_clock_set_ns(mr_clock *clock, int64_t now_ns) {

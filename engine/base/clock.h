@@ -12,6 +12,8 @@ int mr_clock_create_simulated(mr_clock **clock, int64_t now_ns);
 void mr_clock_destroy(mr_clock **clock);
 
 int64_t mr_clock_now_ns(const mr_clock *clock);
+/* The machine's monotonic time. */
+int64_t mr_now_ns(void);
 static inline int64_t mr_earlier_ns(int64_t a, int64_t b) {
     return a < b ? a : b;
 }

@@ -18,7 +18,11 @@ static inline bool mr_references_drop(int *references) {
     return __atomic_fetch_sub(references, 1, __ATOMIC_ACQ_REL) == 1;
 }
 
-/* True if the caller's reference is the only one, so that no other thread can take one. */
+/* True if there are exactly `count` references. If all are the caller's, no other thread can take one. */
+static inline bool mr_references_are(const int *references, int count) {
+    return __atomic_load_n(references, __ATOMIC_ACQUIRE) == count;
+}
+
 static inline bool mr_references_alone(const int *references) {
-    return __atomic_load_n(references, __ATOMIC_ACQUIRE) == 1;
+    return mr_references_are(references, 1);
 }

@@ -187,7 +187,7 @@ void mr_condition_init(pthread_cond_t *condition) {
 }
 
 struct timespec mr_condition_until(int64_t timeout_ns) {
-    int64_t now_ns = mr_clock_now_ns(mr_clock_real()), wait_ns = timeout_ns < 0 ? 0 : timeout_ns;
+    int64_t now_ns = mr_now_ns(), wait_ns = timeout_ns < 0 ? 0 : timeout_ns;
     int64_t until = wait_ns < INT64_MAX - now_ns ? now_ns + wait_ns : INT64_MAX;
     return (struct timespec){.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
 }

@@ -40,3 +40,17 @@ void mr_geometry_to_display(const mr_geometry *geometry, double column, double r
     point[0] = turned[geometry->rotation / 90 & 3][0];
     point[1] = turned[geometry->rotation / 90 & 3][1];
 }
+
+bool mr_geometry_from_display(const mr_geometry *geometry, double x, double y, double place[2]) {
+    double zero[2], column[2], row[2];
+    mr_geometry_to_display(geometry, 0, 0, zero);
+    mr_geometry_to_display(geometry, 1, 0, column);
+    mr_geometry_to_display(geometry, 0, 1, row);
+    const double a = column[0] - zero[0], b = row[0] - zero[0], c = column[1] - zero[1], d = row[1] - zero[1];
+    const double area = a * d - b * c;
+    if (!geometry->width || area == 0)
+        return false;
+    place[0] = (d * (x - zero[0]) - b * (y - zero[1])) / area;
+    place[1] = (a * (y - zero[1]) - c * (x - zero[0])) / area;
+    return true;
+}

@@ -11,6 +11,7 @@
 #include "engine/base/log/repeats.h"
 #include "engine/base/memory.h"
 #include "engine/base/print.h"
+#include "engine/base/references.h"
 #include "engine/flow/copy.h"
 #include "engine/flow/lifecycle.h"
 #include "engine/flow/pools.h"
@@ -317,6 +318,46 @@ int mr_io_share(mr_io *io, const mr_frame *from, mr_frame **frame) {
     return MR_OK;
 }
 
+/* Whether no one else can read or write the picture: a decoder may keep a reference, and memory from another process or
+ * library must not be written. */
+static bool is_sole(const mr_frame *frame) {
+    bool sole = mr_references_alone(&frame->references);
+    for (int i = 0; i < MR_MAX_PLANES && sole; i++) {
+        const mr_buffer *buffer = frame->plane[i].buffer;
+        int held = 0;
+        for (int k = 0; k < MR_MAX_PLANES; k++)
+            held += frame->plane[k].buffer == buffer;
+        sole = !buffer || (buffer->pool && buffer->memory != MR_MEMORY_SHARED &&
+                           mr_references_are(&buffer->references, held));
+    }
+    return sole;
+}
+
+static int copy_picture(mr_io *io, const mr_frame *from, mr_frame *to) {
+    int status = MR_OK;
+    if (!io->stream)
+        mr_copy_rows(&from->format, to->plane, from->plane);
+    for (mr_row row = {0}; io->stream && !status && mr_next_plane(&from->format, &row);)
+        status = mr_stream_copy_rows(io->stream, to->plane[row.plane].data, to->plane[row.plane].stride,
+                                     from->plane[row.plane].data, from->plane[row.plane].stride, row.bytes,
+                                     (size_t)row.rows);
+    return status;
+}
+
+int mr_io_change(mr_io *io, size_t port, const mr_frame *from, mr_frame **frame) {
+    mr_frame *made = NULL;
+    if (may_share(io->instance->vertex) && is_sole(from))
+        return mr_io_share(io, from, frame);
+    int status = mr_io_acquire(io, port, &from->format, from, &made);
+    if (!status)
+        status = copy_picture(io, from, made);
+    if (status)
+        mr_frame_unref(&made);
+    else
+        *frame = made;
+    return status;
+}
+
 int mr_io_add_tensor(mr_io *io, mr_frame *frame, const char *name, const mr_format *format, void **data) {
     mr_result *result = NULL;
     int status = mr_io_add_result(io, frame, mr_kind_tensor(), mr_tensor_bytes(format), &result);
@@ -471,7 +512,7 @@ bool mr_stage_gives_up(const mr_stage *self) {
         return true;
     int64_t asked_ns = mr_control_stop_ns(run);
     /* Short enough that a run on several nodes, which are asked one after the other, can end in time. */
-    if (!asked_ns || mr_clock_now_ns(mr_clock_real()) - asked_ns < run->plan->grace_ns / 10 * 3)
+    if (!asked_ns || mr_now_ns() - asked_ns < run->plan->grace_ns / 10 * 3)
         return false;
     mr_stage_warn(self, "is still waiting after the run was asked to end: frames in flight are dropped");
     mr_control_stop(run, true);

@@ -132,7 +132,7 @@ static void summarize_run(const mr_graph *graph, mr_summary *summary) {
     mr_histogram_sums latency = {0};
     const int64_t first_ns = mr_deliveries_read(run, &latency);
     const mr_run_times times = mr_ending_times(run->ending);
-    int64_t until = times.ended_ns ? times.ended_ns : mr_clock_now_ns(mr_clock_real());
+    int64_t until = times.ended_ns ? times.ended_ns : mr_now_ns();
     double cpu = times.ended_ns ? times.ended_cpu_s : mr_process_cpu_s();
     summary->wall_s = (double)(until - times.started_ns) * 1e-9;
     summary->cpu_s = cpu - times.started_cpu_s;
@@ -246,11 +246,11 @@ static bool is_over(const mr_graph *graph) {
 /* After the run has ended, workers add their last calls' times as they leave the stages, a moment after the last frame.
  * Gives up if a call hangs. */
 static void settle(const mr_graph *graph) {
-    const int64_t until_ns = mr_clock_now_ns(mr_clock_real()) + INT64_C(100000000);
+    const int64_t until_ns = mr_now_ns() + INT64_C(100000000);
     for (size_t i = 0; i < mr_wiring_count(graph->wiring); i++)
         for (size_t e = 0; e < mr_wiring_at(graph->wiring, i)->entry_count; e++)
             while (!mr_meter_is_settled(&mr_wiring_at(graph->wiring, i)->entries[e].meter) &&
-                   mr_clock_now_ns(mr_clock_real()) < until_ns)
+                   mr_now_ns() < until_ns)
                 sched_yield();
 }
 
@@ -299,7 +299,7 @@ static int renew(mr_pipeline *pipeline, int64_t now_ns, uint64_t news, bool last
 int mr_pipeline_snapshot(mr_pipeline *pipeline, int64_t age_ns, mr_summary **summary) {
     int status = MR_OK;
     MR_LOCKED(&pipeline->snapshot_lock);
-    const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
+    const int64_t now_ns = mr_now_ns();
     const uint64_t news = pipeline->graph ? mr_control_changes(&pipeline->graph->run) : 0;
     const bool over = pipeline->graph && is_over(pipeline->graph);
     const bool fresh = now_ns - pipeline->snapshot_ns < age_ns && pipeline->snapshot_news == news;

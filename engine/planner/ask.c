@@ -344,6 +344,15 @@ int mr_promise_result(mr_negotiation *negotiation, size_t port, const mr_result_
     return promise(negotiation, port, &result);
 }
 
+/* If no opened file determines the size, every picture is copied: pools of unknown size belong to outputs that share
+ * nothing. */
+void mr_promise_changes(mr_negotiation *negotiation, size_t port, size_t input) {
+    const size_t bytes = mr_format_set_most_bytes(&negotiation->inputs[input].set);
+    negotiation->outputs[port].follows = (int)input;
+    negotiation->outputs[port].shares = bytes ? (int)input : -1;
+    negotiation->outputs[port].buffer_bytes = bytes;
+}
+
 int mr_promise_tensor(mr_negotiation *negotiation, size_t port, const char *name, const mr_format_set *set,
                       const char *operation) {
     return promise(negotiation, port,

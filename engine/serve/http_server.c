@@ -65,10 +65,6 @@ struct mr_http_server {
     mr_http_request *slot;        /* the server's thread, and destroy after it, but for `woken` */
 };
 
-static int64_t now_ns(void) {
-    return mr_clock_now_ns(mr_clock_real());
-}
-
 /* ---- connections ------------------------------------------------------------------------------------------------ */
 
 static void begin_connection(mr_http_server *server, struct MHD_Connection *handle, void **context) {
@@ -82,7 +78,7 @@ static void begin_connection(mr_http_server *server, struct MHD_Connection *hand
     mr_http_request *request = *context = &server->slot[at];
     request->connection = handle;
     request->fd = info->connect_fd;
-    request->since_ns = now_ns();
+    request->since_ns = mr_now_ns();
     request->over = false;
 }
 
@@ -140,7 +136,7 @@ static void sweep_request(mr_http_request *request, int64_t now) {
 }
 
 static void sweep(mr_http_server *server) {
-    const int64_t now = now_ns();
+    const int64_t now = mr_now_ns();
     if (now < server->sweep_ns)
         return;
     server->sweep_ns = now + server->sweep_ms * INT64_C(1000000);
@@ -219,7 +215,7 @@ static ssize_t read_stream(void *context, uint64_t position, char *to, size_t ro
             mr_http_parts_begin(&request->parts, &part);
         }
     }
-    request->since_ns = now_ns();
+    request->since_ns = mr_now_ns();
     return (ssize_t)mr_http_parts_copy(&request->parts, to, room);
 }
 

@@ -127,17 +127,13 @@ static mr_kernel_variant best_steps[MR_PREPROCESS_STEPS];
 static mr_kernel_variants listed;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static int64_t now_ns(void) {
-    return mr_clock_now_ns(mr_clock_real());
-}
-
 static void fill_best(void) {
     mr_isa named = mr_isa_named();
     mr_preprocess_rows_init(&best, named);
     if (named == MR_ISA_COUNT && best.isa == MR_ISA_AVX512) {
         mr_preprocess_rows narrow;
         mr_preprocess_rows_init(&narrow, MR_ISA_AVX2);
-        mr_preprocess_rows_choose(&best, &narrow, now_ns);
+        mr_preprocess_rows_choose(&best, &narrow, mr_now_ns);
     }
     listed = mr_preprocess_rows_list(&best, best_steps);
 }

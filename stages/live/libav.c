@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/base/url.h"
 #include "stages/live/connection/address.h"
@@ -276,7 +277,7 @@ static int await_open(channel *at) {
             return status;
         }
         /* The thread keeps to the timeout itself, but name resolution can take longer. */
-        status = await(at, mr_live_now_ns() + at->params.open_timeout_ns + 1000000000);
+        status = await(at, mr_now_ns() + at->params.open_timeout_ns + 1000000000);
         if (status == MR_ERROR_AGAIN)
             return mr_fail(MR_ERROR_IO, "%s: it was not open within %.3g s (open_timeout)", at->params.url,
                            (double)at->params.open_timeout_ns / 1e9);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/base/url.h"
 #include "stages/live/connection/address.h"
@@ -134,7 +135,7 @@ static int64_t bytes_read(const mr_libav_input *input) {
 
 static void check_flood(mr_libav_input *input) {
     const size_t most = input->params->most_bytes + MR_LIBAV_MORE;
-    const int64_t now_ns = mr_live_now_ns();
+    const int64_t now_ns = mr_now_ns();
     if (input->refusal)
         return;
     if (bytes_read(input) - input->read_before > (int64_t)most)
@@ -152,7 +153,7 @@ static int interrupted(void *context) {
     if (input->io && input->io->bytes_read != input->seen)
         input->web.asked = 0;
     input->seen = input->io ? input->io->bytes_read : 0;
-    input->ran_out |= input->deadline_ns && mr_live_now_ns() > input->deadline_ns;
+    input->ran_out |= input->deadline_ns && mr_now_ns() > input->deadline_ns;
     return input->ran_out || input->refusal || atomic_load(input->cancelled);
 }
 
@@ -233,7 +234,7 @@ static int open_bytes(void *context, AVIOContext **io) {
     const AVIOInterruptCB interrupt = {interrupted, input};
     AVDictionary *options = NULL;
     char url[MR_URL_BYTES];
-    input->deadline_ns = mr_live_now_ns() + params->open_timeout_ns;
+    input->deadline_ns = mr_now_ns() + params->open_timeout_ns;
     mr_av_forget();
     if (mr_web_is_address(params->url))
         return mr_web_open(&input->web, io, params->url, NULL);
@@ -444,7 +445,7 @@ static bool is_cancelled(void *context) {
 static int copy_jpeg(const mr_joined_picture *from, mr_packet *packet) {
     static const uint8_t eoi[] = {0xff, 0xd9};
     *packet = (mr_packet){.pts_ns = MR_NO_TIME, .dts_ns = MR_NO_TIME, .captured_ns = MR_NO_TIME,
-                          .arrived_ns = mr_live_now_ns(),
+                          .arrived_ns = mr_now_ns(),
                           .flags = MR_FRAME_KEY | (from->damaged ? MR_FRAME_CORRUPT : 0)};
     const int status = mr_packet_room(packet, from->bytes + (from->open ? sizeof eoi : 0));
     if (status)
@@ -573,7 +574,7 @@ int mr_libav_input_open(mr_libav_input *input, const mr_connection_params *param
     input->web = (mr_web){.url = params->url, .user = params->user, .password = params->password,
                           .ca_file = params->ca_file, .allow_hosts = params->allow_hosts,
                           .interrupt = {interrupted, input}, .refusal = &input->refusal};
-    input->deadline_ns = mr_live_now_ns() + params->open_timeout_ns;
+    input->deadline_ns = mr_now_ns() + params->open_timeout_ns;
     mr_av_forget();
     int error = has_bytes(params->url) ? open_bytes(input, &input->io) : 0;
     int status = error ? fail(input, error, "it cannot be opened") : open_answer(input);
@@ -707,7 +708,7 @@ int mr_libav_input_read(mr_libav_input *input, mr_packet *packet) {
     /* The clock restarts where recordings were joined. Playlists announce that; live_times.h handles live streams. */
     const bool anew = input->recorded && !input->hls &&
                       mr_seams_shift(&input->seams, input->format, input->stream, from);
-    *packet = (mr_packet){.captured_ns = MR_NO_TIME, .arrived_ns = mr_live_now_ns()};
+    *packet = (mr_packet){.captured_ns = MR_NO_TIME, .arrived_ns = mr_now_ns()};
     packet->flags = mr_packet_flags(from) | (lost || anew ? MR_FRAME_SEAM : 0);
     packet->pts_ns = to_ns(input, from->pts);
     packet->dts_ns = to_ns(input, from->dts);

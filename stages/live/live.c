@@ -161,7 +161,7 @@ static void add_counts(const live_reader *reader, mr_source_report *report) {
 static void send_report(live_reader *reader) {
     const mr_stage *stage = reader->params.connection.media.stage;
     mr_source_report report = reader->report;
-    reader->reported_ns = mr_live_now_ns();
+    reader->reported_ns = mr_now_ns();
     add_counts(reader, &report);
     if (stage)
         mr_stage_report(stage, &report);
@@ -172,11 +172,11 @@ static void enter(live_reader *reader, mr_link_state phase, const char *why) {
     /* Away counts from when the stream was last live, or first tried, whatever tries came between. */
     bool is_away = phase == MR_LINK_AWAY && reader->away_ns;
     if (reader->report.phase != phase)
-        reader->report.since_ns = mr_clock_date_ns() - (is_away ? mr_live_now_ns() - reader->away_ns : 0);
+        reader->report.since_ns = mr_clock_date_ns() - (is_away ? mr_now_ns() - reader->away_ns : 0);
     reader->report.phase = phase;
     if (why)
         snprintf(reader->report.why, sizeof reader->report.why, "%s", why);
-    reader->report.next_ns = reader->next_ns ? mr_clock_date_ns() + reader->next_ns - mr_live_now_ns() : 0;
+    reader->report.next_ns = reader->next_ns ? mr_clock_date_ns() + reader->next_ns - mr_now_ns() : 0;
     send_report(reader);
 }
 
@@ -197,7 +197,7 @@ static bool may_return(const live_reader *reader, int status) {
  * maximum at once. */
 static int64_t next_delay(live_reader *reader, int status) {
     const mr_live_params *params = &reader->params;
-    int64_t away = (mr_live_now_ns() - reader->away_ns) / 10, most = params->most_ns;
+    int64_t away = (mr_now_ns() - reader->away_ns) / 10, most = params->most_ns;
     reader->delay_ns = reader->delay_ns ? reader->delay_ns * 2 : params->first_ns;
     if (reader->delay_ns > most)
         reader->delay_ns = most;
@@ -224,12 +224,12 @@ static void disconnect(live_reader *reader) {
 
 static bool has_given_up(const live_reader *reader) {
     int64_t most = reader->params.give_up_ns;
-    return most && mr_live_now_ns() - reader->away_ns >= most;
+    return most && mr_now_ns() - reader->away_ns >= most;
 }
 
 /* The last try comes when the time limit for the source is reached. */
 static int64_t next_try(live_reader *reader, int status) {
-    const int64_t next_ns = mr_live_now_ns() + next_delay(reader, status), most = reader->params.give_up_ns;
+    const int64_t next_ns = mr_now_ns() + next_delay(reader, status), most = reader->params.give_up_ns;
     return most && next_ns > reader->away_ns + most ? reader->away_ns + most : next_ns;
 }
 
@@ -239,7 +239,7 @@ static void say_away(const live_reader *reader, mr_link_state phase, const char 
     if (!stage || known)
         return;
     mr_stage_warn(stage, "%s: %s (next try in %.1f s)", phase == MR_LINK_STALLED ? "stalled" : "away", why,
-                  (double)(reader->next_ns - mr_live_now_ns()) / 1e9);
+                  (double)(reader->next_ns - mr_now_ns()) / 1e9);
 }
 
 static int fail(live_reader *reader, int status, const char *why) {
@@ -307,7 +307,7 @@ static int lose(live_reader *reader, int status) {
         return status == MR_END ? end(reader, "") : fail(reader, status, why);
     if (params->on_away == MR_AWAY_END)
         return reader->was_live ? end(reader, why) : fail(reader, status, why);
-    reader->away_ns = reader->away_ns ? reader->away_ns : mr_live_now_ns();
+    reader->away_ns = reader->away_ns ? reader->away_ns : mr_now_ns();
     if (has_given_up(reader))
         return fail(reader, status, why);
     reader->next_ns = next_try(reader, status);
@@ -326,7 +326,7 @@ static int connected(live_reader *reader, int status) {
     reader->report.connections++;
     reader->recorded = reader->connection->recorded;
     reader->begun = false;
-    reader->opened_ns = mr_live_now_ns();
+    reader->opened_ns = mr_now_ns();
     reader->patience_ns = reader->params.stall_ns + reader->connection->pause_ns;
     reader->due_ns = reader->opened_ns + reader->patience_ns;
     mr_live_times_begin(&reader->times, reader->params.clock);
@@ -368,10 +368,10 @@ static int connect_next(live_reader *reader) {
     int64_t still_ns = mr_placeholder_due_ns(&reader->placeholder);
     if (mr_live_wait(NULL, 0, reader->wake, reader->next_ns < still_ns ? reader->next_ns : still_ns) != MR_ERROR_AGAIN)
         return mr_fail(MR_ERROR_CANCELLED, "stopped");
-    if (mr_live_now_ns() < reader->next_ns)
+    if (mr_now_ns() < reader->next_ns)
         return MR_ERROR_AGAIN;
     reader->next_ns = 0;
-    reader->away_ns = reader->away_ns ? reader->away_ns : mr_live_now_ns();
+    reader->away_ns = reader->away_ns ? reader->away_ns : mr_now_ns();
     enter(reader, MR_LINK_CONNECTING, NULL);
     int status = reader->params.on_away == MR_AWAY_PICTURE ? connect_beside(reader) : connect_once(reader);
     return status ? lost(reader, status) : MR_ERROR_AGAIN;
@@ -392,11 +392,11 @@ static void note_live(live_reader *reader) {
     if (reader->report.phase != MR_LINK_LIVE) {
         if (stage && *reader->report.why)
             mr_stage_warn(stage, "connected%s after %.1f s", reader->was_live ? " again" : "",
-                          (double)(mr_live_now_ns() - reader->away_ns) / 1e9);
+                          (double)(mr_now_ns() - reader->away_ns) / 1e9);
         reader->was_live = true;
         reader->away_ns = reader->delay_ns = 0;
         enter(reader, MR_LINK_LIVE, "");
-    } else if (mr_live_now_ns() - reader->reported_ns >= report_ns) {
+    } else if (mr_now_ns() - reader->reported_ns >= report_ns) {
         send_report(reader);
     }
 }
@@ -404,8 +404,8 @@ static void note_live(live_reader *reader) {
 /* Whether to give a packet that has arrived. */
 static bool take(live_reader *reader, mr_packet *packet) {
     bool waits = reader->params.from_key && !reader->begun &&
-                 mr_live_now_ns() - reader->opened_ns < KEY_WAIT * second_ns;
-    reader->due_ns = mr_live_now_ns() + reader->patience_ns;
+                 mr_now_ns() - reader->opened_ns < KEY_WAIT * second_ns;
+    reader->due_ns = mr_now_ns() + reader->patience_ns;
     if (waits && !reader->recorded && !(packet->flags & MR_FRAME_KEY) && !mr_recovery_begins(packet)) {
         note_live(reader);
         mr_packet_drop(packet);
@@ -434,21 +434,21 @@ static int read_connection(live_reader *reader, mr_packet *packet) {
                                                 packet);
     if (!status)
         return take(reader, packet) ? MR_OK : MR_ERROR_AGAIN;
-    bool goes_on = status == MR_ERROR_AGAIN && mr_live_now_ns() < stalled_ns;
+    bool goes_on = status == MR_ERROR_AGAIN && mr_now_ns() < stalled_ns;
     return goes_on ? status : lost(reader, status);
 }
 
 static void note_still(live_reader *reader) {
     reader->report.stills++;
-    if (mr_live_now_ns() - reader->reported_ns >= report_ns)
+    if (mr_now_ns() - reader->reported_ns >= report_ns)
         send_report(reader);
 }
 
 static int read_live(mr_reader *base, mr_packet *packet) {
     live_reader *reader = (live_reader *)base;
     for (;;) {
-        if (mr_placeholder_due_ns(&reader->placeholder) <= mr_live_now_ns()) {
-            mr_placeholder_take(&reader->placeholder, mr_live_now_ns(), packet);
+        if (mr_placeholder_due_ns(&reader->placeholder) <= mr_now_ns()) {
+            mr_placeholder_take(&reader->placeholder, mr_now_ns(), packet);
             note_still(reader);
             return MR_OK;
         }
@@ -513,7 +513,7 @@ int mr_reader_open_live(mr_reader **result, const mr_live_params *params) {
     if (!reader)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     *reader = (live_reader){.base.type = &live_type, .params = *params,
-                            .seed = (unsigned)mr_live_now_ns() ^ (unsigned)getpid()};
+                            .seed = (unsigned)mr_now_ns() ^ (unsigned)getpid()};
     reader->wake = reader->params.connection.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (reader->wake < 0)
         status = mr_fail(MR_ERROR_IO, "no descriptor for a stream: %s", strerror(errno));

@@ -421,7 +421,7 @@ static int take_picture(camera *at, mapped *from, size_t bytes, mr_packet *packe
 
 /* Uses the driver's monotonic time for the first row, or else the arrival. */
 static void set_times(camera *at, const struct v4l2_buffer *filled, mr_packet *packet) {
-    const int64_t now = mr_live_now_ns();
+    const int64_t now = mr_now_ns();
     const bool monotonic = (filled->flags & V4L2_BUF_FLAG_TIMESTAMP_MASK) == V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC;
     int64_t taken = filled->timestamp.tv_sec * SECOND_NS + filled->timestamp.tv_usec * (int64_t)1000;
     if (!monotonic || taken <= 0 || taken > now || now - taken > 10 * SECOND_NS)
@@ -512,7 +512,7 @@ static int await_picture(camera *at, int64_t until_ns, mr_packet *packet) {
             return status;
         if (!(picture.revents & POLLIN))
             return fail_camera(at->params.url, "read from it", ENODEV);
-        if (mr_live_now_ns() >= until_ns)
+        if (mr_now_ns() >= until_ns)
             return MR_ERROR_AGAIN;
     }
 }
@@ -530,7 +530,7 @@ static int read_camera(mr_connection *base, int64_t until_ns, mr_packet *packet)
 
 /* A compressed picture's layout is known only after one was read; the last one read is kept. */
 static int look_at_pictures(camera *at, mr_probe *probe) {
-    const int64_t until_ns = mr_live_now_ns() + at->params.open_timeout_ns;
+    const int64_t until_ns = mr_now_ns() + at->params.open_timeout_ns;
     bool known = at->packed > 0;
     while (!known) {
         mr_packet packet = {.pts_ns = MR_NO_TIME, .dts_ns = MR_NO_TIME};

@@ -57,10 +57,6 @@ struct mr_preview_store {
     AVFrame *taken;
 };
 
-static int64_t now_ns(void) {
-    return mr_clock_now_ns(mr_clock_real());
-}
-
 /* ---- JPEGs ----------------------------------------------------------------------------------------------------- */
 
 static void unref(mr_jpeg **jpeg) {
@@ -178,7 +174,7 @@ static int shrink(mr_preview_store *store, slot *at, const mr_frame *frame) {
 }
 
 void mr_preview_store_show(mr_preview_store *store, const mr_frame *frame) {
-    const int64_t now = now_ns();
+    const int64_t now = mr_now_ns();
     pthread_mutex_lock(&store->lock);
     slot *at = slot_of(store, frame->identity.source);
     bool wanted = at && is_wanted(store, at, frame, now);
@@ -322,7 +318,7 @@ static void *run_encoder(void *context) {
     mr_preview_store *store = context;
     MR_LOCKED(&store->lock);
     while (!store->closed) {
-        int64_t until = INT64_MAX, now = now_ns();
+        int64_t until = INT64_MAX, now = mr_now_ns();
         wake_lookers(store, now, &until);
         slot *at = next_slot(store, now);
         if (at)
@@ -344,7 +340,7 @@ static void add_looker(mr_preview_store *store, slot *at, mr_viewer *viewer) {
     viewer->slot = (int)(at - store->slots);
     viewer->waiting = viewer->again = false;
     viewer->sent = 0;
-    viewer->since_ns = now_ns();
+    viewer->since_ns = mr_now_ns();
     viewer->next = store->viewers;
     viewer->link = &store->viewers;
     if (viewer->next)
@@ -391,7 +387,7 @@ mr_preview_status mr_preview_store_next(mr_preview_store *store, mr_viewer *view
     mr_preview_status status = MR_PREVIEW_WAIT;
     MR_LOCKED(&store->lock);
     slot *at = &store->slots[viewer->slot];
-    const int64_t now = now_ns();
+    const int64_t now = mr_now_ns();
     if (store->closed) {
         status = MR_PREVIEW_END;
     } else if (can_have(store, at, viewer, now)) {
@@ -455,7 +451,7 @@ static int by_source(const void *a, const void *b) {
 }
 
 void mr_preview_store_list(mr_preview_store *store, yajl_gen json) {
-    const int64_t now = now_ns();
+    const int64_t now = mr_now_ns();
     size_t count = 0;
     const slot **shown = mr_calloc((size_t)store->params.most_sources, sizeof *shown);
     if (!shown)
@@ -501,7 +497,7 @@ void mr_preview_store_close(mr_preview_store *store) {
     int64_t until = INT64_MAX;
     MR_LOCKED(&store->lock);
     store->closed = true;
-    wake_lookers(store, now_ns(), &until);
+    wake_lookers(store, mr_now_ns(), &until);
     pthread_cond_signal(&store->changed);
 }
 

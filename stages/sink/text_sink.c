@@ -92,7 +92,7 @@ static int begin_file(mr_stage *self) {
     sink->number++;
     sink->headed = false;
     sink->written.lines = 0;
-    note_begin(self, mr_clock_now_ns(mr_clock_real()));
+    note_begin(self, mr_now_ns());
     return MR_OK;
 }
 
@@ -129,7 +129,7 @@ static int continue_file(void *context, const char *listed) {
     snprintf(sink->path, sizeof sink->path, "%s", kept);
     sink->output = mr_output_of(next.fd, sink->path);
     sink->output.full = full;
-    note_begin(context, mr_clock_now_ns(mr_clock_real()));
+    note_begin(context, mr_now_ns());
     return MR_OK;
 }
 
@@ -248,7 +248,7 @@ static int reopen(mr_stage *self) {
 static int turn(mr_stage *self) {
     mr_text_sink *sink = self->state;
     uint64_t asked = mr_stage_reopenings(self);
-    if (asked == sink->reopenings && (sink->due_ns == INT64_MAX || mr_clock_now_ns(mr_clock_real()) < sink->due_ns))
+    if (asked == sink->reopenings && (sink->due_ns == INT64_MAX || mr_now_ns() < sink->due_ns))
         return MR_OK;
     pthread_mutex_lock(&sink->lock);
     int status = sink->keep.names.pattern ? next_file(self) : reopen(self);
@@ -257,7 +257,7 @@ static int turn(mr_stage *self) {
         return status;
     if (status) {
         mr_stage_warn(self, "records still go to %s: %s", sink->output.path, mr_message());
-        note_begin(self, mr_clock_now_ns(mr_clock_real()));
+        note_begin(self, mr_now_ns());
     }
     sink->reopenings = asked;
     return MR_OK;

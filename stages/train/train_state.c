@@ -96,7 +96,7 @@ int mr_state_read(const mr_fitting *t, const mr_state_piece *pieces, size_t coun
 }
 
 bool mr_state_is_due(const mr_fitting *t) {
-    return t->params.state && mr_clock_now_ns(mr_clock_real()) - t->written_ns >= every_ns;
+    return t->params.state && mr_now_ns() - t->written_ns >= every_ns;
 }
 
 int mr_state_write(mr_fitting *t, const mr_state_piece *pieces, size_t count) {
@@ -117,7 +117,7 @@ int mr_state_write(mr_fitting *t, const mr_state_piece *pieces, size_t count) {
     memcpy(at, &sum, TAIL);
     int status = mr_file_replace(t->params.state, all, bytes);
     mr_free(all);
-    t->written_ns = mr_clock_now_ns(mr_clock_real());
+    t->written_ns = mr_now_ns();
     return status;
 }
 

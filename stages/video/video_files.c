@@ -205,7 +205,7 @@ static int write_packet(mr_video_files *files, const mr_frame *frame) {
 
 /* Whether a changed stream may begin another file. */
 static bool may_follow(mr_video_files *files, const mr_stage *self, const mr_frame *key) {
-    const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
+    const int64_t now_ns = mr_now_ns();
     if (!files->changed || !key->media->live)
         return true;
     if (files->spread_ns > now_ns + CHANGES_NS) {

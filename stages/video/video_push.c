@@ -45,10 +45,6 @@ static void show(mr_video_push *push) {
              url.port.text ? url.port.text : "");
 }
 
-static int64_t now_ns(void) {
-    return mr_clock_now_ns(mr_clock_real());
-}
-
 int mr_video_push_open(mr_video_push *push, mr_stage *self) {
     *push = (mr_video_push){.given = self->options, .self = self, .packet = av_packet_alloc()};
     if (!push->packet)
@@ -63,7 +59,7 @@ int mr_video_push_open(mr_video_push *push, mr_stage *self) {
 
 static int interrupted(void *context) {
     const mr_video_push *push = context;
-    return mr_stage_gives_up(push->self) || now_ns() > push->deadline_ns;
+    return mr_stage_gives_up(push->self) || mr_now_ns() > push->deadline_ns;
 }
 
 static void free_format(mr_video_push *push) {
@@ -77,7 +73,7 @@ static void free_format(mr_video_push *push) {
 static void disconnect(mr_video_push *push, bool orderly) {
     if (!push->format)
         return;
-    push->deadline_ns = now_ns() + (orderly ? push->given->timeout : 0);
+    push->deadline_ns = mr_now_ns() + (orderly ? push->given->timeout : 0);
     av_write_trailer(push->format);
     free_format(push);
     mr_media_unref(&push->media);
@@ -85,7 +81,7 @@ static void disconnect(mr_video_push *push, bool orderly) {
 
 /* Varies a pause by up to a fifth, so that many clients do not return at once. */
 static int64_t jitter(int64_t pause_ns, uint64_t tries) {
-    uint64_t draw = ((uint64_t)now_ns() ^ tries) * UINT64_C(0x9e3779b97f4a7c15) >> 40;
+    uint64_t draw = ((uint64_t)mr_now_ns() ^ tries) * UINT64_C(0x9e3779b97f4a7c15) >> 40;
     return pause_ns + (int64_t)((double)pause_ns * 0.4 * ((double)draw / (1 << 24) - 0.5));
 }
 
@@ -105,7 +101,7 @@ static void lose(mr_video_push *push, const char *what, int error) {
     push->refusal = MR_OK;
     disconnect(push, false);
     push->tries++;
-    push->try_ns = now_ns() + wait_ns;
+    push->try_ns = mr_now_ns() + wait_ns;
     push->pause_ns = 2 * push->pause_ns < push->given->retry_most ? 2 * push->pause_ns : push->given->retry_most;
 }
 
@@ -148,7 +144,7 @@ static int open_format(mr_video_push *push, const mr_frame *key, AVDictionary **
 
 static bool connect_to(mr_video_push *push, const mr_frame *key) {
     AVDictionary *options = NULL;
-    push->deadline_ns = now_ns() + push->given->timeout;
+    push->deadline_ns = mr_now_ns() + push->given->timeout;
     int error = open_format(push, key, &options);
     av_dict_free(&options);
     if (error < 0) {
@@ -186,7 +182,7 @@ static bool ready(mr_video_push *push, const mr_frame *frame) {
         disconnect(push, true);
     if (push->format)
         return push->media->codec == frame->media->codec;
-    return key && now_ns() >= push->try_ns && connect_to(push, frame);
+    return key && mr_now_ns() >= push->try_ns && connect_to(push, frame);
 }
 
 static int send_packet(mr_video_push *push, mr_io *io, const mr_frame *frame) {
@@ -196,7 +192,7 @@ static int send_packet(mr_video_push *push, mr_io *io, const mr_frame *frame) {
     push->epoch = frame->identity.epoch;
     if (mr_muxer_fill(push->packet, push->container, frame, &push->times, push->format->streams[0]->time_base))
         return refuse(push, io, frame);
-    push->deadline_ns = now_ns() + push->given->timeout;
+    push->deadline_ns = mr_now_ns() + push->given->timeout;
     int error = av_write_frame(push->format, push->packet);
     av_packet_unref(push->packet);
     if (error >= 0 && push->format->pb && push->format->pb->error < 0)

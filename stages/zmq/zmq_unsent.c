@@ -77,12 +77,12 @@ static bool has_any(const mr_zmq_unsent *unsent, uint32_t source) {
 }
 
 int mr_zmq_unsent_await(mr_zmq_unsent *unsent, uint32_t source, int64_t patience_ns) {
-    int64_t since_ns = mr_clock_now_ns(mr_clock_real());
+    int64_t since_ns = mr_now_ns();
     int status = MR_OK;
     pthread_mutex_lock(&unsent->lock);
     uint64_t sent = unsent->sent;
     while (!status && has_any(unsent, source)) {
-        const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
+        const int64_t now_ns = mr_now_ns();
         since_ns = sent == unsent->sent ? since_ns : now_ns;
         sent = unsent->sent;
         if (now_ns - since_ns >= patience_ns) {

@@ -40,6 +40,24 @@ static int share_process(mr_stage *self, mr_io *io) {
     return status ? status : mr_io_emit(io, 0, output);
 }
 
+/* How many pictures were changed where they lay, and how many as copies. */
+static atomic_int changed, copied;
+
+/* Counts up the first pixel. A change must not be repeated if the call is. */
+static int change_process(mr_stage *self, mr_io *io) {
+    const mr_frame *input = mr_io_input(io);
+    const uint8_t *lay = input->plane[0].data;
+    mr_frame *output;
+    (void)self;
+    int status = mr_io_change(io, 0, input, &output);
+    if (status)
+        return status;
+    changed += output->plane[0].data == lay;
+    copied += output->plane[0].data != lay;
+    output->plane[0].data[0]++;
+    return mr_io_emit(io, 0, output);
+}
+
 static int forward_process(mr_stage *self, mr_io *io) {
     (void)self;
     return mr_io_forward(io, 0);
@@ -112,6 +130,11 @@ static int share_negotiate(mr_negotiation *n) {
     return MR_OK;
 }
 
+static int change_negotiate(mr_negotiation *n) {
+    mr_promise_changes(n, 0, 0);
+    return MR_OK;
+}
+
 static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_port in[] = {{.name = "in", .accepts = pictures}, {0}};
 static const mr_port out[] = {{.name = "out"}, {0}};
@@ -119,6 +142,7 @@ static const mr_port out[] = {{.name = "out"}, {0}};
     static const mr_stage_type called = {                                                                              \
         .name = #called, .summary = "for tests", .inputs = in, .outputs = out, __VA_ARGS__}
 TYPE(copies, .negotiate = follow_negotiate, .process = copy_process);
+TYPE(changes, .negotiate = change_negotiate, .process = change_process);
 TYPE(maps, .map = copy_map);
 TYPE(halves, .negotiate = follow_negotiate, .process = halve_process);
 TYPE(shares, .negotiate = share_negotiate, .process = share_process);
@@ -145,11 +169,21 @@ static int swallow(mr_stage *self, mr_io *io) {
     unmapped += got->width == 0;
     return MR_DONE;
 }
+/* The first pixel of all pictures, added. */
+static atomic_int sum;
+
+static int add_up(mr_stage *self, mr_io *io) {
+    (void)self;
+    sum += mr_io_input(io)->plane[0].data[0];
+    return MR_DONE;
+}
+static const mr_stage_type adds = {.name = "adds", .summary = "for tests", .inputs = in, .process = add_up};
 static const mr_stage_type sink = {.name = "sink", .summary = "for tests", .inputs = in, .process = swallow};
 
 static const mr_stage_type *const types[] = {
     &copies, &maps, &halves, &shares, &shares_another, &says_nothing, &copies_unsaid, &copies_shared, &shares_unsaid,
-    &forwards_unsaid, &takes_output, &takes_no_output, &takes_scratch, &takes_results, &takes_pinned, &sink, NULL};
+    &forwards_unsaid, &takes_output, &takes_no_output, &takes_scratch, &takes_results, &takes_pinned, &changes, &adds, &sink,
+    NULL};
 
 #define PICTURES FLOW "sources: {a: {type: \"null\", frames: 20, format: I420 34x22}}\nstages:\n"
 
@@ -194,6 +228,32 @@ TEST(pictures_lead_to_the_source_or_nowhere) {
         mr_summary *summary = flow_run(pipeline);
         assert_int_equal(mapped, i == 0 ? 20 : 0);
         assert_int_equal(unmapped, i == 0 ? 0 : 20);
+        flow_close(&pipeline, &summary);
+    }
+}
+
+/* A picture that no one else holds is changed where it lies; others never see the change. */
+TEST(pictures_are_copied_before_a_change_if_others_hold_them) {
+    static const struct {
+        const char *stages;
+        int sum, least_copies, most_copies;
+    } cases[] = {
+        {"  one: {type: copies, input: a}\n  two: {type: changes, input: one}\n  three: {type: changes, input: two}\n"
+         "  four: {type: adds, input: three}\n", 40, 0, 0},
+        /* The source's frames share their pixels. */
+        {"  one: {type: changes, input: a}\n  two: {type: adds, input: one}\n", 20, 20, 20},
+        {"  one: {type: copies, input: a}\n  two: {type: changes, input: one}\n  three: {type: adds, input: two}\n"
+         "  four: {type: adds, input: one}\n  five: {type: shares, input: one}\n  six: {type: adds, input: five}\n",
+         20, 0, 20},
+    };
+    for (size_t i = 0; i < 2 * (sizeof cases / sizeof *cases); i++) {
+        char text[512];
+        changed = copied = sum = 0;
+        snprintf(text, sizeof text, PICTURES "%s", cases[i / 2].stages);
+        mr_pipeline *pipeline = flow_open_with(types, text, i % 2, 2);
+        mr_summary *summary = flow_run(pipeline);
+        assert_int_equal(sum, cases[i / 2].sum);
+        assert_in_range(copied, cases[i / 2].least_copies, cases[i / 2].most_copies);
         flow_close(&pipeline, &summary);
     }
 }

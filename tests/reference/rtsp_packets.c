@@ -28,6 +28,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/thread.h"
 #include "millrace/frame.h"
 #include "millrace/status.h"
@@ -149,7 +150,7 @@ static int survey(mr_connection *connection, int64_t begun_ns) {
     const int status = connection->type->survey(connection, &found);
     if (!status)
         printf("survey %s %" PRId64 "x%" PRId64 " %.3f %d %" PRId64 "\n", found.set.codec, (int64_t)found.set.width.min,
-               (int64_t)found.set.height.min, found.rate, found.references, (mr_live_now_ns() - begun_ns) / 1000000);
+               (int64_t)found.set.height.min, found.rate, found.references, (mr_now_ns() - begun_ns) / 1000000);
     return status;
 }
 
@@ -243,7 +244,7 @@ int main(int count, char **arguments) {
     if (at.stop_ns && pthread_create(&stopper, NULL, stop, &at))
         abort();
     int status = come_and_go(&at);
-    const int64_t begun_ns = mr_live_now_ns();
+    const int64_t begun_ns = mr_now_ns();
     int64_t opened_ns = begun_ns;
     double cpu_s = 0;
     if (!status)
@@ -252,14 +253,14 @@ int main(int count, char **arguments) {
         status = survey(connection, begun_ns);
     if (!status) {
         cpu_s = mr_process_cpu_s();
-        opened_ns = mr_live_now_ns();
+        opened_ns = mr_now_ns();
         status = read_all(&at, connection, opened_ns);
         connection->type->count(connection, &counts);
         printf("counts %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %.0f %d\n", counts.packets, counts.bytes,
                counts.lost, counts.late, counts.jitter_ns, counts.transport);
         cpu_s = mr_process_cpu_s() - cpu_s;
     }
-    printf("end %d %" PRId64 " %.3f %s\n", status, (mr_live_now_ns() - opened_ns) / 1000000, cpu_s * 1000,
+    printf("end %d %" PRId64 " %.3f %s\n", status, (mr_now_ns() - opened_ns) / 1000000, cpu_s * 1000,
            status < 0 ? mr_message() : "");
     if (connection)
         connection->type->close(connection);

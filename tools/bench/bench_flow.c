@@ -53,10 +53,6 @@ static void check(int status, const char *what) {
     exit(status == MR_ERROR_UNAVAILABLE ? 69 : 70);
 }
 
-static int64_t now_ns(void) {
-    return mr_clock_now_ns(mr_clock_real());
-}
-
 static void finish(mr_event **event) {
     while (*event && !mr_event_done(*event))
         nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL);
@@ -98,14 +94,14 @@ static double rate(const bench *b, int (*enqueue)(const bench *, mr_stream *, in
     check(mr_stream_create(b->device, &stream), "a stream");
     for (int turn = 0; turn < turns; turn++) {
         finish(&event[turn % IN_FLIGHT]);
-        begun_ns = turn == warm ? now_ns() : begun_ns;
+        begun_ns = turn == warm ? mr_now_ns() : begun_ns;
         check(enqueue(b, stream, turn), "work");
         check(mr_event_create(&event[turn % IN_FLIGHT], b->device, NULL), "an event");
         check(mr_stream_record(stream, event[turn % IN_FLIGHT]), "an event");
     }
     for (int i = 0; i < IN_FLIGHT; i++)
         finish(&event[i]);
-    double seconds = (double)(now_ns() - begun_ns) / 1e9;
+    double seconds = (double)(mr_now_ns() - begun_ns) / 1e9;
     mr_stream_destroy(&stream);
     return (double)(turns - warm) * BATCH / seconds;
 }
@@ -142,7 +138,7 @@ static void arrive(void *context, const char *source, const mr_frame *frame) {
 #ifdef MILLRACE_HAS_CUDA
     cuda_calls_so_far(&b->before);
 #endif
-    b->warm_ns = now_ns();
+    b->warm_ns = mr_now_ns();
 }
 
 static mr_pipeline *open_pipeline(bench *b) {
@@ -179,7 +175,7 @@ static double flow_rate(bench *b, mr_pipeline *pipeline) {
     check(mr_pipeline_start(pipeline), "the pipeline");
     push(b, pipeline);
     check(mr_pipeline_wait(pipeline, -1), "the pipeline");
-    double seconds = (double)(now_ns() - b->warm_ns) / 1e9;
+    double seconds = (double)(mr_now_ns() - b->warm_ns) / 1e9;
     if (b->arrived != b->frames)
         check(mr_fail(MR_ERROR_INTERNAL, "%d of %d pictures arrived", (int)b->arrived, b->frames), "the pipeline");
     return (double)(b->frames - b->frames / 10) / seconds;

@@ -158,7 +158,7 @@ static void write_due(bool all) {
     mr_log_level level = MR_LOG_WARNING;
     for (bool found = true; found;) {
         pthread_mutex_lock(&log_lines.lock);
-        found = mr_repeats_pop(&log_lines.repeats, mr_clock_now_ns(mr_clock_real()), all, &level, line);
+        found = mr_repeats_pop(&log_lines.repeats, mr_now_ns(), all, &level, line);
         pthread_mutex_unlock(&log_lines.lock);
         if (found)
             mr_log(level, "%s", line);
@@ -205,7 +205,7 @@ void mr_log_of_kind(mr_log_level level, uint64_t kind, const char *text) {
     }
     write_due(false);
     pthread_mutex_lock(&log_lines.lock);
-    bool now = mr_repeats_take(&log_lines.repeats, mr_clock_now_ns(mr_clock_real()), kind, level, text);
+    bool now = mr_repeats_take(&log_lines.repeats, mr_now_ns(), kind, level, text);
     if (!now)
         begin_to_follow();
     pthread_mutex_unlock(&log_lines.lock);

@@ -263,10 +263,6 @@ _Atomic int64_t mr_cuda_patience_ns = 250000;
 /* Stands for events of taken-over calls, until they are recorded. */
 static cuda_record taken = {.state = MR_CUDA_TAKEN};
 
-static int64_t now_ns(void) {
-    return mr_clock_now_ns(mr_clock_real());
-}
-
 /* ---- handing on -------------------------------------------------------------------------------------------------- */
 
 static bool can_hand_on(cuda_stream *self) {
@@ -308,7 +304,7 @@ int mr_cuda_hand_on(mr_stream *stream, mr_event *event) {
     }
     self->taken.event[self->taken.count++] = mr_event_ref(event);
     mr_cuda_fill_record(record, self);
-    record->held_ns = now_ns();
+    record->held_ns = mr_now_ns();
     hold((cuda_device *)stream->device, record);
     return MR_OK;
 }
@@ -356,7 +352,7 @@ int mr_cuda_take_over(cuda_stream *self, cuda_record *held) {
 
 cuda_record *mr_cuda_find_late(cuda_device *self) {
     cuda_record *late = NULL;
-    int64_t before_ns = self->held ? now_ns() - atomic_load(&mr_cuda_patience_ns) : 0;
+    int64_t before_ns = self->held ? mr_now_ns() - atomic_load(&mr_cuda_patience_ns) : 0;
     for (cuda_record **link = &self->held; *link;) {
         cuda_record *found = *link;
         if (found->held_ns > before_ns) {

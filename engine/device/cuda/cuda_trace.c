@@ -61,10 +61,10 @@ static void recycle(mr_cuda_piece *piece) {
 static bool compare_clocks(mr_cuda_timeline *self, cudaStream_t handle) {
     int64_t apart_ns = INT64_MAX;
     for (int i = 0; i < TRIES && apart_ns > CLOSE_NS; i++) {
-        int64_t before_ns = mr_clock_now_ns(mr_clock_real());
+        int64_t before_ns = mr_now_ns();
         if (cudaEventRecord(self->anchor, handle) || cudaEventSynchronize(self->anchor))
             return false;
-        apart_ns = mr_clock_now_ns(mr_clock_real()) - before_ns;
+        apart_ns = mr_now_ns() - before_ns;
         self->anchor_ns = before_ns + apart_ns / 2;
     }
     return true;

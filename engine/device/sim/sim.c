@@ -119,7 +119,7 @@ static sim_item *make_item(mr_stream *stream, sim_kind kind, mr_event *event) {
     made->frame = stream->frame;
     made->joined = stream->joined;
     made->event = event ? mr_event_ref(event) : NULL;
-    made->submitted_ns = self->timed && !self->params.manual ? mr_clock_now_ns(mr_clock_real()) : 0;
+    made->submitted_ns = self->timed && !self->params.manual ? mr_now_ns() : 0;
     made->due_ns = -1;
     made->touch_count = made->touched_bytes = made->copied_bytes = 0;
     made->wait = (mr_event_wait){0};

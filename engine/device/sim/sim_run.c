@@ -262,7 +262,7 @@ void *mr_sim_run(void *context) {
     sim_device *self = context;
     MR_LOCKED(&self->lock);
     while (!self->ending) {
-        int64_t next, now = mr_clock_now_ns(mr_clock_real());
+        int64_t next, now = mr_now_ns();
         sim_stream *stream = find_ready(self, now, &next);
         if (stream) {
             do_head(self, stream, now);

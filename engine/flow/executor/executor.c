@@ -22,7 +22,7 @@ static _Thread_local mr_worker *this_worker;
 /* No wait lasts longer than a tenth of a second: glibc before 2.41 can lose a pthread_cond_signal (bug 25847). Callers
  * must check the condition again anyway. */
 void mr_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t time_ns) {
-    int64_t longest = mr_clock_now_ns(mr_clock_real()) + 100000000;
+    int64_t longest = mr_now_ns() + 100000000;
     time_ns = time_ns < longest ? time_ns : longest;
     struct timespec time = {.tv_sec = time_ns / 1000000000, .tv_nsec = time_ns % 1000000000};
     pthread_cond_timedwait(condition, lock, &time);

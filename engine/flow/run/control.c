@@ -24,7 +24,7 @@ void mr_control_stop(const mr_run *run, bool at_once) {
         atomic_store(&control->cancelled, true);
     }
     if (!atomic_exchange(&control->stopping, true))
-        atomic_store(&control->stop_ns, mr_clock_now_ns(mr_clock_real()));
+        atomic_store(&control->stop_ns, mr_now_ns());
     mr_control_note_change(run);
     control->stop(control->context);
 }

@@ -51,7 +51,7 @@ void mr_ending_hold(mr_ending *ending, size_t count) {
 void mr_ending_release(mr_ending *ending) {
     MR_LOCKED(&ending->lock);
     if (--ending->holds == 0) {
-        ending->times.ended_ns = mr_clock_now_ns(mr_clock_real());
+        ending->times.ended_ns = mr_now_ns();
         ending->times.ended_cpu_s = mr_process_cpu_s();
         pthread_cond_broadcast(&ending->changed);
     }
@@ -129,7 +129,7 @@ size_t mr_ending_wait(mr_ending *ending, int64_t timeout_ns) {
 
 void mr_ending_note_start(mr_ending *ending) {
     MR_LOCKED(&ending->lock);
-    ending->times.started_ns = mr_clock_now_ns(mr_clock_real());
+    ending->times.started_ns = mr_now_ns();
     ending->times.started_cpu_s = mr_process_cpu_s();
 }
 

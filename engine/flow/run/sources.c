@@ -128,7 +128,7 @@ const char *mr_link_state_name(mr_link_state phase) {
 /* The audit log gets changes that matter, but not each attempt while a source is away. */
 static bool is_news(source_state *state, mr_link_state phase, uint64_t *left_out) {
     return phase != MR_LINK_CONNECTING &&
-           mr_audit_may_state(&state->audited, mr_clock_now_ns(mr_clock_real()), (int)phase, phase >= MR_LINK_FAILED,
+           mr_audit_may_state(&state->audited, mr_now_ns(), (int)phase, phase >= MR_LINK_FAILED,
                               left_out);
 }
 

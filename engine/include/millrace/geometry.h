@@ -34,6 +34,9 @@ MR_API mr_geometry mr_geometry_chain(const mr_geometry *first, const mr_geometry
 MR_API void mr_geometry_to_source(const mr_geometry *geometry, double column, double row, double point[2]);
 /* Finds the point in the displayed picture: mirrored, then turned. */
 MR_API void mr_geometry_to_display(const mr_geometry *geometry, double column, double row, double point[2]);
+/* The inverse: finds the column and row of a point in the displayed picture. They may lie outside the grid. False: the
+ * map is not known, or maps all to a line. */
+MR_API bool mr_geometry_from_display(const mr_geometry *geometry, double x, double y, double place[2]);
 
 #ifdef __cplusplus
 }

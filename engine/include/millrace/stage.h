@@ -338,6 +338,9 @@ MR_API void mr_name_operation(mr_negotiation *negotiation, size_t port, const ch
 /* Declares classes, as mr_promise_result. The labels are copied. `from` is ignored and becomes the negotiating
  * stage. */
 MR_API int mr_promise_classes(mr_negotiation *negotiation, size_t port, const mr_planned_classes *classes);
+/* Declares an output with the pictures of an input, which the stage changes (mr_io_change). They lie in the input's
+ * buffers or in those of this output. */
+MR_API void mr_promise_changes(mr_negotiation *negotiation, size_t port, size_t input);
 /* Declares again a result that an input's frames carry. */
 MR_API int mr_promise_again(mr_negotiation *negotiation, size_t port, const mr_planned_result *result);
 
@@ -474,6 +477,10 @@ MR_API int mr_io_derive(mr_io *io, const mr_frame *from, mr_frame **frame);
 /* As mr_io_derive, but shares the payload of `from`. For stages that only add results to frames. Such a stage must set
  * mr_planned_output.shares; otherwise the engine stops the run (mr_io_refuse). */
 MR_API int mr_io_share(mr_io *io, const mr_frame *from, mr_frame **frame);
+/* As mr_io_share, but the stage may change the picture. If no other frame holds the buffers of `from`, the new frame
+ * has them. Else the picture is copied into a buffer from that output port's pool, on mr_io_stream. The stage must take
+ * all other buffers before, must emit the frame, and must have called mr_promise_changes. Errors: as mr_io_acquire. */
+MR_API int mr_io_change(mr_io *io, size_t port, const mr_frame *from, mr_frame **frame);
 /* As mr_io_derive, with planes for `format` from that output port's pool. MR_ERROR_AGAIN: all buffers are in use. The
  * stage must return it from process; it gets the same inputs again once a buffer is free. If the plan has no buffers
  * for that output, the engine stops the run (mr_io_refuse); the message names what the stage must declare. The same

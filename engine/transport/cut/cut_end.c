@@ -228,7 +228,7 @@ static const char *const changes[] = {
 static const int64_t ABSENCE_NS = 5000000000, REFUSAL_NS = 30000000000;
 
 mr_cut_reporter mr_cut_reporter_of(const mr_cut *cut) {
-    const mr_audit_allowance full = mr_audit_allowance_at(mr_clock_now_ns(mr_clock_real()));
+    const mr_audit_allowance full = mr_audit_allowance_at(mr_now_ns());
     return (mr_cut_reporter){.cut = cut, .peers = full, .strangers = full};
 }
 

@@ -59,10 +59,6 @@ typedef struct cut_in {
     bool refusing;             /* arriving frames are not accepted any more */
 } cut_in;
 
-static int64_t now(void) {
-    return mr_clock_now_ns(mr_clock_real());
-}
-
 /* Ends all sources, so that later stages end too. */
 static void end_sources(mr_instance *instance) {
     for (size_t i = 0; i < instance->vertex->source_count; i++) {
@@ -167,7 +163,7 @@ static mr_names_share *whose(void *context, uint64_t session) {
 }
 
 static void receive_from(cut_in *in, uint32_t route, const mr_wire_part *parts, size_t count) {
-    int64_t now_ns = in->received_ns = now();
+    int64_t now_ns = in->received_ns = mr_now_ns();
     mr_cut_message message;
     in->receiving = route;
     mr_cut_importer_aim(in->importer, route);
@@ -211,7 +207,7 @@ static void receive(void *context, uint32_t route, const mr_wire_part *parts, si
 
 static void lost(void *context, uint32_t route) {
     cut_in *in = context;
-    mr_receiver_lost(in->receiver, route, now());
+    mr_receiver_lost(in->receiver, route, mr_now_ns());
 }
 
 /* ---- what is to be done ------------------------------------------------------------------------------------------ */
@@ -364,7 +360,7 @@ static bool work(void *context, int64_t *wake_ns) {
     cut_in *in = context;
     bool closing = atomic_load(&in->closing);
     receive_from_producers(in, MR_CUT_MOST_LETTERS);
-    int64_t now_ns = now();
+    int64_t now_ns = mr_now_ns();
     *wake_ns = INT64_MAX;
     watch_end(in, now_ns);
     mr_cut_lanes_work(in->lanes, now_ns, wake_ns);

@@ -70,10 +70,6 @@ typedef struct cut_out {
     uint64_t settled_frames, settled_bytes; /* not yet reported to the entry */
 } cut_out;
 
-static int64_t clock_ns(void) {
-    return mr_clock_now_ns(mr_clock_real());
-}
-
 static const char NO_CONSUMER[] = "no consumer";
 
 /* ---- lists of items ---------------------------------------------------------------------------------------------- */
@@ -426,7 +422,7 @@ static mr_names_share *whose(void *context, uint64_t session) {
 }
 
 static void receive_from(cut_out *out, uint32_t route, const mr_wire_part *parts, size_t count) {
-    int64_t now_ns = clock_ns();
+    int64_t now_ns = mr_now_ns();
     mr_cut_message message;
     int status = count ? mr_wire_read(out->reader, parts, count, now_ns, &message)
                        : mr_fail(MR_ERROR_PROTOCOL, "a message has too many parts, or none");
@@ -462,7 +458,7 @@ static void receive(void *context, uint32_t route, const mr_wire_part *parts, si
 
 static void lost(void *context, uint32_t route) {
     cut_out *out = context;
-    mr_sender_lost(out->sender, route, clock_ns());
+    mr_sender_lost(out->sender, route, mr_now_ns());
 }
 
 /* Interval between run state checks, until earlier nodes have reported it. */
@@ -481,7 +477,7 @@ static void report_run(cut_out *out, int64_t now_ns, int64_t *wake_ns) {
 /* Frames that wait go first: nothing that has come is more urgent. */
 static bool work(void *context, int64_t *wake_ns) {
     cut_out *out = context;
-    int64_t now_ns = clock_ns(), asked_ns = INT64_MAX;
+    int64_t now_ns = mr_now_ns(), asked_ns = INT64_MAX;
     pthread_mutex_lock(&out->lock);
     bool stopping = out->stopping, ending = out->ending, closing = out->closing;
     pthread_mutex_unlock(&out->lock);
@@ -489,7 +485,7 @@ static bool work(void *context, int64_t *wake_ns) {
     offer(out, now_ns);
     act(out, now_ns);
     listen(out);
-    now_ns = clock_ns();
+    now_ns = mr_now_ns();
     watch_end(out, stopping, ending, closing, now_ns);
     watch_consumer(out, now_ns);
     act(out, now_ns);

@@ -104,7 +104,7 @@ static void note_refused(mr_zmq_guard *guard, const char *address, const char *k
     uint64_t before = atomic_fetch_add(&guard->refused, 1);
     mr_log_repeating(MR_LOG_WARNING, guard->id, "%s: a peer was refused%s%s%s: %s", guard->id,
                      *address ? " (" : "", address, *address ? ")" : "", why);
-    if (mr_audit_may(&guard->refusals, mr_clock_now_ns(mr_clock_real())))
+    if (mr_audit_may(&guard->refusals, mr_now_ns()))
         mr_audit("peer refused", mr_audit_text("stage", guard->id), mr_audit_text("address", *address ? address : NULL),
                  mr_audit_text("key", *key ? key : NULL), mr_audit_text("reason", why),
                  mr_audit_number("refused", before + 1),
@@ -112,7 +112,7 @@ static void note_refused(mr_zmq_guard *guard, const char *address, const char *k
 }
 
 static void note_accepted(mr_zmq_guard *guard, const char *address, const char *key) {
-    if (mr_audit_may(&guard->welcomes, mr_clock_now_ns(mr_clock_real())))
+    if (mr_audit_may(&guard->welcomes, mr_now_ns()))
         mr_audit("peer accepted", mr_audit_text("stage", guard->id),
                  mr_audit_text("address", *address ? address : NULL), mr_audit_text("key", *key ? key : NULL),
                  mr_audit_number("left_out", mr_audit_left_out(&guard->welcomes)));
@@ -147,7 +147,7 @@ static int receive_from(mr_zmq_guard *guard, int flags) {
     memcpy(&what, parts[0].data, sizeof what);
     memcpy(&how, parts[0].data + sizeof what, sizeof how);
     if (what == ZMQ_EVENT_ACCEPTED)
-        mr_zmq_peers_come(&guard->peers, (int)how, mr_clock_now_ns(mr_clock_real()));
+        mr_zmq_peers_come(&guard->peers, (int)how, mr_now_ns());
     else if (what == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
         mr_zmq_peers_made(&guard->peers);
     else if (what == ZMQ_EVENT_DISCONNECTED)
@@ -171,7 +171,7 @@ static void cut_strangers(mr_zmq_guard *guard) {
     char address[MR_ZMQ_ADDRESS];
     bool stranger;
     const char *why;
-    while ((why = mr_zmq_peers_cut(&guard->peers, mr_clock_now_ns(mr_clock_real()), address, &stranger)))
+    while ((why = mr_zmq_peers_cut(&guard->peers, mr_now_ns(), address, &stranger)))
         if (stranger)
             note_refused(guard, address, "", why);
 }
@@ -184,7 +184,7 @@ static void note_waiting(mr_zmq_guard *guard, const waiting *one) {
     mr_log_repeating(MR_LOG_WARNING, guard->id,
                      "%s: a peer%s%s%s waits until another leaves: too many peers (max_peers: %d)", guard->id,
                      *one->address ? " (" : "", one->address, *one->address ? ")" : "", guard->peers.most);
-    if (mr_audit_may(&guard->refusals, mr_clock_now_ns(mr_clock_real())))
+    if (mr_audit_may(&guard->refusals, mr_now_ns()))
         mr_audit("peer waits", mr_audit_text("stage", guard->id),
                  mr_audit_text("address", *one->address ? one->address : NULL),
                  mr_audit_text("key", *one->key ? one->key : NULL), mr_audit_text("reason", "too many peers"),
@@ -201,7 +201,7 @@ static void remove_first(mr_zmq_guard *guard) {
 
 /* Answers those for which there is room, and forgets those whose time is over. */
 static void admit_waiting(mr_zmq_guard *guard) {
-    const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
+    const int64_t now_ns = mr_now_ns();
     while (guard->first && guard->first->until_ns <= now_ns)
         remove_first(guard);
     while (guard->first && !mr_zmq_peers_ask(&guard->peers, now_ns)) {
@@ -244,7 +244,7 @@ static int answer(mr_zmq_guard *guard) {
         return 0;
     }
     *one = (waiting){.route = parts[ROUTE], .request = parts[REQUEST],
-                     .until_ns = mr_clock_now_ns(mr_clock_real()) + guard->peers.handshake_ns};
+                     .until_ns = mr_now_ns() + guard->peers.handshake_ns};
     memcpy(one->address, parts[ADDRESS].data, sizeof one->address);
     memcpy(one->key, key, sizeof one->key);
     *guard->last = one;
@@ -261,7 +261,7 @@ static int answer(mr_zmq_guard *guard) {
 
 /* Rounded up, so that it is time when the thread wakes. */
 static long wait_ms(const mr_zmq_guard *guard) {
-    int64_t wake_ns = mr_zmq_peers_wake_ns(&guard->peers), now_ns = mr_clock_now_ns(mr_clock_real());
+    int64_t wake_ns = mr_zmq_peers_wake_ns(&guard->peers), now_ns = mr_now_ns();
     if (wake_ns == INT64_MAX)
         return -1;
     return wake_ns > now_ns ? (long)((wake_ns - now_ns) / NS_PER_MS + 1) : 0;
@@ -327,7 +327,7 @@ int mr_zmq_guard_begin(mr_zmq_guard **guard, void *context, void *socket, const 
     made->last = &made->first;
     made->allow = *allow;
     mr_zmq_peers_init(&made->peers, params->most, params->handshake_ns, params->unknown_ns);
-    made->refusals = made->welcomes = mr_audit_allowance_at(mr_clock_now_ns(mr_clock_real()));
+    made->refusals = made->welcomes = mr_audit_allowance_at(mr_now_ns());
     int status = start(made, context, socket);
     if (status) {
         made->allow = (mr_allow_list){0};

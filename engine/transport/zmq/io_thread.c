@@ -263,7 +263,7 @@ static bool has_message(const mr_io_thread *io_thread) {
 }
 
 static void wait_until(mr_io_thread *io_thread, int64_t wake_ns) {
-    int64_t left_ns = wake_ns == INT64_MAX ? 0 : wake_ns - mr_clock_now_ns(mr_clock_real());
+    int64_t left_ns = wake_ns == INT64_MAX ? 0 : wake_ns - mr_now_ns();
     const struct timespec left = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
     if (left_ns < 0)
         return;

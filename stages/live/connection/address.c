@@ -14,10 +14,6 @@
 #include "engine/base/thread.h"
 #include "millrace/status.h"
 
-int64_t mr_live_now_ns(void) {
-    return mr_clock_now_ns(mr_clock_real());
-}
-
 int mr_live_wait(struct pollfd *fds, int count, int wake, int64_t until_ns) {
     enum { MOST = 8 };
     struct pollfd all[MOST];
@@ -26,7 +22,7 @@ int mr_live_wait(struct pollfd *fds, int count, int wake, int64_t until_ns) {
         all[i] = fds[i];
     all[count] = (struct pollfd){.fd = wake, .events = POLLIN};
     for (;;) {
-        const int64_t left_ns = until_ns - mr_live_now_ns();
+        const int64_t left_ns = until_ns - mr_now_ns();
         const struct timespec left = {.tv_sec = left_ns > 0 ? left_ns / 1000000000 : 0,
                                       .tv_nsec = left_ns > 0 ? left_ns % 1000000000 : 0};
         const int ready = ppoll(all, (nfds_t)count + 1, &left, NULL);

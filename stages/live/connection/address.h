@@ -13,8 +13,6 @@ typedef struct mr_address {
 
 enum { MR_MOST_ADDRESSES = 8 };
 
-/* CLOCK_MONOTONIC. */
-int64_t mr_live_now_ns(void);
 /* Waits for the descriptors until that time: MR_OK, MR_ERROR_AGAIN (none is ready), or MR_ERROR_CANCELLED as soon as
  * `wake` is readable; -1 means never. Negative descriptors are ignored. At most 7. */
 int mr_live_wait(struct pollfd *fds, int count, int wake, int64_t until_ns);

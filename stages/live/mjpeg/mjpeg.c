@@ -9,10 +9,6 @@
 #include "millrace/status.h"
 #include "stages/live/web/web.h"
 
-static int64_t now_ns(void) {
-    return mr_clock_now_ns(mr_clock_real());
-}
-
 bool mr_mjpeg_has_parts(const char *type, const char *text) {
     static const char multipart[] = "multipart/", dashes[] = "--";
     return (type && strncasecmp(type, multipart, sizeof multipart - 1) == 0) ||
@@ -25,7 +21,7 @@ bool mr_mjpeg_is_picture(const char *text, size_t bytes) {
 }
 
 int mr_mjpeg_begin(mr_mjpeg *mjpeg, const mr_mjpeg_params *params, AVIOContext *io) {
-    *mjpeg = (mr_mjpeg){.params = *params, .asked_ns = now_ns()};
+    *mjpeg = (mr_mjpeg){.params = *params, .asked_ns = mr_now_ns()};
     if (mr_joined_create(&mjpeg->joined, params->most_bytes))
         return AVERROR(ENOMEM);
     mjpeg->io = io;
@@ -42,7 +38,7 @@ void mr_mjpeg_end(mr_mjpeg *mjpeg) {
 static int wait_for_turn(mr_mjpeg *mjpeg) {
     static const int64_t slice_ns = 20000000;
     const int64_t next_ns = mjpeg->asked_ns + mjpeg->params.poll_ns;
-    for (int64_t left; (left = next_ns - now_ns()) > 0;) {
+    for (int64_t left; (left = next_ns - mr_now_ns()) > 0;) {
         const struct timespec slice = {.tv_nsec = left < slice_ns ? left : slice_ns};
         if (mjpeg->params.is_cancelled(mjpeg->params.context))
             return AVERROR_EXIT;
@@ -57,7 +53,7 @@ static int ask_again(mr_mjpeg *mjpeg) {
     int error = wait_for_turn(mjpeg);
     if (!error && mr_joined_create(&mjpeg->joined, mjpeg->params.most_bytes))
         error = AVERROR(ENOMEM);
-    mjpeg->asked_ns = now_ns();
+    mjpeg->asked_ns = mr_now_ns();
     return error ? error : mjpeg->params.open(mjpeg->params.context, &mjpeg->io);
 }
 

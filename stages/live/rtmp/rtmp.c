@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/grow.h"
 #include "engine/base/memory.h"
 #include "engine/base/url.h"
@@ -419,10 +420,10 @@ static int connect_to(mr_rtmp *rtmp) {
     int status;
     bool more;
     do {
-        const int64_t now_ns = mr_live_now_ns(), left_ns = from->until_ns - now_ns;
+        const int64_t now_ns = mr_now_ns(), left_ns = from->until_ns - now_ns;
         params.until_ns = now_ns + (left_ns < slice_ns ? left_ns : slice_ns);
         status = mr_rtsp_socket_open(&rtmp->chunks.socket, &params);
-        more = status == MR_ERROR_IO && left_ns > slice_ns && mr_live_now_ns() >= params.until_ns;
+        more = status == MR_ERROR_IO && left_ns > slice_ns && mr_now_ns() >= params.until_ns;
         slice_ns *= 2;
     } while (more && !from->interrupt.callback(from->interrupt.opaque));
     *from->refusal = status; /* not before: it interrupts */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/base/url.h"
 #include "millrace/stage.h"
@@ -242,7 +243,7 @@ static int begin(mr_rtsp *rtsp) {
     if (status)
         return status;
     open_way(rtsp);
-    rtsp->now_ns = mr_live_now_ns();
+    rtsp->now_ns = mr_now_ns();
     rtsp->begun_ns = rtsp->now_ns;
     rtsp->next_keep_alive_ns = rtsp->now_ns + rtsp->keep_alive_ns;
     rtsp->next_report_ns = rtsp->now_ns + second_ns;
@@ -336,7 +337,7 @@ int mr_connection_open_rtsp(mr_connection **connection, const mr_connection_para
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     rtsp->base.type = &type;
     rtsp->params = *params;
-    rtsp->until_ns = mr_live_now_ns() + params->open_timeout_ns;
+    rtsp->until_ns = mr_now_ns() + params->open_timeout_ns;
     for (int i = 0; (string = strings_of(rtsp, i)); i++) {
         const char *from = *string;
         *string = from ? mr_strdup(from) : NULL;

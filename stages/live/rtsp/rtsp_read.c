@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/clock.h"
 #include "millrace/status.h"
 #include "stages/live/rtsp/rtsp.h"
 
@@ -100,7 +101,7 @@ static int fill(mr_rtsp *rtsp, bool talk, bool rtp, bool rtcp) {
     uint8_t report[2048];
     size_t bytes;
     int status = MR_OK;
-    rtsp->now_ns = mr_live_now_ns();
+    rtsp->now_ns = mr_now_ns();
     if (rtp)
         mr_rtsp_udp_fill(&rtsp->udp);
     for (int i = 0; rtcp && i < 16 && mr_rtsp_udp_report(&rtsp->udp, report, sizeof report, &bytes); i++)
@@ -132,7 +133,7 @@ static bool gathers(mr_rtsp *rtsp) {
 }
 
 static int gather(mr_rtsp *rtsp) {
-    const int status = mr_live_wait(NULL, 0, rtsp->params.wake, mr_live_now_ns() + millisecond_ns);
+    const int status = mr_live_wait(NULL, 0, rtsp->params.wake, mr_now_ns() + millisecond_ns);
     rtsp->gathered_from = mr_rtsp_video_counts(&rtsp->video).packets;
     return status == MR_ERROR_AGAIN ? fill(rtsp, !rtsp->over_udp, rtsp->over_udp, false) : status;
 }
@@ -219,7 +220,7 @@ int mr_rtsp_read(mr_connection *connection, int64_t until_ns, mr_packet *packet)
 
 int mr_rtsp_survey(mr_connection *connection, mr_survey *survey) {
     mr_rtsp *rtsp = (mr_rtsp *)connection;
-    const int64_t until_ns = mr_live_now_ns() + rtsp->params.open_timeout_ns;
+    const int64_t until_ns = mr_now_ns() + rtsp->params.open_timeout_ns;
     int status;
     while ((status = mr_rtsp_video_survey(&rtsp->video, survey)) == MR_ERROR_AGAIN) {
         status = mr_rtsp_pump(rtsp, until_ns, false);

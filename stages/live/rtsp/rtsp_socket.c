@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/clock.h"
 #include "millrace/stage.h"
 #include "millrace/status.h"
 
@@ -40,7 +41,7 @@ static int connect_to(mr_rtsp_socket *made, const mr_rtsp_socket_params *params)
     if (status)
         return status;
     for (int i = 0; i < count; i++) {
-        const int64_t now_ns = mr_live_now_ns();
+        const int64_t now_ns = mr_now_ns();
         error = try_address(made, &addresses[i], params->wake, now_ns + (params->until_ns - now_ns) / (count - i));
         if (error < 0)
             return MR_ERROR_CANCELLED;

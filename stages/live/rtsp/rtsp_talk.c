@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "millrace/log.h"
 #include "millrace/stage.h"
@@ -222,7 +223,7 @@ static int wait_for_answer(mr_rtsp_talk *talk, const char *method, int64_t until
         mr_rtsp_event event;
         int status = mr_rtsp_talk_next(talk, &event);
         if (status == MR_ERROR_AGAIN)
-            status = mr_live_now_ns() >= until_ns ? MR_ERROR_AGAIN : wait_for_more(talk, method, until_ns);
+            status = mr_now_ns() >= until_ns ? MR_ERROR_AGAIN : wait_for_more(talk, method, until_ns);
         else if (!status && !event.is_packet && event.message.status == 0)
             status = mr_rtsp_talk_answer(talk, &event.message);
         else if (!status && !event.is_packet && mr_rtsp_talk_is_answer(talk, &event.message, talk->sequence)) {

@@ -52,10 +52,6 @@ struct mr_hls {
     uint8_t key[MR_PLAYLIST_IV];
 };
 
-static int64_t now_ns(void) {
-    return mr_clock_now_ns(mr_clock_real());
-}
-
 /* ---- playlists --------------------------------------------------------------------------------------------------- */
 
 /* Reads a whole answer, with room for one more byte. */
@@ -147,7 +143,7 @@ static void take_list(mr_hls *hls, mr_playlist *list) {
     int64_t pause_ns = list->count ? list->segments[list->count - 1].duration_ns : 0;
     pause_ns = !changed || !pause_ns || pause_ns > list->target_ns ? list->target_ns : pause_ns;
     pause_ns = changed ? pause_ns : pause_ns / 2;
-    hls->due_ns = now_ns() + (pause_ns < shortest_ns ? shortest_ns : pause_ns > longest_ns ? longest_ns : pause_ns);
+    hls->due_ns = mr_now_ns() + (pause_ns < shortest_ns ? shortest_ns : pause_ns > longest_ns ? longest_ns : pause_ns);
     mr_playlist_fini(&hls->list);
     hls->list = *list;
 }
@@ -156,7 +152,7 @@ static void take_list(mr_hls *hls, mr_playlist *list) {
 static int reload(mr_hls *hls) {
     const struct timespec moment = {.tv_nsec = 20000000};
     mr_playlist list;
-    while (now_ns() < hls->due_ns) {
+    while (mr_now_ns() < hls->due_ns) {
         hls->web->asked = 0;
         if (mr_web_interrupted(hls->web))
             return AVERROR_EXIT;
@@ -173,7 +169,7 @@ static int reload(mr_hls *hls) {
     const bool fails = ++hls->failed_reloads >= MOST_RELOADS || refused;
     if (wrong)
         *hls->web->refusal = fails ? MR_ERROR_IO : MR_OK;
-    hls->due_ns = now_ns() + shortest_ns;
+    hls->due_ns = mr_now_ns() + shortest_ns;
     return !fails ? 0 : error == AVERROR_EOF ? AVERROR(EIO) : error;
 }
 

@@ -79,7 +79,7 @@ static const int64_t pause_ns = 90000000;
 int mr_web_interrupted(void *context) {
     mr_web *web = context;
     if (!*web->refusal) {
-        const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
+        const int64_t now_ns = mr_now_ns();
         web->asked += now_ns - web->asked_ns < pause_ns;
         web->asked_ns = now_ns;
         if (web->asked > MOST_ASKED)

@@ -123,6 +123,10 @@ static bool check_case(void) {
                      format.flip, format.reduced, params.fit, params.interpolation, at[0], at[1], back[0], back[1],
                      m.x + m.side / 2.0, m.y + m.side / 2.0);
     }
+    double shown[2], place[2];
+    mr_geometry_to_display(&way, at[0], at[1], shown);
+    assert_true(!found || mr_geometry_from_display(&way, shown[0], shown[1], place));
+    assert_true(!found || fabs(place[0] - at[0]) + fabs(place[1] - at[1]) < 1e-6);
     assert_int_equal(way.width, params.width);
     assert_int_equal(way.height, params.height);
     assert_int_equal(way.source_width, width);

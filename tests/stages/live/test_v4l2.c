@@ -152,7 +152,7 @@ static bool dequeue(struct v4l2_buffer *at) {
             *at = (struct v4l2_buffer){.type = at->type, .memory = at->memory, .index = i,
                                        .bytesused = driver.image_bytes, .sequence = driver.number++,
                                        .flags = V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC};
-            const int64_t now = mr_clock_now_ns(mr_clock_real()) - AGE_NS;
+            const int64_t now = mr_now_ns() - AGE_NS;
             at->timestamp = (struct timeval){now / SECOND_NS, now % SECOND_NS / 1000};
             driver.taken_ns = now - now % 1000;
             if (mark == 2)
@@ -261,7 +261,7 @@ static mr_connection *connected(void) {
 
 static int read_now(mr_connection *connection, mr_packet *packet) {
     *packet = (mr_packet){.pts_ns = MR_NO_TIME};
-    return connection->type->read(connection, mr_clock_now_ns(mr_clock_real()), packet);
+    return connection->type->read(connection, mr_now_ns(), packet);
 }
 
 static void forget(mr_packet *packet) {
@@ -496,9 +496,9 @@ TEST(waiting_can_be_ended) {
     play(nv12, 64, NV12_BYTES, NV12_BYTES + 100);
     params.wake = eventfd(0, EFD_CLOEXEC);
     assert_int_equal(mr_connection_open_v4l2(&connection, &params), MR_OK);
-    const int64_t now = mr_clock_now_ns(mr_clock_real());
+    const int64_t now = mr_now_ns();
     assert_int_equal(connection->type->read(connection, now + 20000000, &packet), MR_ERROR_AGAIN);
-    assert_true(mr_clock_now_ns(mr_clock_real()) >= now + 20000000);
+    assert_true(mr_now_ns() >= now + 20000000);
     assert_int_equal(write(params.wake, &one, sizeof one), sizeof one);
     assert_int_equal(connection->type->read(connection, now + 3600 * SECOND_NS, &packet), MR_ERROR_CANCELLED);
     connection->type->close(connection);
@@ -518,7 +518,7 @@ TEST(a_real_camera_is_read) {
     int64_t last = 0;
     for (int i = 0; i < 10; i++) {
         mr_packet packet;
-        assert_int_equal(connection->type->read(connection, mr_clock_now_ns(mr_clock_real()) + 30 * SECOND_NS, &packet),
+        assert_int_equal(connection->type->read(connection, mr_now_ns() + 30 * SECOND_NS, &packet),
                          MR_OK);
         assert_true(packet.pts_ns > last);
         last = packet.pts_ns;

@@ -61,9 +61,9 @@ static int sample(mr_ops *ops, mr_ops_figure *figure, double seconds) {
     double ns[MOST_SAMPLES];
     const int least = ops->view->simulated ? SIMULATED_SAMPLES : LEAST_SAMPLES;
     const int most = ops->view->simulated ? SIMULATED_SAMPLES : MOST_SAMPLES;
-    const int64_t end_ns = mr_clock_now_ns(mr_clock_real()) + (int64_t)(seconds * 1e9);
+    const int64_t end_ns = mr_now_ns() + (int64_t)(seconds * 1e9);
     int count = 0, status = warm_up(ops, figure);
-    while (!status && count < most && (count < least || mr_clock_now_ns(mr_clock_real()) < end_ns))
+    while (!status && count < most && (count < least || mr_now_ns() < end_ns))
         status = run(ops, figure->calls, &ns[count++]);
     if (status)
         return status;

@@ -155,15 +155,11 @@ void mr_control_unlink(void) {
 
 /* ---- one client ------------------------------------------------------------------------------------------------ */
 
-static int64_t now_ns(void) {
-    return mr_clock_now_ns(mr_clock_real());
-}
-
 /* Whether the client's next request may be done. If so, the client keeps the entry. */
 static bool begin(client *one, mr_pipeline **pipeline, const char **refused) {
     MR_LOCKED(&control.lock);
     one->asks = !one->dropped;
-    one->heard_ns = now_ns();
+    one->heard_ns = mr_now_ns();
     control.running += one->asks;
     *pipeline = control.pipeline;
     *refused = control.refused;
@@ -177,10 +173,10 @@ static void end(void) {
 }
 
 static bool send_all(int fd, const char *text, size_t length) {
-    const int64_t until_ns = now_ns() + ANSWER_NS;
+    const int64_t until_ns = mr_now_ns() + ANSWER_NS;
     for (ssize_t sent; length > 0; text += sent, length -= (size_t)sent) {
         sent = send(fd, text, length, MSG_NOSIGNAL);
-        if ((sent < 0 && errno != EINTR) || now_ns() >= until_ns)
+        if ((sent < 0 && errno != EINTR) || mr_now_ns() >= until_ns)
             return false;
         sent = sent < 0 ? 0 : sent;
     }
@@ -257,7 +253,7 @@ static void begin_client(int fd) {
     MR_LOCKED(&control.lock);
     client *place = find_place();
     if (place)
-        *place = (client){.fd = fd, .heard_ns = now_ns()};
+        *place = (client){.fd = fd, .heard_ns = mr_now_ns()};
     if (place && !mr_thread_create(&thread, serve, place)) {
         pthread_detach(thread);
     } else {
@@ -273,7 +269,7 @@ static bool take_client(void) {
     socklen_t bytes = sizeof who;
     int fd = accept4(control.fd, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
-        control.accept_ns = now_ns() + ACCEPT_NS;
+        control.accept_ns = mr_now_ns() + ACCEPT_NS;
     if (fd < 0)
         return false;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && (who.uid == geteuid() || who.uid == 0))
@@ -284,7 +280,7 @@ static bool take_client(void) {
 }
 
 int mr_control_fd(int *wait_ms) {
-    const int64_t left_ns = control.accept_ns - now_ns();
+    const int64_t left_ns = control.accept_ns - mr_now_ns();
     if (!control.fd || left_ns <= 0)
         return control.fd ? control.fd : -1;
     const int left_ms = (int)(left_ns / NS_PER_MS) + 1;

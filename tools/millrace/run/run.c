@@ -151,7 +151,7 @@ typedef struct audience {
 } audience;
 
 static void give_signs(audience *to, const mr_summary *summary) {
-    int64_t now_ns = mr_clock_now_ns(mr_clock_real()), every_ns = mr_notify_watchdog_ns();
+    int64_t now_ns = mr_now_ns(), every_ns = mr_notify_watchdog_ns();
     if (to->show)
         mr_progress_show(&to->progress, summary);
     if (now_ns - to->reported_ns >= report_ns) {
@@ -187,7 +187,7 @@ static int64_t time_to_look_ns(const audience *to, const mr_summary *summary) {
 
 /* Nothing can interrupt a call into a library, such as a network with an endless loop. */
 static int check_stuck(audience *to, const mr_summary *summary) {
-    const int64_t now_ns = mr_clock_now_ns(mr_clock_real()), most_ns = 2 * to->plan->grace_ns;
+    const int64_t now_ns = mr_now_ns(), most_ns = 2 * to->plan->grace_ns;
     if (summary->draining_ns)
         to->asked_ns = now_ns - summary->draining_ns;
     to->stuck = to->asked_ns && now_ns - to->asked_ns > most_ns;

@@ -46,12 +46,12 @@ static struct {
  * the reader. A stopped terminal or an unread pipe must not block signals, so text that is not accepted in time is
  * omitted. */
 static void say(const char *text, size_t bytes) {
-    const int64_t until_ns = mr_clock_now_ns(mr_clock_real()) + SAYING_NS;
+    const int64_t until_ns = mr_now_ns() + SAYING_NS;
     /* If poll reports room, this number of bytes can be written at once. */
     const size_t most = isatty(STDERR_FILENO) ? MOST_TO_TERMINAL : PIPE_BUF;
     struct pollfd one = {.fd = STDERR_FILENO, .events = POLLOUT};
     for (ssize_t done = 0; bytes > 0; text += done, bytes -= (size_t)done) {
-        int64_t left_ns = until_ns - mr_clock_now_ns(mr_clock_real());
+        int64_t left_ns = until_ns - mr_now_ns();
         if (left_ns <= 0 || poll(&one, 1, (int)(left_ns / NS_PER_MS) + 1) <= 0)
             return;
         done = write(STDERR_FILENO, text, bytes < most ? bytes : most);
@@ -116,7 +116,7 @@ static void reload(const struct signalfd_siginfo *signal) {
 
 /* A pipeline that is still starting first starts, then ends at once. So there is a summary and a clean end. */
 static void interrupt(const struct signalfd_siginfo *signal) {
-    const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
+    const int64_t now_ns = mr_now_ns();
     if (watch.asked && (signal->ssi_signo == SIGHUP || mr_signals_are_one(watch.asked_ns, now_ns)))
         return;
     if (watch.code < 0)
@@ -149,7 +149,7 @@ static void give_up(void) {
 static int patience_ms(void) {
     if (!watch.timed)
         return -1;
-    int64_t left_ns = watch.until_ns - mr_clock_now_ns(mr_clock_real());
+    int64_t left_ns = watch.until_ns - mr_now_ns();
     if (left_ns <= 0)
         give_up();
     return (int)(left_ns / NS_PER_MS) + 1;

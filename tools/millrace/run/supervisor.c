@@ -65,7 +65,7 @@ static void ask_to_end(mr_supervisor *s, bool all) {
 void mr_supervisor_drain(mr_supervisor *s, bool all) {
     s->draining = true;
     s->asked_all = all;
-    s->drain_ns = mr_clock_now_ns(mr_clock_real());
+    s->drain_ns = mr_now_ns();
     mr_notify("STOPPING=1");
     /* Processes that read sources are not restarted; later ones still are. */
     for (size_t i = 0; i < s->count; i++) {
@@ -127,7 +127,7 @@ static void keep_drain_short(mr_supervisor *s, int64_t now_ns) {
 /* ---- messages -------------------------------------------------------------------------------------------------- */
 
 static double seconds_since(int64_t ns) {
-    return (double)(mr_clock_now_ns(mr_clock_real()) - ns) / (double)second_ns;
+    return (double)(mr_now_ns() - ns) / (double)second_ns;
 }
 
 static void tell(mr_supervisor *s, int64_t now_ns) {
@@ -169,7 +169,7 @@ static int print(mr_supervisor *s, FILE *stream) {
 /* The second signal ends everything at once. Exceptions are SIGHUP, which a terminal may send more than once, and a
  * signal that came with the first. */
 static void interrupt(mr_supervisor *s, const struct signalfd_siginfo *signal) {
-    const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
+    const int64_t now_ns = mr_now_ns();
     if (s->draining && (signal->ssi_signo == SIGHUP || (s->asked_ns && mr_signals_are_one(s->asked_ns, now_ns))))
         return;
     mr_run_audit_signal(signal, s->draining ? MR_SIGNAL_EXITS : MR_SIGNAL_DRAINS);
@@ -235,7 +235,7 @@ static int watch(mr_supervisor *s) {
     struct pollfd *polled = calloc(s->count + 1, sizeof *polled);
     int status = polled ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for nodes");
     while (!status && !is_over(s)) {
-        int64_t now_ns = mr_clock_now_ns(mr_clock_real());
+        int64_t now_ns = mr_now_ns();
         status = mr_supervisor_start_due(s, now_ns);
         keep_drain_short(s, now_ns);
         end_what_waits(s);
@@ -323,7 +323,7 @@ static int conclude(mr_supervisor *s) {
 }
 
 int mr_supervise(const mr_supervision *how) {
-    mr_supervisor s = {.how = how, .signals = -1, .self = getpid(), .began_ns = mr_clock_now_ns(mr_clock_real())};
+    mr_supervisor s = {.how = how, .signals = -1, .self = getpid(), .began_ns = mr_now_ns()};
     int status = catch_signals(&s);
     if (!status)
         status = mr_supervisor_environment(&s);

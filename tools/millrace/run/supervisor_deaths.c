@@ -253,7 +253,7 @@ static void mark_dead(mr_supervisor *s, mr_child *child, int how) {
             give_up(s, child, why);
         return;
     }
-    start_again(s, child, why, mr_clock_now_ns(mr_clock_real()));
+    start_again(s, child, why, mr_now_ns());
 }
 
 void mr_supervisor_mark_dead(mr_supervisor *s) {

@@ -219,7 +219,7 @@ static bool is_same(const struct stat *a, const struct stat *b) {
 static int await_list(const mr_extraction *extraction, struct stat *listed) {
     const struct stat before = *listed;
     char list[MR_TEMP_FOLDER_PATH + 32];
-    int64_t told_ns = mr_clock_now_ns(mr_clock_real());
+    int64_t told_ns = mr_now_ns();
     mr_extraction_list(extraction, list, sizeof list);
     for (;;) {
         if (!stat(list, listed)) {
@@ -230,8 +230,8 @@ static int await_list(const mr_extraction *extraction, struct stat *listed) {
         }
         if (mr_signals_came())
             return mr_fail(MR_ERROR_CANCELLED, "interrupted");
-        if (mr_clock_now_ns(mr_clock_real()) - told_ns > TELL_NS) {
-            told_ns = mr_clock_now_ns(mr_clock_real());
+        if (mr_now_ns() - told_ns > TELL_NS) {
+            told_ns = mr_now_ns();
             mr_log(MR_LOG_WARNING, "node %s has not %s %s yet, which all nodes must find: it is waited for",
                    extraction->nodes->nodes[extraction->home].id, before.st_size ? "emptied" : "written", list);
         }

@@ -163,11 +163,11 @@ static int make_wanted(wanted *all, mr_extraction *extraction, bool *told) {
 static int make_missing(mr_features *features, const mr_set *set, mr_extraction *extraction, bool *told) {
     wanted all = {.set = set, .cache = &features->cache, .choice = &extraction->choice};
     int status = allocate(&all);
-    const int64_t since_ns = mr_clock_now_ns(mr_clock_real());
+    const int64_t since_ns = mr_now_ns();
     if (!status)
         status = make_wanted(&all, extraction, told);
     features->made = all.made;
-    features->seconds = (double)(mr_clock_now_ns(mr_clock_real()) - since_ns) / 1e9;
+    features->seconds = (double)(mr_now_ns() - since_ns) / 1e9;
     free(all.key);
     free(all.file);
     return status;

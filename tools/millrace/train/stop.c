@@ -13,12 +13,12 @@ static _Atomic int64_t asked_ns; /* when the first came */
 
 void mr_stop_note(int signal) {
     if (!asked)
-        atomic_store(&asked_ns, mr_clock_now_ns(mr_clock_real()));
+        atomic_store(&asked_ns, mr_now_ns());
     asked = signal;
 }
 
 static void take(int number) {
-    const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
+    const int64_t now_ns = mr_now_ns();
     if (!asked) {
         mr_stop_note(number);
     } else if (!mr_signals_are_one(atomic_load(&asked_ns), now_ns)) {

@@ -142,7 +142,7 @@ static void on_warning(void *user, const char *text) {
 static int fit(mr_training *t) {
     char state[STATE_ROOM];
     mr_fit_params params = t->params->fit;
-    const int64_t since_ns = mr_clock_now_ns(mr_clock_real());
+    const int64_t since_ns = mr_now_ns();
     name_beside(t->params->head, ".state", state);
     params.seed = t->params->seed;
     params.state = state;
@@ -153,7 +153,7 @@ static int fit(mr_training *t) {
     int status = mr_classifier_fit(&t->classifier, &t->rows, &params);
     if (t->shown)
         fputs("\r\033[K", stderr);
-    t->fit_seconds = (double)(mr_clock_now_ns(mr_clock_real()) - since_ns) / 1e9;
+    t->fit_seconds = (double)(mr_now_ns() - since_ns) / 1e9;
     return status;
 }
 
