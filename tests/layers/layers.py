@@ -84,7 +84,7 @@ kernels/blur: engine/device/cuda kernels
 stages: engine/base engine/device engine/text
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/detect kernels/vector stages stages/model/onnx
-stages/objects: engine/base kernels/detect stages stages/model
+stages/objects: engine/base engine/device kernels/blur kernels/detect stages stages/model
 stages/model/export: engine/base kernels/vector stages/model stages/model/onnx
 stages/train: engine/base engine/device kernels kernels/fit kernels/metrics
     kernels/vector stages/model
