@@ -68,12 +68,7 @@ static int add_vector(mr_io *io, mr_frame *frame, const mr_planned_input *input,
 static int copy_result(mr_io *io, mr_frame *frame, const mr_result *from) {
     mr_result *copy;
     int status = mr_io_add_like(io, frame, from, &copy);
-    if (status)
-        return status;
-    copy->count = from->count;
-    if (copy->data != from->data)
-        memcpy(copy->data, from->data, mr_result_bytes(from));
-    return MR_OK;
+    return status ? status : mr_result_copy(copy, from);
 }
 
 /* The lists share their oldest part, from before the fork in the graph: it begins at the first common element. */

@@ -23,9 +23,10 @@ static void compare(const mr_result *a, const mr_result *b, const mr_comparison 
 }
 
 static const mr_field fields[] = {
-    {"index", MR_FIELD_I32, offsetof(mr_class, index), NULL, "number of the class", NULL},
-    {"label", MR_FIELD_TEXT, offsetof(mr_class, label), NULL, "its name, if the stage has labels", "class"},
-    {"score", MR_FIELD_F32, offsetof(mr_class, score), NULL, "how sure the stage is", NULL},
+    {.name = "index", .type = MR_FIELD_I32, .offset = offsetof(mr_class, index), .help = "number of the class"},
+    {.name = "label", .type = MR_FIELD_TEXT, .offset = offsetof(mr_class, label),
+     .help = "its name, if the stage has labels", .column = "class"},
+    {.name = "score", .type = MR_FIELD_F32, .offset = offsetof(mr_class, score), .help = "how sure the stage is"},
     {0},
 };
 

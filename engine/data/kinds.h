@@ -4,7 +4,7 @@
 
 #include "millrace/result.h"
 
-enum { MR_MOST_KINDS = 32 };
+enum { MR_MOST_KINDS = 32, MR_MOST_FIELDS = 64 };
 
 typedef struct mr_kinds {
     size_t count;
@@ -14,7 +14,8 @@ typedef struct mr_kinds {
 
 /* The kind's number on the wire: 32-bit FNV-1a over what mr_result_kind_print writes. */
 uint32_t mr_result_kind_id(const mr_result_kind *kind);
-/* Prints the name and, for elements, each field's name and type: "classes index:i32 label:text score:f32". */
+/* Prints the name and, for elements, each field's name and type: "classes index:i32 label:text score:f32". A list has
+ * its fields in place of a type: "zones:[zone:text dwell:f64]". */
 enum { MR_KIND_TEXT = 1024 };
 const char *mr_result_kind_print(const mr_result_kind *kind, char text[MR_KIND_TEXT]);
 /* Checks that the kind is well formed. MR_ERROR_DATA: the message begins with the kind's name. */
@@ -30,7 +31,7 @@ const mr_result_kind *mr_kinds_find(const mr_kinds *kinds, uint32_t id);
 /* The kind's number; 0: the kind is unknown. */
 uint32_t mr_kinds_id(const mr_kinds *kinds, const mr_result_kind *kind);
 
-/* How many bytes a field needs in messages; a text is sent as a number. */
-size_t mr_field_packed_bytes(mr_field_type type);
-/* How many bytes an element needs in messages. */
-size_t mr_result_kind_packed_bytes(const mr_result_kind *kind);
+/* Bytes of one item; 0: fields of this type have one value. */
+size_t mr_field_item_bytes(const mr_field *field);
+/* Whether elements of the kind can have items. */
+bool mr_result_kind_has_items(const mr_result_kind *kind);

@@ -13,6 +13,9 @@
 
 enum { MOST_PINNING = 8 };
 
+/* A free result keeps at most this much memory for items. */
+static const size_t MOST_KEPT_ITEMS = 1 << 20;
+
 struct mr_store {
     mr_device *pinning[MOST_PINNING]; /* results use these devices' pinned memory; NULL: any memory */
     pthread_mutex_t lock;
@@ -105,6 +108,7 @@ static void destroy(mr_store *store) {
         mr_result *result = store->results;
         store->results = result->next;
         free_room(result->room);
+        mr_free(result->items);
         mr_free(result);
     }
     for (int i = 0; i < MOST_PINNING && store->pinning[i]; i++)
@@ -173,7 +177,8 @@ int mr_store_result(mr_store *store, const mr_result_kind *kind, size_t capacity
         return mr_fail(MR_ERROR_MEMORY, "no memory for a result of %zu bytes", bytes);
     }
     *taken = (mr_result){
-        .kind = kind, .data = taken->room, .room = taken->room, .capacity = taken->capacity, .store = store};
+        .kind = kind, .data = taken->room, .room = taken->room, .capacity = taken->capacity, .items = taken->items,
+        .items_room = taken->items_room, .store = store};
     mr_references_begin(&taken->references);
     *result = taken;
     return MR_OK;
@@ -187,6 +192,11 @@ void mr_store_take_frame(mr_store *store, mr_frame *frame) {
 }
 
 static void take_result(mr_store *store, mr_result *result) {
+    if (result->items_room > MOST_KEPT_ITEMS) {
+        mr_free(result->items);
+        result->items = NULL;
+        result->items_room = 0;
+    }
     pthread_mutex_lock(&store->lock);
     result->next = store->results;
     store->results = result;

@@ -116,14 +116,10 @@ static int give_run(way *w) {
 
 static int run_small(void *arguments) {
     const small_work *work = arguments;
-    for (size_t i = 0; i < work->count; i++) {
-        const small_copy *one = &work->copies[i];
-        size_t bytes = mr_result_bytes(one->from);
-        one->to->count = one->from->count;
-        if (bytes)
-            memcpy(one->to->data, one->from->data, bytes);
-    }
-    return MR_OK;
+    int status = MR_OK;
+    for (size_t i = 0; i < work->count && !status; i++)
+        status = mr_result_copy(work->copies[i].to, work->copies[i].from);
+    return status;
 }
 
 static int give_small(way *w) {
@@ -238,7 +234,7 @@ static int copy_result(mr_io *io, const mr_result *from, const mr_device *device
     int status = mr_io_add_like(io, to, from, &made);
     if (status)
         return status;
-    if (made->data != from->data)
+    if (made->data != from->data || from->kind->fields)
         return copy_small(w, made, from);
     if (result_is_home(from, device))
         return MR_OK;

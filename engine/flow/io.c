@@ -23,6 +23,7 @@
 #include "engine/flow/run/sources.h"
 #include "engine/flow/settle.h"
 #include "millrace/log.h"
+#include "millrace/objects.h"
 
 /* ---- inputs ---------------------------------------------------------------------------------------------------- */
 
@@ -286,6 +287,11 @@ int mr_io_add_like(mr_io *io, mr_frame *frame, const mr_result *from, mr_result 
     if (!own)
         (*result)->data = from->data;
     return MR_OK;
+}
+
+int mr_io_renew_objects(mr_io *io, mr_frame *frame, const mr_result *from, size_t extra, mr_result **to) {
+    int status = mr_io_add_result(io, frame, mr_kind_objects(), from->count + extra, to);
+    return status ? status : mr_result_copy(*to, from);
 }
 
 /* Whether a frame may leave with the input's buffers. */

@@ -5,7 +5,7 @@
 #include "kernels/detect/box_centerface.h"
 
 const char *const mr_box_head_names[] = {"yolox",   "yolov5",     "yolov8", "ssd", "rtdetr",
-                                         "end2end", "centerface", "custom", NULL};
+                                         "end2end", "centerface", "db", "custom", NULL};
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 

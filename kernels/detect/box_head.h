@@ -2,7 +2,7 @@
  *
  * A head describes where boxes, scores and classes stand in the outputs, and how to compute them. Known families have a
  * name: mr_box_head_find recognises one by the shapes of the outputs, and mr_box_head_make checks one that the user
- * names. One table of columns describes all families but CenterFace.
+ * names. One table of columns describes all families but CenterFace and DB.
  *
  * Outputs are f32 in host memory, one item (no batch), dense; class numbers may also be i64 or i32.
  *
@@ -21,6 +21,7 @@ typedef enum mr_box_head_family {
     MR_BOX_HEAD_RTDETR,     /* logits and boxes (cx, cy, w, h in 0..1); a box may appear for several classes */
     MR_BOX_HEAD_END2END,    /* rows of left, top, right, bottom, score, class: already suppressed */
     MR_BOX_HEAD_CENTERFACE, /* heat map, scale, offset, landmarks (Xu et al., "CenterFace", 2019) */
+    MR_BOX_HEAD_DB,         /* a map of where text is: boxes have corners (box_db.h) */
     MR_BOX_HEAD_CUSTOM,     /* described by mr_box_head_custom */
     MR_BOX_HEAD_FAMILIES
 } mr_box_head_family;
@@ -45,6 +46,7 @@ typedef struct mr_box_head_custom {
     bool suppress;       /* boxes overlap and must be suppressed */
 } mr_box_head_custom;
 
+enum { MR_DB_NUMBERS = 8 };
 enum { MR_BOX_HEAD_MOST_OUTPUTS = 8, MR_BOX_HEAD_MOST_POINTS = 32, MR_BOX_HEAD_MOST_CLASSES = 1 << 20 };
 
 /* Where a value stands: in output `output`, from number `first`; `row` and `column` are the distances to the next box
@@ -66,6 +68,9 @@ typedef struct mr_box_head {
     bool grid;               /* YOLOX: boxes are relative to their cells */
     int32_t points;          /* CenterFace: landmarks of a box */
     int32_t maps[4];         /* CenterFace: the outputs, in the order of the family */
+    int32_t numbers;         /* that an object has besides its box (mr_found_numbers) */
+    float mask;              /* DB, set by the caller: limit of the map */
+    double unclip;           /* DB, set by the caller: how far boxes grow */
 } mr_box_head;
 
 /* Names as users write them: "yolox". */

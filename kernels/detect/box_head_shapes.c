@@ -169,6 +169,17 @@ static bool make_centerface(mr_box_head *head, const outputs *all) {
     return true;
 }
 
+/* A map with a value for each pixel. */
+static bool make_db(mr_box_head *head, const outputs *all) {
+    const int64_t *dims = only_matrix(all);
+    if (!dims || dims[0] != all->height || dims[1] != all->width)
+        return false;
+    head->rows = dims[0] * dims[1];
+    head->classes = 1;
+    head->numbers = MR_DB_NUMBERS;
+    return true;
+}
+
 static const struct {
     bool (*make)(mr_box_head *head, const outputs *all);
     const char *expected;
@@ -180,6 +191,7 @@ static const struct {
     [MR_BOX_HEAD_RTDETR] = {make_rtdetr, "two outputs, boxes N x 4 and logits N x classes"},
     [MR_BOX_HEAD_END2END] = {make_end2end, "one output of N x 6"},
     [MR_BOX_HEAD_CENTERFACE] = {make_centerface, "four outputs of 1, 2, 2 and 10 planes with a cell for 4x4 pixels"},
+    [MR_BOX_HEAD_DB] = {make_db, "one output with a value for each pixel"},
 };
 
 /* ---- custom ------------------------------------------------------------------------------------------------------ */

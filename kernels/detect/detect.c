@@ -3,14 +3,26 @@
 #include <string.h>
 
 #include "engine/device/cuda/cuda.h"
+#include "kernels/detect/box_db.h"
 #include "kernels/scratch.h"
 #include "millrace/status.h"
 
 /* Candidates that are compared. If more pass the score, the better ones are. */
 enum { MOST_CANDIDATES = 1 << 17 };
 
+static int find_lines(const mr_detect_work *work) {
+    mr_db_lines lines = {.most = work->wanted && !work->wanted[0] ? 0 : work->most, .item = work->found->item,
+                         .corner = mr_found_numbers(work->found, work->head, (size_t)work->most, 0)};
+    int status = mr_box_db_find(work->head, work->data[0], work->score, &lines);
+    work->found->count = lines.count;
+    work->found->cut = lines.cut && lines.most;
+    return status;
+}
+
 static int run_detect(void *arguments) {
     const mr_detect_work *work = arguments;
+    if (work->head->family == MR_BOX_HEAD_DB)
+        return find_lines(work);
     const size_t all = mr_box_head_most(work->head) + 2, capacity = all < MOST_CANDIDATES ? all : MOST_CANDIDATES;
     mr_box *items = mr_scratch(capacity * sizeof *items);
     mr_boxes candidates;

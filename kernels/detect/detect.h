@@ -20,11 +20,15 @@ typedef struct mr_detect_work {
     const bool *wanted;                     /* a flag for each class; NULL: all */
     float score, overlap;
     int32_t most;
-    mr_found *found;                        /* mr_found_bytes(most) */
+    mr_found *found;                        /* mr_found_bytes */
 } mr_detect_work;
 
-static inline size_t mr_found_bytes(size_t most) {
-    return (sizeof(mr_found) + most * sizeof(mr_box) + 63) / 64 * 64;
+static inline size_t mr_found_bytes(const mr_box_head *head, size_t most) {
+    return (sizeof(mr_found) + most * (sizeof(mr_box) + (size_t)head->numbers * sizeof(float)) + 63) / 64 * 64;
+}
+/* The numbers that object `i` has besides its box, head->numbers of them. */
+static inline float *mr_found_numbers(const mr_found *found, const mr_box_head *head, size_t most, int32_t i) {
+    return (float *)(uintptr_t)(found->item + most) + (size_t)i * (size_t)head->numbers;
 }
 
 int mr_detect_enqueue(mr_stream *stream, const mr_detect_work *work);

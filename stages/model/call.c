@@ -243,8 +243,9 @@ int mr_call_plan(mr_call *call, mr_model *model, const mr_planned_input *inputs,
 
 void mr_call_warn(const mr_call *call, mr_negotiation *n) {
     char text[MR_MODEL_MIXING];
-    if (call->model->prepared)
-        mr_remark(n, "%s was trained with pictures prepared so: %s", call->model->file, call->model->prepared);
+    if (call->model->note[MR_MODEL_PREPARED])
+        mr_remark(n, "%s was trained with pictures prepared so: %s", call->model->file,
+                  call->model->note[MR_MODEL_PREPARED]);
     if (call->batch <= 1 || !call->batched || n->batch <= 1 || !*mr_model_mixing(&call->binding, text))
         return;
     mr_warn(n, "batch", "remove batch, unless the network is meant to compare the frames of a batch",

@@ -617,7 +617,7 @@ static const mr_option table[] = {
     {FIELD(weights), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/lite0-head.npy",
      .help = "a .npy matrix, classes x (features + 1), the bias last; without it the input is taken as logits"},
     {FIELD(labels), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/imagenet.txt",
-     .help = "a text file with one class label per line"},
+     .help = "a text file with one class label per line, or an ONNX file with labels in its metadata"},
     {FIELD(tensor), .kind = MR_OPTION_STRING, .example = "logits",
      .help = "the infer tensor to classify; if not given, the frame's vector, else the newest one from infer"},
     {FIELD(activation), .kind = MR_OPTION_ENUM, .fallback = "auto", .choices = activations,

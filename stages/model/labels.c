@@ -1,12 +1,15 @@
 #include "stages/model/labels.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
 #include "engine/base/utf8.h"
 #include "millrace/status.h"
+#include "stages/model/onnx/onnx_file.h"
+#include "stages/model/onnx/onnx_report.h"
 
 static int check_text(const char *path, const char *text, size_t bytes) {
     if (strncmp(text, "\xff\xfe", 2) == 0 || strncmp(text, "\xfe\xff", 2) == 0)
@@ -47,8 +50,7 @@ static int split(const char *path, mr_labels *labels, char *text) {
     return MR_OK;
 }
 
-/* Takes ownership of the file's bytes, also on failure. */
-static int take(const char *path, const mr_file_bytes *file, mr_labels *labels) {
+int mr_labels_take(const char *path, const mr_file_bytes *file, mr_labels *labels) {
     mr_labels made = {.text = (char *)file->data};
     int status = check_text(path, made.text, file->bytes);
     size_t skipped = mr_utf8_mark(made.text, file->bytes);
@@ -65,14 +67,123 @@ static int take(const char *path, const mr_file_bytes *file, mr_labels *labels) 
     return status;
 }
 
+/* ---- notes in models --------------------------------------------------------------------------------------------- */
+
+static const char *skip_space(const char *at) {
+    return at + strspn(at, " \t\r\n");
+}
+
+/* The key of the next entry, which must be `number`. NULL: it is not. */
+static const char *take_key(const char *at, size_t number) {
+    char *end;
+    const bool quoted = *at == '"' || *at == '\'';
+    const char quote = *at;
+    at += quoted;
+    if (*at < '0' || *at > '9' || strtoull(at, &end, 10) != number)
+        return NULL;
+    if (quoted && *end++ != quote)
+        return NULL;
+    at = skip_space(end);
+    return *at == ':' ? skip_space(at + 1) : NULL;
+}
+
+/* Copies a quoted text to *to, with a zero at its end, and moves *to behind that. NULL: the text is malformed. */
+static const char *take_quoted(const char *at, char **to) {
+    const char quote = *at++, *begin = *to;
+    if (quote != '"' && quote != '\'')
+        return NULL;
+    while (*at && *at != quote) {
+        if (*at == '\\' && !strchr("\\\"'/", *++at))
+            return NULL;
+        const size_t bytes = mr_utf8_bytes(at, strlen(at));
+        if (!bytes || (unsigned char)*at < ' ')
+            return NULL;
+        memcpy(*to, at, bytes);
+        at += bytes;
+        *to += bytes;
+    }
+    *(*to)++ = 0;
+    return *at && *to - begin <= MR_LABEL_MAX_BYTES ? at + 1 : NULL;
+}
+
+/* False: the note is malformed. */
+static bool take_entries(const char *at, mr_labels *labels) {
+    const char open = *at, close = open == '[' ? ']' : '}';
+    char *to = labels->text;
+    if (open != '[' && open != '{')
+        return false;
+    for (at = skip_space(at + 1); *at != close; at = skip_space(at + 1)) {
+        if (open == '{' && !(at = take_key(at, labels->count)))
+            return false;
+        labels->item[labels->count++] = to;
+        if (!(at = take_quoted(at, &to)))
+            return false;
+        at = skip_space(at);
+        if (*at == close)
+            break;
+        if (*at != ',')
+            return false;
+    }
+    return !*skip_space(at + 1);
+}
+
+/* An entry has at least two quotes, so this is room enough for all. */
+int mr_labels_read_note(const char *note, mr_labels *labels) {
+    const size_t bytes = note ? strlen(note) : 0;
+    mr_labels made = {0};
+    *labels = made;
+    if (!bytes)
+        return MR_OK;
+    made.text = bytes <= MR_LABELS_MAX_BYTES ? mr_calloc(bytes + 1, 1) : NULL;
+    made.item = made.text ? mr_calloc(bytes / 2 + 1, sizeof *made.item) : NULL;
+    int status = !made.item ? mr_fail(MR_ERROR_MEMORY, "no memory for %zu bytes of labels", bytes) : MR_OK;
+    if (!status && !take_entries(skip_space(note), &made))
+        status = mr_fail(MR_ERROR_DATA, "the labels in its metadata are no list of texts with the numbers 0, 1, ...");
+    if (status)
+        mr_labels_free(&made);
+    *labels = made;
+    return status;
+}
+
+/* A model's labels. */
+static int read_model(const char *path, mr_labels *labels, char *digest) {
+    static const char *const keys[] = {MR_ONNX_LABELS, MR_ONNX_NAMES};
+    mr_file_bytes file = {0};
+    bool has_tensor;
+    *labels = (mr_labels){0};
+    int status = mr_onnx_read(path, 0, NULL, &file, &has_tensor);
+    if (!status && digest)
+        status = mr_sha256_bytes(file.data, file.bytes, digest);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && !status && !labels->count; i++) {
+        const mr_pb_span span = mr_onnx_find_note(file.data, file.bytes, keys[i]);
+        const size_t bytes = (size_t)(span.end - span.at);
+        char *note = mr_calloc(bytes + 1, 1);
+        if (note)
+            memcpy(note, span.at, bytes);
+        status = note ? mr_labels_read_note(note, labels) : mr_fail(MR_ERROR_MEMORY, "no memory for labels");
+        if (status)
+            status = mr_fail(status, "%s: %s", path, mr_message());
+        mr_free(note);
+    }
+    mr_free(file.data);
+    return status || labels->count ? status
+                                   : mr_fail(MR_ERROR_DATA, "%s has no labels in its metadata (\"%s\" or \"%s\")",
+                                             path, keys[0], keys[1]);
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
 static int read_labels(const char *path, mr_labels *labels, char *digest) {
+    const size_t length = strlen(path);
     mr_file_bytes file;
+    if (length > 5 && strcmp(path + length - 5, ".onnx") == 0)
+        return read_model(path, labels, digest);
     int status = mr_file_read("the labels", path, MR_LABELS_MAX_BYTES, 0, &file);
     if (status)
         return status;
     status = digest ? mr_sha256_bytes(file.data, file.bytes, digest) : MR_OK;
     if (!status)
-        return take(path, &file, labels);
+        return mr_labels_take(path, &file, labels);
     mr_free(file.data);
     return status;
 }

@@ -97,7 +97,8 @@ static void close_model(mr_model *model) {
     forget_bytes(m);
     mr_free(m->library);
     mr_free(m->external);
-    mr_free(m->base.prepared);
+    for (size_t i = 0; i < MR_MODEL_NOTES; i++)
+        mr_free(m->base.note[i]);
     mr_free(m->base.path);
     mr_free(m);
 }

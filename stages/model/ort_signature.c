@@ -307,13 +307,27 @@ static int find_unshaped(ort_model *m) {
     return report ? MR_OK : MR_ERROR_MEMORY;
 }
 
+static int read_notes(ort_model *m) {
+    static const char *const keys[MR_MODEL_NOTES] = {
+        [MR_MODEL_PREPARED] = MR_ONNX_PREPARED,
+        [MR_MODEL_LABELS] = MR_ONNX_LABELS,
+        [MR_MODEL_NAMES] = MR_ONNX_NAMES,
+        [MR_MODEL_CHARACTERS] = MR_ONNX_CHARACTERS,
+    };
+    for (size_t i = 0; i < MR_MODEL_NOTES; i++) {
+        const mr_pb_span note = mr_onnx_find_note(m->bytes.data, m->bytes.bytes, keys[i]);
+        if (note.at < note.end && !(m->base.note[i] = copy_text(&note)))
+            return mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", m->base.path);
+    }
+    return MR_OK;
+}
+
 int mr_ort_read_graph(ort_model *m) {
     mr_onnx_graph graph;
     char operation[MR_ONNX_OPERATOR_TEXT];
-    const mr_pb_span note = mr_onnx_find_note(m->bytes.data, m->bytes.bytes, MR_ONNX_PREPARED);
     int status = find_unshaped(m);
-    if (!status && note.at < note.end && !(m->base.prepared = copy_text(&note)))
-        status = mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", m->base.path);
+    if (!status)
+        status = read_notes(m);
     /* A graph that is too large to be analysed can still run, but nothing is known about the operators. */
     if (status || mr_onnx_graph_read(&graph, m->bytes.data, m->bytes.bytes)) {
         if (!status)

@@ -63,6 +63,15 @@ typedef struct mr_model_params {
     const char *shapes;    /* inputs described for messages; NULL: not described */
 } mr_model_params;
 
+/* Notes that a file's metadata may have (onnx_report.h). */
+typedef enum mr_model_note {
+    MR_MODEL_PREPARED,   /* how the input was made from pictures */
+    MR_MODEL_LABELS,     /* classes: labels.h reads this one and the next */
+    MR_MODEL_NAMES,
+    MR_MODEL_CHARACTERS, /* a text recogniser's dictionary */
+    MR_MODEL_NOTES
+} mr_model_note;
+
 typedef struct mr_binding mr_binding;
 typedef struct mr_model_runtime mr_model_runtime;
 struct mr_onnx_work;
@@ -72,7 +81,7 @@ typedef struct mr_model {
     char *path;
     const char *file; /* last path component, for messages */
     int64_t max_rows; /* as asked for */
-    char *prepared;   /* the file's note on how the input was made from pictures (onnx_report.h); NULL: none */
+    char *note[MR_MODEL_NOTES]; /* NULL: the file has none */
     bool brief, cuda_graph; /* as requested; cuda_graph needs all shapes */
     mr_stream *stream; /* where runs are enqueued; NULL: they are host work */
     pthread_mutex_t lock; /* guards stream */

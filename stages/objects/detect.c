@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/nearest.h"
 #include "kernels/detect/detect.h"
 #include "millrace/objects.h"
 #include "stages/download.h"
@@ -12,6 +13,7 @@
 #include "stages/model/call.h"
 #include "stages/model/device_options.h"
 #include "stages/model/labels.h"
+#include "stages/objects/quad.h"
 
 typedef struct custom_options {
     bool given;
@@ -20,11 +22,16 @@ typedef struct custom_options {
     bool normalized, background, logits, suppress;
 } custom_options;
 
+typedef struct db_options {
+    double mask, unclip;
+} db_options;
+
 typedef struct options {
     const char *model, *external_data, *labels;
     mr_strings outputs, classes;
     int head;
     custom_options custom;
+    db_options db;
     double score, iou;
     int64_t max;
     mr_model_device_options device;
@@ -44,7 +51,7 @@ typedef struct state {
 /* mr_box_head_family's, after auto. */
 enum { HEAD_AUTO };
 static const char *const heads[] = {"auto", "yolox", "yolov5", "yolov8", "ssd", "rtdetr", "end2end", "centerface",
-                                    "custom", NULL};
+                                    "db", "custom", NULL};
 _Static_assert(sizeof heads / sizeof *heads == MR_BOX_HEAD_FAMILIES + 2, "all families");
 
 static const size_t only_port = 0;
@@ -81,7 +88,10 @@ static int make_head(state *s, const options *o) {
     if (family == MR_BOX_HEAD_FAMILIES)
         return mr_fail(MR_ERROR_CONFIG, "%s: the shapes of the outputs do not tell which head it has: write head",
                        s->model->file);
-    return mr_box_head_make(&s->head, family, &custom, outputs, count, width, height);
+    int status = mr_box_head_make(&s->head, family, &custom, outputs, count, width, height);
+    s->head.mask = (float)o->db.mask;
+    s->head.unclip = o->db.unclip;
+    return status;
 }
 
 static int open_model(state *s, const options *o, mr_device *device, const mr_planned_input *inputs, int batch,
@@ -112,30 +122,48 @@ static int class_named(const state *s, const char *name) {
     return end > name && !*end && number >= 0 && number < MR_BOX_HEAD_MOST_CLASSES ? (int)number : -1;
 }
 
+/* Reads the file that the pipeline names, or else the notes in the model's file. */
+static int read_labels(state *s, const options *o) {
+    char *const *note = s->model->note;
+    const char *found = note[MR_MODEL_LABELS] ? note[MR_MODEL_LABELS] : note[MR_MODEL_NAMES];
+    int status = o->labels ? mr_labels_read(o->labels, &s->labels) : mr_labels_read_note(found, &s->labels);
+    if (status && !o->labels)
+        return mr_fail(status, "%s: %s; name a file", s->model->file, mr_message());
+    if (!status && s->labels.count && s->head.classes && s->labels.count != (size_t)s->head.classes)
+        return mr_fail(MR_ERROR_CONFIG, "%s has %zu labels, and the network finds %d classes",
+                       o->labels ? o->labels : s->model->file, s->labels.count, (int)s->head.classes);
+    return status;
+}
+
+static int refuse_class(const state *s, const char *name, size_t count) {
+    char text[256];
+    mr_nearest nearest = {.wanted = name};
+    for (size_t i = 0; i < s->labels.count; i++)
+        mr_nearest_offer(&nearest, s->labels.item[i]);
+    const char *hint = mr_nearest_hint(&nearest, text, sizeof text, NULL);
+    return mr_fail(MR_ERROR_CONFIG, "classes: \"%s\" is %s a number below %zu%s%s", name,
+                   s->labels.count ? "neither one of the labels nor" : "no name without labels, and not", count,
+                   hint ? ": " : "", hint ? hint : "");
+}
+
 /* *wrong: the option at fault. */
 static int read_classes(state *s, const options *o, const char **wrong) {
-    int status = o->labels ? mr_labels_read(o->labels, &s->labels) : MR_OK;
+    int status = read_labels(s, o);
     const size_t count = s->head.classes ? (size_t)s->head.classes : MR_BOX_HEAD_MOST_CLASSES;
-    *wrong = "labels";
-    if (!status && o->labels && s->head.classes && s->labels.count != count)
-        return mr_fail(MR_ERROR_CONFIG, "%s has %zu labels, and the network finds %zu classes", o->labels,
-                       s->labels.count, count);
     *wrong = status ? "labels" : "classes";
     if (!status && o->classes.count && !(s->wanted = calloc(count, sizeof *s->wanted)))
         return mr_fail(MR_ERROR_MEMORY, "no memory for classes");
     for (size_t i = 0; i < o->classes.count && !status; i++) {
         const int found = class_named(s, o->classes.item[i]);
         if (found < 0 || (size_t)found >= count)
-            return mr_fail(MR_ERROR_CONFIG, "classes: \"%s\" is %s a number below %zu",
-                           o->classes.item[i],
-                           o->labels ? "neither one of the labels nor" : "no name without labels, and not", count);
+            return refuse_class(s, o->classes.item[i], count);
         s->wanted[found] = true;
     }
     return status;
 }
 
 static size_t block_bytes(const state *s, const options *o) {
-    return mr_aligned_bytes(s->call.output_bytes) + (size_t)s->call.batch * mr_found_bytes((size_t)o->max);
+    return mr_aligned_bytes(s->call.output_bytes) + (size_t)s->call.batch * mr_found_bytes(&s->head, (size_t)o->max);
 }
 
 static void release(state *s) {
@@ -176,7 +204,7 @@ static int negotiate(mr_negotiation *n) {
             mr_model_plan_work(n, &o->device);
             n->outputs[0].buffer_bytes = block_bytes(&s, o);
             n->scratch_bytes = s.call.gathered_bytes;
-            mr_download_plan(n, mr_found_bytes((size_t)o->max));
+            mr_download_plan(n, mr_found_bytes(&s.head, (size_t)o->max));
         }
     }
     release(&s);
@@ -232,6 +260,15 @@ static bool place(const mr_geometry *way, const mr_box *box, mr_object *to) {
     return to->right > to->left && to->bottom > to->top;
 }
 
+/* Without memory, the object has only its box. */
+static bool place_quad(const mr_geometry *way, const float *corner, mr_result *result, mr_object *to) {
+    float quad[MR_QUAD_NUMBERS];
+    if (!mr_quad_place(way, corner, to, quad))
+        return false;
+    mr_result_add_items(result, quad, MR_QUAD_NUMBERS, sizeof *quad, &to->quad);
+    return true;
+}
+
 /* Makes the result from a frame's candidates. Until then the frame's geometry lies in its room. */
 static void publish(const void *context, mr_result *result, uint8_t *data, size_t each) {
     state *s = (state *)(uintptr_t)context;
@@ -239,14 +276,18 @@ static void publish(const void *context, mr_result *result, uint8_t *data, size_
     mr_geometry way;
     mr_object *objects = result->data;
     memcpy(&way, objects, sizeof way);
-    if (found->count < 0 || mr_found_bytes((size_t)found->count) > each)
+    if (found->count < 0 || mr_found_bytes(&s->head, (size_t)found->count) > each)
         return;
     for (int32_t i = 0; i < found->count; i++) {
         mr_object object = {.score = found->item[i].score, .index = found->item[i].class_index};
         if ((size_t)object.index < s->labels.count)
             object.label = s->labels.item[object.index];
-        if (place(&way, &found->item[i], &object))
-            objects[result->count++] = object;
+        const int64_t most = ((const options *)s->self->options)->max;
+        if (!(s->head.numbers ? place_quad(&way, mr_found_numbers(found, &s->head, (size_t)most, i), result, &object)
+                              : place(&way, &found->item[i], &object)))
+            continue;
+        object.number = (int64_t)result->count + 1;
+        objects[result->count++] = object;
     }
     if (found->cut && !atomic_fetch_add(&s->cut, 1))
         mr_stage_warn(s->self, "a frame has more objects than max (%lld): it keeps the best",
@@ -294,7 +335,7 @@ static int emit(state *s, const options *o, mr_io *io, size_t index, mr_download
 static int process(mr_stage *self, mr_io *io) {
     const options *o = self->options;
     state *s = self->state;
-    const size_t each = mr_found_bytes((size_t)o->max), count = mr_io_count(io);
+    const size_t each = mr_found_bytes(&s->head, (size_t)o->max), count = mr_io_count(io);
     mr_download home = {.finish = publish, .context = s, .each = each};
     mr_buffer *buffer = NULL;
     int status = mr_io_buffer(io, 0, block_bytes(s, o), &buffer);
@@ -334,6 +375,15 @@ static const mr_option custom_table[] = {
     MR_OPTIONS_END};
 #undef FIELD
 
+#define FIELD(field) .name = #field, .offset = offsetof(db_options, field)
+static const mr_option db_table[] = {
+    {FIELD(mask), .kind = MR_OPTION_DOUBLE, .fallback = "0.3", .min = 0, .max = 1, .example = "0.2",
+     .help = "pixels above this belong to text"},
+    {FIELD(unclip), .kind = MR_OPTION_DOUBLE, .fallback = "1.6", .min = 0, .max = 10, .example = "2",
+     .help = "boxes grow on all sides by their area, times this, divided by their perimeter"},
+    MR_OPTIONS_END};
+#undef FIELD
+
 #define FIELD(field) .name = #field, .offset = offsetof(options, field)
 static const mr_option table[] = {
     MR_MODEL_FILE_OPTIONS(options, "models/yolox_nano.onnx"),
@@ -342,6 +392,7 @@ static const mr_option table[] = {
     {FIELD(head), .kind = MR_OPTION_ENUM, .fallback = "auto", .choices = heads,
      .help = "what the outputs mean; auto: by their shapes, if only one head fits"},
     {FIELD(custom), .kind = MR_OPTION_MAP, .fields = custom_table, .help = "for head: custom, what the outputs mean"},
+    {FIELD(db), .kind = MR_OPTION_MAP, .fields = db_table, .help = "for head: db, how lines of text are found"},
     {FIELD(score), .kind = MR_OPTION_DOUBLE, .fallback = "0.25", .min = 0, .max = 1, .example = "0.5",
      .help = "objects must have a higher score"},
     {FIELD(iou), .kind = MR_OPTION_DOUBLE, .fallback = "0.45", .min = 0, .max = 1, .example = "0.5",
@@ -350,7 +401,8 @@ static const mr_option table[] = {
     {FIELD(classes), .kind = MR_OPTION_STRINGS, .example = "[person, car]",
      .help = "classes to keep, by label or number; if not given, all"},
     {FIELD(labels), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/coco.txt",
-     .help = "a text file with one class label per line"},
+     .help = "a text file with one class label per line, or an ONNX file with labels in its metadata; if not given, "
+             "those in the model's metadata, if any"},
     {FIELD(max), .kind = MR_OPTION_INT, .fallback = "100", .min = 1, .max = 10000, .unit = "objects",
      .help = "most objects in a frame, the best ones; frames with more are counted in a warning"},
     MR_MODEL_DEVICE_OPTIONS(options, device),

@@ -1,6 +1,5 @@
 /* track: follows a source's objects from frame to frame, and gives each a number. */
-#include <string.h>
-
+#include "millrace/objects.h"
 #include "stages/list.h"
 #include "stages/objects/tracker.h"
 
@@ -66,16 +65,15 @@ static int keep_up(const options *o, state *s, const mr_frame *frame) {
 static int follow(const options *o, state *s, mr_io *io, mr_frame *frame) {
     const mr_result *found = mr_frame_result(frame, mr_kind_objects(), NULL);
     mr_result *result;
-    int status = mr_io_add_result(io, frame, mr_kind_objects(), found ? found->count : (size_t)o->max, &result);
-    if (status)
-        return status;
-    if (!found) {
-        result->count = mr_tracker_predict(s->tracker, s->now_ns, result->data, (size_t)o->max);
-        return MR_OK;
+    int status;
+    if (found) {
+        status = mr_io_renew_objects(io, frame, found, 0, &result);
+        return status ? status : mr_tracker_update(s->tracker, s->now_ns, result->data, result->count);
     }
-    memcpy(result->data, found->data, mr_result_bytes(found));
-    result->count = found->count;
-    return mr_tracker_update(s->tracker, s->now_ns, result->data, result->count);
+    status = mr_io_add_result(io, frame, mr_kind_objects(), (size_t)o->max, &result);
+    if (!status)
+        result->count = mr_tracker_predict(s->tracker, s->now_ns, result->data, (size_t)o->max);
+    return status;
 }
 
 static int process(mr_stage *self, mr_io *io) {

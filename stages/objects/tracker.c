@@ -266,8 +266,11 @@ size_t mr_tracker_predict(mr_tracker *tracker, int64_t now_ns, mr_object *object
     size_t count = 0;
     advance(tracker, now_ns);
     for (size_t i = 0; i < tracker->count && count < room; i++)
-        if (tracker->tracks[i].state == TRACK_FOUND)
-            objects[count++] = box_of(&tracker->tracks[i]);
+        if (tracker->tracks[i].state == TRACK_FOUND) {
+            objects[count] = box_of(&tracker->tracks[i]);
+            objects[count].number = (int64_t)count + 1;
+            count++;
+        }
     return count;
 }
 

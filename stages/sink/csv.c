@@ -1,13 +1,16 @@
 /* csv: a header, then one row for each class, or other element, in a frame (RFC 4180, lines end in CR LF). A frame
- * without any has one row with those fields empty. All rows for a frame are one record. */
+ * without any has one row with those fields empty. All rows for a frame are one record. A list in an element is JSON in
+ * one cell, as jsonl writes it. */
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/base/grow.h"
 #include "engine/base/memory.h"
 #include "engine/base/utf8.h"
+#include "engine/data/kinds.h"
 #include "stages/list.h"
 #include "stages/sink/fields.h"
+#include "stages/sink/record_json.h"
 #include "stages/sink/text_sink.h"
 
 typedef struct options {
@@ -22,7 +25,8 @@ typedef struct state {
     char *header;
     char *text; /* current record; grows to the longest one and stays */
     size_t bytes, capacity;
-    bool failed; /* it could not grow */
+    mr_record json; /* makes the cells of lists */
+    bool failed; /* memory ran out */
     bool escapes; /* escape_formulas */
 } state;
 
@@ -121,8 +125,20 @@ static void add_text(state *at, const char *text) {
     add(at, quote, strlen(quote));
 }
 
+/* Writes lists as JSON. */
+static void add_items(state *at, const mr_result *result, const mr_field *field, const void *base) {
+    size_t bytes;
+    const mr_items *items = (const void *)((const char *)base + field->offset);
+    if (!items->count)
+        return;
+    const char *text = field->type == MR_FIELD_STRING ? mr_result_items(result, *items)
+                                                      : mr_record_make_field(&at->json, result, base, field, &bytes);
+    at->failed |= !text;
+    add_text(at, text);
+}
+
 /* If `base` is NULL, writes the column's name. */
-static void add_cell(state *at, const mr_field *field, const void *base) {
+static void add_cell(state *at, const mr_result *result, const mr_field *field, const void *base) {
     char text[MR_VALUE_TEXT];
     if (at->bytes && at->text[at->bytes - 1] != '\n')
         add(at, ",", 1);
@@ -130,7 +146,9 @@ static void add_cell(state *at, const mr_field *field, const void *base) {
         add_text(at, field->column ? field->column : field->name);
     else if (field->type == MR_FIELD_TEXT)
         add_text(at, *(const char *const *)(const void *)((const char *)base + field->offset));
-    else
+    else if (mr_field_item_bytes(field))
+        add_items(at, result, field, base);
+    else if (!field->sparse || mr_value_is_set(field, base))
         add(at, text, mr_value_text(text, field, base));
 }
 
@@ -138,7 +156,7 @@ static void add_field(state *at, const char *name, const mr_record_values *value
     const mr_record_field *one = mr_record_field_at(0);
     for (size_t i = 1; one && strcmp(one->field.name, name) != 0; i++)
         one = mr_record_field_at(i);
-    add_cell(at, &one->field, values);
+    add_cell(at, NULL, &one->field, values);
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -163,21 +181,24 @@ static void add_row(const mr_stage *self, const mr_record_values *values, const 
     const bool empty = values && !result;
     for (size_t i = 0; i < sizeof first / sizeof *first; i++)
         add_field(at, first[i], values);
-    add_cell(at, empty ? &no_cell : &rank_cell, values ? &own : NULL);
+    add_cell(at, NULL, empty ? &no_cell : &rank_cell, values ? &own : NULL);
     for (const mr_field *field = at->kind->fields; field->name; field++)
-        add_cell(at, empty ? &no_cell : field, empty ? (const void *)&own : element);
+        add_cell(at, result, empty ? &no_cell : field, empty ? (const void *)&own : element);
     if (given->captured)
         add_field(at, "captured", values);
     if (given->id)
         add_field(at, "id", values);
     if (given->state)
-        add_cell(at, &state_cell, values ? &own : NULL);
+        add_cell(at, NULL, &state_cell, values ? &own : NULL);
     add(at, "\r\n", 2);
 }
 
 static int open_sink(mr_stage *self) {
     const options *given = self->options;
     state *at = self->state;
+    int status = mr_record_open(&at->json);
+    if (status)
+        return status;
     at->kind = choose_kind(&self->inputs[0], given->results);
     at->escapes = given->escape_formulas;
     add_row(self, NULL, NULL, 0);
@@ -216,6 +237,7 @@ static int process(mr_stage *self, mr_io *io) {
 static void close_sink(mr_stage *self) {
     state *at = self->state;
     mr_text_sink_close(self);
+    mr_record_close(&at->json);
     mr_free(at->text);
     mr_free(at->header);
     *at = (state){0};
@@ -231,7 +253,8 @@ static const mr_option option_table[] = {
      .help = "one more column: what the program that sent the frame calls it (zmq.pull, zmq.sub)"},
     {.name = "results", .kind = MR_OPTION_STRING, .offset = offsetof(options, results), .example = "boxes",
      .help = "the result kind that gives rows, such as one from a plugin; default: classes, or the kind that earlier "
-             "stages give if they give no classes. The kind's fields are the columns after rank"},
+             "stages give if they give no classes. The kind's fields are the columns after rank. Lists in them (quad, "
+             "points, mask, zones, attributes) are JSON in one cell, as jsonl writes them"},
     {.name = "state", .kind = MR_OPTION_BOOL, .offset = offsetof(options, state), .fallback = "false",
      .help = "one more column, the last: damaged (decode: damaged: mark), away (media: on_away: picture), else empty"},
     {.name = "escape_formulas", .kind = MR_OPTION_BOOL, .offset = offsetof(options, escape_formulas),

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/data/kinds.h"
 #include "stages/sink/output.h"
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
@@ -54,6 +55,11 @@ bool mr_value_is_set(const mr_field *field, const void *base) {
         return *(const double *)at != 0;
     case MR_FIELD_TIME:
         return *(const int64_t *)at != MR_NO_TIME;
+    case MR_FIELD_F32S:
+    case MR_FIELD_I32S:
+    case MR_FIELD_STRING:
+    case MR_FIELD_LIST:
+        return ((const mr_items *)at)->count != 0;
     default:
         return *(const char *const *)at != NULL;
     }
@@ -99,13 +105,54 @@ static bool is_newest(const mr_frame *frame, const mr_result *result) {
     return one == result;
 }
 
+static void put_fields(mr_encoder *to, const mr_result *result, const mr_field *fields, const void *base) {
+    uint32_t number = 0;
+    for (const mr_field *field = fields; field->name; field++)
+        mr_record_walk_field(result, base, field, ++number, to);
+}
+
+static void put_list(mr_encoder *to, const mr_result *result, const mr_field *field, uint32_t number, mr_items items) {
+    const char *item = mr_result_items(result, items);
+    to->open(to, MR_OPEN_LIST, field->name, number, 0);
+    for (uint32_t i = 0; i < items.count; i++, item += field->item_bytes) {
+        to->open(to, MR_OPEN_ITEM, NULL, number, 0);
+        put_fields(to, result, field->fields, item);
+        to->close(to, MR_OPEN_ITEM);
+    }
+    to->close(to, MR_OPEN_LIST);
+}
+
+/* Items end with a zero. */
+static void put_string(mr_encoder *to, const mr_result *result, const mr_field *field, uint32_t number,
+                       mr_items items) {
+    const mr_field text = {.name = field->name, .type = MR_FIELD_TEXT};
+    const char *value = items.count ? mr_result_items(result, items) : "";
+    to->value(to, &text, number, &value);
+}
+
+void mr_record_walk_field(const mr_result *result, const void *element, const mr_field *field, uint32_t number,
+                          mr_encoder *to) {
+    const bool several = mr_field_item_bytes(field) && field->type != MR_FIELD_STRING;
+    mr_items items = {0, 0};
+    if ((several || field->sparse) && !mr_value_is_set(field, element))
+        return;
+    if (several || field->type == MR_FIELD_STRING)
+        memcpy(&items, (const char *)element + field->offset, sizeof items);
+    if (field->type == MR_FIELD_LIST)
+        put_list(to, result, field, number, items);
+    else if (field->type == MR_FIELD_STRING)
+        put_string(to, result, field, number, items);
+    else if (several)
+        to->numbers(to, field, number, mr_result_items(result, items), items.count);
+    else
+        to->value(to, field, number, element);
+}
+
 static void put_elements(mr_encoder *to, const mr_result *result, uint32_t number) {
     const char *element = result->data;
     for (size_t i = 0; i < result->count; i++, element += result->kind->element_bytes) {
-        uint32_t of_field = 0;
         to->open(to, MR_OPEN_ITEM, NULL, number, 0);
-        for (const mr_field *field = result->kind->fields; field->name; field++)
-            to->value(to, field, ++of_field, element);
+        put_fields(to, result, result->kind->fields, element);
         to->close(to, MR_OPEN_ITEM);
     }
 }
@@ -192,9 +239,10 @@ typedef struct row {
     void (*put)(const mr_recorded *recorded, mr_encoder *to, uint32_t number);
 } row;
 
+#define FIELD(id, kind, at, of, text) {.name = id, .type = kind, .offset = at, .unit = of, .help = text}
 #define VALUE(name, type, member, number, always, unit, help)                                                         \
-    {{{name, type, offsetof(mr_record_values, member), unit, help, NULL}, number}, always, NULL}
-#define LIST(name, number, put, help) {{{name, MR_FIELD_TYPES, 0, NULL, help, NULL}, number}, true, put}
+    {{FIELD(name, type, offsetof(mr_record_values, member), unit, help), number}, always, NULL}
+#define LIST(name, number, put, help) {{FIELD(name, MR_FIELD_TYPES, 0, NULL, help), number}, true, put}
 
 /* In JSON order. */
 static const row rows[] = {
@@ -217,7 +265,8 @@ static const row rows[] = {
     LIST("classes", 8, put_classes, "index, label and score, best first; if several stages gave classes, the newest "
                                     "ones"),
     LIST("classes_by_stage", 9, NULL, "if several stages gave classes: the classes from each"),
-    LIST("results", 18, put_others, "objects, and elements of kinds from plugins; in JSON under the name of the kind"),
+    LIST("results", 18, put_others, "objects, text, and elements of kinds from plugins; in JSON under the name "
+                                    "of the kind"),
     LIST("features", 10, put_features, "the tensor that the frame carries as its payload; on request"),
     LIST("tensors", 11, put_tensors, "the named tensors that the frame carries as results; on request"),
     VALUE("format", MR_FIELD_TEXT, format, 12, false, NULL,

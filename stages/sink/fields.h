@@ -20,6 +20,8 @@ typedef enum mr_record_opening {
 typedef struct mr_encoder mr_encoder;
 struct mr_encoder {
     void (*value)(mr_encoder *to, const mr_field *field, uint32_t number, const void *base);
+    /* F32S, I32S: `count` numbers. */
+    void (*numbers)(mr_encoder *to, const mr_field *field, uint32_t number, const void *data, size_t count);
     /* `likely`: expected size in bytes. */
     void (*open)(mr_encoder *to, mr_record_opening what, const char *name, uint32_t number, size_t likely);
     void (*close)(mr_encoder *to, mr_record_opening what);
@@ -40,6 +42,9 @@ typedef struct mr_recorded {
 } mr_recorded;
 
 void mr_record_walk(const mr_recorded *recorded, mr_encoder *to);
+/* The part of the walk for one field of an element in `result`, or of an item in a list. */
+void mr_record_walk_field(const mr_result *result, const void *element, const mr_field *field, uint32_t number,
+                          mr_encoder *to);
 
 /* Base addresses for the fields that are not lists. */
 typedef struct mr_record_values {
@@ -50,8 +55,8 @@ typedef struct mr_record_values {
 mr_record_values mr_record_values_of(const mr_recorded *recorded);
 
 /* Prints a value: numbers as mr_float_text, times in seconds, dates as in RFC 3339. Returns the length; 0: there is
- * none. Not for texts. */
+ * none. Not for texts and items. */
 enum { MR_VALUE_TEXT = 48 };
 size_t mr_value_text(char text[MR_VALUE_TEXT], const mr_field *field, const void *base);
-/* False for NULL, 0, false and an unknown time. */
+/* False for NULL, 0, false, an unknown time and no items. */
 bool mr_value_is_set(const mr_field *field, const void *base);

@@ -72,6 +72,16 @@ static void put_value(mr_encoder *to, const mr_field *field, uint32_t number, co
         put_number(json, text, mr_value_text(text, field, base));
 }
 
+static void put_numbers(mr_encoder *to, const mr_field *field, uint32_t number, const void *data, size_t count) {
+    const mr_dtype dtype = field->type == MR_FIELD_F32S ? MR_DTYPE_F32 : MR_DTYPE_I32;
+    const yajl_gen json = json_of(to);
+    char text[MR_NUMBER_TEXT];
+    (void)number;
+    MR_JSON_ARRAY(json, field->name)
+        for (size_t i = 0; i < count; i++)
+            put_number(json, text, mr_element_text(text, dtype, data, i));
+}
+
 static void open_part(mr_encoder *to, mr_record_opening what, const char *name, uint32_t number, size_t likely) {
     (void)number;
     (void)likely;
@@ -109,7 +119,8 @@ static void put_array(mr_encoder *to, const char *name, uint32_t number, const m
 /* ---- making one ------------------------------------------------------------------------------------------------ */
 
 int mr_record_open(mr_record *at) {
-    *at = (mr_record){.encoder = {.value = put_value, .open = open_part, .close = close_part, .array = put_array},
+    *at = (mr_record){.encoder = {.value = put_value, .numbers = put_numbers, .open = open_part, .close = close_part,
+                                  .array = put_array},
                       .json = yajl_gen_alloc(NULL)};
     if (!at->json || !yajl_gen_config(at->json, yajl_gen_validate_utf8, 1))
         return mr_fail(MR_ERROR_MEMORY, "no memory for JSON");
@@ -128,6 +139,18 @@ const char *mr_record_make(mr_record *at, const mr_recorded *recorded, size_t *b
     MR_JSON_MAP(at->json, NULL)
         mr_record_walk(recorded, &at->encoder);
     yajl_gen_reset(at->json, "\n");
+    yajl_gen_get_buf(at->json, &text, bytes);
+    return (const char *)text;
+}
+
+const char *mr_record_make_field(mr_record *at, const mr_result *result, const void *element, const mr_field *field,
+                                 size_t *bytes) {
+    const unsigned char *text = NULL;
+    mr_field nameless = *field;
+    nameless.name = NULL;
+    yajl_gen_clear(at->json);
+    mr_record_walk_field(result, element, &nameless, 0, &at->encoder);
+    yajl_gen_reset(at->json, "");
     yajl_gen_get_buf(at->json, &text, bytes);
     return (const char *)text;
 }

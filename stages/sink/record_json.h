@@ -16,6 +16,10 @@ typedef struct mr_record {
 int mr_record_open(mr_record *record);
 /* The line, including the newline; valid until the next call. */
 const char *mr_record_make(mr_record *record, const mr_recorded *recorded, size_t *bytes);
+/* One field of an element in `result` that holds items, without its name; "[1,2]". Valid until the next call; NULL: no
+ * memory. */
+const char *mr_record_make_field(mr_record *record, const mr_result *result, const void *element,
+                                 const mr_field *field, size_t *bytes);
 /* All zero is closed. */
 void mr_record_close(mr_record *record);
 

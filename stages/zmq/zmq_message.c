@@ -137,6 +137,18 @@ static void close_part(mr_encoder *to, mr_record_opening what) {
     at->bytes = inside->begin - inside->room + needed + bytes;
 }
 
+/* Packed, as protobuf writes repeated numbers. */
+static void put_numbers(mr_encoder *to, const mr_field *field, uint32_t number, const void *data, size_t count) {
+    mr_zmq_message *at = (mr_zmq_message *)to;
+    const bool floats = field->type == MR_FIELD_F32S;
+    open_part(to, MR_OPEN_ITEM, NULL, number, floats ? count * sizeof(float) : count);
+    if (floats)
+        put_bytes(at, data, count * sizeof(float));
+    for (size_t i = 0; i < count && !floats; i++)
+        put_varint(at, (uint64_t)(int64_t)((const int32_t *)data)[i]);
+    close_part(to, MR_OPEN_ITEM);
+}
+
 static void put_array(mr_encoder *to, const char *name, uint32_t number, const mr_format *format, const void *data) {
     mr_zmq_message *at = (mr_zmq_message *)to;
     const size_t bytes = mr_tensor_bytes(format);
@@ -160,8 +172,8 @@ int mr_zmq_message_create(mr_zmq_message **message) {
     mr_zmq_message *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for messages");
-    made->encoder = (mr_encoder){.value = put_value, .open = open_part, .close = close_part, .array = put_array,
-                                 .by_result = true};
+    made->encoder = (mr_encoder){.value = put_value, .numbers = put_numbers, .open = open_part,
+                                 .close = close_part, .array = put_array, .by_result = true};
     *message = made;
     return MR_OK;
 }

@@ -182,8 +182,8 @@ static const mr_stage_type sink = {.name = "sink", .summary = "for tests", .inpu
 
 static const mr_stage_type *const types[] = {
     &copies, &maps, &halves, &shares, &shares_another, &says_nothing, &copies_unsaid, &copies_shared, &shares_unsaid,
-    &forwards_unsaid, &takes_output, &takes_no_output, &takes_scratch, &takes_results, &takes_pinned, &changes, &adds, &sink,
-    NULL};
+    &forwards_unsaid, &takes_output, &takes_no_output, &takes_scratch, &takes_results, &takes_pinned, &changes, &adds,
+    &sink, NULL};
 
 #define PICTURES FLOW "sources: {a: {type: \"null\", frames: 20, format: I420 34x22}}\nstages:\n"
 
@@ -238,7 +238,8 @@ TEST(pictures_are_copied_before_a_change_if_others_hold_them) {
         const char *stages;
         int sum, least_copies, most_copies;
     } cases[] = {
-        {"  one: {type: copies, input: a}\n  two: {type: changes, input: one}\n  three: {type: changes, input: two}\n"
+        {"  one: {type: copies, input: a}\n  two: {type: changes, input: one}\n"
+         "  three: {type: changes, input: two}\n"
          "  four: {type: adds, input: three}\n", 40, 0, 0},
         /* The source's frames share their pixels. */
         {"  one: {type: changes, input: a}\n  two: {type: adds, input: one}\n", 20, 20, 20},

@@ -1,5 +1,5 @@
-/* Any bytes as a classifier file: a model, weights or labels. Nothing may crash or read past the end, and every refusal
- * must have a reason. The first byte chooses the file.
+/* Any bytes as a classifier file: a model, weights, labels, or a note with labels. Nothing may crash or read past the
+ * the end, and every refusal must have a reason. The first byte chooses the file.
  *
  *     tests/fuzz/run 60 fuzz_models */
 #include <stdio.h>
@@ -30,6 +30,16 @@ static void read_file(const uint8_t *data, size_t bytes, int labels) {
     }
     mr_npy_free(&matrix);
     mr_labels_free(&read);
+}
+
+static void read_note(const uint8_t *data, size_t bytes) {
+    mr_labels read;
+    char *note = mr_calloc(bytes + 1, 1);
+    fault_if(!note);
+    memcpy(note, data, bytes);
+    fuzz_expect_reason(mr_labels_read_note(note, &read));
+    mr_labels_free(&read);
+    mr_free(note);
 }
 
 /* What planning asks the graph; the first output is taken for the wanted one. */
@@ -85,8 +95,10 @@ static void read_model(const uint8_t *data, size_t bytes) {
 FUZZ(data, bytes) {
     if (bytes == 0)
         return;
-    if (data[0] % 3 == 0)
+    if (data[0] % 4 == 0)
         read_model(data + 1, bytes - 1);
+    else if (data[0] % 4 == 3)
+        read_note(data + 1, bytes - 1);
     else
-        read_file(data + 1, bytes - 1, data[0] % 3 == 1);
+        read_file(data + 1, bytes - 1, data[0] % 4 == 1);
 }

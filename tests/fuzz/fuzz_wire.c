@@ -40,14 +40,34 @@ static void drop_frames(mr_cut_message *message) {
         mr_frame_unref(&message->items.item[i].frame);
 }
 
+static void touch(void *context, mr_field_type type, const void *a, const void *b) {
+    size_t *sum = context;
+    const char *text = type == MR_FIELD_TEXT ? *(const char *const *)a : NULL;
+    *sum += text ? strlen(text) : *(const uint8_t *)a;
+    (void)b;
+}
+
+/* Reads all values, those of items too. */
+static void check_elements(const mr_result *result) {
+    size_t sum = 0;
+    const mr_comparison all = {.values = touch, .context = &sum};
+    const uint8_t *element = result->data;
+    for (size_t i = 0; i < result->count; i++, element += result->kind->element_bytes)
+        for (const mr_field *field = result->kind->fields; field->name; field++)
+            mr_result_compare_field(field, result, element, result, element, &all);
+}
+
 static void check_payload(const mr_frame *frame) {
     volatile uint8_t sum = 0;
     for (int i = 0; i < MR_MAX_PLANES; i++)
         for (size_t k = 0; frame->plane[i].buffer && k < frame->plane[i].bytes; k++)
             sum = (uint8_t)(sum + frame->plane[i].data[k]);
-    for (const mr_result *result = frame->results; result; result = result->next)
+    for (const mr_result *result = frame->results; result; result = result->next) {
         for (size_t k = 0; k < mr_result_bytes(result); k++)
             sum = (uint8_t)(sum + ((const uint8_t *)result->data)[k]);
+        if (result->kind->fields)
+            check_elements(result);
+    }
 }
 
 /* What was read is written and read once more: all of it must fit. */

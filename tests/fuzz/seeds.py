@@ -296,6 +296,7 @@ def networks():
     numpy.save(matrix, numpy.eye(3, 4, dtype=numpy.float32))
     put("models", "npy", b"\2" + matrix.getvalue())
     put("models", "labels", b"\1cat\ndog\r\nbird, with a comma\n")
+    put("models", "note", b"\3{0: 'cat', 1: \"dog\\'s\"}")
 
 
 def heads():

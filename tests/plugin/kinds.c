@@ -3,6 +3,21 @@
 #include <millrace/plugin.h>
 #include <string.h>
 
+typedef struct part {
+    const char *name;
+    int64_t at_ns;
+    mr_items way, read;
+} part;
+
+/* The fields of a part. */
+static const mr_field part_fields[] = {
+    {.name = "name", .type = MR_FIELD_TEXT, .offset = offsetof(part, name), .help = "what it is"},
+    {.name = "at", .type = MR_FIELD_TIME, .offset = offsetof(part, at_ns), .sparse = true, .help = "when it was seen"},
+    {.name = "way", .type = MR_FIELD_I32S, .offset = offsetof(part, way), .help = "how to get there"},
+    {.name = "read", .type = MR_FIELD_STRING, .offset = offsetof(part, read), .help = "what stands on it"},
+    {0},
+};
+
 typedef struct box {
     float left;
     int32_t seen;
@@ -10,17 +25,22 @@ typedef struct box {
     const char *label;
     int64_t at_ns;
     double area;
+    mr_items outline, parts, note;
 } box;
 
 static const mr_field fields[] = {
-    {"left", MR_FIELD_F32, offsetof(box, left), "px", "its left edge", NULL},
-    {"seen", MR_FIELD_I32, offsetof(box, seen), NULL, "how often it was seen", NULL},
-    {"sure", MR_FIELD_BOOL, offsetof(box, sure), NULL, "whether it is one", NULL},
-    {"name", MR_FIELD_TEXT, offsetof(box, label), NULL, "what it shows", "shows"},
-    {"at", MR_FIELD_TIME, offsetof(box, at_ns), "s", "when it began", NULL},
+    {.name = "left", .type = MR_FIELD_F32, .offset = offsetof(box, left), .unit = "px", .help = "its left edge"},
+    {.name = "seen", .type = MR_FIELD_I32, .offset = offsetof(box, seen), .help = "how often it was seen"},
+    {.name = "sure", .type = MR_FIELD_BOOL, .offset = offsetof(box, sure), .help = "whether it is one"},
+    {.name = "name", .type = MR_FIELD_TEXT, .offset = offsetof(box, label), .help = "what it shows", .column = "shows"},
+    {.name = "at", .type = MR_FIELD_TIME, .offset = offsetof(box, at_ns), .unit = "s", .help = "when it began"},
 #ifndef OTHER_FIELDS
-    {"area", MR_FIELD_F64, offsetof(box, area), "px", "how large it is", NULL},
+    {.name = "area", .type = MR_FIELD_F64, .offset = offsetof(box, area), .unit = "px", .help = "how large it is"},
 #endif
+    {.name = "outline", .type = MR_FIELD_F32S, .offset = offsetof(box, outline), .unit = "px", .help = "its corners"},
+    {.name = "parts", .type = MR_FIELD_LIST, .offset = offsetof(box, parts), .help = "what it consists of",
+     .fields = part_fields, .item_bytes = sizeof(part)},
+    {.name = "note", .type = MR_FIELD_STRING, .offset = offsetof(box, note), .sparse = true, .help = "made for it"},
     {0},
 };
 static const mr_result_kind boxes = {
@@ -44,6 +64,25 @@ static int find_negotiate(mr_negotiation *n) {
     return status ? status : mr_promise_result(n, 0, &boxes, NULL, NULL);
 }
 
+/* As many parts as the frame's number, the last without a way. */
+static int add_parts(mr_result *found, box *to, uint64_t seq) {
+    const float outline[] = {0.25F, -1, (float)seq};
+    const int32_t way[] = {-2, 1 << 20, (int32_t)seq};
+    char note[] = "frame 0, \"\xc3\xa9\"";
+    part parts[8];
+    int status = mr_result_add_items(found, outline, 3, sizeof *outline, &to->outline);
+    for (uint64_t i = 0; i < seq && !status; i++) {
+        parts[i] = (part){.name = i % 2 ? "lid" : NULL, .at_ns = i ? (int64_t)i * 500000000 : MR_NO_TIME};
+        status = mr_result_add_items(found, way, i + 1 < seq ? 3 : 0, sizeof *way, &parts[i].way);
+        if (!status)
+            status = mr_result_add_items(found, "top, side", i ? 9 : 3, 1, &parts[i].read);
+    }
+    if (!status)
+        status = mr_result_add_items(found, parts, seq, sizeof *parts, &to->parts);
+    note[6] = (char)('0' + seq);
+    return status ? status : mr_result_add_items(found, note, strlen(note), 1, &to->note);
+}
+
 static int add_results(mr_io *io, mr_frame *frame, mr_buffer *buffer) {
     mr_result *found, *warm;
     const uint64_t seq = frame->identity.seq;
@@ -57,10 +96,11 @@ static int add_results(mr_io *io, mr_frame *frame, mr_buffer *buffer) {
     warm->buffer = mr_buffer_ref(buffer);
     warm->data = memset(buffer->data, (int)seq, 4);
     box *to = (box *)found->data;
-    to[0] = (box){(float)seq + 0.5F, (int32_t)seq - 3, seq % 2, "owl, \"grey\"", (int64_t)seq * 250000000, 0.1};
-    to[1] = (box){0, 0, true, NULL, MR_NO_TIME, 1e300};
+    to[0] = (box){(float)seq + 0.5F, (int32_t)seq - 3, seq % 2, "owl, \"grey\"", (int64_t)seq * 250000000, 0.1,
+                  {0}, {0}, {0}};
+    to[1] = (box){0, 0, true, NULL, MR_NO_TIME, 1e300, {0}, {0}, {0}};
     found->count = 2;
-    return MR_OK;
+    return add_parts(found, to, seq);
 }
 
 static int find(mr_stage *self, mr_io *io) {

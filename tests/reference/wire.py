@@ -48,6 +48,7 @@ def kind(text):
 
 
 CLASSES, TENSOR = kind("classes index:i32 label:text score:f32"), kind("tensor")
+TEXT = kind("text text:string score:f32")
 CLASS = "<iIf"
 
 
@@ -110,18 +111,21 @@ def read_ours():
     same(block.checksum, xxhash.xxh3_64_intdigest(items[1]), "checksum of a payload")
     pixels = b"".join(items[1][plane.offset:plane.offset + plane.bytes] for plane in frame.planes)
     same(pixels, bytes(range(192)), "pixels")
-    result, = frame.results
+    result, text = frame.results
     first, second = struct.iter_unpack(CLASS, result.elements)
     origin = said.origins[result.origin - 1]
     same((said.names[origin.stage - 1], origin.name, origin.kind), ("classify", 0, CLASSES), "origin")
     same((first[0], said.names[first[1] - 1], first[2], second), (89, "cockatoo", 0.75, (-1, 0, 0.125)), "classes")
+    origin = said.origins[text.origin - 1]
+    same((said.names[origin.stage - 1], origin.kind, text.count), ("ctc", TEXT, 2), "origin of text")
+    same(text.elements, struct.pack("<IfI5sf", 0, 0, 5, "Köln".encode(), 0.25), "text")
 
 
 def write_theirs():
     welcome = Envelope(version=3, session=2 ** 63)
     welcome.welcome.run, welcome.welcome.live = 77, True
     items = Envelope(version=3, session=8, number=3)
-    items.items.names.extend(["features", "embedding", "failed", "classify", "owl"])
+    items.items.names.extend(["features", "embedding", "failed", "classify", "owl", "ctc"])
     items.items.media.append(Media(path="a.mp4").SerializeToString())
     packet = bytes(range(1, 6)) + bytes(64)
     tensor = struct.pack("<4f", 1, 2.5, 3, 4)
@@ -129,6 +133,7 @@ def write_theirs():
     items.items.blocks.add(bytes=len(tensor), checked=True, checksum=xxhash.xxh3_64_intdigest(tensor))
     items.items.origins.add(stage=1, name=2, kind=TENSOR)
     items.items.origins.add(stage=4, kind=CLASSES)
+    items.items.origins.add(stage=6, kind=TEXT)
     items.items.formats.add(payload=1)
     items.items.formats.add(payload=3, dtype=3, layout=3, dims=[4])
     items.items.geometries.add(x=[1, 0, 9.5], y=[0, 1, -3], width=4, height=3, source_width=80, source_height=70)
@@ -137,6 +142,10 @@ def write_theirs():
     frame.planes.add(block=1, bytes=5)
     frame.results.add(origin=1, format=2, block=2)
     frame.results.add(origin=2, elements=struct.pack(CLASS, 7, 5, 0.5))
+    frame.results.add(origin=3, elements=struct.pack("<I2sfIf", 2, b"ab", 0.5, 0, 1), count=2)
+    short_text = Envelope(version=3)
+    short_text.CopyFrom(items)
+    short_text.items.items[0].results[2].count = 1
     items.items.items.add(kind=2, source=3, reason=3)
     damaged = sealed(items)
     damaged = damaged[:20] + bytes([damaged[20] ^ 1]) + damaged[21:]
@@ -152,18 +161,21 @@ def write_theirs():
     short.items.geometries.add(x=[1, 0, 0], y=[0, 1], width=4, height=3, source_width=80, source_height=70)
     given = [[sealed(welcome)], [sealed(items), packet, tensor], [damaged, packet, tensor], [sealed(items), packet],
              [sealed(items), packet[:-1] + b"x", tensor], [sealed(many)], [sealed(formless)],
-             [sealed(placeless)], [sealed(short)], [sealed(Envelope(version=9, number=1))]]
+             [sealed(short_text), packet, tensor], [sealed(placeless)], [sealed(short)],
+             [sealed(Envelope(version=9, number=1))]]
     told = subprocess.run([program, "read"], check=True, capture_output=True, input=b"".join(map(framed, given)))
     same(told.stdout.decode().splitlines(), [
         f"kind 2 session {2 ** 63} number 0 run 77 live 1",
         "kind 4 session 8 number 3 [0 9 1/1/5/0 - frame packet pts -9223372036854775808 age 40 media a.mp4 "
-        "at 9.5,-3 of 80x70 plane 5:01..05 by features embedding tensor f32 4 2.5 by classify 7 0.5 owl] "
+        "at 9.5,-3 of 80x70 plane 5:01..05 by features embedding tensor f32 4 2.5 by classify 7 0.5 owl "
+        "by ctc 2 ab 0.5 0 - 1] "
         "[2 0 3/0/0/0 failed]",
         "refused: an envelope whose checksum is wrong",
         "refused: 1 parts of payload, and the envelope has 2",
         "refused: a packet that is not followed by 64 zero bytes",
         "refused: an item of an unknown source",
         "refused: a format that the message does not describe",
+        "refused: a result whose elements are not those of its kind",
         "refused: a frame with a geometry that the message does not describe",
         "refused: a geometry with an impossible value",
         "refused: a message in version 9; 3 to 3 are read here",

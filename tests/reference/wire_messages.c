@@ -10,6 +10,7 @@
 
 #include "engine/transport/wire/wire.h"
 #include "millrace/status.h"
+#include "millrace/text.h"
 
 enum { NOW = 1000 };
 
@@ -30,6 +31,17 @@ static int write_one(mr_wire_writer *writer, const mr_cut_message *message) {
         fwrite(parts[i].data, 1, parts[i].bytes, stdout);
     }
     return MR_OK;
+}
+
+static int write_text(mr_store *store, mr_result **text) {
+    int status = mr_store_result(store, mr_kind_text(), 2, text);
+    mr_text *read = status ? NULL : memset((*text)->data, 0, 2 * sizeof *read);
+    if (status)
+        return status;
+    (*text)->stage = "ctc";
+    (*text)->count = 2;
+    read[1].score = 0.25F;
+    return mr_result_add_items(*text, "K\xc3\xb6ln", 5, 1, &read[1].text);
 }
 
 static int write_items(mr_wire_writer *writer, mr_store *store) {
@@ -62,6 +74,8 @@ static int write_items(mr_wire_writer *writer, mr_store *store) {
     classes->classes[0] = (mr_class){.index = 89, .score = 0.75F, .label = "cockatoo"};
     classes->classes[1] = (mr_class){.index = -1, .score = 0.125F};
     frame->results = classes;
+    if (write_text(store, &classes->next))
+        return MR_ERROR_MEMORY;
     mr_cut_item item[2] = {
         {.kind = MR_CUT_FRAME, .identity = {1, 2, UINT64_C(1) << 40, 4}, .frame = frame, .position = 300},
         {.kind = MR_CUT_GAP, .identity = {1, 2, 9, 0}, .position = 301, .reason = "late"}};
@@ -109,6 +123,11 @@ static void tell_frame(const mr_frame *frame) {
         for (size_t i = 0; result->kind == mr_kind_classes() && i < result->count; i++)
             printf(" %d %g %s", result->classes[i].index, (double)result->classes[i].score,
                    result->classes[i].label ? result->classes[i].label : "-");
+        for (size_t i = 0; result->kind == mr_kind_text() && i < result->count; i++) {
+            const mr_text *read = (const mr_text *)result->data + i;
+            const char *characters = mr_result_items(result, read->text);
+            printf(" %u %s %g", read->text.count, characters ? characters : "-", (double)read->score);
+        }
         if (result->kind == mr_kind_tensor())
             printf(" %s %s %g", result->name, mr_format_print(&result->format, text, sizeof text),
                    (double)((const float *)(const void *)result->data)[1]);

@@ -515,8 +515,8 @@ MR_API int mr_io_add_result(mr_io *io, mr_frame *frame, const mr_result_kind *ki
                             mr_result **result);
 
 /* As mr_io_add_result, with kind, stage, name and format of `from`. If the contents lie outside `from`, they are
- * shared, and `data` equals that of `from`. Otherwise the caller must copy mr_result_bytes(from) to `data`, and
- * `count`. */
+ * shared, and `data` equals that of `from`. The caller must copy what is in `from` once it is complete
+ * (mr_result_copy). */
 MR_API int mr_io_add_like(mr_io *io, mr_frame *frame, const mr_result *from, mr_result **result);
 
 /* Adds a named tensor with room for `format` to a frame that is not yet emitted. This call's work must fill *data,

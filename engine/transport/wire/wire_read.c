@@ -7,6 +7,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/utf8.h"
 #include "engine/data/store.h"
+#include "engine/transport/wire/elements.h"
 #include "engine/transport/wire/wire_parts.h"
 #include "millrace/status.h"
 
@@ -229,35 +230,13 @@ static int read_planes(mr_wire_reader *reader, const Millrace__V1__Item *item, m
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
-static int unpack_value(const mr_wire_reader *reader, mr_field_type type, const uint8_t *from, uint8_t *value) {
-    const char *text = NULL;
-    uint32_t number;
-    int status = MR_OK;
-    if (type == MR_FIELD_TEXT) {
-        memcpy(&number, from, sizeof number);
-        status = read_name(reader, number, &text);
-        memcpy(value, &text, sizeof text);
-    } else if (type == MR_FIELD_BOOL) {
-        *value = *from != 0;
-    } else {
-        memcpy(value, from, mr_field_packed_bytes(type));
-    }
-    return status;
+static int read_packed_name(void *context, uint32_t number, const char **name) {
+    return read_name(context, number, name);
 }
 
-/* `count` of them. */
-static int read_elements(const mr_wire_reader *reader, const uint8_t *from, size_t count, mr_result *result) {
-    for (; result->count < count; result->count++) {
-        uint8_t *element = (uint8_t *)result->data + result->count * result->kind->element_bytes;
-        memset(element, 0, result->kind->element_bytes);
-        for (const mr_field *field = result->kind->fields; field->name; field++) {
-            int status = unpack_value(reader, field->type, from, element + field->offset);
-            if (status)
-                return status;
-            from += mr_field_packed_bytes(field->type);
-        }
-    }
-    return MR_OK;
+static int read_elements(mr_wire_reader *reader, const Millrace__V1__Result *from, size_t count, mr_result *result) {
+    const mr_element_names names = {.read = read_packed_name, .context = reader};
+    return mr_elements_read(result, from->elements.data, from->elements.len, count, &names);
 }
 
 /* A list without rows: some dimension is 0. One whose size overflows is none. */
@@ -314,16 +293,17 @@ static int read_result(mr_wire_reader *reader, const Millrace__V1__Result *from,
         return refuse("a result whose origin the message does not describe");
     const wire_origin *origin = &reader->origin[from->origin - 1];
     const mr_result_kind *kind = origin->kind;
-    const size_t each = kind->fields ? mr_result_kind_packed_bytes(kind) : 1, bytes = from->elements.len;
-    if (bytes % each || (!kind->fields && bytes))
+    size_t count = 0;
+    if (!kind->fields && from->elements.len)
         return refuse("a result whose elements are not those of its kind");
-    int status = mr_store_result(reader->params.store, kind, bytes / each, tail);
+    int status = kind->fields ? mr_elements_count(kind, from->elements.len, from->count, &count) : MR_OK;
+    if (!status)
+        status = mr_store_result(reader->params.store, kind, count, tail);
     if (status)
         return status;
     (*tail)->stage = origin->stage;
     (*tail)->name = origin->name;
-    return kind->fields ? read_elements(reader, from->elements.data, bytes / each, *tail)
-                        : read_array(reader, from, *tail);
+    return kind->fields ? read_elements(reader, from, count, *tail) : read_array(reader, from, *tail);
 }
 
 static int read_results(mr_wire_reader *reader, const Millrace__V1__Item *item, mr_frame *frame) {

@@ -5,6 +5,7 @@
 
 #include "engine/base/grow.h"
 #include "engine/base/memory.h"
+#include "engine/transport/wire/elements.h"
 #include "engine/transport/wire/wire_parts.h"
 #include "millrace/status.h"
 
@@ -79,8 +80,7 @@ uint64_t mr_wire_frame_bytes(const mr_frame *frame) {
     for (int i = 0; !picture && i < plane_count(frame); i++)
         bytes += frame->plane[i].bytes;
     for (const mr_result *result = frame->results; result; result = result->next)
-        if (!result->kind->fields)
-            bytes += mr_result_bytes(result);
+        bytes += result->kind->fields ? mr_elements_items_bytes(result) : mr_result_bytes(result);
     return bytes;
 }
 
@@ -160,35 +160,18 @@ static int write_planes(mr_wire_writer *writer, const mr_frame *frame, Millrace_
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
-/* A value in its wire form: little-endian, a text as its name's number. */
-static int pack_value(mr_wire_writer *writer, mr_field_type type, const uint8_t *value, uint8_t *to) {
-    const char *text;
-    uint32_t number;
-    if (type != MR_FIELD_TEXT) {
-        memcpy(to, value, mr_field_packed_bytes(type));
-        return MR_OK;
-    }
-    memcpy(&text, value, sizeof text);
-    int status = write_name(writer, text, &number);
-    memcpy(to, &number, sizeof number);
-    return status;
+static int write_packed_name(void *context, const char *name, uint32_t *number) {
+    return write_name(context, name, number);
 }
 
 static int write_elements(mr_wire_writer *writer, const mr_result *from, Millrace__V1__Result *result) {
-    const size_t bytes = from->count * mr_result_kind_packed_bytes(from->kind);
+    const mr_element_names names = {.write = write_packed_name, .context = writer};
+    const size_t bytes = mr_elements_bytes(from);
     uint8_t *to = WIRE_NEW(&writer->arena, uint8_t, bytes);
     if (!to)
         return no_memory();
     result->elements = (ProtobufCBinaryData){.len = bytes, .data = to};
-    for (size_t i = 0; i < from->count; i++)
-        for (const mr_field *field = from->kind->fields; field->name; field++) {
-            const uint8_t *element = (const uint8_t *)from->data + i * from->kind->element_bytes;
-            int status = pack_value(writer, field->type, element + field->offset, to);
-            if (status)
-                return status;
-            to += mr_field_packed_bytes(field->type);
-        }
-    return MR_OK;
+    return mr_elements_write(from, &names, to, &result->count);
 }
 
 static int write_array(mr_wire_writer *writer, const mr_result *from, Millrace__V1__Result *result) {

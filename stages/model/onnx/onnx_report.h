@@ -56,6 +56,10 @@ mr_pb_span mr_onnx_find_note(const uint8_t *data, size_t bytes, const char *key)
 /* `millrace export` writes this note: how preprocess made the input (tools/millrace/train/exporting.c). */
 #define MR_ONNX_PREPARED "millrace.input"
 #define MR_ONNX_LABELS "millrace.labels"
+/* Exporters of detectors write this note: the classes, as a Python dictionary. */
+#define MR_ONNX_NAMES "names"
+/* Exporters of text recognisers write this note: a character on each line. */
+#define MR_ONNX_CHARACTERS "character"
 
 /* "f32" for 1, and so on; "type 99" if it is unknown. */
 const char *mr_onnx_type_name(int element);

@@ -117,6 +117,57 @@ class Objects(Case):
         self.assertEqual(seen, [[("dog", 8, 24), ("cat", 2, 9), ("owl", 40, 64)], [("dog", 8, 24), ("owl", 40, 64)],
                                 [("dog", 8, 24), ("cat", 2, 9)], []])
 
+    def test_lines_of_text(self):
+        """A map of where text is gives corners, in any direction; what is small or weak is left."""
+        text = np.zeros((1, SIDE, SIDE), np.float32)
+        text[0, 20:28, 10:30] = 0.75
+        text[0, 40:50, 40:60] = 0.45  # above the mask's limit, below the score's
+        text[0, 5:7, 5:30] = 1  # flat
+        save(self.folder / "model.onnx", {"o": text})
+        self.picture()
+        grown = 20 * 8 * 1.6 / 56
+        want = [(10 - grown) * 200 / 64, (20 - grown) * 100 / 64, (30 + grown) * 200 / 64, (28 + grown) * 100 / 64]
+        for options in ("head: db, score: 0.5", "score: 0.5"):
+            line, = self.detect(options).rows[0]["objects"]
+            left, top, right, bottom = want
+            self.assertLess(np.abs(np.array(line["quad"]) - [left, top, right, top, right, bottom, left, bottom]).max(),
+                            1e-3)
+            self.assertLess(np.abs(np.array([line[side] for side in ("left", "top", "right", "bottom")]) - want).max(),
+                            1e-3)
+            self.assertAlmostEqual(line["score"], 0.75 * 20 * 8 / (21 * 9), 5)  # over the corners' pixels too
+        self.assertEqual(len(self.detect("score: 0.35").rows[0]["objects"]), 2)
+        self.assertEqual(len(self.detect("score: 0.35, db: {mask: 0.5}").rows[0]["objects"]), 1)
+        tight, = self.detect("score: 0.5, db: {unclip: 0.1}").rows[0]["objects"]
+        self.assertAlmostEqual(tight["left"], (10 - grown / 16) * 200 / 64, 3)
+        self.assertIn("a db head has one output with a value for each pixel for an input of 64x64",
+                      self.with_model("head: db"))
+
+    def with_model(self, options):
+        """The message of a pipeline whose network has a head for boxes."""
+        save(self.folder / "model.onnx", {"o": rows_of([(8, 4, 24, 36, 0.9, 1)])})
+        return self.detect(options, code=78).err
+
+    def test_labels_in_the_metadata(self):
+        """Those of exporters, of `millrace export`, and in another stage."""
+        boxes = [(8, 4, 24, 36, 0.9, 1), (2, 2, 9, 9, 0.6, 0)]
+        save(self.folder / "bare.onnx", {"o": rows_of(boxes)})
+        self.picture(width=64, height=64)
+        for key, note in (("names", "{0: 'cat', 1: \"dog's\"}"), ("millrace.labels", '["cat", "dog\'s"]')):
+            model = onnx.load(self.folder / "bare.onnx")
+            helper.set_model_props(model, {key: note, "task": "detect"})
+            onnx.save(model, self.folder / "model.onnx")
+            for options in ("score: 0.25", f"labels: {self.folder / 'model.onnx'}, classes: [cat, dog's]"):
+                seen = [one["label"] for one in self.detect(options).rows[0]["objects"]]
+                self.assertEqual(seen, ["dog's", "cat"])
+            self.assertIn('classes: "dogs" is neither one of the labels nor a number below 1048576: did you mean '
+                          '"dog\'s"?', self.detect("classes: [dogs]", code=78, verb="plan").err)
+        self.assertIn("bare.onnx has no labels in its metadata",
+                      self.detect(f"labels: {self.folder / 'bare.onnx'}", code=65, verb="plan").err)
+        helper.set_model_props(model, {"names": "{1: 'cat'}"})
+        onnx.save(model, self.folder / "model.onnx")
+        self.assertIn("model.onnx: the labels in its metadata are no list of texts with the numbers 0, 1, ...; name a "
+                      "file", self.detect("score: 0.25", code=65, verb="plan").err)
+
     def test_more_objects_than_max(self):
         """The best are kept, and frames with more are counted."""
         side = np.arange(50)

@@ -20,13 +20,23 @@ PIPELINE = pipeline(
 NODES = ("nodes: {a: {stages: [decode, find, small, both]}, m: {stages: [total], replicas: 2}, "
          "z: {stages: [rows, table]}}\n")
 BOX = """syntax = "proto3";
-message Box { float left = 1; int32 seen = 2; bool sure = 3; string name = 4; int64 at = 5; double area = 6; }
+message Part { string name = 1; int64 at = 2; repeated int32 way = 3; string read = 4; }
+message Box { float left = 1; int32 seen = 2; bool sure = 3; string name = 4; int64 at = 5; double area = 6;
+              repeated float outline = 7; repeated Part parts = 8; string note = 9; }
 """
+
+
+def parts(seq):
+    """What has no value is left out where the field is sparse, and empty lists always are."""
+    return [{"name": "lid" if i % 2 else None, **({"at": i / 2} if i else {}),
+             **({"way": [-2, 1 << 20, seq]} if i + 1 < seq else {}), "read": "top, side" if i else "top"}
+            for i in range(seq)]
 
 
 def boxes(seq):
     return [{"left": seq + 0.5, "seen": seq - 3, "sure": seq % 2 == 1, "name": 'owl, "grey"', "at": seq / 4,
-             "area": 0.1},
+             "area": 0.1, "outline": [0.25, -1, seq], **({"parts": parts(seq)} if seq else {}),
+             "note": f'frame {seq}, "é"'},
             {"left": 0, "seen": 0, "sure": True, "name": None, "at": None, "area": 1e300}]
 
 
@@ -54,11 +64,14 @@ class Kinds(Case):
         with open(self.folder / "table.csv", newline="") as file:
             table = sorted(csv.reader(file), key=lambda row: (row[2] != "seq", row[2], row[7]))
         self.assertEqual(table[0], ["source", "epoch", "seq", "sub", "pts", "file", "label", "rank", "left", "seen",
-                                    "sure", "shows", "at", "area"])
+                                    "sure", "shows", "at", "area", "outline", "parts", "note"])
         self.assertEqual(len(table), 17)
-        self.assertEqual(table[7], ["camera", "0", "3", "0", "0.75", "", "", "1", "3.5", "0", "true", 'owl, "grey"',
-                                    "0.75", "0.1"])
-        self.assertEqual(table[8][7:], ["2", "0", "0", "true", "", "", "1e+300"])
+        self.assertEqual(table[7][:14], ["camera", "0", "3", "0", "0.75", "", "", "1", "3.5", "0", "true",
+                                         'owl, "grey"', "0.75", "0.1"])
+        self.assertEqual((table[7][14], json.loads(table[7][15]), table[7][16]),
+                         ("[0.25,-1,3]", parts(3), 'frame 3, "é"'))
+        self.assertEqual(table[8][7:], ["2", "0", "0", "true", "", "", "1e+300", "", "", ""])
+        self.assertEqual(table[1][15], "")
 
     def test_in_one_process(self):
         run = self.run_pipeline(PIPELINE, rows=False)
@@ -121,7 +134,11 @@ class Kinds(Case):
                 first, second = map(box_pb2.Box.FromString, result.elements)
                 self.assertEqual((first.left, first.seen, first.sure, first.name, first.at, first.area),
                                  (seq + 0.5, seq - 3, seq % 2 == 1, 'owl, "grey"', seq * 250000000, 0.1))
-                self.assertEqual((second.sure, second.name, second.area), (True, "", 1e300))
+                self.assertEqual((list(first.outline), first.note), ([0.25, -1, seq], f'frame {seq}, "é"'))
+                self.assertEqual([(one.name, one.at / 1e9, list(one.way), one.read) for one in first.parts],
+                                 [(one["name"] or "", one.get("at", 0), one.get("way", []), one["read"])
+                                  for one in parts(seq)])
+                self.assertEqual((second.sure, second.name, second.area, second.note), (True, "", 1e300, ""))
                 self.assertEqual((warm.kind, warm.name, warm.dtype, list(warm.shape), warm.data),
                                  ("heat", "warm", "u8", [4], bytes([seq] * 4)))
 
@@ -129,14 +146,22 @@ class Kinds(Case):
         done = self.millrace("verify", self.write(PIPELINE), "--against", "sim:0", "--json")
         items = [item for output in json.loads(done.stdout)["outputs"] for item in output["gives"]]
         self.assertEqual({item["kind"]: item["values"] for item in items if item["kind"] in ("boxes", "heat")},
-                         {"boxes": 8 * 2 * 6, "heat": 8 * 4})
+                         {"boxes": sum(2 * 7 + 3 + sum(3 + len(one.get("way", [])) for one in parts(seq))
+                                       for seq in range(8)), "heat": 8 * 4})
 
     def test_what_is_malformed(self):
         for old, new, told in (('.name = "boxes", .help = "the same"', '.name = "boxes", .help = "the same"', None),
-                               ('"seen", MR_FIELD_I32', '"left", MR_FIELD_I32',
+                               ('"seen", .type = MR_FIELD_I32', '"left", .type = MR_FIELD_I32',
                                 "field left: two fields have this name"),
-                               ("MR_FIELD_I32, offsetof(box, seen)", "MR_FIELD_I64, offsetof(box, seen)",
+                               ("MR_FIELD_I32, .offset = offsetof(box, seen)",
+                                "MR_FIELD_I64, .offset = offsetof(box, seen)",
                                 "field seen: its offset is not within element_bytes, or not aligned for its type"),
+                               ("offsetof(part, way)", "2 + offsetof(part, way)",
+                                "field way: its offset is not within item_bytes, or not aligned for its type"),
+                               (".fields = part_fields, ", "", "field parts: a list needs fields and item_bytes"),
+                               (".type = MR_FIELD_I32S,",
+                                ".type = MR_FIELD_LIST, .fields = part_fields, .item_bytes = 8,",
+                                "field way: the items of a list cannot have lists"),
                                (".kinds = kinds, ", "", "the stage type find promises results of the kind"),
                                ('.name = "boxes", .help = "what', '.name = "label", .help = "what',
                                 'results of a kind "label", which is the name of a field of records'),

@@ -236,6 +236,41 @@ TEST(a_label_has_an_end) {
     mr_labels_free(&labels);
 }
 
+/* ---- labels in a model's metadata ------------------------------------------------------------------------------- */
+
+static void note_has(const char *note, const char *all) {
+    mr_labels labels = {0};
+    char text[256] = "";
+    assert_int_equal(mr_labels_read_note(note, &labels), MR_OK);
+    for (size_t i = 0; i < labels.count; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s|", labels.item[i]);
+    assert_string_equal(text, all);
+    mr_labels_free(&labels);
+}
+
+TEST(notes_have_labels) {
+    note_has(NULL, "");
+    note_has("", "");
+    note_has("[]", "");
+    note_has("{}", "");
+    note_has("[\"hen\", \"a \\\"b\\\"\"]", "hen|a \"b\"|");
+    note_has(" {0: 'person', 1: \"driver's seat\", 2: 'it\\'s'} ", "person|driver's seat|it's|");
+    note_has("{\"0\": \"tr\xc3\xa4ge Ente\",\n \"1\": \"\"}\n", "tr\xc3\xa4ge Ente||");
+    note_has("['a', 'b',]", "a|b|");
+}
+
+TEST(notes_must_be_whole) {
+    static const char *const wrong[] = {
+        "person", "[", "{", "['a'", "['a", "['a\\", "[a]", "['a' 'b']", "['a'] x", "{1: 'a'}", "{0: 'a', 2: 'b'}",
+        "{0 'a'}", "{'0: 'a'}", "{-0: 'a'}", "['a\nb']", "['\xff']", "['\xc3']", "['\\u0041']", "{0: ['a']}",
+        "{18446744073709551616: 'a'}"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        mr_labels labels = {0};
+        assert_int_equal(mr_labels_read_note(wrong[i], &labels), MR_ERROR_DATA);
+        assert_null(labels.item);
+    }
+}
+
 static int clean(void **state) {
     (void)state;
     unlink(path);

@@ -74,7 +74,8 @@ static const mr_stage_type oracle = {
 typedef struct dot {
     int64_t at;
 } dot;
-static const mr_field dot_fields[] = {{"at", MR_FIELD_I64, offsetof(dot, at), "px", "where", NULL}, {0}};
+static const mr_field dot_fields[] = {
+    {.name = "at", .type = MR_FIELD_I64, .offset = offsetof(dot, at), .unit = "px", .help = "where"}, {0}};
 static const mr_result_kind dots = {
     .name = "dots", .help = "dots", .fields = dot_fields, .element_bytes = sizeof(dot)};
 static const mr_result_kind *const dot_kinds[] = {&dots, NULL};

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "millrace/objects.h"
+#include "millrace/text.h"
 #include "tests/support/suite.h"
 #include "tools/millrace/verify/verify_compare.h"
 
@@ -136,6 +138,36 @@ TEST(test_captures) {
     assert_int_equal(capture->part_count, 1);
     assert_ptr_equal(capture->part[0].kind, mr_kind_classes());
     free(capture);
+}
+
+/* A capture has copies of items, and they are compared. */
+TEST(test_items) {
+    float corners[] = {1, 2, 3, 4};
+    char words[] = "one\0two";
+    const mr_text texts[] = {{{16, 3}, 0.5F}, {{20, 3}, 0.25F}};
+    const mr_object objects[] = {{.right = 2, .bottom = 3, .quad = {0, 4}}};
+    uint8_t items[24];
+    memcpy(items, corners, sizeof corners);
+    memcpy(items + 16, words, sizeof words);
+    mr_result read = {.kind = mr_kind_text(), .stage = "mine", .count = 2, .data = (void *)(uintptr_t)texts,
+                      .items = items, .items_bytes = sizeof items};
+    mr_result found = {.kind = mr_kind_objects(), .stage = "mine", .count = 1, .data = (void *)(uintptr_t)objects,
+                       .items = items, .items_bytes = sizeof items, .next = &read};
+    const mr_frame frame = {.results = &found};
+    mr_capture *before = mr_capture_create(&frame, "mine", false);
+    corners[2] = 3.25F;
+    memcpy(items, corners, sizeof corners);
+    items[20] = 'T';
+    mr_capture *after = mr_capture_create(&frame, "mine", false);
+    memset(items, 0, sizeof items);
+    mr_error_sum sum = errors(&before->part[0], &before->part[0], 0);
+    assert_true(sum.values == 6 + 4 && sum.differing == 0);
+    sum = errors(&before->part[0], &after->part[0], 0.1);
+    assert_true(sum.differing == 1 && sum.largest == 0.25 && sum.beyond == 0);
+    sum = errors(&before->part[1], &after->part[1], 0.1);
+    assert_true(sum.values == 4 && sum.differing == 1 && sum.beyond == 1);
+    free(before);
+    free(after);
 }
 
 RUN_TESTS(NULL, NULL)

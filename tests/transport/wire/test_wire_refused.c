@@ -104,9 +104,9 @@ WIRE_TEST(test_kinds_of_results) {
         bool large;
         const char *label;
     } dot;
-    static const mr_field fields[] = {{"at", MR_FIELD_I64, offsetof(dot, at), NULL, "", NULL},
-                                      {"large", MR_FIELD_BOOL, offsetof(dot, large), NULL, "", NULL},
-                                      {"label", MR_FIELD_TEXT, offsetof(dot, label), NULL, "", NULL},
+    static const mr_field fields[] = {{.name = "at", .type = MR_FIELD_I64, .offset = offsetof(dot, at)},
+                                      {.name = "large", .type = MR_FIELD_BOOL, .offset = offsetof(dot, large)},
+                                      {.name = "label", .type = MR_FIELD_TEXT, .offset = offsetof(dot, label)},
                                       {0}};
     static const mr_result_kind dots = {
         .name = "dots", .help = "dots", .fields = fields, .element_bytes = sizeof(dot)};

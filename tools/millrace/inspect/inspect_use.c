@@ -382,7 +382,7 @@ static void put_use(FILE *yaml, const mr_model_view *model, const char *path) {
     bool features = !classes && vector && model->input_count == 1;
     if (*model->head) {
         put_model(yaml, model, "detect", path);
-        fprintf(yaml, ", head: %s}  # add labels: a file with a line for each class\n"
+        fprintf(yaml, ", head: %s}  # add labels, if its metadata has none\n"
                 "  results: {type: jsonl, input: network, path: \"${OUTPUT:--}\"}\n", model->head);
         return;
     }

@@ -16,6 +16,11 @@ static size_t aligned(size_t bytes) {
     return (bytes + 15) / 16 * 16;
 }
 
+/* A result's contents in a capture. */
+static size_t result_room(const mr_result *result) {
+    return aligned(mr_result_bytes(result)) + aligned(result->items_bytes);
+}
+
 static void add_payload(mr_capture *to, const mr_frame *frame, uint8_t *data) {
     bool picture = frame->format.payload == MR_PAYLOAD_PICTURE;
     mr_part *part = &to->part[to->part_count++];
@@ -33,16 +38,20 @@ static void add_result(mr_capture *to, const mr_result *result, uint8_t *data) {
                       .format = result->format,
                       .count = result->count,
                       .bytes = mr_result_bytes(result),
+                      .items_bytes = result->items_bytes,
+                      .items = data + aligned(mr_result_bytes(result)),
                       .data = data};
     if (part->bytes)
         memcpy(data, result->data, part->bytes);
+    if (part->items_bytes)
+        memcpy(data + aligned(part->bytes), result->items, part->items_bytes);
 }
 
 mr_capture *mr_capture_create(const mr_frame *frame, const char *id, bool payload) {
     size_t bytes = aligned(sizeof(mr_capture)), own = payload ? mr_packed_bytes(&frame->format) : 0;
     bytes += aligned(own);
     for (const mr_result *result = frame->results; result; result = result->next)
-        bytes += is_wanted(result, id) ? aligned(mr_result_bytes(result)) : 0;
+        bytes += is_wanted(result, id) ? result_room(result) : 0;
     mr_capture *made = malloc(bytes);
     if (!made)
         return NULL;
@@ -57,7 +66,7 @@ mr_capture *mr_capture_create(const mr_frame *frame, const char *id, bool payloa
          result = result->next)
         if (is_wanted(result, id)) {
             add_result(made, result, data);
-            data += aligned(mr_result_bytes(result));
+            data += result_room(result);
         }
     return made;
 }
@@ -181,19 +190,24 @@ static void add_move(void *context) {
     to->sum->reordered++;
 }
 
+/* Not to be changed through. */
+static mr_result view(const mr_part *part) {
+    return (mr_result){.kind = part->kind, .count = part->count, .data = (void *)(uintptr_t)part->data,
+                       .items = (void *)(uintptr_t)part->items, .items_bytes = part->items_bytes};
+}
+
 static void compare_elements(const mr_part *a, const mr_part *b, double tolerance, mr_error_sum *sum) {
     comparison context = {tolerance, sum};
     const mr_comparison to = {add_values, add_move, &context};
-    const mr_result one = {.kind = a->kind, .count = a->count, .data = (void *)(uintptr_t)a->data};
-    const mr_result other = {.kind = b->kind, .count = b->count, .data = (void *)(uintptr_t)b->data};
+    const mr_result one = view(a), other = view(b);
     if (a->kind->compare) {
         a->kind->compare(&one, &other, &to);
         return;
     }
     for (size_t at = 0; at < a->bytes; at += a->kind->element_bytes)
         for (const mr_field *field = a->kind->fields; field->name; field++)
-            add_values(&context, field->type, (const uint8_t *)a->data + at + field->offset,
-                       (const uint8_t *)b->data + at + field->offset);
+            mr_result_compare_field(field, &one, (const uint8_t *)a->data + at, &other, (const uint8_t *)b->data + at,
+                                    &to);
 }
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */

@@ -15,7 +15,8 @@ typedef struct mr_part {
     const char *name; /* a result's name, may be NULL; owned by the pipeline */
     mr_format format; /* for pictures and arrays */
     size_t count;     /* elements */
-    size_t bytes;
+    size_t bytes, items_bytes;
+    const void *items; /* those of elements (mr_items) */
     const void *data; /* pictures: rows without padding, plane after plane */
 } mr_part;
 

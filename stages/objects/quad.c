@@ -1,0 +1,63 @@
+#include "stages/objects/quad.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const float LEAST_SIDE = 4;
+
+typedef struct corner {
+    float x, y;
+} corner;
+
+/* For qsort: the left one first, then the upper one. */
+static int compare(const void *one, const void *other) {
+    const corner *a = one, *b = other;
+    if (a->x != b->x)
+        return a->x < b->x ? -1 : 1;
+    return (a->y > b->y) - (a->y < b->y);
+}
+
+static void swap_if(corner *a, corner *b, bool swap) {
+    const corner kept = *a;
+    *a = swap ? *b : *a;
+    *b = swap ? kept : *b;
+}
+
+static void sort(corner at[4]) {
+    qsort(at, 4, sizeof *at, compare);
+    swap_if(&at[0], &at[1], at[1].y < at[0].y);
+    swap_if(&at[2], &at[3], at[3].y < at[2].y);
+    /* Now upper left, lower left, upper right, lower right. */
+    const corner lower_left = at[1];
+    at[1] = at[2];
+    at[2] = at[3];
+    at[3] = lower_left;
+}
+
+static float side(const corner *a, const corner *b) {
+    return hypotf(b->x - a->x, b->y - a->y);
+}
+
+bool mr_quad_place(const mr_geometry *way, const float given[MR_QUAD_NUMBERS], mr_object *object,
+                   float quad[MR_QUAD_NUMBERS]) {
+    const bool turned = way->rotation % 180;
+    const double width = turned ? way->source_height : way->source_width;
+    const double height = turned ? way->source_width : way->source_height;
+    corner at[4];
+    object->left = object->top = INFINITY;
+    object->right = object->bottom = -INFINITY;
+    for (int i = 0; i < 4; i++) {
+        double point[2];
+        mr_geometry_to_display(way, (double)given[2 * i], (double)given[2 * i + 1], point);
+        at[i] = (corner){(float)fmin(fmax(point[0], 0), width), (float)fmin(fmax(point[1], 0), height)};
+        object->left = fminf(object->left, at[i].x);
+        object->right = fmaxf(object->right, at[i].x);
+        object->top = fminf(object->top, at[i].y);
+        object->bottom = fmaxf(object->bottom, at[i].y);
+    }
+    sort(at);
+    memcpy(quad, at, sizeof at);
+    return side(&at[0], &at[1]) >= LEAST_SIDE && side(&at[0], &at[3]) >= LEAST_SIDE &&
+           object->right > object->left && object->bottom > object->top;
+}
