@@ -9,11 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/planner/builder.h"
-#include "engine/planner/links.h"
+#include "engine/planner/graph/builder.h"
+#include "engine/planner/graph/links.h"
 #include "engine/planner/lint_files.h"
-#include "engine/planner/lint_joins.h"
-#include "engine/planner/lint_required.h"
+#include "engine/planner/graph/lint_joins.h"
+#include "engine/planner/graph/lint_required.h"
 #include "engine/planner/lint_timing.h"
 #include "engine/planner/plan_memory.h"
 #include "engine/planner/sizes.h"

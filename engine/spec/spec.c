@@ -103,8 +103,8 @@ static const mr_option top_options[] = {
              "waits for a thread to wake, and a core is always busy; by default a worker sleeps at once"},
     {.name = "require", .kind = MR_OPTION_STRINGS, .offset = offsetof(top_level, required), .min = 1, .max = 16,
      .example = "blurred",
-     .help = "what must hold for every picture that leaves the pipeline: blurred. The plan refuses a pipeline in which a "
-             "picture or packet could get into a file or to a program without having passed through blur; results may"},
+     .help = "what must hold for every picture that leaves the pipeline: blurred. The plan refuses a pipeline in which "
+             "a picture or packet could get into a file or to a program without passing through blur; results may"},
     {.name = "plugins", .kind = MR_OPTION_STRINGS, .elsewhere = true, .min = 1, .max = INFINITY,
      .example = "libmine.so",
      .help = "shared libraries with your own stage types: paths, relative to this file; a name without a slash is also "

@@ -5,11 +5,12 @@
  *
  *   pixelate   Every sample gets the mean of its cell; at most 6 x 6 cells.
  *   gaussian   Standard deviation: an eighth of the longer side, or two cells. The means of at most 16 x 16 cells are
- *              smoothed, and samples are interpolated between the centres. The area's edge is replicated: samples
- *              outside have no effect. Differs from a direct convolution by a few levels.
+ *              smoothed, and samples are interpolated between the centres. Samples outside the area have no
+ *              effect: cells at the edge are replicated. So a direct convolution differs by a few levels inside, and by
+ *              up to 20 at the edge of a picture full of contrasts.
  *   fill       Every sample gets component.fill.
  *
- * Means are those before the call. Where areas overlap, the largest one decides. A chroma sample is hidden if one of
+ * Means are those before the call. If areas overlap, the largest one decides. A chroma sample is hidden if one of
  * its pixels is. Alpha and all samples outside the areas stay.
  *
  * Ownership: the caller owns all memory. The work is copied; memory it points to must stay valid until the work is

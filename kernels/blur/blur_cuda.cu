@@ -1,5 +1,5 @@
-/* blur in CUDA: the grid has a layer for each area that may come and each component. Layers without an area end at
- * once. */
+/* blur in CUDA: the grid has a layer for each area that may come and each component. A layer ends at
+ * once if it has no area. */
 #include "kernels/blur/blur_cuda.h"
 
 #include "kernels/blur/blur_pixel.h"

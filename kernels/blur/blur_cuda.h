@@ -1,7 +1,7 @@
 /* The operation in blur.h on a CUDA device.
  *
- * `work` is as for mr_blur_enqueue, except that all its pointers are to device memory. `stream` is a cudaStream_t on the
- * calling thread's current device. Nothing waits. Results equal the processor's, bit for bit. Errors:
+ * `work` is as for mr_blur_enqueue, except that all its pointers are to device memory. `stream` is a cudaStream_t on
+ * the calling thread's current device. Nothing waits. Results equal the processor's, bit for bit. Errors:
  * MR_ERROR_DEVICE. */
 #pragma once
 

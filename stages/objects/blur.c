@@ -224,7 +224,7 @@ static int process(mr_stage *self, mr_io *io) {
 
 #define FIELD(field) .name = #field, .offset = offsetof(options, field)
 static const mr_option table[] = {
-    {FIELD(classes), .kind = MR_OPTION_STRINGS, .min = 1, .max = 1000, .example = "face",
+    {FIELD(classes), .kind = MR_OPTION_STRINGS, .example = "face",
      .help = "which objects to hide: labels, or class numbers; all by default"},
     {FIELD(how), .kind = MR_OPTION_ENUM, .fallback = "pixelate", .choices = hows,
      .help = "pixelate: at most 6 x 6 blocks; gaussian: a standard deviation of an eighth of the longer side; fill: "
@@ -233,7 +233,7 @@ static const mr_option table[] = {
      .help = "what is hidden: the box with its margin, or the ellipse in it, which leaves the corners visible"},
     {FIELD(margin), .kind = MR_OPTION_DOUBLE, .fallback = "0.3", .min = 0, .max = 10,
      .help = "how far a box grows on each side, as a share of its width and height"},
-    {FIELD(stages), .kind = MR_OPTION_STRINGS, .min = 1, .max = 16, .example = "detect",
+    {FIELD(stages), .kind = MR_OPTION_STRINGS, .example = "detect",
      .help = "hide what these stages found; by default the objects of the last one"},
     {FIELD(max), .kind = MR_OPTION_INT, .fallback = "100", .min = 1, .max = 1000, .unit = "objects",
      .help = "most objects that are hidden one by one; a picture with more is hidden whole"},

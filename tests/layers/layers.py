@@ -51,8 +51,9 @@ engine/observe: engine/base
 engine/serve: engine/base
 engine/spec: engine/base engine/data engine/device engine/device/sim engine/device/open engine/text
 engine/plan: engine/base engine/device engine/device/sim engine/text engine/spec
+engine/planner/graph: engine/base engine/text engine/spec engine/plan
 engine/planner: engine/base engine/data engine/device engine/device/sim engine/device/open engine/text engine/spec
-    engine/plan
+    engine/plan engine/planner/graph
 engine/flow/executor: engine/base engine/device
 engine/flow/ledger: engine/base engine/data engine/observe
 engine/flow/link: engine/base engine/data engine/observe engine/plan engine/flow/executor engine/flow/ledger

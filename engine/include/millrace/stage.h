@@ -273,8 +273,9 @@ struct mr_negotiation {
     int retained;              /* output buffers that one instance keeps (a decoder's references) */
     const char *remark;        /* Optional. A behaviour that users may not expect, with the reason, for `plan`. The
                                   text must outlive the plan, or come from mr_remark. */
-    uint32_t shows;            /* The payloads that may leave the pipeline here, into a file or to a program: MR_IN_SET of
-                                  mr_payload. Results do not count. Default: all for a sink, none for other stages. */
+    uint32_t shows;            /* The payloads that may leave the pipeline here, into a file or to a program:
+                                  MR_IN_SET of mr_payload. Results do not count. Default: all for a sink, none for
+                                  other stages. */
     bool unread;               /* Offline: a file that was not opened would narrow the formats. Formats that are open
                                   only for this reason are not an error. */
     mr_planned_work work;      /* the work on a GPU */

@@ -3,7 +3,7 @@
  * Sources give such pictures. A stage of a type that ensures the word stops them. All other stages pass them on, as
  * pictures, packets, or tensors of pixels. The numbers that networks and features make from pictures may get out, and
  * results may. */
-#include "engine/planner/lint_required.h"
+#include "engine/planner/graph/lint_required.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -66,8 +66,11 @@ static int print_way(const search *s, const mr_plan_link *link, char text[PATH_T
 static void refuse(const search *s, const mr_plan_link *link, mr_location place, const char *key) {
     const mr_payload payload = output_of(s, link)->set.payload;
     char way[PATH_TEXT], hint[160];
+    const mr_stage_type *const *type = s->b->spec->types;
     print_way(s, link, way);
-    snprintf(hint, sizeof hint, "let it read a stage that makes them %s, or comes after one", s->word);
+    while (!ensures(*type, s->word))
+        type++;
+    snprintf(hint, sizeof hint, "name a stage of type %s, or one after it, as the input", (*type)->name);
     mr_plan_error(s->b, place, hint, "stages.%s.%s: %ss that are not %s could get out here (require): %s -> %s",
                   s->b->vertex[link->to]->id, key, payload ? mr_payload_name(payload) : "frame", s->word, way,
                   s->b->vertex[link->to]->id);
