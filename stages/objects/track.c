@@ -4,6 +4,7 @@
 #include "engine/base/memory.h"
 #include "millrace/objects.h"
 #include "stages/list.h"
+#include "stages/objects/found.h"
 #include "stages/objects/tracker.h"
 
 typedef struct options {
@@ -25,17 +26,14 @@ static const int64_t IDS_OF_EPOCH = 1000000000;
 
 static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
-    bool known = !n->inputs[0].more_results;
     n->outputs[0].follows = n->outputs[0].shares = 0;
-    for (const mr_planned_result *one = n->inputs[0].results; one && known; one = one->next)
-        known = one->kind != mr_kind_objects();
-    if (known)
+    if (!mr_may_have_objects(&n->inputs[0]))
         return mr_refuse(n, NULL, "no frame that comes here has objects: name a stage after detect as its input");
     if (o->coast_ns > o->lost_ns)
         return mr_refuse(n, "coast", "coast must be at most lost: tracks that are lost for longer end");
     if (o->low > o->high || o->high > o->begin)
         return mr_refuse(n, "high", "low (%g), high (%g) and begin (%g) must rise", o->low, o->high, o->begin);
-    return mr_promise_result(n, 0, mr_kind_objects(), NULL, NULL);
+    return mr_promise_tracks(n, 0);
 }
 
 /* A node that starts again in the middle of a stream has lost its tracks: their ids do not come again, since a frame
