@@ -1,14 +1,9 @@
 /* Joins that can never complete, or not as they should.
  *
  * A join emits one frame from each input, all with one identity: the same source, epoch and number. So at least one
-<<<<<<< HEAD:engine/planner/graph/lint_joins.c
- * source must reach every input. Frames must be numbered alike from there on, and arrive in number order. */
-#include "engine/planner/graph/lint_joins.h"
-=======
  * source must reach every input. Frames must be numbered alike from there on, and arrive in number order. Frames of
  * objects (crop) are numbered within the frame that has them: only a type that gathers joins them with it. */
-#include "engine/planner/lint_joins.h"
->>>>>>> main:engine/planner/lint_joins.c
+#include "engine/planner/graph/lint_joins.h"
 
 #include <stdio.h>
 #include <string.h>
