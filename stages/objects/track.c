@@ -142,8 +142,9 @@ static const mr_option table[] = {
     {.name = "lost", .kind = MR_OPTION_DURATION, .offset = offsetof(options, lost_ns), .fallback = "2s",
      .max = 3600e9, .help = "how long an object that is not found keeps its number"},
     {.name = "coast", .kind = MR_OPTION_DURATION, .offset = offsetof(options, coast_ns), .fallback = "0s",
-     .max = 3600e9, .help = "how long an object that is not found stays in the result, where it should be; at most lost. "
-                            "For blur, which must not show an object that detect misses in one picture"},
+     .max = 3600e9,
+     .help = "how long an object that is not found stays in the result, where it should be; at most lost. For blur: it "
+             "must not show an object that detect misses in a picture"},
     {FIELD(high), .kind = MR_OPTION_DOUBLE, .fallback = "0.5", .min = 0, .max = 1,
      .help = "objects from this score on are assigned first, to all tracks"},
     {FIELD(low), .kind = MR_OPTION_DOUBLE, .fallback = "0.1", .min = 0, .max = 1,
