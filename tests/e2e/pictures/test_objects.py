@@ -2,19 +2,24 @@
 
 Most networks here answer with boxes that the test chose, whatever the picture: where these lie in the source's picture
 is computed here again. YOLOX-nano, if MILLRACE_YOLOX names its file, is compared with a decoder in NumPy."""
+import contextlib
 import csv
 import json
 import os
 import pathlib
+import re
+import signal
 import subprocess
 import unittest
+import urllib.error
+import urllib.request
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
-from harness import PICTURES, Case, main
+from harness import MILLRACE, PICTURES, TIMEOUT, Case, main
 
 YOLOX = pathlib.Path(os.environ.get("MILLRACE_YOLOX", "/nonexistent"))
 SIDE = 64
@@ -68,11 +73,7 @@ class Objects(Case):
     def test_the_way_back(self):
         boxes = [(8, 4, 24, 36, 0.9, 1), (0, 0, 64, 64, 0.8, 0), (30, 20, 31.5, 22.25, 0.7, 2)]
         save(self.folder / "model.onnx", {"o": rows_of(boxes)})
-        self.picture()
-        exif = Image.Exif()
-        exif[0x0112] = 6  # to be turned a quarter clockwise
-        self.picture("b.png", exif=exif)
-
+        self.turned()
         ways = {  # for the upright picture's size: a point's place in it, from 0..64
             "fit: stretch": lambda w, h: lambda x, y: (x * w / 64, y * h / 64),
             "fit: letterbox, place: top-left": lambda w, h: lambda x, y: (
@@ -101,6 +102,60 @@ class Objects(Case):
                 with self.subTest(preprocess, file=row["file"]):
                     self.assertEqual(np.shape(got), np.shape(want))
                     self.assertLess(np.abs(np.array(got) - want).max(), 1e-3)
+
+    def columns(self, **more):
+        """The output of a YOLOv8 network with one object of class 1 around the middle, and `more` numbers of it."""
+        rows = [32, 28, 48, 40, 0, 0.9, *more.get("numbers", ())]
+        return np.stack([np.array(rows, np.float32)] + [np.zeros(len(rows), np.float32)] * 83, axis=1)
+
+    def ways(self, file):
+        """Preprocessing, and from a point in the upright picture to one in the network's input."""
+        width, height = {"a.png": (200, 100), "b.png": (100, 200)}[file]
+        side, least = max(width, height), min(width, height)
+        return {"fit: stretch": lambda x, y: (x * 64 / width, y * 64 / height),
+                "fit: letterbox, place: top-left": lambda x, y: (x * 64 / side, y * 64 / side),
+                "fit: center-crop": lambda x, y: ((x - (width - least) / 2) * 64 / least,
+                                                  (y - (height - least) / 2) * 64 / least)}
+
+    def turned(self):
+        self.picture()
+        exif = Image.Exif()
+        exif[0x0112] = 6  # to be turned a quarter clockwise
+        self.picture("b.png", exif=exif)
+
+    def test_masks(self):
+        """The mask lies over the object's box in the upright picture, though that is turned or cut."""
+        plane = np.where((np.arange(16) < 8) & (np.arange(16)[:, None] < 10), 1, -1)
+        save(self.folder / "model.onnx", {"o": self.columns(numbers=[1]), "p": plane[None]})
+        self.turned()
+        for preprocess in self.ways("a.png"):
+            for row in self.detect("head: auto", preprocess).rows:
+                one, = row["objects"]
+                wide, tall = one["mask_width"], one["mask_height"]
+                mask = np.repeat(np.arange(len(one["mask"])) % 2, one["mask"]).reshape(tall, wide)
+                x = one["left"] + (np.arange(wide) + 0.5) * (one["right"] - one["left"]) / wide
+                y = one["top"] + (np.arange(tall) + 0.5) * (one["bottom"] - one["top"]) / tall
+                x, y = self.ways(row["file"].rsplit("/", 1)[-1])[preprocess](*np.meshgrid(x, y))
+                sure = (np.abs(x - 32) > 0.5) & (np.abs(y - 40) > 0.5)
+                with self.subTest(preprocess, file=row["file"]):
+                    self.assertTrue((mask == ((x < 32) & (y < 40)))[sure].all())
+                    self.assertGreater(sure.sum(), 40)
+
+    def test_key_points(self):
+        """By the notes of the model, or as the pipeline says; key points may lie outside the box."""
+        points = [(20, 10, 0.5), (40, 44, 0.75), (2, 60, 0.25)]
+        save(self.folder / "model.onnx", {"o": self.columns(numbers=np.ravel(points))})
+        model = onnx.load(self.folder / "model.onnx")
+        helper.set_model_props(model, {"task": "pose", "kpt_shape": "[3, 3]", "names": "{0: 'cat', 1: 'dog'}"})
+        onnx.save(model, self.folder / "noted.onnx")
+        self.turned()
+        for preprocess in self.ways("a.png"):
+            for options, file in (("head: yolov8-pose, points: 3", "model.onnx"), ("head: auto", "noted.onnx")):
+                for row in self.detect(options, preprocess, file).rows:
+                    one, = row["objects"]
+                    at = np.reshape(one["points"], (3, 3))
+                    back = self.ways(row["file"].rsplit("/", 1)[-1])[preprocess](at[:, 0], at[:, 1])
+                    self.assertLess(np.abs(np.stack([*back, at[:, 2]], 1) - points).max(), 1e-3)
 
     def test_what_is_no_object(self):
         """Boxes that are not finite, lie outside, or have no area, and classes that are not wanted."""
@@ -193,8 +248,12 @@ class Objects(Case):
                          [[24 * (64 + i) / 64, 64 + i] for i in range(7)])
         with table.open(newline="") as file:
             lines = list(csv.DictReader(file))
-        self.assertEqual([(line["rank"], line["index"], line["score"]) for line in lines[:2]],
-                         [("1", "1", "0.5"), ("2", "0", "0.25")])
+        self.assertEqual([(line["rank"], line["index"], line["score"], line["number"], line["parent"], line["quad"],
+                           line["zones"]) for line in lines[:2]],
+                         [("1", "1", "0.5", "1", "", "", ""), ("2", "0", "0.25", "2", "", "", "")])
+        self.assertEqual([[one["number"] for one in row["objects"]] for row in run.rows], [[1, 2]] * 7)
+        self.assertEqual(set(run.rows[0]["objects"][0]), {"index", "label", "score", "track", "left", "top", "right",
+                                                          "bottom", "number"})
         self.assertEqual(len(lines), 14)
         self.assertEqual([float(line["right"]) for line in lines[::2]], [24 * (64 + i) / 64 for i in range(7)])
 
@@ -267,6 +326,62 @@ class Objects(Case):
         self.assertLess(np.abs(np.diff(lefts) - 1).max(), 0.3)
         run = self.run_pipeline(text.replace("300ms}", "2s}"), code=78, verb="check", rows=False)
         self.assertIn("coast must be at most lost", run.err)
+
+    def test_classes_of_objects(self):
+        """filter and record look at the newest objects; the plan knows the labels of a detector."""
+        gap = range(15, 25)
+        self.moving(gap=gap)
+        (self.folder / "labels.txt").write_text("dog\ncat\n")
+        text = HEAD.format(uri=f"{self.folder}/moving.mkv") + (
+            "  preprocess: {input: decode, size: 64x64}\n"
+            "  detect: {input: preprocess, model: moving.onnx, head: end2end, labels: labels.txt}\n"
+            "  track: {input: detect, confirm: 100ms}\n"
+            "  filter: {input: track, classes: [dog]}\n"
+            "  rows: {type: jsonl, input: filter, path: rows.jsonl}\n"
+            "  record: {input: [photos, track], path: events, name: '{number}.mkv', before: 0s, after: 100ms, "
+            "classes: [dog], score: 0.8}\n")
+        run = self.run_pipeline(text, rows=False)
+        self.assert_balanced(run)
+        rows = [json.loads(line) for line in (self.folder / "rows.jsonl").read_text().splitlines()]
+        self.assertEqual([row["seq"] for row in rows], [i for i in range(40) if i not in gap])
+        events = [json.loads(path.read_text()) for path in sorted((self.folder / "events").glob("*.json"))]
+        self.assertEqual([event["trigger_count"] for event in events], [15, 15])
+        for event, first in zip(events, (0, 25)):
+            self.assertEqual([(one["stage"], one["label"], one["seq"]) for one in event["triggers"]][0],
+                             ("track", "dog", first))
+        for old, new, words in (
+                ("filter: {input: track, classes: [dog]", "filter: {input: track, classes: [horse]",
+                 'detect has no label "horse", so no frame would ever pass; it has "dog", "cat"'),
+                ("classes: [dog], score", "classes: [dogs], score", 'detect has no label "dogs", so nothing would ever '
+                 "be recorded"),
+                ("labels: labels.txt", "labels: labels.txt, classes: [cat]", 'detect has no label "dog"'),
+                ("score: 0.8", "score: 80", "no score is above 1, so nothing would ever be recorded; write score: 0.8"),
+                ("filter: {input: track", "filter: {input: decode", "no frame that comes here has classes or objects")):
+            with self.subTest(new):
+                self.assertIn(old, text)
+                self.assertIn(words, self.run_pipeline(text.replace(old, new), code=78, verb="plan", rows=False).err)
+
+    def test_a_preview_tells_of_objects(self):
+        self.moving(4)
+        text = HEAD.format(uri=f"{self.folder}/moving.mkv', realtime: true, loop: 'true") + (
+            "  preprocess: {input: decode, size: 64x64}\n"
+            "  detect: {input: preprocess, model: moving.onnx, head: end2end}\n"
+            "  shown: {type: join, join: {picture: decode, found: detect}}\n"
+            "  look: {type: preview, input: shown, listen: '127.0.0.1:0'}\n")
+        log = self.folder / "log"
+        with log.open("w") as to:
+            child = self.spawn([MILLRACE, "run", self.write(text), "--log", "info"], stderr=to, stdout=to)
+        port = self.wait_until(lambda: re.search(r"listens at http://127\.0\.0\.1:(\d+)/", log.read_text()), log,
+                               child)[1]
+
+        def row():
+            with contextlib.suppress(urllib.error.HTTPError):
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/photos.json") as answer:
+                    return json.load(answer)
+        found = self.wait_until(row, log, child)["objects"]
+        self.assertEqual([(one["top"], one["number"]) for one in found], [(20, 1)])
+        child.send_signal(signal.SIGTERM)
+        self.assertEqual(child.wait(TIMEOUT), 0)
 
     def test_tracks_refused(self):
         self.moving(2)
