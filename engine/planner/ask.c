@@ -19,6 +19,7 @@
 #include "engine/text/option_lines.h"
 #include "engine/text/options.h"
 #include "engine/text/paths.h"
+#include "millrace/events.h"
 #include "millrace/objects.h"
 #include "millrace/status.h"
 
@@ -424,6 +425,15 @@ int mr_promise_tracks(mr_negotiation *negotiation, size_t port) {
     mr_planned_result result = objects ? *objects : (mr_planned_result){.kind = mr_kind_objects()};
     result.tracked = true;
     return promise(negotiation, port, &result);
+}
+
+int mr_promise_zones(mr_negotiation *negotiation, size_t port, const mr_planned_zones *zones) {
+    const asking *ask = negotiation->planner;
+    mr_planned_zones *made = mr_arena_alloc(ask->b->arena, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a plan");
+    *made = *zones;
+    return promise(negotiation, port, &(mr_planned_result){.kind = mr_kind_events(), .zones = made});
 }
 
 int mr_promise_again(mr_negotiation *negotiation, size_t port, const mr_planned_result *result) {

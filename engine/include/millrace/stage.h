@@ -160,6 +160,12 @@ typedef struct mr_planned_classes {
     double most_score;         /* upper bound of scores; INFINITY: not known */
 } mr_planned_classes;
 
+/* Areas and lines in a picture, as a stage's options have them (zones). The shapes live as long as the pipeline. */
+typedef struct mr_planned_zones {
+    mr_shapes areas, lines;
+    bool pixels; /* coordinates are pixels of the source's displayed picture; else 0 to 1 of it */
+} mr_planned_zones;
+
 /* A result that frames carry. Planning knows it, so that stages that read it can be checked. */
 typedef struct mr_planned_result {
     const mr_result_kind *kind;
@@ -170,6 +176,7 @@ typedef struct mr_planned_result {
                                   not known */
     const mr_planned_classes *classes; /* for the kinds `classes` and `objects`; NULL: not known */
     bool tracked;              /* for the kind `objects`: they have tracks */
+    const mr_planned_zones *zones; /* for the kind `events`: where they happen; NULL: not known */
 } mr_planned_result;
 
 typedef struct mr_planned_input {
@@ -354,6 +361,8 @@ MR_API int mr_promise_classes(mr_negotiation *negotiation, size_t port, const mr
 MR_API int mr_promise_labels(mr_negotiation *negotiation, size_t port, const mr_planned_classes *classes);
 /* Declares that the objects of the output's newest result have tracks now, as mr_promise_result. */
 MR_API int mr_promise_tracks(mr_negotiation *negotiation, size_t port);
+/* Declares events of areas and lines, as mr_promise_result. */
+MR_API int mr_promise_zones(mr_negotiation *negotiation, size_t port, const mr_planned_zones *zones);
 /* Declares an output with the pictures of an input, which the stage changes (mr_io_change). They lie in the input's
  * buffers or in those of this output. */
 MR_API void mr_promise_changes(mr_negotiation *negotiation, size_t port, size_t input);
