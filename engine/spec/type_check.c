@@ -86,6 +86,10 @@ static size_t field_bytes(mr_option_kind kind, size_t *alignment) {
         return FIELD(mr_strings);
     case MR_OPTION_PAIRS:
         return FIELD(mr_pairs);
+    case MR_OPTION_POINTS:
+        return FIELD(mr_points);
+    case MR_OPTION_SHAPES:
+        return FIELD(mr_shapes);
     case MR_OPTION_FORMAT:
         return FIELD(mr_format);
     default:
@@ -183,10 +187,17 @@ static int check_functions(const mr_stage_type *type, int inputs, int outputs) {
         return wrong(type, "it has both process and map: the engine calls one of them");
     if (type->map && (inputs != 1 || outputs != 1 || type->inputs[0].many))
         return wrong(type, "map is for stages with one input and one output");
+    if (type->passes && (!type->batches || type->gathers > 1))
+        return wrong(type, "it passes frames between those of a batch, so it must take batches, and cannot gather");
     if (type->gathers > 1 && !type->batches)
         return wrong(type, "it gathers frames, but its calls take only one");
     if (type->shape && !type->map)
         return wrong(type, "it has shape but not map");
+    if (type->cascade == MR_CASCADE_GATHER && (inputs != 2 || type->entry != MR_ENTRY_PER_SOURCE || type->batches))
+        return wrong(type, "it gathers objects, so it needs two inputs and an instance for each source, and takes no "
+                     "batches");
+    if (type->cascade == MR_CASCADE_SPLIT && (inputs != 1 || type->batches))
+        return wrong(type, "it gives a frame for each object, so it needs one input, and takes no batches");
     return MR_OK;
 }
 

@@ -1,19 +1,21 @@
 /* detect: runs a detector and adds the objects that it found to the frame. */
 
+#include <math.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
 #include "engine/base/nearest.h"
-#include "kernels/detect/detect.h"
+#include "kernels/detect/detect_cuda.h"
 #include "millrace/objects.h"
 #include "stages/download.h"
 #include "stages/list.h"
 #include "stages/model/call.h"
 #include "stages/model/device_options.h"
 #include "stages/model/labels.h"
-#include "stages/objects/quad.h"
+#include "stages/objects/place.h"
 
 typedef struct custom_options {
     bool given;
@@ -33,7 +35,7 @@ typedef struct options {
     custom_options custom;
     db_options db;
     double score, iou;
-    int64_t max;
+    int64_t max, points, every;
     mr_model_device_options device;
 } options;
 
@@ -50,8 +52,8 @@ typedef struct state {
 
 /* mr_box_head_family's, after auto. */
 enum { HEAD_AUTO };
-static const char *const heads[] = {"auto", "yolox", "yolov5", "yolov8", "ssd", "rtdetr", "end2end", "centerface",
-                                    "db", "custom", NULL};
+static const char *const heads[] = {"auto", "yolox", "yolov5", "yolov8", "yolov8-pose", "yolov8-seg", "ssd", "rtdetr",
+                                    "end2end", "centerface", "db", "custom", NULL};
 _Static_assert(sizeof heads / sizeof *heads == MR_BOX_HEAD_FAMILIES + 2, "all families");
 
 static const size_t only_port = 0;
@@ -69,6 +71,17 @@ static bool picture_size(const mr_format *input, int32_t *width, int32_t *height
     return true;
 }
 
+/* Key points as the model's exporter noted them, or as the user says. Returns whether the notes name the task. */
+static bool read_points(const mr_model *model, const options *o, mr_box_head_params *params) {
+    const char *note = model->note[MR_MODEL_POINTS], *task = model->note[MR_MODEL_TASK];
+    int points = 0, numbers = 0;
+    const bool noted = note && sscanf(note, " [%5d , %5d ]", &points, &numbers) == 2 && points > 0 &&
+                       points <= MR_BOX_HEAD_MOST_POINTS && (numbers == 2 || numbers == 3);
+    params->points = noted ? points : (int32_t)o->points;
+    params->point_numbers = noted ? numbers : 3;
+    return task && strcmp(task, "pose") == 0;
+}
+
 static int make_head(state *s, const options *o) {
     const mr_box_head_custom custom = {
         .boxes = o->custom.boxes, .scores = o->custom.scores, .classes = o->custom.classes,
@@ -83,12 +96,15 @@ static int make_head(state *s, const options *o) {
                        "width x 3", s->model->file, mr_format_print(&s->call.input[0], shape, sizeof shape));
     for (size_t i = 0; i < count; i++)
         outputs[i] = (mr_box_head_output){s->model->outputs[s->call.binding.output[i]].name, s->call.output[i]};
-    const mr_box_head_family family = o->head == HEAD_AUTO ? mr_box_head_find(outputs, count, width, height)
-                                                       : (mr_box_head_family)(o->head - 1);
-    if (family == MR_BOX_HEAD_FAMILIES)
+    mr_box_head_params params = {.custom = &custom, .width = width, .height = height};
+    const bool pose = read_points(s->model, o, &params);
+    params.family = o->head != HEAD_AUTO ? (mr_box_head_family)(o->head - 1)
+                    : pose               ? MR_BOX_HEAD_YOLOV8_POSE
+                                         : mr_box_head_find(outputs, count, width, height);
+    if (params.family == MR_BOX_HEAD_FAMILIES)
         return mr_fail(MR_ERROR_CONFIG, "%s: the shapes of the outputs do not tell which head it has: write head",
                        s->model->file);
-    int status = mr_box_head_make(&s->head, family, &custom, outputs, count, width, height);
+    int status = mr_box_head_make(&s->head, &params, outputs, count);
     s->head.mask = (float)o->db.mask;
     s->head.unclip = o->db.unclip;
     return status;
@@ -162,8 +178,47 @@ static int read_classes(state *s, const options *o, const char **wrong) {
     return status;
 }
 
+/* Refuses heads that CUDA kernels cannot do. *wrong: the option at fault. */
+static int check_cuda(const state *s, const char *device, const char **wrong) {
+    if (strncmp(device, "cuda", 4) != 0)
+        return MR_OK;
+    *wrong = "device";
+    if (s->head.family == MR_BOX_HEAD_DB)
+        return mr_fail(MR_ERROR_CONFIG, "lines of text (head: db) are found on the host's processors: write device: "
+                                        "cpu");
+    if (mr_box_head_most(&s->head) > MR_DETECT_CUDA_MOST)
+        return mr_fail(MR_ERROR_CONFIG, "the network has %zu candidates for a frame, and a CUDA device compares at "
+                       "most %d: write device: cpu", mr_box_head_most(&s->head), MR_DETECT_CUDA_MOST);
+    *wrong = "classes";
+    const int32_t classes = s->head.classes ? s->head.classes : MR_BOX_HEAD_MOST_CLASSES;
+    for (int32_t i = MR_DETECT_CUDA_CLASSES; s->wanted && i < classes; i++)
+        if (s->wanted[i])
+            return mr_fail(MR_ERROR_CONFIG, "a CUDA device selects classes below %d", MR_DETECT_CUDA_CLASSES);
+    return MR_OK;
+}
+
+/* What later stages can know about the classes: those that are wanted. */
+static int promise_labels(mr_negotiation *n, const state *s, const options *o) {
+    const char **labels = s->labels.count ? calloc(s->labels.count, sizeof *labels) : NULL;
+    mr_planned_classes classes = {.labels = labels, .most_score = o->custom.given ? (double)INFINITY : 1};
+    if (s->labels.count && !labels)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for labels");
+    for (size_t i = 0; i < s->labels.count; i++)
+        if (!s->wanted || s->wanted[i])
+            labels[classes.count++] = s->labels.item[i];
+    int status = mr_promise_labels(n, 0, &classes);
+    free(labels);
+    return status;
+}
+
 static size_t block_bytes(const state *s, const options *o) {
     return mr_aligned_bytes(s->call.output_bytes) + (size_t)s->call.batch * mr_found_bytes(&s->head, (size_t)o->max);
+}
+
+/* Frames between those that are searched. */
+static bool passes(const void *own, const mr_frame *frame) {
+    const options *o = own;
+    return frame->identity.seq % (uint64_t)o->every != 0;
 }
 
 static void release(state *s) {
@@ -181,6 +236,10 @@ static int negotiate(mr_negotiation *n) {
     mr_planned_input known;
     n->outputs[0].follows = n->outputs[0].shares = 0;
     n->unread = n->offline;
+    n->spacing = (int)o->every;
+    if (o->every > 1)
+        mr_remark(n, "searches the frames of a source whose number is a multiple of %d, and passes the others",
+                  n->spacing);
     mr_model_plan_device(n, &o->device);
     if ((o->head - 1 == MR_BOX_HEAD_CUSTOM) != o->custom.given)
         return mr_refuse(n, "custom", "head: custom and custom: {boxes: ...} belong together");
@@ -198,6 +257,10 @@ static int negotiate(mr_negotiation *n) {
             status = make_head(&s, o);
         if (!status)
             status = read_classes(&s, o, &wrong);
+        if (!status)
+            status = promise_labels(n, &s, o);
+        if (!status)
+            status = check_cuda(&s, n->device, &wrong);
         if (!status) {
             mr_call_warn(&s.call, n);
             mr_call_count(&s.call, n);
@@ -220,6 +283,8 @@ static int open_stage(mr_stage *self) {
     int status = open_model(s, o, self->device, self->inputs, self->batch, outputs, &count);
     if (!status)
         status = mr_call_plan(&s->call, s->model, &self->inputs[0], &only_port, self->batch, outputs, count);
+    s->call.passes = o->every > 1 ? passes : NULL;
+    s->call.options = o;
     if (!status)
         status = make_head(s, o);
     return status ? status : read_classes(s, o, &wrong);
@@ -241,34 +306,6 @@ static void close_stage(mr_stage *self) {
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-static float limited(double value, double most) {
-    return (float)(value < 0 ? 0 : value > most ? most : value);
-}
-
-/* Maps the box to the source's picture as it is shown. Returns false if no part of it lies in the picture. */
-static bool place(const mr_geometry *way, const mr_box *box, mr_object *to) {
-    double a[2] = {(double)box->left, (double)box->top}, b[2] = {(double)box->right, (double)box->bottom};
-    const bool turned = way->rotation % 180;
-    const double width = turned ? way->source_height : way->source_width;
-    const double height = turned ? way->source_width : way->source_height;
-    mr_geometry_to_display(way, a[0], a[1], a);
-    mr_geometry_to_display(way, b[0], b[1], b);
-    to->left = limited(a[0] < b[0] ? a[0] : b[0], width);
-    to->right = limited(a[0] < b[0] ? b[0] : a[0], width);
-    to->top = limited(a[1] < b[1] ? a[1] : b[1], height);
-    to->bottom = limited(a[1] < b[1] ? b[1] : a[1], height);
-    return to->right > to->left && to->bottom > to->top;
-}
-
-/* Without memory, the object has only its box. */
-static bool place_quad(const mr_geometry *way, const float *corner, mr_result *result, mr_object *to) {
-    float quad[MR_QUAD_NUMBERS];
-    if (!mr_quad_place(way, corner, to, quad))
-        return false;
-    mr_result_add_items(result, quad, MR_QUAD_NUMBERS, sizeof *quad, &to->quad);
-    return true;
-}
-
 /* Makes the result from a frame's candidates. Until then the frame's geometry lies in its room. */
 static void publish(const void *context, mr_result *result, uint8_t *data, size_t each) {
     state *s = (state *)(uintptr_t)context;
@@ -283,8 +320,8 @@ static void publish(const void *context, mr_result *result, uint8_t *data, size_
         if ((size_t)object.index < s->labels.count)
             object.label = s->labels.item[object.index];
         const int64_t most = ((const options *)s->self->options)->max;
-        if (!(s->head.numbers ? place_quad(&way, mr_found_numbers(found, &s->head, (size_t)most, i), result, &object)
-                              : place(&way, &found->item[i], &object)))
+        if (!mr_object_place(&way, &s->head, &found->item[i], mr_found_numbers(found, &s->head, (size_t)most, i),
+                             result, &object))
             continue;
         object.number = (int64_t)result->count + 1;
         objects[result->count++] = object;
@@ -332,12 +369,28 @@ static int emit(state *s, const options *o, mr_io *io, size_t index, mr_download
     return status;
 }
 
+/* In order, with the frames that only pass. */
+static int emit_all(state *s, const options *o, mr_io *io, mr_download *home, uint8_t *found) {
+    int status = MR_OK;
+    for (size_t i = 0; i < mr_io_count(io) && !status; i++) {
+        if (passes(o, mr_io_input_at(io, 0, i))) {
+            status = mr_io_forward(io, i);
+            continue;
+        }
+        status = emit(s, o, io, i, home, found);
+        found += home->each;
+    }
+    return status;
+}
+
 static int process(mr_stage *self, mr_io *io) {
     const options *o = self->options;
     state *s = self->state;
-    const size_t each = mr_found_bytes(&s->head, (size_t)o->max), count = mr_io_count(io);
+    const size_t each = mr_found_bytes(&s->head, (size_t)o->max), count = mr_call_frames(&s->call, io);
     mr_download home = {.finish = publish, .context = s, .each = each};
     mr_buffer *buffer = NULL;
+    if (!count)
+        return emit_all(s, o, io, &home, NULL);
     int status = mr_io_buffer(io, 0, block_bytes(s, o), &buffer);
     if (!status)
         status = mr_download_begin(&home, self, io);
@@ -346,8 +399,8 @@ static int process(mr_stage *self, mr_io *io) {
     uint8_t *found = status ? NULL : buffer->data + mr_aligned_bytes(s->call.output_bytes);
     for (size_t i = 0; i < count && !status; i++)
         status = find(s, o, io, buffer->data, i, found + i * each);
-    for (size_t i = 0; i < count && !status; i++)
-        status = emit(s, o, io, i, &home, found + i * each);
+    if (!status)
+        status = emit_all(s, o, io, &home, found);
     if (!status)
         status = mr_download_end(&home, io, found);
     mr_download_release(&home);
@@ -393,6 +446,9 @@ static const mr_option table[] = {
      .help = "what the outputs mean; auto: by their shapes, if only one head fits"},
     {FIELD(custom), .kind = MR_OPTION_MAP, .fields = custom_table, .help = "for head: custom, what the outputs mean"},
     {FIELD(db), .kind = MR_OPTION_MAP, .fields = db_table, .help = "for head: db, how lines of text are found"},
+    {FIELD(points), .kind = MR_OPTION_INT, .fallback = "17", .min = 1, .max = MR_BOX_HEAD_MOST_POINTS,
+     .unit = "points", .help = "for head: yolov8-pose, how many key points an object has, unless the model's metadata "
+                               "says it"},
     {FIELD(score), .kind = MR_OPTION_DOUBLE, .fallback = "0.25", .min = 0, .max = 1, .example = "0.5",
      .help = "objects must have a higher score"},
     {FIELD(iou), .kind = MR_OPTION_DOUBLE, .fallback = "0.45", .min = 0, .max = 1, .example = "0.5",
@@ -403,6 +459,9 @@ static const mr_option table[] = {
     {FIELD(labels), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/coco.txt",
      .help = "a text file with one class label per line, or an ONNX file with labels in its metadata; if not given, "
              "those in the model's metadata, if any"},
+    {FIELD(every), .kind = MR_OPTION_INT, .fallback = "1", .min = 1, .max = 100000, .unit = "frames", .neutral = true,
+     .help = "search the frames whose number in the source (seq) is a multiple of this, and pass the others as they "
+             "are; track then says where objects should be in them"},
     {FIELD(max), .kind = MR_OPTION_INT, .fallback = "100", .min = 1, .max = 10000, .unit = "objects",
      .help = "most objects in a frame, the best ones; frames with more are counted in a warning"},
     MR_MODEL_DEVICE_OPTIONS(options, device),
@@ -429,6 +488,8 @@ const mr_stage_type mr_detect_stage = {
     .state_bytes = sizeof(state),
     .entry = MR_ENTRY_STATELESS,
     .batches = true,
+    .passes = passes,
+    .cuda = true,
     .streams = true,
     .urgent = true,
     .negotiate = negotiate,

@@ -51,8 +51,9 @@ engine/observe: engine/base
 engine/serve: engine/base
 engine/spec: engine/base engine/data engine/device engine/device/sim engine/device/open engine/text
 engine/plan: engine/base engine/device engine/device/sim engine/text engine/spec
+engine/planner/graph: engine/base engine/text engine/spec engine/plan
 engine/planner: engine/base engine/data engine/device engine/device/sim engine/device/open engine/text engine/spec
-    engine/plan
+    engine/plan engine/planner/graph
 engine/flow/executor: engine/base engine/device
 engine/flow/ledger: engine/base engine/data engine/observe
 engine/flow/link: engine/base engine/data engine/observe engine/plan engine/flow/executor engine/flow/ledger
@@ -79,12 +80,18 @@ kernels/ceiling: engine/device/cuda kernels
 kernels/fit: engine/base kernels
 kernels/jpeg: kernels
 kernels/metrics: engine/base kernels
+kernels/paint: engine/device/cuda kernels
+kernels/plane:
 kernels/text: kernels
 kernels/detect: engine/device/cuda kernels kernels/text
+kernels/blur: engine/device/cuda kernels
 stages: engine/base engine/device engine/text
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/detect kernels/vector stages stages/model/onnx
-stages/objects: engine/base kernels/detect stages stages/model
+stages/objects: engine/base engine/device kernels/blur kernels/detect stages stages/model
+stages/draw: engine/base engine/device kernels/paint kernels/preprocess stages
+stages/objects/zones: engine/base kernels/plane stages
+stages/objects/cascade: engine/base stages stages/objects
 stages/text: engine/base kernels/text stages stages/model stages/model/onnx
 stages/model/export: engine/base kernels/vector stages/model stages/model/onnx
 stages/train: engine/base engine/device kernels kernels/fit kernels/metrics
@@ -122,7 +129,8 @@ tools/millrace/run: engine/base tools/millrace/cli
 tools/millrace/plan: engine/base tools/millrace/cli tools/millrace/run
 tools/millrace/graph: engine/base tools/millrace/cli
 tools/millrace/verify: engine/base tools/millrace/cli tools/millrace/run
-tools/millrace/train: engine/base tools/millrace/cli tools/millrace/run
+tools/millrace/objects: engine/base tools/millrace/cli tools/millrace/run
+tools/millrace/train: engine/base tools/millrace/cli tools/millrace/run tools/millrace/objects
 tools/millrace/deploy: engine/base tools/millrace/cli tools/millrace/run
 tools/millrace/devices: engine/base tools/millrace/cli tools/millrace/plan
 tools/millrace/inspect: engine/base tools/millrace/cli

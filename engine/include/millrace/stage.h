@@ -57,6 +57,13 @@ typedef struct mr_port {
     bool optional;            /* outputs: may have no consumer; inputs with `many`: one may have no name */
 } mr_port;
 
+/* What a type does with frames' objects. SPLIT: it makes a frame for each object (mr_io_set_object), and ends each
+ * input with mr_io_end_objects. GATHER: it puts results for objects onto their frames. It has two inputs, the frames
+ * and the frames of their objects, and is MR_ENTRY_PER_SOURCE. Each call has one input: first the objects of a frame,
+ * in order, whose identity has a `sub`; then the frame. Objects that were lost do not come. An object counts as settled
+ * with its frame; the stage neither emits, drops nor absorbs it. */
+typedef enum mr_cascade { MR_CASCADE_NONE, MR_CASCADE_SPLIT, MR_CASCADE_GATHER } mr_cascade;
+
 typedef struct mr_stage_type {
     const char *name;
     const char *summary;         /* one line */
@@ -73,6 +80,10 @@ typedef struct mr_stage_type {
     int gathers;                 /* More than 1, with `batches`: on processors without `batch:`, a call may get up to
                                     this number of waiting frames while all workers are busy. It never waits for
                                     frames, and must give each frame the same bits as alone. */
+    /* Optional, with `batches`. True: `process` only forwards this frame (mr_io_forward), and works on others. Such a
+     * frame does not count in a batch, and does not wait for one unless it comes after a frame that does. See
+     * mr_negotiation.spacing. Any thread. */
+    bool (*passes)(const void *options, const mr_frame *frame);
     bool streams;                /* `process` works through mr_io_stream, as `map` always does. The stage may then
                                     run on a device. */
     bool cuda;                   /* all enqueued work has a CUDA variant */
@@ -80,6 +91,7 @@ typedef struct mr_stage_type {
                                     that takes most of the time and should never be idle. */
     bool converts;               /* Converts frames into another format. If formats do not fit, hints propose such a
                                     stage. */
+    mr_cascade cascade;
     bool external;               /* sources: frames are pushed by the program (mr_pipeline_push) */
     bool repeats;                /* Sources: the same options give the same frames with the same numbers in every
                                     run. The source can then continue after a crash. */
@@ -127,6 +139,8 @@ typedef struct mr_stage_type {
                                       the stage is open. */
     const mr_media_codec *media_codec; /* Optional. For sources of packets: passes mr_media.codec between processes.
                                           NULL: it cannot be passed. */
+    const char *ensures; /* Optional. One word for what the stage does to all pictures that it gives: "blurred". The
+                            pipeline's key `require` can then demand it. */
     int (*trigger)(mr_stage *self); /* Optional. The user or the program asks the stage to act now
                                        (mr_pipeline_trigger). Should only record the request. May be called from any
                                        thread, while the stage is open, at the same time as all other functions. */
@@ -142,13 +156,19 @@ MR_API int mr_stage_type_check(const mr_stage_type *type);
 
 /* ---- planning ------------------------------------------------------------------------------------------------ */
 
-/* The classes that a classifier can find. */
+/* The classes that a classifier or a detector can find. */
 typedef struct mr_planned_classes {
     const char *from;          /* id of the stage that finds them */
     size_t count;
     const char *const *labels; /* one per class; NULL: no labels */
     double most_score;         /* upper bound of scores; INFINITY: not known */
 } mr_planned_classes;
+
+/* Areas and lines in a picture, as a stage's options have them (zones). The shapes live as long as the pipeline. */
+typedef struct mr_planned_zones {
+    mr_shapes areas, lines;
+    bool pixels; /* coordinates are pixels of the source's displayed picture; else 0 to 1 of it */
+} mr_planned_zones;
 
 /* A result that frames carry. Planning knows it, so that stages that read it can be checked. */
 typedef struct mr_planned_result {
@@ -158,7 +178,9 @@ typedef struct mr_planned_result {
     const struct mr_planned_result *next; /* the next older one */
     const char *operation;     /* tensors: the network's operator that computed it, such as "Softmax"; NULL: none, or
                                   not known */
-    const mr_planned_classes *classes; /* for the kind `classes`; NULL: not known */
+    const mr_planned_classes *classes; /* for the kinds `classes` and `objects`; NULL: not known */
+    bool tracked;              /* for the kind `objects`: they have tracks */
+    const mr_planned_zones *zones; /* for the kind `events`: where they happen; NULL: not known */
 } mr_planned_result;
 
 typedef struct mr_planned_input {
@@ -257,6 +279,8 @@ struct mr_negotiation {
                                   are as many workers. Work that needs the frames in order must come after
                                   mr_io_await_turn. Default 0: calls do not overlap. */
     int gathers;               /* the type's value, or 1 where it does not apply; may be reduced */
+    int spacing;               /* Types that pass frames: works on one frame of this number. Default 1. A call with a
+                                  batch also takes the frames between. */
     bool blocking;             /* the type's value; may be changed */
     int threads;               /* threads that libraries start per instance, besides the engine's; default 0 */
     size_t scratch_bytes;      /* bytes that one call takes with mr_io_scratch, in all; 0: none */
@@ -271,6 +295,9 @@ struct mr_negotiation {
     int retained;              /* output buffers that one instance keeps (a decoder's references) */
     const char *remark;        /* Optional. A behaviour that users may not expect, with the reason, for `plan`. The
                                   text must outlive the plan, or come from mr_remark. */
+    uint32_t shows;            /* The payloads that may leave the pipeline here, into a file or to a program:
+                                  MR_IN_SET of mr_payload. Results do not count. Default: all for a sink, none for
+                                  other stages. */
     bool unread;               /* Offline: a file that was not opened would narrow the formats. Formats that are open
                                   only for this reason are not an error. */
     mr_planned_work work;      /* the work on a GPU */
@@ -309,10 +336,12 @@ typedef enum mr_planned_finding { MR_PLANNED_NONE, MR_PLANNED_UNKNOWN, MR_PLANNE
 MR_API mr_planned_finding mr_planned_find_vector(const mr_planned_input *input, const char *tensor, mr_format *vector);
 /* The operator that computed that vector. NULL: none, or not known. */
 MR_API const char *mr_planned_operation(const mr_planned_input *input, const char *tensor);
-/* The classes in frames at an input. They may come from several stages: `index` counts the classifiers from 0. NULL
- * past the last. *known: there are no other classes. */
+/* The classes in frames at an input, and of objects in them. They may come from several stages: `index` counts these
+ * from 0. NULL past the last. *known: there are no other classes. */
 MR_API const mr_planned_classes *mr_planned_classes_at(const mr_negotiation *negotiation, size_t input, size_t index,
                                                        bool *known);
+/* Whether frames at an input may have results of a kind. False only if planning knows that none do. */
+MR_API bool mr_planned_may_have(const mr_negotiation *negotiation, size_t input, const mr_result_kind *kind);
 /* Sets the formats that an input accepts. `why` is the reason in a few words for messages (printf style): the input
  * "images" of a.onnx. */
 MR_API void mr_take(mr_negotiation *negotiation, size_t input, const mr_format_set *set, const char *why, ...)
@@ -334,6 +363,12 @@ MR_API void mr_name_operation(mr_negotiation *negotiation, size_t port, const ch
 /* Declares classes, as mr_promise_result. The labels are copied. `from` is ignored and becomes the negotiating
  * stage. */
 MR_API int mr_promise_classes(mr_negotiation *negotiation, size_t port, const mr_planned_classes *classes);
+/* Declares which classes the objects have that this stage has promised on this output. As mr_promise_classes. */
+MR_API int mr_promise_labels(mr_negotiation *negotiation, size_t port, const mr_planned_classes *classes);
+/* Declares that the objects of the output's newest result have tracks now, as mr_promise_result. */
+MR_API int mr_promise_tracks(mr_negotiation *negotiation, size_t port);
+/* Declares events of areas and lines, as mr_promise_result. */
+MR_API int mr_promise_zones(mr_negotiation *negotiation, size_t port, const mr_planned_zones *zones);
 /* Declares an output with the pictures of an input, which the stage changes (mr_io_change). They lie in the input's
  * buffers or in those of this output. */
 MR_API void mr_promise_changes(mr_negotiation *negotiation, size_t port, size_t input);
@@ -520,6 +555,16 @@ MR_API int mr_io_add_like(mr_io *io, mr_frame *frame, const mr_result *from, mr_
  * the frame, so use it for a few kilobytes at most. Promise it with mr_promise_result. `name` must live as long as the
  * pipeline. MR_ERROR_MEMORY. */
 MR_API int mr_io_add_tensor(mr_io *io, mr_frame *frame, const char *name, const mr_format *format, void **data);
+
+/* Types that split: makes a frame that the call has derived from its input the frame of an object. `number` counts an
+ * input's objects from 1, in the order in which they are emitted. The frame loses the input's results, and is accounted
+ * for apart from it: if it is not emitted, it must be dropped. MR_ERROR_MEMORY: the frame is as before. */
+MR_API int mr_io_set_object(mr_io *io, mr_frame *frame, uint32_t number);
+/* Types that split: the call has emitted frames for `count` objects of this input, and the input goes no further. If no
+ * object and nothing else delivers it, it counts as absorbed for `reason`. */
+MR_API void mr_io_end_objects(mr_io *io, const mr_frame *input, uint32_t count, const char *reason);
+/* The most objects of one frame. */
+#define MR_MOST_OBJECTS 100000
 
 /* Emits a frame on an output port. Takes the reference, also on failure. */
 MR_API int mr_io_emit(mr_io *io, size_t port, mr_frame *frame);

@@ -2,19 +2,24 @@
 
 Most networks here answer with boxes that the test chose, whatever the picture: where these lie in the source's picture
 is computed here again. YOLOX-nano, if MILLRACE_YOLOX names its file, is compared with a decoder in NumPy."""
+import contextlib
 import csv
 import json
 import os
 import pathlib
+import re
+import signal
 import subprocess
 import unittest
+import urllib.error
+import urllib.request
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
-from harness import PICTURES, Case, main
+from harness import MILLRACE, PICTURES, TIMEOUT, Case, call, main
 
 YOLOX = pathlib.Path(os.environ.get("MILLRACE_YOLOX", "/nonexistent"))
 SIDE = 64
@@ -68,11 +73,7 @@ class Objects(Case):
     def test_the_way_back(self):
         boxes = [(8, 4, 24, 36, 0.9, 1), (0, 0, 64, 64, 0.8, 0), (30, 20, 31.5, 22.25, 0.7, 2)]
         save(self.folder / "model.onnx", {"o": rows_of(boxes)})
-        self.picture()
-        exif = Image.Exif()
-        exif[0x0112] = 6  # to be turned a quarter clockwise
-        self.picture("b.png", exif=exif)
-
+        self.turned()
         ways = {  # for the upright picture's size: a point's place in it, from 0..64
             "fit: stretch": lambda w, h: lambda x, y: (x * w / 64, y * h / 64),
             "fit: letterbox, place: top-left": lambda w, h: lambda x, y: (
@@ -101,6 +102,113 @@ class Objects(Case):
                 with self.subTest(preprocess, file=row["file"]):
                     self.assertEqual(np.shape(got), np.shape(want))
                     self.assertLess(np.abs(np.array(got) - want).max(), 1e-3)
+
+    def columns(self, **more):
+        """The output of a YOLOv8 network with one object of class 1 around the middle, and `more` numbers of it."""
+        rows = [32, 28, 48, 40, 0, 0.9, *more.get("numbers", ())]
+        return np.stack([np.array(rows, np.float32)] + [np.zeros(len(rows), np.float32)] * 83, axis=1)
+
+    def ways(self, file):
+        """Preprocessing, and from a point in the upright picture to one in the network's input."""
+        width, height = {"a.png": (200, 100), "b.png": (100, 200)}[file]
+        side, least = max(width, height), min(width, height)
+        return {"fit: stretch": lambda x, y: (x * 64 / width, y * 64 / height),
+                "fit: letterbox, place: top-left": lambda x, y: (x * 64 / side, y * 64 / side),
+                "fit: center-crop": lambda x, y: ((x - (width - least) / 2) * 64 / least,
+                                                  (y - (height - least) / 2) * 64 / least)}
+
+    def turned(self):
+        self.picture()
+        exif = Image.Exif()
+        exif[0x0112] = 6  # to be turned a quarter clockwise
+        self.picture("b.png", exif=exif)
+
+    def test_masks(self):
+        """The mask lies over the object's box in the upright picture, though that is turned or cut."""
+        plane = np.where((np.arange(16) < 8) & (np.arange(16)[:, None] < 10), 1, -1)
+        save(self.folder / "model.onnx", {"o": self.columns(numbers=[1]), "p": plane[None]})
+        self.turned()
+        for preprocess in self.ways("a.png"):
+            for row in self.detect("head: auto", preprocess).rows:
+                one, = row["objects"]
+                wide, tall = one["mask_width"], one["mask_height"]
+                mask = np.repeat(np.arange(len(one["mask"])) % 2, one["mask"]).reshape(tall, wide)
+                x = one["left"] + (np.arange(wide) + 0.5) * (one["right"] - one["left"]) / wide
+                y = one["top"] + (np.arange(tall) + 0.5) * (one["bottom"] - one["top"]) / tall
+                x, y = self.ways(row["file"].rsplit("/", 1)[-1])[preprocess](*np.meshgrid(x, y))
+                sure = (np.abs(x - 32) > 0.5) & (np.abs(y - 40) > 0.5)
+                with self.subTest(preprocess, file=row["file"]):
+                    self.assertTrue((mask == ((x < 32) & (y < 40)))[sure].all())
+                    self.assertGreater(sure.sum(), 40)
+
+    def test_key_points(self):
+        """By the notes of the model, or as the pipeline says; key points may lie outside the box."""
+        points = [(20, 10, 0.5), (40, 44, 0.75), (2, 60, 0.25)]
+        save(self.folder / "model.onnx", {"o": self.columns(numbers=np.ravel(points))})
+        model = onnx.load(self.folder / "model.onnx")
+        helper.set_model_props(model, {"task": "pose", "kpt_shape": "[3, 3]", "names": "{0: 'cat', 1: 'dog'}"})
+        onnx.save(model, self.folder / "noted.onnx")
+        self.turned()
+        for preprocess in self.ways("a.png"):
+            for options, file in (("head: yolov8-pose, points: 3", "model.onnx"), ("head: auto", "noted.onnx")):
+                for row in self.detect(options, preprocess, file).rows:
+                    one, = row["objects"]
+                    at = np.reshape(one["points"], (3, 3))
+                    back = self.ways(row["file"].rsplit("/", 1)[-1])[preprocess](at[:, 0], at[:, 1])
+                    self.assertLess(np.abs(np.stack([*back, at[:, 2]], 1) - points).max(), 1e-3)
+
+    def save_finder(self, path):
+        """A network that finds one object: the box around the pixels whose red exceeds 128."""
+        reduce = lambda of, to, axis: helper.make_node("ReduceMax", [of], [to], axes=[axis], keepdims=0)
+        nodes = [helper.make_node("Slice", ["image", "first", "second", "channel"], ["red4"]),
+                 helper.make_node("Squeeze", ["red4", "channel"], ["red"]),
+                 helper.make_node("Greater", ["red", "half"], ["over"]),
+                 helper.make_node("Cast", ["over"], ["mask"], to=TensorProto.FLOAT), reduce("mask", "columns", 1),
+                 reduce("mask", "rows", 2), reduce("rows", "any", 1)]
+        for name, line in (("left", "columns"), ("top", "rows"), ("right", "columns"), ("bottom", "rows")):
+            last = name in ("right", "bottom")
+            nodes += [helper.make_node("ArgMax", [line], [f"{name}_at"], axis=1, keepdims=1,
+                                       select_last_index=int(last)),
+                      helper.make_node("Cast", [f"{name}_at"], [f"{name}_f"], to=TensorProto.FLOAT),
+                      helper.make_node("Add", [f"{name}_f", "one" if last else "zero"], [name])]
+        nodes += [helper.make_node("Unsqueeze", ["any", "last"], ["score"]),
+                  helper.make_node("Sub", ["score", "score"], ["class"]),
+                  helper.make_node("Concat", ["left", "top", "right", "bottom", "score", "class"], ["row"], axis=1),
+                  helper.make_node("Unsqueeze", ["row", "channel"], ["o"])]
+        known = {"first": np.array([0]), "second": np.array([1]), "channel": np.array([1]), "last": np.array([1]),
+                 "half": np.float32(128), "one": np.float32(1), "zero": np.float32(0)}
+        graph = helper.make_graph(
+            nodes, "finder", [helper.make_tensor_value_info("image", TensorProto.FLOAT, ("N", 3, SIDE, SIDE))],
+            [helper.make_tensor_value_info("o", TensorProto.FLOAT, ("N", 1, 6))],
+            [numpy_helper.from_array(value, name) for name, value in known.items()])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+
+    def test_tiles(self):
+        """Each tile shows at most one square, some of it cut; each square is found once, where it is."""
+        squares = [(4, 6, 20, 30), (100, 40, 130, 68), (178, 76, 192, 95)]
+        picture = np.zeros((100, 200, 3), np.uint8)
+        for left, top, right, bottom in squares:
+            picture[top:bottom, left:right] = 255
+        Image.fromarray(picture).save(self.folder / "a.png")
+        exif = Image.Exif()
+        exif[0x0112] = 8  # to be turned a quarter counterclockwise
+        Image.fromarray(picture).save(self.folder / "b.png", exif=exif)
+        self.save_finder(self.folder / "model.onnx")
+        text = HEAD.format(uri=self.folder / "*.png") + f"""\
+  tile: {{input: decode, size: {SIDE}x{SIDE}, overlap: 0.5, whole: false}}
+  preprocess: {{input: tile, size: {SIDE}x{SIDE}, fit: stretch}}
+  detect: {{input: preprocess, batch: 4, model: '{self.folder}/model.onnx', head: end2end}}
+  gather: {{join: {{frames: decode, crops: detect}}, merge: {{}}}}
+  rows: {{type: jsonl, input: gather, path: '{self.folder}/rows.jsonl'}}
+"""
+        run = self.run_pipeline(text, rows=False)
+        self.assert_balanced(run)
+        rows = [json.loads(line) for line in (self.folder / "rows.jsonl").read_text().splitlines()]
+        turned = [(top, 200 - right, bottom, 200 - left) for left, top, right, bottom in squares]
+        for row, want in zip(rows, (squares, turned)):
+            got = [tuple(one[side] for side in ("left", "top", "right", "bottom")) for one in row["objects"]]
+            self.assertEqual(sorted(got), sorted(want))
+            self.assertTrue(all("parent" not in one for one in row["objects"]))
 
     def test_what_is_no_object(self):
         """Boxes that are not finite, lie outside, or have no area, and classes that are not wanted."""
@@ -193,8 +301,12 @@ class Objects(Case):
                          [[24 * (64 + i) / 64, 64 + i] for i in range(7)])
         with table.open(newline="") as file:
             lines = list(csv.DictReader(file))
-        self.assertEqual([(line["rank"], line["index"], line["score"]) for line in lines[:2]],
-                         [("1", "1", "0.5"), ("2", "0", "0.25")])
+        self.assertEqual([(line["rank"], line["index"], line["score"], line["number"], line["parent"], line["quad"],
+                           line["zones"]) for line in lines[:2]],
+                         [("1", "1", "0.5", "1", "", "", ""), ("2", "0", "0.25", "2", "", "", "")])
+        self.assertEqual([[one["number"] for one in row["objects"]] for row in run.rows], [[1, 2]] * 7)
+        self.assertEqual(set(run.rows[0]["objects"][0]), {"index", "label", "score", "track", "left", "top", "right",
+                                                          "bottom", "number"})
         self.assertEqual(len(lines), 14)
         self.assertEqual([float(line["right"]) for line in lines[::2]], [24 * (64 + i) / 64 for i in range(7)])
 
@@ -250,6 +362,169 @@ class Objects(Case):
             self.assertEqual(tracks[15:25], [[]] * 10)
             self.assertEqual(tracks[27:40], [[again]] * 13)
             self.assertEqual(tracks[40:55], [[None]] * 2 + [[second]] * 13)
+
+    def test_tracks_that_coast(self):
+        """An object that is not found stays where it should be, with its number, for as long as asked."""
+        self.moving(gap=range(15, 25))
+        text = HEAD.format(uri=self.folder / "moving.mkv") + (
+            "  preprocess: {input: decode, size: 64x64}\n"
+            "  detect: {input: preprocess, model: moving.onnx, head: end2end}\n"
+            "  track: {input: detect, confirm: 100ms, lost: 1s, coast: 300ms}\n"
+            "  rows: {type: jsonl, input: track, path: '${OUTPUT:--}'}\n")
+        run = self.run_pipeline(text)
+        self.assert_balanced(run)
+        tracks = [[one["track"] for one in row["objects"]] for row in run.rows]
+        self.assertEqual(tracks[2:], [[1]] * 19 + [[]] * 4 + [[1]] * 15)
+        lefts = [row["objects"][0]["left"] for row in run.rows[:21]]
+        self.assertLess(np.abs(np.diff(lefts) - 1).max(), 0.3)
+        run = self.run_pipeline(text.replace("300ms}", "2s}"), code=78, verb="check", rows=False)
+        self.assertIn("coast must be at most lost", run.err)
+
+    def test_classes_of_objects(self):
+        """filter and record look at the newest objects; the plan knows the labels of a detector."""
+        gap = range(15, 25)
+        self.moving(gap=gap)
+        (self.folder / "labels.txt").write_text("dog\ncat\n")
+        text = HEAD.format(uri=f"{self.folder}/moving.mkv") + (
+            "  preprocess: {input: decode, size: 64x64}\n"
+            "  detect: {input: preprocess, model: moving.onnx, head: end2end, labels: labels.txt}\n"
+            "  track: {input: detect, confirm: 100ms}\n"
+            "  filter: {input: track, classes: [dog]}\n"
+            "  rows: {type: jsonl, input: filter, path: rows.jsonl}\n"
+            "  record: {input: [photos, track], path: events, name: '{number}.mkv', before: 0s, after: 100ms, "
+            "classes: [dog], score: 0.8}\n")
+        run = self.run_pipeline(text, rows=False)
+        self.assert_balanced(run)
+        rows = [json.loads(line) for line in (self.folder / "rows.jsonl").read_text().splitlines()]
+        self.assertEqual([row["seq"] for row in rows], [i for i in range(40) if i not in gap])
+        events = [json.loads(path.read_text()) for path in sorted((self.folder / "events").glob("*.json"))]
+        self.assertEqual([event["trigger_count"] for event in events], [15, 15])
+        for event, first in zip(events, (0, 25)):
+            self.assertEqual([(one["stage"], one["label"], one["seq"]) for one in event["triggers"]][0],
+                             ("track", "dog", first))
+        for old, new, words in (
+                ("filter: {input: track, classes: [dog]", "filter: {input: track, classes: [horse]",
+                 'detect has no label "horse", so no frame would ever pass; it has "dog", "cat"'),
+                ("classes: [dog], score", "classes: [dogs], score", 'detect has no label "dogs", so nothing would ever '
+                 "be recorded"),
+                ("labels: labels.txt", "labels: labels.txt, classes: [cat]", 'detect has no label "dog"'),
+                ("score: 0.8", "score: 80", "no score is above 1, so nothing would ever be recorded; write score: 0.8"),
+                ("filter: {input: track", "filter: {input: decode", "no frame that comes here has classes or objects")):
+            with self.subTest(new):
+                self.assertIn(old, text)
+                self.assertIn(words, self.run_pipeline(text.replace(old, new), code=78, verb="plan", rows=False).err)
+
+    def test_a_preview_tells_of_objects(self):
+        self.moving(4)
+        text = HEAD.format(uri=f"{self.folder}/moving.mkv', realtime: true, loop: 'true") + (
+            "  preprocess: {input: decode, size: 64x64}\n"
+            "  detect: {input: preprocess, model: moving.onnx, head: end2end}\n"
+            "  shown: {type: join, join: {picture: decode, found: detect}}\n"
+            "  look: {type: preview, input: shown, listen: '127.0.0.1:0'}\n")
+        log = self.folder / "log"
+        with log.open("w") as to:
+            child = self.spawn([MILLRACE, "run", self.write(text), "--log", "info"], stderr=to, stdout=to)
+        port = self.wait_until(lambda: re.search(r"listens at http://127\.0\.0\.1:(\d+)/", log.read_text()), log,
+                               child)[1]
+
+        def row():
+            with contextlib.suppress(urllib.error.HTTPError):
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/photos.json") as answer:
+                    return json.load(answer)
+        found = self.wait_until(row, log, child)["objects"]
+        self.assertEqual([(one["top"], one["number"]) for one in found], [(20, 1)])
+        child.send_signal(signal.SIGTERM)
+        self.assertEqual(child.wait(TIMEOUT), 0)
+
+    def evaluate(self, *more, code=0, model="model.onnx", text=None):
+        self.write(text or (HEAD.format(uri="nothing.png") + (
+            "  preprocess: {input: decode, fit: stretch, size: 64x64}\n"
+            f"  detect: {{input: preprocess, model: {model}, head: end2end, labels: labels.txt}}\n"
+            "  rows: {type: jsonl, input: detect, path: rows.jsonl}\n")))
+        done = call([MILLRACE, "evaluate", self.folder / "pipeline.yaml", "--data", self.folder / "truth.json", *more])
+        self.assertEqual(done.returncode, code, done.stderr)
+        return json.loads(done.stdout) if "--json" in more else done.stdout + done.stderr
+
+    def test_evaluated(self):
+        """Against COCO's annotations; the pipeline's own outputs are not written."""
+        boxes = [(8, 4, 24, 36, 0.9, 1), (0, 0, 64, 64, 0.8, 0), (30, 20, 40, 30, 0.01, 1), (30, 20, 40, 30, 0.9, 2)]
+        save(self.folder / "model.onnx", {"o": rows_of(boxes)})
+        (self.folder / "labels.txt").write_text("cat\ndog\nhen\n")
+        (self.folder / "photos").mkdir()
+        for name in ("photos/1.png", "photos/2.png", "photos/\u00e9 3.png"):
+            self.picture(name, 64, 64)
+        truth = {"images": [{"id": 7, "file_name": "photos/2.png"}, {"id": 3, "file_name": "photos/\u00e9 3.png"},
+                            {"id": 9, "file_name": "photos/1.png"}],
+                 "categories": [{"id": 5, "name": "dog"}, {"id": 2, "name": "cat"}, {"id": 8, "name": "cow"}],
+                 "annotations": [{"id": 1, "image_id": 7, "category_id": 5, "bbox": [8, 4, 16, 32], "area": 512},
+                                 {"id": 2, "image_id": 7, "category_id": 2, "bbox": [0, 0, 64, 64], "area": 4096},
+                                 {"id": 3, "image_id": 9, "category_id": 2, "bbox": [0, 0, 64, 32], "area": 2048},
+                                 {"id": 4, "image_id": 3, "category_id": 5, "bbox": [30, 20, 10, 10]}]}
+        path = self.folder / "truth.json"
+        path.write_text(json.dumps(truth))
+        found = self.evaluate("--json")
+        self.assertEqual((found["pictures"], found["missing_pictures"], found["objects"], found["found"],
+                          found["found_of_other_classes"]), (3, 0, 4, 9, 3))
+        self.assertEqual([(one["name"], one["objects"], one["found"]) for one in found["classes"]],
+                         [("cat", 2, 3), ("dog", 2, 6), ("cow", 0, 0)])
+        with contextlib.suppress(ModuleNotFoundError), contextlib.redirect_stdout(None):
+            from pycocotools.coco import COCO
+            from pycocotools.cocoeval import COCOeval
+            coco = COCO()
+            coco.dataset = {**truth, "annotations": [{"area": 100, "iscrowd": 0, **one}
+                                                     for one in truth["annotations"]]}
+            coco.createIndex()
+            given = [{"image_id": image, "category_id": (2, 5)[index], "score": float(np.float32(score)),
+                      "bbox": [left, top, right - left, bottom - top]}
+                     for image in (7, 3, 9) for left, top, right, bottom, score, index in boxes if index < 2]
+            judge = COCOeval(coco, coco.loadRes(given), "bbox")
+            judge.evaluate()
+            judge.accumulate()
+            judge.summarize()
+            for name, want in zip(("precision", "precision_50", "precision_75", "precision_small", "precision_medium",
+                                   "precision_large", "recall_1", "recall_10", "recall_100", "recall_small",
+                                   "recall_medium", "recall_large"), judge.stats):
+                self.assertAlmostEqual(-1 if found[name] is None else found[name], want, 12, name)
+        self.assertIn("mAP        0.397; at an overlap of 0.5 0.583", self.evaluate())
+        self.assertFalse((self.folder / "rows.jsonl").exists())
+        fewer = self.evaluate("--json", "--set", "stages.detect.score=0.5")
+        self.assertEqual((fewer["found"], fewer["classes"][1]["found"]), (6, 3))
+
+    def test_evaluation_refused(self):
+        save(self.folder / "model.onnx", {"o": rows_of([(8, 4, 24, 36, 0.9, 1)])})
+        (self.folder / "labels.txt").write_text("cat\ndog\n")
+        self.picture(width=64, height=64)
+        path = self.folder / "truth.json"
+        image, category = {"id": 1, "file_name": "a.png"}, {"id": 1, "name": "owl"}
+        one = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4]}
+        whole = {"images": [image], "categories": [category], "annotations": [one]}
+        for change, code, words in (
+                ({}, 65, "none of the objects that detect gives has a class of the data, such as \"owl\""),
+                ({"images": 1}, 65, 'it has no list "images"'),
+                ({"images": []}, 65, "annotations[0] has an image_id that no image has"),
+                ({"images": [], "annotations": []}, 65, "it lists no images, or no categories"),
+                ({"images": [{"id": "1", "file_name": "a.png"}]}, 65, 'images[0] needs a whole number "id"'),
+                ({"images": [image, image]}, 65, "two of images have the id 1"),
+                ({"images": [image, {**image, "id": 2}]}, 65, "two images have the file"),
+                ({"images": [{"id": 1, "file_name": "b.png"}]}, 66, "b.png: No such file"),
+                ({"annotations": [{**one, "category_id": 4}]}, 65, "has a category_id that no category has"),
+                ({"annotations": [{**one, "bbox": [1, 2, 3]}]}, 65, 'needs a "bbox" of four numbers'),
+                ({"annotations": [{**one, "bbox": [1, 2, -3, 4]}]}, 65, 'needs a "bbox" of four numbers'),
+                ({"annotations": [[]]}, 65, "annotations[0] has an image_id that no image has")):
+            path.write_text(json.dumps({**whole, **change}))
+            with self.subTest(change):
+                self.assertIn(words, self.evaluate(code=code))
+        path.write_text("{")
+        self.assertIn("it is not JSON", self.evaluate(code=65))
+        path.write_text(json.dumps(whole))
+        for more, code, words in (
+                (("--page", "a.html"), 64, "--vectors, --part, --page and --scores are not for objects"),
+                (("--stage", "decode"), 78, "decode gives no objects"),
+                (("--stage", "cow"), 78, 'no stage has the id "cow"')):
+            with self.subTest(more):
+                self.assertIn(words, self.evaluate(*more, code=code))
+        text = HEAD.format(uri="nothing.png") + "  rows: {type: jsonl, input: decode, path: rows.jsonl}\n"
+        self.assertIn("no stage is of type detect", self.evaluate(code=78, text=text))
 
     def test_tracks_refused(self):
         self.moving(2)
