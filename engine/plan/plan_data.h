@@ -128,6 +128,8 @@ typedef struct mr_planned_handling {
     int queue;                      /* frames from one source that each input link holds */
     int gathered;                   /* frames from one source that batches can hold on one way here, this stage's
                                        included */
+    int kept;                       /* a stage that gathers objects: how many of a source's that came over cuts wait for
+                                       their frames' outcome */
     mr_policy policy;               /* for full input links */
     mr_on_error on_error;
 } mr_planned_handling;
@@ -266,6 +268,14 @@ bool mr_plan_same_devices(const mr_plan_vertex *a, const mr_plan_vertex *b);
 /* Whether calls of the vertex wait until a batch is full; copies take the frames that have arrived. */
 static inline bool mr_plan_waits_for_batch(const mr_plan_vertex *vertex) {
     return vertex->calls.batch > 1 && !vertex->copy;
+}
+/* The most frames in a call that waits for a batch, with those that only pass. It then is full before there is no more
+ * room, at least with no more sources than frames in a batch: each source gives up to spacing - 1 frames that pass
+ * before the next one that counts. */
+static inline int mr_plan_call_frames(const mr_plan_vertex *vertex) {
+    const int batch = vertex->calls.batch;
+    const int sources = vertex->source_count < (size_t)batch ? (int)vertex->source_count : batch;
+    return batch > 1 && vertex->calls.spacing > 1 ? (batch - 1 + sources) * vertex->calls.spacing : batch;
 }
 /* For a stage on several devices: calls that each device may finish before one that began earlier on a slower
  * device. */
