@@ -488,8 +488,8 @@ static void measure_run(mr_text_line *line, const run *one, int64_t pen) {
     line->width = rounded(pen + one->width);
 }
 
-/* The length of the text that is laid out as a whole. Words repeat, such as labels and scores; lines seldom do. Words in
- * ASCII do not depend on each other. */
+/* The length of the text that is laid out as a whole. Words repeat, such as labels and scores; lines seldom do. Words
+ * in ASCII do not depend on each other. */
 static size_t run_length(const char *text, bool words) {
     const size_t length = words ? strcspn(text, " ") : strlen(text);
     return length ? length : 1;

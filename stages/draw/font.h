@@ -1,8 +1,8 @@
 /* Text as bitmaps. fontconfig finds fonts, Raqm lays text out (HarfBuzz for shapes, FriBidi for direction), and
  * FreeType draws the glyphs. If the font lacks a character, another font of the system gives it.
  *
- * Glyphs and laid-out words are kept for the next frames, in bounded memory. Ownership: a font owns its lines; a line is
- * valid until the next call. Threads: a font belongs to one thread at a time. Units: pixels. */
+ * Glyphs and laid-out words are kept for the next frames, in bounded memory. Ownership: a font owns its lines; a line
+ * is valid until the next call. Threads: a font belongs to one thread at a time. Units: pixels. */
 #pragma once
 
 #include <stddef.h>
