@@ -111,7 +111,15 @@ class Zones(Case):
         self.assertEqual(self.run_zones(f"{GATE}, {ROOM}, events: cross").events,
                          [one for one in whole if one["event"] == "cross"])
         self.assertEqual(self.run_zones(f"{GATE}, {ROOM}, classes: [0]").events, whole)
-        self.assertEqual(self.run_zones(f"{GATE}, {ROOM}, classes: [person]").events, [])
+        self.assertEqual(self.run_zones(f"{GATE}, {ROOM}, classes: [7]").events, [])
+        self.assertIn("detect has no label \"person\", so no object would count; it gives none: add `labels` to it",
+                      self.run_zones(f"{GATE}, classes: [person]", code=78).err)
+        (self.folder / "names.txt").write_text("person\n")
+        labels = {"detect": ", labels: names.txt"}
+        self.assertEqual([one["label"] for one in self.run_zones(f"{GATE}, classes: [person]", **labels).events],
+                         ["person"])
+        run = self.run_zones(f"{GATE}, classes: [persn]", code=78, **labels)
+        self.assertIn('has no label "persn", so no object would count; did you mean "person"?', run.err)
         run = self.run_zones("units: pixels, lines: {gate: [[0, 64], [200, 64]]}", code=78)
         self.assertIn('"gate" has a point outside of the picture, which is 128x128', run.err)
 
