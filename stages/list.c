@@ -10,6 +10,7 @@ static const mr_stage_type *const types[] = {
     &mr_zmq_pull_source,
     &mr_zmq_sub_source,
     /* stages */
+    &mr_blur_stage,
     &mr_callback_stage,
     &mr_classify_stage,
     &mr_crop_stage,

@@ -12,6 +12,7 @@ extern const mr_stage_type mr_push_source;
 extern const mr_stage_type mr_zmq_pull_source;
 extern const mr_stage_type mr_zmq_sub_source;
 
+extern const mr_stage_type mr_blur_stage;
 extern const mr_stage_type mr_callback_stage;
 extern const mr_stage_type mr_classify_stage;
 extern const mr_stage_type mr_ctc_stage;

@@ -428,6 +428,23 @@ class Objects(Case):
             self.assertEqual(tracks[27:40], [[again]] * 13)
             self.assertEqual(tracks[40:55], [[None]] * 2 + [[second]] * 13)
 
+    def test_tracks_that_coast(self):
+        """An object that is not found stays where it should be, with its number, for as long as asked."""
+        self.moving(gap=range(15, 25))
+        text = HEAD.format(uri=self.folder / "moving.mkv") + (
+            "  preprocess: {input: decode, size: 64x64}\n"
+            "  detect: {input: preprocess, model: moving.onnx, head: end2end}\n"
+            "  track: {input: detect, confirm: 100ms, lost: 1s, coast: 300ms}\n"
+            "  rows: {type: jsonl, input: track, path: '${OUTPUT:--}'}\n")
+        run = self.run_pipeline(text)
+        self.assert_balanced(run)
+        tracks = [[one["track"] for one in row["objects"]] for row in run.rows]
+        self.assertEqual(tracks[2:], [[1]] * 19 + [[]] * 4 + [[1]] * 15)
+        lefts = [row["objects"][0]["left"] for row in run.rows[:21]]
+        self.assertLess(np.abs(np.diff(lefts) - 1).max(), 0.3)
+        run = self.run_pipeline(text.replace("300ms}", "2s}"), code=78, verb="check", rows=False)
+        self.assertIn("coast must be at most lost", run.err)
+
     def test_classes_of_objects(self):
         """filter and record look at the newest objects; the plan knows the labels of a detector."""
         gap = range(15, 25)
