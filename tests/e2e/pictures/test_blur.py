@@ -1,10 +1,9 @@
 """blur: hidden pixels by value, beside NumPy, Pillow and OpenCV; all other pixels stay; boxes in turned pictures; what
 cannot be placed hides the whole picture; and what `require` lets out.
 
-The networks answer with boxes that the test chose, as in test_objects.py. CenterFace, if MILLRACE_CENTERFACE names its
-file, must find no face in a picture whose face was hidden."""
+The networks answer with boxes that the test chose, as in test_objects.py. CenterFace, which tools/test makes, must find no
+face in a picture whose face was hidden."""
 import math
-import os
 import pathlib
 import subprocess
 import unittest
@@ -12,10 +11,9 @@ import unittest
 import numpy as np
 from PIL import Image, ImageFilter
 
-from harness import Case, main
+from harness import CENTERFACE, Case, main
 from test_objects import HEAD, rows_of, save
 
-CENTERFACE = pathlib.Path(os.environ.get("MILLRACE_CENTERFACE", "/nonexistent"))
 ASTRONAUT = pathlib.Path("/usr/lib/python3/dist-packages/imageio/resources/images/astronaut.png")
 WIDTH, HEIGHT = 200, 100
 
@@ -164,7 +162,7 @@ class Blur(Case):
         self.assertIn("stages.copy.input: pictures that are not blurred could get out here (require): photos -> decode "
                       "-> both -> copy", run.err)
 
-    @unittest.skipUnless(CENTERFACE.exists() and ASTRONAUT.exists(), "MILLRACE_CENTERFACE names no file")
+    @unittest.skipUnless(CENTERFACE.exists() and ASTRONAUT.exists(), f"no {CENTERFACE}: tools/test makes it")
     def test_faces(self):
         """No face is found above the threshold in pictures whose face was hidden, whatever the way."""
         (self.folder / "a.png").write_bytes(ASTRONAUT.read_bytes())
