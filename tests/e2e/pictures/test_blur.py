@@ -44,12 +44,12 @@ class Blur(Case):
         picture.save(self.folder / name, **options)
         return np.array(picture)
 
-    def blur(self, options, boxes, code=0, more="", name="*.png", **how):
+    def blur(self, options, boxes, code=0, detect="", more="", name="*.png", **how):
         """Runs it and returns the pictures; boxes are in 64x64 pixels."""
         save(self.folder / "model.onnx", {"o": rows_of(boxes)})
         text = HEAD.format(uri=self.folder / name).replace("sources:", "require: blurred\nsources:") + (
             "  preprocess: {input: decode, fit: stretch}\n"
-            "  detect: {input: preprocess, model: model.onnx, head: end2end}\n"
+            f"  detect: {{input: preprocess, model: model.onnx, head: end2end{detect}}}\n"
             "  both: {type: join, join: {pictures: decode, objects: detect}}\n"
             f"  blur: {{input: both{options}}}\n"
             f"  images: {{input: blur, path: '{self.folder}/out', overwrite: true}}\n") + more
@@ -131,12 +131,21 @@ class Blur(Case):
         """More objects than max, and frames in which the named stage found nothing."""
         picture = self.noise()
         boxes = [(x, 8, x + 4, 16, 0.9, 0) for x in range(0, 60, 5)]
-        for options, reason in ((", max: 3, how: fill", "more objects to hide than max"),
-                                (", stages: [decode], how: fill", "no stage had searched for objects")):
-            run, (got,) = self.blur(options, boxes)
+        for options, detect, reason in (
+                (", max: 3, how: fill", "", "more objects to hide than max"),
+                (", how: fill", ", max: 12", "as many objects as its max allows, and may have left out others"),
+                (", stages: [decode], how: fill", "", "no stage had searched for objects"),
+                (", how: fill", ", every: 2", "no stage had searched for objects")):
+            if "every" in detect:
+                self.noise("b.png")
+            run, pictures = self.blur(options, boxes, detect=detect)
+            got = pictures[-1]
             self.assertFalse(got.any())
             self.assertIn("1 picture was hidden whole", run.err)
             self.assertIn(reason, run.err)
+        (self.folder / "b.png").unlink()
+        for one in (self.folder / "out").glob("*.png"):
+            one.unlink()
         _, (got,) = self.blur(", classes: [7]", boxes)
         self.assertTrue(np.array_equal(got, picture))
         _, (got,) = self.blur("", [(8, 8, 12, 16, 0, 0)])
@@ -158,6 +167,10 @@ class Blur(Case):
         self.noise()
         boxes = [(16, 16, 32, 48, 0.9, 0)]
         self.blur("", boxes, more="  rows: {type: jsonl, input: detect, path: /dev/null}\n")
+        (self.folder / "labels.txt").write_text("face\nplate\n")
+        run = self.blur(", classes: [fase]", boxes, code=78, verb="plan", detect=", labels: labels.txt")
+        self.assertIn('stages.blur: detect has no label "fase", so it would never be hidden; did you mean '
+                      '"face"?', run.err)
         run = self.blur("", boxes, code=78, verb="plan", more="  copy: {type: images, input: both, path: copy}\n")
         self.assertIn("stages.copy.input: pictures that are not blurred could get out here (require): photos -> decode "
                       "-> both -> copy", run.err)
