@@ -31,7 +31,7 @@ static int find_lines(char **words) {
     head.mask = 0.3f;
     head.unclip = 1.6;
     float *map = read_values((size_t)(dims[0] * dims[1]));
-    mr_db_lines lines = {.most = atoi(words[3])};
+    mr_db_lines lines = {.width = head.width, .height = head.height, .most = atoi(words[3])};
     lines.item = malloc((size_t)lines.most * sizeof *lines.item);
     lines.corner = malloc((size_t)lines.most * MR_DB_NUMBERS * sizeof *lines.corner);
     if (!lines.item || !lines.corner || mr_box_db_find(&head, map, (float)atof(words[2]), &lines))
