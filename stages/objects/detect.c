@@ -89,7 +89,7 @@ static int make_head(state *s, const options *o) {
         return mr_fail(MR_ERROR_CONFIG, "%s: the shapes of the outputs do not tell which head it has: write head",
                        s->model->file);
     if (s->call.varies && family != MR_BOX_HEAD_DB)
-        return mr_fail(MR_ERROR_CONFIG, "a %s head takes pictures of one size: write size in preprocess, not sides",
+        return mr_fail(MR_ERROR_CONFIG, "head: %s takes pictures of one size: write size in preprocess, not sides",
                        mr_box_head_names[family]);
     int status = mr_box_head_make(&s->head, family, &custom, outputs, count, width, height);
     s->head.mask = (float)o->db.mask;

@@ -3,7 +3,7 @@ import json
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import TensorProto, helper
 from PIL import Image
 
 from harness import Case, main
@@ -95,6 +95,92 @@ stages:
             save(self.folder / "model.onnx", {"o": np.full((5, 7), fill, np.float32)})
             for beam in (1, 9):
                 self.assertLessEqual(len(self.read(f"beam: {beam}")), 1)
+
+
+class Sizes(Case):
+    """Pictures of different sizes, for networks that take any."""
+    def save(self, nodes, output, shape):
+        image = helper.make_tensor_value_info("image", TensorProto.FLOAT, shape)
+        graph = helper.make_graph([helper.make_node(*one[:3], **one[3]) for one in nodes], "any", [image],
+                                  [helper.make_tensor_value_info("o", TensorProto.FLOAT, output)])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8),
+                  self.folder / "model.onnx")
+
+    def run_stages(self, sides, *stages, code=0, more=""):
+        lines = "\n".join(f"  {one}" for one in stages)
+        text = f"""
+version: 1
+pipeline: text
+sources: {{photos: {{uri: '{self.folder}/*.png'}}}}
+stages:
+  decode: {{input: photos}}
+  preprocess: {{input: decode, sides: {{{sides}}}, {more}}}
+{lines.format(model=self.folder / "model.onnx", folder=self.folder)}
+"""
+        run = self.run_pipeline(text, code=code, rows=False, verb="run" if code == 0 else "plan")
+        if code:
+            return run.err
+        self.assert_balanced(run)
+        return [json.loads(line) for line in (self.folder / "rows.jsonl").read_text().splitlines()]
+
+    def test_lines_of_text(self):
+        """Bright rectangles are found where they are, in pictures from 70x40 to 900x500."""
+        self.save([("ReduceMean", ["image"], ["o"], {"axes": [1], "keepdims": 1})], ["n", 1, "h", "w"],
+                  ["n", 3, "h", "w"])
+        sizes = [(70, 40), (40, 70), (200, 200), (900, 500), (320, 100)]
+        for i, (width, height) in enumerate(sizes):
+            picture = np.zeros((height, width, 3), np.uint8)
+            picture[height // 4:height // 2, width // 4:width * 3 // 4] = 255
+            Image.fromarray(picture).save(self.folder / f"{i}.png")
+        rows = self.run_stages("shorter: 160, least: 32x32, most: 640x640, multiple: 32",
+                               "detect: {{input: preprocess, model: '{model}', head: db, db: {{mask: 0.5, unclip: 0}}}}",
+                               "rows: {{type: jsonl, input: detect, path: '{folder}/rows.jsonl'}}", more="normalize: unit")
+        for row, (width, height) in zip(rows, sizes, strict=True):
+            one, = row["objects"]
+            want = width // 4, height // 4, width * 3 // 4, height // 2
+            scale = max(1, width / 640, height / 640)
+            self.assertLess(max(abs(one[side] - value) for side, value in zip(("left", "top", "right", "bottom"), want)),
+                            0.7 * scale, (one, want))
+
+    def stripes(self, name, *columns):
+        """A picture of 8 rows with red, green or blue columns."""
+        picture = np.zeros((8, len(columns), 3), np.uint8)
+        picture[:, np.arange(len(columns)), columns] = 255
+        Image.fromarray(picture).save(self.folder / name)
+
+    def test_reading(self):
+        """Each picture is read as wide as it is, padded up to `least`."""
+        self.save([("ReduceMean", ["image"], ["mean"], {"axes": [2], "keepdims": 0}),
+                   ("Transpose", ["mean"], ["o"], {"perm": [0, 2, 1]})], ["n", "steps", 3], ["n", 3, 8, "w"])
+        self.stripes("0.png", 1, 1, 0, 1, 2)
+        self.stripes("1.png", *[2, 2, 0, 1] * 8)
+        self.stripes("2.png", *[1, 2] * 200)
+        (self.folder / "ab.txt").write_text("a\nb\n")
+        stages = ("infer: {{input: preprocess, model: '{model}'}}",
+                  "ctc: {{input: infer, dictionary: '{folder}/ab.txt', space: false, values: probabilities}}",
+                  "rows: {{type: jsonl, input: ctc, tensors: true, path: '{folder}/rows.jsonl'}}")
+        letterbox = "fit: letterbox, place: top-left, pad: [255, 0, 0], normalize: unit, interpolation: nearest"
+        rows = self.run_stages("least: 16x8, most: 400x8", *stages, more=letterbox)
+        self.assertEqual([row["text"][0]["text"] for row in rows], ["aab", "ba" * 8, "ab" * 200])
+        self.assertEqual([row["tensors"][0]["shape"] for row in rows], [[16, 3], [32, 3], [400, 3]])
+
+    def test_refused(self):
+        self.save([("ReduceMean", ["image"], ["o"], {"axes": [1], "keepdims": 1})], ["n", 1, "h", "w"],
+                  ["n", 3, "h", "w"])
+        self.stripes("0.png", 1)
+        infer = "infer: {{input: preprocess, model: '{model}'}}"
+        sides = "least: 32x32, most: 64x64"
+        self.assertIn("takes frames of different sizes only one at a time on the processors",
+                      self.run_stages(sides, infer.replace("}}", ", batch: 4}}"), code=78))
+        self.assertIn("size and sides are both given", self.run_stages(sides, infer, more="size: 64x64", code=78))
+        self.assertIn("nothing is cut off", self.run_stages(sides, infer, more="fit: center-crop", code=78))
+        self.assertIn("least 32x32 is more than most 16x64",
+                      self.run_stages("least: 32x32, most: 16x64", infer, code=78))
+        self.assertIn("no multiples of 48", self.run_stages(f"{sides}, multiple: 48", infer, code=78))
+        detect = "detect: {{input: preprocess, model: '{model}', head: end2end}}"
+        self.assertIn("head: end2end takes pictures of one size", self.run_stages(sides, detect, code=78))
+        save(self.folder / "model.onnx", {"o": np.zeros((3, 3), np.float32)})
+        self.assertIn("tensor f32 3x32..64x32..64", self.run_stages(sides, infer, code=78))
 
 
 if __name__ == "__main__":
