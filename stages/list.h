@@ -36,5 +36,6 @@ extern const mr_stage_type mr_record_stage;
 extern const mr_stage_type mr_sharpness_stage;
 extern const mr_stage_type mr_track_stage;
 extern const mr_stage_type mr_video_stage;
+extern const mr_stage_type mr_zones_stage;
 extern const mr_stage_type mr_zmq_pub_stage;
 extern const mr_stage_type mr_zmq_push_stage;

@@ -52,6 +52,8 @@ const mr_synonym mr_synonym_table[] = {
     STAGE("gvadetect detector yolo yolox objects object_detection nms non_max_suppression", "detect",
           "{type: detect, input: preprocess, model: yolox_nano.onnx}", NULL),
     STAGE("nvtracker gvatrack tracker bytetrack sort deepsort ocsort", "track", "{type: track, input: detect}", NULL),
+    STAGE("nvdsanalytics gvaanalytics linezone LineZone polygonzone PolygonZone line_counter counter analytics roi",
+          "zones", "{type: zones, input: track, lines: {gate: [[0, 0.5], [1, 0.5]]}}", NULL),
     STAGE("nvinfer nvinferserver tensor_filter gvainference onnxinference onnx onnxruntime inference "
           "network model torch pytorch tensorrt openvino triton tritonclient dnn readNetFromONNX net forward predict",
           "infer", "{type: infer, input: preprocess, model: models/lite0.onnx}", NULL),

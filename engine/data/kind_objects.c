@@ -46,6 +46,8 @@ static const mr_field fields[] = {
      .help = "the areas in which it is"},
     {FIELD(attributes), .type = MR_FIELD_LIST, .fields = attribute_fields, .item_bytes = sizeof(mr_object_attribute),
      .help = "what other stages found about it"},
+    {FIELD(speed), .type = MR_FIELD_F32, .sparse = true, .unit = "m/s", .help = "on the ground, if there is a scale"},
+    {FIELD(distance), .type = MR_FIELD_F32, .sparse = true, .unit = "m", .help = "its way on the ground"},
     {0},
 };
 #undef FIELD

@@ -3,13 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "millrace/events.h"
 #include "millrace/objects.h"
 #include "millrace/status.h"
 #include "millrace/text.h"
 
 /* In the order in which records must list them. */
 static const mr_result_kind *(*const built_in[])(void) = {
-    mr_kind_classes, mr_kind_objects, mr_kind_text, mr_kind_tensor};
+    mr_kind_classes, mr_kind_objects, mr_kind_events, mr_kind_text, mr_kind_tensor};
 
 /* ---- fields ------------------------------------------------------------------------------------------------------ */
 

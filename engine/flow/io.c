@@ -429,10 +429,11 @@ mr_frame *mr_io_take(mr_io *io, size_t index) {
 }
 
 int mr_io_forward(mr_io *io, size_t index) {
-    if (!may_share(io->instance->vertex))
+    const mr_slot_input *input = &io->slot->inputs[index];
+    if (input->frame->plane[0].buffer && !may_share(io->instance->vertex))
         return refuse_sharing(io);
     bool made = io->slot->staged;
-    uint32_t source = io->slot->inputs[index].source;
+    uint32_t source = input->source;
     return emit(io, 0, mr_io_take(io, index), source, made);
 }
 

@@ -171,7 +171,7 @@ static void push_done(mr_instance *instance, mr_entry_task *entry) {
             return;
         count_ends(instance, slot);
         return_credit(instance, slot);
-        mr_ring_push(&instance->ring);
+        mr_ring_push(&instance->ring, slot);
     }
 }
 

@@ -49,7 +49,7 @@ static mr_slot *claim(mr_instance *instance, mr_entry_task *entry) {
     mr_slot *slot = mr_outlets_are_stuck(&instance->outlets) ? NULL : mr_ring_next(&instance->ring);
     if (!slot || !gather(instance, slot, entry))
         return NULL;
-    mr_ring_claim(&instance->ring);
+    mr_ring_claim(&instance->ring, slot);
     if (mr_shedder_sheds(&instance->shedder))
         slot->begun_ns = mr_executor_now_ns(executor);
     if (slot->frame_count == 0) {
@@ -248,8 +248,8 @@ static int finish(mr_entry_task *entry, mr_slot *slot, int answer) {
 /* The device may have failed since the inputs were gathered; work that has begun must stay there. */
 static void choose_device(mr_entry_task *entry, mr_slot *slot) {
     mr_shares *shares = &entry->instance->shares;
-    const bool begun = slot->processed || slot->output_count || mr_holds_have_buffers(&slot->holds) || slot->event;
-    if (mr_parts_count(&entry->instance->parts) > 1 && !begun)
+    if (mr_parts_count(&entry->instance->parts) > 1 && !slot->processed && !slot->output_count && !slot->event &&
+        !mr_holds_have_buffers(&slot->holds))
         mr_shares_move(shares, slot, mr_shares_now(shares, slot->device_number));
     entry->io.slot = slot;
     entry->io.stream = entry->streams[slot->device_number];

@@ -19,6 +19,7 @@
 #include "engine/text/option_lines.h"
 #include "engine/text/options.h"
 #include "engine/text/paths.h"
+#include "millrace/objects.h"
 #include "millrace/status.h"
 
 const mr_port *mr_plan_port(const mr_plan_builder *b, int v, int input) {
@@ -378,6 +379,10 @@ int mr_promise_classes(mr_negotiation *negotiation, size_t port, const mr_planne
     made->from = negotiation->id;
     made->labels = labels;
     return promise(negotiation, port, &(mr_planned_result){.kind = mr_kind_classes(), .classes = made});
+}
+
+int mr_promise_tracks(mr_negotiation *negotiation, size_t port) {
+    return promise(negotiation, port, &(mr_planned_result){.kind = mr_kind_objects(), .tracked = true});
 }
 
 int mr_promise_again(mr_negotiation *negotiation, size_t port, const mr_planned_result *result) {

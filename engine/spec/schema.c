@@ -34,6 +34,8 @@ static const char *const *types_of(const mr_option *option) {
         return whole;
     case MR_OPTION_DOUBLE:
     case MR_OPTION_DOUBLES:
+    case MR_OPTION_POINTS:
+    case MR_OPTION_SHAPES:
     case MR_OPTION_BYTES:
     case MR_OPTION_RATE:
         return number;
@@ -129,6 +131,24 @@ static void put_pairs(yajl_gen json, const mr_option *option) {
         put_plain(json, option, NULL);
 }
 
+static void put_points(yajl_gen json, const mr_option *option) {
+    mr_json_text(json, "type", "array");
+    put_counts(json, option, "minItems", "maxItems");
+    MR_JSON_MAP(json, "items") {
+        mr_json_text(json, "type", "array");
+        mr_json_integer(json, "minItems", 2);
+        mr_json_integer(json, "maxItems", 2);
+        MR_JSON_MAP(json, "items")
+            put_plain(json, &(mr_option){.kind = MR_OPTION_DOUBLE}, NULL);
+    }
+}
+
+static void put_shapes(yajl_gen json, const mr_option *option) {
+    mr_json_text(json, "type", "object");
+    MR_JSON_MAP(json, "additionalProperties")
+        put_points(json, option);
+}
+
 /* One of a few words instead of a map. */
 static void put_word_or_map(yajl_gen json, const mr_option *brief) {
     MR_JSON_ARRAY(json, "anyOf") {
@@ -182,6 +202,12 @@ static void put_constraints(yajl_gen json, const mr_option *option) {
     case MR_OPTION_PAIRS:
         put_pairs(json, option);
         break;
+    case MR_OPTION_POINTS:
+        put_points(json, option);
+        break;
+    case MR_OPTION_SHAPES:
+        put_shapes(json, option);
+        break;
     case MR_OPTION_MAP:
         put_map(json, option);
         break;
@@ -233,7 +259,8 @@ static void put_value(yajl_gen json, const char *key, const mr_option *option, c
     mr_diagnostics diagnostics = {0};
     mr_yaml *root = NULL;
     bool several = option->kind == MR_OPTION_DOUBLES || option->kind == MR_OPTION_STRINGS ||
-                   option->kind == MR_OPTION_PAIRS;
+                   option->kind == MR_OPTION_PAIRS || option->kind == MR_OPTION_POINTS ||
+                   option->kind == MR_OPTION_SHAPES;
     if (several)
         mr_yaml_parse(&root, &arena, "option", text, strlen(text), false, &diagnostics);
     if (root)

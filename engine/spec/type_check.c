@@ -86,6 +86,10 @@ static size_t field_bytes(mr_option_kind kind, size_t *alignment) {
         return FIELD(mr_strings);
     case MR_OPTION_PAIRS:
         return FIELD(mr_pairs);
+    case MR_OPTION_POINTS:
+        return FIELD(mr_points);
+    case MR_OPTION_SHAPES:
+        return FIELD(mr_shapes);
     case MR_OPTION_FORMAT:
         return FIELD(mr_format);
     default:

@@ -36,6 +36,18 @@ static int put_file(FILE *to, const char *path) {
     return status;
 }
 
+static void put_points(FILE *to, const mr_points *points) {
+    for (size_t i = 0; i < points->count; i++)
+        fprintf(to, "[%.17g, %.17g]", points->at[i][0], points->at[i][1]);
+}
+
+static void put_shapes(FILE *to, const mr_shapes *shapes) {
+    for (size_t i = 0; i < shapes->count; i++) {
+        put_text(to, shapes->name[i]);
+        put_points(to, &shapes->points[i]);
+    }
+}
+
 static void put_list(FILE *to, const mr_option *option, const void *at) {
     const mr_doubles *numbers = at;
     const mr_strings *texts = at;
@@ -90,6 +102,12 @@ static int put_value(FILE *to, const mr_option *option, const void *at) {
     case MR_OPTION_STRINGS:
     case MR_OPTION_PAIRS:
         put_list(to, option, at);
+        return MR_OK;
+    case MR_OPTION_POINTS:
+        put_points(to, at);
+        return MR_OK;
+    case MR_OPTION_SHAPES:
+        put_shapes(to, at);
         return MR_OK;
     default:
         put_number(to, option, at);

@@ -350,6 +350,65 @@ static int read_pairs(const reading *r, void *field) {
     return MR_OK;
 }
 
+static int no_point(const reading *r, const mr_yaml *found) {
+    char text[MR_OPTION_TEXT];
+    return mr_diagnose(r->reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, found->place, NULL,
+                       "%s%s%s: expected a point, [x, y], found %s", r->reader->where, dot(r->reader), r->option->name,
+                       mr_yaml_found(found, text, sizeof text));
+}
+
+static int read_point(const reading *r, const mr_yaml *item, double to[2]) {
+    const mr_yaml *x = item->kind == MR_YAML_LIST && item->count == 2 ? item->first : NULL;
+    if (!x)
+        return item->broken ? MR_ERROR_CONFIG : no_point(r, item);
+    for (int i = 0; i < 2; i++, x = x->next) {
+        if (x->broken)
+            return MR_ERROR_CONFIG;
+        if (x->kind != MR_YAML_SCALAR || !mr_value_double(x->text, &to[i]))
+            return no_point(r, x);
+    }
+    return MR_OK;
+}
+
+/* The points of `list`, which is r->value or, for SHAPES, one of its entries. */
+static int read_points(const reading *r, const mr_yaml *list, void *field) {
+    double(*at)[2] = mr_arena_array(r->reader->arena, list->count + 1, sizeof *at);
+    mr_points points = {.at = (const double(*)[2])at};
+    char range[MR_OPTION_TEXT];
+    if (!at)
+        return MR_ERROR_MEMORY;
+    if (list->kind != MR_YAML_LIST)
+        return list->broken ? MR_ERROR_CONFIG : wrong_type(r, list);
+    if ((double)list->count < r->option->min || (double)list->count > r->option->max)
+        return mr_diagnose(r->reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, list->place, NULL,
+                           "%s%s%s%s%s: expected %s, found %zu", r->reader->where, dot(r->reader), r->option->name,
+                           list->key && list != r->value ? "." : "", list->key && list != r->value ? list->key : "",
+                           mr_option_range_text(r->option, range, sizeof range), list->count);
+    for (const mr_yaml *item = list->first; item; item = item->next) {
+        int status = read_point(r, item, at[points.count++]);
+        if (status)
+            return status;
+    }
+    memcpy(field, &points, sizeof points);
+    return MR_OK;
+}
+
+static int read_shapes(const reading *r, void *field) {
+    const char **name = mr_arena_array(r->reader->arena, r->value->count, sizeof *name);
+    mr_points *points = mr_arena_array(r->reader->arena, r->value->count, sizeof *points);
+    mr_shapes shapes = {.name = name, .points = points};
+    if (!name || !points)
+        return MR_ERROR_MEMORY;
+    for (const mr_yaml *item = r->value->first; item; item = item->next) {
+        int status = read_points(r, item, &points[shapes.count]);
+        if (status)
+            return status;
+        name[shapes.count++] = item->key;
+    }
+    memcpy(field, &shapes, sizeof shapes);
+    return MR_OK;
+}
+
 /* A plain value in place of a map, as the map that it is short for. */
 static mr_yaml *widen(const reading *r) {
     mr_arena *arena = r->reader->arena;
@@ -393,6 +452,10 @@ static int read_value(const reading *r, void *options) {
         return kind == MR_YAML_MAP ? wrong_type(r, r->value) : read_strings(r, field);
     case MR_OPTION_PAIRS:
         return kind != MR_YAML_MAP ? wrong_type(r, r->value) : read_pairs(r, field);
+    case MR_OPTION_POINTS:
+        return read_points(r, r->value, field);
+    case MR_OPTION_SHAPES:
+        return kind != MR_YAML_MAP ? wrong_type(r, r->value) : read_shapes(r, field);
     case MR_OPTION_MAP:
         return kind == MR_YAML_LIST || (kind == MR_YAML_SCALAR && !r->option->brief) ? wrong_type(r, r->value)
                                                                                      : read_map(r, field);
@@ -500,7 +563,8 @@ static int set_default(const mr_option_reader *reader, const mr_option *option, 
     if (!option->fallback || option->elsewhere)
         return MR_OK;
     bool several = option->kind == MR_OPTION_DOUBLES || option->kind == MR_OPTION_STRINGS ||
-                   option->kind == MR_OPTION_PAIRS;
+                   option->kind == MR_OPTION_PAIRS || option->kind == MR_OPTION_POINTS ||
+                   option->kind == MR_OPTION_SHAPES;
     int status = MR_OK;
     if (several)
         status = mr_yaml_parse(&value, reader->arena, "default", option->fallback, strlen(option->fallback), false,

@@ -29,7 +29,7 @@ static int negotiate(mr_negotiation *n) {
         return mr_refuse(n, NULL, "no frame that comes here has objects: name a stage after detect as its input");
     if (o->low > o->high || o->high > o->begin)
         return mr_refuse(n, "high", "low (%g), high (%g) and begin (%g) must rise", o->low, o->high, o->begin);
-    return mr_promise_result(n, 0, mr_kind_objects(), NULL, NULL);
+    return mr_promise_tracks(n, 0);
 }
 
 /* A node that starts again in the middle of a stream has lost its tracks: their ids do not come again, since a frame

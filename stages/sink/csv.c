@@ -11,6 +11,7 @@
 #include "stages/list.h"
 #include "stages/sink/fields.h"
 #include "stages/sink/record_json.h"
+#include "stages/sink/rows.h"
 #include "stages/sink/text_sink.h"
 
 typedef struct options {
@@ -36,15 +37,15 @@ typedef struct state {
  * stage gives the requested kind. */
 static const mr_result_kind *choose_kind(const mr_planned_input *input, const char *wanted) {
     const mr_result_kind *classes = mr_kind_classes(), *other = NULL;
-    for (const mr_planned_result *one = input->results; one; one = one->next) {
-        if (!one->kind->fields)
-            continue;
-        if (wanted ? strcmp(one->kind->name, wanted) == 0 : one->kind == classes)
-            return one->kind;
-        other = other ? other : one->kind;
-    }
+    if (wanted && strcmp(wanted, classes->name) == 0)
+        return classes;
     if (wanted)
-        return strcmp(wanted, classes->name) == 0 ? classes : NULL;
+        return mr_rows_find_kind(input, wanted);
+    for (const mr_planned_result *one = input->results; one; one = one->next) {
+        if (one->kind == classes)
+            return classes;
+        other = other || !one->kind->fields ? other : one->kind;
+    }
     return other && !input->more_results ? other : classes;
 }
 
@@ -59,28 +60,11 @@ static bool has_tensors_alone(const mr_planned_input *input) {
     return tensors && !input->more_results;
 }
 
-/* Whether no result before `one` has its kind. */
-static bool is_first(const mr_planned_result *results, const mr_planned_result *one) {
-    while (results != one && results->kind != one->kind)
-        results = results->next;
-    return results == one;
-}
-
-static int refuse_kind(mr_negotiation *n, const char *wanted) {
-    char kinds[200] = "";
-    for (const mr_planned_result *one = n->inputs[0].results; one; one = one->next)
-        if (one->kind->fields && is_first(n->inputs[0].results, one) &&
-            strlen(kinds) + strlen(one->kind->name) + 3 < sizeof kinds)
-            sprintf(kinds + strlen(kinds), "%s%s", *kinds ? ", " : "", one->kind->name);
-    return mr_refuse(n, "results", "no stage before it gives results of the kind \"%s\" with fields; %s%s", wanted,
-                     *kinds ? "it can have rows for " : "jsonl writes tensors (tensors: true)", kinds);
-}
-
 static int negotiate(mr_negotiation *n) {
     const options *given = n->options;
     const mr_result_kind *kind = choose_kind(&n->inputs[0], given->results);
     if (!kind)
-        return refuse_kind(n, given->results);
+        return mr_rows_refuse(n, given->results);
     if (has_tensors_alone(&n->inputs[0]))
         mr_warn(n, NULL, "jsonl writes tensors (tensors: true) and vectors (features: true)",
                 "frames come without classes, and a csv has no column for tensors: it only lists the frames");
@@ -214,7 +198,6 @@ static int open_sink(mr_stage *self) {
 static int process(mr_stage *self, mr_io *io) {
     state *at = self->state;
     const mr_frame *frame = mr_io_input(io);
-    const mr_result *result = mr_frame_result(frame, at->kind, NULL);
     const mr_recorded recorded = {.frame = frame, .source = mr_stage_source_id(self, frame->identity.source)};
     const mr_record_values values = mr_record_values_of(&recorded);
     int answer;
@@ -223,10 +206,13 @@ static int process(mr_stage *self, mr_io *io) {
     if (mr_text_sink_has(self, frame))
         return MR_DONE;
     at->bytes = 0;
-    if (!result || result->count == 0)
+    for (const mr_result *one = NULL; (one = mr_rows_next(frame, at->kind, one));)
+        for (size_t i = 0; i < one->count; i++)
+            add_row(self, &values, one, i);
+    if (at->bytes == 0 && at->kind->rare)
+        return MR_DONE;
+    if (at->bytes == 0)
         add_row(self, &values, NULL, 0);
-    for (size_t i = 0; result && i < result->count; i++)
-        add_row(self, &values, result, i);
     if (at->failed)
         return mr_output_failed(io, frame, mr_fail(MR_ERROR_MEMORY, "%s: no memory for a row", self->id));
     return mr_text_sink_put(self, io, frame, at->text, at->bytes);
@@ -251,9 +237,10 @@ static const mr_option option_table[] = {
     {.name = "id", .kind = MR_OPTION_BOOL, .offset = offsetof(options, id), .fallback = "false",
      .help = "one more column: what the program that sent the frame calls it (zmq.pull, zmq.sub)"},
     {.name = "results", .kind = MR_OPTION_STRING, .offset = offsetof(options, results), .example = "boxes",
-     .help = "the result kind that gives rows, such as one from a plugin; default: classes, or the kind that earlier "
-             "stages give if they give no classes. The kind's fields are the columns after rank. Lists in them (quad, "
-             "points, mask, zones, attributes) are JSON in one cell, as jsonl writes them"},
+     .help = "the result kind that gives rows, such as objects, events or one from a plugin; default: classes, or the "
+             "kind that earlier stages give if they give no classes. The kind's fields are the columns after rank. "
+             "Lists in them (quad, points, mask, zones, attributes) are JSON in one cell, as jsonl writes them. A "
+             "frame without events has no row"},
     {.name = "state", .kind = MR_OPTION_BOOL, .offset = offsetof(options, state), .fallback = "false",
      .help = "one more column, the last: damaged (decode: damaged: mark), away (media: on_away: picture), else empty"},
     {.name = "escape_formulas", .kind = MR_OPTION_BOOL, .offset = offsetof(options, escape_formulas),

@@ -194,11 +194,20 @@ static void put_result(mr_encoder *to, const mr_result *one, uint32_t number) {
     to->close(to, MR_OPEN_ITEM);
 }
 
-/* Writes the elements of all kinds but classes. */
+static bool has_elements(const mr_frame *frame, const mr_result_kind *kind) {
+    const mr_result *one = mr_frame_result(frame, kind, NULL);
+    while (one && !one->count)
+        one = mr_result_find(one->next, kind, NULL);
+    return one;
+}
+
+/* Writes the elements of all kinds but classes. If most frames have none of a kind, the others say nothing of it. */
 static void put_others(const mr_recorded *recorded, mr_encoder *to, uint32_t number) {
     const mr_frame *frame = recorded->frame;
     for (const mr_result *one = frame->results; one; one = one->next) {
         if (!one->kind->fields || one->kind == mr_kind_classes())
+            continue;
+        if (one->kind->rare && !has_elements(frame, one->kind))
             continue;
         if (to->by_result && is_newest(frame, one))
             put_result(to, one, number);
@@ -289,4 +298,22 @@ void mr_record_walk(const mr_recorded *recorded, mr_encoder *to) {
                  ((rows[i].always && recorded->frame) || mr_value_is_set(&one->field, &values)))
             to->value(to, &one->field, one->number, &values);
     }
+}
+
+static bool has_field(const mr_result_kind *kind, const char *name) {
+    const mr_field *field = kind->fields;
+    while (field->name && strcmp(field->name, name) != 0)
+        field++;
+    return field->name;
+}
+
+void mr_record_walk_element(const mr_recorded *recorded, const mr_result *result, size_t index, mr_encoder *to) {
+    const mr_record_values values = mr_record_values_of(recorded);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const mr_record_field *one = &rows[i].shown;
+        if (one->field.type != MR_FIELD_TYPES && !has_field(result->kind, one->field.name) &&
+            (rows[i].always || mr_value_is_set(&one->field, &values)))
+            to->value(to, &one->field, one->number, &values);
+    }
+    put_fields(to, result, result->kind->fields, (const char *)result->data + index * result->kind->element_bytes);
 }

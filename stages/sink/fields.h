@@ -42,6 +42,9 @@ typedef struct mr_recorded {
 } mr_recorded;
 
 void mr_record_walk(const mr_recorded *recorded, mr_encoder *to);
+/* A record for one element of a result: the frame's values, then the element's fields. A value whose name is also that
+ * of a field is left out. */
+void mr_record_walk_element(const mr_recorded *recorded, const mr_result *result, size_t index, mr_encoder *to);
 /* The part of the walk for one field of an element in `result`, or of an item in a list. */
 void mr_record_walk_field(const mr_result *result, const void *element, const mr_field *field, uint32_t number,
                           mr_encoder *to);

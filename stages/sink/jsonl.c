@@ -1,29 +1,41 @@
 /* jsonl: one JSON object per frame, one per line. */
 #include "stages/list.h"
 #include "stages/sink/record_json.h"
+#include "stages/sink/rows.h"
 #include "stages/sink/text_sink.h"
 
 typedef struct options {
     mr_text_options text;
     bool features, tensors;
+    const char *results;
 } options;
 
 typedef struct state {
     mr_text_sink sink;
     mr_record record;
+    const mr_result_kind *kind; /* a line for each of its elements; NULL: for each frame */
 } state;
 
 static int negotiate(mr_negotiation *negotiation) {
     const options *given = negotiation->options;
     int status = mr_text_sink_negotiate(negotiation);
+    if (!status && given->results && !mr_rows_find_kind(&negotiation->inputs[0], given->results))
+        return mr_rows_refuse(negotiation, given->results);
+    if (!status && given->results && (given->features || given->tensors))
+        return mr_refuse(negotiation, given->features ? "features" : "tensors", "with results there is a line for each "
+                         "element, not for each frame: write another jsonl for the numbers");
     return status ? status : mr_record_check(negotiation, given->features, given->tensors);
 }
 
 static int open_sink(mr_stage *self) {
     static const mr_text_form form = {.take = mr_written_take_line, .line_end = "\n"};
+    static const mr_text_form several = {
+        .take = mr_written_take_lines, .finish = mr_written_finish_rows, .line_end = "\n"};
+    const options *given = self->options;
     state *at = self->state;
     int status = mr_record_open(&at->record);
-    return status ? status : mr_text_sink_open(self, &form);
+    at->kind = given->results ? mr_rows_find_kind(&self->inputs[0], given->results) : NULL;
+    return status ? status : mr_text_sink_open(self, at->kind ? &several : &form);
 }
 
 static int process(mr_stage *self, mr_io *io) {
@@ -38,8 +50,9 @@ static int process(mr_stage *self, mr_io *io) {
         return answer;
     if (mr_text_sink_has(self, frame))
         return MR_DONE;
-    const char *line = mr_record_make(&at->record, &recorded, &bytes);
-    return mr_text_sink_put(self, io, frame, line, bytes);
+    const char *line = at->kind ? mr_record_make_elements(&at->record, &recorded, at->kind, &bytes)
+                                : mr_record_make(&at->record, &recorded, &bytes);
+    return !bytes ? MR_DONE : mr_text_sink_put(self, io, frame, line, bytes);
 }
 
 /* If no frame came, an empty file remains. */
@@ -58,6 +71,9 @@ static const mr_option option_table[] = {
      .help = "print the tensor that the frame carries, as a flat list of numbers"},
     {.name = "tensors", .kind = MR_OPTION_BOOL, .offset = offsetof(options, tensors), .fallback = "false",
      .help = "print the named tensors that stages before gave as results, with type and shape"},
+    {.name = "results", .kind = MR_OPTION_STRING, .offset = offsetof(options, results), .example = "events",
+     .help = "write a line for each element of this result kind, such as events, with the frame's values before its "
+             "fields; a frame without any then has no line"},
     MR_OPTIONS_END,
 };
 

@@ -4,6 +4,7 @@
 
 #include "engine/base/json.h"
 #include "stages/sink/output.h"
+#include "stages/sink/rows.h"
 
 /* ---- planning -------------------------------------------------------------------------------------------------- */
 
@@ -139,6 +140,20 @@ const char *mr_record_make(mr_record *at, const mr_recorded *recorded, size_t *b
     MR_JSON_MAP(at->json, NULL)
         mr_record_walk(recorded, &at->encoder);
     yajl_gen_reset(at->json, "\n");
+    yajl_gen_get_buf(at->json, &text, bytes);
+    return (const char *)text;
+}
+
+const char *mr_record_make_elements(mr_record *at, const mr_recorded *recorded, const mr_result_kind *kind,
+                                    size_t *bytes) {
+    const unsigned char *text = NULL;
+    yajl_gen_clear(at->json);
+    for (const mr_result *one = NULL; (one = mr_rows_next(recorded->frame, kind, one));)
+        for (size_t i = 0; i < one->count; i++) {
+            MR_JSON_MAP(at->json, NULL)
+                mr_record_walk_element(recorded, one, i, &at->encoder);
+            yajl_gen_reset(at->json, "\n");
+        }
     yajl_gen_get_buf(at->json, &text, bytes);
     return (const char *)text;
 }

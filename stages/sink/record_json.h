@@ -16,6 +16,9 @@ typedef struct mr_record {
 int mr_record_open(mr_record *record);
 /* The line, including the newline; valid until the next call. */
 const char *mr_record_make(mr_record *record, const mr_recorded *recorded, size_t *bytes);
+/* The lines of all elements of that kind, one each; *bytes is 0 if the frame has none. Valid until the next call. */
+const char *mr_record_make_elements(mr_record *record, const mr_recorded *recorded, const mr_result_kind *kind,
+                                    size_t *bytes);
 /* One field of an element in `result` that holds items, without its name; "[1,2]". Valid until the next call; NULL: no
  * memory. */
 const char *mr_record_make_field(mr_record *record, const mr_result *result, const void *element,

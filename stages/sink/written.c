@@ -80,6 +80,26 @@ int mr_written_take_line(void *context, const char *line, size_t bytes, off_t at
     return read_line(&one, line, bytes) ? mr_written_add(written, &one.frame) : refuse(written);
 }
 
+/* ---- several lines or rows -------------------------------------------------------------------------------------- */
+
+/* A frame may have several: only another frame shows that it is complete. */
+static int note_frame(mr_written *written, const mr_identity *frame, off_t at) {
+    if (written->any && mr_identity_compare(&written->last, frame) == 0)
+        return MR_OK;
+    int status = written->any ? mr_written_add(written, &written->last) : MR_OK;
+    written->any = true;
+    written->last = *frame;
+    written->begin = at;
+    return status;
+}
+
+int mr_written_take_lines(void *context, const char *line, size_t bytes, off_t at) {
+    mr_written *written = context;
+    record one = {.self = written->self, .frame.source = MR_SOURCE_NONE};
+    written->lines++;
+    return read_line(&one, line, bytes) ? note_frame(written, &one.frame, at) : refuse(written);
+}
+
 /* ---- a row ----------------------------------------------------------------------------------------------------- */
 
 /* Reads the first field, which may be quoted; returns the text after its comma, NULL if there is none. */
@@ -124,7 +144,6 @@ static bool ends_within_quotes(const mr_written *written, const char *line, size
     return quoted;
 }
 
-/* A frame may have several rows: only another frame shows that it is complete. */
 static int begin_row(mr_written *written, const char *line, size_t bytes, off_t at) {
     mr_identity frame;
     if (written->lines == 1)
@@ -132,13 +151,7 @@ static int begin_row(mr_written *written, const char *line, size_t bytes, off_t 
                                                                                                    : refuse(written);
     if (!read_row(written->self, line, &frame))
         return refuse(written);
-    if (written->any && mr_identity_compare(&written->last, &frame) == 0)
-        return MR_OK;
-    int status = written->any ? mr_written_add(written, &written->last) : MR_OK;
-    written->any = true;
-    written->last = frame;
-    written->begin = at;
-    return status;
+    return note_frame(written, &frame, at);
 }
 
 int mr_written_take_row(void *context, const char *line, size_t bytes, off_t at) {

@@ -21,8 +21,10 @@ typedef struct mr_written {
 } mr_written;
 
 /* For mr_line_reader (output.h); `written` is an mr_written with `self` and `path` set. Takes a JSON line from `jsonl`,
- * or a table line from `csv` and the end. MR_ERROR_DATA if it is not from this pipeline; MR_ERROR_MEMORY. */
+ * one of several for a frame, or a table line from `csv`; and the end of the last two. MR_ERROR_DATA if it is not from
+ * this pipeline; MR_ERROR_MEMORY. */
 int mr_written_take_line(void *written, const char *line, size_t bytes, off_t at);
+int mr_written_take_lines(void *written, const char *line, size_t bytes, off_t at);
 int mr_written_take_row(void *written, const char *line, size_t bytes, off_t at);
 int mr_written_finish_rows(void *written, off_t *end);
 /* Adds one frame. MR_ERROR_MEMORY. */

@@ -1,5 +1,5 @@
 /* Any bytes as a classifier file: a model, weights, labels, or a note with labels. Nothing may crash or read past the
- * the end, and every refusal must have a reason. The first byte chooses the file.
+ * end, and every refusal must have a reason. The first byte chooses the file.
  *
  *     tests/fuzz/run 60 fuzz_models */
 #include <stdio.h>

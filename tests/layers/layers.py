@@ -79,12 +79,14 @@ kernels/ceiling: engine/device/cuda kernels
 kernels/fit: engine/base kernels
 kernels/jpeg: kernels
 kernels/metrics: engine/base kernels
+kernels/plane:
 kernels/text: kernels
 kernels/detect: engine/device/cuda kernels kernels/text
 stages: engine/base engine/device engine/text
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/detect kernels/vector stages stages/model/onnx
 stages/objects: engine/base kernels/detect stages stages/model
+stages/objects/zones: engine/base kernels/plane stages
 stages/text: engine/base kernels/text stages stages/model stages/model/onnx
 stages/model/export: engine/base kernels/vector stages/model stages/model/onnx
 stages/train: engine/base engine/device kernels kernels/fit kernels/metrics

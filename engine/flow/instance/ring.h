@@ -25,13 +25,17 @@ void mr_ring_renew(mr_ring *ring);
 /* Tries to release each slot, oldest first. `all`: continues after one that cannot be released. */
 typedef bool mr_ring_release(void *context, mr_slot *slot);
 static inline void mr_ring_free(mr_ring *ring, bool all, mr_ring_release *release, void *context) {
-    bool done = true;
-    for (uint64_t n = ring->freed; n < ring->claimed && (done || all); n++) {
+    for (uint64_t n = ring->freed; n < ring->claimed; n++) {
         mr_slot *slot = &ring->slots[n & (ring->slot_count - 1)];
-        const bool held = slot->state != MR_SLOT_FREE;
-        done = !held || release(context, slot);
-        ring->released += held && done;
-        ring->freed += done && n == ring->freed;
+        if (slot->state != MR_SLOT_FREE) {
+            if (release(context, slot))
+                ring->released++;
+            else if (all)
+                continue;
+            else
+                return;
+        }
+        ring->freed += n == ring->freed;
     }
 }
 /* The oldest slot, if no slot can be claimed because each holds a call that has pushed all outputs; otherwise NULL. */
@@ -50,21 +54,23 @@ static inline bool mr_ring_is_empty(const mr_ring *ring) {
 static inline uint64_t mr_ring_calls(const mr_ring *ring) {
     return ring->claimed;
 }
-/* The slot for the next call; NULL: none is free. mr_ring_claim begins the call. */
+/* The slot for the next call; NULL: none is free. mr_ring_claim begins the call with it. */
 static inline mr_slot *mr_ring_next(const mr_ring *ring) {
     const bool full =
         ring->claimed - ring->released == ring->in_flight || ring->claimed - ring->freed == ring->slot_count;
     return full ? NULL : mr_ring_at(ring, ring->claimed);
 }
-static inline void mr_ring_claim(mr_ring *ring) {
-    mr_ring_at(ring, ring->claimed++)->state = MR_SLOT_RUNNING;
+static inline void mr_ring_claim(mr_ring *ring, mr_slot *slot) {
+    ring->claimed++;
+    slot->state = MR_SLOT_RUNNING;
 }
-/* The oldest call that has not pushed all outputs; NULL: none. mr_ring_push marks it as pushed. */
+/* The oldest call that has not pushed all outputs; NULL: none. mr_ring_push marks its slot as pushed. */
 static inline mr_slot *mr_ring_unpushed(const mr_ring *ring) {
     return ring->pushed < ring->claimed ? mr_ring_at(ring, ring->pushed) : NULL;
 }
-static inline void mr_ring_push(mr_ring *ring) {
-    mr_ring_at(ring, ring->pushed++)->state = MR_SLOT_HELD;
+static inline void mr_ring_push(mr_ring *ring, mr_slot *slot) {
+    ring->pushed++;
+    slot->state = MR_SLOT_HELD;
 }
 /* The oldest call still running; NULL: none. */
 static inline mr_slot *mr_ring_running(const mr_ring *ring) {

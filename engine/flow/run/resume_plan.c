@@ -122,6 +122,16 @@ static uint64_t add_options(uint64_t sum, const mr_option *option, const char *o
     return sum;
 }
 
+static uint64_t add_points(uint64_t sum, const mr_points *points) {
+    return points->count ? add(sum, points->at, points->count * sizeof *points->at) : sum;
+}
+
+static uint64_t add_shapes(uint64_t sum, const mr_shapes *shapes) {
+    for (size_t i = 0; i < shapes->count; i++)
+        sum = add_points(add_text(sum, shapes->name[i]), &shapes->points[i]);
+    return sum;
+}
+
 /* An option that was not given and has no default adds only its name. */
 static uint64_t add_several(uint64_t sum, const mr_option *option, const void *field) {
     const mr_strings *strings = field;
@@ -135,6 +145,10 @@ static uint64_t add_several(uint64_t sum, const mr_option *option, const void *f
         return add_texts(add_texts(sum, pairs->key, pairs->count), pairs->value, pairs->count);
     case MR_OPTION_DOUBLES:
         return add(sum, doubles->value, doubles->count * sizeof *doubles->value);
+    case MR_OPTION_POINTS:
+        return add_points(sum, field);
+    case MR_OPTION_SHAPES:
+        return add_shapes(sum, field);
     default:
         return *given ? add_options(sum, option->fields, field) : sum;
     }

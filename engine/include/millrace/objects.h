@@ -48,6 +48,7 @@ typedef struct mr_object {
     mr_items mask;     /* int32_t: lengths of runs in the mask, row by row, first outside, then inside, in turn */
     int32_t mask_width, mask_height; /* the mask's size in cells; it is stretched over the box */
     mr_items zones;      /* mr_object_zone */
+    float speed, distance; /* metres a second, and metres since its track began; 0: not known */
     mr_items attributes; /* mr_object_attribute */
 } mr_object;
 

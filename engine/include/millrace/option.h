@@ -31,6 +31,8 @@ typedef enum mr_option_kind {
     MR_OPTION_DOUBLES,  /* mr_doubles; one number or a list of up to 4 */
     MR_OPTION_STRINGS,  /* mr_strings; one string or a list */
     MR_OPTION_PAIRS,    /* mr_pairs; a map of strings */
+    MR_OPTION_POINTS,   /* mr_points; a list of points, each a list of two numbers: [[0, 0.5], [1, 0.5]] */
+    MR_OPTION_SHAPES,   /* mr_shapes; a map from names to such lists */
     MR_OPTION_FORMAT,   /* mr_format; "I420 1280x720", "RGB24 640x480", "f32 3x224x224", "u8 10" */
     MR_OPTION_MAP,      /* A nested struct described by `fields`. Its first member is a bool: true if the map was
                            given. */
@@ -67,6 +69,15 @@ typedef struct mr_pairs {
     const char *const *key;
     const char *const *value;
 } mr_pairs;
+typedef struct mr_points {
+    size_t count;
+    const double (*at)[2]; /* x, y; finite */
+} mr_points;
+typedef struct mr_shapes {
+    size_t count;
+    const char *const *name;
+    const mr_points *points;
+} mr_shapes;
 
 /* Never shown in messages, plans, the log or the pipeline's digest. NULL: none. */
 typedef struct mr_credentials {
@@ -83,7 +94,8 @@ typedef struct mr_option {
     bool searched;              /* With MR_FILE_READ: a file that is not there may be found elsewhere, like a
                                    library. If false, planning refuses a missing file. */
     double min, max;            /* Inclusive range for numbers, in the field's unit; both 0: no limit. With
-                                   `elsewhere`, for STRINGS, PAIRS and MAPS: range of the count. */
+                                   `elsewhere`, for STRINGS, PAIRS and MAPS: range of the count. For POINTS and
+                                   SHAPES always: range of the number of points in a list. */
     const char *unit;           /* Optional. "px", "frames", ... for people. NULL if the kind implies it. */
     const char *const *choices; /* for ENUM, and words in place of a DURATION; ended by NULL */
     const struct mr_option *fields; /* for MAP and MAPS; ended by a NULL name */

@@ -105,6 +105,7 @@ typedef struct mr_result_kind {
     const char *help;       /* one line */
     const mr_field *fields; /* the fields in an element; NULL: results contain an array */
     size_t element_bytes;   /* size of an element; 0 for arrays */
+    bool rare;              /* Most frames have no element. Sinks that write this kind alone write nothing for them. */
     bool on_device;         /* arrays: may lie in device memory, and are copied from and to it */
     /* Optional. Compares two results with equal element counts, for `millrace verify`. NULL: compares value by value,
      * in order. */

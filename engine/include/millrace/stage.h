@@ -159,6 +159,7 @@ typedef struct mr_planned_result {
     const char *operation;     /* tensors: the network's operator that computed it, such as "Softmax"; NULL: none, or
                                   not known */
     const mr_planned_classes *classes; /* for the kind `classes`; NULL: not known */
+    bool tracked;              /* for the kind `objects`: they have tracks */
 } mr_planned_result;
 
 typedef struct mr_planned_input {
@@ -335,6 +336,8 @@ MR_API void mr_name_operation(mr_negotiation *negotiation, size_t port, const ch
 /* Declares classes, as mr_promise_result. The labels are copied. `from` is ignored and becomes the negotiating
  * stage. */
 MR_API int mr_promise_classes(mr_negotiation *negotiation, size_t port, const mr_planned_classes *classes);
+/* Declares objects that have tracks, as mr_promise_result. */
+MR_API int mr_promise_tracks(mr_negotiation *negotiation, size_t port);
 /* Declares an output with the pictures of an input, which the stage changes (mr_io_change). They lie in the input's
  * buffers or in those of this output. */
 MR_API void mr_promise_changes(mr_negotiation *negotiation, size_t port, size_t input);

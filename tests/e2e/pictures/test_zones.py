@@ -1,0 +1,144 @@
+"""zones: events of objects that the test moves, with their times, in records of their own, across turns and nodes.
+
+The network here reads its objects from the picture: two pixels of the first row give the middle and the lower edge of
+each box, which is 12 wide and 20 high."""
+import csv
+import json
+import subprocess
+import unittest
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from harness import Case, main
+
+SIDE, MOST = 128, 4
+GATE = "lines: {gate: [[0, 0.5], [1, 0.5]]}"
+ROOM = "areas: {room: [[0.25, 0.25], [0.75, 0.25], [0.75, 0.75], [0.25, 0.75]]}"
+
+
+def save(path):
+    known = {"begin": np.array([0, 0, 0, 0]), "end": np.array([1, 1, 1, 2 * MOST]), "shape": np.array([1, MOST, 2]),
+             "spread": np.array([[1, 0, 1, 0, 0, 0], [0, 1, 0, 1, 0, 0]], np.float32),
+             "box": np.array([-6, -20, 6, 0, 0, 0], np.float32),
+             "far": np.array([[[0, 0, 0, 0, 0.9, 0]]], np.float32), "one": np.array(1, np.float32)}
+    nodes = [helper.make_node("Slice", ["image", "begin", "end"], ["row"]),
+             helper.make_node("Reshape", ["row", "shape"], ["points"]),
+             helper.make_node("MatMul", ["points", "spread"], ["places"]),
+             helper.make_node("Add", ["places", "box"], ["boxes"]),
+             helper.make_node("ReduceMax", ["points"], ["most"], axes=[2], keepdims=1),
+             helper.make_node("Min", ["most", "one"], ["seen"]),
+             helper.make_node("Mul", ["far", "seen"], ["scores"]),
+             helper.make_node("Add", ["boxes", "scores"], ["o"])]
+    graph = helper.make_graph(nodes, "placed",
+                              [helper.make_tensor_value_info("image", TensorProto.FLOAT, (1, 3, SIDE, SIDE))],
+                              [helper.make_tensor_value_info("o", TensorProto.FLOAT, (1, MOST, 6))],
+                              [numpy_helper.from_array(values, name) for name, values in known.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+
+
+def lines_of(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+class Zones(Case):
+    def film(self, *objects, fps=20, name="film.mkv"):
+        """Each object: a list with (x, y) for each frame; None: absent."""
+        pictures = np.zeros((len(objects[0]), SIDE, SIDE, 3), np.uint8)
+        for number, places in enumerate(objects):
+            for at, place in enumerate(places):
+                pictures[at, 0, 2 * number:2 * number + 2] = np.array(place or (0, 0))[:, None]
+        subprocess.run(["ffmpeg", "-v", "error", "-y", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{SIDE}x{SIDE}",
+                        "-r", str(fps), "-i", "-", "-c:v", "ffv1", self.folder / name], input=pictures.tobytes(),
+                       check=True)
+
+    def run_zones(self, options, source="", more="", top="", code=0):
+        save(self.folder / "placed.onnx")
+        text = (f"version: 1\npipeline: zones\n{top}sources: {{film: {{uri: film.mkv{source}}}}}\nstages:\n"
+                "  decode: {input: film}\n"
+                f"  preprocess: {{input: decode, size: {SIDE}x{SIDE}}}\n"
+                "  detect: {input: preprocess, model: placed.onnx, head: end2end}\n"
+                "  track: {input: detect, confirm: 100ms}\n"
+                f"  zones: {{input: track, {options}}}\n"
+                "  rows: {type: jsonl, input: zones, path: rows.jsonl}\n"
+                "  events: {type: jsonl, input: zones, results: events, path: events.jsonl}\n"
+                "  table: {type: csv, input: zones, results: events, path: events.csv}\n" + more)
+        run = self.run_pipeline(text, code=code, rows=False)
+        if not code:
+            run.rows = lines_of(self.folder / "rows.jsonl")
+            run.events = lines_of(self.folder / "events.jsonl")
+            self.assert_balanced(run)
+        return run
+
+    def test_events(self):
+        """One walks down through the line, another stands, a third is never confirmed."""
+        walk = [(64, 10 + 2 * i) for i in range(50)]
+        self.film(walk, [(20, 40)] * 50, [(100, 50 + 20 * (i % 2)) if 20 <= i < 22 else None for i in range(50)])
+        run = self.run_zones(f"{GATE}, {ROOM}, dwell: 500ms, anchor: bottom")
+        seen = [(one["event"], one["zone"], one.get("direction"), one["time"], one["count"]) for one in run.events]
+        # The lower edge is at 10 + 2 i: in the area from 32, and beyond the line from 66.
+        self.assertEqual(seen, [("enter", "room", None, 0.55, 1), ("count", "room", None, 0.85, 1),
+                                ("dwell", "room", None, 1.05, 1), ("cross", "gate", "in", 1.4, 1)])
+        self.assertEqual({one.get("track") for one in run.events}, {1, None})
+        self.assertEqual([one["seq"] for one in run.events], [17, 17, 21, 34])
+        self.assertEqual([one["pts"] for one in run.events], [0.85, 0.85, 1.05, 1.7])
+        self.assertEqual([one["dwell"] for one in run.events if "dwell" in one], [0.5])
+        with (self.folder / "events.csv").open(newline="") as file:
+            table = list(csv.DictReader(file))
+        self.assertEqual([(row["event"], row["time"], row["seq"]) for row in table],
+                         [(one["event"], str(one["time"]), str(one["seq"])) for one in run.events])
+        self.assertEqual([row["seq"] for row in run.rows], list(range(50)))
+        self.assertEqual([(row["seq"], len(row["events"])) for row in run.rows if "events" in row],
+                         [(17, 2), (21, 1), (34, 1)])
+        dwells = {row["seq"]: one["zones"] for row in run.rows for one in row["objects"] if "zones" in one}
+        self.assertEqual(dwells, {i: [{"zone": "room", "dwell": round((i - 11) / 20, 2)}] for i in range(17, 50)})
+
+    def test_a_quiet_camera_writes_nothing(self):
+        self.film([(20, 20)] * 30)
+        run = self.run_zones(f"{GATE}, {ROOM}")
+        self.assertEqual(run.events, [])
+        self.assertEqual(len((self.folder / "events.csv").read_text().splitlines()), 1)
+        self.assertEqual(len(run.rows), 30)
+
+    def test_pixels_classes_and_chosen_events(self):
+        self.film([(64, 10 + 2 * i) for i in range(50)])
+        whole = self.run_zones(f"{GATE}, {ROOM}").events
+        pixels = self.run_zones("units: pixels, lines: {gate: [[0, 64], [128, 64]]}, "
+                                "areas: {room: [[32, 32], [96, 32], [96, 96], [32, 96]]}").events
+        self.assertEqual(pixels, whole)
+        self.assertEqual(self.run_zones(f"{GATE}, {ROOM}, events: cross").events,
+                         [one for one in whole if one["event"] == "cross"])
+        self.assertEqual(self.run_zones(f"{GATE}, {ROOM}, classes: [0]").events, whole)
+        self.assertEqual(self.run_zones(f"{GATE}, {ROOM}, classes: [person]").events, [])
+        run = self.run_zones("units: pixels, lines: {gate: [[0, 64], [200, 64]]}", code=78)
+        self.assertIn('"gate" has a point outside of the picture, which is 128x128', run.err)
+
+    def test_turns(self):
+        """Who is inside at the end of a turn leaves in the first frame of the next one."""
+        self.film([(64, 64)] * 20)
+        run = self.run_zones(ROOM, source=", loop: 2")
+        self.assertEqual([(one["event"], one.get("epoch"), one["seq"], one["time"], one.get("gone"), one["total"])
+                          for one in run.events if one["event"] != "count"],
+                         [("enter", None, 8, 0.1, None, 1), ("leave", 1, 0, 0.95, True, 1),
+                          ("enter", 1, 8, 0.1, None, 2)])
+        self.assertEqual([one["dwell"] for one in run.events if one["event"] == "leave"], [0.85])
+
+    def test_speed(self):
+        """40 pixels a second: at 20 pixels a metre, 2 m/s. The same by a rectangle on the ground."""
+        self.film([(64, 30 + 2 * i) for i in range(40)])
+        ground = "ground: {corners: [[0, 0], [1, 0], [1, 1], [0, 1]], width: 6.4, height: 6.4}"
+        for scale in ("scale: 20", ground):
+            run = self.run_zones(f"{GATE}, {scale}")
+            crossing = [one for one in run.events if one["event"] == "cross"]
+            self.assertEqual(len(crossing), 1)
+            self.assertAlmostEqual(crossing[0]["speed"], 2, 4)
+            speeds = [one["speed"] for row in run.rows for one in row["objects"] if "speed" in one]
+            self.assertEqual(len(speeds), 37)
+            self.assertTrue(np.allclose(speeds, 2, atol=1e-4))
+            ways = [one["distance"] for row in run.rows for one in row["objects"] if "distance" in one]
+            self.assertAlmostEqual(ways[-1], 37 * 0.1, 4)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""Compares detect and track with a floor and with Python.
+
+People: Debian's vtest.avi through YOLOX-nano. The floor is the unavoidable work: decoding, and the bare network as
+often. The loop is Python with OpenCV, ONNX Runtime and supervision (loop.py), measured without imports and loading,
+which favours it.
+
+Tracks: the same boxes in scenes whose true tracks are known (tests/reference/track.py), through track and through
+supervision's ByteTrack with the same thresholds: quality by trackeval, and the time for a frame."""
+import argparse
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+
+import contest
+import numpy as np
+import supervision as sv
+import track
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+VIDEO = "/usr/share/doc/opencv-doc/examples/data/vtest.avi"
+PIPELINE = """\
+version: 1
+pipeline: people
+sources:
+  video: {{uri: {video}}}
+stages:
+  decode:     {{input: video}}
+  preprocess: {{input: decode, fit: letterbox, place: top-left, pad: 114, order: bgr}}
+  detect:     {{input: preprocess, model: {model}, score: 0.25, classes: [0]}}
+  track:      {{input: detect}}
+  results:    {{type: jsonl, input: track, path: {output}}}
+"""
+
+
+def people(given, folder):
+    video = folder / "people.avi"
+    subprocess.run(["ffmpeg", "-nostdin", "-v", "error", "-y", "-i", given.video, "-frames:v", str(given.frames), "-c",
+                    "copy", video], check=True)
+    pipeline = folder / "people.yaml"
+    pipeline.write_text(PIPELINE.format(video=video, model=given.model.absolute(), output=folder / "millrace.jsonl"))
+    decoder = ["ffmpeg", "-nostdin", "-v", "error", "-threads", "2", "-i", str(video), "-an", "-f", "null", "-"]
+    contestants = [
+        contest.Contestant("floor", [decoder, [str(given.build / "bench_model_loop"), str(given.model),
+                                               str(given.frames)]]),
+        contest.Contestant("millrace", [[str(given.build / "millrace"), "run", str(pipeline), "--quiet"]]),
+        contest.Contestant("Python loop", [[sys.executable, str(pathlib.Path(__file__).with_name("loop.py")),
+                                            str(given.model), str(video), str(given.frames),
+                                            str(folder / "loop.jsonl")]],
+                           self_measured=True, environment={"OPENBLAS_NUM_THREADS": "1"})]
+    contest.table(f"people: {given.frames} frames", contest.hold(contestants, given.rounds), given.frames)
+
+
+def byte_track(found, fps):
+    """ByteTrack's tracks, 0 for none, and microseconds of processor time for a frame."""
+    tracker = sv.ByteTrack(track_activation_threshold=0.25, lost_track_buffer=60, frame_rate=fps)
+    rows, taken = [], []
+    for boxes, scores, _ in found:
+        given = sv.Detections(xyxy=boxes.astype(np.float32), confidence=scores.astype(np.float32),
+                              class_id=np.zeros(len(boxes), int), data={"row": np.arange(len(boxes))})
+        since = time.thread_time()
+        done = tracker.update_with_detections(given)
+        taken.append((time.thread_time() - since) * 1e6)
+        row = np.zeros(len(boxes), int)
+        row[np.array(done.data.get("row", []), int)] = np.maximum(done.tracker_id, 0) if len(done) else []
+        rows.append(row)
+    return rows, statistics.median(taken)
+
+
+def tracks(given):
+    program = given.build / "track_rows"
+    print(f"\n{'tracks':32}{'MOTA':>7}{'IDF1':>7}{'HOTA':>7}{'switches':>10}{'us a frame':>12}")
+    for count, fps in ((8, 30), (20, 30), (20, 10), (20, 5)):
+        rows = {"best possible": [], "millrace": [], "ByteTrack": []}
+        for seed in range(100, 100 + given.scenes):
+            truth, found = track.scene(seed, count, 20, fps)
+            for name, (ids, taken) in (("best possible", ([true + 1 for _, _, true in found], 0.0)),
+                                       ("millrace", track.follow(program, found, fps)),
+                                       ("ByteTrack", byte_track(found, fps))):
+                rows[name].append((*track.judge(truth, found, ids).values(), taken))
+        for name, figures in rows.items():
+            mota, idf1, hota, switches, taken = np.mean(figures, axis=0)
+            print(f"{f'{count} objects, {fps} fps: {name}':32}{mota:7.1f}{idf1:7.1f}{hota:7.1f}{switches:10.1f}"
+                  f"{taken:12.1f}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=pathlib.Path, help="YOLOX-nano; without it only tracks are compared")
+    parser.add_argument("--video", default=VIDEO)
+    parser.add_argument("--frames", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--scenes", type=int, default=6)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    given = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    folder = given.build / "bench"
+    folder.mkdir(exist_ok=True)
+    if given.model:
+        people(given, folder)
+    tracks(given)
+
+
+if __name__ == "__main__":
+    main()
