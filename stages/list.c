@@ -12,6 +12,7 @@ static const mr_stage_type *const types[] = {
     /* stages */
     &mr_callback_stage,
     &mr_classify_stage,
+    &mr_crop_stage,
     &mr_csv_stage,
     &mr_ctc_stage,
     &mr_decode_stage,
@@ -20,6 +21,7 @@ static const mr_stage_type *const types[] = {
     &mr_features_stage,
     &mr_filter_stage,
     &mr_histogram_stage,
+    &mr_gather_stage,
     &mr_hog_stage,
     &mr_infer_stage,
     &mr_images_stage,

@@ -19,6 +19,9 @@
 
 /* As `sub`: no later number will come in this epoch. */
 #define MR_SUB_REST UINT32_MAX
+/* As `sub`, plus the number of objects: the frames of all of a frame's objects came before (mr_io_end_objects). Sorts
+ * after them. */
+#define MR_SUB_OBJECTS UINT32_C(0x80000000)
 /* As `sub`: lost (see above). Sorts after everything derived from the frame with this number. */
 #define MR_SUB_LOST (UINT32_MAX - 1)
 
@@ -30,6 +33,14 @@ static inline mr_identity mr_identity_lost(mr_identity frame) {
 
 static inline mr_identity mr_identity_away(uint32_t source) {
     return (mr_identity){.source = source, .epoch = UINT32_MAX, .seq = UINT64_MAX, .sub = MR_SUB_LOST};
+}
+
+/* Whether a gap mark ends the frames of a frame's objects; their number. */
+static inline bool mr_identity_ends_objects(const mr_identity *gone) {
+    return gone->sub >= MR_SUB_OBJECTS && gone->sub < MR_SUB_LOST;
+}
+static inline uint32_t mr_identity_objects(const mr_identity *gone) {
+    return gone->sub - MR_SUB_OBJECTS;
 }
 
 /* Whether a gap mark is `lost` or `away`; whether it is `away`. */

@@ -1,7 +1,10 @@
 /* Receipts: one for each source frame; every frame that descends from it holds a reference. The receipt closes when the
  * last reference is dropped, with the gravest noted outcome: dropped, then delivered, then absorbed. If nothing was
  * noted, the frame is unaccounted for, which is a stage's fault. The ledger owns receipts and fills in every field. Any
- * thread. */
+ * thread.
+ *
+ * A frame that was made from an object has a receipt too, which the ledger counts apart. It holds one of the frame that
+ * has the object: that frame is in flight until its objects are. */
 #pragma once
 
 #include <stdatomic.h>
@@ -34,6 +37,11 @@ struct mr_receipt {
     uint32_t page;              /* the ledger's page that counts it */
     uint64_t number;            /* in the source's reach, if that is followed */
     mr_receipt_watcher *watchers; /* under the ledger's lock */
+    mr_receipt *parent;         /* objects: of the frame, one reference; NULL: it is on another node */
+    mr_receipt *kept;           /* frames: arrived objects that were gathered, one reference each */
+    mr_receipt *next_kept;      /* in that list */
+    uint64_t gathered_count;    /* frames: objects made here that were gathered; they get the frame's outcome */
+    bool gathered;              /* objects: by now */
     mr_receipt *chain;          /* arrived frames only: next in the bucket */
     mr_receipt *previous, *next; /* in the list of open receipts, in opening order, or of free ones */
 };

@@ -70,10 +70,11 @@ static size_t most_frames(const mr_instance *instance, const mr_task *task) {
 }
 
 /* Before a join, gaps count as frames: the other paths to the join hold only as many frames as batches on this path may
- * gather. If the number of missing frames is unknown, the batch must not wait longer. */
+ * gather. In a cascade these are frames, not objects: they are counted by their ends. If the number of missing frames
+ * is unknown, the batch must not wait longer. */
 static bool is_full(const mr_instance *instance, const mr_slot *slot, size_t most) {
-    size_t marks = mr_outlets_mark_gaps(&instance->outlets) ? slot->mark_count + slot->output_count : 0;
-    return slot->lost || slot->frame_count + marks >= most;
+    size_t marks = mr_outlets_mark_gaps(&instance->outlets) ? slot->mark_count + slot->output_count - slot->ends : 0;
+    return slot->lost || slot->frame_count + marks >= most || slot->ends >= most;
 }
 
 /* A copy takes frames together only if one event makes them ready: failed work must not affect other frames. A frame
@@ -108,6 +109,7 @@ static bool leaves(mr_instance *instance, mr_slot *slot, mr_task *task) {
 static void add_mark(mr_slot *slot, const mr_item *mark) {
     mr_slot_add_mark(slot, mark);
     slot->lost |= mark->kind == MR_ITEM_GAP && mr_identity_is_lost(&mark->identity);
+    slot->ends += mark->kind == MR_ITEM_GAP && mr_identity_ends_objects(&mark->identity);
 }
 
 bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {

@@ -160,9 +160,11 @@ void mr_graph_destroy(mr_graph **graph) {
 /* ---- the end --------------------------------------------------------------------------------------------------- */
 
 /* At the end every frame must be accounted for; only a subscribed program may still hold some. */
-static int balance_of(mr_graph *graph, uint32_t source, bool arrived) {
+static int balance_of(mr_graph *graph, uint32_t source, mr_ledger_page page) {
+    static const char *const counted[] = {"frames in", "frames in from other nodes", "objects in",
+                                          "objects in from other nodes"};
     mr_ledger_account count;
-    mr_ledger_read(graph->run.ledger, source, arrived, &count);
+    mr_ledger_read(graph->run.ledger, source, page, &count);
     mr_free(count.lines);
     uint64_t known = count.delivered + count.dropped + count.absorbed;
     if (!count.unaccounted && (count.in == known || mr_deliveries_are_watched(&graph->run)))
@@ -170,19 +172,17 @@ static int balance_of(mr_graph *graph, uint32_t source, bool arrived) {
     char names[512];
     mr_identities_print(count.unsettled, count.unsettled_count, count.in - known, names, sizeof names);
     return mr_fail(MR_ERROR_INTERNAL,
-                   "the ledger of %s does not balance: %llu frames in%s, %llu accounted for: a stage took the others "
+                   "the ledger of %s does not balance: %llu %s, %llu accounted for: a stage took the others "
                    "and neither emitted, dropped nor absorbed them: %s",
-                   graph->run.plan->vertices[source].id, (unsigned long long)count.in,
-                   arrived ? " from other nodes" : "", (unsigned long long)known, names);
+                   graph->run.plan->vertices[source].id, (unsigned long long)count.in, counted[page],
+                   (unsigned long long)known, names);
 }
 
 static int balance(mr_graph *graph) {
     int status = MR_OK;
-    for (uint32_t s = 0; !status && s < graph->run.plan->source_count; s++) {
-        status = balance_of(graph, s, false);
-        if (!status)
-            status = balance_of(graph, s, true);
-    }
+    for (uint32_t s = 0; s < graph->run.plan->source_count; s++)
+        for (int page = 0; !status && page < MR_LEDGER_PAGES; page++)
+            status = balance_of(graph, s, (mr_ledger_page)page);
     uint64_t missing = mr_source_slots_unaccounted(graph->slots);
     if (!status && missing)
         status = mr_fail(MR_ERROR_INTERNAL, "the ledger does not balance: %llu frames of sources that were removed are "

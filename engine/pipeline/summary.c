@@ -70,22 +70,6 @@ static size_t summarize_stage(const mr_graph *graph, size_t vertex, size_t first
 
 /* ---- the whole ------------------------------------------------------------------------------------------------- */
 
-static void add_line(mr_summary *summary, const mr_ledger_line *line) {
-    for (size_t i = 0; i < summary->line_count; i++) {
-        mr_ledger_line *known = &summary->lines[i];
-        if (known->outcome == line->outcome && strcmp(known->stage, line->stage) == 0 &&
-            strcmp(known->reason, line->reason) == 0) {
-            known->frames += line->frames;
-            return;
-        }
-    }
-    mr_ledger_line *lines = mr_realloc(summary->lines, (summary->line_count + 1) * sizeof *lines);
-    if (!lines)
-        return;
-    summary->lines = lines;
-    lines[summary->line_count++] = *line;
-}
-
 /* With several nodes, each must report the stages it runs and the sources whose frames reach it. */
 static void mark_sources(const mr_plan *plan, bool *come) {
     for (size_t v = 0; v < plan->vertex_count; v++)
@@ -103,7 +87,9 @@ static void add_source(mr_summary *summary, const mr_source_summary *source) {
     summary->in_flight += source->in_flight;
     summary->balanced &= source->unaccounted == 0;
     for (size_t i = 0; i < source->line_count; i++)
-        add_line(summary, &source->lines[i]);
+        mr_ledger_lines_add(&summary->lines, &summary->line_count, &source->lines[i]);
+    summary->balanced &= source->objects.unaccounted == 0;
+    mr_objects_add(&summary->objects, &source->objects);
 }
 
 static int64_t threads_cpu_ns(const mr_graph *graph) {
@@ -328,6 +314,7 @@ void mr_summary_destroy(mr_summary **summary) {
     mr_free((*summary)->devices);
     mr_free((*summary)->forced);
     mr_free((*summary)->lines);
+    mr_free((*summary)->objects.lines);
     mr_free(*summary);
     *summary = NULL;
 }

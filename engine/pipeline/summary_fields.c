@@ -78,6 +78,35 @@ static void set_absorbed(void *base) {
      .set = set_absorbed},                                                                                            \
     {"in_flight", MR_SUMMARY_U64, AT(type, in_flight), NULL, "frames between sources and sinks"}
 
+static const mr_summary_field object_line_fields[] = {
+    {"stage", MR_SUMMARY_TEXT, AT(mr_ledger_line, stage), NULL, "id of the stage"},
+    {"reason", MR_SUMMARY_TEXT, AT(mr_ledger_line, reason), NULL, "the reason"},
+    {"objects", MR_SUMMARY_U64, AT(mr_ledger_line, frames), NULL, "how many objects", .rises = true},
+    {0}};
+static const mr_summary_part object_line = PART_OF(mr_ledger_line, object_line_fields);
+
+static const mr_summary_field objects_fields[] = {
+    {"in", MR_SUMMARY_U64, AT(mr_object_summary, in), NULL, "objects for which a stage made a frame", .rises = true},
+    {"delivered", MR_SUMMARY_U64, AT(mr_object_summary, delivered), NULL,
+     "objects that reached a sink, alone or on their frame", .rises = true},
+    {"dropped", MR_SUMMARY_LIST, LIST_AT(mr_object_summary, lines, line_count),
+     .help = "lost objects, by stage and reason", .part = &object_line, .has = is_dropped, .set = set_dropped},
+    {"absorbed", MR_SUMMARY_LIST, LIST_AT(mr_object_summary, lines, line_count),
+     .help = "objects that the pipeline left out on purpose", .part = &object_line, .has = is_absorbed,
+     .set = set_absorbed},
+    {"in_flight", MR_SUMMARY_U64, AT(mr_object_summary, in_flight), NULL, "objects that are not settled yet"},
+    {"balanced", MR_SUMMARY_NONE, AT(mr_object_summary, unaccounted), NULL, "every object is accounted for"},
+    {0}};
+static const mr_summary_part objects = PART_OF(mr_object_summary, objects_fields);
+
+static bool has_objects(const void *base) {
+    return ((const mr_source_summary *)base)->objects.in > 0;
+}
+
+static bool any_objects(const void *base) {
+    return ((const mr_summary *)base)->objects.in > 0;
+}
+
 /* ---- sources ----------------------------------------------------------------------------------------------------- */
 
 static const mr_summary_field frame_fields[] = {
@@ -182,6 +211,9 @@ static const mr_summary_field source_fields[] = {
     {"balanced", MR_SUMMARY_NONE, AT(mr_source_summary, unaccounted), NULL, "every frame is accounted for"},
     {"unsettled", MR_SUMMARY_ARRAY, ARRAY_AT(mr_source_summary, unsettled, unsettled_count),
      .help = "frames that are unaccounted for, then frames in flight; at most 16", .part = &frame},
+    {"objects", MR_SUMMARY_PART, AT(mr_source_summary, objects), NULL,
+     "objects for which crop made frames in this process; they are counted beside the frames", .part = &objects,
+     .has = has_objects, .omitted = true},
     {"expected", MR_SUMMARY_U64, AT(mr_source_summary, expected), NULL, "how many frames the file announces",
      .has = is_known},
     {"unread", MR_SUMMARY_U64, AT(mr_source_summary, unread), NULL,
@@ -272,7 +304,7 @@ static const mr_summary_part forced = PART_OF(mr_forced_summary, forced_fields);
 static const mr_summary_field ledger_fields[] = {
     LEDGER(mr_summary),
     {"balanced", MR_SUMMARY_BOOL, AT(mr_summary, balanced), NULL,
-     "whether in = delivered + dropped + absorbed + in_flight for every source"},
+     "whether in = delivered + dropped + absorbed + in_flight for every source, and for its objects"},
     {0}};
 static const mr_summary_part ledger = PART_OF(mr_summary, ledger_fields);
 
@@ -300,6 +332,8 @@ static const mr_summary_field fields[] = {
      .help = "differences that `force` accepted: results may be worse than they look", .part = &forced,
      .omitted = true},
     {"ledger", MR_SUMMARY_PART, .offset = 0, .help = "the frames of all sources", .part = &ledger},
+    {"objects", MR_SUMMARY_PART, AT(mr_summary, objects), NULL, "the objects of all sources", .part = &objects,
+     .has = any_objects, .omitted = true},
     {"sources", MR_SUMMARY_LIST, LIST_AT(mr_summary, sources, source_count), .help = "the sources", .part = &source},
     {"stages", MR_SUMMARY_LIST, LIST_AT(mr_summary, stages, stage_count), .help = "the stages and sources",
      .part = &stage},

@@ -227,6 +227,25 @@ const mr_planned_classes *mr_planned_classes_at(const mr_negotiation *negotiatio
     return found;
 }
 
+static bool may_have(const mr_planned_output *output, const mr_result_kind *kind) {
+    const mr_planned_result *one = output->results;
+    while (one && one->kind != kind)
+        one = one->next;
+    return one || output->more_results;
+}
+
+bool mr_planned_may_have(const mr_negotiation *negotiation, size_t input, const mr_result_kind *kind) {
+    const asking *ask = negotiation->planner;
+    const mr_plan_builder *b = ask->b;
+    bool any = ask->v < 0;
+    for (int i = any ? 0 : b->in.start[ask->v]; !any && i < b->in.start[ask->v + 1]; i++) {
+        const mr_plan_link *link = &b->link[b->in.item[i]];
+        const mr_planned_output *outputs = b->plan->vertices[link->from].outputs;
+        any = (size_t)link->to_port == input && (!outputs || may_have(&outputs[link->from_port], kind));
+    }
+    return any;
+}
+
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
 int mr_refuse(mr_negotiation *negotiation, const char *option, const char *format, ...) {

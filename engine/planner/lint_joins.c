@@ -1,7 +1,8 @@
 /* Joins that can never complete, or not as they should.
  *
  * A join emits one frame from each input, all with one identity: the same source, epoch and number. So at least one
- * source must reach every input. Frames must be numbered alike from there on, and arrive in number order. */
+ * source must reach every input. Frames must be numbered alike from there on, and arrive in number order. Frames of
+ * objects (crop) are numbered within the frame that has them: only a type that gathers joins them with it. */
 #include "engine/planner/lint_joins.h"
 
 #include <stdio.h>
@@ -11,8 +12,9 @@
 #include "millrace/status.h"
 
 /* How frames on a link are numbered: packets in decoding order by their source, pictures and what is made from them in
- * presentation order. For results without content, which could belong to either, it is not known. */
-typedef enum numbering { UNKNOWN, DECODING, PRESENTATION } numbering;
+ * presentation order, and frames of objects within their frame. For results without content, which could belong to
+ * either, it is not known. */
+typedef enum numbering { UNKNOWN, DECODING, PRESENTATION, OBJECTS } numbering;
 
 /* One input of a join: the links into one port. */
 typedef struct port {
@@ -50,6 +52,8 @@ static int link_count(const joins *j, int v) {
 /* ---- going through the graph ----------------------------------------------------------------------------------- */
 
 static numbering numbering_of(const joins *j, const mr_plan_link *link) {
+    if (j->numbers[link->from] == OBJECTS)
+        return OBJECTS;
     switch (j->b->unknown[link->from] ? MR_PAYLOAD_ANY : payload_of(j->b, link)) {
     case MR_PAYLOAD_PACKET:
         return DECODING;
@@ -61,11 +65,21 @@ static numbering numbering_of(const joins *j, const mr_plan_link *link) {
     }
 }
 
-/* Outputs made from frames in presentation order stay in it. */
+static mr_cascade cascade_of(const joins *j, int v) {
+    const mr_stage_type *type = j->b->vertex[v]->type;
+    return type ? type->cascade : MR_CASCADE_NONE;
+}
+
+/* Outputs made from frames in presentation order stay in it, and so do those made from objects. */
 static void number(joins *j, int v) {
-    for (int i = 0; i < link_count(j, v); i++)
-        if (numbering_of(j, link_of(j, v, i)) == PRESENTATION)
-            j->numbers[v] = PRESENTATION;
+    const mr_cascade cascade = cascade_of(j, v);
+    for (int i = 0; i < link_count(j, v) && j->numbers[v] != OBJECTS; i++) {
+        const numbering before = numbering_of(j, link_of(j, v, i));
+        if (before == PRESENTATION || before == OBJECTS)
+            j->numbers[v] = before;
+    }
+    if (cascade != MR_CASCADE_NONE)
+        j->numbers[v] = cascade == MR_CASCADE_SPLIT ? OBJECTS : PRESENTATION;
 }
 
 /* A source whose frames reach one port of `v` over two links, or do so at a vertex before it. */
@@ -120,6 +134,46 @@ static void refuse_numbering(const joins *j, int v, const port *packets, const p
                   "stages.%s.join: \"%s\" gives packets, numbered in decoding order, but frames of \"%s\" are numbered "
                   "in presentation order: frames of the same number would not belong together",
                   b->vertex[v]->id, from_of(j, packets->link)->id, from_of(j, pictures->link)->id);
+}
+
+/* A link with frames of objects; NULL: there is none. */
+static const mr_plan_link *find_objects(const joins *j, int v) {
+    for (int i = 0; i < link_count(j, v); i++)
+        if (numbering_of(j, link_of(j, v, i)) == OBJECTS)
+            return link_of(j, v, i);
+    return NULL;
+}
+
+static void check_split(const joins *j, int v) {
+    const mr_plan_link *link = find_objects(j, v);
+    if (link)
+        mr_plan_error(j->b, link->place, "put a stage of the type gather between the two",
+                      "stages.%s.input: \"%s\" gives frames of objects already, and objects of objects have no numbers",
+                      j->b->vertex[v]->id, from_of(j, link)->id);
+}
+
+static const char *port_name(const joins *j, int v, int which) {
+    return j->b->vertex[v]->type->inputs[which].name;
+}
+
+/* Frames on the first input, frames of objects on the second. */
+static void check_gather(const joins *j, int v, const port *ports) {
+    const mr_plan_builder *b = j->b;
+    const char *id = b->vertex[v]->id;
+    if (ports[0].numbers == OBJECTS)
+        mr_plan_error(b, ports[0].link->place, "name the stage that gives crop its frames, or one after it",
+                      "stages.%s.join.%s: \"%s\" gives frames of objects, not the frames that have them", id,
+                      port_name(j, v, 0), from_of(j, ports[0].link)->id);
+    else if (ports[1].numbers != OBJECTS)
+        mr_plan_error(b, ports[1].link->place, "name a stage after one of the type crop, which gives a frame for each "
+                      "object", "stages.%s.join.%s: \"%s\" gives whole frames, not frames of objects", id,
+                      port_name(j, v, 1), from_of(j, ports[1].link)->id);
+}
+
+static void refuse_mixture(const joins *j, int v, const port *objects, const port *frames) {
+    mr_plan_error(j->b, objects->link->place, "a stage of the type gather puts what was found onto the frames",
+                  "stages.%s.join: \"%s\" gives frames of objects, and \"%s\" whole frames: none have one number",
+                  j->b->vertex[v]->id, from_of(j, objects->link)->id, from_of(j, frames->link)->id);
 }
 
 static void refuse_twice(const joins *j, int v, const port *at, int source) {
@@ -222,14 +276,19 @@ static bool check_sources(joins *j, int v, const port *ports, int count) {
 }
 
 static void check_numbering(const joins *j, int v, const port *ports, int count) {
-    const port *packets = NULL, *pictures = NULL;
+    const port *packets = NULL, *pictures = NULL, *objects = NULL, *frames = NULL;
     for (int p = 0; p < count; p++) {
+        *(ports[p].numbers == OBJECTS ? &objects : &frames) = &ports[p];
         if (ports[p].numbers == DECODING && !packets)
             packets = &ports[p];
         if (ports[p].numbers == PRESENTATION && !pictures)
             pictures = &ports[p];
     }
-    if (packets && pictures)
+    if (cascade_of(j, v) == MR_CASCADE_GATHER)
+        check_gather(j, v, ports);
+    else if (objects && frames)
+        refuse_mixture(j, v, objects, frames);
+    else if (packets && pictures)
         refuse_numbering(j, v, packets, pictures);
 }
 
@@ -273,6 +332,8 @@ int mr_lint_joins(mr_plan_builder *b) {
         bool joining = b->plan->vertices[v].input_count > 1;
         number(&j, v);
         j.twice[v] = joining ? -1 : find_twice(&j, v, 0);
+        if (cascade_of(&j, v) == MR_CASCADE_SPLIT)
+            check_split(&j, v);
         if (joining && b->vertex[v]->type && check_join(&j, v))
             return MR_ERROR_MEMORY;
     }

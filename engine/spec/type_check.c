@@ -191,6 +191,11 @@ static int check_functions(const mr_stage_type *type, int inputs, int outputs) {
         return wrong(type, "it gathers frames, but its calls take only one");
     if (type->shape && !type->map)
         return wrong(type, "it has shape but not map");
+    if (type->cascade == MR_CASCADE_GATHER && (inputs != 2 || type->entry != MR_ENTRY_PER_SOURCE || type->batches))
+        return wrong(type, "it gathers objects, so it needs two inputs and an instance for each source, and takes no "
+                     "batches");
+    if (type->cascade == MR_CASCADE_SPLIT && (inputs != 1 || type->batches))
+        return wrong(type, "it gives a frame for each object, so it needs one input, and takes no batches");
     return MR_OK;
 }
 

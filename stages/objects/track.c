@@ -1,6 +1,7 @@
 /* track: follows a source's objects from frame to frame, and gives each a number. */
 #include "millrace/objects.h"
 #include "stages/list.h"
+#include "stages/objects/found.h"
 #include "stages/objects/tracker.h"
 
 typedef struct options {
@@ -21,11 +22,8 @@ static const int64_t IDS_OF_EPOCH = 1000000000;
 
 static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
-    bool known = !n->inputs[0].more_results;
     n->outputs[0].follows = n->outputs[0].shares = 0;
-    for (const mr_planned_result *one = n->inputs[0].results; one && known; one = one->next)
-        known = one->kind != mr_kind_objects();
-    if (known)
+    if (!mr_may_have_objects(&n->inputs[0]))
         return mr_refuse(n, NULL, "no frame that comes here has objects: name a stage after detect as its input");
     if (o->low > o->high || o->high > o->begin)
         return mr_refuse(n, "high", "low (%g), high (%g) and begin (%g) must rise", o->low, o->high, o->begin);

@@ -12,10 +12,11 @@
 #include "stages/video/recording.h"
 #include "stages/video/video_options.h"
 #include "stages/wanted.h"
+#include "stages/wanted_events.h"
 
 typedef struct record_options {
     const char *path, *name;
-    mr_strings classes;
+    mr_strings classes, events, zones;
     double score;
     int64_t before, after, keep, memory, longest, keep_for, keep_bytes;
     int on_full;
@@ -45,6 +46,11 @@ static const mr_option options[] = {
              "packet triggers one, such as those that motion lets through"},
     {.name = "score", .kind = MR_OPTION_DOUBLE, .offset = FIELD(score), .fallback = "0.5", .min = -1e9, .max = 1e9,
      .help = "lowest class score that triggers"},
+    {.name = "events", .kind = MR_OPTION_STRINGS, .offset = FIELD(events), .example = "[enter, cross]",
+     .help = "events of zones that trigger a recording, and nothing else does; with `classes`, only those of objects "
+             "of these classes"},
+    {.name = "zones", .kind = MR_OPTION_STRINGS, .offset = FIELD(zones), .example = "[gate]",
+     .help = "areas and lines whose events trigger; by default all"},
     {.name = "before", .kind = MR_OPTION_DURATION, .offset = FIELD(before), .fallback = "5s", .max = 3600e9,
      .help = "recorded before a trigger, from the key frame before that time on"},
     {.name = "after", .kind = MR_OPTION_DURATION, .offset = FIELD(after), .fallback = "5s", .max = 86400e9,
@@ -79,6 +85,17 @@ static int container_of(const record_options *given, mr_container *container) {
     return status;
 }
 
+static bool takes_events(const record_options *given) {
+    return given->events.count || given->zones.count;
+}
+
+static int check_events(mr_negotiation *n, const record_options *given) {
+    if (!mr_planned_may_have(n, 0, mr_kind_events()))
+        return mr_refuse(n, given->events.count ? "events" : "zones", "no frame that comes here has events, so nothing "
+                         "would start a recording: name zones as an input: input: [SOURCE, zones]");
+    return mr_wanted_events_check(n, "events", &given->events);
+}
+
 static int negotiate(mr_negotiation *negotiation) {
     const record_options *given = negotiation->options;
     const mr_planned_input *input = &negotiation->inputs[0];
@@ -93,6 +110,8 @@ static int negotiate(mr_negotiation *negotiation) {
     if (input->set.payload == MR_PAYLOAD_PICTURE || input->set.payload == MR_PAYLOAD_TENSOR)
         return mr_refuse(negotiation, NULL, "%s gives no packets: its input must name a source of packets, or encode, "
                          "beside the stage that triggers: input: [SOURCE, %s]", input->from, input->from);
+    if (takes_events(given))
+        return check_events(negotiation, given);
     if (given->classes.count && !mr_wanted_may_come(input))
         return mr_refuse(negotiation, "classes", "no frame that comes here has classes, so nothing would start a "
                          "recording: name classify as an input: input: [SOURCE, classify]");
@@ -137,6 +156,17 @@ static bool find_class(const record_options *given, const mr_frame *frame, mr_tr
     return true;
 }
 
+static bool find_event(const record_options *given, const mr_frame *frame, mr_trigger *trigger) {
+    const mr_wanted_events wanted = {&given->events, &given->zones, &given->classes};
+    const mr_zone_event *event = mr_wanted_events_find(&wanted, frame, &trigger->stage);
+    if (!event)
+        return false;
+    trigger->event = event->event;
+    trigger->zone = event->zone;
+    trigger->label = event->label;
+    return true;
+}
+
 /* motion always passes a stream's first picture, whether something moves or not. */
 static bool is_first_of_motion(record_state *state, const mr_frame *frame) {
     const mr_result *result = frame->results;
@@ -147,6 +177,12 @@ static bool is_first_of_motion(record_state *state, const mr_frame *frame) {
     return first;
 }
 
+static bool is_trigger(const record_options *given, record_state *state, const mr_frame *frame, mr_trigger *trigger) {
+    if (takes_events(given))
+        return find_event(given, frame, trigger);
+    return given->classes.count ? find_class(given, frame, trigger) : !is_first_of_motion(state, frame);
+}
+
 static int take_result(mr_stage *self, const mr_frame *frame) {
     const record_options *given = self->options;
     record_state *state = self->state;
@@ -154,8 +190,7 @@ static int take_result(mr_stage *self, const mr_frame *frame) {
                           .stage = frame->results ? frame->results->stage : NULL};
     if (frame->flags & MR_FRAME_AWAY)
         return MR_OK;
-    bool wanted = given->classes.count ? find_class(given, frame, &trigger) : !is_first_of_motion(state, frame);
-    if (!wanted || !state->media || frame->pts_ns == MR_NO_TIME)
+    if (!is_trigger(given, state, frame, &trigger) || !state->media || frame->pts_ns == MR_NO_TIME)
         return MR_OK;
     if (frame->identity.epoch != state->epoch) {
         mr_stage_info(self, "%s: a trigger at %.3f s comes after its stream has ended", self->source_id,

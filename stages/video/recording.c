@@ -34,10 +34,14 @@ static void describe_trigger(yajl_gen json, const mr_trigger *trigger) {
             mr_json_integer(json, "sub", trigger->frame.sub);
         write_time(json, "pts_ns", trigger->pts_ns);
         mr_json_text(json, "stage", trigger->stage);
-        if (trigger->label) {
-            mr_json_text(json, "label", trigger->label);
-            mr_json_number(json, "score", trigger->score);
+        if (trigger->event) {
+            mr_json_text(json, "event", trigger->event);
+            mr_json_text(json, "zone", trigger->zone);
         }
+        if (trigger->label)
+            mr_json_text(json, "label", trigger->label);
+        if (trigger->label && !trigger->event)
+            mr_json_number(json, "score", trigger->score);
     }
 }
 

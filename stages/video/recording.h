@@ -17,6 +17,7 @@ typedef struct mr_trigger {
     int64_t pts_ns;
     const char *stage, *label; /* class that was seen; NULL: none. They live as long as the pipeline */
     double score;
+    const char *event, *zone;  /* the event that happened there; NULL: none */
 } mr_trigger;
 
 typedef struct mr_recording {

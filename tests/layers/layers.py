@@ -87,6 +87,7 @@ stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/detect kernels/vector stages stages/model/onnx
 stages/objects: engine/base kernels/detect stages stages/model
 stages/objects/zones: engine/base kernels/plane stages
+stages/objects/cascade: engine/base stages stages/objects
 stages/text: engine/base kernels/text stages stages/model stages/model/onnx
 stages/model/export: engine/base kernels/vector stages/model stages/model/onnx
 stages/train: engine/base engine/device kernels kernels/fit kernels/metrics

@@ -69,6 +69,7 @@ void mr_slot_free(mr_slot *slot, mr_abandonment *kept) {
     slot->output_count = slot->output_next = slot->output_first = 0;
     slot->processed = slot->staged = slot->counted = slot->lost = slot->unended = false;
     slot->failure = NULL;
+    slot->ends = 0;
     slot->device_number = 0;
     slot->state = MR_SLOT_FREE;
 }

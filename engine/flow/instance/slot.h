@@ -30,6 +30,7 @@ typedef struct mr_slot {
     int64_t begun_ns;      /* when the call began, if a device counts calls or frames can be late */
     bool counted;          /* counted among the device's calls */
     bool staged;           /* this call copied some inputs to the device */
+    size_t ends;           /* marks that end the objects of a frame */
     bool lost;             /* a mark says that an unknown number of frames is lost */
     bool unended;          /* nobody can know when the device work ends */
     size_t device_number;  /* the instance's device that does the work */

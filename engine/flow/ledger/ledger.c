@@ -29,12 +29,12 @@ struct mr_ledger {
     size_t open;
     bool released;
     size_t source_count;
-    page *pages; /* each source's own frames, then those that arrived from other nodes */
+    page *pages; /* by mr_ledger_page, each with all sources */
 };
 
 int mr_ledger_create(mr_ledger **ledger, size_t source_count) {
     mr_ledger *made = mr_calloc(1, sizeof *made);
-    if (!made || !(made->pages = mr_calloc(2 * source_count + 1, sizeof *made->pages))) {
+    if (!made || !(made->pages = mr_calloc(MR_LEDGER_PAGES * source_count + 1, sizeof *made->pages))) {
         mr_free(made);
         return mr_fail(MR_ERROR_MEMORY, "no memory for the ledger of %zu sources", source_count);
     }
@@ -50,7 +50,7 @@ static void destroy(mr_ledger *ledger) {
         ledger->free = receipt->next;
         mr_free(receipt);
     }
-    for (size_t i = 0; i < 2 * ledger->source_count; i++) {
+    for (size_t i = 0; i < MR_LEDGER_PAGES * ledger->source_count; i++) {
         mr_free(ledger->pages[i].lines);
         mr_reach_fini(&ledger->pages[i].reach);
     }
@@ -103,6 +103,15 @@ static bool follows(const mr_ledger *ledger, uint32_t page_number) {
 
 static void close_receipt(mr_receipt *receipt);
 
+static uint32_t page_of(const mr_ledger *ledger, uint32_t source, mr_ledger_page which) {
+    return source + (uint32_t)which * (uint32_t)ledger->source_count;
+}
+
+static bool is_arrived(const mr_ledger *ledger, uint32_t page_number) {
+    const uint32_t which = page_number / (uint32_t)ledger->source_count;
+    return which == MR_LEDGER_ARRIVED || which == MR_LEDGER_ARRIVED_OBJECTS;
+}
+
 /* Opens a receipt with one reference and counts the frame in. With the lock. NULL: no memory. */
 static mr_receipt *open_receipt(mr_ledger *ledger, const mr_identity *frame, uint32_t page_number) {
     page *account = &ledger->pages[page_number];
@@ -118,7 +127,7 @@ static mr_receipt *open_receipt(mr_ledger *ledger, const mr_identity *frame, uin
     }
     ledger->open++;
     *taken = (mr_receipt){.frame = *frame,
-                          .findable = page_number >= ledger->source_count,
+                          .findable = is_arrived(ledger, page_number),
                           .close = close_receipt,
                           .ledger = ledger,
                           .page = page_number,
@@ -142,10 +151,6 @@ int mr_ledger_open(mr_ledger *ledger, const mr_identity *frame, mr_receipt **rec
 }
 
 /* ---- arrived frames -------------------------------------------------------------------------------------------- */
-
-static uint32_t page_of(const mr_ledger *ledger, uint32_t source, bool arrived) {
-    return source + (arrived ? (uint32_t)ledger->source_count : 0);
-}
 
 static mr_receipt **bucket_of(const mr_ledger *ledger, const mr_identity *frame) {
     uint64_t mixed = (frame->seq * 31 + frame->sub) * 31 + frame->epoch + ((uint64_t)frame->source << 7);
@@ -174,8 +179,9 @@ static mr_receipt *find_open(const mr_ledger *ledger, const mr_identity *frame) 
 static mr_receipt *arrive(mr_ledger *ledger, const mr_identity *frame) {
     if (!ledger->buckets && !(ledger->buckets = mr_calloc((size_t)1 << BUCKET_BITS, sizeof(mr_receipt *))))
         return NULL;
+    const mr_ledger_page which = frame->sub ? MR_LEDGER_ARRIVED_OBJECTS : MR_LEDGER_ARRIVED;
     mr_receipt *receipt = find_open(ledger, frame);
-    if (receipt || !(receipt = open_receipt(ledger, frame, page_of(ledger, frame->source, true))))
+    if (receipt || !(receipt = open_receipt(ledger, frame, page_of(ledger, frame->source, which))))
         return receipt;
     mr_receipt **bucket = bucket_of(ledger, frame);
     receipt->chain = *bucket;
@@ -195,6 +201,54 @@ int mr_ledger_arrive(mr_ledger *ledger, const mr_identity *frame, mr_receipt_wat
         return mr_fail(MR_ERROR_MEMORY, "no memory for a receipt");
     *receipt = taken;
     return MR_OK;
+}
+
+/* ---- objects --------------------------------------------------------------------------------------------------- */
+
+int mr_ledger_derive(mr_receipt *parent, const mr_identity *frame, mr_receipt **receipt) {
+    mr_ledger *ledger = parent->ledger;
+    pthread_mutex_lock(&ledger->lock);
+    mr_receipt *taken = open_receipt(ledger, frame, page_of(ledger, frame->source, MR_LEDGER_OBJECTS));
+    if (taken)
+        taken->parent = mr_receipt_ref(parent);
+    pthread_mutex_unlock(&ledger->lock);
+    if (!taken)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a receipt");
+    *receipt = taken;
+    return MR_OK;
+}
+
+void mr_receipt_gather(mr_receipt *parent, mr_receipt *object) {
+    if (!object || !parent)
+        return;
+    MR_LOCKED(&object->ledger->lock);
+    if (object->gathered)
+        return;
+    object->gathered = true;
+    if (object->parent)
+        return;
+    object->next_kept = parent->kept;
+    parent->kept = mr_receipt_ref(object);
+}
+
+/* The frame of these objects has its outcome. */
+static void release_kept(mr_receipt *frame) {
+    mr_receipt *object = frame->kept;
+    frame->kept = NULL;
+    while (object) {
+        mr_receipt *next = object->next_kept;
+        mr_receipt_note(object, frame->note, frame->stage, frame->reason);
+        mr_receipt_unref(&object);
+        object = next;
+    }
+}
+
+/* A frame whose objects were delivered is too, and one whose objects must come again must come again. */
+static void report_to(mr_receipt *parent, const mr_receipt *object) {
+    const mr_note note = object->note;
+    if ((note == MR_NOTE_DELIVERED && !object->gathered) ||
+        (note == MR_NOTE_DROPPED && !mr_note_settles(note, object->reason)))
+        mr_receipt_note(parent, note, object->stage, object->reason);
 }
 
 /* With the lock. */
@@ -243,12 +297,12 @@ void mr_receipt_note(mr_receipt *receipt, mr_note note, const char *stage, const
     }
 }
 
-/* Adds one frame to the line for this stage and reason. */
-static void enter_line(page *account, mr_outcome outcome, const char *stage, const char *reason) {
+/* Adds frames to the line for this stage and reason. */
+static void enter_line(page *account, mr_outcome outcome, const char *stage, const char *reason, uint64_t frames) {
     for (size_t i = 0; i < account->line_count; i++) {
         mr_ledger_line *line = &account->lines[i];
         if (line->outcome == outcome && strcmp(line->stage, stage) == 0 && strcmp(line->reason, reason) == 0) {
-            line->frames++;
+            line->frames += frames;
             return;
         }
     }
@@ -256,26 +310,27 @@ static void enter_line(page *account, mr_outcome outcome, const char *stage, con
     if (!lines)
         return; /* The total still counts the frame; only the breakdown lacks it. */
     account->lines = lines;
-    lines[account->line_count++] = (mr_ledger_line){outcome, stage, reason, 1};
+    lines[account->line_count++] = (mr_ledger_line){outcome, stage, reason, frames};
 }
 
-static void enter(page *account, const mr_receipt *receipt) {
+/* Enters the receipt's outcome for `frames` frames. */
+static void enter(page *account, const mr_receipt *receipt, uint64_t frames) {
     switch (atomic_load_explicit(&receipt->note, memory_order_relaxed)) {
     case MR_NOTE_DELIVERED:
-        account->delivered++;
+        account->delivered += frames;
         break;
     case MR_NOTE_DROPPED:
-        account->dropped++;
-        enter_line(account, MR_OUTCOME_DROPPED, receipt->stage, receipt->reason);
+        account->dropped += frames;
+        enter_line(account, MR_OUTCOME_DROPPED, receipt->stage, receipt->reason, frames);
         break;
     case MR_NOTE_ABSORBED:
-        account->absorbed++;
-        enter_line(account, MR_OUTCOME_ABSORBED, receipt->stage, receipt->reason);
+        account->absorbed += frames;
+        enter_line(account, MR_OUTCOME_ABSORBED, receipt->stage, receipt->reason, frames);
         break;
     case MR_NOTE_NONE:
-        if (account->unaccounted < MR_UNSETTLED_FRAMES)
-            account->unsettled[account->unaccounted] = receipt->frame;
-        account->unaccounted++;
+        for (uint64_t i = 0; i < frames; i++, account->unaccounted++)
+            if (account->unaccounted < MR_UNSETTLED_FRAMES)
+                account->unsettled[account->unaccounted] = receipt->frame;
         break;
     }
 }
@@ -289,14 +344,28 @@ static void unlink_receipt(mr_ledger *ledger, mr_receipt *receipt) {
     ledger->free = receipt;
 }
 
+/* With the lock. Objects that were gathered are entered with their frame. */
+static void enter_all(mr_ledger *ledger, const mr_receipt *receipt) {
+    if (receipt->gathered && receipt->parent && receipt->note != MR_NOTE_DROPPED)
+        receipt->parent->gathered_count++;
+    else
+        enter(&ledger->pages[receipt->page], receipt, 1);
+    if (receipt->gathered_count)
+        enter(&ledger->pages[page_of(ledger, receipt->frame.source, MR_LEDGER_OBJECTS)], receipt,
+              receipt->gathered_count);
+}
+
 static void close_receipt(mr_receipt *receipt) {
     mr_ledger *ledger = receipt->ledger;
+    release_kept(receipt);
+    if (receipt->parent)
+        report_to(receipt->parent, receipt);
     pthread_mutex_lock(&ledger->lock);
-    const mr_receipt closed = *receipt;
-    enter(&ledger->pages[receipt->page], receipt);
+    mr_receipt closed = *receipt;
+    enter_all(ledger, receipt);
     if (follows(ledger, receipt->page) && !ledger->frozen && mr_note_settles(receipt->note, receipt->reason))
         mr_reach_close(&ledger->pages[receipt->page].reach, receipt->number);
-    if (receipt->page >= ledger->source_count)
+    if (receipt->findable)
         leave(ledger, receipt);
     unlink_receipt(ledger, receipt);
     bool last = --ledger->open == 0 && ledger->released;
@@ -313,6 +382,7 @@ static void close_receipt(mr_receipt *receipt) {
         next = watcher->next;
         watcher->closed(watcher, closed.note, closed.stage, closed.reason);
     }
+    mr_receipt_unref(&closed.parent);
 }
 
 bool mr_ledger_await_empty(mr_ledger *ledger, uint32_t source, void (*emptied)(void *context), void *context) {
@@ -325,11 +395,14 @@ bool mr_ledger_await_empty(mr_ledger *ledger, uint32_t source, void (*emptied)(v
 }
 
 void mr_ledger_clear(mr_ledger *ledger, uint32_t source) {
-    page *account = &ledger->pages[source];
+    static const mr_ledger_page here[] = {MR_LEDGER_FRAMES, MR_LEDGER_OBJECTS};
     MR_LOCKED(&ledger->lock);
-    mr_free(account->lines);
-    mr_reach_fini(&account->reach);
-    *account = (page){0};
+    for (size_t i = 0; i < sizeof here / sizeof *here; i++) {
+        page *account = &ledger->pages[page_of(ledger, source, here[i])];
+        mr_free(account->lines);
+        mr_reach_fini(&account->reach);
+        *account = (page){0};
+    }
 }
 
 /* Copies the lines only if all fit into `room`. With the lock. */
@@ -348,8 +421,8 @@ static void copy_account(const page *from, size_t room, mr_ledger_account *to) {
         memcpy(to->lines, from->lines, to->line_count * sizeof *to->lines);
 }
 
-void mr_ledger_read(mr_ledger *ledger, uint32_t source, bool arrived, mr_ledger_account *account) {
-    const page *from = &ledger->pages[page_of(ledger, source, arrived)];
+void mr_ledger_read(mr_ledger *ledger, uint32_t source, mr_ledger_page which, mr_ledger_account *account) {
+    const page *from = &ledger->pages[page_of(ledger, source, which)];
     size_t room = 0, lines = 0;
     *account = (mr_ledger_account){0};
     do {

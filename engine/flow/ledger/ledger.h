@@ -1,6 +1,9 @@
-/* The ledger records every source frame's outcome.
+/* The ledger records every source frame's outcome, and that of every object for which a stage made a frame.
  *
  *     in = delivered + dropped{stage, reason} + absorbed{stage, reason} + in flight      for every source
+ *
+ * Objects have accounts of their own, in which the same holds. An object that was gathered gets the outcome of its
+ * frame. One that ends elsewhere has an outcome of its own; its frame is then delivered if any object is.
  *
  * A source frame opens a receipt here; closing the receipt records the outcome. Frames that come from another node over
  * a cut are counted separately: a source may run here while its frames come back over a cut. Stage ids and reasons are
@@ -24,6 +27,13 @@ int mr_ledger_open(mr_ledger *ledger, const mr_identity *frame, mr_receipt **rec
  * identity came over another cut and is still open, both share the receipt: their descendants may be joined, and in one
  * process they would have one receipt too. */
 int mr_ledger_arrive(mr_ledger *ledger, const mr_identity *frame, mr_receipt_watcher *watcher, mr_receipt **receipt);
+/* Counts an object in and returns a receipt for the frame that was made from it. `parent` is the receipt of the frame
+ * that has the object. MR_ERROR_MEMORY: nothing was counted. */
+int mr_ledger_derive(mr_receipt *parent, const mr_identity *frame, mr_receipt **receipt);
+/* An object's results are on its frame now. The object gets the outcome of the frame `parent`. If it came from another
+ * node, the outcome is reported there only when the frame has one: the other node must keep both, or neither. Both may
+ * be NULL. */
+void mr_receipt_gather(mr_receipt *parent, mr_receipt *object);
 /* Notes an outcome; the gravest one counts. `receipt` may be NULL. */
 void mr_receipt_note(mr_receipt *receipt, mr_note note, const char *stage, const char *reason);
 
@@ -49,7 +59,17 @@ bool mr_ledger_await_empty(mr_ledger *ledger, uint32_t source, void (*emptied)(v
 /* Starts a new account for a source without open frames; the old contents are lost. */
 void mr_ledger_clear(mr_ledger *ledger, uint32_t source);
 
-/* An account for a source's own frames, or for its frames that came over cuts. */
+/* Accounts of a source: its own frames; its frames that came over cuts; objects for which frames were made here; those
+ * that came over cuts. */
+typedef enum mr_ledger_page {
+    MR_LEDGER_FRAMES,
+    MR_LEDGER_ARRIVED,
+    MR_LEDGER_OBJECTS,
+    MR_LEDGER_ARRIVED_OBJECTS,
+    MR_LEDGER_PAGES
+} mr_ledger_page;
+
+/* An account of one of these pages. */
 typedef struct mr_ledger_account {
     uint64_t in, delivered, dropped, absorbed, unaccounted;
     mr_ledger_line *lines;      /* dropped and absorbed (mr_free); NULL: none, or no memory */
@@ -58,4 +78,4 @@ typedef struct mr_ledger_account {
     mr_identity unsettled[MR_UNSETTLED_FRAMES];
 } mr_ledger_account;
 /* A consistent snapshot. The lock is held only to copy it. */
-void mr_ledger_read(mr_ledger *ledger, uint32_t source, bool arrived, mr_ledger_account *account);
+void mr_ledger_read(mr_ledger *ledger, uint32_t source, mr_ledger_page page, mr_ledger_account *account);

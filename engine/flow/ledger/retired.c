@@ -7,6 +7,7 @@
 
 void mr_row_fini(mr_source_summary *row) {
     mr_free(row->lines);
+    mr_free(row->objects.lines);
     mr_free(row->truths);
     if (row->message && *row->message)
         mr_free((char *)(uintptr_t)row->message);
@@ -19,20 +20,31 @@ static const mr_source_summary *at(const mr_retired *retired, size_t index) {
 
 /* ---- all that came before ---------------------------------------------------------------------------------------- */
 
-static void merge_line(mr_source_summary *to, const mr_ledger_line *line) {
-    for (size_t i = 0; i < to->line_count; i++) {
-        mr_ledger_line *known = &to->lines[i];
+void mr_ledger_lines_add(mr_ledger_line **lines, size_t *count, const mr_ledger_line *line) {
+    for (size_t i = 0; i < *count; i++) {
+        mr_ledger_line *known = &(*lines)[i];
         if (known->outcome == line->outcome && strcmp(known->stage, line->stage) == 0 &&
             strcmp(known->reason, line->reason) == 0) {
             known->frames += line->frames;
             return;
         }
     }
-    mr_ledger_line *lines = mr_realloc(to->lines, (to->line_count + 1) * sizeof *lines);
-    if (!lines)
-        return; /* The total still counts it. */
-    to->lines = lines;
-    lines[to->line_count++] = *line;
+    mr_ledger_line *more = mr_realloc(*lines, (*count + 1) * sizeof *more);
+    if (!more)
+        return;
+    *lines = more;
+    more[(*count)++] = *line;
+}
+
+void mr_objects_add(mr_object_summary *to, const mr_object_summary *from) {
+    to->in += from->in;
+    to->delivered += from->delivered;
+    to->dropped += from->dropped;
+    to->absorbed += from->absorbed;
+    to->in_flight += from->in_flight;
+    to->unaccounted += from->unaccounted;
+    for (size_t i = 0; i < from->line_count; i++)
+        mr_ledger_lines_add(&to->lines, &to->line_count, &from->lines[i]);
 }
 
 /* Lines from the sources themselves are merged too; otherwise there would be one for each id. */
@@ -50,8 +62,9 @@ static void merge(mr_source_summary *to, const mr_source_summary *from) {
         mr_ledger_line line = from->lines[i];
         if (strcmp(line.stage, from->id) == 0)
             line.stage = "sources";
-        merge_line(to, &line);
+        mr_ledger_lines_add(&to->lines, &to->line_count, &line);
     }
+    mr_objects_add(&to->objects, &from->objects);
     if (from->stay.last_epoch > to->stay.last_epoch)
         to->stay.last_epoch = from->stay.last_epoch;
 }
@@ -114,18 +127,19 @@ bool mr_retired_copy(const mr_retired *retired, size_t index, mr_source_summary 
                                                : &retired->earlier;
     *copy = *from;
     copy->lines = copy_of(from->lines, from->line_count * sizeof *from->lines);
+    copy->objects.lines = copy_of(from->objects.lines, from->objects.line_count * sizeof *from->objects.lines);
     copy->truths = copy_of(from->truths, from->truth_count * sizeof *from->truths);
     copy->message = *from->message ? mr_strdup(from->message) : "";
-    if (copy->lines && copy->truths && copy->message)
+    if (copy->lines && copy->objects.lines && copy->truths && copy->message)
         return true;
     mr_row_fini(copy);
     return false;
 }
 
 uint64_t mr_retired_unaccounted(const mr_retired *retired) {
-    uint64_t sum = retired->earlier.unaccounted;
+    uint64_t sum = retired->earlier.unaccounted + retired->earlier.objects.unaccounted;
     for (size_t i = 0; i < retired->count; i++)
-        sum += at(retired, i)->unaccounted;
+        sum += at(retired, i)->unaccounted + at(retired, i)->objects.unaccounted;
     return sum;
 }
 

@@ -47,6 +47,8 @@ void mr_deliver(const mr_run *run, const mr_plan_vertex *stage, const mr_frame *
     const mr_result *classes = frame->results ? mr_frame_result(frame, mr_kind_classes(), NULL) : NULL;
     int64_t none = 0;
     mr_receipt_note(frame->receipt, MR_NOTE_DELIVERED, NULL, NULL);
+    if (frame->identity.sub) /* an object; frames are counted here */
+        return;
     mr_histogram_add_shared(&deliveries->latency, now_ns - frame->born_ns);
     if (!atomic_load_explicit(&deliveries->first_ns, memory_order_relaxed))
         atomic_compare_exchange_strong(&deliveries->first_ns, &none, now_ns);

@@ -176,6 +176,18 @@ void mr_source_end(const mr_run *run, uint32_t source) {
 
 /* ---- accounts ---------------------------------------------------------------------------------------------------- */
 
+static uint64_t in_flight(const mr_ledger_account *count) {
+    return count->in - count->delivered - count->dropped - count->absorbed - count->unaccounted;
+}
+
+static mr_object_summary objects_of(const mr_run *run, uint32_t source) {
+    mr_ledger_account count;
+    mr_ledger_read(run->ledger, source, MR_LEDGER_OBJECTS, &count);
+    return (mr_object_summary){.in = count.in, .delivered = count.delivered, .dropped = count.dropped,
+                               .absorbed = count.absorbed, .in_flight = in_flight(&count),
+                               .unaccounted = count.unaccounted, .line_count = count.line_count, .lines = count.lines};
+}
+
 void mr_source_account(const mr_run *run, uint32_t source, bool arrived, mr_source_summary *account) {
     const mr_plan_vertex *vertex = &run->plan->vertices[source];
     source_state *state = &run->sources->of[source];
@@ -193,17 +205,18 @@ void mr_source_account(const mr_run *run, uint32_t source, bool arrived, mr_sour
     };
     /* Must be read before the ledger: otherwise more frames could be classified than came in. */
     mr_source_counts_read(run->counts, source, account);
-    mr_ledger_read(run->ledger, source, arrived, &count);
+    mr_ledger_read(run->ledger, source, arrived ? MR_LEDGER_ARRIVED : MR_LEDGER_FRAMES, &count);
     account->in = count.in;
     account->delivered = count.delivered;
     account->dropped = count.dropped;
     account->absorbed = count.absorbed;
     account->unaccounted = count.unaccounted;
-    account->in_flight = count.in - count.delivered - count.dropped - count.absorbed - count.unaccounted;
+    account->in_flight = in_flight(&count);
     account->line_count = count.line_count;
     account->lines = count.lines;
     account->unsettled_count = count.unsettled_count;
     memcpy(account->unsettled, count.unsettled, count.unsettled_count * sizeof *account->unsettled);
+    account->objects = objects_of(run, source);
 }
 
 void mr_source_renew(const mr_run *run, uint32_t source) {

@@ -239,12 +239,19 @@ MR_API void mr_pipeline_reopen(mr_pipeline *pipeline);
 
 typedef enum mr_outcome { MR_OUTCOME_DELIVERED, MR_OUTCOME_DROPPED, MR_OUTCOME_ABSORBED } mr_outcome;
 
-/* Source frames that were dropped or absorbed. `stage` and `reason` live as long as the pipeline. */
+/* Source frames, or objects, that were dropped or absorbed. `stage` and `reason` live as long as the pipeline. */
 typedef struct mr_ledger_line {
     mr_outcome outcome; /* DROPPED or ABSORBED */
     const char *stage, *reason;
     uint64_t frames;
 } mr_ledger_line;
+
+/* Objects for which a stage of this process made a frame (crop). All 0: there were none. */
+typedef struct mr_object_summary {
+    uint64_t in, delivered, dropped, absorbed, in_flight, unaccounted;
+    size_t line_count;
+    mr_ledger_line *lines;
+} mr_object_summary;
 
 typedef struct mr_class_count {
     int32_t index;
@@ -298,6 +305,7 @@ typedef struct mr_source_summary {
                                  run */
     mr_identity unsettled[MR_UNSETTLED_FRAMES];
     mr_source_report report;  /* for a source that connects to a camera or server; else UNREPORTED */
+    mr_object_summary objects; /* counted beside its frames */
     const char *note;         /* Optional. The plan's remark (mr_negotiation.remark), such as "reads 2 pictures and
                                  leaves out 1 video". */
     mr_source_stay stay;
@@ -387,9 +395,11 @@ typedef struct mr_summary {
     uint64_t peak_bytes;      /* peak resident memory of the process */
     uint64_t host_bytes, pinned_bytes, shared_bytes; /* peak bytes in pool buffers */
     uint64_t in, delivered, dropped, absorbed, in_flight;
-    bool balanced;            /* true if in = delivered + dropped + absorbed + in_flight for every source */
+    bool balanced;            /* true if in = delivered + dropped + absorbed + in_flight for every source, and for the
+                                 objects of every source */
     size_t line_count;        /* dropped and absorbed frames, over all sources */
     mr_ledger_line *lines;
+    mr_object_summary objects; /* over all sources */
     size_t source_count;
     mr_source_summary *sources; /* sources with frames in this process */
     size_t stage_count;

@@ -57,6 +57,13 @@ typedef struct mr_port {
     bool optional;            /* outputs: may have no consumer; inputs with `many`: one may have no name */
 } mr_port;
 
+/* What a type does with frames' objects. SPLIT: it makes a frame for each object (mr_io_set_object), and ends each
+ * input with mr_io_end_objects. GATHER: it puts results for objects onto their frames. It has two inputs, the frames
+ * and the frames of their objects, and is MR_ENTRY_PER_SOURCE. Each call has one input: first the objects of a frame,
+ * in order, whose identity has a `sub`; then the frame. Objects that were lost do not come. An object counts as settled
+ * with its frame; the stage neither emits, drops nor absorbs it. */
+typedef enum mr_cascade { MR_CASCADE_NONE, MR_CASCADE_SPLIT, MR_CASCADE_GATHER } mr_cascade;
+
 typedef struct mr_stage_type {
     const char *name;
     const char *summary;         /* one line */
@@ -80,6 +87,7 @@ typedef struct mr_stage_type {
                                     that takes most of the time and should never be idle. */
     bool converts;               /* Converts frames into another format. If formats do not fit, hints propose such a
                                     stage. */
+    mr_cascade cascade;
     bool external;               /* sources: frames are pushed by the program (mr_pipeline_push) */
     bool repeats;                /* Sources: the same options give the same frames with the same numbers in every
                                     run. The source can then continue after a crash. */
@@ -315,6 +323,8 @@ MR_API const char *mr_planned_operation(const mr_planned_input *input, const cha
  * past the last. *known: there are no other classes. */
 MR_API const mr_planned_classes *mr_planned_classes_at(const mr_negotiation *negotiation, size_t input, size_t index,
                                                        bool *known);
+/* Whether frames at an input may have results of a kind. False only if planning knows that none do. */
+MR_API bool mr_planned_may_have(const mr_negotiation *negotiation, size_t input, const mr_result_kind *kind);
 /* Sets the formats that an input accepts. `why` is the reason in a few words for messages (printf style): the input
  * "images" of a.onnx. */
 MR_API void mr_take(mr_negotiation *negotiation, size_t input, const mr_format_set *set, const char *why, ...)
@@ -524,6 +534,16 @@ MR_API int mr_io_add_like(mr_io *io, mr_frame *frame, const mr_result *from, mr_
  * the frame, so use it for a few kilobytes at most. Promise it with mr_promise_result. `name` must live as long as the
  * pipeline. MR_ERROR_MEMORY. */
 MR_API int mr_io_add_tensor(mr_io *io, mr_frame *frame, const char *name, const mr_format *format, void **data);
+
+/* Types that split: makes a frame that the call has derived from its input the frame of an object. `number` counts an
+ * input's objects from 1, in the order in which they are emitted. The frame loses the input's results, and is accounted
+ * for apart from it: if it is not emitted, it must be dropped. MR_ERROR_MEMORY: the frame is as before. */
+MR_API int mr_io_set_object(mr_io *io, mr_frame *frame, uint32_t number);
+/* Types that split: the call has emitted frames for `count` objects of this input, and the input goes no further. If no
+ * object and nothing else delivers it, it counts as absorbed for `reason`. */
+MR_API void mr_io_end_objects(mr_io *io, const mr_frame *input, uint32_t count, const char *reason);
+/* The most objects of one frame. */
+#define MR_MOST_OBJECTS 100000
 
 /* Emits a frame on an output port. Takes the reference, also on failure. */
 MR_API int mr_io_emit(mr_io *io, size_t port, mr_frame *frame);

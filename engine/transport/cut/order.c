@@ -1,6 +1,7 @@
 #include "engine/transport/cut/order.h"
 
 #include "engine/base/memory.h"
+#include "engine/data/gap.h"
 #include "millrace/status.h"
 
 typedef struct held {
@@ -8,9 +9,12 @@ typedef struct held {
     mr_ordered thing;
 } held;
 
+/* `sub`: of an object, or of the mark after the last one (gap.h). It is 1 if the next item may be a whole frame or a
+ * first object. */
 typedef struct place {
     uint32_t epoch;
     uint64_t seq;
+    uint32_t sub;
 } place;
 
 /* One source. */
@@ -38,12 +42,29 @@ struct mr_order {
 };
 
 static bool is_before(place a, place b) {
-    return a.epoch != b.epoch ? a.epoch < b.epoch : a.seq < b.seq;
+    if (a.epoch != b.epoch)
+        return a.epoch < b.epoch;
+    return a.seq != b.seq ? a.seq < b.seq : a.sub < b.sub;
 }
 
 static place place_of(const mr_ordered *thing) {
     const mr_identity *identity = mr_item_identity(&thing->item);
-    return (place){identity->epoch, identity->seq};
+    return (place){identity->epoch, identity->seq, identity->sub};
+}
+
+/* The place in a row without the mark's special number: the end of n objects comes as if it was object n + 1. */
+static place row_of(place at) {
+    const mr_identity identity = {.sub = at.sub};
+    if (mr_identity_ends_objects(&identity))
+        at.sub = mr_identity_objects(&identity) + 1;
+    return at;
+}
+
+/* What follows it directly. */
+static place after(place at, bool rest) {
+    if (rest)
+        return (place){at.epoch + 1, 0, 1};
+    return at.sub && at.sub < MR_SUB_OBJECTS ? (place){at.epoch, at.seq, at.sub + 1} : (place){at.epoch, at.seq + 1, 1};
 }
 
 static bool is_rest(const mr_ordered *thing) {
@@ -59,6 +80,8 @@ int mr_order_create(mr_order **order, size_t sources, size_t producers, int64_t 
     made->patience_ns = patience_ns;
     made->live = live;
     made->lanes = mr_calloc(sources, sizeof *made->lanes);
+    for (size_t s = 0; made->lanes && s < sources; s++)
+        made->lanes[s].next.sub = 1;
     made->marks = mr_calloc(sources * producers, sizeof *made->marks);
     made->seen = mr_calloc(producers, sizeof *made->seen);
     if (!made->lanes || !made->marks || !made->seen)
@@ -134,7 +157,7 @@ static bool is_passed(const mr_order *order, uint32_t source, place at) {
 
 static bool has_turn(const mr_order *order, uint32_t source, place at, int64_t now_ns) {
     const lane *of = &order->lanes[source];
-    return of->ended || !is_before(of->next, at) || now_ns - of->since_ns >= order->patience_ns ||
+    return of->ended || !is_before(of->next, row_of(at)) || now_ns - of->since_ns >= order->patience_ns ||
            (now_ns >= order->calm_ns && is_passed(order, source, at));
 }
 
@@ -148,8 +171,8 @@ bool mr_order_next(mr_order *order, uint32_t source, int64_t now_ns, mr_ordered 
     of->first = first->next;
     if (!of->first)
         of->last = NULL;
-    if (!is_before(at, of->next))
-        of->next = is_rest(thing) ? (place){at.epoch + 1, 0} : (place){at.epoch, at.seq + 1};
+    if (!is_before(after(at, is_rest(thing)), of->next))
+        of->next = after(at, is_rest(thing));
     of->since_ns = now_ns;
     first->next = order->free;
     order->free = first;

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
-#include "engine/base/nearest.h"
 #include "millrace/objects.h"
 #include "stages/list.h"
 #include "stages/objects/zones/watch.h"
+#include "stages/wanted_events.h"
 
 enum { MOST_ZONES = 64, MOST_CORNERS = 1000, MOST_TRACKS = 1000 };
 
@@ -30,7 +30,6 @@ typedef struct options {
 enum { RELATIVE, PIXELS };
 enum { BOTTOM, CENTER };
 static const char *const units[] = {"relative", "pixels", NULL}, *const anchors[] = {"bottom", "center", NULL};
-static const char *const event_names[] = {"enter", "leave", "cross", "dwell", "count", "crowd", NULL};
 
 /* Of one source. */
 typedef struct state {
@@ -115,21 +114,6 @@ static int check_ground(mr_negotiation *n, const options *o) {
     return MR_OK;
 }
 
-static int check_events(mr_negotiation *n, const options *o) {
-    char hint[128];
-    for (size_t i = 0; i < o->events.count; i++) {
-        mr_nearest nearest = {.wanted = o->events.item[i]};
-        size_t k = 0;
-        while (event_names[k] && strcmp(event_names[k], o->events.item[i]) != 0)
-            mr_nearest_offer(&nearest, event_names[k++]);
-        const char *near = nearest.best ? mr_nearest_hint(&nearest, hint, sizeof hint, NULL) : NULL;
-        if (!event_names[k])
-            return mr_refuse(n, "events", "there is no event \"%s\": they are enter, leave, cross, dwell, count and "
-                             "crowd%s%s", o->events.item[i], near ? "; " : "", near ? near : "");
-    }
-    return MR_OK;
-}
-
 static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
     n->outputs[0].follows = n->outputs[0].shares = 0;
@@ -147,7 +131,7 @@ static int negotiate(mr_negotiation *n) {
     if (!status)
         status = check_ground(n, o);
     if (!status)
-        status = check_events(n, o);
+        status = mr_wanted_events_check(n, "events", &o->events);
     if (!status)
         status = mr_promise_tracks(n, 0);
     return status ? status : mr_promise_result(n, 0, mr_kind_events(), NULL, NULL);
@@ -266,20 +250,9 @@ static void close_stage(mr_stage *self) {
     mr_free(s->stays);
 }
 
-/* By label or number. */
-static bool is_wanted(const options *o, const mr_object *object) {
-    char number[16];
-    snprintf(number, sizeof number, "%d", (int)object->index);
-    for (size_t i = 0; i < o->classes.count; i++)
-        if (strcmp(o->classes.item[i], number) == 0 ||
-            (object->label && strcmp(o->classes.item[i], object->label) == 0))
-            return true;
-    return !o->classes.count;
-}
-
 /* Objects without a number are not confirmed yet. */
 static bool counts(const options *o, const mr_object *object) {
-    return object->track > 0 && is_wanted(o, object);
+    return object->track > 0 && mr_wanted_class(&o->classes, object->index, object->label);
 }
 
 static int see_objects(const options *o, state *s, const mr_result *found) {
@@ -298,14 +271,8 @@ static int see_objects(const options *o, state *s, const mr_result *found) {
     return status;
 }
 
-static bool is_reported(const options *o, const char *event) {
-    for (size_t i = 0; i < o->events.count; i++)
-        if (strcmp(o->events.item[i], event) == 0)
-            return true;
-    return false;
-}
-
 static int add_events(const options *o, state *s, mr_io *io, mr_frame *frame) {
+    const mr_wanted_events reported = {.events = &o->events};
     const mr_zone_event *events;
     mr_result *result;
     size_t count;
@@ -313,7 +280,7 @@ static int add_events(const options *o, state *s, mr_io *io, mr_frame *frame) {
     if (!status)
         status = mr_io_add_result(io, frame, mr_kind_events(), count, &result);
     for (size_t i = 0; i < count && !status; i++)
-        if (is_reported(o, events[i].event))
+        if (mr_wanted_event(&reported, &events[i]))
             ((mr_zone_event *)result->data)[result->count++] = events[i];
     return status;
 }

@@ -124,6 +124,26 @@ class Zones(Case):
                           ("enter", 1, 8, 0.1, None, 2)])
         self.assertEqual([one["dwell"] for one in run.events if one["event"] == "leave"], [0.85])
 
+    def test_recordings(self):
+        """The packets around a crossing; entries of another zone, and other classes, record nothing."""
+        self.film([(64, 10 + 2 * i) for i in range(50)])
+        record = "{{type: record, input: [film, zones], path: {0}, name: '{{source}}-{{number}}.mkv', {1}}}\n"
+        more = "".join(f"  {name}: " + record.format(name, f"{options}, before: 200ms, after: 200ms") for name, options
+                       in {"gate": "events: cross, zones: gate", "street": "zones: street",
+                           "cars": "events: enter, classes: [2]", "people": "events: enter, classes: [0]"}.items())
+        self.run_zones(f"{GATE}, {ROOM}", more=more)
+        made = {name: [json.loads(path.read_text()) for path in (self.folder / name).glob("*.json")]
+                for name in ("gate", "street", "cars", "people")}
+        self.assertEqual({name: len(files) for name, files in made.items()},
+                         {"gate": 1, "street": 0, "cars": 0, "people": 1})
+        file = made["gate"][0]
+        self.assertEqual([(one["seq"], one["stage"], one["event"], one["zone"]) for one in file["triggers"]],
+                         [(34, "zones", "cross", "gate")])
+        self.assertTrue(file["complete"])
+        # There is a key frame each 12 pictures.
+        self.assertEqual((file["packets"]["first_seq"], file["packets"]["last_seq"]), (24, 38))
+        self.assertEqual(made["people"][0]["triggers"][0]["event"], "enter")
+
     def test_speed(self):
         """40 pixels a second: at 20 pixels a metre, 2 m/s. The same by a rectangle on the ground."""
         self.film([(64, 30 + 2 * i) for i in range(40)])

@@ -88,13 +88,6 @@ void mr_child_fini(mr_child *child) {
 
 /* ---- the ledger ------------------------------------------------------------------------------------------------ */
 
-static uint64_t frames_of(const mr_source_summary *source, mr_outcome outcome) {
-    uint64_t frames = 0;
-    for (size_t i = 0; i < source->line_count; i++)
-        frames += source->lines[i].outcome == outcome ? source->lines[i].frames : 0;
-    return frames;
-}
-
 static void add(mr_tally_of_nodes *sum, const mr_tally_of_nodes *of) {
     sum->in += of->in;
     sum->delivered += of->delivered;
@@ -109,8 +102,8 @@ mr_tally_of_nodes mr_child_tally(const mr_child *child, const mr_source_summary 
     mr_tally_of_nodes tally = {
         .in = source->in,
         .delivered = source->delivered,
-        .dropped = frames_of(source, MR_OUTCOME_DROPPED),
-        .absorbed = frames_of(source, MR_OUTCOME_ABSORBED),
+        .dropped = mr_lines_frames(source->lines, source->line_count, MR_OUTCOME_DROPPED),
+        .absorbed = mr_lines_frames(source->lines, source->line_count, MR_OUTCOME_ABSORBED),
         .in_flight = source->in_flight,
     };
     uint64_t known = tally.delivered + tally.dropped + tally.absorbed;

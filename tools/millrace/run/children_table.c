@@ -108,6 +108,8 @@ static void print_ledger(const mr_child *children, size_t count, FILE *stream) {
     mr_ledger_print(all.in, all.delivered, all.dropped, all.absorbed, all.in_flight, all.balanced, stream);
     for (size_t i = 0; i < count; i++)
         print_sources(&children[i], stream);
+    for (size_t i = 0; i < count; i++)
+        mr_objects_print(&children[i].report.objects, stream);
 }
 
 /* ---- accuracy --------------------------------------------------------------------------------------------------- */

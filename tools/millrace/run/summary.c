@@ -134,6 +134,13 @@ void mr_ledger_line_print(const mr_ledger_line *line, FILE *stream) {
              line->outcome == MR_OUTCOME_DROPPED ? "dropped" : "absorbed", line->stage, line->reason);
 }
 
+uint64_t mr_lines_frames(const mr_ledger_line *lines, size_t count, mr_outcome outcome) {
+    uint64_t frames = 0;
+    for (size_t i = 0; i < count; i++)
+        frames += lines[i].outcome == outcome ? lines[i].frames : 0;
+    return frames;
+}
+
 void mr_ledger_print(uint64_t in, uint64_t delivered, uint64_t dropped, uint64_t absorbed, uint64_t in_flight,
                      bool balanced, FILE *stream) {
     mr_print(stream, "\n  ledger: %llu in = %llu delivered + %llu dropped + %llu absorbed + %llu in flight: %s\n",
@@ -141,11 +148,25 @@ void mr_ledger_print(uint64_t in, uint64_t delivered, uint64_t dropped, uint64_t
              (unsigned long long)absorbed, (unsigned long long)in_flight, balanced ? "balanced" : "NOT BALANCED");
 }
 
+void mr_objects_print(const mr_object_summary *objects, FILE *stream) {
+    const bool balanced = !objects->unaccounted;
+    if (!objects->in)
+        return;
+    mr_print(stream, "  objects: %llu in = %llu delivered + %llu dropped + %llu absorbed + %llu in flight: %s\n",
+             (unsigned long long)objects->in, (unsigned long long)objects->delivered,
+             (unsigned long long)mr_lines_frames(objects->lines, objects->line_count, MR_OUTCOME_DROPPED),
+             (unsigned long long)mr_lines_frames(objects->lines, objects->line_count, MR_OUTCOME_ABSORBED),
+             (unsigned long long)objects->in_flight, balanced ? "balanced" : "NOT BALANCED");
+    for (size_t i = 0; i < objects->line_count; i++)
+        mr_ledger_line_print(&objects->lines[i], stream);
+}
+
 static void print_ledger(const mr_summary *summary, FILE *stream) {
     mr_ledger_print(summary->in, summary->delivered, summary->dropped, summary->absorbed, summary->in_flight,
                     summary->balanced, stream);
     for (size_t i = 0; i < summary->line_count; i++)
         mr_ledger_line_print(&summary->lines[i], stream);
+    mr_objects_print(&summary->objects, stream);
 }
 
 /* ---- sources --------------------------------------------------------------------------------------------------- */

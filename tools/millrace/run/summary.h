@@ -15,6 +15,10 @@ void mr_summary_print(const mr_summary *summary, FILE *stream);
 void mr_ledger_line_print(const mr_ledger_line *line, FILE *stream);
 void mr_ledger_print(uint64_t in, uint64_t delivered, uint64_t dropped, uint64_t absorbed, uint64_t in_flight,
                      bool balanced, FILE *stream);
+/* Prints the same for objects; nothing if there were none. */
+void mr_objects_print(const mr_object_summary *objects, FILE *stream);
+/* The sum of the lines with this outcome. */
+uint64_t mr_lines_frames(const mr_ledger_line *lines, size_t count, mr_outcome outcome);
 /* Prints a source's row: frames, faults, connection, most frequent classes. */
 void mr_source_print(const mr_source_summary *source, FILE *stream);
 /* Prints a line: the number of labelled frames that are right, and right within the `longest` best. */

@@ -1,0 +1,226 @@
+/* crop: makes a picture of each object. It shares the memory of the whole picture. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/grow.h"
+#include "engine/base/memory.h"
+#include "stages/list.h"
+#include "stages/objects/found.h"
+#include "stages/objects/cascade/cutout.h"
+
+typedef struct options {
+    mr_strings classes;
+    mr_size min_size;
+    double expand;
+    int64_t max, every_ns;
+} options;
+
+/* When a track had a picture last. */
+typedef struct seen {
+    int64_t track, at_ns;
+} seen;
+
+/* Of one source. */
+typedef struct state {
+    seen *seen;
+    size_t seen_count, seen_room;
+    uint32_t epoch;
+    int64_t now_ns;    /* the last frame's; MR_NO_TIME: none has come */
+    uint64_t cut;      /* frames with more objects than max */
+} state;
+
+/* Tracks that are remembered for `every`; a source that has more at once loses the oldest. */
+enum { MOST_SEEN = 10000 };
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+static void set_part(mr_bounds *size) {
+    *size = (mr_bounds){size->max ? 1 : 0, size->max};
+}
+
+static int negotiate(mr_negotiation *n) {
+    static const mr_format_set pictures = {.payload = MR_PAYLOAD_PICTURE};
+    static const char join[] = "join pictures and objects first, as in {type: join, join: {picture: decode, objects: "
+                               "detect}}";
+    mr_planned_output *out = &n->outputs[0];
+    const mr_payload payload = n->inputs[0].set.payload;
+    if (payload != MR_PAYLOAD_PICTURE && payload != MR_PAYLOAD_ANY)
+        return mr_refuse(n, NULL, "%s gives %ss, not pictures with objects: %s", n->inputs[0].from,
+                         mr_payload_name(payload), join);
+    if (!mr_may_have_objects(&n->inputs[0]))
+        return mr_refuse(n, NULL, "the pictures from %s have no objects: %s", n->inputs[0].from, join);
+    mr_take(n, 0, &pictures, "crop cuts pictures out");
+    out->set = n->inputs[0].set;
+    set_part(&out->set.width);
+    set_part(&out->set.height);
+    out->shares = 0;
+    out->results = NULL;
+    out->more_results = false;
+    out->mean_pixels = 0;
+    return mr_promise_result(n, 0, mr_kind_objects(), NULL, NULL);
+}
+
+/* ---- which objects ----------------------------------------------------------------------------------------------- */
+
+static bool is_class(const mr_object *object, const char *name) {
+    char *end;
+    if (object->label && strcmp(object->label, name) == 0)
+        return true;
+    const long number = strtol(name, &end, 10);
+    return end > name && !*end && number == object->index;
+}
+
+static bool is_wanted(const options *o, const mr_object *object) {
+    bool wanted = !o->classes.count;
+    for (size_t i = 0; i < o->classes.count && !wanted; i++)
+        wanted = is_class(object, o->classes.item[i]);
+    return wanted && object->right - object->left >= (float)o->min_size.width &&
+           object->bottom - object->top >= (float)o->min_size.height;
+}
+
+/* Forgets tracks that may have a picture again. With a new epoch, or another beginning of time, these are all. */
+static void keep_up(const options *o, state *s, const mr_frame *frame) {
+    const int64_t now_ns = mr_object_time_ns(frame);
+    const bool anew = frame->identity.epoch != s->epoch || now_ns < s->now_ns;
+    size_t kept = 0;
+    for (size_t i = 0; i < s->seen_count && !anew; i++)
+        if (now_ns - s->seen[i].at_ns < o->every_ns)
+            s->seen[kept++] = s->seen[i];
+    s->seen_count = kept;
+    s->epoch = frame->identity.epoch;
+    s->now_ns = now_ns;
+}
+
+/* Whether the track is due for a picture, which it then gets. Objects without a track always are. */
+static bool is_due(const options *o, state *s, int64_t track) {
+    if (!o->every_ns || !track)
+        return true;
+    for (size_t i = 0; i < s->seen_count; i++)
+        if (s->seen[i].track == track)
+            return false;
+    if (s->seen_count == MOST_SEEN)
+        memmove(s->seen, s->seen + 1, --s->seen_count * sizeof *s->seen);
+    if (mr_grow((void **)&s->seen, s->seen_count, &s->seen_room, sizeof *s->seen))
+        s->seen[s->seen_count++] = (seen){track, s->now_ns};
+    return true;
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+
+/* The picture's own object goes along, without its items. */
+static int add_object(mr_io *io, mr_frame *frame, const mr_result *objects, size_t index) {
+    const mr_object *from = (const mr_object *)objects->data + index;
+    mr_result *result;
+    int status = mr_io_add_result(io, frame, mr_kind_objects(), 1, &result);
+    if (status)
+        return status;
+    *(mr_object *)result->data = (mr_object){
+        .left = from->left, .top = from->top, .right = from->right, .bottom = from->bottom, .score = from->score,
+        .index = from->index, .label = from->label, .track = from->track, .number = mr_object_number(objects, index),
+        .parent = from->parent};
+    result->count = 1;
+    return MR_OK;
+}
+
+static int give(mr_io *io, const mr_frame *picture, const mr_cutout *region, const mr_result *objects, size_t index,
+                uint32_t number) {
+    mr_frame *frame = NULL;
+    int status = mr_io_share(io, picture, &frame);
+    if (status)
+        return status;
+    mr_cutout_show(picture, region, frame);
+    status = mr_io_set_object(io, frame, number);
+    if (!status && (status = add_object(io, frame, objects, index)))
+        mr_io_drop(io, frame, "error");
+    if (!status)
+        return mr_io_emit(io, 0, frame);
+    mr_frame_unref(&frame);
+    return status;
+}
+
+static void note_cut(mr_stage *self) {
+    state *s = self->state;
+    if (!s->cut++)
+        mr_stage_warn(self, "a frame has more objects than max (%lld): the others have no picture",
+                      (long long)((const options *)self->options)->max);
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    const options *o = self->options;
+    state *s = self->state;
+    const mr_frame *picture = mr_io_input(io);
+    const mr_result *objects = mr_frame_result(picture, mr_kind_objects(), NULL);
+    const mr_object *object = objects ? objects->data : NULL;
+    uint32_t given = 0;
+    int status = MR_OK;
+    keep_up(o, s, picture);
+    for (size_t i = 0; object && i < objects->count && !status; i++) {
+        mr_cutout region;
+        if (!is_wanted(o, &object[i]) || !mr_cutout_of(picture, &object[i], o->expand, &region))
+            continue;
+        if (given == (uint32_t)o->max) {
+            note_cut(self);
+            break;
+        }
+        if (is_due(o, s, object[i].track))
+            status = give(io, picture, &region, objects, i, ++given);
+    }
+    if (!status)
+        mr_io_end_objects(io, picture, given, given ? "cropped" : "no objects");
+    return status;
+}
+
+static int open_stage(mr_stage *self) {
+    ((state *)self->state)->now_ns = MR_NO_TIME;
+    return MR_OK;
+}
+
+static void close_stage(mr_stage *self) {
+    state *s = self->state;
+    if (s->cut)
+        mr_stage_warn(self, "%llu frame%s of %s had more objects than max (%lld)", (unsigned long long)s->cut,
+                      s->cut == 1 ? "" : "s", self->source_id, (long long)((const options *)self->options)->max);
+    mr_free(s->seen);
+}
+
+#define FIELD(field) .name = #field, .offset = offsetof(options, field)
+static const mr_option table[] = {
+    {FIELD(classes), .kind = MR_OPTION_STRINGS, .example = "[person, car]",
+     .help = "classes of the objects, by label or number; if not given, all"},
+    {FIELD(min_size), .kind = MR_OPTION_SIZE, .fallback = "1x1", .min = 0, .max = 65536, .unit = "px",
+     .example = "32x64", .help = "smallest width and height of an object's box, in pixels of the source's picture"},
+    {FIELD(expand), .kind = MR_OPTION_DOUBLE, .fallback = "0", .min = 0, .max = 10, .example = "0.1",
+     .help = "moves each side of the box out by this share of the box's width or height"},
+    {FIELD(max), .kind = MR_OPTION_INT, .fallback = "100", .min = 1, .max = 10000, .unit = "pictures",
+     .help = "most pictures from a frame, of the best objects; frames with more objects are counted in a warning"},
+    {.name = "every", .kind = MR_OPTION_DURATION, .offset = offsetof(options, every_ns), .fallback = "0s",
+     .max = 86400e9, .example = "1s",
+     .help = "a track has a picture again only after this time; 0s: in every frame. Objects without a track always "
+             "have one"},
+    MR_OPTIONS_END};
+#undef FIELD
+
+static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_port inputs[] = {{.name = "in", .help = "pictures with objects"}, {0}};
+static const mr_port outputs[] = {{.name = "out", .help = "a picture of each object", .accepts = pictures}, {0}};
+
+const mr_stage_type mr_crop_stage = {
+    .name = "crop",
+    .summary = "makes a picture of each object",
+    .help = "Other stages can look at these pictures, and gather puts their results onto the objects. A picture has "
+            "the pixels that the box touches: left and top are rounded down, right and bottom up, after expand, and "
+            "clipped to the whole picture. If chroma is halved (I420, NV12), the picture is enlarged to even columns "
+            "and rows. It is turned as the whole picture is. Boxes that detect finds in it are in pixels of the whole "
+            "one. No pixel is copied.",
+    .inputs = inputs,
+    .outputs = outputs,
+    .options = table,
+    .options_bytes = sizeof(options),
+    .state_bytes = sizeof(state),
+    .entry = MR_ENTRY_PER_SOURCE,
+    .cascade = MR_CASCADE_SPLIT,
+    .negotiate = negotiate,
+    .open = open_stage,
+    .process = process,
+    .close = close_stage,
+};

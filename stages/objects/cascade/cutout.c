@@ -1,0 +1,66 @@
+#include "stages/objects/cascade/cutout.h"
+
+#include <math.h>
+
+/* If it is not known from which picture the frame was made, boxes are in its pixels. */
+static mr_geometry geometry_of(const mr_frame *picture) {
+    return picture->geometry.width ? picture->geometry : mr_geometry_of(&picture->format);
+}
+
+/* The smallest and the largest of the corners' columns and rows. */
+static bool span(const mr_geometry *geometry, const double x[2], const double y[2], double low[2], double high[2]) {
+    double at[2];
+    for (int corner = 0; corner < 4; corner++) {
+        if (!mr_geometry_from_display(geometry, x[corner & 1], y[corner >> 1], at))
+            return false;
+        for (int axis = 0; axis < 2; axis++) {
+            low[axis] = corner && low[axis] < at[axis] ? low[axis] : at[axis];
+            high[axis] = corner && high[axis] > at[axis] ? high[axis] : at[axis];
+        }
+    }
+    return isfinite(low[0] + low[1] + high[0] + high[1]);
+}
+
+/* Rounds outward and clips to 0 to `most`, in steps of 2^shift; the last step may be shorter. */
+static bool round_out(double low, double high, int32_t most, int shift, int32_t *first, int32_t *end) {
+    const int32_t step = 1 << shift;
+    const double a = fmax(floor(low), 0), b = fmin(ceil(high), most);
+    if (!(a < b))
+        return false;
+    *first = (int32_t)a / step * step;
+    *end = ((int32_t)b + step - 1) / step * step;
+    *end = *end < most ? *end : most;
+    return true;
+}
+
+bool mr_cutout_of(const mr_frame *picture, const mr_object *object, double expand, mr_cutout *region) {
+    const mr_pixel_info *info = mr_pixel_describe(picture->format.pixel);
+    const mr_geometry geometry = geometry_of(picture);
+    const double left = (double)object->left, top = (double)object->top;
+    const double right = (double)object->right, bottom = (double)object->bottom;
+    const double across = expand * (right - left), down = expand * (bottom - top);
+    double low[2], high[2];
+    return span(&geometry, (double[]){left - across, right + across}, (double[]){top - down, bottom + down}, low,
+                high) &&
+           round_out(low[0], high[0], picture->format.width, info->chroma_w, &region->left, &region->right) &&
+           round_out(low[1], high[1], picture->format.height, info->chroma_h, &region->top, &region->bottom);
+}
+
+void mr_cutout_show(const mr_frame *picture, const mr_cutout *region, mr_frame *frame) {
+    const mr_format *whole = &picture->format;
+    const mr_geometry geometry = geometry_of(picture);
+    const mr_geometry part = {.x = {1, 0, region->left}, .y = {0, 1, region->top},
+                              .width = region->right - region->left, .height = region->bottom - region->top};
+    for (int i = 0; i < mr_pixel_describe(whole->pixel)->planes; i++) {
+        const size_t skipped = (size_t)(mr_plane_rows(whole->pixel, i, region->top) * frame->plane[i].stride) +
+                               mr_plane_row_bytes(whole->pixel, i, region->left);
+        frame->plane[i].data += skipped;
+        frame->plane[i].bytes -= skipped < frame->plane[i].bytes ? skipped : frame->plane[i].bytes;
+    }
+    /* The usual colours of a picture depend on its size. */
+    frame->format.matrix = mr_format_matrix(whole);
+    frame->format.range = mr_format_range(whole);
+    frame->format.width = part.width;
+    frame->format.height = part.height;
+    frame->geometry = mr_geometry_chain(&part, &geometry);
+}

@@ -1,0 +1,18 @@
+/* Which pixels of a picture belong to an object.
+ *
+ * The box is grown, mapped to the picture's pixels, and enlarged to whole pixels: left and top are rounded down, right
+ * and bottom up. Then it is clipped to the picture. Where chroma samples belong to two columns or rows, it is enlarged
+ * to whole chroma samples, so that the region is a picture of its own in the same memory. */
+#pragma once
+
+#include "millrace/frame.h"
+#include "millrace/objects.h"
+
+typedef struct mr_cutout {
+    int32_t left, top, right, bottom; /* pixels; right and bottom are outside */
+} mr_cutout;
+
+/* `expand`: the share of the box's width, or height, by which each side moves out. False: the region has no pixel. */
+bool mr_cutout_of(const mr_frame *picture, const mr_object *object, double expand, mr_cutout *region);
+/* Makes a frame that shares the picture's memory show the region only. Its geometry leads to the same source. */
+void mr_cutout_show(const mr_frame *picture, const mr_cutout *region, mr_frame *frame);

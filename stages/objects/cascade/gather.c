@@ -1,0 +1,365 @@
+/* gather: puts results from objects' pictures onto the objects.
+ *
+ * The engine calls first with the pictures of a frame's objects, then with the frame (MR_CASCADE_GATHER). Results are
+ * kept until then, and forgotten if the frame was lost. */
+#include <string.h>
+
+#include "engine/base/grow.h"
+#include "engine/base/memory.h"
+#include "millrace/text.h"
+#include "stages/list.h"
+#include "stages/objects/found.h"
+#include "stages/objects/cascade/ballot.h"
+
+enum { FRAMES, CROPS };
+
+typedef struct vote_options {
+    bool given;
+    int64_t over_ns;
+} vote_options;
+
+typedef struct options {
+    vote_options vote;
+} options;
+
+/* Part of the bytes that are kept. */
+typedef struct kept {
+    size_t at, bytes;
+} kept;
+
+/* A class or a text that was found in the picture of an object. */
+typedef struct answer {
+    int64_t number; /* the object's */
+    mr_object_attribute attribute;
+    kept text;
+} answer;
+
+/* An object that was found in the picture of another. */
+typedef struct child {
+    mr_object object;
+    kept quad, points, mask;
+} child;
+
+/* Of one source. */
+typedef struct state {
+    mr_identity frame; /* to which the rest belongs */
+    answer *answers;
+    size_t answer_count, answer_room;
+    child *children;
+    size_t child_count, child_room;
+    uint8_t *bytes;
+    size_t byte_count, byte_room;
+    mr_object_attribute *attributes; /* of the object at hand */
+    size_t attribute_count, attribute_room;
+    mr_ballot *votes;   /* NULL: without vote */
+} state;
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+/* Whether pictures of objects can have something for the objects besides crop's own result, which is the oldest. */
+static bool may_find(const mr_planned_input *input) {
+    bool finds = input->more_results;
+    for (const mr_planned_result *one = input->results; one && !finds; one = one->next)
+        finds = one->kind == mr_kind_classes() || one->kind == mr_kind_text() ||
+                (one->kind == mr_kind_objects() && one->next);
+    return finds;
+}
+
+static int negotiate(mr_negotiation *n) {
+    const options *o = n->options;
+    if (!mr_may_have_objects(&n->inputs[FRAMES]))
+        return mr_refuse(n, NULL, "the frames from %s have no objects: name the stage that gives crop its frames, or "
+                         "one after it", n->inputs[FRAMES].from);
+    if (!may_find(&n->inputs[CROPS]))
+        return mr_refuse(n, NULL, "no stage gave the pictures from %s classes, text or objects that could be put onto "
+                         "objects: let classify, ctc or another detect look at them first", n->inputs[CROPS].from);
+    if (o->vote.given && o->vote.over_ns <= 0)
+        return mr_refuse(n, "vote", "vote needs the time over which answers count: {over: 2s}");
+    n->outputs[0].follows = n->outputs[0].shares = FRAMES;
+    return mr_promise_result(n, 0, mr_kind_objects(), NULL, NULL);
+}
+
+/* ---- keeping results --------------------------------------------------------------------------------------------- */
+
+static int no_memory(void) {
+    return mr_fail(MR_ERROR_MEMORY, "no memory for results of objects");
+}
+
+static int keep(state *s, const void *data, size_t bytes, kept *to) {
+    *to = (kept){s->byte_count, data ? bytes : 0};
+    while (s->byte_room - s->byte_count < to->bytes)
+        if (!mr_grow((void **)&s->bytes, s->byte_room, &s->byte_room, 1))
+            return no_memory();
+    if (to->bytes)
+        memcpy(s->bytes + to->at, data, to->bytes);
+    s->byte_count += to->bytes;
+    return MR_OK;
+}
+
+static int keep_items(state *s, const mr_result *from, mr_items items, size_t each, kept *to) {
+    return keep(s, mr_result_items(from, items), items.count * each, to);
+}
+
+static int keep_answer(state *s, const answer *found) {
+    if (!mr_grow((void **)&s->answers, s->answer_count, &s->answer_room, sizeof *s->answers))
+        return no_memory();
+    s->answers[s->answer_count++] = *found;
+    return MR_OK;
+}
+
+/* The best class. */
+static int keep_class(state *s, const mr_result *from, int64_t number) {
+    const mr_class *best = from->classes;
+    if (!from->count)
+        return MR_OK;
+    return keep_answer(s, &(answer){number, {from->stage, best->index, best->score, best->label, {0}}, {0}});
+}
+
+static int keep_texts(state *s, const mr_result *from, int64_t number) {
+    const mr_text *texts = from->data;
+    int status = MR_OK;
+    for (size_t i = 0; i < from->count && !status; i++) {
+        answer found = {number, {.stage = from->stage, .score = texts[i].score}, {0}};
+        status = keep_items(s, from, texts[i].text, 1, &found.text);
+        if (!status && found.text.bytes)
+            status = keep_answer(s, &found);
+    }
+    return status;
+}
+
+static int keep_child(state *s, const mr_result *from, const mr_object *object, int64_t number) {
+    if (!mr_grow((void **)&s->children, s->child_count, &s->child_room, sizeof *s->children))
+        return no_memory();
+    child *new = &s->children[s->child_count];
+    *new = (child){.object = {.left = object->left, .top = object->top, .right = object->right,
+                              .bottom = object->bottom, .score = object->score, .index = object->index,
+                              .label = object->label, .parent = number, .mask_width = object->mask_width,
+                              .mask_height = object->mask_height}};
+    int status = keep_items(s, from, object->quad, sizeof(float), &new->quad);
+    if (!status)
+        status = keep_items(s, from, object->points, sizeof(float), &new->points);
+    if (!status)
+        status = keep_items(s, from, object->mask, sizeof(int32_t), &new->mask);
+    s->child_count += !status;
+    return status;
+}
+
+static int keep_children(state *s, const mr_result *from, int64_t number) {
+    const mr_object *objects = from->data;
+    int status = MR_OK;
+    for (size_t i = 0; i < from->count && !status; i++)
+        status = keep_child(s, from, &objects[i], number);
+    return status;
+}
+
+static void forget(state *s) {
+    s->answer_count = s->child_count = s->byte_count = 0;
+}
+
+static bool belongs(const state *s, const mr_frame *frame) {
+    return s->frame.epoch == frame->identity.epoch && s->frame.seq == frame->identity.seq;
+}
+
+/* Results are newest first, and crop's own is the oldest. A frame has only the newest of several that a stage, or a
+ * chain of detect and track, gave. */
+static int take_picture(state *s, const mr_frame *picture) {
+    const mr_result *own = picture->results, *newest = NULL;
+    int status = MR_OK;
+    if (!belongs(s, picture))
+        forget(s);
+    s->frame = picture->identity;
+    while (own && own->next)
+        own = own->next;
+    if (!own || own->kind != mr_kind_objects() || !own->count)
+        return MR_OK;
+    const int64_t number = ((const mr_object *)own->data)->number;
+    for (const mr_result *one = picture->results; one != own && !status; one = one->next) {
+        const bool copy = one->kind == own->kind && strcmp(one->stage, own->stage) == 0;
+        if (one->kind == mr_kind_classes())
+            status = keep_class(s, one, number);
+        else if (one->kind == mr_kind_text())
+            status = keep_texts(s, one, number);
+        else if (one->kind == mr_kind_objects() && !newest && !copy)
+            status = keep_children(s, newest = one, number);
+    }
+    return status;
+}
+
+/* ---- onto the objects -------------------------------------------------------------------------------------------- */
+
+static int add_attribute(state *s, mr_result *result, const mr_object_attribute *attribute, const void *text,
+                         size_t bytes) {
+    if (!mr_grow((void **)&s->attributes, s->attribute_count, &s->attribute_room, sizeof *s->attributes))
+        return no_memory();
+    mr_object_attribute *new = &s->attributes[s->attribute_count++];
+    *new = *attribute;
+    return bytes ? mr_result_add_items(result, text, bytes, 1, &new->text) : MR_OK;
+}
+
+/* The answers from this frame; those for a track become votes, if there is a vote. */
+static int add_answers(state *s, mr_result *result, const mr_object *object, int64_t number) {
+    int status = MR_OK;
+    for (size_t i = 0; i < s->answer_count && !status; i++) {
+        const answer *one = &s->answers[i];
+        const mr_object_attribute *found = &one->attribute;
+        const char *text = one->text.bytes ? (const char *)s->bytes + one->text.at : NULL;
+        if (one->number != number)
+            continue;
+        const mr_ballot_vote vote = {found->stage, found->index, found->score, found->label, text, one->text.bytes};
+        status = s->votes && object->track ? mr_ballot_add(s->votes, object->track, &vote)
+                                           : add_attribute(s, result, found, text, one->text.bytes);
+    }
+    return status;
+}
+
+static int add_winners(state *s, mr_result *result, const mr_object *object) {
+    enum { MOST_STAGES = 32 };
+    mr_ballot_vote winners[MOST_STAGES];
+    int status = MR_OK;
+    const size_t count = mr_ballot_count(s->votes, object->track, winners, MOST_STAGES);
+    for (size_t i = 0; i < count && !status; i++) {
+        const mr_object_attribute won = {winners[i].stage, winners[i].index, winners[i].score, winners[i].label, {0}};
+        status = add_attribute(s, result, &won, winners[i].text, winners[i].text ? winners[i].text_bytes : 0);
+    }
+    return status;
+}
+
+/* Adds attributes to those that the object has. */
+static int describe(state *s, mr_result *result, size_t index) {
+    mr_object *object = (mr_object *)result->data + index;
+    const mr_object_attribute *before = mr_result_items(result, object->attributes);
+    const size_t count = object->attributes.count;
+    int status = MR_OK;
+    s->attribute_count = 0;
+    for (size_t i = 0; i < count && !status; i++)
+        status = add_attribute(s, result, &before[i], NULL, 0);
+    if (!status)
+        status = add_answers(s, result, object, mr_object_number(result, index));
+    if (!status && s->votes && object->track)
+        status = add_winners(s, result, object);
+    if (status || s->attribute_count == count)
+        return status;
+    return mr_result_add_items(result, s->attributes, s->attribute_count, sizeof *s->attributes, &object->attributes);
+}
+
+static int add_items(const state *s, mr_result *result, const kept *from, size_t each, mr_items *to) {
+    return from->bytes ? mr_result_add_items(result, s->bytes + from->at, from->bytes / each, each, to) : MR_OK;
+}
+
+/* Adds the objects that were found in others' pictures, and numbers them after all that are there. */
+static int add_children(const state *s, mr_result *result) {
+    mr_object *objects = result->data;
+    int64_t number = 0;
+    int status = MR_OK;
+    for (size_t i = 0; i < result->count; i++) {
+        const int64_t taken = mr_object_number(result, i);
+        number = taken > number ? taken : number;
+    }
+    for (size_t i = 0; i < s->child_count && !status; i++) {
+        mr_object *new = &objects[result->count++];
+        *new = s->children[i].object;
+        new->number = ++number;
+        status = add_items(s, result, &s->children[i].quad, sizeof(float), &new->quad);
+        if (!status)
+            status = add_items(s, result, &s->children[i].points, sizeof(float), &new->points);
+        if (!status)
+            status = add_items(s, result, &s->children[i].mask, sizeof(int32_t), &new->mask);
+    }
+    return status;
+}
+
+/* Objects are sorted by score; the order of equal ones stays. */
+static void sort(mr_result *result) {
+    mr_object *objects = result->data;
+    for (size_t i = 1; i < result->count; i++) {
+        const mr_object moved = objects[i];
+        size_t to = i;
+        for (; to > 0 && objects[to - 1].score < moved.score; to--)
+            objects[to] = objects[to - 1];
+        objects[to] = moved;
+    }
+}
+
+static int put_on(state *s, mr_io *io, mr_frame *frame, const mr_result *objects) {
+    mr_result *result;
+    int status = mr_io_renew_objects(io, frame, objects, s->child_count, &result);
+    for (size_t i = 0; !status && i < objects->count; i++)
+        status = describe(s, result, i);
+    if (!status && s->child_count) {
+        for (size_t i = 0; i < result->count; i++)
+            ((mr_object *)result->data)[i].number = mr_object_number(result, i);
+        status = add_children(s, result);
+        sort(result);
+    }
+    return status;
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    state *s = self->state;
+    const mr_frame *input = mr_io_input(io);
+    const mr_result *objects = mr_frame_result(input, mr_kind_objects(), NULL);
+    mr_frame *frame = NULL;
+    if (input->identity.sub)
+        return take_picture(s, input);
+    if (!belongs(s, input))
+        forget(s);
+    if (s->votes)
+        mr_ballot_advance(s->votes, input->identity.epoch, mr_object_time_ns(input));
+    int status = mr_io_share(io, input, &frame);
+    if (!status && objects)
+        status = put_on(s, io, frame, objects);
+    forget(s);
+    if (!status)
+        return mr_io_emit(io, 0, frame);
+    mr_frame_unref(&frame);
+    return status;
+}
+
+static int open_stage(mr_stage *self) {
+    const options *o = self->options;
+    return o->vote.given ? mr_ballot_create(&((state *)self->state)->votes, o->vote.over_ns) : MR_OK;
+}
+
+static void close_stage(mr_stage *self) {
+    state *s = self->state;
+    mr_ballot_destroy(&s->votes);
+    mr_free(s->answers);
+    mr_free(s->children);
+    mr_free(s->bytes);
+    mr_free(s->attributes);
+}
+
+static const mr_option vote_table[] = {
+    {.name = "over", .kind = MR_OPTION_DURATION, .offset = offsetof(vote_options, over_ns), .fallback = "0s",
+     .max = 3600e9, .example = "2s", .help = "answers count for so long, by presentation time"},
+    MR_OPTIONS_END};
+static const mr_option table[] = {
+    {.name = "vote", .kind = MR_OPTION_MAP, .offset = offsetof(options, vote), .fields = vote_table,
+     .help = "an object with a track gets the answer that most of its pictures had, also in frames without one"},
+    MR_OPTIONS_END};
+
+static const mr_port inputs[] = {
+    {.name = "frames", .help = "the frames that have the objects: those that crop takes, or later ones"},
+    {.name = "crops", .help = "crop's pictures, or results from them"}, {0}};
+static const mr_port outputs[] = {
+    {.name = "out", .help = "the frames; objects have the results from their pictures"}, {0}};
+
+const mr_stage_type mr_gather_stage = {
+    .name = "gather",
+    .summary = "puts results from the pictures of objects onto the objects",
+    .help = "Written with join: {frames: a, crops: b} instead of input. An object gets attributes: the best class of "
+            "each stage that gave classes, and texts. Objects that were found in its picture are added to the frame, "
+            "with its number as their parent. A frame does not wait for pictures that were dropped; it passes with "
+            "the others' results. With vote, votes end with an epoch (a turn of a loop, another connection).",
+    .inputs = inputs,
+    .outputs = outputs,
+    .options = table,
+    .options_bytes = sizeof(options),
+    .state_bytes = sizeof(state),
+    .entry = MR_ENTRY_PER_SOURCE,
+    .cascade = MR_CASCADE_GATHER,
+    .negotiate = negotiate,
+    .open = open_stage,
+    .process = process,
+    .close = close_stage,
+};

@@ -1,0 +1,17 @@
+#include "stages/objects/found.h"
+
+bool mr_may_have_objects(const mr_planned_input *input) {
+    const mr_planned_result *one = input->results;
+    while (one && one->kind != mr_kind_objects())
+        one = one->next;
+    return one || input->more_results;
+}
+
+int64_t mr_object_number(const mr_result *objects, size_t index) {
+    const mr_object *object = (const mr_object *)objects->data + index;
+    return object->number > 0 ? object->number : (int64_t)index + 1;
+}
+
+int64_t mr_object_time_ns(const mr_frame *frame) {
+    return frame->pts_ns == MR_NO_TIME ? frame->born_ns : frame->pts_ns;
+}

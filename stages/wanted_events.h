@@ -1,0 +1,17 @@
+/* Events that a stage waits for or reports, by name and zone. Any thread. */
+#pragma once
+
+#include "millrace/events.h"
+#include "millrace/stage.h"
+
+typedef struct mr_wanted_events {
+    const mr_strings *events, *zones, *classes; /* labels or numbers; NULL or none: any */
+} mr_wanted_events;
+
+/* Refuses names of events that do not exist. */
+int mr_wanted_events_check(mr_negotiation *negotiation, const char *option, const mr_strings *events);
+bool mr_wanted_event(const mr_wanted_events *wanted, const mr_zone_event *event);
+/* A frame's first wanted event, and the stage that reports it; NULL: none. */
+const mr_zone_event *mr_wanted_events_find(const mr_wanted_events *wanted, const mr_frame *frame, const char **stage);
+/* Whether a class is among the labels and numbers; `label` may be NULL. */
+bool mr_wanted_class(const mr_strings *classes, int32_t index, const char *label);

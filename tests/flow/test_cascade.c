@@ -1,0 +1,290 @@
+/* Cascades: a frame for each object, any stages, and back onto the frame. A frame has one object, ten or none, by its
+ * number. Whatever becomes of objects on the way, all frames come out in order, none waits for ever, and frames and
+ * objects are accounted for apart. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/pipeline/pipeline.h"
+#include "tests/support/flow_run.h"
+#include "tests/support/quiet.h"
+#include "tests/support/suite.h"
+#include "tests/support/worker_counts.h"
+
+enum { FRAMES = 60, SOURCES = 2, SEEDS = 20 };
+
+/* How many objects the second stage found on each frame, and in which order the last object came. */
+static uint32_t found[SOURCES][FRAMES], last[SOURCES][FRAMES];
+
+static uint32_t objects_of(uint64_t seq) {
+    return seq % 10 == 9 ? 100 : (uint32_t)(seq * 7 % 11) % 4;
+}
+
+static uint64_t objects_in_all(void) {
+    uint64_t sum = 0;
+    for (uint64_t seq = 0; seq < FRAMES; seq++)
+        sum += objects_of(seq);
+    return sum;
+}
+
+/* ---- stage types ------------------------------------------------------------------------------------------------- */
+
+static int split_process(mr_stage *self, mr_io *io) {
+    const mr_frame *input = mr_io_input(io);
+    const uint32_t count = objects_of(input->identity.seq);
+    (void)self;
+    for (uint32_t i = 1; i <= count; i++) {
+        mr_frame *frame;
+        int status = mr_io_share(io, input, &frame);
+        if (!status && !(status = mr_io_set_object(io, frame, i)))
+            status = mr_io_emit(io, 0, frame);
+        if (status)
+            return status;
+    }
+    mr_io_end_objects(io, input, count, "split");
+    return MR_DONE;
+}
+
+static int unite_process(mr_stage *self, mr_io *io) {
+    const mr_identity *of = &mr_io_input(io)->identity;
+    (void)self;
+    if (!of->sub)
+        return mr_io_forward(io, 0);
+    assert_true(of->sub > last[of->source][of->seq]);
+    last[of->source][of->seq] = of->sub;
+    found[of->source][of->seq]++;
+    return MR_DONE;
+}
+
+typedef struct third_options {
+    int64_t every;
+} third_options;
+
+/* Objects whose number is a multiple of `every`: absorbed or failed. */
+static int some_process(mr_stage *self, mr_io *io) {
+    const third_options *options = self->options;
+    mr_frame *frame = mr_io_input(io);
+    if (frame->identity.sub % (uint64_t)options->every)
+        return mr_io_forward(io, 0);
+    if (strcmp(self->type->name, "failing") == 0)
+        return mr_fail(MR_ERROR_DATA, "object %d cannot be read", (int)frame->identity.sub);
+    mr_io_absorb(io, frame, "small");
+    return MR_DONE;
+}
+
+static const mr_port in[] = {{.name = "in"}, {0}}, out[] = {{.name = "out"}, {0}};
+static const mr_port both[] = {{.name = "frames"}, {.name = "objects"}, {0}};
+static const mr_option some_options[] = {
+    {.name = "every", .kind = MR_OPTION_INT, .offset = offsetof(third_options, every), .fallback = "3", .min = 1,
+     .max = 100, .help = "which objects"},
+    MR_OPTIONS_END};
+static const mr_stage_type split = {.name = "split", .summary = "splits", .inputs = in, .outputs = out,
+                                    .entry = MR_ENTRY_PER_SOURCE, .cascade = MR_CASCADE_SPLIT,
+                                    .process = split_process};
+static const mr_stage_type unite = {.name = "unite", .summary = "unites", .inputs = both, .outputs = out,
+                                    .entry = MR_ENTRY_PER_SOURCE, .cascade = MR_CASCADE_GATHER,
+                                    .process = unite_process};
+static const mr_stage_type absorbing = {.name = "absorbing", .summary = "absorbs", .inputs = in, .outputs = out,
+                                        .options = some_options, .options_bytes = sizeof(third_options),
+                                        .process = some_process};
+static const mr_stage_type failing = {.name = "failing", .summary = "fails", .inputs = in, .outputs = out,
+                                      .options = some_options, .options_bytes = sizeof(third_options),
+                                      .process = some_process};
+static const mr_stage_type *const types[] = {&split, &unite, &absorbing, &failing, NULL};
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+
+/* What must come out. */
+typedef struct outcome {
+    bool (*check_found)(uint32_t of, uint32_t found); /* NULL: all objects */
+    uint64_t frames;         /* that arrive, of each source; 0: all */
+    uint64_t dropped_frames; /* in all */
+    const char *stage, *reason; /* the first line of objects; NULL: none */
+    bool some_dropped;       /* frames may also be dropped */
+} outcome;
+
+static void check_objects(const mr_summary *summary, const outcome *wanted, size_t sources) {
+    const mr_object_summary *objects = &summary->objects;
+    assert_int_equal(objects->in, objects->delivered + objects->dropped + objects->absorbed);
+    assert_int_equal(objects->in_flight + objects->unaccounted, 0);
+    if (!wanted->some_dropped)
+        assert_int_equal(objects->in, sources * objects_in_all());
+    if (!wanted->stage && !wanted->some_dropped) {
+        assert_int_equal(objects->delivered, objects->in);
+    } else if (wanted->stage) {
+        assert_true(objects->line_count > 0);
+        assert_string_equal(objects->lines[0].stage, wanted->stage);
+        assert_string_equal(objects->lines[0].reason, wanted->reason);
+    }
+}
+
+static void check_frames(const outcome *wanted, size_t sources) {
+    size_t next[SOURCES] = {0};
+    for (size_t i = 0; i < collection_count; i++) {
+        const mr_identity *one = &collection[i].identity;
+        const uint32_t of = objects_of(one->seq), got = found[one->source][one->seq];
+        assert_int_equal(one->sub, 0);
+        assert_true(one->seq >= next[one->source]);
+        next[one->source] = one->seq + 1;
+        assert_true(wanted->check_found ? wanted->check_found(of, got) : of == got);
+    }
+    if (!wanted->some_dropped)
+        assert_int_equal(collection_count, sources * (wanted->frames ? wanted->frames : FRAMES));
+}
+
+static void run(const char *stages, size_t sources, uint64_t seed, int workers, const outcome *wanted) {
+    char text[2048];
+    memset(found, 0, sizeof found);
+    memset(last, 0, sizeof last);
+    snprintf(text, sizeof text, FLOW "sources: {a: {type: count, frames: %d}%s}\nstages:\n"
+             "  first: {type: pass, input: sources.*}\n%s  out: {type: collect, input: unite}\n", FRAMES,
+             sources > 1 ? ", b: {type: count, frames: 60}" : "", stages);
+    mr_pipeline *pipeline = flow_open_with(types, text, seed, workers);
+    mr_summary *summary = flow_run(pipeline);
+    check_frames(wanted, sources);
+    check_objects(summary, wanted, sources);
+    if (!wanted->some_dropped)
+        assert_int_equal(summary->dropped, wanted->dropped_frames);
+    flow_close(&pipeline, &summary);
+}
+
+static void run_all(const char *stages, const outcome *wanted) {
+    for (size_t sources = 1; sources <= SOURCES; sources++) {
+        for (uint64_t seed = 1; seed <= FLOW_SEEDS(SEEDS); seed++)
+            run(stages, sources, seed, 1, wanted);
+        EACH_WORKER_COUNT(workers)
+            run(stages, sources, 0, workers, wanted);
+    }
+}
+
+#define SPLIT "  split: {input: first}\n"
+#define UNITE(objects) "  unite: {join: {frames: first, objects: " objects "}}\n"
+
+static bool is_part(uint32_t of, uint32_t got) {
+    return got <= of;
+}
+
+static bool is_none(uint32_t of, uint32_t got) {
+    (void)of;
+    return got == 0;
+}
+
+static bool lacks_third(uint32_t of, uint32_t got) {
+    return got == of - of / 3;
+}
+
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
+
+TEST(all_come) {
+    run_all(SPLIT UNITE("split"), &(outcome){0});
+    run_all(SPLIT "  one: {type: pass, input: split}\n  two: {type: pass, input: one, queue: {size: 1}}\n" UNITE("two"),
+            &(outcome){0});
+}
+
+TEST(frames_come_a_longer_way) {
+    run_all(SPLIT "  late: {type: pass, input: first}\n  later: {type: pass, input: late}\n"
+                  "  unite: {join: {frames: later, objects: split}}\n", &(outcome){0});
+}
+
+/* A batch is never waited for by the frames that would fill it. */
+TEST(batches) {
+    run_all(SPLIT "  many: {type: batcher, input: split, batch: 8}\n" UNITE("many"), &(outcome){0});
+    run_all(SPLIT "  many: {type: batcher, input: split, batch: 64}\n" UNITE("many"), &(outcome){0});
+    run_all(SPLIT "  many: {type: gatherer, input: split}\n" UNITE("many"), &(outcome){0});
+}
+
+/* Two ways for objects, which an ordinary join brings together. */
+TEST(ways_within) {
+    run_all(SPLIT "  one: {type: pass, input: split}\n  two: {type: batcher, input: split, batch: 4}\n"
+                  "  both: {type: meet, join: {x: one, y: two}}\n" UNITE("both"), &(outcome){0});
+    run_all(SPLIT "  one: {type: absorbing, input: split}\n  two: {type: batcher, input: split, batch: 4}\n"
+                  "  both: {type: meet, join: {x: one, y: two}}\n" UNITE("both"),
+            &(outcome){.check_found = lacks_third, .stage = "one", .reason = "small"});
+}
+
+TEST(objects_are_absorbed) {
+    run_all(SPLIT "  one: {type: absorbing, input: split}\n" UNITE("one"),
+            &(outcome){.check_found = lacks_third, .stage = "one", .reason = "small"});
+    run_all(SPLIT "  one: {type: absorbing, input: split, every: 1}\n" UNITE("one"),
+            &(outcome){.check_found = is_none, .stage = "one", .reason = "small"});
+}
+
+TEST(objects_fail) {
+    run_all(SPLIT "  one: {type: failing, input: split}\n  two: {type: pass, input: one}\n" UNITE("two"),
+            &(outcome){.check_found = lacks_third, .stage = "one", .reason = "error"});
+}
+
+/* The frames' fate is not the objects': all of them arrive. */
+TEST(objects_are_dropped) {
+    static const char *const policies[] = {"drop-oldest", "drop-newest"};
+    for (size_t i = 0; i < 2; i++) {
+        char stages[512];
+        snprintf(stages, sizeof stages, SPLIT "  slow: {type: slow, input: split, period: 20us, "
+                 "queue: {size: 2, when_full: %s}}\n" UNITE("slow"), policies[i]);
+        run_all(stages, &(outcome){.check_found = is_part, .stage = "slow", .reason = "queue full"});
+    }
+}
+
+/* Frames that are dropped before the split pass without objects. They count as dropped, though they arrive. */
+TEST(frames_are_dropped_before) {
+    run_all("  slow: {type: slow, input: first, period: 20us, queue: {size: 2, when_full: drop-oldest}}\n"
+            "  split: {input: slow}\n" UNITE("split"), &(outcome){.check_found = is_part, .some_dropped = true});
+}
+
+/* Objects whose frame is lost are absorbed; nothing waits for it. */
+TEST(frames_are_absorbed_beside) {
+    run_all(SPLIT "  half: {type: gate, input: first, every: 2}\n"
+                  "  unite: {join: {frames: half, objects: split}}\n",
+            &(outcome){.frames = FRAMES / 2, .stage = "unite", .reason = "unmatched"});
+}
+
+/* Two cascades, one after the other. */
+TEST(cascades_in_a_row) {
+    run_all("  split-a: {type: split, input: first}\n"
+            "  unite-a: {type: unite, join: {frames: first, objects: split-a}}\n"
+            "  split: {input: unite-a}\n  one: {type: absorbing, input: split, every: 1}\n"
+            "  unite: {join: {frames: unite-a, objects: one}}\n",
+            &(outcome){.some_dropped = true});
+}
+
+/* Objects need not be gathered: the frame is delivered if an object is, else it is absorbed. */
+TEST(nothing_gathers) {
+    uint64_t with = 0;
+    for (uint64_t seq = 0; seq < FRAMES; seq++)
+        with += objects_of(seq) > 0;
+    EACH_WORKER_COUNT(workers) {
+        mr_pipeline *pipeline = flow_open_with(types, FLOW_A(60) "  split: {input: a}\n"
+                                               "  out: {type: collect, input: split}\n", 0, workers);
+        mr_summary *summary = flow_run(pipeline);
+        assert_int_equal(summary->delivered, with);
+        assert_int_equal(summary->absorbed, FRAMES - with);
+        assert_string_equal(summary->lines[0].reason, "split");
+        assert_int_equal(summary->objects.delivered, objects_in_all());
+        assert_int_equal(collection_count, objects_in_all());
+        flow_close(&pipeline, &summary);
+    }
+}
+
+/* What is on the way when a run is stopped at once is dropped, and nothing is lost from the accounts. */
+TEST(stopped) {
+    for (int i = 0; i < 20; i++) {
+        memset(last, 0, sizeof last);
+        mr_pipeline *pipeline = flow_open_with(
+            types, FLOW_A(60) "  first: {type: pass, input: a}\n" SPLIT
+            "  slow: {type: slow, input: split, period: 50us}\n" UNITE("slow") "  out: {type: collect, input: unite}\n",
+            0, next_worker_count());
+        assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+        while (mr_pipeline_wait(pipeline, i * 100000) == MR_ERROR_AGAIN)
+            mr_pipeline_stop(pipeline, true);
+        mr_summary *summary;
+        assert_int_equal(mr_pipeline_summarize(pipeline, &summary), MR_OK);
+        const mr_object_summary *objects = &summary->objects;
+        assert_true(summary->balanced);
+        assert_int_equal(summary->in_flight + objects->in_flight, 0);
+        assert_int_equal(objects->in, objects->delivered + objects->dropped + objects->absorbed);
+        flow_close(&pipeline, &summary);
+    }
+}
+
+RUN_TESTS(be_quiet, NULL)
