@@ -37,15 +37,15 @@ void mr_box_centerface_decode(const mr_box_head *head, const void *const *data, 
     }
 }
 
-void mr_box_head_points(const mr_box_head *head, const void *const *data, const mr_box *candidate, float *points) {
+/* The score of a landmark is the face's. */
+void mr_box_centerface_points(const mr_box_head *head, const void *const *data, const mr_box *candidate, float *to) {
     mr_box box;
-    if (!head->points)
-        return;
     read_box(head, data, candidate->row, &box);
     const float width = expf(cell_of(head, data, SCALE, 1, candidate->row)) * MR_CENTERFACE_CELL;
     const float height = expf(cell_of(head, data, SCALE, 0, candidate->row)) * MR_CENTERFACE_CELL;
     for (int32_t i = 0; i < head->points; i++) {
-        points[2 * i] = cell_of(head, data, LANDMARKS, 2 * i + 1, candidate->row) * width + box.left;
-        points[2 * i + 1] = cell_of(head, data, LANDMARKS, 2 * i, candidate->row) * height + box.top;
+        *to++ = cell_of(head, data, LANDMARKS, 2 * i + 1, candidate->row) * width + box.left;
+        *to++ = cell_of(head, data, LANDMARKS, 2 * i, candidate->row) * height + box.top;
+        *to++ = candidate->score;
     }
 }

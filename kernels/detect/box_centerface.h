@@ -10,3 +10,5 @@
 enum { MR_CENTERFACE_CELL = 4, MR_CENTERFACE_POINTS = 5 };
 
 void mr_box_centerface_decode(const mr_box_head *head, const void *const *data, float score, mr_boxes *candidates);
+/* The landmarks of a candidate: x, y and score of each. */
+void mr_box_centerface_points(const mr_box_head *head, const void *const *data, const mr_box *candidate, float *to);

@@ -4,8 +4,8 @@
 
 #include "kernels/detect/box_centerface.h"
 
-const char *const mr_box_head_names[] = {"yolox",   "yolov5",     "yolov8", "ssd", "rtdetr",
-                                         "end2end", "centerface", "db", "custom", NULL};
+const char *const mr_box_head_names[] = {"yolox", "yolov5", "yolov8", "yolov8-pose", "yolov8-seg", "ssd",
+                                         "rtdetr", "end2end", "centerface", "db", "custom", NULL};
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
  *
  * A head describes where boxes, scores and classes stand in the outputs, and how to compute them. Known families have a
  * name: mr_box_head_find recognises one by the shapes of the outputs, and mr_box_head_make checks one that the user
- * names. One table of columns describes all families but CenterFace and DB.
+ * names. Tables of columns describe all families but CenterFace and DB.
  *
  * Outputs are f32 in host memory, one item (no batch), dense; class numbers may also be i64 or i32.
  *
@@ -17,6 +17,9 @@ typedef enum mr_box_head_family {
                            strides 8, 16, 32 (Ge et al., "YOLOX", 2021) */
     MR_BOX_HEAD_YOLOV5,     /* one output, rows of cx, cy, w, h, objectness, classes */
     MR_BOX_HEAD_YOLOV8,     /* one output, columns of cx, cy, w, h, classes */
+    MR_BOX_HEAD_YOLOV8_POSE, /* the same, then x, y and score of each key point */
+    MR_BOX_HEAD_YOLOV8_SEG, /* the same, then coefficients of masks; and the masks' prototypes (Bolya et al., "YOLACT",
+                           2019) */
     MR_BOX_HEAD_SSD,        /* boxes (left, top, right, bottom in 0..1) and scores whose class 0 is the background */
     MR_BOX_HEAD_RTDETR,     /* logits and boxes (cx, cy, w, h in 0..1); a box may appear for several classes */
     MR_BOX_HEAD_END2END,    /* rows of left, top, right, bottom, score, class: already suppressed */
@@ -47,7 +50,17 @@ typedef struct mr_box_head_custom {
 } mr_box_head_custom;
 
 enum { MR_DB_NUMBERS = 8 };
-enum { MR_BOX_HEAD_MOST_OUTPUTS = 8, MR_BOX_HEAD_MOST_POINTS = 32, MR_BOX_HEAD_MOST_CLASSES = 1 << 20 };
+enum { MR_BOX_HEAD_MOST_OUTPUTS = 8, MR_BOX_HEAD_MOST_POINTS = 256, MR_BOX_HEAD_MOST_CLASSES = 1 << 20 };
+/* Cells of a mask, in each direction. */
+enum { MR_BOX_HEAD_MOST_CELLS = 1024 };
+
+/* What an object has besides its box. */
+typedef enum mr_box_kind {
+    MR_BOX_PLAIN,   /* nothing */
+    MR_BOX_CORNERS, /* 4 corners: x and y of each, clockwise */
+    MR_BOX_POINTS,  /* key points: x, y and score of each */
+    MR_BOX_MASK     /* mr_box_mask (box_numbers.h) */
+} mr_box_kind;
 
 /* Where a value stands: in output `output`, from number `first`; `row` and `column` are the distances to the next box
  * and to the next value of this one. output < 0: nowhere. */
@@ -66,9 +79,13 @@ typedef struct mr_box_head {
     mr_box_order order;
     bool normalized, logits, suppress;
     bool grid;               /* YOLOX: boxes are relative to their cells */
-    int32_t points;          /* CenterFace: landmarks of a box */
     int32_t maps[4];         /* CenterFace: the outputs, in the order of the family */
-    int32_t numbers;         /* that an object has besides its box (mr_found_numbers) */
+    mr_box_kind kind;        /* what an object has besides its box */
+    int32_t numbers;         /* how many numbers that is */
+    int32_t points, point_numbers; /* key points of a box, and numbers of a point: 2, or 3 with a score */
+    int32_t coefficients, prototypes; /* masks: how many coefficients a box has, and the output with the prototypes */
+    int32_t mask_width, mask_height;  /* the prototypes' size in cells, stretched over the input */
+    mr_box_head_view point, coefficient;
     float mask;              /* DB, set by the caller: limit of the map */
     double unclip;           /* DB, set by the caller: how far boxes grow */
 } mr_box_head;
@@ -76,10 +93,18 @@ typedef struct mr_box_head {
 /* Names as users write them: "yolox". */
 extern const char *const mr_box_head_names[MR_BOX_HEAD_FAMILIES + 1];
 
-/* Describes the head of a family. `custom` is for MR_BOX_HEAD_CUSTOM. */
-int mr_box_head_make(mr_box_head *head, mr_box_head_family family, const mr_box_head_custom *custom,
-                     const mr_box_head_output *outputs, size_t count, int32_t width, int32_t height);
-/* The family that fits; MR_BOX_HEAD_FAMILIES: none, or several do. */
+/* Describes the head of a family. `custom` is for MR_BOX_HEAD_CUSTOM, and the count of key points and of their numbers
+ * for MR_BOX_HEAD_YOLOV8_POSE. */
+typedef struct mr_box_head_params {
+    mr_box_head_family family;
+    const mr_box_head_custom *custom;
+    int32_t width, height; /* the network's input, px */
+    int32_t points, point_numbers;
+} mr_box_head_params;
+int mr_box_head_make(mr_box_head *head, const mr_box_head_params *params, const mr_box_head_output *outputs,
+                     size_t count);
+/* The family that fits; MR_BOX_HEAD_FAMILIES: none, or several do. A head with key points is taken for one with more
+ * classes: only who trained it knows. */
 mr_box_head_family mr_box_head_find(const mr_box_head_output *outputs, size_t count, int32_t width, int32_t height);
 
 /* The most candidates that an item can give: boxes times classes. */
@@ -91,5 +116,3 @@ void mr_box_head_decode(const mr_box_head *head, const void *const *data, float 
                     mr_boxes *candidates);
 /* Keeps the best `most` boxes of which something lies in the input, suppressed if the head needs it. */
 void mr_box_head_finish(const mr_box_head *head, float overlap, size_t most, mr_boxes *candidates);
-/* Landmarks of a candidate: x and y of each, px. */
-void mr_box_head_points(const mr_box_head *head, const void *const *data, const mr_box *candidate, float *points);

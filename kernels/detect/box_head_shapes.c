@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kernels/detect/box_centerface.h"
+#include "kernels/detect/box_numbers.h"
 #include "millrace/status.h"
 
 /* The outputs that a head is made from. */
@@ -10,6 +11,7 @@ typedef struct outputs {
     const mr_box_head_output *item;
     size_t count;
     int32_t width, height;
+    int32_t points, point_numbers; /* 0: there are no key points */
 } outputs;
 
 /* ---- shapes ------------------------------------------------------------------------------------------------------ */
@@ -89,16 +91,51 @@ static bool make_yolov5(mr_box_head *head, const outputs *all) {
     return make_rows(head, all, ANCHORS * cells_of(all));
 }
 
-static bool make_yolov8(mr_box_head *head, const outputs *all) {
-    const int64_t *dims = only_matrix(all);
-    if (!dims || dims[0] < 5 || dims[1] != cells_of(all))
+/* Columns of a box and classes, and then `more` numbers. */
+static bool make_columns(mr_box_head *head, const outputs *all, int output, int64_t more) {
+    const int64_t *dims;
+    if (output < 0 || !is_float(&all->item[output]) || !has_rank(&all->item[output], 2, &dims) ||
+        dims[0] < 5 + more || dims[1] != cells_of(all))
         return false;
     head->rows = dims[1];
-    head->classes = (int32_t)(dims[0] - 4);
-    head->boxes = view_of(0, 0, 1, dims[1]);
-    head->scores = view_of(0, 4 * dims[1], 1, dims[1]);
+    head->classes = (int32_t)(dims[0] - 4 - more);
+    head->boxes = view_of(output, 0, 1, dims[1]);
+    head->scores = view_of(output, 4 * dims[1], 1, dims[1]);
     head->order = MR_BOX_CXCYWH;
     head->suppress = true;
+    return true;
+}
+
+static bool make_yolov8(mr_box_head *head, const outputs *all) {
+    return all->count == 1 && make_columns(head, all, 0, 0);
+}
+
+static bool make_yolov8_pose(mr_box_head *head, const outputs *all) {
+    const int64_t numbers = (int64_t)all->points * all->point_numbers;
+    if (!numbers || all->count != 1 || !make_columns(head, all, 0, numbers))
+        return false;
+    head->kind = MR_BOX_POINTS;
+    head->points = all->points;
+    head->point_numbers = all->point_numbers;
+    head->numbers = 3 * all->points;
+    head->point = view_of(0, (4 + head->classes) * head->rows, 1, head->rows);
+    return true;
+}
+
+static bool make_yolov8_seg(mr_box_head *head, const outputs *all) {
+    const int boxes = all->count == 2 ? find_matrix(all, 0, cells_of(all), -1) : -1;
+    const int64_t *dims;
+    if (boxes < 0 || !is_float(&all->item[!boxes]) || !has_rank(&all->item[!boxes], 3, &dims) || dims[0] < 1 ||
+        dims[0] > MR_BOX_HEAD_MOST_CELLS || dims[1] < 1 || dims[1] > MR_BOX_HEAD_MOST_CELLS || dims[2] < 1 ||
+        dims[2] > MR_BOX_HEAD_MOST_CELLS || !make_columns(head, all, boxes, dims[0]))
+        return false;
+    head->kind = MR_BOX_MASK;
+    head->prototypes = !boxes;
+    head->coefficients = (int32_t)dims[0];
+    head->mask_height = (int32_t)dims[1];
+    head->mask_width = (int32_t)dims[2];
+    head->numbers = mr_box_mask_numbers(head);
+    head->coefficient = view_of(boxes, (4 + head->classes) * head->rows, 1, head->rows);
     return true;
 }
 
@@ -164,7 +201,9 @@ static bool make_centerface(mr_box_head *head, const outputs *all) {
     }
     head->rows = rows * columns;
     head->classes = 1;
+    head->kind = MR_BOX_POINTS;
     head->points = MR_CENTERFACE_POINTS;
+    head->numbers = 3 * MR_CENTERFACE_POINTS;
     head->suppress = true;
     return true;
 }
@@ -176,6 +215,7 @@ static bool make_db(mr_box_head *head, const outputs *all) {
         return false;
     head->rows = dims[0] * dims[1];
     head->classes = 1;
+    head->kind = MR_BOX_CORNERS;
     head->numbers = MR_DB_NUMBERS;
     return true;
 }
@@ -187,6 +227,8 @@ static const struct {
     [MR_BOX_HEAD_YOLOX] = {make_yolox, "one output of %lld x (5 + classes)"},
     [MR_BOX_HEAD_YOLOV5] = {make_yolov5, "one output of 3 * %lld x (5 + classes)"},
     [MR_BOX_HEAD_YOLOV8] = {make_yolov8, "one output of (4 + classes) x %lld"},
+    [MR_BOX_HEAD_YOLOV8_POSE] = {make_yolov8_pose, "one output of (4 + classes + key points) x %lld"},
+    [MR_BOX_HEAD_YOLOV8_SEG] = {make_yolov8_seg, "two outputs, (4 + classes + C) x %lld and prototypes C x H x W"},
     [MR_BOX_HEAD_SSD] = {make_ssd, "two outputs, boxes N x 4 and scores N x (1 + classes)"},
     [MR_BOX_HEAD_RTDETR] = {make_rtdetr, "two outputs, boxes N x 4 and logits N x classes"},
     [MR_BOX_HEAD_END2END] = {make_end2end, "one output of N x 6"},
@@ -290,22 +332,24 @@ static const char *print_outputs(const outputs *all, char *text, size_t bytes) {
     return text;
 }
 
-int mr_box_head_make(mr_box_head *head, mr_box_head_family family, const mr_box_head_custom *custom,
-                     const mr_box_head_output *items, size_t count, int32_t width, int32_t height) {
-    const outputs all = {items, count, width, height};
+int mr_box_head_make(mr_box_head *head, const mr_box_head_params *params, const mr_box_head_output *items,
+                     size_t count) {
+    const outputs all = {items, count, params->width, params->height, params->points, params->point_numbers};
+    const mr_box_head_family family = params->family;
     char expected[96], found[256];
     *head = begin(family, &all);
     if (family == MR_BOX_HEAD_CUSTOM)
-        return make_custom(head, custom, &all);
+        return make_custom(head, params->custom, &all);
     if (families[family].make(head, &all))
         return MR_OK;
     snprintf(expected, sizeof expected, families[family].expected, (long long)cells_of(&all));
     return mr_fail(MR_ERROR_CONFIG, "a %s head has %s for an input of %dx%d; the network gives %s",
-                   mr_box_head_names[family], expected, width, height, print_outputs(&all, found, sizeof found));
+                   mr_box_head_names[family], expected, all.width, all.height,
+                   print_outputs(&all, found, sizeof found));
 }
 
 mr_box_head_family mr_box_head_find(const mr_box_head_output *items, size_t count, int32_t width, int32_t height) {
-    const outputs all = {items, count, width, height};
+    const outputs all = {.item = items, .count = count, .width = width, .height = height};
     mr_box_head_family found = MR_BOX_HEAD_FAMILIES;
     for (mr_box_head_family family = 0; family < MR_BOX_HEAD_CUSTOM; family++) {
         mr_box_head head = begin(family, &all);

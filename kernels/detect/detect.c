@@ -4,6 +4,7 @@
 
 #include "engine/device/cuda/cuda.h"
 #include "kernels/detect/box_db.h"
+#include "kernels/detect/box_numbers.h"
 #include "kernels/scratch.h"
 #include "millrace/status.h"
 
@@ -17,6 +18,15 @@ static int find_lines(const mr_detect_work *work) {
     int status = mr_box_db_find(work->head, work->data[0], work->score, &lines);
     work->found->count = lines.count;
     work->found->cut = lines.cut && lines.most;
+    return status;
+}
+
+static int add_numbers(const mr_detect_work *work) {
+    const mr_found *found = work->found;
+    int status = MR_OK;
+    for (int32_t i = 0; i < found->count && !status; i++)
+        status = mr_box_numbers(work->head, work->data, &found->item[i],
+                                mr_found_numbers(found, work->head, (size_t)work->most, i));
     return status;
 }
 
@@ -36,7 +46,7 @@ static int run_detect(void *arguments) {
     work->found->count = (int32_t)kept;
     work->found->cut = candidates.count > kept;
     memcpy(work->found->item, items, kept * sizeof *items);
-    return MR_OK;
+    return add_numbers(work);
 }
 
 int mr_detect_enqueue(mr_stream *stream, const mr_detect_work *work) {

@@ -114,8 +114,10 @@ static mr_format item_of(const mr_model_value *value) {
 }
 
 /* The head that fits, if the input is a picture of known size. */
-static const char *find_head(const model_view *view) {
+static const char *find_head(const model_view *view, mr_pb_span task) {
     const mr_model_view *shown = &view->shown;
+    if (mr_pb_is(task, "pose"))
+        return mr_box_head_names[MR_BOX_HEAD_YOLOV8_POSE];
     if (view->failed || shown->input_count != 1 || shown->output_count > MR_BOX_HEAD_MOST_OUTPUTS)
         return "";
     mr_box_head_output outputs[MR_BOX_HEAD_MOST_OUTPUTS];
@@ -154,7 +156,7 @@ static int show(model_view *view, const mr_file_bytes *file, const mr_onnx_repor
         .labels = text_of(view, mr_onnx_find_note(file->data, file->bytes, MR_ONNX_LABELS)),
     };
     mr_onnx_graph_free(&graph);
-    view->shown.head = find_head(view);
+    view->shown.head = find_head(view, mr_onnx_find_note(file->data, file->bytes, MR_ONNX_TASK));
     count_work(view, file, report);
     return view->failed ? MR_ERROR_MEMORY : MR_OK;
 }

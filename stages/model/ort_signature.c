@@ -312,6 +312,8 @@ static int read_notes(ort_model *m) {
         [MR_MODEL_PREPARED] = MR_ONNX_PREPARED,
         [MR_MODEL_LABELS] = MR_ONNX_LABELS,
         [MR_MODEL_NAMES] = MR_ONNX_NAMES,
+        [MR_MODEL_TASK] = MR_ONNX_TASK,
+        [MR_MODEL_POINTS] = MR_ONNX_POINTS,
         [MR_MODEL_CHARACTERS] = MR_ONNX_CHARACTERS,
     };
     for (size_t i = 0; i < MR_MODEL_NOTES; i++) {

@@ -68,6 +68,8 @@ typedef enum mr_model_note {
     MR_MODEL_PREPARED,   /* how the input was made from pictures */
     MR_MODEL_LABELS,     /* classes: labels.h reads this one and the next */
     MR_MODEL_NAMES,
+    MR_MODEL_TASK,
+    MR_MODEL_POINTS,
     MR_MODEL_CHARACTERS, /* a text recogniser's dictionary */
     MR_MODEL_NOTES
 } mr_model_note;

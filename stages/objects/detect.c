@@ -1,6 +1,7 @@
 /* detect: runs a detector and adds the objects that it found to the frame. */
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@
 #include "stages/model/call.h"
 #include "stages/model/device_options.h"
 #include "stages/model/labels.h"
-#include "stages/objects/quad.h"
+#include "stages/objects/place.h"
 
 typedef struct custom_options {
     bool given;
@@ -33,7 +34,7 @@ typedef struct options {
     custom_options custom;
     db_options db;
     double score, iou;
-    int64_t max;
+    int64_t max, points;
     mr_model_device_options device;
 } options;
 
@@ -50,8 +51,8 @@ typedef struct state {
 
 /* mr_box_head_family's, after auto. */
 enum { HEAD_AUTO };
-static const char *const heads[] = {"auto", "yolox", "yolov5", "yolov8", "ssd", "rtdetr", "end2end", "centerface",
-                                    "db", "custom", NULL};
+static const char *const heads[] = {"auto", "yolox", "yolov5", "yolov8", "yolov8-pose", "yolov8-seg", "ssd", "rtdetr",
+                                    "end2end", "centerface", "db", "custom", NULL};
 _Static_assert(sizeof heads / sizeof *heads == MR_BOX_HEAD_FAMILIES + 2, "all families");
 
 static const size_t only_port = 0;
@@ -69,6 +70,17 @@ static bool picture_size(const mr_format *input, int32_t *width, int32_t *height
     return true;
 }
 
+/* Key points as the model's exporter noted them, or as the user says. Returns whether the notes name the task. */
+static bool read_points(const mr_model *model, const options *o, mr_box_head_params *params) {
+    const char *note = model->note[MR_MODEL_POINTS], *task = model->note[MR_MODEL_TASK];
+    int points = 0, numbers = 0;
+    const bool noted = note && sscanf(note, " [%5d , %5d ]", &points, &numbers) == 2 && points > 0 &&
+                       points <= MR_BOX_HEAD_MOST_POINTS && (numbers == 2 || numbers == 3);
+    params->points = noted ? points : (int32_t)o->points;
+    params->point_numbers = noted ? numbers : 3;
+    return task && strcmp(task, "pose") == 0;
+}
+
 static int make_head(state *s, const options *o) {
     const mr_box_head_custom custom = {
         .boxes = o->custom.boxes, .scores = o->custom.scores, .classes = o->custom.classes,
@@ -83,15 +95,18 @@ static int make_head(state *s, const options *o) {
                        "width x 3", s->model->file, mr_format_print(&s->call.input[0], shape, sizeof shape));
     for (size_t i = 0; i < count; i++)
         outputs[i] = (mr_box_head_output){s->model->outputs[s->call.binding.output[i]].name, s->call.output[i]};
-    const mr_box_head_family family = o->head == HEAD_AUTO ? mr_box_head_find(outputs, count, width, height)
-                                                       : (mr_box_head_family)(o->head - 1);
-    if (family == MR_BOX_HEAD_FAMILIES)
+    mr_box_head_params params = {.custom = &custom, .width = width, .height = height};
+    const bool pose = read_points(s->model, o, &params);
+    params.family = o->head != HEAD_AUTO ? (mr_box_head_family)(o->head - 1)
+                    : pose               ? MR_BOX_HEAD_YOLOV8_POSE
+                                         : mr_box_head_find(outputs, count, width, height);
+    if (params.family == MR_BOX_HEAD_FAMILIES)
         return mr_fail(MR_ERROR_CONFIG, "%s: the shapes of the outputs do not tell which head it has: write head",
                        s->model->file);
-    if (s->call.varies && family != MR_BOX_HEAD_DB)
+    if (s->call.varies && params.family != MR_BOX_HEAD_DB)
         return mr_fail(MR_ERROR_CONFIG, "head: %s takes pictures of one size: write size in preprocess, not sides",
-                       mr_box_head_names[family]);
-    int status = mr_box_head_make(&s->head, family, &custom, outputs, count, width, height);
+                       mr_box_head_names[params.family]);
+    int status = mr_box_head_make(&s->head, &params, outputs, count);
     s->head.mask = (float)o->db.mask;
     s->head.unclip = o->db.unclip;
     return status;
@@ -244,34 +259,6 @@ static void close_stage(mr_stage *self) {
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-static float limited(double value, double most) {
-    return (float)(value < 0 ? 0 : value > most ? most : value);
-}
-
-/* Maps the box to the source's picture as it is shown. Returns false if no part of it lies in the picture. */
-static bool place(const mr_geometry *way, const mr_box *box, mr_object *to) {
-    double a[2] = {(double)box->left, (double)box->top}, b[2] = {(double)box->right, (double)box->bottom};
-    const bool turned = way->rotation % 180;
-    const double width = turned ? way->source_height : way->source_width;
-    const double height = turned ? way->source_width : way->source_height;
-    mr_geometry_to_display(way, a[0], a[1], a);
-    mr_geometry_to_display(way, b[0], b[1], b);
-    to->left = limited(a[0] < b[0] ? a[0] : b[0], width);
-    to->right = limited(a[0] < b[0] ? b[0] : a[0], width);
-    to->top = limited(a[1] < b[1] ? a[1] : b[1], height);
-    to->bottom = limited(a[1] < b[1] ? b[1] : a[1], height);
-    return to->right > to->left && to->bottom > to->top;
-}
-
-/* Without memory, the object has only its box. */
-static bool place_quad(const mr_geometry *way, const float *corner, mr_result *result, mr_object *to) {
-    float quad[MR_QUAD_NUMBERS];
-    if (!mr_quad_place(way, corner, to, quad))
-        return false;
-    mr_result_add_items(result, quad, MR_QUAD_NUMBERS, sizeof *quad, &to->quad);
-    return true;
-}
-
 /* Makes the result from a frame's candidates. Until then the frame's geometry lies in its room. */
 static void publish(const void *context, mr_result *result, uint8_t *data, size_t each) {
     state *s = (state *)(uintptr_t)context;
@@ -286,8 +273,8 @@ static void publish(const void *context, mr_result *result, uint8_t *data, size_
         if ((size_t)object.index < s->labels.count)
             object.label = s->labels.item[object.index];
         const int64_t most = ((const options *)s->self->options)->max;
-        if (!(s->head.numbers ? place_quad(&way, mr_found_numbers(found, &s->head, (size_t)most, i), result, &object)
-                              : place(&way, &found->item[i], &object)))
+        if (!mr_object_place(&way, &s->head, &found->item[i], mr_found_numbers(found, &s->head, (size_t)most, i),
+                             result, &object))
             continue;
         object.number = (int64_t)result->count + 1;
         objects[result->count++] = object;
@@ -412,6 +399,9 @@ static const mr_option table[] = {
      .help = "what the outputs mean; auto: by their shapes, if only one head fits"},
     {FIELD(custom), .kind = MR_OPTION_MAP, .fields = custom_table, .help = "for head: custom, what the outputs mean"},
     {FIELD(db), .kind = MR_OPTION_MAP, .fields = db_table, .help = "for head: db, how lines of text are found"},
+    {FIELD(points), .kind = MR_OPTION_INT, .fallback = "17", .min = 1, .max = MR_BOX_HEAD_MOST_POINTS,
+     .unit = "points", .help = "for head: yolov8-pose, how many key points an object has, unless the model's metadata "
+                               "says it"},
     {FIELD(score), .kind = MR_OPTION_DOUBLE, .fallback = "0.25", .min = 0, .max = 1, .example = "0.5",
      .help = "objects must have a higher score"},
     {FIELD(iou), .kind = MR_OPTION_DOUBLE, .fallback = "0.45", .min = 0, .max = 1, .example = "0.5",

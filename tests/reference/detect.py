@@ -187,7 +187,68 @@ def faces():
     for k in range(5):
         x = (marks[2 * k + 1] * wide + left).ravel()[at]
         y = (marks[2 * k] * tall + top).ravel()[at]
-        assert np.abs(got[:, 7 + 2 * k] - x).max() < 1e-3 and np.abs(got[:, 8 + 2 * k] - y).max() < 1e-3
+        assert np.abs(got[:, 7 + 3 * k] - x).max() < 1e-3 and np.abs(got[:, 8 + 3 * k] - y).max() < 1e-3
+        assert np.array_equal(got[:, 9 + 3 * k], got[:, 4])
+
+
+def columns(width, height, classes):
+    """Boxes, scores and columns of a YOLOv8 head."""
+    grid = cells(width, height)
+    boxes = np.hstack([RNG.random((len(grid), 2)) * (width, height), 8 + RNG.random((len(grid), 2)) * 60])
+    boxes, scores = boxes.astype(np.float32), RNG.random((len(grid), classes)).astype(np.float32)
+    return corners(boxes), scores, np.hstack([boxes, scores]).T
+
+
+def poses():
+    width, height, points = 160, 96, 5
+    boxes, scores, head = columns(width, height, 2)
+    for numbers in 2, 3:
+        found = (RNG.random((points * numbers, head.shape[1])) * 160).astype(np.float32)
+        output = {"o": np.ascontiguousarray(np.vstack([head, found]))[None]}
+        got = ours("yolov8-pose", (width, height), output, 0.8, points=points, point_numbers=numbers)
+        same("yolov8-pose", got[:, :7], boxes, scores, 0.8)
+        want = found.T.reshape(-1, points, numbers)[got[:, 6].astype(int)]
+        got = got[:, 7:].reshape(-1, points, 3)
+        assert np.array_equal(np.float32(got[:, :, :numbers]), want) and (numbers == 3 or (got[:, :, 2] == 1).all())
+    words = ours("yolov8-pose", (width, height), output, points=17, point_numbers=9)
+    assert "(4 + classes + key points) x 315" in words, words
+
+
+def sampled(plane, x, y):
+    """Bilinear between the centres of cells; the edge continues."""
+    x, y = np.clip(x - 0.5, 0, plane.shape[1] - 1), np.clip(y - 0.5, 0, plane.shape[0] - 1)
+    left, top = np.minimum(x.astype(int), plane.shape[1] - 2), np.minimum(y.astype(int), plane.shape[0] - 2)
+    x, y = x - left, y - top
+    return ((plane[top, left] * (1 - x) + plane[top, left + 1] * x) * (1 - y) +
+            (plane[top + 1, left] * (1 - x) + plane[top + 1, left + 1] * x) * y)
+
+
+def masks():
+    """A mask is where the interpolated sum of prototypes is above 0."""
+    width, height, count = 160, 96, 4
+    boxes, scores, head = columns(width, height, 2)
+    factors = RNG.normal(size=(count, head.shape[1])).astype(np.float32)
+    planes = RNG.normal(size=(count, height // 4, width // 4)).astype(np.float32)
+    output = {"p": planes, "o": np.ascontiguousarray(np.vstack([head, factors]))}
+    assert ours("find", (width, height), output) == "yolov8-seg"
+    words = [PROGRAM, "yolov8-seg", str(width), str(height), "0.8", "0.5", "1000",
+             *(f"{name}=f32:{'x'.join(map(str, one.shape))}" for name, one in output.items())]
+    text = subprocess.run(words, input=b"".join(one.tobytes() for one in output.values()), capture_output=True)
+    rows = [np.array(line.split(), float) for line in text.stdout.decode().splitlines()]
+    same("yolov8-seg", np.array([row[:7] for row in rows]), boxes, scores, 0.8)
+    wrong = total = 0
+    for row in rows:
+        plane = np.tensordot(factors[:, int(row[6])].astype(float), planes.astype(float), 1)
+        left, top, right, bottom = np.clip(row[:4], 0, (width, height, width, height)) / 4
+        wide, tall = row[7:9].astype(int)
+        assert (wide, tall) == (max(np.ceil(right - left - 1e-6), 1), max(np.ceil(bottom - top - 1e-6), 1))
+        x = left + (np.arange(wide) + 0.5) * (right - left) / wide
+        y = top + (np.arange(tall) + 0.5) * (bottom - top) / tall
+        want = sampled(plane, *np.meshgrid(x, y))
+        off = (want > 0) != row[9:].reshape(tall, wide).astype(bool)
+        assert not off[np.abs(want) > 1e-4].any()
+        wrong, total = wrong + off.sum(), total + off.size
+    assert total > 5000 and wrong <= total / 1000
 
 
 def refusals():
@@ -206,5 +267,7 @@ def refusals():
 suppression()
 families()
 faces()
+poses()
+masks()
 refusals()
 print("heads: equal to NumPy's; suppression: equal to ONNX Runtime's")

@@ -4,17 +4,19 @@
  *
  * FAMILY: the name of a head, or `find`, which prints the family that fits. Standard input: the outputs, one after
  * another. TYPE: f32, i32 or i64. KEY: boxes, scores, classes, order (a number), normalized, background, logits,
- * suppress. Lines: left top right bottom score class row, then x and y for each landmark. */
+ * suppress; points and point_numbers, for any family. Lines: left top right bottom score class row, then x, y and score
+ * of each key point, or a mask's width, height and cells. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/detect/box_head.h"
+#include "kernels/detect/box_numbers.h"
 #include "millrace/status.h"
 
 static mr_box_head_output output[MR_BOX_HEAD_MOST_OUTPUTS];
 static void *data[MR_BOX_HEAD_MOST_OUTPUTS];
 static mr_box_head_custom custom;
+static mr_box_head_params params = {.custom = &custom};
 
 static void take_output(size_t i, char *text) {
     static const mr_dtype types[] = {MR_DTYPE_F32, MR_DTYPE_I32, MR_DTYPE_I64};
@@ -54,21 +56,32 @@ static void take_key(char *text) {
         custom.logits = on;
     else if (strcmp(key, "suppress") == 0)
         custom.suppress = on;
+    else if (strcmp(key, "points") == 0)
+        params.points = atoi(value);
+    else if (strcmp(key, "point_numbers") == 0)
+        params.point_numbers = atoi(value);
 }
 
 static void print(const mr_box_head *head, const mr_boxes *found) {
     const void *items[MR_BOX_HEAD_MOST_OUTPUTS];
+    float *numbers = malloc(((size_t)head->numbers + 1) * sizeof *numbers);
     memcpy(items, data, sizeof items);
-    for (size_t i = 0; i < found->count; i++) {
+    for (size_t i = 0; i < found->count && numbers; i++) {
         const mr_box *one = &found->item[i];
-        float points[2 * MR_BOX_HEAD_MOST_POINTS];
+        const mr_box_mask *mask = (const mr_box_mask *)(const void *)numbers;
         printf("%.9g %.9g %.9g %.9g %.9g %d %d", (double)one->left, (double)one->top, (double)one->right,
                (double)one->bottom, (double)one->score, one->class_index, one->row);
-        mr_box_head_points(head, items, one, points);
-        for (int32_t k = 0; k < 2 * head->points; k++)
-            printf(" %.9g", (double)points[k]);
+        if (mr_box_numbers(head, items, one, numbers))
+            exit(EXIT_FAILURE);
+        for (int32_t k = 0; k < 3 * head->points; k++)
+            printf(" %.9g", (double)numbers[k]);
+        if (head->kind == MR_BOX_MASK)
+            printf(" %d %d", mask->width, mask->height);
+        for (int32_t k = 0; head->kind == MR_BOX_MASK && k < mask->width * mask->height; k++)
+            printf(" %u", mask->bits[k / 32] >> k % 32 & 1);
         printf("\n");
     }
+    free(numbers);
 }
 
 int main(int argc, char **argv) {
@@ -91,7 +104,10 @@ int main(int argc, char **argv) {
     }
     while (mr_box_head_names[family] && strcmp(mr_box_head_names[family], argv[FAMILY]) != 0)
         family++;
-    if (mr_box_head_make(&head, family, &custom, output, count, width, height)) {
+    params.family = family;
+    params.width = width;
+    params.height = height;
+    if (mr_box_head_make(&head, &params, output, count)) {
         puts(mr_message());
         return 1;
     }

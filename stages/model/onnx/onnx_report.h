@@ -58,6 +58,9 @@ mr_pb_span mr_onnx_find_note(const uint8_t *data, size_t bytes, const char *key)
 #define MR_ONNX_LABELS "millrace.labels"
 /* Exporters of detectors write this note: the classes, as a Python dictionary. */
 #define MR_ONNX_NAMES "names"
+/* And these: the task, "detect" or "pose", and how many key points with how many numbers, "[17, 3]". */
+#define MR_ONNX_TASK "task"
+#define MR_ONNX_POINTS "kpt_shape"
 /* Exporters of text recognisers write this note: a character on each line. */
 #define MR_ONNX_CHARACTERS "character"
 

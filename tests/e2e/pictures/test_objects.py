@@ -68,11 +68,7 @@ class Objects(Case):
     def test_the_way_back(self):
         boxes = [(8, 4, 24, 36, 0.9, 1), (0, 0, 64, 64, 0.8, 0), (30, 20, 31.5, 22.25, 0.7, 2)]
         save(self.folder / "model.onnx", {"o": rows_of(boxes)})
-        self.picture()
-        exif = Image.Exif()
-        exif[0x0112] = 6  # to be turned a quarter clockwise
-        self.picture("b.png", exif=exif)
-
+        self.turned()
         ways = {  # for the upright picture's size: a point's place in it, from 0..64
             "fit: stretch": lambda w, h: lambda x, y: (x * w / 64, y * h / 64),
             "fit: letterbox, place: top-left": lambda w, h: lambda x, y: (
@@ -101,6 +97,60 @@ class Objects(Case):
                 with self.subTest(preprocess, file=row["file"]):
                     self.assertEqual(np.shape(got), np.shape(want))
                     self.assertLess(np.abs(np.array(got) - want).max(), 1e-3)
+
+    def columns(self, **more):
+        """The output of a YOLOv8 network with one object of class 1 around the middle, and `more` numbers of it."""
+        rows = [32, 28, 48, 40, 0, 0.9, *more.get("numbers", ())]
+        return np.stack([np.array(rows, np.float32)] + [np.zeros(len(rows), np.float32)] * 83, axis=1)
+
+    def ways(self, file):
+        """Preprocessing, and from a point in the upright picture to one in the network's input."""
+        width, height = {"a.png": (200, 100), "b.png": (100, 200)}[file]
+        side, least = max(width, height), min(width, height)
+        return {"fit: stretch": lambda x, y: (x * 64 / width, y * 64 / height),
+                "fit: letterbox, place: top-left": lambda x, y: (x * 64 / side, y * 64 / side),
+                "fit: center-crop": lambda x, y: ((x - (width - least) / 2) * 64 / least,
+                                                  (y - (height - least) / 2) * 64 / least)}
+
+    def turned(self):
+        self.picture()
+        exif = Image.Exif()
+        exif[0x0112] = 6  # to be turned a quarter clockwise
+        self.picture("b.png", exif=exif)
+
+    def test_masks(self):
+        """The mask lies over the object's box in the upright picture, though that is turned or cut."""
+        plane = np.where((np.arange(16) < 8) & (np.arange(16)[:, None] < 10), 1, -1)
+        save(self.folder / "model.onnx", {"o": self.columns(numbers=[1]), "p": plane[None]})
+        self.turned()
+        for preprocess in self.ways("a.png"):
+            for row in self.detect("head: auto", preprocess).rows:
+                one, = row["objects"]
+                wide, tall = one["mask_width"], one["mask_height"]
+                mask = np.repeat(np.arange(len(one["mask"])) % 2, one["mask"]).reshape(tall, wide)
+                x = one["left"] + (np.arange(wide) + 0.5) * (one["right"] - one["left"]) / wide
+                y = one["top"] + (np.arange(tall) + 0.5) * (one["bottom"] - one["top"]) / tall
+                x, y = self.ways(row["file"].rsplit("/", 1)[-1])[preprocess](*np.meshgrid(x, y))
+                sure = (np.abs(x - 32) > 0.5) & (np.abs(y - 40) > 0.5)
+                with self.subTest(preprocess, file=row["file"]):
+                    self.assertTrue((mask == ((x < 32) & (y < 40)))[sure].all())
+                    self.assertGreater(sure.sum(), 40)
+
+    def test_key_points(self):
+        """By the notes of the model, or as the pipeline says; key points may lie outside the box."""
+        points = [(20, 10, 0.5), (40, 44, 0.75), (2, 60, 0.25)]
+        save(self.folder / "model.onnx", {"o": self.columns(numbers=np.ravel(points))})
+        model = onnx.load(self.folder / "model.onnx")
+        helper.set_model_props(model, {"task": "pose", "kpt_shape": "[3, 3]", "names": "{0: 'cat', 1: 'dog'}"})
+        onnx.save(model, self.folder / "noted.onnx")
+        self.turned()
+        for preprocess in self.ways("a.png"):
+            for options, file in (("head: yolov8-pose, points: 3", "model.onnx"), ("head: auto", "noted.onnx")):
+                for row in self.detect(options, preprocess, file).rows:
+                    one, = row["objects"]
+                    at = np.reshape(one["points"], (3, 3))
+                    back = self.ways(row["file"].rsplit("/", 1)[-1])[preprocess](at[:, 0], at[:, 1])
+                    self.assertLess(np.abs(np.stack([*back, at[:, 2]], 1) - points).max(), 1e-3)
 
     def test_what_is_no_object(self):
         """Boxes that are not finite, lie outside, or have no area, and classes that are not wanted."""

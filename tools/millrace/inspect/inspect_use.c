@@ -265,6 +265,8 @@ static const char *prepared_for(const char *head) {
         {"yolox", ", fit: letterbox, place: top-left, pad: 114, order: bgr"},
         {"yolov5", ", fit: letterbox, pad: 114, normalize: unit"},
         {"yolov8", ", fit: letterbox, pad: 114, normalize: unit"},
+        {"yolov8-pose", ", fit: letterbox, pad: 114, normalize: unit"},
+        {"yolov8-seg", ", fit: letterbox, pad: 114, normalize: unit"},
         {"centerface", ""},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
