@@ -23,8 +23,8 @@ static int find_lines(char **words) {
     const int64_t dims[2] = {atoll(words[1]), atoll(words[0])};
     const mr_box_head_output output = {"map", mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 2, dims)};
     mr_box_head head;
-    const mr_box_head_custom custom = {0};
-    if (mr_box_head_make(&head, MR_BOX_HEAD_DB, &custom, &output, 1, (int32_t)dims[1], (int32_t)dims[0])) {
+    const mr_box_head_params params = {.family = MR_BOX_HEAD_DB, .width = (int32_t)dims[1], .height = (int32_t)dims[0]};
+    if (mr_box_head_make(&head, &params, &output, 1)) {
         puts(mr_message());
         return 1;
     }
