@@ -18,9 +18,9 @@
  *                s = min(W / (a RW), H / RH), at x = floor((W - width) / 2), y alike; the rest has the colour `pad`.
  *                With `top_left` the rectangle has floor(s a RW) x floor(s RH) pixels and lies at 0, 0. These are the
  *                letterboxes of Ultralytics and of YOLOX.
- * With `sides`, stretch and letterbox have a destination for each picture: as large as fits into W x H, but the shorter
- * side, if that is given, is enlarged to `shorter` at most, and is not shrunk below it. Both sides are then rounded to a
- * multiple, for letterbox up; they are at least the least ones. So letterbox needs bars only for the rest.
+ * With `sides`, stretch and letterbox have a destination for each picture: as large as fits into W x H. If `shorter` is
+ * given, a picture is enlarged only until its shorter side has that length. Both sides are then rounded to a multiple,
+ * for letterbox up; they are at least the least ones. So letterbox needs bars only for the rest.
  * A picture that was reduced when it was decoded (mr_format.reduced) counts as the whole one: OW x OH, roi and regions
  * are the whole picture's, and only the positions of samples are divided.
  * Destination pixel i of n then covers region.start + region.length * [i, i + 1] / n. Interpolations:

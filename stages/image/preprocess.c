@@ -139,7 +139,8 @@ static int check_sides(mr_negotiation *n, const options *o) {
     if (o->size.width)
         return mr_refuse(n, "sides", "size and sides are both given; keep one of them");
     if (o->fit == MR_FIT_CENTER_CROP)
-        return mr_refuse(n, "fit", "with sides, pictures keep their shape and nothing is cut off; remove fit: center-crop");
+        return mr_refuse(n, "fit",
+                         "with sides, pictures keep their shape and nothing is cut off; remove fit: center-crop");
     if (s->least.width > s->most.width || s->least.height > s->most.height)
         return mr_refuse(n, "sides", "least %dx%d is more than most %dx%d", s->least.width, s->least.height,
                          s->most.width, s->most.height);
@@ -445,8 +446,8 @@ static const mr_option sides_fields[] = {
     {FIELD(least), .kind = MR_OPTION_SIZE, .required = true, .min = 1, .max = MR_PREPROCESS_MAX_SIDE, .unit = "px",
      .example = "32x32", .help = "smallest width and height"},
     {FIELD(shorter), .kind = MR_OPTION_INT, .fallback = "0", .max = MR_PREPROCESS_MAX_SIDE, .unit = "px",
-     .help = "small pictures are enlarged until the shorter side has this length, and large ones are not shrunk more "
-             "than `most` requires; 0: pictures are made as large as `most` allows"},
+     .help = "pictures are enlarged until the shorter side has this length; 0: until they are as large as `most` "
+             "allows. Larger ones are shrunk only to `most`"},
     {FIELD(multiple), .kind = MR_OPTION_INT, .fallback = "1", .min = 1, .max = 1024, .unit = "px",
      .help = "width and height become multiples of this: the nearest, or for letterbox the next, with bars"},
     MR_OPTIONS_END};

@@ -4,8 +4,8 @@
  * required by the model, and always runs with it. If frames are missing at the end of a stream, zeros replace them, so
  * that a result cannot depend on how many come. A model without a batch dimension takes one frame per call.
  *
- * If frames have different sizes, a call is planned for the smallest, runs with each, and expects outputs that grow with
- * the input.
+ * If frames have different sizes, a call is planned for the smallest and runs with each. Outputs may grow as the input
+ * does.
  *
  * The model reads frames in place if they are contiguous in one buffer. That holds for a batch with one frame, and for
  * batches from a batching stage. Others must be gathered first.

@@ -102,7 +102,7 @@ struct mr_binding {
     int rows_axis[MR_MODEL_MAX_TENSORS];      /* for outputs whose size depends on values: the row dimension;
                                                  output_shape says how many rows there is room for; -1: known size */
     bool per_frame[MR_MODEL_MAX_TENSORS];     /* with a batch: the first dimension counts items */
-    bool varies;          /* runs have inputs of different shapes (mr_model_enqueue_shape); input_shape is one of them */
+    bool varies;          /* runs have inputs of different shapes (mr_model_enqueue_shape); one is input_shape */
     size_t room_bytes[MR_MODEL_MAX_TENSORS]; /* then: the most that an output takes; set by the caller */
     mr_shape next_shape[MR_MODEL_MAX_TENSORS]; /* output shapes with one more item in the batch; rank -1: not tried */
 };

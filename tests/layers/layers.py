@@ -80,7 +80,7 @@ kernels/fit: engine/base kernels
 kernels/jpeg: kernels
 kernels/metrics: engine/base kernels
 kernels/plane:
-kernels/text: kernels
+kernels/text: kernels kernels/plane
 kernels/detect: engine/device/cuda kernels kernels/text
 stages: engine/base engine/device engine/text
 stages/model/onnx: engine/base
@@ -88,7 +88,7 @@ stages/model: engine/base engine/device engine/device/cuda kernels/detect kernel
 stages/objects: engine/base kernels/detect stages stages/model
 stages/objects/zones: engine/base kernels/plane stages
 stages/objects/cascade: engine/base stages stages/objects
-stages/text: engine/base kernels/text stages stages/model stages/model/onnx
+stages/text: engine/base kernels/plane kernels/text stages stages/model stages/model/onnx stages/objects
 stages/model/export: engine/base kernels/vector stages/model stages/model/onnx
 stages/train: engine/base engine/device kernels kernels/fit kernels/metrics
     kernels/vector stages/model

@@ -19,6 +19,14 @@ def scores(*classes, count=len(CHARACTERS) + 2, least=0.0):
     return rows
 
 
+def save_any(path, nodes, output, shape):
+    """A network for pictures of any size."""
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, shape)
+    graph = helper.make_graph([helper.make_node(*one[:3], **one[3]) for one in nodes], "any", [image],
+                              [helper.make_tensor_value_info("o", TensorProto.FLOAT, output)])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+
+
 class Text(Case):
     def setUp(self):
         super().setUp()
@@ -97,14 +105,50 @@ stages:
                 self.assertLessEqual(len(self.read(f"beam: {beam}")), 1)
 
 
+class Upright(Case):
+    """crop and straighten: a map of where text is, made from the picture, and what is cut out there."""
+    def test_tilted(self):
+        """A tilted rectangle, with a red, a green, a blue and a white quarter, comes out upright."""
+        save_any(self.folder / "model.onnx", [("ReduceMax", ["image"], ["o"], {"axes": [1], "keepdims": 1})],
+                 ["n", 1, "h", "w"], ["n", 3, "h", "w"])
+        whole = Image.new("RGB", (400, 300))
+        flag = Image.new("RGB", (160, 60))
+        for at, colour in (((0, 0), "red"), ((80, 0), "lime"), ((80, 30), "blue"), ((0, 30), "white")):
+            flag.paste(colour, (*at, at[0] + 80, at[1] + 30))
+        for i, angle in enumerate((0, 20, -35, -90)):
+            whole.paste(0, (0, 0, 400, 300))
+            turned = flag.rotate(angle, expand=True, resample=Image.Resampling.BICUBIC)
+            whole.paste(turned, (120, 60))
+            whole.save(self.folder / f"{i}.{('png', 'jpg')[i % 2]}", quality=95)
+        (self.folder / "cut").mkdir()
+        self.run_pipeline(f"""
+version: 1
+pipeline: text
+sources: {{photos: {{uri: '{self.folder}/*.*g'}}}}
+stages:
+  decode: {{input: photos}}
+  preprocess: {{input: decode, sides: {{shorter: 1, least: 32x32, most: 640x640}}, normalize: unit}}
+  detect: {{input: preprocess, model: '{self.folder}/model.onnx', db: {{unclip: 0}}}}
+  lines: {{type: join, join: {{picture: decode, objects: detect}}}}
+  crop: {{input: lines}}
+  straighten: {{input: crop}}
+  images: {{input: straighten, path: '{self.folder}/cut'}}
+""", rows=False)
+        files = sorted((self.folder / "cut").iterdir())
+        self.assertEqual(len(files), 4)
+        for file in files:
+            seen = np.asarray(Image.open(file).convert("RGB")).astype(int)
+            height, width = seen.shape[:2]
+            self.assertLess(abs(width - 160) + abs(height - 60), 6, (file, seen.shape))
+            quarters = [seen[height * y // 4, width * x // 4].tolist() for y in (1, 3) for x in (1, 3)]
+            want = [[255, 0, 0], [0, 255, 0], [255, 255, 255], [0, 0, 255]]
+            self.assertLess(np.abs(np.subtract(quarters, want)).max(), 12, (file, quarters))
+
+
 class Sizes(Case):
     """Pictures of different sizes, for networks that take any."""
-    def save(self, nodes, output, shape):
-        image = helper.make_tensor_value_info("image", TensorProto.FLOAT, shape)
-        graph = helper.make_graph([helper.make_node(*one[:3], **one[3]) for one in nodes], "any", [image],
-                                  [helper.make_tensor_value_info("o", TensorProto.FLOAT, output)])
-        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8),
-                  self.folder / "model.onnx")
+    def save(self, *network):
+        save_any(self.folder / "model.onnx", *network)
 
     def run_stages(self, sides, *stages, code=0, more=""):
         lines = "\n".join(f"  {one}" for one in stages)
@@ -133,14 +177,15 @@ stages:
             picture[height // 4:height // 2, width // 4:width * 3 // 4] = 255
             Image.fromarray(picture).save(self.folder / f"{i}.png")
         rows = self.run_stages("shorter: 160, least: 32x32, most: 640x640, multiple: 32",
-                               "detect: {{input: preprocess, model: '{model}', head: db, db: {{mask: 0.5, unclip: 0}}}}",
-                               "rows: {{type: jsonl, input: detect, path: '{folder}/rows.jsonl'}}", more="normalize: unit")
+                               "detect: {{input: preprocess, model: '{model}', db: {{mask: 0.5, unclip: 0}}}}",
+                               "rows: {{type: jsonl, input: detect, path: '{folder}/rows.jsonl'}}",
+                               more="normalize: unit")
         for row, (width, height) in zip(rows, sizes, strict=True):
             one, = row["objects"]
             want = width // 4, height // 4, width * 3 // 4, height // 2
             scale = max(1, width / 640, height / 640)
-            self.assertLess(max(abs(one[side] - value) for side, value in zip(("left", "top", "right", "bottom"), want)),
-                            0.7 * scale, (one, want))
+            got = [one[side] for side in ("left", "top", "right", "bottom")]
+            self.assertLess(np.abs(np.subtract(got, want)).max(), 0.7 * scale, (got, want))
 
     def stripes(self, name, *columns):
         """A picture of 8 rows with red, green or blue columns."""
