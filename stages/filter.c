@@ -1,4 +1,4 @@
-/* filter: passes a frame if its results name a wanted class; with `not`, if they name none. */
+/* filter: passes a frame if its results, or its newest objects, name a wanted class; with `not`, if they name none. */
 #include <stddef.h>
 
 #include "engine/base/memory.h"
@@ -32,9 +32,9 @@ static const char *const again_words[] = {"gone", NULL};
 #define FIELD(name) offsetof(filter_options, name)
 static const mr_option options[] = {
     {.name = "classes", .kind = MR_OPTION_STRINGS, .offset = FIELD(classes),
-     .help = "a frame passes if it has one of these labels; by default any label"},
+     .help = "a frame passes if it, or an object in it, has one of these labels; by default any label"},
     {.name = "score", .kind = MR_OPTION_DOUBLE, .offset = FIELD(score), .fallback = "0.5", .min = -1e9, .max = 1e9,
-     .help = "lowest class score that counts"},
+     .help = "lowest score of a class or object that counts"},
     {.name = "for", .kind = MR_OPTION_DURATION, .offset = FIELD(for_ns), .fallback = "0s", .max = 86400e9,
      .help = "how long each frame must have had the class before one passes; 0s: the first one passes"},
     {.name = "again", .kind = MR_OPTION_DURATION, .offset = FIELD(again_ns), .fallback = "0s", .max = 86400e9 * 365,
@@ -54,7 +54,8 @@ static int negotiate(mr_negotiation *n) {
     const mr_wanted wanted = wanted_of(given);
     n->outputs[0].follows = n->outputs[0].shares = 0;
     if (!mr_wanted_may_come(&n->inputs[0]))
-        return mr_refuse(n, NULL, "no frame that comes here has classes: name a stage after classify as its input");
+        return mr_refuse(n, NULL, "no frame that comes here has classes or objects: name a stage after classify or "
+                         "detect as its input");
     return mr_wanted_check(n, &wanted, given->not ? "every frame would pass" : "no frame would ever pass",
                            given->not ? "stops no frame" : "lets no frame through");
 }
@@ -106,25 +107,15 @@ static bool look(const filter_options *given, sight *of, bool seen, int64_t now_
     return true;
 }
 
-static bool has(const mr_wanted *wanted, const mr_frame *frame, int index) {
-    const mr_result_kind *classes = mr_kind_classes();
-    for (const mr_result *one = mr_frame_result(frame, classes, NULL); one;
-         one = mr_result_find(one->next, classes, NULL))
-        for (size_t i = 0; i < one->count; i++)
-            if (mr_wanted_index(wanted, &one->classes[i]) == index)
-                return true;
-    return false;
-}
-
 static bool passes(const filter_options *given, filter_state *state, const mr_frame *frame) {
     const mr_wanted wanted = wanted_of(given);
-    const mr_result *result;
+    mr_sighting found;
     bool any = false;
     keep_up(state, frame);
     if (given->not)
-        return look(given, state->sights, !mr_wanted_find(&wanted, frame, &result), state->now_ns);
+        return look(given, state->sights, !mr_wanted_find(&wanted, frame, -1, &found), state->now_ns);
     for (size_t i = 0; i < state->count; i++)
-        any |= look(given, &state->sights[i], has(&wanted, frame, (int)i), state->now_ns);
+        any |= look(given, &state->sights[i], mr_wanted_find(&wanted, frame, (int)i, &found), state->now_ns);
     return any;
 }
 
@@ -137,14 +128,15 @@ static int process(mr_stage *self, mr_io *io) {
     return MR_DONE;
 }
 
-static const mr_port inputs[] = {{.name = "in", .help = "frames with classes"}, {0}};
+static const mr_port inputs[] = {{.name = "in", .help = "frames with classes or objects"}, {0}};
 static const mr_port outputs[] = {{.name = "out", .help = "those that pass, unchanged"}, {0}};
 
 const mr_stage_type mr_filter_stage = {
     .name = "filter",
     .summary = "lets frames through by their classes; the others are absorbed as \"filtered\"",
     .help = "Use it for alarms: one row and one picture when a class appears, instead of one for each frame. A frame "
-            "passes if it has a class from `classes` with at least `score`. `for` and `again` count frame times, for "
+            "passes if it has a class from `classes` with at least `score`, or an object or an attribute of an object "
+            "with that class. `for` and `again` count frame times, for "
             "each source and class.",
     .inputs = inputs,
     .outputs = outputs,

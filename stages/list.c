@@ -17,6 +17,7 @@ static const mr_stage_type *const types[] = {
     &mr_ctc_stage,
     &mr_decode_stage,
     &mr_detect_stage,
+    &mr_draw_stage,
     &mr_encode_stage,
     &mr_features_stage,
     &mr_filter_stage,

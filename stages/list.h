@@ -18,6 +18,7 @@ extern const mr_stage_type mr_ctc_stage;
 extern const mr_stage_type mr_csv_stage;
 extern const mr_stage_type mr_crop_stage;
 extern const mr_stage_type mr_decode_stage;
+extern const mr_stage_type mr_draw_stage;
 extern const mr_stage_type mr_encode_stage;
 extern const mr_stage_type mr_features_stage;
 extern const mr_stage_type mr_filter_stage;

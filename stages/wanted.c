@@ -5,13 +5,14 @@
 #include <string.h>
 
 #include "engine/base/nearest.h"
+#include "millrace/objects.h"
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 /* False only if planning knows all results. */
 bool mr_wanted_may_come(const mr_planned_input *input) {
     const mr_planned_result *one = input->results;
-    while (one && one->kind != mr_kind_classes())
+    while (one && one->kind != mr_kind_classes() && one->kind != mr_kind_objects())
         one = one->next;
     return one || input->more_results;
 }
@@ -29,7 +30,7 @@ static void look_for(const char *wanted, const mr_planned_classes *classes, mr_n
     }
 }
 
-/* Prints a classifier's first labels: "it has cat, dog and 8 others". */
+/* Prints a stage's first labels: "it has cat, dog and 8 others". */
 static const char *some_labels(const mr_planned_classes *classes, char *text, size_t bytes) {
     enum { MOST = 5 };
     const size_t shown = classes->count > MOST ? MOST - 2 : classes->count;
@@ -43,7 +44,7 @@ static const char *some_labels(const mr_planned_classes *classes, char *text, si
     return text;
 }
 
-/* Whether a classifier has that label. A classifier without labels has none. */
+/* Whether a stage has that label. One without labels has none. */
 static bool has_label(mr_negotiation *n, const char *wanted, char *hint, size_t bytes) {
     const mr_planned_classes *classes;
     mr_nearest nearest = {.wanted = wanted};
@@ -61,7 +62,7 @@ static bool has_label(mr_negotiation *n, const char *wanted, char *hint, size_t 
     return found;
 }
 
-/* A class that no earlier classifier has cannot do anything; if that holds for all, the stage cannot either. */
+/* A class that no earlier stage has cannot do anything; if that holds for all, the stage cannot either. */
 static int check_classes(mr_negotiation *n, const mr_strings *classes, const char *nothing, const char *none) {
     const mr_planned_classes *first;
     char hint[256];
@@ -101,21 +102,46 @@ int mr_wanted_check(mr_negotiation *n, const mr_wanted *wanted, const char *noth
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-int mr_wanted_index(const mr_wanted *wanted, const mr_class *class) {
-    if (!(class->score >= (float)wanted->score))
-        return -1;
-    for (size_t i = 0; class->label && i < wanted->classes->count; i++)
-        if (strcmp(class->label, wanted->classes->item[i]) == 0)
-            return (int)i;
-    return wanted->classes->count ? -1 : 0;
+static bool fits(const mr_wanted *wanted, int index, const mr_sighting *one) {
+    if (!(one->score >= (float)wanted->score))
+        return false;
+    for (int i = 0; one->label && i < (int)wanted->classes->count; i++)
+        if ((index < 0 || index == i) && strcmp(one->label, wanted->classes->item[i]) == 0)
+            return true;
+    return !wanted->classes->count;
 }
 
-const mr_class *mr_wanted_find(const mr_wanted *wanted, const mr_frame *frame, const mr_result **result) {
+static bool find_class(const mr_wanted *wanted, const mr_result *result, int index, mr_sighting *found) {
+    for (size_t i = 0; i < result->count; i++) {
+        *found = (mr_sighting){result->stage, result->classes[i].label, result->classes[i].score};
+        if (fits(wanted, index, found))
+            return true;
+    }
+    return false;
+}
+
+static bool find_object(const mr_wanted *wanted, const mr_result *result, int index, mr_sighting *found) {
+    const mr_object *object = result->data;
+    for (size_t i = 0; i < result->count; i++, object++) {
+        const mr_object_attribute *attribute = mr_result_items(result, object->attributes);
+        *found = (mr_sighting){result->stage, object->label, object->score};
+        if (fits(wanted, index, found))
+            return true;
+        for (uint32_t k = 0; k < object->attributes.count; k++, attribute++) {
+            *found = (mr_sighting){attribute->stage, attribute->label, attribute->score};
+            if (fits(wanted, index, found))
+                return true;
+        }
+    }
+    return false;
+}
+
+bool mr_wanted_find(const mr_wanted *wanted, const mr_frame *frame, int index, mr_sighting *found) {
     const mr_result_kind *classes = mr_kind_classes();
-    for (*result = mr_frame_result(frame, classes, NULL); *result;
-         *result = mr_result_find((*result)->next, classes, NULL))
-        for (size_t i = 0; i < (*result)->count; i++)
-            if (mr_wanted_index(wanted, &(*result)->classes[i]) >= 0)
-                return &(*result)->classes[i];
-    return NULL;
+    const mr_result *objects = mr_frame_result(frame, mr_kind_objects(), NULL);
+    for (const mr_result *one = mr_frame_result(frame, classes, NULL); one;
+         one = mr_result_find(one->next, classes, NULL))
+        if (find_class(wanted, one, index, found))
+            return true;
+    return objects && find_object(wanted, objects, index, found);
 }

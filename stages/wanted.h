@@ -1,4 +1,5 @@
-/* Classes that a stage waits for: labels, and the lowest score. Any thread. */
+/* Classes that a stage waits for: labels, and the lowest score. They may be the classes of a frame, of an object in its
+ * newest objects, or of an attribute of such an object. Any thread. */
 #pragma once
 
 #include "millrace/stage.h"
@@ -8,14 +9,19 @@ typedef struct mr_wanted {
     double score;              /* the lowest */
 } mr_wanted;
 
-/* Whether an input's frames can have classes. False only if planning knows all results. */
+/* Whether an input's frames can have classes or objects. False only if planning knows all results. */
 bool mr_wanted_may_come(const mr_planned_input *input);
-/* Refuses labels and a score that no earlier classifier gives, if planning knows them, and warns if that holds only for
- * some labels. `nothing` ends the sentence "..., so nothing would ever be recorded", `none` the sentence "..., which
- * then starts no recording". MR_ERROR_CONFIG, MR_ERROR_MEMORY. */
+/* Refuses labels and a score that no earlier stage gives, if planning knows them, and warns if that holds only for some
+ * labels. `nothing` ends the sentence "..., so nothing would ever be recorded", `none` the sentence "..., which then
+ * starts no recording". MR_ERROR_CONFIG, MR_ERROR_MEMORY. */
 int mr_wanted_check(mr_negotiation *n, const mr_wanted *wanted, const char *nothing, const char *none);
 
-/* A class's index among the wanted labels, 0 if any is wanted; -1: not wanted, or the score is too low. */
-int mr_wanted_index(const mr_wanted *wanted, const mr_class *class);
-/* A frame's first wanted class, and the result that has it; NULL: none. */
-const mr_class *mr_wanted_find(const mr_wanted *wanted, const mr_frame *frame, const mr_result **result);
+/* A class that was found. */
+typedef struct mr_sighting {
+    const char *stage;
+    const char *label; /* Optional. */
+    float score;
+} mr_sighting;
+/* Whether a frame has the wanted label with this index; 0 also if any class is wanted, -1: any of the labels. *found:
+ * the first. */
+bool mr_wanted_find(const mr_wanted *wanted, const mr_frame *frame, int index, mr_sighting *found);

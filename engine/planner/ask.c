@@ -19,6 +19,7 @@
 #include "engine/text/option_lines.h"
 #include "engine/text/options.h"
 #include "engine/text/paths.h"
+#include "millrace/events.h"
 #include "millrace/objects.h"
 #include "millrace/status.h"
 
@@ -196,10 +197,10 @@ const char *mr_planned_operation(const mr_planned_input *input, const char *tens
     return result ? result->operation : input->operation;
 }
 
-/* The newest frame classes for an output; *known: it has no others. */
-static const mr_planned_classes *classes_of(const mr_planned_output *output, bool *known) {
+/* The newest classes of a kind for an output; *known: it has no others. */
+static const mr_planned_classes *classes_of(const mr_planned_output *output, const mr_result_kind *kind, bool *known) {
     const mr_planned_result *one = output->results;
-    while (one && one->kind != mr_kind_classes())
+    while (one && one->kind != kind)
         one = one->next;
     *known &= !output->more_results && (!one || one->classes);
     return one ? one->classes : NULL;
@@ -207,6 +208,7 @@ static const mr_planned_classes *classes_of(const mr_planned_output *output, boo
 
 const mr_planned_classes *mr_planned_classes_at(const mr_negotiation *negotiation, size_t input, size_t index,
                                                 bool *known) {
+    const mr_result_kind *const kinds[] = {mr_kind_classes(), mr_kind_objects()};
     const asking *ask = negotiation->planner;
     const mr_plan_builder *b = ask->b;
     const mr_planned_classes *found = NULL;
@@ -219,10 +221,11 @@ const mr_planned_classes *mr_planned_classes_at(const mr_negotiation *negotiatio
         const mr_planned_output *outputs = b->plan->vertices[link->from].outputs;
         if ((size_t)link->to_port != input)
             continue;
-        const mr_planned_classes *one = outputs ? classes_of(&outputs[link->from_port], known) : NULL;
         *known &= outputs != NULL;
-        if (one && count++ == index)
-            found = one;
+        for (int k = 0; outputs && k < 2; k++) {
+            const mr_planned_classes *one = classes_of(&outputs[link->from_port], kinds[k], known);
+            found = one && count++ == index ? one : found;
+        }
     }
     return found;
 }
@@ -385,23 +388,52 @@ void mr_name_operation(mr_negotiation *negotiation, size_t port, const char *ope
     negotiation->outputs[port].operation = mr_arena_print(ask->b->arena, "%s", operation);
 }
 
-int mr_promise_classes(mr_negotiation *negotiation, size_t port, const mr_planned_classes *classes) {
+static const mr_planned_classes *keep_classes(const mr_negotiation *negotiation, const mr_planned_classes *classes) {
     const asking *ask = negotiation->planner;
     mr_planned_classes *made = mr_arena_alloc(ask->b->arena, sizeof *made);
     const char **labels = classes->labels ? mr_arena_array(ask->b->arena, classes->count + 1, sizeof *labels) : NULL;
     bool short_of = !made || (classes->labels && !labels);
     for (size_t i = 0; labels && i < classes->count && !short_of; i++)
         labels[i] = copy_text(ask, classes->labels[i], &short_of);
-    if (short_of)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for a plan");
+    if (short_of) {
+        mr_fail(MR_ERROR_MEMORY, "no memory for a plan");
+        return NULL;
+    }
     *made = *classes;
     made->from = negotiation->id;
     made->labels = labels;
-    return promise(negotiation, port, &(mr_planned_result){.kind = mr_kind_classes(), .classes = made});
+    return made;
+}
+
+int mr_promise_classes(mr_negotiation *negotiation, size_t port, const mr_planned_classes *classes) {
+    const mr_planned_result result = {.kind = mr_kind_classes(), .classes = keep_classes(negotiation, classes)};
+    return result.classes ? promise(negotiation, port, &result) : MR_ERROR_MEMORY;
+}
+
+int mr_promise_labels(mr_negotiation *negotiation, size_t port, const mr_planned_classes *classes) {
+    mr_planned_output *output = &negotiation->outputs[port];
+    mr_planned_result result = *output->results;
+    output->results = result.next;
+    result.classes = keep_classes(negotiation, classes);
+    return result.classes ? promise(negotiation, port, &result) : MR_ERROR_MEMORY;
 }
 
 int mr_promise_tracks(mr_negotiation *negotiation, size_t port) {
-    return promise(negotiation, port, &(mr_planned_result){.kind = mr_kind_objects(), .tracked = true});
+    const mr_planned_result *objects = negotiation->outputs[port].results;
+    while (objects && objects->kind != mr_kind_objects())
+        objects = objects->next;
+    mr_planned_result result = objects ? *objects : (mr_planned_result){.kind = mr_kind_objects()};
+    result.tracked = true;
+    return promise(negotiation, port, &result);
+}
+
+int mr_promise_zones(mr_negotiation *negotiation, size_t port, const mr_planned_zones *zones) {
+    const asking *ask = negotiation->planner;
+    mr_planned_zones *made = mr_arena_alloc(ask->b->arena, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a plan");
+    *made = *zones;
+    return promise(negotiation, port, &(mr_planned_result){.kind = mr_kind_events(), .zones = made});
 }
 
 int mr_promise_again(mr_negotiation *negotiation, size_t port, const mr_planned_result *result) {

@@ -1,5 +1,6 @@
 /* detect: runs a detector and adds the objects that it found to the frame. */
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,6 +181,20 @@ static int read_classes(state *s, const options *o, const char **wrong) {
     return status;
 }
 
+/* What later stages can know about the classes: those that are wanted. */
+static int promise_labels(mr_negotiation *n, const state *s, const options *o) {
+    const char **labels = s->labels.count ? calloc(s->labels.count, sizeof *labels) : NULL;
+    mr_planned_classes classes = {.labels = labels, .most_score = o->custom.given ? (double)INFINITY : 1};
+    if (s->labels.count && !labels)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for labels");
+    for (size_t i = 0; i < s->labels.count; i++)
+        if (!s->wanted || s->wanted[i])
+            labels[classes.count++] = s->labels.item[i];
+    int status = mr_promise_labels(n, 0, &classes);
+    free(labels);
+    return status;
+}
+
 static size_t block_bytes(const state *s, const options *o) {
     return mr_aligned_bytes(s->call.output_bytes) + (size_t)s->call.batch * mr_found_bytes(&s->head, (size_t)o->max);
 }
@@ -216,6 +231,8 @@ static int negotiate(mr_negotiation *n) {
             status = make_head(&s, o);
         if (!status)
             status = read_classes(&s, o, &wrong);
+        if (!status)
+            status = promise_labels(n, &s, o);
         if (!status) {
             mr_call_warn(&s.call, n);
             mr_call_count(&s.call, n);

@@ -158,7 +158,8 @@ const mr_stage_type mr_preview_stage = {
     .name = "preview",
     .summary = "shows the newest pictures from all sources in a browser: MJPEG and stills over HTTP",
     .help = "`/` is a page that shows all sources, `/SOURCE.mjpeg` a stream, `/SOURCE.jpg` the newest picture, "
-            "`/SOURCE.json` its record as jsonl writes it (classes, if the frames carry some), `/.json` the sources. "
+            "`/SOURCE.json` its record as jsonl writes it (classes and objects, if the frames carry some), `/.json` "
+            "the sources. "
             "Pictures are encoded only while there is a viewer. The pipeline never waits for viewers: a slow one "
             "gets fewer pictures, and every frame counts as delivered. A still is the next picture. If none comes "
             "within half a second, it is the last that was kept, at most a second before the newest.",

@@ -42,10 +42,10 @@ static const mr_option options[] = {
      .help = "each file's name, as in video: .mp4, .mkv or .ts; {source}, {number} and {time} (the first picture's, "
              "in UTC) are replaced. Beside it is a file with the same name and .json"},
     {.name = "classes", .kind = MR_OPTION_STRINGS, .offset = FIELD(classes),
-     .help = "labels that trigger a recording if a frame has one of them; without labels every frame that is not a "
-             "packet triggers one, such as those that motion lets through"},
+     .help = "labels that trigger a recording if a frame, or an object in it, has one of them; without labels every "
+             "frame that is not a packet triggers one, such as those that motion lets through"},
     {.name = "score", .kind = MR_OPTION_DOUBLE, .offset = FIELD(score), .fallback = "0.5", .min = -1e9, .max = 1e9,
-     .help = "lowest class score that triggers"},
+     .help = "lowest score of a class or object that triggers"},
     {.name = "events", .kind = MR_OPTION_STRINGS, .offset = FIELD(events), .example = "[enter, cross]",
      .help = "events of zones that trigger a recording, and nothing else does; with `classes`, only those of objects "
              "of these classes"},
@@ -113,8 +113,8 @@ static int negotiate(mr_negotiation *negotiation) {
     if (takes_events(given))
         return check_events(negotiation, given);
     if (given->classes.count && !mr_wanted_may_come(input))
-        return mr_refuse(negotiation, "classes", "no frame that comes here has classes, so nothing would start a "
-                         "recording: name classify as an input: input: [SOURCE, classify]");
+        return mr_refuse(negotiation, "classes", "no frame that comes here has classes or objects, so nothing would "
+                         "start a recording: name classify or detect as an input: input: [SOURCE, classify]");
     const mr_wanted wanted = wanted_of(given);
     if (given->classes.count &&
         mr_wanted_check(negotiation, &wanted, "nothing would ever be recorded", "starts no recording"))
@@ -146,13 +146,12 @@ static int open_record(mr_stage *self) {
 
 static bool find_class(const record_options *given, const mr_frame *frame, mr_trigger *trigger) {
     const mr_wanted wanted = wanted_of(given);
-    const mr_result *result;
-    const mr_class *class = mr_wanted_find(&wanted, frame, &result);
-    if (!class)
+    mr_sighting found;
+    if (!mr_wanted_find(&wanted, frame, -1, &found))
         return false;
-    trigger->stage = result->stage;
-    trigger->label = class->label;
-    trigger->score = class->score;
+    trigger->stage = found.stage;
+    trigger->label = found.label;
+    trigger->score = found.score;
     return true;
 }
 

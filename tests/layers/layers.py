@@ -79,6 +79,7 @@ kernels/ceiling: engine/device/cuda kernels
 kernels/fit: engine/base kernels
 kernels/jpeg: kernels
 kernels/metrics: engine/base kernels
+kernels/paint: engine/device/cuda kernels
 kernels/plane:
 kernels/text: kernels kernels/plane
 kernels/detect: engine/device/cuda kernels kernels/text
@@ -86,6 +87,7 @@ stages: engine/base engine/device engine/text
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/detect kernels/vector stages stages/model/onnx
 stages/objects: engine/base kernels/detect stages stages/model
+stages/draw: engine/base engine/device kernels/paint kernels/preprocess stages
 stages/objects/zones: engine/base kernels/plane stages
 stages/objects/cascade: engine/base stages stages/objects
 stages/text: engine/base kernels/plane kernels/text stages stages/model stages/model/onnx stages/objects

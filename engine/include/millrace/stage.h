@@ -150,13 +150,19 @@ MR_API int mr_stage_type_check(const mr_stage_type *type);
 
 /* ---- planning ------------------------------------------------------------------------------------------------ */
 
-/* The classes that a classifier can find. */
+/* The classes that a classifier or a detector can find. */
 typedef struct mr_planned_classes {
     const char *from;          /* id of the stage that finds them */
     size_t count;
     const char *const *labels; /* one per class; NULL: no labels */
     double most_score;         /* upper bound of scores; INFINITY: not known */
 } mr_planned_classes;
+
+/* Areas and lines in a picture, as a stage's options have them (zones). The shapes live as long as the pipeline. */
+typedef struct mr_planned_zones {
+    mr_shapes areas, lines;
+    bool pixels; /* coordinates are pixels of the source's displayed picture; else 0 to 1 of it */
+} mr_planned_zones;
 
 /* A result that frames carry. Planning knows it, so that stages that read it can be checked. */
 typedef struct mr_planned_result {
@@ -166,8 +172,9 @@ typedef struct mr_planned_result {
     const struct mr_planned_result *next; /* the next older one */
     const char *operation;     /* tensors: the network's operator that computed it, such as "Softmax"; NULL: none, or
                                   not known */
-    const mr_planned_classes *classes; /* for the kind `classes`; NULL: not known */
+    const mr_planned_classes *classes; /* for the kinds `classes` and `objects`; NULL: not known */
     bool tracked;              /* for the kind `objects`: they have tracks */
+    const mr_planned_zones *zones; /* for the kind `events`: where they happen; NULL: not known */
 } mr_planned_result;
 
 typedef struct mr_planned_input {
@@ -319,8 +326,8 @@ typedef enum mr_planned_finding { MR_PLANNED_NONE, MR_PLANNED_UNKNOWN, MR_PLANNE
 MR_API mr_planned_finding mr_planned_find_vector(const mr_planned_input *input, const char *tensor, mr_format *vector);
 /* The operator that computed that vector. NULL: none, or not known. */
 MR_API const char *mr_planned_operation(const mr_planned_input *input, const char *tensor);
-/* The classes in frames at an input. They may come from several stages: `index` counts the classifiers from 0. NULL
- * past the last. *known: there are no other classes. */
+/* The classes in frames at an input, and of objects in them. They may come from several stages: `index` counts these
+ * from 0. NULL past the last. *known: there are no other classes. */
 MR_API const mr_planned_classes *mr_planned_classes_at(const mr_negotiation *negotiation, size_t input, size_t index,
                                                        bool *known);
 /* Whether frames at an input may have results of a kind. False only if planning knows that none do. */
@@ -346,8 +353,12 @@ MR_API void mr_name_operation(mr_negotiation *negotiation, size_t port, const ch
 /* Declares classes, as mr_promise_result. The labels are copied. `from` is ignored and becomes the negotiating
  * stage. */
 MR_API int mr_promise_classes(mr_negotiation *negotiation, size_t port, const mr_planned_classes *classes);
-/* Declares objects that have tracks, as mr_promise_result. */
+/* Declares which classes the objects have that this stage has promised on this output. As mr_promise_classes. */
+MR_API int mr_promise_labels(mr_negotiation *negotiation, size_t port, const mr_planned_classes *classes);
+/* Declares that the objects of the output's newest result have tracks now, as mr_promise_result. */
 MR_API int mr_promise_tracks(mr_negotiation *negotiation, size_t port);
+/* Declares events of areas and lines, as mr_promise_result. */
+MR_API int mr_promise_zones(mr_negotiation *negotiation, size_t port, const mr_planned_zones *zones);
 /* Declares an output with the pictures of an input, which the stage changes (mr_io_change). They lie in the input's
  * buffers or in those of this output. */
 MR_API void mr_promise_changes(mr_negotiation *negotiation, size_t port, size_t input);

@@ -134,7 +134,8 @@ static int negotiate(mr_negotiation *n) {
         status = mr_wanted_events_check(n, "events", &o->events);
     if (!status)
         status = mr_promise_tracks(n, 0);
-    return status ? status : mr_promise_result(n, 0, mr_kind_events(), NULL, NULL);
+    const mr_planned_zones zones = {o->areas, o->lines, o->units == PIXELS};
+    return status ? status : mr_promise_zones(n, 0, &zones);
 }
 
 /* ---- shapes ------------------------------------------------------------------------------------------------------ */

@@ -2,19 +2,24 @@
 
 Most networks here answer with boxes that the test chose, whatever the picture: where these lie in the source's picture
 is computed here again. YOLOX-nano, if MILLRACE_YOLOX names its file, is compared with a decoder in NumPy."""
+import contextlib
 import csv
 import json
 import os
 import pathlib
+import re
+import signal
 import subprocess
 import unittest
+import urllib.error
+import urllib.request
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
-from harness import PICTURES, Case, main
+from harness import MILLRACE, PICTURES, TIMEOUT, Case, main
 
 YOLOX = pathlib.Path(os.environ.get("MILLRACE_YOLOX", "/nonexistent"))
 SIDE = 64
@@ -243,8 +248,12 @@ class Objects(Case):
                          [[24 * (64 + i) / 64, 64 + i] for i in range(7)])
         with table.open(newline="") as file:
             lines = list(csv.DictReader(file))
-        self.assertEqual([(line["rank"], line["index"], line["score"]) for line in lines[:2]],
-                         [("1", "1", "0.5"), ("2", "0", "0.25")])
+        self.assertEqual([(line["rank"], line["index"], line["score"], line["number"], line["parent"], line["quad"],
+                           line["zones"]) for line in lines[:2]],
+                         [("1", "1", "0.5", "1", "", "", ""), ("2", "0", "0.25", "2", "", "", "")])
+        self.assertEqual([[one["number"] for one in row["objects"]] for row in run.rows], [[1, 2]] * 7)
+        self.assertEqual(set(run.rows[0]["objects"][0]), {"index", "label", "score", "track", "left", "top", "right",
+                                                          "bottom", "number"})
         self.assertEqual(len(lines), 14)
         self.assertEqual([float(line["right"]) for line in lines[::2]], [24 * (64 + i) / 64 for i in range(7)])
 
@@ -300,6 +309,62 @@ class Objects(Case):
             self.assertEqual(tracks[15:25], [[]] * 10)
             self.assertEqual(tracks[27:40], [[again]] * 13)
             self.assertEqual(tracks[40:55], [[None]] * 2 + [[second]] * 13)
+
+    def test_classes_of_objects(self):
+        """filter and record look at the newest objects; the plan knows the labels of a detector."""
+        gap = range(15, 25)
+        self.moving(gap=gap)
+        (self.folder / "labels.txt").write_text("dog\ncat\n")
+        text = HEAD.format(uri=f"{self.folder}/moving.mkv") + (
+            "  preprocess: {input: decode, size: 64x64}\n"
+            "  detect: {input: preprocess, model: moving.onnx, head: end2end, labels: labels.txt}\n"
+            "  track: {input: detect, confirm: 100ms}\n"
+            "  filter: {input: track, classes: [dog]}\n"
+            "  rows: {type: jsonl, input: filter, path: rows.jsonl}\n"
+            "  record: {input: [photos, track], path: events, name: '{number}.mkv', before: 0s, after: 100ms, "
+            "classes: [dog], score: 0.8}\n")
+        run = self.run_pipeline(text, rows=False)
+        self.assert_balanced(run)
+        rows = [json.loads(line) for line in (self.folder / "rows.jsonl").read_text().splitlines()]
+        self.assertEqual([row["seq"] for row in rows], [i for i in range(40) if i not in gap])
+        events = [json.loads(path.read_text()) for path in sorted((self.folder / "events").glob("*.json"))]
+        self.assertEqual([event["trigger_count"] for event in events], [15, 15])
+        for event, first in zip(events, (0, 25)):
+            self.assertEqual([(one["stage"], one["label"], one["seq"]) for one in event["triggers"]][0],
+                             ("track", "dog", first))
+        for old, new, words in (
+                ("filter: {input: track, classes: [dog]", "filter: {input: track, classes: [horse]",
+                 'detect has no label "horse", so no frame would ever pass; it has "dog", "cat"'),
+                ("classes: [dog], score", "classes: [dogs], score", 'detect has no label "dogs", so nothing would ever '
+                 "be recorded"),
+                ("labels: labels.txt", "labels: labels.txt, classes: [cat]", 'detect has no label "dog"'),
+                ("score: 0.8", "score: 80", "no score is above 1, so nothing would ever be recorded; write score: 0.8"),
+                ("filter: {input: track", "filter: {input: decode", "no frame that comes here has classes or objects")):
+            with self.subTest(new):
+                self.assertIn(old, text)
+                self.assertIn(words, self.run_pipeline(text.replace(old, new), code=78, verb="plan", rows=False).err)
+
+    def test_a_preview_tells_of_objects(self):
+        self.moving(4)
+        text = HEAD.format(uri=f"{self.folder}/moving.mkv', realtime: true, loop: 'true") + (
+            "  preprocess: {input: decode, size: 64x64}\n"
+            "  detect: {input: preprocess, model: moving.onnx, head: end2end}\n"
+            "  shown: {type: join, join: {picture: decode, found: detect}}\n"
+            "  look: {type: preview, input: shown, listen: '127.0.0.1:0'}\n")
+        log = self.folder / "log"
+        with log.open("w") as to:
+            child = self.spawn([MILLRACE, "run", self.write(text), "--log", "info"], stderr=to, stdout=to)
+        port = self.wait_until(lambda: re.search(r"listens at http://127\.0\.0\.1:(\d+)/", log.read_text()), log,
+                               child)[1]
+
+        def row():
+            with contextlib.suppress(urllib.error.HTTPError):
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/photos.json") as answer:
+                    return json.load(answer)
+        found = self.wait_until(row, log, child)["objects"]
+        self.assertEqual([(one["top"], one["number"]) for one in found], [(20, 1)])
+        child.send_signal(signal.SIGTERM)
+        self.assertEqual(child.wait(TIMEOUT), 0)
 
     def test_tracks_refused(self):
         self.moving(2)

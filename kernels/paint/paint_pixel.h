@@ -1,0 +1,71 @@
+/* Arithmetic of painting, written once: inline functions that compile as C and as CUDA. Floats are rounded as in IEEE
+ * 754 and never contracted. */
+#pragma once
+
+#include <math.h>
+
+#include "kernels/paint/paint.h"
+#include "kernels/pixel.h"
+
+/* `from` becomes `to` as far as it is covered: 0 to 255. Rounded to nearest. */
+MR_PIXEL_INLINE uint32_t mr_paint_blend(uint32_t from, uint32_t to, uint32_t cover) {
+    return (from * (255 - cover) + to * cover + 127) / 255;
+}
+
+/* The average of a chroma sample's pixels. */
+MR_PIXEL_INLINE uint32_t mr_paint_average(uint32_t sum, uint32_t pixels) {
+    return (sum + pixels / 2) / pixels;
+}
+
+/* Coverage by a line with round ends. It falls from full to none within a pixel; it is half if the pixel's centre is on
+ * the border. */
+MR_PIXEL_INLINE uint32_t mr_paint_line_cover(const mr_paint_item *item, int32_t x, int32_t y) {
+    float dx = item->x1 - item->x0, dy = item->y1 - item->y0;
+    float px = (float)x + 0.5f - item->x0, py = (float)y + 0.5f - item->y0;
+    float square = dx * dx + dy * dy;
+    float along = square > 0.0f ? (px * dx + py * dy) / square : 0.0f;
+    along = along > 0.0f ? along : 0.0f;
+    along = along < 1.0f ? along : 1.0f;
+    px = px - along * dx;
+    py = py - along * dy;
+    float inside = item->radius + 0.5f - sqrtf(px * px + py * py);
+    inside = inside > 0.0f ? inside : 0.0f;
+    inside = inside < 1.0f ? inside : 1.0f;
+    return (uint32_t)(inside * 255.0f + 0.5f);
+}
+
+MR_PIXEL_INLINE uint32_t mr_paint_stencil_cover(const mr_paint_item *item, const uint8_t *stencils, int32_t x,
+                                                int32_t y) {
+    int64_t dx = x - item->left, dy = y - item->top;
+    int64_t column = (item->u[0] + item->u[1] * dx + item->u[2] * dy) >> 16;
+    int64_t row = (item->v[0] + item->v[1] * dx + item->v[2] * dy) >> 16;
+    if (column < 0 || row < 0 || column >= item->columns || row >= item->rows)
+        return 0;
+    return stencils[item->at + row * item->columns + column];
+}
+
+/* Coverage of a pixel by an item, with its opacity. */
+MR_PIXEL_INLINE uint32_t mr_paint_cover(const mr_paint_item *item, const uint8_t *stencils, int32_t x, int32_t y) {
+    uint32_t cover = 255;
+    if (x < item->left || x >= item->right || y < item->top || y >= item->bottom)
+        return 0;
+    if (item->kind == MR_PAINT_RECTANGLE && x >= item->u[0] && x < item->u[1] && y >= item->v[0] && y < item->v[1])
+        return 0;
+    if (item->kind == MR_PAINT_LINE)
+        cover = mr_paint_line_cover(item, x, y);
+    else if (item->kind == MR_PAINT_STENCIL)
+        cover = mr_paint_stencil_cover(item, stencils, x, y);
+    return (cover * item->opacity + 127) / 255;
+}
+
+/* Blends one sample, at its first byte. A sample that is not covered keeps bits below its depth. */
+MR_PIXEL_INLINE void mr_paint_sample(uint8_t *at, int32_t depth, int32_t shift, uint32_t code, uint32_t cover) {
+    if (depth <= 8) {
+        *at = (uint8_t)mr_paint_blend(*at, code, cover);
+        return;
+    }
+    if (!cover)
+        return;
+    uint16_t word = (uint16_t)(mr_paint_blend((uint32_t)mr_load16(at) >> shift, code, cover) << shift);
+    memcpy(at, &word, sizeof word);
+}

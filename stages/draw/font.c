@@ -1,0 +1,490 @@
+#include "stages/draw/font.h"
+
+#include <fontconfig/fontconfig.h>
+#include <raqm.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "engine/base/utf8.h"
+#include "millrace/status.h"
+
+/* MOST_FACES: fonts that are open at once. Lines and glyphs are all forgotten when a table or its memory is full. */
+enum {
+    MOST_FACES = 24, LINES = 1024, GLYPHS = 2048, LINE_BYTES = 4 << 20, GLYPH_BYTES = 1 << 20, TEXT_BYTES = 1 << 17
+};
+
+/* Memory that is only ever freed as a whole. */
+typedef struct arena {
+    uint8_t *data;
+    size_t used, bytes;
+} arena;
+
+typedef struct glyph {
+    FT_Face face; /* NULL: the place is free */
+    FT_UInt index;
+    int32_t left, top, columns, rows; /* of the bitmap; the pen is at 0, 0, and `top` counts upwards */
+    const uint8_t *cover;
+} glyph;
+
+typedef struct kept_line {
+    const char *text; /* NULL: the place is free */
+    mr_text_line line;
+} kept_line;
+
+/* A font that may be opened. */
+typedef struct candidate {
+    const char *file;
+    int index;
+    const FcCharSet *characters;
+    FT_Face face;
+    bool failed;
+} candidate;
+
+struct mr_font {
+    FT_Library library;
+    FcFontSet *fonts;       /* sorted: the best for the name first */
+    candidate *candidates;  /* the font itself first */
+    size_t count, opened;
+    int32_t size;
+    int32_t height, ascent; /* of a line; the baseline is `ascent` below its upper edge */
+    arena glyph_bytes, line_bytes, text_bytes;
+    glyph glyphs[GLYPHS];
+    kept_line lines[LINES];
+    size_t glyph_count, line_count;
+    uint32_t text[MR_TEXT_MOST]; /* of the line that is being laid out */
+    size_t text_count;
+};
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static void *take(arena *from, size_t bytes) {
+    void *taken = from->data + from->used;
+    if (bytes > from->bytes - from->used)
+        return NULL;
+    from->used += bytes;
+    return taken;
+}
+
+static int make_arena(arena *made, size_t bytes) {
+    made->data = mr_alloc(bytes);
+    made->bytes = made->data ? bytes : 0;
+    return made->data ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for text");
+}
+
+static void forget_lines(mr_font *font) {
+    memset(font->lines, 0, sizeof font->lines);
+    font->line_bytes.used = font->text_bytes.used = font->line_count = 0;
+}
+
+static void forget_glyphs(mr_font *font) {
+    memset(font->glyphs, 0, sizeof font->glyphs);
+    font->glyph_bytes.used = font->glyph_count = 0;
+}
+
+static size_t hash(const void *data, size_t bytes) {
+    uint64_t value = 0xcbf29ce484222325u; /* FNV-1a */
+    for (size_t i = 0; i < bytes; i++)
+        value = (value ^ ((const uint8_t *)data)[i]) * 0x100000001b3u;
+    return (size_t)(value ^ value >> 32);
+}
+
+/* ---- finding fonts ----------------------------------------------------------------------------------------------- */
+
+static bool is_file(const char *name) {
+    static const char *const endings[] = {".ttf", ".otf", ".ttc", ".otc", ".pfb"};
+    const char *dot = strrchr(name, '.');
+    for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
+        if (FcStrCmpIgnoreCase((const FcChar8 *)dot, (const FcChar8 *)endings[i]) == 0)
+            return true;
+    return strchr(name, '/') != NULL;
+}
+
+/* Names that fontconfig resolves by the system's preference. */
+static bool is_generic(const FcChar8 *family) {
+    static const char *const names[] = {"sans", "sans-serif", "serif", "mono", "monospace", "system-ui"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (FcStrCmpIgnoreCase(family, (const FcChar8 *)names[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool has_family(const FcPattern *font, const FcChar8 *family) {
+    FcChar8 *one;
+    for (int i = 0; FcPatternGetString(font, FC_FAMILY, i, &one) == FcResultMatch; i++)
+        if (FcStrCmpIgnoreCase(one, family) == 0)
+            return true;
+    return false;
+}
+
+/* fontconfig always offers a font: the wrong one must not be taken without a word. */
+static int check_family(const FcFontSet *fonts, const FcChar8 *family, const char *name) {
+    FcChar8 *other = NULL;
+    if (!fonts || fonts->nfont == 0)
+        return mr_fail(MR_ERROR_NO_INPUT, "fontconfig finds no font: install one, such as fonts-dejavu-core, or name a "
+                       "font file");
+    if (!family || is_generic(family) || has_family(fonts->fonts[0], family))
+        return MR_OK;
+    FcPatternGetString(fonts->fonts[0], FC_FAMILY, 0, &other);
+    return mr_fail(MR_ERROR_NO_INPUT, "there is no font \"%s\": fontconfig would take \"%s\" for it; install it, name "
+                   "another, or a font file", name, other ? (const char *)other : "another");
+}
+
+static bool can_scale(const FcPattern *font) {
+    FcBool scalable = FcTrue, color = FcFalse;
+    FcPatternGetBool(font, FC_SCALABLE, 0, &scalable);
+    FcPatternGetBool(font, FC_COLOR, 0, &color);
+    return scalable && !color;
+}
+
+static int sort_fonts(mr_font *font, const char *name) {
+    FcPattern *pattern = FcNameParse((const FcChar8 *)name);
+    FcChar8 *family = NULL;
+    FcResult result;
+    if (!pattern)
+        return mr_fail(MR_ERROR_CONFIG, "\"%s\" is no name of a font, such as Sans or \"DejaVu Sans:bold\"", name);
+    FcConfigSubstitute(NULL, pattern, FcMatchPattern);
+    FcPattern *asked = FcNameParse((const FcChar8 *)name);
+    FcDefaultSubstitute(pattern);
+    font->fonts = FcFontSort(NULL, pattern, FcTrue, NULL, &result);
+    if (asked)
+        FcPatternGetString(asked, FC_FAMILY, 0, &family);
+    int status = check_family(font->fonts, family, name);
+    if (asked)
+        FcPatternDestroy(asked);
+    FcPatternDestroy(pattern);
+    return status;
+}
+
+static void list_candidates(mr_font *font, const char *file) {
+    if (file)
+        font->candidates[font->count++] = (candidate){.file = file};
+    for (int i = 0; font->fonts && i < font->fonts->nfont; i++) {
+        const FcPattern *one = font->fonts->fonts[i];
+        candidate *to = &font->candidates[font->count];
+        FcChar8 *path;
+        FcCharSet *characters = NULL;
+        if (!can_scale(one) || FcPatternGetString(one, FC_FILE, 0, &path) != FcResultMatch)
+            continue;
+        *to = (candidate){.file = (const char *)path};
+        FcPatternGetInteger(one, FC_INDEX, 0, &to->index);
+        FcPatternGetCharSet(one, FC_CHARSET, 0, &characters);
+        to->characters = characters;
+        font->count++;
+    }
+}
+
+/* ---- faces ------------------------------------------------------------------------------------------------------- */
+
+static int size_face(const mr_font *font, FT_Face face) {
+    return FT_Set_Pixel_Sizes(face, 0, (FT_UInt)font->size) ? MR_ERROR_DATA : MR_OK;
+}
+
+/* Opens it if it is not open; NULL if it cannot be. */
+static FT_Face face_of(mr_font *font, candidate *one) {
+    if (one->face || one->failed)
+        return one->face;
+    one->failed = true;
+    if (font->opened == MOST_FACES || FT_New_Face(font->library, one->file, one->index, &one->face))
+        return NULL;
+    if (!FT_IS_SCALABLE(one->face) || (font->size && size_face(font, one->face))) {
+        FT_Done_Face(one->face);
+        one->face = NULL;
+        return NULL;
+    }
+    one->failed = false;
+    font->opened++;
+    return one->face;
+}
+
+static bool has_character(mr_font *font, candidate *one, uint32_t code) {
+    if (one->characters)
+        return FcCharSetHasChar(one->characters, code) && face_of(font, one);
+    return face_of(font, one) && FT_Get_Char_Index(one->face, code);
+}
+
+/* Marks that join or vary the character before them. */
+static bool belongs_to_last(uint32_t code) {
+    return code == 0x200c || code == 0x200d || (code >= 0xfe00 && code <= 0xfe0f) || (code >= 0x300 && code <= 0x36f);
+}
+
+/* The font for a character: the first in the list that has it. If that is not the list's first font, the last
+ * character's font is preferred. NULL: no font has it. */
+static candidate *find_font(mr_font *font, uint32_t code, candidate *last) {
+    candidate *first = &font->candidates[0];
+    if ((last != first && belongs_to_last(code)) || has_character(font, first, code))
+        return belongs_to_last(code) ? last : first;
+    if (has_character(font, last, code))
+        return last;
+    for (size_t i = 1; i < font->count; i++)
+        if (has_character(font, &font->candidates[i], code))
+            return &font->candidates[i];
+    return NULL;
+}
+
+int mr_font_resize(mr_font *font, int32_t size) {
+    if (font->size == size)
+        return MR_OK;
+    font->size = size;
+    font->height = (5 * size + 3) / 4;
+    for (size_t i = 0; i < font->count; i++)
+        if (font->candidates[i].face && size_face(font, font->candidates[i].face))
+            return mr_fail(MR_ERROR_DATA, "%s: the font has no size of %d px", font->candidates[i].file, size);
+    const FT_Size_Metrics *metrics = &font->candidates[0].face->size->metrics;
+    const double ascent = (double)metrics->ascender, descent = (double)-metrics->descender;
+    font->ascent = ascent + descent > 0 ? (int32_t)(font->height * ascent / (ascent + descent) + 0.5) : size;
+    forget_lines(font);
+    forget_glyphs(font);
+    return MR_OK;
+}
+
+static int open_first(mr_font *font, const char *name) {
+    if (font->count && face_of(font, &font->candidates[0]))
+        return MR_OK;
+    return mr_fail(MR_ERROR_NO_INPUT, "%s: no font can be read there; name a font, such as Sans, or a file that "
+                   "FreeType reads", font->count ? font->candidates[0].file : name);
+}
+
+static int fill(mr_font *font, const char *name) {
+    const bool file = is_file(name);
+    int status = FT_Init_FreeType(&font->library) ? mr_fail(MR_ERROR_MEMORY, "FreeType does not start") : MR_OK;
+    if (!status && !FcInit())
+        status = mr_fail(MR_ERROR_UNAVAILABLE, "fontconfig does not start");
+    if (!status)
+        status = sort_fonts(font, file ? "Sans" : name);
+    if (status && file) /* the file is enough, without fonts for other characters */
+        status = MR_OK;
+    if (!status)
+        status = make_arena(&font->glyph_bytes, GLYPH_BYTES);
+    if (!status)
+        status = make_arena(&font->line_bytes, LINE_BYTES);
+    if (!status)
+        status = make_arena(&font->text_bytes, TEXT_BYTES);
+    const size_t most = 1 + (size_t)(font->fonts ? font->fonts->nfont : 0);
+    if (!status && !(font->candidates = mr_calloc(most, sizeof *font->candidates)))
+        status = mr_fail(MR_ERROR_MEMORY, "no memory for fonts");
+    if (status)
+        return status;
+    list_candidates(font, file ? name : NULL);
+    return open_first(font, name);
+}
+
+int mr_font_open(mr_font **font, const char *name) {
+    mr_font *made = mr_calloc(1, sizeof *made);
+    int status = made ? fill(made, name) : mr_fail(MR_ERROR_MEMORY, "no memory for a font");
+    if (status)
+        mr_font_close(&made);
+    else
+        *font = made;
+    return status;
+}
+
+void mr_font_close(mr_font **font) {
+    mr_font *gone = *font;
+    *font = NULL;
+    if (!gone)
+        return;
+    for (size_t i = 0; i < gone->count; i++)
+        if (gone->candidates[i].face)
+            FT_Done_Face(gone->candidates[i].face);
+    if (gone->library)
+        FT_Done_FreeType(gone->library);
+    if (gone->fonts)
+        FcFontSetDestroy(gone->fonts);
+    mr_free(gone->candidates);
+    mr_free(gone->glyph_bytes.data);
+    mr_free(gone->line_bytes.data);
+    mr_free(gone->text_bytes.data);
+    mr_free(gone);
+}
+
+/* ---- glyphs ------------------------------------------------------------------------------------------------------ */
+
+/* Draws a glyph. One that cannot be drawn is empty. False: there is no room. */
+static bool draw_glyph(mr_font *font, glyph *to, FT_Face face, FT_UInt index) {
+    *to = (glyph){.face = face, .index = index};
+    if (FT_Load_Glyph(face, index, FT_LOAD_RENDER | FT_LOAD_NO_BITMAP) ||
+        face->glyph->bitmap.pixel_mode != FT_PIXEL_MODE_GRAY)
+        return true;
+    const FT_Bitmap *bitmap = &face->glyph->bitmap;
+    uint8_t *cover = take(&font->glyph_bytes, (size_t)bitmap->width * bitmap->rows);
+    if (!cover) {
+        to->face = NULL;
+        return false;
+    }
+    for (unsigned row = 0; row < bitmap->rows; row++)
+        memcpy(cover + row * bitmap->width, bitmap->buffer + (ptrdiff_t)row * bitmap->pitch, bitmap->width);
+    to->left = face->glyph->bitmap_left;
+    to->top = face->glyph->bitmap_top;
+    to->columns = (int32_t)bitmap->width;
+    to->rows = (int32_t)bitmap->rows;
+    to->cover = cover;
+    return true;
+}
+
+/* NULL: there is no room. */
+static const glyph *find_glyph(mr_font *font, FT_Face face, FT_UInt index) {
+    const struct key {
+        uintptr_t face;
+        uintptr_t index;
+    } key = {(uintptr_t)face, index};
+    size_t at = hash(&key, sizeof key) % GLYPHS;
+    while (font->glyphs[at].face && (font->glyphs[at].face != face || font->glyphs[at].index != index))
+        at = (at + 1) % GLYPHS;
+    if (font->glyphs[at].face)
+        return &font->glyphs[at];
+    if (font->glyph_count >= GLYPHS / 4 * 3 || !draw_glyph(font, &font->glyphs[at], face, index))
+        return NULL;
+    font->glyph_count++;
+    return &font->glyphs[at];
+}
+
+/* ---- lines ------------------------------------------------------------------------------------------------------- */
+
+/* Bytes of the text that are laid out. */
+static size_t decode(mr_font *font, const char *text) {
+    const char *at = text;
+    for (font->text_count = 0; *at && font->text_count < MR_TEXT_MOST; font->text_count++) {
+        const size_t bytes = mr_utf8_bytes(at, strlen(at));
+        const uint32_t code = bytes ? mr_utf8_code(at, bytes) : '?';
+        font->text[font->text_count] = code < 0x20 || code == 0x7f ? ' ' : code;
+        at += bytes ? bytes : 1;
+    }
+    return (size_t)(at - text);
+}
+
+/* Gives each character its font; returns the first without one. */
+static uint32_t assign_fonts(mr_font *font, raqm_t *layout) {
+    candidate *last = &font->candidates[0];
+    uint32_t missing = 0;
+    size_t begin = 0;
+    for (size_t i = 0; i < font->text_count; i++) {
+        candidate *found = find_font(font, font->text[i], last);
+        missing = found || missing ? missing : font->text[i];
+        found = found ? found : &font->candidates[0];
+        if (found != last && i > begin)
+            raqm_set_freetype_face_range(layout, last->face, begin, i - begin);
+        begin = found != last ? i : begin;
+        last = found;
+    }
+    raqm_set_freetype_face_range(layout, last->face, begin, font->text_count - begin);
+    return missing;
+}
+
+static int32_t rounded(int64_t position) {
+    return (int32_t)((position + 32) >> 6);
+}
+
+/* Where a glyph's bitmap lies in a line, whose beginning and baseline are at 0, 0. */
+typedef struct placed {
+    const glyph *glyph;
+    int32_t left, top;
+} placed;
+
+/* Returns the line's width, or -1 if there is no room for glyphs. */
+static int32_t place_glyphs(mr_font *font, const raqm_glyph_t *shaped, size_t count, placed *to) {
+    int64_t pen = 0;
+    for (size_t i = 0; i < count; i++) {
+        const glyph *one = find_glyph(font, shaped[i].ftface, shaped[i].index);
+        if (!one)
+            return -1;
+        to[i] = (placed){one, rounded(pen + shaped[i].x_offset) + one->left, -rounded(shaped[i].y_offset) - one->top};
+        pen += shaped[i].x_advance;
+    }
+    return rounded(pen);
+}
+
+static void add_glyph(const mr_text_line *line, const placed *one, uint8_t *cover, int32_t baseline) {
+    for (int32_t y = 0; y < one->glyph->rows; y++) {
+        const int32_t row = one->top + y + baseline;
+        for (int32_t x = 0; x < one->glyph->columns && row >= 0 && row < line->rows; x++) {
+            uint8_t *at = cover + (ptrdiff_t)row * line->columns + (one->left + x - line->left);
+            const int sum = *at + one->glyph->cover[y * one->glyph->columns + x];
+            *at = (uint8_t)(sum < 255 ? sum : 255);
+        }
+    }
+}
+
+/* Draws the line; glyphs are cut above and below it. Returns false if there is no room. */
+static bool draw_line(mr_font *font, const placed *glyphs, size_t count, mr_text_line *line) {
+    int32_t left = 0, right = line->width;
+    for (size_t i = 0; i < count; i++) {
+        const int32_t end = glyphs[i].left + glyphs[i].glyph->columns;
+        left = glyphs[i].left < left ? glyphs[i].left : left;
+        right = end > right ? end : right;
+    }
+    line->left = left;
+    line->columns = right - left;
+    line->rows = font->height;
+    const size_t bytes = (size_t)line->columns * (size_t)line->rows;
+    uint8_t *cover = take(&font->line_bytes, bytes);
+    if (!cover)
+        return false;
+    memset(cover, 0, bytes);
+    for (size_t i = 0; i < count; i++)
+        add_glyph(line, &glyphs[i], cover, font->ascent);
+    line->cover = cover;
+    return true;
+}
+
+/* MR_ERROR_AGAIN: there is no room, unless something is forgotten. */
+static int lay_out(mr_font *font, raqm_t *layout, mr_text_line *line) {
+    enum { MOST_GLYPHS = 4 * MR_TEXT_MOST };
+    placed glyphs[MOST_GLYPHS];
+    size_t count = 0;
+    if (!font->text_count)
+        return draw_line(font, NULL, 0, line) ? MR_OK : MR_ERROR_AGAIN;
+    if (!layout || !raqm_set_text(layout, font->text, font->text_count))
+        return mr_fail(MR_ERROR_MEMORY, "no memory for text");
+    line->missing = assign_fonts(font, layout);
+    const raqm_glyph_t *shaped = raqm_layout(layout) ? raqm_get_glyphs(layout, &count) : NULL;
+    if (!shaped || count > MOST_GLYPHS)
+        return mr_fail(MR_ERROR_DATA, "a text cannot be laid out");
+    line->width = place_glyphs(font, shaped, count, glyphs);
+    return line->width >= 0 && draw_line(font, glyphs, count, line) ? MR_OK : MR_ERROR_AGAIN;
+}
+
+static int make_line(mr_font *font, mr_text_line *line) {
+    int status = MR_ERROR_AGAIN;
+    for (int attempt = 0; attempt < 2 && status == MR_ERROR_AGAIN; attempt++) {
+        raqm_t *layout = raqm_create();
+        *line = (mr_text_line){0};
+        if (attempt) {
+            forget_glyphs(font);
+            forget_lines(font);
+        }
+        status = lay_out(font, layout, line);
+        if (layout)
+            raqm_destroy(layout);
+    }
+    return status == MR_ERROR_AGAIN ? mr_fail(MR_ERROR_DATA, "a text is too large to be drawn") : status;
+}
+
+/* The place of a text in the table: its own, or a free one. */
+static kept_line *find_line(mr_font *font, const char *text, size_t bytes) {
+    size_t at = hash(text, bytes) % LINES;
+    while (font->lines[at].text &&
+           (strncmp(font->lines[at].text, text, bytes) != 0 || font->lines[at].text[bytes] != '\0'))
+        at = (at + 1) % LINES;
+    return &font->lines[at];
+}
+
+int mr_font_line(mr_font *font, const char *text, mr_text_line *line) {
+    const size_t bytes = decode(font, text);
+    const kept_line *found = find_line(font, text, bytes);
+    if (found->text) {
+        *line = found->line;
+        return MR_OK;
+    }
+    if (font->line_count >= LINES / 4 * 3 || font->text_bytes.bytes - font->text_bytes.used <= bytes)
+        forget_lines(font);
+    int status = make_line(font, line);
+    char *copy = status ? NULL : take(&font->text_bytes, bytes + 1);
+    if (!copy)
+        return status;
+    memcpy(copy, text, bytes);
+    copy[bytes] = '\0';
+    *find_line(font, text, bytes) = (kept_line){copy, *line};
+    font->line_count++;
+    return MR_OK;
+}
