@@ -1,14 +1,20 @@
 """ctc: text from a network's tensor. The networks answer with values that the test chose, whatever the picture."""
 import json
+import os
+import pathlib
+import unittest
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
-from harness import Case, main
+import lettering
+from harness import PIPELINES, ROOT, Case, call, main, MILLRACE
 from test_objects import SIDE, save
 
+NETWORKS = pathlib.Path(os.environ.get("MILLRACE_TEXT", ROOT / "build" / "text"))
+RAPIDOCR = 0.03, 0.007  # wrong characters on the 24 pictures; without spaces
 CHARACTERS = ["a", "b", "ch", "ß", "漢"]
 
 
@@ -98,11 +104,38 @@ stages:
         save(self.folder / "model.onnx", {"o": np.zeros(7, np.float32)})
         self.assertIn("text is read from f32 tensors of steps x classes", self.read(code=78, verb="plan"))
 
+    def test_weights_that_are_constants(self):
+        """Paddle's exporter writes weights as nodes: `inspect` counts them."""
+        values = numpy_helper.from_array(np.zeros((16, 3), np.float32), "w")
+        nodes = [helper.make_node("Constant", [], ["weights"], value=values),
+                 helper.make_node("MatMul", ["image", "weights"], ["o"])]
+        graph = helper.make_graph(nodes, "constants", [helper.make_tensor_value_info("image", TensorProto.FLOAT, (1, 16))],
+                                  [helper.make_tensor_value_info("o", TensorProto.FLOAT, (1, 3))])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8),
+                  self.folder / "model.onnx")
+        self.assertIn("48 numbers in 1 tensors", call([MILLRACE, "inspect", str(self.folder / "model.onnx")]).stdout)
+
     def test_odd_values(self):
         for fill in (np.nan, np.inf, -np.inf):
             save(self.folder / "model.onnx", {"o": np.full((5, 7), fill, np.float32)})
             for beam in (1, 9):
                 self.assertLessEqual(len(self.read(f"beam: {beam}")), 1)
+
+
+@unittest.skipUnless((NETWORKS / "characters.onnx").exists(), f"no PP-OCRv4 in {NETWORKS} (tools/demo text)")
+class Words(Case):
+    """pipelines/text.yaml, with the networks of PP-OCRv4."""
+    def test_words(self):
+        """On these pictures RapidOCR 1.4.4, with the same networks, has the errors below."""
+        truth = lettering.draw(self.folder, 24)
+        run = self.run_pipeline(PIPELINES / "text.yaml", "--input", self.folder / "*.png", "--output", self.folder / "read",
+                                rows=False, environment={"TEXT": str(NETWORKS)})
+        self.assert_balanced(run)
+        rows = [json.loads(line) for line in (self.folder / "read" / "text.jsonl").read_text().splitlines()]
+        wrong, letters = lettering.errors(truth, lettering.read_rows(rows))
+        self.assertLessEqual(wrong, RAPIDOCR[0] + 0.005)
+        self.assertLessEqual(letters, RAPIDOCR[1] + 0.005)
+        self.assertEqual(len(list((self.folder / "read" / "drawn").glob("*.png"))), 24)
 
 
 class Upright(Case):
