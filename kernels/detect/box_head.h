@@ -23,7 +23,10 @@ typedef enum mr_box_head_family {
     MR_BOX_HEAD_SSD,        /* boxes (left, top, right, bottom in 0..1) and scores whose class 0 is the background */
     MR_BOX_HEAD_RTDETR,     /* logits and boxes (cx, cy, w, h in 0..1); a box may appear for several classes */
     MR_BOX_HEAD_END2END,    /* rows of left, top, right, bottom, score, class: already suppressed */
-    MR_BOX_HEAD_CENTERFACE, /* heat map, scale, offset, landmarks (Xu et al., "CenterFace", 2019) */
+    MR_BOX_HEAD_CENTERFACE, /* heat map, scale, offset of the centre, and five landmarks for cells of 4 x 4 pixels (Xu
+                           et al., "CenterFace: Joint Face Detection and Alignment Using Face as Point", 2019). As in
+                           the authors' program, left and top are clipped to the input before the size is added, and
+                           landmarks are relative to that corner */
     MR_BOX_HEAD_DB,         /* a map of where text is: boxes have corners (box_db.h) */
     MR_BOX_HEAD_CUSTOM,     /* described by mr_box_head_custom */
     MR_BOX_HEAD_FAMILIES
@@ -49,12 +52,12 @@ typedef struct mr_box_head_custom {
     bool suppress;       /* boxes overlap and must be suppressed */
 } mr_box_head_custom;
 
-enum { MR_DB_NUMBERS = 8 };
+enum { MR_DB_NUMBERS = 8, MR_CENTERFACE_CELL = 4, MR_CENTERFACE_POINTS = 5 };
 enum { MR_BOX_HEAD_MOST_OUTPUTS = 8, MR_BOX_HEAD_MOST_POINTS = 256, MR_BOX_HEAD_MOST_CLASSES = 1 << 20 };
 /* Cells of a mask, in each direction. */
 enum { MR_BOX_HEAD_MOST_CELLS = 1024 };
 
-/* What an object has besides its box. */
+/* An object's numbers besides its box. */
 typedef enum mr_box_kind {
     MR_BOX_PLAIN,   /* nothing */
     MR_BOX_CORNERS, /* 4 corners: x and y of each, clockwise */
@@ -107,6 +110,8 @@ int mr_box_head_make(mr_box_head *head, const mr_box_head_params *params, const 
  * classes: only who trained it knows. */
 mr_box_head_family mr_box_head_find(const mr_box_head_output *outputs, size_t count, int32_t width, int32_t height);
 
+/* A score above `score` has a raw number above this. */
+float mr_box_raw_limit(const mr_box_head *head, float score);
 /* The most candidates that an item can give: boxes times classes. */
 size_t mr_box_head_most(const mr_box_head *head);
 /* Adds all boxes whose score exceeds `score`. `data` has the outputs' items, in the order that mr_box_head_make got

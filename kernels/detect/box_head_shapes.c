@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/detect/box_centerface.h"
 #include "kernels/detect/box_numbers.h"
 #include "millrace/status.h"
 

@@ -1,4 +1,4 @@
-/* What an object has besides its box: corners, key points or a mask. A head says which (mr_box_head.kind). */
+/* An object's numbers besides its box: corners, key points or a mask. A head says which (mr_box_head.kind). */
 #pragma once
 
 #include "kernels/detect/box_head.h"

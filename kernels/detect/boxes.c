@@ -22,8 +22,7 @@ void mr_boxes_sort(mr_boxes *list) {
 }
 
 void mr_boxes_add(mr_boxes *list, const mr_box *candidate) {
-    if (!isfinite(candidate->left) || !isfinite(candidate->top) || !isfinite(candidate->right) ||
-        !isfinite(candidate->bottom))
+    if (!mr_box_is_finite(candidate))
         return;
     list->passed++;
     if (candidate->score < list->least)
@@ -38,32 +37,9 @@ void mr_boxes_add(mr_boxes *list, const mr_box *candidate) {
 
 /* ---- suppression ------------------------------------------------------------------------------------------------- */
 
-static float area_of(const mr_box *box) {
-    return fabsf(box->right - box->left) * fabsf(box->bottom - box->top);
-}
-
-/* In the operator's order of operations, so that results are the same bit for bit. */
-static bool overlaps(const mr_box *a, const mr_box *b, float overlap) {
-    const float left = fmaxf(fminf(a->left, a->right), fminf(b->left, b->right));
-    const float right = fminf(fmaxf(a->left, a->right), fmaxf(b->left, b->right));
-    const float top = fmaxf(fminf(a->top, a->bottom), fminf(b->top, b->bottom));
-    const float bottom = fminf(fmaxf(a->top, a->bottom), fmaxf(b->top, b->bottom));
-    if (right <= left || bottom <= top)
-        return false;
-    const float shared = (right - left) * (bottom - top), first = area_of(a), second = area_of(b);
-    const float both = first + second - shared;
-    return shared > 0 && first > 0 && second > 0 && both > 0 && shared / both > overlap;
-}
-
-static bool is_inside(const mr_box *box, int32_t width, int32_t height) {
-    const float left = fmaxf(fminf(box->left, box->right), 0), top = fmaxf(fminf(box->top, box->bottom), 0);
-    return fminf(fmaxf(box->left, box->right), (float)width) > left &&
-           fminf(fmaxf(box->top, box->bottom), (float)height) > top;
-}
-
 static bool is_free(const mr_box *box, const mr_box *kept, size_t count, float overlap) {
     for (size_t i = 0; i < count; i++)
-        if (kept[i].class_index == box->class_index && overlaps(&kept[i], box, overlap))
+        if (kept[i].class_index == box->class_index && mr_box_overlaps(&kept[i], box, overlap))
             return false;
     return true;
 }
@@ -76,10 +52,10 @@ void mr_boxes_suppress(mr_boxes *list, float overlap, size_t most, int32_t width
         if (!isinf(overlap) && !is_free(&next, list->item, kept, overlap))
             continue;
         list->item[kept++] = next;
-        inside += is_inside(&next, width, height);
+        inside += mr_box_is_inside(&next, width, height);
     }
     for (size_t i = 0; i < kept; i++)
-        if (is_inside(&list->item[i], width, height))
+        if (mr_box_is_inside(&list->item[i], width, height))
             list->item[shown++] = list->item[i];
     list->count = shown;
 }

@@ -8,16 +8,9 @@
  * list belongs to one thread at a time. */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
-typedef struct mr_box {
-    float left, top, right, bottom;
-    float score;
-    int32_t class_index;
-    int32_t row; /* position among the network's boxes */
-} mr_box;
+#include "kernels/detect/box.h"
 
 /* A bounded list. When it is full, it keeps the better half, so it always has the best capacity / 2 candidates. */
 typedef struct mr_boxes {

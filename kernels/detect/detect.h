@@ -6,7 +6,11 @@
 #pragma once
 
 #include "kernels/detect/box_head.h"
+#include "kernels/pixel.h"
 #include "millrace/stage.h"
+
+/* How many candidates are compared with each other. If more exceed the score, these are the best ones. */
+enum { MR_DETECT_CANDIDATES = 1 << 16 };
 
 typedef struct mr_found {
     int32_t count;
@@ -28,8 +32,11 @@ static inline size_t mr_found_bytes(const mr_box_head *head, size_t most) {
     return (sizeof(mr_found) + most * (sizeof(mr_box) + (size_t)head->numbers * sizeof(float)) + 63) / 64 * 64;
 }
 /* The numbers that object `i` has besides its box, head->numbers of them. */
-static inline float *mr_found_numbers(const mr_found *found, const mr_box_head *head, size_t most, int32_t i) {
+MR_PIXEL_INLINE float *mr_found_numbers(const mr_found *found, const mr_box_head *head, size_t most, int32_t i) {
     return (float *)(uintptr_t)(found->item + most) + (size_t)i * (size_t)head->numbers;
 }
 
+/* On this thread. Uses its scratch memory. */
+int mr_detect(const mr_detect_work *work);
+/* On a CUDA device not DB, and only classes below 4096. */
 int mr_detect_enqueue(mr_stream *stream, const mr_detect_work *work);

@@ -8,7 +8,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/nearest.h"
-#include "kernels/detect/detect.h"
+#include "kernels/detect/detect_cuda.h"
 #include "millrace/objects.h"
 #include "stages/download.h"
 #include "stages/list.h"
@@ -181,6 +181,25 @@ static int read_classes(state *s, const options *o, const char **wrong) {
     return status;
 }
 
+/* Refuses heads that CUDA kernels cannot do. *wrong: the option at fault. */
+static int check_cuda(const state *s, const char *device, const char **wrong) {
+    if (strncmp(device, "cuda", 4) != 0)
+        return MR_OK;
+    *wrong = "device";
+    if (s->head.family == MR_BOX_HEAD_DB)
+        return mr_fail(MR_ERROR_CONFIG, "lines of text (head: db) are found on the host's processors: write device: "
+                                        "cpu");
+    if (mr_box_head_most(&s->head) > MR_DETECT_CUDA_MOST)
+        return mr_fail(MR_ERROR_CONFIG, "the network has %zu candidates for a frame, and a CUDA device compares at "
+                       "most %d: write device: cpu", mr_box_head_most(&s->head), MR_DETECT_CUDA_MOST);
+    *wrong = "classes";
+    const int32_t classes = s->head.classes ? s->head.classes : MR_BOX_HEAD_MOST_CLASSES;
+    for (int32_t i = MR_DETECT_CUDA_CLASSES; s->wanted && i < classes; i++)
+        if (s->wanted[i])
+            return mr_fail(MR_ERROR_CONFIG, "a CUDA device selects classes below %d", MR_DETECT_CUDA_CLASSES);
+    return MR_OK;
+}
+
 /* What later stages can know about the classes: those that are wanted. */
 static int promise_labels(mr_negotiation *n, const state *s, const options *o) {
     const char **labels = s->labels.count ? calloc(s->labels.count, sizeof *labels) : NULL;
@@ -233,6 +252,8 @@ static int negotiate(mr_negotiation *n) {
             status = read_classes(&s, o, &wrong);
         if (!status)
             status = promise_labels(n, &s, o);
+        if (!status)
+            status = check_cuda(&s, n->device, &wrong);
         if (!status) {
             mr_call_warn(&s.call, n);
             mr_call_count(&s.call, n);
@@ -455,6 +476,7 @@ const mr_stage_type mr_detect_stage = {
     .state_bytes = sizeof(state),
     .entry = MR_ENTRY_STATELESS,
     .batches = true,
+    .cuda = true,
     .streams = true,
     .urgent = true,
     .negotiate = negotiate,

@@ -1,0 +1,149 @@
+/* Detection heads: devices find the same objects as the host's processor, bit for bit. What a head means is compared
+ * with NumPy (tests/reference/detect.py). */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/detect/box_numbers.h"
+#include "kernels/detect/detect.h"
+#include "millrace/status.h"
+#include "tests/support/on_device.h"
+#include "tests/support/seeded.h"
+#include "tests/support/suite.h"
+
+enum { WIDTH = 96, HEIGHT = 64, CELLS = 96 + 24 + 6, CLASSES = 5, MOST = 40, MOST_CASE_OUTPUTS = 4 };
+
+/* A head, and the shapes of its outputs. */
+typedef struct head_case {
+    mr_box_head_family family;
+    const char *name[MOST_CASE_OUTPUTS];
+    int64_t dims[MOST_CASE_OUTPUTS][3]; /* a leading 0 ends the shape */
+    mr_dtype dtype;                     /* of the last output */
+    mr_box_head_custom custom;
+    float low, high;                    /* of random numbers */
+} head_case;
+
+static const head_case cases[] = {
+    {MR_BOX_HEAD_YOLOX, {"o"}, {{CELLS, 5 + CLASSES}}, MR_DTYPE_F32, {0}, -0.5f, 2},
+    {MR_BOX_HEAD_YOLOV5, {"o"}, {{3 * CELLS, 5 + CLASSES}}, MR_DTYPE_F32, {0}, 0, 1},
+    {MR_BOX_HEAD_YOLOV8, {"o"}, {{4 + CLASSES, CELLS}}, MR_DTYPE_F32, {0}, 0, 1},
+    {MR_BOX_HEAD_YOLOV8_POSE, {"o"}, {{4 + CLASSES + 15, CELLS}}, MR_DTYPE_F32, {0}, 0, 1},
+    {MR_BOX_HEAD_YOLOV8_SEG, {"o", "p"}, {{4 + CLASSES + 5, CELLS}, {5, HEIGHT / 4, WIDTH / 4}}, MR_DTYPE_F32, {0}, -1,
+     1},
+    {MR_BOX_HEAD_SSD, {"b", "s"}, {{90, 4}, {90, 1 + CLASSES}}, MR_DTYPE_F32, {0}, 0, 1},
+    {MR_BOX_HEAD_RTDETR, {"s", "b"}, {{90, CLASSES}, {90, 4}}, MR_DTYPE_F32, {0}, -3, 3},
+    {MR_BOX_HEAD_END2END, {"o"}, {{90, 6}}, MR_DTYPE_F32, {0}, 0, 2},
+    {MR_BOX_HEAD_CENTERFACE, {"a", "b", "c", "d"},
+     {{1, HEIGHT / 4, WIDTH / 4}, {2, HEIGHT / 4, WIDTH / 4}, {2, HEIGHT / 4, WIDTH / 4}, {10, HEIGHT / 4, WIDTH / 4}},
+     MR_DTYPE_F32, {0}, 0, 1},
+    {MR_BOX_HEAD_CUSTOM, {"b", "s", "n"}, {{4, 90}, {90}, {90}}, MR_DTYPE_I64,
+     {.boxes = "b", .scores = "s", .classes = "n", .order = MR_BOX_TLBR, .suppress = true}, 0, 1},
+    {MR_BOX_HEAD_CUSTOM, {"b", "s"}, {{90, 4}, {CLASSES, 90}}, MR_DTYPE_F32,
+     {.boxes = "b", .scores = "s", .order = MR_BOX_LTWH, .logits = true, .normalized = true, .suppress = true}, -1, 1}};
+
+static size_t numbers_of(const mr_format *format) {
+    size_t count = 1;
+    for (int32_t i = 0; i < format->rank; i++)
+        count *= (size_t)format->dims[i];
+    return count;
+}
+
+static float random_number(const head_case *c) {
+    static const float odd[] = {NAN, INFINITY, -INFINITY, 0.5f, 0.5f, -0.0f, 1e30f, -100};
+    if (between(0, 60) == 0)
+        return odd[between(0, 7)];
+    return c->low + (c->high - c->low) * (float)between(0, 4096) / 4096;
+}
+
+/* Boxes are made larger so that they overlap: numbers below the columns of scores are pixels. */
+static void *fill(const head_case *c, const mr_format *format, bool boxes) {
+    const size_t count = numbers_of(format);
+    if (format->dtype == MR_DTYPE_I64) {
+        int64_t *to = malloc(count * sizeof *to);
+        for (size_t i = 0; i < count; i++)
+            to[i] = between(0, 9) ? between(0, CLASSES - 1) : between(-2, 9000);
+        return to;
+    }
+    float *to = malloc(count * sizeof *to);
+    for (size_t i = 0; i < count; i++)
+        to[i] = random_number(c) * (boxes && between(0, 1) ? 40 : 1);
+    return to;
+}
+
+typedef struct outputs {
+    mr_box_head_output output[MOST_CASE_OUTPUTS];
+    void *data[MOST_CASE_OUTPUTS];
+    size_t bytes[MOST_CASE_OUTPUTS], count;
+} outputs;
+
+static outputs make_outputs(const head_case *c) {
+    outputs made = {0};
+    for (size_t i = 0; i < MOST_CASE_OUTPUTS && c->name[i]; i++) {
+        const bool last = i + 1 == MOST_CASE_OUTPUTS || !c->name[i + 1];
+        int32_t rank = 0;
+        while (rank < 3 && c->dims[i][rank])
+            rank++;
+        const mr_dtype dtype = last ? c->dtype : MR_DTYPE_F32;
+        made.output[i] = (mr_box_head_output){c->name[i], mr_tensor_format(dtype, MR_LAYOUT_FLAT, rank, c->dims[i])};
+        made.bytes[i] = (size_t)mr_tensor_bytes(&made.output[i].format);
+        made.data[i] = fill(c, &made.output[i].format, c->dims[i][0] == 4 || c->dims[i][1] == 4);
+        made.count++;
+    }
+    return made;
+}
+
+static void expect_same(const mr_box_head *head, const mr_found *want, const mr_found *got) {
+    assert_int_equal(got->count, want->count);
+    assert_int_equal(got->cut, want->cut);
+    assert_memory_equal(got->item, want->item, (size_t)want->count * sizeof *want->item);
+    for (int32_t i = 0; i < want->count && head->numbers; i++) {
+        const float *a = mr_found_numbers(want, head, MOST, i), *b = mr_found_numbers(got, head, MOST, i);
+        const mr_box_mask *mask = (const mr_box_mask *)(const void *)a;
+        const size_t words = head->kind == MR_BOX_MASK ? 2 + (size_t)(mask->width * mask->height + 31) / 32
+                                                       : (size_t)head->numbers;
+        assert_memory_equal(a, b, words * sizeof *a);
+    }
+}
+
+/* Returns how many objects were found. */
+static int32_t check(on_device *d, const head_case *c, float score, float overlap, int32_t most, const bool *wanted) {
+    outputs all = make_outputs(c);
+    mr_box_head head;
+    const mr_box_head_params params = {.family = c->family, .custom = &c->custom, .width = WIDTH, .height = HEIGHT,
+                                       .points = 5, .point_numbers = 3};
+    if (mr_box_head_make(&head, &params, all.output, all.count))
+        fail_msg("%s", mr_message());
+    const size_t bytes = mr_found_bytes(&head, MOST);
+    mr_found *want = calloc(1, bytes), *got = calloc(1, bytes), *there = on_device_put(d, got, bytes);
+    mr_detect_work work = {.head = &head, .wanted = wanted, .score = score, .overlap = overlap, .most = most,
+                           .found = want};
+    memcpy(work.data, all.data, sizeof all.data);
+    assert_int_equal(mr_detect(&work), MR_OK);
+    for (size_t i = 0; i < all.count; i++)
+        work.data[i] = on_device_put(d, all.data[i], all.bytes[i]);
+    work.found = there;
+    assert_int_equal(mr_detect_enqueue(d->stream, &work), MR_OK);
+    on_device_finish(d);
+    on_device_take(d, there, got, bytes);
+    expect_same(&head, want, got);
+    for (size_t i = 0; i < all.count; i++) {
+        on_device_free(d, (void *)(uintptr_t)work.data[i]);
+        free(all.data[i]);
+    }
+    const int32_t found = want->count;
+    free(want);
+    free(got);
+    return found;
+}
+
+DEVICE_TEST(heads_find_the_same) {
+    static bool wanted[MR_BOX_HEAD_MOST_CLASSES];
+    wanted[1] = true;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_in_range(check(d, &cases[i], 0.6f, 0.5f, MOST, NULL), 3, MOST);
+        assert_int_equal(check(d, &cases[i], 0.3f, 0.2f, 3, NULL), 3);
+        check(d, &cases[i], 0.3f, 0.4f, MOST, wanted);
+    }
+}
+
+RUN_TESTS(NULL, NULL)
