@@ -5,8 +5,9 @@ import random
 from PIL import Image, ImageDraw, ImageFont
 
 FONTS = pathlib.Path("/usr/share/fonts/truetype")
-WORDS = ("river stone cloud number seven picture engine quick brown jumps over lazy window garden market street council "
-         "open closed library platform station exit entry north south total price change paper copy print letter").split()
+WORDS = ("river stone cloud number seven picture engine quick brown jumps over lazy window garden market street "
+         "council open closed library platform station exit entry north south total price change paper copy print "
+         "letter").split()
 
 
 def draw(folder, count, seed=4):

@@ -1,5 +1,5 @@
-"""Compares pipelines/text.yaml with RapidOCR, which has the same networks: characters that are read wrongly, and time on
-one thread.
+"""Compares pipelines/text.yaml with RapidOCR, which has the same networks: characters that are read wrongly, and time
+on one thread.
 
     build/venv/bin/python tools/bench/text.py PYTHON [--pictures 120]
 

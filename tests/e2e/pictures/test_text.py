@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
 import lettering
-from harness import PIPELINES, ROOT, Case, call, main, MILLRACE
+from harness import MILLRACE, ROOT, Case, call, main
 from test_objects import SIDE, save
 
 NETWORKS = pathlib.Path(os.environ.get("MILLRACE_TEXT", ROOT / "build" / "text"))
@@ -109,8 +109,9 @@ stages:
         values = numpy_helper.from_array(np.zeros((16, 3), np.float32), "w")
         nodes = [helper.make_node("Constant", [], ["weights"], value=values),
                  helper.make_node("MatMul", ["image", "weights"], ["o"])]
-        graph = helper.make_graph(nodes, "constants", [helper.make_tensor_value_info("image", TensorProto.FLOAT, (1, 16))],
-                                  [helper.make_tensor_value_info("o", TensorProto.FLOAT, (1, 3))])
+        ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, size)) for name, size in
+                (("image", 16), ("o", 3))]
+        graph = helper.make_graph(nodes, "constants", ends[:1], ends[1:])
         onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8),
                   self.folder / "model.onnx")
         self.assertIn("48 numbers in 1 tensors", call([MILLRACE, "inspect", str(self.folder / "model.onnx")]).stdout)
@@ -128,8 +129,8 @@ class Words(Case):
     def test_words(self):
         """On these pictures RapidOCR 1.4.4, with the same networks, has the errors below."""
         truth = lettering.draw(self.folder, 24)
-        run = self.run_pipeline(PIPELINES / "text.yaml", "--input", self.folder / "*.png", "--output", self.folder / "read",
-                                rows=False, environment={"TEXT": str(NETWORKS)})
+        run = self.run_pipeline(ROOT / "pipelines" / "text.yaml", "--input", self.folder / "*.png", "--output",
+                                self.folder / "read", rows=False, environment={"TEXT": str(NETWORKS)})
         self.assert_balanced(run)
         rows = [json.loads(line) for line in (self.folder / "read" / "text.jsonl").read_text().splitlines()]
         wrong, letters = lettering.errors(truth, lettering.read_rows(rows))
