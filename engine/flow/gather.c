@@ -69,20 +69,44 @@ static size_t most_frames(const mr_instance *instance, const mr_task *task) {
     return (size_t)(gathers ? vertex->calls.gathers : instance->self.batch);
 }
 
+static bool only_passes(const mr_instance *instance, const mr_frame *frame) {
+    return instance->self.type->passes(instance->self.options, frame);
+}
+
+/* The frames on which the call works. */
+static size_t batch_of(const mr_instance *instance, const mr_slot *slot) {
+    size_t count = slot->frame_count;
+    for (size_t i = 0; instance->self.type->passes && i < slot->frame_count; i++)
+        count -= only_passes(instance, slot->inputs[i].frame);
+    return count;
+}
+
+/* How many more frames surely fit. */
+static size_t wanted(const mr_instance *instance, const mr_slot *slot, size_t most) {
+    const size_t batch = most - batch_of(instance, slot);
+    if (!instance->self.type->passes)
+        return batch;
+    const size_t room = mr_instance_room(instance) - slot->frame_count;
+    return room < batch ? room : batch;
+}
+
 /* Before a join, gaps count as frames: the other paths to the join hold only as many frames as batches on this path may
  * gather. In a cascade these are frames, not objects: they are counted by their ends. If the number of missing frames
  * is unknown, the batch must not wait longer. */
 static bool is_full(const mr_instance *instance, const mr_slot *slot, size_t most) {
     size_t marks = mr_outlets_mark_gaps(&instance->outlets) ? slot->mark_count + slot->output_count - slot->ends : 0;
-    return slot->lost || slot->frame_count + marks >= most || slot->ends >= most;
+    return slot->lost || batch_of(instance, slot) + marks >= most || slot->ends >= most ||
+           (instance->self.type->passes && slot->frame_count >= mr_instance_room(instance));
 }
 
 /* A copy takes frames together only if one event makes them ready: failed work must not affect other frames. A frame
- * that is not ready cannot join a gathered batch. */
+ * that is not ready cannot join a gathered batch. Frames that only pass do not wait for later ones. */
 static bool goes_alone(const mr_instance *instance, const mr_slot *slot, const mr_item *item) {
     const mr_event *ready = item->frame->ready;
     if (!slot->frame_count)
         return false;
+    if (instance->self.type->passes && !batch_of(instance, slot))
+        return !only_passes(instance, item->frame);
     if (instance->vertex->calls.gathers > 1)
         return ready && !mr_event_done(ready);
     return instance->vertex->copy && ready != slot->inputs[0].frame->ready;
@@ -93,7 +117,8 @@ static bool goes_alone(const mr_instance *instance, const mr_slot *slot, const m
 static bool leaves(mr_instance *instance, mr_slot *slot, mr_task *task) {
     if (slot->frame_count == 0)
         return slot->mark_count > 0 || slot->output_count > 0;
-    if (!mr_plan_waits_for_batch(instance->vertex) || is_full(instance, slot, (size_t)instance->self.batch) ||
+    if (!mr_plan_waits_for_batch(instance->vertex) || !batch_of(instance, slot) ||
+        is_full(instance, slot, (size_t)instance->self.batch) ||
         mr_inlets_are_held_up(&instance->inlets) || mr_link_ended(mr_inlets_link(&instance->inlets, 0)))
         return true;
     if (instance->vertex->calls.batch_timeout_ns <= 0)
@@ -118,7 +143,7 @@ bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_entry_task *ent
         shed_gathered(instance, slot, &entry->task);
     mr_link_claim *claim = mr_credit_is_needed(&instance->credit) ? mr_input_claim : NULL;
     while (!is_full(instance, slot, most)) {
-        mr_item *item = mr_inlets_first(&instance->inlets, most - slot->frame_count, claim, entry);
+        mr_item *item = mr_inlets_first(&instance->inlets, wanted(instance, slot, most), claim, entry);
         if (!item)
             break;
         if (item->kind == MR_ITEM_FRAME) {

@@ -267,6 +267,14 @@ bool mr_plan_same_devices(const mr_plan_vertex *a, const mr_plan_vertex *b);
 static inline bool mr_plan_waits_for_batch(const mr_plan_vertex *vertex) {
     return vertex->calls.batch > 1 && !vertex->copy;
 }
+/* The most frames in a call that waits for a batch, with those that only pass. It then is full before there is no more
+ * room, at least with no more sources than frames in a batch: each source gives up to spacing - 1 frames that pass
+ * before the next one that counts. */
+static inline int mr_plan_call_frames(const mr_plan_vertex *vertex) {
+    const int batch = vertex->calls.batch;
+    const int sources = vertex->source_count < (size_t)batch ? (int)vertex->source_count : batch;
+    return batch > 1 && vertex->calls.spacing > 1 ? (batch - 1 + sources) * vertex->calls.spacing : batch;
+}
 /* For a stage on several devices: calls that each device may finish before one that began earlier on a slower
  * device. */
 enum { MR_PLAN_REORDERED = 8 };

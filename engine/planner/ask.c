@@ -509,6 +509,7 @@ static void note_needs(mr_plan_builder *b, int v, const mr_negotiation *n) {
 static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
     vertex->calls.entry = n->entry;
     vertex->calls.overlap = n->overlap;
+    vertex->calls.spacing = n->spacing;
     vertex->calls.gathers = n->gathers;
     vertex->calls.blocking = n->blocking;
     vertex->calls.threads = n->threads;
@@ -622,6 +623,7 @@ bool mr_plan_ask(mr_plan_builder *b, int v) {
                         .takes = takes,
                         .outputs = vertex->outputs,
                         .entry = vertex->type->entry,
+                        .spacing = 1,
                         .gathers = most_gathered(b, v),
                         .blocking = vertex->type->blocking,
                         .repeats = vertex->type->repeats,

@@ -335,7 +335,7 @@ static int holds_itself(const mr_plan_vertex *vertex) {
         vertex->inputs[0].set.payload == MR_PAYLOAD_PACKET)
         return DECODER_PACKETS;
     /* A batch with a timeout leaves without the frames that the window holds back. */
-    return mr_plan_waits_for_batch(vertex) && vertex->calls.batch_timeout_ns == 0 ? vertex->calls.batch : 0;
+    return mr_plan_waits_for_batch(vertex) && vertex->calls.batch_timeout_ns == 0 ? mr_plan_call_frames(vertex) : 0;
 }
 
 static int begin_holds(const mr_plan_builder *b, hold_table *holds) {

@@ -68,11 +68,16 @@ static double written_bytes(const mr_plan_vertex *vertex) {
     return sum;
 }
 
+/* A stage that passes frames works on one of several. */
+static double spacing_of(const mr_plan_vertex *vertex) {
+    return vertex->calls.spacing > 1 ? vertex->calls.spacing : 1;
+}
+
 static int expect_memory(const work *w, const mr_plan_vertex *vertex, const mr_card *card, mr_view_expected_stage *of) {
     double read = read_bytes(vertex);
     double bytes = (read > 0 ? read : 0) + written_bytes(vertex) + vertex->needs.work.more_bytes +
                    vertex->needs.work.call_bytes / vertex->calls.batch;
-    of->part.memory_ns = time_ns(bytes, card->memory_rate);
+    of->part.memory_ns = time_ns(bytes, card->memory_rate) / spacing_of(vertex);
     if (read < 0 && miss(w, of, "the size of its inputs is not known"))
         return MR_ERROR_MEMORY;
     return miss_figure(w, of, bytes, card->memory_rate, "the card's memory bandwidth is not known");
@@ -81,9 +86,10 @@ static int expect_memory(const work *w, const mr_plan_vertex *vertex, const mr_c
 static int expect_kernels(const work *w, const mr_plan_vertex *vertex, const mr_card *card,
                           mr_view_expected_stage *of) {
     const mr_planned_work *takes = &vertex->needs.work;
-    of->part.launch_ns = takes->launches * card->launch_ns / vertex->calls.batch;
+    of->part.launch_ns = takes->launches * card->launch_ns / vertex->calls.batch / spacing_of(vertex);
     of->part.operation_ns =
-        time_ns(takes->f32_operations, card->f32_rate) + time_ns(takes->f16_operations, card->f16_rate);
+        (time_ns(takes->f32_operations, card->f32_rate) + time_ns(takes->f16_operations, card->f16_rate)) /
+        spacing_of(vertex);
     if (takes->launches <= 0 && !takes->unknown && miss(w, of, "its kernels are not counted"))
         return MR_ERROR_MEMORY;
     if (takes->unknown && miss(w, of, takes->unknown))

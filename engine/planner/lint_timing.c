@@ -80,7 +80,7 @@ static const mr_plan_vertex *find_paced(const mr_plan *plan, const mr_plan_verte
 }
 
 static int64_t filling_ns(const mr_plan_vertex *vertex, double rate) {
-    return (int64_t)((vertex->calls.batch - 1) / rate * 1e9);
+    return (int64_t)((mr_plan_call_frames(vertex) - 1) / rate * 1e9);
 }
 
 static int64_t batch_wait_ns(const mr_plan *plan, const mr_plan_vertex *vertex) {
@@ -124,7 +124,7 @@ static void warn_of_short_queue(const mr_plan_builder *b, int v) {
     long long waiting = (long long)waiting_at(b->plan, vertex);
     char hint[96];
     snprintf(hint, sizeof hint, "write queue: %lld or more, or remove `queue`",
-             (vertex->calls.batch * (long long)vertex->handling.queue + waiting - 1) / waiting);
+             (mr_plan_call_frames(vertex) * (long long)vertex->handling.queue + waiting - 1) / waiting);
     mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of(b, v, "queue.size"), hint,
                 "stages.%s.queue: only %lld %s for the next batch of %d while one is in flight; then the stages before "
                 "it stall", b->vertex[v]->id, waiting, waiting == 1 ? "frame gathers" : "frames gather",
@@ -168,7 +168,7 @@ static gathering gathers(const search *s, int v, int one, int other, bool *way) 
         s->at[at].here = way[at] && !s->behind[at];
         if (!s->at[at].here || !mr_plan_waits_for_batch(vertex))
             continue;
-        s->at[at].frames += vertex->calls.batch;
+        s->at[at].frames += mr_plan_call_frames(vertex);
         s->at[at].last = at;
         s->at[at].timed = s->at[at].timed && vertex->calls.batch_timeout_ns > 0;
     }
@@ -218,7 +218,7 @@ static void check_batch(const mr_plan_builder *b, int v, int64_t frames) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     const mr_plan_vertex *one;
     double rate;
-    if (frames < vertex->calls.batch)
+    if (frames < mr_plan_call_frames(vertex))
         warn_of_few(b, v, frames);
     else if (vertex->calls.batch_timeout_ns > 0)
         return;
@@ -241,7 +241,7 @@ int mr_lint_batches(mr_plan_builder *b) {
         if (mr_plan_waits_for_batch(vertex))
             check_batch(b, v, frames[v]);
         if (own_queue && vertex->calls.batch > 1 && vertex->input_count == 1 &&
-            vertex->handling.policy == MR_POLICY_BLOCK && waiting_at(b->plan, vertex) < vertex->calls.batch)
+            vertex->handling.policy == MR_POLICY_BLOCK && waiting_at(b->plan, vertex) < mr_plan_call_frames(vertex))
             warn_of_short_queue(b, v);
         if (own_queue && vertex->input_count > 1 && vertex->handling.queue < vertex->handling.gathered &&
             check_queue(b, v))
@@ -341,7 +341,7 @@ static int compare(const mr_plan *plan, const mr_spec *spec, const int64_t *cost
     for (size_t v = 0; v < plan->vertex_count; v++) {
         each_ns[v] = batch_wait_ns(plan, &plan->vertices[v]);
         if (cost_ns)
-            each_ns[v] += cost_ns[v] * plan->vertices[v].calls.batch;
+            each_ns[v] += cost_ns[v] * mr_plan_call_frames(&plan->vertices[v]);
     }
     find_ways(plan, each_ns, &found);
     if (cost_ns)

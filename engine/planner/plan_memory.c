@@ -212,7 +212,8 @@ static mr_view_pool pinned_of(const mr_plan_builder *b, const ways *w, int v) {
     bool passes = brings && gets_external(b, w, v);
     if (!pool.device || (!passes && !pool.bytes))
         return (mr_view_pool){.memory = MR_MEMORY_PINNED, .device = pool.device};
-    pool.count = passes ? vertex->calls.in_flight * vertex->calls.batch * (int)vertex->input_count : MOST_PINNED;
+    pool.count =
+        passes ? vertex->calls.in_flight * mr_plan_call_frames(vertex) * (int)vertex->input_count : MOST_PINNED;
     if (passes)
         pool.bytes = vertex->copy ? vertex->pools[0].bytes : vertex->memory.staging.bytes;
     return pool;
@@ -339,7 +340,7 @@ uint64_t mr_plan_estimate(const mr_plan_builder *b, int v) {
     /* Output buffers that a copy would hold: in its slots, in the queue, and in the slots here. */
     uint64_t frames =
         2 + (uint64_t)vertex->handling.queue * mr_plan_at_once(b->plan, vertex) +
-        (uint64_t)vertex->calls.in_flight * (uint64_t)vertex->calls.batch * (uint64_t)vertex->calls.instances;
+        (uint64_t)vertex->calls.in_flight * (uint64_t)mr_plan_call_frames(vertex) * (uint64_t)vertex->calls.instances;
     for (size_t i = 0; i < vertex->input_count; i++) {
         uint64_t each;
         input_bytes(&vertex->inputs[i], &each);

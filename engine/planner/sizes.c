@@ -48,7 +48,7 @@ static void lengthen_joins(mr_plan_builder *b) {
             vertex->handling.queue < vertex->handling.gathered)
             vertex->handling.queue = vertex->handling.gathered;
         vertex->handling.gathered =
-            (int)cap(vertex->handling.gathered + (mr_plan_waits_for_batch(vertex) ? vertex->calls.batch : 0));
+            (int)cap(vertex->handling.gathered + (mr_plan_waits_for_batch(vertex) ? mr_plan_call_frames(vertex) : 0));
     }
 }
 
@@ -95,8 +95,9 @@ static bool needs_less(const mr_plan_vertex *to) {
 static holding held_by(const mr_plan_builder *b, const mr_view_link *edge, const holding *behind, counting of) {
     const mr_plan_vertex *to = &b->plan->vertices[edge->to];
     bool less = of.least && needs_less(to);
-    int64_t calls = less ? to->calls.batch : (int64_t)to->calls.in_flight * to->calls.batch;
-    holding held = {.per_source = less && to->calls.batch < to->handling.queue ? to->calls.batch : to->handling.queue};
+    const int frames = mr_plan_call_frames(to);
+    int64_t calls = less ? frames : (int64_t)to->calls.in_flight * frames;
+    holding held = {.per_source = less && frames < to->handling.queue ? frames : to->handling.queue};
     *(to->calls.entry == MR_ENTRY_PER_SOURCE ? &held.per_source : &held.in_all) += calls;
     if (of.results ? !to->copy : passes_through(to, edge->to_port)) {
         held.per_source += behind[edge->to].per_source;
@@ -195,11 +196,12 @@ static void count_buffers(mr_plan_builder *b, int v, const holdings *all) {
     bool results = holds_results(vertex);
     bool alone = vertex->role == MR_ROLE_SOURCE || vertex->calls.entry == MR_ENTRY_PER_SOURCE;
     int64_t sources = alone ? 1 : (int64_t)mr_plan_at_once(b->plan, vertex);
-    int64_t making = (int64_t)vertex->calls.in_flight * vertex->calls.batch;
+    int64_t making = (int64_t)vertex->calls.in_flight * mr_plan_call_frames(vertex);
     const holding *behind = results ? &all->results[v] : &all->payloads[v];
     const holding *least = results ? &all->least_results[v] : &all->least_payloads[v];
     vertex->needs.output_buffers = (int)cap(vertex->needs.retained + making + held_of(behind, sources));
-    vertex->needs.least_buffers = (int)cap(vertex->needs.retained + vertex->calls.batch + held_of(least, sources));
+    vertex->needs.least_buffers =
+        (int)cap(vertex->needs.retained + mr_plan_call_frames(vertex) + held_of(least, sources));
     /* A cut's window limits its frames, wherever they are then held. */
     if (vertex->role == MR_ROLE_CUT_IN)
         vertex->needs.output_buffers = vertex->needs.least_buffers = vertex->needs.retained;

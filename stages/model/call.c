@@ -313,28 +313,44 @@ static int check_frame(const mr_call *call, size_t input, const mr_frame *frame)
                    mr_format_print(given, given_text, sizeof given_text));
 }
 
+static bool takes_part(const mr_call *call, const mr_frame *frame) {
+    return !call->passes || !call->passes(call->options, frame);
+}
+
+size_t mr_call_frames(const mr_call *call, const mr_io *io) {
+    size_t count = 0;
+    for (size_t i = 0; i < mr_io_count(io); i++)
+        count += takes_part(call, mr_io_input_at(io, 0, i));
+    return count;
+}
+
 /* Concatenates one input's items and fills the rest with zeros. */
 static int gather(const mr_call *call, mr_io *io, size_t input, uint8_t *to) {
     mr_stream *stream = mr_io_stream(io);
-    size_t bytes = mr_tensor_bytes(&call->input[input]), count = mr_io_count(io);
+    size_t bytes = mr_tensor_bytes(&call->input[input]), count = 0;
     int status = MR_OK;
-    for (size_t i = 0; i < count && !status; i++) {
+    for (size_t i = 0; i < mr_io_count(io) && !status; i++) {
         const mr_frame *frame = mr_io_input_at(io, call->port[input], i);
-        status = mr_stream_copy(stream, to + i * bytes, frame->plane[0].data, bytes);
+        if (takes_part(call, frame))
+            status = mr_stream_copy(stream, to + count++ * bytes, frame->plane[0].data, bytes);
     }
     return status ? status : mr_stream_copy(stream, to + count * bytes, NULL, ((size_t)call->batch - count) * bytes);
 }
 
 /* One input's items if they already form a whole batch; otherwise NULL. */
 static uint8_t *in_place(const mr_call *call, const mr_io *io, size_t input) {
-    const mr_plane *first = &mr_io_input_at(io, call->port[input], 0)->plane[0];
-    size_t bytes = mr_tensor_bytes(&call->input[input]), count = mr_io_count(io);
-    for (size_t i = 1; i < count; i++) {
-        const mr_plane *item = &mr_io_input_at(io, call->port[input], i)->plane[0];
-        if (item->buffer != first->buffer || item->data != first->data + i * bytes)
+    const mr_plane *first = NULL;
+    size_t bytes = mr_tensor_bytes(&call->input[input]), count = 0;
+    for (size_t i = 0; i < mr_io_count(io); i++) {
+        const mr_frame *frame = mr_io_input_at(io, call->port[input], i);
+        const mr_plane *item = &frame->plane[0];
+        if (!takes_part(call, frame))
+            continue;
+        first = first ? first : item;
+        if (item->buffer != first->buffer || item->data != first->data + count++ * bytes)
             return NULL;
     }
-    return count == (size_t)call->batch ? first->data : NULL;
+    return first && count == (size_t)call->batch ? first->data : NULL;
 }
 
 static int feed(const mr_call *call, mr_io *io, void **inputs) {

@@ -11,6 +11,8 @@ enum { SEEDS = FLOW_SEEDS(25), FRAMES = 200, MOST = 4 };
 
 static uint64_t calls; /* `it` in the last run */
 
+static bool samples; /* `it` passes frames, which are in the peak of batches */
+
 static void run(const char *text, uint64_t seed, int workers, uint64_t frames) {
     mr_pipeline *pipeline = flow_open(text, seed, workers);
     mr_summary *summary = flow_run(pipeline);
@@ -25,7 +27,7 @@ static void run(const char *text, uint64_t seed, int workers, uint64_t frames) {
     const mr_stage_summary *it = flow_stage(summary, "it");
     calls = it->calls;
     assert_int_equal(it->in, frames);
-    assert_int_equal(it->batch_peak, largest_batch);
+    assert_true(samples ? (size_t)it->batch_peak >= largest_batch : (size_t)it->batch_peak == largest_batch);
     flow_close(&pipeline, &summary);
 }
 
@@ -102,6 +104,50 @@ TEST(a_batch_of_the_author_holds) {
         assert_int_equal(largest_batch, 1);
         assert_int_equal(calls, 2 * FRAMES);
     }
+}
+
+#define SAMPLED(sources, it)                                                                                          \
+    FLOW "sources: {" sources "}\n"                                                                                   \
+         "stages:\n"                                                                                                  \
+         "  before: {type: scale, input: sources.*" DEVICE "}\n"                                                      \
+         "  it: {type: sampler, input: before, every: 5" it "}\n"                                                     \
+         "  out: {type: collect, input: it}\n"
+#define TWO "a: {type: count, frames: 200}, b: {type: count, frames: 200}"
+
+/* Batches are full of frames that count, in any phase of the sources: 40 of each. The others are in order. */
+TEST(frames_that_pass_are_in_no_batch) {
+    samples = true;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        run(SAMPLED(TWO, ", batch: 4"), seed, 1, 2 * FRAMES);
+        assert_int_equal(largest_batch, 4);
+        assert_int_equal(smallest_batch, 4);
+        run(SAMPLED(TWO, ""), seed, 1, 2 * FRAMES);
+        assert_int_equal(largest_batch, 1);
+        assert_int_equal(calls, 2 * FRAMES);
+        run(SAMPLED("a: {type: count, frames: 200}", ", batch: 40"), seed, 1, FRAMES);
+        assert_int_equal(smallest_batch, 40);
+    }
+    EACH_WORKER_COUNT(workers) {
+        run(SAMPLED(TWO, ", batch: 4"), 0, workers, 2 * FRAMES);
+        assert_int_equal(largest_batch, 4);
+        assert_int_equal(smallest_batch, 4);
+    }
+    samples = false;
+}
+
+/* In simulated time: frame 0 waits for another that counts, and frame 1 for frame 0. Later ones wait for nothing. */
+TEST(frames_that_pass_do_not_wait_for_later_ones) {
+    samples = true;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        run(FLOW "sources: {a: {type: count, frames: 50, period: 5ms, deadline: 20ms}}\n"
+                 "stages:\n"
+                 "  it: {type: sampler, input: a, every: 50, batch: {size: 2, timeout: 7ms}}\n"
+                 "  out: {type: collect, input: it}\n",
+            seed, 1, 50);
+        for (size_t i = 0; i < collection_count; i++)
+            assert_int_equal(collection[i].late_ns, i == 0 ? -13000000 : i == 1 ? -18000000 : -20000000);
+    }
+    samples = false;
 }
 
 RUN_TESTS(be_quiet, NULL)

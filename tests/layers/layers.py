@@ -127,7 +127,8 @@ tools/millrace/run: engine/base tools/millrace/cli
 tools/millrace/plan: engine/base tools/millrace/cli tools/millrace/run
 tools/millrace/graph: engine/base tools/millrace/cli
 tools/millrace/verify: engine/base tools/millrace/cli tools/millrace/run
-tools/millrace/train: engine/base tools/millrace/cli tools/millrace/run
+tools/millrace/objects: engine/base tools/millrace/cli tools/millrace/run
+tools/millrace/train: engine/base tools/millrace/cli tools/millrace/run tools/millrace/objects
 tools/millrace/deploy: engine/base tools/millrace/cli tools/millrace/run
 tools/millrace/devices: engine/base tools/millrace/cli tools/millrace/plan
 tools/millrace/inspect: engine/base tools/millrace/cli

@@ -263,6 +263,31 @@ static int batcher_process(mr_stage *self, mr_io *io) {
     return MR_DONE;
 }
 
+static bool sampler_passes(const void *own, const mr_frame *frame) {
+    const options *given = own;
+    return frame->identity.seq % (uint64_t)given->every != 0;
+}
+
+static int sampler_negotiate(mr_negotiation *negotiation) {
+    const options *given = negotiation->options;
+    negotiation->outputs[0].follows = negotiation->outputs[0].shares = 0;
+    negotiation->spacing = (int)given->every;
+    return MR_OK;
+}
+
+static int sampler_process(mr_stage *self, mr_io *io) {
+    size_t count = 0;
+    for (size_t i = 0; i < mr_io_count(io); i++)
+        count += !sampler_passes(self->options, mr_io_input_at(io, 0, i));
+    pthread_mutex_lock(&lock);
+    largest_batch = count > largest_batch ? count : largest_batch;
+    smallest_batch = count && count < smallest_batch ? count : smallest_batch;
+    pthread_mutex_unlock(&lock);
+    for (size_t i = 0; i < mr_io_count(io); i++)
+        mr_io_forward(io, i);
+    return MR_DONE;
+}
+
 static int broken_process(mr_stage *self, mr_io *io) {
     const options *given = self->options;
     if ((int64_t)mr_io_input(io)->identity.seq == given->fail_at)
@@ -421,6 +446,8 @@ FILTER(block, .batches = true, .streams = true, .negotiate = block_negotiate, .p
 FILTER(note, .streams = true, .negotiate = note_negotiate, .process = note_process);
 FILTER(batcher, .batches = true, .entry = MR_ENTRY_SHARED, .process = batcher_process);
 FILTER(gatherer, .batches = true, .gathers = 4, .process = batcher_process);
+FILTER(sampler, .batches = true, .passes = sampler_passes, .negotiate = sampler_negotiate,
+       .process = sampler_process);
 FILTER(slow, .entry = MR_ENTRY_SHARED, .state_bytes = sizeof(slow_state), .process = slow_process);
 FILTER(recount, .entry = MR_ENTRY_PER_SOURCE, .state_bytes = sizeof(recount_state), .negotiate = recount_negotiate,
        .process = recount_process, .flush = recount_flush);
@@ -428,8 +455,8 @@ FILTER(recount, .entry = MR_ENTRY_PER_SOURCE, .state_bytes = sizeof(recount_stat
 const mr_stage_type *const *flow_stage_types(void) {
     static const mr_stage_type *const types[] = {
         &count_type, &pass_type, &gate_type, &twice_type, &scale_type, &block_type, &note_type, &batcher_type,
-        &gatherer_type, &slow_type, &broken_type, &meet_type, &forgetful_type, &laggard_type, &recount_type,
-        &collect_type, NULL,
+        &gatherer_type, &sampler_type, &slow_type, &broken_type, &meet_type, &forgetful_type, &laggard_type,
+        &recount_type, &collect_type, NULL,
     };
     return types;
 }

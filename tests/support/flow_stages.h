@@ -6,7 +6,8 @@
 /* Types: `count` (source: `frames`, every `period`, fails after `fail_at`; packets in groups of `gop`), `pass`, `gate`
  * (passes one of `every`), `twice` (emits each frame as sub 0 and 1), `scale` (map: writes tensors through the device's
  * stream), `block` (the same for batches), `note` (adds a tensor to the results), `batcher` (notes its batch sizes),
- * `gatherer` (the same; takes up to four waiting frames), `slow` (takes `period` on the clock for each frame), `broken`
+ * `gatherer` (the same; takes up to four waiting frames), `sampler` (the same; counts one frame of `every` and passes
+ * the others), `slow` (takes `period` on the clock for each frame), `broken`
  * (fails at `fail_at`), `meet` (joins), `forgetful` (loses frames silently), `laggard` (asks for its first output
  * last), `recount` (calls overlap; absorbs one of `every`, fails at `fail_at`, and numbers the others in order),
  * `collect` (sink; fails at `fail_at`). */
@@ -24,6 +25,6 @@ typedef struct collected {
 enum { COLLECT_ROOM = 100000 };
 extern collected collection[COLLECT_ROOM];
 extern size_t collection_count;
-/* The largest and smallest batch that `batcher` and `gatherer` saw. */
+/* The largest and smallest batch that `batcher`, `gatherer` and `sampler` saw. */
 extern size_t largest_batch, smallest_batch;
 void flow_stages_reset(void);

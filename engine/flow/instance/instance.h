@@ -76,8 +76,8 @@ static inline size_t mr_instance_pools(const mr_instance *instance) {
 static inline size_t mr_instance_room(const mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
     const size_t ports = mr_inlets_count(&instance->inlets);
-    const size_t frames =
-        (size_t)(vertex->calls.gathers > vertex->calls.batch ? vertex->calls.gathers : vertex->calls.batch);
+    const int batch = mr_plan_call_frames(vertex);
+    const size_t frames = (size_t)(vertex->calls.gathers > batch ? vertex->calls.gathers : batch);
     return ports > frames ? ports : frames;
 }
 

@@ -17,6 +17,8 @@
  * resamples of whole groups with replacement. A seed determines the resamples: the same groups give the same ones. If
  * all rows are right, so are all resamples; a share of rows therefore has an interval by a formula.
  *
+ * Objects: see mr_object_figures.
+ *
  * Sums run row by row in one order, in double precision. A row's first class has the largest score; on a tie, the lower
  * index. The caller owns all memory except work space. Any thread. Errors: MR_ERROR_MEMORY.
  *
@@ -108,6 +110,33 @@ MR_API int mr_bootstrap(const int32_t *group, size_t rows, size_t groups, size_t
  * Both ends are NaN if there are no rows. */
 MR_API int mr_share_interval(const int32_t *group, const bool *right, size_t rows, size_t groups,
                              mr_interval *interval);
+
+/* ---- objects ---------------------------------------------------------------------------------------------------- */
+
+/* A box in a picture. Pictures and classes are numbered from 0. */
+typedef struct mr_boxed {
+    size_t image;
+    int32_t label; /* number of the class */
+    double left, top, width, height;
+    double score;  /* of an object that was found */
+    double area;   /* of a true object: decides its size */
+    bool crowd;    /* of a true object: it stands for several, and what is found in it is neither right nor wrong */
+} mr_boxed;
+
+/* Means over classes that have true objects, as COCO defines them (cocoeval.py in pycocotools 2.0.11). Precision is
+ * averaged over 101 recalls, and everything but the next two over ten overlaps, 0.5 to 0.95. Small objects have an area
+ * below 32 x 32 pixels, large ones above 96 x 96. NaN: there are no such objects. */
+typedef struct mr_object_figures {
+    double precision, precision_50, precision_75; /* mAP; at the overlaps 0.5 and 0.75 */
+    double precision_small, precision_medium, precision_large;
+    double recall_1, recall_10, recall_100; /* with at most this number of objects in a picture and class */
+    double recall_small, recall_medium, recall_large;
+} mr_object_figures;
+
+/* Compares objects that were found with the true ones. Among equal scores the earlier picture counts first, then the
+ * earlier object. `each`: the precision of each class; NaN: it has no true objects. MR_ERROR_MEMORY. */
+MR_API int mr_object_figures_make(const mr_boxed *truth, size_t truth_count, const mr_boxed *found, size_t found_count,
+                                  size_t classes, mr_object_figures *all, double *each);
 
 #ifdef __cplusplus
 }

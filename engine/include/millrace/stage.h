@@ -80,6 +80,10 @@ typedef struct mr_stage_type {
     int gathers;                 /* More than 1, with `batches`: on processors without `batch:`, a call may get up to
                                     this number of waiting frames while all workers are busy. It never waits for
                                     frames, and must give each frame the same bits as alone. */
+    /* Optional, with `batches`. True: `process` only forwards this frame (mr_io_forward), and works on others. Such a
+     * frame does not count in a batch, and does not wait for one unless it comes after a frame that does. See
+     * mr_negotiation.spacing. Any thread. */
+    bool (*passes)(const void *options, const mr_frame *frame);
     bool streams;                /* `process` works through mr_io_stream, as `map` always does. The stage may then
                                     run on a device. */
     bool cuda;                   /* all enqueued work has a CUDA variant */
@@ -274,6 +278,8 @@ struct mr_negotiation {
                                   are as many workers. Work that needs the frames in order must come after
                                   mr_io_await_turn. Default 0: calls do not overlap. */
     int gathers;               /* the type's value, or 1 where it does not apply; may be reduced */
+    int spacing;               /* Types that pass frames: works on one frame of this number. Default 1. A call with a
+                                  batch also takes the frames between. */
     bool blocking;             /* the type's value; may be changed */
     int threads;               /* threads that libraries start per instance, besides the engine's; default 0 */
     size_t scratch_bytes;      /* bytes that one call takes with mr_io_scratch, in all; 0: none */

@@ -18,12 +18,13 @@ GATE = "lines: {gate: [[0, 0.5], [1, 0.5]]}"
 ROOM = "areas: {room: [[0.25, 0.25], [0.75, 0.25], [0.75, 0.75], [0.25, 0.75]]}"
 
 
-def save(path):
-    known = {"begin": np.array([0, 0, 0, 0]), "end": np.array([1, 1, 1, 2 * MOST]), "shape": np.array([1, MOST, 2]),
+def save(path, batch=1):
+    known = {"begin": np.array([0, 0, 0]), "end": np.array([1, 1, 2 * MOST]), "axes": np.array([1, 2, 3]),
+             "shape": np.array([-1, MOST, 2]),
              "spread": np.array([[1, 0, 1, 0, 0, 0], [0, 1, 0, 1, 0, 0]], np.float32),
              "box": np.array([-6, -20, 6, 0, 0, 0], np.float32),
              "far": np.array([[[0, 0, 0, 0, 0.9, 0]]], np.float32), "one": np.array(1, np.float32)}
-    nodes = [helper.make_node("Slice", ["image", "begin", "end"], ["row"]),
+    nodes = [helper.make_node("Slice", ["image", "begin", "end", "axes"], ["row"]),
              helper.make_node("Reshape", ["row", "shape"], ["points"]),
              helper.make_node("MatMul", ["points", "spread"], ["places"]),
              helper.make_node("Add", ["places", "box"], ["boxes"]),
@@ -32,8 +33,8 @@ def save(path):
              helper.make_node("Mul", ["far", "seen"], ["scores"]),
              helper.make_node("Add", ["boxes", "scores"], ["o"])]
     graph = helper.make_graph(nodes, "placed",
-                              [helper.make_tensor_value_info("image", TensorProto.FLOAT, (1, 3, SIDE, SIDE))],
-                              [helper.make_tensor_value_info("o", TensorProto.FLOAT, (1, MOST, 6))],
+                              [helper.make_tensor_value_info("image", TensorProto.FLOAT, (batch, 3, SIDE, SIDE))],
+                              [helper.make_tensor_value_info("o", TensorProto.FLOAT, (batch, MOST, 6))],
                               [numpy_helper.from_array(values, name) for name, values in known.items()])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
 
@@ -53,12 +54,12 @@ class Zones(Case):
                         "-r", str(fps), "-i", "-", "-c:v", "ffv1", self.folder / name], input=pictures.tobytes(),
                        check=True)
 
-    def run_zones(self, options, source="", more="", top="", code=0):
+    def run_zones(self, options, source="", more="", top="", code=0, detect=""):
         save(self.folder / "placed.onnx")
         text = (f"version: 1\npipeline: zones\n{top}sources: {{film: {{uri: film.mkv{source}}}}}\nstages:\n"
                 "  decode: {input: film}\n"
                 f"  preprocess: {{input: decode, size: {SIDE}x{SIDE}}}\n"
-                "  detect: {input: preprocess, model: placed.onnx, head: end2end}\n"
+                f"  detect: {{input: preprocess, model: placed.onnx, head: end2end{detect}}}\n"
                 "  track: {input: detect, confirm: 100ms}\n"
                 f"  zones: {{input: track, {options}}}\n"
                 "  rows: {type: jsonl, input: zones, path: rows.jsonl}\n"
@@ -143,6 +144,33 @@ class Zones(Case):
         # There is a key frame each 12 pictures.
         self.assertEqual((file["packets"]["first_seq"], file["packets"]["last_seq"]), (24, 38))
         self.assertEqual(made["people"][0]["triggers"][0]["event"], "enter")
+
+    def test_one_frame_of_five_is_searched(self):
+        """The tracker predicts the others, with batches across sources too."""
+        self.film([(64, 10 + 2 * i) for i in range(50)])
+        run = self.run_zones(f"{GATE}, {ROOM}", detect=", every: 5")
+        self.assertEqual([row["seq"] for row in run.rows], list(range(50)))
+        self.assertEqual([row["seq"] for row in run.rows if "objects_by_stage" in row and
+                          "detect" in row["objects_by_stage"]], list(range(0, 50, 5)))
+        for row in run.rows[15:]:
+            self.assertAlmostEqual(row["objects"][0]["bottom"], 10 + 2 * row["seq"], delta=2)
+        crossing, = [one for one in run.events if one["event"] == "cross"]
+        self.assertAlmostEqual(crossing["time"], 1.4, delta=0.11)
+
+        save(self.folder / "many.onnx", "N")
+        text = ("version: 1\npipeline: many\nsources: {a: {uri: film.mkv}, b: {uri: film.mkv}, c: {uri: film.mkv}}\n"
+                "stages:\n  decode: {input: [a, b, c]}\n"
+                f"  preprocess: {{input: decode, size: {SIDE}x{SIDE}}}\n"
+                "  detect: {input: preprocess, model: many.onnx, head: end2end, every: 5, batch: {size: 3}}\n"
+                "  track: {input: detect, confirm: 100ms}\n"
+                "  both: {type: join, join: {pictures: decode, objects: track}}\n"
+                "  rows: {type: jsonl, input: both, path: '${OUTPUT:--}'}\n")
+        several = self.run_pipeline(text)
+        self.assert_balanced(several)
+        for source in "abc":
+            self.assertEqual([row["objects"] for row in several.rows if row["source"] == source],
+                             [[{key: value for key, value in one.items() if key not in ("zones",)}
+                               for one in row["objects"]] for row in run.rows])
 
     def test_speed(self):
         """40 pixels a second: at 20 pixels a metre, 2 m/s. The same by a rectangle on the ground."""

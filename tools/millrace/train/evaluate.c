@@ -1,7 +1,8 @@
-/* millrace evaluate: measures how well a pipeline classifies pictures with known classes. */
+/* millrace evaluate: measures how well a pipeline classifies pictures with known classes, or finds known objects. */
 #include <string.h>
 
 #include "tools/millrace/cli/verbs.h"
+#include "tools/millrace/objects/object_evaluation.h"
 #include "tools/millrace/train/evaluation.h"
 #include "tools/millrace/train/stop.h"
 
@@ -13,7 +14,8 @@ typedef struct arguments {
 static const mr_usage_option options[] = {
     MR_OPTION("data", "PATH", arguments, params.data,
               "a folder that holds a folder of pictures for each class, or a list (*.csv, *.jsonl), as in "
-              "`millrace train`. Classes are matched by name", .needed = true),
+              "`millrace train`. Classes are matched by name. For objects: COCO's annotations (*.json), with paths of "
+              "pictures from its folder on", .needed = true),
     MR_OPTION("vectors", "FILE.npy", arguments, params.vectors,
               "existing vectors, as in `millrace train`. The head is then evaluated without the stages before it"),
     MR_OPTION("part", "all|train|validation|test", arguments, params.part,
@@ -24,7 +26,9 @@ static const mr_usage_option options[] = {
               "pictures (also of videos). It needs no other file and no network"),
     MR_OPTION("scores", "FILE.jsonl", arguments, params.scores,
               "writes the scores of each picture, one JSON object per line"),
-    MR_OPTION("stage", "ID", arguments, params.stage, "the stage of type classify, if there are several"),
+    MR_OPTION("stage", "ID", arguments, params.stage,
+              "the stage of type classify, if there are several. For objects: the stage that gives them, if it is not "
+              "the only one of type detect"),
     MR_OPTION_NUMBER("seed", "N", arguments, params.seed, 0, INT64_MAX,
                      "seed for the resamples of the intervals; 1 by default"),
     MR_OPTION_NUMBER("threads", "N", arguments, overrides.workers, 1, MR_OVERRIDE_MOST_WORKERS,
@@ -50,10 +54,32 @@ static const mr_usage usage = {
             "rows if its rows resemble each other. The other intervals contain 95% of 1,000 resamples of whole groups "
             "(200, if there are more than 10 million scores, and that of the accuracy if no row is wrong).\n"
             "If the validation part is known, from the head or the list, a temperature is fitted to it. With it, "
-            "scores agree better with the share of right answers. Its figures are shown beside those of the pipeline.",
+            "scores agree better with the share of right answers. Its figures are shown beside those of the pipeline.\n"
+            "With COCO's annotations, objects are compared instead: mean average precision and recall, as pycocotools "
+            "defines them. `detect` then gives objects from a score of 0.001 on, unless --set says otherwise.",
     .options = options,
     .examples = examples,
 };
+
+/* Whether the data are COCO's annotations. */
+static bool has_objects(const arguments *given) {
+    const char *dot = strrchr(given->params.data, '.');
+    return dot && strcmp(dot, ".json") == 0;
+}
+
+static int evaluate_objects(const arguments *given) {
+    const mr_evaluation_params *from = &given->params;
+    const mr_object_evaluation_params params = {.pipeline = from->pipeline, .data = from->data, .stage = from->stage,
+                                                .overrides = from->overrides, .json = from->json,
+                                                .stopped = mr_stop_asked};
+    bool told;
+    if (from->vectors || from->page || from->scores || strcmp(from->part, "all") != 0)
+        return mr_usage_error(&usage, "--vectors, --part, --page and --scores are not for objects");
+    int status = mr_evaluate_objects(&params, &told);
+    if (status == MR_ERROR_CANCELLED && mr_stop_asked())
+        return mr_stop_tell("nothing was written");
+    return !status ? 0 : told ? mr_status_exit_code(status) : mr_command_failed(status);
+}
 
 static int run_verb(int argc, char **argv) {
     arguments given = {.params = {.part = "all", .seed = 1}};
@@ -67,7 +93,7 @@ static int run_verb(int argc, char **argv) {
     }
     if (goes_on) {
         mr_stop_begin();
-        code = mr_evaluate(&given.params);
+        code = has_objects(&given) ? evaluate_objects(&given) : mr_evaluate(&given.params);
     }
     mr_overrides_fini(&given.overrides);
     return !goes_on || code ? code : mr_flush_stdout();
