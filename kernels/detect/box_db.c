@@ -68,13 +68,13 @@ static void judge(search *s, const mr_box_head *head, const float *map, float li
     *r = mr_rectangle_around(s->hull, mr_region_hull(region, s->run, s->hull, s->lines));
     if (fmin(r->length, r->breadth) < LEAST_SIDE)
         return;
-    const double score = mr_rectangle_mean(r, map, lines->width, lines->height);
+    const float score = (float)mr_rectangle_mean(r, map, lines->width, lines->height);
     mr_rectangle_grow(r, r->length * r->breadth * head->unclip / (2 * (r->length + r->breadth)));
-    if (!(score > (double)limit) || fmin(r->length, r->breadth) < LEAST_GROWN_SIDE)
+    if (!(score > limit) || fmin(r->length, r->breadth) < LEAST_GROWN_SIDE)
         return;
     mr_rectangle_corners(r, corner);
     mr_box box = bounds_of(corner);
-    box.score = (float)score;
+    box.score = score;
     box.row = (int32_t)at;
     mr_boxes_add(&s->candidates, &box);
 }

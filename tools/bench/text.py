@@ -26,10 +26,10 @@ def run_millrace(folder):
     text = text.replace("version: 1", "version: 1\nworkers: 1").replace("most: 2016x2016", "most: 4096x4096")
     (folder / "text.yaml").write_text(text)
     before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run([ROOT / "build" / "millrace", "run", folder / "text.yaml", "--input", folder / "*.png", "--output",
-                    folder], check=True, env={**os.environ, "TEXT": str(ROOT / "build" / "text")})
+    done = subprocess.run([ROOT / "build" / "millrace", "run", folder / "text.yaml", "--input", folder / "*.png"],
+                          check=True, stdout=subprocess.PIPE, env={**os.environ, "TEXT": str(ROOT / "build" / "text")})
     seconds, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
-    rows = [json.loads(line) for line in (folder / "text.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
     return {"seconds": seconds, "cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
             "found": lettering.read_rows(rows)}
 
