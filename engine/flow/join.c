@@ -278,7 +278,7 @@ static verdict take(mr_instance *instance, mr_slot *slot, mr_entry_task *entry, 
         return PASSED;
     }
     if (port == OBJECTS)
-        mr_receipt_gather(of, item.frame->receipt);
+        mr_receipt_gather(of, item.frame->receipt, (uint64_t)instance->vertex->handling.kept);
     mr_slot_add_frame(slot, &item);
     return TAKEN;
 }

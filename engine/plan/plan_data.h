@@ -128,6 +128,8 @@ typedef struct mr_planned_handling {
     int queue;                      /* frames from one source that each input link holds */
     int gathered;                   /* frames from one source that batches can hold on one way here, this stage's
                                        included */
+    int kept;                       /* a stage that gathers objects: how many of a source's that came over cuts wait for
+                                       their frames' outcome */
     mr_policy policy;               /* for full input links */
     mr_on_error on_error;
 } mr_planned_handling;

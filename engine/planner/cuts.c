@@ -2,6 +2,7 @@
  * output port and node that reads it. */
 #include "engine/planner/cuts.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,12 +21,15 @@ typedef struct hold_table {
     int *before;  /* likewise what comes before it */
     bool *reached, *leads; /* for the last cut asked about: vertices that frames reach; vertices that lead to a join */
     int *wanted;           /* by vertex: the least queue length */
+    int *kept;             /* by vertex that gives frames of objects: see kept_before; -1: it gives whole frames */
 } hold_table;
 typedef struct window_need {
     int window;  /* the least number that may have to be under way; 0: any */
     int share;   /* per source; 0: sources need no share */
     int sources;
     int join;    /* the first vertex that joins the cut's frames with frames from another way; -1: none */
+    bool objects; /* frames are of objects, which a later stage gathers */
+    int kept;    /* set with the window: how many objects of a source wait in it for their frames' outcome */
 } window_need;
 
 enum {
@@ -182,8 +186,19 @@ static bool gives_packets(const mr_plan_builder *b, const mr_plan_cut *entry) {
     return b->plan->vertices[entry->out].inputs[0].set.payload == MR_PAYLOAD_PACKET;
 }
 
+/* Objects that were gathered must stay with their producers until their frame is settled. So the window has room for
+ * others beside them, and as many again for these. An author's window is divided. */
+static void keep_objects(mr_cut *cut, window_need *hold, int usual, bool said) {
+    if (!hold->objects || cut->mode != MR_CUT_RELIABLE)
+        return;
+    const int spare = said ? (cut->window - hold->window) / 2 : usual;
+    hold->kept = spare > 0 ? spare / hold->sources : 0;
+    cut->share += cut->share && !said ? hold->kept : 0;
+    cut->window += said ? 0 : hold->kept * hold->sources;
+}
+
 static void set_window(mr_plan_builder *b, const mr_plan_cut *entry, const mr_spec_vertex *reader, mr_cut *cut,
-                       const window_need *hold, bool reported) {
+                       window_need *hold, bool reported) {
     uint64_t room = cut->window_bytes && cut->frame_bytes ? cut->window_bytes / cut->frame_bytes : 0;
     bool by_memory = room > 0 && (cut->window == 0 || room < (uint64_t)cut->window);
     int said = by_memory ? (room < 65536 ? (int)room : 65536) : cut->window;
@@ -200,6 +215,7 @@ static void set_window(mr_plan_builder *b, const mr_plan_cut *entry, const mr_sp
     int usual = usual_window(cut, packets);
     cut->window = said ? said : usual > hold->window ? usual : hold->window;
     cut->share = hold->share > 0 && said ? said / hold->sources : hold->share;
+    keep_objects(cut, hold, usual, said);
     if (cut->window_bytes == 0)
         cut->window_bytes = cut->frame_bytes * (uint64_t)cut->window;
 }
@@ -220,7 +236,7 @@ static const mr_spec_vertex *reader_of(const mr_plan_builder *b, const mr_plan_c
 }
 
 /* If a reader has several cuts, with the same settings for all, one complaint is enough. */
-static void settle(mr_plan_builder *b, mr_plan_cut *entry, mr_cut *cut, const window_need *hold) {
+static void settle(mr_plan_builder *b, mr_plan_cut *entry, mr_cut *cut, window_need *hold) {
     mr_plan_vertex *out = &b->plan->vertices[entry->out], *in = &b->plan->vertices[entry->in];
     const mr_spec_vertex *reader = reader_of(b, entry);
     bool reported = entry > b->plan->cuts && reader_of(b, entry - 1) == reader;
@@ -344,8 +360,9 @@ static int begin_holds(const mr_plan_builder *b, hold_table *holds) {
                              .before = mr_arena_array(b->arena, count, sizeof *holds->before),
                              .reached = mr_arena_array(b->arena, count, sizeof *holds->reached),
                              .leads = mr_arena_array(b->arena, count, sizeof *holds->leads),
-                             .wanted = mr_arena_array(b->arena, count, sizeof *holds->wanted)};
-    if (!holds->behind || !holds->before || !holds->reached || !holds->leads || !holds->wanted)
+                             .wanted = mr_arena_array(b->arena, count, sizeof *holds->wanted),
+                     .kept = mr_arena_array(b->arena, count, sizeof *holds->kept)};
+    if (!holds->behind || !holds->before || !holds->reached || !holds->leads || !holds->wanted || !holds->kept)
         return MR_ERROR_MEMORY;
     for (int v = b->count - 1; v >= 0; v--) {
         for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
@@ -454,16 +471,45 @@ static int list_cuts(mr_plan_builder *b) {
     return MR_OK;
 }
 
+/* How many of a source's objects all cuts before `v` keep; INT_MAX: there is no cut; -1: it gets whole frames. */
+static int kept_before(const mr_plan_builder *b, const hold_table *holds, int v) {
+    int least = -1;
+    for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
+        const int kept = holds->kept[b->link[b->in.item[i]].from];
+        if (kept >= 0 && (least < 0 || kept < least))
+            least = kept;
+    }
+    return least;
+}
+
+/* In graph order. `most`: how many a cut keeps; INT_MAX: it is none. */
+static void note_kept(mr_plan_builder *b, hold_table *holds, int v, int most) {
+    mr_plan_vertex *vertex = &b->plan->vertices[v];
+    const int before = kept_before(b, holds, v);
+    holds->kept[v] = before > most ? most : before;
+    if (!vertex->type)
+        return;
+    if (vertex->type->cascade == MR_CASCADE_GATHER)
+        vertex->handling.kept = before > 0 ? before : 0;
+    if (vertex->type->cascade != MR_CASCADE_NONE)
+        holds->kept[v] = vertex->type->cascade == MR_CASCADE_SPLIT ? INT_MAX : -1;
+}
+
 static int settle_cuts(mr_plan_builder *b) {
     hold_table holds;
-    int reported = -1;
+    int reported = -1, v = 0;
     if (begin_holds(b, &holds))
         return MR_ERROR_MEMORY;
     for (size_t i = 0; i < b->plan->cut_count; i++) {
         mr_plan_cut *entry = &b->plan->cuts[i];
         window_need hold = hold_of(b, &holds, entry);
+        for (; v < entry->out; v++)
+            note_kept(b, &holds, v, INT_MAX);
+        hold.objects = kept_before(b, &holds, v) >= 0;
         /* The planner may write the cuts until the plan is done. */
         settle(b, entry, (mr_cut *)(uintptr_t)entry->cut, &hold);
+        for (; v <= entry->in; v++)
+            note_kept(b, &holds, v, hold.kept);
         if (is_apart(b, entry, hold.join) && hold.join != reported)
             refuse_apart(b, entry, reported = hold.join);
         if (hold.join >= 0 && entry->cut->mode == MR_CUT_LIVE && gives_packets(b, entry))
@@ -471,6 +517,8 @@ static int settle_cuts(mr_plan_builder *b) {
         else if (entry->cut->share > 0)
             note_way(b, &holds, entry);
     }
+    for (; v < b->count; v++)
+        note_kept(b, &holds, v, INT_MAX);
     lengthen_ways(b, &holds);
     return MR_OK;
 }

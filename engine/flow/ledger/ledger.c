@@ -13,6 +13,7 @@ typedef struct page {
     uint64_t in, delivered, dropped, absorbed, unaccounted;
     mr_identity unsettled[MR_UNSETTLED_FRAMES]; /* the first frames that are unaccounted for */
     mr_receipt *first, *last; /* open receipts */
+    uint64_t kept;            /* arrived objects that wait for their frames */
     mr_ledger_line *lines;
     size_t line_count;
     mr_reach reach; /* if followed */
@@ -218,17 +219,28 @@ int mr_ledger_derive(mr_receipt *parent, const mr_identity *frame, mr_receipt **
     return MR_OK;
 }
 
-void mr_receipt_gather(mr_receipt *parent, mr_receipt *object) {
-    if (!object || !parent)
-        return;
-    MR_LOCKED(&object->ledger->lock);
+/* Whether the object must now be delivered, since it does not wait for its frame. With the lock. */
+static bool gather(mr_receipt *parent, mr_receipt *object, uint64_t kept) {
+    page *account = &object->ledger->pages[object->page];
     if (object->gathered)
-        return;
+        return false;
     object->gathered = true;
-    if (object->parent)
-        return;
+    if (object->parent || account->kept >= kept)
+        return !object->parent;
     object->next_kept = parent->kept;
     parent->kept = mr_receipt_ref(object);
+    account->kept++;
+    return false;
+}
+
+void mr_receipt_gather(mr_receipt *parent, mr_receipt *object, uint64_t kept) {
+    if (!object || !parent)
+        return;
+    pthread_mutex_lock(&object->ledger->lock);
+    const bool delivered = gather(parent, object, kept);
+    pthread_mutex_unlock(&object->ledger->lock);
+    if (delivered)
+        mr_receipt_note(object, MR_NOTE_DELIVERED, NULL, NULL);
 }
 
 /* The frame of these objects has its outcome. */
@@ -237,6 +249,9 @@ static void release_kept(mr_receipt *frame) {
     frame->kept = NULL;
     while (object) {
         mr_receipt *next = object->next_kept;
+        pthread_mutex_lock(&object->ledger->lock);
+        object->ledger->pages[object->page].kept--;
+        pthread_mutex_unlock(&object->ledger->lock);
         mr_receipt_note(object, frame->note, frame->stage, frame->reason);
         mr_receipt_unref(&object);
         object = next;

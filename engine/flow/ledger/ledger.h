@@ -31,9 +31,9 @@ int mr_ledger_arrive(mr_ledger *ledger, const mr_identity *frame, mr_receipt_wat
  * that has the object. MR_ERROR_MEMORY: nothing was counted. */
 int mr_ledger_derive(mr_receipt *parent, const mr_identity *frame, mr_receipt **receipt);
 /* An object's results are on its frame now. The object gets the outcome of the frame `parent`. If it came from another
- * node, the outcome is reported there only when the frame has one: the other node must keep both, or neither. Both may
- * be NULL. */
-void mr_receipt_gather(mr_receipt *parent, mr_receipt *object);
+ * node, the outcome is reported there only when the frame has one: the other node must keep both, or neither. But at
+ * most `kept` objects of a source wait for that; others are delivered now. Both may be NULL. */
+void mr_receipt_gather(mr_receipt *parent, mr_receipt *object, uint64_t kept);
 /* Notes an outcome; the gravest one counts. `receipt` may be NULL. */
 void mr_receipt_note(mr_receipt *receipt, mr_note note, const char *stage, const char *reason);
 

@@ -52,11 +52,14 @@ static place place_of(const mr_ordered *thing) {
     return (place){identity->epoch, identity->seq, identity->sub};
 }
 
-/* The place in a row without the mark's special number: the end of n objects comes as if it was object n + 1. */
+/* The place in a row without the numbers that only marks have: the end of n objects is like object n + 1, and other
+ * marks are like whole frames. */
 static place row_of(place at) {
     const mr_identity identity = {.sub = at.sub};
     if (mr_identity_ends_objects(&identity))
         at.sub = mr_identity_objects(&identity) + 1;
+    else if (at.sub >= MR_SUB_OBJECTS)
+        at.sub = 0;
     return at;
 }
 

@@ -248,7 +248,7 @@ TEST_WITH(a_lane_ends_with_the_last_of_its_producers, set_up, tear_down) {
 /* Everything was dropped by the consumer's queue. */
 static void expect_dropped(uint64_t frames) {
     mr_ledger_account account;
-    mr_ledger_read(ledger, 0, false, &account);
+    mr_ledger_read(ledger, 0, MR_LEDGER_FRAMES, &account);
     assert_int_equal(account.dropped, frames);
     assert_string_equal(account.lines[0].stage, "consumer");
     mr_free(account.lines);
@@ -258,7 +258,7 @@ TEST_WITH(drop_oldest_leaves_a_mark_and_is_counted, set_up, tear_down) {
     mr_link *link = make_link(2, MR_POLICY_DROP_OLDEST, false, true);
     play(link, "+0.0 +0.1 +0.2 ~0.0 =0.1 =0.2");
     mr_ledger_account account;
-    mr_ledger_read(ledger, 0, false, &account);
+    mr_ledger_read(ledger, 0, MR_LEDGER_FRAMES, &account);
     assert_int_equal(account.line_count, 1);
     assert_string_equal(account.lines[0].reason, "queue full");
     assert_int_equal(account.lines[0].frames, 1);

@@ -1,6 +1,7 @@
 /* Puts frames from several processes in order again, compared with a shuffle of what one process would give. */
 #include <stdlib.h>
 
+#include "engine/data/gap.h"
 #include "engine/transport/cut/order.h"
 #include "millrace/status.h"
 #include "tests/support/suite.h"
@@ -155,6 +156,41 @@ TEST(test_random_shares) {
                 assert_int_equal(thing.item.identity.seq, next++);
         }
         assert_int_equal(next, FRAMES);
+        mr_order_destroy(&order);
+    }
+}
+
+/* Objects of frames, and the marks that end them, are shared among processes like frames. Each mark says how many
+ * objects came before, so nothing is held longer than necessary. */
+TEST(test_objects_stay_in_order) {
+    enum { MOST_OBJECTS = 5 };
+    static mr_ordered all[FRAMES * (MOST_OBJECTS + 1)], share[GIVERS][FRAMES * (MOST_OBJECTS + 1)];
+    unsigned seed = 54321;
+    for (int round = 0; round < ROUNDS / 10; round++) {
+        size_t count[GIVERS] = {0}, given[GIVERS] = {0}, total = 0, next = 0;
+        mr_ordered thing;
+        mr_order *order = make(1);
+        for (uint64_t seq = 0; seq < FRAMES; seq++) {
+            const uint32_t objects = (uint32_t)rand_r(&seed) % MOST_OBJECTS;
+            for (uint32_t sub = 1; sub <= objects + 1; sub++) {
+                all[total] = thing_of(0, 0, seq);
+                all[total++].item.identity.sub = sub <= objects ? sub : MR_SUB_OBJECTS + objects;
+            }
+        }
+        for (size_t i = 0; i < total; i++) {
+            const size_t g = (size_t)rand_r(&seed) % GIVERS;
+            share[g][count[g]++] = all[i];
+        }
+        for (size_t put_count = 0; put_count < total;) {
+            const size_t g = (size_t)rand_r(&seed) % GIVERS;
+            if (given[g] == count[g])
+                continue;
+            assert_int_equal(mr_order_put(order, g, &share[g][given[g]++], 0), MR_OK);
+            put_count++;
+            while (mr_order_next(order, 0, 0, &thing))
+                assert_int_equal(mr_identity_compare(&thing.item.identity, &all[next++].item.identity), 0);
+        }
+        assert_int_equal(next, total);
         mr_order_destroy(&order);
     }
 }

@@ -1,0 +1,336 @@
+"""Cascades: detect, crop, more networks, gather. Classes of objects must equal those of a loop over cut-outs in Python,
+whatever happens on the way: no objects or very many, batches, workers, several processes, killed ones, and runs that
+continue.
+
+The first pixel of a picture tells the drawn detector how many objects it has. They are squares of a grid, and noise."""
+import json
+import os
+import signal
+import subprocess
+import unittest
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
+
+from harness import MILLRACE, TIMEOUT, Case, main, pipeline, rows_in
+from watched import children_of
+
+SIDE, CELL, CLASSES = 160, 16, 10
+MOST = (SIDE // CELL) ** 2
+RNG = np.random.default_rng(11)
+WEIGHTS = RNG.normal(size=(3 * CELL * CELL, CLASSES)).astype(np.float32) / 2000
+# Not whole pixels: left and top are rounded down, right and bottom up.
+BOXES = np.array([[x + 0.25, y + 0.5, x + CELL - 0.75, y + CELL - 0.125]
+                  for y in range(0, SIDE, CELL) for x in range(0, SIDE, CELL)], np.float32)
+SCORES = (0.9 - 0.005 * np.arange(MOST)).astype(np.float32)
+
+
+def save(path, nodes, known, output, shape=(3, SIDE, SIDE)):
+    initializers = [numpy_helper.from_array(np.asarray(value), name) for name, value in known.items()]
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ("N", *dims))
+             for name, *dims in (("image", *shape), output)]
+    graph = helper.make_graph(nodes, "drawn", infos[:1], infos[1:], initializers)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+
+
+def save_detector(path):
+    """Rows of left, top, right, bottom, score, class. The score is 0 from the row on that the first pixel says."""
+    rows, rank, scores = (np.zeros((1, MOST, 6), np.float32) for _ in range(3))
+    rows[0, :, :4], rank[0, :, 4], scores[0, :, 4] = BOXES, np.arange(MOST), SCORES
+    rows[0, :, 5] = np.arange(MOST) % 3
+    nodes = [helper.make_node("Slice", ["image", "from", "to", "axes"], ["pixel"]),
+             helper.make_node("Squeeze", ["pixel", "last"], ["count"]),
+             helper.make_node("Sub", ["count", "rank"], ["left"]),
+             helper.make_node("Clip", ["left", "zero", "one"], ["there"]),
+             helper.make_node("Mul", ["there", "scores"], ["score"]), helper.make_node("Add", ["rows", "score"], ["o"])]
+    save(path, nodes, {"from": np.array([0, 0, 0]), "to": np.array([1, 1, 1]), "axes": np.array([1, 2, 3]),
+                       "last": np.array([3]), "rank": rank, "zero": np.float32(0), "one": np.float32(1),
+                       "scores": scores, "rows": rows}, ("o", MOST, 6))
+
+
+def save_looker(path):
+    save(path, [helper.make_node("Flatten", ["image"], ["flat"]), helper.make_node("MatMul", ["flat", "w"], ["v"])],
+         {"w": WEIGHTS}, ("v", CLASSES), (3, CELL, CELL))
+
+
+def noise(count, seed):
+    picture = np.random.default_rng(seed).integers(0, 255, (SIDE, SIDE, 3), np.uint8)
+    picture[0, 0] = count
+    return picture
+
+
+def classes_in(picture, session):
+    """The loop: one cut-out at a time."""
+    found = []
+    for left, top, right, bottom in BOXES[:picture[0, 0, 0]]:
+        cut = picture[int(np.floor(top)):int(np.ceil(bottom)), int(np.floor(left)):int(np.ceil(right))]
+        values = session.run(None, {"image": cut.transpose(2, 0, 1)[None].astype(np.float32)})[0][0]
+        share = np.exp(values - values.max())
+        found.append((int(values.argmax()), float((share / share.sum()).max())))
+    return found
+
+
+CASCADE = dict(
+    decode="", tensor=f"type: preprocess, size: {SIDE}x{SIDE}, fit: stretch",
+    detect="model: count.onnx, head: end2end, max: 100",
+    look="type: join, join: {picture: decode, objects: detect}",
+    crop="", small=f"type: preprocess, size: {CELL}x{CELL}, fit: stretch",
+    features="model: look.onnx", classify="weights: head.npy, top_k: 2",
+    gather="join: {frames: look, crops: classify}", rows='type: jsonl, path: "${OUTPUT:--}"')
+
+
+def cascade(source, top="", nodes=(), **changes):
+    return pipeline(source if isinstance(source, dict) else {"a": source}, top=top, nodes=nodes,
+                    **{**CASCADE, **changes})
+
+
+class Cascades(Case):
+    def setUp(self):
+        super().setUp()
+        save_detector(self.folder / "count.onnx")
+        save_looker(self.folder / "look.onnx")
+        np.save(self.folder / "head.npy", np.eye(CLASSES, CLASSES + 1, dtype=np.float32))
+        self.session = onnxruntime.InferenceSession(str(self.folder / "look.onnx"), providers=["CPUExecutionProvider"])
+
+    def pictures(self, counts):
+        made = [noise(count, i) for i, count in enumerate(counts)]
+        for i, picture in enumerate(made):
+            Image.fromarray(picture).save(self.folder / f"p{i:02}.png")
+        return made
+
+    def video(self, counts, name="clip.mkv"):
+        made = [noise(count, i) for i, count in enumerate(counts)]
+        subprocess.run(["ffmpeg", "-v", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{SIDE}x{SIDE}", "-r",
+                        "25", "-i", "-", "-c:v", "ffv1", self.folder / name], input=b"".join(map(bytes, made)),
+                       check=True)
+        return made
+
+    def check_rows(self, rows, pictures, part=False):
+        """With `part`, some objects may lack a class."""
+        self.assertEqual([(row["seq"], len(row["objects"])) for row in rows],
+                         [(i, picture[0, 0, 0]) for i, picture in enumerate(pictures)])
+        for row, picture in zip(rows, pictures):
+            want = classes_in(picture, self.session)
+            for i, (one, (index, score)) in enumerate(zip(row["objects"], want)):
+                self.assertEqual(one["number"], i + 1)
+                if part and "attributes" not in one:
+                    continue
+                self.assertEqual([(at["stage"], at["index"]) for at in one["attributes"]], [("classify", index)])
+                self.assertAlmostEqual(one["attributes"][0]["score"], score, delta=1e-5)
+
+    def check_objects(self, summary, total):
+        objects = summary["objects"]
+        self.assertTrue(objects["balanced"], objects)
+        self.assertEqual(objects["in"], total)
+        gone = sum(line["objects"] for what in ("dropped", "absorbed") for line in objects[what])
+        self.assertEqual(objects["in"], objects["delivered"] + gone)
+
+    def test_classes_equal_a_loop(self):
+        counts = [0, 100, 3, 0, 0, 7, 50, 1, 0, 7, 7, 100, 2]
+        made = self.pictures(counts)
+        for batch, workers in ((1, 1), (8, 1), (8, 4), (64, 16)):
+            with self.subTest(batch=batch, workers=workers):
+                run = self.run_pipeline(cascade(f"uri: '{self.folder}/p*.png'",
+                                                features=f"model: look.onnx, batch: {batch}"), "--workers", workers)
+                self.assert_balanced(run)
+                self.check_rows(run.rows, made)
+                self.check_objects(run.summary, sum(counts))
+                self.assertEqual(run.summary["objects"]["delivered"], sum(counts))
+
+    def test_choice(self):
+        """classes, min_size, max and expand; the record of a picture has its object alone."""
+        self.pictures([20])
+        source = f"uri: '{self.folder}/p00.png'"
+        direct = dict(small="", features="", classify="", gather="", rows='type: jsonl, input: crop, path: "${OUTPUT}"')
+        for crop, want in (("classes: [1]", range(2, 21, 3)), ("classes: [1, '2'], max: 3", (2, 3, 5)),
+                           ("min_size: 16x16", ()), ("min_size: 15x1", range(1, 21))):
+            stages = {name: text for name, text in {**CASCADE, **direct, "crop": crop}.items()
+                      if text or name == "decode"}
+            run = self.run_pipeline(pipeline({"a": source}, **stages))
+            with self.subTest(crop):
+                self.assertEqual([row["objects"][0]["number"] for row in run.rows], list(want))
+                self.assertEqual([row.get("sub") for row in run.rows], list(range(1, len(want) + 1)))
+                self.assertEqual("more objects than max" in run.err, "max: 3" in crop)
+                self.assert_balanced(run)
+                self.assertEqual(run.ledger["delivered"], int(bool(want)))
+
+    def test_pictures_of_objects(self):
+        made = self.pictures([2])[0]
+        folder = self.folder / "out"
+        stages = {name: CASCADE[name] for name in ("decode", "tensor", "detect", "look", "crop")}
+        self.run_pipeline(pipeline({"a": f"uri: '{self.folder}/p00.png'"}, **{**stages, "crop": "expand: 0.5"},
+                                   images=f"path: '{folder}', name: '{{seq}}-{{sub}}.png'"), rows=False)
+        cuts = [np.array(Image.open(path)) for path in sorted(folder.iterdir())]
+        sides = [(int(np.floor(max(top - (bottom - top) / 2, 0))), int(np.ceil(bottom + (bottom - top) / 2)),
+                  int(np.floor(max(left - (right - left) / 2, 0))), int(np.ceil(right + (right - left) / 2)))
+                 for left, top, right, bottom in BOXES[:2].astype(float)]
+        for cut, (top, bottom, left, right) in zip(cuts, sides):
+            self.assertTrue(np.array_equal(cut, made[top:bottom, left:right]))
+
+    def test_objects_in_objects(self):
+        """A detector looks at the objects of another. Its boxes are in the whole picture, also if that is turned."""
+        save(self.folder / "inner.onnx", [helper.make_node("Flatten", ["image"], ["flat"]),
+                                          helper.make_node("ReduceSum", ["flat", "axes"], ["sum"]),
+                                          helper.make_node("Mul", ["sum", "zero"], ["none"]),
+                                          helper.make_node("Unsqueeze", ["none", "axes"], ["nothing"]),
+                                          helper.make_node("Add", ["rows", "nothing"], ["o"])],
+             {"axes": np.array([1]), "zero": np.float32(0),
+              "rows": np.array([[[4, 6, 12, 10, 0.99, 7], [0, 0, 16, 16, 0.3, 8]]], np.float32)}, ("o", 2, 6),
+             (3, CELL, CELL))
+        made = noise(3, 1)
+        for turn, orientation in ((0, 1), (1, 6), (2, 3), (3, 8)):
+            # The picture is stored so that, turned, it is `made`.
+            exif = Image.Exif()
+            exif[0x0112] = orientation
+            Image.fromarray(np.rot90(made, turn)).save(self.folder / "p00.png", exif=exif)
+            text = cascade(f"uri: '{self.folder}/p00.png'", features="", classify="",
+                           inner="type: detect, input: small, model: inner.onnx, head: end2end",
+                           gather="join: {frames: look, crops: inner}")
+            stages = text.replace("  features: {input: small}\n", "").replace("  classify: {input: features}\n", "")
+            run = self.run_pipeline(stages)
+            objects = run.rows[0]["objects"]
+            self.assertEqual(len(objects), 9)
+            self.assertEqual([one["score"] for one in objects], sorted((one["score"] for one in objects), reverse=True))
+            self.assertEqual(sorted(one["number"] for one in objects), list(range(1, 10)))
+            for one in objects:
+                if "parent" not in one:
+                    continue
+                left, top = (np.floor(BOXES[one["parent"] - 1][:2]))
+                want = (left + 4, top + 6, left + 12, top + 10) if one["index"] == 7 else \
+                    (left, top, left + CELL, top + CELL)
+                self.assertEqual((one["left"], one["top"], one["right"], one["bottom"]), want, (turn, one))
+            self.assertEqual(sorted(one.get("parent", 0) for one in objects), [0, 0, 0, 1, 1, 2, 2, 3, 3])
+
+    def test_drops_and_failures(self):
+        """Objects that are dropped on the way lack a class; all frames come, in order."""
+        counts = [30] * 20
+        made = self.video(counts)
+        source = f"uri: '{self.folder}/clip.mkv'"
+        for policy in ("drop-oldest", "drop-newest"):
+            queue = f"queue: {{size: 1, when_full: {policy}}}"
+            run = self.run_pipeline(cascade(source, features=f"model: look.onnx, {queue}"))
+            self.assert_balanced(run)
+            self.check_rows(run.rows, made, part=True)
+            self.check_objects(run.summary, sum(counts))
+            self.assertEqual(run.ledger["delivered"], len(counts))
+            lacking = sum("attributes" not in one for row in run.rows for one in row["objects"])
+            self.assertEqual(run.summary["objects"]["delivered"], sum(counts) - lacking)
+
+    def test_sources_and_loops(self):
+        counts = [5, 0, 9]
+        made = self.video(counts)
+        other = self.video([1, 2], "other.mkv")
+        run = self.run_pipeline(cascade({"a": f"uri: '{self.folder}/clip.mkv', loop: 3",
+                                         "b": f"uri: '{self.folder}/other.mkv', loop: 2"}, decode="input: 'sources.*'"))
+        self.assert_balanced(run)
+        for epoch in range(3):
+            self.check_rows([row for row in run.of("a") if row.get("epoch", 0) == epoch], made)
+        for epoch in range(2):
+            self.check_rows([row for row in run.of("b") if row.get("epoch", 0) == epoch], other)
+        self.check_objects(run.summary, 3 * 14 + 2 * 3)
+
+    def test_votes(self):
+        """With every, a track has a picture once a second; with vote it keeps the class of the most pictures."""
+        made = self.video([2] * 50)
+        single = {i: classes_in(picture, self.session) for i, picture in enumerate(made)}
+        source = f"uri: '{self.folder}/clip.mkv'"
+        follow = dict(track="input: detect, confirm: 0ms, begin: 0.1, high: 0.1, low: 0.1",
+                      look="type: join, join: {picture: decode, objects: track}")
+
+        def found(crop, gather):
+            stages = {**CASCADE, "crop": crop, "gather": f"join: {{frames: look, crops: classify}}{gather}"}
+            order = ("decode", "tensor", "detect", "track", "look", "crop", "small", "features", "classify", "gather",
+                     "rows")
+            stages = {name: {**stages, **follow}[name] for name in order}
+            run = self.run_pipeline(pipeline({"a": source}, **stages))
+            self.assert_balanced(run)
+            return [{one["track"]: one["attributes"][0]["index"] for one in row["objects"] if "attributes" in one}
+                    for row in run.rows]
+
+        tracks = found("", "")[-1]
+        self.assertEqual(sorted(tracks), [1, 2])
+        now = found("every: 1s", "")
+        self.assertEqual([i for i, row in enumerate(now) if row], [0, 25])
+        kept = found("every: 400ms", ", vote: {over: 2s}")
+        self.assertTrue(all(len(row) == 2 for row in kept))
+        for track in (1, 2):
+            votes = {}
+            for i in range(0, 50, 10):
+                index, score = single[i][track - 1]
+                count, total = votes.get(index, (0, 0))
+                votes[index] = (count + 1, total + score)
+                best = max(votes, key=votes.get)
+                self.assertEqual({row[track] for row in kept[i:i + 10]}, {best})
+
+    NODES = dict(one="sources: [a], stages: [decode, tensor, detect, look, crop]",
+                 two="stages: [small, features, classify]", three="stages: [gather, rows]")
+
+    def test_several_processes(self):
+        """Pictures of objects stay in shared memory, or go through ZeroMQ; several processes can share the work."""
+        counts = [0, 7, 100, 3, 0, 0, 12] * 4
+        made = self.video(counts)
+        source = f"uri: '{self.folder}/clip.mkv'"
+        for small, more in (("", ""), (", cut: {inline: true}", ", replicas: 2")):
+            with self.subTest(more):
+                run = self.run_pipeline(cascade(source, nodes={**self.NODES, "two": self.NODES["two"] + more},
+                                                small=CASCADE["small"] + small))
+                self.assert_sums(run)
+                self.check_rows(run.rows, made)
+                node = next(one["summary"] for one in run.summary["nodes"] if one["node"] == "one")
+                self.check_objects(node, sum(counts))
+                self.assertEqual(node["objects"]["delivered"], sum(counts))
+
+    def assert_sums(self, run):
+        ledger = run.ledger
+        self.assertTrue(ledger["balanced"], ledger)
+        self.assertEqual((ledger["in_flight"], ledger["missing"]), (0, []))
+        self.assertEqual(ledger["in"], ledger["delivered"])
+
+    def test_killed_processes(self):
+        """Each of the nodes dies in the middle of a cascade. Frames come once, with the classes of all objects."""
+        counts = [3, 0, 12, 1] * 25
+        made = self.video(counts)
+        path = self.write(cascade(f"uri: '{self.folder}/clip.mkv', realtime: true", nodes=self.NODES))
+        for node in ("two", "three"):
+            with self.subTest(node):
+                output = self.folder / f"{node}.jsonl"
+                child = self.spawn([MILLRACE, "run", path, "--json", "--grace", "60s", "--output", output],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                for rows in (10, 50):
+                    self.wait_until(lambda: len(rows_in(output)) >= rows, running=child)
+                    before = self.wait_until(lambda: children_of(child.pid).get(node))
+                    os.kill(before, signal.SIGKILL)
+                    self.wait_until(lambda: children_of(child.pid).get(node) not in (None, before))
+                out, err = child.communicate(timeout=TIMEOUT)
+                self.assertEqual(child.returncode, 0, err)
+                ledger = json.loads(out)["ledger"]
+                self.assertTrue(ledger["balanced"], ledger)
+                self.assertEqual((ledger["in"], ledger["delivered"]), (len(counts), len(counts)), ledger)
+                self.check_rows(rows_in(output), made)
+
+    def test_resume(self):
+        """A run that is killed in the middle continues: all rows are there once, those of objects too."""
+        counts = [3, 0, 12, 1] * 15
+        made = self.video(counts)
+        crops = self.folder / "crops.jsonl"
+        path = self.write(cascade(f"uri: '{self.folder}/clip.mkv', realtime: true",
+                                  crops=f"type: jsonl, input: classify, path: '{crops}'"))
+        output, checkpoint = self.folder / "results.jsonl", self.folder / "checkpoint"
+        command = [MILLRACE, "run", path, "--resume", checkpoint, "--set", f"stages.rows.path={output}", "--json"]
+        for rows in (10, 30):
+            child = self.spawn(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.wait_until(lambda: len(rows_in(output)) >= rows, running=child)
+            child.kill()
+            child.wait()
+        ledger = json.loads(self.checked(command).stdout)["ledger"]
+        self.assertTrue(ledger["balanced"], ledger)
+        self.check_rows(sorted(rows_in(output), key=lambda row: row["seq"]), made)
+        keys = sorted((row["seq"], row["sub"]) for row in rows_in(crops))
+        self.assertEqual(keys, [(i, sub) for i, count in enumerate(counts) for sub in range(1, count + 1)])
+
+
+if __name__ == "__main__":
+    main()
