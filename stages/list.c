@@ -10,9 +10,11 @@ static const mr_stage_type *const types[] = {
     &mr_zmq_pull_source,
     &mr_zmq_sub_source,
     /* stages */
+    &mr_blur_stage,
     &mr_callback_stage,
     &mr_classify_stage,
     &mr_crop_stage,
+    &mr_tile_stage,
     &mr_csv_stage,
     &mr_ctc_stage,
     &mr_decode_stage,

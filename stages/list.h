@@ -12,11 +12,13 @@ extern const mr_stage_type mr_push_source;
 extern const mr_stage_type mr_zmq_pull_source;
 extern const mr_stage_type mr_zmq_sub_source;
 
+extern const mr_stage_type mr_blur_stage;
 extern const mr_stage_type mr_callback_stage;
 extern const mr_stage_type mr_classify_stage;
 extern const mr_stage_type mr_ctc_stage;
 extern const mr_stage_type mr_csv_stage;
 extern const mr_stage_type mr_crop_stage;
+extern const mr_stage_type mr_tile_stage;
 extern const mr_stage_type mr_decode_stage;
 extern const mr_stage_type mr_draw_stage;
 extern const mr_stage_type mr_encode_stage;

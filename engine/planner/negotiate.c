@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "engine/planner/jobs.h"
-#include "engine/planner/links.h"
-#include "engine/planner/mismatch.h"
+#include "engine/planner/graph/links.h"
+#include "engine/planner/graph/mismatch.h"
 #include "engine/planner/nodes.h"
 
 /* ---- inputs --------------------------------------------------------------------------------------------------- */

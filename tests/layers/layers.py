@@ -51,8 +51,9 @@ engine/observe: engine/base
 engine/serve: engine/base
 engine/spec: engine/base engine/data engine/device engine/device/sim engine/device/open engine/text
 engine/plan: engine/base engine/device engine/device/sim engine/text engine/spec
+engine/planner/graph: engine/base engine/text engine/spec engine/plan
 engine/planner: engine/base engine/data engine/device engine/device/sim engine/device/open engine/text engine/spec
-    engine/plan
+    engine/plan engine/planner/graph
 engine/flow/executor: engine/base engine/device
 engine/flow/ledger: engine/base engine/data engine/observe
 engine/flow/link: engine/base engine/data engine/observe engine/plan engine/flow/executor engine/flow/ledger
@@ -83,10 +84,11 @@ kernels/paint: engine/device/cuda kernels
 kernels/plane:
 kernels/text: kernels kernels/plane
 kernels/detect: engine/device/cuda kernels kernels/text
+kernels/blur: engine/device/cuda kernels
 stages: engine/base engine/device engine/text
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/detect kernels/vector stages stages/model/onnx
-stages/objects: engine/base kernels/detect stages stages/model
+stages/objects: engine/base engine/device kernels/blur kernels/detect stages stages/model
 stages/draw: engine/base engine/device kernels/paint kernels/preprocess stages
 stages/objects/zones: engine/base kernels/plane stages
 stages/objects/cascade: engine/base stages stages/objects

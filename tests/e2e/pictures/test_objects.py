@@ -157,6 +157,59 @@ class Objects(Case):
                     back = self.ways(row["file"].rsplit("/", 1)[-1])[preprocess](at[:, 0], at[:, 1])
                     self.assertLess(np.abs(np.stack([*back, at[:, 2]], 1) - points).max(), 1e-3)
 
+    def save_finder(self, path):
+        """A network that finds one object: the box around the pixels whose red exceeds 128."""
+        reduce = lambda of, to, axis: helper.make_node("ReduceMax", [of], [to], axes=[axis], keepdims=0)
+        nodes = [helper.make_node("Slice", ["image", "first", "second", "channel"], ["red4"]),
+                 helper.make_node("Squeeze", ["red4", "channel"], ["red"]),
+                 helper.make_node("Greater", ["red", "half"], ["over"]),
+                 helper.make_node("Cast", ["over"], ["mask"], to=TensorProto.FLOAT), reduce("mask", "columns", 1),
+                 reduce("mask", "rows", 2), reduce("rows", "any", 1)]
+        for name, line in (("left", "columns"), ("top", "rows"), ("right", "columns"), ("bottom", "rows")):
+            last = name in ("right", "bottom")
+            nodes += [helper.make_node("ArgMax", [line], [f"{name}_at"], axis=1, keepdims=1,
+                                       select_last_index=int(last)),
+                      helper.make_node("Cast", [f"{name}_at"], [f"{name}_f"], to=TensorProto.FLOAT),
+                      helper.make_node("Add", [f"{name}_f", "one" if last else "zero"], [name])]
+        nodes += [helper.make_node("Unsqueeze", ["any", "last"], ["score"]),
+                  helper.make_node("Sub", ["score", "score"], ["class"]),
+                  helper.make_node("Concat", ["left", "top", "right", "bottom", "score", "class"], ["row"], axis=1),
+                  helper.make_node("Unsqueeze", ["row", "channel"], ["o"])]
+        known = {"first": np.array([0]), "second": np.array([1]), "channel": np.array([1]), "last": np.array([1]),
+                 "half": np.float32(128), "one": np.float32(1), "zero": np.float32(0)}
+        graph = helper.make_graph(
+            nodes, "finder", [helper.make_tensor_value_info("image", TensorProto.FLOAT, ("N", 3, SIDE, SIDE))],
+            [helper.make_tensor_value_info("o", TensorProto.FLOAT, ("N", 1, 6))],
+            [numpy_helper.from_array(value, name) for name, value in known.items()])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+
+    def test_tiles(self):
+        """Each tile shows at most one square, some of it cut; each square is found once, where it is."""
+        squares = [(4, 6, 20, 30), (100, 40, 130, 68), (178, 76, 192, 95)]
+        picture = np.zeros((100, 200, 3), np.uint8)
+        for left, top, right, bottom in squares:
+            picture[top:bottom, left:right] = 255
+        Image.fromarray(picture).save(self.folder / "a.png")
+        exif = Image.Exif()
+        exif[0x0112] = 8  # to be turned a quarter counterclockwise
+        Image.fromarray(picture).save(self.folder / "b.png", exif=exif)
+        self.save_finder(self.folder / "model.onnx")
+        text = HEAD.format(uri=self.folder / "*.png") + f"""\
+  tile: {{input: decode, size: {SIDE}x{SIDE}, overlap: 0.5, whole: false}}
+  preprocess: {{input: tile, size: {SIDE}x{SIDE}, fit: stretch}}
+  detect: {{input: preprocess, batch: 4, model: '{self.folder}/model.onnx', head: end2end}}
+  gather: {{join: {{frames: decode, crops: detect}}, merge: {{}}}}
+  rows: {{type: jsonl, input: gather, path: '{self.folder}/rows.jsonl'}}
+"""
+        run = self.run_pipeline(text, rows=False)
+        self.assert_balanced(run)
+        rows = [json.loads(line) for line in (self.folder / "rows.jsonl").read_text().splitlines()]
+        turned = [(top, 200 - right, bottom, 200 - left) for left, top, right, bottom in squares]
+        for row, want in zip(rows, (squares, turned)):
+            got = [tuple(one[side] for side in ("left", "top", "right", "bottom")) for one in row["objects"]]
+            self.assertEqual(sorted(got), sorted(want))
+            self.assertTrue(all("parent" not in one for one in row["objects"]))
+
     def test_what_is_no_object(self):
         """Boxes that are not finite, lie outside, or have no area, and classes that are not wanted."""
         boxes = [(8, 4, 24, 36, 0.9, 1), (np.nan, 0, 5, 5, 0.9, 1), (0, 0, np.inf, 5, 0.9, 1), (-20, -9, -3, 9, 0.9, 1),
@@ -309,6 +362,23 @@ class Objects(Case):
             self.assertEqual(tracks[15:25], [[]] * 10)
             self.assertEqual(tracks[27:40], [[again]] * 13)
             self.assertEqual(tracks[40:55], [[None]] * 2 + [[second]] * 13)
+
+    def test_tracks_that_coast(self):
+        """An object that is not found stays where it should be, with its number, for as long as asked."""
+        self.moving(gap=range(15, 25))
+        text = HEAD.format(uri=self.folder / "moving.mkv") + (
+            "  preprocess: {input: decode, size: 64x64}\n"
+            "  detect: {input: preprocess, model: moving.onnx, head: end2end}\n"
+            "  track: {input: detect, confirm: 100ms, lost: 1s, coast: 300ms}\n"
+            "  rows: {type: jsonl, input: track, path: '${OUTPUT:--}'}\n")
+        run = self.run_pipeline(text)
+        self.assert_balanced(run)
+        tracks = [[one["track"] for one in row["objects"]] for row in run.rows]
+        self.assertEqual(tracks[2:], [[1]] * 19 + [[]] * 4 + [[1]] * 15)
+        lefts = [row["objects"][0]["left"] for row in run.rows[:21]]
+        self.assertLess(np.abs(np.diff(lefts) - 1).max(), 0.3)
+        run = self.run_pipeline(text.replace("300ms}", "2s}"), code=78, verb="check", rows=False)
+        self.assertIn("coast must be at most lost", run.err)
 
     def test_classes_of_objects(self):
         """filter and record look at the newest objects; the plan knows the labels of a detector."""
