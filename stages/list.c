@@ -15,6 +15,7 @@ static const mr_stage_type *const types[] = {
     &mr_classify_stage,
     &mr_crop_stage,
     &mr_tile_stage,
+    &mr_segment_stage,
     &mr_csv_stage,
     &mr_ctc_stage,
     &mr_decode_stage,

@@ -19,6 +19,7 @@ extern const mr_stage_type mr_ctc_stage;
 extern const mr_stage_type mr_csv_stage;
 extern const mr_stage_type mr_crop_stage;
 extern const mr_stage_type mr_tile_stage;
+extern const mr_stage_type mr_segment_stage;
 extern const mr_stage_type mr_decode_stage;
 extern const mr_stage_type mr_draw_stage;
 extern const mr_stage_type mr_encode_stage;
