@@ -257,6 +257,8 @@ static int negotiate(mr_negotiation *n) {
     if (!status && mr_call_foresees(n, &known)) {
         status = mr_call_plan(&s.call, s.model, &known, &only_port, n->batch, outputs, count);
         if (!status)
+            status = mr_call_check_sizes(&s.call, n);
+        if (!status)
             status = make_head(&s, o);
         if (!status)
             status = read_classes(&s, o, &wrong);
