@@ -333,6 +333,30 @@ class Cascades(Case):
         keys = sorted((row["seq"], row["sub"]) for row in rows_in(crops))
         self.assertEqual(keys, [(i, sub) for i, count in enumerate(counts) for sub in range(1, count + 1)])
 
+    def test_trained_head(self):
+        """`train` gets cut-outs, which pass over detector and crop. The head fits the cascade that it was trained with,
+        whatever finds the objects."""
+        for name, low in (("dark", 0), ("light", 128)):
+            (self.folder / "cuts" / name).mkdir(parents=True)
+            for i in range(40):
+                Image.fromarray(RNG.integers(low, low + 128, (CELL, CELL, 3), np.uint8)).save(
+                    self.folder / "cuts" / name / f"{i}.png")
+        picture = noise(20, 1)
+        light = [bool(i % 3) for i in range(20)]
+        for (left, top, right, bottom), bright in zip(BOXES[:20].astype(int), light):
+            picture[top:bottom + 1, left:right + 1] = picture[top:bottom + 1, left:right + 1] // 2 + 128 * bright
+        picture[0, 0] = 20
+        Image.fromarray(picture).save(self.folder / "p00.png")
+        head = self.folder / "head"
+        path = self.write(cascade(f"uri: '{self.folder}/p00.png'", classify=f"head: '{head}'"))
+        self.millrace("train", path, "--data", self.folder / "cuts", "--output", head, "--cache", self.folder / "cache")
+        run = self.run_pipeline(path)
+        self.assertEqual([one["attributes"][0]["label"] for one in run.rows[0]["objects"]],
+                         ["light" if bright else "dark" for bright in light])
+        self.run_pipeline(path, "--set", "stages.detect.max=7", "--set", "stages.crop.max=3")
+        wrong = self.run_pipeline(path, "--set", "stages.small.mean=3", code=78)
+        self.assertIn("preprocess.mean", wrong.err)
+
     @unittest.skipUnless(YOLOX.exists(), "MILLRACE_YOLOX names no file")
     def test_yolox(self):
         """People in a real video, whose chroma is halved. The loop cuts the planes and gives each cut-out alone to the
