@@ -144,6 +144,7 @@ typedef struct mr_planned_needs {
     int least_buffers;              /* with that many the pipeline still makes progress: one call in each stage, and
                                        in each queue no more than that call needs */
     int likely_buffers;             /* the number expected to be in use (planner/sizes.c) */
+    uint32_t shows;                 /* payloads that may leave the pipeline here (mr_negotiation.shows) */
 } mr_planned_needs;
 
 typedef struct mr_plan_vertex {

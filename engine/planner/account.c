@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "engine/plan/cut.h"
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 #include "engine/planner/plan_devices.h"
 #include "millrace/status.h"
 

@@ -1,7 +1,7 @@
 /* The memory account: rows and sums. Only planner files may use it. */
 #pragma once
 
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 
 /* Makes the memory rows and sums. Must be called after the pools. MR_ERROR_MEMORY. */
 int mr_plan_account(mr_plan_builder *builder);

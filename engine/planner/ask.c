@@ -11,10 +11,10 @@
 #include "engine/base/memory.h"
 #include "engine/base/sha256.h"
 #include "engine/data/kinds.h"
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 #include "engine/planner/jobs.h"
-#include "engine/planner/links.h"
-#include "engine/planner/mismatch.h"
+#include "engine/planner/graph/links.h"
+#include "engine/planner/graph/mismatch.h"
 #include "engine/planner/nodes.h"
 #include "engine/text/option_lines.h"
 #include "engine/text/options.h"
@@ -534,6 +534,7 @@ static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
     vertex->offer.endless = n->endless;
     vertex->offer.repeats = n->repeats;
     vertex->needs.retained = n->retained;
+    vertex->needs.shows = n->shows;
     vertex->memory.constant_bytes = n->constant_bytes;
     vertex->needs.work = n->work;
     vertex->remarks.anywhere = n->remark;
@@ -642,6 +643,7 @@ bool mr_plan_ask(mr_plan_builder *b, int v) {
                         .gathers = most_gathered(b, v),
                         .blocking = vertex->type->blocking,
                         .repeats = vertex->type->repeats,
+                        .shows = vertex->type->outputs ? 0 : UINT32_MAX,
                         .planner = &context};
     if (vertex->role != MR_ROLE_SOURCE)
         prepare_takes(b, v, takes);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 #include "engine/planner/plan_devices.h"
 #include "engine/planner/nodes.h"
 #include "engine/planner/plan_memory.h"

@@ -3,9 +3,9 @@
 #include "engine/planner/copies.h"
 
 #include "engine/plan/copy_options.h"
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 #include "engine/planner/plan_devices.h"
-#include "engine/planner/links.h"
+#include "engine/planner/graph/links.h"
 #include "engine/planner/plan_memory.h"
 #include "millrace/status.h"
 

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "engine/plan/cut.h"
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 #include "engine/planner/plan_devices.h"
 #include "engine/planner/endpoints.h"
-#include "engine/planner/links.h"
+#include "engine/planner/graph/links.h"
 #include "engine/planner/plan_memory.h"
 #include "engine/text/value.h"
 #include "millrace/status.h"

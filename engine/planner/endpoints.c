@@ -12,7 +12,7 @@
 
 #include "engine/base/localhost.h"
 #include "engine/plan/cut.h"
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 #include "millrace/status.h"
 
 enum { LAST_PORT = 65535 };

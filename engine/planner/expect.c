@@ -4,7 +4,7 @@
 
 #include "engine/device/device.h"
 #include "engine/device/open/open.h"
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 #include "engine/planner/plan_devices.h"
 
 typedef struct work {

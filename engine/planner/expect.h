@@ -16,7 +16,7 @@
  * can only make it slower, so the rate is an upper bound. */
 #pragma once
 
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 
 /* plan->expected, if a device is like a card. MR_ERROR_MEMORY. */
 int mr_plan_expect(mr_plan_builder *builder);

@@ -5,7 +5,7 @@
  * parallel. Other sources wait only if the author gives a number. */
 #include "engine/planner/jobs.h"
 
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 #include "millrace/status.h"
 
 enum { LEAST_JOBS = 2 };

@@ -1,7 +1,7 @@
 /* How many sources are open at a time. Between the files of the planner. */
 #pragma once
 
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 
 /* Whether the source is one of several that were written as one folder or glob, so the run can go on without it. */
 bool mr_plan_may_spare(const mr_plan_builder *builder, int vertex);

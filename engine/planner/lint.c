@@ -9,10 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/planner/builder.h"
-#include "engine/planner/links.h"
+#include "engine/planner/graph/builder.h"
+#include "engine/planner/graph/links.h"
 #include "engine/planner/lint_files.h"
-#include "engine/planner/lint_joins.h"
+#include "engine/planner/graph/lint_joins.h"
+#include "engine/planner/graph/lint_required.h"
 #include "engine/planner/lint_timing.h"
 #include "engine/planner/plan_memory.h"
 #include "engine/planner/sizes.h"
@@ -222,7 +223,7 @@ static void lint_pools(mr_plan_builder *b) {
 int mr_lint_plan(mr_plan_builder *b, bool linked) {
     if (linked && !b->spec->broken)
         warn_of_unused(b);
-    if (mr_lint_files(b) || lint_outputs(b))
+    if (mr_lint_files(b) || lint_outputs(b) || (linked && mr_lint_required(b)))
         return MR_ERROR_MEMORY;
     return linked ? mr_lint_joins(b) : MR_OK;
 }

@@ -6,7 +6,7 @@
  * MR_ERROR_MEMORY. */
 #pragma once
 
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 
 /* Once formats are known. `linked`: every input was found. */
 int mr_lint_plan(mr_plan_builder *builder, bool linked);

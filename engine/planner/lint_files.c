@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 #include "engine/text/options.h"
 #include "engine/text/paths.h"
 #include "millrace/status.h"

@@ -1,6 +1,6 @@
 /* Stages that write one file, or over a file that is read. See lint.h. */
 #pragma once
 
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 
 int mr_lint_files(mr_plan_builder *builder);

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/planner/builder.h"
-#include "engine/planner/links.h"
+#include "engine/planner/graph/builder.h"
+#include "engine/planner/graph/links.h"
 #include "millrace/status.h"
 
 /* ---- arriving frames ------------------------------------------------------------------------------------------- */

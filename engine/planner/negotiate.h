@@ -1,7 +1,7 @@
 /* Formats for all links. Only planner files may use it. */
 #pragma once
 
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 
 /* MR_OK or MR_ERROR_MEMORY; diagnoses all else. */
 int mr_plan_negotiate(mr_plan_builder *builder);

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "engine/base/nearest.h"
-#include "engine/planner/builder.h"
-#include "engine/planner/links.h"
+#include "engine/planner/graph/builder.h"
+#include "engine/planner/graph/links.h"
 #include "engine/text/options.h"
 #include "millrace/status.h"
 

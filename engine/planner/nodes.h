@@ -1,7 +1,7 @@
 /* Decides which node runs which stage. Only planner files may use it. */
 #pragma once
 
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 
 /* After the vertices were created. MR_OK or MR_ERROR_MEMORY; diagnoses all else. */
 int mr_plan_assign_nodes(mr_plan_builder *builder);

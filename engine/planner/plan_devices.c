@@ -8,7 +8,7 @@
 #include "engine/device/device.h"
 #include "engine/device/open/open.h"
 #include "engine/plan/assumption.h"
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 #include "engine/planner/nodes.h"
 #include "millrace/plan.h"
 #include "millrace/status.h"

@@ -1,7 +1,7 @@
 /* Devices, and stages on those that they name. Between the files of the planner. */
 #pragma once
 
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 
 /* MR_OK or MR_ERROR_MEMORY; diagnoses all else. */
 int mr_plan_place(mr_plan_builder *builder);

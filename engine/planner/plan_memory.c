@@ -6,7 +6,7 @@
 #include "engine/base/memory.h"
 #include "engine/plan/cut.h"
 #include "engine/planner/account.h"
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 #include "engine/planner/plan_devices.h"
 #include "engine/planner/sizes.h"
 #include "engine/text/options.h"

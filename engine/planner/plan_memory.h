@@ -1,7 +1,7 @@
 /* Sizes pools and device memory. Only planner files may use it. */
 #pragma once
 
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 
 /* Finds the pools, from output_buffers; may be called again. MR_ERROR_MEMORY. */
 int mr_plan_pools(mr_plan_builder *builder);

@@ -3,7 +3,7 @@
 #include "engine/planner/sizes.h"
 
 #include "engine/plan/cut.h"
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 #include "millrace/status.h"
 
 enum { SMALL_FRAMES_QUEUE = 32 };

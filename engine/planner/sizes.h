@@ -1,7 +1,7 @@
 /* Queue lengths and buffer counts. Only planner files may use it. */
 #pragma once
 
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 
 /* Join queues, and output_buffers. The planner can call it again. MR_ERROR_MEMORY. */
 int mr_plan_sizes(mr_plan_builder *builder);

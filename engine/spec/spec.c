@@ -83,6 +83,7 @@ typedef struct top_level {
     int64_t version;
     const char *pipeline;
     int64_t workers, jobs, busy_poll_ns;
+    mr_strings required;
     const char *sources_from;
 } top_level;
 
@@ -100,6 +101,10 @@ static const mr_option top_options[] = {
      .max = MR_SPEC_MAX_BUSY_POLL_NS,
      .help = "how long an idle worker polls for work before it sleeps: if frames come more often than that, no frame "
              "waits for a thread to wake, and a core is always busy; by default a worker sleeps at once"},
+    {.name = "require", .kind = MR_OPTION_STRINGS, .offset = offsetof(top_level, required), .min = 1, .max = 16,
+     .example = "blurred",
+     .help = "what must hold for every picture that leaves the pipeline: blurred. The plan refuses a pipeline in which "
+             "a picture or packet could get into a file or to a program without passing through blur; results may"},
     {.name = "plugins", .kind = MR_OPTION_STRINGS, .elsewhere = true, .min = 1, .max = INFINITY,
      .example = "libmine.so",
      .help = "shared libraries with your own stage types: paths, relative to this file; a name without a slash is also "
@@ -154,6 +159,7 @@ static int read_top(mr_spec_parser *p) {
     p->spec->workers = (int)top.workers;
     p->spec->jobs = (int)top.jobs;
     p->spec->busy_poll_ns = top.busy_poll_ns;
+    p->spec->required = top.required;
     p->spec->sources_from = top.sources_from;
     if (top.sources_from)
         p->spec->from_place = mr_yaml_get(p->spec->root, "sources_from")->place;

@@ -8,6 +8,7 @@
 #include "stages/draw/shown_zones.h"
 #include "stages/draw/words.h"
 #include "stages/list.h"
+#include "stages/objects/found.h"
 
 typedef struct options {
     const char *objects;
@@ -31,14 +32,6 @@ typedef struct state {
 } state;
 
 /* ---- start ------------------------------------------------------------------------------------------------------- */
-
-/* Whether objects come here, as far as planning knows. */
-static bool may_have_objects(const mr_planned_input *input) {
-    for (const mr_planned_result *one = input->results; one; one = one->next)
-        if (one->kind == mr_kind_objects())
-            return true;
-    return input->more_results;
-}
 
 static int check_words(mr_negotiation *n) {
     const options *o = n->options;
@@ -67,7 +60,7 @@ static int check_font(mr_negotiation *n) {
 static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
     mr_promise_changes(n, 0, 0);
-    if (!o->caption && !may_have_objects(&n->inputs[0]))
+    if (!o->caption && !mr_may_have_objects(&n->inputs[0]))
         return mr_refuse(n, NULL, "no frame that comes here has objects: name a join of pictures and detect's or "
                                   "track's frames as its input, or write a caption");
     const bool zones = o->zones && mr_shown_zones_exist(n->inputs[0].results);

@@ -9,9 +9,10 @@
 #include "engine/base/utf8.h"
 #include "millrace/status.h"
 
-/* MOST_FACES: fonts that are open at once. Lines and glyphs are all forgotten when a table or its memory is full. */
+/* MOST_FACES: fonts that are open at once. Runs and glyphs are all forgotten when a table or its memory is full. */
 enum {
-    MOST_FACES = 24, LINES = 1024, GLYPHS = 2048, LINE_BYTES = 4 << 20, GLYPH_BYTES = 1 << 20, TEXT_BYTES = 1 << 17
+    MOST_FACES = 24, RUNS = 1024, GLYPHS = 2048, MOST_GLYPHS = 4 * MR_TEXT_MOST, RUN_BYTES = 1 << 20,
+    GLYPH_BYTES = 1 << 20
 };
 
 /* Memory that is only ever freed as a whole. */
@@ -27,10 +28,20 @@ typedef struct glyph {
     const uint8_t *cover;
 } glyph;
 
-typedef struct kept_line {
+/* Where a glyph's pen is, from the run's beginning, in 1/64 px. */
+typedef struct placed {
+    const glyph *glyph;
+    int32_t x, y;
+} placed;
+
+/* A text that is laid out as a whole: a word, or a line. */
+typedef struct run {
     const char *text; /* NULL: the place is free */
-    mr_text_line line;
-} kept_line;
+    const placed *glyphs;
+    size_t count;
+    int64_t width;    /* 1/64 px */
+    uint32_t missing; /* as in mr_text_line */
+} run;
 
 /* A font that may be opened. */
 typedef struct candidate {
@@ -48,11 +59,13 @@ struct mr_font {
     size_t count, opened;
     int32_t size;
     int32_t height, ascent; /* of a line; the baseline is `ascent` below its upper edge */
-    arena glyph_bytes, line_bytes, text_bytes;
+    arena glyph_bytes, run_bytes;
     glyph glyphs[GLYPHS];
-    kept_line lines[LINES];
-    size_t glyph_count, line_count;
-    uint32_t text[MR_TEXT_MOST]; /* of the line that is being laid out */
+    run runs[RUNS];
+    size_t glyph_count, run_count;
+    uint8_t *cover; /* of the last line, with this room */
+    size_t cover_bytes;
+    uint32_t text[MR_TEXT_MOST]; /* of the run that is being laid out */
     size_t text_count;
 };
 
@@ -60,9 +73,10 @@ struct mr_font {
 
 static void *take(arena *from, size_t bytes) {
     void *taken = from->data + from->used;
-    if (bytes > from->bytes - from->used)
+    const size_t whole = (bytes + 7) / 8 * 8;
+    if (whole > from->bytes - from->used)
         return NULL;
-    from->used += bytes;
+    from->used += whole;
     return taken;
 }
 
@@ -72,14 +86,11 @@ static int make_arena(arena *made, size_t bytes) {
     return made->data ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for text");
 }
 
-static void forget_lines(mr_font *font) {
-    memset(font->lines, 0, sizeof font->lines);
-    font->line_bytes.used = font->text_bytes.used = font->line_count = 0;
-}
-
-static void forget_glyphs(mr_font *font) {
+/* Runs refer to glyphs. */
+static void forget(mr_font *font) {
+    memset(font->runs, 0, sizeof font->runs);
     memset(font->glyphs, 0, sizeof font->glyphs);
-    font->glyph_bytes.used = font->glyph_count = 0;
+    font->run_bytes.used = font->glyph_bytes.used = font->run_count = font->glyph_count = 0;
 }
 
 static size_t hash(const void *data, size_t bytes) {
@@ -233,8 +244,7 @@ int mr_font_resize(mr_font *font, int32_t size) {
     const FT_Size_Metrics *metrics = &font->candidates[0].face->size->metrics;
     const double ascent = (double)metrics->ascender, descent = (double)-metrics->descender;
     font->ascent = ascent + descent > 0 ? (int32_t)(font->height * ascent / (ascent + descent) + 0.5) : size;
-    forget_lines(font);
-    forget_glyphs(font);
+    forget(font);
     return MR_OK;
 }
 
@@ -257,9 +267,7 @@ static int fill(mr_font *font, const char *name) {
     if (!status)
         status = make_arena(&font->glyph_bytes, GLYPH_BYTES);
     if (!status)
-        status = make_arena(&font->line_bytes, LINE_BYTES);
-    if (!status)
-        status = make_arena(&font->text_bytes, TEXT_BYTES);
+        status = make_arena(&font->run_bytes, RUN_BYTES);
     const size_t most = 1 + (size_t)(font->fonts ? font->fonts->nfont : 0);
     if (!status && !(font->candidates = mr_calloc(most, sizeof *font->candidates)))
         status = mr_fail(MR_ERROR_MEMORY, "no memory for fonts");
@@ -293,8 +301,8 @@ void mr_font_close(mr_font **font) {
         FcFontSetDestroy(gone->fonts);
     mr_free(gone->candidates);
     mr_free(gone->glyph_bytes.data);
-    mr_free(gone->line_bytes.data);
-    mr_free(gone->text_bytes.data);
+    mr_free(gone->run_bytes.data);
+    mr_free(gone->cover);
     mr_free(gone);
 }
 
@@ -339,18 +347,16 @@ static const glyph *find_glyph(mr_font *font, FT_Face face, FT_UInt index) {
     return &font->glyphs[at];
 }
 
-/* ---- lines ------------------------------------------------------------------------------------------------------- */
+/* ---- runs -------------------------------------------------------------------------------------------------------- */
 
-/* Bytes of the text that are laid out. */
-static size_t decode(mr_font *font, const char *text) {
-    const char *at = text;
-    for (font->text_count = 0; *at && font->text_count < MR_TEXT_MOST; font->text_count++) {
-        const size_t bytes = mr_utf8_bytes(at, strlen(at));
-        const uint32_t code = bytes ? mr_utf8_code(at, bytes) : '?';
+static void decode(mr_font *font, const char *text, size_t length) {
+    size_t at = 0;
+    for (font->text_count = 0; at < length && font->text_count < MR_TEXT_MOST; font->text_count++) {
+        const size_t bytes = mr_utf8_bytes(text + at, length - at);
+        const uint32_t code = bytes ? mr_utf8_code(text + at, bytes) : '?';
         font->text[font->text_count] = code < 0x20 || code == 0x7f ? ' ' : code;
         at += bytes ? bytes : 1;
     }
-    return (size_t)(at - text);
 }
 
 /* Gives each character its font; returns the first without one. */
@@ -371,120 +377,171 @@ static uint32_t assign_fonts(mr_font *font, raqm_t *layout) {
     return missing;
 }
 
+/* False: there is no room. */
+static bool place_glyphs(mr_font *font, const raqm_glyph_t *shaped, size_t count, run *to) {
+    placed *glyphs = take(&font->run_bytes, count * sizeof *glyphs);
+    int64_t pen = 0;
+    for (size_t i = 0; i < count && glyphs; i++) {
+        const glyph *one = find_glyph(font, shaped[i].ftface, shaped[i].index);
+        if (!one)
+            return false;
+        glyphs[i] = (placed){one, (int32_t)(pen + shaped[i].x_offset), shaped[i].y_offset};
+        pen += shaped[i].x_advance;
+    }
+    to->glyphs = glyphs;
+    to->count = count;
+    to->width = pen;
+    return glyphs;
+}
+
+/* MR_ERROR_AGAIN: there is no room, unless all is forgotten. */
+static int shape(mr_font *font, raqm_t *layout, run *to) {
+    size_t count = 0;
+    if (!layout || !raqm_set_text(layout, font->text, font->text_count))
+        return mr_fail(MR_ERROR_MEMORY, "no memory for text");
+    to->missing = assign_fonts(font, layout);
+    const raqm_glyph_t *shaped = raqm_layout(layout) ? raqm_get_glyphs(layout, &count) : NULL;
+    if (!shaped || count > MOST_GLYPHS)
+        return mr_fail(MR_ERROR_DATA, "a text cannot be laid out");
+    return place_glyphs(font, shaped, count, to) ? MR_OK : MR_ERROR_AGAIN;
+}
+
+/* The place of a text in the table: its own, or a free one. */
+static run *place_of(mr_font *font, const char *text, size_t length) {
+    size_t at = hash(text, length) % RUNS;
+    while (font->runs[at].text &&
+           (strncmp(font->runs[at].text, text, length) != 0 || font->runs[at].text[length] != '\0'))
+        at = (at + 1) % RUNS;
+    return &font->runs[at];
+}
+
+/* Lays the text out and keeps it. */
+static int make_run(mr_font *font, const char *text, size_t length) {
+    raqm_t *layout = raqm_create();
+    run made = {0};
+    char *copy = font->run_count < RUNS / 4 * 3 ? take(&font->run_bytes, length + 1) : NULL;
+    decode(font, text, length);
+    int status = copy ? shape(font, layout, &made) : MR_ERROR_AGAIN;
+    if (layout)
+        raqm_destroy(layout);
+    if (status)
+        return status;
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    made.text = copy;
+    *place_of(font, text, length) = made;
+    font->run_count++;
+    return MR_OK;
+}
+
+static int find_run(mr_font *font, const char *text, size_t length, const run **found) {
+    *found = place_of(font, text, length);
+    int status = (*found)->text ? MR_OK : make_run(font, text, length);
+    if (status == MR_ERROR_AGAIN) {
+        forget(font);
+        status = make_run(font, text, length);
+    }
+    *found = place_of(font, text, length);
+    return status == MR_ERROR_AGAIN ? mr_fail(MR_ERROR_DATA, "a text is too large to be drawn") : status;
+}
+
+/* ---- lines ------------------------------------------------------------------------------------------------------- */
+
 static int32_t rounded(int64_t position) {
     return (int32_t)((position + 32) >> 6);
 }
 
-/* Where a glyph's bitmap lies in a line, whose beginning and baseline are at 0, 0. */
-typedef struct placed {
-    const glyph *glyph;
-    int32_t left, top;
-} placed;
-
-/* Returns the line's width, or -1 if there is no room for glyphs. */
-static int32_t place_glyphs(mr_font *font, const raqm_glyph_t *shaped, size_t count, placed *to) {
-    int64_t pen = 0;
-    for (size_t i = 0; i < count; i++) {
-        const glyph *one = find_glyph(font, shaped[i].ftface, shaped[i].index);
-        if (!one)
-            return -1;
-        to[i] = (placed){one, rounded(pen + shaped[i].x_offset) + one->left, -rounded(shaped[i].y_offset) - one->top};
-        pen += shaped[i].x_advance;
-    }
-    return rounded(pen);
+/* Where a glyph's bitmap begins, if its run begins at `pen`. */
+static int32_t left_of(const placed *one, int64_t pen) {
+    return rounded(pen + one->x) + one->glyph->left;
 }
 
-static void add_glyph(const mr_text_line *line, const placed *one, uint8_t *cover, int32_t baseline) {
+/* Adds a glyph to a line whose size is known. */
+static void add_glyph(const mr_font *font, const mr_text_line *line, const placed *one, int64_t pen) {
+    const int32_t top = font->ascent - rounded(one->y) - one->glyph->top, left = left_of(one, pen) - line->left;
     for (int32_t y = 0; y < one->glyph->rows; y++) {
-        const int32_t row = one->top + y + baseline;
-        for (int32_t x = 0; x < one->glyph->columns && row >= 0 && row < line->rows; x++) {
-            uint8_t *at = cover + (ptrdiff_t)row * line->columns + (one->left + x - line->left);
-            const int sum = *at + one->glyph->cover[y * one->glyph->columns + x];
-            *at = (uint8_t)(sum < 255 ? sum : 255);
+        if (top + y < 0 || top + y >= line->rows)
+            continue;
+        uint8_t *to = font->cover + (ptrdiff_t)(top + y) * line->columns + left;
+        const uint8_t *from = one->glyph->cover + (ptrdiff_t)y * one->glyph->columns;
+        for (int32_t x = 0; x < one->glyph->columns; x++) {
+            const int sum = to[x] + from[x];
+            to[x] = (uint8_t)(sum < 255 ? sum : 255);
         }
     }
 }
 
-/* Draws the line; glyphs are cut above and below it. Returns false if there is no room. */
-static bool draw_line(mr_font *font, const placed *glyphs, size_t count, mr_text_line *line) {
-    int32_t left = 0, right = line->width;
-    for (size_t i = 0; i < count; i++) {
-        const int32_t end = glyphs[i].left + glyphs[i].glyph->columns;
-        left = glyphs[i].left < left ? glyphs[i].left : left;
-        right = end > right ? end : right;
-    }
-    line->left = left;
-    line->columns = right - left;
-    line->rows = font->height;
-    const size_t bytes = (size_t)line->columns * (size_t)line->rows;
-    uint8_t *cover = take(&font->line_bytes, bytes);
-    if (!cover)
-        return false;
-    memset(cover, 0, bytes);
-    for (size_t i = 0; i < count; i++)
-        add_glyph(line, &glyphs[i], cover, font->ascent);
-    line->cover = cover;
-    return true;
+static void add_run(const mr_font *font, const mr_text_line *line, const run *one, int64_t pen) {
+    for (size_t i = 0; i < one->count; i++)
+        add_glyph(font, line, &one->glyphs[i], pen);
 }
 
-/* MR_ERROR_AGAIN: there is no room, unless something is forgotten. */
-static int lay_out(mr_font *font, raqm_t *layout, mr_text_line *line) {
-    enum { MOST_GLYPHS = 4 * MR_TEXT_MOST };
-    placed glyphs[MOST_GLYPHS];
-    size_t count = 0;
-    if (!font->text_count)
-        return draw_line(font, NULL, 0, line) ? MR_OK : MR_ERROR_AGAIN;
-    if (!layout || !raqm_set_text(layout, font->text, font->text_count))
+/* Extends the line so that the run fits. */
+static void measure_run(mr_text_line *line, const run *one, int64_t pen) {
+    for (size_t i = 0; i < one->count; i++) {
+        const int32_t left = left_of(&one->glyphs[i], pen), right = left + one->glyphs[i].glyph->columns;
+        const int32_t end = line->left + line->columns;
+        line->left = left < line->left ? left : line->left;
+        line->columns = (right > end ? right : end) - line->left;
+    }
+    line->missing = line->missing ? line->missing : one->missing;
+    line->width = rounded(pen + one->width);
+}
+
+/* The length of the text that is laid out as a whole. Words repeat, such as labels and scores; lines seldom do. Words
+ * in ASCII do not depend on each other. */
+static size_t run_length(const char *text, bool words) {
+    const size_t length = words ? strcspn(text, " ") : strlen(text);
+    return length ? length : 1;
+}
+
+static bool has_plain_words(const char *text) {
+    while (*text >= ' ' && *text < 0x7f)
+        text++;
+    return !*text;
+}
+
+/* Visits the runs in order: measures the line, or draws it. */
+static int visit(mr_font *font, const char *text, mr_text_line *line, bool draw) {
+    const bool words = has_plain_words(text);
+    int64_t pen = 0;
+    for (size_t left = strnlen(text, MR_TEXT_MOST); left > 0;) {
+        const run *one;
+        const size_t length = run_length(text, words) < left ? run_length(text, words) : left;
+        int status = find_run(font, text, length, &one);
+        if (status)
+            return status;
+        if (draw)
+            add_run(font, line, one, pen);
+        else
+            measure_run(line, one, pen);
+        pen += one->width;
+        text += length;
+        left -= length;
+    }
+    return MR_OK;
+}
+
+static int make_room(mr_font *font, size_t bytes) {
+    if (bytes > font->cover_bytes) {
+        mr_free(font->cover);
+        font->cover = mr_alloc(bytes);
+        font->cover_bytes = font->cover ? bytes : 0;
+    }
+    if (!font->cover)
         return mr_fail(MR_ERROR_MEMORY, "no memory for text");
-    line->missing = assign_fonts(font, layout);
-    const raqm_glyph_t *shaped = raqm_layout(layout) ? raqm_get_glyphs(layout, &count) : NULL;
-    if (!shaped || count > MOST_GLYPHS)
-        return mr_fail(MR_ERROR_DATA, "a text cannot be laid out");
-    line->width = place_glyphs(font, shaped, count, glyphs);
-    return line->width >= 0 && draw_line(font, glyphs, count, line) ? MR_OK : MR_ERROR_AGAIN;
-}
-
-static int make_line(mr_font *font, mr_text_line *line) {
-    int status = MR_ERROR_AGAIN;
-    for (int attempt = 0; attempt < 2 && status == MR_ERROR_AGAIN; attempt++) {
-        raqm_t *layout = raqm_create();
-        *line = (mr_text_line){0};
-        if (attempt) {
-            forget_glyphs(font);
-            forget_lines(font);
-        }
-        status = lay_out(font, layout, line);
-        if (layout)
-            raqm_destroy(layout);
-    }
-    return status == MR_ERROR_AGAIN ? mr_fail(MR_ERROR_DATA, "a text is too large to be drawn") : status;
-}
-
-/* The place of a text in the table: its own, or a free one. */
-static kept_line *find_line(mr_font *font, const char *text, size_t bytes) {
-    size_t at = hash(text, bytes) % LINES;
-    while (font->lines[at].text &&
-           (strncmp(font->lines[at].text, text, bytes) != 0 || font->lines[at].text[bytes] != '\0'))
-        at = (at + 1) % LINES;
-    return &font->lines[at];
+    memset(font->cover, 0, bytes);
+    return MR_OK;
 }
 
 int mr_font_line(mr_font *font, const char *text, mr_text_line *line) {
-    const size_t bytes = decode(font, text);
-    const kept_line *found = find_line(font, text, bytes);
-    if (found->text) {
-        *line = found->line;
-        return MR_OK;
-    }
-    if (font->line_count >= LINES / 4 * 3 || font->text_bytes.bytes - font->text_bytes.used <= bytes)
-        forget_lines(font);
-    int status = make_line(font, line);
-    char *copy = status ? NULL : take(&font->text_bytes, bytes + 1);
-    if (!copy)
-        return status;
-    memcpy(copy, text, bytes);
-    copy[bytes] = '\0';
-    *find_line(font, text, bytes) = (kept_line){copy, *line};
-    font->line_count++;
-    return MR_OK;
+    *line = (mr_text_line){.rows = font->height};
+    int status = visit(font, text, line, false);
+    line->columns = line->columns > 0 ? line->columns : 1;
+    if (!status)
+        status = make_room(font, (size_t)line->columns * (size_t)line->rows);
+    if (!status)
+        status = visit(font, text, line, true);
+    line->cover = font->cover;
+    return status;
 }

@@ -1,8 +1,8 @@
 /* Text as bitmaps. fontconfig finds fonts, Raqm lays text out (HarfBuzz for shapes, FriBidi for direction), and
  * FreeType draws the glyphs. If the font lacks a character, another font of the system gives it.
  *
- * Glyphs and whole lines are kept for the next frames, in bounded memory. Ownership: a font owns its lines; a line is
- * valid until the next call. Threads: a font belongs to one thread at a time. Units: pixels. */
+ * Glyphs and laid-out words are kept for the next frames, in bounded memory. Ownership: a font owns its lines; a line
+ * is valid until the next call. Threads: a font belongs to one thread at a time. Units: pixels. */
 #pragma once
 
 #include <stddef.h>
@@ -27,7 +27,7 @@ void mr_font_close(mr_font **font);
 
 /* Sets the font's size (em). A line is a quarter higher. */
 int mr_font_resize(mr_font *font, int32_t size);
-/* Lays out one line; bytes that are not UTF-8 become question marks, and control characters spaces. Text after the
- * first MR_TEXT_MOST characters is cut. MR_ERROR_MEMORY, MR_ERROR_DATA. */
+/* Lays out one line; bytes that are not UTF-8 become question marks, and control characters spaces. Text after
+ * MR_TEXT_MOST bytes is cut. MR_ERROR_MEMORY, MR_ERROR_DATA. */
 enum { MR_TEXT_MOST = 256 };
 int mr_font_line(mr_font *font, const char *text, mr_text_line *line);

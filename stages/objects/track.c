@@ -1,4 +1,7 @@
 /* track: follows a source's objects from frame to frame, and gives each a number. */
+#include <math.h>
+
+#include "engine/base/memory.h"
 #include "millrace/objects.h"
 #include "stages/list.h"
 #include "stages/objects/found.h"
@@ -6,13 +9,14 @@
 
 typedef struct options {
     double low, high, begin;
-    int64_t confirm_ns, lost_ns, max;
+    int64_t confirm_ns, lost_ns, coast_ns, max;
     bool by_class;
 } options;
 
 /* Of one source. */
 typedef struct state {
     mr_tracker *tracker;
+    mr_object *predicted; /* room for max objects */
     uint32_t epoch;
     int64_t now_ns; /* the last frame's; MR_NO_TIME: none has come */
 } state;
@@ -25,6 +29,8 @@ static int negotiate(mr_negotiation *n) {
     n->outputs[0].follows = n->outputs[0].shares = 0;
     if (!mr_may_have_objects(&n->inputs[0]))
         return mr_refuse(n, NULL, "no frame that comes here has objects: name a stage after detect as its input");
+    if (o->coast_ns > o->lost_ns)
+        return mr_refuse(n, "coast", "coast must be at most lost: tracks that are lost for longer end");
     if (o->low > o->high || o->high > o->begin)
         return mr_refuse(n, "high", "low (%g), high (%g) and begin (%g) must rise", o->low, o->high, o->begin);
     return mr_promise_tracks(n, 0);
@@ -41,11 +47,15 @@ static int begin(const options *o, state *s, const mr_frame *frame) {
                                       .confirm_ns = o->confirm_ns, .lost_ns = o->lost_ns, .by_class = o->by_class,
                                       .most = (size_t)o->max, .first_id = first_id(o, &frame->identity)};
     s->epoch = frame->identity.epoch;
-    return mr_tracker_create(&s->tracker, &params);
+    s->predicted = mr_alloc((size_t)o->max * sizeof *s->predicted);
+    return s->predicted ? mr_tracker_create(&s->tracker, &params)
+                     : mr_fail(MR_ERROR_MEMORY, "no memory for %lld tracks", (long long)o->max);
 }
 
 static void close_stage(mr_stage *self) {
-    mr_tracker_destroy(&((state *)self->state)->tracker);
+    state *s = self->state;
+    mr_tracker_destroy(&s->tracker);
+    mr_free(s->predicted);
 }
 
 /* Times restart with a new epoch, and tracks end. */
@@ -59,18 +69,55 @@ static int keep_up(const options *o, state *s, const mr_frame *frame) {
     return status;
 }
 
+/* Clips a predicted box to the source's picture. Returns false if nothing of it is left. */
+static bool clip(const mr_geometry *geometry, mr_object *object) {
+    const bool turned = geometry->rotation % 180;
+    const float width = (float)(turned ? geometry->source_height : geometry->source_width);
+    const float height = (float)(turned ? geometry->source_width : geometry->source_height);
+    if (!geometry->width)
+        return true;
+    object->left = fmaxf(object->left, 0);
+    object->top = fmaxf(object->top, 0);
+    object->right = fminf(object->right, width);
+    object->bottom = fminf(object->bottom, height);
+    return object->left < object->right && object->top < object->bottom;
+}
+
+/* Inserts an object by its score, with a new number. */
+static void insert(mr_result *result, const mr_object *object) {
+    mr_object *objects = result->data;
+    int64_t number = 0;
+    size_t at = result->count++;
+    for (size_t i = 0; i < at; i++)
+        number = objects[i].number > number ? objects[i].number : number;
+    for (; at > 0 && objects[at - 1].score < object->score; at--)
+        objects[at] = objects[at - 1];
+    objects[at] = *object;
+    objects[at].number = number + 1;
+}
+
+static void insert_all(state *s, size_t count, const mr_frame *frame, mr_result *result) {
+    for (size_t i = 0; i < count; i++)
+        if (clip(&frame->geometry, &s->predicted[i]))
+            insert(result, &s->predicted[i]);
+}
+
 /* Frames in which no stage searched get the places where objects should be. */
 static int follow(const options *o, state *s, mr_io *io, mr_frame *frame) {
     const mr_result *found = mr_frame_result(frame, mr_kind_objects(), NULL);
     mr_result *result;
     int status;
     if (found) {
-        status = mr_io_renew_objects(io, frame, found, 0, &result);
-        return status ? status : mr_tracker_update(s->tracker, s->now_ns, result->data, result->count);
+        status = mr_io_renew_objects(io, frame, found, o->coast_ns ? (size_t)o->max : 0, &result);
+        if (!status)
+            status = mr_tracker_update(s->tracker, s->now_ns, result->data, result->count);
+    } else {
+        status = mr_io_add_result(io, frame, mr_kind_objects(), (size_t)o->max, &result);
+        if (!status)
+            insert_all(s, mr_tracker_predict(s->tracker, s->now_ns, s->predicted, (size_t)o->max), frame, result);
     }
-    status = mr_io_add_result(io, frame, mr_kind_objects(), (size_t)o->max, &result);
-    if (!status)
-        result->count = mr_tracker_predict(s->tracker, s->now_ns, result->data, (size_t)o->max);
+    if (!status && o->coast_ns)
+        insert_all(s, mr_tracker_missed(s->tracker, o->coast_ns, s->predicted, (size_t)o->max), frame, result);
     return status;
 }
 
@@ -94,6 +141,10 @@ static const mr_option table[] = {
      .max = 3600e9, .help = "how long an object must be found in all frames before it gets a number"},
     {.name = "lost", .kind = MR_OPTION_DURATION, .offset = offsetof(options, lost_ns), .fallback = "2s",
      .max = 3600e9, .help = "how long an object that is not found keeps its number"},
+    {.name = "coast", .kind = MR_OPTION_DURATION, .offset = offsetof(options, coast_ns), .fallback = "0s",
+     .max = 3600e9,
+     .help = "how long an object that is not found stays in the result, where it should be; at most lost. For blur: it "
+             "must not show an object that detect misses in a picture"},
     {FIELD(high), .kind = MR_OPTION_DOUBLE, .fallback = "0.5", .min = 0, .max = 1,
      .help = "objects from this score on are assigned first, to all tracks"},
     {FIELD(low), .kind = MR_OPTION_DOUBLE, .fallback = "0.1", .min = 0, .max = 1,

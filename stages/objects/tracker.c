@@ -262,6 +262,14 @@ int mr_tracker_update(mr_tracker *tracker, int64_t now_ns, mr_object *objects, s
     return MR_OK;
 }
 
+size_t mr_tracker_missed(const mr_tracker *tracker, int64_t most_ns, mr_object *objects, size_t room) {
+    size_t count = 0;
+    for (size_t i = 0; i < tracker->count && count < room; i++)
+        if (tracker->tracks[i].state == TRACK_LOST && tracker->now_ns - tracker->tracks[i].seen_ns <= most_ns)
+            objects[count++] = box_of(&tracker->tracks[i]);
+    return count;
+}
+
 size_t mr_tracker_predict(mr_tracker *tracker, int64_t now_ns, mr_object *objects, size_t room) {
     size_t count = 0;
     advance(tracker, now_ns);

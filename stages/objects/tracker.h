@@ -33,5 +33,8 @@ int mr_tracker_update(mr_tracker *tracker, int64_t now_ns, mr_object *objects, s
 /* For a frame in which no objects were searched: writes where those of confirmed tracks should be, and returns their
  * number, at most `room`. */
 size_t mr_tracker_predict(mr_tracker *tracker, int64_t now_ns, mr_object *objects, size_t room);
+/* After that, or after mr_tracker_update: writes where the objects of lost tracks should be that were found in the last
+ * `most_ns`, and returns their number, at most `room`. */
+size_t mr_tracker_missed(const mr_tracker *tracker, int64_t most_ns, mr_object *objects, size_t room);
 /* The number of tracks, lost ones included. */
 size_t mr_tracker_count(const mr_tracker *tracker);

@@ -63,6 +63,7 @@ static bool has_tensors_alone(const mr_planned_input *input) {
 static int negotiate(mr_negotiation *n) {
     const options *given = n->options;
     const mr_result_kind *kind = choose_kind(&n->inputs[0], given->results);
+    n->shows = 0;
     if (!kind)
         return mr_rows_refuse(n, given->results);
     if (has_tensors_alone(&n->inputs[0]))

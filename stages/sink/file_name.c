@@ -8,13 +8,15 @@
 
 #include "millrace/status.h"
 
-enum { SOURCE, NUMBER, TIME, EPOCH, SEQ, SUB, TOKENS };
-static const char *const tokens[] = {"{source}", "{number}", "{time}", "{epoch}", "{seq}", "{sub}"};
+enum { SOURCE, NUMBER, TIME, EPOCH, SEQ, SUB, LABEL, TRACK, TOKENS };
+static const char *const tokens[] = {"{source}", "{number}", "{time}", "{epoch}", "{seq}", "{sub}", "{label}",
+                                     "{track}"};
 static const char time_digits[] = "00000000T000000Z";
 
 typedef unsigned token_set;
 static const token_set OF_FILES = 1U << SOURCE | 1U << NUMBER | 1U << TIME;
-static const token_set OF_PICTURES = 1U << SOURCE | 1U << TIME | 1U << EPOCH | 1U << SEQ | 1U << SUB;
+static const token_set OF_PICTURES = 1U << SOURCE | 1U << TIME | 1U << EPOCH | 1U << SEQ | 1U << SUB |
+                                    1U << LABEL | 1U << TRACK;
 
 /* The token from the set at the start of the text; TOKENS if none. */
 static int token_at(const char *text, token_set set) {
@@ -44,19 +46,27 @@ static bool runs_together(const char *pattern, const char *number) {
            (before > pattern && before[-1] == '}');
 }
 
-/* Whether the text has no slash, and each brace belongs to a token of the set. */
+/* Whether each brace belongs to a token of the set. */
 static bool is_pattern(const char *text, token_set set) {
     for (int token; *text; text = next_of(text, token)) {
         token = token_at(text, set);
-        if (*text == '/' || (token == TOKENS && (*text == '{' || *text == '}')))
+        if (token == TOKENS && (*text == '{' || *text == '}'))
             return false;
     }
     return true;
 }
 
+/* Whether each folder in the name is a name of its own: not empty, and not "." or "..". */
+static bool has_folders_inside(const char *pattern) {
+    for (const char *slash; (slash = strchr(pattern, '/')); pattern = slash + 1)
+        if (slash == pattern || *pattern == '.')
+            return false;
+    return true;
+}
+
 int mr_file_name_check(const char *pattern) {
     const char *number = strstr(pattern, tokens[NUMBER]);
-    if (!is_pattern(pattern, OF_FILES))
+    if (strchr(pattern, '/') || !is_pattern(pattern, OF_FILES))
         return mr_fail(MR_ERROR_CONFIG, "name may hold {source}, {number} and {time}, and no slash: \"%s\"", pattern);
     for (; number; number = strstr(number + 1, tokens[NUMBER]))
         if (runs_together(pattern, number))
@@ -66,10 +76,17 @@ int mr_file_name_check(const char *pattern) {
 }
 
 int mr_picture_name_check(const char *pattern) {
+    if (!has_folders_inside(pattern))
+        return mr_fail(MR_ERROR_CONFIG, "a folder in name must have a name that does not begin with a point: \"%s\"",
+                       pattern);
     if (is_pattern(pattern, OF_PICTURES) && strstr(pattern, tokens[SEQ]))
         return MR_OK;
-    return mr_fail(MR_ERROR_CONFIG, "name must hold {seq}, may hold {source}, {time}, {epoch} and {sub}, and no slash, "
-                   "as in \"{source}-{seq}.jpg\", found \"%s\"", pattern);
+    return mr_fail(MR_ERROR_CONFIG, "name must hold {seq}, and may hold {source}, {time}, {epoch}, {sub}, {label} and "
+                   "{track}, as in \"{source}-{seq}.jpg\", found \"%s\"", pattern);
+}
+
+bool mr_picture_name_has_objects(const char *pattern) {
+    return strstr(pattern, tokens[LABEL]) || strstr(pattern, tokens[TRACK]);
 }
 
 bool mr_file_name_counts(const char *pattern) {
@@ -87,7 +104,8 @@ typedef struct values {
     uint64_t number; /* file number, or picture number within the epoch */
     int64_t seconds;
     uint32_t epoch, sub;
-    bool with_epoch; /* {seq} includes the epoch */
+    bool with_epoch, with_sub; /* {seq} includes them */
+    const mr_object *object;   /* NULL: none */
 } values;
 
 static int print_time(char *text, size_t room, int64_t seconds) {
@@ -106,6 +124,26 @@ static int print_source(char *text, size_t room, const char *source) {
     return length;
 }
 
+static int print_number(char *text, size_t room, const values *of) {
+    char epoch[16] = "", part[16] = "";
+    if (of->with_epoch)
+        snprintf(epoch, sizeof epoch, "%" PRIu32 "-", of->epoch);
+    if (of->with_sub)
+        snprintf(part, sizeof part, ".%" PRIu32, of->sub);
+    return snprintf(text, room, "%s%06" PRIu64 "%s", epoch, of->number, part);
+}
+
+/* A label may be any text: it must not lead to another folder, or hide the file. */
+static int print_label(char *text, size_t room, const mr_object *object) {
+    const int length = !object         ? snprintf(text, room, "none")
+                       : object->label ? snprintf(text, room, "%s", object->label)
+                                       : snprintf(text, room, "%" PRId32, object->index);
+    for (char *at = text; room && *at; at++)
+        if (*at == '/' || (unsigned char)*at < ' ' || (at == text && *at == '.'))
+            *at = '_';
+    return length;
+}
+
 static int print_token(char *text, size_t room, int token, const values *of) {
     switch (token) {
     case SOURCE:
@@ -116,9 +154,12 @@ static int print_token(char *text, size_t room, int token, const values *of) {
         return snprintf(text, room, "%" PRIu32, of->epoch);
     case SUB:
         return snprintf(text, room, "%" PRIu32, of->sub);
+    case LABEL:
+        return print_label(text, room, of->object);
+    case TRACK:
+        return snprintf(text, room, "%" PRId64, of->object ? of->object->track : 0);
     default:
-        return of->with_epoch ? snprintf(text, room, "%" PRIu32 "-%06" PRIu64, of->epoch, of->number)
-                              : snprintf(text, room, "%06" PRIu64, of->number);
+        return print_number(text, room, of);
     }
 }
 
@@ -154,12 +195,14 @@ int mr_file_name_print(char name[MR_OUTPUT_NAME], const char *pattern, const cha
 }
 
 int mr_picture_name_print(char *name, size_t room, const char *pattern, const char *source,
-                          const mr_identity *identity, int64_t seconds) {
+                          const mr_identity *identity, const mr_object *object, int64_t seconds) {
     const values of = {.source = source,
                        .number = identity->seq,
                        .seconds = seconds,
                        .epoch = identity->epoch,
                        .sub = identity->sub,
+                       .object = object,
+                       .with_sub = identity->sub && !strstr(pattern, tokens[SUB]),
                        .with_epoch = identity->epoch && !strstr(pattern, tokens[EPOCH])};
     return fill(name, room, pattern, strlen(pattern), OF_PICTURES, &of) < room
                ? MR_OK

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "millrace/frame.h"
+#include "millrace/objects.h"
 
 enum { MR_OUTPUT_NAME = 256, MR_OUTPUT_PATH = 4096 };
 
@@ -30,12 +31,16 @@ const char *mr_file_name_ending(const char *name);
 int mr_file_name_print(char name[MR_OUTPUT_NAME], const char *pattern, const char *source, uint64_t number,
                        int64_t seconds, int again);
 
-/* For pictures: {source}, {time}, {epoch}, {seq} in six digits, and {sub}. Without {epoch}, {seq} is prefixed with the
- * epoch from the second epoch on. MR_ERROR_CONFIG: no {seq}, a slash, or a brace that is no token. */
+/* For pictures: {source}, {time}, {epoch}, {seq} in six digits, {sub}, and an object's {label} and {track}. Without
+ * {epoch}, {seq} is prefixed with the epoch from the second epoch on; without {sub}, ".SUB" follows it if that is above
+ * 0. Slashes make folders. MR_ERROR_CONFIG: no {seq}, a brace that is no token, or a folder without a name. */
 int mr_picture_name_check(const char *pattern);
-/* `seconds`: since 1970. MR_ERROR_IO if it does not fit. */
+/* Whether the name depends on an object. */
+bool mr_picture_name_has_objects(const char *pattern);
+/* `object` may be NULL: the label is then "none" and the track 0. `seconds`: since 1970. MR_ERROR_IO if it does not
+ * fit. */
 int mr_picture_name_print(char *name, size_t room, const char *pattern, const char *source,
-                          const mr_identity *identity, int64_t seconds);
+                          const mr_identity *identity, const mr_object *object, int64_t seconds);
 
 /* What a name contains. */
 typedef struct mr_file_name_parts {

@@ -11,6 +11,7 @@
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
 #include "stages/list.h"
+#include "stages/objects/found.h"
 #include "stages/sink/file_name.h"
 #include "stages/sink/output.h"
 #include "stages/sink/still_encoder.h"
@@ -44,8 +45,10 @@ static const mr_option options[] = {
     {.name = "name", .kind = MR_OPTION_STRING, .file = MR_FILE_NAME, .offset = FIELD(name),
      .fallback = "{source}-{seq}.png",
      .help = "each file's name, which must end in .png, .jpg, .jpeg or .webp and decides the kind; {source}, {time} "
-             "(when it was written, in UTC), {epoch}, {seq} and {sub} are replaced, {seq} by six digits. If the name "
-             "has no {epoch}, the epoch precedes {seq} from a loop's second turn on"},
+             "(when it was written, in UTC), {epoch}, {seq}, {sub}, {label} and {track} are replaced, {seq} by six "
+             "digits. If the name has no {epoch}, the epoch precedes {seq} from a loop's second turn on; without "
+             "{sub}, pictures after crop have it after {seq}. {label} and {track} are those of the best object. "
+             "Slashes make folders, such as {label}/{source}-{seq}.jpg"},
     {.name = "overwrite", .kind = MR_OPTION_BOOL, .offset = FIELD(overwrite), .fallback = "false",
      .help = "write into a folder that holds files already, over those of the same name; with {time} names are new, "
              "and the folder may hold others"},
@@ -105,6 +108,10 @@ static int negotiate(mr_negotiation *negotiation) {
     int status = check_kind(negotiation);
     if (status)
         return status;
+    if (mr_picture_name_has_objects(given->name) && !mr_may_have_objects(&negotiation->inputs[0]))
+        return mr_refuse(negotiation, "name", "name has {label} or {track}, and the pictures from %s have no objects: "
+                                              "put crop before, or a join of pictures and objects",
+                         negotiation->inputs[0].from);
     if (!negotiation->offline && !negotiation->returns && !may_replace(given) && holds_files(given->path))
         return mr_refuse(negotiation, "path", HOLDS_FILES, given->path);
     return MR_OK;
@@ -197,6 +204,16 @@ static int name_part(const char *part, const char *path, bool overwrite) {
     return rename(part, path) ? errno : 0;
 }
 
+/* Makes the folders in a path, from `first` on. */
+static int make_folders(char path[PATH_BYTES], size_t first) {
+    int status = MR_OK;
+    for (char *slash = path + first; !status && (slash = strchr(slash, '/')); *slash++ = '/') {
+        *slash = '\0';
+        status = mr_file_make_folder(path);
+    }
+    return status;
+}
+
 /* Removes an incomplete file. MR_ERROR_AGAIN: try again. */
 static int write_file(const mr_stage *self, const char *name) {
     const images_options *given = self->options;
@@ -205,6 +222,9 @@ static int write_file(const mr_stage *self, const char *name) {
     if ((size_t)snprintf(path, sizeof path, "%s/%s", given->path, name) >= sizeof path ||
         (size_t)snprintf(part, sizeof part, "%s/%s.part", given->path, name) >= sizeof part)
         return mr_fail(MR_ERROR_IO, "%s: the path is too long", given->path);
+    int status = make_folders(path, strlen(given->path) + 1);
+    if (status)
+        return status;
     int error = write_part(part, state->data, state->bytes);
     if (!error)
         error = name_part(part, path, state->overwrite);
@@ -214,6 +234,12 @@ static int write_file(const mr_stage *self, const char *name) {
     }
     unlink(part);
     return fail_file(self, path, error);
+}
+
+/* The best object, which a cut-out shows. */
+static const mr_object *object_of(const mr_frame *frame) {
+    const mr_result *objects = mr_frame_result(frame, mr_kind_objects(), NULL);
+    return objects && objects->count ? objects->data : NULL;
 }
 
 static int process(mr_stage *self, mr_io *io) {
@@ -234,7 +260,7 @@ static int process(mr_stage *self, mr_io *io) {
     if (!status)
         status = mr_picture_name_print(name, sizeof name, given->name,
                                        mr_stage_source_id(self, frame->identity.source), &frame->identity,
-                                       (int64_t)time(NULL));
+                                       object_of(frame), (int64_t)time(NULL));
     if (!status)
         status = write_file(self, name);
     if (status != MR_ERROR_AGAIN) {

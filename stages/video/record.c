@@ -100,6 +100,7 @@ static int negotiate(mr_negotiation *negotiation) {
     const record_options *given = negotiation->options;
     const mr_planned_input *input = &negotiation->inputs[0];
     mr_container container;
+    negotiation->shows = MR_IN_SET(MR_PAYLOAD_PACKET);
     if (container_of(given, &container))
         return mr_refuse(negotiation, "name", "%s", mr_message());
     if (mr_video_check_sources(negotiation, given->name))

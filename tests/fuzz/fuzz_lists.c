@@ -1,5 +1,6 @@
-/* Any bytes as a list of files in CSV or JSON lines, as JSON, and as a request at the control socket of a run that has
- * no pipeline yet. Nothing may crash or leak; what is refused is refused with a reason. The first byte chooses.
+/* Any bytes as a list of files in CSV or JSON lines, as JSON, as COCO's annotations, and as a request at the control
+ * socket of a run that has no pipeline yet. Nothing may crash or leak; what is refused is refused with a reason. The
+ * first byte chooses.
  *
  *     tests/fuzz/run 60 fuzz_lists */
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "millrace/status.h"
 #include "stages/media/manifest.h"
 #include "tests/fuzz/fuzz.h"
+#include "tools/millrace/objects/coco.h"
 #include "tools/millrace/run/control_answer.h"
 
 static int take_row(void *vectors, const mr_manifest_row *row) {
@@ -46,24 +48,40 @@ static void ask(const char *line) {
     free(answer);
 }
 
+/* Objects refer to pictures and classes that there are. */
+static void read_coco(const uint8_t *data, size_t bytes) {
+    mr_coco coco;
+    int status = mr_coco_read(&coco, fuzz_file("coco.json", data, bytes));
+    fuzz_expect_reason(status);
+    for (size_t i = 0; i < coco.object_count && !status; i++) {
+        const mr_boxed *one = &coco.objects[i];
+        fault_if(one->image >= coco.picture_count || one->label < 0 || (size_t)one->label >= coco.class_count ||
+                 !(one->width >= 0) || !(one->height >= 0));
+    }
+    mr_coco_fini(&coco);
+}
+
 FUZZ(data, bytes) {
     if (!bytes)
         return;
     char *text = (char *)fuzz_copy(data + 1, bytes - 1, 1);
-    switch (data[0] % 6) {
+    switch (data[0] % 7) {
     case 0:
     case 1:
-        read_list("list.csv", data[0] % 6, data + 1, bytes - 1);
+        read_list("list.csv", data[0] % 7, data + 1, bytes - 1);
         break;
     case 2:
     case 3:
-        read_list("list.jsonl", data[0] % 2, data + 1, bytes - 1);
+        read_list("list.jsonl", data[0] % 7 == 3, data + 1, bytes - 1);
         break;
     case 4:
         read_json(text);
         break;
-    default:
+    case 5:
         ask(text);
+        break;
+    default:
+        read_coco(data + 1, bytes - 1);
     }
     free(text);
 }

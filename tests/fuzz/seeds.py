@@ -86,6 +86,9 @@ def texts():
     for i, request in enumerate(REQUESTS):
         put("lists", f"json{i}", "\4" + json.dumps(request))
         put("lists", f"request{i}", "\5" + json.dumps(request))
+    put("lists", "coco", "\6" + json.dumps({
+        "images": [{"id": 2, "file_name": "a.png"}], "categories": [{"id": 5, "name": "owl"}], "annotations": [
+            {"image_id": 2, "category_id": 5, "bbox": [0, 1.5, 2, 3], "area": 6, "iscrowd": 1}]}))
 
 
 def kept():

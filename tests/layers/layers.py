@@ -51,8 +51,9 @@ engine/observe: engine/base
 engine/serve: engine/base
 engine/spec: engine/base engine/data engine/device engine/device/sim engine/device/open engine/text
 engine/plan: engine/base engine/device engine/device/sim engine/text engine/spec
+engine/planner/graph: engine/base engine/text engine/spec engine/plan
 engine/planner: engine/base engine/data engine/device engine/device/sim engine/device/open engine/text engine/spec
-    engine/plan
+    engine/plan engine/planner/graph
 engine/flow/executor: engine/base engine/device
 engine/flow/ledger: engine/base engine/data engine/observe
 engine/flow/link: engine/base engine/data engine/observe engine/plan engine/flow/executor engine/flow/ledger
@@ -81,16 +82,17 @@ kernels/jpeg: kernels
 kernels/metrics: engine/base kernels
 kernels/paint: engine/device/cuda kernels
 kernels/plane:
-kernels/text: kernels
+kernels/text: kernels kernels/plane
 kernels/detect: engine/device/cuda kernels kernels/text
+kernels/blur: engine/device/cuda kernels
 stages: engine/base engine/device engine/text
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/detect kernels/vector stages stages/model/onnx
-stages/objects: engine/base kernels/detect stages stages/model
-stages/draw: engine/base engine/device kernels/paint kernels/preprocess stages
+stages/objects: engine/base engine/device kernels/blur kernels/detect stages stages/model
+stages/draw: engine/base engine/device kernels/paint kernels/preprocess stages stages/objects
 stages/objects/zones: engine/base kernels/plane stages
 stages/objects/cascade: engine/base stages stages/objects
-stages/text: engine/base kernels/text stages stages/model stages/model/onnx
+stages/text: engine/base kernels/plane kernels/text stages stages/model stages/model/onnx stages/objects
 stages/model/export: engine/base kernels/vector stages/model stages/model/onnx
 stages/train: engine/base engine/device kernels kernels/fit kernels/metrics
     kernels/vector stages/model
@@ -114,7 +116,7 @@ stages/decode: engine/base kernels/jpeg stages stages/media stages/media/coded s
     stages/decode/device
 stages/encode: engine/base engine/device stages stages/media
 stages/image: engine/base engine/device kernels/preprocess kernels/classical stages
-stages/sink: engine/base engine/data stages stages/media stages/media/still
+stages/sink: engine/base engine/data stages stages/media stages/media/still stages/objects
 stages/preview: engine/base engine/serve stages stages/media stages/media/still stages/sink
 stages/video: engine/base stages stages/media stages/media/coded stages/live/rtmp stages/sink
 stages/operations: engine/base engine/device engine/device/open engine/device/probe engine/device/cuda

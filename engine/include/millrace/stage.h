@@ -139,6 +139,8 @@ typedef struct mr_stage_type {
                                       the stage is open. */
     const mr_media_codec *media_codec; /* Optional. For sources of packets: passes mr_media.codec between processes.
                                           NULL: it cannot be passed. */
+    const char *ensures; /* Optional. One word for what the stage does to all pictures that it gives: "blurred". The
+                            pipeline's key `require` can then demand it. */
     int (*trigger)(mr_stage *self); /* Optional. The user or the program asks the stage to act now
                                        (mr_pipeline_trigger). Should only record the request. May be called from any
                                        thread, while the stage is open, at the same time as all other functions. */
@@ -202,6 +204,7 @@ typedef struct mr_planned_output {
     bool chosen;               /* The stage can give any member of `set`. The planner chooses one that suits all
                                   consumers and puts it into mr_stage.outputs. If false, frames may have any format
                                   in `set`. */
+    bool ranges;               /* With `chosen`: sizes in `set` that are ranges stay so; frames have different ones. */
     const mr_format_set *wanted; /* NULL in the first call. With `chosen`, in the second call: the formats that all
                                     consumers accept. The stage may then fix more than the planner can, such as a
                                     value that follows from another. */
@@ -293,6 +296,9 @@ struct mr_negotiation {
     int retained;              /* output buffers that one instance keeps (a decoder's references) */
     const char *remark;        /* Optional. A behaviour that users may not expect, with the reason, for `plan`. The
                                   text must outlive the plan, or come from mr_remark. */
+    uint32_t shows;            /* The payloads that may leave the pipeline here, into a file or to a program:
+                                  MR_IN_SET of mr_payload. Results do not count. Default: all for a sink, none for
+                                  other stages. */
     bool unread;               /* Offline: a file that was not opened would narrow the formats. Formats that are open
                                   only for this reason are not an error. */
     mr_planned_work work;      /* the work on a GPU */

@@ -10,6 +10,7 @@
 #include "stages/list.h"
 #include "stages/objects/found.h"
 #include "stages/objects/cascade/ballot.h"
+#include "stages/objects/cascade/merge.h"
 
 enum { FRAMES, CROPS };
 
@@ -18,8 +19,14 @@ typedef struct vote_options {
     int64_t over_ns;
 } vote_options;
 
+typedef struct merge_options {
+    bool given;
+    double iou, inside;
+} merge_options;
+
 typedef struct options {
     vote_options vote;
+    merge_options merge;
 } options;
 
 /* Part of the bytes that are kept. */
@@ -47,6 +54,8 @@ typedef struct state {
     size_t answer_count, answer_room;
     child *children;
     size_t child_count, child_room;
+    mr_object *parts;  /* with merge: places of tiles */
+    size_t part_count, part_room;
     uint8_t *bytes;
     size_t byte_count, byte_room;
     mr_object_attribute *attributes; /* of the object at hand */
@@ -67,7 +76,9 @@ static bool may_find(const mr_planned_input *input) {
 
 static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
-    if (!mr_may_have_objects(&n->inputs[FRAMES]))
+    if (o->merge.given && o->vote.given)
+        return mr_refuse(n, "merge", "merge is for tiles, and vote for pictures of objects: write one of them");
+    if (!o->merge.given && !mr_may_have_objects(&n->inputs[FRAMES]))
         return mr_refuse(n, NULL, "the frames from %s have no objects: name the stage that gives crop its frames, or "
                          "one after it", n->inputs[FRAMES].from);
     if (!may_find(&n->inputs[CROPS]))
@@ -152,8 +163,16 @@ static int keep_children(state *s, const mr_result *from, int64_t number) {
     return status;
 }
 
+/* The place of a tile. */
+static int keep_part(state *s, const mr_object *part) {
+    if (!mr_grow((void **)&s->parts, s->part_count, &s->part_room, sizeof *s->parts))
+        return no_memory();
+    s->parts[s->part_count++] = *part;
+    return MR_OK;
+}
+
 static void forget(state *s) {
-    s->answer_count = s->child_count = s->byte_count = 0;
+    s->answer_count = s->child_count = s->part_count = s->byte_count = 0;
 }
 
 static bool belongs(const state *s, const mr_frame *frame) {
@@ -162,9 +181,8 @@ static bool belongs(const state *s, const mr_frame *frame) {
 
 /* Results are newest first, and crop's own is the oldest. A frame has only the newest of several that a stage, or a
  * chain of detect and track, gave. */
-static int take_picture(state *s, const mr_frame *picture) {
+static int take_picture(state *s, const options *o, const mr_frame *picture) {
     const mr_result *own = picture->results, *newest = NULL;
-    int status = MR_OK;
     if (!belongs(s, picture))
         forget(s);
     s->frame = picture->identity;
@@ -173,6 +191,7 @@ static int take_picture(state *s, const mr_frame *picture) {
     if (!own || own->kind != mr_kind_objects() || !own->count)
         return MR_OK;
     const int64_t number = ((const mr_object *)own->data)->number;
+    int status = o->merge.given ? keep_part(s, own->data) : MR_OK;
     for (const mr_result *one = picture->results; one != own && !status; one = one->next) {
         const bool copy = one->kind == own->kind && strcmp(one->stage, own->stage) == 0;
         if (one->kind == mr_kind_classes())
@@ -294,19 +313,57 @@ static int put_on(state *s, mr_io *io, mr_frame *frame, const mr_result *objects
     return status;
 }
 
+/* Drops objects that another tile has too, and those of no tile. */
+static int merge(state *s, const options *o) {
+    const mr_merge_limits limits = {o->merge.iou, o->merge.inside};
+    const size_t count = s->child_count;
+    mr_object *found = mr_calloc(count + 1, sizeof *found);
+    bool *stay = mr_calloc(count + 1, sizeof *stay);
+    for (size_t i = 0; found && i < count; i++)
+        found[i] = s->children[i].object;
+    int status = found && stay ? mr_merge_parts(s->parts, s->part_count, found, count, &limits, stay) : no_memory();
+    s->child_count = 0;
+    for (size_t i = 0; i < count && !status; i++)
+        if (stay[i]) {
+            s->children[s->child_count] = s->children[i];
+            s->children[s->child_count++].object.parent = 0;
+        }
+    mr_free(found);
+    mr_free(stay);
+    return status;
+}
+
+/* The objects of all tiles, after those that the frame has. */
+static int put_tiles(state *s, const options *o, mr_io *io, mr_frame *frame, const mr_result *objects) {
+    mr_result *result;
+    int status = merge(s, o);
+    if (!status && objects)
+        return put_on(s, io, frame, objects);
+    if (!status)
+        status = mr_io_add_result(io, frame, mr_kind_objects(), s->child_count, &result);
+    if (!status)
+        status = add_children(s, result);
+    if (!status)
+        sort(result);
+    return status;
+}
+
 static int process(mr_stage *self, mr_io *io) {
+    const options *o = self->options;
     state *s = self->state;
     const mr_frame *input = mr_io_input(io);
     const mr_result *objects = mr_frame_result(input, mr_kind_objects(), NULL);
     mr_frame *frame = NULL;
     if (input->identity.sub)
-        return take_picture(s, input);
+        return take_picture(s, self->options, input);
     if (!belongs(s, input))
         forget(s);
     if (s->votes)
         mr_ballot_advance(s->votes, input->identity.epoch, mr_object_time_ns(input));
     int status = mr_io_share(io, input, &frame);
-    if (!status && objects)
+    if (!status && o->merge.given && !(input->flags & MR_FRAME_AWAY))
+        status = put_tiles(s, o, io, frame, objects);
+    else if (!status && objects)
         status = put_on(s, io, frame, objects);
     forget(s);
     if (!status)
@@ -325,6 +382,7 @@ static void close_stage(mr_stage *self) {
     mr_ballot_destroy(&s->votes);
     mr_free(s->answers);
     mr_free(s->children);
+    mr_free(s->parts);
     mr_free(s->bytes);
     mr_free(s->attributes);
 }
@@ -333,14 +391,22 @@ static const mr_option vote_table[] = {
     {.name = "over", .kind = MR_OPTION_DURATION, .offset = offsetof(vote_options, over_ns), .fallback = "0s",
      .max = 3600e9, .example = "2s", .help = "answers count for so long, by presentation time"},
     MR_OPTIONS_END};
+static const mr_option merge_table[] = {
+    {.name = "iou", .kind = MR_OPTION_DOUBLE, .offset = offsetof(merge_options, iou), .fallback = "0.5", .min = 0,
+     .max = 1, .help = "objects from two tiles are one if their intersection is a larger share of their union"},
+    {.name = "inside", .kind = MR_OPTION_DOUBLE, .offset = offsetof(merge_options, inside), .fallback = "0.6",
+     .min = 0, .max = 1, .help = "an object at the edge of its tile goes if a larger share of it lies in another"},
+    MR_OPTIONS_END};
 static const mr_option table[] = {
+    {.name = "merge", .kind = MR_OPTION_MAP, .offset = offsetof(options, merge), .fields = merge_table,
+     .help = "after tile: objects that lie in several tiles stay once"},
     {.name = "vote", .kind = MR_OPTION_MAP, .offset = offsetof(options, vote), .fields = vote_table,
      .help = "an object with a track gets the answer that most of its pictures had, also in frames without one"},
     MR_OPTIONS_END};
 
 static const mr_port inputs[] = {
     {.name = "frames", .help = "the frames that have the objects: those that crop takes, or later ones"},
-    {.name = "crops", .help = "crop's pictures, or results from them"}, {0}};
+    {.name = "crops", .help = "pictures of crop or tile, or results from them"}, {0}};
 static const mr_port outputs[] = {
     {.name = "out", .help = "the frames; objects have the results from their pictures"}, {0}};
 

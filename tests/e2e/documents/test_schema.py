@@ -239,18 +239,22 @@ class Editor(Case):
             "    \n"                                # 14
             "  results: {type: jsonl, input: small, features: true}\n")
 
-    def edit(self, text):
-        server = LanguageServer(ROOT / "pipelines")
+    def server(self, schema=None):
+        server = LanguageServer(ROOT / "pipelines", schema)
         self.addCleanup(server.close)
-        return server, server.open(text)
+        return server
 
     def test_shipped_pipelines_are_not_marked(self):
-        for path in sorted((ROOT / "pipelines").glob("*.yaml")):
-            _, marks = self.edit(path.read_text())
-            self.assertEqual(marks, [], path)
+        shipped, line = sorted((ROOT / "pipelines").glob("*.yaml")), f"{MODELINE}{FILE.name}\n"
+        server = self.server(FILE.as_uri())
+        for path in shipped:
+            self.assertTrue(path.read_text().startswith(line), path)
+            self.assertEqual(server.open(path.read_text().replace(line, "\n")), [], path)
+        marks = self.server().open(shipped[0].read_text().replace("version:", "versions:"))
+        self.assertIn("Property versions is not allowed.", [message for _, message in marks])
 
     def test_mistakes_are_marked(self):
-        text = self.TEXT % FILE.name
+        server, text = self.server(FILE.as_uri()), self.TEXT.replace(MODELINE, "") % ""
         for old, new, line, words in (("nonref", "nonrefs", 9, '"nonkey"'),
                                       ("size: 224x224", "size: big", 13, "pattern"),
                                       ("type: jsonl, input: small, features: true", "type: images, input: small", 15,
@@ -259,12 +263,12 @@ class Editor(Case):
                                       ("type: preprocess", "type: preproces", 11, "preprocess"),
                                       ("    skip: nonref\n", "    input: lobby\n", 9, "duplicate"),
                                       ("input: lobby", "queue: 0", 8, "minimum of 1")):
-            _, marks = self.edit(text.replace(old, new, 1))
+            marks = server.open(text.replace(old, new, 1))
             self.assertTrue(any(at == line and words in message for at, message in marks), f"{new}: {marks}")
 
     def test_completions_and_texts(self):
-        server, marks = self.edit(self.TEXT % FILE.as_uri())
-        self.assertEqual(marks, [])
+        server = self.server()
+        self.assertEqual(server.open(self.TEXT % FILE.as_uri()), [])
         options = {one["name"]: one for one in
                    json.loads(call([MILLRACE, "inspect", "preprocess", "--json"]).stdout)[0]["options"]}
         keys = server.complete(14, 5)

@@ -68,9 +68,9 @@ class Absent(Case):
         # One producer dies. In the other pair the consumer is asked to end; then that one is waited for too.
         _, left, _ = pairs["live"]
         left.kill()
+        again["reliable"].stop()
         again["live"].await_line("a->right: left at tcp://127.0.0.1:", "is down (", "SIGTERM")
         again["live"].stop()
-        again["reliable"].stop()
         _, left, _ = pairs["reliable"]
         left.await_line("a->right: right is down (", "its frames wait here", times=2)
         self.assertLessEqual({line["reason"] for line in left.stop()["dropped"]}, {"stopped"})

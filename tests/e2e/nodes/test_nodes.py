@@ -318,7 +318,7 @@ class Nodes(Watched):
 
     def test_frames_that_are_lost_are_named(self):
         """Nobody can account for what is inside a killed source node that is not restarted."""
-        child = self.start(self.three(), "--json", grace=("--grace", "30s"))
+        child = self.start(self.three(), "--json", grace=("--grace", "12s"))
         self.wait_for_rows(5)
         started = children_of(child.pid)
         os.kill(started["center"], signal.SIGSTOP)

@@ -210,6 +210,29 @@ stages:
         for number, one in enumerate(turned, 1):
             self.assertTrue(np.array_equal(one, upright), number)
 
+    def test_cut_outs(self):
+        """crop and images: a folder for each class, whose files name the object's number in its frame."""
+        pixels = self.photo()
+        out = self.folder / "cut"
+        boxes = [(3.5, 5, 20.5, 31, 0.9, 0), (15, 20, 60, 62.5, 0.8, 1), (40, 10, 50, 20, 0.7, 1)]
+        name = "{label}/{seq}-{track}.png"
+        after = f"  crop: {{input: joined}}\n  images: {{input: crop, path: '{out}', name: '{name}'}}\n" \
+                "  'null': {input: draw}\n"
+        self.assert_balanced(self.draw(self.folder / "a.png", "label: ''", after, boxes))
+        found = {str(path.relative_to(out)): np.array(Image.open(path)) for path in out.rglob("*.png")}
+        self.assertEqual(len(found), 3)
+        for left, top, right, bottom, _, index in boxes:
+            left, right = int(left * WIDTH / 64), int(np.ceil(right * WIDTH / 64))
+            top, bottom = int(top * HEIGHT / 64), int(np.ceil(bottom * HEIGHT / 64))
+            folder = ("cat", "dog")[index]
+            same = [file for file, one in found.items() if file.startswith(folder) and
+                    np.array_equal(one, pixels[top:bottom, left:right])]
+            self.assertEqual(len(same), 1, (folder, list(found)))
+        run = self.draw(self.folder / "a.png", "label: ''",
+                        f"  images: {{input: decode, path: '{out}', name: '{name}', overwrite: true}}\n"
+                        "  'null': {input: draw}\n", code=78)
+        self.assertIn("name has {label} or {track}, and the pictures from decode have no objects: put crop", run.err)
+
     def test_words(self):
         """Tokens without a value leave out their words; unknown characters are reported once."""
         self.photo()

@@ -157,6 +157,124 @@ class Objects(Case):
                     back = self.ways(row["file"].rsplit("/", 1)[-1])[preprocess](at[:, 0], at[:, 1])
                     self.assertLess(np.abs(np.stack([*back, at[:, 2]], 1) - points).max(), 1e-3)
 
+    def segmented(self, preprocess, options, code=0, **how):
+        text = HEAD.format(uri=self.folder / "*.png")
+        text += f"  preprocess: {{input: decode, size: {SIDE}x{SIDE}, {preprocess}}}\n"
+        text += f"  infer: {{input: preprocess, model: '{self.folder}/model.onnx'}}\n"
+        text += f"  segment: {{input: infer, {options}}}\n"
+        text += f"  rows: {{type: jsonl, input: segment, path: '{self.folder}/rows.jsonl'}}\n"
+        run = self.run_pipeline(text, rows=False, code=code, **how)
+        if code or "error" in run.err:
+            return run.err
+        self.assert_balanced(run)
+        rows = [json.loads(line) for line in (self.folder / "rows.jsonl").read_text().splitlines()]
+        (self.folder / "rows.jsonl").unlink()
+        return rows
+
+    def test_segments(self):
+        """A map of scores, with classes first or last, and a map of classes; the largest score counts."""
+        y, x = np.mgrid[:16, :16]
+        kinds = np.where(x < 6, 1, np.where((x > 9) & (y > 11), 2, 0))
+        logits = np.random.default_rng(5).uniform(-1, 1, (3, 16, 16)).astype(np.float32)
+        np.put_along_axis(logits, kinds[None], 2.5, axis=0)
+        logits[1, 3, 12] = np.nan
+        share = np.exp(2.5) / np.nansum(np.exp(logits), axis=0)
+        (self.folder / "labels.txt").write_text("ground\nroad\ntree\n")
+        self.turned()
+        for tensor, options in ((logits, ""), (logits.transpose(1, 2, 0), "channels: last, "), (kinds, "")):
+            save(self.folder / "model.onnx", {"o": tensor})
+            for preprocess in self.ways("a.png"):
+                labels = f"labels: {self.folder / 'labels.txt'}, without: [ground]"
+                for row in self.segmented(preprocess, options + labels):
+                    self.check_segments(row, preprocess, kinds, share if tensor.ndim == 3 else np.ones((16, 16)))
+            for least, shown in (0.05, [2]), (0.2, []):
+                row = self.segmented("fit: stretch", f"{options}classes: [2], least: {least}")[0]
+                self.assertEqual([one["index"] for one in row["objects"]], shown)
+
+    def test_segments_refused(self):
+        self.picture()
+        (self.folder / "two.txt").write_text("a\nb\n")
+        for shape, options, code, words in (
+                ((3, 8, 8), f"labels: {self.folder / 'two.txt'}", 78, "2 labels, and the network has 3 classes"),
+                ((3, 8, 8), "tensor: p", 78, "no tensor called p comes from infer"),
+                ((3, 8, 8), "least: 2", 78, "least"),
+                ((2, 3, 8, 8), "least: 0.5", 0, "a frame of infer has a tensor f32 2x3x8x8, and not a map")):
+            save(self.folder / "model.onnx", {"o": np.zeros(shape)})
+            with self.subTest(options):
+                self.assertIn(words, self.segmented("fit: stretch", options, code, verb="plan" if code else "run"))
+
+    def check_segments(self, row, preprocess, kinds, share):
+        seen = {one["label"]: one for one in row["objects"]}
+        self.assertLessEqual(set(seen), {"road", "tree"})
+        self.assertIn("road", seen)
+        for label, one in seen.items():
+            index = ("ground", "road", "tree").index(label)
+            found = kinds == index
+            self.assertAlmostEqual(one["score"], share[found].mean(), places=5)
+            self.assertAlmostEqual(one["attributes"][0]["score"], found.mean(), places=6)
+            wide, tall = one["mask_width"], one["mask_height"]
+            mask = np.repeat(np.arange(len(one["mask"])) % 2, one["mask"]).reshape(tall, wide)
+            x = one["left"] + (np.arange(wide) + 0.5) * (one["right"] - one["left"]) / wide
+            y = one["top"] + (np.arange(tall) + 0.5) * (one["bottom"] - one["top"]) / tall
+            x, y = self.ways(row["file"].rsplit("/", 1)[-1])[preprocess](*np.meshgrid(x, y))
+            sure = (np.abs(x % 4 - 2) < 1.9) & (np.abs(y % 4 - 2) < 1.9)
+            want = found[np.clip(y // 4, 0, 15).astype(int), np.clip(x // 4, 0, 15).astype(int)]
+            self.assertTrue((mask == want)[sure].all())
+            self.assertGreater(sure.sum(), 3)
+
+    def save_finder(self, path):
+        """A network that finds one object: the box around the pixels whose red exceeds 128."""
+        reduce = lambda of, to, axis: helper.make_node("ReduceMax", [of], [to], axes=[axis], keepdims=0)
+        nodes = [helper.make_node("Slice", ["image", "first", "second", "channel"], ["red4"]),
+                 helper.make_node("Squeeze", ["red4", "channel"], ["red"]),
+                 helper.make_node("Greater", ["red", "half"], ["over"]),
+                 helper.make_node("Cast", ["over"], ["mask"], to=TensorProto.FLOAT), reduce("mask", "columns", 1),
+                 reduce("mask", "rows", 2), reduce("rows", "any", 1)]
+        for name, line in (("left", "columns"), ("top", "rows"), ("right", "columns"), ("bottom", "rows")):
+            last = name in ("right", "bottom")
+            nodes += [helper.make_node("ArgMax", [line], [f"{name}_at"], axis=1, keepdims=1,
+                                       select_last_index=int(last)),
+                      helper.make_node("Cast", [f"{name}_at"], [f"{name}_f"], to=TensorProto.FLOAT),
+                      helper.make_node("Add", [f"{name}_f", "one" if last else "zero"], [name])]
+        nodes += [helper.make_node("Unsqueeze", ["any", "last"], ["score"]),
+                  helper.make_node("Sub", ["score", "score"], ["class"]),
+                  helper.make_node("Concat", ["left", "top", "right", "bottom", "score", "class"], ["row"], axis=1),
+                  helper.make_node("Unsqueeze", ["row", "channel"], ["o"])]
+        known = {"first": np.array([0]), "second": np.array([1]), "channel": np.array([1]), "last": np.array([1]),
+                 "half": np.float32(128), "one": np.float32(1), "zero": np.float32(0)}
+        graph = helper.make_graph(
+            nodes, "finder", [helper.make_tensor_value_info("image", TensorProto.FLOAT, ("N", 3, SIDE, SIDE))],
+            [helper.make_tensor_value_info("o", TensorProto.FLOAT, ("N", 1, 6))],
+            [numpy_helper.from_array(value, name) for name, value in known.items()])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+
+    def test_tiles(self):
+        """Each tile shows at most one square, some of it cut; each square is found once, where it is."""
+        squares = [(4, 6, 20, 30), (100, 40, 130, 68), (178, 76, 192, 95)]
+        picture = np.zeros((100, 200, 3), np.uint8)
+        for left, top, right, bottom in squares:
+            picture[top:bottom, left:right] = 255
+        Image.fromarray(picture).save(self.folder / "a.png")
+        exif = Image.Exif()
+        exif[0x0112] = 8  # to be turned a quarter counterclockwise
+        Image.fromarray(picture).save(self.folder / "b.png", exif=exif)
+        self.save_finder(self.folder / "model.onnx")
+        text = HEAD.format(uri=self.folder / "*.png") + f"""\
+  tile: {{input: decode, size: {SIDE}x{SIDE}, overlap: 0.5, whole: false}}
+  preprocess: {{input: tile, size: {SIDE}x{SIDE}, fit: stretch}}
+  detect: {{input: preprocess, batch: 4, model: '{self.folder}/model.onnx', head: end2end}}
+  gather: {{join: {{frames: decode, crops: detect}}, merge: {{}}}}
+  rows: {{type: jsonl, input: gather, path: '{self.folder}/rows.jsonl'}}
+"""
+        run = self.run_pipeline(text, rows=False)
+        self.assert_balanced(run)
+        rows = [json.loads(line) for line in (self.folder / "rows.jsonl").read_text().splitlines()]
+        turned = [(top, 200 - right, bottom, 200 - left) for left, top, right, bottom in squares]
+        for row, want in zip(rows, (squares, turned)):
+            got = [tuple(one[side] for side in ("left", "top", "right", "bottom")) for one in row["objects"]]
+            self.assertEqual(sorted(got), sorted(want))
+            self.assertTrue(all("parent" not in one for one in row["objects"]))
+
     def test_what_is_no_object(self):
         """Boxes that are not finite, lie outside, or have no area, and classes that are not wanted."""
         boxes = [(8, 4, 24, 36, 0.9, 1), (np.nan, 0, 5, 5, 0.9, 1), (0, 0, np.inf, 5, 0.9, 1), (-20, -9, -3, 9, 0.9, 1),
@@ -309,6 +427,23 @@ class Objects(Case):
             self.assertEqual(tracks[15:25], [[]] * 10)
             self.assertEqual(tracks[27:40], [[again]] * 13)
             self.assertEqual(tracks[40:55], [[None]] * 2 + [[second]] * 13)
+
+    def test_tracks_that_coast(self):
+        """An object that is not found stays where it should be, with its number, for as long as asked."""
+        self.moving(gap=range(15, 25))
+        text = HEAD.format(uri=self.folder / "moving.mkv") + (
+            "  preprocess: {input: decode, size: 64x64}\n"
+            "  detect: {input: preprocess, model: moving.onnx, head: end2end}\n"
+            "  track: {input: detect, confirm: 100ms, lost: 1s, coast: 300ms}\n"
+            "  rows: {type: jsonl, input: track, path: '${OUTPUT:--}'}\n")
+        run = self.run_pipeline(text)
+        self.assert_balanced(run)
+        tracks = [[one["track"] for one in row["objects"]] for row in run.rows]
+        self.assertEqual(tracks[2:], [[1]] * 19 + [[]] * 4 + [[1]] * 15)
+        lefts = [row["objects"][0]["left"] for row in run.rows[:21]]
+        self.assertLess(np.abs(np.diff(lefts) - 1).max(), 0.3)
+        run = self.run_pipeline(text.replace("300ms}", "2s}"), code=78, verb="check", rows=False)
+        self.assertIn("coast must be at most lost", run.err)
 
     def test_classes_of_objects(self):
         """filter and record look at the newest objects; the plan knows the labels of a detector."""

@@ -203,7 +203,7 @@ class Signals(harness.Case):
         read, write = full_pipe()
         self.addCleanup(os.close, read)
         others = self.folder / "others.jsonl"
-        child = self.start(text.replace("OTHERS", str(others)), "--json", stdout=write, grace=("--grace", "30s"))
+        child = self.start(text.replace("OTHERS", str(others)), "--json", stdout=write, grace=("--grace", "12s"))
         os.close(write)
         self.wait_for_rows(others, 1)
         err = self.ended(child, signal.SIGTERM)[1]

@@ -46,25 +46,27 @@ TEST(names_of_pictures_are_printed) {
     } cases[] = {
         {"{source}-{seq}.png", "a/b", {.seq = 7}, "a_b-000007.png"},
         {"{source}-{seq}.png", "{seq}", {.seq = 7}, "{seq}-000007.png"},
-        {"{seq}{source}{seq}.png", "{sub}{epoch}", {.seq = 7, .sub = 3}, "000007{sub}{epoch}000007.png"},
+        {"{seq}{source}.png", "{sub}{epoch}", {.seq = 7, .sub = 3}, "000007.3{sub}{epoch}.png"},
+        {"{label}/{track}/{seq}.png", "x", {.seq = 7, .sub = 2}, "_._a_b/5/000007.2.png"},
         {"{seq}.{sub}.jpg", "x", {.epoch = 2, .seq = 1234567, .sub = 3}, "2-1234567.3.jpg"},
         {"{epoch}_{seq}.jpg", "x", {.epoch = 2, .seq = 1}, "2_000001.jpg"},
         {"{time}-{seq}.jpg", "x", {.seq = 1}, "20261128T142742Z-000001.jpg"},
     };
+    const mr_object object = {.label = "../a\nb", .track = 5};
     char name[64];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(mr_picture_name_check(cases[i].pattern), MR_OK);
         assert_int_equal(mr_picture_name_print(name, sizeof name, cases[i].pattern, cases[i].source,
-                                               &cases[i].identity, 1795876062), MR_OK);
+                                               &cases[i].identity, &object, 1795876062), MR_OK);
         assert_string_equal(name, cases[i].name);
     }
-    static const char *const wrong[] = {"{source}.png", "a/{seq}.png", "{seq}{.png", "{time}.png",      "{number}{seq}",
-                                        "{class}-{seq}.png"};
+    static const char *const wrong[] = {"{source}.png", "/a/{seq}.png", "../{seq}.png", "a//{seq}.png", "{seq}{.png",
+                                        "{time}.png", "{number}{seq}", "{class}-{seq}.png"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(mr_picture_name_check(wrong[i]), MR_ERROR_CONFIG);
     const mr_identity one = {.seq = 1};
-    assert_int_equal(mr_picture_name_print(name, 11, "{seq}.png", "", &one, 0), MR_OK);
-    assert_int_equal(mr_picture_name_print(name, 10, "{seq}.png", "", &one, 0), MR_ERROR_IO);
+    assert_int_equal(mr_picture_name_print(name, 11, "{seq}.png", "", &one, NULL, 0), MR_OK);
+    assert_int_equal(mr_picture_name_print(name, 10, "{seq}.png", "", &one, NULL, 0), MR_ERROR_IO);
 }
 
 TEST(other_names_are_told_apart) {

@@ -3,12 +3,12 @@
  * A join emits one frame from each input, all with one identity: the same source, epoch and number. So at least one
  * source must reach every input. Frames must be numbered alike from there on, and arrive in number order. Frames of
  * objects (crop) are numbered within the frame that has them: only a type that gathers joins them with it. */
-#include "engine/planner/lint_joins.h"
+#include "engine/planner/graph/lint_joins.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 #include "millrace/status.h"
 
 /* How frames on a link are numbered: packets in decoding order by their source, pictures and what is made from them in

@@ -1,13 +1,13 @@
 /* Turns the graph of names into links between vertices, in topological order, and inserts the planner's vertices into
  * links. */
-#include "engine/planner/links.h"
+#include "engine/planner/graph/links.h"
 
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/nearest.h"
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 #include "millrace/status.h"
 
 /* ---- from names to links ----------------------------------------------------------------------------------------- */

@@ -1,10 +1,10 @@
 /* Whether formats fit, formats in words, and the message if they do not: both ends, both sets, and the fix. */
-#include "engine/planner/mismatch.h"
+#include "engine/planner/graph/mismatch.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 
 /* ---- formats that ports accept -------------------------------------------------------------------------------- */
 

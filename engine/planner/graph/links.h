@@ -3,7 +3,7 @@
  * Each function returns MR_OK or MR_ERROR_MEMORY and diagnoses all else. */
 #pragma once
 
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 
 /* Names to links. */
 int mr_plan_resolve_links(mr_plan_builder *builder);

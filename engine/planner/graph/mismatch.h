@@ -1,7 +1,7 @@
 /* Whether formats fit, and the messages if they do not. Between the files of the planner. */
 #pragma once
 
-#include "engine/planner/builder.h"
+#include "engine/planner/graph/builder.h"
 
 bool mr_port_accepts_anything(const mr_port *port);
 /* Whether a port accepts any of `set`, and which part (`met` may be NULL). */

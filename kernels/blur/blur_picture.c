@@ -1,0 +1,65 @@
+#include "kernels/blur/blur_picture.h"
+
+#include <math.h>
+
+/* The code of black. */
+static int32_t black(const mr_format *format, const mr_pixel_info *info, int component) {
+    if (component > 0 && !info->rgb)
+        return 1 << (info->depth - 1);
+    return mr_format_range(format) == MR_RANGE_LIMITED ? 16 << (info->depth - 8) : 0;
+}
+
+void mr_blur_describe(mr_blur_work *work, const mr_format *format, const mr_plane *plane) {
+    const mr_pixel_info *info = mr_pixel_describe(format->pixel);
+    work->components = info->components;
+    for (int i = 0; i < info->components; i++) {
+        const mr_component *from = &info->component[i];
+        const bool chroma = i > 0 && !info->rgb;
+        work->component[i] = (mr_blur_component){.data = plane[from->plane].data + from->offset,
+                                                 .stride = plane[from->plane].stride,
+                                                 .step = from->step,
+                                                 .bytes = info->depth > 8 ? 2 : 1,
+                                                 .down = info->shift,
+                                                 .log2_x = chroma ? info->chroma_w : 0,
+                                                 .log2_y = chroma ? info->chroma_h : 0,
+                                                 .fill = black(format, info, i)};
+    }
+}
+
+/* Rounds a side outward to a multiple of 2^log2. False: no part of it lies in a picture of that size. */
+static bool round_side(double a, double b, int log2, int32_t size, int32_t *first, int32_t *end) {
+    const double from = fmax(fmin(a, b), 0), to = fmin(fmax(a, b), size);
+    if (!(from < to))
+        return false;
+    *first = (int32_t)from >> log2 << log2;
+    *end = ((int32_t)ceil(to) + (1 << log2) - 1) >> log2 << log2;
+    *end = *end < size ? *end : size;
+    return true;
+}
+
+static int32_t side_of(const mr_blur_area *area) {
+    const int32_t width = area->right - area->left, height = area->bottom - area->top;
+    return width > height ? width : height;
+}
+
+static void divide(mr_blur_area *area, const mr_pixel_info *info, mr_blur_how how) {
+    const int32_t cells = how == MR_BLUR_PIXELATE ? MR_BLUR_BLOCKS : MR_BLUR_CELLS;
+    const int log2 = info->chroma_w > info->chroma_h ? info->chroma_w : info->chroma_h;
+    area->cell = ((side_of(area) + cells - 1) / cells + (1 << log2) - 1) >> log2 << log2;
+    area->columns = (area->right - area->left + area->cell - 1) / area->cell;
+    area->rows = (area->bottom - area->top + area->cell - 1) / area->cell;
+}
+
+void mr_blur_add(mr_blur_areas *areas, const mr_format *format, mr_blur_how how, const double corner[2],
+                 const double opposite[2]) {
+    const mr_pixel_info *info = mr_pixel_describe(format->pixel);
+    mr_blur_area area = {0};
+    if (!round_side(corner[0], opposite[0], info->chroma_w, format->width, &area.left, &area.right) ||
+        !round_side(corner[1], opposite[1], info->chroma_h, format->height, &area.top, &area.bottom))
+        return;
+    divide(&area, info, how);
+    int32_t at = areas->count++;
+    for (; at > 0 && side_of(&areas->item[at - 1]) < side_of(&area); at--)
+        areas->item[at] = areas->item[at - 1];
+    areas->item[at] = area;
+}

@@ -1,0 +1,193 @@
+"""blur: hidden pixels by value, beside NumPy, Pillow and OpenCV; all other pixels stay; boxes in turned pictures; what
+cannot be placed hides the whole picture; and what `require` lets out.
+
+The networks answer with boxes that the test chose, as in test_objects.py. CenterFace, if MILLRACE_CENTERFACE names its
+file, must find no face in a picture whose face was hidden."""
+import math
+import os
+import pathlib
+import subprocess
+import unittest
+
+import numpy as np
+from PIL import Image, ImageFilter
+
+from harness import Case, main
+from test_objects import HEAD, rows_of, save
+
+CENTERFACE = pathlib.Path(os.environ.get("MILLRACE_CENTERFACE", "/nonexistent"))
+ASTRONAUT = pathlib.Path("/usr/lib/python3/dist-packages/imageio/resources/images/astronaut.png")
+WIDTH, HEIGHT = 200, 100
+
+
+def area_of(box, margin, width=WIDTH, height=HEIGHT):
+    """The pixels of a grown box: left, top, right, bottom."""
+    left, top, right, bottom = box
+    across, down = margin * (right - left), margin * (bottom - top)
+    return (max(math.floor(left - across), 0), max(math.floor(top - down), 0),
+            min(math.ceil(right + across), width), min(math.ceil(bottom + down), height))
+
+
+def pixelated(picture, area):
+    left, top, right, bottom = area
+    out, cell = picture.copy(), math.ceil(max(right - left, bottom - top) / 6)
+    for y in range(top, bottom, cell):
+        for x in range(left, right, cell):
+            part = np.s_[y:min(y + cell, bottom), x:min(x + cell, right)]
+            out[part] = np.floor(picture[part].reshape(-1, picture.shape[2]).mean(0) + 0.5)
+    return out
+
+
+class Blur(Case):
+    def noise(self, name="a.png", width=WIDTH, height=HEIGHT, **options):
+        """Smooth noise, so that a blur is not only gray."""
+        small = np.random.default_rng(5).integers(0, 255, (height // 5, width // 5, 3), np.uint8)
+        picture = Image.fromarray(small).resize((width, height), Image.BICUBIC)
+        picture.save(self.folder / name, **options)
+        return np.array(picture)
+
+    def blur(self, options, boxes, code=0, more="", name="*.png", **how):
+        """Runs it and returns the pictures; boxes are in 64x64 pixels."""
+        save(self.folder / "model.onnx", {"o": rows_of(boxes)})
+        text = HEAD.format(uri=self.folder / name).replace("sources:", "require: blurred\nsources:") + (
+            "  preprocess: {input: decode, fit: stretch}\n"
+            "  detect: {input: preprocess, model: model.onnx, head: end2end}\n"
+            "  both: {type: join, join: {pictures: decode, objects: detect}}\n"
+            f"  blur: {{input: both{options}}}\n"
+            f"  images: {{input: blur, path: '{self.folder}/out', overwrite: true}}\n") + more
+        run = self.run_pipeline(text, code=code, rows=False, **how)
+        if code:
+            return run
+        self.assert_balanced(run)
+        return run, [np.array(Image.open(one)) for one in sorted((self.folder / "out").glob("*.png"))]
+
+    def test_pixels(self):
+        """Only the box changes, as each way says."""
+        picture = self.noise()
+        box = (50, 20, 110, 80)  # in the picture
+        boxes = [(16, 12.8, 35.2, 51.2, 0.9, 0)]
+        area = area_of(box, 0.1)
+        left, top, right, bottom = area
+        for device in ("cpu", "sim:0"):
+            _, (got,) = self.blur(f", margin: 0.1, device: '{device}'", boxes)
+            self.assertTrue(np.array_equal(got, pixelated(picture, area)))
+            _, (got,) = self.blur(f", margin: 0.1, how: fill, device: '{device}'", boxes)
+            want = picture.copy()
+            want[top:bottom, left:right] = 0
+            self.assertTrue(np.array_equal(got, want))
+
+    def test_gaussian(self):
+        picture = self.noise()
+        _, (got,) = self.blur(", how: gaussian, margin: 0.1", [(16, 12.8, 35.2, 51.2, 0.9, 0)])
+        left, top, right, bottom = area_of((50, 20, 110, 80), 0.1)
+        inner = np.s_[top:bottom, left:right]
+        sigma = 2 * math.ceil((right - left) / 16)  # an eighth of the side, in whole cells
+        reach = math.ceil(4 * sigma)
+        weights = np.exp(-np.arange(-reach, reach + 1) ** 2 / (2 * sigma ** 2))
+        padded = np.pad(picture[inner].astype(float), ((reach, reach), (reach, reach), (0, 0)), mode="edge")
+        for axis in (0, 1):
+            padded = np.apply_along_axis(lambda row: np.convolve(row, weights / weights.sum(), "valid"), axis, padded)
+        pillow = np.array(Image.fromarray(picture[inner]).filter(ImageFilter.GaussianBlur(sigma)), float)
+        for want in (padded, pillow):
+            apart = np.abs(got[inner] - want)
+            self.assertLess(apart.mean(), 3)
+            self.assertLess(apart[sigma:-sigma, sigma:-sigma].max(), 7)  # cells, not samples, continue the edge
+        rest = np.ones(picture.shape, bool)
+        rest[inner] = False
+        self.assertTrue(np.array_equal(got[rest], picture[rest]))
+
+    def test_ellipse_and_classes(self):
+        """An ellipse leaves the corners; other classes stay; the largest of two areas decides."""
+        picture = self.noise()
+        boxes = [(16, 16, 32, 48, 0.9, 0), (48, 16, 56, 48, 0.8, 1)]
+        _, (got,) = self.blur(", how: fill, margin: 0, shape: ellipse, classes: [0]", boxes)
+        changed = (got != picture).any(2)
+        self.assertTrue((got[changed] == 0).all())
+        y, x = np.mgrid[:HEIGHT, :WIDTH] + 0.5
+        inside = ((x - 75) / 25) ** 2 + ((y - 50) / 25) ** 2 <= 1
+        self.assertFalse((changed & ~inside).any())
+        self.assertTrue((got[inside] == 0).all())
+        boxes = [(16, 16, 32, 48, 0.9, 0), (20, 20, 24, 24, 0.95, 0)]
+        _, (got,) = self.blur(", margin: 0", boxes)
+        self.assertTrue(np.array_equal(got, pixelated(picture, (50, 25, 100, 75))))
+
+    def test_turned(self):
+        """Boxes are in the upright picture, pixels are stored as they were: each way to turn and mirror."""
+        for orientation in range(1, 9):
+            exif = Image.Exif()
+            exif[0x0112] = orientation
+            stored = self.noise(exif=exif)
+            upright = np.array(Image.open(self.folder / "a.png").transpose(Image.Transpose(
+                {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}[orientation]))) if orientation > 1 else stored
+            _, (got,) = self.blur(", how: fill, margin: 0", [(8, 16, 24, 24, 0.9, 0)])
+            shown = np.array(Image.fromarray(got).transpose(Image.Transpose(
+                {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}[orientation]))) if orientation > 1 else got
+            height, width = upright.shape[:2]
+            left, top, right, bottom = area_of((width / 8, height / 4, width * 3 / 8, height * 3 / 8), 0, width, height)
+            want = upright.copy()
+            want[top:bottom, left:right] = 0
+            with self.subTest(orientation):
+                self.assertTrue(np.array_equal(shown, want))
+
+    def test_hidden_whole(self):
+        """More objects than max, and frames in which the named stage found nothing."""
+        picture = self.noise()
+        boxes = [(x, 8, x + 4, 16, 0.9, 0) for x in range(0, 60, 5)]
+        for options, reason in ((", max: 3, how: fill", "more objects to hide than max"),
+                                (", stages: [decode], how: fill", "no stage had searched for objects")):
+            run, (got,) = self.blur(options, boxes)
+            self.assertFalse(got.any())
+            self.assertIn("1 picture was hidden whole", run.err)
+            self.assertIn(reason, run.err)
+        _, (got,) = self.blur(", classes: [7]", boxes)
+        self.assertTrue(np.array_equal(got, picture))
+        _, (got,) = self.blur("", [(8, 8, 12, 16, 0, 0)])
+        self.assertTrue(np.array_equal(got, picture))
+
+    def test_chroma(self):
+        """In 4:2:0 the hidden chroma covers the box, and nothing of the box shows."""
+        subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "color=red:s=200x100:r=5:d=0.4,format=yuv420p",
+                        "-c:v", "ffv1", self.folder / "red.mkv"], check=True)
+        _, pictures = self.blur(", how: fill, margin: 0", [(16.5, 16.5, 31.5, 31.5, 0.9, 0)], name="red.mkv")
+        self.assertEqual(len(pictures), 2)
+        for got in pictures:
+            self.assertFalse(got[26:48, 54:96].any())  # a chroma sample inside the edge, which is interpolated
+            self.assertEqual(got[20, 40].tolist(), got[90, 190].tolist())
+            self.assertGreater(got[20, 40, 0], 250)
+
+    def test_required(self):
+        """What comes after blur may get out, and so may results from before it."""
+        self.noise()
+        boxes = [(16, 16, 32, 48, 0.9, 0)]
+        self.blur("", boxes, more="  rows: {type: jsonl, input: detect, path: /dev/null}\n")
+        run = self.blur("", boxes, code=78, verb="plan", more="  copy: {type: images, input: both, path: copy}\n")
+        self.assertIn("stages.copy.input: pictures that are not blurred could get out here (require): photos -> decode "
+                      "-> both -> copy", run.err)
+
+    @unittest.skipUnless(CENTERFACE.exists() and ASTRONAUT.exists(), "MILLRACE_CENTERFACE names no file")
+    def test_faces(self):
+        """No face is found above the threshold in pictures whose face was hidden, whatever the way."""
+        (self.folder / "a.png").write_bytes(ASTRONAUT.read_bytes())
+
+        def count(uri):
+            text = HEAD.format(uri=uri) + (
+                "  preprocess: {input: decode, size: 512x512, fit: stretch}\n"
+                f"  detect: {{input: preprocess, model: '{CENTERFACE}', head: centerface, score: 0.2, iou: 0.3}}\n"
+                "  rows: {type: jsonl, input: detect, path: '${OUTPUT:--}'}\n")
+            return [len(row["objects"]) for row in self.run_pipeline(text).rows]
+
+        self.assertEqual(count(self.folder / "a.png"), [1])
+        for options in ("", ", how: gaussian", ", how: fill", ", shape: ellipse", ", how: gaussian, shape: ellipse"):
+            text = HEAD.format(uri=self.folder / "a.png") + (
+                "  preprocess: {input: decode, size: 512x512, fit: stretch}\n"
+                f"  detect: {{input: preprocess, model: '{CENTERFACE}', head: centerface, score: 0.2, iou: 0.3}}\n"
+                "  both: {type: join, join: {pictures: decode, objects: detect}}\n"
+                f"  blur: {{input: both{options}}}\n"
+                f"  images: {{input: blur, path: '{self.folder}/out', overwrite: true}}\n")
+            self.run_pipeline(text, rows=False)
+            with self.subTest(options):
+                self.assertEqual(count(f"{self.folder}/out/*.png"), [0])
+
+
+if __name__ == "__main__":
+    main()
