@@ -5,8 +5,9 @@
 
 #include "engine/base/nearest.h"
 
+/* Texts of another node may be missing. */
 static bool has(const mr_strings *list, const char *text) {
-    for (size_t i = 0; i < list->count; i++)
+    for (size_t i = 0; text && i < list->count; i++)
         if (strcmp(list->item[i], text) == 0)
             return true;
     return false;

@@ -29,7 +29,8 @@ void mr_shown_zones_count(mr_shown_zones *shown, const mr_planned_result *result
     for (const mr_result *one = frame->results; one; one = one->next) {
         const mr_zone_event *event = one->data;
         for (size_t i = 0; one->kind == mr_kind_events() && i < one->count; i++) {
-            const bool cross = event[i].zone && event[i].direction && strcmp(event[i].event, "cross") == 0;
+            const bool named = event[i].event && event[i].zone && event[i].direction;
+            const bool cross = named && strcmp(event[i].event, "cross") == 0;
             const size_t line = cross ? find_line(results, event[i].zone) : MR_SHOWN_LINES;
             if (line < MR_SHOWN_LINES)
                 shown->crossings[line][strcmp(event[i].direction, "in") == 0] = event[i].count;

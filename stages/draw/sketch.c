@@ -39,7 +39,7 @@ static mr_paint_item bounded(const mr_sketch *sketch, mr_area bounds) {
 /* NULL: none lies in the picture, or there is no room. */
 static mr_paint_item *add(mr_sketch *sketch, mr_paint_kind kind, mr_area bounds, mr_ink ink) {
     mr_paint_item item = bounded(sketch, bounds);
-    item.kind = kind;
+    item.kind = (int32_t)kind;
     item.opacity = ink.opacity;
     if (item.left >= item.right || item.top >= item.bottom || !ink.opacity)
         return NULL;

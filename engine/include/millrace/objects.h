@@ -9,7 +9,8 @@
  * Objects are sorted by score, best first. A stage that changes objects gives the frame a new result
  * (mr_io_renew_objects); the newest one counts. Ownership, threads and errors: as for all results.
  *
- * Results may come from another node. Readers must not trust counts of items, or run lengths in masks. */
+ * Results may come from another node. Readers must not trust counts of items, or run lengths in masks, and texts may be
+ * NULL. */
 #ifndef MILLRACE_OBJECTS_H
 #define MILLRACE_OBJECTS_H
 
