@@ -50,7 +50,8 @@ MR_PIXEL_INLINE bool mr_box_overlaps(const mr_box *a, const mr_box *b, float ove
 
 /* Whether something of it lies within 0, 0 to width, height. */
 MR_PIXEL_INLINE bool mr_box_is_inside(const mr_box *box, int32_t width, int32_t height) {
-    const float left = mr_box_more(mr_box_less(box->left, box->right), 0), top = mr_box_more(mr_box_less(box->top, box->bottom), 0);
+    const float left = mr_box_more(mr_box_less(box->left, box->right), 0);
+    const float top = mr_box_more(mr_box_less(box->top, box->bottom), 0);
     return mr_box_less(mr_box_more(box->left, box->right), (float)width) > left &&
            mr_box_less(mr_box_more(box->top, box->bottom), (float)height) > top;
 }
