@@ -6,6 +6,7 @@
 #include "millrace/text.h"
 #include "stages/list.h"
 #include "stages/model/onnx/onnx_traits.h"
+#include "stages/named_tensor.h"
 #include "stages/text/dictionary.h"
 
 typedef struct options {
@@ -27,14 +28,6 @@ enum { VALUES_AUTO, VALUES_LOGITS };
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-/* The newest tensor, or the one with that name; NULL: none. */
-static const mr_planned_result *find_planned(const mr_planned_input *input, const char *name) {
-    const mr_planned_result *one = input->results;
-    while (one && (one->kind != mr_kind_tensor() || (name && strcmp(one->name, name) != 0)))
-        one = one->next;
-    return one;
-}
-
 static int refuse_nothing(mr_negotiation *n, const options *o) {
     if (o->tensor)
         return mr_refuse(n, "tensor", "no tensor called \"%s\" is among the results that come from %s", o->tensor,
@@ -52,7 +45,7 @@ static int refuse_length(const options *o, const mr_dictionary *dictionary, size
 }
 
 static int check_tensor(mr_negotiation *n, const options *o, const mr_dictionary *dictionary) {
-    const mr_planned_result *tensor = find_planned(&n->inputs[0], o->tensor);
+    const mr_planned_result *tensor = mr_planned_tensor(&n->inputs[0], o->tensor);
     char text[MR_FORMAT_SET_TEXT];
     if (!tensor)
         return n->inputs[0].more_results ? MR_OK : refuse_nothing(n, o);
@@ -93,7 +86,7 @@ static int negotiate(mr_negotiation *n) {
 static int open_stage(mr_stage *self) {
     const options *o = self->options;
     state *s = self->state;
-    const mr_planned_result *tensor = find_planned(&self->inputs[0], o->tensor);
+    const mr_planned_result *tensor = mr_planned_tensor(&self->inputs[0], o->tensor);
     const bool scored = tensor && mr_onnx_gives_scores(tensor->operation);
     int status = read_dictionary(o, &s->dictionary);
     s->ctc = (mr_ctc){.classes = mr_dictionary_classes(&s->dictionary), .blank = mr_dictionary_blank(&s->dictionary),
@@ -107,13 +100,6 @@ static void close_stage(mr_stage *self) {
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
-
-static const mr_result *find_tensor(const mr_frame *frame, const char *name) {
-    const mr_result *one = frame->results;
-    while (one && (one->kind != mr_kind_tensor() || (name && strcmp(one->name, name) != 0)))
-        one = one->next;
-    return one;
-}
 
 /* The number of steps; 0: the tensor is none of steps x classes. */
 static size_t steps_of(const mr_ctc *ctc, const mr_format *format) {
@@ -130,7 +116,7 @@ static size_t steps_of(const mr_ctc *ctc, const mr_format *format) {
 static int read_tensor(const mr_stage *self, const mr_frame *frame, mr_ctc_text *text) {
     const options *o = self->options;
     const state *s = self->state;
-    const mr_result *tensor = find_tensor(frame, o->tensor);
+    const mr_result *tensor = mr_frame_tensor(frame, o->tensor);
     char shape[MR_FORMAT_TEXT];
     if (!tensor)
         return mr_fail(MR_ERROR_DATA, "a frame of %s has no tensor%s%s", self->inputs[0].from, o->tensor ? " " : "",

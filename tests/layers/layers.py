@@ -82,7 +82,7 @@ kernels/jpeg: kernels
 kernels/metrics: engine/base kernels
 kernels/paint: engine/device/cuda kernels
 kernels/plane:
-kernels/text: kernels
+kernels/text: kernels kernels/plane
 kernels/detect: engine/device/cuda kernels kernels/text
 kernels/blur: engine/device/cuda kernels
 stages: engine/base engine/device engine/text
@@ -92,7 +92,7 @@ stages/objects: engine/base engine/device kernels/blur kernels/detect stages sta
 stages/draw: engine/base engine/device kernels/paint kernels/preprocess stages stages/objects
 stages/objects/zones: engine/base kernels/plane stages
 stages/objects/cascade: engine/base stages stages/objects
-stages/text: engine/base kernels/text stages stages/model stages/model/onnx
+stages/text: engine/base kernels/plane kernels/text stages stages/model stages/model/onnx stages/objects
 stages/model/export: engine/base kernels/vector stages/model stages/model/onnx
 stages/train: engine/base engine/device kernels kernels/fit kernels/metrics
     kernels/vector stages/model

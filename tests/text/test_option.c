@@ -22,6 +22,8 @@ typedef struct everything {
     mr_doubles mean;
     mr_strings names;
     mr_pairs headers;
+    mr_points corners;
+    mr_shapes areas;
     mr_format format;
     struct {
         bool given;
@@ -63,6 +65,9 @@ static const mr_option table[] = {
      .max = 255},
     {.name = "names", .kind = MR_OPTION_STRINGS, .offset = offsetof(everything, names), .fallback = "[a, b]"},
     {.name = "headers", .kind = MR_OPTION_PAIRS, .offset = offsetof(everything, headers)},
+    {.name = "corners", .kind = MR_OPTION_POINTS, .offset = offsetof(everything, corners), .min = 2, .max = 3,
+     .fallback = "[[1, 2], [3.5, -4]]", .unit = "points"},
+    {.name = "areas", .kind = MR_OPTION_SHAPES, .offset = offsetof(everything, areas), .min = 1, .max = 2},
     {.name = "format", .kind = MR_OPTION_FORMAT, .offset = offsetof(everything, format), .fallback = "I420 1280x720"},
     {.name = "part", .kind = MR_OPTION_MAP, .offset = offsetof(everything, part), .fields = part_fields},
     MR_OPTIONS_END,
@@ -144,6 +149,9 @@ TEST(defaults_are_read_as_yaml) {
     assert_true(o->mean.value[1] == 2.5);
     assert_int_equal(o->names.count, 2);
     assert_string_equal(o->names.item[1], "b");
+    assert_int_equal(o->corners.count, 2);
+    assert_true(o->corners.at[1][0] == 3.5 && o->corners.at[1][1] == -4);
+    assert_int_equal(o->areas.count, 0);
     assert_int_equal(o->format.pixel, MR_PIXEL_I420);
     assert_int_equal(o->format.height, 720);
     assert_false(o->part.given);
@@ -155,6 +163,7 @@ TEST(every_kind_is_read) {
     filling f;
     fill(&f, "{flag: false, whole: 64, number: 1e-3, text: 5, path: out/r.jsonl, uri: rtsp://h/1, choice: area,\n"
              "wait: 1.5s, memory: 4096, rate: 29.97, size: 299, mean: 4, names: one, headers: {a: b, c: d},\n"
+             "corners: [[0, 1], [2, 3], [4, 5e-1]], areas: {door: [[1, 2]], \"a b\": [[3, 4], [5, 6]]},\n"
              "format: f32 3x224x224, part: {x: 3}}");
     const everything *o = &f.options;
     assert_int_equal(f.status, MR_OK);
@@ -177,6 +186,12 @@ TEST(every_kind_is_read) {
     assert_int_equal(o->headers.count, 2);
     assert_string_equal(o->headers.key[1], "c");
     assert_string_equal(o->headers.value[1], "d");
+    assert_int_equal(o->corners.count, 3);
+    assert_true(o->corners.at[2][1] == 0.5);
+    assert_int_equal(o->areas.count, 2);
+    assert_string_equal(o->areas.name[1], "a b");
+    assert_int_equal(o->areas.points[0].count, 1);
+    assert_true(o->areas.points[1].at[1][0] == 5 && o->areas.points[1].at[1][1] == 6);
     assert_int_equal(o->format.payload, MR_PAYLOAD_TENSOR);
     assert_int_equal(o->format.rank, 3);
     assert_int_equal(o->format.dims[2], 224);

@@ -206,6 +206,7 @@ typedef struct mr_planned_output {
     bool chosen;               /* The stage can give any member of `set`. The planner chooses one that suits all
                                   consumers and puts it into mr_stage.outputs. If false, frames may have any format
                                   in `set`. */
+    bool ranges;               /* With `chosen`: sizes in `set` that are ranges stay so; frames have different ones. */
     const mr_format_set *wanted; /* NULL in the first call. With `chosen`, in the second call: the formats that all
                                     consumers accept. The stage may then fix more than the planner can, such as a
                                     value that follows from another. */

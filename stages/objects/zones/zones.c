@@ -8,6 +8,7 @@
 #include "millrace/objects.h"
 #include "stages/list.h"
 #include "stages/objects/zones/watch.h"
+#include "stages/wanted.h"
 #include "stages/wanted_events.h"
 
 enum { MOST_ZONES = 64, MOST_CORNERS = 1000, MOST_TRACKS = 1000 };
@@ -114,6 +115,21 @@ static int check_ground(mr_negotiation *n, const options *o) {
     return MR_OK;
 }
 
+/* Labels must be those of the detector; numbers are not checked. */
+static int check_classes(mr_negotiation *n, const options *o) {
+    const char **named = mr_calloc(o->classes.count + 1, sizeof *named);
+    mr_strings labels = {.item = named};
+    const mr_wanted wanted = {.classes = &labels, .score = -INFINITY};
+    int status = named ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for classes");
+    for (size_t i = 0; i < o->classes.count && !status; i++)
+        if (o->classes.item[i][strspn(o->classes.item[i], "0123456789")])
+            named[labels.count++] = o->classes.item[i];
+    if (!status && labels.count)
+        status = mr_wanted_check(n, &wanted, "no object would count", "counts no object");
+    mr_free(named);
+    return status;
+}
+
 static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
     n->outputs[0].follows = n->outputs[0].shares = 0;
@@ -132,6 +148,8 @@ static int negotiate(mr_negotiation *n) {
         status = check_ground(n, o);
     if (!status)
         status = mr_wanted_events_check(n, "events", &o->events);
+    if (!status)
+        status = check_classes(n, o);
     if (!status)
         status = mr_promise_tracks(n, 0);
     const mr_planned_zones zones = {o->areas, o->lines, o->units == PIXELS};

@@ -111,7 +111,15 @@ class Zones(Case):
         self.assertEqual(self.run_zones(f"{GATE}, {ROOM}, events: cross").events,
                          [one for one in whole if one["event"] == "cross"])
         self.assertEqual(self.run_zones(f"{GATE}, {ROOM}, classes: [0]").events, whole)
-        self.assertEqual(self.run_zones(f"{GATE}, {ROOM}, classes: [person]").events, [])
+        self.assertEqual(self.run_zones(f"{GATE}, {ROOM}, classes: [7]").events, [])
+        self.assertIn("detect has no label \"person\", so no object would count; it gives none: add `labels` to it",
+                      self.run_zones(f"{GATE}, classes: [person]", code=78).err)
+        (self.folder / "names.txt").write_text("person\n")
+        labels = {"detect": ", labels: names.txt"}
+        self.assertEqual([one["label"] for one in self.run_zones(f"{GATE}, classes: [person]", **labels).events],
+                         ["person"])
+        run = self.run_zones(f"{GATE}, classes: [persn]", code=78, **labels)
+        self.assertIn('has no label "persn", so no object would count; did you mean "person"?', run.err)
         run = self.run_zones("units: pixels, lines: {gate: [[0, 64], [200, 64]]}", code=78)
         self.assertIn('"gate" has a point outside of the picture, which is 128x128', run.err)
 
@@ -124,6 +132,17 @@ class Zones(Case):
                          [("enter", None, 8, 0.1, None, 1), ("leave", 1, 0, 0.95, True, 1),
                           ("enter", 1, 8, 0.1, None, 2)])
         self.assertEqual([one["dwell"] for one in run.events if one["event"] == "leave"], [0.85])
+
+    def test_over_nodes(self):
+        """Events, and the areas of objects, over a cut."""
+        self.film([(64, 10 + 2 * i) for i in range(50)])
+        whole = self.run_zones(f"{GATE}, {ROOM}, scale: 20")
+        nodes = ("nodes:\n  front: {sources: [film], stages: [decode, preprocess, detect, track, zones]}\n"
+                 "  back: {stages: [rows, events, table]}\n")
+        cut = self.run_zones(f"{GATE}, {ROOM}, scale: 20", top=nodes)
+        self.assertEqual(cut.events, whole.events)
+        self.assertEqual(cut.rows, whole.rows)
+        self.assertTrue(any("zones" in one for row in cut.rows for one in row["objects"]))
 
     def test_recordings(self):
         """The packets around a crossing; entries of another zone, and other classes, record nothing."""

@@ -162,8 +162,15 @@ class Resume(Case):
     def test_a_table_that_was_torn(self):
         """A power cut can leave part of a row, or some of a frame's rows: the frame comes again, whole."""
         self.make_classes()
-        expected = self.reference(table())
-        pipeline = self.write(table(PACED))
+        for kind in ("csv", "jsonl, results: classes"):
+            with self.subTest(kind):
+                self.tear(kind)
+                self.output.unlink()
+                self.checkpoint.unlink()
+
+    def tear(self, kind):
+        expected = self.reference(table(kind=kind))
+        pipeline = self.write(table(PACED, kind))
         for cut in (1, 40, 200):
             self.kill_amid(pipeline, 20)
             checkpoint = json.loads(self.checkpoint.read_text())
