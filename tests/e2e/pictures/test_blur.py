@@ -1,8 +1,8 @@
 """blur: hidden pixels by value, beside NumPy, Pillow and OpenCV; all other pixels stay; boxes in turned pictures; what
 cannot be placed hides the whole picture; and what `require` lets out.
 
-The networks answer with boxes that the test chose, as in test_objects.py. CenterFace, which tools/test makes, must find no
-face in a picture whose face was hidden."""
+The networks answer with boxes that the test chose, as in test_objects.py. CenterFace, which tools/test makes, must find
+no face in a picture whose face was hidden."""
 import math
 import pathlib
 import subprocess
