@@ -305,7 +305,7 @@ static void choose(mr_plan_builder *b, int v, size_t port) {
     set->dtypes = prefer(set->dtypes, dtypes, 3);
     set->layouts = prefer(set->layouts, layouts, 3);
     set->pixels = prefer(set->pixels, NULL, 0);
-    if (mr_format_set_is_fixed(set) || b->wanted[v][port].unread)
+    if (mr_format_set_is_fixed(set) || output->ranges || b->wanted[v][port].unread)
         return;
     b->unknown[v] = true;
     mr_plan_error(b, b->plan->vertices[v].mark, output->unfixed,
@@ -313,11 +313,19 @@ static void choose(mr_plan_builder *b, int v, size_t port) {
                   mr_plan_describe(set, text, sizeof text));
 }
 
+/* Whether frames may have sizes that are not wanted. */
+static bool has_sizes_beyond(const mr_format_set *set, const mr_format_set *wanted) {
+    mr_format_set sizes = *set;
+    sizes.dtypes = sizes.layouts = sizes.pixels = 0;
+    return mr_format_set_exceeds(&sizes, wanted);
+}
+
 /* Compares the stage's second answer with the formats that later stages accept. */
 static void check_choice(mr_plan_builder *b, int v, size_t port) {
     mr_planned_output *output = &b->plan->vertices[v].outputs[port];
     mr_format_set met;
-    if (mr_format_set_meet(&output->set, &b->wanted[v][port].set, &met)) {
+    if (mr_format_set_meet(&output->set, &b->wanted[v][port].set, &met) &&
+        !(output->ranges && has_sizes_beyond(&output->set, &b->wanted[v][port].set))) {
         output->set = met;
         choose(b, v, port);
         return;
@@ -326,7 +334,8 @@ static void check_choice(mr_plan_builder *b, int v, size_t port) {
     for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
         const mr_plan_link *link = &b->link[b->out.item[i]];
         const mr_plan_need *need = &b->needs[link->to][link->to_port];
-        if (link->from_port == (int)port && !mr_format_set_meet(&output->set, &need->set, &met))
+        if (link->from_port == (int)port && (!mr_format_set_meet(&output->set, &need->set, &met) ||
+                                             (output->ranges && has_sizes_beyond(&output->set, &need->set))))
             mr_plan_mismatch(b, link, mr_plan_port(b, link->to, link->to_port), need, &output->set);
     }
 }

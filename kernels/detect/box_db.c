@@ -29,8 +29,8 @@ static size_t take(size_t *used, size_t count, size_t bytes) {
 }
 
 /* Takes memory for as many runs as the map has; each may be a region. */
-static int begin(search *s, const mr_box_head *head, size_t runs) {
-    const size_t points = mr_region_points(head->height);
+static int begin(search *s, int32_t height, size_t runs) {
+    const size_t points = mr_region_points(height);
     size_t bytes = 0;
     const size_t run = take(&bytes, runs, sizeof *s->run), region = take(&bytes, runs, sizeof *s->region);
     const size_t rectangle = take(&bytes, runs, sizeof *s->rectangle);
@@ -58,7 +58,8 @@ static mr_box bounds_of(const float corner[8]) {
 }
 
 /* Most regions are dots: those are left before anything is computed. */
-static void judge(search *s, const mr_box_head *head, const float *map, float limit, size_t at) {
+static void judge(search *s, const mr_box_head *head, const float *map, float limit, size_t at,
+                  const mr_db_lines *lines) {
     const mr_map_region *region = &s->region[at];
     float corner[MR_DB_NUMBERS];
     if (region->right - region->left < LEAST_SIDE || region->bottom - region->top < LEAST_SIDE)
@@ -67,13 +68,13 @@ static void judge(search *s, const mr_box_head *head, const float *map, float li
     *r = mr_rectangle_around(s->hull, mr_region_hull(region, s->run, s->hull, s->lines));
     if (fmin(r->length, r->breadth) < LEAST_SIDE)
         return;
-    const double score = mr_rectangle_mean(r, map, head->width, head->height);
+    const float score = (float)mr_rectangle_mean(r, map, lines->width, lines->height);
     mr_rectangle_grow(r, r->length * r->breadth * head->unclip / (2 * (r->length + r->breadth)));
-    if (!(score > (double)limit) || fmin(r->length, r->breadth) < LEAST_GROWN_SIDE)
+    if (!(score > limit) || fmin(r->length, r->breadth) < LEAST_GROWN_SIDE)
         return;
     mr_rectangle_corners(r, corner);
     mr_box box = bounds_of(corner);
-    box.score = (float)score;
+    box.score = score;
     box.row = (int32_t)at;
     mr_boxes_add(&s->candidates, &box);
 }
@@ -91,16 +92,16 @@ static void keep_best(search *s, mr_db_lines *lines) {
 
 int mr_box_db_find(const mr_box_head *head, const float *map, float score, mr_db_lines *lines) {
     search s = {0};
-    const size_t runs = mr_runs_find(map, head->width, head->height, head->mask, NULL, MOST_RUNS + 1);
-    int status = begin(&s, head, runs < MOST_RUNS ? runs : MOST_RUNS);
+    const size_t runs = mr_runs_find(map, lines->width, lines->height, head->mask, NULL, MOST_RUNS + 1);
+    int status = begin(&s, lines->height, runs < MOST_RUNS ? runs : MOST_RUNS);
     if (status)
         return status;
-    mr_runs_find(map, head->width, head->height, head->mask, s.run, s.run_count);
+    mr_runs_find(map, lines->width, lines->height, head->mask, s.run, s.run_count);
     s.region_count = mr_regions_join(s.run, s.run_count);
     mr_regions_measure(s.run, s.run_count, s.region, s.region_count);
     lines->cut = runs > MOST_RUNS;
     for (size_t i = 0; i < s.region_count; i++)
-        judge(&s, head, map, score, i);
+        judge(&s, head, map, score, i, lines);
     keep_best(&s, lines);
     return MR_OK;
 }

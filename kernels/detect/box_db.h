@@ -8,13 +8,14 @@
 
 #include "kernels/detect/box_head.h"
 
-/* The best lines. The caller sets `most` and the arrays, with room for that many. */
+/* The best lines. The caller sets sizes and arrays, with room for `most`. */
 typedef struct mr_db_lines {
+    int32_t width, height; /* the map's */
     int32_t most, count;
     bool cut;      /* there were more */
     mr_box *item;
     float *corner; /* MR_DB_NUMBERS for each line: x and y, clockwise */
 } mr_db_lines;
 
-/* Finds the lines with a higher score in a map of the head's size. MR_ERROR_MEMORY. */
+/* Finds the lines with a higher score in a map. MR_ERROR_MEMORY. */
 int mr_box_db_find(const mr_box_head *head, const float *map, float score, mr_db_lines *lines);

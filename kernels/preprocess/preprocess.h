@@ -18,6 +18,9 @@
  *                s = min(W / (a RW), H / RH), at x = floor((W - width) / 2), y alike; the rest has the colour `pad`.
  *                With `top_left` the rectangle has floor(s a RW) x floor(s RH) pixels and lies at 0, 0. These are the
  *                letterboxes of Ultralytics and of YOLOX.
+ * With `sides`, stretch and letterbox have a destination for each picture: as large as fits into W x H. If `shorter` is
+ * given, a picture is enlarged only until its shorter side has that length. Both sides are then rounded to a multiple,
+ * for letterbox up; they are at least the least ones. So letterbox needs bars only for the rest.
  * A picture that was reduced when it was decoded (mr_format.reduced) counts as the whole one: OW x OH, roi and regions
  * are the whole picture's, and only the positions of samples are divided.
  * Destination pixel i of n then covers region.start + region.length * [i, i + 1] / n. Interpolations:
@@ -48,8 +51,16 @@
 
 typedef enum mr_fit { MR_FIT_STRETCH, MR_FIT_CENTER_CROP, MR_FIT_LETTERBOX } mr_fit;
 
+/* The destination's size follows from the region. A zeroed one is none. */
+typedef struct mr_sides {
+    bool given;
+    int32_t shorter;                     /* 0: none */
+    int32_t least_width, least_height, multiple; /* all above 0; width and height are multiples, too */
+} mr_sides;
+
 typedef struct mr_preprocess_params {
-    int32_t width, height;                /* the destination's, pixels */
+    int32_t width, height;                /* the destination's, pixels; with `sides` the largest */
+    mr_sides sides;
     mr_fit fit;
     double crop_fraction;                 /* center-crop: 0 < f <= 1 */
     bool top_left;                        /* letterbox: bars only at the right and below */
@@ -80,7 +91,9 @@ void mr_preprocess_destroy(mr_preprocess **plan);
  * that picture. */
 double mr_preprocess_shrink(const mr_preprocess_params *params, const mr_format *source);
 
-/* The destination's format: rank 3, dense. */
+/* The destination's size for a picture. MR_ERROR_DATA: the roi is outside. */
+int mr_preprocess_size(const mr_preprocess_params *params, const mr_format *source, int32_t *width, int32_t *height);
+/* The destination's format: rank 3, dense; with `sides` the largest. */
 mr_format mr_preprocess_output(const mr_preprocess_params *params);
 /* Maps destination pixels, bars included, to pixels in the stored picture. `nearest` takes the sample at the upper left
  * edge of the area that a pixel covers; everything else is centred. */

@@ -69,12 +69,29 @@ static int round_within(double value, bool down, int most) {
     return rounded < 1 ? 1 : rounded > most ? most : (int)rounded;
 }
 
+static int32_t round_side(double value, bool up, int32_t least, int32_t most, int32_t multiple) {
+    const double units = up ? ceil(value / multiple - 1e-6) : floor(value / multiple + 0.5);
+    return (int32_t)fmin(fmax(units * multiple, least), most);
+}
+
+static void choose_size(mr_preprocess_params *p, double width, double height) {
+    const mr_sides *sides = &p->sides;
+    double scale = fmin(p->width / width, p->height / height);
+    if (sides->shorter)
+        scale = fmin(scale, fmax(1.0, sides->shorter / fmin(width, height)));
+    const bool up = p->fit == MR_FIT_LETTERBOX;
+    p->width = round_side(width * scale, up, sides->least_width, p->width, sides->multiple);
+    p->height = round_side(height * scale, up, sides->least_height, p->height, sides->multiple);
+}
+
 /* Fits the region to the destination: see the formulas in the header. */
 static void apply_fit(mr_preprocess *plan, span *x, span *y, double aspect) {
     const mr_preprocess_params *p = &plan->params;
+    double width = x->length * aspect, height = y->length;
+    if (p->sides.given)
+        choose_size(&plan->params, width, height);
     plan->inner_width = p->width;
     plan->inner_height = p->height;
-    double width = x->length * aspect, height = y->length;
     if (p->fit == MR_FIT_CENTER_CROP) {
         double shape = (double)p->width / p->height;
         narrow_span(x, p->crop_fraction * fmin(width, height * shape) / aspect);
@@ -376,6 +393,21 @@ double mr_preprocess_shrink(const mr_preprocess_params *params, const mr_format 
     apply_fit(&plan, &x, &y, o.aspect);
     double shrink = fmin(x.length / plan.inner_width, y.length / plan.inner_height);
     return fmax(1.0, area ? shrink / 2.0 : shrink);
+}
+
+int mr_preprocess_size(const mr_preprocess_params *params, const mr_format *source, int32_t *width, int32_t *height) {
+    mr_preprocess plan = {.params = *params};
+    const orientation o = orient(params, source);
+    span x, y;
+    int status = check_params(params, source);
+    if (!status)
+        status = apply_roi(&x, &y, params, &o);
+    if (status)
+        return status;
+    apply_fit(&plan, &x, &y, o.aspect);
+    *width = plan.params.width;
+    *height = plan.params.height;
+    return MR_OK;
 }
 
 mr_format mr_preprocess_output(const mr_preprocess_params *params) {

@@ -23,8 +23,15 @@ typedef struct roi_options {
     int64_t x, y, width, height;
 } roi_options;
 
+typedef struct sides_options {
+    bool given;
+    mr_size least, most;
+    int64_t shorter, multiple;
+} sides_options;
+
 typedef struct options {
     mr_size size; /* 0x0: the following stages choose */
+    sides_options sides;
     int fit, place;
     double crop_fraction;
     roi_options roi;
@@ -71,6 +78,12 @@ static mr_preprocess_params make_params(const options *o, const mr_format *outpu
                                    .gray = o->order == ORDER_GRAY,
                                    .dtype = output->dtype,
                                    .layout = output->layout};
+    if (o->sides.given) {
+        params.width = o->sides.most.width;
+        params.height = o->sides.most.height;
+        params.sides = (mr_sides){true, (int32_t)o->sides.shorter, o->sides.least.width, o->sides.least.height,
+                                  (int32_t)o->sides.multiple};
+    }
     if (o->roi.given) {
         params.roi.x = (int32_t)o->roi.x;
         params.roi.y = (int32_t)o->roi.y;
@@ -119,6 +132,25 @@ static bool normalizes(const options *o) {
     return o->mean.count > 0 || o->std.count > 0 || o->normalize != NORMALIZE_NONE;
 }
 
+static int check_sides(mr_negotiation *n, const options *o) {
+    const sides_options *s = &o->sides;
+    if (!s->given)
+        return MR_OK;
+    if (o->size.width)
+        return mr_refuse(n, "sides", "size and sides are both given; keep one of them");
+    if (o->fit == MR_FIT_CENTER_CROP)
+        return mr_refuse(n, "fit",
+                         "with sides, pictures keep their shape and nothing is cut off; remove fit: center-crop");
+    if (s->least.width > s->most.width || s->least.height > s->most.height)
+        return mr_refuse(n, "sides", "least %dx%d is more than most %dx%d", s->least.width, s->least.height,
+                         s->most.width, s->most.height);
+    const int64_t rest = s->most.width % s->multiple + s->most.height % s->multiple + s->least.width % s->multiple +
+                         s->least.height % s->multiple;
+    return rest ? mr_refuse(n, "sides", "least %dx%d and most %dx%d are no multiples of %lld", s->least.width,
+                            s->least.height, s->most.width, s->most.height, (long long)s->multiple)
+                : MR_OK;
+}
+
 static int check_options(mr_negotiation *n, const options *o) {
     bool own = o->mean.count > 0 || o->std.count > 0;
     if (own && o->normalize != NORMALIZE_NONE)
@@ -136,7 +168,8 @@ static int check_options(mr_negotiation *n, const options *o) {
         return mr_refuse(n, "pad", "pad has no meaning here; add fit: letterbox or leave it out");
     if (o->place && o->fit != MR_FIT_LETTERBOX)
         return mr_refuse(n, "place", "place has no meaning here; add fit: letterbox or leave it out");
-    return check_colors(n, o);
+    int status = check_sides(n, o);
+    return status ? status : check_colors(n, o);
 }
 
 static bool reaches_outside(const roi_options *roi, int64_t width, int64_t height) {
@@ -166,8 +199,14 @@ static int64_t channels_of(const options *o) {
     return o->order == ORDER_GRAY ? 1 : 3;
 }
 
-static mr_format_set tensor_of(int64_t count, uint32_t of_dtypes, mr_layout layout, const mr_size *size) {
+static mr_format_set tensor_of(const options *o, uint32_t of_dtypes, mr_layout layout, const mr_size *size) {
+    const int64_t count = channels_of(o);
+    const sides_options *s = &o->sides;
     mr_bounds channels = {count, count}, rows = {size->height, size->height}, columns = {size->width, size->width};
+    if (s->given) {
+        rows = (mr_bounds){s->least.height, s->most.height};
+        columns = (mr_bounds){s->least.width, s->most.width};
+    }
     mr_format_set set = {.payload = MR_PAYLOAD_TENSOR, .dtypes = of_dtypes, .layouts = MR_IN_SET(layout), .rank = 3,
                          .dims = {channels, rows, columns}};
     if (layout == MR_LAYOUT_NHWC) {
@@ -184,7 +223,7 @@ static mr_format_set possible(const options *o) {
     uint32_t some = dtypes[o->dtype] ? MR_IN_SET(dtypes[o->dtype])
                                      : MR_IN_SET(MR_DTYPE_F32) | MR_IN_SET(MR_DTYPE_F16) | whole;
     if (layouts[o->layout])
-        return tensor_of(channels_of(o), some, layouts[o->layout], &o->size);
+        return tensor_of(o, some, layouts[o->layout], &o->size);
     return (mr_format_set){.payload = MR_PAYLOAD_TENSOR, .dtypes = some, .rank = 3,
                            .layouts = MR_IN_SET(MR_LAYOUT_NCHW) | MR_IN_SET(MR_LAYOUT_NHWC)};
 }
@@ -202,7 +241,7 @@ static mr_format_set decided(const options *o, const mr_format_set *wanted) {
     if (!layouts[o->layout] && wanted->rank == 3)
         last |= wanted->dims[2].max == channels && wanted->dims[0].max && wanted->dims[0].min != channels;
     mr_size size = {side(wanted->dims[last ? 1 : 2]), side(wanted->dims[last ? 0 : 1])};
-    return tensor_of(channels, both.dtypes, last ? MR_LAYOUT_NHWC : MR_LAYOUT_NCHW, o->size.width ? &o->size : &size);
+    return tensor_of(o, both.dtypes, last ? MR_LAYOUT_NHWC : MR_LAYOUT_NCHW, o->size.width ? &o->size : &size);
 }
 
 static void append(char *text, size_t bytes, const char *option, const char *value) {
@@ -310,6 +349,7 @@ static int negotiate(mr_negotiation *n) {
     judge_scale(n, o, shape.dtype);
     mr_resizer_promise(n, &params);
     output->chosen = true;
+    output->ranges = o->sides.given;
     output->unfixed = "write its size, as in size: 224x224";
     return MR_OK;
 }
@@ -326,13 +366,23 @@ static int open_stage(mr_stage *self) {
 
 /* ---- running --------------------------------------------------------------------------------------------------- */
 
+static size_t most_bytes(const mr_stage *self) {
+    const mr_format format = mr_preprocess_output(&((const mr_resizer *)self->state)->params);
+    return mr_tensor_bytes(&format);
+}
+
 /* A call's results are contiguous in one buffer, so that they already form a batch for the next network. */
 static int place(mr_stage *self, mr_io *io, mr_buffer *buffer, size_t index, mr_frame **frame) {
-    size_t bytes = mr_tensor_bytes(&self->outputs[0]);
-    int status = mr_io_derive(io, mr_io_input_at(io, 0, index), frame);
+    const mr_frame *picture = mr_io_input_at(io, 0, index);
+    const mr_preprocess_params *params = &((const mr_resizer *)self->state)->params;
+    mr_preprocess_params own = *params;
+    int status = params->sides.given ? mr_preprocess_size(params, &picture->format, &own.width, &own.height) : MR_OK;
+    if (!status)
+        status = mr_io_derive(io, picture, frame);
     if (status)
         return status;
-    mr_frame_place(*frame, &self->outputs[0], buffer, index * bytes, 1);
+    const mr_format format = mr_preprocess_output(&own);
+    mr_frame_place(*frame, &format, buffer, index * most_bytes(self), 1);
     return MR_OK;
 }
 
@@ -360,7 +410,7 @@ static int process_piece(mr_stage *self, mr_io *io, mr_buffer *buffer, size_t fi
 static int process(mr_stage *self, mr_io *io) {
     mr_buffer *buffer = NULL;
     size_t count = mr_io_count(io);
-    int status = mr_io_buffer(io, 0, (size_t)self->batch * mr_tensor_bytes(&self->outputs[0]), &buffer);
+    int status = mr_io_buffer(io, 0, (size_t)self->batch * most_bytes(self), &buffer);
     for (size_t first = 0; first < count && !status; first += MR_PREPROCESS_LAUNCH) {
         size_t left = count - first;
         status = process_piece(self, io, buffer, first, left < MR_PREPROCESS_LAUNCH ? left : MR_PREPROCESS_LAUNCH);
@@ -389,10 +439,27 @@ static const mr_option roi_fields[] = {
      .max = 32768, .unit = "px", .help = "height"},
     MR_OPTIONS_END};
 
+#define FIELD(field) .name = #field, .offset = offsetof(sides_options, field)
+static const mr_option sides_fields[] = {
+    {FIELD(most), .kind = MR_OPTION_SIZE, .required = true, .min = 1, .max = MR_PREPROCESS_MAX_SIDE, .unit = "px",
+     .example = "2016x2016", .help = "largest width and height"},
+    {FIELD(least), .kind = MR_OPTION_SIZE, .required = true, .min = 1, .max = MR_PREPROCESS_MAX_SIDE, .unit = "px",
+     .example = "32x32", .help = "smallest width and height"},
+    {FIELD(shorter), .kind = MR_OPTION_INT, .fallback = "0", .max = MR_PREPROCESS_MAX_SIDE, .unit = "px",
+     .help = "pictures are enlarged until the shorter side has this length; 0: until they are as large as `most` "
+             "allows. Larger ones are shrunk only to `most`"},
+    {FIELD(multiple), .kind = MR_OPTION_INT, .fallback = "1", .min = 1, .max = 1024, .unit = "px",
+     .help = "width and height become multiples of this: the nearest, or for letterbox the next, with bars"},
+    MR_OPTIONS_END};
+#undef FIELD
+
 #define FIELD(field) .name = #field, .offset = offsetof(options, field)
 static const mr_option table[] = {
     {FIELD(size), .kind = MR_OPTION_SIZE, .fallback = "auto", .min = 1, .max = MR_PREPROCESS_MAX_SIDE, .unit = "px",
      .help = "width and height of the result; auto: the size that the next model accepts"},
+    {FIELD(sides), .kind = MR_OPTION_MAP, .fields = sides_fields,
+     .help = "each picture gets a size of its shape, for a network on the processors that takes any size, one frame at "
+             "a time"},
     {FIELD(fit), .kind = MR_OPTION_ENUM, .fallback = "stretch", .choices = fits,
      .help = "how a picture with another shape is fitted: stretched, cut around the centre, or whole with bars"},
     {FIELD(crop_fraction), .kind = MR_OPTION_DOUBLE, .fallback = "1", .min = 0.01, .max = 1.0,

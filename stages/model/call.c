@@ -122,6 +122,7 @@ bool mr_call_foresees(const mr_negotiation *n, mr_planned_input *known) {
         known[i] = n->inputs[i];
         if (!mr_format_set_meet(&n->inputs[i].set, &n->takes[i], &met))
             return false;
+        known[i].set = met;
         known[i].format = mr_format_set_common(&met);
         if (!n->inputs[i].settled && !mr_format_set_is_fixed(&met))
             return false;
@@ -138,6 +139,31 @@ static int refuse_input(const mr_call *call, const mr_model_tensor *tensor, cons
                    input->from, mr_format_print(&input->format, given, sizeof given));
 }
 
+/* A dimension of the frames; the smallest, if they differ. */
+static int64_t size_of(mr_call *call, const mr_planned_input *input, int at) {
+    const mr_bounds *bounds = &input->set.dims[at];
+    if (!input->format.rank || input->format.dims[at] || bounds->min <= 0)
+        return input->format.rank ? input->format.dims[at] : 0;
+    call->growth *= (double)bounds->max / (double)bounds->min;
+    call->varies = true;
+    call->varied = input->set;
+    return bounds->min;
+}
+
+static int refuse_varied(const mr_call *call) {
+    return mr_fail(MR_ERROR_CONFIG, "%s takes frames of different sizes only one at a time%s on the processors",
+                   call->model->file, call->model->input_count > 1 ? ", if it has one input," : "");
+}
+
+static int check_varied(const mr_call *call) {
+    const bool can = call->batch == 1 && call->model->input_count == 1 && !call->model->stream;
+    return call->varies && !can ? refuse_varied(call) : MR_OK;
+}
+
+int mr_call_check_sizes(const mr_call *call, const mr_negotiation *n) {
+    return call->varies && strcmp(n->device, "cpu") != 0 ? refuse_varied(call) : MR_OK;
+}
+
 /* Fixes an input's shape from the model's shape and the link's, which must match. */
 static int fix_input(mr_call *call, size_t index, const mr_planned_input *input, mr_shape *shape) {
     const mr_model_tensor *tensor = &call->model->inputs[index];
@@ -145,7 +171,7 @@ static int fix_input(mr_call *call, size_t index, const mr_planned_input *input,
     mr_shape item = item_shape(call, &tensor->shape);
     for (int i = 0; i < item.rank; i++) {
         if (item.dims[i] < 0)
-            item.dims[i] = format->rank ? format->dims[i] : 0;
+            item.dims[i] = size_of(call, input, i);
         if (item.dims[i] <= 0)
             return refuse_input(call, tensor, input);
     }
@@ -212,6 +238,13 @@ static int plan_output(mr_call *call, size_t index) {
     }
     call->output[index] = mr_tensor_format(tensor->dtype, MR_LAYOUT_FLAT, item.rank, item.dims);
     call->output_at[index] = call->output_bytes;
+    if (call->varies) {
+        /* A network may round sizes up. */
+        const double bytes = (double)mr_tensor_bytes(&call->output[index]) * call->growth * 9 / 8;
+        call->binding.room_bytes[index] = aligned((size_t)bytes);
+        call->output_bytes += MR_VARIED_BYTES + call->binding.room_bytes[index];
+        return MR_OK;
+    }
     call->output_bytes += aligned((size_t)call->batch * mr_tensor_bytes(&call->output[index]));
     if (call->binding.rows_axis[index] >= 0)
         call->output_bytes += MR_ROWS_BYTES;
@@ -220,7 +253,7 @@ static int plan_output(mr_call *call, size_t index) {
 
 int mr_call_plan(mr_call *call, mr_model *model, const mr_planned_input *inputs, const size_t *port, int batch,
                  const size_t *outputs, size_t output_count) {
-    *call = (mr_call){.model = model};
+    *call = (mr_call){.model = model, .growth = 1};
     memcpy(call->port, port, model->input_count * sizeof *port);
     mr_shape shapes[MR_MODEL_MAX_TENSORS];
     for (size_t i = 0; i < model->input_count; i++)
@@ -235,7 +268,10 @@ int mr_call_plan(mr_call *call, mr_model *model, const mr_planned_input *inputs,
             call->gathered_bytes += aligned((size_t)call->batch * mr_tensor_bytes(&call->input[i]));
     }
     if (!status)
+        status = check_varied(call);
+    if (!status)
         status = mr_model_bind(model, &call->binding, shapes, call->batched ? call->batch : 0, outputs, output_count);
+    call->binding.varies = call->varies;
     for (size_t i = 0; i < output_count && !status; i++)
         status = plan_output(call, i);
     return status;
@@ -272,8 +308,9 @@ void mr_call_count(const mr_call *call, mr_negotiation *n) {
 static int check_frame(const mr_call *call, size_t input, const mr_frame *frame) {
     const mr_format *wanted = &call->input[input], *given = &frame->format;
     bool same = given->payload == MR_PAYLOAD_TENSOR && given->dtype == wanted->dtype && given->rank == wanted->rank;
-    for (int i = 0; i < wanted->rank && same; i++)
+    for (int i = 0; i < wanted->rank && same && !call->varies; i++)
         same = given->dims[i] == wanted->dims[i];
+    same &= !call->varies || mr_format_set_has(&call->varied, given);
     if (same)
         return MR_OK;
     char wanted_text[MR_FORMAT_TEXT], given_text[MR_FORMAT_TEXT];
@@ -342,6 +379,15 @@ static int feed(const mr_call *call, mr_io *io, void **inputs) {
     return status;
 }
 
+/* Enqueues a run for a frame whose size is its own. */
+static int run_varied(const mr_call *call, mr_io *io, void *const *inputs, void *const *outputs) {
+    const mr_format *format = &mr_io_input_at(io, call->port[0], 0)->format;
+    mr_shape shape = call->binding.input_shape[0];
+    for (int i = 0; i < format->rank; i++)
+        shape.dims[i + call->batched] = format->dims[i];
+    return mr_model_enqueue_shape(&call->binding, mr_io_stream(io), &shape, inputs, outputs);
+}
+
 int mr_call_run(const mr_call *call, mr_io *io, uint8_t *block) {
     void *inputs[MR_MODEL_MAX_TENSORS], *outputs[MR_MODEL_MAX_TENSORS];
     int status = MR_OK;
@@ -352,7 +398,19 @@ int mr_call_run(const mr_call *call, mr_io *io, uint8_t *block) {
         status = feed(call, io, inputs);
     for (size_t i = 0; i < call->binding.output_count; i++)
         outputs[i] = block + call->output_at[i];
+    if (!status && call->varies)
+        return run_varied(call, io, inputs, outputs);
     return status ? status : mr_model_enqueue(&call->binding, mr_io_stream(io), inputs, outputs);
+}
+
+void mr_call_varied(const mr_call *call, uint8_t *block, size_t output, mr_format *format, void **data) {
+    mr_shape shape;
+    memcpy(&shape, block + call->output_at[output], sizeof shape);
+    if (call->binding.per_frame[output])
+        shape = item_shape(call, &shape);
+    shape.rank = shape.rank < MR_MAX_RANK ? shape.rank : MR_MAX_RANK;
+    *format = mr_tensor_format(call->output[output].dtype, MR_LAYOUT_FLAT, shape.rank, shape.dims);
+    *data = block + call->output_at[output] + MR_VARIED_BYTES;
 }
 
 int64_t mr_call_rows(const mr_call *call, uint8_t *block, size_t output, mr_format *format, void **data) {

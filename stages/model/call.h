@@ -4,6 +4,9 @@
  * required by the model, and always runs with it. If frames are missing at the end of a stream, zeros replace them, so
  * that a result cannot depend on how many come. A model without a batch dimension takes one frame per call.
  *
+ * If frames have different sizes, a call is planned for the smallest and runs with each. Outputs may grow as the input
+ * does.
+ *
  * The model reads frames in place if they are contiguous in one buffer. That holds for a batch with one frame, and for
  * batches from a batching stage. Others must be gathered first.
  *
@@ -16,6 +19,9 @@
 typedef struct mr_call {
     mr_model *model;
     mr_binding binding;
+    bool varies;                            /* frames have different sizes, one per run, on the processors */
+    mr_format_set varied;                   /* then: the formats that frames may have */
+    double growth;                          /* then: how many times larger than input[0] they can be */
     bool batched;                           /* the model's shapes begin with the batch */
     int batch;                              /* items per run */
     size_t port[MR_MODEL_MAX_TENSORS];      /* port that feeds each model input */
@@ -48,6 +54,8 @@ int mr_call_choose(const mr_model *model, const mr_strings *names, size_t *outpu
 int mr_call_plan(mr_call *call, mr_model *model, const mr_planned_input *inputs, const size_t *port, int batch,
                  const size_t *outputs, size_t output_count);
 
+/* Refuses frames of different sizes on a device (MR_ERROR_CONFIG). */
+int mr_call_check_sizes(const mr_call *call, const mr_negotiation *negotiation);
 /* Warns if a network computes across the frames in a batch, and remarks on the pictures it was trained with. */
 void mr_call_warn(const mr_call *call, mr_negotiation *negotiation);
 /* Declares a call's GPU work in negotiation->work; on the processors nothing is counted. Gathering copies are not
@@ -64,5 +72,7 @@ size_t mr_call_frames(const mr_call *call, const mr_io *io);
 /* For an output whose size depends on values (mr_binding.rows_axis), after the run: returns how many rows there were,
  * and gives format and data for the kept ones. */
 int64_t mr_call_rows(const mr_call *call, uint8_t *block, size_t output, mr_format *format, void **data);
+/* If the call varies, after the run: format and data of an output. */
+void mr_call_varied(const mr_call *call, uint8_t *block, size_t output, mr_format *format, void **data);
 /* An output's item `index` in a block. */
 uint8_t *mr_call_item(const mr_call *call, uint8_t *block, size_t output, size_t index);

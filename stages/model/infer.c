@@ -69,7 +69,9 @@ static int promise(mr_negotiation *n, const state *s, const choice *c, bool plan
     for (size_t i = c->output_count; i-- > 0 && !status;) {
         const mr_model_tensor *tensor = &s->model->outputs[c->outputs[i]];
         mr_format_set set = planned ? mr_format_set_of(&s->call.output[i]) : mr_call_item_set(tensor, batched);
-        if (planned && s->call.binding.rows_axis[i] >= 0)
+        if (s->call.varies)
+            set = mr_call_item_set(tensor, batched);
+        else if (planned && s->call.binding.rows_axis[i] >= 0)
             set.dims[s->call.binding.rows_axis[i]].min = 1;
         status = mr_promise_tensor(n, 0, tensor->name, &set, tensor->operation);
     }
@@ -92,6 +94,8 @@ static int negotiate(mr_negotiation *n) {
     bool planned = !status && mr_call_foresees(n, known);
     if (planned)
         status = mr_call_plan(&s.call, s.model, known, c.port, n->batch, c.outputs, c.output_count);
+    if (planned && !status)
+        status = mr_call_check_sizes(&s.call, n);
     if (planned && !status) {
         mr_call_warn(&s.call, n);
         mr_call_count(&s.call, n);
@@ -155,7 +159,9 @@ static int add_tensors(const mr_stage *self, mr_io *io, mr_frame *frame, size_t 
         result->name = s->model->outputs[s->call.binding.output[i]].name;
         result->format = s->call.output[i];
         result->buffer = mr_buffer_ref(buffer);
-        if (s->call.binding.rows_axis[i] >= 0)
+        if (s->call.varies)
+            mr_call_varied(&s->call, buffer->data, i, &result->format, &result->data);
+        else if (s->call.binding.rows_axis[i] >= 0)
             cut |= add_rows(s, i, buffer, result);
         else
             result->data = mr_call_item(&s->call, buffer->data, i, index);

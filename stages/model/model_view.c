@@ -113,13 +113,25 @@ static mr_format item_of(const mr_model_value *value) {
     return mr_tensor_format(is_f32 ? MR_DTYPE_F32 : MR_DTYPE_ANY, MR_LAYOUT_FLAT, rank < MR_MAX_RANK ? rank : 0, dims);
 }
 
-/* The head that fits, if the input is a picture of known size. */
+/* Whether a picture of any size gives one plane of any size, of values in 0..1: a map of where something is. */
+static bool is_map(const mr_model_view *shown) {
+    if (shown->input_count != 1 || shown->output_count != 1)
+        return false;
+    const char *made_by = shown->outputs[0].operation;
+    const mr_format input = item_of(&shown->inputs[0]), output = item_of(&shown->outputs[0]);
+    return input.rank == 3 && input.dims[0] == 3 && !input.dims[1] && !input.dims[2] && output.rank == 3 &&
+           output.dims[0] == 1 && !output.dims[1] && !output.dims[2] && made_by && strcmp(made_by, "Sigmoid") == 0;
+}
+
+/* The head that fits, if the input is a picture of known size, or all sizes are open. */
 static const char *find_head(const model_view *view, mr_pb_span task) {
     const mr_model_view *shown = &view->shown;
     if (mr_pb_is(task, "pose"))
         return mr_box_head_names[MR_BOX_HEAD_YOLOV8_POSE];
     if (view->failed || shown->input_count != 1 || shown->output_count > MR_BOX_HEAD_MOST_OUTPUTS)
         return "";
+    if (is_map(shown))
+        return mr_box_head_names[MR_BOX_HEAD_DB];
     mr_box_head_output outputs[MR_BOX_HEAD_MOST_OUTPUTS];
     const mr_format input = item_of(&shown->inputs[0]);
     const int first = input.dims[2] == 3; /* of rows and columns */

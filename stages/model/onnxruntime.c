@@ -269,6 +269,29 @@ static int copy_rows(const ort_model *m, const mr_binding *binding, size_t at, o
     return MR_OK;
 }
 
+/* Copies an output of any shape, and before it the shape. */
+static int copy_varied(const ort_model *m, const mr_binding *binding, size_t at, ort_value *value, uint8_t *to) {
+    const mr_model_tensor *tensor = &m->base.outputs[binding->output[at]];
+    char text[MR_SHAPE_TEXT];
+    mr_shape shape = {0};
+    void *from = NULL;
+    int status = read_value_shapes(m, &value, 1, &shape);
+    if (!status)
+        status = mr_ort_check(m->ort, m->ort->api.tensor_data(value, &from), m->base.file);
+    if (status)
+        return status;
+    const size_t bytes = mr_shape_count(&shape) * mr_dtype_bytes(tensor->dtype);
+    if (bytes > binding->room_bytes[at])
+        return mr_fail(MR_ERROR_DATA, "%s gives an output \"%s\" of %s, which is larger than planned", m->base.file,
+                       tensor->name, mr_shape_print(&shape, text, sizeof text));
+    memcpy(to, &shape, sizeof shape);
+    if (bytes)
+        memcpy(to + MR_VARIED_BYTES, from, bytes);
+    return MR_OK;
+}
+
+_Static_assert(sizeof(mr_shape) <= MR_VARIED_BYTES, "the shape fits before the numbers");
+
 /* Loads a model for a trial run that so far was only read. */
 static int load_to_try(ort_model *m) {
     int status = mr_ort_open(&m->ort, m->library);
@@ -290,7 +313,7 @@ static int run_model(const mr_binding *binding, void *const *inputs, void *const
         status = mr_ort_wrap(m, m->ort->memory, false, i, &binding->input_shape[i], inputs[i], &in[i]);
     for (size_t i = 0; i < binding->output_count; i++) {
         names[i] = mr_ort_output_name(m, binding->output[i]);
-        if (!status && !measure && binding->rows_axis[i] < 0)
+        if (!status && !measure && binding->rows_axis[i] < 0 && !binding->varies)
             status = mr_ort_wrap(m, m->ort->memory, true, binding->output[i], &binding->output_shape[i], outputs[i],
                                  &out[i]);
     }
@@ -300,7 +323,9 @@ static int run_model(const mr_binding *binding, void *const *inputs, void *const
                                               m->base.input_count, names, binding->output_count, out),
                               m->base.file);
     for (size_t i = 0; i < binding->output_count && !status && !measure; i++)
-        if (binding->rows_axis[i] >= 0)
+        if (binding->varies)
+            status = copy_varied(m, binding, i, out[i], outputs[i]);
+        else if (binding->rows_axis[i] >= 0)
             status = copy_rows(m, binding, i, out[i], outputs[i]);
     if (!status && measure)
         status = read_value_shapes(m, out, binding->output_count, measure);

@@ -65,17 +65,24 @@ typedef struct run_work {
     const mr_binding *binding;
     void *inputs[MR_MODEL_MAX_TENSORS];
     void *outputs[MR_MODEL_MAX_TENSORS];
+    mr_shape input; /* rank 0: as in the binding */
 } run_work;
 
 _Static_assert(sizeof(run_work) <= MR_WORK_BYTES, "the pointers of one run fit into a piece of work");
 
 static int run(void *arguments) {
     const run_work *work = arguments;
+    if (work->input.rank) {
+        mr_binding own = *work->binding;
+        own.input_shape[0] = work->input;
+        return own.model->runtime->run(&own, work->inputs, work->outputs, NULL);
+    }
     return work->binding->model->runtime->run(work->binding, work->inputs, work->outputs, NULL);
 }
 
-static int submit(const mr_binding *binding, mr_stream *stream, void *const *inputs, void *const *outputs) {
-    run_work work = {.binding = binding};
+static int submit(const mr_binding *binding, mr_stream *stream, const mr_shape *input, void *const *inputs,
+                  void *const *outputs) {
+    run_work work = {.binding = binding, .input = *input};
     memcpy(work.inputs, inputs, binding->model->input_count * sizeof *inputs);
     memcpy(work.outputs, outputs, binding->output_count * sizeof *outputs);
     return mr_stream_submit(stream, run, &work, sizeof work);
@@ -84,7 +91,7 @@ static int submit(const mr_binding *binding, mr_stream *stream, void *const *inp
 int mr_model_enqueue(const mr_binding *binding, mr_stream *stream, void *const *inputs, void *const *outputs) {
     mr_model *model = binding->model;
     if (!model->stream)
-        return submit(binding, stream, inputs, outputs);
+        return submit(binding, stream, &(mr_shape){0}, inputs, outputs);
     pthread_mutex_lock(&model->lock);
     model->stream->stage = stream->stage;
     model->stream->frame = stream->frame;
@@ -95,6 +102,11 @@ int mr_model_enqueue(const mr_binding *binding, mr_stream *stream, void *const *
     int after = follow(model->stream, stream);
     pthread_mutex_unlock(&model->lock);
     return status ? status : after;
+}
+
+int mr_model_enqueue_shape(const mr_binding *binding, mr_stream *stream, const mr_shape *input, void *const *inputs,
+                           void *const *outputs) {
+    return submit(binding, stream, input, inputs, outputs);
 }
 
 bool mr_model_count(const mr_binding *binding, struct mr_onnx_work *work) {

@@ -102,12 +102,18 @@ struct mr_binding {
     int rows_axis[MR_MODEL_MAX_TENSORS];      /* for outputs whose size depends on values: the row dimension;
                                                  output_shape says how many rows there is room for; -1: known size */
     bool per_frame[MR_MODEL_MAX_TENSORS];     /* with a batch: the first dimension counts items */
+    bool varies;          /* runs have inputs of different shapes (mr_model_enqueue_shape); one is input_shape */
+    size_t room_bytes[MR_MODEL_MAX_TENSORS]; /* then: the most that an output takes; set by the caller */
     mr_shape next_shape[MR_MODEL_MAX_TENSORS]; /* output shapes with one more item in the batch; rank -1: not tried */
 };
 
 /* A run writes such an output in two parts: how many rows there were (int64_t), and from MR_ROWS_BYTES as many rows as
  * fit. Only on the host. */
 enum { MR_ROWS_BYTES = 64 };
+
+/* If `varies` is set, a run writes each output in two parts: the shape (mr_shape), and from MR_VARIED_BYTES the
+ * numbers. Only on the host. */
+enum { MR_VARIED_BYTES = 128 };
 
 /* One runtime. `open` fills the input and output lists, and must call mr_model_take_device if it computes on
  * params->device. `run` reads inputs and writes outputs in the caller's memory; if `measure` is set, it ignores
@@ -147,6 +153,10 @@ int mr_model_take_device(mr_model *model, mr_device *device);
  * input; outputs: one per chosen output. None may overlap; all must be in device memory and stay valid until the work
  * is done. */
 int mr_model_enqueue(const mr_binding *binding, mr_stream *stream, void *const *inputs, void *const *outputs);
+
+/* The same for a binding that varies and has one input, whose shape is `input` in this run. Only on the host. */
+int mr_model_enqueue_shape(const mr_binding *binding, mr_stream *stream, const mr_shape *input, void *const *inputs,
+                           void *const *outputs);
 
 /* One run's work for a binding (onnx_work.h). False if it is unknown: the runtime cannot count, or the file could not
  * be read. */

@@ -104,6 +104,9 @@ static int make_head(state *s, const options *o) {
     if (params.family == MR_BOX_HEAD_FAMILIES)
         return mr_fail(MR_ERROR_CONFIG, "%s: the shapes of the outputs do not tell which head it has: write head",
                        s->model->file);
+    if (s->call.varies && params.family != MR_BOX_HEAD_DB)
+        return mr_fail(MR_ERROR_CONFIG, "head: %s takes pictures of one size: write size in preprocess, not sides",
+                       mr_box_head_names[params.family]);
     int status = mr_box_head_make(&s->head, &params, outputs, count);
     s->head.mask = (float)o->db.mask;
     s->head.unclip = o->db.unclip;
@@ -246,6 +249,8 @@ static int negotiate(mr_negotiation *n) {
     if (o->custom.given && (!o->custom.boxes || !o->custom.scores))
         return mr_refuse(n, "custom", "custom needs the names of two outputs, boxes and scores");
     int status = mr_promise_result(n, 0, mr_kind_objects(), NULL, NULL);
+    if (!status)
+        mr_promise_limit(n, 0, (size_t)o->max);
     if (status || n->offline)
         return status;
     status = open_model(&s, o, NULL, n->inputs, n->batch, outputs, &count);
@@ -253,6 +258,8 @@ static int negotiate(mr_negotiation *n) {
         status = mr_call_take(n, s.model, &only_port);
     if (!status && mr_call_foresees(n, &known)) {
         status = mr_call_plan(&s.call, s.model, &known, &only_port, n->batch, outputs, count);
+        if (!status)
+            status = mr_call_check_sizes(&s.call, n);
         if (!status)
             status = make_head(&s, o);
         if (!status)
@@ -342,11 +349,27 @@ static mr_geometry way_of(state *s, const mr_frame *frame) {
                          .source_width = s->head.width, .source_height = s->head.height};
 }
 
+/* The map of a frame whose size is its own. */
+static int take_varied(const state *s, uint8_t *block, mr_detect_work *work) {
+    mr_format format;
+    void *data;
+    mr_call_varied(&s->call, block, 0, &format, &data);
+    work->data[0] = data;
+    if (mr_tensor_count(&format) == (size_t)work->width * (size_t)work->height)
+        return MR_OK;
+    return mr_fail(MR_ERROR_DATA, "%s gives %zu numbers for a picture of %dx%d, and not one for each pixel",
+                   s->model->file, mr_tensor_count(&format), work->width, work->height);
+}
+
 static int find(const state *s, const options *o, mr_io *io, uint8_t *block, size_t index, uint8_t *found) {
     mr_detect_work work = {.head = &s->head, .wanted = s->wanted, .score = (float)o->score, .overlap = (float)o->iou,
                            .most = (int32_t)o->max, .found = (mr_found *)(void *)found};
+    int status = MR_OK;
+    picture_size(&mr_io_input_at(io, 0, index)->format, &work.width, &work.height);
     for (size_t i = 0; i < s->call.binding.output_count; i++)
         work.data[i] = mr_call_item(&s->call, block, i, index);
+    if (s->call.varies && (status = take_varied(s, block, &work)))
+        return status;
     return mr_detect_enqueue(mr_io_stream(io), &work);
 }
 
@@ -480,7 +503,8 @@ const mr_stage_type mr_detect_stage = {
     .help = "Boxes are in pixels of the source's picture, whatever preprocess did: as it is shown (turned), in full "
             "size, not stretched by the sample aspect ratio. They are cut at the picture's edges; those without an "
             "area in it are dropped. Suppression is per class and equals ONNX's NonMaxSuppression; boxes that are not "
-            "finite are dropped before.",
+            "finite are dropped before. If more than 8192 boxes (or 4 times max) exceed the score, the best are "
+            "compared.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

@@ -23,15 +23,15 @@ static int find_lines(char **words) {
     const int64_t dims[2] = {atoll(words[1]), atoll(words[0])};
     const mr_box_head_output output = {"map", mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 2, dims)};
     mr_box_head head;
-    const mr_box_head_custom custom = {0};
-    if (mr_box_head_make(&head, MR_BOX_HEAD_DB, &custom, &output, 1, (int32_t)dims[1], (int32_t)dims[0])) {
+    const mr_box_head_params params = {.family = MR_BOX_HEAD_DB, .width = (int32_t)dims[1], .height = (int32_t)dims[0]};
+    if (mr_box_head_make(&head, &params, &output, 1)) {
         puts(mr_message());
         return 1;
     }
     head.mask = 0.3f;
     head.unclip = 1.6;
     float *map = read_values((size_t)(dims[0] * dims[1]));
-    mr_db_lines lines = {.most = atoi(words[3])};
+    mr_db_lines lines = {.width = head.width, .height = head.height, .most = atoi(words[3])};
     lines.item = malloc((size_t)lines.most * sizeof *lines.item);
     lines.corner = malloc((size_t)lines.most * MR_DB_NUMBERS * sizeof *lines.corner);
     if (!lines.item || !lines.corner || mr_box_db_find(&head, map, (float)atof(words[2]), &lines))

@@ -33,4 +33,5 @@ typedef struct clip_frames {
     double seconds[CLIP_FRAMES];          /* from the stream's start, by ffprobe; NAN without a time */
     char md5[CLIP_FRAMES][CLIP_MD5];      /* for the raw picture with packed planes, by ffmpeg */
 } clip_frames;
+/* Asks ffmpeg and ffprobe, once a clip: the answers are kept beside it, and asked anew if the clip is newer. */
 void clip_reference(const char *path, clip_frames *frames);

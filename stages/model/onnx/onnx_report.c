@@ -22,6 +22,8 @@ enum {
     GRAPH_SPARSE_INITIALIZER = 15,
     NODE_OUTPUT = 2,
     NODE_OPERATOR = 4,
+    NODE_ATTRIBUTE = 5,
+    ATTRIBUTE_TENSOR = 5,
     TENSOR_DIMS = 1,
     TENSOR_NAME = 8,
     SPARSE_VALUES = 1,
@@ -161,6 +163,28 @@ static void count_operator(mr_onnx_report *report, mr_pb_span name) {
     report->operator_count += at == report->operator_count;
 }
 
+static void count_weights(mr_onnx_report *report, mr_pb_span tensor) {
+    mr_pb_field f;
+    uint64_t numbers = 1, dim;
+    while (next(&tensor, &f)) {
+        if (f.number == TENSOR_DIMS && f.wire == MR_PB_VARINT && __builtin_mul_overflow(numbers, f.value, &numbers))
+            numbers = 0;
+        while (f.number == TENSOR_DIMS && f.wire == MR_PB_BYTES && mr_pb_varint(&f.bytes, &dim))
+            if (__builtin_mul_overflow(numbers, dim, &numbers))
+                numbers = 0;
+    }
+    report->weight_count++;
+    report->weight_numbers += numbers;
+}
+
+/* Some exporters, such as Paddle's, write all weights so. */
+static void add_constant(mr_onnx_report *report, mr_pb_span attribute) {
+    mr_pb_field f;
+    while (next(&attribute, &f))
+        if (f.number == ATTRIBUTE_TENSOR && f.wire == MR_PB_BYTES)
+            count_weights(report, f.bytes);
+}
+
 static void add_node(mr_onnx_report *report, mr_pb_span node) {
     mr_pb_span rest = node, operation = {0};
     mr_pb_field f;
@@ -169,6 +193,9 @@ static void add_node(mr_onnx_report *report, mr_pb_span node) {
         if (f.number == NODE_OPERATOR)
             operation = f.bytes;
     count_operator(report, operation);
+    for (rest = node; mr_pb_is(operation, "Constant") && next(&rest, &f);)
+        if (f.number == NODE_ATTRIBUTE && f.wire == MR_PB_BYTES)
+            add_constant(report, f.bytes);
     while (next(&node, &f))
         for (size_t i = 0; f.number == NODE_OUTPUT && i < report->output_count; i++)
             if (mr_pb_same(report->outputs[i].name, f.bytes))
@@ -184,18 +211,10 @@ static void drop_input(mr_onnx_report *report, mr_pb_span name) {
 
 static void add_weights(mr_onnx_report *report, mr_pb_span tensor) {
     mr_pb_field f;
-    uint64_t numbers = 1, dim;
-    while (next(&tensor, &f)) {
-        if (f.number == TENSOR_DIMS && f.wire == MR_PB_VARINT && __builtin_mul_overflow(numbers, f.value, &numbers))
-            numbers = 0;
-        while (f.number == TENSOR_DIMS && f.wire == MR_PB_BYTES && mr_pb_varint(&f.bytes, &dim))
-            if (__builtin_mul_overflow(numbers, dim, &numbers))
-                numbers = 0;
+    count_weights(report, tensor);
+    while (next(&tensor, &f))
         if (f.number == TENSOR_NAME)
             drop_input(report, f.bytes);
-    }
-    report->weight_count++;
-    report->weight_numbers += numbers;
 }
 
 /* Old files, and files with replaceable initialisers, list them among the inputs too. */

@@ -107,7 +107,7 @@ static bool is_due(const options *o, state *s, int64_t track) {
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-/* The picture's own object goes along, without its items. */
+/* The picture's own object goes along, with its corners. */
 static int add_object(mr_io *io, mr_frame *frame, const mr_result *objects, size_t index) {
     const mr_object *from = (const mr_object *)objects->data + index;
     mr_result *result;
@@ -119,7 +119,8 @@ static int add_object(mr_io *io, mr_frame *frame, const mr_result *objects, size
         .index = from->index, .label = from->label, .track = from->track, .number = mr_object_number(objects, index),
         .parent = from->parent};
     result->count = 1;
-    return MR_OK;
+    return mr_result_add_items(result, mr_result_items(objects, from->quad), from->quad.count, sizeof(float),
+                               &((mr_object *)result->data)->quad);
 }
 
 static int give(mr_io *io, const mr_frame *picture, const mr_cutout *region, const mr_result *objects, size_t index,

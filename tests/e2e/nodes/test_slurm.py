@@ -65,7 +65,7 @@ class UnderSlurm(Case):
     def test_the_script_that_deploy_writes(self):
         done = self.millrace("deploy", self.pipeline(), "--target", "slurm", "--output", self.folder / "jobs")
         script = done.stdout.strip()
-        self.call("sbatch", "--wait", f"--output={self.folder}/log", script)
+        self.complete(script)
         # A node that begins late is missed, which is only a warning.
         self.assertNotIn("error", (self.folder / "log").read_text())
         rows = [json.loads(line)["seq"] for line in (self.folder / "out.jsonl").read_text().splitlines()]
@@ -89,11 +89,11 @@ class UnderSlurm(Case):
         done = self.millrace("deploy", path, "--target", "slurm", "--output", self.folder / "jobs", "--train", "--",
                              "--output", self.folder / "head", *options)
         script = done.stdout.strip()
-        self.call("sbatch", "--wait", f"--output={self.folder}/log", script)
+        self.complete(script)
         self.assertIn("made in", (self.folder / "log").read_text())
         self.assertEqual(*((self.folder / head / "weights.npy").read_bytes() for head in ("alone", "head")))
         # Options after the script go to the command. The vectors come from the cache.
-        self.call("sbatch", "--wait", f"--output={self.folder}/log", script, "--model", "logistic", "--resume")
+        self.complete(script, "--model", "logistic", "--resume")
         told = (self.folder / "log").read_text()
         self.assertRegex(told, r"model +logistic")
         self.assertIn("all from the cache", told)
@@ -102,9 +102,10 @@ class UnderSlurm(Case):
         done = self.millrace("deploy", pipeline, "--target", "slurm", "--output", self.folder / "jobs", *arguments)
         return done.stdout.strip()
 
-    def submit(self, script, **environment):
+    def submit(self, script, *arguments, **environment):
         """Submits a job and returns its number; output goes to `log`."""
-        done = self.call("sbatch", "--parsable", f"--output={self.folder}/log", script, environment=environment)
+        done = self.call("sbatch", "--parsable", f"--output={self.folder}/log", script, *arguments,
+                         environment=environment)
         return done.stdout.strip().split(";")[0]
 
     def await_rows(self, count):
@@ -118,6 +119,11 @@ class UnderSlurm(Case):
             return state not in ("PENDING", "RUNNING", "COMPLETING") and state
 
         return self.wait_until(ended, pause=0.1)
+
+    def complete(self, script, *arguments, **environment):
+        """Runs a job to its end. `sbatch --wait` would look every ten seconds."""
+        state = self.await_end(self.submit(script, *arguments, **environment))
+        self.assertEqual(state, "COMPLETED", (self.folder / "log").read_text())
 
     def kill_task(self, pipeline, task):
         """Kills a task's command, not the shell that watches it."""
@@ -165,8 +171,7 @@ class UnderSlurm(Case):
             begin = file.read(40).replace(b'"pts":0', b'"pts":7')
             file.seek(0)
             file.write(begin)
-        self.assertEqual(self.await_end(self.submit(script, MILLRACE_STATE=str(state))), "COMPLETED",
-                         (self.folder / "log").read_text())
+        self.complete(script, MILLRACE_STATE=str(state))
         self.assertIn(b'"pts":7', output.read_bytes()[:40])
         rows = [json.loads(line)["seq"] for line in (self.folder / "out.jsonl").read_text().splitlines()]
         self.assertEqual(rows, list(range(FRAMES)))

@@ -1,14 +1,20 @@
 """ctc: text from a network's tensor. The networks answer with values that the test chose, whatever the picture."""
 import json
+import os
+import pathlib
+import unittest
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
-from harness import Case, main
+import lettering
+from harness import MILLRACE, ROOT, Case, call, main
 from test_objects import SIDE, save
 
+NETWORKS = pathlib.Path(os.environ.get("MILLRACE_TEXT", ROOT / "build" / "text"))
+RAPIDOCR = 0.0238, 0.0067  # wrong characters on the 24 pictures; without spaces
 CHARACTERS = ["a", "b", "ch", "ß", "漢"]
 
 
@@ -17,6 +23,14 @@ def scores(*classes, count=len(CHARACTERS) + 2, least=0.0):
     rows = np.full((len(classes), count), least, np.float32)
     rows[np.arange(len(classes)), classes] = 0.9
     return rows
+
+
+def save_any(path, nodes, output, shape):
+    """A network for pictures of any size."""
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, shape)
+    graph = helper.make_graph([helper.make_node(*one[:3], **one[3]) for one in nodes], "any", [image],
+                              [helper.make_tensor_value_info("o", TensorProto.FLOAT, output)])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
 
 
 class Text(Case):
@@ -90,11 +104,174 @@ stages:
         save(self.folder / "model.onnx", {"o": np.zeros(7, np.float32)})
         self.assertIn("text is read from f32 tensors of steps x classes", self.read(code=78, verb="plan"))
 
+    def test_weights_that_are_constants(self):
+        """Paddle's exporter writes weights as nodes: `inspect` counts them."""
+        values = numpy_helper.from_array(np.zeros((16, 3), np.float32), "w")
+        nodes = [helper.make_node("Constant", [], ["weights"], value=values),
+                 helper.make_node("MatMul", ["image", "weights"], ["o"])]
+        ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, size)) for name, size in
+                (("image", 16), ("o", 3))]
+        graph = helper.make_graph(nodes, "constants", ends[:1], ends[1:])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8),
+                  self.folder / "model.onnx")
+        self.assertIn("48 numbers in 1 tensors", call([MILLRACE, "inspect", str(self.folder / "model.onnx")]).stdout)
+
+    def test_inspect_finds_maps(self):
+        save_any(self.folder / "model.onnx", [("ReduceMean", ["image"], ["mean"], {"axes": [1], "keepdims": 1}),
+                                              ("Sigmoid", ["mean"], ["o"], {})], ["n", 1, "h", "w"], ["n", 3, "h", "w"])
+        text = call([MILLRACE, "inspect", str(self.folder / "model.onnx")]).stdout
+        self.assertIn("its outputs have the shapes of a db head", text)
+        self.assertIn("order: bgr, normalize: signed}  # as usual for db", text)
+
     def test_odd_values(self):
         for fill in (np.nan, np.inf, -np.inf):
             save(self.folder / "model.onnx", {"o": np.full((5, 7), fill, np.float32)})
             for beam in (1, 9):
                 self.assertLessEqual(len(self.read(f"beam: {beam}")), 1)
+
+
+@unittest.skipUnless((NETWORKS / "characters.onnx").exists(), f"no PP-OCRv4 in {NETWORKS} (tools/demo text)")
+class Words(Case):
+    """pipelines/text.yaml, with the networks of PP-OCRv4."""
+    def test_words(self):
+        """On these pictures RapidOCR 1.4.4, with the same networks, has the errors below."""
+        truth = lettering.draw(self.folder, 24)
+        run = self.run_pipeline(ROOT / "pipelines" / "text.yaml", "--input", self.folder / "*.png", rows=False,
+                                environment={"TEXT": str(NETWORKS), "PICTURES": str(self.folder / "read"),
+                                             "OUTPUT": str(self.folder / "rows.jsonl")})
+        self.assert_balanced(run)
+        rows = [json.loads(line) for line in (self.folder / "rows.jsonl").read_text().splitlines()]
+        wrong, letters = lettering.errors(truth, lettering.read_rows(rows))
+        self.assertLessEqual(wrong, RAPIDOCR[0] + 0.005)
+        self.assertLessEqual(letters, RAPIDOCR[1] + 0.005)
+        self.assertEqual(len(list((self.folder / "read").glob("*.png"))), 24)
+
+
+class Upright(Case):
+    """crop and straighten: a map of where text is, made from the picture, and what is cut out there."""
+    def test_tilted(self):
+        """A tilted rectangle, with a red, a green, a blue and a white quarter, comes out upright."""
+        save_any(self.folder / "model.onnx", [("ReduceMax", ["image"], ["o"], {"axes": [1], "keepdims": 1})],
+                 ["n", 1, "h", "w"], ["n", 3, "h", "w"])
+        whole = Image.new("RGB", (400, 300))
+        flag = Image.new("RGB", (160, 60))
+        for at, colour in (((0, 0), "red"), ((80, 0), "lime"), ((80, 30), "blue"), ((0, 30), "white")):
+            flag.paste(colour, (*at, at[0] + 80, at[1] + 30))
+        for i, angle in enumerate((0, 20, -35, -90)):
+            whole.paste(0, (0, 0, 400, 300))
+            turned = flag.rotate(angle, expand=True, resample=Image.Resampling.BICUBIC)
+            whole.paste(turned, (120, 60))
+            whole.save(self.folder / f"{i}.{('png', 'jpg')[i % 2]}", quality=95)
+        (self.folder / "cut").mkdir()
+        self.run_pipeline(f"""
+version: 1
+pipeline: text
+sources: {{photos: {{uri: '{self.folder}/*.*g'}}}}
+stages:
+  decode: {{input: photos}}
+  preprocess: {{input: decode, sides: {{shorter: 1, least: 32x32, most: 640x640}}, normalize: unit}}
+  detect: {{input: preprocess, model: '{self.folder}/model.onnx', db: {{unclip: 0}}}}
+  lines: {{type: join, join: {{picture: decode, objects: detect}}}}
+  crop: {{input: lines}}
+  straighten: {{input: crop}}
+  images: {{input: straighten, path: '{self.folder}/cut'}}
+""", rows=False)
+        files = sorted((self.folder / "cut").iterdir())
+        self.assertEqual(len(files), 4)
+        for file in files:
+            seen = np.asarray(Image.open(file).convert("RGB")).astype(int)
+            height, width = seen.shape[:2]
+            self.assertLess(abs(width - 160) + abs(height - 60), 6, (file, seen.shape))
+            quarters = [seen[height * y // 4, width * x // 4].tolist() for y in (1, 3) for x in (1, 3)]
+            want = [[255, 0, 0], [0, 255, 0], [255, 255, 255], [0, 0, 255]]
+            self.assertLess(np.abs(np.subtract(quarters, want)).max(), 12, (file, quarters))
+
+
+class Sizes(Case):
+    """Pictures of different sizes, for networks that take any."""
+    def save(self, *network):
+        save_any(self.folder / "model.onnx", *network)
+
+    def run_stages(self, sides, *stages, code=0, more=""):
+        lines = "\n".join(f"  {one}" for one in stages)
+        text = f"""
+version: 1
+pipeline: text
+sources: {{photos: {{uri: '{self.folder}/*.png'}}}}
+stages:
+  decode: {{input: photos}}
+  preprocess: {{input: decode, sides: {{{sides}}}, {more}}}
+{lines.format(model=self.folder / "model.onnx", folder=self.folder)}
+"""
+        run = self.run_pipeline(text, code=code, rows=False, verb="run" if code == 0 else "plan")
+        if code:
+            return run.err
+        self.assert_balanced(run)
+        return [json.loads(line) for line in (self.folder / "rows.jsonl").read_text().splitlines()]
+
+    def test_lines_of_text(self):
+        """Bright rectangles are found where they are, in pictures from 70x40 to 900x500."""
+        self.save([("ReduceMean", ["image"], ["o"], {"axes": [1], "keepdims": 1})], ["n", 1, "h", "w"],
+                  ["n", 3, "h", "w"])
+        sizes = [(70, 40), (40, 70), (200, 200), (900, 500), (320, 100)]
+        for i, (width, height) in enumerate(sizes):
+            picture = np.zeros((height, width, 3), np.uint8)
+            picture[height // 4:height // 2, width // 4:width * 3 // 4] = 255
+            Image.fromarray(picture).save(self.folder / f"{i}.png")
+        rows = self.run_stages("shorter: 160, least: 32x32, most: 640x640, multiple: 32",
+                               "detect: {{input: preprocess, model: '{model}', db: {{mask: 0.5, unclip: 0}}}}",
+                               "rows: {{type: jsonl, input: detect, path: '{folder}/rows.jsonl'}}",
+                               more="normalize: unit")
+        for row, (width, height) in zip(rows, sizes, strict=True):
+            one, = row["objects"]
+            want = width // 4, height // 4, width * 3 // 4, height // 2
+            scale = max(1, width / 640, height / 640)
+            got = [one[side] for side in ("left", "top", "right", "bottom")]
+            self.assertLess(np.abs(np.subtract(got, want)).max(), 0.7 * scale, (got, want))
+
+    def stripes(self, name, *columns):
+        """A picture of 8 rows with red, green or blue columns."""
+        picture = np.zeros((8, len(columns), 3), np.uint8)
+        picture[:, np.arange(len(columns)), columns] = 255
+        Image.fromarray(picture).save(self.folder / name)
+
+    def test_reading(self):
+        """Each picture is read as wide as it is, padded up to `least`."""
+        self.save([("ReduceMean", ["image"], ["mean"], {"axes": [2], "keepdims": 0}),
+                   ("Transpose", ["mean"], ["o"], {"perm": [0, 2, 1]})], ["n", "steps", 3], ["n", 3, 8, "w"])
+        self.stripes("0.png", 1, 1, 0, 1, 2)
+        self.stripes("1.png", *[2, 2, 0, 1] * 8)
+        self.stripes("2.png", *[1, 2] * 200)
+        (self.folder / "ab.txt").write_text("a\nb\n")
+        stages = ("infer: {{input: preprocess, model: '{model}'}}",
+                  "ctc: {{input: infer, dictionary: '{folder}/ab.txt', space: false, values: probabilities}}",
+                  "rows: {{type: jsonl, input: ctc, tensors: true, path: '{folder}/rows.jsonl'}}")
+        letterbox = "fit: letterbox, place: top-left, pad: [255, 0, 0], normalize: unit, interpolation: nearest"
+        rows = self.run_stages("least: 16x8, most: 400x8", *stages, more=letterbox)
+        self.assertEqual([row["text"][0]["text"] for row in rows], ["aab", "ba" * 8, "ab" * 200])
+        self.assertEqual([row["tensors"][0]["shape"] for row in rows], [[16, 3], [32, 3], [400, 3]])
+
+    def test_refused(self):
+        self.save([("ReduceMean", ["image"], ["o"], {"axes": [1], "keepdims": 1})], ["n", 1, "h", "w"],
+                  ["n", 3, "h", "w"])
+        self.stripes("0.png", 1)
+        infer = "infer: {{input: preprocess, model: '{model}'}}"
+        sides = "least: 32x32, most: 64x64"
+        self.assertIn("takes frames of different sizes only one at a time on the processors",
+                      self.run_stages(sides, infer.replace("}}", ", batch: 4}}"), code=78))
+        self.assertIn("only one at a time on the processors",
+                      self.run_stages(sides, infer.replace("}}", ", device: 'sim:0'}}"), code=78))
+        features = "features: {{input: preprocess, model: '{model}'}}"
+        self.assertIn("features takes pictures of one size", self.run_stages(sides, features, code=78))
+        self.assertIn("size and sides are both given", self.run_stages(sides, infer, more="size: 64x64", code=78))
+        self.assertIn("nothing is cut off", self.run_stages(sides, infer, more="fit: center-crop", code=78))
+        self.assertIn("least 32x32 is more than most 16x64",
+                      self.run_stages("least: 32x32, most: 16x64", infer, code=78))
+        self.assertIn("no multiples of 48", self.run_stages(f"{sides}, multiple: 48", infer, code=78))
+        detect = "detect: {{input: preprocess, model: '{model}', head: end2end}}"
+        self.assertIn("head: end2end takes pictures of one size", self.run_stages(sides, detect, code=78))
+        save(self.folder / "model.onnx", {"o": np.zeros((3, 3), np.float32)})
+        self.assertIn("tensor f32 3x32..64x32..64", self.run_stages(sides, infer, code=78))
 
 
 if __name__ == "__main__":

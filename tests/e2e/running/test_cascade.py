@@ -5,6 +5,7 @@ continue.
 The first pixel of a picture tells the drawn detector how many objects it has. They are squares of a grid, and noise."""
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import unittest
@@ -15,9 +16,10 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
-from harness import MILLRACE, TIMEOUT, Case, main, pipeline, rows_in
+from harness import MILLRACE, MODELS, PICTURES, TIMEOUT, Case, main, need_models, pipeline, rows_in
 from watched import children_of
 
+YOLOX = pathlib.Path(os.environ.get("MILLRACE_YOLOX", "/nonexistent"))
 SIDE, CELL, CLASSES = 160, 16, 10
 MOST = (SIDE // CELL) ** 2
 RNG = np.random.default_rng(11)
@@ -330,6 +332,108 @@ class Cascades(Case):
         self.check_rows(sorted(rows_in(output), key=lambda row: row["seq"]), made)
         keys = sorted((row["seq"], row["sub"]) for row in rows_in(crops))
         self.assertEqual(keys, [(i, sub) for i, count in enumerate(counts) for sub in range(1, count + 1)])
+
+    def test_trained_head(self):
+        """`train` gets cut-outs, which pass over detector and crop. The head fits the cascade that it was trained with,
+        whatever finds the objects."""
+        for name, low in (("dark", 0), ("light", 128)):
+            (self.folder / "cuts" / name).mkdir(parents=True)
+            for i in range(40):
+                Image.fromarray(RNG.integers(low, low + 128, (CELL, CELL, 3), np.uint8)).save(
+                    self.folder / "cuts" / name / f"{i}.png")
+        picture = noise(20, 1)
+        light = [bool(i % 3) for i in range(20)]
+        for (left, top, right, bottom), bright in zip(BOXES[:20].astype(int), light):
+            picture[top:bottom + 1, left:right + 1] = picture[top:bottom + 1, left:right + 1] // 2 + 128 * bright
+        picture[0, 0] = 20
+        Image.fromarray(picture).save(self.folder / "p00.png")
+        head = self.folder / "head"
+        path = self.write(cascade(f"uri: '{self.folder}/p00.png'", classify=f"head: '{head}'"))
+        self.millrace("train", path, "--data", self.folder / "cuts", "--output", head, "--cache", self.folder / "cache")
+        run = self.run_pipeline(path)
+        self.assertEqual([one["attributes"][0]["label"] for one in run.rows[0]["objects"]],
+                         ["light" if bright else "dark" for bright in light])
+        self.run_pipeline(path, "--set", "stages.detect.max=7", "--set", "stages.crop.max=3")
+        wrong = self.run_pipeline(path, "--set", "stages.small.mean=3", code=78)
+        self.assertIn("preprocess.mean", wrong.err)
+
+    def test_training_from_labelled_objects(self):
+        """COCO's annotations and YOLO's texts: cut-outs and classes equal those of a loop."""
+        folder = self.folder / "set"
+        for name in ("images", "labels"):
+            (folder / name).mkdir(parents=True)
+        images, annotations, want = [], [], {}
+        for n in range(24):
+            picture = RNG.integers(0, 255, (40, 60, 3), np.uint8)
+            Image.fromarray(picture).save(folder / "images" / f"{n:02}.png")
+            images.append({"id": 100 + n, "file_name": f"images/{n:02}.png", "width": 60, "height": 40})
+            lines = []
+            for k in range(3):
+                left, top, label = 3 + 18 * k, 5 + int(RNG.integers(15)), (n + k) % 2
+                picture[top:top + 12, left:left + 14] = picture[top:top + 12, left:left + 14] // 2 + 128 * label
+                annotations.append({"id": len(annotations), "image_id": 100 + n, "category_id": 7 + label,
+                                    "bbox": [left, top, 14, 12], "area": 168, "iscrowd": 0})
+                lines.append(f"{label} {(left + 7) / 60} {(top + 6) / 40} {14 / 60} {12 / 40}")
+                want[f"{n:06}-{k + 1}.png"] = (picture[top:top + 12, left:left + 14].copy(), ("dark", "light")[label])
+            Image.fromarray(picture).save(folder / "images" / f"{n:02}.png")
+            (folder / "labels" / f"{n:02}.txt").write_text("\n".join(lines) + "\n")
+        (folder / "classes.txt").write_text("dark\nlight\n")
+        (folder / "all.json").write_text(json.dumps({"images": images, "annotations": annotations, "categories": [
+            {"id": 7, "name": "dark"}, {"id": 8, "name": "light"}]}))
+        for data in (folder / "all.json", folder):
+            head, cache = self.folder / f"head-{data.name}", self.folder / f"cache-{data.name}"
+            path = self.write(cascade("uri: '*.png'", classify=f"head: '{head}'"))
+            self.millrace("train", path, "--data", data, "--output", head, "--cache", cache)
+            made = next(cache.glob("objects-*"))
+            rows = rows_in(made / "objects.jsonl")
+            self.assertEqual({row["path"]: row["label"] for row in rows}, {name: one[1] for name, one in want.items()})
+            self.assertEqual({row["group"] for row in rows}, {str(path) for path in (folder / "images").iterdir()})
+            for name, (pixels, _) in want.items():
+                self.assertTrue(np.array_equal(np.array(Image.open(made / name)), pixels), (data, name))
+        for text, words in (("0 0.5 0.5 0.2\n", "00.txt:1: expected the number of a class"),
+                            ("0 0.5 0.5 0.2 1.5\n", "00.txt:1: expected"), ("\n-1 0 0 1 1", "00.txt:2: expected"),
+                            ("0 0.5 0.5 0.2 nan\n", "00.txt:1: expected")):
+            (folder / "labels" / "00.txt").write_text(text)
+            done = self.millrace("train", path, "--data", folder, "--output", head, "--cache", cache, code=65)
+            self.assertIn(words, done.stderr)
+
+    @unittest.skipUnless(YOLOX.exists(), "MILLRACE_YOLOX names no file")
+    def test_yolox(self):
+        """People in a real video, whose chroma is halved. The loop cuts the planes and gives each cut-out alone to the
+        same network: classes and scores must be equal to the last digit."""
+        need_models()
+        video, width, height, every = PICTURES / "vtest.avi", 768, 576, 80
+        look = dict(small="type: preprocess, fit: stretch, mean: 127, std: 128",
+                    features=f"model: '{MODELS}/lite0-features.onnx', tensor: features",
+                    classify=f"weights: '{MODELS}/lite0-head.npy', top_k: 3")
+        run = self.run_pipeline(cascade(
+            f"uri: '{video}', every: {every}", tensor="type: preprocess, fit: letterbox, place: top-left, pad: 114, "
+            "order: bgr", detect=f"model: '{YOLOX}', score: 0.3, classes: [0]", **look))
+        self.assert_balanced(run)
+        raw = subprocess.run(["ffmpeg", "-v", "error", "-i", video, "-f", "rawvideo", "-pix_fmt", "yuv420p", "-"],
+                             capture_output=True, check=True).stdout
+        frames = np.frombuffer(raw, np.uint8).reshape(-1, width * height * 3 // 2)
+        cuts = self.folder / "cuts"
+        cuts.mkdir()
+        want = []
+        for row in run.rows:
+            luma, chroma = np.split(frames[row["seq"]], [width * height])
+            planes = luma.reshape(height, width), *chroma.reshape(2, height // 2, width // 2)
+            for one in row["objects"]:
+                left, top = (int(np.floor(one[side])) // 2 * 2 for side in ("left", "top"))
+                right, bottom = (min(int(np.ceil(one[side]) + 1) // 2 * 2, most)
+                                 for side, most in (("right", width), ("bottom", height)))
+                (cuts / f"{len(want):04}.y4m").write_bytes(
+                    b"YUV4MPEG2 W%d H%d F25:1 Ip A1:1 C420mpeg2\nFRAME\n" % (right - left, bottom - top) +
+                    planes[0][top:bottom, left:right].tobytes() +
+                    b"".join(plane[top // 2:bottom // 2, left // 2:right // 2].tobytes() for plane in planes[1:]))
+                want.append(one["attributes"])
+        self.assertGreater(len(want), 50)
+        loop = self.run_pipeline(pipeline({"a": f"uri: '{cuts}'"}, decode="", **look,
+                                          rows='type: jsonl, path: "${OUTPUT}"'))
+        found = {row["file"]: row["classes"][0] for row in loop.rows}
+        self.assertEqual([(at["index"], at["score"]) for (at,) in want],
+                         [(found[file]["index"], found[file]["score"]) for file in sorted(found)])
 
 
 if __name__ == "__main__":

@@ -268,6 +268,7 @@ static const char *prepared_for(const char *head) {
         {"yolov8-pose", ", fit: letterbox, pad: 114, normalize: unit"},
         {"yolov8-seg", ", fit: letterbox, pad: 114, normalize: unit"},
         {"centerface", ""},
+        {"db", ", order: bgr, normalize: signed"},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i][0], head) == 0)
