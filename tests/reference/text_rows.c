@@ -2,8 +2,7 @@
  *
  *   text_rows db WIDTH HEIGHT SCORE MOST          lines: score, 8 numbers; "cut" if there were more
  *   text_rows ctc STEPS CLASSES BLANK BEAM KIND   KIND: logits or probabilities. Score, then the classes.
- *
- *   text_rows warp WIDTH HEIGHT W H X Y ... X Y   the gray picture's quadrilateral with four corners, made W x H: values
+ *   text_rows warp WIDTH HEIGHT W H X Y ... X Y   values of a gray picture's quadrilateral, made W x H
  *
  * Standard input: f32 values. */
 #include <stdio.h>
