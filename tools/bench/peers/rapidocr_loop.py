@@ -1,4 +1,4 @@
-"""Reads all pictures in a folder with RapidOCR, on one thread and without its network for the direction of lines. Prints
+"""Reads all pictures in a folder with RapidOCR, on one thread, without its network for the direction of lines. Prints
 JSON: seconds, and what was found.
 
     rapidocr_loop.py FOLDER"""
