@@ -81,13 +81,28 @@ bool mr_is_given(const mr_negotiation *negotiation, const char *option) {
 
 /* ---- lineage ----------------------------------------------------------------------------------------------------- */
 
+/* Whether a lineage begins here: at a source, or where objects become frames of their own. Which objects those are has
+ * no effect on the vector of one. */
+static bool begins(const mr_plan_builder *b, int v) {
+    return b->vertex[v]->is_source || b->vertex[v]->type->cascade == MR_CASCADE_SPLIT;
+}
+
+/* Marks what the vectors at an input are made by. */
+static void mark_lineage(const mr_plan_builder *b, int v, size_t input, bool *before) {
+    for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++)
+        before[b->link[b->in.item[i]].from] |= (size_t)b->link[b->in.item[i]].to_port == input;
+    for (int u = v; u-- > 0;)
+        for (int i = b->in.start[u]; before[u] && !begins(b, u) && i < b->in.start[u + 1]; i++)
+            before[b->link[b->in.item[i]].from] = true;
+}
+
 /* A vertex's name in a lineage: the type, with a number if another vertex with that type comes before. All sources have
  * one name. `before`: the vertices in the lineage. */
 static const char *name_in(const mr_plan_builder *b, const bool *before, int v, char text[MR_SPEC_ID_BYTES + 16]) {
     int same = 1;
     for (int u = 0; u < v; u++)
         same += before[u] && b->vertex[u]->type == b->vertex[v]->type;
-    if (b->vertex[v]->is_source)
+    if (begins(b, v))
         snprintf(text, MR_SPEC_ID_BYTES + 16, "source");
     else if (same > 1)
         snprintf(text, MR_SPEC_ID_BYTES + 16, "%s#%d", b->vertex[v]->type->name, same);
@@ -104,7 +119,7 @@ static void put_links(FILE *to, const mr_plan_builder *b, const bool *before, in
     for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
         const mr_plan_link *link = &b->link[b->in.item[i]];
         const mr_planned_input *input = &b->plan->vertices[v].inputs[link->to_port];
-        const bool is_source = b->vertex[link->from]->is_source;
+        const bool is_source = begins(b, link->from);
         const int port = link->to_port < MR_SPEC_MAX_PORTS ? link->to_port : MR_SPEC_MAX_PORTS - 1;
         if ((is_source && source[port]) || (only != SIZE_MAX && (size_t)link->to_port != only))
             continue;
@@ -120,7 +135,7 @@ static int put_lineage(FILE *to, const mr_plan_builder *b, int v, size_t input, 
     char name[MR_SPEC_ID_BYTES + 16];
     int status = MR_OK;
     for (int u = 0; u < v && !status; u++) {
-        if (!before[u] || b->vertex[u]->is_source)
+        if (!before[u] || begins(b, u))
             continue;
         fputs(name_in(b, before, u, name), to);
         put_links(to, b, before, u, SIZE_MAX);
@@ -141,7 +156,7 @@ int mr_planned_lineage(mr_negotiation *negotiation, size_t input, mr_lineage *li
     FILE *to = before ? open_memstream(&text, &bytes) : NULL;
     int status = to ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the lineage of %s", negotiation->id);
     if (to) {
-        mr_plan_mark_to(ask->b, ask->v, (int)input, before);
+        mark_lineage(ask->b, ask->v, input, before);
         status = put_lineage(to, ask->b, ask->v, input, before);
         if (fclose(to) && !status)
             status = mr_fail(MR_ERROR_MEMORY, "no memory for the lineage of %s", negotiation->id);

@@ -17,6 +17,15 @@ typedef struct mr_box {
     int32_t row; /* position among the network's boxes */
 } mr_box;
 
+/* Of finite numbers; a processor has instructions for these, but not for fminf and fmaxf. */
+MR_PIXEL_INLINE float mr_box_less(float a, float b) {
+    return a < b ? a : b;
+}
+
+MR_PIXEL_INLINE float mr_box_more(float a, float b) {
+    return a > b ? a : b;
+}
+
 MR_PIXEL_INLINE bool mr_box_is_finite(const mr_box *box) {
     return isfinite(box->left) && isfinite(box->top) && isfinite(box->right) && isfinite(box->bottom);
 }
@@ -28,10 +37,10 @@ MR_PIXEL_INLINE float mr_box_area(const mr_box *box) {
 /* Whether the area of the intersection exceeds `overlap` times the area of the union. In the order of operations of
  * ONNX Runtime's NonMaxSuppression, so that results are the same bit for bit. */
 MR_PIXEL_INLINE bool mr_box_overlaps(const mr_box *a, const mr_box *b, float overlap) {
-    const float left = fmaxf(fminf(a->left, a->right), fminf(b->left, b->right));
-    const float right = fminf(fmaxf(a->left, a->right), fmaxf(b->left, b->right));
-    const float top = fmaxf(fminf(a->top, a->bottom), fminf(b->top, b->bottom));
-    const float bottom = fminf(fmaxf(a->top, a->bottom), fmaxf(b->top, b->bottom));
+    const float left = mr_box_more(mr_box_less(a->left, a->right), mr_box_less(b->left, b->right));
+    const float right = mr_box_less(mr_box_more(a->left, a->right), mr_box_more(b->left, b->right));
+    const float top = mr_box_more(mr_box_less(a->top, a->bottom), mr_box_less(b->top, b->bottom));
+    const float bottom = mr_box_less(mr_box_more(a->top, a->bottom), mr_box_more(b->top, b->bottom));
     if (right <= left || bottom <= top)
         return false;
     const float shared = (right - left) * (bottom - top), first = mr_box_area(a), second = mr_box_area(b);
@@ -41,7 +50,8 @@ MR_PIXEL_INLINE bool mr_box_overlaps(const mr_box *a, const mr_box *b, float ove
 
 /* Whether something of it lies within 0, 0 to width, height. */
 MR_PIXEL_INLINE bool mr_box_is_inside(const mr_box *box, int32_t width, int32_t height) {
-    const float left = fmaxf(fminf(box->left, box->right), 0), top = fmaxf(fminf(box->top, box->bottom), 0);
-    return fminf(fmaxf(box->left, box->right), (float)width) > left &&
-           fminf(fmaxf(box->top, box->bottom), (float)height) > top;
+    const float left = mr_box_more(mr_box_less(box->left, box->right), 0);
+    const float top = mr_box_more(mr_box_less(box->top, box->bottom), 0);
+    return mr_box_less(mr_box_more(box->left, box->right), (float)width) > left &&
+           mr_box_less(mr_box_more(box->top, box->bottom), (float)height) > top;
 }

@@ -32,7 +32,8 @@ static int add_numbers(const mr_detect_work *work) {
 int mr_detect(const mr_detect_work *work) {
     if (work->head->family == MR_BOX_HEAD_DB)
         return find_lines(work);
-    const size_t all = mr_box_head_most(work->head) + 2, room = 2 * MR_DETECT_CANDIDATES;
+    const size_t compared = (size_t)mr_detect_compared(work->most);
+    const size_t all = mr_box_head_most(work->head) + 2, room = 2 * compared;
     const size_t capacity = all < room ? all : room;
     mr_box *items = mr_scratch(capacity * sizeof *items);
     mr_boxes candidates;
@@ -41,8 +42,8 @@ int mr_detect(const mr_detect_work *work) {
     mr_boxes_init(&candidates, items, capacity);
     mr_box_head_decode(work->head, work->data, work->score, work->wanted, &candidates);
     mr_boxes_sort(&candidates);
-    if (candidates.count > MR_DETECT_CANDIDATES)
-        candidates.count = MR_DETECT_CANDIDATES;
+    if (candidates.count > compared)
+        candidates.count = compared;
     mr_box_head_finish(work->head, work->overlap, (size_t)work->most + 1, &candidates);
     const size_t kept = candidates.count < (size_t)work->most ? candidates.count : (size_t)work->most;
     work->found->count = (int32_t)kept;
@@ -92,12 +93,13 @@ static int enqueue_cuda(mr_stream *stream, const mr_detect_work *work) {
     a.work.found = work->found;
     if (!pack_wanted(work, &a.work))
         return mr_fail(MR_ERROR_CONFIG, "on a CUDA device, classes must be below %d", MR_DETECT_CUDA_CLASSES);
-    int status = mr_cuda_scratch(stream, mr_detect_cuda_scratch(work->head), &a.scratch);
+    int status = mr_cuda_scratch(stream, mr_detect_cuda_scratch(work->head, work->most), &a.scratch);
     return status ? status : mr_cuda_launch(stream, launch_detect, &a, sizeof a, 1 + MR_DETECT_CUDA_LAUNCHES);
 }
 
-size_t mr_detect_cuda_scratch(const mr_box_head *head) {
-    const size_t all = mr_box_head_most(head), kept = all < MR_DETECT_CANDIDATES ? all : MR_DETECT_CANDIDATES;
+size_t mr_detect_cuda_scratch(const mr_box_head *head, int32_t most) {
+    const size_t all = mr_box_head_most(head), compared = (size_t)mr_detect_compared(most);
+    const size_t kept = all < compared ? all : compared;
     return MR_DETECT_CUDA_COUNTERS + (all + 1) * sizeof(uint64_t) + (kept + 1) * sizeof(mr_box);
 }
 

@@ -9,8 +9,12 @@
 #include "kernels/pixel.h"
 #include "millrace/stage.h"
 
-/* How many candidates are compared with each other. If more exceed the score, these are the best ones. */
-enum { MR_DETECT_CANDIDATES = 1 << 16 };
+/* How many candidates are compared with each other, for `most` objects. If more exceed the score, these are the best
+ * ones. The time grows with the square of this number if all lie outside the input. */
+enum { MR_DETECT_CANDIDATES = 1 << 13 };
+MR_PIXEL_INLINE int32_t mr_detect_compared(int32_t most) {
+    return most > MR_DETECT_CANDIDATES / 4 ? 4 * most : (int32_t)MR_DETECT_CANDIDATES;
+}
 
 typedef struct mr_found {
     int32_t count;

@@ -137,7 +137,7 @@ __global__ static void finish(const __grid_constant__ mr_detect_cuda_work work, 
     __shared__ progress shared;
     const room from = room_in(&work.head, scratch);
     const uint32_t count = *from.count;
-    const uint32_t compared = count < MR_DETECT_CANDIDATES ? count : (uint32_t)MR_DETECT_CANDIDATES;
+    const uint32_t limit = (uint32_t)mr_detect_compared(work.most), compared = count < limit ? count : limit;
     sort(from.key, count);
     if (threadIdx.x == 0)
         shared.kept = shared.inside = 0;

@@ -30,7 +30,7 @@ typedef struct mr_detect_cuda_work {
 } mr_detect_cuda_work;
 
 /* Bytes of scratch memory for a head. */
-size_t mr_detect_cuda_scratch(const mr_box_head *head);
+size_t mr_detect_cuda_scratch(const mr_box_head *head, int32_t most);
 MR_CUDA_ONLY int mr_detect_cuda(const mr_detect_cuda_work *work, void *scratch, void *stream);
 
 #ifdef __cplusplus

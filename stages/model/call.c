@@ -150,11 +150,18 @@ static int64_t size_of(mr_call *call, const mr_planned_input *input, int at) {
     return bounds->min;
 }
 
-static int check_varied(const mr_call *call) {
-    if (!call->varies || (call->batch == 1 && call->model->input_count == 1 && !call->model->stream))
-        return MR_OK;
+static int refuse_varied(const mr_call *call) {
     return mr_fail(MR_ERROR_CONFIG, "%s takes frames of different sizes only one at a time%s on the processors",
                    call->model->file, call->model->input_count > 1 ? ", if it has one input," : "");
+}
+
+static int check_varied(const mr_call *call) {
+    const bool can = call->batch == 1 && call->model->input_count == 1 && !call->model->stream;
+    return call->varies && !can ? refuse_varied(call) : MR_OK;
+}
+
+int mr_call_check_sizes(const mr_call *call, const mr_negotiation *n) {
+    return call->varies && strcmp(n->device, "cpu") != 0 ? refuse_varied(call) : MR_OK;
 }
 
 /* Fixes an input's shape from the model's shape and the link's, which must match. */

@@ -54,6 +54,8 @@ int mr_call_choose(const mr_model *model, const mr_strings *names, size_t *outpu
 int mr_call_plan(mr_call *call, mr_model *model, const mr_planned_input *inputs, const size_t *port, int batch,
                  const size_t *outputs, size_t output_count);
 
+/* Refuses frames of different sizes on a device (MR_ERROR_CONFIG). */
+int mr_call_check_sizes(const mr_call *call, const mr_negotiation *negotiation);
 /* Warns if a network computes across the frames in a batch, and remarks on the pictures it was trained with. */
 void mr_call_warn(const mr_call *call, mr_negotiation *negotiation);
 /* Declares a call's GPU work in negotiation->work; on the processors nothing is counted. Gathering copies are not

@@ -66,6 +66,8 @@ static const size_t only_port = 0;
 
 static int plan_call(state *s, const options *o, const mr_planned_input *input, int batch, size_t output) {
     int status = mr_call_plan(&s->call, s->model, input, &only_port, batch, &output, 1);
+    if (!status && s->call.varies)
+        status = mr_fail(MR_ERROR_CONFIG, "features takes pictures of one size: write size in preprocess, not sides");
     return status ? status : plan_vector(s, o);
 }
 

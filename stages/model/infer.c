@@ -94,6 +94,8 @@ static int negotiate(mr_negotiation *n) {
     bool planned = !status && mr_call_foresees(n, known);
     if (planned)
         status = mr_call_plan(&s.call, s.model, known, c.port, n->batch, c.outputs, c.output_count);
+    if (planned && !status)
+        status = mr_call_check_sizes(&s.call, n);
     if (planned && !status) {
         mr_call_warn(&s.call, n);
         mr_call_count(&s.call, n);

@@ -257,6 +257,8 @@ static int negotiate(mr_negotiation *n) {
     if (!status && mr_call_foresees(n, &known)) {
         status = mr_call_plan(&s.call, s.model, &known, &only_port, n->batch, outputs, count);
         if (!status)
+            status = mr_call_check_sizes(&s.call, n);
+        if (!status)
             status = make_head(&s, o);
         if (!status)
             status = read_classes(&s, o, &wrong);
@@ -499,7 +501,8 @@ const mr_stage_type mr_detect_stage = {
     .help = "Boxes are in pixels of the source's picture, whatever preprocess did: as it is shown (turned), in full "
             "size, not stretched by the sample aspect ratio. They are cut at the picture's edges; those without an "
             "area in it are dropped. Suppression is per class and equals ONNX's NonMaxSuppression; boxes that are not "
-            "finite are dropped before.",
+            "finite are dropped before. If more than 8192 boxes (or 4 times max) exceed the score, the best are "
+            "compared.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

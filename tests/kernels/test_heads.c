@@ -146,4 +146,31 @@ DEVICE_TEST(heads_find_the_same) {
     }
 }
 
+/* The best ones are compared, here those outside the input: so time has a bound. */
+PLAIN_TEST(more_candidates_than_are_compared) {
+    enum { ROWS = MR_DETECT_CANDIDATES + 100 };
+    static float boxes[ROWS][4], scores[ROWS];
+    const mr_box_head_custom custom = {.boxes = "b", .scores = "s", .suppress = true};
+    const mr_box_head_output output[] = {
+        {"b", mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 2, (int64_t[]){ROWS, 4})},
+        {"s", mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 1, (int64_t[]){ROWS})}};
+    const mr_box_head_params params = {.family = MR_BOX_HEAD_CUSTOM, .custom = &custom, .width = WIDTH,
+                                       .height = HEIGHT};
+    mr_box_head head;
+    for (int outside = MR_DETECT_CANDIDATES; outside >= MR_DETECT_CANDIDATES - 3; outside -= 3) {
+        for (int i = 0; i < ROWS; i++) {
+            const float left = (float)(i < outside ? WIDTH + i : i % 80);
+            memcpy(boxes[i], (float[]){left, 0, left + 1, 1}, sizeof boxes[i]);
+            scores[i] = 1 - (float)i / (2 * ROWS);
+        }
+        assert_int_equal(mr_box_head_make(&head, &params, output, 2), MR_OK);
+        mr_found *found = calloc(1, mr_found_bytes(&head, MOST));
+        const mr_detect_work work = {.head = &head, .data = {boxes, scores}, .score = 0.25f, .overlap = 0.5f,
+                                     .most = MOST, .found = found};
+        assert_int_equal(mr_detect(&work), MR_OK);
+        assert_int_equal(found->count, MR_DETECT_CANDIDATES - outside);
+        free(found);
+    }
+}
+
 RUN_TESTS(NULL, NULL)

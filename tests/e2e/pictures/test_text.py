@@ -259,6 +259,10 @@ stages:
         sides = "least: 32x32, most: 64x64"
         self.assertIn("takes frames of different sizes only one at a time on the processors",
                       self.run_stages(sides, infer.replace("}}", ", batch: 4}}"), code=78))
+        self.assertIn("only one at a time on the processors",
+                      self.run_stages(sides, infer.replace("}}", ", device: 'sim:0'}}"), code=78))
+        features = "features: {{input: preprocess, model: '{model}'}}"
+        self.assertIn("features takes pictures of one size", self.run_stages(sides, features, code=78))
         self.assertIn("size and sides are both given", self.run_stages(sides, infer, more="size: 64x64", code=78))
         self.assertIn("nothing is cut off", self.run_stages(sides, infer, more="fit: center-crop", code=78))
         self.assertIn("least 32x32 is more than most 16x64",

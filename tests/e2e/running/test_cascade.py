@@ -5,6 +5,7 @@ continue.
 The first pixel of a picture tells the drawn detector how many objects it has. They are squares of a grid, and noise."""
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import unittest
@@ -15,9 +16,10 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
-from harness import MILLRACE, TIMEOUT, Case, main, pipeline, rows_in
+from harness import MILLRACE, MODELS, PICTURES, TIMEOUT, Case, main, need_models, pipeline, rows_in
 from watched import children_of
 
+YOLOX = pathlib.Path(os.environ.get("MILLRACE_YOLOX", "/nonexistent"))
 SIDE, CELL, CLASSES = 160, 16, 10
 MOST = (SIDE // CELL) ** 2
 RNG = np.random.default_rng(11)
@@ -330,6 +332,68 @@ class Cascades(Case):
         self.check_rows(sorted(rows_in(output), key=lambda row: row["seq"]), made)
         keys = sorted((row["seq"], row["sub"]) for row in rows_in(crops))
         self.assertEqual(keys, [(i, sub) for i, count in enumerate(counts) for sub in range(1, count + 1)])
+
+    def test_trained_head(self):
+        """`train` gets cut-outs, which pass over detector and crop. The head fits the cascade that it was trained with,
+        whatever finds the objects."""
+        for name, low in (("dark", 0), ("light", 128)):
+            (self.folder / "cuts" / name).mkdir(parents=True)
+            for i in range(40):
+                Image.fromarray(RNG.integers(low, low + 128, (CELL, CELL, 3), np.uint8)).save(
+                    self.folder / "cuts" / name / f"{i}.png")
+        picture = noise(20, 1)
+        light = [bool(i % 3) for i in range(20)]
+        for (left, top, right, bottom), bright in zip(BOXES[:20].astype(int), light):
+            picture[top:bottom + 1, left:right + 1] = picture[top:bottom + 1, left:right + 1] // 2 + 128 * bright
+        picture[0, 0] = 20
+        Image.fromarray(picture).save(self.folder / "p00.png")
+        head = self.folder / "head"
+        path = self.write(cascade(f"uri: '{self.folder}/p00.png'", classify=f"head: '{head}'"))
+        self.millrace("train", path, "--data", self.folder / "cuts", "--output", head, "--cache", self.folder / "cache")
+        run = self.run_pipeline(path)
+        self.assertEqual([one["attributes"][0]["label"] for one in run.rows[0]["objects"]],
+                         ["light" if bright else "dark" for bright in light])
+        self.run_pipeline(path, "--set", "stages.detect.max=7", "--set", "stages.crop.max=3")
+        wrong = self.run_pipeline(path, "--set", "stages.small.mean=3", code=78)
+        self.assertIn("preprocess.mean", wrong.err)
+
+    @unittest.skipUnless(YOLOX.exists(), "MILLRACE_YOLOX names no file")
+    def test_yolox(self):
+        """People in a real video, whose chroma is halved. The loop cuts the planes and gives each cut-out alone to the
+        same network: classes and scores must be equal to the last digit."""
+        need_models()
+        video, width, height, every = PICTURES / "vtest.avi", 768, 576, 80
+        look = dict(small="type: preprocess, fit: stretch, mean: 127, std: 128",
+                    features=f"model: '{MODELS}/lite0-features.onnx', tensor: features",
+                    classify=f"weights: '{MODELS}/lite0-head.npy', top_k: 3")
+        run = self.run_pipeline(cascade(
+            f"uri: '{video}', every: {every}", tensor="type: preprocess, fit: letterbox, place: top-left, pad: 114, "
+            "order: bgr", detect=f"model: '{YOLOX}', score: 0.3, classes: [0]", **look))
+        self.assert_balanced(run)
+        raw = subprocess.run(["ffmpeg", "-v", "error", "-i", video, "-f", "rawvideo", "-pix_fmt", "yuv420p", "-"],
+                             capture_output=True, check=True).stdout
+        frames = np.frombuffer(raw, np.uint8).reshape(-1, width * height * 3 // 2)
+        cuts = self.folder / "cuts"
+        cuts.mkdir()
+        want = []
+        for row in run.rows:
+            luma, chroma = np.split(frames[row["seq"]], [width * height])
+            planes = luma.reshape(height, width), *chroma.reshape(2, height // 2, width // 2)
+            for one in row["objects"]:
+                left, top = (int(np.floor(one[side])) // 2 * 2 for side in ("left", "top"))
+                right, bottom = (min(int(np.ceil(one[side]) + 1) // 2 * 2, most)
+                                 for side, most in (("right", width), ("bottom", height)))
+                (cuts / f"{len(want):04}.y4m").write_bytes(
+                    b"YUV4MPEG2 W%d H%d F25:1 Ip A1:1 C420mpeg2\nFRAME\n" % (right - left, bottom - top) +
+                    planes[0][top:bottom, left:right].tobytes() +
+                    b"".join(plane[top // 2:bottom // 2, left // 2:right // 2].tobytes() for plane in planes[1:]))
+                want.append(one["attributes"])
+        self.assertGreater(len(want), 50)
+        loop = self.run_pipeline(pipeline({"a": f"uri: '{cuts}'"}, decode="", **look,
+                                          rows='type: jsonl, path: "${OUTPUT}"'))
+        found = {row["file"]: row["classes"][0] for row in loop.rows}
+        self.assertEqual([(at["index"], at["score"]) for (at,) in want],
+                         [(found[file]["index"], found[file]["score"]) for file in sorted(found)])
 
 
 if __name__ == "__main__":

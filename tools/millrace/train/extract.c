@@ -536,6 +536,45 @@ static int set_left_out(mr_settings *to, const mr_extraction *extraction) {
     return status;
 }
 
+/* ---- cascades ---- */
+
+/* The written stage, or the source, before an input; NULL: there is none. */
+static const mr_view_stage *stage_at(const mr_plan_view *plan, const mr_view_stage *to, int port) {
+    const mr_view_link *link = plan->links, *end = link + plan->link_count;
+    while (link < end && (link->to != (int)(to - plan->stages) || link->to_port != port))
+        link++;
+    if (link == end)
+        return NULL;
+    const mr_view_stage *from = &plan->stages[link->from];
+    return from->role == MR_VIEW_STAGE || from->role == MR_VIEW_SOURCE ? from : stage_at(plan, from, 0);
+}
+
+/* The stage that gives pictures as they are decoded, before anything looks for objects in them. */
+static const mr_view_stage *find_pictures(const mr_plan_view *plan, const mr_view_stage *split) {
+    const mr_view_stage *found = stage_at(plan, split, 0);
+    for (const mr_view_stage *before; found && (before = stage_at(plan, found, 0)); found = before)
+        if (before->outputs[0].set.payload != MR_PAYLOAD_PICTURE)
+            break;
+    return found;
+}
+
+/* The pictures are objects already: what crops them passes them on, and what gathers passes on its frames. */
+static int set_cascades(mr_settings *to, const mr_extraction *extraction) {
+    const mr_plan_view *plan = extraction->plan;
+    int status = MR_OK;
+    for (size_t v = plan->source_count; v < plan->stage_count && !status; v++) {
+        const mr_view_stage *stage = &plan->stages[v];
+        if (stage->role != MR_VIEW_STAGE || stage->type->cascade == MR_CASCADE_NONE)
+            continue;
+        const mr_view_stage *before =
+            stage->type->cascade == MR_CASCADE_SPLIT ? find_pictures(plan, stage) : stage_at(plan, stage, 0);
+        char text[256];
+        snprintf(text, sizeof text, "{type: \"null\", input: \"%s\"}", before ? before->id : "");
+        status = mr_settings_set(to, text, "stages.", stage->id, "");
+    }
+    return status;
+}
+
 /* Whether this run computes vectors on nodes. */
 static bool is_spread(const mr_extraction *extraction) {
     return extraction->nodes && extraction->take_vector;
@@ -558,6 +597,8 @@ int mr_extraction_settings(mr_settings *to, const mr_extraction *extraction) {
     for (size_t v = 0; v < plan->stage_count && !status; v++)
         if (plan->stages[v].role == MR_VIEW_STAGE && strcmp(plan->stages[v].when_full, "block") != 0)
             status = mr_settings_set(to, "block", "stages.", plan->stages[v].id, ".queue.when_full");
+    if (!status)
+        status = set_cascades(to, extraction);
     if (!status && is_spread(extraction))
         status = mr_extraction_set_nodes(to, extraction);
     if (!status && extraction->head && extraction->take_classes)
