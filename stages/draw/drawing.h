@@ -4,9 +4,9 @@
 #pragma once
 
 #include "millrace/objects.h"
-#include "stages/draw/font.h"
+#include "stages/sketch/font.h"
 #include "stages/draw/ink.h"
-#include "stages/draw/sketch.h"
+#include "stages/sketch/sketch.h"
 #include "stages/draw/tails.h"
 
 typedef enum mr_ink_choice { MR_INK_AUTO, MR_INK_CLASS, MR_INK_TRACK } mr_ink_choice;

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "stages/draw/sketch.h"
+#include "stages/sketch/sketch.h"
 
 mr_ink mr_ink_of(uint64_t number, uint8_t opacity);
 /* Black or white, whichever is easier to read on the ink. */

@@ -1,11 +1,13 @@
 #include "stages/media/placeholder.h"
 
-#include <libavutil/bprint.h>
-#include <libavutil/pixdesc.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "engine/base/memory.h"
 #include "stages/media/media_input.h"
-#include "stages/media/media_lavfi.h"
+#include "stages/media/picture_format.h"
+#include "stages/sketch/font.h"
+#include "stages/sketch/sketch.h"
 
 static const int64_t second_ns = 1000000000;
 
@@ -40,30 +42,55 @@ static int font_size(const char *text, mr_size size) {
     return least > 4 ? least : 4;
 }
 
-/* Quotes a text for the option, then that for the graph. */
-static void print_quoted(AVBPrint *to, const char *text) {
-    AVBPrint once;
-    av_bprint_init(&once, 0, AV_BPRINT_SIZE_UNLIMITED);
-    av_bprint_escape(&once, text, ":", AV_ESCAPE_MODE_BACKSLASH, 0);
-    av_bprint_escape(to, once.str, "[],;", AV_ESCAPE_MODE_BACKSLASH, 0);
-    av_bprint_finalize(&once, NULL);
+/* Adds a line in the middle of the picture's width. */
+static int add_line(mr_sketch *sketch, mr_font *font, const char *text, double top) {
+    static const mr_ink white = {{255, 255, 255}, 255};
+    mr_text_line line;
+    int status = mr_font_line(font, text, &line);
+    if (status)
+        return status;
+    const double left = (sketch->width - line.width) / 2 + line.left;
+    uint8_t *cells = mr_sketch_room(sketch, line.columns, line.rows);
+    if (!cells)
+        return MR_OK;
+    memcpy(cells, line.cover, (size_t)line.columns * (size_t)line.rows);
+    const mr_area bounds = {left, top, left + line.columns, top + line.rows};
+    mr_sketch_stencil(sketch, bounds, line.columns, line.rows, white);
+    return MR_OK;
 }
 
-static int open_graph(mr_reader **reader, const char *text, mr_size size, enum AVPixelFormat layout) {
-    AVBPrint graph;
-    int high = font_size(text, size);
-    av_bprint_init(&graph, 0, AV_BPRINT_SIZE_UNLIMITED);
-    av_bprintf(&graph,
-               "lavfi:color=c=0x202020:s=%dx%d:r=1,format=%s,drawtext=expansion=none:font=Sans:fontcolor=white:"
-               "fontsize=%d:line_spacing=%d:x=(w-text_w)/2:y=(h-text_h)/2:text=",
-               size.width, size.height, av_get_pix_fmt_name(layout), high, high / 2);
-    print_quoted(&graph, text);
-    mr_reader_params params = {.uri = graph.str, .loops = 1, .max_pixels = INT32_MAX};
-    int status = mr_reader_open_lavfi(reader, &params);
-    if (status == MR_ERROR_CONFIG)
-        status = mr_fail(MR_ERROR_UNAVAILABLE, "words cannot be drawn: %s; that takes libavfilter with drawtext, and a "
-                         "font, such as those of fonts-dejavu-core", mr_av_complaint());
-    av_bprint_finalize(&graph, NULL);
+/* Draws the lines of a text below each other, on gray. */
+static int sketch_words(mr_sketch *sketch, mr_font *font, const char *text) {
+    static const mr_ink gray = {{32, 32, 32}, 255};
+    const int size = font_size(text, (mr_size){sketch->width, sketch->height}), pitch = size + size / 2;
+    int count = 0, status = mr_font_resize(font, size);
+    for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line != '\0')
+        count++;
+    double top = (sketch->height - count * pitch) / 2;
+    mr_sketch_rectangle(sketch, (mr_area){0, 0, sketch->width, sketch->height}, gray);
+    while (*text && !status) {
+        char line[MR_PLACEHOLDER_TEXT];
+        snprintf(line, sizeof line, "%.*s", (int)strcspn(text, "\n"), text);
+        status = add_line(sketch, font, line, top);
+        text += strcspn(text, "\n");
+        text += *text != '\0';
+        top += pitch;
+    }
+    return status;
+}
+
+static int paint_words(const mr_frame *frame, mr_font *font, const char *text) {
+    void *memory = mr_alloc(MR_SKETCH_BYTES);
+    mr_sketch sketch;
+    if (!memory)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    mr_sketch_begin(&sketch, &frame->format, memory);
+    int status = sketch_words(&sketch, font, text);
+    if (!status) {
+        const mr_paint_work work = mr_sketch_work(&sketch, frame, memory);
+        status = mr_paint(&work);
+    }
+    mr_free(memory);
     return status;
 }
 
@@ -87,25 +114,53 @@ static mr_media *describe(const AVCodecParameters *drawn, const mr_media *like, 
     return media;
 }
 
+static int describe_raw(const AVCodecParameters *like, mr_size size, AVCodecParameters **made) {
+    AVCodecParameters *codec = *made = avcodec_parameters_alloc();
+    if (!codec)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    size = size_of(like, size);
+    codec->codec_type = AVMEDIA_TYPE_VIDEO;
+    codec->codec_id = AV_CODEC_ID_RAWVIDEO;
+    codec->format = layout_of(like);
+    codec->codec_tag = avcodec_pix_fmt_to_codec_tag(codec->format);
+    codec->width = size.width;
+    codec->height = size.height;
+    return MR_OK;
+}
+
+/* Grays are alike in all matrices. */
+static mr_format format_of(const AVCodecParameters *codec, const AVCodecParameters *like) {
+    const bool full = codec->format == AV_PIX_FMT_YUVJ420P || codec->format == AV_PIX_FMT_YUVJ422P ||
+                      (like && like->color_range == AVCOL_RANGE_JPEG);
+    return (mr_format){.payload = MR_PAYLOAD_PICTURE, .pixel = mr_pixel_from_av(codec->format), .width = codec->width,
+                       .height = codec->height, .range = full ? MR_RANGE_FULL : MR_RANGE_ANY};
+}
+
 static int draw(const mr_placeholder *placeholder, const char *text, mr_size size, const mr_reader_params *params,
                 mr_packet *picture) {
     const AVCodecParameters *like = placeholder->like ? placeholder->like->codec : NULL;
-    mr_reader *reader = NULL;
-    mr_av_log_capture();
-    int status = open_graph(&reader, text, size_of(like, size), layout_of(like));
+    AVCodecParameters *codec = NULL;
+    mr_font *font = NULL;
+    int status = mr_font_open(&font, "Sans");
+    if (status == MR_ERROR_NO_INPUT)
+        status = mr_fail(MR_ERROR_UNAVAILABLE, "words cannot be drawn: %s", mr_message());
+    if (!status)
+        status = describe_raw(like, size, &codec);
+    if (!status) {
+        mr_frame frame = {.format = format_of(codec, like)};
+        status = mr_packet_room(picture, mr_packed_bytes(&frame.format));
+        if (!status) {
+            mr_lay_out(&frame.format, 1, picture->data, frame.plane);
+            status = paint_words(&frame, font, text);
+        }
+    }
+    if (!status && !(picture->media = describe(codec, placeholder->like, params)))
+        status = mr_fail(MR_ERROR_MEMORY, "out of memory");
     if (status)
-        return status;
-    status = mr_reader_read(reader, picture);
-    mr_reader_destroy(&reader);
-    if (status)
-        return status == MR_END ? mr_fail(MR_ERROR_UNAVAILABLE, "libavfilter gives no picture") : status;
-    mr_media *media = describe(picture->media->codec, placeholder->like, params);
-    mr_media_unref(&picture->media);
-    picture->media = media;
-    if (media)
-        return MR_OK;
-    mr_packet_drop(picture);
-    return mr_fail(MR_ERROR_MEMORY, "out of memory");
+        mr_packet_drop(picture);
+    avcodec_parameters_free(&codec);
+    mr_font_close(&font);
+    return status;
 }
 
 /* ---- showing ----------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* Text pictures that replace a stream's pictures while it gives none: raw video packets at the stream's rate.
- * libavfilter draws the text with a font that fontconfig finds. One thread. */
+ * Fonts as for draw (stages/sketch/font.h). One thread. */
 #pragma once
 
 #include "stages/media/media_reader.h"
@@ -19,7 +19,7 @@ typedef struct mr_placeholder {
 void mr_placeholder_hide(mr_placeholder *placeholder, const mr_packet *packet);
 /* Shows lines of text, separated by line breaks. Size, layout, colour and rate follow the stream's last packet as far
  * as known. `size` limits the size, and is the default. The rate is at most 60 a second, and 1 if unknown.
- * MR_ERROR_UNAVAILABLE (no libavfilter, or no font), MR_ERROR_MEMORY: the previous text stays. */
+ * MR_ERROR_UNAVAILABLE (no font), MR_ERROR_MEMORY: the previous text stays. */
 int mr_placeholder_show(mr_placeholder *placeholder, const char *text, mr_size size, const mr_reader_params *params);
 /* When the next packet is due; INT64_MAX: none is. */
 int64_t mr_placeholder_due_ns(const mr_placeholder *placeholder);

@@ -1,6 +1,6 @@
-/* Any bytes as a list of files in CSV or JSON lines, as JSON, as COCO's annotations, and as a request at the control
- * socket of a run that has no pipeline yet. Nothing may crash or leak; what is refused is refused with a reason. The
- * first byte chooses.
+/* Any bytes as a list of files in CSV or JSON lines, as JSON, as COCO's annotations, as a text with objects in YOLO's
+ * layout, and as a request at the control socket of a run that has no pipeline yet. Nothing may crash or leak; what is
+ * refused is refused with a reason. The first byte chooses.
  *
  *     tests/fuzz/run 60 fuzz_lists */
 #include <string.h>
@@ -12,6 +12,7 @@
 #include "stages/media/manifest.h"
 #include "tests/fuzz/fuzz.h"
 #include "tools/millrace/objects/coco.h"
+#include "tools/millrace/objects/yolo.h"
 #include "tools/millrace/run/control_answer.h"
 
 static int take_row(void *vectors, const mr_manifest_row *row) {
@@ -61,24 +62,40 @@ static void read_coco(const uint8_t *data, size_t bytes) {
     mr_coco_fini(&coco);
 }
 
+static void read_yolo(char *text) {
+    mr_coco objects = {0};
+    size_t room = 0;
+    int status = mr_yolo_read_text(&objects, &room, "labels.txt", 3, text);
+    fuzz_expect_reason(status);
+    for (size_t i = 0; i < objects.object_count && !status; i++) {
+        const mr_boxed *one = &objects.objects[i];
+        fault_if(one->image != 3 || one->label < 0 || (size_t)one->label >= objects.class_count ||
+                 !(one->width >= 0 && one->width <= 1) || !(one->left >= -0.5 && one->left <= 1));
+    }
+    mr_coco_fini(&objects);
+}
+
 FUZZ(data, bytes) {
     if (!bytes)
         return;
     char *text = (char *)fuzz_copy(data + 1, bytes - 1, 1);
-    switch (data[0] % 7) {
+    switch (data[0] % 8) {
     case 0:
     case 1:
-        read_list("list.csv", data[0] % 7, data + 1, bytes - 1);
+        read_list("list.csv", data[0] % 8, data + 1, bytes - 1);
         break;
     case 2:
     case 3:
-        read_list("list.jsonl", data[0] % 7 == 3, data + 1, bytes - 1);
+        read_list("list.jsonl", data[0] % 8 == 3, data + 1, bytes - 1);
         break;
     case 4:
         read_json(text);
         break;
     case 5:
         ask(text);
+        break;
+    case 6:
+        read_yolo(text);
         break;
     default:
         read_coco(data + 1, bytes - 1);

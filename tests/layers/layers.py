@@ -85,7 +85,8 @@ stages: engine/base engine/device engine/text
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/detect kernels/vector stages stages/model/onnx
 stages/objects: engine/base engine/device kernels/blur kernels/detect stages stages/model
-stages/draw: engine/base engine/device kernels/paint kernels/preprocess stages stages/objects
+stages/sketch: engine/base kernels/paint kernels/preprocess
+stages/draw: engine/base engine/device kernels/paint stages stages/objects stages/sketch
 stages/objects/zones: engine/base kernels/plane stages
 stages/objects/cascade: engine/base stages stages/objects
 stages/text: engine/base kernels/plane kernels/text stages stages/model stages/model/onnx stages/objects
@@ -96,8 +97,8 @@ stages/media/coded: engine/base
 stages/media/ts: engine/base
 stages/media/index: engine/base
 stages/media/still: engine/base
-stages/media: engine/base engine/device engine/device/cuda stages stages/media/coded stages/media/index
-    stages/media/still stages/media/ts
+stages/media: engine/base engine/device engine/device/cuda kernels/paint stages stages/media/coded
+    stages/media/index stages/media/still stages/media/ts stages/sketch
 stages/live/web: engine/base stages stages/media
 stages/live/mjpeg: engine/base stages/live/web
 stages/live/connection: engine/base stages/media stages/live/web

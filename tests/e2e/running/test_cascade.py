@@ -357,6 +357,46 @@ class Cascades(Case):
         wrong = self.run_pipeline(path, "--set", "stages.small.mean=3", code=78)
         self.assertIn("preprocess.mean", wrong.err)
 
+    def test_training_from_labelled_objects(self):
+        """COCO's annotations and YOLO's texts: cut-outs and classes equal those of a loop."""
+        folder = self.folder / "set"
+        for name in ("images", "labels"):
+            (folder / name).mkdir(parents=True)
+        images, annotations, want = [], [], {}
+        for n in range(24):
+            picture = RNG.integers(0, 255, (40, 60, 3), np.uint8)
+            Image.fromarray(picture).save(folder / "images" / f"{n:02}.png")
+            images.append({"id": 100 + n, "file_name": f"images/{n:02}.png", "width": 60, "height": 40})
+            lines = []
+            for k in range(3):
+                left, top, label = 3 + 18 * k, 5 + int(RNG.integers(15)), (n + k) % 2
+                picture[top:top + 12, left:left + 14] = picture[top:top + 12, left:left + 14] // 2 + 128 * label
+                annotations.append({"id": len(annotations), "image_id": 100 + n, "category_id": 7 + label,
+                                    "bbox": [left, top, 14, 12], "area": 168, "iscrowd": 0})
+                lines.append(f"{label} {(left + 7) / 60} {(top + 6) / 40} {14 / 60} {12 / 40}")
+                want[f"{n:06}-{k + 1}.png"] = (picture[top:top + 12, left:left + 14].copy(), ("dark", "light")[label])
+            Image.fromarray(picture).save(folder / "images" / f"{n:02}.png")
+            (folder / "labels" / f"{n:02}.txt").write_text("\n".join(lines) + "\n")
+        (folder / "classes.txt").write_text("dark\nlight\n")
+        (folder / "all.json").write_text(json.dumps({"images": images, "annotations": annotations, "categories": [
+            {"id": 7, "name": "dark"}, {"id": 8, "name": "light"}]}))
+        for data in (folder / "all.json", folder):
+            head, cache = self.folder / f"head-{data.name}", self.folder / f"cache-{data.name}"
+            path = self.write(cascade("uri: '*.png'", classify=f"head: '{head}'"))
+            self.millrace("train", path, "--data", data, "--output", head, "--cache", cache)
+            made = next(cache.glob("objects-*"))
+            rows = rows_in(made / "objects.jsonl")
+            self.assertEqual({row["path"]: row["label"] for row in rows}, {name: one[1] for name, one in want.items()})
+            self.assertEqual({row["group"] for row in rows}, {str(path) for path in (folder / "images").iterdir()})
+            for name, (pixels, _) in want.items():
+                self.assertTrue(np.array_equal(np.array(Image.open(made / name)), pixels), (data, name))
+        for text, words in (("0 0.5 0.5 0.2\n", "00.txt:1: expected the number of a class"),
+                            ("0 0.5 0.5 0.2 1.5\n", "00.txt:1: expected"), ("\n-1 0 0 1 1", "00.txt:2: expected"),
+                            ("0 0.5 0.5 0.2 nan\n", "00.txt:1: expected")):
+            (folder / "labels" / "00.txt").write_text(text)
+            done = self.millrace("train", path, "--data", folder, "--output", head, "--cache", cache, code=65)
+            self.assertIn(words, done.stderr)
+
     @unittest.skipUnless(YOLOX.exists(), "MILLRACE_YOLOX names no file")
     def test_yolox(self):
         """People in a real video, whose chroma is halved. The loop cuts the planes and gives each cut-out alone to the

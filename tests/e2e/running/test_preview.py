@@ -20,17 +20,17 @@ from harness import MILLRACE, PICTURES, Case, call, free_port, pipeline
 TOKEN = "0123456789abcdef-secret"
 
 
-def preview(options="", **sources):
+def preview(options="", before={}, **sources):
     return pipeline({"hd": 'uri: "lavfi:smptehdbars=size=1280x720:rate=25", realtime: true',
                      "sd": 'uri: "lavfi:smptebars=size=320x240:rate=5", realtime: true', **sources},
-                    decode="", look=f'type: preview, listen: "127.0.0.1:0"{options}')
+                    decode="", **before, look=f'type: preview, listen: "127.0.0.1:0"{options}')
 
 
 class Preview(Case):
-    def begin(self, options="", sources={}, environment=None, log="info", more=()):
+    def begin(self, options="", sources={}, environment=None, log="info", more=(), before={}):
         """A run that has begun to listen on self.port."""
         self.log = self.folder / "log"
-        path = self.write(preview(options, **sources))
+        path = self.write(preview(options, before, **sources))
         with self.log.open("w") as log_file, (self.folder / "summary").open("w") as summary:
             self.child = self.spawn([MILLRACE, "run", path, "--json", "--log", log, *more], stderr=log_file,
                                     stdout=summary, env={**harness.os.environ, **(environment or {})})
@@ -132,6 +132,17 @@ class Pictures(Preview):
                 expected = ImageOps.exif_transpose(Image.open(self.folder / f"o{n}.jpg"))
                 self.assertEqual(shown.size, expected.size)
                 self.assertGreater(psnr(numpy.array(shown.convert("RGB")), numpy.array(expected.convert("RGB"))), 30)
+        self.finish()
+
+    def test_drawn_pictures(self):
+        """What draw adds is seen: a caption's ground is dark, and its letters are light; the rest stays."""
+        self.begin(before={"draw": 'caption: "{source}", font_size: 20'})
+        shown = decoded(self.await_picture("sd")).astype(int)
+        plain = pattern("smptebars=size=320x240", (320, 240), "bt601").astype(int)
+        corner, rest = (slice(5, 30), slice(5, 35)), (slice(60, None), slice(60, None))
+        self.assertLess(shown[corner].min(), plain[corner].min() - 40)
+        self.assertGreater(shown[corner].max(), 220)
+        self.assertGreater(psnr(shown[rest], plain[rest]), 32)
         self.finish()
 
     def test_streams_are_read_by_others(self):

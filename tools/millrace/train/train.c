@@ -88,7 +88,8 @@ static const mr_usage_option options[] = {
               "a folder with a folder of pictures for each class, or a list: *.csv, whose first row names the columns "
               "path and label, and may name group and split; or *.jsonl, one object with those keys per line. Pictures "
               "of one group (a person, a camera, a day) stay in one part. A row with a video stands for its pictures "
-              "from start to end (seconds)", .needed = true),
+              "from start to end (seconds). Labelled objects are cut out first: COCO's annotations (*.json), or a "
+              "folder in YOLO's layout with the folders images and labels, and classes.txt", .needed = true),
     MR_OPTION("output", "HEAD", arguments, params.head, "the folder to write. An existing head is replaced",
               .needed = true),
     MR_OPTION("vectors", "FILE.npy", arguments, params.vectors,

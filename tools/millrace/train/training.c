@@ -1,6 +1,7 @@
 #include "tools/millrace/train/training.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "engine/base/print.h"
 #include "millrace/log.h"
 #include "millrace/signature.h"
+#include "tools/millrace/objects/cutouts.h"
 #include "tools/millrace/run/progress.h"
 #include "tools/millrace/train/stop.h"
 
@@ -345,13 +347,29 @@ static int open_vectors(mr_training *t) {
     return status;
 }
 
+/* Labelled objects become pictures beside the vectors, in a folder for each data set. */
+static int cut_objects(mr_training *t) {
+    char folder[sizeof t->objects];
+    char *real = realpath(t->params->data, NULL);
+    if (!real)
+        return mr_fail(mr_file_status(errno), "cannot read %s: %s", t->params->data, strerror(errno));
+    const mr_content_key none = {0}, key = mr_content_key_join(&none, real, strlen(real));
+    free(real);
+    if ((size_t)snprintf(folder, sizeof folder, "%s/objects-%016" PRIx64, t->folder, key.low) >= sizeof folder)
+        return mr_fail(MR_ERROR_IO, "the name of the folder in %s is too long", t->folder);
+    const mr_cutouts_params params = {.data = t->params->data, .folder = folder, .stopped = mr_stop_asked};
+    int status = mr_file_make_folder(folder);
+    return status ? status : mr_cutouts_make(&params, t->objects, sizeof t->objects, &t->told);
+}
+
 static int open_set(mr_training *t) {
-    int status = t->params->vectors ? open_vectors(t) : MR_OK;
+    const bool objects = !t->params->vectors && mr_has_labelled_objects(t->params->data);
+    int status = t->params->vectors ? open_vectors(t) : objects ? cut_objects(t) : MR_OK;
     if (status)
         return status;
     const mr_set_params params = {
-        .path = t->params->data, .vectors = t->vectors, .seed = t->params->seed, .shares = t->params->shares,
-        .stopped = mr_stop_asked};
+        .path = objects ? t->objects : t->params->data, .vectors = t->vectors, .seed = t->params->seed,
+        .shares = t->params->shares, .stopped = mr_stop_asked};
     return mr_set_open(&t->set, &params);
 }
 

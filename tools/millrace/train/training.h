@@ -24,6 +24,7 @@ typedef struct mr_training_params {
 typedef struct mr_training {
     const mr_training_params *params;
     char folder[MR_CACHE_PATH]; /* cache folder */
+    char objects[MR_CACHE_PATH + 64]; /* list of pictures that were cut out, for labelled objects */
     int lock; /* the head's lock; -1: none */
     mr_vector_file *vectors;
     mr_set set;

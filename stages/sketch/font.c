@@ -1,4 +1,4 @@
-#include "stages/draw/font.h"
+#include "stages/sketch/font.h"
 
 #include <fontconfig/fontconfig.h>
 #include <raqm.h>

@@ -1,4 +1,4 @@
-#include "stages/draw/sketch.h"
+#include "stages/sketch/sketch.h"
 
 #include <math.h>
 #include <string.h>
