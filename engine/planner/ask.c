@@ -433,6 +433,12 @@ int mr_promise_labels(mr_negotiation *negotiation, size_t port, const mr_planned
     return result.classes ? promise(negotiation, port, &result) : MR_ERROR_MEMORY;
 }
 
+void mr_promise_limit(mr_negotiation *negotiation, size_t port, size_t most) {
+    mr_planned_result *newest = (mr_planned_result *)(uintptr_t)negotiation->outputs[port].results;
+    newest->limited = negotiation->id;
+    newest->most = most;
+}
+
 int mr_promise_tracks(mr_negotiation *negotiation, size_t port) {
     const mr_planned_result *objects = negotiation->outputs[port].results;
     while (objects && objects->kind != mr_kind_objects())

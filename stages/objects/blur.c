@@ -11,6 +11,7 @@
 #include "kernels/blur/blur_picture.h"
 #include "millrace/objects.h"
 #include "stages/list.h"
+#include "stages/wanted.h"
 
 typedef struct options {
     mr_strings classes, stages;
@@ -19,7 +20,7 @@ typedef struct options {
     int64_t max;
 } options;
 
-typedef enum reason { UNSEARCHED, CROWDED, UNPLACED, REASONS } reason;
+typedef enum reason { UNSEARCHED, CROWDED, LIMITED, UNPLACED, REASONS } reason;
 
 typedef struct state {
     const mr_stage *self;
@@ -34,6 +35,7 @@ static const char *const shapes[] = {"box", "ellipse", NULL};
 static const char *const reasons[REASONS] = {
     [UNSEARCHED] = "no stage had searched for objects",
     [CROWDED] = "there were more objects to hide than max",
+    [LIMITED] = "a detector gave as many objects as its max allows, and may have left out others",
     [UNPLACED] = "it was not known where the boxes lie",
 };
 
@@ -51,11 +53,31 @@ static bool may_have(const mr_planned_input *input) {
     return input->more_results;
 }
 
+static bool is_number(const char *text) {
+    return text[0] && strspn(text, "0123456789") == strlen(text);
+}
+
+/* A misspelt label would hide nothing. */
+static int check_classes(mr_negotiation *n) {
+    const mr_strings *classes = &((const options *)n->options)->classes;
+    for (size_t i = 0; i < classes->count; i++) {
+        const mr_wanted one = {.classes = &(mr_strings){1, &classes->item[i]}};
+        int status = is_number(classes->item[i])
+                         ? MR_OK
+                         : mr_wanted_check(n, &one, "it would never be hidden", "is never hidden");
+        if (status)
+            return status;
+    }
+    return MR_OK;
+}
+
 static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
     if (!may_have(&n->inputs[0]))
         return mr_refuse(n, NULL, "no frame that comes here has objects: join the pictures with what detect gives, "
                          "such as join: {pictures: decode, objects: detect}");
+    if (check_classes(n))
+        return MR_ERROR_CONFIG;
     mr_promise_changes(n, 0, 0);
     n->scratch_bytes = scratch_bytes(o);
     n->result_bytes = mr_blur_areas_bytes((size_t)o->max);
@@ -100,11 +122,7 @@ static void hide_whole(const finding *f, reason why) {
 
 /* A label, or a number. */
 static bool is_class(const mr_object *object, const char *name) {
-    char *end;
-    if (object->label && strcmp(object->label, name) == 0)
-        return true;
-    const long number = strtol(name, &end, 10);
-    return end > name && !*end && number == object->index;
+    return (object->label && strcmp(object->label, name) == 0) || (is_number(name) && atoll(name) == object->index);
 }
 
 static bool is_wanted(const options *o, const mr_object *object) {
@@ -151,10 +169,24 @@ static bool add_objects(const finding *f, const char *stage) {
     return true;
 }
 
+/* Whether a detector gave so many objects that it may have left out others. */
+static bool is_limited(const finding *f) {
+    for (const mr_planned_result *one = f->state->self->inputs[0].results; one; one = one->next) {
+        const mr_result *found = one->most ? mr_result_find(f->results, mr_kind_objects(), one->limited) : NULL;
+        if (found && found->count >= one->most)
+            return true;
+    }
+    return false;
+}
+
 static int find_areas(void *arguments) {
     const finding *f = arguments;
     const mr_strings *stages = &f->options->stages;
     f->areas->count = 0;
+    if (is_limited(f)) {
+        hide_whole(f, LIMITED);
+        return MR_OK;
+    }
     if (stages->count == 0)
         add_objects(f, NULL);
     for (size_t i = 0; i < stages->count; i++)

@@ -249,6 +249,8 @@ static int negotiate(mr_negotiation *n) {
     if (o->custom.given && (!o->custom.boxes || !o->custom.scores))
         return mr_refuse(n, "custom", "custom needs the names of two outputs, boxes and scores");
     int status = mr_promise_result(n, 0, mr_kind_objects(), NULL, NULL);
+    if (!status)
+        mr_promise_limit(n, 0, (size_t)o->max);
     if (status || n->offline)
         return status;
     status = open_model(&s, o, NULL, n->inputs, n->batch, outputs, &count);

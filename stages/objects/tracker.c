@@ -221,8 +221,9 @@ static void advance(mr_tracker *tracker, int64_t now_ns) {
     tracker->now_ns = now_ns;
 }
 
-static int make_room(mr_tracker *tracker, size_t count) {
-    const size_t most = tracker->params.most;
+/* Also for a frame without objects: the first one may be so. */
+static int make_room(mr_tracker *tracker, size_t objects) {
+    const size_t most = tracker->params.most, count = objects ? objects : 1;
     if (count <= tracker->room)
         return MR_OK;
     mr_free(tracker->cost);

@@ -19,6 +19,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MILLRACE = os.environ.get("MILLRACE", str(ROOT / "build/millrace"))
 MODELS = pathlib.Path(os.environ.get("MILLRACE_MODELS", ROOT / "build/models"))
+CENTERFACE = pathlib.Path(os.environ.get("MILLRACE_CENTERFACE", ROOT / "build/faces/centerface.onnx"))
 SAMPLES = pathlib.Path("/usr/lib/python3/dist-packages/imageio/resources/images")
 PICTURES = pathlib.Path("/usr/share/doc/opencv-doc/examples/data")
 # NumPy's threads would wait for each other, spinning, on a busy machine. Scripts import NumPy after this.

@@ -180,6 +180,8 @@ typedef struct mr_planned_result {
                                   not known */
     const mr_planned_classes *classes; /* for the kinds `classes` and `objects`; NULL: not known */
     bool tracked;              /* for the kind `objects`: they have tracks */
+    const char *limited;       /* for the kind `objects`: id of the stage that found them and gives at most... */
+    size_t most;               /* ...this many. If its result has so many, it may lack others. 0: no limit is known */
     const mr_planned_zones *zones; /* for the kind `events`: where they happen; NULL: not known */
 } mr_planned_result;
 
@@ -366,6 +368,9 @@ MR_API void mr_name_operation(mr_negotiation *negotiation, size_t port, const ch
 MR_API int mr_promise_classes(mr_negotiation *negotiation, size_t port, const mr_planned_classes *classes);
 /* Declares which classes the objects have that this stage has promised on this output. As mr_promise_classes. */
 MR_API int mr_promise_labels(mr_negotiation *negotiation, size_t port, const mr_planned_classes *classes);
+/* Declares that this stage gives at most `most` objects a frame, the best ones, in the result that it has promised last
+ * on this output. */
+MR_API void mr_promise_limit(mr_negotiation *negotiation, size_t port, size_t most);
 /* Declares that the objects of the output's newest result have tracks now, as mr_promise_result. */
 MR_API int mr_promise_tracks(mr_negotiation *negotiation, size_t port);
 /* Declares events of areas and lines, as mr_promise_result. */

@@ -1,10 +1,9 @@
 """blur: hidden pixels by value, beside NumPy, Pillow and OpenCV; all other pixels stay; boxes in turned pictures; what
 cannot be placed hides the whole picture; and what `require` lets out.
 
-The networks answer with boxes that the test chose, as in test_objects.py. CenterFace, if MILLRACE_CENTERFACE names its
-file, must find no face in a picture whose face was hidden."""
+The networks answer with boxes that the test chose, as in test_objects.py. CenterFace, which tools/test makes, must find
+no face in a picture whose face was hidden."""
 import math
-import os
 import pathlib
 import subprocess
 import unittest
@@ -12,10 +11,9 @@ import unittest
 import numpy as np
 from PIL import Image, ImageFilter
 
-from harness import Case, main
+from harness import CENTERFACE, Case, main
 from test_objects import HEAD, rows_of, save
 
-CENTERFACE = pathlib.Path(os.environ.get("MILLRACE_CENTERFACE", "/nonexistent"))
 ASTRONAUT = pathlib.Path("/usr/lib/python3/dist-packages/imageio/resources/images/astronaut.png")
 WIDTH, HEIGHT = 200, 100
 
@@ -46,12 +44,12 @@ class Blur(Case):
         picture.save(self.folder / name, **options)
         return np.array(picture)
 
-    def blur(self, options, boxes, code=0, more="", name="*.png", **how):
+    def blur(self, options, boxes, code=0, detect="", more="", name="*.png", **how):
         """Runs it and returns the pictures; boxes are in 64x64 pixels."""
         save(self.folder / "model.onnx", {"o": rows_of(boxes)})
         text = HEAD.format(uri=self.folder / name).replace("sources:", "require: blurred\nsources:") + (
             "  preprocess: {input: decode, fit: stretch}\n"
-            "  detect: {input: preprocess, model: model.onnx, head: end2end}\n"
+            f"  detect: {{input: preprocess, model: model.onnx, head: end2end{detect}}}\n"
             "  both: {type: join, join: {pictures: decode, objects: detect}}\n"
             f"  blur: {{input: both{options}}}\n"
             f"  images: {{input: blur, path: '{self.folder}/out', overwrite: true}}\n") + more
@@ -133,12 +131,21 @@ class Blur(Case):
         """More objects than max, and frames in which the named stage found nothing."""
         picture = self.noise()
         boxes = [(x, 8, x + 4, 16, 0.9, 0) for x in range(0, 60, 5)]
-        for options, reason in ((", max: 3, how: fill", "more objects to hide than max"),
-                                (", stages: [decode], how: fill", "no stage had searched for objects")):
-            run, (got,) = self.blur(options, boxes)
+        for options, detect, reason in (
+                (", max: 3, how: fill", "", "more objects to hide than max"),
+                (", how: fill", ", max: 12", "as many objects as its max allows, and may have left out others"),
+                (", stages: [decode], how: fill", "", "no stage had searched for objects"),
+                (", how: fill", ", every: 2", "no stage had searched for objects")):
+            if "every" in detect:
+                self.noise("b.png")
+            run, pictures = self.blur(options, boxes, detect=detect)
+            got = pictures[-1]
             self.assertFalse(got.any())
             self.assertIn("1 picture was hidden whole", run.err)
             self.assertIn(reason, run.err)
+        (self.folder / "b.png").unlink()
+        for one in (self.folder / "out").glob("*.png"):
+            one.unlink()
         _, (got,) = self.blur(", classes: [7]", boxes)
         self.assertTrue(np.array_equal(got, picture))
         _, (got,) = self.blur("", [(8, 8, 12, 16, 0, 0)])
@@ -160,11 +167,15 @@ class Blur(Case):
         self.noise()
         boxes = [(16, 16, 32, 48, 0.9, 0)]
         self.blur("", boxes, more="  rows: {type: jsonl, input: detect, path: /dev/null}\n")
+        (self.folder / "labels.txt").write_text("face\nplate\n")
+        run = self.blur(", classes: [fase]", boxes, code=78, verb="plan", detect=", labels: labels.txt")
+        self.assertIn('stages.blur: detect has no label "fase", so it would never be hidden; did you mean '
+                      '"face"?', run.err)
         run = self.blur("", boxes, code=78, verb="plan", more="  copy: {type: images, input: both, path: copy}\n")
         self.assertIn("stages.copy.input: pictures that are not blurred could get out here (require): photos -> decode "
                       "-> both -> copy", run.err)
 
-    @unittest.skipUnless(CENTERFACE.exists() and ASTRONAUT.exists(), "MILLRACE_CENTERFACE names no file")
+    @unittest.skipUnless(CENTERFACE.exists() and ASTRONAUT.exists(), f"no {CENTERFACE}: tools/test makes it")
     def test_faces(self):
         """No face is found above the threshold in pictures whose face was hidden, whatever the way."""
         (self.folder / "a.png").write_bytes(ASTRONAUT.read_bytes())

@@ -185,6 +185,7 @@ class Comments(harness.Case):
         done = self.checked(["bash", "-c", line], cwd=folder,
                             environment={"MODELS": str(harness.MODELS), "ENDPOINT": f"ipc://{self.folder}/app",
                                          "YOLOX": str(YOLOX), "PEOPLE": str(self.folder),
+                                         "CENTERFACE": str(harness.CENTERFACE), "FACES": str(self.folder),
                                          "CUTOUTS": str(self.folder / "cutouts")})
         return done.stdout
 
@@ -196,6 +197,8 @@ class Comments(harness.Case):
                 continue  # it runs until ended: test_camera.py
             if "millrace train" in pipeline.read_text():
                 continue  # it needs a trained head: test_train.py, test_cascade.py
+            if "CENTERFACE" in pipeline.read_text() and not harness.CENTERFACE.exists():
+                continue  # test_faces says that it is skipped
             if "YOLOX" in pipeline.read_text() and not YOLOX.exists():
                 continue  # test_people says that it is skipped
             parts = "".join(f" --set sources.{name}.duration=1s" for name in LONG.get(pipeline.stem, ()))
@@ -216,6 +219,19 @@ class Comments(harness.Case):
         probed = self.checked(["ffprobe", "-v", "error", "-count_frames", "-show_entries",
                                "stream=width,height,nb_read_frames", "-of", "csv=p=0", self.folder / "people.mp4"])
         self.assertEqual(probed.stdout.strip(), "768,576,120")
+
+    @unittest.skipUnless(harness.CENTERFACE.exists(), f"no {harness.CENTERFACE}: tools/test makes it")
+    def test_faces(self):
+        """No face is found again in the video, above the score from which a track begins."""
+        self.shell(f"INPUT={harness.PICTURES}/messi5.jpg SIZE=544x352 build/millrace run pipelines/faces.yaml",
+                   self.folder)
+        (self.folder / "blurred.mp4").rename(self.folder / "again.mp4")
+        found = (self.folder / "faces.jsonl").read_text()
+        self.shell("SIZE=544x352 build/millrace run pipelines/faces.yaml --input again.mp4", self.folder)
+        scores = [[[one["score"] for one in json.loads(line)["objects"]] for line in text.splitlines()]
+                  for text in (found, (self.folder / "faces.jsonl").read_text())]
+        self.assertEqual(len(scores[0][0]), 1)
+        self.assertFalse([score for row in scores[1] for score in row if score >= 0.4])
 
     def test_demos_refuse(self):
         for arguments, code, words in (("nobody", 64, "no demo is called nobody; there are: "),

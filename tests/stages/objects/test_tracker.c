@@ -57,6 +57,14 @@ static mr_tracker *make(int64_t confirm_ns, int64_t lost_ns) {
     return tracker;
 }
 
+TEST(the_first_frames_may_have_no_objects) {
+    mr_tracker *tracker = make(0, SECOND);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(mr_tracker_update(tracker, i * SECOND / 10, NULL, 0), MR_OK);
+    assert_int_equal(mr_tracker_count(tracker), 0);
+    mr_tracker_destroy(&tracker);
+}
+
 static mr_object box(double x, double y, double width, double height, float score) {
     return (mr_object){.left = (float)(x - width / 2), .top = (float)(y - height / 2), .right = (float)(x + width / 2),
                        .bottom = (float)(y + height / 2), .score = score};

