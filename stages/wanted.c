@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/memory.h"
 #include "engine/base/nearest.h"
 #include "millrace/objects.h"
 
@@ -98,6 +99,20 @@ static int check_score(mr_negotiation *n, double score, const char *nothing) {
 int mr_wanted_check(mr_negotiation *n, const mr_wanted *wanted, const char *nothing, const char *none) {
     int status = check_classes(n, wanted->classes, nothing, none);
     return status ? status : check_score(n, wanted->score, nothing);
+}
+
+int mr_wanted_objects_check(mr_negotiation *n, const mr_strings *classes, const char *nothing, const char *none) {
+    const char **named = mr_calloc(classes->count + 1, sizeof *named);
+    mr_strings labels = {.item = named};
+    const mr_wanted wanted = {.classes = &labels, .score = -INFINITY};
+    int status = named ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for classes");
+    for (size_t i = 0; i < classes->count && !status; i++)
+        if (classes->item[i][strspn(classes->item[i], "0123456789")])
+            named[labels.count++] = classes->item[i];
+    if (!status && labels.count)
+        status = mr_wanted_check(n, &wanted, nothing, none);
+    mr_free(named);
+    return status;
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */

@@ -15,6 +15,8 @@ bool mr_wanted_may_come(const mr_planned_input *input);
  * labels. `nothing` ends the sentence "..., so nothing would ever be recorded", `none` the sentence "..., which then
  * starts no recording". MR_ERROR_CONFIG, MR_ERROR_MEMORY. */
 int mr_wanted_check(mr_negotiation *n, const mr_wanted *wanted, const char *nothing, const char *none);
+/* The same for an option `classes` that selects objects by label or number; numbers are not checked. */
+int mr_wanted_objects_check(mr_negotiation *n, const mr_strings *classes, const char *nothing, const char *none);
 
 /* A class that was found. */
 typedef struct mr_sighting {

@@ -52,6 +52,22 @@ static void lengthen_joins(mr_plan_builder *b) {
     }
 }
 
+/* A call that passes frames between those of a batch holds several of each source. They need room at the next stage, or
+ * the call leaves before the batch is full. */
+static void lengthen_after_passing(mr_plan_builder *b) {
+    for (int v = 0; v < b->count; v++)
+        for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
+            const mr_plan_vertex *from = &b->plan->vertices[b->link[b->in.item[i]].from];
+            mr_plan_vertex *to = &b->plan->vertices[v];
+            const int64_t sources = from->source_count > 0 ? (int64_t)from->source_count : 1;
+            const int64_t batches = (from->calls.batch + sources - 1) / sources + 1;
+            const int wanted = (int)cap(batches * from->calls.spacing);
+            if (from->calls.batch > 1 && from->calls.spacing > 1 && b->vertex[v]->common.queue.size == 0 &&
+                to->handling.queue < wanted)
+                to->handling.queue = wanted;
+        }
+}
+
 /* Frames without our payload (packets, results) are small. More can wait, so that stages that feed each other take
  * turns less often. Not if the author gave a length, or wants old frames dropped. */
 static void lengthen_small(mr_plan_builder *b) {
@@ -216,6 +232,7 @@ int mr_plan_sizes(mr_plan_builder *b) {
     if (make_holdings(b, &all))
         return MR_ERROR_MEMORY;
     lengthen_joins(b);
+    lengthen_after_passing(b);
     lengthen_small(b);
     lengthen_behind_several(b);
     for (int v = b->count - 1; v >= 0; v--) {

@@ -447,7 +447,7 @@ static const mr_option sides_fields[] = {
      .example = "32x32", .help = "smallest width and height"},
     {FIELD(shorter), .kind = MR_OPTION_INT, .fallback = "0", .max = MR_PREPROCESS_MAX_SIDE, .unit = "px",
      .help = "pictures are enlarged until the shorter side has this length; 0: until they are as large as `most` "
-             "allows. Larger ones are shrunk only to `most`"},
+             "allows. Larger ones are shrunk as far as `most` asks"},
     {FIELD(multiple), .kind = MR_OPTION_INT, .fallback = "1", .min = 1, .max = 1024, .unit = "px",
      .help = "width and height become multiples of this: the nearest, or for letterbox the next, with bars"},
     MR_OPTIONS_END};

@@ -65,7 +65,7 @@ int mr_operation_open_copy(mr_operation_call *call, size_t dst_bytes, size_t src
 int mr_operation_enqueue_copy(mr_operation_call *call, size_t set);
 
 /* The tables; an entry without a name ends each. */
-extern const mr_operation_type mr_operation_ceilings[], mr_operation_pictures[], mr_operation_features[],
-    mr_operation_vectors[], mr_operation_copies[], mr_operation_codecs[];
+extern const mr_operation_type mr_operation_ceilings[], mr_operation_pictures[], mr_operation_drawings[],
+    mr_operation_features[], mr_operation_vectors[], mr_operation_copies[], mr_operation_codecs[];
 /* A network in a file. */
 extern const mr_operation_type mr_operation_network;

@@ -42,7 +42,7 @@ struct mr_operations {
 /* ---- the list --------------------------------------------------------------------------------------------------- */
 
 static const mr_operation_type *const tables[] = {
-    mr_operation_ceilings, mr_operation_pictures, mr_operation_features,
+    mr_operation_ceilings, mr_operation_pictures, mr_operation_drawings, mr_operation_features,
     mr_operation_vectors,  mr_operation_copies,   mr_operation_codecs,
 };
 enum { TABLES = sizeof tables / sizeof tables[0] };

@@ -135,6 +135,26 @@ TEST(frames_that_pass_are_in_no_batch) {
     samples = false;
 }
 
+/* The same before a join, where each source has room of its own. */
+TEST(frames_that_pass_are_in_no_batch_before_a_join) {
+    size_t batches = 0;
+    samples = true;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        run(FLOW "sources: {" TWO "}\n"
+                 "stages:\n"
+                 "  before: {type: scale, input: sources.*" DEVICE "}\n"
+                 "  it: {type: sampler, input: before, every: 5, batch: 4}\n"
+                 "  after: {type: pass, input: it}\n"
+                 "  both: {type: meet, join: {a: before, b: after}}\n"
+                 "  out: {type: collect, input: both}\n",
+            seed, 1, 2 * FRAMES);
+        assert_int_equal(largest_batch, 4);
+        batches += batch_count;
+    }
+    assert_int_equal(batches, SEEDS * 2 * FRAMES / 5 / 4);
+    samples = false;
+}
+
 /* In simulated time: frame 0 waits for another that counts, and frame 1 for frame 0. Later ones wait for nothing. */
 TEST(frames_that_pass_do_not_wait_for_later_ones) {
     samples = true;

@@ -2,6 +2,7 @@
  *
  *   text_rows db WIDTH HEIGHT SCORE MOST          lines: score, 8 numbers; "cut" if there were more
  *   text_rows ctc STEPS CLASSES BLANK BEAM KIND   KIND: logits or probabilities. Score, then the classes.
+ *   text_rows warp WIDTH HEIGHT W H X Y ... X Y   values of a gray picture's quadrilateral, made W x H
  *
  * Standard input: f32 values. */
 #include <stdio.h>
@@ -10,6 +11,7 @@
 
 #include "kernels/detect/box_db.h"
 #include "kernels/text/ctc.h"
+#include "kernels/text/warp.h"
 #include "millrace/status.h"
 
 static float *read_values(size_t count) {
@@ -66,10 +68,47 @@ static int read_text(char **words) {
     return 0;
 }
 
+static uint8_t *read_gray(const mr_format *format) {
+    const size_t count = mr_packed_bytes(format);
+    float *values = read_values(count);
+    uint8_t *bytes = malloc(count);
+    for (size_t i = 0; i < count && bytes; i++)
+        bytes[i] = (uint8_t)values[i];
+    free(values);
+    return bytes;
+}
+
+static int make_upright(char **words) {
+    const mr_format from = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_GRAY8, .width = atoi(words[0]),
+                            .height = atoi(words[1])};
+    const mr_format to = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_GRAY8, .width = atoi(words[2]),
+                          .height = atoi(words[3])};
+    const double corner[4][2] = {{0, 0}, {to.width, 0}, {to.width, to.height}, {0, to.height}};
+    double at[4][2];
+    mr_plane source[MR_MAX_PLANES], target[MR_MAX_PLANES];
+    mr_plane_map map;
+    uint8_t *given = read_gray(&from), *made = malloc(mr_packed_bytes(&to));
+    for (int i = 0; i < 8; i++)
+        at[i / 2][i % 2] = atof(words[4 + i]);
+    if (!given || !made || !mr_plane_map_make(&map, corner, (const double (*)[2])at))
+        return 1;
+    mr_lay_out(&from, 1, given, source);
+    mr_lay_out(&to, 1, made, target);
+    mr_warp(&map, &from, source, &to, target);
+    for (size_t i = 0; i < mr_packed_bytes(&to); i++)
+        printf("%d ", made[i]);
+    puts("");
+    free(given);
+    free(made);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     if (argc == 6 && strcmp(argv[1], "db") == 0)
         return find_lines(argv + 2);
     if (argc == 7 && strcmp(argv[1], "ctc") == 0)
         return read_text(argv + 2);
+    if (argc == 14 && strcmp(argv[1], "warp") == 0)
+        return make_upright(argv + 2);
     return 64;
 }

@@ -18,6 +18,7 @@
 #include "engine/serve/http_parts.h"
 #include "engine/serve/http_server.h"
 #include "millrace/status.h"
+#include "tests/support/seeded.h"
 #include "tests/support/suite.h"
 
 enum { MOST_SEEN = 4096, LARGE = 1 << 20, OTHERS = 64 };
@@ -449,6 +450,31 @@ SERVER_TEST(bad_requests_are_refused, NULL, 1, SHORT) {
     free(got);
     free(large);
     expect("GET", "/", LOCAL, 200, "<p>");
+}
+
+/* Bytes that mean nothing, and requests with wrong bytes in them, in any number of pieces. */
+SERVER_TEST(random_bytes_are_survived, NULL, 1, SHORT) {
+    enum { CLIENTS = 32, ROUNDS = 30, BYTES = 600 };
+    static const char request[] = "GET /events?a=b%20c HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-\r\n\r\n";
+    for (int round = 0; round < ROUNDS; round++) {
+        int fd[CLIENTS];
+        for (int i = 0; i < CLIENTS; i++) {
+            char bytes[BYTES];
+            const int count = i % 2 ? (int)sizeof request - 1 : between(1, BYTES);
+            for (int k = 0; k < count; k++)
+                bytes[k] = i % 2 && between(0, 19) ? request[k] : (char)draw();
+            fd[i] = connected("");
+            for (int sent = 0, piece; sent < count; sent += piece) {
+                piece = between(1, count - sent);
+                if (send(fd[i], bytes + sent, (size_t)piece, MSG_NOSIGNAL) < 0)
+                    break; /* the server has refused it already */
+            }
+        }
+        expect("GET", "/", LOCAL, 200, "<p>");
+        for (int i = 0; i < CLIENTS; i++)
+            close(fd[i]);
+    }
+    await_states(at, 0);
 }
 
 SERVER_TEST(limits_hold, NULL, 3, SHORT) {

@@ -9,12 +9,12 @@
 #include "tests/support/worker_counts.h"
 
 collected collection[COLLECT_ROOM];
-size_t collection_count, largest_batch, smallest_batch;
+size_t collection_count, largest_batch, smallest_batch, batch_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int overtaken; /* frames for which `laggard` has an output */
 
 void flow_stages_reset(void) {
-    collection_count = largest_batch = 0;
+    collection_count = largest_batch = batch_count = 0;
     smallest_batch = SIZE_MAX;
     atomic_store(&overtaken, 0);
 }
@@ -282,6 +282,7 @@ static int sampler_process(mr_stage *self, mr_io *io) {
     pthread_mutex_lock(&lock);
     largest_batch = count > largest_batch ? count : largest_batch;
     smallest_batch = count && count < smallest_batch ? count : smallest_batch;
+    batch_count += count > 0;
     pthread_mutex_unlock(&lock);
     for (size_t i = 0; i < mr_io_count(io); i++)
         mr_io_forward(io, i);

@@ -27,4 +27,6 @@ extern collected collection[COLLECT_ROOM];
 extern size_t collection_count;
 /* The largest and smallest batch that `batcher`, `gatherer` and `sampler` saw. */
 extern size_t largest_batch, smallest_batch;
+/* The number of calls in which `sampler` had frames that count. */
+extern size_t batch_count;
 void flow_stages_reset(void);

@@ -351,7 +351,8 @@ typedef struct mr_stage_summary {
     int64_t busy_ns;          /* time inside the stage, summed over instances and entries */
     int64_t cpu_ns;           /* CPU time of the engine's threads inside the stage; 0 unless profiled */
     int queue_peak;           /* most frames of one source that waited for an instance; at most the planned queue */
-    int batch_peak;           /* most frames in one call; at most the planned batch, or `gathers` */
+    int batch_peak;           /* most frames in one call; at most the planned batch and the frames that
+                                 pass with it, or `gathers` */
     int64_t p50_ns, p99_ns;   /* from entering the stage's queue to leaving the stage */
     mr_durations latency;     /* the same duration, for all frames */
     size_t share_count;       /* one per device; none for copies and for stages that can only run on processors */

@@ -6,6 +6,7 @@
 #include "engine/base/memory.h"
 #include "stages/list.h"
 #include "stages/objects/found.h"
+#include "stages/wanted.h"
 #include "stages/objects/cascade/cutout.h"
 
 typedef struct options {
@@ -42,6 +43,7 @@ static int negotiate(mr_negotiation *n) {
     static const mr_format_set pictures = {.payload = MR_PAYLOAD_PICTURE};
     static const char join[] = "join pictures and objects first, as in {type: join, join: {picture: decode, objects: "
                                "detect}}";
+    const options *o = n->options;
     mr_planned_output *out = &n->outputs[0];
     const mr_payload payload = n->inputs[0].set.payload;
     if (payload != MR_PAYLOAD_PICTURE && payload != MR_PAYLOAD_ANY)
@@ -49,6 +51,9 @@ static int negotiate(mr_negotiation *n) {
                          mr_payload_name(payload), join);
     if (!mr_may_have_objects(&n->inputs[0]))
         return mr_refuse(n, NULL, "the pictures from %s have no objects: %s", n->inputs[0].from, join);
+    int status = mr_wanted_objects_check(n, &o->classes, "no object would have a picture", "gives no picture");
+    if (status)
+        return status;
     mr_take(n, 0, &pictures, "crop cuts pictures out");
     out->set = n->inputs[0].set;
     set_part(&out->set.width);

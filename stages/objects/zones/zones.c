@@ -115,21 +115,6 @@ static int check_ground(mr_negotiation *n, const options *o) {
     return MR_OK;
 }
 
-/* Labels must be those of the detector; numbers are not checked. */
-static int check_classes(mr_negotiation *n, const options *o) {
-    const char **named = mr_calloc(o->classes.count + 1, sizeof *named);
-    mr_strings labels = {.item = named};
-    const mr_wanted wanted = {.classes = &labels, .score = -INFINITY};
-    int status = named ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for classes");
-    for (size_t i = 0; i < o->classes.count && !status; i++)
-        if (o->classes.item[i][strspn(o->classes.item[i], "0123456789")])
-            named[labels.count++] = o->classes.item[i];
-    if (!status && labels.count)
-        status = mr_wanted_check(n, &wanted, "no object would count", "counts no object");
-    mr_free(named);
-    return status;
-}
-
 static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
     n->outputs[0].follows = n->outputs[0].shares = 0;
@@ -149,7 +134,7 @@ static int negotiate(mr_negotiation *n) {
     if (!status)
         status = mr_wanted_events_check(n, "events", &o->events);
     if (!status)
-        status = check_classes(n, o);
+        status = mr_wanted_objects_check(n, &o->classes, "no object would count", "counts no object");
     if (!status)
         status = mr_promise_tracks(n, 0);
     const mr_planned_zones zones = {o->areas, o->lines, o->units == PIXELS};

@@ -4,6 +4,7 @@ import itertools
 import json
 import pathlib
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -78,6 +79,25 @@ class Cameras(Live):
         self.assertEqual({row.get("epoch", 0) for row in self.rows("good")}, {0})
         self.assertEqual(sources["dead"]["in"], 0)
         self.assertFalse([line for line in sources["good"]["dropped"] if line["reason"] != "stopped"])
+
+    def test_another_size_in_mid_stream(self):
+        """The session goes on with other parameter sets: all pictures come in one epoch, or as far as was planned."""
+        parts = " ".join(f"videotestsrc num-buffers={count} ! video/x-raw,format=I420,width={width},height={height},"
+                         "framerate=20/1 ! c." for count, width, height in ((30, 320, 240), (4000, 640, 360)))
+        _, at = streams.rtsp(self, "/a=( concat name=c ! identity sync=true ! x264enc tune=zerolatency speed-preset="
+                             f"ultrafast key-int-max=10 ! rtph264pay config-interval=-1 name=pay0 pt=96 {parts} )")
+        child = self.begin({name: f"uri: 'rtsp://127.0.0.1:{at}/a', transport: tcp, size: {size}, {SOON}"
+                            for name, size in (("small", "320x240"), ("large", "640x360"))}, decoded="small",
+                           results="}\n  others: {type: decode, input: large}\n"
+                                   "  large_rows: {type: jsonl, input: others, path: large.jsonl")
+        self.wait_until(lambda: len(self.rows(file="large.jsonl")) > len(self.rows()) + 20 > 20, child)
+        self.wait_until(lambda: "small: pictures are 640x360, larger than planned" in self.errors.read_text(), child)
+        told = json.loads(self.ended(child, signal.SIGINT)[0])
+        reasons = {one["id"]: {line["reason"] for line in one["dropped"]} - {"stopped"} for one in told["sources"]}
+        self.assertEqual(reasons, {"small": {"too large"}, "large": set()})
+        for rows in (self.rows(), self.rows(file="large.jsonl")):
+            self.assertEqual({row.get("epoch", 0) for row in rows}, {0})
+            self.assert_times_go_on(rows)
 
     def test_passwords(self):
         """The right password is accepted; a wrong one, or a missing path, is not tried over and over."""

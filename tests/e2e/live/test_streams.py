@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import pwd
+import re
 import signal
 import subprocess
 import time
@@ -29,6 +30,15 @@ class Changing(streams.Web):
                 time.sleep(0.05)
         except OSError:
             pass  # the client has gone
+
+
+class Breaking(streams.Web):
+    """A camera that breaks off after each picture."""
+    picture = None
+
+    def do_GET(self):
+        self.answer(200, b"--next\r\nContent-Type: image/jpeg\r\nContent-Length: %d\r\n\r\n%s\r\n" %
+                    (len(self.picture), self.picture), Content_Type="multipart/x-mixed-replace;boundary=next")
 
 
 class Turning(streams.Web):
@@ -58,6 +68,13 @@ class Asking(streams.Web):
         if not told[0]:
             return self.answer(401, WWW_Authenticate='Basic realm="here"', Set_Cookie=self.cookie + "; Path=/")
         return super().do_GET()
+
+
+def jpeg(size):
+    streams.need("ffmpeg")
+    return subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", f"testsrc2=size={size}", "-frames:v", "1",
+                           "-pix_fmt", "yuvj420p", "-c:v", "mjpeg", "-f", "image2pipe", "-"], check=True,
+                          capture_output=True).stdout
 
 
 class Streams(Live):
@@ -94,6 +111,28 @@ class Streams(Live):
         self.assertEqual({row.get("epoch", 0) for row in good}, {0})  # unaffected by the others
         self.assertEqual([row["seq"] for row in good], list(range(len(good))))
 
+    def test_one_that_breaks_off_again_and_again(self):
+        """It costs no memory, threads or descriptors, and the camera beside it neither pauses nor loses pictures."""
+        picture = jpeg("320x240")
+        bad, good = (streams.web(self, self.folder, base=base, **fields)[0] for base, fields in (
+            (Breaking, {"picture": picture}), (Changing, {"pictures": [picture]})))
+        child = self.begin({"bad": f"uri: '{bad}/', reconnect: {{first: 5ms, most: 10ms}}",
+                            "good": f"uri: '{good}/', stall: 10s, {SOON}"})
+
+        def held_after(epochs):
+            self.wait_until(lambda: any(row.get("epoch", 0) >= epochs for row in self.rows("bad")), child)
+            status = pathlib.Path(f"/proc/{child.pid}/status").read_text()
+            return (*self.held(child), int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]))
+
+        (threads, files, before), (more_threads, more_files, after) = held_after(100), held_after(1000)
+        self.assertLess(more_threads, threads + 5)
+        self.assertLess(more_files, files + 5)
+        self.assertLess(after, before + 2048)
+        rows, sources = self.rows("good"), self.finish(child)
+        self.assertGreater(len(rows), 20)
+        self.assertEqual([(row.get("epoch", 0), row["seq"]) for row in rows], [(0, n) for n in range(len(rows))])
+        self.assertEqual(sources["good"]["connection"]["connections"], 1)
+
     def test_transport_streams(self):
         """SRT with a passphrase, and UDP joined in the middle: both begin with a key frame."""
         srt, udp = streams.port(), streams.port()
@@ -124,11 +163,7 @@ class Streams(Live):
     def test_larger_than_planned(self):
         """8K instead of the planned 720p, in mid-stream and from a camera that comes back: pictures are dropped and
         named until they fit."""
-        streams.need("ffmpeg")
-        small, large = (subprocess.run(
-            ["ffmpeg", "-v", "error", "-f", "lavfi", "-i", f"testsrc2=size={size}", "-frames:v", "1", "-pix_fmt",
-             "yuvj420p", "-c:v", "mjpeg", "-f", "image2pipe", "-"], check=True, capture_output=True).stdout
-            for size in ("1280x720", "7680x4320"))
+        small, large = jpeg("1280x720"), jpeg("7680x4320")
         url, _ = streams.web(self, self.folder, base=Changing, pictures=[*[small] * 10, *[large] * 3, small])
         server, at = streams.rtsp(self, f"/a={streams.pattern()}")
         child = self.begin({"jpeg": f"uri: '{url}/', size: 1280x720, {SOON}",

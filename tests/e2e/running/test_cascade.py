@@ -172,6 +172,17 @@ class Cascades(Case):
         for cut, (top, bottom, left, right) in zip(cuts, sides):
             self.assertTrue(np.array_equal(cut, made[top:bottom, left:right]))
 
+    def test_labels_that_the_detector_lacks(self):
+        (self.folder / "labels.txt").write_text("cat\ndog\nhen\n")
+        self.pictures([20])
+        text = cascade(f"uri: '{self.folder}/p00.png'", detect=f"{CASCADE['detect']}, labels: labels.txt",
+                       crop="classes: [dog, 2]")
+        numbers = [one["number"] for one in self.run_pipeline(text).rows[0]["objects"] if "attributes" in one]
+        self.assertEqual(numbers, [i + 1 for i in range(20) if i % 3])
+        done = self.run_pipeline(text.replace("[dog, 2]", "[dig]"), code=78, verb="plan", rows=False)
+        self.assertIn("no object would have a picture", done.err)
+        self.assertIn('did you mean "dog"', done.err)
+
     def test_objects_in_objects(self):
         """A detector looks at the objects of another. Its boxes are in the whole picture, also if that is turned."""
         save(self.folder / "inner.onnx", [helper.make_node("Flatten", ["image"], ["flat"]),

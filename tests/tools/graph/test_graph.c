@@ -7,7 +7,7 @@
 #include "millrace/status.h"
 #include "tests/support/fakes.h"
 #include "tests/support/suite.h"
-#include "tools/millrace/graph/graph.h"
+#include "tools/millrace/graph/graph_print.h"
 
 static const char two_eyes[] = "version: 1\npipeline: eyes\n"
                                "sources: {still: {type: pattern, format: RGB24 640x480}}\n"

@@ -1,9 +1,8 @@
 /* millrace deploy: writes files for Slurm, Kubernetes or systemd to run a pipeline's nodes. */
 #include "tools/millrace/cli/verbs.h"
-#include "tools/millrace/deploy/deploy.h"
+#include "tools/millrace/deploy/deploy_targets.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -76,64 +75,6 @@ static const mr_usage usage = {
 };
 
 static int (*const writers[])(const mr_deployment *of) = {mr_deploy_slurm, mr_deploy_kubernetes, mr_deploy_systemd};
-
-/* ---- for the targets ------------------------------------------------------------------------------------------- */
-
-int mr_deploy_open(const mr_deployment *of, mr_deploy_file *file, const char *format, ...) {
-    char *name = NULL;
-    *file = (mr_deploy_file){0};
-    va_list list;
-    va_start(list, format);
-    bool made = vasprintf(&name, format, list) >= 0 && asprintf(&file->path, "%s/%s", of->folder, name) >= 0;
-    va_end(list);
-    free(name);
-    if (!made)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for a deployment");
-    file->stream = fopen(file->path, "we");
-    if (!file->stream) {
-        int status = mr_file_fail("write", file->path);
-        free(file->path);
-        return status;
-    }
-    printf("%s\n", file->path);
-    return MR_OK;
-}
-
-int mr_deploy_close(mr_deploy_file *file) {
-    bool failed = ferror(file->stream) != 0;
-    int status = fclose(file->stream) || failed ? mr_file_fail("write", file->path) : MR_OK;
-    free(file->path);
-    return status;
-}
-
-int mr_deploy_words(const mr_deployment *of, const char *path, mr_deploy_word *function, void *context) {
-    const mr_overrides *overrides = of->overrides;
-    bool failed = function(context, of->trains ? "train" : "run") || function(context, path);
-    for (size_t i = 0; i < overrides->override_count && !failed; i++) {
-        char *text = NULL;
-        failed = asprintf(&text, "%s=%s", overrides->override[i].key, overrides->override[i].value) < 0 ||
-                 function(context, "--set") || function(context, text);
-        free(text);
-    }
-    /* If the pipeline has the same path there as here, so do the plugins. In a container they keep the path from the
-     * command line. */
-    for (const mr_types_plugin *plugin = mr_types_plugins(); plugin->given && !failed; plugin++)
-        failed = function(context, "--plugin") || function(context, path == of->path ? plugin->path : plugin->given);
-    for (size_t i = 0; i < overrides->inputs.count && !failed; i++)
-        failed = function(context, "--input") || function(context, overrides->inputs.item[i]);
-    if (overrides->force && !failed)
-        failed = function(context, "--force");
-    for (char *const *word = of->words; word && *word && !failed; word++)
-        failed = function(context, *word);
-    return failed ? mr_fail(MR_ERROR_MEMORY, "no memory for a deployment") : MR_OK;
-}
-
-int mr_deploy_gpus(const mr_plan_view *plan, int node) {
-    int count = 0;
-    for (size_t d = 1; d < plan->device_count; d++)
-        count += strncmp(plan->devices[d].name, "cuda:", 5) == 0 && mr_plan_node_uses(plan, node, (int)d);
-    return count;
-}
 
 /* ---- the command line ------------------------------------------------------------------------------------------ */
 

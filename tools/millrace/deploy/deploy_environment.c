@@ -8,7 +8,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/print.h"
-#include "tools/millrace/deploy/deploy.h"
+#include "tools/millrace/deploy/deployment.h"
 
 /* Reads at most what the YAML parser accepts. */
 enum { MOST_BYTES = 16 << 20, MOST_NAME = 255, MOST_NAMES = 256 };

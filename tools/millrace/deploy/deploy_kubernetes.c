@@ -7,7 +7,7 @@
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
 #include "tools/millrace/cli/plan_rows.h"
-#include "tools/millrace/deploy/deploy.h"
+#include "tools/millrace/deploy/deploy_targets.h"
 
 #define HOME "/etc/millrace"
 #define STATE "/var/lib/millrace"

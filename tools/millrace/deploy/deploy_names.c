@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "engine/base/print.h"
-#include "tools/millrace/deploy/deploy.h"
+#include "tools/millrace/deploy/deployment.h"
 
 /* Characters that may begin a command's name, and those allowed in ids. */
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tools/millrace/cli/plan_rows.h"
-#include "tools/millrace/deploy/deploy.h"
+#include "tools/millrace/deploy/deploy_targets.h"
 
 /* Quotes a shell word with single quotes, so that nothing is expanded. */
 static int put_word(void *context, const char *word) {

@@ -6,7 +6,7 @@
 
 #include "engine/base/print.h"
 #include "tools/millrace/cli/plan_rows.h"
-#include "tools/millrace/deploy/deploy.h"
+#include "tools/millrace/deploy/deploy_targets.h"
 
 /* Exit codes after which a restart would fail again: usage, data, input, permission, pipeline. */
 #define FINAL_EXITS "64 65 66 77 78"

@@ -3,7 +3,7 @@
 #include "millrace/status.h"
 #include "tools/millrace/cli/table.h"
 #include "tools/millrace/devices/devices.h"
-#include "tools/millrace/plan/plan.h"
+#include "tools/millrace/plan/plan_parts.h"
 
 int mr_devices_put_models(FILE *stream) {
     yajl_gen json = mr_json_create(true);

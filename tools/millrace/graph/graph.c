@@ -6,7 +6,7 @@
 #include "engine/base/file.h"
 #include "tools/millrace/cli/overrides.h"
 #include "tools/millrace/cli/verbs.h"
-#include "tools/millrace/graph/graph.h"
+#include "tools/millrace/graph/graph_print.h"
 
 typedef struct arguments {
     mr_overrides overrides;

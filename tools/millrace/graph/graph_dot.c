@@ -1,6 +1,6 @@
 /* A graph in Graphviz's language. */
 #include "millrace/status.h"
-#include "tools/millrace/graph/graph.h"
+#include "tools/millrace/graph/graph_print.h"
 
 /* Writes a quoted string: escapes quotes and backslashes, and writes line ends for centred text. */
 static void put_text(FILE *stream, const char *text) {

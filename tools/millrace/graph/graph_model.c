@@ -6,7 +6,7 @@
 #include "millrace/format_set.h"
 #include "millrace/status.h"
 #include "tools/millrace/cli/plan_rows.h"
-#include "tools/millrace/graph/graph.h"
+#include "tools/millrace/graph/graph_model.h"
 
 /* Up to FEW similar sources are drawn one by one. */
 enum { FEW = 3, UNUSED = -1 };

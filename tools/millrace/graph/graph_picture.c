@@ -8,7 +8,7 @@
 
 #include "engine/base/file.h"
 #include "millrace/status.h"
-#include "tools/millrace/graph/graph.h"
+#include "tools/millrace/graph/graph_print.h"
 
 static int run_dot(const char *kind, FILE *from, FILE *to) {
     char option[16];

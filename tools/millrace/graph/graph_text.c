@@ -3,7 +3,7 @@
 
 #include "engine/base/print.h"
 #include "millrace/status.h"
-#include "tools/millrace/graph/graph.h"
+#include "tools/millrace/graph/graph_print.h"
 
 /* Whether two edges into a node differ only in the producer. */
 static bool are_alike(const mr_chart_edge *a, const mr_chart_edge *b) {

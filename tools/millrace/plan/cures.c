@@ -9,7 +9,7 @@
 
 #include "engine/base/thread.h"
 #include "millrace/describe.h"
-#include "tools/millrace/plan/plan.h"
+#include "tools/millrace/plan/plan_parts.h"
 #include "tools/millrace/plan/profile.h"
 
 /* The least share that counts as a limit. MUCH: the share of processor time that a stage must use before a cure for it

@@ -1,6 +1,7 @@
 /* millrace plan: shows a run's plan, without running it. */
 #include "tools/millrace/cli/verbs.h"
-#include "tools/millrace/plan/plan.h"
+#include "tools/millrace/plan/plan_parts.h"
+#include "tools/millrace/plan/plan_print.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "tools/millrace/cli/table.h"
-#include "tools/millrace/plan/plan.h"
+#include "tools/millrace/plan/plan_parts.h"
 
 static double larger(double a, double b) {
     return a > b ? a : b;

@@ -1,7 +1,8 @@
 /* The plan as JSON. Values are exact, in bytes, nanoseconds and frames a second. Keys always have this order. */
 #include <string.h>
 
-#include "tools/millrace/plan/plan.h"
+#include "tools/millrace/plan/plan_parts.h"
+#include "tools/millrace/plan/plan_print.h"
 
 /* null if the value is 0: not known, or none. */
 static void put_known(yajl_gen json, const char *key, int64_t value) {
@@ -228,14 +229,6 @@ static void put_processes(yajl_gen json, const mr_plan_view *plan) {
                 mr_plan_put_needs(json, plan, node);
             }
         }
-}
-
-void mr_plan_put_bytes(yajl_gen json, const char *key, const mr_view_bytes *bound) {
-    MR_JSON_MAP(json, key) {
-        mr_json_integer(json, "bytes", (int64_t)bound->bytes);
-        mr_json_integer(json, "likely", (int64_t)bound->likely);
-        mr_json_bool(json, "unknown", bound->unknown);
-    }
 }
 
 static void put_device(yajl_gen json, const mr_view_device *device) {

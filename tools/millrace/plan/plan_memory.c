@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "tools/millrace/cli/table.h"
-#include "tools/millrace/plan/plan.h"
+#include "tools/millrace/plan/plan_parts.h"
 
 /* Prints rows for one memory kind, and one row with the sum of the rest. */
 enum { MOST_ROWS = 24, NAME = 160 };

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "tools/millrace/cli/table.h"
-#include "tools/millrace/plan/plan.h"
+#include "tools/millrace/plan/plan_parts.h"
 
 /* Whether a cut begins or ends in a printed node. */
 static bool is_told(const mr_plan_view *plan, const mr_view_cut *cut) {

@@ -4,7 +4,8 @@
 
 #include "engine/base/print.h"
 #include "tools/millrace/cli/table.h"
-#include "tools/millrace/plan/plan.h"
+#include "tools/millrace/plan/plan_parts.h"
+#include "tools/millrace/plan/plan_print.h"
 
 /* The most kinds of sources and links, and thread names, to print; the rest is only counted. */
 enum { MOST_ROWS = 40, MOST_NAMES = 8, NAME = 160 };
@@ -14,20 +15,6 @@ enum { SHOWN_DIGEST = 32 };
 static bool same_set(const mr_format_set *a, const mr_format_set *b) {
     char one[MR_FORMAT_SET_TEXT], other[MR_FORMAT_SET_TEXT];
     return strcmp(mr_format_set_print(a, one, sizeof one), mr_format_set_print(b, other, sizeof other)) == 0;
-}
-
-const char *mr_plan_format(const mr_format_set *set, char text[MR_FORMAT_SET_TEXT]) {
-    mr_format_set_print(set, text, MR_FORMAT_SET_TEXT);
-    const char *space = strchr(text, ' ');
-    return space ? space + 1 : text;
-}
-
-const char *mr_plan_bytes(uint64_t bytes, char text[MR_WORDS]) {
-    if (bytes == 0)
-        snprintf(text, MR_WORDS, "-");
-    else
-        mr_words_bytes(bytes, text);
-    return text;
 }
 
 /* ---- sources --------------------------------------------------------------------------------------------------- */
@@ -364,17 +351,6 @@ static int print_process(const mr_plan_view *plan, int node, int width, FILE *st
 }
 
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
-
-const char *mr_plan_bound(const mr_view_bytes *bound, char text[MR_PLAN_BOUND]) {
-    char bytes[MR_WORDS], likely[MR_WORDS];
-    const char *unknown = bound->unknown ? "frames of a size that is not known" : "none";
-    if (!bound->bytes)
-        snprintf(text, MR_PLAN_BOUND, "%s", unknown);
-    else
-        snprintf(text, MR_PLAN_BOUND, "at most %s, likely %s%s%s", mr_words_bytes(bound->bytes, bytes),
-                 mr_words_bytes(bound->likely, likely), bound->unknown ? ", and " : "", bound->unknown ? unknown : "");
-    return text;
-}
 
 static void print_bound(const char *of, const mr_view_bytes *bound, int width, FILE *stream) {
     char text[MR_PLAN_BOUND];

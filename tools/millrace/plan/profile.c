@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "engine/base/thread.h"
-#include "tools/millrace/plan/plan.h"
+#include "tools/millrace/plan/plan_parts.h"
 
 /* How often to check whether a frame was delivered, and the longest wait for one. */
 static const int64_t LOOK_NS = 10000000;

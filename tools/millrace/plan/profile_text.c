@@ -3,7 +3,7 @@
 
 #include "tools/millrace/cli/complaints.h"
 #include "tools/millrace/cli/table.h"
-#include "tools/millrace/plan/plan.h"
+#include "tools/millrace/plan/plan_parts.h"
 #include "tools/millrace/plan/profile.h"
 
 static const char *const bottlenecks[] = {[MR_BOTTLENECK_SOURCES] = "sources",

@@ -28,7 +28,7 @@ typedef struct mr_deploy_file {
     char *path;
 } mr_deploy_file;
 
-/* deploy.c: opens a file in the folder for writing and prints its path. MR_ERROR_PERMISSION, MR_ERROR_IO,
+/* Opens a file in the folder for writing and prints its path. MR_ERROR_PERMISSION, MR_ERROR_IO,
  * MR_ERROR_MEMORY. */
 int mr_deploy_open(const mr_deployment *of, mr_deploy_file *file, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -51,8 +51,3 @@ int mr_deploy_environment(const mr_deployment *of, char **path);
 char *mr_deploy_name(const char *name);
 /* MR_OK if each text fits on one line, else MR_ERROR_USAGE with the text and the reason. */
 int mr_deploy_check(const mr_deployment *of);
-
-/* Each returns MR_OK, MR_ERROR_IO, MR_ERROR_MEMORY, or MR_ERROR_CONFIG if the pipeline cannot run there. */
-int mr_deploy_slurm(const mr_deployment *of);
-int mr_deploy_kubernetes(const mr_deployment *of);
-int mr_deploy_systemd(const mr_deployment *of);

@@ -1,10 +1,8 @@
-/* Draws a plan as boxes and arrows with texts: plan -> chart -> text, or chart -> DOT -> picture.
+/* A plan as a chart: boxes and arrows with texts. graph_print.h writes it.
  *
  * Similar sources (same type, formats, consumers) share one box. All texts are ASCII except the pipeline's name, which
  * is UTF-8 without control characters. A chart owns the texts and does not refer to the plan. */
 #pragma once
-
-#include <stdio.h>
 
 #include "engine/base/arena.h"
 #include "millrace/plan.h"
@@ -36,13 +34,6 @@ typedef struct mr_chart {
     mr_arena arena;      /* private */
 } mr_chart;
 
-/* MR_OK or MR_ERROR_MEMORY, like all functions here. */
+/* MR_OK or MR_ERROR_MEMORY. */
 int mr_chart_make(mr_chart *graph, const mr_plan_view *plan);
 void mr_chart_fini(mr_chart *graph);
-
-/* Write to the stream; the caller checks it for errors. */
-int mr_chart_text(const mr_chart *graph, FILE *stream);
-int mr_chart_dot(const mr_chart *graph, FILE *stream);
-
-/* Makes a picture of this kind ("svg", "png", "pdf") with Graphviz's dot. MR_ERROR_UNAVAILABLE: dot is missing. */
-int mr_chart_picture(const mr_chart *graph, const char *kind, FILE *stream);
