@@ -2,7 +2,7 @@
 #include <stdint.h>
 
 #include "engine/base/memory.h"
-#include "engine/transport/wire/wire_parts.h"
+#include "engine/transport/wire/wire_arena.h"
 #include "millrace/status.h"
 
 static arena_block *new_block(size_t bytes) {

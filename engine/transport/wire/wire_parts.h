@@ -3,27 +3,8 @@
 
 #include <proto/millrace.pb-c.h>
 
-#include "engine/transport/wire/wire.h"
-
-/* Memory for one message: allocated piece by piece, freed all at once. It keeps as much as it ever needed. */
-typedef struct arena_block {
-    struct arena_block *next;
-    size_t bytes, used;
-} arena_block;
-
-typedef struct wire_arena {
-    arena_block *blocks; /* the one in use first */
-    size_t given, limit; /* this message's bytes */
-} wire_arena;
-
-/* Aligned to 16, not cleared. NULL: no memory, or more than the limit. */
-void *mr_wire_arena_give(wire_arena *arena, size_t bytes);
-void mr_wire_arena_reset(wire_arena *arena, size_t limit);
-void mr_wire_arena_fini(wire_arena *arena);
-
-/* An array with `count` elements of a type, not cleared. */
-#define WIRE_NEW(arena, type, count) ((type *)mr_wire_arena_array(arena, (count), sizeof(type)))
-void *mr_wire_arena_array(wire_arena *arena, size_t count, size_t bytes);
+#include "engine/transport/wire/wire_arena.h"
+#include "engine/transport/wire/wire_types.h"
 
 /* An envelope ends with its checksum as a separate field: one tag byte, eight value bytes, the least first. */
 enum { WIRE_TAG = 15 << 3 | 1, WIRE_TAIL = 9 };
@@ -166,7 +147,3 @@ int mr_wire_read_formats(mr_wire_reader *reader, Millrace__V1__Format *const *fo
 int mr_wire_read_geometries(mr_wire_reader *reader, Millrace__V1__Geometry *const *geometries, size_t count);
 /* A reference to the media that has those bytes. */
 int mr_wire_read_media(mr_wire_reader *reader, const ProtobufCBinaryData *packed, mr_media **media);
-ProtobufCAllocator mr_wire_allocator(wire_arena *arena);
-
-/* A buffer of plain memory, not cleared; with 0 bytes it has an address, too. MR_ERROR_MEMORY. */
-int mr_wire_new_buffer(size_t bytes, mr_buffer **buffer);

@@ -8,6 +8,7 @@
 #include "engine/base/utf8.h"
 #include "engine/data/store.h"
 #include "engine/transport/wire/elements.h"
+#include "engine/transport/wire/wire.h"
 #include "engine/transport/wire/wire_parts.h"
 #include "millrace/status.h"
 

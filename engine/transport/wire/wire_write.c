@@ -6,6 +6,7 @@
 #include "engine/base/grow.h"
 #include "engine/base/memory.h"
 #include "engine/transport/wire/elements.h"
+#include "engine/transport/wire/wire.h"
 #include "engine/transport/wire/wire_parts.h"
 #include "millrace/status.h"
 

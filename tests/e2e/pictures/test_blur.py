@@ -67,7 +67,8 @@ class Blur(Case):
         area = area_of(box, 0.1)
         left, top, right, bottom = area
         for device in ("cpu", "sim:0"):
-            _, (got,) = self.blur(f", margin: 0.1, device: '{device}'", boxes)
+            more = ", device: 'sim:0'" if device != "cpu" else ""  # the boxes are not known yet when blur is called
+            _, (got,) = self.blur(f", margin: 0.1, device: '{device}'", boxes, detect=more)
             self.assertTrue(np.array_equal(got, pixelated(picture, area)))
             _, (got,) = self.blur(f", margin: 0.1, how: fill, device: '{device}'", boxes)
             want = picture.copy()
