@@ -117,7 +117,8 @@ stages/sink: engine/base engine/data stages stages/media stages/media/still stag
 stages/preview: engine/base engine/serve stages stages/media stages/media/still stages/sink
 stages/video: engine/base stages stages/media stages/media/coded stages/live/rtmp stages/sink
 stages/operations: engine/base engine/device engine/device/open engine/device/probe engine/device/cuda
-    engine/device/sim kernels/preprocess kernels/classical kernels/detect kernels/paint kernels/vector kernels/ceiling
+    engine/device/sim kernels/blur kernels/preprocess kernels/classical kernels/detect kernels/paint kernels/vector
+    kernels/ceiling
     stages/model stages/model/onnx
     stages/media stages/encode stages/decode/device
 stages/zmq: engine/base engine/text engine/transport/zmq stages stages/media stages/media/still stages/sink
