@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import shutil
 import unittest
 
 import numpy as np
@@ -162,8 +163,24 @@ class Upright(Case):
             turned = flag.rotate(angle, expand=True, resample=Image.Resampling.BICUBIC)
             whole.paste(turned, (120, 60))
             whole.save(self.folder / f"{i}.{('png', 'jpg')[i % 2]}", quality=95)
-        (self.folder / "cut").mkdir()
-        self.run_pipeline(f"""
+        want = [[255, 0, 0], [0, 255, 0], [255, 255, 255], [0, 0, 255]]
+        self.check_quarters("straighten", want)
+        save(self.folder / "direction.onnx", {"o": np.float32([[0, 9]])})
+        (self.folder / "directions.txt").write_text("0\n180\n")
+        self.check_quarters("turned", want[::-1], f"""
+  small: {{type: preprocess, input: straighten}}
+  infer: {{input: small, model: '{self.folder}/direction.onnx'}}
+  classify: {{input: infer, labels: '{self.folder}/directions.txt'}}
+  both: {{type: join, join: {{pictures: straighten, side: classify}}}}
+  turned: {{type: straighten, input: both, upside_down: {{class: "180"}}}}
+""")
+        self.check_quarters("turned", [], """
+  turned: {type: straighten, input: straighten, upside_down: {class: "180"}}
+""", code=78)
+
+    def check_quarters(self, last, want, more="", code=0):
+        shutil.rmtree(self.folder / "cut", ignore_errors=True)
+        run = self.run_pipeline(f"""
 version: 1
 pipeline: text
 sources: {{photos: {{uri: '{self.folder}/*.*g'}}}}
@@ -174,8 +191,13 @@ stages:
   lines: {{type: join, join: {{picture: decode, objects: detect}}}}
   crop: {{input: lines}}
   straighten: {{input: crop}}
-  images: {{input: straighten, path: '{self.folder}/cut'}}
-""", rows=False)
+{more}
+  images: {{input: {last}, path: '{self.folder}/cut'}}
+""", rows=False, code=code)
+        if code:
+            self.assertIn("straighten gives no classes, which say what is upside down", run.err)
+            return
+        self.assert_balanced(run)
         files = sorted((self.folder / "cut").iterdir())
         self.assertEqual(len(files), 4)
         for file in files:
@@ -183,7 +205,6 @@ stages:
             height, width = seen.shape[:2]
             self.assertLess(abs(width - 160) + abs(height - 60), 6, (file, seen.shape))
             quarters = [seen[height * y // 4, width * x // 4].tolist() for y in (1, 3) for x in (1, 3)]
-            want = [[255, 0, 0], [0, 255, 0], [255, 255, 255], [0, 0, 255]]
             self.assertLess(np.abs(np.subtract(quarters, want)).max(), 12, (file, quarters))
 
 
