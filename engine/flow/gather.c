@@ -73,16 +73,20 @@ static bool only_passes(const mr_instance *instance, const mr_frame *frame) {
     return instance->self.type->passes(instance->self.options, frame);
 }
 
-/* The frames on which the call works. */
-static size_t batch_of(const mr_instance *instance, const mr_slot *slot) {
+static size_t count_worked(const mr_instance *instance, const mr_slot *slot) {
     size_t count = slot->frame_count;
-    for (size_t i = 0; instance->self.type->passes && i < slot->frame_count; i++)
+    for (size_t i = 0; i < slot->frame_count; i++)
         count -= only_passes(instance, slot->inputs[i].frame);
     return count;
 }
 
+/* The frames on which the call works. */
+static inline size_t batch_of(const mr_instance *instance, const mr_slot *slot) {
+    return instance->self.type->passes ? count_worked(instance, slot) : slot->frame_count;
+}
+
 /* How many more frames surely fit. */
-static size_t wanted(const mr_instance *instance, const mr_slot *slot, size_t most) {
+static inline size_t wanted(const mr_instance *instance, const mr_slot *slot, size_t most) {
     const size_t batch = most - batch_of(instance, slot);
     if (!instance->self.type->passes)
         return batch;
@@ -93,10 +97,16 @@ static size_t wanted(const mr_instance *instance, const mr_slot *slot, size_t mo
 /* Before a join, gaps count as frames: the other paths to the join hold only as many frames as batches on this path may
  * gather. In a cascade these are frames, not objects: they are counted by their ends. If the number of missing frames
  * is unknown, the batch must not wait longer. */
-static bool is_full(const mr_instance *instance, const mr_slot *slot, size_t most) {
-    size_t marks = mr_outlets_mark_gaps(&instance->outlets) ? slot->mark_count + slot->output_count - slot->ends : 0;
-    return slot->lost || batch_of(instance, slot) + marks >= most || slot->ends >= most ||
-           (instance->self.type->passes && slot->frame_count >= mr_instance_room(instance));
+static bool is_full_with_gaps(const mr_instance *instance, const mr_slot *slot, size_t most) {
+    const size_t marks = slot->mark_count + slot->output_count - slot->ends;
+    return slot->lost || batch_of(instance, slot) + marks >= most || slot->ends >= most;
+}
+
+static inline bool is_full(const mr_instance *instance, const mr_slot *slot, size_t most) {
+    if (instance->self.type->passes && slot->frame_count >= mr_instance_room(instance))
+        return true;
+    return mr_outlets_mark_gaps(&instance->outlets) ? is_full_with_gaps(instance, slot, most)
+                                                    : batch_of(instance, slot) >= most;
 }
 
 /* A copy takes frames together only if one event makes them ready: failed work must not affect other frames. A frame
