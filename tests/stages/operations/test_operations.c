@@ -40,6 +40,8 @@ static const struct {
     {"preprocess-area", I420_BYTES + TENSOR_BYTES / 4, 0, true},
     {"preprocess-nearest", 224 * 224 * 3 + TENSOR_BYTES, 0, false},
     {"preprocess-gray", 1920 * 1080 + 224 * 224, 0, false},
+    {"paint", 3 * 20 * (2 * 3 * (200 + 240 - 6) + 2 * 160 * 30), 0, false},
+    {"blur", 3 * 10 * 120 * 120, 0, false},
     {"histogram-rgb", 24 * (3 * 224 * 224 + 96 * 4), 0, true},
     {"histogram-hsv", 24 * (3 * 224 * 224 + 96 * 4), 0, true},
     {"histogram-joint", 24 * (3 * 224 * 224 + 512 * 4), 0, true},
