@@ -133,10 +133,12 @@ class Cascades(Case):
     def test_classes_equal_a_loop(self):
         counts = [0, 100, 3, 0, 0, 7, 50, 1, 0, 7, 7, 100, 2]
         made = self.pictures(counts)
-        for batch, workers in ((1, 1), (8, 1), (8, 4), (64, 16)):
-            with self.subTest(batch=batch, workers=workers):
-                run = self.run_pipeline(cascade(f"uri: '{self.folder}/p*.png'",
-                                                features=f"model: look.onnx, batch: {batch}"), "--workers", workers)
+        for batch, workers, device in ((1, 1, "cpu"), (8, 1, "cpu"), (8, 4, "cpu"), (64, 16, "cpu"), (8, 2, "sim:0")):
+            with self.subTest(batch=batch, workers=workers, device=device):
+                there = f"device: '{device}'"
+                run = self.run_pipeline(cascade(f"uri: '{self.folder}/p*.png'", small=f"{CASCADE['small']}, {there}",
+                                                features=f"model: look.onnx, batch: {batch}, {there}"),
+                                        "--workers", workers)
                 self.assert_balanced(run)
                 self.check_rows(run.rows, made)
                 self.check_objects(run.summary, sum(counts))
