@@ -133,10 +133,12 @@ class Cascades(Case):
     def test_classes_equal_a_loop(self):
         counts = [0, 100, 3, 0, 0, 7, 50, 1, 0, 7, 7, 100, 2]
         made = self.pictures(counts)
-        for batch, workers in ((1, 1), (8, 1), (8, 4), (64, 16)):
-            with self.subTest(batch=batch, workers=workers):
-                run = self.run_pipeline(cascade(f"uri: '{self.folder}/p*.png'",
-                                                features=f"model: look.onnx, batch: {batch}"), "--workers", workers)
+        for batch, workers, device in ((1, 1, "cpu"), (8, 1, "cpu"), (8, 4, "cpu"), (64, 16, "cpu"), (8, 2, "sim:0")):
+            with self.subTest(batch=batch, workers=workers, device=device):
+                there = f"device: '{device}'"
+                run = self.run_pipeline(cascade(f"uri: '{self.folder}/p*.png'", small=f"{CASCADE['small']}, {there}",
+                                                features=f"model: look.onnx, batch: {batch}, {there}"),
+                                        "--workers", workers)
                 self.assert_balanced(run)
                 self.check_rows(run.rows, made)
                 self.check_objects(run.summary, sum(counts))
@@ -307,12 +309,13 @@ class Cascades(Case):
         counts = [3, 0, 12, 1] * 25
         made = self.video(counts)
         path = self.write(cascade(f"uri: '{self.folder}/clip.mkv', realtime: true", nodes=self.NODES))
-        for node in ("two", "three"):
-            with self.subTest(node):
-                output = self.folder / f"{node}.jsonl"
-                child = self.spawn([MILLRACE, "run", path, "--json", "--grace", "60s", "--output", output],
+        output = self.folder / "out.jsonl"
+        for nodes, more in ((("two", "three"), ()), (("one",), ("--resume", self.folder / "checkpoint"))):
+            with self.subTest(nodes):
+                output.unlink(missing_ok=True)
+                child = self.spawn([MILLRACE, "run", path, "--json", "--grace", "60s", "--output", output, *more],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-                for rows in (10, 50):
+                for rows, node in zip((10, 50), nodes):
                     self.wait_until(lambda: len(rows_in(output)) >= rows, running=child)
                     before = self.wait_until(lambda: children_of(child.pid).get(node))
                     os.kill(before, signal.SIGKILL)
@@ -322,7 +325,7 @@ class Cascades(Case):
                 ledger = json.loads(out)["ledger"]
                 self.assertTrue(ledger["balanced"], ledger)
                 self.assertEqual((ledger["in"], ledger["delivered"]), (len(counts), len(counts)), ledger)
-                self.check_rows(rows_in(output), made)
+                self.check_rows(sorted(rows_in(output), key=lambda row: row["seq"]), made)
 
     def test_resume(self):
         """A run that is killed in the middle continues: all rows are there once, those of objects too."""

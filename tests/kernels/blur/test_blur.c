@@ -199,7 +199,7 @@ static void run_case(on_device *d, uint64_t seed) {
     uint8_t *data = on_device_put(d, p.data, p.bytes);
     int32_t *table = malloc(mr_blur_table_bytes(MOST));
     memset(table, 0x55, mr_blur_table_bytes(MOST));
-    mr_blur_work work = {.how = how, .ellipse = ellipse, .most = MOST,
+    mr_blur_work work = {.how = (int32_t)how, .ellipse = ellipse, .most = MOST,
                          .areas = on_device_put(d, areas, mr_blur_areas_bytes(MOST)),
                          .table = on_device_put(d, table, mr_blur_table_bytes(MOST))};
     mr_lay_out(&p.format, MR_ROW_ALIGNMENT, data, there);
