@@ -9,6 +9,8 @@ static const mr_field zone_fields[] = {
     {.name = "zone", .type = MR_FIELD_TEXT, .offset = offsetof(mr_object_zone, zone), .help = "the area's name"},
     {.name = "dwell", .type = MR_FIELD_F64, .offset = offsetof(mr_object_zone, dwell), .unit = "s",
      .help = "time since the object entered"},
+    {.name = "stage", .type = MR_FIELD_TEXT, .offset = offsetof(mr_object_zone, stage),
+     .help = "the stage that watches the area"},
     {0},
 };
 

@@ -454,6 +454,7 @@ int mr_promise_zones(mr_negotiation *negotiation, size_t port, const mr_planned_
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a plan");
     *made = *zones;
+    made->from = negotiation->id;
     return promise(negotiation, port, &(mr_planned_result){.kind = mr_kind_events(), .zones = made});
 }
 

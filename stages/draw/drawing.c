@@ -67,6 +67,8 @@ static mr_ink ink_of(const mr_drawing *f, const mr_object *object, uint8_t opaci
 /* Fills in the cells that runs cover. False: the runs do not fit. */
 static bool fill_mask(uint8_t *cells, size_t count, const int32_t *runs, size_t run_count) {
     size_t at = 0;
+    if (run_count > count + 1) /* so that empty runs take no more time than cells */
+        return false;
     for (size_t i = 0; i < run_count; i++) {
         if (runs[i] < 0 || (size_t)runs[i] > count - at)
             return false;
@@ -79,10 +81,11 @@ static bool fill_mask(uint8_t *cells, size_t count, const int32_t *runs, size_t 
 static void add_mask(mr_drawing *f, const mr_result *objects, const mr_object *object) {
     const int32_t *runs = mr_result_items(objects, object->mask);
     const int32_t columns = object->mask_width, rows = object->mask_height;
-    uint8_t *cells = runs ? mr_sketch_room(f->sketch, columns, rows) : NULL;
+    const mr_area bounds = bounds_of(f, object);
+    uint8_t *cells = runs ? mr_sketch_room(f->sketch, bounds, columns, rows) : NULL;
     const mr_ink ink = ink_of(f, object, (uint8_t)(255 * f->mask + 0.5));
     if (cells && fill_mask(cells, (size_t)columns * (size_t)rows, runs, object->mask.count))
-        mr_sketch_stencil(f->sketch, bounds_of(f, object), columns, rows, ink);
+        mr_sketch_stencil(f->sketch, bounds, columns, rows, ink);
 }
 
 static void add_line(mr_drawing *f, const float *from, const float *to, double thickness, mr_ink ink) {
@@ -116,7 +119,7 @@ static void add_points(mr_drawing *f, const mr_result *objects, const mr_object 
         if ((double)a[2] >= f->point_score && (double)b[2] >= f->point_score)
             add_line(f, a, b, f->thickness, ink);
     }
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count && !mr_sketch_is_full(f->sketch, count - i); i++)
         if ((double)points[3 * i + 2] >= f->point_score)
             add_line(f, points + 3 * i, points + 3 * i, 3 * f->thickness, ink);
 }
@@ -140,10 +143,17 @@ static void add_tail(mr_drawing *f, const mr_object *object, int64_t now_ns) {
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 
+/* A text that is too large is counted, and the line is empty. */
 static int find_text(mr_drawing *f, const char *text, mr_text_line *line) {
     int status = mr_font_resize(f->font, f->font_size);
-    if (!status)
-        status = mr_font_line(f->font, text, line);
+    if (status)
+        return status;
+    status = mr_font_line(f->font, text, line);
+    if (status == MR_ERROR_DATA) {
+        f->sketch->left_out++;
+        *line = (mr_text_line){0};
+        return MR_OK;
+    }
     if (!status && !f->missing)
         f->missing = line->missing;
     return status;
@@ -161,13 +171,15 @@ static void add_line_of_text(mr_drawing *f, const mr_text_line *line, double x, 
     const double left = floor(fmax(0, fmin(x, f->sketch->width - width_of(f, line))) + 0.5);
     const double top = floor(fmax(0, fmin(y, f->sketch->height - line->rows)) + 0.5);
     const double begin = left + padding_of(f) + line->left;
+    const mr_area bounds = {begin, top, begin + line->columns, top + line->rows};
+    if (!line->cover)
+        return;
     mr_sketch_rectangle(f->sketch, (mr_area){left, top, left + width_of(f, line), top + line->rows}, ground);
-    uint8_t *cells = mr_sketch_room(f->sketch, line->columns, line->rows);
+    uint8_t *cells = mr_sketch_room(f->sketch, bounds, line->columns, line->rows);
     if (!cells)
         return;
     memcpy(cells, line->cover, (size_t)line->columns * (size_t)line->rows);
-    mr_sketch_stencil(f->sketch, (mr_area){begin, top, begin + line->columns, top + line->rows}, line->columns,
-                      line->rows, ink);
+    mr_sketch_stencil(f->sketch, bounds, line->columns, line->rows, ink);
 }
 
 int mr_drawing_add_text(mr_drawing *f, const char *text, double x, double y, mr_ink ground, mr_ink ink) {
@@ -196,19 +208,19 @@ static int add_label(mr_drawing *f, const mr_result *objects, const mr_object *o
 int mr_drawing_add(mr_drawing *f, const mr_result *objects, int64_t now_ns) {
     const mr_object *object = objects->data;
     int status = MR_OK;
-    for (size_t i = objects->count; f->mask > 0 && i-- > 0;)
-        add_mask(f, objects, &object[i]);
-    for (size_t i = objects->count; f->tails && i-- > 0;)
-        if (object[i].track)
-            add_tail(f, &object[i], now_ns);
-    for (size_t i = objects->count; i-- > 0;) {
+    for (size_t i = objects->count; f->mask > 0 && i > 0 && !mr_sketch_is_full(f->sketch, i); i--)
+        add_mask(f, objects, &object[i - 1]);
+    for (size_t i = objects->count; f->tails && i > 0 && !mr_sketch_is_full(f->sketch, i); i--)
+        if (object[i - 1].track)
+            add_tail(f, &object[i - 1], now_ns);
+    for (size_t i = objects->count; (f->boxes || f->points) && i > 0 && !mr_sketch_is_full(f->sketch, i); i--) {
         if (f->boxes)
-            add_box(f, objects, &object[i]);
+            add_box(f, objects, &object[i - 1]);
         if (f->points)
-            add_points(f, objects, &object[i]);
+            add_points(f, objects, &object[i - 1]);
     }
-    for (size_t i = objects->count; f->label[0] && !status && i-- > 0;)
-        status = add_label(f, objects, &object[i]);
+    for (size_t i = objects->count; f->label[0] && !status && i > 0 && !mr_sketch_is_full(f->sketch, i); i--)
+        status = add_label(f, objects, &object[i - 1]);
     return status;
 }
 

@@ -15,12 +15,17 @@ bool mr_shown_zones_exist(const mr_planned_result *results) {
 
 /* ---- counts ------------------------------------------------------------------------------------------------------ */
 
-/* The position of a line among all; MR_SHOWN_LINES: none, or it is beyond the last. */
-static size_t find_line(const mr_planned_result *results, const char *name) {
+/* Two stages may have zones of one name. Texts of another node may be missing. */
+static bool are_from(const mr_planned_zones *zones, const char *stage) {
+    return stage && strcmp(zones->from, stage) == 0;
+}
+
+/* The position of a stage's line among all; MR_SHOWN_LINES: none, or it is beyond the last. */
+static size_t find_line(const mr_planned_result *results, const char *stage, const char *name) {
     size_t at = 0;
     for (; results; results = results->next)
         for (size_t i = 0; results->zones && i < results->zones->lines.count; i++, at++)
-            if (strcmp(results->zones->lines.name[i], name) == 0)
+            if (are_from(results->zones, stage) && strcmp(results->zones->lines.name[i], name) == 0)
                 return at < MR_SHOWN_LINES ? at : MR_SHOWN_LINES;
     return MR_SHOWN_LINES;
 }
@@ -31,20 +36,24 @@ void mr_shown_zones_count(mr_shown_zones *shown, const mr_planned_result *result
         for (size_t i = 0; one->kind == mr_kind_events() && i < one->count; i++) {
             const bool named = event[i].event && event[i].zone && event[i].direction;
             const bool cross = named && strcmp(event[i].event, "cross") == 0;
-            const size_t line = cross ? find_line(results, event[i].zone) : MR_SHOWN_LINES;
+            const size_t line = cross ? find_line(results, one->stage, event[i].zone) : MR_SHOWN_LINES;
             if (line < MR_SHOWN_LINES)
                 shown->crossings[line][strcmp(event[i].direction, "in") == 0] = event[i].count;
         }
     }
 }
 
-static size_t count_inside(const mr_result *objects, const char *area) {
+/* The stage's own objects if the frame has them: others may lack its areas. */
+static size_t count_inside(const mr_frame *frame, const mr_result *objects, const mr_planned_zones *of,
+                           const char *area) {
+    const mr_result *own = mr_frame_result(frame, mr_kind_objects(), of->from);
     size_t count = 0;
+    objects = own ? own : objects;
     for (size_t i = 0; objects && i < objects->count; i++) {
         const mr_object *object = (const mr_object *)objects->data + i;
         const mr_object_zone *zones = mr_result_items(objects, object->zones);
         for (uint32_t k = 0; zones && k < object->zones.count; k++)
-            count += zones[k].zone && strcmp(zones[k].zone, area) == 0;
+            count += are_from(of, zones[k].stage) && zones[k].zone && strcmp(zones[k].zone, area) == 0;
     }
     return count;
 }
@@ -95,7 +104,8 @@ static int add_areas(mr_drawing *f, const mr_frame *frame, const mr_planned_zone
     int status = MR_OK;
     for (size_t i = 0; i < zones->areas.count && !status; i++) {
         char text[256];
-        snprintf(text, sizeof text, "%s %zu", zones->areas.name[i], count_inside(objects, zones->areas.name[i]));
+        const size_t inside = count_inside(frame, objects, zones, zones->areas.name[i]);
+        snprintf(text, sizeof text, "%s %zu", zones->areas.name[i], inside);
         status = add_shape(f, frame, zones, &zones->areas.points[i], zones->areas.name[i], text);
     }
     return status;
@@ -106,7 +116,7 @@ static int add_lines(mr_drawing *f, const mr_frame *frame, const mr_planned_zone
     int status = MR_OK;
     for (size_t i = 0; i < zones->lines.count && !status; i++) {
         char text[256];
-        if (i < known)
+        if (zones->crossings && i < known)
             snprintf(text, sizeof text, "%s in %" PRId64 " out %" PRId64, zones->lines.name[i], crossings[i][1],
                      crossings[i][0]);
         else

@@ -7,7 +7,8 @@
 
 enum { MR_SHOWN_LINES = 64 };
 
-/* Crossings of each line so far, out and in. Lines beyond the last are drawn without counts. */
+/* Crossings of each line so far, out and in. Lines beyond the last, and those whose stage does not
+ * report crossings, are drawn without counts. */
 typedef struct mr_shown_zones {
     int64_t crossings[MR_SHOWN_LINES][2];
 } mr_shown_zones;
@@ -16,7 +17,7 @@ typedef struct mr_shown_zones {
 bool mr_shown_zones_exist(const mr_planned_result *results);
 /* Counts a frame's crossings. Must be called for each frame. */
 void mr_shown_zones_count(mr_shown_zones *shown, const mr_planned_result *results, const mr_frame *frame);
-/* Draws them. The count of an area is the number of objects in it; `objects` may be NULL. MR_ERROR_MEMORY,
- * MR_ERROR_DATA. */
+/* Draws them. The count of an area is the number of objects in it, in its stage's result. If the frame lacks that,
+ * it is the number in `objects`, which may be NULL. MR_ERROR_MEMORY, MR_ERROR_DATA. */
 int mr_shown_zones_draw(const mr_shown_zones *shown, const mr_planned_result *results, const mr_frame *frame,
                         const mr_result *objects, mr_drawing *drawing);

@@ -48,7 +48,8 @@ bool mr_tail_place_at(const mr_tails *tails, const mr_tail *tail, size_t back, i
     if (back >= tail->count)
         return false;
     *place = tail->place[(tail->next + MR_TAIL_PLACES - 1 - back) % MR_TAIL_PLACES];
-    return now_ns - place->time_ns <= tails->length_ns;
+    int64_t age_ns;
+    return !__builtin_sub_overflow(now_ns, place->time_ns, &age_ns) && age_ns >= 0 && age_ns <= tails->length_ns;
 }
 
 void mr_tails_clear(mr_tails *tails) {

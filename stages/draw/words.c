@@ -118,9 +118,12 @@ static void print_seq(char *text, size_t room, const subject *of) {
 static void print_date(char *text, size_t room, const subject *of, bool utc) {
     const time_t seconds = (time_t)(of->frame->captured_ns / 1000000000);
     struct tm parts = {0};
+    char date[64] = "";
     if (of->frame->captured_ns <= 0 || !(utc ? gmtime_r(&seconds, &parts) : localtime_r(&seconds, &parts)))
         return;
-    strftime(text, room, utc ? "%Y-%m-%d %H:%M:%SZ" : "%Y-%m-%d %H:%M:%S", &parts);
+    /* Without room, strftime leaves the text undefined. */
+    strftime(date, sizeof date, utc ? "%Y-%m-%d %H:%M:%SZ" : "%Y-%m-%d %H:%M:%S", &parts);
+    snprintf(text, room, "%s", date);
 }
 
 static void print_utc(char *text, size_t room, const subject *of) {

@@ -42,36 +42,65 @@ static int font_size(const char *text, mr_size size) {
     return least > 4 ? least : 4;
 }
 
-/* Adds a line in the middle of the picture's width. */
+/* A picture that is painted in steps. */
+typedef struct canvas {
+    const mr_frame *frame;
+    mr_font *font;
+    mr_sketch sketch;
+    void *memory;
+} canvas;
+
+/* Paints what has been sketched, and begins anew. */
+static int paint(canvas *c) {
+    const mr_paint_work work = mr_sketch_work(&c->sketch, c->frame, c->memory);
+    int status = mr_paint(&work);
+    mr_sketch_begin(&c->sketch, &c->frame->format, c->memory);
+    return status;
+}
+
+/* Adds a line in the middle of the picture's width. MR_ERROR_DATA: it is too large. */
 static int add_line(mr_sketch *sketch, mr_font *font, const char *text, double top) {
     static const mr_ink white = {{255, 255, 255}, 255};
+    const uint64_t left_out = sketch->left_out;
     mr_text_line line;
     int status = mr_font_line(font, text, &line);
     if (status)
         return status;
     const double left = (sketch->width - line.width) / 2 + line.left;
-    uint8_t *cells = mr_sketch_room(sketch, line.columns, line.rows);
-    if (!cells)
-        return MR_OK;
-    memcpy(cells, line.cover, (size_t)line.columns * (size_t)line.rows);
     const mr_area bounds = {left, top, left + line.columns, top + line.rows};
+    uint8_t *cells = mr_sketch_room(sketch, bounds, line.columns, line.rows);
+    if (!cells)
+        return sketch->left_out == left_out ? MR_OK : mr_fail(MR_ERROR_DATA, "a text is too large to be drawn");
+    memcpy(cells, line.cover, (size_t)line.columns * (size_t)line.rows);
     mr_sketch_stencil(sketch, bounds, line.columns, line.rows, white);
     return MR_OK;
 }
 
-/* Draws the lines of a text below each other, on gray. */
-static int sketch_words(mr_sketch *sketch, mr_font *font, const char *text) {
+/* Letters become smaller until the line fits into the memory of fonts and sketches. */
+static int paint_line(canvas *c, const char *text, int size, double top) {
+    int status = MR_ERROR_DATA;
+    for (; status == MR_ERROR_DATA && size > 0; size -= (size + 3) / 4) {
+        status = mr_font_resize(c->font, size);
+        if (!status)
+            status = add_line(&c->sketch, c->font, text, top);
+    }
+    return status ? status : paint(c);
+}
+
+/* Paints the lines of a text below each other, on gray. */
+static int paint_lines(canvas *c, const char *text) {
     static const mr_ink gray = {{32, 32, 32}, 255};
-    const int size = font_size(text, (mr_size){sketch->width, sketch->height}), pitch = size + size / 2;
-    int count = 0, status = mr_font_resize(font, size);
+    const int size = font_size(text, (mr_size){c->sketch.width, c->sketch.height}), pitch = size + size / 2;
+    int count = 0;
     for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line != '\0')
         count++;
-    double top = (sketch->height - count * pitch) / 2;
-    mr_sketch_rectangle(sketch, (mr_area){0, 0, sketch->width, sketch->height}, gray);
+    double top = (c->sketch.height - count * pitch) / 2;
+    mr_sketch_rectangle(&c->sketch, (mr_area){0, 0, c->sketch.width, c->sketch.height}, gray);
+    int status = paint(c);
     while (*text && !status) {
         char line[MR_PLACEHOLDER_TEXT];
         snprintf(line, sizeof line, "%.*s", (int)strcspn(text, "\n"), text);
-        status = add_line(sketch, font, line, top);
+        status = paint_line(c, line, size, top);
         text += strcspn(text, "\n");
         text += *text != '\0';
         top += pitch;
@@ -80,17 +109,12 @@ static int sketch_words(mr_sketch *sketch, mr_font *font, const char *text) {
 }
 
 static int paint_words(const mr_frame *frame, mr_font *font, const char *text) {
-    void *memory = mr_alloc(MR_SKETCH_BYTES);
-    mr_sketch sketch;
-    if (!memory)
+    canvas c = {.frame = frame, .font = font, .memory = mr_alloc(MR_SKETCH_BYTES)};
+    if (!c.memory)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    mr_sketch_begin(&sketch, &frame->format, memory);
-    int status = sketch_words(&sketch, font, text);
-    if (!status) {
-        const mr_paint_work work = mr_sketch_work(&sketch, frame, memory);
-        status = mr_paint(&work);
-    }
-    mr_free(memory);
+    mr_sketch_begin(&c.sketch, &frame->format, c.memory);
+    int status = paint_lines(&c, text);
+    mr_free(c.memory);
     return status;
 }
 

@@ -17,6 +17,12 @@ void mr_sketch_begin(mr_sketch *sketch, const mr_format *picture, void *memory) 
     sketch->top = picture->height;
 }
 
+bool mr_sketch_is_full(mr_sketch *sketch, size_t more) {
+    const bool full = sketch->count == MR_SKETCH_ITEMS;
+    sketch->left_out += full ? more : 0;
+    return full;
+}
+
 /* ---- items ------------------------------------------------------------------------------------------------------- */
 
 static int32_t limited(double value, int32_t most) {
@@ -36,17 +42,17 @@ static mr_paint_item bounded(const mr_sketch *sketch, mr_area bounds) {
     return item;
 }
 
+static bool is_empty(const mr_paint_item *item) {
+    return item->left >= item->right || item->top >= item->bottom;
+}
+
 /* NULL: none lies in the picture, or there is no room. */
 static mr_paint_item *add(mr_sketch *sketch, mr_paint_kind kind, mr_area bounds, mr_ink ink) {
     mr_paint_item item = bounded(sketch, bounds);
     item.kind = (int32_t)kind;
     item.opacity = ink.opacity;
-    if (item.left >= item.right || item.top >= item.bottom || !ink.opacity)
+    if (is_empty(&item) || !ink.opacity || mr_sketch_is_full(sketch, 1))
         return NULL;
-    if (sketch->count == MR_SKETCH_ITEMS) {
-        sketch->left_out++;
-        return NULL;
-    }
     mr_color_codes(&sketch->format, ink.rgb, item.code);
     sketch->left = item.left < sketch->left ? item.left : sketch->left;
     sketch->top = item.top < sketch->top ? item.top : sketch->top;
@@ -120,16 +126,19 @@ void mr_sketch_line(mr_sketch *sketch, const double from[2], const double to[2],
     item->radius = (float)(thickness / 2);
 }
 
-uint8_t *mr_sketch_room(mr_sketch *sketch, int32_t columns, int32_t rows) {
+uint8_t *mr_sketch_room(mr_sketch *sketch, mr_area bounds, int32_t columns, int32_t rows) {
     enum { MOST_SIDE = 1 << 14 }; /* then a cell's number and 16 bits after the point fit into 31 bits */
-    if (columns < 1 || rows < 1)
+    const mr_paint_item item = bounded(sketch, rounded(bounds));
+    if (columns < 1 || rows < 1 || is_empty(&item) || mr_sketch_is_full(sketch, 1))
         return NULL;
     if (columns > MOST_SIDE || rows > MOST_SIDE ||
         (uint32_t)columns * (uint32_t)rows > MR_SKETCH_STENCILS - sketch->stencil_bytes) {
         sketch->left_out++;
         return NULL;
     }
-    return memset(sketch->stencils + sketch->stencil_bytes, 0, (size_t)columns * (size_t)rows);
+    uint8_t *cells = sketch->stencils + sketch->stencil_bytes;
+    sketch->stencil_bytes += (uint32_t)(columns * rows);
+    return memset(cells, 0, (size_t)columns * (size_t)rows);
 }
 
 /* The fixed-point way from a stored pixel's centre to a cell, along one axis of the canvas: from `begin`, `scale` cells
@@ -150,12 +159,11 @@ void mr_sketch_stencil(mr_sketch *sketch, mr_area bounds, int32_t columns, int32
     mr_paint_item *item = add(sketch, MR_PAINT_STENCIL, b, ink);
     if (!item)
         return;
-    item->at = sketch->stencil_bytes;
+    item->at = sketch->stencil_bytes - (uint32_t)(columns * rows);
     item->columns = columns;
     item->rows = rows;
     set_way(sketch, item, 0, b.left, columns / (b.right - b.left), item->u);
     set_way(sketch, item, 1, b.top, rows / (b.bottom - b.top), item->v);
-    sketch->stencil_bytes += (uint32_t)(columns * rows);
 }
 
 mr_paint_work mr_sketch_work(const mr_sketch *sketch, const mr_frame *frame, const void *memory) {

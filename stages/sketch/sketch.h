@@ -7,6 +7,8 @@
  * Ownership: the caller owns the memory. Threads: one at a time. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "kernels/paint/paint.h"
 #include "millrace/geometry.h"
 
@@ -37,6 +39,8 @@ typedef struct mr_sketch {
 
 /* Begins a sketch in `memory`, which has MR_SKETCH_BYTES. */
 void mr_sketch_begin(mr_sketch *sketch, const mr_format *picture, void *memory);
+/* Whether no further shape has room; then `more` shapes are counted as left out. */
+bool mr_sketch_is_full(mr_sketch *sketch, size_t more);
 
 /* Fills whole pixels: edges are rounded to the nearest. */
 void mr_sketch_rectangle(mr_sketch *sketch, mr_area bounds, mr_ink ink);
@@ -44,8 +48,9 @@ void mr_sketch_rectangle(mr_sketch *sketch, mr_area bounds, mr_ink ink);
 void mr_sketch_outline(mr_sketch *sketch, mr_area bounds, double thickness, mr_ink ink);
 /* Draws a line with round ends; a dot if both ends are one point. */
 void mr_sketch_line(mr_sketch *sketch, const double from[2], const double to[2], double thickness, mr_ink ink);
-/* Room for a bitmap of coverage: zeros, to be filled in. NULL: there is none, and the shape is counted. */
-uint8_t *mr_sketch_room(mr_sketch *sketch, int32_t columns, int32_t rows);
+/* Takes room for a bitmap of coverage within the bounds: zeros, to be filled in. NULL: the bounds lie outside of the
+ * picture; or there is no room, and the shape is counted. */
+uint8_t *mr_sketch_room(mr_sketch *sketch, mr_area bounds, int32_t columns, int32_t rows);
 /* Stretches the bitmap in the last room over the bounds, whose edges are rounded; the nearest cell counts. */
 void mr_sketch_stencil(mr_sketch *sketch, mr_area bounds, int32_t columns, int32_t rows, mr_ink ink);
 

@@ -29,7 +29,7 @@ static mr_items add(mr_result *result, const void *items, size_t count, size_t b
 static void fill(mr_result *result, mr_object *object) {
     static const float quad[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     static const int32_t mask[4] = {1, 2, 1, 12};
-    const mr_object_zone zones[] = {{"door", 1.5}, {"hall", 0}};
+    const mr_object_zone zones[] = {{"door", 1.5, "watch"}, {"hall", 0, "watch"}};
     mr_object_attribute attribute = {.stage = "read", .index = 3, .score = 0.5F, .label = "plate"};
     attribute.text = add(result, "M\xc3\xbc 1", 5, 1);
     object->quad = add(result, quad, 8, sizeof(float));
@@ -158,7 +158,7 @@ TEST(objects_are_compared_with_their_items) {
     fill(other, b);
     seen found = compare(one, other);
     assert_int_equal(found.differing, 0);
-    assert_int_equal(found.values, 6 + 8 + 2 * 2 + 5 + 1);
+    assert_int_equal(found.values, 6 + 8 + 2 * 3 + 5 + 1);
     b->mask = add(other, other_mask, 4, sizeof(int32_t));
     found = compare(one, other);
     assert_true(found.differing == 1 && found.most == 1.0 / 16);
@@ -184,7 +184,7 @@ TEST(lists_in_the_text_of_a_kind) {
     char text[MR_KIND_TEXT];
     assert_string_equal(mr_result_kind_print(mr_kind_text(), text), "text text:string score:f32");
     assert_non_null(strstr(mr_result_kind_print(mr_kind_objects(), text), " quad:f32s points:f32s mask:i32s "));
-    assert_non_null(strstr(text, " zones:[zone:text dwell:f64] attributes:[stage:text index:i32 label:text "));
+    assert_non_null(strstr(text, " zones:[zone:text dwell:f64 stage:text] attributes:[stage:text index:i32 label:text "));
     assert_true(mr_result_kind_has_items(mr_kind_text()) && !mr_result_kind_has_items(mr_kind_classes()) &&
                 !mr_result_kind_has_items(mr_kind_tensor()));
     for (size_t i = 0; i < mr_kinds_built_in().count; i++)

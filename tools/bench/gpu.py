@@ -30,13 +30,13 @@ import gpu_pack
 HERE = pathlib.Path(__file__).resolve().parent
 PACKED = (HERE / "bin").is_dir()
 ROOT = HERE if PACKED else HERE.parents[1]
-TESTS = ["test_device", "test_kernels", "test_heads", "test_paint", "test_preprocess", "test_classical_cuda",
-         "test_cuda_device", "test_cuda_graph", "test_cuda_chain", "test_cuda_trace", "test_cuda_flow",
-         "test_extractors", "test_motion", "test_overlap", "test_ceiling", "test_operations", "test_classify_head",
-         "test_nvenc_card"]
+TESTS = ["test_device", "test_kernels", "test_heads", "test_paint", "test_blur", "test_preprocess",
+         "test_classical_cuda", "test_cuda_device", "test_cuda_graph", "test_cuda_chain", "test_cuda_trace",
+         "test_cuda_flow", "test_extractors", "test_motion", "test_overlap", "test_ceiling", "test_operations",
+         "test_classify_head", "test_nvenc_card"]
 DECISIVE = ("test_device", "test_kernels")  # if one of these fails, no other result counts
-SANITIZED = ["test_kernels", "test_heads", "test_paint", "test_preprocess", "test_classical_cuda", "test_cuda_device",
-             "test_cuda_graph", "test_cuda_chain", "test_cuda_flow"]
+SANITIZED = ["test_kernels", "test_heads", "test_paint", "test_blur", "test_preprocess", "test_classical_cuda",
+             "test_cuda_device", "test_cuda_graph", "test_cuda_chain", "test_cuda_flow"]
 PROGRAMS = [*TESTS, "test_nvdec_card", "test_ort_card", "bench_flow", "millrace"]
 FLOW_GOAL = 0.9  # as a fraction of a pipeline's slower part
 DECODED = """version: 1

@@ -23,8 +23,9 @@ extern "C" {
 
 /* An area in which an object is. */
 typedef struct mr_object_zone {
-    const char *zone; /* the area's name; lives as long as the pipeline */
-    double dwell;     /* seconds since it entered */
+    const char *zone;  /* the area's name; lives as long as the pipeline */
+    double dwell;      /* seconds since it entered */
+    const char *stage; /* id of the stage that watches the area; lives as long as the pipeline */
 } mr_object_zone;
 
 /* What another stage found about an object. */

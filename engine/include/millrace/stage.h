@@ -167,7 +167,9 @@ typedef struct mr_planned_classes {
 /* Areas and lines in a picture, as a stage's options have them (zones). The shapes live as long as the pipeline. */
 typedef struct mr_planned_zones {
     mr_shapes areas, lines;
-    bool pixels; /* coordinates are pixels of the source's displayed picture; else 0 to 1 of it */
+    bool pixels;      /* coordinates are pixels of the source's displayed picture; else 0 to 1 of it */
+    bool crossings;   /* the events include "cross" */
+    const char *from; /* id of the stage that watches them */
 } mr_planned_zones;
 
 /* A result that frames carry. Planning knows it, so that stages that read it can be checked. */
@@ -373,7 +375,7 @@ MR_API int mr_promise_labels(mr_negotiation *negotiation, size_t port, const mr_
 MR_API void mr_promise_limit(mr_negotiation *negotiation, size_t port, size_t most);
 /* Declares that the objects of the output's newest result have tracks now, as mr_promise_result. */
 MR_API int mr_promise_tracks(mr_negotiation *negotiation, size_t port);
-/* Declares events of areas and lines, as mr_promise_result. */
+/* Declares events of areas and lines, as mr_promise_result. `from` is ignored and becomes the negotiating stage. */
 MR_API int mr_promise_zones(mr_negotiation *negotiation, size_t port, const mr_planned_zones *zones);
 /* Declares an output with the pictures of an input, which the stage changes (mr_io_change). They lie in the input's
  * buffers or in those of this output. */

@@ -137,7 +137,9 @@ static int negotiate(mr_negotiation *n) {
         status = mr_wanted_objects_check(n, &o->classes, "no object would count", "counts no object");
     if (!status)
         status = mr_promise_tracks(n, 0);
-    const mr_planned_zones zones = {o->areas, o->lines, o->units == PIXELS};
+    const mr_wanted_events reported = {.events = &o->events};
+    const mr_planned_zones zones = {.areas = o->areas, .lines = o->lines, .pixels = o->units == PIXELS,
+                                    .crossings = mr_wanted_event(&reported, &(mr_zone_event){.event = "cross"})};
     return status ? status : mr_promise_zones(n, 0, &zones);
 }
 
@@ -306,7 +308,7 @@ static int describe(const options *o, state *s, mr_result *result, mr_object *ob
         memcpy(s->stays, before, count * sizeof *before);
     for (size_t i = 0; i < o->areas.count; i++)
         if (s->dwell_ns[i] >= 0)
-            s->stays[count++] = (mr_object_zone){o->areas.name[i], (double)s->dwell_ns[i] / 1e9};
+            s->stays[count++] = (mr_object_zone){o->areas.name[i], (double)s->dwell_ns[i] / 1e9, result->stage};
     return count > object->zones.count ? mr_result_add_items(result, s->stays, count, sizeof *s->stays, &object->zones)
                                        : MR_OK;
 }

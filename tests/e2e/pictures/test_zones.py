@@ -93,7 +93,8 @@ class Zones(Case):
         self.assertEqual([(row["seq"], len(row["events"])) for row in run.rows if "events" in row],
                          [(17, 2), (21, 1), (34, 1)])
         dwells = {row["seq"]: one["zones"] for row in run.rows for one in row["objects"] if "zones" in one}
-        self.assertEqual(dwells, {i: [{"zone": "room", "dwell": round((i - 11) / 20, 2)}] for i in range(17, 50)})
+        self.assertEqual(dwells, {i: [{"stage": "zones", "zone": "room", "dwell": round((i - 11) / 20, 2)}]
+                                  for i in range(17, 50)})
 
     def test_a_quiet_camera_writes_nothing(self):
         self.film([(20, 20)] * 30)

@@ -1,5 +1,5 @@
-/* Drawings of objects with masks, corners, key points and tails; what must not be drawn; texts; colours. Pixels are
- * checked in RGB. The words' font is the system's. */
+/* Drawings of objects with masks, corners, key points and tails; zones; what must not be drawn; texts; colours. Pixels
+ * are checked in RGB. The words' font is the system's. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 #include "stages/draw/drawing.h"
+#include "stages/draw/shown_zones.h"
 #include "stages/draw/words.h"
 #include "tests/support/suite.h"
 
@@ -187,6 +188,22 @@ SCENE_TEST(tails_follow_tracks) {
     free(tails);
 }
 
+/* Times that no 64 bits can subtract. */
+SCENE_TEST(tails_end_where_time_jumps) {
+    mr_tails *tails = calloc(1, sizeof *tails);
+    *tails = (mr_tails){.length_ns = 1000000000, .step = 4};
+    s->drawing.tails = tails;
+    s->objects[0].track = 5;
+    draw(s, -9000000000000000000);
+    s->objects[0].left += 100;
+    draw(s, 9000000000000000000);
+    assert_int_equal(s->sketch.count, 0);
+    s->objects[0].left -= 100;
+    draw(s, 9000000000000000000);
+    assert_int_equal(s->sketch.count, 1);
+    free(tails);
+}
+
 /* More tracks than places: the oldest go. */
 TEST(tails_are_bounded) {
     mr_tails *tails = calloc(1, sizeof *tails);
@@ -212,8 +229,50 @@ SCENE_TEST(a_full_sketch_counts_what_it_leaves_out) {
         mr_sketch_rectangle(&s->sketch, (mr_area){1, 1, 5, 5}, ink);
     assert_int_equal(s->sketch.count, MR_SKETCH_ITEMS);
     assert_int_equal(s->sketch.left_out, 10);
-    assert_null(mr_sketch_room(&s->sketch, 1 << 14, 1 << 14));
+    assert_null(mr_sketch_room(&s->sketch, (mr_area){1, 1, 5, 5}, 1 << 14, 1 << 14));
     assert_int_equal(s->sketch.left_out, 11);
+}
+
+/* Work is bounded: masks that nobody can see, or that are wrong, are not filled in for each object. */
+SCENE_TEST(masks_do_not_cost_more_than_their_room) {
+    static const int32_t wrong[] = {0, INT32_MAX};
+    for (int i = 0; i < MOST; i++) {
+        s->objects[i] = (mr_object){.left = 300, .top = 30, .right = 340, .bottom = 90, .mask_width = 1448,
+                                    .mask_height = 1448};
+        assert_int_equal(mr_result_add_items(&s->result, wrong, 2, 4, &s->objects[i].mask), MR_OK);
+    }
+    s->result.count = MOST;
+    s->drawing.mask = 1;
+    memset(s->memory, 0x55, MR_SKETCH_BYTES);
+    draw(s, 0);
+    assert_int_equal(*s->sketch.stencils, 0x55);
+    assert_int_equal(s->sketch.left_out, 0);
+    for (int i = 0; i < MOST; i++)
+        s->objects[i].left = 20;
+    draw(s, 0);
+    assert_int_equal(s->sketch.left_out, MOST - 1); /* the first has used up the room */
+    assert_int_equal(count_drawn(s), 0);
+}
+
+SCENE_TEST(a_full_sketch_takes_no_more_objects) {
+    static const int32_t runs[] = {0, 1};
+    for (int i = 0; i < MOST; i++) {
+        s->objects[i] = (mr_object){.left = 20, .top = 30, .right = 40, .bottom = 90, .mask_width = 1,
+                                    .mask_height = 1};
+        assert_int_equal(mr_result_add_items(&s->result, runs, 2, 4, &s->objects[i].mask), MR_OK);
+    }
+    s->result.count = MOST;
+    s->drawing.mask = 1;
+    s->drawing.boxes = true;
+    s->drawing.label = "\xf4\x8f\xbf\xbd"; /* no font has it */
+    assert_int_equal(mr_font_open(&s->drawing.font, "Sans"), MR_OK);
+    memset(s->memory, 0x55, MR_SKETCH_BYTES);
+    while (s->sketch.count < MR_SKETCH_ITEMS)
+        mr_sketch_rectangle(&s->sketch, (mr_area){1, 1, 5, 5}, mr_ink_of(1, 255));
+    draw(s, 0);
+    assert_int_equal(*s->sketch.stencils, 0x55);
+    assert_int_equal(s->sketch.left_out, 3 * MOST); /* masks, boxes and labels */
+    assert_int_equal(s->drawing.missing, 0);        /* not even laid out */
 }
 
 /* Lines with ends far away are where they would be if the picture were as large. */
@@ -259,9 +318,121 @@ SCENE_TEST(texts_of_all_kinds_are_laid_out) {
     assert_int_equal(mr_font_line(font, text, &line), MR_OK);
 }
 
+/* The others are drawn. */
+SCENE_TEST(texts_that_are_too_large_are_left_out) {
+    const mr_ink ink = mr_ink_of(1, 255);
+    const char *alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    s->objects[1] = s->objects[0];
+    s->objects[0].label = alphabet;
+    s->objects[1].label = ".";
+    s->result.count = 2;
+    s->drawing.label = "{label}";
+    s->drawing.font_size = 400;
+    assert_int_equal(mr_font_open(&s->drawing.font, "Sans"), MR_OK);
+    draw(s, 0);
+    assert_int_equal(s->sketch.left_out, 1);
+    assert_true(count_drawn(s) > 0);
+    const int32_t count = s->sketch.count;
+    assert_int_equal(mr_drawing_add_text(&s->drawing, alphabet, 0, 0, ink, ink), MR_OK);
+    assert_int_equal(mr_drawing_add_caption(&s->drawing, alphabet, 3), MR_OK);
+    assert_int_equal(s->sketch.left_out, 3);
+    assert_int_equal(s->sketch.count, count);
+}
+
+/* ---- zones ------------------------------------------------------------------------------------------------------- */
+
+/* Two stages that watch a line and an area with the same names. */
+typedef struct watched {
+    mr_planned_zones zones[2];
+    mr_planned_result plan[2];
+    mr_zone_event events[2];
+    mr_result results[2];
+} watched;
+
+static void watch(watched *w, scene *s) {
+    static const char *const line_names[] = {"gate"}, *const area_names[] = {"hall"}, *const ids[] = {"near", "far"};
+    static const double ends[2][2][2] = {{{10, 40}, {190, 40}}, {{10, 100}, {190, 100}}};
+    static const double corners[2][3][2] = {{{100, 60}, {120, 80}, {80, 80}}, {{150, 60}, {170, 80}, {130, 80}}};
+    static const mr_points lines[2] = {{2, ends[0]}, {2, ends[1]}}, areas[2] = {{3, corners[0]}, {3, corners[1]}};
+    *w = (watched){0};
+    for (int i = 0; i < 2; i++) {
+        w->zones[i] = (mr_planned_zones){.lines = {.count = 1, .name = line_names, .points = &lines[i]}, .pixels = true,
+                                         .areas = {.count = 1, .name = area_names, .points = &areas[i]},
+                                         .crossings = true, .from = ids[i]};
+        w->plan[i] = (mr_planned_result){.kind = mr_kind_events(), .zones = &w->zones[i],
+                                         .next = i ? NULL : &w->plan[1]};
+        w->events[i] = (mr_zone_event){.event = "cross", .zone = "gate", .direction = "in", .count = 3 + i};
+        w->results[i] = (mr_result){.kind = mr_kind_events(), .stage = ids[i], .data = &w->events[i], .count = 1,
+                                    .next = i ? &s->result : &w->results[1]};
+    }
+    s->frame.results = w->results;
+    s->result.stage = "detect";
+    assert_int_equal(mr_font_open(&s->drawing.font, "Sans"), MR_OK);
+}
+
+static void expect_zone(scene *s, const mr_points *points, const char *name, const char *text) {
+    const mr_ink ink = mr_ink_of(mr_ink_number(name), 255);
+    for (size_t i = 0; i < points->count - (points->count == 2); i++)
+        mr_sketch_line(&s->sketch, points->at[i], points->at[(i + 1) % points->count], s->drawing.thickness, ink);
+    assert_int_equal(mr_drawing_add_text(&s->drawing, text, points->at[0][0], points->at[0][1], ink, mr_ink_on(ink)),
+                     MR_OK);
+}
+
+/* Draws what zones know, and the texts; both must look the same. */
+static void check_zones(scene *s, const watched *w, const char *const texts[4]) {
+    static uint8_t seen[HEIGHT][WIDTH][3];
+    mr_shown_zones shown = {0};
+    assert_true(mr_drawing_begin(&s->drawing, &s->frame));
+    mr_shown_zones_count(&shown, w->plan, &s->frame);
+    for (int i = 0; i < 2; i++) {
+        memset(s->pixel, GROUND, sizeof s->pixel);
+        mr_sketch_begin(&s->sketch, &s->frame.format, s->memory);
+        if (!i)
+            assert_int_equal(mr_shown_zones_draw(&shown, w->plan, &s->frame, &s->result, &s->drawing), MR_OK);
+        for (int k = 0; i && k < 4; k++)
+            expect_zone(s, k % 2 ? w->zones[k / 2].lines.points : w->zones[k / 2].areas.points,
+                        k % 2 ? "gate" : "hall", texts[k]);
+        const mr_paint_work work = mr_sketch_work(&s->sketch, &s->frame, s->memory);
+        assert_int_equal(mr_paint(&work), MR_OK);
+        if (!i)
+            memcpy(seen, s->pixel, sizeof seen);
+    }
+    assert_true(count_drawn(s) > 0);
+    assert_memory_equal(seen, s->pixel, sizeof seen);
+}
+
+/* Without reports of crossings nobody knows how many there were. */
+SCENE_TEST(lines_have_counts_if_crossings_are_reported) {
+    watched w;
+    watch(&w, s);
+    check_zones(s, &w, (const char *const[]){"hall 0", "gate in 3 out 0", "hall 0", "gate in 4 out 0"});
+    w.zones[0].crossings = false;
+    w.results[0].count = 0;
+    check_zones(s, &w, (const char *const[]){"hall 0", "gate", "hall 0", "gate in 4 out 0"});
+}
+
+/* The newest result has the areas of both, if one stage follows the other; after a join the older one has its own. */
+SCENE_TEST(stages_with_zones_of_one_name_count_for_themselves) {
+    const mr_object_zone zones[] = {{.zone = "hall", .dwell = 1, .stage = "far"},
+                                    {.zone = "hall", .dwell = 1, .stage = "near"}};
+    mr_object other[1] = {{.index = 1}};
+    mr_result joined = {.kind = mr_kind_objects(), .stage = "far", .data = other, .count = 1};
+    watched w;
+    watch(&w, s);
+    s->result.stage = "near";
+    s->result.count = 3;
+    assert_int_equal(mr_result_add_items(&s->result, zones, 2, sizeof *zones, &s->objects[0].zones), MR_OK);
+    assert_int_equal(mr_result_add_items(&s->result, zones, 1, sizeof *zones, &s->objects[1].zones), MR_OK);
+    check_zones(s, &w, (const char *const[]){"hall 1", "gate in 3 out 0", "hall 2", "gate in 4 out 0"});
+    s->result.next = &joined;
+    check_zones(s, &w, (const char *const[]){"hall 1", "gate in 3 out 0", "hall 0", "gate in 4 out 0"});
+}
+
+/* ---- words ------------------------------------------------------------------------------------------------------- */
+
 SCENE_TEST(tokens_without_a_value_are_left_out) {
     char text[MR_WORDS];
-    const mr_object_zone zones[] = {{"door", 1}, {"hall", 2}};
+    const mr_object_zone zones[] = {{.zone = "door", .dwell = 1}, {.zone = "hall", .dwell = 2}};
     mr_object_attribute found[] = {{.label = "red", .index = 1}, {.index = 7}, {.index = 0}};
     mr_object *one = &s->objects[0];
     static const char *const cases[][3] = {
@@ -302,6 +473,20 @@ SCENE_TEST(captions_have_the_clock) {
     s->frame.captured_ns = 0;
     mr_words_of_frame(text, "{source} {utc} {time} {position} {objects}", "lobby", &s->frame, NULL);
     assert_string_equal(text, "lobby");
+}
+
+/* Whatever is before the time. */
+SCENE_TEST(long_captions_are_cut) {
+    char pattern[MR_WORDS + 8], text[MR_WORDS], whole[2 * MR_WORDS];
+    s->frame.captured_ns = 1795876062000000000;
+    for (int used = MR_WORDS - 24; used < MR_WORDS - 1; used++) {
+        memset(pattern, 'x', sizeof pattern);
+        strcpy(pattern + used, "{utc}");
+        mr_words_of_frame(text, pattern, "lobby", &s->frame, NULL);
+        snprintf(whole, sizeof whole, "%.*s2026-11-28 14:27:42Z", used, pattern);
+        whole[MR_WORDS - 1] = '\0';
+        assert_string_equal(text, whole);
+    }
 }
 
 /* Any two of the first classes differ clearly, and each always has the same colour. */

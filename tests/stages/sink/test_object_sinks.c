@@ -60,7 +60,7 @@ static int find(mr_stage *self, mr_io *io) {
 
 /* Puts the first object into a zone, and adds a third one. */
 static int change(mr_stage *self, mr_io *io) {
-    const mr_object_zone zone = {"door", 1.5};
+    const mr_object_zone zone = {"door", 1.5, "watch"};
     const mr_frame *input = mr_io_input(io);
     const mr_result *found = mr_frame_result(input, mr_kind_objects(), NULL);
     mr_frame *frame = NULL;
@@ -164,8 +164,9 @@ TEST_WITH(jsonl_nests_items, make_temporary, remove_temporary) {
     char line[2048];
     snprintf(line, sizeof line,
              "{\"source\":\"s\",\"seq\":0,\"pts\":0,\"classes\":[],\"objects\":[%s\"zones\":[{\"zone\":\"door\","
-             "\"dwell\":1.5}],%s,{\"index\":0,\"label\":null,\"score\":0.25,\"track\":null,\"left\":0,\"top\":0,"
-             "\"right\":2,\"bottom\":1,\"number\":2,\"parent\":1},{\"index\":0,", first, attributes);
+             "\"dwell\":1.5,\"stage\":\"watch\"}],%s,{\"index\":0,\"label\":null,\"score\":0.25,\"track\":null,"
+             "\"left\":0,\"top\":0,\"right\":2,\"bottom\":1,\"number\":2,\"parent\":1},{\"index\":0,", first,
+             attributes);
     expect("type: jsonl", (const char *const[]){line, NULL});
 }
 
@@ -174,8 +175,8 @@ TEST_WITH(csv_has_lists_in_cells, make_temporary, remove_temporary) {
         "source,epoch,seq,sub,pts,file,label,rank,index,class,score,track,left,top,right,bottom,number,parent,quad,"
         "points,mask,mask_width,mask_height,zones,attributes",
         "s,0,0,0,0,,,1,1,car,0.75,,0,0,9,8,1,,\"[0,0.5,9,0,9,8,0,8]\",,\"[2,3,1]\",3,2,"
-        "\"[{\"\"zone\"\":\"\"door\"\",\"\"dwell\"\":1.5}]\",\"[{\"\"stage\"\":\"\"reader\"\",\"\"index\"\":4,"
-        "\"\"score\"\":0.5,\"\"text\"\":\"\"\\\"\"B\\\"\", 1\"\"}]\"",
+        "\"[{\"\"zone\"\":\"\"door\"\",\"\"dwell\"\":1.5,\"\"stage\"\":\"\"watch\"\"}]\","
+        "\"[{\"\"stage\"\":\"\"reader\"\",\"\"index\"\":4,\"\"score\"\":0.5,\"\"text\"\":\"\"\\\"\"B\\\"\", 1\"\"}]\"",
         "s,0,0,0,0,,,2,0,,0.25,,0,0,2,1,2,1,,,,,,,", NULL};
     static const char *const text[] = {"source,epoch,seq,sub,pts,file,label,rank,text,score\r",
                                        "s,0,0,0,0,,,1,\"one, two\",1\r", NULL};

@@ -50,7 +50,7 @@ static mr_items add(mr_result *result, const void *items, size_t count, size_t b
 static void add_object(mr_store *store, mr_frame *frame) {
     static const float quad[8] = {1, -2.5F, 3, 4, 5, 6, 7, 8};
     static const int32_t mask[3] = {0, -7, 300};
-    const mr_object_zone zone = {"door", 1.5};
+    const mr_object_zone zone = {"door", 1.5, "watch"};
     mr_object_attribute attributes[2] = {{.stage = "read", .score = 0.5F, .label = "plate"}, {.index = -9}};
     assert_int_equal(mr_store_result(store, mr_kind_objects(), 1, &frame->results), MR_OK);
     mr_result *result = frame->results;
@@ -88,6 +88,7 @@ TEST(an_object_is_read_by_others) {
     assert_true(object->n_mask == 3 && object->mask[1] == -7 && object->mask[2] == 300 && object->mask_width == 303);
     assert_true(object->n_zones == 1 && object->zones[0]->dwell == 1.5 && object->n_attributes == 2);
     assert_string_equal(object->zones[0]->zone, "door");
+    assert_string_equal(object->zones[0]->stage, "watch");
     assert_string_equal(object->attributes[0]->label, "plate");
     assert_int_equal(object->attributes[1]->index, -9);
     /* Text that is not UTF-8 is mended, as everywhere in messages. */

@@ -65,7 +65,7 @@ static mr_items add(mr_result *result, const void *items, size_t count, size_t b
 static mr_result *make_objects(void) {
     static const float quad[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     static const int32_t mask[3] = {-1, 70000, 2};
-    const mr_object_zone zone = {"door", 1.5};
+    const mr_object_zone zone = {"door", 1.5, "watch"};
     mr_object_attribute attributes[] = {{.stage = "read", .score = 0.5F}, {.stage = "read", .label = "plate"}};
     mr_result *result = make(3);
     mr_object *objects = memset(result->data, 0, 3 * sizeof *objects);
