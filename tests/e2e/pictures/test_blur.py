@@ -136,6 +136,7 @@ class Blur(Case):
                 (", max: 3, how: fill", "", "more objects to hide than max"),
                 (", how: fill", ", max: 12", "as many objects as its max allows, and may have left out others"),
                 (", stages: [decode], how: fill", "", "no stage had searched for objects"),
+                (", stages: [decode], how: fill, shape: ellipse", "", "no stage had searched for objects"),
                 (", how: fill", ", every: 2", "no stage had searched for objects")):
             if "every" in detect:
                 self.noise("b.png")
