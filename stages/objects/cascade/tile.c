@@ -61,7 +61,7 @@ static int32_t end_of(const row *r, int32_t index) {
     return index + 1 == r->count ? r->length : start_of(r, index) + r->side;
 }
 
-/* The part's own place goes along as its object. Its class is the number of parts, so that gather knows if it has all. */
+/* The part's own place goes along as its object. Its class is the number of parts: gather knows then if it has all. */
 static int add_place(mr_io *io, mr_frame *frame, uint32_t number, int32_t parts) {
     double a[2], b[2];
     mr_result *result;
