@@ -48,8 +48,8 @@ static const mr_option options[] = {
      .help = "each file's name, which must end in .png, .jpg, .jpeg or .webp and decides the kind; {source}, {time} "
              "(when it was written, in UTC), {epoch}, {seq}, {sub}, {label} and {track} are replaced, {seq} by six "
              "digits. If the name has no {epoch}, the epoch precedes {seq} from a loop's second turn on; without "
-             "{sub}, pictures after crop have it after {seq}. {label} (100 bytes of it at most) and {track} are those of "
-             "the best object. Slashes make folders, such as {label}/{source}-{seq}.jpg"},
+             "{sub}, pictures after crop have it after {seq}. {label} (100 bytes of it at most) and {track} are those "
+             "of the best object. Slashes make folders, such as {label}/{source}-{seq}.jpg"},
     {.name = "overwrite", .kind = MR_OPTION_BOOL, .offset = FIELD(overwrite), .fallback = "false",
      .help = "write into a folder that holds files already, over those of the same name; with {time} names are new, "
              "and the folder may hold others"},
