@@ -124,10 +124,10 @@ __device__ static void try_next(const mr_detect_cuda_work *work, const room *fro
     __syncthreads();
 }
 
-__device__ static void publish(const mr_detect_cuda_work *work, const room *from, const progress *shared) {
+__device__ static void publish(const mr_detect_cuda_work *work, const room *from, const progress *shared, bool more) {
     mr_found *found = work->found;
     found->count = 0;
-    found->cut = shared->inside > work->most;
+    found->cut = more || shared->inside > work->most;
     for (int32_t i = 0; i < shared->kept && found->count < work->most; i++)
         if (mr_box_is_inside(&from->kept[i], work->head.width, work->head.height))
             found->item[found->count++] = from->kept[i];
@@ -145,7 +145,7 @@ __global__ static void finish(const __grid_constant__ mr_detect_cuda_work work, 
     for (uint32_t i = 0; i < compared && shared.inside <= work.most; i++)
         try_next(&work, &from, from.key[i], &shared);
     if (threadIdx.x == 0)
-        publish(&work, &from, &shared);
+        publish(&work, &from, &shared, count > limit);
 }
 
 /* ---- key points and masks ---------------------------------------------------------------------------------------- */
