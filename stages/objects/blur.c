@@ -35,7 +35,7 @@ static const char *const shapes[] = {"box", "ellipse", NULL};
 static const char *const reasons[REASONS] = {
     [UNSEARCHED] = "no stage had searched for objects",
     [CROWDED] = "there were more objects to hide than max",
-    [LIMITED] = "a detector gave as many objects as its max allows, and may have left out others",
+    [LIMITED] = "a stage gave as many objects as its max allows, and may have left out others",
     [UNPLACED] = "it was not known where the boxes lie",
 };
 

@@ -195,7 +195,7 @@ static bool belongs(const state *s, const mr_frame *frame) {
 }
 
 /* Results are newest first, and crop's own is the oldest. A frame has only the newest of several that a stage, or a
- * chain of detect and track, gave. */
+ * chain of detect and track, gave. If crop left out objects (cut), a detector has not searched those. */
 static int take_picture(state *s, const options *o, const mr_frame *picture) {
     const mr_result *own = picture->results, *newest = NULL;
     if (!belongs(s, picture))
@@ -213,8 +213,10 @@ static int take_picture(state *s, const options *o, const mr_frame *picture) {
             status = keep_class(s, one, number);
         else if (one->kind == mr_kind_text())
             status = keep_texts(s, one, number);
-        else if (one->kind == mr_kind_objects() && !newest && !copy)
+        else if (one->kind == mr_kind_objects() && !newest && !copy) {
+            s->cut |= own->cut;
             status = keep_children(s, newest = one, number);
+        }
     }
     return status;
 }

@@ -206,25 +206,14 @@ class Cascades(Case):
 
     def test_objects_in_objects(self):
         """A detector looks at the objects of another. Its boxes are in the whole picture, also if that is turned."""
-        save(self.folder / "inner.onnx", [helper.make_node("Flatten", ["image"], ["flat"]),
-                                          helper.make_node("ReduceSum", ["flat", "axes"], ["sum"]),
-                                          helper.make_node("Mul", ["sum", "zero"], ["none"]),
-                                          helper.make_node("Unsqueeze", ["none", "axes"], ["nothing"]),
-                                          helper.make_node("Add", ["rows", "nothing"], ["o"])],
-             {"axes": np.array([1]), "zero": np.float32(0),
-              "rows": np.array([[[4, 6, 12, 10, 0.99, 7], [0, 0, 16, 16, 0.3, 8]]], np.float32)}, ("o", 2, 6),
-             (3, CELL, CELL))
+        self.save_inner()
         made = noise(3, 1)
         for turn, orientation in ((0, 1), (1, 6), (2, 3), (3, 8)):
             # The picture is stored so that, turned, it is `made`.
             exif = Image.Exif()
             exif[0x0112] = orientation
             Image.fromarray(np.rot90(made, turn)).save(self.folder / "p00.png", exif=exif)
-            text = cascade(f"uri: '{self.folder}/p00.png'", features="", classify="",
-                           inner="type: detect, input: small, model: inner.onnx, head: end2end",
-                           gather="join: {frames: look, crops: inner}")
-            stages = text.replace("  features: {input: small}\n", "").replace("  classify: {input: features}\n", "")
-            run = self.run_pipeline(stages)
+            run = self.run_pipeline(pipeline({"a": f"uri: '{self.folder}/p00.png'"}, **self.inner()))
             objects = run.rows[0]["objects"]
             self.assertEqual(len(objects), 9)
             self.assertEqual([one["score"] for one in objects], sorted((one["score"] for one in objects), reverse=True))
@@ -237,6 +226,37 @@ class Cascades(Case):
                     (left, top, left + CELL, top + CELL)
                 self.assertEqual((one["left"], one["top"], one["right"], one["bottom"]), want, (turn, one))
             self.assertEqual(sorted(one.get("parent", 0) for one in objects), [0, 0, 0, 1, 1, 2, 2, 3, 3])
+
+    def save_inner(self):
+        """A detector of two boxes in each picture."""
+        save(self.folder / "inner.onnx", [helper.make_node("Flatten", ["image"], ["flat"]),
+                                          helper.make_node("ReduceSum", ["flat", "axes"], ["sum"]),
+                                          helper.make_node("Mul", ["sum", "zero"], ["none"]),
+                                          helper.make_node("Unsqueeze", ["none", "axes"], ["nothing"]),
+                                          helper.make_node("Add", ["rows", "nothing"], ["o"])],
+             {"axes": np.array([1]), "zero": np.float32(0),
+              "rows": np.array([[[4, 6, 12, 10, 0.99, 7], [0, 0, 16, 16, 0.3, 8]]], np.float32)}, ("o", 2, 6),
+             (3, CELL, CELL))
+
+    def inner(self):
+        """The stages of a cascade that finds objects in objects."""
+        order = "decode", "tensor", "detect", "look", "crop", "small", "inner", "gather", "rows"
+        stages = dict(CASCADE, inner="type: detect, model: inner.onnx, head: end2end",
+                      gather="join: {frames: look, crops: inner}")
+        return {name: stages[name] for name in order}
+
+    def test_what_crop_leaves_out_is_not_shown(self):
+        """Nobody has searched the objects beyond crop's max for others. Classes of objects hide nothing."""
+        self.save_inner()
+        self.pictures([3])
+        for most, searched, whole in ((3, True, False), (2, True, True), (2, False, False)):
+            with self.subTest(most=most, searched=searched):
+                stages = {**(self.inner() if searched else CASCADE), "crop": f"max: {most}"}
+                rows = stages.pop("rows")
+                run = self.run_pipeline(pipeline({"a": f"uri: '{self.folder}/p00.png'"}, **stages,
+                                                 blur="input: gather", rows=rows))
+                self.assertEqual("hidden whole: a stage gave as many" in run.err, whole, run.err)
+                self.assertEqual("more objects than max" in run.err, most == 2)
 
     def test_drops_and_failures(self):
         """Objects that are dropped on the way lack a class; all frames come, in order."""
