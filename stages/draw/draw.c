@@ -242,8 +242,8 @@ static const mr_option table[] = {
     {FIELD(point_score), .kind = MR_OPTION_DOUBLE, .fallback = "0.3", .max = 1,
      .help = "key points must have this score"},
     {FIELD(zones), .kind = MR_OPTION_BOOL, .fallback = "true",
-     .help = "draw areas and lines of zones, if its results come here, with the objects inside and, if zones reports them, "
-             "the crossings"},
+     .help = "draw areas and lines of zones, if its results come here, with the objects inside and, if zones reports "
+             "them, the crossings"},
     {FIELD(caption), .kind = MR_OPTION_STRING, .example = "{source} {time}",
      .help = "text in a corner of every picture: {source}, {time} (of capture, in this computer's zone), {utc}, "
              "{position} (presentation time), {seq} and {objects} (their number) are replaced"},

@@ -50,7 +50,7 @@ typedef struct canvas {
     void *memory;
 } canvas;
 
-/* Paints what has been sketched, and begins anew. */
+/* Paints the sketch, and begins a new one. */
 static int paint(canvas *c) {
     const mr_paint_work work = mr_sketch_work(&c->sketch, c->frame, c->memory);
     int status = mr_paint(&work);

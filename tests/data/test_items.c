@@ -184,7 +184,8 @@ TEST(lists_in_the_text_of_a_kind) {
     char text[MR_KIND_TEXT];
     assert_string_equal(mr_result_kind_print(mr_kind_text(), text), "text text:string score:f32");
     assert_non_null(strstr(mr_result_kind_print(mr_kind_objects(), text), " quad:f32s points:f32s mask:i32s "));
-    assert_non_null(strstr(text, " zones:[zone:text dwell:f64 stage:text] attributes:[stage:text index:i32 label:text "));
+    assert_non_null(strstr(text, " zones:[zone:text dwell:f64 stage:text] "
+                           "attributes:[stage:text index:i32 label:text "));
     assert_true(mr_result_kind_has_items(mr_kind_text()) && !mr_result_kind_has_items(mr_kind_classes()) &&
                 !mr_result_kind_has_items(mr_kind_tensor()));
     for (size_t i = 0; i < mr_kinds_built_in().count; i++)
