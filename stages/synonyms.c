@@ -46,7 +46,7 @@ const mr_synonym mr_synonym_table[] = {
           "decode", "{type: decode, input: lobby}", NULL),
     STAGE("videoconvert videoscale videoconvertscale videocrop videoflip nvvideoconvert nvvidconv nvdspreprocess "
           "tensor_converter tensor_transform autovideoconvert glcolorconvert capsfilter swscale resize rescale scale "
-          "crop CenterCrop RandomResizedCrop normalize ToTensor Compose transform transforms blobFromImage cvtColor "
+          "CenterCrop RandomResizedCrop normalize ToTensor Compose transform transforms blobFromImage cvtColor "
           "letterbox imresize pad convert",
           "preprocess", "{type: preprocess, input: decode, size: 224x224}", NULL),
     STAGE("gvadetect detector yolo yolox objects object_detection nms non_max_suppression", "detect",
@@ -92,8 +92,17 @@ const mr_synonym mr_synonym_table[] = {
           "a source of type media does that"),
     STAGE("videorate fps framerate", NULL, NULL, "write fps: 10 in the source"),
     STAGE("tensor_aggregator smooth smoothing vote", NULL, NULL, "write window: 8 in the stage of type classify"),
-    STAGE("nvdsosd nvosd overlay textoverlay gvawatermark draw rectangle putText nvmultistreamtiler tiler compositor",
-          NULL, NULL, "millrace draws nothing into pictures"),
+    STAGE("nvdsosd nvosd overlay textoverlay gvawatermark rectangle putText annotate annotator visualize", "draw",
+          "{type: draw, input: joined}",
+          "it takes pictures with objects: joined: {type: join, join: {pictures: decode, objects: detect}}"),
+    STAGE("anonymize anonymizer redact redaction mosaic deface gaussianblur GaussianBlur", "blur",
+          "{type: blur, input: joined}",
+          "it takes pictures with objects: joined: {type: join, join: {pictures: decode, objects: detect}}"),
+    STAGE("nvmultistreamtiler compositor", NULL, NULL, "millrace puts no pictures beside each other"),
+    STAGE("sahi slicer slice InferenceSlicer", "tile", "{type: tile, input: decode, size: 640x640}",
+          "gather with merge: {} puts the objects of all tiles onto the frame"),
+    STAGE("ocr tesseract easyocr paddleocr rapidocr", NULL, NULL,
+          "several stages read text: pipelines/text.yaml has them"),
     STAGE("x264enc x265enc nvv4l2h264enc nvv4l2h265enc vp9enc av1enc openh264enc encoder_h264 h264enc transcode",
           "encode", "{type: encode, input: decode}", "a stage of type video writes its packets"),
     STAGE("VideoWriter cv2.VideoWriter mp4mux matroskamux mpegtsmux splitmuxsink hlssink hlssink2", "video",

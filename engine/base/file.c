@@ -281,14 +281,17 @@ static int try_lock(const char *path, const char *lock, int *fd) {
                                                                                     : MR_OK;
     }
     close(opened);
+    errno = locked ? EWOULDBLOCK : errno;
     return status;
 }
 
 int mr_file_lock(const char *path, int *fd) {
     char lock[PATH_BYTES];
     int status = MR_OK, locked = -1;
-    if ((size_t)snprintf(lock, sizeof lock, "%s.lock", path) >= sizeof lock)
+    if ((size_t)snprintf(lock, sizeof lock, "%s.lock", path) >= sizeof lock) {
+        errno = ENAMETOOLONG;
         return mr_fail(MR_ERROR_IO, "%s: the path is too long", path);
+    }
     while (!status && locked < 0)
         status = try_lock(path, lock, &locked);
     if (status && locked >= 0)

@@ -36,9 +36,9 @@ int mr_file_write_at(const char *path, int fd, const void *data, size_t bytes, i
 /* Syncs the folder that holds `path`: a file renamed there keeps the new name. */
 int mr_file_sync_folder(const char *path);
 /* Keeps other programs off the file with that name, which may be replaced and need not exist. Makes and locks
- * "NAME.lock", with this process's number in it. MR_ERROR_IO if it is locked already, with the owner's number. A file
- * system without locks is not a failure. mr_file_unlock closes *fd and removes "NAME.lock"; the lock ends with the
- * process in any case. */
+ * "NAME.lock", with this process's number in it. MR_ERROR_IO if it is locked already, with the owner's number; errno
+ * is EWOULDBLOCK only then. A file system without locks is not a failure. mr_file_unlock closes *fd and removes
+ * "NAME.lock"; the lock ends with the process in any case. */
 int mr_file_lock(const char *path, int *fd);
 void mr_file_unlock(const char *path, int fd);
 /* Reads a regular file whole, once. `what` names it in messages: "the labels". The buffer has `room` spare bytes after

@@ -65,6 +65,7 @@ int mr_result_copy(mr_result *to, const mr_result *from) {
     if (status)
         return status;
     to->count = from->count;
+    to->cut = from->cut;
     if (bytes && to->data != from->data)
         memcpy(to->data, from->data, bytes);
     if (from->items_bytes)

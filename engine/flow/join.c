@@ -225,13 +225,14 @@ static int compare(const head *object, const head *frame) {
 
 static bool is_object(const head *at) {
     const uint32_t sub = mr_item_identity(&at->item)->sub;
-    return sub > 0 && sub < MR_SUB_OBJECTS;
+    return sub > 0 && sub <= MR_MOST_OBJECTS;
 }
 
-/* Takes an object, or a gap, whose frame is not there. */
-static verdict pass_object(mr_instance *instance, uint32_t source) {
+/* Takes an item that belongs to no frame: an object, or a gap, whose frame is not there; more objects than a frame may
+ * have; an object among the frames. Another node may send those. */
+static verdict pass_unmatched(mr_instance *instance, uint32_t source, size_t port) {
     mr_item item;
-    mr_link_take(mr_inlets_link(&instance->inlets, OBJECTS), source, &item);
+    mr_link_take(mr_inlets_link(&instance->inlets, port), source, &item);
     if (item.kind == MR_ITEM_FRAME) {
         mr_receipt_note(item.frame->receipt, MR_NOTE_ABSORBED, instance->self.id, "unmatched");
         mr_frame_unref(&item.frame);
@@ -298,15 +299,17 @@ static verdict advance_objects(mr_instance *instance, mr_slot *slot, size_t turn
         take_ends(instance, slot, source);
         return TAKEN;
     }
+    if (frame.is == ITEM && frame.item.kind == MR_ITEM_FRAME && frame.item.frame->identity.sub)
+        return pass_unmatched(instance, source, FRAMES);
     const int order = frame.is != ITEM ? -1 : object.is != ITEM ? 1 : compare(&object, &frame);
     if (order < 0)
-        return pass_object(instance, source);
+        return pass_unmatched(instance, source, OBJECTS);
     if (order == 0 && is_object(&object))
         return frame.item.kind == MR_ITEM_FRAME && object.item.kind == MR_ITEM_FRAME
                    ? take(instance, slot, entry, OBJECTS, &object.item, frame.item.frame->receipt)
-                   : pass_object(instance, source);
+                   : pass_unmatched(instance, source, OBJECTS);
     if (order == 0 && object.item.kind == MR_ITEM_FRAME)
-        return pass_object(instance, source);
+        return pass_unmatched(instance, source, OBJECTS);
     return frame.item.kind == MR_ITEM_FRAME ? take(instance, slot, entry, FRAMES, &frame.item, NULL)
                                             : pass_gap(instance, slot, source);
 }

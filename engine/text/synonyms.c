@@ -162,12 +162,19 @@ static bool has_only_words(const mr_option *option) {
     return option->kind == MR_OPTION_ENUM && option->choices;
 }
 
-/* Whether the example is for an option of that kind: `labels` is a file for one type and a switch for another. */
+/* A number without a unit. */
+static bool is_plain_number(const char *value) {
+    return *value && strspn(value, "0123456789.") == strlen(value);
+}
+
+/* Whether the example is for an option of that kind: `labels` is a file for one type and a switch for another; `every`
+ * is a number for one and a time for another. */
 static bool suits(const mr_synonym *row, const mr_option *option) {
     const char *value = strchr(row->write, ':') + 2;
     bool is_switch = strcmp(value, "true") == 0 || strcmp(value, "false") == 0;
     bool is_map = option->kind == MR_OPTION_MAP || option->kind == MR_OPTION_MAPS;
-    return (option->kind == MR_OPTION_BOOL) == is_switch && (*value != '{' || is_map) &&
+    return (option->kind != MR_OPTION_DURATION || !is_plain_number(value)) &&
+           (option->kind == MR_OPTION_BOOL) == is_switch && (*value != '{' || is_map) &&
            (!has_only_words(option) || is_choice(row->write, option->choices));
 }
 

@@ -37,7 +37,7 @@ typedef struct mr_blur_area {
     int32_t left, top, right, bottom;
     int32_t cell;          /* side of a cell in pixels, a multiple of the chroma subsampling */
     int32_t columns, rows; /* cells */
-    int32_t filler;
+    int32_t whole;         /* 1: all of it is hidden, even if the work hides ellipses */
 } mr_blur_area;
 
 /* Areas of one picture, largest first. */

@@ -99,7 +99,7 @@ MR_PIXEL_INLINE int mr_blur_hides(const mr_blur_area *area, const mr_blur_compon
     int32_t right = left + (1 << c->log2_x), bottom = top + (1 << c->log2_y);
     if (left < area->left || top < area->top || left >= area->right || top >= area->bottom)
         return 0;
-    if (!ellipse)
+    if (!ellipse || area->whole)
         return 1;
     right = right < area->right ? right : area->right;
     bottom = bottom < area->bottom ? bottom : area->bottom;

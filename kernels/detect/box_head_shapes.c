@@ -94,7 +94,7 @@ static bool make_yolov5(mr_box_head *head, const outputs *all) {
 static bool make_columns(mr_box_head *head, const outputs *all, int output, int64_t more) {
     const int64_t *dims;
     if (output < 0 || !is_float(&all->item[output]) || !has_rank(&all->item[output], 2, &dims) ||
-        dims[0] < 5 + more || dims[1] != cells_of(all))
+        dims[0] < 5 + more || dims[1] < 1 || dims[1] != cells_of(all))
         return false;
     head->rows = dims[1];
     head->classes = (int32_t)(dims[0] - 4 - more);

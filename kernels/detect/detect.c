@@ -42,12 +42,12 @@ int mr_detect(const mr_detect_work *work) {
     mr_boxes_init(&candidates, items, capacity);
     mr_box_head_decode(work->head, work->data, work->score, work->wanted, &candidates);
     mr_boxes_sort(&candidates);
-    if (candidates.count > compared)
-        candidates.count = compared;
+    const bool more = candidates.count > compared;
+    candidates.count = more ? compared : candidates.count;
     mr_box_head_finish(work->head, work->overlap, (size_t)work->most + 1, &candidates);
     const size_t kept = candidates.count < (size_t)work->most ? candidates.count : (size_t)work->most;
     work->found->count = (int32_t)kept;
-    work->found->cut = candidates.count > kept;
+    work->found->cut = more || candidates.count > kept;
     memcpy(work->found->item, items, kept * sizeof *items);
     return add_numbers(work);
 }

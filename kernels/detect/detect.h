@@ -18,7 +18,7 @@ MR_PIXEL_INLINE int32_t mr_detect_compared(int32_t most) {
 
 typedef struct mr_found {
     int32_t count;
-    int32_t cut; /* 1: there were more than `most` */
+    int32_t cut; /* 1: there were more than `most`, or than are compared */
     mr_box item[];
 } mr_found;
 

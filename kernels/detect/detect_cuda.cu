@@ -98,6 +98,49 @@ __device__ static void sort(uint64_t *key, uint32_t count) {
         }
 }
 
+/* Finds the key with `wanted` - 1 keys below it, digit by digit from the highest; keys are all different. */
+__device__ static uint64_t key_at(const uint64_t *key, uint32_t count, uint32_t wanted) {
+    __shared__ uint32_t with[256];
+    __shared__ uint64_t found;
+    __shared__ uint32_t left;
+    if (threadIdx.x == 0) {
+        found = 0;
+        left = wanted;
+    }
+    for (int32_t shift = 56; shift >= 0; shift -= 8) {
+        with[threadIdx.x] = 0;
+        __syncthreads();
+        for (uint32_t i = threadIdx.x; i < count; i += FINISH_THREADS)
+            if (shift == 56 || key[i] >> (shift + 8) == found >> (shift + 8))
+                atomicAdd(&with[key[i] >> shift & 255], 1u);
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            uint32_t digit = 0;
+            while (with[digit] < left)
+                left -= with[digit++];
+            found |= (uint64_t)digit << shift;
+        }
+        __syncthreads();
+    }
+    return found;
+}
+
+/* Moves the best `wanted` keys to the front, in any order. `spare` has room for as many. */
+__device__ static void select_best(uint64_t *key, uint32_t count, uint32_t wanted, uint64_t *spare) {
+    __shared__ uint32_t moved;
+    const uint64_t last = key_at(key, count, wanted);
+    if (threadIdx.x == 0)
+        moved = 0;
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < count; i += FINISH_THREADS)
+        if (key[i] <= last)
+            spare[atomicAdd(&moved, 1u)] = key[i];
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < wanted; i += FINISH_THREADS)
+        key[i] = spare[i];
+    __syncthreads();
+}
+
 /* What the finishing block knows. */
 struct progress {
     mr_box next;
@@ -124,10 +167,10 @@ __device__ static void try_next(const mr_detect_cuda_work *work, const room *fro
     __syncthreads();
 }
 
-__device__ static void publish(const mr_detect_cuda_work *work, const room *from, const progress *shared) {
+__device__ static void publish(const mr_detect_cuda_work *work, const room *from, const progress *shared, bool more) {
     mr_found *found = work->found;
     found->count = 0;
-    found->cut = shared->inside > work->most;
+    found->cut = more || shared->inside > work->most;
     for (int32_t i = 0; i < shared->kept && found->count < work->most; i++)
         if (mr_box_is_inside(&from->kept[i], work->head.width, work->head.height))
             found->item[found->count++] = from->kept[i];
@@ -138,14 +181,16 @@ __global__ static void finish(const __grid_constant__ mr_detect_cuda_work work, 
     const room from = room_in(&work.head, scratch);
     const uint32_t count = *from.count;
     const uint32_t limit = (uint32_t)mr_detect_compared(work.most), compared = count < limit ? count : limit;
-    sort(from.key, count);
+    if (count > limit)
+        select_best(from.key, count, limit, (uint64_t *)(void *)from.kept);
+    sort(from.key, compared);
     if (threadIdx.x == 0)
         shared.kept = shared.inside = 0;
     __syncthreads();
     for (uint32_t i = 0; i < compared && shared.inside <= work.most; i++)
         try_next(&work, &from, from.key[i], &shared);
     if (threadIdx.x == 0)
-        publish(&work, &from, &shared);
+        publish(&work, &from, &shared, count > limit);
 }
 
 /* ---- key points and masks ---------------------------------------------------------------------------------------- */

@@ -95,7 +95,7 @@ static const char *take_quoted(const char *at, char **to) {
     while (*at && *at != quote) {
         if (*at == '\\' && !strchr("\\\"'/", *++at))
             return NULL;
-        const size_t bytes = mr_utf8_bytes(at, strlen(at));
+        const size_t bytes = mr_utf8_bytes(at, strnlen(at, 4));
         if (!bytes || (unsigned char)*at < ' ')
             return NULL;
         memcpy(*to, at, bytes);

@@ -35,7 +35,7 @@ static const char *const shapes[] = {"box", "ellipse", NULL};
 static const char *const reasons[REASONS] = {
     [UNSEARCHED] = "no stage had searched for objects",
     [CROWDED] = "there were more objects to hide than max",
-    [LIMITED] = "a detector gave as many objects as its max allows, and may have left out others",
+    [LIMITED] = "a stage gave as many objects as its max allows, and may have left out others",
     [UNPLACED] = "it was not known where the boxes lie",
 };
 
@@ -116,6 +116,7 @@ static void hide_whole(const finding *f, reason why) {
     const double corner[2] = {0, 0}, opposite[2] = {f->format.width, f->format.height};
     f->areas->count = 0;
     mr_blur_add(f->areas, &f->format, (mr_blur_how)f->options->how, corner, opposite);
+    f->areas->item[0].whole = 1;
     if (!atomic_fetch_add(&f->state->whole[why], 1))
         mr_stage_warn(f->state->self, "a picture is hidden whole: %s", reasons[why]);
 }
@@ -157,6 +158,8 @@ static bool add_objects(const finding *f, const char *stage) {
     double corner[2], opposite[2];
     if (!found)
         return hide_whole(f, UNSEARCHED), false;
+    if (found->cut)
+        return hide_whole(f, LIMITED), false;
     for (size_t i = 0; i < found->count; i++) {
         if (!is_wanted(f->options, &objects[i]))
             continue;

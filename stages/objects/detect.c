@@ -333,6 +333,7 @@ static void publish(const void *context, mr_result *result, uint8_t *data, size_
         object.number = (int64_t)result->count + 1;
         objects[result->count++] = object;
     }
+    result->cut = found->cut;
     if (found->cut && !atomic_fetch_add(&s->cut, 1))
         mr_stage_warn(s->self, "a frame has more objects than max (%lld): it keeps the best",
                       (long long)((const options *)s->self->options)->max);

@@ -9,7 +9,7 @@ bool mr_may_have_objects(const mr_planned_input *input) {
 
 int64_t mr_object_number(const mr_result *objects, size_t index) {
     const mr_object *object = (const mr_object *)objects->data + index;
-    return object->number > 0 ? object->number : (int64_t)index + 1;
+    return object->number > 0 && object->number <= UINT32_MAX ? object->number : (int64_t)index + 1;
 }
 
 int64_t mr_object_time_ns(const mr_frame *frame) {

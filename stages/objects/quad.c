@@ -35,6 +35,19 @@ static void sort(corner at[4]) {
     at[3] = lower_left;
 }
 
+/* Whether the corners turn to one side only. If all are cut at an edge of the picture, three may lie in line. */
+static bool is_convex(const corner at[4]) {
+    bool left = true, right = true;
+    for (int i = 0; i < 4; i++) {
+        const corner *a = &at[i], *b = &at[(i + 1) % 4], *c = &at[(i + 2) % 4];
+        const double turn = ((double)b->x - (double)a->x) * ((double)c->y - (double)b->y) -
+                            ((double)b->y - (double)a->y) * ((double)c->x - (double)b->x);
+        right = right && turn > 1e-3;
+        left = left && turn < -1e-3;
+    }
+    return left || right;
+}
+
 static float side(const corner *a, const corner *b) {
     return hypotf(b->x - a->x, b->y - a->y);
 }
@@ -57,6 +70,12 @@ bool mr_quad_place(const mr_geometry *way, const float given[MR_QUAD_NUMBERS], m
         object->bottom = fmaxf(object->bottom, at[i].y);
     }
     sort(at);
+    if (!is_convex(at)) {
+        at[0] = (corner){object->left, object->top};
+        at[1] = (corner){object->right, object->top};
+        at[2] = (corner){object->right, object->bottom};
+        at[3] = (corner){object->left, object->bottom};
+    }
     memcpy(quad, at, sizeof at);
     return side(&at[0], &at[1]) >= LEAST_SIDE && side(&at[0], &at[3]) >= LEAST_SIDE &&
            object->right > object->left && object->bottom > object->top;

@@ -105,7 +105,7 @@ static bool lay_out(const options *o, const mr_format *format, layout *to) {
     const int64_t *side = rank == 3 && !last ? dims + 1 : dims;
     const int64_t classes = rank == 3 ? dims[last ? 2 : 0] : 0;
     if (rank < 2 || rank > 3 || side[0] < 1 || side[0] > MOST_SIDE || side[1] < 1 || side[1] > MOST_SIDE ||
-        classes > MOST_CLASSES || (rank == 3 && format->dtype != MR_DTYPE_F32))
+        (rank == 3 && classes < 1) || classes > MOST_CLASSES || (rank == 3 && format->dtype != MR_DTYPE_F32))
         return false;
     *to = (layout){(int32_t)side[1], (int32_t)side[0], (int32_t)classes, last ? (size_t)classes : 1,
                    last ? 1 : (size_t)(side[0] * side[1])};

@@ -83,6 +83,12 @@ static bool clip(const mr_geometry *geometry, mr_object *object) {
     return object->left < object->right && object->top < object->bottom;
 }
 
+/* Objects without a number are numbered in order, before others are inserted. */
+static void number_all(mr_result *result) {
+    for (size_t i = 0; i < result->count; i++)
+        ((mr_object *)result->data)[i].number = mr_object_number(result, i);
+}
+
 /* Inserts an object by its score, with a new number. */
 static void insert(mr_result *result, const mr_object *object) {
     mr_object *objects = result->data;
@@ -109,6 +115,8 @@ static int follow(const options *o, state *s, mr_io *io, mr_frame *frame) {
     int status;
     if (found) {
         status = mr_io_renew_objects(io, frame, found, o->coast_ns ? (size_t)o->max : 0, &result);
+        if (!status)
+            number_all(result);
         if (!status)
             status = mr_tracker_update(s->tracker, s->now_ns, result->data, result->count);
     } else {

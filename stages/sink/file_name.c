@@ -6,8 +6,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/base/utf8.h"
 #include "millrace/status.h"
 
+enum { LABEL_BYTES = 100 };
 enum { SOURCE, NUMBER, TIME, EPOCH, SEQ, SUB, LABEL, TRACK, TOKENS };
 static const char *const tokens[] = {"{source}", "{number}", "{time}", "{epoch}", "{seq}", "{sub}", "{label}",
                                      "{track}"};
@@ -133,11 +135,17 @@ static int print_number(char *text, size_t room, const values *of) {
     return snprintf(text, room, "%s%06" PRIu64 "%s", epoch, of->number, part);
 }
 
-/* A label may be any text: it must not lead to another folder, or hide the file. */
+/* A label may be any text: it must not lead to another folder, hide the file, or make its name too long. */
 static int print_label(char *text, size_t room, const mr_object *object) {
-    const int length = !object         ? snprintf(text, room, "none")
-                       : object->label ? snprintf(text, room, "%s", object->label)
-                                       : snprintf(text, room, "%" PRId32, object->index);
+    const char *label = object ? object->label : "none";
+    int length;
+    if (!label) {
+        length = snprintf(text, room, "%" PRId32, object->index);
+    } else {
+        const size_t all = strnlen(label, LABEL_BYTES + 1);
+        const size_t some = all > LABEL_BYTES ? mr_utf8_fit(label, LABEL_BYTES) : all;
+        length = snprintf(text, room, "%.*s", some ? (int)some : 1, some ? label : "_");
+    }
     for (char *at = text; room && *at; at++)
         if (*at == '/' || (unsigned char)*at < ' ' || (at == text && *at == '.'))
             *at = '_';

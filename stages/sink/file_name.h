@@ -31,9 +31,10 @@ const char *mr_file_name_ending(const char *name);
 int mr_file_name_print(char name[MR_OUTPUT_NAME], const char *pattern, const char *source, uint64_t number,
                        int64_t seconds, int again);
 
-/* For pictures: {source}, {time}, {epoch}, {seq} in six digits, {sub}, and an object's {label} and {track}. Without
- * {epoch}, {seq} is prefixed with the epoch from the second epoch on; without {sub}, ".SUB" follows it if that is above
- * 0. Slashes make folders. MR_ERROR_CONFIG: no {seq}, a brace that is no token, or a folder without a name. */
+/* For pictures: {source}, {time}, {epoch}, {seq} in six digits, {sub}, and an object's {label} (100 bytes of it at
+ * most) and {track}. Without {epoch}, {seq} is prefixed with the epoch from the second epoch on; without {sub}, ".SUB"
+ * follows it if that is above 0. Slashes make folders. MR_ERROR_CONFIG: no {seq}, a brace that is no token, or a folder
+ * without a name. */
 int mr_picture_name_check(const char *pattern);
 /* Whether the name depends on an object. */
 bool mr_picture_name_has_objects(const char *pattern);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -47,8 +48,8 @@ static const mr_option options[] = {
      .help = "each file's name, which must end in .png, .jpg, .jpeg or .webp and decides the kind; {source}, {time} "
              "(when it was written, in UTC), {epoch}, {seq}, {sub}, {label} and {track} are replaced, {seq} by six "
              "digits. If the name has no {epoch}, the epoch precedes {seq} from a loop's second turn on; without "
-             "{sub}, pictures after crop have it after {seq}. {label} and {track} are those of the best object. "
-             "Slashes make folders, such as {label}/{source}-{seq}.jpg"},
+             "{sub}, pictures after crop have it after {seq}. {label} (100 bytes of it at most) and {track} are those "
+             "of the best object. Slashes make folders, such as {label}/{source}-{seq}.jpg"},
     {.name = "overwrite", .kind = MR_OPTION_BOOL, .offset = FIELD(overwrite), .fallback = "false",
      .help = "write into a folder that holds files already, over those of the same name; with {time} names are new, "
              "and the folder may hold others"},
@@ -204,14 +205,14 @@ static int name_part(const char *part, const char *path, bool overwrite) {
     return rename(part, path) ? errno : 0;
 }
 
-/* Makes the folders in a path, from `first` on. */
+/* Makes the folders in a path, from `first` on. Returns 0, or errno. */
 static int make_folders(char path[PATH_BYTES], size_t first) {
-    int status = MR_OK;
-    for (char *slash = path + first; !status && (slash = strchr(slash, '/')); *slash++ = '/') {
+    int error = 0;
+    for (char *slash = path + first; !error && (slash = strchr(slash, '/')); *slash++ = '/') {
         *slash = '\0';
-        status = mr_file_make_folder(path);
+        error = mkdir(path, 0777) && errno != EEXIST ? errno : 0;
     }
-    return status;
+    return error;
 }
 
 /* Removes an incomplete file. MR_ERROR_AGAIN: try again. */
@@ -222,10 +223,9 @@ static int write_file(const mr_stage *self, const char *name) {
     if ((size_t)snprintf(path, sizeof path, "%s/%s", given->path, name) >= sizeof path ||
         (size_t)snprintf(part, sizeof part, "%s/%s.part", given->path, name) >= sizeof part)
         return mr_fail(MR_ERROR_IO, "%s: the path is too long", given->path);
-    int status = make_folders(path, strlen(given->path) + 1);
-    if (status)
-        return status;
-    int error = write_part(part, state->data, state->bytes);
+    int error = make_folders(path, strlen(given->path) + 1);
+    if (!error)
+        error = write_part(part, state->data, state->bytes);
     if (!error)
         error = name_part(part, path, state->overwrite);
     if (!error) {

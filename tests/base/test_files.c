@@ -1,4 +1,5 @@
 /* Files that are replaced whole, and folders that do not outlive who made them. */
+#include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -152,13 +153,16 @@ TEST(a_lock_has_one_owner_at_a_time) {
     /* The lock ended with the owner; the file is still there. */
     assert_true(exists(in_scratch("kept.lock")));
     assert_int_equal(mr_file_lock(path, &mine), MR_OK);
+    errno = 0;
     assert_int_equal(mr_file_lock(path, &other), MR_ERROR_IO);
+    assert_int_equal(errno, EWOULDBLOCK);
     mr_file_unlock(path, mine);
     assert_false(exists(in_scratch("kept.lock")));
     assert_int_equal(mr_file_lock(path, &mine), MR_OK);
     mr_file_unlock(path, mine);
     assert_int_equal(symlink("/dev/null", in_scratch("kept.lock")), 0);
     assert_int_equal(mr_file_lock(path, &mine), MR_ERROR_IO);
+    assert_int_not_equal(errno, EWOULDBLOCK);
     assert_int_equal(unlink(in_scratch("kept.lock")), 0);
     close(ends[0]);
     close(ends[1]);

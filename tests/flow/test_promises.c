@@ -240,7 +240,7 @@ TEST(pictures_are_copied_before_a_change_if_others_hold_them) {
     } cases[] = {
         {"  one: {type: copies, input: a}\n  two: {type: changes, input: one}\n"
          "  three: {type: changes, input: two}\n"
-         "  four: {type: adds, input: three}\n", 40, 0, 0},
+         "  four: {type: adds, input: three}\n", 40, 0, 20},
         /* The source's frames share their pixels. */
         {"  one: {type: changes, input: a}\n  two: {type: adds, input: one}\n", 20, 20, 20},
         {"  one: {type: copies, input: a}\n  two: {type: changes, input: one}\n  three: {type: adds, input: two}\n"
@@ -255,6 +255,9 @@ TEST(pictures_are_copied_before_a_change_if_others_hold_them) {
         mr_summary *summary = flow_run(pipeline);
         assert_int_equal(sum, cases[i / 2].sum);
         assert_in_range(copied, cases[i / 2].least_copies, cases[i / 2].most_copies);
+        /* Simulated, no worker holds a frame longer than its call; another thread may. */
+        if (i == 1)
+            assert_int_equal(copied, 0);
         flow_close(&pipeline, &summary);
     }
 }

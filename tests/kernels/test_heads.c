@@ -146,6 +146,14 @@ DEVICE_TEST(heads_find_the_same) {
     }
 }
 
+/* Of very many candidates the best are selected before they are sorted. */
+DEVICE_TEST(the_best_of_many_are_selected) {
+    enum { ROWS = 3 * MR_DETECT_CANDIDATES };
+    static const head_case many = {MR_BOX_HEAD_CUSTOM, {"b", "s"}, {{ROWS, 4}, {ROWS, 2}}, MR_DTYPE_F32,
+                                   {.boxes = "b", .scores = "s"}, 0, 60};
+    assert_int_equal(check(d, &many, -100, 0.5f, MOST, NULL), MOST);
+}
+
 /* The best ones are compared, here those outside the input: so time has a bound. */
 PLAIN_TEST(more_candidates_than_are_compared) {
     enum { ROWS = MR_DETECT_CANDIDATES + 100 };

@@ -58,7 +58,8 @@ static char *pipeline_with(bool is_source, const char *vertex) {
     assert_true(asprintf(&text,
              "version: 1\npipeline: p\nsources:\n  lobby: {uri: lobby.mp4}\n%s%s%sstages:\n  decode: {input: lobby}\n"
              "  preprocess: {input: decode, size: 224x224}\n  infer: {input: preprocess, model: m.onnx}\n"
-             "  classify: {input: infer}\n  detect: {input: preprocess, model: m.onnx}\n%s%s%s",
+             "  classify: {input: infer}\n  detect: {input: preprocess, model: m.onnx}\n  track: {input: detect}\n"
+             "  joined: {type: join, join: {pictures: decode, objects: detect}}\n%s%s%s",
              is_source ? "  x: " : "", is_source ? vertex : "", is_source ? "\n" : "", is_source ? "" : "  x: ",
              is_source ? "" : vertex, is_source ? "" : "\n") > 0);
     return text;

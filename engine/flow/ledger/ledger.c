@@ -234,7 +234,7 @@ static bool gather(mr_receipt *parent, mr_receipt *object, uint64_t kept) {
 }
 
 void mr_receipt_gather(mr_receipt *parent, mr_receipt *object, uint64_t kept) {
-    if (!object || !parent)
+    if (!object || !parent || object == parent)
         return;
     pthread_mutex_lock(&object->ledger->lock);
     const bool delivered = gather(parent, object, kept);

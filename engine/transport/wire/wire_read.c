@@ -304,6 +304,7 @@ static int read_result(mr_wire_reader *reader, const Millrace__V1__Result *from,
         return status;
     (*tail)->stage = origin->stage;
     (*tail)->name = origin->name;
+    (*tail)->cut = from->cut;
     return kind->fields ? read_elements(reader, from, count, *tail) : read_array(reader, from, *tail);
 }
 

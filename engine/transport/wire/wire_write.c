@@ -223,6 +223,7 @@ static int write_result(mr_wire_writer *writer, const mr_result *from, Millrace_
     int status = number_origin(writer, from, &result->origin);
     if (status)
         return status;
+    result->cut = from->cut;
     return from->kind->fields ? write_elements(writer, from, result) : write_array(writer, from, result);
 }
 

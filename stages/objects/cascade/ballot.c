@@ -83,6 +83,8 @@ static int make_room(mr_ballot *votes) {
 }
 
 int mr_ballot_add(mr_ballot *votes, int64_t track, const mr_ballot_vote *vote) {
+    if (vote->text_bytes > MR_BALLOT_MOST_BYTES)
+        return MR_OK;
     char *text = vote->text ? mr_alloc(vote->text_bytes + 1) : NULL;
     int status = vote->text && !text ? mr_fail(MR_ERROR_MEMORY, "no memory for votes") : make_room(votes);
     if (status) {

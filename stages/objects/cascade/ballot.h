@@ -1,12 +1,15 @@
 /* Votes for the tracks of a source: each answer that a stage gave for a track is a vote until it is too old. For each
  * stage the answer with the most votes wins; of several, the one with the higher sum of scores.
  *
- * Times are presentation times. Memory is bounded: the oldest of 20,000 votes give way. One thread. */
+ * Times are presentation times. Memory is bounded: the oldest of 20,000 votes give way, and a text of more than
+ * MR_BALLOT_MOST_BYTES is no vote. One thread. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+enum { MR_BALLOT_MOST_BYTES = 4096 };
 
 typedef struct mr_ballot mr_ballot;
 

@@ -96,24 +96,40 @@ static void keep_up(const options *o, state *s, const mr_frame *frame) {
     s->now_ns = now_ns;
 }
 
-/* Whether the track is due for a picture, which it then gets. Objects without a track always are. */
-static bool is_due(const options *o, state *s, int64_t track) {
+/* Objects without a track always are. */
+static bool is_due(const options *o, const state *s, int64_t track) {
+    bool due = true;
+    for (size_t i = 0; i < s->seen_count && o->every_ns && track && due; i++)
+        due = s->seen[i].track != track;
+    return due;
+}
+
+static void remember(const options *o, state *s, int64_t track) {
     if (!o->every_ns || !track)
-        return true;
-    for (size_t i = 0; i < s->seen_count; i++)
-        if (s->seen[i].track == track)
-            return false;
+        return;
     if (s->seen_count == MOST_SEEN)
         memmove(s->seen, s->seen + 1, --s->seen_count * sizeof *s->seen);
     if (mr_grow((void **)&s->seen, s->seen_count, &s->seen_room, sizeof *s->seen))
         s->seen[s->seen_count++] = (seen){track, s->now_ns};
-    return true;
+}
+
+static bool is_chosen(const options *o, const state *s, const mr_frame *picture, const mr_object *object,
+                      mr_cutout *region) {
+    return is_wanted(o, object) && mr_cutout_of(picture, object, o->expand, region) && is_due(o, s, object->track);
+}
+
+static bool has_more_than_max(const options *o, const state *s, const mr_frame *picture, const mr_result *objects) {
+    mr_cutout region;
+    int64_t count = 0;
+    for (size_t i = 0; objects && i < objects->count && count <= o->max; i++)
+        count += is_chosen(o, s, picture, (const mr_object *)objects->data + i, &region);
+    return count > o->max;
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
 /* The picture's own object goes along, with its corners. */
-static int add_object(mr_io *io, mr_frame *frame, const mr_result *objects, size_t index) {
+static int add_object(mr_io *io, mr_frame *frame, const mr_result *objects, size_t index, bool cut) {
     const mr_object *from = (const mr_object *)objects->data + index;
     mr_result *result;
     int status = mr_io_add_result(io, frame, mr_kind_objects(), 1, &result);
@@ -124,19 +140,20 @@ static int add_object(mr_io *io, mr_frame *frame, const mr_result *objects, size
         .index = from->index, .label = from->label, .track = from->track, .number = mr_object_number(objects, index),
         .parent = from->parent};
     result->count = 1;
+    result->cut = cut;
     return mr_result_add_items(result, mr_result_items(objects, from->quad), from->quad.count, sizeof(float),
                                &((mr_object *)result->data)->quad);
 }
 
 static int give(mr_io *io, const mr_frame *picture, const mr_cutout *region, const mr_result *objects, size_t index,
-                uint32_t number) {
+                uint32_t number, bool cut) {
     mr_frame *frame = NULL;
     int status = mr_io_share(io, picture, &frame);
     if (status)
         return status;
     mr_cutout_show(picture, region, frame);
     status = mr_io_set_object(io, frame, number);
-    if (!status && (status = add_object(io, frame, objects, index)))
+    if (!status && (status = add_object(io, frame, objects, index, cut)))
         mr_io_drop(io, frame, "error");
     if (!status)
         return mr_io_emit(io, 0, frame);
@@ -160,16 +177,15 @@ static int process(mr_stage *self, mr_io *io) {
     uint32_t given = 0;
     int status = MR_OK;
     keep_up(o, s, picture);
-    for (size_t i = 0; object && i < objects->count && !status; i++) {
+    const bool cut = has_more_than_max(o, s, picture, objects);
+    if (cut)
+        note_cut(self);
+    for (size_t i = 0; object && i < objects->count && given < (uint32_t)o->max && !status; i++) {
         mr_cutout region;
-        if (!is_wanted(o, &object[i]) || !mr_cutout_of(picture, &object[i], o->expand, &region))
+        if (!is_chosen(o, s, picture, &object[i], &region))
             continue;
-        if (given == (uint32_t)o->max) {
-            note_cut(self);
-            break;
-        }
-        if (is_due(o, s, object[i].track))
-            status = give(io, picture, &region, objects, i, ++given);
+        remember(o, s, object[i].track);
+        status = give(io, picture, &region, objects, i, ++given, cut);
     }
     if (!status)
         mr_io_end_objects(io, picture, given, given ? "cropped" : "no objects");

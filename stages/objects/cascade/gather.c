@@ -2,6 +2,8 @@
  *
  * The engine calls first with the pictures of a frame's objects, then with the frame (MR_CASCADE_GATHER). Results are
  * kept until then, and forgotten if the frame was lost. */
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/grow.h"
@@ -13,6 +15,8 @@
 #include "stages/objects/cascade/merge.h"
 
 enum { FRAMES, CROPS };
+/* Objects of all pictures of a frame. The time to merge them grows with the square. */
+enum { MOST_CHILDREN = 10000 };
 
 typedef struct vote_options {
     bool given;
@@ -58,6 +62,7 @@ typedef struct state {
     size_t part_count, part_room;
     uint8_t *bytes;
     size_t byte_count, byte_room;
+    bool cut;          /* not all that was found is kept */
     mr_object_attribute *attributes; /* of the object at hand */
     size_t attribute_count, attribute_room;
     mr_ballot *votes;   /* NULL: without vote */
@@ -97,7 +102,8 @@ static int no_memory(void) {
 }
 
 static int keep(state *s, const void *data, size_t bytes, kept *to) {
-    *to = (kept){s->byte_count, data ? bytes : 0};
+    s->cut |= data && bytes > MR_MOST_ITEMS_BYTES - s->byte_count;
+    *to = (kept){s->byte_count, data && bytes <= MR_MOST_ITEMS_BYTES - s->byte_count ? bytes : 0};
     while (s->byte_room - s->byte_count < to->bytes)
         if (!mr_grow((void **)&s->bytes, s->byte_room, &s->byte_room, 1))
             return no_memory();
@@ -112,6 +118,9 @@ static int keep_items(state *s, const mr_result *from, mr_items items, size_t ea
 }
 
 static int keep_answer(state *s, const answer *found) {
+    s->cut |= s->answer_count == MR_MOST_OBJECTS;
+    if (s->answer_count == MR_MOST_OBJECTS)
+        return MR_OK;
     if (!mr_grow((void **)&s->answers, s->answer_count, &s->answer_room, sizeof *s->answers))
         return no_memory();
     s->answers[s->answer_count++] = *found;
@@ -138,7 +147,11 @@ static int keep_texts(state *s, const mr_result *from, int64_t number) {
     return status;
 }
 
+/* A frame has at most MOST_CHILDREN. */
 static int keep_child(state *s, const mr_result *from, const mr_object *object, int64_t number) {
+    s->cut |= s->child_count == MOST_CHILDREN;
+    if (s->child_count == MOST_CHILDREN)
+        return MR_OK;
     if (!mr_grow((void **)&s->children, s->child_count, &s->child_room, sizeof *s->children))
         return no_memory();
     child *new = &s->children[s->child_count];
@@ -158,6 +171,7 @@ static int keep_child(state *s, const mr_result *from, const mr_object *object, 
 static int keep_children(state *s, const mr_result *from, int64_t number) {
     const mr_object *objects = from->data;
     int status = MR_OK;
+    s->cut |= from->cut;
     for (size_t i = 0; i < from->count && !status; i++)
         status = keep_child(s, from, &objects[i], number);
     return status;
@@ -173,6 +187,7 @@ static int keep_part(state *s, const mr_object *part) {
 
 static void forget(state *s) {
     s->answer_count = s->child_count = s->part_count = s->byte_count = 0;
+    s->cut = false;
 }
 
 static bool belongs(const state *s, const mr_frame *frame) {
@@ -180,7 +195,7 @@ static bool belongs(const state *s, const mr_frame *frame) {
 }
 
 /* Results are newest first, and crop's own is the oldest. A frame has only the newest of several that a stage, or a
- * chain of detect and track, gave. */
+ * chain of detect and track, gave. If crop left out objects (cut), a detector has not searched those. */
 static int take_picture(state *s, const options *o, const mr_frame *picture) {
     const mr_result *own = picture->results, *newest = NULL;
     if (!belongs(s, picture))
@@ -198,8 +213,10 @@ static int take_picture(state *s, const options *o, const mr_frame *picture) {
             status = keep_class(s, one, number);
         else if (one->kind == mr_kind_text())
             status = keep_texts(s, one, number);
-        else if (one->kind == mr_kind_objects() && !newest && !copy)
+        else if (one->kind == mr_kind_objects() && !newest && !copy) {
+            s->cut |= own->cut;
             status = keep_children(s, newest = one, number);
+        }
     }
     return status;
 }
@@ -287,16 +304,16 @@ static int add_children(const state *s, mr_result *result) {
     return status;
 }
 
-/* Objects are sorted by score; the order of equal ones stays. */
+/* For qsort. A score that is not a number comes last; the order of equal ones is that of their numbers. */
+static int compare(const void *one, const void *other) {
+    const mr_object *a = one, *b = other;
+    const float left = isnan(a->score) ? -INFINITY : a->score, right = isnan(b->score) ? -INFINITY : b->score;
+    return left != right ? (left > right ? -1 : 1) : (a->number > b->number) - (a->number < b->number);
+}
+
 static void sort(mr_result *result) {
-    mr_object *objects = result->data;
-    for (size_t i = 1; i < result->count; i++) {
-        const mr_object moved = objects[i];
-        size_t to = i;
-        for (; to > 0 && objects[to - 1].score < moved.score; to--)
-            objects[to] = objects[to - 1];
-        objects[to] = moved;
-    }
+    if (result->count)
+        qsort(result->data, result->count, sizeof(mr_object), compare);
 }
 
 static int put_on(state *s, mr_io *io, mr_frame *frame, const mr_result *objects) {
@@ -310,6 +327,8 @@ static int put_on(state *s, mr_io *io, mr_frame *frame, const mr_result *objects
         status = add_children(s, result);
         sort(result);
     }
+    if (!status)
+        result->cut |= s->cut;
     return status;
 }
 
@@ -333,9 +352,13 @@ static int merge(state *s, const options *o) {
     return status;
 }
 
-/* The objects of all tiles, after those that the frame has. */
+/* The objects of all tiles, after those that the frame has. If no tile has come, nobody has searched the frame; if some
+ * have not, there may be more objects. */
 static int put_tiles(state *s, const options *o, mr_io *io, mr_frame *frame, const mr_result *objects) {
     mr_result *result;
+    if (!s->part_count)
+        return MR_OK;
+    s->cut |= s->parts[0].index != (int32_t)s->part_count;
     int status = merge(s, o);
     if (!status && objects)
         return put_on(s, io, frame, objects);
@@ -343,9 +366,11 @@ static int put_tiles(state *s, const options *o, mr_io *io, mr_frame *frame, con
         status = mr_io_add_result(io, frame, mr_kind_objects(), s->child_count, &result);
     if (!status)
         status = add_children(s, result);
-    if (!status)
-        sort(result);
-    return status;
+    if (status)
+        return status;
+    sort(result);
+    result->cut = s->cut;
+    return MR_OK;
 }
 
 static int process(mr_stage *self, mr_io *io) {

@@ -51,13 +51,16 @@ static bool is_cut(const mr_object *object, const mr_object *part, const mr_obje
            reaches(object->bottom, part->bottom, whole->bottom, height);
 }
 
+static double score_of(const candidate *one) {
+    return isnan(one->object->score) ? -INFINITY : (double)one->object->score;
+}
+
 /* For qsort: whole objects first, by score; then cut ones, by area. */
 static int compare(const void *one, const void *other) {
     const candidate *a = one, *b = other;
     if (a->cut != b->cut)
         return a->cut ? 1 : -1;
-    const double left = a->cut ? a->area : (double)a->object->score;
-    const double right = b->cut ? b->area : (double)b->object->score;
+    const double left = a->cut ? a->area : score_of(a), right = b->cut ? b->area : score_of(b);
     if (left != right)
         return left > right ? -1 : 1;
     return a->index < b->index ? -1 : 1;
@@ -81,8 +84,9 @@ int mr_merge_parts(const mr_object *parts, size_t part_count, const mr_object *f
         size_t part = 0;
         while (part < part_count && parts[part].number != found[i].parent)
             part++;
-        all[i] = (candidate){&found[i], i, area_of(&found[i]), part < part_count &&
-                                                                   is_cut(&found[i], &parts[part], &whole)};
+        const double area = area_of(&found[i]);
+        all[i] = (candidate){&found[i], i, isnan(area) ? 0 : area, part < part_count &&
+                                                                       is_cut(&found[i], &parts[part], &whole)};
         kept[i] = false;
     }
     qsort(all, count, sizeof *all, compare);

@@ -61,8 +61,8 @@ static int32_t end_of(const row *r, int32_t index) {
     return index + 1 == r->count ? r->length : start_of(r, index) + r->side;
 }
 
-/* The part's own place goes along as its object. */
-static int add_place(mr_io *io, mr_frame *frame, uint32_t number) {
+/* The part's own place goes along as its object. Its class is the number of parts: gather knows then if it has all. */
+static int add_place(mr_io *io, mr_frame *frame, uint32_t number, int32_t parts) {
     double a[2], b[2];
     mr_result *result;
     int status = mr_io_add_result(io, frame, mr_kind_objects(), 1, &result);
@@ -73,19 +73,19 @@ static int add_place(mr_io *io, mr_frame *frame, uint32_t number) {
     *(mr_object *)result->data = (mr_object){
         .left = (float)(a[0] < b[0] ? a[0] : b[0]), .top = (float)(a[1] < b[1] ? a[1] : b[1]),
         .right = (float)(a[0] < b[0] ? b[0] : a[0]), .bottom = (float)(a[1] < b[1] ? b[1] : a[1]),
-        .score = 1, .number = number};
+        .score = 1, .index = parts, .number = number};
     result->count = 1;
     return MR_OK;
 }
 
-static int give(mr_io *io, const mr_frame *picture, const mr_cutout *part, uint32_t number) {
+static int give(mr_io *io, const mr_frame *picture, const mr_cutout *part, uint32_t number, int32_t parts) {
     mr_frame *frame = NULL;
     int status = mr_io_share(io, picture, &frame);
     if (status)
         return status;
     mr_cutout_show(picture, part, frame);
     status = mr_io_set_object(io, frame, number);
-    if (!status && (status = add_place(io, frame, number)))
+    if (!status && (status = add_place(io, frame, number, parts)))
         mr_io_drop(io, frame, "error");
     if (!status)
         return mr_io_emit(io, 0, frame);
@@ -99,7 +99,7 @@ static int process(mr_stage *self, mr_io *io) {
     const mr_format *format = &picture->format;
     const row across = row_of(format->width, o->size.width, o->overlap);
     const row down = row_of(format->height, o->size.height, o->overlap);
-    const bool parts = across.count > 1 || down.count > 1;
+    const bool whole = o->whole && (across.count > 1 || down.count > 1);
     uint32_t given = 0;
     int status = MR_OK;
     if ((int64_t)across.count * down.count > MOST_TILES)
@@ -110,13 +110,14 @@ static int process(mr_stage *self, mr_io *io) {
         mr_io_end_objects(io, picture, 0, "away");
         return MR_OK;
     }
+    const int32_t parts = across.count * down.count + whole;
     for (int32_t y = 0; y < down.count && !status; y++)
         for (int32_t x = 0; x < across.count && !status; x++) {
             const mr_cutout part = {start_of(&across, x), start_of(&down, y), end_of(&across, x), end_of(&down, y)};
-            status = give(io, picture, &part, ++given);
+            status = give(io, picture, &part, ++given, parts);
         }
-    if (o->whole && parts && !status)
-        status = give(io, picture, &(mr_cutout){0, 0, format->width, format->height}, ++given);
+    if (whole && !status)
+        status = give(io, picture, &(mr_cutout){0, 0, format->width, format->height}, ++given, parts);
     if (!status)
         mr_io_end_objects(io, picture, given, "tiled");
     return status;

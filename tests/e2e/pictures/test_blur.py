@@ -44,11 +44,11 @@ class Blur(Case):
         picture.save(self.folder / name, **options)
         return np.array(picture)
 
-    def blur(self, options, boxes, code=0, detect="", more="", name="*.png", **how):
+    def blur(self, options, boxes, code=0, detect="", more="", name="*.png", fit="stretch", **how):
         """Runs it and returns the pictures; boxes are in 64x64 pixels."""
         save(self.folder / "model.onnx", {"o": rows_of(boxes)})
         text = HEAD.format(uri=self.folder / name).replace("sources:", "require: blurred\nsources:") + (
-            "  preprocess: {input: decode, fit: stretch}\n"
+            f"  preprocess: {{input: decode, fit: {fit}}}\n"
             f"  detect: {{input: preprocess, model: model.onnx, head: end2end{detect}}}\n"
             "  both: {type: join, join: {pictures: decode, objects: detect}}\n"
             f"  blur: {{input: both{options}}}\n"
@@ -136,6 +136,7 @@ class Blur(Case):
                 (", max: 3, how: fill", "", "more objects to hide than max"),
                 (", how: fill", ", max: 12", "as many objects as its max allows, and may have left out others"),
                 (", stages: [decode], how: fill", "", "no stage had searched for objects"),
+                (", stages: [decode], how: fill, shape: ellipse", "", "no stage had searched for objects"),
                 (", how: fill", ", every: 2", "no stage had searched for objects")):
             if "every" in detect:
                 self.noise("b.png")
@@ -144,6 +145,9 @@ class Blur(Case):
             self.assertFalse(got.any())
             self.assertIn("1 picture was hidden whole", run.err)
             self.assertIn(reason, run.err)
+        # The best one lies in the letterbox's bar, so fewer than max are left of those that were found.
+        _, pictures = self.blur(", how: fill", [(8, 0, 20, 4, 0.95, 0), *boxes], detect=", max: 4", fit="letterbox")
+        self.assertFalse(pictures[-1].any())
         (self.folder / "b.png").unlink()
         for one in (self.folder / "out").glob("*.png"):
             one.unlink()
@@ -151,6 +155,28 @@ class Blur(Case):
         self.assertTrue(np.array_equal(got, picture))
         _, (got,) = self.blur("", [(8, 8, 12, 16, 0, 0)])
         self.assertTrue(np.array_equal(got, picture))
+
+    def test_tiles_that_were_lost(self):
+        """If no tile arrives, nobody has searched the picture; if all do, only the object is hidden."""
+        picture = self.noise()
+        save(self.folder / "model.onnx", {"o": rows_of([(16, 16, 32, 48, 0.9, 0)])})
+        for shown, whole in (("tile", False), ("kept", True)):
+            text = HEAD.format(uri=self.folder / "*.png").replace("sources:", "require: blurred\nsources:") + f"""\
+  tile: {{input: decode, size: 640x640}}
+  kept: {{type: filter, input: tile, classes: [nobody]}}
+  preprocess: {{input: {shown}, size: 64x64, fit: stretch}}
+  detect: {{input: preprocess, model: model.onnx, head: end2end}}
+  gather: {{join: {{frames: decode, crops: detect}}, merge: {{}}}}
+  blur: {{input: gather, how: fill}}
+  images: {{input: blur, path: '{self.folder}/out', overwrite: true}}
+"""
+            run = self.run_pipeline(text, rows=False)
+            self.assert_balanced(run)
+            got = np.array(Image.open(next((self.folder / "out").glob("*.png"))))
+            with self.subTest(shown):
+                self.assertEqual("no stage had searched for objects" in run.err, whole)
+                self.assertEqual(not got.any(), whole)
+                self.assertTrue(whole or np.array_equal(got[:, -30:], picture[:, -30:]))
 
     def test_chroma(self):
         """In 4:2:0 the hidden chroma covers the box, and nothing of the box shows."""

@@ -3,6 +3,7 @@ whatever happens on the way: no objects or very many, batches, workers, several 
 continue.
 
 The first pixel of a picture tells the drawn detector how many objects it has. They are squares of a grid, and noise."""
+import fcntl
 import json
 import os
 import pathlib
@@ -16,7 +17,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
-from harness import MILLRACE, MODELS, PICTURES, TIMEOUT, Case, main, need_models, pipeline, rows_in
+from harness import MILLRACE, MODELS, PICTURES, ROOT, TIMEOUT, Case, main, need_models, pipeline, rows_in
 from watched import children_of
 
 YOLOX = pathlib.Path(os.environ.get("MILLRACE_YOLOX", "/nonexistent"))
@@ -74,6 +75,24 @@ def classes_in(picture, session):
         found.append((int(values.argmax()), float((share / share.sum()).max())))
     return found
 
+
+TWO_OUTPUTS = """#include <millrace/plugin.h>
+static int process(mr_stage *self, mr_io *io) {
+    mr_frame *frame = NULL;
+    int status = mr_io_share(io, mr_io_input(io), &frame);
+    (void)self;
+    return status ? status : mr_io_emit(io, 1, frame);
+}
+static int negotiate(mr_negotiation *n) {
+    n->outputs[0].follows = n->outputs[0].shares = n->outputs[1].follows = n->outputs[1].shares = 0;
+    return MR_OK;
+}
+static const mr_port in[] = {{.name = "in"}, {0}};
+static const mr_port out[] = {{.name = "first", .optional = true}, {.name = "second"}, {0}};
+static const mr_stage_type type = {.name = "two", .summary = "has two outputs", .inputs = in, .outputs = out,
+                                   .negotiate = negotiate, .process = process};
+MR_PLUGIN("two", "1", &type);
+"""
 
 CASCADE = dict(
     decode="", tensor=f"type: preprocess, size: {SIDE}x{SIDE}, fit: stretch",
@@ -187,25 +206,14 @@ class Cascades(Case):
 
     def test_objects_in_objects(self):
         """A detector looks at the objects of another. Its boxes are in the whole picture, also if that is turned."""
-        save(self.folder / "inner.onnx", [helper.make_node("Flatten", ["image"], ["flat"]),
-                                          helper.make_node("ReduceSum", ["flat", "axes"], ["sum"]),
-                                          helper.make_node("Mul", ["sum", "zero"], ["none"]),
-                                          helper.make_node("Unsqueeze", ["none", "axes"], ["nothing"]),
-                                          helper.make_node("Add", ["rows", "nothing"], ["o"])],
-             {"axes": np.array([1]), "zero": np.float32(0),
-              "rows": np.array([[[4, 6, 12, 10, 0.99, 7], [0, 0, 16, 16, 0.3, 8]]], np.float32)}, ("o", 2, 6),
-             (3, CELL, CELL))
+        self.save_inner()
         made = noise(3, 1)
         for turn, orientation in ((0, 1), (1, 6), (2, 3), (3, 8)):
             # The picture is stored so that, turned, it is `made`.
             exif = Image.Exif()
             exif[0x0112] = orientation
             Image.fromarray(np.rot90(made, turn)).save(self.folder / "p00.png", exif=exif)
-            text = cascade(f"uri: '{self.folder}/p00.png'", features="", classify="",
-                           inner="type: detect, input: small, model: inner.onnx, head: end2end",
-                           gather="join: {frames: look, crops: inner}")
-            stages = text.replace("  features: {input: small}\n", "").replace("  classify: {input: features}\n", "")
-            run = self.run_pipeline(stages)
+            run = self.run_pipeline(pipeline({"a": f"uri: '{self.folder}/p00.png'"}, **self.inner()))
             objects = run.rows[0]["objects"]
             self.assertEqual(len(objects), 9)
             self.assertEqual([one["score"] for one in objects], sorted((one["score"] for one in objects), reverse=True))
@@ -218,6 +226,37 @@ class Cascades(Case):
                     (left, top, left + CELL, top + CELL)
                 self.assertEqual((one["left"], one["top"], one["right"], one["bottom"]), want, (turn, one))
             self.assertEqual(sorted(one.get("parent", 0) for one in objects), [0, 0, 0, 1, 1, 2, 2, 3, 3])
+
+    def save_inner(self):
+        """A detector of two boxes in each picture."""
+        save(self.folder / "inner.onnx", [helper.make_node("Flatten", ["image"], ["flat"]),
+                                          helper.make_node("ReduceSum", ["flat", "axes"], ["sum"]),
+                                          helper.make_node("Mul", ["sum", "zero"], ["none"]),
+                                          helper.make_node("Unsqueeze", ["none", "axes"], ["nothing"]),
+                                          helper.make_node("Add", ["rows", "nothing"], ["o"])],
+             {"axes": np.array([1]), "zero": np.float32(0),
+              "rows": np.array([[[4, 6, 12, 10, 0.99, 7], [0, 0, 16, 16, 0.3, 8]]], np.float32)}, ("o", 2, 6),
+             (3, CELL, CELL))
+
+    def inner(self):
+        """The stages of a cascade that finds objects in objects."""
+        order = "decode", "tensor", "detect", "look", "crop", "small", "inner", "gather", "rows"
+        stages = dict(CASCADE, inner="type: detect, model: inner.onnx, head: end2end",
+                      gather="join: {frames: look, crops: inner}")
+        return {name: stages[name] for name in order}
+
+    def test_what_crop_leaves_out_is_not_shown(self):
+        """Nobody has searched the objects beyond crop's max for others. Classes of objects hide nothing."""
+        self.save_inner()
+        self.pictures([3])
+        for most, searched, whole in ((3, True, False), (2, True, True), (2, False, False)):
+            with self.subTest(most=most, searched=searched):
+                stages = {**(self.inner() if searched else CASCADE), "crop": f"max: {most}"}
+                rows = stages.pop("rows")
+                run = self.run_pipeline(pipeline({"a": f"uri: '{self.folder}/p00.png'"}, **stages,
+                                                 blur="input: gather", rows=rows))
+                self.assertEqual("hidden whole: a stage gave as many" in run.err, whole, run.err)
+                self.assertEqual("more objects than max" in run.err, most == 2)
 
     def test_drops_and_failures(self):
         """Objects that are dropped on the way lack a class; all frames come, in order."""
@@ -371,6 +410,26 @@ class Cascades(Case):
         wrong = self.run_pipeline(path, "--set", "stages.small.mean=3", code=78)
         self.assertIn("preprocess.mean", wrong.err)
 
+    def test_a_head_for_whole_frames(self):
+        """Training passes over a gather, with the frames that it has: here those of a stage's second output."""
+        for label, low in (("dark", 0), ("light", 128)):
+            (self.folder / "whole" / label).mkdir(parents=True)
+            for i in range(20):
+                Image.fromarray(RNG.integers(low, low + 128, (CELL, CELL, 3), np.uint8)).save(
+                    self.folder / "whole" / label / f"{i}.png")
+        self.write(TWO_OUTPUTS, "two.c")
+        self.checked(["cc", "-std=c11", "-shared", "-fPIC", f"-I{ROOT}/engine/include", self.folder / "two.c", "-o",
+                      self.folder / "libtwo.so"])
+        head = self.folder / "head"
+        path = self.write(cascade(
+            f"uri: '{self.folder}/p00.png'", top="plugins: [libtwo.so]", two="input: look",
+            gather="join: {frames: two.second, crops: classify}",
+            size=f"type: preprocess, input: gather, size: {CELL}x{CELL}, fit: stretch",
+            vectors="type: infer, model: look.onnx", kind=f"type: classify, head: '{head}'"))
+        self.millrace("train", path, "--stage", "kind", "--data", self.folder / "whole", "--output", head, "--cache",
+                      self.folder / "cache")
+        self.assertTrue((head / "head.json").exists())
+
     def test_training_from_labelled_objects(self):
         """COCO's annotations and YOLO's texts: cut-outs and classes equal those of a loop."""
         folder = self.folder / "set"
@@ -404,6 +463,18 @@ class Cascades(Case):
             self.assertEqual({row["group"] for row in rows}, {str(path) for path in (folder / "images").iterdir()})
             for name, (pixels, _) in want.items():
                 self.assertTrue(np.array_equal(np.array(Image.open(made / name)), pixels), (data, name))
+        command = [MILLRACE, "train", path, "--data", folder, "--output", head, "--cache", cache]
+        # Another training of the same objects reads these pictures: they stay until it has ended.
+        before = (made / "objects.jsonl").stat().st_ino
+        with open(f"{made}.lock", "w") as lock, open(self.folder / "told", "w") as told:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            waiting = self.spawn(command, stdout=told, stderr=told)
+            said = self.folder / "told"
+            self.wait_until(lambda: "waiting until it ends" in said.read_text(), said.read_text, waiting)
+            self.assertEqual((made / "objects.jsonl").stat().st_ino, before)
+        self.assertEqual(waiting.wait(TIMEOUT), 0, said.read_text())
+        self.assertNotEqual((made / "objects.jsonl").stat().st_ino, before)
+        self.assertFalse(pathlib.Path(f"{made}.lock").exists())
         for text, words in (("0 0.5 0.5 0.2\n", "00.txt:1: expected the number of a class"),
                             ("0 0.5 0.5 0.2 1.5\n", "00.txt:1: expected"), ("\n-1 0 0 1 1", "00.txt:2: expected"),
                             ("0 0.5 0.5 0.2 nan\n", "00.txt:1: expected")):

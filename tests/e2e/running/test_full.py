@@ -217,6 +217,24 @@ class WithAFailingWrite(Full, Case):
         cls.shared = tempfile.TemporaryDirectory(prefix="millrace-")
         cls.addClassCleanup(cls.shared.cleanup)
 
+    def test_folders_in_names_wait_for_room(self):
+        """No folder can be made while the disk is full."""
+        self.disk.fill()
+        path = self.disk.folder / "results.images"
+        text = full(sink="type: images, name: '{source}/{seq}.png', on_full: wait", path=path)
+        running = self.start(text)
+        self.wait_for("waiting until there is room", running)
+        self.assertEqual(list(path.iterdir()), [])
+        self.disk.empty()
+        self.assertEqual(self.end_of(running)["delivered"], 1000)
+        self.assertEqual(self.told().count("waiting until there is room"), 1)
+        self.assertEqual(sorted(one.name for one in (path / "made").iterdir()), [f"{i:06}.png" for i in range(1000)])
+        shutil.rmtree(path)
+        self.disk.fill()
+        self.end_of(self.start(text.replace("on_full: wait", "on_full: fail")), 74)
+        self.assertIn("results.images/made/000000.png: No space left on device; with on_full: wait the run would wait",
+                      self.told())
+
 
 class Limited(Case):
     """A file size limit (ulimit -f) acts like a full disk: it does not kill anything."""

@@ -98,7 +98,8 @@ class Killed(digits.Kept):
         first.wait()
         told, said = second.communicate()
         self.assertEqual(second.returncode, 0, said)
-        self.assertLessEqual(json.loads(told)["vectors"]["made"], self.pictures - 100)
+        # A record more than a vector may have been written when the first one was stopped.
+        self.assertLessEqual(json.loads(told)["vectors"]["made"], self.pictures - 99)
         self.assertEqual((self.head / "weights.npy").read_bytes(), self.expected[0])
 
     def test_a_video_of_which_some_pictures_are_there(self):

@@ -1,4 +1,5 @@
 /* File names: printed, and recognised again. Retention must not remove any other file. */
+#include <stdio.h>
 #include <string.h>
 
 #include "millrace/status.h"
@@ -67,6 +68,31 @@ TEST(names_of_pictures_are_printed) {
     const mr_identity one = {.seq = 1};
     assert_int_equal(mr_picture_name_print(name, 11, "{seq}.png", "", &one, NULL, 0), MR_OK);
     assert_int_equal(mr_picture_name_print(name, 10, "{seq}.png", "", &one, NULL, 0), MR_ERROR_IO);
+}
+
+/* A long one is cut where a character ends. */
+TEST(labels_in_names_are_cut) {
+    static const char whole[] = "0123456789" "0123456789" "0123456789" "0123456789" "0123456789"
+                                "0123456789" "0123456789" "0123456789" "0123456789" "0123456789";
+    const mr_identity identity = {.seq = 7};
+    char label[400], name[251], want[251];
+    const struct {
+        const char *end;
+        int from_whole;
+    } cases[] = {{"", 100}, {"x", 100}, {"\xe2\x82\xac", 98}, {"\xe2\x82\xac", 97}, {whole, 100}, {"", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int kept = cases[i].from_whole;
+        snprintf(label, sizeof label, "%.*s%s%s", kept, whole, cases[i].end, kept ? whole : "");
+        snprintf(want, sizeof want, "%.*s%s/000007.png", kept, whole, !kept ? "_" : kept == 97 ? cases[i].end : "");
+        assert_int_equal(mr_picture_name_print(name, sizeof name, "{label}/{seq}.png", "", &identity,
+                                               &(mr_object){.label = label}, 0), MR_OK);
+        assert_string_equal(name, want);
+    }
+    memset(label, 0x80, 300);
+    label[300] = '\0';
+    assert_int_equal(mr_picture_name_print(name, sizeof name, "{label}/{seq}.png", "", &identity,
+                                           &(mr_object){.label = label}, 0), MR_OK);
+    assert_string_equal(name, "_/000007.png");
 }
 
 TEST(other_names_are_told_apart) {

@@ -538,22 +538,23 @@ static int set_left_out(mr_settings *to, const mr_extraction *extraction) {
 
 /* ---- cascades ---- */
 
-/* The written stage, or the source, before an input; NULL: there is none. */
-static const mr_view_stage *stage_at(const mr_plan_view *plan, const mr_view_stage *to, int port) {
+/* The written stage, or the source, before the first input; NULL: there is none. *port: its output port. */
+static const mr_view_stage *stage_at(const mr_plan_view *plan, const mr_view_stage *to, int *port) {
     const mr_view_link *link = plan->links, *end = link + plan->link_count;
-    while (link < end && (link->to != (int)(to - plan->stages) || link->to_port != port))
+    while (link < end && (link->to != (int)(to - plan->stages) || link->to_port != 0))
         link++;
     if (link == end)
         return NULL;
     const mr_view_stage *from = &plan->stages[link->from];
-    return from->role == MR_VIEW_STAGE || from->role == MR_VIEW_SOURCE ? from : stage_at(plan, from, 0);
+    *port = link->from_port;
+    return from->role == MR_VIEW_STAGE || from->role == MR_VIEW_SOURCE ? from : stage_at(plan, from, port);
 }
 
 /* The stage that gives pictures as they are decoded, before anything looks for objects in them. */
-static const mr_view_stage *find_pictures(const mr_plan_view *plan, const mr_view_stage *split) {
-    const mr_view_stage *found = stage_at(plan, split, 0);
-    for (const mr_view_stage *before; found && (before = stage_at(plan, found, 0)); found = before)
-        if (before->outputs[0].set.payload != MR_PAYLOAD_PICTURE)
+static const mr_view_stage *find_pictures(const mr_plan_view *plan, const mr_view_stage *split, int *port) {
+    const mr_view_stage *found = stage_at(plan, split, port), *before;
+    for (int at = 0; found && (before = stage_at(plan, found, &at)); found = before, *port = at)
+        if (before->outputs[at].set.payload != MR_PAYLOAD_PICTURE)
             break;
     return found;
 }
@@ -566,10 +567,13 @@ static int set_cascades(mr_settings *to, const mr_extraction *extraction) {
         const mr_view_stage *stage = &plan->stages[v];
         if (stage->role != MR_VIEW_STAGE || stage->type->cascade == MR_CASCADE_NONE)
             continue;
-        const mr_view_stage *before =
-            stage->type->cascade == MR_CASCADE_SPLIT ? find_pictures(plan, stage) : stage_at(plan, stage, 0);
-        char text[256];
-        snprintf(text, sizeof text, "{type: \"null\", input: \"%s\"}", before ? before->id : "");
+        char text[320], output[256] = "";
+        int port = 0;
+        const mr_view_stage *before = stage->type->cascade == MR_CASCADE_SPLIT ? find_pictures(plan, stage, &port)
+                                                                               : stage_at(plan, stage, &port);
+        if (before)
+            print_output(before, port, output, sizeof output);
+        snprintf(text, sizeof text, "{type: \"null\", input: \"%s\"}", output);
         status = mr_settings_set(to, text, "stages.", stage->id, "");
     }
     return status;

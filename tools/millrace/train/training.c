@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
@@ -347,18 +348,36 @@ static int open_vectors(mr_training *t) {
     return status;
 }
 
+/* Only one training at a time may use the pictures: each cuts them anew. */
+static int lock_objects(mr_training *t) {
+    static const struct timespec pause = {.tv_nsec = 50000000};
+    int status;
+    for (bool told = false; (status = mr_file_lock(t->cut_out, &t->cut_out_lock)) && errno == EWOULDBLOCK;
+         told = true) {
+        if (!told)
+            mr_log(MR_LOG_WARNING, "%s: another training uses the pictures of the same objects: waiting until it ends",
+                   t->cut_out);
+        if (mr_stop_asked())
+            return mr_fail(MR_ERROR_CANCELLED, "interrupted");
+        nanosleep(&pause, NULL);
+    }
+    return status;
+}
+
 /* Labelled objects become pictures beside the vectors, in a folder for each data set. */
 static int cut_objects(mr_training *t) {
-    char folder[sizeof t->objects];
     char *real = realpath(t->params->data, NULL);
     if (!real)
         return mr_fail(mr_file_status(errno), "cannot read %s: %s", t->params->data, strerror(errno));
     const mr_content_key none = {0}, key = mr_content_key_join(&none, real, strlen(real));
     free(real);
-    if ((size_t)snprintf(folder, sizeof folder, "%s/objects-%016" PRIx64, t->folder, key.low) >= sizeof folder)
+    if ((size_t)snprintf(t->cut_out, sizeof t->cut_out, "%s/objects-%016" PRIx64, t->folder, key.low) >=
+        sizeof t->cut_out)
         return mr_fail(MR_ERROR_IO, "the name of the folder in %s is too long", t->folder);
-    const mr_cutouts_params params = {.data = t->params->data, .folder = folder, .stopped = mr_stop_asked};
-    int status = mr_file_make_folder(folder);
+    const mr_cutouts_params params = {.data = t->params->data, .folder = t->cut_out, .stopped = mr_stop_asked};
+    int status = lock_objects(t);
+    if (!status)
+        status = mr_file_make_folder(t->cut_out);
     return status ? status : mr_cutouts_make(&params, t->objects, sizeof t->objects, &t->told);
 }
 
@@ -410,6 +429,7 @@ static int work(mr_training *t) {
 
 static void fini(mr_training *t) {
     unlock_head(t);
+    mr_file_unlock(t->cut_out, t->cut_out_lock);
     mr_judgement_fini(&t->judgement);
     mr_classifier_destroy(&t->classifier);
     mr_near_fini(&t->near);
@@ -452,7 +472,7 @@ static int train(mr_training *t) {
 }
 
 int mr_train(const mr_training_params *params) {
-    mr_training t = {.params = params, .lock = -1, .shown = mr_progress_suits_terminal()};
+    mr_training t = {.params = params, .lock = -1, .cut_out_lock = -1, .shown = mr_progress_suits_terminal()};
     t.extraction = (mr_extraction){.path = params->pipeline,
                                    .overrides = params->overrides,
                                    .stage = params->stage,

@@ -25,7 +25,8 @@ typedef struct mr_training {
     const mr_training_params *params;
     char folder[MR_CACHE_PATH]; /* cache folder */
     char objects[MR_CACHE_PATH + 64]; /* list of pictures that were cut out, for labelled objects */
-    int lock; /* the head's lock; -1: none */
+    char cut_out[MR_CACHE_PATH + 64]; /* their folder */
+    int lock, cut_out_lock; /* the head's lock, and that of cut_out; -1: none */
     mr_vector_file *vectors;
     mr_set set;
     mr_extraction extraction;

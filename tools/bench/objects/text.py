@@ -1,7 +1,7 @@
 """Compares pipelines/text.yaml with RapidOCR, which has the same networks: characters that are read wrongly, and time
 on one thread.
 
-    build/venv/bin/python tools/bench/text.py PYTHON [--pictures 120]
+    build/venv/bin/python tools/bench/objects/text.py PYTHON [--pictures 120]
 
 PYTHON is an interpreter with rapidocr-onnxruntime 1.4.4. Both read the same pictures, one after the other. millrace's
 time includes starting and loading, RapidOCR's does not."""
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 import lettering  # noqa: E402
 
@@ -42,7 +42,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         truth = lettering.draw(folder, given.pictures)
-        peer = subprocess.run([given.python, ROOT / "tools" / "bench" / "peers" / "rapidocr_loop.py", folder],
+        peer = subprocess.run([given.python, ROOT / "tools" / "bench" / "objects" / "rapidocr_loop.py", folder],
                               check=True, stdout=subprocess.PIPE)
         for who, one in (("RapidOCR", json.loads(peer.stdout)), ("millrace", run_millrace(folder))):
             wrong, letters = lettering.errors(truth, one["found"])
