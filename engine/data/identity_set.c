@@ -128,6 +128,18 @@ int mr_identity_set_add(mr_identity_set *set, const mr_identity *frame) {
     return add_to_lane(set, lane, frame->seq);
 }
 
+int mr_identity_set_fill(mr_identity_set *set, const mr_identity *frame) {
+    int status = MR_OK;
+    for (size_t i = place_of(set, frame); i < set->lane_count && !status; i++) {
+        mr_identity_lane *lane = &set->lanes[i];
+        if (lane->source != frame->source || lane->epoch != frame->epoch)
+            break;
+        if (lane->sub > frame->sub)
+            status = add_to_lane(set, lane, frame->seq);
+    }
+    return status;
+}
+
 bool mr_identity_set_has(mr_identity_set *set, const mr_identity *frame) {
     const mr_identity_lane *lane = find_lane(set, frame);
     return lane && covers(lane, reach(lane, frame->seq), frame->seq);

@@ -42,6 +42,8 @@ typedef enum mr_cut_compression { MR_CUT_PLAIN, MR_CUT_LZ4, MR_CUT_ZSTD } mr_cut
  * would have to be reported before the outcomes that make room: with more than one window both travel in one message.
  */
 enum { MR_CUT_CREDIT = 2 };
+/* The largest envelope of a message: all but payload. */
+enum { MR_CUT_MOST_ENVELOPE = 4 << 20 };
 
 /* Part of the plan; immutable, and the same on both sides except as noted. */
 typedef struct mr_cut {

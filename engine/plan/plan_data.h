@@ -270,13 +270,23 @@ bool mr_plan_same_devices(const mr_plan_vertex *a, const mr_plan_vertex *b);
 static inline bool mr_plan_waits_for_batch(const mr_plan_vertex *vertex) {
     return vertex->calls.batch > 1 && !vertex->copy;
 }
+enum { MR_PLAN_MOST_BUFFERS = 1 << 28 /* per pool */ };
+/* Counts of frames and buffers stop there; the planner refuses pools that reach it. */
+static inline int mr_plan_cap(int64_t count) {
+    return (int)(count < MR_PLAN_MOST_BUFFERS ? count : MR_PLAN_MOST_BUFFERS);
+}
+/* How many frames of one source fill a batch, with those that only pass. */
+static inline int mr_plan_batch_frames(const mr_plan_vertex *vertex) {
+    const int64_t batch = vertex->calls.batch;
+    return mr_plan_cap(batch > 1 && vertex->calls.spacing > 1 ? batch * vertex->calls.spacing : batch);
+}
 /* The most frames in a call that waits for a batch, with those that only pass. It then is full before there is no more
  * room, at least with no more sources than frames in a batch: each source gives up to spacing - 1 frames that pass
  * before the next one that counts. */
 static inline int mr_plan_call_frames(const mr_plan_vertex *vertex) {
-    const int batch = vertex->calls.batch;
-    const int sources = vertex->source_count < (size_t)batch ? (int)vertex->source_count : batch;
-    return batch > 1 && vertex->calls.spacing > 1 ? (batch - 1 + sources) * vertex->calls.spacing : batch;
+    const int64_t batch = vertex->calls.batch;
+    const int64_t sources = vertex->source_count < (size_t)batch ? (int64_t)vertex->source_count : batch;
+    return mr_plan_cap(batch > 1 && vertex->calls.spacing > 1 ? (batch - 1 + sources) * vertex->calls.spacing : batch);
 }
 /* For a stage on several devices: calls that each device may finish before one that began earlier on a slower
  * device. */

@@ -41,7 +41,6 @@ enum {
     CUT_QUEUE = 4,
     TINY_QUEUE = 128,   /* a message's worth, which the entry passes on in one run */
     MORE_PEERS = 8,     /* connections that may overlap while peers come back */
-    ENVELOPE_BYTES = 1 << 20,
     UNKNOWN_BYTES = 1 << 28 /* largest message if the frame size is not known */
 };
 static const int64_t handshake_ns = 5000000000, retry_ns = 200000000;
@@ -226,7 +225,7 @@ static void set_bytes(const mr_plan_vertex *out, mr_cut *cut) {
     bool known = mr_plan_frame_bytes(&input->set, input->results, input->more_results, &cut->frame_bytes);
     bool bounded = known && cut->frame_bytes > 0;
     /* 0 until the window is set: the frame size is not known. */
-    cut->max_message_bytes = known ? cut->frame_bytes + ENVELOPE_BYTES : 0;
+    cut->max_message_bytes = known ? cut->frame_bytes + MR_CUT_MOST_ENVELOPE : 0;
     if (!bounded)
         cut->frame_bytes = 0;
 }
@@ -248,7 +247,7 @@ static void settle(mr_plan_builder *b, mr_plan_cut *entry, mr_cut *cut, window_n
         cut->max_message_bytes = UNKNOWN_BYTES;
     out->calls.in_flight = cut->window;
     /* Every arriving frame had credit: it must not find the queue full. */
-    in->handling.queue = cut->window * b->plan->nodes[entry->from].replicas;
+    in->handling.queue = mr_plan_cap((int64_t)cut->window * b->plan->nodes[entry->from].replicas);
     in->needs.retained = in->handling.queue;
 }
 
@@ -369,7 +368,7 @@ static int begin_holds(const mr_plan_builder *b, hold_table *holds) {
             int behind = holds->behind[b->link[b->out.item[i]].to];
             holds->behind[v] = behind > holds->behind[v] ? behind : holds->behind[v];
         }
-        holds->behind[v] += holds_itself(&b->plan->vertices[v]);
+        holds->behind[v] = mr_plan_cap((int64_t)holds->behind[v] + holds_itself(&b->plan->vertices[v]));
     }
     return MR_OK;
 }
@@ -386,7 +385,8 @@ static void look_before(const mr_plan_builder *b, hold_table *holds, int cut_out
         holds->before[v] = 0;
         for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
             int from = b->link[b->in.item[i]].from;
-            int before = holds->leads[from] ? 0 : holds->before[from] + holds_itself(&b->plan->vertices[from]);
+            int64_t held = (int64_t)holds->before[from] + holds_itself(&b->plan->vertices[from]);
+            int before = holds->leads[from] ? 0 : mr_plan_cap(held);
             holds->before[v] = before > holds->before[v] ? before : holds->before[v];
         }
     }
@@ -424,13 +424,13 @@ static window_need hold_of(const mr_plan_builder *b, hold_table *holds, const mr
     mark_ways(b, holds, cut->in);
     if (hold.join >= 0 && hold.sources > 1)
         hold.share = each > SHARE ? each : SHARE;
-    hold.window = hold.share > 0 ? hold.share * hold.sources : each;
+    hold.window = hold.share > 0 ? mr_plan_cap((int64_t)hold.share * hold.sources) : each;
     hold.window = holds->behind[cut->in] > hold.window ? holds->behind[cut->in] : hold.window;
     return hold;
 }
 
 static void note_way(const mr_plan_builder *b, hold_table *holds, const mr_plan_cut *cut) {
-    int all = cut->cut->share * b->plan->nodes[cut->from].replicas;
+    int all = mr_plan_cap((int64_t)cut->cut->share * b->plan->nodes[cut->from].replicas);
     for (int v = cut->in + 1; v < b->count; v++)
         if (holds->leads[v] && b->plan->vertices[v].node == cut->to && holds->wanted[v] < all)
             holds->wanted[v] = all;

@@ -32,14 +32,26 @@ static mr_location place_of(const mr_plan_builder *b, int v, const char *key) {
     return said == b->vertex[v]->node ? b->vertex[v]->place : said->place;
 }
 
+/* The most frames that count for a batch, of `frames` that arrive: each source's first, and every `spacing`th later. */
+static int64_t counted_of(const mr_plan_vertex *vertex, int64_t frames) {
+    const bool alone = vertex->calls.entry == MR_ENTRY_PER_SOURCE || vertex->source_count == 0;
+    const int64_t spacing = vertex->calls.spacing > 1 ? vertex->calls.spacing : 1;
+    const int64_t sources = alone ? 1 : (int64_t)vertex->source_count;
+    const int64_t counted = (frames + sources * (spacing - 1)) / spacing;
+    return counted < frames ? counted : frames;
+}
+
 static void warn_of_few(const mr_plan_builder *b, int v, int64_t frames) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
-    char hint[96];
-    snprintf(hint, sizeof hint, "write a size of at most %lld", (long long)frames);
+    const int64_t counted = counted_of(vertex, frames);
+    char hint[96], works[64] = "";
+    snprintf(hint, sizeof hint, "write a size of at most %lld", (long long)counted);
+    if (counted < frames)
+        snprintf(works, sizeof works, ", and it works on %lld of them", (long long)counted);
     mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of(b, v, "batch.size"), hint,
-                "stages.%s.batch: a batch of %d can never fill: its sources give %s%lld %s", b->vertex[v]->id,
+                "stages.%s.batch: a batch of %d can never fill: its sources give %s%lld %s%s", b->vertex[v]->id,
                 vertex->calls.batch, vertex->calls.entry == MR_ENTRY_PER_SOURCE ? "no more than " : "only ",
-                (long long)frames, frames == 1 ? "frame" : "frames");
+                (long long)frames, frames == 1 ? "frame" : "frames", works);
 }
 
 /* ---- time ------------------------------------------------------------------------------------------------------ */
@@ -80,7 +92,7 @@ static const mr_plan_vertex *find_paced(const mr_plan *plan, const mr_plan_verte
 }
 
 static int64_t filling_ns(const mr_plan_vertex *vertex, double rate) {
-    return (int64_t)((mr_plan_call_frames(vertex) - 1) / rate * 1e9);
+    return (int64_t)((mr_plan_batch_frames(vertex) - 1) / rate * 1e9);
 }
 
 static int64_t batch_wait_ns(const mr_plan *plan, const mr_plan_vertex *vertex) {
@@ -107,7 +119,7 @@ static void warn_of_waiting(const mr_plan_builder *b, int v, double rate, const 
              vertex->calls.batch);
     mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of(b, v, "batch"), hint,
                 "stages.%s.batch: frames%s come in real time, and without a timeout the first waits until %d "
-                "have come, %s%s", b->vertex[v]->id, whose, vertex->calls.batch, waits,
+                "have come, %s%s", b->vertex[v]->id, whose, mr_plan_batch_frames(vertex), waits,
                 one ? " once the other sources have ended" : "");
 }
 
@@ -124,11 +136,11 @@ static void warn_of_short_queue(const mr_plan_builder *b, int v) {
     long long waiting = (long long)waiting_at(b->plan, vertex);
     char hint[96];
     snprintf(hint, sizeof hint, "write queue: %lld or more, or remove `queue`",
-             (mr_plan_call_frames(vertex) * (long long)vertex->handling.queue + waiting - 1) / waiting);
+             (mr_plan_batch_frames(vertex) * (long long)vertex->handling.queue + waiting - 1) / waiting);
     mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of(b, v, "queue.size"), hint,
                 "stages.%s.queue: only %lld %s for the next batch of %d while one is in flight; then the stages before "
                 "it stall", b->vertex[v]->id, waiting, waiting == 1 ? "frame gathers" : "frames gather",
-                vertex->calls.batch);
+                mr_plan_batch_frames(vertex));
 }
 
 /* ---- queues of joins ------------------------------------------------------------------------------------------- */
@@ -168,7 +180,7 @@ static gathering gathers(const search *s, int v, int one, int other, bool *way) 
         s->at[at].here = way[at] && !s->behind[at];
         if (!s->at[at].here || !mr_plan_waits_for_batch(vertex))
             continue;
-        s->at[at].frames += mr_plan_call_frames(vertex);
+        s->at[at].frames = mr_plan_cap((int64_t)s->at[at].frames + mr_plan_call_frames(vertex));
         s->at[at].last = at;
         s->at[at].timed = s->at[at].timed && vertex->calls.batch_timeout_ns > 0;
     }
@@ -218,7 +230,7 @@ static void check_batch(const mr_plan_builder *b, int v, int64_t frames) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     const mr_plan_vertex *one;
     double rate;
-    if (frames < mr_plan_call_frames(vertex))
+    if (counted_of(vertex, frames) < vertex->calls.batch)
         warn_of_few(b, v, frames);
     else if (vertex->calls.batch_timeout_ns > 0)
         return;
@@ -241,7 +253,7 @@ int mr_lint_batches(mr_plan_builder *b) {
         if (mr_plan_waits_for_batch(vertex))
             check_batch(b, v, frames[v]);
         if (own_queue && vertex->calls.batch > 1 && vertex->input_count == 1 &&
-            vertex->handling.policy == MR_POLICY_BLOCK && waiting_at(b->plan, vertex) < mr_plan_call_frames(vertex))
+            vertex->handling.policy == MR_POLICY_BLOCK && waiting_at(b->plan, vertex) < mr_plan_batch_frames(vertex))
             warn_of_short_queue(b, v);
         if (own_queue && vertex->input_count > 1 && vertex->handling.queue < vertex->handling.gathered &&
             check_queue(b, v))
@@ -341,7 +353,7 @@ static int compare(const mr_plan *plan, const mr_spec *spec, const int64_t *cost
     for (size_t v = 0; v < plan->vertex_count; v++) {
         each_ns[v] = batch_wait_ns(plan, &plan->vertices[v]);
         if (cost_ns)
-            each_ns[v] += cost_ns[v] * mr_plan_call_frames(&plan->vertices[v]);
+            each_ns[v] += cost_ns[v] * mr_plan_batch_frames(&plan->vertices[v]);
     }
     find_ways(plan, each_ns, &found);
     if (cost_ns)

@@ -212,8 +212,8 @@ static mr_view_pool pinned_of(const mr_plan_builder *b, const ways *w, int v) {
     bool passes = brings && gets_external(b, w, v);
     if (!pool.device || (!passes && !pool.bytes))
         return (mr_view_pool){.memory = MR_MEMORY_PINNED, .device = pool.device};
-    pool.count =
-        passes ? vertex->calls.in_flight * mr_plan_call_frames(vertex) * (int)vertex->input_count : MOST_PINNED;
+    const int64_t frames = (int64_t)vertex->calls.in_flight * mr_plan_call_frames(vertex);
+    pool.count = passes ? mr_plan_cap(frames * (int64_t)vertex->input_count) : MOST_PINNED;
     if (passes)
         pool.bytes = vertex->copy ? vertex->pools[0].bytes : vertex->memory.staging.bytes;
     return pool;

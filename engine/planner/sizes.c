@@ -29,11 +29,6 @@ bool mr_plan_passes_on(const mr_plan_builder *b, const mr_plan_link *link) {
     return passes_through(&b->plan->vertices[link->to], link->to_port);
 }
 
-/* Sums stop here; lint.c refuses those that do. */
-static int64_t cap(int64_t value) {
-    return value < MR_PLAN_MOST_BUFFERS ? value : MR_PLAN_MOST_BUFFERS;
-}
-
 /* If one way to a join gathers batches, the other must hold as many frames meanwhile. With less room in the queue it
  * would stop the stage that feeds both, and the batch could never fill. An author's length stays (lint_timing.c). */
 static void lengthen_joins(mr_plan_builder *b) {
@@ -47,8 +42,8 @@ static void lengthen_joins(mr_plan_builder *b) {
         if (vertex->input_count > 1 && b->vertex[v]->common.queue.size == 0 &&
             vertex->handling.queue < vertex->handling.gathered)
             vertex->handling.queue = vertex->handling.gathered;
-        vertex->handling.gathered =
-            (int)cap(vertex->handling.gathered + (mr_plan_waits_for_batch(vertex) ? mr_plan_call_frames(vertex) : 0));
+        int gathers = mr_plan_waits_for_batch(vertex) ? mr_plan_call_frames(vertex) : 0;
+        vertex->handling.gathered = mr_plan_cap((int64_t)vertex->handling.gathered + gathers);
     }
 }
 
@@ -61,7 +56,7 @@ static void lengthen_after_passing(mr_plan_builder *b) {
             mr_plan_vertex *to = &b->plan->vertices[v];
             const int64_t sources = from->source_count > 0 ? (int64_t)from->source_count : 1;
             const int64_t batches = (from->calls.batch + sources - 1) / sources + 1;
-            const int wanted = (int)cap(batches * from->calls.spacing);
+            const int wanted = mr_plan_cap(batches * from->calls.spacing);
             if (from->calls.batch > 1 && from->calls.spacing > 1 && b->vertex[v]->common.queue.size == 0 &&
                 to->handling.queue < wanted)
                 to->handling.queue = wanted;
@@ -126,8 +121,8 @@ static holding held_behind(const mr_plan_builder *b, int v, const holding *behin
     holding sum = {0};
     for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
         holding held = held_by(b, &b->plan->edges[b->out.item[i]], behind, of);
-        sum.per_source = cap(sum.per_source + held.per_source);
-        sum.in_all = cap(sum.in_all + held.in_all);
+        sum.per_source = mr_plan_cap(sum.per_source + held.per_source);
+        sum.in_all = mr_plan_cap(sum.in_all + held.in_all);
     }
     return sum;
 }
@@ -149,7 +144,7 @@ static int count_staging(const mr_plan_vertex *vertex, int64_t making, int64_t p
         after = held > after ? held : after;
     }
     int64_t ports = vertex->input_count > 1 ? (int64_t)vertex->input_count : 1;
-    return (int)cap(making * ports + after);
+    return mr_plan_cap(making * ports + after);
 }
 
 static int64_t held_of(const holding *behind, int64_t sources) {
@@ -166,7 +161,7 @@ static void lengthen_behind_several(mr_plan_builder *b) {
             if (from->devices.count > 1 && !mr_plan_same_devices(from, vertex) &&
                 b->vertex[v]->common.queue.size == 0 && vertex->handling.queue < waits &&
                 vertex->handling.policy == MR_POLICY_BLOCK)
-                vertex->handling.queue = (int)cap(waits);
+                vertex->handling.queue = mr_plan_cap(waits);
         }
     }
 }
@@ -191,10 +186,10 @@ static int64_t frames_that_come(const mr_plan_builder *b, const mr_plan_vertex *
         int64_t frames = b->plan->vertices[vertex->sources[i]].offer.frames;
         if (frames <= 0)
             return MR_PLAN_MOST_BUFFERS;
-        sum = cap(sum + frames);
+        sum = mr_plan_cap(sum + frames);
         largest = frames > largest ? frames : largest;
     }
-    return vertex->calls.entry == MR_ENTRY_PER_SOURCE ? cap(largest) : sum;
+    return vertex->calls.entry == MR_ENTRY_PER_SOURCE ? mr_plan_cap(largest) : sum;
 }
 
 /* If a run is as fast as its slowest stage, queues before that stage are full and later ones empty. The slowest is not
@@ -215,9 +210,9 @@ static void count_buffers(mr_plan_builder *b, int v, const holdings *all) {
     int64_t making = (int64_t)vertex->calls.in_flight * mr_plan_call_frames(vertex);
     const holding *behind = results ? &all->results[v] : &all->payloads[v];
     const holding *least = results ? &all->least_results[v] : &all->least_payloads[v];
-    vertex->needs.output_buffers = (int)cap(vertex->needs.retained + making + held_of(behind, sources));
+    vertex->needs.output_buffers = mr_plan_cap(vertex->needs.retained + making + held_of(behind, sources));
     vertex->needs.least_buffers =
-        (int)cap(vertex->needs.retained + mr_plan_call_frames(vertex) + held_of(least, sources));
+        mr_plan_cap(vertex->needs.retained + mr_plan_call_frames(vertex) + held_of(least, sources));
     /* A cut's window limits its frames, wherever they are then held. */
     if (vertex->role == MR_ROLE_CUT_IN)
         vertex->needs.output_buffers = vertex->needs.least_buffers = vertex->needs.retained;

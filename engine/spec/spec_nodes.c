@@ -22,8 +22,8 @@ const mr_option mr_cut_keys[] = {
              "frame size and later batches require"},
     {.name = "memory", .kind = MR_OPTION_BYTES, .offset = offsetof(mr_spec_cut, memory_bytes), .min = 65536,
      .max = 1099511627776,
-     .help = "the same in bytes; refused if the frame size is not known and a later stage gathers frames, as a "
-             "decoder gathers packets"},
+     .help = "the same in bytes of payload, without objects and the like; refused if the frame size is not known and "
+             "a later stage gathers frames, as a decoder gathers packets"},
     {.name = "compress", .kind = MR_OPTION_ENUM, .offset = offsetof(mr_spec_cut, compress), .fallback = "none",
      .choices = compressions, .help = "how to compress frame payloads for the connection"},
     {.name = "checksum", .kind = MR_OPTION_ENUM, .offset = offsetof(mr_spec_cut, checksum), .fallback = "envelope",

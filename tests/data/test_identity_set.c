@@ -85,6 +85,26 @@ TEST(the_largest_numbers_have_their_place) {
     mr_identity_set_fini(&set);
 }
 
+/* Object k exists only in frames with at least k objects. */
+TEST(frames_with_fewer_objects_leave_no_gaps) {
+    mr_identity_set set = {0};
+    const mr_identity other = {.source = 1, .epoch = 1, .sub = 3, .seq = 0};
+    assert_int_equal(mr_identity_set_add(&set, &other), MR_OK);
+    for (uint64_t seq = 0; seq < 1000; seq++) {
+        mr_identity frame = {.source = 1, .seq = seq};
+        for (frame.sub = 1; frame.sub <= 1 + seq % 3; frame.sub++)
+            assert_int_equal(mr_identity_set_add(&set, &frame), MR_OK);
+        frame.sub = (uint32_t)(seq % 3 + 1);
+        assert_int_equal(mr_identity_set_fill(&set, &frame), MR_OK);
+    }
+    assert_int_equal(set.interval_count, 3 + 1);
+    assert_true(mr_identity_set_has(&set, &(mr_identity){.source = 1, .sub = 3, .seq = 500}));
+    assert_false(mr_identity_set_has(&set, &(mr_identity){.source = 1, .sub = 3, .seq = 1}));
+    assert_false(mr_identity_set_has(&set, &(mr_identity){.source = 1, .sub = 4, .seq = 500}));
+    assert_false(mr_identity_set_has(&set, &(mr_identity){.source = 1, .epoch = 1, .sub = 3, .seq = 500}));
+    mr_identity_set_fini(&set);
+}
+
 /* A peer that sends every other number costs no more than the bound. */
 TEST(gaps_are_bounded) {
     mr_identity_set set = {0};

@@ -10,27 +10,36 @@
 #include "engine/planner/planner.h"
 #include "millrace/status.h"
 #include "tests/support/fakes.h"
+#include "tests/support/flow_stages.h"
 #include "tests/support/suite.h"
 #include "tests/support/temporary.h"
 
 #define HEAD "version: 1\npipeline: p\n"
 
-static mr_plan *load(const char *text, mr_diagnostics *diagnostics) {
+static mr_plan *load_types(const mr_stage_type *const *types, const char *text, mr_diagnostics *diagnostics) {
     mr_plan *plan = NULL;
-    const mr_spec_params spec = {.types = mr_stage_types(), .path = "p.yaml", .text = text};
-    mr_plan_load(&plan, &spec, &(mr_plan_params){.inserted = &mr_pipeline_types, .workers = 2, .offline = true},
-                 diagnostics);
+    const mr_spec_params spec = {.types = types, .path = "p.yaml", .text = text};
+    const mr_plan_params params = {.inserted = &mr_pipeline_types, .workers = 2, .offline = true, .cuts = true};
+    mr_plan_load(&plan, &spec, &params, diagnostics);
     return plan;
 }
 
+static mr_plan *load(const char *text, mr_diagnostics *diagnostics) {
+    return load_types(mr_stage_types(), text, diagnostics);
+}
+
 /* The messages from planning a text; the caller must free them. */
-static char *messages_for(const char *text) {
+static char *messages_of(const mr_stage_type *const *types, const char *text) {
     mr_diagnostics diagnostics = {0};
-    mr_plan *plan = load(text, &diagnostics);
+    mr_plan *plan = load_types(types, text, &diagnostics);
     char *messages = printed(&diagnostics);
     mr_plan_destroy(&plan);
     mr_diagnostics_fini(&diagnostics);
     return messages;
+}
+
+static char *messages_for(const char *text) {
+    return messages_of(mr_stage_types(), text);
 }
 
 static void expect(const char *text, const char *expected) {
@@ -230,6 +239,59 @@ TEST(times_have_their_units) {
     assert_string_equal(mr_lint_print_time(2500, text, sizeof text), "2.5us");
     assert_string_equal(mr_lint_print_time(7, text, sizeof text), "7ns");
     assert_string_equal(mr_lint_print_time(90000000000, text, sizeof text), "90s");
+}
+
+/* ---- batches of stages that work on every Nth frame -------------------------------------------------------------- */
+
+static void expect_of_sampler(const char *source, const char *sampler, const char *expected) {
+    char text[512];
+    snprintf(text, sizeof text,
+             HEAD "sources: {a: {type: count, %s}, b: {type: count, %s}}\n"
+                  "stages:\n"
+                  "  one: {type: sampler, input: [a, b], %s}\n"
+                  "  out: {type: collect, input: one}\n",
+             source, source, sampler);
+    char *said = messages_of(flow_stage_types(), text);
+    assert_string_equal(said, expected);
+    free(said);
+}
+
+/* Each source has 2 of 8 that count: 0 and 5. Of 4 in a batch the first waits for 20 frames. */
+TEST(batches_count_what_is_worked_on) {
+    expect_of_sampler("frames: 8", "every: 5, batch: {size: 4, timeout: 20ms}", "");
+    expect_of_sampler("frames: 8", "every: 5, batch: {size: 5, timeout: 20ms}",
+                      "p.yaml:5:63: warning: stages.one.batch: a batch of 5 can never fill: its sources give only 16 "
+                      "frames, and it works on 4 of them\n"
+                      "    hint: write a size of at most 4\n");
+    expect_of_sampler("frames: 1", "every: 5, batch: {size: 2, timeout: 20ms}", "");
+    expect_of_sampler("frames: 100, period: 100ms", "every: 5, batch: 4",
+                      "p.yaml:5:56: warning: stages.one.batch: frames come in real time, and without a timeout the "
+                      "first waits until 20 have come, which takes 950ms at 20 a second\n"
+                      "    hint: limit how long the first frame may wait: batch: {size: 4, timeout: 50ms}\n");
+    expect_of_sampler("frames: 100", "every: 5, queue: 10, batch: {size: 4, timeout: 20ms}", "");
+    expect_of_sampler("frames: 100", "every: 5, queue: 9, batch: {size: 4, timeout: 20ms}",
+                      "p.yaml:5:56: warning: stages.one.queue: only 18 frames gather for the next batch of 20 while "
+                      "one is in flight; then the stages before it stall\n"
+                      "    hint: write queue: 10 or more, or remove `queue`\n");
+}
+
+/* Sums of frames that batches hold stop at the bound. */
+TEST(windows_are_bounded) {
+    mr_diagnostics diagnostics = {0};
+    mr_plan *plan = load_types(flow_stage_types(),
+                               HEAD "sources: {a: {type: count}}\n"
+                                    "stages:\n"
+                                    "  first: {type: pass, input: a}\n"
+                                    "  one: {type: sampler, input: first, every: 2000000, batch: 1000}\n"
+                                    "  two: {type: sampler, input: one, every: 2000000, batch: 1000}\n"
+                                    "  out: {type: collect, input: two}\n"
+                                    "nodes: {near: {stages: [first]}, far: {stages: [one, two, out]}}\n",
+                               &diagnostics);
+    assert_non_null(plan);
+    assert_int_equal(plan->cuts[0].cut->window, MR_PLAN_MOST_BUFFERS);
+    assert_int_equal(plan->vertices[plan->cuts[0].in].handling.queue, MR_PLAN_MOST_BUFFERS);
+    mr_plan_destroy(&plan);
+    mr_diagnostics_fini(&diagnostics);
 }
 
 /* ---- size ----------------------------------------------------------------------------------------------------- */

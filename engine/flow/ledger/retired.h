@@ -27,9 +27,9 @@ uint64_t mr_retired_unaccounted(const mr_retired *retired);
 uint32_t mr_retired_epoch(const mr_retired *retired, const char *id);
 void mr_retired_fini(mr_retired *retired);
 
-/* Releases the row's lists and message. */
 /* Adds to the line for the same stage and reason. Without memory for another line, only the total counts it. */
 void mr_ledger_lines_add(mr_ledger_line **lines, size_t *count, const mr_ledger_line *line);
 /* Adds the counts and lines. */
 void mr_objects_add(mr_object_summary *to, const mr_object_summary *from);
+/* Releases the row's lists and message. */
 void mr_row_fini(mr_source_summary *row);

@@ -8,7 +8,7 @@
 #include "engine/base/nearest.h"
 #include "engine/plan/plan_data.h"
 
-enum { MR_PLAN_MAX_LINKS = 262144, MR_PLAN_MOST_BUFFERS = 1 << 28 /* per pool */ };
+enum { MR_PLAN_MAX_LINKS = 262144 };
 
 typedef struct mr_plan_link {
     int from, from_port, to, to_port;

@@ -164,6 +164,7 @@ int mr_cut_reader(mr_wire_reader **reader, const mr_run *run, const mr_cut *cut,
 
 /* For a part that does not say how large frames are. */
 static const uint64_t MOST_MESSAGE_BYTES = UINT64_C(256) << 20;
+_Static_assert((int)MR_CUT_MOST_ENVELOPE == (int)MR_WIRE_MOST_ENVELOPE, "connections carry what writers write");
 /* Connections per admitted consumer: some before HELLO, and closed ones not forgotten yet. Beyond this limit strangers
  * are closed and must retry. It is high enough that a consumer can send HELLO even if hundreds connect in a second. */
 enum { ROUTES_PER_PEER = 4, SPARE_ROUTES = 128 };
@@ -362,6 +363,14 @@ void mr_cut_report_set_aside(mr_cut_reporter *reporter, const mr_action *action,
     if (mr_audit_may(&reporter->peers, now_ns))
         mr_audit("cut frame", mr_audit_text("cut", cut->name), mr_audit_text("what", "set aside"),
                  mr_audit_text("why", why), mr_audit_number("left_out", mr_audit_left_out(&reporter->peers)));
+}
+
+void mr_cut_report_too_large(const mr_cut *cut, const mr_identity *which, uint64_t bytes) {
+    char frame[FRAME_TEXT];
+    mr_log_repeating(MR_LOG_ERROR, cut->name,
+                     "%s: %s is dropped: its results take %" PRIu64 " bytes, and a message may have %d without its "
+                     "payload; let the stages before the cut find fewer objects, or leave out their masks",
+                     cut->name, name_frame(cut, which, frame), bytes, MR_CUT_MOST_ENVELOPE);
 }
 
 void mr_cut_report_refused(mr_cut_reporter *reporter, uint32_t route, int64_t now_ns) {

@@ -7,6 +7,7 @@
 #include "engine/plan/cut.h"
 #include "engine/transport/cut/cut_share.h"
 #include "engine/transport/session/session.h"
+#include "engine/transport/wire/wire_types.h"
 #include "engine/transport/zmq/io_thread.h"
 
 /* mr_cut's times, with defaults for zero fields. */
@@ -81,6 +82,8 @@ void mr_cut_report_peer(mr_cut_reporter *reporter, const mr_action *action, int6
 void mr_cut_report_suspect(mr_cut_reporter *reporter, const mr_action *action, int64_t now_ns);
 /* A frame is given up: a dead letter, kept in the folder for those or not. */
 void mr_cut_report_set_aside(mr_cut_reporter *reporter, const mr_action *action, bool kept, int64_t now_ns);
+/* A frame is dropped, since its results take that many bytes, more than an envelope may have. Any thread. */
+void mr_cut_report_too_large(const mr_cut *cut, const mr_identity *which, uint64_t bytes);
 /* A message was refused, with the message of mr_fail. */
 void mr_cut_report_refused(mr_cut_reporter *reporter, uint32_t route, int64_t now_ns);
 /* At the end: reports how much was left out. */

@@ -70,7 +70,7 @@ typedef struct cut_out {
     uint64_t settled_frames, settled_bytes; /* not yet reported to the entry */
 } cut_out;
 
-static const char NO_CONSUMER[] = "no consumer";
+static const char NO_CONSUMER[] = "no consumer", TOO_LARGE[] = "too large";
 
 /* ---- lists of items ---------------------------------------------------------------------------------------------- */
 
@@ -172,9 +172,15 @@ static int process(mr_stage *self, mr_io *io) {
         .identity = frame->identity,
         .frame = frame,
         .bytes = mr_wire_frame_bytes(frame),
+        .envelope_bytes = mr_wire_elements_bytes(frame),
         .packet = packet,
         .key = packet && frame->flags & MR_FRAME_KEY,
     };
+    if (item.envelope_bytes > MR_CUT_MOST_ENVELOPE) {
+        mr_cut_report_too_large(out->cut, &item.identity, item.envelope_bytes);
+        mr_io_drop(io, frame, TOO_LARGE);
+        return MR_DONE;
+    }
     int status = give(out, &item);
     if (!status)
         mr_io_take(io, 0); /* The reference belongs to the list now, or is already dropped. */
@@ -357,7 +363,7 @@ static void offer(cut_out *out, int64_t now_ns) {
         if (status == MR_ERROR_AGAIN && !no_consumer)
             return;
         if (status)
-            drop(out, item, out->abandoned ? out->abandoned : no_consumer ? NO_CONSUMER : "too large", now_ns);
+            drop(out, item, out->abandoned ? out->abandoned : no_consumer ? NO_CONSUMER : TOO_LARGE, now_ns);
         out->next++;
     }
 }

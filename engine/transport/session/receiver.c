@@ -3,6 +3,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
+#include "engine/data/gap.h"
 #include "engine/transport/session/receiver_parts.h"
 #include "millrace/status.h"
 
@@ -56,6 +57,17 @@ static void forget(mr_receiver *receiver, int32_t place) {
     receiver->free = place;
 }
 
+/* The mark after a frame's objects tells that it has no more. */
+static bool remember(mr_receiver *receiver, const entry *e) {
+    mr_identity last = e->identity;
+    if (e->kind == MR_CUT_FRAME)
+        return mr_identity_set_add(&receiver->settled, &last) == MR_OK;
+    if (e->kind != MR_CUT_GAP || !mr_identity_ends_objects(&last))
+        return true;
+    last.sub = mr_identity_objects(&last);
+    return mr_identity_set_fill(&receiver->settled, &last) == MR_OK;
+}
+
 static void forget_oldest(mr_receiver *receiver) {
     int32_t place = receiver->oldest;
     if (place == NOWHERE)
@@ -64,8 +76,8 @@ static void forget_oldest(mr_receiver *receiver) {
     receiver->oldest = e->later;
     if (receiver->oldest == NOWHERE)
         receiver->newest = NOWHERE;
-    if (receiver->params.remembers_all && e->kind == MR_CUT_FRAME)
-        receiver->forgets |= mr_identity_set_add(&receiver->settled, &e->identity) != MR_OK;
+    if (receiver->params.remembers_all)
+        receiver->forgets |= !remember(receiver, e);
     forget(receiver, place);
 }
 

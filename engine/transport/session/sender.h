@@ -17,7 +17,8 @@ typedef struct mr_sender_params {
     uint32_t window_frames; /* not settled; at least 1 */
     uint64_t window_bytes;  /* UINT64_MAX: no bound */
     uint32_t batch_frames; /* most frames in one message */
-    uint64_t batch_bytes;  /* a message takes no further frame once it has this many bytes */
+    uint64_t batch_bytes;  /* a message takes no further frame once it has this many bytes, nor one with
+                            which the results in its envelope would have more */
     uint32_t deaths;       /* a frame is set aside if this many processes died while they had it; 0: never */
     uint32_t refusals;     /* a frame whose message was refused so often is set aside; 0: never */
     const char *stage;     /* stage to which drops are attributed */

@@ -99,15 +99,18 @@ static void put(mr_sender *sender, peer *p, uint64_t position, mr_cut_message *m
 
 /* Fills a message with items in order, as long as the peer can take them. If several peers wait, each gets a share. */
 static void fill(mr_sender *sender, peer *p, uint64_t position, uint32_t share, mr_cut_message *message) {
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, envelope_bytes = 0;
     for (; position != sender->next && message->items.count < share; position++) {
         slot *s = slot_at(sender, position);
         if (s->state != SLOT_QUEUED)
             continue;
         bool alone = s->deaths > 0 || s->refused > 0;
-        if (!may_take(sender, p, s) || (message->items.count && (alone || bytes >= sender->params.batch_bytes)))
+        bool full = bytes >= sender->params.batch_bytes ||
+                    envelope_bytes + s->item.envelope_bytes > sender->params.batch_bytes;
+        if (!may_take(sender, p, s) || (message->items.count && (alone || full)))
             return;
-        bytes += s->item.bytes;
+        bytes += s->item.bytes + s->item.envelope_bytes;
+        envelope_bytes += s->item.envelope_bytes;
         put(sender, p, position, message);
         if (alone)
             return;

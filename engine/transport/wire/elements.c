@@ -44,7 +44,7 @@ static size_t all_items_bytes(const mr_result *result, const mr_field *fields, c
     return bytes;
 }
 
-size_t mr_elements_items_bytes(const mr_result *result) {
+static size_t elements_items_bytes(const mr_result *result) {
     const uint8_t *element = result->data;
     size_t bytes = 0;
     for (size_t i = 0; i < result->count && result->items_bytes; i++, element += result->kind->element_bytes)
@@ -53,7 +53,7 @@ size_t mr_elements_items_bytes(const mr_result *result) {
 }
 
 size_t mr_elements_bytes(const mr_result *result) {
-    return result->count * least_bytes(result->kind->fields) + mr_elements_items_bytes(result);
+    return result->count * least_bytes(result->kind->fields) + elements_items_bytes(result);
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */

@@ -14,8 +14,6 @@ typedef struct mr_element_names {
 } mr_element_names;
 
 size_t mr_elements_bytes(const mr_result *result);
-/* Those of its items alone, without their counts. */
-size_t mr_elements_items_bytes(const mr_result *result);
 /* Writes mr_elements_bytes bytes. *count: what the message must state; 0 if elements of the kind have no items. */
 int mr_elements_write(const mr_result *from, const mr_element_names *names, uint8_t *to, uint32_t *count);
 

@@ -23,13 +23,17 @@ int mr_wire_writer_create(mr_wire_writer **writer, const mr_wire_writer_params *
 void mr_wire_writer_destroy(mr_wire_writer **writer);
 
 /* Writes a message: *count parts at *parts, the envelope first. They stay until the next call. `now_ns`: the clock for
- * frame times. MR_ERROR_MEMORY; MR_ERROR_DATA (no message can hold the frame: the payload is not in host memory, or the
- * writer lacks a result's kind). */
+ * frame times. MR_ERROR_MEMORY; MR_ERROR_DATA (no message can hold the frame: the payload is not in host memory, the
+ * writer lacks a result's kind, or the envelope would be too large). */
 int mr_wire_write(mr_wire_writer *writer, const mr_cut_message *message, int64_t now_ns, const mr_wire_part **parts,
                   size_t *count);
 
-/* A frame's payload bytes: the unit for byte credit, before compression. */
+/* A frame's payload bytes: the unit for byte credit, before compression. Results with fields are in the envelope and do
+ * not count: plans know no bound for them, so a window in bytes could close before a batch is full. The window in
+ * frames and the largest envelope bound their memory. */
 uint64_t mr_wire_frame_bytes(const mr_frame *frame);
+/* The bytes that a frame's results with fields take in the envelope. */
+uint64_t mr_wire_elements_bytes(const mr_frame *frame);
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 

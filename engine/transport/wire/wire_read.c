@@ -452,7 +452,7 @@ static int read_items(mr_wire_reader *reader, const Millrace__V1__Items *from, c
     return status;
 }
 
-enum { MOST_ENVELOPE_BYTES = 4 << 20, MOST_PAYLOAD_BYTES = 256 << 20, MOST_ITEMS = 65536 };
+enum { MOST_PAYLOAD_BYTES = 256 << 20, MOST_ITEMS = 65536 };
 enum { MOST_MEDIA = 256, MOST_MEDIA_BYTES = 16 << 20 };
 /* Bound on the memory for a message with this many bytes. A struct is larger than the shortest wire form, but no
  * sensible message exceeds this factor. */
@@ -465,7 +465,7 @@ int mr_wire_reader_create(mr_wire_reader **reader, const mr_wire_reader_params *
     made->params = *params;
     made->kinds = params->kinds ? *params->kinds : mr_kinds_built_in();
     if (!made->params.most_envelope_bytes)
-        made->params.most_envelope_bytes = MOST_ENVELOPE_BYTES;
+        made->params.most_envelope_bytes = MR_WIRE_MOST_ENVELOPE;
     if (!made->params.most_bytes)
         made->params.most_bytes = MOST_PAYLOAD_BYTES;
     if (!made->params.most_media_bytes)

@@ -9,6 +9,7 @@
 typedef enum mr_compression { MR_COMPRESSION_NONE, MR_COMPRESSION_LZ4, MR_COMPRESSION_ZSTD } mr_compression;
 
 enum { MR_WIRE_BLOCKS = 256 }; /* most payload parts in one message */
+enum { MR_WIRE_MOST_ENVELOPE = 4 << 20 }; /* bytes */
 
 /* One part. With `buffer`, the bytes are in it and stay as long as it is referred to, so that they need not be copied
  * to be sent; else they are valid until the writer's next call. */
@@ -34,6 +35,7 @@ typedef struct mr_wire_writer mr_wire_writer;
 typedef struct mr_wire_writer_params {
     mr_compression compression;
     bool checksum; /* also checks payloads */
+    size_t most_envelope_bytes; /* a longer one is not written; 0: MR_WIRE_MOST_ENVELOPE */
     /* Lends `bytes` bytes at `offset` in a buffer to the peer that the message is for. False if it cannot: they go
      * inline. Must be called after everything else that can fail. NULL: nothing is shared. */
     bool (*share)(void *context, mr_buffer *buffer, size_t offset, size_t bytes, mr_shm_reference *reference);
@@ -45,7 +47,7 @@ typedef struct mr_wire_writer_params {
 typedef struct mr_wire_reader mr_wire_reader;
 
 typedef struct mr_wire_reader_params {
-    size_t most_envelope_bytes; /* a longer one is refused; 0: 4 MiB */
+    size_t most_envelope_bytes; /* a longer one is refused; 0: MR_WIRE_MOST_ENVELOPE */
     uint64_t most_bytes;        /* payload bytes in one message, uncompressed; 0: 256 MiB */
     size_t most_media;          /* media descriptions to remember; 0: 256 */
     size_t most_media_bytes;    /* their bytes together; 0: 16 MiB */

@@ -81,7 +81,14 @@ uint64_t mr_wire_frame_bytes(const mr_frame *frame) {
     for (int i = 0; !picture && i < plane_count(frame); i++)
         bytes += frame->plane[i].bytes;
     for (const mr_result *result = frame->results; result; result = result->next)
-        bytes += result->kind->fields ? mr_elements_items_bytes(result) : mr_result_bytes(result);
+        bytes += result->kind->fields ? 0 : mr_result_bytes(result);
+    return bytes;
+}
+
+uint64_t mr_wire_elements_bytes(const mr_frame *frame) {
+    uint64_t bytes = 0;
+    for (const mr_result *result = frame->results; result; result = result->next)
+        bytes += result->kind->fields ? mr_elements_bytes(result) : 0;
     return bytes;
 }
 
@@ -313,6 +320,8 @@ int mr_wire_writer_create(mr_wire_writer **writer, const mr_wire_writer_params *
     if (!made)
         return no_memory();
     made->params = *params;
+    if (!made->params.most_envelope_bytes)
+        made->params.most_envelope_bytes = MR_WIRE_MOST_ENVELOPE;
     made->kinds = params->kinds ? *params->kinds : mr_kinds_built_in();
     made->slot_count = 256;
     made->slot = mr_calloc(made->slot_count, sizeof *made->slot);
@@ -395,6 +404,10 @@ static int write_report(mr_wire_writer *writer, const mr_cut_message *message, M
 /* Packs an envelope and appends its checksum. */
 static int seal(mr_wire_writer *writer, const Millrace__V1__Envelope *envelope) {
     size_t bytes = millrace__v1__envelope__get_packed_size(envelope);
+    if (bytes + WIRE_TAIL > writer->params.most_envelope_bytes)
+        return mr_fail(MR_ERROR_DATA, "a message whose envelope has %zu bytes: at most %zu are allowed; let the stages "
+                       "before the cut find fewer objects, or leave out their masks", bytes + WIRE_TAIL,
+                       writer->params.most_envelope_bytes);
     if (bytes + WIRE_TAIL > writer->envelope_room) {
         uint8_t *more = mr_realloc(writer->envelope, 2 * (bytes + WIRE_TAIL));
         if (!more)

@@ -6,8 +6,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "millrace/objects.h"
+
 typedef struct options {
-    int64_t fatal_at, bytes, at, unreadable_at;
+    int64_t fatal_at, bytes, at, unreadable_at, mask, large_at;
     const char *file;
     bool uneven;
 } options;
@@ -24,6 +26,10 @@ static const mr_option bulk_options[] = {
      .help = "Size of a tensor."},
     {.name = "unreadable_at", .kind = MR_OPTION_INT, .offset = offsetof(options, unreadable_at), .fallback = "-1",
      .min = -1, .max = 1e9, .help = "The frame that gets a name which no process reads."},
+    {.name = "mask", .kind = MR_OPTION_INT, .offset = offsetof(options, mask), .fallback = "0", .min = 0, .max = 1e9,
+     .help = "Bytes of an object's mask."},
+    {.name = "large_at", .kind = MR_OPTION_INT, .offset = offsetof(options, large_at), .fallback = "-1", .min = -1,
+     .max = 1e9, .help = "The frame whose mask no message can hold."},
     MR_OPTIONS_END,
 };
 
@@ -76,6 +82,18 @@ static int spoil(mr_frame *frame) {
     return frame->names ? MR_OK : MR_ERROR_MEMORY;
 }
 
+enum { LARGE_MASK = 5 << 20 };
+
+static int add_mask(mr_io *io, mr_frame *frame, size_t bytes) {
+    mr_result *result;
+    int status = mr_io_add_result(io, frame, mr_kind_objects(), 1, &result);
+    if (status)
+        return status;
+    mr_object *object = memset(result->data, 0, sizeof *object);
+    result->count = 1;
+    return mr_result_add_items(result, NULL, bytes / sizeof(int32_t), sizeof(int32_t), &object->mask);
+}
+
 static int bulk_process(mr_stage *self, mr_io *io) {
     const options *given = self->options;
     const mr_format format = bulk_format(given);
@@ -85,6 +103,9 @@ static int bulk_process(mr_stage *self, mr_io *io) {
         return status;
     memset(frame->plane[0].data, (int)(frame->identity.seq & 0xff), frame->plane[0].bytes);
     if ((int64_t)frame->identity.seq == given->unreadable_at && (status = spoil(frame)))
+        return mr_frame_unref(&frame), status;
+    const bool large = (int64_t)frame->identity.seq == given->large_at;
+    if (given->mask && (status = add_mask(io, frame, large ? LARGE_MASK : (size_t)given->mask)))
         return mr_frame_unref(&frame), status;
     return mr_io_emit(io, 0, frame);
 }

@@ -154,6 +154,34 @@ TEST_WITH(test_what_cannot_be_read_is_set_aside, cut_make_folder, remove_tempora
     check_letter("refused");
 }
 
+/* ---- objects that take more room than their frames --------------------------------------------------------------- */
+
+static const char *with_masks(int frames, const char *bulk, const char *cut) {
+    char source[64], stages[256];
+    snprintf(source, sizeof source, "  n: {type: count, frames: %d}\n", frames);
+    snprintf(stages, sizeof stages,
+             "  big: {type: bulk, input: n, bytes: 200, %s}\n"
+             "  all: {type: batcher, input: big, cut: {heartbeat: 100ms%s}, batch: 32}\n", bulk, cut);
+    return cut_pipeline(source, stages, "all", "  a: {stages: [big]}\n  b: {stages: [all, kept]}\n");
+}
+
+/* The batch waits for the whole window, whatever is known about the frames. */
+TEST_WITH(test_masks_close_no_window, cut_make_folder, remove_temporary_folder) {
+    cut_pass_all(with_masks(320, "mask: 50000", ", window: 32"), 320);
+    unlink(cut_file);
+    cut_pass_all(with_masks(320, "mask: 50000", ", window: 32, inline: true"), 320);
+}
+
+/* Only the frame that no message can hold is lost. Any other fits, alone if it must. */
+TEST_WITH(test_masks_that_are_too_large, cut_make_folder, remove_temporary_folder) {
+    node_report a, b;
+    cut_run_two(with_masks(80, "mask: 4000000, large_at: 50", ", window: 32"), &a, &b);
+    assert_int_equal(b.status, 0);
+    cut_check_ledger(&a, 80, 79, 0, 1);
+    assert_non_null(strstr(a.lines, "dropped big->b too large 1;"));
+    assert_int_equal(node_count_lines(cut_file), 79);
+}
+
 /* ---- a slow consumer --------------------------------------------------------------------------------------------- */
 
 static const char *slow_work(int frames, const char *mode) {

@@ -1,5 +1,7 @@
 /* The cut protocol when processes restart from the beginning: settled frames must not pass twice, and a process that
  * returns must learn that the run continues. */
+#include "engine/data/gap.h"
+#include "engine/transport/session/receiver_parts.h"
 #include "millrace/status.h"
 #include "tests/support/suite.h"
 #include "tests/support/transport/session_pair.h"
@@ -87,6 +89,30 @@ PAIR_TEST(test_what_was_done_before_the_end) {
     assert_int_equal(p->seen.settled, 60);
     assert_int_equal(p->seen.dropped, 0);
     assert_true(mr_sender_finished(p->sender));
+}
+
+/* Frame `seq` has 1 to 3 objects, and then the mark that ends them. */
+static void offer_objects(pair *p, uint64_t seq) {
+    const uint32_t count = 1 + (uint32_t)(seq % 3);
+    mr_cut_item item = pair_frame(seq);
+    for (item.identity.sub = 1; item.identity.sub <= count; item.identity.sub++)
+        assert_int_equal(mr_sender_offer(p->sender, &item, S), MR_OK);
+    item = (mr_cut_item){.kind = MR_CUT_GAP, .identity = {.seq = seq, .sub = MR_SUB_OBJECTS + count}};
+    assert_int_equal(mr_sender_offer(p->sender, &item, S), MR_OK);
+    pair_drive(p, S);
+    pair_settle_and_drive(p, S);
+    p->seen.fresh = 0;
+}
+
+/* What is remembered does not grow with each change in the number of objects. */
+PAIR_TEST(test_numbers_of_objects_that_change) {
+    p->receiving.remembers_all = true;
+    p->receiving.memory = 8;
+    pair_reopen(p);
+    for (uint64_t seq = 0; seq < 300; seq++)
+        offer_objects(p, seq);
+    assert_int_equal(p->receiver->settled.lane_count, 3);
+    assert_true(p->receiver->settled.interval_count <= 3 + 8);
 }
 
 static mr_run_state last_received(const pair *p) {

@@ -262,6 +262,20 @@ PAIR_TEST(test_windows) {
     assert_string_equal(p->seen.why, "given up");
 }
 
+/* Results in envelopes need no credit, but few messages hold many of them. */
+PAIR_TEST(test_results_in_envelopes) {
+    p->receiving.credit_frames = 8;
+    pair_reopen(p);
+    for (uint64_t seq = 0; seq < 8; seq++) {
+        mr_cut_item item = pair_frame(seq);
+        item.envelope_bytes = seq ? 400 : 5000;
+        assert_int_equal(mr_sender_offer(p->sender, &item, S), MR_OK);
+    }
+    pair_drive(p, S);
+    assert_int_equal(p->seen.fresh, 8);
+    assert_int_equal(p->seen.most_items, 2);
+}
+
 PAIR_TEST(test_without_a_bound_on_bytes) {
     p->sending.window_bytes = p->receiving.credit_bytes = UINT64_MAX;
     pair_reopen(p);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "millrace/objects.h"
 #include "millrace/status.h"
 #include "tests/support/suite.h"
 #include "tests/support/transport/wire_frames.h"
@@ -98,6 +99,37 @@ WIRE_TEST(test_memory_is_bounded) {
 }
 
 /* Elements of a kind that both know arrive unchanged; a reader that does not know the kind refuses the message. */
+static mr_frame *packet_with_mask(wire_fixture *f, size_t bytes) {
+    mr_frame *frame = wire_packet(f, 10, 64, 0);
+    mr_result *result;
+    assert_int_equal(mr_store_result(f->store, mr_kind_objects(), 1, &result), MR_OK);
+    mr_object *object = memset(result->data, 0, sizeof *object);
+    result->stage = "detect";
+    result->count = 1;
+    assert_int_equal(mr_result_add_items(result, NULL, bytes / 4, 4, &object->mask), MR_OK);
+    frame->results = result;
+    return frame;
+}
+
+/* What is written can be read. Results with fields are no payload, whose bytes need credit. */
+WIRE_TEST(test_envelopes_are_bounded) {
+    enum { MOST = MR_WIRE_MOST_ENVELOPE };
+    mr_cut_message came;
+    const mr_wire_part *parts;
+    size_t count;
+    mr_frame *frame = packet_with_mask(f, MOST - 1024);
+    assert_int_equal(mr_wire_frame_bytes(frame), 10);
+    assert_in_range(mr_wire_elements_bytes(frame), MOST - 1024, MOST);
+    assert_int_equal(wire_cross(f, wire_message(frame), &came), MR_OK);
+    assert_int_equal(came.items.item->bytes, 10);
+    mr_frame_unref(&came.items.item->frame);
+    mr_frame_unref(&frame);
+    frame = packet_with_mask(f, MOST);
+    assert_int_equal(mr_wire_write(f->writer, wire_message(frame), NOW, &parts, &count), MR_ERROR_DATA);
+    assert_non_null(strstr(mr_message(), "at most 4194304 are allowed"));
+    mr_frame_unref(&frame);
+}
+
 WIRE_TEST(test_kinds_of_results) {
     typedef struct dot {
         int64_t at;
