@@ -6,6 +6,7 @@
 
 #include "kernels/blur/blur_picture.h"
 #include "tests/support/on_device.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/suite.h"
 
 enum { MOST = 8 };
@@ -216,7 +217,7 @@ static void run_case(on_device *d, uint64_t seed) {
 }
 
 static void run_cases(on_device *d) {
-    for (uint64_t seed = 1; seed <= 150; seed++)
+    for (uint64_t seed = 1; seed <= UNDER_TSAN(40, UNDER_ASAN(80, 150)); seed++)
         run_case(d, seed);
 }
 
