@@ -8,8 +8,8 @@
  *   an array   numbers with one type, as mr_result.format describes (a tensor). They lie in host memory that belongs to
  *              the result, or in a pool's buffer. That may be device memory if the kind allows it.
  *
- * millrace has the kinds `classes`, `objects` (objects.h), `text` (text.h) and `tensor`. A stage type declares others
- * in mr_stage_type.kinds:
+ * millrace has the kinds `classes`, `objects` (objects.h), `events` (events.h), `text` (text.h) and `tensor`. A stage
+ * type declares others in mr_stage_type.kinds:
  *
  *     typedef struct box { float left, top, width, height; const char *label; mr_items outline; } box;
  *     static const mr_field fields[] = {

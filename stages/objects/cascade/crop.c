@@ -35,16 +35,11 @@ enum { MOST_SEEN = 10000 };
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-static void set_part(mr_bounds *size) {
-    *size = (mr_bounds){size->max ? 1 : 0, size->max};
-}
-
 static int negotiate(mr_negotiation *n) {
     static const mr_format_set pictures = {.payload = MR_PAYLOAD_PICTURE};
     static const char join[] = "join pictures and objects first, as in {type: join, join: {picture: decode, objects: "
                                "detect}}";
     const options *o = n->options;
-    mr_planned_output *out = &n->outputs[0];
     const mr_payload payload = n->inputs[0].set.payload;
     if (payload != MR_PAYLOAD_PICTURE && payload != MR_PAYLOAD_ANY)
         return mr_refuse(n, NULL, "%s gives %ss, not pictures with objects: %s", n->inputs[0].from,
@@ -55,13 +50,7 @@ static int negotiate(mr_negotiation *n) {
     if (status)
         return status;
     mr_take(n, 0, &pictures, "crop cuts pictures out");
-    out->set = n->inputs[0].set;
-    set_part(&out->set.width);
-    set_part(&out->set.height);
-    out->shares = 0;
-    out->results = NULL;
-    out->more_results = false;
-    out->mean_pixels = 0;
+    mr_cutout_plan(n);
     return mr_promise_result(n, 0, mr_kind_objects(), NULL, NULL);
 }
 
@@ -129,34 +118,29 @@ static bool has_more_than_max(const options *o, const state *s, const mr_frame *
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
 /* The picture's own object goes along, with its corners. */
-static int add_object(mr_io *io, mr_frame *frame, const mr_result *objects, size_t index, bool cut) {
+static int fill(mr_result *own, const mr_result *objects, size_t index) {
     const mr_object *from = (const mr_object *)objects->data + index;
-    mr_result *result;
-    int status = mr_io_add_result(io, frame, mr_kind_objects(), 1, &result);
-    if (status)
-        return status;
-    *(mr_object *)result->data = (mr_object){
+    *(mr_object *)own->data = (mr_object){
         .left = from->left, .top = from->top, .right = from->right, .bottom = from->bottom, .score = from->score,
         .index = from->index, .label = from->label, .track = from->track, .number = mr_object_number(objects, index),
         .parent = from->parent};
-    result->count = 1;
-    result->cut = cut;
-    return mr_result_add_items(result, mr_result_items(objects, from->quad), from->quad.count, sizeof(float),
-                               &((mr_object *)result->data)->quad);
+    own->count = 1;
+    return mr_result_add_items(own, mr_result_items(objects, from->quad), from->quad.count, sizeof(float),
+                               &((mr_object *)own->data)->quad);
 }
 
 static int give(mr_io *io, const mr_frame *picture, const mr_cutout *region, const mr_result *objects, size_t index,
                 uint32_t number, bool cut) {
-    mr_frame *frame = NULL;
-    int status = mr_io_share(io, picture, &frame);
+    mr_frame *frame;
+    mr_result *own;
+    int status = mr_cutout_make(io, picture, region, number, &frame, &own);
     if (status)
         return status;
-    mr_cutout_show(picture, region, frame);
-    status = mr_io_set_object(io, frame, number);
-    if (!status && (status = add_object(io, frame, objects, index, cut)))
-        mr_io_drop(io, frame, "error");
+    own->cut = cut;
+    status = fill(own, objects, index);
     if (!status)
         return mr_io_emit(io, 0, frame);
+    mr_io_drop(io, frame, "error");
     mr_frame_unref(&frame);
     return status;
 }

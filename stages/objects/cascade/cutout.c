@@ -64,3 +64,32 @@ void mr_cutout_show(const mr_frame *picture, const mr_cutout *region, mr_frame *
     frame->format.height = part.height;
     frame->geometry = mr_geometry_chain(&part, &geometry);
 }
+
+int mr_cutout_make(mr_io *io, const mr_frame *picture, const mr_cutout *region, uint32_t number, mr_frame **frame,
+                   mr_result **own) {
+    int status = mr_io_share(io, picture, frame);
+    if (status)
+        return status;
+    mr_cutout_show(picture, region, *frame);
+    status = mr_io_set_object(io, *frame, number);
+    if (!status && (status = mr_io_add_result(io, *frame, mr_kind_objects(), 1, own)))
+        mr_io_drop(io, *frame, "error");
+    if (status)
+        mr_frame_unref(frame);
+    return status;
+}
+
+static void set_part(mr_bounds *size) {
+    *size = (mr_bounds){size->max ? 1 : 0, size->max};
+}
+
+void mr_cutout_plan(mr_negotiation *n) {
+    mr_planned_output *out = &n->outputs[0];
+    out->set = n->inputs[0].set;
+    set_part(&out->set.width);
+    set_part(&out->set.height);
+    out->shares = 0;
+    out->results = NULL;
+    out->more_results = false;
+    out->mean_pixels = 0;
+}

@@ -14,24 +14,14 @@ typedef struct options {
 /* A tile has at least this side, and a picture at most this number of tiles. */
 enum { LEAST_SIDE = 32, MOST_TILES = 4096 };
 
-static void set_part(mr_bounds *size) {
-    *size = (mr_bounds){size->max ? 1 : 0, size->max};
-}
-
 static int negotiate(mr_negotiation *n) {
     static const mr_format_set pictures = {.payload = MR_PAYLOAD_PICTURE};
     const options *o = n->options;
-    mr_planned_output *out = &n->outputs[0];
     if (o->size.width < LEAST_SIDE || o->size.height < LEAST_SIDE)
         return mr_refuse(n, "size", "a tile has at least %dx%d pixels", LEAST_SIDE, LEAST_SIDE);
     mr_take(n, 0, &pictures, "tile cuts pictures");
-    out->set = n->inputs[0].set;
-    set_part(&out->set.width);
-    set_part(&out->set.height);
-    out->shares = 0;
-    out->results = NULL;
-    out->more_results = false;
-    out->mean_pixels = (int64_t)o->size.width * o->size.height;
+    mr_cutout_plan(n);
+    n->outputs[0].mean_pixels = (int64_t)o->size.width * o->size.height;
     return mr_promise_result(n, 0, mr_kind_objects(), NULL, NULL);
 }
 
@@ -62,35 +52,21 @@ static int32_t end_of(const row *r, int32_t index) {
 }
 
 /* The part's own place goes along as its object. Its class is the number of parts: gather knows then if it has all. */
-static int add_place(mr_io *io, mr_frame *frame, uint32_t number, int32_t parts) {
+static int give(mr_io *io, const mr_frame *picture, const mr_cutout *part, uint32_t number, int32_t parts) {
     double a[2], b[2];
-    mr_result *result;
-    int status = mr_io_add_result(io, frame, mr_kind_objects(), 1, &result);
+    mr_frame *frame;
+    mr_result *own;
+    int status = mr_cutout_make(io, picture, part, number, &frame, &own);
     if (status)
         return status;
     mr_geometry_to_display(&frame->geometry, 0, 0, a);
     mr_geometry_to_display(&frame->geometry, frame->geometry.width, frame->geometry.height, b);
-    *(mr_object *)result->data = (mr_object){
+    *(mr_object *)own->data = (mr_object){
         .left = (float)(a[0] < b[0] ? a[0] : b[0]), .top = (float)(a[1] < b[1] ? a[1] : b[1]),
         .right = (float)(a[0] < b[0] ? b[0] : a[0]), .bottom = (float)(a[1] < b[1] ? b[1] : a[1]),
         .score = 1, .index = parts, .number = number};
-    result->count = 1;
-    return MR_OK;
-}
-
-static int give(mr_io *io, const mr_frame *picture, const mr_cutout *part, uint32_t number, int32_t parts) {
-    mr_frame *frame = NULL;
-    int status = mr_io_share(io, picture, &frame);
-    if (status)
-        return status;
-    mr_cutout_show(picture, part, frame);
-    status = mr_io_set_object(io, frame, number);
-    if (!status && (status = add_place(io, frame, number, parts)))
-        mr_io_drop(io, frame, "error");
-    if (!status)
-        return mr_io_emit(io, 0, frame);
-    mr_frame_unref(&frame);
-    return status;
+    own->count = 1;
+    return mr_io_emit(io, 0, frame);
 }
 
 static int process(mr_stage *self, mr_io *io) {
