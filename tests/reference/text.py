@@ -6,8 +6,12 @@ import math
 import subprocess
 import sys
 
-import cv2
 import numpy as np
+try:
+    import cv2
+except ModuleNotFoundError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
 
 PROGRAM = sys.argv[1]
 RNG = np.random.default_rng(11)
