@@ -70,10 +70,12 @@ RECORD = struct.Struct("<4Q2IQ")  # key (low, high), time, number, sub, zero, ch
 
 
 def read_cache(path):
-    """A cache's vectors by slot: those of pictures in the order in which they were requested."""
+    """A cache's vectors by slot: those of pictures in the order in which they were requested. One that was half written
+    by a killed program is left out."""
     import numpy
     width = struct.unpack_from("<8sQ", pathlib.Path(path).with_suffix(".made").read_bytes())[1]
-    return numpy.fromfile(path, numpy.float32).reshape(-1, width)
+    numbers = numpy.fromfile(path, numpy.float32)
+    return numbers[:len(numbers) // width * width].reshape(-1, width)
 
 
 def by_content(path):

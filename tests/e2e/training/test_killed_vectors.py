@@ -85,7 +85,8 @@ class Killed(digits.Kept):
         (vectors,) = self.cache.glob("*.vectors")
         data = bytearray(vectors.read_bytes())
         data[7 * 3600 + 100] ^= 0x40
-        vectors.write_bytes(data)
+        half = data[:1800]
+        vectors.write_bytes(data[:len(data) // 3600 * 3600] + half)
         said = self.finish(self.data, self.pictures - kept + 1, self.expected)
         self.assertIn("the file was damaged; what is not as it was written is made anew", said)
 
