@@ -108,8 +108,8 @@ static void insert_all(state *s, size_t count, const mr_frame *frame, mr_result 
             insert(result, &s->predicted[i]);
 }
 
-/* Frames in which no stage searched get the places where objects should be. This includes a result that is empty because
- * what was found got lost. */
+/* Frames that no stage searched get the places where objects should be. So do those whose result is empty because what
+ * was found got lost. */
 static int follow(const options *o, state *s, mr_io *io, mr_frame *frame) {
     const mr_result *found = mr_frame_result(frame, mr_kind_objects(), NULL);
     mr_result *result;

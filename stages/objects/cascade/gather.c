@@ -447,7 +447,8 @@ const mr_stage_type mr_gather_stage = {
     .help = "Written with join: {frames: a, crops: b} instead of input. An object gets attributes: the best class of "
             "each stage that gave classes, and texts. Objects that were found in its picture are added to the frame, "
             "with its number as their parent. A frame does not wait for pictures that were dropped; it passes with "
-            "the others' results. If a stage would have searched them for objects, blur hides the frame whole. With vote, votes end with an epoch (a turn of a loop, another connection).",
+            "the others' results. If a stage would have searched them for objects, blur hides the frame whole. "
+            "With vote, votes end with an epoch (a turn of a loop, another connection).",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,
