@@ -286,9 +286,9 @@ const mr_stage_type mr_blur_stage = {
     .summary = "hides objects in pictures",
     .help = "Only the pixels of the objects change. Boxes are found in any picture that was made from the source's: "
             "turned, scaled or cropped. They are rounded outward to whole chroma samples. If a frame has no result of "
-            "detect or track, has more objects than max, lost pictures of objects in a cascade with another detect, or "
-            "does not say where it lies in the source's picture, it is hidden whole. Pictures that only say that a stream is away pass. `require: blurred` at the top of the "
-            "pipeline refuses to let out any other picture.",
+            "detect or track, has more objects than max, lost pictures of objects in a cascade with another detect, or"
+            " does not say where it lies in the source's picture, it is hidden whole. Pictures that only say that a "
+            "stream is away pass. `require: blurred` at the top of the pipeline refuses to let out any other picture.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,
