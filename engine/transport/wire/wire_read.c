@@ -163,8 +163,9 @@ static int check_picture_plane(const mr_format *format, int i, const Millrace__V
     bool wide = mr_pixel_describe(format->pixel)->depth > 8;
     if (from->stride < row.bytes || from->stride > INT32_MAX || (wide && (from->stride % 2 || from->offset % 2)))
         return refuse("a picture whose rows overlap, or whose samples are not aligned");
-    return from->bytes < (uint64_t)(row.rows - 1) * from->stride + row.bytes ? refuse("a picture with fewer bytes than its rows")
-                                                               : MR_OK;
+    if (from->bytes < (uint64_t)(row.rows - 1) * from->stride + row.bytes)
+        return refuse("a picture with fewer bytes than its rows");
+    return MR_OK;
 }
 
 /* Bit stream readers read past the end. */
