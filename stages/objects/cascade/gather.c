@@ -360,7 +360,7 @@ static int merge(state *s, const options *o) {
     return status;
 }
 
-/* The objects of all tiles, after those that the frame has. If no tile has come, the result is empty and cut. track then
+/* The objects of all tiles, after those of the frame. If no tile has come, the result is empty and cut: track then
  * says where they should be. */
 static int put_tiles(state *s, const options *o, mr_io *io, mr_frame *frame, const mr_result *objects) {
     mr_result *result;
