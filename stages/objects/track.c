@@ -118,12 +118,13 @@ static void drop_unconfirmed(mr_result *result) {
     result->count = kept;
 }
 
-/* Frames in which no stage searched get the places where objects should be. */
+/* Frames that no stage searched get the places where objects should be. So do those whose result is empty because what
+ * was found got lost. */
 static int follow(const options *o, state *s, mr_io *io, mr_frame *frame) {
     const mr_result *found = mr_frame_result(frame, mr_kind_objects(), NULL);
     mr_result *result;
     int status;
-    if (found) {
+    if (found && (found->count || !found->cut)) {
         status = mr_io_renew_objects(io, frame, found, o->coast_ns ? (size_t)o->max : 0, &result);
         if (!status)
             number_all(result);
@@ -131,6 +132,8 @@ static int follow(const options *o, state *s, mr_io *io, mr_frame *frame) {
             status = mr_tracker_update(s->tracker, s->now_ns, result->data, result->count);
     } else {
         status = mr_io_add_result(io, frame, mr_kind_objects(), (size_t)o->max, &result);
+        if (!status)
+            result->cut = found != NULL;
         if (!status)
             insert_all(s, mr_tracker_predict(s->tracker, s->now_ns, s->predicted, (size_t)o->max), frame, result);
     }
