@@ -1,5 +1,5 @@
-/* filter: passes a frame if its results, or its newest objects, name a wanted class; with `not`, if they name none. With
- * `events` or `zones` it passes frames with such an event. */
+/* filter: passes a frame if its results, or its newest objects, name a wanted class; with `not`, if they name none.
+ * With `events` or `zones` it passes frames with such an event. */
 #include <stddef.h>
 
 #include "engine/base/memory.h"
