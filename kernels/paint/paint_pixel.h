@@ -51,8 +51,8 @@ MR_PIXEL_INLINE uint32_t mr_paint_stencil_cover(const mr_paint_item *item, const
     return stencils[item->at + row * item->columns + column];
 }
 
-/* Where the edge from corner `i` of a polygon to the next crosses the centres of row y: pixels left of *column lie left of
- * it. False: nowhere. Exact. */
+/* Where the edge from corner `i` of a polygon to the next crosses the centres of row y: pixels left of *column lie left
+ * of it. False: nowhere. Exact. */
 MR_PIXEL_INLINE bool mr_paint_polygon_edge(const mr_paint_item *item, const uint8_t *stencils, int32_t i, int32_t y,
                                            int32_t *column) {
     const int32_t *corners = (const int32_t *)(const void *)(stencils + item->at);
