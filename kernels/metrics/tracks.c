@@ -104,7 +104,7 @@ static void assign(part *p, const picture *at) {
 
 /* ---- figures of a part ------------------------------------------------------------------------------------------- */
 
-/* What lies on an object that does not count is neither right nor wrong. */
+/* Objects found on a true one that does not count are neither right nor wrong. */
 static void remove_ignored(part *p) {
     picture at = {0};
     size_t kept = 0;
@@ -338,7 +338,8 @@ static int judge_part(part *p, counts *to) {
 
 static void free_part(part *p) {
     void *const memory[] = {p->truth.item, p->truth.seen, p->found.item, p->found.seen, p->same, p->alignment,
-                            p->overlap, p->cost, p->sums, p->column, p->space, p->matches, p->last, p->before, p->followed};
+                            p->overlap, p->cost, p->sums, p->column, p->space, p->matches, p->last, p->before,
+                            p->followed};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
         mr_free(memory[i]);
 }

@@ -1,6 +1,6 @@
 /* Any bytes as a list of files in CSV or JSON lines, as JSON, as COCO's annotations, as texts with objects in YOLO's
- * and MOTChallenge's layouts, and as a request at the control socket of a run that has no pipeline yet. Nothing may crash or leak; what is
- * refused is refused with a reason. The first byte chooses.
+ * and MOTChallenge's layouts, and as a request at the control socket of a run that has no pipeline yet. Nothing may
+ * crash or leak; what is refused is refused with a reason. The first byte chooses.
  *
  *     tests/fuzz/run 60 fuzz_lists */
 #include <string.h>

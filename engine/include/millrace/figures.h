@@ -144,16 +144,15 @@ MR_API int mr_object_figures_make(const mr_boxed *truth, size_t truth_count, con
 typedef struct mr_track_figures {
     uint64_t objects, found, matched, switches; /* boxes that count; switches: a true track got another number */
     uint64_t tracks, found_tracks;
-    uint64_t mostly_tracked, mostly_lost; /* true tracks matched in more than 0.8, or less than 0.2, of their pictures */
+    uint64_t mostly_tracked, mostly_lost; /* true tracks matched in more than 0.8, less than 0.2, of their pictures */
     double mota, motp;                    /* motp: the mean overlap of matches */
     double idf1, id_precision, id_recall;
     double hota, detection, association; /* means over the overlaps 0.05, 0.1, ... 0.95 */
 } mr_track_figures;
 
 /* Compares tracks that were found with the true ones. Pictures of a sequence have numbers in order of time; sequence[i]
- * is that of picture i, and does not fall; NULL: there is one. Found objects without a track do not count. What is found
- * on a crowd does not count either; true objects with a label below 0 only take part in that comparison.
- * MR_ERROR_MEMORY. */
+ * is that of picture i, and does not fall; NULL: there is one. Found objects without a track do not count, nor do those
+ * on a crowd; true objects with a label below 0 only take part in that comparison. MR_ERROR_MEMORY. */
 MR_API int mr_track_figures_make(const mr_boxed *truth, size_t truth_count, const mr_boxed *found, size_t found_count,
                                  size_t classes, const size_t *sequence, size_t sequences, mr_track_figures *all);
 
