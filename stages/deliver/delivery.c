@@ -150,7 +150,8 @@ static void await(mr_delivery *d, int64_t most_ns) {
     pthread_cond_timedwait(&d->changed, &d->lock, &until);
 }
 
-/* Waits until a batch is due, and closes it. NULL: the delivery stops. */
+/* Waits until a batch is due: if it is closed, or its time has come, or a source has ended. Closes it. NULL: the
+ * delivery stops. */
 static block *take(mr_delivery *d) {
     MR_LOCKED(&d->lock);
     while (!mr_delivery_stops(d)) {
@@ -191,7 +192,7 @@ static void pause_for(mr_delivery *d, int64_t pause_ns) {
     MR_LOCKED(&d->lock);
     for (int64_t left_ns; !mr_delivery_stops(d) && (left_ns = until_ns - mr_now_ns()) > 0;) {
         await(d, mr_earlier_ns(left_ns, LOOK_NS));
-        mr_stage_report_service(d->self, &d->report); /* what waits has become more */
+        mr_stage_report_service(d->self, &d->report); /* more frames wait by now */
     }
 }
 
@@ -377,7 +378,7 @@ static bool hurry(mr_delivery *d, uint32_t source) {
     return any;
 }
 
-/* Drops what waits. The batch that is being sent stays where it is, but its frames count as not settled. */
+/* Drops all that wait. The batch that is being sent stays where it is, but its frames count as not settled. */
 static void drop_all(mr_delivery *d) {
     MR_LOCKED(&d->lock);
     for (block *one = d->first; one; one = one->next)

@@ -3,14 +3,14 @@
  * A stage makes a frame's record in `process` and puts it into a queue (mr_delivery_put). A thread sends the records in
  * batches. A frame stays in flight until the service has acknowledged its batch, and then counts as delivered. If the
  * service is away, the thread connects again and sends the batch again; pauses double, with jitter, up to 30 seconds.
- * Meanwhile records wait, up to `backlog` bytes; then `on_full` says what happens. Nothing else in the pipeline waits
+ * Meanwhile records wait, up to `backlog` bytes; then `on_full` decides. Nothing else in the pipeline waits
  * for the service.
  *
  * A new sink is one file: it makes records, and has the three functions of mr_service_type. A stage's options must
  * begin with mr_delivery_options.
  *
  * At the run's end, flush waits until everything is acknowledged. If the run was asked to end, it waits as long as
- * mr_stage_gives_up allows; what is left is dropped as MR_REASON_STOPPED and comes again when the run continues.
+ * mr_stage_gives_up allows. It drops the rest as MR_REASON_STOPPED, which comes again when the run continues.
  *
  * The state is reported to the engine (mr_stage_report_service), at each change and after each batch.
  *
@@ -38,7 +38,7 @@ typedef struct mr_delivery_options {
      .min = 1024, .max = 1 << 30, .neutral = true, .help = "the most bytes of records in one batch"},                  \
     {.name = "send_after", .kind = MR_OPTION_DURATION, .offset = MR_DELIVERY_FIELD(send_after), .fallback = after,     \
      .max = 3600e9, .neutral = true, .help = "how long a batch may wait for more frames before it is sent"},           \
-    {.name = "backlog", .kind = MR_OPTION_BYTES, .offset = MR_DELIVERY_FIELD(backlog), .fallback = "64MiB",            \
+    {.name = "backlog", .kind = MR_OPTION_BYTES, .offset = MR_DELIVERY_FIELD(backlog), .fallback = "32MiB",            \
      .min = 4096, .max = 1099511627776.0, .neutral = true,                                                            \
      .help = "the most bytes of records that wait until they are acknowledged"},                                       \
     {.name = "on_full", .kind = MR_OPTION_ENUM, .offset = MR_DELIVERY_FIELD(on_full), .fallback = "wait",              \
@@ -68,7 +68,7 @@ typedef struct mr_batch {
 
 typedef struct mr_delivery mr_delivery;
 
-/* What a kind of service can do. `service` is what the stage passed to mr_delivery_open. Statuses: MR_ERROR_AGAIN, with
+/* A kind of service. `service` is the pointer that the stage passed to mr_delivery_open. Statuses: MR_ERROR_AGAIN, with
  * the reason in mr_message: the service is away, and another try may help. MR_ERROR_CANCELLED: mr_delivery_stops was
  * true. Any other failure ends the run. */
 typedef struct mr_service_type {
@@ -83,11 +83,11 @@ typedef struct mr_service_type {
 int mr_delivery_negotiate(mr_negotiation *negotiation);
 /* Starts the thread, which connects. `type` and `service` must live until close. */
 int mr_delivery_open(mr_delivery **delivery, const mr_stage *self, const mr_service_type *type, void *service);
-/* The end of process: puts a frame's record into the queue, and returns what process must return. */
+/* The end of process: puts a frame's record into the queue, and returns the value for process. */
 int mr_delivery_put(mr_delivery *delivery, mr_io *io, const mr_frame *frame, const void *record, size_t bytes);
 /* The stage's flush. */
 int mr_delivery_flush(mr_delivery *delivery, mr_io *io, uint32_t source);
-/* Stops the thread, and drops what is left. NULL is allowed. */
+/* Stops the thread, and drops the rest. NULL is allowed. */
 void mr_delivery_close(mr_delivery **delivery);
 
 /* For the functions of a service that wait: whether they must give up and return MR_ERROR_CANCELLED. Check it at least

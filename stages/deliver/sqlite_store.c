@@ -17,7 +17,7 @@
 
 enum { APPLICATION = 0x4d6c5263, HEADER_BYTES = 100, VERSION_AT = 60, APPLICATION_AT = 68 };
 /* How long a statement waits for another program's lock before the batch is tried again. */
-enum { LOCK_PAUSE_MS = 20, LOCK_PATIENCE_MS = 2000 };
+enum { LOCK_PAUSE_MS = 20, LOCK_PATIENCE_MS = 500 };
 
 static const mr_sql_dialect dialect = {
     .types = {[MR_COLUMN_INTEGER] = "INTEGER", [MR_COLUMN_REAL] = "REAL", [MR_COLUMN_BOOL] = "INTEGER",
@@ -27,7 +27,7 @@ static const mr_sql_dialect dialect = {
     .prefix = "",
 };
 
-/* A source of this run, and what the current batch adds to it. */
+/* A source of this run, with the current batch's additions. */
 typedef struct source_row {
     struct source_row *next;
     int64_t id, epoch, seq, frames;
@@ -64,8 +64,8 @@ static int check_owner(const char *path, uint32_t application, uint32_t version)
     return MR_OK;
 }
 
-/* Reads the file's header. A file without any is a new database. The header does not tell what a rollback journal still
- * holds: connecting checks again. */
+/* Reads the file's header. A file without any is a new database. Part of the header may still be in a
+ * journal: connecting checks again. */
 int mr_sqlite_store_check(const char *path) {
     uint8_t header[HEADER_BYTES] = {0};
     struct stat about;
@@ -177,7 +177,7 @@ static int make_views(mr_sqlite_store *at) {
 }
 
 /* Adds a column unless the table has it. */
-static int need_column(mr_sqlite_store *at, const mr_db_table *table, const mr_column *column, bool *changed) {
+static int need_column(mr_sqlite_store *at, const mr_db_table *table, const mr_db_column *column, bool *changed) {
     int64_t there = 0;
     int status = number_of(at, mr_arena_print(&at->arena, "SELECT count(*) FROM pragma_table_info('%s') WHERE "
                                               "name = '%s'", table->name, column->name), &there);
@@ -213,7 +213,7 @@ static int need_owner(mr_sqlite_store *at) {
                                       MR_SQL_VERSION));
 }
 
-/* Makes what is missing, in one transaction: two runs may do so at once. */
+/* Makes missing parts, in one transaction: two runs may do so at once. */
 static int need_schema(mr_sqlite_store *at) {
     bool changed = false;
     int status = need_owner(at);
@@ -252,9 +252,10 @@ static const char *insert_of(mr_arena *arena, const mr_db_table *table) {
     const size_t count = table->count + (table->kind ? MR_KEY_COLUMNS : 0);
     for (size_t i = 1; marks && i < count; i++)
         marks = mr_arena_print(arena, "%s,?%zu", marks, i + 1);
-    return columns && marks ? mr_arena_print(arena, "INSERT INTO \"%s\" (%s) VALUES (%s)%s", table->name, columns, marks,
-                                             table->kind ? "" : " ON CONFLICT DO NOTHING")
-                            : NULL;
+    const char *end = table->kind ? "" : " ON CONFLICT DO NOTHING";
+    return columns && marks
+               ? mr_arena_print(arena, "INSERT INTO \"%s\" (%s) VALUES (%s)%s", table->name, columns, marks, end)
+               : NULL;
 }
 
 static int prepare_all(mr_sqlite_store *at) {
@@ -408,7 +409,7 @@ static int read_key(mr_sqlite_store *at, mr_row_reader *from, int64_t key[MR_KEY
     return status;
 }
 
-/* A frame that is there already has all its rows. */
+/* If the frame is there already, all its rows are. */
 static int put_frame(mr_sqlite_store *at, const char *record, size_t bytes) {
     mr_row_reader from = {record, record + bytes};
     int64_t key[MR_KEY_COLUMNS];

@@ -1,4 +1,4 @@
-/* A SQLite database with the tables of rows.h.
+/* A SQLite database with the tables of db_rows.h.
  *
  * A batch is one transaction: the frames, their results, and how far each source is stored. A frame that the run has
  * stored before is left out, with its results. So each frame is stored exactly once, also after a killed process.
@@ -10,7 +10,7 @@
 #pragma once
 
 #include "stages/deliver/delivery.h"
-#include "stages/deliver/rows.h"
+#include "stages/deliver/db_rows.h"
 
 typedef struct mr_sqlite_store mr_sqlite_store;
 

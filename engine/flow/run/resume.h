@@ -7,7 +7,8 @@
  * count.
  *
  *     {"checkpoint": 1, "pipeline": "classify", "complete": false,
- *      "run": "5f0c9a3be1d27846", "sources": {"lobby": {"of": "9f86d081884c7d65", "epoch": 0, "seq": 1041, "ended": false}}}
+ *      "run": "5f0c9a3be1d27846",
+ *      "sources": {"lobby": {"of": "9f86d081884c7d65", "epoch": 0, "seq": 1041, "ended": false}}}
  *
  * `of` is a digest over the source's type and options: a source that reads something else numbers frames differently,
  * and is refused. A source without a reach has null for `epoch` and `seq`.

@@ -1,12 +1,12 @@
 /* Tables for the results of a pipeline, and rows for a frame: shared by the sinks that write to databases.
  *
- * The first table is "frames". Each kind of results has a table with its name ("text": "texts") and the kind's fields as
+ * The first table is "frames". Each kind of results has a table with its name ("text": "texts") and the fields as
  * columns, so kinds from plugins have one too. A row belongs to a frame: (source, epoch, seq, sub) is the same in both.
  * `stage` is the stage that gave the result, and `rank` counts its elements from 1. Classes and kinds of which most
  * frames have nothing have rows from all stages, others from the newest result.
  *
- * A frame's record is its row in "frames", then its rows in other tables. It is bytes that only mr_row_next reads. Texts
- * are valid UTF-8 without zeros; numbers are finite. Any thread; one at a time for each object. */
+ * A frame's record is its row in "frames", then its rows in other tables. Only mr_row_next reads these bytes. Texts are
+ * valid UTF-8 without zeros; numbers are finite. Any thread; one at a time for each object. */
 #pragma once
 
 #include "stages/sink/record_json.h"
@@ -22,17 +22,17 @@ typedef enum mr_column_type {
 } mr_column_type;
 
 enum { MR_COLUMN_NAME = 140 };
-typedef struct mr_column {
+typedef struct mr_db_column {
     char name[MR_COLUMN_NAME];
     mr_column_type type;
     const mr_field *field; /* of a kind's element; NULL: stage, rank, or a column of frames */
-} mr_column;
+} mr_db_column;
 
 typedef struct mr_db_table {
     char name[MR_COLUMN_NAME];
     const mr_result_kind *kind; /* NULL: frames */
     size_t count;
-    mr_column *columns;         /* in "frames" the key is first; in others the key is not included */
+    mr_db_column *columns;         /* in "frames" the key is first; in others the key is not included */
 } mr_db_table;
 
 /* The columns that identify a frame, in "frames" and before the columns of all others. */

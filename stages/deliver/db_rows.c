@@ -1,4 +1,4 @@
-#include "stages/deliver/rows.h"
+#include "stages/deliver/db_rows.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -51,7 +51,8 @@ static void name_table(const mr_result_kind *kind, char name[MR_COLUMN_NAME]) {
 static void name_column(const mr_result_kind *kind, const mr_field *field, char name[MR_COLUMN_NAME]) {
     static const char *const boxes[] = {"left", "top", "right", "bottom"};
     static const char *const others[] = {
-        "source", "epoch", "seq", "sub", "stage", "rank", "run", "pipeline", "pts", "captured", "file", "order", "group", "user", "table", "select",
+        "source", "epoch", "seq", "sub", "stage", "rank", "run", "pipeline", "pts", "captured", "file",
+        "order", "group", "user", "table", "select",
         "where", "from", "to", "end", "limit", "offset", "check", "column", "default", "when", "case", "all", "and",
         "or", "not", "null", "in", "is", "as", "on", "by", "desc", "asc", "primary", "references", "unique", "values",
         "having", "union", "using", "with", "join", "cross", "inner", "natural", "full", "between", "like", "exists"};
@@ -84,7 +85,7 @@ static int make_table(mr_db_table *to, const char *name, const mr_result_kind *k
     }
     for (size_t i = count; i < to->count; i++) {
         const mr_field *field = &kind->fields[i - count];
-        to->columns[i] = (mr_column){.type = type_of(field), .field = field};
+        to->columns[i] = (mr_db_column){.type = type_of(field), .field = field};
         name_column(kind, field, to->columns[i].name);
     }
     return MR_OK;
