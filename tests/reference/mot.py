@@ -101,8 +101,8 @@ def scene(lengths, classes, people, jitter, miss, swap, extra):
 
 count = 0
 for case in (([40], 1, 8, 0.05, 0.1, 0.02, 1), ([30, 50], 1, 12, 0.1, 0.2, 0.05, 3),
-             ([20, 20, 20], 3, 15, 0.15, 0.3, 0.1, 4), ([60], 1, 25, 0.02, 0, 0, 0), ([25], 2, 30, 0.3, 0.5, 0.3, 10), ([10], 1, 4, 0.05, 1, 0, 0),
-             ([10], 1, 0, 0, 0, 0, 3)):
+             ([20, 20, 20], 3, 15, 0.15, 0.3, 0.1, 4), ([60], 1, 25, 0.02, 0, 0, 0), ([25], 2, 30, 0.3, 0.5, 0.3, 10),
+             ([10], 1, 4, 0.05, 1, 0, 0), ([10], 1, 0, 0, 0, 0, 3)):
     for turn in range(4):
         truth, found, sequence = scene(*case)
         got, wanted = ours(truth, found, case[1], sequence), theirs(truth, found, case[1], sequence)

@@ -3,7 +3,7 @@
  * Annotations with `track_id`, or `instance_id`, are objects of tracks. `video_id` of their images says in which
  * sequence, and `frame_id` or `frame_index` when; `videos` may have `fps`. Pictures are in the order of sequences, then
  * times, then ids, classes in that of their ids, and objects refer to them by position. One thread at a time. Errors:
- * MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_MEMORY; MR_ERROR_DATA with the file and what is wrong. */
+ * MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_MEMORY; MR_ERROR_DATA with the file and the mistake. */
 #pragma once
 
 #include "engine/base/arena.h"

@@ -33,7 +33,7 @@ static bool is_whole(double value, double least, double most) {
     return value >= least && value <= most && value == floor(value);
 }
 
-/* Returns what is wrong; NULL: nothing. */
+/* Returns the mistake; NULL: there is none. */
 static const char *read_object(const char *text, mr_boxed *to) {
     double value[FIELDS];
     const int count = read_line(text, value);

@@ -402,7 +402,7 @@ static int tell_classes(const evaluation *e, const counts *of) {
     return mr_table_print(&table, mr_terminal_width(stdout), stdout);
 }
 
-/* Ends the line of what was found. */
+/* Ends the line of objects found. */
 static void tell_others(const evaluation *e) {
     const size_t missing = e->coco.picture_count - e->seen_count;
     mr_print(stdout, e->unknown ? ", and %zu of classes that the data do not have\n" : "\n", e->unknown);
