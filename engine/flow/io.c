@@ -490,6 +490,10 @@ void mr_io_end_objects(mr_io *io, const mr_frame *input, uint32_t count, const c
     mr_settle_gap(io->instance, slot, &end);
 }
 
+bool mr_io_lost_objects(const mr_io *io) {
+    return io->slot->lost && io->instance->self.type->cascade == MR_CASCADE_GATHER;
+}
+
 bool mr_io_cut_short(const mr_io *io) {
     const mr_slot *slot = io->slot;
     return slot->mark_next < slot->mark_count && slot->marks[slot->mark_next].cut_short;

@@ -427,6 +427,10 @@ class Objects(Case):
             self.assertEqual(tracks[15:25], [[]] * 10)
             self.assertEqual(tracks[27:40], [[again]] * 13)
             self.assertEqual(tracks[40:55], [[None]] * 2 + [[second]] * 13)
+        confirmed = self.run_pipeline(text.replace("lost: 1s", "lost: 300ms, unconfirmed: drop"))
+        self.assert_balanced(confirmed)
+        self.assertEqual([row["objects"] for row in confirmed.rows],
+                         [[one for one in row["objects"] if one["track"]] for row in run.rows])
 
     def test_tracks_that_coast(self):
         """An object that is not found stays where it should be, with its number, for as long as asked."""
@@ -610,7 +614,8 @@ class Objects(Case):
                 ("score: 0.3", "pair.onnx", "the shapes of the outputs do not tell which head it has: write head"),
                 ("score: 0.3", "odd.onnx", "the shapes of the outputs do not tell which head it has: write head"),
                 (f"labels: {self.folder / 'three.txt'}", "model.onnx", "3 labels, and the network finds 2 classes"),
-                ("classes: [cow]", "model.onnx", 'classes: "cow" is no name without labels, and not a number below 2'),
+                ("classes: [cow]", "model.onnx", 'classes: "cow" is no name without labels, and not a number below 2: '
+                 "write labels: FILE"),
                 ("classes: [2]", "model.onnx", 'classes: "2" is no name without labels, and not a number below 2'),
                 ("outputs: [o, o]", "model.onnx", 'names "o" twice'),
                 ("outputs: [none]", "model.onnx", 'has no output "none"; its outputs are: o'),
