@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stages/decode/decode_reduced.h"
+#include "stages/decode/jpeg/decode_reduced.h"
 #include "stages/decode/device/decode_device.h"
 #include "stages/decode/device/decode_pool.h"
 

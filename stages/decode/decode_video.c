@@ -6,8 +6,8 @@
 /* ---- opening and closing ----------------------------------------------------------------------------------------- */
 
 int mr_decode_video_open(mr_decode_video *video, mr_decode_output *output) {
-    *video = (mr_decode_video){.output = output, .last_dts_ns = MR_NO_TIME, .again = INT64_MAX, .picture = av_frame_alloc(),
-                               .following = av_frame_alloc()};
+    *video = (mr_decode_video){.output = output, .last_dts_ns = MR_NO_TIME, .again = INT64_MAX,
+                               .picture = av_frame_alloc(), .following = av_frame_alloc()};
     if (!video->picture || !video->following)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     mr_pending_init(&video->pending);

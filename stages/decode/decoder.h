@@ -4,7 +4,7 @@
 #pragma once
 
 #include "stages/decode/decode_codec.h"
-#include "stages/decode/decode_reduced.h"
+#include "stages/decode/jpeg/decode_reduced.h"
 
 typedef struct mr_decoder {
     mr_stage *self;

@@ -180,8 +180,8 @@ static int decode(mr_still_decoder *decoder, AVCodecContext *codec, const mr_fra
     return error < 0 ? error : receive(codec, picture);
 }
 
-/* Whether the picture needs a new decoder's tables or state. libavcodec's TIFF decoder keeps the subsampling of the last
- * picture, and refuses the next one's strips by it. */
+/* Whether the picture needs a new decoder's tables or state. libavcodec's TIFF decoder keeps the last picture's
+ * subsampling, and refuses the next one's strips by it. */
 static bool is_used_up(const mr_frame *frame) {
     const mr_plane *plane = &frame->plane[0];
     const AVCodecParameters *stream = frame->media->codec;

@@ -1,11 +1,12 @@
-/* Decodes still pictures, one packet each: with libavcodec, HEIF with libheif, reduced JPEG with decode_jpeg.h. A packet
- * depends on no other, so any thread may decode it, before its turn or in it. One thread at a time per decoder. */
+/* Decodes still pictures, one packet each: with libavcodec, HEIF with libheif, reduced JPEG with jpeg/decode_jpeg.h. A
+ * packet depends on no other, so any thread may decode it, before its turn or in it. One thread at a time per
+ * decoder. */
 #pragma once
 
 #include <libavcodec/avcodec.h>
 
-#include "stages/decode/decode_jpeg.h"
-#include "stages/decode/decode_reduced.h"
+#include "stages/decode/jpeg/decode_jpeg.h"
+#include "stages/decode/jpeg/decode_reduced.h"
 #include "stages/decode/device/target.h"
 
 typedef struct mr_still_decoder {

@@ -1,5 +1,5 @@
-/* The part of decode that has still pictures. Each packet is one picture and depends on no other: it is decoded at once,
- * in parallel if calls overlap, and settled in its turn. */
+/* The part of decode that has still pictures. Each packet is one picture and depends on no other: it is decoded at
+ * once, in parallel if calls overlap, and settled in turn. */
 #pragma once
 
 #include "stages/decode/decode_output.h"
