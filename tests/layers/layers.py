@@ -109,8 +109,9 @@ stages/live: engine/base stages stages/media stages/media/coded stages/media/ts 
 stages/source: engine/base stages stages/media stages/media/still stages/live
 stages/decode/device: engine/base engine/data engine/device engine/device/open engine/device/probe engine/device/cuda
     stages/media
-stages/decode: engine/base kernels/jpeg stages stages/media stages/media/coded stages/media/still
-    stages/decode/device
+stages/decode/jpeg: kernels/jpeg engine/base
+stages/decode: engine/base stages stages/media stages/media/coded stages/media/still
+    stages/decode/device stages/decode/jpeg
 stages/encode: engine/base engine/device stages stages/media
 stages/image: engine/base engine/device kernels/preprocess kernels/classical stages
 stages/sink: engine/base engine/data stages stages/media stages/media/still stages/objects
