@@ -81,6 +81,18 @@ static void cover_rectangle(const mr_paint_item *item, span s, int32_t y, uint8_
         memset(cover + hole.from, 0, (size_t)(hole.to - hole.from));
 }
 
+/* Each edge switches the pixels left of it. `cover` is zeroed. */
+static void cover_polygon(const mr_paint_item *item, const uint8_t *stencils, span s, int32_t y, uint8_t *cover) {
+    const uint8_t opacity = (uint8_t)item->opacity;
+    int32_t column;
+    for (int32_t i = 0; i < item->columns; i++) {
+        if (!mr_paint_polygon_edge(item, stencils, i, y, &column))
+            continue;
+        for (int32_t x = s.from; x < column && x < s.to; x++)
+            cover[x] ^= opacity;
+    }
+}
+
 /* A cell for each pixel, not turned, as letters are. */
 static bool is_plain(const mr_paint_item *item) {
     return item->kind == MR_PAINT_STENCIL && item->opacity == 255 && item->u[1] == 65536 && item->u[2] == 0 &&
@@ -91,6 +103,8 @@ static void cover_row(const mr_paint_item *item, const uint8_t *stencils, span s
     const int32_t column = (item->u[0] >> 16) + s.from - item->left, row = (item->v[0] >> 16) + y - item->top;
     if (item->kind == MR_PAINT_RECTANGLE)
         cover_rectangle(item, s, y, cover);
+    else if (item->kind == MR_PAINT_POLYGON)
+        cover_polygon(item, stencils, s, y, cover);
     else if (is_plain(item) && column >= 0 && column + s.to - s.from <= item->columns && row >= 0 && row < item->rows)
         memcpy(cover + s.from, stencils + item->at + (ptrdiff_t)row * item->columns + column, (size_t)(s.to - s.from));
     else

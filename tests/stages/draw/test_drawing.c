@@ -378,6 +378,27 @@ static void expect_zone(scene *s, const mr_points *points, const char *name, con
                      MR_OK);
 }
 
+/* Areas are filled below everything: half the ink inside, nothing outside. */
+SCENE_TEST(areas_are_filled) {
+    watched w;
+    mr_shown_zones shown = {0};
+    const mr_ink ink = mr_ink_of(mr_ink_number("hall"), 255);
+    watch(&w, s);
+    mr_font_close(&s->drawing.font);
+    s->drawing.fill = 0.5;
+    s->frame.results = NULL;
+    assert_true(mr_drawing_begin(&s->drawing, &s->frame));
+    assert_int_equal(mr_shown_zones_draw(&shown, w.plan, &s->frame, NULL, &s->drawing), MR_OK);
+    const mr_paint_work work = mr_sketch_work(&s->sketch, &s->frame, s->memory);
+    assert_int_equal(mr_paint(&work), MR_OK);
+    for (int i = 0; i < 2; i++) {
+        const int x = i ? 150 : 100;
+        for (int c = 0; c < 3; c++)
+            assert_true(abs(s->pixel[74][x][c] - (GROUND + ink.rgb[c]) / 2) <= 1);
+        assert_true(is_ground(s, x - 20, 64) && is_ground(s, x + 20, 64) && is_ground(s, x, 84));
+    }
+}
+
 /* Draws what zones know, and the texts; both must look the same. */
 static void check_zones(scene *s, const watched *w, const char *const texts[4]) {
     static uint8_t seen[HEIGHT][WIDTH][3];
