@@ -68,6 +68,14 @@ static uint64_t workspace_bytes(const mr_plan_vertex *vertex, const mr_plan_devi
     return mr_plan_times(mr_plan_times(each, (uint64_t)entries), (uint64_t)vertex->calls.instances);
 }
 
+/* Records that wait until a service takes them. */
+static void put_waiting(account *to, const mr_plan_vertex *vertex) {
+    const uint64_t bytes = mr_plan_times(vertex->memory.waiting_bytes, (uint64_t)vertex->calls.instances);
+    if (bytes)
+        put_row(to, (mr_view_row){.node = vertex->node, .kind = MR_VIEW_HOST, .of = vertex->id, .what = "waiting",
+                                  .most = {.bytes = bytes, .likely = bytes}});
+}
+
 /* Memory that stages and libraries use on CUDA devices beside pools. */
 static void put_others(account *to, const mr_plan_vertex *vertex) {
     bool known = vertex->needs.library_bytes != MR_BYTES_UNKNOWN;
@@ -109,6 +117,7 @@ static int put_vertex(account *to, mr_arena *arena, const mr_plan_vertex *vertex
     put_pool(to, vertex, &vertex->memory.block, "block");
     put_pool(to, vertex, &vertex->memory.pinned, "pinned");
     put_pool(to, vertex, &vertex->memory.results, "results");
+    put_waiting(to, vertex);
     put_others(to, vertex);
     return MR_OK;
 }
