@@ -206,8 +206,8 @@ class Upright(Case):
         stages = dict(decode="", sized="type: preprocess, sides: {shorter: 1, least: 32x32, most: 640x640}, normalize: "
                       "unit", detect="model: model.onnx, head: db, db: {unclip: 0}",
                       lines="type: join, join: {pictures: decode, objects: detect}", crop="", straighten="",
-                      line="type: preprocess, sides: {least: 32x16, most: 640x16}, fit: letterbox, place: top-left, pad: "
-                      "0, normalize: unit", recognize="type: infer, model: read.onnx",
+                      line="type: preprocess, sides: {least: 32x16, most: 640x16}, fit: letterbox, place: top-left, "
+                      "pad: 0, normalize: unit", recognize="type: infer, model: read.onnx",
                       ctc="dictionary: characters.txt, space: false", read="type: gather, join: {frames: lines, crops: "
                       "ctc}", rows="type: jsonl, path: '${OUTPUT:--}'")
         source = {"a": f"uri: '{self.folder}/a.mkv', realtime: true"}
