@@ -263,6 +263,8 @@ static int apply_output(mr_spec_parser *p) {
     const mr_yaml *stages = mr_yaml_get(p->spec->root, "stages");
     mr_yaml *sink = NULL;
     const mr_option *option = NULL;
+    const char *first = NULL;
+    char hint[256];
     size_t count = 0;
     bool known = !p->plugins_broken;
     if (!p->params->output || !stages || stages->kind != MR_YAML_MAP)
@@ -272,6 +274,7 @@ static int apply_output(mr_spec_parser *p) {
         known = known && (stage->kind != MR_YAML_MAP || mr_spec_type_of(p, stage, false));
         if (!path)
             continue;
+        first = first ? first : stage->key;
         sink = stage;
         option = path;
         count++;
@@ -279,7 +282,9 @@ static int apply_output(mr_spec_parser *p) {
     if (count != 1 && !known)
         return MR_OK; /* a stage with an unknown type, which is reported, may be the one */
     if (count != 1) {
-        mr_spec_error(p, (mr_location){.file = "--output"}, count ? "use --set stages.ID.path=... for each" : NULL,
+        snprintf(hint, sizeof hint, "use --set stages.ID.path=... for each, such as stages.%s.path=%s",
+                 first ? first : "", p->params->output);
+        mr_spec_error(p, (mr_location){.file = "--output"}, count ? hint : NULL,
                       "an output replaces the path of the only stage that writes a file, but the pipeline has %zu",
                       count);
         return MR_OK;

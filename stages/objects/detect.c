@@ -157,12 +157,14 @@ static int read_labels(state *s, const options *o) {
 static int refuse_class(const state *s, const char *name, size_t count) {
     char text[256];
     mr_nearest nearest = {.wanted = name};
+    if (!s->labels.count)
+        return mr_fail(MR_ERROR_CONFIG, "classes: \"%s\" is no name without labels, and not a number below %zu: write "
+                       "labels: FILE, a file with one label a line", name, count);
     for (size_t i = 0; i < s->labels.count; i++)
         mr_nearest_offer(&nearest, s->labels.item[i]);
     const char *hint = mr_nearest_hint(&nearest, text, sizeof text, NULL);
-    return mr_fail(MR_ERROR_CONFIG, "classes: \"%s\" is %s a number below %zu%s%s", name,
-                   s->labels.count ? "neither one of the labels nor" : "no name without labels, and not", count,
-                   hint ? ": " : "", hint ? hint : "");
+    return mr_fail(MR_ERROR_CONFIG, "classes: \"%s\" is neither one of the labels nor a number below %zu%s%s", name,
+                   count, hint ? ": " : "", hint ? hint : "");
 }
 
 /* *wrong: the option at fault. */
