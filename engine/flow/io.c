@@ -19,6 +19,7 @@
 #include "engine/flow/run/deliveries.h"
 #include "engine/flow/run/resume.h"
 #include "engine/flow/run/run_states.h"
+#include "engine/flow/run/services.h"
 #include "engine/flow/run/source_counts.h"
 #include "engine/flow/run/sources.h"
 #include "engine/flow/settle.h"
@@ -641,6 +642,19 @@ uint64_t mr_stage_reopenings(const mr_stage *self) {
 
 const char *mr_stage_pipeline(const mr_stage *self) {
     return run_of(self)->plan->name;
+}
+
+const char *mr_stage_run(const mr_stage *self) {
+    const mr_run *run = run_of(self);
+    const char *kept = mr_resume_run(run->resume);
+    return kept ? kept : run->id.given || mr_stage_run_state(self) != MR_RUN_GOES_ON ? run->id.text : NULL;
+}
+
+void mr_stage_report_service(const mr_stage *self, const mr_service_report *report) {
+    const mr_instance *instance = instance_of(self);
+    const mr_run *run = instance->run;
+    if (mr_services_note(run->services, (size_t)(instance->vertex - run->plan->vertices), report))
+        mr_control_note_change(run);
 }
 
 void mr_stage_report(const mr_stage *self, const mr_source_report *report) {

@@ -543,6 +543,7 @@ static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
     vertex->needs.retained = n->retained;
     vertex->needs.shows = n->shows;
     vertex->memory.constant_bytes = n->constant_bytes;
+    vertex->memory.waiting_bytes = n->waiting_bytes;
     vertex->needs.work = n->work;
     vertex->remarks.anywhere = n->remark;
     vertex->remarks.forced = n->forced && n->remark;

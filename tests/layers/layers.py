@@ -84,7 +84,7 @@ kernels/blur: engine/device/cuda kernels
 stages: engine/base engine/device engine/text
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/detect kernels/vector stages stages/model/onnx
-stages/objects: engine/base engine/device kernels/blur kernels/detect stages stages/model
+stages/objects: engine/base engine/device kernels/blur kernels/detect kernels/metrics stages stages/model
 stages/sketch: engine/base kernels/paint kernels/preprocess
 stages/draw: engine/base engine/device kernels/paint stages stages/objects stages/sketch
 stages/objects/zones: engine/base kernels/plane stages
@@ -109,11 +109,13 @@ stages/live: engine/base stages stages/media stages/media/coded stages/media/ts 
 stages/source: engine/base stages stages/media stages/media/still stages/live
 stages/decode/device: engine/base engine/data engine/device engine/device/open engine/device/probe engine/device/cuda
     stages/media
-stages/decode: engine/base kernels/jpeg stages stages/media stages/media/coded stages/media/still
-    stages/decode/device
+stages/decode/jpeg: kernels/jpeg engine/base
+stages/decode: engine/base stages stages/media stages/media/coded stages/media/still
+    stages/decode/device stages/decode/jpeg
 stages/encode: engine/base engine/device stages stages/media
 stages/image: engine/base engine/device kernels/preprocess kernels/classical stages
 stages/sink: engine/base engine/data stages stages/media stages/media/still stages/objects
+stages/deliver: engine/base stages stages/sink
 stages/preview: engine/base engine/serve stages stages/media stages/media/still stages/sink
 stages/video: engine/base stages stages/media stages/media/coded stages/live/rtmp stages/sink
 stages/operations: engine/base engine/device engine/device/open engine/device/probe engine/device/cuda

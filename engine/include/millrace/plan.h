@@ -141,6 +141,7 @@ typedef struct mr_view_calls {
 
 /* Memory of a stage besides its outputs. */
 typedef struct mr_view_memory {
+    size_t waiting_bytes;           /* records that wait until a service takes them, per instance, in host memory */
     size_t constant_bytes;          /* weights and tables per instance, on each CUDA device */
     mr_view_pool scratch;           /* working memory of calls */
     mr_view_pool staging;           /* several devices: uploads to the memory of each */
@@ -223,7 +224,7 @@ typedef struct mr_view_row {
     int device;
     const char *of;   /* id of the stage or source, or the cut's name */
     const char *what; /* "output", "output NAME", "work", "staging", "batches", "block", "pinned", "results",
-                         "constants", "library", "messages" */
+                         "waiting", "constants", "library", "messages" */
     int64_t buffers;  /* in all instances together; 0: not counted in buffers */
     uint64_t each;    /* most bytes in one buffer; 0: not known, or none */
     mr_view_bytes most;

@@ -291,6 +291,8 @@ struct mr_negotiation {
     size_t scratch_bytes;      /* bytes that one call takes with mr_io_scratch, in all; 0: none */
     size_t pinned_bytes;       /* bytes per buffer from mr_io_pinned, on devices; 0: none */
     size_t result_bytes;       /* bytes that one call takes with mr_io_results, in all, on devices; 0: none */
+    size_t waiting_bytes;      /* Sinks that deliver later: the most bytes of records that one instance keeps in host
+                                  memory until they are acknowledged. */
     size_t constant_bytes;     /* Upper bound of what one instance keeps on a CUDA device besides buffers: weights,
                                   tables. */
     size_t stream_bytes[2];    /* Working memory of kernels and libraries on a CUDA device, besides buffers, for each
@@ -442,6 +444,10 @@ MR_API uint32_t mr_stage_resume_epoch(const mr_stage *self, uint32_t source);
  * once. */
 typedef enum mr_run_state { MR_RUN_UNKNOWN, MR_RUN_BEGINS, MR_RUN_GOES_ON } mr_run_state;
 MR_API mr_run_state mr_stage_run_state(const mr_stage *self);
+/* The run's id, 16 hexadecimal digits: the same for all its processes, and kept in the checkpoint. A sink can store it
+ * with its records, to find them again when the run continues. NULL: the run continues an earlier one, but neither a
+ * checkpoint nor $MILLRACE_RUN says which. Call it once mr_stage_run_state is known. */
+MR_API const char *mr_stage_run(const mr_stage *self);
 /* The first epoch for a source that cannot repeat frames (not `repeats`). New frames must not be mistaken for frames
  * that an earlier process gave under the same numbers. A run that continues, and a node without $MILLRACE_EPOCH, use
  * tenths of a second since 2026, which fit until 2039. Else it is $MILLRACE_EPOCH, which the supervisor sets for each
@@ -490,6 +496,24 @@ typedef struct mr_source_report {
 /* "connecting", "live", "stalled", "away", "failed", "ended"; "" for UNREPORTED. */
 MR_API const char *mr_link_state_name(mr_link_state phase);
 MR_API void mr_stage_report(const mr_stage *self, const mr_source_report *report);
+/* The state of a service that a sink delivers to: a database, a broker. The sink reports it (mr_stage_report_service)
+ * at each change, after each batch, and now and then between. `phase`: CONNECTING, LIVE, AWAY (waiting for the next
+ * try), FAILED or ENDED; UNREPORTED for stages without a service. Counts are over all connections. The report is
+ * copied. */
+typedef struct mr_service_report {
+    mr_link_state phase;
+    int64_t since_ns;         /* start of this state: ns since 1970 */
+    int64_t next_ns;          /* time of the next try, while AWAY; else 0 */
+    int64_t last_ns;          /* when the service acknowledged the last batch: ns since 1970; 0: never */
+    uint64_t tries, connections; /* attempts, and those that succeeded */
+    uint64_t batches, frames, bytes; /* acknowledged */
+    uint64_t again;           /* batches that were sent again */
+    uint64_t dropped;         /* frames that were dropped because the queue was full */
+    uint64_t waiting, waiting_bytes; /* frames that are not acknowledged, and their records */
+    char why[MR_REPORT_WHY];  /* why the service is away; "": it is not, or the reason is not known */
+} mr_service_report;
+/* Any thread, until `close` returns. */
+MR_API void mr_stage_report_service(const mr_stage *self, const mr_service_report *report);
 /* Writes a line to the log, prefixed with the stage's id. Repeated lines are counted; see mr_log_repeating. */
 MR_API void mr_stage_warn(const mr_stage *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 MR_API void mr_stage_info(const mr_stage *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
