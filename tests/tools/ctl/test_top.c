@@ -34,8 +34,8 @@ static void assert_line(const char *page, const char *line) {
 }
 
 static mr_stage_summary stage_with(uint64_t in, int64_t busy_ns, uint64_t quick, uint64_t slow) {
-    return (mr_stage_summary){.id = "detect", .type = "detect", .device = "cpu", .instances = 2, .in = in, .out = in / 2,
-                              .busy_ns = busy_ns, .queue_peak = 3,
+    return (mr_stage_summary){.id = "detect", .type = "detect", .device = "cpu", .instances = 2, .in = in,
+                              .out = in / 2, .busy_ns = busy_ns, .queue_peak = 3,
                               .latency = {.count = quick + slow, .sum_ns = quick * 1000000 + slow * 100000000,
                                           .bucket = {[6] = quick, [13] = slow}}};
 }

@@ -109,7 +109,8 @@ static int tell(const arguments *from, const char *answer) {
     int code = 0, status = mr_client_parse(answer, &tree, &ok);
     if (status)
         return mr_command_failed(status);
-    yajl_val error = mr_client_member(tree, "error", yajl_t_string), text = mr_client_member(tree, "text", yajl_t_string),
+    yajl_val error = mr_client_member(tree, "error", yajl_t_string),
+             text = mr_client_member(tree, "text", yajl_t_string),
              number = mr_client_member(tree, "exit_code", yajl_t_number);
     if (from->json)
         printf("%s\n", answer);
