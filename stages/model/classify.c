@@ -181,8 +181,7 @@ static job job_of(const options *o, const mr_head *head, size_t length, size_t b
     return (job){.length = length, .classes = classes, .most = most, .batch = batch};
 }
 
-/* The weights give the vector length; without weights, the input does. If that is not known, top_k limits the classes.
- */
+/* The weights give the vector length; without weights, the input does. If it is not known, top_k limits the classes. */
 static void plan_scratch(mr_negotiation *n, const mr_head *head, const mr_format *vector) {
     const options *o = n->options;
     const size_t known = has_weights(o) ? head->weights.columns - 1 : mr_vector_length(vector);
