@@ -82,7 +82,7 @@ kernels/blur: engine/device/cuda kernels
 stages: engine/base engine/device engine/text
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/detect kernels/vector stages stages/model/onnx
-stages/objects: engine/base engine/device kernels/blur kernels/detect stages stages/model
+stages/objects: engine/base engine/device kernels/blur kernels/detect kernels/metrics stages stages/model
 stages/sketch: engine/base kernels/paint kernels/preprocess
 stages/draw: engine/base engine/device kernels/paint stages stages/objects stages/sketch
 stages/objects/zones: engine/base kernels/plane stages
@@ -124,6 +124,7 @@ stages/operations: engine/base engine/device engine/device/open engine/device/pr
 stages/zmq: engine/base engine/text engine/transport/zmq stages stages/media stages/media/still stages/sink
 tools/millrace/cli: engine/base
 tools/millrace/run: engine/base tools/millrace/cli
+tools/millrace/ctl: engine/base tools/millrace/cli tools/millrace/run
 tools/millrace/plan: engine/base tools/millrace/cli tools/millrace/run
 tools/millrace/graph: engine/base tools/millrace/cli
 tools/millrace/verify: engine/base tools/millrace/cli tools/millrace/run
