@@ -11,7 +11,7 @@ import unittest
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 import lettering
 from harness import MILLRACE, ROOT, TIMEOUT, Case, call, main, pipeline, rows_in
@@ -151,6 +151,26 @@ class Words(Case):
         self.assertLessEqual(letters, RAPIDOCR[1] + 0.005)
         self.assertEqual(len(list((self.folder / "read").glob("*.png"))), 24)
 
+    def test_turned_pages(self):
+        """Lines run in all four directions, and a line is long."""
+        want = ["Invoice number 4711", " ".join(["the quick brown fox jumps over the lazy dog"] * 3)]
+        font = ImageFont.truetype(str(lettering.FONTS / "dejavu" / "DejaVuSans.ttf"), 28)
+        page = Image.new("RGB", (int(font.getlength(want[1])) + 60, 160), "white")
+        for i, line in enumerate(want):
+            ImageDraw.Draw(page).text((30, 20 + 70 * i), line, font=font, fill="black")
+        for quarters in range(4):
+            page.rotate(90 * quarters, expand=True).save(self.folder / f"{quarters}.png")
+        run = self.run_pipeline(ROOT / "pipelines" / "text.yaml", "--input", self.folder / "*.png", rows=False,
+                                environment={"TEXT": str(NETWORKS), "PICTURES": str(self.folder / "read"),
+                                             "OUTPUT": str(self.folder / "rows.jsonl")})
+        self.assert_balanced(run)
+        rows = [json.loads(line) for line in (self.folder / "rows.jsonl").read_text().splitlines()]
+        for file, lines in lettering.read_rows(rows).items():
+            with self.subTest(file):
+                text = "".join(text for _, text in lines).replace(" ", "")
+                self.assertLessEqual(lettering.distance(sorted(text), sorted("".join(want).replace(" ", ""))), 4, text)
+                self.assertIn("quickbrownfox", text)
+
 
 class Upright(Case):
     """crop and straighten: a map of where text is, made from the picture, and what is cut out there."""
@@ -178,9 +198,28 @@ class Upright(Case):
   both: {{type: join, join: {{pictures: straighten, side: classify}}}}
   turned: {{type: straighten, input: both, upside_down: {{class: "180"}}}}
 """)
+        self.save_scores("direction.onnx", [0.1, 0.95])
+        self.check_quarters("turned", want[::-1], f"""
+  small: {{type: preprocess, input: straighten, sides: {{least: 8x8, most: 640x8}}}}
+  infer: {{input: small, model: '{self.folder}/direction.onnx'}}
+  classify: {{input: infer}}
+  both: {{type: join, join: {{pictures: straighten, side: classify}}}}
+  turned: {{type: straighten, input: both, upside_down: {{class: 1}}}}
+""")
         self.check_quarters("turned", [], """
   turned: {type: straighten, input: straighten, upside_down: {class: "180"}}
 """, code=78)
+
+    def save_scores(self, name, scores):
+        """A network for pictures of any width. Its scores come from a sigmoid, so no softmax may follow."""
+        logits = numpy_helper.from_array(np.log(np.divide(scores, np.subtract(1, scores))).astype(np.float32))
+        zero = numpy_helper.from_array(np.zeros((3, len(scores)), np.float32))
+        save_any(self.folder / name, [("Constant", [], ["logits"], {"value": logits}),
+                                      ("Constant", [], ["zero"], {"value": zero}),
+                                      ("ReduceMean", ["image"], ["mean"], {"axes": [2, 3], "keepdims": 0}),
+                                      ("MatMul", ["mean", "zero"], ["nothing"], {}),
+                                      ("Add", ["nothing", "logits"], ["sum"], {}), ("Sigmoid", ["sum"], ["p"], {}),
+                                      ("Identity", ["p"], ["o"], {})], ["n", len(scores)], ["n", 3, 8, "w"])
 
     def test_over_nodes(self):
         """Each picture's lines are cut out on one node, read on two processes of another, and put back on a third, of
