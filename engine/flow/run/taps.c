@@ -62,7 +62,7 @@ void mr_taps_show(const mr_run *run, const mr_plan_vertex *stage, const mr_frame
 }
 
 static bool has_ended(const mr_run *run) {
-    return mr_ending_times(run->ending).ended_ns != 0;
+    return mr_ending_wait(run->ending, 0) == 0;
 }
 
 static void leave(mr_taps *taps, look *mine) {
