@@ -263,22 +263,17 @@ static int batcher_process(mr_stage *self, mr_io *io) {
     return MR_DONE;
 }
 
-static bool sampler_passes(const void *own, const mr_frame *frame) {
-    const options *given = own;
-    return frame->identity.seq % (uint64_t)given->every != 0;
-}
-
 static int sampler_negotiate(mr_negotiation *negotiation) {
     const options *given = negotiation->options;
     negotiation->outputs[0].follows = negotiation->outputs[0].shares = 0;
-    negotiation->spacing = (int)given->every;
+    negotiation->every.frames = given->every;
     return MR_OK;
 }
 
 static int sampler_process(mr_stage *self, mr_io *io) {
     size_t count = 0;
     for (size_t i = 0; i < mr_io_count(io); i++)
-        count += !sampler_passes(self->options, mr_io_input_at(io, 0, i));
+        count += !mr_io_passes(io, i);
     pthread_mutex_lock(&lock);
     largest_batch = count > largest_batch ? count : largest_batch;
     smallest_batch = count && count < smallest_batch ? count : smallest_batch;
@@ -447,7 +442,7 @@ FILTER(block, .batches = true, .streams = true, .negotiate = block_negotiate, .p
 FILTER(note, .streams = true, .negotiate = note_negotiate, .process = note_process);
 FILTER(batcher, .batches = true, .entry = MR_ENTRY_SHARED, .process = batcher_process);
 FILTER(gatherer, .batches = true, .gathers = 4, .process = batcher_process);
-FILTER(sampler, .batches = true, .passes = sampler_passes, .negotiate = sampler_negotiate,
+FILTER(sampler, .batches = true, .passes = true, .negotiate = sampler_negotiate,
        .process = sampler_process);
 FILTER(slow, .entry = MR_ENTRY_SHARED, .state_bytes = sizeof(slow_state), .process = slow_process);
 FILTER(recount, .entry = MR_ENTRY_PER_SOURCE, .state_bytes = sizeof(recount_state), .negotiate = recount_negotiate,
