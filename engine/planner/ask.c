@@ -532,13 +532,13 @@ static void note_needs(mr_plan_builder *b, int v, const mr_negotiation *n) {
 /* How many frames there are for each that the stage works on. If a rate is not known, few are expected: a batch then
  * leaves before it is full. */
 static int spacing_of(const mr_plan *plan, const mr_plan_vertex *vertex, const mr_every *every) {
-    enum { USUAL_RATE = 30, MOST = 100000 };
+    enum { USUAL_RATE = 30 };
     double rate = 0;
     for (size_t i = 0; i < vertex->source_count; i++)
         rate = fmax(rate, plan->vertices[vertex->sources[i]].offer.rate);
     const double frames = every->time_ns ? ceil((rate > 0 ? rate : USUAL_RATE) * (double)every->time_ns / 1e9)
                                          : (double)every->frames;
-    return frames < 1 ? 1 : (int)fmin(frames, MOST);
+    return frames < 1 ? 1 : (int)fmin(frames, MR_PLAN_MOST_BUFFERS);
 }
 
 static void take_answer(const mr_plan *plan, mr_plan_vertex *vertex, const mr_negotiation *n) {

@@ -44,25 +44,30 @@ static bool reads_payload(const mr_plan *plan, const mr_view_link *edge, const b
     return false;
 }
 
+/* The frames that `vertex` passes go from `before` to it, or to the next one that spares them. */
+static int pass_at(mr_plan *plan, mr_plan_vertex *before, const mr_plan_vertex *vertex) {
+    if (before->copy)
+        return MR_OK;
+    before->calls.spacing = vertex->calls.spacing;
+    const char *more = before->remarks.anywhere;
+    before->remarks.anywhere = mr_arena_print(&plan->arena, "%s%smakes nothing for the frames that %s passes",
+                                          more ? more : "", more ? "; " : "", vertex->id);
+    return before->remarks.anywhere ? MR_OK : MR_ERROR_MEMORY;
+}
+
 /* The first vertex that passes the frames decides which these are. */
-static void spare(mr_plan *plan, int v) {
-    mr_plan_vertex *vertex = &plan->vertices[v];
-    int first = v;
-    for (int before = only_before(plan, v); before >= 0 && can_spare(&plan->vertices[before]);
+static int spare(mr_plan *plan, int v) {
+    const mr_every every = plan->vertices[v].calls.every;
+    int first = v, status = MR_OK;
+    for (int before = only_before(plan, v); before >= 0 && can_spare(&plan->vertices[before]) && !status;
          before = only_before(plan, before)) {
         plan->vertices[first].calls.spared = true;
+        plan->vertices[first].calls.every = (mr_every){0};
         first = before;
+        status = pass_at(plan, &plan->vertices[before], &plan->vertices[v]);
     }
-    if (first == v)
-        return;
-    for (int at = only_before(plan, v);; at = only_before(plan, at)) {
-        mr_plan_vertex *one = &plan->vertices[at];
-        one->calls.spacing = one->copy ? 1 : vertex->calls.spacing;
-        if (at == first)
-            break;
-    }
-    plan->vertices[first].calls.every = vertex->calls.every;
-    vertex->calls.every = (mr_every){0};
+    plan->vertices[first].calls.every = every;
+    return status;
 }
 
 /* Vertices are in topological order, so later vertices are known first. */
@@ -70,12 +75,13 @@ int mr_plan_spare(mr_plan *plan) {
     bool *reads = mr_calloc(plan->vertex_count + 1, sizeof *reads);
     if (!reads)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a plan");
-    for (size_t v = plan->vertex_count; v-- > 0;) {
+    int status = MR_OK;
+    for (size_t v = plan->vertex_count; v-- > 0 && !status;) {
         for (size_t e = 0; e < plan->edge_count; e++)
             reads[v] |= plan->edges[e].from == (int)v && reads_payload(plan, &plan->edges[e], reads);
         if (passes_some(&plan->vertices[v]) && !reads[v])
-            spare(plan, (int)v);
+            status = spare(plan, (int)v);
     }
     mr_free(reads);
-    return MR_OK;
+    return status;
 }

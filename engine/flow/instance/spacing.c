@@ -40,14 +40,20 @@ bool mr_spacing_passes(const mr_spacing *spacing, uint32_t source, const mr_fram
     return !begins(&spacing->sources[source], frame) && time_of(frame) < spacing->sources[source].due_ns;
 }
 
+/* The time of the step after `now_ns`; INT64_MAX if it cannot be represented. */
+static int64_t step_after(int64_t from_ns, int64_t now_ns, int64_t step_ns) {
+    const int64_t due_ns = mr_time_step(from_ns, (now_ns - from_ns) / step_ns + 1, step_ns);
+    return due_ns == MR_NO_TIME ? INT64_MAX : due_ns;
+}
+
 void mr_spacing_take(mr_spacing *spacing, uint32_t source, const mr_frame *frame) {
     mr_spaced *one = spacing->sources ? &spacing->sources[source] : NULL;
     if (!one || (spacing->spared && frame->format.payload == MR_PAYLOAD_RESULTS))
         return;
     const int64_t now_ns = time_of(frame), step_ns = spacing->every.time_ns;
     if (begins(one, frame))
-        one->due_ns = mr_time_step(now_ns, 1, step_ns);
+        one->due_ns = step_after(now_ns, now_ns, step_ns);
     else if (now_ns >= one->due_ns)
-        one->due_ns = mr_time_step(one->due_ns, (now_ns - one->due_ns) / step_ns + 1, step_ns);
+        one->due_ns = step_after(one->due_ns, now_ns, step_ns);
     *one = (mr_spaced){.begun = true, .epoch = frame->identity.epoch, .last_ns = now_ns, .due_ns = one->due_ns};
 }
