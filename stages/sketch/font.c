@@ -4,6 +4,7 @@
 #include <raqm.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "engine/base/memory.h"
 #include "engine/base/utf8.h"
@@ -191,12 +192,19 @@ static int size_face(const mr_font *font, FT_Face face) {
     return FT_Set_Pixel_Sizes(face, 0, (FT_UInt)font->size) ? MR_ERROR_DATA : MR_OK;
 }
 
+/* FreeType would wait for the writer of a pipe. */
+static bool is_regular(const char *path) {
+    struct stat found;
+    return !stat(path, &found) && S_ISREG(found.st_mode);
+}
+
 /* Opens it if it is not open; NULL if it cannot be. */
 static FT_Face face_of(mr_font *font, candidate *one) {
     if (one->face || one->failed)
         return one->face;
     one->failed = true;
-    if (font->opened == MOST_FACES || FT_New_Face(font->library, one->file, one->index, &one->face))
+    if (font->opened == MOST_FACES || !is_regular(one->file) ||
+        FT_New_Face(font->library, one->file, one->index, &one->face))
         return NULL;
     if (!FT_IS_SCALABLE(one->face) || (font->size && size_face(font, one->face))) {
         FT_Done_Face(one->face);
