@@ -10,7 +10,7 @@
 enum { SEEDS = FLOW_SEEDS(25), FRAMES = 200 };
 static const int64_t MS = 1000000;
 
-/* ---- which frames -------------------------------------------------------------------------------------------------- */
+/* ---- which frames ------------------------------------------------------------------------------------------------ */
 
 typedef struct moment {
     int64_t at_ms;
@@ -61,7 +61,7 @@ TEST(times_at_the_ends) {
     mr_spacing_destroy(&spacing);
 }
 
-/* ---- pipelines ----------------------------------------------------------------------------------------------------- */
+/* ---- pipelines --------------------------------------------------------------------------------------------------- */
 
 /* Whether frame `seq` has the value that two `block`s give. */
 static void expect_values(bool (*worked)(uint64_t seq), uint64_t frames) {
