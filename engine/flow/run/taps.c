@@ -61,10 +61,6 @@ void mr_taps_show(const mr_run *run, const mr_plan_vertex *stage, const mr_frame
     pthread_mutex_unlock(&taps->lock);
 }
 
-static bool has_ended(const mr_run *run) {
-    return mr_ending_wait(run->ending, 0) == 0;
-}
-
 static void leave(mr_taps *taps, look *mine) {
     look **at = &taps->first;
     while (*at != mine)
@@ -81,7 +77,7 @@ static mr_frame *wait_for_frame(const mr_run *run, size_t vertex, int64_t until_
     mine.next = taps->first;
     taps->first = &mine;
     taps->wanted[vertex]++;
-    for (int64_t left; !mine.frame && (left = until_ns - mr_now_ns()) > 0 && !has_ended(run);) {
+    for (int64_t left; !mine.frame && (left = until_ns - mr_now_ns()) > 0 && !mr_ending_is_over(run->ending);) {
         const struct timespec until = mr_condition_until(left < look_ns ? left : look_ns);
         pthread_cond_timedwait(&taps->changed, &taps->lock, &until);
     }
@@ -102,7 +98,9 @@ static int wait_for_device(const mr_frame *frame, int64_t until_ns) {
 int mr_taps_wait(const mr_run *run, const mr_plan_vertex *stage, int64_t timeout_ns, mr_frame **frame) {
     const int64_t until_ns = mr_now_ns() + timeout_ns;
     *frame = wait_for_frame(run, (size_t)(stage - run->plan->vertices), until_ns);
-    int status = *frame ? wait_for_device(*frame, until_ns) : has_ended(run) ? MR_ERROR_CLOSED : MR_ERROR_AGAIN;
+    int status = mr_ending_is_over(run->ending) ? MR_ERROR_CLOSED : MR_ERROR_AGAIN;
+    if (*frame)
+        status = wait_for_device(*frame, until_ns);
     if (status && *frame)
         mr_frame_unref(frame);
     if (status == MR_ERROR_CLOSED)

@@ -1,6 +1,6 @@
 /* Looks at frames that pass a stage while the run goes on (mr_pipeline_tap). A look waits for one frame and gets a copy
  * that refers to its payload and results, without its receipt: the ledger does not wait for a look. Nothing else waits
- * for one either. Without a look, a frame costs an atomic read; if several threads meet here, a frame passes unseen. Any
+ * for one either: without a look, a frame costs an atomic read, and if several threads meet here, it passes unseen. Any
  * thread. */
 #pragma once
 
