@@ -175,9 +175,18 @@ int mr_planned_lineage(mr_negotiation *negotiation, size_t input, mr_lineage *li
     return status;
 }
 
+/* Whether at most one dimension can be above 1 in all members. */
+static bool may_be_vectors(const mr_format_set *set) {
+    int longer = 0;
+    for (int i = 0; i < set->rank; i++)
+        longer += set->dims[i].min > 1;
+    return longer < 2;
+}
+
 static mr_planned_finding judge(const mr_format_set *set) {
     const mr_format common = mr_format_set_common(set);
-    bool open = set->payload == MR_PAYLOAD_ANY || (set->payload == MR_PAYLOAD_TENSOR && !mr_tensor_count(&common));
+    const bool open = set->payload == MR_PAYLOAD_ANY ||
+                      (set->payload == MR_PAYLOAD_TENSOR && !mr_tensor_count(&common) && may_be_vectors(set));
     return mr_vector_length(&common) ? MR_PLANNED_FOUND : open ? MR_PLANNED_UNKNOWN : MR_PLANNED_NONE;
 }
 

@@ -3,6 +3,7 @@
 
 #include "engine/base/json.h"
 #include "engine/spec/spec.h"
+#include "engine/spec/spec_room.h"
 #include "engine/text/options.h"
 #include "engine/text/value.h"
 
