@@ -71,9 +71,9 @@ static const mr_option option_table[] = {
 const mr_stage_type mr_postgres_stage = {
     .name = "postgres",
     .summary = "writes results into the tables of a PostgreSQL database",
-    .help = "The tables and views are those of sqlite, in a schema. Batches go in by COPY. Each frame is stored exactly "
-            "once, also if this process or the server is killed, if the run can be continued. While the server is "
-            "away, records wait in the backlog.",
+    .help = "The tables and views are those of sqlite, in a schema. Batches go in by COPY. Each frame is stored "
+            "exactly once, also if this process or the server is killed, if the run can be continued. While the server "
+            "is away, records wait in the backlog.",
     .inputs = inputs,
     .options = option_table,
     .options_bytes = sizeof(options),

@@ -1,5 +1,5 @@
-/* A connection to PostgreSQL that never blocks for longer than 100 ms: libpq's calls that wait are replaced by polls, so
- * that a run can end while the server stands still.
+/* A connection to PostgreSQL that never blocks for longer than 100 ms: it polls instead of libpq's calls that wait, so
+ * a run can end while the server stands still. Only name resolution blocks.
  *
  * Failures are decided by SQLSTATE. MR_ERROR_AGAIN if another try may help: the server is down, starts, stops or has no
  * room, a transaction collided, or no answer came in time. Others will recur: no permission, no such database.

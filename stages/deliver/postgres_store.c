@@ -137,7 +137,8 @@ static int need_owner(mr_postgres_store *at) {
     if (status)
         return status;
     if (others)
-        return mr_fail(MR_ERROR_DATA, "the schema \"%s\" has tables of another program: name another schema", at->schema);
+        return mr_fail(MR_ERROR_DATA, "the schema \"%s\" has tables of another program: name another schema",
+                       at->schema);
     if (version > MR_SQL_VERSION)
         return mr_fail(MR_ERROR_DATA, "the schema \"%s\" is of version %lld, which a later millrace has made, and this "
                        "one knows %d: name another schema, or use that millrace", at->schema, (long long)version,
@@ -164,9 +165,9 @@ static int need_run(mr_postgres_store *at) {
         return mr_fail(MR_ERROR_CONFIG, "this run continues an earlier one, but nothing says which: start all its "
                        "processes with the same number in MILLRACE_RUN");
     const char *const values[] = {run, self->id, mr_stage_pipeline(self), mr_date_text(date, mr_clock_date_ns()), NULL};
-    int status = mr_pg_ask(&at->link, PRINT(at, "INSERT INTO %sruns (run, stage, pipeline, started) VALUES ($1, $2, $3, "
-                                            "$4) ON CONFLICT (run, stage) DO UPDATE SET run = excluded.run "
-                                            "RETURNING id", at->prefix), values, &result);
+    int status = mr_pg_ask(&at->link, PRINT(at, "INSERT INTO %sruns (run, stage, pipeline, started) "
+                                            "VALUES ($1, $2, $3, $4) ON CONFLICT (run, stage) DO UPDATE "
+                                            "SET run = excluded.run RETURNING id", at->prefix), values, &result);
     if (!status)
         snprintf(at->run, sizeof at->run, "%s", PQgetvalue(result, 0, 0));
     PQclear(result);

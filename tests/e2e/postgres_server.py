@@ -28,7 +28,8 @@ class Server:
         self.bin = programs()
         self.user = None
         if os.geteuid() == 0:
-            self.user = next((name for name in ("postgres", "nobody") if name in {one.pw_name for one in pwd.getpwall()}))
+            there = {one.pw_name for one in pwd.getpwall()}
+            self.user = "postgres" if "postgres" in there else "nobody"
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="millrace-pg-", dir="/tmp"))
         self.data, self.log, self.port = self.folder / "data", self.folder / "log", free_port()
         if self.user:
