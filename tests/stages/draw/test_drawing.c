@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "engine/base/memory.h"
 #include "millrace/status.h"
@@ -11,6 +12,7 @@
 #include "stages/draw/shown_zones.h"
 #include "stages/draw/words.h"
 #include "tests/support/suite.h"
+#include "tests/support/temporary.h"
 
 enum { WIDTH = 200, HEIGHT = 120, GROUND = 40, MOST = 8 };
 
@@ -284,6 +286,17 @@ SCENE_TEST(long_lines_stay_exact) {
     draw(s, 0);
     assert_true(is_ink(s, 0, 0, ink) && is_ink(s, 100, 100, ink) && is_ink(s, 119, 119, ink));
     assert_true(is_ground(s, 104, 100) && is_ground(s, 100, 104));
+}
+
+/* A pipe without a writer is refused at once. */
+TEST_WITH(fonts_that_are_no_files, make_temporary_folder, remove_temporary_folder) {
+    char path[256];
+    mr_font *font = NULL;
+    snprintf(path, sizeof path, "%s/pipe.ttf", temporary_folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(mr_font_open(&font, path), MR_ERROR_NO_INPUT);
+    assert_int_equal(mr_font_open(&font, "/dev/zero"), MR_ERROR_NO_INPUT);
+    assert_null(font);
 }
 
 /* Any texts, and more than are kept. */
