@@ -21,7 +21,7 @@ typedef struct look {
 struct mr_taps {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    look *first;        /* those who wait, on their stacks */
+    look *first;        /* the waiting looks, on stacks */
     _Atomic int *wanted; /* by vertex: looks without a frame */
 };
 

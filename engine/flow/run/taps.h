@@ -10,7 +10,7 @@ typedef struct mr_taps mr_taps;
 
 int mr_taps_create(mr_taps **taps, const mr_plan *plan);
 void mr_taps_destroy(mr_taps **taps);
-/* Shows a frame that passes a stage to those who look there. */
+/* Shows a frame that passes a stage to the looks there. */
 void mr_taps_show(const mr_run *run, const mr_plan_vertex *stage, const mr_frame *frame);
 /* Waits for the next frame, and for the device's work on it. MR_ERROR_AGAIN: none came in time; MR_ERROR_CLOSED: the
  * run has ended; MR_ERROR_DEVICE: the work failed. */
