@@ -3,6 +3,10 @@
 #include "stages/decode/decode_options.h"
 #include "stages/media/media_input.h"
 
+static const mr_decode_choices *options_of(const mr_decode_video *video) {
+    return video->output->self->options;
+}
+
 /* ---- opening and closing ----------------------------------------------------------------------------------------- */
 
 int mr_decode_video_open(mr_decode_video *video, mr_decode_output *output) {
@@ -11,7 +15,7 @@ int mr_decode_video_open(mr_decode_video *video, mr_decode_output *output) {
     if (!video->picture || !video->following)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     mr_pending_init(&video->pending);
-    mr_needed_begin_epoch(&video->needed);
+    mr_needed_init(&video->needed, options_of(video)->skip != MR_SKIP_NONE);
     mr_decoder_init(&video->decoder, output->self, &output->target, &video->pending);
     mr_damage_init(&video->damage, mr_decode_target_heard(&output->target), &video->pending);
     return MR_OK;
@@ -31,10 +35,6 @@ void mr_decode_video_fini(mr_decode_video *video) {
     mr_pending_fini(&video->pending);
     av_frame_free(&video->picture);
     av_frame_free(&video->following);
-}
-
-static const mr_decode_choices *options_of(const mr_decode_video *video) {
-    return video->output->self->options;
 }
 
 /* ---- packets without a picture --------------------------------------------------------------------------------- */
@@ -403,40 +403,18 @@ static int prepare(mr_decode_video *video, mr_io *io, const mr_frame *frame) {
         mr_decode_report_note(&video->output->report, MR_DECODE_DECODER);
         status = mr_decoder_open(&video->decoder, io, frame);
     }
-    if (!status)
-        mr_needed_begin(&video->needed, frame, options_of(video)->skip != MR_SKIP_NONE);
     return status;
 }
 
 /* ---- packets ----------------------------------------------------------------------------------------------------- */
 
-/* Why a packet is dropped before decoding; NULL: it is not. */
-static const char *reason_to_drop(mr_decode_video *video, const mr_frame *frame) {
-    mr_decode_output *output = video->output;
-    const char *reason = mr_decode_output_refuses(output, frame);
-    if (reason || !mr_decode_output_is_corrupt(frame))
-        return reason;
-    if (frame->flags & MR_FRAME_CORRUPT)
-        return "corrupt"; /* the source logs why it marked the packet */
-    return mr_decode_report_damaged(&output->report, output->self, frame, NULL, NULL);
-}
-
 /* True if the packet is settled without the decoder. */
 static bool settle_undecoded(mr_decode_video *video, mr_io *io, const mr_frame *frame) {
-    const mr_decode_choices *from = video->output->self->options;
-    const bool skipped = mr_decode_skips(from, frame);
-    const char *reason = reason_to_drop(video, frame);
-    if (!reason && !skipped)
-        return false;
-    if (reason) {
-        mr_decode_report_note(&video->output->report, MR_DECODE_PACKET);
-        mr_io_drop(io, frame, reason);
-    } else {
-        mr_io_absorb(io, frame, "skip");
-    }
-    if (skipped)
-        mr_damage_note(&video->damage, frame, from->skip == MR_SKIP_NONREF ? MR_DAMAGE_SPARED : MR_DAMAGE_MISSED);
-    return true;
+    const mr_decode_admission admission = mr_decode_output_admit(video->output, io, frame);
+    if (admission == MR_DECODE_SKIPPED)
+        mr_damage_note(&video->damage, frame,
+                       options_of(video)->skip == MR_SKIP_NONREF ? MR_DAMAGE_SPARED : MR_DAMAGE_MISSED);
+    return admission != MR_DECODE_ADMITTED;
 }
 
 /* A picture with a deadline cannot wait for later packets. A decoder that reorders pictures gives one only after
