@@ -203,6 +203,22 @@ class Objects(Case):
             with self.subTest(options):
                 self.assertIn(words, self.segmented("fit: stretch", options, code, verb="plan" if code else "run"))
 
+    def test_maps_without_classes(self):
+        """The picture decides how many classes there are: none."""
+        self.picture()
+        nodes = [helper.make_node("ReduceMax", ["image"], ["most"], axes=[0, 2, 3], keepdims=0),
+                 helper.make_node("Less", ["most", "zero"], ["chosen"]),
+                 helper.make_node("Compress", ["values", "chosen"], ["o"], axis=1)]
+        known = {"zero": np.float32(0), "values": np.zeros((1, 3, 8, 8), np.float32)}
+        graph = helper.make_graph(
+            nodes, "chosen", [helper.make_tensor_value_info("image", TensorProto.FLOAT, (1, 3, SIDE, SIDE))],
+            [helper.make_tensor_value_info("o", TensorProto.FLOAT, (1, "classes", 8, 8))],
+            [numpy_helper.from_array(value, name) for name, value in known.items()])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8),
+                  self.folder / "model.onnx")
+        self.assertIn("a frame of infer has a tensor f32 1x?x8x8, and not a map",
+                      self.segmented("fit: stretch", "least: 0.5"))
+
     def check_segments(self, row, preprocess, kinds, share):
         seen = {one["label"]: one for one in row["objects"]}
         self.assertLessEqual(set(seen), {"road", "tree"})
@@ -340,6 +356,45 @@ class Objects(Case):
         onnx.save(model, self.folder / "model.onnx")
         self.assertIn("model.onnx: the labels in its metadata are no list of texts with the numbers 0, 1, ...; name a "
                       "file", self.detect("score: 0.25", code=65, verb="plan").err)
+
+    def test_pictures_of_their_own_sizes(self):
+        """A network of any size that finds bright cells of 4 x 4 pixels; with `sides` as with each size alone."""
+        nodes = [helper.make_node("AveragePool", ["image"], ["cells"], kernel_shape=[4, 4], strides=[4, 4]),
+                 helper.make_node("ReduceMean", ["cells"], ["bright"], axes=[1], keepdims=1),
+                 helper.make_node("Mul", ["bright", "share"], ["heat"]),
+                 helper.make_node("Mul", ["heat", "none"], ["z"]),
+                 *(helper.make_node("Concat", ["z"] * count, [name], axis=1)
+                   for name, count in (("scale", 2), ("offset", 2), ("marks", 10)))]
+        info = lambda name, *dims: helper.make_tensor_value_info(name, TensorProto.FLOAT, dims)
+        graph = helper.make_graph(
+            nodes, "faces", [info("image", "N", 3, "H", "W")],
+            [info("heat", "N", 1, "h", "w"), info("scale", "N", 2, "h", "w"), info("offset", "N", 2, "h", "w"),
+             info("marks", "N", 10, "h", "w")],
+            [numpy_helper.from_array(np.array(value, np.float32), name) for name, value in (("share", 1 / 255),
+                                                                                            ("none", 0))])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8),
+                  self.folder / "faces.onnx")
+        sizes = [(96, 64), (64, 160), (224, 32)]
+        for i, (width, height) in enumerate(sizes):
+            pixels = np.zeros((height, width, 3), np.uint8)
+            for x, y in ((8, 12), (width - 4, height - 4)):
+                pixels[y:y + 4, x:x + 4] = 255
+            Image.fromarray(pixels).save(self.folder / f"{i}.png")
+        options = "head: centerface, score: 0.5, iou: 0.1"
+        sides = "fit: stretch, sides: {shorter: 32, least: 32x32, most: 256x256, multiple: 32}"
+        rows = self.detect(options, sides, "faces.onnx").rows
+        for row, (width, height) in zip(rows, sizes):
+            alone = self.detect(options, f"fit: stretch, size: {width}x{height}", "faces.onnx").rows[row["seq"]]
+            self.assertEqual(row["objects"], alone["objects"])
+            places = sorted((one["left"], one["top"]) for one in row["objects"])
+            self.assertEqual(places, sorted([(8, 12), (width - 4, height - 4)]))
+        plan = self.detect(options, sides.replace("256x256", "4096x4096"), "faces.onnx", verb="plan", code=None)
+        self.assertIn("3x32..4096x32..4096", plan.out)
+        for i in range(3):
+            (self.folder / f"{i}.png").unlink()
+        self.picture("same.png", 96, 64)
+        plan = self.detect(options, sides.replace("256x256", "4096x4096"), "faces.onnx", verb="plan", code=None)
+        self.assertIn("3x32..128x32..128", plan.out)
 
     def test_more_objects_than_max(self):
         """The best are kept, and frames with more are counted."""
