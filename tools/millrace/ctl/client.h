@@ -17,6 +17,9 @@ typedef struct mr_client {
 int mr_client_connect(const char *path, mr_client *client);
 /* Connects to this user's run with that process number, in the folders of mr_control_find_folders. */
 int mr_client_connect_pid(pid_t pid, mr_client *client);
+/* Connects to the run at `path`, or with that process number; if both are missing, to the only run of this user. Prints
+ * the error, with a list if there are several runs. */
+int mr_client_connect_only(const char *path, pid_t pid, mr_client *client);
 void mr_client_close(mr_client *client);
 /* The process at the other end of a socket; 0: it cannot be found. */
 pid_t mr_client_peer(int fd);
