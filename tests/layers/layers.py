@@ -123,7 +123,8 @@ stages/operations: engine/base engine/device engine/device/open engine/device/pr
     stages/media stages/encode stages/decode/device
 stages/zmq: engine/base engine/text engine/transport/zmq stages stages/media stages/media/still stages/sink
 tools/millrace/cli: engine/base
-tools/millrace/run: engine/base tools/millrace/cli
+tools/millrace/summary: engine/base tools/millrace/cli
+tools/millrace/run: engine/base tools/millrace/cli tools/millrace/summary
 tools/millrace/plan: engine/base tools/millrace/cli tools/millrace/run
 tools/millrace/graph: engine/base tools/millrace/cli
 tools/millrace/verify: engine/base tools/millrace/cli tools/millrace/run

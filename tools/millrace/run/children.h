@@ -6,8 +6,8 @@
 #include <yajl/yajl_tree.h>
 
 #include "millrace/plan.h"
-#include "tools/millrace/run/loss.h"
-#include "tools/millrace/run/summary.h"
+#include "tools/millrace/summary/loss.h"
+#include "tools/millrace/summary/summary.h"
 
 enum { MR_CHILD_STARTS = 5 /* within a minute */ };
 

@@ -7,7 +7,7 @@
 #include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/cli/table.h"
 #include "tools/millrace/run/children.h"
-#include "tools/millrace/run/summary.h"
+#include "tools/millrace/summary/summary.h"
 
 /* The number of sources per node that are printed one by one. */
 enum { MOST_SOURCES = 20 };

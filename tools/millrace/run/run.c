@@ -16,7 +16,7 @@
 #include "tools/millrace/run/run_audit.h"
 #include "tools/millrace/run/run_nodes.h"
 #include "tools/millrace/run/signals.h"
-#include "tools/millrace/run/summary.h"
+#include "tools/millrace/summary/summary.h"
 
 /* How often to refresh the progress line and to report. */
 static const int64_t refresh_ns = 200000000, report_ns = 500000000;

@@ -4,7 +4,7 @@
 #include "millrace/plan.h"
 #include "tools/millrace/cli/overrides.h"
 #include "tools/millrace/run/launch.h"
-#include "tools/millrace/run/loss.h"
+#include "tools/millrace/summary/loss.h"
 #include "tools/millrace/run/run_report.h"
 
 /* The command line of `millrace run`, and everything else that decides how it runs. */

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "millrace/plan.h"
-#include "tools/millrace/run/loss.h"
+#include "tools/millrace/summary/loss.h"
 
 typedef struct mr_supervision {
     const mr_plan_view *plan;

@@ -1,7 +1,7 @@
 /* The summary in JSON, by its field table. */
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
-#include "tools/millrace/run/summary.h"
+#include "tools/millrace/summary/summary.h"
 
 static void put_fields(yajl_gen json, const mr_summary_part *part, const void *base);
 

@@ -4,7 +4,7 @@
 
 #include "engine/base/json.h"
 #include "tests/support/suite.h"
-#include "tools/millrace/run/summary.h"
+#include "tools/millrace/summary/summary.h"
 
 static char *text_of(const mr_summary *summary) {
     char *text = NULL;
