@@ -105,6 +105,9 @@ static const mr_option top_options[] = {
      .example = "blurred",
      .help = "what must hold for every picture that leaves the pipeline: blurred. The plan refuses a pipeline in which "
              "a picture or packet could get into a file or to a program without passing through blur; results may"},
+    {.name = "http", .kind = MR_OPTION_MAP, .elsewhere = true, .fields = mr_http_keys,
+     .help = "lets `millrace run` answer over HTTP: metrics, health, status, and changes as `millrace ctl` makes "
+             "them. Programs that embed the library answer nothing"},
     {.name = "plugins", .kind = MR_OPTION_STRINGS, .elsewhere = true, .min = 1, .max = INFINITY,
      .example = "libmine.so",
      .help = "shared libraries with your own stage types: paths, relative to this file; a name without a slash is also "
@@ -391,7 +394,7 @@ static int read_spec(mr_spec_parser *p) {
     int status = read_tree(p);
     if (status)
         return status;
-    if (read_top(p) || mr_spec_read_devices(p) ||
+    if (read_top(p) || mr_spec_read_http(p) || mr_spec_read_devices(p) ||
         read_section(p, "sources", true, MR_SPEC_MAX_SOURCES, &spec->source_count, &spec->sources) ||
         mr_spec_reserve(p) ||
         read_section(p, "stages", false, MR_SPEC_MAX_STAGES, &spec->stage_count, &spec->stages) || check_ids(p) ||

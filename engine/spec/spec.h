@@ -91,6 +91,14 @@ typedef struct mr_spec_common {
     int on_error;      /* mr_on_error */
 } mr_spec_common;
 
+/* `http`: where the run answers over HTTP. */
+typedef struct mr_spec_http {
+    const char *listen;      /* NULL: nowhere */
+    const char *token_file, *certificate, *key; /* NULL: none */
+    mr_strings hosts;
+    int64_t linger_ns, stall_ns;
+} mr_spec_http;
+
 /* An entry in `devices`. */
 typedef struct mr_spec_device {
     const char *id;
@@ -139,6 +147,7 @@ typedef struct mr_spec {
     int workers;               /* 0: not set */
     int jobs;                  /* 0: not set */
     int64_t busy_poll_ns;      /* 0: not set, or none */
+    mr_spec_http http;
     mr_strings required;       /* what must hold for all that leaves the pipeline (mr_stage_type.ensures) */
     bool broken;               /* an error was diagnosed */
     char digest[MR_DIGEST_TEXT]; /* the content's, overrides and variables included; "" if it is broken */

@@ -45,7 +45,7 @@ engine/device/open: engine/base engine/device engine/device/probe engine/device/
 engine/data: engine/base engine/device
 engine/observe: engine/base
 engine/serve: engine/base
-engine/spec: engine/base engine/data engine/device engine/device/sim engine/device/open engine/text
+engine/spec: engine/base engine/data engine/device engine/device/sim engine/device/open engine/serve engine/text
 engine/plan: engine/base engine/device engine/device/sim engine/text engine/spec
 engine/planner/graph: engine/base engine/text engine/spec engine/plan
 engine/planner: engine/base engine/data engine/device engine/device/sim engine/device/open engine/text engine/spec
