@@ -555,10 +555,8 @@ int mr_http_server_create(mr_http_server **result, const mr_http_params *params)
         return MR_OK;
     }
     mr_http_server_destroy(&server);
-    return mr_fail(MR_ERROR_UNAVAILABLE, params->certificate ? "cannot start the HTTPS server: `certificate` or `key` is not in PEM form, they "
-                                                    "do not belong together, or no descriptors or threads are left"
-                                                  : "cannot start the HTTP server: no memory, or no descriptors or "
-                                                    "threads left");
+    return mr_fail(MR_ERROR_UNAVAILABLE, "cannot start the HTTP server: no memory, or no descriptors or threads left%s",
+                   params->certificate ? "; or `certificate` and `key` are not in PEM form, or do not belong together" : "");
 }
 
 void mr_http_server_destroy(mr_http_server **result) {

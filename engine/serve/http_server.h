@@ -1,8 +1,8 @@
 /* One HTTP server, by libmicrohttpd: routes, streams, permission and limits.
  *
- * A route answers GET and HEAD for a path, or POST. Its function can answer at once (mr_http_say, mr_http_send), begin a stream
- * (mr_http_stream), or return MR_HTTP_WAIT and be called again after mr_http_wake. A stream asks for parts in the same
- * way. A connection serves one request and is then closed.
+ * A route answers GET and HEAD for a path, or POST. Its function can answer at once (mr_http_say, mr_http_send), begin
+ * a stream (mr_http_stream), or return MR_HTTP_WAIT and be called again after mr_http_wake. A stream asks for parts in
+ * the same way. A connection serves one request and is then closed.
  *
  * Threads: one thread serves all connections and calls all functions of routes and streams. They must not block; they
  * may take a lock that is held briefly. mr_http_wake may be called from any thread, until the server is destroyed.
@@ -15,8 +15,8 @@
  * client has left, or at once if the answer cannot be made. A request that needs data over several calls must keep it
  * as state (mr_http_keep), which ends with the request, for whatever reason.
  *
- * Permission: with a token, a request must give it ("Authorization: Bearer TOKEN", or "?token=TOKEN"), except for routes
- * that are open. Host headers must name this machine or one of `hosts`: otherwise a page from elsewhere in a browser on
+ * Permission: with a token, a request must give it ("Authorization: Bearer TOKEN", or "?token=TOKEN"), except for
+ * routes that are open. Host headers must name this machine or one of `hosts`: otherwise a page from elsewhere in a browser on
  * this machine could read the answers (DNS rebinding). Any name will do for a Unix socket, which no page can reach, and
  * with a token unless there are `hosts`. A POST must have the header "X-Millrace", which a page from elsewhere cannot
  * set, and an Origin header must be the server's. Headers on all answers keep foreign pages from showing them, and our

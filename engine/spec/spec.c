@@ -172,6 +172,13 @@ static int read_top(mr_spec_parser *p) {
     return MR_OK;
 }
 
+static int read_http(mr_spec_parser *p) {
+    const mr_option_reader reader = {
+        .arena = &p->spec->arena, .diagnostics = p->diagnostics, .directory = p->directory, .where = "http",
+        .synonyms = p->spec->synonyms};
+    return mr_spec_read_http(&reader, mr_yaml_get(p->spec->root, "http"), &p->spec->http);
+}
+
 /* ---- sources and stages -------------------------------------------------------------------------------------- */
 
 static int start_vertex(mr_spec_parser *p, mr_spec_vertex *vertex, const mr_yaml *node, bool is_source) {
@@ -394,7 +401,7 @@ static int read_spec(mr_spec_parser *p) {
     int status = read_tree(p);
     if (status)
         return status;
-    if (read_top(p) || mr_spec_read_http(p) || mr_spec_read_devices(p) ||
+    if (read_top(p) || read_http(p) || mr_spec_read_devices(p) ||
         read_section(p, "sources", true, MR_SPEC_MAX_SOURCES, &spec->source_count, &spec->sources) ||
         mr_spec_reserve(p) ||
         read_section(p, "stages", false, MR_SPEC_MAX_STAGES, &spec->stage_count, &spec->stages) || check_ids(p) ||

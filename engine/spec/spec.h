@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "engine/spec/digest.h"
+#include "engine/spec/spec_http.h"
 #include "engine/text/synonyms.h"
 #include "engine/text/yaml.h"
 #include "millrace/describe.h"
@@ -90,14 +91,6 @@ typedef struct mr_spec_common {
     int64_t deadline_ns; /* for sources; 0: none */
     int on_error;      /* mr_on_error */
 } mr_spec_common;
-
-/* `http`: where the run answers over HTTP. */
-typedef struct mr_spec_http {
-    const char *listen;      /* NULL: nowhere */
-    const char *token_file, *certificate, *key; /* NULL: none */
-    mr_strings hosts;
-    int64_t linger_ns, stall_ns;
-} mr_spec_http;
 
 /* An entry in `devices`. */
 typedef struct mr_spec_device {

@@ -1,8 +1,8 @@
-/* `http:` in the YAML: where a run answers over HTTP, and whom. */
+#include "engine/spec/spec_http.h"
+
 #include <string.h>
 
 #include "engine/serve/http_address.h"
-#include "engine/spec/spec_parser.h"
 #include "millrace/status.h"
 
 #define FIELD(name) offsetof(mr_spec_http, name)
@@ -33,49 +33,48 @@ const mr_option mr_http_keys[] = {
     MR_OPTIONS_END};
 
 /* Reports a wrong key where it is written. */
-#define REFUSE(p, map, key, hint, ...) mr_spec_error(p, mr_yaml_get(map, key)->place, hint, __VA_ARGS__)
+#define REFUSE(reader, map, key, hint, ...)                                                                           \
+    mr_diagnose((reader)->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, mr_yaml_get(map, key)->place, hint,        \
+                __VA_ARGS__)
 
-static void check(mr_spec_parser *p, const mr_yaml *map, mr_spec_http *http) {
+/* Whether clients are let in as they should be. */
+static bool check(const mr_option_reader *reader, const mr_yaml *map, const mr_spec_http *http) {
     mr_http_address address;
-    if (http->listen && strcmp(http->listen, "off") == 0)
-        http->listen = NULL;
     if (!http->certificate != !http->key)
-        REFUSE(p, map, http->key ? "key" : "certificate", "TLS needs `certificate` and `key`", "http.%s: without `%s`",
-               http->key ? "key" : "certificate", http->key ? "certificate" : "key");
+        return !REFUSE(reader, map, http->key ? "key" : "certificate", "TLS needs `certificate` and `key`",
+                       "http.%s: without `%s`", http->key ? "key" : "certificate", http->key ? "certificate" : "key");
     if (!http->listen)
-        return;
-    if (mr_http_address_parse(http->listen, &address)) {
-        REFUSE(p, map, "listen", NULL, "http.listen: %s", mr_message());
-        return;
-    }
+        return true;
+    if (mr_http_address_parse(http->listen, &address))
+        return !REFUSE(reader, map, "listen", NULL, "http.listen: %s", mr_message());
     if (!address.loopback && (!http->token_file || !http->certificate))
-        REFUSE(p, map, "listen", "add token_file: FILE, certificate: FILE and key: FILE, or listen at 127.0.0.1",
-               "http.listen: %s is reached from other machines, so a token and TLS are needed", http->listen);
+        return !REFUSE(reader, map, "listen",
+                       "add token_file: FILE, certificate: FILE and key: FILE, or listen at 127.0.0.1",
+                       "http.listen: %s is reached from other machines, so a token and TLS are needed", http->listen);
     if (address.file && http->certificate)
-        REFUSE(p, map, "certificate", "remove `certificate` and `key`", "http.certificate: a Unix socket has no TLS");
-    p->spec->http = *http;
+        return !REFUSE(reader, map, "certificate", "remove `certificate` and `key`",
+                       "http.certificate: a Unix socket has no TLS");
+    return true;
 }
 
-int mr_spec_read_http(mr_spec_parser *p) {
-    const mr_yaml *map = mr_yaml_get(p->spec->root, "http");
+int mr_spec_read_http(const mr_option_reader *reader, const mr_yaml *map, mr_spec_http *http) {
     char found[64];
-    const mr_option_reader reader = {.arena = &p->spec->arena,
-                                     .diagnostics = p->diagnostics,
-                                     .directory = p->directory,
-                                     .where = "http",
-                                     .synonyms = p->spec->synonyms};
-    if (mr_options_default(&reader, mr_http_keys, &p->spec->http, sizeof p->spec->http) == MR_ERROR_MEMORY)
+    mr_spec_http given;
+    if (mr_options_default(reader, mr_http_keys, http, sizeof *http) == MR_ERROR_MEMORY)
         return MR_ERROR_MEMORY;
     if (!map || mr_yaml_is_null(map))
         return MR_OK;
     if (map->kind != MR_YAML_MAP) {
-        mr_spec_error(p, map->place, "write http: {listen: 127.0.0.1:9100}", "http: expected a map of options, found "
-                      "%s", mr_yaml_found(map, found, sizeof found));
+        mr_diagnose(reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, map->place,
+                    "write http: {listen: 127.0.0.1:9100}", "http: expected a map of options, found %s",
+                    mr_yaml_found(map, found, sizeof found));
         return MR_OK;
     }
-    mr_spec_http http = p->spec->http;
-    int status = mr_options_read(&reader, mr_http_keys, NULL, map, &http);
-    if (!status)
-        check(p, map, &http);
+    given = *http;
+    int status = mr_options_read(reader, mr_http_keys, NULL, map, &given);
+    if (!status && given.listen && strcmp(given.listen, "off") == 0)
+        given.listen = NULL;
+    if (!status && check(reader, map, &given))
+        *http = given;
     return status == MR_ERROR_MEMORY ? status : MR_OK;
 }

@@ -34,9 +34,6 @@ extern const mr_option mr_device_keys[];
 /* spec_nodes.c: keys for an entry in `nodes`, and for a stage's `cut`. */
 extern const mr_option mr_node_keys[], mr_cut_keys[];
 
-/* spec_http.c: keys in `http`. */
-extern const mr_option mr_http_keys[];
-
 /* override.c: replaces sources that name several streams by one for each, and applies the overrides of these. MR_OK or
  * MR_ERROR_MEMORY; all else is diagnosed. */
 int mr_spec_spread(mr_spec_parser *parser);
@@ -71,9 +68,6 @@ int mr_spec_index_types(mr_spec_parser *parser);
  * else is diagnosed. */
 int mr_spec_read_devices(mr_spec_parser *parser);
 void mr_spec_check_device(const mr_spec_parser *parser, mr_spec_vertex *vertex);
-
-/* spec_http.c: the section `http`. MR_OK or MR_ERROR_MEMORY; all else is diagnosed. */
-int mr_spec_read_http(mr_spec_parser *parser);
 
 /* spec_nodes.c: the section `nodes`. MR_OK or MR_ERROR_MEMORY; all else is diagnosed. */
 int mr_spec_read_nodes(mr_spec_parser *parser);

@@ -252,7 +252,7 @@ static void put_options(yajl_gen json, const arguments *from) {
 static int send_request(const arguments *from, int fd) {
     yajl_gen json = mr_json_create(false);
     char *text = NULL;
-    size_t length = 0, sent = 0;
+    size_t length = 0;
     FILE *stream = json ? open_memstream(&text, &length) : NULL;
     if (!stream)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a request");
@@ -266,48 +266,10 @@ static int send_request(const arguments *from, int fd) {
     }
     int status = mr_json_finish(json, stream);
     fclose(stream);
-    if (!status && length > MR_CONTROL_REQUEST)
-        status = mr_fail(MR_ERROR_USAGE, "the request has %zu bytes, and a run takes at most %d", length,
-                         MR_CONTROL_REQUEST);
-    while (!status && sent < length) {
-        ssize_t got = send(fd, text + sent, length - sent, MSG_NOSIGNAL);
-        if (got <= 0)
-            status = mr_fail(MR_ERROR_CLOSED, "the run no longer listens: %s", strerror(errno));
-        sent += got > 0 ? (size_t)got : 0;
-    }
+    if (!status)
+        status = mr_control_send(fd, text, length);
     free(text);
     return status;
-}
-
-/* Reads one line, without the newline; the caller must free it. MR_ERROR_CLOSED: the run closed the connection without
- * an answer. */
-static int receive_answer(int fd, char **answer) {
-    size_t length = 0, room = 0;
-    char *text = NULL;
-    for (;;) {
-        if (length + 1 >= room) {
-            room = room ? 2 * room : MR_CONTROL_REQUEST;
-            char *wider = room <= MR_CONTROL_ANSWER ? realloc(text, room) : NULL;
-            if (!wider) {
-                free(text);
-                return mr_fail(MR_ERROR_PROTOCOL, "the answer is longer than %d bytes", MR_CONTROL_ANSWER);
-            }
-            text = wider;
-        }
-        ssize_t got = recv(fd, text + length, room - length - 1, 0);
-        if (got <= 0 && !(got < 0 && errno == EINTR)) {
-            free(text);
-            return length ? mr_fail(MR_ERROR_UNAVAILABLE, "the run has ended while it answered")
-                          : mr_fail(MR_ERROR_CLOSED, "the run answers nothing");
-        }
-        length += got > 0 ? (size_t)got : 0;
-        text[length] = 0;
-        if (length > 0 && text[length - 1] == '\n') {
-            text[length - 1] = 0;
-            *answer = text;
-            return MR_OK;
-        }
-    }
 }
 
 /* Reconnects to the same process. */
@@ -330,7 +292,7 @@ static int ask(const arguments *from, int *fd, char **answer) {
     for (int tries = 0;; tries++) {
         int status = send_request(from, *fd);
         if (!status)
-            status = receive_answer(*fd, answer);
+            status = mr_control_receive(*fd, answer);
         if (status != MR_ERROR_CLOSED)
             return status;
         if (tries == MOST_TRIES)
