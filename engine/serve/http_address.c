@@ -86,8 +86,8 @@ int mr_http_address_parse(const char *text, mr_http_address *address) {
     if (read && (*text == '[' ? read_six(host, port, address) : read_four(host, port, address)))
         return MR_OK;
     return mr_fail(MR_ERROR_CONFIG,
-                   "\"%s\" is not an address to listen at: write 127.0.0.1:8090, [::1]:8090, unix:PATH, or 0.0.0.0:8090 "
-                   "for all IPv4 addresses of this machine", text);
+                   "\"%s\" is not an address to listen at: write 127.0.0.1:8090, [::1]:8090, unix:PATH, or "
+                   "0.0.0.0:8090 for all IPv4 addresses of this machine", text);
 }
 
 bool mr_http_host_is_local(const char *text) {

@@ -331,6 +331,8 @@ static const mr_http_route *find_route(mr_http_request *request, const char *url
         if (route->post == post)
             return route;
         other = other ? other : route;
+        if (!strchr(route->path, '*'))
+            break; /* the path is this route's alone */
     }
     request->posts = other && other->post;
     return other;
@@ -556,7 +558,8 @@ int mr_http_server_create(mr_http_server **result, const mr_http_params *params)
     }
     mr_http_server_destroy(&server);
     return mr_fail(MR_ERROR_UNAVAILABLE, "cannot start the HTTP server: no memory, or no descriptors or threads left%s",
-                   params->certificate ? "; or `certificate` and `key` are not in PEM form, or do not belong together" : "");
+                   params->certificate ? "; or `certificate` and `key` are not in PEM form, or do not belong together"
+                                       : "");
 }
 
 void mr_http_server_destroy(mr_http_server **result) {

@@ -270,7 +270,8 @@ class Layers(unittest.TestCase):
         for folder, allowed in self.layers.items():
             if folder.startswith("tools/"):
                 private = {other for other in allowed if not other.startswith("tools/")}
-                self.assertEqual(private - {"engine/serve"}, {"engine/base"}, f"private folders that {folder} may include")
+                self.assertEqual(private - {"engine/serve"}, {"engine/base"},
+                                 f"private folders that {folder} may include")
 
     def test_folders_include_what_they_may(self):
         found = []

@@ -1,4 +1,4 @@
-/* The routes below /api/v1 that read: JSON of what the run has shown last. The server's thread. */
+/* The routes below /api/v1 that read: JSON of the state that the run has shown last. The server's thread. */
 #pragma once
 
 #include "tools/millrace/http/state.h"

@@ -1,8 +1,8 @@
 /* A run's numbers for Prometheus: its text format 0.0.4, or OpenMetrics 1.0.
  *
- * Fields of the summary that have a metric (millrace/summary_fields.h) are written by one walk over their table. What
- * follows from several fields is written beside that: frames by fate, sources and devices by state. Labels are ids,
- * states and reasons: their number is bounded by the pipeline. Series of a removed source end; the frames of removed
+ * Fields of the summary that have a metric (millrace/summary_fields.h) are written by one walk over their table. Values
+ * that follow from several fields are written beside that: frames by fate, sources and devices by state. Labels are
+ * ids, states and reasons, so the pipeline bounds their number. Series of a removed source end; the frames of removed
  * sources are in millrace_removed_sources_frames_total, so that sums still equal the ledger. Stage metrics leave out
  * sources, which have their own. Any thread. */
 #pragma once

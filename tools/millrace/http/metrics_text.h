@@ -31,5 +31,5 @@ void mr_metrics_unlabel(mr_metrics_text *text, size_t length);
 void mr_metrics_count(mr_metrics_text *text, uint64_t value);
 void mr_metrics_number(mr_metrics_text *text, double value);
 void mr_metrics_durations(mr_metrics_text *text, const mr_durations *durations);
-/* Ends the text. Gives it to the caller, who must free it; NULL: no memory. */
+/* Ends the text and returns it; the caller must free it. NULL: no memory. */
 char *mr_metrics_finish(mr_metrics_text *text, size_t *bytes);

@@ -1,4 +1,4 @@
-/* What a run shows over HTTP: its processes with their latest summaries. */
+/* A run as it is shown over HTTP: its processes with their latest summaries; and how it is changed. */
 #pragma once
 
 #include <stdbool.h>
@@ -36,3 +36,7 @@ mr_observed_ledger mr_observed_sum(const mr_observed *now);
 bool mr_observed_counts(const mr_source_summary *source);
 /* Whether frames can come from it: it has neither ended nor failed, and a camera or server is connected. */
 bool mr_observed_is_up(const mr_source_summary *source);
+
+/* Does one request to the control socket (run/control.h) and returns the answer, which the caller must free; NULL: no
+ * memory. It may take a while. */
+typedef char *mr_run_http_change(void *context, const char *request, size_t *length);

@@ -1,12 +1,12 @@
-/* The state of a run's HTTP server, and what its routes have in common. Inside the server only. */
+/* The state of a run's HTTP server, and functions that its routes share. Inside the server only. */
 #pragma once
 
 #include <pthread.h>
 #include <yajl/yajl_gen.h>
 
 #include "engine/serve/http_server.h"
+#include "millrace/plan.h"
 #include "tools/millrace/http/health.h"
-#include "tools/millrace/http/run_http.h"
 
 enum { MR_RUN_HTTP_STREAMS = 256, MR_RUN_HTTP_LINES = 256, MR_RUN_HTTP_POINTS = 720 };
 
@@ -23,6 +23,7 @@ typedef struct mr_run_http_point {
     double cpu_s;
 } mr_run_http_point;
 
+typedef struct mr_run_http mr_run_http;
 typedef struct mr_run_http_stream mr_run_http_stream;
 typedef struct mr_run_http_job mr_run_http_job;
 typedef struct mr_run_http_state mr_run_http_state;

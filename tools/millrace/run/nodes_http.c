@@ -40,7 +40,7 @@ static void fill(mr_nodes_http *s, size_t at) {
     s->process[at] = (mr_observed_process){
         .name = child->name, .node = s->plan->nodes[child->node].id, .replica = child->replica,
         .state = mr_child_state(child), .pid = child->pid, .restarts = child->restarts, .exit_code = child->exit_code,
-        .ready = child->ready, .done = child->done, .summary = reported ? &s->summary[at] : NULL};
+        .ready = child->pid && child->ready, .done = child->done, .summary = reported ? &s->summary[at] : NULL};
 }
 
 void mr_nodes_http_hold(mr_nodes_http *s) {
