@@ -38,6 +38,7 @@ static const mr_stage_type *const types[] = {
     &mr_preview_stage,
     &mr_record_stage,
     &mr_sharpness_stage,
+    &mr_sqlite_stage,
     &mr_straighten_stage,
     &mr_track_stage,
     &mr_video_stage,

@@ -40,6 +40,7 @@ extern const mr_stage_type mr_preprocess_stage;
 extern const mr_stage_type mr_preview_stage;
 extern const mr_stage_type mr_record_stage;
 extern const mr_stage_type mr_sharpness_stage;
+extern const mr_stage_type mr_sqlite_stage;
 extern const mr_stage_type mr_straighten_stage;
 extern const mr_stage_type mr_track_stage;
 extern const mr_stage_type mr_video_stage;

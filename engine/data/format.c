@@ -48,17 +48,6 @@ const mr_pixel_info *mr_pixel_describe(mr_pixel pixel) {
     return &pixels[pixel];
 }
 
-/* The component that determines the plane's size; all components interleaved in one plane agree. NULL: no such
- * plane. */
-static const mr_component *component_of_plane(const mr_pixel_info *info, int plane, bool *chroma) {
-    for (int i = 0; i < info->components; i++)
-        if (info->component[i].plane == plane) {
-            *chroma = i > 0 && !info->rgb;
-            return &info->component[i];
-        }
-    return NULL;
-}
-
 mr_matrix mr_format_matrix(const mr_format *format) {
     if (format->matrix != MR_MATRIX_ANY)
         return format->matrix;
@@ -72,28 +61,6 @@ mr_range mr_format_range(const mr_format *format) {
         return format->range;
     const mr_pixel_info *info = mr_pixel_describe(format->pixel);
     return info->rgb || info->components == 1 ? MR_RANGE_FULL : MR_RANGE_LIMITED;
-}
-
-/* Rounds up, as every codec does: half a sample still needs one. */
-static int32_t subsampled(int32_t size, int log2) {
-    return (int32_t)(((int64_t)size + (1 << log2) - 1) >> log2);
-}
-
-size_t mr_plane_row_bytes(mr_pixel pixel, int plane, int32_t width) {
-    const mr_pixel_info *info = mr_pixel_describe(pixel);
-    bool chroma;
-    const mr_component *component = component_of_plane(info, plane, &chroma);
-    if (!component)
-        return 0;
-    return (size_t)subsampled(width, chroma ? info->chroma_w : 0) * component->step;
-}
-
-int32_t mr_plane_rows(mr_pixel pixel, int plane, int32_t height) {
-    const mr_pixel_info *info = mr_pixel_describe(pixel);
-    bool chroma;
-    if (!component_of_plane(info, plane, &chroma))
-        return 0;
-    return subsampled(height, chroma ? info->chroma_h : 0);
 }
 
 size_t mr_dtype_bytes(mr_dtype dtype) {

@@ -140,6 +140,17 @@ int mr_identity_set_fill(mr_identity_set *set, const mr_identity *frame) {
     return status;
 }
 
+int mr_identity_set_append(mr_identity_set *set, const mr_identity *frame) {
+    const mr_identity_lane *lane = frame->sub == 1 ? find_lane(set, frame) : NULL;
+    mr_identity before = *frame;
+    int status = MR_OK;
+    if (lane) {
+        before.seq = lane->intervals[lane->count - 1].last;
+        status = before.seq < frame->seq ? mr_identity_set_fill(set, &before) : MR_OK;
+    }
+    return status ? status : mr_identity_set_add(set, frame);
+}
+
 bool mr_identity_set_has(mr_identity_set *set, const mr_identity *frame) {
     const mr_identity_lane *lane = find_lane(set, frame);
     return lane && covers(lane, reach(lane, frame->seq), frame->seq);

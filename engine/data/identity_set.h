@@ -27,6 +27,9 @@ int mr_identity_set_add(mr_identity_set *set, const mr_identity *frame);
 /* Adds the frame's number to the present lanes of its source and epoch with a higher sub, since it has no such objects
  * and will never have. On MR_ERROR_MEMORY some have it. */
 int mr_identity_set_fill(mr_identity_set *set, const mr_identity *frame);
+/* As mr_identity_set_add, for frames and objects that are added in order: when a frame's first object is added, the
+ * frame before it is filled, since it will have no more. So frames with different numbers of objects leave no gaps. */
+int mr_identity_set_append(mr_identity_set *set, const mr_identity *frame);
 bool mr_identity_set_has(mr_identity_set *set, const mr_identity *frame);
 /* Empties the set. */
 void mr_identity_set_fini(mr_identity_set *set);

@@ -2,6 +2,47 @@
 
 #include "millrace/frame.h"
 
+/* ---- sizes of planes --------------------------------------------------------------------------------------------- */
+
+/* The component that determines the plane's size; all components interleaved in one plane agree. NULL: no such
+ * plane. */
+static const mr_component *component_of_plane(const mr_pixel_info *info, int plane, bool *chroma) {
+    for (int i = 0; i < info->components; i++)
+        if (info->component[i].plane == plane) {
+            *chroma = i > 0 && !info->rgb;
+            return &info->component[i];
+        }
+    return NULL;
+}
+
+/* Rounds up, as every codec does: half a sample still needs one. */
+static int32_t subsampled(int32_t size, int log2) {
+    return (int32_t)(((int64_t)size + (1 << log2) - 1) >> log2);
+}
+
+/* The size of row->plane; nothing if there is no such plane. */
+static void measure_plane(mr_pixel pixel, int32_t width, int32_t height, mr_row *row) {
+    const mr_pixel_info *info = mr_pixel_describe(pixel);
+    bool chroma;
+    const mr_component *component = row->plane < info->planes ? component_of_plane(info, row->plane, &chroma) : NULL;
+    row->rows = component ? subsampled(height, chroma ? info->chroma_h : 0) : 0;
+    row->bytes = component ? (size_t)subsampled(width, chroma ? info->chroma_w : 0) * component->step : 0;
+}
+
+size_t mr_plane_row_bytes(mr_pixel pixel, int plane, int32_t width) {
+    mr_row row = {.plane = plane};
+    measure_plane(pixel, width, 0, &row);
+    return row.bytes;
+}
+
+int32_t mr_plane_rows(mr_pixel pixel, int plane, int32_t height) {
+    mr_row row = {.plane = plane};
+    measure_plane(pixel, 0, height, &row);
+    return row.rows;
+}
+
+/* ---- walks ------------------------------------------------------------------------------------------------------- */
+
 size_t mr_lay_out(const mr_format *format, size_t alignment, uint8_t *data, mr_plane plane[MR_MAX_PLANES]) {
     const size_t tensor = format->payload == MR_PAYLOAD_TENSOR ? mr_tensor_bytes(format) : 0;
     size_t sum = tensor;
@@ -33,8 +74,7 @@ void mr_frame_place(mr_frame *frame, const mr_format *format, mr_buffer *buffer,
 bool mr_next_plane(const mr_format *format, mr_row *row) {
     row->plane += row->bytes > 0;
     row->y = 0;
-    row->rows = mr_plane_rows(format->pixel, row->plane, format->height);
-    row->bytes = mr_plane_row_bytes(format->pixel, row->plane, format->width);
+    measure_plane(format->pixel, format->width, format->height, row);
     return row->rows > 0 && row->bytes > 0;
 }
 

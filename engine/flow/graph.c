@@ -13,6 +13,7 @@
 #include "engine/flow/run/resume.h"
 #include "engine/flow/run/run_states.h"
 #include "engine/flow/run/source_counts.h"
+#include "engine/flow/run/services.h"
 #include "engine/flow/run/sources.h"
 #include "engine/flow/step.h"
 #include "engine/flow/tracing.h"
@@ -69,6 +70,10 @@ static int create_run(mr_graph *graph, const mr_graph_params *params) {
     if (!status)
         status = mr_deliveries_create(&run->deliveries, plan);
     if (!status)
+        status = mr_services_create(&run->services, plan->vertex_count);
+    if (!status)
+        status = mr_run_id_make(&run->id);
+    if (!status)
         status = mr_deadlines_create(run);
     return status ? status : mr_run_state_create(run);
 }
@@ -119,6 +124,7 @@ static void destroy_devices(mr_run *run) {
 static void destroy_run(mr_run *run) {
     mr_run_state_destroy(run); /* sinks ask for it while they close */
     mr_deadlines_destroy(run);
+    mr_services_destroy(&run->services);
     mr_deliveries_destroy(&run->deliveries);
     mr_source_counts_destroy(&run->counts);
     mr_sources_destroy(&run->sources);

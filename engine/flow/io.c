@@ -19,6 +19,7 @@
 #include "engine/flow/run/deliveries.h"
 #include "engine/flow/run/resume.h"
 #include "engine/flow/run/run_states.h"
+#include "engine/flow/run/services.h"
 #include "engine/flow/run/source_counts.h"
 #include "engine/flow/run/sources.h"
 #include "engine/flow/settle.h"
@@ -437,6 +438,19 @@ int mr_io_forward(mr_io *io, size_t index) {
     return emit(io, 0, mr_io_take(io, index), source, made);
 }
 
+bool mr_io_passes(const mr_io *io, size_t index) {
+    return index < io->slot->frame_count && io->slot->inputs[index].passed;
+}
+
+int mr_io_pass(mr_io *io, size_t index) {
+    const mr_frame *input = io->slot->inputs[index].frame;
+    mr_frame *frame = NULL;
+    if (!input->plane[0].buffer || (may_share(io->instance->vertex) && !io->instance->vertex->copy))
+        return mr_io_forward(io, index);
+    int status = mr_io_derive(io, input, &frame);
+    return status ? status : mr_io_emit(io, 0, frame);
+}
+
 static void settle(mr_io *io, const mr_frame *frame, mr_note note, const char *reason) {
     mr_slot *slot = io->slot;
     for (size_t i = 0; i < slot->frame_count; i++)
@@ -488,6 +502,10 @@ void mr_io_end_objects(mr_io *io, const mr_frame *input, uint32_t count, const c
         slot->inputs[i].settled |= slot->inputs[i].frame == input;
     mr_receipt_note(input->receipt, MR_NOTE_ABSORBED, io->instance->self.id, reason);
     mr_settle_gap(io->instance, slot, &end);
+}
+
+bool mr_io_lost_objects(const mr_io *io) {
+    return io->slot->lost && io->instance->self.type->cascade == MR_CASCADE_GATHER;
 }
 
 bool mr_io_cut_short(const mr_io *io) {
@@ -637,6 +655,19 @@ uint64_t mr_stage_reopenings(const mr_stage *self) {
 
 const char *mr_stage_pipeline(const mr_stage *self) {
     return run_of(self)->plan->name;
+}
+
+const char *mr_stage_run(const mr_stage *self) {
+    const mr_run *run = run_of(self);
+    const char *kept = mr_resume_run(run->resume);
+    return kept ? kept : run->id.given || mr_stage_run_state(self) != MR_RUN_GOES_ON ? run->id.text : NULL;
+}
+
+void mr_stage_report_service(const mr_stage *self, const mr_service_report *report) {
+    const mr_instance *instance = instance_of(self);
+    const mr_run *run = instance->run;
+    if (mr_services_note(run->services, (size_t)(instance->vertex - run->plan->vertices), report))
+        mr_control_note_change(run);
 }
 
 void mr_stage_report(const mr_stage *self, const mr_source_report *report) {

@@ -191,7 +191,8 @@ static verdict advance(mr_instance *instance, mr_slot *slot, size_t turn, mr_ent
  *   an object of an earlier frame      has no frame: absorbed as "unmatched"
  *
  * So a frame never waits for an object that cannot come, and passes with those that came. A frame that was dropped on
- * the way to the split leaves a gap on the second port, which has the same meaning as the mark. */
+ * the way to the split leaves a gap on the second port, and completes the frame as the mark does. The mark says how
+ * many objects there were: the stage can ask whether all have come (mr_io_lost_objects). */
 
 enum { FRAMES, OBJECTS };
 
@@ -284,6 +285,22 @@ static verdict take(mr_instance *instance, mr_slot *slot, mr_entry_task *entry, 
     return TAKEN;
 }
 
+static verdict take_object(mr_instance *instance, mr_slot *slot, size_t turn, mr_entry_task *entry,
+                           const mr_item *object, mr_receipt *of) {
+    const mr_identity identity = object->frame->identity;
+    verdict found = take(instance, slot, entry, OBJECTS, object, of);
+    if (found == TAKEN)
+        mr_inlets_note_object(&instance->inlets, turn, &identity);
+    return found;
+}
+
+/* Whether not all objects of a frame came before this mark. A mark that does not end objects says that the frame was
+ * lost before the split. */
+static bool lacks_objects(const mr_instance *instance, size_t turn, const mr_identity *mark) {
+    return !mr_identity_ends_objects(mark) ||
+           mr_inlets_objects(&instance->inlets, turn, mark) < mr_identity_objects(mark);
+}
+
 /* Advances one source by one item. */
 static verdict advance_objects(mr_instance *instance, mr_slot *slot, size_t turn, mr_entry_task *entry) {
     const uint32_t source = instance->vertex->sources[turn];
@@ -306,12 +323,14 @@ static verdict advance_objects(mr_instance *instance, mr_slot *slot, size_t turn
         return pass_unmatched(instance, source, OBJECTS);
     if (order == 0 && is_object(&object))
         return frame.item.kind == MR_ITEM_FRAME && object.item.kind == MR_ITEM_FRAME
-                   ? take(instance, slot, entry, OBJECTS, &object.item, frame.item.frame->receipt)
+                   ? take_object(instance, slot, turn, entry, &object.item, frame.item.frame->receipt)
                    : pass_unmatched(instance, source, OBJECTS);
     if (order == 0 && object.item.kind == MR_ITEM_FRAME)
         return pass_unmatched(instance, source, OBJECTS);
-    return frame.item.kind == MR_ITEM_FRAME ? take(instance, slot, entry, FRAMES, &frame.item, NULL)
-                                            : pass_gap(instance, slot, source);
+    if (frame.item.kind != MR_ITEM_FRAME)
+        return pass_gap(instance, slot, source);
+    slot->lost = order > 0 || lacks_objects(instance, turn, &object.item.identity);
+    return take(instance, slot, entry, FRAMES, &frame.item, NULL);
 }
 
 /* ---- all sources ------------------------------------------------------------------------------------------------- */

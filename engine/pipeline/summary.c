@@ -11,6 +11,7 @@
 #include "engine/flow/run/control.h"
 #include "engine/flow/run/deliveries.h"
 #include "engine/flow/run/ending.h"
+#include "engine/flow/run/services.h"
 #include "engine/flow/run/sources.h"
 #include "engine/pipeline/pipeline.h"
 
@@ -56,6 +57,7 @@ static size_t summarize_stage(const mr_graph *graph, size_t vertex, size_t first
                                   .type = planned->type->name,
                                   .device = planned->devices.names,
                                   .is_source = planned->role == MR_ROLE_SOURCE};
+    summary->service = mr_services_read(graph->run.services, vertex);
     begin_shares(graph, planned, summary);
     for (size_t i = first; i < mr_wiring_count(graph->wiring) && mr_wiring_at(graph->wiring, i)->vertex == planned;
          i++, count++) {

@@ -267,6 +267,33 @@ static const mr_summary_field share_fields[] = {
     {0}};
 static const mr_summary_part share = PART_OF(mr_share_summary, share_fields);
 
+#define SERVICE(key, member, unit, help)                                                                              \
+    {key, MR_SUMMARY_U64, AT(mr_service_report, member), unit, help, .rises = true, .metric = "service_" key}
+
+static const mr_summary_field service_fields[] = {
+    {"state", MR_SUMMARY_NAME, AT(mr_service_report, phase), NULL, "connecting, live, away, failed or ended",
+     .name_of = link_state},
+    {"since", MR_SUMMARY_DATE, AT(mr_service_report, since_ns), NULL, "when this state began"},
+    {"why", MR_SUMMARY_CHARS, AT(mr_service_report, why), NULL, "why the service is away", .most = MR_REPORT_WHY},
+    {"next_try", MR_SUMMARY_DATE, AT(mr_service_report, next_ns), NULL, "when the stage tries again"},
+    {"last", MR_SUMMARY_DATE, AT(mr_service_report, last_ns), NULL, "when the service acknowledged the last batch"},
+    SERVICE("tries", tries, NULL, "attempts to connect"),
+    SERVICE("connections", connections, NULL, "attempts that succeeded"),
+    SERVICE("batches", batches, NULL, "acknowledged batches"),
+    SERVICE("frames", frames, NULL, "frames in these batches"),
+    SERVICE("bytes", bytes, "bytes", "bytes of their records"),
+    SERVICE("again", again, NULL, "batches that were sent again"),
+    SERVICE("dropped", dropped, NULL, "frames that were dropped because the queue was full"),
+    {"waiting", MR_SUMMARY_U64, AT(mr_service_report, waiting), NULL, "frames that are not acknowledged",
+     .metric = "service_waiting_frames"},
+    {"waiting_bytes", MR_SUMMARY_U64, AT(mr_service_report, waiting_bytes), "bytes", "bytes of their records"},
+    {0}};
+static const mr_summary_part service = PART_OF(mr_service_report, service_fields);
+
+static bool has_service(const void *base) {
+    return ((const mr_stage_summary *)base)->service.phase != MR_LINK_UNREPORTED;
+}
+
 static const mr_summary_field stage_fields[] = {
     {"id", MR_SUMMARY_TEXT, AT(mr_stage_summary, id), NULL, "id of the stage, or of the end of a cut"},
     {"type", MR_SUMMARY_TEXT, AT(mr_stage_summary, type), NULL, "type of the stage"},
@@ -294,6 +321,8 @@ static const mr_summary_field stage_fields[] = {
     {"p99_ms", MR_SUMMARY_NS, AT(mr_stage_summary, p99_ns), "ms", "the time that 99 of 100 frames stay below"},
     {"latency", MR_SUMMARY_PART, AT(mr_stage_summary, latency), NULL,
      "distribution of that time over all frames", .part = &durations, .metric = "stage_seconds"},
+    {"service", MR_SUMMARY_PART, AT(mr_stage_summary, service), NULL, "for sinks that deliver to a service",
+     .part = &service, .has = has_service, .omitted = true},
     {"devices", MR_SUMMARY_LIST, LIST_AT(mr_stage_summary, shares, share_count), .label = "device",
      .help = "the work of each device; empty for a stage that runs only on processors", .part = &share},
     {0}};

@@ -2,11 +2,12 @@
  *
  * The likely amount. A pool that is filled when the pipeline starts counts whole. Any other pool counts the buffers
  * expected to be in use at once (sizes.c), each with the arriving frames' mean size. What libraries and ZeroMQ use
- * cannot be predicted: the bound counts. */
+ * cannot be predicted: the bound counts, but for envelopes with masks and texts. */
 #include "engine/planner/account.h"
 
 #include <stdlib.h>
 
+#include "engine/data/kinds.h"
 #include "engine/plan/cut.h"
 #include "engine/planner/graph/builder.h"
 #include "engine/planner/plan_devices.h"
@@ -67,6 +68,14 @@ static uint64_t workspace_bytes(const mr_plan_vertex *vertex, const mr_plan_devi
     return mr_plan_times(mr_plan_times(each, (uint64_t)entries), (uint64_t)vertex->calls.instances);
 }
 
+/* Records that wait until a service takes them. */
+static void put_waiting(account *to, const mr_plan_vertex *vertex) {
+    const uint64_t bytes = mr_plan_times(vertex->memory.waiting_bytes, (uint64_t)vertex->calls.instances);
+    if (bytes)
+        put_row(to, (mr_view_row){.node = vertex->node, .kind = MR_VIEW_HOST, .of = vertex->id, .what = "waiting",
+                                  .most = {.bytes = bytes, .likely = bytes}});
+}
+
 /* Memory that stages and libraries use on CUDA devices beside pools. */
 static void put_others(account *to, const mr_plan_vertex *vertex) {
     bool known = vertex->needs.library_bytes != MR_BYTES_UNKNOWN;
@@ -108,14 +117,23 @@ static int put_vertex(account *to, mr_arena *arena, const mr_plan_vertex *vertex
     put_pool(to, vertex, &vertex->memory.block, "block");
     put_pool(to, vertex, &vertex->memory.pinned, "pinned");
     put_pool(to, vertex, &vertex->memory.results, "results");
+    put_waiting(to, vertex);
     put_others(to, vertex);
     return MR_OK;
 }
 
 /* ---- ZeroMQ's queues ------------------------------------------------------------------------------------------- */
 
-/* libzmq's memory for a message, beside the frames: its envelope and header. */
+/* libzmq's memory for a frame's message, beside the payload: its envelope and header. */
 enum { MESSAGE_BYTES = 1024 };
+
+/* Masks, corners and texts of objects travel in the envelope, and their number is not planned. */
+static bool may_be_long(const mr_planned_input *input) {
+    bool may = input->more_results;
+    for (const mr_planned_result *one = input->results; one && !may; one = one->next)
+        may = mr_result_kind_has_items(one->kind);
+    return may;
+}
 
 /* libzmq's memory for a cut, beside pools. At the producer's end: messages sent and not settled, for all consumers
  * together, which is one window. Payload is copied there if it is compressed or not contiguous. Payload in shared
@@ -126,14 +144,16 @@ static void put_queues(account *to, const mr_plan_cut *entry) {
     const mr_cut *cut = entry->cut;
     bool known = cut->shared_memory || cut->window_bytes > 0;
     uint64_t payload = cut->shared_memory ? 0 : cut->window_bytes;
-    uint64_t window = mr_plan_plus(payload, mr_plan_times((uint64_t)cut->window, MESSAGE_BYTES));
-    uint64_t producers = (uint64_t)to->plan->nodes[entry->from].replicas;
-    uint64_t granted = mr_plan_times(window, (MR_CUT_CREDIT - 1) * producers);
+    const bool is_long = may_be_long(&to->plan->vertices[entry->out].inputs[0]);
+    uint64_t likely = mr_plan_plus(payload, mr_plan_times((uint64_t)cut->window, MESSAGE_BYTES));
+    uint64_t most = is_long ? mr_plan_plus(likely, mr_plan_times((uint64_t)cut->window, MR_CUT_MOST_ENVELOPE)) : likely;
+    uint64_t more = (MR_CUT_CREDIT - 1) * (uint64_t)to->plan->nodes[entry->from].replicas;
     mr_view_row row = {.node = entry->from, .kind = MR_VIEW_QUEUES, .of = cut->name, .what = "messages",
-                       .most = {.bytes = window, .likely = window, .unknown = !known}};
+                       .most = {.bytes = most, .likely = likely, .unknown = !known}};
     put_row(to, row);
     row.node = entry->to;
-    row.most.bytes = row.most.likely = granted;
+    row.most.bytes = mr_plan_times(most, more);
+    row.most.likely = mr_plan_times(likely, more);
     put_row(to, row);
 }
 

@@ -2,6 +2,7 @@
 #include "engine/planner/negotiate.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,9 +176,18 @@ int mr_planned_lineage(mr_negotiation *negotiation, size_t input, mr_lineage *li
     return status;
 }
 
+/* Whether at most one dimension can be above 1 in all members. */
+static bool may_be_vectors(const mr_format_set *set) {
+    int longer = 0;
+    for (int i = 0; i < set->rank; i++)
+        longer += set->dims[i].min > 1;
+    return longer < 2;
+}
+
 static mr_planned_finding judge(const mr_format_set *set) {
     const mr_format common = mr_format_set_common(set);
-    bool open = set->payload == MR_PAYLOAD_ANY || (set->payload == MR_PAYLOAD_TENSOR && !mr_tensor_count(&common));
+    const bool open = set->payload == MR_PAYLOAD_ANY ||
+                      (set->payload == MR_PAYLOAD_TENSOR && !mr_tensor_count(&common) && may_be_vectors(set));
     return mr_vector_length(&common) ? MR_PLANNED_FOUND : open ? MR_PLANNED_UNKNOWN : MR_PLANNED_NONE;
 }
 
@@ -528,10 +538,23 @@ static void note_needs(mr_plan_builder *b, int v, const mr_negotiation *n) {
     }
 }
 
-static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
+/* How many frames there are for each that the stage works on. If a rate is not known, few are expected: a batch then
+ * leaves before it is full. */
+static int spacing_of(const mr_plan *plan, const mr_plan_vertex *vertex, const mr_every *every) {
+    enum { USUAL_RATE = 30 };
+    double rate = 0;
+    for (size_t i = 0; i < vertex->source_count; i++)
+        rate = fmax(rate, plan->vertices[vertex->sources[i]].offer.rate);
+    const double frames = every->time_ns ? ceil((rate > 0 ? rate : USUAL_RATE) * (double)every->time_ns / 1e9)
+                                         : (double)every->frames;
+    return frames < 1 ? 1 : (int)fmin(frames, MR_PLAN_MOST_BUFFERS);
+}
+
+static void take_answer(const mr_plan *plan, mr_plan_vertex *vertex, const mr_negotiation *n) {
     vertex->calls.entry = n->entry;
     vertex->calls.overlap = n->overlap;
-    vertex->calls.spacing = n->spacing;
+    vertex->calls.every = n->every;
+    vertex->calls.spacing = spacing_of(plan, vertex, &n->every);
     vertex->calls.gathers = n->gathers;
     vertex->calls.blocking = n->blocking;
     vertex->calls.threads = n->threads;
@@ -543,6 +566,7 @@ static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
     vertex->needs.retained = n->retained;
     vertex->needs.shows = n->shows;
     vertex->memory.constant_bytes = n->constant_bytes;
+    vertex->memory.waiting_bytes = n->waiting_bytes;
     vertex->needs.work = n->work;
     vertex->remarks.anywhere = n->remark;
     vertex->remarks.forced = n->forced && n->remark;
@@ -646,7 +670,6 @@ bool mr_plan_ask(mr_plan_builder *b, int v) {
                         .takes = takes,
                         .outputs = vertex->outputs,
                         .entry = vertex->type->entry,
-                        .spacing = 1,
                         .gathers = most_gathered(b, v),
                         .blocking = vertex->type->blocking,
                         .repeats = vertex->type->repeats,
@@ -661,7 +684,7 @@ bool mr_plan_ask(mr_plan_builder *b, int v) {
                     vertex->role == MR_ROLE_SOURCE ? "sources" : "stages", vertex->id, mr_message());
     if (status < 0 || context.refused || !check_takes(b, v) || !check_promises(b, v))
         return false;
-    take_answer(vertex, &n);
+    take_answer(b->plan, vertex, &n);
     check_answer(b, v, &n);
     return true;
 }

@@ -1,10 +1,14 @@
 /* Overrides of the command line in the tree (--set, --input and --output), and sources that name several streams. */
+#include "engine/spec/override.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/base/nearest.h"
 #include "engine/spec/spec_id.h"
-#include "engine/spec/spec_parser.h"
+#include "engine/spec/spec_plugins.h"
+#include "engine/spec/spec_room.h"
+#include "engine/spec/spec_stage.h"
 #include "engine/text/options.h"
 #include "millrace/status.h"
 
@@ -263,6 +267,8 @@ static int apply_output(mr_spec_parser *p) {
     const mr_yaml *stages = mr_yaml_get(p->spec->root, "stages");
     mr_yaml *sink = NULL;
     const mr_option *option = NULL;
+    const char *first = NULL;
+    char hint[256];
     size_t count = 0;
     bool known = !p->plugins_broken;
     if (!p->params->output || !stages || stages->kind != MR_YAML_MAP)
@@ -272,6 +278,7 @@ static int apply_output(mr_spec_parser *p) {
         known = known && (stage->kind != MR_YAML_MAP || mr_spec_type_of(p, stage, false));
         if (!path)
             continue;
+        first = first ? first : stage->key;
         sink = stage;
         option = path;
         count++;
@@ -279,7 +286,9 @@ static int apply_output(mr_spec_parser *p) {
     if (count != 1 && !known)
         return MR_OK; /* a stage with an unknown type, which is reported, may be the one */
     if (count != 1) {
-        mr_spec_error(p, (mr_location){.file = "--output"}, count ? "use --set stages.ID.path=... for each" : NULL,
+        snprintf(hint, sizeof hint, "use --set stages.ID.path=... for each, such as stages.%s.path=%s",
+                 first ? first : "", p->params->output);
+        mr_spec_error(p, (mr_location){.file = "--output"}, count ? hint : NULL,
                       "an output replaces the path of the only stage that writes a file, but the pipeline has %zu",
                       count);
         return MR_OK;
@@ -444,11 +453,4 @@ int mr_spec_spread(mr_spec_parser *p) {
         any |= found[i].count > 0;
     }
     return any && replace(p, sources, found) ? MR_ERROR_MEMORY : apply_late(p);
-}
-
-const char *mr_spec_source_name(const mr_spec *spec, size_t source) {
-    for (size_t g = 0; g < spec->group_count; g++)
-        if (source - spec->groups[g].first < spec->groups[g].count)
-            return spec->groups[g].name;
-    return spec->sources[source].id;
 }

@@ -1,10 +1,11 @@
 /* `nodes:` in the YAML, by itself: each node's stages and addresses. */
+#include "engine/spec/spec_nodes.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/spec/spec_id.h"
-#include "engine/spec/spec_parser.h"
 #include "millrace/status.h"
 
 static const char *const modes[] = {"reliable", "live", NULL};
@@ -42,8 +43,9 @@ const mr_option mr_cut_keys[] = {
              "considered lost, and the connection is made again; by default once a second"},
     {.name = "dead_letters", .kind = MR_OPTION_PATH, .offset = offsetof(mr_spec_cut, dead_letters),
      .example = "dead-letters",
-     .help = "a folder for frames during which two processes died, or whose message was refused three times. Without "
-             "it a frame can kill any number of processes, and a refused one is only dropped"},
+     .help = "a folder for frames during which two processes died, whose message was refused three times, or whose "
+             "results are too large for a message. Without it a frame can kill any number of processes, and the others "
+             "are only dropped"},
     MR_OPTIONS_END,
 };
 

@@ -81,6 +81,18 @@ static void cover_rectangle(const mr_paint_item *item, span s, int32_t y, uint8_
         memset(cover + hole.from, 0, (size_t)(hole.to - hole.from));
 }
 
+/* Each edge switches the pixels left of it. `cover` is zeroed. */
+static void cover_polygon(const mr_paint_item *item, const uint8_t *stencils, span s, int32_t y, uint8_t *cover) {
+    const uint8_t opacity = (uint8_t)item->opacity;
+    int32_t column;
+    for (int32_t i = 0; i < item->columns; i++) {
+        if (!mr_paint_polygon_edge(item, stencils, i, y, &column))
+            continue;
+        for (int32_t x = s.from; x < column && x < s.to; x++)
+            cover[x] ^= opacity;
+    }
+}
+
 /* A cell for each pixel, not turned, as letters are. */
 static bool is_plain(const mr_paint_item *item) {
     return item->kind == MR_PAINT_STENCIL && item->opacity == 255 && item->u[1] == 65536 && item->u[2] == 0 &&
@@ -91,6 +103,8 @@ static void cover_row(const mr_paint_item *item, const uint8_t *stencils, span s
     const int32_t column = (item->u[0] >> 16) + s.from - item->left, row = (item->v[0] >> 16) + y - item->top;
     if (item->kind == MR_PAINT_RECTANGLE)
         cover_rectangle(item, s, y, cover);
+    else if (item->kind == MR_PAINT_POLYGON)
+        cover_polygon(item, stencils, s, y, cover);
     else if (is_plain(item) && column >= 0 && column + s.to - s.from <= item->columns && row >= 0 && row < item->rows)
         memcpy(cover + s.from, stencils + item->at + (ptrdiff_t)row * item->columns + column, (size_t)(s.to - s.from));
     else
@@ -148,33 +162,102 @@ static void cover_rows(const mr_paint_work *work, const mr_paint_item *item, int
 
 /* ---- blending ---------------------------------------------------------------------------------------------------- */
 
+/* Rows of one component that are covered alike: sample x as cover[x]. Those in `solid` are wholly covered. */
+typedef struct stripe {
+    int component;
+    int32_t y, rows;
+    span samples, solid;
+    uint32_t code;
+    const uint8_t *cover;
+} stripe;
+
 static void blend_bytes(uint8_t *restrict to, const uint8_t *restrict cover, int32_t count, uint8_t code) {
     for (int32_t x = 0; x < count; x++)
         to[x] = mr_paint_blend8(to[x], code, cover[x]);
 }
 
+/* Lines of boxes have a few bytes in each row, for which memset takes longer. */
+static void fill_bytes(uint8_t *to, int32_t count, uint8_t code) {
+    const uint64_t word = code * UINT64_C(0x0101010101010101);
+    if (count > 16) {
+        memset(to, code, (size_t)count);
+    } else if (count >= 8) {
+        memcpy(to, &word, 8);
+        memcpy(to + count - 8, &word, 8);
+    } else if (count >= 4) {
+        memcpy(to, &word, 4);
+        memcpy(to + count - 4, &word, 4);
+    } else if (count > 0) {
+        to[0] = to[count / 2] = to[count - 1] = code;
+    }
+}
+
+/* What is wholly covered need not be read, which would wait for memory. */
+static void blend_byte_row(uint8_t *row, const stripe *s) {
+    const uint8_t code = (uint8_t)s->code;
+    blend_bytes(row + s->samples.from, s->cover + s->samples.from, s->solid.from - s->samples.from, code);
+    fill_bytes(row + s->solid.from, s->solid.to - s->solid.from, code);
+    blend_bytes(row + s->solid.to, s->cover + s->solid.to, s->samples.to - s->solid.to, code);
+}
+
 enum { AHEAD = 12 }; /* rows */
 
-/* Blends a row of one component: sample x as covered. */
-static void blend_row(const mr_paint_target *t, int component, int32_t y, span s, uint32_t code,
-                      const uint8_t *cover) {
-    const mr_component *c = &t->component[component];
-    uint8_t *row = t->data[c->plane] + y * t->stride[c->plane] + c->offset;
-    /* Each row of a narrow shape is in another page, which processors do not foresee. */
-    __builtin_prefetch((const void *)((uintptr_t)(row + (ptrdiff_t)s.from * c->step) +
-                                      (uintptr_t)(AHEAD * t->stride[c->plane])), 1);
-    if (t->depth <= 8 && c->step == 1)
-        blend_bytes(row + s.from, cover + s.from, s.to - s.from, (uint8_t)code);
-    else
-        for (int32_t x = s.from; x < s.to; x++)
-            mr_paint_sample(row + (ptrdiff_t)x * c->step, t->depth, t->shift, code, cover[x]);
+static void blend_stripe(const mr_paint_target *t, const stripe *s) {
+    const mr_component *c = &t->component[s->component];
+    const ptrdiff_t stride = t->stride[c->plane];
+    uint8_t *row = t->data[c->plane] + s->y * stride + c->offset;
+    for (int32_t y = 0; y < s->rows; y++, row += stride) {
+        /* Each row of a narrow shape is in another page, which processors do not foresee. */
+        __builtin_prefetch((const void *)((uintptr_t)(row + (ptrdiff_t)s->samples.from * c->step) +
+                                          (uintptr_t)(AHEAD * stride)), 1);
+        if (t->depth <= 8 && c->step == 1)
+            blend_byte_row(row, s);
+        else
+            for (int32_t x = s->samples.from; x < s->samples.to; x++)
+                mr_paint_sample(row + (ptrdiff_t)x * c->step, t->depth, t->shift, s->code, s->cover[x]);
+    }
 }
 
 static void blend_rows(const mr_paint_target *t, const mr_paint_item *item, int32_t first, const covered *c) {
     for (int32_t r = 0; r < c->rows; r++)
-        blend_row(t, 0, first + r, c->each[r], item->code[0], c->cover + (size_t)r * c->stride);
+        blend_stripe(t, &(stripe){.component = 0, .y = first + r, .rows = 1, .samples = c->each[r],
+                                  .solid = {c->each[r].to, c->each[r].to}, .code = item->code[0],
+                                  .cover = c->cover + (size_t)r * c->stride});
     for (int i = 1; i < t->components; i++)
-        blend_row(t, i, first >> t->chroma_h, c->chroma, item->code[i], c->samples);
+        blend_stripe(t, &(stripe){.component = i, .y = first >> t->chroma_h, .rows = 1, .samples = c->chroma,
+                                  .solid = {c->chroma.to, c->chroma.to}, .code = item->code[i],
+                                  .cover = c->samples});
+}
+
+/* `s` without samples at its ends that are not covered. *solid: the first samples in it that are wholly covered. */
+static span trim(span s, const uint8_t *cover, span *solid) {
+    while (s.from < s.to && !cover[s.from])
+        s.from++;
+    while (s.from < s.to && !cover[s.to - 1])
+        s.to--;
+    *solid = s;
+    while (solid->from < s.to && cover[solid->from] != 255)
+        solid->from++;
+    solid->to = solid->from;
+    while (solid->to < s.to && cover[solid->to] == 255)
+        solid->to++;
+    return s;
+}
+
+/* Rows that are covered alike, up to `end`. */
+static void blend_equal_rows(const mr_paint_target *t, const mr_paint_item *item, int32_t first, int32_t end,
+                             const covered *c) {
+    stripe s = {.y = first, .rows = end - first, .code = item->code[0], .cover = c->cover};
+    s.samples = trim(c->each[0], s.cover, &s.solid);
+    blend_stripe(t, &s);
+    s.y >>= t->chroma_h;
+    s.rows >>= t->chroma_h;
+    s.cover = c->samples;
+    s.samples = trim(c->chroma, s.cover, &s.solid);
+    for (s.component = 1; s.component < t->components; s.component++) {
+        s.code = item->code[s.component];
+        blend_stripe(t, &s);
+    }
 }
 
 /* ---- items ------------------------------------------------------------------------------------------------------- */
@@ -195,14 +278,17 @@ static int kind_of_rows(const mr_paint_target *t, const mr_paint_item *item, int
 /* Paints the columns within `bounds`. */
 static void paint_columns(const mr_paint_work *work, const mr_paint_item *item, int32_t from, int32_t to, span bounds,
                           covered *c) {
-    const int32_t step = 1 << work->target.chroma_h;
-    int last = ROWS_DIFFER;
-    for (int32_t y = from / step * step; y < to; y += step) {
-        const int kind = kind_of_rows(&work->target, item, y);
-        if (kind == ROWS_DIFFER || kind != last)
-            cover_rows(work, item, y, bounds, c);
-        last = kind;
-        blend_rows(&work->target, item, y, c);
+    const mr_paint_target *t = &work->target;
+    const int32_t step = 1 << t->chroma_h;
+    for (int32_t y = from / step * step, end; y < to; y = end) {
+        const int kind = kind_of_rows(t, item, y);
+        cover_rows(work, item, y, bounds, c);
+        for (end = y + step; end < to && kind != ROWS_DIFFER && kind_of_rows(t, item, end) == kind; end += step)
+            ;
+        if (kind == ROWS_DIFFER)
+            blend_rows(t, item, y, c);
+        else
+            blend_equal_rows(t, item, y, end, c);
     }
 }
 

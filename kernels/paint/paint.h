@@ -1,5 +1,5 @@
-/* Paints shapes on a picture, one after another: rectangles, thick lines, and stencils, which are bitmaps of coverage
- * (glyphs, masks). Only the touched samples are read and written; the rest of the picture is never converted.
+/* Paints shapes on a picture, one after another: rectangles, thick lines, polygons, and stencils, which are bitmaps of
+ * coverage (glyphs, masks). Only the touched samples are read and written; the rest of the picture is never converted.
  *
  * Shapes have coordinates in stored pixels, continuous as in geometry.h. A pixel's coverage goes from 0 to 255. A
  * subsampled chroma sample is covered as much as its pixels on average.
@@ -16,7 +16,7 @@ extern "C" {
 
 typedef struct mr_stream mr_stream; /* as in millrace/stage.h, which C++ cannot include */
 
-typedef enum mr_paint_kind { MR_PAINT_RECTANGLE, MR_PAINT_LINE, MR_PAINT_STENCIL } mr_paint_kind;
+typedef enum mr_paint_kind { MR_PAINT_RECTANGLE, MR_PAINT_LINE, MR_PAINT_STENCIL, MR_PAINT_POLYGON } mr_paint_kind;
 
 /* left to bottom: the pixels that the shape may touch, within the picture. */
 typedef struct mr_paint_item {
@@ -25,6 +25,8 @@ typedef struct mr_paint_item {
     uint16_t code[3]; /* the colour, as in mr_color_codes */
     uint16_t opacity; /* 0 to 255 */
     float x0, y0, x1, y1, radius; /* lines: the ends, which are round, and half the width; one point is a disc */
+    /* polygons: `columns` corners from byte `at` of the stencils, which is a multiple of 4: x and y as int32, in 1/16
+     * pixels from -2^24 to 2^24. A pixel is covered if its centre is inside (even-odd). */
     /* stencils: coverage byte [row * columns + column] from byte `at`. The pixel at x, y takes
      * column = (u[0] + u[1] (x - left) + u[2] (y - top)) >> 16, row alike from v. */
     uint32_t at;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <math.h>
+#include <stdbool.h>
 
 #include "kernels/paint/paint.h"
 #include "kernels/pixel.h"
@@ -50,6 +51,37 @@ MR_PIXEL_INLINE uint32_t mr_paint_stencil_cover(const mr_paint_item *item, const
     return stencils[item->at + row * item->columns + column];
 }
 
+/* Where the edge from corner `i` of a polygon to the next crosses the centres of row y: pixels left of *column lie left
+ * of it. False: nowhere. Exact. */
+MR_PIXEL_INLINE bool mr_paint_polygon_edge(const mr_paint_item *item, const uint8_t *stencils, int32_t i, int32_t y,
+                                           int32_t *column) {
+    const int32_t *corners = (const int32_t *)(const void *)(stencils + item->at);
+    const int32_t *a = corners + 2 * i, *b = i + 1 < item->columns ? a + 2 : corners;
+    const int64_t middle = 16 * (int64_t)y + 8;
+    if ((a[1] <= middle) == (b[1] <= middle))
+        return false;
+    if (a[1] > b[1]) {
+        const int32_t *upper = b;
+        b = a;
+        a = upper;
+    }
+    /* x = a.x + (b.x - a.x) (middle - a.y) / (b.y - a.y); the first pixel with 16 column + 8 >= x. */
+    const int64_t high = (int64_t)b[1] - a[1];
+    const int64_t over = (a[0] - 8) * high + ((int64_t)b[0] - a[0]) * (middle - a[1]), unit = 16 * high;
+    *column = (int32_t)(over / unit + (over % unit > 0));
+    return true;
+}
+
+MR_PIXEL_INLINE uint32_t mr_paint_polygon_cover(const mr_paint_item *item, const uint8_t *stencils, int32_t x,
+                                                int32_t y) {
+    uint32_t cover = 0;
+    int32_t column;
+    for (int32_t i = 0; i < item->columns; i++)
+        if (mr_paint_polygon_edge(item, stencils, i, y, &column) && x < column)
+            cover ^= 255;
+    return cover;
+}
+
 /* Coverage of a pixel by an item, with its opacity. */
 MR_PIXEL_INLINE uint32_t mr_paint_cover(const mr_paint_item *item, const uint8_t *stencils, int32_t x, int32_t y) {
     uint32_t cover = 255;
@@ -61,6 +93,8 @@ MR_PIXEL_INLINE uint32_t mr_paint_cover(const mr_paint_item *item, const uint8_t
         cover = mr_paint_line_cover(item, x, y);
     else if (item->kind == MR_PAINT_STENCIL)
         cover = mr_paint_stencil_cover(item, stencils, x, y);
+    else if (item->kind == MR_PAINT_POLYGON)
+        cover = mr_paint_polygon_cover(item, stencils, x, y);
     return (cover * item->opacity + 127) / 255;
 }
 

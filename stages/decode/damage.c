@@ -10,17 +10,15 @@ void mr_damage_init(mr_damage *damage, mr_heard *heard, mr_pending *pending) {
 
 void mr_damage_begin(mr_damage *damage, bool epoch) {
     damage->alone = (mr_alone){0};
+    damage->unknown = 0;
     if (!epoch)
         return;
     damage->gaps = (mr_gaps){0};
     damage->latest_pts_ns = INT64_MIN;
 }
 
-void mr_damage_end(mr_damage *damage) {
-    damage->unknown = 0;
-}
-
 void mr_damage_replace(mr_damage *damage, int64_t again) {
+    damage->unknown = 0;
     note_wrong(damage, damage->sent);
     mr_heard_forget(damage->heard, again);
     mr_gaps_restart(&damage->gaps);
@@ -28,14 +26,10 @@ void mr_damage_replace(mr_damage *damage, int64_t again) {
 
 /* ---- packets ----------------------------------------------------------------------------------------------------- */
 
-void mr_damage_note(mr_damage *damage, const mr_frame *packet) {
-    mr_gaps_note(&damage->gaps, packet);
-}
-
-void mr_damage_skip(mr_damage *damage, const mr_frame *packet, bool disposable) {
-    if (disposable)
+void mr_damage_note(mr_damage *damage, const mr_frame *packet, mr_damage_arrival arrival) {
+    if (arrival != MR_DAMAGE_MISSED)
         mr_gaps_note(&damage->gaps, packet);
-    if (packet->flags & MR_FRAME_SEAM)
+    if (arrival != MR_DAMAGE_TAKEN && packet->flags & MR_FRAME_SEAM)
         mr_gaps_taint(&damage->gaps);
 }
 
@@ -57,8 +51,6 @@ void mr_damage_send(mr_damage *damage, const mr_frame *packet, int64_t number, b
         note_wrong(damage, number);
     *wrong_at(damage, number) = wrong;
     damage->sent = number;
-    if (packet->flags & MR_FRAME_KEY)
-        damage->entry = number;
 }
 
 /* ---- pictures that are made from damaged ones -------------------------------------------------------------------- */
@@ -117,7 +109,8 @@ bool mr_damage_refuse(mr_damage *damage, int64_t number, bool sure) {
     return known;
 }
 
-void mr_damage_learn(mr_damage *damage) {
+/* Processes what the decoder has reported. */
+static void learn(mr_damage *damage) {
     for (int64_t number; (number = mr_heard_take(damage->heard));)
         taint(damage, number);
 }
@@ -142,8 +135,10 @@ static bool is_out_of_order(mr_damage *damage, const mr_frame *packet) {
     return late && damage->wrong_to;
 }
 
-bool mr_damage_judge(mr_damage *damage, const mr_frame *packet, const AVFrame *picture, bool heard) {
+bool mr_damage_judge(mr_damage *damage, const mr_frame *packet, const AVFrame *picture) {
     const int64_t number = picture->reordered_opaque;
+    const bool heard = mr_heard_of(damage->heard, number);
+    learn(damage);
     const bool patched = heard || picture->decode_error_flags;
     bool damaged = patched || picture->flags & AV_FRAME_FLAG_CORRUPT || is_wrong(damage, packet, number);
     if (!damaged)
@@ -162,27 +157,4 @@ mr_damage_cause mr_damage_explain(mr_damage *damage, const mr_frame *packet, int
         return damage->wrong_to ? MR_DAMAGE_LASTING : MR_DAMAGE_NONE;
     damage->unknown -= unknown;
     return MR_DAMAGE_KNOWN;
-}
-
-/* ---- decoders that have met damage ------------------------------------------------------------------------------- */
-
-/* If libavcodec's H.264 decoder gives up a macroblock, the coefficients remain. They appear in later undamaged
- * pictures, even after a flush, and nothing reports it. A new decoder must therefore start as soon as possible. */
-static bool keeps_traces(const AVCodecContext *codec) {
-    return codec->codec_id == AV_CODEC_ID_H264 && !codec->hw_device_ctx;
-}
-
-static bool can_begin(const mr_frame *packet) {
-    const mr_packet begun = {.media = packet->media, .data = packet->plane[0].data, .bytes = packet->plane[0].bytes};
-    return (packet->flags & (MR_FRAME_KEY | MR_FRAME_CORRUPT)) == MR_FRAME_KEY && mr_recovery_begins(&begun);
-}
-
-/* With frame threads, each thread decodes separately and reports damage before it gets another packet. By then other
- * threads may have the next key. */
-int64_t mr_damage_spoils(const mr_damage *damage, const AVCodecContext *codec, const mr_frame *next) {
-    const int64_t first = keeps_traces(codec) ? mr_heard_first(damage->heard) : INT64_MAX;
-    const mr_frame *entry = first < damage->entry ? mr_pending_find(damage->pending, damage->entry) : NULL;
-    if (entry && can_begin(entry))
-        return damage->entry;
-    return next && first < INT64_MAX && can_begin(next) ? mr_pending_next(damage->pending) : INT64_MAX;
 }

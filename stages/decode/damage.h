@@ -2,9 +2,7 @@
  * packet or reports that it concealed errors (device/decode_heard.h). Pictures that depend on a damaged one are damaged
  * too until the stream recovers, unless the packets show that none depends on it (decode_alone.h).
  *
- * Damage becomes known late: packets that were sent in the meantime are judged again. A damaged H.264 decoder must be
- * replaced, since traces of damage stay in it. The new decoder starts at the next packet where decoding can begin. One
- * thread. */
+ * Damage becomes known late: packets that were sent in the meantime are judged again. One thread. */
 #pragma once
 
 #include "stages/decode/decode_alone.h"
@@ -17,7 +15,6 @@ typedef struct mr_damage {
     mr_gaps gaps;          /* reset for each epoch */
     mr_alone alone;        /* reset for each epoch and media */
     int64_t sent;          /* last packet's number */
-    int64_t entry;         /* last key's number */
     bool wrong[MR_PENDING_WINDOW]; /* by number modulo the window: something that the packet depends on is missing or
                                       wrong */
     int64_t wrong_to;      /* last packet that is damaged or depends on damage; 0: none, or a later key came out well */
@@ -28,32 +25,26 @@ typedef struct mr_damage {
 /* Why a packet gave no picture. LASTING: after damage, a decoder gives none until the next key. */
 typedef enum mr_damage_cause { MR_DAMAGE_NONE, MR_DAMAGE_LASTING, MR_DAMAGE_KNOWN } mr_damage_cause;
 
+/* Whether an arriving packet is to be decoded, or skipped though others may depend on it, or skipped and none does. */
+typedef enum mr_damage_arrival { MR_DAMAGE_TAKEN, MR_DAMAGE_MISSED, MR_DAMAGE_SPARED } mr_damage_arrival;
+
 /* `heard` and `pending` must stay valid. */
 void mr_damage_init(mr_damage *damage, mr_heard *heard, mr_pending *pending);
-/* Call when an epoch begins, or another media within it. */
+/* Call when an epoch begins, or another media within it, and all earlier packets are settled. */
 void mr_damage_begin(mr_damage *damage, bool epoch);
-/* Call when all packets in the decoder are settled. */
-void mr_damage_end(mr_damage *damage);
-/* Call when another decoder takes over from this packet number. */
+/* Call when another decoder takes over from this packet number, and all earlier packets are settled. */
 void mr_damage_replace(mr_damage *damage, int64_t again);
 
 /* Call for each arriving packet. */
-void mr_damage_note(mr_damage *damage, const mr_frame *packet);
-/* Call instead if the packet is skipped. `disposable`: no other packet depends on it. */
-void mr_damage_skip(mr_damage *damage, const mr_frame *packet, bool disposable);
+void mr_damage_note(mr_damage *damage, const mr_frame *packet, mr_damage_arrival arrival);
 /* Call before sending a `pending` packet. `again`: another decoder had it. */
 void mr_damage_send(mr_damage *damage, const mr_frame *packet, int64_t number, bool again);
-
 /* Call when the decoder refuses a packet. If not `sure`, it may have been another packet. Returns false if the packet
  * is not known: it will come up later as one without a picture. */
 bool mr_damage_refuse(mr_damage *damage, int64_t number, bool sure);
-/* Processes what the decoder has reported. Call before judging a picture: everything it depends on was decoded
- * before. */
-void mr_damage_learn(mr_damage *damage);
-/* Whether the packet's picture is damaged. `heard`: the decoder reported it. */
-bool mr_damage_judge(mr_damage *damage, const mr_frame *packet, const AVFrame *picture, bool heard);
+
+/* Whether the packet's picture is damaged. Call once, when the picture has come out: everything it depends on was
+ * decoded before. */
+bool mr_damage_judge(mr_damage *damage, const mr_frame *packet, const AVFrame *picture);
 /* Why the packet with this number, already removed from `pending`, gave no picture. Call once. */
 mr_damage_cause mr_damage_explain(mr_damage *damage, const mr_frame *packet, int64_t number);
-/* Returns the number of the first packet that another decoder must get, or INT64_MAX if this one can stay. The answer
- * may be a packet already sent, or `next`, which is sent next (NULL: not known). */
-int64_t mr_damage_spoils(const mr_damage *damage, const AVCodecContext *codec, const mr_frame *next);

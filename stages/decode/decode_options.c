@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stages/decode/decode_reduced.h"
+#include "stages/decode/jpeg/decode_reduced.h"
 #include "stages/decode/device/decode_device.h"
 #include "stages/decode/device/decode_pool.h"
 
@@ -210,6 +210,11 @@ int64_t mr_decode_most_pixels(const mr_stage *self, const mr_media *media) {
     const mr_format_set *planned = &self->inputs[0].set;
     const int64_t most = (int64_t)planned->width.max * planned->height.max;
     return media->live && most > 0 && most < from->max_pixels ? most : from->max_pixels;
+}
+
+bool mr_decode_skips(const mr_decode_choices *from, const mr_frame *packet) {
+    return (from->skip == MR_SKIP_NONREF && packet->flags & MR_FRAME_DISPOSABLE) ||
+           (from->skip == MR_SKIP_NONKEY && !(packet->flags & MR_FRAME_KEY));
 }
 
 int mr_decode_check(const void *own, const char *device) {

@@ -1,83 +1,96 @@
 #include "stages/decode/decoder.h"
 
-#include <inttypes.h>
-#include <string.h>
-
 #include "stages/decode/decode_options.h"
+#include "stages/media/coded/recovery.h"
 #include "stages/media/coded/x264_build.h"
 
 enum { MOST_DRAIN_ERRORS = 256 };
 
 /* ---- opening and closing ----------------------------------------------------------------------------------------- */
 
-int mr_decoder_init(mr_decoder *decoder, mr_stage *self, const mr_decode_target *target, mr_early *early) {
-    *decoder = (mr_decoder){.self = self, .target = target, .early = early, .packet = av_packet_alloc(),
-                            .at_once = av_frame_alloc()};
-    return decoder->packet && decoder->at_once ? MR_OK : mr_fail(MR_ERROR_MEMORY, "out of memory");
+void mr_decoder_init(mr_decoder *decoder, mr_stage *self, const mr_decode_target *target, const mr_pending *pending) {
+    *decoder = (mr_decoder){.self = self, .target = target, .pending = pending};
 }
 
-void mr_decoder_close(mr_decoder *decoder, bool stream) {
+static void close_codecs(mr_decoder *decoder) {
     avcodec_free_context(&decoder->codec);
     for (int scale = 0; scale <= MR_REDUCED_MOST; scale++)
         avcodec_free_context(&decoder->other[scale]);
     mr_media_unref(&decoder->media);
-    av_frame_unref(decoder->at_once);
-    decoder->draining = false;
-    if (stream) {
-        decoder->x264_build = 0;
-        mr_jpeg_decoder_destroy(&decoder->jpeg);
-    }
-}
-
-void mr_decoder_fini(mr_decoder *decoder) {
-    mr_decoder_close(decoder, true);
-    av_frame_free(&decoder->at_once);
     av_packet_free(&decoder->packet);
+    decoder->draining = false;
 }
 
-mr_codec_params mr_decoder_params(const mr_stage *self, mr_io *io, const mr_decode_target *target,
-                                  const mr_frame *packet) {
-    const mr_decode_choices *from = self->options;
-    return (mr_codec_params){.threads = self->threads > 1 ? self->threads : 1,
-                             .max_pixels = mr_decode_most_pixels(self, packet->media),
-                             .skip = from->skip == MR_SKIP_NONREF ? AVDISCARD_NONREF : AVDISCARD_DEFAULT,
-                             .x264_build = packet->media->x264_build,
-                             .strict = from->damaged == MR_DAMAGED_DROP,
-                             .prompt = (packet->deadline_ns || packet->media->live) &&
-                                       strcmp(from->threads, "auto") == 0,
-                             .target = target, .io = io};
+void mr_decoder_close(mr_decoder *decoder) {
+    close_codecs(decoder);
+    decoder->x264_build = 0;
 }
 
 static int open_scaled(mr_decoder *decoder, mr_io *io, const mr_frame *packet, int scale) {
-    mr_codec_params params = mr_decoder_params(decoder->self, io, decoder->target, packet);
-    params.scale = scale;
-    params.x264_build = decoder->x264_build ? decoder->x264_build : params.x264_build;
-    const int status = mr_codec_open(&decoder->codec, &params, packet->media);
+    const mr_codec_params params = {.self = decoder->self, .target = decoder->target, .io = io, .scale = scale,
+                                    .x264_build = decoder->x264_build};
+    if (!decoder->packet && !(decoder->packet = av_packet_alloc()))
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    const int status = mr_codec_open(&decoder->codec, &params, packet);
     if (!status && !decoder->media)
         decoder->media = mr_media_ref(packet->media);
     return status;
 }
 
 int mr_decoder_open(mr_decoder *decoder, mr_io *io, const mr_frame *packet) {
-    return open_scaled(decoder, io, packet, 0);
-}
-
-int mr_decoder_replace(mr_decoder *decoder, mr_io *io, const mr_frame *packet) {
-    mr_decoder_close(decoder, false);
-    const int status = mr_decoder_open(decoder, io, packet);
+    const bool continues = decoder->codec;
+    close_codecs(decoder);
+    mr_heard_begin(mr_decode_target_heard(decoder->target));
+    const int status = open_scaled(decoder, io, packet, 0);
     /* Otherwise it would omit pictures that are shown before this packet's and depend on others. */
-    if (!status && ((const mr_decode_choices *)decoder->self->options)->damaged != MR_DAMAGED_DROP)
+    if (!status && continues && ((const mr_decode_choices *)decoder->self->options)->damaged != MR_DAMAGED_DROP)
         decoder->codec->flags |= AV_CODEC_FLAG_OUTPUT_CORRUPT;
     return status;
 }
 
 bool mr_decoder_suits(const mr_decoder *decoder, const mr_frame *packet) {
-    return packet->media->codec == decoder->media->codec && !mr_codec_is_used_up(packet);
+    return packet->media->codec == decoder->media->codec;
 }
 
 const AVCodecContext *mr_decoder_codec(const mr_decoder *decoder) {
-    const AVCodecContext *early = decoder->codec ? mr_early_codec(decoder->early) : NULL;
-    return early ? early : decoder->codec;
+    return decoder->codec;
+}
+
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
+
+/* Whether a library decodes. Such a decoder gives pictures in packet order, and an error in a picture's place. If the
+ * error is about the packet just sent, it logs it. */
+static bool has_own_threads(const AVCodecContext *codec) {
+    return codec->codec->wrapper_name && codec->codec->capabilities & AV_CODEC_CAP_DELAY;
+}
+
+/* The first packet whose picture can come next. */
+static int64_t next_to_come(const mr_decoder *decoder) {
+    int64_t number = decoder->received + 1;
+    while (number < decoder->sent && !mr_pending_find(decoder->pending, number))
+        number++;
+    return number;
+}
+
+/* Which packet an error is about. While draining, frame threads report the first packet with a logged error. Otherwise
+ * they report when the last packet for a full set of threads is sent. */
+static int64_t find_refused(const mr_decoder *decoder) {
+    const AVCodecContext *codec = decoder->codec;
+    mr_heard *heard = mr_decode_target_heard(decoder->target);
+    if (has_own_threads(codec) && !mr_heard_take_refused(heard, decoder->sent))
+        return next_to_come(decoder);
+    if (!(codec->active_thread_type & FF_THREAD_FRAME))
+        return decoder->sent;
+    const int64_t oldest = decoder->sent + 1 - codec->thread_count;
+    const int64_t logged = decoder->draining ? mr_heard_take_refused(heard, oldest + 1) : 0;
+    return logged ? logged : oldest + decoder->draining;
+}
+
+static mr_decoder_error describe(const mr_decoder *decoder, int code) {
+    if (code >= 0)
+        return (mr_decoder_error){0};
+    const bool sure = !decoder->draining && !(decoder->codec->active_thread_type & FF_THREAD_FRAME);
+    return (mr_decoder_error){.code = code, .number = find_refused(decoder), .sure = sure};
 }
 
 /* ---- packets ----------------------------------------------------------------------------------------------------- */
@@ -89,7 +102,6 @@ static int choose_scale(mr_decoder *decoder, mr_io *io, const mr_frame *packet) 
         return MR_OK;
     const int scale = mr_reduced_scale(&decoder->reduced, decoder->self, packet, from->max_pixels),
               present = decoder->codec->lowres;
-    decoder->scaled[scale]++;
     if (scale == present)
         return MR_OK;
     decoder->other[present] = decoder->codec;
@@ -106,110 +118,80 @@ static void note_build(mr_decoder *decoder, const mr_frame *packet) {
     decoder->x264_build = build ? build : decoder->x264_build;
 }
 
-static int decode(mr_decoder *decoder, const mr_frame *packet, int64_t number) {
-    return mr_codec_decode(decoder->codec, &decoder->jpeg, decoder->packet, packet, number, decoder->at_once);
+/* libavcodec decodes the next picture immediately and can report an error about it. */
+static void drain(mr_decoder *decoder, mr_decoder_error *error) {
+    decoder->draining = true;
+    decoder->drain_errors = 0;
+    const int code = avcodec_send_packet(decoder->codec, NULL);
+    *error = describe(decoder, code == AVERROR_EOF ? 0 : code);
 }
 
-int mr_decoder_send(mr_decoder *decoder, mr_io *io, const mr_frame *packet, int64_t number, int *refused) {
+static void note_packet(mr_decoder *decoder, const mr_frame *packet, int64_t number) {
+    if (decoder->draining)
+        avcodec_flush_buffers(decoder->codec);
+    decoder->draining = false;
     decoder->sent = number;
+    decoder->entry = packet->flags & MR_FRAME_KEY ? number : decoder->entry;
     note_build(decoder, packet);
-    if (mr_early_is_present(decoder->early)) {
-        int scale;
-        *refused = mr_early_send(decoder->early, number, &scale);
-        decoder->scaled[scale]++;
+}
+
+int mr_decoder_send(mr_decoder *decoder, mr_io *io, const mr_frame *packet, int64_t number, mr_decoder_error *error) {
+    if (!packet) {
+        drain(decoder, error);
         return MR_OK;
     }
+    note_packet(decoder, packet, number);
     int status = choose_scale(decoder, io, packet);
-    *refused = status ? 0 : decode(decoder, packet, number);
-    while (!status && *refused < 0 && mr_decode_device_again(mr_decode_target_device(decoder->target))) {
-        mr_decoder_close(decoder, false);
+    int code = status ? 0 : mr_codec_send(decoder->codec, decoder->packet, packet, number);
+    while (!status && code < 0 && mr_decode_device_again(mr_decode_target_device(decoder->target))) {
+        close_codecs(decoder);
         /* The decoder that logged these lines did not start. */
         mr_heard_forget(mr_decode_target_heard(decoder->target), number);
         status = mr_decoder_open(decoder, io, packet);
-        *refused = status ? 0 : decode(decoder, packet, number);
+        code = status ? 0 : mr_codec_send(decoder->codec, decoder->packet, packet, number);
     }
     if (status)
-        mr_decoder_close(decoder, false);
+        close_codecs(decoder);
+    *error = describe(decoder, code);
     return status;
-}
-
-/* libavcodec decodes the next picture immediately and can report an error about it. */
-int mr_decoder_drain(mr_decoder *decoder) {
-    decoder->draining = true;
-    decoder->drain_errors = 0;
-    const int error = avcodec_send_packet(decoder->codec, NULL);
-    return error == AVERROR_EOF ? 0 : error;
-}
-
-void mr_decoder_restart(mr_decoder *decoder) {
-    decoder->draining = false;
-    avcodec_flush_buffers(decoder->codec);
 }
 
 /* ---- pictures ---------------------------------------------------------------------------------------------------- */
 
-static int take_picture(mr_decoder *decoder, const mr_pending *pending, AVFrame *picture) {
-    if (mr_early_codec(decoder->early))
-        return mr_early_receive(decoder->early, picture);
-    if (!decoder->at_once->buf[0])
-        return mr_codec_receive(decoder->codec, pending, picture);
-    av_frame_move_ref(picture, decoder->at_once);
-    return 0;
-}
-
-int mr_decoder_receive(mr_decoder *decoder, const mr_pending *pending, AVFrame *picture) {
-    if (decoder->draining && decoder->drain_errors > MOST_DRAIN_ERRORS)
-        return AVERROR_EOF;
-    const int error = take_picture(decoder, pending, picture);
-    if (error < 0) {
-        decoder->drain_errors += error != AVERROR(EAGAIN) && error != AVERROR_EOF;
-        return error;
-    }
+bool mr_decoder_receive(mr_decoder *decoder, AVFrame *picture, mr_decoder_error *error) {
+    const bool stuck = decoder->draining && decoder->drain_errors > MOST_DRAIN_ERRORS;
+    int code = stuck ? AVERROR_EOF : mr_codec_receive(decoder->codec, decoder->pending, picture);
+    code = code == AVERROR(EAGAIN) || code == AVERROR_EOF ? 0 : code;
+    *error = describe(decoder, code);
+    decoder->drain_errors += code < 0;
+    if (!picture->buf[0])
+        return false;
     mr_decode_device_crop(picture);
     if (picture->reordered_opaque > decoder->received)
         decoder->received = picture->reordered_opaque;
-    return 0;
+    return true;
 }
 
-/* Whether a library decodes. Such a decoder gives pictures in packet order, and an error in a picture's place. If the
- * error is about the packet just sent, it logs it. */
-static bool has_own_threads(const AVCodecContext *codec) {
-    return codec->codec->wrapper_name && codec->codec->capabilities & AV_CODEC_CAP_DELAY;
+/* ---- decoders that have met damage ------------------------------------------------------------------------------- */
+
+/* If libavcodec's H.264 decoder gives up a macroblock, the coefficients remain. They appear in later undamaged
+ * pictures, even after a flush, and nothing reports it. A new decoder must therefore start as soon as possible. */
+static bool keeps_traces(const AVCodecContext *codec) {
+    return codec->codec_id == AV_CODEC_ID_H264 && !codec->hw_device_ctx;
 }
 
-/* The first packet whose picture can come next. */
-static int64_t next_to_come(const mr_decoder *decoder, const mr_pending *pending) {
-    int64_t number = decoder->received + 1;
-    while (number < decoder->sent && !mr_pending_find(pending, number))
-        number++;
-    return number;
+static bool can_begin(const mr_frame *packet) {
+    const mr_packet begun = {.media = packet->media, .data = packet->plane[0].data, .bytes = packet->plane[0].bytes};
+    return (packet->flags & (MR_FRAME_KEY | MR_FRAME_CORRUPT)) == MR_FRAME_KEY && mr_recovery_begins(&begun);
 }
 
-/* While draining, frame threads report the first packet with a logged error. Otherwise they report when the last packet
- * for a full set of threads is sent. */
-int64_t mr_decoder_refused(const mr_decoder *decoder, const mr_pending *pending, bool *sure) {
-    const AVCodecContext *codec = decoder->codec;
+/* With frame threads, each thread decodes separately and reports damage before it gets another packet. By then other
+ * threads may have the next key. */
+int64_t mr_decoder_ends_at(const mr_decoder *decoder, const mr_frame *next) {
     mr_heard *heard = mr_decode_target_heard(decoder->target);
-    const bool threads = codec->active_thread_type & FF_THREAD_FRAME;
-    *sure = !decoder->draining && !threads;
-    if (has_own_threads(codec) && !mr_heard_take_refused(heard, decoder->sent))
-        return next_to_come(decoder, pending);
-    if (!threads)
-        return decoder->sent;
-    const int64_t oldest = decoder->sent + 1 - codec->thread_count;
-    const int64_t logged = decoder->draining ? mr_heard_take_refused(heard, oldest + 1) : 0;
-    return logged ? logged : oldest + decoder->draining;
-}
-
-bool mr_decoder_patched(const mr_decoder *decoder, const AVFrame *picture) {
-    if (mr_early_codec(decoder->early))
-        return mr_early_patched(decoder->early);
-    return mr_heard_of(mr_decode_target_heard(decoder->target), picture->reordered_opaque);
-}
-
-void mr_decoder_sum_up(const mr_decoder *decoder) {
-    const uint64_t *scaled = decoder->scaled;
-    if (scaled[2] + scaled[3] > 0)
-        mr_stage_info(decoder->self, "%s: %" PRIu64 " pictures were decoded at 1/8 of their size, %" PRIu64
-                      " at 1/4, %" PRIu64 " whole", decoder->self->source_id, scaled[3], scaled[2], scaled[0]);
+    const int64_t first = keeps_traces(decoder->codec) ? mr_heard_first(heard) : INT64_MAX;
+    const mr_frame *entry = first < decoder->entry ? mr_pending_find(decoder->pending, decoder->entry) : NULL;
+    if (entry && can_begin(entry))
+        return decoder->entry;
+    return next && first < INT64_MAX && can_begin(next) ? mr_pending_next(decoder->pending) : INT64_MAX;
 }

@@ -1,44 +1,44 @@
-/* decode's messages about one source: packets without pictures, unplanned sizes, files that hold more than their
- * picture, and the counts at the end. One thread. */
+/* decode's messages about one source: packets without pictures, sizes larger than planned, and the counts at the end.
+ * One thread. */
 #pragma once
 
-#include <libavutil/frame.h>
-
 #include "millrace/stage.h"
+
+enum { MR_DECODE_SCALES = 4 }; /* by log2 of the reduction */
 
 typedef struct mr_decode_report {
     uint64_t packets;  /* that were to be decoded */
     uint64_t pictures; /* decoded well */
     uint64_t left;     /* packets that were not needed */
+    uint64_t scaled[MR_DECODE_SCALES]; /* pictures that were sent at each scale */
     int last_error;    /* an AVERROR */
+    bool came;         /* a picture came out, damaged or not */
     bool outsized;     /* pictures are larger than planned; reported */
-    bool outgrown;     /* one was larger than announced; reported */
     bool damaged;      /* a picture was dropped as damaged; reported */
     mr_media *lost;    /* last still picture in a file that was dropped as damaged; NULL: none */
     char trouble[256]; /* why that file is not a supported picture; "": it is damaged */
-    uint64_t trailed;  /* still pictures after whose end more follows */
 } mr_decode_report;
 
-/* What happens: a packet that was to be decoded is not sent; a packet is not needed; another decoder begins; a picture
- * comes out, and is well, or dropped as damaged. */
+/* What happens: a packet is to be decoded; a packet is not needed; another decoder begins; a picture comes out, and is
+ * well, or dropped as damaged. */
 typedef enum mr_decode_event {
     MR_DECODE_PACKET, MR_DECODE_LEFT, MR_DECODE_DECODER, MR_DECODE_PICTURE, MR_DECODE_DAMAGED
 } mr_decode_event;
 void mr_decode_report_note(mr_decode_report *report, mr_decode_event event);
-/* Call when a packet is sent to the decoder. */
-void mr_decode_report_sent(mr_decode_report *report, const mr_stage *self, const mr_frame *packet);
 /* The decoder gave that error. */
 void mr_decode_report_error(mr_decode_report *report, int error);
-/* Whether any picture was decoded well. */
-bool mr_decode_report_has_pictures(const mr_decode_report *report);
+/* The packet is sent to a decoder that reduces pictures by 2 to the power of `scale`. */
+void mr_decode_report_scale(mr_decode_report *report, int scale);
+/* Whether no picture has come out yet. */
+bool mr_decode_report_is_empty(const mr_decode_report *report);
 /* Whether this size exceeds what the plan allows for the live source. Such pictures are dropped. */
 bool mr_decode_report_outsized(mr_decode_report *report, const mr_stage *self, const mr_media *media, int width,
                                int height);
-/* Call when a picture is emitted. If the plan has no room for it, it gets a new pool. */
-void mr_decode_report_emitted(mr_decode_report *report, const mr_stage *self, const AVFrame *picture);
 /* Call when a packet is dropped as damaged or too large. Returns the reason. The first case in a source is logged as a
- * warning, later ones as information. */
-const char *mr_decode_report_damaged(mr_decode_report *report, const mr_stage *self, const mr_frame *packet);
+ * warning, later ones as information. `file`: the still picture's; NULL: none. `trouble`: why that is no supported
+ * picture, as the rest of a sentence; NULL: it is damaged. */
+const char *mr_decode_report_damaged(mr_decode_report *report, const mr_stage *self, const mr_frame *packet,
+                                     const char *file, const char *trouble);
 /* Call at the source's end: logs counts, and fails with a message if nothing could be decoded. */
 int mr_decode_report_end(const mr_decode_report *report, const mr_stage *self);
 void mr_decode_report_fini(mr_decode_report *report);

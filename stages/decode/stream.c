@@ -2,20 +2,17 @@
 
 #include "stages/decode/selection.h"
 
+void mr_decode_stream_init(mr_decode_stream *stream) {
+    *stream = (mr_decode_stream){.time_ns = MR_NO_TIME};
+}
+
 bool mr_decode_stream_is_at(const mr_decode_stream *stream, uint32_t epoch) {
     return stream->epoch == epoch;
 }
 
-void mr_decode_stream_begin(mr_decode_stream *stream, uint32_t epoch) {
-    *stream = (mr_decode_stream){.epoch = epoch, .time_ns = MR_NO_TIME, .last_dts_ns = stream->last_dts_ns};
-}
-
-void mr_decode_stream_note(mr_decode_stream *stream, const mr_frame *packet) {
-    stream->last_dts_ns = packet->dts_ns;
-}
-
-void mr_decode_stream_end(mr_decode_stream *stream, bool cut_short) {
-    stream->cut_short = cut_short;
+void mr_decode_stream_begin(mr_decode_stream *stream, mr_io *io, uint32_t epoch) {
+    mr_io_skip(io, stream->epoch, stream->seq, true);
+    *stream = (mr_decode_stream){.epoch = epoch, .time_ns = MR_NO_TIME};
 }
 
 /* ---- times ------------------------------------------------------------------------------------------------------- */
@@ -44,7 +41,7 @@ static int64_t shown_next(const mr_pending *pending, int64_t number, int64_t tim
 static int64_t shown_before(const mr_decode_stream *stream, const mr_pending *pending, int64_t number,
                             int64_t interval_ns) {
     int64_t latest_ns = stream->time_ns, next_ns;
-    while ((next_ns = shown_next(pending, number, latest_ns)) != MR_NO_TIME &&
+    while (pending && (next_ns = shown_next(pending, number, latest_ns)) != MR_NO_TIME &&
            (latest_ns == MR_NO_TIME || !interval_ns || next_ns - latest_ns < interval_ns + interval_ns / 2))
         latest_ns = next_ns;
     return latest_ns;
@@ -74,23 +71,7 @@ int64_t mr_decode_stream_place(mr_decode_stream *stream, const mr_pending *pendi
     return time_ns;
 }
 
-/* ---- order ------------------------------------------------------------------------------------------------------- */
-
-/* Missing packets would be decoded after the last one, and shown no earlier than that. */
-bool mr_decode_stream_is_ahead(mr_decode_stream *stream, const mr_frame *packet, bool reorders) {
-    const bool counted = packet->pts_ns != MR_NO_TIME && stream->last_dts_ns != MR_NO_TIME &&
-                         packet->pts_ns <= stream->last_dts_ns;
-    stream->ahead |= stream->cut_short && reorders && !counted;
-    return stream->ahead;
-}
-
-mr_identity mr_decode_stream_take(mr_decode_stream *stream) {
-    return (mr_identity){.epoch = stream->epoch, .seq = stream->seq++};
-}
-
-bool mr_decode_stream_is_numbered(const mr_decode_stream *stream) {
-    return stream->numbered;
-}
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 void mr_decode_stream_stamp(const mr_decode_stream *stream, mr_frame *frame) {
     frame->identity.seq = stream->seq;
@@ -98,6 +79,14 @@ void mr_decode_stream_stamp(const mr_decode_stream *stream, mr_frame *frame) {
     frame->dts_ns = MR_NO_TIME;
 }
 
-bool mr_decode_stream_is_empty(const mr_decode_stream *stream) {
-    return stream->seq == 0;
+void mr_decode_stream_settle(mr_decode_stream *stream, mr_io *io, bool emitted) {
+    if (stream->numbered && emitted)
+        stream->seq++;
+    else if (stream->numbered)
+        mr_decode_stream_skip(stream, io, 1);
+}
+
+void mr_decode_stream_skip(mr_decode_stream *stream, mr_io *io, uint64_t count) {
+    for (; count > 0; count--)
+        mr_io_skip(io, stream->epoch, stream->seq++, false);
 }

@@ -16,7 +16,7 @@ typedef struct options {
     const char *label, *caption, *font;
     int corner, color, anchor;
     int64_t font_size;
-    double thickness, masks, point_score;
+    double thickness, masks, fill, point_score;
     int64_t tails_ns;
 } options;
 
@@ -126,7 +126,7 @@ static int collect(mr_stage *self, const mr_frame *frame, const mr_result *objec
     state *s = self->state;
     mr_drawing f = {.sketch = sketch, .font = s->font, .tails = s->tails, .label = o->label,
                     .thickness = o->thickness, .font_size = (int32_t)o->font_size, .color = (mr_ink_choice)o->color,
-                    .anchor = (mr_anchor)o->anchor, .mask = o->masks, .point_score = o->point_score,
+                    .anchor = (mr_anchor)o->anchor, .mask = o->masks, .fill = o->fill, .point_score = o->point_score,
                     .boxes = o->boxes, .points = o->points};
     char text[MR_WORDS] = "";
     const bool mapped = mr_drawing_begin(&f, frame) || !objects;
@@ -244,6 +244,8 @@ static const mr_option table[] = {
     {FIELD(zones), .kind = MR_OPTION_BOOL, .fallback = "true",
      .help = "draw areas and lines of zones, if its results come here, with the objects inside and, if zones reports "
              "them, the crossings"},
+    {FIELD(fill), .kind = MR_OPTION_DOUBLE, .fallback = "0", .max = 1, .example = "0.2",
+     .help = "opacity of the areas of zones; 0: only their edges"},
     {FIELD(caption), .kind = MR_OPTION_STRING, .example = "{source} {time}",
      .help = "text in a corner of every picture: {source}, {time} (of capture, in this computer's zone), {utc}, "
              "{position} (presentation time), {seq} and {objects} (their number) are replaced"},

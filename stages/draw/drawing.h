@@ -22,6 +22,7 @@ typedef struct mr_drawing {
     mr_ink_choice color;
     mr_anchor anchor;
     double mask;        /* opacity of masks, 0 to 1 */
+    double fill;        /* opacity of areas of zones */
     double point_score; /* key points with less are left out */
     bool boxes, points;
     double x[3], y[3];  /* from the source's displayed picture to the canvas */

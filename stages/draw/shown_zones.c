@@ -74,6 +74,21 @@ static void place(const mr_drawing *f, const mr_frame *frame, const mr_planned_z
     mr_drawing_map(f, zones->pixels ? from[0] : from[0] * width, zones->pixels ? from[1] : from[1] * height, to);
 }
 
+enum { MOST_CORNERS = 256 };
+
+/* An area with more corners is counted as left out, and has its edges only. */
+static void fill_area(mr_drawing *f, const mr_frame *frame, const mr_planned_zones *zones, const mr_points *points,
+                      const char *name) {
+    const mr_ink ink = mr_ink_of(mr_ink_number(name), (uint8_t)(255 * f->fill + 0.5));
+    double corners[MOST_CORNERS][2];
+    f->sketch->left_out += ink.opacity && points->count > MOST_CORNERS;
+    if (!ink.opacity || points->count > MOST_CORNERS)
+        return;
+    for (size_t i = 0; i < points->count; i++)
+        place(f, frame, zones, points->at[i], corners[i]);
+    mr_sketch_polygon(f->sketch, (const double(*)[2])corners, points->count, ink);
+}
+
 /* Draws the edges; *upper is the uppermost corner. An area is closed. */
 static void add_edges(mr_drawing *f, const mr_frame *frame, const mr_planned_zones *zones, const mr_points *points,
                       mr_ink ink, double upper[2]) {
@@ -106,6 +121,7 @@ static int add_areas(mr_drawing *f, const mr_frame *frame, const mr_planned_zone
         char text[256];
         const size_t inside = count_inside(frame, objects, zones, zones->areas.name[i]);
         snprintf(text, sizeof text, "%s %zu", zones->areas.name[i], inside);
+        fill_area(f, frame, zones, &zones->areas.points[i], zones->areas.name[i]);
         status = add_shape(f, frame, zones, &zones->areas.points[i], zones->areas.name[i], text);
     }
     return status;

@@ -205,6 +205,13 @@ int mr_packet_lend(AVPacket *packet, const mr_frame *frame) {
     return packet->buf ? 0 : AVERROR(ENOMEM);
 }
 
+void mr_packet_replace(AVPacket *packet, AVBufferRef *buffer, size_t bytes) {
+    av_buffer_unref(&packet->buf);
+    packet->buf = buffer;
+    packet->data = buffer->data;
+    packet->size = (int)bytes;
+}
+
 int mr_packet_keep(AVPacket *packet, mr_plane *plane) {
     if (av_packet_make_refcounted(packet) < 0)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");

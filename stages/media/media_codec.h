@@ -39,5 +39,7 @@ mr_buffer *mr_buffer_borrow(uint8_t *data, size_t bytes, AVBufferRef *reference)
  * Without the padding that FFmpeg's readers need, there is no reference, and the library must copy. Returns an AVERROR
  * on failure. */
 int mr_packet_lend(AVPacket *packet, const mr_frame *frame);
+/* Replaces a packet's payload. Takes the buffer, which is padded. */
+void mr_packet_replace(AVPacket *packet, AVBufferRef *buffer, size_t bytes);
 /* Moves a packet's payload to a plane, without copying a reference-counted one. MR_ERROR_MEMORY. */
 int mr_packet_keep(AVPacket *packet, mr_plane *plane);

@@ -181,13 +181,14 @@ static job job_of(const options *o, const mr_head *head, size_t length, size_t b
     return (job){.length = length, .classes = classes, .most = most, .batch = batch};
 }
 
-/* The weights give the vector length; without weights, the input does. */
+/* The weights give the vector length; without weights, the input does. If it is not known, top_k limits the classes. */
 static void plan_scratch(mr_negotiation *n, const mr_head *head, const mr_format *vector) {
     const options *o = n->options;
-    size_t length = has_weights(o) ? head->weights.columns - 1 : mr_vector_length(vector), gathered, logits;
-    const job j = job_of(o, head, length, (size_t)(n->gathers > 1 ? n->gathers : n->batch));
-    n->scratch_bytes = length ? scratch_numbers(&j, o, head, &gathered, &logits) * sizeof(float) : 0;
-    mr_download_plan(n, best_bytes(length ? j.most : (size_t)o->top_k));
+    const size_t known = has_weights(o) ? head->weights.columns - 1 : mr_vector_length(vector);
+    size_t gathered, logits;
+    const job j = job_of(o, head, known ? known : (size_t)o->top_k, (size_t)(n->gathers > 1 ? n->gathers : n->batch));
+    n->scratch_bytes = scratch_numbers(&j, o, head, &gathered, &logits) * sizeof(float);
+    mr_download_plan(n, best_bytes(j.most));
 }
 
 /* How many numbers all matrices have. */

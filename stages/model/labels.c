@@ -15,9 +15,9 @@ static int check_text(const char *path, const char *text, size_t bytes) {
     if (strncmp(text, "\xff\xfe", 2) == 0 || strncmp(text, "\xfe\xff", 2) == 0)
         return mr_fail(MR_ERROR_DATA, "%s is UTF-16; save it as UTF-8", path);
     if (bytes == mr_utf8_mark(text, bytes))
-        return mr_fail(MR_ERROR_DATA, "%s holds no label: it is empty", path);
+        return mr_fail(MR_ERROR_DATA, "%s has no entry: it is empty", path);
     if (strlen(text) != bytes)
-        return mr_fail(MR_ERROR_DATA, "%s is not a text file with one label a line", path);
+        return mr_fail(MR_ERROR_DATA, "%s is not a text file with one entry on each line", path);
     for (size_t at = 0, line = 1; at < bytes;) {
         size_t step = mr_utf8_bytes(text + at, bytes - at);
         if (!step)
@@ -57,7 +57,7 @@ int mr_labels_take(const char *path, const mr_file_bytes *file, mr_labels *label
     made.count = count_lines(made.text + skipped, file->bytes - skipped);
     made.item = status ? NULL : mr_calloc(made.count, sizeof *made.item);
     if (!status && !made.item)
-        status = mr_fail(MR_ERROR_MEMORY, "no memory for the labels %s", path);
+        status = mr_fail(MR_ERROR_MEMORY, "no memory for the lines of %s", path);
     if (!status)
         status = split(path, &made, made.text + skipped);
     if (status)
@@ -134,7 +134,10 @@ int mr_labels_read_note(const char *note, mr_labels *labels) {
     *labels = made;
     if (!bytes)
         return MR_OK;
-    made.text = bytes <= MR_LABELS_MAX_BYTES ? mr_calloc(bytes + 1, 1) : NULL;
+    if (bytes > MR_LABELS_MAX_BYTES)
+        return mr_fail(MR_ERROR_DATA, "the labels in its metadata have %zu bytes, and at most %d are read", bytes,
+                       MR_LABELS_MAX_BYTES);
+    made.text = mr_calloc(bytes + 1, 1);
     made.item = made.text ? mr_calloc(bytes / 2 + 1, sizeof *made.item) : NULL;
     int status = !made.item ? mr_fail(MR_ERROR_MEMORY, "no memory for %zu bytes of labels", bytes) : MR_OK;
     if (!status && !take_entries(skip_space(note), &made))
@@ -178,7 +181,7 @@ static int read_labels(const char *path, mr_labels *labels, char *digest) {
     mr_file_bytes file;
     if (length > 5 && strcmp(path + length - 5, ".onnx") == 0)
         return read_model(path, labels, digest);
-    int status = mr_file_read("the labels", path, MR_LABELS_MAX_BYTES, 0, &file);
+    int status = mr_file_read("the text file", path, MR_LABELS_MAX_BYTES, 0, &file);
     if (status)
         return status;
     status = digest ? mr_sha256_bytes(file.data, file.bytes, digest) : MR_OK;

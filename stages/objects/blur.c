@@ -20,7 +20,7 @@ typedef struct options {
     int64_t max;
 } options;
 
-typedef enum reason { UNSEARCHED, CROWDED, LIMITED, UNPLACED, REASONS } reason;
+typedef enum reason { UNSEARCHED, CROWDED, LIMITED, LOST, UNPLACED, REASONS } reason;
 
 typedef struct state {
     const mr_stage *self;
@@ -36,6 +36,7 @@ static const char *const reasons[REASONS] = {
     [UNSEARCHED] = "no stage had searched for objects",
     [CROWDED] = "there were more objects to hide than max",
     [LIMITED] = "a stage gave as many objects as its max allows, and may have left out others",
+    [LOST] = "objects are missing: a stage left some out, or their pictures were lost in a cascade",
     [UNPLACED] = "it was not known where the boxes lie",
 };
 
@@ -159,7 +160,7 @@ static bool add_objects(const finding *f, const char *stage) {
     if (!found)
         return hide_whole(f, UNSEARCHED), false;
     if (found->cut)
-        return hide_whole(f, LIMITED), false;
+        return hide_whole(f, LOST), false;
     for (size_t i = 0; i < found->count; i++) {
         if (!is_wanted(f->options, &objects[i]))
             continue;
@@ -285,9 +286,9 @@ const mr_stage_type mr_blur_stage = {
     .summary = "hides objects in pictures",
     .help = "Only the pixels of the objects change. Boxes are found in any picture that was made from the source's: "
             "turned, scaled or cropped. They are rounded outward to whole chroma samples. If a frame has no result of "
-            "detect or track, has more objects than max, or does not say where it lies in the source's picture, it is "
-            "hidden whole. Pictures that only say that a stream is away pass. `require: blurred` at the top of the "
-            "pipeline refuses to let out any other picture.",
+            "detect or track, has more objects than max, lost pictures of objects in a cascade with another detect, or"
+            " does not say where it lies in the source's picture, it is hidden whole. Pictures that only say that a "
+            "stream is away pass. `require: blurred` at the top of the pipeline refuses to let out any other picture.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

@@ -11,6 +11,7 @@ typedef struct options {
     double low, high, begin;
     int64_t confirm_ns, lost_ns, coast_ns, max;
     bool by_class;
+    int unconfirmed; /* 1: dropped */
 } options;
 
 /* Of one source. */
@@ -108,12 +109,22 @@ static void insert_all(state *s, size_t count, const mr_frame *frame, mr_result 
             insert(result, &s->predicted[i]);
 }
 
-/* Frames in which no stage searched get the places where objects should be. */
+static void drop_unconfirmed(mr_result *result) {
+    mr_object *objects = result->data;
+    size_t kept = 0;
+    for (size_t i = 0; i < result->count; i++)
+        if (objects[i].track)
+            objects[kept++] = objects[i];
+    result->count = kept;
+}
+
+/* Frames that no stage searched get the places where objects should be. So do those whose result is empty because what
+ * was found got lost. */
 static int follow(const options *o, state *s, mr_io *io, mr_frame *frame) {
     const mr_result *found = mr_frame_result(frame, mr_kind_objects(), NULL);
     mr_result *result;
     int status;
-    if (found) {
+    if (found && (found->count || !found->cut)) {
         status = mr_io_renew_objects(io, frame, found, o->coast_ns ? (size_t)o->max : 0, &result);
         if (!status)
             number_all(result);
@@ -122,10 +133,14 @@ static int follow(const options *o, state *s, mr_io *io, mr_frame *frame) {
     } else {
         status = mr_io_add_result(io, frame, mr_kind_objects(), (size_t)o->max, &result);
         if (!status)
+            result->cut = found != NULL;
+        if (!status)
             insert_all(s, mr_tracker_predict(s->tracker, s->now_ns, s->predicted, (size_t)o->max), frame, result);
     }
     if (!status && o->coast_ns)
         insert_all(s, mr_tracker_missed(s->tracker, o->coast_ns, s->predicted, (size_t)o->max), frame, result);
+    if (!status && o->unconfirmed)
+        drop_unconfirmed(result);
     return status;
 }
 
@@ -142,6 +157,8 @@ static int process(mr_stage *self, mr_io *io) {
     mr_frame_unref(&frame);
     return status;
 }
+
+static const char *const unconfirmed[] = {"keep", "drop", NULL};
 
 #define FIELD(field) .name = #field, .offset = offsetof(options, field)
 static const mr_option table[] = {
@@ -162,6 +179,9 @@ static const mr_option table[] = {
      .help = "objects from this score on begin a track"},
     {FIELD(by_class), .kind = MR_OPTION_BOOL, .fallback = "true",
      .help = "an object continues tracks of its own class only"},
+    {FIELD(unconfirmed), .kind = MR_OPTION_ENUM, .fallback = "keep", .choices = unconfirmed,
+     .help = "keep: objects without a number stay in the result: new ones, and those whose score is too low to begin a "
+             "track. drop: only objects with a number stay. blur needs all"},
     {FIELD(max), .kind = MR_OPTION_INT, .fallback = "200", .min = 1, .max = 1000, .unit = "tracks",
      .help = "most tracks of a source at once"},
     MR_OPTIONS_END};
@@ -179,6 +199,7 @@ const mr_stage_type mr_track_stage = {
             "confirmed yet. Frames without a result of detect get the places where the objects should be.",
     .inputs = inputs,
     .outputs = outputs,
+    .blind = true,
     .options = table,
     .options_bytes = sizeof(options),
     .state_bytes = sizeof(state),

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "kernels/metrics/assignment.h"
 #include "millrace/status.h"
-#include "stages/objects/assignment.h"
 #include "stages/objects/kalman.h"
 
 static const double STEP_NS = 1e9 / 30;

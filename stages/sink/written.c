@@ -180,7 +180,7 @@ int mr_written_add(mr_written *written, const mr_identity *frame) {
     /* Frames from earlier turns do not come again. */
     if (frame->epoch < mr_stage_resume_epoch(written->self, frame->source))
         return MR_OK;
-    return mr_identity_set_add(&written->frames, frame);
+    return mr_identity_set_append(&written->frames, frame);
 }
 
 bool mr_written_has(mr_written *written, const mr_identity *frame) {

@@ -4,6 +4,7 @@
 #include <raqm.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "engine/base/memory.h"
 #include "engine/base/utf8.h"
@@ -191,12 +192,19 @@ static int size_face(const mr_font *font, FT_Face face) {
     return FT_Set_Pixel_Sizes(face, 0, (FT_UInt)font->size) ? MR_ERROR_DATA : MR_OK;
 }
 
+/* FreeType would wait for the writer of a pipe. */
+static bool is_regular(const char *path) {
+    struct stat found;
+    return !stat(path, &found) && S_ISREG(found.st_mode);
+}
+
 /* Opens it if it is not open; NULL if it cannot be. */
 static FT_Face face_of(mr_font *font, candidate *one) {
     if (one->face || one->failed)
         return one->face;
     one->failed = true;
-    if (font->opened == MOST_FACES || FT_New_Face(font->library, one->file, one->index, &one->face))
+    if (font->opened == MOST_FACES || !is_regular(one->file) ||
+        FT_New_Face(font->library, one->file, one->index, &one->face))
         return NULL;
     if (!FT_IS_SCALABLE(one->face) || (font->size && size_face(font, one->face))) {
         FT_Done_Face(one->face);
@@ -456,24 +464,28 @@ static int32_t left_of(const placed *one, int64_t pen) {
     return rounded(pen + one->x) + one->glyph->left;
 }
 
-/* Adds a glyph to a line whose size is known. */
-static void add_glyph(const mr_font *font, const mr_text_line *line, const placed *one, int64_t pen) {
+/* Adds a glyph to a line whose size is known. *end: the column after all earlier glyphs. */
+static void add_glyph(const mr_font *font, const mr_text_line *line, const placed *one, int64_t pen, int32_t *end) {
     const int32_t top = font->ascent - rounded(one->y) - one->glyph->top, left = left_of(one, pen) - line->left;
+    const bool alone = left >= *end;
+    *end = left + one->glyph->columns > *end ? left + one->glyph->columns : *end;
     for (int32_t y = 0; y < one->glyph->rows; y++) {
         if (top + y < 0 || top + y >= line->rows)
             continue;
         uint8_t *to = font->cover + (ptrdiff_t)(top + y) * line->columns + left;
         const uint8_t *from = one->glyph->cover + (ptrdiff_t)y * one->glyph->columns;
-        for (int32_t x = 0; x < one->glyph->columns; x++) {
+        if (alone)
+            memcpy(to, from, (size_t)one->glyph->columns);
+        for (int32_t x = 0; x < one->glyph->columns && !alone; x++) {
             const int sum = to[x] + from[x];
             to[x] = (uint8_t)(sum < 255 ? sum : 255);
         }
     }
 }
 
-static void add_run(const mr_font *font, const mr_text_line *line, const run *one, int64_t pen) {
+static void add_run(const mr_font *font, const mr_text_line *line, const run *one, int64_t pen, int32_t *end) {
     for (size_t i = 0; i < one->count; i++)
-        add_glyph(font, line, &one->glyphs[i], pen);
+        add_glyph(font, line, &one->glyphs[i], pen, end);
 }
 
 /* Extends the line so that the run fits. */
@@ -505,6 +517,7 @@ static bool has_plain_words(const char *text) {
 static int visit(mr_font *font, const char *text, mr_text_line *line, bool draw) {
     const bool words = has_plain_words(text);
     int64_t pen = 0;
+    int32_t end = 0;
     for (size_t left = strnlen(text, MR_TEXT_MOST); left > 0;) {
         const run *one;
         const size_t length = run_length(text, words) < left ? run_length(text, words) : left;
@@ -512,7 +525,7 @@ static int visit(mr_font *font, const char *text, mr_text_line *line, bool draw)
         if (status)
             return status;
         if (draw)
-            add_run(font, line, one, pen);
+            add_run(font, line, one, pen, &end);
         else
             measure_run(line, one, pen);
         pen += one->width;

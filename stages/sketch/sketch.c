@@ -126,6 +126,40 @@ void mr_sketch_line(mr_sketch *sketch, const double from[2], const double to[2],
     item->radius = (float)(thickness / 2);
 }
 
+/* Corners far outside are moved, as the kernels need. */
+static int32_t sixteenths(double value) {
+    const double most = 1 << 24;
+    return (int32_t)fmax(-most, fmin(most, floor(16 * value + 0.5)));
+}
+
+void mr_sketch_polygon(mr_sketch *sketch, const double (*corners)[2], size_t count, mr_ink ink) {
+    const uint32_t at = (sketch->stencil_bytes + 3) & ~UINT32_C(3);
+    mr_area bounds = {INFINITY, INFINITY, -INFINITY, -INFINITY};
+    for (size_t i = 0; i < count; i++) {
+        bounds = (mr_area){fmin(bounds.left, floor(corners[i][0])), fmin(bounds.top, floor(corners[i][1])),
+                           fmax(bounds.right, ceil(corners[i][0])), fmax(bounds.bottom, ceil(corners[i][1]))};
+        if (!isfinite(corners[i][0]) || !isfinite(corners[i][1]))
+            return;
+    }
+    if (at > MR_SKETCH_STENCILS || count > (MR_SKETCH_STENCILS - at) / (2 * sizeof(int32_t))) {
+        sketch->left_out++;
+        return;
+    }
+    mr_paint_item *item = count ? add(sketch, MR_PAINT_POLYGON, bounds, ink) : NULL;
+    if (!item)
+        return;
+    int32_t *to = (int32_t *)(void *)(sketch->stencils + at);
+    for (size_t i = 0; i < count; i++) {
+        double stored[2];
+        mr_geometry_from_display(&sketch->turn, corners[i][0], corners[i][1], stored);
+        to[2 * i] = sixteenths(stored[0]);
+        to[2 * i + 1] = sixteenths(stored[1]);
+    }
+    item->at = at;
+    item->columns = (int32_t)count;
+    sketch->stencil_bytes = at + (uint32_t)(count * 2 * sizeof(int32_t));
+}
+
 uint8_t *mr_sketch_room(mr_sketch *sketch, mr_area bounds, int32_t columns, int32_t rows) {
     enum { MOST_SIDE = 1 << 14 }; /* then a cell's number and 16 bits after the point fit into 31 bits */
     const mr_paint_item item = bounded(sketch, rounded(bounds));

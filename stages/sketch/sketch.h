@@ -48,6 +48,8 @@ void mr_sketch_rectangle(mr_sketch *sketch, mr_area bounds, mr_ink ink);
 void mr_sketch_outline(mr_sketch *sketch, mr_area bounds, double thickness, mr_ink ink);
 /* Draws a line with round ends; a dot if both ends are one point. */
 void mr_sketch_line(mr_sketch *sketch, const double from[2], const double to[2], double thickness, mr_ink ink);
+/* Fills a polygon: the pixels whose centres are inside (even-odd). */
+void mr_sketch_polygon(mr_sketch *sketch, const double (*corners)[2], size_t count, mr_ink ink);
 /* Takes room for a bitmap of coverage within the bounds: zeros, to be filled in. NULL: the bounds lie outside of the
  * picture; or there is no room, and the shape is counted. */
 uint8_t *mr_sketch_room(mr_sketch *sketch, mr_area bounds, int32_t columns, int32_t rows);

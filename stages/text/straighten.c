@@ -1,5 +1,6 @@
 /* straighten: makes pictures of objects upright. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "kernels/text/warp.h"
@@ -86,11 +87,17 @@ static void turn(double at[CORNERS][2]) {
     memcpy(at[CORNERS - 1], first, sizeof first);
 }
 
+/* A class without a label has a number. */
+static bool is_named(const mr_class *class, const char *name) {
+    char number[16];
+    snprintf(number, sizeof number, "%d", (int)class->index);
+    return strcmp(class->label ? class->label : number, name) == 0;
+}
+
 /* Whether a classifier found that the picture is upside down. */
 static bool is_upside_down(const upside_options *o, const mr_frame *picture) {
     const mr_result *found = o->given ? mr_frame_result(picture, mr_kind_classes(), NULL) : NULL;
-    const mr_class *best = found && found->count ? found->classes : NULL;
-    return best && best->label && strcmp(best->label, o->class) == 0 && (double)best->score > o->score;
+    return found && found->count && is_named(found->classes, o->class) && (double)found->classes->score > o->score;
 }
 
 /* The upright picture's size: that of the longer ones of opposite sides, but with no more pixels than `picture`. */
@@ -159,7 +166,7 @@ static int process(mr_stage *self, mr_io *io) {
 #define FIELD(field) .name = #field, .offset = offsetof(upside_options, field)
 static const mr_option upside_table[] = {
     {FIELD(class), .kind = MR_OPTION_STRING, .required = true, .example = "180",
-     .help = "the label of pictures that are upside down"},
+     .help = "the class of pictures that are upside down: its label, or without labels its number"},
     {FIELD(score), .kind = MR_OPTION_DOUBLE, .fallback = "0.9", .max = 1, .help = "the class must have a higher score"},
     MR_OPTIONS_END};
 #undef FIELD

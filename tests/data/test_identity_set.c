@@ -105,6 +105,21 @@ TEST(frames_with_fewer_objects_leave_no_gaps) {
     mr_identity_set_fini(&set);
 }
 
+/* Records in a file have no marks: the next frame's first object ends the frame. */
+TEST(appended_objects_leave_no_gaps) {
+    mr_identity_set set = {0};
+    for (uint64_t seq = 0; seq < 1000; seq++) {
+        mr_identity frame = {.source = 1, .seq = seq};
+        for (frame.sub = 1; frame.sub <= 1 + seq % 3; frame.sub++)
+            assert_int_equal(mr_identity_set_append(&set, &frame), MR_OK);
+    }
+    assert_int_equal(set.interval_count, 3);
+    assert_true(mr_identity_set_has(&set, &(mr_identity){.source = 1, .sub = 1, .seq = 999}));
+    assert_false(mr_identity_set_has(&set, &(mr_identity){.source = 1, .sub = 2, .seq = 999}));
+    assert_true(mr_identity_set_has(&set, &(mr_identity){.source = 1, .sub = 3, .seq = 998}));
+    mr_identity_set_fini(&set);
+}
+
 /* A peer that sends every other number costs no more than the bound. */
 TEST(gaps_are_bounded) {
     mr_identity_set set = {0};

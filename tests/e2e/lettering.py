@@ -71,5 +71,5 @@ def errors(truth, found):
 
 def read_rows(rows):
     """What errors needs, from the records of pipelines/text.yaml."""
-    return {row["file"].rsplit("/", 1)[-1]: [(line["quad"], line["attributes"][0]["text"])
-                                             for line in row["objects"] if line.get("attributes")] for row in rows}
+    return {row["file"].rsplit("/", 1)[-1]: [(line["quad"], one["text"]) for line in row["objects"]
+                                             for one in line.get("attributes", ()) if "text" in one] for row in rows}

@@ -14,8 +14,10 @@
 
 enum { FRAMES = 60, SOURCES = 2, SEEDS = 20 };
 
-/* How many objects the second stage found on each frame, and in which order the last object came. */
+/* How many objects the second stage found on each frame, in which order the last object came, and whether the engine
+ * said that some are lost. */
 static uint32_t found[SOURCES][FRAMES], last[SOURCES][FRAMES];
+static bool lost[SOURCES][FRAMES];
 
 static uint32_t objects_of(uint64_t seq) {
     return seq % 10 == 9 ? 100 : (uint32_t)(seq * 7 % 11) % 4;
@@ -49,8 +51,10 @@ static int split_process(mr_stage *self, mr_io *io) {
 static int unite_process(mr_stage *self, mr_io *io) {
     const mr_identity *of = &mr_io_input(io)->identity;
     (void)self;
-    if (!of->sub)
+    if (!of->sub) {
+        lost[of->source][of->seq] = mr_io_lost_objects(io);
         return mr_io_forward(io, 0);
+    }
     assert_true(of->sub > last[of->source][of->seq]);
     last[of->source][of->seq] = of->sub;
     found[of->source][of->seq]++;
@@ -73,6 +77,16 @@ static int some_process(mr_stage *self, mr_io *io) {
     return MR_DONE;
 }
 
+/* Gives each frame, and after it an object of it, which it must not. */
+static int pose_process(mr_stage *self, mr_io *io) {
+    mr_frame *frame = NULL;
+    (void)self;
+    int status = mr_io_share(io, mr_io_input(io), &frame);
+    if (!status && !(status = mr_io_set_object(io, frame, 1)))
+        status = mr_io_forward(io, 0);
+    return status ? status : mr_io_emit(io, 0, frame);
+}
+
 static const mr_port in[] = {{.name = "in"}, {0}}, out[] = {{.name = "out"}, {0}};
 static const mr_port both[] = {{.name = "frames"}, {.name = "objects"}, {0}};
 static const mr_option some_options[] = {
@@ -91,7 +105,9 @@ static const mr_stage_type absorbing = {.name = "absorbing", .summary = "absorbs
 static const mr_stage_type failing = {.name = "failing", .summary = "fails", .inputs = in, .outputs = out,
                                       .options = some_options, .options_bytes = sizeof(third_options),
                                       .process = some_process};
-static const mr_stage_type *const types[] = {&split, &unite, &absorbing, &failing, NULL};
+static const mr_stage_type posing = {.name = "posing", .summary = "poses", .inputs = in, .outputs = out,
+                                     .process = pose_process};
+static const mr_stage_type *const types[] = {&split, &unite, &absorbing, &failing, &posing, NULL};
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
@@ -102,6 +118,7 @@ typedef struct outcome {
     uint64_t dropped_frames; /* in all */
     const char *stage, *reason; /* the first line of objects; NULL: none */
     bool some_dropped;       /* frames may also be dropped */
+    bool may_be_lost;        /* a frame may count as lost though all its objects were found */
 } outcome;
 
 static void check_objects(const mr_summary *summary, const outcome *wanted, size_t sources) {
@@ -128,6 +145,8 @@ static void check_frames(const outcome *wanted, size_t sources) {
         assert_true(one->seq >= next[one->source]);
         next[one->source] = one->seq + 1;
         assert_true(wanted->check_found ? wanted->check_found(of, got) : of == got);
+        if (!wanted->may_be_lost || got < of)
+            assert_int_equal(lost[one->source][one->seq], got < of);
     }
     if (!wanted->some_dropped)
         assert_int_equal(collection_count, sources * (wanted->frames ? wanted->frames : FRAMES));
@@ -229,7 +248,8 @@ TEST(objects_are_dropped) {
 /* Frames that are dropped before the split pass without objects. They count as dropped, though they arrive. */
 TEST(frames_are_dropped_before) {
     run_all("  slow: {type: slow, input: first, period: 20us, queue: {size: 2, when_full: drop-oldest}}\n"
-            "  split: {input: slow}\n" UNITE("split"), &(outcome){.check_found = is_part, .some_dropped = true});
+            "  split: {input: slow}\n" UNITE("split"),
+            &(outcome){.check_found = is_part, .some_dropped = true, .may_be_lost = true});
 }
 
 /* Objects whose frame is lost are absorbed; nothing waits for it. */
@@ -239,13 +259,31 @@ TEST(frames_are_absorbed_beside) {
             &(outcome){.frames = FRAMES / 2, .stage = "unite", .reason = "unmatched"});
 }
 
+/* Another node may send objects among the frames: they belong to no frame. */
+TEST(objects_among_frames_are_unmatched) {
+    EACH_WORKER_COUNT(workers) {
+        memset(found, 0, sizeof found);
+        memset(last, 0, sizeof last);
+        mr_pipeline *pipeline = flow_open_with(
+            types, FLOW_A(60) "  first: {type: posing, input: a}\n  split: {input: a}\n" UNITE("split")
+            "  out: {type: collect, input: unite}\n", 0, workers);
+        mr_summary *summary = flow_run(pipeline);
+        check_frames(&(outcome){0}, 1);
+        assert_int_equal(summary->objects.in, objects_in_all() + FRAMES);
+        assert_int_equal(summary->objects.delivered, objects_in_all());
+        assert_int_equal(summary->objects.absorbed, FRAMES);
+        assert_string_equal(summary->objects.lines[0].reason, "unmatched");
+        flow_close(&pipeline, &summary);
+    }
+}
+
 /* Two cascades, one after the other. */
 TEST(cascades_in_a_row) {
     run_all("  split-a: {type: split, input: first}\n"
             "  unite-a: {type: unite, join: {frames: first, objects: split-a}}\n"
             "  split: {input: unite-a}\n  one: {type: absorbing, input: split, every: 1}\n"
             "  unite: {join: {frames: unite-a, objects: one}}\n",
-            &(outcome){.some_dropped = true});
+            &(outcome){.some_dropped = true, .may_be_lost = true});
 }
 
 /* Objects need not be gathered: the frame is delivered if an object is, else it is absorbed. */

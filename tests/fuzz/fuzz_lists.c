@@ -1,6 +1,6 @@
-/* Any bytes as a list of files in CSV or JSON lines, as JSON, as COCO's annotations, as a text with objects in YOLO's
- * layout, and as a request at the control socket of a run that has no pipeline yet. Nothing may crash or leak; what is
- * refused is refused with a reason. The first byte chooses.
+/* Any bytes as a list of files in CSV or JSON lines, as JSON, as COCO's annotations, as texts with objects in YOLO's
+ * and MOTChallenge's layouts, and as a request at the control socket of a run that has no pipeline yet. Nothing may
+ * crash or leak; what is refused is refused with a reason. The first byte chooses.
  *
  *     tests/fuzz/run 60 fuzz_lists */
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "millrace/status.h"
 #include "stages/media/manifest.h"
 #include "tests/fuzz/fuzz.h"
-#include "tools/millrace/objects/coco.h"
+#include "tools/millrace/objects/mot.h"
 #include "tools/millrace/objects/yolo.h"
 #include "tools/millrace/run/control_answer.h"
 
@@ -57,7 +57,22 @@ static void read_coco(const uint8_t *data, size_t bytes) {
     for (size_t i = 0; i < coco.object_count && !status; i++) {
         const mr_boxed *one = &coco.objects[i];
         fault_if(one->image >= coco.picture_count || one->label < 0 || (size_t)one->label >= coco.class_count ||
-                 !(one->width >= 0) || !(one->height >= 0));
+                 !(one->width >= 0) || !(one->height >= 0) || one->track < 0);
+    }
+    for (size_t i = 0; i < coco.picture_count && !status; i++)
+        fault_if(!coco.pictures[i] || coco.sequence[i] >= coco.sequence_count ||
+                 (i && coco.sequence[i] < coco.sequence[i - 1]));
+    mr_coco_fini(&coco);
+}
+
+static void read_mot(const uint8_t *data, size_t bytes) {
+    mr_coco coco;
+    int status = mr_mot_read(&coco, fuzz_file("gt.txt", data, bytes));
+    fuzz_expect_reason(status);
+    for (size_t i = 0; i < coco.object_count && !status; i++) {
+        const mr_boxed *one = &coco.objects[i];
+        fault_if(one->image >= coco.picture_count || one->label < -1 || one->label > 0 || !(one->width >= 0) ||
+                 !(one->height >= 0) || one->track < 1);
     }
     mr_coco_fini(&coco);
 }
@@ -79,14 +94,14 @@ FUZZ(data, bytes) {
     if (!bytes)
         return;
     char *text = (char *)fuzz_copy(data + 1, bytes - 1, 1);
-    switch (data[0] % 8) {
+    switch (data[0] % 9) {
     case 0:
     case 1:
-        read_list("list.csv", data[0] % 8, data + 1, bytes - 1);
+        read_list("list.csv", data[0] % 9, data + 1, bytes - 1);
         break;
     case 2:
     case 3:
-        read_list("list.jsonl", data[0] % 8 == 3, data + 1, bytes - 1);
+        read_list("list.jsonl", data[0] % 9 == 3, data + 1, bytes - 1);
         break;
     case 4:
         read_json(text);
@@ -96,6 +111,9 @@ FUZZ(data, bytes) {
         break;
     case 6:
         read_yolo(text);
+        break;
+    case 7:
+        read_mot(data + 1, bytes - 1);
         break;
     default:
         read_coco(data + 1, bytes - 1);

@@ -86,9 +86,13 @@ def texts():
     for i, request in enumerate(REQUESTS):
         put("lists", f"json{i}", "\4" + json.dumps(request))
         put("lists", f"request{i}", "\5" + json.dumps(request))
-    put("lists", "coco", "\6" + json.dumps({
-        "images": [{"id": 2, "file_name": "a.png"}], "categories": [{"id": 5, "name": "owl"}], "annotations": [
-            {"image_id": 2, "category_id": 5, "bbox": [0, 1.5, 2, 3], "area": 6, "iscrowd": 1}]}))
+    put("lists", "yolo", "\6" + "0 0.5 0.5 0.25 0.25\n2 0.1 0.1 0.2 0.2 0.1 0.3\n")
+    put("lists", "mot", "\7" + "1,7,10,20,30.5,40,1,1,0.5\n2,7,11,20,30.5,40,0,2,1\n")
+    put("lists", "coco", "\10" + json.dumps({
+        "videos": [{"id": 1, "name": "v", "fps": 10}],
+        "images": [{"id": 2, "file_name": "a.png", "video_id": 1, "frame_id": 0}],
+        "categories": [{"id": 5, "name": "owl"}], "annotations": [
+            {"image_id": 2, "category_id": 5, "bbox": [0, 1.5, 2, 3], "area": 6, "iscrowd": 1, "track_id": 4}]}))
 
 
 def kept():

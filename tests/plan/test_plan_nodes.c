@@ -153,33 +153,37 @@ TEST(a_window_has_room_for_the_batches_behind_it) {
  * inline. */
 TEST(pools_before_a_cut_lie_in_shared_memory) {
     static const struct {
-        const char *address, *cut;
+        const char *address, *cut, *again;
         mr_memory memory;
     } cases[] = {
-        {"tcp://127.0.0.1:7100", "{}", MR_MEMORY_SHARED},
-        {"tcp://10.0.0.1:7100", "{}", MR_MEMORY_HOST},
-        {"tcp://127.0.0.1:7100", "{inline: true}", MR_MEMORY_HOST},
+        {"tcp://127.0.0.1:7100", "{}", "same", MR_MEMORY_SHARED},
+        {"tcp://10.0.0.1:7100", "{}", "same", MR_MEMORY_HOST},
+        {"tcp://127.0.0.1:7100", "{inline: true}", "same", MR_MEMORY_HOST},
+        {"tcp://127.0.0.1:7100", "{}", "look", MR_MEMORY_SHARED},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char yaml[1024];
         snprintf(yaml, sizeof yaml,
                  "version: 1\npipeline: p\nsources:\n  lobby: {type: pattern, format: RGB24 640x480}\n"
                  "stages:\n  small: {type: shrink, input: lobby, size: 320x240}\n"
-                 "  again: {type: same, input: small}\n"
+                 "  again: {type: %s, input: small}\n"
                  "  more: {type: same, input: again, cut: %s}\n  out: {type: write, input: more}\n"
                  "nodes:\n  a: {stages: [small, again], listen: '%s', key: a.key}\n"
                  "  b: {stages: [more, out], key: b.key}\n",
-                 cases[i].cut, cases[i].address);
+                 cases[i].again, cases[i].cut, cases[i].address);
         mr_plan *plan = load(yaml, &(mr_plan_params){.node = "a"});
         assert_int_equal(vertex(plan, "small")->pools[0].memory, cases[i].memory);
         assert_int_equal(plan->vertices[plan->cuts[0].in].pools[0].memory, MR_MEMORY_HOST);
         assert_int_equal(vertex(plan, "more")->pools[0].memory, MR_MEMORY_HOST);
         assert_int_equal(plan->shared.bytes > 0, cases[i].memory == MR_MEMORY_SHARED);
         assert_int_equal(plan->host.bytes > 0, cases[i].memory == MR_MEMORY_HOST);
-        /* Apart from one kilobyte per message, ZeroMQ holds payload only if it is not in shared memory. */
+        /* Apart from one kilobyte per message, ZeroMQ holds payload only if it is not in shared memory, and masks and
+         * texts of objects. */
         const mr_cut *cut = plan->cuts[0].cut;
         uint64_t payload = cases[i].memory == MR_MEMORY_SHARED ? 0 : cut->window_bytes;
-        assert_int_equal(plan->queues.bytes, payload + 1024 * (uint64_t)cut->window);
+        const uint64_t found = strcmp(cases[i].again, "look") == 0 ? MR_CUT_MOST_ENVELOPE : 0;
+        assert_int_equal(plan->queues.likely, payload + 1024 * (uint64_t)cut->window);
+        assert_int_equal(plan->queues.bytes, plan->queues.likely + found * (uint64_t)cut->window);
         assert_int_equal(plan->devices[0].memory.bytes, plan->host.bytes + plan->shared.bytes + plan->queues.bytes);
         mr_plan_destroy(&plan);
     }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "millrace/objects.h"
 #include "millrace/status.h"
 
 static const mr_format_set packets[] = {{.payload = MR_PAYLOAD_PACKET}, {0}};
@@ -173,6 +174,18 @@ static const mr_stage_type gather = {.name = "gather",
                                      .inputs = many_ports,
                                      .outputs = anything_in,
                                      .entry = MR_ENTRY_SHARED};
+
+static int negotiate_objects(mr_negotiation *n) {
+    n->outputs[0].follows = n->outputs[0].shares = 0;
+    return mr_promise_result(n, 0, mr_kind_objects(), NULL, NULL);
+}
+
+static const mr_stage_type look = {.name = "look",
+                                   .summary = "finds objects",
+                                   .inputs = anything_in,
+                                   .outputs = anything_in,
+                                   .entry = MR_ENTRY_STATELESS,
+                                   .negotiate = negotiate_objects};
 static const mr_stage_type same = {.name = "same",
                                    .summary = "passes on",
                                    .inputs = anything_in,
@@ -196,7 +209,7 @@ static const mr_stage_type trash = {
     .name = "trash", .summary = "forgets", .inputs = anything_in, .entry = MR_ENTRY_STATELESS};
 
 const mr_stage_type *const fake_types[] = {&camera, &pattern, &opener, &shrink, &learn, &split,
-                                           &pair,   &gather,  &same,   &writer, &trash, NULL};
+                                           &pair,   &gather,  &look,   &same,  &writer, &trash, NULL};
 
 static mr_spec_params params_for(const char *text) {
     return (mr_spec_params){

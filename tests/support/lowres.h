@@ -1,4 +1,4 @@
-/* Decodes a JPEG with mr_codec_reduce and with libavcodec's lowres, whose decoder fails on any damage. */
+/* Decodes a JPEG with mr_still_reduce and with libavcodec's lowres, whose decoder fails on any damage. */
 #pragma once
 
 #include <libavutil/pixdesc.h>
@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "stages/decode/decode_codec.h"
+#include "stages/decode/still_decoder.h"
 
 /* REFUSED: left to libavcodec. WRONG: decoded, but libavcodec reports damage or a different picture. */
 typedef enum lowres_answer { LOWRES_REFUSED, LOWRES_SAME, LOWRES_WRONG } lowres_answer;
@@ -34,7 +35,7 @@ static inline bool is_same_picture(const AVFrame *a, const AVFrame *b) {
     const AVPixFmtDescriptor *about = av_pix_fmt_desc_get(a->format);
     bool same = a->format == b->format && a->width == b->width && a->height == b->height && a->pts == b->pts &&
                 a->color_range == b->color_range && a->colorspace == b->colorspace && a->key_frame == b->key_frame &&
-                a->chroma_location == b->chroma_location && a->reordered_opaque == b->reordered_opaque &&
+                a->chroma_location == b->chroma_location &&
                 av_cmp_q(a->sample_aspect_ratio, b->sample_aspect_ratio) == 0 &&
                 av_dict_count(a->metadata) == av_dict_count(b->metadata) && a->nb_side_data == b->nb_side_data;
     for (int i = 0; same && i < about->nb_components; i++)
@@ -61,7 +62,7 @@ static inline lowres_answer compare_lowres(mr_jpeg_decoder **jpeg, const uint8_t
     AVPacket *packet = av_packet_alloc();
     AVFrame *seen = av_frame_alloc(), *expected = av_frame_alloc();
     lowres_answer answer = LOWRES_REFUSED;
-    if (mr_codec_reduce(mine, jpeg, packet, &frame, 5, seen)) {
+    if (mr_still_reduce(mine, jpeg, packet, &frame, seen)) {
         bool decoded = mr_codec_send(theirs, packet, &frame, 5) >= 0 && avcodec_receive_frame(theirs, expected) >= 0;
         answer = decoded && is_same_picture(seen, expected) ? LOWRES_SAME : LOWRES_WRONG;
     }

@@ -11,7 +11,8 @@ int mr_inlets_create(mr_inlets *inlets, size_t port_count, size_t source_count) 
     inlets->due_ns = INT64_MAX;
     inlets->links = mr_calloc(port_count + 1, sizeof(mr_link *));
     inlets->away = mr_calloc(source_count + 1, sizeof *inlets->away);
-    return inlets->links && inlets->away ? MR_OK : MR_ERROR_MEMORY;
+    inlets->gathered = mr_calloc(source_count + 1, sizeof *inlets->gathered);
+    return inlets->links && inlets->away && inlets->gathered ? MR_OK : MR_ERROR_MEMORY;
 }
 
 void mr_inlets_destroy(mr_inlets *inlets) {
@@ -24,6 +25,7 @@ void mr_inlets_destroy(mr_inlets *inlets) {
         mr_link_destroy(&inlets->links[port]);
     mr_free(inlets->links);
     mr_free(inlets->away);
+    mr_free(inlets->gathered);
 }
 
 void mr_inlets_renew(mr_inlets *inlets) {
@@ -31,4 +33,5 @@ void mr_inlets_renew(mr_inlets *inlets) {
     inlets->due_ns = INT64_MAX;
     inlets->held_up = false;
     memset(inlets->away, 0, inlets->source_count * sizeof *inlets->away);
+    memset(inlets->gathered, 0, inlets->source_count * sizeof *inlets->gathered);
 }

@@ -8,6 +8,12 @@
 
 enum { MR_BURST = 16, MR_MAX_PORTS = MR_SPEC_MAX_PORTS };
 
+/* The frame whose objects a gathering stage took last, and how many. */
+typedef struct mr_objects_taken {
+    mr_identity frame;
+    uint32_t count;
+} mr_objects_taken;
+
 typedef struct mr_inlets {
     size_t port_count, source_count;
     mr_link **links;         /* by port */
@@ -17,6 +23,7 @@ typedef struct mr_inlets {
     int64_t due_ns;          /* when the gathering batch must leave; INT64_MAX: not set */
     size_t turn;             /* several ports: the source to try first */
     bool *away;              /* several ports, by source: every port is away (gap.h), and stages downstream know */
+    mr_objects_taken *gathered;   /* several ports, by source */
 } mr_inlets;
 
 /* Links are set later. MR_ERROR_MEMORY. */
@@ -97,4 +104,18 @@ static inline bool mr_inlets_note_away(mr_inlets *inlets, size_t turn, bool away
     const bool news = away && !inlets->away[turn];
     inlets->away[turn] = away;
     return news;
+}
+static inline bool mr_inlets_is_gathered(const mr_objects_taken *last, const mr_identity *of) {
+    return last->frame.epoch == of->epoch && last->frame.seq == of->seq;
+}
+/* An object was taken. Objects of a frame come one after the other. */
+static inline void mr_inlets_note_object(mr_inlets *inlets, size_t turn, const mr_identity *object) {
+    mr_objects_taken *last = &inlets->gathered[turn];
+    last->count = mr_inlets_is_gathered(last, object) ? last->count + 1 : 1;
+    last->frame = *object;
+}
+/* How many objects of the frame were taken. */
+static inline uint32_t mr_inlets_objects(const mr_inlets *inlets, size_t turn, const mr_identity *frame) {
+    const mr_objects_taken *last = &inlets->gathered[turn];
+    return mr_inlets_is_gathered(last, frame) ? last->count : 0;
 }

@@ -1,6 +1,9 @@
 #include "engine/flow/instance/slot.h"
 
+#include <string.h>
+
 #include "engine/base/grow.h"
+#include "engine/data/gap.h"
 #include "engine/data/store.h"
 #include "engine/flow/ledger/ledger.h"
 
@@ -19,12 +22,31 @@ mr_slot_output *mr_slot_grow_outputs(mr_slot *slot, mr_frame *frame, const char 
     return NULL;
 }
 
+static bool is_later(const mr_slot_output *output, const mr_identity *mark) {
+    const mr_identity *of = mr_item_identity(&output->item);
+    return output->item.kind == MR_ITEM_FRAME && of->source == mark->source && mr_identity_compare(of, mark) > 0;
+}
+
+/* The last output ends the objects of a frame. It goes before frames of later ones: a batch, or the frames after a gap
+ * in a join, come with it. */
+static void put_in_order(mr_slot *slot) {
+    const size_t last = slot->output_count - 1;
+    const mr_slot_output mark = slot->outputs[last];
+    size_t place = slot->output_next;
+    while (place < last && !is_later(&slot->outputs[place], &mark.item.identity))
+        place++;
+    memmove(&slot->outputs[place + 1], &slot->outputs[place], (last - place) * sizeof mark);
+    slot->outputs[place] = mark;
+}
+
 int mr_slot_add_mark_outputs(mr_slot *slot, size_t port_count, const mr_item *mark, const char *stage) {
     for (uint32_t port = 0; port < port_count; port++) {
         mr_slot_output *output = mr_slot_next_output(slot, NULL, stage);
         if (!output)
             return MR_ERROR_MEMORY;
         *output = (mr_slot_output){.port = port, .item = *mark};
+        if (mark->kind == MR_ITEM_GAP && mr_identity_ends_objects(&mark->identity))
+            put_in_order(slot);
     }
     return MR_OK;
 }

@@ -20,6 +20,7 @@ typedef struct mr_slot_input {
     int64_t entered_ns;  /* when it entered the queue */
     uint32_t source;
     bool settled;        /* dropped, absorbed or forwarded */
+    bool passed;         /* the stage does no work for it (mr_io_passes) */
 } mr_slot_input;
 
 typedef enum mr_slot_state { MR_SLOT_FREE, MR_SLOT_RUNNING, MR_SLOT_DONE, MR_SLOT_HELD } mr_slot_state;
@@ -31,7 +32,8 @@ typedef struct mr_slot {
     bool counted;          /* counted among the device's calls */
     bool staged;           /* this call copied some inputs to the device */
     size_t ends;           /* marks that end the objects of a frame */
-    bool lost;             /* a mark says that an unknown number of frames is lost */
+    bool lost;             /* a mark says that an unknown number of frames is lost; when gathering, that the frame's
+                              objects have not all come */
     bool unended;          /* nobody can know when the device work ends */
     size_t device_number;  /* the instance's device that does the work */
     size_t frame_count;
@@ -53,7 +55,7 @@ static inline void mr_slot_add_frame(mr_slot *slot, const mr_item *item) {
     input->frame = item->frame;
     input->entered_ns = item->entered_ns;
     input->source = item->source;
-    input->settled = false;
+    input->settled = input->passed = false;
 }
 
 /* Allocates room for this many inputs. MR_ERROR_MEMORY. */

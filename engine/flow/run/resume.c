@@ -39,6 +39,7 @@ struct mr_resume {
     size_t source_count;
     mark *marks;
     bool continues;
+    char id[MR_RUN_ID_TEXT]; /* the run's; "": it continues one whose checkpoint has none */
     pthread_t thread;
     bool begun;           /* this run has written the checkpoint */
     bool running;         /* the thread runs */
@@ -118,6 +119,14 @@ static int read_mark(mr_resume *resume, uint32_t source, yajl_val sources) {
     return read_reach(resume, id, one, to);
 }
 
+/* Checkpoints of earlier versions have none. */
+static int read_id(mr_resume *resume, yajl_val id) {
+    if (id && !mr_run_id_is(YAJL_GET_STRING(id)))
+        return not_ours(resume, "its \"run\" is not 16 hexadecimal digits");
+    snprintf(resume->id, sizeof resume->id, "%s", id ? YAJL_GET_STRING(id) : "");
+    return MR_OK;
+}
+
 static int take_checkpoint(mr_resume *resume, const char *text) {
     char wrong[128];
     yajl_val all = mr_json_parse(text, wrong, sizeof wrong);
@@ -125,6 +134,8 @@ static int take_checkpoint(mr_resume *resume, const char *text) {
     int status = MR_OK;
     if (!version || !YAJL_IS_INTEGER(version) || YAJL_GET_INTEGER(version) != VERSION || !sources)
         status = not_ours(resume, "it cannot be read");
+    if (!status)
+        status = read_id(resume, member(all, "run", yajl_t_any));
     for (uint32_t s = 0; !status && s < resume->source_count; s++)
         if (mr_plan_is_here(resume->run->plan, &resume->run->plan->vertices[s]))
             status = read_mark(resume, s, sources);
@@ -186,6 +197,8 @@ static int print(const mr_resume *resume, const mark *now, yajl_gen json) {
         mr_json_integer(json, "checkpoint", VERSION);
         mr_json_text(json, "pipeline", plan->name);
         mr_json_bool(json, "complete", complete);
+        if (*resume->id)
+            mr_json_text(json, "run", resume->id);
         MR_JSON_MAP(json, "sources")
             for (uint32_t s = 0; s < resume->source_count; s++)
                 if (mr_plan_is_here(plan, &plan->vertices[s]))
@@ -320,6 +333,10 @@ bool mr_resume_over(const mr_resume *resume, uint32_t source) {
     return resume && resume->marks[source].over;
 }
 
+const char *mr_resume_run(const mr_resume *resume) {
+    return resume && *resume->id ? resume->id : NULL;
+}
+
 uint32_t mr_resume_epoch(const mr_resume *resume, uint32_t source) {
     return resume && resume->marks[source].any ? resume->marks[source].last.epoch : 0;
 }
@@ -332,6 +349,7 @@ int mr_resume_create(mr_resume **resume, const mr_run *run, const char *path) {
         return mr_fail(MR_ERROR_MEMORY, "no memory for a checkpoint");
     made->run = run;
     made->lock_fd = -1;
+    snprintf(made->id, sizeof made->id, "%s", run->id.text);
     made->source_count = run->plan->source_count;
     pthread_mutex_init(&made->lock, NULL);
     mr_condition_init(&made->changed);

@@ -7,6 +7,7 @@
  * count.
  *
  *     {"checkpoint": 1, "pipeline": "classify", "complete": false,
+ *      "run": "5f0c9a3be1d27846",
  *      "sources": {"lobby": {"of": "9f86d081884c7d65", "epoch": 0, "seq": 1041, "ended": false}}}
  *
  * `of` is a digest over the source's type and options: a source that reads something else numbers frames differently,
@@ -55,5 +56,7 @@ bool mr_resume_settled(const mr_resume *resume, const mr_identity *frame);
 bool mr_resume_leaves_out(const mr_resume *resume, const mr_plan_vertex *stage, const mr_frame *frame);
 /* Whether an earlier run settled all of the source's frames. */
 bool mr_resume_over(const mr_resume *resume, uint32_t source);
+/* The run's id (run_id.h): that of the run that this one continues, if it does. NULL: no checkpoint has it. */
+const char *mr_resume_run(const mr_resume *resume);
 /* The epoch in which the source must continue. */
 uint32_t mr_resume_epoch(const mr_resume *resume, uint32_t source);

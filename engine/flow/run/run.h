@@ -6,6 +6,7 @@
 #include "engine/data/store.h"
 #include "engine/flow/executor/executor.h"
 #include "engine/flow/ledger/ledger.h"
+#include "engine/flow/run/run_id.h"
 #include "engine/plan/plan_data.h"
 
 typedef struct mr_run {
@@ -28,4 +29,6 @@ typedef struct mr_run {
     struct mr_run_states *states;     /* run_states.h: whether the run begins or continues */
     struct mr_resume *resume;         /* resume.h; NULL: no checkpoint */
     struct mr_tracing *tracing;       /* tracing.h; NULL: not traced */
+    struct mr_services *services;     /* services.h: what sinks report about the services that they deliver to */
+    mr_run_id id;                     /* of a run that begins with this process */
 } mr_run;

@@ -121,6 +121,7 @@ typedef struct mr_boxed {
     double score;  /* of an object that was found */
     double area;   /* of a true object: decides its size */
     bool crowd;    /* of a true object: it stands for several, and what is found in it is neither right nor wrong */
+    int64_t track; /* its number in the sequence; 0: none */
 } mr_boxed;
 
 /* Means over classes that have true objects, as COCO defines them (cocoeval.py in pycocotools 2.0.11). Precision is
@@ -137,6 +138,23 @@ typedef struct mr_object_figures {
  * earlier object. `each`: the precision of each class; NaN: it has no true objects. MR_ERROR_MEMORY. */
 MR_API int mr_object_figures_make(const mr_boxed *truth, size_t truth_count, const mr_boxed *found, size_t found_count,
                                   size_t classes, mr_object_figures *all, double *each);
+
+/* Figures of tracks, over all classes and sequences, as trackeval 1.3.0 defines them: CLEAR MOT (Bernardin and
+ * Stiefelhagen, 2008), IDF1 (Ristani et al., 2016) and HOTA (Luiten et al., 2021). */
+typedef struct mr_track_figures {
+    uint64_t objects, found, matched, switches; /* boxes that count; switches: a true track got another number */
+    uint64_t tracks, found_tracks;
+    uint64_t mostly_tracked, mostly_lost; /* true tracks matched in more than 0.8, less than 0.2, of their pictures */
+    double mota, motp;                    /* motp: the mean overlap of matches */
+    double idf1, id_precision, id_recall;
+    double hota, detection, association; /* means over the overlaps 0.05, 0.1, ... 0.95 */
+} mr_track_figures;
+
+/* Compares tracks that were found with the true ones. Pictures of a sequence have numbers in order of time; sequence[i]
+ * is that of picture i, and does not fall; NULL: there is one. Found objects without a track do not count, nor do those
+ * on a crowd; true objects with a label below 0 only take part in that comparison. MR_ERROR_MEMORY. */
+MR_API int mr_track_figures_make(const mr_boxed *truth, size_t truth_count, const mr_boxed *found, size_t found_count,
+                                 size_t classes, const size_t *sequence, size_t sequences, mr_track_figures *all);
 
 #ifdef __cplusplus
 }

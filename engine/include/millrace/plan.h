@@ -134,13 +134,16 @@ typedef struct mr_view_calls {
     int in_flight;                  /* most calls of an instance in progress */
     int batch;                      /* most frames in a call; 1 without `batch:` */
     int64_t batch_timeout_ns;
-    int spacing;                    /* The stage works on one frame of this number, and passes the others. */
+    mr_every every;                 /* the frames on which the stage works; it passes the others. Zero: all */
+    bool spared;                    /* frames that an earlier stage passed come without payload, and are passed */
+    int spacing;                    /* one of how many frames that is; with a time, at the sources' rates */
     int gathers;                    /* More than 1: without a batch, a call takes up to this number of waiting frames
                                        while all workers are busy. It never waits for frames. */
 } mr_view_calls;
 
 /* Memory of a stage besides its outputs. */
 typedef struct mr_view_memory {
+    size_t waiting_bytes;           /* records that wait until a service takes them, per instance, in host memory */
     size_t constant_bytes;          /* weights and tables per instance, on each CUDA device */
     mr_view_pool scratch;           /* working memory of calls */
     mr_view_pool staging;           /* several devices: uploads to the memory of each */
@@ -223,7 +226,7 @@ typedef struct mr_view_row {
     int device;
     const char *of;   /* id of the stage or source, or the cut's name */
     const char *what; /* "output", "output NAME", "work", "staging", "batches", "block", "pinned", "results",
-                         "constants", "library", "messages" */
+                         "waiting", "constants", "library", "messages" */
     int64_t buffers;  /* in all instances together; 0: not counted in buffers */
     uint64_t each;    /* most bytes in one buffer; 0: not known, or none */
     mr_view_bytes most;

@@ -80,10 +80,12 @@ typedef struct mr_stage_type {
     int gathers;                 /* More than 1, with `batches`: on processors without `batch:`, a call may get up to
                                     this number of waiting frames while all workers are busy. It never waits for
                                     frames, and must give each frame the same bits as alone. */
-    /* Optional, with `batches`. True: `process` only forwards this frame (mr_io_forward), and works on others. Such a
-     * frame does not count in a batch, and does not wait for one unless it comes after a frame that does. See
-     * mr_negotiation.spacing. Any thread. */
-    bool (*passes)(const void *options, const mr_frame *frame);
+    bool passes;                 /* With `batches`: `process` works on one of several frames (mr_negotiation.every) and
+                                    passes the others (mr_io_passes). These do not count in a batch, and do not wait for
+                                    one unless they come after a frame that does. */
+    bool spares;                 /* With `batches`: if only one stage takes the frames of output 0, and it passes some,
+                                    `process` does no work for these (mr_io_passes) */
+    bool blind;                  /* reads results and metadata of its inputs, but not their payload */
     bool streams;                /* `process` works through mr_io_stream, as `map` always does. The stage may then
                                     run on a device. */
     bool cuda;                   /* all enqueued work has a CUDA variant */
@@ -284,13 +286,17 @@ struct mr_negotiation {
                                   are as many workers. Work that needs the frames in order must come after
                                   mr_io_await_turn. Default 0: calls do not overlap. */
     int gathers;               /* the type's value, or 1 where it does not apply; may be reduced */
-    int spacing;               /* Types that pass frames: works on one frame of this number. Default 1. A call with a
-                                  batch also takes the frames between. */
+    mr_every every;            /* Types that pass frames: the frames of each source on which they work. `frames`: those
+                                  whose seq is a multiple. `time_ns`: the first of an epoch, then the first at or after
+                                  each multiple of that time later. Default: all. A call with a batch also takes the
+                                  frames between. */
     bool blocking;             /* the type's value; may be changed */
     int threads;               /* threads that libraries start per instance, besides the engine's; default 0 */
     size_t scratch_bytes;      /* bytes that one call takes with mr_io_scratch, in all; 0: none */
     size_t pinned_bytes;       /* bytes per buffer from mr_io_pinned, on devices; 0: none */
     size_t result_bytes;       /* bytes that one call takes with mr_io_results, in all, on devices; 0: none */
+    size_t waiting_bytes;      /* Sinks that deliver later: the most bytes of records that one instance keeps in host
+                                  memory until they are acknowledged. */
     size_t constant_bytes;     /* Upper bound of what one instance keeps on a CUDA device besides buffers: weights,
                                   tables. */
     size_t stream_bytes[2];    /* Working memory of kernels and libraries on a CUDA device, besides buffers, for each
@@ -442,6 +448,10 @@ MR_API uint32_t mr_stage_resume_epoch(const mr_stage *self, uint32_t source);
  * once. */
 typedef enum mr_run_state { MR_RUN_UNKNOWN, MR_RUN_BEGINS, MR_RUN_GOES_ON } mr_run_state;
 MR_API mr_run_state mr_stage_run_state(const mr_stage *self);
+/* The run's id, 16 hexadecimal digits: the same for all its processes, and kept in the checkpoint. A sink can store it
+ * with its records, to find them again when the run continues. NULL: the run continues an earlier one, but neither a
+ * checkpoint nor $MILLRACE_RUN says which. Call it once mr_stage_run_state is known. */
+MR_API const char *mr_stage_run(const mr_stage *self);
 /* The first epoch for a source that cannot repeat frames (not `repeats`). New frames must not be mistaken for frames
  * that an earlier process gave under the same numbers. A run that continues, and a node without $MILLRACE_EPOCH, use
  * tenths of a second since 2026, which fit until 2039. Else it is $MILLRACE_EPOCH, which the supervisor sets for each
@@ -490,6 +500,24 @@ typedef struct mr_source_report {
 /* "connecting", "live", "stalled", "away", "failed", "ended"; "" for UNREPORTED. */
 MR_API const char *mr_link_state_name(mr_link_state phase);
 MR_API void mr_stage_report(const mr_stage *self, const mr_source_report *report);
+/* The state of a service that a sink delivers to: a database, a broker. The sink reports it (mr_stage_report_service)
+ * at each change, after each batch, and now and then between. `phase`: CONNECTING, LIVE, AWAY (waiting for the next
+ * try), FAILED or ENDED; UNREPORTED for stages without a service. Counts are over all connections. The report is
+ * copied. */
+typedef struct mr_service_report {
+    mr_link_state phase;
+    int64_t since_ns;         /* start of this state: ns since 1970 */
+    int64_t next_ns;          /* time of the next try, while AWAY; else 0 */
+    int64_t last_ns;          /* when the service acknowledged the last batch: ns since 1970; 0: never */
+    uint64_t tries, connections; /* attempts, and those that succeeded */
+    uint64_t batches, frames, bytes; /* acknowledged */
+    uint64_t again;           /* batches that were sent again */
+    uint64_t dropped;         /* frames that were dropped because the queue was full */
+    uint64_t waiting, waiting_bytes; /* frames that are not acknowledged, and their records */
+    char why[MR_REPORT_WHY];  /* why the service is away; "": it is not, or the reason is not known */
+} mr_service_report;
+/* Any thread, until `close` returns. */
+MR_API void mr_stage_report_service(const mr_stage *self, const mr_service_report *report);
 /* Writes a line to the log, prefixed with the stage's id. Repeated lines are counted; see mr_log_repeating. */
 MR_API void mr_stage_warn(const mr_stage *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 MR_API void mr_stage_info(const mr_stage *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -571,6 +599,9 @@ MR_API int mr_io_set_object(mr_io *io, mr_frame *frame, uint32_t number);
 /* Types that split: the call has emitted frames for `count` objects of this input, and the input goes no further. If no
  * object and nothing else delivers it, it counts as absorbed for `reason`. */
 MR_API void mr_io_end_objects(mr_io *io, const mr_frame *input, uint32_t count, const char *reason);
+/* Types that gather, when the frame comes: whether an object of it did not come, because it was dropped, absorbed or
+ * failed on the way, or because the frame itself was lost before the split. */
+MR_API bool mr_io_lost_objects(const mr_io *io);
 /* The most objects of one frame. */
 #define MR_MOST_OBJECTS 100000
 
@@ -578,6 +609,11 @@ MR_API void mr_io_end_objects(mr_io *io, const mr_frame *input, uint32_t count, 
 MR_API int mr_io_emit(mr_io *io, size_t port, mr_frame *frame);
 /* Emits input `index` of port 0 unchanged. The stage must set mr_planned_output.shares for output 0. */
 MR_API int mr_io_forward(mr_io *io, size_t index);
+/* Whether the stage passes input `index` of port 0 (mr_stage_type.passes, spares): it must call mr_io_pass for it. */
+MR_API bool mr_io_passes(const mr_io *io, size_t index);
+/* Emits input `index` on output 0 without work: unchanged if the output shares its buffers, else without a payload
+ * (MR_PAYLOAD_RESULTS). */
+MR_API int mr_io_pass(mr_io *io, size_t index);
 /* Records the outcome of a frame that is not emitted. `reason` is a string literal of one or two words. Dropped: lost
  * against the author's wish. Absorbed: as the author asked (a gate, every: N, a window). A frame that is neither
  * emitted, dropped nor absorbed makes the ledger unbalanced. In a sink such a frame is delivered. */

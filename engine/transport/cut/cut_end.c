@@ -350,6 +350,9 @@ void mr_cut_report_suspect(mr_cut_reporter *reporter, const mr_action *action, i
              mr_audit_number("left_out", mr_audit_left_out(&reporter->peers)));
 }
 
+static const char kept_in[] = "it is kept in ";
+static const char not_kept[] = "`dead_letters: FOLDER` under `cut` keeps such frames";
+
 void mr_cut_report_set_aside(mr_cut_reporter *reporter, const mr_action *action, bool kept, int64_t now_ns) {
     const mr_cut *cut = reporter->cut;
     char frame[FRAME_TEXT], why[512];
@@ -357,7 +360,7 @@ void mr_cut_report_set_aside(mr_cut_reporter *reporter, const mr_action *action,
     snprintf(why, sizeof why, "%s is a dead letter and is dropped, since %s; %s%s",
              name_frame(cut, &action->item.identity, frame),
              refused ? "its message was refused several times" : "several processes died of it",
-             kept ? "it is kept in " : "`dead_letters: FOLDER` under `cut` keeps such frames",
+             kept ? kept_in : not_kept,
              kept ? cut->dead_letters : "");
     mr_log_repeating(MR_LOG_ERROR, cut->name, "%s: %s", cut->name, why);
     if (mr_audit_may(&reporter->peers, now_ns))
@@ -365,12 +368,13 @@ void mr_cut_report_set_aside(mr_cut_reporter *reporter, const mr_action *action,
                  mr_audit_text("why", why), mr_audit_number("left_out", mr_audit_left_out(&reporter->peers)));
 }
 
-void mr_cut_report_too_large(const mr_cut *cut, const mr_identity *which, uint64_t bytes) {
+void mr_cut_report_too_large(const mr_cut *cut, const mr_cut_item *item, bool kept) {
     char frame[FRAME_TEXT];
     mr_log_repeating(MR_LOG_ERROR, cut->name,
                      "%s: %s is dropped: its results take %" PRIu64 " bytes, and a message may have %d without its "
-                     "payload; let the stages before the cut find fewer objects, or leave out their masks",
-                     cut->name, name_frame(cut, which, frame), bytes, MR_CUT_MOST_ENVELOPE);
+                     "payload; let the stages before the cut find fewer objects, or leave out their masks; %s%s",
+                     cut->name, name_frame(cut, &item->identity, frame), (uint64_t)item->envelope_bytes,
+                     MR_CUT_MOST_ENVELOPE, kept ? kept_in : not_kept, kept ? cut->dead_letters : "");
 }
 
 void mr_cut_report_refused(mr_cut_reporter *reporter, uint32_t route, int64_t now_ns) {

@@ -82,8 +82,8 @@ void mr_cut_report_peer(mr_cut_reporter *reporter, const mr_action *action, int6
 void mr_cut_report_suspect(mr_cut_reporter *reporter, const mr_action *action, int64_t now_ns);
 /* A frame is given up: a dead letter, kept in the folder for those or not. */
 void mr_cut_report_set_aside(mr_cut_reporter *reporter, const mr_action *action, bool kept, int64_t now_ns);
-/* A frame is dropped, since its results take that many bytes, more than an envelope may have. Any thread. */
-void mr_cut_report_too_large(const mr_cut *cut, const mr_identity *which, uint64_t bytes);
+/* A frame is dropped, since its results take more bytes than an envelope may have. Any thread. */
+void mr_cut_report_too_large(const mr_cut *cut, const mr_cut_item *item, bool kept);
 /* A message was refused, with the message of mr_fail. */
 void mr_cut_report_refused(mr_cut_reporter *reporter, uint32_t route, int64_t now_ns);
 /* At the end: reports how much was left out. */

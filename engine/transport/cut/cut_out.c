@@ -155,6 +155,11 @@ static bool source_has_room(mr_stage *self, uint32_t source, uint32_t coming) {
     return has_room;
 }
 
+/* Makes a frame that is given up a dead letter; false if there is no folder. */
+static bool keep(const cut_out *out, const mr_cut_item *item, const mr_settled *settled) {
+    return out->cut->dead_letters && !mr_dead_letter_write(out->cut, item, settled);
+}
+
 static int process(mr_stage *self, mr_io *io) {
     cut_out *out = self->state;
     mr_frame *frame = mr_io_input(io);
@@ -177,7 +182,8 @@ static int process(mr_stage *self, mr_io *io) {
         .key = packet && frame->flags & MR_FRAME_KEY,
     };
     if (item.envelope_bytes > MR_CUT_MOST_ENVELOPE) {
-        mr_cut_report_too_large(out->cut, &item.identity, item.envelope_bytes);
+        const mr_settled dropped = {.outcome = MR_NOTE_DROPPED, .stage = self->id, .reason = TOO_LARGE};
+        mr_cut_report_too_large(out->cut, &item, keep(out, &item, &dropped));
         mr_io_drop(io, frame, TOO_LARGE);
         return MR_DONE;
     }
@@ -288,17 +294,20 @@ static void settle(cut_out *out, const mr_cut_item *item, const mr_settled *sett
     }
 }
 
-/* Items that the session has not accepted. */
+/* Items that the session has not accepted; TOO_LARGE: with mr_message(). */
 static void drop(cut_out *out, const mr_cut_item *item, const char *reason, int64_t now_ns) {
     const mr_settled dropped = {.outcome = MR_NOTE_DROPPED, .stage = out->self->id, .reason = reason};
+    if (reason == TOO_LARGE) {
+        mr_log_repeating(MR_LOG_ERROR, out->self->id, "%s: %s", out->self->id, mr_message());
+        keep(out, item, &dropped);
+    }
     settle(out, item, &dropped, now_ns);
     if (item->kind != MR_CUT_END)
         mr_sender_miss(out->sender, &item->identity);
 }
 
 static void set_aside(cut_out *out, const mr_action *action, int64_t now_ns) {
-    bool kept = out->cut->dead_letters && !mr_dead_letter_write(out->cut, &action->item, &action->settled);
-    mr_cut_report_set_aside(&out->reporter, action, kept, now_ns);
+    mr_cut_report_set_aside(&out->reporter, action, keep(out, &action->item, &action->settled), now_ns);
     settle(out, &action->item, &action->settled, now_ns);
 }
 

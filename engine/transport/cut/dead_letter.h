@@ -1,4 +1,5 @@
-/* Frames that were set aside because processes died of them, or refused them: a folder with two files for each frame,
+/* Frames that were set aside because processes died of them, or refused them, or no message can hold them: a folder
+ * with two files for each frame,
  *
  *     SOURCE-EPOCH-SEQ-SUB.json     pipeline, digest, cut, source, epoch, seq, sub, pts_ns (null: none), format, stage
  *                                   and reason, and payload: the name of the other file (null: it had none)

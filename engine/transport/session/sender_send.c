@@ -144,10 +144,18 @@ bool mr_sender_anybody_open(const mr_sender *sender, size_t source) {
     return another_is_open(sender, NULL, source);
 }
 
+static bool is_alone(const mr_sender *sender) {
+    for (uint32_t i = 0; i < sender->params.most_peers; i++)
+        if (is_there(&sender->peers[i]))
+            return false;
+    return true;
+}
+
 /* The first queued item that a peer may be sent, and that peer. Order is kept, except for items that no connected peer
  * may have any more, which wait for another process. */
 static peer *find_items(mr_sender *sender, uint64_t *position) {
-    for (*position = first_queued(sender); *position != sender->next; ++*position) {
+    const uint64_t end = is_alone(sender) ? sender->base : sender->next;
+    for (*position = first_queued(sender); *position < end; ++*position) {
         const slot *s = slot_at(sender, *position);
         if (s->state != SLOT_QUEUED)
             continue;

@@ -158,13 +158,14 @@ static int find(const mr_wire_reader *reader, uint32_t block, uint64_t offset, u
 /* ---- planes ------------------------------------------------------------------------------------------------------ */
 
 static int check_picture_plane(const mr_format *format, int i, const Millrace__V1__Plane *from) {
-    size_t row_bytes = mr_plane_row_bytes(format->pixel, i, format->width);
-    uint64_t rows = (uint64_t)mr_plane_rows(format->pixel, i, format->height);
+    mr_row row = {.plane = i};
+    mr_next_plane(format, &row);
     bool wide = mr_pixel_describe(format->pixel)->depth > 8;
-    if (from->stride < row_bytes || from->stride > INT32_MAX || (wide && (from->stride % 2 || from->offset % 2)))
+    if (from->stride < row.bytes || from->stride > INT32_MAX || (wide && (from->stride % 2 || from->offset % 2)))
         return refuse("a picture whose rows overlap, or whose samples are not aligned");
-    return from->bytes < (rows - 1) * from->stride + row_bytes ? refuse("a picture with fewer bytes than its rows")
-                                                               : MR_OK;
+    if (from->bytes < (uint64_t)(row.rows - 1) * from->stride + row.bytes)
+        return refuse("a picture with fewer bytes than its rows");
+    return MR_OK;
 }
 
 /* Bit stream readers read past the end. */

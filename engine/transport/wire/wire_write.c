@@ -60,11 +60,9 @@ static int write_name(mr_wire_writer *writer, const char *name, uint32_t *number
     return MR_OK;
 }
 
-/* Bytes from the first to the last row of a plane, and the bytes in one row; both 0 if it has none. */
-static size_t plane_span(const mr_format *format, int plane, size_t stride, size_t *row_bytes) {
-    int32_t rows = mr_plane_rows(format->pixel, plane, format->height);
-    *row_bytes = mr_plane_row_bytes(format->pixel, plane, format->width);
-    return rows > 0 ? (size_t)(rows - 1) * stride + *row_bytes : 0;
+/* Bytes from the first to the last row of a plane. */
+static size_t plane_span(const mr_row *row, size_t stride) {
+    return row->rows > 0 ? (size_t)(row->rows - 1) * stride + row->bytes : 0;
 }
 
 static int plane_count(const mr_frame *frame) {
@@ -106,28 +104,29 @@ static int gather_rows(mr_wire_writer *writer, const mr_plane *from, size_t row_
 static int write_picture_plane(mr_wire_writer *writer, const mr_frame *frame, int i, Millrace__V1__Plane *plane,
                                wire_spot *spot) {
     const mr_plane *from = &frame->plane[i];
-    size_t row_bytes, rows = (size_t)mr_plane_rows(frame->format.pixel, i, frame->format.height);
-    bool in_order = from->stride >= (ptrdiff_t)mr_plane_row_bytes(frame->format.pixel, i, frame->format.width);
-    plane->bytes = plane_span(&frame->format, i, in_order ? (size_t)from->stride : 0, &row_bytes);
-    plane->stride = in_order ? (uint64_t)from->stride : row_bytes;
+    mr_row row = {.plane = i};
+    mr_next_plane(&frame->format, &row);
+    const bool in_order = from->stride >= (ptrdiff_t)row.bytes;
+    plane->stride = in_order ? (uint64_t)from->stride : row.bytes;
+    plane->bytes = plane_span(&row, plane->stride);
     if (in_order)
         return mr_wire_put(writer, from->buffer, from->data, plane->bytes, 0, spot);
-    plane->bytes = row_bytes * rows;
-    return gather_rows(writer, from, row_bytes, rows, spot);
+    return gather_rows(writer, from, row.bytes, (size_t)row.rows, spot);
 }
 
 /* The bytes from the first plane's start to the last one's end, if all planes are in one buffer in order. They can then
  * be one part instead of one each. */
 static int write_picture_at_once(mr_wire_writer *writer, const mr_frame *frame, int planes) {
     const mr_plane *first = &frame->plane[0], *last = &frame->plane[planes - 1];
-    size_t row_bytes;
     wire_spot spot;
     for (int i = 0; i < planes; i++)
         if (frame->plane[i].buffer != first->buffer || frame->plane[i].stride <= 0 ||
             (i && frame->plane[i].data < frame->plane[i - 1].data))
             return MR_OK;
-    size_t span = plane_span(&frame->format, planes - 1, (size_t)last->stride, &row_bytes);
-    return mr_wire_put(writer, first->buffer, first->data, (size_t)(last->data - first->data) + span, 0, &spot);
+    mr_row row = {.plane = planes - 1};
+    mr_next_plane(&frame->format, &row);
+    return mr_wire_put(writer, first->buffer, first->data,
+                       (size_t)(last->data - first->data) + plane_span(&row, (size_t)last->stride), 0, &spot);
 }
 
 static int write_plane(mr_wire_writer *writer, const mr_frame *frame, int i, Millrace__V1__Plane *plane) {

@@ -324,7 +324,6 @@ mr_heard *mr_decode_device_heard_of(const AVCodecContext *codec) {
 }
 
 void mr_decode_device_attach(mr_decode_device *device, AVCodecContext *codec) {
-    mr_heard_begin(&device->heard);
     codec->opaque = device;
     codec->get_format = choose_format;
     codec->hw_device_ctx = device->device;

@@ -78,7 +78,7 @@ void mr_heard_line(mr_heard *heard, int64_t number, int level, const char *forma
     if (damage) {
         note(&heard->pictures, number);
         note(&heard->news, number);
-        heard->first = number < heard->first ? number : heard->first;
+        heard->first = number > 0 && number < heard->first ? number : heard->first;
     }
 }
 

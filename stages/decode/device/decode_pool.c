@@ -296,7 +296,6 @@ mr_heard *mr_picture_pool_heard_of(const AVCodecContext *codec) {
 }
 
 void mr_picture_pool_attach(mr_picture_pool *pool, AVCodecContext *codec) {
-    mr_heard_begin(&pool->heard);
     codec->opaque = pool;
     codec->get_buffer2 = get_buffer;
 #if LIBAVCODEC_VERSION_MAJOR < 60

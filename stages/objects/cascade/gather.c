@@ -62,7 +62,7 @@ typedef struct state {
     size_t part_count, part_room;
     uint8_t *bytes;
     size_t byte_count, byte_room;
-    bool cut;          /* not all that was found is kept */
+    bool cut;          /* not all that was found is kept, or pictures were lost that would have been searched */
     mr_object_attribute *attributes; /* of the object at hand */
     size_t attribute_count, attribute_room;
     mr_ballot *votes;   /* NULL: without vote */
@@ -70,12 +70,19 @@ typedef struct state {
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-/* Whether pictures of objects can have something for the objects besides crop's own result, which is the oldest. */
+/* Whether a stage may have searched the pictures for objects. crop's own result is the oldest. */
+static bool may_search(const mr_planned_input *input) {
+    bool searches = input->more_results;
+    for (const mr_planned_result *one = input->results; one && !searches; one = one->next)
+        searches = one->kind == mr_kind_objects() && one->next;
+    return searches;
+}
+
+/* Whether pictures of objects can have something for the objects. */
 static bool may_find(const mr_planned_input *input) {
-    bool finds = input->more_results;
+    bool finds = may_search(input);
     for (const mr_planned_result *one = input->results; one && !finds; one = one->next)
-        finds = one->kind == mr_kind_classes() || one->kind == mr_kind_text() ||
-                (one->kind == mr_kind_objects() && one->next);
+        finds = one->kind == mr_kind_classes() || one->kind == mr_kind_text();
     return finds;
 }
 
@@ -218,6 +225,7 @@ static int take_picture(state *s, const options *o, const mr_frame *picture) {
             status = keep_children(s, newest = one, number);
         }
     }
+    s->cut |= status != MR_OK;
     return status;
 }
 
@@ -352,13 +360,10 @@ static int merge(state *s, const options *o) {
     return status;
 }
 
-/* The objects of all tiles, after those that the frame has. If no tile has come, nobody has searched the frame; if some
- * have not, there may be more objects. */
+/* The objects of all tiles, after those of the frame. If no tile has come, the result is empty and cut: track then
+ * says where they should be. */
 static int put_tiles(state *s, const options *o, mr_io *io, mr_frame *frame, const mr_result *objects) {
     mr_result *result;
-    if (!s->part_count)
-        return MR_OK;
-    s->cut |= s->parts[0].index != (int32_t)s->part_count;
     int status = merge(s, o);
     if (!status && objects)
         return put_on(s, io, frame, objects);
@@ -383,6 +388,7 @@ static int process(mr_stage *self, mr_io *io) {
         return take_picture(s, self->options, input);
     if (!belongs(s, input))
         forget(s);
+    s->cut |= mr_io_lost_objects(io) && may_search(&self->inputs[CROPS]);
     if (s->votes)
         mr_ballot_advance(s->votes, input->identity.epoch, mr_object_time_ns(input));
     int status = mr_io_share(io, input, &frame);
@@ -441,7 +447,8 @@ const mr_stage_type mr_gather_stage = {
     .help = "Written with join: {frames: a, crops: b} instead of input. An object gets attributes: the best class of "
             "each stage that gave classes, and texts. Objects that were found in its picture are added to the frame, "
             "with its number as their parent. A frame does not wait for pictures that were dropped; it passes with "
-            "the others' results. With vote, votes end with an epoch (a turn of a loop, another connection).",
+            "the others' results. If a stage would have searched them for objects, blur hides the frame whole. "
+            "With vote, votes end with an epoch (a turn of a loop, another connection).",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

@@ -51,8 +51,8 @@ static int32_t end_of(const row *r, int32_t index) {
     return index + 1 == r->count ? r->length : start_of(r, index) + r->side;
 }
 
-/* The part's own place goes along as its object. Its class is the number of parts: gather knows then if it has all. */
-static int give(mr_io *io, const mr_frame *picture, const mr_cutout *part, uint32_t number, int32_t parts) {
+/* The part's own place goes along as its object. */
+static int give(mr_io *io, const mr_frame *picture, const mr_cutout *part, uint32_t number) {
     double a[2], b[2];
     mr_frame *frame;
     mr_result *own;
@@ -64,7 +64,7 @@ static int give(mr_io *io, const mr_frame *picture, const mr_cutout *part, uint3
     *(mr_object *)own->data = (mr_object){
         .left = (float)(a[0] < b[0] ? a[0] : b[0]), .top = (float)(a[1] < b[1] ? a[1] : b[1]),
         .right = (float)(a[0] < b[0] ? b[0] : a[0]), .bottom = (float)(a[1] < b[1] ? b[1] : a[1]),
-        .score = 1, .index = parts, .number = number};
+        .score = 1, .number = number};
     own->count = 1;
     return mr_io_emit(io, 0, frame);
 }
@@ -86,14 +86,13 @@ static int process(mr_stage *self, mr_io *io) {
         mr_io_end_objects(io, picture, 0, "away");
         return MR_OK;
     }
-    const int32_t parts = across.count * down.count + whole;
     for (int32_t y = 0; y < down.count && !status; y++)
         for (int32_t x = 0; x < across.count && !status; x++) {
             const mr_cutout part = {start_of(&across, x), start_of(&down, y), end_of(&across, x), end_of(&down, y)};
-            status = give(io, picture, &part, ++given, parts);
+            status = give(io, picture, &part, ++given);
         }
     if (whole && !status)
-        status = give(io, picture, &(mr_cutout){0, 0, format->width, format->height}, ++given, parts);
+        status = give(io, picture, &(mr_cutout){0, 0, format->width, format->height}, ++given);
     if (!status)
         mr_io_end_objects(io, picture, given, "tiled");
     return status;

@@ -157,24 +157,26 @@ class Blur(Case):
         self.assertTrue(np.array_equal(got, picture))
 
     def test_tiles_that_were_lost(self):
-        """If no tile arrives, nobody has searched the picture; if all do, only the object is hidden."""
+        """If no tile arrives, nobody has searched the picture, whatever track expects; if all do, only the object is
+        hidden."""
         picture = self.noise()
         save(self.folder / "model.onnx", {"o": rows_of([(16, 16, 32, 48, 0.9, 0)])})
-        for shown, whole in (("tile", False), ("kept", True)):
+        for shown, last, whole in (("tile", "gather", False), ("kept", "gather", True), ("kept", "track", True)):
             text = HEAD.format(uri=self.folder / "*.png").replace("sources:", "require: blurred\nsources:") + f"""\
   tile: {{input: decode, size: 640x640}}
   kept: {{type: filter, input: tile, classes: [nobody]}}
   preprocess: {{input: {shown}, size: 64x64, fit: stretch}}
   detect: {{input: preprocess, model: model.onnx, head: end2end}}
   gather: {{join: {{frames: decode, crops: detect}}, merge: {{}}}}
-  blur: {{input: gather, how: fill}}
+  track: {{input: gather}}
+  blur: {{input: {last}, how: fill}}
   images: {{input: blur, path: '{self.folder}/out', overwrite: true}}
 """
             run = self.run_pipeline(text, rows=False)
             self.assert_balanced(run)
             got = np.array(Image.open(next((self.folder / "out").glob("*.png"))))
-            with self.subTest(shown):
-                self.assertEqual("no stage had searched for objects" in run.err, whole)
+            with self.subTest(shown, last=last):
+                self.assertEqual("pictures were lost in a cascade" in run.err, whole)
                 self.assertEqual(not got.any(), whole)
                 self.assertTrue(whole or np.array_equal(got[:, -30:], picture[:, -30:]))
 

@@ -203,6 +203,22 @@ class Objects(Case):
             with self.subTest(options):
                 self.assertIn(words, self.segmented("fit: stretch", options, code, verb="plan" if code else "run"))
 
+    def test_maps_without_classes(self):
+        """The picture decides how many classes there are: none."""
+        self.picture()
+        nodes = [helper.make_node("ReduceMax", ["image"], ["most"], axes=[0, 2, 3], keepdims=0),
+                 helper.make_node("Less", ["most", "zero"], ["chosen"]),
+                 helper.make_node("Compress", ["values", "chosen"], ["o"], axis=1)]
+        known = {"zero": np.float32(0), "values": np.zeros((1, 3, 8, 8), np.float32)}
+        graph = helper.make_graph(
+            nodes, "chosen", [helper.make_tensor_value_info("image", TensorProto.FLOAT, (1, 3, SIDE, SIDE))],
+            [helper.make_tensor_value_info("o", TensorProto.FLOAT, (1, "classes", 8, 8))],
+            [numpy_helper.from_array(value, name) for name, value in known.items()])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8),
+                  self.folder / "model.onnx")
+        self.assertIn("a frame of infer has a tensor f32 1x?x8x8, and not a map",
+                      self.segmented("fit: stretch", "least: 0.5"))
+
     def check_segments(self, row, preprocess, kinds, share):
         seen = {one["label"]: one for one in row["objects"]}
         self.assertLessEqual(set(seen), {"road", "tree"})
@@ -427,6 +443,10 @@ class Objects(Case):
             self.assertEqual(tracks[15:25], [[]] * 10)
             self.assertEqual(tracks[27:40], [[again]] * 13)
             self.assertEqual(tracks[40:55], [[None]] * 2 + [[second]] * 13)
+        confirmed = self.run_pipeline(text.replace("lost: 1s", "lost: 300ms, unconfirmed: drop"))
+        self.assert_balanced(confirmed)
+        self.assertEqual([row["objects"] for row in confirmed.rows],
+                         [[one for one in row["objects"] if one["track"]] for row in run.rows])
 
     def test_tracks_that_coast(self):
         """An object that is not found stays where it should be, with its number, for as long as asked."""
@@ -501,12 +521,12 @@ class Objects(Case):
         child.send_signal(signal.SIGTERM)
         self.assertEqual(child.wait(TIMEOUT), 0)
 
-    def evaluate(self, *more, code=0, model="model.onnx", text=None):
+    def evaluate(self, *more, code=0, model="model.onnx", text=None, data="truth.json"):
         self.write(text or (HEAD.format(uri="nothing.png") + (
             "  preprocess: {input: decode, fit: stretch, size: 64x64}\n"
             f"  detect: {{input: preprocess, model: {model}, head: end2end, labels: labels.txt}}\n"
             "  rows: {type: jsonl, input: detect, path: rows.jsonl}\n")))
-        done = call([MILLRACE, "evaluate", self.folder / "pipeline.yaml", "--data", self.folder / "truth.json", *more])
+        done = call([MILLRACE, "evaluate", self.folder / "pipeline.yaml", "--data", self.folder / data, *more])
         self.assertEqual(done.returncode, code, done.stderr)
         return json.loads(done.stdout) if "--json" in more else done.stdout + done.stderr
 
@@ -591,6 +611,66 @@ class Objects(Case):
         text = HEAD.format(uri="nothing.png") + "  rows: {type: jsonl, input: decode, path: rows.jsonl}\n"
         self.assertIn("no stage is of type detect", self.evaluate(code=78, text=text))
 
+    TRACKED = ("  preprocess: {input: decode, size: 64x64}\n"
+               "  detect: {input: preprocess, model: moving.onnx, head: end2end}\n"
+               "  track: {input: detect, confirm: 100ms, lost: 300ms}\n"
+               "  rows: {type: jsonl, input: track, path: rows.jsonl}\n")
+
+    def test_tracks_evaluated(self):
+        """Against MOTChallenge's text: tracks are confirmed in the third frame, and switch after a gap."""
+        self.moving(gap=range(15, 25))
+        truth = self.folder / "gt.txt"
+        truth.write_text("".join(f"{i + 1},7,{2 + i},20,16,24,1,1,1\n" for i in range(40)) +
+                         "3,8,10,10,10,10,0,1,1\n5,9,300,10,10,10,1,3,1\n\n")
+        text = HEAD.format(uri=self.folder / "moving.mkv") + self.TRACKED
+        found = self.evaluate("--json", data="gt.txt", text=text)
+        self.assertEqual([found[key] for key in ("stage", "pictures", "missing_pictures", "objects", "tracks", "found",
+                                                 "found_tracks", "matched", "switches")],
+                         ["track", 40, 0, 40, 1, 26, 2, 26, 1])
+        self.assertEqual((found["mota"], found["mostly_tracked"], found["mostly_lost"]), (25 / 40, 0, 0))
+        self.assertAlmostEqual(found["idf1"], 13 / 33, 12)
+        self.assertAlmostEqual(found["association"], (13 * 13 / 40 * 2) / 26, 9)
+        self.assertAlmostEqual(found["detection"], 26 / 40, 9)
+        self.assertAlmostEqual(found["hota"], (26 / 40 * 13 / 40) ** 0.5, 9)
+        self.assertIn("MOTA       0.625; 14 missed, 0 wrong, 1 switches; MOTP 1.000\n",
+                      self.evaluate(data="gt.txt", text=text))
+        self.assertFalse((self.folder / "rows.jsonl").exists())
+        for lines, code, words in (("1,2,3,4,5\n", 65, "gt.txt:1: a line has frame, id, left"),
+                                   ("1,1,2,3,4,5,1,1\n0,1,2,3,4,5,1,1\n", 65, "gt.txt:2: frames are whole numbers"),
+                                   ("1,-1,2,3,4,5,1,1\n", 65, "files of detections have -1 there"),
+                                   ("1,1,2,3,-4,5,1,1\n", 65, "the width and the height are at least 0"),
+                                   ("1,1,2,3,4,5\n1,1,9,3,4,5\n", 65, "two objects with one track and class"),
+                                   ("\n", 65, "it has no objects"),
+                                   ("1,1,2,3,4,5,1,1\n", 78, "those of detect have none: name a stage after track")):
+            with self.subTest(lines):
+                truth.write_text(lines)
+                more = ("--stage", "detect") if code == 78 else ()
+                self.assertIn(words, self.evaluate(*more, data="gt.txt", text=text, code=code))
+
+    def test_tracks_of_pictures_evaluated(self):
+        """Against COCO's annotations with tracks: each video is followed for itself, at its rate."""
+        self.moving(2)
+        images, annotations = [], []
+        for i in range(20):
+            pixels = np.zeros((SIDE, SIDE, 3), np.uint8)
+            pixels[0, 0] = 10 + i // 2
+            Image.fromarray(pixels).save(self.folder / f"{i}.png")
+            images.append({"id": i, "file_name": f"{i}.png", "video_id": i % 2, "frame_id": i // 2})
+            annotations.append({"id": i, "image_id": i, "category_id": 1, "bbox": [2 + i // 2, 20, 16, 24],
+                                "track_id": 0})
+        truth = {"images": images[::-1], "annotations": annotations, "categories": [{"id": 1, "name": "owl"}],
+                 "videos": [{"id": 0, "fps": 20}, {"id": 1, "fps": 10}]}
+        (self.folder / "truth.json").write_text(json.dumps(truth))
+        text = HEAD.format(uri="nothing.png") + self.TRACKED
+        found = self.evaluate("--json", text=text)
+        self.assertEqual([found[key] for key in ("sequences", "pictures", "objects", "tracks", "found", "found_tracks",
+                                                 "switches")], [2, 20, 20, 2, 17, 2, 0])
+        self.assertEqual(found["mota"], 17 / 20)
+        self.assertIn("mAP        1.000", self.evaluate("--stage", "detect", text=text))
+        annotations[2]["image_id"] = 0
+        (self.folder / "truth.json").write_text(json.dumps(truth))
+        self.assertIn("picture 1 has two objects with one track and class", self.evaluate(text=text, code=65))
+
     def test_tracks_refused(self):
         self.moving(2)
         text = HEAD.format(uri=self.folder / "moving.mkv") + (
@@ -610,7 +690,8 @@ class Objects(Case):
                 ("score: 0.3", "pair.onnx", "the shapes of the outputs do not tell which head it has: write head"),
                 ("score: 0.3", "odd.onnx", "the shapes of the outputs do not tell which head it has: write head"),
                 (f"labels: {self.folder / 'three.txt'}", "model.onnx", "3 labels, and the network finds 2 classes"),
-                ("classes: [cow]", "model.onnx", 'classes: "cow" is no name without labels, and not a number below 2'),
+                ("classes: [cow]", "model.onnx", 'classes: "cow" is no name without labels, and not a number below 2: '
+                 "write labels: FILE"),
                 ("classes: [2]", "model.onnx", 'classes: "2" is no name without labels, and not a number below 2'),
                 ("outputs: [o, o]", "model.onnx", 'names "o" twice'),
                 ("outputs: [none]", "model.onnx", 'has no output "none"; its outputs are: o'),

@@ -2,17 +2,21 @@
 import json
 import os
 import pathlib
+import re
 import shutil
+import signal
+import subprocess
 import unittest
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 import lettering
-from harness import MILLRACE, ROOT, Case, call, main
+from harness import MILLRACE, ROOT, TIMEOUT, Case, call, main, pipeline, rows_in
 from test_objects import SIDE, save
+from watched import children_of
 
 NETWORKS = pathlib.Path(os.environ.get("MILLRACE_TEXT", ROOT / "build" / "text"))
 RAPIDOCR = 0.0238, 0.0067  # wrong characters on the 24 pictures; without spaces
@@ -147,6 +151,26 @@ class Words(Case):
         self.assertLessEqual(letters, RAPIDOCR[1] + 0.005)
         self.assertEqual(len(list((self.folder / "read").glob("*.png"))), 24)
 
+    def test_turned_pages(self):
+        """Lines run in all four directions, and a line is long."""
+        want = ["Invoice number 4711", " ".join(["the quick brown fox jumps over the lazy dog"] * 3)]
+        font = ImageFont.truetype(str(lettering.FONTS / "dejavu" / "DejaVuSans.ttf"), 28)
+        page = Image.new("RGB", (int(font.getlength(want[1])) + 60, 160), "white")
+        for i, line in enumerate(want):
+            ImageDraw.Draw(page).text((30, 20 + 70 * i), line, font=font, fill="black")
+        for quarters in range(4):
+            page.rotate(90 * quarters, expand=True).save(self.folder / f"{quarters}.png")
+        run = self.run_pipeline(ROOT / "pipelines" / "text.yaml", "--input", self.folder / "*.png", rows=False,
+                                environment={"TEXT": str(NETWORKS), "PICTURES": str(self.folder / "read"),
+                                             "OUTPUT": str(self.folder / "rows.jsonl")})
+        self.assert_balanced(run)
+        rows = [json.loads(line) for line in (self.folder / "rows.jsonl").read_text().splitlines()]
+        for file, lines in lettering.read_rows(rows).items():
+            with self.subTest(file):
+                text = "".join(text for _, text in lines).replace(" ", "")
+                self.assertLessEqual(lettering.distance(sorted(text), sorted("".join(want).replace(" ", ""))), 4, text)
+                self.assertIn("quickbrownfox", text)
+
 
 class Upright(Case):
     """crop and straighten: a map of where text is, made from the picture, and what is cut out there."""
@@ -174,9 +198,73 @@ class Upright(Case):
   both: {{type: join, join: {{pictures: straighten, side: classify}}}}
   turned: {{type: straighten, input: both, upside_down: {{class: "180"}}}}
 """)
+        self.save_scores("direction.onnx", [0.1, 0.95])
+        self.check_quarters("turned", want[::-1], f"""
+  small: {{type: preprocess, input: straighten, sides: {{least: 8x8, most: 640x8}}}}
+  infer: {{input: small, model: '{self.folder}/direction.onnx'}}
+  classify: {{input: infer}}
+  both: {{type: join, join: {{pictures: straighten, side: classify}}}}
+  turned: {{type: straighten, input: both, upside_down: {{class: 1}}}}
+""")
         self.check_quarters("turned", [], """
   turned: {type: straighten, input: straighten, upside_down: {class: "180"}}
 """, code=78)
+
+    def save_scores(self, name, scores):
+        """A network for pictures of any width. Its scores come from a sigmoid, so no softmax may follow."""
+        logits = numpy_helper.from_array(np.log(np.divide(scores, np.subtract(1, scores))).astype(np.float32))
+        zero = numpy_helper.from_array(np.zeros((3, len(scores)), np.float32))
+        save_any(self.folder / name, [("Constant", [], ["logits"], {"value": logits}),
+                                      ("Constant", [], ["zero"], {"value": zero}),
+                                      ("ReduceMean", ["image"], ["mean"], {"axes": [2, 3], "keepdims": 0}),
+                                      ("MatMul", ["mean", "zero"], ["nothing"], {}),
+                                      ("Add", ["nothing", "logits"], ["sum"], {}), ("Sigmoid", ["sum"], ["p"], {}),
+                                      ("Identity", ["p"], ["o"], {})], ["n", len(scores)], ["n", 3, 8, "w"])
+
+    def test_over_nodes(self):
+        """Each picture's lines are cut out on one node, read on two processes of another, and put back on a third, of
+        which one dies. The rows are those of one process."""
+        save_any(self.folder / "model.onnx", [("ReduceMax", ["image"], ["o"], {"axes": [1], "keepdims": 1})],
+                 ["n", 1, "h", "w"], ["n", 3, "h", "w"])
+        read = [("ReduceMean", ["image"], ["rows"], {"axes": [2], "keepdims": 0}),
+                ("Transpose", ["rows"], ["steps"], {"perm": [0, 2, 1]}),
+                ("Constant", [], ["weights"], {"value": numpy_helper.from_array(np.eye(3, 4, 1, np.float32) * 99)}),
+                ("MatMul", ["steps", "weights"], ["o"], {})]
+        save_any(self.folder / "read.onnx", read, ["n", "w", 4], ["n", 3, "h", "w"])
+        (self.folder / "characters.txt").write_text("r\ng\nb\n")
+        frames, colours = [], np.random.default_rng(7).integers(0, 3, (40, 3, 2))
+        for bars in colours:
+            frame = np.zeros((200, 300, 3), np.uint8)
+            for i, (left, right) in enumerate(bars[:len(frames) % 4]):
+                top, wide = 20 + 60 * i, 60 + 20 * i
+                frame[top:top + 30, 20:20 + wide, left] = frame[top:top + 30, 20 + wide:20 + 2 * wide, right] = 255
+            frames.append(frame)
+        subprocess.run(["ffmpeg", "-v", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", "300x200", "-r", "20",
+                        "-i", "-", "-c:v", "ffv1", self.folder / "a.mkv"], input=b"".join(map(bytes, frames)),
+                       check=True)
+        stages = dict(decode="", sized="type: preprocess, sides: {shorter: 1, least: 32x32, most: 640x640}, normalize: "
+                      "unit", detect="model: model.onnx, head: db, db: {unclip: 0}",
+                      lines="type: join, join: {pictures: decode, objects: detect}", crop="", straighten="",
+                      line="type: preprocess, sides: {least: 32x16, most: 640x16}, fit: letterbox, place: top-left, "
+                      "pad: 0, normalize: unit", recognize="type: infer, model: read.onnx",
+                      ctc="dictionary: characters.txt, space: false", read="type: gather, join: {frames: lines, crops: "
+                      "ctc}", rows="type: jsonl, path: '${OUTPUT:--}'")
+        source = {"a": f"uri: '{self.folder}/a.mkv', realtime: true"}
+        nodes = dict(one="stages: [decode, sized, detect, lines, crop]",
+                     two="stages: [straighten, line, recognize], replicas: 2", three="stages: [ctc, read, rows]")
+        alone = self.run_pipeline(pipeline(source, **stages)).rows
+        read = [sorted(one["attributes"][0]["text"] for one in row["objects"]) for row in alone]
+        self.assertEqual(read, [sorted(re.sub(r"(.)\1", r"\1", "".join("rgb"[part] for part in bar))
+                                       for bar in bars[:i % 4]) for i, bars in enumerate(colours)])
+        output = self.folder / "out.jsonl"
+        path = self.write(pipeline(source, nodes=nodes, **stages))
+        child = self.spawn([MILLRACE, "run", path, "--grace", "60s", "--output", output], stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, text=True)
+        self.wait_until(lambda: len(rows_in(output)) >= 10, running=child)
+        os.kill(self.wait_until(lambda: children_of(child.pid).get("two")), signal.SIGKILL)
+        err = child.communicate(timeout=TIMEOUT)[1]
+        self.assertEqual(child.returncode, 0, err)
+        self.assertEqual([row["objects"] for row in rows_in(output)], [row["objects"] for row in alone])
 
     def check_quarters(self, last, want, more="", code=0):
         shutil.rmtree(self.folder / "cut", ignore_errors=True)

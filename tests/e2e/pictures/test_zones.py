@@ -165,6 +165,28 @@ class Zones(Case):
         self.assertEqual((file["packets"]["first_seq"], file["packets"]["last_seq"]), (24, 38))
         self.assertEqual(made["people"][0]["triggers"][0]["event"], "enter")
 
+    def test_frames_with_events_pass(self):
+        """filter lets through the frames of chosen events, zones and classes, and `again` counts for the source."""
+        self.film([(64, 10 + 2 * i) for i in range(50)], [(20, 40)] * 20 + [(64, 40)] * 30)
+        filters = {"dwells": "events: dwell", "room": "zones: room, events: enter", "all": "zones: [room, gate]",
+                   "seldom": "zones: [room, gate], again: 300ms", "cars": "events: enter, classes: [2]",
+                   "street": "zones: street"}
+        more = "".join(f"  {name}: {{type: filter, input: zones, {options}}}\n  {name}_rows: {{type: jsonl, "
+                       f"input: {name}, path: {name}.jsonl}}\n" for name, options in filters.items())
+        run = self.run_zones(f"{GATE}, {ROOM}, dwell: 500ms", more=more)
+        seqs = {name: [row["seq"] for row in lines_of(self.folder / f"{name}.jsonl")] for name in filters}
+        of = lambda kinds: sorted({one["seq"] for one in run.events if one["event"] in kinds})
+        self.assertEqual((seqs["dwells"], seqs["room"]), (of({"dwell"}), of({"enter"})))
+        self.assertGreater(len(seqs["room"]), 1)
+        self.assertEqual(seqs["all"], of({"enter", "leave", "count", "dwell", "cross"}))
+        seldom = []
+        for seq in seqs["all"]:
+            if not seldom or seq - seldom[-1] >= 6:
+                seldom.append(seq)
+        self.assertEqual(seqs["seldom"], seldom)
+        self.assertLess(len(seldom), len(seqs["all"]))
+        self.assertEqual((seqs["cars"], seqs["street"]), ([], []))
+
     def test_one_frame_of_five_is_searched(self):
         """The tracker predicts the others, with batches across sources too."""
         self.film([(64, 10 + 2 * i) for i in range(50)])
@@ -176,6 +198,8 @@ class Zones(Case):
             self.assertAlmostEqual(row["objects"][0]["bottom"], 10 + 2 * row["seq"], delta=2)
         crossing, = [one for one in run.events if one["event"] == "cross"]
         self.assertAlmostEqual(crossing["time"], 1.4, delta=0.11)
+        timed = self.run_zones(f"{GATE}, {ROOM}", detect=", every: 250ms")
+        self.assertEqual(timed.rows, run.rows)
 
         save(self.folder / "many.onnx", "N")
         text = ("version: 1\npipeline: many\nsources: {a: {uri: film.mkv}, b: {uri: film.mkv}, c: {uri: film.mkv}}\n"

@@ -245,18 +245,44 @@ class Cascades(Case):
                       gather="join: {frames: look, crops: inner}")
         return {name: stages[name] for name in order}
 
-    def test_what_crop_leaves_out_is_not_shown(self):
-        """Nobody has searched the objects beyond crop's max for others. Classes of objects hide nothing."""
+    def test_what_nobody_searched_is_not_shown(self):
+        """Nobody has searched objects beyond crop's max for others, or objects whose pictures were lost on the way.
+        Classes of objects hide nothing."""
         self.save_inner()
         self.pictures([3])
-        for most, searched, whole in ((3, True, False), (2, True, True), (2, False, False)):
-            with self.subTest(most=most, searched=searched):
-                stages = {**(self.inner() if searched else CASCADE), "crop": f"max: {most}"}
+        all_pass, none, some = "score: 0", "score: 1", f"score: {(SCORES[0] + SCORES[1]) / 2}"
+        for most, kept, searched, whole in ((3, all_pass, True, False), (2, all_pass, True, True),
+                                            (2, all_pass, False, False), (3, none, True, True), (3, some, True, True),
+                                            (3, some, False, False)):
+            with self.subTest(most=most, kept=kept, searched=searched):
+                stages = {}
+                for name, text in {**(self.inner() if searched else CASCADE), "crop": f"max: {most}"}.items():
+                    stages[name] = text
+                    if name == "crop":
+                        stages["kept"] = f"type: filter, {kept}"
                 rows = stages.pop("rows")
                 run = self.run_pipeline(pipeline({"a": f"uri: '{self.folder}/p00.png'"}, **stages,
                                                  blur="input: gather", rows=rows))
-                self.assertEqual("hidden whole: a stage gave as many" in run.err, whole, run.err)
+                self.assertEqual("1 picture was hidden whole: objects are missing" in run.err, whole, run.err)
                 self.assertEqual("more objects than max" in run.err, most == 2)
+
+    def test_more_than_can_be_gathered(self):
+        """A frame has at most 10,000 objects from pictures of others; blur knows that there were more."""
+        save(self.folder / "inner.onnx", [helper.make_node("ReduceMax", ["image"], ["most"], axes=[1, 2, 3]),
+                                          helper.make_node("Mul", ["most", "zero"], ["none"]),
+                                          helper.make_node("Squeeze", ["none", "axes"], ["nothing"]),
+                                          helper.make_node("Add", ["rows", "nothing"], ["o"])],
+             {"axes": np.array([3]), "zero": np.float32(0),
+              "rows": np.array([[[x, 2, x + 1, 3, 0.9, x * 11 + y] for x in range(11) for y in range(10)]],
+                               np.float32)}, ("o", 110, 6), (3, CELL, CELL))
+        self.pictures([MOST])
+        stages = dict(self.inner(), detect="model: count.onnx, head: end2end, max: 200",
+                      inner="type: detect, model: inner.onnx, head: end2end, iou: 1, max: 200")
+        rows = stages.pop("rows")
+        run = self.run_pipeline(pipeline({"a": f"uri: '{self.folder}/p00.png'"}, **stages, blur="input: gather",
+                                         rows=rows))
+        self.assertEqual(len(run.rows[0]["objects"]), MOST + 10000)
+        self.assertIn("1 picture was hidden whole: objects are missing", run.err)
 
     def test_drops_and_failures(self):
         """Objects that are dropped on the way lack a class; all frames come, in order."""
@@ -336,6 +362,27 @@ class Cascades(Case):
                 node = next(one["summary"] for one in run.summary["nodes"] if one["node"] == "one")
                 self.check_objects(node, sum(counts))
                 self.assertEqual(node["objects"]["delivered"], sum(counts))
+
+    def test_nothing_is_lost_between_processes(self):
+        """blur counts what came. Marks and pictures arrive by several ways, and a process dies; all is known."""
+        self.save_inner()
+        counts = [0, 7, 3, 30, 0, 12] * 8
+        self.video(counts)
+        stages = self.inner()
+        rows = stages.pop("rows")
+        nodes = dict(self.NODES, two="stages: [small, inner], replicas: 2", three="stages: [gather, blur, rows]")
+        path = self.write(pipeline({"a": f"uri: '{self.folder}/clip.mkv', realtime: true"}, nodes=nodes, **stages,
+                                   blur="input: gather, max: 1000", rows=rows))
+        output = self.folder / "out.jsonl"
+        child = self.spawn([MILLRACE, "run", path, "--json", "--grace", "60s", "--output", output],
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.wait_until(lambda: len(rows_in(output)) >= 10, running=child)
+        os.kill(self.wait_until(lambda: children_of(child.pid).get("two")), signal.SIGKILL)
+        out, err = child.communicate(timeout=TIMEOUT)
+        self.assertEqual(child.returncode, 0, err)
+        self.assertEqual(json.loads(out)["ledger"]["delivered"], len(counts))
+        self.assertEqual([len(row["objects"]) for row in rows_in(output)], [3 * count for count in counts])
+        self.assertNotIn("hidden whole", err)
 
     def assert_sums(self, run):
         ledger = run.ledger

@@ -152,7 +152,7 @@ class Metrics(Http):
             target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", []))
         used = {re.sub("_(bucket|sum|count)$", "", name) for name in re.findall(r"\bmillrace_\w+", told)}
         # Of cuts, nodes and connections there are none here.
-        self.assertEqual({name for name in used - names if not re.search("_(node|cut|connection|received|lost)", name)},
+        self.assertEqual({name for name in used - names if not re.search("_(node|cut|service)", name)},
                          set())
 
     def test_a_prometheus_sums_up_the_ledger(self):

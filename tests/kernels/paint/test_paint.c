@@ -18,7 +18,7 @@
 #define MILLRACE_CASES 40
 #endif
 
-enum { CASES = MILLRACE_CASES, MOST_SIDE = 70, ITEMS = 12, STENCILS = 4096, BYTES = 4 * 4 * 96 * 80 };
+enum { CASES = MILLRACE_CASES, MOST_SIDE = 70, ITEMS = 12, STENCILS = 4096, MOST_CORNERS = 9, BYTES = 4 * 4 * 96 * 80 };
 
 /* A picture with items, and three copies of its bytes. */
 typedef struct scene {
@@ -35,9 +35,20 @@ static void draw_bytes(uint8_t *to, size_t bytes) {
         to[i] = (uint8_t)draw();
 }
 
+/* Some of them lie far outside. */
+static void draw_corners(scene *s, mr_paint_item *item) {
+    const int far = draw() % 4 ? 16 : 1 << 16;
+    int32_t corners[2 * MOST_CORNERS];
+    item->columns = between(1, MOST_CORNERS);
+    item->at = 4 * (draw() % ((STENCILS - sizeof corners) / 4));
+    for (int32_t i = 0; i < 2 * item->columns; i++)
+        corners[i] = between(-20 * far, 100 * far);
+    memcpy(s->stencils + item->at, corners, sizeof corners[0] * 2 * (size_t)item->columns);
+}
+
 static void draw_item(scene *s, mr_paint_item *item) {
     const int width = s->format.width, height = s->format.height;
-    *item = (mr_paint_item){.kind = between(0, 2), .opacity = (uint16_t)(draw() % 2 ? 255 : between(1, 254))};
+    *item = (mr_paint_item){.kind = between(0, 3), .opacity = (uint16_t)(draw() % 2 ? 255 : between(1, 254))};
     item->left = between(0, width - 1);
     item->top = between(0, height - 1);
     item->right = between(item->left + 1, width);
@@ -56,6 +67,8 @@ static void draw_item(scene *s, mr_paint_item *item) {
         item->u[i] = between(-3 * 65536, 3 * 65536);
         item->v[i] = between(-3 * 65536, 3 * 65536);
     }
+    if (item->kind == MR_PAINT_POLYGON)
+        draw_corners(s, item);
     if (item->kind == MR_PAINT_RECTANGLE) { /* the hole may be none, or reach beyond */
         item->u[1] = (item->u[0] = between(-3, width)) + between(0, width);
         item->v[1] = (item->v[0] = between(-3, height)) + between(0, height);
@@ -207,6 +220,30 @@ TEST(lines_cover_what_is_near_them) {
         const double cover = 255 * fmin(fmax((double)line.radius + 0.5 - away, 0), 1);
         assert_true(fabs(mr_paint_cover(&line, NULL, x, y) - cover) < 1.0);
     }
+}
+
+/* Whether the edge from a to b crosses the ray that begins at x, y and leads to the right: by the side of the edge. */
+static bool crosses(const int32_t *a, const int32_t *b, int64_t x, int64_t y) {
+    const int64_t side = ((int64_t)b[0] - a[0]) * (y - a[1]) - (x - a[0]) * ((int64_t)b[1] - a[1]);
+    return (a[1] <= y && b[1] > y && side > 0) || (b[1] <= y && a[1] > y && side < 0);
+}
+
+/* Corners are at odd sixteenths; the centres of pixels, at even ones, are never on one. */
+TEST(polygons_cover_what_is_inside) {
+    int32_t corners[2 * MOST_CORNERS], covered = 0;
+    for (int i = 0; i < 20000; i++) {
+        const mr_paint_item item = {.kind = MR_PAINT_POLYGON, .right = 4000, .bottom = 4000, .opacity = 255,
+                                    .columns = between(3, MOST_CORNERS)};
+        for (int k = 0; k < 2 * item.columns; k++)
+            corners[k] = 2 * between(-8000, 24000) + 1;
+        const int32_t x = between(0, 3000), y = between(0, 3000);
+        bool inside = false;
+        for (int k = 0; k < item.columns; k++)
+            inside ^= crosses(corners + 2 * k, corners + 2 * ((k + 1) % item.columns), 16 * x + 8, 16 * y + 8);
+        assert_int_equal(mr_paint_cover(&item, (const uint8_t *)corners, x, y), inside ? 255 : 0);
+        covered += inside;
+    }
+    assert_in_range(covered, 2000, 18000);
 }
 
 RUN_TESTS(NULL, NULL)

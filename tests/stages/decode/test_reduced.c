@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stages/decode/decode_reduced.h"
+#include "stages/decode/jpeg/decode_reduced.h"
 #include "stages/list.h"
 #include "tests/support/decoded.h"
 #include "tests/support/suite.h"

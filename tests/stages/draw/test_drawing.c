@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "engine/base/memory.h"
 #include "millrace/status.h"
@@ -11,6 +12,7 @@
 #include "stages/draw/shown_zones.h"
 #include "stages/draw/words.h"
 #include "tests/support/suite.h"
+#include "tests/support/temporary.h"
 
 enum { WIDTH = 200, HEIGHT = 120, GROUND = 40, MOST = 8 };
 
@@ -286,6 +288,17 @@ SCENE_TEST(long_lines_stay_exact) {
     assert_true(is_ground(s, 104, 100) && is_ground(s, 100, 104));
 }
 
+/* A pipe without a writer is refused at once. */
+TEST_WITH(fonts_that_are_no_files, make_temporary_folder, remove_temporary_folder) {
+    char path[256];
+    mr_font *font = NULL;
+    snprintf(path, sizeof path, "%s/pipe.ttf", temporary_folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(mr_font_open(&font, path), MR_ERROR_NO_INPUT);
+    assert_int_equal(mr_font_open(&font, "/dev/zero"), MR_ERROR_NO_INPUT);
+    assert_null(font);
+}
+
 /* Any texts, and more than are kept. */
 SCENE_TEST(texts_of_all_kinds_are_laid_out) {
     char text[4 * MR_TEXT_MOST];
@@ -376,6 +389,27 @@ static void expect_zone(scene *s, const mr_points *points, const char *name, con
         mr_sketch_line(&s->sketch, points->at[i], points->at[(i + 1) % points->count], s->drawing.thickness, ink);
     assert_int_equal(mr_drawing_add_text(&s->drawing, text, points->at[0][0], points->at[0][1], ink, mr_ink_on(ink)),
                      MR_OK);
+}
+
+/* Areas are filled below everything: half the ink inside, nothing outside. */
+SCENE_TEST(areas_are_filled) {
+    watched w;
+    mr_shown_zones shown = {0};
+    const mr_ink ink = mr_ink_of(mr_ink_number("hall"), 255);
+    watch(&w, s);
+    mr_font_close(&s->drawing.font);
+    s->drawing.fill = 0.5;
+    s->frame.results = NULL;
+    assert_true(mr_drawing_begin(&s->drawing, &s->frame));
+    assert_int_equal(mr_shown_zones_draw(&shown, w.plan, &s->frame, NULL, &s->drawing), MR_OK);
+    const mr_paint_work work = mr_sketch_work(&s->sketch, &s->frame, s->memory);
+    assert_int_equal(mr_paint(&work), MR_OK);
+    for (int i = 0; i < 2; i++) {
+        const int x = i ? 150 : 100;
+        for (int c = 0; c < 3; c++)
+            assert_true(abs(s->pixel[74][x][c] - (GROUND + ink.rgb[c]) / 2) <= 1);
+        assert_true(is_ground(s, x - 20, 64) && is_ground(s, x + 20, 64) && is_ground(s, x, 84));
+    }
 }
 
 /* Draws what zones know, and the texts; both must look the same. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "millrace/status.h"
-#include "stages/objects/assignment.h"
+#include "kernels/metrics/assignment.h"
 #include "stages/objects/tracker.h"
 #include "tests/support/seeded.h"
 #include "tests/support/suite.h"

@@ -237,6 +237,10 @@ TEST(a_run_is_well_without_failures) {
     expect_health(&one, &movement, 100 * SECOND, MR_HEALTH_WELL, "device sim:0 of small has failed");
     one.shares[0].state = MR_DEVICE_DISABLED;
     expect_health(&one, &movement, 100 * SECOND, MR_HEALTH_WELL, NULL);
+    one.stages[1].service.phase = MR_LINK_AWAY;
+    expect_health(&one, &movement, 100 * SECOND, MR_HEALTH_WELL, "service of small is away");
+    one.stages[1].service.phase = MR_LINK_LIVE;
+    expect_health(&one, &movement, 100 * SECOND, MR_HEALTH_WELL, NULL);
     one.sources[0].report.phase = MR_LINK_AWAY;
     expect_health(&one, &movement, 100 * SECOND, MR_HEALTH_WELL, "source cam is away");
     one.sources[0].status = MR_ERROR_DATA;

@@ -158,7 +158,7 @@ TEST_WITH(test_what_cannot_be_read_is_set_aside, cut_make_folder, remove_tempora
 /* ---- objects that take more room than their frames --------------------------------------------------------------- */
 
 static const char *with_masks(int frames, const char *bulk, const char *cut) {
-    char source[64], stages[256];
+    char source[64], stages[512];
     snprintf(source, sizeof source, "  n: {type: count, frames: %d}\n", frames);
     snprintf(stages, sizeof stages,
              "  big: {type: bulk, input: n, bytes: 200, %s}\n"
@@ -176,16 +176,19 @@ TEST_WITH(test_masks_close_no_window, cut_make_folder, remove_temporary_folder) 
     cut_pass_all(with_masks(320, masks, ", window: 32, inline: true"), 320);
 }
 
-/* Only the frame that no message can hold is lost. Any other fits, alone if it must. */
+/* Only the frame that no message can hold is lost, and becomes a dead letter. Any other fits, alone if it must. */
 TEST_WITH(test_masks_that_are_too_large, cut_make_folder, remove_temporary_folder) {
     node_report a, b;
+    char cut[192];
     if (UNDER_TSAN(true, false))
         skip();
-    cut_run_two(with_masks(80, "mask: 4000000, large_at: 50", ", window: 32"), &a, &b);
+    snprintf(cut, sizeof cut, ", window: 32, dead_letters: %s/dead", temporary_folder);
+    cut_run_two(with_masks(80, "mask: 4000000, large_at: 50", cut), &a, &b);
     assert_int_equal(b.status, 0);
     cut_check_ledger(&a, 80, 79, 0, 1);
     assert_non_null(strstr(a.lines, "dropped big->b too large 1;"));
     assert_int_equal(node_count_lines(cut_file), 79);
+    check_letter("too large");
 }
 
 /* ---- a slow consumer --------------------------------------------------------------------------------------------- */

@@ -74,7 +74,11 @@ static bool source_is_well(const mr_source_summary *source, char why[MR_HEALTH_W
     return true;
 }
 
-static bool devices_are_well(const mr_stage_summary *stage, char why[MR_HEALTH_WHY]) {
+/* Its devices and its service. */
+static bool stage_is_well(const mr_stage_summary *stage, char why[MR_HEALTH_WHY]) {
+    const mr_link_state phase = stage->service.phase;
+    if (phase == MR_LINK_AWAY || phase == MR_LINK_FAILED)
+        return no(why, "the service of %s is %s: %s", stage->id, mr_link_state_name(phase), stage->service.why);
     for (size_t i = 0; i < stage->share_count; i++)
         if (stage->shares[i].state == MR_DEVICE_FAILED)
             return no(why, "the device %s of %s has failed", stage->shares[i].device, stage->id);
@@ -90,7 +94,7 @@ static bool process_is_well(const mr_observed_process *process, char why[MR_HEAL
         if (!source_is_well(&summary->sources[i], why))
             return false;
     for (size_t i = 0; summary && i < summary->stage_count; i++)
-        if (!devices_are_well(&summary->stages[i], why))
+        if (!stage_is_well(&summary->stages[i], why))
             return false;
     return true;
 }

@@ -18,7 +18,7 @@ enum { MR_HEALTH_WHY = 256 };
 typedef enum mr_health_kind {
     MR_HEALTH_ALIVE, /* the run looks at itself, and frames move or none are in flight */
     MR_HEALTH_READY, /* all stages are open, all nodes connected, and the run was not asked to end */
-    MR_HEALTH_WELL   /* both, and no source or device has failed or is away */
+    MR_HEALTH_WELL   /* both, and no source, device or service has failed or is away */
 } mr_health_kind;
 
 typedef struct mr_health {

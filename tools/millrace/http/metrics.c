@@ -148,6 +148,20 @@ static void put_up(mr_metrics_text *text, const mr_source_summary *source) {
     mr_metrics_count(text, mr_observed_is_up(source));
 }
 
+/* Sinks that deliver to a service. */
+static void put_services(mr_metrics_text *text, const mr_observed *now) {
+    mr_metrics_family(text, "service_up", "gauge", "1: the service that the stage delivers to is connected");
+    EACH_PROCESS(text, now, process)
+        for (size_t i = 0; process->summary && i < process->summary->stage_count; i++) {
+            const mr_stage_summary *stage = &process->summary->stages[i];
+            if (stage->service.phase == MR_LINK_UNREPORTED)
+                continue;
+            const size_t before = mr_metrics_label(text, "stage", stage->id);
+            mr_metrics_count(text, stage->service.phase == MR_LINK_LIVE);
+            mr_metrics_unlabel(text, before);
+        }
+}
+
 static void put_sources(mr_metrics_text *text, const mr_observed *now,
                         void (*put)(mr_metrics_text *text, const mr_source_summary *source)) {
     EACH_PROCESS(text, now, process)
@@ -287,6 +301,7 @@ char *mr_metrics_write(const mr_metrics *metrics, size_t *bytes) {
     mr_metrics_family(&text, "device_busy_seconds", "counter",
                       "time during which calls of stages were in progress, summed over the stages");
     put_devices(&text, now, put_busy);
+    put_services(&text, now);
     put_nodes(&text, now);
     put_fields(&text, now, mr_summary_fields(), &way);
     return mr_metrics_finish(&text, bytes);

@@ -11,16 +11,20 @@
 
 static const size_t MOST_BYTES = (size_t)4 << 30;
 
-/* A picture or a class while its place is not known. */
+/* A picture, a class or a video while its place is not known. */
 typedef struct named {
     int64_t id;
     const char *name;
+    int64_t video, frame; /* of pictures */
+    double rate;          /* of videos */
+    size_t place;
 } named;
 
 typedef struct reading {
     mr_coco *to;
     const char *path;
-    named *pictures, *classes; /* by id */
+    named *pictures, *classes, *videos; /* by id */
+    size_t video_count;
 } reading;
 
 static int wrong(const reading *r, const char *list, size_t index, const char *what) {
@@ -46,11 +50,36 @@ static int find_list(const reading *r, yajl_val root, const char *name, yajl_val
                                    "annotations", r->path, name);
 }
 
+/* The first of these members that is a whole number; otherwise 0. */
+static int64_t read_first(yajl_val object, const char *const *keys) {
+    int64_t value = 0;
+    while (*keys && !read_id(object, *keys, &value))
+        keys++;
+    return value;
+}
+
+static bool read_number(yajl_val value, double *number) {
+    *number = YAJL_IS_NUMBER(value) ? strtod(YAJL_GET_NUMBER(value), NULL) : (double)NAN;
+    return isfinite(*number);
+}
+
 /* ---- pictures and classes ---------------------------------------------------------------------------------------- */
 
 static int compare_ids(const void *one, const void *other) {
     const named *a = one, *b = other;
     return a->id < b->id ? -1 : a->id > b->id;
+}
+
+static int read_item(const reading *r, const char *list, size_t index, yajl_val one, const char *key, named *to) {
+    static const char *const frames[] = {"frame_id", "frame_index", NULL}, *const videos[] = {"video_id", NULL};
+    yajl_val text = key ? member(one, key, yajl_t_string) : NULL;
+    *to = (named){.video = read_first(one, videos), .frame = read_first(one, frames)};
+    if (!read_number(member(one, "fps", yajl_t_number), &to->rate))
+        to->rate = 0;
+    if ((key && !text) || !read_id(one, "id", &to->id))
+        return mr_fail(MR_ERROR_DATA, "%s: %s[%zu] needs a whole number \"id\"%s%s%s", r->path, list, index,
+                       key ? " and a text \"" : "", key ? key : "", key ? "\"" : "");
+    return !text || (to->name = mr_arena_print(&r->to->arena, "%s", text->u.string)) ? MR_OK : MR_ERROR_MEMORY;
 }
 
 /* Reads a list of names and sorts it by id. */
@@ -63,15 +92,10 @@ static int read_named(const reading *r, yajl_val root, const char *name, const c
     *to = mr_arena_array(&r->to->arena, *count + 1, sizeof **to);
     if (!*to)
         return MR_ERROR_MEMORY;
-    for (size_t i = 0; i < *count; i++) {
-        yajl_val one = YAJL_GET_ARRAY(list)->values[i], text = member(one, key, yajl_t_string);
-        if (!text || !read_id(one, "id", &(*to)[i].id))
-            return mr_fail(MR_ERROR_DATA, "%s: %s[%zu] needs a whole number \"id\" and a text \"%s\"", r->path, name, i,
-                           key);
-        (*to)[i].name = mr_arena_print(&r->to->arena, "%s", text->u.string);
-        if (!(*to)[i].name)
-            return MR_ERROR_MEMORY;
-    }
+    for (size_t i = 0; i < *count && !status; i++)
+        status = read_item(r, name, i, YAJL_GET_ARRAY(list)->values[i], key, &(*to)[i]);
+    if (status)
+        return status;
     qsort(*to, *count, sizeof **to, compare_ids);
     for (size_t i = 1; i < *count; i++)
         if ((*to)[i].id == (*to)[i - 1].id)
@@ -90,21 +114,82 @@ static int name_all(const reading *r) {
         return MR_ERROR_MEMORY;
     for (size_t i = 0; i < to->picture_count; i++) {
         const char *name = r->pictures[i].name;
-        to->pictures[i] = mr_arena_print(&to->arena, "%.*s%s", *name == '/' ? 0 : folder, r->path, name);
-        if (!to->pictures[i])
+        const char *path = mr_arena_print(&to->arena, "%.*s%s", *name == '/' ? 0 : folder, r->path, name);
+        if (!path)
             return MR_ERROR_MEMORY;
+        to->pictures[r->pictures[i].place] = path;
     }
-    for (size_t i = 0; i < to->class_count; i++)
+    for (size_t i = 0; i < to->class_count; i++) {
         to->classes[i] = r->classes[i].name;
+        r->classes[i].place = i;
+    }
     return MR_OK;
 }
 
-/* ---- objects ----------------------------------------------------------------------------------------------------- */
+/* ---- sequences --------------------------------------------------------------------------------------------------- */
 
-static bool read_number(yajl_val value, double *number) {
-    *number = YAJL_IS_NUMBER(value) ? strtod(YAJL_GET_NUMBER(value), NULL) : (double)NAN;
-    return isfinite(*number);
+static int compare_times(const void *one, const void *other) {
+    const named *a = *(const named *const *)one, *b = *(const named *const *)other;
+    if (a->video != b->video)
+        return a->video < b->video ? -1 : 1;
+    return a->frame != b->frame ? a->frame < b->frame ? -1 : 1 : compare_ids(a, b);
 }
+
+static double rate_of(const reading *r, int64_t video) {
+    const named wanted = {.id = video};
+    const named *found = r->video_count ? bsearch(&wanted, r->videos, r->video_count, sizeof *found, compare_ids)
+                                        : NULL;
+    return found && found->rate > 0 ? found->rate : 0;
+}
+
+/* Gives each picture its place. */
+static int order_pictures(const reading *r) {
+    mr_coco *to = r->to;
+    named **order = mr_arena_array(&to->arena, to->picture_count + 1, sizeof *order);
+    to->sequence = mr_arena_array(&to->arena, to->picture_count + 1, sizeof *to->sequence);
+    to->rate = mr_arena_array(&to->arena, to->picture_count + 1, sizeof *to->rate);
+    if (!order || !to->sequence || !to->rate)
+        return MR_ERROR_MEMORY;
+    for (size_t i = 0; i < to->picture_count; i++)
+        order[i] = &r->pictures[i];
+    qsort(order, to->picture_count, sizeof *order, compare_times);
+    for (size_t i = 0; i < to->picture_count; i++) {
+        const bool begins = !i || order[i]->video != order[i - 1]->video;
+        to->sequence_count += begins;
+        to->sequence[i] = to->sequence_count - 1;
+        if (begins)
+            to->rate[to->sequence_count - 1] = rate_of(r, order[i]->video);
+        order[i]->place = i;
+    }
+    return MR_OK;
+}
+
+static int compare_tracks(const void *one, const void *other) {
+    const mr_boxed *a = *(const mr_boxed *const *)one, *b = *(const mr_boxed *const *)other;
+    if (a->image != b->image)
+        return a->image < b->image ? -1 : 1;
+    if (a->label != b->label)
+        return a->label < b->label ? -1 : 1;
+    return a->track < b->track ? -1 : a->track > b->track;
+}
+
+int mr_coco_check_tracks(const mr_coco *coco, const char *path) {
+    const mr_boxed **order = mr_alloc((coco->object_count + 1) * sizeof *order);
+    int status = order ? MR_OK : mr_fail(MR_ERROR_MEMORY, "%s: no memory for its objects", path);
+    for (size_t i = 0; i < coco->object_count && !status; i++)
+        order[i] = &coco->objects[i];
+    if (!status)
+        qsort(order, coco->object_count, sizeof *order, compare_tracks);
+    for (size_t i = 1; i < coco->object_count && !status; i++)
+        if (order[i]->track && order[i]->label >= 0 && compare_tracks(&order[i], &order[i - 1]) == 0)
+            status = mr_fail(MR_ERROR_DATA, "%s: %s %zu has two objects with one track and class: a track has one box "
+                             "in a picture", path, coco->pictures ? "picture" : "frame",
+                             order[i]->image + 1);
+    mr_free(order);
+    return status;
+}
+
+/* ---- objects ----------------------------------------------------------------------------------------------------- */
 
 static bool read_box(yajl_val object, mr_boxed *to) {
     yajl_val list = member(object, "bbox", yajl_t_array);
@@ -120,14 +205,14 @@ static bool find_id(yajl_val object, const char *key, const named *among, size_t
     if (!read_id(object, key, &wanted.id))
         return false;
     const named *found = bsearch(&wanted, among, count, sizeof *among, compare_ids);
-    *index = found ? (size_t)(found - among) : 0;
+    *index = found ? found->place : 0;
     return found;
 }
 
 static int read_object(const reading *r, yajl_val object, size_t index, mr_boxed *to) {
     size_t label;
     yajl_val area = member(object, "area", yajl_t_number);
-    int64_t crowd = 0;
+    int64_t crowd = 0, track = 0;
     if (!find_id(object, "image_id", r->pictures, r->to->picture_count, &to->image))
         return wrong(r, "annotations", index, "has an image_id that no image has");
     if (!find_id(object, "category_id", r->classes, r->to->class_count, &label))
@@ -138,7 +223,10 @@ static int read_object(const reading *r, yajl_val object, size_t index, mr_boxed
         to->area = to->width * to->height;
     to->label = (int32_t)label;
     to->crowd = read_id(object, "iscrowd", &crowd) && crowd;
-    return MR_OK;
+    if (read_id(object, "track_id", &track) || read_id(object, "instance_id", &track))
+        to->track = track + 1;
+    r->to->tracks |= to->track != 0;
+    return to->track < 0 ? wrong(r, "annotations", index, "has a track below 0") : MR_OK;
 }
 
 static int read_objects(const reading *r, yajl_val root) {
@@ -172,6 +260,10 @@ int mr_coco_read(mr_coco *coco, const char *path) {
     status = read_named(&r, root, "images", "file_name", &r.pictures, &coco->picture_count);
     if (!status)
         status = read_named(&r, root, "categories", "name", &r.classes, &coco->class_count);
+    if (!status && member(root, "videos", yajl_t_array))
+        status = read_named(&r, root, "videos", NULL, &r.videos, &r.video_count);
+    if (!status)
+        status = order_pictures(&r);
     if (!status)
         status = name_all(&r);
     if (!status)
@@ -179,7 +271,7 @@ int mr_coco_read(mr_coco *coco, const char *path) {
     yajl_tree_free(root);
     if (!status && (!coco->picture_count || !coco->class_count))
         return mr_fail(MR_ERROR_DATA, "%s: it lists no images, or no categories", path);
-    return status;
+    return status || !coco->tracks ? status : mr_coco_check_tracks(coco, path);
 }
 
 void mr_coco_fini(mr_coco *coco) {

@@ -1,20 +1,27 @@
 /* Objects in pictures, as COCO's JSON lists them: images, categories and annotations with boxes.
  *
- * Pictures and classes are in the order of their ids, and objects refer to them by position. One thread at a time.
- * Errors: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_MEMORY; MR_ERROR_DATA with the file and what is wrong. */
+ * Annotations with `track_id`, or `instance_id`, are objects of tracks. `video_id` of their images says in which
+ * sequence, and `frame_id` or `frame_index` when; `videos` may have `fps`. Pictures are in the order of sequences, then
+ * times, then ids, classes in that of their ids, and objects refer to them by position. One thread at a time. Errors:
+ * MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_MEMORY; MR_ERROR_DATA with the file and the mistake. */
 #pragma once
 
 #include "engine/base/arena.h"
 #include "millrace/figures.h"
 
 typedef struct mr_coco {
-    size_t picture_count, class_count, object_count;
-    const char **pictures; /* paths; relative ones in the file begin in its folder */
+    size_t picture_count, class_count, object_count, sequence_count;
+    const char **pictures; /* paths; relative ones in the file begin in its folder. NULL: frames of some source */
+    size_t *sequence;      /* of each picture; NULL: there is one */
+    double *rate;          /* of each sequence, in pictures a second; 0: not known. NULL: none is */
     const char **classes;  /* names */
     mr_boxed *objects;
+    bool tracks; /* some object has one */
     mr_arena arena;
 } mr_coco;
 
 /* The caller must call mr_coco_fini, also on failure. */
 int mr_coco_read(mr_coco *coco, const char *path);
 void mr_coco_fini(mr_coco *coco);
+/* MR_ERROR_DATA if a picture has two objects with one class and track; `path` is for the message. */
+int mr_coco_check_tracks(const mr_coco *coco, const char *path);

@@ -1,6 +1,7 @@
 #include "tools/millrace/objects/object_evaluation.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 #include "tools/millrace/cli/complaints.h"
 #include "tools/millrace/cli/settings.h"
 #include "tools/millrace/cli/table.h"
-#include "tools/millrace/objects/coco.h"
+#include "tools/millrace/objects/mot.h"
 #include "tools/millrace/run/progress.h"
 
 static const int64_t LOOK_NS = 100000000;
@@ -29,6 +30,8 @@ typedef struct evaluation {
     mr_coco coco;
     const mr_plan_view *plan;
     const mr_view_stage *stage;
+    bool tracks;     /* are judged */
+    size_t sequence; /* that runs */
     mr_temp_folder temp;
     char list[MR_TEMP_FOLDER_PATH + 32];
     mr_arena arena;
@@ -37,31 +40,48 @@ typedef struct evaluation {
     pthread_mutex_t lock; /* callbacks come from pipeline threads: */
     mr_boxed *found;
     size_t count, room, unknown, seen_count;
+    size_t more; /* frames after the last one with a true object */
     int status;
     bool *told;
 } evaluation;
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
-static bool has_objects(const mr_view_stage *stage) {
+static const mr_planned_result *objects_of(const mr_view_stage *stage) {
     const mr_planned_result *one = stage->output_count ? stage->outputs[0].results : NULL;
     while (one && one->kind != mr_kind_objects())
         one = one->next;
     return one;
 }
 
-static int find_stage(evaluation *e) {
-    const char *wanted = e->params->stage;
+/* Sets e->stage to the last that is wanted; returns how many are. */
+static size_t find_stages(evaluation *e, const char *id, const char *type) {
     size_t found = 0;
     for (size_t v = 0; v < e->plan->stage_count; v++) {
         const mr_view_stage *stage = &e->plan->stages[v];
-        if (wanted ? strcmp(stage->id, wanted) != 0 : strcmp(stage->type->name, "detect") != 0)
+        if (strcmp(id ? stage->id : stage->type->name, id ? id : type) != 0)
             continue;
         e->stage = stage;
         found++;
     }
-    if (found == 1 && has_objects(e->stage))
+    return found;
+}
+
+static int find_tracks(evaluation *e) {
+    const mr_planned_result *objects = e->stage ? objects_of(e->stage) : NULL;
+    e->tracks = e->coco.tracks && objects && objects->tracked;
+    if (e->tracks || e->coco.pictures)
         return MR_OK;
+    return mr_fail(MR_ERROR_CONFIG, "%s: its objects have tracks, and those of %s have none: name a stage after track "
+                   "with --stage ID", e->params->data, e->stage->id);
+}
+
+static int find_stage(evaluation *e) {
+    const char *wanted = e->params->stage;
+    const bool tracks = e->coco.tracks && !wanted && find_stages(e, NULL, "track") == 1;
+    const size_t found = tracks ? 1 : find_stages(e, wanted, "detect");
+    if (found == 1 && objects_of(e->stage))
+        return find_tracks(e);
     if (found == 1)
         return mr_fail(MR_ERROR_CONFIG, "%s: %s gives no objects", e->plan->file, e->stage->id);
     if (wanted)
@@ -82,8 +102,10 @@ static int plan(evaluation *e) {
     mr_diagnostics_fini(&wrong);
     if (!status)
         status = find_stage(e);
-    if (!status && (e->plan->source_count != 1 || strcmp(e->plan->stages[0].type->name, "media") != 0))
-        return mr_fail(MR_ERROR_CONFIG, "%s: the pictures replace its source, so it must have one, of type media",
+    if (!status && e->plan->source_count != 1)
+        return mr_fail(MR_ERROR_CONFIG, "%s: it must have one source", e->plan->file);
+    if (!status && e->coco.pictures && strcmp(e->plan->stages[0].type->name, "media") != 0)
+        return mr_fail(MR_ERROR_CONFIG, "%s: the pictures replace its source, so it must be of type media",
                        e->plan->file);
     return status;
 }
@@ -103,8 +125,11 @@ static int set_source(const evaluation *e, mr_settings *to) {
     yajl_gen json = mr_json_create(false);
     if (!json)
         return MR_ERROR_MEMORY;
-    MR_JSON_MAP(json, NULL)
+    MR_JSON_MAP(json, NULL) {
         mr_json_text(json, "uri", e->list);
+        if (e->tracks && e->coco.rate[e->sequence] > 0)
+            mr_json_exact(json, "rate", e->coco.rate[e->sequence]);
+    }
     return set_json(to, json, "sources.", e->plan->stages[0].offer.written);
 }
 
@@ -152,14 +177,14 @@ static int set_stage(const evaluation *e, size_t v, mr_settings *to) {
         return silence(e, v, to);
     if (strcmp(stage->when_full, "block") != 0)
         status = mr_settings_set(to, "block", "stages.", stage->id, ".queue.when_full");
-    if (!status && strcmp(stage->type->name, "detect") == 0 && !mr_settings_has(to, stage->id, "score"))
+    if (!status && !e->tracks && strcmp(stage->type->name, "detect") == 0 && !mr_settings_has(to, stage->id, "score"))
         status = mr_settings_set(to, least_score, "stages.", stage->id, ".score");
     return status;
 }
 
 static int make_settings(const evaluation *e, mr_settings *to) {
     int status = mr_settings_init(to, e->params->overrides, 2 * e->plan->stage_count + 2);
-    if (!status)
+    if (!status && e->coco.pictures)
         status = set_source(e, to);
     for (size_t v = 0; v < e->plan->stage_count && !status; v++)
         status = set_stage(e, v, to);
@@ -168,12 +193,18 @@ static int make_settings(const evaluation *e, mr_settings *to) {
 
 /* ---- the run ----------------------------------------------------------------------------------------------------- */
 
+/* Whether the picture belongs to this run. Tracks end with a sequence, so each has a run. */
+static bool is_due(const evaluation *e, size_t picture) {
+    return !e->tracks || e->coco.sequence[picture] == e->sequence;
+}
+
 static int write_list(evaluation *e) {
     snprintf(e->list, sizeof e->list, "%s/pictures.jsonl", e->temp.folder);
-    e->seen = mr_arena_array(&e->arena, e->coco.picture_count + 1, sizeof *e->seen);
-    FILE *stream = e->seen ? fopen(e->list, "we") : NULL;
-    int status = stream ? MR_OK : e->seen ? mr_file_fail("write", e->list) : MR_ERROR_MEMORY;
+    FILE *stream = fopen(e->list, "we");
+    int status = stream ? MR_OK : mr_file_fail("write", e->list);
     for (size_t i = 0; i < e->coco.picture_count && !status; i++) {
+        if (!is_due(e, i))
+            continue;
         char *path = realpath(e->coco.pictures[i], NULL);
         const char *kept = path ? mr_arena_text(&e->arena, path, strlen(path)) : NULL;
         status = !path ? mr_fail(mr_file_status(errno), "cannot read %s: %s", e->coco.pictures[i], strerror(errno))
@@ -195,9 +226,12 @@ static int write_list(evaluation *e) {
     return status;
 }
 
-/* The class with the object's label; without labels, the one at its number's place. */
+/* The class with the object's label; without labels, the one at its number's place. MOTChallenge has people only. */
 static int32_t class_of(const evaluation *e, const mr_object *object) {
     const mr_coco *coco = &e->coco;
+    if (!coco->pictures)
+        return !object->label || strcmp(object->label, "person") == 0 || strcmp(object->label, "pedestrian") == 0 ? 0
+                                                                                                                : -1;
     if (!object->label)
         return object->index >= 0 && (size_t)object->index < coco->class_count ? object->index : -1;
     for (size_t k = 0; k < coco->class_count; k++)
@@ -216,23 +250,34 @@ static int add_object(evaluation *e, size_t image, const mr_object *object) {
     e->found[e->count++] = (mr_boxed){
         .image = image, .label = label, .left = (double)object->left, .top = (double)object->top,
         .width = (double)object->right - (double)object->left, .height = (double)object->bottom - (double)object->top,
-        .score = (double)object->score};
+        .score = (double)object->score, .track = object->track};
     return MR_OK;
+}
+
+/* The number of a frame's picture; SIZE_MAX: it is none, or came before. */
+static size_t picture_of(evaluation *e, const mr_frame *frame) {
+    if (!e->coco.pictures)
+        return frame->identity.epoch ? SIZE_MAX : (size_t)frame->identity.seq;
+    const char *file = mr_frame_file(frame);
+    bool *seen = file ? mr_index_get(&e->index, file) : NULL;
+    if (!seen || *seen)
+        return SIZE_MAX;
+    *seen = true;
+    return (size_t)(seen - e->seen);
 }
 
 static void take(void *context, const char *source, const mr_frame *frame) {
     evaluation *e = context;
     const mr_result *result = mr_frame_result(frame, mr_kind_objects(), NULL);
-    const char *file = mr_frame_file(frame);
     (void)source;
     MR_LOCKED(&e->lock);
-    bool *seen = file ? mr_index_get(&e->index, file) : NULL;
-    if (!seen || !result || *seen)
+    const size_t picture = result ? picture_of(e, frame) : SIZE_MAX;
+    if (picture == SIZE_MAX)
         return;
-    *seen = true;
-    e->seen_count++;
+    e->seen_count += picture < e->coco.picture_count;
+    e->more += picture >= e->coco.picture_count;
     for (size_t i = 0; i < result->count && !e->status; i++)
-        e->status = add_object(e, (size_t)(seen - e->seen), (const mr_object *)result->data + i);
+        e->status = add_object(e, picture, (const mr_object *)result->data + i);
 }
 
 static int await_end(evaluation *e, mr_pipeline *pipeline) {
@@ -267,7 +312,7 @@ static int run(evaluation *e) {
     int status = make_settings(e, &with);
     params.override_count = with.count;
     params.overrides = with.item;
-    params.input_count = 0;
+    params.input_count = e->coco.pictures ? 0 : params.input_count;
     if (!status) {
         status = mr_pipeline_open(&pipeline, &params, &wrong);
         if (status)
@@ -304,19 +349,23 @@ static void put_classes(const evaluation *e, const counts *of, yajl_gen json) {
             }
 }
 
+static void put_data(const evaluation *e, yajl_gen json) {
+    mr_json_text(json, "pipeline", e->plan->name);
+    mr_json_text(json, "stage", e->stage->id);
+    mr_json_text(json, "data", e->params->data);
+    mr_json_integer(json, "pictures", (int64_t)(e->coco.picture_count + e->more));
+    mr_json_integer(json, "missing_pictures", (int64_t)(e->coco.picture_count - e->seen_count));
+    mr_json_integer(json, "found_of_other_classes", (int64_t)e->unknown);
+}
+
 static int put(const evaluation *e, const counts *of, const mr_object_figures *all) {
     yajl_gen json = mr_json_create(true);
     if (!json)
         return MR_ERROR_MEMORY;
     MR_JSON_MAP(json, NULL) {
-        mr_json_text(json, "pipeline", e->plan->name);
-        mr_json_text(json, "stage", e->stage->id);
-        mr_json_text(json, "data", e->params->data);
-        mr_json_integer(json, "pictures", (int64_t)e->coco.picture_count);
-        mr_json_integer(json, "missing_pictures", (int64_t)(e->coco.picture_count - e->seen_count));
+        put_data(e, json);
         mr_json_integer(json, "objects", (int64_t)e->coco.object_count);
         mr_json_integer(json, "found", (int64_t)e->count);
-        mr_json_integer(json, "found_of_other_classes", (int64_t)e->unknown);
         mr_json_exact(json, "precision", all->precision);
         mr_json_exact(json, "precision_50", all->precision_50);
         mr_json_exact(json, "precision_75", all->precision_75);
@@ -353,17 +402,23 @@ static int tell_classes(const evaluation *e, const counts *of) {
     return mr_table_print(&table, mr_terminal_width(stdout), stdout);
 }
 
-static int tell(const evaluation *e, const counts *of, const mr_object_figures *all) {
+/* Ends the line of objects found. */
+static void tell_others(const evaluation *e) {
     const size_t missing = e->coco.picture_count - e->seen_count;
-    char a[16], b[16], c[16];
-    mr_print(stdout, "%s: objects of %s\n\n", e->plan->name, e->stage->id);
-    mr_print(stdout, "  data       %s: %zu pictures, %zu objects of %zu classes\n", e->params->data,
-             e->coco.picture_count, e->coco.object_count, e->coco.class_count);
-    mr_print(stdout, "  found      %zu objects", e->count);
     mr_print(stdout, e->unknown ? ", and %zu of classes that the data do not have\n" : "\n", e->unknown);
     if (missing)
         mr_print(stdout, "  missing    %zu picture%s gave no result, and count%s as without objects\n", missing,
                  missing == 1 ? "" : "s", missing == 1 ? "s" : "");
+}
+
+static int tell(const evaluation *e, const counts *of, const mr_object_figures *all) {
+    char a[16], b[16], c[16];
+    mr_print(stdout, "%s: objects of %s\n\n", e->plan->name, e->stage->id);
+    mr_print(stdout, "  data       %s: %zu picture%s, %zu objects of %zu class%s\n", e->params->data,
+             e->coco.picture_count, e->coco.picture_count == 1 ? "" : "s", e->coco.object_count, e->coco.class_count,
+             e->coco.class_count == 1 ? "" : "es");
+    mr_print(stdout, "  found      %zu objects", e->count);
+    tell_others(e);
     mr_print(stdout, "  mAP        %s; at an overlap of 0.5 %s, of 0.75 %s\n", figure(a, all->precision),
              figure(b, all->precision_50), figure(c, all->precision_75));
     mr_print(stdout, "             small %s, medium %s, large %s\n", figure(a, all->precision_small),
@@ -373,6 +428,59 @@ static int tell(const evaluation *e, const counts *of, const mr_object_figures *
     mr_print(stdout, "             small %s, medium %s, large %s\n", figure(a, all->recall_small),
              figure(b, all->recall_medium), figure(c, all->recall_large));
     return tell_classes(e, of);
+}
+
+static int put_tracks(const evaluation *e, const mr_track_figures *all) {
+    yajl_gen json = mr_json_create(true);
+    if (!json)
+        return MR_ERROR_MEMORY;
+    MR_JSON_MAP(json, NULL) {
+        put_data(e, json);
+        mr_json_integer(json, "sequences", (int64_t)e->coco.sequence_count);
+        mr_json_integer(json, "objects", (int64_t)all->objects);
+        mr_json_integer(json, "tracks", (int64_t)all->tracks);
+        mr_json_integer(json, "found", (int64_t)all->found);
+        mr_json_integer(json, "found_tracks", (int64_t)all->found_tracks);
+        mr_json_integer(json, "matched", (int64_t)all->matched);
+        mr_json_integer(json, "switches", (int64_t)all->switches);
+        mr_json_integer(json, "mostly_tracked", (int64_t)all->mostly_tracked);
+        mr_json_integer(json, "mostly_lost", (int64_t)all->mostly_lost);
+        mr_json_exact(json, "mota", all->mota);
+        mr_json_exact(json, "motp", all->motp);
+        mr_json_exact(json, "idf1", all->idf1);
+        mr_json_exact(json, "id_precision", all->id_precision);
+        mr_json_exact(json, "id_recall", all->id_recall);
+        mr_json_exact(json, "hota", all->hota);
+        mr_json_exact(json, "detection", all->detection);
+        mr_json_exact(json, "association", all->association);
+    }
+    return mr_json_finish(json, stdout);
+}
+
+static int tell_tracks(const evaluation *e, const mr_track_figures *all) {
+    mr_print(stdout, "%s: tracks of %s\n\n", e->plan->name, e->stage->id);
+    mr_print(stdout, "  data       %s: %zu pictures, %" PRIu64 " objects of %" PRIu64 " tracks\n", e->params->data,
+             e->coco.picture_count + e->more, all->objects, all->tracks);
+    mr_print(stdout, "  found      %" PRIu64 " objects of %" PRIu64 " tracks", all->found, all->found_tracks);
+    tell_others(e);
+    mr_print(stdout, "  MOTA       %.3f; %" PRIu64 " missed, %" PRIu64 " wrong, %" PRIu64 " switches; MOTP %.3f\n",
+             all->mota, all->objects - all->matched, all->found - all->matched, all->switches, all->motp);
+    mr_print(stdout, "  IDF1       %.3f; precision %.3f, recall %.3f\n", all->idf1, all->id_precision, all->id_recall);
+    mr_print(stdout, "  HOTA       %.3f; detection %.3f, association %.3f\n", all->hota, all->detection,
+             all->association);
+    mr_print(stdout, "  tracks     %" PRIu64 " mostly tracked, %" PRIu64 " mostly lost\n", all->mostly_tracked,
+             all->mostly_lost);
+    return MR_OK;
+}
+
+static int judge_tracks(const evaluation *e) {
+    const mr_coco *coco = &e->coco;
+    mr_track_figures all;
+    int status = mr_track_figures_make(coco->objects, coco->object_count, e->found, e->count, coco->class_count,
+                                       coco->sequence, coco->sequence_count, &all);
+    if (status)
+        return status;
+    return e->params->json ? put_tracks(e, &all) : tell_tracks(e, &all);
 }
 
 static int judge(evaluation *e) {
@@ -386,6 +494,8 @@ static int judge(evaluation *e) {
     if (e->unknown && !e->count)
         return mr_fail(MR_ERROR_DATA, "%s: none of the objects that %s gives has a class of the data, such as \"%s\": "
                        "give it labels with these names", e->params->data, e->stage->id, e->coco.classes[0]);
+    if (e->tracks)
+        return judge_tracks(e);
     int status = mr_object_figures_make(e->coco.objects, e->coco.object_count, e->found, e->count, classes, &all,
                                         of.precision);
     for (size_t i = 0; i < e->coco.object_count; i++)
@@ -400,15 +510,21 @@ static int judge(evaluation *e) {
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 static int work(evaluation *e) {
-    int status = mr_coco_read(&e->coco, e->params->data);
+    const char *dot = strrchr(e->params->data, '.');
+    int status = dot && strcmp(dot, ".txt") == 0 ? mr_mot_read(&e->coco, e->params->data)
+                                                 : mr_coco_read(&e->coco, e->params->data);
     if (!status)
         status = plan(e);
-    if (!status)
+    if (!status && e->coco.pictures)
         status = mr_temp_folder_make(&e->temp, NULL);
-    if (!status)
-        status = write_list(e);
-    if (!status)
-        status = run(e);
+    if (!status && e->coco.pictures && !(e->seen = mr_arena_array(&e->arena, e->coco.picture_count, sizeof *e->seen)))
+        status = MR_ERROR_MEMORY;
+    for (; e->sequence < (e->tracks ? e->coco.sequence_count : 1) && !status; e->sequence++) {
+        if (e->coco.pictures)
+            status = write_list(e);
+        if (!status)
+            status = run(e);
+    }
     return status ? status : judge(e);
 }
 

@@ -75,5 +75,5 @@ int mr_control_connect(const char *path, int *fd);
  * listens. */
 int mr_control_send(int fd, const char *request, size_t length);
 /* Reads an answer, without the newline; the caller must free it. MR_ERROR_CLOSED: the run closed the connection without
- * an answer. MR_ERROR_UNAVAILABLE, MR_ERROR_PROTOCOL. */
+ * an answer. MR_ERROR_AGAIN: the socket's timeout. MR_ERROR_UNAVAILABLE, MR_ERROR_PROTOCOL. */
 int mr_control_receive(int fd, char **answer);

@@ -121,6 +121,8 @@ int mr_control_receive(int fd, char **answer) {
         ssize_t got = recv(fd, text + length, room - length - 1, 0);
         if (got <= 0 && !(got < 0 && errno == EINTR)) {
             free(text);
+            if (got < 0 && errno == EAGAIN)
+                return mr_fail(MR_ERROR_AGAIN, "the run does not answer");
             return length ? mr_fail(MR_ERROR_UNAVAILABLE, "the run has ended while it answered")
                           : mr_fail(MR_ERROR_CLOSED, "the run answers nothing");
         }

@@ -202,6 +202,28 @@ void mr_connection_print(const mr_source_report *report, FILE *stream) {
     fputc('\n', stream);
 }
 
+void mr_service_print(const mr_stage_summary *stage, FILE *stream) {
+    const mr_service_report *report = &stage->service;
+    char date[MR_DATE_TEXT];
+    if (!report->phase)
+        return;
+    mr_print(stream, "\n  %s: %s since %s", stage->id, mr_link_state_name(report->phase),
+             mr_date_text(date, report->since_ns));
+    if (*report->why)
+        mr_print(stream, ": %s", report->why);
+    if (report->next_ns)
+        mr_print(stream, "; next try at %s", mr_date_text(date, report->next_ns));
+    fprintf(stream, "\n    %llu frames in %llu batches, %.1f MB, acknowledged", (unsigned long long)report->frames,
+            (unsigned long long)report->batches, (double)report->bytes * 1e-6);
+    if (report->again)
+        fprintf(stream, "; %llu sent again", (unsigned long long)report->again);
+    if (report->waiting)
+        fprintf(stream, "; %llu frames wait", (unsigned long long)report->waiting);
+    if (report->dropped)
+        fprintf(stream, "; %llu frames dropped", (unsigned long long)report->dropped);
+    fputc('\n', stream);
+}
+
 void mr_source_print(const mr_source_summary *source, FILE *stream) {
     char missing[512];
     mr_print(stream, "\n  %s: %llu frames, %llu delivered", *source->id ? source->id : "sources removed earlier",
@@ -277,6 +299,8 @@ void mr_summary_print(const mr_summary *summary, FILE *stream) {
     if (mr_cuts_print(&(mr_named_summary){NULL, summary}, 1, width, stream))
         fputs("  no memory for the table of cuts\n", stream);
     print_ledger(summary, stream);
+    for (size_t i = 0; i < summary->stage_count; i++)
+        mr_service_print(&summary->stages[i], stream);
     size_t left_out = 0;
     for (size_t i = 0; i < summary->source_count; i++) {
         if (i < MOST_SOURCES || summary->sources[i].status)

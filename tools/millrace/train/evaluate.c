@@ -15,7 +15,8 @@ static const mr_usage_option options[] = {
     MR_OPTION("data", "PATH", arguments, params.data,
               "a folder that holds a folder of pictures for each class, or a list (*.csv, *.jsonl), as in "
               "`millrace train`. Classes are matched by name. For objects: COCO's annotations (*.json), with paths of "
-              "pictures from its folder on", .needed = true),
+              "pictures from its folder on. For tracks: COCO's with track_id, or MOTChallenge's gt.txt (*.txt), whose "
+              "frames are those of the pipeline's source", .needed = true),
     MR_OPTION("vectors", "FILE.npy", arguments, params.vectors,
               "existing vectors, as in `millrace train`. The head is then evaluated without the stages before it"),
     MR_OPTION("part", "all|train|validation|test", arguments, params.part,
@@ -28,7 +29,7 @@ static const mr_usage_option options[] = {
               "writes the scores of each picture, one JSON object per line"),
     MR_OPTION("stage", "ID", arguments, params.stage,
               "the stage of type classify, if there are several. For objects: the stage that gives them, if it is not "
-              "the only one of type detect"),
+              "the only one of type detect, or for tracks, of type track"),
     MR_OPTION_NUMBER("seed", "N", arguments, params.seed, 0, INT64_MAX,
                      "seed for the resamples of the intervals; 1 by default"),
     MR_OPTION_NUMBER("threads", "N", arguments, overrides.workers, 1, MR_OVERRIDE_MOST_WORKERS,
@@ -56,15 +57,17 @@ static const mr_usage usage = {
             "If the validation part is known, from the head or the list, a temperature is fitted to it. With it, "
             "scores agree better with the share of right answers. Its figures are shown beside those of the pipeline.\n"
             "With COCO's annotations, objects are compared instead: mean average precision and recall, as pycocotools "
-            "defines them. `detect` then gives objects from a score of 0.001 on, unless --set says otherwise.",
+            "defines them. `detect` then gives objects from a score of 0.001 on, unless --set says otherwise. "
+            "If the data have tracks, those of `track` are compared: MOTA, IDF1 and HOTA, as trackeval defines them. "
+            "The pipeline then runs as it is written.",
     .options = options,
     .examples = examples,
 };
 
-/* Whether the data are COCO's annotations. */
+/* Whether the data are COCO's annotations, or MOTChallenge's. */
 static bool has_objects(const arguments *given) {
     const char *dot = strrchr(given->params.data, '.');
-    return dot && strcmp(dot, ".json") == 0;
+    return dot && (strcmp(dot, ".json") == 0 || strcmp(dot, ".txt") == 0);
 }
 
 static int evaluate_objects(const arguments *given) {

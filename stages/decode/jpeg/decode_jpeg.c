@@ -1,11 +1,11 @@
-#include "stages/decode/decode_jpeg.h"
+#include "stages/decode/jpeg/decode_jpeg.h"
 
 #include <string.h>
 
 #include "engine/base/memory.h"
 #include "kernels/jpeg/jpeg_rows.h"
 #include "millrace/status.h"
-#include "stages/decode/decode_jpeg_code.h"
+#include "stages/decode/jpeg/decode_jpeg_code.h"
 
 enum { SOF0 = 0xc0, SOF1 = 0xc1, DHT = 0xc4, RST0 = 0xd0, SOI = 0xd8, EOI = 0xd9, SOS = 0xda, DQT = 0xdb, DRI = 0xdd,
        APP0 = 0xe0, APP15 = 0xef, COM = 0xfe, FILL = 0xff };

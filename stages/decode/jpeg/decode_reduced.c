@@ -1,4 +1,4 @@
-#include "stages/decode/decode_reduced.h"
+#include "stages/decode/jpeg/decode_reduced.h"
 
 #include <libavcodec/avcodec.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "stages/objects/assignment.h"
+#include "kernels/metrics/assignment.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "stages/decode/decode_jpeg_code.h"
+#include "stages/decode/jpeg/decode_jpeg_code.h"
 
 #include <string.h>
 

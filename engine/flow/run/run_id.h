@@ -1,0 +1,16 @@
+/* The id of a run: 16 hexadecimal digits. All processes of a run have the same one, also those that continue it. */
+#pragma once
+
+#include <stdbool.h>
+
+enum { MR_RUN_ID_TEXT = 17 };
+
+typedef struct mr_run_id {
+    char text[MR_RUN_ID_TEXT];
+    bool given; /* by $MILLRACE_RUN, so that other processes know it too; else it is random */
+} mr_run_id;
+
+/* MR_ERROR_INTERNAL: there are no random numbers. */
+int mr_run_id_make(mr_run_id *id);
+/* Whether a text is such an id. */
+bool mr_run_id_is(const char *text);

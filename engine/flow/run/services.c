@@ -1,0 +1,46 @@
+#include "engine/flow/run/services.h"
+
+#include <pthread.h>
+
+#include "engine/base/memory.h"
+#include "engine/base/thread.h"
+
+struct mr_services {
+    pthread_mutex_t lock;
+    mr_service_report *of; /* by vertex */
+};
+
+int mr_services_create(mr_services **services, size_t vertex_count) {
+    mr_services *made = mr_calloc(1, sizeof *made);
+    if (made)
+        made->of = mr_calloc(vertex_count + 1, sizeof *made->of);
+    if (!made || !made->of) {
+        mr_free(made);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the graph");
+    }
+    pthread_mutex_init(&made->lock, NULL);
+    *services = made;
+    return MR_OK;
+}
+
+void mr_services_destroy(mr_services **services) {
+    mr_services *gone = *services;
+    if (!gone)
+        return;
+    pthread_mutex_destroy(&gone->lock);
+    mr_free(gone->of);
+    mr_free(gone);
+    *services = NULL;
+}
+
+bool mr_services_note(mr_services *services, size_t vertex, const mr_service_report *report) {
+    MR_LOCKED(&services->lock);
+    bool changed = services->of[vertex].phase != report->phase;
+    services->of[vertex] = *report;
+    return changed;
+}
+
+mr_service_report mr_services_read(mr_services *services, size_t vertex) {
+    MR_LOCKED(&services->lock);
+    return services->of[vertex];
+}

@@ -1,0 +1,94 @@
+#include "stages/decode/decode_output.h"
+
+#include "stages/decode/decode_options.h"
+#include "stages/media/media_input.h"
+#include "stages/media/picture_format.h"
+
+int mr_decode_output_open(mr_decode_output *output, mr_stage *self) {
+    const mr_decode_choices *from = self->options;
+    output->self = self;
+    mr_decode_stream_init(&output->stream);
+    return mr_decode_target_open(&output->target, self, (mr_hardware)from->hardware,
+                                 from->damaged != MR_DAMAGED_DROP);
+}
+
+void mr_decode_output_close(mr_decode_output *output) {
+    mr_decode_target_close(&output->target);
+}
+
+void mr_decode_output_fini(mr_decode_output *output) {
+    mr_decode_target_fini(&output->target);
+    mr_decode_report_fini(&output->report);
+}
+
+const char *mr_decode_output_refuses(mr_decode_output *output, const mr_frame *packet) {
+    const AVCodecParameters *codec = packet->media ? packet->media->codec : NULL;
+    if (!codec || output->refused)
+        return codec ? "no decoder" : "no media";
+    return mr_decode_report_outsized(&output->report, output->self, packet->media, codec->width, codec->height)
+               ? "too large"
+               : NULL;
+}
+
+bool mr_decode_output_is_corrupt(const mr_frame *packet) {
+    return packet->plane[0].bytes == 0 || packet->plane[0].bytes > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE;
+}
+
+/* ---- frames ------------------------------------------------------------------------------------------------------ */
+
+/* If the plan has no room for the picture, it gets a new pool. */
+static void note_size(mr_decode_output *output, const AVFrame *picture) {
+    const mr_stage *self = output->self;
+    const mr_bounds width = self->inputs[0].set.width, height = self->inputs[0].set.height;
+    if (output->outgrown || !width.max || (picture->width <= width.max && picture->height <= height.max))
+        return;
+    output->outgrown = true;
+    mr_stage_warn(self, "%s: pictures are %dx%d, larger than the %dx%d that were announced: memory may exceed the plan",
+                  self->source_id, picture->width, picture->height, (int)width.max, (int)height.max);
+}
+
+static int make_frame(mr_decode_output *output, mr_io *io, const AVFrame *picture, const AVCodecContext *codec,
+                      const mr_frame *packet, const mr_upright *upright, mr_frame **frame) {
+    const mr_decode_choices *from = output->self->options;
+    const mr_untagged untagged = {(mr_matrix)from->untagged.matrix, (mr_range)from->untagged.range};
+    const enum AVPixelFormat layout = mr_decode_device_layout(picture);
+    enum AVPixelFormat converted = layout;
+    mr_pixel pixel = mr_pixel_from_av(layout);
+    if (!pixel)
+        pixel = mr_pixel_nearest(layout, &converted);
+    if (!pixel)
+        return mr_fail(MR_ERROR_DATA, "pictures of pixel format %d cannot be carried", layout);
+    mr_format format;
+    mr_format_describe(&format, picture, pixel, codec, packet->media, untagged);
+    if (upright && (upright->rotation || upright->flip)) {
+        format.rotation = upright->rotation;
+        format.flip = upright->flip;
+    }
+    return mr_decode_target_give(&output->target, io, picture, converted, &format, packet, frame);
+}
+
+int mr_decode_output_emit(mr_decode_output *output, mr_io *io, const AVFrame *picture, const AVCodecContext *codec,
+                          const mr_frame *packet, const mr_upright *upright) {
+    const bool marks = ((const mr_decode_choices *)output->self->options)->damaged == MR_DAMAGED_MARK;
+    mr_frame *frame;
+    note_size(output, picture);
+    int status = make_frame(output, io, picture, codec, packet, upright, &frame);
+    if (status)
+        return status;
+    frame->geometry = mr_geometry_of(&frame->format);
+    if (packet->geometry.width) /* a picture that this pipeline has encoded */
+        frame->geometry = mr_geometry_chain(&frame->geometry, &packet->geometry);
+    mr_decode_stream_stamp(&output->stream, frame);
+    frame->flags = (picture->key_frame ? MR_FRAME_KEY : 0) | (packet->flags & MR_FRAME_AWAY) |
+                   (marks && picture->flags & AV_FRAME_FLAG_CORRUPT ? MR_FRAME_CORRUPT : 0);
+    return mr_io_emit(io, 0, frame);
+}
+
+/* ---- the device -------------------------------------------------------------------------------------------------- */
+
+void mr_decode_output_check(mr_decode_output *output, mr_io *io) {
+    if (output->refused || !mr_decode_device_refused(mr_decode_target_device(&output->target)))
+        return;
+    output->refused = true;
+    mr_io_fail_source(io, mr_io_input(io)->identity.source, MR_ERROR_UNAVAILABLE);
+}

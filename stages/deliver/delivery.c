@@ -1,0 +1,424 @@
+#include "stages/deliver/delivery.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/grow.h"
+#include "engine/base/memory.h"
+#include "engine/base/thread.h"
+
+/* How often a stage that waits is called again, and how often a waiting thread looks around. */
+static const int64_t ASK_NS = 20000000, LOOK_NS = 100000000, LONGEST_PAUSE_NS = INT64_C(30000000000);
+
+const char *const mr_delivery_on_full[] = {[MR_DELIVERY_WAIT] = "wait",
+                                           [MR_DELIVERY_FAIL] = "fail",
+                                           [MR_DELIVERY_DROP_OLDEST] = "drop-oldest",
+                                           [MR_DELIVERY_DROP_NEWEST] = "drop-newest",
+                                           NULL};
+
+/* A batch: open while it is the queue's last one, then closed. */
+typedef struct block {
+    struct block *next;
+    mr_delivered *items;
+    char *data;
+    size_t count, room, bytes, data_room;
+    int64_t since_ns; /* when the first record came */
+    bool closed;
+} block;
+
+struct mr_delivery {
+    const mr_stage *self;
+    const mr_delivery_options *options;
+    const mr_service_type *type;
+    void *service;
+    pthread_t thread;
+    atomic_bool stops;
+    pthread_mutex_t lock;     /* guards the fields below */
+    pthread_cond_t changed;
+    block *first, *last;      /* oldest first */
+    block *spare;             /* to be used again */
+    block *sending;           /* the thread reads it without the lock; always the first */
+    bool hurries;             /* a source has ended: batches do not wait for more frames */
+    int status;               /* the service's failure */
+    char message[256];
+    mr_service_report report;
+};
+
+bool mr_delivery_stops(const mr_delivery *delivery) {
+    return atomic_load_explicit(&delivery->stops, memory_order_relaxed);
+}
+
+const mr_stage *mr_delivery_stage(const mr_delivery *delivery) {
+    return delivery->self;
+}
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+int mr_delivery_negotiate(mr_negotiation *n) {
+    const mr_delivery_options *given = n->options;
+    if (given->send_bytes > given->backlog)
+        return mr_refuse(n, "send_bytes", "a batch of %lld bytes does not fit into a backlog of %lld",
+                         (long long)given->send_bytes, (long long)given->backlog);
+    /* One batch is being sent, and one filled, beside those that wait. Blocks grow by half. */
+    n->waiting_bytes = ((size_t)given->backlog + 2 * (size_t)given->send_bytes) / 2 * 3;
+    n->threads = 1;
+    return MR_OK;
+}
+
+/* ---- batches ----------------------------------------------------------------------------------------------------- */
+
+static size_t bytes_of(const block *one) {
+    return one->bytes + one->count * sizeof *one->items;
+}
+
+static void free_block(block *gone) {
+    mr_free(gone->items);
+    mr_free(gone->data);
+    mr_free(gone);
+}
+
+/* Appends an empty block. */
+static block *add_block(mr_delivery *d) {
+    block *made = d->spare;
+    if (made)
+        d->spare = made->next;
+    else
+        made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return NULL;
+    *made = (block){.items = made->items, .room = made->room, .data = made->data, .data_room = made->data_room,
+                    .since_ns = mr_now_ns()};
+    if (d->last)
+        d->last->next = made;
+    else
+        d->first = made;
+    d->last = made;
+    return made;
+}
+
+/* Removes a block whose predecessor is `before`, or NULL, and keeps it for later unless it is unusually large. */
+static void remove_block(mr_delivery *d, block *before, block *gone) {
+    *(before ? &before->next : &d->first) = gone->next;
+    if (d->last == gone)
+        d->last = before;
+    if (gone->data_room > 2 * (size_t)d->options->send_bytes) {
+        free_block(gone);
+        return;
+    }
+    gone->next = d->spare;
+    d->spare = gone;
+}
+
+/* Releases the frames of a block and takes it out of the account. */
+static void release(mr_delivery *d, block *of, const char *dropped) {
+    for (size_t i = 0; i < of->count; i++)
+        mr_stage_release(d->self, &of->items[i].held, dropped);
+    d->report.waiting -= of->count;
+    d->report.waiting_bytes -= bytes_of(of);
+}
+
+/* ---- the state --------------------------------------------------------------------------------------------------- */
+
+/* `why`: NULL keeps the reason. */
+static void set_phase(mr_delivery *d, mr_link_state phase, const char *why, int64_t next_ns) {
+    MR_LOCKED(&d->lock);
+    if (d->report.phase != phase)
+        d->report.since_ns = mr_clock_date_ns();
+    d->report.phase = phase;
+    d->report.next_ns = next_ns;
+    if (why)
+        snprintf(d->report.why, sizeof d->report.why, "%s", why);
+    mr_stage_report_service(d->self, &d->report);
+}
+
+static void fail(mr_delivery *d, int status) {
+    set_phase(d, MR_LINK_FAILED, mr_message(), 0);
+    MR_LOCKED(&d->lock);
+    snprintf(d->message, sizeof d->message, "%s", mr_message());
+    d->status = status;
+}
+
+/* ---- the thread -------------------------------------------------------------------------------------------------- */
+
+/* Waits for a change, but not longer than that. With the lock. */
+static void await(mr_delivery *d, int64_t most_ns) {
+    const struct timespec until = mr_condition_until(most_ns);
+    pthread_cond_timedwait(&d->changed, &d->lock, &until);
+}
+
+/* Waits until a batch is due: if it is closed, or its time has come, or a source has ended. Closes it. NULL: the
+ * delivery stops. */
+static block *take(mr_delivery *d) {
+    MR_LOCKED(&d->lock);
+    while (!mr_delivery_stops(d)) {
+        block *first = d->first;
+        d->hurries &= first != NULL;
+        int64_t left_ns = first ? first->since_ns + d->options->send_after - mr_now_ns() : LOOK_NS;
+        if (first && (first->closed || d->hurries || left_ns <= 0)) {
+            first->closed = true;
+            return d->sending = first;
+        }
+        await(d, mr_earlier_ns(left_ns, LOOK_NS));
+    }
+    return NULL;
+}
+
+static void acknowledge(mr_delivery *d, block *sent) {
+    MR_LOCKED(&d->lock);
+    d->report.batches++;
+    d->report.frames += sent->count;
+    d->report.bytes += sent->bytes;
+    d->report.last_ns = mr_clock_date_ns();
+    release(d, sent, NULL);
+    d->sending = NULL;
+    remove_block(d, NULL, sent);
+    mr_stage_report_service(d->self, &d->report);
+}
+
+/* Half to all of it, so that several runs do not come at the same moment. */
+static int64_t jittered(int64_t pause_ns) {
+    uint32_t random = 0;
+    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+        random = 0;
+    return pause_ns / 2 + (int64_t)((double)pause_ns / 2 * random / UINT32_MAX);
+}
+
+static void pause_for(mr_delivery *d, int64_t pause_ns) {
+    const int64_t until_ns = mr_now_ns() + pause_ns;
+    MR_LOCKED(&d->lock);
+    for (int64_t left_ns; !mr_delivery_stops(d) && (left_ns = until_ns - mr_now_ns()) > 0;) {
+        await(d, mr_earlier_ns(left_ns, LOOK_NS));
+        mr_stage_report_service(d->self, &d->report); /* more frames wait by now */
+    }
+}
+
+static int connect_once(mr_delivery *d) {
+    set_phase(d, MR_LINK_CONNECTING, NULL, 0);
+    d->report.tries++;
+    int status = d->type->connect(d->service, d);
+    if (status)
+        return status;
+    d->report.connections++;
+    if (d->report.connections > 1)
+        mr_stage_info(d->self, "connected again");
+    set_phase(d, MR_LINK_LIVE, "", 0);
+    return MR_OK;
+}
+
+static int send_once(mr_delivery *d, const block *due, bool *connected, bool again) {
+    const mr_batch batch = {.count = due ? due->count : 0, .items = due ? due->items : NULL,
+                            .data = due ? due->data : NULL, .bytes = due ? due->bytes : 0, .again = again};
+    int status = *connected ? MR_OK : connect_once(d);
+    *connected = !status;
+    if (!status && due)
+        status = d->type->send(d->service, d, &batch);
+    if (status)
+        d->type->disconnect(d->service);
+    *connected &= !status;
+    return status;
+}
+
+/* Sends a batch, or only connects if there is none, until that succeeds. */
+static int deliver(mr_delivery *d, block *due, bool *connected) {
+    const int64_t since_ns = mr_now_ns();
+    int64_t pause_ns = d->options->retry;
+    for (int tries = 0;; tries++) {
+        int status = send_once(d, due, connected, tries);
+        if (status != MR_ERROR_AGAIN || mr_delivery_stops(d))
+            return mr_delivery_stops(d) && status ? MR_ERROR_CANCELLED : status;
+        if (d->options->give_up && mr_now_ns() - since_ns >= d->options->give_up)
+            return mr_fail(MR_ERROR_IO, "%s; it was away for longer than give_up allows", mr_message());
+        const int64_t next_ns = jittered(pause_ns);
+        mr_stage_warn(d->self, "%s; tries again", mr_message());
+        set_phase(d, MR_LINK_AWAY, mr_message(), mr_clock_date_ns() + next_ns);
+        pause_for(d, next_ns);
+        d->report.again += due != NULL;
+        pause_ns = mr_earlier_ns(2 * pause_ns, LONGEST_PAUSE_NS);
+    }
+}
+
+/* Until it is known whether the run begins or continues, no frame comes. */
+static void await_state(mr_delivery *d) {
+    MR_LOCKED(&d->lock);
+    while (!mr_delivery_stops(d) && mr_stage_run_state(d->self) == MR_RUN_UNKNOWN)
+        await(d, ASK_NS);
+}
+
+static void *run(void *context) {
+    mr_delivery *d = context;
+    bool connected = false;
+    block *due;
+    await_state(d);
+    int status = mr_delivery_stops(d) ? MR_ERROR_CANCELLED : deliver(d, NULL, &connected);
+    while (!status && (due = take(d))) {
+        status = deliver(d, due, &connected);
+        if (!status)
+            acknowledge(d, due);
+    }
+    d->type->disconnect(d->service);
+    if (status && status != MR_ERROR_CANCELLED)
+        fail(d, status);
+    else
+        set_phase(d, MR_LINK_ENDED, "", 0);
+    return NULL;
+}
+
+/* ---- the stage's calls ------------------------------------------------------------------------------------------- */
+
+int mr_delivery_open(mr_delivery **delivery, const mr_stage *self, const mr_service_type *type, void *service) {
+    mr_delivery *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a queue");
+    made->self = self;
+    made->options = self->options;
+    made->type = type;
+    made->service = service;
+    pthread_mutex_init(&made->lock, NULL);
+    mr_condition_init(&made->changed);
+    if (mr_thread_create(&made->thread, run, made)) {
+        pthread_cond_destroy(&made->changed);
+        pthread_mutex_destroy(&made->lock);
+        mr_free(made);
+        return mr_fail(MR_ERROR_MEMORY, "no thread for %s", self->id);
+    }
+    pthread_setname_np(made->thread, "mr-deliver");
+    *delivery = made;
+    return MR_OK;
+}
+
+/* Whether the thread has failed; then mr_message has the reason. */
+static int failure_of(mr_delivery *d) {
+    MR_LOCKED(&d->lock);
+    return d->status ? mr_fail(d->status, "%s", d->message) : MR_OK;
+}
+
+/* With the lock. False: no batch waits that is not being sent. */
+static bool drop_oldest(mr_delivery *d) {
+    block *oldest = d->sending ? d->sending->next : d->first;
+    if (!oldest)
+        return false;
+    d->report.dropped += oldest->count;
+    release(d, oldest, "queue full");
+    remove_block(d, d->sending, oldest);
+    return true;
+}
+
+/* Makes room for a record. MR_ERROR_AGAIN: there is none. With the lock. */
+static int make_room(mr_delivery *d, size_t bytes) {
+    const uint64_t most = (uint64_t)d->options->backlog;
+    while (d->report.waiting && d->report.waiting_bytes + bytes > most)
+        if (d->options->on_full != MR_DELIVERY_DROP_OLDEST || !drop_oldest(d))
+            return MR_ERROR_AGAIN;
+    return MR_OK;
+}
+
+/* With the lock. */
+static int append(mr_delivery *d, mr_io *io, const mr_frame *frame, const void *record, size_t bytes) {
+    block *to = d->last && !d->last->closed ? d->last : add_block(d);
+    if (!to || !mr_grow((void **)&to->items, to->count, &to->room, sizeof *to->items) ||
+        !mr_grow_bytes((void **)&to->data, &to->data_room, to->bytes + bytes))
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a record of %zu bytes", bytes);
+    memcpy(to->data + to->bytes, record, bytes);
+    to->items[to->count++] = (mr_delivered){.held = mr_io_hold(io, frame), .source = frame->identity.source,
+                                            .at = to->bytes, .bytes = bytes};
+    to->bytes += bytes;
+    d->report.waiting++;
+    d->report.waiting_bytes += bytes + sizeof *to->items;
+    to->closed = to->count >= (size_t)d->options->send_frames || to->bytes >= (size_t)d->options->send_bytes;
+    if (to->closed || to->count == 1)
+        pthread_cond_signal(&d->changed);
+    return MR_OK;
+}
+
+static int put(mr_delivery *d, mr_io *io, const mr_frame *frame, const void *record, size_t bytes) {
+    MR_LOCKED(&d->lock);
+    int status = make_room(d, bytes + sizeof(mr_delivered));
+    if (status && d->options->on_full == MR_DELIVERY_FAIL)
+        return mr_fail(MR_ERROR_IO, "%llu frames wait for the service, and the backlog is full%s%s",
+                       (unsigned long long)d->report.waiting, *d->report.why ? ": " : "", d->report.why);
+    if (status && d->options->on_full != MR_DELIVERY_WAIT) {
+        d->report.dropped++;
+        mr_io_drop(io, frame, "queue full");
+        return MR_OK;
+    }
+    return status ? status : append(d, io, frame, record, bytes);
+}
+
+static int wait_more(mr_io *io) {
+    mr_io_wake_at(io, mr_io_now_ns(io) + ASK_NS);
+    return MR_WAIT;
+}
+
+int mr_delivery_put(mr_delivery *d, mr_io *io, const mr_frame *frame, const void *record, size_t bytes) {
+    int status = failure_of(d);
+    if (!status)
+        status = put(d, io, frame, record, bytes);
+    if (status != MR_ERROR_AGAIN)
+        return status ? mr_io_refuse(io, status) : MR_DONE;
+    if (!mr_stage_gives_up(d->self))
+        return wait_more(io);
+    mr_io_drop(io, frame, MR_REASON_STOPPED);
+    return MR_DONE;
+}
+
+/* Whether frames of that source wait; MR_SOURCE_NONE: any. Batches no longer wait for more frames then. */
+static bool hurry(mr_delivery *d, uint32_t source) {
+    MR_LOCKED(&d->lock);
+    bool any = source == MR_SOURCE_NONE && d->report.waiting;
+    for (const block *one = d->first; one && !any && source != MR_SOURCE_NONE; one = one->next)
+        for (size_t i = 0; i < one->count && !any; i++)
+            any = one->items[i].source == source;
+    d->hurries |= any;
+    if (any)
+        pthread_cond_signal(&d->changed);
+    return any;
+}
+
+/* Drops all that wait. The batch that is being sent stays where it is, but its frames count as not settled. */
+static void drop_all(mr_delivery *d) {
+    MR_LOCKED(&d->lock);
+    for (block *one = d->first; one; one = one->next)
+        for (size_t i = 0; i < one->count; i++)
+            mr_stage_release(d->self, &one->items[i].held, MR_REASON_STOPPED);
+}
+
+int mr_delivery_flush(mr_delivery *d, mr_io *io, uint32_t source) {
+    const mr_release which = mr_io_must_release(io);
+    int status = failure_of(d);
+    if (status)
+        return mr_io_refuse(io, status);
+    if (which == MR_RELEASE_NONE || !hurry(d, which == MR_RELEASE_ALL ? MR_SOURCE_NONE : source))
+        return MR_DONE;
+    if (!mr_stage_gives_up(d->self))
+        return wait_more(io);
+    drop_all(d);
+    return MR_DONE;
+}
+
+void mr_delivery_close(mr_delivery **delivery) {
+    mr_delivery *gone = *delivery;
+    if (!gone)
+        return;
+    pthread_mutex_lock(&gone->lock);
+    atomic_store(&gone->stops, true);
+    pthread_cond_broadcast(&gone->changed);
+    pthread_mutex_unlock(&gone->lock);
+    pthread_join(gone->thread, NULL);
+    drop_all(gone);
+    for (block *next, *one = gone->first; one; one = next) {
+        next = one->next;
+        free_block(one);
+    }
+    for (block *next, *one = gone->spare; one; one = next) {
+        next = one->next;
+        free_block(one);
+    }
+    pthread_cond_destroy(&gone->changed);
+    pthread_mutex_destroy(&gone->lock);
+    mr_free(gone);
+    *delivery = NULL;
+}

@@ -1,0 +1,205 @@
+"""sqlite: what a database holds after runs that end, are killed, run at once, or find it locked, full or foreign. Read
+by Python's sqlite3."""
+import contextlib
+import json
+import os
+import signal
+import sqlite3
+
+from databases import Databases
+from harness import MILLRACE, TIMEOUT, call
+from test_full import Mounted
+from watched import children_of
+
+
+class Sqlite(Databases):
+    def setUp(self):
+        super().setUp()
+        self.path = self.folder / "results.db"
+        self.sink = f"type: sqlite, path: {self.path}"
+
+    def rows(self, query):
+        with contextlib.closing(sqlite3.connect(self.path)) as database:
+            return database.execute(query).fetchall()
+
+    def stored(self):
+        try:
+            return self.rows("SELECT count(*) FROM frames")[0][0]
+        except sqlite3.OperationalError:  # not yet made
+            return 0
+
+    def test_rows_views_and_ledger(self):
+        summary = self.run_json(self.pipeline(sources=("a", "b")))
+        self.assertEqual(summary["ledger"]["delivered"], 600)
+        service = self.service(summary)
+        self.assertEqual((service["frames"], service["waiting"], service["dropped"]), (600, 0, 0))
+        self.check(self.runs()[0], sources=("a", "b"))
+        self.assertEqual(self.rows("SELECT count(*), min(rank) FROM top_classes"), [(600, 1)])
+        self.assertEqual(self.rows("SELECT source, track, class, frames FROM tracks ORDER BY source, track"),
+                         [(source, i, ["", 'tit "blue"', "Größe"][i], 300) for source in "ab" for i in (1, 2)])
+        self.assertEqual(json.loads(self.rows("SELECT quad FROM objects WHERE quad IS NOT NULL")[0][0]),
+                         [0, 0, 1, 0, 1, 1, 0, 1])
+        self.assertEqual([path.name for path in self.folder.glob("results.db*")], ["results.db"])
+        self.assertEqual(self.rows("PRAGMA integrity_check"), [("ok",)])
+
+    def test_another_run_is_kept_apart(self):
+        path = self.pipeline()
+        self.run_json(path)
+        self.run_json(path)
+        self.assertEqual(len(set(self.runs())), 2)
+        for run in self.runs():
+            self.check(run)
+
+    def test_only_what_is_wanted(self):
+        self.run_json(self.pipeline(sink=", results: [events], frames: found"))
+        self.assertEqual(self.rows("SELECT count(*) FROM frames"), [(60,)])
+        self.assertEqual(self.rows("SELECT count(*) FROM events"), [(60,)])
+        self.assertEqual(self.rows("SELECT count(*) FROM sqlite_master WHERE name = 'objects'"), [(0,)])
+        self.run_json(self.pipeline(name="more.yaml"))  # makes the other tables
+        self.check(self.runs()[1])
+
+    def test_new_columns_are_added(self):
+        self.run_json(self.pipeline())
+        with contextlib.closing(sqlite3.connect(self.path)) as database:
+            for view in ("tracks", "objects_view"):
+                database.execute(f"DROP VIEW {view}")
+            database.execute("ALTER TABLE objects DROP COLUMN speed")
+        self.run_json(self.pipeline())
+        self.check(self.runs()[1])
+        self.assertEqual(self.rows("SELECT count(*) FROM objects_view WHERE speed IS NULL"), [(1800,)])
+
+    def test_two_runs_make_the_tables_at_once(self):
+        path = self.pipeline()
+        running = [self.spawn([MILLRACE, "run", path, "--json"], stdout=-1, stderr=-1, text=True) for _ in range(3)]
+        for child in running:
+            self.ended(child)
+        for run in self.runs():
+            self.check(run)
+        self.assertEqual(len(set(self.runs())), 3)
+
+    def test_killed_and_continued(self):
+        self.kill_and_continue(self.stored, 2000)
+
+    def test_killed_nodes(self):
+        """The supervisor starts a killed process again, which continues the same run."""
+        path = self.pipeline(2000, source=", rate: 800", sink=", send_after: 20ms",
+                             nodes={"one": "stages: [found]", "two": "stages: [db]"})
+        running = self.spawn([MILLRACE, "run", path, "--json"], stdout=-1, stderr=-1, text=True)
+        for _ in range(3):
+            before = self.stored()
+            self.wait_until(lambda: self.stored() > before or running.poll() is not None)
+            child = children_of(running.pid).get("two")
+            if child:
+                call(["kill", "-9", child])
+        out, _ = self.ended(running)
+        self.assertTrue(json.loads(out)["ledger"]["balanced"])
+        self.assertEqual(len(self.runs()), 1)
+        self.check(self.runs()[0], 2000)
+
+    def test_locked_database_is_waited_for(self):
+        """While another program locks it, frames wait; the state says why. Nothing is lost."""
+        control = {"MILLRACE_CONTROL": str(self.folder / "control")}
+        self.run_json(self.pipeline(5))
+        path = self.pipeline(sink=", retry: 50ms")
+        lock = sqlite3.connect(self.path, isolation_level=None)
+        lock.execute("BEGIN IMMEDIATE")
+        running = self.spawn([MILLRACE, "run", path, "--json"], stdout=-1, stderr=-1, text=True,
+                             env={**os.environ, **control})
+
+        def state():
+            done = call([MILLRACE, "ctl", "--json", "status"], environment=control)
+            service = self.service(json.loads(done.stdout)["status"]) if done.returncode == 0 else {}
+            return service if service.get("state") == "away" else None
+
+        service = self.wait_until(state, running=running)
+        self.assertIn("another program has locked the database", service["why"])
+        lock.execute("COMMIT")
+        lock.close()
+        out, err = self.ended(running)
+        self.assertIn("another program has locked the database; tries again", err)
+        self.assertEqual(json.loads(out)["ledger"]["delivered"], 300)
+        self.check(self.runs()[1])
+
+    def test_full_backlog(self):
+        """on_full: drop-oldest and drop-newest lose frames, and say so; fail ends the run."""
+        self.run_json(self.pipeline(5))
+        lock = sqlite3.connect(self.path, isolation_level=None)
+        lock.execute("BEGIN IMMEDIATE")
+        small = ", backlog: 64KiB, send_bytes: 16KiB, retry: 10ms"
+        done = self.checked([MILLRACE, "run", self.pipeline(3000, sink=f"{small}, on_full: fail"), "--quiet"], code=74)
+        self.assertIn("the backlog is full", done.stderr)
+        for policy in ("drop-oldest", "drop-newest"):
+            path = self.pipeline(3000, sink=f"{small}, on_full: {policy}")
+            running = self.spawn([MILLRACE, "run", path, "--json", "--grace", "1s"], stdout=-1, stderr=-1, text=True)
+            self.wait_until(lambda: "tries again" in running.stderr.readline(), running=running)
+            running.send_signal(signal.SIGTERM)
+            out, _ = running.communicate(timeout=TIMEOUT)
+            ledger = json.loads(out)["ledger"]
+            self.assertTrue(ledger["balanced"])
+            self.assertIn("queue full", [line["reason"] for line in ledger["dropped"]])
+        lock.execute("COMMIT")
+        lock.close()
+
+    def test_give_up(self):
+        self.run_json(self.pipeline(5))
+        lock = sqlite3.connect(self.path, isolation_level=None)
+        lock.execute("BEGIN IMMEDIATE")
+        done = self.checked([MILLRACE, "run", self.pipeline(sink=", retry: 10ms, give_up: 100ms")], code=74)
+        self.assertIn("longer than give_up allows", done.stderr)
+        lock.close()
+
+    def test_refused_files(self):
+        for content, says in ((b"source,epoch,seq\n" * 20, "is no SQLite database"), (b"x", "is no SQLite database")):
+            self.path.write_bytes(content)
+            self.checked([MILLRACE, "plan", self.pipeline(), "--plugins"], code=65, says=says)
+            self.assertEqual(self.path.read_bytes(), content)
+        self.path.unlink()
+        with contextlib.closing(sqlite3.connect(self.path)) as database:
+            database.execute("CREATE TABLE frames (id)")
+        self.checked([MILLRACE, "plan", self.pipeline(), "--plugins"], code=65, says="is a database of another program")
+        self.path.unlink()
+        self.run_json(self.pipeline(5))
+        with contextlib.closing(sqlite3.connect(self.path)) as database:
+            database.execute("PRAGMA user_version = 99")
+        self.checked([MILLRACE, "plan", self.pipeline(), "--plugins"], code=65,
+                     says="is of version 99, which a later millrace")
+        self.checked([MILLRACE, "run", self.pipeline()], code=65)
+
+    def test_planned_memory(self):
+        rows = json.loads(self.millrace("plan", self.pipeline(sink=", backlog: 8MiB, send_bytes: 1MiB"), "--plugins",
+                                        "--json").stdout)["memory_rows"]
+        self.assertEqual([row["bytes"] for row in rows if row["what"] == "waiting"], [15 << 20])
+
+    def test_a_moved_file_is_made_again(self):
+        path = self.pipeline(2000, source=", rate: 1000", sink=", send_after: 20ms, retry: 10ms")
+        running = self.spawn([MILLRACE, "run", path, "--json"], stdout=-1, stderr=-1, text=True)
+        self.wait_until(lambda: self.stored() > 50, running=running)
+        for file in self.folder.glob("results.db*"):
+            file.rename(self.folder / file.name.replace("results", "moved"))
+        out, _ = self.ended(running)
+        self.assertEqual(json.loads(out)["ledger"]["delivered"], 2000)
+        first = sqlite3.connect(self.folder / "moved.db").execute("SELECT seq FROM frames").fetchall()
+        self.assertEqual(sorted(first + self.rows("SELECT seq FROM frames")), [(seq,) for seq in range(2000)])
+
+
+class Full(Sqlite):
+    """A full disk is waited for."""
+
+    def test_full_disk(self):
+        disk = Mounted(self)
+        self.path = disk.folder / "results.db"
+        self.sink = f"type: sqlite, path: {self.path}"
+        self.run_json(self.pipeline(5))
+        disk.fill()
+        path = self.pipeline(2000, sink=", retry: 20ms")
+        running = self.spawn([MILLRACE, "run", path, "--json"], stdout=-1, stderr=-1, text=True)
+        line = self.wait_until(lambda: next((line for line in running.stderr if "tries again" in line), ""))
+        self.assertRegex(line, "full|disk I/O")
+        disk.empty()
+        out, _ = self.ended(running)
+        self.assertEqual(json.loads(out)["ledger"]["delivered"], 2000)
+        self.check(self.runs()[1], 2000)
+
+
+for name in [name for name in dir(Full) if name.startswith("test_") and name != "test_full_disk"]:
+    setattr(Full, name, None)  # they are those of Sqlite

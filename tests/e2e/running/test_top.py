@@ -1,0 +1,144 @@
+"""`millrace top`: what runs do now, on a terminal and in a pipe."""
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+
+import harness
+from harness import MILLRACE, pipeline
+
+PATIENCE = 60
+TEXT = pipeline(dict(pattern='uri: "lavfi:testsrc=size=160x120:rate=50", realtime: true'), name="endless",
+                decode="", small="type: preprocess, size: 32x32", results='type: "null"')
+
+
+class Screen:
+    """A terminal in which a program runs."""
+
+    def __init__(self, case, arguments, lines=30, columns=100):
+        self.case, self.text, self.quiet = case, "", False
+        self.pid, self.end = pty.fork()
+        if self.pid == 0:
+            os.environ.update(case.environment, TERM="xterm")
+            os.execv(arguments[0], arguments)
+        self.size(lines, columns)
+        self.before = termios.tcgetattr(self.end)
+        case.addCleanup(self.close)
+
+    def close(self):
+        os.close(self.end)
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+
+    def size(self, lines, columns):
+        fcntl.ioctl(self.end, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def read(self):
+        self.quiet = True
+        if select.select([self.end], [], [], 0.1)[0]:
+            try:
+                self.text += os.read(self.end, 65536).decode()
+                self.quiet = False
+            except OSError:  # the program has closed it
+                return False
+        return True
+
+    def page(self):
+        """The latest page that is there as a whole."""
+        pages = self.text.split("\x1b[H")
+        return pages[-1] if self.quiet else pages[-2] if len(pages) > 2 else ""
+
+    def until(self, found, what):
+        end = time.monotonic() + PATIENCE
+        while not found(self.page()):
+            self.case.assertLess(time.monotonic(), end, f"{what}: {self.text[-2000:]}")
+            self.case.assertTrue(self.read(), f"{what}: the program has ended")
+
+    def press(self, key):
+        os.write(self.end, key)
+
+    def ended(self):
+        end = time.monotonic() + PATIENCE
+        while self.read() and time.monotonic() < end:
+            pass
+        pid, self.pid = self.pid, None
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+class Top(harness.Controlled):
+    def run_it(self, *arguments):
+        child = self.spawn([MILLRACE, "run", self.write(TEXT), *harness.PATIENT, *arguments], stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, text=True, env={**os.environ, **self.environment})
+        self.wait_until(lambda: self.ctl("status", "--pid", str(child.pid), code=None).returncode == 0, "no run", child)
+        return child
+
+    def test_in_a_pipe_it_prints_one_page(self):
+        self.assertIn("no run of yours can be reached", self.millrace("top", code=69,
+                                                                      environment=self.environment).stderr)
+        child = self.run_it()
+        page = self.millrace("top", code=0, environment=self.environment).stdout
+        self.assertIn(f"endless  pid {child.pid}  run ", page)
+        self.assertRegex(page, r"\n  pattern +runs +\d+\.\d ")
+        for stage in ("pattern", "decode", "small", "results"):
+            self.assertRegex(page, rf"\n  {stage} +\w+ +cpu +")
+        rate = float(re.search(r", (\d+\.\d) frames/s", page)[1])
+        self.assertGreater(rate, 0)
+        self.assertLess(rate, 200)
+        self.assertNotIn("\x1b", page)
+        only = self.millrace("top", "--once", "--pid", str(child.pid), code=0, environment=self.environment).stdout
+        self.assertIn(f"pid {child.pid}", only)
+
+    def test_on_a_terminal(self):
+        child = self.run_it()
+        screen = Screen(self, [MILLRACE, "top", "--interval", "1"], lines=9)
+        screen.until(lambda page: "1 run " in page and "endless" in page, "no page")
+        self.assertIn("\x1b[?1049h", screen.text)
+        self.assertFalse(termios.tcgetattr(screen.end)[3] & termios.ECHO)
+        self.assertNotIn("results", screen.page())  # there is no room
+        screen.press(b"\x1b[6~")
+        screen.until(lambda page: "results" in page and "millrace top" in page, "it does not scroll")
+        screen.press(b"g")
+        screen.size(40, 100)
+        screen.until(lambda page: "endless" in page and "results" in page, "it does not use a larger terminal")
+        screen.press(b"p")
+        screen.until(lambda page: "paused" in page, "it does not pause")
+        screen.press(b"p")
+        # A second run comes, and one stops answering.
+        other = self.run_it()
+        screen.until(lambda page: "2 runs" in page and f"pid {other.pid}" in page, "no second run")
+        os.kill(child.pid, signal.SIGSTOP)
+        screen.until(lambda page: "the run does not answer" in page and f"pid {child.pid}" in page, "it is not said")
+        os.kill(child.pid, signal.SIGCONT)
+        screen.until(lambda page: "2 runs" in page and "does not answer" not in page, "it does not come back")
+        for run in (child, other):
+            run.send_signal(signal.SIGTERM)
+            run.communicate()
+        screen.until(lambda page: "no run of yours can be reached" in page, "the end is not seen")
+        screen.press(b"q")
+        self.assertEqual(screen.ended(), 0)
+        self.assertTrue(screen.text.endswith("\x1b[?25h\x1b[?1049l"), repr(screen.text[-40:]))
+
+    def test_a_signal_gives_the_terminal_back(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            screen = Screen(self, [MILLRACE, "top"])
+            screen.until(lambda page: True, "")
+            while "\x1b[?1049h" not in screen.text:
+                self.assertTrue(screen.read())
+            os.kill(screen.pid, number)
+            self.assertEqual(screen.ended(), 0)
+            self.assertTrue(screen.text.endswith("\x1b[?25h\x1b[?1049l"), repr(screen.text[-40:]))
+
+    def test_usage(self):
+        self.assertIn("not both", self.millrace("top", "--pid", "1", "--control", "x", code=64).stderr)
+        self.assertIn("it takes no \"x\"", self.millrace("top", "x", code=64).stderr)
+
+
+if __name__ == "__main__":
+    harness.main()
