@@ -126,8 +126,7 @@ stages/zmq: engine/base engine/text engine/transport/zmq stages stages/media sta
 tools/millrace/cli: engine/base
 tools/millrace/summary: engine/base tools/millrace/cli
 tools/millrace/http: engine/base engine/serve tools/millrace/cli tools/millrace/summary
-tools/millrace/tap: engine/base stages/sink tools/millrace/cli
-tools/millrace/run: engine/base tools/millrace/cli tools/millrace/summary tools/millrace/tap tools/millrace/http
+tools/millrace/run: engine/base tools/millrace/cli tools/millrace/summary tools/millrace/http
 tools/millrace/ctl: engine/base tools/millrace/cli tools/millrace/summary tools/millrace/run
 tools/millrace/plan: engine/base tools/millrace/cli tools/millrace/run
 tools/millrace/graph: engine/base tools/millrace/cli

@@ -48,8 +48,8 @@ typedef struct mr_question {
  * the connection because it has too many clients, or lets the client's patience end. MR_ERROR_UNAVAILABLE: the run has
  * ended; MR_ERROR_AGAIN: it is busy; MR_ERROR_USAGE: the request is too long; MR_ERROR_PROTOCOL: the answer is. */
 int mr_client_ask(mr_client *client, const mr_question *question, char **answer);
-/* Reads an answer: the tree, which the caller must free with yajl_tree_free, and in *ok whether the run did what was
- * asked. MR_ERROR_PROTOCOL: it is not a run's answer. */
+/* Reads an answer: the tree, which the caller must free with yajl_tree_free, and in *ok whether the run has done it.
+ * MR_ERROR_PROTOCOL: it is not a run's answer. */
 int mr_client_parse(const char *answer, yajl_val *tree, bool *ok);
 /* A member of the tree; NULL if there is none of that type. */
 yajl_val mr_client_member(yajl_val tree, const char *key, yajl_type type);

@@ -1,4 +1,4 @@
-/* millrace tap: what passes a stage of a run. */
+/* millrace tap: prints frames that pass a stage of a run. */
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -109,8 +109,8 @@ static void print_sample(const char *answer) {
     fflush(stdout);
 }
 
-/* What to do after an answer that is not a sample. MR_ERROR_AGAIN: no frame has passed yet. MR_ERROR_CLOSED: the run has
- * ended. */
+/* The status of an answer without a sample. MR_ERROR_AGAIN: no frame has passed yet;
+ * MR_ERROR_CLOSED: the run has ended. */
 static int read_error(yajl_val tree) {
     yajl_val error = mr_client_member(tree, "error", yajl_t_string), code = mr_client_member(tree, "exit_code",
                                                                                              yajl_t_number);
@@ -164,8 +164,9 @@ static int take_samples(const arguments *given, mr_client *client) {
 }
 
 static int make_folder(const char *path) {
-    return mkdir(path, 0777) == 0 || errno == EEXIST ? MR_OK
-                                                     : mr_fail(MR_ERROR_IO, "cannot make %s: %s", path, strerror(errno));
+    if (mkdir(path, 0777) == 0 || errno == EEXIST)
+        return MR_OK;
+    return mr_fail(MR_ERROR_IO, "cannot make %s: %s", path, strerror(errno));
 }
 
 static int run_verb(int argc, char **argv) {

@@ -14,8 +14,8 @@
 #include "millrace/audit.h"
 #include "millrace/log.h"
 #include "tools/millrace/run/control.h"
+#include "tools/millrace/run/control_tap.h"
 #include "tools/millrace/summary/summary.h"
-#include "tools/millrace/tap/sample.h"
 
 typedef struct request {
     yajl_val tree;
@@ -157,7 +157,7 @@ static int take_away(request *asked) {
 
 static int tap(request *asked) {
     mr_sample_choices choices;
-    int status = mr_sample_choose(&choices, asked->option_count, asked->options);
+    int status = mr_control_choose_sample(&choices, asked->option_count, asked->options);
     return status ? status : mr_sample_take(asked->pipeline, asked->argument, &choices, &asked->sample);
 }
 
@@ -363,7 +363,7 @@ char *mr_control_answer(const char *line, mr_pipeline *pipeline, const char *ref
         put_status(json, &asked);
     } else if (command->function == tap) {
         MR_JSON_MAP(json, "sample")
-            mr_sample_put(json, &asked.sample);
+            mr_control_put_sample(json, &asked.sample);
     } else if (asked.text) {
         mr_json_text(json, "text", asked.text);
     }
