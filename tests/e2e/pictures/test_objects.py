@@ -482,7 +482,13 @@ class Objects(Case):
             self.assertEqual(tracks[15:25], [[]] * 10)
             self.assertEqual(tracks[27:40], [[again]] * 13)
             self.assertEqual(tracks[40:55], [[None]] * 2 + [[second]] * 13)
-        confirmed = self.run_pipeline(text.replace("lost: 1s", "lost: 300ms, unconfirmed: drop"))
+        self.assertEqual(list(run.rows[0]["objects_by_stage"]), ["track", "detect"])
+        text = text.replace("lost: 1s", "lost: 300ms")
+        newest = self.run_pipeline(text.replace("input: track,", "input: track, by_stage: false,"))
+        for row in run.rows:
+            del row["objects_by_stage"]
+        self.assertEqual(newest.rows, run.rows)
+        confirmed = self.run_pipeline(text.replace("lost: 300ms", "lost: 300ms, unconfirmed: drop"))
         self.assert_balanced(confirmed)
         self.assertEqual([row["objects"] for row in confirmed.rows],
                          [[one for one in row["objects"] if one["track"]] for row in run.rows])

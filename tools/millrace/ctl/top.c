@@ -14,7 +14,7 @@
 #include "tools/millrace/ctl/client.h"
 #include "tools/millrace/ctl/screen.h"
 #include "tools/millrace/ctl/top_page.h"
-#include "tools/millrace/run/summary.h"
+#include "tools/millrace/summary/summary.h"
 
 /* A run that does not answer for PATIENCE_S is shown as such, so that it does not stop the page for longer. */
 enum { MOST_SOURCES = 1000, FEW_SOURCES = 20, COMMAND = 160, PATIENCE_S = 1 };

@@ -46,6 +46,10 @@ void mr_control_close(const char *why);
 /* Removes the socket's file, before the process exits at once. Any thread. */
 void mr_control_unlink(void);
 
+/* Does a request (control_answer.h) as if it had come over the socket, also if there is none. Returns the answer, which
+ * the caller must free; NULL: no memory. Any thread. */
+char *mr_control_do(const char *request, size_t *length);
+
 /* The descriptor that is readable if clients wait; -1: there is none now. Lowers *wait_ms (milliseconds; -1: no limit)
  * if the caller must ask again earlier. Call mr_control_accept when the descriptor is readable. */
 int mr_control_fd(int *wait_ms);
@@ -67,3 +71,9 @@ int mr_control_name(const char *folder, pid_t pid, char path[MR_CONTROL_PATH]);
 /* Connects; MR_ERROR_NO_INPUT if there is no socket, MR_ERROR_UNAVAILABLE if the run is dead, MR_ERROR_PERMISSION,
  * MR_ERROR_USAGE if the path is too long, MR_ERROR_IO. */
 int mr_control_connect(const char *path, int *fd);
+/* Sends a request, which ends with a newline. MR_ERROR_USAGE: it is too long. MR_ERROR_CLOSED: the run no longer
+ * listens. */
+int mr_control_send(int fd, const char *request, size_t length);
+/* Reads an answer, without the newline; the caller must free it. MR_ERROR_CLOSED: the run closed the connection without
+ * an answer. MR_ERROR_AGAIN: the socket's timeout. MR_ERROR_UNAVAILABLE, MR_ERROR_PROTOCOL. */
+int mr_control_receive(int fd, char **answer);

@@ -14,7 +14,7 @@
 #include "millrace/audit.h"
 #include "millrace/log.h"
 #include "tools/millrace/run/control.h"
-#include "tools/millrace/run/summary.h"
+#include "tools/millrace/summary/summary.h"
 
 typedef struct request {
     yajl_val tree;
