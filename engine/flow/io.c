@@ -438,7 +438,20 @@ int mr_io_forward(mr_io *io, size_t index) {
     return emit(io, 0, mr_io_take(io, index), source, made);
 }
 
-int mr_io_pass(mr_io *io) {
+bool mr_io_passes(const mr_io *io, size_t index) {
+    return index < io->slot->frame_count && io->slot->inputs[index].passed;
+}
+
+int mr_io_pass(mr_io *io, size_t index) {
+    const mr_frame *input = io->slot->inputs[index].frame;
+    mr_frame *frame = NULL;
+    if (!input->plane[0].buffer || (may_share(io->instance->vertex) && !io->instance->vertex->copy))
+        return mr_io_forward(io, index);
+    int status = mr_io_derive(io, input, &frame);
+    return status ? status : mr_io_emit(io, 0, frame);
+}
+
+int mr_io_pass_unchanged(mr_io *io) {
     mr_frame *frame = NULL;
     if (may_share(io->instance->vertex))
         return mr_io_forward(io, 0);

@@ -35,14 +35,17 @@ typedef struct options {
     custom_options custom;
     db_options db;
     double score, iou;
-    int64_t max, points, every;
+    int64_t max, points;
+    mr_every every;
     mr_model_device_options device;
 } options;
 
 typedef struct state {
     mr_model *model;
     mr_call call;
-    mr_box_head head;
+    mr_box_head head;          /* if the call varies, for the smallest input */
+    mr_box_head_params params; /* it is made with */
+    mr_box_head_custom custom;
     mr_labels labels;
     bool *wanted; /* NULL: all classes are */
     const mr_stage *self;
@@ -82,8 +85,16 @@ static bool read_points(const mr_model *model, const options *o, mr_box_head_par
     return task && strcmp(task, "pose") == 0;
 }
 
+static int make_head_of(mr_box_head *head, const mr_box_head_params *params, const options *o,
+                        const mr_box_head_output *outputs, size_t count) {
+    int status = mr_box_head_make(head, params, outputs, count);
+    head->mask = (float)o->db.mask;
+    head->unclip = o->db.unclip;
+    return status;
+}
+
 static int make_head(state *s, const options *o) {
-    const mr_box_head_custom custom = {
+    s->custom = (mr_box_head_custom){
         .boxes = o->custom.boxes, .scores = o->custom.scores, .classes = o->custom.classes,
         .order = (mr_box_order)o->custom.order, .normalized = o->custom.normalized,
         .background = o->custom.background, .logits = o->custom.logits, .suppress = o->custom.suppress};
@@ -96,7 +107,7 @@ static int make_head(state *s, const options *o) {
                        "width x 3", s->model->file, mr_format_print(&s->call.input[0], shape, sizeof shape));
     for (size_t i = 0; i < count; i++)
         outputs[i] = (mr_box_head_output){s->model->outputs[s->call.binding.output[i]].name, s->call.output[i]};
-    mr_box_head_params params = {.custom = &custom, .width = width, .height = height};
+    mr_box_head_params params = {.custom = &s->custom, .width = width, .height = height};
     const bool pose = read_points(s->model, o, &params);
     params.family = o->head != HEAD_AUTO ? (mr_box_head_family)(o->head - 1)
                     : pose               ? MR_BOX_HEAD_YOLOV8_POSE
@@ -104,13 +115,11 @@ static int make_head(state *s, const options *o) {
     if (params.family == MR_BOX_HEAD_FAMILIES)
         return mr_fail(MR_ERROR_CONFIG, "%s: the shapes of the outputs do not tell which head it has: write head",
                        s->model->file);
-    if (s->call.varies && params.family != MR_BOX_HEAD_DB)
+    if (s->call.varies && params.family == MR_BOX_HEAD_YOLOV8_SEG)
         return mr_fail(MR_ERROR_CONFIG, "head: %s takes pictures of one size: write size in preprocess, not sides",
                        mr_box_head_names[params.family]);
-    int status = mr_box_head_make(&s->head, &params, outputs, count);
-    s->head.mask = (float)o->db.mask;
-    s->head.unclip = o->db.unclip;
-    return status;
+    s->params = params;
+    return make_head_of(&s->head, &params, o, outputs, count);
 }
 
 static int open_model(state *s, const options *o, mr_device *device, const mr_planned_input *inputs, int batch,
@@ -220,12 +229,6 @@ static size_t block_bytes(const state *s, const options *o) {
     return mr_aligned_bytes(s->call.output_bytes) + (size_t)s->call.batch * mr_found_bytes(&s->head, (size_t)o->max);
 }
 
-/* Frames between those that are searched. */
-static bool passes(const void *own, const mr_frame *frame) {
-    const options *o = own;
-    return frame->identity.seq % (uint64_t)o->every != 0;
-}
-
 static void release(state *s) {
     mr_model_close(&s->model);
     mr_labels_free(&s->labels);
@@ -241,10 +244,13 @@ static int negotiate(mr_negotiation *n) {
     mr_planned_input known;
     n->outputs[0].follows = n->outputs[0].shares = 0;
     n->unread = n->offline;
-    n->spacing = (int)o->every;
-    if (o->every > 1)
-        mr_remark(n, "searches the frames of a source whose number is a multiple of %d, and passes the others",
-                  n->spacing);
+    n->every = o->every;
+    if (o->every.frames > 1)
+        mr_remark(n, "searches the frames of a source whose number is a multiple of %lld, and passes the others",
+                  (long long)o->every.frames);
+    else if (o->every.time_ns)
+        mr_remark(n, "searches a source's first frame, and then one every %g s; it passes the others",
+                  (double)o->every.time_ns / 1e9);
     mr_model_plan_device(n, &o->device);
     if ((o->head - 1 == MR_BOX_HEAD_CUSTOM) != o->custom.given)
         return mr_refuse(n, "custom", "head: custom and custom: {boxes: ...} belong together");
@@ -292,8 +298,6 @@ static int open_stage(mr_stage *self) {
     int status = open_model(s, o, self->device, self->inputs, self->batch, outputs, &count);
     if (!status)
         status = mr_call_plan(&s->call, s->model, &self->inputs[0], &only_port, self->batch, outputs, count);
-    s->call.passes = o->every > 1 ? passes : NULL;
-    s->call.options = o;
     if (!status)
         status = make_head(s, o);
     return status ? status : read_classes(s, o, &wrong);
@@ -352,28 +356,39 @@ static mr_geometry way_of(state *s, const mr_frame *frame) {
                          .source_width = s->head.width, .source_height = s->head.height};
 }
 
-/* The map of a frame whose size is its own. */
-static int take_varied(const state *s, uint8_t *block, mr_detect_work *work) {
-    mr_format format;
-    void *data;
-    mr_call_varied(&s->call, block, 0, &format, &data);
-    work->data[0] = data;
-    if (mr_tensor_count(&format) == (size_t)work->width * (size_t)work->height)
+/* The outputs for a frame that has a separate size, and the head that fits them. */
+static int take_varied(const state *s, const options *o, const mr_format *input, uint8_t *block, mr_box_head *head,
+                       mr_detect_work *work) {
+    mr_box_head_output outputs[MR_BOX_HEAD_MOST_OUTPUTS];
+    mr_box_head_params params = s->params;
+    const size_t count = s->call.binding.output_count;
+    picture_size(input, &params.width, &params.height);
+    for (size_t i = 0; i < count; i++) {
+        void *data;
+        outputs[i].name = s->model->outputs[s->call.binding.output[i]].name;
+        mr_call_varied(&s->call, block, i, &outputs[i].format, &data);
+        work->data[i] = data;
+    }
+    work->head = head;
+    if (make_head_of(head, &params, o, outputs, count))
+        return mr_fail(MR_ERROR_DATA, "%s: %s", s->model->file, mr_message());
+    if (head->classes == s->head.classes && head->numbers == s->head.numbers)
         return MR_OK;
-    return mr_fail(MR_ERROR_DATA, "%s gives %zu numbers for a picture of %dx%d, and not one for each pixel",
-                   s->model->file, mr_tensor_count(&format), work->width, work->height);
+    return mr_fail(MR_ERROR_DATA, "%s gives %d classes for a picture of %dx%d, and %d for others", s->model->file,
+                   (int)head->classes, (int)params.width, (int)params.height, (int)s->head.classes);
 }
 
+/* Frames of separate sizes run on the processors, where work is done when it is enqueued. */
 static int find(const state *s, const options *o, mr_io *io, uint8_t *block, size_t index, uint8_t *found) {
+    mr_box_head own;
     mr_detect_work work = {.head = &s->head, .wanted = s->wanted, .score = (float)o->score, .overlap = (float)o->iou,
                            .most = (int32_t)o->max, .found = (mr_found *)(void *)found};
     int status = MR_OK;
-    picture_size(&mr_io_input_at(io, 0, index)->format, &work.width, &work.height);
     for (size_t i = 0; i < s->call.binding.output_count; i++)
         work.data[i] = mr_call_item(&s->call, block, i, index);
-    if (s->call.varies && (status = take_varied(s, block, &work)))
-        return status;
-    return mr_detect_enqueue(mr_io_stream(io), &work);
+    if (s->call.varies)
+        status = take_varied(s, o, &mr_io_input_at(io, 0, index)->format, block, &own, &work);
+    return status ? status : mr_detect_enqueue(mr_io_stream(io), &work);
 }
 
 /* A picture that only says its stream is away gets no objects. */
@@ -399,8 +414,8 @@ static int emit(state *s, const options *o, mr_io *io, size_t index, mr_download
 static int emit_all(state *s, const options *o, mr_io *io, mr_download *home, uint8_t *found) {
     int status = MR_OK;
     for (size_t i = 0; i < mr_io_count(io) && !status; i++) {
-        if (passes(o, mr_io_input_at(io, 0, i))) {
-            status = mr_io_forward(io, i);
+        if (mr_io_passes(io, i)) {
+            status = mr_io_pass(io, i);
             continue;
         }
         status = emit(s, o, io, i, home, found);
@@ -412,7 +427,7 @@ static int emit_all(state *s, const options *o, mr_io *io, mr_download *home, ui
 static int process(mr_stage *self, mr_io *io) {
     const options *o = self->options;
     state *s = self->state;
-    const size_t each = mr_found_bytes(&s->head, (size_t)o->max), count = mr_call_frames(&s->call, io);
+    const size_t each = mr_found_bytes(&s->head, (size_t)o->max), count = mr_call_frames(io);
     mr_download home = {.finish = publish, .context = s, .each = each};
     mr_buffer *buffer = NULL;
     if (!count)
@@ -485,9 +500,11 @@ static const mr_option table[] = {
     {FIELD(labels), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/coco.txt",
      .help = "a text file with one class label per line, or an ONNX file with labels in its metadata; if not given, "
              "those in the model's metadata, if any"},
-    {FIELD(every), .kind = MR_OPTION_INT, .fallback = "1", .min = 1, .max = 100000, .unit = "frames", .neutral = true,
-     .help = "search the frames whose number in the source (seq) is a multiple of this, and pass the others as they "
-             "are; track then says where objects should be in them"},
+    {FIELD(every), .kind = MR_OPTION_EVERY, .fallback = "1", .min = 1, .max = 100000, .unit = "frames", .neutral = true,
+     .example = "200ms",
+     .help = "a number: search the frames whose number in the source (seq) is a multiple of it; a time: search the "
+             "first frame, and then one for each such time. The others pass, and track then says where objects "
+             "should be in them"},
     {FIELD(max), .kind = MR_OPTION_INT, .fallback = "100", .min = 1, .max = 10000, .unit = "objects",
      .help = "most objects in a frame, the best ones; frames with more are counted in a warning"},
     MR_MODEL_DEVICE_OPTIONS(options, device),
@@ -515,7 +532,7 @@ const mr_stage_type mr_detect_stage = {
     .state_bytes = sizeof(state),
     .entry = MR_ENTRY_STATELESS,
     .batches = true,
-    .passes = passes,
+    .passes = true,
     .cuda = true,
     .streams = true,
     .urgent = true,

@@ -61,7 +61,7 @@ static int change_process(mr_stage *self, mr_io *io) {
 /* Changes nothing. */
 static int pass_process(mr_stage *self, mr_io *io) {
     (void)self;
-    return mr_io_pass(io);
+    return mr_io_pass_unchanged(io);
 }
 
 static int forward_process(mr_stage *self, mr_io *io) {
