@@ -1,4 +1,4 @@
-/* millrace top: what all runs of this user do now, on a terminal. */
+/* millrace top: shows the rates of all runs of this user on a terminal. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>

@@ -12,14 +12,17 @@
  *     {"millrace": 1, "do": "add", "argument": "door", "options": {"uri": "door.mp4", "every": "10"}}
  *     {"millrace": 1, "ok": true, "pid": 4711, "text": "door is there\n"}
  *
+ *     {"millrace": 1, "do": "tap", "argument": "detect", "options": {"wait": "1", "values": "8", "picture": "true"}}
+ *     {"millrace": 1, "ok": true, "pid": 4711, "sample": {"stage": "detect", "format": "...", "record": {...}}}
+ *
  * "millrace" is the protocol version; another one is refused with exit code 76. "do" is one of status, disable, enable
  * (argument: a device), drain, stop, log (argument: a level), and add, set and remove (argument: a source id;
- * "options": YAML texts by key). The requests on a connection are done in order, each after the answer to the one
- * before. "status" is the object that `run --json` prints, so far; "text" is the same for people. A client that does
- * not read an answer within three seconds is disconnected. If there are more clients than MR_CONTROL_CLIENTS, the run
- * closes a connection whose next request it has not read; the client may send that request again. Requests that came
- * before the end of the run are answered. A request that changes something is entered into the audit log, even if it is
- * refused.
+ * "options": YAML texts by key), and tap (argument: a stage or source; exit code 75 if no frame has passed in time).
+ * The requests on a connection are done in order, each after the answer to the one before. "status" is the object that
+ * `run --json` prints, so far; "text" is the same for people. A client that does not read an answer within three
+ * seconds is disconnected. If there are more clients than MR_CONTROL_CLIENTS, the run closes a connection whose next
+ * request it has not read; the client may send that request again. Requests that came before the end of the run are
+ * answered. A request that changes something is entered into the audit log, even if it is refused.
  *
  * Each client has a thread, so a slow request or a slow reader delays nobody else. The signal thread (signals.h)
  * accepts clients. The run's thread calls open, watch and close. */
