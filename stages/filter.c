@@ -176,6 +176,7 @@ const mr_stage_type mr_filter_stage = {
             "`zones` a frame passes if zones reports such an event in it; `again` then counts for each source.",
     .inputs = inputs,
     .outputs = outputs,
+    .blind = true,
     .options = options,
     .options_bytes = sizeof(filter_options),
     .state_bytes = sizeof(filter_state),

@@ -125,6 +125,7 @@ const mr_stage_type mr_join_stage = {
             "prints with tensors: true. Pictures and larger tensors from other inputs are not kept.",
     .inputs = inputs,
     .outputs = outputs,
+    .blind = true,
     .entry = MR_ENTRY_STATELESS,
     .negotiate = negotiate,
     .process = process,

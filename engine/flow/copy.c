@@ -305,15 +305,22 @@ typedef struct single {
     mr_buffer *buffer, *bounce; /* NULL: nothing needs copying */
 } single;
 
+/* 0 for a frame that is passed. */
+static size_t bytes_of(const mr_io *io, size_t index, const mr_device *device) {
+    return mr_io_passes(io, index) ? 0 : mr_copy_bytes(mr_io_input_at(io, 0, index), device);
+}
+
 static int take_single(mr_io *io, size_t index, mr_device *device, single *one) {
     const mr_frame *from = mr_io_input_at(io, 0, index);
-    size_t bytes = mr_copy_bytes(from, device);
+    size_t bytes = bytes_of(io, index, device);
     int status = bytes ? mr_io_buffer(io, 0, bytes, &one->buffer) : MR_OK;
     return bytes && !status ? mr_io_bounce(io, from, device, bytes, &one->bounce) : status;
 }
 
 static int copy_single(mr_io *io, size_t index, mr_device *device, const single *one) {
     mr_frame *copy = NULL;
+    if (mr_io_passes(io, index))
+        return mr_io_pass(io, index);
     if (!one->buffer)
         return mr_io_forward(io, index);
     int status = mr_copy_frame(io, mr_io_input_at(io, 0, index), device, one->buffer, one->bounce, &copy);
@@ -345,8 +352,10 @@ static int copy_together(mr_io *io, mr_device *device, mr_buffer *buffer, mr_buf
     for (size_t i = 0; i < mr_io_count(io) && !status; i++) {
         const mr_frame *from = mr_io_input_at(io, 0, i);
         mr_frame *copy = NULL;
-        bool needed = mr_copy_bytes(from, device) > 0;
-        status = needed ? copy_frame(io, from, device, &w, &copy) : mr_io_forward(io, i);
+        bool needed = bytes_of(io, i, device) > 0;
+        status = needed                 ? copy_frame(io, from, device, &w, &copy)
+                 : mr_io_passes(io, i) ? mr_io_pass(io, i)
+                                        : mr_io_forward(io, i);
         if (needed && !status)
             status = mr_io_emit(io, 0, copy);
     }
@@ -361,7 +370,7 @@ static size_t bytes_together(const mr_io *io, const mr_device *device) {
     if (count == 1 || (device && ready && !mr_event_done(ready)))
         return 0;
     for (size_t i = 0; i < count; i++)
-        bytes += mr_copy_bytes(mr_io_input_at(io, 0, i), device);
+        bytes += bytes_of(io, i, device);
     return bytes;
 }
 

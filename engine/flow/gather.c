@@ -23,6 +23,15 @@ static void refuse(mr_instance *instance, mr_slot *slot, mr_item *item, const ch
     mr_credit_return(&instance->credit, item->source);
 }
 
+static void add_frame(mr_instance *instance, mr_slot *slot, const mr_item *item) {
+    mr_spacing *spacing = &instance->spacing;
+    mr_slot_add_frame(slot, item);
+    if (!mr_spacing_is_on(spacing))
+        return;
+    slot->inputs[slot->frame_count - 1].passed = mr_spacing_passes(spacing, item->source, item->frame);
+    mr_spacing_take(spacing, item->source, item->frame);
+}
+
 /* Moves the inbox's first frame into the slot, or drops it. False: it is not ready; the entry will be woken. */
 static bool take_frame(mr_instance *instance, mr_slot *slot, mr_entry_task *entry, mr_item *item) {
     const char *reason = refusal(instance, item->frame);
@@ -41,7 +50,7 @@ static bool take_frame(mr_instance *instance, mr_slot *slot, mr_entry_task *entr
         if (ready < 0)
             refuse(instance, slot, item, mr_event_stage(item->frame->ready)->id, "device error");
         else
-            mr_slot_add_frame(slot, item);
+            add_frame(instance, slot, item);
     }
     mr_inlets_take(&instance->inlets);
     return true;
@@ -69,26 +78,22 @@ static size_t most_frames(const mr_instance *instance, const mr_task *task) {
     return (size_t)(gathers ? vertex->calls.gathers : instance->self.batch);
 }
 
-static bool only_passes(const mr_instance *instance, const mr_frame *frame) {
-    return instance->self.type->passes(instance->self.options, frame);
-}
-
-static size_t count_worked(const mr_instance *instance, const mr_slot *slot) {
+static size_t count_worked(const mr_slot *slot) {
     size_t count = slot->frame_count;
     for (size_t i = 0; i < slot->frame_count; i++)
-        count -= only_passes(instance, slot->inputs[i].frame);
+        count -= slot->inputs[i].passed;
     return count;
 }
 
 /* The frames on which the call works. */
 static inline size_t batch_of(const mr_instance *instance, const mr_slot *slot) {
-    return instance->self.type->passes ? count_worked(instance, slot) : slot->frame_count;
+    return mr_spacing_is_on(&instance->spacing) ? count_worked(slot) : slot->frame_count;
 }
 
 /* How many more frames surely fit. */
 static inline size_t wanted(const mr_instance *instance, const mr_slot *slot, size_t most) {
     const size_t batch = most - batch_of(instance, slot);
-    if (!instance->self.type->passes)
+    if (!mr_spacing_is_on(&instance->spacing))
         return batch;
     const size_t room = mr_instance_room(instance) - slot->frame_count;
     return room < batch ? room : batch;
@@ -103,7 +108,7 @@ static bool is_full_with_gaps(const mr_instance *instance, const mr_slot *slot, 
 }
 
 static inline bool is_full(const mr_instance *instance, const mr_slot *slot, size_t most) {
-    if (instance->self.type->passes && slot->frame_count >= mr_instance_room(instance))
+    if (mr_spacing_is_on(&instance->spacing) && slot->frame_count >= mr_instance_room(instance))
         return true;
     return mr_outlets_mark_gaps(&instance->outlets) ? is_full_with_gaps(instance, slot, most)
                                                     : batch_of(instance, slot) >= most;
@@ -115,8 +120,8 @@ static bool goes_alone(const mr_instance *instance, const mr_slot *slot, const m
     const mr_event *ready = item->frame->ready;
     if (!slot->frame_count)
         return false;
-    if (instance->self.type->passes && !batch_of(instance, slot))
-        return !only_passes(instance, item->frame);
+    if (mr_spacing_is_on(&instance->spacing) && !batch_of(instance, slot))
+        return !mr_spacing_passes(&instance->spacing, item->source, item->frame);
     if (instance->vertex->calls.gathers > 1)
         return ready && !mr_event_done(ready);
     return instance->vertex->copy && ready != slot->inputs[0].frame->ready;

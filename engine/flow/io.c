@@ -438,6 +438,19 @@ int mr_io_forward(mr_io *io, size_t index) {
     return emit(io, 0, mr_io_take(io, index), source, made);
 }
 
+bool mr_io_passes(const mr_io *io, size_t index) {
+    return index < io->slot->frame_count && io->slot->inputs[index].passed;
+}
+
+int mr_io_pass(mr_io *io, size_t index) {
+    const mr_frame *input = io->slot->inputs[index].frame;
+    mr_frame *frame = NULL;
+    if (!input->plane[0].buffer || (may_share(io->instance->vertex) && !io->instance->vertex->copy))
+        return mr_io_forward(io, index);
+    int status = mr_io_derive(io, input, &frame);
+    return status ? status : mr_io_emit(io, 0, frame);
+}
+
 static void settle(mr_io *io, const mr_frame *frame, mr_note note, const char *reason) {
     mr_slot *slot = io->slot;
     for (size_t i = 0; i < slot->frame_count; i++)

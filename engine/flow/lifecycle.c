@@ -88,6 +88,7 @@ int mr_instance_create(mr_instance **instance, const mr_run *run, const mr_plan_
     size_t ports = vertex->role == MR_ROLE_SOURCE ? vertex->type->external : vertex->input_count;
     if (mr_inlets_create(&made->inlets, ports, vertex->source_count) ||
         mr_shedder_init(&made->shedder, run, vertex, source) || create_parts(made) ||
+        mr_spacing_create(&made->spacing, &vertex->calls, run->plan->source_count) ||
         create_entries(made, run_entry) || create_ring(made)) {
         mr_instance_destroy(&made);
         return mr_fail(MR_ERROR_MEMORY, "no memory for stage %s", vertex->id);
@@ -318,6 +319,7 @@ bool mr_instance_vacate(mr_instance *instance) {
     mr_parts_clear_states(&instance->parts);
     mr_inlets_renew(&instance->inlets);
     mr_shedder_renew(&instance->shedder);
+    mr_spacing_renew(&instance->spacing);
     mr_ring_renew(&instance->ring);
     mr_outlets_retry(&instance->outlets);
     mr_closing_renew(&instance->closing);
@@ -367,6 +369,7 @@ void mr_instance_destroy(mr_instance **instance) {
     mr_parts_destroy(&gone->parts);
     mr_free(gone->entries);
     mr_shedder_fini(&gone->shedder);
+    mr_spacing_destroy(&gone->spacing);
     pthread_mutex_destroy(&gone->lock);
     pthread_mutex_destroy(&gone->pools_lock);
     mr_abandonment_fini(&gone->abandoned);

@@ -2,6 +2,7 @@
 #include "engine/planner/negotiate.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -537,10 +538,23 @@ static void note_needs(mr_plan_builder *b, int v, const mr_negotiation *n) {
     }
 }
 
-static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
+/* How many frames there are for each that the stage works on. If a rate is not known, few are expected: a batch then
+ * leaves before it is full. */
+static int spacing_of(const mr_plan *plan, const mr_plan_vertex *vertex, const mr_every *every) {
+    enum { USUAL_RATE = 30 };
+    double rate = 0;
+    for (size_t i = 0; i < vertex->source_count; i++)
+        rate = fmax(rate, plan->vertices[vertex->sources[i]].offer.rate);
+    const double frames = every->time_ns ? ceil((rate > 0 ? rate : USUAL_RATE) * (double)every->time_ns / 1e9)
+                                         : (double)every->frames;
+    return frames < 1 ? 1 : (int)fmin(frames, MR_PLAN_MOST_BUFFERS);
+}
+
+static void take_answer(const mr_plan *plan, mr_plan_vertex *vertex, const mr_negotiation *n) {
     vertex->calls.entry = n->entry;
     vertex->calls.overlap = n->overlap;
-    vertex->calls.spacing = n->spacing;
+    vertex->calls.every = n->every;
+    vertex->calls.spacing = spacing_of(plan, vertex, &n->every);
     vertex->calls.gathers = n->gathers;
     vertex->calls.blocking = n->blocking;
     vertex->calls.threads = n->threads;
@@ -656,7 +670,6 @@ bool mr_plan_ask(mr_plan_builder *b, int v) {
                         .takes = takes,
                         .outputs = vertex->outputs,
                         .entry = vertex->type->entry,
-                        .spacing = 1,
                         .gathers = most_gathered(b, v),
                         .blocking = vertex->type->blocking,
                         .repeats = vertex->type->repeats,
@@ -671,7 +684,7 @@ bool mr_plan_ask(mr_plan_builder *b, int v) {
                     vertex->role == MR_ROLE_SOURCE ? "sources" : "stages", vertex->id, mr_message());
     if (status < 0 || context.refused || !check_takes(b, v) || !check_promises(b, v))
         return false;
-    take_answer(vertex, &n);
+    take_answer(b->plan, vertex, &n);
     check_answer(b, v, &n);
     return true;
 }

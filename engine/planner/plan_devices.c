@@ -10,6 +10,7 @@
 #include "engine/plan/assumption.h"
 #include "engine/planner/graph/builder.h"
 #include "engine/planner/nodes.h"
+#include "engine/spec/spec_id.h"
 #include "millrace/plan.h"
 #include "millrace/status.h"
 

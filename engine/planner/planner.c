@@ -16,6 +16,7 @@
 #include "engine/planner/nodes.h"
 #include "engine/planner/plan_memory.h"
 #include "engine/planner/sizes.h"
+#include "engine/planner/spare.h"
 #include "engine/spec/spec_list.h"
 #include "millrace/status.h"
 
@@ -144,7 +145,8 @@ static int build(mr_plan_builder *b) {
     if (b->diagnostics->errors > errors)
         return MR_OK;
     /* The planner's choices depend on how much memory each stage needs, and that depends on the copies. */
-    if (mr_plan_sizes(b) || mr_plan_pools(b) || mr_plan_place_auto(b) || mr_plan_insert_copies(b) || mr_plan_sizes(b))
+    if (mr_plan_sizes(b) || mr_plan_pools(b) || mr_plan_place_auto(b) || mr_plan_insert_copies(b) ||
+        mr_plan_spare(b->plan) || mr_plan_sizes(b))
         return MR_ERROR_MEMORY;
     return mr_lint_sizes(b) || mr_plan_memory(b) || mr_plan_expect(b) ? MR_ERROR_MEMORY : MR_OK;
 }

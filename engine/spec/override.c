@@ -1,10 +1,14 @@
 /* Overrides of the command line in the tree (--set, --input and --output), and sources that name several streams. */
+#include "engine/spec/override.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/base/nearest.h"
 #include "engine/spec/spec_id.h"
-#include "engine/spec/spec_parser.h"
+#include "engine/spec/spec_plugins.h"
+#include "engine/spec/spec_room.h"
+#include "engine/spec/spec_stage.h"
 #include "engine/text/options.h"
 #include "millrace/status.h"
 
@@ -449,11 +453,4 @@ int mr_spec_spread(mr_spec_parser *p) {
         any |= found[i].count > 0;
     }
     return any && replace(p, sources, found) ? MR_ERROR_MEMORY : apply_late(p);
-}
-
-const char *mr_spec_source_name(const mr_spec *spec, size_t source) {
-    for (size_t g = 0; g < spec->group_count; g++)
-        if (source - spec->groups[g].first < spec->groups[g].count)
-            return spec->groups[g].name;
-    return spec->sources[source].id;
 }

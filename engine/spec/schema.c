@@ -3,6 +3,7 @@
 
 #include "engine/base/json.h"
 #include "engine/spec/spec.h"
+#include "engine/spec/spec_room.h"
 #include "engine/text/options.h"
 #include "engine/text/value.h"
 
@@ -31,6 +32,7 @@ static const char *const *types_of(const mr_option *option) {
         return option->min > 0 ? words : whole;
     case MR_OPTION_INT:
     case MR_OPTION_SIZE:
+    case MR_OPTION_EVERY:
         return whole;
     case MR_OPTION_DOUBLE:
     case MR_OPTION_DOUBLES:

@@ -1,6 +1,7 @@
 /* `devices:` in the YAML: names, limits and states for the machine's devices; and the names that a stage's `device`
  * accepts. */
-#include <ctype.h>
+#include "engine/spec/spec_devices.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +9,6 @@
 #include "engine/device/device.h"
 #include "engine/device/open/open.h"
 #include "engine/spec/spec_id.h"
-#include "engine/spec/spec_parser.h"
 #include "engine/text/synonyms.h"
 #include "millrace/status.h"
 
@@ -36,22 +36,6 @@ const mr_option mr_device_keys[] = {
      .help = "false: auto and lists skip it, and a stage cannot name it alone"},
     MR_OPTIONS_END,
 };
-
-/* The digits of a UUID mean the same in either case, and drivers print small ones. */
-static const char *small_uuid(mr_arena *arena, const char *name) {
-    char *small = mr_arena_print(arena, "%s", name);
-    for (size_t i = strlen("cuda:GPU-"); small && small[i]; i++)
-        small[i] = (char)tolower((unsigned char)small[i]);
-    return small;
-}
-
-const char *mr_device_full_name(mr_arena *arena, const char *name) {
-    if (strncmp(name, "cuda:GPU-", strlen("cuda:GPU-")) == 0 || strncmp(name, "cuda:MIG-", strlen("cuda:MIG-")) == 0)
-        return small_uuid(arena, name);
-    size_t kind = strcspn(name, ":?");
-    bool numbered = name[kind] == ':' || strcmp(name, "cpu") == 0;
-    return numbered ? name : mr_arena_print(arena, "%.*s:0%s", (int)kind, name, name + kind);
-}
 
 static const mr_spec_device *find_by_id(const mr_spec *spec, const char *id) {
     for (size_t i = 0; i < spec->device_count; i++)

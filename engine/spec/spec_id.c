@@ -1,6 +1,7 @@
 /* Ids for stages, and for sources, which can be made from file names in any language. */
 #include "engine/spec/spec_id.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "engine/base/print.h"
@@ -65,4 +66,20 @@ const char *mr_spec_source_id_from(mr_arena *arena, const char *input) {
     }
     id[length] = '\0';
     return length ? id : "input";
+}
+
+/* The digits of a UUID mean the same in either case, and drivers print small ones. */
+static const char *small_uuid(mr_arena *arena, const char *name) {
+    char *small = mr_arena_print(arena, "%s", name);
+    for (size_t i = strlen("cuda:GPU-"); small && small[i]; i++)
+        small[i] = (char)tolower((unsigned char)small[i]);
+    return small;
+}
+
+const char *mr_device_full_name(mr_arena *arena, const char *name) {
+    if (strncmp(name, "cuda:GPU-", strlen("cuda:GPU-")) == 0 || strncmp(name, "cuda:MIG-", strlen("cuda:MIG-")) == 0)
+        return small_uuid(arena, name);
+    size_t kind = strcspn(name, ":?");
+    bool numbered = name[kind] == ':' || strcmp(name, "cpu") == 0;
+    return numbered ? name : mr_arena_print(arena, "%.*s:0%s", (int)kind, name, name + kind);
 }

@@ -1,4 +1,4 @@
-/* Source and stage ids. Any thread. */
+/* Ids of sources and stages, and devices' names. Any thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,3 +12,6 @@ bool mr_spec_source_id_is_plain(const char *id);
 /* A file's name without directory and extension as a source id: other characters become "_". NULL if there is no
  * memory. */
 const char *mr_spec_source_id_from(mr_arena *arena, const char *input);
+
+/* A device's name with its number: "cuda" is "cuda:0"; a UUID in small letters. NULL if there is no memory. */
+const char *mr_device_full_name(mr_arena *arena, const char *name);

@@ -10,7 +10,9 @@
 
 #include "engine/base/file.h"
 #include "engine/spec/spec_id.h"
-#include "engine/spec/spec_parser.h"
+#include "engine/spec/spec_plugins.h"
+#include "engine/spec/spec_room.h"
+#include "engine/spec/spec_stage.h"
 #include "millrace/status.h"
 
 /* A list that is being read. */

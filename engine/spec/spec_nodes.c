@@ -1,10 +1,11 @@
 /* `nodes:` in the YAML, by itself: each node's stages and addresses. */
+#include "engine/spec/spec_nodes.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/spec/spec_id.h"
-#include "engine/spec/spec_parser.h"
 #include "millrace/status.h"
 
 static const char *const modes[] = {"reliable", "live", NULL};

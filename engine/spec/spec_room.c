@@ -4,9 +4,12 @@
  *
  * The plan has a reserved source for each that can be added, so that threads and memory are known before. In a file
  * whose `max` is a map those two names stand for sources, as they did before there were such keys. */
+#include "engine/spec/spec_room.h"
+
 #include <string.h>
 
-#include "engine/spec/spec_parser.h"
+#include "engine/spec/override.h"
+#include "engine/spec/spec_stage.h"
 #include "millrace/status.h"
 
 typedef struct room {

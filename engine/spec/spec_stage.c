@@ -1,9 +1,13 @@
 /* One source or stage in the YAML: type, inputs, common keys and its options. */
+#include "engine/spec/spec_stage.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "engine/base/nearest.h"
-#include "engine/spec/spec_parser.h"
+#include "engine/spec/join_hint.h"
+#include "engine/spec/spec_devices.h"
+#include "engine/spec/spec_nodes.h"
 #include "engine/text/synonyms.h"
 #include "engine/text/value.h"
 #include "millrace/status.h"
@@ -106,24 +110,10 @@ static int add_input(const mr_spec_parser *p, mr_spec_vertex *vertex, const char
     return MR_OK;
 }
 
-const char *mr_spec_hint_join(const mr_yaml *inputs, char *text, size_t bytes) {
-    size_t length = (size_t)snprintf(text, bytes, "name each input: join: {");
-    const mr_yaml *first = inputs->kind == MR_YAML_LIST ? inputs->first : NULL;
-    for (const mr_yaml *item = first; item && length < bytes; item = item->next)
-        if (item->kind == MR_YAML_SCALAR)
-            length += (size_t)snprintf(text + length, bytes - length, "%s%.*s: %s", item == first ? "" : ", ",
-                                       (int)strcspn(item->text, "."), item->text, item->text);
-    if (!first && length < bytes)
-        length += (size_t)snprintf(text + length, bytes - length, "picture: decode, boxes: detect");
-    if (length + 1 < bytes)
-        snprintf(text + length, bytes - length, "}");
-    return text;
-}
-
 static int read_join(const mr_spec_parser *p, mr_spec_vertex *vertex, const mr_yaml *join) {
     char found[64], hint[256];
     if (join->kind != MR_YAML_MAP || join->count == 0) {
-        mr_spec_error(p, join->place, mr_spec_hint_join(join, hint, sizeof hint),
+        mr_spec_error(p, join->place, mr_join_hint(join, hint, sizeof hint),
                       "stages.%s.join: expected a map of inputs, found %s", vertex->id,
                       join->kind == MR_YAML_MAP ? "an empty one" : mr_yaml_found(join, found, sizeof found));
         return MR_OK;

@@ -92,6 +92,8 @@ static size_t field_bytes(mr_option_kind kind, size_t *alignment) {
         return FIELD(mr_shapes);
     case MR_OPTION_FORMAT:
         return FIELD(mr_format);
+    case MR_OPTION_EVERY:
+        return FIELD(mr_every);
     default:
         return 0;
     }
@@ -187,7 +189,7 @@ static int check_functions(const mr_stage_type *type, int inputs, int outputs) {
         return wrong(type, "it has both process and map: the engine calls one of them");
     if (type->map && (inputs != 1 || outputs != 1 || type->inputs[0].many))
         return wrong(type, "map is for stages with one input and one output");
-    if (type->passes && (!type->batches || type->gathers > 1))
+    if ((type->passes || type->spares) && (!type->batches || type->gathers > 1))
         return wrong(type, "it passes frames between those of a batch, so it must take batches, and cannot gather");
     if (type->gathers > 1 && !type->batches)
         return wrong(type, "it gathers frames, but its calls take only one");

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/base/sha256.h"
+#include "engine/text/value.h"
 #include "millrace/format.h"
 #include "millrace/status.h"
 
@@ -67,6 +68,7 @@ static void put_list(FILE *to, const mr_option *option, const void *at) {
 
 static void put_number(FILE *to, const mr_option *option, const void *at) {
     const mr_size *size = at;
+    const mr_every *every = at;
     char text[MR_FORMAT_TEXT];
     switch (option->kind) {
     case MR_OPTION_BOOL:
@@ -84,6 +86,12 @@ static void put_number(FILE *to, const mr_option *option, const void *at) {
         return;
     case MR_OPTION_FORMAT:
         fputs(mr_format_print(at, text, sizeof text), to);
+        return;
+    case MR_OPTION_EVERY:
+        if (every->frames)
+            fprintf(to, "%lld", (long long)every->frames);
+        else
+            fputs(mr_value_print_duration((double)every->time_ns, text, sizeof text), to);
         return;
     default:
         fprintf(to, "%lld", (long long)*(const int64_t *)at);

@@ -36,6 +36,7 @@ static const struct {
     [MR_OPTION_FORMAT] = {"format", "a format", "I420 1280x720", "f32 3x224x224"},
     [MR_OPTION_MAP] = {"map", "a map", NULL, NULL},
     [MR_OPTION_MAPS] = {"map of maps", "a map of maps", NULL, NULL},
+    [MR_OPTION_EVERY] = {"duration | whole number", "a duration or a whole number", "5", "200ms"},
 };
 
 /* Appends to `text`; cut if it is too long. */

@@ -126,6 +126,17 @@ static int read_number(const reading *r, void *field) {
     return in_range(r, r->value, (double)whole);
 }
 
+static int read_every(const reading *r, void *field) {
+    mr_every every = {0};
+    const bool counted = mr_value_int(r->value->text, &every.frames);
+    if (!counted && !mr_value_duration(r->value->text, &every.time_ns))
+        return wrong_type(r, r->value);
+    if (!counted && every.time_ns <= 0)
+        return out_of_range(r, r->value);
+    memcpy(field, &every, sizeof every);
+    return counted ? in_range(r, r->value, (double)every.frames) : MR_OK;
+}
+
 static int read_bool(const reading *r, void *field) {
     static const char *const said[] = {"yes", "on", "no", "off"};
     bool value;
@@ -280,6 +291,8 @@ static int read_scalar(const reading *r, void *field) {
         return read_size(r, field);
     case MR_OPTION_FORMAT:
         return read_format(r, field);
+    case MR_OPTION_EVERY:
+        return read_every(r, field);
     default:
         return read_number(r, field);
     }

@@ -177,7 +177,8 @@ const char *mr_value_pattern(mr_option_kind kind, char *text, size_t bytes) {
         add(text, bytes, "^" NUMBER "$", "");
         break;
     case MR_OPTION_DURATION:
-        add(text, bytes, "^0$|^" NUMBER " *", "");
+    case MR_OPTION_EVERY:
+        add(text, bytes, kind == MR_OPTION_EVERY ? "^" WHOLE "$|^" NUMBER " *" : "^0$|^" NUMBER " *", "");
         add_units(mr_units_duration, text, bytes);
         add(text, bytes, "$", "");
         break;

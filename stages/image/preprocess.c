@@ -371,9 +371,9 @@ static size_t most_bytes(const mr_stage *self) {
     return mr_tensor_bytes(&format);
 }
 
-/* A call's results are contiguous in one buffer, so that they already form a batch for the next network. */
-static int place(mr_stage *self, mr_io *io, mr_buffer *buffer, size_t index, mr_frame **frame) {
-    const mr_frame *picture = mr_io_input_at(io, 0, index);
+/* A call's results are contiguous in one buffer, so that they already form a batch for the next network: this is number
+ * `at`. */
+static int place(mr_stage *self, mr_io *io, const mr_frame *picture, mr_buffer *buffer, size_t at, mr_frame **frame) {
     const mr_preprocess_params *params = &((const mr_resizer *)self->state)->params;
     mr_preprocess_params own = *params;
     int status = params->sides.given ? mr_preprocess_size(params, &picture->format, &own.width, &own.height) : MR_OK;
@@ -382,25 +382,31 @@ static int place(mr_stage *self, mr_io *io, mr_buffer *buffer, size_t index, mr_
     if (status)
         return status;
     const mr_format format = mr_preprocess_output(&own);
-    mr_frame_place(*frame, &format, buffer, index * most_bytes(self), 1);
+    mr_frame_place(*frame, &format, buffer, at * most_bytes(self), 1);
     return MR_OK;
 }
 
-/* Inputs from `first`: at most MR_PREPROCESS_LAUNCH. */
-static int process_piece(mr_stage *self, mr_io *io, mr_buffer *buffer, size_t first, size_t count) {
+/* Inputs from `first`: at most MR_PREPROCESS_LAUNCH. *made_before: how many results the call has. */
+static int process_piece(mr_stage *self, mr_io *io, mr_buffer *buffer, size_t first, size_t count,
+                         size_t *made_before) {
     mr_resizer_item items[MR_PREPROCESS_LAUNCH];
     mr_frame *made[MR_PREPROCESS_LAUNCH] = {0};
+    size_t worked = 0;
     int status = MR_OK;
     for (size_t i = 0; i < count && !status; i++) {
-        status = place(self, io, buffer, first + i, &made[i]);
+        if (mr_io_passes(io, first + i))
+            continue;
+        const mr_frame *picture = mr_io_input_at(io, 0, first + i);
+        status = place(self, io, picture, buffer, *made_before + worked, &made[i]);
         if (!status)
-            items[i] = (mr_resizer_item){mr_io_input_at(io, 0, first + i), made[i]->plane[0].data, &made[i]->geometry};
+            items[worked++] = (mr_resizer_item){picture, made[i]->plane[0].data, &made[i]->geometry};
     }
-    if (!status)
-        status = mr_resizer_enqueue(self->state, mr_io_stream(io), items, count);
+    *made_before += worked;
+    if (!status && worked)
+        status = mr_resizer_enqueue(self->state, mr_io_stream(io), items, worked);
     for (size_t i = 0; i < count; i++) {
         if (!status)
-            status = mr_io_emit(io, 0, made[i]);
+            status = made[i] ? mr_io_emit(io, 0, made[i]) : mr_io_pass(io, first + i);
         else
             mr_frame_unref(&made[i]);
     }
@@ -409,11 +415,14 @@ static int process_piece(mr_stage *self, mr_io *io, mr_buffer *buffer, size_t fi
 
 static int process(mr_stage *self, mr_io *io) {
     mr_buffer *buffer = NULL;
-    size_t count = mr_io_count(io);
-    int status = mr_io_buffer(io, 0, (size_t)self->batch * most_bytes(self), &buffer);
+    size_t count = mr_io_count(io), made = 0, passed = 0;
+    while (passed < count && mr_io_passes(io, passed))
+        passed++;
+    int status = passed < count ? mr_io_buffer(io, 0, (size_t)self->batch * most_bytes(self), &buffer) : MR_OK;
     for (size_t first = 0; first < count && !status; first += MR_PREPROCESS_LAUNCH) {
         size_t left = count - first;
-        status = process_piece(self, io, buffer, first, left < MR_PREPROCESS_LAUNCH ? left : MR_PREPROCESS_LAUNCH);
+        status = process_piece(self, io, buffer, first, left < MR_PREPROCESS_LAUNCH ? left : MR_PREPROCESS_LAUNCH,
+                               &made);
     }
     mr_buffer_unref(&buffer);
     return status;
@@ -524,6 +533,7 @@ const mr_stage_type mr_preprocess_stage = {
     .open = open_stage,
     .process = process,
     .batches = true,
+    .spares = true,
     .streams = true,
     .cuda = true,
     .close = close_stage,

@@ -320,14 +320,10 @@ static int check_frame(const mr_call *call, size_t input, const mr_frame *frame)
                    mr_format_print(given, given_text, sizeof given_text));
 }
 
-static bool takes_part(const mr_call *call, const mr_frame *frame) {
-    return !call->passes || !call->passes(call->options, frame);
-}
-
-size_t mr_call_frames(const mr_call *call, const mr_io *io) {
+size_t mr_call_frames(const mr_io *io) {
     size_t count = 0;
     for (size_t i = 0; i < mr_io_count(io); i++)
-        count += takes_part(call, mr_io_input_at(io, 0, i));
+        count += !mr_io_passes(io, i);
     return count;
 }
 
@@ -338,7 +334,7 @@ static int gather(const mr_call *call, mr_io *io, size_t input, uint8_t *to) {
     int status = MR_OK;
     for (size_t i = 0; i < mr_io_count(io) && !status; i++) {
         const mr_frame *frame = mr_io_input_at(io, call->port[input], i);
-        if (takes_part(call, frame))
+        if (!mr_io_passes(io, i))
             status = mr_stream_copy(stream, to + count++ * bytes, frame->plane[0].data, bytes);
     }
     return status ? status : mr_stream_copy(stream, to + count * bytes, NULL, ((size_t)call->batch - count) * bytes);
@@ -351,7 +347,7 @@ static uint8_t *in_place(const mr_call *call, const mr_io *io, size_t input) {
     for (size_t i = 0; i < mr_io_count(io); i++) {
         const mr_frame *frame = mr_io_input_at(io, call->port[input], i);
         const mr_plane *item = &frame->plane[0];
-        if (!takes_part(call, frame))
+        if (mr_io_passes(io, i))
             continue;
         first = first ? first : item;
         if (item->buffer != first->buffer || item->data != first->data + count++ * bytes)
@@ -393,7 +389,7 @@ int mr_call_run(const mr_call *call, mr_io *io, uint8_t *block) {
     int status = MR_OK;
     for (size_t i = 0; i < call->model->input_count; i++)
         for (size_t item = 0; item < mr_io_count(io) && !status; item++)
-            status = check_frame(call, i, mr_io_input_at(io, call->port[i], item));
+            status = mr_io_passes(io, item) ? MR_OK : check_frame(call, i, mr_io_input_at(io, call->port[i], item));
     if (!status)
         status = feed(call, io, inputs);
     for (size_t i = 0; i < call->binding.output_count; i++)

@@ -30,8 +30,6 @@ typedef struct mr_call {
     size_t output_at[MR_MODEL_MAX_TENSORS]; /* each output's offset in a block with output_bytes; 64-byte aligned */
     size_t output_bytes;                    /* for a whole batch, all outputs */
     size_t gathered_bytes;                  /* for a whole batch, all inputs; 0: nothing is gathered */
-    bool (*passes)(const void *options, const mr_frame *frame); /* mr_stage_type.passes, with the stage's options */
-    const void *options;
 } mr_call;
 
 /* Planning: whether the model's shapes begin with a batch, judged by the format on its first input's port. */
@@ -67,7 +65,7 @@ void mr_call_count(const mr_call *call, mr_negotiation *negotiation);
  * MR_ERROR_DATA: a frame is not as planned. */
 int mr_call_run(const mr_call *call, mr_io *io, uint8_t *block);
 /* The number of the call's frames that do not only pass. */
-size_t mr_call_frames(const mr_call *call, const mr_io *io);
+size_t mr_call_frames(const mr_io *io);
 
 /* For an output whose size depends on values (mr_binding.rows_axis), after the run: returns how many rows there were,
  * and gives format and data for the kept ones. */

@@ -189,8 +189,11 @@ int mr_labels_read_note(const char *note, mr_labels *labels) {
     *labels = made;
     if (!bytes)
         return MR_OK;
-    made.text = bytes <= MR_LABELS_MAX_BYTES ? mr_calloc(bytes + 1, 1) : NULL;
+    if (bytes > MR_LABELS_MAX_BYTES)
+        return mr_fail(MR_ERROR_DATA, "the labels in its metadata have %zu bytes, and at most %d are read", bytes,
+                       MR_LABELS_MAX_BYTES);
     const size_t room = bytes / 2 + 1;
+    made.text = mr_calloc(bytes + 1, 1);
     made.item = made.text ? mr_calloc(room, sizeof *made.item) : NULL;
     int status = !made.item ? mr_fail(MR_ERROR_MEMORY, "no memory for %zu bytes of labels", bytes) : MR_OK;
     if (!status && !take_entries(skip_space(note), room, &made))

@@ -36,7 +36,8 @@ typedef struct options {
     db_options db;
     double score, iou;
     bool agnostic;
-    int64_t max, points, every;
+    int64_t max, points;
+    mr_every every;
     mr_model_device_options device;
 } options;
 
@@ -208,12 +209,6 @@ static size_t block_bytes(const state *s, const options *o) {
     return mr_aligned_bytes(s->call.output_bytes) + (size_t)s->call.batch * mr_found_bytes(&s->head, (size_t)o->max);
 }
 
-/* Frames between those that are searched. */
-static bool passes(const void *own, const mr_frame *frame) {
-    const options *o = own;
-    return frame->identity.seq % (uint64_t)o->every != 0;
-}
-
 static void release(state *s) {
     mr_model_close(&s->model);
     mr_labels_free(&s->labels);
@@ -229,10 +224,13 @@ static int negotiate(mr_negotiation *n) {
     mr_planned_input known;
     n->outputs[0].follows = n->outputs[0].shares = 0;
     n->unread = n->offline;
-    n->spacing = (int)o->every;
-    if (o->every > 1)
-        mr_remark(n, "searches the frames of a source whose number is a multiple of %d, and passes the others",
-                  n->spacing);
+    n->every = o->every;
+    if (o->every.frames > 1)
+        mr_remark(n, "searches the frames of a source whose number is a multiple of %lld, and passes the others",
+                  (long long)o->every.frames);
+    else if (o->every.time_ns)
+        mr_remark(n, "searches a source's first frame, and then one every %g s; it passes the others",
+                  (double)o->every.time_ns / 1e9);
     mr_model_plan_device(n, &o->device);
     if ((o->head - 1 == MR_BOX_HEAD_CUSTOM) != o->custom.given)
         return mr_refuse(n, "custom", "head: custom and custom: {boxes: ...} belong together");
@@ -280,8 +278,6 @@ static int open_stage(mr_stage *self) {
     int status = open_model(s, o, self->device, self->inputs, self->batch, outputs, &count);
     if (!status)
         status = mr_call_plan(&s->call, s->model, &self->inputs[0], &only_port, self->batch, outputs, count);
-    s->call.passes = o->every > 1 ? passes : NULL;
-    s->call.options = o;
     if (!status)
         status = make_head(s, o);
     return status ? status : read_classes(s, o, &wrong);
@@ -387,8 +383,8 @@ static int emit(state *s, const options *o, mr_io *io, size_t index, mr_download
 static int emit_all(state *s, const options *o, mr_io *io, mr_download *home, uint8_t *found) {
     int status = MR_OK;
     for (size_t i = 0; i < mr_io_count(io) && !status; i++) {
-        if (passes(o, mr_io_input_at(io, 0, i))) {
-            status = mr_io_forward(io, i);
+        if (mr_io_passes(io, i)) {
+            status = mr_io_pass(io, i);
             continue;
         }
         status = emit(s, o, io, i, home, found);
@@ -400,7 +396,7 @@ static int emit_all(state *s, const options *o, mr_io *io, mr_download *home, ui
 static int process(mr_stage *self, mr_io *io) {
     const options *o = self->options;
     state *s = self->state;
-    const size_t each = mr_found_bytes(&s->head, (size_t)o->max), count = mr_call_frames(&s->call, io);
+    const size_t each = mr_found_bytes(&s->head, (size_t)o->max), count = mr_call_frames(io);
     mr_download home = {.finish = publish, .context = s, .each = each};
     mr_buffer *buffer = NULL;
     if (!count)
@@ -474,9 +470,11 @@ static const mr_option table[] = {
     {FIELD(labels), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/coco.txt",
      .help = "a text file with one class label per line, or an ONNX file with labels in its metadata; if not given, "
              "those in the model's metadata, if any"},
-    {FIELD(every), .kind = MR_OPTION_INT, .fallback = "1", .min = 1, .max = 100000, .unit = "frames", .neutral = true,
-     .help = "search the frames whose number in the source (seq) is a multiple of this, and pass the others as they "
-             "are; track then says where objects should be in them"},
+    {FIELD(every), .kind = MR_OPTION_EVERY, .fallback = "1", .min = 1, .max = 100000, .unit = "frames", .neutral = true,
+     .example = "200ms",
+     .help = "a number: search the frames whose number in the source (seq) is a multiple of it; a time: search the "
+             "first frame, and then one for each such time. The others pass, and track then says where objects "
+             "should be in them"},
     {FIELD(max), .kind = MR_OPTION_INT, .fallback = "100", .min = 1, .max = 10000, .unit = "objects",
      .help = "most objects in a frame, the best ones; frames with more are counted in a warning"},
     MR_MODEL_DEVICE_OPTIONS(options, device),
@@ -504,7 +502,7 @@ const mr_stage_type mr_detect_stage = {
     .state_bytes = sizeof(state),
     .entry = MR_ENTRY_STATELESS,
     .batches = true,
-    .passes = passes,
+    .passes = true,
     .cuda = true,
     .streams = true,
     .urgent = true,

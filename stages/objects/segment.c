@@ -265,7 +265,7 @@ static int publish(const options *o, state *s, mr_io *io, mr_frame *frame, const
     for (size_t i = 0; i < classes && !status; i++)
         if (is_shown(o, s, l, (int32_t)i))
             status = add_object(s, l, &way, (int32_t)i, result);
-    if (!status)
+    if (!status && result->count)
         qsort(result->data, result->count, sizeof(mr_object), compare);
     for (size_t i = 0; !status && i < result->count; i++)
         ((mr_object *)result->data)[i].number = (int64_t)i + 1;

@@ -199,6 +199,7 @@ const mr_stage_type mr_track_stage = {
             "confirmed yet. Frames without a result of detect get the places where the objects should be.",
     .inputs = inputs,
     .outputs = outputs,
+    .blind = true,
     .options = table,
     .options_bytes = sizeof(options),
     .state_bytes = sizeof(state),

@@ -15,6 +15,7 @@ const mr_stage_type mr_null_stage = {
     .summary = "passes frames on unchanged; swallows them if nothing comes after it",
     .inputs = inputs,
     .outputs = outputs,
+    .blind = true,
     .entry = MR_ENTRY_STATELESS,
     .process = process,
 };

@@ -77,6 +77,16 @@ static int some_process(mr_stage *self, mr_io *io) {
     return MR_DONE;
 }
 
+/* Gives each frame, and after it an object of it, which it must not. */
+static int pose_process(mr_stage *self, mr_io *io) {
+    mr_frame *frame = NULL;
+    (void)self;
+    int status = mr_io_share(io, mr_io_input(io), &frame);
+    if (!status && !(status = mr_io_set_object(io, frame, 1)))
+        status = mr_io_forward(io, 0);
+    return status ? status : mr_io_emit(io, 0, frame);
+}
+
 static const mr_port in[] = {{.name = "in"}, {0}}, out[] = {{.name = "out"}, {0}};
 static const mr_port both[] = {{.name = "frames"}, {.name = "objects"}, {0}};
 static const mr_option some_options[] = {
@@ -95,7 +105,9 @@ static const mr_stage_type absorbing = {.name = "absorbing", .summary = "absorbs
 static const mr_stage_type failing = {.name = "failing", .summary = "fails", .inputs = in, .outputs = out,
                                       .options = some_options, .options_bytes = sizeof(third_options),
                                       .process = some_process};
-static const mr_stage_type *const types[] = {&split, &unite, &absorbing, &failing, NULL};
+static const mr_stage_type posing = {.name = "posing", .summary = "poses", .inputs = in, .outputs = out,
+                                     .process = pose_process};
+static const mr_stage_type *const types[] = {&split, &unite, &absorbing, &failing, &posing, NULL};
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
@@ -245,6 +257,24 @@ TEST(frames_are_absorbed_beside) {
     run_all(SPLIT "  half: {type: gate, input: first, every: 2}\n"
                   "  unite: {join: {frames: half, objects: split}}\n",
             &(outcome){.frames = FRAMES / 2, .stage = "unite", .reason = "unmatched"});
+}
+
+/* Another node may send objects among the frames: they belong to no frame. */
+TEST(objects_among_frames_are_unmatched) {
+    EACH_WORKER_COUNT(workers) {
+        memset(found, 0, sizeof found);
+        memset(last, 0, sizeof last);
+        mr_pipeline *pipeline = flow_open_with(
+            types, FLOW_A(60) "  first: {type: posing, input: a}\n  split: {input: a}\n" UNITE("split")
+            "  out: {type: collect, input: unite}\n", 0, workers);
+        mr_summary *summary = flow_run(pipeline);
+        check_frames(&(outcome){0}, 1);
+        assert_int_equal(summary->objects.in, objects_in_all() + FRAMES);
+        assert_int_equal(summary->objects.delivered, objects_in_all());
+        assert_int_equal(summary->objects.absorbed, FRAMES);
+        assert_string_equal(summary->objects.lines[0].reason, "unmatched");
+        flow_close(&pipeline, &summary);
+    }
 }
 
 /* Two cascades, one after the other. */

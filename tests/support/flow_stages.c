@@ -9,12 +9,12 @@
 #include "tests/support/worker_counts.h"
 
 collected collection[COLLECT_ROOM];
-size_t collection_count, largest_batch, smallest_batch, batch_count;
+size_t collection_count, largest_batch, smallest_batch, batch_count, block_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int overtaken; /* frames for which `laggard` has an output */
 
 void flow_stages_reset(void) {
-    collection_count = largest_batch = batch_count = 0;
+    collection_count = largest_batch = batch_count = block_count = 0;
     smallest_batch = SIZE_MAX;
     atomic_store(&overtaken, 0);
 }
@@ -161,13 +161,13 @@ static int block_negotiate(mr_negotiation *negotiation) {
     return MR_OK;
 }
 
-static int block_emit(mr_stage *self, mr_io *io, size_t index, mr_buffer *buffer) {
+static int block_emit(mr_stage *self, mr_io *io, size_t index, mr_buffer *buffer, size_t at) {
     const mr_frame *input = mr_io_input_at(io, 0, index);
     mr_frame *frame;
     int status = mr_io_derive(io, input, &frame);
     if (status)
         return status;
-    scale_work work = {.to = (int64_t *)(void *)buffer->data + index,
+    scale_work work = {.to = (int64_t *)(void *)buffer->data + at,
                        .from = (const int64_t *)(const void *)input->plane[0].data,
                        .seq = (int64_t)input->identity.seq};
     frame->format = self->outputs[0];
@@ -184,14 +184,15 @@ static int block_emit(mr_stage *self, mr_io *io, size_t index, mr_buffer *buffer
 
 static int block_process(mr_stage *self, mr_io *io) {
     mr_buffer *buffer = NULL, *scratch = NULL;
-    size_t count = mr_io_count(io);
+    size_t count = mr_io_count(io), made = 0;
     int status = mr_io_buffer(io, 0, (size_t)self->batch * sizeof(int64_t), &buffer);
     if (!status)
         status = mr_io_scratch(io, 100, &scratch);
     for (size_t i = 0; i < count && !status; i++)
-        status = block_emit(self, io, i, buffer);
+        status = mr_io_passes(io, i) ? mr_io_pass(io, i) : block_emit(self, io, i, buffer, made++);
     pthread_mutex_lock(&lock);
-    largest_batch = count > largest_batch ? count : largest_batch;
+    block_count += made;
+    largest_batch = made > largest_batch ? made : largest_batch;
     pthread_mutex_unlock(&lock);
     mr_buffer_unref(&scratch);
     mr_buffer_unref(&buffer);
@@ -263,22 +264,18 @@ static int batcher_process(mr_stage *self, mr_io *io) {
     return MR_DONE;
 }
 
-static bool sampler_passes(const void *own, const mr_frame *frame) {
-    const options *given = own;
-    return frame->identity.seq % (uint64_t)given->every != 0;
-}
-
 static int sampler_negotiate(mr_negotiation *negotiation) {
     const options *given = negotiation->options;
     negotiation->outputs[0].follows = negotiation->outputs[0].shares = 0;
-    negotiation->spacing = (int)given->every;
+    negotiation->every = given->period_ns ? (mr_every){.time_ns = given->period_ns} : (mr_every){given->every, 0};
     return MR_OK;
 }
 
 static int sampler_process(mr_stage *self, mr_io *io) {
+    (void)self;
     size_t count = 0;
     for (size_t i = 0; i < mr_io_count(io); i++)
-        count += !sampler_passes(self->options, mr_io_input_at(io, 0, i));
+        count += !mr_io_passes(io, i);
     pthread_mutex_lock(&lock);
     largest_batch = count > largest_batch ? count : largest_batch;
     smallest_batch = count && count < smallest_batch ? count : smallest_batch;
@@ -428,6 +425,11 @@ static int collect_process(mr_stage *self, mr_io *io) {
     return MR_DONE;
 }
 
+static int list_negotiate(mr_negotiation *negotiation) {
+    negotiation->shows = 0;
+    return MR_OK;
+}
+
 #define TYPE(name_, ...)                                                                                               \
     static const mr_stage_type name_##_type = {.name = #name_, .summary = "for tests", .options = option_table,        \
                                                .options_bytes = sizeof(options), __VA_ARGS__}
@@ -436,18 +438,20 @@ TYPE(count, .outputs = one_output, .negotiate = count_negotiate, .state_bytes = 
      .process = count_process);
 TYPE(meet, .inputs = many_inputs, .outputs = one_output, .entry = MR_ENTRY_SHARED, .process = meet_process);
 TYPE(collect, .inputs = one_input, .entry = MR_ENTRY_SHARED, .process = collect_process);
+TYPE(list, .inputs = one_input, .entry = MR_ENTRY_SHARED, .negotiate = list_negotiate, .process = collect_process);
 FILTER(pass, .process = pass_process);
+FILTER(look, .blind = true, .process = pass_process);
 FILTER(gate, .process = gate_process);
 FILTER(twice, .process = twice_process);
 FILTER(broken, .process = broken_process);
 FILTER(forgetful, .process = forgetful_process);
 FILTER(scale, .negotiate = scale_negotiate, .map = scale_map);
 FILTER(laggard, .negotiate = scale_negotiate, .process = laggard_process);
-FILTER(block, .batches = true, .streams = true, .negotiate = block_negotiate, .process = block_process);
+FILTER(block, .batches = true, .spares = true, .streams = true, .negotiate = block_negotiate, .process = block_process);
 FILTER(note, .streams = true, .negotiate = note_negotiate, .process = note_process);
 FILTER(batcher, .batches = true, .entry = MR_ENTRY_SHARED, .process = batcher_process);
 FILTER(gatherer, .batches = true, .gathers = 4, .process = batcher_process);
-FILTER(sampler, .batches = true, .passes = sampler_passes, .negotiate = sampler_negotiate,
+FILTER(sampler, .batches = true, .passes = true, .streams = true, .negotiate = sampler_negotiate,
        .process = sampler_process);
 FILTER(slow, .entry = MR_ENTRY_SHARED, .state_bytes = sizeof(slow_state), .process = slow_process);
 FILTER(recount, .entry = MR_ENTRY_PER_SOURCE, .state_bytes = sizeof(recount_state), .negotiate = recount_negotiate,
@@ -457,7 +461,7 @@ const mr_stage_type *const *flow_stage_types(void) {
     static const mr_stage_type *const types[] = {
         &count_type, &pass_type, &gate_type, &twice_type, &scale_type, &block_type, &note_type, &batcher_type,
         &gatherer_type, &sampler_type, &slow_type, &broken_type, &meet_type, &forgetful_type, &laggard_type,
-        &recount_type, &collect_type, NULL,
+        &recount_type, &collect_type, &list_type, &look_type, NULL,
     };
     return types;
 }

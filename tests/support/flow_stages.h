@@ -10,7 +10,9 @@
  * the others), `slow` (takes `period` on the clock for each frame), `broken`
  * (fails at `fail_at`), `meet` (joins), `forgetful` (loses frames silently), `laggard` (asks for its first output
  * last), `recount` (calls overlap; absorbs one of `every`, fails at `fail_at`, and numbers the others in order),
- * `collect` (sink; fails at `fail_at`). */
+ * `collect` (sink; fails at `fail_at`), `list` (the same, which says that no payload leaves there), `look` (as `pass`,
+ * without a look at the payload). `block` makes nothing for frames that the next stage passes, and `sampler` with
+ * `period` counts one frame in that time. */
 const mr_stage_type *const *flow_stage_types(void);
 
 /* Frames that the last run's `collect` stages received, in order; guarded against workers. */
@@ -27,6 +29,6 @@ extern collected collection[COLLECT_ROOM];
 extern size_t collection_count;
 /* The largest and smallest batch that `batcher`, `gatherer` and `sampler` saw. */
 extern size_t largest_batch, smallest_batch;
-/* The number of calls in which `sampler` had frames that count. */
-extern size_t batch_count;
+/* The number of calls in which `sampler` had frames that count, and of frames that `block` made. */
+extern size_t batch_count, block_count;
 void flow_stages_reset(void);

@@ -103,6 +103,45 @@ static void refuses(const char *text, const char *expected) {
     done(&f);
 }
 
+TEST(frames_are_counted_or_timed) {
+    static const mr_option every_table[] = {{.name = "every", .kind = MR_OPTION_EVERY, .fallback = "1", .min = 1,
+                                             .max = 99, .unit = "frames", .example = "200ms"}, MR_OPTIONS_END};
+    static const struct {
+        const char *text;
+        mr_every expected;
+        const char *message;
+    } each[] = {
+        {"every: 5", {5, 0}, NULL},
+        {"every: 200ms", {0, 200000000}, NULL},
+        {"every: 1.5 s", {0, 1500000000}, NULL},
+        {"every: 0", {0}, "f:1:8: error: x.every: 0 is out of range; expected 1 to 99 frames\n"},
+        {"every: 0s", {0}, "f:1:8: error: x.every: 0s is out of range; expected 1 to 99 frames\n"},
+        {"every: 100", {0}, "f:1:8: error: x.every: 100 is out of range; expected 1 to 99 frames\n"},
+        {"every: often", {0},
+         "f:1:8: error: x.every: expected a duration or a whole number such as 200ms, found \"often\"\n"},
+        {"every: 2.5", {0},
+         "f:1:8: error: x.every: expected a duration or a whole number such as 200ms, found \"2.5\"\n"},
+    };
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
+        mr_arena arena = {0};
+        mr_diagnostics diagnostics = {0};
+        mr_yaml *root;
+        mr_every every;
+        const mr_option_reader reader = {.arena = &arena, .diagnostics = &diagnostics, .directory = "", .where = "x"};
+        mr_yaml_parse(&root, &arena, "f", each[i].text, strlen(each[i].text), false, &diagnostics);
+        assert_int_equal(mr_options_default(&reader, every_table, &every, sizeof every), MR_OK);
+        assert_int_equal(every.frames, 1);
+        const int status = mr_options_read(&reader, every_table, NULL, root, &every);
+        assert_int_equal(status, each[i].message ? MR_ERROR_CONFIG : MR_OK);
+        if (each[i].message)
+            expect_printed(&diagnostics, each[i].message);
+        else
+            assert_memory_equal(&every, &each[i].expected, sizeof every);
+        mr_arena_fini(&arena);
+        mr_diagnostics_fini(&diagnostics);
+    }
+}
+
 TEST(a_size_may_be_left_to_the_stage) {
     static const mr_option sizes[] = {
         {.name = "size", .kind = MR_OPTION_SIZE, .fallback = "auto", .min = 1, .max = 9}, MR_OPTIONS_END};

@@ -4,6 +4,7 @@
  * marked, and the others fail. */
 #pragma once
 
+#include "engine/device/cuda/cuda_after.h"
 #include "engine/device/cuda/cuda_launch.h"
 #include "engine/device/device.h"
 
@@ -19,11 +20,7 @@ static inline bool mr_stream_is_cuda(const mr_stream *stream) {
     return stream->device->type->kind == MR_DEVICE_CUDA;
 }
 
-/* A CUDA device's properties. */
-typedef struct mr_cuda_facts {
-    int capability; /* 90: compute capability 9.0 */
-    char model[64]; /* the maker's name for it */
-} mr_cuda_facts;
+/* The properties of an open device. */
 MR_CUDA_ONLY mr_cuda_facts mr_cuda_about(const mr_device *device);
 
 /* Adds the launches in function(arguments, handle) to the stream's work; they are `calls` runtime calls. The function
@@ -43,8 +40,3 @@ MR_CUDA_ONLY int mr_cuda_enter(mr_stream *stream, void **handle);
  * then. The content is undefined. It grows in stream order, so no call waits, and is kept. Only the latest call's
  * address is valid. MR_ERROR_MEMORY, MR_ERROR_DEVICE. */
 MR_CUDA_ONLY int mr_cuda_scratch(mr_stream *stream, size_t bytes, void **data);
-
-/* Calls function(context) when the next event recorded on the stream is done or has failed, before the event's waiters
- * are called; if none is recorded any more, when the stream is destroyed. The function must be short, and must not call
- * the device. MR_ERROR_MEMORY: it will not be called. */
-MR_CUDA_ONLY int mr_cuda_after(mr_stream *stream, void (*function)(void *context), void *context);

@@ -1,5 +1,6 @@
-/* Shared by the files for CUDA devices: cuda.c (the device and memory), cuda_stream.c (a stream's work) and
- * cuda_record.c (events, the device's thread, which completes them, and work that one stream takes over from another).
+/* A CUDA device, its streams, their work and records. Shared by cuda.c (the device and memory), cuda_stream.c,
+ * cuda_work.c (host work) and cuda_record.c (events, the device's thread, which completes them, and work that one
+ * stream takes over from another).
  *
  * A millrace event is a CUDA event that the device's thread polls, so that a failed device still completes the events
  * recorded on it (CUDA stops calling host functions once a context has failed). Host work is a host function on the
@@ -13,7 +14,6 @@
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 
-#include "engine/device/cuda/cuda.h"
 #include "engine/device/cuda/cuda_graph.h"
 #include "engine/device/cuda/cuda_trace.h"
 
@@ -92,71 +92,3 @@ typedef struct cuda_device {
     cuda_work *unused_work;
     mr_cuda_timeline timeline;
 } cuda_device;
-
-/* ---- cuda.c ----------------------------------------------------------------------------------------------------- */
-
-/* Fails with the runtime's message, and resets the runtime's error. */
-int mr_cuda_failed(const mr_device *device, cudaError_t error, const char *what);
-/* Every call of the runtime is about the thread's current device: from now on this one. */
-int mr_cuda_use(const mr_device *device);
-/* Whether more than one was ever opened in this process. */
-bool mr_cuda_has_several(void);
-
-/* ---- cuda_stream.c ---------------------------------------------------------------------------------------------- */
-
-/* As in mr_device_type. */
-int mr_cuda_stream_create(mr_device *device, mr_stream **stream);
-int mr_cuda_stream_create_urgent(mr_device *device, mr_stream **stream);
-void mr_cuda_stream_destroy(mr_stream *stream);
-int mr_cuda_submit(mr_stream *stream, mr_work_function *function, const void *arguments, size_t bytes);
-int mr_cuda_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,
-                      size_t bytes, size_t rows);
-
-/* All work in a list is done: calls the functions that want to know, in order. Returns the status of the last piece
- * that failed, or MR_OK. Must be called without the lock. */
-int mr_cuda_finish_work(cuda_work **list);
-/* Empties the list into the free list. With the lock. */
-void mr_cuda_recycle_work(cuda_device *device, cuda_work **list);
-
-/* Makes the device the thread's current one and submits deferred launches; before any other call on the stream. */
-int mr_cuda_flush(cuda_stream *stream);
-
-/* ---- cuda_record.c ---------------------------------------------------------------------------------------------- */
-
-int mr_cuda_record(mr_stream *stream, mr_event *event);
-int mr_cuda_wait(mr_stream *stream, mr_event *event);
-/* Gives the handle the waits that were put off. */
-int mr_cuda_give_waits(cuda_stream *stream);
-/* Makes room for `more` events, so that adding them cannot fail. MR_ERROR_MEMORY. */
-int mr_cuda_widen_events(cuda_events *list, size_t more);
-/* Appends everything in `from` to `to`, which must have room. */
-void mr_cuda_move_events(cuda_events *to, cuda_events *from);
-void mr_cuda_forget_events(cuda_events *list);
-/* A record for a call's end. Filling it moves the stream's work, waits and events into it. */
-int mr_cuda_take_record(cuda_device *device, cuda_record **record);
-void mr_cuda_fill_record(cuda_record *record, cuda_stream *stream);
-/* With the lock. */
-void mr_cuda_recycle_record(cuda_device *device, cuda_record *record);
-/* Wakes the device's thread for a record, or for something handed on. With the lock. */
-void mr_cuda_wake(cuda_device *device);
-/* Makes all events of a record refer to it, or to another record. With the lock. */
-void mr_cuda_point_events(const cuda_events *events, cuda_record *record);
-/* Makes the handle wait for an event if it is not done; else returns the status. */
-int mr_cuda_wait_for_point(mr_device *device, cudaStream_t handle, mr_event *event);
-/* Makes `count` records for later. The thread's current device must be this one. MR_ERROR_MEMORY, MR_ERROR_DEVICE. */
-int mr_cuda_reserve_records(cuda_device *device, int count);
-/* As in mr_device_type. */
-int mr_cuda_hand_on(mr_stream *stream, mr_event *event);
-int mr_cuda_settle(mr_stream *stream);
-/* A stream takes over an event's record instead of waiting for it. The caller must hold the lock of the device that
- * both are on. MR_ERROR_MEMORY. */
-int mr_cuda_take_over(cuda_stream *stream, cuda_record *held);
-/* Device's thread, with the lock: records that were held for too long, which are late now. */
-cuda_record *mr_cuda_find_late(cuda_device *device);
-/* The same without the lock: gives them to the device. They are then recorded one after the other. */
-void mr_cuda_give_late(cuda_device *device, cuda_record *late);
-/* How long a call is held; for tests. */
-extern _Atomic int64_t mr_cuda_patience_ns;
-
-/* The device's thread: completes events for reached records, until `ending`. */
-void *mr_cuda_ask(void *device);

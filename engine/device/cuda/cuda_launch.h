@@ -1,4 +1,4 @@
-/* A launch that can be repeated: the leaf that cuda.h and cuda_graph.h share. */
+/* A launch that can be repeated, and what else cuda.h shares with the files that it needs. */
 #pragma once
 
 #include <stdint.h>
@@ -21,3 +21,9 @@ typedef struct mr_cuda_graph_counts {
     uint64_t plain, launched;              /* launch by launch, and as graphs */
     uint64_t recorded, forgotten, refused; /* graphs; refused: by the device */
 } mr_cuda_graph_counts;
+
+/* A CUDA device's properties. */
+typedef struct mr_cuda_facts {
+    int capability; /* 90: compute capability 9.0 */
+    char model[64]; /* the maker's name for it */
+} mr_cuda_facts;

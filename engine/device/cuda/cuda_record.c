@@ -11,6 +11,8 @@
  * by launch. The next calls on the first stream are then not handed on. Only work that is independent of the stream's
  * order can be handed on (mr_stream_hand_on); work in the stream's memory cannot. If the device is traced, each stage's
  * work must be timed separately, and nothing is handed on. */
+#include "engine/device/cuda/cuda_record.h"
+
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -18,7 +20,9 @@
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
-#include "engine/device/cuda/cuda_device.h"
+#include "engine/device/cuda/cuda_stream.h"
+#include "engine/device/cuda/cuda_use.h"
+#include "engine/device/cuda/cuda_work.h"
 #include "millrace/log.h"
 
 enum { POLL_NS = 20000, SLACK_NS = 1000, EVENTS_START = 4 };

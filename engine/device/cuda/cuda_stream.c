@@ -1,70 +1,19 @@
 /* The work of streams on CUDA devices: host functions, copies, launches, and memory for kernels. */
+#include "engine/device/cuda/cuda_stream.h"
+
 #include <string.h>
 
 #include "engine/base/memory.h"
-#include "engine/device/cuda/cuda_device.h"
+#include "engine/device/cuda/cuda.h"
+#include "engine/device/cuda/cuda_record.h"
+#include "engine/device/cuda/cuda_use.h"
+#include "engine/device/cuda/cuda_work.h"
 #include "engine/device/probe/gpu.h"
 #include "millrace/log.h"
 
 enum { RESERVED = 4 }; /* records for each stream: as many calls as are most often in flight */
 
-/* ---- work on the host -------------------------------------------------------------------------------------------- */
-
-static cuda_work *take_work(cuda_device *self) {
-    pthread_mutex_lock(&self->lock);
-    cuda_work *taken = self->unused_work;
-    if (taken)
-        self->unused_work = taken->next;
-    pthread_mutex_unlock(&self->lock);
-    return taken ? taken : mr_alloc(sizeof *taken);
-}
-
-/* The newest is put in front; the oldest is reported first. */
-static void reverse(cuda_work **list) {
-    cuda_work *reversed = NULL;
-    while (*list) {
-        cuda_work *moved = *list;
-        *list = moved->next;
-        moved->next = reversed;
-        reversed = moved;
-    }
-    *list = reversed;
-}
-
-int mr_cuda_finish_work(cuda_work **list) {
-    int status = MR_OK;
-    reverse(list);
-    for (const cuda_work *done = *list; done; done = done->next) {
-        int its_status = atomic_load_explicit(&done->status, memory_order_acquire);
-        status = its_status ? its_status : status;
-        if (done->after)
-            done->after(done->context);
-    }
-    return status;
-}
-
-void mr_cuda_recycle_work(cuda_device *self, cuda_work **list) {
-    while (*list) {
-        cuda_work *gone = *list;
-        *list = gone->next;
-        gone->next = self->unused_work;
-        self->unused_work = gone;
-    }
-}
-
-/* A piece of work for the stream's next record. */
-static cuda_work *add_work(cuda_stream *stream) {
-    cuda_work *added = take_work((cuda_device *)stream->stream.device);
-    if (!added) {
-        mr_fail(MR_ERROR_MEMORY, "%s: no memory for work", stream->stream.device->name);
-        return NULL;
-    }
-    added->after = NULL;
-    atomic_store_explicit(&added->status, MR_OK, memory_order_relaxed);
-    added->next = stream->work;
-    stream->work = added;
-    return added;
-}
+/* ---- work ------------------------------------------------------------------------------------------------------ */
 
 static void CUDART_CB run_work(void *context) {
     cuda_work *self = context;
@@ -101,7 +50,7 @@ int mr_cuda_submit(mr_stream *stream, mr_work_function *function, const void *ar
     if (status)
         return status;
     self->given = true;
-    cuda_work *added = add_work(self);
+    cuda_work *added = mr_cuda_add_work(self);
     if (!added)
         return MR_ERROR_MEMORY;
     added->function = function;
@@ -312,13 +261,4 @@ int mr_cuda_scratch(mr_stream *stream, size_t bytes, void **data) {
     }
     *data = self->scratch;
     return error ? mr_cuda_failed(stream->device, error, "allocate scratch memory") : MR_OK;
-}
-
-int mr_cuda_after(mr_stream *stream, void (*function)(void *context), void *context) {
-    cuda_work *added = add_work((cuda_stream *)stream);
-    if (!added)
-        return MR_ERROR_MEMORY;
-    added->after = function;
-    added->context = context;
-    return MR_OK;
 }

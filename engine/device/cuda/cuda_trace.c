@@ -6,7 +6,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
-#include "engine/device/cuda/cuda.h"
+#include "engine/device/cuda/cuda_after.h"
 
 /* The runtime gives times as single-precision milliseconds since the anchor, so the anchor must move before they become
  * coarse. */

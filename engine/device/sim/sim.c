@@ -1,6 +1,6 @@
 /* The simulated accelerator: streams with work that runs later, in order. Its memory is the host's, but checked
  * (sim_memory.c). sim_order.c tracks the order between streams, sim_run.c runs the work. */
-#include "engine/device/sim/sim_parts.h"
+#include "engine/device/sim/sim.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +9,8 @@
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
+#include "engine/device/sim/sim_memory.h"
+#include "engine/device/sim/sim_order.h"
 #include "millrace/status.h"
 
 /* ---- calls that can fail --------------------------------------------------------------------------------------- */

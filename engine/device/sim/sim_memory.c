@@ -8,12 +8,15 @@
  * Writers: a copy writes where it copies to. Other work writes each block that it is the first to touch in a
  * generation. That is a call's output. Until another stream touches the block, all its stream's work there counts as
  * writing. Work on every other stream must be ordered after that. */
+#include "engine/device/sim/sim_memory.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/base/grow.h"
 #include "engine/base/memory.h"
-#include "engine/device/sim/sim_parts.h"
+#include "engine/device/sim/sim_misuse.h"
+#include "engine/device/sim/sim_order.h"
 #include "millrace/status.h"
 
 struct sim_block {

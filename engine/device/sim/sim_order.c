@@ -3,16 +3,11 @@
  * A point is all work on a stream up to one piece. A stream knows the points that it was made to wait for, and a record
  * holds all points that its stream knew. So a wait's effect is known as soon as it is requested. Work without a wait is
  * found even if it would have run in time. */
-#include <inttypes.h>
-#include <stdio.h>
-
-#include "engine/device/sim/sim_parts.h"
-#include "millrace/log.h"
+#include "engine/device/sim/sim_order.h"
 
 static sim_stream *alive;
 static sim_item *records; /* that are not done */
 static uint64_t last_id;
-static _Atomic uint64_t misuses;
 
 void mr_sim_order_add(sim_stream *stream) {
     stream->id = ++last_id;
@@ -103,18 +98,4 @@ void mr_sim_order_wait(sim_stream *stream, const mr_event *event) {
     stream->knows_all |= record->knows_all;
     for (size_t i = 0; i < record->known_count; i++)
         learn(stream, record->u.known[i]);
-}
-
-int mr_sim_misuse(const mr_device *device, const mr_stage *stage, const mr_identity *frame, const char *what) {
-    char work[160];
-    snprintf(work, sizeof work, "%s, frame %" PRIu32 "/%" PRIu32 "/%" PRIu64 "/%" PRIu32,
-             stage && stage->id ? stage->id : "work without a stage", frame->source, frame->epoch, frame->seq,
-             frame->sub);
-    atomic_fetch_add(&misuses, 1);
-    mr_log(MR_LOG_ERROR, "%s: misuse by %s: %s", device->name, work, what);
-    return mr_fail(MR_ERROR_INTERNAL, "%s: misuse by %s: %s", device->name, work, what);
-}
-
-uint64_t mr_sim_misuses(void) {
-    return atomic_load(&misuses);
 }

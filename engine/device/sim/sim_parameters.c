@@ -1,10 +1,10 @@
-/* A simulated device's parameters, as they follow its name. */
+#include "engine/device/sim/sim_parameters.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/units.h"
-#include "engine/device/sim/sim_parts.h"
 #include "millrace/status.h"
 
 typedef enum value_kind { COUNT, DURATION, BYTES, RATE, CARD } value_kind;

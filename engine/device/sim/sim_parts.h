@@ -1,4 +1,4 @@
-/* Shared by the simulated accelerator's files; internal to this folder.
+/* A simulated device, its streams and their items; internal to this folder.
  *
  * A stream is a list of items: work, records and waits. One lock for all simulated devices guards the state that they
  * share: memory blocks and the order between streams. It must be taken last. */
@@ -6,7 +6,8 @@
 
 #include <pthread.h>
 
-#include "engine/device/sim/sim.h"
+#include "engine/device/device.h"
+#include "engine/device/sim/sim_parameters.h"
 
 typedef struct sim_device sim_device;
 typedef struct sim_stream sim_stream;
@@ -99,44 +100,7 @@ struct sim_device {
     size_t freed_bytes;
 };
 
-/* sim_run.c: the thread for a device that is not manual. */
-void *mr_sim_run(void *device);
-void mr_sim_recycle(sim_device *self, sim_item *gone);
-
-/* sim_memory.c */
-void mr_sim_lock(void);
-void mr_sim_unlock(void);
-int mr_sim_allocate(sim_device *self, mr_memory memory, size_t bytes, void **data);
-void mr_sim_free(sim_device *self, mr_memory memory, void *data);
-void mr_sim_reuse(mr_device *device, void *data);
-bool mr_sim_is_pinned(mr_device *device, const void *data);
-int mr_sim_host_reads(mr_device *device, const void *data, const mr_stage *stage, const mr_identity *frame);
-/* Frees all blocks on the device, which must have no work left. */
-void mr_sim_forget_memory(sim_device *self);
-/* Records the blocks that the work to be submitted touches, and its engine. MR_ERROR_INTERNAL if it must not touch
- * them. */
-int mr_sim_touch_copy(sim_item *item, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,
-                      size_t bytes, size_t rows);
-int mr_sim_touch_arguments(sim_item *item, const void *arguments, size_t bytes);
-/* Whether the work may still be done. */
-int mr_sim_check_touched(const sim_item *item);
-void mr_sim_untouch(sim_item *item);
-/* All device memory that the work touches, one block after the other, which the caller must free; NULL if memory is
- * out. */
-uint8_t *mr_sim_keep_touched(const sim_item *item);
-/* Flips one bit in a byte that has changed since `before`; false if none has. */
-bool mr_sim_corrupt_touched(const sim_item *item, const uint8_t *before);
-
-/* sim_order.c; all with the lock for all, but misuse */
-void mr_sim_order_add(sim_stream *stream);
-void mr_sim_order_remove(sim_stream *stream);
-uint64_t mr_sim_order_submit(sim_stream *stream);
-void mr_sim_order_record(sim_item *record);
-void mr_sim_order_recorded(sim_item *record);
-void mr_sim_order_wait(sim_stream *stream, const mr_event *event);
-/* Whether all future work on the stream is ordered after that point, whatever the devices do. */
-bool mr_sim_order_covers(const sim_stream *stream, sim_point point);
-/* Whether that work is done. */
-bool mr_sim_order_done(sim_point point);
-/* Logs and counts misuse and answers MR_ERROR_INTERNAL with the message. */
-int mr_sim_misuse(const mr_device *device, const mr_stage *stage, const mr_identity *frame, const char *what);
+static inline void mr_sim_recycle(sim_device *self, sim_item *gone) {
+    gone->next = self->unused;
+    self->unused = gone;
+}

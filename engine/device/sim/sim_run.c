@@ -1,11 +1,14 @@
 /* A simulated device's work: when each piece is due, and doing it. A device thread does it in real time; mr_sim_advance
  * does it for a manual device. */
+#include "engine/device/sim/sim_run.h"
+
 #include <time.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
-#include "engine/device/sim/sim_parts.h"
+#include "engine/device/sim/sim_memory.h"
+#include "engine/device/sim/sim_order.h"
 #include "millrace/status.h"
 
 /* xorshift64*, as in the executor, so that a seed gives the same delays everywhere. */
@@ -134,11 +137,6 @@ static sim_stream *find_ready(sim_device *self, int64_t now_ns, int64_t *next_ns
 }
 
 /* ---- doing it -------------------------------------------------------------------------------------------------- */
-
-void mr_sim_recycle(sim_device *self, sim_item *gone) {
-    gone->next = self->unused;
-    self->unused = gone;
-}
 
 static sim_item *take_head(sim_stream *stream) {
     sim_item *head = stream->head;

@@ -33,6 +33,7 @@
 #include "engine/flow/instance/parts.h"
 #include "engine/flow/instance/ring.h"
 #include "engine/flow/instance/shares.h"
+#include "engine/flow/instance/spacing.h"
 #include "engine/flow/run/deadline.h"
 #include "engine/flow/run/run.h"
 
@@ -59,6 +60,7 @@ struct mr_instance {
     mr_parts parts;
     mr_shares shares;
     mr_shedder shedder;
+    mr_spacing spacing;
     mr_opening opening;
     mr_closing closing;
     mr_abandonment abandoned;

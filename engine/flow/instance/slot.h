@@ -20,6 +20,7 @@ typedef struct mr_slot_input {
     int64_t entered_ns;  /* when it entered the queue */
     uint32_t source;
     bool settled;        /* dropped, absorbed or forwarded */
+    bool passed;         /* the stage does no work for it (mr_io_passes) */
 } mr_slot_input;
 
 typedef enum mr_slot_state { MR_SLOT_FREE, MR_SLOT_RUNNING, MR_SLOT_DONE, MR_SLOT_HELD } mr_slot_state;
@@ -54,7 +55,7 @@ static inline void mr_slot_add_frame(mr_slot *slot, const mr_item *item) {
     input->frame = item->frame;
     input->entered_ns = item->entered_ns;
     input->source = item->source;
-    input->settled = false;
+    input->settled = input->passed = false;
 }
 
 /* Allocates room for this many inputs. MR_ERROR_MEMORY. */

@@ -166,6 +166,8 @@ static uint64_t add_option(uint64_t sum, const mr_option *option, const char *op
         return add(sum, field, sizeof(int));
     case MR_OPTION_SIZE:
         return add(sum, field, sizeof(mr_size));
+    case MR_OPTION_EVERY:
+        return add(sum, field, sizeof(mr_every));
     case MR_OPTION_INT:
     case MR_OPTION_DURATION:
     case MR_OPTION_BYTES:

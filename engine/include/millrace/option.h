@@ -36,7 +36,8 @@ typedef enum mr_option_kind {
     MR_OPTION_FORMAT,   /* mr_format; "I420 1280x720", "RGB24 640x480", "f32 3x224x224", "u8 10" */
     MR_OPTION_MAP,      /* A nested struct described by `fields`. Its first member is a bool: true if the map was
                            given. */
-    MR_OPTION_MAPS      /* a map from names to maps described by `fields`; only with `elsewhere` */
+    MR_OPTION_MAPS,     /* a map from names to maps described by `fields`; only with `elsewhere` */
+    MR_OPTION_EVERY     /* mr_every; "5" or "200ms". The range is for the number. */
 } mr_option_kind;
 
 /* How the stage uses the file that a PATH or URI names. Planning refuses two stages that write one file. */
@@ -51,6 +52,11 @@ typedef enum mr_option_file {
 } mr_option_file;
 
 #define MR_DURATION_WORD INT64_MIN
+
+/* One of several frames: the first of each `frames`, or of each `time_ns`; the other is 0. */
+typedef struct mr_every {
+    int64_t frames, time_ns;
+} mr_every;
 
 typedef struct mr_size {
     int32_t width, height;

@@ -134,7 +134,9 @@ typedef struct mr_view_calls {
     int in_flight;                  /* most calls of an instance in progress */
     int batch;                      /* most frames in a call; 1 without `batch:` */
     int64_t batch_timeout_ns;
-    int spacing;                    /* The stage works on one frame of this number, and passes the others. */
+    mr_every every;                 /* the frames on which the stage works; it passes the others. Zero: all */
+    bool spared;                    /* frames that an earlier stage passed come without payload, and are passed */
+    int spacing;                    /* one of how many frames that is; with a time, at the sources' rates */
     int gathers;                    /* More than 1: without a batch, a call takes up to this number of waiting frames
                                        while all workers are busy. It never waits for frames. */
 } mr_view_calls;

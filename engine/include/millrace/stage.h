@@ -80,10 +80,12 @@ typedef struct mr_stage_type {
     int gathers;                 /* More than 1, with `batches`: on processors without `batch:`, a call may get up to
                                     this number of waiting frames while all workers are busy. It never waits for
                                     frames, and must give each frame the same bits as alone. */
-    /* Optional, with `batches`. True: `process` only forwards this frame (mr_io_forward), and works on others. Such a
-     * frame does not count in a batch, and does not wait for one unless it comes after a frame that does. See
-     * mr_negotiation.spacing. Any thread. */
-    bool (*passes)(const void *options, const mr_frame *frame);
+    bool passes;                 /* With `batches`: `process` works on one of several frames (mr_negotiation.every) and
+                                    passes the others (mr_io_passes). These do not count in a batch, and do not wait for
+                                    one unless they come after a frame that does. */
+    bool spares;                 /* With `batches`: if only one stage takes the frames of output 0, and it passes some,
+                                    `process` does no work for these (mr_io_passes) */
+    bool blind;                  /* reads results and metadata of its inputs, but not their payload */
     bool streams;                /* `process` works through mr_io_stream, as `map` always does. The stage may then
                                     run on a device. */
     bool cuda;                   /* all enqueued work has a CUDA variant */
@@ -284,8 +286,10 @@ struct mr_negotiation {
                                   are as many workers. Work that needs the frames in order must come after
                                   mr_io_await_turn. Default 0: calls do not overlap. */
     int gathers;               /* the type's value, or 1 where it does not apply; may be reduced */
-    int spacing;               /* Types that pass frames: works on one frame of this number. Default 1. A call with a
-                                  batch also takes the frames between. */
+    mr_every every;            /* Types that pass frames: the frames of each source on which they work. `frames`: those
+                                  whose seq is a multiple. `time_ns`: the first of an epoch, then the first at or after
+                                  each multiple of that time later. Default: all. A call with a batch also takes the
+                                  frames between. */
     bool blocking;             /* the type's value; may be changed */
     int threads;               /* threads that libraries start per instance, besides the engine's; default 0 */
     size_t scratch_bytes;      /* bytes that one call takes with mr_io_scratch, in all; 0: none */
@@ -605,6 +609,11 @@ MR_API bool mr_io_lost_objects(const mr_io *io);
 MR_API int mr_io_emit(mr_io *io, size_t port, mr_frame *frame);
 /* Emits input `index` of port 0 unchanged. The stage must set mr_planned_output.shares for output 0. */
 MR_API int mr_io_forward(mr_io *io, size_t index);
+/* Whether the stage passes input `index` of port 0 (mr_stage_type.passes, spares): it must call mr_io_pass for it. */
+MR_API bool mr_io_passes(const mr_io *io, size_t index);
+/* Emits input `index` on output 0 without work: unchanged if the output shares its buffers, else without a payload
+ * (MR_PAYLOAD_RESULTS). */
+MR_API int mr_io_pass(mr_io *io, size_t index);
 /* Records the outcome of a frame that is not emitted. `reason` is a string literal of one or two words. Dropped: lost
  * against the author's wish. Absorbed: as the author asked (a gate, every: N, a window). A frame that is neither
  * emitted, dropped nor absorbed makes the ledger unbalanced. In a sink such a frame is delivered. */

@@ -8,6 +8,7 @@
 
 #include "engine/base/nearest.h"
 #include "engine/planner/graph/builder.h"
+#include "engine/spec/join_hint.h"
 #include "millrace/status.h"
 
 /* ---- from names to links ----------------------------------------------------------------------------------------- */
@@ -206,7 +207,7 @@ static void check_ports(const mr_plan_builder *b, const mr_spec_vertex *stage, s
     if (ports[0].many) {
         if (!stage->joins && !ports[0].optional)
             mr_plan_error(b, stage->inputs[0].place,
-                          mr_spec_hint_join(mr_yaml_get(stage->node, "input"), hint, sizeof hint),
+                          mr_join_hint(mr_yaml_get(stage->node, "input"), hint, sizeof hint),
                           "stages.%s: %s takes its inputs by name, under `join`", stage->id, stage->type->name);
         return;
     }

@@ -431,6 +431,7 @@ const mr_stage_type mr_zones_stage = {
             "distance.",
     .inputs = inputs,
     .outputs = outputs,
+    .blind = true,
     .options = table,
     .options_bytes = sizeof(options),
     .state_bytes = sizeof(state),

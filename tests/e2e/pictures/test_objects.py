@@ -270,6 +270,22 @@ class Objects(Case):
             with self.subTest(options):
                 self.assertIn(words, self.segmented("fit: stretch", options, code, verb="plan" if code else "run"))
 
+    def test_maps_without_classes(self):
+        """The picture decides how many classes there are: none."""
+        self.picture()
+        nodes = [helper.make_node("ReduceMax", ["image"], ["most"], axes=[0, 2, 3], keepdims=0),
+                 helper.make_node("Less", ["most", "zero"], ["chosen"]),
+                 helper.make_node("Compress", ["values", "chosen"], ["o"], axis=1)]
+        known = {"zero": np.float32(0), "values": np.zeros((1, 3, 8, 8), np.float32)}
+        graph = helper.make_graph(
+            nodes, "chosen", [helper.make_tensor_value_info("image", TensorProto.FLOAT, (1, 3, SIDE, SIDE))],
+            [helper.make_tensor_value_info("o", TensorProto.FLOAT, (1, "classes", 8, 8))],
+            [numpy_helper.from_array(value, name) for name, value in known.items()])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8),
+                  self.folder / "model.onnx")
+        self.assertIn("a frame of infer has a tensor f32 1x?x8x8, and not a map",
+                      self.segmented("fit: stretch", "least: 0.5"))
+
     def check_segments(self, row, preprocess, kinds, share):
         seen = {one["label"]: one for one in row["objects"]}
         self.assertLessEqual(set(seen), {"road", "tree"})

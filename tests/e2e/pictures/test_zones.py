@@ -198,6 +198,8 @@ class Zones(Case):
             self.assertAlmostEqual(row["objects"][0]["bottom"], 10 + 2 * row["seq"], delta=2)
         crossing, = [one for one in run.events if one["event"] == "cross"]
         self.assertAlmostEqual(crossing["time"], 1.4, delta=0.11)
+        timed = self.run_zones(f"{GATE}, {ROOM}", detect=", every: 250ms")
+        self.assertEqual(timed.rows, run.rows)
 
         save(self.folder / "many.onnx", "N")
         text = ("version: 1\npipeline: many\nsources: {a: {uri: film.mkv}, b: {uri: film.mkv}, c: {uri: film.mkv}}\n"

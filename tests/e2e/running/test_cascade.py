@@ -266,6 +266,24 @@ class Cascades(Case):
                 self.assertEqual("1 picture was hidden whole: objects are missing" in run.err, whole, run.err)
                 self.assertEqual("more objects than max" in run.err, most == 2)
 
+    def test_more_than_can_be_gathered(self):
+        """A frame has at most 10,000 objects from pictures of others; blur knows that there were more."""
+        save(self.folder / "inner.onnx", [helper.make_node("ReduceMax", ["image"], ["most"], axes=[1, 2, 3]),
+                                          helper.make_node("Mul", ["most", "zero"], ["none"]),
+                                          helper.make_node("Squeeze", ["none", "axes"], ["nothing"]),
+                                          helper.make_node("Add", ["rows", "nothing"], ["o"])],
+             {"axes": np.array([3]), "zero": np.float32(0),
+              "rows": np.array([[[x, 2, x + 1, 3, 0.9, x * 11 + y] for x in range(11) for y in range(10)]],
+                               np.float32)}, ("o", 110, 6), (3, CELL, CELL))
+        self.pictures([MOST])
+        stages = dict(self.inner(), detect="model: count.onnx, head: end2end, max: 200",
+                      inner="type: detect, model: inner.onnx, head: end2end, iou: 1, max: 200")
+        rows = stages.pop("rows")
+        run = self.run_pipeline(pipeline({"a": f"uri: '{self.folder}/p00.png'"}, **stages, blur="input: gather",
+                                         rows=rows))
+        self.assertEqual(len(run.rows[0]["objects"]), MOST + 10000)
+        self.assertIn("1 picture was hidden whole: objects are missing", run.err)
+
     def test_drops_and_failures(self):
         """Objects that are dropped on the way lack a class; all frames come, in order."""
         counts = [30] * 20

@@ -293,6 +293,24 @@ TEST(notes_must_be_whole) {
     }
 }
 
+TEST(long_notes_are_refused) {
+    static char note[MR_LABELS_MAX_BYTES + 2];
+    mr_labels labels = {0};
+    memset(note, ' ', MR_LABELS_MAX_BYTES + 1);
+    memcpy(note, "['a']", 5);
+    assert_int_equal(mr_labels_read_note(note, &labels), MR_ERROR_DATA);
+    expect_words(mr_message(), "16777217 bytes");
+    note[MR_LABELS_MAX_BYTES] = 0;
+    note_has(note, "a|");
+    memset(note, 'x', MR_LABEL_MAX_BYTES + 8); /* one label is too long */
+    memcpy(note, "['", 2);
+    memcpy(note + 2 + MR_LABEL_MAX_BYTES, "']", 3);
+    assert_int_equal(mr_labels_read_note(note, &labels), MR_ERROR_DATA);
+    memcpy(note + 1 + MR_LABEL_MAX_BYTES, "']", 3);
+    assert_int_equal(mr_labels_read_note(note, &labels), MR_OK);
+    mr_labels_free(&labels);
+}
+
 static int clean(void **state) {
     (void)state;
     unlink(path);

@@ -1,0 +1,59 @@
+#include "engine/flow/instance/spacing.h"
+
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "millrace/status.h"
+
+int mr_spacing_create(mr_spacing *spacing, const mr_view_calls *calls, size_t source_count) {
+    *spacing = (mr_spacing){.every = calls->every, .spared = calls->spared, .source_count = source_count};
+    if (!spacing->every.time_ns)
+        return MR_OK;
+    spacing->sources = mr_calloc(source_count, sizeof *spacing->sources);
+    return spacing->sources ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the times of %zu sources", source_count);
+}
+
+void mr_spacing_destroy(mr_spacing *spacing) {
+    mr_free(spacing->sources);
+    spacing->sources = NULL;
+}
+
+void mr_spacing_renew(mr_spacing *spacing) {
+    if (spacing->sources)
+        memset(spacing->sources, 0, spacing->source_count * sizeof *spacing->sources);
+}
+
+static int64_t time_of(const mr_frame *frame) {
+    return frame->pts_ns == MR_NO_TIME ? frame->born_ns : frame->pts_ns;
+}
+
+/* Whether times begin anew with the frame. */
+static bool begins(const mr_spaced *source, const mr_frame *frame) {
+    return !source->begun || source->epoch != frame->identity.epoch || time_of(frame) < source->last_ns;
+}
+
+bool mr_spacing_passes(const mr_spacing *spacing, uint32_t source, const mr_frame *frame) {
+    if (spacing->spared && frame->format.payload == MR_PAYLOAD_RESULTS)
+        return true;
+    if (!spacing->sources)
+        return spacing->every.frames > 1 && frame->identity.seq % (uint64_t)spacing->every.frames != 0;
+    return !begins(&spacing->sources[source], frame) && time_of(frame) < spacing->sources[source].due_ns;
+}
+
+/* The time of the step after `now_ns`; INT64_MAX if it cannot be represented. */
+static int64_t step_after(int64_t from_ns, int64_t now_ns, int64_t step_ns) {
+    const int64_t due_ns = mr_time_step(from_ns, (now_ns - from_ns) / step_ns + 1, step_ns);
+    return due_ns == MR_NO_TIME ? INT64_MAX : due_ns;
+}
+
+void mr_spacing_take(mr_spacing *spacing, uint32_t source, const mr_frame *frame) {
+    mr_spaced *one = spacing->sources ? &spacing->sources[source] : NULL;
+    if (!one || (spacing->spared && frame->format.payload == MR_PAYLOAD_RESULTS))
+        return;
+    const int64_t now_ns = time_of(frame), step_ns = spacing->every.time_ns;
+    if (begins(one, frame))
+        one->due_ns = step_after(now_ns, now_ns, step_ns);
+    else if (now_ns >= one->due_ns)
+        one->due_ns = step_after(one->due_ns, now_ns, step_ns);
+    *one = (mr_spaced){.begun = true, .epoch = frame->identity.epoch, .last_ns = now_ns, .due_ns = one->due_ns};
+}
