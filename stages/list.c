@@ -34,6 +34,7 @@ static const mr_stage_type *const types[] = {
     &mr_motion_stage,
     &mr_null_stage,
     &mr_phash_stage,
+    &mr_postgres_stage,
     &mr_preprocess_stage,
     &mr_preview_stage,
     &mr_record_stage,

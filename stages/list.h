@@ -36,6 +36,7 @@ extern const mr_stage_type mr_jsonl_stage;
 extern const mr_stage_type mr_motion_stage;
 extern const mr_stage_type mr_null_stage;
 extern const mr_stage_type mr_phash_stage;
+extern const mr_stage_type mr_postgres_stage;
 extern const mr_stage_type mr_preprocess_stage;
 extern const mr_stage_type mr_preview_stage;
 extern const mr_stage_type mr_record_stage;

@@ -453,9 +453,9 @@ int mr_box_head_make(mr_box_head *head, const mr_box_head_params *params, const 
     if (families[family].make(head, &all))
         return MR_OK;
     snprintf(expected, sizeof expected, families[family].expected, (long long)cells_of(&all, known_strides));
-    return mr_fail(MR_ERROR_CONFIG, "head: %s has %s for an input of %dx%d; the network gives %s",
-                   mr_box_head_names[family], expected, all.width, all.height,
-                   print_outputs(&all, found, sizeof found));
+    return mr_fail(MR_ERROR_CONFIG, "%s %s head has %s for an input of %dx%d; the network gives %s",
+                   family == MR_BOX_HEAD_END2END ? "an" : "a", mr_box_head_names[family], expected, all.width,
+                   all.height, print_outputs(&all, found, sizeof found));
 }
 
 /* What objects have that a network finds for that task; MR_BOX_KINDS: not known. */

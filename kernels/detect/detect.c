@@ -11,7 +11,7 @@
 #include "millrace/status.h"
 
 static int find_lines(const mr_detect_work *work) {
-    mr_db_lines lines = {.width = work->width, .height = work->height,
+    mr_db_lines lines = {.width = work->head->width, .height = work->head->height,
                          .most = work->wanted && !work->wanted[0] ? 0 : work->most, .item = work->found->item,
                          .corner = mr_found_numbers(work->found, work->head, (size_t)work->most, 0)};
     int status = mr_box_db_find(work->head, work->data[0], work->score, &lines);

@@ -212,11 +212,6 @@ int64_t mr_decode_most_pixels(const mr_stage *self, const mr_media *media) {
     return media->live && most > 0 && most < from->max_pixels ? most : from->max_pixels;
 }
 
-bool mr_decode_skips(const mr_decode_choices *from, const mr_frame *packet) {
-    return (from->skip == MR_SKIP_NONREF && packet->flags & MR_FRAME_DISPOSABLE) ||
-           (from->skip == MR_SKIP_NONKEY && !(packet->flags & MR_FRAME_KEY));
-}
-
 int mr_decode_check(const void *own, const char *device) {
     return mr_decode_device_check((mr_hardware)((const mr_decode_choices *)own)->hardware, device);
 }

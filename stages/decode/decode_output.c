@@ -21,17 +21,48 @@ void mr_decode_output_fini(mr_decode_output *output) {
     mr_decode_report_fini(&output->report);
 }
 
-const char *mr_decode_output_refuses(mr_decode_output *output, const mr_frame *packet) {
-    const AVCodecParameters *codec = packet->media ? packet->media->codec : NULL;
-    if (!codec || output->refused)
-        return codec ? "no decoder" : "no media";
-    return mr_decode_report_outsized(&output->report, output->self, packet->media, codec->width, codec->height)
-               ? "too large"
-               : NULL;
+/* ---- packets ----------------------------------------------------------------------------------------------------- */
+
+static bool is_skipped(const mr_decode_output *output, const mr_frame *packet) {
+    const mr_decode_choices *from = output->self->options;
+    return (from->skip == MR_SKIP_NONREF && packet->flags & MR_FRAME_DISPOSABLE) ||
+           (from->skip == MR_SKIP_NONKEY && !(packet->flags & MR_FRAME_KEY));
 }
 
-bool mr_decode_output_is_corrupt(const mr_frame *packet) {
+static bool is_corrupt(const mr_frame *packet) {
     return packet->plane[0].bytes == 0 || packet->plane[0].bytes > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE;
+}
+
+bool mr_decode_output_is_decodable(const mr_decode_output *output, const mr_frame *packet) {
+    return !is_skipped(output, packet) && !is_corrupt(packet);
+}
+
+/* Why a packet is dropped before decoding; NULL: it is not. */
+static const char *reason_to_drop(mr_decode_output *output, const mr_frame *packet) {
+    const mr_media *media = packet->media;
+    const AVCodecParameters *codec = media ? media->codec : NULL;
+    if (!codec || output->refused)
+        return codec ? "no decoder" : "no media";
+    if (mr_decode_report_outsized(&output->report, output->self, media, codec->width, codec->height))
+        return "too large";
+    if (!is_corrupt(packet))
+        return NULL;
+    if (packet->flags & MR_FRAME_CORRUPT)
+        return "corrupt"; /* the source logs why it marked the packet */
+    return mr_decode_report_damaged(&output->report, output->self, packet, media->still ? mr_frame_file(packet) : NULL,
+                                    NULL);
+}
+
+mr_decode_admission mr_decode_output_admit(mr_decode_output *output, mr_io *io, const mr_frame *packet) {
+    const char *reason = reason_to_drop(output, packet);
+    const bool skipped = is_skipped(output, packet);
+    if (reason) {
+        mr_decode_report_note(&output->report, MR_DECODE_PACKET);
+        mr_io_drop(io, packet, reason);
+    } else if (skipped) {
+        mr_io_absorb(io, packet, "skip");
+    }
+    return skipped ? MR_DECODE_SKIPPED : reason ? MR_DECODE_DROPPED : MR_DECODE_ADMITTED;
 }
 
 /* ---- frames ------------------------------------------------------------------------------------------------------ */

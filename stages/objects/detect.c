@@ -44,7 +44,9 @@ typedef struct options {
 typedef struct state {
     mr_model *model;
     mr_call call;
-    mr_box_head head;
+    mr_box_head head;          /* if the call varies, for the smallest input */
+    mr_box_head_params params; /* it is made with */
+    mr_box_head_custom custom;
     mr_labels labels;
     bool *wanted; /* NULL: all classes are */
     const mr_stage *self;
@@ -73,8 +75,17 @@ static bool picture_size(const mr_format *input, int32_t *width, int32_t *height
     return true;
 }
 
+static int make_head_of(mr_box_head *head, const mr_box_head_params *params, const options *o,
+                        const mr_box_head_output *outputs, size_t count) {
+    int status = mr_box_head_make(head, params, outputs, count);
+    head->agnostic = o->agnostic;
+    head->mask = (float)o->db.mask;
+    head->unclip = o->db.unclip;
+    return status;
+}
+
 static int make_head(state *s, const options *o) {
-    const mr_box_head_custom custom = {
+    s->custom = (mr_box_head_custom){
         .boxes = o->custom.boxes, .scores = o->custom.scores, .classes = o->custom.classes,
         .order = (mr_box_order)o->custom.order, .normalized = o->custom.normalized,
         .background = o->custom.background, .logits = o->custom.logits, .suppress = o->custom.suppress};
@@ -87,18 +98,16 @@ static int make_head(state *s, const options *o) {
                        "width x 3", s->model->file, mr_format_print(&s->call.input[0], shape, sizeof shape));
     for (size_t i = 0; i < count; i++)
         outputs[i] = (mr_box_head_output){s->model->outputs[s->call.binding.output[i]].name, s->call.output[i]};
-    mr_box_head_params params = {.custom = &custom, .width = width, .height = height, .points = (int32_t)o->points,
+    mr_box_head_params params = {.custom = &s->custom, .width = width, .height = height, .points = (int32_t)o->points,
                                  .family = (mr_box_head_family)(o->head - 1), .task = s->model->note[MR_MODEL_TASK],
                                  .key_points = s->model->note[MR_MODEL_POINTS]};
     if (o->head == HEAD_AUTO && mr_box_head_find(&params.family, &params, outputs, count))
         return mr_fail(MR_ERROR_CONFIG, "%s: %s", s->model->file, mr_message());
-    if (s->call.varies && params.family != MR_BOX_HEAD_DB)
-        return mr_fail(MR_ERROR_CONFIG, "head: %s takes pictures of one size: write size in preprocess, not sides",
-                       mr_box_head_names[params.family]);
-    int status = mr_box_head_make(&s->head, &params, outputs, count);
-    s->head.agnostic = o->agnostic;
-    s->head.mask = (float)o->db.mask;
-    s->head.unclip = o->db.unclip;
+    s->params = params;
+    int status = make_head_of(&s->head, &params, o, outputs, count);
+    if (!status && s->call.varies && s->head.kind == MR_BOX_MASK)
+        return mr_fail(MR_ERROR_CONFIG, "head: %s finds masks in pictures of one size: write size in preprocess, not "
+                       "sides", mr_box_head_names[params.family]);
     return status;
 }
 
@@ -336,28 +345,39 @@ static mr_geometry way_of(state *s, const mr_frame *frame) {
                          .source_width = s->head.width, .source_height = s->head.height};
 }
 
-/* The map of a frame whose size is its own. */
-static int take_varied(const state *s, uint8_t *block, mr_detect_work *work) {
-    mr_format format;
-    void *data;
-    mr_call_varied(&s->call, block, 0, &format, &data);
-    work->data[0] = data;
-    if (mr_tensor_count(&format) == (size_t)work->width * (size_t)work->height)
+/* The outputs for a frame that has a separate size, and the head that fits them. */
+static int take_varied(const state *s, const options *o, const mr_format *input, uint8_t *block, mr_box_head *head,
+                       mr_detect_work *work) {
+    mr_box_head_output outputs[MR_BOX_HEAD_MOST_OUTPUTS];
+    mr_box_head_params params = s->params;
+    const size_t count = s->call.binding.output_count;
+    picture_size(input, &params.width, &params.height);
+    for (size_t i = 0; i < count; i++) {
+        void *data;
+        outputs[i].name = s->model->outputs[s->call.binding.output[i]].name;
+        mr_call_varied(&s->call, block, i, &outputs[i].format, &data);
+        work->data[i] = data;
+    }
+    work->head = head;
+    if (make_head_of(head, &params, o, outputs, count))
+        return mr_fail(MR_ERROR_DATA, "%s: %s", s->model->file, mr_message());
+    if (head->classes == s->head.classes && head->numbers == s->head.numbers)
         return MR_OK;
-    return mr_fail(MR_ERROR_DATA, "%s gives %zu numbers for a picture of %dx%d, and not one for each pixel",
-                   s->model->file, mr_tensor_count(&format), work->width, work->height);
+    return mr_fail(MR_ERROR_DATA, "%s gives %d classes for a picture of %dx%d, and %d for others", s->model->file,
+                   (int)head->classes, (int)params.width, (int)params.height, (int)s->head.classes);
 }
 
+/* Frames of separate sizes run on the processors, where work is done when it is enqueued. */
 static int find(const state *s, const options *o, mr_io *io, uint8_t *block, size_t index, uint8_t *found) {
+    mr_box_head own;
     mr_detect_work work = {.head = &s->head, .wanted = s->wanted, .score = (float)o->score, .overlap = (float)o->iou,
                            .most = (int32_t)o->max, .found = (mr_found *)(void *)found};
     int status = MR_OK;
-    picture_size(&mr_io_input_at(io, 0, index)->format, &work.width, &work.height);
     for (size_t i = 0; i < s->call.binding.output_count; i++)
         work.data[i] = mr_call_item(&s->call, block, i, index);
-    if (s->call.varies && (status = take_varied(s, block, &work)))
-        return status;
-    return mr_detect_enqueue(mr_io_stream(io), &work);
+    if (s->call.varies)
+        status = take_varied(s, o, &mr_io_input_at(io, 0, index)->format, block, &own, &work);
+    return status ? status : mr_detect_enqueue(mr_io_stream(io), &work);
 }
 
 /* A picture that only says its stream is away gets no objects. */

@@ -51,7 +51,8 @@ engine/planner: engine/base engine/data engine/device engine/device/sim engine/d
 engine/flow/executor: engine/base engine/device
 engine/flow/ledger: engine/base engine/data engine/observe
 engine/flow/link: engine/base engine/data engine/observe engine/plan engine/flow/executor engine/flow/ledger
-engine/flow/run: engine/base engine/data engine/observe engine/plan engine/text engine/flow/executor engine/flow/ledger
+engine/flow/run: engine/base engine/data engine/device engine/observe engine/plan engine/text engine/flow/executor
+    engine/flow/ledger
 engine/flow/instance: engine/base engine/data engine/device engine/observe engine/plan engine/flow/executor
     engine/flow/ledger engine/flow/link engine/flow/run
 engine/flow: engine/base engine/base/log engine/data engine/device engine/device/open engine/observe engine/text

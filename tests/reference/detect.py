@@ -378,7 +378,7 @@ def agnostic():
 
 def refusals():
     square = {"o": np.zeros((3549, 85), np.float32)}
-    assert "head: yolov8 has one output of (4 + classes) x 3549" in ours("yolov8", (416, 416), square)
+    assert "a yolov8 head has one output of (4 + classes) x 3549" in ours("yolov8", (416, 416), square)
     assert '"o" tensor f32 3549x85' in ours("yolov8", (416, 416), square)
     assert "for an input of 640x640" in ours("yolox", (640, 640), square)
     for custom, words in (({"boxes": "x", "scores": "o"}, 'boxes: output "x" is not an f32 output of N x 4'),

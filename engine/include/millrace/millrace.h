@@ -143,6 +143,14 @@ static inline int mr_pipeline_open(mr_pipeline **pipeline, const mr_pipeline_par
 typedef void mr_frame_function(void *context, const char *source, const mr_frame *frame);
 MR_API int mr_pipeline_subscribe(mr_pipeline *pipeline, const char *stage, mr_frame_function *function, void *context);
 
+/* Waits for the next frame that passes a stage of the running pipeline: one that it emits, or takes if it has no
+ * outputs; for a source, one that it reads. The frame's device is done with it. Nothing in the run waits for the call,
+ * and the ledger does not count it, but the payload lies in planned pools: call mr_frame_unref within milliseconds.
+ * *source lives as long as the pipeline. Any thread, several at once. MR_ERROR_USAGE: there is no such stage in this
+ * process; MR_ERROR_AGAIN: no frame passed in time; MR_ERROR_CLOSED: the run has ended; MR_ERROR_DEVICE. */
+MR_API int mr_pipeline_tap(mr_pipeline *pipeline, const char *stage, int64_t timeout_ns, mr_frame **frame,
+                           const char **source);
+
 /* Opens all stages and starts the run. A stage that is open may work while others are still being opened. Until all
  * other stages are open, nothing is delivered, no sink is opened and no source that keeps to a clock begins. On failure
  * nothing runs, frames that were read are dropped as "stopped", and mr_message has the reason. */

@@ -395,7 +395,7 @@ class Objects(Case):
         self.assertEqual(len(self.detect("score: 0.35, db: {mask: 0.5}").rows[0]["objects"]), 1)
         tight, = self.detect("score: 0.5, db: {unclip: 0.1}").rows[0]["objects"]
         self.assertAlmostEqual(tight["left"], (10 - grown / 16) * 200 / 64, 3)
-        self.assertIn("head: db has one output with a value for each pixel for an input of 64x64",
+        self.assertIn("a db head has one output with a value for each pixel for an input of 64x64",
                       self.with_model("head: db"))
 
     def with_model(self, options):
@@ -423,6 +423,45 @@ class Objects(Case):
         onnx.save(model, self.folder / "model.onnx")
         self.assertIn("model.onnx: the labels in its metadata are no list of texts with the numbers 0, 1, ...; name a "
                       "file", self.detect("score: 0.25", code=65, verb="plan").err)
+
+    def test_pictures_of_their_own_sizes(self):
+        """A network of any size that finds bright cells of 4 x 4 pixels; with `sides` as with each size alone."""
+        nodes = [helper.make_node("AveragePool", ["image"], ["cells"], kernel_shape=[4, 4], strides=[4, 4]),
+                 helper.make_node("ReduceMean", ["cells"], ["bright"], axes=[1], keepdims=1),
+                 helper.make_node("Mul", ["bright", "share"], ["heat"]),
+                 helper.make_node("Mul", ["heat", "none"], ["z"]),
+                 *(helper.make_node("Concat", ["z"] * count, [name], axis=1)
+                   for name, count in (("scale", 2), ("offset", 2), ("marks", 10)))]
+        info = lambda name, *dims: helper.make_tensor_value_info(name, TensorProto.FLOAT, dims)
+        graph = helper.make_graph(
+            nodes, "faces", [info("image", "N", 3, "H", "W")],
+            [info("heat", "N", 1, "h", "w"), info("scale", "N", 2, "h", "w"), info("offset", "N", 2, "h", "w"),
+             info("marks", "N", 10, "h", "w")],
+            [numpy_helper.from_array(np.array(value, np.float32), name) for name, value in (("share", 1 / 255),
+                                                                                            ("none", 0))])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8),
+                  self.folder / "faces.onnx")
+        sizes = [(96, 64), (64, 160), (224, 32)]
+        for i, (width, height) in enumerate(sizes):
+            pixels = np.zeros((height, width, 3), np.uint8)
+            for x, y in ((8, 12), (width - 4, height - 4)):
+                pixels[y:y + 4, x:x + 4] = 255
+            Image.fromarray(pixels).save(self.folder / f"{i}.png")
+        options = "head: centerface, score: 0.5, iou: 0.1"
+        sides = "fit: stretch, sides: {shorter: 32, least: 32x32, most: 256x256, multiple: 32}"
+        rows = self.detect(options, sides, "faces.onnx").rows
+        for row, (width, height) in zip(rows, sizes):
+            alone = self.detect(options, f"fit: stretch, size: {width}x{height}", "faces.onnx").rows[row["seq"]]
+            self.assertEqual(row["objects"], alone["objects"])
+            places = sorted((one["left"], one["top"]) for one in row["objects"])
+            self.assertEqual(places, sorted([(8, 12), (width - 4, height - 4)]))
+        plan = self.detect(options, sides.replace("256x256", "4096x4096"), "faces.onnx", verb="plan", code=None)
+        self.assertIn("3x32..4096x32..4096", plan.out)
+        for i in range(3):
+            (self.folder / f"{i}.png").unlink()
+        self.picture("same.png", 96, 64)
+        plan = self.detect(options, sides.replace("256x256", "4096x4096"), "faces.onnx", verb="plan", code=None)
+        self.assertIn("3x32..128x32..128", plan.out)
 
     def test_more_objects_than_max(self):
         """The best are kept, and frames with more are counted."""
@@ -510,7 +549,13 @@ class Objects(Case):
             self.assertEqual(tracks[15:25], [[]] * 10)
             self.assertEqual(tracks[27:40], [[again]] * 13)
             self.assertEqual(tracks[40:55], [[None]] * 2 + [[second]] * 13)
-        confirmed = self.run_pipeline(text.replace("lost: 1s", "lost: 300ms, unconfirmed: drop"))
+        self.assertEqual(list(run.rows[0]["objects_by_stage"]), ["track", "detect"])
+        text = text.replace("lost: 1s", "lost: 300ms")
+        newest = self.run_pipeline(text.replace("input: track,", "input: track, by_stage: false,"))
+        for row in run.rows:
+            del row["objects_by_stage"]
+        self.assertEqual(newest.rows, run.rows)
+        confirmed = self.run_pipeline(text.replace("lost: 300ms", "lost: 300ms, unconfirmed: drop"))
         self.assert_balanced(confirmed)
         self.assertEqual([row["objects"] for row in confirmed.rows],
                          [[one for one in row["objects"] if one["track"]] for row in run.rows])
@@ -752,7 +797,7 @@ class Objects(Case):
         save(self.folder / "pair.onnx", {"boxes": np.zeros((9, 4)), "scores": np.zeros((9, 3))})
         save(self.folder / "odd.onnx", {"o": np.zeros((5, 5))})
         for options, model, words in (
-                ("head: yolov8", "model.onnx", "head: yolov8 has one output of (4 + classes) x 84 for an input of "
+                ("head: yolov8", "model.onnx", "a yolov8 head has one output of (4 + classes) x 84 for an input of "
                  '64x64; the network gives "o" tensor f32 84x7'),
                 ("score: 0.3", "pair.onnx", "fit several heads (ssd, rtdetr): write head"),
                 ("score: 0.3", "odd.onnx", "fit no head by their shapes, for an input of 64x64: write head"),

@@ -1,0 +1,257 @@
+#include "stages/deliver/postgres_link.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/file.h"
+#include "engine/base/key_file.h"
+
+enum { LOOK_MS = 100, PASSWORD_BYTES = 1024, STATE_DIGITS = 5 };
+/* How long connecting may take, and how much longer than a statement its answer. */
+static const int64_t CONNECT_NS = INT64_C(10000000000), ANSWER_NS = INT64_C(5000000000);
+/* How much of a COPY is given to libpq at once. */
+enum { PIECE_BYTES = 1 << 18 };
+
+/* ---- failures ---------------------------------------------------------------------------------------------------- */
+
+/* A message in one line, without the server's hints. */
+static int fail_with(const mr_pg_link *link, int status, const char *text) {
+    char line[400];
+    size_t length = strcspn(text, "\n");
+    snprintf(line, sizeof line, "%.*s", (int)(length < sizeof line ? length : sizeof line - 1), text);
+    return mr_fail(status, "%s: %s", link->params.url, *line ? line : "the connection is lost");
+}
+
+static int status_of(const char *state) {
+    static const char *const passing[] = {"08", "40", "53", "57", "58", "XX", "55P03", "25006"};
+    for (size_t i = 0; i < sizeof passing / sizeof *passing; i++)
+        if (strncmp(state, passing[i], strlen(passing[i])) == 0)
+            return MR_ERROR_AGAIN;
+    if (strncmp(state, "28", 2) == 0 || strcmp(state, "42501") == 0)
+        return MR_ERROR_PERMISSION;
+    return strncmp(state, "3D", 2) == 0 ? MR_ERROR_NO_INPUT : MR_ERROR_DATA;
+}
+
+static int fail_result(const mr_pg_link *link, const PGresult *result) {
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *words = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    return fail_with(link, state ? status_of(state) : MR_ERROR_AGAIN, words ? words : PQresultErrorMessage(result));
+}
+
+static int fail_connection(const mr_pg_link *link) {
+    return fail_with(link, MR_ERROR_AGAIN, PQerrorMessage(link->connection));
+}
+
+/* libpq has no field for the SQLSTATE of a refused connection, but verbose messages have it: "FATAL:  28P01: ...". */
+static bool find_state(const char *text, char state[STATE_DIGITS + 1]) {
+    for (const char *at = text; (at = strstr(at, ":  ")); at++) {
+        size_t count = 0;
+        while (count < STATE_DIGITS && (isdigit((unsigned char)at[3 + count]) || isupper((unsigned char)at[3 + count])))
+            count++;
+        if (count < STATE_DIGITS || at[3 + STATE_DIGITS] != ':')
+            continue;
+        memcpy(state, at + 3, STATE_DIGITS);
+        state[STATE_DIGITS] = 0;
+        return true;
+    }
+    return false;
+}
+
+/* A refused user or an unknown database is wrong from the beginning. Later it may be a server that is set up anew. */
+static int fail_connect(const mr_pg_link *link) {
+    char state[STATE_DIGITS + 1];
+    const char *text = PQerrorMessage(link->connection);
+    int status = PQconnectionNeedsPassword(link->connection) ? MR_ERROR_PERMISSION
+                 : find_state(text, state)                   ? status_of(state)
+                                                             : MR_ERROR_AGAIN;
+    return fail_with(link, link->known ? MR_ERROR_AGAIN : status, text);
+}
+
+/* ---- waiting ----------------------------------------------------------------------------------------------------- */
+
+static int await(const mr_pg_link *link, short events, int64_t until_ns) {
+    struct pollfd one = {.fd = PQsocket(link->connection), .events = events};
+    for (;;) {
+        if (mr_delivery_stops(link->delivery))
+            return mr_fail(MR_ERROR_CANCELLED, "stopped while %s did not answer", link->params.url);
+        if (mr_now_ns() >= until_ns)
+            return fail_with(link, MR_ERROR_AGAIN, "the server does not answer");
+        int ready = poll(&one, 1, LOOK_MS);
+        if (ready > 0)
+            return MR_OK;
+        if (ready < 0 && errno != EINTR)
+            return fail_with(link, MR_ERROR_AGAIN, strerror(errno));
+    }
+}
+
+static int64_t patience_of(const mr_pg_link *link) {
+    return mr_now_ns() + link->params.timeout_ns + ANSWER_NS;
+}
+
+static int flush_out(const mr_pg_link *link) {
+    for (int left; (left = PQflush(link->connection));) {
+        int status = left < 0 ? fail_connection(link) : await(link, POLLIN | POLLOUT, patience_of(link));
+        if (!status && !PQconsumeInput(link->connection))
+            status = fail_connection(link);
+        if (status)
+            return status;
+    }
+    return MR_OK;
+}
+
+/* *result is NULL after the last one. */
+static int next_result(const mr_pg_link *link, PGresult **result) {
+    int status = flush_out(link);
+    const int64_t until_ns = patience_of(link);
+    while (!status && PQisBusy(link->connection)) {
+        status = await(link, POLLIN, until_ns);
+        if (!status && !PQconsumeInput(link->connection))
+            status = fail_connection(link);
+    }
+    *result = status ? NULL : PQgetResult(link->connection);
+    return status;
+}
+
+/* Reads results up to the last one, or to the first failure. */
+static int read_results(const mr_pg_link *link, PGresult **last) {
+    PGresult *kept = NULL, *one = NULL;
+    int status;
+    while (!(status = next_result(link, &one)) && one) {
+        PQclear(kept);
+        kept = one;
+        const ExecStatusType found = PQresultStatus(one);
+        if (found != PGRES_COMMAND_OK && found != PGRES_TUPLES_OK && found != PGRES_EMPTY_QUERY)
+            status = fail_result(link, one);
+        if (status || found == PGRES_COPY_IN)
+            break;
+    }
+    if (status || !last) {
+        PQclear(kept);
+        kept = NULL;
+    }
+    if (last)
+        *last = kept;
+    return status;
+}
+
+/* ---- statements -------------------------------------------------------------------------------------------------- */
+
+int mr_pg_run(mr_pg_link *link, const char *text, PGresult **result) {
+    if (!text)
+        return MR_ERROR_MEMORY;
+    return PQsendQuery(link->connection, text) ? read_results(link, result) : fail_connection(link);
+}
+
+int mr_pg_ask(mr_pg_link *link, const char *text, const char *const *values, PGresult **result) {
+    int count = 0;
+    while (values[count])
+        count++;
+    if (!text)
+        return MR_ERROR_MEMORY;
+    return PQsendQueryParams(link->connection, text, count, NULL, values, NULL, NULL, 0) ? read_results(link, result)
+                                                                                        : fail_connection(link);
+}
+
+static int put_piece(const mr_pg_link *link, const char *data, int bytes) {
+    for (int taken; (taken = PQputCopyData(link->connection, data, bytes)) != 1;) {
+        int status = taken < 0 ? fail_connection(link) : await(link, POLLIN | POLLOUT, patience_of(link));
+        if (!status && !PQconsumeInput(link->connection))
+            status = fail_connection(link);
+        if (status)
+            return status;
+    }
+    return flush_out(link);
+}
+
+int mr_pg_copy(mr_pg_link *link, const char *text, const char *data, size_t bytes) {
+    PGresult *begun = NULL;
+    if (!text)
+        return MR_ERROR_MEMORY;
+    int status = PQsendQuery(link->connection, text) ? next_result(link, &begun) : fail_connection(link);
+    if (!status && PQresultStatus(begun) != PGRES_COPY_IN)
+        status = fail_result(link, begun);
+    PQclear(begun);
+    for (size_t at = 0, piece; at < bytes && !status; at += piece) {
+        piece = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
+        status = put_piece(link, data + at, (int)piece);
+    }
+    if (!status && PQputCopyEnd(link->connection, NULL) != 1)
+        status = fail_connection(link);
+    return status ? status : read_results(link, NULL);
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+static void swallow(void *context, const char *message) {
+    (void)context;
+    (void)message;
+}
+
+/* The file's first line. */
+static int read_password(const char *path, char password[PASSWORD_BYTES]) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return mr_file_fail("read", path);
+    int status = mr_secret_file_check(fd, path, "a password");
+    ssize_t bytes = status ? 0 : read(fd, password, PASSWORD_BYTES - 1);
+    if (bytes < 0)
+        status = mr_file_fail("read", path);
+    close(fd);
+    password[bytes > 0 ? bytes : 0] = 0;
+    password[strcspn(password, "\r\n")] = 0;
+    return status;
+}
+
+static int finish_connecting(mr_pg_link *link) {
+    const int64_t until_ns = mr_now_ns() + CONNECT_NS;
+    PostgresPollingStatusType wants = PGRES_POLLING_WRITING;
+    while (wants != PGRES_POLLING_OK) {
+        int status = wants == PGRES_POLLING_FAILED
+                         ? fail_connect(link)
+                         : await(link, wants == PGRES_POLLING_READING ? POLLIN : POLLOUT, until_ns);
+        if (status)
+            return status;
+        wants = PQconnectPoll(link->connection);
+    }
+    return MR_OK;
+}
+
+static int start_connecting(mr_pg_link *link, const char *password) {
+    const char *const names[] = {"dbname", "fallback_application_name", "client_encoding", "tcp_user_timeout",
+                                 "keepalives_idle", "user", "password", NULL};
+    const char *const values[] = {link->params.url, "millrace", "UTF8", "30000", "10", link->params.user, password,
+                                  NULL}; /* without a value it is as if the name was not there */
+    link->connection = PQconnectStartParams(names, values, 1);
+    if (!link->connection)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a connection");
+    PQsetErrorVerbosity(link->connection, PQERRORS_VERBOSE);
+    PQsetNoticeProcessor(link->connection, swallow, NULL);
+    return PQstatus(link->connection) == CONNECTION_BAD ? fail_connect(link) : finish_connecting(link);
+}
+
+int mr_pg_open(mr_pg_link *link, const mr_delivery *delivery) {
+    char password[PASSWORD_BYTES] = "", set[80];
+    link->delivery = delivery;
+    int status = link->params.password_file ? read_password(link->params.password_file, password) : MR_OK;
+    if (!status)
+        status = start_connecting(link, link->params.password_file ? password : link->params.password);
+    explicit_bzero(password, sizeof password);
+    if (!status && PQsetnonblocking(link->connection, 1))
+        status = fail_connection(link);
+    if (!status)
+        PQsetErrorVerbosity(link->connection, PQERRORS_DEFAULT);
+    link->known |= !status;
+    snprintf(set, sizeof set, "SET statement_timeout = %lld", (long long)(link->params.timeout_ns / 1000000));
+    return status ? status : mr_pg_run(link, set, NULL);
+}
+
+void mr_pg_close(mr_pg_link *link) {
+    PQfinish(link->connection);
+    link->connection = NULL;
+}
