@@ -108,7 +108,7 @@ typedef struct mr_box_head {
 /* Names as users write them: "yolox". */
 extern const char *const mr_box_head_names[MR_BOX_HEAD_FAMILIES + 1];
 
-/* What is known of a head: `custom` for MR_BOX_HEAD_CUSTOM, and the notes of the model's exporter, as Ultralytics
+/* All that is known of a head: `custom` for MR_BOX_HEAD_CUSTOM, and the notes of the model's exporter, as Ultralytics
  * writes them. NULL: none. */
 typedef struct mr_box_head_params {
     mr_box_head_family family; /* for mr_box_head_make */

@@ -161,7 +161,7 @@ static const int64_t *prototypes_in(const outputs *all, int output) {
     return good ? dims : NULL;
 }
 
-/* What follows the classes of columns. */
+/* The place after the classes of columns. */
 static mr_box_head_view after_columns(const mr_box_head *head) {
     return view_of(head->boxes.output, (4 + head->classes) * head->rows, 1, head->rows);
 }
@@ -244,7 +244,7 @@ static bool make_rtdetr(mr_box_head *head, const outputs *all) {
     return true;
 }
 
-/* Rows with what END2END says, and then `more` numbers. */
+/* Rows as END2END has them, and then `more` numbers. */
 static bool make_found(mr_box_head *head, const outputs *all, int output, int64_t more) {
     enum { BOX_SCORE_CLASS = 6 };
     const int64_t *dims;
@@ -458,7 +458,7 @@ int mr_box_head_make(mr_box_head *head, const mr_box_head_params *params, const 
                    all.height, print_outputs(&all, found, sizeof found));
 }
 
-/* What objects have that a network finds for that task; MR_BOX_KINDS: not known. */
+/* The kind of objects that a network finds for that task; MR_BOX_KINDS: not known. */
 static mr_box_kind kind_for(const char *task) {
     static const char *const tasks[MR_BOX_KINDS] = {"detect", "obb", "pose", "segment"};
     int kind = 0;

@@ -36,9 +36,9 @@ MR_PIXEL_INLINE void mr_box_corners(const mr_box *box, double x, double y, doubl
     }
 }
 
-enum { MR_BOX_MOST_CORNERS = 8 }; /* of what two boxes share */
+enum { MR_BOX_MOST_CORNERS = 8 }; /* of the area that two boxes share */
 
-/* Cuts off what exceeds `limit` along an axis (0: x), in the direction of `sign`. Returns how many corners are left
+/* Cuts off all that exceeds `limit` along an axis (0: x), in the direction of `sign`. Returns how many corners are left
  * (Sutherland and Hodgman). */
 MR_PIXEL_INLINE int mr_box_cut(double at[MR_BOX_MOST_CORNERS][2], int count, int axis, double sign, double limit) {
     double kept[MR_BOX_MOST_CORNERS][2];

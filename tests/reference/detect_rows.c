@@ -4,8 +4,8 @@
  *
  * FAMILY: the name of a head, or `find`, which prints the family that fits. Standard input: the outputs, one after
  * another. TYPE: f32, i32 or i64. KEY: boxes, scores, classes, order (a number), normalized, background, logits,
- * suppress; points, key_points, task and agnostic, for any family. Lines: left top right bottom score class row, then x,
- * y and score of each key point, x and y of four corners, or a mask's width, height and cells. */
+ * suppress; points, key_points, task and agnostic, for any family. Lines: left top right bottom score class row, then
+ * x, y and score of each key point, x and y of four corners, or a mask's width, height and cells. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
