@@ -2,6 +2,7 @@
 that are slow, dead, many or not allowed."""
 import concurrent.futures
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -278,6 +279,26 @@ class Api(Http):
         self.assertEqual(frames[-1]["sources"]["all"], 2)
         self.assertLessEqual({"decode", "small", "results"}, {one["id"] for one in frames[-1]["stages"]})
         self.ledger_of(child, "stop")
+
+
+    def test_results_come(self):
+        for text in (OPEN, NODES):
+            child = self.start(text)
+            for _ in range(2):  # a client may leave, and another one come
+                with urllib.request.urlopen(self.at + "/api/v1/results?stage=results", timeout=TIMEOUT) as stream:
+                    found = [json.loads(line[6:]) for line in itertools.islice(
+                        (line for line in stream if line.startswith(b"data: ")), 3)]
+            answers = [next(one["answer"] for one in answer["processes"] if one["answer"]["ok"])
+                       if "processes" in answer else answer for answer in found]
+            places = [(answer["sample"]["record"]["source"], answer["sample"]["record"]["seq"]) for answer in answers]
+            self.assertEqual(len(set(places)), 3, places)
+            with urllib.request.urlopen(self.at + "/api/v1/results?stage=none", timeout=TIMEOUT) as stream:
+                told = [line for line in stream if line.startswith(b"data: ")]
+            self.assertEqual(len(told), 1)
+            self.assertIn(b'"ok":false', told[0])
+            self.assertEqual(self.get("/api/v1/results").code, 400)
+            self.assertEqual(self.do("tap", "results", options={"wait": "5"})["ok"], True)
+            self.ledger_of(child, "drain")
 
 
 class Permission(Http):

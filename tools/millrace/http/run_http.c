@@ -22,6 +22,7 @@
 #include "tools/millrace/http/jobs.h"
 #include "tools/millrace/http/log_lines.h"
 #include "tools/millrace/http/metrics.h"
+#include "tools/millrace/http/results.h"
 
 /* The document at /api/v1/openapi.json, which is compiled in. */
 extern const char mr_run_http_openapi[];
@@ -144,6 +145,7 @@ static int start(mr_run_http *web, int fd, bool any_host, const char *token, con
         {.path = "/api/v1/history", .answer = mr_run_http_answer_history, .context = web},
         {.path = "/api/v1/log", .answer = mr_run_http_answer_log, .context = web},
         {.path = "/api/v1/events", .answer = mr_run_http_answer_events, .context = web},
+        {.path = "/api/v1/results", .answer = mr_run_http_answer_results, .context = web},
         {.path = "/api/v1/do", .answer = mr_run_http_answer_do, .context = web, .post = true},
         {.path = "/api/v1/*", .answer = mr_run_http_answer_part, .context = web},
         {.path = NULL}};
@@ -207,6 +209,8 @@ static int open_web(mr_run_http *web) {
         status = read_pem(http->key, "a key", true, &key);
     if (!status)
         status = mr_run_http_start_worker(web);
+    if (!status)
+        status = mr_run_http_start_sampler(web);
     if (!status)
         status = listen_at(web, token, certificate, key);
     mr_http_token_forget(&token);
@@ -298,7 +302,9 @@ void mr_run_http_close(mr_run_http **result) {
     if (!web)
         return;
     mr_run_http_end_worker(web);
+    mr_run_http_end_sampler(web);
     mr_http_server_destroy(&web->server);
+    mr_run_http_free_sampler(web);
     mr_run_http_log_end();
     if (web->unlinked)
         unlink(web->unlinked);
