@@ -196,9 +196,11 @@ static int add_label(mr_drawing *f, const mr_result *objects, const mr_object *o
     const mr_ink ground = ink_of(f, object, 255);
     char text[MR_WORDS];
     mr_text_line line;
+    if (!mr_sketch_sees(f->sketch, box) || !isfinite(box.left) || !isfinite(box.top))
+        return MR_OK;
     mr_words_of_object(text, f->label, objects, object);
     int status = text[0] ? find_text(f, text, &line) : MR_OK;
-    if (status || !text[0] || !isfinite(box.left) || !isfinite(box.top))
+    if (status || !text[0])
         return status;
     const double above = floor(box.top + 0.5) - line.rows;
     add_line_of_text(f, &line, box.left, above >= 0 ? above : box.top, ground, mr_ink_on(ground));

@@ -86,6 +86,10 @@ void mr_sketch_outline(mr_sketch *sketch, mr_area bounds, double thickness, mr_i
     item->v[1] = hole.bottom;
 }
 
+bool mr_sketch_sees(const mr_sketch *sketch, mr_area bounds) {
+    return bounds.left <= sketch->width && bounds.right >= 0 && bounds.top <= sketch->height && bounds.bottom >= 0;
+}
+
 /* Ends far outside are cut, since floats are exact for neighbouring pixels only up to a few million. False: the line is
  * nowhere near the picture, or not finite. */
 static bool cut(const mr_sketch *sketch, double a[2], double b[2], double reach) {
@@ -110,7 +114,9 @@ static bool cut(const mr_sketch *sketch, double a[2], double b[2], double reach)
 void mr_sketch_line(mr_sketch *sketch, const double from[2], const double to[2], double thickness, mr_ink ink) {
     const double reach = thickness / 2 + 1;
     double a[2] = {from[0], from[1]}, b[2] = {to[0], to[1]};
-    if (!cut(sketch, a, b, 2 * reach))
+    if (!mr_sketch_sees(sketch, (mr_area){fmin(a[0], b[0]) - reach, fmin(a[1], b[1]) - reach,
+                                          fmax(a[0], b[0]) + reach, fmax(a[1], b[1]) + reach}) ||
+        !cut(sketch, a, b, 2 * reach))
         return;
     const mr_area bounds = {floor(fmin(a[0], b[0]) - reach), floor(fmin(a[1], b[1]) - reach),
                               ceil(fmax(a[0], b[0]) + reach), ceil(fmax(a[1], b[1]) + reach)};

@@ -42,6 +42,10 @@ void mr_sketch_begin(mr_sketch *sketch, const mr_format *picture, void *memory);
 /* Whether no further shape has room; then `more` shapes are counted as left out. */
 bool mr_sketch_is_full(mr_sketch *sketch, size_t more);
 
+/* Whether something within the bounds may be visible, edges included. Look before work that only a visible shape is
+ * worth. */
+bool mr_sketch_sees(const mr_sketch *sketch, mr_area bounds);
+
 /* Fills whole pixels: edges are rounded to the nearest. */
 void mr_sketch_rectangle(mr_sketch *sketch, mr_area bounds, mr_ink ink);
 /* Outlines a box with lines inside its edges. */

@@ -227,11 +227,11 @@ class Comments(harness.Case):
     @unittest.skipUnless(harness.CENTERFACE.exists(), f"no {harness.CENTERFACE}: tools/test makes it")
     def test_faces(self):
         """No face is found again in the video, above the score from which a track begins."""
-        self.shell(f"INPUT={harness.PICTURES}/messi5.jpg SIZE=544x352 build/millrace run pipelines/faces.yaml",
+        self.shell(f"INPUT={harness.PICTURES}/messi5.jpg build/millrace run pipelines/faces.yaml",
                    self.folder)
         (self.folder / "blurred.mp4").rename(self.folder / "again.mp4")
         found = (self.folder / "faces.jsonl").read_text()
-        self.shell("SIZE=544x352 build/millrace run pipelines/faces.yaml --input again.mp4", self.folder)
+        self.shell("build/millrace run pipelines/faces.yaml --input again.mp4", self.folder)
         scores = [[[one["score"] for one in json.loads(line)["objects"]] for line in text.splitlines()]
                   for text in (found, (self.folder / "faces.jsonl").read_text())]
         self.assertEqual(len(scores[0][0]), 1)

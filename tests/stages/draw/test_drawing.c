@@ -277,6 +277,36 @@ SCENE_TEST(a_full_sketch_takes_no_more_objects) {
     assert_int_equal(s->drawing.missing, 0);        /* not even laid out */
 }
 
+/* Objects beside the picture, on each side, near and far: no shape is made, and no text is laid out. */
+SCENE_TEST(what_lies_outside_takes_no_work) {
+    static const float away[][2] = {{-200, 10}, {10, -200}, {500, 10}, {10, 500}, {-3e9f, 4e9f}, {1e30f, -1e30f}};
+    static const int32_t runs[] = {0, 1};
+    s->result.count = sizeof away / sizeof *away;
+    for (size_t i = 0; i < s->result.count; i++) {
+        float points[17][3];
+        for (int k = 0; k < 17; k++)
+            memcpy(points[k], (const float[3]){away[i][0] + (float)k, away[i][1] + (float)k, 1}, sizeof points[k]);
+        s->objects[i] = (mr_object){.left = away[i][0], .top = away[i][1], .right = away[i][0] + 40,
+                                    .bottom = away[i][1] + 40, .mask_width = 1, .mask_height = 1, .track = 1};
+        assert_int_equal(mr_result_add_items(&s->result, runs, 2, 4, &s->objects[i].mask), MR_OK);
+        assert_int_equal(mr_result_add_items(&s->result, points, 51, 4, &s->objects[i].points), MR_OK);
+    }
+    s->drawing.mask = 1;
+    s->drawing.boxes = s->drawing.points = true;
+    s->drawing.label = "\xf4\x8f\xbf\xbd"; /* no font has it */
+    assert_int_equal(mr_font_open(&s->drawing.font, "Sans"), MR_OK);
+    draw(s, 0);
+    assert_int_equal(s->sketch.count, 0);
+    assert_int_equal(s->sketch.stencil_bytes, 0);
+    assert_int_equal(s->sketch.left_out, 0);
+    assert_int_equal(s->drawing.missing, 0);
+    assert_true(mr_sketch_sees(&s->sketch, (mr_area){-5, -5, 0, 0}));
+    assert_false(mr_sketch_sees(&s->sketch, (mr_area){-5, -5, -0.5, 9}));
+    s->objects[0].right = 0.5f; /* a little of it is visible */
+    draw(s, 0);
+    assert_int_not_equal(s->drawing.missing, 0);
+}
+
 /* Lines with ends far away are where they would be if the picture were as large. */
 SCENE_TEST(long_lines_stay_exact) {
     const mr_ink ink = mr_ink_of(1, 255);
