@@ -56,6 +56,7 @@ topic(formats "pictures, tensors and sizes on links, and what resizing does" pip
 topic(sources "sources that come and go while a pipeline runs" pipelines/README.md "Sources that come and go")
 topic(cameras "cameras and network streams: states, times, damage, passwords" stages/live/README.md)
 topic(video "video that is written, and pictures in a browser" pipelines/README.md "Video out" "Looking at a run")
+topic(objects "objects: finding, following, hiding, counting, reading and drawing them" pipelines/README.md "Objects")
 topic(training "classifiers of your own pictures: train, evaluate, export" pipelines/TRAINING.md)
 topic(devices "where stages compute: processors, simulated devices, GPUs" engine/device/README.md
   "Where a stage computes" "Balanced by measured costs" "The same answer on every device" "Simulated devices" "GPUs")

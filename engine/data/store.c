@@ -157,6 +157,27 @@ int mr_store_frame(mr_store *store, mr_frame **frame) {
     return MR_OK;
 }
 
+int mr_store_copy(mr_store *store, const mr_frame *from, mr_frame **frame) {
+    mr_frame *made = NULL;
+    int status = mr_store_frame(store, &made);
+    if (status)
+        return status;
+    memcpy(made, from, offsetof(mr_frame, receipt)); /* the private rest is the frame's own */
+    for (int i = 0; i < MR_MAX_PLANES; i++)
+        if (made->plane[i].buffer)
+            mr_buffer_ref(made->plane[i].buffer);
+    if (made->names)
+        mr_buffer_ref(made->names);
+    if (made->media)
+        mr_media_ref(made->media);
+    if (made->results)
+        mr_result_ref(made->results);
+    if (made->ready)
+        mr_event_ref(made->ready);
+    *frame = made;
+    return MR_OK;
+}
+
 int mr_store_result(mr_store *store, const mr_result_kind *kind, size_t capacity, mr_result **result) {
     const size_t bytes = capacity * (kind->fields ? kind->element_bytes : 1);
     pthread_mutex_lock(&store->lock);

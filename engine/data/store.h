@@ -17,6 +17,8 @@ void mr_store_pin(mr_store *store, mr_device *device);
 
 /* Returns a zeroed frame with one reference and unknown times. MR_ERROR_MEMORY. */
 int mr_store_frame(mr_store *store, mr_frame **frame);
+/* The same with everything of `from` but its receipt: a run can account for `from` while the copy is kept. */
+int mr_store_copy(mr_store *store, const mr_frame *from, mr_frame **frame);
 /* Returns a zeroed result with one reference. `data` has room for `capacity` elements, or bytes for an array.
  * MR_ERROR_MEMORY. */
 int mr_store_result(mr_store *store, const mr_result_kind *kind, size_t capacity, mr_result **result);

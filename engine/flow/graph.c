@@ -14,6 +14,7 @@
 #include "engine/flow/run/run_states.h"
 #include "engine/flow/run/source_counts.h"
 #include "engine/flow/run/services.h"
+#include "engine/flow/run/taps.h"
 #include "engine/flow/run/sources.h"
 #include "engine/flow/step.h"
 #include "engine/flow/tracing.h"
@@ -70,6 +71,8 @@ static int create_run(mr_graph *graph, const mr_graph_params *params) {
     if (!status)
         status = mr_deliveries_create(&run->deliveries, plan);
     if (!status)
+        status = mr_taps_create(&run->taps, plan);
+    if (!status)
         status = mr_services_create(&run->services, plan->vertex_count);
     if (!status)
         status = mr_run_id_make(&run->id);
@@ -125,6 +128,7 @@ static void destroy_run(mr_run *run) {
     mr_run_state_destroy(run); /* sinks ask for it while they close */
     mr_deadlines_destroy(run);
     mr_services_destroy(&run->services);
+    mr_taps_destroy(&run->taps);
     mr_deliveries_destroy(&run->deliveries);
     mr_source_counts_destroy(&run->counts);
     mr_sources_destroy(&run->sources);

@@ -7,6 +7,7 @@
 #include "engine/flow/run/ending.h"
 #include "engine/flow/run/ends.h"
 #include "engine/flow/run/sources.h"
+#include "engine/flow/run/taps.h"
 #include "engine/flow/settle.h"
 #include "engine/flow/tracing.h"
 
@@ -133,6 +134,8 @@ static bool push_slot(mr_instance *instance, mr_slot *slot, mr_entry_task *entry
     for (; slot->output_next < slot->output_count; slot->output_next++) {
         mr_slot_output *output = &slot->outputs[slot->output_next];
         output->item.entered_ns = entry->io.now_ns;
+        if (output->item.frame)
+            mr_taps_show(instance->run, instance->vertex, output->item.frame);
         if (!mr_outlets_push(&instance->outlets, output, &entry->task))
             return false;
         if (output->item.frame)

@@ -5,6 +5,7 @@
 #include "engine/flow/run/control.h"
 #include "engine/flow/run/deliveries.h"
 #include "engine/flow/run/sources.h"
+#include "engine/flow/run/taps.h"
 #include "millrace/log.h"
 
 void mr_settle_gap(mr_instance *instance, mr_slot *slot, const mr_item *gap) {
@@ -32,6 +33,8 @@ void mr_settle_frame(mr_instance *instance, mr_slot *slot, const mr_frame *frame
 void mr_settle_delivery(mr_instance *instance, mr_slot *slot, int64_t now_ns) {
     for (size_t i = 0; i < slot->frame_count; i++)
         if (!slot->inputs[i].settled) {
+            if (!instance->self.type->outputs)
+                mr_taps_show(instance->run, instance->vertex, slot->inputs[i].frame);
             mr_deliver(instance->run, instance->vertex, slot->inputs[i].frame, now_ns);
             slot->inputs[i].settled = true;
         }

@@ -8,6 +8,7 @@
 #include "engine/flow/graph.h"
 #include "engine/flow/run/control.h"
 #include "engine/flow/run/deliveries.h"
+#include "engine/flow/run/taps.h"
 #include "engine/flow/start.h"
 #include "engine/pipeline/listed.h"
 #include "engine/pipeline/pipeline.h"
@@ -173,6 +174,23 @@ int mr_pipeline_subscribe(mr_pipeline *pipeline, const char *stage, mr_frame_fun
         return MR_ERROR_USAGE;
     mr_deliveries_subscribe(&pipeline->graph->run, vertex, function, context);
     return MR_OK;
+}
+
+int mr_pipeline_tap(mr_pipeline *pipeline, const char *stage, int64_t timeout_ns, mr_frame **frame,
+                    const char **source) {
+    const mr_plan *plan = pipeline->plan;
+    const mr_plan_vertex *vertex = find(pipeline, stage, false);
+    *frame = NULL;
+    if (!vertex)
+        vertex = find_source(pipeline, stage, source);
+    if (!vertex)
+        return mr_fail(MR_ERROR_USAGE, "pipeline %s has no stage or source \"%s\"", plan->name, stage);
+    if (!pipeline->graph || !mr_plan_is_here(plan, vertex))
+        return mr_fail(MR_ERROR_USAGE, "%s runs on another node", stage);
+    int status = mr_taps_wait(&pipeline->graph->run, vertex, timeout_ns, frame);
+    if (!status)
+        *source = plan->vertices[(*frame)->identity.source].id;
+    return status;
 }
 
 int mr_pipeline_start(mr_pipeline *pipeline) {

@@ -11,7 +11,7 @@
 #include "millrace/status.h"
 
 static int find_lines(const mr_detect_work *work) {
-    mr_db_lines lines = {.width = work->width, .height = work->height,
+    mr_db_lines lines = {.width = work->head->width, .height = work->head->height,
                          .most = work->wanted && !work->wanted[0] ? 0 : work->most, .item = work->found->item,
                          .corner = mr_found_numbers(work->found, work->head, (size_t)work->most, 0)};
     int status = mr_box_db_find(work->head, work->data[0], work->score, &lines);
@@ -88,7 +88,7 @@ static int enqueue_cuda(mr_stream *stream, const mr_detect_work *work) {
     memcpy(a.work.data, work->data, sizeof a.work.data);
     a.work.limit = mr_box_raw_limit(work->head, work->score);
     a.work.score = work->score;
-    a.work.overlap = work->head->suppress ? work->overlap : INFINITY;
+    a.work.overlap = mr_box_head_overlap(work->head, work->overlap);
     a.work.most = work->most;
     a.work.found = work->found;
     if (!pack_wanted(work, &a.work))

@@ -24,7 +24,6 @@ typedef struct mr_found {
 
 typedef struct mr_detect_work {
     const mr_box_head *head;
-    int32_t width, height;                  /* the network's input; DB: also if it is not the head's */
     const void *data[MR_BOX_HEAD_MOST_OUTPUTS]; /* one item of each output */
     const bool *wanted;                     /* a flag for each class; NULL: all */
     float score, overlap;

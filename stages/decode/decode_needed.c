@@ -70,16 +70,19 @@ static bool wants_all(const mr_media *media) {
     return media->every <= 1 && media->fps <= 0 && media->start_ns <= 0 && media->end_ns <= 0;
 }
 
+void mr_needed_init(mr_needed *needed, bool all) {
+    *needed = (mr_needed){.all = all, .shown_pts_ns = MR_NO_TIME};
+    mr_needed_begin_epoch(needed);
+}
+
 void mr_needed_begin_epoch(mr_needed *needed) {
     mr_selection_begin(&needed->now);
 }
 
-void mr_needed_begin(mr_needed *needed, const mr_frame *first, bool all) {
-    if (needed->begun)
-        return;
+static void begin(mr_needed *needed, const mr_frame *first) {
     mr_needed_fini(needed);
     needed->begun = true;
-    if (all || wants_all(first->media) || !mr_packet_looks_open(&needed->looks, first->media->codec))
+    if (needed->all || wants_all(first->media) || !mr_packet_looks_open(&needed->looks, first->media->codec))
         return;
     needed->entry_pts_ns = INT64_MAX;
     needed->media = mr_media_ref(first->media);
@@ -103,13 +106,15 @@ static void begin_counting(mr_needed *needed, const mr_pending *pending) {
     }
 }
 
-void mr_needed_add(mr_needed *needed, mr_frame *frame, bool all, const mr_pending *pending) {
+void mr_needed_add(mr_needed *needed, mr_frame *frame, bool kept, const mr_pending *pending) {
     mr_packet_use use = {0};
+    if (!needed->begun)
+        begin(needed, frame);
     begin_counting(needed, pending);
     bool hidden = frame->flags & MR_FRAME_HIDDEN;
     if (needed->mode != MR_NEEDED_OFF)
         use = mr_packet_look(&needed->looks, frame);
-    use.kept |= all;
+    use.kept |= kept;
     bool counts = needed->mode == MR_NEEDED_COUNTS;
     bool placed = use.known && !hidden && !(frame->flags & MR_FRAME_SEAM) &&
                   (!counts || (frame->dts_ns != MR_NO_TIME && insert_place(needed, frame->pts_ns)));
@@ -134,7 +139,7 @@ void mr_needed_fini(mr_needed *needed) {
         mr_frame_unref(&needed->held[i].frame);
     mr_media_unref(&needed->media);
     mr_packet_looks_close(&needed->looks);
-    *needed = (mr_needed){.mode = MR_NEEDED_OFF, .now = needed->now, .shown_pts_ns = MR_NO_TIME};
+    *needed = (mr_needed){.mode = MR_NEEDED_OFF, .all = needed->all, .now = needed->now, .shown_pts_ns = MR_NO_TIME};
 }
 
 /* ---- deciding -------------------------------------------------------------------------------------------------- */

@@ -43,6 +43,7 @@ typedef struct mr_needed_packet {
 
 typedef struct mr_needed {
     enum { MR_NEEDED_OFF, MR_NEEDED_BEGINS, MR_NEEDED_COUNTS } mode;
+    bool all;               /* decode everything */
     mr_packet_looks looks;
     mr_media *media;        /* start, end, every and fps choose pictures */
     mr_selection now;       /* after the last received picture */
@@ -56,13 +57,13 @@ typedef struct mr_needed {
     mr_needed_place place[MR_NEEDED_PLACES]; /* in presentation order */
 } mr_needed;
 
+/* `all`: decode everything. */
+void mr_needed_init(mr_needed *needed, bool all);
 /* Call when an epoch begins: selection restarts. */
 void mr_needed_begin_epoch(mr_needed *needed);
-/* Begins a stretch, unless one has begun. `all`: decode everything. */
-void mr_needed_begin(mr_needed *needed, const mr_frame *first, bool all);
-/* Takes a reference to the packet. There is room after mr_needed_next has returned MR_NEEDED_WAIT. `all`: the packet
- * must be decoded. `pending`: packets in the decoder. */
-void mr_needed_add(mr_needed *needed, mr_frame *frame, bool all, const mr_pending *pending);
+/* Takes a reference to the packet, the first in a stretch unless one has begun. There is room after mr_needed_next has
+ * returned MR_NEEDED_WAIT. `kept`: the packet must be decoded. `pending`: packets in the decoder. */
+void mr_needed_add(mr_needed *needed, mr_frame *frame, bool kept, const mr_pending *pending);
 /* Call when no packet follows in this stretch. `cut_short`: more might have come, so unknown numbers stay unknown. */
 void mr_needed_end(mr_needed *needed, bool cut_short);
 /* Returns what to do next; mr_needed_take then takes out the packet. `room`: how many more packets can wait. */

@@ -27,9 +27,6 @@ extern const mr_option mr_decode_options[];
  * size counts. */
 int64_t mr_decode_most_pixels(const mr_stage *self, const mr_media *media);
 
-/* Whether the choices skip a packet before it is decoded. */
-bool mr_decode_skips(const mr_decode_choices *from, const mr_frame *packet);
-
 /* As mr_stage_type has them. */
 int mr_decode_negotiate(mr_negotiation *negotiation);
 int mr_decode_check(const void *options, const char *device);

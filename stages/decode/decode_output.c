@@ -21,17 +21,48 @@ void mr_decode_output_fini(mr_decode_output *output) {
     mr_decode_report_fini(&output->report);
 }
 
-const char *mr_decode_output_refuses(mr_decode_output *output, const mr_frame *packet) {
-    const AVCodecParameters *codec = packet->media ? packet->media->codec : NULL;
-    if (!codec || output->refused)
-        return codec ? "no decoder" : "no media";
-    return mr_decode_report_outsized(&output->report, output->self, packet->media, codec->width, codec->height)
-               ? "too large"
-               : NULL;
+/* ---- packets ----------------------------------------------------------------------------------------------------- */
+
+static bool is_skipped(const mr_decode_output *output, const mr_frame *packet) {
+    const mr_decode_choices *from = output->self->options;
+    return (from->skip == MR_SKIP_NONREF && packet->flags & MR_FRAME_DISPOSABLE) ||
+           (from->skip == MR_SKIP_NONKEY && !(packet->flags & MR_FRAME_KEY));
 }
 
-bool mr_decode_output_is_corrupt(const mr_frame *packet) {
+static bool is_corrupt(const mr_frame *packet) {
     return packet->plane[0].bytes == 0 || packet->plane[0].bytes > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE;
+}
+
+bool mr_decode_output_is_decodable(const mr_decode_output *output, const mr_frame *packet) {
+    return !is_skipped(output, packet) && !is_corrupt(packet);
+}
+
+/* Why a packet is dropped before decoding; NULL: it is not. */
+static const char *reason_to_drop(mr_decode_output *output, const mr_frame *packet) {
+    const mr_media *media = packet->media;
+    const AVCodecParameters *codec = media ? media->codec : NULL;
+    if (!codec || output->refused)
+        return codec ? "no decoder" : "no media";
+    if (mr_decode_report_outsized(&output->report, output->self, media, codec->width, codec->height))
+        return "too large";
+    if (!is_corrupt(packet))
+        return NULL;
+    if (packet->flags & MR_FRAME_CORRUPT)
+        return "corrupt"; /* the source logs why it marked the packet */
+    return mr_decode_report_damaged(&output->report, output->self, packet, media->still ? mr_frame_file(packet) : NULL,
+                                    NULL);
+}
+
+mr_decode_admission mr_decode_output_admit(mr_decode_output *output, mr_io *io, const mr_frame *packet) {
+    const char *reason = reason_to_drop(output, packet);
+    const bool skipped = is_skipped(output, packet);
+    if (reason) {
+        mr_decode_report_note(&output->report, MR_DECODE_PACKET);
+        mr_io_drop(io, packet, reason);
+    } else if (skipped) {
+        mr_io_absorb(io, packet, "skip");
+    }
+    return skipped ? MR_DECODE_SKIPPED : reason ? MR_DECODE_DROPPED : MR_DECODE_ADMITTED;
 }
 
 /* ---- frames ------------------------------------------------------------------------------------------------------ */
@@ -47,13 +78,14 @@ static void note_size(mr_decode_output *output, const AVFrame *picture) {
                   self->source_id, picture->width, picture->height, (int)width.max, (int)height.max);
 }
 
-static int make_frame(mr_decode_output *output, mr_io *io, const AVFrame *picture, const AVCodecContext *codec,
+static int make_frame(mr_decode_output *output, mr_io *io, AVFrame *picture, const AVCodecContext *codec,
                       const mr_frame *packet, const mr_upright *upright, mr_frame **frame) {
     const mr_decode_choices *from = output->self->options;
     const mr_untagged untagged = {(mr_matrix)from->untagged.matrix, (mr_range)from->untagged.range};
-    const enum AVPixelFormat layout = mr_decode_device_layout(picture);
+    const enum AVPixelFormat layout = mr_decode_device_crop(picture);
     enum AVPixelFormat converted = layout;
     mr_pixel pixel = mr_pixel_from_av(layout);
+    note_size(output, picture);
     if (!pixel)
         pixel = mr_pixel_nearest(layout, &converted);
     if (!pixel)
@@ -67,11 +99,10 @@ static int make_frame(mr_decode_output *output, mr_io *io, const AVFrame *pictur
     return mr_decode_target_give(&output->target, io, picture, converted, &format, packet, frame);
 }
 
-int mr_decode_output_emit(mr_decode_output *output, mr_io *io, const AVFrame *picture, const AVCodecContext *codec,
+int mr_decode_output_emit(mr_decode_output *output, mr_io *io, AVFrame *picture, const AVCodecContext *codec,
                           const mr_frame *packet, const mr_upright *upright) {
     const bool marks = ((const mr_decode_choices *)output->self->options)->damaged == MR_DAMAGED_MARK;
     mr_frame *frame;
-    note_size(output, picture);
     int status = make_frame(output, io, picture, codec, packet, upright, &frame);
     if (status)
         return status;

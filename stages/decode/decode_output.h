@@ -16,19 +16,21 @@ typedef struct mr_decode_output {
     bool refused;  /* the device's decoder can neither continue nor be replaced */
 } mr_decode_output;
 
+typedef enum mr_decode_admission { MR_DECODE_ADMITTED, MR_DECODE_SKIPPED, MR_DECODE_DROPPED } mr_decode_admission;
+
 int mr_decode_output_open(mr_decode_output *output, mr_stage *self);
 /* Returns the buffers; emitted frames stay valid. All decoders must be freed first. */
 void mr_decode_output_close(mr_decode_output *output);
 /* All work must be done. */
 void mr_decode_output_fini(mr_decode_output *output);
 
-/* Why a packet is dropped before decoding: "no media", "no decoder", "too large"; NULL: it is not. */
-const char *mr_decode_output_refuses(mr_decode_output *output, const mr_frame *packet);
-/* Whether a packet has no data, or more than libavcodec takes. */
-bool mr_decode_output_is_corrupt(const mr_frame *packet);
+/* Whether a packet is to be decoded, as far as the packet shows: no option skips it, and libavcodec takes its size. */
+bool mr_decode_output_is_decodable(const mr_decode_output *output, const mr_frame *packet);
+/* Call for each arriving packet. One that is skipped or dropped is settled. */
+mr_decode_admission mr_decode_output_admit(mr_decode_output *output, mr_io *io, const mr_frame *packet);
 /* Makes a frame from the picture that comes next in the stream, and emits it; the packet's receipt passes to the frame.
  * `upright`: a still picture's orientation; NULL: the packet's media has it. MR_ERROR_AGAIN as mr_io_acquire. */
-int mr_decode_output_emit(mr_decode_output *output, mr_io *io, const AVFrame *picture, const AVCodecContext *codec,
+int mr_decode_output_emit(mr_decode_output *output, mr_io *io, AVFrame *picture, const AVCodecContext *codec,
                           const mr_frame *packet, const mr_upright *upright);
 /* Fails the source, once, if the device's decoder has refused it. */
 void mr_decode_output_check(mr_decode_output *output, mr_io *io);

@@ -3,6 +3,10 @@
 #include "stages/decode/decode_options.h"
 #include "stages/media/media_input.h"
 
+static const mr_decode_choices *options_of(const mr_decode_video *video) {
+    return video->output->self->options;
+}
+
 /* ---- opening and closing ----------------------------------------------------------------------------------------- */
 
 int mr_decode_video_open(mr_decode_video *video, mr_decode_output *output) {
@@ -11,7 +15,7 @@ int mr_decode_video_open(mr_decode_video *video, mr_decode_output *output) {
     if (!video->picture || !video->following)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     mr_pending_init(&video->pending);
-    mr_needed_begin_epoch(&video->needed);
+    mr_needed_init(&video->needed, options_of(video)->skip != MR_SKIP_NONE);
     mr_decoder_init(&video->decoder, output->self, &output->target, &video->pending);
     mr_damage_init(&video->damage, mr_decode_target_heard(&output->target), &video->pending);
     return MR_OK;
@@ -19,7 +23,8 @@ int mr_decode_video_open(mr_decode_video *video, mr_decode_output *output) {
 
 void mr_decode_video_close(mr_decode_video *video) {
     mr_needed_fini(&video->needed);
-    mr_decoder_close(&video->decoder);
+    mr_media_unref(&video->media);
+    mr_decoder_close(&video->decoder, false);
     av_frame_unref(video->picture);
     av_frame_unref(video->following);
 }
@@ -31,10 +36,6 @@ void mr_decode_video_fini(mr_decode_video *video) {
     mr_pending_fini(&video->pending);
     av_frame_free(&video->picture);
     av_frame_free(&video->following);
-}
-
-static const mr_decode_choices *options_of(const mr_decode_video *video) {
-    return video->output->self->options;
 }
 
 /* ---- packets without a picture --------------------------------------------------------------------------------- */
@@ -87,8 +88,8 @@ static void drop_undecoded(mr_io *io, mr_frame *packet) {
     mr_frame_unref(&packet);
 }
 
-/* Call when no decoder is left. */
-static int give_up(mr_decode_video *video, mr_io *io, uint32_t source, int status) {
+/* Call when the decoder cannot be opened. */
+static void give_up(mr_decode_video *video, mr_io *io, uint32_t source, int status) {
     mr_io_fail_source(io, source, status);
     mr_needed_end(&video->needed, true);
     for (mr_needed_answer next; (next = mr_needed_next(&video->needed, 0)) != MR_NEEDED_WAIT;)
@@ -98,9 +99,9 @@ static int give_up(mr_decode_video *video, mr_io *io, uint32_t source, int statu
         drop_undecoded(io, packet);
     skip_left_out(video, io, INT64_MAX);
     mr_needed_fini(&video->needed);
+    mr_media_unref(&video->media);
     video->again = INT64_MAX;
     video->sent = false;
-    return MR_DONE;
 }
 
 /* ---- pictures -------------------------------------------------------------------------------------------------- */
@@ -252,19 +253,18 @@ static int drain_decoder(mr_decode_video *video, mr_io *io) {
     return MR_DONE;
 }
 
-/* Like drain_decoder, then opens another decoder. */
+/* Like drain_decoder, then closes the decoder: the next packet opens another. */
 static int replace_decoder(mr_decode_video *video, mr_io *io) {
     int answer = drain_decoder(video, io);
     if (answer)
         return answer;
-    const bool sent = video->again < mr_pending_next(&video->pending);
-    const mr_frame *packet = sent ? mr_pending_find(&video->pending, video->again) : mr_needed_chosen(&video->needed);
-    video->again = sent ? video->again : INT64_MAX;
+    if (video->again >= mr_pending_next(&video->pending))
+        video->again = INT64_MAX;
     video->sent = false;
     mr_damage_replace(&video->damage, video->again);
     mr_decode_report_note(&video->output->report, MR_DECODE_DECODER);
-    int status = mr_decoder_open(&video->decoder, io, packet);
-    return status ? give_up(video, io, packet->identity.source, status) : MR_DONE;
+    mr_decoder_close(&video->decoder, true);
+    return MR_DONE;
 }
 
 /* ---- stretches: packets of one epoch and one decoder ----------------------------------------------------------- */
@@ -341,7 +341,7 @@ static int send_next(mr_decode_video *video, mr_io *io, size_t room) {
 /* Decodes packets that are known to be needed, or must be decoded now. MR_DONE: the rest must wait for further
  * packets. */
 static int decode_needed(mr_decode_video *video, mr_io *io, size_t room) {
-    while (mr_decoder_codec(&video->decoder)) {
+    while (video->media) {
         const int64_t again = video->replacing ? INT64_MAX : mr_decoder_ends_at(&video->decoder, NULL);
         if (again < INT64_MAX)
             begin_draining(video, io, again);
@@ -362,7 +362,7 @@ static int drain(mr_decode_video *video, mr_io *io, bool cut_short) {
     if (!video->ending) {
         mr_needed_end(&video->needed, cut_short);
         int answer = decode_needed(video, io, 0);
-        if (answer || !mr_decoder_codec(&video->decoder))
+        if (answer || !video->media)
             return answer;
         begin_draining(video, io, INT64_MAX);
     }
@@ -376,10 +376,11 @@ static int drain(mr_decode_video *video, mr_io *io, bool cut_short) {
 
 int mr_decode_video_end(mr_decode_video *video, mr_io *io, bool cut_short) {
     video->cut_short = cut_short;
-    const int answer = mr_decoder_codec(&video->decoder) ? drain(video, io, cut_short) : MR_DONE;
+    const int answer = video->media ? drain(video, io, cut_short) : MR_DONE;
     if (answer)
         return answer;
-    mr_decoder_close(&video->decoder);
+    mr_decoder_close(&video->decoder, false);
+    mr_media_unref(&video->media);
     mr_damage_begin(&video->damage, false);
     return MR_DONE;
 }
@@ -392,57 +393,37 @@ static void begin_epoch(mr_decode_video *video, mr_io *io, uint32_t epoch) {
 
 /* Makes the decoder ready for a packet. All remaining pictures must be received first. */
 static int prepare(mr_decode_video *video, mr_io *io, const mr_frame *frame) {
-    const bool open = mr_decoder_codec(&video->decoder), renewed = open && !mr_decoder_suits(&video->decoder, frame);
+    const bool open = video->media, renewed = open && frame->media->codec != video->media->codec;
     const bool follows = mr_decode_stream_is_at(&video->output->stream, frame->identity.epoch);
     int status = renewed ? mr_decode_video_end(video, io, false) : open && !follows ? drain(video, io, false) : MR_OK;
     if (status)
         return status;
     if (!follows)
         begin_epoch(video, io, frame->identity.epoch);
-    if (!mr_decoder_codec(&video->decoder)) {
+    if (!video->media) {
         mr_decode_report_note(&video->output->report, MR_DECODE_DECODER);
-        status = mr_decoder_open(&video->decoder, io, frame);
+        video->media = mr_media_ref(frame->media);
     }
-    if (!status)
-        mr_needed_begin(&video->needed, frame, options_of(video)->skip != MR_SKIP_NONE);
-    return status;
+    return MR_OK;
 }
 
 /* ---- packets ----------------------------------------------------------------------------------------------------- */
 
-/* Why a packet is dropped before decoding; NULL: it is not. */
-static const char *reason_to_drop(mr_decode_video *video, const mr_frame *frame) {
-    mr_decode_output *output = video->output;
-    const char *reason = mr_decode_output_refuses(output, frame);
-    if (reason || !mr_decode_output_is_corrupt(frame))
-        return reason;
-    if (frame->flags & MR_FRAME_CORRUPT)
-        return "corrupt"; /* the source logs why it marked the packet */
-    return mr_decode_report_damaged(&output->report, output->self, frame, NULL, NULL);
-}
-
 /* True if the packet is settled without the decoder. */
 static bool settle_undecoded(mr_decode_video *video, mr_io *io, const mr_frame *frame) {
-    const mr_decode_choices *from = video->output->self->options;
-    const bool skipped = mr_decode_skips(from, frame);
-    const char *reason = reason_to_drop(video, frame);
-    if (!reason && !skipped)
-        return false;
-    if (reason) {
-        mr_decode_report_note(&video->output->report, MR_DECODE_PACKET);
-        mr_io_drop(io, frame, reason);
-    } else {
-        mr_io_absorb(io, frame, "skip");
-    }
-    if (skipped)
-        mr_damage_note(&video->damage, frame, from->skip == MR_SKIP_NONREF ? MR_DAMAGE_SPARED : MR_DAMAGE_MISSED);
-    return true;
+    const mr_decode_admission admission = mr_decode_output_admit(video->output, io, frame);
+    if (admission == MR_DECODE_SKIPPED)
+        mr_damage_note(&video->damage, frame,
+                       options_of(video)->skip == MR_SKIP_NONREF ? MR_DAMAGE_SPARED : MR_DAMAGE_MISSED);
+    return admission != MR_DECODE_ADMITTED;
 }
 
 /* A picture with a deadline cannot wait for later packets. A decoder that reorders pictures gives one only after
  * several others: omitting some would delay the following ones. */
 static void take(mr_decode_video *video, mr_frame *frame) {
-    const bool all = frame->deadline_ns && mr_decoder_codec(&video->decoder)->has_b_frames > 0;
+    const AVCodecContext *codec = mr_decoder_codec(&video->decoder);
+    const AVCodecParameters *announced = video->media->codec;
+    const bool all = frame->deadline_ns && (codec ? codec->has_b_frames : announced->video_delay) > 0;
     mr_damage_note(&video->damage, frame, MR_DAMAGE_TAKEN);
     mr_needed_add(&video->needed, frame, all, &video->pending);
     video->last_dts_ns = frame->dts_ns;
@@ -460,13 +441,7 @@ int mr_decode_video_process(mr_decode_video *video, mr_io *io) {
     if (!video->taken) {
         if (settle_undecoded(video, io, frame))
             return MR_DONE;
-        int answer = prepare(video, io, frame);
-        if (answer == MR_ERROR_DATA || answer == MR_ERROR_UNAVAILABLE) {
-            mr_decode_report_note(&video->output->report, MR_DECODE_PACKET);
-            mr_io_fail_source(io, frame->identity.source, answer);
-            mr_io_drop(io, frame, "no decoder");
-            return MR_DONE;
-        }
+        const int answer = prepare(video, io, frame);
         if (answer)
             return answer;
         take(video, frame);

@@ -21,6 +21,7 @@ typedef struct mr_decode_video {
     mr_decode_output *output;
     mr_needed needed;        /* packets not yet in the decoder, */
     mr_pending pending;      /* and packets in it */
+    mr_media *media;         /* of the packets in both; NULL: none has come */
     mr_decoder decoder;
     mr_damage damage;
     AVFrame *picture;        /* the next one to settle and the one after it; empty: not known yet */

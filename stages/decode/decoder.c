@@ -12,18 +12,15 @@ void mr_decoder_init(mr_decoder *decoder, mr_stage *self, const mr_decode_target
     *decoder = (mr_decoder){.self = self, .target = target, .pending = pending};
 }
 
-static void close_codecs(mr_decoder *decoder) {
+void mr_decoder_close(mr_decoder *decoder, bool continues) {
+    decoder->continues = continues && decoder->codec;
     avcodec_free_context(&decoder->codec);
     for (int scale = 0; scale <= MR_REDUCED_MOST; scale++)
         avcodec_free_context(&decoder->other[scale]);
-    mr_media_unref(&decoder->media);
     av_packet_free(&decoder->packet);
     decoder->draining = false;
-}
-
-void mr_decoder_close(mr_decoder *decoder) {
-    close_codecs(decoder);
-    decoder->x264_build = 0;
+    if (!continues)
+        decoder->x264_build = 0;
 }
 
 static int open_scaled(mr_decoder *decoder, mr_io *io, const mr_frame *packet, int scale) {
@@ -31,25 +28,17 @@ static int open_scaled(mr_decoder *decoder, mr_io *io, const mr_frame *packet, i
                                     .x264_build = decoder->x264_build};
     if (!decoder->packet && !(decoder->packet = av_packet_alloc()))
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    const int status = mr_codec_open(&decoder->codec, &params, packet);
-    if (!status && !decoder->media)
-        decoder->media = mr_media_ref(packet->media);
-    return status;
+    return mr_codec_open(&decoder->codec, &params, packet);
 }
 
-int mr_decoder_open(mr_decoder *decoder, mr_io *io, const mr_frame *packet) {
-    const bool continues = decoder->codec;
-    close_codecs(decoder);
+static int open_decoder(mr_decoder *decoder, mr_io *io, const mr_frame *packet) {
     mr_heard_begin(mr_decode_target_heard(decoder->target));
     const int status = open_scaled(decoder, io, packet, 0);
     /* Otherwise it would omit pictures that are shown before this packet's and depend on others. */
-    if (!status && continues && ((const mr_decode_choices *)decoder->self->options)->damaged != MR_DAMAGED_DROP)
+    const bool keeps = ((const mr_decode_choices *)decoder->self->options)->damaged != MR_DAMAGED_DROP;
+    if (!status && decoder->continues && keeps)
         decoder->codec->flags |= AV_CODEC_FLAG_OUTPUT_CORRUPT;
     return status;
-}
-
-bool mr_decoder_suits(const mr_decoder *decoder, const mr_frame *packet) {
-    return packet->media->codec == decoder->media->codec;
 }
 
 const AVCodecContext *mr_decoder_codec(const mr_decoder *decoder) {
@@ -137,21 +126,26 @@ static void note_packet(mr_decoder *decoder, const mr_frame *packet, int64_t num
 
 int mr_decoder_send(mr_decoder *decoder, mr_io *io, const mr_frame *packet, int64_t number, mr_decoder_error *error) {
     if (!packet) {
-        drain(decoder, error);
+        *error = (mr_decoder_error){0};
+        if (decoder->codec)
+            drain(decoder, error);
         return MR_OK;
     }
     note_packet(decoder, packet, number);
-    int status = choose_scale(decoder, io, packet);
+    int status = decoder->codec ? MR_OK : open_decoder(decoder, io, packet);
+    if (!status)
+        status = choose_scale(decoder, io, packet);
     int code = status ? 0 : mr_codec_send(decoder->codec, decoder->packet, packet, number);
     while (!status && code < 0 && mr_decode_device_again(mr_decode_target_device(decoder->target))) {
-        close_codecs(decoder);
+        mr_decoder_close(decoder, true);
+        decoder->continues = false;
         /* The decoder that logged these lines did not start. */
         mr_heard_forget(mr_decode_target_heard(decoder->target), number);
-        status = mr_decoder_open(decoder, io, packet);
+        status = open_decoder(decoder, io, packet);
         code = status ? 0 : mr_codec_send(decoder->codec, decoder->packet, packet, number);
     }
     if (status)
-        close_codecs(decoder);
+        mr_decoder_close(decoder, true);
     *error = describe(decoder, code);
     return status;
 }
@@ -159,14 +153,13 @@ int mr_decoder_send(mr_decoder *decoder, mr_io *io, const mr_frame *packet, int6
 /* ---- pictures ---------------------------------------------------------------------------------------------------- */
 
 bool mr_decoder_receive(mr_decoder *decoder, AVFrame *picture, mr_decoder_error *error) {
-    const bool stuck = decoder->draining && decoder->drain_errors > MOST_DRAIN_ERRORS;
+    const bool stuck = !decoder->codec || (decoder->draining && decoder->drain_errors > MOST_DRAIN_ERRORS);
     int code = stuck ? AVERROR_EOF : mr_codec_receive(decoder->codec, decoder->pending, picture);
     code = code == AVERROR(EAGAIN) || code == AVERROR_EOF ? 0 : code;
     *error = describe(decoder, code);
     decoder->drain_errors += code < 0;
     if (!picture->buf[0])
         return false;
-    mr_decode_device_crop(picture);
     if (picture->reordered_opaque > decoder->received)
         decoder->received = picture->reordered_opaque;
     return true;
@@ -189,7 +182,7 @@ static bool can_begin(const mr_frame *packet) {
  * threads may have the next key. */
 int64_t mr_decoder_ends_at(const mr_decoder *decoder, const mr_frame *next) {
     mr_heard *heard = mr_decode_target_heard(decoder->target);
-    const int64_t first = keeps_traces(decoder->codec) ? mr_heard_first(heard) : INT64_MAX;
+    const int64_t first = decoder->codec && keeps_traces(decoder->codec) ? mr_heard_first(heard) : INT64_MAX;
     const mr_frame *entry = first < decoder->entry ? mr_pending_find(decoder->pending, decoder->entry) : NULL;
     if (entry && can_begin(entry))
         return decoder->entry;

@@ -1,4 +1,4 @@
-/* One source's libavcodec decoder: opened for a packet's media, fed with packets, asked for pictures. Pictures return
+/* One source's libavcodec decoder: opened by the first packet, fed with packets, asked for pictures. Pictures return
  * their packets' numbers as reordered_opaque. JPEG has one decoder per scale. If a device decoder does not start,
  * another decoder gets the packet. One thread at a time. */
 #pragma once
@@ -12,8 +12,8 @@ typedef struct mr_decoder {
     const mr_pending *pending; /* packets in the decoder */
     AVCodecContext *codec;     /* NULL: it is closed */
     AVCodecContext *other[MR_REDUCED_MOST + 1]; /* for the same media, by scale; idle and empty */
-    mr_media *media;           /* that codec was opened for */
     int32_t x264_build;        /* from its packets; 0: not found */
+    bool continues;            /* the next one to be opened continues the stream */
     AVPacket *packet;
     mr_reduced reduced;
     int64_t sent, received;    /* last packet's number; highest number among received pictures */
@@ -31,18 +31,14 @@ typedef struct mr_decoder_error {
 
 /* `target` and `pending` must stay valid. */
 void mr_decoder_init(mr_decoder *decoder, mr_stage *self, const mr_decode_target *target, const mr_pending *pending);
-/* Opens it for the packet's media. If it is open, opens another decoder that continues the stream at this packet.
- * Errors: as mr_codec_open. */
-int mr_decoder_open(mr_decoder *decoder, mr_io *io, const mr_frame *packet);
-/* The stream has ended. */
-void mr_decoder_close(mr_decoder *decoder);
-/* Whether the open decoder suits the packet. */
-bool mr_decoder_suits(const mr_decoder *decoder, const mr_frame *packet);
+/* Closes it; the next packet opens another decoder. `continues`: the stream continues with that packet. */
+void mr_decoder_close(mr_decoder *decoder, bool continues);
 /* The libavcodec decoder that got the last packet; NULL: closed. */
 const AVCodecContext *mr_decoder_codec(const mr_decoder *decoder);
 
 /* Sends a packet; NULL: no packet follows, and the decoder gives all remaining pictures. When they were received,
- * packets may follow again. If opening a decoder fails, returns that error, and no decoder remains. */
+ * packets may follow again. If it is closed, opens it for the packet's media; errors: as mr_codec_open. After an error
+ * it is closed. */
 int mr_decoder_send(mr_decoder *decoder, mr_io *io, const mr_frame *packet, int64_t number, mr_decoder_error *error);
 /* Receives the next picture. False: an error about one packet, or none now, or none at all (then error->code is 0). */
 bool mr_decoder_receive(mr_decoder *decoder, AVFrame *picture, mr_decoder_error *error);

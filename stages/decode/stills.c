@@ -60,8 +60,7 @@ static int decode(mr_stills *stills, mr_io *io, entry *one) {
 int mr_stills_decode_early(mr_stills *stills, mr_io *io) {
     entry *one = &stills->entries[mr_io_entry(io)];
     const mr_frame *packet = mr_io_input(io);
-    if (stills->count == 1 || one->decoder.done || mr_decode_skips(stills->output->self->options, packet) ||
-        mr_decode_output_is_corrupt(packet))
+    if (stills->count == 1 || one->decoder.done || !mr_decode_output_is_decodable(stills->output, packet))
         return MR_OK;
     return decode(stills, io, one) == MR_ERROR_AGAIN ? MR_ERROR_AGAIN : MR_OK;
 }
@@ -70,24 +69,6 @@ int mr_stills_decode_early(mr_stills *stills, mr_io *io) {
 
 static void drop_damaged(mr_stills *stills, mr_io *io, const mr_frame *packet) {
     mr_io_drop(io, packet, mr_still_report_damaged(&stills->output->report, stills->output->self, packet));
-}
-
-/* True if the packet is settled without a decoder. */
-static bool settle_undecoded(mr_stills *stills, mr_io *io, const mr_frame *packet) {
-    mr_decode_output *output = stills->output;
-    const char *reason = mr_decode_output_refuses(output, packet);
-    if (!reason && mr_decode_output_is_corrupt(packet))
-        reason = packet->flags & MR_FRAME_CORRUPT /* the source logs why it marked the packet */
-                     ? "corrupt"
-                     : mr_still_report_damaged(&output->report, output->self, packet);
-    const bool skipped = !reason && mr_decode_skips(output->self->options, packet);
-    if (reason) {
-        mr_decode_report_note(&output->report, MR_DECODE_PACKET);
-        mr_io_drop(io, packet, reason);
-    }
-    if (skipped)
-        mr_io_absorb(io, packet, "skip");
-    return reason || skipped;
 }
 
 static void begin(mr_stills *stills, mr_io *io, const mr_frame *packet) {
@@ -172,7 +153,7 @@ static int settle(mr_stills *stills, mr_io *io, entry *one, const mr_frame *pack
 static int process(mr_stills *stills, mr_io *io, entry *one) {
     const mr_frame *packet = mr_io_input(io);
     if (!one->placed) {
-        if (settle_undecoded(stills, io, packet))
+        if (mr_decode_output_admit(stills->output, io, packet) != MR_DECODE_ADMITTED)
             return MR_DONE;
         begin(stills, io, packet);
         const int status = one->decoder.done ? MR_OK : decode(stills, io, one);

@@ -95,6 +95,30 @@ static mr_preprocess_params make_params(const options *o, const mr_format *outpu
     return params;
 }
 
+/* Pictures of one known size, turned or not, do not need the largest tensors that `sides` allows. A multiple more than
+ * the rounded size keeps all sizes as they are without this limit. */
+static options limited(const options *given, const mr_format_set *input) {
+    options o = *given;
+    mr_format picture = mr_format_set_common(input), any = {0};
+    const mr_preprocess_params params = make_params(given, &any);
+    mr_size most = {0};
+    if (!given->sides.given || !picture.width || !picture.height)
+        return o;
+    picture.pixel = picture.pixel ? picture.pixel : MR_PIXEL_I420;
+    for (picture.rotation = 0; picture.rotation <= 90; picture.rotation += 90) {
+        int32_t width, height;
+        if (mr_preprocess_size(&params, &picture, &width, &height))
+            return o;
+        most.width = width > most.width ? width : most.width;
+        most.height = height > most.height ? height : most.height;
+    }
+    most.width += (int32_t)given->sides.multiple;
+    most.height += (int32_t)given->sides.multiple;
+    o.sides.most.width = most.width < o.sides.most.width ? most.width : o.sides.most.width;
+    o.sides.most.height = most.height < o.sides.most.height ? most.height : o.sides.most.height;
+    return o;
+}
+
 static int check_colors(mr_negotiation *n, const options *o) {
     const struct { const char *name; const mr_doubles *values; } lists[] = {
         {"pad", &o->pad}, {"mean", &o->mean}, {"std", &o->std}};
@@ -339,6 +363,8 @@ static int negotiate(mr_negotiation *n) {
         status = check_roi(n, o, &n->inputs[0].set);
     if (status < 0)
         return status;
+    const options within = limited(o, &n->inputs[0].set);
+    o = &within;
     output->set = output->wanted ? decided(o, output->wanted) : possible(o);
     output->buffer_bytes = (size_t)n->batch * mr_format_set_most_bytes(&output->set);
     const mr_format shape = mr_format_set_common(&output->set);
@@ -360,7 +386,8 @@ static double shrinks(const void *given, const mr_format *output, const mr_forma
 }
 
 static int open_stage(mr_stage *self) {
-    const mr_preprocess_params params = make_params(self->options, &self->outputs[0]);
+    const options within = limited(self->options, &self->inputs[0].set);
+    const mr_preprocess_params params = make_params(&within, &self->outputs[0]);
     return mr_resizer_init(self->state, &params);
 }
 

@@ -158,15 +158,16 @@ static void put_elements(mr_encoder *to, const mr_result *result, uint32_t numbe
 }
 
 /* Writes a kind's newest elements; if there are several results, each stage's newest too. */
-static void put_kind(mr_encoder *to, const mr_frame *frame, const mr_result_kind *kind, uint32_t number,
+static void put_kind(const mr_recorded *recorded, mr_encoder *to, const mr_result_kind *kind, uint32_t number,
                      uint32_t group_number) {
+    const mr_frame *frame = recorded->frame;
     const mr_result *newest = mr_frame_result(frame, kind, NULL);
     char text[160];
     to->open(to, MR_OPEN_LIST, kind->name, number, 0);
     if (newest)
         put_elements(to, newest, number);
     to->close(to, MR_OPEN_LIST);
-    if (!newest || !mr_result_find(newest->next, kind, NULL))
+    if (recorded->newest || !newest || !mr_result_find(newest->next, kind, NULL))
         return;
     snprintf(text, sizeof text, "%s_by_stage", kind->name);
     to->open(to, MR_OPEN_GROUPS, text, group_number, 0);
@@ -182,7 +183,7 @@ static void put_kind(mr_encoder *to, const mr_frame *frame, const mr_result_kind
 }
 
 static void put_classes(const mr_recorded *recorded, mr_encoder *to, uint32_t number) {
-    put_kind(to, recorded->frame, mr_kind_classes(), number, number + 1);
+    put_kind(recorded, to, mr_kind_classes(), number, number + 1);
 }
 
 static void put_result(mr_encoder *to, const mr_result *one, uint32_t number) {
@@ -212,7 +213,7 @@ static void put_others(const mr_recorded *recorded, mr_encoder *to, uint32_t num
         if (to->by_result && is_newest(frame, one))
             put_result(to, one, number);
         else if (!to->by_result && mr_frame_result(frame, one->kind, NULL) == one)
-            put_kind(to, frame, one->kind, number, number);
+            put_kind(recorded, to, one->kind, number, number);
     }
 }
 

@@ -39,6 +39,7 @@ typedef struct mr_recorded {
     const char *source;
     const char *format;     /* payload format; NULL: none */
     bool features, tensors; /* also write the payload tensor, and named ones */
+    bool newest;            /* leave out the results of stages before the last one that gave the kind */
 } mr_recorded;
 
 void mr_record_walk(const mr_recorded *recorded, mr_encoder *to);

@@ -6,7 +6,7 @@
 
 typedef struct options {
     mr_text_options text;
-    bool features, tensors;
+    bool features, tensors, by_stage;
     const char *results;
 } options;
 
@@ -44,7 +44,7 @@ static int process(mr_stage *self, mr_io *io) {
     const options *given = self->options;
     const mr_frame *frame = mr_io_input(io);
     const mr_recorded recorded = {.frame = frame, .source = mr_stage_source_id(self, frame->identity.source),
-                                  .features = given->features, .tensors = given->tensors};
+                                  .features = given->features, .tensors = given->tensors, .newest = !given->by_stage};
     size_t bytes;
     int answer;
     if (!mr_text_sink_ready(self, io, &answer))
@@ -72,6 +72,9 @@ static const mr_option option_table[] = {
      .help = "print the tensor that the frame carries, as a flat list of numbers"},
     {.name = "tensors", .kind = MR_OPTION_BOOL, .offset = offsetof(options, tensors), .fallback = "false",
      .help = "print the named tensors that stages before gave as results, with type and shape"},
+    {.name = "by_stage", .kind = MR_OPTION_BOOL, .offset = offsetof(options, by_stage), .fallback = "true",
+     .help = "if several stages gave classes, objects or texts, print those of each (objects_by_stage), besides the "
+             "newest"},
     {.name = "results", .kind = MR_OPTION_STRING, .offset = offsetof(options, results), .example = "events",
      .help = "write a line for each element of this result kind, such as events, with the frame's values before its "
              "fields; a frame without any then has no line"},

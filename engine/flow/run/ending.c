@@ -125,6 +125,11 @@ size_t mr_ending_wait(mr_ending *ending, int64_t timeout_ns) {
     return ending->holds;
 }
 
+bool mr_ending_is_over(mr_ending *ending) {
+    MR_LOCKED(&ending->lock);
+    return ending->times.ended_ns != 0;
+}
+
 /* ---- times ------------------------------------------------------------------------------------------------------- */
 
 void mr_ending_note_start(mr_ending *ending) {

@@ -35,6 +35,8 @@ void mr_ending_expect_opening(mr_ending *ending);
 void mr_ending_note_opening(mr_ending *ending);
 /* Waits until the run has ended or the timeout passes; negative: no timeout. Returns how many holds are left. */
 size_t mr_ending_wait(mr_ending *ending, int64_t timeout_ns);
+/* Whether it has started and ended. */
+bool mr_ending_is_over(mr_ending *ending);
 
 /* The start begins; everything is open, so that allocations count from now on. */
 void mr_ending_note_start(mr_ending *ending);

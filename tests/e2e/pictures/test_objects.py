@@ -157,6 +157,73 @@ class Objects(Case):
                     back = self.ways(row["file"].rsplit("/", 1)[-1])[preprocess](at[:, 0], at[:, 1])
                     self.assertLess(np.abs(np.stack([*back, at[:, 2]], 1) - points).max(), 1e-3)
 
+    def test_turned_boxes(self):
+        """Corners come back, of raw and of suppressed boxes; quadrilaterals keep their shape at the picture's edge."""
+        angle, wide, tall = 0.5, 24, 8
+        axes = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+        want = (32, 28) + np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)]) * (wide / 2, tall / 2) @ axes
+        raw = np.zeros((7, 84), np.float32)
+        raw[:, 5] = 32, 28, wide, tall, 0, 0.9, angle
+        save(self.folder / "raw.onnx", {"o": raw})
+        save(self.folder / "rows.onnx", {"o": rows_of([(32, 28, wide, tall, 0.9, 1, angle), (1, 1, 8, 2, 0.8, 1, 1)])})
+        model = onnx.load(self.folder / "raw.onnx")
+        helper.set_model_props(model, {"task": "obb", "names": "{0: 'plane', 1: 'ship'}"})
+        onnx.save(model, self.folder / "noted.onnx")
+        self.turned()
+        for file in ("raw.onnx", "noted.onnx", "rows.onnx"):
+            options = "head: yolov8-obb" if file == "raw.onnx" else "head: auto"
+            for preprocess in self.ways("a.png"):
+                for row in self.detect(options, preprocess, file).rows:
+                    one = row["objects"][0]
+                    quad = np.reshape(one["quad"], (4, 2))
+                    back = self.ways(row["file"].rsplit("/", 1)[-1])[preprocess](*quad.T)
+                    off = np.abs(np.stack(back, 1)[:, None] - want).max(2)
+                    with self.subTest(file, preprocess=preprocess, picture=row["file"]):
+                        self.assertLess(off.min(1).max(), 1e-3)
+                        self.assertEqual(one["label"], {"noted.onnx": "ship"}.get(file))
+                        tall = 100 if row["file"].endswith("a.png") else 200
+                        self.assertAlmostEqual(one["left"], max(quad[:, 0].min(), 0), 3)
+                        self.assertAlmostEqual(one["bottom"], min(quad[:, 1].max(), tall), 3)
+                    if file == "rows.onnx" and preprocess == "fit: stretch":
+                        beyond = row["objects"][1]
+                        self.assertLess(min(beyond["quad"]), 0)
+                        self.assertEqual((beyond["left"], beyond["top"]), (0, 0))
+
+    def test_suppressed_exports(self):
+        """Key points and masks of networks that have suppressed themselves."""
+        points = [20, 10, 0.5, 40, 44, 0.75]
+        save(self.folder / "pose.onnx", {"o": rows_of([(8, 4, 24, 36, 0.9, 0, *points)])})
+        model = onnx.load(self.folder / "pose.onnx")
+        helper.set_model_props(model, {"task": "pose", "kpt_shape": "[2, 3]"})
+        onnx.save(model, self.folder / "pose.onnx")
+        plane = np.where(np.arange(16) < 8, 1, -1)[None, None] * np.ones((1, 16, 1))
+        rows = rows_of([(16, 16, 48, 48, 0.9, 0, 1), (0, 0, 9, 9, 0.8, 0, -1)])
+        save(self.folder / "masks.onnx", {"p": plane, "o": rows})
+        self.picture(width=64, height=64)
+        one, = self.detect("score: 0.3", model="pose.onnx").rows[0]["objects"]
+        self.assertLess(np.abs(np.subtract(one["points"], points)).max(), 1e-5)
+        one, other = self.detect("score: 0.3", model="masks.onnx").rows[0]["objects"]
+        self.assertEqual((one["mask_width"], one["mask_height"], one["mask"]), (8, 8, [0] + [4] * 16))
+        self.assertEqual(other["mask"], [9])
+        self.assertIn("as usual for yolov8-obb", self.inspected({"task": "obb"}, np.zeros((7, 84))))
+        self.assertIn("shapes of a end2end head", self.inspected({"task": "obb"}, np.zeros((9, 7))))
+
+    def inspected(self, notes, output):
+        save(self.folder / "inspected.onnx", {"o": output})
+        model = onnx.load(self.folder / "inspected.onnx")
+        helper.set_model_props(model, notes)
+        onnx.save(model, self.folder / "inspected.onnx")
+        return call([MILLRACE, "inspect", self.folder / "inspected.onnx"]).stdout
+
+    def test_agnostic(self):
+        boxes = np.zeros((6, 84), np.float32)
+        boxes[:, 0], boxes[:, 1] = (32, 28, 20, 20, 0.9, 0.8), (33, 28, 20, 20, 0, 0.7)
+        save(self.folder / "model.onnx", {"o": boxes})
+        self.picture(width=64, height=64)
+        seen = {options: [(one["index"], round(one["score"], 2)) for one in self.detect(options).rows[0]["objects"]]
+                for options in ("agnostic: false", "agnostic: true", "agnostic: true, classes: [1]")}
+        self.assertEqual(list(seen.values()), [[(0, 0.9), (1, 0.8)], [(0, 0.9)], [(1, 0.8)]])
+
     def segmented(self, preprocess, options, code=0, **how):
         text = HEAD.format(uri=self.folder / "*.png")
         text += f"  preprocess: {{input: decode, size: {SIDE}x{SIDE}, {preprocess}}}\n"
@@ -357,6 +424,45 @@ class Objects(Case):
         self.assertIn("model.onnx: the labels in its metadata are no list of texts with the numbers 0, 1, ...; name a "
                       "file", self.detect("score: 0.25", code=65, verb="plan").err)
 
+    def test_pictures_of_their_own_sizes(self):
+        """A network of any size that finds bright cells of 4 x 4 pixels; with `sides` as with each size alone."""
+        nodes = [helper.make_node("AveragePool", ["image"], ["cells"], kernel_shape=[4, 4], strides=[4, 4]),
+                 helper.make_node("ReduceMean", ["cells"], ["bright"], axes=[1], keepdims=1),
+                 helper.make_node("Mul", ["bright", "share"], ["heat"]),
+                 helper.make_node("Mul", ["heat", "none"], ["z"]),
+                 *(helper.make_node("Concat", ["z"] * count, [name], axis=1)
+                   for name, count in (("scale", 2), ("offset", 2), ("marks", 10)))]
+        info = lambda name, *dims: helper.make_tensor_value_info(name, TensorProto.FLOAT, dims)
+        graph = helper.make_graph(
+            nodes, "faces", [info("image", "N", 3, "H", "W")],
+            [info("heat", "N", 1, "h", "w"), info("scale", "N", 2, "h", "w"), info("offset", "N", 2, "h", "w"),
+             info("marks", "N", 10, "h", "w")],
+            [numpy_helper.from_array(np.array(value, np.float32), name) for name, value in (("share", 1 / 255),
+                                                                                            ("none", 0))])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8),
+                  self.folder / "faces.onnx")
+        sizes = [(96, 64), (64, 160), (224, 32)]
+        for i, (width, height) in enumerate(sizes):
+            pixels = np.zeros((height, width, 3), np.uint8)
+            for x, y in ((8, 12), (width - 4, height - 4)):
+                pixels[y:y + 4, x:x + 4] = 255
+            Image.fromarray(pixels).save(self.folder / f"{i}.png")
+        options = "head: centerface, score: 0.5, iou: 0.1"
+        sides = "fit: stretch, sides: {shorter: 32, least: 32x32, most: 256x256, multiple: 32}"
+        rows = self.detect(options, sides, "faces.onnx").rows
+        for row, (width, height) in zip(rows, sizes):
+            alone = self.detect(options, f"fit: stretch, size: {width}x{height}", "faces.onnx").rows[row["seq"]]
+            self.assertEqual(row["objects"], alone["objects"])
+            places = sorted((one["left"], one["top"]) for one in row["objects"])
+            self.assertEqual(places, sorted([(8, 12), (width - 4, height - 4)]))
+        plan = self.detect(options, sides.replace("256x256", "4096x4096"), "faces.onnx", verb="plan", code=None)
+        self.assertIn("3x32..4096x32..4096", plan.out)
+        for i in range(3):
+            (self.folder / f"{i}.png").unlink()
+        self.picture("same.png", 96, 64)
+        plan = self.detect(options, sides.replace("256x256", "4096x4096"), "faces.onnx", verb="plan", code=None)
+        self.assertIn("3x32..128x32..128", plan.out)
+
     def test_more_objects_than_max(self):
         """The best are kept, and frames with more are counted."""
         side = np.arange(50)
@@ -443,7 +549,13 @@ class Objects(Case):
             self.assertEqual(tracks[15:25], [[]] * 10)
             self.assertEqual(tracks[27:40], [[again]] * 13)
             self.assertEqual(tracks[40:55], [[None]] * 2 + [[second]] * 13)
-        confirmed = self.run_pipeline(text.replace("lost: 1s", "lost: 300ms, unconfirmed: drop"))
+        self.assertEqual(list(run.rows[0]["objects_by_stage"]), ["track", "detect"])
+        text = text.replace("lost: 1s", "lost: 300ms")
+        newest = self.run_pipeline(text.replace("input: track,", "input: track, by_stage: false,"))
+        for row in run.rows:
+            del row["objects_by_stage"]
+        self.assertEqual(newest.rows, run.rows)
+        confirmed = self.run_pipeline(text.replace("lost: 300ms", "lost: 300ms, unconfirmed: drop"))
         self.assert_balanced(confirmed)
         self.assertEqual([row["objects"] for row in confirmed.rows],
                          [[one for one in row["objects"] if one["track"]] for row in run.rows])
@@ -687,8 +799,8 @@ class Objects(Case):
         for options, model, words in (
                 ("head: yolov8", "model.onnx", "a yolov8 head has one output of (4 + classes) x 84 for an input of "
                  '64x64; the network gives "o" tensor f32 84x7'),
-                ("score: 0.3", "pair.onnx", "the shapes of the outputs do not tell which head it has: write head"),
-                ("score: 0.3", "odd.onnx", "the shapes of the outputs do not tell which head it has: write head"),
+                ("score: 0.3", "pair.onnx", "fit several heads (ssd, rtdetr): write head"),
+                ("score: 0.3", "odd.onnx", "fit no head by their shapes, for an input of 64x64: write head"),
                 (f"labels: {self.folder / 'three.txt'}", "model.onnx", "3 labels, and the network finds 2 classes"),
                 ("classes: [cow]", "model.onnx", 'classes: "cow" is no name without labels, and not a number below 2: '
                  "write labels: FILE"),

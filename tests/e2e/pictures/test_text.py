@@ -378,7 +378,7 @@ stages:
                       self.run_stages("least: 32x32, most: 16x64", infer, code=78))
         self.assertIn("no multiples of 48", self.run_stages(f"{sides}, multiple: 48", infer, code=78))
         detect = "detect: {{input: preprocess, model: '{model}', head: end2end}}"
-        self.assertIn("head: end2end takes pictures of one size", self.run_stages(sides, detect, code=78))
+        self.assertIn("an end2end head has one output of N x 6", self.run_stages(sides, detect, code=78))
         save(self.folder / "model.onnx", {"o": np.zeros((3, 3), np.float32)})
         self.assertIn("tensor f32 3x32..64x32..64", self.run_stages(sides, infer, code=78))
 
