@@ -35,7 +35,8 @@ static const int64_t TIMEOUT_NS = 60000000000, POINT_NS = 5000000000;
 /* Between two events. */
 static const int64_t EVENT_NS = 450000000;
 
-static const char NOT_FOUND[] = "not found: there are / (a page), /metrics, /livez, /readyz, /healthz and /api/v1/openapi.json\n";
+static const char NOT_FOUND[] = "not found: there are / (a page), /metrics, /livez, /readyz, /healthz and "
+                                "/api/v1/openapi.json\n";
 
 /* ---- answers ---------------------------------------------------------------------------------------------------- */
 
