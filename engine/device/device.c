@@ -59,6 +59,10 @@ uint64_t mr_device_most_bytes(const mr_device *device, mr_memory memory) {
     return atomic_load(&device->most_bytes[memory]);
 }
 
+uint64_t mr_device_held_bytes(const mr_device *device, mr_memory memory) {
+    return atomic_load(&device->held_bytes[memory]);
+}
+
 int mr_stream_create(mr_device *device, mr_stream **stream) {
     return device->type->stream_create(device, stream);
 }

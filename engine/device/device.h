@@ -114,6 +114,8 @@ int mr_device_host_reads(mr_device *device, const void *data, const mr_stage *st
 /* Called by pools: adds allocated bytes (negative: freed), from which the device keeps the maximum. */
 void mr_device_count_bytes(mr_device *device, mr_memory memory, int64_t bytes);
 uint64_t mr_device_most_bytes(const mr_device *device, mr_memory memory);
+/* The bytes that are allocated now. */
+uint64_t mr_device_held_bytes(const mr_device *device, mr_memory memory);
 
 int mr_stream_create(mr_device *device, mr_stream **stream);
 /* The same; if `urgent`, for work that precedes that of other streams, if the device has priorities. They decide which

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/flow/executor/drive.h"
@@ -31,6 +32,8 @@ typedef struct source_slot {
     mr_format_set gives; /* proven for the source */
     mr_task room;       /* external sources: wakes a program that waits for room to push */
     bool pushed_end;    /* external sources: the program ended the source */
+    uint64_t counted;   /* frames in the account before */
+    int64_t counted_ns; /* when the account first had that many; 0: there were none */
 } source_slot;
 
 /* Needs the lock in sources.h. */
@@ -129,10 +132,19 @@ static const char *keep_label(void *context, const char *label) {
     return mr_names_keep(slots->ids, NULL, label, strlen(label), &kept) ? "" : kept;
 }
 
+/* Returns when the number of frames was last seen to have changed. Frames need not read the clock for that. */
+static int64_t note_frames(source_slot *slot, uint64_t frames) {
+    if (frames != slot->counted)
+        slot->counted_ns = mr_clock_date_ns();
+    slot->counted = frames;
+    return slot->counted_ns;
+}
+
 /* With the lock. */
 static void account_of(mr_source_slots *slots, uint32_t source, mr_source_summary *account) {
     mr_source_account(slots->run, source, !mr_wiring_source(slots->wiring, source), account);
     account->stay.leaving = slots->slot[source].phase == LEAVING;
+    account->last_frame_ns = note_frames(&slots->slot[source], account->in);
     for (size_t i = 0; i < account->truth_count; i++)
         account->truths[i].label = keep_label(slots, account->truths[i].label);
 }
@@ -167,6 +179,8 @@ static void close_account(mr_source_slots *slots, uint32_t source) {
     mr_source_renew(slots->run, source);
     mr_spec_destroy(&slots->slot[source].spec);
     slots->slot[source].phase = VACANT;
+    slots->slot[source].counted = 0;
+    slots->slot[source].counted_ns = 0;
     mr_control_note_change(slots->run);
 }
 

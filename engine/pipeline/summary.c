@@ -25,7 +25,8 @@ static void add_instance(const mr_instance *instance, mr_stage_summary *summary,
     for (size_t e = 0; e < instance->entry_count; e++)
         mr_meter_read(&instance->entries[e].meter, summary, latency);
     for (size_t port = 0; port < mr_inlets_count(&instance->inlets); port++) {
-        int most_frames = mr_link_most_frames(mr_inlets_link(&instance->inlets, port));
+        int most_frames;
+        summary->queued += mr_link_frames(mr_inlets_link(&instance->inlets, port), &most_frames);
         summary->queue_peak = most_frames > summary->queue_peak ? most_frames : summary->queue_peak;
     }
 }
@@ -111,7 +112,8 @@ static void summarize_memory(const mr_graph *graph, mr_summary *summary) {
         summary->shared_bytes += mr_device_most_bytes(device, MR_MEMORY_SHARED);
         if (d > 0)
             summary->devices[summary->device_count++] =
-                (mr_device_summary){graph->run.plan->devices[d].name, mr_device_most_bytes(device, MR_MEMORY_DEVICE)};
+                (mr_device_summary){graph->run.plan->devices[d].name, mr_device_most_bytes(device, MR_MEMORY_DEVICE),
+                                    mr_device_held_bytes(device, MR_MEMORY_DEVICE)};
     }
 }
 

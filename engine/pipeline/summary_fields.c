@@ -68,15 +68,16 @@ static void set_absorbed(void *base) {
 }
 
 /* Rows that the run's ledger and each source's ledger have in common. */
-#define LEDGER(type)                                                                                                  \
-    {"in", MR_SUMMARY_U64, AT(type, in), NULL, "frames that came in", .rises = true},                                 \
+#define LEDGER(type, metric_in, metric_in_flight)                                                                     \
+    {"in", MR_SUMMARY_U64, AT(type, in), NULL, "frames that came in", .rises = true, .metric = metric_in},            \
     {"delivered", MR_SUMMARY_U64, AT(type, delivered), NULL, "frames that reached all sinks", .rises = true},         \
     {"dropped", MR_SUMMARY_LIST, LIST_AT(type, lines, line_count), .help = "lost frames, by stage and reason",        \
      .part = &line, .has = is_dropped, .set = set_dropped},                                                           \
     {"absorbed", MR_SUMMARY_LIST, LIST_AT(type, lines, line_count),                                                   \
      .help = "frames that the pipeline left out on purpose", .part = &line, .has = is_absorbed,                       \
      .set = set_absorbed},                                                                                            \
-    {"in_flight", MR_SUMMARY_U64, AT(type, in_flight), NULL, "frames between sources and sinks"}
+    {"in_flight", MR_SUMMARY_U64, AT(type, in_flight), NULL, "frames between sources and sinks",                      \
+     .metric = metric_in_flight}
 
 static const mr_summary_field object_line_fields[] = {
     {"stage", MR_SUMMARY_TEXT, AT(mr_ledger_line, stage), NULL, "id of the stage"},
@@ -162,16 +163,22 @@ static const mr_summary_field connection_fields[] = {
     {"since", MR_SUMMARY_DATE, AT(mr_source_report, since_ns), NULL, "when this state began"},
     {"why", MR_SUMMARY_CHARS, AT(mr_source_report, why), NULL, "why the source is not live", .most = MR_REPORT_WHY},
     {"next_try", MR_SUMMARY_DATE, AT(mr_source_report, next_ns), NULL, "when it connects again"},
-    {"tries", MR_SUMMARY_U64, AT(mr_source_report, tries), NULL, "attempts to connect", .rises = true},
-    {"connections", MR_SUMMARY_U64, AT(mr_source_report, connections), NULL, "attempts that succeeded", .rises = true},
-    {"packets", MR_SUMMARY_U64, AT(mr_source_report, packets), NULL, "packets received", .rises = true},
-    {"bytes", MR_SUMMARY_U64, AT(mr_source_report, bytes), "bytes", "bytes received", .rises = true},
-    {"lost", MR_SUMMARY_U64, AT(mr_source_report, lost), NULL, "packets that did not arrive in time", .rises = true},
-    {"late", MR_SUMMARY_U64, AT(mr_source_report, late), NULL, "lost packets that arrived later", .rises = true},
+    {"tries", MR_SUMMARY_U64, AT(mr_source_report, tries), NULL, "attempts to connect", .rises = true,
+     .metric = "source_connection_tries"},
+    {"connections", MR_SUMMARY_U64, AT(mr_source_report, connections), NULL, "attempts that succeeded", .rises = true,
+     .metric = "source_connections"},
+    {"packets", MR_SUMMARY_U64, AT(mr_source_report, packets), NULL, "packets received", .rises = true,
+     .metric = "source_received_packets"},
+    {"bytes", MR_SUMMARY_U64, AT(mr_source_report, bytes), "bytes", "bytes received", .rises = true,
+     .metric = "source_received_bytes"},
+    {"lost", MR_SUMMARY_U64, AT(mr_source_report, lost), NULL, "packets that did not arrive in time", .rises = true,
+     .metric = "source_lost_packets"},
+    {"late", MR_SUMMARY_U64, AT(mr_source_report, late), NULL, "lost packets that arrived later", .rises = true,
+     .metric = "source_late_packets"},
     {"stills", MR_SUMMARY_U64, AT(mr_source_report, stills), NULL, "pictures that stood in for the absent source",
-     .rises = true},
+     .rises = true, .metric = "source_stills"},
     {"jitter_ms", MR_SUMMARY_NS_F64, AT(mr_source_report, jitter_ns), "ms",
-     "jitter of the packets' arrival (RFC 3550, 6.4.1)"},
+     "jitter of the packets' arrival (RFC 3550, 6.4.1)", .metric = "source_jitter_seconds"},
     {0}};
 static const mr_summary_part connection = PART_OF(mr_source_report, connection_fields);
 
@@ -198,6 +205,10 @@ static bool is_known(const void *base) {
     return ((const mr_source_summary *)base)->expected > 0;
 }
 
+static bool has_frame(const void *base) {
+    return ((const mr_source_summary *)base)->last_frame_ns > 0;
+}
+
 static bool has_failed(const void *base) {
     return ((const mr_source_summary *)base)->status;
 }
@@ -207,7 +218,7 @@ static const mr_summary_field source_fields[] = {
      "id of the source; \"\" for all sources that were removed long ago"},
     {"elsewhere", MR_SUMMARY_BOOL, AT(mr_source_summary, elsewhere), NULL,
      "another node reads the source; this row counts the frames that arrived from there"},
-    LEDGER(mr_source_summary),
+    LEDGER(mr_source_summary, "source_frames", "source_in_flight_frames"),
     {"balanced", MR_SUMMARY_NONE, AT(mr_source_summary, unaccounted), NULL, "every frame is accounted for"},
     {"unsettled", MR_SUMMARY_ARRAY, ARRAY_AT(mr_source_summary, unsettled, unsettled_count),
      .help = "frames that are unaccounted for, then frames in flight; at most 16", .part = &frame},
@@ -217,17 +228,21 @@ static const mr_summary_field source_fields[] = {
     {"expected", MR_SUMMARY_U64, AT(mr_source_summary, expected), NULL, "how many frames the file announces",
      .has = is_known},
     {"unread", MR_SUMMARY_U64, AT(mr_source_summary, unread), NULL,
-     "announced frames that are missing because the file ends early"},
+     "announced frames that are missing because the file ends early", .metric = "source_unread_frames"},
     {"seams", MR_SUMMARY_U64, AT(mr_source_summary, seams), NULL,
-     "seams in the stream: joined recordings and missing parts", .rises = true},
+     "seams in the stream: joined recordings and missing parts", .rises = true, .metric = "source_seams"},
     {"connection", MR_SUMMARY_PART, AT(mr_source_summary, report), NULL, "for cameras and servers",
      .part = &connection, .has = is_connected, .omitted = true},
     {"note", MR_SUMMARY_TEXT, AT(mr_source_summary, note), NULL, "a remark from the plan"},
-    {"ended", MR_SUMMARY_BOOL, AT(mr_source_summary, ended), NULL, "no more frames come from the source"},
+    {"last_frame", MR_SUMMARY_DATE, AT(mr_source_summary, last_frame_ns), NULL,
+     "when the last frame was there; as exact as the status is frequent, half a second in a run", .has = has_frame,
+     .metric = "source_last_frame_timestamp_seconds"},
+    {"ended", MR_SUMMARY_BOOL, AT(mr_source_summary, ended), NULL, "no more frames come from the source",
+     .metric = "source_ended"},
     {"exit_code", MR_SUMMARY_STATUS, AT(mr_source_summary, status), NULL, "0, or the exit code for the failure"},
     {"error", MR_SUMMARY_TEXT, AT(mr_source_summary, message), NULL, "why the source failed", .has = has_failed},
     {"classified", MR_SUMMARY_U64, AT(mr_source_summary, classified), NULL, "delivered frames with classes",
-     .rises = true},
+     .rises = true, .metric = "source_classified_frames"},
     {"classes", MR_SUMMARY_ARRAY, ARRAY_AT(mr_source_summary, classes, class_count),
      .help = "the most frequent classes, at most 5", .part = &class_part},
     {"accuracy", MR_SUMMARY_PART, .offset = 0, .help = "for sources whose pictures have labels", .part = &accuracy,
@@ -243,15 +258,17 @@ static const mr_summary_field share_fields[] = {
     {"name", MR_SUMMARY_TEXT, AT(mr_share_summary, device), NULL, "name of the device"},
     {"state", MR_SUMMARY_NAME, AT(mr_share_summary, state), NULL, "works, in reserve, disabled or failed",
      .name_of = device_state},
-    {"frames", MR_SUMMARY_U64, AT(mr_share_summary, frames), NULL, "frames that the device processed", .rises = true},
+    {"frames", MR_SUMMARY_U64, AT(mr_share_summary, frames), NULL, "frames that the device processed", .rises = true,
+     .metric = "stage_device_frames"},
     {"busy_s", MR_SUMMARY_NS, AT(mr_share_summary, busy_ns), "s",
-     "time during which a call was in progress", .rises = true},
-    {"cost_ms", MR_SUMMARY_NS, AT(mr_share_summary, cost_ns), "ms", "time per frame in the last calls"},
+     "time during which a call was in progress", .rises = true, .metric = "stage_device_busy_seconds"},
+    {"cost_ms", MR_SUMMARY_NS, AT(mr_share_summary, cost_ns), "ms", "time per frame in the last calls",
+     .metric = "stage_device_cost_seconds"},
     {0}};
 static const mr_summary_part share = PART_OF(mr_share_summary, share_fields);
 
-#define SERVICE(key, member, unit, help)                                                                               \
-    {key, MR_SUMMARY_U64, AT(mr_service_report, member), unit, help, .rises = true}
+#define SERVICE(key, member, unit, help)                                                                              \
+    {key, MR_SUMMARY_U64, AT(mr_service_report, member), unit, help, .rises = true, .metric = "service_" key}
 
 static const mr_summary_field service_fields[] = {
     {"state", MR_SUMMARY_NAME, AT(mr_service_report, phase), NULL, "connecting, live, away, failed or ended",
@@ -266,8 +283,9 @@ static const mr_summary_field service_fields[] = {
     SERVICE("frames", frames, NULL, "frames in these batches"),
     SERVICE("bytes", bytes, "bytes", "bytes of their records"),
     SERVICE("again", again, NULL, "batches that were sent again"),
-    SERVICE("dropped", dropped, NULL, "frames that were dropped because the queue was full"),
-    {"waiting", MR_SUMMARY_U64, AT(mr_service_report, waiting), NULL, "frames that are not acknowledged"},
+    SERVICE("dropped", dropped, NULL, "frames that were dropped: the queue was full, or the service refused them"),
+    {"waiting", MR_SUMMARY_U64, AT(mr_service_report, waiting), NULL, "frames that are not acknowledged",
+     .metric = "service_waiting_frames"},
     {"waiting_bytes", MR_SUMMARY_U64, AT(mr_service_report, waiting_bytes), "bytes", "bytes of their records"},
     {0}};
 static const mr_summary_part service = PART_OF(mr_service_report, service_fields);
@@ -282,30 +300,38 @@ static const mr_summary_field stage_fields[] = {
     {"device", MR_SUMMARY_TEXT, AT(mr_stage_summary, device), NULL, "device or devices of the stage"},
     {"is_source", MR_SUMMARY_BOOL, AT(mr_stage_summary, is_source), NULL,
      "whether this row is the source with this id"},
-    {"instances", MR_SUMMARY_INT, AT(mr_stage_summary, instances), NULL, "how many instances the stage has"},
-    {"in", MR_SUMMARY_U64, AT(mr_stage_summary, in), NULL, "frames that entered", .rises = true},
-    {"out", MR_SUMMARY_U64, AT(mr_stage_summary, out), NULL, "frames that left", .rises = true},
+    {"instances", MR_SUMMARY_INT, AT(mr_stage_summary, instances), NULL, "how many instances the stage has",
+     .metric = "stage_instances"},
+    {"in", MR_SUMMARY_U64, AT(mr_stage_summary, in), NULL, "frames that entered", .rises = true,
+     .metric = "stage_in_frames"},
+    {"out", MR_SUMMARY_U64, AT(mr_stage_summary, out), NULL, "frames that left", .rises = true,
+     .metric = "stage_out_frames"},
+    {"queued", MR_SUMMARY_U64, AT(mr_stage_summary, queued), NULL, "frames that wait in the queue now",
+     .metric = "queue_frames"},
     {"queue_peak", MR_SUMMARY_INT, AT(mr_stage_summary, queue_peak), NULL,
-     "the most frames of one source that waited in the queue"},
-    {"batch_peak", MR_SUMMARY_INT, AT(mr_stage_summary, batch_peak), NULL, "the most frames in one call"},
-    {"calls", MR_SUMMARY_U64, AT(mr_stage_summary, calls), NULL, "calls of the stage", .rises = true},
+     "the most frames of one source that waited in the queue", .metric = "queue_peak_frames"},
+    {"batch_peak", MR_SUMMARY_INT, AT(mr_stage_summary, batch_peak), NULL, "the most frames in one call",
+     .metric = "stage_batch_peak_frames"},
+    {"calls", MR_SUMMARY_U64, AT(mr_stage_summary, calls), NULL, "calls of the stage", .rises = true,
+     .metric = "stage_calls"},
     {"busy_s", MR_SUMMARY_NS, AT(mr_stage_summary, busy_ns), "s", "time inside the stage, summed over its instances",
-     .rises = true},
+     .rises = true, .metric = "stage_busy_seconds"},
     {"p50_ms", MR_SUMMARY_NS, AT(mr_stage_summary, p50_ns), "ms",
      "median time from entering the queue to leaving the stage"},
     {"p99_ms", MR_SUMMARY_NS, AT(mr_stage_summary, p99_ns), "ms", "the time that 99 of 100 frames stay below"},
     {"latency", MR_SUMMARY_PART, AT(mr_stage_summary, latency), NULL,
-     "distribution of that time over all frames", .part = &durations},
+     "distribution of that time over all frames", .part = &durations, .metric = "stage_seconds"},
     {"service", MR_SUMMARY_PART, AT(mr_stage_summary, service), NULL, "for sinks that deliver to a service",
      .part = &service, .has = has_service, .omitted = true},
-    {"devices", MR_SUMMARY_LIST, LIST_AT(mr_stage_summary, shares, share_count),
+    {"devices", MR_SUMMARY_LIST, LIST_AT(mr_stage_summary, shares, share_count), .label = "device",
      .help = "the work of each device; empty for a stage that runs only on processors", .part = &share},
     {0}};
 static const mr_summary_part stage = PART_OF(mr_stage_summary, stage_fields);
 
 /* ---- cuts -------------------------------------------------------------------------------------------------------- */
 
-#define COUNT(key, member, help) {key, MR_SUMMARY_U64, AT(mr_cut_summary, member), NULL, help, .rises = true}
+#define COUNT(key, member, help)                                                                                      \
+    {key, MR_SUMMARY_U64, AT(mr_cut_summary, member), NULL, help, .rises = true, .metric = "cut_" key}
 
 static const mr_summary_field cut_fields[] = {
     {"id", MR_SUMMARY_TEXT, AT(mr_cut_summary, id), NULL,
@@ -330,7 +356,7 @@ static const mr_summary_field forced_fields[] = {
 static const mr_summary_part forced = PART_OF(mr_forced_summary, forced_fields);
 
 static const mr_summary_field ledger_fields[] = {
-    LEDGER(mr_summary),
+    LEDGER(mr_summary, NULL, NULL),
     {"balanced", MR_SUMMARY_BOOL, AT(mr_summary, balanced), NULL,
      "whether in = delivered + dropped + absorbed + in_flight for every source, and for its objects"},
     {0}};
@@ -338,17 +364,22 @@ static const mr_summary_part ledger = PART_OF(mr_summary, ledger_fields);
 
 static const mr_summary_field device_fields[] = {
     {"name", MR_SUMMARY_TEXT, AT(mr_device_summary, name), NULL, "name of the device"},
-    {"bytes", MR_SUMMARY_U64, AT(mr_device_summary, bytes), "bytes", "the most bytes in buffers on the device"},
+    {"bytes", MR_SUMMARY_U64, AT(mr_device_summary, bytes), "bytes", "the most bytes in buffers on the device",
+     .metric = "device_memory_peak_bytes"},
+    {"held_bytes", MR_SUMMARY_U64, AT(mr_device_summary, held_bytes), "bytes", "the bytes in buffers on the device now",
+     .metric = "device_memory_bytes"},
     {0}};
 static const mr_summary_part device = PART_OF(mr_device_summary, device_fields);
 
 static const mr_summary_field buffers_fields[] = {
-    {"host_bytes", MR_SUMMARY_U64, AT(mr_summary, host_bytes), "bytes", "the most bytes in buffers in host memory"},
+    {"host_bytes", MR_SUMMARY_U64, AT(mr_summary, host_bytes), "bytes", "the most bytes in buffers in host memory",
+     .metric = "buffers_host_peak_bytes"},
     {"pinned_bytes", MR_SUMMARY_U64, AT(mr_summary, pinned_bytes), "bytes",
-     "the most bytes in buffers in pinned memory"},
+     "the most bytes in buffers in pinned memory", .metric = "buffers_pinned_peak_bytes"},
     {"shared_bytes", MR_SUMMARY_U64, AT(mr_summary, shared_bytes), "bytes",
-     "the most bytes in buffers in shared memory"},
-    {"devices", MR_SUMMARY_LIST, LIST_AT(mr_summary, devices, device_count), .help = "the devices", .part = &device},
+     "the most bytes in buffers in shared memory", .metric = "buffers_shared_peak_bytes"},
+    {"devices", MR_SUMMARY_LIST, LIST_AT(mr_summary, devices, device_count),
+     .label = "device", .help = "the devices", .part = &device},
     {0}};
 static const mr_summary_part buffers = PART_OF(mr_summary, buffers_fields);
 
@@ -362,24 +393,28 @@ static const mr_summary_field fields[] = {
     {"ledger", MR_SUMMARY_PART, .offset = 0, .help = "the frames of all sources", .part = &ledger},
     {"objects", MR_SUMMARY_PART, AT(mr_summary, objects), NULL, "the objects of all sources", .part = &objects,
      .has = any_objects, .omitted = true},
-    {"sources", MR_SUMMARY_LIST, LIST_AT(mr_summary, sources, source_count), .help = "the sources", .part = &source},
-    {"stages", MR_SUMMARY_LIST, LIST_AT(mr_summary, stages, stage_count), .help = "the stages and sources",
-     .part = &stage},
-    {"cuts", MR_SUMMARY_LIST, LIST_AT(mr_summary, cuts, cut_count), .help = "the ends of cuts in this process",
-     .part = &cut},
-    {"wall_s", MR_SUMMARY_F64, AT(mr_summary, wall_s), "s", "time since the start"},
+    {"sources", MR_SUMMARY_LIST, LIST_AT(mr_summary, sources, source_count),
+     .label = "source", .help = "the sources", .part = &source},
+    {"stages", MR_SUMMARY_LIST, LIST_AT(mr_summary, stages, stage_count),
+     .label = "stage", .help = "the stages and sources", .part = &stage},
+    {"cuts", MR_SUMMARY_LIST, LIST_AT(mr_summary, cuts, cut_count),
+     .label = "cut", .help = "the ends of cuts in this process", .part = &cut},
+    {"wall_s", MR_SUMMARY_F64, AT(mr_summary, wall_s), "s", "time since the start", .metric = "run_seconds"},
     {"first_s", MR_SUMMARY_F64, AT(mr_summary, first_s), "s", "time from the start to the first delivered frame"},
-    {"cpu_s", MR_SUMMARY_F64, AT(mr_summary, cpu_s), "s", "CPU time of the process", .rises = true},
-    {"peak_bytes", MR_SUMMARY_U64, AT(mr_summary, peak_bytes), "bytes", "the most resident memory of the process"},
+    {"cpu_s", MR_SUMMARY_F64, AT(mr_summary, cpu_s), "s", "CPU time of the process", .rises = true,
+     .metric = "cpu_seconds"},
+    {"peak_bytes", MR_SUMMARY_U64, AT(mr_summary, peak_bytes), "bytes", "the most resident memory of the process",
+     .metric = "resident_memory_peak_bytes"},
     {"buffers", MR_SUMMARY_PART, .offset = 0, .help = "memory for which `millrace plan` gives a bound",
      .part = &buffers},
     {"p50_ms", MR_SUMMARY_NS, AT(mr_summary, latency_p50_ns), "ms", "median time from source to sink"},
     {"p99_ms", MR_SUMMARY_NS, AT(mr_summary, latency_p99_ns), "ms", "the time that 99 of 100 frames stay below"},
     {"latency", MR_SUMMARY_PART, AT(mr_summary, latency), NULL,
      "distribution of that time over all frames, once for each sink",
-     .part = &durations},
+     .part = &durations, .metric = "latency_seconds"},
     {"allocations", MR_SUMMARY_U64, AT(mr_summary, allocations), NULL,
-     "memory blocks that millrace has allocated since the start; blocks of libraries do not count", .rises = true},
+     "memory blocks that millrace has allocated since the start; blocks of libraries do not count", .rises = true,
+     .metric = "allocations"},
     {0}};
 
 const mr_summary_part *mr_summary_fields(void) {

@@ -5,6 +5,8 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "millrace/status.h"
@@ -61,16 +63,31 @@ static bool read_six(const char *host, int port, mr_http_address *address) {
     return true;
 }
 
+static int read_path(const char *path, mr_http_address *address) {
+    struct sockaddr_un file = {.sun_family = AF_UNIX};
+    if (!*path || strlen(path) >= sizeof file.sun_path)
+        return mr_fail(MR_ERROR_CONFIG, "unix:%s: the path of a socket has 1 to %zu bytes", path,
+                       sizeof file.sun_path - 1);
+    memcpy(file.sun_path, path, strlen(path));
+    address->loopback = address->file = true;
+    address->bytes = sizeof file;
+    memcpy(&address->socket, &file, sizeof file);
+    return MR_OK;
+}
+
 int mr_http_address_parse(const char *text, mr_http_address *address) {
     char host[HOST_BYTES];
     const char *digits;
     int port;
     *address = (mr_http_address){0};
+    if (strncmp(text, "unix:", 5) == 0)
+        return read_path(text + 5, address);
     bool read = split(text, host, &digits) && read_port(digits, &port);
     if (read && (*text == '[' ? read_six(host, port, address) : read_four(host, port, address)))
         return MR_OK;
-    return mr_fail(MR_ERROR_CONFIG, "\"%s\" is not an address to listen at: write 127.0.0.1:8090, [::1]:8090, or "
-                                    "0.0.0.0:8090 for all IPv4 addresses of this machine", text);
+    return mr_fail(MR_ERROR_CONFIG,
+                   "\"%s\" is not an address to listen at: write 127.0.0.1:8090, [::1]:8090, unix:PATH, or "
+                   "0.0.0.0:8090 for all IPv4 addresses of this machine", text);
 }
 
 bool mr_http_host_is_local(const char *text) {
@@ -93,10 +110,33 @@ static int fail_to_listen(const char *text, int error) {
     case EADDRNOTAVAIL:
         return mr_fail(MR_ERROR_UNAVAILABLE, "cannot listen at %s: this machine does not have that address", text);
     case EACCES:
-        return mr_fail(MR_ERROR_PERMISSION, "may not listen at %s: give `listen` a port above 1023", text);
+        return mr_fail(MR_ERROR_PERMISSION, strncmp(text, "unix:", 5) == 0
+                       ? "may not make the socket %s: give `listen` a folder in which you may write"
+                       : "may not listen at %s: give `listen` a port above 1023", text);
     default:
         return mr_fail(MR_ERROR_IO, "cannot listen at %s: %s", text, strerror(error));
     }
+}
+
+/* Removes the socket's file if no program listens there: the next bind then succeeds. */
+static bool remove_dead(const mr_http_address *address) {
+    const char *path = ((const struct sockaddr_un *)(const void *)&address->socket)->sun_path;
+    struct stat found;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const bool dead = fd >= 0 && !lstat(path, &found) && S_ISSOCK(found.st_mode) &&
+                      connect(fd, (const struct sockaddr *)&address->socket, address->bytes) && errno == ECONNREFUSED;
+    if (fd >= 0)
+        close(fd);
+    return dead && !unlink(path);
+}
+
+/* A Unix socket's file gets the descriptor's mode, so it is never open to other users. */
+static bool bind_to(int fd, const mr_http_address *address) {
+    const struct sockaddr *to = (const struct sockaddr *)&address->socket;
+    if (address->file && fchmod(fd, 0600))
+        return false;
+    return !bind(fd, to, address->bytes) ||
+           (address->file && errno == EADDRINUSE && remove_dead(address) && !bind(fd, to, address->bytes));
 }
 
 static int port_of(int fd) {
@@ -116,12 +156,12 @@ int mr_http_address_listen(const mr_http_address *address, const char *text, int
         return fail_to_listen(text, errno);
     /* A port whose last connections are still being closed may be used again; one that is listened at may not. */
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    if (bind(fd, (const struct sockaddr *)&address->socket, address->bytes) || listen(fd, SOMAXCONN)) {
+    if (!bind_to(fd, address) || listen(fd, SOMAXCONN)) {
         int error = errno;
         close(fd);
         return fail_to_listen(text, error);
     }
-    *port = port_of(fd);
+    *port = address->file ? 0 : port_of(fd);
     *result = fd;
     return MR_OK;
 }

@@ -10,12 +10,15 @@ typedef struct mr_http_address {
     struct sockaddr_storage socket;
     socklen_t bytes;
     bool loopback; /* only this machine reaches it */
+    bool file;     /* a Unix socket, which only the user and root may use */
 } mr_http_address;
 
-/* "127.0.0.1:8090", "[::1]:8090", "localhost:8090" (which is 127.0.0.1); port 0: a free one. MR_ERROR_CONFIG. */
+/* "127.0.0.1:8090", "[::1]:8090", "localhost:8090" (which is 127.0.0.1), "unix:PATH"; port 0: a free one.
+ * MR_ERROR_CONFIG. */
 int mr_http_address_parse(const char *text, mr_http_address *address);
 
-/* Opens a socket that listens there; it does not block, and exec closes it. *port: the socket's port.
+/* Opens a socket that listens there; it does not block, and exec closes it. *port: the socket's port; 0: a Unix socket,
+ * whose file the caller must unlink. Replaces the Unix socket of a program that has ended.
  * MR_ERROR_UNAVAILABLE (in use, or not this machine's address), MR_ERROR_PERMISSION, MR_ERROR_IO. */
 int mr_http_address_listen(const mr_http_address *address, const char *text, int *fd, int *port);
 

@@ -20,6 +20,7 @@ enum {
     OTHERS = 64,           /* connections that are not streams */
     REQUEST_BYTES = 16384, /* for a request's line and headers, and for the answer's headers */
     REST_BYTES = 256,
+    BODY_BYTES = 4096,     /* of a POST */
     MOST_SWEEP_MS = 1000
 };
 
@@ -41,7 +42,10 @@ struct mr_http_request {
     bool over;                         /* time is over, or the client has left: it must be closed */
     atomic_bool woken;
     const mr_http_route *route;        /* NULL: the request is not read yet */
+    bool posts, foreign;               /* the path is for POST; a Host header names another server */
     char rest[REST_BYTES];
+    char *body;                        /* of a POST, BODY_BYTES + 1; NULL: none */
+    size_t body_bytes;
     void *state;
     void (*end)(void *state);
     mr_http_reply (*next)(void *state, mr_http_content *part); /* NULL: no stream */
@@ -51,7 +55,9 @@ struct mr_http_request {
 struct mr_http_server {
     struct MHD_Daemon *daemon;
     mr_http_route *routes;
-    char *token;
+    char *token, *certificate, *key;
+    bool any_host;
+    const char *const *hosts;
     const char *not_found;
     int most_streams, streams;
     int64_t timeout_ns, sweep_ns; /* sweep_ns: when the next sweep is due */
@@ -169,7 +175,7 @@ static mr_http_reply answer(mr_http_request *request, unsigned code, const char 
     if (code == MHD_HTTP_UNAUTHORIZED)
         MHD_add_response_header(response, "WWW-Authenticate", "Bearer realm=\"millrace\"");
     if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
-        MHD_add_response_header(response, "Allow", "GET, HEAD");
+        MHD_add_response_header(response, "Allow", request->posts ? "POST" : "GET, HEAD");
     if (code == MHD_HTTP_SERVICE_UNAVAILABLE)
         MHD_add_response_header(response, "Retry-After", "1");
     enum MHD_Result queued = MHD_queue_response(request->connection, code, response);
@@ -192,7 +198,7 @@ mr_http_reply mr_http_send(mr_http_request *request, const mr_http_content *cont
         content->bytes, (void *)(uintptr_t)content->data, release, content->owner);
     if (!response)
         release(content->owner);
-    return answer(request, MHD_HTTP_OK, content->type, response);
+    return answer(request, content->code ? content->code : MHD_HTTP_OK, content->type, response);
 }
 
 /* ---- streams ---------------------------------------------------------------------------------------------------- */
@@ -247,6 +253,18 @@ void *mr_http_state(const mr_http_request *request) {
     return request->state;
 }
 
+const char *mr_http_header(const mr_http_request *request, const char *name) {
+    return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
+const char *mr_http_argument(const mr_http_request *request, const char *name) {
+    return MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+const char *mr_http_body(const mr_http_request *request) {
+    return request->body ? request->body : "";
+}
+
 static bool has_token(const mr_http_server *server, struct MHD_Connection *handle) {
     static const char scheme[] = "Bearer ";
     const char *header = MHD_lookup_connection_value(handle, MHD_HEADER_KIND, "Authorization");
@@ -271,26 +289,117 @@ static bool fits(const char *path, const char *url, char rest[REST_BYTES]) {
     return true;
 }
 
+/* Whether a Host header's name, with any port, is one of those that the server may have. */
+static bool is_ours(const mr_http_server *server, const char *host) {
+    const char *colon = strrchr(host, ':');
+    const size_t bytes = colon && !strchr(colon, ']') ? (size_t)(colon - host) : strlen(host);
+    for (const char *const *name = server->hosts; name && *name; name++)
+        if (strlen(*name) == bytes && strncasecmp(*name, host, bytes) == 0)
+            return true;
+    return mr_http_host_is_local(host);
+}
+
+static enum MHD_Result check_host(void *context, enum MHD_ValueKind kind, const char *key, const char *value) {
+    mr_http_request *request = context;
+    (void)kind;
+    if (strcasecmp(key, "Host") == 0 && (!value || !is_ours(request->server, value)))
+        request->foreign = true;
+    return MHD_YES;
+}
+
+/* Every Host header counts: clients and proxies take different ones. */
+static bool has_other_host(mr_http_request *request) {
+    const mr_http_server *server = request->server;
+    request->foreign = false;
+    if (!server->any_host && (!server->token || server->hosts))
+        MHD_get_connection_values(request->connection, MHD_HEADER_KIND, check_host, request);
+    return request->foreign;
+}
+
+/* Whether a page from elsewhere may have made the POST. A page of this server has an Origin that ends with the Host. */
+static bool is_forged(const mr_http_request *request) {
+    const char *origin = mr_http_header(request, "Origin"), *host = mr_http_header(request, "Host");
+    const char *name = origin ? strstr(origin, "://") : NULL;
+    return !mr_http_header(request, "X-Millrace") || (origin && (!name || !host || strcasecmp(name + 3, host) != 0));
+}
+
+static const mr_http_route *find_route(mr_http_request *request, const char *url, bool post) {
+    const mr_http_route *other = NULL, *route = request->server->routes;
+    for (; route->path; route++) {
+        if (!fits(route->path, url, request->rest))
+            continue;
+        if (route->post == post)
+            return route;
+        other = other ? other : route;
+        if (!strchr(route->path, '*'))
+            break; /* the path is this route's alone */
+    }
+    request->posts = other && other->post;
+    return other;
+}
+
+/* Checks permission; answers if there is none. */
+static bool may_not(mr_http_request *request, const mr_http_route *route, bool post, mr_http_reply *reply) {
+    const mr_http_server *server = request->server;
+    if (has_other_host(request))
+        *reply = mr_http_say(request, MHD_HTTP_FORBIDDEN,
+                             "ask for this server as 127.0.0.1, [::1] or localhost; for other names it needs a "
+                             "`token`, or `hosts`\n");
+    else if (server->token && !route->open && !has_token(server, request->connection))
+        *reply = mr_http_say(request, MHD_HTTP_UNAUTHORIZED,
+                             "a token is needed: Authorization: Bearer TOKEN, or ?token=TOKEN\n");
+    else if (post && route->post && is_forged(request))
+        *reply = mr_http_say(request, MHD_HTTP_FORBIDDEN,
+                             "a POST needs the header X-Millrace: 1, and may not come from another site's page\n");
+    else
+        return false;
+    return true;
+}
+
 /* Chooses the route, or answers with why there is none. */
 static mr_http_reply choose(mr_http_request *request, const char *url, const char *method) {
-    const mr_http_server *server = request->server;
-    const char *host = MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "Host");
-    const mr_http_route *route = server->routes;
-    if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
+    static const mr_http_route none = {0};
+    const bool post = strcmp(method, MHD_HTTP_METHOD_POST) == 0;
+    const bool get = strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+    const mr_http_route *route = find_route(request, url, post);
+    mr_http_reply reply;
+    if (!post && !get && !request->posts)
         return mr_http_say(request, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are answered\n");
-    if (server->token && !has_token(server, request->connection))
-        return mr_http_say(request, MHD_HTTP_UNAUTHORIZED,
-                           "a token is needed: Authorization: Bearer TOKEN, or ?token=TOKEN\n");
-    if (!server->token && host && !mr_http_host_is_local(host))
-        return mr_http_say(request, MHD_HTTP_FORBIDDEN,
-                           "ask for this server as 127.0.0.1, [::1] or localhost; for other names it needs a "
-                           "`token`\n");
-    while (route->path && !fits(route->path, url, request->rest))
-        route++;
-    if (!route->path)
-        return mr_http_say(request, MHD_HTTP_NOT_FOUND, server->not_found);
+    if (may_not(request, route ? route : &none, post, &reply))
+        return reply;
+    if (!route)
+        return mr_http_say(request, MHD_HTTP_NOT_FOUND, request->server->not_found);
+    if (route->post != post || (!post && !get))
+        return mr_http_say(request, MHD_HTTP_METHOD_NOT_ALLOWED,
+                           route->post ? "only POST is answered here\n" : "only GET and HEAD are answered\n");
     request->route = route;
-    return route->answer(request, route->context);
+    if (!post)
+        return route->answer(request, route->context);
+    request->body_bytes = 0;
+    request->body = mr_alloc(BODY_BYTES + 1);
+    if (!request->body)
+        return MR_HTTP_END;
+    *request->body = '\0';
+    return MR_HTTP_DONE;
+}
+
+/* Takes the next bytes of a POST's body. Those that do not fit are only counted. */
+static void take_body(mr_http_request *request, const char *data, size_t bytes) {
+    const size_t room = request->body_bytes < BODY_BYTES ? BODY_BYTES - request->body_bytes : 0;
+    const size_t kept = bytes < room ? bytes : room;
+    if (kept) {
+        memcpy(request->body + request->body_bytes, data, kept);
+        request->body[request->body_bytes + kept] = '\0';
+    }
+    request->body_bytes += bytes;
+}
+
+static mr_http_reply answer_route(mr_http_request *request) {
+    if (request->body && request->body_bytes > BODY_BYTES)
+        return mr_http_say(request, MHD_HTTP_CONTENT_TOO_LARGE, "the body has more than 4096 bytes\n");
+    if (request->body && strlen(request->body) != request->body_bytes)
+        return mr_http_say(request, MHD_HTTP_BAD_REQUEST, "the body has a zero byte\n");
+    return request->route->answer(request, request->route->context);
 }
 
 static enum MHD_Result take_request(void *context, struct MHD_Connection *handle, const char *url, const char *method,
@@ -298,14 +407,16 @@ static enum MHD_Result take_request(void *context, struct MHD_Connection *handle
     mr_http_request *request = request_of(handle);
     (void)context;
     (void)version;
-    (void)data;
-    (void)bytes;
     if (!request || request->over)
         return MHD_NO;
     *request_context = request;
+    if (request->body && *bytes) {
+        take_body(request, data, *bytes);
+        *bytes = 0;
+        return MHD_YES;
+    }
     atomic_store(&request->woken, false);
-    const mr_http_route *route = request->route;
-    mr_http_reply reply = route ? route->answer(request, route->context) : choose(request, url, method);
+    mr_http_reply reply = request->route ? answer_route(request) : choose(request, url, method);
     if (reply == MR_HTTP_WAIT)
         suspend(request);
     return reply == MR_HTTP_END ? MHD_NO : MHD_YES;
@@ -327,6 +438,9 @@ static void end_request(void *context, struct MHD_Connection *handle, void **req
         request->end(request->state);
     request->route = NULL;
     request->next = NULL;
+    request->posts = false;
+    mr_free(request->body);
+    request->body = NULL;
     mr_http_keep(request, NULL, NULL);
     *request_context = NULL;
 }
@@ -385,7 +499,16 @@ static void *serve(void *context) {
 
 static struct MHD_Daemon *start_daemon(mr_http_server *server, int fd) {
     unsigned idle_s = (unsigned)((server->timeout_ns + SECOND_NS - 1) / SECOND_NS);
-    return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, take_request, server,
+    static char priorities[] = "SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
+    /* Options end at the first MHD_OPTION_END: without a certificate the list is empty. */
+    const struct MHD_OptionItem plain[] = {{MHD_OPTION_END, 0, NULL}},
+                                tls[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, server->certificate},
+                                         {MHD_OPTION_HTTPS_MEM_KEY, 0, server->key},
+                                         {MHD_OPTION_HTTPS_PRIORITIES, 0, priorities},
+                                         {MHD_OPTION_END, 0, NULL}};
+    const unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (server->certificate ? MHD_USE_TLS : 0);
+    return MHD_start_daemon(flags, 0, NULL, NULL, take_request, server,
+                            MHD_OPTION_ARRAY, server->certificate ? tls : plain,
                             MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)server->slots,
                             MHD_OPTION_CONNECTION_TIMEOUT, idle_s,
                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES,
@@ -401,7 +524,10 @@ static bool allocate(mr_http_server *server, const mr_http_params *params) {
     server->slot = mr_calloc((size_t)server->slots, sizeof *server->slot);
     server->routes = mr_calloc(routes, sizeof *server->routes);
     server->token = params->token ? mr_strdup(params->token) : NULL;
-    if (!server->slot || !server->routes || (params->token && !server->token) || server->wake < 0)
+    server->certificate = params->certificate ? mr_strdup(params->certificate) : NULL;
+    server->key = params->key ? mr_strdup(params->key) : NULL;
+    if (!server->slot || !server->routes || (params->token && !server->token) || server->wake < 0 ||
+        (params->certificate && (!server->certificate || !server->key)))
         return false;
     memcpy(server->routes, params->routes, routes * sizeof *server->routes);
     for (int i = 0; i < server->slots; i++)
@@ -417,6 +543,7 @@ int mr_http_server_create(mr_http_server **result, const mr_http_params *params)
     }
     const int64_t sweep_ms = params->timeout_ns / 8000000;
     *server = (mr_http_server){.not_found = params->not_found, .timeout_ns = params->timeout_ns,
+                               .any_host = params->any_host, .hosts = params->hosts,
                                .most_streams = params->most_streams, .slots = params->most_streams + OTHERS,
                                .sweep_ms = sweep_ms < MOST_SWEEP_MS ? (int)sweep_ms : MOST_SWEEP_MS,
                                .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
@@ -430,7 +557,9 @@ int mr_http_server_create(mr_http_server **result, const mr_http_params *params)
         return MR_OK;
     }
     mr_http_server_destroy(&server);
-    return mr_fail(MR_ERROR_UNAVAILABLE, "cannot start the HTTP server: no memory, or no descriptors or threads left");
+    return mr_fail(MR_ERROR_UNAVAILABLE, "cannot start the HTTP server: no memory, or no descriptors or threads left%s",
+                   params->certificate ? "; or `certificate` and `key` are not in PEM form, or do not belong together"
+                                       : "");
 }
 
 void mr_http_server_destroy(mr_http_server **result) {
@@ -451,6 +580,8 @@ void mr_http_server_destroy(mr_http_server **result) {
     if (server->wake >= 0)
         close(server->wake);
     mr_http_token_forget(&server->token);
+    mr_http_token_forget(&server->key);
+    mr_free(server->certificate);
     mr_free(server->routes);
     mr_free(server->slot);
     mr_free(server);

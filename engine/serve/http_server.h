@@ -1,8 +1,8 @@
 /* One HTTP server, by libmicrohttpd: routes, streams, permission and limits.
  *
- * A route answers GET and HEAD for a path. Its function can answer at once (mr_http_say, mr_http_send), begin a stream
- * (mr_http_stream), or return MR_HTTP_WAIT and be called again after mr_http_wake. A stream asks for parts in the same
- * way. A connection serves one request and is then closed.
+ * A route answers GET and HEAD for a path, or POST. Its function can answer at once (mr_http_say, mr_http_send), begin
+ * a stream (mr_http_stream), or return MR_HTTP_WAIT and be called again after mr_http_wake. A stream asks for parts in
+ * the same way. A connection serves one request and is then closed.
  *
  * Threads: one thread serves all connections and calls all functions of routes and streams. They must not block; they
  * may take a lock that is held briefly. mr_http_wake may be called from any thread, until the server is destroyed.
@@ -15,19 +15,22 @@
  * client has left, or at once if the answer cannot be made. A request that needs data over several calls must keep it
  * as state (mr_http_keep), which ends with the request, for whatever reason.
  *
- * Permission: with a token, a request must give it ("Authorization: Bearer TOKEN", or "?token=TOKEN"). Without one, the
- * Host header must name this machine: otherwise a page from elsewhere in a browser on this machine could read the
- * answers (DNS rebinding). Headers on all answers keep foreign pages from showing them, and our pages from loading
- * anything from elsewhere. Requests are not logged.
+ * Permission: with a token, a request must give it ("Authorization: Bearer TOKEN", or "?token=TOKEN"), except for
+ * routes that are open. Host headers must name this machine or one of `hosts`: otherwise a page from elsewhere in a
+ * browser on this machine could read the answers (DNS rebinding). Any name will do for a Unix socket, which no page can
+ * reach, and with a token unless there are `hosts`. A POST must have the header "X-Millrace", which a page from
+ * elsewhere cannot set, and an Origin header must be the server's. Headers on all answers keep foreign pages from
+ * showing them, and our pages from loading anything from elsewhere. Requests are not logged.
  *
  * Limits: `most_streams` streams and 64 other connections; more wait in the system's queue until one ends. A request
  * that is not a stream can last for `timeout`, from its first byte to the answer's last. A stream is closed if its
  * client takes nothing for `timeout`, or has left (closed the connection, or the sending side). An event stream sends a
- * comment after `timeout` without events, so that proxies keep it. A request's line and headers must fit into 16 KiB;
- * its body is not read.
+ * comment after `timeout` without events, so that proxies keep it. A request's line and headers must fit into 16 KiB,
+ * the body of a POST into 4 KiB. Other bodies are not read.
  *
- * Errors: 401 without the token, 403 for another Host, 404 if no route fits, 405 for other methods, 503 for one stream
- * too many, each with a line of text. Functions return a negative mr_status. */
+ * Errors: 401 without the token, 403 for another Host or Origin or without X-Millrace, 404 if no route fits, 405 for
+ * other methods, 413 for a longer body, 503 for one stream too many, each with a line of text. Functions return a
+ * negative mr_status. */
 #pragma once
 
 #include <stdbool.h>
@@ -50,6 +53,7 @@ typedef struct mr_http_content {
     size_t bytes;
     void (*release)(void *owner); /* NULL: the data outlive the server */
     void *owner;
+    unsigned code;                /* an answer's; 0: 200 */
 } mr_http_content;
 
 /* ---- the server ------------------------------------------------------------------------------------------------- */
@@ -58,12 +62,18 @@ typedef struct mr_http_route {
     const char *path; /* "/", or with one * for one or more characters: "/A*B" */
     mr_http_reply (*answer)(mr_http_request *request, void *context);
     void *context;
+    bool post;        /* answers POST alone */
+    bool open;        /* needs no token */
 } mr_http_route;
 
 typedef struct mr_http_params {
     int fd;                      /* a listening socket, which belongs to the server from then on, also on failure */
     const mr_http_route *routes; /* the first that fits answers; ends with a path of NULL; copied, but not the paths */
     const char *token;           /* NULL: none; copied */
+    const char *certificate, *key; /* for TLS, as PEM texts; copied. NULL: none */
+    bool any_host;               /* Host headers are not checked: the socket is a Unix socket */
+    const char *const *hosts;    /* further names that Host headers may have; end with NULL, and must outlive the
+                                    server. NULL: none */
     const char *not_found;       /* the 404 text; must be a literal */
     int most_streams;
     int64_t timeout_ns;
@@ -79,6 +89,11 @@ void mr_http_server_destroy(mr_http_server **server);
 
 /* What the * in the route's path stands for, decoded; "" without one. */
 const char *mr_http_rest(const mr_http_request *request);
+/* A header or an argument of the URL, decoded; NULL: it is not there. */
+const char *mr_http_header(const mr_http_request *request, const char *name);
+const char *mr_http_argument(const mr_http_request *request, const char *name);
+/* A POST's whole body, ended by 0. */
+const char *mr_http_body(const mr_http_request *request);
 /* The state for further calls, and for the functions of a stream; `end` is called when the request is over. Once. */
 void mr_http_keep(mr_http_request *request, void *state, void (*end)(void *state));
 /* The state; NULL in the first call. */
@@ -86,7 +101,7 @@ void *mr_http_state(const mr_http_request *request);
 
 /* Answers with a line of text; it is a literal. With 503, clients are asked to try again after a second. */
 mr_http_reply mr_http_say(mr_http_request *request, unsigned code, const char *text);
-/* Answers with 200 and a content. */
+/* Answers with a content. */
 mr_http_reply mr_http_send(mr_http_request *request, const mr_http_content *content);
 
 typedef enum mr_http_stream_kind {

@@ -60,6 +60,11 @@ static void add_credentials(gathering *to, const mr_yaml *node) {
     }
 }
 
+/* Where a run can be looked into does not change what it does: a run may be resumed without that. */
+static bool is_beside(const mr_yaml *node, const mr_yaml *child) {
+    return !node->key && node->kind == MR_YAML_MAP && strcmp(child->key, "http") == 0;
+}
+
 static void add_node(gathering *to, const mr_yaml *node) {
     if (mr_yaml_is_null(node) || (is_secret(node) && !to->secrets)) {
         add(to, "n", 1);
@@ -73,6 +78,8 @@ static void add_node(gathering *to, const mr_yaml *node) {
     }
     add(to, node->kind == MR_YAML_MAP ? "d" : "l", 1);
     for (const mr_yaml *child = node->first; child; child = child->next) {
+        if (is_beside(node, child))
+            continue;
         if (node->kind == MR_YAML_MAP)
             add_text(to, child->key);
         add_node(to, child);

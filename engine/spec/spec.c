@@ -109,6 +109,9 @@ static const mr_option top_options[] = {
      .example = "blurred",
      .help = "what must hold for every picture that leaves the pipeline: blurred. The plan refuses a pipeline in which "
              "a picture or packet could get into a file or to a program without passing through blur; results may"},
+    {.name = "http", .kind = MR_OPTION_MAP, .elsewhere = true, .fields = mr_http_keys,
+     .help = "lets `millrace run` answer over HTTP: metrics, health, status, and changes as `millrace ctl` makes "
+             "them. Programs that embed the library answer nothing"},
     {.name = "plugins", .kind = MR_OPTION_STRINGS, .elsewhere = true, .min = 1, .max = INFINITY,
      .example = "libmine.so",
      .help = "shared libraries with your own stage types: paths, relative to this file; a name without a slash is also "
@@ -171,6 +174,13 @@ static int read_top(mr_spec_parser *p) {
         mr_spec_error(p, p->spec->from_place, "write how many there may be at a time, such as sources: {max: 64}",
                       "sources_from: a watched list needs sources.max");
     return MR_OK;
+}
+
+static int read_http(mr_spec_parser *p) {
+    const mr_option_reader reader = {
+        .arena = &p->spec->arena, .diagnostics = p->diagnostics, .directory = p->directory, .where = "http",
+        .synonyms = p->spec->synonyms};
+    return mr_spec_read_http(&reader, mr_yaml_get(p->spec->root, "http"), &p->spec->http);
 }
 
 /* ---- sources and stages -------------------------------------------------------------------------------------- */
@@ -318,7 +328,7 @@ static int read_spec(mr_spec_parser *p) {
     int status = read_tree(p);
     if (status)
         return status;
-    if (read_top(p) || mr_spec_read_devices(p) ||
+    if (read_top(p) || read_http(p) || mr_spec_read_devices(p) ||
         read_section(p, "sources", true, MR_SPEC_MAX_SOURCES, &spec->source_count, &spec->sources) ||
         mr_spec_reserve(p) ||
         read_section(p, "stages", false, MR_SPEC_MAX_STAGES, &spec->stage_count, &spec->stages) || check_ids(p) ||

@@ -1,5 +1,5 @@
 /* A candidate's box, and the overlap of two: inline functions that compile as C and as CUDA, with the same results bit
- * for bit.
+ * for bit. Boxes that are turned are in box_turned.h.
  *
  * Units: pixels of the network's input. Right may be less than left, and bottom less than top. */
 #pragma once
@@ -15,6 +15,7 @@ typedef struct mr_box {
     float score;
     int32_t class_index;
     int32_t row; /* position among the network's boxes */
+    float angle; /* turns the box around its centre, clockwise, in radians */
 } mr_box;
 
 /* Of finite numbers; a processor has instructions for these, but not for fminf and fmaxf. */
@@ -27,7 +28,8 @@ MR_PIXEL_INLINE float mr_box_more(float a, float b) {
 }
 
 MR_PIXEL_INLINE bool mr_box_is_finite(const mr_box *box) {
-    return isfinite(box->left) && isfinite(box->top) && isfinite(box->right) && isfinite(box->bottom);
+    return isfinite(box->left) && isfinite(box->top) && isfinite(box->right) && isfinite(box->bottom) &&
+           isfinite(box->angle);
 }
 
 MR_PIXEL_INLINE float mr_box_area(const mr_box *box) {

@@ -47,7 +47,7 @@ static int begin(search *s, int32_t height, size_t runs) {
 }
 
 static mr_box bounds_of(const float corner[8]) {
-    mr_box box = {INFINITY, INFINITY, -INFINITY, -INFINITY, 0, 0, 0};
+    mr_box box = {.left = INFINITY, .top = INFINITY, .right = -INFINITY, .bottom = -INFINITY};
     for (int i = 0; i < 4; i++) {
         box.left = fminf(box.left, corner[2 * i]);
         box.right = fmaxf(box.right, corner[2 * i]);

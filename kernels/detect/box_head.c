@@ -4,8 +4,8 @@
 
 #include "kernels/detect/box_read.h"
 
-const char *const mr_box_head_names[] = {"yolox", "yolov5", "yolov8", "yolov8-pose", "yolov8-seg", "ssd",
-                                         "rtdetr", "end2end", "centerface", "db", "custom", NULL};
+const char *const mr_box_head_names[] = {"yolox", "yolov5", "yolov8", "yolov8-pose", "yolov8-seg", "yolov8-obb",
+                                         "ssd", "rtdetr", "end2end", "centerface", "db", "custom", NULL};
 
 /* The limit as a limit of raw scores, so that few sigmoids are computed. */
 float mr_box_raw_limit(const mr_box_head *head, float score) {
@@ -96,5 +96,5 @@ void mr_box_head_decode(const mr_box_head *head, const void *const *data, float 
 /* ---- the answer -------------------------------------------------------------------------------------------------- */
 
 void mr_box_head_finish(const mr_box_head *head, float overlap, size_t most, mr_boxes *candidates) {
-    mr_boxes_suppress(candidates, head->suppress ? overlap : INFINITY, most, head->width, head->height);
+    mr_boxes_suppress(candidates, mr_box_head_overlap(head, overlap), head->agnostic, most, head->width, head->height);
 }

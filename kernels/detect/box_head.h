@@ -13,16 +13,19 @@
 #include "millrace/format.h"
 
 typedef enum mr_box_head_family {
-    MR_BOX_HEAD_YOLOX,      /* one output, rows of cx, cy, log w, log h, objectness, classes, relative to a grid with
-                           strides 8, 16, 32 (Ge et al., "YOLOX", 2021) */
+    MR_BOX_HEAD_YOLOX,      /* one output, rows of cx, cy, log w, log h, objectness, classes, relative to grids (Ge et
+                           al., "YOLOX", 2021) */
     MR_BOX_HEAD_YOLOV5,     /* one output, rows of cx, cy, w, h, objectness, classes */
     MR_BOX_HEAD_YOLOV8,     /* one output, columns of cx, cy, w, h, classes */
     MR_BOX_HEAD_YOLOV8_POSE, /* the same, then x, y and score of each key point */
     MR_BOX_HEAD_YOLOV8_SEG, /* the same, then coefficients of masks; and the masks' prototypes (Bolya et al., "YOLACT",
                            2019) */
+    MR_BOX_HEAD_YOLOV8_OBB, /* as YOLOV8, then an angle: boxes are turned */
     MR_BOX_HEAD_SSD,        /* boxes (left, top, right, bottom in 0..1) and scores whose class 0 is the background */
-    MR_BOX_HEAD_RTDETR,     /* logits and boxes (cx, cy, w, h in 0..1); a box may appear for several classes */
-    MR_BOX_HEAD_END2END,    /* rows of left, top, right, bottom, score, class: already suppressed */
+    MR_BOX_HEAD_RTDETR,     /* logits and boxes (cx, cy, w, h in 0..1); or one output, rows of a box and scores, as
+                           Ultralytics exports it. A box may appear for several classes */
+    MR_BOX_HEAD_END2END,    /* rows of left, top, right, bottom, score, class: already suppressed. Then may come an
+                           angle (boxes are cx, cy, w, h), key points, or coefficients of masks */
     MR_BOX_HEAD_CENTERFACE, /* heat map, scale, offset of the centre, and five landmarks for cells of 4 x 4 pixels (Xu
                            et al., "CenterFace: Joint Face Detection and Alignment Using Face as Point", 2019). As in
                            the authors' program, left and top are clipped to the input before the size is added, and
@@ -57,12 +60,19 @@ enum { MR_BOX_HEAD_MOST_OUTPUTS = 8, MR_BOX_HEAD_MOST_POINTS = 256, MR_BOX_HEAD_
 /* Cells of a mask, in each direction. */
 enum { MR_BOX_HEAD_MOST_CELLS = 1024 };
 
+/* Strides of the grids, from the first one to the last, each twice the one before. Heads of the YOLO kind have a box
+ * for each of their cells, and YOLOV5 three. */
+typedef struct mr_box_strides {
+    int32_t first, last;
+} mr_box_strides;
+
 /* An object's numbers besides its box. */
 typedef enum mr_box_kind {
     MR_BOX_PLAIN,   /* nothing */
     MR_BOX_CORNERS, /* 4 corners: x and y of each, clockwise */
     MR_BOX_POINTS,  /* key points: x, y and score of each */
-    MR_BOX_MASK     /* mr_box_mask (box_numbers.h) */
+    MR_BOX_MASK,    /* mr_box_mask (box_numbers.h) */
+    MR_BOX_KINDS
 } mr_box_kind;
 
 /* Where a value stands: in output `output`, from number `first`; `row` and `column` are the distances to the next box
@@ -77,11 +87,13 @@ typedef struct mr_box_head {
     int32_t width, height;   /* the network's input, px */
     int64_t rows;            /* boxes */
     int32_t classes;         /* columns with scores, without the background; 0: `class_numbers` has the classes */
-    mr_box_head_view boxes, objectness, scores, class_numbers;
+    mr_box_head_view boxes, objectness, scores, class_numbers, angle;
     mr_dtype class_dtype;    /* of class_numbers */
     mr_box_order order;
     bool normalized, logits, suppress;
     bool grid;               /* YOLOX: boxes are relative to their cells */
+    bool agnostic;           /* set by the caller: boxes of different classes are suppressed too */
+    mr_box_strides strides;
     int32_t maps[4];         /* CenterFace: the outputs, in the order of the family */
     mr_box_kind kind;        /* what an object has besides its box */
     int32_t numbers;         /* how many numbers that is */
@@ -96,19 +108,22 @@ typedef struct mr_box_head {
 /* Names as users write them: "yolox". */
 extern const char *const mr_box_head_names[MR_BOX_HEAD_FAMILIES + 1];
 
-/* Describes the head of a family. `custom` is for MR_BOX_HEAD_CUSTOM, and the count of key points and of their numbers
- * for MR_BOX_HEAD_YOLOV8_POSE. */
+/* All that is known of a head: `custom` for MR_BOX_HEAD_CUSTOM, and the notes of the model's exporter, as Ultralytics
+ * writes them. NULL: none. */
 typedef struct mr_box_head_params {
-    mr_box_head_family family;
+    mr_box_head_family family; /* for mr_box_head_make */
     const mr_box_head_custom *custom;
-    int32_t width, height; /* the network's input, px */
-    int32_t points, point_numbers;
+    int32_t width, height;     /* the network's input, px */
+    int32_t points;            /* key points, if `key_points` does not say it; each has three numbers */
+    const char *task;          /* "detect", "pose", "obb" or "segment" */
+    const char *key_points;    /* "[17, 3]": how many, and numbers of each: 2, or 3 with a score */
 } mr_box_head_params;
 int mr_box_head_make(mr_box_head *head, const mr_box_head_params *params, const mr_box_head_output *outputs,
                      size_t count);
-/* The family that fits; MR_BOX_HEAD_FAMILIES: none, or several do. A head with key points is taken for one with more
- * classes: only who trained it knows. */
-mr_box_head_family mr_box_head_find(const mr_box_head_output *outputs, size_t count, int32_t width, int32_t height);
+/* Sets *family to the one that fits, or fails if none or several do. Without `task`, a head with key points or angles
+ * is taken for one with more classes: only who trained it knows. */
+int mr_box_head_find(mr_box_head_family *family, const mr_box_head_params *params, const mr_box_head_output *outputs,
+                     size_t count);
 
 /* A score above `score` has a raw number above this. */
 float mr_box_raw_limit(const mr_box_head *head, float score);
@@ -119,5 +134,9 @@ size_t mr_box_head_most(const mr_box_head *head);
  * if the network gives class numbers; if it is NULL, all are wanted. Boxes without a valid class number are skipped. */
 void mr_box_head_decode(const mr_box_head *head, const void *const *data, float score, const bool *wanted,
                     mr_boxes *candidates);
+/* The overlap from which boxes suppress each other; INFINITY: none does. */
+static inline float mr_box_head_overlap(const mr_box_head *head, float overlap) {
+    return head->suppress || head->agnostic ? overlap : INFINITY;
+}
 /* Keeps the best `most` boxes of which something lies in the input, suppressed if the head needs it. */
 void mr_box_head_finish(const mr_box_head *head, float overlap, size_t most, mr_boxes *candidates);

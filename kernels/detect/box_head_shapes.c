@@ -10,7 +10,7 @@ typedef struct outputs {
     const mr_box_head_output *item;
     size_t count;
     int32_t width, height;
-    int32_t points, point_numbers; /* 0: there are no key points */
+    int32_t points, point_numbers; /* key points that an object would have */
 } outputs;
 
 /* ---- shapes ------------------------------------------------------------------------------------------------------ */
@@ -28,12 +28,27 @@ static bool has_rank(const mr_box_head_output *one, int32_t rank, const int64_t 
     return one->format.rank - first == rank;
 }
 
-/* Cells of the grids with strides 8, 16 and 32. */
-static int64_t cells_of(const outputs *all) {
+/* The usual ones; those of networks for larger, for smaller, and for larger and smaller objects; of small networks. */
+static const mr_box_strides known_strides[] = {{8, 32}, {8, 64}, {4, 32}, {4, 64}, {16, 32}};
+enum { KNOWN_STRIDES = sizeof known_strides / sizeof *known_strides };
+
+static int64_t cells_of(const outputs *all, const mr_box_strides *strides) {
     int64_t cells = 0;
-    for (int32_t stride = 8; stride <= 32; stride *= 2)
+    for (int32_t stride = strides->first; stride <= strides->last; stride *= 2)
         cells += (int64_t)(all->width / stride) * (all->height / stride);
     return cells;
+}
+
+enum { ANCHORS = 3 }; /* YOLOV5's boxes of a cell */
+
+/* Whether there are so many boxes, `each` for a cell. */
+static bool has_cells(mr_box_head *head, const outputs *all, int64_t boxes, int64_t each) {
+    for (size_t i = 0; i < KNOWN_STRIDES; i++) {
+        head->strides = known_strides[i];
+        if (boxes && boxes == each * cells_of(all, &head->strides))
+            return true;
+    }
+    return false;
 }
 
 /* The only output, as a matrix. */
@@ -66,11 +81,11 @@ static const mr_box_head_view NOWHERE = {.output = -1};
 /* ---- families ---------------------------------------------------------------------------------------------------- */
 
 /* Rows of a box, the objectness, and classes. */
-static bool make_rows(mr_box_head *head, const outputs *all, int64_t rows) {
+static bool make_rows(mr_box_head *head, const outputs *all, int64_t each) {
     const int64_t *dims = only_matrix(all);
-    if (!dims || dims[0] != rows || dims[1] < 6)
+    if (!dims || dims[1] < 6 || !has_cells(head, all, dims[0], each))
         return false;
-    head->rows = rows;
+    head->rows = dims[0];
     head->classes = (int32_t)(dims[1] - 5);
     head->boxes = view_of(0, 0, dims[1], 1);
     head->objectness = view_of(0, 4, dims[1], 0);
@@ -82,19 +97,18 @@ static bool make_rows(mr_box_head *head, const outputs *all, int64_t rows) {
 
 static bool make_yolox(mr_box_head *head, const outputs *all) {
     head->grid = true;
-    return make_rows(head, all, cells_of(all));
+    return make_rows(head, all, 1);
 }
 
 static bool make_yolov5(mr_box_head *head, const outputs *all) {
-    enum { ANCHORS = 3 };
-    return make_rows(head, all, ANCHORS * cells_of(all));
+    return make_rows(head, all, ANCHORS);
 }
 
 /* Columns of a box and classes, and then `more` numbers. */
 static bool make_columns(mr_box_head *head, const outputs *all, int output, int64_t more) {
     const int64_t *dims;
     if (output < 0 || !is_float(&all->item[output]) || !has_rank(&all->item[output], 2, &dims) ||
-        dims[0] < 5 + more || dims[1] < 1 || dims[1] != cells_of(all))
+        dims[0] < 5 + more || !has_cells(head, all, dims[1], 1))
         return false;
     head->rows = dims[1];
     head->classes = (int32_t)(dims[0] - 4 - more);
@@ -109,38 +123,85 @@ static bool make_yolov8(mr_box_head *head, const outputs *all) {
     return all->count == 1 && make_columns(head, all, 0, 0);
 }
 
-static bool make_yolov8_pose(mr_box_head *head, const outputs *all) {
-    const int64_t numbers = (int64_t)all->points * all->point_numbers;
-    if (!numbers || all->count != 1 || !make_columns(head, all, 0, numbers))
-        return false;
+/* Boxes also have key points, an angle, or coefficients of masks: these begin at `first`. */
+static bool add_points(mr_box_head *head, const outputs *all, mr_box_head_view first) {
     head->kind = MR_BOX_POINTS;
     head->points = all->points;
     head->point_numbers = all->point_numbers;
     head->numbers = 3 * all->points;
-    head->point = view_of(0, (4 + head->classes) * head->rows, 1, head->rows);
+    head->point = first;
     return true;
 }
 
-static bool make_yolov8_seg(mr_box_head *head, const outputs *all) {
-    const int boxes = all->count == 2 ? find_matrix(all, 0, cells_of(all), -1) : -1;
-    const int64_t *dims;
-    if (boxes < 0 || !is_float(&all->item[!boxes]) || !has_rank(&all->item[!boxes], 3, &dims) || dims[0] < 1 ||
-        dims[0] > MR_BOX_HEAD_MOST_CELLS || dims[1] < 1 || dims[1] > MR_BOX_HEAD_MOST_CELLS || dims[2] < 1 ||
-        dims[2] > MR_BOX_HEAD_MOST_CELLS || !make_columns(head, all, boxes, dims[0]))
-        return false;
-    head->kind = MR_BOX_MASK;
-    head->prototypes = !boxes;
-    head->coefficients = (int32_t)dims[0];
-    head->mask_height = (int32_t)dims[1];
-    head->mask_width = (int32_t)dims[2];
-    head->numbers = mr_box_mask_numbers(head);
-    head->coefficient = view_of(boxes, (4 + head->classes) * head->rows, 1, head->rows);
+static bool add_angle(mr_box_head *head, mr_box_head_view first) {
+    enum { CORNER_NUMBERS = 8 };
+    head->kind = MR_BOX_CORNERS;
+    head->numbers = CORNER_NUMBERS;
+    head->angle = first;
     return true;
+}
+
+static bool add_masks(mr_box_head *head, const int64_t *prototypes, mr_box_head_view first) {
+    head->kind = MR_BOX_MASK;
+    head->prototypes = !first.output;
+    head->coefficients = (int32_t)prototypes[0];
+    head->mask_height = (int32_t)prototypes[1];
+    head->mask_width = (int32_t)prototypes[2];
+    head->numbers = mr_box_mask_numbers(head);
+    head->coefficient = first;
+    return true;
+}
+
+/* Sizes of the prototypes, of two outputs. NULL: that output is no such. */
+static const int64_t *prototypes_in(const outputs *all, int output) {
+    const int64_t *dims = NULL;
+    bool good = all->count == 2 && is_float(&all->item[output]) && has_rank(&all->item[output], 3, &dims);
+    for (int i = 0; i < 3 && good; i++)
+        good = dims[i] > 0 && dims[i] <= MR_BOX_HEAD_MOST_CELLS;
+    return good ? dims : NULL;
+}
+
+/* The place after the classes of columns. */
+static mr_box_head_view after_columns(const mr_box_head *head) {
+    return view_of(head->boxes.output, (4 + head->classes) * head->rows, 1, head->rows);
+}
+
+static bool make_yolov8_pose(mr_box_head *head, const outputs *all) {
+    return all->count == 1 && all->points && make_columns(head, all, 0, (int64_t)all->points * all->point_numbers) &&
+           add_points(head, all, after_columns(head));
+}
+
+static bool make_yolov8_obb(mr_box_head *head, const outputs *all) {
+    return all->count == 1 && make_columns(head, all, 0, 1) && add_angle(head, after_columns(head));
+}
+
+static bool make_yolov8_seg(mr_box_head *head, const outputs *all) {
+    for (int boxes = 0; boxes < 2; boxes++) {
+        const int64_t *prototypes = prototypes_in(all, !boxes);
+        if (prototypes && make_columns(head, all, boxes, prototypes[0]))
+            return add_masks(head, prototypes, after_columns(head));
+    }
+    return false;
+}
+
+static bool is_named(const mr_box_head_output *one, const char *const names[]) {
+    while (*names && strcmp(one->name, *names) != 0)
+        names++;
+    return *names;
+}
+
+/* Of two outputs. If four scores are as long as a box, names decide. */
+static int find_boxes(const outputs *all) {
+    static const char *const names[] = {"boxes", "pred_boxes", "dets", NULL};
+    const int other = find_matrix(all, 0, 4, 0), both = find_matrix(all, 0, 4, 1);
+    if (other < 0 || both < 0)
+        return find_matrix(all, 0, 4, -1);
+    return is_named(&all->item[0], names) ? 0 : is_named(&all->item[1], names) ? 1 : -1;
 }
 
 /* Two outputs with a row for each box: boxes and scores. */
 static bool make_pair(mr_box_head *head, const outputs *all, int64_t background) {
-    const int boxes = all->count == 2 ? find_matrix(all, 0, 4, -1) : -1;
+    const int boxes = all->count == 2 ? find_boxes(all) : -1;
     const int64_t *dims = NULL;
     if (boxes < 0)
         return false;
@@ -168,22 +229,57 @@ static bool make_ssd(mr_box_head *head, const outputs *all) {
 }
 
 static bool make_rtdetr(mr_box_head *head, const outputs *all) {
-    head->order = MR_BOX_CXCYWH;
-    head->logits = true;
-    return make_pair(head, all, 0);
-}
-
-static bool make_end2end(mr_box_head *head, const outputs *all) {
     const int64_t *dims = only_matrix(all);
-    if (!dims || dims[1] != 6)
+    head->order = MR_BOX_CXCYWH;
+    head->logits = !dims;
+    if (!dims)
+        return make_pair(head, all, 0);
+    if (dims[1] < 5)
         return false;
     head->rows = dims[0];
-    head->boxes = view_of(0, 0, 6, 1);
-    head->scores = view_of(0, 4, 6, 0);
-    head->class_numbers = view_of(0, 5, 6, 0);
+    head->classes = (int32_t)(dims[1] - 4);
+    head->boxes = view_of(0, 0, dims[1], 1);
+    head->scores = view_of(0, 4, dims[1], 1);
+    head->normalized = true;
+    return true;
+}
+
+/* Rows as END2END has them, and then `more` numbers. */
+static bool make_found(mr_box_head *head, const outputs *all, int output, int64_t more) {
+    enum { BOX_SCORE_CLASS = 6 };
+    const int64_t *dims;
+    if (!is_float(&all->item[output]) || !has_rank(&all->item[output], 2, &dims) || !dims[0] ||
+        dims[1] != BOX_SCORE_CLASS + more)
+        return false;
+    head->rows = dims[0];
+    head->boxes = view_of(output, 0, dims[1], 1);
+    head->scores = view_of(output, 4, dims[1], 0);
+    head->class_numbers = view_of(output, 5, dims[1], 0);
     head->class_dtype = MR_DTYPE_F32;
     head->order = MR_BOX_LTRB;
     return true;
+}
+
+static mr_box_head_view after_found(const mr_box_head *head) {
+    return view_of(head->boxes.output, head->boxes.first + 6, head->boxes.row, 1);
+}
+
+static bool make_end2end(mr_box_head *head, const outputs *all) {
+    for (int boxes = 0; boxes < 2 && all->count == 2; boxes++) {
+        const int64_t *prototypes = prototypes_in(all, !boxes);
+        if (prototypes && make_found(head, all, boxes, prototypes[0]))
+            return add_masks(head, prototypes, after_found(head));
+    }
+    if (all->count != 1)
+        return false;
+    if (make_found(head, all, 0, 0))
+        return true;
+    if (make_found(head, all, 0, 1)) {
+        head->order = MR_BOX_CXCYWH;
+        return add_angle(head, after_found(head));
+    }
+    return all->points && make_found(head, all, 0, (int64_t)all->points * all->point_numbers) &&
+           add_points(head, all, after_found(head));
 }
 
 static bool make_centerface(mr_box_head *head, const outputs *all) {
@@ -221,16 +317,18 @@ static bool make_db(mr_box_head *head, const outputs *all) {
 
 static const struct {
     bool (*make)(mr_box_head *head, const outputs *all);
-    const char *expected;
+    const char *expected; /* %lld: the cells of the usual strides */
 } families[MR_BOX_HEAD_FAMILIES] = {
     [MR_BOX_HEAD_YOLOX] = {make_yolox, "one output of %lld x (5 + classes)"},
     [MR_BOX_HEAD_YOLOV5] = {make_yolov5, "one output of 3 * %lld x (5 + classes)"},
     [MR_BOX_HEAD_YOLOV8] = {make_yolov8, "one output of (4 + classes) x %lld"},
     [MR_BOX_HEAD_YOLOV8_POSE] = {make_yolov8_pose, "one output of (4 + classes + key points) x %lld"},
     [MR_BOX_HEAD_YOLOV8_SEG] = {make_yolov8_seg, "two outputs, (4 + classes + C) x %lld and prototypes C x H x W"},
+    [MR_BOX_HEAD_YOLOV8_OBB] = {make_yolov8_obb, "one output of (4 + classes + 1) x %lld"},
     [MR_BOX_HEAD_SSD] = {make_ssd, "two outputs, boxes N x 4 and scores N x (1 + classes)"},
-    [MR_BOX_HEAD_RTDETR] = {make_rtdetr, "two outputs, boxes N x 4 and logits N x classes"},
-    [MR_BOX_HEAD_END2END] = {make_end2end, "one output of N x 6"},
+    [MR_BOX_HEAD_RTDETR] = {make_rtdetr, "boxes N x 4 and logits N x classes, or one output of N x (4 + classes)"},
+    [MR_BOX_HEAD_END2END] = {make_end2end,
+                             "one output of N x 6, N x 7 or N x (6 + key points), or N x (6 + C) and C x H x W"},
     [MR_BOX_HEAD_CENTERFACE] = {make_centerface, "four outputs of 1, 2, 2 and 10 planes with a cell for 4x4 pixels"},
     [MR_BOX_HEAD_DB] = {make_db, "one output with a value for each pixel"},
 };
@@ -318,7 +416,8 @@ static int make_custom(mr_box_head *head, const mr_box_head_custom *custom, cons
 
 static mr_box_head begin(mr_box_head_family family, const outputs *all) {
     return (mr_box_head){.family = family, .width = all->width, .height = all->height, .boxes = NOWHERE,
-                     .objectness = NOWHERE, .scores = NOWHERE, .class_numbers = NOWHERE};
+                     .objectness = NOWHERE, .scores = NOWHERE, .class_numbers = NOWHERE, .angle = NOWHERE,
+                     .strides = known_strides[0]};
 }
 
 static const char *print_outputs(const outputs *all, char *text, size_t bytes) {
@@ -331,32 +430,79 @@ static const char *print_outputs(const outputs *all, char *text, size_t bytes) {
     return text;
 }
 
+/* How many key points: as the exporter noted, or as `params` says. */
+static outputs outputs_of(const mr_box_head_params *params, const mr_box_head_output *items, size_t count) {
+    outputs all = {items, count, params->width, params->height, params->points, 3};
+    int points, numbers;
+    if (params->key_points && sscanf(params->key_points, " [%5d , %5d ]", &points, &numbers) == 2 && points > 0 &&
+        points <= MR_BOX_HEAD_MOST_POINTS && (numbers == 2 || numbers == 3)) {
+        all.points = points;
+        all.point_numbers = numbers;
+    }
+    return all;
+}
+
 int mr_box_head_make(mr_box_head *head, const mr_box_head_params *params, const mr_box_head_output *items,
                      size_t count) {
-    const outputs all = {items, count, params->width, params->height, params->points, params->point_numbers};
+    const outputs all = outputs_of(params, items, count);
     const mr_box_head_family family = params->family;
-    char expected[96], found[256];
+    char expected[128], found[256];
     *head = begin(family, &all);
     if (family == MR_BOX_HEAD_CUSTOM)
         return make_custom(head, params->custom, &all);
     if (families[family].make(head, &all))
         return MR_OK;
-    snprintf(expected, sizeof expected, families[family].expected, (long long)cells_of(&all));
+    snprintf(expected, sizeof expected, families[family].expected, (long long)cells_of(&all, known_strides));
     return mr_fail(MR_ERROR_CONFIG, "%s %s head has %s for an input of %dx%d; the network gives %s",
                    family == MR_BOX_HEAD_END2END ? "an" : "a", mr_box_head_names[family], expected, all.width,
                    all.height, print_outputs(&all, found, sizeof found));
 }
 
-mr_box_head_family mr_box_head_find(const mr_box_head_output *items, size_t count, int32_t width, int32_t height) {
-    const outputs all = {.item = items, .count = count, .width = width, .height = height};
-    mr_box_head_family found = MR_BOX_HEAD_FAMILIES;
-    for (mr_box_head_family family = 0; family < MR_BOX_HEAD_CUSTOM; family++) {
-        mr_box_head head = begin(family, &all);
-        if (!families[family].make(&head, &all))
+/* The kind of objects that a network finds for that task; MR_BOX_KINDS: not known. */
+static mr_box_kind kind_for(const char *task) {
+    static const char *const tasks[MR_BOX_KINDS] = {"detect", "obb", "pose", "segment"};
+    int kind = 0;
+    while (kind < MR_BOX_KINDS && (!task || strcmp(task, tasks[kind]) != 0))
+        kind++;
+    return (mr_box_kind)kind;
+}
+
+/* Whether that family can be told from others by its shapes: with one output, RT-DETR's fit nearly any matrix. */
+static bool is_tellable(mr_box_head_family family, const outputs *all, mr_box_kind kind) {
+    static const char *const detr[] = {"dets", "pred_boxes", "logits", "pred_logits", NULL};
+    const int64_t *dims = only_matrix(all);
+    mr_box_head any;
+    bool named = false;
+    for (size_t i = 0; i < all->count; i++)
+        named |= is_named(&all->item[i], detr);
+    if (family == MR_BOX_HEAD_SSD)
+        return !named;
+    if (family == MR_BOX_HEAD_RTDETR)
+        return all->count == 2;
+    if (family == MR_BOX_HEAD_END2END && dims && dims[1] > 6 && kind == MR_BOX_KINDS)
+        return !has_cells(&any, all, dims[0], 1) && !has_cells(&any, all, dims[0], ANCHORS);
+    return kind < MR_BOX_KINDS || (family != MR_BOX_HEAD_YOLOV8_POSE && family != MR_BOX_HEAD_YOLOV8_OBB);
+}
+
+int mr_box_head_find(mr_box_head_family *family, const mr_box_head_params *params, const mr_box_head_output *items,
+                     size_t count) {
+    const outputs all = outputs_of(params, items, count);
+    const mr_box_kind kind = kind_for(params->task);
+    char names[128] = "", found[256];
+    int fitting = 0;
+    for (mr_box_head_family one = 0; one < MR_BOX_HEAD_CUSTOM; one++) {
+        mr_box_head head = begin(one, &all);
+        if (!is_tellable(one, &all, kind) || !families[one].make(&head, &all) ||
+            (kind < MR_BOX_KINDS && head.kind != kind))
             continue;
-        if (found != MR_BOX_HEAD_FAMILIES)
-            return MR_BOX_HEAD_FAMILIES;
-        found = family;
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", fitting++ ? ", " : "",
+                 mr_box_head_names[one]);
+        *family = one;
     }
-    return found;
+    if (fitting == 1)
+        return MR_OK;
+    print_outputs(&all, found, sizeof found);
+    return fitting ? mr_fail(MR_ERROR_CONFIG, "its outputs, %s, fit several heads (%s): write head", found, names)
+                   : mr_fail(MR_ERROR_CONFIG, "its outputs, %s, fit no head by their shapes, for an input of %dx%d: "
+                             "write head", found, all.width, all.height);
 }

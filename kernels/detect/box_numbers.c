@@ -50,6 +50,8 @@ int32_t mr_box_mask_numbers(const mr_box_head *head) {
 int mr_box_numbers(const mr_box_head *head, const void *const *data, const mr_box *candidate, float *numbers) {
     if (head->kind == MR_BOX_MASK)
         return make_mask(head, data, candidate, (mr_box_mask *)(void *)numbers);
+    if (head->kind == MR_BOX_CORNERS)
+        mr_box_corner_numbers(candidate, numbers);
     for (int32_t i = 0; i < head->points; i++)
         mr_box_point(head, data, candidate, i, numbers + 3 * i);
     return MR_OK;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/detect/box_head.h"
+#include "kernels/detect/box_turned.h"
 #include "kernels/pixel.h"
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
@@ -49,10 +50,10 @@ MR_PIXEL_INLINE int32_t mr_box_class(const mr_box_head *head, const void *const 
 
 /* ---- boxes ------------------------------------------------------------------------------------------------------- */
 
-/* The cell that a row belongs to: grids with strides 8, 16 and 32, row by row. */
+/* The cell that a row belongs to: grids row by row. */
 MR_PIXEL_INLINE void mr_box_leave_grid(const mr_box_head *head, int64_t row, float box[4]) {
     int64_t first = 0;
-    for (int32_t stride = 8; stride <= 32; stride *= 2) {
+    for (int32_t stride = head->strides.first; stride <= head->strides.last; stride *= 2) {
         const int64_t columns = head->width / stride, cells = columns * (head->height / stride);
         if (row < first + cells) {
             box[0] = (box[0] + (float)((row - first) % columns)) * (float)stride;
@@ -115,6 +116,7 @@ MR_PIXEL_INLINE void mr_centerface_box(const mr_box_head *head, const void *cons
 
 /* Sets the edges of the box in that row. */
 MR_PIXEL_INLINE void mr_box_read(const mr_box_head *head, const void *const *data, int64_t row, mr_box *to) {
+    to->angle = head->angle.output < 0 ? 0 : mr_box_number(data, &head->angle, row, 0);
     if (head->family == MR_BOX_HEAD_CENTERFACE) {
         mr_centerface_box(head, data, row, to);
         return;
@@ -139,7 +141,14 @@ MR_PIXEL_INLINE float mr_box_score(const mr_box_head *head, const void *const *d
     return head->logits ? mr_box_sigmoid(raw) : present * raw;
 }
 
-/* ---- key points and masks ---------------------------------------------------------------------------------------- */
+/* ---- corners, key points and masks ------------------------------------------------------------------------------- */
+
+MR_PIXEL_INLINE void mr_box_corner_numbers(const mr_box *candidate, float to[8]) {
+    double at[4][2];
+    mr_box_corners(candidate, 0, 0, at);
+    for (int i = 0; i < 8; i++)
+        to[i] = (float)at[i / 2][i % 2];
+}
 
 /* Key point i of a candidate: x, y and score. */
 MR_PIXEL_INLINE void mr_box_point(const mr_box_head *head, const void *const *data, const mr_box *candidate, int32_t i,

@@ -27,8 +27,9 @@ void mr_boxes_add(mr_boxes *list, const mr_box *candidate);
 
 /* Sorts the list, best first. */
 void mr_boxes_sort(mr_boxes *list);
-/* Sorts the list, best first, and drops candidates that overlap a better one of the same class, until `most` are found
- * of which something lies within 0, 0 to width, height; the others are dropped too. Two boxes overlap if the area of
- * their intersection exceeds `overlap` times the area of their union. With INFINITY none do. Equal to ONNX's
- * NonMaxSuppression (opset 11) for finite boxes: boxes without area overlap none, and right may be less than left. */
-void mr_boxes_suppress(mr_boxes *list, float overlap, size_t most, int32_t width, int32_t height);
+/* Sorts the list, best first, and drops candidates that overlap a better one of the same class (agnostic: of any),
+ * until `most` are found of which something lies within 0, 0 to width, height; the others are dropped too. Two boxes
+ * overlap if the area of their intersection exceeds `overlap` times the area of their union. With INFINITY none do.
+ * Equal to ONNX's NonMaxSuppression (opset 11) for finite boxes without an angle: boxes without area overlap none, and
+ * right may be less than left. */
+void mr_boxes_suppress(mr_boxes *list, float overlap, bool agnostic, size_t most, int32_t width, int32_t height);

@@ -88,7 +88,7 @@ static int enqueue_cuda(mr_stream *stream, const mr_detect_work *work) {
     memcpy(a.work.data, work->data, sizeof a.work.data);
     a.work.limit = mr_box_raw_limit(work->head, work->score);
     a.work.score = work->score;
-    a.work.overlap = work->head->suppress ? work->overlap : INFINITY;
+    a.work.overlap = mr_box_head_overlap(work->head, work->overlap);
     a.work.most = work->most;
     a.work.found = work->found;
     if (!pack_wanted(work, &a.work))

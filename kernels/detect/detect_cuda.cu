@@ -156,13 +156,13 @@ __device__ static void try_next(const mr_detect_cuda_work *work, const room *fro
     }
     __syncthreads();
     for (int32_t i = (int32_t)threadIdx.x; i < shared->kept && !isinf(work->overlap); i += FINISH_THREADS)
-        if (from->kept[i].class_index == shared->next.class_index &&
-            mr_box_overlaps(&from->kept[i], &shared->next, work->overlap))
+        if ((work->head.agnostic || from->kept[i].class_index == shared->next.class_index) &&
+            mr_box_any_overlaps(&from->kept[i], &shared->next, work->overlap))
             shared->blocked = true; /* All writers write the same value. */
     __syncthreads();
     if (threadIdx.x == 0 && !shared->blocked) {
         from->kept[shared->kept++] = shared->next;
-        shared->inside += mr_box_is_inside(&shared->next, work->head.width, work->head.height);
+        shared->inside += mr_box_any_is_inside(&shared->next, work->head.width, work->head.height);
     }
     __syncthreads();
 }
@@ -172,7 +172,7 @@ __device__ static void publish(const mr_detect_cuda_work *work, const room *from
     found->count = 0;
     found->cut = more || shared->inside > work->most;
     for (int32_t i = 0; i < shared->kept && found->count < work->most; i++)
-        if (mr_box_is_inside(&from->kept[i], work->head.width, work->head.height))
+        if (mr_box_any_is_inside(&from->kept[i], work->head.width, work->head.height))
             found->item[found->count++] = from->kept[i];
 }
 
@@ -193,7 +193,7 @@ __global__ static void finish(const __grid_constant__ mr_detect_cuda_work work, 
         publish(&work, &from, &shared, count > limit);
 }
 
-/* ---- key points and masks ---------------------------------------------------------------------------------------- */
+/* ---- corners, key points and masks ------------------------------------------------------------------------------- */
 
 __device__ static float logit_at(const mr_detect_cuda_work *work, const mr_box *box, int32_t column, int32_t row) {
     const mr_box_head *head = &work->head;
@@ -239,6 +239,8 @@ __global__ static void add_numbers(const __grid_constant__ mr_detect_cuda_work w
         float *to = mr_found_numbers(work.found, &work.head, (size_t)work.most, i);
         if (work.head.kind == MR_BOX_MASK)
             make_mask(&work, box, (mr_box_mask *)(void *)to);
+        if (work.head.kind == MR_BOX_CORNERS && threadIdx.x == 0)
+            mr_box_corner_numbers(box, to);
         for (int32_t k = (int32_t)threadIdx.x; k < work.head.points; k += NUMBER_THREADS)
             mr_box_point(&work.head, work.data, box, k, to + 3 * k);
     }

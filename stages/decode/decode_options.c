@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "stages/decode/jpeg/decode_reduced.h"
-#include "stages/decode/device/decode_device.h"
 #include "stages/decode/device/decode_pool.h"
+#include "stages/decode/device/nvdec.h"
+#include "stages/media/media_cuda.h"
 
 enum { MOST_THREADS = 64, MOST_REFERENCES = 20 };
 
@@ -111,7 +112,7 @@ static void expect_pictures(mr_negotiation *negotiation) {
     output->set.payload = MR_PAYLOAD_PICTURE;
     output->set.codec = NULL;
     if (strcmp(negotiation->device, "cpu") != 0 && from->hardware != MR_HARDWARE_OFF)
-        mr_decode_device_widen(&output->set);
+        mr_nvdec_widen(&output->set);
     output->buffer_bytes = mr_picture_pool_bytes(packet->codec, &output->set, from->max_pixels);
     output->buffer_mean_bytes = mean_bytes(&negotiation->inputs[0], from->max_pixels, output->buffer_bytes);
     output->mean_pixels = negotiation->inputs[0].mean_pixels;
@@ -160,7 +161,7 @@ static void count_work(mr_negotiation *n) {
     static const struct {
         const char *codec, *plain, *deep;
     } names[] = {{"h264", "h264", "h264 of 10 bits"}, {"hevc", "hevc", "hevc10"}, {"vp9", "vp9", "vp9_10"}};
-    if (mr_decode_device_suits(packet->codec, packet)) {
+    if (mr_nvdec_suits(packet->codec, packet)) {
         n->work.unknown = "NVDEC does not take it, so that the host's processors decode";
         return;
     }
@@ -179,7 +180,7 @@ int mr_decode_negotiate(mr_negotiation *negotiation) {
         return mr_refuse(negotiation, "threads", "threads must be auto or 1 to %d, not \"%s\"", MOST_THREADS,
                          from->threads);
     const mr_format_set *packet = &negotiation->inputs[0].set;
-    if (from->hardware == MR_HARDWARE_REQUIRE && mr_decode_device_suits(packet->codec, packet))
+    if (from->hardware == MR_HARDWARE_REQUIRE && mr_nvdec_suits(packet->codec, packet))
         return mr_refuse(negotiation, "hardware", "hardware: require cannot be: %s; write hardware: auto",
                          mr_message());
     expect_pictures(negotiation);
@@ -193,7 +194,7 @@ int mr_decode_negotiate(mr_negotiation *negotiation) {
     negotiation->threads = threads > 1 && overlap == 1 ? threads : 0;
     negotiation->retained = retained_by(&negotiation->inputs[0], threads, overlap);
     if (on_device && from->hardware != MR_HARDWARE_OFF)
-        negotiation->library_bytes = mr_decode_device_bytes(&negotiation->outputs[0].set);
+        negotiation->library_bytes = mr_nvdec_bytes(&negotiation->outputs[0].set);
     /* A device decoder keeps its memory to itself. */
     if (on_device && strcmp(negotiation->device, "auto") != 0)
         negotiation->retained = 0;
@@ -213,10 +214,10 @@ int64_t mr_decode_most_pixels(const mr_stage *self, const mr_media *media) {
 }
 
 int mr_decode_check(const void *own, const char *device) {
-    return mr_decode_device_check((mr_hardware)((const mr_decode_choices *)own)->hardware, device);
+    return mr_hardware_check((mr_hardware)((const mr_decode_choices *)own)->hardware, device, mr_nvdec_check);
 }
 
 int mr_decode_check_input(const void *own, const mr_format_set *input, const char *device, bool *otherwise) {
-    return mr_decode_device_check_input((mr_hardware)((const mr_decode_choices *)own)->hardware, input, device,
+    return mr_nvdec_check_input((mr_hardware)((const mr_decode_choices *)own)->hardware, input, device,
                                         otherwise);
 }

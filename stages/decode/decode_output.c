@@ -78,13 +78,14 @@ static void note_size(mr_decode_output *output, const AVFrame *picture) {
                   self->source_id, picture->width, picture->height, (int)width.max, (int)height.max);
 }
 
-static int make_frame(mr_decode_output *output, mr_io *io, const AVFrame *picture, const AVCodecContext *codec,
+static int make_frame(mr_decode_output *output, mr_io *io, AVFrame *picture, const AVCodecContext *codec,
                       const mr_frame *packet, const mr_upright *upright, mr_frame **frame) {
     const mr_decode_choices *from = output->self->options;
     const mr_untagged untagged = {(mr_matrix)from->untagged.matrix, (mr_range)from->untagged.range};
-    const enum AVPixelFormat layout = mr_decode_device_layout(picture);
+    const enum AVPixelFormat layout = mr_decode_device_crop(picture);
     enum AVPixelFormat converted = layout;
     mr_pixel pixel = mr_pixel_from_av(layout);
+    note_size(output, picture);
     if (!pixel)
         pixel = mr_pixel_nearest(layout, &converted);
     if (!pixel)
@@ -98,11 +99,10 @@ static int make_frame(mr_decode_output *output, mr_io *io, const AVFrame *pictur
     return mr_decode_target_give(&output->target, io, picture, converted, &format, packet, frame);
 }
 
-int mr_decode_output_emit(mr_decode_output *output, mr_io *io, const AVFrame *picture, const AVCodecContext *codec,
+int mr_decode_output_emit(mr_decode_output *output, mr_io *io, AVFrame *picture, const AVCodecContext *codec,
                           const mr_frame *packet, const mr_upright *upright) {
     const bool marks = ((const mr_decode_choices *)output->self->options)->damaged == MR_DAMAGED_MARK;
     mr_frame *frame;
-    note_size(output, picture);
     int status = make_frame(output, io, picture, codec, packet, upright, &frame);
     if (status)
         return status;

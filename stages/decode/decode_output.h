@@ -30,7 +30,7 @@ bool mr_decode_output_is_decodable(const mr_decode_output *output, const mr_fram
 mr_decode_admission mr_decode_output_admit(mr_decode_output *output, mr_io *io, const mr_frame *packet);
 /* Makes a frame from the picture that comes next in the stream, and emits it; the packet's receipt passes to the frame.
  * `upright`: a still picture's orientation; NULL: the packet's media has it. MR_ERROR_AGAIN as mr_io_acquire. */
-int mr_decode_output_emit(mr_decode_output *output, mr_io *io, const AVFrame *picture, const AVCodecContext *codec,
+int mr_decode_output_emit(mr_decode_output *output, mr_io *io, AVFrame *picture, const AVCodecContext *codec,
                           const mr_frame *packet, const mr_upright *upright);
 /* Fails the source, once, if the device's decoder has refused it. */
 void mr_decode_output_check(mr_decode_output *output, mr_io *io);

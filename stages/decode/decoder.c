@@ -160,7 +160,6 @@ bool mr_decoder_receive(mr_decoder *decoder, AVFrame *picture, mr_decoder_error 
     decoder->drain_errors += code < 0;
     if (!picture->buf[0])
         return false;
-    mr_decode_device_crop(picture);
     if (picture->reordered_opaque > decoder->received)
         decoder->received = picture->reordered_opaque;
     return true;

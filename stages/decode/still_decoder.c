@@ -223,8 +223,6 @@ int mr_still_decode(mr_still_decoder *decoder, const mr_stage *self, const mr_de
             break;
         av_frame_unref(decoder->picture);
     } while (mr_decode_device_again(device) && (close_codecs(decoder), true));
-    if (decoder->picture->buf[0])
-        mr_decode_device_crop(decoder->picture);
     decoder->scale = params.scale;
     decoder->patched = mr_heard_of(mr_decode_target_heard(target), ticket);
     snprintf(decoder->complaint, sizeof decoder->complaint, "%s", mr_av_complaint());

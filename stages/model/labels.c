@@ -28,11 +28,17 @@ static int check_text(const char *path, const char *text, size_t bytes) {
     return MR_OK;
 }
 
-static size_t count_lines(const char *text, size_t bytes) {
-    size_t lines = 0;
-    for (size_t i = 0; i < bytes; i++)
-        lines += text[i] == '\n';
-    return lines + (bytes && text[bytes - 1] != '\n');
+/* Empty lines at the end do not count. */
+static size_t count_lines(const char *text) {
+    size_t lines = 0, count = 0;
+    while (*text) {
+        const size_t length = strcspn(text, "\n");
+        lines++;
+        if (length > (*text == '\r'))
+            count = lines;
+        text += length + (text[length] == '\n');
+    }
+    return count;
 }
 
 static int split(const char *path, mr_labels *labels, char *text) {
@@ -54,7 +60,9 @@ int mr_labels_take(const char *path, const mr_file_bytes *file, mr_labels *label
     mr_labels made = {.text = (char *)file->data};
     int status = check_text(path, made.text, file->bytes);
     size_t skipped = mr_utf8_mark(made.text, file->bytes);
-    made.count = count_lines(made.text + skipped, file->bytes - skipped);
+    made.count = status ? 0 : count_lines(made.text + skipped);
+    if (!status && !made.count)
+        status = mr_fail(MR_ERROR_DATA, "%s holds no label: it is empty", path);
     made.item = status ? NULL : mr_calloc(made.count, sizeof *made.item);
     if (!status && !made.item)
         status = mr_fail(MR_ERROR_MEMORY, "no memory for the lines of %s", path);
@@ -73,28 +81,70 @@ static const char *skip_space(const char *at) {
     return at + strspn(at, " \t\r\n");
 }
 
-/* The key of the next entry, which must be `number`. NULL: it is not. */
-static const char *take_key(const char *at, size_t number) {
+/* The number before the next entry. NULL: there is none. */
+static const char *take_key(const char *at, size_t *number) {
     char *end;
     const bool quoted = *at == '"' || *at == '\'';
     const char quote = *at;
     at += quoted;
-    if (*at < '0' || *at > '9' || strtoull(at, &end, 10) != number)
+    if (*at < '0' || *at > '9')
         return NULL;
+    *number = strtoull(at, &end, 10);
     if (quoted && *end++ != quote)
         return NULL;
     at = skip_space(end);
     return *at == ':' ? skip_space(at + 1) : NULL;
 }
 
-/* Copies a quoted text to *to, with a zero at its end, and moves *to behind that. NULL: the text is malformed. */
+/* The number in `digits` hexadecimal digits. False: there are fewer. */
+static bool take_hex(const char *at, size_t digits, uint32_t *code) {
+    char text[9] = "";
+    memcpy(text, at, strnlen(at, digits));
+    *code = (uint32_t)strtoul(text, NULL, 16);
+    return strspn(text, "0123456789abcdefABCDEF") == digits;
+}
+
+/* Writes the character; fewer bytes than its escape has. */
+static void put_code(uint32_t code, char **to) {
+    const int more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    static const uint8_t first[] = {0, 0xc0, 0xe0, 0xf0};
+    *(*to)++ = (char)(first[more] | code >> 6 * more);
+    for (int i = more; i-- > 0;)
+        *(*to)++ = (char)(0x80 | (code >> 6 * i & 0x3f));
+}
+
+/* What stands after a backslash in JSON and in Python. NULL: it is none of a label's characters. */
+static const char *take_escape(const char *at, char **to) {
+    const size_t digits = *at == 'x' ? 2 : *at == 'u' ? 4 : *at == 'U' ? 8 : 0;
+    uint32_t code = 0, low;
+    if (*at && strchr("\\\"'/", *at)) {
+        *(*to)++ = *at;
+        return at + 1;
+    }
+    if (!digits || !take_hex(++at, digits, &code))
+        return NULL;
+    at += digits;
+    if (code >> 10 == 0x36 && at[0] == '\\' && at[1] == 'u' && take_hex(at + 2, 4, &low) && low >> 10 == 0x37) {
+        code = 0x10000 + ((code & 0x3ff) << 10 | (low & 0x3ff)); /* a pair of surrogates */
+        at += 6;
+    }
+    if (code < ' ' || code > 0x10ffff || code >> 11 == 0x1b)
+        return NULL;
+    put_code(code, to);
+    return at;
+}
+
+/* Copies a quoted text to *to, with a zero at its end, and moves *to past that. NULL: the text is malformed. */
 static const char *take_quoted(const char *at, char **to) {
     const char quote = *at++, *begin = *to;
     if (quote != '"' && quote != '\'')
         return NULL;
     while (*at && *at != quote) {
-        if (*at == '\\' && !strchr("\\\"'/", *++at))
-            return NULL;
+        if (*at == '\\') {
+            if (!(at = take_escape(at + 1, to)))
+                return NULL;
+            continue;
+        }
         const size_t bytes = mr_utf8_bytes(at, strnlen(at, 4));
         if (!bytes || (unsigned char)*at < ' ')
             return NULL;
@@ -106,16 +156,21 @@ static const char *take_quoted(const char *at, char **to) {
     return *at && *to - begin <= MR_LABEL_MAX_BYTES ? at + 1 : NULL;
 }
 
-/* False: the note is malformed. */
-static bool take_entries(const char *at, mr_labels *labels) {
+/* Entries have numbers in any order, or none. False: the note is malformed. */
+static bool take_entries(const char *at, size_t room, mr_labels *labels) {
     const char open = *at, close = open == '[' ? ']' : '}';
     char *to = labels->text;
+    size_t entries = 0, number;
     if (open != '[' && open != '{')
         return false;
     for (at = skip_space(at + 1); *at != close; at = skip_space(at + 1)) {
-        if (open == '{' && !(at = take_key(at, labels->count)))
+        number = entries++;
+        if (open == '{' && !(at = take_key(at, &number)))
             return false;
-        labels->item[labels->count++] = to;
+        if (number >= room || labels->item[number])
+            return false;
+        labels->item[number] = to;
+        labels->count = number < labels->count ? labels->count : number + 1;
         if (!(at = take_quoted(at, &to)))
             return false;
         at = skip_space(at);
@@ -124,7 +179,7 @@ static bool take_entries(const char *at, mr_labels *labels) {
         if (*at != ',')
             return false;
     }
-    return !*skip_space(at + 1);
+    return !*skip_space(at + 1) && labels->count == entries;
 }
 
 /* An entry has at least two quotes, so this is room enough for all. */
@@ -137,10 +192,11 @@ int mr_labels_read_note(const char *note, mr_labels *labels) {
     if (bytes > MR_LABELS_MAX_BYTES)
         return mr_fail(MR_ERROR_DATA, "the labels in its metadata have %zu bytes, and at most %d are read", bytes,
                        MR_LABELS_MAX_BYTES);
+    const size_t room = bytes / 2 + 1;
     made.text = mr_calloc(bytes + 1, 1);
-    made.item = made.text ? mr_calloc(bytes / 2 + 1, sizeof *made.item) : NULL;
+    made.item = made.text ? mr_calloc(room, sizeof *made.item) : NULL;
     int status = !made.item ? mr_fail(MR_ERROR_MEMORY, "no memory for %zu bytes of labels", bytes) : MR_OK;
-    if (!status && !take_entries(skip_space(note), &made))
+    if (!status && !take_entries(skip_space(note), room, &made))
         status = mr_fail(MR_ERROR_DATA, "the labels in its metadata are no list of texts with the numbers 0, 1, ...");
     if (status)
         mr_labels_free(&made);

@@ -124,10 +124,8 @@ static bool is_map(const mr_model_view *shown) {
 }
 
 /* The head that fits, if the input is a picture of known size, or all sizes are open. */
-static const char *find_head(const model_view *view, mr_pb_span task) {
+static const char *find_head(const model_view *view, const char *task, const char *key_points) {
     const mr_model_view *shown = &view->shown;
-    if (mr_pb_is(task, "pose"))
-        return mr_box_head_names[MR_BOX_HEAD_YOLOV8_POSE];
     if (view->failed || shown->input_count != 1 || shown->output_count > MR_BOX_HEAD_MOST_OUTPUTS)
         return "";
     if (is_map(shown))
@@ -139,9 +137,11 @@ static const char *find_head(const model_view *view, mr_pb_span task) {
         return "";
     for (size_t i = 0; i < shown->output_count; i++)
         outputs[i] = (mr_box_head_output){shown->outputs[i].name, item_of(&shown->outputs[i])};
-    const mr_box_head_family found = mr_box_head_find(outputs, shown->output_count, (int32_t)input.dims[first ? 1 : 2],
-                                              (int32_t)input.dims[first ? 0 : 1]);
-    return found < MR_BOX_HEAD_FAMILIES ? mr_box_head_names[found] : "";
+    const mr_box_head_params params = {.width = (int32_t)input.dims[first ? 1 : 2],
+                                       .height = (int32_t)input.dims[first ? 0 : 1], .task = task,
+                                       .key_points = key_points};
+    mr_box_head_family found;
+    return mr_box_head_find(&found, &params, outputs, shown->output_count) ? "" : mr_box_head_names[found];
 }
 
 static int show(model_view *view, const mr_file_bytes *file, const mr_onnx_report *report) {
@@ -168,7 +168,8 @@ static int show(model_view *view, const mr_file_bytes *file, const mr_onnx_repor
         .labels = text_of(view, mr_onnx_find_note(file->data, file->bytes, MR_ONNX_LABELS)),
     };
     mr_onnx_graph_free(&graph);
-    view->shown.head = find_head(view, mr_onnx_find_note(file->data, file->bytes, MR_ONNX_TASK));
+    view->shown.head = find_head(view, text_of(view, mr_onnx_find_note(file->data, file->bytes, MR_ONNX_TASK)),
+                                 text_of(view, mr_onnx_find_note(file->data, file->bytes, MR_ONNX_POINTS)));
     count_work(view, file, report);
     return view->failed ? MR_ERROR_MEMORY : MR_OK;
 }

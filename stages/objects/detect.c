@@ -35,6 +35,7 @@ typedef struct options {
     custom_options custom;
     db_options db;
     double score, iou;
+    bool agnostic;
     int64_t max, points;
     mr_every every;
     mr_model_device_options device;
@@ -55,8 +56,8 @@ typedef struct state {
 
 /* mr_box_head_family's, after auto. */
 enum { HEAD_AUTO };
-static const char *const heads[] = {"auto", "yolox", "yolov5", "yolov8", "yolov8-pose", "yolov8-seg", "ssd", "rtdetr",
-                                    "end2end", "centerface", "db", "custom", NULL};
+static const char *const heads[] = {"auto", "yolox", "yolov5", "yolov8", "yolov8-pose", "yolov8-seg", "yolov8-obb",
+                                    "ssd", "rtdetr", "end2end", "centerface", "db", "custom", NULL};
 _Static_assert(sizeof heads / sizeof *heads == MR_BOX_HEAD_FAMILIES + 2, "all families");
 
 static const size_t only_port = 0;
@@ -74,20 +75,10 @@ static bool picture_size(const mr_format *input, int32_t *width, int32_t *height
     return true;
 }
 
-/* Key points as the model's exporter noted them, or as the user says. Returns whether the notes name the task. */
-static bool read_points(const mr_model *model, const options *o, mr_box_head_params *params) {
-    const char *note = model->note[MR_MODEL_POINTS], *task = model->note[MR_MODEL_TASK];
-    int points = 0, numbers = 0;
-    const bool noted = note && sscanf(note, " [%5d , %5d ]", &points, &numbers) == 2 && points > 0 &&
-                       points <= MR_BOX_HEAD_MOST_POINTS && (numbers == 2 || numbers == 3);
-    params->points = noted ? points : (int32_t)o->points;
-    params->point_numbers = noted ? numbers : 3;
-    return task && strcmp(task, "pose") == 0;
-}
-
 static int make_head_of(mr_box_head *head, const mr_box_head_params *params, const options *o,
                         const mr_box_head_output *outputs, size_t count) {
     int status = mr_box_head_make(head, params, outputs, count);
+    head->agnostic = o->agnostic;
     head->mask = (float)o->db.mask;
     head->unclip = o->db.unclip;
     return status;
@@ -107,19 +98,17 @@ static int make_head(state *s, const options *o) {
                        "width x 3", s->model->file, mr_format_print(&s->call.input[0], shape, sizeof shape));
     for (size_t i = 0; i < count; i++)
         outputs[i] = (mr_box_head_output){s->model->outputs[s->call.binding.output[i]].name, s->call.output[i]};
-    mr_box_head_params params = {.custom = &s->custom, .width = width, .height = height};
-    const bool pose = read_points(s->model, o, &params);
-    params.family = o->head != HEAD_AUTO ? (mr_box_head_family)(o->head - 1)
-                    : pose               ? MR_BOX_HEAD_YOLOV8_POSE
-                                         : mr_box_head_find(outputs, count, width, height);
-    if (params.family == MR_BOX_HEAD_FAMILIES)
-        return mr_fail(MR_ERROR_CONFIG, "%s: the shapes of the outputs do not tell which head it has: write head",
-                       s->model->file);
-    if (s->call.varies && params.family == MR_BOX_HEAD_YOLOV8_SEG)
-        return mr_fail(MR_ERROR_CONFIG, "head: %s takes pictures of one size: write size in preprocess, not sides",
-                       mr_box_head_names[params.family]);
+    mr_box_head_params params = {.custom = &s->custom, .width = width, .height = height, .points = (int32_t)o->points,
+                                 .family = (mr_box_head_family)(o->head - 1), .task = s->model->note[MR_MODEL_TASK],
+                                 .key_points = s->model->note[MR_MODEL_POINTS]};
+    if (o->head == HEAD_AUTO && mr_box_head_find(&params.family, &params, outputs, count))
+        return mr_fail(MR_ERROR_CONFIG, "%s: %s", s->model->file, mr_message());
     s->params = params;
-    return make_head_of(&s->head, &params, o, outputs, count);
+    int status = make_head_of(&s->head, &params, o, outputs, count);
+    if (!status && s->call.varies && s->head.kind == MR_BOX_MASK)
+        return mr_fail(MR_ERROR_CONFIG, "head: %s finds masks in pictures of one size: write size in preprocess, not "
+                       "sides", mr_box_head_names[params.family]);
+    return status;
 }
 
 static int open_model(state *s, const options *o, mr_device *device, const mr_planned_input *inputs, int batch,
@@ -484,17 +473,18 @@ static const mr_option table[] = {
     {FIELD(outputs), .kind = MR_OPTION_STRINGS, .example = "[boxes, scores]",
      .help = "the outputs that make up the head, by name; if not given, all"},
     {FIELD(head), .kind = MR_OPTION_ENUM, .fallback = "auto", .choices = heads,
-     .help = "what the outputs mean; auto: by their shapes, if only one head fits"},
+     .help = "what the outputs mean; auto: by their shapes and the model's metadata, if only one head fits"},
     {FIELD(custom), .kind = MR_OPTION_MAP, .fields = custom_table, .help = "for head: custom, what the outputs mean"},
     {FIELD(db), .kind = MR_OPTION_MAP, .fields = db_table, .help = "for head: db, how lines of text are found"},
     {FIELD(points), .kind = MR_OPTION_INT, .fallback = "17", .min = 1, .max = MR_BOX_HEAD_MOST_POINTS,
-     .unit = "points", .help = "for head: yolov8-pose, how many key points an object has, unless the model's metadata "
-                               "says it"},
+     .unit = "points", .help = "for poses, how many key points an object has, unless the model's metadata says it"},
     {FIELD(score), .kind = MR_OPTION_DOUBLE, .fallback = "0.25", .min = 0, .max = 1, .example = "0.5",
      .help = "objects must have a higher score"},
     {FIELD(iou), .kind = MR_OPTION_DOUBLE, .fallback = "0.45", .min = 0, .max = 1, .example = "0.5",
      .help = "of two objects of one class, the one with the lower score is dropped if their intersection is a larger "
              "share of their union"},
+    {FIELD(agnostic), .kind = MR_OPTION_BOOL, .fallback = "false",
+     .help = "the same for two objects of different classes: of several classes for one object the best stays"},
     {FIELD(classes), .kind = MR_OPTION_STRINGS, .example = "[person, car]",
      .help = "classes to keep, by label or number; if not given, all"},
     {FIELD(labels), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/coco.txt",

@@ -23,9 +23,9 @@ static bool place_box(const mr_geometry *way, const mr_box *box, mr_object *to) 
     return to->right > to->left && to->bottom > to->top;
 }
 
-static bool place_corners(const mr_geometry *way, const float *corner, mr_result *result, mr_object *to) {
+static bool place_corners(const mr_geometry *way, bool line, const float *corner, mr_result *result, mr_object *to) {
     float quad[MR_QUAD_NUMBERS];
-    if (!mr_quad_place(way, corner, to, quad))
+    if (!mr_quad_place(way, line, corner, to, quad))
         return false;
     mr_result_add_items(result, quad, MR_QUAD_NUMBERS, sizeof *quad, &to->quad);
     return true;
@@ -117,7 +117,7 @@ static void place_mask(const mr_geometry *way, const mr_box_head *head, const mr
 bool mr_object_place(const mr_geometry *way, const mr_box_head *head, const mr_box *box, const float *numbers,
                      mr_result *result, mr_object *to) {
     if (head->kind == MR_BOX_CORNERS)
-        return place_corners(way, numbers, result, to);
+        return place_corners(way, head->family == MR_BOX_HEAD_DB, numbers, result, to);
     if (!place_box(way, box, to))
         return false;
     if (head->kind == MR_BOX_POINTS)

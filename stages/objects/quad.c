@@ -52,31 +52,47 @@ static float side(const corner *a, const corner *b) {
     return hypotf(b->x - a->x, b->y - a->y);
 }
 
-bool mr_quad_place(const mr_geometry *way, const float given[MR_QUAD_NUMBERS], mr_object *object,
+static void set_box(const corner at[4], double width, double height, mr_object *object) {
+    object->left = object->top = INFINITY;
+    object->right = object->bottom = -INFINITY;
+    for (int i = 0; i < 4; i++) {
+        object->left = fminf(object->left, fmaxf(at[i].x, 0));
+        object->right = fmaxf(object->right, fminf(at[i].x, (float)width));
+        object->top = fminf(object->top, fmaxf(at[i].y, 0));
+        object->bottom = fmaxf(object->bottom, fminf(at[i].y, (float)height));
+    }
+}
+
+/* Cuts the corners at the picture's edges. */
+static void cut(corner at[4], double width, double height, const mr_object *object) {
+    for (int i = 0; i < 4; i++)
+        at[i] = (corner){fminf(fmaxf(at[i].x, 0), (float)width), fminf(fmaxf(at[i].y, 0), (float)height)};
+    sort(at);
+    if (is_convex(at))
+        return;
+    at[0] = (corner){object->left, object->top};
+    at[1] = (corner){object->right, object->top};
+    at[2] = (corner){object->right, object->bottom};
+    at[3] = (corner){object->left, object->bottom};
+}
+
+bool mr_quad_place(const mr_geometry *way, bool line, const float given[MR_QUAD_NUMBERS], mr_object *object,
                    float quad[MR_QUAD_NUMBERS]) {
     const bool turned = way->rotation % 180;
     const double width = turned ? way->source_height : way->source_width;
     const double height = turned ? way->source_width : way->source_height;
     corner at[4];
-    object->left = object->top = INFINITY;
-    object->right = object->bottom = -INFINITY;
     for (int i = 0; i < 4; i++) {
         double point[2];
         mr_geometry_to_display(way, (double)given[2 * i], (double)given[2 * i + 1], point);
-        at[i] = (corner){(float)fmin(fmax(point[0], 0), width), (float)fmin(fmax(point[1], 0), height)};
-        object->left = fminf(object->left, at[i].x);
-        object->right = fmaxf(object->right, at[i].x);
-        object->top = fminf(object->top, at[i].y);
-        object->bottom = fmaxf(object->bottom, at[i].y);
+        at[i] = (corner){(float)point[0], (float)point[1]};
     }
-    sort(at);
-    if (!is_convex(at)) {
-        at[0] = (corner){object->left, object->top};
-        at[1] = (corner){object->right, object->top};
-        at[2] = (corner){object->right, object->bottom};
-        at[3] = (corner){object->left, object->bottom};
-    }
+    set_box(at, width, height, object);
+    if (line)
+        cut(at, width, height, object);
+    else
+        sort(at);
     memcpy(quad, at, sizeof at);
-    return side(&at[0], &at[1]) >= LEAST_SIDE && side(&at[0], &at[3]) >= LEAST_SIDE &&
-           object->right > object->left && object->bottom > object->top;
+    return object->right > object->left && object->bottom > object->top &&
+           (!line || (side(&at[0], &at[1]) >= LEAST_SIDE && side(&at[0], &at[3]) >= LEAST_SIDE));
 }

@@ -7,7 +7,7 @@
 #include "engine/base/memory.h"
 #include "engine/device/cuda/cuda.h"
 #include "millrace/status.h"
-#include "stages/decode/device/decode_device.h"
+#include "stages/decode/device/nvdec.h"
 #include "stages/encode/encode_codec.h"
 #include "stages/encode/encode_nvenc.h"
 #include "stages/media/media_cuda.h"

@@ -61,7 +61,8 @@ static mr_http_reply next_picture(void *state, mr_http_content *picture) {
     case MR_PREVIEW_WAIT:
         return MR_HTTP_WAIT;
     case MR_PREVIEW_PICTURE:
-        *picture = (mr_http_content){"image/jpeg", jpeg->data, jpeg->bytes, drop, jpeg};
+        *picture = (mr_http_content){.type = "image/jpeg", .data = jpeg->data, .bytes = jpeg->bytes,
+                                     .release = drop, .owner = jpeg};
         return MR_HTTP_DONE;
     default:
         return MR_HTTP_END;
@@ -134,9 +135,12 @@ static mr_http_reply answer_page(mr_http_request *request, void *context) {
 }
 
 int mr_preview_serve(mr_http_server **server, const mr_http_params *params, mr_preview_site *site) {
-    const mr_http_route routes[] = {{"/", answer_page, site},           {"/.json", answer_list, site},
-                                    {"/*.jpg", answer_still, site},     {"/*.mjpeg", answer_stream, site},
-                                    {"/*.json", answer_record, site},   {NULL, NULL, NULL}};
+    const mr_http_route routes[] = {{.path = "/", .answer = answer_page, .context = site},
+                                    {.path = "/.json", .answer = answer_list, .context = site},
+                                    {.path = "/*.jpg", .answer = answer_still, .context = site},
+                                    {.path = "/*.mjpeg", .answer = answer_stream, .context = site},
+                                    {.path = "/*.json", .answer = answer_record, .context = site},
+                                    {.path = NULL}};
     mr_http_params with = *params;
     with.routes = routes;
     with.not_found = NOT_FOUND;

@@ -51,6 +51,9 @@ static int negotiate(mr_negotiation *negotiation) {
         return MR_OK;
     if (mr_http_address_parse(given->listen, &address))
         return mr_refuse(negotiation, "listen", "%s", mr_message());
+    if (address.file)
+        return mr_refuse(negotiation, "listen", "browsers cannot open Unix sockets: give an address and a port, such "
+                                                "as 127.0.0.1:8090");
     if (!address.loopback && !given->token && !given->token_file)
         return mr_refuse(negotiation, "listen", "%s is reached from other machines, so a token is needed: add "
                                                 "`token_file: FILE` or `token: ${VARIABLE}`, or listen at 127.0.0.1",

@@ -1,9 +1,10 @@
-"""Compares detection heads with NumPy, and suppression with ONNX Runtime's NonMaxSuppression. Rows and classes must be
-equal. Cases are random boxes, chains of equal scores, flipped and empty boxes, and the same boxes through the outputs
-that each family has."""
+"""Compares detection heads with NumPy, suppression with ONNX Runtime's NonMaxSuppression, and boxes with an angle with
+OpenCV. Rows and classes must be equal. Cases are random boxes, chains of equal scores, flipped and empty boxes, and the
+same boxes through the outputs that each family has."""
 import subprocess
 import sys
 
+import cv2
 import numpy as np
 import onnx
 import onnxruntime
@@ -15,12 +16,21 @@ SIZE = (250, 250)  # the network's input; boxes can extend beyond it
 TYPES = {"float32": "f32", "int32": "i32", "int64": "i64"}
 
 
-def ours(family, size, outputs, score=0.3, overlap=0.5, most=10 ** 6, **custom):
+def call(family, size, outputs, score=0.3, overlap=0.5, most=10 ** 6, **custom):
     words = [PROGRAM, family, *map(str, (*size, score, overlap, most))]
     words += [f"{name}={TYPES[str(one.dtype)]}:{'x'.join(map(str, one.shape))}" for name, one in outputs.items()]
     words += ["custom", *(f"{key}={value}" for key, value in custom.items())] if custom else []
-    done = subprocess.run(words, input=b"".join(np.ascontiguousarray(one).tobytes() for one in outputs.values()),
+    return subprocess.run(words, input=b"".join(np.ascontiguousarray(one).tobytes() for one in outputs.values()),
                           capture_output=True)
+
+
+def printed(*words, **custom):
+    """A row of any length for each object."""
+    return [np.array(line.split(), float) for line in call(*words, **custom).stdout.decode().splitlines()]
+
+
+def ours(family, *words, **custom):
+    done = call(family, *words, **custom)
     text = done.stdout.decode()
     if done.returncode or family == "find":
         return text.strip()
@@ -46,9 +56,9 @@ def operator(boxes, scores, score, overlap):
     return sorted(pairs, key=lambda pair: (-scores[pair], *pair))
 
 
-def is_inside(box):
+def is_inside(box, size=SIZE):
     low, high = np.minimum(box[:2], box[2:]), np.maximum(box[:2], box[2:])
-    return (np.minimum(high, SIZE) > np.maximum(low, 0)).all()
+    return (np.minimum(high, size) > np.maximum(low, 0)).all()
 
 
 def check_suppression(boxes, scores, score=0.3, overlap=0.5, most=10 ** 6):
@@ -95,9 +105,9 @@ def suppression():
     assert sorted(int(line[-1]) for line in got) == want and not set(want) & {3, 9, 11}
 
 
-def cells(width, height):
+def cells(width, height, strides=(8, 16, 32)):
     grids = []
-    for stride in (8, 16, 32):
+    for stride in strides:
         ys, xs = np.mgrid[:height // stride, :width // stride]
         grids.append(np.stack([xs.ravel(), ys.ravel(), np.full(xs.size, stride)], 1))
     return np.concatenate(grids)
@@ -108,11 +118,11 @@ def corners(boxes):
     return np.hstack([boxes[:, :2] - boxes[:, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2])
 
 
-def same(what, got, boxes, scores, score=0.3, overlap=0.5, suppress=True):
+def same(what, got, boxes, scores, score=0.3, overlap=0.5, suppress=True, bounds=(160, 96)):
     """`scores`: N x classes."""
     want = operator(boxes.astype(np.float32), scores.astype(np.float32), score, overlap) if suppress else sorted(
         zip(*map(np.ndarray.tolist, np.nonzero(scores > score))), key=lambda pair: (-scores[pair], *pair))
-    inside = (np.minimum(boxes[:, 2:], (160, 96)) > np.maximum(boxes[:, :2], 0)).all(1)
+    inside = (np.minimum(boxes[:, 2:], bounds) > np.maximum(boxes[:, :2], 0)).all(1)
     want = [pair for pair in want if inside[pair[0]]]
     assert len(want) > 5 and [(int(line[6]), int(line[5])) for line in got] == want, (what, len(got), len(want))
     rows, classes = np.array(want).T
@@ -205,12 +215,12 @@ def poses():
     for numbers in 2, 3:
         found = (RNG.random((points * numbers, head.shape[1])) * 160).astype(np.float32)
         output = {"o": np.ascontiguousarray(np.vstack([head, found]))[None]}
-        got = ours("yolov8-pose", (width, height), output, 0.8, points=points, point_numbers=numbers)
+        got = ours("yolov8-pose", (width, height), output, 0.8, key_points=f"[{points}, {numbers}]")
         same("yolov8-pose", got[:, :7], boxes, scores, 0.8)
         want = found.T.reshape(-1, points, numbers)[got[:, 6].astype(int)]
         got = got[:, 7:].reshape(-1, points, 3)
         assert np.array_equal(np.float32(got[:, :, :numbers]), want) and (numbers == 3 or (got[:, :, 2] == 1).all())
-    words = ours("yolov8-pose", (width, height), output, points=17, point_numbers=9)
+    words = ours("yolov8-pose", (width, height), output, points=17)
     assert "(4 + classes + key points) x 315" in words, words
 
 
@@ -231,10 +241,7 @@ def masks():
     planes = RNG.normal(size=(count, height // 4, width // 4)).astype(np.float32)
     output = {"p": planes, "o": np.ascontiguousarray(np.vstack([head, factors]))}
     assert ours("find", (width, height), output) == "yolov8-seg"
-    words = [PROGRAM, "yolov8-seg", str(width), str(height), "0.8", "0.5", "1000",
-             *(f"{name}=f32:{'x'.join(map(str, one.shape))}" for name, one in output.items())]
-    text = subprocess.run(words, input=b"".join(one.tobytes() for one in output.values()), capture_output=True)
-    rows = [np.array(line.split(), float) for line in text.stdout.decode().splitlines()]
+    rows = printed("yolov8-seg", (width, height), output, 0.8)
     same("yolov8-seg", np.array([row[:7] for row in rows]), boxes, scores, 0.8)
     wrong = total = 0
     for row in rows:
@@ -249,6 +256,124 @@ def masks():
         assert not off[np.abs(want) > 1e-4].any()
         wrong, total = wrong + off.sum(), total + off.size
     assert total > 5000 and wrong <= total / 1000
+
+
+def strides():
+    """Networks for larger and for smaller objects."""
+    size, classes = (192, 128), 4
+    for steps in ((8, 16, 32, 64), (4, 8, 16, 32), (4, 8, 16, 32, 64), (16, 32)):
+        grid = cells(*size, steps)
+        boxes = np.hstack([RNG.random((len(grid), 2)) * size, 8 + RNG.random((len(grid), 2)) * 40]).astype(np.float32)
+        scores = RNG.random((len(grid), classes)).astype(np.float32)
+        scores[RNG.random(len(grid)) > 60 / len(grid)] = 0
+        output = {"o": np.ascontiguousarray(np.hstack([boxes, scores]).T)[None]}
+        assert ours("find", size, output) == "yolov8"
+        same("yolov8", ours("yolov8", size, output), corners(boxes), scores, bounds=size)
+        raw = np.hstack([boxes[:, :2] / grid[:, 2:] - grid[:, :2], np.log(boxes[:, 2:] / grid[:, 2:]),
+                         np.ones((len(grid), 1)), scores]).astype(np.float32)
+        assert ours("find", size, {"o": raw}) == "yolox"
+        boxes = np.hstack([(raw[:, :2] + grid[:, :2]) * grid[:, 2:], np.exp(raw[:, 2:4]) * grid[:, 2:]])
+        same("yolox", ours("yolox", size, {"o": raw}), corners(boxes), scores, bounds=size)
+        assert ours("find", size, {"o": np.tile(raw, (3, 1))}) == "yolov5"
+
+
+def turned():
+    """Boxes with an angle, raw and already suppressed, against OpenCV."""
+    size, classes, limit = (160, 96), 3, 0.35
+    count = len(cells(*size))
+    boxes = np.hstack([RNG.random((count, 2)) * size, 2 + RNG.random((count, 2)) * 30]).astype(np.float32)
+    angles = RNG.uniform(-np.pi, np.pi, (count, 1)).astype(np.float32)
+    angles[::7] = np.round(angles[::7]) * np.float32(np.pi / 2)
+    scores = RNG.random((count, classes)).astype(np.float32)
+    output = {"o": np.ascontiguousarray(np.hstack([boxes, scores, angles]).T)[None]}
+    assert ours("find", size, output) == "yolov8" and ours("find", size, output, task="obb") == "yolov8-obb"
+    shapes = [((float(x), float(y)), (float(w), float(h)), float(np.degrees(a)))
+              for (x, y, w, h), a in zip(boxes.tolist(), angles[:, 0])]
+
+    def share(one, other):
+        kind, points = cv2.rotatedRectangleIntersection(shapes[one], shapes[other])
+        both = cv2.contourArea(cv2.convexHull(points)) if kind else 0
+        return both / (boxes[one, 2] * boxes[one, 3] + boxes[other, 2] * boxes[other, 3] - both)
+
+    want, sure = [], []
+    pairs = zip(*map(np.ndarray.tolist, np.nonzero(scores > 0.6)))
+    for row, which in sorted(pairs, key=lambda pair: (-scores[pair], *pair)):
+        shares = [share(row, other) for other, kind in want if kind == which]
+        sure += [abs(one - limit) > 1e-3 for one in shares]
+        if not any(one > limit for one in shares):
+            want.append((row, which))
+    assert all(sure) and len(want) > 20
+    points = {row: cv2.boxPoints(shapes[row]) for row, _ in want}
+    want = [(row, which) for row, which in want if (points[row].max(0) > 0).all() and (points[row].min(0) < size).all()]
+    got = ours("yolov8-obb", size, output, 0.6, limit)
+    assert [(int(line[6]), int(line[5])) for line in got] == want
+
+    def check_corners(got):
+        for line in got:
+            found, wanted = line[7:15].reshape(4, 2), points[int(line[6])]
+            assert all(np.abs(wanted - one).max(1).min() < 1e-2 for one in found)
+            edges = np.roll(found, -1, 0) - found
+            assert (edges[:, 0] * np.roll(edges, -1, 0)[:, 1] - edges[:, 1] * np.roll(edges, -1, 0)[:, 0] > 0).all()
+
+    check_corners(got)
+    rows = np.hstack([boxes, scores[:, :1], np.ones((count, 1)), angles]).astype(np.float32)[:99]
+    assert ours("find", size, {"o": rows}) == ours("find", size, {"o": rows}, task="obb") == "end2end"
+    got = ours("end2end", size, {"o": rows}, 0.6)
+    points = {row: cv2.boxPoints(shapes[row]) for row in range(99)}
+    assert len(got) > 20 and (got[:, 5] == 1).all() and (np.diff(got[:, 4]) <= 0).all()
+    check_corners(got)
+
+
+def found():
+    """Already suppressed, with key points and with masks; and RT-DETR's other shapes."""
+    size, count = (160, 96), 90
+    edges = np.hstack([RNG.random((count, 2)) * 60, 70 + RNG.random((count, 2)) * 20]).astype(np.float32)
+    rows = np.hstack([edges, RNG.random((count, 1)), RNG.integers(0, 3, (count, 1))]).astype(np.float32)
+    for numbers in 2, 3:
+        more = (RNG.random((count, 5 * numbers)) * 90).astype(np.float32)
+        output, notes = {"o": np.hstack([rows, more])}, {"task": "pose", "key_points": f"[5, {numbers}]"}
+        assert ours("find", size, output, **notes) == "end2end"
+        got = ours("end2end", size, output, 0.5, **notes)
+        at = got[:, 6].astype(int)
+        want = more.reshape(count, 5, numbers)[at]
+        assert len(got) == (rows[:, 4] > 0.5).sum() and np.array_equal(np.float32(got[:, :4]), edges[at])
+        assert np.array_equal(np.float32(got[:, 7:]).reshape(-1, 5, 3)[:, :, :numbers], want)
+    factors, planes = RNG.normal(size=(count, 4)), RNG.normal(size=(4, 24, 40)).astype(np.float32)
+    one = {"o": np.hstack([rows, factors]).astype(np.float32), "p": planes}
+    raw = {"o": np.zeros((4 + 3 + 4, len(cells(*size))), np.float32), "p": planes}
+    raw["o"][:4, :count] = np.hstack([(edges[:, :2] + edges[:, 2:]) / 2, edges[:, 2:] - edges[:, :2]]).T
+    raw["o"][4 + rows[:, 5].astype(int), np.arange(count)] = rows[:, 4]
+    raw["o"][7:, :count] = factors.T
+    assert ours("find", size, one) == ours("find", size, one, task="segment") == "end2end"
+    cells_of = [printed("end2end", size, one, 0.5), printed("yolov8-seg", size, raw, 0.5, 1)]
+    assert len(cells_of[0]) == len(cells_of[1]) > 20
+    assert all(np.mean(a[9:] != b[9:]) < 0.01 for a, b in zip(*cells_of))
+
+    scores = RNG.random((count, 7)).astype(np.float32)
+    unit = np.hstack([(edges[:, :2] + edges[:, 2:]) / 2, edges[:, 2:] - edges[:, :2]]) / np.tile(size, 2)
+    single = {"o": np.hstack([unit, scores]).astype(np.float32)}
+    assert ours("find", size, single) == "none"
+    same("rtdetr", ours("rtdetr", size, single, 0.6), edges, scores, 0.6, suppress=False)
+    logits = np.log(scores / (1 - scores)).astype(np.float32)
+    for classes in 4, 7:
+        pair = {"labels": np.ascontiguousarray(logits[:, :classes]), "dets": unit.astype(np.float32)}
+        assert ours("find", size, pair) == "rtdetr"
+        same("rtdetr", ours("rtdetr", size, pair, 0.6), edges, 1 / (1 + np.exp(-pair["labels"])), 0.6, suppress=False)
+
+
+def agnostic():
+    """Boxes of different classes suppress each other as those of one class do."""
+    size, scores = (160, 96), RNG.random((315, 4)).astype(np.float32)
+    boxes = np.hstack([RNG.random((315, 2)) * size, 8 + RNG.random((315, 2)) * 40]).astype(np.float32)
+    output = {"o": np.ascontiguousarray(np.hstack([boxes, scores]).T)[None]}
+    got = ours("yolov8", size, output, 0.6, agnostic=1)
+    pairs = sorted(zip(*map(np.ndarray.tolist, np.nonzero(scores > 0.6))), key=lambda pair: (-scores[pair], *pair))
+    flat = np.array([corners(boxes)[row] for row, _ in pairs], np.float32)
+    kept = operator(flat, np.linspace(1, 0.7, len(pairs), dtype=np.float32)[:, None], 0.3, 0.5)
+    want = [pairs[place] for place, _ in kept if is_inside(flat[place], size)]
+    assert len(want) > 20 and [(int(line[6]), int(line[5])) for line in got] == want
+    alone = np.hstack([corners(boxes), scores[:, :1], RNG.integers(0, 9, (315, 1))]).astype(np.float32)[:100]
+    assert len(ours("end2end", size, {"o": alone}, 0.3, 0.1, agnostic=1)) < len(ours("end2end", size, {"o": alone})) / 2
 
 
 def refusals():
@@ -269,5 +394,9 @@ families()
 faces()
 poses()
 masks()
+strides()
+turned()
+found()
+agnostic()
 refusals()
 print("heads: equal to NumPy's; suppression: equal to ONNX Runtime's")

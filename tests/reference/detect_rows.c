@@ -4,8 +4,8 @@
  *
  * FAMILY: the name of a head, or `find`, which prints the family that fits. Standard input: the outputs, one after
  * another. TYPE: f32, i32 or i64. KEY: boxes, scores, classes, order (a number), normalized, background, logits,
- * suppress; points and point_numbers, for any family. Lines: left top right bottom score class row, then x, y and score
- * of each key point, or a mask's width, height and cells. */
+ * suppress; points, key_points, task and agnostic, for any family. Lines: left top right bottom score class row, then
+ * x, y and score of each key point, x and y of four corners, or a mask's width, height and cells. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +17,7 @@ static mr_box_head_output output[MR_BOX_HEAD_MOST_OUTPUTS];
 static void *data[MR_BOX_HEAD_MOST_OUTPUTS];
 static mr_box_head_custom custom;
 static mr_box_head_params params = {.custom = &custom};
+static bool agnostic;
 
 static void take_output(size_t i, char *text) {
     static const mr_dtype types[] = {MR_DTYPE_F32, MR_DTYPE_I32, MR_DTYPE_I64};
@@ -58,8 +59,12 @@ static void take_key(char *text) {
         custom.suppress = on;
     else if (strcmp(key, "points") == 0)
         params.points = atoi(value);
-    else if (strcmp(key, "point_numbers") == 0)
-        params.point_numbers = atoi(value);
+    else if (strcmp(key, "key_points") == 0)
+        params.key_points = value;
+    else if (strcmp(key, "task") == 0)
+        params.task = value;
+    else if (strcmp(key, "agnostic") == 0)
+        agnostic = on;
 }
 
 static void print(const mr_box_head *head, const mr_boxes *found) {
@@ -73,7 +78,7 @@ static void print(const mr_box_head *head, const mr_boxes *found) {
                (double)one->bottom, (double)one->score, one->class_index, one->row);
         if (mr_box_numbers(head, items, one, numbers))
             exit(EXIT_FAILURE);
-        for (int32_t k = 0; k < 3 * head->points; k++)
+        for (int32_t k = 0; k < head->numbers && head->kind != MR_BOX_MASK; k++)
             printf(" %.9g", (double)numbers[k]);
         if (head->kind == MR_BOX_MASK)
             printf(" %d %d", mask->width, mask->height);
@@ -99,8 +104,9 @@ int main(int argc, char **argv) {
         take_key(argv[i]);
     const int width = atoi(argv[WIDTH]), height = atoi(argv[HEIGHT]);
     if (strcmp(argv[FAMILY], "find") == 0) {
-        family = mr_box_head_find(output, count, width, height);
-        return puts(family < MR_BOX_HEAD_FAMILIES ? mr_box_head_names[family] : "none") < 0;
+        params.width = width;
+        params.height = height;
+        return puts(mr_box_head_find(&family, &params, output, count) ? "none" : mr_box_head_names[family]) < 0;
     }
     while (mr_box_head_names[family] && strcmp(mr_box_head_names[family], argv[FAMILY]) != 0)
         family++;
@@ -111,6 +117,7 @@ int main(int argc, char **argv) {
         puts(mr_message());
         return 1;
     }
+    head.agnostic = agnostic;
     const size_t room = mr_box_head_most(&head) + 2;
     mr_box *candidate = malloc(room * sizeof *candidate);
     memcpy(items, data, sizeof items);

@@ -1,6 +1,7 @@
 /* Addresses that a server listens at, names by which it is asked for, and tokens. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/serve/http_address.h"
@@ -18,7 +19,7 @@ TEST(addresses_are_read) {
                  {"127.0.0.1", false, false},    {"127.0.0.1:", false, false}, {"127.0.0.1:65536", false, false},
                  {"127.0.0.1:-1", false, false}, {"::1:80", false, false},     {"[::1]80", false, false},
                  {"camera.example:80", false, false}, {"[::1", false, false},  {"", false, false},
-                 {"http://127.0.0.1:80", false, false}};
+                 {"http://127.0.0.1:80", false, false}, {"unix:/tmp/x", true, true}, {"unix:", false, false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mr_http_address address;
         int status = mr_http_address_parse(cases[i].text, &address);
@@ -55,6 +56,28 @@ TEST(a_port_in_use_is_refused) {
     /* An address for documentation (RFC 5737), which no machine has. */
     assert_int_equal(mr_http_address_parse("192.0.2.1:0", &address), MR_OK);
     assert_int_equal(mr_http_address_listen(&address, "192.0.2.1:0", &second, &none), MR_ERROR_UNAVAILABLE);
+}
+
+TEST(a_dead_programs_socket_is_replaced) {
+    mr_http_address address;
+    int first, second, port;
+    char text[64];
+    struct stat found;
+    snprintf(text, sizeof text, "unix:http-%d.sock", (int)getpid());
+    assert_int_equal(mr_http_address_parse(text, &address), MR_OK);
+    assert_int_equal(mr_http_address_listen(&address, text, &first, &port), MR_OK);
+    assert_int_equal(stat(text + 5, &found), 0);
+    assert_int_equal(found.st_mode & 0777, 0600);
+    assert_int_equal(mr_http_address_listen(&address, text, &second, &port), MR_ERROR_UNAVAILABLE);
+    close(first);
+    assert_int_equal(mr_http_address_listen(&address, text, &second, &port), MR_OK);
+    close(second);
+    unlink(text + 5);
+    FILE *file = fopen(text + 5, "w");
+    assert_non_null(file);
+    fclose(file);
+    assert_int_equal(mr_http_address_listen(&address, text, &second, &port), MR_ERROR_UNAVAILABLE);
+    assert_int_equal(unlink(text + 5), 0);
 }
 
 TEST(tokens_are_compared_whole) {

@@ -62,7 +62,8 @@ static mr_http_content content_of(board *at, int number) {
     int digits = snprintf(text, 16, "%d", number);
     text[digits] = 'x';
     atomic_fetch_add(&at->contents, 1);
-    return (mr_http_content){"text/plain", text, at->part_bytes ? bytes : (size_t)digits, release, block};
+    return (mr_http_content){.type = "text/plain", .data = text, .release = release, .owner = block,
+                             .bytes = at->part_bytes ? bytes : (size_t)digits};
 }
 
 static mr_http_reply next(void *state, mr_http_content *part) {
@@ -116,12 +117,28 @@ static mr_http_reply answer_rest(mr_http_request *request, void *context) {
     (void)context;
     char *copy = mr_strdup(rest);
     assert_non_null(copy);
-    return mr_http_send(request, &(mr_http_content){"text/plain", copy, strlen(copy), mr_free, copy});
+    return mr_http_send(request, &(mr_http_content){.type = "text/plain", .data = copy, .bytes = strlen(copy),
+                                                     .release = mr_free, .owner = copy});
 }
 
 static mr_http_reply answer_page(mr_http_request *request, void *context) {
     (void)context;
     return mr_http_send(request, &(mr_http_content){.type = "text/html", .data = "<p>", .bytes = 3});
+}
+
+/* A POST's body; with ?later, once the board has a number. */
+static mr_http_reply answer_body(mr_http_request *request, void *context) {
+    mr_http_content content;
+    void *state = mr_http_state(request);
+    if (mr_http_argument(request, "later")) {
+        if (next(state ? state : enter(request, context), &content) == MR_HTTP_WAIT)
+            return MR_HTTP_WAIT;
+        content.release(content.owner);
+    }
+    char *copy = mr_strdup(mr_http_body(request));
+    assert_non_null(copy);
+    return mr_http_send(request, &(mr_http_content){.type = "text/plain", .data = copy, .bytes = strlen(copy),
+                                                     .release = mr_free, .owner = copy, .code = 202});
 }
 
 static mr_http_reply answer_nothing(mr_http_request *request, void *context) {
@@ -131,10 +148,17 @@ static mr_http_reply answer_nothing(mr_http_request *request, void *context) {
 }
 
 static void start(board *at, const char *token, int most_streams, int64_t timeout_ns) {
-    const mr_http_route routes[] = {{"/", answer_page, at},          {"/later", answer_later, at},
-                                    {"/events", answer_events, at},  {"/parts", answer_parts, at},
-                                    {"/nothing", answer_nothing, at}, {"/name/*.txt", answer_rest, at},
-                                    {"/name/*", answer_page, at},    {NULL, NULL, NULL}};
+    const mr_http_route routes[] = {
+        {.path = "/", .answer = answer_page, .context = at},
+        {.path = "/later", .answer = answer_later, .context = at},
+        {.path = "/events", .answer = answer_events, .context = at},
+        {.path = "/parts", .answer = answer_parts, .context = at},
+        {.path = "/nothing", .answer = answer_nothing, .context = at},
+        {.path = "/name/*.txt", .answer = answer_rest, .context = at},
+        {.path = "/name/*", .answer = answer_page, .context = at},
+        {.path = "/do", .answer = answer_body, .context = at, .post = true},
+        {.path = "/open", .answer = answer_page, .context = at, .open = true},
+        {.path = NULL}};
     mr_http_params params = {.routes = routes, .token = token, .not_found = "not here\n",
                              .most_streams = most_streams, .timeout_ns = timeout_ns};
     mr_http_address address;
@@ -263,6 +287,96 @@ SERVER_TEST(other_methods_are_refused, NULL, 1, LONG) {
     assert_non_null(strstr(head, "Content-Type: text/event-stream\r\n"));
     assert_string_equal(strstr(head, "\r\n\r\n"), "\r\n\r\n");
     free(head);
+}
+
+static void expect_post(const char *headers, const char *body, int code, const char *text) {
+    char all[8192];
+    char status[32];
+    snprintf(all, sizeof all, "POST /do HTTP/1.1\r\n%sContent-Length: %zu\r\n\r\n%s", headers, strlen(body), body);
+    snprintf(status, sizeof status, "HTTP/1.1 %d ", code);
+    char *got = answer_to(all);
+    if (strncmp(got, status, strlen(status)) != 0 || !strstr(got, text))
+        fail_msg("%s: %s, where %d and %s was expected", all, got, code, text);
+    free(got);
+}
+
+#define OURS "Host: localhost:80\r\nX-Millrace: 1\r\n"
+
+SERVER_TEST(posts_are_answered_with_the_header_alone, NULL, 1, LONG) {
+    char most[4098];
+    memset(most, 'b', sizeof most);
+    most[4096] = '\0';
+    expect_post(OURS, "{\"a\": 1}", 202, "\r\n\r\n{\"a\": 1}");
+    expect_post(OURS, "", 202, "Content-Length: 0");
+    expect_post(OURS, most, 202, most);
+    most[4096] = 'b';
+    most[4097] = '\0';
+    expect_post(OURS, most, 413, "4096");
+    expect_post("Host: localhost\r\n", "x", 403, "X-Millrace");
+    expect_post("Host: evil.example\r\nX-Millrace: 1\r\n", "x", 403, "localhost");
+    expect_post(OURS "Origin: http://localhost:80\r\n", "x", 202, "x");
+    expect_post(OURS "Origin: http://localhost\r\n", "x", 403, "another site");
+    expect_post(OURS "Origin: http://evil.example\r\n", "x", 403, "another site");
+    expect_post(OURS "Origin: null\r\n", "x", 403, "another site");
+    expect("GET", "/do", LOCAL, 405, "Allow: POST");
+    expect("PUT", "/do", LOCAL, 405, "Allow: POST");
+}
+
+SERVER_TEST(a_post_comes_in_pieces_and_waits, NULL, 1, LONG) {
+    int fd = connected("POST /do?later=1 HTTP/1.1\r\n" OURS "Content-Length: 10\r\n\r\n");
+    for (int i = 0; i < 10; i++) {
+        usleep(1000);
+        assert_int_equal(send(fd, &"0123456789"[i], 1, MSG_NOSIGNAL), 1);
+    }
+    await_states(at, 1);
+    publish(at);
+    assert_true(reads(fd, "\r\n\r\n0123456789"));
+    close(fd);
+    /* A client that leaves in its body. */
+    fd = connected("POST /do HTTP/1.1\r\n" OURS "Content-Length: 10\r\n\r\n012");
+    close(fd);
+    expect_post(OURS, "last", 202, "last");
+}
+
+SERVER_TEST(every_host_header_counts, NULL, 1, LONG) {
+    expect("GET", "/", "Host: localhost\r\nHost: evil.example\r\n", 403, "localhost");
+    expect("GET", "/", "Host: evil.example\r\nHost: localhost\r\n", 403, "localhost");
+    expect("GET", "/", "Host:\r\n", 403, "localhost");
+    expect("GET", "http://evil.example/", LOCAL, 404, "not here");
+}
+
+SERVER_TEST(open_routes_need_no_token, TOKEN, 1, LONG) {
+    expect("GET", "/open", "Host: any.example\r\n", 200, "<p>");
+    expect("GET", "/", LOCAL, 401, "Bearer");
+    expect_post(OURS, "x", 401, "Bearer");
+    expect_post(OURS "Authorization: Bearer 0123456789abcdef\r\n", "x", 202, "x");
+}
+
+TEST(named_hosts_are_let_in) {
+    static const char *const hosts[] = {"box.example", NULL};
+    const mr_http_route routes[] = {{.path = "/", .answer = answer_page}, {.path = NULL}};
+    mr_http_params params = {.routes = routes, .token = TOKEN, .not_found = "", .most_streams = 1, .hosts = hosts,
+                             .timeout_ns = LONG};
+    mr_http_address address;
+    assert_int_equal(mr_http_address_parse("127.0.0.1:0", &address), MR_OK);
+    assert_int_equal(mr_http_address_listen(&address, "127.0.0.1:0", &params.fd, &port), MR_OK);
+    assert_int_equal(mr_http_server_create(&server, &params), MR_OK);
+    expect("GET", "/?token=0123456789abcdef", "Host: Box.Example:90\r\n", 200, "<p>");
+    expect("GET", "/?token=0123456789abcdef", "Host: localhost\r\n", 200, "<p>");
+    expect("GET", "/?token=0123456789abcdef", "Host: box.example.org\r\n", 403, "hosts");
+    expect("GET", "/?token=0123456789abcdef", "Host: ox.example\r\n", 403, "hosts");
+    mr_http_server_destroy(&server);
+}
+
+TEST(a_certificate_that_is_none_is_refused) {
+    const mr_http_route routes[] = {{.path = NULL}};
+    mr_http_params params = {.routes = routes, .not_found = "", .most_streams = 1, .certificate = "no", .key = "no",
+                             .timeout_ns = LONG};
+    mr_http_address address;
+    assert_int_equal(mr_http_address_parse("127.0.0.1:0", &address), MR_OK);
+    assert_int_equal(mr_http_address_listen(&address, "127.0.0.1:0", &params.fd, &port), MR_OK);
+    assert_int_equal(mr_http_server_create(&server, &params), MR_ERROR_UNAVAILABLE);
+    assert_non_null(strstr(mr_message(), "certificate"));
 }
 
 SERVER_TEST(hosts_are_checked_without_a_token, NULL, 1, LONG) {

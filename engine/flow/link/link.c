@@ -571,12 +571,16 @@ void mr_link_take(mr_link *link, uint32_t source, mr_item *item) {
         mr_task_wake(tasks[i]);
 }
 
-int mr_link_most_frames(mr_link *link) {
-    uint32_t most = 0;
+uint64_t mr_link_frames(mr_link *link, int *most) {
+    uint32_t largest = 0;
+    uint64_t frames = 0;
     MR_LOCKED(&link->lock);
-    for (size_t i = 0; i < link->params.lane_count; i++)
-        most = link->lanes[i].most_frames > most ? link->lanes[i].most_frames : most;
-    return (int)most;
+    for (size_t i = 0; i < link->params.lane_count; i++) {
+        largest = link->lanes[i].most_frames > largest ? link->lanes[i].most_frames : largest;
+        frames += link->lanes[i].frames;
+    }
+    *most = (int)largest;
+    return frames;
 }
 
 bool mr_link_ended(mr_link *link) {

@@ -96,8 +96,8 @@ bool mr_link_head(mr_link *link, uint32_t source, mr_item *item);
 void mr_link_take(mr_link *link, uint32_t source, mr_item *item);
 /* True if every lane that has begun has also ended and is empty. */
 bool mr_link_ended(mr_link *link);
-/* The most frames that one source had in the link at once. */
-int mr_link_most_frames(mr_link *link);
+/* How many frames are in the link now. *most: the most that one source had in it at once. */
+uint64_t mr_link_frames(mr_link *link, int *most);
 bool mr_link_has_source(const mr_link *link, uint32_t source);
 
 /* Call before the run: reports the number of frames whenever it changes. `awaited` says what a blocked producer waits

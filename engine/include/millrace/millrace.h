@@ -295,6 +295,8 @@ typedef struct mr_source_summary {
     int64_t expected;         /* frames that the container announces; 0: not known */
     uint64_t unread;          /* announced frames that were not read because the stream ended early */
     uint64_t seams;           /* interruptions of the stream: joined recordings, or missing parts */
+    int64_t last_frame_ns;    /* When a summary first had the last frame, in nanoseconds since 1970; 0: there was no
+                                 frame. As exact as summaries are frequent. */
     bool ended;
     int status;               /* MR_OK, or the status of the source's failure */
     const char *message;      /* the failure's message; "" if there is none */
@@ -358,6 +360,7 @@ typedef struct mr_stage_summary {
     uint64_t calls;           /* Calls into the stage type, including `flush` and calls that gave or took no frames. */
     int64_t busy_ns;          /* time inside the stage, summed over instances and entries */
     int64_t cpu_ns;           /* CPU time of the engine's threads inside the stage; 0 unless profiled */
+    uint64_t queued;          /* frames that wait for an instance now */
     int queue_peak;           /* most frames of one source that waited for an instance; at most the planned queue */
     int batch_peak;           /* most frames in one call; at most the planned batch and the frames that
                                  pass with it, or `gathers` */
@@ -387,6 +390,7 @@ typedef struct mr_cut_summary {
 typedef struct mr_device_summary {
     const char *name;
     uint64_t bytes;           /* peak bytes in pool buffers */
+    uint64_t held_bytes;      /* bytes in pool buffers now */
 } mr_device_summary;
 
 /* A difference that the author overruled (mr_negotiation.forced). Results may be worse than they look. */

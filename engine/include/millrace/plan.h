@@ -291,6 +291,14 @@ typedef struct mr_view_expected {
     int device, stage; /* the device with that resource, and the stage that uses most of it; -1: none */
 } mr_view_expected;
 
+/* Where `millrace run` answers over HTTP (`http` in the YAML). Paths are as files are opened. */
+typedef struct mr_view_http {
+    const char *listen;             /* "127.0.0.1:9100", "unix:PATH"; NULL: nowhere */
+    const char *token_file, *certificate, *key; /* NULL: none */
+    mr_strings hosts;               /* names by which clients may ask, beside the loopback ones */
+    int64_t linger_ns, stall_ns;
+} mr_view_http;
+
 typedef struct mr_plan_view {
     const char *name, *file;
     const char *digest;             /* see mr_summary.digest */
@@ -351,6 +359,8 @@ MR_API const mr_view_card *mr_view_model(size_t index);
 /* Checks a text for mr_pipeline_params.assume. MR_OK, or MR_ERROR_USAGE if the text is not valid. Any thread. */
 MR_API int mr_plan_check_assumption(const char *text);
 /* Frees a view and sets *view to NULL; NULL is allowed. */
+/* Valid as long as the view. */
+MR_API const mr_view_http *mr_plan_view_http(const mr_plan_view *view);
 MR_API void mr_plan_view_close(const mr_plan_view **view);
 
 #ifdef __cplusplus

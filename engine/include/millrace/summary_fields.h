@@ -1,5 +1,5 @@
-/* The fields of mr_summary as tables. The summary in JSON (`run --json`, `ctl status`), the reports of nodes and the
- * reference are made from them. A new field is one row in engine/pipeline/summary_fields.c.
+/* The fields of mr_summary as tables. The summary in JSON (`run --json`, `ctl status`), the reports of nodes, the
+ * reference and `/metrics` are made from them. A new field is one row in engine/pipeline/summary_fields.c.
  *
  * Ownership: the tables are constants that live as long as the process. Threads: any. */
 #ifndef MILLRACE_SUMMARY_FIELDS_H
@@ -54,6 +54,9 @@ typedef struct mr_summary_field {
     bool omitted;                /* an absent value, or an empty list, has no key; else null or an empty list */
     /* Lists with `has`: makes it true for an element that is read from JSON. */
     void (*set)(void *base);
+    /* Optional. The name in /metrics, without "millrace_" and "_total". A PART of durations is a histogram. */
+    const char *metric;
+    const char *label;           /* LIST: the name of the label with an element's first text, for metrics in it */
 } mr_summary_field;
 
 /* A struct. Its table ends with a NULL name. */

@@ -8,7 +8,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/device/device.h"
-#include "stages/decode/device/decode_caps.h"
+#include "stages/decode/device/nvdec.h"
 #include "stages/media/media_cuda.h"
 #include "stages/media/picture_format.h"
 
@@ -38,106 +38,6 @@ struct mr_decode_device {
     mr_heard heard;
     held held[MOST_SURFACES];
 };
-
-/* ---- planning -------------------------------------------------------------------------------------------------- */
-
-void mr_decode_device_widen(mr_format_set *pictures) {
-    if (!pictures->pixels)
-        return;
-    if (pictures->pixels & MR_IN_SET(MR_PIXEL_I420))
-        pictures->pixels |= MR_IN_SET(MR_PIXEL_NV12);
-    if (pictures->pixels & MR_IN_SET(MR_PIXEL_I420_10))
-        pictures->pixels |= MR_IN_SET(MR_PIXEL_P010);
-}
-
-/* CUVIDDECODECREATEINFO: the most surfaces a decoder can have, and as many output surfaces, which FFmpeg also requests.
- * Rows and columns are rounded up. */
-enum { CODEC_SURFACES = 32, COLUMNS = 256, ROWS = 32 };
-
-int64_t mr_decode_device_bytes(const mr_format_set *pictures) {
-    mr_format_set surface = *pictures;
-    surface.width.max = (surface.width.max + COLUMNS - 1) / COLUMNS * COLUMNS;
-    surface.height.max = (surface.height.max + ROWS - 1) / ROWS * ROWS;
-    size_t bytes = mr_format_set_most_bytes(&surface);
-    return bytes && bytes < SIZE_MAX / (2 * CODEC_SURFACES) ? 2 * CODEC_SURFACES * (int64_t)bytes : MR_BYTES_UNKNOWN;
-}
-
-/* Whether it is a native libavcodec decoder that can use NVDEC. Wrappers with NVIDIA's parser (h264_cuvid) are not. */
-static bool offers_cuda(const AVCodec *decoder) {
-    const AVCodecHWConfig *config;
-    for (int i = 0; !decoder->wrapper_name && (config = avcodec_get_hw_config(decoder, i)); i++)
-        if (config->device_type == AV_HWDEVICE_TYPE_CUDA && config->methods & AV_CODEC_HW_CONFIG_METHOD_HW_DEVICE_CTX)
-            return true;
-    return false;
-}
-
-/* Whether it can only decode with an accelerator. */
-static bool only_accelerates(const AVCodec *decoder) {
-    return decoder->id == AV_CODEC_ID_AV1 && !decoder->wrapper_name;
-}
-
-/* NULL: libavcodec has none. The first one is the one libavcodec prefers. */
-static const AVCodec *find_decoder(enum AVCodecID id, bool hardware) {
-    const AVCodec *decoder;
-    void *next = NULL;
-    while ((decoder = av_codec_iterate(&next)))
-        if (decoder->id == id && av_codec_is_decoder(decoder) && hardware && offers_cuda(decoder))
-            return decoder;
-    decoder = hardware ? NULL : avcodec_find_decoder(id);
-    return decoder && !only_accelerates(decoder) ? decoder : NULL;
-}
-
-const AVCodec *mr_nvdec_decoder(enum AVCodecID id) {
-    return find_decoder(id, true);
-}
-
-/* Software layouts that may stand for an NVDEC layout we can carry (is_carried, below). */
-static const uint64_t carried = MR_IN_SET(MR_PIXEL_I420) | MR_IN_SET(MR_PIXEL_I420_10) | MR_IN_SET(MR_PIXEL_I444);
-
-/* "decoded by software (libdav1d)"; without the decoder's name if the codec is not known. */
-static const char *by_software(const char *codec, char *text, size_t bytes) {
-    const AVCodecDescriptor *about = codec ? avcodec_descriptor_get_by_name(codec) : NULL;
-    const AVCodec *decoder = about ? find_decoder(about->id, false) : NULL;
-    snprintf(text, bytes, "decoded by software%s%s%s", decoder ? " (" : "", decoder ? decoder->name : "",
-             decoder ? ")" : "");
-    return text;
-}
-
-int mr_decode_device_suits(const char *codec, const mr_format_set *packets) {
-    mr_format_set pictures = *packets;
-    const AVCodecDescriptor *about = codec ? avcodec_descriptor_get_by_name(codec) : NULL;
-    char text[MR_FORMAT_SET_TEXT];
-    if (about && !find_decoder(about->id, true))
-        return mr_fail(MR_ERROR_CONFIG, "NVDEC does not take %s", codec);
-    pictures.payload = MR_PAYLOAD_PICTURE;
-    pictures.codec = NULL;
-    if (pictures.pixels && !(pictures.pixels & carried))
-        return mr_fail(MR_ERROR_CONFIG, "frames cannot hold the layout of NVDEC's pictures for %s",
-                       mr_format_set_print(&pictures, text, sizeof text));
-    return MR_OK;
-}
-
-int mr_decode_device_check(mr_hardware hardware, const char *device) {
-    return mr_hardware_check(hardware, device, mr_nvdec_check);
-}
-
-int mr_decode_device_check_input(mr_hardware hardware, const mr_format_set *packets, const char *device,
-                                 bool *otherwise) {
-    if (hardware == MR_HARDWARE_OFF || !mr_hardware_is_on(device))
-        return MR_OK;
-    bool required = hardware == MR_HARDWARE_REQUIRE;
-    char text[96];
-    int status = required ? MR_OK : mr_decode_device_suits(packets->codec, packets);
-    if (!status && !required)
-        status = mr_nvdec_check();
-    if (!status)
-        status = mr_decode_caps_check(device, packets);
-    *otherwise = !required;
-    if (!status)
-        return MR_OK;
-    return required ? mr_fail(status, "hardware: require is not possible: %s; write hardware: auto", mr_message())
-                    : mr_fail(status, "%s: %s", by_software(packets->codec, text, sizeof text), mr_message());
-}
 
 /* ---- the decoder ----------------------------------------------------------------------------------------------- */
 
@@ -174,12 +74,12 @@ static void say_why(mr_decode_device *device, const char *why) {
     /* Simulated devices never decode themselves: not worth a warning. */
     void (*say)(const mr_stage *, const char *, ...) =
         mr_hardware_is_on(device->self->device->name) ? mr_stage_warn : mr_stage_info;
+    const char *codec = device->codec == AV_CODEC_ID_NONE ? NULL : avcodec_get_name(device->codec);
     char text[96];
     snprintf(device->why, sizeof device->why, "%s", why);
     if (!device->reported && device->hardware != MR_HARDWARE_REQUIRE)
         say(device->self, "%s is %s: %s", device->self->source_id,
-            by_software(device->codec == AV_CODEC_ID_NONE ? NULL : avcodec_get_name(device->codec), text, sizeof text),
-            why);
+            mr_nvdec_say_substitute(codec, text, sizeof text), why);
     device->reported = true;
 }
 
@@ -214,7 +114,7 @@ static void free_pool(AVHWFramesContext *frames) {
  * pool entries have no memory. */
 static void take_frames(AVCodecContext *codec, AVBufferRef *frames) {
     AVHWFramesContext *about = (AVHWFramesContext *)(void *)frames->data;
-    about->initial_pool_size = CODEC_SURFACES;
+    about->initial_pool_size = MR_NVDEC_SURFACES;
     about->pool = av_buffer_pool_init(1, NULL);
     about->free = free_pool;
     if (about->pool && av_hwframe_ctx_init(frames) >= 0)
@@ -229,8 +129,8 @@ static void limit_surfaces(mr_decode_device *device, AVCodecContext *codec) {
     if (avcodec_get_hw_frames_parameters(codec, codec->hw_device_ctx, AV_PIX_FMT_CUDA, &frames) < 0)
         return; /* libavcodec will fail for the same reason and report it */
     const AVHWFramesContext *about = (const AVHWFramesContext *)(const void *)frames->data;
-    int wanted = about->initial_pool_size + WORK_SURFACES, left = device->surfaces - (wanted - CODEC_SURFACES);
-    if (wanted > CODEC_SURFACES) {
+    int wanted = about->initial_pool_size + WORK_SURFACES, left = device->surfaces - (wanted - MR_NVDEC_SURFACES);
+    if (wanted > MR_NVDEC_SURFACES) {
         take_frames(codec, frames);
         device->surfaces = left > FEW_SURFACES ? left : FEW_SURFACES;
         mr_stage_info(device->self, "%s: %d surfaces of NVDEC are left for copies, in place of %d: the stream needs %d",
@@ -273,7 +173,7 @@ static enum AVPixelFormat choose_format(AVCodecContext *codec, const enum AVPixe
     device->started = false;
     if (codec->hw_device_ctx)
         refuse(device, codec, software, offered ? "has no layout that frames can have for" : "does not take");
-    if (device->refused || !only_accelerates(codec->codec))
+    if (device->refused || !mr_nvdec_is_only(codec->codec))
         return device->refused ? AV_PIX_FMT_NONE : software;
     device->again = device->by_software = true;
     return AV_PIX_FMT_NONE;
@@ -288,7 +188,7 @@ bool mr_decode_device_again(mr_decode_device *device) {
 
 static int take_hardware(mr_decode_device *device, enum AVCodecID id, mr_io *io, const AVCodec **decoder) {
     const char *name = device->self->device->name;
-    const AVCodec *found = find_decoder(id, true);
+    const AVCodec *found = mr_nvdec_decoder(id);
     if (!mr_hardware_is_on(name))
         return mr_fail(MR_ERROR_UNAVAILABLE, "%s has no decoder", name);
     if (!found)
@@ -302,7 +202,7 @@ static int take_hardware(mr_decode_device *device, enum AVCodecID id, mr_io *io,
 
 int mr_decode_device_choose(mr_decode_device *device, enum AVCodecID id, mr_io *io, const AVCodec **decoder) {
     bool software = !device || device->hardware == MR_HARDWARE_OFF || device->by_software;
-    *decoder = find_decoder(id, false);
+    *decoder = mr_nvdec_substitute(id);
     if (device) {
         device->codec = id;
         av_buffer_unref(&device->device);
@@ -345,17 +245,15 @@ bool mr_decode_device_refused(const mr_decode_device *device) {
 
 /* ---- pictures -------------------------------------------------------------------------------------------------- */
 
-enum AVPixelFormat mr_decode_device_layout(const AVFrame *picture) {
+static enum AVPixelFormat layout_of(const AVFrame *picture) {
     if (picture->format != AV_PIX_FMT_CUDA || !picture->hw_frames_ctx)
         return picture->format;
     return ((const AVHWFramesContext *)(const void *)picture->hw_frames_ctx->data)->sw_format;
 }
 
-void mr_decode_device_crop(AVFrame *picture) {
-    const AVPixFmtDescriptor *about = av_pix_fmt_desc_get(mr_decode_device_layout(picture));
+/* Removes columns at the left and rows at the top from a hardware picture. */
+static void crop(AVFrame *picture, const AVPixFmtDescriptor *about) {
     size_t left = picture->crop_left, top = picture->crop_top;
-    if (picture->format != AV_PIX_FMT_CUDA || (!left && !top))
-        return;
     for (int i = 0; i < about->nb_components; i++) {
         const AVComponentDescriptor *part = &about->comp[i];
         size_t x = i ? left >> about->log2_chroma_w : left, y = i ? top >> about->log2_chroma_h : top;
@@ -366,6 +264,13 @@ void mr_decode_device_crop(AVFrame *picture) {
     picture->width -= (int)left;
     picture->height -= (int)top;
     picture->crop_left = picture->crop_top = 0;
+}
+
+enum AVPixelFormat mr_decode_device_crop(AVFrame *picture) {
+    const enum AVPixelFormat layout = layout_of(picture);
+    if (picture->format == AV_PIX_FMT_CUDA && (picture->crop_left || picture->crop_top))
+        crop(picture, av_pix_fmt_desc_get(layout));
+    return layout;
 }
 
 /* Finds a free entry among the first `most`, and releases memory that has been copied. NULL: all are taken. */

@@ -17,23 +17,6 @@
 
 typedef struct mr_decode_device mr_decode_device;
 
-/* Adds the layouts that a device's decoder uses for the set's layouts. */
-void mr_decode_device_widen(mr_format_set *pictures);
-/* The most memory that a CUDA device's decoder uses for these pictures; MR_BYTES_UNKNOWN if the size is open. */
-int64_t mr_decode_device_bytes(const mr_format_set *pictures);
-/* Whether NVDEC could decode these packets in this codec (NULL: any), as far as can be known without a GPU. Else
- * MR_ERROR_CONFIG with the reason. */
-int mr_decode_device_suits(const char *codec, const mr_format_set *packets);
-/* The libavcodec decoder that uses NVDEC for this codec; NULL: none. */
-const AVCodec *mr_nvdec_decoder(enum AVCodecID id);
-/* As mr_stage_type.check_device. */
-int mr_decode_device_check(mr_hardware hardware, const char *device);
-
-/* As mr_stage_type.check_input. If hardware is required, the other two checks cover everything except this GPU
- * decoder's capabilities. */
-int mr_decode_device_check_input(mr_hardware hardware, const mr_format_set *packets, const char *device,
-                                 bool *otherwise);
-
 int mr_decode_device_create(mr_decode_device **device, mr_stage *self, mr_hardware hardware);
 /* Must be called after its decoders were freed and all work is done. Sets the pointer to NULL; accepts NULL. */
 void mr_decode_device_destroy(mr_decode_device **device);
@@ -54,10 +37,9 @@ bool mr_decode_device_again(mr_decode_device *device);
 /* Whether a decoder found in mid-stream that required hardware cannot continue; the message has the reason. */
 bool mr_decode_device_refused(const mr_decode_device *device);
 
-/* Crops columns at the left and rows at the top from a hardware picture: FFmpeg crops only pictures in host memory. */
-void mr_decode_device_crop(AVFrame *picture);
-/* The layout of the samples, in host or device memory. */
-enum AVPixelFormat mr_decode_device_layout(const AVFrame *picture);
+/* Crops a hardware picture: FFmpeg crops only pictures in host memory. Returns the layout of any picture's samples, in
+ * host or device memory. */
+enum AVPixelFormat mr_decode_device_crop(AVFrame *picture);
 /* Makes a frame in device memory from the picture, derived from `packet`, with `format`. `converted`: the layout to
  * convert to if the picture's layout cannot be carried, else the picture's layout. MR_ERROR_AGAIN as mr_io_acquire. */
 int mr_decode_device_give(mr_decode_device *device, mr_io *io, const AVFrame *picture, enum AVPixelFormat converted,

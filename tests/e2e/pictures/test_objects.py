@@ -157,6 +157,73 @@ class Objects(Case):
                     back = self.ways(row["file"].rsplit("/", 1)[-1])[preprocess](at[:, 0], at[:, 1])
                     self.assertLess(np.abs(np.stack([*back, at[:, 2]], 1) - points).max(), 1e-3)
 
+    def test_turned_boxes(self):
+        """Corners come back, of raw and of suppressed boxes; quadrilaterals keep their shape at the picture's edge."""
+        angle, wide, tall = 0.5, 24, 8
+        axes = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+        want = (32, 28) + np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)]) * (wide / 2, tall / 2) @ axes
+        raw = np.zeros((7, 84), np.float32)
+        raw[:, 5] = 32, 28, wide, tall, 0, 0.9, angle
+        save(self.folder / "raw.onnx", {"o": raw})
+        save(self.folder / "rows.onnx", {"o": rows_of([(32, 28, wide, tall, 0.9, 1, angle), (1, 1, 8, 2, 0.8, 1, 1)])})
+        model = onnx.load(self.folder / "raw.onnx")
+        helper.set_model_props(model, {"task": "obb", "names": "{0: 'plane', 1: 'ship'}"})
+        onnx.save(model, self.folder / "noted.onnx")
+        self.turned()
+        for file in ("raw.onnx", "noted.onnx", "rows.onnx"):
+            options = "head: yolov8-obb" if file == "raw.onnx" else "head: auto"
+            for preprocess in self.ways("a.png"):
+                for row in self.detect(options, preprocess, file).rows:
+                    one = row["objects"][0]
+                    quad = np.reshape(one["quad"], (4, 2))
+                    back = self.ways(row["file"].rsplit("/", 1)[-1])[preprocess](*quad.T)
+                    off = np.abs(np.stack(back, 1)[:, None] - want).max(2)
+                    with self.subTest(file, preprocess=preprocess, picture=row["file"]):
+                        self.assertLess(off.min(1).max(), 1e-3)
+                        self.assertEqual(one["label"], {"noted.onnx": "ship"}.get(file))
+                        tall = 100 if row["file"].endswith("a.png") else 200
+                        self.assertAlmostEqual(one["left"], max(quad[:, 0].min(), 0), 3)
+                        self.assertAlmostEqual(one["bottom"], min(quad[:, 1].max(), tall), 3)
+                    if file == "rows.onnx" and preprocess == "fit: stretch":
+                        beyond = row["objects"][1]
+                        self.assertLess(min(beyond["quad"]), 0)
+                        self.assertEqual((beyond["left"], beyond["top"]), (0, 0))
+
+    def test_suppressed_exports(self):
+        """Key points and masks of networks that have suppressed themselves."""
+        points = [20, 10, 0.5, 40, 44, 0.75]
+        save(self.folder / "pose.onnx", {"o": rows_of([(8, 4, 24, 36, 0.9, 0, *points)])})
+        model = onnx.load(self.folder / "pose.onnx")
+        helper.set_model_props(model, {"task": "pose", "kpt_shape": "[2, 3]"})
+        onnx.save(model, self.folder / "pose.onnx")
+        plane = np.where(np.arange(16) < 8, 1, -1)[None, None] * np.ones((1, 16, 1))
+        rows = rows_of([(16, 16, 48, 48, 0.9, 0, 1), (0, 0, 9, 9, 0.8, 0, -1)])
+        save(self.folder / "masks.onnx", {"p": plane, "o": rows})
+        self.picture(width=64, height=64)
+        one, = self.detect("score: 0.3", model="pose.onnx").rows[0]["objects"]
+        self.assertLess(np.abs(np.subtract(one["points"], points)).max(), 1e-5)
+        one, other = self.detect("score: 0.3", model="masks.onnx").rows[0]["objects"]
+        self.assertEqual((one["mask_width"], one["mask_height"], one["mask"]), (8, 8, [0] + [4] * 16))
+        self.assertEqual(other["mask"], [9])
+        self.assertIn("as usual for yolov8-obb", self.inspected({"task": "obb"}, np.zeros((7, 84))))
+        self.assertIn("shapes of a end2end head", self.inspected({"task": "obb"}, np.zeros((9, 7))))
+
+    def inspected(self, notes, output):
+        save(self.folder / "inspected.onnx", {"o": output})
+        model = onnx.load(self.folder / "inspected.onnx")
+        helper.set_model_props(model, notes)
+        onnx.save(model, self.folder / "inspected.onnx")
+        return call([MILLRACE, "inspect", self.folder / "inspected.onnx"]).stdout
+
+    def test_agnostic(self):
+        boxes = np.zeros((6, 84), np.float32)
+        boxes[:, 0], boxes[:, 1] = (32, 28, 20, 20, 0.9, 0.8), (33, 28, 20, 20, 0, 0.7)
+        save(self.folder / "model.onnx", {"o": boxes})
+        self.picture(width=64, height=64)
+        seen = {options: [(one["index"], round(one["score"], 2)) for one in self.detect(options).rows[0]["objects"]]
+                for options in ("agnostic: false", "agnostic: true", "agnostic: true, classes: [1]")}
+        self.assertEqual(list(seen.values()), [[(0, 0.9), (1, 0.8)], [(0, 0.9)], [(1, 0.8)]])
+
     def segmented(self, preprocess, options, code=0, **how):
         text = HEAD.format(uri=self.folder / "*.png")
         text += f"  preprocess: {{input: decode, size: {SIDE}x{SIDE}, {preprocess}}}\n"
@@ -732,8 +799,8 @@ class Objects(Case):
         for options, model, words in (
                 ("head: yolov8", "model.onnx", "a yolov8 head has one output of (4 + classes) x 84 for an input of "
                  '64x64; the network gives "o" tensor f32 84x7'),
-                ("score: 0.3", "pair.onnx", "the shapes of the outputs do not tell which head it has: write head"),
-                ("score: 0.3", "odd.onnx", "the shapes of the outputs do not tell which head it has: write head"),
+                ("score: 0.3", "pair.onnx", "fit several heads (ssd, rtdetr): write head"),
+                ("score: 0.3", "odd.onnx", "fit no head by their shapes, for an input of 64x64: write head"),
                 (f"labels: {self.folder / 'three.txt'}", "model.onnx", "3 labels, and the network finds 2 classes"),
                 ("classes: [cow]", "model.onnx", 'classes: "cow" is no name without labels, and not a number below 2: '
                  "write labels: FILE"),

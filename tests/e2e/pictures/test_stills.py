@@ -8,6 +8,7 @@ import zlib
 
 import cv2
 import numpy as np
+from PIL import Image
 
 import harness
 from harness import pipeline
@@ -99,6 +100,17 @@ class Stills(harness.Case):
 
     def test_reduced_ones(self):
         self.expect_the_same(decode=", reduced: auto")
+
+    def test_avif(self):
+        """A decoder that gives pictures only when no packet follows, among others. One file is cut off."""
+        for index in range(0, COUNT, 3):
+            path = self.folder / f"stills/{index:02}.avif"
+            Image.fromarray(picture(index)).save(path)
+            if index == 6:
+                path.write_bytes(path.read_bytes()[:-200])
+        one = self.expect_the_same()
+        self.assertEqual(one.ledger["in"], COUNT + 16)
+        self.assertEqual(sum(".avif" in row["file"] for row in one.rows), 15)
 
     def test_those_that_are_too_large(self):
         one = self.expect_the_same(decode=", max_pixels: 1000000")

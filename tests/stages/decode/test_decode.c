@@ -11,7 +11,8 @@
 #include "engine/device/device.h"
 #include "engine/device/sim/sim.h"
 #include "millrace/millrace.h"
-#include "stages/decode/device/decode_device.h"
+#include "stages/decode/device/nvdec.h"
+#include "stages/media/media_cuda.h"
 #include "stages/media/picture_format.h"
 #include "tests/support/decoded.h"
 #include "tests/support/suite.h"
@@ -354,26 +355,26 @@ CLIP_TEST(required_hardware_must_be_there) {
     refuse(", hardware: require", "hardware: require needs a CUDA device, and cpu is not one");
     refuse(", hardware: require, device: 'sim:0'", "hardware: require needs a CUDA device, and sim:0 is not one");
     mr_format_set deep = {.pixels = MR_IN_SET(MR_PIXEL_I420_12)}, plain = {.pixels = MR_IN_SET(MR_PIXEL_I420)};
-    assert_int_equal(mr_decode_device_suits("h264", &plain), MR_OK);
-    assert_int_equal(mr_decode_device_suits("av1", &plain), MR_OK);
-    assert_int_equal(mr_decode_device_suits(NULL, &(mr_format_set){0}), MR_OK);
-    assert_int_equal(mr_decode_device_suits("hevc", &deep), MR_ERROR_CONFIG);
+    assert_int_equal(mr_nvdec_suits("h264", &plain), MR_OK);
+    assert_int_equal(mr_nvdec_suits("av1", &plain), MR_OK);
+    assert_int_equal(mr_nvdec_suits(NULL, &(mr_format_set){0}), MR_OK);
+    assert_int_equal(mr_nvdec_suits("hevc", &deep), MR_ERROR_CONFIG);
     expect_words(mr_message(), "I420_12");
-    assert_int_equal(mr_decode_device_suits("png", &plain), MR_ERROR_CONFIG);
+    assert_int_equal(mr_nvdec_suits("png", &plain), MR_ERROR_CONFIG);
     expect_words(mr_message(), "NVDEC does not take png");
-    if (mr_decode_device_check(MR_HARDWARE_REQUIRE, "cuda:0") != MR_OK)
+    if (mr_hardware_check(MR_HARDWARE_REQUIRE, "cuda:0", mr_nvdec_check) != MR_OK)
         expect_words(mr_message(), "NVDEC");
-    assert_int_equal(mr_decode_device_check(MR_HARDWARE_AUTO, "cuda:0"), MR_OK);
+    assert_int_equal(mr_hardware_check(MR_HARDWARE_AUTO, "cuda:0", mr_nvdec_check), MR_OK);
 }
 
 /* The plan lists the formats that a device's decoder can give. */
 CLIP_TEST(layouts_of_hardware_are_foreseen) {
     mr_format_set set = {.pixels = MR_IN_SET(MR_PIXEL_I420)}, deep = {.pixels = MR_IN_SET(MR_PIXEL_I420_10)};
     mr_format_set full = {.pixels = MR_IN_SET(MR_PIXEL_I444)}, open = {0};
-    mr_decode_device_widen(&set);
-    mr_decode_device_widen(&deep);
-    mr_decode_device_widen(&full);
-    mr_decode_device_widen(&open);
+    mr_nvdec_widen(&set);
+    mr_nvdec_widen(&deep);
+    mr_nvdec_widen(&full);
+    mr_nvdec_widen(&open);
     assert_int_equal(set.pixels, MR_IN_SET(MR_PIXEL_I420) | MR_IN_SET(MR_PIXEL_NV12));
     assert_int_equal(deep.pixels, MR_IN_SET(MR_PIXEL_I420_10) | MR_IN_SET(MR_PIXEL_P010));
     assert_int_equal(full.pixels, MR_IN_SET(MR_PIXEL_I444));

@@ -6,7 +6,7 @@
 #include "engine/device/probe/gpu.h"
 #include "millrace/status.h"
 #include "stages/decode/device/decode_caps.h"
-#include "stages/decode/device/decode_device.h"
+#include "stages/decode/device/nvdec.h"
 #include "stages/media/media_cuda.h"
 #include "tests/support/suite.h"
 
@@ -96,7 +96,7 @@ TEST(unsupported_streams_are_reported) {
 static void expect_way(mr_hardware hardware, const mr_format_set *set, const char *device, int status, bool otherwise,
                        const char *said) {
     bool answered = false;
-    assert_int_equal(mr_decode_device_check_input(hardware, set, device, &answered), status);
+    assert_int_equal(mr_nvdec_check_input(hardware, set, device, &answered), status);
     assert_true(!status || answered == otherwise);
     if (status)
         assert_string_equal(mr_message(), said);

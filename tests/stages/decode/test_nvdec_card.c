@@ -20,7 +20,7 @@
 #include "engine/device/open/open.h"
 #include "millrace/millrace.h"
 #include "stages/decode/device/decode_caps.h"
-#include "stages/decode/device/decode_device.h"
+#include "stages/decode/device/nvdec.h"
 #include "stages/media/media_cuda.h"
 #include "tests/support/clips.h"
 #include "tests/support/fake_library.h"
@@ -317,7 +317,7 @@ static bool takes(const char *device, size_t c) {
                                .pixels = MR_IN_SET(clips[c].pixel),
                                .width = {WIDTH, WIDTH},
                                .height = {HEIGHT, HEIGHT}};
-    bool yes = mr_decode_device_suits(clips[c].codec, &set) == MR_OK && mr_decode_caps_check(device, &set) == MR_OK;
+    bool yes = mr_nvdec_suits(clips[c].codec, &set) == MR_OK && mr_decode_caps_check(device, &set) == MR_OK;
     if (!yes)
         print_message("%s is not decoded there: %s\n", clips[c].name, mr_message());
     return yes;

@@ -224,6 +224,22 @@ TEST(labels_are_text) {
     }
 }
 
+TEST(empty_lines_at_the_end_are_no_labels) {
+    static const struct {
+        const char *text;
+        size_t count;
+    } cases[] = {{"a\nb\n\n\n", 2}, {"a\r\n\r\nb\r\n\r\n", 3}, {"a\n \n", 2}, {"\xef\xbb\xbf" "a\n\n", 1}};
+    mr_labels labels = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_bytes(path, cases[i].text, strlen(cases[i].text));
+        assert_int_equal(mr_labels_read(path, &labels), MR_OK);
+        assert_int_equal(labels.count, cases[i].count);
+        mr_labels_free(&labels);
+    }
+    write_bytes(path, "\n\r\n", 3);
+    assert_int_equal(mr_labels_read(path, &labels), MR_ERROR_DATA);
+}
+
 TEST(a_label_has_an_end) {
     static char text[MR_LABEL_MAX_BYTES + 2];
     memset(text, 'x', MR_LABEL_MAX_BYTES + 1);
@@ -257,12 +273,18 @@ TEST(notes_have_labels) {
     note_has(" {0: 'person', 1: \"driver's seat\", 2: 'it\\'s'} ", "person|driver's seat|it's|");
     note_has("{\"0\": \"tr\xc3\xa4ge Ente\",\n \"1\": \"\"}\n", "tr\xc3\xa4ge Ente||");
     note_has("['a', 'b',]", "a|b|");
+    note_has("{2: 'c', 0: 'a', 1: 'b'}", "a|b|c|");
+    note_has("{\"1\": \"\\u4eba \\ud83d\\ude00\", \"0\": \"\\u0041\\/\"}",
+             "A/|\xe4\xba\xba \xf0\x9f\x98\x80|");
+    note_has("['caf\\xe9', '\\U0001F600']", "caf\xc3\xa9|\xf0\x9f\x98\x80|");
 }
 
 TEST(notes_must_be_whole) {
     static const char *const wrong[] = {
         "person", "[", "{", "['a'", "['a", "['a\\", "[a]", "['a' 'b']", "['a'] x", "{1: 'a'}", "{0: 'a', 2: 'b'}",
-        "{0 'a'}", "{'0: 'a'}", "{-0: 'a'}", "['a\nb']", "['\xff']", "['\xc3']", "['\\u0041']", "{0: ['a']}",
+        "{0 'a'}", "{'0: 'a'}", "{-0: 'a'}", "['a\nb']", "['\xff']", "['\xc3']", "['\\u004']", "['\\n']",
+        "['\\x0a']", "['\\ud83d']",
+        "['\\udc00']", "['\\U00110000']", "['\\", "{0: 'a', 0: 'b'}", "{0: 'a', 1000: 'b'}", "{0: ['a']}",
         "{18446744073709551616: 'a'}"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         mr_labels labels = {0};

@@ -28,7 +28,7 @@ static void put_options(yajl_gen json, const mr_question *from) {
 static int send_request(const mr_question *from, int fd) {
     yajl_gen json = mr_json_create(false);
     char *text = NULL;
-    size_t length = 0, sent = 0;
+    size_t length = 0;
     FILE *stream = json ? open_memstream(&text, &length) : NULL;
     if (!stream)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a request");
@@ -42,50 +42,10 @@ static int send_request(const mr_question *from, int fd) {
     }
     int status = mr_json_finish(json, stream);
     fclose(stream);
-    if (!status && length > MR_CONTROL_REQUEST)
-        status = mr_fail(MR_ERROR_USAGE, "the request has %zu bytes, and a run takes at most %d", length,
-                         MR_CONTROL_REQUEST);
-    while (!status && sent < length) {
-        ssize_t got = send(fd, text + sent, length - sent, MSG_NOSIGNAL);
-        if (got <= 0)
-            status = mr_fail(MR_ERROR_CLOSED, "the run no longer listens: %s", strerror(errno));
-        sent += got > 0 ? (size_t)got : 0;
-    }
+    if (!status)
+        status = mr_control_send(fd, text, length);
     free(text);
     return status;
-}
-
-/* Reads one line, without the newline; the caller must free it. MR_ERROR_CLOSED: the run closed the connection without
- * an answer. MR_ERROR_AGAIN: the client's patience ended. */
-static int receive_answer(int fd, char **answer) {
-    size_t length = 0, room = 0;
-    char *text = NULL;
-    for (;;) {
-        if (length + 1 >= room) {
-            room = room ? 2 * room : MR_CONTROL_REQUEST;
-            char *wider = room <= MR_CONTROL_ANSWER ? realloc(text, room) : NULL;
-            if (!wider) {
-                free(text);
-                return mr_fail(MR_ERROR_PROTOCOL, "the answer is longer than %d bytes", MR_CONTROL_ANSWER);
-            }
-            text = wider;
-        }
-        ssize_t got = recv(fd, text + length, room - length - 1, 0);
-        if (got <= 0 && !(got < 0 && errno == EINTR)) {
-            free(text);
-            if (got < 0 && errno == EAGAIN)
-                return mr_fail(MR_ERROR_AGAIN, "the run does not answer");
-            return length ? mr_fail(MR_ERROR_UNAVAILABLE, "the run has ended while it answered")
-                          : mr_fail(MR_ERROR_CLOSED, "the run answers nothing");
-        }
-        length += got > 0 ? (size_t)got : 0;
-        text[length] = 0;
-        if (length > 0 && text[length - 1] == '\n') {
-            text[length - 1] = 0;
-            *answer = text;
-            return MR_OK;
-        }
-    }
 }
 
 /* Reconnects to the same process. */
@@ -110,7 +70,7 @@ int mr_client_ask(mr_client *client, const mr_question *question, char **answer)
         setsockopt(client->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
         int status = send_request(question, client->fd);
         if (!status)
-            status = receive_answer(client->fd, answer);
+            status = mr_control_receive(client->fd, answer);
         if (status == MR_ERROR_AGAIN) /* a late answer must not be taken for the next one */
             return connect_again(client) ? MR_ERROR_UNAVAILABLE : mr_fail(status, "the run does not answer");
         if (status != MR_ERROR_CLOSED)

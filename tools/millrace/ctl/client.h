@@ -17,6 +17,9 @@ typedef struct mr_client {
 int mr_client_connect(const char *path, mr_client *client);
 /* Connects to this user's run with that process number, in the folders of mr_control_find_folders. */
 int mr_client_connect_pid(pid_t pid, mr_client *client);
+/* Connects to the run at `path`, or with that process number; if both are missing, to the only run of this user. Prints
+ * the error, with a list if there are several runs. */
+int mr_client_connect_only(const char *path, pid_t pid, mr_client *client);
 void mr_client_close(mr_client *client);
 /* The process at the other end of a socket; 0: it cannot be found. */
 pid_t mr_client_peer(int fd);
@@ -45,8 +48,8 @@ typedef struct mr_question {
  * the connection because it has too many clients, or lets the client's patience end. MR_ERROR_UNAVAILABLE: the run has
  * ended; MR_ERROR_AGAIN: it is busy; MR_ERROR_USAGE: the request is too long; MR_ERROR_PROTOCOL: the answer is. */
 int mr_client_ask(mr_client *client, const mr_question *question, char **answer);
-/* Reads an answer: the tree, which the caller must free with yajl_tree_free, and in *ok whether the run did what was
- * asked. MR_ERROR_PROTOCOL: it is not a run's answer. */
+/* Reads an answer: the tree, which the caller must free with yajl_tree_free, and in *ok whether the run has done it.
+ * MR_ERROR_PROTOCOL: it is not a run's answer. */
 int mr_client_parse(const char *answer, yajl_val *tree, bool *ok);
 /* A member of the tree; NULL if there is none of that type. */
 yajl_val mr_client_member(yajl_val tree, const char *key, yajl_type type);

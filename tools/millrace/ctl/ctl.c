@@ -124,40 +124,6 @@ static int tell(const arguments *from, const char *answer) {
     return code ? code : mr_flush_stdout();
 }
 
-/* The only run; if there are several, they are listed. */
-static int reach_only(mr_client *client) {
-    mr_clients all = {0};
-    char command[100];
-    int status = mr_clients_find(&all);
-    if (!status && all.count == 0)
-        status = mr_clients_fail_none();
-    else if (!status && all.count > 1)
-        status = mr_fail(MR_ERROR_USAGE, "%zu runs can be reached: choose one with --pid:", all.count);
-    if (status)
-        mr_command_failed(status);
-    for (size_t i = 0; all.count > 1 && i < all.count; i++) {
-        mr_client_command(all.item[i].pid, command, sizeof command);
-        mr_print(stderr, "  %lld  %s\n", (long long)all.item[i].pid, command);
-    }
-    if (!status) {
-        *client = all.item[0];
-        all.item[0].fd = -1;
-    }
-    mr_clients_fini(&all);
-    return status;
-}
-
-static int reach(const arguments *from, mr_client *client) {
-    *client = (mr_client){.fd = -1};
-    if (!from->path && !from->pid)
-        return reach_only(client);
-    int status = from->path ? mr_client_connect(from->path, client)
-                            : mr_client_connect_pid((pid_t)from->pid, client);
-    if (status)
-        mr_command_failed(status);
-    return status;
-}
-
 static int run_verb(int argc, char **argv) {
     arguments given = {0};
     mr_client client;
@@ -165,7 +131,7 @@ static int run_verb(int argc, char **argv) {
     int code = 0;
     if (!parse(&given, argc, argv, &code))
         return code;
-    int status = reach(&given, &client);
+    int status = mr_client_connect_only(given.path, (pid_t)given.pid, &client);
     if (status)
         return mr_status_exit_code(status);
     status = mr_client_ask(&client, &given.question, &answer);

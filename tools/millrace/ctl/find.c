@@ -177,3 +177,36 @@ int mr_clients_fail_none(void) {
     return mr_fail(MR_ERROR_UNAVAILABLE, "no run of yours can be reached in %s; --control PATH names the socket of "
                                          "another", where);
 }
+
+/* The only run; if there are several, they are listed. */
+static int connect_only(mr_client *client) {
+    mr_clients all = {0};
+    char command[100];
+    int status = mr_clients_find(&all);
+    if (!status && all.count == 0)
+        status = mr_clients_fail_none();
+    else if (!status && all.count > 1)
+        status = mr_fail(MR_ERROR_USAGE, "%zu runs can be reached: choose one with --pid:", all.count);
+    if (status)
+        mr_command_failed(status);
+    for (size_t i = 0; all.count > 1 && i < all.count; i++) {
+        mr_client_command(all.item[i].pid, command, sizeof command);
+        mr_print(stderr, "  %lld  %s\n", (long long)all.item[i].pid, command);
+    }
+    if (!status) {
+        *client = all.item[0];
+        all.item[0].fd = -1;
+    }
+    mr_clients_fini(&all);
+    return status;
+}
+
+int mr_client_connect_only(const char *path, pid_t pid, mr_client *client) {
+    *client = (mr_client){.fd = -1};
+    if (!path && !pid)
+        return connect_only(client);
+    int status = path ? mr_client_connect(path, client) : mr_client_connect_pid(pid, client);
+    if (status)
+        mr_command_failed(status);
+    return status;
+}

@@ -1,4 +1,4 @@
-/* millrace top: what all runs of this user do now, on a terminal. */
+/* millrace top: shows the rates of all runs of this user on a terminal. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "tools/millrace/ctl/client.h"
 #include "tools/millrace/ctl/screen.h"
 #include "tools/millrace/ctl/top_page.h"
-#include "tools/millrace/run/summary.h"
+#include "tools/millrace/summary/summary.h"
 
 /* A run that does not answer for PATIENCE_S is shown as such, so that it does not stop the page for longer. */
 enum { MOST_SOURCES = 1000, FEW_SOURCES = 20, COMMAND = 160, PATIENCE_S = 1 };

@@ -1,4 +1,4 @@
-/* The text of `millrace top`: what runs do now, from two of their summaries. */
+/* The text of `millrace top`, from two summaries of a run. */
 #pragma once
 
 #include <stdio.h>

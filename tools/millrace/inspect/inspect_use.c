@@ -266,6 +266,7 @@ static const char *prepared_for(const char *head) {
         {"yolov5", ", fit: letterbox, pad: 114, normalize: unit"},
         {"yolov8", ", fit: letterbox, pad: 114, normalize: unit"},
         {"yolov8-pose", ", fit: letterbox, pad: 114, normalize: unit"},
+        {"yolov8-obb", ", fit: letterbox, pad: 114, normalize: unit"},
         {"yolov8-seg", ", fit: letterbox, pad: 114, normalize: unit"},
         {"centerface", ""},
         {"db", ", order: bgr, normalize: signed"},

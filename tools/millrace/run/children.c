@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/grow.h"
 #include "engine/base/json.h"
 #include "tools/millrace/run/children.h"
 
@@ -83,6 +84,9 @@ void mr_child_fini(mr_child *child) {
     if (child->pipe >= 0)
         close(child->pipe);
     free(child->text);
+    for (size_t i = 0; i < child->past_count; i++)
+        free(child->past[i].source);
+    mr_free(child->past);
     forget(child);
 }
 
@@ -126,13 +130,86 @@ static mr_tally_of_nodes sum_up(const mr_child *child) {
     return tally;
 }
 
+/* Without memory the frames are missing by source, and count in `before` alone. */
+static void remember_source(mr_child *child, const mr_source_summary *source, bool settled) {
+    const mr_tally_of_nodes one = mr_child_tally(child, source);
+    size_t at = 0;
+    while (at < child->past_count && strcmp(child->past[at].source, source->id) != 0)
+        at++;
+    if (at == child->past_count) {
+        char *id = strdup(source->id);
+        if (!id || !mr_grow((void **)&child->past, at, &child->past_room, sizeof *child->past)) {
+            free(id);
+            return;
+        }
+        child->past[child->past_count++] = (mr_child_past){.source = id};
+    }
+    mr_child_past *past = &child->past[at];
+    past->in += one.in;
+    past->delivered += one.delivered;
+    past->dropped += one.dropped + (settled ? 0 : one.in_flight);
+    past->absorbed += one.absorbed + (settled ? one.in_flight : 0);
+}
+
 void mr_child_remember(mr_child *child, bool settled) {
     mr_tally_of_nodes gone = sum_up(child);
     *(settled ? &gone.absorbed : &gone.dropped) += gone.in_flight;
     gone.in_flight = 0;
     gone.balanced = true;
     add(&child->before, &gone);
+    for (size_t s = 0; s < child->report.source_count; s++)
+        if (!child->report.sources[s].elsewhere)
+            remember_source(child, &child->report.sources[s], settled);
     forget(child);
+}
+
+/* ---- reports with what was before ------------------------------------------------------------------------------ */
+
+/* Adds to a source; its lines are a copy then. */
+static void add_past(const mr_child *child, const mr_child_past *past, mr_source_summary *source) {
+    const mr_ledger_line more[] = {{MR_OUTCOME_DROPPED, child->name, MR_CHILD_LOST, past->dropped},
+                                   {MR_OUTCOME_ABSORBED, child->name, MR_CHILD_ABSORBED, past->absorbed}};
+    mr_ledger_line *lines = calloc(source->line_count + 2, sizeof *lines);
+    if (source->line_count && lines)
+        memcpy(lines, source->lines, source->line_count * sizeof *lines);
+    for (size_t i = 0; lines && i < 2; i++)
+        if (more[i].frames)
+            lines[source->line_count++] = more[i];
+    if (!lines)
+        source->line_count = 0;
+    source->lines = lines;
+    source->in += past->in;
+    source->delivered += past->delivered;
+}
+
+mr_summary mr_child_whole(const mr_child *child) {
+    mr_summary whole = child->report;
+    if (!child->past_count)
+        return whole;
+    mr_source_summary *sources = calloc(whole.source_count + child->past_count, sizeof *sources);
+    if (!sources)
+        return whole;
+    if (whole.source_count)
+        memcpy(sources, whole.sources, whole.source_count * sizeof *sources);
+    whole.sources = sources;
+    for (size_t i = 0; i < child->past_count; i++) {
+        size_t at = 0;
+        while (at < whole.source_count && strcmp(sources[at].id, child->past[i].source) != 0)
+            at++;
+        if (at == whole.source_count)
+            sources[whole.source_count++] = (mr_source_summary){.id = child->past[i].source, .message = ""};
+        add_past(child, &child->past[i], &sources[at]);
+    }
+    return whole;
+}
+
+void mr_child_whole_fini(const mr_child *child, mr_summary *whole) {
+    if (whole->sources == child->report.sources)
+        return;
+    for (size_t s = 0; s < whole->source_count; s++)
+        if (s >= child->report.source_count || whole->sources[s].lines != child->report.sources[s].lines)
+            free(whole->sources[s].lines);
+    free(whole->sources);
 }
 
 mr_tally_of_nodes mr_children_tally(const mr_child *children, size_t count) {
@@ -165,7 +242,7 @@ mr_loss mr_children_loss(const mr_child *children, size_t count) {
             if (!report->sources[s].elsewhere)
                 add_lost(&loss, &report->sources[s]);
         if (children[i].before.dropped)
-            mr_loss_add(&loss, children[i].name, "in it when it died, or before", children[i].before.dropped);
+            mr_loss_add(&loss, children[i].name, MR_CHILD_LOST, children[i].before.dropped);
     }
     return loss;
 }

@@ -6,16 +6,25 @@
 #include <yajl/yajl_tree.h>
 
 #include "millrace/plan.h"
-#include "tools/millrace/run/loss.h"
-#include "tools/millrace/run/summary.h"
+#include "tools/millrace/summary/loss.h"
+#include "tools/millrace/summary/summary.h"
 
 enum { MR_CHILD_STARTS = 5 /* within a minute */ };
+/* Why frames of dead processes are dropped or absorbed, in the ledger. */
+#define MR_CHILD_LOST "in it when it died, or before"
+#define MR_CHILD_ABSORBED "before it died"
 
 /* The ledger of source frames over all nodes. If it does not balance, `missing` frames are unaccounted for. */
 typedef struct mr_tally_of_nodes {
     uint64_t in, delivered, dropped, absorbed, in_flight, missing;
     bool balanced;
 } mr_tally_of_nodes;
+
+/* What processes that died had counted of a source's frames, as `before` of the child. */
+typedef struct mr_child_past {
+    char *source;
+    uint64_t in, delivered, dropped, absorbed;
+} mr_child_past;
 
 /* One process on a node. */
 typedef struct mr_child {
@@ -38,6 +47,8 @@ typedef struct mr_child {
     int restarts;             /* in all */
     mr_tally_of_nodes before; /* frames read by processes that died and not read again; those that were in flight are
                                  lost */
+    mr_child_past *past;      /* the same by source */
+    size_t past_count, past_room;
     int64_t died_ns[MR_CHILD_STARTS];
     int64_t start_ns;         /* when to start it next */
 } mr_child;
@@ -48,6 +59,11 @@ void mr_child_fini(mr_child *child);
 /* Adds a dead process's last report to the child's `before`, since another process may replace it. Frames in flight
  * count as absorbed if they are `settled` elsewhere, else as dropped. */
 void mr_child_remember(mr_child *child, bool settled);
+/* The child's report, with what is in `past` added to its sources: counts do not fall when a process is replaced.
+ * Refers to the report and the child; its lists must be freed with mr_child_whole_fini. Without memory it is the report
+ * alone. */
+mr_summary mr_child_whole(const mr_child *child);
+void mr_child_whole_fini(const mr_child *child, mr_summary *whole);
 /* Counts the frames of a source that a child reads. If the process has ended, frames in flight are missing. */
 mr_tally_of_nodes mr_child_tally(const mr_child *child, const mr_source_summary *source);
 /* Counts the frames of all sources that the children read. */
@@ -60,6 +76,8 @@ mr_loss mr_children_loss(const mr_child *children, size_t count);
 /* children_sources.c: prints all nodes' sources like one process's summary. The source's node counts frames; the first
  * node that gets classes counts those. Sources beyond the first 20 are only counted. Faults follow the ledger. */
 void mr_children_print_sources(const mr_child *children, size_t count, FILE *stream);
+/* children_table.c: "starts", "runs", "ended" or "given up". */
+const char *mr_child_state(const mr_child *child);
 /* children_table.c: prints all nodes in one table, or as one JSON object. */
 int mr_children_print(const mr_plan_view *plan, const mr_child *children, size_t count, double wall_s, FILE *stream);
 int mr_children_print_json(const mr_plan_view *plan, const mr_child *children, size_t count, double wall_s,

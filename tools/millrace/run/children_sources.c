@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/base/print.h"
-#include "tools/millrace/run/summary.h"
+#include "tools/millrace/summary/summary.h"
 
 enum { MOST_SOURCES = 20, MOST_CLASSES = 5, ROOM = 64 };
 

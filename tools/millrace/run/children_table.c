@@ -7,12 +7,12 @@
 #include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/cli/table.h"
 #include "tools/millrace/run/children.h"
-#include "tools/millrace/run/summary.h"
+#include "tools/millrace/summary/summary.h"
 
 /* The number of sources per node that are printed one by one. */
 enum { MOST_SOURCES = 20 };
 
-static const char *state_of(const mr_child *child) {
+const char *mr_child_state(const mr_child *child) {
     return child->given_up ? "given up" : child->done ? "ended" : child->ready ? "runs" : "starts";
 }
 
@@ -27,7 +27,7 @@ static int print_processes(const mr_child *children, size_t count, int width, FI
     char text[MR_WORDS];
     for (size_t i = 0; i < count; i++) {
         const mr_child *child = &children[i];
-        mr_table_add(&table, "%s\t%s\t%d", child->name, state_of(child), child->restarts);
+        mr_table_add(&table, "%s\t%s\t%d", child->name, mr_child_state(child), child->restarts);
         if (child->done && child->exit_code > 128)
             mr_table_add(&table, "signal %d", child->exit_code - 128);
         else if (child->done)
@@ -76,8 +76,8 @@ static void print_source(const mr_child *child, const mr_source_summary *source,
 /* Prints the frames that a child's earlier processes lost when they died, if it reads sources. */
 static void print_lives(const mr_child *child, FILE *stream) {
     const mr_ledger_line lines[] = {
-        {MR_OUTCOME_DROPPED, child->name, "in it when it died, or before", child->before.dropped},
-        {MR_OUTCOME_ABSORBED, child->name, "before it died", child->before.absorbed}};
+        {MR_OUTCOME_DROPPED, child->name, MR_CHILD_LOST, child->before.dropped},
+        {MR_OUTCOME_ABSORBED, child->name, MR_CHILD_ABSORBED, child->before.absorbed}};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         if (lines[i].frames)
             mr_ledger_line_print(&lines[i], stream);
@@ -178,7 +178,7 @@ static void put_child(yajl_gen json, const mr_plan_view *plan, const mr_child *c
     MR_JSON_MAP(json, NULL) {
         mr_json_text(json, "node", plan->nodes[child->node].id);
         mr_json_integer(json, "replica", child->replica);
-        mr_json_text(json, "state", state_of(child));
+        mr_json_text(json, "state", mr_child_state(child));
         mr_json_integer(json, "restarts", child->restarts);
         mr_json_integer(json, "exit_code", child->exit_code);
         mr_json_key(json, "summary");
@@ -238,12 +238,12 @@ static void put_ledger(yajl_gen json, const mr_child *children, size_t count) {
         MR_JSON_ARRAY(json, "dropped")
             for (size_t i = 0; i < count; i++) {
                 put_lines(json, &children[i], MR_OUTCOME_DROPPED);
-                put_before(json, &children[i], children[i].before.dropped, "in it when it died, or before");
+                put_before(json, &children[i], children[i].before.dropped, MR_CHILD_LOST);
             }
         MR_JSON_ARRAY(json, "absorbed")
             for (size_t i = 0; i < count; i++) {
                 put_lines(json, &children[i], MR_OUTCOME_ABSORBED);
-                put_before(json, &children[i], children[i].before.absorbed, "before it died");
+                put_before(json, &children[i], children[i].before.absorbed, MR_CHILD_ABSORBED);
             }
         mr_json_integer(json, "in_flight", (int64_t)all.in_flight);
         MR_JSON_ARRAY(json, "missing")

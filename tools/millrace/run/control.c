@@ -183,6 +183,17 @@ static bool send_all(int fd, const char *text, size_t length) {
     return true;
 }
 
+char *mr_control_do(const char *request, size_t *length) {
+    pthread_mutex_lock(&control.lock);
+    mr_pipeline *pipeline = control.pipeline;
+    const char *refused = control.refused;
+    control.running++;
+    pthread_mutex_unlock(&control.lock);
+    char *text = mr_control_answer(request, pipeline, refused, length);
+    end();
+    return text;
+}
+
 /* Does a request, and sends the answer. False if the client must be disconnected. */
 static bool answer(client *one, const char *request) {
     mr_pipeline *pipeline;

@@ -12,14 +12,17 @@
  *     {"millrace": 1, "do": "add", "argument": "door", "options": {"uri": "door.mp4", "every": "10"}}
  *     {"millrace": 1, "ok": true, "pid": 4711, "text": "door is there\n"}
  *
+ *     {"millrace": 1, "do": "tap", "argument": "detect", "options": {"wait": "1", "values": "8", "picture": "true"}}
+ *     {"millrace": 1, "ok": true, "pid": 4711, "sample": {"stage": "detect", "format": "...", "record": {...}}}
+ *
  * "millrace" is the protocol version; another one is refused with exit code 76. "do" is one of status, disable, enable
  * (argument: a device), drain, stop, log (argument: a level), and add, set and remove (argument: a source id;
- * "options": YAML texts by key). The requests on a connection are done in order, each after the answer to the one
- * before. "status" is the object that `run --json` prints, so far; "text" is the same for people. A client that does
- * not read an answer within three seconds is disconnected. If there are more clients than MR_CONTROL_CLIENTS, the run
- * closes a connection whose next request it has not read; the client may send that request again. Requests that came
- * before the end of the run are answered. A request that changes something is entered into the audit log, even if it is
- * refused.
+ * "options": YAML texts by key), and tap (argument: a stage or source; exit code 75 if no frame has passed in time).
+ * The requests on a connection are done in order, each after the answer to the one before. "status" is the object that
+ * `run --json` prints, so far; "text" is the same for people. A client that does not read an answer within three
+ * seconds is disconnected. If there are more clients than MR_CONTROL_CLIENTS, the run closes a connection whose next
+ * request it has not read; the client may send that request again. Requests that came before the end of the run are
+ * answered. A request that changes something is entered into the audit log, even if it is refused.
  *
  * Each client has a thread, so a slow request or a slow reader delays nobody else. The signal thread (signals.h)
  * accepts clients. The run's thread calls open, watch and close. */
@@ -46,6 +49,10 @@ void mr_control_close(const char *why);
 /* Removes the socket's file, before the process exits at once. Any thread. */
 void mr_control_unlink(void);
 
+/* Does a request (control_answer.h) as if it had come over the socket, also if there is none. Returns the answer, which
+ * the caller must free; NULL: no memory. Any thread. */
+char *mr_control_do(const char *request, size_t *length);
+
 /* The descriptor that is readable if clients wait; -1: there is none now. Lowers *wait_ms (milliseconds; -1: no limit)
  * if the caller must ask again earlier. Call mr_control_accept when the descriptor is readable. */
 int mr_control_fd(int *wait_ms);
@@ -67,3 +74,9 @@ int mr_control_name(const char *folder, pid_t pid, char path[MR_CONTROL_PATH]);
 /* Connects; MR_ERROR_NO_INPUT if there is no socket, MR_ERROR_UNAVAILABLE if the run is dead, MR_ERROR_PERMISSION,
  * MR_ERROR_USAGE if the path is too long, MR_ERROR_IO. */
 int mr_control_connect(const char *path, int *fd);
+/* Sends a request, which ends with a newline. MR_ERROR_USAGE: it is too long. MR_ERROR_CLOSED: the run no longer
+ * listens. */
+int mr_control_send(int fd, const char *request, size_t length);
+/* Reads an answer, without the newline; the caller must free it. MR_ERROR_CLOSED: the run closed the connection without
+ * an answer. MR_ERROR_AGAIN: the socket's timeout. MR_ERROR_UNAVAILABLE, MR_ERROR_PROTOCOL. */
+int mr_control_receive(int fd, char **answer);

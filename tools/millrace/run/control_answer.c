@@ -14,7 +14,8 @@
 #include "millrace/audit.h"
 #include "millrace/log.h"
 #include "tools/millrace/run/control.h"
-#include "tools/millrace/run/summary.h"
+#include "tools/millrace/run/control_tap.h"
+#include "tools/millrace/summary/summary.h"
 
 typedef struct request {
     yajl_val tree;
@@ -23,6 +24,7 @@ typedef struct request {
     mr_override *options;
     mr_pipeline *pipeline;
     char *text;                  /* the answer for people; NULL: none */
+    mr_sample sample;            /* tap's answer */
 } request;
 
 /* ---- requests -------------------------------------------------------------------------------------------------- */
@@ -153,6 +155,12 @@ static int take_away(request *asked) {
     return status == MR_ERROR_AGAIN ? MR_OK : status;
 }
 
+static int tap(request *asked) {
+    mr_sample_choices choices;
+    int status = mr_control_choose_sample(&choices, asked->option_count, asked->options);
+    return status ? status : mr_sample_take(asked->pipeline, asked->argument, &choices, &asked->sample);
+}
+
 /* ---- commands ---------------------------------------------------------------------------------------------------- */
 
 static int look(request *asked) {
@@ -168,7 +176,7 @@ static const struct command {
     {"status", NULL, false, look},      {"disable", "device", false, disable}, {"enable", "device", false, enable},
     {"drain", NULL, false, drain},      {"stop", NULL, false, stop},           {"log", "level", false, set_log},
     {"add", "source", true, add},       {"set", "source", true, set},          {"remove", "source", false, take_away},
-    {"trigger", "stage or source", false, trigger},
+    {"trigger", "stage or source", false, trigger}, {"tap", "stage", true, tap},
 };
 
 static const struct command *find(const char *name) {
@@ -176,6 +184,11 @@ static const struct command *find(const char *name) {
         if (name && strcmp(commands[i].name, name) == 0)
             return &commands[i];
     return NULL;
+}
+
+/* Whether it changes nothing in the run. */
+static bool only_looks(const struct command *command) {
+    return command->function == look || command->function == tap;
 }
 
 static int unknown(const char *name) {
@@ -259,7 +272,7 @@ static char *keys_of(const request *asked) {
 /* Enters a request that changes the run into the audit log, even if it is refused. */
 static void enter(const request *asked, int status) {
     mr_summary *summary = NULL;
-    if (!mr_audit_wanted() || strcmp(asked->what, "status") == 0 ||
+    if (!mr_audit_wanted() ||
         (asked->pipeline && mr_pipeline_snapshot(asked->pipeline, MR_SNAPSHOT_NS, &summary)))
         return;
     char *keys = keys_of(asked);
@@ -334,9 +347,10 @@ char *mr_control_answer(const char *line, mr_pipeline *pipeline, const char *ref
         status = mr_fail(MR_ERROR_UNAVAILABLE, "the pipeline is not running yet, or has ended");
     if (!status) {
         status = command->function(&asked);
-        if (command->function != look)
+        if (!only_looks(command)) {
             renew(pipeline);
-        enter(&asked, status);
+            enter(&asked, status);
+        }
     }
     mr_json_open_map(json, NULL);
     mr_json_integer(json, "millrace", MR_CONTROL_VERSION);
@@ -347,9 +361,13 @@ char *mr_control_answer(const char *line, mr_pipeline *pipeline, const char *ref
         mr_json_text(json, "error", *mr_message() ? mr_message() : mr_status_words(status));
     } else if (command->function == look) {
         put_status(json, &asked);
+    } else if (command->function == tap) {
+        MR_JSON_MAP(json, "sample")
+            mr_control_put_sample(json, &asked.sample);
     } else if (asked.text) {
         mr_json_text(json, "text", asked.text);
     }
+    mr_sample_fini(&asked.sample);
     free(asked.text);
     free(asked.options);
     if (asked.tree)

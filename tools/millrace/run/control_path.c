@@ -92,3 +92,46 @@ int mr_control_connect(const char *path, int *fd) {
     *fd = made;
     return MR_OK;
 }
+
+int mr_control_send(int fd, const char *request, size_t length) {
+    if (length > MR_CONTROL_REQUEST)
+        return mr_fail(MR_ERROR_USAGE, "the request has %zu bytes, and a run takes at most %d", length,
+                       MR_CONTROL_REQUEST);
+    for (ssize_t sent; length > 0; request += sent, length -= (size_t)sent) {
+        sent = send(fd, request, length, MSG_NOSIGNAL);
+        if (sent <= 0)
+            return mr_fail(MR_ERROR_CLOSED, "the run no longer listens: %s", strerror(errno));
+    }
+    return MR_OK;
+}
+
+int mr_control_receive(int fd, char **answer) {
+    size_t length = 0, room = 0;
+    char *text = NULL;
+    for (;;) {
+        if (length + 1 >= room) {
+            room = room ? 2 * room : MR_CONTROL_REQUEST;
+            char *wider = room <= MR_CONTROL_ANSWER ? realloc(text, room) : NULL;
+            if (!wider) {
+                free(text);
+                return mr_fail(MR_ERROR_PROTOCOL, "the answer is longer than %d bytes", MR_CONTROL_ANSWER);
+            }
+            text = wider;
+        }
+        ssize_t got = recv(fd, text + length, room - length - 1, 0);
+        if (got <= 0 && !(got < 0 && errno == EINTR)) {
+            free(text);
+            if (got < 0 && errno == EAGAIN)
+                return mr_fail(MR_ERROR_AGAIN, "the run does not answer");
+            return length ? mr_fail(MR_ERROR_UNAVAILABLE, "the run has ended while it answered")
+                          : mr_fail(MR_ERROR_CLOSED, "the run answers nothing");
+        }
+        length += got > 0 ? (size_t)got : 0;
+        text[length] = 0;
+        if (length > 0 && text[length - 1] == '\n') {
+            text[length - 1] = 0;
+            *answer = text;
+            return MR_OK;
+        }
+    }
+}

@@ -16,7 +16,9 @@
 #include "tools/millrace/run/run_audit.h"
 #include "tools/millrace/run/run_nodes.h"
 #include "tools/millrace/run/signals.h"
-#include "tools/millrace/run/summary.h"
+#include "tools/millrace/summary/summary.h"
+#include "tools/millrace/http/health.h"
+#include "tools/millrace/http/run_http.h"
 
 /* How often to refresh the progress line and to report. */
 static const int64_t refresh_ns = 200000000, report_ns = 500000000;
@@ -70,6 +72,10 @@ static const mr_usage_option options[] = {
               "the socket at which `millrace ctl` reaches this run, in a folder that only its user may enter; \"off\" "
               "for none. The default is PID.sock where `millrace ctl` finds it. Each process of several nodes has a "
               "separate socket: PATH.NODE, or PATH.NODE.0 for replicas"),
+    MR_OPTION("http", "ADDRESS", arguments, http,
+              "answers over HTTP at 127.0.0.1:PORT, [::1]:PORT or unix:PATH (`http.listen` of the YAML): /metrics, "
+              "/livez, /readyz, /healthz and /api/v1. Port 0 is any free one, which is printed; \"off\" is nowhere. "
+              "With several nodes, `run` answers for all of them"),
     MR_OPTION_CALL("grace", "DURATION", take_grace,
                    "how long the run may take to end after it was asked to, by default 10s. Frames that are in flight "
                    "when most of this time has passed are dropped and counted"),
@@ -144,6 +150,10 @@ typedef struct audience {
     const mr_plan_view *plan;
     const mr_report *report;
     mr_progress progress;
+    mr_run_http *web;                 /* NULL: there is no HTTP server */
+    mr_summary *shown;           /* there, with this process */
+    mr_observed_process process;
+    mr_movement movement;
     bool show;
     bool stuck; /* a call of a stage does not return */
     int64_t reported_ns, alive_ns;
@@ -160,10 +170,30 @@ static void give_signs(audience *to, const mr_summary *summary) {
                   (unsigned long long)summary->dropped);
         to->reported_ns = now_ns;
     }
-    if (every_ns && now_ns - to->alive_ns >= every_ns / 2) {
+    mr_movement_look(&to->movement, &(mr_observed_ledger){summary->in, summary->delivered, summary->dropped,
+                                                          summary->absorbed, summary->in_flight}, now_ns);
+    if (every_ns && now_ns - to->alive_ns >= every_ns / 2 &&
+        !mr_movement_stalls(&to->movement, now_ns, mr_plan_view_http(to->plan)->stall_ns)) {
         mr_notify("WATCHDOG=1");
         to->alive_ns = now_ns;
     }
+}
+
+/* Shows the latest summary over HTTP. */
+static void show(audience *to, bool final) {
+    const mr_plan_view *plan = to->plan;
+    const mr_view_node *node = plan->node_count ? &plan->nodes[plan->node] : NULL;
+    mr_summary *summary = NULL;
+    if (!to->web || mr_pipeline_snapshot(to->pipeline, refresh_ns, &summary))
+        return;
+    mr_run_http_hold(to->web);
+    mr_summary_destroy(&to->shown);
+    to->shown = summary;
+    to->process = (mr_observed_process){.name = node ? node->id : NULL, .node = node ? node->id : NULL,
+                                        .replica = node ? plan->replica : 0, .state = final ? "ended" : "runs",
+                                        .pid = getpid(), .ready = true, .done = final, .summary = summary};
+    mr_run_http_show(to->web, &(mr_observed){.count = 1, .process = &to->process, .final = final,
+                                        .ending = final || summary->draining_ns > 0});
 }
 
 /* Ends a run within the grace time once it was asked to end, even if frames in flight would take longer. The time is
@@ -208,6 +238,7 @@ static int await_end(audience *to) {
             continue;
         keep_drain_short(to, summary);
         give_signs(to, summary);
+        show(to, false);
         look_ns = time_to_look_ns(to, summary);
         status = check_stuck(to, summary);
         mr_summary_destroy(&summary);
@@ -261,24 +292,36 @@ static int run_nodes(const arguments *from, const mr_plan_view *plan) {
     return status ? mr_command_failed(status) : mr_run_supervise(from, plan);
 }
 
+static char *change(void *context, const char *request, size_t *length) {
+    (void)context;
+    return mr_control_do(request, length);
+}
+
 int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view *plan) {
     int status = mr_plan_refuse_external(plan);
     if (!status)
         status = mr_run_audit_open(from->audit);
     if (!status)
         mr_run_audit_begin(plan, from->path);
+    audience to = {.pipeline = pipeline, .plan = plan, .report = &from->report};
+    /* The supervisor answers for all its nodes. */
+    if (!status && !from->report.stream)
+        status = mr_run_http_open(&to.web, plan, change, NULL);
     if (!status)
         status = mr_pipeline_start(pipeline);
     if (status) {
+        mr_run_http_close(&to.web);
         mr_run_audit_end(NULL, status);
         return mr_command_failed(status);
     }
     mr_signals_watch(pipeline);
     mr_notify("READY=1");
-    audience to = {.pipeline = pipeline, .plan = plan, .report = &from->report, .show = wants_progress(from)};
+    to.show = wants_progress(from);
+    show(&to, false);
     status = await_end(&to);
     if (to.stuck)
         mr_command_failed(status);
+    show(&to, true);
     int failed = report(pipeline, from, &status);
     if (to.stuck) {
         end_audit(pipeline, status);
@@ -295,7 +338,21 @@ int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view
         mr_command_failed(failed);
     int code = mr_status_exit_code(status ? status : failed);
     mr_signals_leave(code);
+    mr_run_http_linger(to.web, -1);
+    mr_run_http_close(&to.web);
+    mr_summary_destroy(&to.shown);
     return code;
+}
+
+/* As --set, in quotes: an address can look like a list in YAML. */
+static int set_http(arguments *to, char **value) {
+    if (!to->http)
+        return MR_OK;
+    if (strpbrk(to->http, "\"\\"))
+        return mr_fail(MR_ERROR_USAGE, "--http takes an address such as 127.0.0.1:9100, not %s", to->http);
+    if (asprintf(value, "http.listen=\"%s\"", to->http) < 0)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the command line");
+    return mr_overrides_take_setting(&to->overrides, *value);
 }
 
 static int run(const arguments *from) {
@@ -332,12 +389,15 @@ void mr_run_leave(mr_run_arguments *given) {
 static int run_verb(int argc, char **argv) {
     arguments given = {0};
     int code = 0;
+    char *address = NULL;
     if (parse(&given, argc, argv, &code)) {
-        int status = mr_run_enter(&given);
+        int status = set_http(&given, &address);
+        status = status ? status : mr_run_enter(&given);
         code = status ? mr_command_failed(status) : run(&given);
         mr_run_leave(&given);
     }
     mr_overrides_fini(&given.overrides);
+    free(address);
     return code;
 }
 

@@ -96,6 +96,7 @@ int mr_run_supervise(const mr_run_arguments *from, const mr_plan_view *plan) {
         .command = (const char *const *)command.words,
         .resume = from->resume,
         .control = from->control,
+        .serves = true,
         .quiet = from->quiet,
         .json = from->json,
         .loss = from->loss,

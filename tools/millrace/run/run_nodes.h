@@ -4,12 +4,12 @@
 #include "millrace/plan.h"
 #include "tools/millrace/cli/overrides.h"
 #include "tools/millrace/run/launch.h"
-#include "tools/millrace/run/loss.h"
+#include "tools/millrace/summary/loss.h"
 #include "tools/millrace/run/run_report.h"
 
 /* The command line of `millrace run`, and everything else that decides how it runs. */
 typedef struct mr_run_arguments {
-    const char *path, *trace, *audit, *resume, *control, *log, *node, *grace;
+    const char *path, *trace, *audit, *resume, *control, *http, *log, *node, *grace;
     mr_overrides overrides;
     int replica;
     int64_t grace_ns;  /* 0: not given */

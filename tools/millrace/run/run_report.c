@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "tools/millrace/cli/command.h"
-#include "tools/millrace/run/summary.h"
+#include "tools/millrace/summary/summary.h"
 
 void mr_report_begin(mr_report *report) {
     const char *said = getenv(MR_REPORT_VARIABLE);

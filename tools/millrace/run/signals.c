@@ -19,7 +19,7 @@
 #include "millrace/log.h"
 #include "tools/millrace/run/control.h"
 #include "tools/millrace/run/run_audit.h"
-#include "tools/millrace/run/summary.h"
+#include "tools/millrace/summary/summary.h"
 
 /* The default time to end. A pipeline that is still starting may need as long: it loads models and opens cameras. */
 static const int64_t PATIENCE_NS = 10000000000;

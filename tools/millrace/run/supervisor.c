@@ -152,9 +152,13 @@ static void tell(mr_supervisor *s, int64_t now_ns) {
 
 static void give_signs(mr_supervisor *s, int64_t now_ns) {
     int64_t every_ns = mr_notify_watchdog_ns();
+    const mr_tally_of_nodes all = mr_children_tally(s->children, s->count);
     if (now_ns - s->shown_ns >= second_ns / 2 || !s->shown_ns)
         tell(s, now_ns);
-    if (every_ns && now_ns - s->alive_ns >= every_ns / 2) {
+    mr_movement_look(&s->movement, &(mr_observed_ledger){all.in, all.delivered, all.dropped, all.absorbed,
+                                                         all.in_flight}, now_ns);
+    if (every_ns && now_ns - s->alive_ns >= every_ns / 2 &&
+        !mr_movement_stalls(&s->movement, now_ns, mr_plan_view_http(s->how->plan)->stall_ns)) {
         mr_notify("WATCHDOG=1");
         s->alive_ns = now_ns;
     }
@@ -223,11 +227,13 @@ static int wait_for_something(mr_supervisor *s, struct pollfd *polled) {
         polled[i + 1] = (struct pollfd){.fd = s->children[i].pipe, .events = POLLIN};
     if (poll(polled, s->count + 1, (int)(tick_ns / 1000000)) < 0 && errno != EINTR)
         return mr_fail(MR_ERROR_INTERNAL, "cannot wait for nodes: %s", strerror(errno));
+    mr_nodes_http_hold(s->http);
     for (size_t i = 0; i < s->count; i++)
         if (polled[i + 1].revents)
             mr_child_read(&s->children[i]);
     take_signals(s);
     mr_supervisor_mark_dead(s);
+    mr_nodes_http_show(s->http, s->draining, false);
     return MR_OK;
 }
 
@@ -329,10 +335,18 @@ int mr_supervise(const mr_supervision *how) {
         status = mr_supervisor_environment(&s);
     if (!status)
         status = make_children(&s);
+    if (!status && how->serves)
+        status = mr_nodes_http_open(&s.http, how->plan, s.children, s.count, how->control);
     if (!status)
         status = watch(&s);
     if (!status)
         status = conclude(&s);
+    mr_nodes_http_hold(s.http);
+    mr_nodes_http_show(s.http, true, true);
+    take_signals(&s); /* a child's end may still be among them */
+    if (!status)
+        mr_nodes_http_linger(s.http, s.signals);
+    mr_nodes_http_close(&s.http);
     int code = status ? mr_command_failed(status) : s.exit_code;
     end_children(&s);
     if (s.signals >= 0)

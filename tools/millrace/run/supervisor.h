@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "millrace/plan.h"
-#include "tools/millrace/run/loss.h"
+#include "tools/millrace/summary/loss.h"
 
 typedef struct mr_supervision {
     const mr_plan_view *plan;
@@ -19,6 +19,7 @@ typedef struct mr_supervision {
     const char *resume;       /* checkpoint file for each node that reads sources or has sinks; the node's name is
                                  appended. NULL: checkpoints last only until the run ends, if it can be continued */
     const char *control;      /* each node's control socket, with the node's name appended; NULL: not given */
+    bool serves;              /* answers over HTTP, where the plan says */
     bool quiet, json, show;   /* no table; JSON instead; a progress line */
     FILE *json_stream;
     mr_loss_limit loss;       /* if more are lost, the run has failed */

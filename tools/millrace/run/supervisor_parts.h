@@ -2,7 +2,9 @@
 #pragma once
 
 #include "engine/base/temp_folder.h"
+#include "tools/millrace/http/health.h"
 #include "tools/millrace/run/children.h"
+#include "tools/millrace/run/nodes_http.h"
 #include "tools/millrace/run/supervisor.h"
 
 typedef struct mr_supervisor {
@@ -15,6 +17,8 @@ typedef struct mr_supervisor {
     int64_t began_ns, drain_ns, shown_ns, alive_ns;
     int64_t asked_ns;          /* when a signal asked for the end; 0: none has */
     int exit_code;             /* the first failure's */
+    mr_nodes_http *http;       /* NULL: there is no HTTP server */
+    mr_movement movement;
     mr_temp_folder temp;            /* for sockets and checkpoints */
     char checkpoint[MR_TEMP_FOLDER_PATH + 16]; /* in that folder; node names are appended */
 } mr_supervisor;

@@ -1,7 +1,7 @@
 /* The summary in JSON, by its field table. */
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
-#include "tools/millrace/run/summary.h"
+#include "tools/millrace/summary/summary.h"
 
 static void put_fields(yajl_gen json, const mr_summary_part *part, const void *base);
 
@@ -100,6 +100,23 @@ static void put_fields(yajl_gen json, const mr_summary_part *part, const void *b
 
 void mr_summary_put_json(yajl_gen json, const mr_summary *summary) {
     put_fields(json, mr_summary_fields(), summary);
+}
+
+void mr_summary_put_list(yajl_gen json, const mr_summary *summary, const char *name, const char *key,
+                         const char *value) {
+    const mr_summary_field *field = mr_summary_field_find(mr_summary_fields(), name);
+    const void *base = summary;
+    if (!field) { /* the devices are a part of the buffers */
+        const mr_summary_field *buffers = mr_summary_field_find(mr_summary_fields(), "buffers");
+        field = mr_summary_field_find(buffers->part, name);
+        base = (const char *)base + buffers->offset;
+    }
+    const char *element = mr_summary_list(field, base);
+    for (size_t i = 0; i < mr_summary_count(field, base); i++, element += field->part->bytes)
+        MR_JSON_MAP(json, NULL) {
+            mr_json_text(json, key, value);
+            put_fields(json, field->part, element);
+        }
 }
 
 void mr_accuracy_put_json(yajl_gen json, const mr_source_summary *sums) {

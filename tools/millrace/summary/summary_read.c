@@ -3,7 +3,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "tools/millrace/run/summary.h"
+#include "tools/millrace/summary/summary.h"
 
 static int read_fields(yajl_val tree, const mr_summary_part *part, void *base);
 

@@ -2,8 +2,8 @@
 #include "engine/base/print.h"
 #include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/cli/table.h"
-#include "tools/millrace/run/loss.h"
-#include "tools/millrace/run/summary.h"
+#include "tools/millrace/summary/loss.h"
+#include "tools/millrace/summary/summary.h"
 
 #include <stdlib.h>
 #include <string.h>

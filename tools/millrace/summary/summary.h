@@ -41,6 +41,9 @@ int mr_cuts_print(const mr_named_summary *of, size_t count, int width, FILE *str
 int mr_summary_print_json(const mr_summary *summary, bool finished, int status, const char *error, FILE *stream);
 /* Writes the members of such an object for a run that has not ended. */
 void mr_summary_put_json(yajl_gen json, const mr_summary *summary);
+/* Writes the elements of one of its lists, "sources", "stages", "cuts" or "devices", each with one more text. */
+void mr_summary_put_list(yajl_gen json, const mr_summary *summary, const char *name, const char *key,
+                         const char *value);
 /* Writes a source's "accuracy", or that of several sources together. */
 void mr_accuracy_put_json(yajl_gen json, const mr_source_summary *sums);
 

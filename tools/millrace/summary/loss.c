@@ -1,4 +1,4 @@
-#include "tools/millrace/run/loss.h"
+#include "tools/millrace/summary/loss.h"
 
 #include <ctype.h>
 #include <inttypes.h>

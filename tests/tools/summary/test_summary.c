@@ -4,7 +4,7 @@
 
 #include "engine/base/json.h"
 #include "tests/support/suite.h"
-#include "tools/millrace/run/summary.h"
+#include "tools/millrace/summary/summary.h"
 
 static char *text_of(const mr_summary *summary) {
     char *text = NULL;
@@ -75,7 +75,8 @@ TEST(test_values) {
     assert_has(text, "\"accuracy\":{\"frames\":8,\"top_1\":0.25,\"top_k\":0.5,\"k\":5,\"right\":2,\"listed\":4,"
                      "\"classes\":[{\"index\":7,\"label\":\"cat\",\"frames\":5,\"right\":2,\"listed\":4}]}");
     assert_has(text, "\"first_epoch\":1,\"last_epoch\":3,\"leaving\":true,\"removed\":false}");
-    assert_has(text, "\"expected\":20,\"unread\":8,\"seams\":0,\"note\":\"reads one\",\"ended\":true,\"exit_code\":65,"
+    assert_has(text, "\"expected\":20,\"unread\":8,\"seams\":0,\"note\":\"reads one\",\"last_frame\":null,"
+                     "\"ended\":true,\"exit_code\":65,"
                      "\"error\":\"cut off\",\"classified\":0,\"classes\":[],\"accuracy\":null}");
     assert_has(text, "\"busy_s\":1.5,\"p50_ms\":2,\"p99_ms\":0,\"latency\":{\"count\":2,\"sum_s\":0.003,"
                      "\"buckets\":[0,0,0,0,0,0,1,0,");

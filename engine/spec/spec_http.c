@@ -1,0 +1,80 @@
+#include "engine/spec/spec_http.h"
+
+#include <string.h>
+
+#include "engine/serve/http_address.h"
+#include "millrace/status.h"
+
+#define FIELD(name) offsetof(mr_spec_http, name)
+const mr_option mr_http_keys[] = {
+    {.name = "listen", .kind = MR_OPTION_STRING, .offset = FIELD(listen), .example = "127.0.0.1:9100",
+     .help = "address and port, or unix:PATH; port 0 is any free one, which the log names; other machines can only be "
+             "let in with token_file, certificate and key; off, which is the default, is nowhere"},
+    {.name = "token_file", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .offset = FIELD(token_file),
+     .example = "http.token",
+     .help = "a file with a token, which only its owner may read; requests must give it, as `Authorization: Bearer "
+             "TOKEN` or `?token=TOKEN`, except those for /livez, /readyz and /healthz"},
+    {.name = "certificate", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .offset = FIELD(certificate),
+     .example = "http.crt", .help = "the server's certificate for TLS, with those above it, in PEM form; a Unix "
+                                   "socket needs none"},
+    {.name = "key", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .offset = FIELD(key), .example = "http.key",
+     .help = "the certificate's secret key, in PEM form, which only its owner may read"},
+    {.name = "hosts", .kind = MR_OPTION_STRINGS, .offset = FIELD(hosts), .min = 1, .max = 64,
+     .example = "[box.example.com]",
+     .help = "names by which clients may ask for the server, beside this machine's loopback names; without it any "
+             "name if there is a token_file, and else none"},
+    {.name = "linger", .kind = MR_OPTION_DURATION, .offset = FIELD(linger_ns), .fallback = "15s", .min = 0,
+     .max = 3600e9,
+     .help = "how long the end of a run waits for a last scrape of /metrics with the final numbers, if there was a "
+             "scrape before"},
+    {.name = "stall", .kind = MR_OPTION_DURATION, .offset = FIELD(stall_ns), .fallback = "5m", .min = 1e9,
+     .max = 86400e9,
+     .help = "a run is not alive if frames are in flight and none has moved for this long; /livez and a service "
+             "manager's watchdog then fail"},
+    MR_OPTIONS_END};
+
+/* Reports a wrong key where it is written. */
+#define REFUSE(reader, map, key, hint, ...)                                                                           \
+    mr_diagnose((reader)->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, mr_yaml_get(map, key)->place, hint,        \
+                __VA_ARGS__)
+
+/* Whether clients are let in as they should be. */
+static bool check(const mr_option_reader *reader, const mr_yaml *map, mr_spec_http *http) {
+    mr_http_address address;
+    if (!http->certificate != !http->key)
+        return !REFUSE(reader, map, http->key ? "key" : "certificate", "TLS needs `certificate` and `key`",
+                       "http.%s: without `%s`", http->key ? "key" : "certificate", http->key ? "certificate" : "key");
+    if (!http->listen)
+        return true;
+    if (mr_http_address_parse(http->listen, &address))
+        return !REFUSE(reader, map, "listen", NULL, "http.listen: %s", mr_message());
+    if (!address.loopback && (!http->token_file || !http->certificate))
+        return !REFUSE(reader, map, "listen",
+                       "add token_file: FILE, certificate: FILE and key: FILE, or listen at 127.0.0.1",
+                       "http.listen: %s is reached from other machines, so a token and TLS are needed", http->listen);
+    if (address.file) /* needs no TLS */
+        http->certificate = http->key = NULL;
+    return true;
+}
+
+int mr_spec_read_http(const mr_option_reader *reader, const mr_yaml *map, mr_spec_http *http) {
+    char found[64];
+    mr_spec_http given;
+    if (mr_options_default(reader, mr_http_keys, http, sizeof *http) == MR_ERROR_MEMORY)
+        return MR_ERROR_MEMORY;
+    if (!map || mr_yaml_is_null(map))
+        return MR_OK;
+    if (map->kind != MR_YAML_MAP) {
+        mr_diagnose(reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, map->place,
+                    "write http: {listen: 127.0.0.1:9100}", "http: expected a map of options, found %s",
+                    mr_yaml_found(map, found, sizeof found));
+        return MR_OK;
+    }
+    given = *http;
+    int status = mr_options_read(reader, mr_http_keys, NULL, map, &given);
+    if (!status && given.listen && strcmp(given.listen, "off") == 0)
+        given.listen = NULL;
+    if (!status && check(reader, map, &given))
+        *http = given;
+    return status == MR_ERROR_MEMORY ? status : MR_OK;
+}

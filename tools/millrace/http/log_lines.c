@@ -1,0 +1,27 @@
+#include "tools/millrace/http/log_lines.h"
+
+#include <stdio.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/print.h"
+#include "engine/base/thread.h"
+#include "millrace/log.h"
+
+static void keep(void *context, mr_log_level level, const char *line) {
+    static const char *const levels[] = {"error", "warning", "info", "debug"};
+    mr_run_http *web = context;
+    fprintf(stderr, "millrace: %s: %s\n", levels[level], line);
+    MR_LOCKED(&web->log_lock);
+    mr_run_http_line *kept = &web->lines[web->line_count++ % MR_RUN_HTTP_LINES];
+    kept->number = web->line_count;
+    kept->date_ns = mr_clock_date_ns();
+    mr_print_into(kept->text, sizeof kept->text, "%s: %s", levels[level], line);
+}
+
+void mr_run_http_log_begin(mr_run_http *web) {
+    mr_log_to(keep, web);
+}
+
+void mr_run_http_log_end(void) {
+    mr_log_to(NULL, NULL);
+}

@@ -1,0 +1,30 @@
+#include "tools/millrace/http/observed.h"
+
+bool mr_observed_counts(const mr_source_summary *source) {
+    return !source->elsewhere && !source->stay.removed;
+}
+
+bool mr_observed_is_up(const mr_source_summary *source) {
+    const mr_link_state phase = source->report.phase;
+    return !source->ended && !source->status && (phase == MR_LINK_UNREPORTED || phase == MR_LINK_LIVE);
+}
+
+static void add(mr_observed_ledger *sum, const mr_source_summary *source) {
+    if (source->elsewhere)
+        return;
+    sum->in += source->in;
+    sum->delivered += source->delivered;
+    sum->in_flight += source->in_flight;
+    for (size_t i = 0; i < source->line_count; i++)
+        *(source->lines[i].outcome == MR_OUTCOME_DROPPED ? &sum->dropped : &sum->absorbed) += source->lines[i].frames;
+}
+
+mr_observed_ledger mr_observed_sum(const mr_observed *now) {
+    mr_observed_ledger sum = {0};
+    for (size_t i = 0; i < now->count; i++) {
+        const mr_summary *summary = now->process[i].summary;
+        for (size_t s = 0; summary && s < summary->source_count; s++)
+            add(&sum, &summary->sources[s]);
+    }
+    return sum;
+}

@@ -1,0 +1,26 @@
+/* A run's HTTP server: /metrics, /livez, /readyz, /healthz, and the API below /api/v1 (openapi.json).
+ *
+ * The server's thread reads the state that the run has shown last, under a lock that no frame waits for. The run holds
+ * the lock while it changes that state. Changes that clients ask for are made on another thread, one after the other,
+ * by the function that also answers `millrace ctl`. The run's thread calls open, hold, show, linger and close. With
+ * NULL, these do nothing. */
+#pragma once
+
+#include "millrace/plan.h"
+#include "tools/millrace/http/observed.h"
+
+typedef struct mr_run_http mr_run_http;
+
+/* Listens where the plan says. *web stays NULL if it says nowhere. Errors: as in engine/serve/http_address.h and
+ * http_token.h; MR_ERROR_MEMORY; MR_ERROR_UNAVAILABLE. */
+int mr_run_http_open(mr_run_http **web, const mr_plan_view *plan, mr_run_http_change *change, void *context);
+/* Between these two calls the caller may change what it showed before. `now` must live until the next call. */
+void mr_run_http_hold(mr_run_http *web);
+void mr_run_http_show(mr_run_http *web, const mr_observed *now);
+/* Instead of show: nothing has changed. */
+void mr_run_http_release(mr_run_http *web);
+/* If a client has read /metrics: waits until one has read the final numbers, for up to the plan's `linger`, or
+ * until `descriptor` (-1: none) is readable. */
+void mr_run_http_linger(mr_run_http *web, int descriptor);
+/* NULL is allowed. */
+void mr_run_http_close(mr_run_http **web);

@@ -1,0 +1,72 @@
+/* The state of a run's HTTP server, and functions that its routes share. Inside the server only. */
+#pragma once
+
+#include <pthread.h>
+#include <yajl/yajl_gen.h>
+
+#include "engine/serve/http_server.h"
+#include "millrace/plan.h"
+#include "tools/millrace/http/health.h"
+
+enum { MR_RUN_HTTP_STREAMS = 256, MR_RUN_HTTP_LINES = 256, MR_RUN_HTTP_POINTS = 720 };
+
+/* A log line; a number of a moment in the last hour. */
+typedef struct mr_run_http_line {
+    uint64_t number; /* counts all lines; 0: none */
+    int64_t date_ns;
+    char text[512];
+} mr_run_http_line;
+
+typedef struct mr_run_http_point {
+    int64_t date_ns;
+    mr_observed_ledger sum;
+    double cpu_s;
+} mr_run_http_point;
+
+typedef struct mr_run_http mr_run_http;
+typedef struct mr_run_http_stream mr_run_http_stream;
+typedef struct mr_run_http_job mr_run_http_job;
+typedef struct mr_run_http_sampler mr_run_http_sampler;
+typedef struct mr_run_http_state mr_run_http_state;
+
+struct mr_run_http {
+    const mr_plan_view *plan;
+    const mr_view_http *http;
+    mr_run_http_change *change;
+    void *context;
+    char *unlinked;           /* the Unix socket's path; NULL: none */
+    const char **hosts;       /* ends with NULL */
+    mr_http_server *server;
+
+    pthread_mutex_t lock;     /* for the next fields, to which `now` points too */
+    mr_observed now;
+    int64_t opened_ns, shown_ns, woken_ns;
+    uint64_t shown;           /* counts events */
+    mr_movement movement;
+    bool scraped, scraped_final;
+    mr_run_http_stream *streams;   /* event streams, to be woken */
+    mr_run_http_state *state;      /* the newest event, which they share */
+    mr_run_http_point points[MR_RUN_HTTP_POINTS];
+    uint64_t point_count;     /* all, also those that are forgotten */
+
+    pthread_mutex_t log_lock; /* any thread may log, also with another lock */
+    mr_run_http_line lines[MR_RUN_HTTP_LINES];
+    uint64_t line_count;
+
+    pthread_mutex_t job_lock;
+    pthread_cond_t job_added;
+    mr_run_http_job *first_job;    /* not begun yet, oldest first */
+    int job_count;
+    bool ending;
+    pthread_t worker;
+    mr_run_http_sampler *sampler; /* of results */
+    bool works;
+};
+
+/* With the lock: the run's health now. */
+bool mr_run_http_is(const mr_run_http *web, mr_health_kind kind, char why[MR_HEALTH_WHY]);
+
+/* Makes an answer of a JSON document, and frees the generator; of a text that free() frees. */
+mr_http_reply mr_run_http_send_json(mr_http_request *request, yajl_gen json);
+mr_http_reply mr_run_http_send_text(mr_http_request *request, const char *type, char *text, size_t bytes,
+                                    unsigned code);

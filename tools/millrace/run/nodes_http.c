@@ -1,0 +1,265 @@
+#include "tools/millrace/run/nodes_http.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <yajl/yajl_tree.h>
+
+#include "engine/base/json.h"
+#include "millrace/audit.h"
+#include "tools/millrace/run/control.h"
+#include "tools/millrace/run/control_answer.h"
+
+struct mr_nodes_http {
+    mr_run_http *server;
+    const mr_plan_view *plan;
+    const mr_child *children;
+    size_t count;
+    const char *control;
+    mr_observed now;
+    mr_observed_process *process; /* one for each child, as the next */
+    mr_summary *summary;
+};
+
+/* ---- showing ---------------------------------------------------------------------------------------------------- */
+
+static void forget(mr_nodes_http *s) {
+    for (size_t i = 0; i < s->now.count; i++)
+        if (s->process[i].summary)
+            mr_child_whole_fini(&s->children[i], &s->summary[i]);
+    s->now.count = 0;
+}
+
+static void fill(mr_nodes_http *s, size_t at) {
+    const mr_child *child = &s->children[at];
+    const bool reported = child->line || child->past_count;
+    s->summary[at] = mr_child_whole(child);
+    s->process[at] = (mr_observed_process){
+        .name = child->name, .node = s->plan->nodes[child->node].id, .replica = child->replica,
+        .state = mr_child_state(child), .pid = child->pid, .restarts = child->restarts, .exit_code = child->exit_code,
+        .ready = child->pid && child->ready, .done = child->done, .summary = reported ? &s->summary[at] : NULL};
+}
+
+void mr_nodes_http_hold(mr_nodes_http *s) {
+    if (!s)
+        return;
+    mr_run_http_hold(s->server);
+    forget(s);
+}
+
+void mr_nodes_http_show(mr_nodes_http *s, bool ending, bool final) {
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->count; i++)
+        fill(s, i);
+    s->now = (mr_observed){.count = s->count, .process = s->process, .ending = ending || final, .final = final};
+    mr_run_http_show(s->server, &s->now);
+}
+
+/* ---- changes ---------------------------------------------------------------------------------------------------- */
+
+/* A process to which a request is passed on. */
+typedef struct target {
+    char name[80];
+    pid_t pid;
+} target;
+
+/* The processes that run, or those of one node (or one replica). The caller must free the list. */
+static target *find_targets(mr_nodes_http *s, const char *node, size_t *count) {
+    target *targets = calloc(s->count, sizeof *targets);
+    *count = 0;
+    mr_run_http_hold(s->server);
+    for (size_t i = 0; targets && i < s->now.count; i++) {
+        const mr_observed_process *process = &s->process[i];
+        if (!process->pid || (node && strcmp(node, process->node) != 0 && strcmp(node, process->name) != 0))
+            continue;
+        target *to = &targets[(*count)++];
+        snprintf(to->name, sizeof to->name, "%s", process->name);
+        to->pid = process->pid;
+    }
+    mr_run_http_release(s->server);
+    return targets;
+}
+
+static int connect_to(const mr_nodes_http *s, const target *to, int *fd) {
+    mr_control_folders folders;
+    char path[MR_CONTROL_PATH];
+    const char *given = s->control;
+    if (given && strcmp(given, "off") == 0)
+        return mr_fail(MR_ERROR_UNAVAILABLE, "the nodes of this run have no control sockets (--control off)");
+    if (given && snprintf(path, sizeof path, "%s.%s", given, to->name) < (int)sizeof path)
+        return mr_control_connect(path, fd);
+    mr_control_find_folders(&folders);
+    int status = MR_ERROR_NO_INPUT;
+    for (int i = 0; i < folders.count && status == MR_ERROR_NO_INPUT; i++) {
+        status = mr_control_name(folders.path[i], to->pid, path);
+        status = status ? status : mr_control_connect(path, fd);
+    }
+    return status == MR_ERROR_NO_INPUT
+               ? mr_fail(MR_ERROR_UNAVAILABLE, "the node %s does not listen at its control socket", to->name) : status;
+}
+
+/* The node's answer; NULL with a message. */
+static char *pass_on(const mr_nodes_http *s, const target *to, const char *line, size_t length) {
+    char *answer = NULL;
+    int fd = -1, status = connect_to(s, to, &fd);
+    if (!status)
+        status = mr_control_send(fd, line, length);
+    if (!status)
+        mr_control_receive(fd, &answer);
+    if (fd >= 0)
+        close(fd);
+    return answer;
+}
+
+static yajl_val member(yajl_val tree, const char *key) {
+    const char *way[] = {key, NULL};
+    return tree ? yajl_tree_get(tree, way, yajl_t_any) : NULL;
+}
+
+static const char *text_of(yajl_val value) {
+    return YAJL_IS_STRING(value) ? YAJL_GET_STRING(value) : NULL;
+}
+
+/* An answer to the client: those of the nodes, and the first failure if none has done it. */
+typedef struct gathered {
+    yajl_gen json;
+    bool ok;
+    int exit_code;
+    char *error;
+} gathered;
+
+static void take(gathered *all, const target *from, const char *answer) {
+    yajl_val tree = answer ? mr_json_parse(answer, NULL, 0) : NULL;
+    yajl_val code = member(tree, "exit_code");
+    const char *error = text_of(member(tree, "error"));
+    all->ok = all->ok || YAJL_IS_TRUE(member(tree, "ok"));
+    if (!all->error && !YAJL_IS_TRUE(member(tree, "ok"))) {
+        all->exit_code = YAJL_IS_INTEGER(code) ? (int)YAJL_GET_INTEGER(code)
+                                               : mr_status_exit_code(MR_ERROR_UNAVAILABLE);
+        all->error = strdup(error ? error : mr_message());
+    }
+    MR_JSON_MAP(all->json, NULL) {
+        mr_json_text(all->json, "name", from->name);
+        mr_json_key(all->json, "answer");
+        if (tree)
+            yajl_gen_number(all->json, answer, strlen(answer));
+        else
+            yajl_gen_null(all->json);
+    }
+    yajl_tree_free(tree);
+}
+
+static char *finish(gathered *all, size_t *length) {
+    char *text = NULL;
+    FILE *stream = open_memstream(&text, length);
+    if (!all->ok) {
+        mr_json_integer(all->json, "exit_code", all->exit_code);
+        mr_json_text(all->json, "error", all->error);
+    }
+    mr_json_bool(all->json, "ok", all->ok);
+    yajl_gen_map_close(all->json);
+    free(all->error);
+    if (!stream) {
+        yajl_gen_free(all->json);
+        return NULL;
+    }
+    mr_json_finish(all->json, stream);
+    fclose(stream);
+    return text;
+}
+
+static void fail(gathered *all, int status) {
+    all->exit_code = mr_status_exit_code(status);
+    all->error = strdup(mr_message());
+}
+
+/* As SIGTERM does, but once: a second one would end the run at once. */
+static void drain(gathered *all) {
+    static atomic_flag asked = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&asked))
+        kill(getpid(), SIGTERM);
+    mr_audit("control", mr_audit_text("do", "drain"));
+    all->ok = true;
+}
+
+static void pass_on_to_all(mr_nodes_http *s, gathered *all, const char *node, const char *line) {
+    size_t count = 0, length = strlen(line);
+    char *ended = NULL;
+    target *targets = find_targets(s, node, &count);
+    if (!count)
+        fail(all, node ? mr_fail(MR_ERROR_USAGE, "no node or process \"%s\" runs", node)
+                       : mr_fail(MR_ERROR_UNAVAILABLE, "no node runs"));
+    if (asprintf(&ended, "%s\n", line) < 0)
+        ended = NULL;
+    MR_JSON_ARRAY(all->json, "processes")
+        for (size_t i = 0; ended && i < count; i++) {
+            char *answer = pass_on(s, &targets[i], ended, length + 1);
+            take(all, &targets[i], answer);
+            free(answer);
+        }
+    free(ended);
+    free(targets);
+}
+
+static char *change(void *context, const char *line, size_t *length) {
+    mr_nodes_http *s = context;
+    yajl_val tree = mr_json_parse(line, NULL, 0);
+    gathered all = {.json = mr_json_create(false)};
+    const char *what = text_of(member(tree, "do"));
+    if (!all.json)
+        return NULL;
+    mr_json_open_map(all.json, NULL);
+    mr_json_integer(all.json, "millrace", MR_CONTROL_VERSION);
+    int status = YAJL_IS_OBJECT(tree) ? mr_control_check(what, text_of(member(tree, "argument")),
+                                                         member(tree, "options"))
+                                      : mr_fail(MR_ERROR_PROTOCOL, "a request is one JSON object");
+    if (status)
+        fail(&all, status);
+    else if (strcmp(what, "drain") == 0)
+        drain(&all);
+    else
+        pass_on_to_all(s, &all, text_of(member(tree, "node")), line);
+    yajl_tree_free(tree);
+    return finish(&all, length);
+}
+
+/* ---- beginning and end ------------------------------------------------------------------------------------------ */
+
+int mr_nodes_http_open(mr_nodes_http **result, const mr_plan_view *plan, const mr_child *children, size_t count,
+                       const char *control) {
+    *result = NULL;
+    if (!mr_plan_view_http(plan)->listen)
+        return MR_OK;
+    mr_nodes_http *s = calloc(1, sizeof *s);
+    if (!s)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for nodes");
+    *s = (mr_nodes_http){.plan = plan, .children = children, .count = count, .control = control,
+                         .process = calloc(count, sizeof *s->process), .summary = calloc(count, sizeof *s->summary)};
+    int status = s->process && s->summary ? mr_run_http_open(&s->server, plan, change, s)
+                                          : mr_fail(MR_ERROR_MEMORY, "no memory for nodes");
+    *result = s;
+    if (status)
+        mr_nodes_http_close(result);
+    return status;
+}
+
+void mr_nodes_http_linger(mr_nodes_http *s, int descriptor) {
+    if (s)
+        mr_run_http_linger(s->server, descriptor);
+}
+
+void mr_nodes_http_close(mr_nodes_http **result) {
+    mr_nodes_http *s = *result;
+    if (!s)
+        return;
+    mr_run_http_close(&s->server);
+    forget(s);
+    free(s->process);
+    free(s->summary);
+    free(s);
+    *result = NULL;
+}

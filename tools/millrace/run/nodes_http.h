@@ -1,0 +1,18 @@
+/* What the supervisor shows over HTTP, for all nodes, and the changes that it passes on to their control sockets.
+ *
+ * The supervisor's thread calls these functions. With NULL they do nothing: there is no server. */
+#pragma once
+
+#include "tools/millrace/http/run_http.h"
+#include "tools/millrace/run/children.h"
+
+typedef struct mr_nodes_http mr_nodes_http;
+
+/* As mr_run_http_open. `control`: as mr_supervision has it. The children must outlive the server. */
+int mr_nodes_http_open(mr_nodes_http **http, const mr_plan_view *plan, const mr_child *children, size_t count,
+                       const char *control);
+/* The children's reports may only be changed between these two calls. */
+void mr_nodes_http_hold(mr_nodes_http *http);
+void mr_nodes_http_show(mr_nodes_http *http, bool ending, bool final);
+void mr_nodes_http_linger(mr_nodes_http *http, int descriptor);
+void mr_nodes_http_close(mr_nodes_http **http);
