@@ -168,7 +168,8 @@ class Pipelines(harness.Case):
 
 
 # Whole in Pipelines; here only their command lines matter.
-LONG = {"alarm": ("video",), "people": ("video",), "stay": ("video",), "many-videos": ("cockatoo", "walkers"), "motion": ("street",)}
+LONG = {"alarm": ("video",), "people": ("video",), "stay": ("video",),
+        "many-videos": ("cockatoo", "walkers"), "motion": ("street",)}
 
 
 class Comments(harness.Case):
