@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "engine/base/pixel_memory.h"
+#include "engine/device/pixel_memory.h"
 #include "millrace/status.h"
 
 #ifndef MFD_NOEXEC_SEAL

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/base/pixel_memory.h"
+#include "engine/device/pixel_memory.h"
 #include "engine/device/device.h"
 
 typedef struct cpu_stream {

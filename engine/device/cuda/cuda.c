@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/pixel_memory.h"
+#include "engine/device/pixel_memory.h"
 #include "engine/device/cuda/cuda_record.h"
 #include "engine/device/cuda/cuda_stream.h"
 #include "engine/device/cuda/cuda_use.h"

@@ -1,14 +1,14 @@
 /* Memory for pixels and tensors, aligned to 64; freed with mr_free.
  *
- * Libraries such as libswscale read whole vectors, and so up to MR_SLACK_BYTES beyond the last pixel of a picture that
- * is part of a larger one. Any thread. */
+ * libswscale reads whole vectors, and rows as long as those of its output, which have up to 63 pixels more. So it reads
+ * up to MR_SLACK_BYTES beyond the last pixel of a picture that is part of a larger one. Any thread. */
 #pragma once
 
 #include <stdint.h>
 
 #include "engine/base/memory.h"
 
-enum { MR_SLACK_BYTES = 128 };
+enum { MR_SLACK_BYTES = 512 };
 
 /* NULL: there is no memory. */
 static inline void *mr_alloc_pixels(size_t bytes) {
