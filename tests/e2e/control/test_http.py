@@ -337,7 +337,7 @@ class Permission(Http):
                         "-keyout", "http.key", "-out", "http.crt", "-days", "2", "-subj", "/CN=localhost", "-addext",
                         "subjectAltName=DNS:localhost"], cwd=self.folder, check=True, capture_output=True)
         self.write(TOKEN + "\n", "http.token").chmod(0o600)
-        top = "http: {listen: '0.0.0.0:0', " + ", ".join(f"{key}: {name}" for key, name in names.items()) + "}"
+        top = "http: {listen: '0.0.0.0:0', " + ", ".join(f"{key}: {name}" for key, name in names.items()) + ", linger: 0s}"
         child = self.start(OPEN.replace("pipeline: open", f"pipeline: open\n{top}"), http=None, wait=False)
         found = self.wait_until(lambda: re.search(r"listens at https://0.0.0.0:(\d+)/", self.log.read_text()), self.log,
                                 child)
