@@ -43,6 +43,7 @@ static const mr_stage_type *const types[] = {
     &mr_straighten_stage,
     &mr_track_stage,
     &mr_video_stage,
+    &mr_webhook_stage,
     &mr_zones_stage,
     &mr_zmq_pub_stage,
     &mr_zmq_push_stage,

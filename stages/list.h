@@ -45,6 +45,7 @@ extern const mr_stage_type mr_sqlite_stage;
 extern const mr_stage_type mr_straighten_stage;
 extern const mr_stage_type mr_track_stage;
 extern const mr_stage_type mr_video_stage;
+extern const mr_stage_type mr_webhook_stage;
 extern const mr_stage_type mr_zones_stage;
 extern const mr_stage_type mr_zmq_pub_stage;
 extern const mr_stage_type mr_zmq_push_stage;

@@ -451,6 +451,14 @@ int mr_io_pass(mr_io *io, size_t index) {
     return status ? status : mr_io_emit(io, 0, frame);
 }
 
+int mr_io_pass_unchanged(mr_io *io) {
+    mr_frame *frame = NULL;
+    if (may_share(io->instance->vertex))
+        return mr_io_forward(io, 0);
+    int status = mr_io_change(io, 0, mr_io_input(io), &frame);
+    return status ? status : mr_io_emit(io, 0, frame);
+}
+
 static void settle(mr_io *io, const mr_frame *frame, mr_note note, const char *reason) {
     mr_slot *slot = io->slot;
     for (size_t i = 0; i < slot->frame_count; i++)

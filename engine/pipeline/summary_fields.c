@@ -283,7 +283,7 @@ static const mr_summary_field service_fields[] = {
     SERVICE("frames", frames, NULL, "frames in these batches"),
     SERVICE("bytes", bytes, "bytes", "bytes of their records"),
     SERVICE("again", again, NULL, "batches that were sent again"),
-    SERVICE("dropped", dropped, NULL, "frames that were dropped because the queue was full"),
+    SERVICE("dropped", dropped, NULL, "frames that were dropped: the queue was full, or the service refused them"),
     {"waiting", MR_SUMMARY_U64, AT(mr_service_report, waiting), NULL, "frames that are not acknowledged",
      .metric = "service_waiting_frames"},
     {"waiting_bytes", MR_SUMMARY_U64, AT(mr_service_report, waiting_bytes), "bytes", "bytes of their records"},

@@ -15,7 +15,8 @@ const mr_option mr_http_keys[] = {
      .help = "a file with a token, which only its owner may read; requests must give it, as `Authorization: Bearer "
              "TOKEN` or `?token=TOKEN`, except those for /livez, /readyz and /healthz"},
     {.name = "certificate", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .offset = FIELD(certificate),
-     .example = "http.crt", .help = "the server's certificate for TLS, with those above it, in PEM form"},
+     .example = "http.crt", .help = "the server's certificate for TLS, with those above it, in PEM form; a Unix "
+                                   "socket needs none"},
     {.name = "key", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .offset = FIELD(key), .example = "http.key",
      .help = "the certificate's secret key, in PEM form, which only its owner may read"},
     {.name = "hosts", .kind = MR_OPTION_STRINGS, .offset = FIELD(hosts), .min = 1, .max = 64,
@@ -38,7 +39,7 @@ const mr_option mr_http_keys[] = {
                 __VA_ARGS__)
 
 /* Whether clients are let in as they should be. */
-static bool check(const mr_option_reader *reader, const mr_yaml *map, const mr_spec_http *http) {
+static bool check(const mr_option_reader *reader, const mr_yaml *map, mr_spec_http *http) {
     mr_http_address address;
     if (!http->certificate != !http->key)
         return !REFUSE(reader, map, http->key ? "key" : "certificate", "TLS needs `certificate` and `key`",
@@ -51,9 +52,8 @@ static bool check(const mr_option_reader *reader, const mr_yaml *map, const mr_s
         return !REFUSE(reader, map, "listen",
                        "add token_file: FILE, certificate: FILE and key: FILE, or listen at 127.0.0.1",
                        "http.listen: %s is reached from other machines, so a token and TLS are needed", http->listen);
-    if (address.file && http->certificate)
-        return !REFUSE(reader, map, "certificate", "remove `certificate` and `key`",
-                       "http.certificate: a Unix socket has no TLS");
+    if (address.file) /* needs no TLS */
+        http->certificate = http->key = NULL;
     return true;
 }
 

@@ -167,13 +167,17 @@ static block *take(mr_delivery *d) {
     return NULL;
 }
 
-static void acknowledge(mr_delivery *d, block *sent) {
+/* The batch is acknowledged, or refused for good. */
+static void finish(mr_delivery *d, block *sent, bool refused) {
+    if (refused)
+        mr_stage_warn(d->self, "%s; the records are dropped", mr_message());
     MR_LOCKED(&d->lock);
-    d->report.batches++;
-    d->report.frames += sent->count;
-    d->report.bytes += sent->bytes;
-    d->report.last_ns = mr_clock_date_ns();
-    release(d, sent, NULL);
+    d->report.batches += !refused;
+    d->report.frames += refused ? 0 : sent->count;
+    d->report.bytes += refused ? 0 : sent->bytes;
+    d->report.dropped += refused ? sent->count : 0;
+    d->report.last_ns = refused ? d->report.last_ns : mr_clock_date_ns();
+    release(d, sent, refused ? "refused" : NULL);
     d->sending = NULL;
     remove_block(d, NULL, sent);
     mr_stage_report_service(d->self, &d->report);
@@ -232,7 +236,8 @@ static int deliver(mr_delivery *d, block *due, bool *connected) {
             return mr_delivery_stops(d) && status ? MR_ERROR_CANCELLED : status;
         if (d->options->give_up && mr_now_ns() - since_ns >= d->options->give_up)
             return mr_fail(MR_ERROR_IO, "%s; it was away for longer than give_up allows", mr_message());
-        const int64_t next_ns = jittered(pause_ns);
+        const int64_t asked_ns = d->type->pause ? d->type->pause(d->service) : 0;
+        const int64_t next_ns = asked_ns ? asked_ns : jittered(pause_ns);
         mr_stage_warn(d->self, "%s; tries again", mr_message());
         set_phase(d, MR_LINK_AWAY, mr_message(), mr_clock_date_ns() + next_ns);
         pause_for(d, next_ns);
@@ -256,8 +261,9 @@ static void *run(void *context) {
     int status = mr_delivery_stops(d) ? MR_ERROR_CANCELLED : deliver(d, NULL, &connected);
     while (!status && (due = take(d))) {
         status = deliver(d, due, &connected);
-        if (!status)
-            acknowledge(d, due);
+        if (!status || status == MR_ERROR_PROTOCOL)
+            finish(d, due, status);
+        status = status == MR_ERROR_PROTOCOL ? MR_OK : status;
     }
     d->type->disconnect(d->service);
     if (status && status != MR_ERROR_CANCELLED)

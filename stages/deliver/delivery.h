@@ -70,13 +70,16 @@ typedef struct mr_delivery mr_delivery;
 
 /* A kind of service. `service` is the pointer that the stage passed to mr_delivery_open. Statuses: MR_ERROR_AGAIN, with
  * the reason in mr_message: the service is away, and another try may help. MR_ERROR_CANCELLED: mr_delivery_stops was
- * true. Any other failure ends the run. */
+ * true. MR_ERROR_PROTOCOL: the service refuses this batch for good, so its frames are dropped ("refused"). Any other
+ * failure ends the run. */
 typedef struct mr_service_type {
     int (*connect)(void *service, const mr_delivery *delivery);
     /* Sends a batch and returns once it is acknowledged. After a failure the connection is closed. */
     int (*send)(void *service, const mr_delivery *delivery, const mr_batch *batch);
     /* Must also accept a service that is not connected. */
     void (*disconnect)(void *service);
+    /* Optional. After MR_ERROR_AGAIN: the pause that the service has asked for, in ns; 0: none. */
+    int64_t (*pause)(void *service);
 } mr_service_type;
 
 /* Plans the memory and the thread, and refuses options that contradict each other. */

@@ -189,7 +189,7 @@ static int draw(mr_stage *self, mr_io *io, const mr_frame *input, const mr_resul
         status = collect(self, input, objects, &sketch);
     }
     if (!status)
-        status = sketch.count ? paint(io, input, &m, &sketch) : mr_io_forward(io, 0);
+        status = sketch.count ? paint(io, input, &m, &sketch) : mr_io_pass_unchanged(io);
     mr_buffer_unref(&m.host);
     mr_buffer_unref(&m.work);
     return status;
@@ -206,13 +206,13 @@ static int process(mr_stage *self, mr_io *io) {
         return MR_WAIT;
     }
     if (input->flags & MR_FRAME_AWAY)
-        return mr_io_forward(io, 0);
+        return mr_io_pass_unchanged(io);
     const mr_result *objects = mr_frame_result(input, mr_kind_objects(), o->objects);
     keep_up(s, input);
     mr_shown_zones_count(&s->shown, s->zones, input);
     if ((objects && objects->count) || s->zones || o->caption)
         return draw(self, io, input, objects);
-    return mr_io_forward(io, 0);
+    return mr_io_pass_unchanged(io);
 }
 
 static const char *const colors[] = {"auto", "class", "track", NULL};

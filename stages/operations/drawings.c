@@ -26,8 +26,8 @@ typedef struct painting {
 } painting;
 
 static mr_paint_item item_of(mr_paint_kind kind, int32_t left, int32_t top, int32_t width, int32_t height) {
-    return (mr_paint_item){.kind = kind, .left = left, .top = top, .right = left + width, .bottom = top + height,
-                           .code = {128, 90, 200}, .opacity = 255};
+    return (mr_paint_item){.kind = (int32_t)kind, .left = left, .top = top, .right = left + width,
+                           .bottom = top + height, .code = {128, 90, 200}, .opacity = 255};
 }
 
 /* Boxes stand at odd places, in four rows of five. */

@@ -58,6 +58,12 @@ static int change_process(mr_stage *self, mr_io *io) {
     return mr_io_emit(io, 0, output);
 }
 
+/* Changes nothing. */
+static int pass_process(mr_stage *self, mr_io *io) {
+    (void)self;
+    return mr_io_pass_unchanged(io);
+}
+
 static int forward_process(mr_stage *self, mr_io *io) {
     (void)self;
     return mr_io_forward(io, 0);
@@ -135,6 +141,14 @@ static int change_negotiate(mr_negotiation *n) {
     return MR_OK;
 }
 
+/* Pictures of any size. */
+static int vague_negotiate(mr_negotiation *n) {
+    static const mr_format_set any = {.payload = MR_PAYLOAD_PICTURE};
+    n->outputs[0].set = any;
+    n->outputs[0].shares = 0;
+    return MR_OK;
+}
+
 static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_port in[] = {{.name = "in", .accepts = pictures}, {0}};
 static const mr_port out[] = {{.name = "out"}, {0}};
@@ -143,6 +157,8 @@ static const mr_port out[] = {{.name = "out"}, {0}};
         .name = #called, .summary = "for tests", .inputs = in, .outputs = out, __VA_ARGS__}
 TYPE(copies, .negotiate = follow_negotiate, .process = copy_process);
 TYPE(changes, .negotiate = change_negotiate, .process = change_process);
+TYPE(leaves, .negotiate = change_negotiate, .process = pass_process);
+TYPE(vague, .negotiate = vague_negotiate, .process = forward_process);
 TYPE(maps, .map = copy_map);
 TYPE(halves, .negotiate = follow_negotiate, .process = halve_process);
 TYPE(shares, .negotiate = share_negotiate, .process = share_process);
@@ -182,8 +198,8 @@ static const mr_stage_type sink = {.name = "sink", .summary = "for tests", .inpu
 
 static const mr_stage_type *const types[] = {
     &copies, &maps, &halves, &shares, &shares_another, &says_nothing, &copies_unsaid, &copies_shared, &shares_unsaid,
-    &forwards_unsaid, &takes_output, &takes_no_output, &takes_scratch, &takes_results, &takes_pinned, &changes, &adds,
-    &sink, NULL};
+    &forwards_unsaid, &takes_output, &takes_no_output, &takes_scratch, &takes_results, &takes_pinned, &changes, &leaves,
+    &vague, &adds, &sink, NULL};
 
 #define PICTURES FLOW "sources: {a: {type: \"null\", frames: 20, format: I420 34x22}}\nstages:\n"
 
@@ -260,6 +276,20 @@ TEST(pictures_are_copied_before_a_change_if_others_hold_them) {
             assert_int_equal(copied, 0);
         flow_close(&pipeline, &summary);
     }
+}
+
+/* If the plan does not know how large pictures are, none may leave in its own buffer, even if nothing is changed. */
+TEST(pictures_of_any_size_pass_unchanged) {
+    sum = 0;
+    mr_pipeline *pipeline = flow_open_with(types, PICTURES "  one: {type: changes, input: a}\n"
+                                           "  two: {type: vague, input: one}\n  three: {type: leaves, input: two}\n"
+                                           "  four: {type: leaves, input: three}\n  five: {type: adds, input: four}\n",
+                                           0, 2);
+    assert_int_equal(vertex(pipeline->plan, "three")->outputs[0].shares, -1);
+    mr_summary *summary = flow_run(pipeline);
+    assert_int_equal(summary->delivered, 20);
+    assert_int_equal(sum, 20);
+    flow_close(&pipeline, &summary);
 }
 
 static void refuses(const char *type, const char *wanted) {

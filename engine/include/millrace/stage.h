@@ -512,7 +512,7 @@ typedef struct mr_service_report {
     uint64_t tries, connections; /* attempts, and those that succeeded */
     uint64_t batches, frames, bytes; /* acknowledged */
     uint64_t again;           /* batches that were sent again */
-    uint64_t dropped;         /* frames that were dropped because the queue was full */
+    uint64_t dropped;         /* frames that were dropped: the queue was full, or the service refused them */
     uint64_t waiting, waiting_bytes; /* frames that are not acknowledged, and their records */
     char why[MR_REPORT_WHY];  /* why the service is away; "": it is not, or the reason is not known */
 } mr_service_report;
@@ -548,6 +548,9 @@ MR_API int mr_io_share(mr_io *io, const mr_frame *from, mr_frame **frame);
  * has them. Else the picture is copied into a buffer from that output port's pool, on mr_io_stream. The stage must take
  * all other buffers before, must emit the frame, and must have called mr_promise_changes. Errors: as mr_io_acquire. */
 MR_API int mr_io_change(mr_io *io, size_t port, const mr_frame *from, mr_frame **frame);
+/* For types that promise changes, if a picture needs none: emits the input on port 0 in its own buffer, or, if that may
+ * not leave, as a copy. Errors: as mr_io_acquire. */
+MR_API int mr_io_pass_unchanged(mr_io *io);
 /* As mr_io_derive, with planes for `format` from that output port's pool. MR_ERROR_AGAIN: all buffers are in use. The
  * stage must return it from process; it gets the same inputs again once a buffer is free. If the plan has no buffers
  * for that output, the engine stops the run (mr_io_refuse); the message names what the stage must declare. The same

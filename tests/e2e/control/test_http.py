@@ -2,6 +2,7 @@
 that are slow, dead, many or not allowed."""
 import concurrent.futures
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -243,7 +244,7 @@ class Api(Http):
         routes = re.findall(r'\.path = "(/[^"*]*)"', (ROOT / "tools/millrace/http/run_http.c").read_text())
         lists = re.search(r"lists\[\] = \{(.*?)\}", (ROOT / "tools/millrace/http/api.c").read_text())[1]
         routes += [f"/api/v1/{name}" for name in (*re.findall(r'"(\w+)"', lists), "processes")]
-        self.assertEqual(sorted(described["paths"]), sorted(set(routes) - {"/api/v1/"}))
+        self.assertEqual(sorted(described["paths"]), sorted(set(routes) - {"/api/v1/", "/", "/icon.svg"}))
         for path, methods in described["paths"].items():
             content = methods["get"]["responses"]["200"]["content"] if "get" in methods else {}
             if "application/json" in content:
@@ -278,6 +279,26 @@ class Api(Http):
         self.assertEqual(frames[-1]["sources"]["all"], 2)
         self.assertLessEqual({"decode", "small", "results"}, {one["id"] for one in frames[-1]["stages"]})
         self.ledger_of(child, "stop")
+
+
+    def test_results_come(self):
+        for text in (OPEN, NODES):
+            child = self.start(text)
+            for _ in range(2):  # a client may leave, and another one come
+                with urllib.request.urlopen(self.at + "/api/v1/results?stage=results", timeout=TIMEOUT) as stream:
+                    found = [json.loads(line[6:]) for line in itertools.islice(
+                        (line for line in stream if line.startswith(b"data: ")), 3)]
+            answers = [next(one["answer"] for one in answer["processes"] if one["answer"]["ok"])
+                       if "processes" in answer else answer for answer in found]
+            places = [(answer["sample"]["record"]["source"], answer["sample"]["record"]["seq"]) for answer in answers]
+            self.assertEqual(len(set(places)), 3, places)
+            with urllib.request.urlopen(self.at + "/api/v1/results?stage=none", timeout=TIMEOUT) as stream:
+                told = [line for line in stream if line.startswith(b"data: ")]
+            self.assertEqual(len(told), 1)
+            self.assertIn(b'"ok":false', told[0])
+            self.assertEqual(self.get("/api/v1/results").code, 400)
+            self.assertEqual(self.do("tap", "results", options={"wait": "5"})["ok"], True)
+            self.ledger_of(child, "drain")
 
 
 class Permission(Http):
@@ -316,7 +337,8 @@ class Permission(Http):
                         "-keyout", "http.key", "-out", "http.crt", "-days", "2", "-subj", "/CN=localhost", "-addext",
                         "subjectAltName=DNS:localhost"], cwd=self.folder, check=True, capture_output=True)
         self.write(TOKEN + "\n", "http.token").chmod(0o600)
-        top = "http: {listen: '0.0.0.0:0', " + ", ".join(f"{key}: {name}" for key, name in names.items()) + "}"
+        files = ", ".join(f"{key}: {name}" for key, name in names.items())
+        top = "http: {listen: '0.0.0.0:0', linger: 0s, " + files + "}"
         child = self.start(OPEN.replace("pipeline: open", f"pipeline: open\n{top}"), http=None, wait=False)
         found = self.wait_until(lambda: re.search(r"listens at https://0.0.0.0:(\d+)/", self.log.read_text()), self.log,
                                 child)
@@ -334,7 +356,6 @@ class Permission(Http):
         plain.close()
         self.assertEqual(self.get("/api/v1/do", '{"do": "stop"}', X_Millrace="1", Authorization=f"Bearer {TOKEN}").code,
                          200)
-        self.get("/metrics", Authorization=f"Bearer {TOKEN}")
         child.wait(timeout=TIMEOUT)
         (self.folder / "http.token").chmod(0o644)
         self.checked([MILLRACE, "run", self.write(SHORT.replace(

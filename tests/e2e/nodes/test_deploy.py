@@ -89,6 +89,42 @@ class Deploy(Case):
         # The text as a pod expands it: the pod's port, and the others' addresses.
         self.millrace("plan", path, "--offline", "--json", code=78, environment=environment)
 
+    HTTP = ("http: {listen: '0.0.0.0:9100', token_file: keys/http.token, certificate: keys/http.crt, "
+            "key: keys/http.key}\n")
+
+    @unittest.skipUnless(kubernetes_validate, "no kubernetes-validate")
+    def test_pods_are_probed(self):
+        keys = ', listen: "tcp://*:700{}", key: keys/{}.key'
+        path = self.pipeline(camera=keys.format(1, "camera"), worker=keys.format(5, "worker"),
+                             center=", key: keys/center.key")
+        path.write_text(path.read_text() + self.HTTP)
+        written = self.deploy(path, "kubernetes", "--image", "registry.example/millrace:1")
+        items = json.loads(written["three-nodes.json"].read_text())["items"]
+        for item in items:
+            kubernetes_validate.validate(item, "1.30", strict=True)
+        for job in items[2::2]:
+            pod = job["spec"]["template"]["spec"]
+            container = pod["containers"][0]
+            self.assertEqual(container["ports"], [{"name": "http", "containerPort": 9100}])
+            self.assertEqual([container[name]["httpGet"]["path"] for name in
+                              ("startupProbe", "livenessProbe", "readinessProbe")], ["/livez", "/livez", "/readyz"])
+            self.assertEqual(container["livenessProbe"]["httpGet"]["scheme"], "HTTPS")
+            self.assertIn("keys", [volume["name"] for volume in pod["volumes"]])
+
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "no systemd-analyze")
+    def test_nodes_on_one_machine_have_sockets_for_http(self):
+        path = self.pipeline(replicas=2)
+        path.write_text(path.read_text() + self.HTTP)
+        written = self.deploy(path, "systemd")
+        self.assertIn("--set http.listen=unix:%t/millrace-three-nodes/camera.http",
+                      written["three-nodes-camera.service"].read_text())
+        worker = written["three-nodes-worker@.service"].read_text()
+        self.assertIn("/worker.%i.http", worker)
+        options = re.search(r"ExecStart=.*? --node worker --replica %i (.*http)$", worker, re.M)[1].replace("%t", "/x")
+        self.millrace("plan", "--offline", path, *options.split())
+        script = next(iter(self.deploy(path, "slurm").values())).read_text()
+        self.assertIn("--set http.listen=off", script)
+
     def test_pods_do_not_share_folders(self):
         told = self.deploy(self.pipeline(), "kubernetes", code=78)
         self.assertRegex(told, r"nodes.camera \(ipc:[^)]*\), nodes.worker \(ipc:[^)]*\): pods reach each other by name "

@@ -178,6 +178,30 @@ static int put_command(manifests *m, int n) {
     return status;
 }
 
+/* The port of `http`, if pods can be asked there; else 0. */
+static int http_port(const mr_deployment *of) {
+    const char *listen = mr_plan_view_http(of->plan)->listen;
+    const char *digits = listen && mr_plan_view_http(of->plan)->certificate ? strrchr(listen, ':') : NULL;
+    return digits ? (int)strtol(digits + 1, NULL, 10) : 0;
+}
+
+/* A run that plans, or waits for other nodes, is not ended; one that stands still is. */
+static void put_probes(const manifests *m) {
+    static const struct {
+        const char *name, *path;
+        int period_s, failures;
+    } probes[] = {{"startupProbe", "/livez", 10, 60}, {"livenessProbe", "/livez", 30, 3},
+                  {"readinessProbe", "/readyz", 10, 1}};
+    const int port = http_port(m->of);
+    if (!port)
+        return;
+    put(m->to, "       'ports': [{'name': 'http', 'containerPort': %d}],\n", port);
+    for (size_t i = 0; i < sizeof probes / sizeof *probes; i++)
+        put(m->to, "       %q: {'httpGet': {'path': %q, 'port': 'http', 'scheme': 'HTTPS'}, 'periodSeconds': %d,\n"
+                   "        'failureThreshold': %d},\n",
+            probes[i].name, probes[i].path, probes[i].period_s, probes[i].failures);
+}
+
 static void put_resources(const manifests *m, int n) {
     char cpus[16], gpus[16];
     snprintf(cpus, sizeof cpus, "%d", m->of->plan->asked_workers ? m->of->plan->asked_workers : 1);
@@ -191,7 +215,7 @@ static void put_resources(const manifests *m, int n) {
 /* The checkpoint's folder lives as long as the pod, so a restarted container continues from where it was. */
 static void put_volumes(const manifests *m, int n) {
     const mr_deployment *of = m->of;
-    const bool key = of->plan->nodes[n].key, resumes = mr_plan_resumes(of->plan, n);
+    const bool key = of->plan->nodes[n].key || http_port(of), resumes = mr_plan_resumes(of->plan, n);
     put(m->to, "       'volumeMounts': [\n");
     if (key)
         put(m->to, "        {'name': 'keys', 'mountPath': '" HOME "/keys', 'readOnly': true},\n");
@@ -222,6 +246,7 @@ static int put_job(manifests *m, int n) {
     put(m->to, "       'env': [{'name': 'MILLRACE_NODE', 'value': %q},\n"
                "               {'name': 'MILLRACE_HOSTS', 'value': %q},\n"
                "               {'name': 'MILLRACE_RUN', 'value': %q}],\n", node->id, m->hosts, m->of->run);
+    put_probes(m);
     put_resources(m, n);
     put_volumes(m, n);
     return status;

@@ -132,6 +132,9 @@ int mr_deploy_slurm(const mr_deployment *of) {
             of->trains ? "task" : "\"$state\"");
     put_word(file, of->command);
     status = mr_deploy_words(of, of->path, put_word, file);
+    /* Tasks on one machine cannot have the same address. */
+    if (mr_plan_view_http(of->plan)->listen)
+        fputs(" --set http.listen=off", file);
     /* The words that follow the script on sbatch's command line. */
     fputs(" \"$@\" || status=$?\n", file);
     if (!of->trains)

@@ -132,12 +132,20 @@ static void put_rest(const units *u, const mr_view_node *node, FILE *file) {
                   "[Install]\nWantedBy=%s.target\n", name, node ? name : "multi-user");
 }
 
+/* Several nodes on one machine cannot have the address in the pipeline: each has a socket in the runtime folder. */
+static void put_http(const mr_deployment *of, const mr_view_node *node, FILE *file) {
+    if (node && mr_plan_view_http(of->plan)->listen)
+        fprintf(file, " --set http.listen=unix:%%t/millrace-%s/%s%s.http",
+                of->name, node->id, node->replicas > 1 ? ".%i" : "");
+}
+
 /* node NULL: for a pipeline without nodes. */
 static int put_service(const units *u, const mr_view_node *node, FILE *file) {
     put_head(u, node, file);
     int status = put_command(u->of, file);
     if (node)
         fprintf(file, " --node %s%s", node->id, node->replicas > 1 ? " --replica %i" : "");
+    put_http(u->of, node, file);
     put_checkpoint(u->of, node, file);
     fputs("ExecReload=/bin/kill -HUP $MAINPID\n", file);
     put_rest(u, node, file);

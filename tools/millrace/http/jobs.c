@@ -130,7 +130,7 @@ static unsigned code_of(const char *answer) {
     static const struct {
         int exit_code;
         unsigned code;
-    } codes[] = {{64, 400}, {76, 400}, {77, 403}, {66, 404}, {65, 422}, {78, 422}, {69, 503}};
+    } codes[] = {{64, 400}, {76, 400}, {77, 403}, {66, 404}, {65, 422}, {78, 422}, {69, 503}, {75, 504}};
     const char *way[] = {"exit_code", NULL};
     yajl_val tree = mr_json_parse(answer, NULL, 0), found = tree ? yajl_tree_get(tree, way, yajl_t_number) : NULL;
     const long long exit_code = found && YAJL_IS_INTEGER(found) ? YAJL_GET_INTEGER(found) : 0;

@@ -22,9 +22,12 @@
 #include "tools/millrace/http/jobs.h"
 #include "tools/millrace/http/log_lines.h"
 #include "tools/millrace/http/metrics.h"
+#include "tools/millrace/http/results.h"
 
 /* The document at /api/v1/openapi.json, which is compiled in. */
 extern const char mr_run_http_openapi[];
+/* The page at "/", likewise. */
+extern const char mr_run_http_page[];
 
 enum { MOST_PEM = 1 << 20, LOOK_MS = 50 };
 /* A request may take this long, also one that adds a camera. History has a point for every five seconds. */
@@ -32,7 +35,8 @@ static const int64_t TIMEOUT_NS = 60000000000, POINT_NS = 5000000000;
 /* Between two events. */
 static const int64_t EVENT_NS = 450000000;
 
-static const char NOT_FOUND[] = "not found: there are /metrics, /livez, /readyz, /healthz and /api/v1/openapi.json\n";
+static const char NOT_FOUND[] = "not found: there are / (a page), /metrics, /livez, /readyz, /healthz and "
+                                "/api/v1/openapi.json\n";
 
 /* ---- answers ---------------------------------------------------------------------------------------------------- */
 
@@ -56,6 +60,21 @@ static mr_http_reply answer_readyz(mr_http_request *request, void *web) {
 
 static mr_http_reply answer_healthz(mr_http_request *request, void *web) {
     return answer_health(request, web, MR_HEALTH_WELL);
+}
+
+static mr_http_reply answer_page(mr_http_request *request, void *web) {
+    (void)web;
+    return mr_http_send(request, &(mr_http_content){.type = "text/html; charset=utf-8", .data = mr_run_http_page,
+                                                    .bytes = strlen(mr_run_http_page)});
+}
+
+/* A browser asks for the page's icon without the page's token. */
+static mr_http_reply answer_icon(mr_http_request *request, void *web) {
+    static const char icon[] = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 16\" fill=\"none\" "
+                               "stroke=\"#47c\" stroke-width=\"2\"><circle cx=\"8\" cy=\"8\" r=\"6\"/>"
+                               "<path d=\"M8 2v12M2 8h12M4 4l8 8M12 4l-8 8\"/></svg>\n";
+    (void)web;
+    return mr_http_send(request, &(mr_http_content){.type = "image/svg+xml", .data = icon, .bytes = sizeof icon - 1});
 }
 
 static mr_http_reply answer_openapi(mr_http_request *request, void *web) {
@@ -115,6 +134,8 @@ static int read_pem(const char *path, const char *what, bool secret, char **text
 
 static int start(mr_run_http *web, int fd, bool any_host, const char *token, const char *certificate, const char *key) {
     const mr_http_route routes[] = {
+        {.path = "/", .answer = answer_page, .context = web},
+        {.path = "/icon.svg", .answer = answer_icon, .context = web, .open = true},
         {.path = "/metrics", .answer = answer_metrics, .context = web},
         {.path = "/livez", .answer = answer_livez, .context = web, .open = true},
         {.path = "/readyz", .answer = answer_readyz, .context = web, .open = true},
@@ -125,6 +146,7 @@ static int start(mr_run_http *web, int fd, bool any_host, const char *token, con
         {.path = "/api/v1/history", .answer = mr_run_http_answer_history, .context = web},
         {.path = "/api/v1/log", .answer = mr_run_http_answer_log, .context = web},
         {.path = "/api/v1/events", .answer = mr_run_http_answer_events, .context = web},
+        {.path = "/api/v1/results", .answer = mr_run_http_answer_results, .context = web},
         {.path = "/api/v1/do", .answer = mr_run_http_answer_do, .context = web, .post = true},
         {.path = "/api/v1/*", .answer = mr_run_http_answer_part, .context = web},
         {.path = NULL}};
@@ -188,6 +210,8 @@ static int open_web(mr_run_http *web) {
         status = read_pem(http->key, "a key", true, &key);
     if (!status)
         status = mr_run_http_start_worker(web);
+    if (!status)
+        status = mr_run_http_start_sampler(web);
     if (!status)
         status = listen_at(web, token, certificate, key);
     mr_http_token_forget(&token);
@@ -279,7 +303,9 @@ void mr_run_http_close(mr_run_http **result) {
     if (!web)
         return;
     mr_run_http_end_worker(web);
+    mr_run_http_end_sampler(web);
     mr_http_server_destroy(&web->server);
+    mr_run_http_free_sampler(web);
     mr_run_http_log_end();
     if (web->unlinked)
         unlink(web->unlinked);

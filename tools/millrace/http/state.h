@@ -26,6 +26,7 @@ typedef struct mr_run_http_point {
 typedef struct mr_run_http mr_run_http;
 typedef struct mr_run_http_stream mr_run_http_stream;
 typedef struct mr_run_http_job mr_run_http_job;
+typedef struct mr_run_http_sampler mr_run_http_sampler;
 typedef struct mr_run_http_state mr_run_http_state;
 
 struct mr_run_http {
@@ -58,6 +59,7 @@ struct mr_run_http {
     int job_count;
     bool ending;
     pthread_t worker;
+    mr_run_http_sampler *sampler; /* of results */
     bool works;
 };
 

@@ -7,8 +7,8 @@ import signal
 import sqlite3
 
 from databases import Databases
+from disks import Mounted
 from harness import MILLRACE, TIMEOUT, call
-from test_full import Mounted
 from watched import children_of
 
 

@@ -1,0 +1,221 @@
+"""webhook: what a web server receives: each record, with the same id when it is repeated, signed, over verified TLS,
+with pictures; and what happens if it refuses, breaks off, redirects or is away."""
+import email.parser
+import email.policy
+import hashlib
+import hmac
+import http.server
+import io
+import json
+import ssl
+import threading
+
+import PIL.Image
+
+from databases import Databases
+from harness import MILLRACE, MODELS, ROOT, TIMEOUT, free_port, need_models, pipeline
+
+
+class Receiver:
+    """Keeps the requests. `answers` are statuses, with headers, for the next ones; then 200. "half" breaks off."""
+
+    def __init__(self, port=0, certificate=None):
+        self.requests, self.answers, self.lock = [], [], threading.Lock()
+        receiver = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                with receiver.lock:
+                    receiver.requests.append((dict(self.headers), body, self.path))
+                    answer, headers = receiver.answers.pop(0) if receiver.answers else (200, {})
+                if answer == "half":
+                    self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly a part")
+                    self.close_connection = True
+                    return
+                self.send_response(answer)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        class Server(http.server.ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *_):  # a client that does not trust it
+                pass
+
+        self.server = Server(("127.0.0.1", port), Handler)
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*certificate)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+    def bodies(self):
+        return [json.loads(body) for _, body, _ in self.requests]
+
+
+class Webhook(Databases):
+    def setUp(self):
+        super().setUp()
+        self.receiver = self.receive()
+
+    def receive(self, **how):
+        made = Receiver(**how)
+        self.addCleanup(made.close)
+        return made
+
+    @property
+    def sink(self):
+        return f"type: webhook, url: \"http://127.0.0.1:{self.receiver.port}/hook\", retry: 10ms"
+
+    def secret(self, name, text):
+        path = self.folder / name
+        path.write_text(text + "\n")
+        path.chmod(0o600)
+        return path
+
+    def test_records(self):
+        """Each has an id, a signature and the headers, in order."""
+        secret, token = self.secret("secret", "top secret"), self.secret("token", "Bearer abc")
+        sink = f", secret_file: {secret}, authorization_file: {token}, headers: {{X-Site: lobby}}"
+        summary = self.run_json(self.pipeline(30, sink=sink))
+        self.assertEqual(summary["ledger"]["delivered"], 30)
+        self.assertEqual(self.service(summary)["frames"], 30)
+        rows = self.receiver.bodies()
+        self.assertEqual([row["seq"] for row in rows], list(range(30)))
+        self.assertEqual(rows[3]["objects"][1]["label"], 'tit "blue"')
+        for (headers, body, path), row in zip(self.receiver.requests, rows):
+            wanted = hmac.new(b"top secret", body, hashlib.sha256).hexdigest()
+            self.assertEqual(headers["X-Millrace-Signature"], f"sha256={wanted}")
+            self.assertEqual((headers["Authorization"], headers["X-Site"], headers["Content-Type"], path),
+                             ("Bearer abc", "lobby", "application/json", "/hook"))
+            self.assertEqual(headers["Idempotency-Key"], row["delivery"])
+        self.assertEqual(len({row["delivery"] for row in rows}), 30)
+        shown = self.millrace("plan", self.pipeline(30, sink=sink), "--plugins", "--json").stdout
+        self.assertNotIn("top secret", shown)
+        self.assertNotIn("Bearer", shown)
+        token.chmod(0o644)
+        self.checked([MILLRACE, "run", self.pipeline(30, sink=sink)], code=77)
+
+    def test_batches(self):
+        self.run_json(self.pipeline(100, sink=", body: array, send_frames: 30"))
+        self.assertEqual([row["seq"] for rows in self.receiver.bodies() for row in rows], list(range(100)))
+        self.assertLess(len(self.receiver.requests), 100)
+        self.receiver.requests.clear()
+        self.run_json(self.pipeline(100, sink=", body: lines, send_frames: 30"))
+        lines = [json.loads(line) for _, body, _ in self.receiver.requests for line in body.splitlines()]
+        self.assertEqual([row["seq"] for row in lines], list(range(100)))
+        self.assertEqual(self.receiver.requests[0][0]["Content-Type"], "application/x-ndjson")
+
+    def test_template(self):
+        template = '{"text": "{class} at {source}", "at": [{seq}, {score}], "all": {record}}'
+        self.run_json(self.pipeline(4, sink=f", template: '{template}'"))
+        rows = self.receiver.bodies()
+        self.assertEqual([row["text"] for row in rows],
+                         ["owl at a", 'tit "blue" at a', "Größe at a", "it's at a"])
+        self.assertEqual([row["at"] for row in rows], [[seq, 0.89999998] for seq in range(4)])
+        self.assertEqual(rows[2]["all"]["seq"], 2)
+
+    def test_pictures(self):
+        path = self.write(pipeline(dict(a='uri: "lavfi:testsrc=size=64x48:rate=5", duration: 1s'), decode="",
+                                   db=f"{self.sink}, picture: true"))
+        self.run_json(path)
+        self.assertEqual(len(self.receiver.requests), 5)
+        for number, (headers, body, _) in enumerate(self.receiver.requests):
+            parser = email.parser.BytesParser(policy=email.policy.HTTP)
+            form = parser.parsebytes(f"Content-Type: {headers['Content-Type']}\r\n\r\n".encode() + body)
+            record, picture = form.get_payload()
+            self.assertEqual(json.loads(record.get_payload(decode=True))["seq"], number)
+            self.assertEqual((record.get_content_type(), picture.get_content_type()),
+                             ("application/json", "image/jpeg"))
+            with PIL.Image.open(io.BytesIO(picture.get_payload(decode=True))) as image:
+                self.assertEqual((image.format, image.size), ("JPEG", (64, 48)))
+
+    def test_the_example(self):
+        need_models()
+        self.checked([MILLRACE, "run", ROOT / "pipelines/webhook.yaml", "--set", "sources.video.duration=1s"],
+                     environment={"HOOK": f"http://127.0.0.1:{self.receiver.port}/", "MODELS": str(MODELS)})
+        self.assertEqual(len(self.receiver.requests), 1)
+        self.assertIn(b"sulphur-crested cockatoo", self.receiver.requests[0][1])
+        self.assertIn(b"image/jpeg", self.receiver.requests[0][1])
+
+    def test_repeated_with_the_same_id(self):
+        """Until there is a whole answer; Retry-After says when."""
+        self.receiver.answers = [(503, {}), (429, {"Retry-After": "1"}), ("half", {}), (500, {})]
+        summary = self.run_json(self.pipeline(5))
+        ids = [row["delivery"] for row in self.receiver.bodies()]
+        self.assertEqual(len(ids), 9)
+        self.assertEqual(ids[:5], [ids[0]] * 5)
+        self.assertEqual(len(set(ids)), 5)
+        self.assertEqual(self.service(summary)["again"], 4)
+        self.assertGreater(summary["wall_s"], 1)
+
+    def test_refused(self):
+        """Other answers drop the record, and redirects are not followed."""
+        other = self.receive()
+        self.receiver.answers = [(400, {}), (302, {"Location": f"http://127.0.0.1:{other.port}/"}),
+                                 (307, {"Location": f"http://127.0.0.1:{other.port}/"})]
+        summary = self.run_json(self.pipeline(5), code=None)
+        self.assertEqual((summary["ledger"]["delivered"], other.requests), (2, []))
+        self.assertEqual(summary["ledger"]["dropped"], [{"stage": "db", "reason": "refused", "frames": 3}])
+        self.assertEqual(self.service(summary)["dropped"], 3)
+
+    def test_tls(self):
+        """The certificate's issuer and name are verified."""
+        def make(name, san):
+            key, pem = self.folder / f"{name}.key", self.folder / f"{name}.pem"
+            self.checked(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                          "-keyout", key, "-out", pem, "-days", "2", "-subj", f"/CN={name}", "-addext",
+                          f"subjectAltName={san}"])
+            return pem, key
+
+        right, wrong = make("right", "IP:127.0.0.1"), make("wrong", "DNS:elsewhere.example")
+        secure, misnamed = self.receive(certificate=right), self.receive(certificate=wrong)
+        url = "type: webhook, retry: 10ms, give_up: 50ms, url: \"https://127.0.0.1:{}/\"{}".format
+        for port, ca, code in ((secure.port, f", ca_file: {right[0]}", 0), (secure.port, "", 74),
+                               (secure.port, f", ca_file: {wrong[0]}", 74),
+                               (misnamed.port, f", ca_file: {wrong[0]}", 74)):
+            made = self.write(pipeline(dict(a='type: "null", frames: 3, format: GRAY8 16x16'), db=url(port, ca)))
+            done = self.checked([MILLRACE, "run", made], code=code)
+            if code:
+                self.assertIn("certificate", done.stderr)
+        self.assertEqual((len(secure.requests), len(misnamed.requests)), (3, 0))
+
+    def test_killed_and_continued(self):
+        """Every frame arrives, and frames that arrive twice have the same id."""
+        path = self.pipeline(600, source=", rate: 400")
+        command = [MILLRACE, "run", path, "--resume", self.folder / "checkpoint", "--json"]
+        for _ in range(5):
+            before = len(self.receiver.requests)
+            running = self.spawn(command, stdout=-3, stderr=-3)
+            self.wait_until(lambda: running.poll() is not None or len(self.receiver.requests) > before + 20)
+            running.kill()
+            running.wait(TIMEOUT)
+        self.checked(command)
+        ids = {}
+        for row in self.receiver.bodies():
+            self.assertEqual(ids.setdefault(row["seq"], row["delivery"]), row["delivery"])
+        self.assertEqual(sorted(ids), list(range(600)))
+
+    def test_a_receiver_that_comes_late(self):
+        port = free_port()
+        self.receiver.close()
+        self.receiver.port = port
+        running = self.spawn([MILLRACE, "run", self.pipeline(10), "--json"], stdout=-1, stderr=-1, text=True)
+        self.wait_until(lambda: "tries again" in running.stderr.readline(), running=running)
+        late = self.receive(port=port)
+        out, _ = self.ended(running)
+        self.assertEqual(json.loads(out)["ledger"]["delivered"], 10)
+        self.assertEqual(len(late.requests), 10)

@@ -1,0 +1,241 @@
+/* Delivery of records to a service that is slow, away or fails on demand. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "stages/deliver/delivery.h"
+#include "tests/support/flow_run.h"
+#include "tests/support/quiet.h"
+#include "tests/support/suite.h"
+
+enum { MOST = 4096 };
+
+/* The service: how it behaves, and the numbers of the frames that it has acknowledged. Only the delivery's thread
+ * changes the latter while a run lasts. */
+static struct {
+    int connect_failures; /* it refuses so many connections */
+    int send_failures;    /* it takes so many batches without an acknowledgement */
+    int hard_failure;     /* the status of all batches; 0: none */
+    atomic_bool stands;   /* batches wait until it is false */
+    atomic_int connects, sends, largest;
+    size_t count;
+    uint64_t seqs[MOST];
+    bool again;
+} service;
+
+static int connect_to(void *context, const mr_delivery *delivery) {
+    (void)context;
+    (void)delivery;
+    service.connects++;
+    return service.connect_failures-- > 0 ? mr_fail(MR_ERROR_AGAIN, "nobody is there") : MR_OK;
+}
+
+static int send_to(void *context, const mr_delivery *delivery, const mr_batch *batch) {
+    const struct timespec moment = {.tv_nsec = 1000000};
+    (void)context;
+    service.sends++;
+    service.largest = (int)batch->count > service.largest ? (int)batch->count : service.largest;
+    while (service.stands) {
+        if (mr_delivery_stops(delivery))
+            return mr_fail(MR_ERROR_CANCELLED, "stopped");
+        nanosleep(&moment, NULL);
+    }
+    if (service.hard_failure)
+        return mr_fail(service.hard_failure, "it does not like that");
+    service.again |= batch->again;
+    if (service.send_failures-- > 0)
+        return mr_fail(MR_ERROR_AGAIN, "it broke off");
+    for (size_t i = 0; i < batch->count; i++) {
+        assert_int_equal(batch->items[i].bytes, sizeof(uint64_t));
+        memcpy(&service.seqs[service.count++], batch->data + batch->items[i].at, sizeof(uint64_t));
+    }
+    return MR_OK;
+}
+
+static void disconnect(void *context) {
+    (void)context;
+}
+
+static const mr_service_type kind = {.connect = connect_to, .send = send_to, .disconnect = disconnect};
+
+typedef struct sink {
+    mr_delivery *delivery;
+} sink;
+
+static int open_sink(mr_stage *self) {
+    return mr_delivery_open(&((sink *)self->state)->delivery, self, &kind, NULL);
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    const mr_frame *frame = mr_io_input(io);
+    return mr_delivery_put(((sink *)self->state)->delivery, io, frame, &frame->identity.seq, sizeof(uint64_t));
+}
+
+static int flush(mr_stage *self, mr_io *io, uint32_t source) {
+    return mr_delivery_flush(((sink *)self->state)->delivery, io, source);
+}
+
+static void close_sink(mr_stage *self) {
+    mr_delivery_close(&((sink *)self->state)->delivery);
+}
+
+static const mr_port inputs[] = {{.name = "in"}, {0}};
+static const mr_option options[] = {MR_DELIVERY_OPTIONS("50", "5ms"), MR_OPTIONS_END};
+static const mr_stage_type sends = {.name = "sends", .summary = "for tests", .inputs = inputs, .options = options,
+                                    .options_bytes = sizeof(mr_delivery_options), .state_bytes = sizeof(sink),
+                                    .entry = MR_ENTRY_SHARED, .negotiate = mr_delivery_negotiate, .open = open_sink,
+                                    .process = process, .flush = flush, .close = close_sink};
+static const mr_stage_type *const types[] = {&sends, NULL};
+
+static void reset(void) {
+    memset(&service, 0, sizeof service);
+}
+
+static mr_pipeline *open_pipeline(int frames, const char *how) {
+    char text[512];
+    snprintf(text, sizeof text, FLOW "sources: {a: {type: count, frames: %d}}\nstages:\n  sends: {input: a%s}\n",
+             frames, how);
+    return flow_open_with(types, text, 0, 2);
+}
+
+static void expect_all(size_t frames) {
+    assert_int_equal(service.count, frames);
+    for (size_t i = 0; i < frames; i++)
+        assert_int_equal(service.seqs[i], i);
+}
+
+static const mr_service_report *report_of(const mr_summary *summary) {
+    return &flow_stage(summary, "sends")->service;
+}
+
+TEST(records_arrive_once_in_order_in_batches) {
+    reset();
+    mr_pipeline *pipeline = open_pipeline(1000, "");
+    mr_summary *summary = flow_run(pipeline);
+    assert_int_equal(summary->delivered, 1000);
+    expect_all(1000);
+    assert_in_range(service.largest, 1, 50);
+    assert_int_equal(report_of(summary)->frames, 1000);
+    assert_int_equal(report_of(summary)->bytes, 8000);
+    assert_int_equal(report_of(summary)->waiting, 0);
+    assert_int_equal(report_of(summary)->waiting_bytes, 0);
+    flow_close(&pipeline, &summary);
+}
+
+TEST(what_is_not_acknowledged_is_sent_again) {
+    reset();
+    service.connect_failures = 2;
+    service.send_failures = 3;
+    mr_pipeline *pipeline = open_pipeline(300, ", retry: 1ms");
+    mr_summary *summary = NULL;
+    summary = flow_run(pipeline);
+    assert_int_equal(summary->delivered, 300);
+    expect_all(300);
+    assert_true(service.again);
+    assert_int_equal(report_of(summary)->again, 3);
+    assert_int_equal(report_of(summary)->tries, service.connects);
+    assert_int_equal(report_of(summary)->connections, 4);
+    flow_close(&pipeline, &summary);
+}
+
+TEST(a_failure_that_will_recur_ends_the_run) {
+    reset();
+    service.hard_failure = MR_ERROR_DATA;
+    mr_pipeline *pipeline = open_pipeline(100000, "");
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_ERROR_DATA);
+    assert_non_null(strstr(mr_message(), "it does not like that"));
+    assert_int_equal(service.count, 0);
+    mr_pipeline_destroy(&pipeline);
+}
+
+TEST(give_up_ends_the_run) {
+    reset();
+    service.connect_failures = 1000000;
+    mr_pipeline *pipeline = open_pipeline(100, ", retry: 1ms, give_up: 20ms");
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    int status = MR_OK;
+    status = mr_pipeline_wait(pipeline, -1);
+    assert_int_equal(status, MR_ERROR_IO);
+    assert_non_null(strstr(mr_message(), "longer than give_up allows"));
+    mr_pipeline_destroy(&pipeline);
+}
+
+/* Waits until the service has a batch and the rest of the frames are in the ledger or the backlog. */
+static void await_batch(void) {
+    const struct timespec moment = {.tv_nsec = 1000000};
+    while (!service.sends)
+        nanosleep(&moment, NULL);
+}
+
+static void *let_go_later(void *pipeline) {
+    const struct timespec moment = {.tv_nsec = 1000000};
+    await_batch();
+    for (uint64_t dropped = 0; !dropped;) {
+        mr_summary *summary = NULL;
+        nanosleep(&moment, NULL);
+        assert_int_equal(mr_pipeline_summarize(pipeline, &summary), MR_OK);
+        dropped = summary->dropped;
+        mr_summary_destroy(&summary);
+    }
+    service.stands = false;
+    return NULL;
+}
+
+static void check_drops(const char *how, bool first_are_kept) {
+    pthread_t thread;
+    reset();
+    service.stands = true;
+    mr_pipeline *pipeline = open_pipeline(3000, how);
+    assert_int_equal(pthread_create(&thread, NULL, let_go_later, pipeline), 0);
+    mr_summary *summary = flow_run(pipeline);
+    pthread_join(thread, NULL);
+    assert_true(summary->dropped > 0);
+    assert_int_equal(summary->delivered + summary->dropped, 3000);
+    assert_int_equal(service.count, summary->delivered);
+    assert_int_equal(report_of(summary)->dropped, summary->dropped);
+    assert_string_equal(summary->lines[0].reason, "queue full");
+    assert_int_equal(service.seqs[first_are_kept ? 0 : service.count - 1], first_are_kept ? 0 : 2999);
+    for (size_t i = 1; i < service.count; i++)
+        assert_true(service.seqs[i] > service.seqs[i - 1]);
+    flow_close(&pipeline, &summary);
+}
+
+TEST(a_full_backlog_drops_the_oldest) {
+    check_drops(", on_full: drop-oldest, send_bytes: 1024, send_frames: 10, backlog: 4096", false);
+}
+
+TEST(a_full_backlog_drops_the_newest) {
+    check_drops(", on_full: drop-newest, send_bytes: 1024, send_frames: 10, backlog: 4096", true);
+}
+
+TEST(a_full_backlog_fails) {
+    reset();
+    service.stands = true;
+    mr_pipeline *pipeline = open_pipeline(3000, ", on_full: fail, send_bytes: 1024, backlog: 4096");
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_ERROR_IO);
+    assert_non_null(strstr(mr_message(), "the backlog is full"));
+    mr_pipeline_destroy(&pipeline);
+}
+
+TEST(a_run_that_is_asked_to_end_does_not_wait_for_ever) {
+    reset();
+    service.stands = true;
+    mr_pipeline *pipeline = open_pipeline(3000, ", send_bytes: 1024, backlog: 4096");
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    await_batch();
+    mr_pipeline_stop(pipeline, false);
+    mr_pipeline_wait(pipeline, -1);
+    mr_summary *summary = NULL;
+    assert_int_equal(mr_pipeline_summarize(pipeline, &summary), MR_OK);
+    assert_true(summary->balanced);
+    assert_int_equal(summary->in_flight, 0);
+    assert_int_equal(service.count, 0);
+    assert_int_equal(summary->delivered, 0);
+    flow_close(&pipeline, &summary);
+}
+
+RUN_TESTS(be_quiet, NULL)

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Rows a second into SQLite and PostgreSQL, compared with the databases themselves.
+
+    build/venv/bin/python tools/bench/stores/stores.py [--build build] [--rounds 5] [--frames 20000]
+
+millrace writes 50 objects of each frame (tests/plugin/found.c makes them), with all columns. The peers insert the same
+rows from what it has written, in batches of the same number of rows, so they neither run a pipeline nor make rows:
+SQLite copies them from another file (INSERT ... SELECT, WAL, NORMAL), PostgreSQL reads files in the form of COPY into a
+temporary table and inserts from there (ON CONFLICT DO NOTHING). All take turns. Each prints the median, and the ratio's
+median. PostgreSQL starts in a temporary folder, with fsync off. Seconds are by the clock, from a run's first frame to
+its end."""
+import argparse
+import json
+import pathlib
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests/e2e"))
+OBJECTS = 50
+BATCH = 2000  # frames
+
+
+def pipeline(folder, frames, sink):
+    path = folder / "pipeline.yaml"
+    path.write_text(f"""version: 1
+pipeline: stores
+plugins: [./libfound.so]
+sources: {{a: {{type: "null", frames: {frames}}}}}
+stages:
+  found: {{input: a, objects: {OBJECTS}, alone: true}}
+  db: {{{sink}, input: found, results: objects, send_frames: {BATCH}, send_bytes: 64MiB, backlog: 256MiB}}
+""")
+    return path
+
+
+def millrace(build, path):
+    """The run's seconds."""
+    done = subprocess.run([build / "millrace", "run", path, "--json"], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)["wall_s"]
+
+
+def sqlite(build, folder, frames, rounds):
+    """Seconds of millrace and of the library, by round."""
+    path, bare = folder / "results.db", folder / "bare.db"
+    ours, theirs = [], []
+    for _ in range(rounds):
+        for one in (*folder.glob("results.db*"), *folder.glob("bare.db*")):
+            one.unlink()
+        ours.append(millrace(build, pipeline(folder, frames, f"type: sqlite, path: {path}")))
+        database = sqlite3.connect(bare, isolation_level=None)
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = NORMAL")
+        database.execute("PRAGMA cache_size = -16384")
+        database.execute("ATTACH ? AS made", (str(path),))
+        for name in ("objects", "objects_track"):
+            made = database.execute("SELECT sql FROM made.sqlite_master WHERE name = ?", (name,)).fetchone()[0]
+            database.execute(made)
+        began = time.monotonic()
+        for first in range(0, frames, BATCH):
+            database.execute("INSERT INTO objects SELECT * FROM made.objects WHERE source = 1 AND epoch = 0 AND "
+                             "seq >= ? AND seq < ?", (first, first + BATCH))
+        theirs.append(time.monotonic() - began)
+        database.close()
+    return ours, theirs
+
+
+def postgres(build, folder, frames, rounds):
+    import postgres_server
+    server = postgres_server.Server()
+    ours, theirs = [], []
+    try:
+        sink = f'type: postgres, url: "{server.url}"'
+        for number in range(rounds):
+            server.rows("DROP SCHEMA IF EXISTS millrace CASCADE; DROP TABLE IF EXISTS bare")
+            ours.append(millrace(build, pipeline(folder, frames, sink)))
+            if number == 0:
+                for first in range(0, frames, BATCH):
+                    server.rows(f"COPY (SELECT * FROM millrace.objects WHERE seq >= {first} AND seq < {first + BATCH}) "
+                                f"TO '{server.folder}/rows{first}' (FORMAT binary)")
+            server.rows("CREATE TABLE bare (LIKE millrace.objects INCLUDING ALL)")
+            script = "CREATE TEMP TABLE fresh (LIKE bare) ON COMMIT DELETE ROWS;"
+            for first in range(0, frames, BATCH):
+                script += (f"BEGIN; COPY fresh FROM '{server.folder}/rows{first}' (FORMAT binary); "
+                           "INSERT INTO bare SELECT * FROM fresh ON CONFLICT DO NOTHING; COMMIT;")
+            (folder / "bare.sql").write_text(script)
+            began = time.monotonic()
+            done = subprocess.run([server.bin / "psql", "-X", "-q", server.url, "-f", folder / "bare.sql"], check=True,
+                                  capture_output=True, text=True)
+            assert not done.stderr, done.stderr
+            theirs.append(time.monotonic() - began)
+    finally:
+        server.remove()
+    return ours, theirs
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--frames", type=int, default=20000)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="millrace-stores-") as folder:
+        folder = pathlib.Path(folder)
+        subprocess.run(["cc", "-std=c11", "-O2", "-shared", "-fPIC", f"-I{ROOT}/engine/include",
+                        ROOT / "tests/plugin/found.c", "-o", folder / "libfound.so"], check=True)
+        rows = given.frames * (OBJECTS + 1)
+        for measure in (sqlite, postgres):
+            ours, theirs = measure(given.build.resolve(), folder, given.frames, given.rounds)
+            ratio = statistics.median(b / a for a, b in zip(ours, theirs))
+            print(f"{measure.__name__}: millrace {rows / statistics.median(ours):,.0f} rows/s, the database alone "
+                  f"{rows / statistics.median(theirs):,.0f}, ratio {ratio:.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
