@@ -139,7 +139,8 @@ static int file_of(size_t bytes, int seals) {
 TEST(files_that_could_still_change_are_refused) {
     const int sealed = F_SEAL_SHRINK | F_SEAL_GROW;
     const mr_shm_message pool = {.kind = MR_SHM_POOL, .a = 2, .b = 64}, rings = {.kind = MR_SHM_RINGS};
-    const int open_file = file_of(64 + 128 + MR_SLACK_BYTES, F_SEAL_GROW), small = file_of(64 + 64 + MR_SLACK_BYTES, sealed);
+    const int open_file = file_of(64 + 128 + MR_SLACK_BYTES, F_SEAL_GROW);
+    const int small = file_of(64 + 64 + MR_SLACK_BYTES, sealed);
     const int open_rings = file_of(mr_shm_area_bytes(), 0), good_rings = file_of(mr_shm_area_bytes(), sealed);
     int doorbell, slow_bell = eventfd(0, EFD_CLOEXEC), pipe_ends[2];
     assert_int_equal(mr_shm_doorbell(&doorbell), MR_OK);
