@@ -1,7 +1,7 @@
 /* Reference-counted blocks: pool buffers, wrappers around foreign memory, and the media that frames refer to. */
 #include <pthread.h>
 
-#include "engine/base/memory.h"
+#include "engine/device/pixel_memory.h"
 #include "engine/base/references.h"
 #include "engine/data/pool.h"
 #include "millrace/frame.h"
@@ -51,7 +51,7 @@ mr_buffer *mr_buffer_wrap(void *data, size_t bytes, void (*release)(void *contex
 }
 
 mr_buffer *mr_buffer_alloc(size_t bytes) {
-    void *data = mr_alloc_aligned(64, bytes ? bytes : 1);
+    void *data = mr_alloc_pixels(bytes);
     mr_buffer *buffer = data ? mr_buffer_wrap(data, bytes, mr_free, data) : NULL;
     if (buffer)
         return buffer;

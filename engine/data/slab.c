@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "engine/base/memory.h"
+#include "engine/device/pixel_memory.h"
 #include "millrace/status.h"
 
 #ifndef MFD_NOEXEC_SEAL
@@ -35,7 +35,8 @@ bool mr_slab_lay_out(size_t slot_bytes, uint64_t slots, mr_slab_layout *layout) 
     layout->stride = mr_aligned_bytes(slot_bytes);
     size_t bytes;
     return !__builtin_mul_overflow(layout->stride, (size_t)slots, &bytes) &&
-           !__builtin_add_overflow(bytes, layout->first, &layout->total) && layout->total <= INT64_MAX;
+           !__builtin_add_overflow(bytes, layout->first + MR_SLACK_BYTES, &layout->total) &&
+           layout->total <= INT64_MAX;
 }
 
 /* ---- the file -------------------------------------------------------------------------------------------------- */

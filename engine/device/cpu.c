@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/base/memory.h"
+#include "engine/device/pixel_memory.h"
 #include "engine/device/device.h"
 
 typedef struct cpu_stream {
@@ -12,7 +12,7 @@ typedef struct cpu_stream {
 
 static int cpu_allocate(mr_device *device, mr_memory memory, size_t bytes, void **data) {
     (void)memory;
-    *data = mr_alloc_aligned(64, bytes ? bytes : 1);
+    *data = mr_alloc_pixels(bytes);
     return *data ? MR_OK : mr_fail(MR_ERROR_MEMORY, "%s: no memory for %zu bytes", device->name, bytes);
 }
 

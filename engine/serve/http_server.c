@@ -39,6 +39,7 @@ struct mr_http_request {
     int fd;
     int64_t since_ns;                  /* when it connected; stream: when it last asked for a part */
     bool waiting;                      /* suspended, until it is woken */
+    bool asked;                        /* the request is whole: a route's function was called */
     bool over;                         /* time is over, or the client has left: it must be closed */
     atomic_bool woken;
     const mr_http_route *route;        /* NULL: the request is not read yet */
@@ -86,6 +87,7 @@ static void begin_connection(mr_http_server *server, struct MHD_Connection *hand
     request->fd = info->connect_fd;
     request->since_ns = mr_now_ns();
     request->over = false;
+    request->asked = false;
 }
 
 static void note_connection(void *context, struct MHD_Connection *handle, void **socket_context,
@@ -131,9 +133,11 @@ static void sweep_stream(mr_http_request *request, int64_t now) {
         resume(request);
 }
 
-/* A client that sends a byte now and then is not idle for the library, but takes up a connection. */
+/* A client that sends a byte now and then is not idle for the library, but takes up a connection. And if hundreds
+ * connect at once and leave before their requests are whole, the library overlooks some. */
 static void sweep_request(mr_http_request *request, int64_t now) {
-    if (request->over || now - request->since_ns < request->server->timeout_ns)
+    const bool gone = !request->asked && has_left(request);
+    if (request->over || (!gone && now - request->since_ns < request->server->timeout_ns))
         return;
     request->over = true;
     shutdown(request->fd, SHUT_RDWR);
@@ -373,6 +377,7 @@ static mr_http_reply choose(mr_http_request *request, const char *url, const cha
         return mr_http_say(request, MHD_HTTP_METHOD_NOT_ALLOWED,
                            route->post ? "only POST is answered here\n" : "only GET and HEAD are answered\n");
     request->route = route;
+    request->asked = !post;
     if (!post)
         return route->answer(request, route->context);
     request->body_bytes = 0;
@@ -395,6 +400,7 @@ static void take_body(mr_http_request *request, const char *data, size_t bytes) 
 }
 
 static mr_http_reply answer_route(mr_http_request *request) {
+    request->asked = true;
     if (request->body && request->body_bytes > BODY_BYTES)
         return mr_http_say(request, MHD_HTTP_CONTENT_TOO_LARGE, "the body has more than 4096 bytes\n");
     if (request->body && strlen(request->body) != request->body_bytes)

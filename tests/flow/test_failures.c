@@ -142,7 +142,7 @@ static int look(mr_stage *self, mr_io *io) {
 static const mr_port one_port[] = {{.name = "port", .help = "anything"}, {0}};
 static const mr_stage_type stumble_type = {.name = "stumble", .summary = "for tests", .inputs = one_port,
                                            .outputs = one_port, .streams = true, .process = stumble};
-static const mr_stage_type look_type = {.name = "look", .summary = "for tests", .inputs = one_port, .process = look};
+static const mr_stage_type look_type = {.name = "check", .summary = "for tests", .inputs = one_port, .process = look};
 
 /* ---- frames that work is to fill in when the call fails -------------------------------------------------------- */
 
@@ -247,7 +247,7 @@ static void count_spoiled(void *lines, mr_log_level level, const char *text) {
 TEST(a_source_that_fails_at_each_frame_has_two_lines) {
     int lines = 0;
     mr_log_to(count_spoiled, &lines);
-    assert_int_equal(run_stages("  spoil: {input: a}\n  look: {input: spoil}\n"), MR_ERROR_DATA);
+    assert_int_equal(run_stages("  spoil: {input: a}\n  check: {input: spoil}\n"), MR_ERROR_DATA);
     be_quiet_but_for_misuse(NULL);
     assert_int_equal(seen, 0);
     assert_int_equal(lines, 2);
@@ -263,7 +263,7 @@ static void expect_the_others(const char *stages) {
 
 TEST(late_work_of_a_failed_call_writes_into_nothing_of_others) {
     expect_the_others("  stumble: {input: a, device: \"sim:0?call=1ms\", in_flight: 8}\n"
-                      "  look: {input: stumble}\n");
+                      "  check: {input: stumble}\n");
     expect_the_others("  falter: {input: a, device: \"sim:0?call=1ms\", in_flight: 8}\n"
                       "  read: {input: falter}\n");
 }
@@ -275,7 +275,7 @@ TEST(what_the_host_must_not_read_is_caught) {
     assert_int_equal(run_stages("  scale: {input: a, device: \"sim:0\"}\n"
                                 "  plant: {input: scale}\n"
                                 "  pass: {input: plant}\n"
-                                "  look: {input: pass}\n"), MR_OK);
+                                "  check: {input: pass}\n"), MR_OK);
     assert_int_equal(seen, 0);
     assert_int_equal(mr_sim_misuses(), 40);
     mr_device_free(strange, MR_MEMORY_DEVICE, strange_memory);

@@ -45,6 +45,20 @@ TEST(one_frame_in_each_step) {
     mr_spacing_destroy(&spacing);
 }
 
+/* Tiles and cut-outs of a picture are passed, or not, with it. */
+TEST(parts_of_a_frame_are_passed_together) {
+    const mr_view_calls calls = {.every = {.time_ns = 100 * MS}};
+    mr_spacing spacing;
+    assert_int_equal(mr_spacing_create(&spacing, &calls, 1), MR_OK);
+    for (uint64_t seq = 0; seq < 10; seq++)
+        for (uint32_t part = 0; part < 3; part++) {
+            const mr_frame frame = {.pts_ns = (int64_t)seq * 50 * MS, .identity = {.seq = seq, .sub = part}};
+            assert_int_equal(mr_spacing_passes(&spacing, 0, &frame), seq % 2);
+            mr_spacing_take(&spacing, 0, &frame);
+        }
+    mr_spacing_destroy(&spacing);
+}
+
 /* Steps that do not end in representable time, and frames without a time. */
 TEST(times_at_the_ends) {
     const mr_view_calls calls = {.every = {.time_ns = INT64_MAX / 2}};
@@ -57,6 +71,7 @@ TEST(times_at_the_ends) {
     assert_false(mr_spacing_passes(&spacing, 0, &frame));
     mr_spacing_take(&spacing, 0, &frame);
     frame.born_ns = 6;
+    frame.identity.seq = 1;
     assert_true(mr_spacing_passes(&spacing, 0, &frame));
     mr_spacing_destroy(&spacing);
 }
@@ -96,6 +111,32 @@ FLOW_EVERYWHERE(stages_before_make_nothing_for_frames_that_pass, SEEDS,
     expect_values(is_fifth, FRAMES);
     assert_int_equal(block_count, 2 * FRAMES / 5);
     flow_close(&pipeline, &summary);
+}
+
+/* A copy to the device is the first that passes frames. */
+FLOW_EVERYWHERE(copies_leave_out_frames_that_pass, SEEDS,
+                FLOW_A(200) "  first: {type: scale, input: a}\n"
+                            "  second: {type: block, input: first, device: %1$s}\n"
+                            "  it: {type: sampler, input: second, device: %1$s, every: 5}\n"
+                            "  out: {type: list, input: it}\n") {
+    mr_pipeline *pipeline = flow_open(text, seed, workers);
+    mr_summary *summary = flow_run(pipeline);
+    expect_values(is_fifth, FRAMES);
+    assert_int_equal(block_count, FRAMES / 5);
+    flow_close(&pipeline, &summary);
+}
+
+TEST(several_devices_leave_out_frames_that_pass) {
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        mr_pipeline *pipeline = flow_open(FLOW_A(200) "  first: {type: scale, input: a}\n"
+                                                      "  second: {type: block, input: first, device: [sim:0, sim:1]}\n"
+                                                      "  it: {type: sampler, input: second, device: sim:0, every: 5}\n"
+                                                      "  out: {type: list, input: it}\n", seed, 1);
+        mr_summary *summary = flow_run(pipeline);
+        expect_values(is_fifth, FRAMES);
+        assert_int_equal(block_count, FRAMES / 5);
+        flow_close(&pipeline, &summary);
+    }
 }
 
 /* A batch has frames that count only, in all stages. */

@@ -22,7 +22,8 @@
 #include "tests/support/suite.h"
 
 enum { MOST_SEEN = 4096, LARGE = 1 << 20, OTHERS = 64 };
-static const int64_t LONG = 10 * INT64_C(1000000000), SHORT = 500000000; /* timeouts */
+/* Timeouts. */
+static const int64_t HOUR = 3600 * INT64_C(1000000000), LONG = 10 * INT64_C(1000000000), SHORT = 500000000;
 static const char TOKEN[] = "0123456789abcdef";
 
 /* The state that the tests' routes answer from. */
@@ -648,6 +649,21 @@ SERVER_TEST(a_thousand_clients_at_once, NULL, 3, LONG) {
         sleep_ms(5);
     assert_int_equal(entries_of("/proc/self/fd"), files);
     setrlimit(RLIMIT_NOFILE, &before);
+}
+
+/* Clients that leave before their requests are whole are noticed long before the timeout, also if hundreds of them come
+ * while the server is busy. */
+SERVER_TEST(clients_that_leave_early_are_noticed, NULL, 300, HOUR) {
+    static const char *const begun[] = {"GET / HTTP/1.1\r\nHost: localhost\r\n", "", "\1\2\3",
+                                        "POST /do HTTP/1.1\r\n" OURS "Content-Length: 9\r\n\r\n{"};
+    static int clients[300];
+    const size_t files = entries_of("/proc/self/fd");
+    for (int i = 0; i < 300; i++)
+        clients[i] = connected(begun[i % 4]);
+    for (int i = 0; i < 300; i++)
+        close(clients[i]);
+    while (entries_of("/proc/self/fd") > files)
+        sleep_ms(5);
 }
 
 /* ---- the end, and all at once ----------------------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/memory.h"
+#include "engine/device/pixel_memory.h"
 #include "engine/device/cuda/cuda_record.h"
 #include "engine/device/cuda/cuda_stream.h"
 #include "engine/device/cuda/cuda_use.h"
@@ -19,7 +19,7 @@ static int cuda_allocate(mr_device *device, mr_memory memory, size_t bytes, void
     size_t at_least_one = bytes ? bytes : 1;
     *data = NULL;
     if (memory == MR_MEMORY_HOST) {
-        *data = mr_alloc_aligned(64, at_least_one);
+        *data = mr_alloc_pixels(at_least_one);
         return *data ? MR_OK : mr_fail(MR_ERROR_MEMORY, "%s: no memory for %zu bytes", device->name, bytes);
     }
     int status = mr_cuda_use(device);

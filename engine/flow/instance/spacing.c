@@ -29,7 +29,12 @@ static int64_t time_of(const mr_frame *frame) {
 
 /* Whether times begin anew with the frame. */
 static bool begins(const mr_spaced *source, const mr_frame *frame) {
-    return !source->begun || source->epoch != frame->identity.epoch || time_of(frame) < source->last_ns;
+    return !source->begun || source->last.epoch != frame->identity.epoch || time_of(frame) < source->last_ns;
+}
+
+/* Whether both were made from one frame, as the tiles of a picture are. */
+static bool is_part_of_last(const mr_spaced *source, const mr_frame *frame) {
+    return source->begun && source->last.epoch == frame->identity.epoch && source->last.seq == frame->identity.seq;
 }
 
 bool mr_spacing_passes(const mr_spacing *spacing, uint32_t source, const mr_frame *frame) {
@@ -37,7 +42,8 @@ bool mr_spacing_passes(const mr_spacing *spacing, uint32_t source, const mr_fram
         return true;
     if (!spacing->sources)
         return spacing->every.frames > 1 && frame->identity.seq % (uint64_t)spacing->every.frames != 0;
-    return !begins(&spacing->sources[source], frame) && time_of(frame) < spacing->sources[source].due_ns;
+    const mr_spaced *one = &spacing->sources[source];
+    return is_part_of_last(one, frame) ? one->passed : !begins(one, frame) && time_of(frame) < one->due_ns;
 }
 
 /* The time of the step after `now_ns`; INT64_MAX if it cannot be represented. */
@@ -48,12 +54,15 @@ static int64_t step_after(int64_t from_ns, int64_t now_ns, int64_t step_ns) {
 
 void mr_spacing_take(mr_spacing *spacing, uint32_t source, const mr_frame *frame) {
     mr_spaced *one = spacing->sources ? &spacing->sources[source] : NULL;
-    if (!one || (spacing->spared && frame->format.payload == MR_PAYLOAD_RESULTS))
+    if (!one || (spacing->spared && frame->format.payload == MR_PAYLOAD_RESULTS) || is_part_of_last(one, frame))
         return;
+    one->passed = mr_spacing_passes(spacing, source, frame);
     const int64_t now_ns = time_of(frame), step_ns = spacing->every.time_ns;
     if (begins(one, frame))
         one->due_ns = step_after(now_ns, now_ns, step_ns);
     else if (now_ns >= one->due_ns)
         one->due_ns = step_after(one->due_ns, now_ns, step_ns);
-    *one = (mr_spaced){.begun = true, .epoch = frame->identity.epoch, .last_ns = now_ns, .due_ns = one->due_ns};
+    one->begun = true;
+    one->last = frame->identity;
+    one->last_ns = now_ns;
 }

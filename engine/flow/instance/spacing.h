@@ -9,9 +9,9 @@
 
 /* Of one source. */
 typedef struct mr_spaced {
-    bool begun;
-    uint32_t epoch;
-    int64_t last_ns, due_ns; /* times of the last frame that was judged, and of the next one to work on */
+    bool begun, passed;      /* passed: the last frame that was judged */
+    mr_identity last;        /* that frame; others made from the same frame are passed alike */
+    int64_t last_ns, due_ns; /* its time, and that of the next one to work on */
 } mr_spaced;
 
 typedef struct mr_spacing {

@@ -451,6 +451,7 @@ const mr_stage_type mr_gather_stage = {
             "With vote, votes end with an epoch (a turn of a loop, another connection).",
     .inputs = inputs,
     .outputs = outputs,
+    .blind = true,
     .options = table,
     .options_bytes = sizeof(options),
     .state_bytes = sizeof(state),

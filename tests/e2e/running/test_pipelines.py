@@ -168,7 +168,8 @@ class Pipelines(harness.Case):
 
 
 # Whole in Pipelines; here only their command lines matter.
-LONG = {"alarm": ("video",), "people": ("video",), "many-videos": ("cockatoo", "walkers"), "motion": ("street",)}
+LONG = {"alarm": ("video",), "people": ("video",), "stay": ("video",),
+        "many-videos": ("cockatoo", "walkers"), "motion": ("street",)}
 
 
 class Comments(harness.Case):
@@ -186,7 +187,8 @@ class Comments(harness.Case):
                             environment={"MODELS": str(harness.MODELS), "ENDPOINT": f"ipc://{self.folder}/app",
                                          "YOLOX": str(YOLOX), "PEOPLE": str(self.folder),
                                          "CENTERFACE": str(harness.CENTERFACE), "FACES": str(self.folder),
-                                         "CUTOUTS": str(self.folder / "cutouts")})
+                                         "CUTOUTS": str(self.folder / "cutouts"),
+                                         "STAYS": str(self.folder / "stays")})
         return done.stdout
 
     def test_each_pipeline_runs_as_its_comment_says(self):
@@ -223,6 +225,16 @@ class Comments(harness.Case):
         probed = self.checked(["ffprobe", "-v", "error", "-count_frames", "-show_entries",
                                "stream=width,height,nb_read_frames", "-of", "csv=p=0", self.folder / "people.mp4"])
         self.assertEqual(probed.stdout.strip(), "768,576,120")
+
+    @unittest.skipUnless(YOLOX.exists(), "MILLRACE_YOLOX names no file")
+    def test_stay(self):
+        """Each picture is of a frame in which somebody has been in the area for five seconds."""
+        told = self.shell("build/millrace run pipelines/stay.yaml --set sources.video.duration=8s", self.folder)
+        rows = [json.loads(line) for line in told.splitlines()]
+        stays = [row for row in rows if row["event"] == "dwell"]
+        self.assertEqual({(row["zone"], row["label"], row["dwell"]) for row in stays}, {("yard", "person", 5)})
+        self.assertEqual(sorted(path.name for path in (self.folder / "stays").glob("*.jpg")),
+                         [f"video-{seq:06}.jpg" for seq in sorted({row["seq"] for row in rows})])
 
     @unittest.skipUnless(harness.CENTERFACE.exists(), f"no {harness.CENTERFACE}: tools/test makes it")
     def test_faces(self):

@@ -43,7 +43,7 @@ static int open_instance(void **state) {
     const mr_plan_vertex *vertex = &made->plan->vertices[1];
     assert_string_equal(vertex->id, "small");
     made->stage = (mr_stage){.id = vertex->id, .type = &mr_preprocess_stage, .options = vertex->options,
-                             .outputs = vertex->formats,
+                             .inputs = vertex->inputs, .outputs = vertex->formats,
                              .state = calloc(1, mr_preprocess_stage.state_bytes), .entries = 1};
     assert_int_equal(mr_preprocess_stage.open(&made->stage), MR_OK);
     const mr_sim_params sim = {.manual = true};

@@ -26,6 +26,8 @@
 
 /* The document at /api/v1/openapi.json, which is compiled in. */
 extern const char mr_run_http_openapi[];
+/* The page at "/", likewise. */
+extern const char mr_run_http_page[];
 
 enum { MOST_PEM = 1 << 20, LOOK_MS = 50 };
 /* A request may take this long, also one that adds a camera. History has a point for every five seconds. */
@@ -33,7 +35,8 @@ static const int64_t TIMEOUT_NS = 60000000000, POINT_NS = 5000000000;
 /* Between two events. */
 static const int64_t EVENT_NS = 450000000;
 
-static const char NOT_FOUND[] = "not found: there are /metrics, /livez, /readyz, /healthz and /api/v1/openapi.json\n";
+static const char NOT_FOUND[] = "not found: there are / (a page), /metrics, /livez, /readyz, /healthz and "
+                                "/api/v1/openapi.json\n";
 
 /* ---- answers ---------------------------------------------------------------------------------------------------- */
 
@@ -57,6 +60,21 @@ static mr_http_reply answer_readyz(mr_http_request *request, void *web) {
 
 static mr_http_reply answer_healthz(mr_http_request *request, void *web) {
     return answer_health(request, web, MR_HEALTH_WELL);
+}
+
+static mr_http_reply answer_page(mr_http_request *request, void *web) {
+    (void)web;
+    return mr_http_send(request, &(mr_http_content){.type = "text/html; charset=utf-8", .data = mr_run_http_page,
+                                                    .bytes = strlen(mr_run_http_page)});
+}
+
+/* A browser asks for the page's icon without the page's token. */
+static mr_http_reply answer_icon(mr_http_request *request, void *web) {
+    static const char icon[] = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 16\" fill=\"none\" "
+                               "stroke=\"#47c\" stroke-width=\"2\"><circle cx=\"8\" cy=\"8\" r=\"6\"/>"
+                               "<path d=\"M8 2v12M2 8h12M4 4l8 8M12 4l-8 8\"/></svg>\n";
+    (void)web;
+    return mr_http_send(request, &(mr_http_content){.type = "image/svg+xml", .data = icon, .bytes = sizeof icon - 1});
 }
 
 static mr_http_reply answer_openapi(mr_http_request *request, void *web) {
@@ -116,6 +134,8 @@ static int read_pem(const char *path, const char *what, bool secret, char **text
 
 static int start(mr_run_http *web, int fd, bool any_host, const char *token, const char *certificate, const char *key) {
     const mr_http_route routes[] = {
+        {.path = "/", .answer = answer_page, .context = web},
+        {.path = "/icon.svg", .answer = answer_icon, .context = web, .open = true},
         {.path = "/metrics", .answer = answer_metrics, .context = web},
         {.path = "/livez", .answer = answer_livez, .context = web, .open = true},
         {.path = "/readyz", .answer = answer_readyz, .context = web, .open = true},

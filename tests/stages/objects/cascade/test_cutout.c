@@ -3,7 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/memory.h"
+#include "millrace/status.h"
 #include "stages/objects/cascade/cutout.h"
+#include "stages/sink/still_encoder.h"
 #include "tests/support/seeded.h"
 #include "tests/support/suite.h"
 
@@ -126,6 +129,26 @@ TEST(turned_and_mirrored) {
         assert_float_equal(fmax(a[1], b[1]), 8, 1e-9);
         mr_buffer_unref(&buffer);
     }
+}
+
+/* A part in the last corner has no pixels after it: libswscale may read there, and the memory must be there. */
+TEST(parts_in_the_last_corner_are_encoded) {
+    mr_buffer *buffer;
+    mr_frame picture = picture_of(MR_PIXEL_RGB24, &buffer);
+    mr_still_encoder encoder = {.choices = {.kind = MR_STILL_PNG}};
+    const size_t packed = (size_t)WIDTH * 3 * HEIGHT;
+    mr_lay_out(&picture.format, 1, buffer->data + buffer->bytes - packed, picture.plane);
+    for (int32_t side = 1; side < 9; side++) {
+        uint8_t *data = NULL;
+        size_t bytes = 0;
+        mr_frame part = picture;
+        mr_cutout_show(&picture, &(mr_cutout){WIDTH - side, HEIGHT - side, WIDTH, HEIGHT}, &part);
+        assert_int_equal(mr_still_encode(&encoder, &part, &data, &bytes), MR_OK);
+        assert_true(bytes > 8 && memcmp(data, "\x89PNG", 4) == 0);
+        mr_free(data);
+    }
+    mr_still_encoder_close(&encoder);
+    mr_buffer_unref(&buffer);
 }
 
 /* Colours that depend on a picture's size are those of the whole picture. */

@@ -1,0 +1,97 @@
+"""The page of a run at "/", in a real browser: numbers, graph, pictures, changes, many sources, a narrow screen."""
+import os
+import unittest
+
+import browser
+import harness
+import test_http
+from harness import pipeline
+
+LOBBY = ("version: 1\npipeline: lobby\nsources:\n  max: 5\n"
+         '  hall: {uri: "lavfi:testsrc=size=160x120:rate=25", realtime: true}\n'
+         '  porch: {uri: "lavfi:testsrc2=size=160x120:rate=25", realtime: true}\n'
+         '  gone: {uri: "rtsp://127.0.0.1:9/none"}\n'
+         'stages:\n  decode: {input: sources.*}\n'
+         '  small: {type: preprocess, input: decode, size: 4x2, device: ["sim:0", "sim:1"]}\n'
+         '  out: {type: "null", input: small}\n')
+
+
+@unittest.skipUnless(browser.PROGRAM, "needs chromium")
+class Page(test_http.Http):
+    def setUp(self):
+        super().setUp()
+        self.browser = browser.Browser(self.folder)
+        self.addCleanup(self.browser.close)
+
+    def text(self, selector):
+        return self.browser.run(f"[...document.querySelectorAll({selector!r})].map(one => one.textContent)")
+
+    def shot(self, name):
+        """For people who look at them: MILLRACE_SCREENSHOTS names a folder."""
+        if os.environ.get("MILLRACE_SCREENSHOTS"):
+            self.browser.screenshot(os.path.join(os.environ["MILLRACE_SCREENSHOTS"], name + ".png"))
+
+    def test_a_run_is_seen_and_changed(self):
+        child = self.start(LOBBY)
+        page = self.browser
+        page.open(self.at + "/")
+        page.until("document.querySelector('#rate').textContent", lambda text: text and float(text.split()[0]) > 0)
+        self.assertEqual(self.text("h1"), ["lobby"])
+        self.assertIn("gone", page.until("document.querySelector('#health').textContent", lambda text: "gone" in text))
+        stages = self.text("g.stage")
+        for wanted in ("decode", "small", "out", "up to 5 sources"):
+            self.assertTrue(any(wanted in one for one in stages), stages)
+        # Sources in trouble come first.
+        rows = page.until("[...document.querySelectorAll('#sources tr')].map(one => one.textContent)",
+                          lambda rows: len(rows) == 3 and rows[0].startswith("goneaway"))
+        self.assertTrue(any("porch" in one for one in rows), rows)
+        # A picture, chosen with the keyboard.
+        page.run("document.querySelector('g.stage[aria-label^=decode]').dispatchEvent("
+                 "new KeyboardEvent('keydown', {key: 'Enter'}))")
+        size = page.until("(c => c && [c.width, c.height, new Set(c.getContext('2d').getImageData(0, 0, c.width, "
+                          "c.height).data).size])(document.querySelector('#seen canvas'))")
+        self.assertEqual(size[:2], [160, 120])
+        self.assertGreater(size[2], 20)  # it is no empty picture
+        self.shot("page")
+        # A device is disabled, with a question before.
+        page.until("document.querySelectorAll('#devices tr').length", lambda count: count == 2)
+        page.run("document.querySelector('#devices button').click()")
+        page.until("document.querySelector('#devices tr').textContent", lambda text: "disabled" in text)
+        self.assertIn("sim:0", page.dialog)
+        # A source is added, and another one removed.
+        page.run("(form => { form.id.value = 'door'; form.elements.id.value = 'door'; form.elements.options.value = "
+                 "'uri=lavfi:testsrc=size=32x32:rate=25 realtime=true'; form.requestSubmit(); })"
+                 "(document.querySelector('#add'))")
+        page.until("document.querySelector('#sources').textContent", lambda text: "door" in text)
+        page.run("[...document.querySelectorAll('#sources tr')].find(one => one.textContent.includes('gone'))"
+                 ".querySelector('button').click()")
+        page.until("[...document.querySelectorAll('#sources tr')].find(one => one.textContent.startsWith('gone'))"
+                   "?.textContent", lambda text: not text or "away" not in text)
+        self.assertIn("door is added", self.text("#log")[0])
+        # A narrow screen needs no sideways scrolling of the page itself.
+        page.size(390, 800)
+        self.assertLessEqual(page.run("document.documentElement.scrollWidth"), 390)
+        self.shot("phone")
+        page.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+        self.assertNotEqual(page.run("getComputedStyle(document.querySelector('header')).backgroundColor"),
+                            "rgb(255, 255, 255)")
+        self.shot("dark")
+        self.assertEqual(page.messages, [])
+        page.run("document.querySelector('#drain').click()")
+        self.ended(child)
+
+    def test_a_thousand_sources(self):
+        many = pipeline({f"s{i:04d}": 'uri: "rtsp://127.0.0.1:9/none"' for i in range(1000)}, name="many",
+                        decode="input: sources.*", out='type: "null"')
+        self.start(many, wait=False)
+        page = self.browser
+        page.open(self.at + "/")
+        page.until("document.querySelectorAll('#sources tr').length", lambda count: count == 201)
+        self.assertIn("and 800 more", self.text("#sources tr:last-child")[0])
+        self.assertEqual(len(self.text("g.stage")), 3)
+        page.run("(find => { find.value = 's0777'; find.oninput(); })(document.querySelector('#find'))")
+        self.assertEqual(len(self.text("#sources tr")), 1)
+
+
+if __name__ == "__main__":
+    harness.main()
