@@ -99,7 +99,8 @@ class Sqlite(Databases):
     def test_nodes_by_hand(self):
         """A node that is started again continues the run that MILLRACE_RUN names; without it nothing says which."""
         path = self.pipeline(3000, source=", rate: 600", sink=", send_after: 20ms",
-                             nodes={"one": f'stages: [found], listen: "ipc://{self.folder}/one"', "two": "stages: [db]"})
+                             nodes={"one": f'stages: [found], listen: "ipc://{self.folder}/one"',
+                                    "two": "stages: [db]"})
         for number, more in enumerate(({}, {"MILLRACE_RUN": "00000000000000a7"})):
             environment = {key: value for key, value in os.environ.items() if key != "MILLRACE_RUN"} | more
             command = [MILLRACE, "run", path, "--json", "--node"]
