@@ -42,6 +42,7 @@ int mr_pipeline_plan_with(mr_plan **plan, const mr_pipeline_params *params, cons
         .offline = params->offline,
         .connect = params->connect && !params->offline,
         .force = params->force,
+        .resumes = params->resume != NULL,
         .deterministic = params->seed != 0,
         .assume_count = params->assume_count,
         .assume = params->assume,

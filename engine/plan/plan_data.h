@@ -243,6 +243,7 @@ typedef struct mr_plan_params {
     bool offline;
     bool connect;              /* to streams, to ask what they contain */
     bool force;                     /* mr_negotiation.force */
+    bool resumes;                   /* the run has a checkpoint, and may continue */
     bool deterministic;             /* no threads: nothing blocking, one entry a stage */
     size_t assume_count;            /* plan for hardware that need not be present: "cuda:8x80GiB", "sim:2",
                                        "cuda:2xH100", "cuda:1xH100x40GiB" */

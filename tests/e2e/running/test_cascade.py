@@ -417,9 +417,10 @@ class Cascades(Case):
         """A run that is killed in the middle continues: all rows are there once, those of objects too."""
         counts = [3, 0, 12, 1] * 15
         made = self.video(counts)
-        crops = self.folder / "crops.jsonl"
+        crops, cuts = self.folder / "crops.jsonl", self.folder / "cuts"
         path = self.write(cascade(f"uri: '{self.folder}/clip.mkv', realtime: true",
-                                  crops=f"type: jsonl, input: classify, path: '{crops}'"))
+                                  crops=f"type: jsonl, input: classify, path: '{crops}'",
+                                  cuts=f"type: images, input: crop, path: '{cuts}', name: '{{seq}}-{{sub}}.png'"))
         output, checkpoint = self.folder / "results.jsonl", self.folder / "checkpoint"
         command = [MILLRACE, "run", path, "--resume", checkpoint, "--set", f"stages.rows.path={output}", "--json"]
         for rows in (10, 30):
@@ -432,6 +433,9 @@ class Cascades(Case):
         self.check_rows(sorted(rows_in(output), key=lambda row: row["seq"]), made)
         keys = sorted((row["seq"], row["sub"]) for row in rows_in(crops))
         self.assertEqual(keys, [(i, sub) for i, count in enumerate(counts) for sub in range(1, count + 1)])
+        self.assertEqual({file.name for file in cuts.glob("*.png")}, {f"{seq:06}-{sub}.png" for seq, sub in keys})
+        checkpoint.unlink()  # nothing to continue: the files are in the way
+        self.checked(command, 78, "cuts is not empty")
 
     def test_trained_head(self):
         """`train` gets cut-outs, which pass over detector and crop. The head fits the cascade that it was trained with,
