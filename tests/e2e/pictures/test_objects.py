@@ -171,7 +171,7 @@ class Objects(Case):
         onnx.save(model, self.folder / "noted.onnx")
         self.turned()
         for file in ("raw.onnx", "noted.onnx", "rows.onnx"):
-            options = "head: yolov8-obb" if file == "raw.onnx" else "head: auto"
+            options = {"raw.onnx": "head: yolov8-obb", "rows.onnx": "head: end2end"}.get(file, "head: auto")
             for preprocess in self.ways("a.png"):
                 for row in self.detect(options, preprocess, file).rows:
                     one = row["objects"][0]
