@@ -171,7 +171,7 @@ class Objects(Case):
         onnx.save(model, self.folder / "noted.onnx")
         self.turned()
         for file in ("raw.onnx", "noted.onnx", "rows.onnx"):
-            options = "head: yolov8-obb" if file == "raw.onnx" else "head: auto"
+            options = {"raw.onnx": "head: yolov8-obb", "rows.onnx": "head: end2end"}.get(file, "head: auto")
             for preprocess in self.ways("a.png"):
                 for row in self.detect(options, preprocess, file).rows:
                     one = row["objects"][0]
@@ -796,6 +796,8 @@ class Objects(Case):
         save(self.folder / "model.onnx", {"o": np.zeros((len(cells(SIDE, SIDE)), 7))})
         save(self.folder / "pair.onnx", {"boxes": np.zeros((9, 4)), "scores": np.zeros((9, 3))})
         save(self.folder / "odd.onnx", {"o": np.zeros((5, 5))})
+        self.assertIn("hint: `tools/demo faces` makes build/faces of the source tree",
+                      self.detect("score: 0.5", model="build/faces/none.onnx", code=66, verb="plan").err)
         for options, model, words in (
                 ("head: yolov8", "model.onnx", "a yolov8 head has one output of (4 + classes) x 84 for an input of "
                  '64x64; the network gives "o" tensor f32 84x7'),
