@@ -52,6 +52,14 @@ bool mr_delivery_stops(const mr_delivery *delivery) {
     return atomic_load_explicit(&delivery->stops, memory_order_relaxed);
 }
 
+const char *mr_delivery_run(const mr_stage *self) {
+    const char *run = mr_stage_run(self);
+    if (!run)
+        mr_fail(MR_ERROR_CONFIG, "nothing says which run this process belongs to, so its records could not be told "
+                "from others: start all processes of the run with the same number in MILLRACE_RUN");
+    return run;
+}
+
 const mr_stage *mr_delivery_stage(const mr_delivery *delivery) {
     return delivery->self;
 }
