@@ -832,6 +832,8 @@ class Objects(Case):
         save(self.folder / "model.onnx", {"o": np.zeros((len(cells(SIDE, SIDE)), 7))})
         save(self.folder / "pair.onnx", {"boxes": np.zeros((9, 4)), "scores": np.zeros((9, 3))})
         save(self.folder / "odd.onnx", {"o": np.zeros((5, 5))})
+        self.assertIn("hint: `tools/demo faces` makes build/faces of the source tree",
+                      self.detect("score: 0.5", model="build/faces/none.onnx", code=66, verb="plan").err)
         for options, model, words in (
                 ("head: yolov8", "model.onnx", "a yolov8 head has one output of (4 + classes) x 84 for an input of "
                  '64x64; the network gives "o" tensor f32 84x7'),
