@@ -116,12 +116,17 @@ static int bring_in(mr_io *io, size_t index, mr_device *device, size_t bytes) {
     return MR_OK;
 }
 
+/* Whether the input leaves without its payload (mr_io_pass). */
+static bool leaves_bare(const mr_io *io, size_t index) {
+    return io->slot->inputs[index].passed && io->instance->vertex->outputs[0].shares < 0;
+}
+
 static int bring_all_in(mr_io *io) {
     const mr_stage *self = mr_parts_stage(&io->instance->parts, io->slot->device_number);
     mr_device *device = works_on_host(self) ? NULL : self->device;
     int status = MR_OK;
     for (size_t i = 0; i < io->slot->frame_count && !status; i++) {
-        size_t bytes = mr_copy_bytes(io->slot->inputs[i].frame, device);
+        size_t bytes = leaves_bare(io, i) ? 0 : mr_copy_bytes(io->slot->inputs[i].frame, device);
         status = bytes ? bring_in(io, i, device, bytes) : MR_OK;
     }
     /* Inputs that do not come through the call's stream must be ready first. */

@@ -51,7 +51,7 @@ static int pass_at(mr_plan *plan, mr_plan_vertex *before, const mr_plan_vertex *
     before->calls.spacing = vertex->calls.spacing;
     const char *more = before->remarks.anywhere;
     before->remarks.anywhere = mr_arena_print(&plan->arena, "%s%smakes nothing for the frames that %s passes",
-                                          more ? more : "", more ? "; " : "", vertex->id);
+                                              more ? more : "", more ? "; " : "", vertex->id);
     return before->remarks.anywhere ? MR_OK : MR_ERROR_MEMORY;
 }
 

@@ -467,11 +467,11 @@ static mr_box_kind kind_for(const char *task) {
     return (mr_box_kind)kind;
 }
 
-/* Whether that family can be told from others by its shapes: with one output, RT-DETR's fit nearly any matrix. */
+/* Whether that family can be told from others by its shapes. With one output, RT-DETR's fit nearly any matrix; other
+ * exporters give rows of 7, too: a number in the batch, a box, a class and a score. */
 static bool is_tellable(mr_box_head_family family, const outputs *all, mr_box_kind kind) {
     static const char *const detr[] = {"dets", "pred_boxes", "logits", "pred_logits", NULL};
     const int64_t *dims = only_matrix(all);
-    mr_box_head any;
     bool named = false;
     for (size_t i = 0; i < all->count; i++)
         named |= is_named(&all->item[i], detr);
@@ -479,8 +479,8 @@ static bool is_tellable(mr_box_head_family family, const outputs *all, mr_box_ki
         return !named;
     if (family == MR_BOX_HEAD_RTDETR)
         return all->count == 2;
-    if (family == MR_BOX_HEAD_END2END && dims && dims[1] > 6 && kind == MR_BOX_KINDS)
-        return !has_cells(&any, all, dims[0], 1) && !has_cells(&any, all, dims[0], ANCHORS);
+    if (family == MR_BOX_HEAD_END2END && dims && dims[1] > 6)
+        return kind < MR_BOX_KINDS;
     return kind < MR_BOX_KINDS || (family != MR_BOX_HEAD_YOLOV8_POSE && family != MR_BOX_HEAD_YOLOV8_OBB);
 }
 

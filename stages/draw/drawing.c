@@ -95,9 +95,14 @@ static void add_line(mr_drawing *f, const float *from, const float *to, double t
     mr_sketch_line(f->sketch, a, b, thickness, ink);
 }
 
+/* NULL: the object has none. */
+static const float *quad_of(const mr_result *objects, const mr_object *object) {
+    return object->quad.count == 8 ? mr_result_items(objects, object->quad) : NULL;
+}
+
 /* The quadrilateral, if the object has one. */
 static void add_box(mr_drawing *f, const mr_result *objects, const mr_object *object) {
-    const float *quad = object->quad.count == 8 ? mr_result_items(objects, object->quad) : NULL;
+    const float *quad = quad_of(objects, object);
     const mr_ink ink = ink_of(f, object, 255);
     if (!quad)
         mr_sketch_outline(f->sketch, bounds_of(f, object), f->thickness, ink);
@@ -190,20 +195,24 @@ int mr_drawing_add_text(mr_drawing *f, const char *text, double x, double y, mr_
     return status;
 }
 
-/* Above the box, or inside it if there is no room. */
+/* Above the box's upper left corner, or the first one of a quadrilateral; below the corner if there is no room. */
 static int add_label(mr_drawing *f, const mr_result *objects, const mr_object *object) {
     const mr_area box = bounds_of(f, object);
     const mr_ink ground = ink_of(f, object, 255);
+    const float *quad = quad_of(objects, object);
+    double at[2] = {box.left, box.top};
     char text[MR_WORDS];
     mr_text_line line;
-    if (!mr_sketch_sees(f->sketch, box) || !isfinite(box.left) || !isfinite(box.top))
+    if (quad)
+        mr_drawing_map(f, (double)quad[0], (double)quad[1], at);
+    if (!mr_sketch_sees(f->sketch, box) || !isfinite(at[0]) || !isfinite(at[1]))
         return MR_OK;
     mr_words_of_object(text, f->label, objects, object);
     int status = text[0] ? find_text(f, text, &line) : MR_OK;
     if (status || !text[0])
         return status;
-    const double above = floor(box.top + 0.5) - line.rows;
-    add_line_of_text(f, &line, box.left, above >= 0 ? above : box.top, ground, mr_ink_on(ground));
+    const double above = floor(at[1] + 0.5) - line.rows;
+    add_line_of_text(f, &line, at[0], above >= 0 ? above : at[1], ground, mr_ink_on(ground));
     return MR_OK;
 }
 

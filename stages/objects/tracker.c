@@ -13,6 +13,10 @@ static const double STEP_NS = 1e9 / 30;
 static const double SURE_LIMIT = 0.8, UNSURE_LIMIT = 0.5, NEW_LIMIT = 0.7;
 /* A lost track that overlaps a found one by more is the same object. */
 static const double SAME_OVERLAP = 0.85;
+/* Boxes are compared after they have grown on all sides by up to this share of their size: the more, the longer the
+ * track was not seen, as objects then lie further from where they should be (after Yang et al., "Hard to Track Objects
+ * with Irregular Motions and Similar Appearances? Make It Easier by Buffering the Matching Space", 2023). */
+static const double MOST_GROWTH = 0.5;
 
 typedef enum track_state { TRACK_NEW, TRACK_FOUND, TRACK_LOST } track_state;
 
@@ -28,6 +32,7 @@ typedef struct track {
     const char *label;
     float score;
     bool taken;              /* was assigned in this frame */
+    int32_t surplus;         /* frames in which it was found, less those in which it was not; until it has an id */
 } track;
 
 struct mr_tracker {
@@ -62,6 +67,13 @@ static double overlap_of(const mr_object *a, const mr_object *b) {
     const double first = ((double)a->right - (double)a->left) * ((double)a->bottom - (double)a->top);
     const double second = ((double)b->right - (double)b->left) * ((double)b->bottom - (double)b->top);
     return shared / (first + second - shared);
+}
+
+static mr_object grown(const mr_object *box, double share) {
+    const float across = (float)(((double)box->right - (double)box->left) * share);
+    const float down = (float)(((double)box->bottom - (double)box->top) * share);
+    return (mr_object){.left = box->left - across, .top = box->top - down, .right = box->right + across,
+                       .bottom = box->bottom + down};
 }
 
 static void measure(const mr_object *object, double to[COORDINATES]) {
@@ -105,6 +117,7 @@ static void predict_track(track *t, double steps) {
 
 /* Gives the track an id once it was found for long enough. */
 static void confirm(mr_tracker *tracker, track *t, mr_object *object) {
+    t->surplus += !t->id;
     if (!t->id && tracker->now_ns - t->born_ns >= tracker->params.confirm_ns)
         t->id = tracker->next_id++;
     t->state = t->id ? TRACK_FOUND : TRACK_NEW;
@@ -135,11 +148,18 @@ typedef struct stage {
     double limit;
 } stage;
 
-static double cost_of(const mr_tracker *tracker, const track *t, const mr_object *box, const mr_object *object,
-                      bool by_score) {
+/* By how much boxes grow that are compared with the track's. */
+static double growth_of(const mr_tracker *tracker, const track *t) {
+    return MOST_GROWTH * (1 - 1 / fmax((double)(tracker->now_ns - t->seen_ns) / STEP_NS, 1));
+}
+
+/* `box`: the track's, grown. */
+static double cost_of(const mr_tracker *tracker, const track *t, const mr_object *box, double growth,
+                      const mr_object *object, bool by_score) {
     if (tracker->params.by_class && t->index != object->index)
         return INFINITY;
-    return 1 - overlap_of(box, object) * (by_score ? (double)object->score : 1);
+    const mr_object other = grown(object, growth);
+    return 1 - overlap_of(box, &other) * (by_score ? (double)object->score : 1);
 }
 
 static void associate(mr_tracker *tracker, mr_object *objects, size_t count, const stage *of) {
@@ -152,9 +172,11 @@ static void associate(mr_tracker *tracker, mr_object *objects, size_t count, con
             tracker->column_of[columns++] = k;
     for (size_t i = 0; i < rows; i++) {
         const track *t = &tracker->tracks[tracker->row_of[i]];
-        const mr_object box = box_of(t);
+        const double growth = growth_of(tracker, t);
+        const mr_object predicted = box_of(t), box = grown(&predicted, growth);
         for (size_t k = 0; k < columns; k++)
-            tracker->cost[i * columns + k] = cost_of(tracker, t, &box, &objects[tracker->column_of[k]], of->by_score);
+            tracker->cost[i * columns + k] = cost_of(tracker, t, &box, growth, &objects[tracker->column_of[k]],
+                                                     of->by_score);
     }
     mr_assign(tracker->cost, rows, columns, of->limit, tracker->column, tracker->workspace);
     for (size_t i = 0; i < rows; i++) {
@@ -171,11 +193,13 @@ static void remove_track(mr_tracker *tracker, size_t i) {
     tracker->count--;
 }
 
-/* Tracks without an id must be found in each frame. */
+/* Tracks without an id must be found more often than not. */
 static void lose_tracks(mr_tracker *tracker) {
     for (size_t i = tracker->count; i-- > 0;) {
         track *t = &tracker->tracks[i];
         if (t->taken)
+            continue;
+        if (!t->id && --t->surplus > 0)
             continue;
         t->state = TRACK_LOST;
         if (!t->id || tracker->now_ns - t->seen_ns > tracker->params.lost_ns)

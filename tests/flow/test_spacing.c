@@ -126,6 +126,19 @@ FLOW_EVERYWHERE(copies_leave_out_frames_that_pass, SEEDS,
     flow_close(&pipeline, &summary);
 }
 
+TEST(several_devices_leave_out_frames_that_pass) {
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        mr_pipeline *pipeline = flow_open(FLOW_A(200) "  first: {type: scale, input: a}\n"
+                                                      "  second: {type: block, input: first, device: [sim:0, sim:1]}\n"
+                                                      "  it: {type: sampler, input: second, device: sim:0, every: 5}\n"
+                                                      "  out: {type: list, input: it}\n", seed, 1);
+        mr_summary *summary = flow_run(pipeline);
+        expect_values(is_fifth, FRAMES);
+        assert_int_equal(block_count, FRAMES / 5);
+        flow_close(&pipeline, &summary);
+    }
+}
+
 /* A batch has frames that count only, in all stages. */
 FLOW_EVERYWHERE(batches_leave_out_frames_that_pass, SEEDS,
                 FLOW_A(200) "  first: {type: block, input: a, device: %1$s, batch: 4}\n"

@@ -96,6 +96,31 @@ class Sqlite(Databases):
         self.assertEqual(len(self.runs()), 1)
         self.check(self.runs()[0], 2000)
 
+    def test_nodes_by_hand(self):
+        """A node that is started again continues the run that MILLRACE_RUN names; without it nothing says which."""
+        path = self.pipeline(3000, source=", rate: 600", sink=", send_after: 20ms",
+                             nodes={"one": f'stages: [found], listen: "ipc://{self.folder}/one"',
+                                    "two": "stages: [db]"})
+        for number, more in enumerate(({}, {"MILLRACE_RUN": "00000000000000a7"})):
+            environment = {key: value for key, value in os.environ.items() if key != "MILLRACE_RUN"} | more
+            command = [MILLRACE, "run", path, "--json", "--node"]
+            one = self.spawn([*command, "one"], stdout=-3, stderr=-3, env=environment)
+            two = self.spawn([*command, "two"], stdout=-3, stderr=-3, env=environment)
+            before = self.stored()
+            self.wait_until(lambda: self.stored() > before, running=two)
+            two.kill()
+            two.wait(TIMEOUT)
+            again = self.spawn([*command, "two"], stdout=-1, stderr=-1, text=True, env=environment)
+            if more:
+                self.ended(again)
+                self.assertEqual(one.wait(TIMEOUT), 0)
+                self.check("00000000000000a7", 3000)
+                self.assertEqual(self.runs()[number], "00000000000000a7")
+            else:
+                self.assertIn("nothing says which", self.ended(again, code=78)[1])
+                one.kill()
+                one.wait(TIMEOUT)
+
     def test_locked_database_is_waited_for(self):
         """While another program locks it, frames wait; the state says why. Nothing is lost."""
         control = {"MILLRACE_CONTROL": str(self.folder / "control")}

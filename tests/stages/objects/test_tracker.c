@@ -132,6 +132,43 @@ TEST(flicker_is_not_confirmed) {
     mr_tracker_destroy(&tracker);
 }
 
+/* One that is found twice in three frames gets one, and keeps it. */
+TEST(objects_that_are_missed_now_and_then_are_confirmed) {
+    mr_tracker *tracker = make(SECOND / 5, SECOND);
+    for (int frame = 0; frame < 100; frame++) {
+        mr_object object = box(50 + frame, 40, 30, 30, 0.9f);
+        update(tracker, frame * SECOND / 25, &object, frame % 3 != 2);
+        if (frame % 3 != 2)
+            assert_int_equal(object.track, frame >= 6);
+    }
+    mr_tracker_destroy(&tracker);
+}
+
+/* At low rates an object moves by nearly its width from frame to frame, and so do those of which few frames are
+ * searched. At 30 frames a second boxes that do not overlap are different objects. */
+TEST(fast_objects_are_followed_at_low_rates) {
+    static const struct {
+        int rate, every;
+        bool followed;
+    } cases[] = {{5, 1, true}, {30, 6, true}, {30, 1, false}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        mr_tracker *tracker = make(SECOND / 5, SECOND);
+        int64_t last = 0;
+        for (int frame = 0; frame < 10 * cases[c].every; frame++) {
+            const int64_t now = frame * SECOND / cases[c].rate;
+            mr_object object = box(100 + 26 * (frame / cases[c].every), 100, 30, 60, 0.9f), predicted[4];
+            if (frame % cases[c].every) {
+                mr_tracker_predict(tracker, now, predicted, 4);
+                continue;
+            }
+            update(tracker, now, &object, 1);
+            last = object.track;
+        }
+        assert_int_equal(last, cases[c].followed);
+        mr_tracker_destroy(&tracker);
+    }
+}
+
 /* A weak detection can continue a track but must not start one. Below `low` it has no effect. */
 TEST(scores) {
     mr_tracker *tracker = make(0, SECOND);

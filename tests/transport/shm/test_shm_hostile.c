@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "engine/data/pool.h"
+#include "engine/device/pixel_memory.h"
 #include "engine/transport/shm/shm_area.h"
 #include "engine/transport/shm/shm_socket.h"
 #include "millrace/log.h"
@@ -138,7 +139,8 @@ static int file_of(size_t bytes, int seals) {
 TEST(files_that_could_still_change_are_refused) {
     const int sealed = F_SEAL_SHRINK | F_SEAL_GROW;
     const mr_shm_message pool = {.kind = MR_SHM_POOL, .a = 2, .b = 64}, rings = {.kind = MR_SHM_RINGS};
-    const int open_file = file_of(64 + 128, F_SEAL_GROW), small = file_of(64 + 64, sealed);
+    const int open_file = file_of(64 + 128 + MR_SLACK_BYTES, F_SEAL_GROW);
+    const int small = file_of(64 + 64 + MR_SLACK_BYTES, sealed);
     const int open_rings = file_of(mr_shm_area_bytes(), 0), good_rings = file_of(mr_shm_area_bytes(), sealed);
     int doorbell, slow_bell = eventfd(0, EFD_CLOEXEC), pipe_ends[2];
     assert_int_equal(mr_shm_doorbell(&doorbell), MR_OK);
@@ -200,7 +202,7 @@ TEST(notes_that_cannot_be_cost_the_producer_its_place) {
         uint8_t record[8], *place;
         size_t bytes;
         mr_shm_area *area = lend_by_hand(&ends, &fd);
-        const int file = file_of(64 + 128, F_SEAL_SHRINK | F_SEAL_GROW);
+        const int file = file_of(64 + 128 + MR_SLACK_BYTES, F_SEAL_SHRINK | F_SEAL_GROW);
         post_by_hand(&area->down, sizeof record);
         assert_int_equal(mr_shm_send(fd, &pool, NULL, 0, &file, 1), MR_OK);
         assert_int_equal(mr_shm_import_fetch(ends.import, record, sizeof record, &bytes), MR_OK);
@@ -230,7 +232,7 @@ TEST(notes_that_cannot_be_cost_the_producer_its_place) {
 
 /* A pool before the rings, and nothing else. */
 TEST(who_passes_no_rings_has_sent_no_notes) {
-    const int file = file_of(64 + 128, F_SEAL_SHRINK | F_SEAL_GROW);
+    const int file = file_of(64 + 128 + MR_SLACK_BYTES, F_SEAL_SHRINK | F_SEAL_GROW);
     expect_hang_up(&(mr_shm_message){.kind = MR_SHM_POOL, .a = 2, .b = 64}, &file, 1, MR_ERROR_AGAIN);
     close(file);
 }

@@ -110,6 +110,9 @@ static void print_ledger(const mr_child *children, size_t count, FILE *stream) {
         print_sources(&children[i], stream);
     for (size_t i = 0; i < count; i++)
         mr_objects_print(&children[i].report.objects, stream);
+    for (size_t i = 0; i < count; i++)
+        for (size_t s = 0; s < children[i].report.stage_count; s++)
+            mr_service_print(&children[i].report.stages[s], stream);
 }
 
 /* ---- accuracy --------------------------------------------------------------------------------------------------- */
