@@ -1,4 +1,5 @@
-/* Keeps the last log lines of the process, which still go where they went before. One server at a time; no pipeline runs. */
+/* Keeps the last log lines of the process, which still go to the same place as before. One server at a time; no pipeline
+ * runs. */
 #pragma once
 
 #include "tools/millrace/http/state.h"
