@@ -1,5 +1,5 @@
-/* Keeps the last log lines of the process, which still go to the same place as before. One server at a time; no pipeline
- * runs. */
+/* Keeps the last log lines of the process, which still go to the same place as before. One server at a time. No
+ * pipeline may run. */
 #pragma once
 
 #include "tools/millrace/http/state.h"
