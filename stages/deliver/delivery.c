@@ -397,8 +397,13 @@ int mr_delivery_flush(mr_delivery *d, mr_io *io, uint32_t source) {
     int status = failure_of(d);
     if (status)
         return mr_io_refuse(io, status);
-    if (which == MR_RELEASE_NONE || !hurry(d, which == MR_RELEASE_ALL ? MR_SOURCE_NONE : source))
+    if (which == MR_RELEASE_NONE)
         return MR_DONE;
+    if (!hurry(d, which == MR_RELEASE_ALL ? MR_SOURCE_NONE : source)) {
+        if (which == MR_RELEASE_ALL)
+            set_phase(d, MR_LINK_ENDED, "", 0);
+        return MR_DONE;
+    }
     if (!mr_stage_gives_up(d->self))
         return wait_more(io);
     drop_all(d);
