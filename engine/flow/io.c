@@ -668,7 +668,8 @@ const char *mr_stage_pipeline(const mr_stage *self) {
 const char *mr_stage_run(const mr_stage *self) {
     const mr_run *run = run_of(self);
     const char *kept = mr_resume_run(run->resume);
-    return kept ? kept : run->id.given || mr_stage_run_state(self) != MR_RUN_GOES_ON ? run->id.text : NULL;
+    const bool alone = run->plan->node_count == 0 && mr_stage_run_state(self) != MR_RUN_GOES_ON;
+    return kept ? kept : run->id.given || alone ? run->id.text : NULL;
 }
 
 void mr_stage_report_service(const mr_stage *self, const mr_service_report *report) {

@@ -47,6 +47,19 @@ static bool is_of_demo(const char *path) {
     return strstr(path, "build/models/") || (length > 0 && strncmp(path, models, length) == 0);
 }
 
+/* What makes the files of a demo; NULL: the path is in none of their folders. */
+static const char *hint_for_demo(mr_arena *arena, const char *path) {
+    static const char *const demos[] = {"people", "faces", "text"};
+    char folder[32];
+    for (size_t i = 0; i < sizeof demos / sizeof *demos; i++) {
+        snprintf(folder, sizeof folder, "build/%s/", demos[i]);
+        if (strstr(path, folder))
+            return mr_arena_print(arena, "`tools/demo %s` makes build/%s of the source tree, with the files that its "
+                                  "pipelines read", demos[i], demos[i]);
+    }
+    return NULL;
+}
+
 /* "write "${VIDEO}/a.mp4", with braces" of "$VIDEO/a.mp4", "$(VIDEO)/a.mp4" and "%VIDEO%/a.mp4"; NULL: there is no such
  * variable in it. */
 static const char *hint_for_variable(mr_arena *arena, const char *text) {
@@ -98,6 +111,9 @@ const char *mr_path_hint(mr_arena *arena, const mr_synonym *synonyms, const char
         return "`tools/demo` makes the models of pipelines/, in build/models of the source tree; elsewhere set MODELS "
                "to the absolute path of that folder. `millrace inspect MODEL.onnx` prints a pipeline for a model of "
                "yours";
+    const char *demo = hint_for_demo(arena, said->text);
+    if (demo)
+        return demo;
     const char *camera = strcmp(option->name, "uri") == 0 ? hint_for_camera(arena, said->text) : NULL;
     if (camera)
         return camera;

@@ -178,7 +178,7 @@ const char *mr_value_pattern(mr_option_kind kind, char *text, size_t bytes) {
         break;
     case MR_OPTION_DURATION:
     case MR_OPTION_EVERY:
-        add(text, bytes, kind == MR_OPTION_EVERY ? "^" WHOLE "$|^" NUMBER " *" : "^0$|^" NUMBER " *", "");
+        add(text, bytes, kind == MR_OPTION_EVERY ? "^" WHOLE "$|^(?=[^a-z-]*[1-9])" : "^0$|^", NUMBER " *");
         add_units(mr_units_duration, text, bytes);
         add(text, bytes, "$", "");
         break;

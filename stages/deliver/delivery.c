@@ -52,6 +52,14 @@ bool mr_delivery_stops(const mr_delivery *delivery) {
     return atomic_load_explicit(&delivery->stops, memory_order_relaxed);
 }
 
+const char *mr_delivery_run(const mr_stage *self) {
+    const char *run = mr_stage_run(self);
+    if (!run)
+        mr_fail(MR_ERROR_CONFIG, "nothing says which run this process belongs to, so its records could not be told "
+                "from others: start all processes of the run with the same number in MILLRACE_RUN");
+    return run;
+}
+
 const mr_stage *mr_delivery_stage(const mr_delivery *delivery) {
     return delivery->self;
 }
@@ -397,8 +405,13 @@ int mr_delivery_flush(mr_delivery *d, mr_io *io, uint32_t source) {
     int status = failure_of(d);
     if (status)
         return mr_io_refuse(io, status);
-    if (which == MR_RELEASE_NONE || !hurry(d, which == MR_RELEASE_ALL ? MR_SOURCE_NONE : source))
+    if (which == MR_RELEASE_NONE)
         return MR_DONE;
+    if (!hurry(d, which == MR_RELEASE_ALL ? MR_SOURCE_NONE : source)) {
+        if (which == MR_RELEASE_ALL)
+            set_phase(d, MR_LINK_ENDED, "", 0);
+        return MR_DONE;
+    }
     if (!mr_stage_gives_up(d->self))
         return wait_more(io);
     drop_all(d);

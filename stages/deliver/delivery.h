@@ -96,5 +96,7 @@ void mr_delivery_close(mr_delivery **delivery);
 /* For the functions of a service that wait: whether they must give up and return MR_ERROR_CANCELLED. Check it at least
  * ten times a second. */
 bool mr_delivery_stops(const mr_delivery *delivery);
+/* The run's id, for keys of records (mr_stage_run). NULL if it is not known; the message says what to do. */
+const char *mr_delivery_run(const mr_stage *self);
 /* The stage. */
 const mr_stage *mr_delivery_stage(const mr_delivery *delivery);

@@ -158,12 +158,11 @@ static int need_schema(mr_postgres_store *at) {
 
 static int need_run(mr_postgres_store *at) {
     const mr_stage *self = mr_delivery_stage(at->link.delivery);
-    const char *run = mr_stage_run(self);
+    const char *run = mr_delivery_run(self);
     char date[MR_DATE_TEXT];
     PGresult *result = NULL;
     if (!run)
-        return mr_fail(MR_ERROR_CONFIG, "this run continues an earlier one, but nothing says which: start all its "
-                       "processes with the same number in MILLRACE_RUN");
+        return MR_ERROR_CONFIG;
     const char *const values[] = {run, self->id, mr_stage_pipeline(self), mr_date_text(date, mr_clock_date_ns()), NULL};
     int status = mr_pg_ask(&at->link, PRINT(at, "INSERT INTO %sruns (run, stage, pipeline, started) "
                                             "VALUES ($1, $2, $3, $4) ON CONFLICT (run, stage) DO UPDATE "

@@ -226,12 +226,11 @@ static int need_schema(mr_sqlite_store *at) {
 
 static int need_run(mr_sqlite_store *at) {
     const mr_stage *self = mr_delivery_stage(at->delivery);
-    const char *run = mr_stage_run(self);
+    const char *run = mr_delivery_run(self);
     char date[MR_DATE_TEXT];
     sqlite3_stmt *add = NULL;
     if (!run)
-        return mr_fail(MR_ERROR_CONFIG, "this run continues an earlier one, but nothing says which: start all its "
-                       "processes with the same number in MILLRACE_RUN");
+        return MR_ERROR_CONFIG;
     int status = prepare(at, "INSERT INTO runs (run, stage, pipeline, started) VALUES (?, ?, ?, ?) "
                          "ON CONFLICT (run, stage) DO UPDATE SET run = excluded.run RETURNING id", &add);
     if (status)

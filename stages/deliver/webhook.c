@@ -238,9 +238,8 @@ static int make(mr_stage *self, const mr_frame *frame) {
 static int process(mr_stage *self, mr_io *io) {
     state *at = self->state;
     const mr_frame *frame = mr_io_input(io);
-    if (at->delivery && !mr_stage_run(self))
-        return mr_io_refuse(io, mr_fail(MR_ERROR_CONFIG, "this run continues an earlier one, but nothing says which: "
-                                        "start all its processes with the same number in MILLRACE_RUN"));
+    if (at->delivery && !mr_delivery_run(self))
+        return mr_io_refuse(io, MR_ERROR_CONFIG);
     int status = make(self, frame);
     return status || !at->delivery ? status : mr_delivery_put(at->delivery, io, frame, at->data, at->bytes);
 }

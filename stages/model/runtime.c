@@ -317,8 +317,8 @@ int mr_model_bind(mr_model *model, mr_binding *binding, const mr_shape *inputs, 
     for (size_t i = 0; i < output_count && !status; i++)
         if (!mr_shape_count(&binding->output_shape[i]))
             status = mr_fail(MR_ERROR_CONFIG,
-                             "the size of the output \"%s\" of %s depends on the values of its inputs; only infer on "
-                             "the processors (device: cpu) takes such outputs: choose others",
+                             "the size of the output \"%s\" of %s depends on the values of its inputs; only infer and "
+                             "detect on the processors (device: cpu) take such outputs: choose others",
                              model->outputs[outputs[i]].name, model->file);
     return status;
 }

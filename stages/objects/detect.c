@@ -8,6 +8,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/nearest.h"
+#include "engine/device/device.h"
 #include "kernels/detect/detect_cuda.h"
 #include "millrace/objects.h"
 #include "stages/download.h"
@@ -111,9 +112,14 @@ static int make_head(state *s, const options *o) {
     return status;
 }
 
-static int open_model(state *s, const options *o, mr_device *device, const mr_planned_input *inputs, int batch,
-                      size_t outputs[MR_MODEL_MAX_TENSORS], size_t *count) {
-    mr_model_params params = {.path = o->model, .external = o->external_data, .brief = !device, .device = device};
+/* `device` NULL: only for planning, for the device named `planned`. Networks that give as many rows as they find
+ * objects do so on the processors. */
+static int open_model(state *s, const options *o, mr_device *device, const char *planned,
+                      const mr_planned_input *inputs, int batch, size_t outputs[MR_MODEL_MAX_TENSORS],
+                      size_t *count) {
+    const bool rows = strcmp(device ? device->name : planned, "cpu") == 0;
+    mr_model_params params = {.path = o->model, .external = o->external_data, .brief = !device, .device = device,
+                              .max_rows = rows ? MR_DETECT_CANDIDATES : 0};
     char shapes[MR_MODEL_SHAPES];
     mr_model_set_device_params(&params, &o->device);
     params.shapes = mr_model_shapes(inputs, device ? 1 : 0, batch, shapes);
@@ -250,7 +256,7 @@ static int negotiate(mr_negotiation *n) {
         mr_promise_limit(n, 0, (size_t)o->max);
     if (status || n->offline)
         return status;
-    status = open_model(&s, o, NULL, n->inputs, n->batch, outputs, &count);
+    status = open_model(&s, o, NULL, n->device, n->inputs, n->batch, outputs, &count);
     if (!status)
         status = mr_call_take(n, s.model, &only_port);
     if (!status && mr_call_foresees(n, &known)) {
@@ -284,7 +290,7 @@ static int open_stage(mr_stage *self) {
     size_t outputs[MR_MODEL_MAX_TENSORS], count;
     const char *wrong;
     s->self = self;
-    int status = open_model(s, o, self->device, self->inputs, self->batch, outputs, &count);
+    int status = open_model(s, o, self->device, NULL, self->inputs, self->batch, outputs, &count);
     if (!status)
         status = mr_call_plan(&s->call, s->model, &self->inputs[0], &only_port, self->batch, outputs, count);
     if (!status)
@@ -345,20 +351,43 @@ static mr_geometry way_of(state *s, const mr_frame *frame) {
                          .source_width = s->head.width, .source_height = s->head.height};
 }
 
-/* The outputs for a frame that has a separate size, and the head that fits them. */
-static int take_varied(const state *s, const options *o, const mr_format *input, uint8_t *block, mr_box_head *head,
-                       mr_detect_work *work) {
+/* Whether each frame has outputs of a separate size: its picture has one, or it gives a row for each object. */
+static bool is_separate(const mr_call *call) {
+    bool rows = false;
+    for (size_t i = 0; i < call->binding.output_count; i++)
+        rows |= call->binding.rows_axis[i] >= 0;
+    return call->varies || rows;
+}
+
+/* An output of such a frame. Returns how many rows there was no room for. */
+static int64_t take_output(const mr_call *call, uint8_t *block, size_t i, mr_format *format, const void **data) {
+    const int axis = call->binding.rows_axis[i];
+    void *at = mr_call_item(call, block, i, 0);
+    int64_t more = 0;
+    *format = call->output[i];
+    if (call->varies)
+        mr_call_varied(call, block, i, format, &at);
+    else if (axis >= 0)
+        more = mr_call_rows(call, block, i, format, &at) - format->dims[axis];
+    *data = at;
+    return more;
+}
+
+/* The outputs of such a frame, and the head that fits them. *empty: there are no rows. */
+static int take_separate(const state *s, const options *o, const mr_format *input, uint8_t *block, mr_box_head *head,
+                         mr_detect_work *work, bool *empty) {
     mr_box_head_output outputs[MR_BOX_HEAD_MOST_OUTPUTS];
     mr_box_head_params params = s->params;
     const size_t count = s->call.binding.output_count;
     picture_size(input, &params.width, &params.height);
     for (size_t i = 0; i < count; i++) {
-        void *data;
         outputs[i].name = s->model->outputs[s->call.binding.output[i]].name;
-        mr_call_varied(&s->call, block, i, &outputs[i].format, &data);
-        work->data[i] = data;
+        work->found->cut |= take_output(&s->call, block, i, &outputs[i].format, &work->data[i]) > 0;
+        *empty |= !mr_tensor_count(&outputs[i].format);
     }
     work->head = head;
+    if (*empty)
+        return MR_OK;
     if (make_head_of(head, &params, o, outputs, count))
         return mr_fail(MR_ERROR_DATA, "%s: %s", s->model->file, mr_message());
     if (head->classes == s->head.classes && head->numbers == s->head.numbers)
@@ -372,12 +401,19 @@ static int find(const state *s, const options *o, mr_io *io, uint8_t *block, siz
     mr_box_head own;
     mr_detect_work work = {.head = &s->head, .wanted = s->wanted, .score = (float)o->score, .overlap = (float)o->iou,
                            .most = (int32_t)o->max, .found = (mr_found *)(void *)found};
-    int status = MR_OK;
+    bool empty = false;
+    if (is_separate(&s->call)) {
+        *work.found = (mr_found){0};
+        int status = take_separate(s, o, &mr_io_input_at(io, 0, index)->format, block, &own, &work, &empty);
+        const int32_t cut = work.found->cut;
+        if (!status && !empty)
+            status = mr_detect_enqueue(mr_io_stream(io), &work);
+        work.found->cut |= cut;
+        return status;
+    }
     for (size_t i = 0; i < s->call.binding.output_count; i++)
         work.data[i] = mr_call_item(&s->call, block, i, index);
-    if (s->call.varies)
-        status = take_varied(s, o, &mr_io_input_at(io, 0, index)->format, block, &own, &work);
-    return status ? status : mr_detect_enqueue(mr_io_stream(io), &work);
+    return mr_detect_enqueue(mr_io_stream(io), &work);
 }
 
 /* A picture that only says its stream is away gets no objects. */

@@ -186,7 +186,10 @@ static void keep_line(void *context, mr_log_level level, const char *line) {
 }
 
 TEST(log_lines_are_one_line) {
+    void *context = &context;
     mr_log_to(keep_line, NULL);
+    assert_ptr_equal(mr_log_target(&context), keep_line);
+    assert_null(context);
     mr_log(MR_LOG_ERROR, "%s: refused", "peer\nmillrace: error: forged\x1b[2J");
     mr_log_to(NULL, NULL);
     assert_string_equal(logged, "peer\\x0amillrace: error: forged\\x1b[2J: refused");

@@ -42,6 +42,11 @@ void mr_log_to(mr_log_function *function, void *context) {
     sink_context = context;
 }
 
+mr_log_function *mr_log_target(void **context) {
+    *context = sink_context;
+    return sink;
+}
+
 int mr_log_parse_level(const char *text, mr_log_level *level) {
     for (int i = 0; i < 4; i++)
         if (strcmp(text, level_names[i]) == 0) {

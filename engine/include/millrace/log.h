@@ -29,6 +29,8 @@ MR_API mr_log_level mr_log_get_level(void);
 /* Sends lines to `function` instead of standard error. NULL restores standard error. Do not call it while a pipeline
  * runs. */
 MR_API void mr_log_to(mr_log_function *function, void *context);
+/* The function that lines go to, and its context; NULL: standard error. */
+MR_API mr_log_function *mr_log_target(void **context);
 /* Parses "error", "warning", "info" or "debug". MR_ERROR_USAGE: `text` is another word. */
 MR_API int mr_log_parse_level(const char *text, mr_log_level *level);
 

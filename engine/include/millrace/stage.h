@@ -449,8 +449,9 @@ MR_API uint32_t mr_stage_resume_epoch(const mr_stage *self, uint32_t source);
 typedef enum mr_run_state { MR_RUN_UNKNOWN, MR_RUN_BEGINS, MR_RUN_GOES_ON } mr_run_state;
 MR_API mr_run_state mr_stage_run_state(const mr_stage *self);
 /* The run's id, 16 hexadecimal digits: the same for all its processes, and kept in the checkpoint. A sink can store it
- * with its records, to find them again when the run continues. NULL: the run continues an earlier one, but neither a
- * checkpoint nor $MILLRACE_RUN says which. Call it once mr_stage_run_state is known. */
+ * with its records, to find them again when the run continues. NULL: the process is one of several nodes, or continues
+ * an earlier run, but neither a checkpoint nor $MILLRACE_RUN says which run. Call it once mr_stage_run_state is
+ * known. */
 MR_API const char *mr_stage_run(const mr_stage *self);
 /* The first epoch for a source that cannot repeat frames (not `repeats`). New frames must not be mistaken for frames
  * that an earlier process gave under the same numbers. A run that continues, and a node without $MILLRACE_EPOCH, use

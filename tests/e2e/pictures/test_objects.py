@@ -208,6 +208,42 @@ class Objects(Case):
         self.assertIn("as usual for yolov8-obb", self.inspected({"task": "obb"}, np.zeros((7, 84))))
         self.assertIn("shapes of a end2end head", self.inspected({"task": "obb"}, np.zeros((9, 7))))
 
+    def test_a_row_for_each_object(self):
+        """As torchvision exports them: a network gives as many rows as it finds objects, which may be none."""
+        known = {"begin": np.zeros(4, int), "end": np.array([1, 1, 1, 8]), "shape": np.array([8]),
+                 "zero": np.array([0]), "one": np.array([1]), "limit": np.array(100, np.float32),
+                 "six": np.array([4, 1, 1]), "numbers": np.arange(8),
+                 "all": rows_of([(8 * i, 4, 8 * i + 8, 36, 0.9 - i / 20, i) for i in range(8)])}
+        nodes = [("Slice", ["image", "begin", "end"], ["row"]), ("Reshape", ["row", "shape"], ["flat"]),
+                 ("Greater", ["flat", "limit"], ["bright"]), ("NonZero", ["bright"], ["where"]),
+                 ("Squeeze", ["where", "zero"], ["at"]), ("Gather", ["all", "at"], ["o"]),
+                 ("Split", ["o", "six"], ["boxes", "column", "unused"]), ("Gather", ["numbers", "at"], ["labels"])]
+        nodes = [helper.make_node(*one, **({"axis": 1} if one[0] == "Split" else {})) for one in nodes]
+        nodes.append(helper.make_node("Squeeze", ["column", "one"], ["scores"]))
+        image = helper.make_tensor_value_info("image", TensorProto.FLOAT, (1, 3, SIDE, SIDE))
+        kinds = {"o": (TensorProto.FLOAT, ("n", 6)), "boxes": (TensorProto.FLOAT, ("n", 4)),
+                 "scores": (TensorProto.FLOAT, ("n",)), "labels": (TensorProto.INT64, ("n",))}
+        for file, names in (("one.onnx", ["o"]), ("three.onnx", ["labels", "boxes", "scores"])):
+            outputs = [helper.make_tensor_value_info(name, *kinds[name]) for name in names]
+            graph = helper.make_graph(nodes, "rows", [image], outputs,
+                                      [numpy_helper.from_array(values, name) for name, values in known.items()])
+            onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8),
+                      self.folder / file)
+        want = [[0, 1, 2], [], [5], list(range(8))]
+        for i, bright in enumerate(want):
+            picture = np.zeros((SIDE, SIDE, 3), np.uint8)
+            picture[0, bright] = 255
+            Image.fromarray(picture).save(self.folder / f"{i}.png")
+        custom = "head: custom, custom: {boxes: boxes, scores: scores, classes: labels, suppress: false}"
+        for file, options in (("one.onnx", "head: auto"), ("three.onnx", custom)):
+            run = self.detect(options, model=file)
+            self.assert_balanced(run)
+            seen = [[(one["index"], one["left"]) for one in row["objects"]] for row in run.rows]
+            self.assertEqual(seen, [[(index, 8 * index) for index in bright] for bright in want])
+            self.assertIn("batch", self.detect(f"{options}, batch: 4", model=file, code=78, verb="plan").err)
+            self.assertIn("on the processors (device: cpu) take such outputs",
+                          self.detect(f"{options}, device: 'sim:0'", model=file, code=78, verb="plan").err)
+
     def inspected(self, notes, output):
         save(self.folder / "inspected.onnx", {"o": output})
         model = onnx.load(self.folder / "inspected.onnx")
@@ -796,6 +832,8 @@ class Objects(Case):
         save(self.folder / "model.onnx", {"o": np.zeros((len(cells(SIDE, SIDE)), 7))})
         save(self.folder / "pair.onnx", {"boxes": np.zeros((9, 4)), "scores": np.zeros((9, 3))})
         save(self.folder / "odd.onnx", {"o": np.zeros((5, 5))})
+        self.assertIn("hint: `tools/demo faces` makes build/faces of the source tree",
+                      self.detect("score: 0.5", model="build/faces/none.onnx", code=66, verb="plan").err)
         for options, model, words in (
                 ("head: yolov8", "model.onnx", "a yolov8 head has one output of (4 + classes) x 84 for an input of "
                  '64x64; the network gives "o" tensor f32 84x7'),

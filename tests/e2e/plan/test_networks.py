@@ -190,7 +190,7 @@ class Networks(Case):
                          [row["tensors"][0]["data"][:20] for row in whole])
         self.assertIn("depends on values (NonZero): such outputs are made for one frame at a time; remove batch",
                       self.plan(self.infer(path, ", batch: 2"), code=78))
-        self.assertIn("only infer on the processors (device: cpu) takes such outputs",
+        self.assertIn("only infer and detect on the processors (device: cpu) take such outputs",
                       self.plan(self.infer(path, ", device: sim:0"), code=78))
 
     def test_detections_that_the_network_selects_itself(self):

@@ -121,6 +121,7 @@ TEST(records_arrive_once_in_order_in_batches) {
     assert_int_equal(report_of(summary)->bytes, 8000);
     assert_int_equal(report_of(summary)->waiting, 0);
     assert_int_equal(report_of(summary)->waiting_bytes, 0);
+    assert_int_equal(report_of(summary)->phase, MR_LINK_ENDED);
     flow_close(&pipeline, &summary);
 }
 

@@ -9,7 +9,7 @@ static const mr_format picture = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIX
 
 static bool place(const float corner[MR_QUAD_NUMBERS], float quad[MR_QUAD_NUMBERS], mr_object *object) {
     const mr_geometry way = mr_geometry_of(&picture);
-    return mr_quad_place(&way, corner, object, quad);
+    return mr_quad_place(&way, true, corner, object, quad);
 }
 
 static void expect(const float corner[MR_QUAD_NUMBERS], const float wanted[MR_QUAD_NUMBERS]) {

@@ -10,7 +10,10 @@
 static void keep(void *context, mr_log_level level, const char *line) {
     static const char *const levels[] = {"error", "warning", "info", "debug"};
     mr_run_http *web = context;
-    fprintf(stderr, "millrace: %s: %s\n", levels[level], line);
+    if (web->logged)
+        web->logged(web->logged_context, level, line);
+    else
+        fprintf(stderr, "millrace: %s: %s\n", levels[level], line);
     MR_LOCKED(&web->log_lock);
     mr_run_http_line *kept = &web->lines[web->line_count++ % MR_RUN_HTTP_LINES];
     kept->number = web->line_count;
@@ -19,9 +22,10 @@ static void keep(void *context, mr_log_level level, const char *line) {
 }
 
 void mr_run_http_log_begin(mr_run_http *web) {
+    web->logged = mr_log_target(&web->logged_context);
     mr_log_to(keep, web);
 }
 
-void mr_run_http_log_end(void) {
-    mr_log_to(NULL, NULL);
+void mr_run_http_log_end(const mr_run_http *web) {
+    mr_log_to(web->logged, web->logged_context);
 }

@@ -306,7 +306,7 @@ void mr_run_http_close(mr_run_http **result) {
     mr_run_http_end_sampler(web);
     mr_http_server_destroy(&web->server);
     mr_run_http_free_sampler(web);
-    mr_run_http_log_end();
+    mr_run_http_log_end(web);
     if (web->unlinked)
         unlink(web->unlinked);
     mr_free(web->unlinked);
