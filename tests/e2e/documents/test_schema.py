@@ -27,7 +27,6 @@ OF_FORM = re.compile(
 UNSEEN = {
     "size-zero.yaml": "the range of a value such as 0x224 is within a text",
     "deadline-zero.yaml": "and so is that of a duration such as 0s",
-    "every-no-time.yaml": "the same for a time between frames",
     "device-parameter.yaml": "parameters of a simulated device are within a text, too",
     "device-like.yaml": "and so is what they are like",
     "duplicate-option.yaml": "JSON has no key twice; a YAML language server marks it by itself (below)",
