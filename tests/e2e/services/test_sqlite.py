@@ -193,7 +193,7 @@ class Sqlite(Databases):
     def test_planned_memory(self):
         rows = json.loads(self.millrace("plan", self.pipeline(sink=", backlog: 8MiB, send_bytes: 1MiB"), "--plugins",
                                         "--json").stdout)["memory_rows"]
-        self.assertEqual([row["bytes"] for row in rows if row["what"] == "waiting"], [15 << 20])
+        self.assertEqual([row["bytes"] for row in rows if row["what"] == "waiting"], [16 << 20])
 
     def test_a_moved_file_is_made_again(self):
         path = self.pipeline(2000, source=", rate: 1000", sink=", send_after: 20ms, retry: 10ms")
