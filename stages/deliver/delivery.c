@@ -395,6 +395,11 @@ static int append(mr_delivery *d, mr_io *io, const mr_frame *frame, const void *
 static int put(mr_delivery *d, mr_io *io, const mr_frame *frame, const void *record, size_t bytes) {
     MR_LOCKED(&d->lock);
     bool due = false;
+    if (bytes > (size_t)d->options->backlog) {
+        d->report.dropped++;
+        mr_io_drop(io, frame, "too large");
+        return MR_OK;
+    }
     int status = make_room(d, bytes + sizeof(mr_delivered) + sizeof(block), &due);
     if (due)
         return status;
