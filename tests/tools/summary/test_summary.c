@@ -77,7 +77,8 @@ TEST(test_values) {
     assert_has(text, "\"accuracy\":{\"frames\":8,\"top_1\":0.25,\"top_k\":0.5,\"k\":5,\"right\":2,\"listed\":4,"
                      "\"classes\":[{\"index\":7,\"label\":\"cat\",\"frames\":5,\"right\":2,\"listed\":4}]}");
     assert_has(text, "\"first_epoch\":1,\"last_epoch\":3,\"leaving\":true,\"removed\":false}");
-    assert_has(text, "\"absorbed\":[{\"stage\":\"crop\",\"reason\":\"most\",\"objects\":7}],\"in_flight\":0,\"balanced\":true},"
+    assert_has(text, "\"absorbed\":[{\"stage\":\"crop\",\"reason\":\"most\",\"objects\":7}],"
+                     "\"in_flight\":0,\"balanced\":true},"
                      "\"expected\":20,\"unread\":8,\"seams\":0,\"note\":\"reads one\",\"last_frame\":null,"
                      "\"ended\":true,\"exit_code\":65,"
                      "\"error\":\"cut off\",\"classified\":0,\"classes\":[],\"accuracy\":null}");
