@@ -201,6 +201,10 @@ static bool may_leave(const void *base) {
     return ((const mr_source_summary *)base)->stay.changes;
 }
 
+static void set_may_leave(void *base) {
+    ((mr_source_summary *)base)->stay.changes = true;
+}
+
 static bool is_known(const void *base) {
     return ((const mr_source_summary *)base)->expected > 0;
 }
@@ -248,7 +252,7 @@ static const mr_summary_field source_fields[] = {
     {"accuracy", MR_SUMMARY_PART, .offset = 0, .help = "for sources whose pictures have labels", .part = &accuracy,
      .has = has_labels},
     {"", MR_SUMMARY_INLINE, AT(mr_source_summary, stay), .help = "", .part = &stay, .has = may_leave,
-     .omitted = true},
+     .set = set_may_leave, .omitted = true},
     {0}};
 static const mr_summary_part source = PART_OF(mr_source_summary, source_fields);
 

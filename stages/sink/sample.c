@@ -32,8 +32,8 @@ static int take_values(const mr_frame *frame, int most, mr_sample *sample) {
     for (size_t i = 0; i < count; i++) {
         const double value = value_at(frame->plane[0].data, frame->format.dtype, i);
         sum += value;
-        sample->least = i && !(value < sample->least) ? sample->least : value;
-        sample->most = i && !(value > sample->most) ? sample->most : value;
+        sample->least = fmin(i ? sample->least : value, value); /* NaN only if all are */
+        sample->most = fmax(i ? sample->most : value, value);
         if (i < (size_t)most)
             sample->first[sample->given++] = value;
     }

@@ -105,5 +105,7 @@ int mr_taps_wait(const mr_run *run, const mr_plan_vertex *stage, int64_t timeout
         mr_frame_unref(frame);
     if (status == MR_ERROR_CLOSED)
         return mr_fail(status, "the run has ended");
-    return status ? mr_fail(status, "no frame has passed %s in time", stage->id) : MR_OK;
+    if (status == MR_ERROR_AGAIN)
+        return mr_fail(status, "no frame has passed %s in time", stage->id);
+    return status ? mr_fail(status, "a device failed while it worked on a frame of %s", stage->id) : MR_OK;
 }

@@ -52,7 +52,7 @@ typedef struct mr_summary_field {
     /* Optional. Whether a value, or an element of a list, is present. */
     bool (*has)(const void *base);
     bool omitted;                /* an absent value, or an empty list, has no key; else null or an empty list */
-    /* Lists with `has`: makes it true for an element that is read from JSON. */
+    /* INLINE and lists with `has`: makes it true for a struct or an element that is read from JSON. */
     void (*set)(void *base);
     /* Optional. The name in /metrics, without "millrace_" and "_total". A PART of durations is a histogram. */
     const char *metric;

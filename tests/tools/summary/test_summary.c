@@ -23,7 +23,7 @@ static void assert_has(const char *text, const char *part) {
 
 /* A value in each kind of field. */
 typedef struct filled {
-    mr_ledger_line lines[2];
+    mr_ledger_line lines[2], object_lines[2];
     mr_truth_count truths[1];
     mr_source_summary sources[2];
     mr_share_summary shares[1];
@@ -35,6 +35,7 @@ typedef struct filled {
 static void fill(filled *to) {
     *to = (filled){
         .lines = {{MR_OUTCOME_DROPPED, "out", "slow", 3}, {MR_OUTCOME_ABSORBED, "every", "asked", 4}},
+        .object_lines = {{MR_OUTCOME_DROPPED, "crop", "small", 6}, {MR_OUTCOME_ABSORBED, "crop", "most", 7}},
         .truths = {{.index = 7, .label = "cat", .frames = 5, .right = 2, .listed = 4}},
         .shares = {{.device = "sim:0", .state = MR_DEVICE_RESERVED, .frames = 9, .busy_ns = 2500000,
                     .cost_ns = 125000}},
@@ -49,7 +50,8 @@ static void fill(filled *to) {
                    .jitter_ns = 1.5e6, .why = "no \"route\""},
         .stay = {.changes = true, .first_epoch = 1, .last_epoch = 3, .leaving = true}};
     to->sources[1] = (mr_source_summary){.id = "file", .ended = true, .expected = 20, .unread = 8,
-                                         .status = MR_ERROR_DATA, .message = "cut off", .note = "reads one"};
+                                         .status = MR_ERROR_DATA, .message = "cut off", .note = "reads one",
+                                         .objects = {.in = 13, .line_count = 2, .lines = to->object_lines}};
     to->stages[0] = (mr_stage_summary){.id = "decode", .type = "decode", .device = "sim:0", .instances = 2, .in = 6,
                                        .out = 5, .busy_ns = 1500000000, .p50_ns = 2000000, .share_count = 1,
                                        .shares = to->shares, .latency = {.count = 2, .sum_ns = 3000000,
@@ -75,7 +77,9 @@ TEST(test_values) {
     assert_has(text, "\"accuracy\":{\"frames\":8,\"top_1\":0.25,\"top_k\":0.5,\"k\":5,\"right\":2,\"listed\":4,"
                      "\"classes\":[{\"index\":7,\"label\":\"cat\",\"frames\":5,\"right\":2,\"listed\":4}]}");
     assert_has(text, "\"first_epoch\":1,\"last_epoch\":3,\"leaving\":true,\"removed\":false}");
-    assert_has(text, "\"expected\":20,\"unread\":8,\"seams\":0,\"note\":\"reads one\",\"last_frame\":null,"
+    assert_has(text, "\"absorbed\":[{\"stage\":\"crop\",\"reason\":\"most\",\"objects\":7}],"
+                     "\"in_flight\":0,\"balanced\":true},"
+                     "\"expected\":20,\"unread\":8,\"seams\":0,\"note\":\"reads one\",\"last_frame\":null,"
                      "\"ended\":true,\"exit_code\":65,"
                      "\"error\":\"cut off\",\"classified\":0,\"classes\":[],\"accuracy\":null}");
     assert_has(text, "\"busy_s\":1.5,\"p50_ms\":2,\"p99_ms\":0,\"latency\":{\"count\":2,\"sum_s\":0.003,"
@@ -100,7 +104,12 @@ TEST(test_reading_gives_the_same) {
     assert_int_equal(read.sources[0].report.phase, MR_LINK_AWAY);
     assert_int_equal(read.stages[0].busy_ns, 1500000000);
     assert_int_equal(read.stages[0].shares[0].state, MR_DEVICE_RESERVED);
-    read.sources[0].stay.changes = true; /* seen only by the keys that depend on it */
+    assert_true(read.sources[0].stay.changes);
+    assert_false(read.sources[1].stay.changes);
+    assert_int_equal(read.sources[0].dropped, 3);
+    assert_int_equal(read.sources[0].absorbed, 4);
+    assert_int_equal(read.sources[1].objects.dropped, 6);
+    assert_int_equal(read.sources[1].objects.absorbed, 7);
     read.sources[1].status = MR_ERROR_DATA;
     char *again = text_of(&read);
     assert_string_equal(text, again);

@@ -117,9 +117,10 @@ static int read_error(yajl_val tree) {
     const long long exit_code = YAJL_IS_INTEGER(code) ? YAJL_GET_INTEGER(code) : 0;
     if (exit_code == mr_status_exit_code(MR_ERROR_AGAIN))
         return MR_ERROR_AGAIN;
-    if (exit_code == mr_status_exit_code(MR_ERROR_CLOSED) || exit_code == mr_status_exit_code(MR_ERROR_UNAVAILABLE))
+    if (exit_code == mr_status_exit_code(MR_ERROR_CLOSED))
         return MR_ERROR_CLOSED;
-    return mr_fail(MR_ERROR_USAGE, "%s", error ? YAJL_GET_STRING(error) : "the run refuses");
+    const int status = exit_code == mr_status_exit_code(MR_ERROR_USAGE) ? MR_ERROR_USAGE : MR_ERROR_UNAVAILABLE;
+    return mr_fail(status, "%s", error ? YAJL_GET_STRING(error) : "the run refuses");
 }
 
 static int take_sample(const arguments *given, mr_client *client) {
@@ -131,7 +132,7 @@ static int take_sample(const arguments *given, mr_client *client) {
     bool ok;
     snprintf(values, sizeof values, "values=%d", given->values);
     int status = mr_client_ask(client, &question, &answer);
-    if (status)
+    if (status) /* it has ended */
         return status == MR_ERROR_UNAVAILABLE ? MR_ERROR_CLOSED : status;
     status = mr_client_parse(answer, &tree, &ok);
     if (!status && !ok)
@@ -155,6 +156,8 @@ static int take_samples(const arguments *given, mr_client *client) {
     for (long long taken = 0; (!status || status == MR_ERROR_AGAIN) && (!given->count || taken < given->count);) {
         status = take_sample(given, client);
         taken += !status;
+        if (status == MR_ERROR_UNAVAILABLE && taken) /* it ends */
+            status = MR_ERROR_CLOSED;
         if (!status && !mr_stdout_has_reader())
             break;
         if (!status && (!given->count || taken < given->count))

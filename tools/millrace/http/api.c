@@ -132,6 +132,7 @@ static void put_stage(yajl_gen json, const mr_observed_process *process, const m
         mr_json_integer(json, "in", (int64_t)stage->in);
         mr_json_integer(json, "out", (int64_t)stage->out);
         mr_json_integer(json, "queued", (int64_t)stage->queued);
+        mr_json_integer(json, "instances", stage->instances);
         mr_json_number(json, "busy_s", (double)stage->busy_ns * 1e-9);
     }
 }

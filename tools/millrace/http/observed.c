@@ -14,9 +14,9 @@ static void add(mr_observed_ledger *sum, const mr_source_summary *source) {
         return;
     sum->in += source->in;
     sum->delivered += source->delivered;
+    sum->dropped += source->dropped;
+    sum->absorbed += source->absorbed;
     sum->in_flight += source->in_flight;
-    for (size_t i = 0; i < source->line_count; i++)
-        *(source->lines[i].outcome == MR_OUTCOME_DROPPED ? &sum->dropped : &sum->absorbed) += source->lines[i].frames;
 }
 
 mr_observed_ledger mr_observed_sum(const mr_observed *now) {

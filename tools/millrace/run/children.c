@@ -106,8 +106,8 @@ mr_tally_of_nodes mr_child_tally(const mr_child *child, const mr_source_summary 
     mr_tally_of_nodes tally = {
         .in = source->in,
         .delivered = source->delivered,
-        .dropped = mr_lines_frames(source->lines, source->line_count, MR_OUTCOME_DROPPED),
-        .absorbed = mr_lines_frames(source->lines, source->line_count, MR_OUTCOME_ABSORBED),
+        .dropped = source->dropped,
+        .absorbed = source->absorbed,
         .in_flight = source->in_flight,
     };
     uint64_t known = tally.delivered + tally.dropped + tally.absorbed;
@@ -180,6 +180,8 @@ static void add_past(const mr_child *child, const mr_child_past *past, mr_source
     source->lines = lines;
     source->in += past->in;
     source->delivered += past->delivered;
+    source->dropped += past->dropped;
+    source->absorbed += past->absorbed;
 }
 
 mr_summary mr_child_whole(const mr_child *child) {

@@ -158,7 +158,9 @@ static int take_away(request *asked) {
 static int tap(request *asked) {
     mr_sample_choices choices;
     int status = mr_control_choose_sample(&choices, asked->option_count, asked->options);
-    return status ? status : mr_sample_take(asked->pipeline, asked->argument, &choices, &asked->sample);
+    if (!status)
+        status = mr_sample_take(asked->pipeline, asked->argument, &choices, &asked->sample);
+    return status == MR_ERROR_DEVICE ? MR_ERROR_AGAIN : status; /* that frame was lost; the next one may not be */
 }
 
 /* ---- commands ---------------------------------------------------------------------------------------------------- */

@@ -7,6 +7,11 @@
 
 static int read_fields(yajl_val tree, const mr_summary_part *part, void *base);
 
+static yajl_val member(yajl_val tree, const char *name) {
+    const char *path[] = {name, NULL};
+    return yajl_tree_get(tree, path, yajl_t_any);
+}
+
 static int64_t integer_of(yajl_val value) {
     return YAJL_IS_INTEGER(value) ? YAJL_GET_INTEGER(value) : 0;
 }
@@ -111,8 +116,11 @@ static int read_value(yajl_val value, const mr_summary_field *field, void *base)
         for (size_t i = 0; YAJL_IS_ARRAY(value) && i < value->u.array.len && i < MR_DURATION_BUCKETS; i++)
             ((uint64_t *)at)[i] = (uint64_t)integer_of(value->u.array.values[i]);
         return MR_OK;
-    case MR_SUMMARY_PART:
     case MR_SUMMARY_INLINE:
+        if (field->set && member(value, field->part->fields[0].name))
+            field->set(base);
+        return read_fields(value, field->part, at);
+    case MR_SUMMARY_PART:
         return read_fields(value, field->part, at);
     case MR_SUMMARY_LIST:
         return read_list(value, field, base);
@@ -125,8 +133,7 @@ static int read_value(yajl_val value, const mr_summary_field *field, void *base)
 static int read_fields(yajl_val tree, const mr_summary_part *part, void *base) {
     int status = MR_OK;
     for (const mr_summary_field *field = part->fields; field->name && !status; field++) {
-        const char *path[] = {field->name, NULL};
-        yajl_val value = field->type == MR_SUMMARY_INLINE ? tree : yajl_tree_get(tree, path, yajl_t_any);
+        yajl_val value = field->type == MR_SUMMARY_INLINE ? tree : member(tree, field->name);
         if (value)
             status = read_value(value, field, base);
     }
@@ -146,11 +153,27 @@ static void free_lists(const mr_summary_part *part, void *base) {
     }
 }
 
+/* The sums of the lines, which JSON does not have. */
+#define SUM_LINES(of)                                                                                                 \
+    ((of)->dropped = mr_lines_frames((of)->lines, (of)->line_count, MR_OUTCOME_DROPPED),                              \
+     (of)->absorbed = mr_lines_frames((of)->lines, (of)->line_count, MR_OUTCOME_ABSORBED))
+
+static void sum_lines(mr_summary *summary) {
+    SUM_LINES(summary);
+    SUM_LINES(&summary->objects);
+    for (size_t i = 0; i < summary->source_count; i++) {
+        SUM_LINES(&summary->sources[i]);
+        SUM_LINES(&summary->sources[i].objects);
+    }
+}
+
 int mr_summary_read(yajl_val tree, mr_summary *summary) {
     *summary = (mr_summary){0};
     int status = read_fields(tree, mr_summary_fields(), summary);
     if (status)
         mr_summary_read_fini(summary);
+    else
+        sum_lines(summary);
     return status;
 }
 
