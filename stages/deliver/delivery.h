@@ -40,7 +40,7 @@ typedef struct mr_delivery_options {
      .max = 3600e9, .neutral = true, .help = "how long a batch may wait for more frames before it is sent"},           \
     {.name = "backlog", .kind = MR_OPTION_BYTES, .offset = MR_DELIVERY_FIELD(backlog), .fallback = "32MiB",            \
      .min = 4096, .max = 1099511627776.0, .neutral = true,                                                            \
-     .help = "the most memory for records that wait until they are acknowledged; a larger record is dropped"},                                       \
+     .help = "the most memory for records that wait until they are acknowledged; a larger record is dropped"},         \
     {.name = "on_full", .kind = MR_OPTION_ENUM, .offset = MR_DELIVERY_FIELD(on_full), .fallback = "wait",              \
      .choices = mr_delivery_on_full, .neutral = true,                                                                  \
      .help = "what happens to a frame if the backlog is full: it waits, and with it the pipeline; the run fails; the " \

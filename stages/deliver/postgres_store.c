@@ -68,8 +68,8 @@ static int number_of(mr_postgres_store *at, const char *text, int64_t *number) {
 static int ask_value(mr_postgres_store *at, const char *text, const char *const *values, PGresult **result) {
     int status = mr_pg_ask(&at->link, text, values, result);
     if (!status && (PQntuples(*result) != 1 || PQgetisnull(*result, 0, 0)))
-        status = mr_fail(MR_ERROR_DATA, "the schema \"%s\" does not keep rows of runs and sources: look for rules and "
-                         "triggers on its tables", at->schema);
+        status = mr_fail(MR_ERROR_DATA, "the schema \"%s\" does not keep rows of runs and sources: look for rules "
+                         "and triggers on its tables", at->schema);
     return status;
 }
 

@@ -83,8 +83,8 @@ int mr_sqlite_store_check(const char *path) {
 
 /* ---- statements -------------------------------------------------------------------------------------------------- */
 
-/* Another program may end its lock, and a disk may get room: another try may help. A row that the database refuses costs
- * its batch. */
+/* Another program may end its lock, and a disk may get room: another try may help. A row that the database refuses
+ * costs its batch. */
 static int fail_status(int code) {
     switch (code & 0xff) {
     case SQLITE_BUSY:
@@ -318,7 +318,8 @@ static bool is_settled_for_good(const mr_stage *self) {
     return mr_stage_checkpoints(self) || mr_stage_reliable(self);
 }
 
-/* The log of changes lets others read meanwhile. If frames are settled for good, each commit syncs it; otherwise a power cut may cost the last commits, but never the database. */
+/* The log of changes lets others read meanwhile. If frames are settled for good, each commit syncs it;
+ * otherwise a power cut may cost the last commits, but never the database. */
 static int connect_to(void *service, const mr_delivery *delivery) {
     mr_sqlite_store *at = service;
     at->delivery = delivery;

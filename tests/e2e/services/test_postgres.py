@@ -209,8 +209,8 @@ class Postgres(Databases):
 
     def test_a_rule_that_swallows_rows(self):
         self.run_json(self.pipeline(5))
-        self.server.rows("CREATE FUNCTION millrace.none() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'; "
-                         "CREATE TRIGGER swallow BEFORE INSERT ON millrace.runs FOR EACH ROW EXECUTE FUNCTION "
+        self.server.rows("CREATE FUNCTION millrace.none() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';"
+                         " CREATE TRIGGER swallow BEFORE INSERT ON millrace.runs FOR EACH ROW EXECUTE FUNCTION "
                          "millrace.none()")
         self.checked([MILLRACE, "run", self.pipeline(5)], code=65, says="look for rules and triggers")
 

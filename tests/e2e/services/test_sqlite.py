@@ -194,7 +194,8 @@ class Sqlite(Databases):
         """They cost their batch. A row that is there already, as of two stages with the same name, costs nothing."""
         self.run_json(self.pipeline(5))
         with contextlib.closing(sqlite3.connect(self.path)) as database, database:
-            database.execute('INSERT INTO objects (source, epoch, seq, sub, stage, rank) VALUES (2, 0, 3, 0, "found", 1)')
+            database.execute("INSERT INTO objects (source, epoch, seq, sub, stage, rank) "
+                             "VALUES (2, 0, 3, 0, 'found', 1)")
             database.execute("CREATE TRIGGER no BEFORE INSERT ON frames WHEN NEW.seq = 25 BEGIN SELECT "
                              "RAISE(ABORT, 'not this one'); END")
         summary = self.run_json(self.pipeline(30, sink=", send_frames: 10, send_after: 1h"), code=None)
@@ -203,7 +204,8 @@ class Sqlite(Databases):
         self.assertEqual(self.rows("SELECT count(*) FROM frames WHERE source = 2"), [(20,)])
 
     def test_too_large_records(self):
-        done = self.run_json(self.pipeline(5, sink=", backlog: 4KiB, send_bytes: 1KiB", found="objects: 1000"), code=None)
+        done = self.run_json(self.pipeline(5, sink=", backlog: 4KiB, send_bytes: 1KiB", found="objects: 1000"),
+                             code=None)
         self.assertEqual(done["ledger"]["dropped"], [{"stage": "db", "reason": "too large", "frames": 5}])
         self.assertEqual(self.service(done)["dropped"], 5)
 
