@@ -64,7 +64,7 @@ static int number_of(mr_postgres_store *at, const char *text, int64_t *number) {
     return status;
 }
 
-/* Asks for the one value of one row, such as an id that a statement returns. A rule or a trigger may swallow the row. */
+/* Asks for the one value of one row, such as an id that a statement returns. A trigger may swallow the row. */
 static int ask_value(mr_postgres_store *at, const char *text, const char *const *values, PGresult **result) {
     int status = mr_pg_ask(&at->link, text, values, result);
     if (!status && (PQntuples(*result) != 1 || PQgetisnull(*result, 0, 0)))
