@@ -41,7 +41,7 @@ int mr_secret_file_check(int fd, const char *path, const char *what) {
 int mr_secret_file_read(const char *path, const char *what, char *text, size_t room) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return mr_file_fail("read", path);
+        return mr_fail(mr_file_status(errno), "%s cannot be read from %s: %s", what, path, strerror(errno));
     int status = mr_secret_file_check(fd, path, what);
     ssize_t bytes = status ? 0 : read(fd, text, room);
     if (bytes < 0)

@@ -11,7 +11,7 @@
 #include "engine/base/key_file.h"
 
 enum { LOOK_MS = 100, PASSWORD_BYTES = 1024, STATE_DIGITS = 5 };
-/* How long connecting may take unless the URL has a connect_timeout, and how much longer than a statement its answer. */
+/* How long connecting may take without a connect_timeout, and how much longer than a statement its answer. */
 static const int64_t CONNECT_NS = INT64_C(10000000000), ANSWER_NS = INT64_C(5000000000);
 /* How much of a COPY is given to libpq at once. */
 enum { PIECE_BYTES = 1 << 18 };
@@ -262,15 +262,16 @@ static int start_connecting(mr_pg_link *link, const char *password) {
         return mr_fail(MR_ERROR_MEMORY, "no memory for a connection");
     PQsetErrorVerbosity(link->connection, PQERRORS_VERBOSE);
     PQsetNoticeProcessor(link->connection, swallow, NULL);
-    return PQstatus(link->connection) == CONNECTION_BAD ? fail_connect(link) : finish_connecting(link, hosts.patience_ns);
+    return PQstatus(link->connection) == CONNECTION_BAD ? fail_connect(link)
+                                                           : finish_connecting(link, hosts.patience_ns);
 }
 
 int mr_pg_open(mr_pg_link *link, const mr_delivery *delivery) {
     char password[PASSWORD_BYTES] = "", set[80];
     link->delivery = delivery;
     int status = link->params.password_file ? mr_secret_file_read(link->params.password_file, "a password", password,
-                                                                   sizeof password)
-                                             : MR_OK;
+                                                                  sizeof password)
+                                            : MR_OK;
     if (!status)
         status = start_connecting(link, link->params.password_file ? password : link->params.password);
     explicit_bzero(password, sizeof password);
