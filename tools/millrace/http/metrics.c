@@ -297,7 +297,8 @@ char *mr_metrics_write(const mr_metrics *metrics, size_t *bytes) {
     mr_metrics_family(&text, "removed_sources_frames", "counter", "the frames of sources that were removed");
     put_removed(&text, now);
     mr_metrics_family(&text, "source_up", "gauge",
-                      "1: frames can come from the source; 0: it has ended, has failed or is away, or its node does not run");
+                      "1: frames can come from the source; 0: it has ended, has failed or is away, or its node does "
+                      "not run");
     put_sources(&text, now, put_up);
     mr_metrics_family(&text, "device_state", "gauge", "1 for the state that the device is in");
     put_devices(&text, now, put_state);
