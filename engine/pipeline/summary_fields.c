@@ -290,7 +290,7 @@ static const mr_summary_field service_fields[] = {
     SERVICE("dropped", dropped, NULL, "frames that were dropped: the queue was full, or the service refused them"),
     {"waiting", MR_SUMMARY_U64, AT(mr_service_report, waiting), NULL, "frames that are not acknowledged",
      .metric = "service_waiting_frames"},
-    {"waiting_bytes", MR_SUMMARY_U64, AT(mr_service_report, waiting_bytes), "bytes", "bytes of their records"},
+    {"waiting_bytes", MR_SUMMARY_U64, AT(mr_service_report, waiting_bytes), "bytes", "memory of their records"},
     {0}};
 static const mr_summary_part service = PART_OF(mr_service_report, service_fields);
 

@@ -47,6 +47,12 @@ static void name_table(const mr_result_kind *kind, char name[MR_COLUMN_NAME]) {
     snprintf(name, MR_COLUMN_NAME, "%s", kind == mr_kind_text() ? "texts" : kind->name);
 }
 
+/* PostgreSQL's indices take texts of less than 2704 bytes. */
+static uint32_t most_of(const mr_result_kind *kind, const mr_db_column *column) {
+    const bool has_index = column->type == MR_COLUMN_TEXT && (!column->field || kind == mr_kind_events());
+    return kind && has_index ? 1024 : 0;
+}
+
 /* Names that must be quoted in SQL, and those of the key, get a word before them. */
 static void name_column(const mr_result_kind *kind, const mr_field *field, char name[MR_COLUMN_NAME]) {
     static const char *const boxes[] = {"left", "top", "right", "bottom"};
@@ -82,10 +88,12 @@ static int make_table(mr_db_table *to, const char *name, const mr_result_kind *k
     for (size_t i = 0; i < count; i++) {
         snprintf(to->columns[i].name, MR_COLUMN_NAME, "%s", columns[i].name);
         to->columns[i].type = columns[i].type;
+        to->columns[i].most = most_of(kind, &to->columns[i]);
     }
     for (size_t i = count; i < to->count; i++) {
         const mr_field *field = &kind->fields[i - count];
         to->columns[i] = (mr_db_column){.type = type_of(field), .field = field};
+        to->columns[i].most = most_of(kind, &to->columns[i]);
         name_column(kind, field, to->columns[i].name);
     }
     return MR_OK;
@@ -161,6 +169,9 @@ int mr_db_tables_check(mr_negotiation *n, const mr_strings *wanted) {
 enum { NONE, SOME };
 
 static void *grow(mr_row_writer *at, size_t bytes) {
+    at->too_large |= bytes > at->most - at->bytes;
+    if (at->too_large)
+        return NULL;
     at->failed |= !mr_grow_bytes((void **)&at->data, &at->room, at->bytes + bytes);
     void *place = at->failed ? NULL : at->data + at->bytes;
     at->bytes += at->failed ? 0 : bytes;
@@ -210,6 +221,12 @@ static void put_word(mr_row_writer *at, const char *text) {
     put_text(at, text, text ? strlen(text) : 0);
 }
 
+/* A text, cut to what the column takes. */
+static void put_column_word(mr_row_writer *at, const mr_db_column *column, const char *text) {
+    const size_t bytes = text ? strlen(text) : 0;
+    put_text(at, text, column->most && bytes > column->most ? column->most : bytes);
+}
+
 /* The double with the fewest decimals that is this float: 0.87, not 0.870000005. */
 static double shortest(float value) {
     static const double scales[] = {1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9};
@@ -239,7 +256,8 @@ static void put_items(mr_row_writer *at, const mr_result *result, const mr_field
     put_text(at, text, bytes);
 }
 
-static void put_field(mr_row_writer *at, const mr_result *result, const mr_field *field, const void *element) {
+static void put_field(mr_row_writer *at, const mr_result *result, const mr_db_column *column, const void *element) {
+    const mr_field *field = column->field;
     const void *value = (const char *)element + field->offset;
     if (field->sparse && !mr_value_is_set(field, element)) {
         put_mark(at, NONE);
@@ -262,7 +280,7 @@ static void put_field(mr_row_writer *at, const mr_result *result, const mr_field
         put_real(at, *(const double *)value);
         break;
     case MR_FIELD_TEXT:
-        put_word(at, *(const char *const *)value);
+        put_column_word(at, column, *(const char *const *)value);
         break;
     case MR_FIELD_TIME:
         put_seconds(at, *(const int64_t *)value);
@@ -282,12 +300,12 @@ static void put_field(mr_row_writer *at, const mr_result *result, const mr_field
 static void put_elements(mr_row_writer *at, uint16_t index, const mr_result *result) {
     const mr_db_table *table = &at->tables->tables[index];
     const char *element = result->data;
-    for (size_t i = 0; i < result->count; i++, element += result->kind->element_bytes) {
+    for (size_t i = 0; i < result->count && !at->too_large; i++, element += result->kind->element_bytes) {
         put_bytes(at, &index, sizeof index);
-        put_word(at, result->stage);
+        put_column_word(at, &table->columns[MR_STAGE_COLUMN], result->stage ? result->stage : "");
         put_integer(at, (int64_t)i + 1);
         for (size_t c = ELEMENT_COLUMNS; c < table->count; c++)
-            put_field(at, result, table->columns[c].field, element);
+            put_field(at, result, &table->columns[c], element);
     }
 }
 
@@ -322,8 +340,8 @@ static void put_frame(mr_row_writer *at, const mr_frame *frame, const char *sour
     put_integer(at, values.away);
 }
 
-int mr_row_writer_open(mr_row_writer *at, const mr_db_tables *tables, bool found_only) {
-    *at = (mr_row_writer){.tables = tables, .found_only = found_only};
+int mr_row_writer_open(mr_row_writer *at, const mr_db_tables *tables, bool found_only, size_t most) {
+    *at = (mr_row_writer){.tables = tables, .found_only = found_only, .most = most};
     return mr_record_open(&at->json);
 }
 
@@ -335,13 +353,13 @@ void mr_row_writer_close(mr_row_writer *at) {
 
 int mr_row_writer_make(mr_row_writer *at, const mr_frame *frame, const char *source, size_t *bytes) {
     at->bytes = 0;
-    at->failed = false;
+    at->failed = at->too_large = false;
     put_frame(at, frame, source);
     const size_t alone = at->bytes;
     for (size_t t = 1; t < at->tables->count; t++)
         for (const mr_result *one = NULL; (one = next_result(frame, at->tables->tables[t].kind, one));)
             put_elements(at, (uint16_t)t, one);
-    *bytes = at->found_only && at->bytes == alone ? 0 : at->bytes;
+    *bytes = at->too_large ? SIZE_MAX : at->found_only && at->bytes == alone ? 0 : at->bytes;
     return at->failed ? mr_fail(MR_ERROR_MEMORY, "no memory for the rows of a frame") : MR_OK;
 }
 

@@ -25,6 +25,7 @@ enum { MR_COLUMN_NAME = 140 };
 typedef struct mr_db_column {
     char name[MR_COLUMN_NAME];
     mr_column_type type;
+    uint32_t most; /* bytes of a text, since an index has it; 0: any number */
     const mr_field *field; /* of a kind's element; NULL: stage, rank, or a column of frames */
 } mr_db_column;
 
@@ -54,15 +55,17 @@ int mr_db_tables_check(mr_negotiation *negotiation, const mr_strings *wanted);
 typedef struct mr_row_writer {
     const mr_db_tables *tables;
     bool found_only; /* no record for a frame without rows in other tables */
+    size_t most;     /* bytes in a record */
     mr_record json;
     char *data;
     size_t bytes, room;
-    bool failed;
+    bool failed, too_large;
 } mr_row_writer;
 
-int mr_row_writer_open(mr_row_writer *at, const mr_db_tables *tables, bool found_only);
+int mr_row_writer_open(mr_row_writer *at, const mr_db_tables *tables, bool found_only, size_t most);
 void mr_row_writer_close(mr_row_writer *at);
-/* Makes a frame's record in at->data. *bytes is 0 if there is none. MR_ERROR_MEMORY. */
+/* Makes a frame's record in at->data. *bytes is 0 if there is none, and SIZE_MAX if it would have
+ * more than at->most bytes; then it is not whole. MR_ERROR_MEMORY. */
 int mr_row_writer_make(mr_row_writer *at, const mr_frame *frame, const char *source, size_t *bytes);
 
 /* Reads a record: mr_row_next gives the table of the next row, or -1 at the end; then mr_row_value gives the value of

@@ -1,5 +1,8 @@
 #include "stages/deliver/db_sink.h"
 
+/* Neither database takes larger values, and rows have more than the values. */
+static const int64_t MOST_BYTES = 500000000;
+
 const char *const mr_db_frames[] = {[MR_DB_FRAMES_ALL] = "all", [MR_DB_FRAMES_FOUND] = "found", NULL};
 
 int mr_db_sink_negotiate(mr_negotiation *n) {
@@ -13,7 +16,9 @@ int mr_db_sink_open(mr_stage *self) {
     const mr_db_options *given = self->options;
     mr_db_sink *at = self->state;
     int status = mr_db_tables_create(&at->tables, &self->inputs[0], &given->results);
-    return status ? status : mr_row_writer_open(&at->writer, at->tables, given->frames == MR_DB_FRAMES_FOUND);
+    const int64_t backlog = given->delivery.backlog;
+    return status ? status : mr_row_writer_open(&at->writer, at->tables, given->frames == MR_DB_FRAMES_FOUND,
+                                                (size_t)(backlog < MOST_BYTES ? backlog : MOST_BYTES));
 }
 
 int mr_db_sink_process(mr_stage *self, mr_io *io) {

@@ -14,6 +14,8 @@
 /* How often a stage that waits is called again, and how often a waiting thread looks around. */
 static const int64_t ASK_NS = 20000000, LOOK_NS = 100000000, LONGEST_PAUSE_NS = INT64_C(30000000000);
 
+enum { SPARES = 2 };
+
 const char *const mr_delivery_on_full[] = {[MR_DELIVERY_WAIT] = "wait",
                                            [MR_DELIVERY_FAIL] = "fail",
                                            [MR_DELIVERY_DROP_OLDEST] = "drop-oldest",
@@ -36,12 +38,15 @@ struct mr_delivery {
     const mr_service_type *type;
     void *service;
     pthread_t thread;
+    bool reached; /* the service has answered since the thread connected */
     atomic_bool stops;
     pthread_mutex_t lock;     /* guards the fields below */
     pthread_cond_t changed;
     block *first, *last;      /* oldest first */
-    block *spare;             /* to be used again */
+    block *spare;             /* to be used again: at most SPARES, and none large */
+    size_t spares;
     block *sending;           /* the thread reads it without the lock; always the first */
+    bool ended;               /* flush has seen the end; the thread may still report a failure */
     bool hurries;             /* a source has ended: batches do not wait for more frames */
     int status;               /* the service's failure */
     char message[256];
@@ -71,16 +76,17 @@ int mr_delivery_negotiate(mr_negotiation *n) {
     if (given->send_bytes > given->backlog)
         return mr_refuse(n, "send_bytes", "a batch of %lld bytes does not fit into a backlog of %lld",
                          (long long)given->send_bytes, (long long)given->backlog);
-    /* One batch is being sent, and one filled, beside those that wait. Blocks grow by half. */
-    n->waiting_bytes = ((size_t)given->backlog + 2 * (size_t)given->send_bytes) / 2 * 3;
+    /* The block that grows last may pass the backlog by half of it, and spares may have a quarter each. */
+    n->waiting_bytes = 2 * (size_t)given->backlog;
     n->threads = 1;
     return MR_OK;
 }
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
 
-static size_t bytes_of(const block *one) {
-    return one->bytes + one->count * sizeof *one->items;
+/* The memory that it has. */
+static size_t memory_of(const block *one) {
+    return one->data_room + one->room * sizeof *one->items + sizeof *one;
 }
 
 static void free_block(block *gone) {
@@ -92,14 +98,15 @@ static void free_block(block *gone) {
 /* Appends an empty block. */
 static block *add_block(mr_delivery *d) {
     block *made = d->spare;
-    if (made)
+    if (made) {
         d->spare = made->next;
-    else
-        made = mr_calloc(1, sizeof *made);
-    if (!made)
+        d->spares--;
+    } else if (!(made = mr_calloc(1, sizeof *made))) {
         return NULL;
+    }
     *made = (block){.items = made->items, .room = made->room, .data = made->data, .data_room = made->data_room,
                     .since_ns = mr_now_ns()};
+    d->report.waiting_bytes += memory_of(made);
     if (d->last)
         d->last->next = made;
     else
@@ -108,32 +115,36 @@ static block *add_block(mr_delivery *d) {
     return made;
 }
 
-/* Removes a block whose predecessor is `before`, or NULL, and keeps it for later unless it is unusually large. */
+/* Removes a block whose predecessor is `before`, or NULL, and keeps it for later unless it is large. */
 static void remove_block(mr_delivery *d, block *before, block *gone) {
     *(before ? &before->next : &d->first) = gone->next;
     if (d->last == gone)
         d->last = before;
-    if (gone->data_room > 2 * (size_t)d->options->send_bytes) {
+    d->report.waiting_bytes -= memory_of(gone);
+    if (d->spares == SPARES || memory_of(gone) > (size_t)d->options->backlog / 4) {
         free_block(gone);
         return;
     }
     gone->next = d->spare;
     d->spare = gone;
+    d->spares++;
 }
 
-/* Releases the frames of a block and takes it out of the account. */
+/* Releases the frames of a block. */
 static void release(mr_delivery *d, block *of, const char *dropped) {
     for (size_t i = 0; i < of->count; i++)
         mr_stage_release(d->self, &of->items[i].held, dropped);
     d->report.waiting -= of->count;
-    d->report.waiting_bytes -= bytes_of(of);
 }
 
 /* ---- the state --------------------------------------------------------------------------------------------------- */
 
-/* `why`: NULL keeps the reason. */
+/* `why`: NULL keeps the reason. After the end only a failure is news. */
 static void set_phase(mr_delivery *d, mr_link_state phase, const char *why, int64_t next_ns) {
     MR_LOCKED(&d->lock);
+    if (d->ended && phase != MR_LINK_FAILED && phase != MR_LINK_ENDED)
+        return;
+    d->ended |= phase == MR_LINK_ENDED;
     if (d->report.phase != phase)
         d->report.since_ns = mr_clock_date_ns();
     d->report.phase = phase;
@@ -208,17 +219,28 @@ static void pause_for(mr_delivery *d, int64_t pause_ns) {
     }
 }
 
-static int connect_once(mr_delivery *d) {
-    set_phase(d, MR_LINK_CONNECTING, NULL, 0);
-    d->report.tries++;
-    int status = d->type->connect(d->service, d);
-    if (status)
-        return status;
-    d->report.connections++;
-    if (d->report.connections > 1)
+/* Counts one more of them, and returns how many there are. */
+static uint64_t count(mr_delivery *d, uint64_t *counter) {
+    MR_LOCKED(&d->lock);
+    return ++*counter;
+}
+
+/* The service has answered. */
+static void note_live(mr_delivery *d) {
+    d->reached = true;
+    if (count(d, &d->report.connections) > 1)
         mr_stage_info(d->self, "connected again");
     set_phase(d, MR_LINK_LIVE, "", 0);
-    return MR_OK;
+}
+
+static int connect_once(mr_delivery *d) {
+    set_phase(d, MR_LINK_CONNECTING, NULL, 0);
+    count(d, &d->report.tries);
+    d->reached = false;
+    int status = d->type->connect(d->service, d);
+    if (!status && !d->type->connects_late)
+        note_live(d);
+    return status;
 }
 
 static int send_once(mr_delivery *d, const block *due, bool *connected, bool again) {
@@ -228,6 +250,8 @@ static int send_once(mr_delivery *d, const block *due, bool *connected, bool aga
     *connected = !status;
     if (!status && due)
         status = d->type->send(d->service, d, &batch);
+    if (!status && due && !d->reached)
+        note_live(d);
     if (status)
         d->type->disconnect(d->service);
     *connected &= !status;
@@ -242,14 +266,16 @@ static int deliver(mr_delivery *d, block *due, bool *connected) {
         int status = send_once(d, due, connected, tries);
         if (status != MR_ERROR_AGAIN || mr_delivery_stops(d))
             return mr_delivery_stops(d) && status ? MR_ERROR_CANCELLED : status;
-        if (d->options->give_up && mr_now_ns() - since_ns >= d->options->give_up)
+        const int64_t left_ns = d->options->give_up ? since_ns + d->options->give_up - mr_now_ns() : INT64_MAX;
+        if (left_ns <= 0)
             return mr_fail(MR_ERROR_IO, "%s; it was away for longer than give_up allows", mr_message());
         const int64_t asked_ns = d->type->pause ? d->type->pause(d->service) : 0;
-        const int64_t next_ns = asked_ns ? asked_ns : jittered(pause_ns);
+        const int64_t next_ns = mr_earlier_ns(asked_ns ? asked_ns : jittered(pause_ns), left_ns);
         mr_stage_warn(d->self, "%s; tries again", mr_message());
         set_phase(d, MR_LINK_AWAY, mr_message(), mr_clock_date_ns() + next_ns);
         pause_for(d, next_ns);
-        d->report.again += due != NULL;
+        if (due)
+            count(d, &d->report.again);
         pause_ns = mr_earlier_ns(2 * pause_ns, LONGEST_PAUSE_NS);
     }
 }
@@ -321,18 +347,35 @@ static bool drop_oldest(mr_delivery *d) {
     return true;
 }
 
-/* Makes room for a record. MR_ERROR_AGAIN: there is none. With the lock. */
-static int make_room(mr_delivery *d, size_t bytes) {
+static void close_block(mr_delivery *d, block *full) {
+    full->closed = true;
+    pthread_cond_signal(&d->changed);
+}
+
+/* Makes room for a record. MR_ERROR_AGAIN: there is none. *due: the records that wait for more frames are now sent, and
+ * the service may be well. With the lock. */
+static int make_room(mr_delivery *d, size_t bytes, bool *due) {
     const uint64_t most = (uint64_t)d->options->backlog;
-    while (d->report.waiting && d->report.waiting_bytes + bytes > most)
-        if (d->options->on_full != MR_DELIVERY_DROP_OLDEST || !drop_oldest(d))
+    while (d->report.waiting && d->report.waiting_bytes + bytes > most) {
+        *due = !d->first->closed;
+        if (*due)
+            close_block(d, d->first);
+        if (*due || d->options->on_full != MR_DELIVERY_DROP_OLDEST || !drop_oldest(d))
             return MR_ERROR_AGAIN;
+    }
     return MR_OK;
+}
+
+/* Whether a batch is large enough. Half a backlog can be sent while the other half fills. */
+static bool is_full(const mr_delivery *d, const block *one) {
+    return one->count >= (size_t)d->options->send_frames || one->bytes >= (size_t)d->options->send_bytes ||
+           one->bytes + one->count * sizeof *one->items >= (size_t)d->options->backlog / 2;
 }
 
 /* With the lock. */
 static int append(mr_delivery *d, mr_io *io, const mr_frame *frame, const void *record, size_t bytes) {
     block *to = d->last && !d->last->closed ? d->last : add_block(d);
+    const size_t before = to ? memory_of(to) : 0;
     if (!to || !mr_grow((void **)&to->items, to->count, &to->room, sizeof *to->items) ||
         !mr_grow_bytes((void **)&to->data, &to->data_room, to->bytes + bytes))
         return mr_fail(MR_ERROR_MEMORY, "no memory for a record of %zu bytes", bytes);
@@ -341,16 +384,25 @@ static int append(mr_delivery *d, mr_io *io, const mr_frame *frame, const void *
                                             .at = to->bytes, .bytes = bytes};
     to->bytes += bytes;
     d->report.waiting++;
-    d->report.waiting_bytes += bytes + sizeof *to->items;
-    to->closed = to->count >= (size_t)d->options->send_frames || to->bytes >= (size_t)d->options->send_bytes;
-    if (to->closed || to->count == 1)
+    d->report.waiting_bytes += memory_of(to) - before;
+    if (is_full(d, to))
+        close_block(d, to);
+    else if (to->count == 1)
         pthread_cond_signal(&d->changed);
     return MR_OK;
 }
 
 static int put(mr_delivery *d, mr_io *io, const mr_frame *frame, const void *record, size_t bytes) {
     MR_LOCKED(&d->lock);
-    int status = make_room(d, bytes + sizeof(mr_delivered));
+    bool due = false;
+    if (bytes > (size_t)d->options->backlog) {
+        d->report.dropped++;
+        mr_io_drop(io, frame, "too large");
+        return MR_OK;
+    }
+    int status = make_room(d, bytes + sizeof(mr_delivered) + sizeof(block), &due);
+    if (due)
+        return status;
     if (status && d->options->on_full == MR_DELIVERY_FAIL)
         return mr_fail(MR_ERROR_IO, "%llu frames wait for the service, and the backlog is full%s%s",
                        (unsigned long long)d->report.waiting, *d->report.why ? ": " : "", d->report.why);

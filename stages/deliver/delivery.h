@@ -40,7 +40,7 @@ typedef struct mr_delivery_options {
      .max = 3600e9, .neutral = true, .help = "how long a batch may wait for more frames before it is sent"},           \
     {.name = "backlog", .kind = MR_OPTION_BYTES, .offset = MR_DELIVERY_FIELD(backlog), .fallback = "32MiB",            \
      .min = 4096, .max = 1099511627776.0, .neutral = true,                                                            \
-     .help = "the most bytes of records that wait until they are acknowledged"},                                       \
+     .help = "the most memory for records that wait until they are acknowledged; a larger record is dropped"},         \
     {.name = "on_full", .kind = MR_OPTION_ENUM, .offset = MR_DELIVERY_FIELD(on_full), .fallback = "wait",              \
      .choices = mr_delivery_on_full, .neutral = true,                                                                  \
      .help = "what happens to a frame if the backlog is full: it waits, and with it the pipeline; the run fails; the " \
@@ -78,6 +78,8 @@ typedef struct mr_service_type {
     int (*send)(void *service, const mr_delivery *delivery, const mr_batch *batch);
     /* Must also accept a service that is not connected. */
     void (*disconnect)(void *service);
+    /* `connect` reaches nobody: the service counts as connected once it has acknowledged a batch. */
+    bool connects_late;
     /* Optional. After MR_ERROR_AGAIN: the pause that the service has asked for, in ns; 0: none. */
     int64_t (*pause)(void *service);
 } mr_service_type;
@@ -86,7 +88,8 @@ typedef struct mr_service_type {
 int mr_delivery_negotiate(mr_negotiation *negotiation);
 /* Starts the thread, which connects. `type` and `service` must live until close. */
 int mr_delivery_open(mr_delivery **delivery, const mr_stage *self, const mr_service_type *type, void *service);
-/* The end of process: puts a frame's record into the queue, and returns the value for process. */
+/* The end of process: puts a frame's record into the queue, and returns the value for process. A frame whose record has
+ * more bytes than the backlog is dropped ("too large"); then `record` is not read. */
 int mr_delivery_put(mr_delivery *delivery, mr_io *io, const mr_frame *frame, const void *record, size_t bytes);
 /* The stage's flush. */
 int mr_delivery_flush(mr_delivery *delivery, mr_io *io, uint32_t source);

@@ -28,11 +28,16 @@ static int fail_with(const mr_pg_link *link, int status, const char *text) {
     return mr_fail(status, "%s: %s", link->params.url, *line ? line : "the connection is lost");
 }
 
+/* By class. 22, 23 and 54 refuse a row's values, which costs the batch. */
 static int status_of(const char *state) {
+    static const char *const refusing[] = {"22", "23", "54"};
     static const char *const passing[] = {"08", "40", "53", "57", "58", "XX", "55P03", "25006"};
     for (size_t i = 0; i < sizeof passing / sizeof *passing; i++)
         if (strncmp(state, passing[i], strlen(passing[i])) == 0)
             return MR_ERROR_AGAIN;
+    for (size_t i = 0; i < sizeof refusing / sizeof *refusing; i++)
+        if (strncmp(state, refusing[i], 2) == 0)
+            return MR_ERROR_PROTOCOL;
     if (strncmp(state, "28", 2) == 0 || strcmp(state, "42501") == 0)
         return MR_ERROR_PERMISSION;
     return strncmp(state, "3D", 2) == 0 ? MR_ERROR_NO_INPUT : MR_ERROR_DATA;

@@ -64,6 +64,15 @@ static int number_of(mr_postgres_store *at, const char *text, int64_t *number) {
     return status;
 }
 
+/* Asks for the one value of one row, such as an id that a statement returns. A trigger may swallow the row. */
+static int ask_value(mr_postgres_store *at, const char *text, const char *const *values, PGresult **result) {
+    int status = mr_pg_ask(&at->link, text, values, result);
+    if (!status && (PQntuples(*result) != 1 || PQgetisnull(*result, 0, 0)))
+        status = mr_fail(MR_ERROR_DATA, "the schema \"%s\" does not keep rows of runs and sources: look for rules "
+                         "and triggers on its tables", at->schema);
+    return status;
+}
+
 #define PRINT(at, ...) mr_arena_print(&(at)->arena, __VA_ARGS__)
 
 static int has_table(mr_postgres_store *at, const char *name, int64_t *there) {
@@ -164,9 +173,9 @@ static int need_run(mr_postgres_store *at) {
     if (!run)
         return MR_ERROR_CONFIG;
     const char *const values[] = {run, self->id, mr_stage_pipeline(self), mr_date_text(date, mr_clock_date_ns()), NULL};
-    int status = mr_pg_ask(&at->link, PRINT(at, "INSERT INTO %sruns (run, stage, pipeline, started) "
-                                            "VALUES ($1, $2, $3, $4) ON CONFLICT (run, stage) DO UPDATE "
-                                            "SET run = excluded.run RETURNING id", at->prefix), values, &result);
+    int status = ask_value(at, PRINT(at, "INSERT INTO %sruns (run, stage, pipeline, started) VALUES ($1, $2, $3, $4) "
+                                     "ON CONFLICT (run, stage) DO UPDATE SET run = excluded.run RETURNING id",
+                                     at->prefix), values, &result);
     if (!status)
         snprintf(at->run, sizeof at->run, "%s", PQgetvalue(result, 0, 0));
     PQclear(result);
@@ -326,9 +335,8 @@ static int add_source(mr_postgres_store *at, const char *name, int64_t **id) {
     *id = mr_arena_alloc(&at->arena, sizeof **id);
     if (!*id)
         return MR_ERROR_MEMORY;
-    int status = mr_pg_ask(&at->link, PRINT(at, "INSERT INTO %ssources (run, name) VALUES ($1, $2) ON CONFLICT "
-                                            "(run, name) DO UPDATE SET name = excluded.name RETURNING id", at->prefix),
-                           values, &result);
+    int status = ask_value(at, PRINT(at, "INSERT INTO %ssources (run, name) VALUES ($1, $2) ON CONFLICT (run, name) "
+                                     "DO UPDATE SET name = excluded.name RETURNING id", at->prefix), values, &result);
     if (!status)
         **id = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
     PQclear(result);

@@ -83,7 +83,8 @@ int mr_sqlite_store_check(const char *path) {
 
 /* ---- statements -------------------------------------------------------------------------------------------------- */
 
-/* Another program may end its lock, and a disk may get room: another try may help. */
+/* Another program may end its lock, and a disk may get room: another try may help. A row that the database refuses
+ * costs its batch. */
 static int fail_status(int code) {
     switch (code & 0xff) {
     case SQLITE_BUSY:
@@ -97,9 +98,12 @@ static int fail_status(int code) {
         return MR_ERROR_MEMORY;
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:
-    case SQLITE_CONSTRAINT:
     case SQLITE_ERROR:
         return MR_ERROR_DATA;
+    case SQLITE_CONSTRAINT:
+    case SQLITE_MISMATCH:
+    case SQLITE_TOOBIG:
+        return MR_ERROR_PROTOCOL;
     case SQLITE_PERM:
     case SQLITE_AUTH:
     case SQLITE_READONLY:
@@ -251,10 +255,9 @@ static const char *insert_of(mr_arena *arena, const mr_db_table *table) {
     const size_t count = table->count + (table->kind ? MR_KEY_COLUMNS : 0);
     for (size_t i = 1; marks && i < count; i++)
         marks = mr_arena_print(arena, "%s,?%zu", marks, i + 1);
-    const char *end = table->kind ? "" : " ON CONFLICT DO NOTHING";
-    return columns && marks
-               ? mr_arena_print(arena, "INSERT INTO \"%s\" (%s) VALUES (%s)%s", table->name, columns, marks, end)
-               : NULL;
+    return columns && marks ? mr_arena_print(arena, "INSERT INTO \"%s\" (%s) VALUES (%s) ON CONFLICT DO NOTHING",
+                                             table->name, columns, marks)
+                            : NULL;
 }
 
 static int prepare_all(mr_sqlite_store *at) {
@@ -310,8 +313,13 @@ static void disconnect(void *service) {
     forget_sources(at);
 }
 
-/* The log of changes lets others read meanwhile. A run that can be continued syncs it at each commit, since frames are
- * settled then; otherwise a power cut may cost the last commits, but never the database. */
+/* Whether nobody sends a delivered frame again. */
+static bool is_settled_for_good(const mr_stage *self) {
+    return mr_stage_checkpoints(self) || mr_stage_reliable(self);
+}
+
+/* The log of changes lets others read meanwhile. If frames are settled for good, each commit syncs it;
+ * otherwise a power cut may cost the last commits, but never the database. */
 static int connect_to(void *service, const mr_delivery *delivery) {
     mr_sqlite_store *at = service;
     at->delivery = delivery;
@@ -325,8 +333,8 @@ static int connect_to(void *service, const mr_delivery *delivery) {
     if (!status)
         status = execute(at, "COMMIT");
     if (!status)
-        status = execute(at, mr_stage_checkpoints(mr_delivery_stage(delivery)) ? "PRAGMA synchronous = FULL"
-                                                                                : "PRAGMA synchronous = NORMAL");
+        status = execute(at, is_settled_for_good(mr_delivery_stage(delivery)) ? "PRAGMA synchronous = FULL"
+                                                                              : "PRAGMA synchronous = NORMAL");
     if (!status)
         status = execute(at, "PRAGMA journal_mode = WAL; PRAGMA cache_size = -16384; "
                          "PRAGMA journal_size_limit = 67108864");

@@ -302,7 +302,8 @@ static int64_t pause_of(void *service) {
 }
 
 const mr_service_type mr_webhook_service = {
-    .connect = connect_to, .send = send_batch, .disconnect = disconnect, .pause = pause_of};
+    .connect = connect_to, .send = send_batch, .disconnect = disconnect, .connects_late = true,
+    .pause = pause_of};
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 

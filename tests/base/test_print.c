@@ -1,5 +1,8 @@
 #include <inttypes.h>
 #include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,6 +196,51 @@ TEST(log_lines_are_one_line) {
     mr_log(MR_LOG_ERROR, "%s: refused", "peer\nmillrace: error: forged\x1b[2J");
     mr_log_to(NULL, NULL);
     assert_string_equal(logged, "peer\\x0amillrace: error: forged\\x1b[2J: refused");
+}
+
+/* A context that no call may see after mr_log_to has returned. */
+typedef struct heard {
+    atomic_bool *over;
+    atomic_int lines, late;
+    bool gone;
+} heard;
+
+static void hear(void *context, mr_log_level level, const char *line) {
+    heard *by = context;
+    atomic_fetch_add(&by->lines, 1);
+    atomic_fetch_add(&by->late, by->gone);
+    if (level == MR_LOG_ERROR)
+        mr_log(MR_LOG_WARNING, "again: %s", line);
+}
+
+static void *keep_logging(void *context) {
+    const heard *by = context;
+    while (!atomic_load(by->over))
+        mr_log(MR_LOG_ERROR, "a line");
+    return NULL;
+}
+
+TEST(nothing_is_in_a_log_function_that_was_replaced) {
+    atomic_bool over = false;
+    heard by[100];
+    pthread_t threads[2];
+    for (int i = 0; i < 100; i++)
+        by[i] = (heard){.over = &over};
+    mr_log_to(hear, &by[0]);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, keep_logging, &by[0]), 0);
+    for (int i = 1; i < 100; i++) {
+        while (atomic_load(&by[i - 1].lines) < 4)
+            sched_yield();
+        mr_log_to(hear, &by[i]);
+        by[i - 1].gone = true;
+    }
+    atomic_store(&over, true);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    mr_log_to(NULL, NULL);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(atomic_load(&by[i].late), 0);
 }
 
 TEST(diagnostics_keep_to_their_lines) {

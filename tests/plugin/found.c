@@ -11,12 +11,21 @@
 typedef struct options {
     int64_t objects;
     bool alone; /* only objects */
+    bool long_zone;
 } options;
 
 static const char *const labels[] = {"owl", "tit \"blue\"", "Größe", "it's"};
 
+/* A name that does not compress well. */
+static char long_zone[6001];
+
 static int negotiate(mr_negotiation *negotiation) {
     const options *given = negotiation->options;
+    uint32_t next = 1;
+    for (size_t i = 0; i < sizeof long_zone - 1; i++) {
+        next = next * 1664525 + 1013904223;
+        long_zone[i] = (char)('0' + (next >> 16) % 75);
+    }
     negotiation->outputs[0].follows = negotiation->outputs[0].shares = 0;
     int status = mr_promise_result(negotiation, 0, mr_kind_objects(), NULL, NULL);
     if (!status && !given->alone)
@@ -42,7 +51,7 @@ static int add_objects(mr_io *io, mr_frame *frame, int64_t count) {
     return count && seq % 7 == 0 ? mr_result_add_items(result, quad, 8, sizeof *quad, &objects[0].quad) : MR_OK;
 }
 
-static int add_others(mr_io *io, mr_frame *frame) {
+static int add_others(mr_io *io, mr_frame *frame, const char *zone) {
     const uint64_t seq = frame->identity.seq;
     mr_result *classes, *events, *texts;
     char read[32];
@@ -58,7 +67,7 @@ static int add_others(mr_io *io, mr_frame *frame) {
     classes->count = 2;
     if (seq % 5 == 0)
         ((mr_zone_event *)events->data)[events->count++] = (mr_zone_event){
-            .event = "enter", .zone = "door", .track = 3, .index = -1, .time_ns = frame->pts_ns,
+            .event = "enter", .zone = zone, .track = 3, .index = -1, .time_ns = frame->pts_ns,
             .dwell_ns = MR_NO_TIME, .count = 1, .total = 2};
     ((mr_text *)texts->data)[0] = (mr_text){.score = 0.5F};
     texts->count = 1;
@@ -73,7 +82,7 @@ static int process(mr_stage *self, mr_io *io) {
     if (!status)
         status = add_objects(io, output, given->objects);
     if (!status && !given->alone)
-        status = add_others(io, output);
+        status = add_others(io, output, given->long_zone ? long_zone : "door");
     if (!status)
         return mr_io_emit(io, 0, output);
     mr_frame_unref(&output);
@@ -85,6 +94,8 @@ static const mr_option table[] = {
      .unit = "objects", .help = "how many objects each frame has"},
     {.name = "alone", .kind = MR_OPTION_BOOL, .offset = offsetof(options, alone), .fallback = "false",
      .help = "add objects only"},
+    {.name = "long_zone", .kind = MR_OPTION_BOOL, .offset = offsetof(options, long_zone), .fallback = "false",
+     .help = "events are in a zone whose name has 6000 characters"},
     MR_OPTIONS_END,
 };
 static const mr_port inputs[] = {{.name = "in"}, {0}};

@@ -1,5 +1,6 @@
 #include "millrace/log.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -11,8 +12,26 @@
 
 static const char *const level_names[] = {"error", "warning", "info", "debug"};
 static _Atomic mr_log_level current_level = MR_LOG_WARNING;
-static mr_log_function *sink;
+
+static void write_line(void *context, mr_log_level level, const char *line) {
+    (void)context;
+    fprintf(stderr, "millrace: %s: %s\n", level_names[level], line);
+}
+
+/* The lock is held during a call, so that nothing is in a function that mr_log_to has replaced. Readers must never wait
+ * for a writer: the function may wait for another thread that logs. */
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static mr_log_function *sink = write_line;
 static void *sink_context;
+static _Thread_local int inside; /* calls of the function in progress: it may log too */
+
+static void pass(mr_log_level level, const char *line) {
+    if (!inside++)
+        pthread_rwlock_rdlock(&lock);
+    sink(sink_context, level, line);
+    if (!--inside)
+        pthread_rwlock_unlock(&lock);
+}
 
 void mr_log(mr_log_level level, const char *format, ...) {
     if (level > atomic_load_explicit(&current_level, memory_order_relaxed))
@@ -23,10 +42,7 @@ void mr_log(mr_log_level level, const char *format, ...) {
     mr_vprint_into(line, sizeof line, format, arguments);
     va_end(arguments);
     mr_url_hide(line);
-    if (sink)
-        sink(sink_context, level, line);
-    else
-        fprintf(stderr, "millrace: %s: %s\n", level_names[level], line);
+    pass(level, line);
 }
 
 void mr_log_set_level(mr_log_level level) {
@@ -38,13 +54,18 @@ mr_log_level mr_log_get_level(void) {
 }
 
 void mr_log_to(mr_log_function *function, void *context) {
-    sink = function;
+    pthread_rwlock_wrlock(&lock);
+    sink = function ? function : write_line;
     sink_context = context;
+    pthread_rwlock_unlock(&lock);
 }
 
 mr_log_function *mr_log_target(void **context) {
+    pthread_rwlock_rdlock(&lock);
+    mr_log_function *function = sink;
     *context = sink_context;
-    return sink;
+    pthread_rwlock_unlock(&lock);
+    return function;
 }
 
 int mr_log_parse_level(const char *text, mr_log_level *level) {

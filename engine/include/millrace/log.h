@@ -12,7 +12,8 @@ extern "C" {
 
 typedef enum mr_log_level { MR_LOG_ERROR, MR_LOG_WARNING, MR_LOG_INFO, MR_LOG_DEBUG } mr_log_level;
 
-/* Receives one line without a newline. The line is borrowed for the call. Several threads may call it at once. */
+/* Receives one line without a newline. The line is borrowed for the call. Several threads may call it at once. It may
+ * call mr_log, but neither mr_log_to nor mr_log_target. */
 typedef void mr_log_function(void *context, mr_log_level level, const char *line);
 
 /* Writes a line (printf style) if the level is enabled. */
@@ -26,10 +27,10 @@ MR_API void mr_log_repeating(mr_log_level level, const char *source, const char 
 /* Sets the level; lines above it are left out. Default: MR_LOG_WARNING. */
 MR_API void mr_log_set_level(mr_log_level level);
 MR_API mr_log_level mr_log_get_level(void);
-/* Sends lines to `function` instead of standard error. NULL restores standard error. Do not call it while a pipeline
- * runs. */
+/* Sends lines to `function` instead of standard error. NULL restores standard error. Any thread. When it returns, no
+ * thread is in the function that lines went to before. */
 MR_API void mr_log_to(mr_log_function *function, void *context);
-/* The function that lines go to, and its context; NULL: standard error. */
+/* The function that lines go to, and its context. At first it is one that writes to standard error. */
 MR_API mr_log_function *mr_log_target(void **context);
 /* Parses "error", "warning", "info" or "debug". MR_ERROR_USAGE: `text` is another word. */
 MR_API int mr_log_parse_level(const char *text, mr_log_level *level);

@@ -515,7 +515,7 @@ typedef struct mr_service_report {
     uint64_t batches, frames, bytes; /* acknowledged */
     uint64_t again;           /* batches that were sent again */
     uint64_t dropped;         /* frames that were dropped: the queue was full, or the service refused them */
-    uint64_t waiting, waiting_bytes; /* frames that are not acknowledged, and their records */
+    uint64_t waiting, waiting_bytes; /* frames that are not acknowledged, and their memory */
     char why[MR_REPORT_WHY];  /* why the service is away; "": it is not, or the reason is not known */
 } mr_service_report;
 /* Any thread, until `close` returns. */

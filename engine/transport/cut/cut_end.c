@@ -93,10 +93,9 @@ bool mr_cut_any_is_live(const mr_plan *plan) {
     return false;
 }
 
-uint64_t mr_cut_run(const mr_plan *plan, const mr_plan_vertex *vertex, uint64_t own) {
-    const char *given = getenv("MILLRACE_RUN");
-    uint64_t run = given ? strtoull(given, NULL, 16) : 0;
-    return run ? run : !mr_cut_is_exact(plan, vertex) && reads_any(plan, vertex) ? own : 0;
+uint64_t mr_cut_run(const mr_run *run, const mr_plan_vertex *vertex, uint64_t own) {
+    const bool begins = !mr_cut_is_exact(run->plan, vertex) && reads_any(run->plan, vertex);
+    return run->id.given ? run->id.number : begins ? own : 0;
 }
 
 bool mr_cut_is_exact(const mr_plan *plan, const mr_plan_vertex *vertex) {

@@ -26,7 +26,7 @@ mr_session_self mr_cut_self(const mr_cut *cut, const mr_plan_vertex *vertex);
 bool mr_cut_is_exact(const mr_plan *plan, const mr_plan_vertex *vertex);
 /* The run's number: MILLRACE_RUN, else 0 (any): everything that arrives while a receiver lives is one run, even if the
  * sender restarts. Only after live cuts does a process that reads sources start a run. */
-uint64_t mr_cut_run(const mr_plan *plan, const mr_plan_vertex *vertex, uint64_t own);
+uint64_t mr_cut_run(const mr_run *run, const mr_plan_vertex *vertex, uint64_t own);
 /* Whether any cut of the pipeline is live, so that frames may be lost unseen. */
 bool mr_cut_any_is_live(const mr_plan *plan);
 

@@ -545,7 +545,7 @@ static int create_session(cut_out *out) {
     uint32_t peers = cut->max_peers > 0 ? (uint32_t)cut->max_peers : consumers;
     const mr_sender_params params = {
         .self = self,
-        .run = mr_cut_run(out->instance->run->plan, out->instance->vertex, self.incarnation),
+        .run = mr_cut_run(out->instance->run, out->instance->vertex, self.incarnation),
         .live = cut->mode == MR_CUT_LIVE,
         .reports_lost = reports_lost(out),
         .consumer = cut->to_node,

@@ -20,6 +20,7 @@ import jsonschema
 
 import harness
 from harness import MILLRACE, ROOT, PATIENT, TIMEOUT, pipeline, rows_in
+from screen import Screen
 
 MONITORING = ROOT / "pipelines/monitoring"
 # Endless and paced, with two devices; sources can be added.
@@ -220,7 +221,28 @@ class Health(Http):
         self.wait_until(lambda: self.get("/readyz").code == 503)
         self.assertEqual(self.get("/readyz").body, "the run is ending\n")
         self.assertEqual(self.get("/livez").body, "ok\n")
-        self.ledger_of(child)
+        self.wait_until(self.final, self.log)
+        self.assertEqual(child.wait(TIMEOUT), 0, self.log.read_text())
+
+    def test_a_run_that_was_asked_to_end_waits_within_its_grace_time(self):
+        for text in (OPEN, NODES):
+            child = self.start(text + "http: {linger: 1h}\n", "--grace", "4s")
+            self.get("/metrics")
+            child.terminate()
+            child.communicate(timeout=TIMEOUT)
+            self.assertEqual(child.returncode, 0, self.log.read_text())
+            self.assertNotIn("are lost", self.log.read_text())
+
+    def test_a_run_that_has_ended_refuses_changes(self):
+        child = self.start(OPEN, "--control", "off")
+        self.get("/metrics")
+        self.do("drain")
+        self.wait_until(lambda: self.get("/api/v1/processes").json[0]["state"] == "ended", self.log, child)
+        for what in ("drain", "stop", "status"):
+            self.assertIn("has ended", self.do(what, code=503)["error"])
+        self.get("/metrics")
+        child.communicate(timeout=TIMEOUT)
+        self.assertEqual(child.returncode, 0, self.log.read_text())
 
     def test_a_run_that_stands_still_is_not_alive(self):
         fifo = self.folder / "rows"
@@ -234,6 +256,23 @@ class Health(Http):
         self.assertEqual(self.get("/readyz").code, 200)
         os.close(reader)
         child.kill()
+
+
+class OnATerminal(Http):
+    def test_log_lines_above_the_progress_are_kept(self):
+        text = pipeline(dict(cam='uri: "lavfi:testsrc=size=64x64:rate=50", realtime: true'), decode="",
+                        results='type: "null"')
+        screen = Screen(self, [MILLRACE, "run", str(self.write(text)), *PATIENT, "--log", "debug", "--http",
+                               "127.0.0.1:0"])
+        self.wait_until(lambda: screen.read() and re.search(r"frames \d+", screen.text))
+        self.at = re.search(r"http listens at (\S+)/", screen.text)[1]
+        os.kill(screen.pid, signal.SIGHUP)  # there is no list of sources to read again
+        lines = self.wait_until(lambda: [one for one in self.get("/api/v1/log").json
+                                         if "sources_from" in one["line"]])
+        self.wait_until(lambda: screen.read() and "sources_from" in screen.text)
+        self.assertEqual(len(lines), 1)
+        os.kill(screen.pid, signal.SIGTERM)
+        self.assertEqual(screen.ended(), 0)
 
 
 class Api(Http):

@@ -1,75 +1,16 @@
 """`millrace top`: what runs do now, on a terminal and in a pipe."""
-import fcntl
 import os
-import pty
 import re
-import select
 import signal
-import struct
 import subprocess
 import termios
-import time
 
 import harness
 from harness import MILLRACE, pipeline
+from screen import Screen
 
-PATIENCE = 60
 TEXT = pipeline(dict(pattern='uri: "lavfi:testsrc=size=160x120:rate=50", realtime: true'), name="endless",
                 decode="", small="type: preprocess, size: 32x32", results='type: "null"')
-
-
-class Screen:
-    """A terminal in which a program runs."""
-
-    def __init__(self, case, arguments, lines=30, columns=100):
-        self.case, self.text, self.quiet = case, "", False
-        self.pid, self.end = pty.fork()
-        if self.pid == 0:
-            os.environ.update(case.environment, TERM="xterm")
-            os.execv(arguments[0], arguments)
-        self.size(lines, columns)
-        self.before = termios.tcgetattr(self.end)
-        case.addCleanup(self.close)
-
-    def close(self):
-        os.close(self.end)
-        if self.pid:
-            os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
-
-    def size(self, lines, columns):
-        fcntl.ioctl(self.end, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-
-    def read(self):
-        self.quiet = True
-        if select.select([self.end], [], [], 0.1)[0]:
-            try:
-                self.text += os.read(self.end, 65536).decode()
-                self.quiet = False
-            except OSError:  # the program has closed it
-                return False
-        return True
-
-    def page(self):
-        """The latest page that is there as a whole."""
-        pages = self.text.split("\x1b[H")
-        return pages[-1] if self.quiet else pages[-2] if len(pages) > 2 else ""
-
-    def until(self, found, what):
-        end = time.monotonic() + PATIENCE
-        while not found(self.page()):
-            self.case.assertLess(time.monotonic(), end, f"{what}: {self.text[-2000:]}")
-            self.case.assertTrue(self.read(), f"{what}: the program has ended")
-
-    def press(self, key):
-        os.write(self.end, key)
-
-    def ended(self):
-        end = time.monotonic() + PATIENCE
-        while self.read() and time.monotonic() < end:
-            pass
-        pid, self.pid = self.pid, None
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 class Top(harness.Controlled):

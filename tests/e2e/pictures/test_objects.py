@@ -793,10 +793,12 @@ class Objects(Case):
                                    ("1,1,2,3,-4,5,1,1\n", 65, "the width and the height are at least 0"),
                                    ("1,1,2,3,4,5\n1,1,9,3,4,5\n", 65, "two objects with one track and class"),
                                    ("\n", 65, "it has no objects"),
-                                   ("1,1,2,3,4,5,1,1\n", 78, "those of detect have none: name a stage after track")):
+                                   ("1,1,2,3,4,5,1,1\n", 78, "those of detect have none: name a stage after track"),
+                                   ("1,1,2,3,4,5,1,1\n ", 78, "its source has no end, and the truth has one")):
             with self.subTest(lines):
                 truth.write_text(lines)
-                more = ("--stage", "detect") if code == 78 else ()
+                endless = lines.endswith(" ")
+                more = () if code != 78 else ("--set", "sources.photos.loop=true") if endless else ("--stage", "detect")
                 self.assertIn(words, self.evaluate(*more, data="gt.txt", text=text, code=code))
 
     def test_tracks_of_pictures_evaluated(self):
@@ -821,7 +823,12 @@ class Objects(Case):
         self.assertIn("mAP        1.000", self.evaluate("--stage", "detect", text=text))
         annotations[2]["image_id"] = 0
         (self.folder / "truth.json").write_text(json.dumps(truth))
-        self.assertIn("picture 1 has two objects with one track and class", self.evaluate(text=text, code=65))
+        self.assertIn("/0.png has two objects with one track and class", self.evaluate(text=text, code=65))
+        for track, words in ((None, "annotations[2] has no track_id, and others have one"), (-1, "a track below 0"),
+                             (2**63 - 1, "one that is too large")):
+            annotations[2].update(image_id=2, track_id=track)
+            (self.folder / "truth.json").write_text(json.dumps(truth))
+            self.assertIn(words, self.evaluate(text=text, code=65))
 
     def test_tracks_refused(self):
         self.moving(2)

@@ -198,6 +198,22 @@ class Postgres(Databases):
         self.sink = f'type: postgres, url: "{self.server.url}x"'
         self.checked([MILLRACE, "run", self.pipeline(5)], code=66, says='database "postgresx" does not exist')
 
+    def test_rows_that_are_refused(self):
+        """They cost their batch; names in an index are cut."""
+        self.run_json(self.pipeline(5, found="long_zone: true"))
+        self.assertEqual(self.rows("SELECT length(zone) FROM events"), [(1024,)])
+        self.server.rows("ALTER TABLE millrace.frames ADD CHECK (seq <> 25)")
+        summary = self.run_json(self.pipeline(30, sink=", send_frames: 10, send_after: 1h"), code=None)
+        self.assertEqual((summary["ledger"]["delivered"], summary["ledger"]["dropped"]),
+                         (20, [{"stage": "db", "reason": "refused", "frames": 10}]))
+
+    def test_a_rule_that_swallows_rows(self):
+        self.run_json(self.pipeline(5))
+        self.server.rows("CREATE FUNCTION millrace.none() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';"
+                         " CREATE TRIGGER swallow BEFORE INSERT ON millrace.runs FOR EACH ROW EXECUTE FUNCTION "
+                         "millrace.none()")
+        self.checked([MILLRACE, "run", self.pipeline(5)], code=65, says="look for rules and triggers")
+
     def test_refused_schemas(self):
         self.server.rows("CREATE SCHEMA millrace; CREATE TABLE millrace.frames (id int)")
         self.checked([MILLRACE, "run", self.pipeline(5)], code=65, says='"millrace" has tables of another program')

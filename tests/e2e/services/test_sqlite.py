@@ -190,10 +190,36 @@ class Sqlite(Databases):
                      says="is of version 99, which a later millrace")
         self.checked([MILLRACE, "run", self.pipeline()], code=65)
 
+    def test_rows_that_are_refused(self):
+        """They cost their batch. A row that is there already, as of two stages with the same name, costs nothing."""
+        self.run_json(self.pipeline(5))
+        with contextlib.closing(sqlite3.connect(self.path)) as database, database:
+            database.execute("INSERT INTO objects (source, epoch, seq, sub, stage, rank) "
+                             "VALUES (2, 0, 3, 0, 'found', 1)")
+            database.execute("CREATE TRIGGER no BEFORE INSERT ON frames WHEN NEW.seq = 25 BEGIN SELECT "
+                             "RAISE(ABORT, 'not this one'); END")
+        summary = self.run_json(self.pipeline(30, sink=", send_frames: 10, send_after: 1h"), code=None)
+        self.assertEqual((summary["ledger"]["delivered"], summary["ledger"]["dropped"]),
+                         (20, [{"stage": "db", "reason": "refused", "frames": 10}]))
+        self.assertEqual(self.rows("SELECT count(*) FROM frames WHERE source = 2"), [(20,)])
+
+    def test_too_large_records(self):
+        done = self.run_json(self.pipeline(5, sink=", backlog: 4KiB, send_bytes: 1KiB", found="objects: 1000"),
+                             code=None)
+        self.assertEqual(done["ledger"]["dropped"], [{"stage": "db", "reason": "too large", "frames": 5}])
+        self.assertEqual(self.service(done)["dropped"], 5)
+
+    def test_a_wrong_run(self):
+        for run in ("lobby-1", "2026-11-29", "f47ac10b58cc4372a5670e02b2c3d479", "0x2f", "0"):
+            self.checked([MILLRACE, "run", self.pipeline(5)], code=64, environment={"MILLRACE_RUN": run},
+                         says="1 to 16 hexadecimal digits")
+        self.run_json(self.pipeline(5), environment={"MILLRACE_RUN": "A7"})
+        self.assertEqual(self.runs(), ["00000000000000a7"])
+
     def test_planned_memory(self):
         rows = json.loads(self.millrace("plan", self.pipeline(sink=", backlog: 8MiB, send_bytes: 1MiB"), "--plugins",
                                         "--json").stdout)["memory_rows"]
-        self.assertEqual([row["bytes"] for row in rows if row["what"] == "waiting"], [15 << 20])
+        self.assertEqual([row["bytes"] for row in rows if row["what"] == "waiting"], [16 << 20])
 
     def test_a_moved_file_is_made_again(self):
         path = self.pipeline(2000, source=", rate: 1000", sink=", send_after: 20ms, retry: 10ms")

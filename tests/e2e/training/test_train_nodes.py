@@ -405,7 +405,7 @@ class Refused(Nodes):
     def test_words(self):
         self.refused("homeless", "node worker runs classify in 2 processes, and no node after it is a single one", 78,
                      *HOMELESS)
-        self.refused("two", "MILLRACE_RUN: set it to the same hexadecimal number for all of them", 64, "--node", "left")
+        self.refused("two", "MILLRACE_RUN: set it to the same number of 1 to 16 hexadecimal", 64, "--node", "left")
         self.refused("two", 'there is no node "middle"', 64, "--node", "middle")
         self.refused("two", "choose one", 64, "--node", "left", "--one-process")
         for name in ("reader", "center"):

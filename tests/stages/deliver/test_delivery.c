@@ -18,6 +18,7 @@ static struct {
     int connect_failures; /* it refuses so many connections */
     int send_failures;    /* it takes so many batches without an acknowledgement */
     int hard_failure;     /* the status of all batches; 0: none */
+    int64_t pause_ns;     /* it asks for such pauses */
     atomic_bool stands;   /* batches wait until it is false */
     atomic_int connects, sends, largest;
     size_t count;
@@ -58,7 +59,13 @@ static void disconnect(void *context) {
     (void)context;
 }
 
-static const mr_service_type kind = {.connect = connect_to, .send = send_to, .disconnect = disconnect};
+static int64_t pause_of(void *context) {
+    (void)context;
+    return service.pause_ns;
+}
+
+static mr_service_type kind = {
+    .connect = connect_to, .send = send_to, .disconnect = disconnect, .pause = pause_of};
 
 typedef struct sink {
     mr_delivery *delivery;
@@ -91,6 +98,7 @@ static const mr_stage_type *const types[] = {&sends, NULL};
 
 static void reset(void) {
     memset(&service, 0, sizeof service);
+    kind.connects_late = false;
 }
 
 static mr_pipeline *open_pipeline(int frames, const char *how) {
@@ -164,6 +172,46 @@ TEST(give_up_ends_the_run) {
     mr_pipeline_destroy(&pipeline);
 }
 
+/* A pause that the service asks for does not outlast give_up. */
+TEST(give_up_ends_a_long_pause) {
+    reset();
+    service.connect_failures = 1000000;
+    service.pause_ns = INT64_C(86400000000000);
+    mr_pipeline *pipeline = open_pipeline(100, ", give_up: 20ms");
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_ERROR_IO);
+    mr_pipeline_destroy(&pipeline);
+}
+
+/* A service that is reached by sending is connected once it has acknowledged a batch. */
+TEST(sending_may_be_what_connects) {
+    reset();
+    kind.connects_late = true;
+    service.send_failures = 3;
+    mr_pipeline *pipeline = open_pipeline(300, ", retry: 1ms");
+    mr_summary *summary = flow_run(pipeline);
+    expect_all(300);
+    assert_int_equal(report_of(summary)->tries, 4);
+    assert_int_equal(report_of(summary)->connections, 1);
+    flow_close(&pipeline, &summary);
+}
+
+/* A batch that only waits for more frames is sent when there is no room for them, with any on_full. */
+TEST(a_backlog_of_one_batch_does_not_wait_for_the_batch_to_age) {
+    static const char *const policies[] = {"wait", "fail", "drop-oldest", "drop-newest"};
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+        char how[128];
+        reset();
+        snprintf(how, sizeof how, ", send_bytes: 4096, send_frames: 100000, backlog: 4096, send_after: 1h, on_full: %s",
+                 policies[i]);
+        mr_pipeline *pipeline = open_pipeline(i ? 60 : 500, how); /* 60: more than half of the backlog */
+        mr_summary *summary = flow_run(pipeline);
+        expect_all(i ? 60 : 500);
+        assert_true(service.sends > 1);
+        flow_close(&pipeline, &summary);
+    }
+}
+
 /* Waits until the service has a batch and the rest of the frames are in the ledger or the backlog. */
 static void await_batch(void) {
     const struct timespec moment = {.tv_nsec = 1000000};
@@ -179,6 +227,7 @@ static void *let_go_later(void *pipeline) {
         nanosleep(&moment, NULL);
         assert_int_equal(mr_pipeline_summarize(pipeline, &summary), MR_OK);
         dropped = summary->dropped;
+        assert_true(report_of(summary)->waiting_bytes <= 4096 + 4096 / 2);
         mr_summary_destroy(&summary);
     }
     service.stands = false;

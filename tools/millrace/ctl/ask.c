@@ -64,10 +64,8 @@ static int connect_again(mr_client *client) {
 /* A run with too many clients closes connections whose requests it has not read. */
 int mr_client_ask(mr_client *client, const mr_question *question, char **answer) {
     const struct timespec pause = {.tv_nsec = 50000000};
-    const struct timeval patience = {.tv_sec = client->patience_s};
     for (int tries = 0;; tries++) {
-        setsockopt(client->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-        setsockopt(client->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+        mr_control_set_patience(client->fd, client->patience_s);
         int status = send_request(question, client->fd);
         if (!status)
             status = mr_control_receive(client->fd, answer);

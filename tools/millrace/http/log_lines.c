@@ -1,7 +1,5 @@
 #include "tools/millrace/http/log_lines.h"
 
-#include <stdio.h>
-
 #include "engine/base/clock.h"
 #include "engine/base/print.h"
 #include "engine/base/thread.h"
@@ -10,10 +8,7 @@
 static void keep(void *context, mr_log_level level, const char *line) {
     static const char *const levels[] = {"error", "warning", "info", "debug"};
     mr_run_http *web = context;
-    if (web->logged)
-        web->logged(web->logged_context, level, line);
-    else
-        fprintf(stderr, "millrace: %s: %s\n", levels[level], line);
+    web->logged(web->logged_context, level, line);
     MR_LOCKED(&web->log_lock);
     mr_run_http_line *kept = &web->lines[web->line_count++ % MR_RUN_HTTP_LINES];
     kept->number = web->line_count;

@@ -29,7 +29,8 @@ extern const char mr_run_http_openapi[];
 /* The page at "/", likewise. */
 extern const char mr_run_http_page[];
 
-enum { MOST_PEM = 1 << 20, LOOK_MS = 50 };
+/* LINGER_PERCENT: the part of the grace time after which a run that was asked to end no longer lingers. */
+enum { MOST_PEM = 1 << 20, LOOK_MS = 50, LINGER_PERCENT = 80 };
 /* A request may take this long, also one that adds a camera. History has a point for every five seconds. */
 static const int64_t TIMEOUT_NS = 60000000000, POINT_NS = 5000000000;
 /* Between two events. */
@@ -289,10 +290,12 @@ static bool is_waited_for(mr_run_http *web) {
     return web->scraped && !web->scraped_final;
 }
 
-void mr_run_http_linger(mr_run_http *web, int descriptor) {
+void mr_run_http_linger(mr_run_http *web, int descriptor, int64_t asked_ns) {
     if (!web)
         return;
-    const int64_t until_ns = mr_now_ns() + web->http->linger_ns;
+    const int64_t longest_ns = mr_now_ns() + web->http->linger_ns;
+    const int64_t graced_ns = asked_ns ? asked_ns + web->plan->grace_ns / 100 * LINGER_PERCENT : longest_ns;
+    const int64_t until_ns = graced_ns < longest_ns ? graced_ns : longest_ns;
     struct pollfd on = {.fd = descriptor, .events = POLLIN};
     while (is_waited_for(web) && mr_now_ns() < until_ns && poll(&on, 1, LOOK_MS) <= 0)
         continue;

@@ -20,7 +20,8 @@ void mr_run_http_show(mr_run_http *web, const mr_observed *now);
 /* Instead of show: nothing has changed. */
 void mr_run_http_release(mr_run_http *web);
 /* If a client has read /metrics: waits until one has read the final numbers, for up to the plan's `linger`, or
- * until `descriptor` (-1: none) is readable. */
-void mr_run_http_linger(mr_run_http *web, int descriptor);
+ * until `descriptor` (-1: none) is readable. If the run was asked to end at asked_ns (0: it was not), most of its grace
+ * time is the limit too. */
+void mr_run_http_linger(mr_run_http *web, int descriptor, int64_t asked_ns);
 /* NULL is allowed. */
 void mr_run_http_close(mr_run_http **web);

@@ -51,7 +51,7 @@ struct mr_run_http {
     uint64_t point_count;     /* all, also those that are forgotten */
 
     pthread_mutex_t log_lock; /* any thread may log, also with another lock */
-    mr_log_function *logged;  /* where lines go too; NULL: to standard error */
+    mr_log_function *logged;  /* where lines go too */
     void *logged_context;
     mr_run_http_line lines[MR_RUN_HTTP_LINES];
     uint64_t line_count;

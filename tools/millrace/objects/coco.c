@@ -173,6 +173,13 @@ static int compare_tracks(const void *one, const void *other) {
     return a->track < b->track ? -1 : a->track > b->track;
 }
 
+static int fail_twice(const mr_coco *coco, const char *path, size_t image) {
+    char frame[48];
+    snprintf(frame, sizeof frame, "frame %zu", image + 1);
+    return mr_fail(MR_ERROR_DATA, "%s: %s has two objects with one track and class: a track has one box in a picture",
+                   path, coco->pictures ? coco->pictures[image] : frame);
+}
+
 int mr_coco_check_tracks(const mr_coco *coco, const char *path) {
     const mr_boxed **order = mr_alloc((coco->object_count + 1) * sizeof *order);
     int status = order ? MR_OK : mr_fail(MR_ERROR_MEMORY, "%s: no memory for its objects", path);
@@ -182,9 +189,7 @@ int mr_coco_check_tracks(const mr_coco *coco, const char *path) {
         qsort(order, coco->object_count, sizeof *order, compare_tracks);
     for (size_t i = 1; i < coco->object_count && !status; i++)
         if (order[i]->track && order[i]->label >= 0 && compare_tracks(&order[i], &order[i - 1]) == 0)
-            status = mr_fail(MR_ERROR_DATA, "%s: %s %zu has two objects with one track and class: a track has one box "
-                             "in a picture", path, coco->pictures ? "picture" : "frame",
-                             order[i]->image + 1);
+            status = fail_twice(coco, path, order[i]->image);
     mr_free(order);
     return status;
 }
@@ -223,10 +228,21 @@ static int read_object(const reading *r, yajl_val object, size_t index, mr_boxed
         to->area = to->width * to->height;
     to->label = (int32_t)label;
     to->crowd = read_id(object, "iscrowd", &crowd) && crowd;
-    if (read_id(object, "track_id", &track) || read_id(object, "instance_id", &track))
-        to->track = track + 1;
-    r->to->tracks |= to->track != 0;
-    return to->track < 0 ? wrong(r, "annotations", index, "has a track below 0") : MR_OK;
+    if (!read_id(object, "track_id", &track) && !read_id(object, "instance_id", &track))
+        return MR_OK;
+    if (track < 0 || track == INT64_MAX)
+        return wrong(r, "annotations", index, "has a track below 0, or one that is too large");
+    to->track = track + 1;
+    r->to->tracks = true;
+    return MR_OK;
+}
+
+/* One object without a track would be the same one in all pictures. */
+static int check_all_have_tracks(const reading *r) {
+    for (size_t i = 0; i < r->to->object_count; i++)
+        if (!r->to->objects[i].track && !r->to->objects[i].crowd)
+            return wrong(r, "annotations", i, "has no track_id, and others have one");
+    return MR_OK;
 }
 
 static int read_objects(const reading *r, yajl_val root) {
@@ -271,6 +287,8 @@ int mr_coco_read(mr_coco *coco, const char *path) {
     yajl_tree_free(root);
     if (!status && (!coco->picture_count || !coco->class_count))
         return mr_fail(MR_ERROR_DATA, "%s: it lists no images, or no categories", path);
+    if (!status && coco->tracks)
+        status = check_all_have_tracks(&r);
     return status || !coco->tracks ? status : mr_coco_check_tracks(coco, path);
 }
 

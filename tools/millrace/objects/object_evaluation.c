@@ -107,6 +107,9 @@ static int plan(evaluation *e) {
     if (!status && e->coco.pictures && strcmp(e->plan->stages[0].type->name, "media") != 0)
         return mr_fail(MR_ERROR_CONFIG, "%s: the pictures replace its source, so it must be of type media",
                        e->plan->file);
+    if (!status && !e->coco.pictures && e->plan->stages[0].offer.endless)
+        return mr_fail(MR_ERROR_CONFIG, "%s: its source has no end, and the truth has one: read a file once (no loop)",
+                       e->plan->file);
     return status;
 }
 

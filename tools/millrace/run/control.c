@@ -137,6 +137,7 @@ static void open_by_default(void) {
 }
 
 int mr_control_open(const char *path) {
+    control.refused = NULL;
     if (path && strcmp(path, "off") == 0)
         return MR_OK;
     if (path && strlen(path) >= MR_CONTROL_PATH)
@@ -309,6 +310,10 @@ void mr_control_accept(void) {
 
 void mr_control_watch(mr_pipeline *pipeline) {
     MR_LOCKED(&control.lock);
+    if (pipeline)
+        control.refused = NULL;
+    else if (control.pipeline)
+        control.refused = "the run has ended";
     control.pipeline = pipeline;
     while (!pipeline && control.running)
         pthread_cond_wait(&control.changed, &control.lock);
@@ -329,12 +334,12 @@ static bool shut_down(int how) {
 /* Gives clients time to read their answers, at most LAST_NS. */
 void mr_control_close(const char *why) {
     const struct timespec until = mr_condition_until(LAST_NS);
-    if (!control.fd)
-        return;
-    unlink(control.path);
     pthread_mutex_lock(&control.lock);
     control.refused = why;
     pthread_mutex_unlock(&control.lock);
+    if (!control.fd)
+        return;
+    unlink(control.path);
     mr_control_accept();
     pthread_mutex_lock(&control.lock);
     bool any = shut_down(SHUT_RD);
@@ -342,7 +347,6 @@ void mr_control_close(const char *why) {
         any = shut_down(SHUT_RD);
     while (shut_down(SHUT_RDWR))
         pthread_cond_wait(&control.changed, &control.lock);
-    control.refused = NULL;
     pthread_mutex_unlock(&control.lock);
     close(control.fd);
     control.fd = 0;

@@ -44,7 +44,7 @@ int mr_control_open(const char *path);
 /* Directs requests to this pipeline from now on. NULL: to none, and waits for requests in progress. This must be called
  * before the pipeline is destroyed, without any lock that requests take. */
 void mr_control_watch(mr_pipeline *pipeline);
-/* Refuses all pending requests with that reason. */
+/* Refuses all pending requests with that reason, and those that come later from elsewhere (mr_control_do). */
 void mr_control_close(const char *why);
 /* Removes the socket's file, before the process exits at once. Any thread. */
 void mr_control_unlink(void);
@@ -74,6 +74,8 @@ int mr_control_name(const char *folder, pid_t pid, char path[MR_CONTROL_PATH]);
 /* Connects; MR_ERROR_NO_INPUT if there is no socket, MR_ERROR_UNAVAILABLE if the run is dead, MR_ERROR_PERMISSION,
  * MR_ERROR_USAGE if the path is too long, MR_ERROR_IO. */
 int mr_control_connect(const char *path, int *fd);
+/* Send and receive give up if the run takes, or gives, nothing for that time. */
+void mr_control_set_patience(int fd, int seconds);
 /* Sends a request, which ends with a newline. MR_ERROR_USAGE: it is too long. MR_ERROR_CLOSED: the run no longer
  * listens. */
 int mr_control_send(int fd, const char *request, size_t length);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -91,6 +92,12 @@ int mr_control_connect(const char *path, int *fd) {
     }
     *fd = made;
     return MR_OK;
+}
+
+void mr_control_set_patience(int fd, int seconds) {
+    const struct timeval patience = {.tv_sec = seconds};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
 }
 
 int mr_control_send(int fd, const char *request, size_t length) {

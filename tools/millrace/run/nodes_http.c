@@ -13,6 +13,9 @@
 #include "tools/millrace/run/control.h"
 #include "tools/millrace/run/control_answer.h"
 
+/* For a node's answer. Changes of sources take the longest, since sources are opened. */
+enum { PATIENCE_S = 15 };
+
 struct mr_nodes_http {
     mr_run_http *server;
     const mr_plan_view *plan;
@@ -106,10 +109,14 @@ static int connect_to(const mr_nodes_http *s, const target *to, int *fd) {
 static char *pass_on(const mr_nodes_http *s, const target *to, const char *line, size_t length) {
     char *answer = NULL;
     int fd = -1, status = connect_to(s, to, &fd);
-    if (!status)
+    if (!status) {
+        mr_control_set_patience(fd, PATIENCE_S);
         status = mr_control_send(fd, line, length);
+    }
     if (!status)
-        mr_control_receive(fd, &answer);
+        status = mr_control_receive(fd, &answer);
+    if (status == MR_ERROR_AGAIN)
+        mr_fail(status, "the node %s has not answered for %d s", to->name, PATIENCE_S);
     if (fd >= 0)
         close(fd);
     return answer;
@@ -247,9 +254,9 @@ int mr_nodes_http_open(mr_nodes_http **result, const mr_plan_view *plan, const m
     return status;
 }
 
-void mr_nodes_http_linger(mr_nodes_http *s, int descriptor) {
+void mr_nodes_http_linger(mr_nodes_http *s, int descriptor, int64_t asked_ns) {
     if (s)
-        mr_run_http_linger(s->server, descriptor);
+        mr_run_http_linger(s->server, descriptor, asked_ns);
 }
 
 void mr_nodes_http_close(mr_nodes_http **result) {

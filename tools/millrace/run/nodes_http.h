@@ -14,5 +14,5 @@ int mr_nodes_http_open(mr_nodes_http **http, const mr_plan_view *plan, const mr_
 /* The children's reports may only be changed between these two calls. */
 void mr_nodes_http_hold(mr_nodes_http *http);
 void mr_nodes_http_show(mr_nodes_http *http, bool ending, bool final);
-void mr_nodes_http_linger(mr_nodes_http *http, int descriptor);
+void mr_nodes_http_linger(mr_nodes_http *http, int descriptor, int64_t asked_ns);
 void mr_nodes_http_close(mr_nodes_http **http);

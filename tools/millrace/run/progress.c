@@ -18,11 +18,16 @@ static const double window_s = 2.0;
 static pthread_mutex_t terminal = PTHREAD_MUTEX_INITIALIZER;
 static char shown[LINE];
 
+/* Where lines went before. */
+static mr_log_function *write_line;
+static void *write_context;
+
 static void log_above(void *context, mr_log_level level, const char *line) {
-    static const char *const names[] = {"error", "warning", "info", "debug"};
     (void)context;
     MR_LOCKED(&terminal);
-    fprintf(stderr, CLEAR "millrace: %s: %s\n%s", names[level], line, shown);
+    fprintf(stderr, CLEAR);
+    write_line(write_context, level, line);
+    fprintf(stderr, "%s", shown);
     fflush(stderr);
 }
 
@@ -34,6 +39,7 @@ bool mr_progress_suits_terminal(void) {
 void mr_progress_begin(mr_progress *progress) {
     *progress = (mr_progress){0};
     shown[0] = 0;
+    write_line = mr_log_target(&write_context);
     mr_log_to(log_above, NULL);
 }
 
@@ -95,7 +101,7 @@ void mr_progress_show(mr_progress *progress, const mr_summary *summary) {
 
 void mr_progress_end(mr_progress *progress) {
     (void)progress;
-    mr_log_to(NULL, NULL);
+    mr_log_to(write_line, write_context);
     MR_LOCKED(&terminal);
     if (*shown)
         fprintf(stderr, CLEAR);

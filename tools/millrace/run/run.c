@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
@@ -297,6 +298,19 @@ static char *change(void *context, const char *request, size_t *length) {
     return mr_control_do(request, length);
 }
 
+/* Lets a client read the last numbers. A signal ends that; it stays pending. */
+static void linger(const audience *to) {
+    const int64_t signalled_ns = mr_signals_asked_ns();
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    const int fd = signalfd(-1, &set, SFD_CLOEXEC);
+    mr_run_http_linger(to->web, fd, signalled_ns ? signalled_ns : to->asked_ns);
+    if (fd >= 0)
+        close(fd);
+}
+
 int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view *plan) {
     int status = mr_plan_refuse_external(plan);
     if (!status)
@@ -337,8 +351,8 @@ int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view
     if (failed)
         mr_command_failed(failed);
     int code = mr_status_exit_code(status ? status : failed);
+    linger(&to);
     mr_signals_leave(code);
-    mr_run_http_linger(to.web, -1);
     mr_run_http_close(&to.web);
     mr_summary_destroy(&to.shown);
     return code;

@@ -253,6 +253,11 @@ bool mr_signals_came(void) {
     return watch.asked != 0;
 }
 
+int64_t mr_signals_asked_ns(void) {
+    MR_LOCKED(&watch.lock);
+    return watch.asked ? watch.asked_ns : 0;
+}
+
 int mr_signals_code(int code) {
     return watch.asked && code == mr_status_exit_code(MR_ERROR_CANCELLED) ? 128 + watch.asked : code;
 }

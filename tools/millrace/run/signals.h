@@ -38,8 +38,9 @@ bool mr_signals_terminal_gone(void);
 /* Adds the signals that a run takes to `set`; a thread that takes them blocks them first. */
 void mr_signals_add(sigset_t *set);
 
-/* Whether a signal has asked for the end. */
+/* Whether a signal has asked for the end, and when (mr_now_ns); 0: none has. */
 bool mr_signals_came(void);
+int64_t mr_signals_asked_ns(void);
 /* The exit code of a verb that ends with `code`: 128 plus the signal if a signal ended it. Call it after
  * mr_signals_end. */
 int mr_signals_code(int code);

@@ -29,7 +29,8 @@ static int set_run(void) {
     if (getrandom(&run, sizeof run, 0) != (ssize_t)sizeof run)
         return mr_fail(MR_ERROR_INTERNAL, "no random number for the run: %s", strerror(errno));
     snprintf(text, sizeof text, "%016llx", (unsigned long long)run);
-    setenv("MILLRACE_RUN", text, 0);
+    const char *given = getenv("MILLRACE_RUN");
+    setenv("MILLRACE_RUN", text, given && !*given);
     return MR_OK;
 }
 

@@ -201,9 +201,10 @@ static int name_folder(mr_extraction *extraction) {
         snprintf(extraction->folder, sizeof extraction->folder, "%s", made);
         return MR_OK;
     }
-    if (!run || !*run || strspn(run, "0123456789abcdefABCDEF") != strlen(run))
+    if (!run || !*run || strlen(run) > 16 || strspn(run, "0123456789abcdefABCDEF") != strlen(run))
         return mr_fail(MR_ERROR_USAGE, "nodes that are started one by one know each other by MILLRACE_RUN: set it to "
-                                       "the same hexadecimal number for all of them, another one for each training");
+                                       "the same number of 1 to 16 hexadecimal digits for all of them, another one for "
+                                       "each training");
     int length = snprintf(extraction->folder, sizeof extraction->folder, "%s/%s.nodes", extraction->spread->cache, run);
     return length < (int)sizeof extraction->folder - 64
                ? MR_OK
