@@ -62,10 +62,13 @@ static void shed_gathered(mr_instance *instance, mr_slot *slot, const mr_task *t
     int64_t now = mr_executor_now_ns(task->executor);
     for (size_t i = 0; i < slot->frame_count; i++) {
         mr_item item = {.source = slot->inputs[i].source, .frame = slot->inputs[i].frame};
-        if (mr_deadline_passed(item.frame, now))
-            refuse(instance, slot, &item, instance->self.id, "late");
-        else
+        if (!mr_deadline_passed(item.frame, now)) {
             slot->inputs[kept++] = slot->inputs[i];
+            continue;
+        }
+        if (!slot->inputs[i].passed)
+            mr_spacing_take_back(&instance->spacing, item.source, item.frame);
+        refuse(instance, slot, &item, instance->self.id, "late");
     }
     slot->frame_count = kept;
 }

@@ -145,6 +145,7 @@ typedef struct mr_planned_needs {
                                        in each queue no more than that call needs */
     int likely_buffers;             /* the number expected to be in use (planner/sizes.c) */
     uint32_t shows;                 /* payloads that may leave the pipeline here (mr_negotiation.shows) */
+    bool blind;                     /* reads no payload */
 } mr_planned_needs;
 
 typedef struct mr_plan_vertex {

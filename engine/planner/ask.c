@@ -565,6 +565,7 @@ static void take_answer(const mr_plan *plan, mr_plan_vertex *vertex, const mr_ne
     vertex->offer.repeats = n->repeats;
     vertex->needs.retained = n->retained;
     vertex->needs.shows = n->shows;
+    vertex->needs.blind = n->blind;
     vertex->memory.constant_bytes = n->constant_bytes;
     vertex->memory.waiting_bytes = n->waiting_bytes;
     vertex->needs.work = n->work;
@@ -672,6 +673,7 @@ bool mr_plan_ask(mr_plan_builder *b, int v) {
                         .entry = vertex->type->entry,
                         .gathers = most_gathered(b, v),
                         .blocking = vertex->type->blocking,
+                        .blind = vertex->type->blind,
                         .repeats = vertex->type->repeats,
                         .shows = vertex->type->outputs ? 0 : UINT32_MAX,
                         .planner = &context};

@@ -34,10 +34,8 @@ static bool reads_payload(const mr_plan *plan, const mr_view_link *edge, const b
     const mr_plan_vertex *to = &plan->vertices[edge->to];
     if (to->copy)
         return reads[edge->to];
-    if (mr_plan_cut_of(to) || !to->type)
+    if (mr_plan_cut_of(to) || !to->needs.blind)
         return true;
-    if (!to->type->blind)
-        return to->output_count || to->needs.shows;
     for (size_t i = 0; i < to->output_count; i++)
         if (to->outputs[i].shares == edge->to_port)
             return reads[edge->to];

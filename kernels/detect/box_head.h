@@ -91,6 +91,7 @@ typedef struct mr_box_head {
     mr_dtype class_dtype;    /* of class_numbers */
     mr_box_order order;
     bool normalized, logits, suppress;
+    bool boxes_turned, scores_turned; /* custom: they have a column for each box, not a row */
     bool grid;               /* YOLOX: boxes are relative to their cells */
     bool agnostic;           /* set by the caller: boxes of different classes are suppressed too */
     mr_box_strides strides;
@@ -113,6 +114,8 @@ extern const char *const mr_box_head_names[MR_BOX_HEAD_FAMILIES + 1];
 typedef struct mr_box_head_params {
     mr_box_head_family family; /* for mr_box_head_make */
     const mr_box_head_custom *custom;
+    const mr_box_head *like;   /* custom: another head of the network, whose matrices are turned alike; NULL: their
+                                  shapes decide */
     int32_t width, height;     /* the network's input, px */
     int32_t points;            /* key points, if `key_points` does not say it; each has three numbers */
     const char *task;          /* "detect", "pose", "obb" or "segment" */

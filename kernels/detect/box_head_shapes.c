@@ -342,43 +342,51 @@ static int find_output(const outputs *all, const char *name) {
     return -1;
 }
 
-/* A matrix with a row or a column for each box. *dims: boxes, and values of each. */
-static bool view_matrix(const mr_box_head_output *one, int output, int64_t rows, int64_t *values,
-                        mr_box_head_view *view) {
-    const int64_t *dims;
-    if (!has_rank(one, 2, &dims) || (dims[0] != rows && dims[1] != rows))
-        return false;
-    const bool by_row = dims[0] == rows;
-    *values = by_row ? dims[1] : dims[0];
-    *view = by_row ? view_of(output, 0, dims[1], 1) : view_of(output, 0, 1, dims[1]);
-    return true;
+/* A matrix with a row for each box; turned: a column. */
+static mr_box_head_view view_matrix(int output, const int64_t *dims, bool turned) {
+    return turned ? view_of(output, 0, 1, dims[1]) : view_of(output, 0, dims[1], 1);
 }
 
 static int refuse_output(const char *role, const char *name, const char *expected) {
     return mr_fail(MR_ERROR_CONFIG, "%s: output \"%s\" is %s", role, name, expected);
 }
 
-static int take_boxes(mr_box_head *head, const mr_box_head_custom *custom, const outputs *all) {
-    const int output = find_output(all, custom->boxes);
+static int take_boxes(mr_box_head *head, const mr_box_head_params *params, const outputs *all) {
+    const int output = find_output(all, params->custom->boxes);
     const int64_t *dims;
-    int64_t four;
-    if (output < 0 || !is_float(&all->item[output]) || !has_rank(&all->item[output], 2, &dims) ||
-        (dims[0] != 4 && dims[1] != 4))
-        return refuse_output("boxes", custom->boxes, "not an f32 output of N x 4 or 4 x N");
-    head->rows = dims[1] == 4 ? dims[0] : dims[1];
-    view_matrix(&all->item[output], output, head->rows, &four, &head->boxes);
-    return MR_OK;
+    bool fits = output >= 0 && is_float(&all->item[output]) && has_rank(&all->item[output], 2, &dims);
+    if (fits) {
+        head->boxes_turned = params->like ? params->like->boxes_turned : dims[1] != 4;
+        head->rows = dims[head->boxes_turned];
+        head->boxes = view_matrix(output, dims, head->boxes_turned);
+        fits = dims[!head->boxes_turned] == 4;
+    }
+    return fits ? MR_OK : refuse_output("boxes", params->custom->boxes, "not an f32 output of N x 4 or 4 x N");
 }
 
-static int take_scores(mr_box_head *head, const mr_box_head_custom *custom, const outputs *all) {
-    const int output = find_output(all, custom->scores);
+/* *values: scores of a box. */
+static bool view_scores(mr_box_head *head, const mr_box_head *like, const outputs *all, int output, int64_t *values) {
     const int64_t *dims;
-    int64_t values = 1;
+    *values = 1;
+    if (has_rank(&all->item[output], 1, &dims) && dims[0] == head->rows) {
+        head->scores = view_of(output, 0, 1, 0);
+        return true;
+    }
+    if (!has_rank(&all->item[output], 2, &dims))
+        return false;
+    head->scores_turned = like ? like->scores_turned : dims[0] != head->rows;
+    head->scores = view_matrix(output, dims, head->scores_turned);
+    *values = dims[!head->scores_turned];
+    return dims[head->scores_turned] == head->rows;
+}
+
+static int take_scores(mr_box_head *head, const mr_box_head_params *params, const outputs *all) {
+    const mr_box_head_custom *custom = params->custom;
+    const int output = find_output(all, custom->scores);
+    int64_t values;
     if (output < 0 || !is_float(&all->item[output]))
         return refuse_output("scores", custom->scores, "not an f32 output");
-    if (has_rank(&all->item[output], 1, &dims) && dims[0] == head->rows)
-        head->scores = view_of(output, 0, 1, 0);
-    else if (!view_matrix(&all->item[output], output, head->rows, &values, &head->scores))
+    if (!view_scores(head, params->like, all, output, &values))
         return refuse_output("scores", custom->scores, "not one with a score, or a score for each class, for each box");
     head->scores.first += custom->background ? head->scores.column : 0;
     head->classes = custom->classes ? 0 : (int32_t)values - custom->background;
@@ -401,14 +409,15 @@ static int take_classes(mr_box_head *head, const mr_box_head_custom *custom, con
     return MR_OK;
 }
 
-static int make_custom(mr_box_head *head, const mr_box_head_custom *custom, const outputs *all) {
+static int make_custom(mr_box_head *head, const mr_box_head_params *params, const outputs *all) {
+    const mr_box_head_custom *custom = params->custom;
     head->order = custom->order;
     head->normalized = custom->normalized;
     head->logits = custom->logits;
     head->suppress = custom->suppress;
-    int status = take_boxes(head, custom, all);
+    int status = take_boxes(head, params, all);
     if (!status)
-        status = take_scores(head, custom, all);
+        status = take_scores(head, params, all);
     return status ? status : take_classes(head, custom, all);
 }
 
@@ -449,7 +458,7 @@ int mr_box_head_make(mr_box_head *head, const mr_box_head_params *params, const 
     char expected[128], found[256];
     *head = begin(family, &all);
     if (family == MR_BOX_HEAD_CUSTOM)
-        return make_custom(head, params->custom, &all);
+        return make_custom(head, params, &all);
     if (families[family].make(head, &all))
         return MR_OK;
     snprintf(expected, sizeof expected, families[family].expected, (long long)cells_of(&all, known_strides));

@@ -42,4 +42,5 @@ void mr_db_sink_fini(mr_stage *self);
 
 /* What these stage types have in common. */
 #define MR_DB_SINK_TYPE                                                                                                \
-    .entry = MR_ENTRY_SHARED, .process = mr_db_sink_process, .flush = mr_db_sink_flush, .resumes = true
+    .entry = MR_ENTRY_SHARED, .process = mr_db_sink_process, .flush = mr_db_sink_flush, .blind = true,             \
+    .resumes = true

@@ -170,6 +170,7 @@ static int negotiate(mr_negotiation *n) {
     const mr_webhook_params *server = &given->server;
     const bool single = server->picture || server->template || server->body == MR_WEBHOOK_RECORD;
     n->shows = 0;
+    n->blind = !server->picture;
     if (server->template && mr_is_given(n, "body"))
         return mr_refuse(n, "template", "the template is the body: leave `body` out");
     if (single && given->delivery.send_frames > 1)

@@ -380,6 +380,7 @@ static int take_separate(const state *s, const options *o, const mr_format *inpu
     mr_box_head_params params = s->params;
     const size_t count = s->call.binding.output_count;
     picture_size(input, &params.width, &params.height);
+    params.like = &s->head;
     for (size_t i = 0; i < count; i++) {
         outputs[i].name = s->model->outputs[s->call.binding.output[i]].name;
         work->found->cut |= take_output(&s->call, block, i, &outputs[i].format, &work->data[i]) > 0;
@@ -392,8 +393,9 @@ static int take_separate(const state *s, const options *o, const mr_format *inpu
         return mr_fail(MR_ERROR_DATA, "%s: %s", s->model->file, mr_message());
     if (head->classes == s->head.classes && head->numbers == s->head.numbers)
         return MR_OK;
-    return mr_fail(MR_ERROR_DATA, "%s gives %d classes for a picture of %dx%d, and %d for others", s->model->file,
-                   (int)head->classes, (int)params.width, (int)params.height, (int)s->head.classes);
+    return mr_fail(MR_ERROR_DATA, "%s gives %d classes, and %d more numbers of an object, for a picture of %dx%d; for "
+                   "others %d and %d", s->model->file, (int)head->classes, (int)head->numbers, (int)params.width,
+                   (int)params.height, (int)s->head.classes, (int)s->head.numbers);
 }
 
 /* Frames of separate sizes run on the processors, where work is done when it is enqueued. */

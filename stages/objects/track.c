@@ -109,12 +109,14 @@ static void insert_all(state *s, size_t count, const mr_frame *frame, mr_result 
             insert(result, &s->predicted[i]);
 }
 
+/* What hides objects must know that some are missing. */
 static void drop_unconfirmed(mr_result *result) {
     mr_object *objects = result->data;
     size_t kept = 0;
     for (size_t i = 0; i < result->count; i++)
         if (objects[i].track)
             objects[kept++] = objects[i];
+    result->cut |= kept < result->count;
     result->count = kept;
 }
 
@@ -181,7 +183,7 @@ static const mr_option table[] = {
      .help = "an object continues tracks of its own class only"},
     {FIELD(unconfirmed), .kind = MR_OPTION_ENUM, .fallback = "keep", .choices = unconfirmed,
      .help = "keep: objects without a number stay in the result: new ones, and those whose score is too low to begin a "
-             "track. drop: only objects with a number stay. blur needs all"},
+             "track. drop: only objects with a number stay; blur then hides pictures with others whole"},
     {FIELD(max), .kind = MR_OPTION_INT, .fallback = "200", .min = 1, .max = 1000, .unit = "tracks",
      .help = "most tracks of a source at once"},
     MR_OPTIONS_END};

@@ -262,6 +262,7 @@ const mr_stage_type mr_csv_stage = {
     .options_bytes = sizeof(options),
     .state_bytes = sizeof(state),
     .entry = MR_ENTRY_SHARED,
+    .blind = true,
     .negotiate = negotiate,
     .open = open_sink,
     .process = process,

@@ -19,6 +19,7 @@ typedef struct state {
 static int negotiate(mr_negotiation *negotiation) {
     const options *given = negotiation->options;
     negotiation->shows = given->features ? MR_IN_SET(MR_PAYLOAD_TENSOR) : 0;
+    negotiation->blind = !given->features;
     int status = mr_text_sink_negotiate(negotiation);
     if (!status && given->results && !mr_rows_find_kind(&negotiation->inputs[0], given->results))
         return mr_rows_refuse(negotiation, given->results);

@@ -15,8 +15,10 @@ enum { MOST_RECEIVED = 65536 };
 int mr_zmq_sink_negotiate(mr_negotiation *negotiation) {
     const mr_zmq_sink_options *given = negotiation->options;
     mr_payload payload = negotiation->inputs[0].set.payload;
-    if (given->payload != MR_ZMQ_PAYLOAD_RAW)
+    if (given->payload != MR_ZMQ_PAYLOAD_RAW) {
         negotiation->shows = given->features ? MR_IN_SET(MR_PAYLOAD_TENSOR) : 0;
+        negotiation->blind = !given->features;
+    }
     int status = mr_zmq_link_negotiate(negotiation, &given->link);
     if (!status && given->payload == MR_ZMQ_PAYLOAD_RAW && payload == MR_PAYLOAD_RESULTS)
         status = mr_refuse(negotiation, "payload", "%s gives results alone: there is no payload to send",

@@ -76,6 +76,27 @@ TEST(times_at_the_ends) {
     mr_spacing_destroy(&spacing);
 }
 
+/* A frame that was taken and then dropped has not used up its step; a later one keeps its own. */
+TEST(the_next_frame_takes_the_place_of_one_that_was_dropped) {
+    static const moment first[] = {{0, 0, true}, {50, 0, false}}, then[] = {{60, 0, true}, {90, 0, false}},
+                        later[] = {{100, 0, true}, {199, 0, false}}, other_epoch[] = {{100, 1, true}, {199, 1, false}};
+    const mr_frame dropped = {.pts_ns = 0}, last = {.pts_ns = 100 * MS};
+    const mr_view_calls calls = {.every = {.time_ns = 100 * MS}};
+    mr_spacing spacing;
+    assert_int_equal(mr_spacing_create(&spacing, &calls, 1), MR_OK);
+    follow(&spacing, 0, first, 2);
+    for (int again = 0; again < 2; again++)
+        mr_spacing_take_back(&spacing, 0, &dropped);
+    follow(&spacing, 0, then, 2);
+    follow(&spacing, 0, later, 2);
+    mr_spacing_take_back(&spacing, 0, &dropped);
+    follow(&spacing, 0, &later[1], 1);
+    follow(&spacing, 0, other_epoch, 2);
+    mr_spacing_take_back(&spacing, 0, &last);
+    follow(&spacing, 0, &other_epoch[1], 1);
+    mr_spacing_destroy(&spacing);
+}
+
 /* ---- pipelines --------------------------------------------------------------------------------------------------- */
 
 /* Whether frame `seq` has the value that two `block`s give. */
@@ -165,6 +186,14 @@ FLOW_EVERYWHERE(who_needs_the_payload_gets_it, SEEDS,
     flow_close(&pipeline, &summary);
 }
 
+/* A sink from which no payload leaves may still read it. */
+FLOW_EVERYWHERE(who_reads_the_payload_gets_it, SEEDS, CHAIN(", every: 5", "  out: {type: peek, input: it}\n")) {
+    mr_pipeline *pipeline = flow_open(text, seed, workers);
+    mr_summary *summary = flow_run(pipeline);
+    expect_values(is_any, FRAMES);
+    flow_close(&pipeline, &summary);
+}
+
 FLOW_EVERYWHERE(another_consumer_gets_all, SEEDS,
                 CHAIN(", every: 5", "  out: {type: list, input: it}\n  other: {type: list, input: second}\n")) {
     mr_pipeline *pipeline = flow_open(text, seed, workers);
@@ -191,6 +220,21 @@ TEST(one_frame_of_each_time) {
                                                "  out: {type: list, input: it}\n", seed, 1);
         mr_summary *summary = flow_run(pipeline);
         expect_values(is_in_step, 100);
+        flow_close(&pipeline, &summary);
+    }
+}
+
+/* The first of a batch of two is late when the next step comes, so another frame must be worked on in its place. */
+TEST(late_frames_of_a_batch_use_up_no_step) {
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        mr_pipeline *pipeline = flow_open(FLOW "sources: {a: {type: count, frames: 200, period: 1ms, deadline: 5ms}}\n"
+                                               "stages:\n"
+                                               "  it: {type: sampler, input: a, period: 10ms, batch: "
+                                               "{size: 2, timeout: 100ms}}\n"
+                                               "  out: {type: list, input: it}\n", seed, 1);
+        mr_summary *summary = flow_run(pipeline);
+        assert_int_equal(largest_batch, 2);
+        assert_true(collection_count > 0);
         flow_close(&pipeline, &summary);
     }
 }

@@ -189,4 +189,38 @@ PLAIN_TEST(more_candidates_than_are_compared) {
     }
 }
 
+/* Which way a matrix lies does not depend on how many boxes a frame has: as many as classes, or as numbers of a box. */
+PLAIN_TEST(matrices_with_as_many_rows_as_columns) {
+    enum { PLANNED = 100, OWN = 3 };
+    const mr_box_head_custom custom = {.boxes = "b", .scores = "s"};
+    mr_box_head_params params = {.family = MR_BOX_HEAD_CUSTOM, .custom = &custom, .width = WIDTH, .height = HEIGHT};
+    for (int turned = 0; turned < 4; turned++) {
+        const bool boxes = turned & 1, scores = turned & 2;
+        mr_box_head planned = {0}, head;
+        for (int64_t rows = PLANNED; rows > 0; rows = rows > 8 ? 8 : rows - 1) {
+            const mr_box_head_output output[] = {
+                {"b", mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 2,
+                                       (int64_t[]){boxes ? 4 : rows, boxes ? rows : 4})},
+                {"s", mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 2,
+                                       (int64_t[]){scores ? OWN : rows, scores ? rows : OWN})}};
+            params.like = rows == PLANNED ? NULL : &planned;
+            assert_int_equal(mr_box_head_make(rows == PLANNED ? &planned : &head, &params, output, 2), MR_OK);
+            const mr_box_head *made = rows == PLANNED ? &planned : &head;
+            assert_int_equal(made->rows, rows);
+            assert_int_equal(made->classes, OWN);
+            assert_int_equal(made->boxes.row, boxes ? 1 : 4);
+            assert_int_equal(made->boxes.column, boxes ? rows : 1);
+            assert_int_equal(made->scores.row, scores ? 1 : OWN);
+            assert_int_equal(made->scores.column, scores ? rows : 1);
+        }
+    }
+    const mr_box_head_output lying[] = {
+        {"b", mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 2, (int64_t[]){4, 7})},
+        {"s", mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 1, (int64_t[]){7})}};
+    const mr_box_head upright = {0};
+    mr_box_head head;
+    params.like = &upright;
+    assert_int_equal(mr_box_head_make(&head, &params, lying, 2), MR_ERROR_CONFIG);
+}
+
 RUN_TESTS(NULL, NULL)

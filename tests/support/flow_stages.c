@@ -438,7 +438,9 @@ TYPE(count, .outputs = one_output, .negotiate = count_negotiate, .state_bytes = 
      .process = count_process);
 TYPE(meet, .inputs = many_inputs, .outputs = one_output, .entry = MR_ENTRY_SHARED, .process = meet_process);
 TYPE(collect, .inputs = one_input, .entry = MR_ENTRY_SHARED, .process = collect_process);
-TYPE(list, .inputs = one_input, .entry = MR_ENTRY_SHARED, .negotiate = list_negotiate, .process = collect_process);
+TYPE(peek, .inputs = one_input, .entry = MR_ENTRY_SHARED, .negotiate = list_negotiate, .process = collect_process);
+TYPE(list, .inputs = one_input, .entry = MR_ENTRY_SHARED, .blind = true, .negotiate = list_negotiate,
+     .process = collect_process);
 FILTER(pass, .process = pass_process);
 FILTER(look, .blind = true, .process = pass_process);
 FILTER(gate, .process = gate_process);
@@ -461,7 +463,7 @@ const mr_stage_type *const *flow_stage_types(void) {
     static const mr_stage_type *const types[] = {
         &count_type, &pass_type, &gate_type, &twice_type, &scale_type, &block_type, &note_type, &batcher_type,
         &gatherer_type, &sampler_type, &slow_type, &broken_type, &meet_type, &forgetful_type, &laggard_type,
-        &recount_type, &collect_type, &list_type, &look_type, NULL,
+        &recount_type, &collect_type, &list_type, &peek_type, &look_type, NULL,
     };
     return types;
 }

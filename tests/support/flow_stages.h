@@ -10,9 +10,9 @@
  * the others), `slow` (takes `period` on the clock for each frame), `broken`
  * (fails at `fail_at`), `meet` (joins), `forgetful` (loses frames silently), `laggard` (asks for its first output
  * last), `recount` (calls overlap; absorbs one of `every`, fails at `fail_at`, and numbers the others in order),
- * `collect` (sink; fails at `fail_at`), `list` (the same, which says that no payload leaves there), `look` (as `pass`,
- * without a look at the payload). `block` makes nothing for frames that the next stage passes, and `sampler` with
- * `period` counts one frame in that time. */
+ * `collect` (sink; fails at `fail_at`), `peek` (the same, which says that no payload leaves there), `list` (as `peek`,
+ * and says that it reads none), `look` (as `pass`, without a look at the payload). `block` makes nothing for frames
+ * that the next stage passes, and `sampler` with `period` counts one frame in that time. */
 const mr_stage_type *const *flow_stage_types(void);
 
 /* Frames that the last run's `collect` stages received, in order; guarded against workers. */

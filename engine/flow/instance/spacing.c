@@ -66,3 +66,12 @@ void mr_spacing_take(mr_spacing *spacing, uint32_t source, const mr_frame *frame
     one->last = frame->identity;
     one->last_ns = now_ns;
 }
+
+/* Its time is between the last two steps, unless another frame has been taken for a later one. */
+void mr_spacing_take_back(mr_spacing *spacing, uint32_t source, const mr_frame *frame) {
+    mr_spaced *one = spacing->sources ? &spacing->sources[source] : NULL;
+    const int64_t step_ns = spacing->every.time_ns, now_ns = time_of(frame);
+    if (one && one->begun && one->last.epoch == frame->identity.epoch && now_ns < one->due_ns &&
+        now_ns >= one->due_ns - step_ns)
+        one->due_ns -= step_ns;
+}

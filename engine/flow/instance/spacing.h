@@ -33,3 +33,5 @@ static inline bool mr_spacing_is_on(const mr_spacing *spacing) {
 /* Whether the source's next frame is passed. The answer stays until mr_spacing_take is called for that frame. */
 bool mr_spacing_passes(const mr_spacing *spacing, uint32_t source, const mr_frame *frame);
 void mr_spacing_take(mr_spacing *spacing, uint32_t source, const mr_frame *frame);
+/* Takes back that frame, on which there will be no work: the source's next one is worked on in its place. */
+void mr_spacing_take_back(mr_spacing *spacing, uint32_t source, const mr_frame *frame);

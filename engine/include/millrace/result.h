@@ -130,7 +130,7 @@ struct mr_result {
     const char *stage; /* id of the stage that added it; lives as long as the pipeline */
     const char *name;  /* Optional. An array's name, such as in the model. Lives as long as the pipeline. */
     size_t count;      /* number of elements; 0 for arrays */
-    bool cut;          /* the stage found more than it gives */
+    bool cut;          /* the stage found, or would have found, more than it gives */
     mr_format format;  /* format of an array */
     mr_buffer *buffer; /* Optional. The buffer that holds an array; the result has a reference. NULL: `data` is host
                           memory that the result owns or that lives as long as the pipeline. */

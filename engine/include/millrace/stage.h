@@ -291,6 +291,7 @@ struct mr_negotiation {
                                   each multiple of that time later. Default: all. A call with a batch also takes the
                                   frames between. */
     bool blocking;             /* the type's value; may be changed */
+    bool blind;                /* the same: a sink may read payloads only if an option says so */
     int threads;               /* threads that libraries start per instance, besides the engine's; default 0 */
     size_t scratch_bytes;      /* bytes that one call takes with mr_io_scratch, in all; 0: none */
     size_t pinned_bytes;       /* bytes per buffer from mr_io_pinned, on devices; 0: none */
@@ -308,7 +309,7 @@ struct mr_negotiation {
                                   text must outlive the plan, or come from mr_remark. */
     uint32_t shows;            /* The payloads that may leave the pipeline here, into a file or to a program:
                                   MR_IN_SET of mr_payload. Results do not count. Default: all for a sink, none for
-                                  other stages. */
+                                  other stages. A stage may read others: see `blind`. */
     bool unread;               /* Offline: a file that was not opened would narrow the formats. Formats that are open
                                   only for this reason are not an error. */
     mr_planned_work work;      /* the work on a GPU */

@@ -62,6 +62,7 @@ typedef struct state {
     size_t part_count, part_room;
     uint8_t *bytes;
     size_t byte_count, byte_room;
+    bool unsearched;   /* a picture came in which a detector has not searched, as with `every` */
     bool cut;          /* not all that was found is kept, or pictures were lost that would have been searched */
     mr_object_attribute *attributes; /* of the object at hand */
     size_t attribute_count, attribute_room;
@@ -194,7 +195,7 @@ static int keep_part(state *s, const mr_object *part) {
 
 static void forget(state *s) {
     s->answer_count = s->child_count = s->part_count = s->byte_count = 0;
-    s->cut = false;
+    s->cut = s->unsearched = false;
 }
 
 static bool belongs(const state *s, const mr_frame *frame) {
@@ -203,7 +204,9 @@ static bool belongs(const state *s, const mr_frame *frame) {
 
 /* Results are newest first, and crop's own is the oldest. A frame has only the newest of several that a stage, or a
  * chain of detect and track, gave. If crop left out objects (cut), a detector has not searched those. */
-static int take_picture(state *s, const options *o, const mr_frame *picture) {
+static int take_picture(mr_stage *self, const mr_frame *picture) {
+    const options *o = self->options;
+    state *s = self->state;
     const mr_result *own = picture->results, *newest = NULL;
     if (!belongs(s, picture))
         forget(s);
@@ -213,7 +216,7 @@ static int take_picture(state *s, const options *o, const mr_frame *picture) {
     if (!own || own->kind != mr_kind_objects() || !own->count)
         return MR_OK;
     const int64_t number = ((const mr_object *)own->data)->number;
-    int status = o->merge.given ? keep_part(s, own->data) : MR_OK;
+    int status = MR_OK;
     for (const mr_result *one = picture->results; one != own && !status; one = one->next) {
         const bool copy = one->kind == own->kind && strcmp(one->stage, own->stage) == 0;
         if (one->kind == mr_kind_classes())
@@ -225,6 +228,9 @@ static int take_picture(state *s, const options *o, const mr_frame *picture) {
             status = keep_children(s, newest = one, number);
         }
     }
+    if (newest && o->merge.given && !status)
+        status = keep_part(s, own->data);
+    s->unsearched |= !newest && may_search(&self->inputs[CROPS]);
     s->cut |= status != MR_OK;
     return status;
 }
@@ -336,7 +342,7 @@ static int put_on(state *s, mr_io *io, mr_frame *frame, const mr_result *objects
         sort(result);
     }
     if (!status)
-        result->cut |= s->cut;
+        result->cut |= s->cut || s->unsearched;
     return status;
 }
 
@@ -360,13 +366,15 @@ static int merge(state *s, const options *o) {
     return status;
 }
 
-/* The objects of all tiles, after those of the frame. If no tile has come, the result is empty and cut: track then
- * says where they should be. */
+/* The objects of all tiles, after those of the frame. If all tiles were lost, the result is empty and cut; if they came
+ * and none was searched, there is no result. track then says where the objects should be. */
 static int put_tiles(state *s, const options *o, mr_io *io, mr_frame *frame, const mr_result *objects) {
     mr_result *result;
     int status = merge(s, o);
     if (!status && objects)
         return put_on(s, io, frame, objects);
+    if (!status && !s->part_count && !s->cut)
+        return MR_OK;
     if (!status)
         status = mr_io_add_result(io, frame, mr_kind_objects(), s->child_count, &result);
     if (!status)
@@ -374,7 +382,7 @@ static int put_tiles(state *s, const options *o, mr_io *io, mr_frame *frame, con
     if (status)
         return status;
     sort(result);
-    result->cut = s->cut;
+    result->cut = s->cut || s->unsearched;
     return MR_OK;
 }
 
@@ -385,7 +393,7 @@ static int process(mr_stage *self, mr_io *io) {
     const mr_result *objects = mr_frame_result(input, mr_kind_objects(), NULL);
     mr_frame *frame = NULL;
     if (input->identity.sub)
-        return take_picture(s, self->options, input);
+        return take_picture(self, input);
     if (!belongs(s, input))
         forget(s);
     s->cut |= mr_io_lost_objects(io) && may_search(&self->inputs[CROPS]);
@@ -447,7 +455,8 @@ const mr_stage_type mr_gather_stage = {
     .help = "Written with join: {frames: a, crops: b} instead of input. An object gets attributes: the best class of "
             "each stage that gave classes, and texts. Objects that were found in its picture are added to the frame, "
             "with its number as their parent. A frame does not wait for pictures that were dropped; it passes with "
-            "the others' results. If a stage would have searched them for objects, blur hides the frame whole. "
+            "the others' results. If a stage would have searched them for objects, blur hides the frame whole; so it "
+            "does with pictures that detect has passed (every). "
             "With vote, votes end with an epoch (a turn of a loop, another connection).",
     .inputs = inputs,
     .outputs = outputs,

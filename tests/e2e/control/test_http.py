@@ -258,6 +258,22 @@ class Health(Http):
         child.kill()
 
 
+class Requests(Http):
+    def test_changes_and_the_end_do_not_wait_for_taps(self):
+        child = self.start(OPEN)
+        self.wait_until(lambda: samples(self.get("/metrics").body)["millrace_source_ended"].get('source="file"'))
+        tap = json.dumps({"do": "tap", "argument": "file", "options": {"wait": "10"}})  # no frame comes
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            taps = [pool.submit(self.get, "/api/v1/do", tap, X_Millrace="1") for _ in range(3)]
+            self.assertEqual(concurrent.futures.wait(taps, timeout=0.3).done, set())
+            self.do("log", "warning")
+            self.assertFalse(all(one.done() for one in taps))
+            self.do("stop")
+        self.wait_until(self.final, self.log)
+        child.communicate(timeout=TIMEOUT)
+        self.assertEqual(child.returncode, 0, self.log.read_text())
+
+
 class OnATerminal(Http):
     def test_log_lines_above_the_progress_are_kept(self):
         text = pipeline(dict(cam='uri: "lavfi:testsrc=size=64x64:rate=50", realtime: true'), decode="",

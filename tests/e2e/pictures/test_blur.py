@@ -180,6 +180,52 @@ class Blur(Case):
                 self.assertEqual(not got.any(), whole)
                 self.assertTrue(whole or np.array_equal(got[:, -30:], picture[:, -30:]))
 
+    def test_tiles_that_nobody_searched(self):
+        """`every` passes the tiles of a picture: it is hidden whole, or where track expects the object."""
+        for name in ("a.png", "b.png"):
+            picture = self.noise(name)
+        save(self.folder / "model.onnx", {"o": rows_of([(16, 16, 32, 48, 0.9, 0)])})
+        for last, whole in (("gather", True), ("track", False)):
+            text = HEAD.format(uri=self.folder / "*.png").replace("sources:", "require: blurred\nsources:") + f"""\
+  tile: {{input: decode, size: 640x640}}
+  preprocess: {{input: tile, size: 64x64, fit: stretch}}
+  detect: {{input: preprocess, model: model.onnx, head: end2end, every: 2}}
+  gather: {{join: {{frames: decode, crops: detect}}, merge: {{}}}}
+  track: {{input: gather, confirm: 0s}}
+  blur: {{input: {last}, how: fill}}
+  images: {{input: blur, path: '{self.folder}/out', overwrite: true}}
+"""
+            run = self.run_pipeline(text, rows=False)
+            self.assert_balanced(run)
+            first, second = [np.array(Image.open(one)) for one in sorted((self.folder / "out").glob("*.png"))]
+            with self.subTest(last):
+                self.assertTrue(first.any())
+                self.assertEqual("1 picture was hidden whole: no stage had searched" in run.err, whole)
+                self.assertEqual(not second.any(), whole)
+                left, top, right, bottom = area_of((50, 25, 100, 75), 0)
+                self.assertFalse(second[top:bottom, left:right].any())
+                self.assertTrue(whole or np.array_equal(second[:, -30:], picture[:, -30:]))
+
+    def test_objects_that_track_drops(self):
+        """A picture without the objects that are not confirmed is hidden whole."""
+        self.noise()
+        save(self.folder / "model.onnx", {"o": rows_of([(8, 8, 12, 16, 0.9, 0)])})
+        for options, whole in (("unconfirmed: keep", False), ("unconfirmed: drop", True),
+                               ("unconfirmed: drop, confirm: 0s", False)):
+            text = HEAD.format(uri=self.folder / "*.png").replace("sources:", "require: blurred\nsources:") + f"""\
+  preprocess: {{input: decode, size: 64x64, fit: stretch}}
+  detect: {{input: preprocess, model: model.onnx, head: end2end}}
+  track: {{input: detect, {options}}}
+  both: {{type: join, join: {{pictures: decode, objects: track}}}}
+  blur: {{input: both, how: fill}}
+  images: {{input: blur, path: '{self.folder}/out', overwrite: true}}
+"""
+            run = self.run_pipeline(text, rows=False)
+            got = np.array(Image.open(next((self.folder / "out").glob("*.png"))))
+            with self.subTest(options):
+                self.assertEqual("1 picture was hidden whole: objects are missing" in run.err, whole)
+                self.assertEqual(not got.any(), whole)
+
     def test_chroma(self):
         """In 4:2:0 the hidden chroma covers the box, and nothing of the box shows."""
         subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "color=red:s=200x100:r=5:d=0.4,format=yuv420p",

@@ -223,19 +223,23 @@ class Objects(Case):
         image = helper.make_tensor_value_info("image", TensorProto.FLOAT, (1, 3, SIDE, SIDE))
         kinds = {"o": (TensorProto.FLOAT, ("n", 6)), "boxes": (TensorProto.FLOAT, ("n", 4)),
                  "scores": (TensorProto.FLOAT, ("n",)), "labels": (TensorProto.INT64, ("n",))}
-        for file, names in (("one.onnx", ["o"]), ("three.onnx", ["labels", "boxes", "scores"])):
+        nodes.append(helper.make_node("Transpose", ["boxes"], ["columns"]))
+        kinds["columns"] = (TensorProto.FLOAT, (4, "n"))
+        for file, names in (("one.onnx", ["o"]), ("three.onnx", ["labels", "boxes", "scores"]),
+                            ("columns.onnx", ["labels", "columns", "scores"])):
             outputs = [helper.make_tensor_value_info(name, *kinds[name]) for name in names]
             graph = helper.make_graph(nodes, "rows", [image], outputs,
                                       [numpy_helper.from_array(values, name) for name, values in known.items()])
             onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8),
                       self.folder / file)
-        want = [[0, 1, 2], [], [5], list(range(8))]
+        want = [[0, 1, 2], [], [5], list(range(8)), [0, 3, 4, 6]]
         for i, bright in enumerate(want):
             picture = np.zeros((SIDE, SIDE, 3), np.uint8)
             picture[0, bright] = 255
             Image.fromarray(picture).save(self.folder / f"{i}.png")
         custom = "head: custom, custom: {boxes: boxes, scores: scores, classes: labels, suppress: false}"
-        for file, options in (("one.onnx", "head: auto"), ("three.onnx", custom)):
+        for file, options in (("one.onnx", "head: auto"), ("three.onnx", custom),
+                              ("columns.onnx", custom.replace("boxes: boxes", "boxes: columns"))):
             run = self.detect(options, model=file)
             self.assert_balanced(run)
             seen = [[(one["index"], one["left"]) for one in row["objects"]] for row in run.rows]

@@ -265,6 +265,12 @@ class Cascades(Case):
                                                  blur="input: gather", rows=rows))
                 self.assertEqual("1 picture was hidden whole: objects are missing" in run.err, whole, run.err)
                 self.assertEqual("more objects than max" in run.err, most == 2)
+        self.pictures([3, 3])
+        stages = dict(self.inner(), inner="type: detect, model: inner.onnx, head: end2end, every: 2")
+        rows = stages.pop("rows")
+        run = self.run_pipeline(pipeline({"a": f"uri: '{self.folder}/p*.png'"}, **stages, blur="input: gather",
+                                         rows=rows))
+        self.assertIn("1 picture was hidden whole: objects are missing", run.err)
 
     def test_more_than_can_be_gathered(self):
         """A frame has at most 10,000 objects from pictures of others; blur knows that there were more."""

@@ -158,6 +158,18 @@ TEST(frames_have_a_source_and_a_fate) {
     expect_lines(&one, wanted, unwanted);
 }
 
+TEST(sources_of_a_process_that_does_not_run_are_not_up) {
+    run one;
+    fill(&one);
+    static const char *const down[] = {"\nmillrace_source_up{node=\"near\",source=\"cam\"} 0\n", NULL};
+    static const char *const none[] = {NULL};
+    one.process[0].ready = false;
+    expect_lines(&one, down, none);
+    one.process[0].ready = true;
+    one.process[0].pid = 0;
+    expect_lines(&one, down, none);
+}
+
 /* Every family has one head, and all its samples follow it. */
 TEST(families_are_in_one_piece) {
     run one;

@@ -152,7 +152,7 @@ static void put_source_counts(yajl_gen json, const mr_observed *now) {
         for (size_t k = 0; now->process[i].summary && k < now->process[i].summary->source_count; k++) {
             const mr_source_summary *source = &now->process[i].summary->sources[k];
             all += mr_observed_counts(source);
-            up += mr_observed_counts(source) && mr_observed_is_up(source);
+            up += mr_observed_counts(source) && mr_observed_is_up(&now->process[i], source);
             failed += mr_observed_counts(source) && source->status;
         }
     MR_JSON_MAP(json, "sources") {

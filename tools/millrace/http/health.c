@@ -69,7 +69,7 @@ static bool source_is_well(const mr_source_summary *source, char why[MR_HEALTH_W
         return true;
     if (source->status)
         return no(why, "the source %s has failed: %s", source->id, source->message ? source->message : "");
-    if (!source->ended && !mr_observed_is_up(source))
+    if (!source->ended && !mr_observed_is_linked(source))
         return no(why, "the source %s is %s", source->id, mr_link_state_name(source->report.phase));
     return true;
 }

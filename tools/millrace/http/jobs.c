@@ -12,6 +12,7 @@ enum { MOST_JOBS = 32 };
 /* The request and the worker share it: the last one frees it. */
 struct mr_run_http_job {
     mr_run_http *web;
+    mr_run_http_lane *lane;
     mr_http_request *request;
     char *line, *answer;
     size_t bytes;
@@ -28,21 +29,23 @@ static void free_job(mr_run_http_job *job) {
 /* ---- the worker ------------------------------------------------------------------------------------------------- */
 
 /* Waits for the next job; NULL: the server ends. With the lock. */
-static mr_run_http_job *take(mr_run_http *web) {
-    while (!web->first_job && !web->ending)
-        pthread_cond_wait(&web->job_added, &web->job_lock);
-    mr_run_http_job *job = web->ending ? NULL : web->first_job;
+static mr_run_http_job *take(mr_run_http_lane *lane) {
+    mr_run_http *web = lane->web;
+    while (!lane->first && !web->ending)
+        pthread_cond_wait(&lane->added, &web->job_lock);
+    mr_run_http_job *job = web->ending ? NULL : lane->first;
     if (job) {
-        web->first_job = job->next;
-        web->job_count--;
+        lane->first = job->next;
+        lane->count--;
     }
     return job;
 }
 
 static void *work(void *context) {
-    mr_run_http *web = context;
+    mr_run_http_lane *lane = context;
+    mr_run_http *web = lane->web;
     pthread_mutex_lock(&web->job_lock);
-    for (mr_run_http_job *job; (job = take(web));) {
+    for (mr_run_http_job *job; (job = take(lane));) {
         pthread_mutex_unlock(&web->job_lock);
         size_t bytes = 0;
         char *answer = web->change(web->context, job->line, &bytes);
@@ -59,21 +62,29 @@ static void *work(void *context) {
     return NULL;
 }
 
-int mr_run_http_start_worker(mr_run_http *web) {
-    web->works = mr_thread_create(&web->worker, work, web) == 0;
-    return web->works ? MR_OK : mr_fail(MR_ERROR_UNAVAILABLE, "no thread for the HTTP server");
+int mr_run_http_start_workers(mr_run_http *web) {
+    for (int i = 0; i < MR_RUN_HTTP_LANES; i++) {
+        mr_run_http_lane *lane = &web->lanes[i];
+        lane->web = web;
+        pthread_cond_init(&lane->added, NULL);
+        lane->works = mr_thread_create(&lane->worker, work, lane) == 0;
+        if (!lane->works)
+            return mr_fail(MR_ERROR_UNAVAILABLE, "no thread for the HTTP server");
+    }
+    return MR_OK;
 }
 
-/* The one that is being made is waited for. */
-void mr_run_http_end_worker(mr_run_http *web) {
-    if (!web->works)
-        return;
+void mr_run_http_end_workers(mr_run_http *web) {
     pthread_mutex_lock(&web->job_lock);
     web->ending = true;
-    pthread_cond_broadcast(&web->job_added);
+    for (int i = 0; i < MR_RUN_HTTP_LANES && web->lanes[i].web; i++)
+        pthread_cond_broadcast(&web->lanes[i].added);
     pthread_mutex_unlock(&web->job_lock);
-    pthread_join(web->worker, NULL);
-    web->works = false;
+    for (int i = 0; i < MR_RUN_HTTP_LANES && web->lanes[i].web; i++) {
+        if (web->lanes[i].works)
+            pthread_join(web->lanes[i].worker, NULL);
+        pthread_cond_destroy(&web->lanes[i].added);
+    }
 }
 
 /* ---- requests --------------------------------------------------------------------------------------------------- */
@@ -93,10 +104,10 @@ static void leave(void *state) {
     mr_run_http_job *job = state;
     mr_run_http *web = job->web;
     MR_LOCKED(&web->job_lock);
-    for (mr_run_http_job **at = &web->first_job; *at && !job->done; at = &(*at)->next)
+    for (mr_run_http_job **at = &job->lane->first; *at && !job->done; at = &(*at)->next)
         if (*at == job) {
             *at = job->next;
-            web->job_count--;
+            job->lane->count--;
             job->done = true;
             break;
         }
@@ -105,24 +116,43 @@ static void leave(void *state) {
         free_job(job);
 }
 
-static bool add(mr_run_http *web, mr_http_request *request, char *line) {
-    mr_run_http_job *job = calloc(1, sizeof *job), **end = &web->first_job;
+static mr_run_http_lane *lane_for(mr_run_http *web, const char *line) {
+    static const struct {
+        const char *what;
+        int lane;
+    } known[] = {{"tap", MR_RUN_HTTP_LOOKS}, {"status", MR_RUN_HTTP_LOOKS}, {"drain", MR_RUN_HTTP_ENDS},
+                 {"stop", MR_RUN_HTTP_ENDS}};
+    const char *way[] = {"do", NULL};
+    yajl_val tree = mr_json_parse(line, NULL, 0), what = tree ? yajl_tree_get(tree, way, yajl_t_string) : NULL;
+    const char *word = what ? YAJL_GET_STRING(what) : NULL;
+    int lane = MR_RUN_HTTP_CHANGES;
+    for (size_t i = 0; word && i < sizeof known / sizeof *known; i++)
+        if (strcmp(word, known[i].what) == 0)
+            lane = known[i].lane;
+    yajl_tree_free(tree);
+    return &web->lanes[lane];
+}
+
+/* False: there is no memory. */
+static bool add(mr_run_http_lane *lane, mr_http_request *request, char *line) {
+    mr_run_http *web = lane->web;
+    mr_run_http_job *job = calloc(1, sizeof *job), **end = &lane->first;
     if (!job)
         return false;
-    *job = (mr_run_http_job){.web = web, .request = request, .line = line};
+    *job = (mr_run_http_job){.web = web, .lane = lane, .request = request, .line = line};
     mr_http_keep(request, job, leave);
     MR_LOCKED(&web->job_lock);
     while (*end)
         end = &(*end)->next;
     *end = job;
-    web->job_count++;
-    pthread_cond_signal(&web->job_added);
+    lane->count++;
+    pthread_cond_signal(&lane->added);
     return true;
 }
 
-static bool is_full(mr_run_http *web) {
-    MR_LOCKED(&web->job_lock);
-    return web->job_count >= MOST_JOBS;
+static bool is_full(const mr_run_http_lane *lane) {
+    MR_LOCKED(&lane->web->job_lock);
+    return lane->count >= MOST_JOBS;
 }
 
 /* The status code for the exit code in an answer. */
@@ -158,13 +188,13 @@ mr_http_reply mr_run_http_answer_do(mr_http_request *request, void *context) {
     mr_run_http *web = context;
     if (mr_http_state(request))
         return send_answer(request, mr_http_state(request));
-    if (is_full(web))
-        return mr_http_say(request, 503, "too many changes wait; try again later\n");
     char *line = line_of(mr_http_body(request));
     if (!line)
         return mr_http_say(request, 400, "the body must be a JSON object, such as {\"do\": \"drain\"}\n");
-    if (add(web, request, line))
+    mr_run_http_lane *lane = lane_for(web, line);
+    const bool full = is_full(lane);
+    if (!full && add(lane, request, line))
         return MR_HTTP_WAIT;
     free(line);
-    return MR_HTTP_END;
+    return full ? mr_http_say(request, 503, "too many requests wait; try again later\n") : MR_HTTP_END;
 }

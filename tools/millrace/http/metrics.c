@@ -135,17 +135,19 @@ static void put_fates(mr_metrics_text *text, uint64_t delivered, const mr_ledger
                  lines[i].reason, lines[i].frames);
 }
 
-static void put_frames(mr_metrics_text *text, const mr_source_summary *source) {
+static void put_frames(mr_metrics_text *text, const mr_observed_process *process, const mr_source_summary *source) {
+    (void)process;
     put_fates(text, source->delivered, source->lines, source->line_count);
 }
 
-static void put_objects(mr_metrics_text *text, const mr_source_summary *source) {
+static void put_objects(mr_metrics_text *text, const mr_observed_process *process, const mr_source_summary *source) {
+    (void)process;
     if (source->objects.in)
         put_fates(text, source->objects.delivered, source->objects.lines, source->objects.line_count);
 }
 
-static void put_up(mr_metrics_text *text, const mr_source_summary *source) {
-    mr_metrics_count(text, mr_observed_is_up(source));
+static void put_up(mr_metrics_text *text, const mr_observed_process *process, const mr_source_summary *source) {
+    mr_metrics_count(text, mr_observed_is_up(process, source));
 }
 
 /* Sinks that deliver to a service. */
@@ -162,15 +164,16 @@ static void put_services(mr_metrics_text *text, const mr_observed *now) {
         }
 }
 
-static void put_sources(mr_metrics_text *text, const mr_observed *now,
-                        void (*put)(mr_metrics_text *text, const mr_source_summary *source)) {
+typedef void put_source(mr_metrics_text *text, const mr_observed_process *process, const mr_source_summary *source);
+
+static void put_sources(mr_metrics_text *text, const mr_observed *now, put_source *put) {
     EACH_PROCESS(text, now, process)
         for (size_t s = 0; process->summary && s < process->summary->source_count; s++) {
             const mr_source_summary *source = &process->summary->sources[s];
             if (!mr_observed_counts(source))
                 continue;
             const size_t before = mr_metrics_label(text, "source", source->id);
-            put(text, source);
+            put(text, process, source);
             mr_metrics_unlabel(text, before);
         }
 }
@@ -294,7 +297,8 @@ char *mr_metrics_write(const mr_metrics *metrics, size_t *bytes) {
     mr_metrics_family(&text, "removed_sources_frames", "counter", "the frames of sources that were removed");
     put_removed(&text, now);
     mr_metrics_family(&text, "source_up", "gauge",
-                      "1: frames can come from the source; 0: it has ended, has failed or is away");
+                      "1: frames can come from the source; 0: it has ended, has failed or is away, or its node does "
+                      "not run");
     put_sources(&text, now, put_up);
     mr_metrics_family(&text, "device_state", "gauge", "1 for the state that the device is in");
     put_devices(&text, now, put_state);

@@ -4,9 +4,13 @@ bool mr_observed_counts(const mr_source_summary *source) {
     return !source->elsewhere && !source->stay.removed;
 }
 
-bool mr_observed_is_up(const mr_source_summary *source) {
+bool mr_observed_is_linked(const mr_source_summary *source) {
     const mr_link_state phase = source->report.phase;
     return !source->ended && !source->status && (phase == MR_LINK_UNREPORTED || phase == MR_LINK_LIVE);
+}
+
+bool mr_observed_is_up(const mr_observed_process *process, const mr_source_summary *source) {
+    return process->pid && process->ready && mr_observed_is_linked(source);
 }
 
 static void add(mr_observed_ledger *sum, const mr_source_summary *source) {

@@ -34,9 +34,11 @@ typedef struct mr_observed_ledger {
 mr_observed_ledger mr_observed_sum(const mr_observed *now);
 /* Whether the source's frames come from another node, which counts them, or it was removed. */
 bool mr_observed_counts(const mr_source_summary *source);
-/* Whether frames can come from it: it has neither ended nor failed, and a camera or server is connected. */
-bool mr_observed_is_up(const mr_source_summary *source);
+/* Whether the source has neither ended nor failed, and a camera or server is connected. */
+bool mr_observed_is_linked(const mr_source_summary *source);
+/* Whether frames can come from it: it is linked, and its process runs and is ready. */
+bool mr_observed_is_up(const mr_observed_process *process, const mr_source_summary *source);
 
 /* Does one request to the control socket (run/control.h) and returns the answer, which the caller must free; NULL: no
- * memory. It may take a while. */
+ * memory. It may take a while, and several threads may call it at once. */
 typedef char *mr_run_http_change(void *context, const char *request, size_t *length);

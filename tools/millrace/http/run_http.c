@@ -210,7 +210,7 @@ static int open_web(mr_run_http *web) {
     if (!status && http->key)
         status = read_pem(http->key, "a key", true, &key);
     if (!status)
-        status = mr_run_http_start_worker(web);
+        status = mr_run_http_start_workers(web);
     if (!status)
         status = mr_run_http_start_sampler(web);
     if (!status)
@@ -233,7 +233,6 @@ int mr_run_http_open(mr_run_http **result, const mr_plan_view *plan, mr_run_http
     pthread_mutex_init(&web->lock, NULL);
     pthread_mutex_init(&web->log_lock, NULL);
     pthread_mutex_init(&web->job_lock, NULL);
-    pthread_cond_init(&web->job_added, NULL);
     mr_run_http_log_begin(web);
     int status = open_web(web);
     *result = web;
@@ -305,7 +304,7 @@ void mr_run_http_close(mr_run_http **result) {
     mr_run_http *web = *result;
     if (!web)
         return;
-    mr_run_http_end_worker(web);
+    mr_run_http_end_workers(web);
     mr_run_http_end_sampler(web);
     mr_http_server_destroy(&web->server);
     mr_run_http_free_sampler(web);
@@ -314,7 +313,6 @@ void mr_run_http_close(mr_run_http **result) {
         unlink(web->unlinked);
     mr_free(web->unlinked);
     free(web->hosts);
-    pthread_cond_destroy(&web->job_added);
     pthread_mutex_destroy(&web->job_lock);
     pthread_mutex_destroy(&web->log_lock);
     pthread_mutex_destroy(&web->lock);

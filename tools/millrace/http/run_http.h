@@ -1,8 +1,8 @@
 /* A run's HTTP server: /metrics, /livez, /readyz, /healthz, and the API below /api/v1 (openapi.json).
  *
  * The server's thread reads the state that the run has shown last, under a lock that no frame waits for. The run holds
- * the lock while it changes that state. Changes that clients ask for are made on another thread, one after the other,
- * by the function that also answers `millrace ctl`. The run's thread calls open, hold, show, linger and close. With
+ * the lock while it changes that state. Requests of clients are done on other threads (jobs.h), by the function that
+ * also answers `millrace ctl`. The run's thread calls open, hold, show, linger and close. With
  * NULL, these do nothing. */
 #pragma once
 

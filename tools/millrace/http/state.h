@@ -30,6 +30,18 @@ typedef struct mr_run_http_job mr_run_http_job;
 typedef struct mr_run_http_sampler mr_run_http_sampler;
 typedef struct mr_run_http_state mr_run_http_state;
 
+/* Requests for one thread, which does them in order. */
+typedef struct mr_run_http_lane {
+    mr_run_http *web;
+    mr_run_http_job *first; /* not begun yet, oldest first */
+    int count;
+    pthread_cond_t added;
+    pthread_t worker;
+    bool works;
+} mr_run_http_lane;
+/* Changes can take long, and so can looks; the end must wait for neither. */
+enum { MR_RUN_HTTP_CHANGES, MR_RUN_HTTP_LOOKS, MR_RUN_HTTP_ENDS, MR_RUN_HTTP_LANES };
+
 struct mr_run_http {
     const mr_plan_view *plan;
     const mr_view_http *http;
@@ -56,14 +68,10 @@ struct mr_run_http {
     mr_run_http_line lines[MR_RUN_HTTP_LINES];
     uint64_t line_count;
 
-    pthread_mutex_t job_lock;
-    pthread_cond_t job_added;
-    mr_run_http_job *first_job;    /* not begun yet, oldest first */
-    int job_count;
+    pthread_mutex_t job_lock; /* for the next fields */
+    mr_run_http_lane lanes[MR_RUN_HTTP_LANES];
     bool ending;
-    pthread_t worker;
     mr_run_http_sampler *sampler; /* of results */
-    bool works;
 };
 
 /* With the lock: the run's health now. */
