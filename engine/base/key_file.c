@@ -38,6 +38,27 @@ int mr_secret_file_check(int fd, const char *path, const char *what) {
     return MR_OK;
 }
 
+int mr_secret_file_read(const char *path, const char *what, char *text, size_t room) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return mr_fail(mr_file_status(errno), "%s cannot be read from %s: %s", what, path, strerror(errno));
+    int status = mr_secret_file_check(fd, path, what);
+    ssize_t bytes = status ? 0 : read(fd, text, room);
+    if (bytes < 0)
+        status = mr_file_fail("read", path);
+    close(fd);
+    const size_t read_bytes = bytes > 0 ? (size_t)bytes : 0;
+    size_t length = 0;
+    while (length < read_bytes && !strchr("\r\n", text[length]))
+        length++;
+    if (!status && (length == 0 || length == room))
+        status = mr_fail(MR_ERROR_DATA, length ? "%s: %s in its first line has at most %zu bytes"
+                                               : "%s is empty, and %s of up to %zu bytes is expected", path, what,
+                         room - 1);
+    text[status ? 0 : length] = 0;
+    return status;
+}
+
 int mr_trusted_file_check(int fd, const char *path, const char *what) {
     struct stat found;
     if (fstat(fd, &found))

@@ -13,6 +13,8 @@ int mr_key_file_check_private(FILE *file, const char *path);
 /* The one rule for files of secrets: keys, tokens, passwords. MR_ERROR_PERMISSION if others than the owner may read or
  * change it; `what` it holds: "a password". */
 int mr_secret_file_check(int fd, const char *path, const char *what);
+/* The first line of such a file, of less than `room` bytes. Errors: also MR_ERROR_DATA if it is empty or longer. */
+int mr_secret_file_read(const char *path, const char *what, char *text, size_t room);
 /* Likewise for files that say who is trusted: MR_ERROR_PERMISSION if all users may change it. `what`: "which key". */
 int mr_trusted_file_check(int fd, const char *path, const char *what);
 /* Writes FOLDER/NAME.key, for the owner alone, and FOLDER/NAME.pub. Makes the folder if it does not exist. On failure

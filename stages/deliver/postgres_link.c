@@ -2,18 +2,16 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/file.h"
 #include "engine/base/key_file.h"
 
 enum { LOOK_MS = 100, PASSWORD_BYTES = 1024, STATE_DIGITS = 5 };
-/* How long connecting may take, and how much longer than a statement its answer. */
+/* How long connecting may take without a connect_timeout, and how much longer than a statement its answer. */
 static const int64_t CONNECT_NS = INT64_C(10000000000), ANSWER_NS = INT64_C(5000000000);
 /* How much of a COPY is given to libpq at once. */
 enum { PIECE_BYTES = 1 << 18 };
@@ -198,28 +196,14 @@ static void swallow(void *context, const char *message) {
     (void)message;
 }
 
-/* The file's first line. */
-static int read_password(const char *path, char password[PASSWORD_BYTES]) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return mr_file_fail("read", path);
-    int status = mr_secret_file_check(fd, path, "a password");
-    ssize_t bytes = status ? 0 : read(fd, password, PASSWORD_BYTES - 1);
-    if (bytes < 0)
-        status = mr_file_fail("read", path);
-    close(fd);
-    password[bytes > 0 ? bytes : 0] = 0;
-    password[strcspn(password, "\r\n")] = 0;
-    return status;
-}
-
-static int finish_connecting(mr_pg_link *link) {
-    const int64_t until_ns = mr_now_ns() + CONNECT_NS;
+static int finish_connecting(mr_pg_link *link, int64_t patience_ns) {
+    const int64_t until_ns = mr_now_ns() + patience_ns;
     PostgresPollingStatusType wants = PGRES_POLLING_WRITING;
     while (wants != PGRES_POLLING_OK) {
         int status = wants == PGRES_POLLING_FAILED
                          ? fail_connect(link)
                          : await(link, wants == PGRES_POLLING_READING ? POLLIN : POLLOUT, until_ns);
+        link->turn += mr_now_ns() >= until_ns;
         if (status)
             return status;
         wants = PQconnectPoll(link->connection);
@@ -227,23 +211,67 @@ static int finish_connecting(mr_pg_link *link) {
     return MR_OK;
 }
 
+/* A list with commas, from another item on. False: no memory. */
+static bool turn_list(const char *list, unsigned turn, char **turned) {
+    unsigned items = 1;
+    const char *at = list;
+    for (const char *next = list; (next = strchr(next, ',')); next++)
+        items++;
+    for (unsigned left = turn % items; left; left--)
+        at = strchr(at, ',') + 1;
+    return asprintf(turned, "%s%s%.*s", at, at > list ? "," : "", at > list ? (int)(at - list - 1) : 0, list) >= 0;
+}
+
+enum { HOST, ADDRESS, PORT, LISTS };
+typedef struct pg_hosts {
+    char *lists[LISTS]; /* NULL: not in the URL */
+    int64_t patience_ns;
+} pg_hosts;
+
+/* libpq tries the next host if one refuses, but not if one does not answer: then the next try begins with the next. */
+static bool find_hosts(const mr_pg_link *link, pg_hosts *hosts) {
+    static const char *const names[LISTS] = {"host", "hostaddr", "port"};
+    PQconninfoOption *all = PQconninfoParse(link->params.url, NULL);
+    bool done = all;
+    hosts->patience_ns = CONNECT_NS;
+    for (const PQconninfoOption *one = all; one && one->keyword; one++) {
+        const char *value = one->val ? one->val : "";
+        const int64_t seconds = strcmp(one->keyword, "connect_timeout") == 0 ? strtol(value, NULL, 10) : 0;
+        if (seconds > 0 && seconds < 86400)
+            hosts->patience_ns = seconds * 1000000000;
+        for (size_t i = 0; i < LISTS; i++)
+            if (*value && strcmp(one->keyword, names[i]) == 0)
+                done &= turn_list(value, link->turn, &hosts->lists[i]);
+    }
+    PQconninfoFree(all);
+    return done;
+}
+
 static int start_connecting(mr_pg_link *link, const char *password) {
+    pg_hosts hosts = {0};
+    const bool found = find_hosts(link, &hosts);
     const char *const names[] = {"dbname", "fallback_application_name", "client_encoding", "tcp_user_timeout",
-                                 "keepalives_idle", "user", "password", NULL};
+                                 "keepalives_idle", "user", "password", "host", "hostaddr", "port", NULL};
     const char *const values[] = {link->params.url, "millrace", "UTF8", "30000", "10", link->params.user, password,
+                                  hosts.lists[HOST], hosts.lists[ADDRESS], hosts.lists[PORT],
                                   NULL}; /* without a value it is as if the name was not there */
-    link->connection = PQconnectStartParams(names, values, 1);
+    link->connection = found ? PQconnectStartParams(names, values, 1) : NULL;
+    for (size_t i = 0; i < LISTS; i++)
+        free(hosts.lists[i]);
     if (!link->connection)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a connection");
     PQsetErrorVerbosity(link->connection, PQERRORS_VERBOSE);
     PQsetNoticeProcessor(link->connection, swallow, NULL);
-    return PQstatus(link->connection) == CONNECTION_BAD ? fail_connect(link) : finish_connecting(link);
+    return PQstatus(link->connection) == CONNECTION_BAD ? fail_connect(link)
+                                                           : finish_connecting(link, hosts.patience_ns);
 }
 
 int mr_pg_open(mr_pg_link *link, const mr_delivery *delivery) {
     char password[PASSWORD_BYTES] = "", set[80];
     link->delivery = delivery;
-    int status = link->params.password_file ? read_password(link->params.password_file, password) : MR_OK;
+    int status = link->params.password_file ? mr_secret_file_read(link->params.password_file, "a password", password,
+                                                                  sizeof password)
+                                            : MR_OK;
     if (!status)
         status = start_connecting(link, link->params.password_file ? password : link->params.password);
     explicit_bzero(password, sizeof password);

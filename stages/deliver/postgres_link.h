@@ -23,6 +23,7 @@ typedef struct mr_pg_link {
     mr_pg_params params;
     const mr_delivery *delivery;
     PGconn *connection;
+    unsigned turn; /* how many times a host did not answer: tries begin with later hosts of the URL */
     bool known; /* it was connected once: the user and the database are right */
 } mr_pg_link;
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/grow.h"
+#include "engine/base/json.h"
 #include "engine/base/memory.h"
 #include "millrace/objects.h"
 #include "stages/deliver/webhook_link.h"
@@ -67,6 +68,11 @@ typedef struct values {
 static const char *const words[] = {"id",  "pipeline", "source", "epoch", "seq",    "sub",
                                     "pts", "captured", "class",  "score", "record", NULL};
 
+/* Of those that may be missing. The others are texts, in quotes, which stay empty. */
+static bool is_number(const char *word) {
+    return strcmp(word, "pts") == 0 || strcmp(word, "score") == 0;
+}
+
 static const char *value_of(const values *all, size_t word) {
     const char *const texts[] = {all->id,         all->pipeline, all->source,   all->numbers[0], all->numbers[1],
                                  all->numbers[2], all->pts,      all->captured, all->class,      all->score};
@@ -90,8 +96,7 @@ static void add_escaped(state *at, const char *text) {
     size_t bytes = 0;
     yajl_gen_clear(at->part.json);
     yajl_gen_reset(at->part.json, "");
-    if (yajl_gen_string(at->part.json, (const unsigned char *)text, strlen(text)) != yajl_gen_status_ok)
-        return; /* it is not UTF-8 */
+    mr_json_text(at->part.json, NULL, text);
     yajl_gen_get_buf(at->part.json, &made, &bytes);
     add(at, made + 1, bytes - 2);
 }
@@ -126,7 +131,9 @@ static void expand(state *at, const mr_stage *self, const mr_frame *frame, const
     for (size_t length; *template; template += length) {
         length = find_word(template, &number);
         const char *value = length && number >= 0 ? value_of(&all, (size_t)number) : NULL;
-        if (value)
+        if (value && !*value && is_number(words[number]))
+            add(at, "null", 4);
+        else if (value)
             add_escaped(at, value);
         else if (length && number >= 0 && strcmp(words[number], "record") == 0)
             add(at, record, record_bytes);
@@ -277,7 +284,7 @@ static const mr_option option_table[] = {
      .example = "'{\"text\": \"{class} at {source}\"}'",
      .help = "the JSON text of each request, in which {id}, {pipeline}, {source}, {epoch}, {seq}, {sub}, {pts}, "
              "{captured}, {class} (the best one), {score} and {record} are replaced; texts are escaped, and have no "
-             "quotes around them"},
+             "quotes around them; {pts} and {score} are null if there is none"},
     {.name = "picture", .kind = MR_OPTION_BOOL, .offset = SERVER(picture), .fallback = "false",
      .help = "send the picture too, as JPEG: the request is multipart/form-data with the parts record and picture"},
     {.name = "quality", .kind = MR_OPTION_INT, .offset = offsetof(options, quality), .fallback = "85", .min = 1,

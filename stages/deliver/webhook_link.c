@@ -1,15 +1,12 @@
 #include "stages/deliver/webhook_link.h"
 
 #include <curl/curl.h>
-#include <fcntl.h>
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
-#include "engine/base/file.h"
 #include "engine/base/grow.h"
 #include "engine/base/key_file.h"
 #include "engine/base/memory.h"
@@ -70,21 +67,6 @@ int mr_webhook_link_check(const mr_webhook_params *params) {
     return status;
 }
 
-/* The file's first line. */
-static int read_secret(const char *path, const char *what, char text[SECRET_BYTES]) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return mr_file_fail("read", path);
-    int status = mr_secret_file_check(fd, path, what);
-    ssize_t bytes = status ? 0 : read(fd, text, SECRET_BYTES - 1);
-    if (bytes < 0)
-        status = mr_file_fail("read", path);
-    close(fd);
-    text[bytes > 0 ? bytes : 0] = 0;
-    text[strcspn(text, "\r\n")] = 0;
-    return status || *text ? status : mr_fail(MR_ERROR_DATA, "%s is empty, and %s is expected", path, what);
-}
-
 static int add_header(struct curl_slist **list, const char *name, const char *value) {
     char line[LINE_BYTES];
     snprintf(line, sizeof line, "%s: %s", name, value);
@@ -101,7 +83,7 @@ static int make_headers(mr_webhook_link *at) {
     for (size_t i = 0; i < given->headers.count && !status; i++)
         status = add_header(&at->headers, given->headers.key[i], given->headers.value[i]);
     if (!status && given->authorization_file) {
-        status = read_secret(given->authorization_file, "a header's value", value);
+        status = mr_secret_file_read(given->authorization_file, "a header's value", value, sizeof value);
         if (!status)
             status = add_header(&at->headers, "Authorization", value);
     }
@@ -153,8 +135,10 @@ static int connect_to(void *service, const mr_delivery *delivery) {
         code = code ? code : curl_easy_setopt(at->curl, CURLOPT_USERNAME, given->login.user);
     if (given->login.password)
         code = code ? code : curl_easy_setopt(at->curl, CURLOPT_PASSWORD, given->login.password);
-    if (given->ca_file)
+    if (given->ca_file) { /* and no others: libcurl may have a folder of the system's, too */
         code = code ? code : curl_easy_setopt(at->curl, CURLOPT_CAINFO, given->ca_file);
+        code = code ? code : curl_easy_setopt(at->curl, CURLOPT_CAPATH, NULL);
+    }
     return code ? mr_fail(MR_ERROR_INTERNAL, "libcurl refuses an option: %s", curl_easy_strerror(code)) : MR_OK;
 }
 
@@ -316,7 +300,7 @@ int mr_webhook_link_create(mr_webhook_link **link, const mr_webhook_params *para
     if (!status)
         status = make_headers(made);
     if (!status && params->secret_file)
-        status = read_secret(params->secret_file, "a secret", made->secret);
+        status = mr_secret_file_read(params->secret_file, "a secret", made->secret, sizeof made->secret);
     if (status)
         mr_webhook_link_destroy(&made);
     *link = made;

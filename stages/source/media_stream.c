@@ -1,13 +1,9 @@
 #include "stages/source/media_stream.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "engine/base/file.h"
 #include "engine/base/key_file.h"
 #include "engine/base/memory.h"
 #include "engine/base/url.h"
@@ -19,21 +15,10 @@
 /* Reads the file's first line into newly allocated memory. */
 static int read_password(const char *path, char **password) {
     char text[1024];
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    int unsafe = fd < 0 ? MR_OK : mr_secret_file_check(fd, path, "a password");
-    ssize_t bytes = fd < 0 || unsafe ? -1 : read(fd, text, sizeof text - 1);
-    int error = errno;
-    if (fd >= 0)
-        close(fd);
-    if (unsafe)
-        return unsafe;
-    if (bytes < 0)
-        return mr_fail(mr_file_status(error), "the password cannot be read from %s: %s", path, strerror(error));
-    text[bytes] = '\0';
-    text[strcspn(text, "\r\n")] = '\0';
-    *password = *text ? mr_strdup(text) : NULL;
-    memset(text, 0, sizeof text);
-    return *password ? MR_OK : mr_fail(MR_ERROR_CONFIG, "%s: has no password in its first line", path);
+    int status = mr_secret_file_read(path, "a password", text, sizeof text);
+    *password = status ? NULL : mr_strdup(text);
+    explicit_bzero(text, sizeof text);
+    return status || *password ? status : mr_fail(MR_ERROR_MEMORY, "no memory for a password");
 }
 
 static int set_credentials(mr_media_stream *stream, const mr_media_options *from, bool offline, const char **option) {

@@ -4,10 +4,11 @@ import json
 import os
 import shutil
 import signal
+import socket
 
 from databases import Databases
 from disks import Mounted
-from harness import MILLRACE, MODELS, ROOT, TIMEOUT, call, need_models
+from harness import MILLRACE, MODELS, ROOT, TIMEOUT, call, free_port, need_models
 from postgres_server import Server
 
 SERVER = None
@@ -123,6 +124,15 @@ class Postgres(Databases):
         self.assertEqual(self.finished(running)[0]["ledger"]["delivered"], 300)
         self.check(self.runs()[0])
 
+    def test_several_hosts(self):
+        """One that does not answer is passed over, as one that refuses."""
+        with socket.create_server(("127.0.0.1", 0)) as mute:
+            address = f"127.0.0.1:{mute.getsockname()[1]},127.0.0.1:{free_port()},127.0.0.1:{self.server.port}"
+            url = self.server.url.replace(f"127.0.0.1:{self.server.port}", address)
+            self.sink = f'type: postgres, url: "{url}?connect_timeout=1", retry: 10ms'
+            self.run_json(self.pipeline())
+        self.check(self.runs()[0])
+
     def test_server_that_stands_still(self):
         """It holds up nothing else, and a run that is asked to end ends."""
         beside = {"lines": f"type: jsonl, input: found, path: {self.folder}/lines.jsonl"}
@@ -186,6 +196,9 @@ class Postgres(Databases):
         self.run_json(self.pipeline(5, sink=f", password_file: {path}"))
         self.run_json(self.pipeline(5), environment={"PGPASSWORD": self.server.PASSWORD})
         self.assertEqual(len(self.runs()), 2)
+        path.write_text("x" * 1024 + "\n")
+        self.checked([MILLRACE, "run", self.pipeline(5, sink=f", password_file: {path}")], code=65,
+                     says="at most 1023 bytes")
         path.chmod(0o644)
         self.checked([MILLRACE, "run", self.pipeline(5, sink=f", password_file: {path}")], code=77, says="secret")
         self.checked([MILLRACE, "run", self.pipeline(5)], code=77, environment={"PGPASSWORD": "wrong"},

@@ -7,13 +7,14 @@ import hmac
 import http.server
 import io
 import json
+import shutil
 import ssl
 import threading
 
 import PIL.Image
 
 from databases import Databases
-from harness import MILLRACE, MODELS, ROOT, TIMEOUT, free_port, need_models, pipeline
+from harness import MILLRACE, MODELS, ROOT, TIMEOUT, call, free_port, need_models, pipeline
 
 
 class Receiver:
@@ -128,6 +129,12 @@ class Webhook(Databases):
         self.assertEqual([row["at"] for row in rows], [[seq, 0.89999998] for seq in range(4)])
         self.assertEqual(rows[2]["all"]["seq"], 2)
 
+    def test_template_without_results(self):
+        template = '{"class": "{class}", "score": {score}, "at": {seq}}'
+        source = 'type: "null", frames: 1, format: GRAY8 16x16'
+        self.run_json(self.write(pipeline(dict(a=source), db=f"{self.sink}, template: '{template}'")))
+        self.assertEqual(self.receiver.bodies(), [{"class": "", "score": None, "at": 0}])
+
     def test_pictures(self):
         path = self.write(pipeline(dict(a='uri: "lavfi:testsrc=size=64x48:rate=5", duration: 1s'), decode="",
                                    db=f"{self.sink}, picture: true"))
@@ -192,6 +199,20 @@ class Webhook(Databases):
             if code:
                 self.assertIn("certificate", done.stderr)
         self.assertEqual((len(secure.requests), len(misnamed.requests)), (3, 0))
+        self.trust_only_the_file(secure.port, right[0], wrong[0])
+
+    def trust_only_the_file(self, port, right, wrong):
+        """With ca_file the system's folder of certificates does not count. A mount of our own stands for it."""
+        system = self.folder / "system"
+        system.mkdir()
+        shutil.copy(right, system)
+        sink = f"type: webhook, url: \"https://127.0.0.1:{port}/\", retry: 10ms, give_up: 50ms"
+        path = self.write(pipeline(dict(a='type: "null", frames: 3, format: GRAY8 16x16'), db=sink))
+        mount = 'mount --bind "$0" /etc/ssl/certs && exec "$@"'
+        run = ["unshare", "-m", "sh", "-c", mount, system, MILLRACE, "run", path]
+        if call(run).returncode:
+            return  # it needs root, and a libcurl that looks there
+        self.checked([*run, "--set", f"stages.db.ca_file={wrong}"], code=74, says="certificate")
 
     def test_killed_and_continued(self):
         """Every frame arrives, and frames that arrive twice have the same id."""
@@ -217,5 +238,6 @@ class Webhook(Databases):
         self.wait_until(lambda: "tries again" in running.stderr.readline(), running=running)
         late = self.receive(port=port)
         out, _ = self.ended(running)
-        self.assertEqual(json.loads(out)["ledger"]["delivered"], 10)
+        summary = json.loads(out)
+        self.assertEqual((summary["ledger"]["delivered"], self.service(summary)["connections"]), (10, 1))
         self.assertEqual(len(late.requests), 10)
