@@ -145,7 +145,6 @@ static void remember_source(mr_child *child, const mr_source_summary *source, bo
         child->past[child->past_count++] = (mr_child_past){.source = id};
     }
     mr_child_past *past = &child->past[at];
-    past->removed = source->stay.removed;
     past->in += one.in;
     past->delivered += one.delivered;
     past->dropped += one.dropped + (settled ? 0 : one.in_flight);
@@ -199,11 +198,8 @@ mr_summary mr_child_whole(const mr_child *child) {
         size_t at = 0;
         while (at < whole.source_count && strcmp(sources[at].id, child->past[i].source) != 0)
             at++;
-        /* A process without the source gives no more of its frames. */
         if (at == whole.source_count)
-            sources[whole.source_count++] = (mr_source_summary){
-                .id = child->past[i].source, .message = "", .ended = child->ready,
-                .stay = {.changes = child->past[i].removed, .removed = child->past[i].removed}};
+            sources[whole.source_count++] = (mr_source_summary){.id = child->past[i].source, .message = ""};
         add_past(child, &child->past[i], &sources[at]);
     }
     return whole;

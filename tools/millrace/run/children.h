@@ -24,7 +24,6 @@ typedef struct mr_tally_of_nodes {
 typedef struct mr_child_past {
     char *source;
     uint64_t in, delivered, dropped, absorbed;
-    bool removed;
 } mr_child_past;
 
 /* One process on a node. */
