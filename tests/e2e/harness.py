@@ -7,6 +7,7 @@ import importlib
 import json
 import os
 import pathlib
+import random
 import re
 import socket
 import subprocess
@@ -37,14 +38,29 @@ TIMEOUT = float(os.environ.get("MILLRACE_TEST_TIMEOUT", "300"))
 KEPT = []
 
 
-def free_port():
-    """A port that nobody else gets until the test ends. It is bound here but does not listen, so anyone who sets
-    SO_REUSEADDR, as libzmq does, can bind it too."""
-    kept = socket.socket()
-    KEPT.append(kept)
-    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    kept.bind(("127.0.0.1", 0))
-    return kept.getsockname()[1]
+def free_port(count=1):
+    """The first of that many ports in a row that nobody else gets until the test ends. They are below the system's
+    ephemeral range, since a connection to elsewhere would take the ports after the first one there (replicas of a node
+    listen at a row of them), and bound here without listening: those that set SO_REUSEADDR, as libzmq and Slurm do,
+    can bind them too."""
+    while True:
+        first, kept = random.randrange(20000, 30000), []
+        try:
+            for port in range(first, first + count):
+                kept.append(socket.socket())
+                kept[-1].bind(("127.0.0.1", port))
+        except OSError:
+            for one in kept:
+                one.close()
+            continue
+        for one in kept:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        KEPT.extend(kept)
+        return first
+
+
+def free_ports(count):
+    return [free_port() for _ in range(count)]
 
 
 def pipeline(sources, name="p", top="", devices=(), nodes=(), **stages):

@@ -4,12 +4,13 @@ who requested them."""
 import ctypes
 import os
 import pathlib
-import random
 import shutil
 import signal
 import socket
 import subprocess
 import time
+
+from harness import free_ports
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sinfo")
 PATIENCE = 240
@@ -51,28 +52,6 @@ def missing():
 
 def find(name):
     return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
-
-
-# Sockets that reserve ports for processes that a test starts.
-KEPT = []
-
-
-def free_ports(count):
-    """Ports below the system's ephemeral range, so that nobody gets one by accident; bound until the test ends, so that
-    no other test gets one either."""
-    found = []
-    while len(found) < count:
-        port, kept = random.randrange(20000, 30000), socket.socket()
-        try:
-            kept.bind(("127.0.0.1", port))
-        except OSError:
-            kept.close()
-            continue
-        # From here on, others that set it too, like Slurm and libzmq, can bind the same port.
-        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        KEPT.append(kept)
-        found.append(port)
-    return found
 
 
 def adopt_orphans():

@@ -89,7 +89,7 @@ class Nodes(Case):
         self.head, self.cache = self.folder / "head", self.folder / "cache"
 
     def pipeline(self, name, hog=""):
-        text = STAGES % hog + "nodes: " + NODES[name].format(free_port(), free_port()) + "\n"
+        text = STAGES % hog + "nodes: " + NODES[name].format(free_port(2), free_port(2)) + "\n"
         return self.write(text, f"{name}.yaml")
 
     def assert_as_alone(self, data):
