@@ -5,6 +5,7 @@ import os
 import pathlib
 import select
 import shutil
+import signal
 import subprocess
 import time
 
@@ -29,7 +30,7 @@ class Browser:
              f"--user-data-dir={pathlib.Path(folder) / 'browser'}", f"--window-size={width},{height}",
              "--remote-debugging-pipe", "about:blank"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, close_fds=False,
-            preexec_fn=connect)
+            preexec_fn=connect, start_new_session=True)
         os.close(from_us)
         os.close(from_it)
         self.session = None
@@ -39,8 +40,15 @@ class Browser:
             self.ask(domain + ".enable")
 
     def close(self):
-        self.process.kill()
+        """Chromium's processes share a group; some still write into its folder when the first one has ended."""
+        os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        for _ in range(250):  # nobody may collect the ended ones
+            try:
+                os.killpg(self.process.pid, 0)
+            except ProcessLookupError:
+                break
+            time.sleep(0.02)
         os.close(self.to)
         os.close(self.came)
 
