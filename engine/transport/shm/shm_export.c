@@ -391,10 +391,10 @@ static void receive_stranger(mr_shm_export *self, int fd) {
     int status = greet(self, fd);
     if (status == MR_ERROR_AGAIN)
         return;
-    if (status)
-        mr_log_repeating(MR_LOG_WARNING, "shm", "%s; it gets copies", mr_message());
-    else
+    if (!status)
         self->strangers[place] = -1; /* It is a peer's now. */
+    else if (status != MR_ERROR_CLOSED) /* it ended while it was greeted */
+        mr_log_repeating(MR_LOG_WARNING, "shm", "%s; it gets copies", mr_message());
     forget_stranger(self, place);
 }
 

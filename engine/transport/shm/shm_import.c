@@ -181,8 +181,9 @@ static int greet(const mr_shm_offer *offer, const mr_shm_guest *guest, int doorb
     status = mr_shm_send(*fd, &hello, guest->token, sizeof guest->token, &doorbell, 1);
     if (status)
         close(*fd);
-    return status == MR_ERROR_AGAIN ? mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: no room to send the token")
-                                    : status;
+    if (status == MR_ERROR_AGAIN)
+        return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: no room to send the token");
+    return status == MR_ERROR_CLOSED ? MR_ERROR_UNAVAILABLE : status;
 }
 
 int mr_shm_import_open(mr_shm_import **import, const mr_shm_offer *offer, const mr_shm_guest *guest, int doorbell) {

@@ -157,6 +157,8 @@ int mr_shm_send(int fd, const mr_shm_message *message, const void *data, size_t 
     /* Too many descriptors under way are like too many bytes: the peer will fetch them. */
     if (errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS || errno == EINTR)
         return MR_ERROR_AGAIN;
+    if (errno == EPIPE || errno == ECONNRESET)
+        return mr_fail(MR_ERROR_CLOSED, "shared memory: the peer has left");
     return unavailable("sendmsg");
 }
 

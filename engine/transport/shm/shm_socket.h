@@ -40,6 +40,7 @@ void mr_shm_unlisten(mr_shm_listener *listener);
 int mr_shm_accept(mr_shm_listener *listener, int *fd);
 int mr_shm_connect(const char *path, int *fd);
 
+/* MR_ERROR_AGAIN: there is no room; MR_ERROR_CLOSED: the peer has left; MR_ERROR_UNAVAILABLE. */
 int mr_shm_send(int fd, const mr_shm_message *message, const void *data, size_t bytes, const int *fds, size_t count);
 
 /* A received message; the data is in the caller's buffer. */
