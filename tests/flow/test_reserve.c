@@ -58,7 +58,7 @@ static void run_each(const char *format, uint64_t stages, bool shared) {
         for (uint64_t seed = 1; seed <= SEEDS; seed++)
             assert_in_range(run(text, seed, 1, stages), 1, MOST_LOST);
         EACH_WORKER_COUNT(workers)
-            assert_in_range(run_started(text, workers, stages), !shared, MOST_LOST + 2 * workers);
+            assert_in_range(run_started(text, workers, stages), !shared, MOST_LOST + 3 * workers);
     }
 }
 

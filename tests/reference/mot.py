@@ -6,9 +6,9 @@ import subprocess
 import sys
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 try:
+    from scipy.optimize import linear_sum_assignment
     with contextlib.redirect_stdout(io.StringIO()):
         from trackeval.metrics import CLEAR, HOTA, Identity
 except ModuleNotFoundError as missing:
