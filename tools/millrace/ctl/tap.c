@@ -112,8 +112,8 @@ static void print_sample(const char *answer) {
 /* The status of an answer without a sample. MR_ERROR_AGAIN: no frame has passed yet;
  * MR_ERROR_CLOSED: the run has ended. */
 static int read_error(yajl_val tree) {
-    yajl_val error = mr_json_member(tree, "error", yajl_t_string), code = mr_json_member(tree, "exit_code",
-                                                                                             yajl_t_number);
+    yajl_val error = mr_json_member(tree, "error", yajl_t_string);
+    yajl_val code = mr_json_member(tree, "exit_code", yajl_t_number);
     const long long exit_code = YAJL_IS_INTEGER(code) ? YAJL_GET_INTEGER(code) : 0;
     if (exit_code == mr_status_exit_code(MR_ERROR_AGAIN))
         return MR_ERROR_AGAIN;
