@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
@@ -101,13 +102,17 @@ int mr_wanted_check(mr_negotiation *n, const mr_wanted *wanted, const char *noth
     return status ? status : check_score(n, wanted->score, nothing);
 }
 
+static bool is_number(const char *name) {
+    return name[0] && !name[strspn(name, "0123456789")];
+}
+
 int mr_wanted_objects_check(mr_negotiation *n, const mr_strings *classes, const char *nothing, const char *none) {
     const char **named = mr_calloc(classes->count + 1, sizeof *named);
     mr_strings labels = {.item = named};
     const mr_wanted wanted = {.classes = &labels, .score = -INFINITY};
     int status = named ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for classes");
     for (size_t i = 0; i < classes->count && !status; i++)
-        if (classes->item[i][strspn(classes->item[i], "0123456789")])
+        if (!is_number(classes->item[i]))
             named[labels.count++] = classes->item[i];
     if (!status && labels.count)
         status = mr_wanted_check(n, &wanted, nothing, none);
@@ -116,6 +121,17 @@ int mr_wanted_objects_check(mr_negotiation *n, const mr_strings *classes, const 
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
+
+bool mr_wanted_class(const mr_strings *classes, int32_t index, const char *label) {
+    bool wanted = !classes->count;
+    for (size_t i = 0; i < classes->count && !wanted; i++) {
+        const char *name = classes->item[i];
+        char *end;
+        const long number = strtol(name, &end, 10);
+        wanted = (label && strcmp(label, name) == 0) || (end > name && !*end && number == index);
+    }
+    return wanted;
+}
 
 static bool fits(const mr_wanted *wanted, int index, const mr_sighting *one) {
     if (!(one->score >= (float)wanted->score))

@@ -17,6 +17,8 @@ bool mr_wanted_may_come(const mr_planned_input *input);
 int mr_wanted_check(mr_negotiation *n, const mr_wanted *wanted, const char *nothing, const char *none);
 /* The same for an option `classes` that selects objects by label or number; numbers are not checked. */
 int mr_wanted_objects_check(mr_negotiation *n, const mr_strings *classes, const char *nothing, const char *none);
+/* Whether such an option selects a class; `label` may be NULL. Without labels and numbers it selects any. */
+bool mr_wanted_class(const mr_strings *classes, int32_t index, const char *label);
 
 /* A class that was found. */
 typedef struct mr_sighting {

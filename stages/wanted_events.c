@@ -1,9 +1,9 @@
 #include "stages/wanted_events.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/nearest.h"
+#include "stages/wanted.h"
 
 /* Texts of another node may be missing. */
 static bool has(const mr_strings *list, const char *text) {
@@ -27,12 +27,6 @@ int mr_wanted_events_check(mr_negotiation *n, const char *option, const mr_strin
                              "crowd%s%s", events->item[i], near ? "; " : "", near ? near : "");
     }
     return MR_OK;
-}
-
-bool mr_wanted_class(const mr_strings *classes, int32_t index, const char *label) {
-    char number[16];
-    snprintf(number, sizeof number, "%d", (int)index);
-    return !classes->count || has(classes, number) || (label && has(classes, label));
 }
 
 bool mr_wanted_event(const mr_wanted_events *wanted, const mr_zone_event *event) {

@@ -13,5 +13,3 @@ int mr_wanted_events_check(mr_negotiation *negotiation, const char *option, cons
 bool mr_wanted_event(const mr_wanted_events *wanted, const mr_zone_event *event);
 /* A frame's first wanted event, and the stage that reports it; NULL: none. */
 const mr_zone_event *mr_wanted_events_find(const mr_wanted_events *wanted, const mr_frame *frame, const char **stage);
-/* Whether a class is among the labels and numbers; `label` may be NULL. */
-bool mr_wanted_class(const mr_strings *classes, int32_t index, const char *label);

@@ -244,9 +244,10 @@ static bool make_rtdetr(mr_box_head *head, const outputs *all) {
     return true;
 }
 
+enum { BOX_SCORE_CLASS = 6 }; /* END2END's numbers in a row */
+
 /* Rows as END2END has them, and then `more` numbers. */
 static bool make_found(mr_box_head *head, const outputs *all, int output, int64_t more) {
-    enum { BOX_SCORE_CLASS = 6 };
     const int64_t *dims;
     if (!is_float(&all->item[output]) || !has_rank(&all->item[output], 2, &dims) || !dims[0] ||
         dims[1] != BOX_SCORE_CLASS + more)
@@ -261,7 +262,7 @@ static bool make_found(mr_box_head *head, const outputs *all, int output, int64_
 }
 
 static mr_box_head_view after_found(const mr_box_head *head) {
-    return view_of(head->boxes.output, head->boxes.first + 6, head->boxes.row, 1);
+    return view_of(head->boxes.output, head->boxes.first + BOX_SCORE_CLASS, head->boxes.row, 1);
 }
 
 static bool make_end2end(mr_box_head *head, const outputs *all) {
@@ -488,7 +489,7 @@ static bool is_tellable(mr_box_head_family family, const outputs *all, mr_box_ki
         return !named;
     if (family == MR_BOX_HEAD_RTDETR)
         return all->count == 2;
-    if (family == MR_BOX_HEAD_END2END && dims && dims[1] > 6)
+    if (family == MR_BOX_HEAD_END2END && dims && dims[1] > BOX_SCORE_CLASS)
         return kind < MR_BOX_KINDS;
     return kind < MR_BOX_KINDS || (family != MR_BOX_HEAD_YOLOV8_POSE && family != MR_BOX_HEAD_YOLOV8_OBB);
 }

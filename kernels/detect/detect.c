@@ -1,6 +1,5 @@
 #include "kernels/detect/detect.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "engine/device/cuda/cuda.h"

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stages/decode/jpeg/decode_reduced.h"
 #include "stages/decode/device/decode_pool.h"
 #include "stages/decode/device/nvdec.h"
+#include "stages/decode/jpeg/decode_reduced.h"
 #include "stages/media/media_cuda.h"
 
 enum { MOST_THREADS = 64, MOST_REFERENCES = 20 };
@@ -219,5 +219,5 @@ int mr_decode_check(const void *own, const char *device) {
 
 int mr_decode_check_input(const void *own, const mr_format_set *input, const char *device, bool *otherwise) {
     return mr_nvdec_check_input((mr_hardware)((const mr_decode_choices *)own)->hardware, input, device,
-                                        otherwise);
+                                otherwise);
 }

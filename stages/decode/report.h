@@ -2,15 +2,13 @@
  * One thread. */
 #pragma once
 
-#include "millrace/stage.h"
-
-enum { MR_DECODE_SCALES = 4 }; /* by log2 of the reduction */
+#include "stages/decode/jpeg/decode_reduced.h"
 
 typedef struct mr_decode_report {
     uint64_t packets;  /* that were to be decoded */
     uint64_t pictures; /* decoded well */
     uint64_t left;     /* packets that were not needed */
-    uint64_t scaled[MR_DECODE_SCALES]; /* pictures that were sent at each scale */
+    uint64_t scaled[MR_REDUCED_MOST + 1]; /* pictures that were sent, by log2 of the reduction */
     int last_error;    /* an AVERROR */
     bool came;         /* a picture came out, damaged or not */
     bool outsized;     /* pictures are larger than planned; reported */

@@ -5,9 +5,9 @@
 
 #include <libavcodec/avcodec.h>
 
+#include "stages/decode/device/target.h"
 #include "stages/decode/jpeg/decode_jpeg.h"
 #include "stages/decode/jpeg/decode_reduced.h"
-#include "stages/decode/device/target.h"
 
 typedef struct mr_still_decoder {
     AVCodecContext *codec[MR_REDUCED_MOST + 1]; /* by scale, opened for `id` */

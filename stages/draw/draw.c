@@ -1,6 +1,5 @@
 /* draw: draws objects and words on pictures. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "engine/base/memory.h"
 #include "engine/device/device.h"

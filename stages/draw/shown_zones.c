@@ -1,7 +1,6 @@
 #include "stages/draw/shown_zones.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -7,8 +7,8 @@
 
 enum { MR_SHOWN_LINES = 64 };
 
-/* Crossings of each line so far, out and in. Lines beyond the last, and those whose stage does not
- * report crossings, are drawn without counts. */
+/* Crossings of each line so far, out and in. Lines beyond the last, and those whose stage does not report
+ * crossings, are drawn without counts. */
 typedef struct mr_shown_zones {
     int64_t crossings[MR_SHOWN_LINES][2];
 } mr_shown_zones;

@@ -28,8 +28,8 @@ typedef struct mr_tails {
 
 /* Adds a place and returns the track's tail. */
 const mr_tail *mr_tails_add(mr_tails *tails, int64_t track, const mr_tail_place *place);
-/* The place that is `back` places older than the newest; false: there is none that young.
- * Times may jump by any amount. */
+/* The place that is `back` places older than the newest; false: there is none that young. Times may jump by any
+ * amount. */
 bool mr_tail_place_at(const mr_tails *tails, const mr_tail *tail, size_t back, int64_t now_ns, mr_tail_place *place);
 /* Forgets all tracks. */
 void mr_tails_clear(mr_tails *tails);

@@ -14,8 +14,6 @@
 static int check_text(const char *path, const char *text, size_t bytes) {
     if (strncmp(text, "\xff\xfe", 2) == 0 || strncmp(text, "\xfe\xff", 2) == 0)
         return mr_fail(MR_ERROR_DATA, "%s is UTF-16; save it as UTF-8", path);
-    if (bytes == mr_utf8_mark(text, bytes))
-        return mr_fail(MR_ERROR_DATA, "%s has no entry: it is empty", path);
     if (strlen(text) != bytes)
         return mr_fail(MR_ERROR_DATA, "%s is not a text file with one entry on each line", path);
     for (size_t at = 0, line = 1; at < bytes;) {
@@ -62,7 +60,7 @@ int mr_labels_take(const char *path, const mr_file_bytes *file, mr_labels *label
     size_t skipped = mr_utf8_mark(made.text, file->bytes);
     made.count = status ? 0 : count_lines(made.text + skipped);
     if (!status && !made.count)
-        status = mr_fail(MR_ERROR_DATA, "%s holds no label: it is empty", path);
+        status = mr_fail(MR_ERROR_DATA, "%s has no entry: it is empty", path);
     made.item = status ? NULL : mr_calloc(made.count, sizeof *made.item);
     if (!status && !made.item)
         status = mr_fail(MR_ERROR_MEMORY, "no memory for the lines of %s", path);

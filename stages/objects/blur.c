@@ -4,7 +4,6 @@
  * which are then copied to the device. What cannot be placed hides the whole picture. */
 #include <math.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/device/device.h"
@@ -54,22 +53,14 @@ static bool may_have(const mr_planned_input *input) {
     return input->more_results;
 }
 
-static bool is_number(const char *text) {
-    return text[0] && strspn(text, "0123456789") == strlen(text);
-}
-
 /* A misspelt label would hide nothing. */
 static int check_classes(mr_negotiation *n) {
     const mr_strings *classes = &((const options *)n->options)->classes;
-    for (size_t i = 0; i < classes->count; i++) {
-        const mr_wanted one = {.classes = &(mr_strings){1, &classes->item[i]}};
-        int status = is_number(classes->item[i])
-                         ? MR_OK
-                         : mr_wanted_check(n, &one, "it would never be hidden", "is never hidden");
-        if (status)
-            return status;
-    }
-    return MR_OK;
+    int status = MR_OK;
+    for (size_t i = 0; i < classes->count && !status; i++)
+        status = mr_wanted_objects_check(n, &(mr_strings){1, &classes->item[i]}, "it would never be hidden",
+                                         "is never hidden");
+    return status;
 }
 
 static int negotiate(mr_negotiation *n) {
@@ -122,18 +113,6 @@ static void hide_whole(const finding *f, reason why) {
         mr_stage_warn(f->state->self, "a picture is hidden whole: %s", reasons[why]);
 }
 
-/* A label, or a number. */
-static bool is_class(const mr_object *object, const char *name) {
-    return (object->label && strcmp(object->label, name) == 0) || (is_number(name) && atoll(name) == object->index);
-}
-
-static bool is_wanted(const options *o, const mr_object *object) {
-    for (size_t i = 0; i < o->classes.count; i++)
-        if (is_class(object, o->classes.item[i]))
-            return true;
-    return o->classes.count == 0;
-}
-
 /* Finds the smallest rectangle in the picture that contains the grown box. */
 static bool place(const finding *f, const mr_object *object, double corner[2], double opposite[2]) {
     const double across = f->options->margin * ((double)object->right - (double)object->left);
@@ -162,7 +141,7 @@ static bool add_objects(const finding *f, const char *stage) {
     if (found->cut)
         return hide_whole(f, LOST), false;
     for (size_t i = 0; i < found->count; i++) {
-        if (!is_wanted(f->options, &objects[i]))
+        if (!mr_wanted_class(&f->options->classes, objects[i].index, objects[i].label))
             continue;
         if (f->areas->count == f->options->max)
             return hide_whole(f, CROWDED), false;
@@ -286,8 +265,8 @@ const mr_stage_type mr_blur_stage = {
     .summary = "hides objects in pictures",
     .help = "Only the pixels of the objects change. Boxes are found in any picture that was made from the source's: "
             "turned, scaled or cropped. They are rounded outward to whole chroma samples. If a frame has no result of "
-            "detect or track, has more objects than max, lost pictures of objects in a cascade with another detect, or"
-            " does not say where it lies in the source's picture, it is hidden whole. Pictures that only say that a "
+            "detect or track, has more objects than max, lost pictures of objects in a cascade with another detect, or "
+            "does not say where it lies in the source's picture, it is hidden whole. Pictures that only say that a "
             "stream is away pass. `require: blurred` at the top of the pipeline refuses to let out any other picture.",
     .inputs = inputs,
     .outputs = outputs,

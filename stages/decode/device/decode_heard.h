@@ -46,10 +46,10 @@ void mr_heard_line(mr_heard *heard, int64_t number, int level, const char *forma
 bool mr_heard_of(mr_heard *heard, int64_t number);
 /* Marks a packet as damaged for another reason than the log. */
 void mr_heard_spoil(mr_heard *heard, int64_t number);
-/* The lowest damaged packet number since mr_heard_begin; INT64_MAX: none. */
-int64_t mr_heard_first(mr_heard *heard);
-/* Takes the lowest damaged packet number that was not taken yet; 0: none. Still pictures have negative numbers
+/* The lowest damaged packet number since mr_heard_begin; INT64_MAX: none. Still pictures have negative numbers
  * (still_decoder.h) and do not count. */
+int64_t mr_heard_first(mr_heard *heard);
+/* Takes the lowest such number that was not taken yet; 0: none. */
 int64_t mr_heard_take(mr_heard *heard);
 /* Whether an H.264 decoder gave up a macroblock in this packet in the middle of its coefficients. The decoder keeps the
  * coefficients and adds them to the next picture it decodes. */

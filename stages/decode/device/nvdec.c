@@ -79,8 +79,7 @@ int mr_nvdec_suits(const char *codec, const mr_format_set *packets) {
     return MR_OK;
 }
 
-int mr_nvdec_check_input(mr_hardware hardware, const mr_format_set *packets, const char *device,
-                                 bool *otherwise) {
+int mr_nvdec_check_input(mr_hardware hardware, const mr_format_set *packets, const char *device, bool *otherwise) {
     if (hardware == MR_HARDWARE_OFF || !mr_hardware_is_on(device))
         return MR_OK;
     bool required = hardware == MR_HARDWARE_REQUIRE;

@@ -1,13 +1,12 @@
 /* crop: makes a picture of each object. It shares the memory of the whole picture. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/grow.h"
 #include "engine/base/memory.h"
 #include "stages/list.h"
+#include "stages/objects/cascade/cutout.h"
 #include "stages/objects/found.h"
 #include "stages/wanted.h"
-#include "stages/objects/cascade/cutout.h"
 
 typedef struct options {
     mr_strings classes;
@@ -56,19 +55,9 @@ static int negotiate(mr_negotiation *n) {
 
 /* ---- which objects ----------------------------------------------------------------------------------------------- */
 
-static bool is_class(const mr_object *object, const char *name) {
-    char *end;
-    if (object->label && strcmp(object->label, name) == 0)
-        return true;
-    const long number = strtol(name, &end, 10);
-    return end > name && !*end && number == object->index;
-}
-
 static bool is_wanted(const options *o, const mr_object *object) {
-    bool wanted = !o->classes.count;
-    for (size_t i = 0; i < o->classes.count && !wanted; i++)
-        wanted = is_class(object, o->classes.item[i]);
-    return wanted && object->right - object->left >= (float)o->min_size.width &&
+    return mr_wanted_class(&o->classes, object->index, object->label) &&
+           object->right - object->left >= (float)o->min_size.width &&
            object->bottom - object->top >= (float)o->min_size.height;
 }
 
@@ -85,12 +74,12 @@ static void keep_up(const options *o, state *s, const mr_frame *frame) {
     s->now_ns = now_ns;
 }
 
-/* Objects without a track always are. */
-static bool is_due(const options *o, const state *s, int64_t track) {
-    bool due = true;
-    for (size_t i = 0; i < s->seen_count && o->every_ns && track && due; i++)
-        due = s->seen[i].track != track;
-    return due;
+/* Objects without a track always are: they are not remembered. */
+static bool is_due(const state *s, int64_t track) {
+    size_t i = 0;
+    while (i < s->seen_count && s->seen[i].track != track)
+        i++;
+    return i == s->seen_count;
 }
 
 static void remember(const options *o, state *s, int64_t track) {
@@ -104,13 +93,15 @@ static void remember(const options *o, state *s, int64_t track) {
 
 static bool is_chosen(const options *o, const state *s, const mr_frame *picture, const mr_object *object,
                       mr_cutout *region) {
-    return is_wanted(o, object) && mr_cutout_of(picture, object, o->expand, region) && is_due(o, s, object->track);
+    return is_wanted(o, object) && mr_cutout_of(picture, object, o->expand, region) && is_due(s, object->track);
 }
 
 static bool has_more_than_max(const options *o, const state *s, const mr_frame *picture, const mr_result *objects) {
     mr_cutout region;
     int64_t count = 0;
-    for (size_t i = 0; objects && i < objects->count && count <= o->max; i++)
+    if (!objects || objects->count <= (size_t)o->max)
+        return false;
+    for (size_t i = 0; i < objects->count && count <= o->max; i++)
         count += is_chosen(o, s, picture, (const mr_object *)objects->data + i, &region);
     return count > o->max;
 }

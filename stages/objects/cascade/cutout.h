@@ -1,4 +1,4 @@
-/* Which pixels of a picture belong to an object.
+/* Which pixels of a picture belong to an object, and frames that show only these.
  *
  * The box is grown, mapped to the picture's pixels, and enlarged to whole pixels: left and top are rounded down, right
  * and bottom up. Then it is clipped to the picture. Where chroma samples belong to two columns or rows, it is enlarged

@@ -456,8 +456,8 @@ const mr_stage_type mr_gather_stage = {
             "each stage that gave classes, and texts. Objects that were found in its picture are added to the frame, "
             "with its number as their parent. A frame does not wait for pictures that were dropped; it passes with "
             "the others' results. If a stage would have searched them for objects, blur hides the frame whole; so it "
-            "does with pictures that detect has passed (every). "
-            "With vote, votes end with an epoch (a turn of a loop, another connection).",
+            "does with pictures that detect has passed (every). With vote, votes end with an epoch (a turn of a loop, "
+            "another connection).",
     .inputs = inputs,
     .outputs = outputs,
     .blind = true,

@@ -1,7 +1,6 @@
 /* zones: reports when tracked objects enter, leave or stay in areas, and cross lines. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/memory.h"

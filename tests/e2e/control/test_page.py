@@ -3,7 +3,6 @@ import os
 import unittest
 
 import browser
-import harness
 import test_http
 from harness import pipeline
 
@@ -91,7 +90,3 @@ class Page(test_http.Http):
         self.assertEqual(len(self.text("g.stage")), 3)
         page.run("(find => { find.value = 's0777'; find.oninput(); })(document.querySelector('#find'))")
         self.assertEqual(len(self.text("#sources tr")), 1)
-
-
-if __name__ == "__main__":
-    harness.main()

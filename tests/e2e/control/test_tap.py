@@ -82,7 +82,3 @@ class Tap(harness.Controlled):
         packets = self.tap("pattern", "--count", "1")[0]
         self.assertTrue(packets["format"].startswith("packet"), packets)
         self.end()
-
-
-if __name__ == "__main__":
-    harness.main()

@@ -79,7 +79,3 @@ class Top(harness.Controlled):
     def test_usage(self):
         self.assertIn("not both", self.millrace("top", "--pid", "1", "--control", "x", code=64).stderr)
         self.assertIn("it takes no \"x\"", self.millrace("top", "x", code=64).stderr)
-
-
-if __name__ == "__main__":
-    harness.main()

@@ -1,7 +1,7 @@
 """blur: hidden pixels by value, beside NumPy, Pillow and OpenCV; all other pixels stay; boxes in turned pictures; what
 cannot be placed hides the whole picture; and what `require` lets out.
 
-The networks answer with boxes that the test chose, as in test_objects.py. CenterFace, which tools/test makes, must find
+The networks answer with boxes that the test chose, as in objects.py. CenterFace, which tools/test makes, must find
 no face in a picture whose face was hidden."""
 import math
 import pathlib
@@ -11,8 +11,8 @@ import unittest
 import numpy as np
 from PIL import Image, ImageFilter
 
-from harness import CENTERFACE, Case, main
-from test_objects import HEAD, rows_of, save
+from harness import CENTERFACE, Case
+from objects import HEAD, rows_of, save
 
 ASTRONAUT = pathlib.Path("/usr/lib/python3/dist-packages/imageio/resources/images/astronaut.png")
 WIDTH, HEIGHT = 200, 100
@@ -273,7 +273,3 @@ class Blur(Case):
             self.run_pipeline(text, rows=False)
             with self.subTest(options):
                 self.assertEqual(count(f"{self.folder}/out/*.png"), [0])
-
-
-if __name__ == "__main__":
-    main()

@@ -8,7 +8,7 @@ from PIL import Image, ImageDraw, ImageFont, features
 
 import clips
 from harness import Case
-from test_objects import rows_of, save
+from objects import rows_of, save
 
 WIDTH, HEIGHT = 128, 96
 # In 0..64 of the picture, score and class: the later ones are drawn first. Edges lie on odd pixels, and outside.

@@ -10,12 +10,12 @@ import unittest
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 from PIL import Image, ImageDraw, ImageFont
 
 import lettering
-from harness import MILLRACE, ROOT, TIMEOUT, Case, call, main, pipeline, rows_in
-from test_objects import SIDE, save
+from harness import MILLRACE, ROOT, TIMEOUT, Case, call, pipeline, rows_in
+from objects import SIDE, save, save_graph
 from watched import children_of
 
 NETWORKS = pathlib.Path(os.environ.get("MILLRACE_TEXT", ROOT / "build" / "text"))
@@ -32,10 +32,7 @@ def scores(*classes, count=len(CHARACTERS) + 2, least=0.0):
 
 def save_any(path, nodes, output, shape):
     """A network for pictures of any size."""
-    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, shape)
-    graph = helper.make_graph([helper.make_node(*one[:3], **one[3]) for one in nodes], "any", [image],
-                              [helper.make_tensor_value_info("o", TensorProto.FLOAT, output)])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    save_graph(path, [helper.make_node(*one[:3], **one[3]) for one in nodes], {}, {"o": output}, shape)
 
 
 class Text(Case):
@@ -114,11 +111,7 @@ stages:
         values = numpy_helper.from_array(np.zeros((16, 3), np.float32), "w")
         nodes = [helper.make_node("Constant", [], ["weights"], value=values),
                  helper.make_node("MatMul", ["image", "weights"], ["o"])]
-        ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, size)) for name, size in
-                (("image", 16), ("o", 3))]
-        graph = helper.make_graph(nodes, "constants", ends[:1], ends[1:])
-        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8),
-                  self.folder / "model.onnx")
+        save_graph(self.folder / "model.onnx", nodes, {}, {"o": (1, 3)}, (1, 16))
         self.assertIn("48 numbers in 1 tensors", call([MILLRACE, "inspect", str(self.folder / "model.onnx")]).stdout)
 
     def test_inspect_finds_maps(self):
@@ -381,7 +374,3 @@ stages:
         self.assertIn("an end2end head has one output of N x 6", self.run_stages(sides, detect, code=78))
         save(self.folder / "model.onnx", {"o": np.zeros((3, 3), np.float32)})
         self.assertIn("tensor f32 3x32..64x32..64", self.run_stages(sides, infer, code=78))
-
-
-if __name__ == "__main__":
-    main()

@@ -5,13 +5,12 @@ each box, which is 12 wide and 20 high."""
 import csv
 import json
 import subprocess
-import unittest
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
-from harness import Case, main
+from harness import Case
+from objects import save_graph
 
 SIDE, MOST = 128, 4
 GATE = "lines: {gate: [[0, 0.5], [1, 0.5]]}"
@@ -32,11 +31,7 @@ def save(path, batch=1):
              helper.make_node("Min", ["most", "one"], ["seen"]),
              helper.make_node("Mul", ["far", "seen"], ["scores"]),
              helper.make_node("Add", ["boxes", "scores"], ["o"])]
-    graph = helper.make_graph(nodes, "placed",
-                              [helper.make_tensor_value_info("image", TensorProto.FLOAT, (batch, 3, SIDE, SIDE))],
-                              [helper.make_tensor_value_info("o", TensorProto.FLOAT, (batch, MOST, 6))],
-                              [numpy_helper.from_array(values, name) for name, values in known.items()])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    save_graph(path, nodes, known, {"o": (batch, MOST, 6)}, (batch, 3, SIDE, SIDE))
 
 
 def lines_of(path):
@@ -230,7 +225,3 @@ class Zones(Case):
             self.assertTrue(np.allclose(speeds, 2, atol=1e-4))
             ways = [one["distance"] for row in run.rows for one in row["objects"] if "distance" in one]
             self.assertAlmostEqual(ways[-1], 37 * 0.1, 4)
-
-
-if __name__ == "__main__":
-    main()

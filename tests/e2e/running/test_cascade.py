@@ -12,12 +12,12 @@ import subprocess
 import unittest
 
 import numpy as np
-import onnx
 import onnxruntime
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 from PIL import Image
 
-from harness import MILLRACE, MODELS, PICTURES, ROOT, TIMEOUT, Case, main, need_models, pipeline, rows_in
+from harness import MILLRACE, MODELS, PICTURES, ROOT, TIMEOUT, Case, need_models, pipeline, rows_in
+from objects import save_graph
 from watched import children_of
 
 YOLOX = pathlib.Path(os.environ.get("MILLRACE_YOLOX", "/nonexistent"))
@@ -32,11 +32,7 @@ SCORES = (0.9 - 0.005 * np.arange(MOST)).astype(np.float32)
 
 
 def save(path, nodes, known, output, shape=(3, SIDE, SIDE)):
-    initializers = [numpy_helper.from_array(np.asarray(value), name) for name, value in known.items()]
-    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ("N", *dims))
-             for name, *dims in (("image", *shape), output)]
-    graph = helper.make_graph(nodes, "drawn", infos[:1], infos[1:], initializers)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    save_graph(path, nodes, known, {output[0]: ("N", *output[1:])}, ("N", *shape))
 
 
 def save_detector(path):
@@ -576,7 +572,3 @@ class Cascades(Case):
         found = {row["file"]: row["classes"][0] for row in loop.rows}
         self.assertEqual([(at["index"], at["score"]) for (at,) in want],
                          [(found[file]["index"], found[file]["score"]) for file in sorted(found)])
-
-
-if __name__ == "__main__":
-    main()

@@ -102,5 +102,4 @@ static int run_verb(int argc, char **argv) {
     return !goes_on || code ? code : mr_flush_stdout();
 }
 
-const mr_verb mr_evaluate_verb = {&usage, "measure how well a pipeline classifies pictures whose classes are known",
-                                  run_verb};
+const mr_verb mr_evaluate_verb = {&usage, "measure how good a pipeline's classes, objects or tracks are", run_verb};
