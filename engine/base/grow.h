@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "engine/base/memory.h"
 
@@ -28,5 +29,15 @@ static inline bool mr_grow_bytes(void **block, size_t *room, size_t wanted) {
         return false;
     *block = grown;
     *room = larger;
+    return true;
+}
+
+/* Appends `more` bytes to a block that has *count of them. False as above. */
+static inline bool mr_append_bytes(void **block, size_t *room, size_t *count, const void *bytes, size_t more) {
+    if (!mr_grow_bytes(block, room, *count + more))
+        return false;
+    if (more) /* without any there may be no memory yet */
+        memcpy((char *)*block + *count, bytes, more);
+    *count += more;
     return true;
 }

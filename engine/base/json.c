@@ -36,6 +36,22 @@ int mr_json_finish(yajl_gen json, FILE *stream) {
     return mr_fail(status, "the JSON could not be written: %s", strerror(errno));
 }
 
+char *mr_json_finish_text(yajl_gen json, size_t *bytes) {
+    char *text = NULL;
+    FILE *stream = open_memstream(&text, bytes);
+    if (!stream) {
+        yajl_gen_free(json);
+        mr_fail(MR_ERROR_MEMORY, "no memory for JSON");
+        return NULL;
+    }
+    const int status = mr_json_finish(json, stream);
+    fclose(stream);
+    if (!status)
+        return text;
+    free(text);
+    return NULL;
+}
+
 void mr_json_key(yajl_gen json, const char *key) {
     if (key)
         yajl_gen_string(json, (const unsigned char *)key, strlen(key));
@@ -150,4 +166,9 @@ yajl_val mr_json_parse(const char *text, char *wrong, size_t bytes) {
     if (wrong)
         snprintf(wrong, bytes, "its values are nested more than %d deep", MR_JSON_DEPTH);
     return NULL;
+}
+
+yajl_val mr_json_member(yajl_val object, const char *key, yajl_type type) {
+    const char *way[] = {key, NULL};
+    return yajl_tree_get(object, way, type);
 }

@@ -15,6 +15,8 @@ yajl_gen mr_json_create(bool pretty);
 /* Writes the document with a newline and frees the generator, also on failure. MR_ERROR_IO; MR_ERROR_CLOSED if standard
  * output is a pipe without a reader. */
 int mr_json_finish(yajl_gen json, FILE *stream);
+/* The same as a text, which free() frees; *bytes counts the newline too. NULL: memory is out. */
+char *mr_json_finish_text(yajl_gen json, size_t *bytes);
 
 /* If `key` is NULL: an element of an array. A NULL text and a number that is not finite become null; in a text that is
  * not UTF-8, bytes that are not ASCII become "?". */
@@ -44,3 +46,5 @@ void mr_json_open_array(yajl_gen json, const char *key);
  * NULL, gets the reason in one line. */
 enum { MR_JSON_DEPTH = 64 };
 yajl_val mr_json_parse(const char *text, char *wrong, size_t bytes);
+/* A member; NULL if there is none of that type, or `object` is none. */
+yajl_val mr_json_member(yajl_val object, const char *key, yajl_type type);

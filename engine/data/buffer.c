@@ -1,9 +1,9 @@
 /* Reference-counted blocks: pool buffers, wrappers around foreign memory, and the media that frames refer to. */
 #include <pthread.h>
 
-#include "engine/device/pixel_memory.h"
 #include "engine/base/references.h"
 #include "engine/data/pool.h"
+#include "engine/device/pixel_memory.h"
 #include "millrace/frame.h"
 #include "millrace/status.h"
 

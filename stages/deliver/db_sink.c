@@ -36,13 +36,9 @@ int mr_db_sink_flush(mr_stage *self, mr_io *io, uint32_t source) {
     return at->delivery ? mr_delivery_flush(at->delivery, io, source) : MR_DONE;
 }
 
-void mr_db_sink_stop(mr_stage *self) {
+void mr_db_sink_close(mr_stage *self) {
     mr_db_sink *at = self->state;
     mr_delivery_close(&at->delivery);
-}
-
-void mr_db_sink_fini(mr_stage *self) {
-    mr_db_sink *at = self->state;
     mr_row_writer_close(&at->writer);
     mr_db_tables_destroy(&at->tables);
 }

@@ -1,6 +1,6 @@
 /* Shared by the stages that write into databases: a frame's rows are made in process and delivered as one record.
  *
- * A stage's options must begin with mr_db_options, and its state with mr_db_sink. Threads and errors: as for a shared
+ * A stage's options must begin with mr_db_options, and its state is mr_db_sink. Threads and errors: as for a shared
  * stage; see delivery.h. */
 #pragma once
 
@@ -36,11 +36,9 @@ int mr_db_sink_negotiate(mr_negotiation *negotiation);
 int mr_db_sink_open(mr_stage *self);
 int mr_db_sink_process(mr_stage *self, mr_io *io);
 int mr_db_sink_flush(mr_stage *self, mr_io *io, uint32_t source);
-/* Ends the delivery; the stage then destroys its store, and calls mr_db_sink_fini. */
-void mr_db_sink_stop(mr_stage *self);
-void mr_db_sink_fini(mr_stage *self);
+void mr_db_sink_close(mr_stage *self);
 
 /* What these stage types have in common. */
 #define MR_DB_SINK_TYPE                                                                                                \
-    .entry = MR_ENTRY_SHARED, .process = mr_db_sink_process, .flush = mr_db_sink_flush, .blind = true,             \
-    .resumes = true
+    .state_bytes = sizeof(mr_db_sink), .entry = MR_ENTRY_SHARED, .process = mr_db_sink_process,                    \
+    .flush = mr_db_sink_flush, .close = mr_db_sink_close, .blind = true, .resumes = true

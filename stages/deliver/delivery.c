@@ -95,6 +95,13 @@ static void free_block(block *gone) {
     mr_free(gone);
 }
 
+static void free_blocks(block *one) {
+    for (block *next; one; one = next) {
+        next = one->next;
+        free_block(one);
+    }
+}
+
 /* Appends an empty block. */
 static block *add_block(mr_delivery *d) {
     block *made = d->spare;
@@ -309,10 +316,26 @@ static void *run(void *context) {
 
 /* ---- the stage's calls ------------------------------------------------------------------------------------------- */
 
+static void destroy_service(const mr_service_type *type, void *service) {
+    if (type->destroy)
+        type->destroy(service);
+}
+
+static void destroy(mr_delivery *gone) {
+    destroy_service(gone->type, gone->service);
+    free_blocks(gone->first);
+    free_blocks(gone->spare);
+    pthread_cond_destroy(&gone->changed);
+    pthread_mutex_destroy(&gone->lock);
+    mr_free(gone);
+}
+
 int mr_delivery_open(mr_delivery **delivery, const mr_stage *self, const mr_service_type *type, void *service) {
     mr_delivery *made = mr_calloc(1, sizeof *made);
-    if (!made)
+    if (!made) {
+        destroy_service(type, service);
         return mr_fail(MR_ERROR_MEMORY, "no memory for a queue");
+    }
     made->self = self;
     made->options = self->options;
     made->type = type;
@@ -320,9 +343,7 @@ int mr_delivery_open(mr_delivery **delivery, const mr_stage *self, const mr_serv
     pthread_mutex_init(&made->lock, NULL);
     mr_condition_init(&made->changed);
     if (mr_thread_create(&made->thread, run, made)) {
-        pthread_cond_destroy(&made->changed);
-        pthread_mutex_destroy(&made->lock);
-        mr_free(made);
+        destroy(made);
         return mr_fail(MR_ERROR_MEMORY, "no thread for %s", self->id);
     }
     pthread_setname_np(made->thread, "mr-deliver");
@@ -480,16 +501,6 @@ void mr_delivery_close(mr_delivery **delivery) {
     pthread_mutex_unlock(&gone->lock);
     pthread_join(gone->thread, NULL);
     drop_all(gone);
-    for (block *next, *one = gone->first; one; one = next) {
-        next = one->next;
-        free_block(one);
-    }
-    for (block *next, *one = gone->spare; one; one = next) {
-        next = one->next;
-        free_block(one);
-    }
-    pthread_cond_destroy(&gone->changed);
-    pthread_mutex_destroy(&gone->lock);
-    mr_free(gone);
+    destroy(gone);
     *delivery = NULL;
 }

@@ -80,13 +80,15 @@ typedef struct mr_service_type {
     void (*disconnect)(void *service);
     /* `connect` reaches nobody: the service counts as connected once it has acknowledged a batch. */
     bool connects_late;
+    /* Optional. Frees the service, which is not connected. */
+    void (*destroy)(void *service);
     /* Optional. After MR_ERROR_AGAIN: the pause that the service has asked for, in ns; 0: none. */
     int64_t (*pause)(void *service);
 } mr_service_type;
 
 /* Plans the memory and the thread, and refuses options that contradict each other. */
 int mr_delivery_negotiate(mr_negotiation *negotiation);
-/* Starts the thread, which connects. `type` and `service` must live until close. */
+/* Starts the thread, which connects. Takes the service, also on failure; close destroys it. */
 int mr_delivery_open(mr_delivery **delivery, const mr_stage *self, const mr_service_type *type, void *service);
 /* The end of process: puts a frame's record into the queue, and returns the value for process. A frame whose record has
  * more bytes than the backlog is dropped ("too large"); then `record` is not read. */

@@ -10,11 +10,6 @@ typedef struct options {
     mr_postgres_params server;
 } options;
 
-typedef struct state {
-    mr_db_sink sink;
-    mr_postgres_store *store;
-} state;
-
 static bool is_word(const char *name) {
     const size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_");
     return length > 0 && length < 64 && !name[length] && strncmp(name, "pg_", 3) != 0 &&
@@ -34,19 +29,13 @@ static int negotiate(mr_negotiation *n) {
 
 static int open_sink(mr_stage *self) {
     const options *given = self->options;
-    state *at = self->state;
+    mr_db_sink *at = self->state;
+    mr_postgres_store *store;
     int status = mr_db_sink_open(self);
     if (status || !given->server.url)
         return status;
-    status = mr_postgres_store_create(&at->store, &given->server, at->sink.tables);
-    return status ? status : mr_delivery_open(&at->sink.delivery, self, &mr_postgres_service, at->store);
-}
-
-static void close_sink(mr_stage *self) {
-    state *at = self->state;
-    mr_db_sink_stop(self);
-    mr_postgres_store_destroy(&at->store);
-    mr_db_sink_fini(self);
+    status = mr_postgres_store_create(&store, &given->server, at->tables);
+    return status ? status : mr_delivery_open(&at->delivery, self, &mr_postgres_service, store);
 }
 
 static const mr_port inputs[] = {{.name = "in", .help = "frames with results"}, {0}};
@@ -77,9 +66,7 @@ const mr_stage_type mr_postgres_stage = {
     .inputs = inputs,
     .options = option_table,
     .options_bytes = sizeof(options),
-    .state_bytes = sizeof(state),
     MR_DB_SINK_TYPE,
     .negotiate = negotiate,
     .open = open_sink,
-    .close = close_sink,
 };

@@ -27,5 +27,4 @@ typedef struct mr_postgres_store mr_postgres_store;
 int mr_postgres_store_check(const char *url);
 /* All texts and `tables` must live as long as the store. */
 int mr_postgres_store_create(mr_postgres_store **store, const mr_postgres_params *params, const mr_db_tables *tables);
-void mr_postgres_store_destroy(mr_postgres_store **store);
 extern const mr_service_type mr_postgres_service;

@@ -12,8 +12,4 @@ int mr_postgres_store_create(mr_postgres_store **store, const mr_postgres_params
     return mr_postgres_store_check(params->url);
 }
 
-void mr_postgres_store_destroy(mr_postgres_store **store) {
-    (void)store;
-}
-
 const mr_service_type mr_postgres_service = {0};

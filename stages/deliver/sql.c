@@ -4,11 +4,11 @@
 
 static const char *const key_names[MR_KEY_COLUMNS] = {"source", "epoch", "seq", "sub"};
 
-static const mr_db_table *find(const mr_db_tables *tables, const char *name) {
+static bool has_table(const mr_db_tables *tables, const char *name) {
     for (size_t i = 0; i < tables->count; i++)
         if (strcmp(tables->tables[i].name, name) == 0)
-            return &tables->tables[i];
-    return NULL;
+            return true;
+    return false;
 }
 
 /* The columns that follow the key. */
@@ -16,7 +16,8 @@ static size_t first_of(const mr_db_table *table) {
     return table->kind ? 0 : MR_KEY_COLUMNS;
 }
 
-const char *mr_sql_key(const mr_db_table *table) {
+/* The key: the frame's, and for elements stage and rank. */
+static const char *key_of(const mr_db_table *table) {
     return table->kind ? "\"source\",\"epoch\",\"seq\",\"sub\",\"stage\",\"rank\""
                        : "\"source\",\"epoch\",\"seq\",\"sub\"";
 }
@@ -66,7 +67,7 @@ const char *mr_sql_table(mr_arena *arena, const mr_sql_dialect *d, const mr_db_t
                               d->types[table->columns[i].type], table->columns[i].field || !table->kind ? ""
                                                                                                         : " NOT NULL");
     const char *indices = text ? indices_of(arena, d, table) : NULL;
-    return indices ? mr_arena_print(arena, "%sPRIMARY KEY (%s))%s;%s", text, mr_sql_key(table), d->keyed, indices)
+    return indices ? mr_arena_print(arena, "%sPRIMARY KEY (%s))%s;%s", text, key_of(table), d->keyed, indices)
                    : NULL;
 }
 
@@ -94,27 +95,37 @@ static const char *elements_view(mr_arena *arena, const mr_sql_dialect *d, const
                 : NULL;
 }
 
-static mr_sql_view special_view(mr_arena *arena, const mr_sql_dialect *d, const mr_db_tables *tables, size_t index) {
-    const char *const needs[] = {"classes", "objects"};
-    const char *const names[] = {"top_classes", "tracks"};
-    for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
-        if (!find(tables, needs[i]) || index-- > 0)
-            continue;
-        return (mr_sql_view){
-            names[i],
-            i == 0 ? mr_arena_print(arena, "SELECT * FROM %sclasses_view WHERE rank = 1", d->prefix)
-                   : mr_arena_print(arena, "SELECT pipeline, run, source, epoch, track, max(class) AS class, "
-                                    "count(*) AS frames, min(pts) AS first_pts, max(pts) AS last_pts, "
-                                    "max(score) AS best_score FROM %sobjects_view WHERE track IS NOT NULL "
-                                    "GROUP BY pipeline, run, source, epoch, track", d->prefix)};
-    }
-    return (mr_sql_view){0};
+typedef struct views {
+    mr_arena *arena;
+    const mr_sql_dialect *dialect;
+    const char *drops, *creates; /* NULL: no memory */
+} views;
+
+/* The view `name` with `ending`; it may refer to views that were added before. */
+static void add_view(views *to, const char *name, const char *ending, const char *select) {
+    const char *prefix = to->dialect->prefix;
+    to->drops = to->drops ? mr_arena_print(to->arena, "DROP VIEW IF EXISTS %s%s%s; %s", prefix, name, ending, to->drops)
+                          : NULL;
+    to->creates = to->creates && select ? mr_arena_print(to->arena, "%sCREATE VIEW %s%s%s AS %s; ", to->creates, prefix,
+                                                         name, ending, select)
+                                        : NULL;
 }
 
-mr_sql_view mr_sql_view_at(mr_arena *arena, const mr_sql_dialect *d, const mr_db_tables *tables, size_t index) {
-    if (index >= tables->count)
-        return special_view(arena, d, tables, index - tables->count);
-    const mr_db_table *table = &tables->tables[index];
-    return (mr_sql_view){mr_arena_print(arena, "%s_view", table->name),
-                         table->kind ? elements_view(arena, d, table) : frames_view(arena, d, table)};
+const char *mr_sql_views(mr_arena *arena, const mr_sql_dialect *d, const mr_db_tables *tables) {
+    views all = {.arena = arena, .dialect = d, .drops = "", .creates = ""};
+    for (size_t i = 0; i < tables->count; i++) {
+        const mr_db_table *table = &tables->tables[i];
+        add_view(&all, table->name, "_view", table->kind ? elements_view(arena, d, table)
+                                                         : frames_view(arena, d, table));
+    }
+    if (has_table(tables, "classes"))
+        add_view(&all, "top_classes", "", mr_arena_print(arena, "SELECT * FROM %sclasses_view WHERE rank = 1",
+                                                         d->prefix));
+    if (has_table(tables, "objects"))
+        add_view(&all, "tracks", "", mr_arena_print(arena, "SELECT pipeline, run, source, epoch, track, "
+                                                    "max(class) AS class, count(*) AS frames, min(pts) AS first_pts, "
+                                                    "max(pts) AS last_pts, max(score) AS best_score "
+                                                    "FROM %sobjects_view WHERE track IS NOT NULL "
+                                                    "GROUP BY pipeline, run, source, epoch, track", d->prefix));
+    return all.drops && all.creates ? mr_arena_print(arena, "%s%s", all.drops, all.creates) : NULL;
 }

@@ -24,13 +24,8 @@ enum { MR_SQL_VERSION = 1 };
 /* CREATE TABLE for runs and sources; for one of the tables; and its indices. Each ends in a semicolon. */
 const char *mr_sql_common(mr_arena *arena, const mr_sql_dialect *dialect);
 const char *mr_sql_table(mr_arena *arena, const mr_sql_dialect *dialect, const mr_db_table *table);
-/* Views of these tables, in the order in which they can be made. Past the last one, name is NULL. */
-typedef struct mr_sql_view {
-    const char *name, *select;
-} mr_sql_view;
-mr_sql_view mr_sql_view_at(mr_arena *arena, const mr_sql_dialect *dialect, const mr_db_tables *tables, size_t index);
+/* DROP VIEW and CREATE VIEW for the views of these tables. */
+const char *mr_sql_views(mr_arena *arena, const mr_sql_dialect *dialect, const mr_db_tables *tables);
 /* The names of all columns of a table, the key included, between commas: "source","epoch",... `before` stands before
  * each. */
 const char *mr_sql_columns(mr_arena *arena, const mr_db_table *table, const char *before);
-/* The key's columns in a table: MR_KEY_COLUMNS names, and for elements stage and rank. */
-const char *mr_sql_key(const mr_db_table *table);

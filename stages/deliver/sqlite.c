@@ -10,11 +10,6 @@ typedef struct options {
     const char *path;
 } options;
 
-typedef struct state {
-    mr_db_sink sink;
-    mr_sqlite_store *store;
-} state;
-
 /* The file of a run that only measures. */
 static bool is_discarded(const char *path) {
     return strcmp(path, "/dev/null") == 0;
@@ -32,19 +27,13 @@ static int negotiate(mr_negotiation *n) {
 
 static int open_sink(mr_stage *self) {
     const options *given = self->options;
-    state *at = self->state;
+    mr_db_sink *at = self->state;
+    mr_sqlite_store *store;
     int status = mr_db_sink_open(self);
     if (status || is_discarded(given->path))
         return status;
-    status = mr_sqlite_store_create(&at->store, given->path, at->sink.tables);
-    return status ? status : mr_delivery_open(&at->sink.delivery, self, &mr_sqlite_service, at->store);
-}
-
-static void close_sink(mr_stage *self) {
-    state *at = self->state;
-    mr_db_sink_stop(self);
-    mr_sqlite_store_destroy(&at->store);
-    mr_db_sink_fini(self);
+    status = mr_sqlite_store_create(&store, given->path, at->tables);
+    return status ? status : mr_delivery_open(&at->delivery, self, &mr_sqlite_service, store);
 }
 
 static const mr_port inputs[] = {{.name = "in", .help = "frames with results"}, {0}};
@@ -67,9 +56,7 @@ const mr_stage_type mr_sqlite_stage = {
     .inputs = inputs,
     .options = option_table,
     .options_bytes = sizeof(options),
-    .state_bytes = sizeof(state),
     MR_DB_SINK_TYPE,
     .negotiate = negotiate,
     .open = open_sink,
-    .close = close_sink,
 };

@@ -165,21 +165,6 @@ static int wait_for_lock(void *context, int tries) {
 
 /* ---- the schema -------------------------------------------------------------------------------------------------- */
 
-static int make_views(mr_sqlite_store *at) {
-    size_t count = 0;
-    while (mr_sql_view_at(&at->arena, &dialect, at->tables, count).name)
-        count++;
-    int status = MR_OK;
-    for (size_t i = count; i-- > 0 && !status;)
-        status = execute(at, mr_arena_print(&at->arena, "DROP VIEW IF EXISTS %s",
-                                            mr_sql_view_at(&at->arena, &dialect, at->tables, i).name));
-    for (size_t i = 0; i < count && !status; i++) {
-        const mr_sql_view view = mr_sql_view_at(&at->arena, &dialect, at->tables, i);
-        status = execute(at, mr_arena_print(&at->arena, "CREATE VIEW %s AS %s", view.name, view.select));
-    }
-    return status;
-}
-
 /* Adds a column unless the table has it. */
 static int need_column(mr_sqlite_store *at, const mr_db_table *table, const mr_db_column *column, bool *changed) {
     int64_t there = 0;
@@ -225,7 +210,7 @@ static int need_schema(mr_sqlite_store *at) {
         status = execute(at, mr_sql_common(&at->arena, &dialect));
     for (size_t i = 0; i < at->tables->count && !status; i++)
         status = need_table(at, &at->tables->tables[i], &changed);
-    return status || !changed ? status : make_views(at);
+    return status || !changed ? status : execute(at, mr_sql_views(&at->arena, &dialect, at->tables));
 }
 
 static int need_run(mr_sqlite_store *at) {
@@ -474,7 +459,15 @@ static int send_batch(void *service, const mr_delivery *delivery, const mr_batch
     return status ? status : step(at, at->commit, NULL);
 }
 
-const mr_service_type mr_sqlite_service = {.connect = connect_to, .send = send_batch, .disconnect = disconnect};
+static void destroy(void *service) {
+    mr_sqlite_store *gone = service;
+    forget_sources(gone);
+    mr_free(gone->inserts);
+    mr_free(gone);
+}
+
+const mr_service_type mr_sqlite_service = {.connect = connect_to, .send = send_batch, .disconnect = disconnect,
+                                           .destroy = destroy};
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
@@ -490,14 +483,4 @@ int mr_sqlite_store_create(mr_sqlite_store **store, const char *path, const mr_d
     made->tables = tables;
     *store = made;
     return MR_OK;
-}
-
-void mr_sqlite_store_destroy(mr_sqlite_store **store) {
-    mr_sqlite_store *gone = *store;
-    if (!gone)
-        return;
-    forget_sources(gone);
-    mr_free(gone->inserts);
-    mr_free(gone);
-    *store = NULL;
 }

@@ -19,5 +19,4 @@ typedef struct mr_sqlite_store mr_sqlite_store;
 int mr_sqlite_store_check(const char *path);
 /* `path` and `tables` must live as long as the store. */
 int mr_sqlite_store_create(mr_sqlite_store **store, const char *path, const mr_db_tables *tables);
-void mr_sqlite_store_destroy(mr_sqlite_store **store);
 extern const mr_service_type mr_sqlite_service;

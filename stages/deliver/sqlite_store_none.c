@@ -12,8 +12,4 @@ int mr_sqlite_store_create(mr_sqlite_store **store, const char *path, const mr_d
     return mr_sqlite_store_check(path);
 }
 
-void mr_sqlite_store_destroy(mr_sqlite_store **store) {
-    (void)store;
-}
-
 const mr_service_type mr_sqlite_service = {0};

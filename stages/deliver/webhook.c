@@ -23,7 +23,6 @@ typedef struct state {
     mr_record record;
     mr_record part; /* for texts in templates */
     mr_still_encoder encoder;
-    mr_webhook_link *link;
     mr_delivery *delivery; /* NULL: the run only measures */
     char *data;            /* the record that is being made */
     size_t bytes, room;
@@ -35,11 +34,7 @@ enum { ID_BYTES = 1536 };
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 
 static void add(state *at, const void *bytes, size_t count) {
-    at->failed |= !mr_grow_bytes((void **)&at->data, &at->room, at->bytes + count);
-    if (at->failed || !count)
-        return;
-    memcpy(at->data + at->bytes, bytes, count);
-    at->bytes += count;
+    at->failed = at->failed || !mr_append_bytes((void **)&at->data, &at->room, &at->bytes, bytes, count);
 }
 
 /* The same for repeated deliveries, also by a process that continues the run. Only characters that may be in a header
@@ -192,14 +187,15 @@ static int negotiate(mr_negotiation *n) {
 static int open_sink(mr_stage *self) {
     const options *given = self->options;
     state *at = self->state;
+    mr_webhook_link *link;
     at->encoder.choices = (mr_still_choices){.kind = MR_STILL_JPEG, .quality = (int)given->quality, .turn = true};
     int status = mr_record_open(&at->record);
     if (!status)
         status = mr_record_open(&at->part);
     if (status || !given->server.url)
         return status;
-    status = mr_webhook_link_create(&at->link, &given->server);
-    return status ? status : mr_delivery_open(&at->delivery, self, &mr_webhook_service, at->link);
+    status = mr_webhook_link_create(&link, &given->server);
+    return status ? status : mr_delivery_open(&at->delivery, self, &mr_webhook_service, link);
 }
 
 /* A record with its id as the first value. */
@@ -260,7 +256,6 @@ static int flush(mr_stage *self, mr_io *io, uint32_t source) {
 static void close_sink(mr_stage *self) {
     state *at = self->state;
     mr_delivery_close(&at->delivery);
-    mr_webhook_link_destroy(&at->link);
     mr_still_encoder_close(&at->encoder);
     mr_record_close(&at->record);
     mr_record_close(&at->part);

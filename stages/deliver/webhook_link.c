@@ -160,11 +160,7 @@ static record record_at(const mr_batch *batch, size_t index) {
 }
 
 static bool add(mr_webhook_link *at, const char *text, size_t bytes) {
-    if (!mr_grow_bytes((void **)&at->body, &at->room, at->bytes + bytes))
-        return false;
-    memcpy(at->body + at->bytes, text, bytes);
-    at->bytes += bytes;
-    return true;
+    return mr_append_bytes((void **)&at->body, &at->room, &at->bytes, text, bytes);
 }
 
 static int make_body(mr_webhook_link *at, const mr_batch *batch) {
@@ -285,9 +281,17 @@ static int64_t pause_of(void *service) {
     return ((const mr_webhook_link *)service)->pause_ns;
 }
 
+static void destroy(void *service) {
+    mr_webhook_link *gone = service;
+    curl_slist_free_all(gone->headers);
+    explicit_bzero(gone->secret, sizeof gone->secret);
+    mr_free(gone->body);
+    mr_free(gone);
+}
+
 const mr_service_type mr_webhook_service = {
-    .connect = connect_to, .send = send_batch, .disconnect = disconnect, .connects_late = true,
-    .pause = pause_of};
+    .connect = connect_to, .send = send_batch, .disconnect = disconnect, .destroy = destroy,
+    .connects_late = true, .pause = pause_of};
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
@@ -302,18 +306,8 @@ int mr_webhook_link_create(mr_webhook_link **link, const mr_webhook_params *para
     if (!status && params->secret_file)
         status = mr_secret_file_read(params->secret_file, "a secret", made->secret, sizeof made->secret);
     if (status)
-        mr_webhook_link_destroy(&made);
-    *link = made;
+        destroy(made);
+    else
+        *link = made;
     return status;
-}
-
-void mr_webhook_link_destroy(mr_webhook_link **link) {
-    mr_webhook_link *gone = *link;
-    if (!gone)
-        return;
-    curl_slist_free_all(gone->headers);
-    explicit_bzero(gone->secret, sizeof gone->secret);
-    mr_free(gone->body);
-    mr_free(gone);
-    *link = NULL;
 }

@@ -33,5 +33,4 @@ typedef struct mr_webhook_link mr_webhook_link;
 int mr_webhook_link_check(const mr_webhook_params *params);
 /* `params` must live as long as the link. Reads the files: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_DATA. */
 int mr_webhook_link_create(mr_webhook_link **link, const mr_webhook_params *params);
-void mr_webhook_link_destroy(mr_webhook_link **link);
 extern const mr_service_type mr_webhook_service;

@@ -11,8 +11,4 @@ int mr_webhook_link_create(mr_webhook_link **link, const mr_webhook_params *para
     return mr_webhook_link_check(params);
 }
 
-void mr_webhook_link_destroy(mr_webhook_link **link) {
-    (void)link;
-}
-
 const mr_service_type mr_webhook_service = {0};

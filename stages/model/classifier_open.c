@@ -35,14 +35,9 @@ static int set_path(opening *o, const char *file) {
 
 /* ---- members --------------------------------------------------------------------------------------------------- */
 
-static yajl_val member(yajl_val of, const char *name, yajl_type type) {
-    const char *path[] = {name, NULL};
-    return of ? yajl_tree_get(of, path, type) : NULL;
-}
-
 /* An integer from 0 to `most`; `most` + 1 if missing or invalid. */
 static size_t count_of(yajl_val of, const char *name, size_t most) {
-    yajl_val value = member(of, name, yajl_t_number);
+    yajl_val value = mr_json_member(of, name, yajl_t_number);
     bool fits = value && YAJL_IS_INTEGER(value) && YAJL_GET_INTEGER(value) >= 0 &&
                 (uint64_t)YAJL_GET_INTEGER(value) <= most;
     return fits ? (size_t)YAJL_GET_INTEGER(value) : most + 1;
@@ -50,24 +45,24 @@ static size_t count_of(yajl_val of, const char *name, size_t most) {
 
 /* A number that is only displayed; 0 if missing. */
 static uint64_t shown_of(yajl_val of, const char *name) {
-    yajl_val value = member(of, name, yajl_t_number);
+    yajl_val value = mr_json_member(of, name, yajl_t_number);
     return value && YAJL_IS_INTEGER(value) && YAJL_GET_INTEGER(value) > 0 ? (uint64_t)YAJL_GET_INTEGER(value) : 0;
 }
 
 static double number_of(yajl_val of, const char *name) {
-    yajl_val value = member(of, name, yajl_t_number);
+    yajl_val value = mr_json_member(of, name, yajl_t_number);
     return value && YAJL_IS_DOUBLE(value) ? YAJL_GET_DOUBLE(value)
            : value && YAJL_IS_INTEGER(value) ? (double)YAJL_GET_INTEGER(value) : (double)NAN;
 }
 
 static const char *text_of(opening *o, yajl_val of, const char *name) {
-    yajl_val value = member(of, name, yajl_t_string);
+    yajl_val value = mr_json_member(of, name, yajl_t_string);
     const char *text = YAJL_GET_STRING(value);
     return mr_arena_text(&o->made->arena, text ? text : "", text ? strlen(text) : 0);
 }
 
 static bool flag_of(yajl_val of, const char *name) {
-    return member(of, name, yajl_t_true) != NULL;
+    return mr_json_member(of, name, yajl_t_true) != NULL;
 }
 
 /* Converts a value back to text for the program to parse. */
@@ -93,7 +88,7 @@ static void write_value(yajl_gen json, yajl_val value) {
 }
 
 static const char *json_of(opening *o, const char *name) {
-    yajl_val value = member(o->card, name, yajl_t_any);
+    yajl_val value = mr_json_member(o->card, name, yajl_t_any);
     yajl_gen json = value && !YAJL_IS_NULL(value) ? yajl_gen_alloc(NULL) : NULL;
     const unsigned char *text = (const unsigned char *)"";
     size_t bytes = 0;
@@ -111,7 +106,7 @@ static const char *json_of(opening *o, const char *name) {
 
 static int read_tried(opening *o) {
     mr_classifier_card *card = &o->made->card;
-    yajl_val all = member(o->card, "tried", yajl_t_array);
+    yajl_val all = mr_json_member(o->card, "tried", yajl_t_array);
     size_t count = all ? all->u.array.len : 0;
     mr_fit_tried *tried = mr_arena_array(&o->made->arena, count + 1, sizeof *tried);
     for (size_t i = 0; tried && i < count; i++) {
@@ -132,7 +127,7 @@ static int read_tried(opening *o) {
 
 static int read_warnings(opening *o) {
     mr_classifier_card *card = &o->made->card;
-    yajl_val all = member(o->card, "warnings", yajl_t_array);
+    yajl_val all = mr_json_member(o->card, "warnings", yajl_t_array);
     size_t count = all ? all->u.array.len : 0;
     const char **warnings = mr_arena_array(&o->made->arena, count + 1, sizeof *warnings);
     for (size_t i = 0; warnings && i < count; i++) {
@@ -147,11 +142,11 @@ static int read_warnings(opening *o) {
 
 static int read_notes(opening *o) {
     mr_classifier_card *card = &o->made->card;
-    yajl_val rows = member(o->card, "rows", yajl_t_object);
+    yajl_val rows = mr_json_member(o->card, "rows", yajl_t_object);
     card->doubles = flag_of(o->card, "doubles");
     card->balanced = flag_of(o->card, "balanced");
     card->standardised = flag_of(o->card, "standardised");
-    const char *seed = YAJL_GET_STRING(member(o->card, "seed", yajl_t_string));
+    const char *seed = YAJL_GET_STRING(mr_json_member(o->card, "seed", yajl_t_string));
     unsigned long long number = 0;
     if (seed && sscanf(seed, "%llu", &number) == 1)
         card->seed = number;
@@ -174,8 +169,8 @@ static int read_shape(opening *o) {
                                                 MR_ACTIVATION_SOFTMAX, MR_ACTIVATION_NONE, MR_ACTIVATION_SOFTMAX};
     mr_trained *t = &o->made->trained;
     mr_classifier_card *card = &o->made->card;
-    yajl_val units = member(o->card, "units", yajl_t_array);
-    const char *kind = YAJL_GET_STRING(member(o->card, "kind", yajl_t_string));
+    yajl_val units = mr_json_member(o->card, "units", yajl_t_array);
+    const char *kind = YAJL_GET_STRING(mr_json_member(o->card, "kind", yajl_t_string));
     if (!kind || mr_classifier_kind_find(kind, &t->kind))
         return refuse_card(o, kind ? mr_message() : "it names no kind");
     t->activation = activations[t->kind];
@@ -234,7 +229,8 @@ static int read_card(opening *o) {
 
 /* Compares the file at o->path, whose digest is `found`, with the card. */
 static int compare_digest(const opening *o, const char *name, const char *found) {
-    const char *said = YAJL_GET_STRING(member(member(o->card, "files", yajl_t_object), name, yajl_t_string));
+    yajl_val files = mr_json_member(o->card, "files", yajl_t_object);
+    const char *said = YAJL_GET_STRING(mr_json_member(files, name, yajl_t_string));
     if (!said)
         return mr_fail(MR_ERROR_DATA, "%s/head.json has no digest of %s", o->folder, name);
     if (strcmp(found, said) != 0)
@@ -293,7 +289,7 @@ static int check_shape(const opening *o, const mr_matrix_f32 *matrix, size_t row
 
 static int read_layers(opening *o) {
     mr_trained *t = &o->made->trained;
-    yajl_val list = member(o->card, "units", yajl_t_array);
+    yajl_val list = mr_json_member(o->card, "units", yajl_t_array);
     char name[16];
     size_t *units = mr_arena_array(&o->made->arena, t->layers, sizeof *units), inputs = t->width;
     int status = units ? MR_OK : MR_ERROR_MEMORY;

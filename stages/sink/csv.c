@@ -81,12 +81,7 @@ static int negotiate(mr_negotiation *n) {
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
 static void add(state *at, const char *text, size_t bytes) {
-    at->failed |= !mr_grow_bytes((void **)&at->text, &at->capacity, at->bytes + bytes);
-    if (at->failed)
-        return;
-    if (bytes) /* without one there may be no memory yet */
-        memcpy(at->text + at->bytes, text, bytes);
-    at->bytes += bytes;
+    at->failed = at->failed || !mr_append_bytes((void **)&at->text, &at->capacity, &at->bytes, text, bytes);
 }
 
 /* Copies characters, doubles quotes, and writes question marks for invalid bytes. */

@@ -2,7 +2,7 @@
 database must then hold."""
 import json
 
-from harness import MILLRACE, ROOT, TIMEOUT, Case, call, pipeline
+from harness import MILLRACE, ROOT, TIMEOUT, Controlled, call, pipeline
 
 LABELS = ["owl", 'tit "blue"', "Größe", "it's"]
 
@@ -31,7 +31,7 @@ QUERIES = {
 }
 
 
-class Databases(Case):
+class Databases(Controlled):
     """`sink` has the type and options of the sink; `rows(query)` gives the rows of a query."""
 
     def setUp(self):
@@ -44,6 +44,24 @@ class Databases(Case):
         made = {one: f'type: "null", frames: {frames}, format: GRAY8 16x16{source}' for one in sources}
         return self.write(pipeline(made, top="plugins: [./libfound.so]", found=found, db=f"{self.sink}{sink}", **more),
                           name)
+
+    def start(self, path, *arguments):
+        return self.spawn([MILLRACE, "run", path, "--json", *arguments], stdout=-1, stderr=-1, text=True)
+
+    def finished(self, running):
+        """The summary and the log of a run that ends."""
+        out, err = self.ended(running)
+        summary = json.loads(out)
+        self.assertTrue(summary["ledger"]["balanced"], summary["ledger"])
+        return summary, err
+
+    def away(self, running):
+        """The state of the sink's service once it is away."""
+        def found():
+            done = self.ctl("--json", "status", code=None)
+            service = self.service(json.loads(done.stdout)["status"]) if done.returncode == 0 else {}
+            return service if service.get("state") == "away" else None
+        return self.wait_until(found, running=running)
 
     def run_json(self, path, *arguments, code=0, **options):
         """The run's summary."""

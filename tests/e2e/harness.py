@@ -205,6 +205,9 @@ class Controlled(Case):
         self.runtime.mkdir(mode=0o700)
         self.environment = {"MILLRACE_CONTROL": str(self.runtime / "millrace")}
 
+    def spawn(self, command, environment=None, **options):
+        return super().spawn(command, **{"env": {**os.environ, **self.environment, **(environment or {})}, **options})
+
     def ctl(self, *arguments, code=0):
         return self.millrace("ctl", *arguments, code=code, environment=self.environment)
 

@@ -159,8 +159,7 @@ class Live(harness.Controlled):
         errors = self.errors.open("w")
         self.addCleanup(errors.close)
         return self.spawn([*before, MILLRACE, "run", self.write(text), "--json", *harness.PATIENT, *arguments],
-                          stdout=subprocess.PIPE, stderr=errors, text=True,
-                          env={**os.environ, **self.environment, **(environment or {})})
+                          stdout=subprocess.PIPE, stderr=errors, text=True, environment=environment)
 
     def wait_until(self, happened, child=None):
         return super().wait_until(happened, self.errors if child else "", child)

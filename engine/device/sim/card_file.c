@@ -93,8 +93,7 @@ static int take_member(const char *path, const char *key, yajl_val value, mr_car
 
 /* The card that gives what the file does not. */
 static int take_base(const char *path, yajl_val tree, mr_card *card) {
-    static const char *way[] = {"like", NULL};
-    yajl_val like = yajl_tree_get(tree, way, yajl_t_any);
+    yajl_val like = mr_json_member(tree, "like", yajl_t_any);
     char names[256];
     *card = (mr_card){.copy_engines = 1, .kernels = 1};
     if (!like)

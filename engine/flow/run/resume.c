@@ -61,11 +61,6 @@ static int not_ours(const mr_resume *resume, const char *why) {
                    "of the earlier run written over", resume->path, why);
 }
 
-static yajl_val member(yajl_val of, const char *name, yajl_type type) {
-    const char *path[] = {name, NULL};
-    return of ? yajl_tree_get(of, path, type) : NULL;
-}
-
 /* A malformed or negative number must be refused: it would settle frames that were never seen. */
 static int read_number(mr_resume *resume, const char *id, const char *name, yajl_val value, int64_t most,
                        int64_t *number) {
@@ -86,7 +81,7 @@ static int read_number(mr_resume *resume, const char *id, const char *name, yajl
 
 /* Reads the source's reach: two numbers, or null for both. */
 static int read_reach(mr_resume *resume, const char *id, yajl_val one, mark *to) {
-    yajl_val epoch = member(one, "epoch", yajl_t_any), seq = member(one, "seq", yajl_t_any);
+    yajl_val epoch = mr_json_member(one, "epoch", yajl_t_any), seq = mr_json_member(one, "seq", yajl_t_any);
     int64_t numbers[2];
     to->any = !(YAJL_IS_NULL(epoch) && YAJL_IS_NULL(seq));
     if (!to->any)
@@ -102,8 +97,8 @@ static int read_reach(mr_resume *resume, const char *id, yajl_val one, mark *to)
 static int read_mark(mr_resume *resume, uint32_t source, yajl_val sources) {
     const char *id = resume->run->plan->vertices[source].id;
     mark *to = &resume->marks[source];
-    yajl_val one = member(sources, id, yajl_t_object), of = member(one, "of", yajl_t_string);
-    yajl_val ended = member(one, "ended", yajl_t_any);
+    yajl_val one = mr_json_member(sources, id, yajl_t_object), of = mr_json_member(one, "of", yajl_t_string);
+    yajl_val ended = mr_json_member(one, "ended", yajl_t_any);
     char why[256];
     if (!one)
         snprintf(why, sizeof why, "it has no source %.100s", id);
@@ -130,12 +125,13 @@ static int read_id(mr_resume *resume, yajl_val id) {
 static int take_checkpoint(mr_resume *resume, const char *text) {
     char wrong[128];
     yajl_val all = mr_json_parse(text, wrong, sizeof wrong);
-    yajl_val version = member(all, "checkpoint", yajl_t_number), sources = member(all, "sources", yajl_t_object);
+    yajl_val version = mr_json_member(all, "checkpoint", yajl_t_number);
+    yajl_val sources = mr_json_member(all, "sources", yajl_t_object);
     int status = MR_OK;
     if (!version || !YAJL_IS_INTEGER(version) || YAJL_GET_INTEGER(version) != VERSION || !sources)
         status = not_ours(resume, "it cannot be read");
     if (!status)
-        status = read_id(resume, member(all, "run", yajl_t_any));
+        status = read_id(resume, mr_json_member(all, "run", yajl_t_any));
     for (uint32_t s = 0; !status && s < resume->source_count; s++)
         if (mr_plan_is_here(resume->run->plan, &resume->run->plan->vertices[s]))
             status = read_mark(resume, s, sources);

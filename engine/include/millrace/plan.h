@@ -358,9 +358,9 @@ MR_API int mr_plan_view_check_costs(const mr_plan_view *view, const int64_t *cos
 MR_API const mr_view_card *mr_view_model(size_t index);
 /* Checks a text for mr_pipeline_params.assume. MR_OK, or MR_ERROR_USAGE if the text is not valid. Any thread. */
 MR_API int mr_plan_check_assumption(const char *text);
-/* Frees a view and sets *view to NULL; NULL is allowed. */
 /* Valid as long as the view. */
 MR_API const mr_view_http *mr_plan_view_http(const mr_plan_view *view);
+/* Frees a view and sets *view to NULL; NULL is allowed. */
 MR_API void mr_plan_view_close(const mr_plan_view **view);
 
 #ifdef __cplusplus

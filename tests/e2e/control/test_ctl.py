@@ -30,8 +30,7 @@ class Control(harness.Controlled):
         """A run that has delivered something, with what ctl says about it."""
         out = self.folder / f"out-{len(list(self.folder.iterdir()))}.jsonl"
         child = self.spawn([MILLRACE, "run", self.write(text), "--output", out, "--json", *harness.PATIENT, *arguments],
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                           env={**os.environ, **self.environment})
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.wait_until(lambda: out.exists() and "\n" in out.read_text(), "no results", child)
         return child
 
@@ -170,8 +169,7 @@ class Control(harness.Controlled):
         fcntl.flock(lock, fcntl.LOCK_EX)
         with socket.socket(socket.AF_UNIX) as begins:
             begins.bind(str(path))
-            child = self.spawn([MILLRACE, "ctl", "status"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                               env={**os.environ, **self.environment})
+            child = self.spawn([MILLRACE, "ctl", "status"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             waits = f"{child.pid} "
             self.wait_until(lambda: child.poll() is not None or any(
                 "->" in line and waits in line for line in pathlib.Path("/proc/locks").read_text().splitlines()))

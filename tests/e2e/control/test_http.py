@@ -73,8 +73,7 @@ class Http(harness.Controlled):
         self.log = self.folder / f"{self.out.stem}.log"
         child = self.spawn([MILLRACE, "run", self.write(text, f"{self.out.stem}.yaml"), "--json", *PATIENT, *arguments,
                             *(["--http", http] if http else []), *(["--output", self.out] if "jsonl" in text else [])],
-                           stdout=subprocess.PIPE, stderr=self.log.open("w"), text=True,
-                           env={**os.environ, **self.environment})
+                           stdout=subprocess.PIPE, stderr=self.log.open("w"), text=True)
         if http and http.endswith(":0"):
             self.at = self.wait_until(lambda: re.search(r"http listens at (\S+)/", self.log.read_text()), self.log,
                                       child)[1]
@@ -334,7 +333,6 @@ class Api(Http):
         self.assertEqual(frames[-1]["sources"]["all"], 2)
         self.assertLessEqual({"decode", "small", "results"}, {one["id"] for one in frames[-1]["stages"]})
         self.ledger_of(child, "stop")
-
 
     def test_results_come(self):
         for text in (OPEN, NODES):

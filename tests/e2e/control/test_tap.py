@@ -1,6 +1,5 @@
 """`millrace tap`: what passes a stage, while the run goes on."""
 import json
-import os
 import subprocess
 
 import harness
@@ -16,8 +15,7 @@ class Tap(harness.Controlled):
         super().setUp()
         self.rows = self.folder / "rows.jsonl"
         self.child = self.spawn([MILLRACE, "run", self.write(TEXT), "--output", self.rows, *harness.PATIENT, "--json"],
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                env={**os.environ, **self.environment})
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.wait_until(lambda: self.rows.exists() and "\n" in self.rows.read_text(), "no rows", self.child)
 
     def tap(self, *arguments, code=0):
@@ -69,7 +67,7 @@ class Tap(harness.Controlled):
 
     def test_it_ends_with_the_run(self):
         process = self.spawn([MILLRACE, "tap", "decode", "--every", "0.1"], stdout=subprocess.PIPE,
-                             stderr=subprocess.PIPE, text=True, env={**os.environ, **self.environment})
+                             stderr=subprocess.PIPE, text=True)
         self.assertIn('"stage":"decode"', process.stdout.readline())
         self.end()
         rest, errors = process.communicate(timeout=harness.TIMEOUT)

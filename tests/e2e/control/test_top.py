@@ -16,7 +16,7 @@ TEXT = pipeline(dict(pattern='uri: "lavfi:testsrc=size=160x120:rate=50", realtim
 class Top(harness.Controlled):
     def run_it(self, *arguments):
         child = self.spawn([MILLRACE, "run", self.write(TEXT), *harness.PATIENT, *arguments], stdout=subprocess.PIPE,
-                           stderr=subprocess.PIPE, text=True, env={**os.environ, **self.environment})
+                           stderr=subprocess.PIPE, text=True)
         self.wait_until(lambda: self.ctl("status", "--pid", str(child.pid), code=None).returncode == 0, "no run", child)
         return child
 

@@ -30,8 +30,7 @@ class Sources(harness.Controlled):
 
     def start(self, text, *arguments):
         child = self.spawn([MILLRACE, "run", self.write(text), "--output", self.out, "--json", *harness.PATIENT,
-                            *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                           env={**os.environ, **self.environment})
+                            *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.wait_until(lambda: self.ctl("status", code=None).returncode == 0, running=child)
         return child
 
@@ -231,8 +230,7 @@ class Sources(harness.Controlled):
         errors = self.folder / "errors"
         with errors.open("w") as stream:
             child = self.spawn([MILLRACE, "run", self.write(text), "--output", self.out, "--audit",
-                                self.folder / "audit.jsonl", *harness.PATIENT], stderr=stream,
-                               env={**os.environ, **self.environment})
+                                self.folder / "audit.jsonl", *harness.PATIENT], stderr=stream)
         self.wait_until(lambda: self.ctl("status", code=None).returncode == 0 and len(self.of()) == 2)
         self.listed({"one": steady, "two": other, "three": steady, "four": "uri: missing.mp4"})
         self.wait_until(lambda: self.of().get("three", {}).get("delivered") and self.of()["two"]["first_epoch"] == 1)

@@ -1,7 +1,6 @@
 """postgres: what a database holds after runs that end, are killed, run at once, or whose server is down, killed,
 standing still, full or foreign. Read by psql."""
 import json
-import os
 import shutil
 import signal
 import socket
@@ -42,15 +41,6 @@ class Postgres(Databases):
     def stored(self):
         done = self.server.ask("SELECT count(*) FROM millrace.frames")
         return int(done.stdout) if done.returncode == 0 else 0
-
-    def finished(self, running):
-        out, err = self.ended(running)
-        summary = json.loads(out)
-        self.assertTrue(summary["ledger"]["balanced"], summary["ledger"])
-        return summary, err
-
-    def start(self, path, *arguments, **options):
-        return self.spawn([MILLRACE, "run", path, "--json", *arguments], stdout=-1, stderr=-1, text=True, **options)
 
     def test_rows_views_and_ledger(self):
         summary = self.run_json(self.pipeline(sources=("a", "b")))
@@ -106,17 +96,10 @@ class Postgres(Databases):
         self.check(self.runs()[0], 6000)
 
     def test_server_that_is_down_at_the_start(self):
-        control = {**os.environ, "MILLRACE_CONTROL": str(self.folder / "control")}
         self.server.stop()
         try:
-            running = self.start(self.pipeline(sink=", retry: 50ms"), env=control)
-
-            def away():
-                done = call([MILLRACE, "ctl", "--json", "status"], environment=control)
-                service = self.service(json.loads(done.stdout)["status"]) if done.returncode == 0 else {}
-                return service if service.get("state") == "away" else None
-
-            service = self.wait_until(away, running=running)
+            running = self.start(self.pipeline(sink=", retry: 50ms"))
+            service = self.away(running)
             self.assertIn("Connection refused", service["why"])
             self.assertNotIn("p:w", service["why"])
         finally:

@@ -22,6 +22,11 @@ class Sqlite(Databases):
         with contextlib.closing(sqlite3.connect(self.path)) as database:
             return database.execute(query).fetchall()
 
+    def lock(self):
+        lock = sqlite3.connect(self.path, isolation_level=None)
+        lock.execute("BEGIN IMMEDIATE")
+        return lock
+
     def stored(self):
         try:
             return self.rows("SELECT count(*) FROM frames")[0][0]
@@ -70,7 +75,7 @@ class Sqlite(Databases):
 
     def test_two_runs_make_the_tables_at_once(self):
         path = self.pipeline()
-        running = [self.spawn([MILLRACE, "run", path, "--json"], stdout=-1, stderr=-1, text=True) for _ in range(3)]
+        running = [self.start(path) for _ in range(3)]
         for child in running:
             self.ended(child)
         for run in self.runs():
@@ -84,15 +89,14 @@ class Sqlite(Databases):
         """The supervisor starts a killed process again, which continues the same run."""
         path = self.pipeline(2000, source=", rate: 800", sink=", send_after: 20ms",
                              nodes={"one": "stages: [found]", "two": "stages: [db]"})
-        running = self.spawn([MILLRACE, "run", path, "--json"], stdout=-1, stderr=-1, text=True)
+        running = self.start(path)
         for _ in range(3):
             before = self.stored()
             self.wait_until(lambda: self.stored() > before or running.poll() is not None)
             child = children_of(running.pid).get("two")
             if child:
                 call(["kill", "-9", child])
-        out, _ = self.ended(running)
-        self.assertTrue(json.loads(out)["ledger"]["balanced"])
+        self.finished(running)
         self.assertEqual(len(self.runs()), 1)
         self.check(self.runs()[0], 2000)
 
@@ -123,39 +127,29 @@ class Sqlite(Databases):
 
     def test_locked_database_is_waited_for(self):
         """While another program locks it, frames wait; the state says why. Nothing is lost."""
-        control = {"MILLRACE_CONTROL": str(self.folder / "control")}
         self.run_json(self.pipeline(5))
         path = self.pipeline(sink=", retry: 50ms")
-        lock = sqlite3.connect(self.path, isolation_level=None)
-        lock.execute("BEGIN IMMEDIATE")
-        running = self.spawn([MILLRACE, "run", path, "--json"], stdout=-1, stderr=-1, text=True,
-                             env={**os.environ, **control})
-
-        def state():
-            done = call([MILLRACE, "ctl", "--json", "status"], environment=control)
-            service = self.service(json.loads(done.stdout)["status"]) if done.returncode == 0 else {}
-            return service if service.get("state") == "away" else None
-
-        service = self.wait_until(state, running=running)
+        lock = self.lock()
+        running = self.start(path)
+        service = self.away(running)
         self.assertIn("another program has locked the database", service["why"])
         lock.execute("COMMIT")
         lock.close()
-        out, err = self.ended(running)
+        summary, err = self.finished(running)
         self.assertIn("another program has locked the database; tries again", err)
-        self.assertEqual(json.loads(out)["ledger"]["delivered"], 300)
+        self.assertEqual(summary["ledger"]["delivered"], 300)
         self.check(self.runs()[1])
 
     def test_full_backlog(self):
         """on_full: drop-oldest and drop-newest lose frames, and say so; fail ends the run."""
         self.run_json(self.pipeline(5))
-        lock = sqlite3.connect(self.path, isolation_level=None)
-        lock.execute("BEGIN IMMEDIATE")
+        lock = self.lock()
         small = ", backlog: 64KiB, send_bytes: 16KiB, retry: 10ms"
         done = self.checked([MILLRACE, "run", self.pipeline(3000, sink=f"{small}, on_full: fail"), "--quiet"], code=74)
         self.assertIn("the backlog is full", done.stderr)
         for policy in ("drop-oldest", "drop-newest"):
             path = self.pipeline(3000, sink=f"{small}, on_full: {policy}")
-            running = self.spawn([MILLRACE, "run", path, "--json", "--grace", "1s"], stdout=-1, stderr=-1, text=True)
+            running = self.start(path, "--grace", "1s")
             self.wait_until(lambda: "tries again" in running.stderr.readline(), running=running)
             running.send_signal(signal.SIGTERM)
             out, _ = running.communicate(timeout=TIMEOUT)
@@ -167,8 +161,7 @@ class Sqlite(Databases):
 
     def test_give_up(self):
         self.run_json(self.pipeline(5))
-        lock = sqlite3.connect(self.path, isolation_level=None)
-        lock.execute("BEGIN IMMEDIATE")
+        lock = self.lock()
         done = self.checked([MILLRACE, "run", self.pipeline(sink=", retry: 10ms, give_up: 100ms")], code=74)
         self.assertIn("longer than give_up allows", done.stderr)
         lock.close()
@@ -223,34 +216,25 @@ class Sqlite(Databases):
 
     def test_a_moved_file_is_made_again(self):
         path = self.pipeline(2000, source=", rate: 1000", sink=", send_after: 20ms, retry: 10ms")
-        running = self.spawn([MILLRACE, "run", path, "--json"], stdout=-1, stderr=-1, text=True)
+        running = self.start(path)
         self.wait_until(lambda: self.stored() > 50, running=running)
         for file in self.folder.glob("results.db*"):
             file.rename(self.folder / file.name.replace("results", "moved"))
-        out, _ = self.ended(running)
-        self.assertEqual(json.loads(out)["ledger"]["delivered"], 2000)
+        self.assertEqual(self.finished(running)[0]["ledger"]["delivered"], 2000)
         first = sqlite3.connect(self.folder / "moved.db").execute("SELECT seq FROM frames").fetchall()
         self.assertEqual(sorted(first + self.rows("SELECT seq FROM frames")), [(seq,) for seq in range(2000)])
 
-
-class Full(Sqlite):
-    """A full disk is waited for."""
-
     def test_full_disk(self):
+        """It is waited for."""
         disk = Mounted(self)
         self.path = disk.folder / "results.db"
         self.sink = f"type: sqlite, path: {self.path}"
         self.run_json(self.pipeline(5))
         disk.fill()
         path = self.pipeline(2000, sink=", retry: 20ms")
-        running = self.spawn([MILLRACE, "run", path, "--json"], stdout=-1, stderr=-1, text=True)
+        running = self.start(path)
         line = self.wait_until(lambda: next((line for line in running.stderr if "tries again" in line), ""))
         self.assertRegex(line, "full|disk I/O")
         disk.empty()
-        out, _ = self.ended(running)
-        self.assertEqual(json.loads(out)["ledger"]["delivered"], 2000)
+        self.assertEqual(self.finished(running)[0]["ledger"]["delivered"], 2000)
         self.check(self.runs()[1], 2000)
-
-
-for name in [name for name in dir(Full) if name.startswith("test_") and name != "test_full_disk"]:
-    setattr(Full, name, None)  # they are those of Sqlite

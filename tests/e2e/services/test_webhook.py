@@ -234,10 +234,9 @@ class Webhook(Databases):
         port = free_port()
         self.receiver.close()
         self.receiver.port = port
-        running = self.spawn([MILLRACE, "run", self.pipeline(10), "--json"], stdout=-1, stderr=-1, text=True)
+        running = self.start(self.pipeline(10))
         self.wait_until(lambda: "tries again" in running.stderr.readline(), running=running)
         late = self.receive(port=port)
-        out, _ = self.ended(running)
-        summary = json.loads(out)
+        summary, _ = self.finished(running)
         self.assertEqual((summary["ledger"]["delivered"], self.service(summary)["connections"]), (10, 1))
         self.assertEqual(len(late.requests), 10)

@@ -11,8 +11,7 @@ enum { MOST_BYTES = 64 << 20, WHY_BYTES = 256 };
 
 /* The number with that key; 0: none. */
 static double number(yajl_val map, const char *key) {
-    const char *way[] = {key, NULL};
-    yajl_val value = yajl_tree_get(map, way, yajl_t_number);
+    yajl_val value = mr_json_member(map, key, yajl_t_number);
     return YAJL_IS_INTEGER(value) ? (double)YAJL_GET_INTEGER(value)
            : YAJL_IS_DOUBLE(value) ? YAJL_GET_DOUBLE(value)
                                    : 0;
@@ -20,8 +19,7 @@ static double number(yajl_val map, const char *key) {
 
 /* For a stage on a device, the device's time; else the processors'. */
 static bool take(yajl_val from, double source_frames, mr_measured_cost *cost) {
-    static const char *const way[] = {"id", NULL};
-    yajl_val id = yajl_tree_get(from, (const char **)way, yajl_t_string);
+    yajl_val id = mr_json_member(from, "id", yajl_t_string);
     double on_device = number(from, "device_ns");
     cost->stage = id ? YAJL_GET_STRING(id) : NULL;
     cost->ns = (on_device > 0 ? on_device : number(from, "cpu_ns")) * number(from, "frames") / source_frames;
@@ -29,10 +27,9 @@ static bool take(yajl_val from, double source_frames, mr_measured_cost *cost) {
 }
 
 static int take_all(mr_costs *costs, yajl_val tree, const char *path) {
-    static const char *const way[] = {"profile", "costs", NULL}, *const frames_way[] = {"profile", NULL};
-    yajl_val list = yajl_tree_get(tree, (const char **)way, yajl_t_array);
-    yajl_val profile = yajl_tree_get(tree, (const char **)frames_way, yajl_t_object);
-    double frames = profile ? number(profile, "frames") : 0;
+    yajl_val profile = mr_json_member(tree, "profile", yajl_t_object);
+    yajl_val list = mr_json_member(profile, "costs", yajl_t_array);
+    double frames = number(profile, "frames");
     if (!list || frames <= 0)
         return mr_fail(MR_ERROR_DATA, "%s holds no profile: `millrace plan PIPELINE.yaml --profile --json` prints one",
                        path);

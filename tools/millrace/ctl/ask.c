@@ -27,11 +27,9 @@ static void put_options(yajl_gen json, const mr_question *from) {
 
 static int send_request(const mr_question *from, int fd) {
     yajl_gen json = mr_json_create(false);
-    char *text = NULL;
     size_t length = 0;
-    FILE *stream = json ? open_memstream(&text, &length) : NULL;
-    if (!stream)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for a request");
+    if (!json)
+        return MR_ERROR_MEMORY;
     MR_JSON_MAP(json, NULL) {
         mr_json_integer(json, "millrace", MR_CONTROL_VERSION);
         mr_json_text(json, "do", from->what);
@@ -40,10 +38,8 @@ static int send_request(const mr_question *from, int fd) {
         if (from->option_count)
             put_options(json, from);
     }
-    int status = mr_json_finish(json, stream);
-    fclose(stream);
-    if (!status)
-        status = mr_control_send(fd, text, length);
+    char *text = mr_json_finish_text(json, &length);
+    int status = text ? mr_control_send(fd, text, length) : MR_ERROR_MEMORY;
     free(text);
     return status;
 }
@@ -82,15 +78,10 @@ int mr_client_ask(mr_client *client, const mr_question *question, char **answer)
     }
 }
 
-yajl_val mr_client_member(yajl_val tree, const char *key, yajl_type type) {
-    const char *way[] = {key, NULL};
-    return yajl_tree_get(tree, way, type);
-}
-
 int mr_client_parse(const char *answer, yajl_val *tree, bool *ok) {
     char why[256] = "";
     *tree = mr_json_parse(answer, why, sizeof why);
-    yajl_val said = mr_client_member(*tree, "ok", yajl_t_any);
+    yajl_val said = mr_json_member(*tree, "ok", yajl_t_any);
     *ok = YAJL_IS_TRUE(said);
     if (YAJL_IS_TRUE(said) || YAJL_IS_FALSE(said))
         return MR_OK;

@@ -51,5 +51,3 @@ int mr_client_ask(mr_client *client, const mr_question *question, char **answer)
 /* Reads an answer: the tree, which the caller must free with yajl_tree_free, and in *ok whether the run has done it.
  * MR_ERROR_PROTOCOL: it is not a run's answer. */
 int mr_client_parse(const char *answer, yajl_val *tree, bool *ok);
-/* A member of the tree; NULL if there is none of that type. */
-yajl_val mr_client_member(yajl_val tree, const char *key, yajl_type type);

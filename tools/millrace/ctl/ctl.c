@@ -5,6 +5,7 @@
 #include <string.h>
 #include <yajl/yajl_tree.h>
 
+#include "engine/base/json.h"
 #include "engine/base/print.h"
 #include "tools/millrace/cli/command.h"
 #include "tools/millrace/cli/verbs.h"
@@ -109,9 +110,9 @@ static int tell(const arguments *from, const char *answer) {
     int code = 0, status = mr_client_parse(answer, &tree, &ok);
     if (status)
         return mr_command_failed(status);
-    yajl_val error = mr_client_member(tree, "error", yajl_t_string),
-             text = mr_client_member(tree, "text", yajl_t_string),
-             number = mr_client_member(tree, "exit_code", yajl_t_number);
+    yajl_val error = mr_json_member(tree, "error", yajl_t_string),
+             text = mr_json_member(tree, "text", yajl_t_string),
+             number = mr_json_member(tree, "exit_code", yajl_t_number);
     if (from->json)
         printf("%s\n", answer);
     else if (error && error->u.string)

@@ -58,13 +58,13 @@ static const mr_usage usage = {
 /* ---- pictures ---------------------------------------------------------------------------------------------------- */
 
 static long long number_in(yajl_val record, const char *key) {
-    yajl_val value = mr_client_member(record, key, yajl_t_number);
+    yajl_val value = mr_json_member(record, key, yajl_t_number);
     return YAJL_IS_INTEGER(value) ? YAJL_GET_INTEGER(value) : 0;
 }
 
 /* The source's id may have any characters; a file name gets letters, digits and a few others. */
 static void name_picture(const char *folder, yajl_val record, char path[MOST_PATH]) {
-    yajl_val source = mr_client_member(record, "source", yajl_t_string);
+    yajl_val source = mr_json_member(record, "source", yajl_t_string);
     char id[128] = "";
     for (const char *c = source ? YAJL_GET_STRING(source) : ""; *c && strlen(id) + 1 < sizeof id; c++) {
         const bool plain = strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_", *c) != NULL;
@@ -82,7 +82,7 @@ static int write_picture(const char *folder, yajl_val sample, const char *text) 
     int status = bytes ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for a picture");
     if (!status && sodium_base642bin(bytes, room + 1, text, room, NULL, &length, NULL, sodium_base64_VARIANT_ORIGINAL))
         status = mr_fail(MR_ERROR_PROTOCOL, "the answer has a picture that is not base64");
-    name_picture(folder, mr_client_member(sample, "record", yajl_t_object), path);
+    name_picture(folder, mr_json_member(sample, "record", yajl_t_object), path);
     FILE *file = status ? NULL : fopen(path, "wbe");
     if (!status && (!file || fwrite(bytes, 1, length, file) != length))
         status = mr_fail(MR_ERROR_IO, "cannot write %s: %s", path, strerror(errno));
@@ -112,8 +112,8 @@ static void print_sample(const char *answer) {
 /* The status of an answer without a sample. MR_ERROR_AGAIN: no frame has passed yet;
  * MR_ERROR_CLOSED: the run has ended. */
 static int read_error(yajl_val tree) {
-    yajl_val error = mr_client_member(tree, "error", yajl_t_string), code = mr_client_member(tree, "exit_code",
-                                                                                             yajl_t_number);
+    yajl_val error = mr_json_member(tree, "error", yajl_t_string);
+    yajl_val code = mr_json_member(tree, "exit_code", yajl_t_number);
     const long long exit_code = YAJL_IS_INTEGER(code) ? YAJL_GET_INTEGER(code) : 0;
     if (exit_code == mr_status_exit_code(MR_ERROR_AGAIN))
         return MR_ERROR_AGAIN;
@@ -138,8 +138,8 @@ static int take_sample(const arguments *given, mr_client *client) {
     if (!status && !ok)
         status = read_error(tree);
     if (!status) {
-        yajl_val sample = mr_client_member(tree, "sample", yajl_t_object);
-        yajl_val jpeg = mr_client_member(sample, "jpeg", yajl_t_string);
+        yajl_val sample = mr_json_member(tree, "sample", yajl_t_object);
+        yajl_val jpeg = mr_json_member(sample, "jpeg", yajl_t_string);
         print_sample(answer);
         if (given->pictures && jpeg)
             status = write_picture(given->pictures, sample, YAJL_GET_STRING(jpeg));

@@ -7,6 +7,8 @@
 #include <time.h>
 #include <yajl/yajl_tree.h>
 
+#include "engine/base/clock.h"
+#include "engine/base/json.h"
 #include "engine/base/print.h"
 #include "tools/millrace/cli/command.h"
 #include "tools/millrace/cli/table.h"
@@ -81,11 +83,11 @@ static int read_look(const char *answer, look *to) {
     int status = mr_client_parse(answer, &to->tree, &ok);
     if (status)
         return status;
-    yajl_val error = mr_client_member(to->tree, "error", yajl_t_string);
+    yajl_val error = mr_json_member(to->tree, "error", yajl_t_string);
     if (!ok)
         status = mr_fail(MR_ERROR_UNAVAILABLE, "%s", error ? YAJL_GET_STRING(error) : "the run refuses");
     else
-        status = mr_summary_read(mr_client_member(to->tree, "status", yajl_t_object), &to->summary);
+        status = mr_summary_read(mr_json_member(to->tree, "status", yajl_t_object), &to->summary);
     if (status)
         forget(to);
     return status;
@@ -233,9 +235,7 @@ static int move(mr_screen_key key, int first, int most) {
 }
 
 static int64_t now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+    return mr_now_ns() / 1000000;
 }
 
 /* Shows the page until it is time for the next look. False: the user ends. */

@@ -1,7 +1,5 @@
 #include "tools/millrace/http/api.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/clock.h"
@@ -189,6 +187,14 @@ mr_http_reply mr_run_http_answer_history(mr_http_request *request, void *context
     return mr_run_http_send_json(request, json);
 }
 
+void mr_run_http_put_line(yajl_gen json, const mr_run_http_line *line) {
+    MR_JSON_MAP(json, NULL) {
+        mr_json_integer(json, "number", (int64_t)line->number);
+        put_date(json, "time", line->date_ns);
+        mr_json_text(json, "line", line->text);
+    }
+}
+
 mr_http_reply mr_run_http_answer_log(mr_http_request *request, void *context) {
     mr_run_http *web = context;
     yajl_gen json = mr_json_create(false);
@@ -198,12 +204,7 @@ mr_http_reply mr_run_http_answer_log(mr_http_request *request, void *context) {
     const uint64_t first = web->line_count > MR_RUN_HTTP_LINES ? web->line_count - MR_RUN_HTTP_LINES : 0;
     MR_JSON_ARRAY(json, NULL)
         for (uint64_t i = first; i < web->line_count; i++)
-            MR_JSON_MAP(json, NULL) {
-                const mr_run_http_line *line = &web->lines[i % MR_RUN_HTTP_LINES];
-                mr_json_integer(json, "number", (int64_t)line->number);
-                put_date(json, "time", line->date_ns);
-                mr_json_text(json, "line", line->text);
-            }
+            mr_run_http_put_line(json, &web->lines[i % MR_RUN_HTTP_LINES]);
     pthread_mutex_unlock(&web->log_lock);
     return mr_run_http_send_json(request, json);
 }

@@ -1,8 +1,6 @@
 #include "tools/millrace/http/events.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
@@ -35,16 +33,16 @@ static void let_go(void *owner) {
 static mr_run_http_state *make_state(const mr_run_http *web) {
     mr_run_http_state *made = calloc(1, sizeof *made);
     yajl_gen json = made ? mr_json_create(false) : NULL;
-    FILE *stream = json ? open_memstream(&made->text, &made->bytes) : NULL;
-    if (!stream) {
+    if (json) {
+        MR_JSON_MAP(json, NULL)
+            mr_run_http_put_event(json, web);
+        made->text = mr_json_finish_text(json, &made->bytes);
+    }
+    if (!json || !made->text) {
         free(made);
         return NULL;
     }
-    MR_JSON_MAP(json, NULL)
-        mr_run_http_put_event(json, web);
-    mr_json_finish(json, stream);
-    fclose(stream);
-    made->bytes -= made->bytes > 0; /* the newline */
+    made->bytes--; /* the newline */
     made->holders = 1;
     made->shown = web->shown;
     return made;
@@ -66,13 +64,6 @@ static mr_http_reply give_state(mr_run_http_stream *stream, mr_http_content *par
     return MR_HTTP_DONE;
 }
 
-static void put_line(yajl_gen json, const mr_run_http_line *line) {
-    char date[MR_DATE_TEXT];
-    mr_json_integer(json, "number", (int64_t)line->number);
-    mr_json_text(json, "time", mr_date_text(date, line->date_ns));
-    mr_json_text(json, "line", line->text);
-}
-
 /* The next log line that the stream has not given and that is still kept. */
 static bool next_line(mr_run_http_stream *stream, mr_run_http_line *line) {
     mr_run_http *web = stream->web;
@@ -86,18 +77,15 @@ static bool next_line(mr_run_http_stream *stream, mr_run_http_line *line) {
 }
 
 static mr_http_reply give_line(const mr_run_http_line *line, mr_http_content *part) {
-    char *text = NULL;
-    size_t bytes = 0;
+    size_t bytes;
     yajl_gen json = mr_json_create(false);
-    FILE *stream = json ? open_memstream(&text, &bytes) : NULL;
-    if (!stream)
+    if (!json)
         return MR_HTTP_END;
-    MR_JSON_MAP(json, NULL)
-        put_line(json, line);
-    mr_json_finish(json, stream);
-    fclose(stream);
-    *part = (mr_http_content){.type = "log", .data = text, .bytes = bytes - (bytes > 0), .release = free,
-                              .owner = text};
+    mr_run_http_put_line(json, line);
+    char *text = mr_json_finish_text(json, &bytes);
+    if (!text)
+        return MR_HTTP_END;
+    *part = (mr_http_content){.type = "log", .data = text, .bytes = bytes - 1, .release = free, .owner = text};
     return MR_HTTP_DONE;
 }
 

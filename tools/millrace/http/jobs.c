@@ -122,9 +122,8 @@ static mr_run_http_lane *lane_for(mr_run_http *web, const char *line) {
         int lane;
     } known[] = {{"tap", MR_RUN_HTTP_LOOKS}, {"status", MR_RUN_HTTP_LOOKS}, {"drain", MR_RUN_HTTP_ENDS},
                  {"stop", MR_RUN_HTTP_ENDS}};
-    const char *way[] = {"do", NULL};
-    yajl_val tree = mr_json_parse(line, NULL, 0), what = tree ? yajl_tree_get(tree, way, yajl_t_string) : NULL;
-    const char *word = what ? YAJL_GET_STRING(what) : NULL;
+    yajl_val tree = mr_json_parse(line, NULL, 0);
+    const char *word = YAJL_GET_STRING(mr_json_member(tree, "do", yajl_t_string));
     int lane = MR_RUN_HTTP_CHANGES;
     for (size_t i = 0; word && i < sizeof known / sizeof *known; i++)
         if (strcmp(word, known[i].what) == 0)
@@ -161,9 +160,8 @@ static unsigned code_of(const char *answer) {
         int exit_code;
         unsigned code;
     } codes[] = {{64, 400}, {76, 400}, {77, 403}, {66, 404}, {65, 422}, {78, 422}, {69, 503}, {75, 504}};
-    const char *way[] = {"exit_code", NULL};
-    yajl_val tree = mr_json_parse(answer, NULL, 0), found = tree ? yajl_tree_get(tree, way, yajl_t_number) : NULL;
-    const long long exit_code = found && YAJL_IS_INTEGER(found) ? YAJL_GET_INTEGER(found) : 0;
+    yajl_val tree = mr_json_parse(answer, NULL, 0), found = mr_json_member(tree, "exit_code", yajl_t_number);
+    const long long exit_code = YAJL_IS_INTEGER(found) ? YAJL_GET_INTEGER(found) : 0;
     yajl_tree_free(tree);
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
         if (codes[i].exit_code == exit_code)

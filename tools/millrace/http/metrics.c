@@ -89,7 +89,7 @@ static void put_samples(mr_metrics_text *text, const path *way, int level, const
     }
 }
 
-/* Goes on with every process in turn. */
+/* Does what follows once for each process, with its name as a label. */
 #define EACH_PROCESS(text, now, process)                                                                              \
     for (const mr_observed_process *process = (now)->process; process < (now)->process + (now)->count; process++)     \
         for (size_t before_##process = mr_metrics_label(text, "node", process->name), once_##process = 1;             \

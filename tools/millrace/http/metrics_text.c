@@ -60,14 +60,16 @@ static bool is(const mr_metrics_text *text, const char *kind) {
     return strcmp(text->kind, kind) == 0;
 }
 
+static const char *ending_of(const mr_metrics_text *text) {
+    return is(text, "counter") ? "_total" : is(text, "info") ? "_info" : "";
+}
+
 static void put_head_line(mr_metrics_text *text, const char *what, const char *rest) {
     put(text, what);
     put(text, PREFIX);
     put(text, text->name);
-    if (!text->open && is(text, "counter"))
-        put(text, "_total");
-    else if (!text->open && is(text, "info"))
-        put(text, "_info");
+    if (!text->open)
+        put(text, ending_of(text));
     put(text, " ");
     put(text, rest);
     put(text, "\n");
@@ -128,10 +130,6 @@ static void put_sample(mr_metrics_text *text, const char *ending, const char *bo
         put(text, "}");
     }
     put(text, " ");
-}
-
-static const char *ending_of(const mr_metrics_text *text) {
-    return is(text, "counter") ? "_total" : is(text, "info") ? "_info" : "";
 }
 
 void mr_metrics_count(mr_metrics_text *text, uint64_t value) {

@@ -1,7 +1,6 @@
 #include "tools/millrace/http/results.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,11 +49,9 @@ static void let_go(void *owner) {
 
 /* Asks for a sample of a stage. NULL: no memory. */
 static char *ask(const mr_run_http *web, const char *stage, size_t *bytes) {
-    char *line = NULL;
-    size_t length = 0;
+    size_t length;
     yajl_gen json = mr_json_create(false);
-    FILE *to = json ? open_memstream(&line, &length) : NULL;
-    if (!to)
+    if (!json)
         return NULL;
     MR_JSON_MAP(json, NULL) {
         mr_json_integer(json, "millrace", 1);
@@ -63,16 +60,13 @@ static char *ask(const mr_run_http *web, const char *stage, size_t *bytes) {
         MR_JSON_MAP(json, "options")
             mr_json_text(json, "wait", "0.5");
     }
-    mr_json_finish(json, to);
-    fclose(to);
-    line[strcspn(line, "\n")] = '\0';
+    char *line = mr_json_finish_text(json, &length);
+    if (!line)
+        return NULL;
+    line[length - 1] = '\0';
     char *answer = web->change(web->context, line, bytes);
     free(line);
     return answer;
-}
-
-static bool has(const char *answer, const char *member) {
-    return strstr(answer, member) != NULL;
 }
 
 /* Gives an answer to all streams of a stage. With the lock. */
@@ -99,7 +93,7 @@ static void take_sample(mr_run_http *web, const char *stage) {
     }
     *one = (sample){.text = answer, .bytes = strcspn(answer, "\n")};
     atomic_init(&one->holders, 1);
-    const bool ok = has(answer, "\"sample\":{"), wait = has(answer, "\"exit_code\":75");
+    const bool ok = strstr(answer, "\"sample\":{"), wait = strstr(answer, "\"exit_code\":75");
     pthread_mutex_lock(&web->sampler->lock);
     if (ok || !wait)
         give(web->sampler, stage, one, !ok);

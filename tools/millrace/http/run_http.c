@@ -184,18 +184,16 @@ static int listen_at(mr_run_http *web, const char *token, const char *certificat
     return status;
 }
 
-/* The names, ended by NULL. */
+/* The names, ended by NULL; NULL if there are none. */
 static int copy_hosts(mr_run_http *web) {
     const mr_strings *hosts = &web->http->hosts;
+    if (!hosts->count)
+        return MR_OK;
     web->hosts = calloc(hosts->count + 1, sizeof *web->hosts);
     if (!web->hosts)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the HTTP server");
     for (size_t i = 0; i < hosts->count; i++)
         web->hosts[i] = hosts->item[i];
-    if (!hosts->count) {
-        free(web->hosts);
-        web->hosts = NULL;
-    }
     return MR_OK;
 }
 

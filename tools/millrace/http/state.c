@@ -1,6 +1,5 @@
 #include "tools/millrace/http/state.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "engine/base/clock.h"
@@ -19,17 +18,7 @@ mr_http_reply mr_run_http_send_text(mr_http_request *request, const char *type, 
 }
 
 mr_http_reply mr_run_http_send_json(mr_http_request *request, yajl_gen json) {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *stream = open_memstream(&text, &bytes);
-    if (!stream) {
-        yajl_gen_free(json);
-        return MR_HTTP_END;
-    }
-    const int status = mr_json_finish(json, stream);
-    fclose(stream);
-    if (!status)
-        return mr_run_http_send_text(request, "application/json", text, bytes, 200);
-    free(text);
-    return MR_HTTP_END;
+    size_t bytes;
+    char *text = mr_json_finish_text(json, &bytes);
+    return text ? mr_run_http_send_text(request, "application/json", text, bytes, 200) : MR_HTTP_END;
 }

@@ -48,7 +48,7 @@ struct mr_run_http {
     mr_run_http_change *change;
     void *context;
     char *unlinked;           /* the Unix socket's path; NULL: none */
-    const char **hosts;       /* ends with NULL */
+    const char **hosts;       /* ends with NULL; NULL: none are given */
     mr_http_server *server;
 
     pthread_mutex_t lock;     /* for the next fields, to which `now` points too */

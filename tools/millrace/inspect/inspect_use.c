@@ -250,8 +250,7 @@ static bool put_prepared(FILE *yaml, const mr_model_view *model) {
                                         "crop_fraction", "mean", "std", "pad"};
     yajl_val note = *model->prepared ? mr_json_parse(model->prepared, NULL, 0) : NULL;
     for (size_t i = 0; note && i < sizeof known / sizeof *known; i++) {
-        const char *path[] = {known[i], NULL};
-        yajl_val value = yajl_tree_get(note, path, yajl_t_any);
+        yajl_val value = mr_json_member(note, known[i], yajl_t_any);
         if (value)
             put_note(yaml, known[i], value);
     }

@@ -31,13 +31,8 @@ static int wrong(const reading *r, const char *list, size_t index, const char *w
     return mr_fail(MR_ERROR_DATA, "%s: %s[%zu] %s", r->path, list, index, what);
 }
 
-static yajl_val member(yajl_val object, const char *key, yajl_type type) {
-    const char *path[] = {key, NULL};
-    return YAJL_IS_OBJECT(object) ? yajl_tree_get(object, path, type) : NULL;
-}
-
 static bool read_id(yajl_val object, const char *key, int64_t *id) {
-    yajl_val value = member(object, key, yajl_t_number);
+    yajl_val value = mr_json_member(object, key, yajl_t_number);
     if (!value || !YAJL_IS_INTEGER(value))
         return false;
     *id = YAJL_GET_INTEGER(value);
@@ -45,7 +40,7 @@ static bool read_id(yajl_val object, const char *key, int64_t *id) {
 }
 
 static int find_list(const reading *r, yajl_val root, const char *name, yajl_val *list) {
-    *list = member(root, name, yajl_t_array);
+    *list = mr_json_member(root, name, yajl_t_array);
     return *list ? MR_OK : mr_fail(MR_ERROR_DATA, "%s: it has no list \"%s\"; COCO's JSON has images, categories and "
                                    "annotations", r->path, name);
 }
@@ -72,9 +67,9 @@ static int compare_ids(const void *one, const void *other) {
 
 static int read_item(const reading *r, const char *list, size_t index, yajl_val one, const char *key, named *to) {
     static const char *const frames[] = {"frame_id", "frame_index", NULL}, *const videos[] = {"video_id", NULL};
-    yajl_val text = key ? member(one, key, yajl_t_string) : NULL;
+    yajl_val text = key ? mr_json_member(one, key, yajl_t_string) : NULL;
     *to = (named){.video = read_first(one, videos), .frame = read_first(one, frames)};
-    if (!read_number(member(one, "fps", yajl_t_number), &to->rate))
+    if (!read_number(mr_json_member(one, "fps", yajl_t_number), &to->rate))
         to->rate = 0;
     if ((key && !text) || !read_id(one, "id", &to->id))
         return mr_fail(MR_ERROR_DATA, "%s: %s[%zu] needs a whole number \"id\"%s%s%s", r->path, list, index,
@@ -197,7 +192,7 @@ int mr_coco_check_tracks(const mr_coco *coco, const char *path) {
 /* ---- objects ----------------------------------------------------------------------------------------------------- */
 
 static bool read_box(yajl_val object, mr_boxed *to) {
-    yajl_val list = member(object, "bbox", yajl_t_array);
+    yajl_val list = mr_json_member(object, "bbox", yajl_t_array);
     double *const sides[] = {&to->left, &to->top, &to->width, &to->height};
     bool whole = list && YAJL_GET_ARRAY(list)->len == 4;
     for (size_t i = 0; whole && i < 4; i++)
@@ -216,7 +211,7 @@ static bool find_id(yajl_val object, const char *key, const named *among, size_t
 
 static int read_object(const reading *r, yajl_val object, size_t index, mr_boxed *to) {
     size_t label;
-    yajl_val area = member(object, "area", yajl_t_number);
+    yajl_val area = mr_json_member(object, "area", yajl_t_number);
     int64_t crowd = 0, track = 0;
     if (!find_id(object, "image_id", r->pictures, r->to->picture_count, &to->image))
         return wrong(r, "annotations", index, "has an image_id that no image has");
@@ -276,7 +271,7 @@ int mr_coco_read(mr_coco *coco, const char *path) {
     status = read_named(&r, root, "images", "file_name", &r.pictures, &coco->picture_count);
     if (!status)
         status = read_named(&r, root, "categories", "name", &r.classes, &coco->class_count);
-    if (!status && member(root, "videos", yajl_t_array))
+    if (!status && mr_json_member(root, "videos", yajl_t_array))
         status = read_named(&r, root, "videos", NULL, &r.videos, &r.video_count);
     if (!status)
         status = order_pictures(&r);

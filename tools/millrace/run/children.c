@@ -20,7 +20,6 @@ static void forget(mr_child *child) {
 
 /* Keeps a complete line; ignores a line that is not a report. */
 static void take_line(mr_child *child, const char *line) {
-    const char *code_path[] = {"exit_code", NULL};
     mr_summary report = {0};
     yajl_val tree = mr_json_parse(line, NULL, 0);
     char *copy = tree ? strdup(line) : NULL;
@@ -34,7 +33,7 @@ static void take_line(mr_child *child, const char *line) {
     child->tree = tree;
     child->line = copy;
     child->ready = true;
-    yajl_val code = yajl_tree_get(tree, code_path, yajl_t_number);
+    yajl_val code = mr_json_member(tree, "exit_code", yajl_t_number);
     child->finished = code;
     child->reported_code = YAJL_IS_INTEGER(code) ? (int)YAJL_GET_INTEGER(code) : 0;
 }

@@ -219,9 +219,7 @@ int mr_control_check(const char *what, const char *argument, bool options) {
 /* ---- reading a request ----------------------------------------------------------------------------------------- */
 
 static const char *text_of(yajl_val tree, const char *key) {
-    const char *way[] = {key, NULL};
-    yajl_val value = yajl_tree_get(tree, way, yajl_t_string);
-    return value ? YAJL_GET_STRING(value) : NULL;
+    return YAJL_GET_STRING(mr_json_member(tree, key, yajl_t_string));
 }
 
 static int read_options(request *asked, yajl_val options) {
@@ -243,17 +241,16 @@ static int read_options(request *asked, yajl_val options) {
 }
 
 static int parse(request *asked, const char *line, const struct command **command) {
-    static const char *const version_way[] = {"millrace", NULL}, *const options_way[] = {"options", NULL};
     char why[256] = "";
     asked->tree = mr_json_parse(line, why, sizeof why);
     if (!YAJL_IS_OBJECT(asked->tree))
         return mr_fail(MR_ERROR_PROTOCOL, "a request is one JSON object on a line");
-    yajl_val version = yajl_tree_get(asked->tree, (const char **)version_way, yajl_t_number);
+    yajl_val version = mr_json_member(asked->tree, "millrace", yajl_t_number);
     if (!YAJL_IS_INTEGER(version) || YAJL_GET_INTEGER(version) != MR_CONTROL_VERSION)
         return mr_fail(MR_ERROR_PROTOCOL, "this run speaks version %d of the control protocol", MR_CONTROL_VERSION);
     asked->what = text_of(asked->tree, "do");
     asked->argument = text_of(asked->tree, "argument");
-    yajl_val options = yajl_tree_get(asked->tree, (const char **)options_way, yajl_t_any);
+    yajl_val options = mr_json_member(asked->tree, "options", yajl_t_any);
     int status = mr_control_check(asked->what, asked->argument, options);
     *command = find(asked->what);
     return status ? status : read_options(asked, options);
@@ -321,21 +318,6 @@ static int put_status(yajl_gen json, const request *asked) {
     return MR_OK;
 }
 
-static char *finish(yajl_gen json, size_t *length) {
-    char *text = NULL;
-    FILE *stream = open_memstream(&text, length);
-    if (!stream)
-        return NULL;
-    yajl_gen_map_close(json);
-    int status = mr_json_finish(json, stream);
-    fclose(stream);
-    if (status) {
-        free(text);
-        text = NULL;
-    }
-    return text;
-}
-
 char *mr_control_answer(const char *line, mr_pipeline *pipeline, const char *refused, size_t *length) {
     request asked = {.pipeline = pipeline};
     const struct command *command = NULL;
@@ -374,5 +356,6 @@ char *mr_control_answer(const char *line, mr_pipeline *pipeline, const char *ref
     free(asked.options);
     if (asked.tree)
         yajl_tree_free(asked.tree);
-    return finish(json, length);
+    yajl_gen_map_close(json);
+    return mr_json_finish_text(json, length);
 }

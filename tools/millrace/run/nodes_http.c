@@ -122,13 +122,8 @@ static char *pass_on(const mr_nodes_http *s, const target *to, const char *line,
     return answer;
 }
 
-static yajl_val member(yajl_val tree, const char *key) {
-    const char *way[] = {key, NULL};
-    return tree ? yajl_tree_get(tree, way, yajl_t_any) : NULL;
-}
-
-static const char *text_of(yajl_val value) {
-    return YAJL_IS_STRING(value) ? YAJL_GET_STRING(value) : NULL;
+static const char *text_in(yajl_val tree, const char *key) {
+    return YAJL_GET_STRING(mr_json_member(tree, key, yajl_t_string));
 }
 
 /* An answer to the client: those of the nodes, and the first failure if none has done it. */
@@ -141,10 +136,10 @@ typedef struct gathered {
 
 static void take(gathered *all, const target *from, const char *answer) {
     yajl_val tree = answer ? mr_json_parse(answer, NULL, 0) : NULL;
-    yajl_val code = member(tree, "exit_code");
-    const char *error = text_of(member(tree, "error"));
-    all->ok = all->ok || YAJL_IS_TRUE(member(tree, "ok"));
-    if (!all->error && !YAJL_IS_TRUE(member(tree, "ok"))) {
+    yajl_val code = mr_json_member(tree, "exit_code", yajl_t_any);
+    const char *error = text_in(tree, "error");
+    all->ok = all->ok || YAJL_IS_TRUE(mr_json_member(tree, "ok", yajl_t_any));
+    if (!all->error && !YAJL_IS_TRUE(mr_json_member(tree, "ok", yajl_t_any))) {
         all->exit_code = YAJL_IS_INTEGER(code) ? (int)YAJL_GET_INTEGER(code)
                                                : mr_status_exit_code(MR_ERROR_UNAVAILABLE);
         all->error = strdup(error ? error : mr_message());
@@ -161,8 +156,6 @@ static void take(gathered *all, const target *from, const char *answer) {
 }
 
 static char *finish(gathered *all, size_t *length) {
-    char *text = NULL;
-    FILE *stream = open_memstream(&text, length);
     if (!all->ok) {
         mr_json_integer(all->json, "exit_code", all->exit_code);
         mr_json_text(all->json, "error", all->error);
@@ -170,13 +163,7 @@ static char *finish(gathered *all, size_t *length) {
     mr_json_bool(all->json, "ok", all->ok);
     yajl_gen_map_close(all->json);
     free(all->error);
-    if (!stream) {
-        yajl_gen_free(all->json);
-        return NULL;
-    }
-    mr_json_finish(all->json, stream);
-    fclose(stream);
-    return text;
+    return mr_json_finish_text(all->json, length);
 }
 
 static void fail(gathered *all, int status) {
@@ -216,20 +203,20 @@ static char *change(void *context, const char *line, size_t *length) {
     mr_nodes_http *s = context;
     yajl_val tree = mr_json_parse(line, NULL, 0);
     gathered all = {.json = mr_json_create(false)};
-    const char *what = text_of(member(tree, "do"));
+    const char *what = text_in(tree, "do");
     if (!all.json)
         return NULL;
     mr_json_open_map(all.json, NULL);
     mr_json_integer(all.json, "millrace", MR_CONTROL_VERSION);
-    int status = YAJL_IS_OBJECT(tree) ? mr_control_check(what, text_of(member(tree, "argument")),
-                                                         member(tree, "options"))
+    int status = YAJL_IS_OBJECT(tree) ? mr_control_check(what, text_in(tree, "argument"),
+                                                         mr_json_member(tree, "options", yajl_t_any))
                                       : mr_fail(MR_ERROR_PROTOCOL, "a request is one JSON object");
     if (status)
         fail(&all, status);
     else if (strcmp(what, "drain") == 0)
         drain(&all);
     else
-        pass_on_to_all(s, &all, text_of(member(tree, "node")), line);
+        pass_on_to_all(s, &all, text_in(tree, "node"), line);
     yajl_tree_free(tree);
     return finish(&all, length);
 }

@@ -15,7 +15,7 @@ typedef struct mr_progress {
 
 /* True if a line can be overwritten: standard error must be a terminal, and not a dumb one (TERM). */
 bool mr_progress_suits_terminal(void);
-/* Until the end, log lines appear above this one, and go on to where they went before. */
+/* Until the end, log lines appear above this one, and still go where they went before. */
 void mr_progress_begin(mr_progress *progress);
 /* Shows frames, frames per second, the share done if the total is known, drops and the time left. */
 void mr_progress_show(mr_progress *progress, const mr_summary *summary);

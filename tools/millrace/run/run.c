@@ -11,6 +11,8 @@
 #include "tools/millrace/cli/complaints.h"
 #include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/cli/verbs.h"
+#include "tools/millrace/http/health.h"
+#include "tools/millrace/http/run_http.h"
 #include "tools/millrace/run/control.h"
 #include "tools/millrace/run/notify.h"
 #include "tools/millrace/run/progress.h"
@@ -18,8 +20,6 @@
 #include "tools/millrace/run/run_nodes.h"
 #include "tools/millrace/run/signals.h"
 #include "tools/millrace/summary/summary.h"
-#include "tools/millrace/http/health.h"
-#include "tools/millrace/http/run_http.h"
 
 /* How often to refresh the progress line and to report. */
 static const int64_t refresh_ns = 200000000, report_ns = 500000000;
@@ -151,8 +151,8 @@ typedef struct audience {
     const mr_plan_view *plan;
     const mr_report *report;
     mr_progress progress;
-    mr_run_http *web;                 /* NULL: there is no HTTP server */
-    mr_summary *shown;           /* there, with this process */
+    mr_run_http *web;  /* NULL: there is no HTTP server */
+    mr_summary *shown; /* there, with this process */
     mr_observed_process process;
     mr_movement movement;
     bool show;
@@ -194,7 +194,7 @@ static void show(audience *to, bool final) {
                                         .replica = node ? plan->replica : 0, .state = final ? "ended" : "runs",
                                         .pid = getpid(), .ready = true, .done = final, .summary = summary};
     mr_run_http_show(to->web, &(mr_observed){.count = 1, .process = &to->process, .final = final,
-                                        .ending = final || summary->draining_ns > 0});
+                                             .ending = final || summary->draining_ns > 0});
 }
 
 /* Ends a run within the grace time once it was asked to end, even if frames in flight would take longer. The time is

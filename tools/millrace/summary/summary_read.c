@@ -3,14 +3,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/base/json.h"
 #include "tools/millrace/summary/summary.h"
 
 static int read_fields(yajl_val tree, const mr_summary_part *part, void *base);
-
-static yajl_val member(yajl_val tree, const char *name) {
-    const char *path[] = {name, NULL};
-    return yajl_tree_get(tree, path, yajl_t_any);
-}
 
 static int64_t integer_of(yajl_val value) {
     return YAJL_IS_INTEGER(value) ? YAJL_GET_INTEGER(value) : 0;
@@ -117,7 +113,7 @@ static int read_value(yajl_val value, const mr_summary_field *field, void *base)
             ((uint64_t *)at)[i] = (uint64_t)integer_of(value->u.array.values[i]);
         return MR_OK;
     case MR_SUMMARY_INLINE:
-        if (field->set && member(value, field->part->fields[0].name))
+        if (field->set && mr_json_member(value, field->part->fields[0].name, yajl_t_any))
             field->set(base);
         return read_fields(value, field->part, at);
     case MR_SUMMARY_PART:
@@ -133,7 +129,7 @@ static int read_value(yajl_val value, const mr_summary_field *field, void *base)
 static int read_fields(yajl_val tree, const mr_summary_part *part, void *base) {
     int status = MR_OK;
     for (const mr_summary_field *field = part->fields; field->name && !status; field++) {
-        yajl_val value = field->type == MR_SUMMARY_INLINE ? tree : member(tree, field->name);
+        yajl_val value = field->type == MR_SUMMARY_INLINE ? tree : mr_json_member(tree, field->name, yajl_t_any);
         if (value)
             status = read_value(value, field, base);
     }

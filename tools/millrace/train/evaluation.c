@@ -21,15 +21,13 @@ enum { MOST_CLASSES = 1000 }; /* top_k's limit */
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 
 static double number_in(yajl_val object, const char *key) {
-    const char *path[] = {key, NULL};
-    yajl_val value = yajl_tree_get(object, path, yajl_t_number);
+    yajl_val value = mr_json_member(object, key, yajl_t_number);
     return YAJL_IS_NUMBER(value) ? strtod(YAJL_GET_NUMBER(value), NULL) : NAN;
 }
 
 /* Reads all bits: a double has only 53. */
 static bool read_seed(yajl_val object, uint64_t *seed) {
-    const char *path[] = {"seed", NULL};
-    yajl_val value = object ? yajl_tree_get(object, path, yajl_t_number) : NULL;
+    yajl_val value = mr_json_member(object, "seed", yajl_t_number);
     const char *digits = YAJL_IS_NUMBER(value) ? YAJL_GET_NUMBER(value) : "";
     errno = 0;
     *seed = strtoull(digits, NULL, 10);
