@@ -107,16 +107,6 @@ static void fill_plan(mr_plan_view *shown, const mr_plan *plan) {
     };
 }
 
-static void fill_http(mr_view_http *view, const mr_spec_http *http) {
-    *view = (mr_view_http){.listen = http->listen,
-                           .token_file = http->token_file,
-                           .certificate = http->certificate,
-                           .key = http->key,
-                           .hosts = http->hosts,
-                           .linger_ns = http->linger_ns,
-                           .stall_ns = http->stall_ns};
-}
-
 /* If `own` is not NULL the view owns the plan, also after a failure. */
 static int make(const mr_plan_view **view, const mr_plan *plan, mr_plan *own) {
     mr_view *made = mr_calloc(1, sizeof *made);
@@ -128,7 +118,6 @@ static int make(const mr_plan_view **view, const mr_plan *plan, mr_plan *own) {
     made->plan = plan;
     made->own = own;
     fill_plan(&made->shown, plan);
-    fill_http(&made->http, &plan->spec->http);
     int status = fill_devices(made, plan);
     status = status ? status : fill_nodes(made, plan);
     status = status ? status : mr_view_fill_stages(made, plan);
@@ -169,7 +158,7 @@ int mr_plan_view_check_costs(const mr_plan_view *view, const int64_t *cost_ns, m
 }
 
 const mr_view_http *mr_plan_view_http(const mr_plan_view *view) {
-    return &((const mr_view *)view)->http;
+    return &((const mr_view *)view)->plan->spec->http;
 }
 
 void mr_plan_view_close(const mr_plan_view **view) {

@@ -8,7 +8,6 @@
 typedef struct mr_view {
     mr_plan_view shown; /* must be first: programs have its address */
     const mr_plan *plan;
-    mr_view_http http;
     mr_plan *own;       /* the same plan, if the view must destroy it; otherwise NULL */
     mr_arena arena;     /* owns everything the view points to, except parts of the plan */
 } mr_view;

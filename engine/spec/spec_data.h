@@ -132,7 +132,7 @@ typedef struct mr_spec {
     int workers;               /* 0: not set */
     int jobs;                  /* 0: not set */
     int64_t busy_poll_ns;      /* 0: not set, or none */
-    mr_spec_http http;
+    mr_view_http http;
     mr_strings required;       /* what must hold for all that leaves the pipeline (mr_stage_type.ensures) */
     bool broken;               /* an error was diagnosed */
     char digest[MR_DIGEST_TEXT]; /* the content's, overrides and variables included; "" if it is broken */

@@ -5,7 +5,7 @@
 #include "engine/serve/http_address.h"
 #include "millrace/status.h"
 
-#define FIELD(name) offsetof(mr_spec_http, name)
+#define FIELD(name) offsetof(mr_view_http, name)
 const mr_option mr_http_keys[] = {
     {.name = "listen", .kind = MR_OPTION_STRING, .offset = FIELD(listen), .example = "127.0.0.1:9100",
      .help = "address and port, or unix:PATH; port 0 is any free one, which the log names; other machines can only be "
@@ -39,7 +39,7 @@ const mr_option mr_http_keys[] = {
                 __VA_ARGS__)
 
 /* Whether clients are let in as they should be. */
-static bool check(const mr_option_reader *reader, const mr_yaml *map, mr_spec_http *http) {
+static bool check(const mr_option_reader *reader, const mr_yaml *map, mr_view_http *http) {
     mr_http_address address;
     if (!http->certificate != !http->key)
         return !REFUSE(reader, map, http->key ? "key" : "certificate", "TLS needs `certificate` and `key`",
@@ -57,9 +57,9 @@ static bool check(const mr_option_reader *reader, const mr_yaml *map, mr_spec_ht
     return true;
 }
 
-int mr_spec_read_http(const mr_option_reader *reader, const mr_yaml *map, mr_spec_http *http) {
+int mr_spec_read_http(const mr_option_reader *reader, const mr_yaml *map, mr_view_http *http) {
     char found[64];
-    mr_spec_http given;
+    mr_view_http given;
     if (mr_options_default(reader, mr_http_keys, http, sizeof *http) == MR_ERROR_MEMORY)
         return MR_ERROR_MEMORY;
     if (!map || mr_yaml_is_null(map))

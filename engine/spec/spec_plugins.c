@@ -13,7 +13,7 @@ int mr_spec_index_types(mr_spec_parser *p) {
     return MR_OK;
 }
 
-/* For the parser; the description for people is among those above. */
+/* For the parser; the description for people is in spec.c. */
 static const mr_option plugin_keys[] = {
     {.name = "plugins", .kind = MR_OPTION_STRINGS, .example = "libmine.so"},
     MR_OPTIONS_END,
