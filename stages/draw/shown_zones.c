@@ -66,11 +66,9 @@ static mr_ink ink_of(const char *name) {
 /* From coordinates of the options to the canvas. */
 static void place(const mr_drawing *f, const mr_frame *frame, const mr_planned_zones *zones, const double from[2],
                   double to[2]) {
-    const mr_geometry *way = &frame->geometry;
-    const bool turned = way->rotation % 180;
-    const double width = turned ? way->source_height : way->source_width;
-    const double height = turned ? way->source_width : way->source_height;
-    mr_drawing_map(f, zones->pixels ? from[0] : from[0] * width, zones->pixels ? from[1] : from[1] * height, to);
+    double size[2];
+    mr_geometry_display_size(&frame->geometry, size);
+    mr_drawing_map(f, zones->pixels ? from[0] : from[0] * size[0], zones->pixels ? from[1] : from[1] * size[1], to);
 }
 
 enum { MOST_CORNERS = 256 };

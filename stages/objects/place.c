@@ -11,15 +11,14 @@ static float limited(double value, double most) {
 /* Maps the box to the source's picture as it is shown. */
 static bool place_box(const mr_geometry *way, const mr_box *box, mr_object *to) {
     double a[2] = {(double)box->left, (double)box->top}, b[2] = {(double)box->right, (double)box->bottom};
-    const bool turned = way->rotation % 180;
-    const double width = turned ? way->source_height : way->source_width;
-    const double height = turned ? way->source_width : way->source_height;
+    double size[2];
+    mr_geometry_display_size(way, size);
     mr_geometry_to_display(way, a[0], a[1], a);
     mr_geometry_to_display(way, b[0], b[1], b);
-    to->left = limited(a[0] < b[0] ? a[0] : b[0], width);
-    to->right = limited(a[0] < b[0] ? b[0] : a[0], width);
-    to->top = limited(a[1] < b[1] ? a[1] : b[1], height);
-    to->bottom = limited(a[1] < b[1] ? b[1] : a[1], height);
+    to->left = limited(a[0] < b[0] ? a[0] : b[0], size[0]);
+    to->right = limited(a[0] < b[0] ? b[0] : a[0], size[0]);
+    to->top = limited(a[1] < b[1] ? a[1] : b[1], size[1]);
+    to->bottom = limited(a[1] < b[1] ? b[1] : a[1], size[1]);
     return to->right > to->left && to->bottom > to->top;
 }
 

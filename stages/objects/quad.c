@@ -78,18 +78,17 @@ static void cut(corner at[4], double width, double height, const mr_object *obje
 
 bool mr_quad_place(const mr_geometry *way, bool line, const float given[MR_QUAD_NUMBERS], mr_object *object,
                    float quad[MR_QUAD_NUMBERS]) {
-    const bool turned = way->rotation % 180;
-    const double width = turned ? way->source_height : way->source_width;
-    const double height = turned ? way->source_width : way->source_height;
+    double size[2];
+    mr_geometry_display_size(way, size);
     corner at[4];
     for (int i = 0; i < 4; i++) {
         double point[2];
         mr_geometry_to_display(way, (double)given[2 * i], (double)given[2 * i + 1], point);
         at[i] = (corner){(float)point[0], (float)point[1]};
     }
-    set_box(at, width, height, object);
+    set_box(at, size[0], size[1], object);
     if (line)
-        cut(at, width, height, object);
+        cut(at, size[0], size[1], object);
     else
         sort(at);
     memcpy(quad, at, sizeof at);

@@ -72,15 +72,14 @@ static int keep_up(const options *o, state *s, const mr_frame *frame) {
 
 /* Clips a predicted box to the source's picture. Returns false if nothing of it is left. */
 static bool clip(const mr_geometry *geometry, mr_object *object) {
-    const bool turned = geometry->rotation % 180;
-    const float width = (float)(turned ? geometry->source_height : geometry->source_width);
-    const float height = (float)(turned ? geometry->source_width : geometry->source_height);
+    double size[2];
+    mr_geometry_display_size(geometry, size);
     if (!geometry->width)
         return true;
     object->left = fmaxf(object->left, 0);
     object->top = fmaxf(object->top, 0);
-    object->right = fminf(object->right, width);
-    object->bottom = fminf(object->bottom, height);
+    object->right = fminf(object->right, (float)size[0]);
+    object->bottom = fminf(object->bottom, (float)size[1]);
     return object->left < object->right && object->top < object->bottom;
 }
 

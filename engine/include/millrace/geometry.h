@@ -26,6 +26,13 @@ typedef struct mr_geometry {
     bool flip;
 } mr_geometry;
 
+/* Width and height of the displayed picture; 0, 0: not known. */
+static inline void mr_geometry_display_size(const mr_geometry *geometry, double size[2]) {
+    const int across = geometry->rotation % 180 != 0;
+    size[across] = geometry->source_width;
+    size[!across] = geometry->source_height;
+}
+
 /* The map of a source's picture, or of one that was decoded at a reduced size. */
 MR_API mr_geometry mr_geometry_of(const mr_format *picture);
 /* Joins two maps: `first` leads to the grid from which `next` continues. Not known if either is not known. */

@@ -146,11 +146,8 @@ static int negotiate(mr_negotiation *n) {
 
 /* Of the picture, upright. False: the frame does not say. */
 static bool picture_size(const mr_frame *frame, double size[2]) {
-    const mr_geometry *way = &frame->geometry;
-    const bool turned = way->rotation % 180;
-    size[0] = turned ? way->source_height : way->source_width;
-    size[1] = turned ? way->source_width : way->source_height;
-    return way->width > 0;
+    mr_geometry_display_size(&frame->geometry, size);
+    return frame->geometry.width > 0;
 }
 
 /* Copies points as pixels; returns where the next ones go. NULL: one is outside of the picture. */
