@@ -102,13 +102,9 @@ static void close_stage(mr_stage *self) {
     mr_free(state->sights);
 }
 
-static int64_t time_of(const mr_frame *frame) {
-    return frame->pts_ns == MR_NO_TIME ? frame->born_ns : frame->pts_ns;
-}
-
 /* Times restart with a new connection. */
 static void keep_up(filter_state *state, const mr_frame *frame) {
-    const int64_t now_ns = time_of(frame);
+    const int64_t now_ns = mr_frame_time_ns(frame);
     if (state->now_ns == MR_NO_TIME || state->epoch != frame->identity.epoch || now_ns < state->now_ns)
         for (size_t i = 0; i < state->count; i++)
             state->sights[i] = (sight){MR_NO_TIME, MR_NO_TIME, MR_NO_TIME};

@@ -56,6 +56,7 @@ topic(formats "pictures, tensors and sizes on links, and what resizing does" pip
 topic(sources "sources that come and go while a pipeline runs" pipelines/README.md "Sources that come and go")
 topic(cameras "cameras and network streams: states, times, damage, passwords" stages/live/README.md)
 topic(video "video that is written, and pictures in a browser" pipelines/README.md "Video out" "Looking at a run")
+topic(services "databases and web servers that take results" pipelines/README.md "Databases" "Webhooks")
 topic(objects "objects: finding, following, hiding, counting, reading and drawing them" pipelines/README.md "Objects")
 topic(training "classifiers of your own pictures: train, evaluate, export" pipelines/TRAINING.md)
 topic(devices "where stages compute: processors, simulated devices, GPUs" engine/device/README.md
@@ -65,6 +66,7 @@ topic(processes "nodes that die, and nodes that others start" tools/README.md "W
 topic(zmq "other programs that feed a pipeline or take its results" pipelines/README.md "Other programs, over ZeroMQ")
 topic(keys "keys for sockets that leave the machine, and the audit log" tools/README.md "Keys and the audit log")
 topic(resume "resuming after a crash, and when the disk is full" tools/README.md "Resuming after a crash" "When the disk is full")
+topic(http "a run's page, metrics, health and API" tools/README.md "Looking into a run over HTTP")
 topic(signals "what Ctrl-C and SIGTERM do" tools/README.md "Signals")
 topic(exit-codes "what exit codes mean" tools/README.md "Exit codes")
 topic(environment "variables of the environment" tools/README.md "Environment")

@@ -61,7 +61,7 @@ static mr_box bounds_of(const float corner[8]) {
 static void judge(search *s, const mr_box_head *head, const float *map, float limit, size_t at,
                   const mr_db_lines *lines) {
     const mr_map_region *region = &s->region[at];
-    float corner[MR_DB_NUMBERS];
+    float corner[MR_BOX_CORNER_NUMBERS];
     if (region->right - region->left < LEAST_SIDE || region->bottom - region->top < LEAST_SIDE)
         return;
     mr_rectangle *r = &s->rectangle[at];
@@ -86,7 +86,8 @@ static void keep_best(search *s, mr_db_lines *lines) {
     lines->count = more ? lines->most : (int32_t)s->candidates.count;
     for (int32_t i = 0; i < lines->count; i++) {
         lines->item[i] = s->candidates.item[i];
-        mr_rectangle_corners(&s->rectangle[lines->item[i].row], lines->corner + (ptrdiff_t)i * MR_DB_NUMBERS);
+        mr_rectangle_corners(&s->rectangle[lines->item[i].row],
+                             lines->corner + (ptrdiff_t)i * MR_BOX_CORNER_NUMBERS);
     }
 }
 

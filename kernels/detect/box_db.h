@@ -14,7 +14,7 @@ typedef struct mr_db_lines {
     int32_t most, count;
     bool cut;      /* there were more */
     mr_box *item;
-    float *corner; /* MR_DB_NUMBERS for each line: x and y, clockwise */
+    float *corner; /* MR_BOX_CORNER_NUMBERS for each line: x and y, clockwise */
 } mr_db_lines;
 
 /* Finds the lines with a higher score in a map. MR_ERROR_MEMORY. */

@@ -55,7 +55,7 @@ typedef struct mr_box_head_custom {
     bool suppress;       /* boxes overlap and must be suppressed */
 } mr_box_head_custom;
 
-enum { MR_DB_NUMBERS = 8, MR_CENTERFACE_CELL = 4, MR_CENTERFACE_POINTS = 5 };
+enum { MR_BOX_CORNER_NUMBERS = 8, MR_CENTERFACE_CELL = 4, MR_CENTERFACE_POINTS = 5 };
 enum { MR_BOX_HEAD_MOST_OUTPUTS = 8, MR_BOX_HEAD_MOST_POINTS = 256, MR_BOX_HEAD_MOST_CLASSES = 1 << 20 };
 /* Cells of a mask, in each direction. */
 enum { MR_BOX_HEAD_MOST_CELLS = 1024 };
@@ -133,8 +133,8 @@ float mr_box_raw_limit(const mr_box_head *head, float score);
 /* The most candidates that an item can give: boxes times classes. */
 size_t mr_box_head_most(const mr_box_head *head);
 /* Adds all boxes whose score exceeds `score`. `data` has the outputs' items, in the order that mr_box_head_make got
- * them. `wanted` has a flag for each class, or MR_BOX_HEAD_MOST_CLASSES flags
- * if the network gives class numbers; if it is NULL, all are wanted. Boxes without a valid class number are skipped. */
+ * them. `wanted` has a flag for each class, or MR_BOX_HEAD_MOST_CLASSES flags if the network gives class numbers; if it
+ * is NULL, all are wanted. Boxes without a valid class number are skipped. */
 void mr_box_head_decode(const mr_box_head *head, const void *const *data, float score, const bool *wanted,
                     mr_boxes *candidates);
 /* The overlap from which boxes suppress each other; INFINITY: none does. */

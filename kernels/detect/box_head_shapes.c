@@ -134,9 +134,8 @@ static bool add_points(mr_box_head *head, const outputs *all, mr_box_head_view f
 }
 
 static bool add_angle(mr_box_head *head, mr_box_head_view first) {
-    enum { CORNER_NUMBERS = 8 };
     head->kind = MR_BOX_CORNERS;
-    head->numbers = CORNER_NUMBERS;
+    head->numbers = MR_BOX_CORNER_NUMBERS;
     head->angle = first;
     return true;
 }
@@ -312,7 +311,7 @@ static bool make_db(mr_box_head *head, const outputs *all) {
     head->rows = dims[0] * dims[1];
     head->classes = 1;
     head->kind = MR_BOX_CORNERS;
-    head->numbers = MR_DB_NUMBERS;
+    head->numbers = MR_BOX_CORNER_NUMBERS;
     return true;
 }
 

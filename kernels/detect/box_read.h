@@ -143,10 +143,10 @@ MR_PIXEL_INLINE float mr_box_score(const mr_box_head *head, const void *const *d
 
 /* ---- corners, key points and masks ------------------------------------------------------------------------------- */
 
-MR_PIXEL_INLINE void mr_box_corner_numbers(const mr_box *candidate, float to[8]) {
+MR_PIXEL_INLINE void mr_box_corner_numbers(const mr_box *candidate, float to[MR_BOX_CORNER_NUMBERS]) {
     double at[4][2];
     mr_box_corners(candidate, 0, 0, at);
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < MR_BOX_CORNER_NUMBERS; i++)
         to[i] = (float)at[i / 2][i % 2];
 }
 

@@ -95,7 +95,7 @@ static void close_stage(mr_stage *self) {
 
 /* Times restart with an epoch, and tracks end. */
 static void keep_up(state *s, const mr_frame *frame) {
-    const int64_t now_ns = frame->pts_ns == MR_NO_TIME ? frame->born_ns : frame->pts_ns;
+    const int64_t now_ns = mr_frame_time_ns(frame);
     if (s->tails && (s->epoch != frame->identity.epoch || now_ns < s->now_ns))
         mr_tails_clear(s->tails);
     s->epoch = frame->identity.epoch;

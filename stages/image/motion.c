@@ -114,10 +114,6 @@ static int begin(mr_stage *self, mr_io *io) {
     return status;
 }
 
-static int64_t time_of(const mr_frame *frame) {
-    return frame->pts_ns == MR_NO_TIME ? frame->born_ns : frame->pts_ns;
-}
-
 /* Makes the picture the reference and emits it with the share of changed pixels. */
 static int let_through(state *s, mr_io *io, float share) {
     const mr_format tensor = describe();
@@ -133,7 +129,7 @@ static int let_through(state *s, mr_io *io, float share) {
     memcpy(data, &share, sizeof share);
     mr_buffer_unref(&s->reference);
     s->reference = mr_buffer_ref(s->current);
-    s->let_through_ns = time_of(frame);
+    s->let_through_ns = mr_frame_time_ns(frame);
     return mr_io_emit(io, 0, frame);
 }
 
@@ -145,7 +141,7 @@ static int decide(mr_stage *self, mr_io *io) {
     if (status < 0)
         return mr_fail(status, "pictures could not be compared");
     double share = s->reference ? (double)*s->changed / (double)pixels(o) : 1.0;
-    int64_t since_ns = time_of(input) - s->let_through_ns;
+    int64_t since_ns = mr_frame_time_ns(input) - s->let_through_ns;
     if (!s->reference || share >= o->threshold || (o->refresh_ns > 0 && since_ns >= o->refresh_ns))
         return let_through(s, io, (float)share);
     mr_io_absorb(io, input, "still");

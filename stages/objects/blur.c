@@ -10,6 +10,7 @@
 #include "kernels/blur/blur_picture.h"
 #include "millrace/objects.h"
 #include "stages/list.h"
+#include "stages/objects/found.h"
 #include "stages/wanted.h"
 
 typedef struct options {
@@ -46,13 +47,6 @@ static size_t scratch_bytes(const options *o) {
 }
 
 /* Whether some frame may carry such objects. */
-static bool may_have(const mr_planned_input *input) {
-    for (const mr_planned_result *one = input->results; one; one = one->next)
-        if (one->kind == mr_kind_objects())
-            return true;
-    return input->more_results;
-}
-
 /* A misspelt label would hide nothing. */
 static int check_classes(mr_negotiation *n) {
     const mr_strings *classes = &((const options *)n->options)->classes;
@@ -65,7 +59,7 @@ static int check_classes(mr_negotiation *n) {
 
 static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
-    if (!may_have(&n->inputs[0]))
+    if (!mr_may_have_objects(&n->inputs[0]))
         return mr_refuse(n, NULL, "no frame that comes here has objects: join the pictures with what detect gives, "
                          "such as join: {pictures: decode, objects: detect}");
     if (check_classes(n))

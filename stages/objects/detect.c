@@ -112,14 +112,12 @@ static int make_head(state *s, const options *o) {
     return status;
 }
 
-/* `device` NULL: only for planning, for the device named `planned`. Networks that give as many rows as they find
- * objects do so on the processors. */
-static int open_model(state *s, const options *o, mr_device *device, const char *planned,
-                      const mr_planned_input *inputs, int batch, size_t outputs[MR_MODEL_MAX_TENSORS],
-                      size_t *count) {
-    const bool rows = strcmp(device ? device->name : planned, "cpu") == 0;
+/* `device` NULL: only for planning; `name` is its name. Networks that give as many rows as they find objects do so on
+ * the processors. */
+static int open_model(state *s, const options *o, mr_device *device, const char *name, const mr_planned_input *inputs,
+                      int batch, size_t outputs[MR_MODEL_MAX_TENSORS], size_t *count) {
     mr_model_params params = {.path = o->model, .external = o->external_data, .brief = !device, .device = device,
-                              .max_rows = rows ? MR_DETECT_CANDIDATES : 0};
+                              .max_rows = strcmp(name, "cpu") == 0 ? MR_DETECT_CANDIDATES : 0};
     char shapes[MR_MODEL_SHAPES];
     mr_model_set_device_params(&params, &o->device);
     params.shapes = mr_model_shapes(inputs, device ? 1 : 0, batch, shapes);
@@ -290,7 +288,7 @@ static int open_stage(mr_stage *self) {
     size_t outputs[MR_MODEL_MAX_TENSORS], count;
     const char *wrong;
     s->self = self;
-    int status = open_model(s, o, self->device, NULL, self->inputs, self->batch, outputs, &count);
+    int status = open_model(s, o, self->device, self->device->name, self->inputs, self->batch, outputs, &count);
     if (!status)
         status = mr_call_plan(&s->call, s->model, &self->inputs[0], &only_port, self->batch, outputs, count);
     if (!status)

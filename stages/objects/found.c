@@ -11,7 +11,3 @@ int64_t mr_object_number(const mr_result *objects, size_t index) {
     const mr_object *object = (const mr_object *)objects->data + index;
     return object->number > 0 && object->number <= UINT32_MAX ? object->number : (int64_t)index + 1;
 }
-
-int64_t mr_object_time_ns(const mr_frame *frame) {
-    return frame->pts_ns == MR_NO_TIME ? frame->born_ns : frame->pts_ns;
-}

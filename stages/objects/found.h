@@ -9,5 +9,3 @@
 bool mr_may_have_objects(const mr_planned_input *input);
 /* The number of a result's object at `index`; objects without one are numbered in order. */
 int64_t mr_object_number(const mr_result *objects, size_t index);
-/* A frame's time for windows and intervals: the presentation time, or when the source emitted it. */
-int64_t mr_object_time_ns(const mr_frame *frame);

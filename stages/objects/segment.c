@@ -8,6 +8,7 @@
 #include "stages/model/labels.h"
 #include "stages/named_tensor.h"
 #include "stages/objects/place.h"
+#include "stages/wanted.h"
 
 typedef struct options {
     const char *tensor, *labels;
@@ -192,16 +193,6 @@ static const char *label_of(const state *s, int32_t index) {
     return (size_t)index < s->labels.count ? s->labels.item[index] : NULL;
 }
 
-static bool names(const mr_strings *list, const char *label, int32_t index) {
-    bool found = false;
-    for (size_t i = 0; i < list->count && !found; i++) {
-        char *end;
-        const long number = strtol(list->item[i], &end, 10);
-        found = (label && strcmp(label, list->item[i]) == 0) || (end > list->item[i] && !*end && number == index);
-    }
-    return found;
-}
-
 static void make_mask(const state *s, const layout *l, const area *from, int32_t index) {
     mr_box_mask *mask = (mr_box_mask *)(void *)s->numbers;
     const int32_t width = from->right - from->left, height = from->bottom - from->top;
@@ -245,8 +236,8 @@ static int add_object(const state *s, const layout *l, const mr_geometry *way, i
 static bool is_shown(const options *o, const state *s, const layout *l, int32_t index) {
     const char *label = label_of(s, index);
     const double share = (double)s->areas[index].cells / l->width / l->height;
-    return share > 0 && share >= o->least && (!o->classes.count || names(&o->classes, label, index)) &&
-           !names(&o->without, label, index);
+    return share > 0 && share >= o->least && mr_wanted_class(&o->classes, index, label) &&
+           !(o->without.count && mr_wanted_class(&o->without, index, label));
 }
 
 /* For sorting: results are sorted by score. */

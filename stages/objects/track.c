@@ -61,7 +61,7 @@ static void close_stage(mr_stage *self) {
 
 /* Times restart with a new epoch, and tracks end. */
 static int keep_up(const options *o, state *s, const mr_frame *frame) {
-    const int64_t now_ns = frame->pts_ns == MR_NO_TIME ? frame->born_ns : frame->pts_ns;
+    const int64_t now_ns = mr_frame_time_ns(frame);
     int status = s->tracker ? MR_OK : begin(o, s, frame);
     if (!status && (s->epoch != frame->identity.epoch || now_ns < s->now_ns))
         mr_tracker_restart(s->tracker, frame->identity.epoch * IDS_OF_EPOCH + 1);

@@ -15,15 +15,15 @@ enum { MOST_NUMBERS = 4096, MOST_LINES = 5 };
 static void find_lines(const float *map, size_t count, size_t width) {
     const mr_box_head head = {.family = MR_BOX_HEAD_DB, .mask = 0.3f, .unclip = 1.6};
     mr_box item[MOST_LINES];
-    float corner[MOST_LINES * MR_DB_NUMBERS];
+    float corner[MOST_LINES * MR_BOX_CORNER_NUMBERS];
     mr_db_lines lines = {.width = (int32_t)width, .height = (int32_t)(count / width), .most = MOST_LINES, .item = item,
                          .corner = corner};
     fault_if(mr_box_db_find(&head, map, 0.25f, &lines));
     fault_if(lines.count < 0 || lines.count > MOST_LINES);
     for (int32_t i = 0; i < lines.count; i++) {
         fault_if(!(item[i].score > 0.25f && item[i].score <= 1) || (i && item[i].score > item[i - 1].score));
-        for (int k = 0; k < MR_DB_NUMBERS; k++)
-            fault_if(!isfinite(corner[i * MR_DB_NUMBERS + k]));
+        for (int k = 0; k < MR_BOX_CORNER_NUMBERS; k++)
+            fault_if(!isfinite(corner[i * MR_BOX_CORNER_NUMBERS + k]));
     }
 }
 

@@ -35,13 +35,13 @@ static int find_lines(char **words) {
     float *map = read_values((size_t)(dims[0] * dims[1]));
     mr_db_lines lines = {.width = head.width, .height = head.height, .most = atoi(words[3])};
     lines.item = malloc((size_t)lines.most * sizeof *lines.item);
-    lines.corner = malloc((size_t)lines.most * MR_DB_NUMBERS * sizeof *lines.corner);
+    lines.corner = malloc((size_t)lines.most * MR_BOX_CORNER_NUMBERS * sizeof *lines.corner);
     if (!lines.item || !lines.corner || mr_box_db_find(&head, map, (float)atof(words[2]), &lines))
         return 1;
     for (int32_t i = 0; i < lines.count; i++) {
         printf("%.9g", (double)lines.item[i].score);
-        for (int k = 0; k < MR_DB_NUMBERS; k++)
-            printf(" %.9g", (double)lines.corner[i * MR_DB_NUMBERS + k]);
+        for (int k = 0; k < MR_BOX_CORNER_NUMBERS; k++)
+            printf(" %.9g", (double)lines.corner[i * MR_BOX_CORNER_NUMBERS + k]);
         puts("");
     }
     if (lines.cut)

@@ -23,13 +23,9 @@ void mr_spacing_renew(mr_spacing *spacing) {
         memset(spacing->sources, 0, spacing->source_count * sizeof *spacing->sources);
 }
 
-static int64_t time_of(const mr_frame *frame) {
-    return frame->pts_ns == MR_NO_TIME ? frame->born_ns : frame->pts_ns;
-}
-
 /* Whether times begin anew with the frame. */
 static bool begins(const mr_spaced *source, const mr_frame *frame) {
-    return !source->begun || source->last.epoch != frame->identity.epoch || time_of(frame) < source->last_ns;
+    return !source->begun || source->last.epoch != frame->identity.epoch || mr_frame_time_ns(frame) < source->last_ns;
 }
 
 /* Whether both were made from one frame, as the tiles of a picture are. */
@@ -43,7 +39,7 @@ bool mr_spacing_passes(const mr_spacing *spacing, uint32_t source, const mr_fram
     if (!spacing->sources)
         return spacing->every.frames > 1 && frame->identity.seq % (uint64_t)spacing->every.frames != 0;
     const mr_spaced *one = &spacing->sources[source];
-    return is_part_of_last(one, frame) ? one->passed : !begins(one, frame) && time_of(frame) < one->due_ns;
+    return is_part_of_last(one, frame) ? one->passed : !begins(one, frame) && mr_frame_time_ns(frame) < one->due_ns;
 }
 
 /* The time of the step after `now_ns`; INT64_MAX if it cannot be represented. */
@@ -57,7 +53,7 @@ void mr_spacing_take(mr_spacing *spacing, uint32_t source, const mr_frame *frame
     if (!one || (spacing->spared && frame->format.payload == MR_PAYLOAD_RESULTS) || is_part_of_last(one, frame))
         return;
     one->passed = mr_spacing_passes(spacing, source, frame);
-    const int64_t now_ns = time_of(frame), step_ns = spacing->every.time_ns;
+    const int64_t now_ns = mr_frame_time_ns(frame), step_ns = spacing->every.time_ns;
     if (begins(one, frame))
         one->due_ns = step_after(now_ns, now_ns, step_ns);
     else if (now_ns >= one->due_ns)
@@ -70,7 +66,7 @@ void mr_spacing_take(mr_spacing *spacing, uint32_t source, const mr_frame *frame
 /* Its time is between the last two steps, unless another frame has been taken for a later one. */
 void mr_spacing_take_back(mr_spacing *spacing, uint32_t source, const mr_frame *frame) {
     mr_spaced *one = spacing->sources ? &spacing->sources[source] : NULL;
-    const int64_t step_ns = spacing->every.time_ns, now_ns = time_of(frame);
+    const int64_t step_ns = spacing->every.time_ns, now_ns = mr_frame_time_ns(frame);
     if (one && one->begun && one->last.epoch == frame->identity.epoch && now_ns < one->due_ns &&
         now_ns >= one->due_ns - step_ns)
         one->due_ns -= step_ns;

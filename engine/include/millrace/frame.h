@@ -234,6 +234,11 @@ MR_API mr_frame *mr_frame_ref(mr_frame *frame);
 /* Drops *frame and sets it to NULL; NULL is allowed. */
 MR_API void mr_frame_unref(mr_frame **frame);
 
+/* A frame's time for windows and intervals: the presentation time, or when the source emitted it. */
+static inline int64_t mr_frame_time_ns(const mr_frame *frame) {
+    return frame->pts_ns == MR_NO_TIME ? frame->born_ns : frame->pts_ns;
+}
+
 /* Gives a frame its payload: a picture or tensor in `buffer`, from byte `at`, as mr_lay_out does. Each plane takes a
  * reference. The frame must have no payload before. */
 MR_API void mr_frame_place(mr_frame *frame, const mr_format *format, mr_buffer *buffer, size_t at, size_t alignment);

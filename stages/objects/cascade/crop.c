@@ -63,7 +63,7 @@ static bool is_wanted(const options *o, const mr_object *object) {
 
 /* Forgets tracks that may have a picture again. With a new epoch, or another beginning of time, these are all. */
 static void keep_up(const options *o, state *s, const mr_frame *frame) {
-    const int64_t now_ns = mr_object_time_ns(frame);
+    const int64_t now_ns = mr_frame_time_ns(frame);
     const bool anew = frame->identity.epoch != s->epoch || now_ns < s->now_ns;
     size_t kept = 0;
     for (size_t i = 0; i < s->seen_count && !anew; i++)

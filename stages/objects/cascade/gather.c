@@ -398,7 +398,7 @@ static int process(mr_stage *self, mr_io *io) {
         forget(s);
     s->cut |= mr_io_lost_objects(io) && may_search(&self->inputs[CROPS]);
     if (s->votes)
-        mr_ballot_advance(s->votes, input->identity.epoch, mr_object_time_ns(input));
+        mr_ballot_advance(s->votes, input->identity.epoch, mr_frame_time_ns(input));
     int status = mr_io_share(io, input, &frame);
     if (!status && o->merge.given && !(input->flags & MR_FRAME_AWAY))
         status = put_tiles(s, o, io, frame, objects);

@@ -325,7 +325,7 @@ static int describe_all(const options *o, state *s, mr_io *io, mr_frame *frame, 
 
 /* Times restart with a new epoch, and tracks end. */
 static int keep_up(state *s, const mr_frame *frame) {
-    const int64_t now_ns = frame->pts_ns == MR_NO_TIME ? frame->born_ns : frame->pts_ns;
+    const int64_t now_ns = mr_frame_time_ns(frame);
     int status = MR_OK;
     if (s->now_ns != MR_NO_TIME && (s->epoch != frame->identity.epoch || now_ns < s->now_ns))
         status = mr_watch_end_epoch(s->watch);

@@ -16,6 +16,7 @@ from objects import HEAD, rows_of, save
 
 ASTRONAUT = pathlib.Path("/usr/lib/python3/dist-packages/imageio/resources/images/astronaut.png")
 WIDTH, HEIGHT = 200, 100
+BLURRED = HEAD.replace("sources:", "require: blurred\nsources:")
 
 
 def area_of(box, margin, width=WIDTH, height=HEIGHT):
@@ -47,7 +48,7 @@ class Blur(Case):
     def blur(self, options, boxes, code=0, detect="", more="", name="*.png", fit="stretch", **how):
         """Runs it and returns the pictures; boxes are in 64x64 pixels."""
         save(self.folder / "model.onnx", {"o": rows_of(boxes)})
-        text = HEAD.format(uri=self.folder / name).replace("sources:", "require: blurred\nsources:") + (
+        text = BLURRED.format(uri=self.folder / name) + (
             f"  preprocess: {{input: decode, fit: {fit}}}\n"
             f"  detect: {{input: preprocess, model: model.onnx, head: end2end{detect}}}\n"
             "  both: {type: join, join: {pictures: decode, objects: detect}}\n"
@@ -162,7 +163,7 @@ class Blur(Case):
         picture = self.noise()
         save(self.folder / "model.onnx", {"o": rows_of([(16, 16, 32, 48, 0.9, 0)])})
         for shown, last, whole in (("tile", "gather", False), ("kept", "gather", True), ("kept", "track", True)):
-            text = HEAD.format(uri=self.folder / "*.png").replace("sources:", "require: blurred\nsources:") + f"""\
+            text = BLURRED.format(uri=self.folder / "*.png") + f"""\
   tile: {{input: decode, size: 640x640}}
   kept: {{type: filter, input: tile, classes: [nobody]}}
   preprocess: {{input: {shown}, size: 64x64, fit: stretch}}
@@ -186,7 +187,7 @@ class Blur(Case):
             picture = self.noise(name)
         save(self.folder / "model.onnx", {"o": rows_of([(16, 16, 32, 48, 0.9, 0)])})
         for last, whole in (("gather", True), ("track", False)):
-            text = HEAD.format(uri=self.folder / "*.png").replace("sources:", "require: blurred\nsources:") + f"""\
+            text = BLURRED.format(uri=self.folder / "*.png") + f"""\
   tile: {{input: decode, size: 640x640}}
   preprocess: {{input: tile, size: 64x64, fit: stretch}}
   detect: {{input: preprocess, model: model.onnx, head: end2end, every: 2}}
@@ -212,7 +213,7 @@ class Blur(Case):
         save(self.folder / "model.onnx", {"o": rows_of([(8, 8, 12, 16, 0.9, 0)])})
         for options, whole in (("unconfirmed: keep", False), ("unconfirmed: drop", True),
                                ("unconfirmed: drop, confirm: 0s", False)):
-            text = HEAD.format(uri=self.folder / "*.png").replace("sources:", "require: blurred\nsources:") + f"""\
+            text = BLURRED.format(uri=self.folder / "*.png") + f"""\
   preprocess: {{input: decode, size: 64x64, fit: stretch}}
   detect: {{input: preprocess, model: model.onnx, head: end2end}}
   track: {{input: detect, {options}}}

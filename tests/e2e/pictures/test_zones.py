@@ -146,7 +146,7 @@ class Zones(Case):
         record = "{{type: record, input: [film, zones], path: {0}, name: '{{source}}-{{number}}.mkv', {1}}}\n"
         more = "".join(f"  {name}: " + record.format(name, f"{options}, before: 200ms, after: 200ms") for name, options
                        in {"gate": "events: cross, zones: gate", "street": "zones: street",
-                           "cars": "events: enter, classes: [2]", "people": "events: enter, classes: [0]"}.items())
+                           "cars": "events: enter, classes: [2]", "people": "events: enter, classes: ['00']"}.items())
         self.run_zones(f"{GATE}, {ROOM}", more=more)
         made = {name: [json.loads(path.read_text()) for path in (self.folder / name).glob("*.json")]
                 for name in ("gate", "street", "cars", "people")}
