@@ -1,7 +1,5 @@
 #include "engine/flow/graph.h"
 
-#include <string.h>
-
 #include "engine/base/log/repeats.h"
 #include "engine/base/memory.h"
 #include "engine/flow/executor/drive.h"

@@ -1,6 +1,5 @@
 #include "engine/flow/source_slots.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/clock.h"

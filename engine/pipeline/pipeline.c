@@ -1,7 +1,6 @@
 /* millrace.h: pipelines for programs. */
 #include <string.h>
 
-#include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/base/sized.h"
 #include "engine/flow/copy.h"
@@ -14,7 +13,6 @@
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/planner.h"
 #include "engine/transport/cut/cut_stages.h"
-#include "millrace/log.h"
 
 const mr_plan_types mr_pipeline_types = {
     .copy = &mr_copy_stage, .cut_out = &mr_cut_out_stage, .cut_in = &mr_cut_in_stage};

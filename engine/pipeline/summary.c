@@ -1,7 +1,5 @@
 /* Reads a summary from the running graph. */
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"

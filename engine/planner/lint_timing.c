@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/planner/graph/builder.h"
 #include "engine/planner/graph/links.h"

@@ -1,8 +1,6 @@
 /* The devices to plan with, and those that each stage computes on. */
 #include "engine/planner/plan_devices.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/device/device.h"

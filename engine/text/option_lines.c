@@ -1,7 +1,5 @@
 #include "engine/text/option_lines.h"
 
-#include <string.h>
-
 #include "engine/base/sha256.h"
 #include "engine/text/value.h"
 #include "millrace/format.h"

@@ -1,7 +1,6 @@
 #include "engine/text/options.h"
 
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,7 +1,6 @@
 /* csv: a header, then one row for each class, or other element, in a frame (RFC 4180, lines end in CR LF). A frame
  * without any has one row with those fields empty. All rows for a frame are one record. A list in an element is JSON in
  * one cell, as jsonl writes it. */
-#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/grow.h"

@@ -10,7 +10,6 @@
  * writing. Work on every other stream must be ordered after that. */
 #include "engine/device/sim/sim_memory.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/grow.h"

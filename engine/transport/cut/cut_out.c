@@ -5,8 +5,6 @@
  * costs more than that work, so the entry does the work inline when it ends, after one frame or many. The graph ends
  * with the last source's end. The entry therefore lets that end pass only once everything is settled and the other side
  * knows it. */
-#include <string.h>
-
 #include "engine/base/clock.h"
 #include "engine/base/grow.h"
 #include "engine/base/memory.h"

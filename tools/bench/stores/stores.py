@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Rows a second into SQLite and PostgreSQL, compared with the databases themselves.
+"""Rows a second into SQLite and PostgreSQL, compared with the databases themselves; records a second to a web server.
 
     build/venv/bin/python tools/bench/stores/stores.py [--build build] [--rounds 5] [--frames 20000]
 
@@ -8,7 +8,9 @@ rows from what it has written, in batches of the same number of rows, so they ne
 SQLite copies them from another file (INSERT ... SELECT, WAL, NORMAL), PostgreSQL reads files in the form of COPY into a
 temporary table and inserts from there (ON CONFLICT DO NOTHING). All take turns. Each prints the median, and the ratio's
 median. PostgreSQL starts in a temporary folder, with fsync off. Seconds are those from a run's first frame to its
-end. A processor second counts all of millrace's threads, also those that make the rows."""
+end. A processor second counts all of millrace's threads, also those that make the rows.
+
+The web server is that of tests/e2e/services/test_webhook.py, in Python; records have three objects each."""
 import argparse
 import json
 import pathlib
@@ -20,7 +22,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "tests/e2e"))
+sys.path[:0] = [str(ROOT / "tests/e2e"), str(ROOT / "tests/e2e/services")]
 OBJECTS = 50
 BATCH = 2000  # frames
 
@@ -99,6 +101,24 @@ def postgres(build, folder, frames, rounds):
     return ours, theirs
 
 
+def webhook(build, folder, frames, rounds):
+    import test_webhook
+    receiver = test_webhook.Receiver()
+    for batches in ("", ", body: array, send_frames: 500"):
+        path = folder / "pipeline.yaml"
+        path.write_text(f"""version: 1
+pipeline: stores
+plugins: [./libfound.so]
+sources: {{a: {{type: "null", frames: {frames}}}}}
+stages:
+  found: {{input: a}}
+  hook: {{type: webhook, input: found, url: "http://127.0.0.1:{receiver.port}/"{batches}}}
+""")
+        seconds = statistics.median(millrace(build, path)[0] for _ in range(rounds))
+        print(f"webhook{batches}: {frames / seconds:,.0f} records a second", flush=True)
+    receiver.close()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
@@ -117,6 +137,7 @@ def main():
                 ratio = statistics.median(y / x for x, y in zip(a, b))
                 print(f"{measure.__name__}: millrace {rows / statistics.median(a):,.0f} rows a {name}, the database "
                       f"alone {rows / statistics.median(b):,.0f}, ratio {ratio:.2f}", flush=True)
+        webhook(given.build.resolve(), folder, given.frames, given.rounds)
 
 
 if __name__ == "__main__":

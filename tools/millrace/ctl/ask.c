@@ -1,5 +1,4 @@
 /* Asks a run: a request and its answer, one line of JSON each. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

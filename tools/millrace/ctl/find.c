@@ -1,12 +1,12 @@
 /* Finds runs by the sockets in the folders for control sockets. */
 #include <dirent.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "engine/base/grow.h"
 #include "engine/base/print.h"
 #include "tools/millrace/cli/command.h"
 #include "tools/millrace/ctl/client.h"
@@ -113,15 +113,9 @@ static bool has(const mr_clients *clients, pid_t pid) {
 }
 
 static int add(mr_clients *clients, mr_client client) {
-    if (clients->count == clients->room) {
-        size_t room = clients->room * 2 + 8;
-        mr_client *wider = realloc(clients->item, room * sizeof *wider);
-        if (!wider) {
-            mr_client_close(&client);
-            return mr_fail(MR_ERROR_MEMORY, "no memory for a list of runs");
-        }
-        clients->item = wider;
-        clients->room = room;
+    if (!mr_grow((void **)&clients->item, clients->count, &clients->room, sizeof client)) {
+        mr_client_close(&client);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a list of runs");
     }
     clients->item[clients->count++] = client;
     return MR_OK;
@@ -163,7 +157,7 @@ void mr_clients_remove(mr_clients *clients, size_t at) {
 void mr_clients_fini(mr_clients *clients) {
     while (clients->count)
         mr_clients_remove(clients, clients->count - 1);
-    free(clients->item);
+    mr_free(clients->item);
     *clients = (mr_clients){0};
 }
 

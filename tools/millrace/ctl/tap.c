@@ -1,15 +1,13 @@
 /* millrace tap: prints frames that pass a stage of a run. */
-#include <errno.h>
 #include <limits.h>
-#include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <yajl/yajl_tree.h>
 
+#include "engine/base/file.h"
 #include "engine/base/json.h"
 #include "tools/millrace/cli/command.h"
 #include "tools/millrace/cli/verbs.h"
@@ -85,9 +83,9 @@ static int write_picture(const char *folder, yajl_val sample, const char *text) 
     name_picture(folder, mr_json_member(sample, "record", yajl_t_object), path);
     FILE *file = status ? NULL : fopen(path, "wbe");
     if (!status && (!file || fwrite(bytes, 1, length, file) != length))
-        status = mr_fail(MR_ERROR_IO, "cannot write %s: %s", path, strerror(errno));
+        status = mr_file_fail("write", path);
     if (file && fclose(file) && !status)
-        status = mr_fail(MR_ERROR_IO, "cannot write %s: %s", path, strerror(errno));
+        status = mr_file_fail("write", path);
     free(bytes);
     return status;
 }
@@ -166,12 +164,6 @@ static int take_samples(const arguments *given, mr_client *client) {
     return status == MR_ERROR_CLOSED ? MR_OK : status;
 }
 
-static int make_folder(const char *path) {
-    if (mkdir(path, 0777) == 0 || errno == EEXIST)
-        return MR_OK;
-    return mr_fail(MR_ERROR_IO, "cannot make %s: %s", path, strerror(errno));
-}
-
 static int run_verb(int argc, char **argv) {
     arguments given = {.values = 8, .every_s = 1};
     mr_client client;
@@ -183,7 +175,7 @@ static int run_verb(int argc, char **argv) {
     if (given.path && given.pid)
         return mr_usage_error(&usage, "give either --control or --pid, not both");
     given.stage = argv[optind];
-    int status = given.pictures ? make_folder(given.pictures) : MR_OK;
+    int status = given.pictures ? mr_file_make_folder(given.pictures) : MR_OK;
     if (status)
         return mr_command_failed(status);
     status = mr_client_connect_only(given.path, (pid_t)given.pid, &client);

@@ -1,5 +1,4 @@
 /* millrace top: shows the rates of all runs of this user on a terminal. */
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

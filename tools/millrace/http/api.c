@@ -4,7 +4,6 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
-#include "engine/base/thread.h"
 #include "millrace/format_set.h"
 #include "tools/millrace/summary/summary.h"
 

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "engine/base/clock.h"
 #include "engine/base/json.h"
 #include "engine/base/thread.h"
 #include "tools/millrace/http/api.h"

@@ -9,7 +9,6 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
-#include "engine/base/json.h"
 #include "engine/base/key_file.h"
 #include "engine/base/memory.h"
 #include "engine/base/print.h"
