@@ -175,7 +175,7 @@ static int run_verb(int argc, char **argv) {
     if (given.path && given.pid)
         return mr_usage_error(&usage, "give either --control or --pid, not both");
     given.stage = argv[optind];
-    int status = given.pictures ? mr_file_make_folder(given.pictures) : MR_OK;
+    int status = given.pictures && mr_file_make_folder(given.pictures) ? MR_ERROR_IO : MR_OK;
     if (status)
         return mr_command_failed(status);
     status = mr_client_connect_only(given.path, (pid_t)given.pid, &client);
