@@ -70,6 +70,11 @@ static int spare(mr_plan *plan, int v) {
 
 /* Vertices are in topological order, so later vertices are known first. */
 int mr_plan_spare(mr_plan *plan) {
+    size_t first = 0;
+    while (first < plan->vertex_count && !passes_some(&plan->vertices[first]))
+        first++;
+    if (first == plan->vertex_count)
+        return MR_OK;
     bool *reads = mr_calloc(plan->vertex_count + 1, sizeof *reads);
     if (!reads)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a plan");
