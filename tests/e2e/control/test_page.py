@@ -79,6 +79,33 @@ class Page(test_http.Http):
         page.run("document.querySelector('#drain').click()")
         self.ended(child)
 
+    def test_a_user_logs_in(self):
+        self.write(test_http.TOKEN + "\n", "http.token").chmod(0o600)
+        self.start(LOBBY + f"http: {{token_file: {self.folder / 'http.token'}}}\n")
+        page = self.browser
+        page.open(self.at + "/")
+        enter = ("(text => { document.querySelector('#token').value = text; document.querySelector('form')"
+                 ".requestSubmit(); })")
+        page.run(f"{enter}('wrong-token-of-some-length')")
+        page.until("document.querySelector('[role=alert]').textContent", lambda text: "not the token" in text)
+        self.shot("login")
+        page.messages.clear()  # the browser reports each 401
+        page.run(f"{enter}('{test_http.TOKEN}')")
+        page.until("document.querySelector('#rate')?.textContent", lambda text: text and float(text.split()[0]) > 0)
+        # A change is sent with the cookie too.
+        page.run("document.querySelector('#drain').click()")
+        page.until("document.querySelector('#log').textContent", lambda text: "drain" in text)
+        self.assertEqual(page.messages, [])
+
+    def test_a_token_leaves_the_address(self):
+        self.write(test_http.TOKEN + "\n", "http.token").chmod(0o600)
+        self.start(LOBBY + f"http: {{token_file: {self.folder / 'http.token'}}}\n")
+        page = self.browser
+        page.open(f"{self.at}/?token={test_http.TOKEN}")
+        page.until("document.querySelector('#rate')?.textContent", lambda text: text and float(text.split()[0]) > 0)
+        self.assertEqual(page.run("location.href"), self.at + "/")
+        self.assertEqual(page.messages, [])
+
     def test_a_thousand_sources(self):
         many = pipeline({f"s{i:04d}": 'uri: "rtsp://127.0.0.1:9/none"' for i in range(1000)}, name="many",
                         decode="input: sources.*", out='type: "null"')
