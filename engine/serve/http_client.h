@@ -55,7 +55,7 @@ int mr_http_client_create(mr_http_client **client, const mr_http_client_params *
 /* Adds a header to all requests; an empty value leaves out one that libcurl would send. MR_ERROR_MEMORY. */
 int mr_http_client_add_header(mr_http_client *client, const char *name, const char *value);
 /* Posts, and waits for the answer. MR_OK: a status from 200 to 299. MR_ERROR_AGAIN: another try may help (no answer,
- * 408, 425, 429, 500 to 599). MR_ERROR_PROTOCOL: any other answer, a redirect too. MR_ERROR_CANCELLED: `stops` was true.
+ * 408, 425, 429, 500 to 599). MR_ERROR_PROTOCOL: any other answer, a redirect too. MR_ERROR_CANCELLED: `stops` is true.
  * MR_ERROR_MEMORY. */
 int mr_http_client_post(mr_http_client *client, const mr_http_post *post, mr_http_answer *answer);
 /* Closes the connection; the next request connects again. */
