@@ -81,7 +81,7 @@ class Page(test_http.Http):
 
     def test_a_user_logs_in(self):
         self.write(test_http.TOKEN + "\n", "http.token").chmod(0o600)
-        self.start(LOBBY + f"http: {{token_file: {self.folder / 'http.token'}}}\n")
+        child = self.start(LOBBY + f"http: {{token_file: {self.folder / 'http.token'}}}\n")
         page = self.browser
         page.open(self.at + "/")
         enter = ("(text => { document.querySelector('#token').value = text; document.querySelector('form')"
@@ -92,10 +92,10 @@ class Page(test_http.Http):
         page.messages.clear()  # the browser reports each 401
         page.run(f"{enter}('{test_http.TOKEN}')")
         page.until("document.querySelector('#rate')?.textContent", lambda text: text and float(text.split()[0]) > 0)
+        self.assertEqual(page.messages, [])
         # A change is sent with the cookie too.
         page.run("document.querySelector('#drain').click()")
-        page.until("document.querySelector('#log').textContent", lambda text: "drain" in text)
-        self.assertEqual(page.messages, [])
+        self.ended(child)
 
     def test_a_token_leaves_the_address(self):
         self.write(test_http.TOKEN + "\n", "http.token").chmod(0o600)
