@@ -114,11 +114,7 @@ static int grow(mr_stage *self, mr_io *io) {
         return status;
     int64_t *number = (int64_t *)(void *)output->plane[0].data;
     status = mr_stream_submit(mr_io_stream(io), write_number, &number, sizeof number);
-    if (status) {
-        mr_frame_unref(&output);
-        return status;
-    }
-    return mr_io_emit(io, 0, output);
+    return mr_io_finish(io, 0, output, status);
 }
 
 static const mr_port one_port[] = {{.name = "port", .help = "anything"}, {0}};

@@ -121,11 +121,7 @@ static int stumble(mr_stage *self, mr_io *io) {
     } else if (!status) {
         name_it(&(naming){result, index});
     }
-    if (status) {
-        mr_frame_unref(&made);
-        return status;
-    }
-    return mr_io_emit(io, 0, made);
+    return mr_io_finish(io, 0, made, status);
 }
 
 static size_t seen, seen_wrong;

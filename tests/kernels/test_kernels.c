@@ -15,7 +15,7 @@
 #include "engine/device/probe/gpu.h"
 #include "engine/device/sim/sim.h"
 #include "kernels/classical/classical_rows.h"
-#include "kernels/preprocess/choice.h"
+#include "kernels/preprocess/preprocess_rows.h"
 #include "kernels/scratch.h"
 #include "kernels/vector/cublas.h"
 #include "kernels/vector/vector.h"
@@ -558,85 +558,6 @@ PLAIN_TEST(scratch_grows_and_is_kept) {
     assert_non_null(large);
     memset(large, 1, 1 << 20);
     assert_ptr_equal(mr_scratch(1 << 20), large);
-}
-
-/* ---- the choice of variants -------------------------------------------------------------------------------------- */
-
-/* Operations that only advance a simulated clock. */
-static int64_t played_ns, time_taken[2][MR_PREPROCESS_STEPS];
-
-static int64_t played_now(void) {
-    return played_ns;
-}
-
-#define PLAYED(suffix, wide)                                                                                           \
-    static void vertical_##suffix(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights,          \
-                                  int taps, int width, int shift, mr_prefetch *ahead) { \
-        (void)dst, (void)src, (void)stride, (void)weights, (void)taps, (void)width, (void)shift, (void)ahead;          \
-        played_ns += time_taken[wide][MR_STEP_VERTICAL];                                                               \
-    }                                                                                                                  \
-    static void horizontal_##suffix(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride,      \
-                                    int rows, const mr_filter *filter, int limit, mr_prefetch *ahead) { \
-        (void)dst, (void)dst_stride, (void)src, (void)src_stride, (void)rows, (void)filter, (void)limit, (void)ahead;  \
-        played_ns += time_taken[wide][MR_STEP_HORIZONTAL];                                                             \
-    }                                                                                                                  \
-    static void convert_##suffix(float *const dst[3], const int16_t *const src[3], const mr_color *color, int width) { \
-        (void)dst, (void)src, (void)color, (void)width;                                                                \
-        played_ns += time_taken[wide][MR_STEP_CONVERT];                                                                \
-    }                                                                                                                  \
-    static const mr_preprocess_rows played_##suffix = {.vertical8 = vertical_##suffix,                                 \
-                                                       .horizontal = horizontal_##suffix,                              \
-                                                       .convert = convert_##suffix}
-PLAYED(narrow, 0);
-PLAYED(wide, 1);
-#undef PLAYED
-
-static mr_preprocess_rows played(const mr_preprocess_rows *kernels, mr_isa isa) {
-    mr_preprocess_rows made = *kernels;
-    made.isa = isa;
-    for (int step = 0; step < MR_PREPROCESS_STEPS; step++)
-        made.step[step] = isa;
-    return made;
-}
-
-PLAIN_TEST(the_faster_variant_is_taken) {
-    static const char *const names[MR_PREPROCESS_STEPS] = {"vertical", "horizontal", "colour"};
-    mr_kernel_variant steps[MR_PREPROCESS_STEPS];
-    for (int faster = 0; faster < 1 << MR_PREPROCESS_STEPS; faster++) {
-        mr_preprocess_rows narrow = played(&played_narrow, MR_ISA_AVX2), wide = played(&played_wide, MR_ISA_AVX512);
-        bool is_narrow[MR_PREPROCESS_STEPS];
-        for (int step = 0; step < MR_PREPROCESS_STEPS; step++) {
-            is_narrow[step] = faster >> step & 1;
-            time_taken[0][step] = 1000;
-            time_taken[1][step] = is_narrow[step] ? 1000 + step : 999; /* between equal ones, the narrower */
-        }
-        mr_preprocess_rows_choose(&wide, &narrow, played_now);
-        assert_true(wide.vertical8 == (is_narrow[0] ? vertical_narrow : vertical_wide));
-        assert_true(wide.horizontal == (is_narrow[1] ? horizontal_narrow : horizontal_wide));
-        assert_true(wide.convert == (is_narrow[2] ? convert_narrow : convert_wide));
-        for (int step = 0; step < MR_PREPROCESS_STEPS; step++)
-            assert_int_equal(wide.step[step], is_narrow[step] ? MR_ISA_AVX2 : MR_ISA_AVX512);
-        const mr_kernel_variants listed = mr_preprocess_rows_list(&wide, steps);
-        assert_string_equal(listed.isa, "avx512");
-        assert_int_equal(listed.step_count, 3);
-        for (int step = 0; step < MR_PREPROCESS_STEPS; step++) {
-            assert_string_equal(listed.steps[step].step, names[step]);
-            assert_string_equal(listed.steps[step].isa, is_narrow[step] ? "avx2" : "avx512");
-        }
-    }
-}
-
-/* Measures the variants that this machine has, on real memory. The choice does not touch other memory. */
-PLAIN_TEST(real_variants_can_be_measured) {
-    mr_preprocess_rows wide, narrow;
-    mr_preprocess_rows_init(&wide, MR_ISA_AVX512);
-    mr_preprocess_rows_init(&narrow, MR_ISA_C);
-    mr_preprocess_rows_choose(&wide, &narrow, played_now); /* the clock stands still: the narrower wins */
-    assert_true(wide.vertical8 == narrow.vertical8 && wide.horizontal == narrow.horizontal);
-    assert_true(wide.convert == narrow.convert);
-    mr_preprocess_rows_init(&narrow, MR_ISA_AVX512);
-    mr_preprocess_rows_choose(&wide, &narrow, played_now);
-    assert_true(wide.vertical8 == narrow.vertical8);
 }
 
 int main(void) {

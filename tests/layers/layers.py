@@ -114,7 +114,7 @@ stages/decode: engine/base stages stages/media stages/media/coded stages/media/s
 stages/encode: engine/base engine/device stages stages/media
 stages/image: engine/base engine/device kernels/preprocess kernels/classical stages
 stages/sink: engine/base engine/data stages stages/media stages/media/still stages/objects
-stages/deliver: engine/base stages stages/sink
+stages/deliver: engine/base engine/serve stages stages/sink
 stages/preview: engine/base engine/serve stages stages/media stages/media/still stages/sink
 stages/video: engine/base stages stages/media stages/media/coded stages/live/rtmp stages/sink
 stages/operations: engine/base engine/device engine/device/open engine/device/probe engine/device/cuda

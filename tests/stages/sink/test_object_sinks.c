@@ -52,10 +52,7 @@ static int find(mr_stage *self, mr_io *io) {
         status = mr_io_add_result(io, frame, mr_kind_objects(), 2, &objects);
     if (!status)
         status = fill(objects);
-    if (!status)
-        return mr_io_emit(io, 0, frame);
-    mr_frame_unref(&frame);
-    return status;
+    return mr_io_finish(io, 0, frame, status);
 }
 
 /* Puts the first object into a zone, and adds a third one. */
@@ -74,10 +71,7 @@ static int change(mr_stage *self, mr_io *io) {
         object[objects->count++] = (mr_object){.right = 1, .bottom = 1, .number = 3};
         status = mr_result_add_items(objects, &zone, 1, sizeof zone, &object->zones);
     }
-    if (!status)
-        return mr_io_emit(io, 0, frame);
-    mr_frame_unref(&frame);
-    return status;
+    return mr_io_finish(io, 0, frame, status);
 }
 
 static const mr_port inputs[] = {{.name = "in"}, {0}}, outputs[] = {{.name = "out"}, {0}};
