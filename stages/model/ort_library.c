@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/huge_heap.h"
+#include "engine/base/huge/huge_heap.h"
 #include "engine/base/memory.h"
 #include "engine/base/nvidia.h"
 #include "millrace/log.h"

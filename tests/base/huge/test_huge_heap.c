@@ -1,7 +1,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "engine/base/huge_heap.h"
+#include "engine/base/huge/huge_heap.h"
 #include "engine/base/thread.h"
 #include "tests/support/suite.h"
 
