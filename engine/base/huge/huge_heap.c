@@ -89,8 +89,8 @@ static void shrink(mr_huge_heap *heap, size_t most) {
     }
 }
 
-/* A region with one block, which is not listed. The kernel places a mapping anywhere. So a page more is mapped, and what
- * is outside whole pages is returned. */
+/* A region with one block, which is not listed. The kernel places a mapping anywhere. So a page more is mapped, and
+ * what is outside whole pages is returned. */
 static block *grow(mr_huge_heap *heap, size_t bytes) {
     const size_t size = (bytes + MR_HUGE_PAGE - 1) / MR_HUGE_PAGE * MR_HUGE_PAGE;
     const size_t most = heap->most > heap->in_use + bytes ? heap->most : heap->in_use + bytes;
