@@ -89,10 +89,9 @@ class Page(test_http.Http):
         page.run(f"{enter}('wrong-token-of-some-length')")
         page.until("document.querySelector('[role=alert]').textContent", lambda text: "not the token" in text)
         self.shot("login")
-        page.messages.clear()  # the browser reports each 401
         page.run(f"{enter}('{test_http.TOKEN}')")
         page.until("document.querySelector('#rate')?.textContent", lambda text: text and float(text.split()[0]) > 0)
-        self.assertEqual(page.messages, [])
+        self.assertEqual([one for one in page.messages if "401" not in one], [])  # the browser reports those
         # A change is sent with the cookie too.
         page.run("document.querySelector('#drain').click()")
         self.ended(child)
