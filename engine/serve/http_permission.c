@@ -19,6 +19,7 @@ const char mr_http_login_page[] =
     "form { max-width: 22rem; margin: 20vh auto; padding: 0 1rem; display: grid; gap: .6rem; }\n"
     "input, button { font: inherit; padding: .4rem; }\n"
     "</style>\n</head>\n<body>\n<form>\n<label for=\"token\">The token of this server</label>\n"
+    "<input autocomplete=\"username\" value=\"millrace\" hidden>\n"
     "<input id=\"token\" type=\"password\" autocomplete=\"current-password\" required autofocus>\n"
     "<button>Log in</button>\n<p role=\"alert\"></p>\n</form>\n"
     "<noscript>This page needs JavaScript; other clients send Authorization: Bearer TOKEN.</noscript>\n<script>\n"
