@@ -183,6 +183,8 @@ static mr_http_reply answer(mr_http_request *request, unsigned code, const char 
         MHD_add_response_header(response, "Location", "./");
     if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
         MHD_add_response_header(response, "Allow", request->posts ? "POST" : "GET, HEAD");
+    if (request->next)
+        MHD_add_response_header(response, "X-Accel-Buffering", "no"); /* nginx must pass each part on at once */
     if (code == MHD_HTTP_SERVICE_UNAVAILABLE)
         MHD_add_response_header(response, "Retry-After", "1");
     enum MHD_Result queued = MHD_queue_response(request->connection, code, response);

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Names can reach the page only as text nodes and URL parts. A still is loaded again only after the last one has
- * arrived, so that a slow line is not flooded. */
+/* All addresses are relative: a proxy may serve the page below a path. Names can reach the page only as text nodes and
+ * URL parts. A still is loaded again only after the last one has arrived, so that a slow line is not flooded. */
 static const char head[] =
     "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>";
@@ -23,7 +23,7 @@ static const char tail[] =
     "<noscript>This page needs JavaScript; /NAME.jpg and /NAME.mjpeg show a source without.</noscript>\n"
     "<script>\n"
     "const main = document.querySelector('main'), shown = new Map();\n"
-    "const url = (name, kind) => '/' + encodeURIComponent(name) + kind;\n"
+    "const url = (name, kind) => encodeURIComponent(name) + kind;\n"
     "function add(name) {\n"
     "  const figure = document.createElement('figure'), link = document.createElement('a');\n"
     "  const image = document.createElement('img'), caption = document.createElement('figcaption');\n"
@@ -63,7 +63,7 @@ static const char tail[] =
     "}\n"
     "async function turn() {\n"
     "  try {\n"
-    "    const list = (await (await fetch('/.json')).json()).sources;\n"
+    "    const list = (await (await fetch('.json')).json()).sources;\n"
     "    const names = new Set(list.map(one => one.source));\n"
     "    for (const [name, source] of shown)\n"
     "      if (!names.has(name)) { source.figure.remove(); shown.delete(name); }\n"
