@@ -123,8 +123,8 @@ class Page(test_http.Http):
         child = self.start(LOBBY + f"http: {{token_file: {self.folder / 'http.token'}, hosts: [localhost]}}\n")
         port, folder = free_port(), self.folder
         folder.chmod(0o755)
-        temporary = "".join(f"{kind}_temp_path {folder}/{kind};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi",
-                                                                             "scgi"))
+        temporary = "".join(f"{kind}_temp_path {folder}/{kind};\n"
+                            for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
         config = self.write(f"daemon off;\nmaster_process off;\npid {folder}/pid;\nevents {{}}\nhttp {{\n{temporary}"
                             f"access_log off;\nserver {{\nlisten 127.0.0.1:{port};\nlocation /lobby/ {{\n"
                             f"proxy_pass {self.at}/;\nproxy_set_header Host $http_host;\n}}\n}}\n}}\n", "nginx.conf")
