@@ -173,7 +173,8 @@ static void give_signs(audience *to, const mr_summary *summary) {
         to->reported_ns = now_ns;
     }
     mr_movement_look(&to->movement, &(mr_observed_ledger){summary->in, summary->delivered, summary->dropped,
-                                                          summary->absorbed, summary->in_flight}, now_ns);
+                                                          summary->absorbed, summary->in_flight},
+                     mr_observed_is_held_up(summary), now_ns);
     if (every_ns && now_ns - to->alive_ns >= every_ns / 2 &&
         !mr_movement_stalls(&to->movement, now_ns, mr_plan_view_http(to->plan)->stall_ns)) {
         mr_notify("WATCHDOG=1");

@@ -154,11 +154,14 @@ static void tell(mr_supervisor *s, int64_t now_ns) {
 
 static void give_signs(mr_supervisor *s, int64_t now_ns) {
     int64_t every_ns = mr_notify_watchdog_ns();
+    bool held_up = false;
     const mr_tally_of_nodes all = mr_children_tally(s->children, s->count);
     if (now_ns - s->shown_ns >= second_ns / 2 || !s->shown_ns)
         tell(s, now_ns);
+    for (size_t i = 0; i < s->count; i++)
+        held_up |= s->children[i].pid && mr_observed_is_held_up(&s->children[i].report);
     mr_movement_look(&s->movement, &(mr_observed_ledger){all.in, all.delivered, all.dropped, all.absorbed,
-                                                         all.in_flight}, now_ns);
+                                                         all.in_flight}, held_up, now_ns);
     if (every_ns && now_ns - s->alive_ns >= every_ns / 2 &&
         !mr_movement_stalls(&s->movement, now_ns, mr_plan_view_http(s->how->plan)->stall_ns)) {
         mr_notify("WATCHDOG=1");
