@@ -397,6 +397,43 @@ SERVER_TEST(tokens_are_asked_for, TOKEN, 1, LONG) {
     expect("GET", "/", "Host: localhost\r\nAuthorization: Basic 0123456789abcdef\r\n", 401, "a token is needed");
 }
 
+#define PAGE "Host: localhost\r\nAccept: text/html,*/*\r\n"
+
+/* The cookie is SHA-256 of "millrace cookie 0123456789abcdef", as Python's hashlib has it; the name likewise. */
+static const char COOKIE[] = "millrace-bc445691="
+                             "61c80eb3a3507ceacd7706ae3734e43ac7646bfa78bec7052404100804557ffe";
+
+SERVER_TEST(a_browser_logs_in, TOKEN, 1, LONG) {
+    char headers[256];
+    expect("GET", "/", PAGE, 401, "type=\"password\"");
+    expect("GET", "/other", PAGE, 401, "type=\"password\"");
+    expect("POST", "/login", OURS, 401, "a token is needed");
+    expect("POST", "/login", OURS "Authorization: Bearer 0123456789abcdee\r\n", 401, "a token is needed");
+    expect("POST", "/login", "Host: localhost\r\nAuthorization: Bearer 0123456789abcdef\r\n", 403, "X-Millrace");
+    expect("GET", "/login", "Host: localhost\r\nAuthorization: Bearer 0123456789abcdef\r\n", 405, "Allow: POST");
+    snprintf(headers, sizeof headers, "Set-Cookie: %s; Path=/; HttpOnly; SameSite=Lax\r\n", COOKIE);
+    expect("POST", "/login", OURS "Authorization: Bearer 0123456789abcdef\r\n", 200, headers);
+    /* The token leaves the address; other clients get the answer. */
+    expect("GET", "/?token=0123456789abcdef", PAGE, 303, headers);
+    expect("GET", "/?token=0123456789abcdef", PAGE, 303, "Location: ./\r\n");
+    expect("GET", "/?token=0123456789abcdef", LOCAL, 200, "<p>");
+    expect("GET", "/open?token=0123456789abcdef", PAGE, 200, "<p>");
+    snprintf(headers, sizeof headers, "%sCookie: other=1; %s\r\n", LOCAL, COOKIE);
+    expect("GET", "/", headers, 200, "<p>");
+    snprintf(headers, sizeof headers, "%sCookie: %.*s\r\n", LOCAL, (int)sizeof COOKIE - 2, COOKIE);
+    expect("GET", "/", headers, 401, "a token is needed");
+    /* A page from elsewhere makes the browser send the cookie, but not the header. */
+    snprintf(headers, sizeof headers, "%sCookie: %s\r\n", LOCAL, COOKIE);
+    expect_post(headers, "x", 403, "X-Millrace");
+    snprintf(headers, sizeof headers, "%sCookie: %s\r\n", OURS, COOKIE);
+    expect_post(headers, "x", 202, "x");
+}
+
+SERVER_TEST(without_a_token_nobody_logs_in, NULL, 1, LONG) {
+    expect("POST", "/login", OURS, 404, "not here");
+    expect("GET", "/?token=any", PAGE, 200, "<p>");
+}
+
 /* ---- streams ---------------------------------------------------------------------------------------------------- */
 
 TEST(parts_are_framed) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/huge/huge_heap.h"
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/planner.h"
 #include "millrace/model.h"
@@ -339,6 +340,32 @@ MODEL_TEST(programs_see_what_a_model_takes_and_gives) {
     assert_null(model);
     expect_words(mr_message(), "images.raw");
     mr_model_view_close(&model);
+}
+
+/* How many mappings of this process the kernel was asked to put into huge pages. */
+static int count_huge_mappings(void) {
+    char line[512];
+    int count = 0;
+    FILE *file = fopen("/proc/self/smaps", "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file))
+        count += !strncmp(line, "VmFlags:", 8) && strstr(line, " hg");
+    fclose(file);
+    return count;
+}
+
+/* A session's weights and buffers are in huge pages, and leave nothing behind. */
+MODEL_TEST(networks_are_in_huge_pages) {
+    char path[256];
+    mr_model *model = NULL;
+    if (!mr_huge_pages_given())
+        skip();
+    models_path("any-batch.onnx", path, sizeof path);
+    assert_int_equal(count_huge_mappings(), 0);
+    assert_int_equal(mr_model_open(&model, &(mr_model_params){.path = path}), MR_OK);
+    assert_true(count_huge_mappings() > 0);
+    mr_model_close(&model);
+    assert_int_equal(count_huge_mappings(), 0);
 }
 
 /* If a model is truncated at any byte, the message must say so and give the position. */

@@ -44,10 +44,12 @@ bool mr_supervisor_is_closed(int exit_code) {
     return exit_code == mr_status_exit_code(MR_ERROR_CLOSED);
 }
 
-void mr_supervisor_say(const mr_supervisor *s, const char *text) {
+void mr_supervisor_say(const mr_supervisor *s, mr_log_level level, const char *text) {
+    static const char *const levels[] = {"error: ", "warning: ", "", ""};
     if (mr_supervisor_is_closed(s->exit_code))
         return;
-    mr_print(stderr, s->how->show ? "\r\033[Kmillrace: %s\n" : "millrace: %s\n", text);
+    mr_print(stderr, s->how->show ? "\r\033[Kmillrace: %s%s\n" : "millrace: %s%s\n", levels[level], text);
+    mr_nodes_http_log(s->http, level, text);
 }
 
 /* ---- ending ---------------------------------------------------------------------------------------------------- */
@@ -179,7 +181,7 @@ static void interrupt(mr_supervisor *s, const struct signalfd_siginfo *signal) {
     mr_run_audit_signal(signal, s->draining ? MR_SIGNAL_EXITS : MR_SIGNAL_DRAINS);
     if (!s->draining) {
         if (isatty(STDERR_FILENO))
-            mr_supervisor_say(s, "finishing what is in flight; repeat to exit at once");
+            mr_supervisor_say(s, MR_LOG_INFO, "finishing what is in flight; repeat to exit at once");
         if (s->how->signal)
             *s->how->signal = (int)signal->ssi_signo;
         s->asked_ns = now_ns;
