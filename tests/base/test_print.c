@@ -244,8 +244,8 @@ TEST(nothing_is_in_a_log_function_that_was_replaced) {
 }
 
 TEST(diagnostics_keep_to_their_lines) {
-    mr_diagnostics wrong = {0};
-    char *got = NULL;
+    ENDED_BY(mr_diagnostics_fini) mr_diagnostics wrong = {0};
+    FREED char *got = NULL;
     size_t bytes = 0;
     mr_diagnose(&wrong, MR_SEVERITY_ERROR, -1, (mr_location){.file = "a\x1b[2Jb.yaml", .line = 3, .column = 4},
                 "try \x07 it", "%s is wrong", "x\nerror: forged");
@@ -253,8 +253,6 @@ TEST(diagnostics_keep_to_their_lines) {
     mr_diagnostics_print(&wrong, stream);
     fclose(stream);
     assert_string_equal(got, "a\\x1b[2Jb.yaml:3:4: error: x\\x0aerror: forged is wrong\n    hint: try \\x07 it\n");
-    mr_diagnostics_fini(&wrong);
-    free(got);
 }
 
 RUN_TESTS(NULL, NULL)

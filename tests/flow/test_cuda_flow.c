@@ -132,13 +132,12 @@ static void push_all(mr_pipeline *pipeline, const job *j) {
 }
 
 static void note_summary(mr_pipeline *pipeline, outcome *out) {
-    mr_summary *sums = NULL;
+    ENDED_BY(mr_summary_destroy) mr_summary *sums = NULL;
     assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
     assert_true(sums->balanced);
     out->dropped = sums->dropped;
     for (size_t i = 0; i < sums->line_count; i++)
         snprintf(out->reason, sizeof out->reason, "%s", sums->lines[i].reason);
-    mr_summary_destroy(&sums);
 }
 
 /* Returns the pipeline's output; the caller must free it. */

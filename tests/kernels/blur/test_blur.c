@@ -159,7 +159,7 @@ static void check(const picture *p, const mr_blur_areas *areas, mr_blur_how how,
 /* Bytes between and after the rows, and alpha. */
 static void check_rest(const picture *p) {
     const mr_pixel_info *info = mr_pixel_describe(p->format.pixel);
-    uint8_t *mask = calloc(1, p->bytes);
+    FREED uint8_t *mask = calloc(1, p->bytes);
     for (int k = 0; k < info->components; k++) {
         const mr_component *c = &info->component[k];
         const bool chroma = k > 0 && !info->rgb;
@@ -170,7 +170,6 @@ static void check_rest(const picture *p) {
     }
     for (size_t i = 0; i < p->bytes; i++)
         assert_true(mask[i] || p->data[i] == p->before[i]);
-    free(mask);
 }
 
 /* ---- cases ------------------------------------------------------------------------------------------------------- */

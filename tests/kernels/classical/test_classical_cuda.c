@@ -63,13 +63,12 @@ static void free_twin(twin *t) {
 
 /* Checks that the device wrote the same bytes as the host, guards included. */
 static void compare(const twin *results, const char *what) {
-    uint8_t *got = malloc(results->bytes);
+    FREED uint8_t *got = malloc(results->bytes);
     assert_int_equal(cudaStreamSynchronize(stream), cudaSuccess);
     assert_int_equal(cudaMemcpy(got, results->device, results->bytes, cudaMemcpyDeviceToHost), cudaSuccess);
     for (size_t i = 0; i < results->bytes; i++)
         if (got[i] != results->host[i])
             fail_msg("%s: byte %zu of %zu differs, seed %llu", what, i, results->bytes, (unsigned long long)seed);
-    free(got);
 }
 
 static void check_histogram(void) {
@@ -96,7 +95,7 @@ static void check_histogram(void) {
 }
 
 static void check_hog(const mr_hog_params *p) {
-    mr_hog *hog = NULL;
+    ENDED_BY(mr_hog_destroy) mr_hog *hog = NULL;
     assert_int_equal(mr_hog_create(&hog, p), MR_OK);
     mr_hog_work work = {.hog = hog, .count = between(1, MR_PIECE)};
     size_t picture = (size_t)p->channels * (size_t)p->width * (size_t)p->height, count = (size_t)work.count;
@@ -116,7 +115,6 @@ static void check_hog(const mr_hog_params *p) {
     free(scratch);
     free_twin(&src);
     free_twin(&dst);
-    mr_hog_destroy(&hog);
 }
 
 static void check_phash(void) {

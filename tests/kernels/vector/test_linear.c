@@ -13,7 +13,7 @@
 static void check_linear(int outputs, int inputs, int batch, bool bias_in_weights) {
     size_t row = (size_t)inputs + 1, src_row = (size_t)inputs + 3, dst_row = (size_t)outputs + 2;
     float *weights = draw_many((size_t)outputs * row), *src = draw_many((size_t)batch * src_row);
-    float *dst = malloc((size_t)batch * dst_row * sizeof *dst);
+    FREED float *dst = malloc((size_t)batch * dst_row * sizeof *dst);
     mr_linear_work work = {.weights = weights, .bias = bias_in_weights ? weights + inputs : NULL,
                            .weight_stride = row,
                            .bias_stride = row, .outputs = outputs, .inputs = inputs, .batch = batch, .src = src,
@@ -32,7 +32,6 @@ static void check_linear(int outputs, int inputs, int batch, bool bias_in_weight
     }
     free(weights);
     free(src);
-    free(dst);
 }
 
 TEST(linear_layers) {
@@ -101,7 +100,7 @@ static void *multiply(void *context) {
 
 /* Workers classify at the same time. Products on all threads at once must equal those computed alone. */
 TEST(threads_multiply_at_once) {
-    float *weights = draw_many(SHARED_OUTPUTS * SHARED_INPUTS);
+    FREED float *weights = draw_many(SHARED_OUTPUTS * SHARED_INPUTS);
     multiplier threads[SHARED_THREADS];
     pthread_t ids[SHARED_THREADS];
     for (int i = 0; i < SHARED_THREADS; i++) {
@@ -125,7 +124,6 @@ TEST(threads_multiply_at_once) {
         free(threads[i].src);
         free(threads[i].work.dst);
     }
-    free(weights);
 }
 
 RUN_TESTS(NULL, NULL)

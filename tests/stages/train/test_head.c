@@ -256,7 +256,7 @@ TEST_WITH(classify_gives_the_same_bits, blob_setup, NULL) {
     char folder[256];
     blob_folder("served", folder);
     for (int kind = 0; kind < BLOB_KINDS; kind++) {
-        mr_classifier *made = blob_fit_kind(kind);
+        ENDED_BY(mr_classifier_destroy) mr_classifier *made = blob_fit_kind(kind);
         blob_scores(made, scores);
         assert_int_equal(mr_classifier_save(made, folder, NULL), MR_OK);
         for (size_t device = 0; device < 2; device++)
@@ -265,7 +265,6 @@ TEST_WITH(classify_gives_the_same_bits, blob_setup, NULL) {
                 blob_classify(&got, folder, devices[device]);
                 compare_classes(&got, scores);
             }
-        mr_classifier_destroy(&made);
     }
     models_workers = 0;
     blob_remove(folder);
@@ -278,7 +277,7 @@ TEST_WITH(batches_are_within_rounding, blob_setup, NULL) {
     blob_folder("batches", folder);
     for (int kind = 0; kind < BLOB_KINDS; kind++) {
         const bool exact = kind == MR_CLASSIFIER_NEIGHBORS || kind == MR_CLASSIFIER_PERCEPTRON;
-        mr_classifier *made = blob_fit_kind(kind);
+        ENDED_BY(mr_classifier_destroy) mr_classifier *made = blob_fit_kind(kind);
         blob_scores(made, scores);
         assert_int_equal(mr_classifier_save(made, folder, NULL), MR_OK);
         arrived got = {0};
@@ -289,7 +288,6 @@ TEST_WITH(batches_are_within_rounding, blob_setup, NULL) {
                 float wanted = scores[frame * BLOB_CLASSES + (size_t)class->index];
                 assert_true(exact ? class->score == wanted : fabsf(class->score - wanted) < 2e-4f);
             }
-        mr_classifier_destroy(&made);
     }
     blob_remove(folder);
 }

@@ -14,11 +14,10 @@ static const int64_t SECOND = 1000000000;
 
 static void expect_text(mr_metrics_text *text, const char *wanted) {
     size_t bytes;
-    char *got = mr_metrics_finish(text, &bytes);
+    FREED char *got = mr_metrics_finish(text, &bytes);
     assert_non_null(got);
     assert_int_equal(bytes, strlen(wanted));
     assert_memory_equal(got, wanted, bytes);
-    free(got);
 }
 
 TEST(labels_are_escaped) {
@@ -33,7 +32,7 @@ TEST(labels_are_escaped) {
 
 TEST(a_long_label_is_cut_and_closed) {
     mr_metrics_text text = {0};
-    char *value = calloc(1, 3 * MR_METRICS_LABELS);
+    FREED char *value = calloc(1, 3 * MR_METRICS_LABELS);
     assert_non_null(value);
     memset(value, '"', 3 * MR_METRICS_LABELS - 1);
     mr_metrics_family(&text, "up", "gauge", "help");
@@ -41,12 +40,10 @@ TEST(a_long_label_is_cut_and_closed) {
     mr_metrics_label(&text, "b", "c");
     mr_metrics_count(&text, 1);
     size_t bytes;
-    char *got = mr_metrics_finish(&text, &bytes);
+    FREED char *got = mr_metrics_finish(&text, &bytes);
     assert_non_null(got);
     assert_true(bytes > MR_METRICS_LABELS - 100 && bytes < 2 * MR_METRICS_LABELS);
     assert_memory_equal(got + bytes - 7, "\\\"\"} 1\n", 7);
-    free(got);
-    free(value);
 }
 
 TEST(numbers_are_exact) {
@@ -67,7 +64,7 @@ TEST(histograms_are_cumulative) {
     size_t bytes;
     mr_metrics_family(&text, "x_seconds", "histogram", "help");
     mr_metrics_durations(&text, &durations);
-    char *got = mr_metrics_finish(&text, &bytes);
+    FREED char *got = mr_metrics_finish(&text, &bytes);
     assert_non_null(got);
     got = realloc(got, bytes + 1);
     got[bytes] = '\0';
@@ -75,7 +72,6 @@ TEST(histograms_are_cumulative) {
     assert_non_null(strstr(got, "_bucket{le=\"3.2768e-05\"} 3\n"));
     assert_non_null(strstr(got, "_bucket{le=\"17.179869184\"} 3\n"));
     assert_non_null(strstr(got, "_bucket{le=\"+Inf\"} 6\nmillrace_x_seconds_sum 1.5\nmillrace_x_seconds_count 6\n"));
-    free(got);
 }
 
 /* ---- a run ------------------------------------------------------------------------------------------------------ */
@@ -125,14 +121,13 @@ static char *written(const run *of, bool open) {
 }
 
 static void expect_lines(const run *of, const char *const *wanted, const char *const *unwanted) {
-    char *text = written(of, false);
+    FREED char *text = written(of, false);
     for (; *wanted; wanted++)
         if (!strstr(text, *wanted))
             fail_msg("%s is not in %s", *wanted, text);
     for (; *unwanted; unwanted++)
         if (strstr(text, *unwanted))
             fail_msg("%s is in %s", *unwanted, text);
-    free(text);
 }
 
 TEST(frames_have_a_source_and_a_fate) {

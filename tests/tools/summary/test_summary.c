@@ -64,7 +64,7 @@ static void fill(filled *to) {
 TEST(test_values) {
     filled made;
     fill(&made);
-    char *text = text_of(&made.summary);
+    FREED char *text = text_of(&made.summary);
     assert_has(text, "\"ledger\":{\"in\":12,\"delivered\":5,\"dropped\":[],\"absorbed\":[],\"in_flight\":0,"
                      "\"balanced\":true}");
     assert_has(text, "\"dropped\":[{\"stage\":\"out\",\"reason\":\"slow\",\"frames\":3}],"
@@ -87,7 +87,6 @@ TEST(test_values) {
     assert_has(text, "\"devices\":[{\"name\":\"sim:0\",\"state\":\"in reserve\",\"frames\":9,\"busy_s\":0.0025,"
                      "\"cost_ms\":0.125}]");
     assert_null(strstr(text, "forced"));
-    free(text);
 }
 
 TEST(test_reading_gives_the_same) {
