@@ -250,7 +250,8 @@ class Health(Http):
     def test_a_run_that_waits_for_a_service_is_alive(self):
         """A restart would lose frames, and the service would still be away."""
         text = pipeline(dict(cam='uri: "lavfi:testsrc=size=16x16"'), name="waits", top="http: {stall: 1s, linger: 0s}",
-                        decode="", results=f'type: webhook, url: "http://127.0.0.1:{free_port()}/", send_bytes: 4KiB, backlog: 8KiB')
+                        decode="", results=f'type: webhook, url: "http://127.0.0.1:{free_port()}/", '
+                                           "send_bytes: 4KiB, backlog: 8KiB")
         child = self.start(text, wait=False)
         self.wait_until(lambda: "results is away" in self.get("/healthz").body, self.log, child)
         seen, steady = None, time.monotonic()
