@@ -164,7 +164,7 @@ TEST(letters_of_all_scripts_have_a_case) {
 
 TEST(long_texts_are_whole) {
     enum { LONG = 100000 };
-    char *text = malloc(LONG + 1), *got = NULL;
+    FREED char *text = malloc(LONG + 1), *got = NULL;
     size_t bytes = 0;
     memset(text, 'x', LONG);
     text[LONG] = '\0';
@@ -173,12 +173,9 @@ TEST(long_texts_are_whole) {
     fclose(stream);
     assert_int_equal(bytes, LONG + 3);
     assert_memory_equal(got + 1, text, LONG);
-    char *made = mr_print_new("%s%c", text, '\n');
+    FREED char *made = mr_print_new("%s%c", text, '\n');
     assert_int_equal(strlen(made), LONG + 4);
     assert_string_equal(made + LONG, "\\x0a");
-    free(made);
-    free(got);
-    free(text);
 }
 
 static char logged[2048];

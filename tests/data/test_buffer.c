@@ -103,24 +103,22 @@ TEST(a_pool_may_be_widened) {
     ENDED_BY(mr_pool_release) mr_pool *pool;
     mr_buffer *none = NULL;
     assert_int_equal(mr_pool_create_bounded(&pool, mr_device_cpu(), MR_MEMORY_HOST, 100, 4, 400), MR_OK);
-    mr_buffer *small = acquire(pool);
+    ENDED_BY(mr_buffer_unref) mr_buffer *small = acquire(pool);
     mr_pool_widen(pool, 250, 0);
     assert_int_equal(mr_pool_buffer_bytes(pool), 250);
     assert_int_equal(mr_pool_free_count(pool), 1);
-    mr_buffer *large = acquire(pool);
+    ENDED_BY(mr_buffer_unref) mr_buffer *large = acquire(pool);
     assert_int_equal(large->bytes, 250);
     assert_int_equal(mr_pool_acquire(pool, &none), MR_ERROR_AGAIN);
     mr_pool_widen(pool, 250, 600);
     ENDED_BY(mr_buffer_unref) mr_buffer *more = acquire(pool);
     assert_int_equal(mr_pool_free_count(pool), 0);
-    mr_buffer_unref(&small);
-    mr_buffer_unref(&large);
 }
 
 /* Whatever is taken and given back, what the device counts stays within the bound. */
 TEST(what_is_counted_stays_within_the_bound) {
     enum { HELD = 16, MOST = 5000 };
-    mr_pool *pool;
+    ENDED_BY(mr_pool_release) mr_pool *pool;
     mr_buffer *held[HELD] = {0};
     ENDED_BY(mr_device_destroy) mr_device *device = NULL;
     uint64_t random = 7;
@@ -139,7 +137,6 @@ TEST(what_is_counted_stays_within_the_bound) {
     assert_true(most > MOST / 2);
     for (int i = 0; i < HELD; i++)
         mr_buffer_unref(&held[i]);
-    mr_pool_release(&pool);
 }
 
 TEST(buffers_outlive_the_release_of_their_pool) {
@@ -213,9 +210,9 @@ TEST(who_forgets_a_pool_is_not_called) {
 }
 
 TEST(an_allocation_that_fails_leaves_the_pool_usable) {
-    mr_pool *pool;
+    ENDED_BY(mr_pool_release) mr_pool *pool;
     ENDED_BY(mr_device_destroy) mr_device *device;
-    mr_buffer *buffer = NULL;
+    ENDED_BY(mr_buffer_unref) mr_buffer *buffer = NULL;
     mr_sim_params params = {.manual = true, .fail_allocation = 1};
     assert_int_equal(mr_sim_create(&device, &params), MR_OK);
     assert_int_equal(mr_pool_create(&pool, device, MR_MEMORY_DEVICE, 256, 1), MR_OK);
@@ -225,8 +222,6 @@ TEST(an_allocation_that_fails_leaves_the_pool_usable) {
     buffer = acquire(pool);
     assert_ptr_equal(buffer->device, device);
     assert_int_equal(buffer->memory, MR_MEMORY_DEVICE);
-    mr_buffer_unref(&buffer);
-    mr_pool_release(&pool);
 }
 
 /* The device has limited memory: the pool makes as many buffers as fit, and reports how many. */

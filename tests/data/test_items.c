@@ -146,7 +146,7 @@ TEST(objects_are_compared_with_their_items) {
     static const int32_t other_mask[] = {2, 1, 1, 12}, short_mask[] = {16};
     ENDED_BY(mr_store_release) mr_store *store = NULL;
     assert_int_equal(mr_store_create(&store), MR_OK);
-    mr_result *one = make(store, 1), *other = make(store, 1);
+    ENDED_BY(mr_result_unref) mr_result *one = make(store, 1), *other = make(store, 1);
     mr_object *a = one->data, *b = other->data;
     fill(one, a);
     fill(other, b);
@@ -167,8 +167,6 @@ TEST(objects_are_compared_with_their_items) {
     ((float *)(uintptr_t)mr_result_items(other, b->quad))[2] = 3.5F;
     ((mr_object_attribute *)(uintptr_t)mr_result_items(other, b->attributes))->text.at = b->quad.at;
     assert_int_equal(compare(one, other).differing, 3);
-    mr_result_unref(&one);
-    mr_result_unref(&other);
 }
 
 /* ---- kinds ------------------------------------------------------------------------------------------------------- */

@@ -231,7 +231,7 @@ static void ask_again(void *context) {
 EACH_DEVICE(a_place_may_be_asked_for_again_before_it_is_told) {
     atomic_int calls = 0;
     mr_event_wait first = {0}, behind = {0};
-    mr_event *event = fresh_event(), *other = fresh_event();
+    ENDED_BY(mr_event_unref) mr_event *event = fresh_event(), *other = fresh_event();
     asker self = {.event = event, .behind = &behind, .calls = &calls};
     mr_event_notify(event, &first, ask_again, &self);
     mr_event_notify(event, &behind, work_count_call, &calls);
@@ -243,8 +243,6 @@ EACH_DEVICE(a_place_may_be_asked_for_again_before_it_is_told) {
     assert_int_equal(calls, 2);
     mr_event_forget(&first);
     mr_event_forget(&behind);
-    mr_event_unref(&event);
-    mr_event_unref(&other);
 }
 
 enum { CROWD = 4, PLACES = 50, TURNS = 100 };

@@ -458,7 +458,7 @@ static int launch_plain(on_device *d, const mr_linear_work *work) {
 /* Sums `inputs` products within -1..1, in another order. Repeats the work and checks the last result. */
 static void repeat_linear_on(on_device *d, int outputs, int inputs, int batch, bool has_bias, bool plain, int times) {
     size_t row = (size_t)inputs + 1, src_row = (size_t)inputs + 3, dst_row = (size_t)outputs + 2;
-    float *weights = draw_many((size_t)outputs * row), *src = draw_many((size_t)batch * src_row);
+    FREED float *weights = draw_many((size_t)outputs * row), *src = draw_many((size_t)batch * src_row);
     FREED float *expected = malloc((size_t)batch * dst_row * sizeof *expected);
     mr_linear_work here = {.weights = weights, .bias = has_bias ? weights + inputs : NULL, .weight_stride = row,
                            .bias_stride = row, .outputs = outputs, .inputs = inputs, .batch = batch, .src = src,
@@ -482,8 +482,6 @@ static void repeat_linear_on(on_device *d, int outputs, int inputs, int batch, b
     }
     on_device_free(d, weights_there);
     on_device_free(d, (void *)(uintptr_t)there.src);
-    free(weights);
-    free(src);
 }
 
 static void check_linear_on(on_device *d, int outputs, int inputs, int batch, bool has_bias, bool plain) {

@@ -49,7 +49,7 @@
     static void name##_body(void)
 
 /* Before a local variable: `end` gets its address when its block ends. It is not called if an assertion fails. */
-#define ENDED_BY(end) __attribute__((cleanup(end)))
+#define ENDED_BY(end) __attribute__((cleanup(end), unused))
 /* The same for a pointer that free() takes. */
 #define FREED ENDED_BY(free_at)
 static inline void free_at(void *variable) {

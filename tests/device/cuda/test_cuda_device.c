@@ -57,7 +57,7 @@ static mr_event *record(mr_stream *stream) {
 /* From one device's memory to the other's, and back to the host. */
 static void carry(uint32_t *here, void *const there[2]) {
     assert_int_equal(mr_stream_copy(streams[0], there[0], here, NUMBERS * sizeof *here), MR_OK);
-    mr_event *first = record(streams[0]);
+    ENDED_BY(mr_event_unref) mr_event *first = record(streams[0]);
     assert_int_equal(mr_stream_wait(streams[1], first), MR_OK);
     assert_int_equal(mr_stream_copy(streams[1], there[1], there[0], NUMBERS * sizeof *here), MR_OK);
     assert_int_equal(mr_stream_copy(streams[1], here + NUMBERS, there[1], NUMBERS * sizeof *here), MR_OK);
@@ -68,7 +68,6 @@ static void carry(uint32_t *here, void *const there[2]) {
 #endif
     finish(second);
     assert_true(mr_event_done(first));
-    mr_event_unref(&first);
 }
 
 TEST(a_stream_waits_for_an_event_of_another_device) {

@@ -35,7 +35,7 @@ static void expect(const mr_gpu_access *access, const char *code, const char *wh
 /* The first GPU's finding with this code. The GPU can be used unless it is fatal. */
 static void expect_of_gpu(const mr_gpu_access *access, const char *code, bool fatal, const char *what,
                           const char *mend) {
-    mr_gpus found;
+    ENDED_BY(mr_gpus_fini) mr_gpus found;
     assert_int_equal(mr_gpus_probe(access, &found), MR_OK);
     assert_int_equal(found.finding_count, 0);
     const mr_gpu *gpu = &found.gpu[0];
@@ -48,7 +48,6 @@ static void expect_of_gpu(const mr_gpu_access *access, const char *code, bool fa
     assert_int_equal(mr_gpu_usable(&found, gpu), !fatal);
     /* A GPU that must not be used gets no context for asking the decoder. */
     assert_int_equal(gpu->codec_count, fatal ? 0 : 2);
-    mr_gpus_fini(&found);
 }
 
 TEST(test_all_is_read) {

@@ -226,7 +226,7 @@ SIM_TEST(memory_is_limited, "sim:0?memory=64MiB") {
 SIM_TEST(a_lost_device_fails_all, "sim:0?lose_after=2&min_delay=0&max_delay=0") {
     uint8_t host[2] = {0};
     mr_stream *stream;
-    mr_event *event;
+    ENDED_BY(mr_event_unref) mr_event *event;
     void *data;
     assert_int_equal(submit(f->work, host, host), MR_OK);
     assert_int_equal(outcome(f->work), MR_OK);
@@ -242,7 +242,6 @@ SIM_TEST(a_lost_device_fails_all, "sim:0?lose_after=2&min_delay=0&max_delay=0") 
     assert_int_equal(mr_event_create(&event, f->device, NULL), MR_OK);
     assert_int_equal(mr_stream_record(f->work, event), MR_ERROR_DEVICE);
     assert_int_equal(mr_stream_wait(f->work, event), MR_ERROR_DEVICE);
-    mr_event_unref(&event);
 }
 
 /* Calls: three streams, then an allocation, a copy, work and a record. */

@@ -209,11 +209,11 @@ TEST_WITH(room_wakes_all_who_wait_for_it, set_up, tear_down) {
     enum { PRODUCERS = 100 };
     static mr_task producers[PRODUCERS];
     int runs = 0;
-    mr_executor *executor = NULL;
+    ENDED_BY(mr_executor_destroy) mr_executor *executor = NULL;
     ENDED_BY(mr_link_destroy) mr_link *link = make_link(1, MR_POLICY_BLOCK, false, true);
     assert_int_equal(mr_executor_create(&executor, 1, 1), MR_OK);
     for (int take = 0; take < 2; take++) {
-        mr_item refused = frame_item(0, 1, MR_PAYLOAD_RESULTS, 0), taken;
+        ENDED_BY(release) mr_item refused = frame_item(0, 1, MR_PAYLOAD_RESULTS, 0), taken;
         assert_true(push(link, 0, 0));
         for (int i = 0; i < PRODUCERS; i++) {
             mr_task_init(&producers[i], executor, count_run, &runs);
@@ -225,10 +225,7 @@ TEST_WITH(room_wakes_all_who_wait_for_it, set_up, tear_down) {
             assert_int_equal(mr_link_pop(link, &taken, 1), 1);
         mr_executor_drive(executor, 0);
         assert_int_equal(runs, (take + 1) * PRODUCERS);
-        release(&refused);
-        release(&taken);
     }
-    mr_executor_destroy(&executor);
 }
 
 TEST_WITH(a_lane_ends_with_the_last_of_its_producers, set_up, tear_down) {

@@ -191,13 +191,13 @@ static mr_blur_areas *draw_areas(const picture *p, mr_blur_how how) {
 
 static void run_case(on_device *d, uint64_t seed) {
     random_state = seed;
-    picture p = draw_picture();
+    ENDED_BY(free_picture) picture p = draw_picture();
     const mr_blur_how how = (mr_blur_how)between(0, 2);
     const bool ellipse = between(0, 1);
-    mr_blur_areas *areas = draw_areas(&p, how);
+    FREED mr_blur_areas *areas = draw_areas(&p, how);
     mr_plane there[MR_MAX_PLANES];
     uint8_t *data = on_device_put(d, p.data, p.bytes);
-    int32_t *table = malloc(mr_blur_table_bytes(MOST));
+    FREED int32_t *table = malloc(mr_blur_table_bytes(MOST));
     memset(table, 0x55, mr_blur_table_bytes(MOST));
     mr_blur_work work = {.how = (int32_t)how, .ellipse = ellipse, .most = MOST,
                          .areas = on_device_put(d, areas, mr_blur_areas_bytes(MOST)),
@@ -210,9 +210,6 @@ static void run_case(on_device *d, uint64_t seed) {
     check_rest(&p);
     on_device_free(d, (void *)(uintptr_t)work.areas);
     on_device_free(d, work.table);
-    free(table);
-    free(areas);
-    free_picture(&p);
 }
 
 static void run_cases(on_device *d) {

@@ -73,13 +73,11 @@ static void check_laplacian(const mr_classical_rows *c, const mr_classical_rows 
 static void check_differing(const mr_classical_rows *c, const mr_classical_rows *variant) {
     size_t count = (size_t)between(0, 300), direct = 0;
     int noise = draw() % 4 ? between(0, 254) : 254 * between(0, 1);
-    uint8_t *a = draw_bytes(count), *b = draw_bytes(count);
+    FREED uint8_t *a = draw_bytes(count), *b = draw_bytes(count);
     for (size_t i = 0; i < count; i++)
         direct += abs(a[i] - b[i]) > noise;
     assert_int_equal(c->differing(a, b, count, noise), direct);
     assert_int_equal(variant->differing(a, b, count, noise), direct);
-    free(a);
-    free(b);
 }
 
 static void check_hsv(const mr_classical_rows *c, const mr_classical_rows *variant) {

@@ -361,12 +361,11 @@ TEST_WITH(random_pictures, NULL, describe_failure) {
     for (current = 0; current < CASES; current++) {
         random_state = seed + (uint64_t)current * 7919;
         draw();
-        made m;
+        ENDED_BY(free_picture) made m;
         current_format = draw_format();
         current_params = draw_params(&current_format);
         make_picture(&m, &current_format);
         worst = fmax(worst, check_case(&current_params, &current_format, &m));
-        free_picture(&m);
     }
     finished = true;
     printf("seed %llu: %d pictures, variants up to %s equal, at most %.4f of a code from double precision\n",
@@ -381,7 +380,7 @@ TEST_WITH(wide_pictures, NULL, describe_failure) {
     for (current = 0; current < PLANAR_CASES; current++) {
         random_state = seed + (uint64_t)current * 32452843;
         draw();
-        made m;
+        ENDED_BY(free_picture) made m;
         current_format = draw_format();
         current_format.pixel = pixels[current / 8 % 4];
         current_format.width = between(60, 700);
@@ -395,7 +394,6 @@ TEST_WITH(wide_pictures, NULL, describe_failure) {
             memset(&current_params.roi, 0, sizeof current_params.roi);
         make_picture(&m, &current_format);
         check_case(&current_params, &current_format, &m);
-        free_picture(&m);
     }
     finished = true;
 }

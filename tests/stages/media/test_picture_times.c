@@ -149,7 +149,7 @@ TEST(the_depth_is_that_of_libavcodec) {
         bool sure = false;
         snprintf(arguments, sizeof arguments, CLIP_PATTERN "-frames:v 24 -pix_fmt yuv420p %s", streams[i].arguments);
         clip_make(path, streams[i].name, arguments);
-        AVFormatContext *format = NULL;
+        ENDED_BY(avformat_close_input) AVFormatContext *format = NULL;
         assert_int_equal(avformat_open_input(&format, path, NULL, NULL), 0);
         assert_true(avformat_find_stream_info(format, NULL) >= 0);
         AVCodecParameters *codec = format->streams[0]->codecpar;
@@ -157,7 +157,6 @@ TEST(the_depth_is_that_of_libavcodec) {
         codec->video_delay = 0;
         assert_int_equal(mr_picture_order_depth(codec, &sure), expected);
         assert_true(sure);
-        avformat_close_input(&format);
     }
 }
 

@@ -169,7 +169,7 @@ TEST(a_file_or_link_in_its_place_is_taken_away) {
 /* ---- several processes ------------------------------------------------------------------------------------------- */
 
 TEST(two_may_build_at_once) {
-    mr_engine_cache first, second, third;
+    ENDED_BY(mr_engine_cache_close) mr_engine_cache first, second, third;
     open_of(&first, "both");
     open_of(&second, "both");
     assert_string_not_equal(first.folder, second.folder);
@@ -182,9 +182,6 @@ TEST(two_may_build_at_once) {
     assert_int_equal(access(second.folder, F_OK), 0); /* the runtime may still use it */
     open_of(&third, "both");
     assert_true(third.kept);
-    mr_engine_cache_close(&second);
-    mr_engine_cache_close(&first);
-    mr_engine_cache_close(&third);
 }
 
 static void use_for_a_while(unsigned seed) {

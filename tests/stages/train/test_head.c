@@ -26,7 +26,7 @@ TEST_WITH(what_is_opened_is_what_was_saved, blob_setup, NULL) {
     for (int kind = 0; kind < BLOB_KINDS; kind++) {
         const mr_head_notes notes = {.pipeline = "zoo", .stages = "decode <- source.out at in\nhog.bins = 9\n",
                                      .digest = "abc", .split = "by \"group\"", .figures = "{\"accuracy\": 0.125}"};
-        mr_classifier *made = blob_fit_kind(kind), *opened;
+        ENDED_BY(mr_classifier_destroy) mr_classifier *made = blob_fit_kind(kind), *opened;
         if (mr_classifier_save(made, folder, &notes) || mr_classifier_open(&opened, folder))
             fail_msg("%s", mr_message());
         blob_expect_same(made, opened);
@@ -46,8 +46,6 @@ TEST_WITH(what_is_opened_is_what_was_saved, blob_setup, NULL) {
         assert_int_equal(read->chosen, card->chosen);
         for (size_t i = 0; i < card->tried_count; i++)
             assert_true(read->tried[i].objective == card->tried[i].objective && read->tried[i].c == card->tried[i].c);
-        mr_classifier_destroy(&made);
-        mr_classifier_destroy(&opened);
     }
     blob_remove(folder);
 }
@@ -117,7 +115,7 @@ TEST_WITH(each_file_is_read_once, blob_setup, NULL) {
     static const mr_classifier_kind kinds[] = {MR_CLASSIFIER_SOFTMAX, MR_CLASSIFIER_NEIGHBORS,
                                                MR_CLASSIFIER_PERCEPTRON};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        mr_classifier *made = blob_fit_kind(kinds[i]), *opened;
+        ENDED_BY(mr_classifier_destroy) mr_classifier *made = blob_fit_kind(kinds[i]), *opened;
         size_t reads = 0;
         assert_int_equal(mr_classifier_save(made, folder, NULL), MR_OK);
         int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
@@ -132,8 +130,6 @@ TEST_WITH(each_file_is_read_once, blob_setup, NULL) {
         }
         assert_int_equal(reads, count_entries(folder));
         close(watch);
-        mr_classifier_destroy(&opened);
-        mr_classifier_destroy(&made);
     }
     blob_remove(folder);
 }

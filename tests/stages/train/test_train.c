@@ -117,14 +117,13 @@ TEST_WITH(the_test_part_is_not_looked_at, blob_setup, NULL) {
     for (int kind = 0; kind < BLOB_KINDS; kind++) {
         const mr_fit_params params = blob_params((mr_classifier_kind)kind);
         memcpy(kept, blob_features, sizeof kept);
-        mr_classifier *one = blob_fit(&blob_rows, &params);
+        ENDED_BY(mr_classifier_destroy) mr_classifier *one = blob_fit(&blob_rows, &params);
         for (size_t i = 0; i < BLOB_ROWS * BLOB_WIDTH; i++)
             if (blob_parts[i / BLOB_WIDTH] == MR_ROW_TEST)
                 blob_features[i] = NAN;
         ENDED_BY(mr_classifier_destroy) mr_classifier *other = blob_fit(&blob_rows, &params);
         memcpy(blob_features, kept, sizeof kept);
         blob_expect_same(one, other);
-        mr_classifier_destroy(&one);
     }
 }
 
@@ -288,7 +287,7 @@ TEST_WITH(a_fit_that_goes_on_makes_the_same_bits, blob_setup, NULL) {
     for (size_t i = 0; i < 4; i++)
         for (int steps = UNDER_TSAN(10, 1); steps < 20; steps += 9) {
             const mr_fit_params params = params_at(kinds[i], NULL);
-            mr_classifier *one = blob_fit(&blob_rows, &params);
+            ENDED_BY(mr_classifier_destroy) mr_classifier *one = blob_fit(&blob_rows, &params);
             ENDED_BY(mr_classifier_destroy) mr_classifier *other = fit_in_pieces(&blob_rows, &params, path, steps);
             blob_expect_same(one, other);
             const mr_classifier_card *card = mr_classifier_card_of(one), *same = mr_classifier_card_of(other);
@@ -298,7 +297,6 @@ TEST_WITH(a_fit_that_goes_on_makes_the_same_bits, blob_setup, NULL) {
                 assert_true(card->tried[k].objective == same->tried[k].objective);
                 assert_int_equal(card->tried[k].steps, same->tried[k].steps);
             }
-            mr_classifier_destroy(&one);
         }
 }
 
@@ -327,7 +325,7 @@ TEST_WITH(a_whole_fit_can_be_kept, blob_setup, NULL) {
         blob_stopping s = {.after = 0};
         mr_fit_params params = params_at(kinds[i], path);
         params.keep_state = true;
-        mr_classifier *one = blob_fit(&blob_rows, &params);
+        ENDED_BY(mr_classifier_destroy) mr_classifier *one = blob_fit(&blob_rows, &params);
         assert_int_equal(access(path, F_OK), 0);
         params.progress = blob_stop; /* would cancel at the first step */
         params.user = &s;
@@ -341,7 +339,6 @@ TEST_WITH(a_whole_fit_can_be_kept, blob_setup, NULL) {
         mr_classifier_destroy(&other);
         other = blob_fit(&blob_rows, &params);
         assert_int_equal(access(path, F_OK), -1);
-        mr_classifier_destroy(&one);
     }
 }
 
@@ -356,7 +353,7 @@ TEST_WITH(a_fit_that_was_killed_makes_the_same_bits, blob_setup, NULL) {
     blob_folder("killed", path);
     mr_fit_params params = params_at(MR_CLASSIFIER_SOFTMAX, NULL);
     blob_stopping s = {.after = 4};
-    mr_classifier *one = blob_fit(&blob_rows, &params), *other;
+    ENDED_BY(mr_classifier_destroy) mr_classifier *one = blob_fit(&blob_rows, &params), *other;
     params = params_at(MR_CLASSIFIER_SOFTMAX, path);
     cancel_at(&params, &s);
     params.progress = die;
@@ -372,8 +369,6 @@ TEST_WITH(a_fit_that_was_killed_makes_the_same_bits, blob_setup, NULL) {
     params.progress = NULL;
     other = blob_fit(&blob_rows, &params);
     blob_expect_same(one, other);
-    mr_classifier_destroy(&one);
-    mr_classifier_destroy(&other);
 }
 
 static void refuse_state(const char *path, const mr_labelled_rows *rows, const mr_fit_params *params, const char *why) {

@@ -231,7 +231,7 @@ TEST_WITH(what_cannot_be_a_cache_counts_as_none, make_folder, remove_temporary_f
 }
 
 TEST_WITH(one_program_at_a_time_writes, make_folder, remove_temporary_folder) {
-    mr_cache cache, other;
+    ENDED_BY(mr_cache_close) mr_cache cache, other;
     begin(&cache, 2);
     put(&cache, 0, 0);
     assert_int_equal(mr_cache_open(&other, temporary_folder, "key"), MR_OK);
@@ -241,8 +241,6 @@ TEST_WITH(one_program_at_a_time_writes, make_folder, remove_temporary_folder) {
     mr_cache_unlock(&cache);
     assert_int_equal(mr_cache_lock(&other, stopped), MR_OK);
     assert_int_equal(found_in(&other), 0x3);
-    mr_cache_close(&other);
-    mr_cache_close(&cache);
 }
 
 /* ---- files that others make shorter ----------------------------------------------------------------------------- */

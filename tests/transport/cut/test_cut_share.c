@@ -123,7 +123,7 @@ CUT_TEST_APART(why_not_is_told_once) {
 
 TEST(a_cut_that_is_inline_shares_nothing) {
     const mr_cut cut = {.name = "a->b", .max_peers = 1, .connect_count = 1};
-    mr_cut_exporter *exporter;
+    ENDED_BY(mr_cut_exporter_destroy) mr_cut_exporter *exporter;
     ENDED_BY(mr_cut_importer_destroy) mr_cut_importer *importer;
     const mr_action joined = cut_ends_change(0, MR_PEER_JOINED, "host /tmp/shm");
     assert_int_equal(mr_cut_exporter_create(&exporter, &cut), MR_OK);
@@ -147,7 +147,6 @@ TEST(a_cut_that_is_inline_shares_nothing) {
     assert_int_equal(mr_cut_exporter_places(exporter), 0);
     assert_int_equal(mr_cut_importer_fd(importer), -1);
     mr_cut_importer_aim(importer, 0);
-    mr_cut_exporter_destroy(&exporter);
 }
 
 RUN_TESTS(NULL, NULL)

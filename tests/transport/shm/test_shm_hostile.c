@@ -29,7 +29,7 @@ static void expect_refused(shm_ends *ends, mr_shm_reference reference) {
 /* ---- a hostile producer ---------------------------------------------------------------------------------------- */
 
 SHM_TEST(references_are_believed_only_within_bounds) {
-    mr_buffer *sent = shm_ends_acquire(ends->pool), *taken = NULL;
+    ENDED_BY(mr_buffer_unref) mr_buffer *sent = shm_ends_acquire(ends->pool), *taken = NULL;
     const mr_shm_reference right = shm_ends_lend(ends, sent);
     mr_shm_reference wrong[7];
     for (int i = 0; i < 7; i++)
@@ -45,8 +45,6 @@ SHM_TEST(references_are_believed_only_within_bounds) {
         expect_refused(ends, wrong[i]);
     assert_int_equal(mr_shm_import_take(ends->import, &right, &taken), MR_OK);
     expect_refused(ends, right);
-    mr_buffer_unref(&taken);
-    mr_buffer_unref(&sent);
 }
 
 SHM_TEST(a_stale_reference_is_refused) {

@@ -200,14 +200,13 @@ TEST(a_length_that_cannot_be_is_refused) {
         memcpy(p.area->up.data, &wrong[i], sizeof wrong[i]);
         assert_int_equal(fetch(&p.reader, 0, &got), MR_ERROR_PROTOCOL);
     }
-    pair p;
+    ENDED_BY(end) pair p;
     bool rings;
     size_t got;
     uint8_t small[23];
     begin(&p);
     assert_int_equal(post(p.writer, 0, 24, &rings), MR_OK);
     assert_int_equal(mr_shm_records_fetch(&p.reader, small, sizeof small, &got), MR_ERROR_PROTOCOL);
-    end(&p);
 }
 
 /* ---- two threads ------------------------------------------------------------------------------------------------- */

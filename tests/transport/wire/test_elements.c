@@ -103,8 +103,8 @@ static int read(const uint8_t *packed, size_t bytes, uint32_t stated, mr_result 
 
 TEST(elements_come_back) {
     size_t bytes, again;
-    mr_result *from = make_objects(), *came;
-    uint8_t *packed = write(from, &bytes);
+    ENDED_BY(mr_result_unref) mr_result *from = make_objects(), *came;
+    FREED uint8_t *packed = write(from, &bytes);
     assert_int_equal(read(packed, bytes, 3, &came), MR_OK);
     const mr_object *object = (const mr_object *)came->data + 1;
     const mr_object_attribute *attributes = mr_result_items(came, object->attributes);
@@ -116,13 +116,9 @@ TEST(elements_come_back) {
     assert_true(attributes[0].score == 0.5F && !attributes[0].label && !attributes[0].text.count);
     assert_string_equal(mr_result_items(came, attributes[1].text), "AB 12");
     assert_true(((const float *)mr_result_items(came, object[1].points))[2] == 3);
-    uint8_t *second = write(came, &again);
+    FREED uint8_t *second = write(came, &again);
     assert_int_equal(again, bytes);
     assert_memory_equal(second, packed, bytes);
-    free(second);
-    free(packed);
-    mr_result_unref(&came);
-    mr_result_unref(&from);
 }
 
 TEST(nothing_is_allocated_for_more) {

@@ -339,7 +339,7 @@ TEST_WITH(test_a_turn_is_taken, make_folder, remove_temporary_folder) {
 
 /* Sends messages in turns taken here; each comes back. */
 static void exchange_by_turns(bool with_signals) {
-    end router = {.echoes = true}, dealer = {0};
+    ENDED_BY(end_close) end router = {.echoes = true}, dealer = {0};
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     end_open(&dealer, ZMQ_DEALER, 1, endpoints, 0);
     greet(&dealer, 0, &router);
@@ -353,8 +353,6 @@ static void exchange_by_turns(bool with_signals) {
     }
     await(&dealer, &dealer.got, greetings + MESSAGES);
     atomic_store(&interrupting, false);
-    end_close(&dealer);
-    end_close(&router);
 }
 
 /* Sending in a taken turn must not miss incoming messages. */

@@ -116,14 +116,14 @@ static void add_picture(clip *of, AVBSFContext *filter, AVFormatContext *sender,
 }
 
 static void read_clip(clip *of, mr_rtp_codec codec, const char *path) {
-    AVFormatContext *file = NULL;
-    AVPacket *packet = av_packet_alloc();
+    ENDED_BY(avformat_close_input) AVFormatContext *file = NULL;
+    ENDED_BY(av_packet_free) AVPacket *packet = av_packet_alloc();
     assert_true(avformat_open_input(&file, path, NULL, NULL) >= 0);
     assert_true(avformat_find_stream_info(file, NULL) >= 0);
     const AVStream *stream = file->streams[0];
     of->codec = codec;
     AVFormatContext *sender = open_sender(of, stream);
-    AVBSFContext *filter = open_filter(stream);
+    ENDED_BY(av_bsf_free) AVBSFContext *filter = open_filter(stream);
     if (codec != MR_RTP_JPEG) {
         of->extra_bytes = (size_t)filter->par_out->extradata_size;
         assert_in_range(of->extra_bytes, 1, sizeof of->extra);
@@ -137,9 +137,6 @@ static void read_clip(clip *of, mr_rtp_codec codec, const char *path) {
     av_freep(&sender->pb->buffer);
     avio_context_free(&sender->pb);
     avformat_free_context(sender);
-    av_bsf_free(&filter);
-    av_packet_free(&packet);
-    avformat_close_input(&file);
 }
 
 /* ---- NAL units --------------------------------------------------------------------------------------------------- */

@@ -99,13 +99,13 @@ static void check_facts(const mr_rtsp_facts *facts, const AVCodecContext *decode
 CLIP_TEST(test_sets_alone) {
     for (size_t i = 0; i < sizeof clips / sizeof *clips; i++) {
         char path[CLIP_PATH], arguments[512];
-        uint8_t *data;
+        FREED uint8_t *data;
         size_t bytes = 0, sets_bytes;
         uint64_t version;
         snprintf(arguments, sizeof arguments, SOURCE "%s", clips[i].size, clips[i].rate, clips[i].options);
         clip_make(path, clips[i].name, arguments);
-        AVCodecContext *decoder = decode_all(path, &data, &bytes);
-        mr_depacketizer *units = sets_of(clips[i].codec, data, bytes);
+        ENDED_BY(avcodec_free_context) AVCodecContext *decoder = decode_all(path, &data, &bytes);
+        ENDED_BY(mr_depacketizer_destroy) mr_depacketizer *units = sets_of(clips[i].codec, data, bytes);
         const uint8_t *sets = mr_depacketizer_sets(units, &sets_bytes, &version);
         assert_true(sets_bytes > 10);
         mr_rtsp_facts facts = {.codec = clips[i].codec, .sets = sets, .sets_bytes = sets_bytes};
@@ -113,9 +113,6 @@ CLIP_TEST(test_sets_alone) {
         facts.unit = data; /* also with a picture */
         facts.unit_bytes = bytes;
         check_facts(&facts, decoder, clips[i].name);
-        mr_depacketizer_destroy(&units);
-        free(data);
-        avcodec_free_context(&decoder);
     }
 }
 
