@@ -34,6 +34,7 @@ LARGER_STRUCTS = {"mr_executor": 36, "mr_cut": 31, "mr_plan": 28, "mr_plan_view"
 LAYERS = """
 engine/base:
 engine/base/log: engine/base
+engine/base/huge: engine/base
 engine/text: engine/base
 engine/device/probe: engine/base
 engine/device: engine/base engine/device/probe
@@ -82,7 +83,8 @@ kernels/detect: engine/device/cuda kernels kernels/text
 kernels/blur: engine/device/cuda kernels
 stages: engine/base engine/device engine/text
 stages/model/onnx: engine/base
-stages/model: engine/base engine/device engine/device/cuda kernels/detect kernels/vector stages stages/model/onnx
+stages/model: engine/base engine/base/huge engine/device engine/device/cuda kernels/detect kernels/vector stages
+    stages/model/onnx
 stages/objects: engine/base engine/device kernels/blur kernels/detect kernels/metrics stages stages/model
 stages/sketch: engine/base kernels/paint kernels/preprocess
 stages/draw: engine/base engine/device kernels/paint stages stages/objects stages/sketch
@@ -114,7 +116,7 @@ stages/decode: engine/base stages stages/media stages/media/coded stages/media/s
 stages/encode: engine/base engine/device stages stages/media
 stages/image: engine/base engine/device kernels/preprocess kernels/classical stages
 stages/sink: engine/base engine/data stages stages/media stages/media/still stages/objects
-stages/deliver: engine/base stages stages/sink
+stages/deliver: engine/base engine/serve stages stages/sink
 stages/preview: engine/base engine/serve stages stages/media stages/media/still stages/sink
 stages/video: engine/base stages stages/media stages/media/coded stages/live/rtmp stages/sink
 stages/operations: engine/base engine/device engine/device/open engine/device/probe engine/device/cuda
