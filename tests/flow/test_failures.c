@@ -40,11 +40,10 @@ static int64_t count_calls(int device, uint64_t seed) {
 }
 
 static void expect_outcome(mr_pipeline *pipeline) {
-    mr_summary *sums = flow_end(pipeline);
+    ENDED_BY(mr_summary_destroy) mr_summary *sums = flow_end(pipeline);
     flow_expect(sums, FRAMES, 2);
     for (size_t i = 0; i < sums->line_count; i++)
         assert_string_not_equal(sums->lines[i].stage, "out");
-    mr_summary_destroy(&sums);
 }
 
 /* True if it started. */

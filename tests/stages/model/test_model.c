@@ -140,9 +140,8 @@ MODEL_TEST(weights_that_are_no_numbers) {
     REFUSED(MR_ERROR_DATA, "f32 5", "type: classify, weights: @/nan-head.npy", "6:", "nan-head.npy",
             "row 4, column 5 is nan");
     /* A limit and a mask may be infinite. */
-    mr_model *model = NULL;
+    ENDED_BY(mr_model_close) mr_model *model = NULL;
     assert_int_equal(mr_model_open(&model, &(mr_model_params){.path = "model-test-files/masked.onnx"}), MR_OK);
-    mr_model_close(&model);
 }
 
 MODEL_TEST(shapes_and_types_that_do_not_fit) {
@@ -259,8 +258,8 @@ MODEL_TEST(the_bytes_that_were_checked_are_loaded) {
  * fail. */
 static void chosen(const char *options, const char *behind, const char *expected, const char *hint) {
     char text[2048], got[MR_FORMAT_SET_TEXT] = "";
-    mr_plan *plan = NULL;
-    mr_diagnostics wrong = {0};
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = NULL;
+    ENDED_BY(mr_diagnostics_fini) mr_diagnostics wrong = {0};
     snprintf(text, sizeof text,
              "version: 1\npipeline: p\nsources:\n  in: {type: 'null', format: I420 64x48}\nstages:\n"
              "  small: {type: preprocess, input: in%s}\n%s",
@@ -274,8 +273,6 @@ static void chosen(const char *options, const char *behind, const char *expected
     assert_string_equal(got, expected);
     if (hint)
         assert_string_equal(wrong.item[0].hint, hint);
-    mr_plan_destroy(&plan);
-    mr_diagnostics_fini(&wrong);
 }
 
 #define ANY_BATCH                                                                                                    \

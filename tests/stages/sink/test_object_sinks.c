@@ -94,7 +94,7 @@ static const mr_stage_type *const *all_types(void) {
 
 static void run(const char *sink, mr_frame_function *function, void *context) {
     char text[2048];
-    mr_pipeline *pipeline = NULL;
+    ENDED_BY(mr_pipeline_destroy) mr_pipeline *pipeline = NULL;
     mr_diagnostics wrong = {0};
     snprintf(text, sizeof text,
              "version: 1\npipeline: test\nsources:\n  s: {type: 'null', frames: 3, rate: 10}\nstages:\n"
@@ -109,7 +109,6 @@ static void run(const char *sink, mr_frame_function *function, void *context) {
         assert_int_equal(mr_pipeline_subscribe(pipeline, "sink", function, context), MR_OK);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
-    mr_pipeline_destroy(&pipeline);
 }
 
 /* The sink writes these lines first. More columns may follow. */
