@@ -241,10 +241,11 @@ static const mr_option table[] = {
     {FIELD(classes), .kind = MR_OPTION_STRINGS, .example = "face",
      .help = "which objects to hide: labels, or class numbers; all by default"},
     {FIELD(how), .kind = MR_OPTION_ENUM, .fallback = "pixelate", .choices = hows,
-     .help = "pixelate: square blocks of one colour; gaussian: a standard deviation of an eighth of the longer side; fill: "
-             "black"},
+     .help = "pixelate: square blocks of one colour; gaussian: a standard deviation of an eighth of the longer side; "
+             "fill: black"},
     {FIELD(blocks), .kind = MR_OPTION_INT, .min = 1, .max = MR_BLUR_CELLS,
-     .help = "pixelate: blocks along the longer side, at most; 3 by default. With more, detectors find some faces again"},
+     .help = "pixelate: blocks along the longer side, at most; 3 by default. With more, detectors find some "
+             "faces again"},
     {FIELD(shape), .kind = MR_OPTION_ENUM, .fallback = "box", .choices = shapes,
      .help = "what is hidden: the box with its margin, or the ellipse in it, which leaves the corners visible"},
     {FIELD(margin), .kind = MR_OPTION_DOUBLE, .fallback = "0.3", .min = 0, .max = 10,
