@@ -17,6 +17,7 @@
 enum { PATIENCE_S = 15 };
 
 struct mr_nodes_http {
+    mr_otlp *otlp; /* NULL: nothing is sent */
     mr_run_http *server;
     const mr_plan_view *plan;
     const mr_child *children;
@@ -66,7 +67,7 @@ void mr_nodes_http_show(mr_nodes_http *s, bool ending, bool final) {
 
 /* A process to which a request is passed on. */
 typedef struct target {
-    char name[80];
+    char name[MR_CHILD_NAME];
     pid_t pid;
 } target;
 
@@ -226,15 +227,21 @@ static char *change(void *context, const char *line, size_t *length) {
 int mr_nodes_http_open(mr_nodes_http **result, const mr_plan_view *plan, const mr_child *children, size_t count,
                        const char *control) {
     *result = NULL;
-    if (!mr_plan_view_http(plan)->listen)
-        return MR_OK;
+    mr_otlp *otlp;
+    int status = mr_otlp_create(&otlp, plan, NULL);
+    if (status || (!otlp && !mr_plan_view_http(plan)->listen))
+        return status;
     mr_nodes_http *s = calloc(1, sizeof *s);
-    if (!s)
+    if (!s) {
+        mr_otlp_destroy(&otlp);
         return mr_fail(MR_ERROR_MEMORY, "no memory for nodes");
-    *s = (mr_nodes_http){.plan = plan, .children = children, .count = count, .control = control,
+    }
+    *s = (mr_nodes_http){.otlp = otlp, .plan = plan, .children = children, .count = count, .control = control,
                          .process = calloc(count, sizeof *s->process), .summary = calloc(count, sizeof *s->summary)};
-    int status = s->process && s->summary ? mr_run_http_open(&s->server, plan, change, s)
-                                          : mr_fail(MR_ERROR_MEMORY, "no memory for nodes");
+    status = s->process && s->summary ? mr_run_http_open(&s->server, plan, change, s, otlp)
+                                      : mr_fail(MR_ERROR_MEMORY, "no memory for nodes");
+    if (!status)
+        status = mr_otlp_start(otlp);
     *result = s;
     if (status)
         mr_nodes_http_close(result);
@@ -242,15 +249,19 @@ int mr_nodes_http_open(mr_nodes_http **result, const mr_plan_view *plan, const m
 }
 
 void mr_nodes_http_linger(mr_nodes_http *s, int descriptor, int64_t asked_ns) {
-    if (s)
-        mr_run_http_linger(s->server, descriptor, asked_ns);
+    if (!s)
+        return;
+    mr_otlp_flush(s->otlp, descriptor, asked_ns);
+    mr_run_http_linger(s->server, descriptor, asked_ns);
 }
 
 void mr_nodes_http_close(mr_nodes_http **result) {
     mr_nodes_http *s = *result;
     if (!s)
         return;
+    mr_otlp_stop(s->otlp);
     mr_run_http_close(&s->server);
+    mr_otlp_destroy(&s->otlp);
     forget(s);
     free(s->process);
     free(s->summary);
