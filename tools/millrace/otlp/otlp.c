@@ -21,6 +21,7 @@ typedef struct channel {
     char url[URL_BYTES];
     mr_http_client *client;
     int64_t next_ns, pause_ns; /* the thread's: when to send; the last pause after a failure */
+    int64_t asked_ns;          /* likewise: not before this, by Retry-After; 0: at any time */
     bool flushed;              /* sent since the flush began; the thread's */
     mr_otlp_state state;       /* with the lock */
 } channel;
@@ -114,9 +115,10 @@ static void send_once(mr_otlp *otlp, channel *to) {
     else
         was_up = note_failure(otlp, to, items, again);
     /* The end of a run does not wait for a collector that is away. */
-    to->flushed = again ? !was_up : !more;
+    to->flushed = again ? !was_up && !answer.code : !more;
     to->pause_ns = !again ? 0 : !to->pause_ns ? LEAST_PAUSE_NS : 2 * to->pause_ns;
     to->pause_ns = to->pause_ns > MOST_PAUSE_NS ? MOST_PAUSE_NS : to->pause_ns;
+    to->asked_ns = answer.pause_ns ? mr_now_ns() + answer.pause_ns : 0;
     if (again)
         to->next_ns = mr_now_ns() + (answer.pause_ns > to->pause_ns ? answer.pause_ns : to->pause_ns);
     else if (more)
@@ -140,7 +142,7 @@ static int64_t send_due(mr_otlp *otlp) {
 static void begin_flush(mr_otlp *otlp) {
     for (size_t i = 0; i < otlp->count; i++) {
         otlp->channels[i].flushed = false;
-        otlp->channels[i].next_ns = 0;
+        otlp->channels[i].next_ns = otlp->channels[i].asked_ns;
     }
 }
 
