@@ -34,6 +34,7 @@ LARGER_STRUCTS = {"mr_executor": 36, "mr_cut": 31, "mr_plan": 28, "mr_plan_view"
 LAYERS = """
 engine/base:
 engine/base/log: engine/base
+engine/base/huge: engine/base
 engine/text: engine/base
 engine/device/probe: engine/base
 engine/device: engine/base engine/device/probe
@@ -82,7 +83,8 @@ kernels/detect: engine/device/cuda kernels kernels/text
 kernels/blur: engine/device/cuda kernels
 stages: engine/base engine/device engine/text
 stages/model/onnx: engine/base
-stages/model: engine/base engine/device engine/device/cuda kernels/detect kernels/vector stages stages/model/onnx
+stages/model: engine/base engine/base/huge engine/device engine/device/cuda kernels/detect kernels/vector stages
+    stages/model/onnx
 stages/objects: engine/base engine/device kernels/blur kernels/detect kernels/metrics stages stages/model
 stages/sketch: engine/base kernels/paint kernels/preprocess
 stages/draw: engine/base engine/device kernels/paint stages stages/objects stages/sketch

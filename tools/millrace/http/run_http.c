@@ -294,7 +294,10 @@ void mr_run_http_show(mr_run_http *web, const mr_observed *now) {
     web->now = *now;
     web->shown_ns = mr_now_ns();
     const mr_observed_ledger sum = mr_observed_sum(now);
-    mr_movement_look(&web->movement, &sum, web->shown_ns);
+    bool held_up = false;
+    for (size_t i = 0; i < now->count; i++)
+        held_up |= now->process[i].pid && now->process[i].summary && mr_observed_is_held_up(now->process[i].summary);
+    mr_movement_look(&web->movement, &sum, held_up, web->shown_ns);
     add_point(web, &sum);
     if (web->shown_ns - web->woken_ns >= EVENT_NS || now->final) {
         web->shown++;

@@ -7,6 +7,7 @@
  * NULL, these do nothing. */
 #pragma once
 
+#include "millrace/log.h"
 #include "millrace/plan.h"
 #include "tools/millrace/http/observed.h"
 #include "tools/millrace/otlp/otlp.h"
@@ -23,6 +24,9 @@ void mr_run_http_hold(mr_run_http *web);
 void mr_run_http_show(mr_run_http *web, const mr_observed *now);
 /* Instead of show: nothing has changed. */
 void mr_run_http_release(mr_run_http *web);
+/* Adds a line to the log that the server shows, for another process (NULL: this one). Lines that this process logs with
+ * mr_log are there already. Any thread. */
+void mr_run_http_log(mr_run_http *web, mr_log_level level, const char *process, const char *line);
 /* If a client has read /metrics: waits until one has read the final numbers, for up to the plan's `linger`, or
  * until `descriptor` (-1: none) is readable. If the run was asked to end at asked_ns (0: it was not), most of its grace
  * time is the limit too. */

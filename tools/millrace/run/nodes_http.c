@@ -12,13 +12,17 @@
 #include "millrace/audit.h"
 #include "tools/millrace/run/control.h"
 #include "tools/millrace/run/control_answer.h"
+#include "tools/millrace/run/node_log.h"
 
 /* For a node's answer. Changes of sources take the longest, since sources are opened. */
 enum { PATIENCE_S = 15 };
+/* Lines of nodes that are taken at once. */
+enum { MOST_LINES = 256 };
 
 struct mr_nodes_http {
     mr_otlp *otlp; /* NULL: nothing is sent */
     mr_run_http *server;
+    int log[2]; /* the supervisor's end and the nodes' */
     const mr_plan_view *plan;
     const mr_child *children;
     size_t count;
@@ -27,6 +31,25 @@ struct mr_nodes_http {
     mr_observed_process *process; /* one for each child, as the next */
     mr_summary *summary;
 };
+
+/* ---- log lines -------------------------------------------------------------------------------------------------- */
+
+static void take_lines(mr_nodes_http *s) {
+    mr_node_line line;
+    for (int i = 0; i < MOST_LINES && mr_node_log_take(s->log[0], &line); i++)
+        if (line.child < s->count)
+            mr_run_http_log(s->server, line.level, s->children[line.child].name, line.text);
+}
+
+void mr_nodes_http_give(const mr_nodes_http *s, size_t child) {
+    if (s)
+        mr_node_log_give(s->log[1], child);
+}
+
+void mr_nodes_http_log(const mr_nodes_http *s, mr_log_level level, const char *line) {
+    if (s)
+        mr_run_http_log(s->server, level, NULL, line);
+}
 
 /* ---- showing ---------------------------------------------------------------------------------------------------- */
 
@@ -50,6 +73,7 @@ static void fill(mr_nodes_http *s, size_t at) {
 void mr_nodes_http_hold(mr_nodes_http *s) {
     if (!s)
         return;
+    take_lines(s);
     mr_run_http_hold(s->server);
     forget(s);
 }
@@ -236,10 +260,12 @@ int mr_nodes_http_open(mr_nodes_http **result, const mr_plan_view *plan, const m
         mr_otlp_destroy(&otlp);
         return mr_fail(MR_ERROR_MEMORY, "no memory for nodes");
     }
-    *s = (mr_nodes_http){.otlp = otlp, .plan = plan, .children = children, .count = count, .control = control,
-                         .process = calloc(count, sizeof *s->process), .summary = calloc(count, sizeof *s->summary)};
-    status = s->process && s->summary ? mr_run_http_open(&s->server, plan, change, s, otlp)
-                                      : mr_fail(MR_ERROR_MEMORY, "no memory for nodes");
+    *s = (mr_nodes_http){.otlp = otlp, .log = {-1, -1}, .plan = plan, .children = children, .count = count,
+                         .control = control, .process = calloc(count, sizeof *s->process),
+                         .summary = calloc(count, sizeof *s->summary)};
+    status = s->process && s->summary ? mr_node_log_open(s->log) : mr_fail(MR_ERROR_MEMORY, "no memory for nodes");
+    if (!status)
+        status = mr_run_http_open(&s->server, plan, change, s, otlp);
     if (!status)
         status = mr_otlp_start(otlp);
     *result = s;
@@ -262,6 +288,9 @@ void mr_nodes_http_close(mr_nodes_http **result) {
     mr_otlp_stop(s->otlp);
     mr_run_http_close(&s->server);
     mr_otlp_destroy(&s->otlp);
+    for (int i = 0; i < 2; i++)
+        if (s->log[i] >= 0)
+            close(s->log[i]);
     forget(s);
     free(s->process);
     free(s->summary);

@@ -16,6 +16,7 @@
 #include "tools/millrace/run/children.h"
 #include "tools/millrace/run/control.h"
 #include "tools/millrace/run/notify.h"
+#include "tools/millrace/run/node_log.h"
 #include "tools/millrace/run/progress.h"
 #include "tools/millrace/run/run_audit.h"
 #include "tools/millrace/run/run_nodes.h"
@@ -181,7 +182,8 @@ static void give_signs(audience *to, const mr_summary *summary) {
         to->reported_ns = now_ns;
     }
     mr_movement_look(&to->movement, &(mr_observed_ledger){summary->in, summary->delivered, summary->dropped,
-                                                          summary->absorbed, summary->in_flight}, now_ns);
+                                                          summary->absorbed, summary->in_flight},
+                     mr_observed_is_held_up(summary), now_ns);
     if (every_ns && now_ns - to->alive_ns >= every_ns / 2 &&
         !mr_movement_stalls(&to->movement, now_ns, mr_plan_view_http(to->plan)->stall_ns)) {
         mr_notify("WATCHDOG=1");
@@ -357,6 +359,7 @@ int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view
     if (status) {
         close_observers(&to);
         mr_run_audit_end(NULL, status);
+        mr_node_log_failed();
         return mr_command_failed(status);
     }
     mr_signals_watch(pipeline);
@@ -364,8 +367,10 @@ int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view
     to.show = wants_progress(from);
     show(&to, false);
     status = await_end(&to);
-    if (to.stuck)
+    if (to.stuck) {
+        mr_node_log_failed();
         mr_command_failed(status);
+    }
     show(&to, true);
     int failed = report(pipeline, from, &status);
     if (to.stuck) {
@@ -414,6 +419,7 @@ static int run(const arguments *from) {
 int mr_run_enter(mr_run_arguments *given) {
     mr_notify_begin();
     mr_report_begin(&given->report);
+    mr_node_log_begin();
     int status = mr_launch_find(&given->launch);
     if (!status)
         status = mr_control_open(given->control);
