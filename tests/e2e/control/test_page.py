@@ -41,6 +41,26 @@ class Page(test_http.Http):
         if os.environ.get("MILLRACE_SCREENSHOTS"):
             self.browser.screenshot(os.path.join(os.environ["MILLRACE_SCREENSHOTS"], name + ".png"))
 
+    def assert_read_aloud(self):
+        """What the browser gives to a screen reader: each control and picture has a name, tables have headers, parts
+        have headings, and news are announced."""
+        self.browser.ask("Accessibility.enable")
+        nodes = [one for one in self.browser.ask("Accessibility.getFullAXTree")["nodes"] if not one["ignored"]]
+        named = [(one["role"]["value"], one.get("name", {}).get("value", "")) for one in nodes]
+        controls = [one for one in named if one[0] in ("button", "textbox", "searchbox", "combobox", "image", "group",
+                                                       "graphics-symbol", "region", "table", "log", "rowheader")]
+        self.assertEqual([one for one in controls if not one[1].strip()], [])
+        self.assertEqual(sorted(name for role, name in controls if role == "button" and name.startswith("Remove")),
+                         ["Remove gone", "Remove hall", "Remove porch"])
+        self.assertIn(("rowheader", "hall"), named)
+        self.assertIn("status", [role for role, _ in named])
+        # Numbers change, and the keyboard stays where it was.
+        self.browser.run("(document.querySelector('[aria-label=\"Remove hall\"]')).focus()")
+        frames = "document.activeElement.closest('tr').cells[2].textContent"
+        first = self.browser.run(frames)
+        self.browser.until(frames, lambda text: text != first)
+        self.assertEqual(self.browser.run("document.activeElement.ariaLabel"), "Remove hall")
+
     def test_a_run_is_seen_and_changed(self):
         child = self.start(LOBBY)
         page = self.browser
@@ -63,6 +83,7 @@ class Page(test_http.Http):
         self.assertEqual(size[:2], [160, 120])
         self.assertGreater(size[2], 20)  # it is no empty picture
         self.shot("page")
+        self.assert_read_aloud()
         # A device is disabled, with a question before.
         page.until("document.querySelectorAll('#devices tr').length", lambda count: count == 2)
         page.run("document.querySelector('#devices button').click()")
