@@ -26,7 +26,8 @@ void mr_overrides_fini(mr_overrides *overrides);
 /* Sets the overrides, which are borrowed, and the command's stage types in the parameters. */
 void mr_overrides_apply(const mr_overrides *overrides, mr_pipeline_params *params);
 
-/* Sets a key by an option of its own, such as --http; `value` NULL: it is not given. MR_ERROR_USAGE, MR_ERROR_MEMORY. */
+/* Sets a key by an option that has its own name, such as --http; `value` NULL: it is not given. MR_ERROR_USAGE,
+ * MR_ERROR_MEMORY. */
 int mr_overrides_set(mr_overrides *overrides, const char *option, const char *key, const char *value);
 
 /* Readers: KEY=VALUE, split in place; a cost file; devices to assume, which are checked. */

@@ -127,7 +127,7 @@ static void send_once(mr_otlp *otlp, channel *to) {
 
 /* ---- the thread -------------------------------------------------------------------------------------------------- */
 
-/* Sends what is due. Returns when something is due next. */
+/* Sends all signals that are due. Returns the time of the next one. */
 static int64_t send_due(mr_otlp *otlp) {
     int64_t next_ns = INT64_MAX;
     for (size_t i = 0; i < otlp->count && !is_stopped(otlp); i++) {

@@ -139,7 +139,7 @@ typedef struct reader {
     const uint8_t *at, *end;
 } reader;
 
-/* A field; `data` is what is left if it has a length. */
+/* A field; `data`: its bytes, if it has a length. */
 typedef struct field {
     uint64_t number, value;
     reader data;

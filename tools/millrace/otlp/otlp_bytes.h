@@ -14,15 +14,15 @@ typedef struct mr_otlp_bytes {
 /* Adds bytes as they are. */
 void mr_otlp_add(mr_otlp_bytes *to, const void *bytes, size_t count);
 
-/* Fields: of the types uint64 (also enums and booleans), fixed64, fixed32, double, bytes, and string, in which bytes that
- * are not UTF-8 become question marks. */
+/* Fields with the types uint64 (also enums and booleans), fixed64, fixed32, double, bytes, and string. In a string,
+ * bytes that are not UTF-8 become question marks. */
 void mr_otlp_uint(mr_otlp_bytes *to, int field, uint64_t value);
 void mr_otlp_fixed64(mr_otlp_bytes *to, int field, uint64_t value);
 void mr_otlp_fixed32(mr_otlp_bytes *to, int field, uint32_t value);
 void mr_otlp_double(mr_otlp_bytes *to, int field, double value);
 void mr_otlp_data(mr_otlp_bytes *to, int field, const void *bytes, size_t count);
 void mr_otlp_text(mr_otlp_bytes *to, int field, const char *text);
-/* A nested message: what is written until the end is in it. Returns what the end needs. */
+/* Begins a nested message, which takes all that is written until its end. Returns a mark for the end. */
 size_t mr_otlp_begin(mr_otlp_bytes *to, int field);
 void mr_otlp_end(mr_otlp_bytes *to, size_t begin);
 /* OpenTelemetry's KeyValue, with a text or a whole number; a text that is NULL or empty is left out. */
