@@ -1,5 +1,6 @@
-/* Answers of OpenTelemetry collectors; and any text as a label in the metrics, whose names come from pipelines and cameras: the line must stay one line, with
- * the label closed once, in UTF-8. fuzz_address has addresses and hosts, fuzz_lists the bodies of POSTs.
+/* Answers of OpenTelemetry collectors; and any text as a label in the metrics, whose names come from pipelines and
+ * cameras: the line must stay one line, with the label closed once, in UTF-8. fuzz_address has addresses and hosts,
+ * fuzz_lists the bodies of POSTs.
  *
  *     tests/fuzz/run 60 fuzz_http */
 #include <stdlib.h>

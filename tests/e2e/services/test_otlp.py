@@ -1,4 +1,4 @@
-"""otlp: what an OpenTelemetry collector receives, decoded by the published messages: the numbers of the ledger, in whose
+"""otlp: what an OpenTelemetry collector receives, decoded by the published messages: numbers as in the ledger, in whose
 name, and what happens if the collector is away, slow, refuses or is not who it should be."""
 import json
 import os
@@ -160,8 +160,8 @@ class Failures(Otlp):
         log = self.folder / "log"
         child = self.spawn([MILLRACE, "run", self.write(pipeline(
             dict(a='uri: "lavfi:testsrc=size=64x64:rate=50", realtime: true'), decode="", out='type: "null"')),
-            "--http", "127.0.0.1:0", "--otlp", self.collector.url, "--set", "otlp.interval=100ms", "--set", "http.linger=0s"],
-            stderr=log.open("w"))
+            "--http", "127.0.0.1:0", "--set", "http.linger=0s", "--otlp", self.collector.url,
+            "--set", "otlp.interval=100ms"], stderr=log.open("w"))
         at = self.wait_until(lambda: re.search(r"http listens at (\S+)/", log.read_text()), log, child)[1]
 
         def get(path):

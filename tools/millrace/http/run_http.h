@@ -15,8 +15,8 @@
 typedef struct mr_run_http mr_run_http;
 
 /* Listens where the plan says. *web stays NULL if it says nowhere, and otlp is NULL. Otherwise adds the signal for
- * metrics to otlp, which must not run yet, and must be stopped before the close. Errors: as in engine/serve/http_address.h
- * and  * http_token.h; MR_ERROR_MEMORY; MR_ERROR_UNAVAILABLE. */
+ * metrics to otlp, which must not run yet, and must be stopped before the close. Errors: as in
+ * engine/serve/http_address.h and http_token.h; MR_ERROR_MEMORY; MR_ERROR_UNAVAILABLE. */
 int mr_run_http_open(mr_run_http **web, const mr_plan_view *plan, mr_run_http_change *change, void *context,
                      mr_otlp *otlp);
 /* Between these two calls the caller may change what it showed before. `now` must live until the next call. */
