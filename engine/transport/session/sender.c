@@ -427,7 +427,7 @@ static size_t witnesses(const mr_sender *sender) {
 }
 
 /* Whether a receiver can still take an item of that source, or come to take it. */
-static bool has_taker(const mr_sender *sender, size_t source) {
+static bool has_consumer(const mr_sender *sender, size_t source) {
     uint32_t without = sender->given_up;
     for (uint32_t i = 0; i < sender->params.most_peers; i++)
         without += counts(sender, &sender->peers[i]) && sender->peers[i].end_confirmed[source];
@@ -439,7 +439,7 @@ void mr_sender_drop_orphans(mr_sender *sender) {
         return;
     for (uint64_t position = sender->base; position != sender->next; position++) {
         const slot *s = slot_at(sender, position);
-        if (s->state == SLOT_QUEUED && !has_taker(sender, s->item.identity.source))
+        if (s->state == SLOT_QUEUED && !has_consumer(sender, s->item.identity.source))
             mr_sender_settle(sender, position, MR_NOTE_DROPPED, sender->params.stage, "no consumer");
     }
 }

@@ -20,7 +20,7 @@ sources:
 stages:
   decode: {input: pictures}
   hog: {input: decode, size: 24x24, block: 8x8, stride: 4x4, cell: 4x4, signed: true%s}
-  classify: {input: hog, head: head}
+  classify: {input: hog, head: head%s}
   results: {type: jsonl, input: classify, path: "-"}
 """
 # {0}, {1}: free ports
@@ -41,7 +41,10 @@ NODES = {
             "center: {{stages: [hog, classify, results], key: center.key}}}}",
 }
 HOMELESS = ("--set", "stages.results={type: \"null\", input: classify}")  # several processes can share that
+# Where processes are killed: others get their frames after three silent heartbeats.
+QUICK = ", cut: {heartbeat: 300ms}"
 PATIENCE = 120
+AT_ONCE = 4
 KEPT = (".vectors", ".made")
 
 
@@ -73,7 +76,7 @@ class Data:
 
     def train_alone(self, data):
         pipeline, cache, head = (self.folder / f"{data.stem}-{what}" for what in ("alone.yaml", "cache", "head"))
-        pipeline.write_text(STAGES % "")
+        pipeline.write_text(STAGES % ("", ""))
         call(command(pipeline, data, head, cache), check=True)
         return made_in(cache, head)
 
@@ -88,8 +91,8 @@ class Nodes(Case):
         super().setUp()
         self.head, self.cache = self.folder / "head", self.folder / "cache"
 
-    def pipeline(self, name, hog=""):
-        text = STAGES % hog + "nodes: " + NODES[name].format(free_port(2), free_port(2)) + "\n"
+    def pipeline(self, name, hog="", classify=""):
+        text = STAGES % (hog, classify) + "nodes: " + NODES[name].format(free_port(2), free_port(2)) + "\n"
         return self.write(text, f"{name}.yaml")
 
     def assert_as_alone(self, data):
@@ -215,7 +218,7 @@ class Killed(Nodes):
         """Half of the work remains when the first one dies."""
         errors = self.folder / "errors"
         with open(errors, "w") as stream:
-            process = start(command(self.pipeline("three"), self.all, self.head, self.cache, "--threads", "1"),
+            process = start(command(self.pipeline("three", QUICK, QUICK), self.all, self.head, self.cache, "--threads", "1"),
                             stdout=subprocess.PIPE, stderr=stream, text=True)
         self.addCleanup(process.kill)
         killed = set()
@@ -234,7 +237,7 @@ class Killed(Nodes):
         self.assert_nothing_left()
 
     def test_a_node_that_dies_again_and_again(self):
-        process = start(command(self.pipeline("three"), self.all, self.head, self.cache),
+        process = start(command(self.pipeline("three", QUICK, QUICK), self.all, self.head, self.cache),
                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.kill)
         told, end = "", time.monotonic() + PATIENCE
@@ -252,7 +255,7 @@ class Killed(Nodes):
         self.assert_nothing_left()
 
     def test_interrupted(self):
-        process = start(command(self.pipeline("three"), self.all, self.head, self.cache, "--threads", "1"),
+        process = start(command(self.pipeline("three", QUICK, QUICK), self.all, self.head, self.cache, "--threads", "1"),
                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.kill)
         self.await_vectors(process, 50)
@@ -262,7 +265,7 @@ class Killed(Nodes):
         self.assertIn("nothing was written; the same command with --resume continues", told)
         self.assertFalse(self.head.exists())
         self.assert_nothing_left()
-        done = call(command(self.pipeline("two"), self.all, self.head, self.cache))
+        done = call(command(self.pipeline("two", classify=QUICK), self.all, self.head, self.cache))
         self.assertEqual(done.returncode, 0, done.stderr)
         made = json.loads(done.stdout)["vectors"]["made"]
         self.assertTrue(made <= 1150, made)
@@ -270,7 +273,7 @@ class Killed(Nodes):
 
     def test_killed(self):
         """Collected vectors must be kept, except a damaged one; the nodes end with the process that supervises them."""
-        process = start(command(self.pipeline("three"), self.all, self.head, self.cache, "--threads", "1"),
+        process = start(command(self.pipeline("three", QUICK, QUICK), self.all, self.head, self.cache, "--threads", "1"),
                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(process.kill)
         self.await_vectors(process, 300)
@@ -285,7 +288,7 @@ class Killed(Nodes):
         with open(vectors, "r+b") as file:
             file.seek(7 * 3600 + 1000)
             file.write(b"\1\2\3\4")
-        done = call(command(self.pipeline("two"), self.all, self.head, self.cache))
+        done = call(command(self.pipeline("two", classify=QUICK), self.all, self.head, self.cache))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("the file was damaged", done.stderr)
         self.assertEqual(json.loads(done.stdout)["vectors"]["made"], 1200 - kept)
@@ -297,7 +300,7 @@ class ByHand(Nodes):
     """Nodes that others start, as Slurm and Kubernetes do."""
 
     def test_home_is_killed(self):
-        pipeline = self.pipeline("three")
+        pipeline = self.pipeline("three", QUICK, QUICK)
         others = [self.start(pipeline, node, replica=i) for node, i in (("reader", 0), ("worker", 0), ("worker", 1))]
         home = self.start(pipeline, "center")
         self.await_vectors(home, 300)
@@ -324,7 +327,7 @@ class ByHand(Nodes):
 
     def test_home_is_killed_when_all_vectors_have_come(self):
         """Finished nodes must wait until home releases them, and serve it once more if it needs that."""
-        pipeline = self.pipeline("two")
+        pipeline = self.pipeline("two", classify=QUICK)
         other, home = (self.start(pipeline, node, data=self.some) for node in ("left", "right"))
         self.await_vectors(home, 300)
         home.kill()
@@ -336,7 +339,7 @@ class ByHand(Nodes):
 
     def test_home_is_killed_in_the_fit(self):
         """The others have ended by then, and are no longer needed."""
-        pipeline = self.pipeline("two")
+        pipeline = self.pipeline("two", classify=QUICK)
         arguments = ("--model", "perceptron", "--hidden", "1024,1024")
         other, home = (self.start(pipeline, node, *arguments, data=self.some) for node in ("left", "right"))
         self.assertEqual(other.wait(timeout=PATIENCE), 0, self.log("left0"))
@@ -351,7 +354,7 @@ class ByHand(Nodes):
 
     def test_home_that_cannot_train(self):
         """The others must not wait for a training that was refused."""
-        pipeline = self.pipeline("two")
+        pipeline = self.pipeline("two", classify=QUICK)
         one = digits.write_list(self.folder / "one.csv", self.data.rows(5)[:5])
         other = self.start(pipeline, "left", data=one)
         home = self.start(pipeline, "right", data=one)
@@ -361,7 +364,7 @@ class ByHand(Nodes):
 
     def test_another_training_of_the_same_run(self):
         """The first one's nodes have ended: they must not be waited for."""
-        pipeline = self.pipeline("two")
+        pipeline = self.pipeline("two", classify=QUICK)
         rows = self.data.rows(30)
         rows[7][0] = self.folder / "damaged.png"
         rows[7][0].write_bytes(b"\x89PNG")
@@ -382,7 +385,7 @@ class ByHand(Nodes):
         self.assertEqual(other.wait(timeout=PATIENCE), 0)
 
     def test_home_that_is_not_there(self):
-        other = self.start(self.pipeline("two"), "left")
+        other = self.start(self.pipeline("two", classify=QUICK), "left")
         end = time.monotonic() + PATIENCE
         while "node right has not written" not in self.log("left0"):
             self.assertLess(time.monotonic(), end)
@@ -419,6 +422,6 @@ class Refused(Nodes):
         self.assert_as_alone(self.some)
 
     def test_no_nodes(self):
-        done = call(command(self.write(STAGES % ""), self.some, self.head, self.cache, "--node", "left"))
+        done = call(command(self.write(STAGES % ("", "")), self.some, self.head, self.cache, "--node", "left"))
         self.assertEqual(done.returncode, 64)
         self.assertIn("has no nodes: --node is for one that has", done.stderr)

@@ -36,7 +36,8 @@ static void revive(world *w) {
     if (!w->sender_up && w->now_ns >= w->sender_down_until_ns)
         world_start_sender(w);
     for (uint32_t i = 0; i < w->worker_count; i++)
-        if (!w->workers[i].up && !w->workers[i].gone && !w->workers[i].failed && w->now_ns >= w->workers[i].down_until_ns)
+        if (!w->workers[i].up && !w->workers[i].gone && !w->workers[i].failed &&
+            w->now_ns >= w->workers[i].down_until_ns)
             world_start_worker(w, &w->workers[i]);
 }
 

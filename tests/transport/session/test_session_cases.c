@@ -372,7 +372,7 @@ PAIR_TEST(test_a_sender_that_fails) {
     }
 }
 
-/* If all receivers have failed, what they had stays with the sender: whoever ends the run decides what becomes of it. */
+/* If all receivers have failed, what they had stays with the sender: whoever ends the run decides about it. */
 PAIR_TEST(test_receivers_that_fail_with_frames) {
     p->sending.consumer = "b";
     p->sending.receivers = 2;
