@@ -279,7 +279,7 @@ static int make_children(mr_supervisor *s) {
             mr_child *child = &s->children[s->count++];
             *child = (mr_child){.node = n, .replica = r, .pipe = -1,
                                 .resumes = s->how->resume ? node->restarts_matter : node->restarts_continue};
-            snprintf(child->name, sizeof child->name, node->replicas > 1 ? "%s.%d" : "%s", node->id, r);
+            mr_child_name(child->name, node, r);
         }
     }
     return s->count ? MR_OK : mr_fail(MR_ERROR_CONFIG, "no node of %s is on this machine", plan->file);
