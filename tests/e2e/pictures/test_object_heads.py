@@ -136,7 +136,8 @@ class Heads(ObjectsCase):
         shapes = {"o": ("n", 6), "seven": ("n", 7), "boxes": ("n", 4), "scores": ("n",), "labels": ("n",),
                   "columns": (4, "n")}
         for file, names in (("one.onnx", ["o"]), ("seven.onnx", ["seven"]),
-                            ("three.onnx", ["labels", "boxes", "scores"]), ("columns.onnx", ["labels", "columns", "scores"])):
+                            ("three.onnx", ["labels", "boxes", "scores"]),
+                            ("columns.onnx", ["labels", "columns", "scores"])):
             save_graph(self.folder / file, nodes, known, {name: shapes[name] for name in names}, integers=["labels"])
         want = [[0, 1, 2], [], [5], list(range(8)), [0, 3, 4, 6]]
         for i, bright in enumerate(want):
@@ -145,7 +146,8 @@ class Heads(ObjectsCase):
             Image.fromarray(picture).save(self.folder / f"{i}.png")
         custom = "head: custom, custom: {boxes: boxes, scores: scores, classes: labels, suppress: false}"
         for file, options in (("one.onnx", "head: auto"), ("seven.onnx", "head: yolov7-end2end"),
-                              ("three.onnx", custom), ("columns.onnx", custom.replace("boxes: boxes", "boxes: columns"))):
+                              ("three.onnx", custom),
+                              ("columns.onnx", custom.replace("boxes: boxes", "boxes: columns"))):
             run = self.detect(options, model=file)
             self.assert_balanced(run)
             seen = [[(one["index"], one["left"]) for one in row["objects"]] for row in run.rows]
