@@ -161,6 +161,10 @@ const mr_view_http *mr_plan_view_http(const mr_plan_view *view) {
     return &((const mr_view *)view)->plan->spec->http;
 }
 
+const mr_view_hub *mr_plan_view_hub(const mr_plan_view *view) {
+    return &((const mr_view *)view)->plan->spec->hub;
+}
+
 void mr_plan_view_close(const mr_plan_view **view) {
     mr_view *gone = (mr_view *)(uintptr_t)*view;
     if (gone) {

@@ -43,7 +43,11 @@ engine/device/open: engine/base engine/device engine/device/probe engine/device/
 engine/data: engine/base engine/device
 engine/observe: engine/base
 engine/serve: engine/base
+engine/transport: engine/data
+engine/transport/wire: engine/base engine/data engine/transport
+engine/transport/zmq: engine/base engine/observe engine/transport/wire
 engine/spec: engine/base engine/data engine/device engine/device/sim engine/device/open engine/serve engine/text
+    engine/transport/zmq
 engine/plan: engine/base engine/device engine/device/sim engine/text engine/spec
 engine/planner/graph: engine/base engine/text engine/spec engine/plan
 engine/planner: engine/base engine/data engine/device engine/device/sim engine/device/open engine/text engine/spec
@@ -57,11 +61,8 @@ engine/flow/instance: engine/base engine/data engine/device engine/observe engin
     engine/flow/ledger engine/flow/link engine/flow/run
 engine/flow: engine/base engine/base/log engine/data engine/device engine/device/open engine/observe engine/text
     engine/plan engine/flow/executor engine/flow/ledger engine/flow/link engine/flow/run engine/flow/instance
-engine/transport: engine/data
 engine/transport/session: engine/base engine/data engine/transport
-engine/transport/wire: engine/base engine/data engine/transport
 engine/transport/shm: engine/base engine/data engine/transport/wire
-engine/transport/zmq: engine/base engine/observe engine/transport/wire
 engine/transport/cut: engine/base engine/data engine/observe engine/plan engine/flow engine/flow/instance
     engine/flow/ledger engine/flow/link engine/flow/run engine/transport engine/transport/session engine/transport/wire
     engine/transport/shm engine/transport/zmq
