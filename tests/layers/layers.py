@@ -127,7 +127,8 @@ stages/zmq: engine/base engine/text engine/transport/zmq stages stages/media sta
 tools/millrace/cli: engine/base
 tools/millrace/summary: engine/base tools/millrace/cli
 tools/millrace/http: engine/base engine/serve tools/millrace/cli tools/millrace/summary
-tools/millrace/run: engine/base tools/millrace/cli tools/millrace/summary tools/millrace/http
+tools/millrace/hub: engine/base engine/serve tools/millrace/cli tools/millrace/http
+tools/millrace/run: engine/base tools/millrace/cli tools/millrace/summary tools/millrace/http tools/millrace/hub
 tools/millrace/ctl: engine/base tools/millrace/cli tools/millrace/summary tools/millrace/run
 tools/millrace/plan: engine/base tools/millrace/cli tools/millrace/run
 tools/millrace/graph: engine/base tools/millrace/cli

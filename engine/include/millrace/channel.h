@@ -6,9 +6,9 @@
  *     mr_channel_close(&channel, 500);
  *
  * An endpoint is tcp://HOST:PORT or ipc://FOLDER/NAME. An endpoint that other machines reach needs CURVE keys
- * (millrace/keys.h): the receiver has a key pair and a list of the public keys that may connect; a sender has a key pair
- * and the receiver's public key. A sender connects again by itself for as long as it is open, also if the receiver comes
- * later. It keeps only the newest message that is not sent yet. A receiver keeps a few for each sender.
+ * (millrace/keys.h). The receiver then has a key pair and a list of the public keys that may connect; a sender has a key
+ * pair and the receiver's public key. A sender connects again by itself for as long as it is open, also if the receiver
+ * comes later. It keeps only the newest message that is not sent yet. A receiver keeps a few for each sender.
  *
  * Threads: one at a time for a channel. Ownership: texts are copied or read before a call returns. Errors:
  * MR_ERROR_CONFIG (the endpoint, or keys that must be there), MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_DATA
@@ -32,8 +32,8 @@ typedef struct mr_channel mr_channel;
 
 /* `key`: a file with the own key pair; `server`: the receiver's public key, or a file with it. NULL: none. */
 MR_API int mr_channel_connect(mr_channel **channel, const char *endpoint, const char *key, const char *server);
-/* `allow`: a file with the public keys that may connect; NULL: none. A sender whose message is longer than most_bytes is
- * disconnected, and so is one more than most_peers. */
+/* `allow`: a file with the public keys that may connect; NULL: none. A sender whose message is longer than most_bytes
+ * is disconnected, and so is one more than most_peers. */
 MR_API int mr_channel_listen(mr_channel **channel, const char *endpoint, const char *key, const char *allow,
                              size_t most_bytes, int most_peers);
 /* The endpoint, with the port that the system chose for "tcp://127.0.0.1:*". Valid as long as the channel. */

@@ -14,7 +14,7 @@
 #include "engine/serve/http_token.h"
 #include "millrace/log.h"
 
-enum { MOST_PEM = 1 << 20, MOST_STREAMS = 256 };
+enum { MOST_PEM = 1 << 20, MOST_STREAMS = 256, PAGE_BYTES = 512, NAME_BYTES = 256 };
 /* A request may take this long, also one that adds a camera. */
 static const int64_t TIMEOUT_NS = 60000000000;
 
@@ -22,6 +22,7 @@ struct mr_http_listener {
     mr_http_server *server;
     char *unlinked;     /* the Unix socket's path; NULL: none */
     const char **hosts; /* ends with NULL; NULL: none are given */
+    char page[PAGE_BYTES];
 };
 
 /* ---- opening ---------------------------------------------------------------------------------------------------- */
@@ -40,15 +41,23 @@ static int read_pem(const char *path, const char *what, bool secret, char **text
 }
 
 /* The port is only known from here if the system has chosen it. */
-static void report(const mr_view_http *http, const mr_http_address *address, int port) {
-    const char *listen = http->listen, *scheme = http->certificate ? "https" : "http";
-    const int host = (int)(strrchr(listen, ':') - listen);
-    if (!address->file && strcmp(listen + host, ":0") == 0)
-        mr_print(stderr, "millrace: http listens at %s://%.*s:%d/\n", scheme, host, listen, port);
-    else if (address->file)
-        mr_log(MR_LOG_INFO, "http listens at %s", listen);
+static void report(const char *listen, const char *page) {
+    if (*page && strcmp(strrchr(listen, ':'), ":0") == 0)
+        mr_print(stderr, "millrace: http listens at %s\n", page);
     else
-        mr_log(MR_LOG_INFO, "http listens at %s://%s/", scheme, listen);
+        mr_log(MR_LOG_INFO, "http listens at %s", *page ? page : listen);
+}
+
+/* Without a port of its own, the address has the one that the system has chosen. */
+static void name_page(mr_http_listener *listener, const mr_view_http *http, int port) {
+    const char *scheme = http->certificate ? "https" : "http";
+    char name[NAME_BYTES] = "";
+    const int bytes = (int)(strrchr(http->listen, ':') - http->listen);
+    const bool all = strncmp(http->listen, "0.0.0.0:", 8) == 0 || strncmp(http->listen, "[::]:", 5) == 0;
+    if (all && !gethostname(name, sizeof name - 1))
+        snprintf(listener->page, sizeof listener->page, "%s://%s:%d/", scheme, name, port);
+    else
+        snprintf(listener->page, sizeof listener->page, "%s://%.*s:%d/", scheme, bytes, http->listen, port);
 }
 
 static int listen_at(mr_http_listener *listener, const mr_view_http *http, mr_http_params *params) {
@@ -60,10 +69,12 @@ static int listen_at(mr_http_listener *listener, const mr_view_http *http, mr_ht
         return status;
     if (address.file)
         listener->unlinked = mr_strdup(http->listen + strlen("unix:"));
+    else
+        name_page(listener, http, port);
     params->any_host = address.file;
     status = mr_http_server_create(&listener->server, params);
     if (!status)
-        report(http, &address, port);
+        report(http->listen, listener->page);
     return status;
 }
 
@@ -100,6 +111,10 @@ int mr_http_listen(mr_http_listener **result, const mr_view_http *http, const mr
     if (status)
         mr_http_unlisten(result);
     return status;
+}
+
+const char *mr_http_listener_page(const mr_http_listener *listener) {
+    return listener ? listener->page : "";
 }
 
 void mr_http_unlisten(mr_http_listener **listener) {

@@ -19,7 +19,7 @@
 /* The document at /api/v1/openapi.json, which is compiled in. */
 extern const char mr_run_http_openapi[];
 /* The page at "/", likewise. */
-extern const char mr_run_http_page[];
+extern const char mr_run_http_html[];
 
 /* LINGER_PERCENT: the part of the grace time after which a run that was asked to end no longer lingers. */
 enum { LOOK_MS = 50, LINGER_PERCENT = 80 };
@@ -57,8 +57,8 @@ static mr_http_reply answer_healthz(mr_http_request *request, void *web) {
 
 static mr_http_reply answer_page(mr_http_request *request, void *web) {
     (void)web;
-    return mr_http_send(request, &(mr_http_content){.type = "text/html; charset=utf-8", .data = mr_run_http_page,
-                                                    .bytes = strlen(mr_run_http_page)});
+    return mr_http_send(request, &(mr_http_content){.type = "text/html; charset=utf-8", .data = mr_run_http_html,
+                                                    .bytes = strlen(mr_run_http_html)});
 }
 
 static mr_http_reply answer_openapi(mr_http_request *request, void *web) {
@@ -149,6 +149,10 @@ int mr_run_http_open(mr_run_http **result, const mr_plan_view *plan, mr_run_http
     if (status)
         mr_run_http_close(result);
     return status;
+}
+
+const char *mr_run_http_page(const mr_run_http *web) {
+    return web ? mr_http_listener_page(web->listener) : "";
 }
 
 /* ---- showing ---------------------------------------------------------------------------------------------------- */

@@ -38,8 +38,11 @@ struct mr_announcer {
     mr_device_state worst[MR_HUB_LIST];
 };
 
-/* Copies a text as people see it, so that it is printable. */
-#define COPY(to, from) mr_print_into(to, sizeof(to), "%s", (from) ? (from) : "")
+/* Copies a text, which may be NULL, as people see it: so it is printable. */
+static void copy(char *to, size_t room, const char *from) {
+    mr_print_into(to, room, "%s", from ? from : "");
+}
+#define COPY(to, from) copy(to, sizeof(to), from)
 
 /* ---- the report -------------------------------------------------------------------------------------------------- */
 

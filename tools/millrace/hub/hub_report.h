@@ -17,13 +17,13 @@ enum {
     MR_HUB_WHY = 256
 };
 
-/* Reads and checks a message, which anybody may have written: texts are printable UTF-8 within these lengths, lists have
- * at most MR_HUB_LIST entries, numbers fit into an int64_t, and the page's address begins with http:// or https://.
+/* Reads and checks a message, which anybody may have written: texts are printable UTF-8 within these lengths, lists
+ * have at most MR_HUB_LIST entries, numbers fit into an int64_t, and the page's address begins with http:// or https://.
  * *report must be freed with mr_hub_report_free. MR_ERROR_DATA with the reason, MR_ERROR_MEMORY. */
 int mr_hub_report_read(mr_hub_report **report, const void *data, size_t bytes);
 /* NULL is allowed. */
 void mr_hub_report_free(mr_hub_report **report);
-/* Frees nothing in a report that the caller has made. Returns the message's bytes; 0: it has more than MR_HUB_MESSAGE. */
+/* Returns the message's bytes; 0: it has more than MR_HUB_MESSAGE. */
 size_t mr_hub_report_write(const mr_hub_report *report, unsigned char data[MR_HUB_MESSAGE]);
 
 /* Whether an address leads to a page. */

@@ -10,6 +10,7 @@
 
 #include "engine/base/json.h"
 #include "millrace/audit.h"
+#include "tools/millrace/hub/announcer.h"
 #include "tools/millrace/run/control.h"
 #include "tools/millrace/run/control_answer.h"
 
@@ -17,7 +18,8 @@
 enum { PATIENCE_S = 15 };
 
 struct mr_nodes_http {
-    mr_run_http *server;
+    mr_run_http *server; /* NULL: none */
+    mr_announcer *hub;   /* NULL: none */
     const mr_plan_view *plan;
     const mr_child *children;
     size_t count;
@@ -60,6 +62,7 @@ void mr_nodes_http_show(mr_nodes_http *s, bool ending, bool final) {
         fill(s, i);
     s->now = (mr_observed){.count = s->count, .process = s->process, .ending = ending || final, .final = final};
     mr_run_http_show(s->server, &s->now);
+    mr_announcer_show(s->hub, &s->now);
 }
 
 /* ---- changes ---------------------------------------------------------------------------------------------------- */
@@ -226,7 +229,7 @@ static char *change(void *context, const char *line, size_t *length) {
 int mr_nodes_http_open(mr_nodes_http **result, const mr_plan_view *plan, const mr_child *children, size_t count,
                        const char *control) {
     *result = NULL;
-    if (!mr_plan_view_http(plan)->listen)
+    if (!mr_plan_view_http(plan)->listen && !mr_plan_view_hub(plan)->endpoint)
         return MR_OK;
     mr_nodes_http *s = calloc(1, sizeof *s);
     if (!s)
@@ -235,9 +238,11 @@ int mr_nodes_http_open(mr_nodes_http **result, const mr_plan_view *plan, const m
                          .process = calloc(count, sizeof *s->process), .summary = calloc(count, sizeof *s->summary)};
     int status = s->process && s->summary ? mr_run_http_open(&s->server, plan, change, s)
                                           : mr_fail(MR_ERROR_MEMORY, "no memory for nodes");
+    if (!status)
+        status = mr_announcer_open(&s->hub, plan, mr_run_http_page(s->server));
     *result = s;
     if (status)
-        mr_nodes_http_close(result);
+        mr_nodes_http_close(result, mr_status_exit_code(status));
     return status;
 }
 
@@ -246,10 +251,11 @@ void mr_nodes_http_linger(mr_nodes_http *s, int descriptor, int64_t asked_ns) {
         mr_run_http_linger(s->server, descriptor, asked_ns);
 }
 
-void mr_nodes_http_close(mr_nodes_http **result) {
+void mr_nodes_http_close(mr_nodes_http **result, int exit_code) {
     mr_nodes_http *s = *result;
     if (!s)
         return;
+    mr_announcer_close(&s->hub, exit_code);
     mr_run_http_close(&s->server);
     forget(s);
     free(s->process);

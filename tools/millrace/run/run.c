@@ -13,6 +13,7 @@
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/http/health.h"
 #include "tools/millrace/http/run_http.h"
+#include "tools/millrace/hub/announcer.h"
 #include "tools/millrace/run/control.h"
 #include "tools/millrace/run/notify.h"
 #include "tools/millrace/run/progress.h"
@@ -29,16 +30,6 @@ static const int64_t least_grace_ns = 1000000000, most_grace_ns = 86400000000000
 typedef mr_run_arguments arguments;
 
 /* ---- the command line ------------------------------------------------------------------------------------------ */
-
-/* Takes effect at once, because later options may log. */
-static int take_level(void *to, char *text) {
-    mr_log_level level;
-    (void)to;
-    int status = mr_log_parse_level(text, &level);
-    if (!status)
-        mr_log_set_level(level);
-    return status;
-}
 
 /* Into the arguments' grace and grace_ns. */
 static int take_grace(void *to, char *text) {
@@ -77,6 +68,9 @@ static const mr_usage_option options[] = {
               "answers over HTTP at 127.0.0.1:PORT, [::1]:PORT or unix:PATH (`http.listen` of the YAML): /metrics, "
               "/livez, /readyz, /healthz and /api/v1. Port 0 is any free one, which is printed; \"off\" is nowhere. "
               "With several nodes, `run` answers for all of them"),
+    MR_OPTION("hub", "ENDPOINT", arguments, hub,
+              "reports the state to `millrace hub` at tcp://HOST:PORT or ipc://FOLDER/NAME (`hub.endpoint` of the "
+              "YAML; keys are in `hub.key` and `hub.server`); \"off\" is nowhere. The run never waits for the hub"),
     MR_OPTION_CALL("grace", "DURATION", take_grace,
                    "how long the run may take to end after it was asked to, by default 10s. Frames that are in flight "
                    "when most of this time has passed are dropped and counted"),
@@ -84,7 +78,7 @@ static const mr_usage_option options[] = {
                    "exits with 65 if more than N frames, or more than N% of all, were dropped, or not read because a "
                    "file ends early. Without N, one lost frame is enough. Absorbed frames are not lost"),
     MR_OPTION("log", "error|warning|info|debug", arguments, log, "how much is logged; warning is the default",
-              .take = take_level),
+              .take = mr_usage_take_level),
     MR_OPTION("quiet", NULL, arguments, quiet, "no progress and no summary"),
     MR_OPTION("json", NULL, arguments, json,
               "prints the summary as one JSON object on standard output, or on standard error if results go to "
@@ -152,6 +146,7 @@ typedef struct audience {
     const mr_report *report;
     mr_progress progress;
     mr_run_http *web;  /* NULL: there is no HTTP server */
+    mr_announcer *hub; /* NULL: no hub is named */
     mr_summary *shown; /* there, with this process */
     mr_observed_process process;
     mr_movement movement;
@@ -180,12 +175,12 @@ static void give_signs(audience *to, const mr_summary *summary) {
     }
 }
 
-/* Shows the latest summary over HTTP. */
+/* Shows the latest summary over HTTP, and reports it to the hub. */
 static void show(audience *to, bool final) {
     const mr_plan_view *plan = to->plan;
     const mr_view_node *node = plan->node_count ? &plan->nodes[plan->node] : NULL;
     mr_summary *summary = NULL;
-    if (!to->web || mr_pipeline_snapshot(to->pipeline, refresh_ns, &summary))
+    if ((!to->web && !to->hub) || mr_pipeline_snapshot(to->pipeline, refresh_ns, &summary))
         return;
     mr_run_http_hold(to->web);
     mr_summary_destroy(&to->shown);
@@ -193,8 +188,10 @@ static void show(audience *to, bool final) {
     to->process = (mr_observed_process){.name = node ? node->id : NULL, .node = node ? node->id : NULL,
                                         .replica = node ? plan->replica : 0, .state = final ? "ended" : "runs",
                                         .pid = getpid(), .ready = true, .done = final, .summary = summary};
-    mr_run_http_show(to->web, &(mr_observed){.count = 1, .process = &to->process, .final = final,
-                                             .ending = final || summary->draining_ns > 0});
+    const mr_observed now = {.count = 1, .process = &to->process, .final = final,
+                             .ending = final || summary->draining_ns > 0};
+    mr_run_http_show(to->web, &now);
+    mr_announcer_show(to->hub, &now);
 }
 
 /* Ends a run within the grace time once it was asked to end, even if frames in flight would take longer. The time is
@@ -321,9 +318,12 @@ int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view
     /* The supervisor answers for all its nodes. */
     if (!status && !from->report.stream)
         status = mr_run_http_open(&to.web, plan, change, NULL);
+    if (!status && !from->report.stream)
+        status = mr_announcer_open(&to.hub, plan, mr_run_http_page(to.web));
     if (!status)
         status = mr_pipeline_start(pipeline);
     if (status) {
+        mr_announcer_close(&to.hub, mr_status_exit_code(status));
         mr_run_http_close(&to.web);
         mr_run_audit_end(NULL, status);
         return mr_command_failed(status);
@@ -352,6 +352,7 @@ int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view
         mr_command_failed(failed);
     int code = mr_status_exit_code(status ? status : failed);
     linger(&to);
+    mr_announcer_close(&to.hub, code);
     mr_signals_leave(code);
     mr_run_http_close(&to.web);
     mr_summary_destroy(&to.shown);
@@ -359,12 +360,12 @@ int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view
 }
 
 /* As --set, in quotes: an address can look like a list in YAML. */
-static int set_http(arguments *to, char **value) {
-    if (!to->http)
+static int set_address(arguments *to, const char *option, const char *key, const char *given, char **value) {
+    if (!given)
         return MR_OK;
-    if (strpbrk(to->http, "\"\\"))
-        return mr_fail(MR_ERROR_USAGE, "--http takes an address such as 127.0.0.1:9100, not %s", to->http);
-    if (asprintf(value, "http.listen=\"%s\"", to->http) < 0)
+    if (strpbrk(given, "\"\\"))
+        return mr_fail(MR_ERROR_USAGE, "--%s takes an address, not %s", option, given);
+    if (asprintf(value, "%s=\"%s\"", key, given) < 0)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the command line");
     return mr_overrides_take_setting(&to->overrides, *value);
 }
@@ -403,15 +404,17 @@ void mr_run_leave(mr_run_arguments *given) {
 static int run_verb(int argc, char **argv) {
     arguments given = {0};
     int code = 0;
-    char *address = NULL;
+    char *http = NULL, *hub = NULL;
     if (parse(&given, argc, argv, &code)) {
-        int status = set_http(&given, &address);
+        int status = set_address(&given, "http", "http.listen", given.http, &http);
+        status = status ? status : set_address(&given, "hub", "hub.endpoint", given.hub, &hub);
         status = status ? status : mr_run_enter(&given);
         code = status ? mr_command_failed(status) : run(&given);
         mr_run_leave(&given);
     }
     mr_overrides_fini(&given.overrides);
-    free(address);
+    free(http);
+    free(hub);
     return code;
 }
 
