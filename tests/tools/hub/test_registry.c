@@ -1,6 +1,7 @@
 /* The runs that a hub knows: reports, silence, room; and messages that are no reports. */
 #include <string.h>
 
+#include "millrace/status.h"
 #include "tests/support/suite.h"
 #include "tools/millrace/hub/registry.h"
 

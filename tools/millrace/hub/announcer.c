@@ -16,7 +16,9 @@
 static const int64_t EVERY_NS = 2000000000;
 /* How long the first connection may take before there is a warning. */
 static const int64_t PATIENCE_NS = 5000000000;
-enum { LINGER_MS = 500 };
+enum { LINGER_MS = 500, TRY_US = 10000 };
+/* A run that ends so soon after its start gets this time to connect, so that its end is known. */
+static const int64_t WAIT_NS = 500000000;
 
 /* The texts of a process or a device. */
 typedef struct named {
@@ -137,7 +139,9 @@ static void look_at_processes(mr_announcer *a, const mr_observed *now) {
 static void look(mr_announcer *a, const mr_observed *now, int64_t now_ns) {
     mr_hub_report *report = &a->report;
     const mr_observed_ledger sum = mr_observed_sum(now);
-    const mr_health health = {.now = now, .movement = &a->movement, .opened_ns = a->began_ns, .shown_ns = now_ns,
+    mr_observed as_if_running = *now; /* a run that ends is not ready, but may be well */
+    as_if_running.ending = false;
+    const mr_health health = {.now = &as_if_running, .movement = &a->movement, .opened_ns = a->began_ns, .shown_ns = now_ns,
                               .stall_ns = mr_plan_view_http(a->plan)->stall_ns};
     char why[MR_HEALTH_WHY];
     mr_movement_look(&a->movement, &sum, now_ns);
@@ -251,7 +255,9 @@ void mr_announcer_close(mr_announcer **announcer, int exit_code) {
     gone->report.state = MILLRACE__HUB__STATE__ENDED;
     gone->report.exit_code = exit_code;
     gone->report.elapsed_ns = (uint64_t)(mr_now_ns() - gone->began_ns);
-    send_report(gone, mr_now_ns());
+    const int64_t until_ns = gone->began_ns + WAIT_NS;
+    for (send_report(gone, mr_now_ns()); !gone->sent_ns && mr_now_ns() < until_ns; send_report(gone, mr_now_ns()))
+        usleep(TRY_US);
     mr_channel_close(&gone->channel, LINGER_MS);
     free(gone);
     *announcer = NULL;

@@ -144,10 +144,10 @@ static int take_messages(hub *of) {
     size_t bytes;
     int status = mr_channel_receive(of->channel, &data, &bytes, LOOK_NS);
     mr_hub_http_hold(of->http);
-    for (int i = 0; !status && i < MOST_AT_ONCE; i++) {
+    for (int i = 1; !status; i++) {
         const int64_t now_ns = mr_now_ns();
         note(of, mr_hub_registry_take(&of->shown.registry, data, bytes, now_ns), now_ns);
-        status = mr_channel_receive(of->channel, &data, &bytes, 0);
+        status = i < MOST_AT_ONCE ? mr_channel_receive(of->channel, &data, &bytes, 0) : MR_ERROR_AGAIN;
     }
     mr_hub_registry_look(&of->shown.registry, mr_now_ns());
     of->shown.peers = (uint64_t)mr_channel_peers(of->channel);
