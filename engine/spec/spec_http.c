@@ -29,8 +29,8 @@ const mr_option mr_http_keys[] = {
              "scrape before"},
     {.name = "stall", .kind = MR_OPTION_DURATION, .offset = FIELD(stall_ns), .fallback = "5m", .min = 1e9,
      .max = 86400e9,
-     .help = "a run is not alive if frames are in flight and none has moved for this long; /livez and a service "
-             "manager's watchdog then fail"},
+     .help = "a run is not alive if frames are in flight and none has moved for this long, unless a service or node "
+             "is away that may hold them up; /livez and a service manager's watchdog then fail"},
     MR_OPTIONS_END};
 
 /* Whether clients are let in as they should be. */

@@ -225,10 +225,7 @@ static int process(mr_stage *self, mr_io *io) {
         status = hide(self, io, &c, frame);
     mr_buffer_unref(&c.scratch);
     mr_buffer_unref(&c.found);
-    if (!status)
-        return mr_io_emit(io, 0, frame);
-    mr_frame_unref(&frame);
-    return status;
+    return mr_io_finish(io, 0, frame, status);
 }
 
 #define FIELD(field) .name = #field, .offset = offsetof(options, field)

@@ -429,10 +429,8 @@ static int emit(state *s, const options *o, mr_io *io, size_t index, mr_download
         if (result)
             memcpy(result->data, &way, sizeof way);
         mr_download_add(home, result, found);
-        return mr_io_emit(io, 0, frame);
     }
-    mr_frame_unref(&frame);
-    return status;
+    return mr_io_finish(io, 0, frame, status);
 }
 
 /* In order, with the frames that only pass. */

@@ -6,9 +6,9 @@
  *     mr_channel_close(&channel, 500);
  *
  * An endpoint is tcp://HOST:PORT or ipc://FOLDER/NAME. An endpoint that other machines reach needs CURVE keys
- * (millrace/keys.h). The receiver then has a key pair and a list of the public keys that may connect; a sender has a key
- * pair and the receiver's public key. A sender connects again by itself for as long as it is open, also if the receiver
- * comes later. It keeps only the newest message that is not sent yet. A receiver keeps a few for each sender.
+ * (millrace/keys.h). The receiver then has a key pair and a list of the public keys that may connect. A sender has a
+ * key pair and the receiver's public key. A sender connects again by itself for as long as it is open, also if the
+ * receiver comes later. It keeps only the newest message that is not sent yet. A receiver keeps a few for each sender.
  *
  * Threads: one at a time for a channel. Ownership: texts are copied or read before a call returns. Errors:
  * MR_ERROR_CONFIG (the endpoint, or keys that must be there), MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_DATA

@@ -321,7 +321,10 @@ void mr_receiver_close(mr_receiver *receiver, const char *text) {
 }
 
 mr_session_counts mr_receiver_counts(const mr_receiver *receiver) {
-    return receiver->counts;
+    mr_session_counts counts = receiver->counts;
+    for (uint32_t i = 0; i < receiver->params.senders; i++)
+        counts.peers += receiver->origins[i].state == SENDER_THERE;
+    return counts;
 }
 
 /* ---- actions ----------------------------------------------------------------------------------------------------- */

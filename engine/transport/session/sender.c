@@ -452,5 +452,8 @@ void mr_sender_abandon(mr_sender *sender, const char *reason) {
 }
 
 mr_session_counts mr_sender_counts(const mr_sender *sender) {
-    return sender->counts;
+    mr_session_counts counts = sender->counts;
+    for (uint32_t i = 0; i < sender->params.most_peers; i++)
+        counts.peers += sender->peers[i].used && sender->peers[i].session;
+    return counts;
 }

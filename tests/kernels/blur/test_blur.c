@@ -159,7 +159,7 @@ static void check(const picture *p, const mr_blur_areas *areas, mr_blur_how how,
 /* Bytes between and after the rows, and alpha. */
 static void check_rest(const picture *p) {
     const mr_pixel_info *info = mr_pixel_describe(p->format.pixel);
-    uint8_t *mask = calloc(1, p->bytes);
+    FREED uint8_t *mask = calloc(1, p->bytes);
     for (int k = 0; k < info->components; k++) {
         const mr_component *c = &info->component[k];
         const bool chroma = k > 0 && !info->rgb;
@@ -170,7 +170,6 @@ static void check_rest(const picture *p) {
     }
     for (size_t i = 0; i < p->bytes; i++)
         assert_true(mask[i] || p->data[i] == p->before[i]);
-    free(mask);
 }
 
 /* ---- cases ------------------------------------------------------------------------------------------------------- */
@@ -192,13 +191,13 @@ static mr_blur_areas *draw_areas(const picture *p, mr_blur_how how) {
 
 static void run_case(on_device *d, uint64_t seed) {
     random_state = seed;
-    picture p = draw_picture();
+    ENDED_BY(free_picture) picture p = draw_picture();
     const mr_blur_how how = (mr_blur_how)between(0, 2);
     const bool ellipse = between(0, 1);
-    mr_blur_areas *areas = draw_areas(&p, how);
+    FREED mr_blur_areas *areas = draw_areas(&p, how);
     mr_plane there[MR_MAX_PLANES];
     uint8_t *data = on_device_put(d, p.data, p.bytes);
-    int32_t *table = malloc(mr_blur_table_bytes(MOST));
+    FREED int32_t *table = malloc(mr_blur_table_bytes(MOST));
     memset(table, 0x55, mr_blur_table_bytes(MOST));
     mr_blur_work work = {.how = (int32_t)how, .ellipse = ellipse, .most = MOST,
                          .areas = on_device_put(d, areas, mr_blur_areas_bytes(MOST)),
@@ -211,9 +210,6 @@ static void run_case(on_device *d, uint64_t seed) {
     check_rest(&p);
     on_device_free(d, (void *)(uintptr_t)work.areas);
     on_device_free(d, work.table);
-    free(table);
-    free(areas);
-    free_picture(&p);
 }
 
 static void run_cases(on_device *d) {

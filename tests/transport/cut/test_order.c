@@ -38,7 +38,7 @@ static mr_order *make(size_t sources) {
 }
 
 TEST(test_what_is_early_waits) {
-    mr_order *order = make(1);
+    ENDED_BY(mr_order_destroy) mr_order *order = make(1);
     put(order, 1, 0, 1, 0);
     expect_none(order, 0);
     assert_int_equal(mr_order_wake_ns(order), PATIENCE);
@@ -52,11 +52,10 @@ TEST(test_what_is_early_waits) {
     expect(order, 20, 0, 0);
     put(order, 0, 0, 2, 20);
     expect(order, 20, 0, 2);
-    mr_order_destroy(&order);
 }
 
 TEST(test_an_epoch_ends_where_it_is_said) {
-    mr_order *order = make(1);
+    ENDED_BY(mr_order_destroy) mr_order *order = make(1);
     mr_ordered rest = thing_of(0, 0, 2);
     rest.item.identity.sub = MR_SUB_REST;
     put(order, 0, 1, 0, 0);
@@ -68,11 +67,10 @@ TEST(test_an_epoch_ends_where_it_is_said) {
     expect(order, 0, 0, 1);
     expect(order, 0, 0, 2);
     expect(order, 0, 1, 0); /* Although the others may still be in the previous epoch. */
-    mr_order_destroy(&order);
 }
 
 TEST(test_gaps_end) {
-    mr_order *order = make(1);
+    ENDED_BY(mr_order_destroy) mr_order *order = make(1);
     put(order, 0, 0, 5, 0);
     put(order, 1, 0, 6, 0);
     expect_none(order, PATIENCE - 1);
@@ -84,12 +82,11 @@ TEST(test_gaps_end) {
     expect(order, 2 * PATIENCE, 1, 0);
     put(order, 0, 1, 1, 2 * PATIENCE);
     expect(order, 2 * PATIENCE, 1, 1);
-    mr_order_destroy(&order);
 }
 
 /* Another process gives what one had in hand when it died. */
 TEST(test_nothing_is_proven_after_a_death) {
-    mr_order *order = make(1);
+    ENDED_BY(mr_order_destroy) mr_order *order = make(1);
     mr_order_disturb(order, 0, 0);
     for (size_t g = 0; g < GIVERS; g++)
         put(order, g, 0, 1 + g, 0);
@@ -97,12 +94,11 @@ TEST(test_nothing_is_proven_after_a_death) {
     put(order, 1, 0, 0, PATIENCE - 1);
     for (uint64_t seq = 0; seq <= 3; seq++)
         expect(order, PATIENCE - 1, 0, seq);
-    mr_order_destroy(&order);
 }
 
 /* Nobody could take the first frames when they were given: those that come first are not held for them. */
 TEST(test_who_comes_first_proves_something) {
-    mr_order *order;
+    ENDED_BY(mr_order_destroy) mr_order *order;
     assert_int_equal(mr_order_create(&order, 1, 2, PATIENCE, true), MR_OK);
     mr_order_disturb(order, 0, 0);
     mr_order_disturb(order, 1, 5);
@@ -118,11 +114,10 @@ TEST(test_who_comes_first_proves_something) {
     mr_order_end(order, 0);
     expect(order, 15, 0, 13);
     expect(order, 15, 0, 14);
-    mr_order_destroy(&order);
 }
 
 TEST(test_ends_let_go) {
-    mr_order *order = make(2);
+    ENDED_BY(mr_order_destroy) mr_order *order = make(2);
     put(order, 0, 0, 9, 0);
     put(order, 0, 0, 7, 0);
     mr_order_end(order, 1);
@@ -130,7 +125,6 @@ TEST(test_ends_let_go) {
     mr_order_end(order, 0);
     expect(order, 0, 0, 7);
     expect(order, 0, 0, 9);
-    mr_order_destroy(&order);
 }
 
 /* Each process gives a share in order, interleaved in any way: everything comes out in order, as early as it can. */
@@ -141,7 +135,7 @@ TEST(test_random_shares) {
         size_t count[GIVERS] = {0}, given[GIVERS] = {0};
         uint64_t next = 0;
         mr_ordered thing;
-        mr_order *order = make(1);
+        ENDED_BY(mr_order_destroy) mr_order *order = make(1);
         for (uint64_t seq = 0; seq < FRAMES; seq++) {
             size_t g = (size_t)rand_r(&seed) % GIVERS;
             share[g][count[g]++] = seq;
@@ -156,7 +150,6 @@ TEST(test_random_shares) {
                 assert_int_equal(thing.item.identity.seq, next++);
         }
         assert_int_equal(next, FRAMES);
-        mr_order_destroy(&order);
     }
 }
 
@@ -169,7 +162,7 @@ TEST(test_objects_stay_in_order) {
     for (int round = 0; round < ROUNDS / 10; round++) {
         size_t count[GIVERS] = {0}, given[GIVERS] = {0}, total = 0, next = 0;
         mr_ordered thing;
-        mr_order *order = make(1);
+        ENDED_BY(mr_order_destroy) mr_order *order = make(1);
         for (uint64_t seq = 0; seq < FRAMES; seq++) {
             const uint32_t objects = (uint32_t)rand_r(&seed) % MOST_OBJECTS;
             for (uint32_t sub = 1; sub <= objects + 1; sub++) {
@@ -191,7 +184,6 @@ TEST(test_objects_stay_in_order) {
                 assert_int_equal(mr_identity_compare(&thing.item.identity, &all[next++].item.identity), 0);
         }
         assert_int_equal(next, total);
-        mr_order_destroy(&order);
     }
 }
 

@@ -7,6 +7,7 @@
 #include "millrace/plan.h"
 #include "tools/millrace/http/health.h"
 #include "tools/millrace/http/listener.h"
+#include "tools/millrace/otlp/otlp.h"
 
 enum { MR_RUN_HTTP_LINES = 256, MR_RUN_HTTP_POINTS = 720 };
 
@@ -46,7 +47,9 @@ struct mr_run_http {
     const mr_view_http *http;
     mr_run_http_change *change;
     void *context;
-    mr_http_listener *listener;
+    mr_otlp *otlp;            /* to which metrics are sent too; NULL: nowhere */
+    int64_t started_ns;       /* the date */
+    mr_http_listener *listener; /* NULL: it only sends */
 
     pthread_mutex_t lock;     /* for the next fields, to which `now` points too */
     mr_observed now;

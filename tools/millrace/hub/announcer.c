@@ -141,10 +141,10 @@ static void look(mr_announcer *a, const mr_observed *now, int64_t now_ns) {
     const mr_observed_ledger sum = mr_observed_sum(now);
     mr_observed as_if_running = *now; /* a run that ends is not ready, but may be well */
     as_if_running.ending = false;
-    const mr_health health = {.now = &as_if_running, .movement = &a->movement, .opened_ns = a->began_ns, .shown_ns = now_ns,
-                              .stall_ns = mr_plan_view_http(a->plan)->stall_ns};
+    const mr_health health = {.now = &as_if_running, .movement = &a->movement, .opened_ns = a->began_ns,
+                              .shown_ns = now_ns, .stall_ns = mr_plan_view_http(a->plan)->stall_ns};
     char why[MR_HEALTH_WHY];
-    mr_movement_look(&a->movement, &sum, now_ns);
+    mr_movement_look(&a->movement, &sum, mr_observed_any_is_held_up(now), now_ns);
     report->well = mr_health_is(&health, MR_HEALTH_WELL, now_ns, why);
     COPY(a->why, why);
     report->state = now->ending ? MILLRACE__HUB__STATE__DRAINS : MILLRACE__HUB__STATE__RUNS;

@@ -14,6 +14,6 @@ typedef struct mr_announcer mr_announcer;
 int mr_announcer_open(mr_announcer **announcer, const mr_plan_view *plan, const char *page);
 /* Borrows `now` for the call. */
 void mr_announcer_show(mr_announcer *announcer, const mr_observed *now);
-/* Reports the end, with what was shown last. Waits for at most half a second until the hub has taken that, and a run
- * that lasted less than half a second for as long until it is connected. */
+/* Reports the end, with the numbers that were shown last. Waits at most half a second until the hub has taken them. A
+ * run that lasted less than half a second waits for as long until it is connected. */
 void mr_announcer_close(mr_announcer **announcer, int exit_code);

@@ -113,7 +113,7 @@ static bool parse(arguments *to, int argc, char **argv, int *code) {
     if (!mr_usage_take(&usage, argc, argv, to, code))
         return false;
     to->http.hosts = (mr_strings){.item = to->hosts.item, .count = to->hosts.count};
-    *code = optind < argc ? mr_usage_error(&usage, "unexpected \"%s\"", argv[optind]) : check_http(to);
+    *code = check_http(to);
     return !*code;
 }
 
@@ -126,7 +126,7 @@ typedef struct hub {
     int64_t warned_ns; /* about a message; 0: never */
 } hub;
 
-/* At most one line a minute: anybody with a key could send any number. */
+/* At most one line a minute: a program with a key could send any number. */
 static void note(hub *of, mr_hub_fate fate, int64_t now_ns) {
     const int64_t every_ns = 60000000000;
     if ((fate != MR_HUB_MALFORMED && fate != MR_HUB_FULL) || (of->warned_ns && now_ns - of->warned_ns < every_ns))

@@ -11,7 +11,7 @@
 #include "millrace/version.h"
 #include "tools/millrace/http/listener.h"
 #include "tools/millrace/http/metrics.h"
-#include "tools/millrace/http/metrics_text.h"
+#include "tools/millrace/http/metrics_out.h"
 #include "tools/millrace/hub/hub_json.h"
 
 /* The page at "/", and the document at /api/v1/openapi.json, which are compiled in. */
@@ -66,13 +66,13 @@ static mr_http_reply answer_health(mr_http_request *request, void *context) {
 
 /* ---- metrics ----------------------------------------------------------------------------------------------------- */
 
-static void put_labelled(mr_metrics_text *text, const char *label, const char *value, uint64_t number) {
+static void put_labelled(mr_metrics_out *text, const char *label, const char *value, uint64_t number) {
     const size_t before = mr_metrics_label(text, label, value);
     mr_metrics_count(text, number);
     mr_metrics_unlabel(text, before);
 }
 
-static void put_runs(mr_metrics_text *text, const mr_hub_registry *registry) {
+static void put_runs(mr_metrics_out *text, const mr_hub_registry *registry) {
     const mr_hub_sums all = mr_hub_registry_sum(registry);
     mr_metrics_family(text, "hub_runs", "gauge", "runs that the hub knows, by state");
     for (int i = 0; i < MR_HUB_STATES; i++)
@@ -83,7 +83,7 @@ static void put_runs(mr_metrics_text *text, const mr_hub_registry *registry) {
     mr_metrics_count(text, all.unwell);
 }
 
-static void put_metrics(mr_metrics_text *text, const mr_hub_shown *shown) {
+static void put_metrics(mr_metrics_out *text, const mr_hub_shown *shown) {
     const mr_hub_registry *registry = &shown->registry;
     mr_metrics_family(text, "build", "info", "the version");
     put_labelled(text, "version", MILLRACE_VERSION, 1);
@@ -92,7 +92,7 @@ static void put_metrics(mr_metrics_text *text, const mr_hub_shown *shown) {
     put_labelled(text, "fate", "delivered", registry->delivered);
     put_labelled(text, "fate", "dropped", registry->dropped);
     put_labelled(text, "fate", "absorbed", registry->absorbed);
-    mr_metrics_family(text, "hub_messages", "counter", "messages, and what has become of them");
+    mr_metrics_family(text, "hub_messages", "counter", "messages by fate");
     for (int i = 0; i < MR_HUB_FATES; i++)
         put_labelled(text, "fate", mr_hub_fate_name((mr_hub_fate)i), registry->messages[i]);
     mr_metrics_family(text, "hub_connections", "gauge", "connections of runs");
@@ -104,7 +104,7 @@ static void put_metrics(mr_metrics_text *text, const mr_hub_shown *shown) {
 static mr_http_reply answer_metrics(mr_http_request *request, void *context) {
     mr_hub_http *http = context;
     const char *accept = mr_http_header(request, "Accept");
-    mr_metrics_text text = {.open = accept && strstr(accept, "application/openmetrics-text")};
+    mr_metrics_out text = {.open = accept && strstr(accept, "application/openmetrics-text")};
     size_t bytes;
     pthread_mutex_lock(&http->lock);
     put_metrics(&text, http->shown);

@@ -1,4 +1,4 @@
-/* What the hub knows, as JSON. With the server's lock. */
+/* The state of the hub and its runs, as JSON. With the server's lock. */
 #pragma once
 
 #include <yajl/yajl_gen.h>

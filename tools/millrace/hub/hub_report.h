@@ -17,9 +17,9 @@ enum {
     MR_HUB_WHY = 256
 };
 
-/* Reads and checks a message, which anybody may have written: texts are printable UTF-8 within these lengths, lists
- * have at most MR_HUB_LIST entries, numbers fit into an int64_t, and the page's address begins with http:// or https://.
- * *report must be freed with mr_hub_report_free. MR_ERROR_DATA with the reason, MR_ERROR_MEMORY. */
+/* Reads and checks a message, which any program may have sent: texts are printable UTF-8 within these lengths, lists
+ * have at most MR_HUB_LIST entries, numbers fit into an int64_t, and the page is at http:// or https://. *report must
+ * be freed with mr_hub_report_free. MR_ERROR_DATA with the reason, MR_ERROR_MEMORY. */
 int mr_hub_report_read(mr_hub_report **report, const void *data, size_t bytes);
 /* NULL is allowed. */
 void mr_hub_report_free(mr_hub_report **report);

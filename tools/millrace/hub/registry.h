@@ -23,10 +23,10 @@ typedef struct mr_hub_run {
     double busy[MR_HUB_LIST];        /* by device: the part of the time with calls in progress, summed over stages */
 } mr_hub_run;
 
-/* What has become of messages. */
+/* The fates of messages. */
 typedef enum mr_hub_fate {
     MR_HUB_TAKEN, MR_HUB_MALFORMED, /* is no report */
-    MR_HUB_STALE,                   /* is older than what is known, or of a run that has ended */
+    MR_HUB_STALE,                   /* is older than the last one, or of a run that has ended */
     MR_HUB_FULL,                    /* of a new run, for which there is no room */
     MR_HUB_FATES
 } mr_hub_fate;

@@ -15,5 +15,9 @@ int mr_nodes_http_open(mr_nodes_http **http, const mr_plan_view *plan, const mr_
 /* The children's reports may only be changed between these two calls. */
 void mr_nodes_http_hold(mr_nodes_http *http);
 void mr_nodes_http_show(mr_nodes_http *http, bool ending, bool final);
+/* In a child of this process, before it becomes the process of s->children[child]: its log lines will be shown. */
+void mr_nodes_http_give(const mr_nodes_http *http, size_t child);
+/* A line of the supervisor. */
+void mr_nodes_http_log(const mr_nodes_http *http, mr_log_level level, const char *line);
 void mr_nodes_http_linger(mr_nodes_http *http, int descriptor, int64_t asked_ns);
 void mr_nodes_http_close(mr_nodes_http **http, int exit_code);

@@ -74,7 +74,7 @@ static void end_what_is_stuck(mr_supervisor *s) {
         free = free || (left && !stuck[s->children[i].node]);
     }
     if (any && !free && !s->draining) {
-        mr_supervisor_say(s, "all other nodes wait for it: ending");
+        mr_supervisor_say(s, MR_LOG_INFO, "all other nodes wait for it: ending");
         mr_supervisor_drain(s, true);
         if (mr_supervisor_is_closed(s->exit_code))
             mr_supervisor_kill(s);
@@ -178,8 +178,8 @@ static int note_death(mr_child *child, int64_t now_ns) {
 static void give_up(mr_supervisor *s, mr_child *child, const char *why) {
     char text[1024];
     child->given_up = true;
-    snprintf(text, sizeof text, "error: node %s %s, and would again: it is given up", child->name, why);
-    mr_supervisor_say(s, text);
+    snprintf(text, sizeof text, "node %s %s, and would again: it is given up", child->name, why);
+    mr_supervisor_say(s, MR_LOG_ERROR, text);
     end_what_is_stuck(s);
 }
 
@@ -189,9 +189,9 @@ static void start_again(mr_supervisor *s, mr_child *child, const char *why, int6
     if (recent >= MR_CHILD_STARTS) {
         child->done = child->given_up = true;
         fail_with(s, child->exit_code);
-        snprintf(text, sizeof text, "error: node %s %s; it has died %d times within a minute and is given up",
+        snprintf(text, sizeof text, "node %s %s; it has died %d times within a minute and is given up",
                  child->name, why, recent);
-        mr_supervisor_say(s, text);
+        mr_supervisor_say(s, MR_LOG_ERROR, text);
         end_what_is_stuck(s);
         return;
     }
@@ -202,18 +202,18 @@ static void start_again(mr_supervisor *s, mr_child *child, const char *why, int6
     child->start_ns = now_ns + wait_ns;
     bool anew = !child->resumes && s->how->plan->nodes[child->node].restarts_matter;
     bool report = !anew || child->restarts > 1 || s->how->plan->nodes[child->node].restarts_continue;
-    snprintf(text, sizeof text, "warning: node %s %s; it is started again in %.1f s%s%s%s", child->name, why,
+    snprintf(text, sizeof text, "node %s %s; it is started again in %.1f s%s%s%s", child->name, why,
              (double)wait_ns / (double)second_ns, anew ? ", from the beginning" : "", report ? "" : ": ",
              report ? "" : mr_message());
-    mr_supervisor_say(s, text);
+    mr_supervisor_say(s, MR_LOG_WARNING, text);
 }
 
 /* Unsettled frames that the process sent are lost. */
 static void tell_not_again(mr_supervisor *s, const mr_child *child, const char *why) {
     char text[1024];
-    snprintf(text, sizeof text, "error: node %s %s while the run was ending: it is not started again", child->name,
+    snprintf(text, sizeof text, "node %s %s while the run was ending: it is not started again", child->name,
              why);
-    mr_supervisor_say(s, text);
+    mr_supervisor_say(s, MR_LOG_ERROR, text);
 }
 
 static void mark_dead(mr_supervisor *s, mr_child *child, int how) {

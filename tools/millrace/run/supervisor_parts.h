@@ -31,7 +31,8 @@ bool mr_supervisor_repeats(const mr_supervisor *s, const mr_child *child);
 bool mr_supervisor_is_closed(int exit_code);
 /* Kills all remaining processes. */
 void mr_supervisor_kill(mr_supervisor *s);
-void mr_supervisor_say(const mr_supervisor *s, const char *text);
+/* Prints a line, and shows it over HTTP. */
+void mr_supervisor_say(const mr_supervisor *s, mr_log_level level, const char *text);
 /* Asks the processes that read sources to end, and with `all` the others too; see supervisor.h. */
 void mr_supervisor_drain(mr_supervisor *s, bool all);
 
