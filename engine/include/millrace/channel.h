@@ -8,7 +8,7 @@
  * An endpoint is tcp://HOST:PORT or ipc://FOLDER/NAME. An endpoint that other machines reach needs CURVE keys
  * (millrace/keys.h). The receiver then has a key pair and a list of the public keys that may connect. A sender has a
  * key pair and the receiver's public key. A sender connects again by itself for as long as it is open, also if the
- * receiver comes later. It keeps only the newest message that is not sent yet. A receiver keeps a few for each sender.
+ * receiver comes later. Few messages wait at either end.
  *
  * Threads: one at a time for a channel. Ownership: texts are copied or read before a call returns. Errors:
  * MR_ERROR_CONFIG (the endpoint, or keys that must be there), MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_DATA
@@ -39,8 +39,8 @@ MR_API int mr_channel_listen(mr_channel **channel, const char *endpoint, const c
 /* The endpoint, with the port that the system chose for "tcp://127.0.0.1:*". Valid as long as the channel. */
 MR_API const char *mr_channel_endpoint(const mr_channel *channel);
 
-/* Sends a message, or keeps it until the receiver has read the one before. Never waits. MR_ERROR_AGAIN: no receiver is
- * connected, so the message is lost. */
+/* Sends a message. Never waits. MR_ERROR_AGAIN: the message is lost, since no receiver is connected, or it has not taken
+ * those before. */
 MR_API int mr_channel_send(mr_channel *channel, const void *data, size_t bytes);
 /* Waits for a message for up to timeout_ns. The data are valid until the next call. Messages of several ZeroMQ parts
  * are dropped. MR_ERROR_AGAIN: none has come. */

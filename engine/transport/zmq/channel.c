@@ -9,7 +9,7 @@
 #include "engine/transport/zmq/socket.h"
 #include "millrace/status.h"
 
-/* A receiver keeps this many messages of each sender. A sender tries to connect again ever more slowly. */
+/* Messages that wait at either end. A sender tries to connect again ever more slowly. */
 enum { KEPT = 8, FIRST_TRY_MS = 200, LATER_TRY_MS = 5000 };
 
 struct mr_channel {
@@ -23,11 +23,10 @@ static int open_channel(mr_channel **result, const mr_zmq_params *params) {
         return mr_fail(MR_ERROR_MEMORY, "no memory for a channel");
     zmq_msg_init(&made->message);
     int status = mr_zmq_create(&made->socket, params);
-    /* Only the newest message is kept, and none while there is no connection. */
+    /* No message is kept while there is no connection. (ZMQ_CONFLATE, which keeps the newest, loses it at the close.) */
     const int one = 1, first = FIRST_TRY_MS, later = LATER_TRY_MS;
     void *socket = status ? NULL : mr_zmq_handle(made->socket);
-    if (!status && !params->bind && (zmq_setsockopt(socket, ZMQ_CONFLATE, &one, sizeof one) ||
-                                     zmq_setsockopt(socket, ZMQ_IMMEDIATE, &one, sizeof one) ||
+    if (!status && !params->bind && (zmq_setsockopt(socket, ZMQ_IMMEDIATE, &one, sizeof one) ||
                                      zmq_setsockopt(socket, ZMQ_RECONNECT_IVL, &first, sizeof first) ||
                                      zmq_setsockopt(socket, ZMQ_RECONNECT_IVL_MAX, &later, sizeof later)))
         status = mr_fail(MR_ERROR_INTERNAL, "ZeroMQ refuses an option: %s", zmq_strerror(errno));
@@ -41,7 +40,7 @@ static int open_channel(mr_channel **result, const mr_zmq_params *params) {
 
 int mr_channel_connect(mr_channel **channel, const char *endpoint, const char *key, const char *server) {
     return open_channel(channel, &(mr_zmq_params){.id = "hub", .type = ZMQ_PUSH, .endpoint = endpoint, .key = key,
-                                                  .server = server, .send_hwm = 1, .receive_hwm = 1});
+                                                  .server = server, .send_hwm = KEPT, .receive_hwm = 1});
 }
 
 int mr_channel_listen(mr_channel **channel, const char *endpoint, const char *key, const char *allow, size_t most_bytes,

@@ -1,4 +1,4 @@
-/* Channels to a hub: nothing waits, the newest message counts, and only those with a key are let in. */
+/* Channels to a hub: nothing waits, the last message arrives, and only those with a key are let in. */
 #include <stdio.h>
 #include <string.h>
 #include <zmq.h>
@@ -68,11 +68,15 @@ TEST(a_message_without_a_receiver_is_lost_at_once) {
 TEST(the_last_message_arrives_if_the_sender_ends) {
     mr_channel *sender = NULL, *receiver = listening(NULL, NULL);
     assert_int_equal(mr_channel_connect(&sender, endpoint_of(receiver), NULL, NULL), MR_OK);
-    send_text(sender, "first");
-    expect_text(receiver, "first");
-    send_text(sender, "last");
-    mr_channel_close(&sender, 10000);
-    expect_text(receiver, "last");
+    for (int i = 0; i < 40; i++) {
+        if (!sender)
+            assert_int_equal(mr_channel_connect(&sender, endpoint_of(receiver), NULL, NULL), MR_OK);
+        send_text(sender, "first");
+        send_text(sender, "last");
+        mr_channel_close(&sender, 10000);
+        expect_text(receiver, "first");
+        expect_text(receiver, "last");
+    }
     mr_channel_close(&receiver, 0);
 }
 
