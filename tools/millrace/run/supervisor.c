@@ -72,8 +72,11 @@ void mr_supervisor_drain(mr_supervisor *s, bool all) {
     /* Processes that read sources are not restarted; later ones still are. */
     for (size_t i = 0; i < s->count; i++) {
         mr_child *child = &s->children[i];
-        child->done = child->done || (!child->pid && mr_supervisor_reads(s, child));
         child->start_ns = 0;
+        if (!child->done && !child->pid && mr_supervisor_reads(s, child)) {
+            child->done = true;
+            mr_supervisor_publish_end(s, child);
+        }
     }
     ask_to_end(s, all);
 }
