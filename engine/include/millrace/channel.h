@@ -39,8 +39,8 @@ MR_API int mr_channel_listen(mr_channel **channel, const char *endpoint, const c
 /* The endpoint, with the port that the system chose for "tcp://127.0.0.1:*". Valid as long as the channel. */
 MR_API const char *mr_channel_endpoint(const mr_channel *channel);
 
-/* Sends a message. Never waits. MR_ERROR_AGAIN: the message is lost, since no receiver is connected, or it has not taken
- * those before. */
+/* Sends a message. Never waits. MR_ERROR_AGAIN: the message is lost, since no receiver is connected, or it has not
+ * taken those before. */
 MR_API int mr_channel_send(mr_channel *channel, const void *data, size_t bytes);
 /* Waits for a message for up to timeout_ns. The data are valid until the next call. Messages of several ZeroMQ parts
  * are dropped. MR_ERROR_AGAIN: none has come. */

@@ -23,7 +23,7 @@ static int open_channel(mr_channel **result, const mr_zmq_params *params) {
         return mr_fail(MR_ERROR_MEMORY, "no memory for a channel");
     zmq_msg_init(&made->message);
     int status = mr_zmq_create(&made->socket, params);
-    /* No message is kept while there is no connection. (ZMQ_CONFLATE, which keeps the newest, loses it at the close.) */
+    /* No message is kept while there is no connection. ZMQ_CONFLATE, which keeps the newest, loses it at the close. */
     const int one = 1, first = FIRST_TRY_MS, later = LATER_TRY_MS;
     void *socket = status ? NULL : mr_zmq_handle(made->socket);
     if (!status && !params->bind && (zmq_setsockopt(socket, ZMQ_IMMEDIATE, &one, sizeof one) ||
