@@ -421,6 +421,13 @@ int mr_io_emit(mr_io *io, size_t port, mr_frame *frame) {
     return emit(io, port, frame, frame->identity.source, true);
 }
 
+int mr_io_finish(mr_io *io, size_t port, mr_frame *frame, int status) {
+    if (!status)
+        return mr_io_emit(io, port, frame);
+    mr_frame_unref(&frame);
+    return status;
+}
+
 mr_frame *mr_io_take(mr_io *io, size_t index) {
     mr_slot *slot = io->slot;
     mr_frame *frame = slot->inputs[index].frame;

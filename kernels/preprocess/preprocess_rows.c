@@ -69,6 +69,6 @@ void mr_preprocess_rows_init(mr_preprocess_rows *table, mr_isa most) {
         mr_preprocess_rows_fill_vnni(table);
     }
     table->isa = isa;
-    for (int step = 0; step < MR_PREPROCESS_STEPS; step++)
-        table->step[step] = isa;
 }
+
+MR_ROWS_OF_PROCESS(preprocess)

@@ -256,10 +256,9 @@ TEST(what_is_not_ours_stays) {
 }
 
 TEST(where_none_can_be_made_it_says_so) {
-    mr_temp_folder temp;
+    ENDED_BY(mr_temp_folder_remove) mr_temp_folder temp;
     assert_int_equal(mr_temp_folder_make(&temp, in_scratch("nowhere")), MR_ERROR_IO);
     assert_non_null(strstr(mr_message(), "nowhere: No such file or directory"));
-    mr_temp_folder_remove(&temp);
 }
 
 RUN_TESTS(make_scratch, remove_scratch)

@@ -303,8 +303,8 @@ static void add_sessions(void) {
         {141, (any_function *)let_be},         {142, (any_function *)let_be},
         {165, (any_function *)nothing},        {170, (any_function *)append},
         {171, (any_function *)make_options},   {172, (any_function *)set_tensorrt},
-        {204, (any_function *)append_cuda},    {261, (any_function *)nothing},
-        {263, (any_function *)nothing}};
+        {176, (any_function *)nothing},        {204, (any_function *)append_cuda},
+        {261, (any_function *)nothing},        {263, (any_function *)nothing}};
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
         slots[functions[i].at] = functions[i].function;
 }

@@ -122,12 +122,11 @@ static void run_chain(fixture *f, float first, const size_t places[STAGES + 1]) 
 }
 
 TEST(a_chain_gives_what_its_stages_give) {
-    fixture f;
+    ENDED_BY(close_fixture) fixture f;
     if (!open_fixture(&f))
         skip();
     for (int i = 0; i < 20; i++)
         run_chain(&f, (float)i, (size_t[]){0, 1 + (size_t)i % 2, 3, 4});
-    close_fixture(&f);
 }
 
 #ifdef MILLRACE_CUDA_HOST

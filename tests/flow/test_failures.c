@@ -40,11 +40,10 @@ static int64_t count_calls(int device, uint64_t seed) {
 }
 
 static void expect_outcome(mr_pipeline *pipeline) {
-    mr_summary *sums = flow_end(pipeline);
+    ENDED_BY(mr_summary_destroy) mr_summary *sums = flow_end(pipeline);
     flow_expect(sums, FRAMES, 2);
     for (size_t i = 0; i < sums->line_count; i++)
         assert_string_not_equal(sums->lines[i].stage, "out");
-    mr_summary_destroy(&sums);
 }
 
 /* True if it started. */
@@ -121,11 +120,7 @@ static int stumble(mr_stage *self, mr_io *io) {
     } else if (!status) {
         name_it(&(naming){result, index});
     }
-    if (status) {
-        mr_frame_unref(&made);
-        return status;
-    }
-    return mr_io_emit(io, 0, made);
+    return mr_io_finish(io, 0, made, status);
 }
 
 static size_t seen, seen_wrong;

@@ -334,7 +334,7 @@ TEST(unplanned_sharing_is_refused) {
 }
 
 TEST(promises_name_inputs_that_exist) {
-    mr_diagnostics diagnostics = {0};
+    ENDED_BY(mr_diagnostics_fini) mr_diagnostics diagnostics = {0};
     mr_pipeline *pipeline = NULL;
     static const mr_stage_type *const few[] = {&shares_another, &sink, NULL};
     mr_type_list all = {0};
@@ -348,7 +348,6 @@ TEST(promises_name_inputs_that_exist) {
     assert_string_equal(diagnostics.item[0].message,
                         "it: the stage type shares_another answers that its output \"out\" follows input 0 and shares "
                         "input 1, and it has 1");
-    mr_diagnostics_fini(&diagnostics);
 }
 
 RUN_TESTS(be_quiet, NULL)

@@ -176,10 +176,7 @@ static int block_emit(mr_stage *self, mr_io *io, size_t index, mr_buffer *buffer
     status = check_reach(self, input->plane[0].buffer);
     if (!status)
         status = mr_stream_submit(mr_io_stream(io), scale_work_run, &work, sizeof work);
-    if (!status)
-        return mr_io_emit(io, 0, frame);
-    mr_frame_unref(&frame);
-    return status;
+    return mr_io_finish(io, 0, frame, status);
 }
 
 static int block_process(mr_stage *self, mr_io *io) {
@@ -246,10 +243,7 @@ static int note_process(mr_stage *self, mr_io *io) {
         status = note_add(self, io, frame, buffer);
     }
     mr_buffer_unref(&buffer);
-    if (!status)
-        return mr_io_emit(io, 0, frame);
-    mr_frame_unref(&frame);
-    return status;
+    return mr_io_finish(io, 0, frame, status);
 }
 
 static int batcher_process(mr_stage *self, mr_io *io) {

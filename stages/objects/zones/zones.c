@@ -358,10 +358,7 @@ static int process(mr_stage *self, mr_io *io) {
     status = mr_io_share(io, input, &frame);
     if (!status && !away)
         status = look(self->options, s, io, frame);
-    if (!status)
-        return mr_io_emit(io, 0, frame);
-    mr_frame_unref(&frame);
-    return status;
+    return mr_io_finish(io, 0, frame, status);
 }
 
 #define FIELD(field) .name = #field, .offset = offsetof(ground_options, field)

@@ -8,7 +8,7 @@
 #include "engine/device/device.h"
 #include "engine/device/open/open.h"
 #include "kernels/classical/classical.h"
-#include "kernels/preprocess/choice.h"
+#include "kernels/preprocess/preprocess_rows.h"
 #include "kernels/preprocess/preprocess.h"
 #include "millrace/millrace.h"
 #include "tests/support/feeds.h"

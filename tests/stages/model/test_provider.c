@@ -166,12 +166,11 @@ TEST(a_graph_has_one_entry_in_the_plan) {
         const mr_pipeline_params params = {
             .types = mr_stage_types(), .path = "p.yaml", .text = text, .workers = 16};
         mr_model_use_runtime(&doubling);
-        mr_pipeline *pipeline = opened(&params);
+        ENDED_BY(mr_pipeline_destroy) mr_pipeline *pipeline = opened(&params);
         mr_model_use_runtime(NULL);
         const mr_plan_vertex *network = vertex(pipeline->plan, "network");
         assert_int_equal(network->calls.entries, graph ? 1 : 16);
         assert_int_equal(network->calls.blocking, graph);
-        mr_pipeline_destroy(&pipeline);
     }
 }
 

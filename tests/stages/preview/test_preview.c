@@ -111,14 +111,13 @@ TEST(turned_pictures_say_so) {
 
 TEST(titles_are_text) {
     size_t bytes;
-    char *page = mr_page_make("<script>a & b</script>", &bytes);
+    FREED char *page = mr_page_make("<script>a & b</script>", &bytes);
     assert_non_null(page);
     assert_int_equal(strlen(page), bytes);
     expect_words(page, "<h1>&lt;script&gt;a &amp; b&lt;/script&gt;</h1>");
     /* The page must not load anything from elsewhere. */
     assert_null(strstr(page, "http:"));
     assert_null(strstr(page, "https:"));
-    free(page);
 }
 
 /* ---- many at once ---------------------------------------------------------------------------------------------- */

@@ -147,10 +147,7 @@ static int label_process(mr_stage *self, mr_io *io) {
                                   picture ? c->first[*picture + 1] - c->first[*picture] : 0, &result);
     if (!status && picture)
         add_objects(c, *picture, input, result);
-    if (!status)
-        return mr_io_emit(io, 0, frame);
-    mr_frame_unref(&frame);
-    return status;
+    return mr_io_finish(io, 0, frame, status);
 }
 
 static int label_negotiate(mr_negotiation *n) {
