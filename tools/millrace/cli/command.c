@@ -205,7 +205,6 @@ static int take_with(const mr_usage *usage, const mr_usage_option *one, void *at
 }
 
 int mr_usage_take_plugin(void *to, char *path) {
-    (void)to;
     return mr_types_add_plugin(path);
 }
 

@@ -136,12 +136,10 @@ static void put_fates(mr_metrics_text *text, uint64_t delivered, const mr_ledger
 }
 
 static void put_frames(mr_metrics_text *text, const mr_observed_process *process, const mr_source_summary *source) {
-    (void)process;
     put_fates(text, source->delivered, source->lines, source->line_count);
 }
 
 static void put_objects(mr_metrics_text *text, const mr_observed_process *process, const mr_source_summary *source) {
-    (void)process;
     if (source->objects.in)
         put_fates(text, source->objects.delivered, source->objects.lines, source->objects.line_count);
 }

@@ -63,7 +63,6 @@ static mr_http_reply answer_healthz(mr_http_request *request, void *web) {
 }
 
 static mr_http_reply answer_page(mr_http_request *request, void *web) {
-    (void)web;
     return mr_http_send(request, &(mr_http_content){.type = "text/html; charset=utf-8", .data = mr_run_http_page,
                                                     .bytes = strlen(mr_run_http_page)});
 }
@@ -73,12 +72,10 @@ static mr_http_reply answer_icon(mr_http_request *request, void *web) {
     static const char icon[] = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 16\" fill=\"none\" "
                                "stroke=\"#47c\" stroke-width=\"2\"><circle cx=\"8\" cy=\"8\" r=\"6\"/>"
                                "<path d=\"M8 2v12M2 8h12M4 4l8 8M12 4l-8 8\"/></svg>\n";
-    (void)web;
     return mr_http_send(request, &(mr_http_content){.type = "image/svg+xml", .data = icon, .bytes = sizeof icon - 1});
 }
 
 static mr_http_reply answer_openapi(mr_http_request *request, void *web) {
-    (void)web;
     return mr_http_send(request, &(mr_http_content){.type = "application/json", .data = mr_run_http_openapi,
                                                     .bytes = strlen(mr_run_http_openapi)});
 }

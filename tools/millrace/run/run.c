@@ -34,7 +34,6 @@ typedef mr_run_arguments arguments;
 /* Takes effect at once, because later options may log. */
 static int take_level(void *to, char *text) {
     mr_log_level level;
-    (void)to;
     int status = mr_log_parse_level(text, &level);
     if (!status)
         mr_log_set_level(level);
@@ -296,7 +295,6 @@ static int run_nodes(const arguments *from, const mr_plan_view *plan) {
 }
 
 static char *change(void *context, const char *request, size_t *length) {
-    (void)context;
     return mr_control_do(request, length);
 }
 
