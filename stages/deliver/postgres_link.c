@@ -192,8 +192,6 @@ int mr_pg_copy(mr_pg_link *link, const char *text, const char *data, size_t byte
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static void swallow(void *context, const char *message) {
-    (void)context;
-    (void)message;
 }
 
 static int finish_connecting(mr_pg_link *link, int64_t patience_ns) {
