@@ -26,6 +26,7 @@ int mr_pipeline_plan_with(mr_plan **plan, const mr_pipeline_params *params, cons
         .text = params->text,
         .override_count = params->override_count,
         .overrides = params->overrides,
+        .override_names = params->override_names,
         .input_count = params->input_count,
         .inputs = params->inputs,
         .output = params->output,

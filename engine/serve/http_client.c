@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/serve/http_address.h"
 #include "millrace/status.h"
 
 /* LINE_BYTES: a header, whose value may be a secret of up to 4096 bytes. */
@@ -30,6 +31,19 @@ int mr_http_client_check(const char *url) {
     curl_free(scheme);
     curl_url_cleanup(parts);
     return status;
+}
+
+bool mr_http_client_shows(const char *url) {
+    CURLU *parts = curl_url();
+    char *scheme = NULL, *host = NULL;
+    const bool read = parts && !curl_url_set(parts, CURLUPART_URL, url, 0) &&
+                      !curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0) &&
+                      !curl_url_get(parts, CURLUPART_HOST, &host, 0);
+    const bool shows = read && strcmp(scheme, "http") == 0 && !mr_http_host_is_local(host);
+    curl_free(scheme);
+    curl_free(host);
+    curl_url_cleanup(parts);
+    return shows;
 }
 
 /* ---- headers ----------------------------------------------------------------------------------------------------- */

@@ -50,6 +50,8 @@ typedef struct mr_http_answer {
 
 /* MR_ERROR_UNAVAILABLE: this build has no libcurl. MR_ERROR_CONFIG: it is no URL of http or https. */
 int mr_http_client_check(const char *url);
+/* Whether others than this machine could read what is sent there: it is http to another host. */
+bool mr_http_client_shows(const char *url);
 /* `params` is copied; its texts must live as long as the client. Connects to nothing. MR_ERROR_MEMORY. */
 int mr_http_client_create(mr_http_client **client, const mr_http_client_params *params);
 /* Adds a header to all requests; an empty value leaves out one that libcurl would send. MR_ERROR_MEMORY. */

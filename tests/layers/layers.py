@@ -127,8 +127,9 @@ stages/operations: engine/base engine/device engine/device/open engine/device/pr
 stages/zmq: engine/base engine/text engine/transport/zmq stages stages/media stages/media/still stages/sink
 tools/millrace/cli: engine/base
 tools/millrace/summary: engine/base tools/millrace/cli
-tools/millrace/http: engine/base engine/serve tools/millrace/cli tools/millrace/summary
-tools/millrace/run: engine/base tools/millrace/cli tools/millrace/summary tools/millrace/http
+tools/millrace/otlp: engine/base engine/serve
+tools/millrace/http: engine/base engine/serve tools/millrace/cli tools/millrace/summary tools/millrace/otlp
+tools/millrace/run: engine/base tools/millrace/cli tools/millrace/summary tools/millrace/otlp tools/millrace/http
 tools/millrace/ctl: engine/base tools/millrace/cli tools/millrace/summary tools/millrace/run
 tools/millrace/plan: engine/base tools/millrace/cli tools/millrace/run
 tools/millrace/graph: engine/base tools/millrace/cli

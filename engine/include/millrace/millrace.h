@@ -124,6 +124,8 @@ typedef struct mr_pipeline_params {
                                 One example is a classifier that was trained after other stages. */
     bool quiet_sources;      /* Does not log a source that fails during the run. mr_pipeline_wait and mr_summary
                                 still report it. */
+    const char *const *override_names; /* Optional. What messages call each override, such as "--http"; NULL, or NULL
+                                for one: "--set KEY". The texts must live until mr_pipeline_open returns. */
 } mr_pipeline_params;
 
 /* mr_pipeline_open for callers that pass the size of mr_pipeline_params themselves, such as bindings for other

@@ -6,13 +6,13 @@
 #include "tests/support/suite.h"
 #include "tools/millrace/http/health.h"
 #include "tools/millrace/http/metrics.h"
-#include "tools/millrace/http/metrics_text.h"
+#include "tools/millrace/http/metrics_out.h"
 
 static const int64_t SECOND = 1000000000;
 
 /* ---- text ------------------------------------------------------------------------------------------------------- */
 
-static void expect_text(mr_metrics_text *text, const char *wanted) {
+static void expect_text(mr_metrics_out *text, const char *wanted) {
     size_t bytes;
     FREED char *got = mr_metrics_finish(text, &bytes);
     assert_non_null(got);
@@ -21,7 +21,7 @@ static void expect_text(mr_metrics_text *text, const char *wanted) {
 }
 
 TEST(labels_are_escaped) {
-    mr_metrics_text text = {0};
+    mr_metrics_out text = {0};
     mr_metrics_family(&text, "up", "gauge", "help");
     mr_metrics_label(&text, "source", "a\"b\\c\nd\xff" "\xc3\xa9");
     mr_metrics_label(&text, "none", "");
@@ -31,7 +31,7 @@ TEST(labels_are_escaped) {
 }
 
 TEST(a_long_label_is_cut_and_closed) {
-    mr_metrics_text text = {0};
+    mr_metrics_out text = {0};
     FREED char *value = calloc(1, 3 * MR_METRICS_LABELS);
     assert_non_null(value);
     memset(value, '"', 3 * MR_METRICS_LABELS - 1);
@@ -47,7 +47,7 @@ TEST(a_long_label_is_cut_and_closed) {
 }
 
 TEST(numbers_are_exact) {
-    mr_metrics_text text = {.open = true};
+    mr_metrics_out text = {.open = true};
     mr_metrics_family(&text, "seconds", "counter", "help");
     mr_metrics_count(&text, UINT64_MAX);
     mr_metrics_number(&text, 0.25);
@@ -59,7 +59,7 @@ TEST(numbers_are_exact) {
 }
 
 TEST(histograms_are_cumulative) {
-    mr_metrics_text text = {0};
+    mr_metrics_out text = {0};
     const mr_durations durations = {.count = 6, .sum_ns = 1500000000, .bucket = {1, 2, [21] = 3}};
     size_t bytes;
     mr_metrics_family(&text, "x_seconds", "histogram", "help");

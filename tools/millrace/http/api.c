@@ -46,6 +46,23 @@ static void put_process_head(yajl_gen json, const mr_observed_process *process) 
 
 /* ---- the whole -------------------------------------------------------------------------------------------------- */
 
+static void put_otlp(yajl_gen json, const mr_run_http *web) {
+    mr_otlp_state states[MR_OTLP_SIGNALS];
+    const char *endpoint;
+    const size_t count = mr_otlp_state_of(web->otlp, states, &endpoint);
+    MR_JSON_ARRAY(json, "otlp")
+        for (size_t i = 0; i < count; i++)
+            MR_JSON_MAP(json, NULL) {
+                mr_json_text(json, "signal", states[i].signal);
+                mr_json_text(json, "endpoint", endpoint);
+                mr_json_bool(json, "up", states[i].up);
+                mr_json_integer(json, "sent", (int64_t)states[i].sent);
+                mr_json_integer(json, "rejected", (int64_t)states[i].rejected);
+                mr_json_integer(json, "failures", (int64_t)states[i].failures);
+                mr_json_text(json, "message", *states[i].message ? states[i].message : NULL);
+            }
+}
+
 static void put_head(yajl_gen json, const mr_run_http *web) {
     const mr_observed_ledger sum = mr_observed_sum(&web->now);
     mr_json_text(json, "pipeline", web->plan->name);
@@ -55,6 +72,7 @@ static void put_head(yajl_gen json, const mr_run_http *web) {
     mr_json_bool(json, "ending", web->now.ending);
     MR_JSON_MAP(json, "ledger")
         put_ledger(json, &sum);
+    put_otlp(json, web);
 }
 
 mr_http_reply mr_run_http_answer_status(mr_http_request *request, void *context) {

@@ -28,8 +28,7 @@ extern const char mr_run_http_openapi[];
 /* The page at "/", likewise. */
 extern const char mr_run_http_page[];
 
-/* LINGER_PERCENT: the part of the grace time after which a run that was asked to end no longer lingers. */
-enum { MOST_PEM = 1 << 20, LOOK_MS = 50, LINGER_PERCENT = 80 };
+enum { MOST_PEM = 1 << 20, LOOK_MS = 50 };
 /* A request may take this long, also one that adds a camera. History has a point for every five seconds. */
 static const int64_t TIMEOUT_NS = 60000000000, POINT_NS = 5000000000;
 /* Between two events. */
@@ -80,6 +79,17 @@ static mr_http_reply answer_openapi(mr_http_request *request, void *web) {
                                                     .bytes = strlen(mr_run_http_openapi)});
 }
 
+/* With the lock. */
+static void fill_metrics(mr_run_http *web, mr_metrics *metrics) {
+    char why[MR_HEALTH_WHY];
+    metrics->now = &web->now;
+    metrics->pipeline = web->plan->name;
+    metrics->digest = web->plan->digest;
+    metrics->alive = mr_run_http_is(web, MR_HEALTH_ALIVE, why);
+    metrics->ready = mr_run_http_is(web, MR_HEALTH_READY, why);
+    metrics->otlp_count = mr_otlp_state_of(web->otlp, metrics->otlp, NULL);
+}
+
 /* A scrape, until the client has taken all of it. */
 typedef struct scrape {
     mr_run_http *web;
@@ -97,21 +107,35 @@ static void end_scrape(void *state) {
 static mr_http_reply answer_metrics(mr_http_request *request, void *context) {
     mr_run_http *web = context;
     const char *accept = mr_http_header(request, "Accept");
-    char why[MR_HEALTH_WHY];
     size_t bytes = 0;
-    mr_metrics metrics = {.now = &web->now, .pipeline = web->plan->name, .digest = web->plan->digest,
-                          .open = accept && strstr(accept, "application/openmetrics-text")};
+    mr_metrics metrics = {.open = accept && strstr(accept, "application/openmetrics-text")};
     scrape *one = calloc(1, sizeof *one);
     if (!one)
         return MR_HTTP_END;
     pthread_mutex_lock(&web->lock);
-    metrics.alive = mr_run_http_is(web, MR_HEALTH_ALIVE, why);
-    metrics.ready = mr_run_http_is(web, MR_HEALTH_READY, why);
+    fill_metrics(web, &metrics);
     char *text = mr_metrics_write(&metrics, &bytes);
     *one = (scrape){web, web->now.final};
     pthread_mutex_unlock(&web->lock);
     mr_http_keep(request, one, end_scrape);
     return text ? mr_run_http_send_text(request, mr_metrics_type(metrics.open), text, bytes, 200) : MR_HTTP_END;
+}
+
+/* ---- metrics that are sent -------------------------------------------------------------------------------------- */
+
+static size_t make_metrics(void *context, const mr_otlp_bytes *resource, mr_otlp_bytes *body, bool *more) {
+    mr_run_http *web = context;
+    mr_metrics metrics = {0};
+    (void)more;
+    MR_LOCKED(&web->lock);
+    fill_metrics(web, &metrics);
+    return mr_metrics_encode(&metrics, resource, web->started_ns, body);
+}
+
+static int add_signal(mr_run_http *web) {
+    return mr_otlp_add_signal(web->otlp, &(mr_otlp_signal){
+        .name = "metrics", .path = "/v1/metrics", .items = "data points", .make = make_metrics, .context = web,
+        .interval_ns = mr_plan_view_otlp(web->plan)->interval_ns});
 }
 
 /* ---- opening ---------------------------------------------------------------------------------------------------- */
@@ -193,7 +217,7 @@ static int copy_hosts(mr_run_http *web) {
     return MR_OK;
 }
 
-static int open_web(mr_run_http *web) {
+static int open_server(mr_run_http *web) {
     const mr_view_http *http = web->http;
     char *token = NULL, *certificate = NULL, *key = NULL;
     int status = copy_hosts(web);
@@ -215,20 +239,24 @@ static int open_web(mr_run_http *web) {
     return status;
 }
 
-int mr_run_http_open(mr_run_http **result, const mr_plan_view *plan, mr_run_http_change *change, void *context) {
+int mr_run_http_open(mr_run_http **result, const mr_plan_view *plan, mr_run_http_change *change, void *context,
+                     mr_otlp *otlp) {
     const mr_view_http *http = mr_plan_view_http(plan);
     *result = NULL;
-    if (!http->listen)
+    if (!http->listen && !otlp)
         return MR_OK;
     mr_run_http *web = calloc(1, sizeof *web);
     if (!web)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the HTTP server");
-    *web = (mr_run_http){.plan = plan, .http = http, .change = change, .context = context, .opened_ns = mr_now_ns()};
+    *web = (mr_run_http){.plan = plan, .http = http, .change = change, .context = context, .otlp = otlp,
+                         .started_ns = mr_clock_date_ns(), .opened_ns = mr_now_ns()};
     pthread_mutex_init(&web->lock, NULL);
     pthread_mutex_init(&web->log_lock, NULL);
     pthread_mutex_init(&web->job_lock, NULL);
     mr_run_http_log_begin(web);
-    int status = open_web(web);
+    int status = add_signal(web);
+    if (!status && http->listen)
+        status = open_server(web);
     *result = web;
     if (status)
         mr_run_http_close(result);
@@ -289,9 +317,7 @@ static bool is_waited_for(mr_run_http *web) {
 void mr_run_http_linger(mr_run_http *web, int descriptor, int64_t asked_ns) {
     if (!web)
         return;
-    const int64_t longest_ns = mr_now_ns() + web->http->linger_ns;
-    const int64_t graced_ns = asked_ns ? asked_ns + web->plan->grace_ns / 100 * LINGER_PERCENT : longest_ns;
-    const int64_t until_ns = graced_ns < longest_ns ? graced_ns : longest_ns;
+    const int64_t until_ns = mr_otlp_patience_until_ns(web->plan, web->http->linger_ns, asked_ns);
     struct pollfd on = {.fd = descriptor, .events = POLLIN};
     while (is_waited_for(web) && mr_now_ns() < until_ns && poll(&on, 1, LOOK_MS) <= 0)
         continue;

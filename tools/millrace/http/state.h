@@ -8,6 +8,7 @@
 #include "millrace/log.h"
 #include "millrace/plan.h"
 #include "tools/millrace/http/health.h"
+#include "tools/millrace/otlp/otlp.h"
 
 enum { MR_RUN_HTTP_STREAMS = 256, MR_RUN_HTTP_LINES = 256, MR_RUN_HTTP_POINTS = 720 };
 
@@ -47,9 +48,11 @@ struct mr_run_http {
     const mr_view_http *http;
     mr_run_http_change *change;
     void *context;
+    mr_otlp *otlp;            /* to which metrics are sent too; NULL: nowhere */
+    int64_t started_ns;       /* the date */
     char *unlinked;           /* the Unix socket's path; NULL: none */
     const char **hosts;       /* ends with NULL; NULL: none are given */
-    mr_http_server *server;
+    mr_http_server *server;   /* NULL: it only sends */
 
     pthread_mutex_t lock;     /* for the next fields, to which `now` points too */
     mr_observed now;

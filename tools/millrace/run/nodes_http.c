@@ -20,6 +20,7 @@ enum { PATIENCE_S = 15 };
 enum { MOST_LINES = 256 };
 
 struct mr_nodes_http {
+    mr_otlp *otlp; /* NULL: nothing is sent */
     mr_run_http *server;
     int log[2]; /* the supervisor's end and the nodes' */
     const mr_plan_view *plan;
@@ -90,7 +91,7 @@ void mr_nodes_http_show(mr_nodes_http *s, bool ending, bool final) {
 
 /* A process to which a request is passed on. */
 typedef struct target {
-    char name[80];
+    char name[MR_CHILD_NAME];
     pid_t pid;
 } target;
 
@@ -250,16 +251,23 @@ static char *change(void *context, const char *line, size_t *length) {
 int mr_nodes_http_open(mr_nodes_http **result, const mr_plan_view *plan, const mr_child *children, size_t count,
                        const char *control) {
     *result = NULL;
-    if (!mr_plan_view_http(plan)->listen)
-        return MR_OK;
+    mr_otlp *otlp;
+    int status = mr_otlp_create(&otlp, plan, NULL);
+    if (status || (!otlp && !mr_plan_view_http(plan)->listen))
+        return status;
     mr_nodes_http *s = calloc(1, sizeof *s);
-    if (!s)
+    if (!s) {
+        mr_otlp_destroy(&otlp);
         return mr_fail(MR_ERROR_MEMORY, "no memory for nodes");
-    *s = (mr_nodes_http){.log = {-1, -1}, .plan = plan, .children = children, .count = count, .control = control,
-                         .process = calloc(count, sizeof *s->process), .summary = calloc(count, sizeof *s->summary)};
-    int status = s->process && s->summary ? mr_node_log_open(s->log) : mr_fail(MR_ERROR_MEMORY, "no memory for nodes");
+    }
+    *s = (mr_nodes_http){.otlp = otlp, .log = {-1, -1}, .plan = plan, .children = children, .count = count,
+                         .control = control, .process = calloc(count, sizeof *s->process),
+                         .summary = calloc(count, sizeof *s->summary)};
+    status = s->process && s->summary ? mr_node_log_open(s->log) : mr_fail(MR_ERROR_MEMORY, "no memory for nodes");
     if (!status)
-        status = mr_run_http_open(&s->server, plan, change, s);
+        status = mr_run_http_open(&s->server, plan, change, s, otlp);
+    if (!status)
+        status = mr_otlp_start(otlp);
     *result = s;
     if (status)
         mr_nodes_http_close(result);
@@ -267,15 +275,19 @@ int mr_nodes_http_open(mr_nodes_http **result, const mr_plan_view *plan, const m
 }
 
 void mr_nodes_http_linger(mr_nodes_http *s, int descriptor, int64_t asked_ns) {
-    if (s)
-        mr_run_http_linger(s->server, descriptor, asked_ns);
+    if (!s)
+        return;
+    mr_otlp_flush(s->otlp, descriptor, asked_ns);
+    mr_run_http_linger(s->server, descriptor, asked_ns);
 }
 
 void mr_nodes_http_close(mr_nodes_http **result) {
     mr_nodes_http *s = *result;
     if (!s)
         return;
+    mr_otlp_stop(s->otlp);
     mr_run_http_close(&s->server);
+    mr_otlp_destroy(&s->otlp);
     for (int i = 0; i < 2; i++)
         if (s->log[i] >= 0)
             close(s->log[i]);

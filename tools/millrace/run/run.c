@@ -13,6 +13,7 @@
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/http/health.h"
 #include "tools/millrace/http/run_http.h"
+#include "tools/millrace/run/children.h"
 #include "tools/millrace/run/control.h"
 #include "tools/millrace/run/notify.h"
 #include "tools/millrace/run/node_log.h"
@@ -77,6 +78,12 @@ static const mr_usage_option options[] = {
               "answers over HTTP at 127.0.0.1:PORT, [::1]:PORT or unix:PATH (`http.listen` of the YAML): /metrics, "
               "/livez, /readyz, /healthz and /api/v1. Port 0 is any free one, which is printed; \"off\" is nowhere. "
               "With several nodes, `run` answers for all of them"),
+    MR_OPTION("otlp", "URL", arguments, otlp,
+              "sends metrics to the OpenTelemetry collector at http://HOST:4318 (`otlp.endpoint` of the YAML), and "
+              "traces with --trace-sample; \"off\" sends nothing, whatever $OTEL_EXPORTER_OTLP_ENDPOINT says"),
+    MR_OPTION("trace-sample", "SHARE", arguments, traces,
+              "the share of frames whose way through stages and nodes is sent as a trace (`otlp.traces`), such as "
+              "0.01"),
     MR_OPTION_CALL("grace", "DURATION", take_grace,
                    "how long the run may take to end after it was asked to, by default 10s. Frames that are in flight "
                    "when most of this time has passed are dropped and counted"),
@@ -130,6 +137,7 @@ static int open_pipeline(mr_pipeline **pipeline, const arguments *from) {
     mr_pipeline_params params = {.path = from->path,
                                  .trace = from->trace, .resume = from->resume, .grace_ns = from->grace_ns};
     mr_overrides_apply(&from->overrides, &params);
+    params.override_names = from->overrides.name;
     mr_run_choose_node(from, &params);
     int status = mr_pipeline_open(pipeline, &params, &wrong);
     status = mr_complaints_tell(&wrong, status, from->deny);
@@ -151,7 +159,8 @@ typedef struct audience {
     const mr_plan_view *plan;
     const mr_report *report;
     mr_progress progress;
-    mr_run_http *web;  /* NULL: there is no HTTP server */
+    mr_otlp *otlp;     /* NULL: nothing is sent */
+    mr_run_http *web;  /* NULL: there is no HTTP server, and no metrics are sent */
     mr_summary *shown; /* there, with this process */
     mr_observed_process process;
     mr_movement movement;
@@ -306,9 +315,30 @@ static void linger(const audience *to) {
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     const int fd = signalfd(-1, &set, SFD_CLOEXEC);
-    mr_run_http_linger(to->web, fd, signalled_ns ? signalled_ns : to->asked_ns);
+    const int64_t asked_ns = signalled_ns ? signalled_ns : to->asked_ns;
+    mr_otlp_flush(to->otlp, fd, asked_ns);
+    mr_run_http_linger(to->web, fd, asked_ns);
     if (fd >= 0)
         close(fd);
+}
+
+static int open_observers(audience *to) {
+    const mr_plan_view *plan = to->plan;
+    char name[MR_CHILD_NAME];
+    if (plan->node_count)
+        mr_child_name(name, &plan->nodes[plan->node], plan->replica);
+    int status = mr_otlp_create(&to->otlp, plan, plan->node_count ? name : NULL);
+    /* The supervisor answers for all its nodes, and sends their metrics. */
+    if (!status && !to->report->stream)
+        status = mr_run_http_open(&to->web, plan, change, NULL, to->otlp);
+    return status;
+}
+
+static void close_observers(audience *to) {
+    mr_otlp_stop(to->otlp);
+    mr_run_http_close(&to->web);
+    mr_otlp_destroy(&to->otlp);
+    mr_summary_destroy(&to->shown);
 }
 
 int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view *plan) {
@@ -318,13 +348,14 @@ int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view
     if (!status)
         mr_run_audit_begin(plan, from->path);
     audience to = {.pipeline = pipeline, .plan = plan, .report = &from->report};
-    /* The supervisor answers for all its nodes. */
-    if (!status && !from->report.stream)
-        status = mr_run_http_open(&to.web, plan, change, NULL);
+    if (!status)
+        status = open_observers(&to);
     if (!status)
         status = mr_pipeline_start(pipeline);
+    if (!status)
+        status = mr_otlp_start(to.otlp);
     if (status) {
-        mr_run_http_close(&to.web);
+        close_observers(&to);
         mr_run_audit_end(NULL, status);
         mr_node_log_failed();
         return mr_command_failed(status);
@@ -356,20 +387,16 @@ int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view
     int code = mr_status_exit_code(status ? status : failed);
     linger(&to);
     mr_signals_leave(code);
-    mr_run_http_close(&to.web);
-    mr_summary_destroy(&to.shown);
+    close_observers(&to);
     return code;
 }
 
-/* As --set, in quotes: an address can look like a list in YAML. */
-static int set_http(arguments *to, char **value) {
-    if (!to->http)
-        return MR_OK;
-    if (strpbrk(to->http, "\"\\"))
-        return mr_fail(MR_ERROR_USAGE, "--http takes an address such as 127.0.0.1:9100, not %s", to->http);
-    if (asprintf(value, "http.listen=\"%s\"", to->http) < 0)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for the command line");
-    return mr_overrides_take_setting(&to->overrides, *value);
+/* Options for keys of the YAML that show the run to others. */
+static int set_observers(arguments *to) {
+    int status = mr_overrides_set(&to->overrides, "--http", "http.listen", to->http);
+    if (!status)
+        status = mr_overrides_set(&to->overrides, "--otlp", "otlp.endpoint", to->otlp);
+    return status ? status : mr_overrides_set(&to->overrides, "--trace-sample", "otlp.traces", to->traces);
 }
 
 static int run(const arguments *from) {
@@ -407,15 +434,13 @@ void mr_run_leave(mr_run_arguments *given) {
 static int run_verb(int argc, char **argv) {
     arguments given = {0};
     int code = 0;
-    char *address = NULL;
     if (parse(&given, argc, argv, &code)) {
-        int status = set_http(&given, &address);
+        int status = set_observers(&given);
         status = status ? status : mr_run_enter(&given);
         code = status ? mr_command_failed(status) : run(&given);
         mr_run_leave(&given);
     }
     mr_overrides_fini(&given.overrides);
-    free(address);
     return code;
 }
 

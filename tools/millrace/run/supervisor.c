@@ -72,8 +72,11 @@ void mr_supervisor_drain(mr_supervisor *s, bool all) {
     /* Processes that read sources are not restarted; later ones still are. */
     for (size_t i = 0; i < s->count; i++) {
         mr_child *child = &s->children[i];
-        child->done = child->done || (!child->pid && mr_supervisor_reads(s, child));
         child->start_ns = 0;
+        if (!child->done && !child->pid && mr_supervisor_reads(s, child)) {
+            child->done = true;
+            mr_supervisor_publish_end(s, child);
+        }
     }
     ask_to_end(s, all);
 }
@@ -279,7 +282,7 @@ static int make_children(mr_supervisor *s) {
             mr_child *child = &s->children[s->count++];
             *child = (mr_child){.node = n, .replica = r, .pipe = -1,
                                 .resumes = s->how->resume ? node->restarts_matter : node->restarts_continue};
-            snprintf(child->name, sizeof child->name, node->replicas > 1 ? "%s.%d" : "%s", node->id, r);
+            mr_child_name(child->name, node, r);
         }
     }
     return s->count ? MR_OK : mr_fail(MR_ERROR_CONFIG, "no node of %s is on this machine", plan->file);
