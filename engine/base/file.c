@@ -236,7 +236,6 @@ int mr_file_state_folder(const char *name, char *folder, size_t room) {
 }
 
 static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *place) {
-    (void)status, (void)kind, (void)place;
     remove(path);
     return 0;
 }

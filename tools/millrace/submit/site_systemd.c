@@ -68,8 +68,8 @@ static int call(const mr_submission *one, mr_site_words *words) {
     return status;
 }
 
+/* All options are in one->options. */
 static int hand_over(mr_submission *one, const mr_words *options) {
-    (void)options; /* all of them are in one->options */
     snprintf(one->site_id, sizeof one->site_id, "%s.%s", one->name, has_nodes(one) ? "target" : "service");
     mr_site_words words = begin(one, "link");
     mr_site_add(&words, "--runtime");
