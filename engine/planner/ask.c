@@ -666,7 +666,8 @@ bool mr_plan_ask(mr_plan_builder *b, int v) {
                         .offline = b->params.offline || mr_plan_is_unseen(b, v),
                         .connect = b->params.connect,
                         .force = b->params.force,
-                        .returns = b->params.resumes || b->params.known || (b->plan->node_count > 0 && b->plan->node >= 0),
+                        .returns = b->params.resumes || b->params.known ||
+                                   (b->plan->node_count > 0 && b->plan->node >= 0),
                         .input_count = vertex->input_count,
                         .inputs = vertex->inputs,
                         .batch = vertex->calls.batch,

@@ -263,8 +263,9 @@ struct mr_negotiation {
     const void *options;
     bool offline;              /* must open no file and use only the options */
     bool connect;              /* may connect to streams to learn their formats (mr_pipeline_params.connect) */
-    bool returns;              /* The run may continue (mr_stage_run_state): it has a checkpoint, or several nodes; or it
-                                  is under way, and a source is added. So output from before is not an error. */
+    bool returns;              /* The run may continue (mr_stage_run_state): it has a checkpoint, or several nodes; or
+                                  it is under way, and a source is added. So output from before is not an
+                                  error. */
     size_t input_count;
     const mr_planned_input *inputs;
     int batch;                 /* most frames in a process call; 1 without `batch:`, but see `gathers` */
