@@ -215,7 +215,6 @@ int mr_usage_take_level(void *to, char *text) {
 }
 
 int mr_usage_take_plugin(void *to, char *path) {
-    (void)to;
     return mr_types_add_plugin(path);
 }
 

@@ -55,13 +55,11 @@ static mr_http_reply answer_healthz(mr_http_request *request, void *web) {
 }
 
 static mr_http_reply answer_page(mr_http_request *request, void *web) {
-    (void)web;
     return mr_http_send(request, &(mr_http_content){.type = "text/html; charset=utf-8", .data = mr_run_http_html,
                                                     .bytes = strlen(mr_run_http_html)});
 }
 
 static mr_http_reply answer_openapi(mr_http_request *request, void *web) {
-    (void)web;
     return mr_http_send(request, &(mr_http_content){.type = "application/json", .data = mr_run_http_openapi,
                                                     .bytes = strlen(mr_run_http_openapi)});
 }

@@ -302,7 +302,6 @@ static int run_nodes(const arguments *from, const mr_plan_view *plan) {
 }
 
 static char *change(void *context, const char *request, size_t *length) {
-    (void)context;
     return mr_control_do(request, length);
 }
 
