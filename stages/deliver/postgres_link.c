@@ -199,8 +199,6 @@ int mr_pg_copy_end(mr_pg_link *link) {
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static void swallow(void *context, const char *message) {
-    (void)context;
-    (void)message;
 }
 
 static int finish_connecting(mr_pg_link *link, int64_t patience_ns) {

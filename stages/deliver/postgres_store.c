@@ -34,12 +34,12 @@ struct mr_postgres_store {
     char prefix[80];
     const char *schema;
     char run[24]; /* runs.id */
-    rows_of_table *rows;
     rows_of_table *open;   /* those that are being copied while more are made; NULL: none */
     const char *positions; /* a statement */
     bool failed; /* no memory for rows */
     mr_arena arena; /* for all of one connection: the next, and texts of SQL */
     mr_index sources; /* name: int64_t of sources.id */
+    rows_of_table rows[];
 };
 
 int mr_postgres_store_check(const char *url) {
@@ -422,7 +422,6 @@ static int insert_rows(mr_postgres_store *at) {
 /* After a failure the connection is closed, and the server rolls back. */
 static int send_batch(void *service, const mr_delivery *delivery, const mr_batch *batch) {
     mr_postgres_store *at = service;
-    (void)delivery;
     at->failed = false;
     at->open = NULL;
     begin_rows(at);
@@ -441,7 +440,6 @@ static void destroy(void *service) {
     forget(gone);
     for (size_t i = 0; i < gone->tables->count; i++)
         mr_free(gone->rows[i].data);
-    mr_free(gone->rows);
     mr_free(gone);
 }
 
@@ -451,13 +449,9 @@ const mr_service_type mr_postgres_service = {.connect = connect_to, .send = send
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
 int mr_postgres_store_create(mr_postgres_store **store, const mr_postgres_params *params, const mr_db_tables *tables) {
-    mr_postgres_store *made = mr_calloc(1, sizeof *made);
-    if (made)
-        made->rows = mr_calloc(tables->count, sizeof *made->rows);
-    if (!made || !made->rows) {
-        mr_free(made);
+    mr_postgres_store *made = mr_calloc(1, sizeof *made + tables->count * sizeof *made->rows);
+    if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a database");
-    }
     made->link.params = (mr_pg_params){.url = params->url, .user = params->login.user,
                                        .password = params->login.password, .password_file = params->password_file,
                                        .timeout_ns = params->timeout_ns};

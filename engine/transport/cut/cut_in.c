@@ -555,7 +555,6 @@ static void close_stage(mr_stage *self) {
 }
 
 static int process(mr_stage *self, mr_io *io) {
-    (void)self;
     return mr_io_forward(io, 0);
 }
 

@@ -355,8 +355,8 @@ int mr_supervise(const mr_supervision *how) {
     if (!status)
         mr_nodes_http_linger(s.http, s.signals, s.draining ? s.drain_ns : 0);
     mr_supervisor_kill(&s); /* a request may wait for a node that still runs because of a failure */
-    mr_nodes_http_close(&s.http);
     int code = status ? mr_command_failed(status) : s.exit_code;
+    mr_nodes_http_close(&s.http, code);
     end_children(&s);
     if (s.signals >= 0)
         close(s.signals);
