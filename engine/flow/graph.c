@@ -3,6 +3,7 @@
 #include "engine/base/log/repeats.h"
 #include "engine/base/memory.h"
 #include "engine/flow/executor/drive.h"
+#include "engine/flow/follow.h"
 #include "engine/flow/run/control.h"
 #include "engine/flow/run/deadline.h"
 #include "engine/flow/run/deliveries.h"
@@ -131,6 +132,7 @@ static void destroy_run(mr_run *run) {
     mr_source_counts_destroy(&run->counts);
     mr_sources_destroy(&run->sources);
     mr_tracing_destroy(run);
+    mr_follow_destroy(run);
     destroy_devices(run);
     mr_ledger_release(&run->ledger);
     mr_store_release(&run->store);

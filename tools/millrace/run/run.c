@@ -13,6 +13,7 @@
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/http/health.h"
 #include "tools/millrace/http/run_http.h"
+#include "tools/millrace/otlp/otlp_spans.h"
 #include "tools/millrace/run/children.h"
 #include "tools/millrace/run/control.h"
 #include "tools/millrace/run/notify.h"
@@ -161,6 +162,7 @@ typedef struct audience {
     const mr_report *report;
     mr_progress progress;
     mr_otlp *otlp;     /* NULL: nothing is sent */
+    mr_otlp_spans *spans;
     mr_run_http *web;  /* NULL: there is no HTTP server, and no metrics are sent */
     mr_summary *shown; /* there, with this process */
     mr_observed_process process;
@@ -330,6 +332,8 @@ static int open_observers(audience *to) {
     if (plan->node_count)
         mr_child_name(name, &plan->nodes[plan->node], plan->replica);
     int status = mr_otlp_create(&to->otlp, plan, plan->node_count ? name : NULL);
+    if (!status)
+        status = mr_otlp_spans_open(&to->spans, to->otlp, to->pipeline, plan);
     /* The supervisor answers for all its nodes, and sends their metrics. */
     if (!status && !to->report->stream)
         status = mr_run_http_open(&to->web, plan, change, NULL, to->otlp);
@@ -340,6 +344,7 @@ static void close_observers(audience *to) {
     mr_otlp_stop(to->otlp);
     mr_run_http_close(&to->web);
     mr_otlp_destroy(&to->otlp);
+    free(to->spans);
     mr_summary_destroy(&to->shown);
 }
 
