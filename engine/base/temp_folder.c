@@ -18,7 +18,6 @@
 static const char prefix[] = "millrace-", pattern[] = "millrace-XXXXXX", mark[] = ".held";
 
 static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *place) {
-    (void)status, (void)kind, (void)place;
     remove(path);
     return 0;
 }

@@ -496,7 +496,6 @@ void mr_io_skip(mr_io *io, uint32_t epoch, uint64_t seq, bool rest) {
 int mr_io_set_object(mr_io *io, mr_frame *frame, uint32_t number) {
     mr_identity identity = frame->identity;
     mr_receipt *own = NULL;
-    (void)io;
     identity.sub = number;
     int status = frame->receipt ? mr_ledger_derive(frame->receipt, &identity, &own) : MR_OK;
     if (status)
@@ -529,7 +528,6 @@ bool mr_io_cut_short(const mr_io *io) {
 }
 
 mr_receipt *mr_io_hold(mr_io *io, const mr_frame *frame) {
-    (void)io;
     return frame->receipt ? mr_receipt_ref(frame->receipt) : NULL;
 }
 

@@ -237,7 +237,6 @@ static int copy(mr_frame *frame, const mr_push *push) {
 }
 
 static void release_nothing(void *context) {
-    (void)context;
 }
 
 /* After a failed push the program keeps the memory: the release function must not be called. */

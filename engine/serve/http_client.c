@@ -88,10 +88,6 @@ static size_t take(char *data, size_t size, size_t count, void *context) {
 
 static int is_stopped(void *context, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d) {
     const mr_http_client_params *params = context;
-    (void)a;
-    (void)b;
-    (void)c;
-    (void)d;
     return params->stops && params->stops(params->context);
 }
 

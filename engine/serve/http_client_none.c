@@ -3,7 +3,6 @@
 #include "millrace/status.h"
 
 int mr_http_client_check(const char *url) {
-    (void)url;
     return mr_fail(MR_ERROR_UNAVAILABLE,
                    "this millrace was built without libcurl: install libcurl4-gnutls-dev and build it again");
 }
@@ -19,20 +18,15 @@ int mr_http_client_create(mr_http_client **client, const mr_http_client_params *
 }
 
 int mr_http_client_add_header(mr_http_client *client, const char *name, const char *value) {
-    (void)client;
-    (void)name;
     return mr_http_client_check(value);
 }
 
 int mr_http_client_post(mr_http_client *client, const mr_http_post *post, mr_http_answer *answer) {
-    (void)client;
-    (void)post;
     *answer = (mr_http_answer){0};
     return mr_http_client_check(NULL);
 }
 
 void mr_http_client_disconnect(mr_http_client *client) {
-    (void)client;
 }
 
 void mr_http_client_destroy(mr_http_client **client) {

@@ -109,7 +109,6 @@ typedef struct host_check {
 
 static enum MHD_Result check_host(void *context, enum MHD_ValueKind kind, const char *key, const char *value) {
     host_check *check = context;
-    (void)kind;
     if (strcasecmp(key, "Host") == 0 && (!value || !is_ours(check->permission, value)))
         check->foreign = true;
     return MHD_YES;

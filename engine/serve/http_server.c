@@ -198,7 +198,6 @@ mr_http_reply mr_http_say(mr_http_request *request, unsigned code, const char *t
 }
 
 static void keep_data(void *owner) {
-    (void)owner;
 }
 
 mr_http_reply mr_http_send(mr_http_request *request, const mr_http_content *content) {
@@ -215,7 +214,6 @@ mr_http_reply mr_http_send(mr_http_request *request, const mr_http_content *cont
 static ssize_t read_stream(void *context, uint64_t position, char *to, size_t room) {
     mr_http_request *request = context;
     mr_http_content part;
-    (void)position;
     if (request->over)
         return MHD_CONTENT_READER_END_OF_STREAM;
     if (!request->parts.busy) {
@@ -307,7 +305,6 @@ static const mr_http_route *find_route(mr_http_request *request, const char *url
 /* ---- permission ------------------------------------------------------------------------------------------------- */
 
 static mr_http_reply answer_login(mr_http_request *request, void *context) {
-    (void)context;
     request->logs_in = true;
     return mr_http_say(request, MHD_HTTP_OK, "logged in\n");
 }
@@ -400,8 +397,6 @@ static mr_http_reply answer_route(mr_http_request *request) {
 static enum MHD_Result take_request(void *context, struct MHD_Connection *handle, const char *url, const char *method,
                                     const char *version, const char *data, size_t *bytes, void **request_context) {
     mr_http_request *request = request_of(handle);
-    (void)context;
-    (void)version;
     if (!request || request->over)
         return MHD_NO;
     *request_context = request;
@@ -420,9 +415,6 @@ static enum MHD_Result take_request(void *context, struct MHD_Connection *handle
 static void end_request(void *context, struct MHD_Connection *handle, void **request_context,
                         enum MHD_RequestTerminationCode code) {
     mr_http_request *request = *request_context;
-    (void)context;
-    (void)handle;
-    (void)code;
     if (!request)
         return;
     if (request->next) {

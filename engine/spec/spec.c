@@ -112,6 +112,9 @@ static const mr_option top_options[] = {
     {.name = "http", .kind = MR_OPTION_MAP, .elsewhere = true, .fields = mr_http_keys,
      .help = "lets `millrace run` answer over HTTP: metrics, health, status, and changes as `millrace ctl` makes "
              "them. Programs that embed the library answer nothing"},
+    {.name = "hub", .kind = MR_OPTION_MAP, .elsewhere = true, .fields = mr_hub_keys,
+     .help = "lets `millrace run` report its state to `millrace hub`, which shows many runs on one page. Programs that "
+             "embed the library report nothing"},
     {.name = "otlp", .kind = MR_OPTION_MAP, .elsewhere = true, .fields = mr_otlp_keys,
      .help = "lets `millrace run` send metrics and traces of some frames to an OpenTelemetry collector, over HTTP. "
              "Programs that embed the library send nothing"},
@@ -185,6 +188,9 @@ static int read_observers(mr_spec_parser *p) {
         .arena = &p->spec->arena, .diagnostics = p->diagnostics, .directory = p->directory, .where = "http",
         .synonyms = p->spec->synonyms};
     int status = mr_spec_read_http(&reader, mr_yaml_get(p->spec->root, "http"), &p->spec->http);
+    reader.where = "hub";
+    if (!status)
+        status = mr_spec_read_hub(&reader, mr_yaml_get(p->spec->root, "hub"), &p->spec->hub);
     reader.where = "otlp";
     return status ? status : mr_spec_read_otlp(&reader, mr_yaml_get(p->spec->root, "otlp"), &p->spec->otlp);
 }

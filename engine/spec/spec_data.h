@@ -6,6 +6,7 @@
 
 #include "engine/spec/digest.h"
 #include "engine/spec/spec_http.h"
+#include "engine/spec/spec_hub.h"
 #include "engine/spec/spec_otlp.h"
 #include "engine/text/synonyms.h"
 #include "engine/text/yaml.h"
@@ -134,6 +135,7 @@ typedef struct mr_spec {
     int jobs;                  /* 0: not set */
     int64_t busy_poll_ns;      /* 0: not set, or none */
     mr_view_http http;
+    mr_view_hub hub;
     mr_view_otlp otlp;
     mr_strings required;       /* what must hold for all that leaves the pipeline (mr_stage_type.ensures) */
     bool broken;               /* an error was diagnosed */

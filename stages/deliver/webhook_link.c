@@ -165,7 +165,6 @@ static int post(mr_webhook_link *at, const mr_batch *batch) {
 
 static int send_batch(void *service, const mr_delivery *delivery, const mr_batch *batch) {
     mr_webhook_link *at = service;
-    (void)delivery;
     at->pause_ns = 0;
     int status = make_body(at, batch);
     return status ? status : post(at, batch);

@@ -374,7 +374,6 @@ static int process(mr_stage *self, mr_io *io) {
 
 static int flush(mr_stage *self, mr_io *io, uint32_t source) {
     encode_state *state = self->state;
-    (void)source;
     return state->codec ? drain(self, io) : MR_DONE;
 }
 

@@ -26,7 +26,6 @@ static ort_runtime *opened;
 /* Errors that the runtime logs are also in the returned status; the log alone helps only its developers. */
 static void log_line(void *context, int severity, const char *category, const char *id, const char *location,
                      const char *message) {
-    (void)context, (void)severity, (void)category, (void)id, (void)location;
     mr_log(MR_LOG_DEBUG, "onnxruntime: %s", message);
 }
 
@@ -84,17 +83,14 @@ int mr_ort_check(const ort_runtime *runtime, ort_status *status, const char *wha
 static mr_huge_heap heap = MR_HUGE_HEAP;
 
 static void *allocate(ort_allocator *allocator, size_t bytes) {
-    (void)allocator;
     return mr_huge_alloc(&heap, bytes);
 }
 
 static void give_back(ort_allocator *allocator, void *memory) {
-    (void)allocator;
     mr_huge_free(&heap, memory);
 }
 
 static const ort_memory_info *info(const ort_allocator *allocator) {
-    (void)allocator;
     return opened->memory;
 }
 

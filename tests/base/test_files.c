@@ -30,12 +30,10 @@ static bool exists(const char *path) {
 }
 
 static int make_scratch(void **state) {
-    (void)state;
     return mkdtemp(scratch) ? 0 : -1;
 }
 
 static int remove_scratch(void **state) {
-    (void)state;
     return rmdir(scratch);
 }
 

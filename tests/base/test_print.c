@@ -181,7 +181,6 @@ TEST(long_texts_are_whole) {
 static char logged[2048];
 
 static void keep_line(void *context, mr_log_level level, const char *line) {
-    (void)context, (void)level;
     snprintf(logged, sizeof logged, "%s", line);
 }
 

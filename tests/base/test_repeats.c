@@ -119,8 +119,6 @@ TEST(a_short_span_is_given_in_seconds) {
 static _Atomic int lines;
 
 static void count_line(void *context, mr_log_level level, const char *line) {
-    (void)context;
-    (void)level;
     lines += strstr(line, "peer") != NULL;
 }
 

@@ -132,7 +132,6 @@ static void note(void *context, mr_field_type type, const void *a, const void *b
 }
 
 static void ignore_move(void *context) {
-    (void)context;
 }
 
 static seen compare(const mr_result *a, const mr_result *b) {

@@ -118,7 +118,6 @@ static int warnings;
 static char warning[256];
 
 static void note_warning(void *context, mr_log_level level, const char *line) {
-    (void)context;
     warnings += level == MR_LOG_WARNING;
     strncpy(warning, line, sizeof warning - 1);
 }

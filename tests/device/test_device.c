@@ -24,7 +24,6 @@ static const char *device_kind;
 
 static int open_device(void **state) {
     char name[32];
-    (void)state;
     snprintf(name, sizeof name, "%s", device_kind);
     char *space = strchr(name, ' ');
     if (space)
@@ -39,7 +38,6 @@ static int open_device(void **state) {
 }
 
 static int close_device(void **state) {
-    (void)state;
     mr_stream_destroy(&opened.stream);
     mr_device_destroy(&opened.device);
     return 0;

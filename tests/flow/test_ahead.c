@@ -102,7 +102,6 @@ static int write_number(void *arguments) {
 }
 
 static int grow(mr_stage *self, mr_io *io) {
-    (void)self;
     mr_frame *input = mr_io_input(io), *output = NULL;
     const mr_format format =
         mr_tensor_format(MR_DTYPE_I64, MR_LAYOUT_FLAT, 1, &(int64_t){8 * (1 + (int64_t)input->identity.seq / 10)});

@@ -66,7 +66,6 @@ static void add_bytes(record *to, const void *data, size_t bytes) {
 /* Collects vectors, and numbers from the results. */
 static void collect(void *context, const char *source, const mr_frame *frame) {
     collection *all = context;
-    (void)source;
     assert_true(all->count < MANY);
     record *added = &all->records[all->count++];
     added->seq = frame->identity.seq;
@@ -110,7 +109,6 @@ static void draw_pictures(void) {
 }
 
 static void keep(void *context) {
-    (void)context;
 }
 
 static int frames_of(const job *j) {
@@ -315,8 +313,6 @@ static char said[4096];
 static pthread_mutex_t said_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void listen(void *context, mr_log_level level, const char *line) {
-    (void)context;
-    (void)level;
     pthread_mutex_lock(&said_lock);
     snprintf(said + strlen(said), sizeof said - strlen(said), "%s\n", line);
     pthread_mutex_unlock(&said_lock);
@@ -388,7 +384,6 @@ TEST(missing_kernels_are_said) {
 #endif
 
 static int prepare(void **state) {
-    (void)state;
     draw_pictures();
     return 0;
 }

@@ -32,14 +32,12 @@ typedef struct stuck_state {
 } stuck_state;
 
 static int stuck_open(mr_stage *self) {
-    (void)self;
     atomic_fetch_add(&opened_stuck, 1);
     return MR_OK;
 }
 
 static int stuck_process(mr_stage *self, mr_io *io) {
     stuck_state *state = self->state;
-    (void)io;
     pthread_mutex_lock(&stuck_lock);
     while (!state->stopped)
         pthread_cond_wait(&stuck_changed, &stuck_lock);

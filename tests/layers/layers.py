@@ -44,7 +44,11 @@ engine/device/open: engine/base engine/device engine/device/probe engine/device/
 engine/data: engine/base engine/device
 engine/observe: engine/base
 engine/serve: engine/base
+engine/transport: engine/data
+engine/transport/wire: engine/base engine/data engine/transport
+engine/transport/zmq: engine/base engine/observe engine/transport/wire
 engine/spec: engine/base engine/data engine/device engine/device/sim engine/device/open engine/serve engine/text
+    engine/transport/zmq
 engine/plan: engine/base engine/device engine/device/sim engine/text engine/spec
 engine/planner/graph: engine/base engine/text engine/spec engine/plan
 engine/planner: engine/base engine/data engine/device engine/device/sim engine/device/open engine/text engine/spec
@@ -58,11 +62,8 @@ engine/flow/instance: engine/base engine/data engine/device engine/observe engin
     engine/flow/ledger engine/flow/link engine/flow/run
 engine/flow: engine/base engine/base/log engine/data engine/device engine/device/open engine/observe engine/text
     engine/plan engine/flow/executor engine/flow/ledger engine/flow/link engine/flow/run engine/flow/instance
-engine/transport: engine/data
 engine/transport/session: engine/base engine/data engine/transport
-engine/transport/wire: engine/base engine/data engine/transport
 engine/transport/shm: engine/base engine/data engine/transport/wire
-engine/transport/zmq: engine/base engine/observe engine/transport/wire
 engine/transport/cut: engine/base engine/data engine/observe engine/plan engine/flow engine/flow/instance
     engine/flow/ledger engine/flow/link engine/flow/run engine/transport engine/transport/session engine/transport/wire
     engine/transport/shm engine/transport/zmq
@@ -129,7 +130,9 @@ tools/millrace/cli: engine/base
 tools/millrace/summary: engine/base tools/millrace/cli
 tools/millrace/otlp: engine/base engine/serve
 tools/millrace/http: engine/base engine/serve tools/millrace/cli tools/millrace/summary tools/millrace/otlp
+tools/millrace/hub: engine/base engine/serve tools/millrace/cli tools/millrace/otlp tools/millrace/http
 tools/millrace/run: engine/base tools/millrace/cli tools/millrace/summary tools/millrace/otlp tools/millrace/http
+    tools/millrace/hub
 tools/millrace/ctl: engine/base tools/millrace/cli tools/millrace/summary tools/millrace/run
 tools/millrace/plan: engine/base tools/millrace/cli tools/millrace/run
 tools/millrace/graph: engine/base tools/millrace/cli

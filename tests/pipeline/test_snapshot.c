@@ -20,7 +20,6 @@ static int name_frame(mr_stage *self, mr_io *io) {
     const mr_frame *from = mr_io_input(io);
     mr_frame *made;
     mr_result *result;
-    (void)self;
     int status = mr_io_derive(io, from, &made);
     if (!status && (status = mr_io_add_result(io, made, mr_kind_classes(), 1, &result)))
         mr_frame_unref(&made);
@@ -32,8 +31,6 @@ static int name_frame(mr_stage *self, mr_io *io) {
 }
 
 static int take(mr_stage *self, mr_io *io) {
-    (void)self;
-    (void)io;
     return MR_DONE;
 }
 

@@ -38,7 +38,6 @@ static int negotiate_labour(mr_negotiation *n) {
 }
 
 static int never(mr_stage *self, mr_io *io) {
-    (void)self;
     return mr_io_forward(io, 0);
 }
 

@@ -59,7 +59,6 @@ static int negotiate_shape(mr_negotiation *n) {
 }
 
 static bool suggest_size(const void *options, const mr_format_set *wanted, char *text, size_t bytes) {
-    (void)options;
     snprintf(text, bytes, "size: %dx%d", (int)wanted->dims[2].max, (int)wanted->dims[1].max);
     return wanted->rank == 3 && wanted->dims[0].max == 3;
 }

@@ -258,7 +258,6 @@ TEST(assumed_memory_is_a_limit) {
 }
 
 static int no_work(mr_stage *self, mr_io *io) {
-    (void)self;
     return mr_io_forward(io, 0);
 }
 
@@ -298,12 +297,10 @@ TEST(devices_that_are_not_there_are_refused) {
 
 /* sim:1 takes nothing from either source; sim:2 does something else with the frames. */
 static int check_any_device(const void *options, const char *device) {
-    (void)options, (void)device;
     return MR_OK;
 }
 
 static int check_picky_input(const void *options, const mr_format_set *input, const char *device, bool *otherwise) {
-    (void)options;
     char text[MR_FORMAT_SET_TEXT];
     *otherwise = strcmp(device, "sim:2") == 0;
     return strcmp(device, "sim:0") == 0 ? MR_OK

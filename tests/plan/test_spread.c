@@ -163,7 +163,6 @@ TEST(mixed_pictures_stay_within_the_planned_memory) {
 
 static void keep_frame(void *context, const char *source, const mr_frame *frame) {
     mr_frame **kept = context;
-    (void)source;
     if (!*kept)
         *kept = mr_frame_ref((mr_frame *)(uintptr_t)frame);
 }

@@ -115,7 +115,6 @@ static mr_http_reply answer_parts(mr_http_request *request, void *context) {
 
 static mr_http_reply answer_rest(mr_http_request *request, void *context) {
     const char *rest = mr_http_rest(request);
-    (void)context;
     char *copy = mr_strdup(rest);
     assert_non_null(copy);
     return mr_http_send(request, &(mr_http_content){.type = "text/plain", .data = copy, .bytes = strlen(copy),
@@ -123,7 +122,6 @@ static mr_http_reply answer_rest(mr_http_request *request, void *context) {
 }
 
 static mr_http_reply answer_page(mr_http_request *request, void *context) {
-    (void)context;
     return mr_http_send(request, &(mr_http_content){.type = "text/html", .data = "<p>", .bytes = 3});
 }
 
@@ -143,8 +141,6 @@ static mr_http_reply answer_body(mr_http_request *request, void *context) {
 }
 
 static mr_http_reply answer_nothing(mr_http_request *request, void *context) {
-    (void)request;
-    (void)context;
     return MR_HTTP_END;
 }
 

@@ -36,7 +36,6 @@ static mr_spec *parse(const char *yaml, const mr_spec_params *wishes, const char
 static const mr_spec_params no_wishes;
 
 static int set_input(void **state) {
-    (void)state;
     return setenv("MR_TEST_INPUT", "in.mp4", 1);
 }
 

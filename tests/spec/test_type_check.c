@@ -16,15 +16,12 @@ typedef struct options {
 } options;
 
 static int process(mr_stage *self, mr_io *io) {
-    (void)self;
     return mr_io_forward(io, 0);
 }
 static int map(mr_stage *self, mr_stream *stream, const mr_frame *input, mr_frame *output) {
-    (void)self, (void)stream, (void)input, (void)output;
     return MR_OK;
 }
 static int shape(mr_stage *self, const mr_frame *input, mr_format *output) {
-    (void)self, (void)input, (void)output;
     return MR_OK;
 }
 

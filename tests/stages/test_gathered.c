@@ -76,7 +76,6 @@ static void add(record *to, const void *data, size_t bytes) {
 
 static void collect(void *context, const char *source, const mr_frame *frame) {
     record *to = &((outcome *)context)->of[frame->identity.seq];
-    (void)source;
     if (frame->format.payload == MR_PAYLOAD_TENSOR && !frame->results)
         add(to, frame->plane[0].data, frame->plane[0].bytes);
     for (const mr_result *result = frame->results; result; result = result->next) {
@@ -95,8 +94,6 @@ static void collect(void *context, const char *source, const mr_frame *frame) {
 static atomic_int downloads, works, brought, taken_home;
 
 static void count_note(void *context, const mr_device *device, const mr_work_note *note) {
-    (void)context;
-    (void)device;
     if (!note->stage)
         return;
     brought += strncmp(note->stage->id, "in->", 4) == 0;

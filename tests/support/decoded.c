@@ -27,7 +27,6 @@ static void digest(const mr_frame *frame, char text[CLIP_MD5]) {
 
 static void take(void *context, const char *source, const mr_frame *frame) {
     clip_outcome *result = context;
-    (void)source;
     assert_in_range(result->count, 0, CLIP_FRAMES - 1);
     result->format[result->count] = frame->format;
     result->identity[result->count] = frame->identity;

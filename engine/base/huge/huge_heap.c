@@ -133,9 +133,9 @@ void *mr_huge_alloc(mr_huge_heap *heap, size_t bytes) {
 }
 
 void mr_huge_free(mr_huge_heap *heap, void *memory) {
-    block *b = (block *)memory - 1;
     if (!memory)
         return;
+    block *b = (block *)memory - 1;
     pthread_mutex_lock(&heap->lock);
     heap->in_use -= b->bytes;
     if (b->after && b->after->vacant) {

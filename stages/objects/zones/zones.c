@@ -162,7 +162,6 @@ static double (*place(const options *o, const mr_points *from, const double size
 }
 
 static int fail_outside(const state *s, const char *name, const double size[2]) {
-    (void)s;
     return mr_fail(MR_ERROR_CONFIG, "\"%s\" has a point outside of the picture, which is %.0fx%.0f", name, size[0],
                    size[1]);
 }

@@ -21,7 +21,6 @@ static mr_device *devices[2];
 static mr_stream *streams[2];
 
 static int open_devices(void **state) {
-    (void)state;
     int status = mr_device_open(&devices[0], "cuda:0", 0, false);
     if (!status)
         status = mr_device_open(&devices[1], "cuda:1", 0, false);
@@ -33,7 +32,6 @@ static int open_devices(void **state) {
 }
 
 static int close_devices(void **state) {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         mr_stream_destroy(&streams[i]);
         mr_device_destroy(&devices[i]);
@@ -168,7 +166,6 @@ typedef struct lines {
 
 static void note_line(void *context, mr_log_level level, const char *line) {
     lines *to = context;
-    (void)level;
     to->count++;
     snprintf(to->last, sizeof to->last, "%s", line);
 }

@@ -171,7 +171,6 @@ TEST(graphs_can_be_turned_off) {
 }
 
 static int refuse(const void *arguments, void *handle) {
-    (void)handle;
     return *(const int *)arguments;
 }
 
@@ -187,8 +186,6 @@ static int record(on_device *d) {
 }
 
 static void ignore(void *context, mr_log_level level, const char *line) {
-    (void)level;
-    (void)line;
     ++*(int *)context;
 }
 

@@ -12,13 +12,11 @@ enum { BYTES = 1 << 16, MOST = 16, WORK_NS = 2000000, CLOCK_NS = 1000000 };
 static mr_device *device;
 
 static int open_device(void **state) {
-    (void)state;
     mr_device_open(&device, "cuda:0", 0, false);
     return 0;
 }
 
 static int close_device(void **state) {
-    (void)state;
     mr_device_destroy(&device);
     return 0;
 }
@@ -36,7 +34,6 @@ static void take_note(void *context, const mr_device *from, const mr_work_note *
 }
 
 static int work(void *arguments) {
-    (void)arguments;
     nanosleep(&(struct timespec){.tv_nsec = WORK_NS}, NULL);
     return MR_OK;
 }

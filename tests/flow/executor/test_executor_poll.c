@@ -188,7 +188,6 @@ typedef struct farewell {
 } farewell;
 
 static void do_nothing(void *context) {
-    (void)context;
 }
 
 static bool is_stopping(mr_executor *executor) {

@@ -15,18 +15,15 @@ static mr_ledger *ledger;
 static int wakes;
 
 static void count_wake(void *context) {
-    (void)context;
     wakes++;
 }
 
 static int set_up(void **state) {
-    (void)state;
     wakes = 0;
     return mr_store_create(&store) || mr_ledger_create(&ledger, 2);
 }
 
 static int tear_down(void **state) {
-    (void)state;
     mr_ledger_release(&ledger);
     mr_store_release(&store);
     return 0;

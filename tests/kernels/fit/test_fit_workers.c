@@ -11,7 +11,6 @@
 enum { MOST = 4 * MR_FIT_BLOCKS, LENGTH = 3 };
 
 static void take_chunk(void *context, size_t chunk, void *scratch, double *sum) {
-    (void)scratch;
     memcpy(sum, (const double *)context + chunk * LENGTH, LENGTH * sizeof *sum);
 }
 

@@ -169,7 +169,6 @@ static bool has_device(void) {
 }
 
 static void paint_on_device(scene *s) {
-    (void)s;
 }
 #endif
 

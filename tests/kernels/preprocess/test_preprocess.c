@@ -141,7 +141,6 @@ static mr_preprocess_rows tables[MR_ISA_COUNT + 1];
 static int table_count;
 
 static int draw_up_tables(void **state) {
-    (void)state;
     for (int isa = MR_ISA_C; isa <= (int)mr_isa_detect(); isa++) {
         mr_preprocess_rows_init(&tables[table_count], (mr_isa)isa);
         assert_int_equal(tables[table_count++].isa, isa);

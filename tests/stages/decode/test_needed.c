@@ -69,7 +69,6 @@ enum { STREAMS = sizeof streams / sizeof *streams };
 static int left_out;
 
 static void hear(void *context, mr_log_level level, const char *line) {
-    (void)context, (void)level;
     const char *count = strstr(line, "pictures were not decoded");
     if (count)
         left_out = atoi(strstr(line, "clip: ") + strlen("clip: "));

@@ -14,14 +14,12 @@ static void *libraries[2];
 
 /* The decoder library finds the fake driver as it would find the real one. */
 static int open_libraries(void **state) {
-    (void)state;
     libraries[0] = dlopen(FAKE_CUDA, RTLD_NOW | RTLD_GLOBAL);
     libraries[1] = dlopen(FAKE_NVCUVID, RTLD_NOW | RTLD_LOCAL);
     return libraries[0] && libraries[1] ? 0 : -1;
 }
 
 static int close_libraries(void **state) {
-    (void)state;
     return dlclose(libraries[1]) | dlclose(libraries[0]);
 }
 

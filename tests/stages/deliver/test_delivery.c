@@ -27,15 +27,12 @@ static struct {
 } service;
 
 static int connect_to(void *context, const mr_delivery *delivery) {
-    (void)context;
-    (void)delivery;
     service.connects++;
     return service.connect_failures-- > 0 ? mr_fail(MR_ERROR_AGAIN, "nobody is there") : MR_OK;
 }
 
 static int send_to(void *context, const mr_delivery *delivery, const mr_batch *batch) {
     const struct timespec moment = {.tv_nsec = 1000000};
-    (void)context;
     service.sends++;
     service.largest = (int)batch->count > service.largest ? (int)batch->count : service.largest;
     while (service.stands) {
@@ -56,11 +53,9 @@ static int send_to(void *context, const mr_delivery *delivery, const mr_batch *b
 }
 
 static void disconnect(void *context) {
-    (void)context;
 }
 
 static int64_t pause_of(void *context) {
-    (void)context;
     return service.pause_ns;
 }
 

@@ -25,7 +25,6 @@ static struct packets {
 } got[2];
 
 static void arrive(void *context, const char *source, const mr_frame *frame) {
-    (void)context;
     struct packets *to = &got[source[0] == 'b'];
     assert_true(to->count < FEED_FRAMES);
     assert_int_equal(frame->format.payload, MR_PAYLOAD_PACKET);

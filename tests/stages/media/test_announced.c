@@ -61,7 +61,6 @@ typedef struct arrivals {
 
 static void arrive(void *context, const char *source, const mr_frame *frame) {
     arrivals *seen = context;
-    (void)source;
     seen->frames++;
     size_t bytes = frame->plane[0].buffer->bytes;
     seen->most_bytes = bytes > seen->most_bytes ? bytes : seen->most_bytes;

@@ -80,7 +80,6 @@ TEST(blanks_around_fields_are_left_out) {
 static char heard[512];
 
 static void hear(void *context, mr_log_level level, const char *line) {
-    (void)context, (void)level;
     snprintf(heard + strlen(heard), sizeof heard - strlen(heard), "%s\n", line);
 }
 

@@ -439,7 +439,6 @@ MODEL_TEST(signatures_survive_random_bytes) {
 }
 
 static int make(void **state) {
-    (void)state;
     if (models_make("model-test-files")) {
         models_read("images", images, MODELS_FRAMES * IMAGE);
         models_read("pairs", pairs, MODELS_FRAMES * 5);

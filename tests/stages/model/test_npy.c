@@ -308,7 +308,6 @@ TEST(long_notes_are_refused) {
 }
 
 static int clean(void **state) {
-    (void)state;
     unlink(path);
     return 0;
 }

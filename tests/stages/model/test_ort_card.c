@@ -138,7 +138,6 @@ static int count_engines(void) {
 }
 
 static int finish(void **state) {
-    (void)state;
     clip_shell("rm -rf '%s'", cache);
     return 0;
 }
@@ -222,7 +221,6 @@ static void runs_are_timed(void **state) {
 }
 
 static int prepare(void **state) {
-    (void)state;
     have_models = models_make("ort-card-files");
     if (have_models)
         models_read("images", images, MODELS_FRAMES * IMAGE);

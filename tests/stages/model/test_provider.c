@@ -252,7 +252,6 @@ static void put(const char *path, const char *from) {
 }
 
 static int make_home(void **state) {
-    (void)state;
     clip_shell("rm -rf '%s'", home);
     put("onnxruntime/capi/libonnxruntime.so", FAKE_ONNXRUNTIME);
     for (size_t i = 0; i < MODELS_FRAMES * LENGTH; i++)
@@ -337,12 +336,10 @@ TEST(packages_are_found_in_python_environments) {
 static char heard[1024];
 
 static void hear(void *context, mr_log_level level, const char *line) {
-    (void)context, (void)level;
     snprintf(heard + strlen(heard), sizeof heard - strlen(heard), "%s\n", line);
 }
 
 static int find_cublas(const void *folder, int out) {
-    (void)out;
     mr_log_set_level(MR_LOG_INFO);
     mr_log_to(hear, NULL);
     bool found = mr_cublas_found();

@@ -128,8 +128,6 @@ static _Atomic int heard_port;
 
 static void hear_port(void *context, mr_log_level level, const char *line) {
     const char *at = strstr(line, "http://127.0.0.1:");
-    (void)context;
-    (void)level;
     if (at)
         heard_port = atoi(at + strlen("http://127.0.0.1:"));
 }
@@ -240,7 +238,6 @@ TEST(the_end_waits_for_nobody) {
 }
 
 static int listen_to_log(void **state) {
-    (void)state;
     mr_log_set_level(MR_LOG_INFO);
     mr_log_to(hear_port, NULL);
     return 0;

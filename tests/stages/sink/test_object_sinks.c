@@ -38,7 +38,6 @@ static int fill(mr_result *result) {
 static int find(mr_stage *self, mr_io *io) {
     mr_frame *frame = NULL;
     mr_result *text, *objects;
-    (void)self;
     int status = mr_io_derive(io, mr_io_input(io), &frame);
     if (!status)
         status = mr_io_add_result(io, frame, mr_kind_text(), 1, &text);
@@ -62,7 +61,6 @@ static int change(mr_stage *self, mr_io *io) {
     const mr_result *found = mr_frame_result(input, mr_kind_objects(), NULL);
     mr_frame *frame = NULL;
     mr_result *objects;
-    (void)self;
     int status = mr_io_derive(io, input, &frame);
     if (!status)
         status = mr_io_renew_objects(io, frame, found, 1, &objects);

@@ -27,8 +27,6 @@ static int negotiate(mr_negotiation *negotiation) {
 }
 
 static int process(mr_stage *self, mr_io *io) {
-    (void)self;
-    (void)io;
     return MR_OK;
 }
 

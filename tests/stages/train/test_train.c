@@ -343,7 +343,6 @@ TEST_WITH(a_whole_fit_can_be_kept, blob_setup, NULL) {
 }
 
 static int die(void *user, const mr_fit_progress *progress) {
-    (void)user;
     return progress->penalty == 1 ? kill(getpid(), SIGKILL) : 0;
 }
 

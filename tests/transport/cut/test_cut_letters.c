@@ -181,7 +181,6 @@ CUT_TEST_APART(who_looks_is_not_rung_for) {
 static int crowded;
 
 static void count_crowded(void *context, mr_log_level level, const char *line) {
-    (void)context;
     crowded += level == MR_LOG_INFO && strstr(line, "a->b: the ring beside ZeroMQ is full") != NULL;
 }
 

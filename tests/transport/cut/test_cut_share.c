@@ -104,7 +104,6 @@ CUT_TEST_APART(a_peer_that_comes_again_is_lent_to_again) {
 static int warnings;
 
 static void count_warnings(void *context, mr_log_level level, const char *line) {
-    (void)context;
     warnings += level == MR_LOG_WARNING && strstr(line, "a->b: frames cross as copies: shared memory: ") != NULL;
 }
 

@@ -87,7 +87,7 @@ TEST(test_gaps_end) {
 /* Another process gives what one had in hand when it died. */
 TEST(test_nothing_is_proven_after_a_death) {
     ENDED_BY(mr_order_destroy) mr_order *order = make(1);
-    mr_order_disturb(order, 0, 0);
+    mr_order_disturb(order, 0, false, 0);
     for (size_t g = 0; g < GIVERS; g++)
         put(order, g, 0, 1 + g, 0);
     expect_none(order, PATIENCE - 1);
@@ -100,20 +100,48 @@ TEST(test_nothing_is_proven_after_a_death) {
 TEST(test_who_comes_first_proves_something) {
     ENDED_BY(mr_order_destroy) mr_order *order;
     assert_int_equal(mr_order_create(&order, 1, 2, PATIENCE, true), MR_OK);
-    mr_order_disturb(order, 0, 0);
-    mr_order_disturb(order, 1, 5);
+    mr_order_disturb(order, 0, true, 0);
+    mr_order_disturb(order, 1, true, 5);
     put(order, 0, 0, 10, 10);
     expect_none(order, 10);
     put(order, 1, 0, 9, 11);
     expect(order, 11, 0, 9);
     expect(order, 11, 0, 10);
-    mr_order_disturb(order, 1, 12);
+    mr_order_disturb(order, 1, true, 12);
     put(order, 0, 0, 13, 13);
     put(order, 1, 0, 14, 13);
     expect_none(order, 14);
     mr_order_end(order, 0);
     expect(order, 15, 0, 13);
     expect(order, 15, 0, 14);
+}
+
+/* What a process had is sent to others, or lost, once it has been away for longer than patience. */
+TEST(test_who_stays_away_is_not_waited_for) {
+    ENDED_BY(mr_order_destroy) mr_order *order = make(1);
+    mr_order_disturb(order, 2, false, 0);
+    put(order, 0, 0, 4, PATIENCE - 1);
+    put(order, 1, 0, 5, PATIENCE - 1);
+    expect_none(order, PATIENCE - 1);
+    expect(order, PATIENCE, 0, 4);
+    put(order, 0, 0, 9, PATIENCE);
+    mr_order_disturb(order, 2, false, PATIENCE); /* it is still away */
+    expect(order, PATIENCE, 0, 5);
+    expect_none(order, PATIENCE);
+    put(order, 1, 0, 7, PATIENCE + 1);
+    expect_none(order, PATIENCE + 1);
+    expect(order, 2 * PATIENCE, 0, 7);
+    expect_none(order, 2 * PATIENCE); /* process 1 may still give it */
+    put(order, 1, 0, 10, 2 * PATIENCE);
+    expect(order, 2 * PATIENCE, 0, 9);
+    expect(order, 2 * PATIENCE, 0, 10);
+    mr_order_disturb(order, 2, true, 2 * PATIENCE);
+    put(order, 0, 0, 12, 3 * PATIENCE - 1);
+    put(order, 1, 0, 14, 3 * PATIENCE - 1);
+    expect_none(order, 3 * PATIENCE); /* it is there again */
+    put(order, 2, 0, 13, 3 * PATIENCE);
+    for (uint64_t seq = 12; seq <= 14; seq++)
+        expect(order, 3 * PATIENCE, 0, seq);
 }
 
 TEST(test_ends_let_go) {

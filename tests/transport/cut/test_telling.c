@@ -60,7 +60,6 @@ TEST_WITH(test_strangers_keep_nothing_from_being_told, make_temporary, remove_te
 }
 
 static void keep_line(void *context, mr_log_level level, const char *line) {
-    (void)level;
     snprintf(context, 1024, "%s", line);
 }
 

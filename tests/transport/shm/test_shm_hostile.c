@@ -238,8 +238,6 @@ TEST(who_passes_no_rings_has_sent_no_notes) {
 static char reported[512];
 
 static void note_log(void *context, mr_log_level level, const char *line) {
-    (void)context;
-    (void)level;
     strncpy(reported, line, sizeof reported - 1);
 }
 

@@ -16,7 +16,6 @@ static const char *const names[] = {"door", "read", "plate"};
 enum { NAMES = sizeof names / sizeof *names };
 
 static int write_name(void *context, const char *name, uint32_t *number) {
-    (void)context;
     *number = 0;
     for (uint32_t i = 0; name && i < NAMES; i++)
         if (strcmp(names[i], name) == 0)
@@ -25,7 +24,6 @@ static int write_name(void *context, const char *name, uint32_t *number) {
 }
 
 static int read_name(void *context, uint32_t number, const char **name) {
-    (void)context;
     if (number > NAMES)
         return mr_fail(MR_ERROR_PROTOCOL, "no such name");
     *name = number ? names[number - 1] : NULL;
@@ -39,12 +37,10 @@ static const mr_element_names numbering = {write_name, read_name, NULL};
 static mr_store *store;
 
 static int make_store(void **state) {
-    (void)state;
     return mr_store_create(&store);
 }
 
 static int release_store(void **state) {
-    (void)state;
     mr_store_release(&store);
     return 0;
 }

@@ -356,7 +356,6 @@ WIRE_TEST(test_other_messages) {
 /* ---- media ----------------------------------------------------------------------------------------------------- */
 
 static void keep_media(mr_media *media) {
-    (void)media;
 }
 
 static void describe_codec(const void *codec, mr_codec_description *description) {

@@ -40,19 +40,15 @@ static void flip_bit(mr_wire_part *part) {
 }
 
 static void flip_a_bit_of_the_envelope(mr_wire_part *parts, size_t *count) {
-    (void)count;
     flip_bit(&parts[0]);
 }
 static void flip_a_bit_of_the_payload(mr_wire_part *parts, size_t *count) {
-    (void)count;
     flip_bit(&parts[1]);
 }
 static void lose_a_part(mr_wire_part *parts, size_t *count) {
-    (void)parts;
     --*count;
 }
 static void shorten_a_part(mr_wire_part *parts, size_t *count) {
-    (void)count;
     parts[1].bytes--;
 }
 static void lose_the_envelope(mr_wire_part *parts, size_t *count) {
@@ -60,7 +56,6 @@ static void lose_the_envelope(mr_wire_part *parts, size_t *count) {
     memmove(parts, parts + 1, *count * sizeof *parts);
 }
 static void lose_all(mr_wire_part *parts, size_t *count) {
-    (void)parts;
     *count = 0;
 }
 
@@ -343,7 +338,6 @@ WIRE_TEST(test_times_are_bounded) {
 }
 
 static void keep_media(mr_media *media) {
-    (void)media;
 }
 
 /* The media that arrives with a frame from `media`; a reference. */

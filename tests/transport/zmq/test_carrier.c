@@ -118,7 +118,6 @@ static void end_receive(void *context, uint32_t route, const mr_wire_part *parts
 
 static void end_lost(void *context, uint32_t route) {
     end *self = context;
-    (void)route;
     MR_LOCKED(&self->lock);
     self->lost_count++;
     self->got_before = self->got;

@@ -59,7 +59,6 @@ int mr_overrides_take_costs(void *to, char *path) {
 }
 
 int mr_overrides_check_devices(void *to, char *text) {
-    (void)to;
     return mr_plan_check_assumption(text);
 }
 

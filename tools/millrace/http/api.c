@@ -96,7 +96,7 @@ mr_http_reply mr_run_http_answer_status(mr_http_request *request, void *context)
                 }
     }
     pthread_mutex_unlock(&web->lock);
-    return mr_run_http_send_json(request, json);
+    return mr_http_send_json(request, json);
 }
 
 /* ---- parts of it ------------------------------------------------------------------------------------------------ */
@@ -135,7 +135,7 @@ mr_http_reply mr_run_http_answer_part(mr_http_request *request, void *context) {
     else
         put_processes(json, web);
     pthread_mutex_unlock(&web->lock);
-    return mr_run_http_send_json(request, json);
+    return mr_http_send_json(request, json);
 }
 
 /* ---- events ----------------------------------------------------------------------------------------------------- */
@@ -201,7 +201,7 @@ mr_http_reply mr_run_http_answer_history(mr_http_request *request, void *context
                 mr_json_number(json, "cpu_s", point->cpu_s);
             }
     pthread_mutex_unlock(&web->lock);
-    return mr_run_http_send_json(request, json);
+    return mr_http_send_json(request, json);
 }
 
 void mr_run_http_put_line(yajl_gen json, const mr_run_http_line *line) {
@@ -223,7 +223,7 @@ mr_http_reply mr_run_http_answer_log(mr_http_request *request, void *context) {
         for (uint64_t i = first; i < web->line_count; i++)
             mr_run_http_put_line(json, &web->lines[i % MR_RUN_HTTP_LINES]);
     pthread_mutex_unlock(&web->log_lock);
-    return mr_run_http_send_json(request, json);
+    return mr_http_send_json(request, json);
 }
 
 static void put_planned_stage(yajl_gen json, const mr_plan_view *plan, const mr_view_stage *stage) {
@@ -264,5 +264,5 @@ mr_http_reply mr_run_http_answer_graph(mr_http_request *request, void *context) 
             for (size_t i = 0; i < plan->link_count; i++)
                 put_link(json, plan, &plan->links[i]);
     }
-    return mr_run_http_send_json(request, json);
+    return mr_http_send_json(request, json);
 }

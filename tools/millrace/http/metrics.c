@@ -137,12 +137,10 @@ static void put_fates(mr_metrics_out *out, uint64_t delivered, const mr_ledger_l
 }
 
 static void put_frames(mr_metrics_out *out, const mr_observed_process *process, const mr_source_summary *source) {
-    (void)process;
     put_fates(out, source->delivered, source->lines, source->line_count);
 }
 
 static void put_objects(mr_metrics_out *out, const mr_observed_process *process, const mr_source_summary *source) {
-    (void)process;
     if (source->objects.in)
         put_fates(out, source->objects.delivered, source->objects.lines, source->objects.line_count);
 }

@@ -27,6 +27,13 @@ bool mr_observed_is_held_up(const mr_summary *summary) {
     return false;
 }
 
+bool mr_observed_any_is_held_up(const mr_observed *now) {
+    for (size_t i = 0; i < now->count; i++)
+        if (now->process[i].pid && now->process[i].summary && mr_observed_is_held_up(now->process[i].summary))
+            return true;
+    return false;
+}
+
 static void add(mr_observed_ledger *sum, const mr_source_summary *source) {
     if (source->elsewhere)
         return;

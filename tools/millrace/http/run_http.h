@@ -19,6 +19,8 @@ typedef struct mr_run_http mr_run_http;
  * engine/serve/http_address.h and http_token.h; MR_ERROR_MEMORY; MR_ERROR_UNAVAILABLE. */
 int mr_run_http_open(mr_run_http **web, const mr_plan_view *plan, mr_run_http_change *change, void *context,
                      mr_otlp *otlp);
+/* As mr_http_listener_page. */
+const char *mr_run_http_page(const mr_run_http *web);
 /* Between these two calls the caller may change what it showed before. `now` must live until the next call. */
 void mr_run_http_hold(mr_run_http *web);
 void mr_run_http_show(mr_run_http *web, const mr_observed *now);

@@ -140,7 +140,6 @@ static int label_process(mr_stage *self, mr_io *io) {
     const size_t *picture = file ? mr_index_get(&c->index, file) : NULL;
     mr_frame *frame = NULL;
     mr_result *result;
-    (void)self;
     int status = mr_io_share(io, input, &frame);
     if (!status)
         status = mr_io_add_result(io, frame, mr_kind_objects(),
@@ -208,7 +207,6 @@ static void take(void *context, const char *source, const mr_frame *frame) {
     const mr_result *result = mr_frame_result(frame, mr_kind_objects(), NULL);
     const char *group = mr_frame_file(frame);
     char path[4096];
-    (void)source;
     MR_LOCKED(&c->lock);
     if (!result || !result->count || c->status)
         return;

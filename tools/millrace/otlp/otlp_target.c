@@ -33,7 +33,7 @@ static void decode_percent(char *text) {
     char *to = text;
     for (const char *from = text; *from; from++) {
         const int high = *from == '%' ? hex_of(from[1]) : -1, low = high >= 0 ? hex_of(from[2]) : -1;
-        *to++ = low >= 0 ? (char)(high << 4 | low) : *from;
+        *to++ = (char)(low >= 0 ? high << 4 | low : *from);
         from += low >= 0 ? 2 : 0;
     }
     *to = '\0';

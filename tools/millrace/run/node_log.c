@@ -43,7 +43,6 @@ static void send_line(mr_log_level level, const char *text) {
 }
 
 static void take_line(void *context, mr_log_level level, const char *text) {
-    (void)context;
     node.logged(node.logged_context, level, text);
     send_line(level, text);
 }

@@ -10,6 +10,7 @@
 
 #include "engine/base/json.h"
 #include "millrace/audit.h"
+#include "tools/millrace/hub/announcer.h"
 #include "tools/millrace/run/control.h"
 #include "tools/millrace/run/control_answer.h"
 #include "tools/millrace/run/node_log.h"
@@ -20,7 +21,8 @@ enum { PATIENCE_S = 15 };
 enum { MOST_LINES = 256 };
 
 struct mr_nodes_http {
-    mr_otlp *otlp; /* NULL: nothing is sent */
+    mr_otlp *otlp;     /* NULL: nothing is sent */
+    mr_announcer *hub; /* NULL: nothing is reported */
     mr_run_http *server;
     int log[2]; /* the supervisor's end and the nodes' */
     const mr_plan_view *plan;
@@ -85,6 +87,7 @@ void mr_nodes_http_show(mr_nodes_http *s, bool ending, bool final) {
         fill(s, i);
     s->now = (mr_observed){.count = s->count, .process = s->process, .ending = ending || final, .final = final};
     mr_run_http_show(s->server, &s->now);
+    mr_announcer_show(s->hub, &s->now);
 }
 
 /* ---- changes ---------------------------------------------------------------------------------------------------- */
@@ -253,7 +256,7 @@ int mr_nodes_http_open(mr_nodes_http **result, const mr_plan_view *plan, const m
     *result = NULL;
     mr_otlp *otlp;
     int status = mr_otlp_create(&otlp, plan, NULL);
-    if (status || (!otlp && !mr_plan_view_http(plan)->listen))
+    if (status || (!otlp && !mr_plan_view_http(plan)->listen && !mr_plan_view_hub(plan)->endpoint))
         return status;
     mr_nodes_http *s = calloc(1, sizeof *s);
     if (!s) {
@@ -267,10 +270,12 @@ int mr_nodes_http_open(mr_nodes_http **result, const mr_plan_view *plan, const m
     if (!status)
         status = mr_run_http_open(&s->server, plan, change, s, otlp);
     if (!status)
+        status = mr_announcer_open(&s->hub, plan, mr_run_http_page(s->server));
+    if (!status)
         status = mr_otlp_start(otlp);
     *result = s;
     if (status)
-        mr_nodes_http_close(result);
+        mr_nodes_http_close(result, mr_status_exit_code(status));
     return status;
 }
 
@@ -281,10 +286,11 @@ void mr_nodes_http_linger(mr_nodes_http *s, int descriptor, int64_t asked_ns) {
     mr_run_http_linger(s->server, descriptor, asked_ns);
 }
 
-void mr_nodes_http_close(mr_nodes_http **result) {
+void mr_nodes_http_close(mr_nodes_http **result, int exit_code) {
     mr_nodes_http *s = *result;
     if (!s)
         return;
+    mr_announcer_close(&s->hub, exit_code);
     mr_otlp_stop(s->otlp);
     mr_run_http_close(&s->server);
     mr_otlp_destroy(&s->otlp);

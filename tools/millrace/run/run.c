@@ -13,6 +13,7 @@
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/http/health.h"
 #include "tools/millrace/http/run_http.h"
+#include "tools/millrace/hub/announcer.h"
 #include "tools/millrace/otlp/otlp_spans.h"
 #include "tools/millrace/run/children.h"
 #include "tools/millrace/run/control.h"
@@ -32,16 +33,6 @@ static const int64_t least_grace_ns = 1000000000, most_grace_ns = 86400000000000
 typedef mr_run_arguments arguments;
 
 /* ---- the command line ------------------------------------------------------------------------------------------ */
-
-/* Takes effect at once, because later options may log. */
-static int take_level(void *to, char *text) {
-    mr_log_level level;
-    (void)to;
-    int status = mr_log_parse_level(text, &level);
-    if (!status)
-        mr_log_set_level(level);
-    return status;
-}
 
 /* Into the arguments' grace and grace_ns. */
 static int take_grace(void *to, char *text) {
@@ -80,6 +71,9 @@ static const mr_usage_option options[] = {
               "answers over HTTP at 127.0.0.1:PORT, [::1]:PORT or unix:PATH (`http.listen` of the YAML): /metrics, "
               "/livez, /readyz, /healthz and /api/v1. Port 0 is any free one, which is printed; \"off\" is nowhere. "
               "With several nodes, `run` answers for all of them"),
+    MR_OPTION("hub", "ENDPOINT", arguments, hub,
+              "reports the state to `millrace hub` at tcp://HOST:PORT or ipc://FOLDER/NAME (`hub.endpoint` of the "
+              "YAML; keys are in `hub.key` and `hub.server`); \"off\" is nowhere. The run never waits for the hub"),
     MR_OPTION("otlp", "URL", arguments, otlp,
               "sends metrics to the OpenTelemetry collector at http://HOST:4318 (`otlp.endpoint` of the YAML), and "
               "traces with --trace-sample; \"off\" sends nothing, whatever $OTEL_EXPORTER_OTLP_ENDPOINT says"),
@@ -93,7 +87,7 @@ static const mr_usage_option options[] = {
                    "exits with 65 if more than N frames, or more than N% of all, were dropped, or not read because a "
                    "file ends early. Without N, one lost frame is enough. Absorbed frames are not lost"),
     MR_OPTION("log", "error|warning|info|debug", arguments, log, "how much is logged; warning is the default",
-              .take = take_level),
+              .take = mr_usage_take_level),
     MR_OPTION("quiet", NULL, arguments, quiet, "no progress and no summary"),
     MR_OPTION("json", NULL, arguments, json,
               "prints the summary as one JSON object on standard output, or on standard error if results go to "
@@ -164,6 +158,7 @@ typedef struct audience {
     mr_otlp *otlp;     /* NULL: nothing is sent */
     mr_otlp_spans *spans;
     mr_run_http *web;  /* NULL: there is no HTTP server, and no metrics are sent */
+    mr_announcer *hub; /* NULL: no hub is named */
     mr_summary *shown; /* there, with this process */
     mr_observed_process process;
     mr_movement movement;
@@ -193,12 +188,12 @@ static void give_signs(audience *to, const mr_summary *summary) {
     }
 }
 
-/* Shows the latest summary over HTTP. */
+/* Shows the latest summary over HTTP, and reports it to the hub. */
 static void show(audience *to, bool final) {
     const mr_plan_view *plan = to->plan;
     const mr_view_node *node = plan->node_count ? &plan->nodes[plan->node] : NULL;
     mr_summary *summary = NULL;
-    if (!to->web || mr_pipeline_snapshot(to->pipeline, refresh_ns, &summary))
+    if ((!to->web && !to->hub) || mr_pipeline_snapshot(to->pipeline, refresh_ns, &summary))
         return;
     mr_run_http_hold(to->web);
     mr_summary_destroy(&to->shown);
@@ -206,8 +201,10 @@ static void show(audience *to, bool final) {
     to->process = (mr_observed_process){.name = node ? node->id : NULL, .node = node ? node->id : NULL,
                                         .replica = node ? plan->replica : 0, .state = final ? "ended" : "runs",
                                         .pid = getpid(), .ready = true, .done = final, .summary = summary};
-    mr_run_http_show(to->web, &(mr_observed){.count = 1, .process = &to->process, .final = final,
-                                             .ending = final || summary->draining_ns > 0});
+    const mr_observed now = {.count = 1, .process = &to->process, .final = final,
+                             .ending = final || summary->draining_ns > 0};
+    mr_run_http_show(to->web, &now);
+    mr_announcer_show(to->hub, &now);
 }
 
 /* Ends a run within the grace time once it was asked to end, even if frames in flight would take longer. The time is
@@ -307,7 +304,6 @@ static int run_nodes(const arguments *from, const mr_plan_view *plan) {
 }
 
 static char *change(void *context, const char *request, size_t *length) {
-    (void)context;
     return mr_control_do(request, length);
 }
 
@@ -334,13 +330,16 @@ static int open_observers(audience *to) {
     int status = mr_otlp_create(&to->otlp, plan, plan->node_count ? name : NULL);
     if (!status)
         status = mr_otlp_spans_open(&to->spans, to->otlp, to->pipeline, plan);
-    /* The supervisor answers for all its nodes, and sends their metrics. */
+    /* The supervisor answers for all its nodes, sends their metrics, and reports to the hub. */
     if (!status && !to->report->stream)
         status = mr_run_http_open(&to->web, plan, change, NULL, to->otlp);
+    if (!status && !to->report->stream)
+        status = mr_announcer_open(&to->hub, plan, mr_run_http_page(to->web));
     return status;
 }
 
-static void close_observers(audience *to) {
+static void close_observers(audience *to, int code) {
+    mr_announcer_close(&to->hub, code);
     mr_otlp_stop(to->otlp);
     mr_run_http_close(&to->web);
     mr_otlp_destroy(&to->otlp);
@@ -362,7 +361,7 @@ int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view
     if (!status)
         status = mr_otlp_start(to.otlp);
     if (status) {
-        close_observers(&to);
+        close_observers(&to, mr_status_exit_code(status));
         mr_run_audit_end(NULL, status);
         mr_node_log_failed();
         return mr_command_failed(status);
@@ -393,14 +392,17 @@ int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view
         mr_command_failed(failed);
     int code = mr_status_exit_code(status ? status : failed);
     linger(&to);
+    mr_announcer_close(&to.hub, code);
     mr_signals_leave(code);
-    close_observers(&to);
+    close_observers(&to, code);
     return code;
 }
 
 /* Options for keys of the YAML that show the run to others. */
 static int set_observers(arguments *to) {
     int status = mr_overrides_set(&to->overrides, "--http", "http.listen", to->http);
+    if (!status)
+        status = mr_overrides_set(&to->overrides, "--hub", "hub.endpoint", to->hub);
     if (!status)
         status = mr_overrides_set(&to->overrides, "--otlp", "otlp.endpoint", to->otlp);
     return status ? status : mr_overrides_set(&to->overrides, "--trace-sample", "otlp.traces", to->traces);

@@ -72,8 +72,11 @@ void mr_supervisor_drain(mr_supervisor *s, bool all) {
     /* Processes that read sources are not restarted; later ones still are. */
     for (size_t i = 0; i < s->count; i++) {
         mr_child *child = &s->children[i];
-        child->done = child->done || (!child->pid && mr_supervisor_reads(s, child));
         child->start_ns = 0;
+        if (!child->done && !child->pid && mr_supervisor_reads(s, child)) {
+            child->done = true;
+            mr_supervisor_publish_end(s, child);
+        }
     }
     ask_to_end(s, all);
 }
@@ -352,8 +355,8 @@ int mr_supervise(const mr_supervision *how) {
     if (!status)
         mr_nodes_http_linger(s.http, s.signals, s.draining ? s.drain_ns : 0);
     mr_supervisor_kill(&s); /* a request may wait for a node that still runs because of a failure */
-    mr_nodes_http_close(&s.http);
     int code = status ? mr_command_failed(status) : s.exit_code;
+    mr_nodes_http_close(&s.http, code);
     end_children(&s);
     if (s.signals >= 0)
         close(s.signals);

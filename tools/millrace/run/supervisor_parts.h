@@ -41,6 +41,8 @@ int mr_supervisor_environment(mr_supervisor *s);
 int mr_supervisor_start_due(mr_supervisor *s, int64_t now_ns);
 /* supervisor_deaths.c: reaps dead processes; restarts each one or gives it up. */
 void mr_supervisor_mark_dead(mr_supervisor *s);
+/* Lets nodes stop waiting for a process that has ended for good (engine/transport/cut/cut_end.h). */
+void mr_supervisor_publish_end(const mr_supervisor *s, const mr_child *child);
 /* Whether all processes on a node ended by themselves with exit code 0. All frames over the node's cuts are then
  * settled, see engine/plan/cut.h. */
 bool mr_supervisor_ended(const mr_supervisor *s, int node);
