@@ -64,6 +64,7 @@ topic(devices "where stages compute: processors, simulated devices, GPUs" engine
 topic(nodes "a pipeline in several processes, here or on other machines" pipelines/README.md "Nodes")
 topic(processes "nodes that die, and nodes that others start" tools/README.md "When a process dies" "Nodes that others start")
 topic(zmq "other programs that feed a pipeline or take its results" pipelines/README.md "Other programs, over ZeroMQ")
+topic(sites "pipelines that Slurm, Kubernetes or systemd runs: submit, status, cancel" tools/README.md "Handing a pipeline to a site")
 topic(keys "keys for sockets that leave the machine, and the audit log" tools/README.md "Keys and the audit log")
 topic(resume "resuming after a crash, and when the disk is full" tools/README.md "Resuming after a crash" "When the disk is full")
 topic(http "a run's page, metrics, health and API" tools/README.md "Looking into a run over HTTP")

@@ -140,6 +140,7 @@ tools/millrace/verify: engine/base tools/millrace/cli tools/millrace/run
 tools/millrace/objects: engine/base tools/millrace/cli tools/millrace/run
 tools/millrace/train: engine/base tools/millrace/cli tools/millrace/run tools/millrace/objects
 tools/millrace/deploy: engine/base tools/millrace/cli tools/millrace/run
+tools/millrace/submit: engine/base tools/millrace/cli tools/millrace/deploy
 tools/millrace/devices: engine/base tools/millrace/cli tools/millrace/plan
 tools/millrace/inspect: engine/base tools/millrace/cli
 tools/millrace/bench: engine/base tools/millrace/cli
