@@ -3,7 +3,6 @@
 #include "engine/base/log/repeats.h"
 #include "engine/base/memory.h"
 #include "engine/flow/executor/drive.h"
-#include "engine/flow/follow.h"
 #include "engine/flow/run/control.h"
 #include "engine/flow/run/deadline.h"
 #include "engine/flow/run/deliveries.h"
@@ -132,7 +131,7 @@ static void destroy_run(mr_run *run) {
     mr_source_counts_destroy(&run->counts);
     mr_sources_destroy(&run->sources);
     mr_tracing_destroy(run);
-    mr_follow_destroy(run);
+    mr_tracing_unfollow(run);
     destroy_devices(run);
     mr_ledger_release(&run->ledger);
     mr_store_release(&run->store);

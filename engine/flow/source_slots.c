@@ -6,7 +6,6 @@
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/flow/executor/drive.h"
-#include "engine/flow/follow.h"
 #include "engine/flow/run/control.h"
 #include "engine/flow/lifecycle.h"
 #include "engine/flow/link/link.h"
@@ -210,7 +209,6 @@ static void admit(mr_source_slots *slots, uint32_t slot, mr_candidate *candidate
     mr_control_note_change(slots->run);
     rename_instances(slots, slot);
     mr_tracing_rename(slots->run, slot);
-    mr_follow_rename(slots->run, slot);
 }
 
 static int keep_id(mr_source_slots *slots, const mr_candidate *candidate, const char **id) {

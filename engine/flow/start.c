@@ -11,7 +11,6 @@
 #include "engine/base/memory.h"
 #include "engine/device/open/open.h"
 #include "engine/flow/executor/drive.h"
-#include "engine/flow/follow.h"
 #include "engine/flow/run/control.h"
 #include "engine/flow/run/ending.h"
 #include "engine/flow/instance/hooks.h"
@@ -202,7 +201,7 @@ static int start(mr_graph *graph, const bool *late) {
     mr_run *run = &graph->run;
     int status = graph->trace_path ? mr_tracing_begin(run, graph->wiring, graph->trace_path) : MR_OK;
     if (!status && graph->followed > 0)
-        status = mr_follow_begin(run, graph->wiring, graph->followed);
+        status = mr_tracing_follow(run, graph->wiring, graph->followed);
     if (!status)
         status = open_devices(graph);
     if (!status)

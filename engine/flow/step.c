@@ -5,7 +5,6 @@
 #include "engine/flow/run/source_counts.h"
 #include "engine/flow/instance/hooks.h"
 #include "engine/flow/instance/instance.h"
-#include "engine/flow/follow.h"
 #include "engine/flow/gather.h"
 #include "engine/flow/input.h"
 #include "engine/flow/join.h"
@@ -170,13 +169,13 @@ static int step(mr_entry_task *entry, mr_slot *slot) {
     if (entry->traced)
         mr_tracing_begin_call(entry, slot);
     if (entry->spans)
-        mr_follow_begin_call(entry, slot);
+        mr_tracing_begin_span(entry, slot);
     int answer = source && must_end(entry->instance) ? MR_END : measure_process(entry, slot);
     clock_call(entry, slot);
     if (entry->traced)
         mr_tracing_end_call(entry, slot, answer);
     if (entry->spans)
-        mr_follow_end_call(entry, slot, must_repeat(answer));
+        mr_tracing_end_span(entry, slot, must_repeat(answer));
     return source && answer == MR_MORE ? MR_DONE : answer;
 }
 

@@ -13,7 +13,7 @@
 
 #include "engine/data/receipt.h"
 #include "engine/flow/ledger/reach.h"
-#include "engine/observe/spans.h"
+#include "engine/observe/span_buffer.h"
 #include "engine/observe/trace.h"
 #include "millrace/millrace.h"
 

@@ -1,9 +1,9 @@
 /* Spans: the way of some frames through a pipeline, for programs that send them to where traces are kept, as `millrace
  * run --otlp` does. A trace is one source frame with all that is made from it, in all processes.
  *
- * A frame's trace id follows from the run, the source and the frame's number; so does the choice of frames. A frame that
- * crosses a cut takes its trace and span along. Spans wait in a buffer with a fixed size; those that find no room are
- * counted and lost. */
+ * A frame's trace id follows from the run, the source and the frame's number; so does the choice of frames. A frame
+ * that crosses a cut takes its trace and span along. Spans wait in a buffer with a fixed size; those that find no room
+ * are counted and lost. */
 #ifndef MILLRACE_SPANS_H
 #define MILLRACE_SPANS_H
 
@@ -33,7 +33,7 @@ typedef struct mr_span {
     uint64_t parent;        /* 0: it is the first of the trace */
     mr_span_kind kind;
     const char *source;     /* its id */
-    const char *stage;      /* its id; of the first three kinds, the stage that dropped or absorbed the frame, or NULL */
+    const char *stage;      /* its id; in the first three kinds, that which dropped or absorbed the frame, or NULL */
     const char *device;     /* Optional. */
     const char *fate;       /* "delivered", "dropped", "absorbed"; NULL: not known, or another kind */
     const char *reason;     /* Optional. Why it was dropped or absorbed. */

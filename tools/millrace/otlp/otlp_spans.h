@@ -12,8 +12,8 @@ typedef struct mr_otlp_spans {
     mr_span spans[MR_OTLP_MOST_SPANS];
 } mr_otlp_spans;
 
-/* If the plan says so and otlp is not NULL, lets the pipeline follow frames and adds the signal for traces. *spans, which
- * may stay NULL, is freed with free() once otlp is stopped. MR_ERROR_MEMORY. */
+/* If the plan says so and otlp is not NULL, lets the pipeline follow frames and adds the signal for traces. *spans,
+ * which may stay NULL, is freed with free() once otlp is stopped. MR_ERROR_MEMORY. */
 int mr_otlp_spans_open(mr_otlp_spans **spans, mr_otlp *otlp, mr_pipeline *pipeline, const mr_plan_view *plan);
 
 /* Writes a request's body. */

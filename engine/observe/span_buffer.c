@@ -1,4 +1,4 @@
-#include "engine/observe/spans.h"
+#include "engine/observe/span_buffer.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /* Which frames are followed, and the buffer for their spans. */
-#include "engine/observe/spans.h"
+#include "engine/observe/span_buffer.h"
 #include "millrace/status.h"
 #include "tests/support/suite.h"
 
