@@ -104,6 +104,29 @@ def kept():
         put("kept", f"file{kind}", chr(kind) + json.dumps(one))
 
 
+def sites():
+    """Answers of scontrol, sacct, kubectl and systemctl, and a record."""
+    put("sites", "scontrol", "\0" + "JobId=7 JobName=three UserId=me(1) JobState=FAILED Reason=NonZeroExitCode "
+        "Restarts=1 ExitCode=74:0 NodeList=n[1-3] Command=/x\n")
+    put("sites", "sacct", "\0CANCELLED by 1000|0:15|n1|None\n")
+    labels = {"millrace/run": "1", "millrace/node": "three-worker"}
+    container = {"restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}},
+                 "lastState": {"terminated": {"exitCode": 78, "reason": "Error"}}}
+    pod = {"kind": "Pod", "metadata": {"labels": labels, "creationTimestamp": "2026-01-01T00:00:00Z", "annotations": {
+        "batch.kubernetes.io/job-completion-index": "1"}}, "spec": {"nodeName": "m1"},
+        "status": {"phase": "Running", "containerStatuses": [container],
+                   "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}}
+    job = {"kind": "Job", "metadata": {"name": "three-camera"},
+           "status": {"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}]}}
+    put("sites", "kubectl", "\1" + json.dumps({"items": [pod, job]}))
+    put("sites", "systemctl", "\2LoadState=loaded\nActiveState=failed\nSubState=failed\nResult=exit-code\nNRestarts=4\n"
+        "ExecMainCode=1\nExecMainStatus=74\nExecMainStartTimestampMonotonic=5\nStatusText=x\n\nLoadState=not-found\n")
+    process = {"node": "camera", "replica": 0, "state": "failed", "host": "n1", "restarts": 1, "exit_code": 74}
+    put("sites", "record", "\3" + json.dumps({"target": "slurm", "name": "three", "run": "1", "site_id": "7",
+                                              "state": "failed", "exit_code": 74, "processes": [process],
+                                              "files": ["/x/three.sbatch"], "options": ["--clusters=a"]}))
+
+
 def vectors():
     """Heads and records of right size; only their sums are wrong, which the fuzzer's own writer cannot make either."""
     key = b"k".ljust(40, b"\0")
@@ -322,6 +345,7 @@ committed()
 pipelines()
 texts()
 kept()
+sites()
 vectors()
 records()
 sealed()
