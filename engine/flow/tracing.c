@@ -152,8 +152,8 @@ void mr_tracing_begin_span(mr_entry_task *entry, const mr_slot *slot) {
         call->begun_ns = mr_spans_now_ns(call->spans);
 }
 
-/* A source gives one frame a call; if it gives several, the first stands for all. The frame begins with the call, unless
- * the call may have waited for it. */
+/* A source gives one frame a call; if it gives several, the first stands for all. The frame begins with the call, if
+ * the call cannot have waited for it. */
 static void note_source(mr_entry_task *entry, const mr_slot *slot) {
     mr_call_spans *call = entry->spans;
     for (size_t i = slot->output_first; i < slot->output_count && !call->count; i++) {
