@@ -32,6 +32,7 @@ static const mr_stage_type *const types[] = {
     &mr_join_stage,
     &mr_jsonl_stage,
     &mr_motion_stage,
+    &mr_mqtt_stage,
     &mr_null_stage,
     &mr_phash_stage,
     &mr_postgres_stage,

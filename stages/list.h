@@ -34,6 +34,7 @@ extern const mr_stage_type mr_images_stage;
 extern const mr_stage_type mr_join_stage;
 extern const mr_stage_type mr_jsonl_stage;
 extern const mr_stage_type mr_motion_stage;
+extern const mr_stage_type mr_mqtt_stage;
 extern const mr_stage_type mr_null_stage;
 extern const mr_stage_type mr_phash_stage;
 extern const mr_stage_type mr_postgres_stage;

@@ -10,6 +10,7 @@
 #include "engine/base/grow.h"
 #include "engine/base/key_file.h"
 #include "engine/base/memory.h"
+#include "stages/deliver/post.h"
 
 enum { SECRET_BYTES = 4096, LINE_BYTES = SECRET_BYTES + 256, SUM_BYTES = 32, MOST_PAUSE_S = 86400 };
 
@@ -144,21 +145,6 @@ static int connect_to(void *service, const mr_delivery *delivery) {
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
-typedef struct record {
-    const char *id, *text, *picture;
-    mr_webhook_head head;
-} record;
-
-static record record_at(const mr_batch *batch, size_t index) {
-    const char *at = batch->data + batch->items[index].at;
-    record found;
-    memcpy(&found.head, at, sizeof found.head);
-    found.id = at + sizeof found.head;
-    found.text = found.id + found.head.id_bytes;
-    found.picture = found.text + found.head.text_bytes;
-    return found;
-}
-
 static bool add(mr_webhook_link *at, const char *text, size_t bytes) {
     return mr_append_bytes((void **)&at->body, &at->room, &at->bytes, text, bytes);
 }
@@ -168,7 +154,7 @@ static int make_body(mr_webhook_link *at, const mr_batch *batch) {
     at->bytes = 0;
     bool made = !array || add(at, "[", 1);
     for (size_t i = 0; i < batch->count && made; i++) {
-        const record one = record_at(batch, i);
+        const mr_post one = mr_post_at(batch, i);
         made = (i == 0 || !array || add(at, ",", 1)) && add(at, one.text, one.head.text_bytes) &&
                (!lines || add(at, "\n", 1));
     }
@@ -189,7 +175,7 @@ static int sign(const mr_webhook_link *at, struct curl_slist **headers) {
 }
 
 /* The picture is a second part, after the record. */
-static int add_parts(mr_webhook_link *at, const record *one, curl_mime **form) {
+static int add_parts(mr_webhook_link *at, const mr_post *one, curl_mime **form) {
     *form = curl_mime_init(at->curl);
     curl_mimepart *text = *form ? curl_mime_addpart(*form) : NULL, *picture = text ? curl_mime_addpart(*form) : NULL;
     CURLcode code = picture ? curl_mime_data(text, at->body, at->bytes) : CURLE_OUT_OF_MEMORY;
@@ -203,7 +189,7 @@ static int add_parts(mr_webhook_link *at, const record *one, curl_mime **form) {
     return code ? mr_fail(MR_ERROR_MEMORY, "no memory for a request") : MR_OK;
 }
 
-static int set_body(mr_webhook_link *at, const record *one, curl_mime **form, struct curl_slist **headers) {
+static int set_body(mr_webhook_link *at, const mr_post *one, curl_mime **form, struct curl_slist **headers) {
     if (at->params->picture && one->head.picture_bytes)
         return add_parts(at, one, form);
     CURLcode code = curl_easy_setopt(at->curl, CURLOPT_POST, 1L);
@@ -245,7 +231,7 @@ static int copy_headers(const mr_webhook_link *at, struct curl_slist **headers) 
 }
 
 static int post(mr_webhook_link *at, const mr_batch *batch) {
-    const record first = record_at(batch, 0);
+    const mr_post first = mr_post_at(batch, 0);
     struct curl_slist *headers = NULL;
     curl_mime *form = NULL;
     char id[2048];
