@@ -6,8 +6,8 @@
  * Meanwhile records wait, up to `backlog` bytes; then `on_full` decides. Nothing else in the pipeline waits
  * for the service.
  *
- * A new sink is one file: it makes records, and has the three functions of mr_service_type that are not optional. A stage's options must
- * begin with mr_delivery_options.
+ * A new sink is one file: it makes records, and has the three functions of mr_service_type that are not optional. A
+ * stage's options must begin with mr_delivery_options.
  *
  * At the run's end, flush waits until everything is acknowledged. If the run was asked to end, it waits as long as
  * mr_stage_gives_up allows. It drops the rest as MR_REASON_STOPPED, which comes again when the run continues.

@@ -289,8 +289,8 @@ static void explain_refusal(mr_mqtt_link *at) {
         mr_stage_warn(mr_delivery_stage(at->delivery), "%s", mr_message());
 }
 
-/* Waits until all that was published is acknowledged. `until_ns`: although the delivery stops, but no longer; 0: as long
- * as acknowledgements come. */
+/* Waits until all that was published is acknowledged. `until_ns`: although the delivery stops, but no longer; 0: as
+ * long as acknowledgements come. */
 static int settle(mr_mqtt_link *at, int64_t until_ns) {
     int status = MR_OK;
     at->acked_ns = mr_now_ns();
@@ -530,7 +530,8 @@ static int publish_post(mr_mqtt_link *at, const mr_batch *batch, size_t index) {
     if (status || !post.head.picture_bytes)
         return status;
     snprintf(topic, sizeof topic, "%s/picture", post.topic);
-    return publish_to(at, topic, &(message){.topic = post.topic, .of = of}, post.picture, post.head.picture_bytes, true);
+    return publish_to(at, topic, &(message){.topic = post.topic, .of = of}, post.picture, post.head.picture_bytes,
+                      true);
 }
 
 static int send_batch(void *service, const mr_delivery *delivery, const mr_batch *batch) {

@@ -92,8 +92,8 @@ static void find_class(const mr_frame *frame, values *to) {
     }
 }
 
-static void expand(mr_post_writer *at, const mr_stage *self, const mr_frame *frame, const char *template, const char *id,
-                   const char *record, size_t record_bytes) {
+static void expand(mr_post_writer *at, const mr_stage *self, const mr_frame *frame, const char *template,
+                   const char *id, const char *record, size_t record_bytes) {
     char pts[MR_NUMBER_TEXT], captured[MR_VALUE_TEXT] = "";
     const mr_field date = {.name = "captured", .type = MR_FIELD_DATE};
     values all = {.id = id, .pipeline = mr_stage_pipeline(self), .pts = pts, .captured = captured,

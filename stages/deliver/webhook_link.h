@@ -4,7 +4,8 @@
  * again, after the time in Retry-After if there is one. Any other status, a redirect too, refuses the records for good.
  * Certificates are always verified, and redirects never followed.
  *
- * Its records are posts (post.h). Threads: as mr_service_type says. Without libcurl (webhook_link_none.c) the first two functions fail. */
+ * Its records are posts (post.h). Threads: as mr_service_type says. Without libcurl (webhook_link_none.c) the first two
+ * functions fail. */
 #pragma once
 
 #include "millrace/option.h"

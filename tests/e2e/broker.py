@@ -80,8 +80,8 @@ class Subscriber:
 
 
 class Flaky:
-    """A broker that keeps each message before it acknowledges it, and breaks off: at every `breaks`th message, before or
-    after the acknowledgement in turn. mosquitto may lose messages that it has acknowledged if it is killed."""
+    """A broker that keeps each message before it acknowledges it, and breaks off: at every `breaks`th message, before
+    or after the acknowledgement in turn. mosquitto, if it is killed, may lose messages that it has acknowledged."""
 
     def __init__(self, case, breaks):
         self.messages, self.connections, self.breaks, self.numbers = [], 0, breaks, itertools.count(1)

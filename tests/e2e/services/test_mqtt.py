@@ -197,7 +197,8 @@ class Mqtt(Sink):
         self.assertIn("certificate verify failed", self.away(running)["why"])
         self.stop(running)
         wrong[1].chmod(0o644)
-        path = self.write(pipeline(dict(a='type: "null", frames: 3'), db=url(asking.port, f", ca_file: {right[0]}{own}")))
+        path = self.write(pipeline(dict(a='type: "null", frames: 3'),
+                                   db=url(asking.port, f", ca_file: {right[0]}{own}")))
         self.checked([MILLRACE, "run", path], code=77)
 
     def test_a_broker_that_breaks_off(self):

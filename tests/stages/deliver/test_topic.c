@@ -39,7 +39,8 @@ TEST(a_topic_that_is_too_long_is_cut) {
 }
 
 TEST(names_for_home_assistant_stay_different) {
-    static const char *const names[] = {"lobby.1", "lobby_1", "lobby 1", "lobby/1", "lobby-1", "lobby_2E1", "lobby_5F1"};
+    static const char *const names[] = {"lobby.1", "lobby_1",   "lobby 1",  "lobby/1",
+                                        "lobby-1", "lobby_2E1", "lobby_5F1"};
     char made[sizeof names / sizeof *names][32];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         assert_in_range(mr_home_name(made[i], sizeof made[i], names[i]), 7, 31);
