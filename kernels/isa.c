@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "millrace/devices.h"
 #include "millrace/log.h"
 
 #if defined(__x86_64__)
@@ -60,4 +61,8 @@ static void read_name(void) {
 mr_isa mr_isa_named(void) {
     pthread_once(&once, read_name);
     return named;
+}
+
+const char *mr_kernel_isa(void) {
+    return mr_isa_name(mr_isa_up_to(mr_isa_named()));
 }

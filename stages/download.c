@@ -19,8 +19,6 @@ static mr_result **results_of(const mr_download *d) {
 }
 
 void mr_download_tensor(const void *context, mr_result *result, uint8_t *found, size_t each) {
-    (void)context;
-    (void)each;
     memcpy(result->data, found, mr_tensor_bytes(&result->format));
 }
 

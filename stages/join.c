@@ -106,10 +106,7 @@ static int process(mr_stage *self, mr_io *io) {
         status = add_vector(io, frame, &self->inputs[port], theirs);
         status = status ? status : add_results(io, frame, theirs->results);
     }
-    if (!status)
-        return mr_io_emit(io, 0, frame);
-    mr_frame_unref(&frame);
-    return status;
+    return mr_io_finish(io, 0, frame, status);
 }
 
 static const mr_port inputs[] = {{.name = "any", .help = "two or more, named as you like", .many = true}, {0}};

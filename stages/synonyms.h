@@ -1,4 +1,4 @@
-/* Other programs' words for the stage types in list.c and their options. mr_media_source holds the table. */
+/* Other programs' words for the stage types in list.h and their options. mr_media_source holds the table. */
 #pragma once
 
 #include "engine/text/synonyms.h"

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -207,20 +208,40 @@ static int make_folders(char *path, unsigned mode) {
     }
 }
 
-int mr_file_cache_folder(const char *name, const char *given, unsigned mode, char *folder, size_t room) {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int length;
-    if (given)
-        length = snprintf(folder, room, "%s", given);
-    else if (cache && *cache == '/')
-        length = snprintf(folder, room, "%s/millrace/%s", cache, name);
+/* $VARIABLE/millrace/NAME, else ~/FALLBACK/millrace/NAME. */
+static int make_own(const char *variable, const char *fallback, const char *name, unsigned mode, char *folder,
+                    size_t room) {
+    const char *base = getenv(variable), *home = getenv("HOME");
+    size_t length;
+    if (base && *base == '/')
+        length = (size_t)snprintf(folder, room, "%s/millrace/%s", base, name);
     else if (home && *home == '/')
-        length = snprintf(folder, room, "%s/.cache/millrace/%s", home, name);
+        length = (size_t)snprintf(folder, room, "%s/%s/millrace/%s", home, fallback, name);
     else
-        return mr_fail(MR_ERROR_IO, "neither XDG_CACHE_HOME nor HOME names a folder");
-    if ((size_t)length >= room)
+        return mr_fail(MR_ERROR_IO, "neither %s nor HOME names a folder", variable);
+    return length < room ? make_folders(folder, mode)
+                         : mr_fail(MR_ERROR_IO, "the name of the folder millrace/%s is too long", name);
+}
+
+int mr_file_cache_folder(const char *name, const char *given, unsigned mode, char *folder, size_t room) {
+    if (!given)
+        return make_own("XDG_CACHE_HOME", ".cache", name, mode, folder, room);
+    if ((size_t)snprintf(folder, room, "%s", given) >= room)
         return mr_fail(MR_ERROR_IO, "the name of the cache's folder is too long");
     return make_folders(folder, mode);
+}
+
+int mr_file_state_folder(const char *name, char *folder, size_t room) {
+    return make_own("XDG_STATE_HOME", ".local/state", name, 0700, folder, room);
+}
+
+static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *place) {
+    remove(path);
+    return 0;
+}
+
+void mr_file_remove_folder(const char *folder) {
+    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 int mr_file_can_replace(const char *path) {

@@ -23,6 +23,10 @@ int mr_file_make_folder(const char *path);
 /* Gives the folder `given`; NULL: $XDG_CACHE_HOME/millrace/NAME, else ~/.cache/millrace/NAME. Makes it with `mode`, and
  * those above it. MR_ERROR_IO also if there is no such place, or the name is too long. */
 int mr_file_cache_folder(const char *name, const char *given, unsigned mode, char *folder, size_t room);
+/* Makes $XDG_STATE_HOME/millrace/NAME, else ~/.local/state/millrace/NAME, which only the user may enter. As above. */
+int mr_file_state_folder(const char *name, char *folder, size_t room);
+/* Removes a folder with everything in it, as far as possible. Follows no links. */
+void mr_file_remove_folder(const char *folder);
 /* MR_ERROR_IO, with errno, if the name (or the link with that name) leads to something that is not a regular file: a
  * folder, or a device, which root could replace with a file. */
 int mr_file_can_replace(const char *path);

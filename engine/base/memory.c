@@ -58,7 +58,6 @@ void mr_memory_keep(uint64_t bytes) {
         kept = most;
     pthread_mutex_unlock(&lock);
 #else
-    (void)bytes;
 #endif
 }
 

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,20 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "millrace/status.h"
 
 /* Other programs can have folders with such names. A folder is ours if it holds this file, which the user locks. */
 static const char prefix[] = "millrace-", pattern[] = "millrace-XXXXXX", mark[] = ".held";
-
-static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *place) {
-    (void)status, (void)kind, (void)place;
-    remove(path);
-    return 0;
-}
-
-static void remove_all(const char *folder) {
-    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-}
 
 /* ---- folders that others have left ----------------------------------------------------------------------------- */
 
@@ -44,7 +34,7 @@ static void remove_left(const char *folder) {
     if (fd < 0)
         return;
     if (!flock(fd, LOCK_EX | LOCK_NB))
-        remove_all(folder);
+        mr_file_remove_folder(folder);
     close(fd);
 }
 
@@ -105,7 +95,7 @@ int mr_temp_folder_make(mr_temp_folder *temp, const char *parent) {
 void mr_temp_folder_remove(mr_temp_folder *temp) {
     if (!temp->folder[0])
         return;
-    remove_all(temp->folder);
+    mr_file_remove_folder(temp->folder);
     if (temp->held >= 0)
         close(temp->held);
     *temp = (mr_temp_folder){.held = -1};

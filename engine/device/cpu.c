@@ -11,14 +11,11 @@ typedef struct cpu_stream {
 } cpu_stream;
 
 static int cpu_allocate(mr_device *device, mr_memory memory, size_t bytes, void **data) {
-    (void)memory;
     *data = mr_alloc_pixels(bytes);
     return *data ? MR_OK : mr_fail(MR_ERROR_MEMORY, "%s: no memory for %zu bytes", device->name, bytes);
 }
 
 static void cpu_free(mr_device *device, mr_memory memory, void *data) {
-    (void)device;
-    (void)memory;
     mr_free(data);
 }
 
@@ -36,8 +33,6 @@ static void cpu_stream_destroy(mr_stream *stream) {
 }
 
 static int cpu_submit(mr_stream *stream, mr_work_function *function, const void *arguments, size_t bytes) {
-    (void)stream;
-    (void)bytes;
     /* The work is done before this returns: it need not copy the arguments. */
     return function((void *)(uintptr_t)arguments);
 }

@@ -421,6 +421,13 @@ int mr_io_emit(mr_io *io, size_t port, mr_frame *frame) {
     return emit(io, port, frame, frame->identity.source, true);
 }
 
+int mr_io_finish(mr_io *io, size_t port, mr_frame *frame, int status) {
+    if (!status)
+        return mr_io_emit(io, port, frame);
+    mr_frame_unref(&frame);
+    return status;
+}
+
 mr_frame *mr_io_take(mr_io *io, size_t index) {
     mr_slot *slot = io->slot;
     mr_frame *frame = slot->inputs[index].frame;
@@ -489,7 +496,6 @@ void mr_io_skip(mr_io *io, uint32_t epoch, uint64_t seq, bool rest) {
 int mr_io_set_object(mr_io *io, mr_frame *frame, uint32_t number) {
     mr_identity identity = frame->identity;
     mr_receipt *own = NULL;
-    (void)io;
     identity.sub = number;
     int status = frame->receipt ? mr_ledger_derive(frame->receipt, &identity, &own) : MR_OK;
     if (status)
@@ -522,7 +528,6 @@ bool mr_io_cut_short(const mr_io *io) {
 }
 
 mr_receipt *mr_io_hold(mr_io *io, const mr_frame *frame) {
-    (void)io;
     return frame->receipt ? mr_receipt_ref(frame->receipt) : NULL;
 }
 

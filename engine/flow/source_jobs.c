@@ -222,7 +222,6 @@ static void count_one(mr_source_jobs *jobs, job *one, mr_instance *instance) {
 }
 
 static void list_one(mr_source_jobs *jobs, job *one, mr_instance *instance) {
-    (void)jobs;
     if (instance->self.source != MR_SOURCE_NONE)
         one->own[one->own_count++] = instance;
     for (size_t port = 0; port < mr_inlets_count(&instance->inlets); port++) {

@@ -41,10 +41,10 @@ struct mr_source_slots {
     const mr_wiring *wiring;
     mr_source_jobs *jobs;
     bool open;
-    source_slot *slot;           /* by source */
     struct mr_retired *retired;  /* removed sources; NULL: none can be removed */
     mr_names *ids;               /* ids for sources that come and go; NULL: none can */
     mr_names_share ids_share;
+    source_slot slot[];  /* by source */
 };
 
 static bool retire(void *context, uint32_t source);
@@ -70,13 +70,9 @@ static int create_changing(mr_source_slots *slots) {
 }
 
 int mr_source_slots_create(mr_source_slots **slots, const mr_run *run, const mr_wiring *wiring, mr_source_jobs *jobs) {
-    mr_source_slots *made = mr_calloc(1, sizeof *made);
-    if (made)
-        made->slot = mr_calloc(run->plan->source_count + 1, sizeof *made->slot);
-    if (!made || !made->slot) {
-        mr_free(made);
+    mr_source_slots *made = mr_calloc(1, sizeof *made + run->plan->source_count * sizeof *made->slot);
+    if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the graph");
-    }
     *slots = made;
     made->run = run;
     made->wiring = wiring;
@@ -109,7 +105,6 @@ void mr_source_slots_destroy(mr_source_slots **slots) {
         mr_retired_fini(gone->retired);
     mr_free(gone->retired);
     mr_names_destroy(&gone->ids);
-    mr_free(gone->slot);
     mr_free(gone);
     *slots = NULL;
 }

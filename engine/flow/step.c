@@ -83,11 +83,7 @@ static int call_map(mr_stage *self, mr_io *io) {
         status = mr_io_acquire(io, 0, &format, input, &output);
     if (!status)
         status = self->type->map(self, mr_io_stream(io), input, output);
-    if (status) {
-        mr_frame_unref(&output);
-        return status;
-    }
-    return mr_io_emit(io, 0, output);
+    return mr_io_finish(io, 0, output, status);
 }
 
 /* Turns a frame that the program pushed into a source frame. */

@@ -26,6 +26,7 @@ int mr_pipeline_plan_with(mr_plan **plan, const mr_pipeline_params *params, cons
         .text = params->text,
         .override_count = params->override_count,
         .overrides = params->overrides,
+        .override_names = params->override_names,
         .input_count = params->input_count,
         .inputs = params->inputs,
         .output = params->output,
@@ -236,7 +237,6 @@ static int copy(mr_frame *frame, const mr_push *push) {
 }
 
 static void release_nothing(void *context) {
-    (void)context;
 }
 
 /* After a failed push the program keeps the memory: the release function must not be called. */

@@ -185,6 +185,7 @@ static void summarize_cuts(const mr_graph *graph, mr_summary *summary) {
                 .again = read_count(&tally->again),
                 .set_aside = read_count(&tally->set_aside),
                 .sessions = read_count(&tally->sessions),
+                .peers = read_count(&tally->peers),
                 .stale = read_count(&tally->stale),
                 .malformed = read_count(&tally->malformed),
                 .rejected = read_count(&tally->rejected),

@@ -345,6 +345,8 @@ static const mr_summary_field cut_fields[] = {
     COUNT("again", again, "frames sent or received again after a loss"),
     COUNT("set_aside", set_aside, "frames that a consumer refused, or that may have crashed one"),
     COUNT("sessions", sessions, "sessions that were opened"),
+    {"peers", MR_SUMMARY_U64, AT(mr_cut_summary, peers), NULL, "processes at the other end that are connected now",
+     .metric = "cut_peers"},
     COUNT("stale", stale, "messages from ended sessions, which are ignored"),
     COUNT("malformed", malformed, "messages that violated the protocol"),
     COUNT("rejected", rejected, "greetings that were refused"),

@@ -161,6 +161,14 @@ const mr_view_http *mr_plan_view_http(const mr_plan_view *view) {
     return &((const mr_view *)view)->plan->spec->http;
 }
 
+const mr_view_hub *mr_plan_view_hub(const mr_plan_view *view) {
+    return &((const mr_view *)view)->plan->spec->hub;
+}
+
+const mr_view_otlp *mr_plan_view_otlp(const mr_plan_view *view) {
+    return &((const mr_view *)view)->plan->spec->otlp;
+}
+
 void mr_plan_view_close(const mr_plan_view **view) {
     mr_view *gone = (mr_view *)(uintptr_t)*view;
     if (gone) {

@@ -23,7 +23,8 @@
  * A node that is started again after another has ended would wait for it forever; so the supervisor of the nodes
  * records those that have ended in the folder MILLRACE_ENDED, see cut_end.h. All frames sent to such a node were
  * settled: those that are read and sent once more are absorbed ("done before"), or, from sources that cannot repeat
- * them exactly, dropped ("no consumer"). Such a node sends nothing more. */
+ * them exactly, dropped ("no consumer"). Such a node sends nothing more. It also records each process that has failed
+ * and is not started again: others neither wait for its frames, nor for it to take theirs. */
 #pragma once
 
 #include <stdbool.h>

@@ -90,6 +90,18 @@ int mr_http_address_parse(const char *text, mr_http_address *address) {
                    "0.0.0.0:8090 for all IPv4 addresses of this machine", text);
 }
 
+int mr_http_address_check(const char *listen, bool token, bool certificate, bool key, const char **wrong) {
+    mr_http_address address;
+    *wrong = key ? "key" : "certificate";
+    if (certificate != key)
+        return mr_fail(MR_ERROR_CONFIG, "without `%s`", key ? "certificate" : "key");
+    *wrong = "listen";
+    int status = listen ? mr_http_address_parse(listen, &address) : MR_OK;
+    if (!status && listen && !address.loopback && (!token || !certificate))
+        status = mr_fail(MR_ERROR_CONFIG, "%s is reached from other machines, so a token and TLS are needed", listen);
+    return status;
+}
+
 bool mr_http_host_is_local(const char *text) {
     char host[HOST_BYTES];
     const char *digits;

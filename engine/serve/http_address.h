@@ -17,6 +17,11 @@ typedef struct mr_http_address {
  * MR_ERROR_CONFIG. */
 int mr_http_address_parse(const char *text, mr_http_address *address);
 
+/* Whether a server with these may listen there, and for whom. TLS needs a certificate and a key; an address that other
+ * machines reach needs TLS and a token. `listen` may be NULL: nowhere. MR_ERROR_CONFIG with the message, and in *wrong
+ * what is to blame: "listen", "certificate" or "key". */
+int mr_http_address_check(const char *listen, bool token, bool certificate, bool key, const char **wrong);
+
 /* Opens a socket that listens there; it does not block, and exec closes it. *port: the socket's port; 0: a Unix socket,
  * whose file the caller must unlink. Replaces the Unix socket of a program that has ended.
  * MR_ERROR_UNAVAILABLE (in use, or not this machine's address), MR_ERROR_PERMISSION, MR_ERROR_IO. */

@@ -4,15 +4,14 @@
 #include <poll.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
-#include "engine/serve/http_address.h"
 #include "engine/serve/http_parts.h"
+#include "engine/serve/http_permission.h"
 #include "engine/serve/http_token.h"
 #include "millrace/status.h"
 
@@ -43,7 +42,8 @@ struct mr_http_request {
     bool over;                         /* time is over, or the client has left: it must be closed */
     atomic_bool woken;
     const mr_http_route *route;        /* NULL: the request is not read yet */
-    bool posts, foreign;               /* the path is for POST; a Host header names another server */
+    bool posts;                        /* the path is for POST */
+    bool logs_in;                      /* the answer gives the cookie */
     char rest[REST_BYTES];
     char *body;                        /* of a POST, BODY_BYTES + 1; NULL: none */
     size_t body_bytes;
@@ -56,9 +56,8 @@ struct mr_http_request {
 struct mr_http_server {
     struct MHD_Daemon *daemon;
     mr_http_route *routes;
-    char *token, *certificate, *key;
-    bool any_host;
-    const char *const *hosts;
+    mr_http_permission permission;
+    char *certificate, *key;
     const char *not_found;
     int most_streams, streams;
     int64_t timeout_ns, sweep_ns; /* sweep_ns: when the next sweep is due */
@@ -178,8 +177,14 @@ static mr_http_reply answer(mr_http_request *request, unsigned code, const char 
         MHD_add_response_header(response, headers[i][0], headers[i][1]);
     if (code == MHD_HTTP_UNAUTHORIZED)
         MHD_add_response_header(response, "WWW-Authenticate", "Bearer realm=\"millrace\"");
+    if (request->logs_in)
+        MHD_add_response_header(response, "Set-Cookie", request->server->permission.cookie);
+    if (code == MHD_HTTP_SEE_OTHER)
+        MHD_add_response_header(response, "Location", "./");
     if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
         MHD_add_response_header(response, "Allow", request->posts ? "POST" : "GET, HEAD");
+    if (request->next)
+        MHD_add_response_header(response, "X-Accel-Buffering", "no"); /* nginx must pass each part on at once */
     if (code == MHD_HTTP_SERVICE_UNAVAILABLE)
         MHD_add_response_header(response, "Retry-After", "1");
     enum MHD_Result queued = MHD_queue_response(request->connection, code, response);
@@ -193,7 +198,6 @@ mr_http_reply mr_http_say(mr_http_request *request, unsigned code, const char *t
 }
 
 static void keep_data(void *owner) {
-    (void)owner;
 }
 
 mr_http_reply mr_http_send(mr_http_request *request, const mr_http_content *content) {
@@ -210,7 +214,6 @@ mr_http_reply mr_http_send(mr_http_request *request, const mr_http_content *cont
 static ssize_t read_stream(void *context, uint64_t position, char *to, size_t room) {
     mr_http_request *request = context;
     mr_http_content part;
-    (void)position;
     if (request->over)
         return MHD_CONTENT_READER_END_OF_STREAM;
     if (!request->parts.busy) {
@@ -269,15 +272,6 @@ const char *mr_http_body(const mr_http_request *request) {
     return request->body ? request->body : "";
 }
 
-static bool has_token(const mr_http_server *server, struct MHD_Connection *handle) {
-    static const char scheme[] = "Bearer ";
-    const char *header = MHD_lookup_connection_value(handle, MHD_HEADER_KIND, "Authorization");
-    const char *argument = MHD_lookup_connection_value(handle, MHD_GET_ARGUMENT_KIND, "token");
-    if (header && strncasecmp(header, scheme, sizeof scheme - 1) == 0)
-        return mr_http_token_is(server->token, header + sizeof scheme - 1);
-    return argument && mr_http_token_is(server->token, argument);
-}
-
 /* Whether the url fits a route's path; *rest: what its star matches. */
 static bool fits(const char *path, const char *url, char rest[REST_BYTES]) {
     const char *star = strchr(path, '*');
@@ -291,40 +285,6 @@ static bool fits(const char *path, const char *url, char rest[REST_BYTES]) {
     memcpy(rest, url + before, bytes - before - after);
     rest[bytes - before - after] = '\0';
     return true;
-}
-
-/* Whether a Host header's name, with any port, is one of those that the server may have. */
-static bool is_ours(const mr_http_server *server, const char *host) {
-    const char *colon = strrchr(host, ':');
-    const size_t bytes = colon && !strchr(colon, ']') ? (size_t)(colon - host) : strlen(host);
-    for (const char *const *name = server->hosts; name && *name; name++)
-        if (strlen(*name) == bytes && strncasecmp(*name, host, bytes) == 0)
-            return true;
-    return mr_http_host_is_local(host);
-}
-
-static enum MHD_Result check_host(void *context, enum MHD_ValueKind kind, const char *key, const char *value) {
-    mr_http_request *request = context;
-    (void)kind;
-    if (strcasecmp(key, "Host") == 0 && (!value || !is_ours(request->server, value)))
-        request->foreign = true;
-    return MHD_YES;
-}
-
-/* Every Host header counts: clients and proxies take different ones. */
-static bool has_other_host(mr_http_request *request) {
-    const mr_http_server *server = request->server;
-    request->foreign = false;
-    if (!server->any_host && (!server->token || server->hosts))
-        MHD_get_connection_values(request->connection, MHD_HEADER_KIND, check_host, request);
-    return request->foreign;
-}
-
-/* Whether a page from elsewhere may have made the POST. A page of this server has an Origin that ends with the Host. */
-static bool is_forged(const mr_http_request *request) {
-    const char *origin = mr_http_header(request, "Origin"), *host = mr_http_header(request, "Host");
-    const char *name = origin ? strstr(origin, "://") : NULL;
-    return !mr_http_header(request, "X-Millrace") || (origin && (!name || !host || strcasecmp(name + 3, host) != 0));
 }
 
 static const mr_http_route *find_route(mr_http_request *request, const char *url, bool post) {
@@ -342,22 +302,44 @@ static const mr_http_route *find_route(mr_http_request *request, const char *url
     return other;
 }
 
+/* ---- permission ------------------------------------------------------------------------------------------------- */
+
+static mr_http_reply answer_login(mr_http_request *request, void *context) {
+    request->logs_in = true;
+    return mr_http_say(request, MHD_HTTP_OK, "logged in\n");
+}
+
+static mr_http_reply ask_for_token(mr_http_request *request) {
+    if (!mr_http_wants_page(request->connection))
+        return mr_http_say(request, MHD_HTTP_UNAUTHORIZED,
+                           "a token is needed: Authorization: Bearer TOKEN, or ?token=TOKEN\n");
+    return mr_http_send(request, &(mr_http_content){.type = "text/html; charset=utf-8", .data = mr_http_login_page,
+                                                    .bytes = strlen(mr_http_login_page),
+                                                    .code = MHD_HTTP_UNAUTHORIZED});
+}
+
 /* Checks permission; answers if there is none. */
 static bool may_not(mr_http_request *request, const mr_http_route *route, bool post, mr_http_reply *reply) {
-    const mr_http_server *server = request->server;
-    if (has_other_host(request))
+    const mr_http_permission *permission = &request->server->permission;
+    if (mr_http_has_other_host(permission, request->connection))
         *reply = mr_http_say(request, MHD_HTTP_FORBIDDEN,
                              "ask for this server as 127.0.0.1, [::1] or localhost; for other names it needs a "
                              "`token`, or `hosts`\n");
-    else if (server->token && !route->open && !has_token(server, request->connection))
-        *reply = mr_http_say(request, MHD_HTTP_UNAUTHORIZED,
-                             "a token is needed: Authorization: Bearer TOKEN, or ?token=TOKEN\n");
-    else if (post && route->post && is_forged(request))
+    else if (!route->open && !mr_http_has_token(permission, request->connection))
+        *reply = ask_for_token(request);
+    else if (post && route->post && mr_http_is_forged(request->connection))
         *reply = mr_http_say(request, MHD_HTTP_FORBIDDEN,
                              "a POST needs the header X-Millrace: 1, and may not come from another site's page\n");
     else
         return false;
     return true;
+}
+
+/* A browser that opens the first page with the token in its address: logs it in, and leads it to the address without
+ * the token. */
+static bool hides_token(mr_http_request *request, const mr_http_route *route) {
+    return route && strcmp(route->path, "/") == 0 && mr_http_wants_page(request->connection) &&
+           mr_http_has_token_in_url(&request->server->permission, request->connection);
 }
 
 /* Chooses the route, or answers with why there is none. */
@@ -378,6 +360,10 @@ static mr_http_reply choose(mr_http_request *request, const char *url, const cha
                            route->post ? "only POST is answered here\n" : "only GET and HEAD are answered\n");
     request->route = route;
     request->asked = !post;
+    if (!post && hides_token(request, route)) {
+        request->logs_in = true;
+        return mr_http_say(request, MHD_HTTP_SEE_OTHER, "the page is at ./\n");
+    }
     if (!post)
         return route->answer(request, route->context);
     request->body_bytes = 0;
@@ -411,8 +397,6 @@ static mr_http_reply answer_route(mr_http_request *request) {
 static enum MHD_Result take_request(void *context, struct MHD_Connection *handle, const char *url, const char *method,
                                     const char *version, const char *data, size_t *bytes, void **request_context) {
     mr_http_request *request = request_of(handle);
-    (void)context;
-    (void)version;
     if (!request || request->over)
         return MHD_NO;
     *request_context = request;
@@ -431,9 +415,6 @@ static enum MHD_Result take_request(void *context, struct MHD_Connection *handle
 static void end_request(void *context, struct MHD_Connection *handle, void **request_context,
                         enum MHD_RequestTerminationCode code) {
     mr_http_request *request = *request_context;
-    (void)context;
-    (void)handle;
-    (void)code;
     if (!request)
         return;
     if (request->next) {
@@ -444,7 +425,7 @@ static void end_request(void *context, struct MHD_Connection *handle, void **req
         request->end(request->state);
     request->route = NULL;
     request->next = NULL;
-    request->posts = false;
+    request->posts = request->logs_in = false;
     mr_free(request->body);
     request->body = NULL;
     mr_http_keep(request, NULL, NULL);
@@ -528,14 +509,17 @@ static bool allocate(mr_http_server *server, const mr_http_params *params) {
     while (params->routes[routes++].path)
         continue;
     server->slot = mr_calloc((size_t)server->slots, sizeof *server->slot);
-    server->routes = mr_calloc(routes, sizeof *server->routes);
-    server->token = params->token ? mr_strdup(params->token) : NULL;
+    server->routes = mr_calloc(routes + 1, sizeof *server->routes);
     server->certificate = params->certificate ? mr_strdup(params->certificate) : NULL;
     server->key = params->key ? mr_strdup(params->key) : NULL;
-    if (!server->slot || !server->routes || (params->token && !server->token) || server->wake < 0 ||
-        (params->certificate && (!server->certificate || !server->key)))
+    if (!server->slot || !server->routes || server->wake < 0 ||
+        (params->certificate && (!server->certificate || !server->key)) ||
+        mr_http_permission_init(&server->permission, params->token, params->hosts, params->any_host,
+                                params->certificate != NULL))
         return false;
-    memcpy(server->routes, params->routes, routes * sizeof *server->routes);
+    if (params->token)
+        *server->routes = (mr_http_route){.path = "/login", .answer = answer_login, .post = true};
+    memcpy(server->routes + (params->token ? 1 : 0), params->routes, routes * sizeof *server->routes);
     for (int i = 0; i < server->slots; i++)
         server->slot[i].server = server;
     return true;
@@ -549,7 +533,6 @@ int mr_http_server_create(mr_http_server **result, const mr_http_params *params)
     }
     const int64_t sweep_ms = params->timeout_ns / 8000000;
     *server = (mr_http_server){.not_found = params->not_found, .timeout_ns = params->timeout_ns,
-                               .any_host = params->any_host, .hosts = params->hosts,
                                .most_streams = params->most_streams, .slots = params->most_streams + OTHERS,
                                .sweep_ms = sweep_ms < MOST_SWEEP_MS ? (int)sweep_ms : MOST_SWEEP_MS,
                                .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
@@ -585,7 +568,7 @@ void mr_http_server_destroy(mr_http_server **result) {
         MHD_stop_daemon(server->daemon);
     if (server->wake >= 0)
         close(server->wake);
-    mr_http_token_forget(&server->token);
+    mr_http_permission_fini(&server->permission);
     mr_http_token_forget(&server->key);
     mr_free(server->certificate);
     mr_free(server->routes);

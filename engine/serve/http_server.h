@@ -16,11 +16,13 @@
  * as state (mr_http_keep), which ends with the request, for whatever reason.
  *
  * Permission: with a token, a request must give it ("Authorization: Bearer TOKEN", or "?token=TOKEN"), except for
- * routes that are open. Host headers must name this machine or one of `hosts`: otherwise a page from elsewhere in a
- * browser on this machine could read the answers (DNS rebinding). Any name will do for a Unix socket, which no page can
- * reach, and with a token unless there are `hosts`. A POST must have the header "X-Millrace", which a page from
- * elsewhere cannot set, and an Origin header must be the server's. Headers on all answers keep foreign pages from
- * showing them, and our pages from loading anything from elsewhere. Requests are not logged.
+ * routes that are open. A browser gets a page on which its user enters the token, and then a cookie
+ * (http_permission.h); a POST to "/login" with the token gives that cookie too. Host headers must name this machine or
+ * one of `hosts`: otherwise a page from elsewhere in a browser on this machine could read the answers (DNS rebinding).
+ * Any name will do for a Unix socket, which no page can reach, and with a token unless there are `hosts`. A POST must
+ * have the header "X-Millrace", which a page from elsewhere cannot set, and an Origin header must be the server's.
+ * Headers on all answers keep foreign pages from showing them, and our pages from loading anything from elsewhere.
+ * Requests are not logged.
  *
  * Limits: `most_streams` streams and 64 other connections; more wait in the system's queue until one ends. A request
  * that is not a stream can last for `timeout`, from its first byte to the answer's last. A stream is closed if its

@@ -62,7 +62,8 @@ static void add_credentials(gathering *to, const mr_yaml *node) {
 
 /* Where a run can be looked into does not change what it does: a run may be resumed without that. */
 static bool is_beside(const mr_yaml *node, const mr_yaml *child) {
-    return !node->key && node->kind == MR_YAML_MAP && strcmp(child->key, "http") == 0;
+    return !node->key && node->kind == MR_YAML_MAP &&
+           (strcmp(child->key, "http") == 0 || strcmp(child->key, "hub") == 0 || strcmp(child->key, "otlp") == 0);
 }
 
 static void add_node(gathering *to, const mr_yaml *node) {

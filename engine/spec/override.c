@@ -127,13 +127,14 @@ static int put_override(mr_spec_parser *p, const char *path, mr_location place, 
 }
 
 /* "--set stages.decode.threads (lobby.yaml:6:22)": the replaced value, or the map that it is added to. A value made by
- * an earlier override has no place. */
-static const char *place_name(mr_spec_parser *p, const char *key) {
+ * an earlier override has no place. `name`: what the option is called; NULL: --set and the key. */
+static const char *place_name(mr_spec_parser *p, const char *name, const char *key) {
     const mr_yaml *replaced = mr_yaml_nearest(p->spec->root, key);
     const mr_location *at = &replaced->place;
-    if (replaced == p->spec->root || at->line == 0)
-        return mr_arena_print(&p->spec->arena, "--set %s", key);
-    return mr_arena_print(&p->spec->arena, "--set %s (%s:%d:%d)", key, at->file, at->line, at->column);
+    const char *option = name ? name : mr_arena_print(&p->spec->arena, "--set %s", key);
+    if (!option || replaced == p->spec->root || at->line == 0)
+        return option ? mr_arena_print(&p->spec->arena, "%s", option) : NULL;
+    return mr_arena_print(&p->spec->arena, "%s (%s:%d:%d)", option, at->file, at->line, at->column);
 }
 
 int mr_spec_set(mr_spec_parser *p, const char *name, const char *key, const char *text) {
@@ -154,8 +155,10 @@ int mr_spec_set(mr_spec_parser *p, const char *name, const char *key, const char
     return put_override(p, key, place, value);
 }
 
-static int apply_override(mr_spec_parser *p, const mr_override *override) {
-    const char *name = place_name(p, override->key);
+static int apply_override(mr_spec_parser *p, size_t index) {
+    const mr_override *override = &p->params->overrides[index];
+    const char *const *names = p->params->override_names;
+    const char *name = place_name(p, names ? names[index] : NULL, override->key);
     if (!name)
         return MR_ERROR_MEMORY;
     if (path_is_plain(override->key))
@@ -311,7 +314,7 @@ static bool waits(mr_spec_parser *p, const char *key) {
 static int apply_late(mr_spec_parser *p) {
     bool any = false;
     for (size_t i = 0; i < p->params->override_count; i++) {
-        if (p->late[i] && apply_override(p, &p->params->overrides[i]))
+        if (p->late[i] && apply_override(p, i))
             return MR_ERROR_MEMORY;
         any |= p->late[i];
     }
@@ -326,7 +329,7 @@ int mr_spec_override(mr_spec_parser *parser) {
         return MR_ERROR_MEMORY;
     for (size_t i = 0; i < params->override_count; i++) {
         parser->late[i] = waits(parser, params->overrides[i].key);
-        if (!parser->late[i] && apply_override(parser, &params->overrides[i]))
+        if (!parser->late[i] && apply_override(parser, i))
             return MR_ERROR_MEMORY;
     }
     /* Which options are inputs or outputs depends on the types. */

@@ -112,6 +112,12 @@ static const mr_option top_options[] = {
     {.name = "http", .kind = MR_OPTION_MAP, .elsewhere = true, .fields = mr_http_keys,
      .help = "lets `millrace run` answer over HTTP: metrics, health, status, and changes as `millrace ctl` makes "
              "them. Programs that embed the library answer nothing"},
+    {.name = "hub", .kind = MR_OPTION_MAP, .elsewhere = true, .fields = mr_hub_keys,
+     .help = "lets `millrace run` report its state to `millrace hub`, which shows many runs on one page. Programs that "
+             "embed the library report nothing"},
+    {.name = "otlp", .kind = MR_OPTION_MAP, .elsewhere = true, .fields = mr_otlp_keys,
+     .help = "lets `millrace run` send metrics and traces of some frames to an OpenTelemetry collector, over HTTP. "
+             "Programs that embed the library send nothing"},
     {.name = "plugins", .kind = MR_OPTION_STRINGS, .elsewhere = true, .min = 1, .max = INFINITY,
      .example = "libmine.so",
      .help = "shared libraries with your own stage types: paths, relative to this file; a name without a slash is also "
@@ -176,11 +182,17 @@ static int read_top(mr_spec_parser *p) {
     return MR_OK;
 }
 
-static int read_http(mr_spec_parser *p) {
-    const mr_option_reader reader = {
+/* What shows the run to others. */
+static int read_observers(mr_spec_parser *p) {
+    mr_option_reader reader = {
         .arena = &p->spec->arena, .diagnostics = p->diagnostics, .directory = p->directory, .where = "http",
         .synonyms = p->spec->synonyms};
-    return mr_spec_read_http(&reader, mr_yaml_get(p->spec->root, "http"), &p->spec->http);
+    int status = mr_spec_read_http(&reader, mr_yaml_get(p->spec->root, "http"), &p->spec->http);
+    reader.where = "hub";
+    if (!status)
+        status = mr_spec_read_hub(&reader, mr_yaml_get(p->spec->root, "hub"), &p->spec->hub);
+    reader.where = "otlp";
+    return status ? status : mr_spec_read_otlp(&reader, mr_yaml_get(p->spec->root, "otlp"), &p->spec->otlp);
 }
 
 /* ---- sources and stages -------------------------------------------------------------------------------------- */
@@ -328,7 +340,7 @@ static int read_spec(mr_spec_parser *p) {
     int status = read_tree(p);
     if (status)
         return status;
-    if (read_top(p) || read_http(p) || mr_spec_read_devices(p) ||
+    if (read_top(p) || read_observers(p) || mr_spec_read_devices(p) ||
         read_section(p, "sources", true, MR_SPEC_MAX_SOURCES, &spec->source_count, &spec->sources) ||
         mr_spec_reserve(p) ||
         read_section(p, "stages", false, MR_SPEC_MAX_STAGES, &spec->stage_count, &spec->stages) || check_ids(p) ||

@@ -6,6 +6,8 @@
 
 #include "engine/spec/digest.h"
 #include "engine/spec/spec_http.h"
+#include "engine/spec/spec_hub.h"
+#include "engine/spec/spec_otlp.h"
 #include "engine/text/synonyms.h"
 #include "engine/text/yaml.h"
 #include "millrace/describe.h"
@@ -133,6 +135,8 @@ typedef struct mr_spec {
     int jobs;                  /* 0: not set */
     int64_t busy_poll_ns;      /* 0: not set, or none */
     mr_view_http http;
+    mr_view_hub hub;
+    mr_view_otlp otlp;
     mr_strings required;       /* what must hold for all that leaves the pipeline (mr_stage_type.ensures) */
     bool broken;               /* an error was diagnosed */
     char digest[MR_DIGEST_TEXT]; /* the content's, overrides and variables included; "" if it is broken */
@@ -181,6 +185,7 @@ typedef struct mr_spec_params {
     const char *text;                  /* NULL: it is read from the file */
     size_t override_count;
     const mr_override *overrides;
+    const char *const *override_names; /* for messages, one for each; NULL: --set and the key */
     size_t input_count;
     const char *const *inputs;
     const char *output;

@@ -29,32 +29,25 @@ const mr_option mr_http_keys[] = {
              "scrape before"},
     {.name = "stall", .kind = MR_OPTION_DURATION, .offset = FIELD(stall_ns), .fallback = "5m", .min = 1e9,
      .max = 86400e9,
-     .help = "a run is not alive if frames are in flight and none has moved for this long; /livez and a service "
-             "manager's watchdog then fail"},
+     .help = "a run is not alive if frames are in flight and none has moved for this long, unless a service or node "
+             "is away that may hold them up; /livez and a service manager's watchdog then fail"},
     MR_OPTIONS_END};
-
-/* Reports a wrong key where it is written. */
-#define REFUSE(reader, map, key, hint, ...)                                                                           \
-    mr_diagnose((reader)->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, mr_yaml_get(map, key)->place, hint,        \
-                __VA_ARGS__)
 
 /* Whether clients are let in as they should be. */
 static bool check(const mr_option_reader *reader, const mr_yaml *map, mr_view_http *http) {
     mr_http_address address;
-    if (!http->certificate != !http->key)
-        return !REFUSE(reader, map, http->key ? "key" : "certificate", "TLS needs `certificate` and `key`",
-                       "http.%s: without `%s`", http->key ? "key" : "certificate", http->key ? "certificate" : "key");
-    if (!http->listen)
+    const char *wrong, *hint = "TLS needs `certificate` and `key`";
+    if (!mr_http_address_check(http->listen, http->token_file, http->certificate, http->key, &wrong)) {
+        if (http->listen && !mr_http_address_parse(http->listen, &address) && address.file)
+            http->certificate = http->key = NULL; /* needs no TLS */
         return true;
-    if (mr_http_address_parse(http->listen, &address))
-        return !REFUSE(reader, map, "listen", NULL, "http.listen: %s", mr_message());
-    if (!address.loopback && (!http->token_file || !http->certificate))
-        return !REFUSE(reader, map, "listen",
-                       "add token_file: FILE, certificate: FILE and key: FILE, or listen at 127.0.0.1",
-                       "http.listen: %s is reached from other machines, so a token and TLS are needed", http->listen);
-    if (address.file) /* needs no TLS */
-        http->certificate = http->key = NULL;
-    return true;
+    }
+    if (strcmp(wrong, "listen") == 0)
+        hint = mr_http_address_parse(http->listen, &address)
+                   ? NULL : "add token_file: FILE, certificate: FILE and key: FILE, or listen at 127.0.0.1";
+    mr_diagnose(reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, mr_yaml_get(map, wrong)->place, hint,
+                "http.%s: %s", wrong, mr_message());
+    return false;
 }
 
 int mr_spec_read_http(const mr_option_reader *reader, const mr_yaml *map, mr_view_http *http) {

@@ -1,11 +1,11 @@
 /* Hides areas of pictures, in place: blocks of one colour, a Gaussian blur, or black.
  *
  * An area is a rectangle of whole chroma samples, or the ellipse in it. It is divided into square cells, whose size
- * follows from the longer side. Each cell has the mean of its samples.
+ * follows from the longer side (see mr_blur_add). Each cell has the mean of its samples.
  *
- *   pixelate   Every sample gets the mean of its cell; at most 6 x 6 cells.
- *   gaussian   Standard deviation: an eighth of the longer side, or two cells. The means of at most 16 x 16 cells are
- *              smoothed, and samples are interpolated between the centres. Samples outside the area have no
+ *   pixelate   Every sample gets the mean of its cell.
+ *   gaussian   Standard deviation: an eighth of the longer side, or two cells, with MR_BLUR_CELLS. The means of the
+ *              cells are smoothed, and samples are interpolated between the centres. Samples outside the area have no
  *              effect: cells at the edge are replicated. So a direct convolution differs by a few levels inside, and by
  *              up to 20 at the edge of a picture full of contrasts.
  *   fill       Every sample gets component.fill.
@@ -29,7 +29,7 @@ typedef struct mr_stream mr_stream; /* as in millrace/stage.h, which C++ cannot 
 
 typedef enum mr_blur_how { MR_BLUR_PIXELATE, MR_BLUR_GAUSSIAN, MR_BLUR_FILL } mr_blur_how;
 
-enum { MR_BLUR_COMPONENTS = 3, MR_BLUR_BLOCKS = 6, MR_BLUR_CELLS = 16, MR_BLUR_TABLE = MR_BLUR_CELLS * MR_BLUR_CELLS };
+enum { MR_BLUR_COMPONENTS = 3, MR_BLUR_CELLS = 16, MR_BLUR_TABLE = MR_BLUR_CELLS * MR_BLUR_CELLS };
 
 /* An area in pixels. `left` and `top` are multiples of the chroma subsampling; so are `right` and `bottom`, unless the
  * picture ends there. */

@@ -42,22 +42,21 @@ static int32_t side_of(const mr_blur_area *area) {
     return width > height ? width : height;
 }
 
-static void divide(mr_blur_area *area, const mr_pixel_info *info, mr_blur_how how) {
-    const int32_t cells = how == MR_BLUR_PIXELATE ? MR_BLUR_BLOCKS : MR_BLUR_CELLS;
+static void divide(mr_blur_area *area, const mr_pixel_info *info, int32_t cells) {
     const int log2 = info->chroma_w > info->chroma_h ? info->chroma_w : info->chroma_h;
     area->cell = ((side_of(area) + cells - 1) / cells + (1 << log2) - 1) >> log2 << log2;
     area->columns = (area->right - area->left + area->cell - 1) / area->cell;
     area->rows = (area->bottom - area->top + area->cell - 1) / area->cell;
 }
 
-void mr_blur_add(mr_blur_areas *areas, const mr_format *format, mr_blur_how how, const double corner[2],
+void mr_blur_add(mr_blur_areas *areas, const mr_format *format, int32_t cells, const double corner[2],
                  const double opposite[2]) {
     const mr_pixel_info *info = mr_pixel_describe(format->pixel);
     mr_blur_area area = {0};
     if (!round_side(corner[0], opposite[0], info->chroma_w, format->width, &area.left, &area.right) ||
         !round_side(corner[1], opposite[1], info->chroma_h, format->height, &area.top, &area.bottom))
         return;
-    divide(&area, info, how);
+    divide(&area, info, cells);
     int32_t at = areas->count++;
     for (; at > 0 && side_of(&areas->item[at - 1]) < side_of(&area); at--)
         areas->item[at] = areas->item[at - 1];

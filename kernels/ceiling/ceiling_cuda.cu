@@ -51,7 +51,6 @@ int mr_read_cuda(const mr_read_work *work, void *stream) {
 }
 
 __global__ static void nothing(uint64_t none) {
-    (void)none;
 }
 
 int mr_nothing_cuda(void *stream) {

@@ -23,12 +23,10 @@ ENQUEUE(read, 2)
 #undef ENQUEUE
 
 static int run_nothing(void *arguments) {
-    (void)arguments;
     return MR_OK;
 }
 
 static int launch_nothing(const void *arguments, void *handle) {
-    (void)arguments;
     return mr_nothing_cuda(handle);
 }
 

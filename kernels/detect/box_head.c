@@ -5,7 +5,8 @@
 #include "kernels/detect/box_read.h"
 
 const char *const mr_box_head_names[] = {"yolox", "yolov5", "yolov8", "yolov8-pose", "yolov8-seg", "yolov8-obb",
-                                         "ssd", "rtdetr", "end2end", "centerface", "db", "custom", NULL};
+                                         "ssd", "rtdetr", "end2end", "yolov7-end2end", "centerface", "db", "custom",
+                                         NULL};
 
 /* The limit as a limit of raw scores, so that few sigmoids are computed. */
 float mr_box_raw_limit(const mr_box_head *head, float score) {

@@ -26,6 +26,8 @@ typedef enum mr_box_head_family {
                            Ultralytics exports it. A box may appear for several classes */
     MR_BOX_HEAD_END2END,    /* rows of left, top, right, bottom, score, class: already suppressed. Then may come an
                            angle (boxes are cx, cy, w, h), key points, or coefficients of masks */
+    MR_BOX_HEAD_YOLOV7_END2END, /* rows of a number in the batch, left, top, right, bottom, class, score: already
+                           suppressed. A batch must have one picture */
     MR_BOX_HEAD_CENTERFACE, /* heat map, scale, offset of the centre, and five landmarks for cells of 4 x 4 pixels (Xu
                            et al., "CenterFace: Joint Face Detection and Alignment Using Face as Point", 2019). As in
                            the authors' program, left and top are clipped to the input before the size is added, and

@@ -245,19 +245,24 @@ static bool make_rtdetr(mr_box_head *head, const outputs *all) {
 
 enum { BOX_SCORE_CLASS = 6 }; /* END2END's numbers in a row */
 
-/* Rows as END2END has them, and then `more` numbers. */
-static bool make_found(mr_box_head *head, const outputs *all, int output, int64_t more) {
+/* Rows of `numbers`: from `box` on a box, and a score and a class at these places. */
+static bool view_rows(mr_box_head *head, const outputs *all, int output, int64_t numbers, int box, int score,
+                      int class) {
     const int64_t *dims;
-    if (!is_float(&all->item[output]) || !has_rank(&all->item[output], 2, &dims) || !dims[0] ||
-        dims[1] != BOX_SCORE_CLASS + more)
+    if (!is_float(&all->item[output]) || !has_rank(&all->item[output], 2, &dims) || !dims[0] || dims[1] != numbers)
         return false;
     head->rows = dims[0];
-    head->boxes = view_of(output, 0, dims[1], 1);
-    head->scores = view_of(output, 4, dims[1], 0);
-    head->class_numbers = view_of(output, 5, dims[1], 0);
+    head->boxes = view_of(output, box, numbers, 1);
+    head->scores = view_of(output, score, numbers, 0);
+    head->class_numbers = view_of(output, class, numbers, 0);
     head->class_dtype = MR_DTYPE_F32;
     head->order = MR_BOX_LTRB;
     return true;
+}
+
+/* Rows as END2END has them, and then `more` numbers. */
+static bool make_found(mr_box_head *head, const outputs *all, int output, int64_t more) {
+    return view_rows(head, all, output, BOX_SCORE_CLASS + more, 0, 4, 5);
 }
 
 static mr_box_head_view after_found(const mr_box_head *head) {
@@ -280,6 +285,10 @@ static bool make_end2end(mr_box_head *head, const outputs *all) {
     }
     return all->points && make_found(head, all, 0, (int64_t)all->points * all->point_numbers) &&
            add_points(head, all, after_found(head));
+}
+
+static bool make_yolov7_end2end(mr_box_head *head, const outputs *all) {
+    return all->count == 1 && view_rows(head, all, 0, 7, 1, 6, 5);
 }
 
 static bool make_centerface(mr_box_head *head, const outputs *all) {
@@ -329,6 +338,7 @@ static const struct {
     [MR_BOX_HEAD_RTDETR] = {make_rtdetr, "boxes N x 4 and logits N x classes, or one output of N x (4 + classes)"},
     [MR_BOX_HEAD_END2END] = {make_end2end,
                              "one output of N x 6, N x 7 or N x (6 + key points), or N x (6 + C) and C x H x W"},
+    [MR_BOX_HEAD_YOLOV7_END2END] = {make_yolov7_end2end, "one output of N x 7"},
     [MR_BOX_HEAD_CENTERFACE] = {make_centerface, "four outputs of 1, 2, 2 and 10 planes with a cell for 4x4 pixels"},
     [MR_BOX_HEAD_DB] = {make_db, "one output with a value for each pixel"},
 };
@@ -476,8 +486,8 @@ static mr_box_kind kind_for(const char *task) {
     return (mr_box_kind)kind;
 }
 
-/* Whether that family can be told from others by its shapes. With one output, RT-DETR's fit nearly any matrix; other
- * exporters give rows of 7, too: a number in the batch, a box, a class and a score. */
+/* Whether that family can be told from others by its shapes. With one output, RT-DETR's fit nearly any matrix; rows of
+ * 7 may be END2END's with an angle, or YOLOV7_END2END's. */
 static bool is_tellable(mr_box_head_family family, const outputs *all, mr_box_kind kind) {
     static const char *const detr[] = {"dets", "pred_boxes", "logits", "pred_logits", NULL};
     const int64_t *dims = only_matrix(all);
@@ -488,6 +498,8 @@ static bool is_tellable(mr_box_head_family family, const outputs *all, mr_box_ki
         return !named;
     if (family == MR_BOX_HEAD_RTDETR)
         return all->count == 2;
+    if (family == MR_BOX_HEAD_YOLOV7_END2END)
+        return false;
     if (family == MR_BOX_HEAD_END2END && dims && dims[1] > BOX_SCORE_CLASS)
         return kind < MR_BOX_KINDS;
     return kind < MR_BOX_KINDS || (family != MR_BOX_HEAD_YOLOV8_POSE && family != MR_BOX_HEAD_YOLOV8_OBB);

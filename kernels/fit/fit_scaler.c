@@ -15,7 +15,6 @@ static void make_chunk(void *context, size_t chunk, void *scratch, double *sum) 
     const pass *p = context;
     const mr_fit_rows *rows = p->rows;
     const size_t width = rows->width, count = mr_fit_rows_of(rows, chunk);
-    (void)scratch;
     memset(sum, 0, (width + 2) * sizeof *sum);
     for (size_t i = 0; i < count; i++) {
         const size_t row = mr_fit_row(rows, chunk * MR_FIT_CHUNK + i);

@@ -3,7 +3,7 @@
 #include <stddef.h>
 
 #include "engine/device/cuda/cuda.h"
-#include "kernels/preprocess/choice.h"
+#include "kernels/preprocess/preprocess_rows.h"
 #include "kernels/preprocess/preprocess_cuda.h"
 #include "kernels/scratch.h"
 #include "millrace/status.h"

@@ -3,21 +3,18 @@
 
 static void vertical8_c(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
                         int width, int shift, mr_prefetch *ahead) {
-    (void)ahead;
     for (int x = 0; x < width; x++)
         dst[x] = mr_weigh8(src + x, stride, weights, taps, shift);
 }
 
 static void vertical16_c(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
                          int width, int shift, mr_word word, mr_prefetch *ahead) {
-    (void)ahead;
     for (int x = 0; x < width; x++)
         dst[x] = mr_weigh16(src + 2 * (ptrdiff_t)x, stride, weights, taps, shift, word);
 }
 
 static void horizontal_c(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
                          const mr_filter *filter, int limit, mr_prefetch *ahead) {
-    (void)ahead;
     for (int r = 0; r < rows; r++)
         for (int i = 0; i < filter->count; i++)
             dst[r * dst_stride + i] = mr_weigh_along(src + r * src_stride + filter->first[i], 1, filter, i, limit);
@@ -69,6 +66,6 @@ void mr_preprocess_rows_init(mr_preprocess_rows *table, mr_isa most) {
         mr_preprocess_rows_fill_vnni(table);
     }
     table->isa = isa;
-    for (int step = 0; step < MR_PREPROCESS_STEPS; step++)
-        table->step[step] = isa;
 }
+
+MR_ROWS_OF_PROCESS(preprocess)

@@ -21,17 +21,8 @@ typedef void mr_vertical8_function(int16_t *dst, const uint8_t *src, ptrdiff_t s
 typedef void mr_vertical16_function(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights,
                                     int taps, int width, int shift, mr_word word, mr_prefetch *ahead);
 
-/* preprocess operations that can have a choice of variants. */
-typedef enum mr_preprocess_step {
-    MR_STEP_VERTICAL,
-    MR_STEP_HORIZONTAL,
-    MR_STEP_CONVERT,
-    MR_PREPROCESS_STEPS
-} mr_preprocess_step;
-
 typedef struct mr_preprocess_rows {
     mr_isa isa; /* the best variant in this table */
-    mr_isa step[MR_PREPROCESS_STEPS]; /* each operation's variant */
     mr_vertical8_function *vertical8;
     mr_vertical16_function *vertical16;
     /* Applies a filter along `rows` rows: filter->count results each, clamped to 0..limit. Row r begins at src + r *
@@ -67,6 +58,8 @@ void mr_horizontal_avx2(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, 
 
 /* Fills a table with the best variants up to `most` that this processor can run. */
 void mr_preprocess_rows_init(mr_preprocess_rows *table, mr_isa most);
+/* The table for this process. Any thread. */
+const mr_preprocess_rows *mr_preprocess_rows_get(void);
 
 /* Put a variant's operations into the table; called by mr_preprocess_rows_init. */
 void mr_preprocess_rows_fill_avx2(mr_preprocess_rows *table);

@@ -15,7 +15,7 @@ static int show_devices(void) {
     if (status)
         return status;
     printf("device cpu: %d of %d cores, kernels %s\n", machine->usable_cores, machine->cores,
-           mr_kernel_variants_get()->isa);
+           mr_kernel_isa());
     for (size_t i = 0; i < machine->gpu_count; i++)
         printf("device %s: %s%s\n", machine->gpus[i].name, machine->gpus[i].model,
                machine->gpus[i].usable ? "" : ", cannot be used");

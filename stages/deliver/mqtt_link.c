@@ -128,17 +128,12 @@ static int check_key(const char *path) {
 
 static void on_connect(struct mosquitto *client, void *context, int reason, int flags, const mosquitto_property *p) {
     mr_mqtt_link *at = context;
-    (void)client;
-    (void)flags;
-    (void)p;
     at->answered = true;
     at->reason = reason;
 }
 
 static void on_disconnect(struct mosquitto *client, void *context, int reason, const mosquitto_property *p) {
     mr_mqtt_link *at = context;
-    (void)client;
-    (void)p;
     if (!at->lost && reason >= MQTT_RC_UNSPECIFIED)
         at->reason = reason;
     at->lost = true;
@@ -148,7 +143,6 @@ static void on_disconnect(struct mosquitto *client, void *context, int reason, c
 static void on_log(struct mosquitto *client, void *context, int level, const char *text) {
     mr_mqtt_link *at = context;
     const char *words = strstr(text, "routines::");
-    (void)client;
     if (level == MOSQ_LOG_ERR)
         snprintf(at->detail, sizeof at->detail, "%s", words ? words + strlen("routines::") : text);
 }
@@ -170,8 +164,6 @@ static void note_refused(mr_mqtt_link *at, const message *one, int reason) {
 /* A message is acknowledged. Other reasons than a refusal may pass, such as a quota: the connection is made anew. */
 static void on_publish(struct mosquitto *client, void *context, int id, int reason, const mosquitto_property *p) {
     mr_mqtt_link *at = context;
-    (void)client;
-    (void)p;
     for (size_t i = at->acked; i < at->count; i++) {
         message *one = &at->open[i];
         if (!one->open || one->id != id)
@@ -193,10 +185,6 @@ static void on_publish(struct mosquitto *client, void *context, int id, int reas
 
 /* A key with a passphrase would be asked for on the terminal. */
 static int on_passphrase(char *to, int bytes, int encrypts, void *context) {
-    (void)to;
-    (void)bytes;
-    (void)encrypts;
-    (void)context;
     return 0;
 }
 
@@ -537,7 +525,6 @@ static int publish_post(mr_mqtt_link *at, const mr_batch *batch, size_t index) {
 static int send_batch(void *service, const mr_delivery *delivery, const mr_batch *batch) {
     mr_mqtt_link *at = service;
     int status = MR_OK;
-    (void)delivery;
     at->refusal = 0;
     for (size_t i = 0; i < batch->count && !status; i++)
         status = publish_post(at, batch, i);
@@ -552,7 +539,6 @@ static int send_batch(void *service, const mr_delivery *delivery, const mr_batch
 
 static int idle(void *service, const mr_delivery *delivery) {
     mr_mqtt_link *at = service;
-    (void)delivery;
     at->refusal = 0;
     int status = turn(at, false);
     if (!status)
@@ -565,7 +551,6 @@ static int idle(void *service, const mr_delivery *delivery) {
 static void end(void *service, const mr_delivery *delivery) {
     mr_mqtt_link *at = service;
     const int64_t until_ns = mr_now_ns() + END_NS;
-    (void)delivery;
     int status = publish_state(at, "ended");
     if (!status)
         status = settle(at, until_ns);

@@ -172,7 +172,7 @@ static int put_piece(const mr_pg_link *link, const char *data, int bytes) {
     return flush_out(link);
 }
 
-int mr_pg_copy(mr_pg_link *link, const char *text, const char *data, size_t bytes) {
+int mr_pg_copy_begin(mr_pg_link *link, const char *text) {
     PGresult *begun = NULL;
     if (!text)
         return MR_ERROR_MEMORY;
@@ -180,20 +180,25 @@ int mr_pg_copy(mr_pg_link *link, const char *text, const char *data, size_t byte
     if (!status && PQresultStatus(begun) != PGRES_COPY_IN)
         status = fail_result(link, begun);
     PQclear(begun);
+    return status;
+}
+
+int mr_pg_copy_put(mr_pg_link *link, const char *data, size_t bytes) {
+    int status = MR_OK;
     for (size_t at = 0, piece; at < bytes && !status; at += piece) {
         piece = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
         status = put_piece(link, data + at, (int)piece);
     }
-    if (!status && PQputCopyEnd(link->connection, NULL) != 1)
-        status = fail_connection(link);
-    return status ? status : read_results(link, NULL);
+    return status;
+}
+
+int mr_pg_copy_end(mr_pg_link *link) {
+    return PQputCopyEnd(link->connection, NULL) == 1 ? read_results(link, NULL) : fail_connection(link);
 }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static void swallow(void *context, const char *message) {
-    (void)context;
-    (void)message;
 }
 
 static int finish_connecting(mr_pg_link *link, int64_t patience_ns) {

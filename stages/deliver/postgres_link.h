@@ -33,5 +33,8 @@ void mr_pg_close(mr_pg_link *link);
 int mr_pg_run(mr_pg_link *link, const char *text, PGresult **result);
 /* Runs one statement with text parameters, NULL ends them. */
 int mr_pg_ask(mr_pg_link *link, const char *text, const char *const *values, PGresult **result);
-/* Runs a COPY ... FROM STDIN with this data. */
-int mr_pg_copy(mr_pg_link *link, const char *text, const char *data, size_t bytes);
+/* Runs a COPY ... FROM STDIN: begin, any number of puts, end. Nothing else may run between them. put returns once the
+ * system has the data, while the server may still work on it. */
+int mr_pg_copy_begin(mr_pg_link *link, const char *text);
+int mr_pg_copy_put(mr_pg_link *link, const char *data, size_t bytes);
+int mr_pg_copy_end(mr_pg_link *link);

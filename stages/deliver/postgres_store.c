@@ -17,7 +17,10 @@
 /* From 1970 to 2000, when PostgreSQL's times begin. */
 static const int64_t EPOCH_US = INT64_C(946684800000000);
 
-/* Rows in the form of COPY. */
+/* How many bytes of a table's rows are sent at once. */
+enum { MORE_BYTES = 1 << 16 };
+
+/* Rows in the form of COPY. `bytes`: those that are not sent yet. */
 typedef struct rows_of_table {
     size_t count, bytes, room;
     char *data;
@@ -31,11 +34,12 @@ struct mr_postgres_store {
     char prefix[80];
     const char *schema;
     char run[24]; /* runs.id */
-    rows_of_table *rows;
+    rows_of_table *open;   /* those that are being copied while more are made; NULL: none */
     const char *positions; /* a statement */
     bool failed; /* no memory for rows */
     mr_arena arena; /* for all of one connection: the next, and texts of SQL */
     mr_index sources; /* name: int64_t of sources.id */
+    rows_of_table rows[];
 };
 
 int mr_postgres_store_check(const char *url) {
@@ -329,39 +333,77 @@ static int add_source(mr_postgres_store *at, const char *name, int64_t **id) {
 }
 
 static int source_of(mr_postgres_store *at, const mr_row_value *name, int64_t *id) {
-    char text[256];
-    const size_t bytes = name->bytes < sizeof text ? name->bytes : sizeof text - 1;
-    memcpy(text, name->text, bytes);
-    text[bytes] = 0;
-    int64_t *found = bytes == name->bytes ? mr_index_get(&at->sources, text) : NULL;
-    const char *whole = found ? text : mr_arena_text(&at->arena, name->text, name->bytes);
-    int status = found ? MR_OK : whole ? add_source(at, whole, &found) : MR_ERROR_MEMORY;
+    char text[256]; /* an id is shorter */
+    snprintf(text, sizeof text, "%.*s", (int)name->bytes, name->text);
+    int64_t *found = mr_index_get(&at->sources, text);
+    const char *kept = found ? text : mr_arena_text(&at->arena, name->text, name->bytes);
+    int status = found ? MR_OK : kept ? add_source(at, kept, &found) : MR_ERROR_MEMORY;
     *id = status ? 0 : *found;
     return status;
 }
 
+/* Sends what there is of a table's rows. */
+static int copy_more(mr_postgres_store *at, rows_of_table *rows) {
+    int status = at->failed ? mr_fail(MR_ERROR_MEMORY, "no memory for rows") : MR_OK;
+    if (!status && at->open != rows)
+        status = mr_pg_copy_begin(&at->link, rows->copy);
+    at->open = rows;
+    if (!status)
+        status = mr_pg_copy_put(&at->link, rows->data, rows->bytes);
+    rows->bytes = 0;
+    return status;
+}
+
+static int copy_rest(mr_postgres_store *at, rows_of_table *rows) {
+    put_i16(at, rows, -1);
+    int status = rows->count ? copy_more(at, rows) : MR_OK;
+    if (!status && rows->count)
+        status = mr_pg_copy_end(&at->link);
+    at->open = NULL;
+    return status;
+}
+
+/* The frame's source must be known. The server takes rows of one table while more are made. */
 static int put_frame(mr_postgres_store *at, const char *record, size_t bytes) {
     mr_row_reader from = {record, record + bytes};
     int64_t key[MR_KEY_COLUMNS];
-    int table = mr_row_next(&from);
+    int table = mr_row_next(&from), status;
     const mr_row_value name = mr_row_value_of(&from, MR_COLUMN_TEXT);
-    int status = source_of(at, &name, &key[0]);
+    status = source_of(at, &name, &key[0]);
     for (int i = 1; i < MR_KEY_COLUMNS; i++)
         key[i] = mr_row_value_of(&from, MR_COLUMN_INTEGER).integer;
-    for (; table >= 0 && !status; table = mr_row_next(&from))
+    for (; table >= 0 && !status; table = mr_row_next(&from)) {
+        rows_of_table *rows = &at->rows[table];
         put_row(at, (size_t)table, key, &from);
+        if (rows->bytes >= MORE_BYTES && (!at->open || at->open == rows))
+            status = copy_more(at, rows);
+    }
     return status || !at->failed ? status : mr_fail(MR_ERROR_MEMORY, "no memory for rows");
 }
 
-static int copy_rows(mr_postgres_store *at) {
+/* Gives each source of the batch its number: no statement can run while rows are copied. */
+static int find_sources(mr_postgres_store *at, const mr_batch *batch) {
     int status = MR_OK;
-    for (size_t i = 0; i < at->tables->count && !status; i++) {
-        put_i16(at, &at->rows[i], -1);
-        if (at->failed)
-            return mr_fail(MR_ERROR_MEMORY, "no memory for rows");
-        if (at->rows[i].count)
-            status = mr_pg_copy(&at->link, at->rows[i].copy, at->rows[i].data, at->rows[i].bytes);
+    for (size_t i = 0; i < batch->count && !status; i++) {
+        const char *record = batch->data + batch->items[i].at;
+        mr_row_reader from = {record, record + batch->items[i].bytes};
+        int64_t id;
+        mr_row_next(&from);
+        const mr_row_value name = mr_row_value_of(&from, MR_COLUMN_TEXT);
+        status = source_of(at, &name, &id);
     }
+    return status;
+}
+
+static int copy_rows(mr_postgres_store *at, const mr_batch *batch) {
+    int status = find_sources(at, batch);
+    for (size_t i = 0; i < batch->count && !status; i++)
+        status = put_frame(at, batch->data + batch->items[i].at, batch->items[i].bytes);
+    if (!status && at->open)
+        status = copy_rest(at, at->open);
+    for (size_t i = 0; i < at->tables->count && !status; i++)
+        if (at->rows[i].bytes)
+            status = copy_rest(at, &at->rows[i]);
     return status;
 }
 
@@ -380,14 +422,12 @@ static int insert_rows(mr_postgres_store *at) {
 /* After a failure the connection is closed, and the server rolls back. */
 static int send_batch(void *service, const mr_delivery *delivery, const mr_batch *batch) {
     mr_postgres_store *at = service;
-    (void)delivery;
     at->failed = false;
+    at->open = NULL;
     begin_rows(at);
     int status = mr_pg_run(&at->link, "BEGIN", NULL);
-    for (size_t i = 0; i < batch->count && !status; i++)
-        status = put_frame(at, batch->data + batch->items[i].at, batch->items[i].bytes);
     if (!status)
-        status = copy_rows(at);
+        status = copy_rows(at, batch);
     if (!status)
         status = insert_rows(at);
     if (!status)
@@ -400,7 +440,6 @@ static void destroy(void *service) {
     forget(gone);
     for (size_t i = 0; i < gone->tables->count; i++)
         mr_free(gone->rows[i].data);
-    mr_free(gone->rows);
     mr_free(gone);
 }
 
@@ -410,13 +449,9 @@ const mr_service_type mr_postgres_service = {.connect = connect_to, .send = send
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
 int mr_postgres_store_create(mr_postgres_store **store, const mr_postgres_params *params, const mr_db_tables *tables) {
-    mr_postgres_store *made = mr_calloc(1, sizeof *made);
-    if (made)
-        made->rows = mr_calloc(tables->count, sizeof *made->rows);
-    if (!made || !made->rows) {
-        mr_free(made);
+    mr_postgres_store *made = mr_calloc(1, sizeof *made + tables->count * sizeof *made->rows);
+    if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a database");
-    }
     made->link.params = (mr_pg_params){.url = params->url, .user = params->login.user,
                                        .password = params->login.password, .password_file = params->password_file,
                                        .timeout_ns = params->timeout_ns};

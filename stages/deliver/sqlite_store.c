@@ -41,11 +41,11 @@ struct mr_sqlite_store {
     dev_t device;
     ino_t file;
     int64_t run;
-    sqlite3_stmt **inserts; /* by table */
     sqlite3_stmt *find_source, *add_source, *update_source, *begin, *commit;
     mr_arena arena; /* for the next two, and texts of SQL */
     mr_index sources;
     source_row *rows;
+    sqlite3_stmt *inserts[]; /* by table */
 };
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
@@ -461,7 +461,6 @@ static int send_batch(void *service, const mr_delivery *delivery, const mr_batch
 static void destroy(void *service) {
     mr_sqlite_store *gone = service;
     forget_sources(gone);
-    mr_free(gone->inserts);
     mr_free(gone);
 }
 
@@ -471,13 +470,9 @@ const mr_service_type mr_sqlite_service = {.connect = connect_to, .send = send_b
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
 int mr_sqlite_store_create(mr_sqlite_store **store, const char *path, const mr_db_tables *tables) {
-    mr_sqlite_store *made = mr_calloc(1, sizeof *made);
-    if (made)
-        made->inserts = mr_calloc(tables->count, sizeof *made->inserts);
-    if (!made || !made->inserts) {
-        mr_free(made);
+    mr_sqlite_store *made = mr_calloc(1, sizeof *made + tables->count * sizeof *made->inserts);
+    if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a database");
-    }
     made->path = path;
     made->tables = tables;
     *store = made;

@@ -1,6 +1,5 @@
 #include "stages/deliver/webhook_link.h"
 
-#include <curl/curl.h>
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
 #include <stdio.h>
@@ -10,20 +9,19 @@
 #include "engine/base/grow.h"
 #include "engine/base/key_file.h"
 #include "engine/base/memory.h"
+#include "engine/serve/http_client.h"
 #include "stages/deliver/post.h"
 
-enum { SECRET_BYTES = 4096, LINE_BYTES = SECRET_BYTES + 256, SUM_BYTES = 32, MOST_PAUSE_S = 86400 };
+enum { SECRET_BYTES = 4096, SUM_BYTES = 32, SUM_TEXT = 2 * SUM_BYTES + 8, ID_BYTES = 2048 };
 
 struct mr_webhook_link {
     const mr_webhook_params *params;
-    CURL *curl;                    /* NULL: not connected */
-    struct curl_slist *headers;    /* the same for all requests */
+    mr_http_client *client;
     char secret[SECRET_BYTES];     /* "": requests are not signed */
     const mr_delivery *delivery;
     int64_t pause_ns;              /* the last answer asks for it */
     char *body;                    /* the records of the current batch */
     size_t bytes, room;
-    char error[CURL_ERROR_SIZE];
 };
 
 /* ---- checks and secrets ------------------------------------------------------------------------------------------ */
@@ -49,44 +47,25 @@ static bool is_value(const char *text) {
 }
 
 int mr_webhook_link_check(const mr_webhook_params *params) {
-    CURLU *parts = curl_url();
-    char *scheme = NULL;
-    int status = parts ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for a URL");
-    CURLUcode wrong = parts ? curl_url_set(parts, CURLUPART_URL, params->url, 0) : CURLUE_OK;
-    if (!status && wrong)
-        status = mr_fail(MR_ERROR_CONFIG, "\"%s\" is no URL: %s", params->url, curl_url_strerror(wrong));
-    if (!status && (curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0) ||
-                    (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0)))
-        status = mr_fail(MR_ERROR_CONFIG, "\"%s\" must begin with https:// or http://", params->url);
+    int status = mr_http_client_check(params->url);
     for (size_t i = 0; i < params->headers.count && !status; i++) {
         status = check_header(params->headers.key[i]);
         if (!status && !is_value(params->headers.value[i]))
             status = mr_fail(MR_ERROR_CONFIG, "the header %s must be one line", params->headers.key[i]);
     }
-    curl_free(scheme);
-    curl_url_cleanup(parts);
     return status;
 }
 
-static int add_header(struct curl_slist **list, const char *name, const char *value) {
-    char line[LINE_BYTES];
-    snprintf(line, sizeof line, "%s: %s", name, value);
-    struct curl_slist *longer = curl_slist_append(*list, line);
-    explicit_bzero(line, sizeof line);
-    *list = longer ? longer : *list;
-    return longer ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for headers");
-}
-
-static int make_headers(mr_webhook_link *at) {
+static int add_headers(mr_webhook_link *at) {
     const mr_webhook_params *given = at->params;
     char value[SECRET_BYTES];
-    int status = add_header(&at->headers, "Expect", ""); /* libcurl would ask before large bodies, and wait */
+    int status = MR_OK;
     for (size_t i = 0; i < given->headers.count && !status; i++)
-        status = add_header(&at->headers, given->headers.key[i], given->headers.value[i]);
+        status = mr_http_client_add_header(at->client, given->headers.key[i], given->headers.value[i]);
     if (!status && given->authorization_file) {
         status = mr_secret_file_read(given->authorization_file, "a header's value", value, sizeof value);
         if (!status)
-            status = add_header(&at->headers, "Authorization", value);
+            status = mr_http_client_add_header(at->client, "Authorization", value);
     }
     explicit_bzero(value, sizeof value);
     return status;
@@ -94,53 +73,18 @@ static int make_headers(mr_webhook_link *at) {
 
 /* ---- the connection ---------------------------------------------------------------------------------------------- */
 
-static size_t swallow(char *data, size_t size, size_t count, void *context) {
-    (void)data;
-    (void)context;
-    return size * count;
-}
-
-static int is_stopped(void *context, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d) {
-    (void)a;
-    (void)b;
-    (void)c;
-    (void)d;
+static bool is_stopped(void *context) {
     return mr_delivery_stops(((const mr_webhook_link *)context)->delivery);
 }
 
 static void disconnect(void *service) {
-    mr_webhook_link *at = service;
-    curl_easy_cleanup(at->curl);
-    at->curl = NULL;
+    mr_http_client_disconnect(((mr_webhook_link *)service)->client);
 }
 
-/* Nothing is connected before the first record. Redirects are not followed unless libcurl is told to. */
+/* Nothing is connected before the first record. */
 static int connect_to(void *service, const mr_delivery *delivery) {
-    mr_webhook_link *at = service;
-    const mr_webhook_params *given = at->params;
-    at->delivery = delivery;
-    at->curl = curl_easy_init();
-    if (!at->curl)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for a connection");
-    CURLcode code = curl_easy_setopt(at->curl, CURLOPT_URL, given->url);
-    code = code ? code : curl_easy_setopt(at->curl, CURLOPT_PROTOCOLS_STR, "http,https");
-    code = code ? code : curl_easy_setopt(at->curl, CURLOPT_ERRORBUFFER, at->error);
-    code = code ? code : curl_easy_setopt(at->curl, CURLOPT_NOSIGNAL, 1L);
-    code = code ? code : curl_easy_setopt(at->curl, CURLOPT_TIMEOUT_MS, (long)(given->timeout_ns / 1000000));
-    code = code ? code : curl_easy_setopt(at->curl, CURLOPT_WRITEFUNCTION, swallow);
-    code = code ? code : curl_easy_setopt(at->curl, CURLOPT_XFERINFOFUNCTION, is_stopped);
-    code = code ? code : curl_easy_setopt(at->curl, CURLOPT_XFERINFODATA, at);
-    code = code ? code : curl_easy_setopt(at->curl, CURLOPT_NOPROGRESS, 0L);
-    code = code ? code : curl_easy_setopt(at->curl, CURLOPT_USERAGENT, "millrace");
-    if (given->login.user)
-        code = code ? code : curl_easy_setopt(at->curl, CURLOPT_USERNAME, given->login.user);
-    if (given->login.password)
-        code = code ? code : curl_easy_setopt(at->curl, CURLOPT_PASSWORD, given->login.password);
-    if (given->ca_file) { /* and no others: libcurl may have a folder of the system's, too */
-        code = code ? code : curl_easy_setopt(at->curl, CURLOPT_CAINFO, given->ca_file);
-        code = code ? code : curl_easy_setopt(at->curl, CURLOPT_CAPATH, NULL);
-    }
-    return code ? mr_fail(MR_ERROR_INTERNAL, "libcurl refuses an option: %s", curl_easy_strerror(code)) : MR_OK;
+    ((mr_webhook_link *)service)->delivery = delivery;
+    return MR_OK;
 }
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
@@ -162,102 +106,51 @@ static int make_body(mr_webhook_link *at, const mr_batch *batch) {
     return made ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for a request");
 }
 
-static int sign(const mr_webhook_link *at, struct curl_slist **headers) {
+/* *text: a header's value, "" without a secret. */
+static int sign(const mr_webhook_link *at, char text[SUM_TEXT]) {
     uint8_t sum[SUM_BYTES];
-    char text[2 * SUM_BYTES + 8] = "sha256=";
+    *text = '\0';
     if (!*at->secret)
         return MR_OK;
     if (gnutls_hmac_fast(GNUTLS_MAC_SHA256, at->secret, strlen(at->secret), at->body, at->bytes, sum))
         return mr_fail(MR_ERROR_INTERNAL, "GnuTLS cannot sign a request");
+    snprintf(text, SUM_TEXT, "sha256=");
     for (size_t i = 0; i < sizeof sum; i++)
         snprintf(text + 7 + 2 * i, 3, "%02x", sum[i]);
-    return add_header(headers, "X-Millrace-Signature", text);
-}
-
-/* The picture is a second part, after the record. */
-static int add_parts(mr_webhook_link *at, const mr_post *one, curl_mime **form) {
-    *form = curl_mime_init(at->curl);
-    curl_mimepart *text = *form ? curl_mime_addpart(*form) : NULL, *picture = text ? curl_mime_addpart(*form) : NULL;
-    CURLcode code = picture ? curl_mime_data(text, at->body, at->bytes) : CURLE_OUT_OF_MEMORY;
-    code = code ? code : curl_mime_name(text, "record");
-    code = code ? code : curl_mime_type(text, "application/json");
-    code = code ? code : curl_mime_data(picture, one->picture, one->head.picture_bytes);
-    code = code ? code : curl_mime_name(picture, "picture");
-    code = code ? code : curl_mime_type(picture, "image/jpeg");
-    code = code ? code : curl_mime_filename(picture, "picture.jpg");
-    code = code ? code : curl_easy_setopt(at->curl, CURLOPT_MIMEPOST, *form);
-    return code ? mr_fail(MR_ERROR_MEMORY, "no memory for a request") : MR_OK;
-}
-
-static int set_body(mr_webhook_link *at, const mr_post *one, curl_mime **form, struct curl_slist **headers) {
-    if (at->params->picture && one->head.picture_bytes)
-        return add_parts(at, one, form);
-    CURLcode code = curl_easy_setopt(at->curl, CURLOPT_POST, 1L);
-    code = code ? code : curl_easy_setopt(at->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)at->bytes);
-    code = code ? code : curl_easy_setopt(at->curl, CURLOPT_POSTFIELDS, at->body);
-    if (code)
-        return mr_fail(MR_ERROR_INTERNAL, "libcurl refuses an option: %s", curl_easy_strerror(code));
-    return add_header(headers, "Content-Type",
-                      at->params->body == MR_WEBHOOK_LINES ? "application/x-ndjson" : "application/json");
-}
-
-static int judge(mr_webhook_link *at, CURLcode code) {
-    long answer = 0;
-    curl_off_t pause_s = 0;
-    if (code == CURLE_ABORTED_BY_CALLBACK)
-        return mr_fail(MR_ERROR_CANCELLED, "stopped while %s did not answer", at->params->url);
-    if (code)
-        return mr_fail(MR_ERROR_AGAIN, "%s: %s", at->params->url, *at->error ? at->error : curl_easy_strerror(code));
-    curl_easy_getinfo(at->curl, CURLINFO_RESPONSE_CODE, &answer);
-    curl_easy_getinfo(at->curl, CURLINFO_RETRY_AFTER, &pause_s);
-    if (answer >= 200 && answer < 300)
-        return MR_OK;
-    bool passing = answer == 408 || answer == 425 || answer == 429 || answer >= 500;
-    pause_s = pause_s > MOST_PAUSE_S ? MOST_PAUSE_S : pause_s;
-    at->pause_ns = passing && pause_s > 0 ? (int64_t)pause_s * 1000000000 : 0;
-    return mr_fail(passing ? MR_ERROR_AGAIN : MR_ERROR_PROTOCOL, "%s answers %ld%s", at->params->url, answer,
-                   answer >= 300 && answer < 400 ? ", a redirect, which is not followed" : "");
-}
-
-/* The headers that all requests have are copied, since libcurl keeps one list. */
-static int copy_headers(const mr_webhook_link *at, struct curl_slist **headers) {
-    for (const struct curl_slist *one = at->headers; one; one = one->next) {
-        struct curl_slist *longer = curl_slist_append(*headers, one->data);
-        if (!longer)
-            return mr_fail(MR_ERROR_MEMORY, "no memory for headers");
-        *headers = longer;
-    }
     return MR_OK;
 }
 
+/* The picture is a second part, after the record. */
 static int post(mr_webhook_link *at, const mr_batch *batch) {
     const mr_post first = mr_post_at(batch, 0);
-    struct curl_slist *headers = NULL;
-    curl_mime *form = NULL;
-    char id[2048];
+    const bool parts = at->params->picture && first.head.picture_bytes;
+    const mr_http_part part[] = {
+        {.name = "record", .type = "application/json", .data = at->body, .bytes = at->bytes},
+        {.name = "picture", .type = "image/jpeg", .file = "picture.jpg", .data = first.picture,
+         .bytes = first.head.picture_bytes}};
+    mr_http_header headers[3];
+    mr_http_post request = {.body = at->body, .bytes = at->bytes, .parts = part, .part_count = parts ? 2 : 0,
+                            .headers = headers};
+    mr_http_answer answer;
+    char id[ID_BYTES], sum[SUM_TEXT];
     snprintf(id, sizeof id, "%.*s", (int)first.head.id_bytes, first.id);
-    int status = copy_headers(at, &headers);
-    if (!status && batch->count == 1)
-        status = add_header(&headers, "Idempotency-Key", id);
-    if (!status)
-        status = sign(at, &headers);
-    if (!status)
-        status = set_body(at, &first, &form, &headers);
-    if (!status) {
-        at->error[0] = 0;
-        curl_easy_setopt(at->curl, CURLOPT_HTTPHEADER, headers);
-        status = judge(at, curl_easy_perform(at->curl));
-    }
-    curl_easy_setopt(at->curl, CURLOPT_HTTPHEADER, NULL);
-    curl_easy_setopt(at->curl, CURLOPT_MIMEPOST, NULL);
-    curl_mime_free(form);
-    curl_slist_free_all(headers);
+    int status = sign(at, sum);
+    if (status)
+        return status;
+    if (batch->count == 1)
+        headers[request.header_count++] = (mr_http_header){"Idempotency-Key", id};
+    if (*sum)
+        headers[request.header_count++] = (mr_http_header){"X-Millrace-Signature", sum};
+    if (!parts)
+        headers[request.header_count++] = (mr_http_header){
+            "Content-Type", at->params->body == MR_WEBHOOK_LINES ? "application/x-ndjson" : "application/json"};
+    status = mr_http_client_post(at->client, &request, &answer);
+    at->pause_ns = status == MR_ERROR_AGAIN ? answer.pause_ns : 0;
     return status;
 }
 
 static int send_batch(void *service, const mr_delivery *delivery, const mr_batch *batch) {
     mr_webhook_link *at = service;
-    (void)delivery;
     at->pause_ns = 0;
     int status = make_body(at, batch);
     return status ? status : post(at, batch);
@@ -269,7 +162,7 @@ static int64_t pause_of(void *service) {
 
 static void destroy(void *service) {
     mr_webhook_link *gone = service;
-    curl_slist_free_all(gone->headers);
+    mr_http_client_destroy(&gone->client);
     explicit_bzero(gone->secret, sizeof gone->secret);
     mr_free(gone->body);
     mr_free(gone);
@@ -286,9 +179,11 @@ int mr_webhook_link_create(mr_webhook_link **link, const mr_webhook_params *para
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a connection");
     made->params = params;
-    int status = curl_global_init(CURL_GLOBAL_DEFAULT) ? mr_fail(MR_ERROR_MEMORY, "libcurl cannot begin") : MR_OK;
+    const mr_http_client_params client = {.url = params->url, .ca_file = params->ca_file, .login = params->login,
+                                          .timeout_ns = params->timeout_ns, .stops = is_stopped, .context = made};
+    int status = mr_http_client_create(&made->client, &client);
     if (!status)
-        status = make_headers(made);
+        status = add_headers(made);
     if (!status && params->secret_file)
         status = mr_secret_file_read(params->secret_file, "a secret", made->secret, sizeof made->secret);
     if (status)

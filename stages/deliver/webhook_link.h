@@ -1,11 +1,11 @@
 /* A web server that takes records by POST, over HTTP or HTTPS.
  *
  * A request is acknowledged by a status from 200 to 299 and a whole answer. 408, 425, 429 and 500 to 599 are tried
- * again, after the time in Retry-After if there is one. Any other status, a redirect too, refuses the records for good.
- * Certificates are always verified, and redirects never followed.
+ * again, after the time in Retry-After if there is one. Any other status, a redirect too, refuses the records for good
+ * (engine/serve/http_client.h).
  *
- * Its records are posts (post.h). Threads: as mr_service_type says. Without libcurl (webhook_link_none.c) the first two
- * functions fail. */
+ * Its records are posts (post.h). Threads: as mr_service_type says. Without libcurl (engine/serve/http_client.h) the
+ * first two functions fail. */
 #pragma once
 
 #include "millrace/option.h"

@@ -173,10 +173,7 @@ static int paint(mr_io *io, const mr_frame *input, const memory *m, const mr_ske
         const mr_paint_work work = mr_sketch_work(sketch, frame, m->work->data);
         status = mr_paint_enqueue(mr_io_stream(io), &work);
     }
-    if (!status)
-        return mr_io_emit(io, 0, frame);
-    mr_frame_unref(&frame);
-    return status;
+    return mr_io_finish(io, 0, frame, status);
 }
 
 static int draw(mr_stage *self, mr_io *io, const mr_frame *input, const mr_result *objects) {

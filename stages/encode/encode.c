@@ -294,10 +294,7 @@ static int emit(mr_stage *self, mr_io *io) {
         of->frame = NULL;
         status = fill(state, frame);
         frame->identity = state->window[state->given++ % MR_ENCODE_WINDOW].identity;
-        if (!status)
-            status = mr_io_emit(io, 0, frame);
-        else
-            mr_frame_unref(&frame);
+        status = mr_io_finish(io, 0, frame, status);
     } else {
         mr_stage_warn(self, "%s: %s gives a packet without a picture", self->source_id, state->codec->codec->name);
     }
@@ -377,7 +374,6 @@ static int process(mr_stage *self, mr_io *io) {
 
 static int flush(mr_stage *self, mr_io *io, uint32_t source) {
     encode_state *state = self->state;
-    (void)source;
     return state->codec ? drain(self, io) : MR_DONE;
 }
 

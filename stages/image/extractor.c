@@ -138,10 +138,7 @@ static int process_piece(mr_extractor *e, const mr_stage *self, mr_io *io, call 
     for (size_t i = first; i < first + count && !status; i++) {
         mr_frame *frame = NULL;
         status = make_frame(e, io, c, i, &frame);
-        if (!status)
-            status = mr_io_emit(io, 0, frame);
-        else
-            mr_frame_unref(&frame);
+        status = mr_io_finish(io, 0, frame, status);
     }
     return status;
 }

@@ -134,12 +134,9 @@ static int emit(mr_io *io, size_t index, call *c) {
     int status = mr_io_share(io, mr_io_input_at(io, 0, index), &frame);
     if (!status)
         status = mr_io_add_tensor(io, frame, "sharpness", &tensor, &room);
-    if (!status) {
+    if (!status)
         mr_download_add(&c->home, frame->results, (uint8_t *)(c->numbers + index));
-        return mr_io_emit(io, 0, frame);
-    }
-    mr_frame_unref(&frame);
-    return status;
+    return mr_io_finish(io, 0, frame, status);
 }
 
 /* Frames from `first`: at most MR_PIECE. */

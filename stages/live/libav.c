@@ -75,8 +75,6 @@ static _Thread_local uint64_t *gaps_here;
 
 /* libavformat reports missing RTP packets only in its log. */
 static void hear(void *object, int level, const char *format) {
-    (void)level;
-    (void)object;
     if (gaps_here && strncmp(format, "RTP: missed", 11) == 0)
         ++*gaps_here;
 }

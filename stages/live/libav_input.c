@@ -263,7 +263,6 @@ static void set_format(const mr_connection_params *params, bool is_list, AVDicti
 
 /* A demuxer must not open anything else from an HTTP stream. */
 static int open_part(AVFormatContext *format, AVIOContext **io, const char *url, int flags, AVDictionary **options) {
-    (void)format, (void)io, (void)url, (void)flags, (void)options;
     return AVERROR(EPERM);
 }
 

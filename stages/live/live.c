@@ -470,7 +470,6 @@ static int survey_live(mr_reader *base, mr_survey *survey) {
 }
 
 static int rewind_live(mr_reader *base) {
-    (void)base;
     return mr_fail(MR_ERROR_UNAVAILABLE, "a stream cannot begin anew");
 }
 

@@ -287,7 +287,6 @@ static int on_null(void *context) {
 
 static int on_bool(void *context, int value) {
     object *to = context;
-    (void)value;
     return to->depth && refuse_value(to);
 }
 

@@ -157,7 +157,6 @@ int mr_side_unpack(const mr_plane *plane, AVPacket *packet) {
 /* ---- payload ---------------------------------------------------------------------------------------------------- */
 
 static void release_buffer(void *opaque, uint8_t *data) {
-    (void)data;
     mr_buffer *buffer = opaque;
     mr_buffer_unref(&buffer);
 }

@@ -11,7 +11,6 @@ int mr_nvenc_check(void) {
 }
 
 int mr_av_cuda_device(AVBufferRef **device, mr_stream *stream) {
-    (void)stream;
     *device = NULL;
     return mr_fail(MR_ERROR_UNAVAILABLE, "this build of millrace has no CUDA");
 }

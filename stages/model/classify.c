@@ -576,12 +576,9 @@ static int emit(mr_io *io, const job *j, scratch *s, size_t index) {
     int status = mr_io_share(io, mr_io_input_at(io, 0, index), &frame);
     if (!status && !(frame->flags & MR_FRAME_AWAY))
         status = mr_io_add_result(io, frame, mr_kind_classes(), j->most, &result);
-    if (!status) {
+    if (!status)
         mr_download_add(&s->home, result, s->best + index * best_bytes(j->most));
-        return mr_io_emit(io, 0, frame);
-    }
-    mr_frame_unref(&frame);
-    return status;
+    return mr_io_finish(io, 0, frame, status);
 }
 
 static int process(mr_stage *self, mr_io *io) {

@@ -182,10 +182,7 @@ static int process(mr_stage *self, mr_io *io) {
         status = mr_io_share(io, mr_io_input_at(io, 0, i), &frame);
         if (!status)
             status = add_tensors(self, io, frame, i, buffer);
-        if (!status)
-            status = mr_io_emit(io, 0, frame);
-        else
-            mr_frame_unref(&frame);
+        status = mr_io_finish(io, 0, frame, status);
     }
     mr_buffer_unref(&buffer);
     return status;

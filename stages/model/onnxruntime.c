@@ -1,6 +1,5 @@
 /* Runs models with ONNX Runtime. On a processor, one thread runs one node after another. millrace adds the concurrency:
  * several workers can use a session at once, each with different frames. See ort_device.c for CUDA devices. */
-#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -56,6 +55,8 @@ static int make_session(ort_model *m, const mr_model_params *params) {
     int status = mr_ort_check(m->ort, api->create_session_options(&options), "ONNX Runtime");
     if (!status)
         status = configure(m->ort, options, params->brief);
+    if (!status && !m->base.stream && m->ort->huge)
+        status = mr_ort_check(m->ort, api->add_config(options, "session.use_env_allocators", "1"), "ONNX Runtime");
     if (!status && m->base.stream)
         status = mr_ort_provider_append(m->ort, options, params,
                                         provider_on(params->provider, m->base.stream->device->name),
@@ -88,8 +89,10 @@ static int load(ort_model *m, const mr_model_params *params, const char *added) 
 static void close_model(mr_model *model) {
     ort_model *m = (ort_model *)model;
     mr_ort_device_close(m);
-    if (m->session)
+    if (m->session) {
         m->ort->api.release_session(m->session);
+        mr_ort_trim();
+    }
     mr_ort_forget_tensors(m);
     if (m->session)
         mr_engine_cache_keep(&m->engines);
@@ -178,7 +181,7 @@ static int load_and_ask(ort_model *m, const mr_model_params *params, bool inside
     if (!status && m->base.stream)
         status = mr_ort_device_open(m, params->cuda_graph);
     /* Loading takes twice the memory that the network keeps; freed memory is returned to the system at once. */
-    malloc_trim(0);
+    mr_ort_trim();
     return status;
 }
 

@@ -5,6 +5,7 @@
  * returns NULL on success; the caller must release what it gets. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,12 +20,19 @@ typedef struct ort_value ort_value;
 typedef struct ort_memory_info ort_memory_info;
 typedef struct ort_type_info ort_type_info;
 typedef struct ort_tensor_info ort_tensor_info;
-typedef struct ort_allocator ort_allocator;
 typedef struct ort_binding ort_binding;
 typedef struct ort_cuda_options ort_cuda_options;
 typedef struct ort_tensorrt_options ort_tensorrt_options;
 typedef void ort_log_function(void *context, int severity, const char *category, const char *id, const char *location,
                               const char *message);
+
+/* The beginning of OrtAllocator, as far as version 16 reads it. */
+typedef struct ort_allocator {
+    uint32_t version; /* ORT_API_VERSION */
+    void *(*alloc)(struct ort_allocator *allocator, size_t bytes);
+    void (*free)(struct ort_allocator *allocator, void *memory);
+    const ort_memory_info *(*info)(const struct ort_allocator *allocator);
+} ort_allocator;
 
 /* Enum values from the header. */
 enum {
@@ -102,6 +110,7 @@ enum {
     X(172, ort_status *, set_tensorrt_options,                                                                       \
       (ort_tensorrt_options *, const char *const *, const char *const *, size_t))                                    \
     X(174, void, release_tensorrt_options, (ort_tensorrt_options *))                                                 \
+    X(176, ort_status *, register_allocator, (ort_env *, ort_allocator *))                                           \
     X(204, ort_status *, append_cuda, (ort_session_options *, const ort_cuda_options *))                             \
     X(205, ort_status *, create_cuda_options, (ort_cuda_options **))                                                 \
     X(206, ort_status *, set_cuda_options,                                                                           \
@@ -125,6 +134,7 @@ typedef struct ort_runtime {
     ort_allocator *allocator; /* for names */
     char *path;               /* the library's path */
     const char *version;      /* "1.31.1" */
+    bool huge;                /* sessions with session.use_env_allocators have their memory in huge pages */
 } ort_runtime;
 
 /* `path` NULL: uses MILLRACE_ONNXRUNTIME, else a Python environment (mr_site_find), else the loader.
@@ -132,3 +142,5 @@ typedef struct ort_runtime {
 int mr_ort_open(const ort_runtime **runtime, const char *path);
 /* Releases `status` and reports its message: MR_ERROR_DATA, "SUBJECT: message". MR_OK for NULL. */
 int mr_ort_check(const ort_runtime *runtime, ort_status *status, const char *what);
+/* Returns freed memory to the system. Call once a session is made or released. */
+void mr_ort_trim(void);

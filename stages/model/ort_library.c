@@ -1,11 +1,13 @@
 /* Finding and opening ONNX Runtime's library. */
 #include <dlfcn.h>
 #include <limits.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/huge/huge_heap.h"
 #include "engine/base/memory.h"
 #include "engine/base/nvidia.h"
 #include "millrace/log.h"
@@ -24,7 +26,6 @@ static ort_runtime *opened;
 /* Errors that the runtime logs are also in the returned status; the log alone helps only its developers. */
 static void log_line(void *context, int severity, const char *category, const char *id, const char *location,
                      const char *message) {
-    (void)context, (void)severity, (void)category, (void)id, (void)location;
     mr_log(MR_LOG_DEBUG, "onnxruntime: %s", message);
 }
 
@@ -77,6 +78,39 @@ int mr_ort_check(const ort_runtime *runtime, ort_status *status, const char *wha
     return failure;
 }
 
+/* ---- memory in huge pages -------------------------------------------------------------------------------------- */
+
+static mr_huge_heap heap = MR_HUGE_HEAP;
+
+static void *allocate(ort_allocator *allocator, size_t bytes) {
+    return mr_huge_alloc(&heap, bytes);
+}
+
+static void give_back(ort_allocator *allocator, void *memory) {
+    mr_huge_free(&heap, memory);
+}
+
+static const ort_memory_info *info(const ort_allocator *allocator) {
+    return opened->memory;
+}
+
+/* A runtime that refuses the allocator works without it. */
+static void register_heap(ort_runtime *runtime) {
+    static ort_allocator in_huge_pages = {
+        .version = ORT_API_VERSION, .alloc = allocate, .free = give_back, .info = info};
+    if (mr_huge_pages_given())
+        runtime->huge = !mr_ort_check(runtime, runtime->api.register_allocator(runtime->env, &in_huge_pages),
+                                      "ONNX Runtime");
+    mr_log(MR_LOG_DEBUG, "onnxruntime: %s", runtime->huge ? "memory is in huge pages" : "memory is malloc's");
+}
+
+void mr_ort_trim(void) {
+    mr_huge_trim(&heap);
+    malloc_trim(0);
+}
+
+/* ---- opening --------------------------------------------------------------------------------------------------- */
+
 static int start(ort_runtime *runtime) {
     const ort_api *api = &runtime->api;
     int status = mr_ort_check(runtime, api->create_env(log_line, NULL, ORT_LOG_WARNING, "millrace", &runtime->env),
@@ -104,6 +138,7 @@ static int open_runtime(const char *path) {
         status = start(made);
     if (status == MR_OK) {
         opened = made;
+        register_heap(made);
         return MR_OK;
     }
     if (made)

@@ -17,8 +17,11 @@ typedef struct options {
     mr_strings classes, stages;
     int how, shape;
     double margin;
-    int64_t max;
+    int64_t blocks, max;
 } options;
+
+/* With 3 blocks CenterFace finds no hidden face again in 93 stills, above its threshold of 0.2. With 4 to 6 it does. */
+enum { BLOCKS = 3 };
 
 typedef enum reason { UNSEARCHED, CROWDED, LIMITED, LOST, UNPLACED, REASONS } reason;
 
@@ -42,11 +45,14 @@ static const char *const reasons[REASONS] = {
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
+static int32_t cells_of(const options *o) {
+    return o->how != MR_BLUR_PIXELATE ? MR_BLUR_CELLS : o->blocks ? (int32_t)o->blocks : BLOCKS;
+}
+
 static size_t scratch_bytes(const options *o) {
     return mr_blur_areas_bytes((size_t)o->max) + mr_blur_table_bytes((size_t)o->max);
 }
 
-/* Whether some frame may carry such objects. */
 /* A misspelt label would hide nothing. */
 static int check_classes(mr_negotiation *n) {
     const mr_strings *classes = &((const options *)n->options)->classes;
@@ -59,6 +65,8 @@ static int check_classes(mr_negotiation *n) {
 
 static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
+    if (o->how != MR_BLUR_PIXELATE && o->blocks)
+        return mr_refuse(n, "blocks", "blocks has no meaning here; add how: pixelate or leave it out");
     if (!mr_may_have_objects(&n->inputs[0]))
         return mr_refuse(n, NULL, "no frame that comes here has objects: join the pictures with what detect gives, "
                          "such as join: {pictures: decode, objects: detect}");
@@ -101,7 +109,7 @@ typedef struct finding {
 static void hide_whole(const finding *f, reason why) {
     const double corner[2] = {0, 0}, opposite[2] = {f->format.width, f->format.height};
     f->areas->count = 0;
-    mr_blur_add(f->areas, &f->format, (mr_blur_how)f->options->how, corner, opposite);
+    mr_blur_add(f->areas, &f->format, cells_of(f->options), corner, opposite);
     f->areas->item[0].whole = 1;
     if (!atomic_fetch_add(&f->state->whole[why], 1))
         mr_stage_warn(f->state->self, "a picture is hidden whole: %s", reasons[why]);
@@ -141,7 +149,7 @@ static bool add_objects(const finding *f, const char *stage) {
             return hide_whole(f, CROWDED), false;
         if (!place(f, &objects[i], corner, opposite))
             return hide_whole(f, UNPLACED), false;
-        mr_blur_add(f->areas, &f->format, (mr_blur_how)f->options->how, corner, opposite);
+        mr_blur_add(f->areas, &f->format, cells_of(f->options), corner, opposite);
     }
     return true;
 }
@@ -225,10 +233,7 @@ static int process(mr_stage *self, mr_io *io) {
         status = hide(self, io, &c, frame);
     mr_buffer_unref(&c.scratch);
     mr_buffer_unref(&c.found);
-    if (!status)
-        return mr_io_emit(io, 0, frame);
-    mr_frame_unref(&frame);
-    return status;
+    return mr_io_finish(io, 0, frame, status);
 }
 
 #define FIELD(field) .name = #field, .offset = offsetof(options, field)
@@ -236,8 +241,11 @@ static const mr_option table[] = {
     {FIELD(classes), .kind = MR_OPTION_STRINGS, .example = "face",
      .help = "which objects to hide: labels, or class numbers; all by default"},
     {FIELD(how), .kind = MR_OPTION_ENUM, .fallback = "pixelate", .choices = hows,
-     .help = "pixelate: at most 6 x 6 blocks; gaussian: a standard deviation of an eighth of the longer side; fill: "
-             "black"},
+     .help = "pixelate: square blocks of one colour; gaussian: a standard deviation of an eighth of the longer side; "
+             "fill: black"},
+    {FIELD(blocks), .kind = MR_OPTION_INT, .min = 1, .max = MR_BLUR_CELLS,
+     .help = "pixelate: blocks along the longer side, at most; 3 by default. With more, detectors find some "
+             "faces again"},
     {FIELD(shape), .kind = MR_OPTION_ENUM, .fallback = "box", .choices = shapes,
      .help = "what is hidden: the box with its margin, or the ellipse in it, which leaves the corners visible"},
     {FIELD(margin), .kind = MR_OPTION_DOUBLE, .fallback = "0.3", .min = 0, .max = 10,

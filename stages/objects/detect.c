@@ -58,7 +58,7 @@ typedef struct state {
 /* mr_box_head_family's, after auto. */
 enum { HEAD_AUTO };
 static const char *const heads[] = {"auto", "yolox", "yolov5", "yolov8", "yolov8-pose", "yolov8-seg", "yolov8-obb",
-                                    "ssd", "rtdetr", "end2end", "centerface", "db", "custom", NULL};
+                                    "ssd", "rtdetr", "end2end", "yolov7-end2end", "centerface", "db", "custom", NULL};
 _Static_assert(sizeof heads / sizeof *heads == MR_BOX_HEAD_FAMILIES + 2, "all families");
 
 static const size_t only_port = 0;
@@ -429,10 +429,8 @@ static int emit(state *s, const options *o, mr_io *io, size_t index, mr_download
         if (result)
             memcpy(result->data, &way, sizeof way);
         mr_download_add(home, result, found);
-        return mr_io_emit(io, 0, frame);
     }
-    mr_frame_unref(&frame);
-    return status;
+    return mr_io_finish(io, 0, frame, status);
 }
 
 /* In order, with the frames that only pass. */

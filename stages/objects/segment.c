@@ -293,10 +293,7 @@ static int process(mr_stage *self, mr_io *io) {
     int status = mr_io_share(io, mr_io_input(io), &frame);
     if (!status && !(frame->flags & MR_FRAME_AWAY))
         status = segment(self, io, frame);
-    if (!status)
-        return mr_io_emit(io, 0, frame);
-    mr_frame_unref(&frame);
-    return status;
+    return mr_io_finish(io, 0, frame, status);
 }
 
 #define FIELD(field) .name = #field, .offset = offsetof(options, field)

@@ -153,10 +153,7 @@ static int process(mr_stage *self, mr_io *io) {
         status = mr_io_share(io, input, &frame);
     if (!status && !(input->flags & MR_FRAME_AWAY))
         status = follow(self->options, self->state, io, frame);
-    if (!status)
-        return mr_io_emit(io, 0, frame);
-    mr_frame_unref(&frame);
-    return status;
+    return mr_io_finish(io, 0, frame, status);
 }
 
 static const char *const unconfirmed[] = {"keep", "drop", NULL};

@@ -65,12 +65,10 @@ static int enqueue_gemm(mr_operation_call *call, size_t set) {
 }
 
 static int open_launch(mr_operation_call *call) {
-    (void)call;
     return MR_OK;
 }
 
 static int enqueue_launch(mr_operation_call *call, size_t set) {
-    (void)set;
     return mr_nothing_enqueue(call->stream);
 }
 

@@ -213,7 +213,6 @@ static int enqueue(mr_operation_call *call, int (*function)(void *arguments)) {
 }
 
 static int enqueue_encoder(mr_operation_call *call, size_t set) {
-    (void)set;
     return enqueue(call, run_encoder);
 }
 
@@ -239,7 +238,6 @@ static int run_decoder(void *arguments) {
 
 /* AV_PIX_FMT_NONE if NVDEC cannot decode the stream. */
 static enum AVPixelFormat choose_surfaces(AVCodecContext *codec, const enum AVPixelFormat *formats) {
-    (void)codec;
     while (*formats != AV_PIX_FMT_NONE && *formats != AV_PIX_FMT_CUDA)
         formats++;
     return *formats;
@@ -295,7 +293,6 @@ static int open_decoding(mr_operation_call *call) {
 }
 
 static int enqueue_decoder(mr_operation_call *call, size_t set) {
-    (void)set;
     return enqueue(call, run_decoder);
 }
 

@@ -107,7 +107,7 @@ static int open_hiding(mr_operation_call *call) {
         return mr_fail(MR_ERROR_MEMORY, "no memory for areas");
     for (int i = 0; i < FACES; i++) {
         const double corner[2] = {30 + i % 5 * 370, 30 + i / 5 * 500}, end[2] = {corner[0] + FACE, corner[1] + FACE};
-        mr_blur_add(h->host, &hidden_in, MR_BLUR_GAUSSIAN, corner, end);
+        mr_blur_add(h->host, &hidden_in, MR_BLUR_CELLS, corner, end);
     }
     mr_operation_region(call, MR_MEMORY_DEVICE, mr_packed_bytes(&hidden_in), MR_NOISE_BYTES);
     mr_operation_region(call, MR_MEMORY_DEVICE, mr_blur_table_bytes(FACES), MR_NOISE_NONE);

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Names can reach the page only as text nodes and URL parts. The page adds its URL's token to what it loads. A still is
- * loaded again only after the last one has arrived, so that a slow line is not flooded. */
+/* All addresses are relative: a proxy may serve the page below a path. Names can reach the page only as text nodes and
+ * URL parts. A still is loaded again only after the last one has arrived, so that a slow line is not flooded. */
 static const char head[] =
     "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>";
@@ -22,8 +22,8 @@ static const char tail[] =
     "</h1>\n<main></main>\n<p id=\"none\">No source has given a picture yet.</p>\n"
     "<noscript>This page needs JavaScript; /NAME.jpg and /NAME.mjpeg show a source without.</noscript>\n"
     "<script>\n"
-    "const query = location.search, main = document.querySelector('main'), shown = new Map();\n"
-    "const url = (name, kind) => '/' + encodeURIComponent(name) + kind + query;\n"
+    "const main = document.querySelector('main'), shown = new Map();\n"
+    "const url = (name, kind) => encodeURIComponent(name) + kind;\n"
     "function add(name) {\n"
     "  const figure = document.createElement('figure'), link = document.createElement('a');\n"
     "  const image = document.createElement('img'), caption = document.createElement('figcaption');\n"
@@ -55,7 +55,7 @@ static const char tail[] =
     "  const old = one.ended || one.age > 5;\n"
     "  if (!source.loading && !document.hidden) {\n"
     "    source.loading = true;\n"
-    "    source.image.src = url(one.source, '.jpg') + (query ? '&' : '?') + 'at=' + Date.now();\n"
+    "    source.image.src = url(one.source, '.jpg') + '?at=' + Date.now();\n"
     "  }\n"
     "  source.state.className = old ? 'old' : '';\n"
     "  const since = one.ended ? 'ended' : old ? Math.round(one.age) + ' s old' : '';\n"
@@ -63,7 +63,7 @@ static const char tail[] =
     "}\n"
     "async function turn() {\n"
     "  try {\n"
-    "    const list = (await (await fetch('/.json' + query)).json()).sources;\n"
+    "    const list = (await (await fetch('.json')).json()).sources;\n"
     "    const names = new Set(list.map(one => one.source));\n"
     "    for (const [name, source] of shown)\n"
     "      if (!names.has(name)) { source.figure.remove(); shown.delete(name); }\n"

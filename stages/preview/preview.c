@@ -115,7 +115,6 @@ static int process(mr_stage *self, mr_io *io) {
 
 static int flush(mr_stage *self, mr_io *io, uint32_t source) {
     preview_state *state = self->state;
-    (void)io;
     if (state->site.store)
         mr_preview_store_end(state->site.store, source);
     return MR_DONE;

@@ -3,7 +3,6 @@
 #include "stages/list.h"
 
 static int process(mr_stage *self, mr_io *io) {
-    (void)self;
     return mr_io_forward(io, 0);
 }
 

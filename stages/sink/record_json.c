@@ -61,7 +61,6 @@ static void put_value(mr_encoder *to, const mr_field *field, uint32_t number, co
     const void *value = (const char *)base + field->offset;
     const yajl_gen json = json_of(to);
     char text[MR_VALUE_TEXT];
-    (void)number;
     mr_json_key(json, field->name);
     if (field->type == MR_FIELD_TEXT)
         mr_json_text(json, NULL, *(const char *const *)value);
@@ -77,15 +76,12 @@ static void put_numbers(mr_encoder *to, const mr_field *field, uint32_t number, 
     const mr_dtype dtype = field->type == MR_FIELD_F32S ? MR_DTYPE_F32 : MR_DTYPE_I32;
     const yajl_gen json = json_of(to);
     char text[MR_NUMBER_TEXT];
-    (void)number;
     MR_JSON_ARRAY(json, field->name)
         for (size_t i = 0; i < count; i++)
             put_number(json, text, mr_element_text(text, dtype, data, i));
 }
 
 static void open_part(mr_encoder *to, mr_record_opening what, const char *name, uint32_t number, size_t likely) {
-    (void)number;
-    (void)likely;
     if (name)
         mr_json_text(json_of(to), NULL, name);
     if (what == MR_OPEN_LIST || what == MR_OPEN_GROUP)
@@ -105,7 +101,6 @@ static void put_array(mr_encoder *to, const char *name, uint32_t number, const m
     const size_t count = mr_tensor_count(format);
     const yajl_gen json = json_of(to);
     char text[MR_NUMBER_TEXT];
-    (void)number;
     if (!name) {
         mr_json_text(json, "dtype", mr_dtype_name(format->dtype));
         MR_JSON_ARRAY(json, "shape")

@@ -314,7 +314,6 @@ int mr_text_sink_put(mr_stage *self, mr_io *io, const mr_frame *frame, const cha
 /* Records written before must be on disk even if no frame follows. */
 int mr_text_sink_flush(mr_stage *self, mr_io *io, uint32_t source) {
     int status = begin(self);
-    (void)source;
     return status && status != MR_ERROR_AGAIN ? mr_io_refuse(io, status) : MR_DONE;
 }
 

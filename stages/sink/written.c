@@ -75,7 +75,6 @@ static int refuse(const mr_written *written) {
 int mr_written_take_line(void *context, const char *line, size_t bytes, off_t at) {
     mr_written *written = context;
     record one = {.self = written->self, .frame.source = MR_SOURCE_NONE};
-    (void)at;
     written->lines++;
     return read_line(&one, line, bytes) ? mr_written_add(written, &one.frame) : refuse(written);
 }

@@ -166,10 +166,7 @@ static int process(mr_stage *self, mr_io *io) {
         text.count = 0;
     if (!status && !away)
         status = publish(self->state, io, frame, &text);
-    if (!status)
-        return mr_io_emit(io, 0, frame);
-    mr_frame_unref(&frame);
-    return status;
+    return mr_io_finish(io, 0, frame, status);
 }
 
 #define FIELD(field) .name = #field, .offset = offsetof(options, field)

@@ -276,7 +276,6 @@ static int process(mr_stage *self, mr_io *io) {
 
 static int flush(mr_stage *self, mr_io *io, uint32_t source) {
     record_state *state = self->state;
-    (void)source;
     int status = mr_recording_end(&state->recording);
     if (!status)
         status = mr_recording_put(&state->recording);

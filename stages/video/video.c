@@ -157,7 +157,6 @@ static int process(mr_stage *self, mr_io *io) {
 static int flush(mr_stage *self, mr_io *io, uint32_t source) {
     const mr_video_options *given = self->options;
     video_state *state = self->state;
-    (void)source;
     if (given->url)
         mr_video_push_close(&state->push);
     return given->path && !given->url ? mr_video_files_flush(&state->files, self, io) : MR_DONE;

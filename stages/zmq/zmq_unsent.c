@@ -34,7 +34,6 @@ void mr_zmq_unsent_fini(mr_zmq_unsent *unsent) {
 static void freed(void *data, void *hint) {
     mr_zmq_entry *gone = hint;
     mr_zmq_unsent *unsent = gone->unsent;
-    (void)data;
     pthread_mutex_lock(&unsent->lock);
     *gone->link = gone->next;
     if (gone->next)

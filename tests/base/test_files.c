@@ -30,12 +30,10 @@ static bool exists(const char *path) {
 }
 
 static int make_scratch(void **state) {
-    (void)state;
     return mkdtemp(scratch) ? 0 : -1;
 }
 
 static int remove_scratch(void **state) {
-    (void)state;
     return rmdir(scratch);
 }
 
@@ -256,10 +254,9 @@ TEST(what_is_not_ours_stays) {
 }
 
 TEST(where_none_can_be_made_it_says_so) {
-    mr_temp_folder temp;
+    ENDED_BY(mr_temp_folder_remove) mr_temp_folder temp;
     assert_int_equal(mr_temp_folder_make(&temp, in_scratch("nowhere")), MR_ERROR_IO);
     assert_non_null(strstr(mr_message(), "nowhere: No such file or directory"));
-    mr_temp_folder_remove(&temp);
 }
 
 RUN_TESTS(make_scratch, remove_scratch)

@@ -164,7 +164,7 @@ TEST(letters_of_all_scripts_have_a_case) {
 
 TEST(long_texts_are_whole) {
     enum { LONG = 100000 };
-    char *text = malloc(LONG + 1), *got = NULL;
+    FREED char *text = malloc(LONG + 1), *got = NULL;
     size_t bytes = 0;
     memset(text, 'x', LONG);
     text[LONG] = '\0';
@@ -173,18 +173,14 @@ TEST(long_texts_are_whole) {
     fclose(stream);
     assert_int_equal(bytes, LONG + 3);
     assert_memory_equal(got + 1, text, LONG);
-    char *made = mr_print_new("%s%c", text, '\n');
+    FREED char *made = mr_print_new("%s%c", text, '\n');
     assert_int_equal(strlen(made), LONG + 4);
     assert_string_equal(made + LONG, "\\x0a");
-    free(made);
-    free(got);
-    free(text);
 }
 
 static char logged[2048];
 
 static void keep_line(void *context, mr_log_level level, const char *line) {
-    (void)context, (void)level;
     snprintf(logged, sizeof logged, "%s", line);
 }
 
@@ -244,8 +240,8 @@ TEST(nothing_is_in_a_log_function_that_was_replaced) {
 }
 
 TEST(diagnostics_keep_to_their_lines) {
-    mr_diagnostics wrong = {0};
-    char *got = NULL;
+    ENDED_BY(mr_diagnostics_fini) mr_diagnostics wrong = {0};
+    FREED char *got = NULL;
     size_t bytes = 0;
     mr_diagnose(&wrong, MR_SEVERITY_ERROR, -1, (mr_location){.file = "a\x1b[2Jb.yaml", .line = 3, .column = 4},
                 "try \x07 it", "%s is wrong", "x\nerror: forged");
@@ -253,8 +249,6 @@ TEST(diagnostics_keep_to_their_lines) {
     mr_diagnostics_print(&wrong, stream);
     fclose(stream);
     assert_string_equal(got, "a\\x1b[2Jb.yaml:3:4: error: x\\x0aerror: forged is wrong\n    hint: try \\x07 it\n");
-    mr_diagnostics_fini(&wrong);
-    free(got);
 }
 
 RUN_TESTS(NULL, NULL)

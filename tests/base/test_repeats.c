@@ -38,7 +38,7 @@ static void put(mr_repeats *repeats, int64_t now_ns, uint64_t key, mr_log_level 
 }
 
 TEST(the_first_lines_are_written_and_later_ones_counted) {
-    mr_repeats repeats = {0};
+    ENDED_BY(mr_repeats_fini) mr_repeats repeats = {0};
     written to = {0};
     char text[64];
     int64_t now_ns = S;
@@ -53,11 +53,10 @@ TEST(the_first_lines_are_written_and_later_ones_counted) {
     assert_int_equal(to.counted + (uint64_t)to.lines, 1029);
     assert_int_equal(repeats.count, 0);
     assert_true(strncmp(to.last, "cam: away: try 1028 (", 21) == 0);
-    mr_repeats_fini(&repeats);
 }
 
 TEST(a_line_that_repeats_word_for_word_is_counted_at_once) {
-    mr_repeats repeats = {0};
+    ENDED_BY(mr_repeats_fini) mr_repeats repeats = {0};
     written to = {0};
     for (int i = 0; i < 10000; i++)
         put(&repeats, S + i, 1, i == 4000 ? MR_LOG_ERROR : MR_LOG_WARNING, "the same", &to);
@@ -66,7 +65,6 @@ TEST(a_line_that_repeats_word_for_word_is_counted_at_once) {
     assert_int_equal(to.sums, 1);
     assert_string_equal(to.last, "the same (9,999 more like it in the last minute)");
     assert_int_equal(to.level, MR_LOG_ERROR);
-    mr_repeats_fini(&repeats);
 }
 
 TEST(after_a_quiet_minute_lines_are_written_again) {
@@ -91,7 +89,7 @@ TEST(after_a_quiet_minute_lines_are_written_again) {
 }
 
 TEST(kinds_are_counted_apart_and_are_bounded) {
-    mr_repeats repeats = {0};
+    ENDED_BY(mr_repeats_fini) mr_repeats repeats = {0};
     written to = {0};
     for (uint64_t key = 10; key < 10 + 3 * MR_REPEATS_KEYS; key++) {
         char text[32];
@@ -105,17 +103,15 @@ TEST(kinds_are_counted_apart_and_are_bounded) {
     assert_int_equal(to.counted + (uint64_t)to.lines, 3 * MR_REPEATS_KEYS);
     pop(&repeats, S + 2 * MINUTE, false, &to);
     assert_int_equal(repeats.count, 0);
-    mr_repeats_fini(&repeats);
 }
 
 TEST(a_short_span_is_given_in_seconds) {
-    mr_repeats repeats = {0};
+    ENDED_BY(mr_repeats_fini) mr_repeats repeats = {0};
     written to = {0};
     put(&repeats, S, 1, MR_LOG_WARNING, "a", &to);
     put(&repeats, 2 * S, 1, MR_LOG_WARNING, "a", &to);
     pop(&repeats, 13 * S, true, &to);
     assert_string_equal(to.last, "a (1 more like it in the last 12 s)");
-    mr_repeats_fini(&repeats);
 }
 
 /* ---- the log ---------------------------------------------------------------------------------------------------- */
@@ -123,8 +119,6 @@ TEST(a_short_span_is_given_in_seconds) {
 static _Atomic int lines;
 
 static void count_line(void *context, mr_log_level level, const char *line) {
-    (void)context;
-    (void)level;
     lines += strstr(line, "peer") != NULL;
 }
 

@@ -15,7 +15,6 @@ enum { SEEDS = FLOW_SEEDS(5), FRAMES = 60, CONSUMERS = 12, SOURCES = 10, TEXT = 
 
 /* All frames arrive; joined ones have no value. */
 static void check_values(const mr_summary *sums) {
-    (void)sums;
     for (size_t i = 0; i < collection_count; i++)
         if (collection[i].value)
             assert_int_equal(collection[i].value, collection[i].identity.seq);
@@ -100,13 +99,10 @@ static mr_frame *kept[FRAMES];
 static atomic_int kept_count;
 
 static void keep(void *context, const char *source, const mr_frame *frame) {
-    (void)context;
-    (void)source;
     kept[atomic_fetch_add(&kept_count, 1)] = mr_frame_ref((mr_frame *)(uintptr_t)frame);
 }
 
 static void keep_all(const char *text, uint64_t seed, int workers, void *context) {
-    (void)context;
     const mr_stage_type *types[32] = {&mr_callback_stage};
     for (size_t i = 0; flow_stage_types()[i] && i < 30; i++)
         types[i + 1] = flow_stage_types()[i];

@@ -66,7 +66,7 @@ static mr_buffer *acquire_bytes(mr_pool *pool, size_t bytes) {
 
 /* Sizes are mixed; all together stay within 2000 bytes, and what is free makes room. */
 TEST(a_bounded_pool_never_takes_more_bytes) {
-    mr_pool *pool;
+    ENDED_BY(mr_pool_release) mr_pool *pool;
     mr_buffer *none = NULL;
     atomic_int room = 0;
     mr_pool_wait wait = {0};
@@ -97,35 +97,30 @@ TEST(a_bounded_pool_never_takes_more_bytes) {
     mr_buffer_unref(&large);
     mr_buffer_unref(&other);
     mr_pool_forget(&wait);
-    mr_pool_release(&pool);
 }
 
 TEST(a_pool_may_be_widened) {
-    mr_pool *pool;
+    ENDED_BY(mr_pool_release) mr_pool *pool;
     mr_buffer *none = NULL;
     assert_int_equal(mr_pool_create_bounded(&pool, mr_device_cpu(), MR_MEMORY_HOST, 100, 4, 400), MR_OK);
-    mr_buffer *small = acquire(pool);
+    ENDED_BY(mr_buffer_unref) mr_buffer *small = acquire(pool);
     mr_pool_widen(pool, 250, 0);
     assert_int_equal(mr_pool_buffer_bytes(pool), 250);
     assert_int_equal(mr_pool_free_count(pool), 1);
-    mr_buffer *large = acquire(pool);
+    ENDED_BY(mr_buffer_unref) mr_buffer *large = acquire(pool);
     assert_int_equal(large->bytes, 250);
     assert_int_equal(mr_pool_acquire(pool, &none), MR_ERROR_AGAIN);
     mr_pool_widen(pool, 250, 600);
-    mr_buffer *more = acquire(pool);
+    ENDED_BY(mr_buffer_unref) mr_buffer *more = acquire(pool);
     assert_int_equal(mr_pool_free_count(pool), 0);
-    mr_buffer_unref(&small);
-    mr_buffer_unref(&large);
-    mr_buffer_unref(&more);
-    mr_pool_release(&pool);
 }
 
 /* Whatever is taken and given back, what the device counts stays within the bound. */
 TEST(what_is_counted_stays_within_the_bound) {
     enum { HELD = 16, MOST = 5000 };
-    mr_pool *pool;
+    ENDED_BY(mr_pool_release) mr_pool *pool;
     mr_buffer *held[HELD] = {0};
-    mr_device *device = NULL;
+    ENDED_BY(mr_device_destroy) mr_device *device = NULL;
     uint64_t random = 7;
     assert_int_equal(mr_device_open(&device, "sim:0", 1, false), MR_OK);
     assert_int_equal(mr_pool_create_bounded(&pool, device, MR_MEMORY_PINNED, 1000, HELD, MOST), MR_OK);
@@ -142,8 +137,6 @@ TEST(what_is_counted_stays_within_the_bound) {
     assert_true(most > MOST / 2);
     for (int i = 0; i < HELD; i++)
         mr_buffer_unref(&held[i]);
-    mr_pool_release(&pool);
-    mr_device_destroy(&device);
 }
 
 TEST(buffers_outlive_the_release_of_their_pool) {
@@ -157,7 +150,7 @@ TEST(buffers_outlive_the_release_of_their_pool) {
 }
 
 TEST(a_waiter_is_called_once_when_enough_came_back) {
-    mr_pool *pool = pool_of(64, 2);
+    ENDED_BY(mr_pool_release) mr_pool *pool = pool_of(64, 2);
     atomic_int one = 0, two = 0;
     mr_pool_wait first = {0}, second = {0};
     mr_pool_notify(pool, 2, &second, count_call, &two);
@@ -174,14 +167,13 @@ TEST(a_waiter_is_called_once_when_enough_came_back) {
     assert_int_equal(two, 2);
     mr_pool_forget(&first);
     mr_pool_forget(&second);
-    mr_pool_release(&pool);
 }
 
 TEST(any_number_may_wait_for_a_pool) {
     enum { WAITERS = 1000 };
     static mr_pool_wait waits[WAITERS];
     static atomic_int calls[WAITERS];
-    mr_pool *pool = pool_of(64, 1);
+    ENDED_BY(mr_pool_release) mr_pool *pool = pool_of(64, 1);
     mr_buffer *a = acquire(pool);
     for (int i = 0; i < WAITERS; i++)
         mr_pool_notify(pool, 1, &waits[i], count_call, &calls[i]);
@@ -191,7 +183,6 @@ TEST(any_number_may_wait_for_a_pool) {
         assert_int_equal(calls[i], 1);
     for (int i = 0; i < WAITERS; i++)
         mr_pool_forget(&waits[i]);
-    mr_pool_release(&pool);
 }
 
 /* Also with another pool's waiter, and after the pool is released: the last waiter frees it. */
@@ -219,9 +210,9 @@ TEST(who_forgets_a_pool_is_not_called) {
 }
 
 TEST(an_allocation_that_fails_leaves_the_pool_usable) {
-    mr_pool *pool;
-    mr_device *device;
-    mr_buffer *buffer = NULL;
+    ENDED_BY(mr_pool_release) mr_pool *pool;
+    ENDED_BY(mr_device_destroy) mr_device *device;
+    ENDED_BY(mr_buffer_unref) mr_buffer *buffer = NULL;
     mr_sim_params params = {.manual = true, .fail_allocation = 1};
     assert_int_equal(mr_sim_create(&device, &params), MR_OK);
     assert_int_equal(mr_pool_create(&pool, device, MR_MEMORY_DEVICE, 256, 1), MR_OK);
@@ -231,18 +222,15 @@ TEST(an_allocation_that_fails_leaves_the_pool_usable) {
     buffer = acquire(pool);
     assert_ptr_equal(buffer->device, device);
     assert_int_equal(buffer->memory, MR_MEMORY_DEVICE);
-    mr_buffer_unref(&buffer);
-    mr_pool_release(&pool);
-    mr_device_destroy(&device);
 }
 
 /* The device has limited memory: the pool makes as many buffers as fit, and reports how many. */
 TEST(a_pool_that_was_filled_allocates_no_more) {
-    mr_device *device;
+    ENDED_BY(mr_device_destroy) mr_device *device;
     const mr_sim_params params = {.manual = true, .memory_bytes = 1000};
     assert_int_equal(mr_sim_create(&device, &params), MR_OK);
     for (int count = 3; count <= 4; count++) {
-        mr_pool *pool;
+        ENDED_BY(mr_pool_release) mr_pool *pool;
         mr_buffer *taken[4] = {0};
         int made = -1;
         assert_int_equal(mr_pool_create(&pool, device, MR_MEMORY_DEVICE, 256, count), MR_OK);
@@ -257,9 +245,7 @@ TEST(a_pool_that_was_filled_allocates_no_more) {
         for (int i = 0; i < 3; i++)
             mr_buffer_unref(&taken[i]);
         assert_int_equal(mr_device_most_bytes(device, MR_MEMORY_DEVICE), 3 * 256);
-        mr_pool_release(&pool);
     }
-    mr_device_destroy(&device);
 }
 
 TEST(foreign_memory_is_released_once) {
@@ -269,13 +255,12 @@ TEST(foreign_memory_is_released_once) {
     assert_non_null(a);
     assert_ptr_equal(a->data, data);
     assert_int_equal(a->bytes, sizeof data);
-    mr_buffer *b = mr_buffer_ref(a);
+    ENDED_BY(mr_buffer_unref) mr_buffer *b = mr_buffer_ref(a);
     mr_buffer_unref(&a);
     assert_int_equal(released, 0);
     mr_buffer_unref(&b);
     assert_int_equal(released, 1);
     b = mr_buffer_wrap(data, 3, NULL, NULL);
-    mr_buffer_unref(&b);
 }
 
 static void use_once(mr_pool *pool) {
@@ -292,13 +277,12 @@ static void use_once(mr_pool *pool) {
 }
 
 TEST(nothing_is_allocated_in_steady_state) {
-    mr_pool *pool = pool_of(64, 4);
+    ENDED_BY(mr_pool_release) mr_pool *pool = pool_of(64, 4);
     use_once(pool);
     uint64_t before = mr_allocation_count();
     for (int i = 0; i < 10000; i++)
         use_once(pool);
     assert_int_equal(mr_allocation_count() - before, 0);
-    mr_pool_release(&pool);
 }
 
 static void free_media(mr_media *media) {
@@ -310,11 +294,10 @@ TEST(media_live_while_they_are_referred_to) {
     assert_non_null(media);
     media->references = 1;
     media->release = free_media;
-    mr_media *other = mr_media_ref(media);
+    ENDED_BY(mr_media_unref) mr_media *other = mr_media_ref(media);
     mr_media_unref(&media);
     assert_null(media);
     assert_int_equal(other->references, 1);
-    mr_media_unref(&other);
     mr_media_unref(&other);
 }
 
@@ -343,7 +326,7 @@ static void *take_and_give(void *context) {
 }
 
 TEST(threads_share_a_pool) {
-    mr_pool *pool = pool_of(64, BUFFERS);
+    ENDED_BY(mr_pool_release) mr_pool *pool = pool_of(64, BUFFERS);
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, take_and_give, pool), 0);
@@ -353,7 +336,6 @@ TEST(threads_share_a_pool) {
         assert_null(wrong);
     }
     assert_int_equal(mr_pool_free_count(pool), BUFFERS);
-    mr_pool_release(&pool);
 }
 
 static void *give_back(void *buffer) {

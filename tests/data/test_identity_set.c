@@ -41,8 +41,8 @@ static size_t intervals_of(const table *expected) {
 
 TEST(any_order_gives_the_same_set) {
     for (uint64_t seed = 1; seed <= 8; seed++) {
-        mr_identity_set set = {0};
-        table *expected = calloc(1, sizeof *expected);
+        ENDED_BY(mr_identity_set_fini) mr_identity_set set = {0};
+        FREED table *expected = calloc(1, sizeof *expected);
         uint64_t random = seed;
         for (int i = 0; i < SOURCES * EPOCHS * SUBS * FRAMES; i++) {
             const mr_identity frame = any_frame(&random);
@@ -53,8 +53,6 @@ TEST(any_order_gives_the_same_set) {
         }
         compare(&set, expected);
         assert_int_equal(set.interval_count, intervals_of(expected));
-        mr_identity_set_fini(&set);
-        free(expected);
     }
 }
 
@@ -71,7 +69,7 @@ TEST(what_follows_takes_one_interval) {
 }
 
 TEST(the_largest_numbers_have_their_place) {
-    mr_identity_set set = {0};
+    ENDED_BY(mr_identity_set_fini) mr_identity_set set = {0};
     const mr_identity last = {.source = UINT32_MAX, .epoch = UINT32_MAX, .sub = UINT32_MAX, .seq = UINT64_MAX};
     mr_identity before = last, first = last;
     before.seq--;
@@ -82,12 +80,11 @@ TEST(the_largest_numbers_have_their_place) {
     assert_int_equal(mr_identity_set_add(&set, &before), MR_OK);
     assert_true(mr_identity_set_has(&set, &before) && mr_identity_set_has(&set, &last));
     assert_int_equal(set.interval_count, 2);
-    mr_identity_set_fini(&set);
 }
 
 /* Object k exists only in frames with at least k objects. */
 TEST(frames_with_fewer_objects_leave_no_gaps) {
-    mr_identity_set set = {0};
+    ENDED_BY(mr_identity_set_fini) mr_identity_set set = {0};
     const mr_identity other = {.source = 1, .epoch = 1, .sub = 3, .seq = 0};
     assert_int_equal(mr_identity_set_add(&set, &other), MR_OK);
     for (uint64_t seq = 0; seq < 1000; seq++) {
@@ -102,12 +99,11 @@ TEST(frames_with_fewer_objects_leave_no_gaps) {
     assert_false(mr_identity_set_has(&set, &(mr_identity){.source = 1, .sub = 3, .seq = 1}));
     assert_false(mr_identity_set_has(&set, &(mr_identity){.source = 1, .sub = 4, .seq = 500}));
     assert_false(mr_identity_set_has(&set, &(mr_identity){.source = 1, .epoch = 1, .sub = 3, .seq = 500}));
-    mr_identity_set_fini(&set);
 }
 
 /* Records in a file have no marks: the next frame's first object ends the frame. */
 TEST(appended_objects_leave_no_gaps) {
-    mr_identity_set set = {0};
+    ENDED_BY(mr_identity_set_fini) mr_identity_set set = {0};
     for (uint64_t seq = 0; seq < 1000; seq++) {
         mr_identity frame = {.source = 1, .seq = seq};
         for (frame.sub = 1; frame.sub <= 1 + seq % 3; frame.sub++)
@@ -117,19 +113,17 @@ TEST(appended_objects_leave_no_gaps) {
     assert_true(mr_identity_set_has(&set, &(mr_identity){.source = 1, .sub = 1, .seq = 999}));
     assert_false(mr_identity_set_has(&set, &(mr_identity){.source = 1, .sub = 2, .seq = 999}));
     assert_true(mr_identity_set_has(&set, &(mr_identity){.source = 1, .sub = 3, .seq = 998}));
-    mr_identity_set_fini(&set);
 }
 
 /* A peer that sends every other number costs no more than the bound. */
 TEST(gaps_are_bounded) {
-    mr_identity_set set = {0};
+    ENDED_BY(mr_identity_set_fini) mr_identity_set set = {0};
     for (uint64_t i = 0; i < MR_IDENTITY_INTERVALS; i++)
         assert_int_equal(mr_identity_set_add(&set, &(mr_identity){.seq = 2 * i}), MR_OK);
     assert_int_equal(mr_identity_set_add(&set, &(mr_identity){.seq = 2 * (uint64_t)MR_IDENTITY_INTERVALS}),
                      MR_ERROR_MEMORY);
     assert_int_equal(mr_identity_set_add(&set, &(mr_identity){.seq = 1}), MR_OK); /* closes a gap */
     assert_int_equal(set.interval_count, MR_IDENTITY_INTERVALS - 1);
-    mr_identity_set_fini(&set);
 }
 
 RUN_TESTS(NULL, NULL)

@@ -52,7 +52,7 @@ static void check_filled(const mr_result *result, const mr_object *object) {
 }
 
 TEST(items_move_with_their_result) {
-    mr_store *store = NULL;
+    ENDED_BY(mr_store_release) mr_store *store = NULL;
     assert_int_equal(mr_store_create(&store), MR_OK);
     mr_result *one = make(store, 2), *copy = make(store, 2);
     fill(one, (mr_object *)one->data + 1);
@@ -64,14 +64,13 @@ TEST(items_move_with_their_result) {
     mr_result_unref(&one);
     check_filled(copy, (mr_object *)copy->data + 1);
     mr_result_unref(&copy);
-    mr_store_release(&store);
 }
 
 TEST(items_are_bounded) {
-    mr_store *store = NULL;
+    ENDED_BY(mr_store_release) mr_store *store = NULL;
     mr_items items = {1, 1};
     assert_int_equal(mr_store_create(&store), MR_OK);
-    mr_result *one = make(store, 1);
+    ENDED_BY(mr_result_unref) mr_result *one = make(store, 1);
     assert_int_equal(mr_result_add_items(one, NULL, SIZE_MAX / 2, 8, &items), MR_ERROR_MEMORY);
     assert_true(items.at == 0 && items.count == 0);
     assert_int_equal(mr_result_add_items(one, NULL, MR_MOST_ITEMS_BYTES, 1, &items), MR_ERROR_MEMORY);
@@ -84,25 +83,21 @@ TEST(items_are_bounded) {
     mr_result_unref(&one);
     one = make(store, 1);
     assert_int_equal(one->items_room, 0); /* so much is not kept */
-    mr_result_unref(&one);
-    mr_store_release(&store);
 }
 
 /* Items may be copies of items of the same result, which move while they are copied. */
 TEST(items_of_items) {
-    mr_store *store = NULL;
+    ENDED_BY(mr_store_release) mr_store *store = NULL;
     assert_int_equal(mr_store_create(&store), MR_OK);
-    mr_result *one = make(store, 1);
+    ENDED_BY(mr_result_unref) mr_result *one = make(store, 1);
     mr_items items = add(one, "0123456", 7, 1);
     for (int i = 0; i < 200; i++)
         items = add(one, mr_result_items(one, items), 7, 1);
     assert_string_equal(mr_result_items(one, items), "0123456");
-    mr_result_unref(&one);
-    mr_store_release(&store);
 }
 
 TEST(a_warm_store_allocates_nothing) {
-    mr_store *store = NULL;
+    ENDED_BY(mr_store_release) mr_store *store = NULL;
     uint64_t before = 0;
     assert_int_equal(mr_store_create(&store), MR_OK);
     for (int i = 0; i < 20; i++) {
@@ -116,7 +111,6 @@ TEST(a_warm_store_allocates_nothing) {
         before = i == 5 ? mr_allocation_count() : before;
     }
     assert_int_equal(mr_allocation_count(), before);
-    mr_store_release(&store);
 }
 
 /* ---- comparison -------------------------------------------------------------------------------------------------- */
@@ -138,7 +132,6 @@ static void note(void *context, mr_field_type type, const void *a, const void *b
 }
 
 static void ignore_move(void *context) {
-    (void)context;
 }
 
 static seen compare(const mr_result *a, const mr_result *b) {
@@ -150,9 +143,9 @@ static seen compare(const mr_result *a, const mr_result *b) {
 
 TEST(objects_are_compared_with_their_items) {
     static const int32_t other_mask[] = {2, 1, 1, 12}, short_mask[] = {16};
-    mr_store *store = NULL;
+    ENDED_BY(mr_store_release) mr_store *store = NULL;
     assert_int_equal(mr_store_create(&store), MR_OK);
-    mr_result *one = make(store, 1), *other = make(store, 1);
+    ENDED_BY(mr_result_unref) mr_result *one = make(store, 1), *other = make(store, 1);
     mr_object *a = one->data, *b = other->data;
     fill(one, a);
     fill(other, b);
@@ -173,9 +166,6 @@ TEST(objects_are_compared_with_their_items) {
     ((float *)(uintptr_t)mr_result_items(other, b->quad))[2] = 3.5F;
     ((mr_object_attribute *)(uintptr_t)mr_result_items(other, b->attributes))->text.at = b->quad.at;
     assert_int_equal(compare(one, other).differing, 3);
-    mr_result_unref(&one);
-    mr_result_unref(&other);
-    mr_store_release(&store);
 }
 
 /* ---- kinds ------------------------------------------------------------------------------------------------------- */

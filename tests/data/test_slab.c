@@ -62,7 +62,7 @@ TEST(nobody_else_can_change_it) {
 }
 
 TEST(pages_are_made_as_slots_are_taken) {
-    mr_slab *slab;
+    ENDED_BY(mr_slab_unref) mr_slab *slab;
     void *data;
     struct stat before, after;
     assert_int_equal(mr_slab_create(&slab, 1 << 20, 16), MR_OK);
@@ -80,7 +80,6 @@ TEST(pages_are_made_as_slots_are_taken) {
     mr_slab_renew(slab, data);
     assert_int_equal(mr_slab_slot_of(slab, data, &generation), 15);
     assert_int_equal(generation, 1);
-    mr_slab_unref(&slab);
 }
 
 TEST(a_pool_of_shared_memory_renews_what_it_gives) {
@@ -88,7 +87,7 @@ TEST(a_pool_of_shared_memory_renews_what_it_gives) {
     mr_buffer *a, *b, *c = NULL;
     uint64_t first, second;
     assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_SHARED, 1000, 2), MR_OK);
-    mr_slab *slab = mr_slab_ref(mr_pool_slab(pool));
+    ENDED_BY(mr_slab_unref) mr_slab *slab = mr_slab_ref(mr_pool_slab(pool));
     assert_int_equal(mr_slab_slots(slab), 2);
     assert_int_equal(mr_slab_slot_bytes(slab), 1000);
     assert_int_equal(mr_pool_acquire(pool, &a), MR_OK);
@@ -113,14 +112,12 @@ TEST(a_pool_of_shared_memory_renews_what_it_gives) {
     mr_buffer_unref(&a);
     assert_true(mr_slab_closed(slab));
     assert_true(mr_slab_closings() > closings);
-    mr_slab_unref(&slab);
 }
 
 static int warnings;
 static char warning[256];
 
 static void note_warning(void *context, mr_log_level level, const char *line) {
-    (void)context;
     warnings += level == MR_LOG_WARNING;
     strncpy(warning, line, sizeof warning - 1);
 }
@@ -134,15 +131,13 @@ TEST(without_shared_memory_a_pool_lies_in_plain_memory) {
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
     mr_log_to(note_warning, NULL);
     for (int i = 0; i < 2; i++) {
-        mr_pool *pool;
-        mr_buffer *buffer;
+        ENDED_BY(mr_pool_release) mr_pool *pool;
+        ENDED_BY(mr_buffer_unref) mr_buffer *buffer;
         assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_SHARED, 100000, 2), MR_OK);
         assert_null(mr_pool_slab(pool));
         assert_int_equal(mr_pool_acquire(pool, &buffer), MR_OK);
         assert_int_equal(buffer->memory, MR_MEMORY_HOST);
         memset(buffer->data, 1, buffer->bytes);
-        mr_buffer_unref(&buffer);
-        mr_pool_release(&pool);
     }
     mr_log_to(NULL, NULL);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);

@@ -24,7 +24,6 @@ static const char *device_kind;
 
 static int open_device(void **state) {
     char name[32];
-    (void)state;
     snprintf(name, sizeof name, "%s", device_kind);
     char *space = strchr(name, ' ');
     if (space)
@@ -39,7 +38,6 @@ static int open_device(void **state) {
 }
 
 static int close_device(void **state) {
-    (void)state;
     mr_stream_destroy(&opened.stream);
     mr_device_destroy(&opened.device);
     return 0;
@@ -231,7 +229,7 @@ static void ask_again(void *context) {
 EACH_DEVICE(a_place_may_be_asked_for_again_before_it_is_told) {
     atomic_int calls = 0;
     mr_event_wait first = {0}, behind = {0};
-    mr_event *event = fresh_event(), *other = fresh_event();
+    ENDED_BY(mr_event_unref) mr_event *event = fresh_event(), *other = fresh_event();
     asker self = {.event = event, .behind = &behind, .calls = &calls};
     mr_event_notify(event, &first, ask_again, &self);
     mr_event_notify(event, &behind, work_count_call, &calls);
@@ -243,8 +241,6 @@ EACH_DEVICE(a_place_may_be_asked_for_again_before_it_is_told) {
     assert_int_equal(calls, 2);
     mr_event_forget(&first);
     mr_event_forget(&behind);
-    mr_event_unref(&event);
-    mr_event_unref(&other);
 }
 
 enum { CROWD = 4, PLACES = 50, TURNS = 100 };
@@ -312,7 +308,7 @@ static int chain(mr_stream *first, mr_stream *second, int *list, int *count, int
 }
 
 EACH_DEVICE(a_stream_waits_for_another) {
-    mr_stream *second;
+    ENDED_BY(mr_stream_destroy) mr_stream *second;
     assert_int_equal(mr_stream_create(opened.device, &second), MR_OK);
     for (int round = 0; round < 50; round++) {
         int list[2] = {0}, count = 0;
@@ -321,20 +317,18 @@ EACH_DEVICE(a_stream_waits_for_another) {
         assert_int_equal(list[0], 1);
         assert_int_equal(list[1], 2);
     }
-    mr_stream_destroy(&second);
 }
 
 EACH_DEVICE(a_failed_event_fails_who_waits_for_it) {
-    mr_stream *second;
+    ENDED_BY(mr_stream_destroy) mr_stream *second;
     int list[4], count = 0;
     assert_int_equal(mr_stream_create(opened.device, &second), MR_OK);
     assert_int_equal(chain(second, second, list, &count, MR_ERROR_DATA), MR_ERROR_DATA);
     assert_int_equal(settle_on(second), MR_OK);
-    mr_stream_destroy(&second);
 }
 
 EACH_DEVICE(destroying_a_stream_finishes_its_work) {
-    mr_stream *stream;
+    ENDED_BY(mr_stream_destroy) mr_stream *stream;
     int list[20], count = 0;
     assert_int_equal(mr_stream_create(opened.device, &stream), MR_OK);
     for (int i = 0; i < 20; i++) {
@@ -344,7 +338,6 @@ EACH_DEVICE(destroying_a_stream_finishes_its_work) {
     mr_stream_destroy(&stream);
     assert_null(stream);
     assert_int_equal(count, 20);
-    mr_stream_destroy(&stream);
 }
 
 EACH_DEVICE(too_many_arguments_are_refused) {
@@ -359,7 +352,7 @@ EACH_DEVICE(too_many_arguments_are_refused) {
 EACH_DEVICE(what_is_allocated_is_used_again) {
     enum { ROUNDS = 200, CHAIN_PARTS = 7 }; /* Two events; two pieces of work, two records and a wait. */
     int list[2], count = 0;
-    mr_stream *second;
+    ENDED_BY(mr_stream_destroy) mr_stream *second;
     assert_int_equal(mr_stream_create(opened.device, &second), MR_OK);
     assert_int_equal(chain(opened.stream, second, list, &count, MR_OK), MR_OK);
     uint64_t before = mr_allocation_count();
@@ -368,7 +361,6 @@ EACH_DEVICE(what_is_allocated_is_used_again) {
         assert_int_equal(chain(opened.stream, second, list, &count, MR_OK), MR_OK);
     }
     assert_in_range(mr_allocation_count() - before, 0, 2 * CHAIN_PARTS);
-    mr_stream_destroy(&second);
 }
 
 /* ---- several threads ------------------------------------------------------------------------------------------- */

@@ -21,7 +21,6 @@ static work_log logged;
 
 static void keep_note(void *context, const mr_device *device, const mr_work_note *note) {
     work_log *kept = context;
-    (void)device;
     assert_true(kept->count < MOST_NOTES);
     kept->note[kept->count++] = *note;
 }

@@ -4,8 +4,8 @@ Each clip is made once, in the build folder: a clip whose recipe changes gets an
 import functools
 import hashlib
 import json
-import os
 import subprocess
+import threading
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def made(name, recipe, make):
     path = FOLDER / f"{mark}-{name}"
     if not path.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
-        part = FOLDER / f"part{os.getpid()}-{name}"
+        part = FOLDER / f"part{threading.get_native_id()}-{name}"
         make(part)
         try:
             part.rename(path)

@@ -2,7 +2,9 @@
 
 MILLRACE is the command under test; models and clips are in the working copy's build folder. A test that lacks something
 must skip and say what."""
+import concurrent.futures
 import contextlib
+import functools
 import importlib
 import json
 import os
@@ -271,16 +273,32 @@ def spent():
     return sum(os.times()[:4])
 
 
+class AtOnce(unittest.TestSuite):
+    """Runs up to `count` cases of a class at the same time: a script whose cases mostly wait sets AT_ONCE."""
+    count = 1
+
+    def run(self, result, debug=False):
+        with concurrent.futures.ThreadPoolExecutor(self.count) as threads:
+            for case in self:
+                if isinstance(case, unittest.TestCase):
+                    case.run = functools.partial(threads.submit, case.run)
+            return super().run(result, debug)
+
+
 class Timed(unittest.TextTestResult):
-    """Prints each case with its seconds, by the clock and of a processor."""
+    """Prints each case with its seconds, by the clock, and of a processor where only one case runs at a time."""
+    lock = threading.RLock()
 
     def startTest(self, test):
-        super().startTest(test)
-        self.began = time.monotonic(), spent()
+        with self.lock:
+            super().startTest(test)
+        test.began = time.monotonic(), spent()
 
     def stopTest(self, test):
-        super().stopTest(test)
-        self.stream.writeln(f"{time.monotonic() - self.began[0]:8.2f} {spent() - self.began[1]:8.2f}  {test.id()}")
+        of_processor = f" {spent() - test.began[1]:8.2f}" if AtOnce.count == 1 else ""
+        with self.lock:
+            super().stopTest(test)
+            self.stream.writeln(f"{time.monotonic() - test.began[0]:8.2f}{of_processor}  {test.id()}")
 
 
 def main():
@@ -293,8 +311,12 @@ def main():
     except ModuleNotFoundError as missing:
         print(f"skipped: {missing}")
         raise SystemExit(77)
-    result = unittest.main(module, argv=sys.argv[1:], exit=False, verbosity=0,
+    AtOnce.count, loader = getattr(module, "AT_ONCE", 1), unittest.TestLoader()
+    if AtOnce.count > 1:
+        loader.suiteClass = AtOnce
+    result = unittest.main(module, argv=sys.argv[1:], exit=False, verbosity=0, testLoader=loader,
                            testRunner=unittest.TextTestRunner(resultclass=Timed, verbosity=0)).result
+    print(f"{spent():.2f} s of a processor", file=sys.stderr)
     if result.skipped and len(result.skipped) >= result.testsRun:
         raise SystemExit(77)
     raise SystemExit(not result.wasSuccessful() or result.testsRun == 0)

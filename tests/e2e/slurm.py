@@ -8,12 +8,15 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
+import unittest
 
-from harness import free_ports
+from harness import MILLRACE, TIMEOUT, Case, free_ports, pipeline
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sinfo")
 PATIENCE = 240
+FRAMES = 500  # of a pipeline
 # Seconds after which daemons that were asked to end are killed.
 GRACE = 10
 
@@ -37,6 +40,7 @@ SlurmdSpoolDir={folder}/spool-%n
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd-%n.log
 MpiDefault=none
+KillWait=5
 {nodes}
 PartitionName=all Nodes=n[1-3] Default=YES State=UP OverSubscribe=FORCE
 """
@@ -149,3 +153,51 @@ class Slurm:
                     os.kill(int(one), signal.SIGKILL)
             if os.waitpid(-1, os.WNOHANG) == (0, 0):
                 time.sleep(0.05)
+
+
+class UnderSlurm(Case):
+    """Cases that share a cluster."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        why = missing()
+        if why:
+            raise unittest.SkipTest(f"Slurm cannot be started: {why}")
+        folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="millrace-slurm-")))
+        try:
+            cls.cluster = cls.enterClassContext(Slurm(folder))
+        except Unavailable as why:
+            raise unittest.SkipTest(f"Slurm cannot be started: {why}") from None
+
+    def pipeline(self, rate=0, frames=FRAMES):
+        camera, worker = free_ports(2)
+        return self.write(pipeline(
+            dict(numbers=f'type: "null", frames: {frames}, rate: {rate}'), name="three", top="workers: 1",
+            first='type: "null"', second='type: "null"', out=f'type: jsonl, path: "{self.folder}/out.jsonl"',
+            nodes=dict(camera=f'stages: first, listen: "tcp://127.0.0.1:{camera}"',
+                       worker=f'stages: second, listen: "tcp://127.0.0.1:{worker}"', center="stages: out")))
+
+    def call(self, program, *arguments, environment=None):
+        done = subprocess.run([find(program), *map(str, arguments)], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=TIMEOUT, cwd=self.folder,
+                              env={**self.cluster.environment, **(environment or {})})
+        self.assertEqual(done.returncode, 0, f"{done.stdout}\n{done.stderr}")
+        return done
+
+    def await_rows(self, count):
+        output = self.folder / "out.jsonl"
+        self.wait_until(lambda: output.exists() and output.read_bytes().count(b"\n") >= count, "no rows")
+
+    def kill_task(self, pipeline, task):
+        """Kills a task's command, not the shell that watches it."""
+        for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words = path.read_bytes().decode(errors="replace").split("\0")
+                theirs = f"SLURM_PROCID={task}" in (path.parent / "environ").read_bytes().decode().split("\0")
+            except OSError:
+                continue
+            if words[0] == MILLRACE and words[1:3] == ["run", str(pipeline)] and theirs:
+                os.kill(int(path.parent.name), signal.SIGKILL)
+                return
+        self.fail(f"task {task} does not run")

@@ -23,8 +23,8 @@ def command_line(pid):
         return []
 
 
-def children_of(pid):
-    """The processes that it has started, by node name."""
+def children_of(pid, replica=None):
+    """The processes that it has started, by node name; only those with that number, if one is given."""
     found = {}
     for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
         try:
@@ -33,7 +33,7 @@ def children_of(pid):
             continue
         for child in children:
             words = command_line(child)
-            if "--node" in words:
+            if "--node" in words and replica in (None, words[words.index("--replica") + 1]):
                 found[words[words.index("--node") + 1]] = int(child)
     return found
 

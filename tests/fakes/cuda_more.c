@@ -51,7 +51,6 @@ int cuGetErrorName(int error, const char **text);
 int cuGetErrorString(int error, const char **text);
 
 int cuGetErrorName(int error, const char **text) {
-    (void)error;
     *text = "an error";
     return 0;
 }

@@ -143,7 +143,6 @@ static void fill(uint8_t *row, const decoder *d, size_t bytes, unsigned first, u
 }
 
 int cuvidMapVideoFrame64(decoder *with, int index, unsigned long long *data, unsigned *pitch, const void *how) {
-    (void)how;
     if (index < 0 || (unsigned)index >= with->surfaces)
         return INVALID_VALUE;
     uint8_t *row = with->memory[index];

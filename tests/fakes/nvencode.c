@@ -83,14 +83,11 @@ static NVENCSTATUS NVENCAPI close_session(void *of) {
 }
 
 static NVENCSTATUS NVENCAPI count_codecs(void *of, uint32_t *count) {
-    (void)of;
     *count = 2;
     return NV_ENC_SUCCESS;
 }
 
 static NVENCSTATUS NVENCAPI list_codecs(void *of, GUID *list, uint32_t room, uint32_t *count) {
-    (void)of;
-    (void)room;
     list[0] = NV_ENC_CODEC_H264_GUID;
     list[1] = NV_ENC_CODEC_HEVC_GUID;
     *count = 2;
@@ -98,7 +95,6 @@ static NVENCSTATUS NVENCAPI list_codecs(void *of, GUID *list, uint32_t room, uin
 }
 
 static NVENCSTATUS NVENCAPI say_cap(void *of, GUID codec, NV_ENC_CAPS_PARAM *params, int *value) {
-    (void)of;
     bool size = params->capsToQuery == NV_ENC_CAPS_WIDTH_MAX || params->capsToQuery == NV_ENC_CAPS_HEIGHT_MAX;
     bool deep = params->capsToQuery == NV_ENC_CAPS_SUPPORT_10BIT_ENCODE;
     *value = size ? 4096 : deep ? memcmp(&codec, &NV_ENC_CODEC_HEVC_GUID, sizeof codec) == 0 : 1;
@@ -235,7 +231,6 @@ static NVENCSTATUS NVENCAPI give_headers(void *of, NV_ENC_SEQUENCE_PARAM_PAYLOAD
 
 static NVENCSTATUS NVENCAPI lock(void *of, NV_ENC_LOCK_BITSTREAM *params) {
     const output *from = params->outputBitstream;
-    (void)of;
     params->bitstreamBufferPtr = from->packet->data;
     params->bitstreamSizeInBytes = (uint32_t)from->packet->size;
     params->outputTimeStamp = from->time;
@@ -244,7 +239,6 @@ static NVENCSTATUS NVENCAPI lock(void *of, NV_ENC_LOCK_BITSTREAM *params) {
 }
 
 static NVENCSTATUS NVENCAPI unlock(void *of, NV_ENC_OUTPUT_PTR which) {
-    (void)of;
     av_packet_unref(((output *)which)->packet);
     return NV_ENC_SUCCESS;
 }
@@ -252,7 +246,6 @@ static NVENCSTATUS NVENCAPI unlock(void *of, NV_ENC_OUTPUT_PTR which) {
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static NVENCSTATUS NVENCAPI make_output(void *of, NV_ENC_CREATE_BITSTREAM_BUFFER *params) {
-    (void)of;
     output *made = calloc(1, sizeof *made);
     made->packet = av_packet_alloc();
     params->bitstreamBuffer = made;
@@ -261,7 +254,6 @@ static NVENCSTATUS NVENCAPI make_output(void *of, NV_ENC_CREATE_BITSTREAM_BUFFER
 }
 
 static NVENCSTATUS NVENCAPI free_output(void *of, NV_ENC_OUTPUT_PTR which) {
-    (void)of;
     output *gone = which;
     av_packet_free(&gone->packet);
     free(gone);
@@ -270,7 +262,6 @@ static NVENCSTATUS NVENCAPI free_output(void *of, NV_ENC_OUTPUT_PTR which) {
 }
 
 static NVENCSTATUS NVENCAPI take_surface(void *of, NV_ENC_REGISTER_RESOURCE *params) {
-    (void)of;
     resource *made = calloc(1, sizeof *made);
     *made = (resource){params->resourceToRegister, (int)params->pitch, (int)params->width, (int)params->height,
                        params->bufferFormat};
@@ -280,14 +271,12 @@ static NVENCSTATUS NVENCAPI take_surface(void *of, NV_ENC_REGISTER_RESOURCE *par
 }
 
 static NVENCSTATUS NVENCAPI leave_surface(void *of, NV_ENC_REGISTERED_PTR which) {
-    (void)of;
     free(which);
     kept--;
     return NV_ENC_SUCCESS;
 }
 
 static NVENCSTATUS NVENCAPI map(void *of, NV_ENC_MAP_INPUT_RESOURCE *params) {
-    (void)of;
     params->mappedResource = params->registeredResource;
     params->mappedBufferFmt = ((const resource *)params->registeredResource)->format;
     kept++;
@@ -295,19 +284,15 @@ static NVENCSTATUS NVENCAPI map(void *of, NV_ENC_MAP_INPUT_RESOURCE *params) {
 }
 
 static NVENCSTATUS NVENCAPI unmap(void *of, NV_ENC_INPUT_PTR which) {
-    (void)of;
-    (void)which;
     kept--;
     return NV_ENC_SUCCESS;
 }
 
 static NVENCSTATUS NVENCAPI take_streams(void *of, NV_ENC_CUSTREAM_PTR in, NV_ENC_CUSTREAM_PTR out) {
-    (void)of;
     return in && out ? NV_ENC_SUCCESS : NV_ENC_ERR_INVALID_PARAM;
 }
 
 static const char *NVENCAPI last_error(void *of) {
-    (void)of;
     return "";
 }
 

@@ -33,13 +33,11 @@ static const char *words_of(const status *of) {
 }
 
 static void *make_env(void *log, void *context, int level, const char *id, void **env) {
-    (void)log, (void)context, (void)level, (void)id;
     *env = env;
     return NULL;
 }
 
 static void *make_memory(int type, int kind, void **memory) {
-    (void)type, (void)kind;
     *memory = memory;
     return NULL;
 }
@@ -63,13 +61,11 @@ static void *list_providers(char ***list, int *count) {
 }
 
 static void *release_list(char **list, int count) {
-    (void)list, (void)count;
     return NULL;
 }
 
 /* Fails with the runtime's message if a needed library is missing. */
 static status *load(void *options, const char *const *keys, const char *const *values, size_t count) {
-    (void)options, (void)keys, (void)values, (void)count;
     char needs[512], message[480];
     const char *told = getenv("FAKE_NEEDS"), *other = getenv("FAKE_WORDS");
     snprintf(needs, sizeof needs, "%s", told ? told : "");
@@ -132,7 +128,6 @@ static void *append(options *to, const options *from) {
 
 /* A provider without a folder is CUDA's, which must come second. */
 static void *append_cuda(void *to, const void *from) {
-    (void)to, (void)from;
     return NULL;
 }
 
@@ -160,7 +155,6 @@ static status *get_engine(options *of) {
 }
 
 static status *make_session(void *env, const void *data, size_t bytes, const options *with, options **made) {
-    (void)env, (void)data, (void)bytes;
     *made = NULL;
     options session = *with;
     status *wrong = getenv("FAKE_LATE") ? NULL : get_engine(&session);
@@ -176,25 +170,21 @@ static void *nothing(void) {
 }
 
 static void *count_one(const void *session, size_t *count) {
-    (void)session;
     *count = 1;
     return NULL;
 }
 
 static void *name_input(const void *session, size_t at, void *allocator, char **name) {
-    (void)session, (void)at, (void)allocator;
     *name = strdup("images");
     return NULL;
 }
 
 static void *name_output(const void *session, size_t at, void *allocator, char **name) {
-    (void)session, (void)at, (void)allocator;
     *name = strdup("out");
     return NULL;
 }
 
 static void *free_name(void *allocator, void *name) {
-    (void)allocator;
     free(name);
     return NULL;
 }
@@ -203,19 +193,16 @@ static void *free_name(void *allocator, void *name) {
 static const int directions[] = {0, 1};
 
 static void *type_of_input(const void *session, size_t at, const int **type) {
-    (void)session, (void)at;
     *type = &directions[0];
     return NULL;
 }
 
 static void *type_of_output(const void *session, size_t at, const int **type) {
-    (void)session, (void)at;
     *type = &directions[1];
     return NULL;
 }
 
 static void *kind_of(const int *type, int *kind) {
-    (void)type;
     *kind = TENSOR;
     return NULL;
 }
@@ -226,13 +213,11 @@ static void *info_of(const int *type, const int **info) {
 }
 
 static void *element_of(const int *info, int *element) {
-    (void)info;
     *element = FLOAT;
     return NULL;
 }
 
 static void *rank_of(const int *info, size_t *rank) {
-    (void)info;
     *rank = RANK;
     return NULL;
 }
@@ -244,14 +229,12 @@ static void *dims_of(const int *info, int64_t *dims, size_t rank) {
 }
 
 static void *symbols_of(const int *info, const char **symbols, size_t rank) {
-    (void)info;
     for (size_t i = 0; i < rank; i++)
         symbols[i] = i ? "" : "batch";
     return NULL;
 }
 
 static void *make_device_memory(const char *name, int type, int index, int kind, void **made) {
-    (void)name, (void)type, (void)index, (void)kind;
     return make_any(made);
 }
 
@@ -263,17 +246,14 @@ static void *make_binding(options *session, binding **made) {
 
 static void *make_value(const void *memory, void *data, size_t bytes, const int64_t *dims, size_t rank, int type,
                         void **made) {
-    (void)memory, (void)data, (void)bytes, (void)dims, (void)rank, (void)type;
     return make_any(made);
 }
 
 static status *run_bound(options *session, const void *how, const binding *with) {
-    (void)how, (void)with;
     return session->ready ? NULL : get_engine(session);
 }
 
 static void let_be(const void *it) {
-    (void)it;
 }
 
 static any_function *slots[SLOTS];
@@ -303,14 +283,13 @@ static void add_sessions(void) {
         {141, (any_function *)let_be},         {142, (any_function *)let_be},
         {165, (any_function *)nothing},        {170, (any_function *)append},
         {171, (any_function *)make_options},   {172, (any_function *)set_tensorrt},
-        {204, (any_function *)append_cuda},    {261, (any_function *)nothing},
-        {263, (any_function *)nothing}};
+        {176, (any_function *)nothing},        {204, (any_function *)append_cuda},
+        {261, (any_function *)nothing},        {263, (any_function *)nothing}};
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
         slots[functions[i].at] = functions[i].function;
 }
 
 static any_function *const *get_api(unsigned version) {
-    (void)version;
     if (getenv("FAKE_OLD"))
         return NULL;
     for (int i = 0; i < SLOTS; i++)

@@ -30,7 +30,7 @@ static mr_pipeline *open_chain(const char *parameters, uint64_t seed) {
 /* ---- as many as are planned ------------------------------------------------------------------------------------ */
 
 TEST(pools_of_devices_are_planned_ahead) {
-    mr_pipeline *pipeline = open_chain("", 1);
+    ENDED_BY(mr_pipeline_destroy) mr_pipeline *pipeline = open_chain("", 1);
     assert_true(vertex(pipeline->plan, "make->sim:0")->pools[0].ahead);
     assert_true(vertex(pipeline->plan, "one")->pools[0].ahead);
     assert_true(vertex(pipeline->plan, "two")->memory.scratch.ahead);
@@ -42,13 +42,12 @@ TEST(pools_of_devices_are_planned_ahead) {
     pipeline = flow_open(FLOW_A(40) "  make: {type: scale, input: a}\n  out: {type: collect, input: make}\n", 1, 1);
     assert_int_equal(vertex(pipeline->plan, "make")->pools[0].memory, MR_MEMORY_HOST);
     assert_false(vertex(pipeline->plan, "make")->pools[0].ahead);
-    mr_pipeline_destroy(&pipeline);
 }
 
 /* Everything planned is there from the start, and no more at the end. */
 TEST(a_run_takes_what_is_planned_from_its_start) {
     for (uint64_t seed = 0; seed <= SEEDS; seed++) {
-        mr_pipeline *pipeline = open_chain("", seed);
+        ENDED_BY(mr_pipeline_destroy) mr_pipeline *pipeline = open_chain("", seed);
         const mr_plan *plan = pipeline->plan;
         assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
         const mr_device *device = pipeline->graph->run.devices[1];
@@ -58,7 +57,6 @@ TEST(a_run_takes_what_is_planned_from_its_start) {
             assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
         }
         assert_int_equal(collection_count, FRAMES);
-        mr_pipeline_destroy(&pipeline);
     }
 }
 
@@ -69,11 +67,10 @@ TEST(a_run_takes_what_is_planned_from_its_start) {
 static void refuse_start(int allocation, const char *wanted) {
     char parameters[32];
     snprintf(parameters, sizeof parameters, "?fail_allocation=%d", allocation);
-    mr_pipeline *pipeline = open_chain(parameters, 1);
+    ENDED_BY(mr_pipeline_destroy) mr_pipeline *pipeline = open_chain(parameters, 1);
     assert_int_equal(mr_pipeline_start(pipeline), MR_ERROR_MEMORY);
     assert_string_equal(mr_message(), wanted);
     assert_int_equal(collection_count, 0);
-    mr_pipeline_destroy(&pipeline);
 }
 
 TEST(what_is_missing_is_told) {
@@ -105,7 +102,6 @@ static int write_number(void *arguments) {
 }
 
 static int grow(mr_stage *self, mr_io *io) {
-    (void)self;
     mr_frame *input = mr_io_input(io), *output = NULL;
     const mr_format format =
         mr_tensor_format(MR_DTYPE_I64, MR_LAYOUT_FLAT, 1, &(int64_t){8 * (1 + (int64_t)input->identity.seq / 10)});
@@ -114,11 +110,7 @@ static int grow(mr_stage *self, mr_io *io) {
         return status;
     int64_t *number = (int64_t *)(void *)output->plane[0].data;
     status = mr_stream_submit(mr_io_stream(io), write_number, &number, sizeof number);
-    if (status) {
-        mr_frame_unref(&output);
-        return status;
-    }
-    return mr_io_emit(io, 0, output);
+    return mr_io_finish(io, 0, output, status);
 }
 
 static const mr_port one_port[] = {{.name = "port", .help = "anything"}, {0}};

@@ -35,7 +35,6 @@ static uint64_t objects_in_all(void) {
 static int split_process(mr_stage *self, mr_io *io) {
     const mr_frame *input = mr_io_input(io);
     const uint32_t count = objects_of(input->identity.seq);
-    (void)self;
     for (uint32_t i = 1; i <= count; i++) {
         mr_frame *frame;
         int status = mr_io_share(io, input, &frame);
@@ -50,7 +49,6 @@ static int split_process(mr_stage *self, mr_io *io) {
 
 static int unite_process(mr_stage *self, mr_io *io) {
     const mr_identity *of = &mr_io_input(io)->identity;
-    (void)self;
     if (!of->sub) {
         lost[of->source][of->seq] = mr_io_lost_objects(io);
         return mr_io_forward(io, 0);
@@ -80,7 +78,6 @@ static int some_process(mr_stage *self, mr_io *io) {
 /* Gives each frame, and after it an object of it, which it must not. */
 static int pose_process(mr_stage *self, mr_io *io) {
     mr_frame *frame = NULL;
-    (void)self;
     int status = mr_io_share(io, mr_io_input(io), &frame);
     if (!status && !(status = mr_io_set_object(io, frame, 1)))
         status = mr_io_forward(io, 0);
@@ -185,7 +182,6 @@ static bool is_part(uint32_t of, uint32_t got) {
 }
 
 static bool is_none(uint32_t of, uint32_t got) {
-    (void)of;
     return got == 0;
 }
 

@@ -22,7 +22,6 @@ static int crowd_negotiate(mr_negotiation *negotiation) {
 
 static int crowd_process(mr_stage *self, mr_io *io) {
     const uint64_t number = mr_io_input(io)->identity.seq;
-    (void)self;
     if (!atomic_exchange(&begins[number], true))
         atomic_fetch_add(&begun, 1);
     if (number == 0)

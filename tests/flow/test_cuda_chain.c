@@ -122,17 +122,15 @@ static void run_chain(fixture *f, float first, const size_t places[STAGES + 1]) 
 }
 
 TEST(a_chain_gives_what_its_stages_give) {
-    fixture f;
+    ENDED_BY(close_fixture) fixture f;
     if (!open_fixture(&f))
         skip();
     for (int i = 0; i < 20; i++)
         run_chain(&f, (float)i, (size_t[]){0, 1 + (size_t)i % 2, 3, 4});
-    close_fixture(&f);
 }
 
 #ifdef MILLRACE_CUDA_HOST
 static int be_patient(void **state) {
-    (void)state;
     atomic_store(&mr_cuda_patience_ns, 250000);
     return 0;
 }
@@ -279,8 +277,6 @@ CHAIN_TEST(what_has_begun_is_not_handed_on, FOR_EVER) {
 }
 
 static void ignore(void *context, mr_log_level level, const char *line) {
-    (void)level;
-    (void)line;
     ++*(atomic_int *)context;
 }
 
@@ -312,8 +308,6 @@ static mr_host_counts warm, late;
 
 static void take_scores(void *context, const char *source, const mr_frame *frame) {
     const mr_result *classes = mr_frame_result(frame, mr_kind_classes(), NULL);
-    (void)context;
-    (void)source;
     assert_non_null(classes);
     for (uint32_t i = 0; i < classes->count; i++)
         scores[frame->identity.seq][classes->classes[i].index] = classes->classes[i].score;
@@ -384,7 +378,6 @@ static void run_pipeline(const char *device, const char *more, bool one_by_one) 
 /* The bits are equal however the work is submitted, for any number of workers. */
 TEST_WITH(a_pipeline_gives_the_same_either_way, make_temporary, remove_temporary) {
     static float alone[FRAMES][CLASSES];
-    (void)state;
     write_weights();
     setenv("MILLRACE_CUDA_GRAPHS", "0", 1);
     run_pipeline("cuda:0", "", false);

@@ -66,7 +66,6 @@ static void add_bytes(record *to, const void *data, size_t bytes) {
 /* Collects vectors, and numbers from the results. */
 static void collect(void *context, const char *source, const mr_frame *frame) {
     collection *all = context;
-    (void)source;
     assert_true(all->count < MANY);
     record *added = &all->records[all->count++];
     added->seq = frame->identity.seq;
@@ -110,7 +109,6 @@ static void draw_pictures(void) {
 }
 
 static void keep(void *context) {
-    (void)context;
 }
 
 static int frames_of(const job *j) {
@@ -132,13 +130,12 @@ static void push_all(mr_pipeline *pipeline, const job *j) {
 }
 
 static void note_summary(mr_pipeline *pipeline, outcome *out) {
-    mr_summary *sums = NULL;
+    ENDED_BY(mr_summary_destroy) mr_summary *sums = NULL;
     assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
     assert_true(sums->balanced);
     out->dropped = sums->dropped;
     for (size_t i = 0; i < sums->line_count; i++)
         snprintf(out->reason, sizeof out->reason, "%s", sums->lines[i].reason);
-    mr_summary_destroy(&sums);
 }
 
 /* Returns the pipeline's output; the caller must free it. */
@@ -231,12 +228,11 @@ TEST(what_is_lent_is_planned_for) {
 /* ---- the same answer --------------------------------------------------------------------------------------------- */
 
 static void all_equals(const job *j) {
-    outcome out = run(j);
+    ENDED_BY(free_outcome) outcome out = run(j);
     for (int i = 0; i < SINKS; i++)
         assert_int_equal(out.of[i].count, FRAMES);
     assert_int_equal(out.dropped, 0);
     compare(&out, on_processors());
-    free_outcome(&out);
 }
 
 TEST(a_gpu_gives_what_processors_give) {
@@ -317,8 +313,6 @@ static char said[4096];
 static pthread_mutex_t said_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void listen(void *context, mr_log_level level, const char *line) {
-    (void)context;
-    (void)level;
     pthread_mutex_lock(&said_lock);
     snprintf(said + strlen(said), sizeof said - strlen(said), "%s\n", line);
     pthread_mutex_unlock(&said_lock);
@@ -342,7 +336,7 @@ static outcome run_broken(const job *j, long after) {
 
 TEST(a_device_that_breaks_drops_what_it_has) {
     for (long after = 1; after < 100; after += UNDER_TSAN(66, 33)) {
-        outcome out = run_broken(&(job){.first = "cuda:0", .last = "cuda:0", .more = ""}, after);
+        ENDED_BY(free_outcome) outcome out = run_broken(&(job){.first = "cuda:0", .last = "cuda:0", .more = ""}, after);
         compare(&out, on_processors());
         if (out.started) {
             assert_true(out.dropped > 0);
@@ -350,7 +344,6 @@ TEST(a_device_that_breaks_drops_what_it_has) {
             expect_said("an illegal memory access was encountered");
             expect_said("p.yaml:");
         }
-        free_outcome(&out);
     }
 }
 
@@ -381,18 +374,16 @@ TEST(missing_kernels_are_said) {
     said[0] = 0;
     mr_log_to(listen, NULL);
     mr_host_lack_kernels(true);
-    outcome out = run(&(job){.first = "cuda:0", .last = "cuda:0", .more = ""});
+    ENDED_BY(free_outcome) outcome out = run(&(job){.first = "cuda:0", .last = "cuda:0", .more = ""});
     mr_host_lack_kernels(false);
     mr_log_to(NULL, NULL);
     assert_true(out.started);
     assert_int_equal(out.dropped, FRAMES);
     expect_said("no kernel image is available for execution on the device");
-    free_outcome(&out);
 }
 #endif
 
 static int prepare(void **state) {
-    (void)state;
     draw_pictures();
     return 0;
 }

@@ -32,7 +32,6 @@ RUNS_ANYHOW(a_gate_before_a_batch_does_not_stop_a_join,
             .delivered = 100, .absorbed = 900)
 
 static void check_full_batches(const mr_summary *sums) {
-    (void)sums;
     assert_int_equal(largest_batch, 8);
     assert_int_equal(smallest_batch, 8);
 }
@@ -91,7 +90,6 @@ RUNS(late_frames_are_shed_before_work,
      .in = 200, .delivered = FLOW_SOME, .dropped = FLOW_SOME, .check = check_shed)
 
 static void check_unhurried(const mr_summary *sums) {
-    (void)sums;
     for (size_t i = 0; i < collection_count; i++)
         assert_true(collection[i].late_ns > 0);
 }

@@ -40,11 +40,10 @@ static int64_t count_calls(int device, uint64_t seed) {
 }
 
 static void expect_outcome(mr_pipeline *pipeline) {
-    mr_summary *sums = flow_end(pipeline);
+    ENDED_BY(mr_summary_destroy) mr_summary *sums = flow_end(pipeline);
     flow_expect(sums, FRAMES, 2);
     for (size_t i = 0; i < sums->line_count; i++)
         assert_string_not_equal(sums->lines[i].stage, "out");
-    mr_summary_destroy(&sums);
 }
 
 /* True if it started. */
@@ -107,7 +106,6 @@ enum { WRONG = 1000 };
 
 /* Every other call submits work that writes a result, and then fails. */
 static int stumble(mr_stage *self, mr_io *io) {
-    (void)self;
     const mr_frame *from = mr_io_input(io);
     mr_frame *made = NULL;
     mr_result *result = NULL;
@@ -121,17 +119,12 @@ static int stumble(mr_stage *self, mr_io *io) {
     } else if (!status) {
         name_it(&(naming){result, index});
     }
-    if (status) {
-        mr_frame_unref(&made);
-        return status;
-    }
-    return mr_io_emit(io, 0, made);
+    return mr_io_finish(io, 0, made, status);
 }
 
 static size_t seen, seen_wrong;
 
 static int look(mr_stage *self, mr_io *io) {
-    (void)self;
     const mr_frame *frame = mr_io_input(io);
     const mr_result *result = mr_frame_result(frame, mr_kind_classes(), NULL);
     seen++;
@@ -164,7 +157,6 @@ static int number_it(void *arguments) {
 
 /* Like stumble, but submits only the first of two pieces of work. */
 static int falter(mr_stage *self, mr_stream *stream, const mr_frame *from, mr_frame *made) {
-    (void)self;
     int64_t seq = (int64_t)from->identity.seq;
     const numbering work = {(int64_t *)(void *)made->plane[0].data, seq};
     int status = mr_stream_submit(stream, number_it, &work, sizeof work);
@@ -172,7 +164,6 @@ static int falter(mr_stage *self, mr_stream *stream, const mr_frame *from, mr_fr
 }
 
 static int look_at_number(mr_stage *self, mr_io *io) {
-    (void)self;
     const mr_frame *frame = mr_io_input(io);
     seen++;
     seen_wrong += *(const int64_t *)(const void *)frame->plane[0].data != (int64_t)frame->identity.seq;
@@ -190,11 +181,9 @@ static mr_device *strange;
 static void *strange_memory;
 
 static void keep_memory(void *context) {
-    (void)context;
 }
 
 static int plant(mr_stage *self, mr_io *io) {
-    (void)self;
     mr_frame *made = NULL;
     int status = mr_io_derive(io, mr_io_input(io), &made);
     if (status)
@@ -212,7 +201,6 @@ static const mr_stage_type plant_type = {.name = "plant", .summary = "for tests"
 /* ---- a source of which no frame is any good ---------------------------------------------------------------------- */
 
 static int spoil(mr_stage *self, mr_io *io) {
-    (void)self;
     const mr_frame *frame = mr_io_input(io);
     mr_io_fail_source(io, frame->identity.source, mr_fail(MR_ERROR_DATA, "the frame is spoiled"));
     mr_io_drop(io, frame, "spoiled");

@@ -29,7 +29,6 @@ RUNS(chain_computes_in_order,
 
 /* A result's memory can outlive the frame that it came with. */
 static void check_results(const mr_summary *sums) {
-    (void)sums;
     for (size_t i = 0; i < collection_count; i++)
         assert_int_equal(collection[i].noted, collection[i].identity.seq + 1000);
     assert_int_equal(largest_batch, 24);
@@ -67,7 +66,6 @@ RUNS(batches_across_sources_keep_order,
 /* 0, 3, 6, ... pass the gate; the others find no partner. All reach `first` on the other path. */
 static void check_join(const mr_summary *sums) {
     size_t direct = 0;
-    (void)sums;
     for (size_t i = 0; i < collection_count; i++) {
         direct += collection[i].first;
         if (!collection[i].first)
@@ -148,7 +146,6 @@ RUNS(a_failed_source_does_not_stop_the_others,
 static _Atomic int logged;
 
 static void count_lines(void *context, mr_log_level level, const char *line) {
-    (void)context, (void)level;
     logged += strstr(line, "frame 5 cannot be read") != NULL;
 }
 
@@ -270,7 +267,6 @@ TEST(a_call_that_others_overtake_gets_its_buffer) {
 
 static void check_recounted(const mr_summary *sums) {
     uint64_t next[2] = {0};
-    (void)sums;
     for (size_t i = 0; i < collection_count; i++)
         assert_int_equal(collection[i].identity.seq, next[collection[i].identity.source]++);
 }

@@ -32,14 +32,12 @@ typedef struct stuck_state {
 } stuck_state;
 
 static int stuck_open(mr_stage *self) {
-    (void)self;
     atomic_fetch_add(&opened_stuck, 1);
     return MR_OK;
 }
 
 static int stuck_process(mr_stage *self, mr_io *io) {
     stuck_state *state = self->state;
-    (void)io;
     pthread_mutex_lock(&stuck_lock);
     while (!state->stopped)
         pthread_cond_wait(&stuck_changed, &stuck_lock);
@@ -368,11 +366,10 @@ TEST(no_summary_lacks_one_that_leaves) {
     mr_pipeline *pipeline = begin(text, 0, 2);
     assert_int_equal(pthread_create(&thread, NULL, come_and_go, pipeline), 0);
     while (!atomic_load(&all_have_left)) {
-        mr_summary *sums = NULL;
+        ENDED_BY(mr_summary_destroy) mr_summary *sums = NULL;
         assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
         assert_true(sums->in >= in);
         in = sums->in;
-        mr_summary_destroy(&sums);
     }
     pthread_join(thread, NULL);
     finish(&pipeline);
@@ -474,8 +471,8 @@ TEST(a_plain_pipeline_has_no_room) {
 
 /* Although it is no longer called, and not closed before the pipeline is. */
 TEST(a_live_one_has_ended_with_the_run) {
-    mr_pipeline *pipeline = begin(FLOW "sources: {a: {type: live}}\n"
-                                       "stages: {out: {type: collect, input: a}}\n", 0, 2);
+    ENDED_BY(mr_pipeline_destroy) mr_pipeline *pipeline = begin(FLOW "sources: {a: {type: live}}\n"
+            "stages: {out: {type: collect, input: a}}\n", 0, 2);
     AWAIT(pipeline, 0, "a", row.report.phase == MR_LINK_LIVE);
     mr_pipeline_stop(pipeline, false);
     assert_int_equal(ended(pipeline), MR_OK);
@@ -483,7 +480,6 @@ TEST(a_live_one_has_ended_with_the_run) {
     assert_int_equal(report.phase, MR_LINK_ENDED);
     assert_int_equal(report.next_ns, 0);
     assert_true(report.since_ns > 0 && report.connections == 1);
-    mr_pipeline_destroy(&pipeline);
 }
 
 /* ---- changing ---------------------------------------------------------------------------------------------------- */
@@ -738,9 +734,8 @@ static void *change_at_random(void *context) {
             mr_pipeline_add_source(self->pipeline, id, (size_t)(i % 2), options, &wrong);
         }
         mr_diagnostics_fini(&wrong);
-        mr_summary *summary;
+        ENDED_BY(mr_summary_destroy) mr_summary *summary;
         assert_int_equal(mr_pipeline_summarize(self->pipeline, &summary), MR_OK);
-        mr_summary_destroy(&summary);
     }
     return NULL;
 }

@@ -18,7 +18,6 @@ static const mr_format picture = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIX
 static int copy_process(mr_stage *self, mr_io *io) {
     const mr_frame *input = mr_io_input(io);
     mr_frame *output;
-    (void)self;
     int status = mr_io_acquire(io, 0, &input->format, input, &output);
     if (status)
         return status;
@@ -27,15 +26,12 @@ static int copy_process(mr_stage *self, mr_io *io) {
 }
 
 static int copy_map(mr_stage *self, mr_stream *stream, const mr_frame *input, mr_frame *output) {
-    (void)self;
-    (void)stream;
     mr_copy_rows(&input->format, output->plane, input->plane);
     return MR_OK;
 }
 
 static int share_process(mr_stage *self, mr_io *io) {
     mr_frame *output;
-    (void)self;
     int status = mr_io_share(io, mr_io_input(io), &output);
     return status ? status : mr_io_emit(io, 0, output);
 }
@@ -48,7 +44,6 @@ static int change_process(mr_stage *self, mr_io *io) {
     const mr_frame *input = mr_io_input(io);
     const uint8_t *lay = input->plane[0].data;
     mr_frame *output;
-    (void)self;
     int status = mr_io_change(io, 0, input, &output);
     if (status)
         return status;
@@ -60,12 +55,10 @@ static int change_process(mr_stage *self, mr_io *io) {
 
 /* Changes nothing. */
 static int pass_process(mr_stage *self, mr_io *io) {
-    (void)self;
     return mr_io_pass_unchanged(io);
 }
 
 static int forward_process(mr_stage *self, mr_io *io) {
-    (void)self;
     return mr_io_forward(io, 0);
 }
 
@@ -96,7 +89,6 @@ static int take_scratch(mr_io *io, mr_buffer **buffer) {
 
 #define TAKES(what)                                                                                                    \
     static int what##_process(mr_stage *self, mr_io *io) {                                                             \
-        (void)self;                                                                                                    \
         return take_and_forward(io, take_##what);                                                                      \
     }
 TAKES(output)
@@ -108,7 +100,6 @@ TAKES(scratch)
 /* Pictures with another size; nobody knows where the pixels come from. */
 static int halve_process(mr_stage *self, mr_io *io) {
     mr_frame *output;
-    (void)self;
     mr_format half = mr_io_input(io)->format;
     half.width /= 2;
     int status = mr_io_acquire(io, 0, &half, mr_io_input(io), &output);
@@ -116,7 +107,6 @@ static int halve_process(mr_stage *self, mr_io *io) {
 }
 
 static int nothing_negotiate(mr_negotiation *n) {
-    (void)n;
     return MR_OK;
 }
 
@@ -179,7 +169,6 @@ static atomic_int mapped, unmapped;
 
 static int swallow(mr_stage *self, mr_io *io) {
     const mr_geometry wanted = mr_geometry_of(&picture), *got = &mr_io_input(io)->geometry;
-    (void)self;
     mapped += memcmp(got->x, wanted.x, sizeof got->x) == 0 && memcmp(got->y, wanted.y, sizeof got->y) == 0 &&
               got->width == 34 && got->height == 22 && got->source_width == 34 && got->source_height == 22;
     unmapped += got->width == 0;
@@ -189,7 +178,6 @@ static int swallow(mr_stage *self, mr_io *io) {
 static atomic_int sum;
 
 static int add_up(mr_stage *self, mr_io *io) {
-    (void)self;
     sum += mr_io_input(io)->plane[0].data[0];
     return MR_DONE;
 }
@@ -334,7 +322,7 @@ TEST(unplanned_sharing_is_refused) {
 }
 
 TEST(promises_name_inputs_that_exist) {
-    mr_diagnostics diagnostics = {0};
+    ENDED_BY(mr_diagnostics_fini) mr_diagnostics diagnostics = {0};
     mr_pipeline *pipeline = NULL;
     static const mr_stage_type *const few[] = {&shares_another, &sink, NULL};
     mr_type_list all = {0};
@@ -348,7 +336,6 @@ TEST(promises_name_inputs_that_exist) {
     assert_string_equal(diagnostics.item[0].message,
                         "it: the stage type shares_another answers that its output \"out\" follows input 0 and shares "
                         "input 1, and it has 1");
-    mr_diagnostics_fini(&diagnostics);
 }
 
 RUN_TESTS(be_quiet, NULL)

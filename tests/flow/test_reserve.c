@@ -106,15 +106,15 @@ TEST(whatever_call_fails_the_rest_arrives) {
 }
 
 TEST(the_plan_says_what_is_in_reserve) {
-    mr_pipeline *pipeline = flow_open(FLOW "devices: {spare: {device: sim:3}}\n"
-                                           "sources: {a: {type: count, frames: 80}}\n"
-                                           "stages:\n"
-                                           "  make: {type: scale, input: a}\n"
-                                           "  one: {type: scale, input: make, device: sim:0, on_device_error: spare}\n"
-                                           "  two: {type: scale, input: one, on_device_error: sim:0}\n"
-                                           "  three: {type: scale, input: two, device: sim:1, on_device_error: drop}\n"
-                                           "  out: {type: collect, input: three}\n",
-                                      1, 2);
+    ENDED_BY(mr_pipeline_destroy) mr_pipeline *pipeline = flow_open(FLOW "devices: {spare: {device: sim:3}}\n"
+                 "sources: {a: {type: count, frames: 80}}\n"
+                 "stages:\n"
+                 "  make: {type: scale, input: a}\n"
+                 "  one: {type: scale, input: make, device: sim:0, on_device_error: spare}\n"
+                 "  two: {type: scale, input: one, on_device_error: sim:0}\n"
+                 "  three: {type: scale, input: two, device: sim:1, on_device_error: drop}\n"
+                 "  out: {type: collect, input: three}\n",
+            1, 2);
     const mr_plan_vertex *one = vertex(pipeline->plan, "one");
     assert_true(one->devices.has_reserve);
     assert_string_equal(pipeline->plan->devices[one->devices.reserve].name, "sim:3");
@@ -127,7 +127,6 @@ TEST(the_plan_says_what_is_in_reserve) {
     assert_non_null(vertex(pipeline->plan, "one->host"));
     assert_false(vertex(pipeline->plan, "two")->devices.has_reserve);
     assert_false(vertex(pipeline->plan, "three")->devices.has_reserve);
-    mr_pipeline_destroy(&pipeline);
 }
 
 TEST(reserves_that_cannot_be_are_refused) {

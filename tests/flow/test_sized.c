@@ -27,19 +27,18 @@ static later_params later(void) {
 }
 
 static void fails(const mr_pipeline_params *params, size_t bytes, const char *message) {
-    mr_diagnostics wrong = {0};
+    ENDED_BY(mr_diagnostics_fini) mr_diagnostics wrong = {0};
     mr_pipeline *pipeline = (mr_pipeline *)&wrong;
     assert_int_equal(mr_pipeline_open_sized(&pipeline, params, bytes, &wrong), MR_ERROR_USAGE);
     assert_null(pipeline);
     assert_int_equal(wrong.count, 1);
     assert_non_null(strstr(wrong.item[0].message, message));
-    mr_diagnostics_fini(&wrong);
 }
 
 TEST(fields_of_later_headers_are_not_read) {
     later_params params = later();
     mr_diagnostics wrong = {0};
-    mr_pipeline *pipeline = NULL;
+    ENDED_BY(mr_pipeline_destroy) mr_pipeline *pipeline = NULL;
     /* An older program's struct ended before the seed; whatever follows it must not be read. */
     params.params.trace = params.params.resume = (const char *)(uintptr_t)1;
     params.params.seed = UINT64_MAX;
@@ -48,7 +47,6 @@ TEST(fields_of_later_headers_are_not_read) {
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     assert_int_equal(mr_pipeline_end(pipeline, "camera"), MR_OK);
     assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
-    mr_pipeline_destroy(&pipeline);
 }
 
 TEST(unknown_fields_are_refused_unless_zero) {
@@ -68,15 +66,13 @@ TEST(a_size_that_never_was_is_refused) {
 }
 
 static void count(void *context, const char *source, const mr_frame *frame) {
-    (void)source;
-    (void)frame;
     ++*(int *)context;
 }
 
 TEST(pushes_are_sized_too) {
     later_params params = later();
     mr_diagnostics wrong = {0};
-    mr_pipeline *pipeline = NULL;
+    ENDED_BY(mr_pipeline_destroy) mr_pipeline *pipeline = NULL;
     int frames = 0;
     assert_int_equal(mr_pipeline_open(&pipeline, &params.params, &wrong), MR_OK);
     assert_int_equal(mr_pipeline_subscribe(pipeline, "answers", count, &frames), MR_OK);
@@ -93,7 +89,6 @@ TEST(pushes_are_sized_too) {
     assert_int_equal(mr_pipeline_end(pipeline, "camera"), MR_OK);
     assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
     assert_int_equal(frames, 2);
-    mr_pipeline_destroy(&pipeline);
 }
 
 RUN_TESTS(NULL, NULL)

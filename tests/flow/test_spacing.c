@@ -35,20 +35,19 @@ TEST(one_frame_in_each_step) {
                                  {149, 1, false}, {150, 1, true}};
     static const moment other[] = {{0, 0, true}, {99, 0, false}, {100, 0, true}};
     const mr_view_calls calls = {.every = {.time_ns = 100 * MS}};
-    mr_spacing spacing;
+    ENDED_BY(mr_spacing_destroy) mr_spacing spacing;
     assert_int_equal(mr_spacing_create(&spacing, &calls, 2), MR_OK);
     assert_true(mr_spacing_is_on(&spacing));
     follow(&spacing, 1, one, sizeof one / sizeof *one);
     follow(&spacing, 0, other, sizeof other / sizeof *other);
     mr_spacing_renew(&spacing);
     follow(&spacing, 1, &(moment){1141, 1, true}, 1);
-    mr_spacing_destroy(&spacing);
 }
 
 /* Tiles and cut-outs of a picture are passed, or not, with it. */
 TEST(parts_of_a_frame_are_passed_together) {
     const mr_view_calls calls = {.every = {.time_ns = 100 * MS}};
-    mr_spacing spacing;
+    ENDED_BY(mr_spacing_destroy) mr_spacing spacing;
     assert_int_equal(mr_spacing_create(&spacing, &calls, 1), MR_OK);
     for (uint64_t seq = 0; seq < 10; seq++)
         for (uint32_t part = 0; part < 3; part++) {
@@ -56,14 +55,13 @@ TEST(parts_of_a_frame_are_passed_together) {
             assert_int_equal(mr_spacing_passes(&spacing, 0, &frame), seq % 2);
             mr_spacing_take(&spacing, 0, &frame);
         }
-    mr_spacing_destroy(&spacing);
 }
 
 /* Steps that do not end in representable time, and frames without a time. */
 TEST(times_at_the_ends) {
     const mr_view_calls calls = {.every = {.time_ns = INT64_MAX / 2}};
     mr_frame frame = {.pts_ns = MR_MOST_TIME_NS};
-    mr_spacing spacing;
+    ENDED_BY(mr_spacing_destroy) mr_spacing spacing;
     assert_int_equal(mr_spacing_create(&spacing, &calls, 1), MR_OK);
     assert_false(mr_spacing_passes(&spacing, 0, &frame));
     mr_spacing_take(&spacing, 0, &frame);
@@ -73,7 +71,6 @@ TEST(times_at_the_ends) {
     frame.born_ns = 6;
     frame.identity.seq = 1;
     assert_true(mr_spacing_passes(&spacing, 0, &frame));
-    mr_spacing_destroy(&spacing);
 }
 
 /* A frame that was taken and then dropped has not used up its step; a later one keeps its own. */
@@ -82,7 +79,7 @@ TEST(the_next_frame_takes_the_place_of_one_that_was_dropped) {
                         later[] = {{100, 0, true}, {199, 0, false}}, other_epoch[] = {{100, 1, true}, {199, 1, false}};
     const mr_frame dropped = {.pts_ns = 0}, last = {.pts_ns = 100 * MS};
     const mr_view_calls calls = {.every = {.time_ns = 100 * MS}};
-    mr_spacing spacing;
+    ENDED_BY(mr_spacing_destroy) mr_spacing spacing;
     assert_int_equal(mr_spacing_create(&spacing, &calls, 1), MR_OK);
     follow(&spacing, 0, first, 2);
     for (int again = 0; again < 2; again++)
@@ -94,7 +91,6 @@ TEST(the_next_frame_takes_the_place_of_one_that_was_dropped) {
     follow(&spacing, 0, other_epoch, 2);
     mr_spacing_take_back(&spacing, 0, &last);
     follow(&spacing, 0, &other_epoch[1], 1);
-    mr_spacing_destroy(&spacing);
 }
 
 /* ---- pipelines --------------------------------------------------------------------------------------------------- */
@@ -114,7 +110,6 @@ static bool is_fifth(uint64_t seq) {
 }
 
 static bool is_any(uint64_t seq) {
-    (void)seq;
     return true;
 }
 

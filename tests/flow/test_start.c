@@ -36,7 +36,7 @@ static void run_everywhere(const char *format, run_function *run) {
 }
 
 static void expect_balance(mr_pipeline *pipeline) {
-    mr_summary *sums = NULL;
+    ENDED_BY(mr_summary_destroy) mr_summary *sums = NULL;
     assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
     assert_int_equal(sums->delivered, atomic_load(&opening_seen.taken));
     assert_int_equal(sums->in_flight, 0);
@@ -44,7 +44,6 @@ static void expect_balance(mr_pipeline *pipeline) {
     assert_true(sums->balanced);
     for (size_t i = 0; i < sums->line_count; i++)
         assert_string_equal(sums->lines[i].reason, "stopped");
-    mr_summary_destroy(&sums);
 }
 
 static void expect_order(void) {
@@ -307,10 +306,9 @@ TEST_WITH(a_refused_checkpoint_ends_the_run, make_temporary, remove_temporary) {
                  cases[i].sources);
         const mr_pipeline_params params = {.types = flow_stage_types(), .path = "test.yaml", .text = text, .workers = 2,
                                            .resume = temporary_path};
-        mr_pipeline *pipeline = opened(&params);
+        ENDED_BY(mr_pipeline_destroy) mr_pipeline *pipeline = opened(&params);
         assert_int_equal(mr_pipeline_start(pipeline), cases[i].status);
         assert_int_equal(mr_pipeline_wait(pipeline, 10 * INT64_C(1000000000)), cases[i].status);
-        mr_pipeline_destroy(&pipeline);
     }
 }
 

@@ -60,7 +60,6 @@ static void *look(void *context) {
 static void run_looked_at(const char *text, uint64_t seed, int workers, void *context) {
     mr_pipeline *pipeline = flow_open(text, seed, workers);
     looker lookers[LOOKERS] = {0};
-    (void)context;
     for (int i = 0; i < LOOKERS; i++) {
         lookers[i] = (looker){.pipeline = pipeline, .stage = places[i]};
         assert_int_equal(pthread_create(&lookers[i].thread, NULL, look, &lookers[i]), 0);

@@ -170,9 +170,8 @@ TEST_WITH(simulated_time_is_written_exactly, make_temporary, remove_temporary) {
     mr_summary *sums = NULL;
     mr_pipeline *pipeline = run_text(one_after_the_other, 1, 1, &sums);
     flow_close(&pipeline, &sums);
-    char *text = whole_file(temporary_path);
+    FREED char *text = whole_file(temporary_path);
     assert_string_equal(text, expected);
-    free(text);
 }
 
 /* ---- as the summary says ---- */

@@ -1,5 +1,6 @@
-/* Any text as a label in the metrics, whose names come from pipelines and cameras: the line must stay one line, with
- * the label closed once, in UTF-8. fuzz_address has addresses and hosts, fuzz_lists the bodies of POSTs.
+/* Answers of OpenTelemetry collectors; and any text as a label in the metrics, whose names come from pipelines and
+ * cameras: the line must stay one line, with the label closed once, in UTF-8. fuzz_address has addresses and hosts,
+ * fuzz_lists the bodies of POSTs.
  *
  *     tests/fuzz/run 60 fuzz_http */
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 
 #include "engine/base/utf8.h"
 #include "tests/fuzz/fuzz.h"
-#include "tools/millrace/http/metrics_text.h"
+#include "tools/millrace/http/metrics_out.h"
 
 static const char HEAD[] = "# HELP millrace_x h\n# TYPE millrace_x gauge\nmillrace_x{a=\"";
 
@@ -22,7 +23,7 @@ static size_t value_bytes(const char *at, size_t left) {
 }
 
 static void label(const char *value) {
-    mr_metrics_text text = {0};
+    mr_metrics_out text = {0};
     size_t bytes;
     mr_metrics_family(&text, "x", "gauge", "h");
     const size_t before = mr_metrics_label(&text, "a", value);
@@ -42,8 +43,16 @@ static void label(const char *value) {
     free(got);
 }
 
+static void answer(const uint8_t *data, size_t bytes) {
+    char why[MR_OTLP_WHY];
+    uint64_t rejected;
+    if (mr_otlp_read_rejected(data, bytes, &rejected, why))
+        fault_if(memchr(why, '\0', sizeof why) == NULL);
+}
+
 FUZZ(data, bytes) {
     char *text = (char *)fuzz_copy(data, bytes, 1);
+    answer(data, bytes);
     label(text);
     free(text);
 }

@@ -10,8 +10,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 static mr_jpeg_decoder *jpeg; /* keeps codes from earlier inputs, like a stage's decoder */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
-    (void)argc;
-    (void)argv;
     av_log_set_level(AV_LOG_QUIET);
     return 0;
 }

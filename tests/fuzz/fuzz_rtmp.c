@@ -29,7 +29,6 @@ static int connect_server(mr_rtsp_socket *socket) {
 }
 
 static int interrupted(void *unused) {
-    (void)unused;
     return ++asked > ASKED;
 }
 

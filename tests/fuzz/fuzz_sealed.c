@@ -12,7 +12,6 @@ static const uint8_t *next;
 static size_t left;
 
 static int give(void *context, uint8_t *to, int room) {
-    (void)context;
     const size_t count = left < (size_t)room ? left : (size_t)room;
     memcpy(to, next, count);
     next += count;

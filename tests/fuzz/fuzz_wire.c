@@ -44,7 +44,6 @@ static void touch(void *context, mr_field_type type, const void *a, const void *
     size_t *sum = context;
     const char *text = type == MR_FIELD_TEXT ? *(const char *const *)a : NULL;
     *sum += text ? strlen(text) : *(const uint8_t *)a;
-    (void)b;
 }
 
 /* Reads all values, those of items too. */

@@ -180,12 +180,11 @@ PLAIN_TEST(more_candidates_than_are_compared) {
             scores[i] = 1 - (float)i / (2 * ROWS);
         }
         assert_int_equal(mr_box_head_make(&head, &params, output, 2), MR_OK);
-        mr_found *found = calloc(1, mr_found_bytes(&head, MOST));
+        FREED mr_found *found = calloc(1, mr_found_bytes(&head, MOST));
         const mr_detect_work work = {.head = &head, .data = {boxes, scores}, .score = 0.25f, .overlap = 0.5f,
                                      .most = MOST, .found = found};
         assert_int_equal(mr_detect(&work), MR_OK);
         assert_int_equal(found->count, MR_DETECT_CANDIDATES - outside);
-        free(found);
     }
 }
 

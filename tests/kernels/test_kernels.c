@@ -15,7 +15,7 @@
 #include "engine/device/probe/gpu.h"
 #include "engine/device/sim/sim.h"
 #include "kernels/classical/classical_rows.h"
-#include "kernels/preprocess/choice.h"
+#include "kernels/preprocess/preprocess_rows.h"
 #include "kernels/scratch.h"
 #include "kernels/vector/cublas.h"
 #include "kernels/vector/vector.h"
@@ -175,14 +175,13 @@ PLAIN_TEST(variants_of_sums_are_equal) {
     for (int isa = MR_ISA_AVX2; isa <= (int)mr_isa_detect(); isa++) {
         mr_vector_rows_init(&best, (mr_isa)isa);
         for (int count = 0; count < 70; count++) {
-            float *values = draw_many((size_t)count);
+            FREED float *values = draw_many((size_t)count);
             double exact = 0.0;
             for (int i = 0; i < count; i++)
                 exact += values[i];
             assert_true(best.sum(values, count) == c.sum(values, count));
             assert_true(best.sum_of_squares(values, count) == c.sum_of_squares(values, count));
             assert_float_equal(c.sum(values, count), exact, 1e-5);
-            free(values);
         }
     }
 }
@@ -192,8 +191,8 @@ PLAIN_TEST(work_on_a_stream) {
     static const float values[4] = {1, 2, 3, 6};
     static float mean;
     mr_sim_params params = {.manual = true};
-    mr_device *device = NULL;
-    mr_stream *stream = NULL;
+    ENDED_BY(mr_device_destroy) mr_device *device = NULL;
+    ENDED_BY(mr_stream_destroy) mr_stream *stream = NULL;
     assert_int_equal(mr_sim_create(&device, &params), MR_OK);
     assert_int_equal(mr_stream_create(device, &stream), MR_OK);
     mr_pool_work work = {.src = values, .dst = &mean, .channels = 1, .positions = 4};
@@ -202,8 +201,6 @@ PLAIN_TEST(work_on_a_stream) {
     assert_float_equal(mean, 0.0, 0);
     mr_sim_advance(device, INT64_MAX - 1);
     assert_float_equal(mean, 3.0, 0);
-    mr_stream_destroy(&stream);
-    mr_device_destroy(&device);
 }
 
 /* ---- devices against the C reference ----------------------------------------------------------------------------- */
@@ -248,13 +245,12 @@ DEVICE_TEST(vectors_on_a_device) {
     assert_int_equal(mr_normalize_enqueue(d->stream, works, COUNT), MR_OK);
     on_device_finish(d);
     for (int i = 0; i < COUNT; i++) {
-        float *got = take(d, there[i], length_of(i) + 1);
+        FREED float *got = take(d, there[i], length_of(i) + 1);
         mr_normalize(&(mr_normalize_work){.src = src[i], .dst = expected, .count = (int)length_of(i)});
         assert_memory_equal(got, expected, length_of(i) * sizeof(float));
         assert_true(isnan(got[length_of(i)]));
         on_device_free(d, (void *)(uintptr_t)works[i].src);
         free(src[i]);
-        free(got);
     }
 }
 
@@ -277,12 +273,11 @@ DEVICE_TEST(means_on_a_device) {
         here.src = src[i];
         here.dst = expected;
         mr_pool_mean(&here);
-        float *got = take(d, works[i].dst, (size_t)here.channels + 1);
+        FREED float *got = take(d, works[i].dst, (size_t)here.channels + 1);
         assert_memory_equal(got, expected, (size_t)here.channels * sizeof(float));
         assert_true(isnan(got[here.channels]));
         on_device_free(d, (void *)(uintptr_t)works[i].src);
         free(src[i]);
-        free(got);
     }
 }
 
@@ -374,7 +369,7 @@ DEVICE_TEST(rectified_units_on_a_device) {
     assert_int_equal(mr_rectify_enqueue(d->stream, works, COUNT), MR_OK);
     on_device_finish(d);
     for (int i = 0; i < COUNT; i++) {
-        float *got = take(d, works[i].dst, works[i].count + 1);
+        FREED float *got = take(d, works[i].dst, works[i].count + 1);
         for (size_t k = 0; k < works[i].count; k++)
             if (isnan(gate[i][k]) || gate[i][k] == -INFINITY)
                 assert_true(isnan(got[k]));
@@ -389,7 +384,6 @@ DEVICE_TEST(rectified_units_on_a_device) {
         }
         on_device_free(d, (void *)(uintptr_t)works[i].gate);
         free(gate[i]);
-        free(got);
     }
 }
 
@@ -416,7 +410,7 @@ static void check_nearest_on(on_device *d, int count, int most, int kind) {
     const size_t bytes = (size_t)count * sizeof(float);
     mr_nearest_work works[TOGETHER];
     float *near[TOGETHER];
-    int32_t *classes = malloc(bytes);
+    FREED int32_t *classes = malloc(bytes);
     for (int i = 0; i < count; i++)
         classes[i] = i * 7 % CLASSES;
     int32_t *classes_there = on_device_put(d, classes, bytes);
@@ -431,7 +425,7 @@ static void check_nearest_on(on_device *d, int count, int most, int kind) {
     on_device_finish(d);
     for (int i = 0; i < TOGETHER; i++) {
         double wanted[CLASSES] = {0};
-        float *got = take(d, works[i].shares, CLASSES + 1);
+        FREED float *got = take(d, works[i].shares, CLASSES + 1);
         count_shares(near[i], classes, count, most, wanted);
         for (int c = 0; c < CLASSES; c++)
             assert_true(isnan(wanted[c]) ? isnan(got[c]) : got[c] == (float)wanted[c]);
@@ -439,10 +433,8 @@ static void check_nearest_on(on_device *d, int count, int most, int kind) {
         on_device_free(d, (void *)(uintptr_t)works[i].near);
         on_device_free(d, works[i].scratch);
         free(near[i]);
-        free(got);
     }
     on_device_free(d, classes_there);
-    free(classes);
 }
 
 /* One slice, or several with a short last one. There are as many votes as values; values tie, or are infinite or
@@ -466,8 +458,8 @@ static int launch_plain(on_device *d, const mr_linear_work *work) {
 /* Sums `inputs` products within -1..1, in another order. Repeats the work and checks the last result. */
 static void repeat_linear_on(on_device *d, int outputs, int inputs, int batch, bool has_bias, bool plain, int times) {
     size_t row = (size_t)inputs + 1, src_row = (size_t)inputs + 3, dst_row = (size_t)outputs + 2;
-    float *weights = draw_many((size_t)outputs * row), *src = draw_many((size_t)batch * src_row);
-    float *expected = malloc((size_t)batch * dst_row * sizeof *expected);
+    FREED float *weights = draw_many((size_t)outputs * row), *src = draw_many((size_t)batch * src_row);
+    FREED float *expected = malloc((size_t)batch * dst_row * sizeof *expected);
     mr_linear_work here = {.weights = weights, .bias = has_bias ? weights + inputs : NULL, .weight_stride = row,
                            .bias_stride = row, .outputs = outputs, .inputs = inputs, .batch = batch, .src = src,
                            .src_stride = src_row, .dst = expected, .dst_stride = dst_row};
@@ -482,7 +474,7 @@ static void repeat_linear_on(on_device *d, int outputs, int inputs, int batch, b
         assert_int_equal(plain ? launch_plain(d, &there) : mr_linear_enqueue(d->stream, &there), MR_OK);
         on_device_finish(d);
     }
-    float *got = take(d, there.dst, (size_t)batch * dst_row);
+    FREED float *got = take(d, there.dst, (size_t)batch * dst_row);
     for (size_t n = 0; n < (size_t)batch; n++) {
         for (size_t o = 0; o < (size_t)outputs; o++)
             assert_true(fabsf(got[n * dst_row + o] - expected[n * dst_row + o]) < 1e-6f * (float)(inputs + 4));
@@ -490,10 +482,6 @@ static void repeat_linear_on(on_device *d, int outputs, int inputs, int batch, b
     }
     on_device_free(d, weights_there);
     on_device_free(d, (void *)(uintptr_t)there.src);
-    free(weights);
-    free(src);
-    free(expected);
-    free(got);
 }
 
 static void check_linear_on(on_device *d, int outputs, int inputs, int batch, bool has_bias, bool plain) {
@@ -533,7 +521,7 @@ TEST(cublas_works_in_as_much_as_the_device_should_have) {
     *(void **)&workspace = dlsym(library, "cublas_host_workspace");
     assert_non_null(workspace);
     for (size_t i = 0; i < sizeof capabilities / sizeof capabilities[0]; i++) {
-        on_device d = {0};
+        ENDED_BY(on_device_close) on_device d = {0};
         if (capabilities[i] && compiled[0] && !mr_gpu_has_code(compiled, capabilities[i]))
             continue;
         mr_host_be(capabilities[i], CUDART_VERSION);
@@ -542,7 +530,6 @@ TEST(cublas_works_in_as_much_as_the_device_should_have) {
         assert_true(capability == capabilities[i] || (!capabilities[i] && capability));
         check_linear_on(&d, 10, 37, 1, false, false);
         assert_int_equal(workspace(), capability < 90 ? 4 << 20 : 32 << 20);
-        on_device_close(&d);
     }
     mr_host_be(0, CUDART_VERSION);
     dlclose(library);
@@ -558,85 +545,6 @@ PLAIN_TEST(scratch_grows_and_is_kept) {
     assert_non_null(large);
     memset(large, 1, 1 << 20);
     assert_ptr_equal(mr_scratch(1 << 20), large);
-}
-
-/* ---- the choice of variants -------------------------------------------------------------------------------------- */
-
-/* Operations that only advance a simulated clock. */
-static int64_t played_ns, time_taken[2][MR_PREPROCESS_STEPS];
-
-static int64_t played_now(void) {
-    return played_ns;
-}
-
-#define PLAYED(suffix, wide)                                                                                           \
-    static void vertical_##suffix(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights,          \
-                                  int taps, int width, int shift, mr_prefetch *ahead) { \
-        (void)dst, (void)src, (void)stride, (void)weights, (void)taps, (void)width, (void)shift, (void)ahead;          \
-        played_ns += time_taken[wide][MR_STEP_VERTICAL];                                                               \
-    }                                                                                                                  \
-    static void horizontal_##suffix(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride,      \
-                                    int rows, const mr_filter *filter, int limit, mr_prefetch *ahead) { \
-        (void)dst, (void)dst_stride, (void)src, (void)src_stride, (void)rows, (void)filter, (void)limit, (void)ahead;  \
-        played_ns += time_taken[wide][MR_STEP_HORIZONTAL];                                                             \
-    }                                                                                                                  \
-    static void convert_##suffix(float *const dst[3], const int16_t *const src[3], const mr_color *color, int width) { \
-        (void)dst, (void)src, (void)color, (void)width;                                                                \
-        played_ns += time_taken[wide][MR_STEP_CONVERT];                                                                \
-    }                                                                                                                  \
-    static const mr_preprocess_rows played_##suffix = {.vertical8 = vertical_##suffix,                                 \
-                                                       .horizontal = horizontal_##suffix,                              \
-                                                       .convert = convert_##suffix}
-PLAYED(narrow, 0);
-PLAYED(wide, 1);
-#undef PLAYED
-
-static mr_preprocess_rows played(const mr_preprocess_rows *kernels, mr_isa isa) {
-    mr_preprocess_rows made = *kernels;
-    made.isa = isa;
-    for (int step = 0; step < MR_PREPROCESS_STEPS; step++)
-        made.step[step] = isa;
-    return made;
-}
-
-PLAIN_TEST(the_faster_variant_is_taken) {
-    static const char *const names[MR_PREPROCESS_STEPS] = {"vertical", "horizontal", "colour"};
-    mr_kernel_variant steps[MR_PREPROCESS_STEPS];
-    for (int faster = 0; faster < 1 << MR_PREPROCESS_STEPS; faster++) {
-        mr_preprocess_rows narrow = played(&played_narrow, MR_ISA_AVX2), wide = played(&played_wide, MR_ISA_AVX512);
-        bool is_narrow[MR_PREPROCESS_STEPS];
-        for (int step = 0; step < MR_PREPROCESS_STEPS; step++) {
-            is_narrow[step] = faster >> step & 1;
-            time_taken[0][step] = 1000;
-            time_taken[1][step] = is_narrow[step] ? 1000 + step : 999; /* between equal ones, the narrower */
-        }
-        mr_preprocess_rows_choose(&wide, &narrow, played_now);
-        assert_true(wide.vertical8 == (is_narrow[0] ? vertical_narrow : vertical_wide));
-        assert_true(wide.horizontal == (is_narrow[1] ? horizontal_narrow : horizontal_wide));
-        assert_true(wide.convert == (is_narrow[2] ? convert_narrow : convert_wide));
-        for (int step = 0; step < MR_PREPROCESS_STEPS; step++)
-            assert_int_equal(wide.step[step], is_narrow[step] ? MR_ISA_AVX2 : MR_ISA_AVX512);
-        const mr_kernel_variants listed = mr_preprocess_rows_list(&wide, steps);
-        assert_string_equal(listed.isa, "avx512");
-        assert_int_equal(listed.step_count, 3);
-        for (int step = 0; step < MR_PREPROCESS_STEPS; step++) {
-            assert_string_equal(listed.steps[step].step, names[step]);
-            assert_string_equal(listed.steps[step].isa, is_narrow[step] ? "avx2" : "avx512");
-        }
-    }
-}
-
-/* Measures the variants that this machine has, on real memory. The choice does not touch other memory. */
-PLAIN_TEST(real_variants_can_be_measured) {
-    mr_preprocess_rows wide, narrow;
-    mr_preprocess_rows_init(&wide, MR_ISA_AVX512);
-    mr_preprocess_rows_init(&narrow, MR_ISA_C);
-    mr_preprocess_rows_choose(&wide, &narrow, played_now); /* the clock stands still: the narrower wins */
-    assert_true(wide.vertical8 == narrow.vertical8 && wide.horizontal == narrow.horizontal);
-    assert_true(wide.convert == narrow.convert);
-    mr_preprocess_rows_init(&narrow, MR_ISA_AVX512);
-    mr_preprocess_rows_choose(&wide, &narrow, played_now);
-    assert_true(wide.vertical8 == narrow.vertical8);
 }
 
 int main(void) {

@@ -34,6 +34,7 @@ LARGER_STRUCTS = {"mr_executor": 36, "mr_cut": 31, "mr_plan": 28, "mr_plan_view"
 LAYERS = """
 engine/base:
 engine/base/log: engine/base
+engine/base/huge: engine/base
 engine/text: engine/base
 engine/device/probe: engine/base
 engine/device: engine/base engine/device/probe
@@ -43,7 +44,11 @@ engine/device/open: engine/base engine/device engine/device/probe engine/device/
 engine/data: engine/base engine/device
 engine/observe: engine/base
 engine/serve: engine/base
+engine/transport: engine/data
+engine/transport/wire: engine/base engine/data engine/transport
+engine/transport/zmq: engine/base engine/observe engine/transport/wire
 engine/spec: engine/base engine/data engine/device engine/device/sim engine/device/open engine/serve engine/text
+    engine/transport/zmq
 engine/plan: engine/base engine/device engine/device/sim engine/text engine/spec
 engine/planner/graph: engine/base engine/text engine/spec engine/plan
 engine/planner: engine/base engine/data engine/device engine/device/sim engine/device/open engine/text engine/spec
@@ -57,11 +62,8 @@ engine/flow/instance: engine/base engine/data engine/device engine/observe engin
     engine/flow/ledger engine/flow/link engine/flow/run
 engine/flow: engine/base engine/base/log engine/data engine/device engine/device/open engine/observe engine/text
     engine/plan engine/flow/executor engine/flow/ledger engine/flow/link engine/flow/run engine/flow/instance
-engine/transport: engine/data
 engine/transport/session: engine/base engine/data engine/transport
-engine/transport/wire: engine/base engine/data engine/transport
 engine/transport/shm: engine/base engine/data engine/transport/wire
-engine/transport/zmq: engine/base engine/observe engine/transport/wire
 engine/transport/cut: engine/base engine/data engine/observe engine/plan engine/flow engine/flow/instance
     engine/flow/ledger engine/flow/link engine/flow/run engine/transport engine/transport/session engine/transport/wire
     engine/transport/shm engine/transport/zmq
@@ -82,7 +84,8 @@ kernels/detect: engine/device/cuda kernels kernels/text
 kernels/blur: engine/device/cuda kernels
 stages: engine/base engine/device engine/text
 stages/model/onnx: engine/base
-stages/model: engine/base engine/device engine/device/cuda kernels/detect kernels/vector stages stages/model/onnx
+stages/model: engine/base engine/base/huge engine/device engine/device/cuda kernels/detect kernels/vector stages
+    stages/model/onnx
 stages/objects: engine/base engine/device kernels/blur kernels/detect kernels/metrics stages stages/model
 stages/sketch: engine/base kernels/paint kernels/preprocess
 stages/draw: engine/base engine/device kernels/paint stages stages/objects stages/sketch
@@ -114,7 +117,7 @@ stages/decode: engine/base stages stages/media stages/media/coded stages/media/s
 stages/encode: engine/base engine/device stages stages/media
 stages/image: engine/base engine/device kernels/preprocess kernels/classical stages
 stages/sink: engine/base engine/data stages stages/media stages/media/still stages/objects
-stages/deliver: engine/base stages stages/sink
+stages/deliver: engine/base engine/serve stages stages/sink
 stages/preview: engine/base engine/serve stages stages/media stages/media/still stages/sink
 stages/video: engine/base stages stages/media stages/media/coded stages/live/rtmp stages/sink
 stages/operations: engine/base engine/device engine/device/open engine/device/probe engine/device/cuda
@@ -125,8 +128,11 @@ stages/operations: engine/base engine/device engine/device/open engine/device/pr
 stages/zmq: engine/base engine/text engine/transport/zmq stages stages/media stages/media/still stages/sink
 tools/millrace/cli: engine/base
 tools/millrace/summary: engine/base tools/millrace/cli
-tools/millrace/http: engine/base engine/serve tools/millrace/cli tools/millrace/summary
-tools/millrace/run: engine/base tools/millrace/cli tools/millrace/summary tools/millrace/http
+tools/millrace/otlp: engine/base engine/serve
+tools/millrace/http: engine/base engine/serve tools/millrace/cli tools/millrace/summary tools/millrace/otlp
+tools/millrace/hub: engine/base engine/serve tools/millrace/cli tools/millrace/otlp tools/millrace/http
+tools/millrace/run: engine/base tools/millrace/cli tools/millrace/summary tools/millrace/otlp tools/millrace/http
+    tools/millrace/hub
 tools/millrace/ctl: engine/base tools/millrace/cli tools/millrace/summary tools/millrace/run
 tools/millrace/plan: engine/base tools/millrace/cli tools/millrace/run
 tools/millrace/graph: engine/base tools/millrace/cli
@@ -134,6 +140,7 @@ tools/millrace/verify: engine/base tools/millrace/cli tools/millrace/run
 tools/millrace/objects: engine/base tools/millrace/cli tools/millrace/run
 tools/millrace/train: engine/base tools/millrace/cli tools/millrace/run tools/millrace/objects
 tools/millrace/deploy: engine/base tools/millrace/cli tools/millrace/run
+tools/millrace/submit: engine/base tools/millrace/cli tools/millrace/deploy
 tools/millrace/devices: engine/base tools/millrace/cli tools/millrace/plan
 tools/millrace/inspect: engine/base tools/millrace/cli
 tools/millrace/bench: engine/base tools/millrace/cli

@@ -119,7 +119,6 @@ AUDIT_TEST(what_others_have_left_is_ended) {
 enum { PROCESSES = 4, PAIRS = 250 };
 
 static void keep_quiet(void *context, mr_log_level level, const char *line) {
-    (void)context, (void)level, (void)line;
 }
 
 /* Runs in a separate process: writes entries while the disk is full now and then. */

@@ -88,9 +88,8 @@ TEST_WITH(events_are_written_exactly, make_temporary, remove_temporary) {
     assert_int_equal(mr_trace_finish(trace), MR_OK);
     mr_trace_destroy(&trace);
     mr_clock_destroy(&clock);
-    char *text = whole_file(temporary_path);
+    FREED char *text = whole_file(temporary_path);
     assert_string_equal(text, expected);
-    free(text);
 }
 
 /* ---- threads ---- */
@@ -127,11 +126,10 @@ TEST_WITH(threads_lose_only_what_is_counted, make_temporary, remove_temporary) {
     uint64_t lost = mr_trace_lost(trace);
     mr_trace_destroy(&trace);
     mr_log_to(NULL, NULL);
-    char *text = whole_file(temporary_path);
+    FREED char *text = whole_file(temporary_path);
     assert_json(text);
     assert_int_equal(lost_of(text), lost);
     assert_int_equal(count_phase(text, "X") + lost, THREADS * EACH);
-    free(text);
 }
 
 /* Without a writer nothing is lost, however much more than a ring holds. */
@@ -144,11 +142,10 @@ TEST_WITH(alone_nothing_is_lost, make_temporary, remove_temporary) {
         mr_trace_value(trace, track, i, i);
     assert_int_equal(mr_trace_finish(trace), MR_OK);
     mr_trace_destroy(&trace);
-    char *text = whole_file(temporary_path);
+    FREED char *text = whole_file(temporary_path);
     assert_json(text);
     assert_int_equal(lost_of(text), 0);
     assert_int_equal(count_phase(text, "C"), MANY);
-    free(text);
 }
 
 TEST_WITH(two_traces_of_one_thread_stay_apart, make_temporary, remove_temporary) {
@@ -164,11 +161,10 @@ TEST_WITH(two_traces_of_one_thread_stay_apart, make_temporary, remove_temporary)
     }
     mr_trace_destroy(&second);
     mr_trace_destroy(&first);
-    char *text = whole_file(temporary_path);
+    FREED char *text = whole_file(temporary_path);
     assert_json(text);
     assert_int_equal(count_phase(text, "C"), 10);
     assert_null(strstr(text, "other\""));
-    free(text);
 }
 
 /* ---- the file ---- */
@@ -215,10 +211,9 @@ TEST_WITH(a_killed_run_leaves_a_trace, make_temporary, remove_temporary) {
             usleep(10000);
         usleep((useconds_t)(3700 * round)); /* at another place in the file each time */
         stop_and_kill(child);
-        char *text = whole_file(temporary_path);
+        FREED char *text = whole_file(temporary_path);
         assert_json(text);
         assert_true(count_phase(text, "C") > 0);
-        free(text);
     }
 }
 
@@ -257,11 +252,10 @@ TEST_WITH(a_full_disk_leaves_what_fitted, make_temporary, remove_temporary) {
     assert_int_equal(mr_trace_finish(trace), MR_ERROR_IO);
     mr_trace_destroy(&trace);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    char *text = whole_file(temporary_path);
+    FREED char *text = whole_file(temporary_path);
     assert_json(text);
     size_t count = count_phase(text, "C");
     assert_in_range(count, 5000, MANY / 2);
-    free(text);
 }
 
 RUN_TESTS(NULL, NULL)

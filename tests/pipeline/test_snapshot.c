@@ -20,7 +20,6 @@ static int name_frame(mr_stage *self, mr_io *io) {
     const mr_frame *from = mr_io_input(io);
     mr_frame *made;
     mr_result *result;
-    (void)self;
     int status = mr_io_derive(io, from, &made);
     if (!status && (status = mr_io_add_result(io, made, mr_kind_classes(), 1, &result)))
         mr_frame_unref(&made);
@@ -32,8 +31,6 @@ static int name_frame(mr_stage *self, mr_io *io) {
 }
 
 static int take(mr_stage *self, mr_io *io) {
-    (void)self;
-    (void)io;
     return MR_DONE;
 }
 
@@ -172,7 +169,7 @@ TEST(snapshots_only_rise_and_balance) {
     EACH_WORKER_COUNT(workers) {
         reader readers[READERS];
         pthread_t threads[READERS];
-        mr_pipeline *pipeline = open_seen(workers);
+        ENDED_BY(mr_pipeline_destroy) mr_pipeline *pipeline = open_seen(workers);
         atomic_store(&over, false);
         assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
         for (int i = 0; i < READERS; i++) {
@@ -188,14 +185,13 @@ TEST(snapshots_only_rise_and_balance) {
             fail_msg("%d workers: %s", workers, found);
         check_last(pipeline);
         assert_null(atomic_load(&fault));
-        mr_pipeline_destroy(&pipeline);
     }
 }
 
 /* Readers that ask at once have one summary, and may keep it however many come after it. */
 TEST(readers_share_a_snapshot) {
     mr_summary *first, *second, *third;
-    mr_pipeline *pipeline = open_seen(2);
+    ENDED_BY(mr_pipeline_destroy) mr_pipeline *pipeline = open_seen(2);
     assert_int_equal(mr_pipeline_snapshot(pipeline, INT64_MAX, &first), MR_OK);
     assert_int_equal(mr_pipeline_snapshot(pipeline, INT64_MAX, &second), MR_OK);
     assert_ptr_equal(first, second);
@@ -209,7 +205,6 @@ TEST(readers_share_a_snapshot) {
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     assert_int_equal(ended(pipeline), MR_OK);
     check_last(pipeline);
-    mr_pipeline_destroy(&pipeline);
 }
 
 /* A change is seen at once, however old a summary may be. */

@@ -38,7 +38,6 @@ static int negotiate_labour(mr_negotiation *n) {
 }
 
 static int never(mr_stage *self, mr_io *io) {
-    (void)self;
     return mr_io_forward(io, 0);
 }
 
@@ -122,7 +121,7 @@ static void limited(const mr_plan *plan, double rate, const char *limit, const c
 
 TEST_WITH(copies_take_their_bytes_at_the_rate_of_the_link, make_temporary, remove_temporary) {
     labour_work = (mr_planned_work){.launches = 2, .f32_operations = 5e6};
-    mr_plan *plan = load_like(ONE, ROUND, 1);
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load_like(ONE, ROUND, 1);
     close_to(stage_of(plan, "in->cuda:0")->part.upload_ns, PICTURE / 10.0);
     close_to(stage_of(plan, "work->host")->part.download_ns, VECTOR / 5.0);
     const mr_view_work *part = &stage_of(plan, "work")->part;
@@ -135,13 +134,12 @@ TEST_WITH(copies_take_their_bytes_at_the_rate_of_the_link, make_temporary, remov
     close_to(plan->expected->devices[plan->expected->device].compute_ns, 5000);
     assert_string_equal(stage_of(plan, "out")->missing, "it runs on the host's processors");
     assert_null(stage_of(plan, "work")->missing);
-    mr_plan_destroy(&plan);
 }
 
 /* Each frame reads 5 MB and needs 2 x 10^6 f32 and 24 x 10^6 f16 operations: 2 + 6 us. */
 TEST_WITH(the_longer_of_two_keeps_the_processors_busy, make_temporary, remove_temporary) {
     labour_work = (mr_planned_work){.launches = 1, .read_bytes = 5e6, .f32_operations = 2e6, .f16_operations = 24e6};
-    mr_plan *plan = load_like(ONE, ROUND, 1);
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load_like(ONE, ROUND, 1);
     close_to(stage_of(plan, "work")->part.memory_ns, 5000 + VECTOR / 1000.0);
     close_to(stage_of(plan, "work")->part.operation_ns, 8000);
     assert_string_equal(stage_of(plan, "work")->limit, "operations");
@@ -150,17 +148,15 @@ TEST_WITH(the_longer_of_two_keeps_the_processors_busy, make_temporary, remove_te
     labour_work.read_bytes = 500e6;
     plan = load_like(ONE, ROUND, 1);
     limited(plan, 1e9 / (500e3 + VECTOR / 1000.0), "the card's processors", "work");
-    mr_plan_destroy(&plan);
 }
 
 /* A call with 8 frames: 4 launches, 16 MB for weights, 8 pictures. */
 TEST_WITH(a_batch_shares_what_a_call_takes, make_temporary, remove_temporary) {
     labour_work = (mr_planned_work){.launches = 4, .call_bytes = 16e6, .more_bytes = 1e6};
-    mr_plan *plan = load_like("  work: {type: labour, input: in, device: \"cuda:0\",\n"
-                              "         batch: {size: 8, timeout: 50ms}}\n", ROUND, 1);
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load_like("  work: {type: labour, input: in, device: \"cuda:0\",\n"
+                                                        "         batch: {size: 8, timeout: 50ms}}\n", ROUND, 1);
     close_to(stage_of(plan, "work")->part.launch_ns, 4 * 1000 / 8.0);
     close_to(stage_of(plan, "work")->part.memory_ns, (16e6 / 8 + 1e6 + PICTURE + VECTOR) / 1000);
-    mr_plan_destroy(&plan);
 }
 
 /* Launches take 400 us and work takes 100 us. One call at a time gives 2,000 a second, two calls 4,000. With more, the
@@ -179,17 +175,15 @@ TEST_WITH(calls_in_flight_hide_launches, make_temporary, remove_temporary) {
         snprintf(stages, sizeof stages, "  work: {type: labour, input: in, device: \"cuda:0\", in_flight: %s}\n",
                  cases[i].in_flight);
         snprintf(figures, sizeof figures, "{" FIGURES ", " LINK ", \"kernels\": %s}", cases[i].kernels);
-        mr_plan *plan = load_like(stages, figures, 1);
+        ENDED_BY(mr_plan_destroy) mr_plan *plan = load_like(stages, figures, 1);
         limited(plan, cases[i].rate, cases[i].limit, "work");
-        mr_plan_destroy(&plan);
     }
 }
 
 TEST_WITH(one_copy_engine_does_both_ways, make_temporary, remove_temporary) {
     labour_work = (mr_planned_work){.launches = 1};
-    mr_plan *plan = load_like(ONE, "{" FIGURES ", " LINK ", \"copy_engines\": 1}", 1);
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load_like(ONE, "{" FIGURES ", " LINK ", \"copy_engines\": 1}", 1);
     limited(plan, 1e9 / (PICTURE / 10.0 + VECTOR / 5.0), "copies", "in->cuda:0");
-    mr_plan_destroy(&plan);
 }
 
 /* ---- decoders ---------------------------------------------------------------------------------------------------- */
@@ -198,7 +192,7 @@ TEST_WITH(one_copy_engine_does_both_ways, make_temporary, remove_temporary) {
  * both. */
 TEST_WITH(decoders_take_what_their_table_says, make_temporary, remove_temporary) {
     labour_work = (mr_planned_work){.codec = "h264", .decoded_pixels = 1280 * 720};
-    mr_plan *plan = load_like(ONE, ROUND, 1);
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load_like(ONE, ROUND, 1);
     close_to(stage_of(plan, "work")->part.decode_ns, 1e9 / 1125);
     limited(plan, 1125, "decoding", "work");
     close_to(plan->expected->devices[1].decode_ns, 1e9 / 2250);
@@ -211,7 +205,6 @@ TEST_WITH(decoders_take_what_their_table_says, make_temporary, remove_temporary)
     labour_work = (mr_planned_work){.codec = "h264"};
     plan = load_like(ONE, ROUND, 1);
     assert_string_equal(stage_of(plan, "work")->missing, "the size of pictures of h264 is not known");
-    mr_plan_destroy(&plan);
 }
 
 /* ---- several devices, the host, sources -------------------------------------------------------------------------- */
@@ -232,17 +225,16 @@ TEST_WITH(the_host_takes_what_was_measured, make_temporary, remove_temporary) {
     labour_work = (mr_planned_work){.launches = 1};
     costs = measured;
     cost_count = 1;
-    mr_plan *plan = load_like(ONE, ROUND, 1);
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load_like(ONE, ROUND, 1);
     costs = NULL;
     cost_count = 0;
     limited(plan, 2 / 1.5e-3, "processors", "out");
     assert_int_equal(plan->expected->device, -1);
-    mr_plan_destroy(&plan);
 }
 
 TEST_WITH(what_is_not_known_is_said, make_temporary, remove_temporary) {
     labour_work = (mr_planned_work){0};
-    mr_plan *plan = load_like(ONE, ROUND, 1);
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load_like(ONE, ROUND, 1);
     assert_string_equal(stage_of(plan, "work")->missing, "its kernels are not counted");
     close_to(stage_of(plan, "work")->part.memory_ns, (PICTURE + VECTOR) / 1000.0);
     mr_plan_destroy(&plan);
@@ -255,7 +247,6 @@ TEST_WITH(what_is_not_known_is_said, make_temporary, remove_temporary) {
     plan = load(HEAD "stages: {work: {type: labour, input: in, device: sim:0}, out: {type: 'null', input: work}}\n",
                 NULL);
     assert_null(plan->expected);
-    mr_plan_destroy(&plan);
 }
 
 /* Plans also expect figures from a simulated device that is like a card, with the figures written after it. */

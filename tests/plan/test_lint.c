@@ -43,9 +43,8 @@ static char *messages_for(const char *text) {
 }
 
 static void expect(const char *text, const char *expected) {
-    char *said = messages_for(text);
+    FREED char *said = messages_for(text);
     assert_string_equal(said, expected);
-    free(said);
 }
 
 /* `count` times a line with the number in it. */
@@ -105,11 +104,10 @@ TEST_WITH(links_are_followed, make_temporary_folder, remove_temporary_folder) {
                   "  three: {type: csv, input: a, path: %s/new.csv}\n"
                   "  four: {type: csv, input: a, path: %s/here/new.csv}\n",
              file, link_to, folder, folder);
-    char *said = messages_for(text);
+    FREED char *said = messages_for(text);
     assert_non_null(strstr(said, "p.yaml:6:36: error: stages.two.path: "));
     assert_non_null(strstr(said, "p.yaml:8:37: error: stages.four.path: "));
     assert_null(strstr(said, "p.yaml:7:37: error"));
-    free(said);
 }
 
 /* ---- joins ----------------------------------------------------------------------------------------------------- */
@@ -215,7 +213,7 @@ static const char costly[] = HEAD
  * shorter. */
 TEST(measured_costs_are_held_against_deadlines) {
     mr_diagnostics diagnostics = {0};
-    mr_plan *plan = planned(costly);
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = planned(costly);
     const char *const order[] = {"cam", "calm", "decode", "small", "learn", "both", "out"};
     int64_t cost_ns[] = {0, 0, 2000000, 500000, 3000000, 1000, 1000000};
     assert_int_equal(plan->vertex_count, 7);
@@ -230,7 +228,6 @@ TEST(measured_costs_are_held_against_deadlines) {
     cost_ns[4] = 2000000;
     assert_int_equal(mr_lint_costs(plan, cost_ns, &diagnostics), MR_OK);
     assert_int_equal(diagnostics.count, 0);
-    mr_plan_destroy(&plan);
 }
 
 TEST(times_have_their_units) {
@@ -251,9 +248,8 @@ static void expect_of_sampler(const char *source, const char *sampler, const cha
                   "  one: {type: sampler, input: [a, b], %s}\n"
                   "  out: {type: collect, input: one}\n",
              source, source, sampler);
-    char *said = messages_of(flow_stage_types(), text);
+    FREED char *said = messages_of(flow_stage_types(), text);
     assert_string_equal(said, expected);
-    free(said);
 }
 
 /* Each source has 2 of 8 that count: 0 and 5. Of 4 in a batch the first waits for 20 frames. */
@@ -277,28 +273,26 @@ TEST(batches_count_what_is_worked_on) {
 
 /* Sums of frames that batches hold stop at the bound. */
 TEST(windows_are_bounded) {
-    mr_diagnostics diagnostics = {0};
-    mr_plan *plan = load_types(flow_stage_types(),
-                               HEAD "sources: {a: {type: count}}\n"
-                                    "stages:\n"
-                                    "  first: {type: pass, input: a}\n"
-                                    "  one: {type: sampler, input: first, every: 2000000, batch: 1000}\n"
-                                    "  two: {type: sampler, input: one, every: 2000000, batch: 1000}\n"
-                                    "  out: {type: collect, input: two}\n"
-                                    "nodes: {near: {stages: [first]}, far: {stages: [one, two, out]}}\n",
-                               &diagnostics);
+    ENDED_BY(mr_diagnostics_fini) mr_diagnostics diagnostics = {0};
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load_types(flow_stage_types(),
+            HEAD "sources: {a: {type: count}}\n"
+                 "stages:\n"
+                 "  first: {type: pass, input: a}\n"
+                 "  one: {type: sampler, input: first, every: 2000000, batch: 1000}\n"
+                 "  two: {type: sampler, input: one, every: 2000000, batch: 1000}\n"
+                 "  out: {type: collect, input: two}\n"
+                 "nodes: {near: {stages: [first]}, far: {stages: [one, two, out]}}\n",
+            &diagnostics);
     assert_non_null(plan);
     assert_int_equal(plan->cuts[0].cut->window, MR_PLAN_MOST_BUFFERS);
     assert_int_equal(plan->vertices[plan->cuts[0].in].handling.queue, MR_PLAN_MOST_BUFFERS);
-    mr_plan_destroy(&plan);
-    mr_diagnostics_fini(&diagnostics);
 }
 
 /* ---- size ----------------------------------------------------------------------------------------------------- */
 
 /* 1,000 sources, 100 joins with two inputs, and 100 sinks with separate files. */
 TEST(large_pipelines_are_fine) {
-    char *text = NULL;
+    FREED char *text = NULL;
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
     fputs(HEAD "sources:\n", out);
@@ -308,7 +302,6 @@ TEST(large_pipelines_are_fine) {
     repeat(out, 99, "  out-%1$d: {type: jsonl, input: join-%1$d, path: out/%1$d.jsonl}\n");
     fclose(out);
     expect(text, "");
-    free(text);
 }
 
 RUN_TESTS(NULL, NULL)

@@ -59,7 +59,6 @@ static int negotiate_shape(mr_negotiation *n) {
 }
 
 static bool suggest_size(const void *options, const mr_format_set *wanted, char *text, size_t bytes) {
-    (void)options;
     snprintf(text, bytes, "size: %dx%d", (int)wanted->dims[2].max, (int)wanted->dims[1].max);
     return wanted->rank == 3 && wanted->dims[0].max == 3;
 }
@@ -182,24 +181,22 @@ static void gives(const mr_plan *plan, const char *id, const char *expected) {
 /* ---- choices --------------------------------------------------------------------------------------------------- */
 
 TEST(one_consumer_narrows) {
-    mr_plan *plan = load(HEAD "  shape: {input: in}\n"
-                              "  net: {input: shape, takes: f16 3x8x6}\n");
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(HEAD "  shape: {input: in}\n"
+                                                        "  net: {input: shape, takes: f16 3x8x6}\n");
     gives(plan, "shape", "tensor f16 3x8x6");
     assert_int_equal(vertex(plan, "shape")->formats[0].layout, MR_LAYOUT_NCHW);
     assert_int_equal(vertex(plan, "net")->inputs[0].format.dims[2], 6);
     /* The network's answer already matched: only the stage that chooses was asked again. */
     assert_int_equal(asked_in_all, 3);
-    mr_plan_destroy(&plan);
 }
 
 TEST(two_consumers_narrow_together) {
-    mr_plan *plan = load(HEAD "  shape: {input: in}\n"
-                              "  any: {type: net, input: shape, takes: u8}\n"
-                              "  net: {input: shape, takes: u8 3x8x6}\n"
-                              "  out: {type: trash, input: shape}\n");
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(HEAD "  shape: {input: in}\n"
+                                                        "  any: {type: net, input: shape, takes: u8}\n"
+                                                        "  net: {input: shape, takes: u8 3x8x6}\n"
+                                                        "  out: {type: trash, input: shape}\n");
     gives(plan, "shape", "tensor u8 3x8x6");
     gives(plan, "any", "tensor u8 3x8x6");
-    mr_plan_destroy(&plan);
 }
 
 TEST(what_nobody_asks_for_is_a_default) {
@@ -232,16 +229,15 @@ TEST(conflicting_consumers_are_both_named) {
 }
 
 TEST(needs_go_through_what_passes_on) {
-    mr_plan *plan = load(HEAD "  shape: {input: in}\n"
-                              "  same: {input: shape}\n"
-                              "  other: {type: shape, input: in, size: 2x2}\n"
-                              "  both: {type: join, join: {a: same, b: other}}\n"
-                              "  net: {input: both, takes: u8 3x5x7}\n");
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(HEAD "  shape: {input: in}\n"
+                                                        "  same: {input: shape}\n"
+                                                        "  other: {type: shape, input: in, size: 2x2}\n"
+                                                        "  both: {type: join, join: {a: same, b: other}}\n"
+                                                        "  net: {input: both, takes: u8 3x5x7}\n");
     gives(plan, "shape", "tensor u8 3x5x7");
     gives(plan, "same", "tensor u8 3x5x7");
     gives(plan, "both", "tensor u8 3x5x7");
     gives(plan, "other", "tensor f32 3x2x2");
-    mr_plan_destroy(&plan);
 }
 
 /* ---- what does not fit ----------------------------------------------------------------------------------------- */
@@ -262,13 +258,12 @@ TEST(options_are_suggested_before_stages) {
 }
 
 TEST(bounded_sets_stay_bounded) {
-    mr_plan *plan = load("version: 1\npipeline: p\n"
-                         "sources: {a: {least: 4x4, most: 640x480}, b: {least: 9x9, most: 30x500}}\n"
-                         "stages:\n  same: {input: [a, b]}\n  out: {type: trash, input: same}\n");
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load("version: 1\npipeline: p\n"
+            "sources: {a: {least: 4x4, most: 640x480}, b: {least: 9x9, most: 30x500}}\n"
+            "stages:\n  same: {input: [a, b]}\n  out: {type: trash, input: same}\n");
     gives(plan, "a", "picture GRAY8|RGB24 4..640x4..480");
     gives(plan, "same", "picture GRAY8|RGB24 4..640x4..500");
     assert_int_equal(vertex(plan, "same")->formats[0].width, 0);
-    mr_plan_destroy(&plan);
 }
 
 TEST(what_may_exceed_is_refused) {
@@ -283,21 +278,20 @@ TEST(what_may_exceed_is_refused) {
 /* ---- asking again ---------------------------------------------------------------------------------------------- */
 
 TEST(stages_behind_a_choice_are_asked_again) {
-    mr_plan *plan = load(HEAD "  shape: {input: in}\n"
-                              "  flat: {input: shape}\n"
-                              "  net: {input: shape, takes: f32 3x8x6}\n"
-                              "  out: {type: trash, input: flat}\n");
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(HEAD "  shape: {input: in}\n"
+                                                        "  flat: {input: shape}\n"
+                                                        "  net: {input: shape, takes: f32 3x8x6}\n"
+                                                        "  out: {type: trash, input: flat}\n");
     gives(plan, "flat", "tensor f32 144");
     assert_int_equal(asked_in_all, 5);
     assert_int_equal(most_asked, 2);
     assert_true(settled_at_last);
-    mr_plan_destroy(&plan);
 }
 
 /* However many choices follow each other or are parallel, no stage is asked more than twice. */
 TEST(planning_grows_with_the_links) {
     enum { STAGES = 200 };
-    char *text = NULL;
+    FREED char *text = NULL;
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
     fputs(HEAD "  shape: {input: in}\n  s0: {type: flat, input: shape}\n", out);
@@ -305,12 +299,10 @@ TEST(planning_grows_with_the_links) {
         fprintf(out, "  s%d: {type: %s, input: s%d}\n", i, i % 2 ? "same" : "flat", i - 1);
     fprintf(out, "  net: {input: shape, takes: f32 3x8x6}\n  out: {type: trash, input: s%d}\n", STAGES - 1);
     fclose(out);
-    mr_plan *plan = load(text);
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(text);
     gives(plan, "s199", "tensor f32 144");
     assert_int_equal(most_asked, 2);
     assert_true(asked_in_all <= 2 * (STAGES / 2 + 2));
-    mr_plan_destroy(&plan);
-    free(text);
 }
 
 /* Offline, a file that says what a stage takes stays closed. A format that is unknown only for this reason is no
@@ -344,14 +336,14 @@ static size_t promised(const mr_plan_vertex *vertex, const char *const (*expecte
 /* As stages/join.c joins them: later inputs' results are newer, and results from before the fork appear once. If a
  * later input is a vector, it comes before the results about it. */
 TEST(joined_results_are_all_promised) {
-    mr_plan *plan = load(HEAD "  shape: {input: in, size: 6x8}\n"
-                              "  old: {type: net, input: shape}\n"
-                              "  one: {type: net, input: old, takes: f32 3x8x6}\n"
-                              "  two: {type: flat, input: old}\n"
-                              "  three: {type: net, input: two, takes: f32 144}\n"
-                              "  both: {type: join, join: {a: one, b: three}}\n"
-                              "  out: {type: trash, input: both}\n"
-                              "  merged: {type: trash, input: [one, three]}\n");
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(HEAD "  shape: {input: in, size: 6x8}\n"
+                                                        "  old: {type: net, input: shape}\n"
+                                                        "  one: {type: net, input: old, takes: f32 3x8x6}\n"
+                                                        "  two: {type: flat, input: old}\n"
+                                                        "  three: {type: net, input: two, takes: f32 144}\n"
+                                                        "  both: {type: join, join: {a: one, b: three}}\n"
+                                                        "  out: {type: trash, input: both}\n"
+                                                        "  merged: {type: trash, input: [one, three]}\n");
     const char *const expected[][2] = {
         {"y", "tensor f32 144"}, {"b", "tensor f32 144"}, {"y", "tensor f32 3x8x6"}, {"y", "tensor f32"}};
     assert_int_equal(promised(vertex(plan, "out"), expected), 4);
@@ -359,7 +351,6 @@ TEST(joined_results_are_all_promised) {
     /* A merge's frame need not have both inputs' results. */
     assert_null(vertex(plan, "merged")->inputs[0].results);
     assert_true(vertex(plan, "merged")->inputs[0].more_results);
-    mr_plan_destroy(&plan);
 }
 
 RUN_TESTS(NULL, NULL)

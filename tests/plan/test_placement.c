@@ -57,36 +57,33 @@ static void expect_refusal(const char *text, planning how, const char *said) {
 #define DEVICES "devices: {off: {device: sim:9, enabled: false}, fast: {device: sim:0}, slow: {device: sim:1}}\n"
 
 TEST(auto_takes_the_first_device_that_can) {
-    mr_plan *plan = load(HEAD DEVICES SOURCE "stages:\n"
-                              "  a: {type: preprocess, input: in, size: 8, device: auto}\n"
-                              "  out: {type: 'null', input: a, device: auto}\n", (planning){0}, "");
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(HEAD DEVICES SOURCE "stages:\n"
+            "  a: {type: preprocess, input: in, size: 8, device: auto}\n"
+            "  out: {type: 'null', input: a, device: auto}\n", (planning){0}, "");
     assert_string_equal(vertex(plan, "a")->devices.first, "sim:0");
     assert_string_equal(vertex(plan, "a")->devices.reason, "the first device that can take it (sim:9 is disabled)");
     assert_string_equal(vertex(plan, "out")->devices.first, "cpu");
     assert_string_equal(vertex(plan, "out")->devices.reason, "null runs on processors only");
-    mr_plan_destroy(&plan);
 }
 
 TEST(auto_stays_with_its_neighbours) {
-    mr_plan *plan = load(HEAD DEVICES "sources: {in: {format: f32 10}}\n"
-                              "stages:\n"
-                              "  a: {type: classify, input: in, device: slow}\n"
-                              "  b: {type: classify, input: a, device: auto}\n"
-                              "  out: {type: 'null', input: b}\n", (planning){0}, "");
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(HEAD DEVICES "sources: {in: {format: f32 10}}\n"
+                                                        "stages:\n"
+                                                        "  a: {type: classify, input: in, device: slow}\n"
+                                                        "  b: {type: classify, input: a, device: auto}\n"
+                                                        "  out: {type: 'null', input: b}\n", (planning){0}, "");
     assert_string_equal(vertex(plan, "b")->devices.first, "sim:1");
     assert_string_equal(vertex(plan, "b")->devices.reason, "the same as a, so that nothing is copied between them");
     assert_int_equal(plan->vertex_count, 6);
-    mr_plan_destroy(&plan);
 }
 
 TEST(auto_without_devices_takes_the_processors) {
-    mr_plan *plan = load(HEAD SOURCE "stages:\n"
-                              "  a: {type: preprocess, input: in, size: 8, device: auto}\n"
-                              "  out: {type: 'null', input: a}\n", (planning){0}, "");
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(HEAD SOURCE "stages:\n"
+                                                        "  a: {type: preprocess, input: in, size: 8, device: auto}\n"
+                                                        "  out: {type: 'null', input: a}\n", (planning){0}, "");
     assert_string_equal(vertex(plan, "a")->devices.first, "cpu");
     assert_string_equal(vertex(plan, "a")->devices.reason, "no other device is named under devices");
     assert_int_equal(plan->vertex_count, 3);
-    mr_plan_destroy(&plan);
 }
 
 /* 640 x 480 pictures take 900 KiB each: six wait, and four are in use. */
@@ -113,7 +110,7 @@ TEST(auto_minds_memory) {
 /* Three devices, 12 ms: even shares are 4 ms. */
 TEST(auto_balances_what_was_measured) {
     const planning how = {.costs = {{"a", 3e6}, {"b", 1e6}, {"c", 8e6}}, .cost_count = 3};
-    mr_plan *plan = load(TWO_GROUPS, how, "");
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(TWO_GROUPS, how, "");
     assert_string_equal(vertex(plan, "b")->devices.names, "sim:1, sim:2");
     assert_string_equal(
         vertex(plan, "b")->devices.reason,
@@ -124,24 +121,22 @@ TEST(auto_balances_what_was_measured) {
     assert_string_equal(vertex(plan, "a")->devices.reason,
                         "the least loaded device: 0 ms a frame before, 3 ms more with this stage");
     assert_int_equal(vertex(plan, "b")->calls.in_flight, vertex(plan, "a")->calls.in_flight);
-    mr_plan_destroy(&plan);
 }
 
 TEST(auto_minds_what_is_placed_already) {
     const planning how = {.costs = {{"a", 4e6}, {"b", 3e6}, {"c", 1e6}}, .cost_count = 3};
-    mr_plan *plan = load(HEAD THREE SOURCE "stages:\n"
-                              "  a: {type: preprocess, input: in, size: 8, device: a1}\n"
-                              "  b: {type: preprocess, input: in, size: 16, device: auto}\n"
-                              "  c: {type: sharpness, input: in, device: auto}\n"
-                              "  d: {type: motion, input: in, device: auto}\n"
-                              "  out: {type: 'null', input: [a, b, c, d]}\n", how, "");
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(HEAD THREE SOURCE "stages:\n"
+                                                        "  a: {type: preprocess, input: in, size: 8, device: a1}\n"
+                                                        "  b: {type: preprocess, input: in, size: 16, device: auto}\n"
+                                                        "  c: {type: sharpness, input: in, device: auto}\n"
+                                                        "  d: {type: motion, input: in, device: auto}\n"
+                                                        "  out: {type: 'null', input: [a, b, c, d]}\n", how, "");
     assert_string_equal(vertex(plan, "b")->devices.names, "sim:2");
     assert_string_equal(vertex(plan, "c")->devices.names, "sim:3");
     /* What was not measured is placed last, without a claim. */
     assert_string_equal(vertex(plan, "d")->devices.names, "sim:3");
     assert_string_equal(vertex(plan, "d")->devices.reason,
                         "the least loaded device; the stage's cost was not measured");
-    mr_plan_destroy(&plan);
 }
 
 /* A stage that remembers earlier frames is not spread, whatever the cost; nor is one that keeps up with the source
@@ -175,9 +170,9 @@ TEST(auto_spreads_no_more_than_it_may_and_must) {
 }
 
 TEST(a_list_leaves_out_what_is_disabled) {
-    mr_plan *plan = load(HEAD DEVICES SOURCE "stages:\n"
-                              "  a: {type: preprocess, input: in, size: 8, device: [fast, off, slow]}\n"
-                              "  out: {type: 'null', input: a}\n", (planning){0}, "");
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(HEAD DEVICES SOURCE "stages:\n"
+            "  a: {type: preprocess, input: in, size: 8, device: [fast, off, slow]}\n"
+            "  out: {type: 'null', input: a}\n", (planning){0}, "");
     const mr_plan_vertex *a = vertex(plan, "a");
     assert_int_equal(a->devices.count, 2);
     assert_string_equal(plan->devices[a->devices.at[0]].name, "sim:0");
@@ -186,17 +181,16 @@ TEST(a_list_leaves_out_what_is_disabled) {
     assert_int_equal(a->memory.staging.count, a->calls.in_flight);
     assert_int_equal(a->memory.staging.bytes, 640 * 480 * 3);
     assert_int_equal(vertex(plan, "a->host")->devices.count, 2);
-    mr_plan_destroy(&plan);
 }
 
 TEST(copies_are_shared_and_named) {
-    mr_plan *plan = load(HEAD DEVICES SOURCE "stages:\n"
-                              "  a: {type: preprocess, input: in, size: 64x1, order: gray, device: fast}\n"
-                              "  b: {type: preprocess, input: in, size: 16, device: fast}\n"
-                              "  c: {type: preprocess, input: in, size: 16, device: slow}\n"
-                              "  d: {type: classify, input: a, device: slow}\n"
-                              "  out: {type: 'null', input: [a, b, c]}\n"
-                              "  last: {type: 'null', input: [d, a]}\n", (planning){0}, "");
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(HEAD DEVICES SOURCE "stages:\n"
+            "  a: {type: preprocess, input: in, size: 64x1, order: gray, device: fast}\n"
+            "  b: {type: preprocess, input: in, size: 16, device: fast}\n"
+            "  c: {type: preprocess, input: in, size: 16, device: slow}\n"
+            "  d: {type: classify, input: a, device: slow}\n"
+            "  out: {type: 'null', input: [a, b, c]}\n"
+            "  last: {type: 'null', input: [d, a]}\n", (planning){0}, "");
     const mr_plan_vertex *up = vertex(plan, "in->sim:0"), *down = vertex(plan, "a->host");
     assert_int_equal(up->copy, MR_COPY_UPLOAD);
     assert_string_equal(up->devices.first, "sim:0");
@@ -213,7 +207,6 @@ TEST(copies_are_shared_and_named) {
     assert_int_equal(plan->vertex_count, 1 + 2 + 3 + 1 + 1 + 4 + 2);
     for (size_t e = 0; e < plan->edge_count; e++)
         assert_true(plan->edges[e].from < plan->edges[e].to);
-    mr_plan_destroy(&plan);
 }
 
 TEST(what_is_assumed_is_planned_with) {
@@ -265,7 +258,6 @@ TEST(assumed_memory_is_a_limit) {
 }
 
 static int no_work(mr_stage *self, mr_io *io) {
-    (void)self;
     return mr_io_forward(io, 0);
 }
 
@@ -293,7 +285,7 @@ TEST(devices_that_are_not_there_are_refused) {
     const char *text = HEAD "sources: {in: {type: count}}\n"
                             "stages: {able: {input: in, device: \"cuda:900\"}}\n";
     mr_diagnostics diagnostics = {0};
-    mr_plan *plan;
+    ENDED_BY(mr_plan_destroy) mr_plan *plan;
     const planning online = {.types = types, .online = true};
     assert_int_equal(plan_text(&plan, text, &online, &diagnostics), MR_ERROR_CONFIG);
     assert_int_equal(diagnostics.errors, 1);
@@ -301,17 +293,14 @@ TEST(devices_that_are_not_there_are_refused) {
     plan = load(text, (planning){.types = types},
                 "p.yaml:4:10: warning: nothing reads the output \"any\" of \"able\"\n"
                 "    hint: add a stage with `input: able`, or remove this one\n");
-    mr_plan_destroy(&plan);
 }
 
 /* sim:1 takes nothing from either source; sim:2 does something else with the frames. */
 static int check_any_device(const void *options, const char *device) {
-    (void)options, (void)device;
     return MR_OK;
 }
 
 static int check_picky_input(const void *options, const mr_format_set *input, const char *device, bool *otherwise) {
-    (void)options;
     char text[MR_FORMAT_SET_TEXT];
     *otherwise = strcmp(device, "sim:2") == 0;
     return strcmp(device, "sim:0") == 0 ? MR_OK

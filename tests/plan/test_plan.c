@@ -33,7 +33,7 @@ static const char chain[] = HEAD "sources:\n"
                                  "  open: {input: sources.*, queue: {size: 6, when_full: drop-oldest}}\n";
 
 TEST(stages_stand_in_topological_order) {
-    mr_plan *plan = load(chain);
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(chain);
     const char *const order[] = {"lobby", "hall", "open", "small", "learn", "out"};
     assert_int_equal(plan->vertex_count, 6);
     assert_int_equal(plan->source_count, 2);
@@ -47,11 +47,10 @@ TEST(stages_stand_in_topological_order) {
     }
     assert_string_equal(vertex(plan, "small")->place, "dir/p.yaml:9:3");
     assert_int_equal(vertex(plan, "hall")->source, 1);
-    mr_plan_destroy(&plan);
 }
 
 TEST(formats_are_what_stages_answer) {
-    mr_plan *plan = load(chain);
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(chain);
     char text[MR_FORMAT_TEXT];
     assert_int_equal(vertex(plan, "lobby")->outputs[0].set.payload, MR_PAYLOAD_PACKET);
     assert_int_equal(vertex(plan, "open")->outputs[0].set.payload, MR_PAYLOAD_PICTURE);
@@ -61,7 +60,6 @@ TEST(formats_are_what_stages_answer) {
     assert_string_equal(vertex(plan, "learn")->inputs[0].from, "small");
     assert_string_equal(vertex(plan, "learn")->inputs[0].port, "tensors");
     assert_int_equal(vertex(plan, "out")->inputs[0].format.payload, MR_PAYLOAD_RESULTS);
-    mr_plan_destroy(&plan);
 }
 
 /* plan.h's formula, calculated by hand: three workers, two sources.
@@ -70,7 +68,7 @@ TEST(formats_are_what_stages_answer) {
  * open: per source, 3 retained + 2 calls; then small: queue 4 + 6 calls.
  * lobby: 2 calls; then one open: queue 6 + 2 calls. */
 TEST(numbers_are_decided) {
-    mr_plan *plan = load(chain);
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(chain);
     const mr_plan_vertex *open = vertex(plan, "open"), *small = vertex(plan, "small"), *learn = vertex(plan, "learn");
     assert_int_equal(plan->workers, 3);
     assert_int_equal(small->calls.entries, 3);
@@ -94,20 +92,19 @@ TEST(numbers_are_decided) {
     assert_int_equal(learn->needs.least_buffers, 8 + 2 * 1 + 1);
     assert_int_equal(small->needs.least_buffers, 1 + 2 * 4 + 8);
     assert_int_equal(open->needs.least_buffers, 3 + 1 + 1 + 1);
-    mr_plan_destroy(&plan);
 }
 
 #define SOURCES "sources: {a: {uri: a.mp4}, b: {uri: b.mp4}, still: {type: pattern, format: RGB24 640x480}}\n"
 
 TEST(joins_have_ports_and_pictures_pass_through) {
-    mr_plan *plan = load(HEAD "sources: {a: {uri: a.mp4}}\n"
-                              "stages:\n"
-                              "  open: {input: a}\n"
-                              "  keep: {type: same, input: open}\n"
-                              "  shrink: {input: open, size: 4x4}\n"
-                              "  pair: {join: {other: shrink, one: keep}}\n"
-                              "  all: {type: gather, join: {x: pair, y: open, z: shrink}}\n"
-                              "  out: {type: trash, input: all}\n");
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(HEAD "sources: {a: {uri: a.mp4}}\n"
+                                                        "stages:\n"
+                                                        "  open: {input: a}\n"
+                                                        "  keep: {type: same, input: open}\n"
+                                                        "  shrink: {input: open, size: 4x4}\n"
+                                                        "  pair: {join: {other: shrink, one: keep}}\n"
+                                                        "  all: {type: gather, join: {x: pair, y: open, z: shrink}}\n"
+                                                        "  out: {type: trash, input: all}\n");
     const mr_plan_vertex *pair = vertex(plan, "pair"), *all = vertex(plan, "all");
     assert_int_equal(pair->input_count, 2);
     assert_string_equal(pair->inputs[0].port, "one");
@@ -121,15 +118,14 @@ TEST(joins_have_ports_and_pictures_pass_through) {
     assert_int_equal(vertex(plan, "open")->needs.output_buffers, 3 + 2 + (4 + 6) + (4 + 2) + (4 + 6) + (4 + 2));
     /* At joins frames wait for each other: all those places count. */
     assert_int_equal(vertex(plan, "open")->needs.least_buffers, 3 + 1 + (1 + 1) + (4 + 2) + (1 + 1) + (4 + 2));
-    mr_plan_destroy(&plan);
 }
 
 TEST(outputs_have_names) {
-    mr_plan *plan = load(HEAD SOURCES "stages:\n"
-                              "  open: {input: [a, b]}\n"
-                              "  split: {input: [still, open]}\n"
-                              "  one: {type: trash, input: split.right}\n"
-                              "  two: {type: trash, input: split}\n");
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(HEAD SOURCES "stages:\n"
+                                                        "  open: {input: [a, b]}\n"
+                                                        "  split: {input: [still, open]}\n"
+                                                        "  one: {type: trash, input: split.right}\n"
+                                                        "  two: {type: trash, input: split}\n");
     const mr_plan_vertex *split = vertex(plan, "split");
     assert_int_equal(split->output_count, 3);
     assert_int_equal(split->source_count, 3);
@@ -146,19 +142,18 @@ TEST(outputs_have_names) {
         if (&plan->vertices[edge->to] == vertex(plan, "two"))
             assert_int_equal(edge->from_port, 0);
     }
-    mr_plan_destroy(&plan);
 }
 
 TEST(merged_formats_keep_what_they_share) {
-    mr_plan *plan = load(HEAD "sources:\n"
-                              "  x: {type: pattern, format: RGB24 640x480}\n"
-                              "  y: {type: pattern, format: RGB24 320x240}\n"
-                              "  f: {type: pattern, format: f32 3x8x8}\n"
-                              "  g: {type: pattern, format: f32 3x9x8}\n"
-                              "stages:\n"
-                              "  pictures: {type: same, input: [x, y]}\n"
-                              "  tensors: {type: learn, input: [f, g]}\n"
-                              "  out: {type: trash, input: [pictures, tensors]}\n");
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(HEAD "sources:\n"
+                                                        "  x: {type: pattern, format: RGB24 640x480}\n"
+                                                        "  y: {type: pattern, format: RGB24 320x240}\n"
+                                                        "  f: {type: pattern, format: f32 3x8x8}\n"
+                                                        "  g: {type: pattern, format: f32 3x9x8}\n"
+                                                        "stages:\n"
+                                                        "  pictures: {type: same, input: [x, y]}\n"
+                                                        "  tensors: {type: learn, input: [f, g]}\n"
+                                                        "  out: {type: trash, input: [pictures, tensors]}\n");
     const mr_format *pictures = &vertex(plan, "pictures")->inputs[0].format;
     const mr_format *tensors = &vertex(plan, "tensors")->inputs[0].format;
     assert_int_equal(pictures->pixel, MR_PIXEL_RGB24);
@@ -167,21 +162,19 @@ TEST(merged_formats_keep_what_they_share) {
     assert_int_equal(tensors->dims[0], 3);
     assert_int_equal(tensors->dims[1], 0);
     assert_int_equal(tensors->dims[2], 8);
-    mr_plan_destroy(&plan);
 }
 
 /* One way to the join gathers eight frames: the other way must hold as many. */
 TEST(joins_wait_for_batches) {
-    mr_plan *plan = load(HEAD SOURCES "stages:\n"
-                              "  open: {input: [a, b]}\n"
-                              "  shrink: {input: [open, still], size: 4}\n"
-                              "  learn: {input: shrink, batch: 8}\n"
-                              "  again: {type: same, input: learn}\n"
-                              "  all: {type: gather, join: {x: shrink, y: again}}\n"
-                              "  out: {type: trash, input: all}\n");
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(HEAD SOURCES "stages:\n"
+                                                        "  open: {input: [a, b]}\n"
+                                                        "  shrink: {input: [open, still], size: 4}\n"
+                                                        "  learn: {input: shrink, batch: 8}\n"
+                                                        "  again: {type: same, input: learn}\n"
+                                                        "  all: {type: gather, join: {x: shrink, y: again}}\n"
+                                                        "  out: {type: trash, input: all}\n");
     assert_int_equal(vertex(plan, "all")->handling.queue, 8);
     assert_int_equal(vertex(plan, "out")->handling.queue, 4);
-    mr_plan_destroy(&plan);
 }
 
 static const char *said_of_missing_file(void) {
@@ -212,23 +205,22 @@ TEST(errors_behind_a_missing_file_are_found) {
 }
 
 TEST(devices_are_resolved) {
-    mr_plan *plan = load(HEAD SOURCES "stages:\n"
-                              "  open: {input: [a, b]}\n"
-                              "  shrink: {input: [open, still], size: 4, device: auto}\n"
-                              "  learn: {input: shrink, device: \"sim:12\"}\n"
-                              "  out: {type: trash, input: learn}\n");
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(HEAD SOURCES "stages:\n"
+                                                        "  open: {input: [a, b]}\n"
+                                                        "  shrink: {input: [open, still], size: 4, device: auto}\n"
+                                                        "  learn: {input: shrink, device: \"sim:12\"}\n"
+                                                        "  out: {type: trash, input: learn}\n");
     assert_string_equal(vertex(plan, "open")->devices.first, "cpu");
     assert_null(vertex(plan, "open")->devices.reason);
     assert_string_equal(vertex(plan, "shrink")->devices.first, "sim:12");
     assert_string_equal(vertex(plan, "shrink")->devices.reason,
                         "the same as learn, so that nothing is copied between them");
     assert_string_equal(vertex(plan, "learn")->devices.first, "sim:12");
-    mr_plan_destroy(&plan);
 }
 
 TEST(deterministic_plans_have_no_threads) {
-    mr_diagnostics diagnostics = {0};
-    mr_plan *plan;
+    ENDED_BY(mr_diagnostics_fini) mr_diagnostics diagnostics = {0};
+    ENDED_BY(mr_plan_destroy) mr_plan *plan;
     const mr_spec_params spec = {.types = fake_types, .default_source_type = "camera", .text = chain};
     assert_int_equal(
         mr_plan_load(&plan, &spec,
@@ -240,8 +232,6 @@ TEST(deterministic_plans_have_no_threads) {
         assert_false(plan->vertices[v].calls.blocking);
         assert_int_equal(plan->vertices[v].calls.entries, 1);
     }
-    mr_plan_destroy(&plan);
-    mr_diagnostics_fini(&diagnostics);
 }
 
 TEST(refusals_have_the_place_of_their_option) {
@@ -291,7 +281,7 @@ TEST(stages_without_their_inputs_are_not_asked) {
 /* With very many ids, only the first unknown names get a guess, but all are reported. */
 TEST(guesses_are_bounded) {
     enum { MANY_SOURCES = 10000, UNKNOWN_INPUTS = 20, GUESSED = 10 };
-    char *text = NULL;
+    FREED char *text = NULL;
     size_t length = 0;
     FILE *yaml = open_memstream(&text, &length);
     assert_non_null(yaml);
@@ -302,7 +292,7 @@ TEST(guesses_are_bounded) {
     for (int i = 0; i < UNKNOWN_INPUTS; i++)
         fprintf(yaml, "  s%d: {type: trash, input: b%05d}\n", i, i);
     fclose(yaml);
-    mr_diagnostics diagnostics = {0};
+    ENDED_BY(mr_diagnostics_fini) mr_diagnostics diagnostics = {0};
     mr_plan *plan;
     assert_int_equal(fake_load(&plan, text, &diagnostics), MR_ERROR_CONFIG);
     assert_true(diagnostics.count >= UNKNOWN_INPUTS);
@@ -313,13 +303,11 @@ TEST(guesses_are_bounded) {
         assert_string_equal(diagnostics.item[i].hint,
                             i < GUESSED ? guess : "inputs are ids of sources and stages of this file");
     }
-    mr_diagnostics_fini(&diagnostics);
-    free(text);
 }
 
 TEST(unused_outputs_are_warned_of) {
     mr_diagnostics diagnostics = {0};
-    mr_plan *plan;
+    ENDED_BY(mr_plan_destroy) mr_plan *plan;
     int status = fake_load(&plan,
                            HEAD SOURCES "stages:\n"
                                         "  open: {input: a}\n"
@@ -333,7 +321,6 @@ TEST(unused_outputs_are_warned_of) {
                                  "    hint: add a stage with `input: open`, or remove this one\n"
                                  "dir/p.yaml:6:3: warning: nothing reads the output \"right\" of \"split\"\n"
                                  "    hint: add a stage with `input: split.right`, or remove this one\n");
-    mr_plan_destroy(&plan);
 }
 
 TEST(text_and_graph_are_checked_at_once) {
@@ -367,7 +354,7 @@ TEST(cycles_behind_cycles_are_all_named) {
 
 /* 1,000 sources into a chain with 200 stages. */
 TEST(large_pipelines_are_planned) {
-    char *text = NULL;
+    FREED char *text = NULL;
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
     fputs(HEAD "sources:\n", out);
@@ -378,11 +365,9 @@ TEST(large_pipelines_are_planned) {
         fprintf(out, "  stage-%d: {type: same, input: stage-%d, queue: 8}\n", i, i - 1);
     fputs("  out: {type: write, input: stage-197}\n", out);
     fclose(out);
-    mr_plan *plan = load(text);
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(text);
     assert_int_equal(plan->vertex_count, 1200);
     assert_int_equal(plan->vertices[1199].source_count, 1000);
-    mr_plan_destroy(&plan);
-    free(text);
 }
 
 RUN_TESTS(NULL, NULL)

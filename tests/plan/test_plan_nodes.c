@@ -41,7 +41,7 @@ static mr_plan *load(const char *yaml, const mr_plan_params *how) {
 }
 
 TEST(links_between_nodes_become_cuts) {
-    mr_plan *plan = load(text, &(mr_plan_params){0});
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(text, &(mr_plan_params){0});
     assert_int_equal(plan->node, -1);
     assert_int_equal(plan->node_count, 3);
     /* If two stages on one node read the same output, one cut carries it. */
@@ -56,11 +56,10 @@ TEST(links_between_nodes_become_cuts) {
     assert_string_equal(plan->cuts[2].cut->name, "more->center");
     assert_int_equal(vertex(plan, "lobby")->node, 0);
     assert_int_equal(vertex(plan, "learn")->node, 1);
-    mr_plan_destroy(&plan);
 }
 
 TEST(a_cut_says_all_that_its_ends_need) {
-    mr_plan *plan = load(text, &(mr_plan_params){.node = "camera"});
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(text, &(mr_plan_params){.node = "camera"});
     const mr_cut *cut = plan->cuts[0].cut;
     assert_int_equal(plan->node, 0);
     assert_string_equal(cut->from_node, "camera");
@@ -83,11 +82,10 @@ TEST(a_cut_says_all_that_its_ends_need) {
     assert_int_equal(cut->frame_bytes, 3 * 16 * 32 * 4);
     assert_int_equal(cut->window, 256);
     assert_int_equal(cut->window_bytes, 256 * cut->frame_bytes);
-    mr_plan_destroy(&plan);
 }
 
 TEST(nodes_that_do_not_say_listen_in_the_runtime_folder) {
-    mr_plan *plan = load(text, &(mr_plan_params){.node = "center"});
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(text, &(mr_plan_params){.node = "center"});
     assert_string_equal(plan->cuts[1].cut->listen, "ipc:///run/test/worker.1");
     assert_string_equal(plan->cuts[2].cut->connect[0], "ipc:///run/test/worker.2");
     assert_string_equal(plan->cuts[2].cut->key, "dir/keys/center.key");
@@ -95,31 +93,27 @@ TEST(nodes_that_do_not_say_listen_in_the_runtime_folder) {
     assert_string_equal(plan->nodes[2].public_key, "dir/center.txt");
     /* Nothing reads from it. */
     assert_null(plan->nodes[2].listen);
-    mr_plan_destroy(&plan);
 }
 
 /* These are not dropped on the way, and one process takes them. */
 TEST(many_results_go_over_a_cut_at_once) {
-    mr_plan *plan = load(text, &(mr_plan_params){.node = "center"});
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(text, &(mr_plan_params){.node = "center"});
     const mr_plan_cut *cut = &plan->cuts[1];
     assert_string_equal(cut->cut->name, "learn->center");
     assert_int_equal(cut->cut->window, 512);
     assert_int_equal(plan->vertices[cut->in].handling.queue, 512);
     assert_int_equal(plan->vertices[cut->out].handling.queue, 128);
-    mr_plan_destroy(&plan);
 }
 
 TEST(without_cuts_one_process_runs_all) {
-    mr_diagnostics diagnostics = {0};
-    mr_plan *plan;
+    ENDED_BY(mr_diagnostics_fini) mr_diagnostics diagnostics = {0};
+    ENDED_BY(mr_plan_destroy) mr_plan *plan;
     assert_int_equal(fake_load(&plan, text, &diagnostics), MR_OK);
     assert_int_equal(plan->node_count, 0);
     assert_int_equal(plan->cut_count, 0);
     assert_int_equal(plan->node, 0);
     for (size_t v = 0; v < plan->vertex_count; v++)
         assert_true(mr_plan_is_here(plan, &plan->vertices[v]));
-    mr_diagnostics_fini(&diagnostics);
-    mr_plan_destroy(&plan);
 }
 
 TEST(a_window_has_room_for_the_batches_behind_it) {
@@ -132,7 +126,7 @@ TEST(a_window_has_room_for_the_batches_behind_it) {
                                 "  out: {type: write, input: learn}\n"
                                 "nodes:\n"
                                 "  a: {stages: small}\n  b: {stages: again}\n  c: {stages: [learn, out]}\n";
-    mr_plan *plan = load(large, &(mr_plan_params){.node = "c"});
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(large, &(mr_plan_params){.node = "c"});
     const uint64_t frame = 3 * 240 * 320 * 4;
     assert_int_equal(plan->cuts[0].cut->frame_bytes, frame);
     assert_int_equal(plan->cuts[0].cut->window, (30 << 20) / frame);
@@ -146,7 +140,6 @@ TEST(a_window_has_room_for_the_batches_behind_it) {
     /* This process counts what it takes and what it makes from that; others count theirs. */
     assert_int_equal(plan->host.bytes, plan->nodes[2].host.bytes);
     assert_true(plan->nodes[1].host.bytes >= 34 * frame);
-    mr_plan_destroy(&plan);
 }
 
 /* Also through a stage that passes on the same buffers, unless they go to another machine or the author writes
@@ -171,7 +164,7 @@ TEST(pools_before_a_cut_lie_in_shared_memory) {
                  "nodes:\n  a: {stages: [small, again], listen: '%s', key: a.key}\n"
                  "  b: {stages: [more, out], key: b.key}\n",
                  cases[i].again, cases[i].cut, cases[i].address);
-        mr_plan *plan = load(yaml, &(mr_plan_params){.node = "a"});
+        ENDED_BY(mr_plan_destroy) mr_plan *plan = load(yaml, &(mr_plan_params){.node = "a"});
         assert_int_equal(vertex(plan, "small")->pools[0].memory, cases[i].memory);
         assert_int_equal(plan->vertices[plan->cuts[0].in].pools[0].memory, MR_MEMORY_HOST);
         assert_int_equal(vertex(plan, "more")->pools[0].memory, MR_MEMORY_HOST);
@@ -185,7 +178,6 @@ TEST(pools_before_a_cut_lie_in_shared_memory) {
         assert_int_equal(plan->queues.likely, payload + 1024 * (uint64_t)cut->window);
         assert_int_equal(plan->queues.bytes, plan->queues.likely + found * (uint64_t)cut->window);
         assert_int_equal(plan->devices[0].memory.bytes, plan->host.bytes + plan->shared.bytes + plan->queues.bytes);
-        mr_plan_destroy(&plan);
     }
 }
 
@@ -198,7 +190,7 @@ TEST(cuts_know_their_ends) {
                                  "  learn: {input: small, device: 'sim:1'}\n"
                                  "  out: {type: write, input: learn}\n"
                                  "nodes:\n  a: {stages: small}\n  b: {stages: learn}\n  c: {stages: [out]}\n";
-    mr_plan *plan = load(copied, &(mr_plan_params){0});
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(copied, &(mr_plan_params){0});
     assert_int_equal(plan->cut_count, 2);
     assert_int_equal(plan->vertex_count, 1 + 3 + 2 * 2 + 3); /* with copies to both devices, and from one */
     for (size_t i = 0; i < plan->cut_count; i++) {
@@ -208,7 +200,6 @@ TEST(cuts_know_their_ends) {
         assert_ptr_equal(plan->vertices[cut->out].options, cut->cut);
         assert_ptr_equal(plan->vertices[cut->in].options, cut->cut);
     }
-    mr_plan_destroy(&plan);
 }
 
 TEST(processes_of_one_node_listen_side_by_side) {
@@ -222,7 +213,7 @@ TEST(processes_of_one_node_listen_side_by_side) {
                                  "  a: {stages: small}\n"
                                  "  b: {stages: again, replicas: 3, listen: 'tcp://127.0.0.1:7100'}\n"
                                  "  c: {stages: [out]}\n";
-    mr_plan *plan = load(shared, &(mr_plan_params){.node = "b", .replica = 2});
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(shared, &(mr_plan_params){.node = "b", .replica = 2});
     const mr_cut *cut = plan->cuts[1].cut;
     assert_string_equal(cut->node, "b.2");
     assert_string_equal(cut->listen, "tcp://127.0.0.1:7102");
@@ -231,7 +222,6 @@ TEST(processes_of_one_node_listen_side_by_side) {
     assert_string_equal(cut->connect[1], "tcp://127.0.0.1:7101");
     assert_true(plan->cuts[0].cut->max_peers >= 3);
     assert_int_equal(plan->vertices[plan->cuts[1].in].handling.queue, 3 * cut->window);
-    mr_plan_destroy(&plan);
 }
 
 TEST(a_node_polls_as_it_says_or_as_the_pipeline_does) {
@@ -248,11 +238,10 @@ TEST(a_node_polls_as_it_says_or_as_the_pipeline_does) {
         int64_t poll_ns;
     } cases[] = {{"a", 20000000}, {"b", 0}, {NULL, 20000000}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        mr_plan *plan = load(polls, &(mr_plan_params){.node = cases[i].node});
+        ENDED_BY(mr_plan_destroy) mr_plan *plan = load(polls, &(mr_plan_params){.node = cases[i].node});
         assert_int_equal(plan->busy_poll_ns, cases[i].poll_ns);
         assert_int_equal(plan->nodes[0].busy_poll_ns, 20000000);
         assert_int_equal(plan->nodes[1].busy_poll_ns, 0);
-        mr_plan_destroy(&plan);
     }
 }
 

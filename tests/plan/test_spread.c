@@ -163,14 +163,13 @@ TEST(mixed_pictures_stay_within_the_planned_memory) {
 
 static void keep_frame(void *context, const char *source, const mr_frame *frame) {
     mr_frame **kept = context;
-    (void)source;
     if (!*kept)
         *kept = mr_frame_ref((mr_frame *)(uintptr_t)frame);
 }
 
 /* What came from a device lies in memory that the device has pinned: it outlives the pipeline with the frame. */
 TEST(a_kept_frame_outlives_its_device) {
-    mr_frame *kept = NULL;
+    ENDED_BY(mr_frame_unref) mr_frame *kept = NULL;
     mr_pipeline *pipeline = open_text(mr_stage_types(),
                                       FLOW "sources: {in: {type: push, format: RGB24 4x4}}\n"
                                            "stages:\n"
@@ -190,7 +189,6 @@ TEST(a_kept_frame_outlives_its_device) {
     assert_non_null(kept);
     assert_int_equal(kept->plane[0].buffer->memory, MR_MEMORY_PINNED);
     assert_true(*(const float *)(const void *)kept->plane[0].data == 7);
-    mr_frame_unref(&kept);
 }
 
 RUN_TESTS(be_quiet, expect_no_misuse)

@@ -75,19 +75,18 @@ TEST(stages_and_copies_are_seen) {
 }
 
 TEST(links_are_seen) {
-    const mr_plan_view *view = open_view(text);
+    ENDED_BY(mr_plan_view_close) const mr_plan_view *view = open_view(text);
     assert_int_equal(view->link_count, 5);
     assert_true(has_link(view, "camera", "camera->sim:0"));
     assert_true(has_link(view, "camera->sim:0", "small"));
     assert_true(has_link(view, "small", "small->host"));
     assert_true(has_link(view, "small->host", "answers"));
     assert_true(has_link(view, "small->host", "files"));
-    mr_plan_view_close(&view);
 }
 
 /* The rows for a kind add up to the plan's total. */
 TEST(memory_adds_up) {
-    const mr_plan_view *view = open_view(text);
+    ENDED_BY(mr_plan_view_close) const mr_plan_view *view = open_view(text);
     uint64_t sums[MR_VIEW_LIBRARIES + 1] = {0};
     for (size_t i = 0; i < view->row_count; i++)
         sums[view->rows[i].kind] += view->rows[i].most.bytes;
@@ -98,11 +97,10 @@ TEST(memory_adds_up) {
     const mr_view_pool *pool = &view->stages[find(view, "small")].pools[0];
     assert_int_equal(pool->memory, MR_MEMORY_DEVICE);
     assert_int_equal(pool->most, (uint64_t)pool->count * pool->bytes);
-    mr_plan_view_close(&view);
 }
 
 TEST(threads_and_files_are_seen) {
-    const mr_plan_view *view = open_view(text);
+    ENDED_BY(mr_plan_view_close) const mr_plan_view *view = open_view(text);
     int workers = 0, devices = 0;
     for (size_t i = 0; i < view->thread_count; i++) {
         workers += strcmp(view->threads[i].what, "worker") == 0 ? view->threads[i].count : 0;
@@ -114,7 +112,6 @@ TEST(threads_and_files_are_seen) {
     assert_string_equal(view->files[0].path + strlen(view->files[0].path) - strlen("out.jsonl"), "out.jsonl");
     assert_int_equal(view->files[0].option->file, MR_FILE_WRITTEN);
     assert_int_equal(view->files[0].stage, find(view, "files"));
-    mr_plan_view_close(&view);
 }
 
 TEST(nodes_and_cuts_are_seen) {
@@ -127,8 +124,8 @@ TEST(nodes_and_cuts_are_seen) {
                                 "nodes:\n"
                                 "  near: {stages: [small]}\n"
                                 "  far: {stages: [out]}\n";
-    const mr_plan_view *view = NULL;
-    mr_diagnostics wrong = {0};
+    ENDED_BY(mr_plan_view_close) const mr_plan_view *view = NULL;
+    ENDED_BY(mr_diagnostics_fini) mr_diagnostics wrong = {0};
     mr_pipeline_params params = params_of(nodes);
     params.cuts = true;
     assert_int_equal(mr_plan_view_open(&view, &params, &wrong), MR_OK);
@@ -145,8 +142,6 @@ TEST(nodes_and_cuts_are_seen) {
     assert_int_equal(view->stages[cut->in].role, MR_VIEW_CUT_IN);
     assert_string_equal(view->stages[cut->out].cut->name, cut->name);
     assert_int_equal(view->stages[cut->in].node, 1);
-    mr_plan_view_close(&view);
-    mr_diagnostics_fini(&wrong);
 }
 
 TEST(a_pipeline_shows_its_plan) {

@@ -83,10 +83,7 @@ static int process(mr_stage *self, mr_io *io) {
         status = add_objects(io, output, given->objects);
     if (!status && !given->alone)
         status = add_others(io, output, given->long_zone ? long_zone : "door");
-    if (!status)
-        return mr_io_emit(io, 0, output);
-    mr_frame_unref(&output);
-    return status;
+    return mr_io_finish(io, 0, output, status);
 }
 
 static const mr_option table[] = {

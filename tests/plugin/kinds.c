@@ -113,10 +113,7 @@ static int find(mr_stage *self, mr_io *io) {
     if (!status)
         status = add_results(io, frame, buffer);
     mr_buffer_unref(&buffer);
-    if (!status)
-        return mr_io_emit(io, 0, frame);
-    mr_frame_unref(&frame);
-    return status;
+    return mr_io_finish(io, 0, frame, status);
 }
 
 static int total_negotiate(mr_negotiation *n) {

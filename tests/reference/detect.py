@@ -171,6 +171,9 @@ def families():
     assert ours("find", size, {"o": rows}) == "none"  # yolox with one class has the same shape
     assert ours("find", size, {"o": rows[:100]}) == "end2end"
     same("end2end", ours("end2end", size, {"o": rows}), corners(boxes), one, suppress=False)
+    sevens = np.hstack([np.zeros_like(rows[:, :1]), rows[:, :4], rows[:, 5:], rows[:, 4:5]])
+    assert ours("find", size, {"o": sevens[:100]}) == "none"
+    same("yolov7-end2end", ours("yolov7-end2end", size, {"o": sevens}), corners(boxes), one, suppress=False)
     for kind in ("int64", "int32", "float32"):
         three = {"n": which.astype(kind), "s": present[:, 0], "b": corners(boxes)[:, [1, 0, 3, 2]].astype(np.float32)}
         same("custom", ours("custom", size, three, boxes="b", scores="s", classes="n", order=1), corners(boxes), one,

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/preprocess/choice.h"
+#include "kernels/preprocess/preprocess_rows.h"
 #include "kernels/preprocess/preprocess.h"
 #include "millrace/status.h"
 

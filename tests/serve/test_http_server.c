@@ -115,7 +115,6 @@ static mr_http_reply answer_parts(mr_http_request *request, void *context) {
 
 static mr_http_reply answer_rest(mr_http_request *request, void *context) {
     const char *rest = mr_http_rest(request);
-    (void)context;
     char *copy = mr_strdup(rest);
     assert_non_null(copy);
     return mr_http_send(request, &(mr_http_content){.type = "text/plain", .data = copy, .bytes = strlen(copy),
@@ -123,7 +122,6 @@ static mr_http_reply answer_rest(mr_http_request *request, void *context) {
 }
 
 static mr_http_reply answer_page(mr_http_request *request, void *context) {
-    (void)context;
     return mr_http_send(request, &(mr_http_content){.type = "text/html", .data = "<p>", .bytes = 3});
 }
 
@@ -143,8 +141,6 @@ static mr_http_reply answer_body(mr_http_request *request, void *context) {
 }
 
 static mr_http_reply answer_nothing(mr_http_request *request, void *context) {
-    (void)request;
-    (void)context;
     return MR_HTTP_END;
 }
 
@@ -244,10 +240,9 @@ static void expect(const char *method, const char *path, const char *headers, in
     char request[2048], status[32];
     snprintf(request, sizeof request, "%s %s HTTP/1.1\r\n%s\r\n", method, path, headers);
     snprintf(status, sizeof status, "HTTP/1.1 %d ", code);
-    char *got = answer_to(request);
+    FREED char *got = answer_to(request);
     if (strncmp(got, status, strlen(status)) != 0 || !strstr(got, text))
         fail_msg("%s %s %s: %s, where %d and %s was expected", method, path, headers, got, code, text);
-    free(got);
 }
 
 static const char LOCAL[] = "Host: localhost\r\n";
@@ -271,9 +266,8 @@ SERVER_TEST(routes_are_found, NULL, 1, LONG) {
     expect("GET", "//", LOCAL, 404, "not here\n");
     memset(long_path + 6, 'y', 300);
     expect("GET", long_path, LOCAL, 404, "not here\n");
-    char *none = answer_to("GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    FREED char *none = answer_to("GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_string_equal(none, "");
-    free(none);
 }
 
 SERVER_TEST(other_methods_are_refused, NULL, 1, LONG) {
@@ -295,10 +289,9 @@ static void expect_post(const char *headers, const char *body, int code, const c
     char status[32];
     snprintf(all, sizeof all, "POST /do HTTP/1.1\r\n%sContent-Length: %zu\r\n\r\n%s", headers, strlen(body), body);
     snprintf(status, sizeof status, "HTTP/1.1 %d ", code);
-    char *got = answer_to(all);
+    FREED char *got = answer_to(all);
     if (strncmp(got, status, strlen(status)) != 0 || !strstr(got, text))
         fail_msg("%s: %s, where %d and %s was expected", all, got, code, text);
-    free(got);
 }
 
 #define OURS "Host: localhost:80\r\nX-Millrace: 1\r\n"
@@ -384,9 +377,8 @@ SERVER_TEST(hosts_are_checked_without_a_token, NULL, 1, LONG) {
     expect("GET", "/", "Host: [::1]:80\r\n", 200, "<p>");
     expect("GET", "/", "Host: evil.example\r\n", 403, "localhost");
     expect("GET", "/other", "Host: evil.example\r\n", 403, "localhost");
-    char *old = answer_to("GET / HTTP/1.0\r\n\r\n");
+    FREED char *old = answer_to("GET / HTTP/1.0\r\n\r\n");
     assert_non_null(strstr(old, " 200 "));
-    free(old);
 }
 
 SERVER_TEST(tokens_are_asked_for, TOKEN, 1, LONG) {
@@ -399,6 +391,43 @@ SERVER_TEST(tokens_are_asked_for, TOKEN, 1, LONG) {
     expect("GET", longer, "Host: camera.example\r\n", 200, "<p>");
     expect("GET", "/", "Host: camera.example\r\nAuthorization: bearer 0123456789abcdef\r\n", 200, "<p>");
     expect("GET", "/", "Host: localhost\r\nAuthorization: Basic 0123456789abcdef\r\n", 401, "a token is needed");
+}
+
+#define PAGE "Host: localhost\r\nAccept: text/html,*/*\r\n"
+
+/* The cookie is SHA-256 of "millrace cookie 0123456789abcdef", as Python's hashlib has it; the name likewise. */
+static const char COOKIE[] = "millrace-bc445691="
+                             "61c80eb3a3507ceacd7706ae3734e43ac7646bfa78bec7052404100804557ffe";
+
+SERVER_TEST(a_browser_logs_in, TOKEN, 1, LONG) {
+    char headers[256];
+    expect("GET", "/", PAGE, 401, "type=\"password\"");
+    expect("GET", "/other", PAGE, 401, "type=\"password\"");
+    expect("POST", "/login", OURS, 401, "a token is needed");
+    expect("POST", "/login", OURS "Authorization: Bearer 0123456789abcdee\r\n", 401, "a token is needed");
+    expect("POST", "/login", "Host: localhost\r\nAuthorization: Bearer 0123456789abcdef\r\n", 403, "X-Millrace");
+    expect("GET", "/login", "Host: localhost\r\nAuthorization: Bearer 0123456789abcdef\r\n", 405, "Allow: POST");
+    snprintf(headers, sizeof headers, "Set-Cookie: %s; Path=/; HttpOnly; SameSite=Lax\r\n", COOKIE);
+    expect("POST", "/login", OURS "Authorization: Bearer 0123456789abcdef\r\n", 200, headers);
+    /* The token leaves the address; other clients get the answer. */
+    expect("GET", "/?token=0123456789abcdef", PAGE, 303, headers);
+    expect("GET", "/?token=0123456789abcdef", PAGE, 303, "Location: ./\r\n");
+    expect("GET", "/?token=0123456789abcdef", LOCAL, 200, "<p>");
+    expect("GET", "/open?token=0123456789abcdef", PAGE, 200, "<p>");
+    snprintf(headers, sizeof headers, "%sCookie: other=1; %s\r\n", LOCAL, COOKIE);
+    expect("GET", "/", headers, 200, "<p>");
+    snprintf(headers, sizeof headers, "%sCookie: %.*s\r\n", LOCAL, (int)sizeof COOKIE - 2, COOKIE);
+    expect("GET", "/", headers, 401, "a token is needed");
+    /* A page from elsewhere makes the browser send the cookie, but not the header. */
+    snprintf(headers, sizeof headers, "%sCookie: %s\r\n", LOCAL, COOKIE);
+    expect_post(headers, "x", 403, "X-Millrace");
+    snprintf(headers, sizeof headers, "%sCookie: %s\r\n", OURS, COOKIE);
+    expect_post(headers, "x", 202, "x");
+}
+
+SERVER_TEST(without_a_token_nobody_logs_in, NULL, 1, LONG) {
+    expect("POST", "/login", OURS, 404, "not here");
+    expect("GET", "/?token=any", PAGE, 200, "<p>");
 }
 
 /* ---- streams ---------------------------------------------------------------------------------------------------- */
@@ -514,7 +543,7 @@ SERVER_TEST(busy_streams_end_with_their_clients, NULL, 1, LONG / 5) {
 }
 
 TEST(slow_readers_are_closed) {
-    board at = {.part_bytes = LARGE};
+    ENDED_BY(stop) board at = {.part_bytes = LARGE};
     start(&at, NULL, 2, SHORT);
     int slow = asking("/parts"), other = asking("/events");
     await_states(&at, 2);
@@ -525,7 +554,6 @@ TEST(slow_readers_are_closed) {
     assert_int_equal(atomic_load(&at.contents), 0);
     close(slow);
     close(other);
-    stop(&at);
 }
 
 SERVER_TEST(half_requests_are_closed, NULL, 1, SHORT) {
@@ -549,10 +577,9 @@ SERVER_TEST(bad_requests_are_refused, NULL, 1, SHORT) {
         "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n"};
     char *large = malloc(65536);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        char *got = answer_to(bad[i]);
+        FREED char *got = answer_to(bad[i]);
         if (strstr(got, " 200 "))
             fail_msg("case %zu: %s", i, got);
-        free(got);
     }
     /* Headers of more than 16 KiB. */
     assert_non_null(large);

@@ -36,7 +36,6 @@ static mr_spec *parse(const char *yaml, const mr_spec_params *wishes, const char
 static const mr_spec_params no_wishes;
 
 static int set_input(void **state) {
-    (void)state;
     return setenv("MR_TEST_INPUT", "in.mp4", 1);
 }
 
@@ -79,15 +78,14 @@ TEST_WITH(a_pipeline_is_read, set_input, NULL) {
 }
 
 TEST(joins_are_read_in_order) {
-    mr_spec *spec = parse("version: 1\npipeline: p\nsources: {a: {uri: x}, b: {uri: y}}\n"
-                          "stages: {both: {type: gather, join: {left: b, right: a.packets}}}\n", &no_wishes, "");
+    ENDED_BY(mr_spec_destroy) mr_spec *spec = parse("version: 1\npipeline: p\nsources: {a: {uri: x}, b: {uri: y}}\n"
+            "stages: {both: {type: gather, join: {left: b, right: a.packets}}}\n", &no_wishes, "");
     const mr_spec_vertex *both = &spec->stages[0];
     assert_true(both->joins);
     assert_int_equal(both->input_count, 2);
     assert_string_equal(both->inputs[0].port, "left");
     assert_string_equal(both->inputs[0].from, "b");
     assert_string_equal(both->inputs[1].from, "a.packets");
-    mr_spec_destroy(&spec);
 }
 
 /* The number is Python's: hashlib.sha256 over the tree in bencode. */
@@ -136,7 +134,7 @@ TEST_WITH(errors_name_the_override, set_input, NULL) {
                                      {"stages.shrink.siz", "5"},
                                      {"sources..x", "5"},
                                      {"stages.open.queue", "[1"}};
-    mr_spec *spec = parse(
+    ENDED_BY(mr_spec_destroy) mr_spec *spec = parse(
         text, &(mr_spec_params){.override_count = 5, .overrides = overrides},
         "--set stages.lern.batch.size (dir/p.yaml:7:3): error: there is no \"lern\" in stages\n"
         "    hint: did you mean \"learn\"?\n"
@@ -150,7 +148,6 @@ TEST_WITH(errors_name_the_override, set_input, NULL) {
         "--set stages.learn.batch.size (dir/p.yaml:9:40): error: stages.learn.batch.size: expected a whole number such "
         "as 8, found \"many\"\n");
     assert_true(spec->broken);
-    mr_spec_destroy(&spec);
 }
 
 TEST(one_input_replaces_the_uri) {
@@ -172,8 +169,8 @@ TEST(several_inputs_make_sources_with_names_of_their_own) {
                                   "../folder/", ".hidden", "cam_one-2"};
     const char *const ids[] = {"cam_one", "cam_one-2", "open-2",  "x-2_y",
                                "x-2_y-2", "folder",    "_hidden", "cam_one-2-2"};
-    mr_diagnostics diagnostics = {0};
-    mr_plan *plan;
+    ENDED_BY(mr_diagnostics_fini) mr_diagnostics diagnostics = {0};
+    ENDED_BY(mr_plan_destroy) mr_plan *plan;
     const mr_spec_params params = {.types = fake_types, .default_source_type = "camera", .text = text,
                                    .input_count = 8, .inputs = inputs};
     assert_int_equal(mr_plan_load(&plan, &params, &(mr_plan_params){.inserted = &mr_pipeline_types}, &diagnostics),
@@ -184,8 +181,6 @@ TEST(several_inputs_make_sources_with_names_of_their_own) {
     /* The replaced source's id means all of them. */
     assert_string_equal(plan->vertices[8].id, "open");
     assert_int_equal(plan->vertices[8].source_count, 8);
-    mr_plan_destroy(&plan);
-    mr_diagnostics_fini(&diagnostics);
 }
 
 TEST_WITH(each_input_has_options_of_its_own, set_input, NULL) {
@@ -194,7 +189,7 @@ TEST_WITH(each_input_has_options_of_its_own, set_input, NULL) {
     const mr_override overrides[] = {{"sources.b.rate", "${MR_TEST_RATE}"}, {"sources.lobby.rate", "20"},
                                      {"sources.a.uri", "other.mp4"}, {"sources.c.rate", "5"}};
     mr_spec_params wishes = {.input_count = 2, .inputs = inputs, .override_count = 3, .overrides = overrides};
-    mr_spec *spec = parse(text, &wishes, "");
+    ENDED_BY(mr_spec_destroy) mr_spec *spec = parse(text, &wishes, "");
     assert_int_equal(spec->source_count, 2);
     assert_true(((const fake_camera *)spec->sources[0].options)->rate == 20);
     assert_string_equal(((const fake_camera *)spec->sources[0].options)->uri, "other.mp4");
@@ -204,13 +199,12 @@ TEST_WITH(each_input_has_options_of_its_own, set_input, NULL) {
     spec = parse(text, &wishes,
                  "--set sources.c.rate (dir/p.yaml:5:3): error: there is no \"c\" in sources\n"
                  "    hint: it has a, b\n");
-    mr_spec_destroy(&spec);
 }
 
 TEST(inputs_need_an_only_source) {
     const char *const inputs[] = {"a.mp4"};
     const mr_spec_params wishes = {.input_count = 1, .inputs = inputs, .output = "x"};
-    mr_spec *spec =
+    ENDED_BY(mr_spec_destroy) mr_spec *spec =
         parse("version: 1\npipeline: p\nsources: {a: {uri: x}, b: {uri: y}}\n"
               "stages: {out: {type: trash, input: a}}\n",
               &wishes,
@@ -227,7 +221,6 @@ TEST(inputs_need_an_only_source) {
     const mr_spec_params input_only = {.input_count = 1, .inputs = inputs};
     spec = parse("version: 1\npipeline: p\nsources: {a: {type: pattern}}\nstages: {out: {type: trash, input: a}}\n",
                  &input_only, "--input: error: the source \"a\" is of type pattern, which reads no uri\n");
-    mr_spec_destroy(&spec);
 }
 
 TEST(wrong_variables_are_told_once) {
@@ -245,10 +238,9 @@ TEST(wrong_variables_are_told_once) {
 
 TEST(variables_may_be_numbers) {
     setenv("MR_TEST_SIZE", "8", 1);
-    mr_spec *spec = parse("version: 1\npipeline: p\nsources: {a: {uri: x}}\n"
-                          "stages: {learn: {input: a, batch: \"${MR_TEST_SIZE}\"}}\n", &no_wishes, "");
+    ENDED_BY(mr_spec_destroy) mr_spec *spec = parse("version: 1\npipeline: p\nsources: {a: {uri: x}}\n"
+            "stages: {learn: {input: a, batch: \"${MR_TEST_SIZE}\"}}\n", &no_wishes, "");
     assert_int_equal(spec->stages[0].common.batch.size, 8);
-    mr_spec_destroy(&spec);
 }
 
 /* A program that does not allow plugins runs no code that a pipeline names, and no message mentions the missing

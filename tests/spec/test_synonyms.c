@@ -119,9 +119,8 @@ static bool takes(const mr_option *option, const char *text, const char *key) {
     /* Nested fields have offsets from the map that holds them. */
     bool good = mr_options_read(&reader, one, NULL, map, room) == MR_OK;
     if (!good) {
-        char *said = printed(&diagnostics);
+        FREED char *said = printed(&diagnostics);
         fprintf(stderr, "%s", said);
-        free(said);
     }
     mr_diagnostics_fini(&diagnostics);
     mr_arena_fini(&arena);
@@ -192,18 +191,17 @@ TEST(values_are_carried_over_where_they_fit) {
                  "version: 1\npipeline: p\nsources:\n  lobby: {uri: lobby.mp4}\nstages:\n  decode: {input: lobby}\n"
                  "  %s\n", cases[i].stage);
         snprintf(expected, sizeof expected, "    hint: %s\n", cases[i].hint);
-        char *said = said_of(text, &errors);
+        FREED char *said = said_of(text, &errors);
         if (!strstr(said, expected))
             fprintf(stderr, "%s: expected%sfound\n%s", cases[i].stage, expected, said);
         assert_non_null(strstr(said, expected));
-        free(said);
     }
 }
 
 /* A key that stands for one that is required is one mistake, not two. */
 TEST(nothing_is_missing_that_has_another_name) {
     size_t errors;
-    char *said = said_of(
+    FREED char *said = said_of(
         "version: 1\nname: p\nsources:\n  lobby: {location: lobby.mp4}\nstages:\n"
         "  decode: {input: lobby}\n  preprocess: {input: decode}\n  infer: {input: preprocess, model-path: m.onnx}\n",
         &errors);
@@ -212,7 +210,6 @@ TEST(nothing_is_missing_that_has_another_name) {
                               "    hint: write uri: lobby.mp4\n"
                               "f.yaml:8:30: error: stages.infer: unknown key \"model-path\"\n"
                               "    hint: write model: m.onnx\n");
-    free(said);
 }
 
 /* ---- values --------------------------------------------------------------------------------------------------- */
@@ -270,9 +267,8 @@ static void check_file(const mr_synonym *row, const char *word) {
     snprintf(expected, sizeof expected,
              "f.yaml:1:1: error: this is not a millrace pipeline: it looks like a file for %s\n"
              "    hint: begin with version: 1, then pipeline, sources and stages\n", row->instead);
-    char *said = said_of(text, &errors);
+    FREED char *said = said_of(text, &errors);
     assert_string_equal(said, expected);
-    free(said);
 }
 
 TEST(files_of_others_are_told_as_such) {

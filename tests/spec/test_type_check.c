@@ -16,15 +16,12 @@ typedef struct options {
 } options;
 
 static int process(mr_stage *self, mr_io *io) {
-    (void)self;
     return mr_io_forward(io, 0);
 }
 static int map(mr_stage *self, mr_stream *stream, const mr_frame *input, mr_frame *output) {
-    (void)self, (void)stream, (void)input, (void)output;
     return MR_OK;
 }
 static int shape(mr_stage *self, const mr_frame *input, mr_format *output) {
-    (void)self, (void)input, (void)output;
     return MR_OK;
 }
 
@@ -139,7 +136,7 @@ TEST(tables_of_options) {
 }
 
 TEST(lists) {
-    mr_type_list list = {0};
+    ENDED_BY(mr_type_list_fini) mr_type_list list = {0};
     mr_stage_type stage = sound(), source = sound(), other = sound();
     source.inputs = NULL;
     const mr_stage_type *const first[] = {&stage, &source, &stage, NULL}, *const second[] = {&source, NULL};
@@ -158,7 +155,6 @@ TEST(lists) {
     assert_int_equal(list.count, 2); /* also without the first one, whose name was free */
     assert_null(list.item[2]);
     assert_int_equal(mr_type_list_add(&list, NULL, true), MR_OK);
-    mr_type_list_fini(&list);
 }
 
 RUN_TESTS(NULL, NULL)

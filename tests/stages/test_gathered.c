@@ -76,7 +76,6 @@ static void add(record *to, const void *data, size_t bytes) {
 
 static void collect(void *context, const char *source, const mr_frame *frame) {
     record *to = &((outcome *)context)->of[frame->identity.seq];
-    (void)source;
     if (frame->format.payload == MR_PAYLOAD_TENSOR && !frame->results)
         add(to, frame->plane[0].data, frame->plane[0].bytes);
     for (const mr_result *result = frame->results; result; result = result->next) {
@@ -95,8 +94,6 @@ static void collect(void *context, const char *source, const mr_frame *frame) {
 static atomic_int downloads, works, brought, taken_home;
 
 static void count_note(void *context, const mr_device *device, const mr_work_note *note) {
-    (void)context;
-    (void)device;
     if (!note->stage)
         return;
     brought += strncmp(note->stage->id, "in->", 4) == 0;
@@ -218,14 +215,12 @@ static void count_copies(const char *format, const char *stage, uint64_t seed) {
              format, FRAMES, stage, BATCH);
     const mr_pipeline_params params = {
         .types = mr_stage_types(), .path = "p.yaml", .text = text, .seed = seed};
-    mr_pipeline *pipeline = opened(&params);
+    ENDED_BY(mr_pipeline_destroy) mr_pipeline *pipeline = opened(&params);
     downloads = works = brought = taken_home = 0;
     pipeline->graph->trace = count_note;
-    mr_summary *sums;
+    ENDED_BY(mr_summary_destroy) mr_summary *sums;
     assert_int_equal(run_opened(pipeline, &sums), MR_OK);
     assert_int_equal(sums->delivered, FRAMES);
-    mr_summary_destroy(&sums);
-    mr_pipeline_destroy(&pipeline);
 }
 
 /* The first calls find one frame each; the queue fills meanwhile. A batch downloads all results at once. */
@@ -285,7 +280,7 @@ TEST(the_plan_tells_of_the_memory) {
                  "  out: {type: callback, input: it}\n",
                  devices[d]);
         const mr_pipeline_params params = {.types = mr_stage_types(), .path = "p.yaml", .text = text, .workers = 2};
-        mr_pipeline *pipeline = opened(&params);
+        ENDED_BY(mr_pipeline_destroy) mr_pipeline *pipeline = opened(&params);
         const mr_view_row *row = row_of(pipeline->plan, "it", "results");
         assert_int_equal(row != NULL, d);
         if (row) {
@@ -305,7 +300,6 @@ TEST(the_plan_tells_of_the_memory) {
             assert_int_equal(block->most.bytes, 2 * 8 * 64);
             assert_int_equal(home->kind, MR_VIEW_PINNED);
         }
-        mr_pipeline_destroy(&pipeline);
     }
 }
 

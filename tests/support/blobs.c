@@ -37,14 +37,12 @@ void blob_draw(void) {
 }
 
 int blob_setup(void **state) {
-    (void)state;
     blob_draw();
     blob_heard[0] = 0;
     return 0;
 }
 
 static void warn(void *user, const char *text) {
-    (void)user;
     size_t used = strlen(blob_heard);
     snprintf(blob_heard + used, BLOB_HEARD - used, "%s\n", text);
 }

@@ -27,7 +27,6 @@ static void digest(const mr_frame *frame, char text[CLIP_MD5]) {
 
 static void take(void *context, const char *source, const mr_frame *frame) {
     clip_outcome *result = context;
-    (void)source;
     assert_in_range(result->count, 0, CLIP_FRAMES - 1);
     result->format[result->count] = frame->format;
     result->identity[result->count] = frame->identity;
@@ -39,7 +38,7 @@ static void take(void *context, const char *source, const mr_frame *frame) {
 }
 
 static void add_up(mr_pipeline *pipeline, clip_outcome *result) {
-    mr_summary *summary = summed(pipeline);
+    ENDED_BY(mr_summary_destroy) mr_summary *summary = summed(pipeline);
     result->in = summary->in;
     result->delivered = summary->delivered;
     result->dropped = summary->dropped;
@@ -48,7 +47,6 @@ static void add_up(mr_pipeline *pipeline, clip_outcome *result) {
         if (strcmp(summary->lines[i].reason, "corrupt") == 0 && strcmp(summary->lines[i].stage, "decode") == 0)
             result->corrupt += summary->lines[i].frames;
     snprintf(result->message, sizeof result->message, "%s", summary->sources[0].message);
-    mr_summary_destroy(&summary);
 }
 
 static void run(clip_outcome *result, const char *path, const char *source, const char *decode, uint64_t seed,

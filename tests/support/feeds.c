@@ -52,7 +52,6 @@ void feeds_free(void) {
 }
 
 static void arrive(void *context, const char *source, const mr_frame *frame) {
-    (void)context;
     feed *f = &feeds[source[0] == 'b'];
     const mr_result *result = mr_frame_result(frame, mr_kind_tensor(), NULL);
     bool payload = frame->format.payload == MR_PAYLOAD_TENSOR;

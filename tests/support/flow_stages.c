@@ -89,7 +89,6 @@ static int count_process(mr_stage *self, mr_io *io) {
 
 /* ---- filters ---- */
 static int pass_process(mr_stage *self, mr_io *io) {
-    (void)self;
     return mr_io_forward(io, 0);
 }
 
@@ -103,7 +102,6 @@ static int gate_process(mr_stage *self, mr_io *io) {
 }
 
 static int twice_process(mr_stage *self, mr_io *io) {
-    (void)self;
     for (uint32_t sub = 0; sub < 2; sub++) {
         mr_frame *frame;
         int status = mr_io_derive(io, mr_io_input(io), &frame);
@@ -176,10 +174,7 @@ static int block_emit(mr_stage *self, mr_io *io, size_t index, mr_buffer *buffer
     status = check_reach(self, input->plane[0].buffer);
     if (!status)
         status = mr_stream_submit(mr_io_stream(io), scale_work_run, &work, sizeof work);
-    if (!status)
-        return mr_io_emit(io, 0, frame);
-    mr_frame_unref(&frame);
-    return status;
+    return mr_io_finish(io, 0, frame, status);
 }
 
 static int block_process(mr_stage *self, mr_io *io) {
@@ -246,14 +241,10 @@ static int note_process(mr_stage *self, mr_io *io) {
         status = note_add(self, io, frame, buffer);
     }
     mr_buffer_unref(&buffer);
-    if (!status)
-        return mr_io_emit(io, 0, frame);
-    mr_frame_unref(&frame);
-    return status;
+    return mr_io_finish(io, 0, frame, status);
 }
 
 static int batcher_process(mr_stage *self, mr_io *io) {
-    (void)self;
     size_t count = mr_io_count(io);
     pthread_mutex_lock(&lock);
     largest_batch = count > largest_batch ? count : largest_batch;
@@ -272,7 +263,6 @@ static int sampler_negotiate(mr_negotiation *negotiation) {
 }
 
 static int sampler_process(mr_stage *self, mr_io *io) {
-    (void)self;
     size_t count = 0;
     for (size_t i = 0; i < mr_io_count(io); i++)
         count += !mr_io_passes(io, i);
@@ -304,8 +294,6 @@ static int meet_process(mr_stage *self, mr_io *io) {
 }
 
 static int forgetful_process(mr_stage *self, mr_io *io) {
-    (void)self;
-    (void)io;
     return MR_DONE;
 }
 
@@ -394,7 +382,6 @@ static int recount_process(mr_stage *self, mr_io *io) {
 
 static int recount_flush(mr_stage *self, mr_io *io, uint32_t source) {
     recount_state *state = self->state;
-    (void)source;
     int status = mr_io_await_turn(io);
     if (!status && state->done != atomic_load(&state->begun))
         return mr_fail(MR_ERROR_INTERNAL, "a call goes on at the end");

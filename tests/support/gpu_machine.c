@@ -8,7 +8,6 @@ struct gpu_machine gpu_here;
 int gpu_contexts, gpu_sessions;
 
 static int cu_init(unsigned flags) {
-    (void)flags;
     return gpu_here.init_error;
 }
 static int cu_version(int *version) {
@@ -35,12 +34,10 @@ static int cu_uuid(unsigned char uuid[16], int device) {
     return 0;
 }
 static int cu_memory(size_t *bytes, int device) {
-    (void)device;
     *bytes = UINT64_C(80) << 30;
     return 0;
 }
 static int cu_attribute(int *value, int attribute, int device) {
-    (void)device;
     switch (attribute) {
     case 16:
         *value = 132;
@@ -67,13 +64,11 @@ static int cu_peer(int *can, int device, int peer) {
     return 0;
 }
 static int cu_retain(void **context, int device) {
-    (void)device;
     *context = &gpu_contexts;
     gpu_contexts++;
     return 0;
 }
 static int cu_release(int device) {
-    (void)device;
     gpu_contexts--;
     return 0;
 }
@@ -112,7 +107,6 @@ static int nvml_count(unsigned *count) {
     return 0;
 }
 static int nvml_by_index(unsigned index, void **handle) {
-    (void)index;
     *handle = &gpu_here;
     return 0;
 }

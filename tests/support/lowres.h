@@ -44,7 +44,6 @@ static inline bool is_same_picture(const AVFrame *a, const AVFrame *b) {
 }
 
 static inline void keep_data(void *data) {
-    (void)data;
 }
 
 /* Copies the data into a separate block, so that a sanitizer can see reads past the end. `jpeg` may have decoded others

@@ -21,10 +21,9 @@ void need_device(on_device *d, const char *name) {
 }
 
 void on_device_test(const char *name, void (*test)(on_device *d)) {
-    on_device d = {0};
+    ENDED_BY(on_device_close) on_device d = {0};
     need_device(&d, name);
     test(&d);
-    on_device_close(&d);
 }
 
 void on_device_close(on_device *d) {
@@ -33,14 +32,13 @@ void on_device_close(on_device *d) {
 }
 
 void on_device_finish(on_device *d) {
-    mr_event *event = NULL;
+    ENDED_BY(mr_event_unref) mr_event *event = NULL;
     assert_int_equal(mr_event_create(&event, d->device, NULL), MR_OK);
     assert_int_equal(mr_stream_record(d->stream, event), MR_OK);
     while (!mr_event_done(event))
         nanosleep(&(struct timespec){.tv_nsec = 10000}, NULL);
     if (mr_event_status(event))
         fail_msg("%s: work failed with %d: %s", d->device->name, mr_event_status(event), mr_message());
-    mr_event_unref(&event);
 }
 
 void *on_device_put(on_device *d, const void *from, size_t bytes) {

@@ -103,7 +103,6 @@ static int write_number(void *arguments) {
 }
 
 static int map_work(mr_stage *self, mr_stream *stream, const mr_frame *input, mr_frame *output) {
-    (void)input;
     note_call(self, false);
     atomic_fetch_add(&opening_seen.calls, 1);
     int64_t *number = (int64_t *)(void *)output->plane[0].data;
@@ -111,7 +110,6 @@ static int map_work(mr_stage *self, mr_stream *stream, const mr_frame *input, mr
 }
 
 static int flush_work(mr_stage *self, mr_io *io, uint32_t source) {
-    (void)io, (void)source;
     note_call(self, false);
     return MR_DONE;
 }
@@ -126,7 +124,6 @@ static int take(mr_stage *self, mr_io *io) {
 }
 
 static int flush_sink(mr_stage *self, mr_io *io, uint32_t source) {
-    (void)io, (void)source;
     note_call(self, true);
     return MR_DONE;
 }

@@ -8,28 +8,23 @@
 #include "millrace/log.h"
 
 static void throw_away(void *context, mr_log_level level, const char *line) {
-    (void)context, (void)level, (void)line;
 }
 
 static void print_misuse(void *context, mr_log_level level, const char *line) {
-    (void)context, (void)level;
     if (strstr(line, "misuse"))
         print_message("%s\n", line);
 }
 
 int be_quiet(void **state) {
-    (void)state;
     mr_log_to(throw_away, NULL);
     return 0;
 }
 
 int be_quiet_but_for_misuse(void **state) {
-    (void)state;
     mr_log_to(print_misuse, NULL);
     return 0;
 }
 
 int expect_no_misuse(void **state) {
-    (void)state;
     return mr_sim_misuses() != 0;
 }

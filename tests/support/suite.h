@@ -15,6 +15,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define TEST(name) TEST_WITH(name, NULL, NULL)
@@ -45,6 +47,16 @@
         name##_body();                                                                                               \
     }                                                                                                                \
     static void name##_body(void)
+
+/* Before a local variable: `end` gets its address when its block ends. It is not called if an assertion fails. */
+#define ENDED_BY(end) __attribute__((cleanup(end), unused))
+/* The same for a pointer that free() takes. */
+#define FREED ENDED_BY(free_at)
+static inline void free_at(void *variable) {
+    void *memory;
+    memcpy(&memory, variable, sizeof memory);
+    free(memory);
+}
 
 /* The main function, with set-up and tear-down for the whole suite. */
 #define RUN_TESTS(set_up, tear_down)                                                                                 \

@@ -9,14 +9,12 @@
 char temporary_path[] = "/tmp/millrace-test-XXXXXX";
 
 int make_temporary(void **state) {
-    (void)state;
     strcpy(temporary_path + sizeof temporary_path - sizeof "XXXXXX", "XXXXXX");
     int fd = mkstemp(temporary_path);
     return fd < 0 ? -1 : close(fd);
 }
 
 int remove_temporary(void **state) {
-    (void)state;
     return unlink(temporary_path);
 }
 
@@ -43,14 +41,12 @@ size_t read_bytes(const char *path, void *data, size_t room) {
 char temporary_folder[] = "/tmp/millrace-test-XXXXXX";
 
 int make_temporary_folder(void **state) {
-    (void)state;
     strcpy(temporary_folder + sizeof temporary_folder - sizeof "XXXXXX", "XXXXXX");
     return mkdtemp(temporary_folder) ? 0 : -1;
 }
 
 int remove_temporary_folder(void **state) {
     char command[64];
-    (void)state;
     snprintf(command, sizeof command, "rm -rf '%s'", temporary_folder);
     return system(command);
 }

@@ -123,8 +123,8 @@ TEST(frames_are_counted_or_timed) {
          "f:1:8: error: x.every: expected a duration or a whole number such as 200ms, found \"2.5\"\n"},
     };
     for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
-        mr_arena arena = {0};
-        mr_diagnostics diagnostics = {0};
+        ENDED_BY(mr_arena_fini) mr_arena arena = {0};
+        ENDED_BY(mr_diagnostics_fini) mr_diagnostics diagnostics = {0};
         mr_yaml *root;
         mr_every every;
         const mr_option_reader reader = {.arena = &arena, .diagnostics = &diagnostics, .directory = "", .where = "x"};
@@ -137,8 +137,6 @@ TEST(frames_are_counted_or_timed) {
             expect_printed(&diagnostics, each[i].message);
         else
             assert_memory_equal(&every, &each[i].expected, sizeof every);
-        mr_arena_fini(&arena);
-        mr_diagnostics_fini(&diagnostics);
     }
 }
 
@@ -149,8 +147,8 @@ TEST(a_size_may_be_left_to_the_stage) {
     const mr_size expected[] = {{3, 4}, {0, 0}, {0, 0}};
     char text[MR_OPTION_TEXT];
     for (size_t i = 0; i < 3; i++) {
-        mr_arena arena = {0};
-        mr_diagnostics diagnostics = {0};
+        ENDED_BY(mr_arena_fini) mr_arena arena = {0};
+        ENDED_BY(mr_diagnostics_fini) mr_diagnostics diagnostics = {0};
         mr_yaml *root;
         mr_size size;
         const mr_option_reader reader = {.arena = &arena, .diagnostics = &diagnostics, .directory = "", .where = "x"};
@@ -159,8 +157,6 @@ TEST(a_size_may_be_left_to_the_stage) {
         assert_int_equal(mr_options_read(&reader, sizes, NULL, root, &size), i < 2 ? MR_OK : MR_ERROR_CONFIG);
         assert_int_equal(size.width, expected[i].width);
         assert_int_equal(size.height, expected[i].height);
-        mr_arena_fini(&arena);
-        mr_diagnostics_fini(&diagnostics);
     }
     assert_string_equal(mr_option_describe(&sizes[0], text, sizeof text),
                         "width x height | auto, 1 to 9; default auto");
@@ -450,18 +446,15 @@ static void check_table(const mr_option *option, const char *type, size_t bytes)
 
 TEST(tables_of_all_types_are_sound) {
     for (const mr_stage_type *const *type = mr_stage_types(); *type; type++) {
-        mr_arena arena = {0};
-        mr_diagnostics diagnostics = {0};
+        ENDED_BY(mr_arena_fini) mr_arena arena = {0};
+        ENDED_BY(mr_diagnostics_fini) mr_diagnostics diagnostics = {0};
         const mr_option_reader reader = {
             .arena = &arena, .diagnostics = &diagnostics, .directory = "", .where = (*type)->name};
-        void *options = malloc((*type)->options_bytes + 1);
+        FREED void *options = malloc((*type)->options_bytes + 1);
         check_table((*type)->options, (*type)->name, (*type)->options_bytes);
         int status = mr_options_default(&reader, (*type)->options, options, (*type)->options_bytes);
         mr_diagnostics_print(&diagnostics, stderr);
         assert_int_equal(status, MR_OK);
-        free(options);
-        mr_arena_fini(&arena);
-        mr_diagnostics_fini(&diagnostics);
     }
 }
 

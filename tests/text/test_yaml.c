@@ -291,8 +291,8 @@ TEST(passwords_are_taken_out_of_urls) {
         {"srt://h@st:90?mode=c://h@s&passphrase=s", "srt://st:90?mode=c://h@s", "h", "s"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        mr_arena arena = {0};
-        mr_diagnostics wrong = {0};
+        ENDED_BY(mr_arena_fini) mr_arena arena = {0};
+        ENDED_BY(mr_diagnostics_fini) mr_diagnostics wrong = {0};
         mr_yaml node = {.kind = MR_YAML_SCALAR, .text = cases[i].url, .quoted = true};
         assert_int_equal(mr_yaml_take_credentials(&node, &arena, &wrong), MR_OK);
         assert_string_equal(node.text, cases[i].text);
@@ -300,8 +300,6 @@ TEST(passwords_are_taken_out_of_urls) {
         if (node.user)
             assert_string_equal(node.user, cases[i].user);
         assert_string_equal(node.password, cases[i].password);
-        mr_diagnostics_fini(&wrong);
-        mr_arena_fini(&arena);
     }
 }
 

@@ -131,8 +131,6 @@ static void give_back(void *context) {
 
 static void arrive(void *context, const char *source, const mr_frame *frame) {
     bench *b = context;
-    (void)source;
-    (void)frame;
     if (atomic_fetch_add(&b->arrived, 1) + 1 != b->frames / 10)
         return;
 #ifdef MILLRACE_HAS_CUDA
@@ -192,7 +190,6 @@ static void print_calls(const bench *b) {
                (unsigned long long)(after.calls[i] - b->before.calls[i]));
     printf("}");
 #else
-    (void)b;
 #endif
 }
 

@@ -182,7 +182,6 @@ static void make_real(uint8_t *data, size_t bytes) {
 static int fill_process(mr_stage *self, mr_io *io) {
     const mr_format format = picture_format();
     mr_frame *frame;
-    (void)self;
     int status = given.picture ? mr_io_acquire(io, 0, &format, mr_io_input(io), &frame) : make_result(io, &frame);
     if (status)
         return status;
@@ -193,7 +192,6 @@ static int fill_process(mr_stage *self, mr_io *io) {
 }
 
 static int count_process(mr_stage *self, mr_io *io) {
-    (void)self;
     note_frame(mr_io_input(io)->pts_ns);
     return MR_DONE;
 }
@@ -256,8 +254,6 @@ static int credit(void) {
 }
 
 static void free_nothing(void *data, void *hint) {
-    (void)data;
-    (void)hint;
 }
 
 static void bare_send(void *socket, const void *id, size_t id_bytes, int seq, uint8_t *ring) {

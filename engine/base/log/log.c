@@ -14,7 +14,6 @@ static const char *const level_names[] = {"error", "warning", "info", "debug"};
 static _Atomic mr_log_level current_level = MR_LOG_WARNING;
 
 static void write_line(void *context, mr_log_level level, const char *line) {
-    (void)context;
     fprintf(stderr, "millrace: %s: %s\n", level_names[level], line);
 }
 

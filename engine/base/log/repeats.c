@@ -167,7 +167,6 @@ static void write_due(bool all) {
 
 /* Ends once the table is empty. */
 static void *follow(void *context) {
-    (void)context;
     for (bool more = true; more;) {
         write_due(false);
         pthread_mutex_lock(&log_lines.lock);

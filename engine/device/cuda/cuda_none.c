@@ -17,6 +17,5 @@ int mr_cuda_probe(int index, uint64_t *memory_bytes) {
 }
 
 int mr_cuda_capability(int index) {
-    (void)index;
     return 0;
 }

@@ -184,7 +184,6 @@ void mr_sim_forget_memory(sim_device *self) {
 }
 
 void mr_sim_reuse(mr_device *device, void *data) {
-    (void)device;
     mr_sim_lock();
     sim_block *block = find(data);
     if (block) {
@@ -346,7 +345,6 @@ int mr_sim_check_touched(const sim_item *item) {
 }
 
 bool mr_sim_is_pinned(mr_device *device, const void *data) {
-    (void)device;
     mr_sim_lock();
     const sim_block *block = find(data);
     bool pinned = block && block->memory == MR_MEMORY_PINNED && !block->freed;

@@ -12,25 +12,19 @@ struct mr_deliveries {
     _Atomic int vertex;             /* the sink whose classes are tallied: the first that delivers any; -1: none yet */
     _Atomic int64_t first_ns;       /* when the first frame was delivered; 0: not yet */
     mr_histogram latency;           /* from source to sink; all threads add */
-    subscription *subscriptions;    /* by vertex */
+    subscription subscriptions[];  /* by vertex */
 };
 
 int mr_deliveries_create(mr_deliveries **deliveries, const mr_plan *plan) {
-    mr_deliveries *made = mr_calloc(1, sizeof *made);
-    if (made)
-        made->subscriptions = mr_calloc(plan->vertex_count + 1, sizeof *made->subscriptions);
-    if (!made || !made->subscriptions) {
-        mr_free(made);
+    mr_deliveries *made = mr_calloc(1, sizeof *made + plan->vertex_count * sizeof *made->subscriptions);
+    if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the graph");
-    }
     atomic_init(&made->vertex, -1);
     *deliveries = made;
     return MR_OK;
 }
 
 void mr_deliveries_destroy(mr_deliveries **deliveries) {
-    if (*deliveries)
-        mr_free((*deliveries)->subscriptions);
     mr_free(*deliveries);
     *deliveries = NULL;
 }

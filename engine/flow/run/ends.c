@@ -13,25 +13,19 @@ typedef struct source_ends {
 
 struct mr_ends {
     mr_task *task;
-    source_ends *of; /* by source */
+    source_ends of[]; /* by source */
 };
 
 int mr_ends_create(mr_ends **ends, size_t source_count, mr_task *task) {
-    mr_ends *made = mr_calloc(1, sizeof *made);
-    if (made)
-        made->of = mr_calloc(source_count, sizeof *made->of);
-    if (!made || !made->of) {
-        mr_free(made);
+    mr_ends *made = mr_calloc(1, sizeof *made + source_count * sizeof *made->of);
+    if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for waiting sources");
-    }
     made->task = task;
     *ends = made;
     return MR_OK;
 }
 
 void mr_ends_destroy(mr_ends **ends) {
-    if (*ends)
-        mr_free((*ends)->of);
     mr_free(*ends);
     *ends = NULL;
 }

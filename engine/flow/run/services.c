@@ -7,17 +7,13 @@
 
 struct mr_services {
     pthread_mutex_t lock;
-    mr_service_report *of; /* by vertex */
+    mr_service_report of[]; /* by vertex */
 };
 
 int mr_services_create(mr_services **services, size_t vertex_count) {
-    mr_services *made = mr_calloc(1, sizeof *made);
-    if (made)
-        made->of = mr_calloc(vertex_count + 1, sizeof *made->of);
-    if (!made || !made->of) {
-        mr_free(made);
+    mr_services *made = mr_calloc(1, sizeof *made + vertex_count * sizeof *made->of);
+    if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the graph");
-    }
     pthread_mutex_init(&made->lock, NULL);
     *services = made;
     return MR_OK;
@@ -28,7 +24,6 @@ void mr_services_destroy(mr_services **services) {
     if (!gone)
         return;
     pthread_mutex_destroy(&gone->lock);
-    mr_free(gone->of);
     mr_free(gone);
     *services = NULL;
 }

@@ -16,17 +16,13 @@ typedef struct counted {
 
 struct mr_source_counts {
     size_t source_count;
-    counted *of; /* by source */
+    counted of[]; /* by source */
 };
 
 int mr_source_counts_create(mr_source_counts **counts, size_t source_count) {
-    mr_source_counts *made = mr_calloc(1, sizeof *made);
-    if (made)
-        made->of = mr_calloc(source_count + 1, sizeof *made->of);
-    if (!made || !made->of) {
-        mr_free(made);
+    mr_source_counts *made = mr_calloc(1, sizeof *made + source_count * sizeof *made->of);
+    if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the graph");
-    }
     made->source_count = source_count;
     *counts = made;
     return MR_OK;
@@ -38,7 +34,6 @@ void mr_source_counts_destroy(mr_source_counts **counts) {
         return;
     for (size_t s = 0; s < gone->source_count; s++)
         mr_tally_fini(&gone->of[s].tally);
-    mr_free(gone->of);
     mr_free(gone);
     *counts = NULL;
 }

@@ -30,17 +30,13 @@ struct mr_sources {
     pthread_mutex_t report_lock; /* for reports, also while they are closed with the instance's lock held */
     bool quiet;
     size_t count;
-    source_state *of;            /* by source */
+    source_state of[];  /* by source */
 };
 
 int mr_sources_create(mr_sources **sources, const mr_plan *plan, bool quiet) {
-    mr_sources *made = mr_calloc(1, sizeof *made);
-    if (made)
-        made->of = mr_calloc(plan->source_count + 1, sizeof *made->of);
-    if (!made || !made->of) {
-        mr_free(made);
+    mr_sources *made = mr_calloc(1, sizeof *made + plan->source_count * sizeof *made->of);
+    if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the graph");
-    }
     pthread_mutex_init(&made->lock, NULL);
     pthread_mutex_init(&made->report_lock, NULL);
     mr_condition_init(&made->changed);
@@ -56,7 +52,6 @@ void mr_sources_destroy(mr_sources **sources) {
         return;
     for (size_t s = 0; s < gone->count; s++)
         mr_free(gone->of[s].message);
-    mr_free(gone->of);
     pthread_cond_destroy(&gone->changed);
     pthread_mutex_destroy(&gone->report_lock);
     pthread_mutex_destroy(&gone->lock);

@@ -22,17 +22,13 @@ struct mr_taps {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     look *first;        /* the waiting looks, on stacks */
-    _Atomic int *wanted; /* by vertex: looks without a frame */
+    _Atomic int wanted[]; /* by vertex: looks without a frame */
 };
 
 int mr_taps_create(mr_taps **taps, const mr_plan *plan) {
-    mr_taps *made = mr_calloc(1, sizeof *made);
-    if (made)
-        made->wanted = mr_calloc(plan->vertex_count + 1, sizeof *made->wanted);
-    if (!made || !made->wanted) {
-        mr_free(made);
+    mr_taps *made = mr_calloc(1, sizeof *made + plan->vertex_count * sizeof *made->wanted);
+    if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the graph");
-    }
     pthread_mutex_init(&made->lock, NULL);
     mr_condition_init(&made->changed);
     *taps = made;
@@ -44,7 +40,6 @@ void mr_taps_destroy(mr_taps **taps) {
         return;
     pthread_cond_destroy(&(*taps)->changed);
     pthread_mutex_destroy(&(*taps)->lock);
-    mr_free((*taps)->wanted);
     mr_free(*taps);
     *taps = NULL;
 }

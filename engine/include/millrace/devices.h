@@ -97,21 +97,9 @@ MR_API int mr_device_check_name(const char *name);
  * or unlimited. The name must be well formed. MR_ERROR_UNAVAILABLE, MR_ERROR_DEVICE. Any thread. */
 MR_API int mr_device_probe(const char *name, uint64_t *memory_bytes);
 
-/* A kernel operation, and the instruction set of the variant in use. */
-typedef struct mr_kernel_variant {
-    const char *step; /* steps of preprocess: "vertical", "horizontal", "colour" */
-    const char *isa;  /* "c", "avx2", "avx512" */
-} mr_kernel_variant;
-/* Grows at its end, like mr_machine. */
-typedef struct mr_kernel_variants {
-    const char *isa;  /* the best instruction set in use */
-    size_t step_count;
-    const mr_kernel_variant *steps; /* operations whose variant is chosen by measurement */
-} mr_kernel_variants;
-/* The kernel variants for the host's processors. The first call, from a program or a stage, chooses them in less than a
- * millisecond. MILLRACE_KERNELS in the environment ("c", "avx2", "avx512") overrides the choice. All variants give the
- * same results. Lives as long as the process. Any thread. */
-MR_API const mr_kernel_variants *mr_kernel_variants_get(void);
+/* The instruction set of the kernels for the host's processors: "c", "avx2" or "avx512", the widest that they have and
+ * that MILLRACE_KERNELS in the environment allows. All variants give the same results. Any thread. */
+MR_API const char *mr_kernel_isa(void);
 
 /* Sets CUDA_DEVICE_MAX_CONNECTIONS=32 in the environment, unless it is set, so that the CUDA driver uses all hardware
  * queues. Otherwise streams of large pipelines share queues and wait for each other. Call it in the first lines of

@@ -124,6 +124,8 @@ typedef struct mr_pipeline_params {
                                 One example is a classifier that was trained after other stages. */
     bool quiet_sources;      /* Does not log a source that fails during the run. mr_pipeline_wait and mr_summary
                                 still report it. */
+    const char *const *override_names; /* Optional. What messages call each override, such as "--http"; NULL, or NULL
+                                for one: "--set KEY". The texts must live until mr_pipeline_open returns. */
 } mr_pipeline_params;
 
 /* mr_pipeline_open for callers that pass the size of mr_pipeline_params themselves, such as bindings for other
@@ -380,6 +382,7 @@ typedef struct mr_cut_summary {
     uint64_t set_aside;       /* producer: frames that consumers refused, or that may have crashed them */
     uint64_t sessions;        /* sessions that began; lost sessions make it exceed the number of processes at the
                                  other end */
+    uint64_t peers;           /* processes at the other end that have a session now */
     uint64_t stale;           /* messages from ended sessions, ignored */
     uint64_t malformed;       /* messages that violated the protocol; each ends its session */
     uint64_t rejected;        /* producer: greetings it rejected; consumer: rejections received */

@@ -299,6 +299,23 @@ typedef struct mr_view_http {
     int64_t linger_ns, stall_ns;
 } mr_view_http;
 
+/* Where `millrace run` reports its state (`hub` in the YAML). Paths are as files are opened. */
+typedef struct mr_view_hub {
+    const char *endpoint;           /* tcp://HOST:PORT, ipc://FOLDER/NAME; NULL: nowhere */
+    const char *key, *server;       /* CURVE keys; NULL: none */
+    const char *page;               /* the address of the run's page; NULL: it follows from mr_view_http */
+} mr_view_hub;
+
+/* The OpenTelemetry collector to which `millrace run` sends metrics and traces (`otlp` in the YAML). */
+typedef struct mr_view_otlp {
+    const char *endpoint;           /* a URL; NULL: the environment names it, unless `off` */
+    mr_credentials login;           /* the URL's, which it has lost */
+    bool off;
+    double traces;                  /* the share of frames that are traced; 0: none */
+    int64_t interval_ns, timeout_ns;
+    const char *headers_file, *ca_file, *service; /* NULL: none */
+} mr_view_otlp;
+
 typedef struct mr_plan_view {
     const char *name, *file;
     const char *digest;             /* see mr_summary.digest */
@@ -360,6 +377,8 @@ MR_API const mr_view_card *mr_view_model(size_t index);
 MR_API int mr_plan_check_assumption(const char *text);
 /* Valid as long as the view. */
 MR_API const mr_view_http *mr_plan_view_http(const mr_plan_view *view);
+MR_API const mr_view_hub *mr_plan_view_hub(const mr_plan_view *view);
+MR_API const mr_view_otlp *mr_plan_view_otlp(const mr_plan_view *view);
 /* Frees a view and sets *view to NULL; NULL is allowed. */
 MR_API void mr_plan_view_close(const mr_plan_view **view);
 

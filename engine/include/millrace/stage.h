@@ -616,6 +616,8 @@ MR_API bool mr_io_lost_objects(const mr_io *io);
 
 /* Emits a frame on an output port. Takes the reference, also on failure. */
 MR_API int mr_io_emit(mr_io *io, size_t port, mr_frame *frame);
+/* The end of work on a frame: emits it if `status` is MR_OK; else releases it (it may be NULL) and returns `status`. */
+MR_API int mr_io_finish(mr_io *io, size_t port, mr_frame *frame, int status);
 /* Emits input `index` of port 0 unchanged. The stage must set mr_planned_output.shares for output 0. */
 MR_API int mr_io_forward(mr_io *io, size_t index);
 /* Whether the stage passes input `index` of port 0 (mr_stage_type.passes, spares): it must call mr_io_pass for it. */

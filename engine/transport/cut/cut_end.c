@@ -110,11 +110,22 @@ bool mr_cut_is_exact(const mr_plan *plan, const mr_plan_vertex *vertex) {
     return exact;
 }
 
-bool mr_cut_node_ended(const char *node) {
+/* Whether the supervisor has left that file, such as "worker.ended" or "worker.1.failed". */
+static bool is_published(const char *node, const char *rest) {
     const char *folder = getenv("MILLRACE_ENDED");
     char path[PATH_MAX];
-    return folder && snprintf(path, sizeof path, "%s/%s.ended", folder, node) < (int)sizeof path &&
+    return folder && snprintf(path, sizeof path, "%s/%s.%s", folder, node, rest) < (int)sizeof path &&
            access(path, F_OK) == 0;
+}
+
+bool mr_cut_node_ended(const char *node) {
+    return is_published(node, "ended");
+}
+
+bool mr_cut_process_failed(const char *node, size_t processes, size_t replica) {
+    char rest[32];
+    snprintf(rest, sizeof rest, processes > 1 ? "%zu.failed" : "failed", replica);
+    return is_published(node, rest);
 }
 
 bool mr_cut_ends_are_published(void) {
@@ -403,6 +414,7 @@ void mr_cut_report_counts(mr_instance *instance, mr_session_counts counts, const
     put(&tally->again, counts.again);
     put(&tally->set_aside, counts.set_aside);
     put(&tally->sessions, counts.sessions);
+    put(&tally->peers, counts.peers);
     put(&tally->stale, counts.stale);
     put(&tally->malformed, counts.malformed);
     put(&tally->rejected, counts.rejected);

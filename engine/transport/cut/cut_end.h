@@ -33,9 +33,12 @@ bool mr_cut_any_is_live(const mr_plan *plan);
 /* Whether all processes on that node have ended regularly, so that all frames to and from it are settled. This
  * machine's supervisor records it as a file NODE.ended in the folder $MILLRACE_ENDED. */
 bool mr_cut_node_ended(const char *node);
+/* Whether that process of a node with so many has failed and is not started again: a file NODE.failed, or
+ * NODE.REPLICA.failed if the node has several. */
+bool mr_cut_process_failed(const char *node, size_t processes, size_t replica);
 /* Whether there is such a folder. */
 bool mr_cut_ends_are_published(void);
-/* Interval between these checks, while no peer is connected. */
+/* Interval between these checks, while a peer is missing. */
 #define MR_CUT_ENDED_NS INT64_C(200000000)
 
 /* Codec descriptions from some source in the pipeline. NULL: no source has any. */

@@ -240,7 +240,7 @@ static void act(cut_in *in, int64_t now_ns) {
     while (mr_receiver_next(in->receiver, now_ns, &action)) {
         if (action.kind == MR_ACTION_PEER) {
             mr_cut_importer_update(in->importer, &action);
-            mr_cut_lanes_disturb(in->lanes, action.peer, now_ns);
+            mr_cut_lanes_disturb(in->lanes, action.peer, action.of.change == MR_PEER_JOINED, now_ns);
             mr_cut_report_peer(&in->reporter, &action, now_ns);
         } else if (action.kind == MR_ACTION_RENEW) {
             mr_io_thread_renew(in->io_thread, action.peer);
@@ -270,25 +270,44 @@ static void watch_end(cut_in *in, int64_t now_ns) {
         end_all(in, now_ns);
 }
 
+/* Processes that have failed send nothing more: sources end once all others have sent their end. */
+static void give_up_failed(cut_in *in, int64_t now_ns) {
+    const size_t processes = in->cut->connect_count;
+    for (uint32_t i = 0; i < processes; i++)
+        if (mr_cut_process_failed(in->cut->from_node, processes, i))
+            mr_receiver_give_up(in->receiver, i, now_ns);
+    for (uint32_t s = 0; s < in->cut->source_count; s++)
+        if (mr_cut_lanes_take(in->lanes, s) && mr_receiver_is_over(in->receiver, s))
+            mr_cut_lanes_end(in->lanes, s, false, now_ns);
+    mr_cut_lanes_report(in->lanes);
+}
+
 /* A producing node that has ended regularly sends nothing more to a process that was started again. */
 static void watch_producer(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     int64_t silent_ns = in->received_ns + mr_cut_times_of(in->cut).session.silence_ns;
+    bool silent = now_ns >= silent_ns, looks = silent || mr_receiver_lacks(in->receiver);
     if (in->refusing || in->look_ns == INT64_MAX)
         return;
-    if (now_ns >= in->look_ns && now_ns >= silent_ns && mr_cut_node_ended(in->cut->from_node))
-        end_all(in, now_ns);
-    if (now_ns >= in->look_ns)
-        in->look_ns = now_ns < silent_ns ? silent_ns : now_ns + MR_CUT_ENDED_NS;
-    *wake_ns = mr_earlier_ns(*wake_ns, in->look_ns);
+    if (looks && now_ns >= in->look_ns) {
+        in->look_ns = now_ns + MR_CUT_ENDED_NS;
+        if (silent && mr_cut_node_ended(in->cut->from_node))
+            end_all(in, now_ns);
+        else
+            give_up_failed(in, now_ns);
+    }
+    *wake_ns = mr_earlier_ns(*wake_ns, looks ? in->look_ns : silent_ns);
 }
 
 /* The run state is known once all senders have reported it. A sender that was never connected is waited for only as
- * long as a lost one, if others are connected or the cut is live. */
+ * long as a lost one, if others are connected or the cut is live. If all have failed and none had reported it, only a
+ * process that was started again belongs to an earlier run. */
 static void watch_run(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     bool absent, live = in->cut->mode == MR_CUT_LIVE;
     if (in->run_state != MR_RUN_UNKNOWN)
         return;
     in->run_state = mr_receiver_run_state(in->receiver, &absent);
+    if (in->run_state == MR_RUN_UNKNOWN && mr_receiver_finished(in->receiver))
+        in->run_state = mr_stage_first_epoch(in->self) ? MR_RUN_GOES_ON : MR_RUN_BEGINS;
     bool excused = in->run_state == MR_RUN_UNKNOWN && (live || absent);
     if (excused && !in->known_ns)
         in->known_ns = now_ns;
@@ -536,7 +555,6 @@ static void close_stage(mr_stage *self) {
 }
 
 static int process(mr_stage *self, mr_io *io) {
-    (void)self;
     return mr_io_forward(io, 0);
 }
 

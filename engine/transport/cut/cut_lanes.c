@@ -185,9 +185,9 @@ void mr_cut_lanes_work(mr_cut_lanes *lanes, int64_t now_ns, int64_t *wake_ns) {
         *wake_ns = mr_earlier_ns(*wake_ns, mr_order_wake_ns(lanes->order));
 }
 
-void mr_cut_lanes_disturb(mr_cut_lanes *lanes, size_t producer, int64_t now_ns) {
+void mr_cut_lanes_disturb(mr_cut_lanes *lanes, size_t producer, bool connected, int64_t now_ns) {
     if (lanes->order)
-        mr_order_disturb(lanes->order, producer, now_ns);
+        mr_order_disturb(lanes->order, producer, connected, now_ns);
 }
 
 static void drop_lane(mr_cut_lanes *lanes, lane *of) {

@@ -40,8 +40,8 @@ void mr_cut_lanes_end_all(mr_cut_lanes *lanes, bool cut_short, int64_t now_ns);
 /* Pushes the frames that may enter now, and marks for missing processes; *wake_ns becomes the time of the next call, if
  * earlier. */
 void mr_cut_lanes_work(mr_cut_lanes *lanes, int64_t now_ns, int64_t *wake_ns);
-/* That process connected or disconnected. */
-void mr_cut_lanes_disturb(mr_cut_lanes *lanes, size_t producer, int64_t now_ns);
+/* That process connected, or disconnected. */
+void mr_cut_lanes_disturb(mr_cut_lanes *lanes, size_t producer, bool connected, int64_t now_ns);
 /* Drops waiting items, except ends. */
 void mr_cut_lanes_drop(mr_cut_lanes *lanes, int64_t now_ns);
 /* How much has entered so far; whether all ends have, or wait to. */

@@ -402,12 +402,17 @@ static void abandon(cut_out *out, const char *reason) {
     out->abandoned = out->abandoned ? out->abandoned : reason;
 }
 
-/* A node that has ended regularly sends nothing more to a process that was started again, or stopped meanwhile. */
+/* A node that has ended regularly sends nothing more to a process that was started again, or stopped meanwhile. A
+ * process that has failed takes nothing more. */
 static void watch_consumer(cut_out *out, int64_t now_ns) {
-    if (out->abandoned || now_ns < out->look_ns || mr_sender_has_peer(out->sender))
+    const size_t processes = out->cut->consumers > 0 ? (size_t)out->cut->consumers : 1;
+    if (out->abandoned || now_ns < out->look_ns || !mr_sender_lacks(out->sender))
         return;
     out->look_ns = now_ns + MR_CUT_ENDED_NS;
-    if (mr_cut_node_ended(out->cut->to_node))
+    for (uint32_t i = 0; i < processes; i++)
+        if (mr_cut_process_failed(out->cut->to_node, processes, i))
+            mr_sender_give_up(out->sender, i, now_ns);
+    if (!mr_sender_has_peer(out->sender) && mr_cut_node_ended(out->cut->to_node))
         abandon(out, DONE_BEFORE);
 }
 
@@ -418,7 +423,8 @@ static void watch_end(cut_out *out, bool stopping, bool ending, bool closing, in
         abandon(out, STOPPED);
     if ((stopping || (ending && out->cut->mode == MR_CUT_LIVE)) && !out->due_ns)
         out->due_ns = now_ns + out->stop_ns;
-    if (out->due_ns && now_ns >= out->due_ns)
+    bool useless = ending && out->cut->mode == MR_CUT_LIVE && mr_sender_is_forsaken(out->sender);
+    if ((out->due_ns && now_ns >= out->due_ns) || useless)
         abandon(out, stopping ? STOPPED : NO_CONSUMER);
     if (closing && !out->closed) {
         mr_sender_close(out->sender, "the run has ended");
@@ -509,7 +515,7 @@ static bool work(void *context, int64_t *wake_ns) {
     mr_cut_report_counts(out->instance, mr_sender_counts(out->sender), out->io_thread);
     report(out, (out->abandoned && empty) || mr_sender_finished(out->sender));
     *wake_ns = mr_earlier_ns(asked_ns, mr_sender_wake_ns(out->sender));
-    if (!out->abandoned && !mr_sender_has_peer(out->sender))
+    if (!out->abandoned && mr_sender_lacks(out->sender))
         *wake_ns = mr_earlier_ns(*wake_ns, out->look_ns);
     if (out->due_ns && !out->abandoned)
         *wake_ns = mr_earlier_ns(*wake_ns, out->due_ns);

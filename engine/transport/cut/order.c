@@ -31,13 +31,19 @@ typedef struct mark {
     bool known;
 } mark;
 
+typedef struct peer {
+    bool seen;                    /* it has connected once */
+    bool away;
+    int64_t left_ns;              /* `away`: since then */
+} peer;
+
 struct mr_order {
     size_t sources, producers, count;
     int64_t patience_ns, calm_ns; /* before calm_ns positions prove nothing */
     lane *lanes;
     mark *marks;                  /* sources x producers */
     bool live;                    /* a process that connects for the first time disturbs nothing */
-    bool *seen;                   /* by producer: it has connected once */
+    peer *peers;                  /* by producer */
     held *free;
 };
 
@@ -86,8 +92,8 @@ int mr_order_create(mr_order **order, size_t sources, size_t producers, int64_t 
     for (size_t s = 0; made->lanes && s < sources; s++)
         made->lanes[s].next.sub = 1;
     made->marks = mr_calloc(sources * producers, sizeof *made->marks);
-    made->seen = mr_calloc(producers, sizeof *made->seen);
-    if (!made->lanes || !made->marks || !made->seen)
+    made->peers = mr_calloc(producers, sizeof *made->peers);
+    if (!made->lanes || !made->marks || !made->peers)
         goto fail;
     *order = made;
     return MR_OK;
@@ -108,7 +114,7 @@ void mr_order_destroy(mr_order **order) {
     }
     mr_free(gone->lanes);
     mr_free(gone->marks);
-    mr_free(gone->seen);
+    mr_free(gone->peers);
     mr_free(gone);
 }
 
@@ -149,11 +155,16 @@ int mr_order_put(mr_order *order, size_t producer, const mr_ordered *thing, int6
     return MR_OK;
 }
 
-/* Whether all have passed on that place or later ones. */
-static bool is_passed(const mr_order *order, uint32_t source, place at) {
+static bool is_waited_for(const mr_order *order, size_t producer, int64_t now_ns) {
+    const peer *of = &order->peers[producer];
+    return !of->away || now_ns - of->left_ns < order->patience_ns;
+}
+
+/* Whether all that are waited for have passed on that place or later ones. */
+static bool is_passed(const mr_order *order, uint32_t source, place at, int64_t now_ns) {
     const mark *given = &order->marks[source * order->producers];
     for (size_t g = 0; g < order->producers; g++)
-        if (!given[g].known || is_before(given[g].at, at))
+        if (is_waited_for(order, g, now_ns) && (!given[g].known || is_before(given[g].at, at)))
             return false;
     return true;
 }
@@ -161,7 +172,7 @@ static bool is_passed(const mr_order *order, uint32_t source, place at) {
 static bool has_turn(const mr_order *order, uint32_t source, place at, int64_t now_ns) {
     const lane *of = &order->lanes[source];
     return of->ended || !is_before(of->next, row_of(at)) || now_ns - of->since_ns >= order->patience_ns ||
-           (now_ns >= order->calm_ns && is_passed(order, source, at));
+           (now_ns >= order->calm_ns && is_passed(order, source, at, now_ns));
 }
 
 bool mr_order_next(mr_order *order, uint32_t source, int64_t now_ns, mr_ordered *thing) {
@@ -187,10 +198,14 @@ void mr_order_end(mr_order *order, uint32_t source) {
     order->lanes[source].ended = true;
 }
 
-void mr_order_disturb(mr_order *order, size_t producer, int64_t now_ns) {
-    if (order->seen[producer] || !order->live)
+void mr_order_disturb(mr_order *order, size_t producer, bool connected, int64_t now_ns) {
+    peer *of = &order->peers[producer];
+    if (of->seen || !order->live)
         order->calm_ns = now_ns + order->patience_ns;
-    order->seen[producer] = true;
+    if (!of->away && !connected)
+        of->left_ns = now_ns;
+    of->away = !connected;
+    of->seen = true;
     for (size_t s = 0; s < order->sources; s++)
         order->marks[s * order->producers + producer].known = false;
 }

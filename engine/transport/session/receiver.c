@@ -279,7 +279,7 @@ bool mr_receiver_waits(const mr_receiver *receiver, uint32_t *sender) {
 bool mr_receiver_lacks(const mr_receiver *receiver) {
     bool lacks = false;
     for (uint32_t i = 0; i < receiver->params.senders; i++)
-        lacks |= receiver->origins[i].state != SENDER_THERE && receiver->origins[i].state != SENDER_LEFT;
+        lacks |= receiver->origins[i].state == SENDER_AWAY || receiver->origins[i].state == SENDER_REFUSED;
     return lacks;
 }
 
@@ -290,12 +290,14 @@ mr_run_state mr_receiver_run_state(const mr_receiver *receiver, bool *absent) {
         const origin *from = &receiver->origins[i];
         if (from->run_state == MR_RUN_GOES_ON)
             return MR_RUN_GOES_ON;
+        if (from->state == SENDER_GIVEN_UP)
+            continue;
         known &= from->run_state == MR_RUN_BEGINS;
         any |= from->run_state == MR_RUN_BEGINS;
         *absent &= from->run_state == MR_RUN_BEGINS || !from->incarnation;
     }
     *absent &= any;
-    return known ? MR_RUN_BEGINS : MR_RUN_UNKNOWN;
+    return known && any ? MR_RUN_BEGINS : MR_RUN_UNKNOWN;
 }
 
 bool mr_receiver_forgets(const mr_receiver *receiver) {
@@ -304,7 +306,7 @@ bool mr_receiver_forgets(const mr_receiver *receiver) {
 
 bool mr_receiver_finished(const mr_receiver *receiver) {
     for (uint32_t i = 0; i < receiver->params.senders; i++)
-        if (receiver->origins[i].state != SENDER_LEFT)
+        if (receiver->origins[i].state != SENDER_LEFT && receiver->origins[i].state != SENDER_GIVEN_UP)
             return false;
     return true;
 }
@@ -321,7 +323,10 @@ void mr_receiver_close(mr_receiver *receiver, const char *text) {
 }
 
 mr_session_counts mr_receiver_counts(const mr_receiver *receiver) {
-    return receiver->counts;
+    mr_session_counts counts = receiver->counts;
+    for (uint32_t i = 0; i < receiver->params.senders; i++)
+        counts.peers += receiver->origins[i].state == SENDER_THERE;
+    return counts;
 }
 
 /* ---- actions ----------------------------------------------------------------------------------------------------- */

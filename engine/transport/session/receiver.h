@@ -33,6 +33,10 @@ void mr_receiver_lost(mr_receiver *receiver, uint32_t sender, int64_t now_ns);
 /* The transport had no connection to that sender for the last message, and is about to establish one: silence does not
  * count yet. */
 void mr_receiver_no_line(mr_receiver *receiver, uint32_t sender);
+/* That sender will not come back: it has failed, and is not started again. Nothing more comes from it. */
+void mr_receiver_give_up(mr_receiver *receiver, uint32_t sender, int64_t now_ns);
+/* Whether all senders have sent the end of a source, or were given up. */
+bool mr_receiver_is_over(const mr_receiver *receiver, uint32_t source);
 /* The graph has taken a fresh frame: the receiver grants its credit again. */
 void mr_receiver_take(mr_receiver *receiver, uint64_t ticket);
 /* A fresh frame's receipt has closed. Strings are kept by pointer and must live as long as the receiver. Tickets for
@@ -55,8 +59,8 @@ bool mr_receiver_lacks(const mr_receiver *receiver);
 mr_run_state mr_receiver_run_state(const mr_receiver *receiver, bool *absent);
 /* Whether there were more gaps than can be remembered: repetitions may be taken for new frames. */
 bool mr_receiver_forgets(const mr_receiver *receiver);
-/* All senders have reported that they need nothing more. A receiver must not leave before that: reports can be lost,
- * and no other process can repeat them. */
+/* All senders have reported that they need nothing more, or were given up. A receiver must not leave before that:
+ * reports can be lost, and no other process can repeat them. */
 bool mr_receiver_finished(const mr_receiver *receiver);
 /* Grants no more credit; existing grants are withdrawn once the senders know. Sends BYE once nothing is held. Senders
  * pass the rest to other peers, or wait for another process. */

@@ -120,7 +120,7 @@ static int receive_reject(mr_receiver *receiver, origin *from, const mr_cut_mess
     bool ours = message->session ? message->session == from->session : is_answer(from, message->reject.attempt);
     mr_reject_reason reason = message->reject.reason;
     bool known = from->state == SENDER_REFUSED && from->refused_for == reason;
-    if (!ours || from->state == SENDER_LEFT)
+    if (!ours || from->state == SENDER_LEFT || from->state == SENDER_GIVEN_UP)
         return MR_OK;
     *(reason == MR_REJECT_STALE ? &receiver->counts.stale : &receiver->counts.rejected) += 1;
     from->spoilt |= reason == MR_REJECT_MALFORMED;
@@ -142,9 +142,9 @@ static int receive_reject(mr_receiver *receiver, origin *from, const mr_cut_mess
 
 /* ---- items ------------------------------------------------------------------------------------------------------- */
 
-static bool is_over(const mr_receiver *receiver, uint32_t source) {
+bool mr_receiver_is_over(const mr_receiver *receiver, uint32_t source) {
     for (uint32_t i = 0; i < receiver->params.senders; i++)
-        if (!receiver->origins[i].ended[source])
+        if (receiver->origins[i].state != SENDER_GIVEN_UP && !receiver->origins[i].ended[source])
             return false;
     return true;
 }
@@ -202,7 +202,7 @@ static void receive_settled(mr_receiver *receiver, origin *from, const mr_cut_it
 
 /* A mark is settled when it comes. So is a frame that comes after the end. */
 static void receive_new(mr_receiver *receiver, origin *from, mr_cut_item *item) {
-    bool frame = item->kind == MR_CUT_FRAME, late = is_over(receiver, item->identity.source);
+    bool frame = item->kind == MR_CUT_FRAME, late = mr_receiver_is_over(receiver, item->identity.source);
     int32_t place = mr_receiver_table_add(receiver, item, (uint32_t)(from - receiver->origins));
     item->ticket = (uint64_t)receiver->table[place].generation << 32 | (uint32_t)place;
     item->fresh = !late;
@@ -224,10 +224,10 @@ static void receive_new(mr_receiver *receiver, origin *from, mr_cut_item *item) 
 
 /* The end is passed on once, when no sender has more. */
 static void receive_end(mr_receiver *receiver, origin *from, mr_cut_item *item) {
-    bool before = is_over(receiver, item->identity.source);
+    bool before = mr_receiver_is_over(receiver, item->identity.source);
     from->ended[item->identity.source] = from->end_received[item->identity.source] = true;
     from->ends_changed = from->urgent = true;
-    item->fresh = !before && is_over(receiver, item->identity.source);
+    item->fresh = !before && mr_receiver_is_over(receiver, item->identity.source);
 }
 
 /* Marks that report how far a source is settled are not deduplicated. */
@@ -341,6 +341,13 @@ void mr_receiver_malformed(mr_receiver *receiver, uint32_t sender) {
 void mr_receiver_lost(mr_receiver *receiver, uint32_t sender, int64_t now_ns) {
     receiver->now_ns = now_ns;
     mr_receiver_break(receiver, &receiver->origins[sender], MR_PEER_BROKEN, "the connection was closed");
+}
+
+void mr_receiver_give_up(mr_receiver *receiver, uint32_t sender, int64_t now_ns) {
+    origin *from = &receiver->origins[sender];
+    receiver->now_ns = now_ns;
+    mr_receiver_break(receiver, from, MR_PEER_LEFT, "it has failed");
+    from->state = SENDER_GIVEN_UP;
 }
 
 void mr_receiver_no_line(mr_receiver *receiver, uint32_t sender) {

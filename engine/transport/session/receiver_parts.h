@@ -27,7 +27,7 @@ typedef struct entry {
     int32_t later;       /* settled after it */
 } entry;
 
-typedef enum sender_state { SENDER_AWAY, SENDER_THERE, SENDER_REFUSED, SENDER_LEFT } sender_state;
+typedef enum sender_state { SENDER_AWAY, SENDER_THERE, SENDER_REFUSED, SENDER_LEFT, SENDER_GIVEN_UP } sender_state;
 
 /* One process that sends, as it is seen here. */
 typedef struct origin {

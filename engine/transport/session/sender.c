@@ -346,6 +346,13 @@ bool mr_sender_has_room(const mr_sender *sender, uint64_t bytes) {
            sender->next - sender->base < sender->room && (!params->live || has_credit(sender, bytes));
 }
 
+bool mr_sender_lacks(const mr_sender *sender) {
+    uint32_t there = sender->given_up;
+    for (uint32_t i = 0; i < sender->params.most_peers; i++)
+        there += is_there(&sender->peers[i]);
+    return there < sender->params.receivers;
+}
+
 bool mr_sender_has_peer(const mr_sender *sender) {
     for (uint32_t i = 0; i < sender->params.most_peers; i++)
         if (is_there(&sender->peers[i]))
@@ -405,11 +412,36 @@ uint32_t mr_sender_unsettled(const mr_sender *sender) {
     return sender->frames;
 }
 
+/* Whether it can be there, or come back. */
+static bool counts(const mr_sender *sender, const peer *p) {
+    return p->used && !sender->served[mr_sender_replica_of(sender, p->name)].given_up;
+}
+
+/* How many receivers need no more ends. */
 static size_t witnesses(const mr_sender *sender) {
-    size_t count = 0;
+    size_t count = sender->given_up;
     for (uint32_t i = 0; i < sender->params.most_peers; i++)
-        count += sender->peers[i].used && sender->peers[i].ends_confirmed == sender->params.self.lane_count;
+        count += counts(sender, &sender->peers[i]) &&
+                 sender->peers[i].ends_confirmed == sender->params.self.lane_count;
     return count;
+}
+
+/* Whether a receiver can still take an item of that source, or come to take it. */
+static bool has_consumer(const mr_sender *sender, size_t source) {
+    uint32_t without = sender->given_up;
+    for (uint32_t i = 0; i < sender->params.most_peers; i++)
+        without += counts(sender, &sender->peers[i]) && sender->peers[i].end_confirmed[source];
+    return without < sender->params.receivers;
+}
+
+void mr_sender_drop_orphans(mr_sender *sender) {
+    if (!sender->given_up || mr_sender_is_forsaken(sender))
+        return;
+    for (uint64_t position = sender->base; position != sender->next; position++) {
+        const slot *s = slot_at(sender, position);
+        if (s->state == SLOT_QUEUED && !has_consumer(sender, s->item.identity.source))
+            mr_sender_settle(sender, position, MR_NOTE_DROPPED, sender->params.stage, "no consumer");
+    }
 }
 
 bool mr_sender_is_done(const mr_sender *sender) {
@@ -452,5 +484,8 @@ void mr_sender_abandon(mr_sender *sender, const char *reason) {
 }
 
 mr_session_counts mr_sender_counts(const mr_sender *sender) {
-    return sender->counts;
+    mr_session_counts counts = sender->counts;
+    for (uint32_t i = 0; i < sender->params.most_peers; i++)
+        counts.peers += sender->peers[i].used && sender->peers[i].session;
+    return counts;
 }

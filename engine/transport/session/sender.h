@@ -47,6 +47,14 @@ bool mr_sender_knows(const mr_sender *sender, uint64_t session, uint32_t *peer);
 void mr_sender_malformed(mr_sender *sender, uint32_t route);
 /* A message for that session could not be written: its frames count as refused. */
 void mr_sender_unwritten(mr_sender *sender, uint64_t session);
+/* That planned receiver (its number in its node) will not come back: it has failed, and is not started again. Others
+ * get its items, and its confirmation of ends is not needed. Frames are dropped as "no consumer" if all other receivers
+ * have had the end of their source. */
+void mr_sender_give_up(mr_sender *sender, uint32_t receiver, int64_t now_ns);
+/* Whether a planned receiver is not connected and was not given up. */
+bool mr_sender_lacks(const mr_sender *sender);
+/* Whether all planned receivers were given up. */
+bool mr_sender_is_forsaken(const mr_sender *sender);
 /* The transport saw this connection close. */
 void mr_sender_lost(mr_sender *sender, uint32_t route, int64_t now_ns);
 /* Sets whether the run begins or continues for this process's producers. This and what receivers have delivered decide

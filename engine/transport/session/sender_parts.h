@@ -60,6 +60,7 @@ typedef struct peer {
 typedef struct served {
     uint64_t incarnation; /* the last process that delivered anything; 0: none */
     bool earlier;         /* another one before it had */
+    bool given_up;        /* it will not come back */
 } served;
 
 typedef struct lane {
@@ -107,6 +108,7 @@ struct mr_sender {
     uint64_t last_session;
     mr_run_state before; /* this process's producers */
     served *served;      /* by the receiving node's replica */
+    uint32_t given_up;   /* how many of those were */
     int64_t suspect_since_ns;  /* since when the first queued frame, a suspected one, waits for an idle peer; 0: it does
                                   not */
     int64_t now_ns;            /* as last reported */
@@ -135,6 +137,8 @@ static inline uint32_t index_of(const mr_sender *sender, const peer *p) {
 
 /* Every source has ended, everything is settled, and as many receivers as are planned know. */
 bool mr_sender_is_done(const mr_sender *sender);
+/* Drops queued items that no receiver can take any more, since one was given up. */
+void mr_sender_drop_orphans(mr_sender *sender);
 /* Settles an item that is not; a suspicion goes with it. */
 void mr_sender_settle(mr_sender *sender, uint64_t position, mr_note outcome, const char *stage, const char *reason);
 /* Leases a queued item to a peer. */
@@ -170,6 +174,8 @@ void mr_sender_look_at_peers(mr_sender *sender, int64_t now_ns);
 event *mr_sender_event(mr_sender *sender, mr_action_kind kind, uint32_t route);
 /* Whether the run begins or continues for that peer. */
 mr_run_state mr_sender_run_state(const mr_sender *sender, const peer *p);
+/* The receiving node's replica with this name. 0 if the node has one process. */
+uint32_t mr_sender_replica_of(const mr_sender *sender, const char *name);
 /* A WELCOME to the present session. */
 void mr_sender_welcome(mr_sender *sender, peer *p, mr_action *action);
 /* Writes a numbered message's header for a peer. */

@@ -119,21 +119,20 @@ static peer *free_record(mr_sender *sender) {
 
 /* ---- whether the run goes on ------------------------------------------------------------------------------------- */
 
-/* The receiving node's replica with this name. 0 if the node has one process. */
-static uint32_t replica_of(const mr_sender *sender, const char *name) {
+uint32_t mr_sender_replica_of(const mr_sender *sender, const char *name) {
     const char *dot = strrchr(name, '.');
     unsigned long replica = dot ? strtoul(dot + 1, NULL, 10) : 0;
     return replica < sender->params.receivers ? (uint32_t)replica : 0;
 }
 
 static void note_delivered(mr_sender *sender, const peer *p) {
-    served *by = &sender->served[replica_of(sender, p->name)];
+    served *by = &sender->served[mr_sender_replica_of(sender, p->name)];
     by->earlier |= by->incarnation && by->incarnation != p->incarnation;
     by->incarnation = p->incarnation;
 }
 
 mr_run_state mr_sender_run_state(const mr_sender *sender, const peer *p) {
-    const served *by = &sender->served[replica_of(sender, p->name)];
+    const served *by = &sender->served[mr_sender_replica_of(sender, p->name)];
     bool earlier = by->earlier || (by->incarnation && by->incarnation != p->incarnation);
     return earlier ? MR_RUN_GOES_ON : sender->before;
 }
@@ -289,6 +288,8 @@ static int receive_hello(mr_sender *sender, uint32_t route, const mr_cut_message
         return refuse(sender, route, message, reason, text);
     if (sender->closing)
         return refuse(sender, route, message, MR_REJECT_FULL, "this node is ending");
+    if (sender->served[mr_sender_replica_of(sender, message->hello.name)].given_up)
+        return MR_OK; /* It was sent before. */
     peer *p = peer_by_name(sender, message->hello.name);
     if (p && p->incarnation == message->hello.incarnation) {
         if (message->hello.attempt <= p->attempt)
@@ -507,6 +508,27 @@ void mr_sender_lost(mr_sender *sender, uint32_t route, int64_t now_ns) {
         p->closed = true;
         end_session(sender, p, MR_PEER_BROKEN, "the connection was closed");
     }
+}
+
+void mr_sender_give_up(mr_sender *sender, uint32_t receiver, int64_t now_ns) {
+    sender->now_ns = now_ns;
+    if (sender->served[receiver].given_up)
+        return;
+    sender->served[receiver].given_up = true;
+    sender->given_up++;
+    for (uint32_t i = 0; i < sender->params.most_peers; i++) {
+        peer *p = &sender->peers[i];
+        if (!p->used || mr_sender_replica_of(sender, p->name) != receiver)
+            continue;
+        end_session(sender, p, MR_PEER_LEFT, "it has failed");
+        mr_sender_mark_dead(sender, p, true);
+        p->left = true;
+    }
+    mr_sender_schedule_loss_reports(sender); /* it may have had the last ones */
+}
+
+bool mr_sender_is_forsaken(const mr_sender *sender) {
+    return sender->given_up >= sender->params.receivers;
 }
 
 void mr_sender_look_at_peers(mr_sender *sender, int64_t now_ns) {

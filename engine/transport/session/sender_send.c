@@ -259,6 +259,7 @@ bool mr_sender_next(mr_sender *sender, int64_t now_ns, mr_action *action) {
     sender->now_ns = now_ns;
     *action = (mr_action){.kind = MR_ACTION_NONE};
     mr_sender_look_at_peers(sender, now_ns);
+    mr_sender_drop_orphans(sender);
     if (sender->losses_pending)
         mr_sender_queue_loss_reports(sender);
     return next_event(sender, action) || next_outcome(sender, action) || next_items(sender, action) ||

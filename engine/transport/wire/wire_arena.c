@@ -68,8 +68,6 @@ static void *allocate(void *data, size_t bytes) {
 }
 
 static void release(void *data, void *pointer) {
-    (void)data;
-    (void)pointer;
 }
 
 int mr_wire_new_buffer(size_t bytes, mr_buffer **buffer) {

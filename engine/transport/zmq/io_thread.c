@@ -172,7 +172,6 @@ static bool receive_some(mr_io_thread *io_thread) {
 
 static void release_buffer(void *data, void *buffer) {
     mr_buffer *gone = buffer;
-    (void)data;
     mr_buffer_unref(&gone);
 }
 

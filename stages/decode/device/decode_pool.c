@@ -144,7 +144,6 @@ static lease *take(mr_picture_pool *pool, size_t bytes) {
 }
 
 static void give_back(void *opaque, uint8_t *data) {
-    (void)data;
     lease *self = opaque;
     mr_picture_pool *pool = self->owner;
     mr_buffer *buffer = self->buffer;

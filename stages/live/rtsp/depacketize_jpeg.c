@@ -216,7 +216,6 @@ static void add_jpeg(mr_depacketizer *d, mr_assembly *to, const mr_rtp_packet *p
 
 static void finish_jpeg(mr_depacketizer *d, mr_assembly *unit) {
     static const uint8_t end[] = {0xff, 0xd9};
-    (void)d;
     if (!unit->too_large && (unit->bytes < 2 || memcmp(unit->data + unit->bytes - 2, end, sizeof end)))
         mr_assembly_add(unit, end, sizeof end);
 }

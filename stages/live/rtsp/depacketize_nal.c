@@ -84,7 +84,6 @@ static void add_aggregate(mr_depacketizer *d, mr_assembly *to, const uint8_t *at
 }
 
 static void finish(mr_depacketizer *d, mr_assembly *unit) {
-    (void)d;
     check_ended(unit);
 }
 
@@ -127,7 +126,6 @@ static int kind_h264(const uint8_t *nal) {
 static void note_nal_h264(mr_depacketizer *d, mr_assembly *to, size_t begin, uint8_t *nal, size_t bytes) {
     const int type = nal[0] & 31;
     const size_t end = (size_t)(nal + bytes - to->data);
-    (void)d;
     note_h264(to, nal[0]);
     note_set(to, kind_h264(nal), begin, end);
     if (type == DELIMITER && begin == 0)

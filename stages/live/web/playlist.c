@@ -156,19 +156,16 @@ static int read_byte_range(parser *at, char *value) {
 }
 
 static int note_discontinuity(parser *at, char *value) {
-    (void)value;
     at->next.discontinuity = true;
     return MR_OK;
 }
 
 static int note_gap(parser *at, char *value) {
-    (void)value;
     at->next.gap = true;
     return MR_OK;
 }
 
 static int note_end(parser *at, char *value) {
-    (void)value;
     at->list->ended = true;
     return MR_OK;
 }
@@ -282,13 +279,11 @@ static int read_variant(parser *at, char *value) {
 }
 
 static int refuse_variables(parser *at, char *value) {
-    (void)value;
     return mr_fail(MR_ERROR_UNAVAILABLE, "%s: its playlist has variables (EXT-X-DEFINE), which are not supported",
                    at->name);
 }
 
 static int refuse_skip(parser *at, char *value) {
-    (void)value;
     return refuse(at, "segments are left out, which was not asked for (EXT-X-SKIP)");
 }
 

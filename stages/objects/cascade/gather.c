@@ -405,10 +405,7 @@ static int process(mr_stage *self, mr_io *io) {
     else if (!status && objects)
         status = put_on(s, io, frame, objects);
     forget(s);
-    if (!status)
-        return mr_io_emit(io, 0, frame);
-    mr_frame_unref(&frame);
-    return status;
+    return mr_io_finish(io, 0, frame, status);
 }
 
 static int open_stage(mr_stage *self) {

@@ -162,7 +162,6 @@ static double (*place(const options *o, const mr_points *from, const double size
 }
 
 static int fail_outside(const state *s, const char *name, const double size[2]) {
-    (void)s;
     return mr_fail(MR_ERROR_CONFIG, "\"%s\" has a point outside of the picture, which is %.0fx%.0f", name, size[0],
                    size[1]);
 }
@@ -358,10 +357,7 @@ static int process(mr_stage *self, mr_io *io) {
     status = mr_io_share(io, input, &frame);
     if (!status && !away)
         status = look(self->options, s, io, frame);
-    if (!status)
-        return mr_io_emit(io, 0, frame);
-    mr_frame_unref(&frame);
-    return status;
+    return mr_io_finish(io, 0, frame, status);
 }
 
 #define FIELD(field) .name = #field, .offset = offsetof(ground_options, field)

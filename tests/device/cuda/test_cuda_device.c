@@ -21,7 +21,6 @@ static mr_device *devices[2];
 static mr_stream *streams[2];
 
 static int open_devices(void **state) {
-    (void)state;
     int status = mr_device_open(&devices[0], "cuda:0", 0, false);
     if (!status)
         status = mr_device_open(&devices[1], "cuda:1", 0, false);
@@ -33,7 +32,6 @@ static int open_devices(void **state) {
 }
 
 static int close_devices(void **state) {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         mr_stream_destroy(&streams[i]);
         mr_device_destroy(&devices[i]);
@@ -57,19 +55,17 @@ static mr_event *record(mr_stream *stream) {
 /* From one device's memory to the other's, and back to the host. */
 static void carry(uint32_t *here, void *const there[2]) {
     assert_int_equal(mr_stream_copy(streams[0], there[0], here, NUMBERS * sizeof *here), MR_OK);
-    mr_event *first = record(streams[0]);
+    ENDED_BY(mr_event_unref) mr_event *first = record(streams[0]);
     assert_int_equal(mr_stream_wait(streams[1], first), MR_OK);
     assert_int_equal(mr_stream_copy(streams[1], there[1], there[0], NUMBERS * sizeof *here), MR_OK);
     assert_int_equal(mr_stream_copy(streams[1], here + NUMBERS, there[1], NUMBERS * sizeof *here), MR_OK);
-    mr_event *second = record(streams[1]);
+    ENDED_BY(mr_event_unref) mr_event *second = record(streams[1]);
 #ifdef MILLRACE_CUDA_HOST
     assert_false(mr_event_done(first));
     mr_host_hold(false);
 #endif
     finish(second);
     assert_true(mr_event_done(first));
-    mr_event_unref(&first);
-    mr_event_unref(&second);
 }
 
 TEST(a_stream_waits_for_an_event_of_another_device) {
@@ -170,7 +166,6 @@ typedef struct lines {
 
 static void note_line(void *context, mr_log_level level, const char *line) {
     lines *to = context;
-    (void)level;
     to->count++;
     snprintf(to->last, sizeof to->last, "%s", line);
 }
@@ -272,12 +267,11 @@ TEST(nobody_waits_while_the_runtime_is_asked) {
 }
 
 TEST(devices_reach_each_other_once) {
-    mr_device *again = NULL;
+    ENDED_BY(mr_device_destroy) mr_device *again = NULL;
     assert_int_equal(mr_device_open(&again, "cuda:1", 0, false), MR_OK);
     assert_int_equal(mr_host_peers(0, 1), 1);
     assert_int_equal(mr_host_peers(1, 0), 1);
     assert_int_equal(mr_host_peers(0, 0), 0);
-    mr_device_destroy(&again);
 }
 #endif
 

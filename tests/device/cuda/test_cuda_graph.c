@@ -143,7 +143,7 @@ TEST(the_oldest_graphs_are_forgotten) {
 }
 
 TEST(graphs_that_do_not_pay_are_given_up) {
-    fixture f;
+    ENDED_BY(close_fixture) fixture f;
     if (!open_fixture(&f))
         skip();
     uint64_t before = 0;
@@ -155,11 +155,10 @@ TEST(graphs_that_do_not_pay_are_given_up) {
     assert_int_equal(counts_of(&f).recorded, before);
     assert_true(counts_of(&f).plain > counts_of(&f).launched);
     EXPECT_GRAPHS(0);
-    close_fixture(&f);
 }
 
 TEST(graphs_can_be_turned_off) {
-    fixture f;
+    ENDED_BY(close_fixture) fixture f;
     setenv("MILLRACE_CUDA_GRAPHS", "0", 1);
     bool opened = open_fixture(&f);
     unsetenv("MILLRACE_CUDA_GRAPHS");
@@ -169,11 +168,9 @@ TEST(graphs_can_be_turned_off) {
         compute(&f, &f.slots[0]);
     assert_int_equal(counts_of(&f).recorded, 0);
     assert_int_equal(counts_of(&f).plain, 4);
-    close_fixture(&f);
 }
 
 static int refuse(const void *arguments, void *handle) {
-    (void)handle;
     return *(const int *)arguments;
 }
 
@@ -189,15 +186,13 @@ static int record(on_device *d) {
 }
 
 static void ignore(void *context, mr_log_level level, const char *line) {
-    (void)level;
-    (void)line;
     ++*(int *)context;
 }
 
 /* What was put off fails the event that it was put off to, and only that. */
 TEST(a_launch_that_fails_fails_its_event) {
     int lines = 0;
-    fixture f;
+    ENDED_BY(close_fixture) fixture f;
     if (!open_fixture(&f))
         skip();
     mr_log_to(ignore, &lines);
@@ -210,13 +205,12 @@ TEST(a_launch_that_fails_fails_its_event) {
     mr_log_to(NULL, NULL);
     assert_int_equal(lines, 1);
     compute(&f, &f.slots[0]);
-    close_fixture(&f);
 }
 
 #ifdef MILLRACE_CUDA_HOST
 TEST(what_cannot_be_recorded_is_launched) {
     int lines = 0;
-    fixture f;
+    ENDED_BY(close_fixture) fixture f;
     assert_true(open_fixture(&f));
     mr_host_refuse_capture(true);
     mr_log_to(ignore, &lines);
@@ -230,7 +224,6 @@ TEST(what_cannot_be_recorded_is_launched) {
     assert_int_equal(counts_of(&f).refused, 1);
     assert_int_equal(counts_of(&f).recorded, 0);
     assert_int_equal(counts_of(&f).plain, 12);
-    close_fixture(&f);
 }
 
 /* Work is compared byte by byte, so the structs must have no padding. */

@@ -12,13 +12,11 @@ enum { BYTES = 1 << 16, MOST = 16, WORK_NS = 2000000, CLOCK_NS = 1000000 };
 static mr_device *device;
 
 static int open_device(void **state) {
-    (void)state;
     mr_device_open(&device, "cuda:0", 0, false);
     return 0;
 }
 
 static int close_device(void **state) {
-    (void)state;
     mr_device_destroy(&device);
     return 0;
 }
@@ -36,19 +34,17 @@ static void take_note(void *context, const mr_device *from, const mr_work_note *
 }
 
 static int work(void *arguments) {
-    (void)arguments;
     nanosleep(&(struct timespec){.tv_nsec = WORK_NS}, NULL);
     return MR_OK;
 }
 
 static void finish(mr_stream *stream) {
-    mr_event *event = NULL;
+    ENDED_BY(mr_event_unref) mr_event *event = NULL;
     assert_int_equal(mr_event_create(&event, device, stream->stage), MR_OK);
     assert_int_equal(mr_stream_record(stream, event), MR_OK);
     while (!mr_event_done(event))
         nanosleep(&(struct timespec){.tv_nsec = 10000}, NULL);
     assert_int_equal(mr_event_status(event), MR_OK);
-    mr_event_unref(&event);
 }
 
 /* A copy there, work, and a copy back. */
@@ -109,7 +105,7 @@ TEST(each_piece_is_told_with_its_time) {
 TEST(nothing_is_told_where_nobody_looks) {
     static notes got;
     void *here = NULL, *there = NULL;
-    mr_stream *stream = NULL;
+    ENDED_BY(mr_stream_destroy) mr_stream *stream = NULL;
     if (!device)
         skip();
     device->trace_context = &got;
@@ -120,7 +116,6 @@ TEST(nothing_is_told_where_nobody_looks) {
     assert_int_equal(got.count, 0);
     mr_device_free(device, MR_MEMORY_PINNED, here);
     mr_device_free(device, MR_MEMORY_DEVICE, there);
-    mr_stream_destroy(&stream);
 }
 
 /* Whether a profiler is attached or not. */

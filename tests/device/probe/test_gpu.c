@@ -19,7 +19,7 @@ static const mr_gpu_finding *find(const mr_gpu_finding *findings, int count, con
 
 /* The machine's only finding is this one. It is fatal and has both texts. */
 static void expect(const mr_gpu_access *access, const char *code, const char *what, const char *mend) {
-    mr_gpus found;
+    ENDED_BY(mr_gpus_fini) mr_gpus found;
     assert_int_equal(mr_gpus_probe(access, &found), MR_OK);
     assert_int_equal(found.finding_count, 1);
     assert_string_equal(found.findings[0].code, code);
@@ -30,13 +30,12 @@ static void expect(const mr_gpu_access *access, const char *code, const char *wh
         assert_false(mr_gpu_usable(&found, &found.gpu[i]));
     assert_int_equal(gpu_sessions, 0);
     assert_int_equal(gpu_contexts, 0);
-    mr_gpus_fini(&found);
 }
 
 /* The first GPU's finding with this code. The GPU can be used unless it is fatal. */
 static void expect_of_gpu(const mr_gpu_access *access, const char *code, bool fatal, const char *what,
                           const char *mend) {
-    mr_gpus found;
+    ENDED_BY(mr_gpus_fini) mr_gpus found;
     assert_int_equal(mr_gpus_probe(access, &found), MR_OK);
     assert_int_equal(found.finding_count, 0);
     const mr_gpu *gpu = &found.gpu[0];
@@ -49,12 +48,11 @@ static void expect_of_gpu(const mr_gpu_access *access, const char *code, bool fa
     assert_int_equal(mr_gpu_usable(&found, gpu), !fatal);
     /* A GPU that must not be used gets no context for asking the decoder. */
     assert_int_equal(gpu->codec_count, fatal ? 0 : 2);
-    mr_gpus_fini(&found);
 }
 
 TEST(test_all_is_read) {
     mr_gpu_access access = gpu_healthy();
-    mr_gpus found;
+    ENDED_BY(mr_gpus_fini) mr_gpus found;
     assert_int_equal(mr_gpus_probe(&access, &found), MR_OK);
     assert_int_equal(found.finding_count, 0);
     assert_string_equal(found.driver, "580.65.06");
@@ -83,7 +81,6 @@ TEST(test_all_is_read) {
     assert_int_equal(gpu->codecs[1].max_width, 8192);
     assert_int_equal(gpu_sessions, 0);
     assert_int_equal(gpu_contexts, 0);
-    mr_gpus_fini(&found);
 }
 
 /* What the driver's libraries do not report stays unknown; everything else is there. */
@@ -92,7 +89,7 @@ TEST(test_without_management) {
     access.nvmlInit = NULL;
     access.cuvidGetDecoderCaps = NULL;
     access.cuDeviceGetUuid = NULL;
-    mr_gpus found;
+    ENDED_BY(mr_gpus_fini) mr_gpus found;
     assert_int_equal(mr_gpus_probe(&access, &found), MR_OK);
     assert_int_equal(found.finding_count, 0);
     assert_string_equal(found.driver, "580.65.06"); /* of the module */
@@ -103,7 +100,6 @@ TEST(test_without_management) {
     assert_true(gpu->core_mhz == 0 && gpu->memory_mhz == 0);
     assert_int_equal(gpu->codec_count, 0);
     assert_string_equal(gpu->uuid, "");
-    mr_gpus_fini(&found);
 }
 
 TEST(test_no_driver) {
@@ -185,10 +181,9 @@ TEST(test_architecture) {
     static const int runs[] = {75, 80, 86, 89, 90, 100, 120};
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
         gpu_here.capability = runs[i];
-        mr_gpus found;
+        ENDED_BY(mr_gpus_fini) mr_gpus found;
         assert_int_equal(mr_gpus_probe(&access, &found), MR_OK);
         assert_int_equal(found.gpu[0].finding_count, 0);
-        mr_gpus_fini(&found);
     }
 }
 
@@ -211,10 +206,9 @@ TEST(test_modes_and_errors) {
     gpu_here.slowed = 0x1 | 0x4 | 0x40;
     expect_of_gpu(&access, "slowed", false, "power limit, heat (hardware)", "nvidia-smi");
     gpu_here.slowed = 0x1; /* idle */
-    mr_gpus found;
+    ENDED_BY(mr_gpus_fini) mr_gpus found;
     assert_int_equal(mr_gpus_probe(&access, &found), MR_OK);
     assert_int_equal(found.gpu[0].finding_count, 0);
-    mr_gpus_fini(&found);
 }
 
 TEST(test_build_without_cuda) {
@@ -262,7 +256,7 @@ static int nvml_by_instance(const char *uuid, void **handle) {
 /* An instance has another kind of UUID, by which NVML knows it. */
 TEST(test_instances) {
     mr_gpu_access access = gpu_healthy();
-    mr_gpus found;
+    ENDED_BY(mr_gpus_fini) mr_gpus found;
     access.nvmlDeviceGetHandleByUUID = nvml_by_instance;
     assert_int_equal(mr_gpus_probe(&access, &found), MR_OK);
     assert_int_equal(found.count, 2);
@@ -270,13 +264,12 @@ TEST(test_instances) {
     assert_true(mr_gpu_is_uuid(found.gpu[1].uuid));
     assert_int_equal(found.gpu[1].free_bytes, UINT64_C(79) << 30);
     assert_int_equal(mr_device_check_name("cuda:MIG-a0a1a2a3-a4a5-a6a7-a8a9-aaabacadae01"), MR_OK);
-    mr_gpus_fini(&found);
 }
 
 /* Whatever this machine is: the real libraries, where there are any. */
 TEST(test_this_machine) {
-    mr_gpu_access access;
-    mr_gpus found;
+    ENDED_BY(mr_gpu_access_close) mr_gpu_access access;
+    ENDED_BY(mr_gpus_fini) mr_gpus found;
     mr_gpu_access_open(&access);
     assert_int_equal(mr_gpus_probe(&access, &found), MR_OK);
     if (found.count == 0) {
@@ -289,8 +282,6 @@ TEST(test_this_machine) {
         assert_int_equal(mr_gpu_index_of(&access, found.gpu[i].uuid, &index), MR_OK);
         assert_int_equal(index, i);
     }
-    mr_gpus_fini(&found);
-    mr_gpu_access_close(&access);
 }
 
 /* ---- what programs see ------------------------------------------------------------------------------------------- */

@@ -53,10 +53,9 @@ static char *said_of(const char *devices, const char *device, bool offline) {
 }
 
 static void assert_said(const char *devices, const char *device, bool offline, const char *words, bool expected) {
-    char *said = said_of(devices, device, offline);
+    FREED char *said = said_of(devices, device, offline);
     if ((strstr(said, words) != NULL) != expected)
         fail_msg("%s\n%s%s", said, devices, device);
-    free(said);
 }
 
 TEST(one_gpu_is_not_two_devices) {

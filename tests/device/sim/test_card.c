@@ -153,7 +153,6 @@ static int64_t end(fixture *f) {
 }
 
 static int nothing(void *arguments) {
-    (void)arguments;
     return MR_OK;
 }
 

@@ -93,9 +93,8 @@ static mr_event *record(mr_stream *stream) {
 }
 
 static void order(mr_stream *first, mr_stream *second) {
-    mr_event *event = record(first);
+    ENDED_BY(mr_event_unref) mr_event *event = record(first);
     assert_int_equal(mr_stream_wait(second, event), MR_OK);
-    mr_event_unref(&event);
 }
 
 static int outcome(mr_stream *stream) {
@@ -123,7 +122,7 @@ static int write_ramp(void *arguments) {
 
 /* corrupt=8 means the frame with number 7, and only the first work that writes anything for it. */
 static void one_bit_is_wrong(const char *name, size_t wrong) {
-    fixture f;
+    ENDED_BY(end) fixture f;
     begin(&f, name);
     float *device = take(&f, MR_MEMORY_DEVICE, 64), *host = take(&f, MR_MEMORY_HOST, 64);
     memset(device, 0, 64);
@@ -139,7 +138,6 @@ static void one_bit_is_wrong(const char *name, size_t wrong) {
             assert_int_equal(bits[0] ^ bits[1], turn == 0 && i < wrong ? UINT32_C(1) << 22 : 0);
         }
     }
-    end(&f);
 }
 
 TEST(one_value_of_one_frame_is_wrong) {
@@ -228,12 +226,12 @@ SIM_TEST(memory_is_limited, "sim:0?memory=64MiB") {
 SIM_TEST(a_lost_device_fails_all, "sim:0?lose_after=2&min_delay=0&max_delay=0") {
     uint8_t host[2] = {0};
     mr_stream *stream;
-    mr_event *event;
+    ENDED_BY(mr_event_unref) mr_event *event;
     void *data;
     assert_int_equal(submit(f->work, host, host), MR_OK);
     assert_int_equal(outcome(f->work), MR_OK);
     assert_int_equal(submit(f->work, host, host), MR_OK);
-    mr_event *pending = record(f->up);
+    ENDED_BY(mr_event_unref) mr_event *pending = record(f->up);
     assert_int_equal(outcome(f->work), MR_ERROR_DEVICE);
     assert_true(mr_event_done(pending));
     assert_int_equal(host[0], 1);
@@ -244,8 +242,6 @@ SIM_TEST(a_lost_device_fails_all, "sim:0?lose_after=2&min_delay=0&max_delay=0") 
     assert_int_equal(mr_event_create(&event, f->device, NULL), MR_OK);
     assert_int_equal(mr_stream_record(f->work, event), MR_ERROR_DEVICE);
     assert_int_equal(mr_stream_wait(f->work, event), MR_ERROR_DEVICE);
-    mr_event_unref(&event);
-    mr_event_unref(&pending);
 }
 
 /* Calls: three streams, then an allocation, a copy, work and a record. */
@@ -315,7 +311,7 @@ static void expect_misuse(int status, uint64_t *count, const char *what) {
 }
 
 SIM_TEST(memory_of_another_device_is_caught, "sim:0") {
-    mr_device *other;
+    ENDED_BY(mr_device_destroy) mr_device *other;
     uint64_t count = mr_sim_misuses();
     assert_int_equal(mr_device_open(&other, "sim:1", 1, true), MR_OK);
     void *own = take(f, MR_MEMORY_DEVICE, 64), *foreign = NULL;
@@ -328,7 +324,6 @@ SIM_TEST(memory_of_another_device_is_caught, "sim:0") {
     expect_misuse(mr_device_host_reads(f->device, own, &resize, &f->work->frame), &count,
                   "the host reads memory of the device");
     mr_device_free(other, MR_MEMORY_DEVICE, foreign);
-    mr_device_destroy(&other);
 }
 
 SIM_TEST(bounds_are_kept, "sim:0") {

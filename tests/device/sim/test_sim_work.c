@@ -13,9 +13,9 @@ static mr_device *make_sim(mr_sim_params params) {
 
 /* When five consecutive pieces of work are due. */
 static void due_times(uint64_t seed, int64_t times[5]) {
-    mr_device *device =
+    ENDED_BY(mr_device_destroy) mr_device *device =
         make_sim((mr_sim_params){.seed = seed, .min_delay_ns = 1000, .max_delay_ns = 5000, .manual = true});
-    mr_stream *stream;
+    ENDED_BY(mr_stream_destroy) mr_stream *stream;
     int status = MR_OK;
     assert_int_equal(mr_stream_create(device, &stream), MR_OK);
     for (int i = 0; i < 5; i++)
@@ -24,8 +24,6 @@ static void due_times(uint64_t seed, int64_t times[5]) {
     for (int i = 0; i < 5; i++)
         times[i] = now = mr_sim_advance(device, now);
     assert_int_equal(mr_sim_advance(device, now), INT64_MAX);
-    mr_stream_destroy(&stream);
-    mr_device_destroy(&device);
 }
 
 TEST(simulated_time_follows_the_seed) {
@@ -83,21 +81,20 @@ TEST(failures_come_on_demand) {
     assert_int_equal(failures((mr_sim_params){0}), 0);
     assert_int_equal(failures((mr_sim_params){.fail_after = 4}), 0x38);
     assert_int_equal(failures((mr_sim_params){.fail_every = 3}), 0x24);
-    mr_device *device = make_sim((mr_sim_params){.manual = true, .fail_allocation = 2});
+    ENDED_BY(mr_device_destroy) mr_device *device = make_sim((mr_sim_params){.manual = true, .fail_allocation = 2});
     void *data[3] = {0};
     assert_int_equal(mr_device_allocate(device, MR_MEMORY_DEVICE, 8, &data[0]), MR_OK);
     assert_int_equal(mr_device_allocate(device, MR_MEMORY_DEVICE, 8, &data[1]), MR_ERROR_MEMORY);
     assert_int_equal(mr_device_allocate(device, MR_MEMORY_DEVICE, 8, &data[2]), MR_OK);
     mr_device_free(device, MR_MEMORY_DEVICE, data[0]);
     mr_device_free(device, MR_MEMORY_DEVICE, data[2]);
-    mr_device_destroy(&device);
 }
 
 /* On two devices, all after one event from a third. */
 TEST(many_streams_of_many_devices_wait_for_one_event) {
     enum { STREAMS = 50 };
     mr_device *devices[2] = {make_sim((mr_sim_params){.index = 1}), make_sim((mr_sim_params){.index = 2})};
-    mr_device *third = make_sim((mr_sim_params){.manual = true});
+    ENDED_BY(mr_device_destroy) mr_device *third = make_sim((mr_sim_params){.manual = true});
     mr_stream *streams[STREAMS];
     mr_event *first, *done[STREAMS];
     mr_event_wait waits[STREAMS] = {0};
@@ -128,21 +125,17 @@ TEST(many_streams_of_many_devices_wait_for_one_event) {
     mr_event_unref(&first);
     mr_device_destroy(&devices[0]);
     mr_device_destroy(&devices[1]);
-    mr_device_destroy(&third);
 }
 
 TEST(the_cpu_refuses_to_wait) {
-    mr_device *device = make_sim((mr_sim_params){.manual = true});
-    mr_stream *stream;
-    mr_event *event;
+    ENDED_BY(mr_device_destroy) mr_device *device = make_sim((mr_sim_params){.manual = true});
+    ENDED_BY(mr_stream_destroy) mr_stream *stream;
+    ENDED_BY(mr_event_unref) mr_event *event;
     assert_int_equal(mr_stream_create(mr_device_cpu(), &stream), MR_OK);
     assert_int_equal(mr_event_create(&event, device, NULL), MR_OK);
     assert_int_equal(mr_stream_wait(stream, event), MR_ERROR_INTERNAL);
     mr_event_complete(event, MR_OK);
     assert_int_equal(mr_stream_wait(stream, event), MR_OK);
-    mr_event_unref(&event);
-    mr_stream_destroy(&stream);
-    mr_device_destroy(&device);
 }
 
 RUN_TESTS(NULL, NULL)

@@ -11,6 +11,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import time
 import unittest
 import urllib.error
 import urllib.parse
@@ -19,7 +20,7 @@ import urllib.request
 import jsonschema
 
 import harness
-from harness import MILLRACE, ROOT, PATIENT, TIMEOUT, pipeline, rows_in
+from harness import MILLRACE, ROOT, PATIENT, TIMEOUT, free_port, pipeline, rows_in
 from screen import Screen
 
 MONITORING = ROOT / "pipelines/monitoring"
@@ -203,6 +204,9 @@ class Metrics(Http):
         self.assertEqual([one["name"] for one in answer["processes"]], ["middle.0", "middle.1"])
         self.assertIn("no node", self.do("log", "warning", node="none", code=400)["error"])
         self.assertIn("does not use", self.do("disable", "sim:7", code=400)["error"])
+        lines = [one["line"] for one in self.get("/api/v1/log").json]
+        self.assertIn("warning: node near was ended by signal 9; it is started again in 0.1 s", lines)
+        self.assertIn("warning: middle.1: decode->middle: near: connection lost: it was restarted", lines)
         text, ledger = self.ledger_of(child, "drain")
         self.assert_as_in_ledger(text, ledger)
         self.assertIn('millrace_stage_seconds_count{node="far",stage="results"}', text)
@@ -242,6 +246,22 @@ class Health(Http):
         self.get("/metrics")
         child.communicate(timeout=TIMEOUT)
         self.assertEqual(child.returncode, 0, self.log.read_text())
+
+    def test_a_run_that_waits_for_a_service_is_alive(self):
+        """A restart would lose frames, and the service would still be away."""
+        text = pipeline(dict(cam='uri: "lavfi:testsrc=size=16x16"'), name="waits", top="http: {stall: 1s, linger: 0s}",
+                        decode="", results=f'type: webhook, url: "http://127.0.0.1:{free_port()}/", '
+                                           "send_bytes: 4KiB, backlog: 8KiB")
+        child = self.start(text, wait=False)
+        self.wait_until(lambda: "results is away" in self.get("/healthz").body, self.log, child)
+        seen, steady = None, time.monotonic()
+        while time.monotonic() - steady < 2.5:
+            now = self.get("/api/v1/status").json["ledger"]
+            seen, steady = (seen, steady) if now == seen else (now, time.monotonic())
+            self.assertEqual(self.get("/livez").body, "ok\n")
+            time.sleep(0.2)
+        self.assertGreater(seen["in_flight"], 0)
+        child.kill()
 
     def test_a_run_that_stands_still_is_not_alive(self):
         fifo = self.folder / "rows"

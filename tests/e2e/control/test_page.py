@@ -1,10 +1,14 @@
 """The page of a run at "/", in a real browser: numbers, graph, pictures, changes, many sources, a narrow screen."""
 import os
+import shutil
+import subprocess
 import unittest
+import urllib.error
+import urllib.request
 
 import browser
 import test_http
-from harness import pipeline
+from harness import free_port, pipeline
 
 LOBBY = ("version: 1\npipeline: lobby\nsources:\n  max: 5\n"
          '  hall: {uri: "lavfi:testsrc=size=160x120:rate=25", realtime: true}\n'
@@ -13,6 +17,13 @@ LOBBY = ("version: 1\npipeline: lobby\nsources:\n  max: 5\n"
          'stages:\n  decode: {input: sources.*}\n'
          '  small: {type: preprocess, input: decode, size: 4x2, device: ["sim:0", "sim:1"]}\n'
          '  out: {type: "null", input: small}\n')
+
+
+def answers(url):
+    try:
+        return urllib.request.urlopen(url, timeout=10).status == 200
+    except (urllib.error.URLError, ConnectionError):
+        return False
 
 
 @unittest.skipUnless(browser.PROGRAM, "needs chromium")
@@ -29,6 +40,26 @@ class Page(test_http.Http):
         """For people who look at them: MILLRACE_SCREENSHOTS names a folder."""
         if os.environ.get("MILLRACE_SCREENSHOTS"):
             self.browser.screenshot(os.path.join(os.environ["MILLRACE_SCREENSHOTS"], name + ".png"))
+
+    def assert_read_aloud(self):
+        """What the browser gives to a screen reader: each control and picture has a name, tables have headers, parts
+        have headings, and news are announced."""
+        self.browser.ask("Accessibility.enable")
+        nodes = [one for one in self.browser.ask("Accessibility.getFullAXTree")["nodes"] if not one["ignored"]]
+        named = [(one["role"]["value"], one.get("name", {}).get("value", "")) for one in nodes]
+        controls = [one for one in named if one[0] in ("button", "textbox", "searchbox", "combobox", "image", "group",
+                                                       "graphics-symbol", "region", "table", "log", "rowheader")]
+        self.assertEqual([one for one in controls if not one[1].strip()], [])
+        self.assertEqual(sorted(name for role, name in controls if role == "button" and name.startswith("Remove")),
+                         ["Remove gone", "Remove hall", "Remove porch"])
+        self.assertIn(("rowheader", "hall"), named)
+        self.assertIn("status", [role for role, _ in named])
+        # Numbers change, and the keyboard stays where it was.
+        self.browser.run("(document.querySelector('[aria-label=\"Remove hall\"]')).focus()")
+        frames = "document.activeElement.closest('tr').cells[2].textContent"
+        first = self.browser.run(frames)
+        self.browser.until(frames, lambda text: text != first)
+        self.assertEqual(self.browser.run("document.activeElement.ariaLabel"), "Remove hall")
 
     def test_a_run_is_seen_and_changed(self):
         child = self.start(LOBBY)
@@ -52,6 +83,7 @@ class Page(test_http.Http):
         self.assertEqual(size[:2], [160, 120])
         self.assertGreater(size[2], 20)  # it is no empty picture
         self.shot("page")
+        self.assert_read_aloud()
         # A device is disabled, with a question before.
         page.until("document.querySelectorAll('#devices tr').length", lambda count: count == 2)
         page.run("document.querySelector('#devices button').click()")
@@ -75,6 +107,55 @@ class Page(test_http.Http):
         self.assertNotEqual(page.run("getComputedStyle(document.querySelector('header')).backgroundColor"),
                             "rgb(255, 255, 255)")
         self.shot("dark")
+        self.assertEqual(page.messages, [])
+        page.run("document.querySelector('#drain').click()")
+        self.ended(child)
+
+    def test_a_user_logs_in(self):
+        self.write(test_http.TOKEN + "\n", "http.token").chmod(0o600)
+        child = self.start(LOBBY + f"http: {{token_file: {self.folder / 'http.token'}}}\n")
+        page = self.browser
+        page.open(self.at + "/")
+        enter = ("(text => { document.querySelector('#token').value = text; document.querySelector('form')"
+                 ".requestSubmit(); })")
+        page.run(f"{enter}('wrong-token-of-some-length')")
+        page.until("document.querySelector('[role=alert]').textContent", lambda text: "not the token" in text)
+        self.shot("login")
+        page.run(f"{enter}('{test_http.TOKEN}')")
+        page.until("document.querySelector('#rate')?.textContent", lambda text: text and float(text.split()[0]) > 0)
+        self.assertEqual([one for one in page.messages if "401" not in one], [])  # the browser reports those
+        # A change is sent with the cookie too.
+        page.run("document.querySelector('#drain').click()")
+        self.ended(child)
+
+    def test_a_token_leaves_the_address(self):
+        self.write(test_http.TOKEN + "\n", "http.token").chmod(0o600)
+        self.start(LOBBY + f"http: {{token_file: {self.folder / 'http.token'}}}\n")
+        page = self.browser
+        page.open(f"{self.at}/?token={test_http.TOKEN}")
+        page.until("document.querySelector('#rate')?.textContent", lambda text: text and float(text.split()[0]) > 0)
+        self.assertEqual(page.run("location.href"), self.at + "/")
+        self.assertEqual(page.messages, [])
+
+    @unittest.skipUnless(shutil.which("nginx"), "needs nginx")
+    def test_a_proxy_serves_it_below_a_path(self):
+        """As the document has it: two runs, each below its own path."""
+        self.write(test_http.TOKEN + "\n", "http.token").chmod(0o600)
+        child = self.start(LOBBY + f"http: {{token_file: {self.folder / 'http.token'}, hosts: [localhost]}}\n")
+        port, folder = free_port(), self.folder
+        folder.chmod(0o755)
+        temporary = "".join(f"{kind}_temp_path {folder}/{kind};\n"
+                            for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        config = self.write(f"daemon off;\nmaster_process off;\npid {folder}/pid;\nevents {{}}\nhttp {{\n{temporary}"
+                            f"access_log off;\nserver {{\nlisten 127.0.0.1:{port};\nlocation /lobby/ {{\n"
+                            f"proxy_pass {self.at}/;\nproxy_set_header Host $http_host;\n}}\n}}\n}}\n", "nginx.conf")
+        self.spawn(["nginx", "-c", config, "-e", folder / "start.log"], stderr=subprocess.DEVNULL)
+        below = f"http://127.0.0.1:{port}/lobby/"
+        self.wait_until(lambda: answers(below + "livez"), folder / "start.log")
+        page = self.browser
+        page.open(f"{below}?token={test_http.TOKEN}")
+        page.until("document.querySelector('#rate')?.textContent", lambda text: text and float(text.split()[0]) > 0)
+        self.assertEqual(page.run("location.href"), below)
         self.assertEqual(page.messages, [])
         page.run("document.querySelector('#drain').click()")
         self.ended(child)

@@ -284,7 +284,7 @@ class Readme(Case):
         self.assertGreater(len(read), 15)
         self.assertEqual({name for name in read - told - internal if not name.startswith("SLURM_")}, set())
         self.assertEqual({name for name in told - read if not any(f'"{name}"' in text for text in sources)},
-                         {"INPUT", "OUTPUT", "GLIBC_TUNABLES"})
+                         {"INPUT", "OUTPUT"})
 
     def test_the_keys_of_a_stage_are_known(self):
         for key in table("key", PIPELINES):

@@ -46,7 +46,7 @@ class Deploy(Case):
         written = self.deploy(self.pipeline(replicas=2), "systemd", "--set", "pipeline=100% \"a$b\"")
         written.pop("100---a-b-.env", None)  # if this environment has millrace variables
         self.assertEqual(sorted(written), ["100---a-b--camera.service", "100---a-b--center.service",
-                                           "100---a-b--worker@.service", "100---a-b-.target"])
+                                           "100---a-b--end.target", "100---a-b--worker@.service", "100---a-b-.target"])
         for name, path in written.items():
             name = name.replace("@.", "@1.")
             if "@" in name:
@@ -184,8 +184,33 @@ stages: {out: {type: jsonl, input: numbers, path: "${OUT}"}}   # $${NOT}, ${UNSE
             self.assertEqual(told(text % quiet), "")
 
     def test_a_pipeline_without_nodes(self):
+        """One task, or one Job without a service, runs all stages."""
         path = self.write(three_nodes(out="out.jsonl", replicas=1).split("nodes:")[0])
-        self.assertIn("has no nodes", self.deploy(path, "slurm", code=78))
+        script = self.deploy(path, "slurm")["three-nodes.sbatch"].read_text()
+        self.assertIn("#SBATCH --ntasks=1\n", script)
+        self.assertNotIn("#   task", script)
+        if kubernetes_validate:
+            items = json.loads(self.deploy(path, "kubernetes")["three-nodes.json"].read_text())["items"]
+            for item in items:
+                kubernetes_validate.validate(item, "1.30", strict=True)
+            self.assertEqual([item["kind"] for item in items], ["ConfigMap", "Job"])
+            container = items[1]["spec"]["template"]["spec"]["containers"][0]
+            self.assertEqual([one["name"] for one in container["env"]], ["MILLRACE_RUN"])
+            self.assertEqual(container["envFrom"],
+                             [{"secretRef": {"name": "three-nodes-environment", "optional": True}}])
+
+    def test_on_death(self):
+        text = self.deploy(self.pipeline(), "slurm", "--on-death", "end")["three-nodes.sbatch"].read_text()
+        self.assertIn("[ $tries -lt 0 ]", text)
+        for words, restart in (((), "on-failure"), (("--on-death", "end"), "no")):
+            units = self.deploy(self.pipeline(), "systemd", *words)
+            camera = units["three-nodes-camera.service"].read_text()
+            self.assertIn(f"\nRestart={restart}\n", camera)
+            # One that has failed for good ends the others.
+            self.assertIn("\nOnFailure=three-nodes-end.target\n", camera)
+            self.assertIn("\nConflicts=three-nodes.target\n", units["three-nodes-end.target"].read_text())
+        self.assertIn("Kubernetes starts each pod again",
+                      self.deploy(self.pipeline(), "kubernetes", "--on-death", "end", code=64))
 
     def test_a_batch_script(self):
         written = self.deploy(self.pipeline(replicas=2), "slurm", "--set", "pipeline=it's $HOME")
@@ -331,7 +356,7 @@ class Words(Case):
             self.assertEqual(call(["bash", "-n", folder / "words.sbatch"]).returncode, 0)
             environment = {"SLURM_JOB_ID": "7", "PATH": f"{self.folder}/bin:{os.environ['PATH']}"}
             said = self.checked(["bash", folder / "words.sbatch"], environment=environment, cwd=self.folder)
-            return said.stdout.split("\0")[7:-1]  # after the words for srun and the loop
+            return said.stdout.split("\0")[8:-1]  # after the words for srun and the loop
         lines = self.unit("words-first.service", "Command Line: ")
         # systemd prints them as a shell reads them.
         return variables(call(["bash", "-c", "printf '%s\\0' " + lines[0]]).stdout.split("\0")[1:-1])

@@ -1,11 +1,13 @@
 """Nodes: one command starts a process for each and supervises them; others can start single nodes; a service manager
 learns the state. The suites in tests/transport cover what goes between nodes."""
+import concurrent.futures
 import fcntl
 import json
 import os
 import pathlib
 import signal
 import socket
+import subprocess
 import threading
 
 import harness
@@ -26,6 +28,16 @@ def three(out, mode):
     return pipeline(dict(numbers='type: "null", rate: 1000'), name="three", top="workers: 1", first='type: "null"',
                     second='type: "null"', out=f"type: jsonl, path: {out}, cut: {mode}",
                     nodes=dict(camera="stages: first", worker="stages: second", center="stages: out"))
+
+
+# Work that two processes share, and a node whose frames only another one of these three takes.
+def shared(out, mode):
+    cut = f"{{mode: {mode}, heartbeat: 300ms}}"
+    return pipeline(dict(a='type: "null", rate: 500, frames: 2000', b='type: "null", rate: 500, frames: 2000'),
+                    name="shared", top="workers: 1", first='type: "null", input: a', other='type: "null", input: b',
+                    work=f'type: "null", input: first, cut: {cut}', out=f"type: jsonl, input: [work, other], "
+                    f"cut: {cut}, path: {out}", nodes=dict(camera="stages: first", second="stages: other",
+                                                           worker="stages: work, replicas: 2", center="stages: out"))
 
 
 ROUND = pipeline(dict(a='type: "null", frames: 300, format: RGB24 64x48'), first="type: preprocess, size: 32x32",
@@ -174,7 +186,7 @@ class Nodes(Watched):
                          [("given up", 77), ("ended", 0)])
         self.assertEqual(nodes["near"]["restarts"], 0)
         self.assertIn(f"others may enter {folder} (mode 755)", run.err)
-        self.assertIn("all other nodes wait for it: ending", run.err)
+        self.assertIn("all nodes that still run wait for one that has failed: ending", run.err)
         self.assertEqual(run.err.count("node near ended"), 1, run.err)
 
     def test_where_no_dead_letter_could_be_written(self):
@@ -347,6 +359,47 @@ class Nodes(Watched):
         self.assertEqual((nodes["right"]["state"], nodes["right"]["exit_code"]), ("ended", 0))
         self.assertEqual(nodes["right"]["summary"]["ledger"]["delivered"], 5000)
         self.assertIn("it has died 5 times within a minute and is given up", run.err)
+
+    def kill_until_given_up(self, child, told, node, replica):
+        killed = None
+
+        def given_up():
+            nonlocal killed
+            victim = children_of(child.pid, replica).get(node)
+            if victim and victim != killed:
+                os.kill(killed := victim, signal.SIGKILL)
+            return "is given up" in told.read_text()
+
+        self.wait_until(given_up, told, child)
+
+    def check_without(self, node, replica, mode):
+        """Kills that process until it is given up. The others must end by themselves."""
+        out = self.folder / f"{mode}-{node}.jsonl"
+        told = out.with_suffix(".txt")
+        with told.open("w") as errors:
+            child = self.spawn([MILLRACE, "run", self.write(shared(out, mode), f"{mode}-{node}.yaml"), "--json"],
+                               stdout=subprocess.PIPE, stderr=errors, text=True)
+        self.kill_until_given_up(child, told, node, replica)
+        summary = json.loads(child.stdout.read())
+        self.assertEqual(child.wait(PATIENCE), 70, told.read_text())
+        states = {(one["node"], str(one["replica"])): (one["state"], one["exit_code"]) for one in summary["nodes"]}
+        self.assertEqual(states.pop((node, replica)), ("given up", 137))
+        self.assertEqual(set(states.values()), {("ended", 0)}, states)
+        rows = [(row["source"], row["seq"]) for row in harness.rows_in(out)]
+        self.assertEqual(len(rows), len(set(rows)))
+        if mode == "reliable":
+            whole = ["a", "b"] if node == "worker" else ["a"]
+            self.assertEqual(sorted(row for row in rows if row[0] in whole),
+                             [(source, seq) for source in whole for seq in range(2000)])
+            self.assertEqual(summary["ledger"]["dropped"], [])
+
+    def test_what_is_given_up_is_not_waited_for(self):
+        """One of two processes that share work: the other one does it. The only process of a node: the others end when
+        they have nothing else to do."""
+        cases = [(node, replica, mode) for node, replica in (("worker", "1"), ("second", "0"))
+                 for mode in ("reliable", "live")]
+        with concurrent.futures.ThreadPoolExecutor(len(cases)) as threads:
+            list(threads.map(lambda case: self.check_without(*case), cases))
 
     def test_both_signals_drain(self):
         for what in (signal.SIGINT, signal.SIGTERM):

@@ -6,43 +6,13 @@ import pathlib
 import re
 import signal
 import subprocess
-import tempfile
-import unittest
 
 import slurm
-from harness import MILLRACE, TIMEOUT, Case, pipeline
+from harness import MILLRACE, TIMEOUT, pipeline
+from slurm import FRAMES
 
-FRAMES = 500
 
-
-class UnderSlurm(Case):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        why = slurm.missing()
-        if why:
-            raise unittest.SkipTest(f"Slurm cannot be started: {why}")
-        folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="millrace-slurm-")))
-        try:
-            cls.cluster = cls.enterClassContext(slurm.Slurm(folder))
-        except slurm.Unavailable as why:
-            raise unittest.SkipTest(f"Slurm cannot be started: {why}") from None
-
-    def pipeline(self, rate=0, frames=FRAMES):
-        camera, worker = slurm.free_ports(2)
-        return self.write(pipeline(
-            dict(numbers=f'type: "null", frames: {frames}, rate: {rate}'), name="three", top="workers: 1",
-            first='type: "null"', second='type: "null"', out=f'type: jsonl, path: "{self.folder}/out.jsonl"',
-            nodes=dict(camera=f'stages: first, listen: "tcp://127.0.0.1:{camera}"',
-                       worker=f'stages: second, listen: "tcp://127.0.0.1:{worker}"', center="stages: out")))
-
-    def call(self, program, *arguments, environment=None):
-        done = subprocess.run([slurm.find(program), *map(str, arguments)], stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=TIMEOUT, cwd=self.folder,
-                              env={**self.cluster.environment, **(environment or {})})
-        self.assertEqual(done.returncode, 0, f"{done.stdout}\n{done.stderr}")
-        return done
-
+class Deployed(slurm.UnderSlurm):
     def assert_all_went_through(self, told):
         """`told` has each task's summary: the first reads, the others process; all account for everything."""
         for number, (summary, stage) in enumerate(zip(told, ("first", "second", "out"), strict=True)):
@@ -108,10 +78,6 @@ class UnderSlurm(Case):
                          environment=environment)
         return done.stdout.strip().split(";")[0]
 
-    def await_rows(self, count):
-        output = self.folder / "out.jsonl"
-        self.wait_until(lambda: output.exists() and output.read_bytes().count(b"\n") >= count, "no rows")
-
     def await_end(self, job):
         """The state in which the job ended."""
         def ended():
@@ -124,19 +90,6 @@ class UnderSlurm(Case):
         """Runs a job to its end. `sbatch --wait` would look every ten seconds."""
         state = self.await_end(self.submit(script, *arguments, **environment))
         self.assertEqual(state, "COMPLETED", (self.folder / "log").read_text())
-
-    def kill_task(self, pipeline, task):
-        """Kills a task's command, not the shell that watches it."""
-        for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                words = path.read_bytes().decode(errors="replace").split("\0")
-                theirs = f"SLURM_PROCID={task}" in (path.parent / "environ").read_bytes().decode().split("\0")
-            except OSError:
-                continue
-            if words[0] == MILLRACE and words[1:3] == ["run", str(pipeline)] and theirs:
-                os.kill(int(path.parent.name), signal.SIGKILL)
-                return
-        self.fail(f"task {task} does not run")
 
     def test_a_task_that_is_killed_is_started_again(self):
         """The script restarts it: Slurm restarts no single task. No record may be lost or duplicated."""

@@ -123,16 +123,20 @@ class Heads(ObjectsCase):
         known = {"begin": np.zeros(4, int), "end": np.array([1, 1, 1, 8]), "shape": np.array([8]),
                  "zero": np.array([0]), "one": np.array([1]), "limit": np.array(100, np.float32),
                  "six": np.array([4, 1, 1]), "numbers": np.arange(8),
-                 "all": rows_of([(8 * i, 4, 8 * i + 8, 36, 0.9 - i / 20, i) for i in range(8)])}
+                 "all": rows_of([(8 * i, 4, 8 * i + 8, 36, 0.9 - i / 20, i) for i in range(8)]),
+                 "sevens": rows_of([(0, 8 * i, 4, 8 * i + 8, 36, i, 0.9 - i / 20) for i in range(8)])}
         nodes = [("Slice", ["image", "begin", "end"], ["row"]), ("Reshape", ["row", "shape"], ["flat"]),
                  ("Greater", ["flat", "limit"], ["bright"]), ("NonZero", ["bright"], ["where"]),
                  ("Squeeze", ["where", "zero"], ["at"]), ("Gather", ["all", "at"], ["o"]),
+                 ("Gather", ["sevens", "at"], ["seven"]),
                  ("Split", ["o", "six"], ["boxes", "column", "unused"]), ("Gather", ["numbers", "at"], ["labels"])]
         nodes = [helper.make_node(*one, **({"axis": 1} if one[0] == "Split" else {})) for one in nodes]
         nodes.append(helper.make_node("Squeeze", ["column", "one"], ["scores"]))
         nodes.append(helper.make_node("Transpose", ["boxes"], ["columns"]))
-        shapes = {"o": ("n", 6), "boxes": ("n", 4), "scores": ("n",), "labels": ("n",), "columns": (4, "n")}
-        for file, names in (("one.onnx", ["o"]), ("three.onnx", ["labels", "boxes", "scores"]),
+        shapes = {"o": ("n", 6), "seven": ("n", 7), "boxes": ("n", 4), "scores": ("n",), "labels": ("n",),
+                  "columns": (4, "n")}
+        for file, names in (("one.onnx", ["o"]), ("seven.onnx", ["seven"]),
+                            ("three.onnx", ["labels", "boxes", "scores"]),
                             ("columns.onnx", ["labels", "columns", "scores"])):
             save_graph(self.folder / file, nodes, known, {name: shapes[name] for name in names}, integers=["labels"])
         want = [[0, 1, 2], [], [5], list(range(8)), [0, 3, 4, 6]]
@@ -141,12 +145,17 @@ class Heads(ObjectsCase):
             picture[0, bright] = 255
             Image.fromarray(picture).save(self.folder / f"{i}.png")
         custom = "head: custom, custom: {boxes: boxes, scores: scores, classes: labels, suppress: false}"
-        for file, options in (("one.onnx", "head: auto"), ("three.onnx", custom),
+        for file, options in (("one.onnx", "head: auto"), ("seven.onnx", "head: yolov7-end2end"),
+                              ("three.onnx", custom),
                               ("columns.onnx", custom.replace("boxes: boxes", "boxes: columns"))):
             run = self.detect(options, model=file)
             self.assert_balanced(run)
             seen = [[(one["index"], one["left"]) for one in row["objects"]] for row in run.rows]
             self.assertEqual(seen, [[(index, 8 * index) for index in bright] for bright in want])
+            seen = [[(round(one["score"], 6), one["top"], one["right"], one["bottom"]) for one in row["objects"]]
+                    for row in run.rows]
+            self.assertEqual(seen, [[(round(0.9 - index / 20, 6), 4, 8 * index + 8, 36) for index in bright]
+                                    for bright in want])
             self.assertIn("batch", self.detect(f"{options}, batch: 4", model=file, code=78, verb="plan").err)
             self.assertIn("on the processors (device: cpu) take such outputs",
                           self.detect(f"{options}, device: 'sim:0'", model=file, code=78, verb="plan").err)

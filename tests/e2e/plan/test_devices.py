@@ -32,11 +32,8 @@ class Devices(Case):
         self.assertIn(f"kernels: {cpu['kernels']}", text)
 
     def test_kernels_can_be_named(self):
-        steps = ("vertical", "horizontal", "colour")
-        self.assertEqual(tuple(json.loads(self.told("--json"))["cpu"]["preprocess_kernels"]), steps)
         named = {**os.environ, "MILLRACE_KERNELS": "c"}
-        cpu = json.loads(self.told("--json", environment=named))["cpu"]
-        self.assertEqual((cpu["kernels"], cpu["preprocess_kernels"]), ("c", dict.fromkeys(steps, "c")))
+        self.assertEqual(json.loads(self.told("--json", environment=named))["cpu"]["kernels"], "c")
         self.assertIn("kernels: c\n", self.told(environment=named))
         self.millrace("devices", says='MILLRACE_KERNELS is "sse", which is not c, avx2 or avx512',
                       environment={**os.environ, "MILLRACE_KERNELS": "sse"})

@@ -54,6 +54,13 @@ class Postgres(Databases):
         self.check(self.runs()[1])
         self.check(self.runs()[0], sources=("a", "b"))
 
+    def test_large_batches(self):
+        """Rows of one table are copied while more are made; the other tables follow, and new sources come first."""
+        sink = ", send_frames: 5000, send_bytes: 32MiB, backlog: 64MiB, send_after: 1h"
+        summary = self.run_json(self.pipeline(2500, sources=("a", "b"), sink=sink))
+        self.assertEqual(self.service(summary)["frames"], 5000)
+        self.check(self.runs()[0], 2500, sources=("a", "b"))
+
     def test_the_example(self):
         need_models()
         self.checked([MILLRACE, "run", ROOT / "pipelines/postgres.yaml", "--set", "sources.video.duration=1s"],

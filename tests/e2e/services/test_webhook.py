@@ -173,11 +173,11 @@ class Webhook(Databases):
         """Other answers drop the record, and redirects are not followed."""
         other = self.receive()
         self.receiver.answers = [(400, {}), (302, {"Location": f"http://127.0.0.1:{other.port}/"}),
-                                 (307, {"Location": f"http://127.0.0.1:{other.port}/"})]
-        summary = self.run_json(self.pipeline(5), code=None)
-        self.assertEqual((summary["ledger"]["delivered"], other.requests), (2, []))
-        self.assertEqual(summary["ledger"]["dropped"], [{"stage": "db", "reason": "refused", "frames": 3}])
-        self.assertEqual(self.service(summary)["dropped"], 3)
+                                 (307, {"Location": f"http://127.0.0.1:{other.port}/"}), (600, {}), (999, {})]
+        summary = self.run_json(self.pipeline(6), code=None)
+        self.assertEqual((summary["ledger"]["delivered"], other.requests), (1, []))
+        self.assertEqual(summary["ledger"]["dropped"], [{"stage": "db", "reason": "refused", "frames": 5}])
+        self.assertEqual(self.service(summary)["dropped"], 5)
 
     def test_tls(self):
         """The certificate's issuer and name are verified."""

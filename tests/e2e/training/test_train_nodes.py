@@ -20,7 +20,7 @@ sources:
 stages:
   decode: {input: pictures}
   hog: {input: decode, size: 24x24, block: 8x8, stride: 4x4, cell: 4x4, signed: true%s}
-  classify: {input: hog, head: head}
+  classify: {input: hog, head: head%s}
   results: {type: jsonl, input: classify, path: "-"}
 """
 # {0}, {1}: free ports
@@ -42,6 +42,7 @@ NODES = {
 }
 HOMELESS = ("--set", "stages.results={type: \"null\", input: classify}")  # several processes can share that
 PATIENCE = 120
+AT_ONCE = 4
 KEPT = (".vectors", ".made")
 
 
@@ -73,7 +74,7 @@ class Data:
 
     def train_alone(self, data):
         pipeline, cache, head = (self.folder / f"{data.stem}-{what}" for what in ("alone.yaml", "cache", "head"))
-        pipeline.write_text(STAGES % "")
+        pipeline.write_text(STAGES % ("", ""))
         call(command(pipeline, data, head, cache), check=True)
         return made_in(cache, head)
 
@@ -88,9 +89,14 @@ class Nodes(Case):
         super().setUp()
         self.head, self.cache = self.folder / "head", self.folder / "cache"
 
-    def pipeline(self, name, hog=""):
-        text = STAGES % hog + "nodes: " + NODES[name].format(free_port(2), free_port(2)) + "\n"
+    def pipeline(self, name, hog="", classify=""):
+        text = STAGES % (hog, classify) + "nodes: " + NODES[name].format(free_port(2), free_port(2)) + "\n"
         return self.write(text, f"{name}.yaml")
+
+    def quick(self, name):
+        """For processes that are killed: others get their frames after three silent heartbeats."""
+        beat = ", cut: {heartbeat: 300ms}"
+        return self.pipeline(name, beat if name == "three" else "", beat)
 
     def assert_as_alone(self, data):
         self.assertEqual(made_in(self.cache, self.head), self.data.alone[data])
@@ -215,7 +221,7 @@ class Killed(Nodes):
         """Half of the work remains when the first one dies."""
         errors = self.folder / "errors"
         with open(errors, "w") as stream:
-            process = start(command(self.pipeline("three"), self.all, self.head, self.cache, "--threads", "1"),
+            process = start(command(self.quick("three"), self.all, self.head, self.cache, "--threads", "1"),
                             stdout=subprocess.PIPE, stderr=stream, text=True)
         self.addCleanup(process.kill)
         killed = set()
@@ -234,7 +240,7 @@ class Killed(Nodes):
         self.assert_nothing_left()
 
     def test_a_node_that_dies_again_and_again(self):
-        process = start(command(self.pipeline("three"), self.all, self.head, self.cache),
+        process = start(command(self.quick("three"), self.all, self.head, self.cache),
                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.kill)
         told, end = "", time.monotonic() + PATIENCE
@@ -252,7 +258,7 @@ class Killed(Nodes):
         self.assert_nothing_left()
 
     def test_interrupted(self):
-        process = start(command(self.pipeline("three"), self.all, self.head, self.cache, "--threads", "1"),
+        process = start(command(self.quick("three"), self.all, self.head, self.cache, "--threads", "1"),
                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.kill)
         self.await_vectors(process, 50)
@@ -262,7 +268,7 @@ class Killed(Nodes):
         self.assertIn("nothing was written; the same command with --resume continues", told)
         self.assertFalse(self.head.exists())
         self.assert_nothing_left()
-        done = call(command(self.pipeline("two"), self.all, self.head, self.cache))
+        done = call(command(self.quick("two"), self.all, self.head, self.cache))
         self.assertEqual(done.returncode, 0, done.stderr)
         made = json.loads(done.stdout)["vectors"]["made"]
         self.assertTrue(made <= 1150, made)
@@ -270,7 +276,7 @@ class Killed(Nodes):
 
     def test_killed(self):
         """Collected vectors must be kept, except a damaged one; the nodes end with the process that supervises them."""
-        process = start(command(self.pipeline("three"), self.all, self.head, self.cache, "--threads", "1"),
+        process = start(command(self.quick("three"), self.all, self.head, self.cache, "--threads", "1"),
                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(process.kill)
         self.await_vectors(process, 300)
@@ -285,7 +291,7 @@ class Killed(Nodes):
         with open(vectors, "r+b") as file:
             file.seek(7 * 3600 + 1000)
             file.write(b"\1\2\3\4")
-        done = call(command(self.pipeline("two"), self.all, self.head, self.cache))
+        done = call(command(self.quick("two"), self.all, self.head, self.cache))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("the file was damaged", done.stderr)
         self.assertEqual(json.loads(done.stdout)["vectors"]["made"], 1200 - kept)
@@ -297,7 +303,7 @@ class ByHand(Nodes):
     """Nodes that others start, as Slurm and Kubernetes do."""
 
     def test_home_is_killed(self):
-        pipeline = self.pipeline("three")
+        pipeline = self.quick("three")
         others = [self.start(pipeline, node, replica=i) for node, i in (("reader", 0), ("worker", 0), ("worker", 1))]
         home = self.start(pipeline, "center")
         self.await_vectors(home, 300)
@@ -324,7 +330,7 @@ class ByHand(Nodes):
 
     def test_home_is_killed_when_all_vectors_have_come(self):
         """Finished nodes must wait until home releases them, and serve it once more if it needs that."""
-        pipeline = self.pipeline("two")
+        pipeline = self.quick("two")
         other, home = (self.start(pipeline, node, data=self.some) for node in ("left", "right"))
         self.await_vectors(home, 300)
         home.kill()
@@ -336,7 +342,7 @@ class ByHand(Nodes):
 
     def test_home_is_killed_in_the_fit(self):
         """The others have ended by then, and are no longer needed."""
-        pipeline = self.pipeline("two")
+        pipeline = self.quick("two")
         arguments = ("--model", "perceptron", "--hidden", "1024,1024")
         other, home = (self.start(pipeline, node, *arguments, data=self.some) for node in ("left", "right"))
         self.assertEqual(other.wait(timeout=PATIENCE), 0, self.log("left0"))
@@ -351,7 +357,7 @@ class ByHand(Nodes):
 
     def test_home_that_cannot_train(self):
         """The others must not wait for a training that was refused."""
-        pipeline = self.pipeline("two")
+        pipeline = self.quick("two")
         one = digits.write_list(self.folder / "one.csv", self.data.rows(5)[:5])
         other = self.start(pipeline, "left", data=one)
         home = self.start(pipeline, "right", data=one)
@@ -361,7 +367,7 @@ class ByHand(Nodes):
 
     def test_another_training_of_the_same_run(self):
         """The first one's nodes have ended: they must not be waited for."""
-        pipeline = self.pipeline("two")
+        pipeline = self.quick("two")
         rows = self.data.rows(30)
         rows[7][0] = self.folder / "damaged.png"
         rows[7][0].write_bytes(b"\x89PNG")
@@ -382,7 +388,7 @@ class ByHand(Nodes):
         self.assertEqual(other.wait(timeout=PATIENCE), 0)
 
     def test_home_that_is_not_there(self):
-        other = self.start(self.pipeline("two"), "left")
+        other = self.start(self.quick("two"), "left")
         end = time.monotonic() + PATIENCE
         while "node right has not written" not in self.log("left0"):
             self.assertLess(time.monotonic(), end)
@@ -419,6 +425,6 @@ class Refused(Nodes):
         self.assert_as_alone(self.some)
 
     def test_no_nodes(self):
-        done = call(command(self.write(STAGES % ""), self.some, self.head, self.cache, "--node", "left"))
+        done = call(command(self.write(STAGES % ("", "")), self.some, self.head, self.cache, "--node", "left"))
         self.assertEqual(done.returncode, 64)
         self.assertIn("has no nodes: --node is for one that has", done.stderr)

@@ -58,7 +58,7 @@ static void catch_up(void *context) {
 
 /* Thousands of threads that looked ten times a second used up all processors. */
 TEST(an_idle_thread_sleeps_until_it_is_woken) {
-    mr_executor *executor = make(1, 0);
+    ENDED_BY(mr_executor_destroy) mr_executor *executor = make(1, 0);
     counter self = {0};
     atomic_store(&unlimited_sleeps, 0);
     mr_task_init(&self.task, executor, catch_up, &self);
@@ -74,7 +74,6 @@ TEST(an_idle_thread_sleeps_until_it_is_woken) {
     mr_task_end_thread(&self.task);
     assert_true(mr_task_has_ended(&self.task));
     mr_task_fini(&self.task);
-    mr_executor_destroy(&executor);
 }
 
 static void *wake_often(void *context) {
@@ -128,7 +127,7 @@ static void await_alarm(alarm_task *self) {
 TEST(timers_ring_in_simulated_time_exactly) {
     enum { COUNT = 500 };
     static alarm_task alarms[COUNT];
-    mr_executor *executor = make(1, 42);
+    ENDED_BY(mr_executor_destroy) mr_executor *executor = make(1, 42);
     for (int i = 0; i < COUNT; i++) {
         alarms[i].due_ns = (int64_t)((i * 7919) % 1009) * 1000 + 1;
         atomic_store(&alarms[i].rang_ns, -1);
@@ -141,7 +140,6 @@ TEST(timers_ring_in_simulated_time_exactly) {
     assert_int_equal(atomic_load(&alarms[0].rang_ns), -1);
     for (int i = 1; i < COUNT; i++)
         assert_int_equal(atomic_load(&alarms[i].rang_ns), alarms[i].due_ns);
-    mr_executor_destroy(&executor);
 }
 
 static void ring_never_early(bool own_thread) {
@@ -196,7 +194,7 @@ static void record(void *context) {
 
 static void draw_order(uint64_t seed, int *into) {
     recorder recorders[16];
-    mr_executor *executor = make(1, seed);
+    ENDED_BY(mr_executor_destroy) mr_executor *executor = make(1, seed);
     order_count = 0;
     for (int i = 0; i < 16; i++) {
         recorders[i].number = i;
@@ -208,7 +206,6 @@ static void draw_order(uint64_t seed, int *into) {
     assert_int_equal(order_count, 16);
     for (int i = 0; i < 16; i++)
         into[i] = order[i];
-    mr_executor_destroy(&executor);
 }
 
 TEST(a_seed_gives_one_order) {
@@ -449,7 +446,7 @@ static bool becomes(mr_executor *executor, bool busy) {
 }
 
 TEST(it_is_busy_while_every_worker_runs_a_task) {
-    mr_executor *executor = make(2, 0);
+    ENDED_BY(mr_executor_destroy) mr_executor *executor = make(2, 0);
     holder of[2] = {0};
     assert_true(becomes(executor, false));
     for (int i = 0; i < 2; i++) {
@@ -466,7 +463,6 @@ TEST(it_is_busy_while_every_worker_runs_a_task) {
     mr_executor_stop(executor);
     for (int i = 0; i < 2; i++)
         mr_task_fini(&of[i].task);
-    mr_executor_destroy(&executor);
 }
 
 /* The only worker waits in epoll. Once woken it does not count as idle, although it has not run yet. */

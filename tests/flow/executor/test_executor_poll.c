@@ -70,7 +70,7 @@ static void keep_up(void *context) {
 TEST(upkeep_alone_keeps_nobody_polling) {
     enum { POLL_MS = 20, TURNS = 100, MOST_MS = 5 * POLL_MS };
     for (int brings = 0; brings < 2; brings++) {
-        mr_executor *executor = make(2, POLL_MS * 1000000L);
+        ENDED_BY(mr_executor_destroy) mr_executor *executor = make(2, POLL_MS * 1000000L);
         repeater first = {.ending = true};
         upkeep self = {.brings = brings};
         mr_task_init(&first.task, executor, run_again, &first);
@@ -84,7 +84,6 @@ TEST(upkeep_alone_keeps_nobody_polling) {
             assert_in_range(mr_executor_cpu_ns(executor), 0, MOST_MS * 1000000L);
         mr_executor_stop(executor);
         mr_task_fini(&self.task);
-        mr_executor_destroy(&executor);
     }
 }
 
@@ -189,7 +188,6 @@ typedef struct farewell {
 } farewell;
 
 static void do_nothing(void *context) {
-    (void)context;
 }
 
 static bool is_stopping(mr_executor *executor) {

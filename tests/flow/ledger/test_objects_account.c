@@ -10,14 +10,12 @@ static mr_ledger *ledger;
 static mr_receipt *frame;
 
 static int set_up(void **state) {
-    (void)state;
     assert_int_equal(mr_ledger_create(&ledger, 2), MR_OK);
     assert_int_equal(mr_ledger_open(ledger, &(mr_identity){.source = 1, .seq = 5}, &frame), MR_OK);
     return 0;
 }
 
 static int tear_down(void **state) {
-    (void)state;
     mr_ledger_release(&ledger);
     return 0;
 }
@@ -98,7 +96,6 @@ typedef struct report {
 
 static void closed(mr_receipt_watcher *watcher, mr_note note, const char *stage, const char *reason) {
     report *of = (report *)watcher;
-    (void)stage;
     of->note = note;
     of->reason = reason;
 }

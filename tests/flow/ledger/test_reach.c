@@ -5,7 +5,7 @@
 #include "tests/support/suite.h"
 
 TEST(nothing_is_reached_before_anything_closes) {
-    mr_reach reach = {0};
+    ENDED_BY(mr_reach_fini) mr_reach reach = {0};
     uint64_t first, second;
     assert_int_equal(mr_reach_open(&reach, &(mr_identity){.seq = 0}, &first), 0);
     assert_int_equal(mr_reach_open(&reach, &(mr_identity){.seq = 1}, &second), 0);
@@ -15,7 +15,6 @@ TEST(nothing_is_reached_before_anything_closes) {
     mr_reach_close(&reach, first);
     assert_true(reach.any);
     assert_int_equal(reach.last.seq, 1);
-    mr_reach_fini(&reach);
 }
 
 /* Frames close in random order. The reach is the last frame before the first open one, found by looking at all. */
@@ -23,7 +22,7 @@ TEST(the_reach_ends_before_the_first_gap) {
     enum { FRAMES = 3000, TURN = 1000 };
     static uint64_t number[FRAMES];
     static char closed[FRAMES];
-    mr_reach reach = {0};
+    ENDED_BY(mr_reach_fini) mr_reach reach = {0};
     size_t opened = 0, left = FRAMES;
     srand(7);
     while (left > 0) {
@@ -49,7 +48,6 @@ TEST(the_reach_ends_before_the_first_gap) {
             assert_int_equal(reach.last.seq, (gap - 1) % TURN);
         }
     }
-    mr_reach_fini(&reach);
 }
 
 RUN_TESTS(NULL, NULL)

@@ -15,18 +15,15 @@ static mr_ledger *ledger;
 static int wakes;
 
 static void count_wake(void *context) {
-    (void)context;
     wakes++;
 }
 
 static int set_up(void **state) {
-    (void)state;
     wakes = 0;
     return mr_store_create(&store) || mr_ledger_create(&ledger, 2);
 }
 
 static int tear_down(void **state) {
-    (void)state;
     mr_ledger_release(&ledger);
     mr_store_release(&store);
     return 0;
@@ -81,13 +78,12 @@ static void push_mark(mr_link *link, mr_item_kind kind, uint32_t source, uint64_
 }
 
 static void expect_item(mr_link *link, mr_item_kind kind, uint32_t source, uint64_t seq) {
-    mr_item item;
+    ENDED_BY(release) mr_item item;
     assert_int_equal(mr_link_pop(link, &item, 1), 1);
     assert_int_equal(item.kind, kind);
     assert_int_equal(item.source, source);
     if (kind != MR_ITEM_END)
         assert_int_equal(mr_item_identity(&item)->seq, seq);
-    release(&item);
 }
 
 static void expect_nothing(mr_link *link) {
@@ -135,21 +131,19 @@ static void play(mr_link *link, const char *script) {
 /* ---- room and turns -------------------------------------------------------------------------------------------- */
 
 TEST_WITH(full_lane_leaves_the_frame_and_others_have_room, set_up, tear_down) {
-    mr_link *link = make_link(2, MR_POLICY_BLOCK, false, true);
+    ENDED_BY(mr_link_destroy) mr_link *link = make_link(2, MR_POLICY_BLOCK, false, true);
     play(link, "+0.0 +0.1 !0.2 +1.0");
     assert_int_equal(wakes, 1); /* Only the first push found the link empty. */
-    mr_link_destroy(&link);
 }
 
 TEST_WITH(the_longest_queue_is_remembered, set_up, tear_down) {
     int most;
-    mr_link *link = make_link(4, MR_POLICY_BLOCK, false, true);
+    ENDED_BY(mr_link_destroy) mr_link *link = make_link(4, MR_POLICY_BLOCK, false, true);
     assert_int_equal(mr_link_frames(link, &most), 0);
     assert_int_equal(most, 0);
     play(link, "+1.0 +1.1 +1.2 +0.0 =1.0 =0.0 =1.1 =1.2 +0.1");
     assert_int_equal(mr_link_frames(link, &most), 1);
     assert_int_equal(most, 3);
-    mr_link_destroy(&link);
 }
 
 PLAYS(lanes_are_served_in_turn, 4, BLOCK, "+0.0 +0.1 +0.2 +1.0 =0.0 =1.0 =0.1 =0.2")
@@ -160,19 +154,17 @@ PLAYS(a_late_lane_is_served_before_those_that_were, 1, BLOCK, "+1.0 +0.0 =1.0 +1
 
 /* A consumer that hangs for days does not fill memory with what it missed. */
 TEST_WITH(gaps_that_nobody_wants_are_not_kept, set_up, tear_down) {
-    mr_link *link = make_link(3, MR_POLICY_DROP_OLDEST, false, false);
+    ENDED_BY(mr_link_destroy) mr_link *link = make_link(3, MR_POLICY_DROP_OLDEST, false, false);
     play(link, "g0.0 .");
     for (uint64_t seq = 0; seq < 1000; seq++)
         push(link, 0, seq);
     play(link, "+1.0 =0.997 =1.0 =0.998 =0.999 .");
-    mr_link_destroy(&link);
 }
 
 /* The incoming frame is dropped with the rest of the group: the lane is empty although it has a turn. */
 TEST_WITH(a_lane_that_was_emptied_is_passed_over, set_up, tear_down) {
-    mr_link *link = make_link(2, MR_POLICY_DROP_OLDEST, false, false);
+    ENDED_BY(mr_link_destroy) mr_link *link = make_link(2, MR_POLICY_DROP_OLDEST, false, false);
     play(link, "k0.0 p0.1 p0.2 p0.3 . +1.0 =1.0 k0.4 +1.1 =0.4 =1.1 .");
-    mr_link_destroy(&link);
 }
 
 static bool refuse_lane(void *context, uint32_t source) {
@@ -181,7 +173,7 @@ static bool refuse_lane(void *context, uint32_t source) {
 
 /* A lane whose frame the consumer left is first in the next round. */
 TEST_WITH(a_lane_that_was_left_comes_first, set_up, tear_down) {
-    mr_link *link = make_link(4, MR_POLICY_BLOCK, false, true);
+    ENDED_BY(mr_link_destroy) mr_link *link = make_link(4, MR_POLICY_BLOCK, false, true);
     uint32_t refused = 0;
     mr_item items[2];
     play(link, "+0.0 +1.0 +0.1 +1.1");
@@ -191,11 +183,10 @@ TEST_WITH(a_lane_that_was_left_comes_first, set_up, tear_down) {
     play(link, "=0.0 =1.1");
     assert_int_equal(mr_link_pop_claimed(link, items, 2, refuse_lane, &refused), 0);
     play(link, "=0.1");
-    mr_link_destroy(&link);
 }
 
 TEST_WITH(marks_take_no_room_and_keep_their_place, set_up, tear_down) {
-    mr_link *link = make_link(1, MR_POLICY_BLOCK, false, true);
+    ENDED_BY(mr_link_destroy) mr_link *link = make_link(1, MR_POLICY_BLOCK, false, true);
     play(link, "+0.0");
     for (uint64_t seq = 1; seq < 40; seq++)
         push_mark(link, MR_ITEM_GAP, 0, seq);
@@ -204,7 +195,6 @@ TEST_WITH(marks_take_no_room_and_keep_their_place, set_up, tear_down) {
         expect_item(link, MR_ITEM_GAP, 0, seq);
     play(link, "#0");
     assert_false(mr_link_ended(link)); /* The other source can still send. */
-    mr_link_destroy(&link);
 }
 
 static void count_run(void *context) {
@@ -216,11 +206,11 @@ TEST_WITH(room_wakes_all_who_wait_for_it, set_up, tear_down) {
     enum { PRODUCERS = 100 };
     static mr_task producers[PRODUCERS];
     int runs = 0;
-    mr_executor *executor = NULL;
-    mr_link *link = make_link(1, MR_POLICY_BLOCK, false, true);
+    ENDED_BY(mr_executor_destroy) mr_executor *executor = NULL;
+    ENDED_BY(mr_link_destroy) mr_link *link = make_link(1, MR_POLICY_BLOCK, false, true);
     assert_int_equal(mr_executor_create(&executor, 1, 1), MR_OK);
     for (int take = 0; take < 2; take++) {
-        mr_item refused = frame_item(0, 1, MR_PAYLOAD_RESULTS, 0), taken;
+        ENDED_BY(release) mr_item refused = frame_item(0, 1, MR_PAYLOAD_RESULTS, 0), taken;
         assert_true(push(link, 0, 0));
         for (int i = 0; i < PRODUCERS; i++) {
             mr_task_init(&producers[i], executor, count_run, &runs);
@@ -232,18 +222,13 @@ TEST_WITH(room_wakes_all_who_wait_for_it, set_up, tear_down) {
             assert_int_equal(mr_link_pop(link, &taken, 1), 1);
         mr_executor_drive(executor, 0);
         assert_int_equal(runs, (take + 1) * PRODUCERS);
-        release(&refused);
-        release(&taken);
     }
-    mr_executor_destroy(&executor);
-    mr_link_destroy(&link);
 }
 
 TEST_WITH(a_lane_ends_with_the_last_of_its_producers, set_up, tear_down) {
-    mr_link *link = make_link(1, MR_POLICY_BLOCK, false, true);
+    ENDED_BY(mr_link_destroy) mr_link *link = make_link(1, MR_POLICY_BLOCK, false, true);
     mr_link_expect(link, 0); /* a second one */
     play(link, "e0 . e0 #0");
-    mr_link_destroy(&link);
 }
 
 /* ---- drops ----------------------------------------------------------------------------------------------------- */
@@ -258,7 +243,7 @@ static void expect_dropped(uint64_t frames) {
 }
 
 TEST_WITH(drop_oldest_leaves_a_mark_and_is_counted, set_up, tear_down) {
-    mr_link *link = make_link(2, MR_POLICY_DROP_OLDEST, false, true);
+    ENDED_BY(mr_link_destroy) mr_link *link = make_link(2, MR_POLICY_DROP_OLDEST, false, true);
     play(link, "+0.0 +0.1 +0.2 ~0.0 =0.1 =0.2");
     mr_ledger_account account;
     mr_ledger_read(ledger, 0, MR_LEDGER_FRAMES, &account);
@@ -267,7 +252,6 @@ TEST_WITH(drop_oldest_leaves_a_mark_and_is_counted, set_up, tear_down) {
     assert_int_equal(account.lines[0].frames, 1);
     mr_free(account.lines);
     expect_dropped(1);
-    mr_link_destroy(&link);
 }
 
 PLAYS(drop_newest_keeps_what_waits, 2, DROP_NEWEST, "+0.0 +0.1 +0.2 =0.0 =0.1 ~0.2")
@@ -275,16 +259,15 @@ PLAYS(disposable_packets_go_first, 3, DROP_OLDEST, "k0.0 d0.1 p0.2 p0.3 =0.0 ~0.
 
 /* Packets 1 to 4 refer to packet 0: none of them can be decoded. */
 TEST_WITH(without_disposable_packets_all_go_up_to_the_next_key, set_up, tear_down) {
-    mr_link *link = make_link(3, MR_POLICY_DROP_OLDEST, false, true);
+    ENDED_BY(mr_link_destroy) mr_link *link = make_link(3, MR_POLICY_DROP_OLDEST, false, true);
     play(link, "k0.0 p0.1 p0.2 p0.3 p0.4 k0.5 ~0.0 ~0.1 ~0.2 ~0.3 ~0.4 =0.5");
     expect_dropped(5);
-    mr_link_destroy(&link);
 }
 
 /* The consumer may be looking at it. If it is alone, the incoming frame must go. */
 TEST_WITH(the_head_stays_if_the_consumer_looks_at_it, set_up, tear_down) {
     for (int capacity = 1; capacity <= 2; capacity++) {
-        mr_link *link = make_link(capacity, MR_POLICY_DROP_OLDEST, true, true);
+        ENDED_BY(mr_link_destroy) mr_link *link = make_link(capacity, MR_POLICY_DROP_OLDEST, true, true);
         mr_item head;
         int most;
         play(link, "+0.0");
@@ -294,19 +277,17 @@ TEST_WITH(the_head_stays_if_the_consumer_looks_at_it, set_up, tear_down) {
         assert_int_equal(most, capacity);
         play(link, "=0.0 ~0.1 ~0.2 ~0.3");
         play(link, capacity == 1 ? "~0.4" : "=0.4");
-        mr_link_destroy(&link);
     }
 }
 
 TEST_WITH(packets_behind_the_head_go_up_to_the_next_key, set_up, tear_down) {
-    mr_link *link = make_link(2, MR_POLICY_DROP_OLDEST, true, true);
+    ENDED_BY(mr_link_destroy) mr_link *link = make_link(2, MR_POLICY_DROP_OLDEST, true, true);
     play(link, "k0.0 p0.1 p0.2 p0.3 k0.4 =0.0 ~0.1 ~0.2 ~0.3 =0.4");
-    mr_link_destroy(&link);
 }
 
 /* A pause mark is dropped when anything follows it in the lane. */
 TEST_WITH(what_comes_ends_an_absence, set_up, tear_down) {
-    mr_link *link = make_link(4, MR_POLICY_BLOCK, false, true);
+    ENDED_BY(mr_link_destroy) mr_link *link = make_link(4, MR_POLICY_BLOCK, false, true);
     mr_item first, away = {.kind = MR_ITEM_GAP, .source = 1, .identity = mr_identity_away(1)},
                    lost = {.kind = MR_ITEM_GAP, .source = 1, .identity = mr_identity_lost((mr_identity){.seq = 7})};
     play(link, "+0.5");
@@ -317,7 +298,6 @@ TEST_WITH(what_comes_ends_an_absence, set_up, tear_down) {
     assert_true(mr_link_push(link, &lost, NULL));
     assert_true(mr_link_push(link, &away, NULL));
     play(link, "+1.8 =0.5 ~1.7 =1.8 .");
-    mr_link_destroy(&link);
 }
 
 RUN_TESTS(NULL, NULL)

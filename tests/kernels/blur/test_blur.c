@@ -159,7 +159,7 @@ static void check(const picture *p, const mr_blur_areas *areas, mr_blur_how how,
 /* Bytes between and after the rows, and alpha. */
 static void check_rest(const picture *p) {
     const mr_pixel_info *info = mr_pixel_describe(p->format.pixel);
-    uint8_t *mask = calloc(1, p->bytes);
+    FREED uint8_t *mask = calloc(1, p->bytes);
     for (int k = 0; k < info->components; k++) {
         const mr_component *c = &info->component[k];
         const bool chroma = k > 0 && !info->rgb;
@@ -170,7 +170,6 @@ static void check_rest(const picture *p) {
     }
     for (size_t i = 0; i < p->bytes; i++)
         assert_true(mask[i] || p->data[i] == p->before[i]);
-    free(mask);
 }
 
 /* ---- cases ------------------------------------------------------------------------------------------------------- */
@@ -181,7 +180,8 @@ static mr_blur_areas *draw_areas(const picture *p, mr_blur_how how) {
     for (int i = 0; i < count; i++) {
         const double corner[2] = {between(-200, 1000) / 10.0, between(-200, 800) / 10.0};
         const double opposite[2] = {corner[0] + between(-300, 600) / 10.0, corner[1] + between(-300, 600) / 10.0};
-        mr_blur_add(areas, &p->format, how, corner, opposite);
+        mr_blur_add(areas, &p->format, how == MR_BLUR_PIXELATE ? between(1, MR_BLUR_CELLS) : MR_BLUR_CELLS, corner,
+                    opposite);
     }
     for (int i = 1; i < areas->count; i++) {
         const mr_blur_area *a = &areas->item[i - 1], *b = &areas->item[i];
@@ -192,13 +192,13 @@ static mr_blur_areas *draw_areas(const picture *p, mr_blur_how how) {
 
 static void run_case(on_device *d, uint64_t seed) {
     random_state = seed;
-    picture p = draw_picture();
+    ENDED_BY(free_picture) picture p = draw_picture();
     const mr_blur_how how = (mr_blur_how)between(0, 2);
     const bool ellipse = between(0, 1);
-    mr_blur_areas *areas = draw_areas(&p, how);
+    FREED mr_blur_areas *areas = draw_areas(&p, how);
     mr_plane there[MR_MAX_PLANES];
     uint8_t *data = on_device_put(d, p.data, p.bytes);
-    int32_t *table = malloc(mr_blur_table_bytes(MOST));
+    FREED int32_t *table = malloc(mr_blur_table_bytes(MOST));
     memset(table, 0x55, mr_blur_table_bytes(MOST));
     mr_blur_work work = {.how = (int32_t)how, .ellipse = ellipse, .most = MOST,
                          .areas = on_device_put(d, areas, mr_blur_areas_bytes(MOST)),
@@ -211,9 +211,6 @@ static void run_case(on_device *d, uint64_t seed) {
     check_rest(&p);
     on_device_free(d, (void *)(uintptr_t)work.areas);
     on_device_free(d, work.table);
-    free(table);
-    free(areas);
-    free_picture(&p);
 }
 
 static void run_cases(on_device *d) {
@@ -231,11 +228,11 @@ DEVICE_TEST(areas_on_a_device) {
 
 /* ---- how a box becomes an area ----------------------------------------------------------------------------------- */
 
-static mr_blur_area area_of(mr_pixel pixel, int width, int height, mr_blur_how how, double left, double top,
+static mr_blur_area area_of(mr_pixel pixel, int width, int height, int32_t cells, double left, double top,
                             double right, double bottom) {
     const mr_format format = {.payload = MR_PAYLOAD_PICTURE, .pixel = pixel, .width = width, .height = height};
     mr_blur_areas *areas = calloc(1, mr_blur_areas_bytes(1));
-    mr_blur_add(areas, &format, how, (double[2]){left, top}, (double[2]){right, bottom});
+    mr_blur_add(areas, &format, cells, (double[2]){left, top}, (double[2]){right, bottom});
     const mr_blur_area area = areas->count ? areas->item[0] : (mr_blur_area){0};
     free(areas);
     return area;
@@ -250,16 +247,16 @@ static void assert_area(mr_blur_area a, int left, int top, int right, int bottom
 }
 
 PLAIN_TEST(boxes_are_rounded_outward_to_whole_chroma_samples) {
-    assert_area(area_of(MR_PIXEL_I420, 99, 77, MR_BLUR_PIXELATE, 10.9, 11, 40.1, 31.5), 10, 10, 42, 32, 6);
-    assert_area(area_of(MR_PIXEL_I422, 99, 77, MR_BLUR_PIXELATE, 10.9, 11, 40.1, 31.5), 10, 11, 42, 32, 6);
-    assert_area(area_of(MR_PIXEL_RGB24, 99, 77, MR_BLUR_PIXELATE, 10.9, 11, 40.1, 31.5), 10, 11, 41, 32, 6);
-    assert_area(area_of(MR_PIXEL_I420, 99, 77, MR_BLUR_GAUSSIAN, 80, 60, 1e9, 1e30), 80, 60, 99, 77, 2);
+    assert_area(area_of(MR_PIXEL_I420, 99, 77, 6, 10.9, 11, 40.1, 31.5), 10, 10, 42, 32, 6);
+    assert_area(area_of(MR_PIXEL_I422, 99, 77, 6, 10.9, 11, 40.1, 31.5), 10, 11, 42, 32, 6);
+    assert_area(area_of(MR_PIXEL_RGB24, 99, 77, 6, 10.9, 11, 40.1, 31.5), 10, 11, 41, 32, 6);
+    assert_area(area_of(MR_PIXEL_I420, 99, 77, MR_BLUR_CELLS, 80, 60, 1e9, 1e30), 80, 60, 99, 77, 2);
 }
 
 PLAIN_TEST(boxes_outside_hide_nothing) {
-    assert_int_equal(area_of(MR_PIXEL_I420, 99, 77, MR_BLUR_FILL, 99, 10, 120, 20).right, 0);
-    assert_int_equal(area_of(MR_PIXEL_I420, 99, 77, MR_BLUR_FILL, -20, 10, -0.1, 20).right, 0);
-    assert_int_equal(area_of(MR_PIXEL_RGB24, 99, 77, MR_BLUR_FILL, 5, 7, 5, 20).right, 0);
+    assert_int_equal(area_of(MR_PIXEL_I420, 99, 77, MR_BLUR_CELLS, 99, 10, 120, 20).right, 0);
+    assert_int_equal(area_of(MR_PIXEL_I420, 99, 77, MR_BLUR_CELLS, -20, 10, -0.1, 20).right, 0);
+    assert_int_equal(area_of(MR_PIXEL_RGB24, 99, 77, MR_BLUR_CELLS, 5, 7, 5, 20).right, 0);
 }
 
 RUN_TESTS(NULL, NULL)

@@ -73,13 +73,11 @@ static void check_laplacian(const mr_classical_rows *c, const mr_classical_rows 
 static void check_differing(const mr_classical_rows *c, const mr_classical_rows *variant) {
     size_t count = (size_t)between(0, 300), direct = 0;
     int noise = draw() % 4 ? between(0, 254) : 254 * between(0, 1);
-    uint8_t *a = draw_bytes(count), *b = draw_bytes(count);
+    FREED uint8_t *a = draw_bytes(count), *b = draw_bytes(count);
     for (size_t i = 0; i < count; i++)
         direct += abs(a[i] - b[i]) > noise;
     assert_int_equal(c->differing(a, b, count, noise), direct);
     assert_int_equal(variant->differing(a, b, count, noise), direct);
-    free(a);
-    free(b);
 }
 
 static void check_hsv(const mr_classical_rows *c, const mr_classical_rows *variant) {
@@ -170,24 +168,22 @@ static void check_gradients(const mr_classical_rows *c, const mr_classical_rows 
 /* Compares whole descriptors, with `gather` included. They are equal, since each sum has one order. */
 static void check_hog(const mr_classical_rows *c, const mr_classical_rows *variant) {
     const mr_hog_params p = draw_hog_layout(5);
-    mr_hog *hog = NULL;
+    ENDED_BY(mr_hog_destroy) mr_hog *hog = NULL;
     assert_int_equal(mr_hog_create(&hog, &p), MR_OK);
     size_t bytes = (size_t)mr_hog_length(mr_hog_layout_of(hog)) * sizeof(float);
     size_t scratch_bytes = (mr_hog_scratch_bytes(hog) + 63) / 64 * 64;
     uint8_t *src = draw_bytes((size_t)p.width * (size_t)p.height * (size_t)p.channels), *blocks[2];
     for (int i = 0; i < 2; i++) {
-        void *scratch = aligned_alloc(64, scratch_bytes);
+        FREED void *scratch = aligned_alloc(64, scratch_bytes);
         memset(scratch, 0x7b, scratch_bytes);
         blocks[i] = guarded(bytes);
         mr_hog_run(hog, i ? variant : c, src, (float *)(void *)(blocks[i] + GUARD_BYTES), scratch);
         check_guards(blocks[i], bytes);
-        free(scratch);
     }
     assert_memory_equal(blocks[0], blocks[1], bytes + 2 * GUARD_BYTES);
     free(blocks[0]);
     free(blocks[1]);
     free(src);
-    mr_hog_destroy(&hog);
 }
 
 TEST(variants_are_equal) {
@@ -219,7 +215,7 @@ TEST(a_ramp_points_one_way) {
                              .clip = 1.0f};
     uint8_t src[256], scratch[1 << 14] __attribute__((aligned(64)));
     float result[36];
-    mr_hog *hog = NULL;
+    ENDED_BY(mr_hog_destroy) mr_hog *hog = NULL;
     assert_int_equal(mr_hog_create(&hog, &p), MR_OK);
     assert_true(mr_hog_scratch_bytes(hog) <= sizeof scratch);
     /* Brighter downwards: a quarter turn, the centre bin. */
@@ -232,7 +228,6 @@ TEST(a_ramp_points_one_way) {
     mr_hog_run(hog, mr_classical_rows_get(), src, result, scratch);
     for (int i = 0; i < 36; i++)
         assert_true(result[i] == 0.0f);
-    mr_hog_destroy(&hog);
 }
 
 static void refused(mr_hog_params p, const char *words) {

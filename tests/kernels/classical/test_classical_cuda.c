@@ -63,13 +63,12 @@ static void free_twin(twin *t) {
 
 /* Checks that the device wrote the same bytes as the host, guards included. */
 static void compare(const twin *results, const char *what) {
-    uint8_t *got = malloc(results->bytes);
+    FREED uint8_t *got = malloc(results->bytes);
     assert_int_equal(cudaStreamSynchronize(stream), cudaSuccess);
     assert_int_equal(cudaMemcpy(got, results->device, results->bytes, cudaMemcpyDeviceToHost), cudaSuccess);
     for (size_t i = 0; i < results->bytes; i++)
         if (got[i] != results->host[i])
             fail_msg("%s: byte %zu of %zu differs, seed %llu", what, i, results->bytes, (unsigned long long)seed);
-    free(got);
 }
 
 static void check_histogram(void) {
@@ -80,7 +79,7 @@ static void check_histogram(void) {
     size_t picture = 3 * (size_t)work.params.width * (size_t)work.params.height;
     size_t bytes = (size_t)mr_histogram_length(&work.params) * sizeof(float), count = (size_t)work.count;
     twin src = draw_pictures(picture * count), dst = make_results(bytes * count);
-    twin scratch = make_results(mr_histogram_cuda_scratch_bytes(&work));
+    ENDED_BY(free_twin) twin scratch = make_results(mr_histogram_cuda_scratch_bytes(&work));
     for (size_t i = 0; i < count; i++) {
         work.src[i] = src.device + i * picture;
         work.dst[i] = (float *)(void *)(dst.device + GUARD_BYTES + i * bytes);
@@ -92,17 +91,16 @@ static void check_histogram(void) {
     compare(&dst, "histogram");
     free_twin(&src);
     free_twin(&dst);
-    free_twin(&scratch);
 }
 
 static void check_hog(const mr_hog_params *p) {
-    mr_hog *hog = NULL;
+    ENDED_BY(mr_hog_destroy) mr_hog *hog = NULL;
     assert_int_equal(mr_hog_create(&hog, p), MR_OK);
     mr_hog_work work = {.hog = hog, .count = between(1, MR_PIECE)};
     size_t picture = (size_t)p->channels * (size_t)p->width * (size_t)p->height, count = (size_t)work.count;
     size_t bytes = (size_t)mr_hog_length(mr_hog_layout_of(hog)) * sizeof(float);
-    twin src = draw_pictures(picture * count), dst = make_results(bytes * count);
-    void *scratch = aligned_alloc(64, (mr_hog_scratch_bytes(hog) + 63) / 64 * 64);
+    ENDED_BY(free_twin) twin src = draw_pictures(picture * count), dst = make_results(bytes * count);
+    FREED void *scratch = aligned_alloc(64, (mr_hog_scratch_bytes(hog) + 63) / 64 * 64);
     mr_classical_rows reference;
     mr_classical_rows_init(&reference, MR_ISA_C);
     for (size_t i = 0; i < count; i++) {
@@ -113,16 +111,12 @@ static void check_hog(const mr_hog_params *p) {
     }
     assert_int_equal(mr_hog_cuda(mr_hog_layout_of(hog), &work, stream), MR_OK);
     compare(&dst, "hog");
-    free(scratch);
-    free_twin(&src);
-    free_twin(&dst);
-    mr_hog_destroy(&hog);
 }
 
 static void check_phash(void) {
     mr_phash_work work = {.count = between(1, MR_PIECE), .bits = draw() % 2};
     size_t bytes = work.bits ? 64 * sizeof(float) : MR_HASH_BYTES, count = (size_t)work.count;
-    twin src = draw_pictures(1024 * count), dst = make_results(bytes * count);
+    ENDED_BY(free_twin) twin src = draw_pictures(1024 * count), dst = make_results(bytes * count);
     for (size_t i = 0; i < count; i++) {
         uint8_t hash[MR_HASH_BYTES], *to = dst.host + GUARD_BYTES + i * bytes;
         work.src[i] = src.device + 1024 * i;
@@ -135,8 +129,6 @@ static void check_phash(void) {
     }
     assert_int_equal(mr_phash_cuda(&work, stream), MR_OK);
     compare(&dst, "phash");
-    free_twin(&src);
-    free_twin(&dst);
 }
 
 static void check_sharpness(void) {
@@ -144,7 +136,7 @@ static void check_sharpness(void) {
     mr_sharpness_work work = {.count = between(1, MR_PIECE)};
     size_t count = (size_t)work.count;
     twin src = draw_pictures(MOST * MOST * count), dst = make_results(sizeof(float) * count);
-    twin scratch = make_results(mr_sharpness_cuda_scratch_bytes(&work));
+    ENDED_BY(free_twin) twin scratch = make_results(mr_sharpness_cuda_scratch_bytes(&work));
     mr_classical_rows reference;
     mr_classical_rows_init(&reference, MR_ISA_C);
     for (size_t i = 0; i < count; i++) {
@@ -160,12 +152,11 @@ static void check_sharpness(void) {
     compare(&dst, "sharpness");
     free_twin(&src);
     free_twin(&dst);
-    free_twin(&scratch);
 }
 
 static void check_change(void) {
     mr_change_work work = {.count = (size_t)between(1, 100000), .noise = between(0, 254)};
-    twin src = draw_pictures(2 * work.count), dst = make_results(sizeof(uint32_t));
+    ENDED_BY(free_twin) twin src = draw_pictures(2 * work.count), dst = make_results(sizeof(uint32_t));
     mr_change_work host = work;
     mr_classical_rows reference;
     mr_classical_rows_init(&reference, MR_ISA_C);
@@ -178,8 +169,6 @@ static void check_change(void) {
     work.changed = (uint32_t *)(void *)(dst.device + GUARD_BYTES);
     assert_int_equal(mr_change_cuda(&work, stream), MR_OK);
     compare(&dst, "change");
-    free_twin(&src);
-    free_twin(&dst);
 }
 
 TEST(the_device_computes_the_same) {

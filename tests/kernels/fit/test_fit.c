@@ -47,7 +47,7 @@ static double node_of(mr_fit_sum *sum, const double *leaf, size_t count) {
 TEST(sums_have_one_shape) {
     enum { MOST = 70 };
     double leaf[MOST], nodes[MOST];
-    mr_fit_sum sum;
+    ENDED_BY(mr_fit_sum_fini) mr_fit_sum sum;
     assert_int_equal(mr_fit_sum_init(&sum, 1, MOST), 0);
     for (size_t count = 1; count <= MOST; count++) {
         for (size_t i = 0; i < count; i++)
@@ -64,7 +64,6 @@ TEST(sums_have_one_shape) {
             assert_true(nodes[0] == want);
         }
     }
-    mr_fit_sum_fini(&sum);
 }
 
 /* ---- losses ------------------------------------------------------------------------------------------------------ */
@@ -213,7 +212,7 @@ static int valley(void *user, const double *x, double *value, double *gradient) 
 
 TEST(a_valley_is_followed_to_its_end) {
     double begin_at[10], ground = 0.0;
-    mr_lbfgs search;
+    ENDED_BY(mr_lbfgs_fini) mr_lbfgs search;
     const mr_lbfgs_params params = {.length = 10, .evaluate = valley, .user = &ground, .gradient = 1e-10,
                                     .steps = 1000};
     for (int i = 0; i < 10; i++)
@@ -224,7 +223,6 @@ TEST(a_valley_is_followed_to_its_end) {
     assert_int_equal(search.end, MR_LBFGS_GRADIENT);
     for (int i = 0; i < 10; i++)
         assert_true(fabs(search.x[i] - 1.0) < 1e-9);
-    mr_lbfgs_fini(&search);
 }
 
 static mr_lbfgs_end end_of(double ground, double progress, int steps) {
@@ -252,8 +250,8 @@ static void search_with(const mr_fit_linear *linear, int threads, int fails_afte
     problem p;
     mr_lbfgs search;
     const size_t length = mr_fit_parameters(linear);
-    double *zeros = calloc(length, sizeof *zeros);
-    void *saved = malloc(mr_lbfgs_state_bytes(length));
+    FREED double *zeros = calloc(length, sizeof *zeros);
+    FREED void *saved = malloc(mr_lbfgs_state_bytes(length));
     begin(&p, linear, threads);
     p.left = fails_after;
     const mr_lbfgs_params params = {.length = length, .evaluate = evaluate, .user = &p, .gradient = 1e-4, .steps = 200};
@@ -275,8 +273,6 @@ static void search_with(const mr_fit_linear *linear, int threads, int fails_afte
     memcpy(found, search.x, length * sizeof *found);
     mr_lbfgs_fini(&search);
     finish(&p);
-    free(zeros);
-    free(saved);
 }
 
 TEST(bits_are_those_of_one_thread) {

@@ -11,7 +11,6 @@
 enum { MOST = 4 * MR_FIT_BLOCKS, LENGTH = 3 };
 
 static void take_chunk(void *context, size_t chunk, void *scratch, double *sum) {
-    (void)scratch;
     memcpy(sum, (const double *)context + chunk * LENGTH, LENGTH * sizeof *sum);
 }
 
@@ -38,7 +37,7 @@ static double sum_of(const double *chunks, size_t first, size_t width, size_t co
 TEST(any_threads_make_the_same_sum) {
     double values[MOST * LENGTH], nodes[MR_FIT_BLOCKS * LENGTH];
     for (int threads = 1; threads <= 16; threads++) {
-        mr_fit_workers *workers = NULL;
+        ENDED_BY(mr_fit_workers_destroy) mr_fit_workers *workers = NULL;
         const mr_fit_task most = task_of(values, MOST);
         assert_int_equal(mr_fit_workers_create(&workers, &most, threads), 0);
         for (size_t chunks = 1; chunks <= MOST; chunks += chunks < MR_FIT_BLOCKS ? 1 : 7) {
@@ -48,7 +47,6 @@ TEST(any_threads_make_the_same_sum) {
             for (size_t k = 0; k < LENGTH; k++)
                 assert_true(nodes[k] == sum_of(values, 0, MOST, chunks, k));
         }
-        mr_fit_workers_destroy(&workers);
     }
 }
 

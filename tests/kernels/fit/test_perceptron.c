@@ -118,7 +118,7 @@ TEST(gradients_are_those_of_the_formulas) {
 
 static void compare_threads(bool doubles) {
     const size_t units[] = {16, 5, CLASSES};
-    double *one = NULL;
+    FREED double *one = NULL;
     for (int threads = 1; threads <= 16; threads += threads < 4 ? 1 : 4) {
         net n;
         random_state = 1;
@@ -131,7 +131,6 @@ static void compare_threads(bool doubles) {
         assert_memory_equal(one, sum, n.task.length * sizeof *one);
         drop(&n);
     }
-    free(one);
 }
 
 TEST(bits_are_those_of_one_thread) {

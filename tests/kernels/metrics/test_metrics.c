@@ -26,7 +26,7 @@ static double share_of_long(void *user, const size_t *row, size_t count) {
 
 /* A video among pictures. If each group had as much memory as the longest needs, that would be 80 GB. */
 TEST(one_group_may_be_long_and_groups_many) {
-    int32_t *group = calloc(ROWS, sizeof *group);
+    FREED int32_t *group = calloc(ROWS, sizeof *group);
     mr_interval interval;
     double largest = 0;
     assert_non_null(group);
@@ -37,7 +37,6 @@ TEST(one_group_may_be_long_and_groups_many) {
     /* How often n draws choose one of n groups: the mean is 1, and 7 or more are rare (Poisson: 8e-5). */
     assert_true(interval.low >= 0 && interval.low <= 1 && interval.high >= 1 && interval.high < 7);
     assert_true(largest >= 2);
-    free(group);
 }
 
 static double mean_of(void *user, const size_t *row, size_t count) {

@@ -169,12 +169,11 @@ static bool has_device(void) {
 }
 
 static void paint_on_device(scene *s) {
-    (void)s;
 }
 #endif
 
 static void check_all(bool on_device) {
-    scene *s = calloc(1, sizeof *s);
+    FREED scene *s = calloc(1, sizeof *s);
     for (int i = 0; i < CASES; i++) {
         for (mr_pixel pixel = MR_PIXEL_ANY + 1; pixel < MR_PIXEL_COUNT; pixel++) {
             draw_scene(s, pixel);
@@ -188,7 +187,6 @@ static void check_all(bool on_device) {
             compare(s);
         }
     }
-    free(s);
 }
 
 TEST(all_layouts_equal_a_loop_over_all_pixels) {

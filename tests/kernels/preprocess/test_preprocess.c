@@ -141,7 +141,6 @@ static mr_preprocess_rows tables[MR_ISA_COUNT + 1];
 static int table_count;
 
 static int draw_up_tables(void **state) {
-    (void)state;
     for (int isa = MR_ISA_C; isa <= (int)mr_isa_detect(); isa++) {
         mr_preprocess_rows_init(&tables[table_count], (mr_isa)isa);
         assert_int_equal(tables[table_count++].isa, isa);
@@ -245,10 +244,9 @@ static double check_case(const mr_preprocess_params *p, const mr_format *f, made
     uint8_t *reference = run_variant(plan, 0, &m->picture, bytes);
     for (int table = 1; table < table_count; table++) {
         spoil_padding(m);
-        uint8_t *dst = run_variant(plan, table, &m->picture, bytes);
+        FREED uint8_t *dst = run_variant(plan, table, &m->picture, bytes);
         if (memcmp(dst, reference, bytes + 2 * GUARD_BYTES) != 0)
             fail_msg("table %d (%s) differs from c", table, mr_isa_name(tables[table].isa));
-        free(dst);
     }
     double *exact = malloc(3 * (size_t)p->width * (size_t)p->height * sizeof *exact);
     preprocess_reference(exact, p, f, &m->picture);
@@ -306,7 +304,7 @@ PLAIN_TEST(rows_of_every_variant_are_equal) {
         const int taps = n % 2 ? 2 : between(1, MOST_ROWS), width = between(1, WIDEST);
         const int bits = between(12, taps == 1 ? 14 : 15);
         int16_t weights[MOST_ROWS], dst[MR_ISA_COUNT + 1][WIDEST + 16];
-        uint8_t *src = malloc((size_t)(taps * width)); /* no byte after the last row */
+        FREED uint8_t *src = malloc((size_t)(taps * width)); /* no byte after the last row */
         for (int i = 0; i < taps * width; i++)
             src[i] = draw() % 3 ? (uint8_t)draw() : draw() % 2 ? 255 : 0;
         draw_weights(weights, taps, bits);
@@ -320,7 +318,6 @@ PLAIN_TEST(rows_of_every_variant_are_equal) {
             if (memcmp(dst[k], dst[0], sizeof dst[k]) != 0)
                 fail_msg("table %d (%s) differs from c in case %d of seed %llu: %d rows of %d, %d bits", k,
                          mr_isa_name(tables[k].isa), n, (unsigned long long)seed, taps, width, bits);
-        free(src);
     }
 }
 
@@ -329,7 +326,7 @@ PLAIN_TEST(rows_ahead_are_fetched_whole) {
     enum { MOST = 8, WIDE = 700 };
     random_state = seed;
     for (int n = 0; n < 1000; n++) {
-        uint8_t *plane = calloc(MOST, WIDE);
+        FREED uint8_t *plane = calloc(MOST, WIDE);
         const uintptr_t first = (uintptr_t)plane;
         const int bytes = between(1, WIDE), rows = between(1, MOST), second = between(0, rows - 1);
         mr_prefetch ahead = {.pieces = 1, .of = {{first, WIDE, bytes, rows}}};
@@ -353,7 +350,6 @@ PLAIN_TEST(rows_ahead_are_fetched_whole) {
         }
         for (int i = 0; i < MOST * WIDE; i++)
             assert_int_equal(plane[i], i % WIDE < bytes && i / WIDE < rows);
-        free(plane);
     }
 }
 
@@ -364,12 +360,11 @@ TEST_WITH(random_pictures, NULL, describe_failure) {
     for (current = 0; current < CASES; current++) {
         random_state = seed + (uint64_t)current * 7919;
         draw();
-        made m;
+        ENDED_BY(free_picture) made m;
         current_format = draw_format();
         current_params = draw_params(&current_format);
         make_picture(&m, &current_format);
         worst = fmax(worst, check_case(&current_params, &current_format, &m));
-        free_picture(&m);
     }
     finished = true;
     printf("seed %llu: %d pictures, variants up to %s equal, at most %.4f of a code from double precision\n",
@@ -384,7 +379,7 @@ TEST_WITH(wide_pictures, NULL, describe_failure) {
     for (current = 0; current < PLANAR_CASES; current++) {
         random_state = seed + (uint64_t)current * 32452843;
         draw();
-        made m;
+        ENDED_BY(free_picture) made m;
         current_format = draw_format();
         current_format.pixel = pixels[current / 8 % 4];
         current_format.width = between(60, 700);
@@ -398,7 +393,6 @@ TEST_WITH(wide_pictures, NULL, describe_failure) {
             memset(&current_params.roi, 0, sizeof current_params.roi);
         make_picture(&m, &current_format);
         check_case(&current_params, &current_format, &m);
-        free_picture(&m);
     }
     finished = true;
 }
@@ -417,7 +411,7 @@ static void count_done(void *context) {
 }
 
 static void put_batch(batch *b, on_device *d, const mr_preprocess *plan, size_t bytes, int *done) {
-    uint8_t *poison = malloc(bytes + 2 * GUARD_BYTES);
+    FREED uint8_t *poison = malloc(bytes + 2 * GUARD_BYTES);
     memset(poison, GUARD, bytes + 2 * GUARD_BYTES);
     b->count = between(1, BATCH);
     for (int i = 0; i < b->count; i++) {
@@ -431,11 +425,10 @@ static void put_batch(batch *b, on_device *d, const mr_preprocess *plan, size_t 
         b->work[i] = (mr_preprocess_work){.plan = plan, .source = b->there[i], .dst = b->dst[i] + GUARD_BYTES,
                                           .done = count_done, .context = done};
     }
-    free(poison);
 }
 
 static void take_batch(batch *b, on_device *d, size_t bytes) {
-    uint8_t *got = malloc(bytes + 2 * GUARD_BYTES);
+    FREED uint8_t *got = malloc(bytes + 2 * GUARD_BYTES);
     for (int i = 0; i < b->count; i++) {
         on_device_take(d, b->dst[i], got, bytes + 2 * GUARD_BYTES);
         for (size_t at = 0; at < bytes + 2 * GUARD_BYTES; at++)
@@ -447,12 +440,11 @@ static void take_batch(batch *b, on_device *d, size_t bytes) {
         free_picture(&b->picture[i]);
         free(b->expected[i]);
     }
-    free(got);
 }
 
 /* Draws pictures in the current format and runs them with the current parameters. */
 static void check_batch(on_device *d) {
-    mr_preprocess *plan = NULL;
+    ENDED_BY(mr_preprocess_destroy) mr_preprocess *plan = NULL;
     assert_int_equal(mr_preprocess_create(&plan, &current_params, &current_format), MR_OK);
     mr_format output = mr_preprocess_output(&current_params);
     batch b = {.count = 0};
@@ -462,7 +454,6 @@ static void check_batch(on_device *d) {
     on_device_finish(d);
     assert_int_equal(done, b.count);
     take_batch(&b, d, mr_tensor_bytes(&output));
-    mr_preprocess_destroy(&plan);
 }
 
 static void random_batches(on_device *d) {
@@ -532,13 +523,11 @@ PLAIN_TEST(colours_of_the_standards) {
         mr_preprocess_params p = {.width = 1, .height = 1, .crop_fraction = 1, .interpolation = MR_BILINEAR,
                                   .std = {1, 1, 1}, .dtype = MR_DTYPE_F32, .layout = MR_LAYOUT_NCHW};
         mr_picture picture = {.data = {&colours[i].y, &colours[i].u, &colours[i].v}, .stride = {1, 1, 1}};
-        mr_preprocess *plan = NULL;
+        ENDED_BY(mr_preprocess_destroy) mr_preprocess *plan = NULL;
         assert_int_equal(mr_preprocess_create(&plan, &p, &f), MR_OK);
-        uint8_t *dst = run_variant(plan, 0, &picture, 12);
+        FREED uint8_t *dst = run_variant(plan, 0, &picture, 12);
         for (size_t c = 0; c < 3; c++) /* codes are rounded: half a code in each, times at most 1.2 + 2.1 */
             assert_true(fabs(element(dst + GUARD_BYTES, MR_DTYPE_F32, c) - colours[i].rgb[c]) < 1.7);
-        free(dst);
-        mr_preprocess_destroy(&plan);
     }
 }
 

@@ -12,8 +12,8 @@
 /* For a sum of n products, single precision errors grow at most with n, in practice with the square root. */
 static void check_linear(int outputs, int inputs, int batch, bool bias_in_weights) {
     size_t row = (size_t)inputs + 1, src_row = (size_t)inputs + 3, dst_row = (size_t)outputs + 2;
-    float *weights = draw_many((size_t)outputs * row), *src = draw_many((size_t)batch * src_row);
-    float *dst = malloc((size_t)batch * dst_row * sizeof *dst);
+    FREED float *weights = draw_many((size_t)outputs * row), *src = draw_many((size_t)batch * src_row);
+    FREED float *dst = malloc((size_t)batch * dst_row * sizeof *dst);
     mr_linear_work work = {.weights = weights, .bias = bias_in_weights ? weights + inputs : NULL,
                            .weight_stride = row,
                            .bias_stride = row, .outputs = outputs, .inputs = inputs, .batch = batch, .src = src,
@@ -30,9 +30,6 @@ static void check_linear(int outputs, int inputs, int batch, bool bias_in_weight
         }
         assert_true(isnan(dst[n * dst_row + (size_t)outputs]));
     }
-    free(weights);
-    free(src);
-    free(dst);
 }
 
 TEST(linear_layers) {
@@ -46,8 +43,8 @@ TEST(linear_layers) {
 /* Each item must have the bits that it gets alone: in whole output blocks, in parts, and in large batches. */
 static void check_alone(int outputs, int inputs, int batch) {
     size_t row = (size_t)inputs + 1, src_row = (size_t)inputs + 3, dst_row = (size_t)outputs + 2;
-    float *weights = draw_many((size_t)outputs * row), *src = draw_many((size_t)batch * src_row);
-    float *dst = malloc((size_t)batch * dst_row * sizeof *dst), *one = malloc((size_t)outputs * sizeof *one);
+    FREED float *weights = draw_many((size_t)outputs * row), *src = draw_many((size_t)batch * src_row);
+    FREED float *dst = malloc((size_t)batch * dst_row * sizeof *dst), *one = malloc((size_t)outputs * sizeof *one);
     mr_linear_work work = {.weights = weights, .bias = weights + inputs, .weight_stride = row, .bias_stride = row,
                            .outputs = outputs, .inputs = inputs, .batch = batch, .alone = 1, .src = src,
                            .src_stride = src_row, .dst = dst, .dst_stride = dst_row};
@@ -62,10 +59,6 @@ static void check_alone(int outputs, int inputs, int batch) {
         assert_memory_equal(dst + n * dst_row, one, (size_t)outputs * sizeof *one);
         assert_true(isnan(dst[n * dst_row + (size_t)outputs]) && isnan(dst[n * dst_row + (size_t)outputs + 1]));
     }
-    free(weights);
-    free(src);
-    free(dst);
-    free(one);
 }
 
 TEST(items_of_a_batch_are_as_alone) {
@@ -101,7 +94,7 @@ static void *multiply(void *context) {
 
 /* Workers classify at the same time. Products on all threads at once must equal those computed alone. */
 TEST(threads_multiply_at_once) {
-    float *weights = draw_many(SHARED_OUTPUTS * SHARED_INPUTS);
+    FREED float *weights = draw_many(SHARED_OUTPUTS * SHARED_INPUTS);
     multiplier threads[SHARED_THREADS];
     pthread_t ids[SHARED_THREADS];
     for (int i = 0; i < SHARED_THREADS; i++) {
@@ -125,7 +118,6 @@ TEST(threads_multiply_at_once) {
         free(threads[i].src);
         free(threads[i].work.dst);
     }
-    free(weights);
 }
 
 RUN_TESTS(NULL, NULL)

@@ -344,11 +344,10 @@ static void refuse(const char *decode, const char *words) {
              "version: 1\npipeline: clip\nsources:\n  clip: {uri: test-clips/h264-420.mp4}\n"
              "stages:\n  decode: {input: clip%s}\n  out: {type: callback, input: decode}\n", decode);
     mr_pipeline_params params = {.types = mr_stage_types(), .path = "clip.yaml", .text = text};
-    mr_diagnostics wrong = {0};
+    ENDED_BY(mr_diagnostics_fini) mr_diagnostics wrong = {0};
     mr_pipeline *pipeline = NULL;
     assert_int_not_equal(mr_pipeline_open(&pipeline, &params, &wrong), MR_OK);
     expect_words(wrong.item[0].message, words);
-    mr_diagnostics_fini(&wrong);
 }
 
 CLIP_TEST(required_hardware_must_be_there) {

@@ -382,7 +382,7 @@ CLIP_TEST(pictures_of_ffmpeg) {
 }
 
 TEST(stills_of_opencv) {
-    glob_t found;
+    ENDED_BY(globfree) glob_t found;
     int same = 0;
     if (glob("/usr/share/doc/opencv-doc/examples/data/*.jpg", 0, NULL, &found))
         skip();
@@ -395,7 +395,6 @@ TEST(stills_of_opencv) {
         }
     printf("%zu stills of opencv-doc, %d of them at both scales\n", found.gl_pathc, same / 2);
     assert_true(same > 0);
-    globfree(&found);
 }
 
 static int begin(void **state) {

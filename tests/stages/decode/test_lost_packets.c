@@ -50,7 +50,7 @@ static bool is_of_pictures(const uint8_t *packet) {
  * each group with losses, by picture number in decode order. */
 static void lose(const file *whole, const char *to, bool hit[FRAMES / GROUP]) {
     enum { FIRST = 6 };
-    bool *gone = calloc(whole->count, sizeof *gone);
+    FREED bool *gone = calloc(whole->count, sizeof *gone);
     assert_non_null(gone);
     size_t pictures = 0;
     for (int i = between(1, MOST_LOST); i > 0; i--)
@@ -72,7 +72,6 @@ static void lose(const file *whole, const char *to, bool hit[FRAMES / GROUP]) {
             hit[(pictures - 1) / GROUP] = true;
     }
     assert_int_equal(fclose(out), 0);
-    free(gone);
 }
 
 static void check(const char *path, size_t stream, const bool hit[FRAMES / GROUP],

@@ -69,7 +69,6 @@ enum { STREAMS = sizeof streams / sizeof *streams };
 static int left_out;
 
 static void hear(void *context, mr_log_level level, const char *line) {
-    (void)context, (void)level;
     const char *count = strstr(line, "pictures were not decoded");
     if (count)
         left_out = atoi(strstr(line, "clip: ") + strlen("clip: "));
@@ -158,9 +157,9 @@ CLIP_TEST(disposable_packets_are_those_of_libavcodec) {
                                 "grep -c .", path);
         assert_int_equal(fscanf(answer, "%d", &others), 1);
         pclose(answer);
-        AVFormatContext *format = NULL;
+        ENDED_BY(avformat_close_input) AVFormatContext *format = NULL;
         mr_packet_looks looks;
-        AVPacket *packet = av_packet_alloc();
+        ENDED_BY(av_packet_free) AVPacket *packet = av_packet_alloc();
         assert_int_equal(avformat_open_input(&format, path, NULL, NULL), 0);
         assert_true(avformat_find_stream_info(format, NULL) >= 0);
         assert_true(mr_packet_looks_open(&looks, format->streams[0]->codecpar));
@@ -172,8 +171,6 @@ CLIP_TEST(disposable_packets_are_those_of_libavcodec) {
         }
         assert_int_equal(looked, others);
         mr_packet_looks_close(&looks);
-        av_packet_free(&packet);
-        avformat_close_input(&format);
     }
 }
 

@@ -14,14 +14,12 @@ static void *libraries[2];
 
 /* The decoder library finds the fake driver as it would find the real one. */
 static int open_libraries(void **state) {
-    (void)state;
     libraries[0] = dlopen(FAKE_CUDA, RTLD_NOW | RTLD_GLOBAL);
     libraries[1] = dlopen(FAKE_NVCUVID, RTLD_NOW | RTLD_LOCAL);
     return libraries[0] && libraries[1] ? 0 : -1;
 }
 
 static int close_libraries(void **state) {
-    (void)state;
     return dlclose(libraries[1]) | dlclose(libraries[0]);
 }
 
@@ -31,7 +29,7 @@ static mr_format_set stream(const char *codec, mr_pixel pixel, int64_t width, in
 }
 
 TEST(all_that_it_takes_is_known) {
-    mr_gpu_access access;
+    ENDED_BY(mr_gpu_access_close) mr_gpu_access access;
     mr_gpu_decoders decoders;
     mr_gpu_access_open(&access);
     assert_int_equal(mr_gpu_read_decoders(&access, 0, &decoders), MR_OK);
@@ -50,7 +48,6 @@ TEST(all_that_it_takes_is_known) {
     assert_false(mr_gpu_decoder_for(&decoders, "h264", MR_GPU_420, 8)->supported);
     assert_true(mr_gpu_decoder_for(&decoders, "wmv3", MR_GPU_420, 8)->supported);
     assert_int_equal(mr_gpu_read_decoders(&access, 2, &decoders), MR_ERROR_UNAVAILABLE);
-    mr_gpu_access_close(&access);
 }
 
 TEST(unsupported_streams_are_reported) {

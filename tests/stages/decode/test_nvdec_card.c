@@ -109,7 +109,6 @@ static void write_sums(size_t c) {
 
 /* If clips and sums exist, ffmpeg is not needed. */
 static int get_clips(void **state) {
-    (void)state;
     for (size_t c = 0; c < CLIPS; c++) {
         clip_path(paths[c], clips[c].name);
         if (access(paths[c], F_OK) == 0 && read_sums(c))
@@ -155,7 +154,6 @@ static void put(stream_out *out, int *at, const uint8_t *row, int step, int samp
 }
 
 static void take(void *context, const char *source, const mr_frame *frame) {
-    (void)context;
     stream_out *out = &outs[atoi(source + 1)];
     mr_pixel pixel = frame->format.pixel;
     bool paired = pixel == MR_PIXEL_NV12 || pixel == MR_PIXEL_P010, upper = pixel == MR_PIXEL_P010;
@@ -539,7 +537,6 @@ static int prepare(void **state) {
 }
 
 static int finish(void **state) {
-    (void)state;
     free(outs);
     free(software);
     return 0;

@@ -105,7 +105,6 @@ static double shrink; /* the sink's answer for any picture */
 static bool asked_wrongly; /* decode's thread cannot fail a test */
 
 static double shrinks(const void *options, const mr_format *output, const mr_format *picture) {
-    (void)options;
     asked_wrongly |= output || picture->width != 501 || picture->height != 379;
     return shrink;
 }

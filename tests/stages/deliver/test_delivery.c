@@ -30,15 +30,12 @@ static struct {
 } service;
 
 static int connect_to(void *context, const mr_delivery *delivery) {
-    (void)context;
-    (void)delivery;
     service.connects++;
     return service.connect_failures-- > 0 ? mr_fail(MR_ERROR_AGAIN, "nobody is there") : MR_OK;
 }
 
 static int send_to(void *context, const mr_delivery *delivery, const mr_batch *batch) {
     const struct timespec moment = {.tv_nsec = 1000000};
-    (void)context;
     service.sends++;
     service.largest = (int)batch->count > service.largest ? (int)batch->count : service.largest;
     while (service.stands) {
@@ -64,24 +61,18 @@ static int send_to(void *context, const mr_delivery *delivery, const mr_batch *b
 }
 
 static void disconnect(void *context) {
-    (void)context;
 }
 
 static int idle(void *context, const mr_delivery *delivery) {
-    (void)context;
-    (void)delivery;
     service.idles++;
     return service.idle_failures-- > 0 ? mr_fail(MR_ERROR_AGAIN, "it has left") : MR_OK;
 }
 
 static void end(void *context, const mr_delivery *delivery) {
-    (void)context;
-    (void)delivery;
     service.ends++;
 }
 
 static int64_t pause_of(void *context) {
-    (void)context;
     return service.pause_ns;
 }
 
@@ -175,24 +166,22 @@ TEST(what_is_not_acknowledged_is_sent_again) {
 TEST(a_failure_that_will_recur_ends_the_run) {
     reset();
     service.hard_failure = MR_ERROR_DATA;
-    mr_pipeline *pipeline = open_pipeline(100000, "");
+    ENDED_BY(mr_pipeline_destroy) mr_pipeline *pipeline = open_pipeline(100000, "");
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_ERROR_DATA);
     assert_non_null(strstr(mr_message(), "it does not like that"));
     assert_int_equal(service.count, 0);
-    mr_pipeline_destroy(&pipeline);
 }
 
 TEST(give_up_ends_the_run) {
     reset();
     service.connect_failures = 1000000;
-    mr_pipeline *pipeline = open_pipeline(100, ", retry: 1ms, give_up: 20ms");
+    ENDED_BY(mr_pipeline_destroy) mr_pipeline *pipeline = open_pipeline(100, ", retry: 1ms, give_up: 20ms");
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     int status = MR_OK;
     status = mr_pipeline_wait(pipeline, -1);
     assert_int_equal(status, MR_ERROR_IO);
     assert_non_null(strstr(mr_message(), "longer than give_up allows"));
-    mr_pipeline_destroy(&pipeline);
 }
 
 /* A pause that the service asks for does not outlast give_up. */
@@ -200,10 +189,9 @@ TEST(give_up_ends_a_long_pause) {
     reset();
     service.connect_failures = 1000000;
     service.pause_ns = INT64_C(86400000000000);
-    mr_pipeline *pipeline = open_pipeline(100, ", give_up: 20ms");
+    ENDED_BY(mr_pipeline_destroy) mr_pipeline *pipeline = open_pipeline(100, ", give_up: 20ms");
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_ERROR_IO);
-    mr_pipeline_destroy(&pipeline);
 }
 
 /* A service that is reached by sending is connected once it has acknowledged a batch. */
@@ -246,12 +234,11 @@ static void *let_go_later(void *pipeline) {
     const struct timespec moment = {.tv_nsec = 1000000};
     await_batch();
     for (uint64_t dropped = 0; !dropped;) {
-        mr_summary *summary = NULL;
+        ENDED_BY(mr_summary_destroy) mr_summary *summary = NULL;
         nanosleep(&moment, NULL);
         assert_int_equal(mr_pipeline_summarize(pipeline, &summary), MR_OK);
         dropped = summary->dropped;
         assert_true(report_of(summary)->waiting_bytes <= 4096 + 4096 / 2);
-        mr_summary_destroy(&summary);
     }
     service.stands = false;
     return NULL;

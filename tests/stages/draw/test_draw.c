@@ -15,7 +15,6 @@ static int find(mr_stage *self, mr_io *io) {
     const uint64_t seq = mr_io_input(io)->identity.seq;
     mr_result *result = NULL;
     mr_frame *frame;
-    (void)self;
     int status = mr_io_share(io, mr_io_input(io), &frame);
     if (status)
         return status;
@@ -42,7 +41,6 @@ static int look(mr_stage *self, mr_io *io) {
     const mr_frame *frame = mr_io_input(io);
     atomic_int *counts[] = {&drawn, &away, &empty};
     int count = 0;
-    (void)self;
     for (mr_row row = {0}; mr_next_row(&frame->format, &row);)
         for (size_t i = 0; i < row.bytes; i++)
             count += mr_row_at(frame->plane, &row)[i] != 0;

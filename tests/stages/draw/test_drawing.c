@@ -181,7 +181,7 @@ SCENE_TEST(limbs_join_points_of_people) {
 /* Where a track was in the last second; not another track's way, and not after a restart. */
 SCENE_TEST(tails_follow_tracks) {
     static const int64_t TENTH = 100000000;
-    mr_tails *tails = calloc(1, sizeof *tails);
+    FREED mr_tails *tails = calloc(1, sizeof *tails);
     *tails = (mr_tails){.length_ns = 10 * TENTH, .step = 4};
     s->drawing.tails = tails;
     s->drawing.anchor = MR_ANCHOR_CENTER;
@@ -202,12 +202,11 @@ SCENE_TEST(tails_follow_tracks) {
     mr_sketch_begin(&s->sketch, &s->frame.format, s->memory);
     draw(s, 21 * TENTH);
     assert_int_equal(count_drawn(s), 0);
-    free(tails);
 }
 
 /* Times that no 64 bits can subtract. */
 SCENE_TEST(tails_end_where_time_jumps) {
-    mr_tails *tails = calloc(1, sizeof *tails);
+    FREED mr_tails *tails = calloc(1, sizeof *tails);
     *tails = (mr_tails){.length_ns = 1000000000, .step = 4};
     s->drawing.tails = tails;
     s->objects[0].track = 5;
@@ -218,12 +217,11 @@ SCENE_TEST(tails_end_where_time_jumps) {
     s->objects[0].left -= 100;
     draw(s, 9000000000000000000);
     assert_int_equal(s->sketch.count, 1);
-    free(tails);
 }
 
 /* More tracks than places: the oldest go. */
 TEST(tails_are_bounded) {
-    mr_tails *tails = calloc(1, sizeof *tails);
+    FREED mr_tails *tails = calloc(1, sizeof *tails);
     *tails = (mr_tails){.length_ns = INT64_MAX, .step = 1};
     mr_tail_place place;
     for (int64_t time = 1; time <= 3; time++)
@@ -236,7 +234,6 @@ TEST(tails_are_bounded) {
     assert_true(mr_tail_place_at(tails, first, MR_TAIL_PLACES - 1, 20000, &place));
     assert_int_equal(place.time_ns, 11000 - MR_TAIL_PLACES);
     assert_false(mr_tail_place_at(tails, first, MR_TAIL_PLACES, 20000, &place));
-    free(tails);
 }
 
 /* The shapes for which there is no room are counted. */

@@ -25,7 +25,6 @@ static struct packets {
 } got[2];
 
 static void arrive(void *context, const char *source, const mr_frame *frame) {
-    (void)context;
     struct packets *to = &got[source[0] == 'b'];
     assert_true(to->count < FEED_FRAMES);
     assert_int_equal(frame->format.payload, MR_PAYLOAD_PACKET);
@@ -193,11 +192,10 @@ TEST(lossless_pictures_come_back) {
             feed_count = 1;
             snprintf(options, sizeof options, "codec: %s, lossless: true, latency: %s, preset: fastest",
                      mr_encoder_facts_of(codec).name, p % 2 ? "low" : "normal");
-            mr_pipeline *pipeline = encode(options);
+            ENDED_BY(end) mr_pipeline *pipeline = encode(options);
             assert_int_equal(decode(&got[0]), COUNT);
             for (size_t i = 0; i < COUNT; i++)
                 assert_same_planes(&feeds[0], i, decoded[i]);
-            end(&pipeline);
         }
 }
 
@@ -214,11 +212,10 @@ TEST(pictures_look_alike) {
             smooth(&feeds[0]);
             snprintf(options, sizeof options, "codec: %s, latency: %s, quality: %d",
                      mr_encoder_facts_of(codec).name, p % 2 ? "low" : "normal", codec == MR_CODEC_MJPEG ? 2 : 12);
-            mr_pipeline *pipeline = encode(options);
+            ENDED_BY(end) mr_pipeline *pipeline = encode(options);
             assert_int_equal(decode(&got[0]), COUNT);
             for (size_t i = 0; i < COUNT; i++)
                 assert_true(psnr(&feeds[0], i, decoded[i]) >= least[codec][p]);
-            end(&pipeline);
         }
 }
 
@@ -233,7 +230,7 @@ TEST(packets_have_times_and_keys) {
             feed_count = 1;
             snprintf(options, sizeof options, "codec: %s, latency: %s, preset: medium, keyframes: %s",
                      mr_encoder_facts_of(codec).name, latency ? "normal" : "low", keys[latency]);
-            mr_pipeline *pipeline = encode(options);
+            ENDED_BY(end) mr_pipeline *pipeline = encode(options);
             assert_int_equal(got[0].count, COUNT);
             bool reordered = false;
             for (size_t i = 0; i < COUNT; i++) {
@@ -251,7 +248,6 @@ TEST(packets_have_times_and_keys) {
             assert_int_equal(decode(&got[0]), COUNT);
             for (size_t i = 0; i < COUNT; i++)
                 assert_int_equal(decoded[i]->pts, feeds[0].pts_ns[i]);
-            end(&pipeline);
         }
 }
 
@@ -260,13 +256,12 @@ TEST(sources_have_encoders_of_their_own) {
     feed_fill(&feeds[0], MR_PIXEL_I420, COUNT);
     feed_fill(&feeds[1], MR_PIXEL_RGB24, 1);
     feed_count = 2;
-    mr_pipeline *pipeline = encode("codec: h264, quality: 0, latency: normal");
+    ENDED_BY(end) mr_pipeline *pipeline = encode("codec: h264, quality: 0, latency: normal");
     assert_int_equal(decode(&got[1]), 1);
     drop_decoded();
     assert_int_equal(decode(&got[0]), COUNT);
     for (size_t i = 0; i < COUNT; i++)
         assert_true(psnr(&feeds[0], i, decoded[i]) > 50);
-    end(&pipeline);
 }
 
 RUN_TESTS(NULL, NULL)

@@ -44,7 +44,6 @@ static uint8_t luma(const uint8_t *row, int x, int depth, bool upper) {
 }
 
 static void keep_picture(void *context, const char *source, const mr_frame *frame) {
-    (void)context;
     bool upper = frame->format.pixel == MR_PIXEL_P010;
     int depth = mr_pixel_describe(frame->format.pixel)->depth;
     if (strcmp(source, "s0") != 0)
@@ -57,7 +56,6 @@ static void keep_picture(void *context, const char *source, const mr_frame *fram
 }
 
 static void keep_packet(void *context, const char *source, const mr_frame *frame) {
-    (void)context;
     stream_out *out = &outs[atoi(source + 1)];
     AVPacket *packet = av_packet_alloc();
     assert_true(out->count < FRAMES);
@@ -325,7 +323,6 @@ TEST(nothing_is_left_open) {
 #endif
 
 static int prepare(void **state) {
-    (void)state;
     given = calloc(FRAMES, sizeof *given);
 #ifdef FAKE_NVENCODE
     open_fake(FAKE_CUDA, RTLD_GLOBAL);
@@ -335,7 +332,6 @@ static int prepare(void **state) {
 }
 
 static int finish(void **state) {
-    (void)state;
     forget();
     free(given);
     return 0;

@@ -8,7 +8,7 @@
 #include "engine/device/device.h"
 #include "engine/device/open/open.h"
 #include "kernels/classical/classical.h"
-#include "kernels/preprocess/choice.h"
+#include "kernels/preprocess/preprocess_rows.h"
 #include "kernels/preprocess/preprocess.h"
 #include "millrace/millrace.h"
 #include "tests/support/feeds.h"
@@ -186,7 +186,6 @@ TEST(results_go_along) {
 /* A copy owns its numbers: the original's memory may already hold another frame. */
 static void see_sharpness(void *context, const char *source, const mr_frame *frame) {
     float want, got;
-    (void)source;
     const mr_result *sharp = mr_frame_result(frame, mr_kind_tensor(), "sharp");
     expect_sharpness(&feeds[0], frame->identity.seq, (uint8_t *)&want);
     memcpy(&got, sharp->data, sizeof got);

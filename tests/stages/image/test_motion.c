@@ -104,14 +104,13 @@ TEST(time_may_be_simulated) {
                                "  small: {type: histogram, input: it, size: 16, device: 'sim:1'}\n"
                                "  sink: {type: 'null', input: small}\n";
     for (uint64_t seed = 1; seed <= 5; seed++) {
-        mr_pipeline *pipeline = opened(
+        ENDED_BY(mr_pipeline_destroy) mr_pipeline *pipeline = opened(
             &(mr_pipeline_params){.types = mr_stage_types(), .path = "motion.yaml", .text = text, .seed = seed});
         assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
         assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
         const feeds_ledger told = feeds_account(pipeline);
         assert_int_equal(told.delivered, 2);
         assert_int_equal(told.absorbed, 63);
-        mr_pipeline_destroy(&pipeline);
     }
 }
 

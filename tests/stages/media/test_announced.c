@@ -61,7 +61,6 @@ typedef struct arrivals {
 
 static void arrive(void *context, const char *source, const mr_frame *frame) {
     arrivals *seen = context;
-    (void)source;
     seen->frames++;
     size_t bytes = frame->plane[0].buffer->bytes;
     seen->most_bytes = bytes > seen->most_bytes ? bytes : seen->most_bytes;
@@ -89,11 +88,10 @@ static void run_clip(const char *path, const char *options, arrivals *seen) {
     char text[2048];
     write_text(text, path, options);
     const mr_pipeline_params params = {.types = mr_stage_types(), .path = "clip.yaml", .text = text, .workers = 2};
-    mr_pipeline *pipeline = opened(&params);
+    ENDED_BY(mr_pipeline_destroy) mr_pipeline *pipeline = opened(&params);
     assert_int_equal(mr_pipeline_subscribe(pipeline, "out", arrive, seen), MR_OK);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     assert_int_equal(mr_pipeline_wait(pipeline, 120000000000), MR_OK);
-    mr_pipeline_destroy(&pipeline);
 }
 
 /* ---- videos ---------------------------------------------------------------------------------------------------- */
@@ -157,7 +155,7 @@ CLIP_TEST(streams_are_announced_as_by_ffprobe_and_come_so) {
         char path[CLIP_PATH];
         print_message("    %s\n", clips[i].name);
         clip_make(path, clips[i].name, clips[i].arguments);
-        mr_plan *plan = plan_clip(path, "", false);
+        ENDED_BY(mr_plan_destroy) mr_plan *plan = plan_clip(path, "", false);
         arrivals seen = {.announced = pictures_of(plan)};
         assert_as_ffprobe(path, source_of(plan));
         run_clip(path, "", &seen);
@@ -166,7 +164,6 @@ CLIP_TEST(streams_are_announced_as_by_ffprobe_and_come_so) {
         /* FFmpeg's memory for H.264 is known to the byte. */
         if (strcmp(source_of(plan)->outputs[0].set.codec, "h264") == 0)
             assert_int_equal(seen.most_bytes, seen.announced->buffer_bytes);
-        mr_plan_destroy(&plan);
     }
 }
 
@@ -175,20 +172,18 @@ CLIP_TEST(turned_streams_are_announced_turned) {
     clip_make(path, clips[0].name, clips[0].arguments);
     snprintf(arguments, sizeof arguments, "-i %s -c copy -metadata:s:v rotate=90", path);
     clip_make(turned, "said-turned.mp4", arguments);
-    mr_plan *plan = plan_clip(turned, "", false);
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = plan_clip(turned, "", false);
     assert_int_equal(pictures_of(plan)->set.look.rotation, 270); /* ffmpeg's tag counts the other way */
     arrivals seen = {.announced = pictures_of(plan)};
     run_clip(turned, "", &seen);
-    mr_plan_destroy(&plan);
 }
 
 static void assert_offer(const char *path, const char *options, double rate, bool paced, int64_t frames) {
-    mr_plan *plan = plan_clip(path, options, false);
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = plan_clip(path, options, false);
     const mr_plan_vertex *source = source_of(plan);
     assert_true(fabs(source->offer.rate - rate) < 1e-9);
     assert_int_equal(source->offer.paced, paced);
     assert_int_equal(source->offer.frames, frames);
-    mr_plan_destroy(&plan);
 }
 
 CLIP_TEST(options_change_the_announced_format) {
@@ -200,7 +195,7 @@ CLIP_TEST(options_change_the_announced_format) {
     assert_offer(path, ", every: 2", 25, false, 8); /* all pictures need decoding */
     assert_offer(path, ", start: 40ms", 25, false, 0);
     assert_offer("lavfi:testsrc2=size=64x48:rate=12", "", 12, false, 0);
-    mr_plan *plan = plan_clip("lavfi:testsrc2=size=64x48:rate=12", "", false);
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = plan_clip("lavfi:testsrc2=size=64x48:rate=12", "", false);
     assert_string_equal(source_of(plan)->outputs[0].set.codec, "rawvideo");
     assert_int_equal(pictures_of(plan)->set.width.max, 64);
     assert_int_equal(pictures_of(plan)->set.pixels, MR_IN_SET(MR_PIXEL_I420));
@@ -208,7 +203,6 @@ CLIP_TEST(options_change_the_announced_format) {
     plan = plan_clip("no/such/file.mp4", ", realtime: true", true);
     assert_true(source_of(plan)->offer.paced);
     assert_int_equal(pictures_of(plan)->set.width.max, 0);
-    mr_plan_destroy(&plan);
 }
 
 /* The plan uses the container's size. Larger pictures are still decoded. */
@@ -218,13 +212,12 @@ CLIP_TEST(larger_pictures_come_through) {
     clip_make(large, "said-large.m2v", "-f lavfi -i testsrc2=size=320x240:rate=25 -frames:v 8 -c:v mpeg2video");
     clip_path(path, "said-sizes.m2v");
     clip_shell("cat %s %s %s > %s", small, large, small, path);
-    mr_plan *plan = plan_clip(path, "", false);
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = plan_clip(path, "", false);
     arrivals seen = {.announced = pictures_of(plan), .beyond = true};
     assert_int_equal(seen.announced->set.width.max, 96);
     run_clip(path, "", &seen);
     assert_true(seen.frames >= 22);
     assert_true(seen.most_bytes > seen.announced->buffer_bytes);
-    mr_plan_destroy(&plan);
 }
 
 /* ---- images ---------------------------------------------------------------------------------------------------- */
@@ -247,7 +240,7 @@ static void make_images(void) {
 
 CLIP_TEST(folders_are_bounded_by_their_images) {
     make_images();
-    mr_plan *plan = plan_clip("test-clips/said-images", ", rate: 5fps", false);
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = plan_clip("test-clips/said-images", ", rate: 5fps", false);
     const mr_plan_vertex *source = source_of(plan);
     const mr_format_set *set = &pictures_of(plan)->set;
     assert_int_equal(source->offer.frames, 14);
@@ -261,12 +254,11 @@ CLIP_TEST(folders_are_bounded_by_their_images) {
     run_clip("test-clips/said-images", ", rate: 5fps", &seen);
     assert_int_equal(seen.frames, 11);
     assert_true(seen.most_bytes <= seen.announced->buffer_bytes);
-    mr_plan_destroy(&plan);
 }
 
 CLIP_TEST(parts_of_folders_are_bounded_by_their_own) {
     make_images();
-    mr_plan *plan = plan_clip("test-clips/said-images/*.jpg", "", false);
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = plan_clip("test-clips/said-images/*.jpg", "", false);
     assert_string_equal(source_of(plan)->outputs[0].set.codec, "mjpeg");
     assert_int_equal(pictures_of(plan)->set.width.min, 310);
     mr_plan_destroy(&plan);
@@ -275,7 +267,6 @@ CLIP_TEST(parts_of_folders_are_bounded_by_their_own) {
     assert_int_equal(source_of(plan)->offer.frames, 4);
     assert_int_equal(pictures_of(plan)->set.height.min, 30);
     assert_int_equal(pictures_of(plan)->set.height.max, 60);
-    mr_plan_destroy(&plan);
 }
 
 CLIP_TEST(many_images_are_left_open) {

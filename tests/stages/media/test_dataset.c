@@ -68,20 +68,18 @@ TEST(blanks_around_fields_are_left_out) {
                                "  one.png, black cat , \" g 1 \" \n"
                                "\" two.png\",black cat,\n"
                                "   \n";
-    mr_file_list *list = read_list("blanks.csv", text, sizeof text - 1, 2);
+    ENDED_BY(mr_file_list_close) mr_file_list *list = read_list("blanks.csv", text, sizeof text - 1, 2);
     assert_int_equal(list->label_count, 1);
     assert_string_equal(list->labels[0], "black cat");
     assert_string_equal(list->files[0].path + strlen(temporary_folder) + 1, "one.png");
     assert_string_equal(list->files[0].group, " g 1 ");
     assert_string_equal(list->files[1].path + strlen(temporary_folder) + 1, " two.png");
     assert_null(list->files[1].group);
-    mr_file_list_close(&list);
 }
 
 static char heard[512];
 
 static void hear(void *context, mr_log_level level, const char *line) {
-    (void)context, (void)level;
     snprintf(heard + strlen(heard), sizeof heard - strlen(heard), "%s\n", line);
 }
 
@@ -95,7 +93,7 @@ TEST(a_column_that_is_not_used_is_named) {
                  {"d.jsonl", "{\"path\": \"a\"}\n{\"Group\": 1, \"class\": \"b\", \"path\": \"b\"}\n", "class"}};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         char words[64];
-        mr_file_list *list;
+        ENDED_BY(mr_file_list_close) mr_file_list *list;
         *heard = 0;
         mr_log_to(hear, NULL);
         mr_file_list_open(&list, write_file(lists[i].name, lists[i].text, strlen(lists[i].text)));
@@ -103,7 +101,6 @@ TEST(a_column_that_is_not_used_is_named) {
         snprintf(words, sizeof words, "the column \"%s\" is not used", lists[i].column ? lists[i].column : "");
         assert_int_equal(strstr(heard, words) != NULL, lists[i].column != NULL);
         assert_int_equal(*heard != 0, lists[i].column != NULL);
-        mr_file_list_close(&list);
     }
 }
 
@@ -111,7 +108,7 @@ TEST(reads_jsonl) {
     static const char text[] = "{\"path\": \"one.png\", \"label\": 10, \"more\": {\"path\": [1, {\"label\": 2}]}}\n"
                                " \n"
                                "{\"label\": \"9\", \"path\": \"tw\\u00f6.png\", \"group\": null, \"split\": \"train\"}";
-    mr_file_list *list = read_list("good.jsonl", text, sizeof text - 1, 2);
+    ENDED_BY(mr_file_list_close) mr_file_list *list = read_list("good.jsonl", text, sizeof text - 1, 2);
     assert_string_equal(list->labels[0], "10");
     assert_string_equal(list->labels[1], "9");
     assert_int_equal(list->files[0].label, 0);
@@ -119,7 +116,6 @@ TEST(reads_jsonl) {
     assert_int_equal(list->files[1].split, MR_SPLIT_TRAIN);
     assert_int_equal(list->files[1].line, 3);
     assert_string_equal(list->files[1].path + strlen(temporary_folder) + 1, "tw\xc3\xb6.png");
-    mr_file_list_close(&list);
 }
 
 TEST(reads_ranges) {

@@ -153,13 +153,12 @@ CLIP_TEST(sound_alone_is_not_a_video) {
     assert_refused(cover, MR_ERROR_DATA, "stream: 1 takes the cover");
     mr_reader_params params = params_for(cover);
     params.stream = 1;
-    mr_reader *reader = open_uri(&params);
+    ENDED_BY(mr_reader_destroy) mr_reader *reader = open_uri(&params);
     mr_packet packet;
     assert_int_equal(mr_reader_read(reader, &packet), MR_OK);
     assert_int_equal(((AVCodecParameters *)packet.media->codec)->codec_id, AV_CODEC_ID_MJPEG);
     drop(&packet);
     assert_int_equal(mr_reader_read(reader, &packet), MR_END);
-    mr_reader_destroy(&reader);
 }
 
 /* ---- packets --------------------------------------------------------------------------------------------------- */
@@ -170,7 +169,7 @@ CLIP_TEST(packets_are_those_of_ffprobe) {
               "-pix_fmt yuv420p");
     FILE *answer = clip_ask("ffprobe -v error -select_streams v:0 -show_entries packet=pts_time,dts_time,size,flags "
                             "-of default=nw=1 '%s'", path);
-    mr_reader *reader = open_plain(path);
+    ENDED_BY(mr_reader_destroy) mr_reader *reader = open_plain(path);
     double pts, dts;
     long size;
     char flags[8];
@@ -195,7 +194,6 @@ CLIP_TEST(packets_are_those_of_ffprobe) {
     assert_true(packet.flags & MR_FRAME_KEY);
     assert_int_equal(packet.pts_ns, 0);
     drop(&packet);
-    mr_reader_destroy(&reader);
 }
 
 CLIP_TEST(sizes_beyond_the_limit_are_refused) {
@@ -204,12 +202,11 @@ CLIP_TEST(sizes_beyond_the_limit_are_refused) {
               "-pix_fmt yuv420p");
     mr_reader_params params = params_for(path);
     params.max_pixels = 160 * 120 - 1;
-    mr_reader *reader;
+    ENDED_BY(mr_reader_destroy) mr_reader *reader;
     assert_int_equal(mr_reader_open(&reader, &params), MR_ERROR_DATA);
     expect_words(mr_message(), "160x120");
     params.max_pixels = 160 * 120;
     reader = open_uri(&params);
-    mr_reader_destroy(&reader);
 }
 
 /* ---- images ---------------------------------------------------------------------------------------------------- */
@@ -262,7 +259,7 @@ CLIP_TEST(no_descriptors_left_is_no_damage) {
     struct rlimit before;
     mr_packet packet;
     make_folder();
-    mr_reader *reader = open_plain("test-clips/mixed");
+    ENDED_BY(mr_reader_destroy) mr_reader *reader = open_plain("test-clips/mixed");
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     const struct rlimit none = {0, before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
@@ -270,14 +267,13 @@ CLIP_TEST(no_descriptors_left_is_no_damage) {
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(status, MR_ERROR_MEMORY);
     expect_words(mr_message(), "Too many open files");
-    mr_reader_destroy(&reader);
 }
 
 CLIP_TEST(labels_are_folders_in_byte_order) {
     make_folder();
     mr_reader_params params = params_for("test-clips/mixed");
     params.labels = true;
-    mr_reader *reader = open_uri(&params);
+    ENDED_BY(mr_reader_destroy) mr_reader *reader = open_uri(&params);
     mr_packet packet;
     assert_int_equal(mr_reader_read(reader, &packet), MR_OK);
     assert_string_equal(packet.media->label, "a");
@@ -285,24 +281,22 @@ CLIP_TEST(labels_are_folders_in_byte_order) {
     drop(&packet);
     assert_image(reader, "2.png", AV_CODEC_ID_PNG, 0, 0.04);
     assert_image(reader, "1.png", AV_CODEC_ID_PNG, 1, 0.08);
-    mr_reader_destroy(&reader);
 }
 
 CLIP_TEST(globs_match_files) {
     make_folder();
-    mr_reader *reader = open_plain("test-clips/mixed/*0.png");
+    ENDED_BY(mr_reader_destroy) mr_reader *reader = open_plain("test-clips/mixed/*0.png");
     assert_image(reader, "10.png", AV_CODEC_ID_PNG, -1, 0);
     mr_packet packet;
     assert_int_equal(mr_reader_read(reader, &packet), MR_END);
     mr_reader_destroy(&reader);
     reader = open_plain("test-clips/mixed/9.jpg");
     assert_image(reader, "9.jpg", AV_CODEC_ID_MJPEG, -1, 0);
-    mr_reader_destroy(&reader);
 }
 
 CLIP_TEST(images_reuse_their_media) {
     make_folder();
-    mr_reader *reader = open_plain("test-clips/mixed/1?.png");
+    ENDED_BY(mr_reader_destroy) mr_reader *reader = open_plain("test-clips/mixed/1?.png");
     mr_packet packet;
     const mr_media *first = NULL;
     const void *codec = NULL;
@@ -314,7 +308,6 @@ CLIP_TEST(images_reuse_their_media) {
         assert_ptr_equal(packet.media->codec, codec);
         drop(&packet);
     }
-    mr_reader_destroy(&reader);
 }
 
 /* Images of one size count together, whatever their codec. */
@@ -324,14 +317,13 @@ CLIP_TEST(a_survey_counts_every_image) {
                "ffmpeg -v error -f lavfi -i testsrc=size=64x48 -frames:v 1 -start_number 0 l%%d.jpg && "
                "ffmpeg -v error -f lavfi -i testsrc=size=32x16 -frames:v 3 -start_number 0 s%%d.jpg && "
                "ffmpeg -v error -f lavfi -i testsrc=size=32x16 -frames:v 2 -start_number 0 s%%d.png");
-    mr_reader *reader = open_plain("test-clips/sizes");
+    ENDED_BY(mr_reader_destroy) mr_reader *reader = open_plain("test-clips/sizes");
     mr_survey found;
     assert_int_equal(mr_reader_survey(reader, &found), MR_OK);
     assert_int_equal(found.frames, 6);
     assert_int_equal(found.mean_pixels, (LARGE + 5 * SMALL) / 6);
     assert_int_equal(found.set.width.min, 32);
     assert_int_equal(found.set.width.max, 64);
-    mr_reader_destroy(&reader);
 }
 
 /* The row where a list starts again, by the number of finished epochs. */
@@ -345,7 +337,7 @@ CLIP_TEST(each_video_of_a_list_is_an_epoch) {
     mr_reader_params params = params_for("test-clips/rows/rows.csv");
     for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
         params.first_epoch = (uint32_t)i;
-        mr_reader *reader = open_uri(&params);
+        ENDED_BY(mr_reader_destroy) mr_reader *reader = open_uri(&params);
         mr_packet packet;
         size_t epochs = 0, row = first[i] - 1;
         for (const char *path = ""; mr_reader_read(reader, &packet) == MR_OK; drop(&packet)) {
@@ -357,7 +349,6 @@ CLIP_TEST(each_video_of_a_list_is_an_epoch) {
         }
         assert_int_equal(epochs, 4 - i);
         assert_int_equal(row, 4);
-        mr_reader_destroy(&reader);
     }
 }
 

@@ -25,7 +25,7 @@ static mr_packet pass(mr_picture_times *times, int codec, int64_t pts_ns, int64_
 
 TEST(true_times_stay) {
     static const int64_t shown[] = {0, 3, 1, 2, 6, 4, 5, 9, 7, 8};
-    mr_picture_times times = {0};
+    ENDED_BY(mr_picture_times_fini) mr_picture_times times = {0};
     for (int live = 0; live < 2; live++) {
         mr_picture_times_begin(&times, live);
         for (int64_t i = 0; i < 300; i++) {
@@ -40,7 +40,6 @@ TEST(true_times_stay) {
             assert_int_equal(packet.dts_ns, (i - 1) * frame_ns);
         }
     }
-    mr_picture_times_fini(&times);
 }
 
 /* The file's time table has an entry of 2^31 seconds. */
@@ -48,7 +47,7 @@ TEST(a_duration_of_years_is_none) {
     AVCodecParameters codec = {.codec_id = AV_CODEC_ID_H264};
     mr_media media = {.references = 1, .codec = &codec, .rate_num = 25, .rate_den = 1};
     static uint8_t data[16];
-    mr_picture_times times = {0};
+    ENDED_BY(mr_picture_times_fini) mr_picture_times times = {0};
     mr_picture_times_begin(&times, false);
     for (int64_t i = 0; i < 10; i++) {
         mr_packet packet = {.media = &media, .data = data, .bytes = 4, .pts_ns = i * frame_ns, .dts_ns = MR_NO_TIME,
@@ -58,33 +57,30 @@ TEST(a_duration_of_years_is_none) {
         assert_in_range(packet.dts_ns + 20 * frame_ns, 0, packet.pts_ns + 20 * frame_ns);
         assert_true(packet.duration_ns <= MR_MOST_TIME_NS);
     }
-    mr_picture_times_fini(&times);
 }
 
 /* Decoding times are one picture earlier. */
 TEST(decoding_times_are_made) {
     static const int64_t shown[] = {0, 3, 1, 2, 6, 4, 5, 9, 7, 8};
-    mr_picture_times times = {0};
+    ENDED_BY(mr_picture_times_fini) mr_picture_times times = {0};
     mr_picture_times_begin(&times, true);
     for (int64_t i = 0; i < 10; i++) {
         const mr_packet packet = pass(&times, 1, shown[i] * frame_ns, MR_NO_TIME, i * frame_ns);
         assert_int_equal(packet.pts_ns, shown[i] * frame_ns);
         assert_int_equal(packet.dts_ns, (i - 1) * frame_ns);
     }
-    mr_picture_times_fini(&times);
 }
 
 TEST(a_clock_that_stands_still_goes_on_at_the_pace_of_arrival) {
-    mr_picture_times times = {0};
+    ENDED_BY(mr_picture_times_fini) mr_picture_times times = {0};
     mr_picture_times_begin(&times, true);
     for (int64_t i = 0; i < 100; i++)
         assert_int_equal(pass(&times, 0, 5, MR_NO_TIME, i * frame_ns).pts_ns, 5 + i * frame_ns);
-    mr_picture_times_fini(&times);
 }
 
 /* The clock advances at half the pace until the stream has caught up. */
 TEST(a_clock_that_steps_back_is_caught_up_with) {
-    mr_picture_times times = {0};
+    ENDED_BY(mr_picture_times_fini) mr_picture_times times = {0};
     int64_t last_ns = -1;
     mr_picture_times_begin(&times, true);
     for (int64_t i = 0; i < 100; i++) {
@@ -97,13 +93,12 @@ TEST(a_clock_that_steps_back_is_caught_up_with) {
         assert_true(packet.pts_ns > last_ns && packet.dts_ns <= packet.pts_ns);
         last_ns = packet.pts_ns;
     }
-    mr_picture_times_fini(&times);
 }
 
 TEST(any_numbers_rise) {
     static const int64_t wild[] = {MR_MOST_TIME_NS, -MR_MOST_TIME_NS, 0, MR_MOST_TIME_NS - 1, 1, 2 - MR_MOST_TIME_NS,
                                    -1};
-    mr_picture_times times = {0};
+    ENDED_BY(mr_picture_times_fini) mr_picture_times times = {0};
     for (int has_dts = 0; has_dts < 2; has_dts++) {
         int64_t decoded_ns = INT64_MIN, shown_ns = INT64_MIN;
         mr_picture_times_begin(&times, true);
@@ -115,7 +110,6 @@ TEST(any_numbers_rise) {
             shown_ns = packet.pts_ns;
         }
     }
-    mr_picture_times_fini(&times);
 }
 
 /* A file claims that each picture lasts a day. */
@@ -123,7 +117,7 @@ TEST(long_pictures_have_no_times_beyond_the_bounds) {
     mr_media slow = medias[1];
     slow.rate_num = 1;
     slow.rate_den = INT32_MAX;
-    mr_picture_times times = {0};
+    ENDED_BY(mr_picture_times_fini) mr_picture_times times = {0};
     for (int i = 0; i < 3; i++) {
         const int64_t said_ns = i == 0 ? MR_NO_TIME : i == 1 ? MR_MOST_TIME_NS : -MR_MOST_TIME_NS;
         mr_picture_times_begin(&times, false);
@@ -135,7 +129,6 @@ TEST(long_pictures_have_no_times_beyond_the_bounds) {
             assert_true(packet.pts_ns == mr_time_bound(packet.pts_ns));
         }
     }
-    mr_picture_times_fini(&times);
 }
 
 /* For streams from encoders, the depth in the header must be the depth that libavcodec finds. */
@@ -156,7 +149,7 @@ TEST(the_depth_is_that_of_libavcodec) {
         bool sure = false;
         snprintf(arguments, sizeof arguments, CLIP_PATTERN "-frames:v 24 -pix_fmt yuv420p %s", streams[i].arguments);
         clip_make(path, streams[i].name, arguments);
-        AVFormatContext *format = NULL;
+        ENDED_BY(avformat_close_input) AVFormatContext *format = NULL;
         assert_int_equal(avformat_open_input(&format, path, NULL, NULL), 0);
         assert_true(avformat_find_stream_info(format, NULL) >= 0);
         AVCodecParameters *codec = format->streams[0]->codecpar;
@@ -164,7 +157,6 @@ TEST(the_depth_is_that_of_libavcodec) {
         codec->video_delay = 0;
         assert_int_equal(mr_picture_order_depth(codec, &sure), expected);
         assert_true(sure);
-        avformat_close_input(&format);
     }
 }
 

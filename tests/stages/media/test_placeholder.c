@@ -26,20 +26,18 @@ TEST(all_lines_are_drawn) {
     static const mr_size sizes[] = {{320, 180}, {640, 360}, {1920, 1080}, {5120, 2880}, {8192, 8192}, {16384, 8640}};
     const mr_reader_params params = {.uri = "cam"};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        mr_placeholder shown = {0};
+        ENDED_BY(mr_placeholder_fini) mr_placeholder shown = {0};
         assert_int_equal(mr_placeholder_show(&shown, text, sizes[i], &params), MR_OK);
         print_message("    %dx%d\n", sizes[i].width, sizes[i].height);
         assert_int_equal(count_lines(shown.picture.data, sizes[i]), 3);
-        mr_placeholder_fini(&shown);
     }
 }
 
 /* Lines that lie outside of the picture are no error. */
 TEST(the_smallest_pictures_are_drawn) {
     const mr_reader_params params = {.uri = "cam"};
-    mr_placeholder shown = {0};
+    ENDED_BY(mr_placeholder_fini) mr_placeholder shown = {0};
     assert_int_equal(mr_placeholder_show(&shown, text, (mr_size){2, 2}, &params), MR_OK);
-    mr_placeholder_fini(&shown);
 }
 
 RUN_TESTS(NULL, NULL)

@@ -305,11 +305,10 @@ TEST(test_malformed) {
         assert_true(mr_recovery_point_read(&point, hevc, (mr_nal){whole, bytes}));
         assert_int_equal(point.count, 600);
         for (size_t cut = 1; cut + 3 < bytes; cut++) {
-            uint8_t *part = malloc(cut);
+            FREED uint8_t *part = malloc(cut);
             assert_non_null(part);
             memcpy(part, whole, cut);
             assert_false(mr_recovery_point_read(&point, hevc, (mr_nal){part, cut}));
-            free(part);
         }
     }
     AVCodecParameters codec = {.codec_id = AV_CODEC_ID_HEVC};
@@ -318,7 +317,7 @@ TEST(test_malformed) {
     mr_recovery_begin(&recovery);
     for (int i = 0; i < 20000; i++) {
         const size_t bytes = 1 + (size_t)rand() % 64;
-        uint8_t *data = malloc(bytes);
+        FREED uint8_t *data = malloc(bytes);
         assert_non_null(data);
         for (size_t k = 0; k < bytes; k++)
             data[k] = (uint8_t)(rand() % 3 ? rand() : k == 2);
@@ -328,7 +327,6 @@ TEST(test_malformed) {
         const mr_packet packet = {.media = &media, .data = data, .bytes = bytes, .flags = (uint32_t)rand() % 32};
         (void)mr_recovery_pass(&recovery, &packet);
         (void)mr_recovery_begins(&packet);
-        free(data);
     }
 }
 

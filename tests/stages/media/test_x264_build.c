@@ -107,16 +107,14 @@ static int32_t written_in(const char *path) {
 
 static void expect_in_clip(const char *name, const char *arguments) {
     char path[CLIP_PATH];
-    AVFormatContext *file = NULL;
-    AVPacket *first = av_packet_alloc();
+    ENDED_BY(avformat_close_input) AVFormatContext *file = NULL;
+    ENDED_BY(av_packet_free) AVPacket *first = av_packet_alloc();
     clip_make(path, name, arguments);
     assert_true(avformat_open_input(&file, path, NULL, NULL) >= 0 && avformat_find_stream_info(file, NULL) >= 0);
     assert_true(av_read_frame(file, first) >= 0);
     const int32_t build = mr_x264_build(file->streams[0]->codecpar, first->data, (size_t)first->size);
     assert_true(build > 0);
     assert_int_equal(build, written_in(path));
-    av_packet_free(&first);
-    avformat_close_input(&file);
 }
 
 CLIP_TEST(clips_tell_it) {

@@ -197,7 +197,6 @@ MODEL_TEST(inputs_without_a_vector_are_refused) {
 }
 
 static int make(void **state) {
-    (void)state;
     if (models_make("classify-test-files")) {
         models_read("pairs", pairs, MODELS_FRAMES * 5);
         models_read("logits", logits, MODELS_FRAMES * CLASSES);

@@ -33,7 +33,6 @@ static int pushed;
 
 static void collect(void *context, const char *source, const mr_frame *frame) {
     outcome *out = context;
-    (void)source;
     const mr_result *result = mr_frame_result(frame, mr_kind_classes(), NULL);
     assert_non_null(result);
     assert_int_equal(result->count, TOP);
@@ -163,7 +162,6 @@ static int make(void **state) {
 }
 
 static int unmake(void **state) {
-    (void)state;
     return unlink(WEIGHTS);
 }
 

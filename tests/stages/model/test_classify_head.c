@@ -39,11 +39,10 @@ static void run_perceptron(const char *folder, const float *features, double *sc
     for (size_t k = 0; k < BLOB_WIDTH; k++)
         in[k] = features[k];
     for (size_t l = 0; l < 3; l++) {
-        mr_matrix_f32 layer = read_file(folder, files[l]);
+        ENDED_BY(mr_npy_free) mr_matrix_f32 layer = read_file(folder, files[l]);
         multiply(&layer, in, out);
         for (size_t u = 0; u < layer.rows; u++)
             in[u] = l == 2 ? out[u] : fmax(0.0, out[u]);
-        mr_npy_free(&layer);
     }
     for (size_t j = 0; j < BLOB_CLASSES; j++)
         sum += scores[j] = exp(in[j]);

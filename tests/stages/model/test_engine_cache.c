@@ -169,7 +169,7 @@ TEST(a_file_or_link_in_its_place_is_taken_away) {
 /* ---- several processes ------------------------------------------------------------------------------------------- */
 
 TEST(two_may_build_at_once) {
-    mr_engine_cache first, second, third;
+    ENDED_BY(mr_engine_cache_close) mr_engine_cache first, second, third;
     open_of(&first, "both");
     open_of(&second, "both");
     assert_string_not_equal(first.folder, second.folder);
@@ -182,9 +182,6 @@ TEST(two_may_build_at_once) {
     assert_int_equal(access(second.folder, F_OK), 0); /* the runtime may still use it */
     open_of(&third, "both");
     assert_true(third.kept);
-    mr_engine_cache_close(&second);
-    mr_engine_cache_close(&first);
-    mr_engine_cache_close(&third);
 }
 
 static void use_for_a_while(unsigned seed) {
@@ -234,7 +231,7 @@ TEST(the_folder_is_the_users_cache) {
     mr_engine_cache cache;
     char there[PATH_MAX], own[PATH_MAX + 128];
     const mr_engine_part part = {"x", 1};
-    char *home = getenv("HOME") ? strdup(getenv("HOME")) : NULL;
+    FREED char *home = getenv("HOME") ? strdup(getenv("HOME")) : NULL;
     assert_non_null(realpath(temporary_folder, there));
     setenv("XDG_CACHE_HOME", there, 1);
     mr_engine_cache_open(&cache, NULL, &part, 1);
@@ -253,19 +250,17 @@ TEST(the_folder_is_the_users_cache) {
     mr_engine_cache_close(&cache);
     if (home)
         setenv("HOME", home, 1);
-    free(home);
 }
 
 TEST(none_is_never_a_failure) {
     static const char *const bases[] = {"-", "/proc/none/such", "/dev/null/engines"};
     const mr_engine_part part = {"x", 1};
     for (size_t i = 0; i < sizeof bases / sizeof bases[0]; i++) {
-        mr_engine_cache cache;
+        ENDED_BY(mr_engine_cache_close) mr_engine_cache cache;
         mr_engine_cache_open(&cache, bases[i], &part, 1);
         assert_string_equal(cache.folder, "");
         mr_engine_cache_keep(&cache);
         mr_engine_cache_discard(&cache);
-        mr_engine_cache_close(&cache);
     }
     mr_engine_cache_close(&(mr_engine_cache){0});
 }

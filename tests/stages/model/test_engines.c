@@ -143,7 +143,6 @@ static int prepare(void **state) {
 }
 
 static int finish(void **state) {
-    (void)state;
     shell("rm -rf %s%s%s", "", "");
     return 0;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/huge/huge_heap.h"
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/planner.h"
 #include "millrace/model.h"
@@ -139,9 +140,8 @@ MODEL_TEST(weights_that_are_no_numbers) {
     REFUSED(MR_ERROR_DATA, "f32 5", "type: classify, weights: @/nan-head.npy", "6:", "nan-head.npy",
             "row 4, column 5 is nan");
     /* A limit and a mask may be infinite. */
-    mr_model *model = NULL;
+    ENDED_BY(mr_model_close) mr_model *model = NULL;
     assert_int_equal(mr_model_open(&model, &(mr_model_params){.path = "model-test-files/masked.onnx"}), MR_OK);
-    mr_model_close(&model);
 }
 
 MODEL_TEST(shapes_and_types_that_do_not_fit) {
@@ -258,8 +258,8 @@ MODEL_TEST(the_bytes_that_were_checked_are_loaded) {
  * fail. */
 static void chosen(const char *options, const char *behind, const char *expected, const char *hint) {
     char text[2048], got[MR_FORMAT_SET_TEXT] = "";
-    mr_plan *plan = NULL;
-    mr_diagnostics wrong = {0};
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = NULL;
+    ENDED_BY(mr_diagnostics_fini) mr_diagnostics wrong = {0};
     snprintf(text, sizeof text,
              "version: 1\npipeline: p\nsources:\n  in: {type: 'null', format: I420 64x48}\nstages:\n"
              "  small: {type: preprocess, input: in%s}\n%s",
@@ -273,8 +273,6 @@ static void chosen(const char *options, const char *behind, const char *expected
     assert_string_equal(got, expected);
     if (hint)
         assert_string_equal(wrong.item[0].hint, hint);
-    mr_plan_destroy(&plan);
-    mr_diagnostics_fini(&wrong);
 }
 
 #define ANY_BATCH                                                                                                    \
@@ -342,6 +340,32 @@ MODEL_TEST(programs_see_what_a_model_takes_and_gives) {
     assert_null(model);
     expect_words(mr_message(), "images.raw");
     mr_model_view_close(&model);
+}
+
+/* How many mappings of this process the kernel was asked to put into huge pages. */
+static int count_huge_mappings(void) {
+    char line[512];
+    int count = 0;
+    FILE *file = fopen("/proc/self/smaps", "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file))
+        count += !strncmp(line, "VmFlags:", 8) && strstr(line, " hg");
+    fclose(file);
+    return count;
+}
+
+/* A session's weights and buffers are in huge pages, and leave nothing behind. */
+MODEL_TEST(networks_are_in_huge_pages) {
+    char path[256];
+    mr_model *model = NULL;
+    if (!mr_huge_pages_given())
+        skip();
+    models_path("any-batch.onnx", path, sizeof path);
+    assert_int_equal(count_huge_mappings(), 0);
+    assert_int_equal(mr_model_open(&model, &(mr_model_params){.path = path}), MR_OK);
+    assert_true(count_huge_mappings() > 0);
+    mr_model_close(&model);
+    assert_int_equal(count_huge_mappings(), 0);
 }
 
 /* If a model is truncated at any byte, the message must say so and give the position. */
@@ -415,7 +439,6 @@ MODEL_TEST(signatures_survive_random_bytes) {
 }
 
 static int make(void **state) {
-    (void)state;
     if (models_make("model-test-files")) {
         models_read("images", images, MODELS_FRAMES * IMAGE);
         models_read("pairs", pairs, MODELS_FRAMES * 5);

@@ -63,11 +63,10 @@ TEST(both_versions_are_read) {
 TEST(doubles_are_rounded) {
     const double wide[] = {0.1, -3.4e38, 3, 1e-60};
     const float narrow[] = {0.1f, -3.4e38f, 3, 0};
-    mr_matrix_f32 matrix = {0};
+    ENDED_BY(mr_npy_free) mr_matrix_f32 matrix = {0};
     write_npy(1, HEADER("<f8", "False", "(4, 1)"), wide, sizeof wide);
     assert_int_equal(mr_npy_read(path, &matrix), MR_OK);
     assert_memory_equal(matrix.data, narrow, sizeof narrow);
-    mr_npy_free(&matrix);
 }
 
 typedef struct bad_file {
@@ -243,25 +242,23 @@ TEST(empty_lines_at_the_end_are_no_labels) {
 TEST(a_label_has_an_end) {
     static char text[MR_LABEL_MAX_BYTES + 2];
     memset(text, 'x', MR_LABEL_MAX_BYTES + 1);
-    mr_labels labels = {0};
+    ENDED_BY(mr_labels_free) mr_labels labels = {0};
     write_bytes(path, text, sizeof text - 1);
     assert_int_equal(mr_labels_read(path, &labels), MR_ERROR_DATA);
     write_bytes(path, text, MR_LABEL_MAX_BYTES);
     assert_int_equal(mr_labels_read(path, &labels), MR_OK);
     assert_int_equal(strlen(labels.item[0]), MR_LABEL_MAX_BYTES);
-    mr_labels_free(&labels);
 }
 
 /* ---- labels in a model's metadata ------------------------------------------------------------------------------- */
 
 static void note_has(const char *note, const char *all) {
-    mr_labels labels = {0};
+    ENDED_BY(mr_labels_free) mr_labels labels = {0};
     char text[256] = "";
     assert_int_equal(mr_labels_read_note(note, &labels), MR_OK);
     for (size_t i = 0; i < labels.count; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s|", labels.item[i]);
     assert_string_equal(text, all);
-    mr_labels_free(&labels);
 }
 
 TEST(notes_have_labels) {
@@ -295,7 +292,7 @@ TEST(notes_must_be_whole) {
 
 TEST(long_notes_are_refused) {
     static char note[MR_LABELS_MAX_BYTES + 2];
-    mr_labels labels = {0};
+    ENDED_BY(mr_labels_free) mr_labels labels = {0};
     memset(note, ' ', MR_LABELS_MAX_BYTES + 1);
     memcpy(note, "['a']", 5);
     assert_int_equal(mr_labels_read_note(note, &labels), MR_ERROR_DATA);
@@ -308,11 +305,9 @@ TEST(long_notes_are_refused) {
     assert_int_equal(mr_labels_read_note(note, &labels), MR_ERROR_DATA);
     memcpy(note + 1 + MR_LABEL_MAX_BYTES, "']", 3);
     assert_int_equal(mr_labels_read_note(note, &labels), MR_OK);
-    mr_labels_free(&labels);
 }
 
 static int clean(void **state) {
-    (void)state;
     unlink(path);
     return 0;
 }

@@ -138,7 +138,6 @@ static int count_engines(void) {
 }
 
 static int finish(void **state) {
-    (void)state;
     clip_shell("rm -rf '%s'", cache);
     return 0;
 }
@@ -203,8 +202,8 @@ static void runs_are_timed(void **state) {
         skip();
     models_path("any-batch.onnx", path, sizeof path);
     for (int graph = 0; graph < (strcmp(at->device, "cpu") ? 2 : 1); graph++) {
-        on_device d = {0};
-        mr_model *model = NULL;
+        ENDED_BY(on_device_close) on_device d = {0};
+        ENDED_BY(mr_model_close) mr_model *model = NULL;
         need_device(&d, at->device);
         const mr_model_params params = {.path = named ? named : path,
                                         .device = d.device,
@@ -218,13 +217,10 @@ static void runs_are_timed(void **state) {
         print_message("{\"provider\": \"%s\", \"model\": \"%s\", \"cuda_graph\": %s, \"run_us\": %.1f}\n", at->provider,
                       model->file, graph ? "true" : "false", us);
         assert_true(us > 0);
-        mr_model_close(&model);
-        on_device_close(&d);
     }
 }
 
 static int prepare(void **state) {
-    (void)state;
     have_models = models_make("ort-card-files");
     if (have_models)
         models_read("images", images, MODELS_FRAMES * IMAGE);

@@ -166,12 +166,11 @@ TEST(a_graph_has_one_entry_in_the_plan) {
         const mr_pipeline_params params = {
             .types = mr_stage_types(), .path = "p.yaml", .text = text, .workers = 16};
         mr_model_use_runtime(&doubling);
-        mr_pipeline *pipeline = opened(&params);
+        ENDED_BY(mr_pipeline_destroy) mr_pipeline *pipeline = opened(&params);
         mr_model_use_runtime(NULL);
         const mr_plan_vertex *network = vertex(pipeline->plan, "network");
         assert_int_equal(network->calls.entries, graph ? 1 : 16);
         assert_int_equal(network->calls.blocking, graph);
-        mr_pipeline_destroy(&pipeline);
     }
 }
 
@@ -253,7 +252,6 @@ static void put(const char *path, const char *from) {
 }
 
 static int make_home(void **state) {
-    (void)state;
     clip_shell("rm -rf '%s'", home);
     put("onnxruntime/capi/libonnxruntime.so", FAKE_ONNXRUNTIME);
     for (size_t i = 0; i < MODELS_FRAMES * LENGTH; i++)
@@ -338,12 +336,10 @@ TEST(packages_are_found_in_python_environments) {
 static char heard[1024];
 
 static void hear(void *context, mr_log_level level, const char *line) {
-    (void)context, (void)level;
     snprintf(heard + strlen(heard), sizeof heard - strlen(heard), "%s\n", line);
 }
 
 static int find_cublas(const void *folder, int out) {
-    (void)out;
     mr_log_set_level(MR_LOG_INFO);
     mr_log_to(hear, NULL);
     bool found = mr_cublas_found();

@@ -58,11 +58,10 @@ static mr_tracker *make(int64_t confirm_ns, int64_t lost_ns) {
 }
 
 TEST(the_first_frames_may_have_no_objects) {
-    mr_tracker *tracker = make(0, SECOND);
+    ENDED_BY(mr_tracker_destroy) mr_tracker *tracker = make(0, SECOND);
     for (int i = 0; i < 3; i++)
         assert_int_equal(mr_tracker_update(tracker, i * SECOND / 10, NULL, 0), MR_OK);
     assert_int_equal(mr_tracker_count(tracker), 0);
-    mr_tracker_destroy(&tracker);
 }
 
 static mr_object box(double x, double y, double width, double height, float score) {
@@ -79,7 +78,7 @@ static void update(mr_tracker *tracker, int64_t now_ns, mr_object *objects, size
 TEST(frame_rates_behave_alike) {
     static const int rates[] = {5, 10, 25, 30, 60, 120};
     for (size_t r = 0; r < sizeof rates / sizeof *rates; r++) {
-        mr_tracker *tracker = make(SECOND / 5, 2 * SECOND);
+        ENDED_BY(mr_tracker_destroy) mr_tracker *tracker = make(SECOND / 5, 2 * SECOND);
         int64_t first[2] = {0};
         for (int frame = 0; frame < 8 * rates[r]; frame++) {
             const double t = (double)frame / rates[r];
@@ -94,7 +93,6 @@ TEST(frame_rates_behave_alike) {
             }
         }
         assert_int_equal(first[0] + first[1], 1 + 2);
-        mr_tracker_destroy(&tracker);
     }
 }
 
@@ -105,7 +103,7 @@ TEST(lost_objects_are_found_again_for_a_while) {
         bool same;
     } cases[] = {{0.5, true}, {1.0, true}, {1.9, true}, {2.2, false}, {5.0, false}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        mr_tracker *tracker = make(0, 2 * SECOND);
+        ENDED_BY(mr_tracker_destroy) mr_tracker *tracker = make(0, 2 * SECOND);
         int64_t before = 0, after = 0;
         for (int frame = 0; frame < 20 * 10; frame++) {
             const double t = frame / 20.0;
@@ -116,32 +114,29 @@ TEST(lost_objects_are_found_again_for_a_while) {
         }
         assert_int_equal(before, 1);
         assert_int_equal(after, cases[c].same ? 1 : 2);
-        mr_tracker_destroy(&tracker);
     }
 }
 
 /* An object detected in every other frame must never get a number, next to one that is always detected. */
 TEST(flicker_is_not_confirmed) {
-    mr_tracker *tracker = make(SECOND / 5, SECOND);
+    ENDED_BY(mr_tracker_destroy) mr_tracker *tracker = make(SECOND / 5, SECOND);
     for (int frame = 0; frame < 100; frame++) {
         mr_object objects[2] = {box(50, 40, 30, 30, 0.9f), box(400, 300, 30, 30, 0.9f)};
         update(tracker, frame * SECOND / 25, objects, frame % 2 ? 1 : 2);
         assert_int_equal(objects[0].track, frame >= 5);
         assert_int_equal(objects[1].track, 0);
     }
-    mr_tracker_destroy(&tracker);
 }
 
 /* One that is found twice in three frames gets one, and keeps it. */
 TEST(objects_that_are_missed_now_and_then_are_confirmed) {
-    mr_tracker *tracker = make(SECOND / 5, SECOND);
+    ENDED_BY(mr_tracker_destroy) mr_tracker *tracker = make(SECOND / 5, SECOND);
     for (int frame = 0; frame < 100; frame++) {
         mr_object object = box(50 + frame, 40, 30, 30, 0.9f);
         update(tracker, frame * SECOND / 25, &object, frame % 3 != 2);
         if (frame % 3 != 2)
             assert_int_equal(object.track, frame >= 6);
     }
-    mr_tracker_destroy(&tracker);
 }
 
 /* At low rates an object moves by nearly its width from frame to frame, and so do those of which few frames are
@@ -152,7 +147,7 @@ TEST(fast_objects_are_followed_at_low_rates) {
         bool followed;
     } cases[] = {{5, 1, true}, {30, 6, true}, {30, 1, false}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        mr_tracker *tracker = make(SECOND / 5, SECOND);
+        ENDED_BY(mr_tracker_destroy) mr_tracker *tracker = make(SECOND / 5, SECOND);
         int64_t last = 0;
         for (int frame = 0; frame < 10 * cases[c].every; frame++) {
             const int64_t now = frame * SECOND / cases[c].rate;
@@ -165,13 +160,12 @@ TEST(fast_objects_are_followed_at_low_rates) {
             last = object.track;
         }
         assert_int_equal(last, cases[c].followed);
-        mr_tracker_destroy(&tracker);
     }
 }
 
 /* A weak detection can continue a track but must not start one. Below `low` it has no effect. */
 TEST(scores) {
-    mr_tracker *tracker = make(0, SECOND);
+    ENDED_BY(mr_tracker_destroy) mr_tracker *tracker = make(0, SECOND);
     static const struct {
         float score;
         int64_t track;
@@ -182,11 +176,10 @@ TEST(scores) {
         update(tracker, (int64_t)i * SECOND / 25, &object, 1);
         assert_int_equal(object.track, frames[i].track);
     }
-    mr_tracker_destroy(&tracker);
 }
 
 TEST(classes_are_apart) {
-    mr_tracker *tracker = make(0, SECOND);
+    ENDED_BY(mr_tracker_destroy) mr_tracker *tracker = make(0, SECOND);
     for (int frame = 0; frame < 10; frame++) {
         mr_object objects[2] = {box(100, 100, 40, 80, 0.9f), box(100 + frame, 104, 42, 78, 0.95f)};
         objects[1].index = 1;
@@ -194,12 +187,11 @@ TEST(classes_are_apart) {
         assert_int_equal(objects[0].track, 1);
         assert_int_equal(objects[1].track, 2);
     }
-    mr_tracker_destroy(&tracker);
 }
 
 /* In frames without detection, confirmed objects continue their motion. */
 TEST(predicted_places) {
-    mr_tracker *tracker = make(SECOND / 5, SECOND);
+    ENDED_BY(mr_tracker_destroy) mr_tracker *tracker = make(SECOND / 5, SECOND);
     mr_object found[4];
     for (int frame = 0; frame < 60; frame++) {
         const double x = 100 + 4 * frame;
@@ -213,11 +205,10 @@ TEST(predicted_places) {
         assert_float_equal((found[0].left + found[0].right) / 2, x, 1.5);
         assert_float_equal(found[0].bottom - found[0].top, 60, 1.5);
     }
-    mr_tracker_destroy(&tracker);
 }
 
 TEST(numbers_never_repeat) {
-    mr_tracker *tracker = make(0, SECOND);
+    ENDED_BY(mr_tracker_destroy) mr_tracker *tracker = make(0, SECOND);
     mr_object object = box(100, 100, 40, 40, 0.9f);
     update(tracker, 0, &object, 1);
     assert_int_equal(object.track, 1);
@@ -227,14 +218,13 @@ TEST(numbers_never_repeat) {
     mr_tracker_restart(tracker, 1000);
     update(tracker, 0, &object, 1);
     assert_int_equal(object.track, 1000);
-    mr_tracker_destroy(&tracker);
 }
 
 /* More objects than tracks, boxes without size, long jumps in time. Tracks must stay within their limit, and numbers
  * must be unique. */
 TEST(anything_may_come) {
     enum { CROWD = 120 };
-    mr_tracker *tracker = make(SECOND / 10, SECOND);
+    ENDED_BY(mr_tracker_destroy) mr_tracker *tracker = make(SECOND / 10, SECOND);
     mr_object objects[CROWD];
     int64_t now_ns = 0;
     for (int frame = 0; frame < 300; frame++) {
@@ -251,7 +241,6 @@ TEST(anything_may_come) {
             for (size_t k = 0; k < i; k++)
                 assert_true(!objects[i].track || objects[i].track != objects[k].track);
     }
-    mr_tracker_destroy(&tracker);
 }
 
 RUN_TESTS(NULL, NULL)

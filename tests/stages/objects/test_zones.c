@@ -26,14 +26,19 @@ typedef struct scene {
 
 static const mr_watch_params usual = {.hold_ns = 300000000, .lost_ns = 2000000000, .margin = 0.05, .most = 4};
 
-static void begin(scene *s, mr_watch_params params, bool with_area, bool with_line, int fps) {
-    *s = (scene){.frame_ns = 1000 * MS / fps};
+static scene begin(mr_watch_params params, bool with_area, bool with_line, int fps) {
+    scene s = {.frame_ns = 1000 * MS / fps};
     params.area_names = &area_name;
     params.line_names = &line_name;
     params.areas = with_area;
     params.lines = with_line;
-    assert_int_equal(mr_watch_create(&s->watch, &params), MR_OK);
-    mr_watch_set_shapes(s->watch, &area, &line, NULL);
+    assert_int_equal(mr_watch_create(&s.watch, &params), MR_OK);
+    mr_watch_set_shapes(s.watch, &area, &line, NULL);
+    return s;
+}
+
+static void end(scene *s) {
+    mr_watch_destroy(&s->watch);
 }
 
 static void take(scene *s) {
@@ -97,9 +102,8 @@ static const int rates[] = {5, 10, 25, 30};
 
 TEST(crossings_have_a_direction_and_a_time) {
     for (EACH_RATE(fps)) {
-        scene s;
+        ENDED_BY(end) scene s = begin(usual, false, true, fps);
         double at[2] = {50, 100};
-        begin(&s, usual, false, true, fps);
         frame(&s, 7, 50, 100);
         go(&s, 7, at, 50, 300, 2000);
         go(&s, 7, at, 50, 100, 2000);
@@ -113,21 +117,18 @@ TEST(crossings_have_a_direction_and_a_time) {
         assert_true(s.events[1].track == 7 && s.events[1].index == 3 && s.events[1].count == 1 &&
                     s.events[1].total == 2 && s.events[1].dwell_ns == MR_NO_TIME);
         assert_string_equal(s.events[1].label, "person");
-        mr_watch_destroy(&s.watch);
     }
 }
 
 /* The line ends at x = 400. */
 TEST(who_walks_around_the_end_does_not_cross) {
-    scene s;
+    ENDED_BY(end) scene s = begin(usual, false, true, 25);
     double at[2] = {450, 100};
-    begin(&s, usual, false, true, 25);
     go(&s, 1, at, 450, 300, 2000);
     go(&s, 1, at, 350, 300, 2000);
     assert_int_equal(s.count, 0);
     go(&s, 1, at, 350, 100, 2000);
     assert_int_equal(count_of(&s, "cross", "out"), 1);
-    mr_watch_destroy(&s.watch);
 }
 
 /* Random places within 4% of the height from the line, for 20 s. */
@@ -138,70 +139,61 @@ static void tremble(scene *s, int64_t track, double y, int frames) {
 
 TEST(who_stands_on_a_line_crosses_nothing) {
     for (EACH_RATE(fps)) {
-        scene s;
+        ENDED_BY(end) scene s = begin(usual, false, true, fps);
         double at[2] = {200, 100};
-        begin(&s, usual, false, true, fps);
         go(&s, 1, at, 200, 200, 1000);
         tremble(&s, 1, 200, 20 * fps);
         at[1] = 200;
         go(&s, 1, at, 200, 100, 2000);
         assert_int_equal(s.count, 0);
-        mr_watch_destroy(&s.watch);
     }
 }
 
 TEST(who_comes_stands_and_goes_crosses_once) {
     for (EACH_RATE(fps)) {
-        scene s;
+        ENDED_BY(end) scene s = begin(usual, false, true, fps);
         double at[2] = {200, 100};
-        begin(&s, usual, false, true, fps);
         go(&s, 1, at, 200, 200, 1000);
         tremble(&s, 1, 200, 20 * fps);
         go(&s, 1, at, 200, 300, 2000);
         assert_int_equal(s.count, 1);
         assert_string_equal(s.events[0].direction, "in");
         assert_true(s.events[0].time_ns > 900 * MS && s.events[0].time_ns <= (21000 + 2 * 1000 / fps) * MS);
-        mr_watch_destroy(&s.watch);
     }
 }
 
 TEST(who_begins_on_a_line_crosses_nothing) {
     for (EACH_RATE(fps)) {
-        scene s;
+        ENDED_BY(end) scene s = begin(usual, false, true, fps);
         double at[2] = {200, 200};
-        begin(&s, usual, false, true, fps);
         tremble(&s, 1, 200, 5 * fps);
         go(&s, 1, at, 200, 300, 2000);
         assert_int_equal(s.count, 0);
         go(&s, 1, at, 200, 100, 2000);
         go(&s, 1, at, 200, 100, 600);
         assert_int_equal(count_of(&s, "cross", "out"), 1);
-        mr_watch_destroy(&s.watch);
     }
 }
 
 /* Boxes jump across the line for 200 ms, again and again. */
 TEST(a_flicker_is_no_crossing) {
-    scene s;
-    begin(&s, usual, true, true, 10);
+    ENDED_BY(end) scene s = begin(usual, true, true, 10);
     for (int i = 0; i < 100; i++)
         frame(&s, 1, 50, i % 5 == 3 || i % 5 == 4 ? 260 : 120);
     assert_int_equal(s.count, 0);
     mr_watch_destroy(&s.watch);
     mr_watch_params at_once = usual;
     at_once.hold_ns = 0;
-    begin(&s, at_once, false, true, 10);
+    s = begin(at_once, false, true, 10);
     for (int i = 0; i < 10; i++)
         frame(&s, 1, 50, i % 5 == 3 || i % 5 == 4 ? 260 : 120);
     assert_int_equal(count_of(&s, "cross", "in"), 2);
     assert_int_equal(count_of(&s, "cross", "out"), 1);
-    mr_watch_destroy(&s.watch);
 }
 
 /* Lost before `hold` has passed: it cannot have been a flicker, since it did not come back. */
 TEST(who_crosses_and_disappears_has_crossed) {
-    scene s;
-    begin(&s, usual, false, true, 10);
+    ENDED_BY(end) scene s = begin(usual, false, true, 10);
     frame(&s, 1, 50, 120);
     frame(&s, 1, 50, 180);
     frame(&s, 1, 50, 220);
@@ -211,18 +203,16 @@ TEST(who_crosses_and_disappears_has_crossed) {
     assert_true(s.events[0].time_ns == 200 * MS && strcmp(s.events[0].direction, "in") == 0);
     assert_int_equal(mr_watch_count(s.watch), 0);
     mr_watch_destroy(&s.watch);
-    begin(&s, usual, false, true, 10);
+    s = begin(usual, false, true, 10);
     frame(&s, 1, 50, 180);
     frame(&s, 1, 50, 204); /* not clear of it */
     for (int i = 0; i < 30; i++)
         frame(&s, 0, 0, 0);
     assert_int_equal(s.count, 0);
-    mr_watch_destroy(&s.watch);
 }
 
 TEST(who_is_hidden_while_crossing_crosses) {
-    scene s;
-    begin(&s, usual, false, true, 10);
+    ENDED_BY(end) scene s = begin(usual, false, true, 10);
     frame(&s, 1, 50, 100);
     for (int i = 0; i < 9; i++)
         frame(&s, 0, 0, 0);
@@ -230,18 +220,16 @@ TEST(who_is_hidden_while_crossing_crosses) {
         frame(&s, 1, 50, 300);
     assert_int_equal(s.count, 1);
     assert_true(s.events[0].time_ns == 1000 * MS);
-    mr_watch_destroy(&s.watch);
 }
 
 /* ---- areas ------------------------------------------------------------------------------------------------------- */
 
 TEST(stays_have_a_dwell) {
     for (EACH_RATE(fps)) {
-        scene s;
         double at[2] = {50, 200};
         mr_watch_params params = usual;
         params.dwell_ns = 1500 * MS;
-        begin(&s, params, true, false, fps);
+        ENDED_BY(end) scene s = begin(params, true, false, fps);
         frame(&s, 9, 50, 200);
         go(&s, 9, at, 150, 200, 2000); /* inside after 1 s */
         go(&s, 9, at, 150, 200, 2000);
@@ -257,15 +245,13 @@ TEST(stays_have_a_dwell) {
         near_ms(nth(&s, "leave", 0)->dwell_ns, 4000, &s);
         assert_true(nth(&s, "enter", 0)->count == 1 && nth(&s, "leave", 0)->count == 0);
         assert_true(nth(&s, "count", 0)->count == 1 && nth(&s, "count", 1)->count == 0 && !nth(&s, "leave", 0)->gone);
-        mr_watch_destroy(&s.watch);
     }
 }
 
 TEST(who_begins_inside_has_entered_then) {
-    scene s;
+    ENDED_BY(end) scene s = begin(usual, true, false, 10);
     int64_t dwell;
     float speed, distance;
-    begin(&s, usual, true, false, 10);
     for (int i = 0; i < 11; i++) {
         frame(&s, 1, 200, 200);
         mr_watch_describe(s.watch, 1, &dwell, &speed, &distance);
@@ -274,24 +260,20 @@ TEST(who_begins_inside_has_entered_then) {
     assert_true(nth(&s, "enter", 0)->time_ns == 0);
     mr_watch_describe(s.watch, 2, &dwell, &speed, &distance);
     assert_true(dwell == -1);
-    mr_watch_destroy(&s.watch);
 }
 
 TEST(who_stands_on_an_edge_enters_at_most_once) {
     for (EACH_RATE(fps)) {
-        scene s;
-        begin(&s, usual, true, false, fps);
+        ENDED_BY(end) scene s = begin(usual, true, false, fps);
         frame(&s, 1, 200, 50);
         tremble(&s, 1, 100, 20 * fps);
         assert_true(count_of(&s, "enter", NULL) <= 1);
         assert_int_equal(count_of(&s, "leave", NULL), 0);
-        mr_watch_destroy(&s.watch);
     }
 }
 
 TEST(who_is_lost_leaves_when_last_seen) {
-    scene s;
-    begin(&s, usual, true, false, 10);
+    ENDED_BY(end) scene s = begin(usual, true, false, 10);
     for (int i = 0; i < 10; i++)
         frame(&s, 1, 200, 200);
     for (int i = 0; i < 19; i++)
@@ -302,12 +284,10 @@ TEST(who_is_lost_leaves_when_last_seen) {
     assert_int_equal(count_of(&s, "leave", NULL), 1);
     assert_true(nth(&s, "leave", 0)->gone && nth(&s, "leave", 0)->time_ns == 900 * MS &&
                 nth(&s, "leave", 0)->dwell_ns == 900 * MS);
-    mr_watch_destroy(&s.watch);
 }
 
 TEST(an_epoch_ends_what_is_open) {
-    scene s;
-    begin(&s, usual, true, true, 10);
+    ENDED_BY(end) scene s = begin(usual, true, true, 10);
     for (int i = 0; i < 10; i++)
         frame(&s, 1, 200, 150);
     s.count = 0;
@@ -318,14 +298,12 @@ TEST(an_epoch_ends_what_is_open) {
     assert_true(strcmp(s.events[0].event, "leave") == 0 && s.events[0].gone && s.events[0].track == 1 &&
                 s.events[0].time_ns == 900 * MS);
     assert_true(strcmp(s.events[1].event, "count") == 0 && s.events[1].count == 0 && s.events[1].total == 1);
-    mr_watch_destroy(&s.watch);
 }
 
 TEST(a_crowd_is_reported_once) {
-    scene s;
     mr_watch_params params = usual;
     params.crowd = 3;
-    begin(&s, params, true, false, 10);
+    ENDED_BY(end) scene s = begin(params, true, false, 10);
     for (int i = 0; i < 40; i++) {
         mr_watch_begin(s.watch, i * 100 * MS);
         for (int k = 0; k < 4; k++) {
@@ -340,20 +318,17 @@ TEST(a_crowd_is_reported_once) {
     assert_true(nth(&s, "crowd", 0)->count == 3 && nth(&s, "crowd", 0)->track == 0 &&
                 nth(&s, "crowd", 0)->time_ns == 1300 * MS);
     assert_int_equal(count_of(&s, "count", NULL), 4);
-    mr_watch_destroy(&s.watch);
 }
 
 /* More tracks than `most`: the oldest leaves. */
 TEST(memory_is_bounded) {
-    scene s;
-    begin(&s, usual, true, true, 10);
+    ENDED_BY(end) scene s = begin(usual, true, true, 10);
     for (int i = 0; i < 50; i++) {
         frame(&s, i / 5 + 1, 200, 150);
         assert_true(mr_watch_count(s.watch) <= usual.most);
     }
     assert_int_equal(count_of(&s, "enter", NULL), 10);
     assert_int_equal(count_of(&s, "leave", NULL), 6);
-    mr_watch_destroy(&s.watch);
 }
 
 /* ---- ground ------------------------------------------------------------------------------------------------------ */
@@ -365,10 +340,9 @@ TEST(speed_and_distance) {
     mr_plane_map map;
     assert_true(mr_plane_map_make(&map, pixels, metres));
     for (EACH_RATE(fps)) {
-        scene s;
+        ENDED_BY(end) scene s = begin(usual, true, false, fps);
         int64_t dwell;
         float speed, distance;
-        begin(&s, usual, true, false, fps);
         mr_watch_set_shapes(s.watch, &area, &line, &map);
         for (int i = 0; i <= 4 * fps; i++) {
             frame(&s, 1, 50 + 60.0 * i / fps, 200);
@@ -382,7 +356,6 @@ TEST(speed_and_distance) {
         mr_watch_describe(s.watch, 1, &dwell, &speed, &distance);
         assert_float_equal(distance, before, 0.31);
         assert_true(nth(&s, "enter", 0)->speed > 2.99f);
-        mr_watch_destroy(&s.watch);
     }
 }
 

@@ -103,7 +103,7 @@ static void check_touched(mr_operations *ops, const mr_operation *operation, boo
 }
 
 PLAIN_TEST(bytes_and_arithmetic) {
-    mr_operations *ops = open_on("sim:0?compute=10GB/s&upload=5GB/s&download=4GB/s");
+    ENDED_BY(mr_operations_close) mr_operations *ops = open_on("sim:0?compute=10GB/s&upload=5GB/s&download=4GB/s");
     assert_true(mr_operations_look(ops)->simulated);
     assert_int_equal(mr_operations_look(ops)->count, WANTED);
     for (size_t i = 0; i < WANTED; i += STEP) {
@@ -113,7 +113,6 @@ PLAIN_TEST(bytes_and_arithmetic) {
         check_declared(operation, i);
         check_touched(ops, operation, wanted[i].whole);
     }
-    mr_operations_close(&ops);
 }
 
 /* ---- running ---------------------------------------------------------------------------------------------------- */
@@ -157,7 +156,7 @@ TEST(some_on_cuda) {
     static const char *const names[] = {"launch", "preprocess-nearest", "hog", "change", "top-k", "upload-tensor",
                                         "download-results", "copy-picture", "decode-h264", "decode-mjpeg",
                                         "encode-h264", "encode-av1"};
-    mr_operations *ops = NULL;
+    ENDED_BY(mr_operations_close) mr_operations *ops = NULL;
     int status = mr_operations_open(&ops, &(mr_operations_params){.device = "cuda:0"});
     if (status == MR_ERROR_UNAVAILABLE) {
         print_message("skipped: %s\n", mr_message());
@@ -166,7 +165,6 @@ TEST(some_on_cuda) {
     assert_int_equal(status, MR_OK);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         run_one(ops, find(ops, names[i]), strcmp(names[i], "launch") == 0 ? 200 : 2);
-    mr_operations_close(&ops);
 }
 
 #ifdef MILLRACE_CUDA_HOST
@@ -203,13 +201,12 @@ TEST(codecs_of_a_card) {
 
 PLAIN_TEST(work_that_fails) {
     int64_t ns;
-    mr_operations *ops = open_on("sim:0?fail_after=3");
+    ENDED_BY(mr_operations_close) mr_operations *ops = open_on("sim:0?fail_after=3");
     size_t at = find(ops, "phash");
     int status = mr_operations_prepare(ops, at);
     if (!status)
         status = mr_operations_run(ops, 5, &ns);
     assert_int_equal(status, MR_ERROR_DEVICE);
-    mr_operations_close(&ops);
 }
 
 PLAIN_TEST(wrong_calls) {

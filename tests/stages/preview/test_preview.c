@@ -111,14 +111,13 @@ TEST(turned_pictures_say_so) {
 
 TEST(titles_are_text) {
     size_t bytes;
-    char *page = mr_page_make("<script>a & b</script>", &bytes);
+    FREED char *page = mr_page_make("<script>a & b</script>", &bytes);
     assert_non_null(page);
     assert_int_equal(strlen(page), bytes);
     expect_words(page, "<h1>&lt;script&gt;a &amp; b&lt;/script&gt;</h1>");
     /* The page must not load anything from elsewhere. */
     assert_null(strstr(page, "http:"));
     assert_null(strstr(page, "https:"));
-    free(page);
 }
 
 /* ---- many at once ---------------------------------------------------------------------------------------------- */
@@ -129,8 +128,6 @@ static _Atomic int heard_port;
 
 static void hear_port(void *context, mr_log_level level, const char *line) {
     const char *at = strstr(line, "http://127.0.0.1:");
-    (void)context;
-    (void)level;
     if (at)
         heard_port = atoi(at + strlen("http://127.0.0.1:"));
 }
@@ -241,7 +238,6 @@ TEST(the_end_waits_for_nobody) {
 }
 
 static int listen_to_log(void **state) {
-    (void)state;
     mr_log_set_level(MR_LOG_INFO);
     mr_log_to(hear_port, NULL);
     return 0;

@@ -38,7 +38,6 @@ static int fill(mr_result *result) {
 static int find(mr_stage *self, mr_io *io) {
     mr_frame *frame = NULL;
     mr_result *text, *objects;
-    (void)self;
     int status = mr_io_derive(io, mr_io_input(io), &frame);
     if (!status)
         status = mr_io_add_result(io, frame, mr_kind_text(), 1, &text);
@@ -52,10 +51,7 @@ static int find(mr_stage *self, mr_io *io) {
         status = mr_io_add_result(io, frame, mr_kind_objects(), 2, &objects);
     if (!status)
         status = fill(objects);
-    if (!status)
-        return mr_io_emit(io, 0, frame);
-    mr_frame_unref(&frame);
-    return status;
+    return mr_io_finish(io, 0, frame, status);
 }
 
 /* Puts the first object into a zone, and adds a third one. */
@@ -65,7 +61,6 @@ static int change(mr_stage *self, mr_io *io) {
     const mr_result *found = mr_frame_result(input, mr_kind_objects(), NULL);
     mr_frame *frame = NULL;
     mr_result *objects;
-    (void)self;
     int status = mr_io_derive(io, input, &frame);
     if (!status)
         status = mr_io_renew_objects(io, frame, found, 1, &objects);
@@ -74,10 +69,7 @@ static int change(mr_stage *self, mr_io *io) {
         object[objects->count++] = (mr_object){.right = 1, .bottom = 1, .number = 3};
         status = mr_result_add_items(objects, &zone, 1, sizeof zone, &object->zones);
     }
-    if (!status)
-        return mr_io_emit(io, 0, frame);
-    mr_frame_unref(&frame);
-    return status;
+    return mr_io_finish(io, 0, frame, status);
 }
 
 static const mr_port inputs[] = {{.name = "in"}, {0}}, outputs[] = {{.name = "out"}, {0}};
@@ -100,7 +92,7 @@ static const mr_stage_type *const *all_types(void) {
 
 static void run(const char *sink, mr_frame_function *function, void *context) {
     char text[2048];
-    mr_pipeline *pipeline = NULL;
+    ENDED_BY(mr_pipeline_destroy) mr_pipeline *pipeline = NULL;
     mr_diagnostics wrong = {0};
     snprintf(text, sizeof text,
              "version: 1\npipeline: test\nsources:\n  s: {type: 'null', frames: 3, rate: 10}\nstages:\n"
@@ -115,7 +107,6 @@ static void run(const char *sink, mr_frame_function *function, void *context) {
         assert_int_equal(mr_pipeline_subscribe(pipeline, "sink", function, context), MR_OK);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
-    mr_pipeline_destroy(&pipeline);
 }
 
 /* The sink writes these lines first. More columns may follow. */

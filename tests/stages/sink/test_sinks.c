@@ -89,7 +89,6 @@ static int dot_it(mr_stage *self, mr_io *io) {
     mr_frame *frame = NULL;
     mr_result *result = NULL;
     int status = mr_io_derive(io, mr_io_input(io), &frame);
-    (void)self;
     if (!status)
         status = mr_io_add_result(io, frame, &dots, 1, &result);
     if (status) {
@@ -171,7 +170,6 @@ static yajl_val at(yajl_val node, const char *a, const char *b) {
 
 static void sum_dots(void *context, const char *source, const mr_frame *frame) {
     const mr_result *result = mr_frame_result(frame, &dots, "dots");
-    (void)source;
     assert_non_null(result);
     assert_string_equal(result->name, "all");
     *(int64_t *)context += ((const dot *)result->data)->at;

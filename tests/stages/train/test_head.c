@@ -26,7 +26,7 @@ TEST_WITH(what_is_opened_is_what_was_saved, blob_setup, NULL) {
     for (int kind = 0; kind < BLOB_KINDS; kind++) {
         const mr_head_notes notes = {.pipeline = "zoo", .stages = "decode <- source.out at in\nhog.bins = 9\n",
                                      .digest = "abc", .split = "by \"group\"", .figures = "{\"accuracy\": 0.125}"};
-        mr_classifier *made = blob_fit_kind(kind), *opened;
+        ENDED_BY(mr_classifier_destroy) mr_classifier *made = blob_fit_kind(kind), *opened;
         if (mr_classifier_save(made, folder, &notes) || mr_classifier_open(&opened, folder))
             fail_msg("%s", mr_message());
         blob_expect_same(made, opened);
@@ -46,8 +46,6 @@ TEST_WITH(what_is_opened_is_what_was_saved, blob_setup, NULL) {
         assert_int_equal(read->chosen, card->chosen);
         for (size_t i = 0; i < card->tried_count; i++)
             assert_true(read->tried[i].objective == card->tried[i].objective && read->tried[i].c == card->tried[i].c);
-        mr_classifier_destroy(&made);
-        mr_classifier_destroy(&opened);
     }
     blob_remove(folder);
 }
@@ -117,7 +115,7 @@ TEST_WITH(each_file_is_read_once, blob_setup, NULL) {
     static const mr_classifier_kind kinds[] = {MR_CLASSIFIER_SOFTMAX, MR_CLASSIFIER_NEIGHBORS,
                                                MR_CLASSIFIER_PERCEPTRON};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        mr_classifier *made = blob_fit_kind(kinds[i]), *opened;
+        ENDED_BY(mr_classifier_destroy) mr_classifier *made = blob_fit_kind(kinds[i]), *opened;
         size_t reads = 0;
         assert_int_equal(mr_classifier_save(made, folder, NULL), MR_OK);
         int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
@@ -132,8 +130,6 @@ TEST_WITH(each_file_is_read_once, blob_setup, NULL) {
         }
         assert_int_equal(reads, count_entries(folder));
         close(watch);
-        mr_classifier_destroy(&opened);
-        mr_classifier_destroy(&made);
     }
     blob_remove(folder);
 }
@@ -256,7 +252,7 @@ TEST_WITH(classify_gives_the_same_bits, blob_setup, NULL) {
     char folder[256];
     blob_folder("served", folder);
     for (int kind = 0; kind < BLOB_KINDS; kind++) {
-        mr_classifier *made = blob_fit_kind(kind);
+        ENDED_BY(mr_classifier_destroy) mr_classifier *made = blob_fit_kind(kind);
         blob_scores(made, scores);
         assert_int_equal(mr_classifier_save(made, folder, NULL), MR_OK);
         for (size_t device = 0; device < 2; device++)
@@ -265,7 +261,6 @@ TEST_WITH(classify_gives_the_same_bits, blob_setup, NULL) {
                 blob_classify(&got, folder, devices[device]);
                 compare_classes(&got, scores);
             }
-        mr_classifier_destroy(&made);
     }
     models_workers = 0;
     blob_remove(folder);
@@ -278,7 +273,7 @@ TEST_WITH(batches_are_within_rounding, blob_setup, NULL) {
     blob_folder("batches", folder);
     for (int kind = 0; kind < BLOB_KINDS; kind++) {
         const bool exact = kind == MR_CLASSIFIER_NEIGHBORS || kind == MR_CLASSIFIER_PERCEPTRON;
-        mr_classifier *made = blob_fit_kind(kind);
+        ENDED_BY(mr_classifier_destroy) mr_classifier *made = blob_fit_kind(kind);
         blob_scores(made, scores);
         assert_int_equal(mr_classifier_save(made, folder, NULL), MR_OK);
         arrived got = {0};
@@ -289,7 +284,6 @@ TEST_WITH(batches_are_within_rounding, blob_setup, NULL) {
                 float wanted = scores[frame * BLOB_CLASSES + (size_t)class->index];
                 assert_true(exact ? class->score == wanted : fabsf(class->score - wanted) < 2e-4f);
             }
-        mr_classifier_destroy(&made);
     }
     blob_remove(folder);
 }

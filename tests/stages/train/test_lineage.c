@@ -27,8 +27,6 @@ static int negotiate(mr_negotiation *negotiation) {
 }
 
 static int process(mr_stage *self, mr_io *io) {
-    (void)self;
-    (void)io;
     return MR_OK;
 }
 
@@ -151,10 +149,9 @@ static void save_head(const char *folder) {
                                    .class_count = 2, .class_names = names};
     const mr_fit_params params = {.kind = MR_CLASSIFIER_PROTOTYPES};
     const mr_head_notes notes = {.stages = stages, .digest = digest};
-    mr_classifier *made;
+    ENDED_BY(mr_classifier_destroy) mr_classifier *made;
     assert_int_equal(mr_classifier_fit(&made, &rows, &params), MR_OK);
     assert_int_equal(mr_classifier_save(made, folder, &notes), MR_OK);
-    mr_classifier_destroy(&made);
 }
 
 TEST(classify_takes_its_own_lineage_alone) {

@@ -60,7 +60,7 @@ TEST_WITH(each_kind_tells_the_classes_apart, blob_setup, NULL) {
 TEST_WITH(scores_add_up, blob_setup, NULL) {
     static float scores[BLOB_ROWS * BLOB_CLASSES], logits[BLOB_ROWS * BLOB_CLASSES];
     for (int kind = 0; kind < BLOB_KINDS; kind++) {
-        mr_classifier *made = blob_fit_kind(kind);
+        ENDED_BY(mr_classifier_destroy) mr_classifier *made = blob_fit_kind(kind);
         blob_scores(made, scores);
         assert_int_equal(mr_classifier_logits(made, blob_features, BLOB_ROWS, BLOB_WIDTH, logits), MR_OK);
         for (size_t row = 0; row < BLOB_ROWS; row++) {
@@ -75,7 +75,6 @@ TEST_WITH(scores_add_up, blob_setup, NULL) {
             if (kind != MR_CLASSIFIER_LOGISTIC)
                 assert_true(fabs(sum - 1.0) < 1e-5);
         }
-        mr_classifier_destroy(&made);
     }
 }
 
@@ -92,18 +91,17 @@ TEST_WITH(threads_change_no_bit, blob_setup, NULL) {
             params.class_weights = MR_CLASS_WEIGHTS_BALANCED;
             for (int threads = 1; threads <= 16; threads = threads < 3 ? threads + 1 : threads * 4 + 4) {
                 params.threads = threads;
-                mr_classifier *made = blob_fit(&blob_rows, &params);
+                ENDED_BY(mr_classifier_destroy) mr_classifier *made = blob_fit(&blob_rows, &params);
                 blob_scores(made, threads == 1 ? one : more);
                 if (threads > 1)
                     assert_memory_equal(one, more, sizeof one);
-                mr_classifier_destroy(&made);
             }
         }
 }
 
 TEST_WITH(a_constant_feature_counts_for_nothing, blob_setup, NULL) {
     static float before[BLOB_ROWS * BLOB_CLASSES], after[BLOB_ROWS * BLOB_CLASSES];
-    mr_classifier *made = blob_fit_kind(MR_CLASSIFIER_SOFTMAX);
+    ENDED_BY(mr_classifier_destroy) mr_classifier *made = blob_fit_kind(MR_CLASSIFIER_SOFTMAX);
     blob_scores(made, before);
     expect_words(blob_heard, "1 of 12 features is the same in all training rows, and counts for nothing (it "
                                        "is feature 11)");
@@ -111,7 +109,6 @@ TEST_WITH(a_constant_feature_counts_for_nothing, blob_setup, NULL) {
         blob_features[row * BLOB_WIDTH + BLOB_WIDTH - 1] = 1e6f;
     blob_scores(made, after);
     assert_memory_equal(before, after, sizeof before);
-    mr_classifier_destroy(&made);
 }
 
 /* The scaler must ignore validation and test rows: test features may even be NaN, and no bit may change. */
@@ -120,15 +117,13 @@ TEST_WITH(the_test_part_is_not_looked_at, blob_setup, NULL) {
     for (int kind = 0; kind < BLOB_KINDS; kind++) {
         const mr_fit_params params = blob_params((mr_classifier_kind)kind);
         memcpy(kept, blob_features, sizeof kept);
-        mr_classifier *one = blob_fit(&blob_rows, &params);
+        ENDED_BY(mr_classifier_destroy) mr_classifier *one = blob_fit(&blob_rows, &params);
         for (size_t i = 0; i < BLOB_ROWS * BLOB_WIDTH; i++)
             if (blob_parts[i / BLOB_WIDTH] == MR_ROW_TEST)
                 blob_features[i] = NAN;
-        mr_classifier *other = blob_fit(&blob_rows, &params);
+        ENDED_BY(mr_classifier_destroy) mr_classifier *other = blob_fit(&blob_rows, &params);
         memcpy(blob_features, kept, sizeof kept);
         blob_expect_same(one, other);
-        mr_classifier_destroy(&one);
-        mr_classifier_destroy(&other);
     }
 }
 
@@ -144,7 +139,7 @@ TEST_WITH(balanced_weights_help_the_rare_class, blob_setup, NULL) {
         params.penalties = &strong;
         params.penalty_count = 1;
         params.class_weights = balanced ? MR_CLASS_WEIGHTS_BALANCED : MR_CLASS_WEIGHTS_NONE;
-        mr_classifier *made = blob_fit(&blob_rows, &params);
+        ENDED_BY(mr_classifier_destroy) mr_classifier *made = blob_fit(&blob_rows, &params);
         int right = 0, all = 0;
         blob_scores(made, scores);
         for (size_t row = 0; row < BLOB_ROWS; row++)
@@ -154,7 +149,6 @@ TEST_WITH(balanced_weights_help_the_rare_class, blob_setup, NULL) {
             }
         recall[balanced] = (double)right / all;
         assert_int_equal(mr_classifier_card_of(made)->balanced, balanced);
-        mr_classifier_destroy(&made);
     }
     assert_true(recall[1] > recall[0] + 0.2);
 }
@@ -164,7 +158,7 @@ TEST_WITH(of_equal_penalties_the_strongest_is_taken, blob_setup, NULL) {
     mr_fit_params params = blob_params(MR_CLASSIFIER_SOFTMAX);
     params.penalties = path;
     params.penalty_count = 4;
-    mr_classifier *made = blob_fit(&blob_rows, &params);
+    ENDED_BY(mr_classifier_destroy) mr_classifier *made = blob_fit(&blob_rows, &params);
     const mr_classifier_card *card = mr_classifier_card_of(made);
     assert_int_equal(card->tried_count, 4);
     for (size_t i = 0; i < 4; i++) {
@@ -182,7 +176,6 @@ TEST_WITH(of_equal_penalties_the_strongest_is_taken, blob_setup, NULL) {
     assert_true(card->tried[0].validation == card->tried[1].validation);
     assert_int_equal(card->chosen, 0);
     assert_true(card->tried[0].c == 1e-301);
-    mr_classifier_destroy(&made);
 }
 
 /* A NaN loss must be worse than any number, even if it came first. */
@@ -205,7 +198,7 @@ TEST_WITH(a_perceptron_stops_early, blob_setup, NULL) {
     params.steps = 500;
     params.patience = 3;
     params.rate = 0.02;
-    mr_classifier *made = blob_fit(&blob_rows, &params);
+    ENDED_BY(mr_classifier_destroy) mr_classifier *made = blob_fit(&blob_rows, &params);
     const mr_classifier_card *card = mr_classifier_card_of(made);
     assert_string_equal(card->tried[0].end, "patience");
     assert_true(card->tried[0].steps < 400);
@@ -213,14 +206,13 @@ TEST_WITH(a_perceptron_stops_early, blob_setup, NULL) {
     assert_int_equal(card->units[0], 128);
     assert_int_equal(card->units[1], 64);
     assert_int_equal(card->units[2], BLOB_CLASSES);
-    mr_classifier_destroy(&made);
 }
 
 /* Two minibatches; the second has fewer chunks, but more blocks. */
 TEST_WITH(the_last_minibatch_may_be_smaller, blob_setup, NULL) {
     enum { ROWS = 129 * 256, WIDTH = 2 };
-    float *features = malloc(ROWS * WIDTH * sizeof *features);
-    int32_t *classes = malloc(ROWS * sizeof *classes);
+    FREED float *features = malloc(ROWS * WIDTH * sizeof *features);
+    FREED int32_t *classes = malloc(ROWS * sizeof *classes);
     assert_non_null(features);
     assert_non_null(classes);
     for (int row = 0; row < ROWS; row++) {
@@ -236,13 +228,10 @@ TEST_WITH(the_last_minibatch_may_be_smaller, blob_setup, NULL) {
     params.hidden_count = 1;
     params.minibatch = 65 * 256;
     params.rate = 0.05;
-    mr_classifier *made = blob_fit(&rows, &params);
+    ENDED_BY(mr_classifier_destroy) mr_classifier *made = blob_fit(&rows, &params);
     float scores[2 * WIDTH];
     assert_int_equal(mr_classifier_scores(made, features, 2, WIDTH, scores), MR_OK);
     assert_true(scores[0] > 0.5f && scores[3] > 0.5f);
-    mr_classifier_destroy(&made);
-    free(features);
-    free(classes);
 }
 
 /* ---- state ------------------------------------------------------------------------------------------------------- */
@@ -298,8 +287,8 @@ TEST_WITH(a_fit_that_goes_on_makes_the_same_bits, blob_setup, NULL) {
     for (size_t i = 0; i < 4; i++)
         for (int steps = UNDER_TSAN(10, 1); steps < 20; steps += 9) {
             const mr_fit_params params = params_at(kinds[i], NULL);
-            mr_classifier *one = blob_fit(&blob_rows, &params);
-            mr_classifier *other = fit_in_pieces(&blob_rows, &params, path, steps);
+            ENDED_BY(mr_classifier_destroy) mr_classifier *one = blob_fit(&blob_rows, &params);
+            ENDED_BY(mr_classifier_destroy) mr_classifier *other = fit_in_pieces(&blob_rows, &params, path, steps);
             blob_expect_same(one, other);
             const mr_classifier_card *card = mr_classifier_card_of(one), *same = mr_classifier_card_of(other);
             assert_int_equal(card->chosen, same->chosen);
@@ -308,8 +297,6 @@ TEST_WITH(a_fit_that_goes_on_makes_the_same_bits, blob_setup, NULL) {
                 assert_true(card->tried[k].objective == same->tried[k].objective);
                 assert_int_equal(card->tried[k].steps, same->tried[k].steps);
             }
-            mr_classifier_destroy(&one);
-            mr_classifier_destroy(&other);
         }
 }
 
@@ -338,12 +325,12 @@ TEST_WITH(a_whole_fit_can_be_kept, blob_setup, NULL) {
         blob_stopping s = {.after = 0};
         mr_fit_params params = params_at(kinds[i], path);
         params.keep_state = true;
-        mr_classifier *one = blob_fit(&blob_rows, &params);
+        ENDED_BY(mr_classifier_destroy) mr_classifier *one = blob_fit(&blob_rows, &params);
         assert_int_equal(access(path, F_OK), 0);
         params.progress = blob_stop; /* would cancel at the first step */
         params.user = &s;
         params.warning = NULL;
-        mr_classifier *other = blob_fit(&blob_rows, &params);
+        ENDED_BY(mr_classifier_destroy) mr_classifier *other = blob_fit(&blob_rows, &params);
         assert_int_equal(access(path, F_OK), 0);
         blob_expect_same(one, other);
         assert_int_equal(mr_classifier_card_of(one)->chosen, mr_classifier_card_of(other)->chosen);
@@ -352,13 +339,10 @@ TEST_WITH(a_whole_fit_can_be_kept, blob_setup, NULL) {
         mr_classifier_destroy(&other);
         other = blob_fit(&blob_rows, &params);
         assert_int_equal(access(path, F_OK), -1);
-        mr_classifier_destroy(&one);
-        mr_classifier_destroy(&other);
     }
 }
 
 static int die(void *user, const mr_fit_progress *progress) {
-    (void)user;
     return progress->penalty == 1 ? kill(getpid(), SIGKILL) : 0;
 }
 
@@ -368,7 +352,7 @@ TEST_WITH(a_fit_that_was_killed_makes_the_same_bits, blob_setup, NULL) {
     blob_folder("killed", path);
     mr_fit_params params = params_at(MR_CLASSIFIER_SOFTMAX, NULL);
     blob_stopping s = {.after = 4};
-    mr_classifier *one = blob_fit(&blob_rows, &params), *other;
+    ENDED_BY(mr_classifier_destroy) mr_classifier *one = blob_fit(&blob_rows, &params), *other;
     params = params_at(MR_CLASSIFIER_SOFTMAX, path);
     cancel_at(&params, &s);
     params.progress = die;
@@ -384,8 +368,6 @@ TEST_WITH(a_fit_that_was_killed_makes_the_same_bits, blob_setup, NULL) {
     params.progress = NULL;
     other = blob_fit(&blob_rows, &params);
     blob_expect_same(one, other);
-    mr_classifier_destroy(&one);
-    mr_classifier_destroy(&other);
 }
 
 static void refuse_state(const char *path, const mr_labelled_rows *rows, const mr_fit_params *params, const char *why) {
@@ -404,7 +386,7 @@ TEST_WITH(the_state_of_another_fit_is_refused, blob_setup, NULL) {
     mr_fit_params params = blob_params(MR_CLASSIFIER_SOFTMAX);
     params.state = path;
     params.resume = true;
-    mr_classifier *made;
+    ENDED_BY(mr_classifier_destroy) mr_classifier *made;
     cancel_at(&params, &s);
     expect_words(mr_message(), path);
     blob_features[50] += 0.5f;
@@ -425,7 +407,6 @@ TEST_WITH(the_state_of_another_fit_is_refused, blob_setup, NULL) {
     s = (blob_stopping){.after = 100000};
     assert_int_equal(mr_classifier_fit(&made, &rows, &params), MR_OK);
     assert_int_equal(access(path, F_OK), -1);
-    mr_classifier_destroy(&made);
 }
 
 /* The checksum is valid, but numbers used as indices are not. */
@@ -512,8 +493,7 @@ TEST_WITH(features_that_are_too_large_are_refused, blob_setup, NULL) {
     params.scaling = MR_SCALING_NONE;
     refuse(&blob_rows, &params, MR_ERROR_DATA, "so large that sums");
     params.scaling = MR_SCALING_STANDARD;
-    mr_classifier *made = blob_fit(&blob_rows, &params);
-    mr_classifier_destroy(&made);
+    ENDED_BY(mr_classifier_destroy) mr_classifier *made = blob_fit(&blob_rows, &params);
 }
 
 /* The squares overflow floats, so all distances would be equal. Standardised features can be distinguished. */
@@ -531,7 +511,7 @@ TEST_WITH(distances_that_are_too_large_are_refused, blob_setup, NULL) {
         refuse(&blob_rows, &params, MR_ERROR_DATA, why);
         blob_features[row * BLOB_WIDTH] = kept;
     }
-    mr_classifier *made = blob_fit(&blob_rows, &params);
+    ENDED_BY(mr_classifier_destroy) mr_classifier *made = blob_fit(&blob_rows, &params);
     const double share = share_right(made, MR_ROW_TEST);
     mr_classifier_destroy(&made);
     for (int large = 0; large < 2; large++) {
@@ -548,7 +528,6 @@ TEST_WITH(distances_that_are_too_large_are_refused, blob_setup, NULL) {
     params.scaling = MR_SCALING_STANDARD;
     made = blob_fit(&blob_rows, &params);
     assert_true(share_right(made, MR_ROW_TEST) >= 0.88);
-    mr_classifier_destroy(&made);
 }
 
 TEST_WITH(parameters_that_cannot_be_are_refused, blob_setup, NULL) {
@@ -577,14 +556,13 @@ TEST_WITH(parameters_that_cannot_be_are_refused, blob_setup, NULL) {
 static void expect_warning(const mr_labelled_rows *rows, const char *text) {
     const mr_fit_params params = blob_params(MR_CLASSIFIER_PROTOTYPES);
     blob_heard[0] = 0;
-    mr_classifier *made = blob_fit(rows, &params);
+    ENDED_BY(mr_classifier_destroy) mr_classifier *made = blob_fit(rows, &params);
     const mr_classifier_card *card = mr_classifier_card_of(made);
     bool found = false;
     for (size_t i = 0; i < card->warning_count; i++)
         found = found || strstr(card->warnings[i], text);
     if (!found || !strstr(blob_heard, text))
         fail_msg("\"%s\" is not in: %s", text, blob_heard);
-    mr_classifier_destroy(&made);
 }
 
 #define A_DOZEN                                                                                                        \

@@ -66,9 +66,9 @@ static void add_object(mr_store *store, mr_frame *frame) {
 }
 
 TEST(an_object_is_read_by_others) {
-    mr_store *store = NULL;
-    mr_frame *frame = NULL;
-    mr_zmq_message *message = NULL;
+    ENDED_BY(mr_store_release) mr_store *store = NULL;
+    ENDED_BY(mr_frame_unref) mr_frame *frame = NULL;
+    ENDED_BY(mr_zmq_message_destroy) mr_zmq_message *message = NULL;
     const uint8_t *data;
     size_t bytes;
     assert_int_equal(mr_store_create(&store), MR_OK);
@@ -96,9 +96,6 @@ TEST(an_object_is_read_by_others) {
     assert_null(strchr(object->attributes[0]->text, '\xff'));
     millrace__results__object__free_unpacked(object, NULL);
     millrace__results__record__free_unpacked(record, NULL);
-    mr_zmq_message_destroy(&message);
-    mr_frame_unref(&frame);
-    mr_store_release(&store);
 }
 
 RUN_TESTS(NULL, NULL)

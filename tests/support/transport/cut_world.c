@@ -20,6 +20,8 @@ static void cause_faults(world *w) {
         (chance(w, 50) ? &r->to_sender : &r->from_sender)->wedged = true;
     if (faults->receivers_die && r->up && chance(w, 1))
         world_kill_worker(w, r);
+    if (faults->failures && r->up && w->failed + 1 < w->worker_count && chance(w, 2))
+        world_fail_worker(w, r);
     if (faults->senders_die && w->sender_up && chance(w, 1))
         world_kill_sender(w);
     if (faults->pauses && r->up && chance(w, 1)) {
@@ -34,7 +36,8 @@ static void revive(world *w) {
     if (!w->sender_up && w->now_ns >= w->sender_down_until_ns)
         world_start_sender(w);
     for (uint32_t i = 0; i < w->worker_count; i++)
-        if (!w->workers[i].up && !w->workers[i].gone && w->now_ns >= w->workers[i].down_until_ns)
+        if (!w->workers[i].up && !w->workers[i].gone && !w->workers[i].failed &&
+            w->now_ns >= w->workers[i].down_until_ns)
             world_start_worker(w, &w->workers[i]);
 }
 
@@ -50,6 +53,9 @@ static void step(world *w) {
     }
     if (!w->sender_up)
         return;
+    for (uint32_t i = 0; i < w->worker_count; i++)
+        if (w->workers[i].failed)
+            mr_sender_give_up(w->sender, i, w->now_ns);
     for (uint32_t i = below(w, 4); i > 0; i--)
         world_offer(w);
     world_drive_sender(w);
@@ -63,7 +69,7 @@ static bool all_done(world *w) {
         return false;
     for (uint32_t i = 0; i < w->worker_count; i++)
         for (int s = 0; s < SOURCES; s++)
-            if (!w->workers[i].gone && (!w->workers[i].up || !w->workers[i].ended[s]))
+            if (!w->workers[i].gone && !w->workers[i].failed && (!w->workers[i].up || !w->workers[i].ended[s]))
                 return false;
     return true;
 }

@@ -11,6 +11,7 @@ typedef struct world_faults {
     bool loss, duplicates, damage, closing;  /* messages and connections */
     bool wedges;                             /* open connections lose all messages in one direction until renewed */
     bool receivers_die, senders_die, pauses; /* processes */
+    bool failures;                           /* receivers that are not started again; one lives */
     bool poison;                             /* some frames kill or hang the process that works on them */
     bool refusals;                           /* receivers cannot read messages with some frames */
     bool garbage;                            /* invalid messages, also from strangers */

@@ -34,7 +34,7 @@ void world_start_sender(world *w) {
         w->frames[i].offered = false;
 }
 
-static const char *const worker_names[WORKERS] = {"w0", "w1", "w2"};
+static const char *const worker_names[WORKERS] = {"w.0", "w.1", "w.2"};
 
 void world_start_worker(world *w, worker *r) {
     const mr_receiver_params params = {
@@ -62,6 +62,12 @@ void world_kill_worker(world *w, worker *r) {
     world_cut_channel(w, &r->from_sender);
     if (w->sender_up && chance(w, 50))
         mr_sender_lost(w->sender, r->route, w->now_ns);
+}
+
+void world_fail_worker(world *w, worker *r) {
+    world_kill_worker(w, r);
+    r->failed = true;
+    w->failed++;
 }
 
 void world_kill_sender(world *w) {
@@ -96,7 +102,7 @@ static void look_at_settled(world *w, const mr_action *action) {
         w->result->set_aside++;
         w->result->innocent += !((w->poison | w->unreadable) >> frame & 1);
     } else if (own) {
-        CHECK(w, w->live);
+        CHECK(w, w->live || (w->failed && strcmp(action->settled.reason, "no consumer") == 0));
         w->result->lost++;
     } else {
         CHECK(w, action->settled.outcome == outcome_of(frame) || w->sender_died);

@@ -47,6 +47,7 @@ typedef struct worker {
     bool ended[SOURCES];
     bool up, hung;
     bool gone; /* for good: it has ended, and the sender needs nothing more from it */
+    bool failed; /* for good, in the middle of its work */
     int64_t paused_until_ns, down_until_ns;
 } worker;
 
@@ -67,6 +68,7 @@ typedef struct world {
     worker workers[WORKERS];
     uint32_t worker_count, window, credit, deaths;
     uint32_t died; /* receiver processes so far that died, stalled or fell silent */
+    uint32_t failed; /* workers */
     truth frames[SOURCES * FRAMES];
     int next_offer[SOURCES];
     bool end_offered[SOURCES];
@@ -117,6 +119,7 @@ void world_start_sender(world *w);
 void world_kill_sender(world *w);
 void world_start_worker(world *w, worker *r);
 void world_kill_worker(world *w, worker *r);
+void world_fail_worker(world *w, worker *r);
 /* Offers the source's next frame, mark or end; sends messages that no receiver would send. */
 void world_offer(world *w);
 void world_send_garbage(world *w);

@@ -194,8 +194,8 @@ static void stopper_end(stopper *waiting) {
 
 static void run_child(const char *text, const char *node, int replica, const char *runtime, int workers, int out) {
     mr_diagnostics wrong = {0};
-    mr_pipeline *pipeline = NULL;
-    stopper stopping = {0};
+    ENDED_BY(mr_pipeline_destroy) mr_pipeline *pipeline = NULL;
+    ENDED_BY(stopper_end) stopper stopping = {0};
     const mr_pipeline_params params = {.types = all_types(),
                                        .path = "test.yaml",
                                        .text = text,
@@ -217,8 +217,6 @@ static void run_child(const char *text, const char *node, int replica, const cha
     if (status)
         fprintf(stderr, "node %s: %s\n", node, mr_message());
     tell(out, status, pipeline, bound_of(&params));
-    stopper_end(&stopping);
-    mr_pipeline_destroy(&pipeline);
 }
 
 node_process node_start(const char *text, const char *node, const char *runtime) {

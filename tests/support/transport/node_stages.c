@@ -72,7 +72,6 @@ static int bulk_negotiate(mr_negotiation *negotiation) {
 }
 
 static void keep(void *context) {
-    (void)context;
 }
 
 /* A name that is not UTF-8, which mr_frame_name would refuse. */
@@ -132,7 +131,6 @@ static int add_load(mr_io *io, mr_frame *frame) {
 
 static int load_process(mr_stage *self, mr_io *io) {
     mr_frame *frame;
-    (void)self;
     int status = mr_io_derive(io, mr_io_input(io), &frame);
     if (status)
         return status;
@@ -156,7 +154,6 @@ static int paint_negotiate(mr_negotiation *negotiation) {
 }
 
 static int paint_process(mr_stage *self, mr_io *io) {
-    (void)self;
     bool other = mr_io_input(io)->identity.seq % OTHER_EVERY == 0;
     const mr_format format = {.payload = MR_PAYLOAD_PICTURE,
                               .pixel = other ? MR_PIXEL_RGB24 : MR_PIXEL_GRAY8,
@@ -171,7 +168,6 @@ static int paint_process(mr_stage *self, mr_io *io) {
 }
 
 static int gray_process(mr_stage *self, mr_io *io) {
-    (void)self;
     if (mr_io_input(io)->format.pixel != MR_PIXEL_GRAY8)
         abort(); /* as if a stage read past a picture's end */
     return mr_io_forward(io, 0);

@@ -52,14 +52,13 @@ TEST(test_rates_are_those_between_two_looks) {
                             .in_flight = 4, .balanced = true, .peak_bytes = 1 << 20, .source_count = 1,
                             .sources = &now_source, .stage_count = 1, .stages = &now_stage};
     const mr_top_run run = {.pid = 7, .command = "run p.yaml", .before = &before, .now = &now};
-    char *page = page_of(&run, 10);
+    FREED char *page = page_of(&run, 10);
     assert_line(page, "p pid 7 run p.yaml");
     assert_line(page, "up 0:01:42, 25.0 frames/s, CPU 150%, memory at most 1.0 MiB");
     assert_line(page, "1050 in = 1040 delivered + 6 dropped + 0 absorbed + 4 in flight");
     assert_line(page, "door runs 25.0 1050 1040 6 4");
     /* 3 s of 2 s x 2 instances; 90 frames with 1 ms and 10 with 100 ms. */
     assert_line(page, "detect detect cpu 50.0 25.0 75% 10.9 ms < 134 ms 3");
-    free(page);
 }
 
 TEST(test_without_an_earlier_look_rates_are_since_the_start) {
@@ -68,12 +67,11 @@ TEST(test_without_an_earlier_look_rates_are_since_the_start) {
     const mr_summary now = {.pipeline = "p", .wall_s = 10, .delivered = 50, .balanced = true, .source_count = 1,
                             .sources = &source, .stage_count = 1, .stages = &stage};
     const mr_top_run run = {.pid = 7, .command = "", .now = &now};
-    char *page = page_of(&run, 10);
+    FREED char *page = page_of(&run, 10);
     assert_non_null(strstr(page, "5.0 frames/s"));
     assert_line(page, "a runs 10.0 100 0 0 0");
     /* 1 of 101 frames is above the 99th percentile: less than 1%. */
     assert_line(page, "detect detect cpu 10.0 5.0 5% 1.98 ms < 1.05 ms 3");
-    free(page);
 }
 
 TEST(test_sources_in_trouble_come_first) {
@@ -84,21 +82,19 @@ TEST(test_sources_in_trouble_come_first) {
         {.id = "broken", .ended = true, .status = MR_ERROR_DATA, .message = "cut\033[2J off"}};
     const mr_summary now = {.pipeline = "p", .wall_s = 1, .source_count = 4, .sources = sources};
     const mr_top_run run = {.pid = 7, .command = "", .now = &now};
-    char *page = page_of(&run, 2);
+    FREED char *page = page_of(&run, 2);
     assert_line(page, "broken failed 0.0 0 0 0 0 cut\\x1b[2J off");
     assert_line(page, "away away 0.0 0 0 0 0 no route");
     assert_true(strstr(page, "\n  broken") < strstr(page, "\n  away"));
     assert_non_null(strstr(page, "and 2 more sources"));
     assert_null(strstr(page, "live  "));
     assert_non_null(strstr(page, "NOT BALANCED"));
-    free(page);
 }
 
 TEST(test_a_run_that_does_not_answer) {
     const mr_top_run run = {.pid = 7, .command = "run p.yaml", .why = "the run does not answer"};
-    char *page = page_of(&run, 2);
+    FREED char *page = page_of(&run, 2);
     assert_string_equal(page, "pid 7  run p.yaml\n  the run does not answer\n");
-    free(page);
 }
 
 RUN_TESTS(NULL, NULL)

@@ -19,16 +19,14 @@ static const char two_eyes[] = "version: 1\npipeline: eyes\n"
                                "  out: {type: trash, input: both}\n";
 
 static void make(mr_chart *chart, const char *text) {
-    const mr_plan_view *plan;
-    mr_diagnostics diagnostics = {0};
+    ENDED_BY(mr_plan_view_close) const mr_plan_view *plan;
+    ENDED_BY(mr_diagnostics_fini) mr_diagnostics diagnostics = {0};
     const mr_pipeline_params params = {.types = fake_types, .path = "fake.yaml", .text = text, .workers = 3};
     int status = mr_plan_view_open(&plan, &params, &diagnostics);
     mr_diagnostics_print(&diagnostics, stderr);
     assert_int_equal(status, MR_OK);
     assert_int_equal(mr_chart_make(chart, plan), MR_OK);
     /* A chart does not need the plan. */
-    mr_plan_view_close(&plan);
-    mr_diagnostics_fini(&diagnostics);
 }
 
 /* What one writer makes from it; the caller must free the result. */
@@ -45,7 +43,7 @@ static char *text_of(const char *yaml, int (*write)(const mr_chart *graph, FILE 
 }
 
 TEST(ports_are_named) {
-    char *text = text_of(two_eyes, mr_chart_text);
+    FREED char *text = text_of(two_eyes, mr_chart_text);
     assert_string_equal(text, "eyes (cpu)\n"
                               "\n"
                               "still: pattern\n"
@@ -60,16 +58,14 @@ TEST(ports_are_named) {
                               "  <- far as other: tensor f32 3x2x4\n"
                               "out: trash\n"
                               "  <- both: tensor f32 3x4x8\n");
-    free(text);
 }
 
 TEST(dot_names_ports_and_queues) {
-    char *text = text_of(two_eyes, mr_chart_dot);
+    FREED char *text = text_of(two_eyes, mr_chart_dot);
     assert_non_null(strstr(text, "  \"eyes\" -> \"near\" [label=\"picture RGB24 640x480\\nqueue 4, block\", "
                                  "taillabel=\"left\"];\n"));
     assert_non_null(strstr(text, "  \"far\" -> \"both\" [label=\"tensor f32 3x2x4\\nqueue 4, block\", "
                                  "headlabel=\"other\"];\n"));
-    free(text);
 }
 
 RUN_TESTS(NULL, NULL)

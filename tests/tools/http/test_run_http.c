@@ -6,23 +6,22 @@
 #include "tests/support/suite.h"
 #include "tools/millrace/http/health.h"
 #include "tools/millrace/http/metrics.h"
-#include "tools/millrace/http/metrics_text.h"
+#include "tools/millrace/http/metrics_out.h"
 
 static const int64_t SECOND = 1000000000;
 
 /* ---- text ------------------------------------------------------------------------------------------------------- */
 
-static void expect_text(mr_metrics_text *text, const char *wanted) {
+static void expect_text(mr_metrics_out *text, const char *wanted) {
     size_t bytes;
-    char *got = mr_metrics_finish(text, &bytes);
+    FREED char *got = mr_metrics_finish(text, &bytes);
     assert_non_null(got);
     assert_int_equal(bytes, strlen(wanted));
     assert_memory_equal(got, wanted, bytes);
-    free(got);
 }
 
 TEST(labels_are_escaped) {
-    mr_metrics_text text = {0};
+    mr_metrics_out text = {0};
     mr_metrics_family(&text, "up", "gauge", "help");
     mr_metrics_label(&text, "source", "a\"b\\c\nd\xff" "\xc3\xa9");
     mr_metrics_label(&text, "none", "");
@@ -32,8 +31,8 @@ TEST(labels_are_escaped) {
 }
 
 TEST(a_long_label_is_cut_and_closed) {
-    mr_metrics_text text = {0};
-    char *value = calloc(1, 3 * MR_METRICS_LABELS);
+    mr_metrics_out text = {0};
+    FREED char *value = calloc(1, 3 * MR_METRICS_LABELS);
     assert_non_null(value);
     memset(value, '"', 3 * MR_METRICS_LABELS - 1);
     mr_metrics_family(&text, "up", "gauge", "help");
@@ -41,16 +40,14 @@ TEST(a_long_label_is_cut_and_closed) {
     mr_metrics_label(&text, "b", "c");
     mr_metrics_count(&text, 1);
     size_t bytes;
-    char *got = mr_metrics_finish(&text, &bytes);
+    FREED char *got = mr_metrics_finish(&text, &bytes);
     assert_non_null(got);
     assert_true(bytes > MR_METRICS_LABELS - 100 && bytes < 2 * MR_METRICS_LABELS);
     assert_memory_equal(got + bytes - 7, "\\\"\"} 1\n", 7);
-    free(got);
-    free(value);
 }
 
 TEST(numbers_are_exact) {
-    mr_metrics_text text = {.open = true};
+    mr_metrics_out text = {.open = true};
     mr_metrics_family(&text, "seconds", "counter", "help");
     mr_metrics_count(&text, UINT64_MAX);
     mr_metrics_number(&text, 0.25);
@@ -62,12 +59,12 @@ TEST(numbers_are_exact) {
 }
 
 TEST(histograms_are_cumulative) {
-    mr_metrics_text text = {0};
+    mr_metrics_out text = {0};
     const mr_durations durations = {.count = 6, .sum_ns = 1500000000, .bucket = {1, 2, [21] = 3}};
     size_t bytes;
     mr_metrics_family(&text, "x_seconds", "histogram", "help");
     mr_metrics_durations(&text, &durations);
-    char *got = mr_metrics_finish(&text, &bytes);
+    FREED char *got = mr_metrics_finish(&text, &bytes);
     assert_non_null(got);
     got = realloc(got, bytes + 1);
     got[bytes] = '\0';
@@ -75,7 +72,6 @@ TEST(histograms_are_cumulative) {
     assert_non_null(strstr(got, "_bucket{le=\"3.2768e-05\"} 3\n"));
     assert_non_null(strstr(got, "_bucket{le=\"17.179869184\"} 3\n"));
     assert_non_null(strstr(got, "_bucket{le=\"+Inf\"} 6\nmillrace_x_seconds_sum 1.5\nmillrace_x_seconds_count 6\n"));
-    free(got);
 }
 
 /* ---- a run ------------------------------------------------------------------------------------------------------ */
@@ -97,7 +93,7 @@ static void fill(run *to) {
     *to = (run){.lines = {{MR_OUTCOME_DROPPED, "out", "slow", 3}, {MR_OUTCOME_ABSORBED, "every", "asked", 4}},
                 .shares = {{.device = "sim:0", .state = MR_DEVICE_FAILED, .busy_ns = SECOND},
                            {.device = "sim:1", .state = MR_DEVICE_WORKS}},
-                .cuts = {{.id = "a->b", .frames = 9, .sessions = 1}}};
+                .cuts = {{.id = "a->b", .frames = 9, .sessions = 1, .peers = 1}}};
     to->sources[0] = (mr_source_summary){.id = "cam", .in = 12, .delivered = 5, .dropped = 3, .absorbed = 4,
                                          .line_count = 2, .lines = to->lines, .message = ""};
     to->sources[1] = (mr_source_summary){.id = "gone", .in = 7, .delivered = 7, .message = "",
@@ -125,14 +121,13 @@ static char *written(const run *of, bool open) {
 }
 
 static void expect_lines(const run *of, const char *const *wanted, const char *const *unwanted) {
-    char *text = written(of, false);
+    FREED char *text = written(of, false);
     for (; *wanted; wanted++)
         if (!strstr(text, *wanted))
             fail_msg("%s is not in %s", *wanted, text);
     for (; *unwanted; unwanted++)
         if (strstr(text, *unwanted))
             fail_msg("%s is in %s", *unwanted, text);
-    free(text);
 }
 
 TEST(frames_have_a_source_and_a_fate) {
@@ -207,22 +202,43 @@ TEST(a_run_is_alive_while_frames_move) {
     mr_movement movement = {0};
     mr_observed_ledger sum = {.in = 5, .in_flight = 1};
     fill(&one);
-    mr_movement_look(&movement, &sum, 40 * SECOND);
+    mr_movement_look(&movement, &sum, false, 40 * SECOND);
     expect_health(&one, &movement, 100 * SECOND, MR_HEALTH_ALIVE, NULL);
     expect_health(&one, &movement, 101 * SECOND, MR_HEALTH_ALIVE, "none has moved for 61 s");
-    mr_movement_look(&movement, &sum, 101 * SECOND);
+    mr_movement_look(&movement, &sum, false, 101 * SECOND);
     assert_true(mr_movement_stalls(&movement, 101 * SECOND, 60 * SECOND));
     sum.dropped = 1;
-    mr_movement_look(&movement, &sum, 101 * SECOND);
+    mr_movement_look(&movement, &sum, false, 101 * SECOND);
     expect_health(&one, &movement, 101 * SECOND, MR_HEALTH_ALIVE, NULL);
     /* None is due. */
     sum.in_flight = 0;
-    mr_movement_look(&movement, &sum, 500 * SECOND);
+    mr_movement_look(&movement, &sum, false, 500 * SECOND);
     assert_false(mr_movement_stalls(&movement, 501 * SECOND, 60 * SECOND));
     /* It does not look at itself. */
     expect_health(&one, &movement, 111 * SECOND, MR_HEALTH_ALIVE, "not looked at itself");
     one.now.final = true;
     expect_health(&one, &movement, 900 * SECOND, MR_HEALTH_ALIVE, NULL);
+}
+
+/* A service manager that restarts the run would lose frames, and the service would still be away. */
+TEST(a_run_is_alive_while_a_service_or_node_is_away) {
+    run one;
+    mr_movement movement = {0};
+    const mr_observed_ledger sum = {.in = 5, .in_flight = 1};
+    fill(&one);
+    const mr_summary *summary = one.process[0].summary;
+    assert_false(mr_observed_is_held_up(summary));
+    one.stages[1].service.phase = MR_LINK_AWAY;
+    assert_true(mr_observed_is_held_up(summary));
+    one.stages[1].service.phase = MR_LINK_FAILED; /* it was given up */
+    assert_false(mr_observed_is_held_up(summary));
+    one.cuts[0].peers = 0;
+    assert_true(mr_observed_is_held_up(summary));
+    mr_movement_look(&movement, &sum, true, 40 * SECOND);
+    mr_movement_look(&movement, &sum, true, 400 * SECOND);
+    assert_false(mr_movement_stalls(&movement, 401 * SECOND, 60 * SECOND));
+    mr_movement_look(&movement, &sum, false, 500 * SECOND);
+    assert_true(mr_movement_stalls(&movement, 500 * SECOND, 60 * SECOND));
 }
 
 TEST(a_run_is_ready_once_all_nodes_are_connected) {
@@ -232,9 +248,9 @@ TEST(a_run_is_ready_once_all_nodes_are_connected) {
     expect_health(&one, &movement, 100 * SECOND, MR_HEALTH_READY, "node far is not ready");
     one.process[1].done = true;
     expect_health(&one, &movement, 100 * SECOND, MR_HEALTH_READY, NULL);
-    one.cuts[0].sessions = 0;
+    one.cuts[0].peers = 0;
     expect_health(&one, &movement, 100 * SECOND, MR_HEALTH_READY, "a->b");
-    one.cuts[0].sessions = 1;
+    one.cuts[0].peers = 1;
     one.now.ending = true;
     expect_health(&one, &movement, 100 * SECOND, MR_HEALTH_READY, "ending");
     one.now = (mr_observed){0};

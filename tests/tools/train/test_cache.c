@@ -59,11 +59,10 @@ static void begin(mr_cache *cache, size_t reserved) {
 
 /* Makes the contents [first, end) and is killed: the system closes the files. */
 static void make_and_die(int first, int end) {
-    mr_cache cache;
+    ENDED_BY(mr_cache_close) mr_cache cache;
     begin(&cache, (size_t)(end - first) + 2);
     for (int i = first; i < end; i++)
         put(&cache, (size_t)(i - first), i);
-    mr_cache_close(&cache);
 }
 
 static bool has(mr_cache *cache, int content) {
@@ -224,16 +223,15 @@ TEST_WITH(what_cannot_be_a_cache_counts_as_none, make_folder, remove_temporary_f
         assert_int_equal(found_next(), 0);
         unlink_both();
     }
-    mr_cache cache;
+    ENDED_BY(mr_cache_close) mr_cache cache;
     begin(&cache, 0);
     put(&cache, MR_CACHE_NEXT, 1);
     assert_int_equal(mr_cache_put(&cache, MR_CACHE_NEXT, &(mr_cache_record){.seq = 1}, (float[]){1, 2}, 2),
                      MR_ERROR_DATA);
-    mr_cache_close(&cache);
 }
 
 TEST_WITH(one_program_at_a_time_writes, make_folder, remove_temporary_folder) {
-    mr_cache cache, other;
+    ENDED_BY(mr_cache_close) mr_cache cache, other;
     begin(&cache, 2);
     put(&cache, 0, 0);
     assert_int_equal(mr_cache_open(&other, temporary_folder, "key"), MR_OK);
@@ -243,8 +241,6 @@ TEST_WITH(one_program_at_a_time_writes, make_folder, remove_temporary_folder) {
     mr_cache_unlock(&cache);
     assert_int_equal(mr_cache_lock(&other, stopped), MR_OK);
     assert_int_equal(found_in(&other), 0x3);
-    mr_cache_close(&other);
-    mr_cache_close(&cache);
 }
 
 /* ---- files that others make shorter ----------------------------------------------------------------------------- */

@@ -59,7 +59,7 @@ TEST(curves_are_bounded) {
     }
     const mr_judged of = {.scored = {.rows = MANY, .classes = TWELVE, .scores = scores, .truth = truth},
                           .group = group, .groups = MANY, .names = names, .seed = 1};
-    mr_judgement made;
+    ENDED_BY(mr_judgement_fini) mr_judgement made;
     assert_int_equal(mr_judge(&made, &of), MR_OK);
     for (int32_t j = 0; j < TWELVE; j++) {
         mr_curve whole = {.points = points};
@@ -73,7 +73,6 @@ TEST(curves_are_bounded) {
         assert_memory_equal(&kept->average_precision, &whole.average_precision, sizeof whole.average_precision);
         assert_true(kept->positives == whole.positives && kept->negatives == whole.negatives);
     }
-    mr_judgement_fini(&made);
 }
 
 RUN_TESTS(NULL, NULL)

@@ -154,11 +154,11 @@ TEST(test_items) {
     mr_result found = {.kind = mr_kind_objects(), .stage = "mine", .count = 1, .data = (void *)(uintptr_t)objects,
                        .items = items, .items_bytes = sizeof items, .next = &read};
     const mr_frame frame = {.results = &found};
-    mr_capture *before = mr_capture_create(&frame, "mine", false);
+    FREED mr_capture *before = mr_capture_create(&frame, "mine", false);
     corners[2] = 3.25F;
     memcpy(items, corners, sizeof corners);
     items[20] = 'T';
-    mr_capture *after = mr_capture_create(&frame, "mine", false);
+    FREED mr_capture *after = mr_capture_create(&frame, "mine", false);
     memset(items, 0, sizeof items);
     mr_error_sum sum = errors(&before->part[0], &before->part[0], 0);
     assert_true(sum.values == 6 + 4 && sum.differing == 0);
@@ -166,8 +166,6 @@ TEST(test_items) {
     assert_true(sum.differing == 1 && sum.largest == 0.25 && sum.beyond == 0);
     sum = errors(&before->part[1], &after->part[1], 0.1);
     assert_true(sum.values == 4 && sum.differing == 1 && sum.beyond == 1);
-    free(before);
-    free(after);
 }
 
 RUN_TESTS(NULL, NULL)

@@ -33,9 +33,8 @@ static mr_receipt *arrive(fixture *f) {
 
 static void settle(fixture *f, int count) {
     for (int i = 0; i < count; i++) {
-        mr_receipt *receipt = arrive(f);
+        ENDED_BY(mr_receipt_unref) mr_receipt *receipt = arrive(f);
         mr_receipt_note(receipt, MR_NOTE_DELIVERED, NULL, NULL);
-        mr_receipt_unref(&receipt);
     }
 }
 
@@ -60,7 +59,7 @@ ARRIVALS_TEST(one_by_one_they_wait_for_nothing) {
 }
 
 ARRIVALS_TEST(thick_ones_are_gathered) {
-    mr_receipt *open = arrive(f);
+    ENDED_BY(mr_receipt_unref) mr_receipt *open = arrive(f);
     settle(f, 1);
     expect_taken(f, 1000, 1, INT64_MAX);
     settle(f, 1);
@@ -76,18 +75,16 @@ ARRIVALS_TEST(thick_ones_are_gathered) {
     expect_taken(f, 1203, 0, INT64_MAX);
     settle(f, 1);
     expect_taken(f, 1400, 1, INT64_MAX);
-    mr_receipt_unref(&open);
 }
 
 /* A late wake-up may find more than it was woken for. */
 ARRIVALS_TEST(more_than_many_wait_no_longer_than_many) {
-    mr_receipt *open = arrive(f);
+    ENDED_BY(mr_receipt_unref) mr_receipt *open = arrive(f);
     settle(f, 2);
     expect_taken(f, 1000, 2, 1100);
     settle(f, MANY + 1);
     expect_taken(f, 1001, MANY + 1, 1101);
     mr_receipt_note(open, MR_NOTE_DELIVERED, NULL, NULL);
-    mr_receipt_unref(&open);
 }
 
 /* If nothing else is open, half of the usual number is enough. */

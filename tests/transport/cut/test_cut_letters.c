@@ -68,19 +68,17 @@ TEST(what_is_no_letter_is_refused) {
     make_parts(parts, 20);
     assert_int_equal(mr_ring_message_write(record, sizeof record, &message, parts, 20, &bytes), MR_OK);
     for (size_t length = 0; length < bytes; length++) {
-        uint8_t *cut = malloc(length + 1);
+        FREED uint8_t *cut = malloc(length + 1);
         memcpy(cut, record, length);
         assert_int_equal(mr_ring_message_read(cut, length, &message_in), MR_ERROR_PROTOCOL);
-        free(cut);
     }
     static const uint64_t wrong[] = {0, MOST_PARTS + 1, 1 << 20, UINT64_MAX / 8 + 1, UINT64_MAX - 6, UINT64_MAX};
     for (size_t at = 2 * sizeof(uint64_t); at < (3 + 20) * sizeof(uint64_t); at += sizeof(uint64_t))
         for (size_t i = at > 2 * sizeof(uint64_t); i < sizeof wrong / sizeof *wrong; i++) {
-            uint8_t *damaged = malloc(bytes);
+            FREED uint8_t *damaged = malloc(bytes);
             memcpy(damaged, record, bytes);
             memcpy(damaged + at, &wrong[i], sizeof wrong[i]);
             assert_int_equal(mr_ring_message_read(damaged, bytes, &message_in), MR_ERROR_PROTOCOL);
-            free(damaged);
         }
     assert_int_equal(mr_ring_message_read(record, bytes + 8, &message_in), MR_ERROR_PROTOCOL);
     assert_string_equal(mr_message(), "shared memory: the other end sends a malformed record");
@@ -183,7 +181,6 @@ CUT_TEST_APART(who_looks_is_not_rung_for) {
 static int crowded;
 
 static void count_crowded(void *context, mr_log_level level, const char *line) {
-    (void)context;
     crowded += level == MR_LOG_INFO && strstr(line, "a->b: the ring beside ZeroMQ is full") != NULL;
 }
 

@@ -93,11 +93,10 @@ CUT_TEST_APART(a_peer_that_comes_again_is_lent_to_again) {
     for (int i = 0; i < 3; i++) {
         cut_ends_join(f);
         sent = new_picture(f, 2);
-        mr_frame *got = cross(f, sent, &payload);
+        ENDED_BY(mr_frame_unref) mr_frame *got = cross(f, sent, &payload);
         assert_true(payload < mr_format_bytes(&cut_ends_picture) / 2);
         expect_picture(got, 2);
         mr_frame_unref(&sent);
-        mr_frame_unref(&got);
     }
     mr_frame_unref(&held);
 }
@@ -105,7 +104,6 @@ CUT_TEST_APART(a_peer_that_comes_again_is_lent_to_again) {
 static int warnings;
 
 static void count_warnings(void *context, mr_log_level level, const char *line) {
-    (void)context;
     warnings += level == MR_LOG_WARNING && strstr(line, "a->b: frames cross as copies: shared memory: ") != NULL;
 }
 
@@ -124,8 +122,8 @@ CUT_TEST_APART(why_not_is_told_once) {
 
 TEST(a_cut_that_is_inline_shares_nothing) {
     const mr_cut cut = {.name = "a->b", .max_peers = 1, .connect_count = 1};
-    mr_cut_exporter *exporter;
-    mr_cut_importer *importer;
+    ENDED_BY(mr_cut_exporter_destroy) mr_cut_exporter *exporter;
+    ENDED_BY(mr_cut_importer_destroy) mr_cut_importer *importer;
     const mr_action joined = cut_ends_change(0, MR_PEER_JOINED, "host /tmp/shm");
     assert_int_equal(mr_cut_exporter_create(&exporter, &cut), MR_OK);
     assert_int_equal(mr_cut_importer_create(&importer, &cut), MR_OK);
@@ -148,8 +146,6 @@ TEST(a_cut_that_is_inline_shares_nothing) {
     assert_int_equal(mr_cut_exporter_places(exporter), 0);
     assert_int_equal(mr_cut_importer_fd(importer), -1);
     mr_cut_importer_aim(importer, 0);
-    mr_cut_exporter_destroy(&exporter);
-    mr_cut_importer_destroy(&importer);
 }
 
 RUN_TESTS(NULL, NULL)

@@ -38,7 +38,7 @@ static mr_order *make(size_t sources) {
 }
 
 TEST(test_what_is_early_waits) {
-    mr_order *order = make(1);
+    ENDED_BY(mr_order_destroy) mr_order *order = make(1);
     put(order, 1, 0, 1, 0);
     expect_none(order, 0);
     assert_int_equal(mr_order_wake_ns(order), PATIENCE);
@@ -52,11 +52,10 @@ TEST(test_what_is_early_waits) {
     expect(order, 20, 0, 0);
     put(order, 0, 0, 2, 20);
     expect(order, 20, 0, 2);
-    mr_order_destroy(&order);
 }
 
 TEST(test_an_epoch_ends_where_it_is_said) {
-    mr_order *order = make(1);
+    ENDED_BY(mr_order_destroy) mr_order *order = make(1);
     mr_ordered rest = thing_of(0, 0, 2);
     rest.item.identity.sub = MR_SUB_REST;
     put(order, 0, 1, 0, 0);
@@ -68,11 +67,10 @@ TEST(test_an_epoch_ends_where_it_is_said) {
     expect(order, 0, 0, 1);
     expect(order, 0, 0, 2);
     expect(order, 0, 1, 0); /* Although the others may still be in the previous epoch. */
-    mr_order_destroy(&order);
 }
 
 TEST(test_gaps_end) {
-    mr_order *order = make(1);
+    ENDED_BY(mr_order_destroy) mr_order *order = make(1);
     put(order, 0, 0, 5, 0);
     put(order, 1, 0, 6, 0);
     expect_none(order, PATIENCE - 1);
@@ -84,45 +82,70 @@ TEST(test_gaps_end) {
     expect(order, 2 * PATIENCE, 1, 0);
     put(order, 0, 1, 1, 2 * PATIENCE);
     expect(order, 2 * PATIENCE, 1, 1);
-    mr_order_destroy(&order);
 }
 
 /* Another process gives what one had in hand when it died. */
 TEST(test_nothing_is_proven_after_a_death) {
-    mr_order *order = make(1);
-    mr_order_disturb(order, 0, 0);
+    ENDED_BY(mr_order_destroy) mr_order *order = make(1);
+    mr_order_disturb(order, 0, false, 0);
     for (size_t g = 0; g < GIVERS; g++)
         put(order, g, 0, 1 + g, 0);
     expect_none(order, PATIENCE - 1);
     put(order, 1, 0, 0, PATIENCE - 1);
     for (uint64_t seq = 0; seq <= 3; seq++)
         expect(order, PATIENCE - 1, 0, seq);
-    mr_order_destroy(&order);
 }
 
 /* Nobody could take the first frames when they were given: those that come first are not held for them. */
 TEST(test_who_comes_first_proves_something) {
-    mr_order *order;
+    ENDED_BY(mr_order_destroy) mr_order *order;
     assert_int_equal(mr_order_create(&order, 1, 2, PATIENCE, true), MR_OK);
-    mr_order_disturb(order, 0, 0);
-    mr_order_disturb(order, 1, 5);
+    mr_order_disturb(order, 0, true, 0);
+    mr_order_disturb(order, 1, true, 5);
     put(order, 0, 0, 10, 10);
     expect_none(order, 10);
     put(order, 1, 0, 9, 11);
     expect(order, 11, 0, 9);
     expect(order, 11, 0, 10);
-    mr_order_disturb(order, 1, 12);
+    mr_order_disturb(order, 1, true, 12);
     put(order, 0, 0, 13, 13);
     put(order, 1, 0, 14, 13);
     expect_none(order, 14);
     mr_order_end(order, 0);
     expect(order, 15, 0, 13);
     expect(order, 15, 0, 14);
-    mr_order_destroy(&order);
+}
+
+/* What a process had is sent to others, or lost, once it has been away for longer than patience. */
+TEST(test_who_stays_away_is_not_waited_for) {
+    ENDED_BY(mr_order_destroy) mr_order *order = make(1);
+    mr_order_disturb(order, 2, false, 0);
+    put(order, 0, 0, 4, PATIENCE - 1);
+    put(order, 1, 0, 5, PATIENCE - 1);
+    expect_none(order, PATIENCE - 1);
+    expect(order, PATIENCE, 0, 4);
+    put(order, 0, 0, 9, PATIENCE);
+    mr_order_disturb(order, 2, false, PATIENCE); /* it is still away */
+    expect(order, PATIENCE, 0, 5);
+    expect_none(order, PATIENCE);
+    put(order, 1, 0, 7, PATIENCE + 1);
+    expect_none(order, PATIENCE + 1);
+    expect(order, 2 * PATIENCE, 0, 7);
+    expect_none(order, 2 * PATIENCE); /* process 1 may still give it */
+    put(order, 1, 0, 10, 2 * PATIENCE);
+    expect(order, 2 * PATIENCE, 0, 9);
+    expect(order, 2 * PATIENCE, 0, 10);
+    mr_order_disturb(order, 2, true, 2 * PATIENCE);
+    put(order, 0, 0, 12, 3 * PATIENCE - 1);
+    put(order, 1, 0, 14, 3 * PATIENCE - 1);
+    expect_none(order, 3 * PATIENCE); /* it is there again */
+    put(order, 2, 0, 13, 3 * PATIENCE);
+    for (uint64_t seq = 12; seq <= 14; seq++)
+        expect(order, 3 * PATIENCE, 0, seq);
 }
 
 TEST(test_ends_let_go) {
-    mr_order *order = make(2);
+    ENDED_BY(mr_order_destroy) mr_order *order = make(2);
     put(order, 0, 0, 9, 0);
     put(order, 0, 0, 7, 0);
     mr_order_end(order, 1);
@@ -130,7 +153,6 @@ TEST(test_ends_let_go) {
     mr_order_end(order, 0);
     expect(order, 0, 0, 7);
     expect(order, 0, 0, 9);
-    mr_order_destroy(&order);
 }
 
 /* Each process gives a share in order, interleaved in any way: everything comes out in order, as early as it can. */
@@ -141,7 +163,7 @@ TEST(test_random_shares) {
         size_t count[GIVERS] = {0}, given[GIVERS] = {0};
         uint64_t next = 0;
         mr_ordered thing;
-        mr_order *order = make(1);
+        ENDED_BY(mr_order_destroy) mr_order *order = make(1);
         for (uint64_t seq = 0; seq < FRAMES; seq++) {
             size_t g = (size_t)rand_r(&seed) % GIVERS;
             share[g][count[g]++] = seq;
@@ -156,7 +178,6 @@ TEST(test_random_shares) {
                 assert_int_equal(thing.item.identity.seq, next++);
         }
         assert_int_equal(next, FRAMES);
-        mr_order_destroy(&order);
     }
 }
 
@@ -169,7 +190,7 @@ TEST(test_objects_stay_in_order) {
     for (int round = 0; round < ROUNDS / 10; round++) {
         size_t count[GIVERS] = {0}, given[GIVERS] = {0}, total = 0, next = 0;
         mr_ordered thing;
-        mr_order *order = make(1);
+        ENDED_BY(mr_order_destroy) mr_order *order = make(1);
         for (uint64_t seq = 0; seq < FRAMES; seq++) {
             const uint32_t objects = (uint32_t)rand_r(&seed) % MOST_OBJECTS;
             for (uint32_t sub = 1; sub <= objects + 1; sub++) {
@@ -191,7 +212,6 @@ TEST(test_objects_stay_in_order) {
                 assert_int_equal(mr_identity_compare(&thing.item.identity, &all[next++].item.identity), 0);
         }
         assert_int_equal(next, total);
-        mr_order_destroy(&order);
     }
 }
 

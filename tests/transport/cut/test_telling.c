@@ -60,7 +60,6 @@ TEST_WITH(test_strangers_keep_nothing_from_being_told, make_temporary, remove_te
 }
 
 static void keep_line(void *context, mr_log_level level, const char *line) {
-    (void)level;
     snprintf(context, 1024, "%s", line);
 }
 
@@ -87,7 +86,7 @@ TEST(a_refusal_that_lasts_is_hopeless) {
     for (mr_reject_reason reason = MR_REJECT_UNKNOWN; reason <= MR_REJECT_FULL; reason++) {
         const bool lasts = reason == MR_REJECT_VERSION || reason == MR_REJECT_DIGEST || reason == MR_REJECT_CUT ||
                            reason == MR_REJECT_FORMATS;
-        mr_cut_reporter reporter = mr_cut_reporter_of(&cut);
+        ENDED_BY(mr_cut_report_end) mr_cut_reporter reporter = mr_cut_reporter_of(&cut);
         int64_t wake_ns = INT64_MAX;
         refused.of.reason = reason;
         refused.of.text = "why";
@@ -100,7 +99,6 @@ TEST(a_refusal_that_lasts_is_hopeless) {
         assert_false(mr_cut_report_is_hopeless(&reporter, false, 40 * S, &wake_ns));
         mr_cut_report_peer(&reporter, &joined, 40 * S);
         assert_false(mr_cut_report_is_hopeless(&reporter, true, 90 * S, &wake_ns));
-        mr_cut_report_end(&reporter);
     }
 }
 

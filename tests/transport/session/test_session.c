@@ -61,7 +61,9 @@ SCHEDULES(test_live_refusals, true, .refusals = true, .closing = true)
 SCHEDULES(test_batches, false, .batches = true, .receivers_die = true, .loss = true)
 SCHEDULES(test_garbage, false, .garbage = true, .damage = true, .closing = true)
 SCHEDULES(test_everything, false, .loss = true, .duplicates = true, .damage = true, .closing = true,
-          .receivers_die = true, .senders_die = true, .pauses = true, .garbage = true, .wedges = true)
+          .receivers_die = true, .senders_die = true, .failures = true, .pauses = true, .garbage = true, .wedges = true)
+SCHEDULES(test_receivers_that_fail, false, .failures = true, .receivers_die = true, .closing = true, .batches = true)
+SCHEDULES(test_live_failures, true, .failures = true, .receivers_die = true, .closing = true)
 SCHEDULES(test_live_quiet, true, .batches = false)
 SCHEDULES(test_live_with_everything, true, .loss = true, .duplicates = true, .damage = true, .closing = true,
           .receivers_die = true, .pauses = true, .garbage = true, .wedges = true)

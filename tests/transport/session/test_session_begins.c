@@ -125,6 +125,8 @@ static int joins_over(pair *p, int64_t one_way_ns, int64_t seconds) {
     assert_int_equal(p->seen.dropped, 0);
     assert_int_equal(mr_sender_counts(p->sender).sessions, 1);
     assert_int_equal(mr_receiver_counts(p->receiver).sessions, 1);
+    assert_int_equal(mr_sender_counts(p->sender).peers, 1);
+    assert_int_equal(mr_receiver_counts(p->receiver).peers, 1);
     assert_int_equal(s.broken, 0);
     assert_int_equal(s.renewed, renewed);
     return renewed;

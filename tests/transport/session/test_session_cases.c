@@ -342,6 +342,56 @@ PAIR_TEST(test_two_senders) {
     mr_sender_destroy(&sender[1]);
 }
 
+/* One of two replicas fails for good, before or after the other has ended: its end is not waited for. */
+PAIR_TEST(test_a_sender_that_fails) {
+    const mr_cut_item end = {.kind = MR_CUT_END};
+    for (int before = 0; before < 2; before++) {
+        p->sending.receivers = 1;
+        p->receiving.senders = 2;
+        pair_reopen(p);
+        p->seen = (pair_seen){0};
+        mr_sender *sender[] = {p->sender, p->sender};
+        if (before)
+            mr_receiver_give_up(p->receiver, 1, S);
+        pair_offer(p->sender, 0);
+        assert_int_equal(mr_sender_offer(p->sender, &end, S), MR_OK);
+        for (int turn = 0; turn < 6; turn++) {
+            pair_drive_receiver(p->receiver, sender, S, &p->seen);
+            pair_drive_sender(p->sender, p->receiver, 0, S, &p->seen);
+            pair_settle_all(p, S);
+        }
+        assert_int_equal(p->seen.ended, before);
+        if (!before) {
+            assert_false(mr_receiver_is_over(p->receiver, 0) || mr_receiver_finished(p->receiver));
+            assert_true(mr_receiver_lacks(p->receiver));
+            mr_receiver_give_up(p->receiver, 1, S);
+        }
+        assert_true(mr_receiver_is_over(p->receiver, 0));
+        assert_true(mr_receiver_finished(p->receiver));
+        assert_false(mr_receiver_lacks(p->receiver));
+    }
+}
+
+/* If all receivers have failed, what they had stays with the sender: whoever ends the run decides about it. */
+PAIR_TEST(test_receivers_that_fail_with_frames) {
+    p->sending.consumer = "b";
+    p->sending.receivers = 2;
+    pair_reopen(p);
+    mr_receiver_destroy(&p->receiver);
+    p->receiving.self.name = "b.0";
+    assert_int_equal(mr_receiver_create(&p->receiver, &p->receiving), MR_OK);
+    pair_drive(p, S);
+    pair_offer(p->sender, 0);
+    assert_true(mr_sender_lacks(p->sender));
+    pair_drive(p, S);
+    mr_sender_give_up(p->sender, 1, S);
+    assert_false(mr_sender_lacks(p->sender) || mr_sender_is_forsaken(p->sender));
+    mr_sender_give_up(p->sender, 0, S);
+    assert_true(mr_sender_is_forsaken(p->sender));
+    pair_drive(p, 2 * S);
+    assert_int_equal(mr_sender_unsettled(p->sender), 1);
+}
+
 /* A sender that returns in the same run sends nothing twice; in a new run the same numbers are other frames. */
 PAIR_TEST(test_runs) {
     pair_offer(p->sender, 0);

@@ -43,10 +43,9 @@ SHM_TEST(a_buffer_is_seen_where_it_lies) {
 
 static void lend_two(shm_ends *ends, mr_buffer *taken[2]) {
     for (int i = 0; i < 2; i++) {
-        mr_buffer *sent = shm_ends_acquire(ends->pool);
+        ENDED_BY(mr_buffer_unref) mr_buffer *sent = shm_ends_acquire(ends->pool);
         mr_shm_reference reference = shm_ends_lend(ends, sent);
         assert_int_equal(mr_shm_import_take(ends->import, &reference, &taken[i]), MR_OK);
-        mr_buffer_unref(&sent);
     }
 }
 
@@ -91,7 +90,7 @@ SHM_TEST(who_looks_for_what_comes_back_is_not_woken) {
 /* Frames in other memory, and frames before and after the peer's stay, must go inline. */
 SHM_TEST_UNATTACHED(what_cannot_be_lent_is_to_be_sent_inline) {
     mr_shm_reference reference;
-    mr_buffer *shared = shm_ends_acquire(ends->pool);
+    ENDED_BY(mr_buffer_unref) mr_buffer *shared = shm_ends_acquire(ends->pool);
     assert_int_equal(mr_shm_export_lend(ends->export, ends->peer, shared, 0, 1, &reference), MR_ERROR_AGAIN);
     assert_int_equal(shm_ends_post(ends, "x", 1), MR_ERROR_AGAIN);
     shm_ends_come(ends);
@@ -110,7 +109,6 @@ SHM_TEST_UNATTACHED(what_cannot_be_lent_is_to_be_sent_inline) {
     assert_false(mr_shm_export_attached(ends->export, ends->peer));
     assert_int_equal(mr_shm_export_leased(ends->export, ends->peer), 0);
     assert_int_equal(mr_shm_export_lend(ends->export, ends->peer, shared, 0, 1, &reference), MR_ERROR_AGAIN);
-    mr_buffer_unref(&shared);
 }
 
 TEST(buffers_outlive_the_import_and_the_export) {
@@ -278,7 +276,7 @@ SHM_TEST(notes_go_back_as_well) {
 /* Each end finds what the other sent before it went, even if that had not read everything. */
 TEST(notes_outlive_who_sent_them) {
     for (int turn = 0; turn < 2; turn++) {
-        shm_ends ends;
+        ENDED_BY(shm_ends_end) shm_ends ends;
         shm_ends_begin(&ends);
         char text[8];
         size_t bytes = 0;
@@ -308,7 +306,6 @@ TEST(notes_outlive_who_sent_them) {
             assert_memory_equal(text, "there", 5);
             assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_ERROR_AGAIN);
         }
-        shm_ends_end(&ends);
     }
 }
 
@@ -359,13 +356,12 @@ static void *drop_buffers(void *argument) {
         pthread_mutex_lock(&over->lock);
         while (!over->buffer && !over->ended)
             pthread_cond_wait(&over->changed, &over->lock);
-        mr_buffer *buffer = over->buffer;
+        ENDED_BY(mr_buffer_unref) mr_buffer *buffer = over->buffer;
         over->buffer = NULL;
         pthread_cond_broadcast(&over->changed);
         pthread_mutex_unlock(&over->lock);
         if (!buffer)
             return NULL;
-        mr_buffer_unref(&buffer);
     }
 }
 

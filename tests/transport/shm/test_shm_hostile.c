@@ -29,7 +29,7 @@ static void expect_refused(shm_ends *ends, mr_shm_reference reference) {
 /* ---- a hostile producer ---------------------------------------------------------------------------------------- */
 
 SHM_TEST(references_are_believed_only_within_bounds) {
-    mr_buffer *sent = shm_ends_acquire(ends->pool), *taken = NULL;
+    ENDED_BY(mr_buffer_unref) mr_buffer *sent = shm_ends_acquire(ends->pool), *taken = NULL;
     const mr_shm_reference right = shm_ends_lend(ends, sent);
     mr_shm_reference wrong[7];
     for (int i = 0; i < 7; i++)
@@ -45,12 +45,10 @@ SHM_TEST(references_are_believed_only_within_bounds) {
         expect_refused(ends, wrong[i]);
     assert_int_equal(mr_shm_import_take(ends->import, &right, &taken), MR_OK);
     expect_refused(ends, right);
-    mr_buffer_unref(&taken);
-    mr_buffer_unref(&sent);
 }
 
 SHM_TEST(a_stale_reference_is_refused) {
-    mr_buffer *sent = shm_ends_acquire(ends->pool);
+    ENDED_BY(mr_buffer_unref) mr_buffer *sent = shm_ends_acquire(ends->pool);
     mr_shm_reference late = shm_ends_lend(ends, sent);
     mr_buffer *taken;
     assert_int_equal(mr_shm_import_take(ends->import, &late, &taken), MR_OK);
@@ -62,7 +60,6 @@ SHM_TEST(a_stale_reference_is_refused) {
     assert_ptr_equal(sent->data, data);
     expect_refused(ends, late);
     assert_non_null(strstr(mr_message(), "stale"));
-    mr_buffer_unref(&sent);
 }
 
 /* ---- too few descriptors ---------------------------------------------------------------------------------------- */
@@ -197,7 +194,7 @@ static void post_by_hand(mr_shm_records *records, size_t bytes) {
 TEST(notes_that_cannot_be_cost_the_producer_its_place) {
     const mr_shm_message pool = {.kind = MR_SHM_POOL, .number = 1, .a = 2, .b = 64};
     for (int lie = 0; lie < 4; lie++) {
-        shm_ends ends;
+        ENDED_BY(shm_ends_end) shm_ends ends;
         int fd;
         uint8_t record[8], *place;
         size_t bytes;
@@ -226,7 +223,6 @@ TEST(notes_that_cannot_be_cost_the_producer_its_place) {
         mr_shm_area_unmap(&area);
         close(file);
         close(fd);
-        shm_ends_end(&ends);
     }
 }
 
@@ -242,8 +238,6 @@ TEST(who_passes_no_rings_has_sent_no_notes) {
 static char reported[512];
 
 static void note_log(void *context, mr_log_level level, const char *line) {
-    (void)context;
-    (void)level;
     strncpy(reported, line, sizeof reported - 1);
 }
 
@@ -273,7 +267,7 @@ static mr_shm_area *attach_by_hand(shm_ends *ends, int *fd) {
 /* A consumer that writes false leases into the ring is not believed: it loses what it held and gets nothing more. */
 TEST(a_ring_that_lies_costs_the_peer_its_place) {
     for (int lie = 0; lie < 4; lie++) {
-        shm_ends ends;
+        ENDED_BY(shm_ends_end) shm_ends ends;
         int fd;
         mr_shm_area *area = attach_by_hand(&ends, &fd);
         mr_shm_ring *ring = &area->head->leases;
@@ -294,14 +288,13 @@ TEST(a_ring_that_lies_costs_the_peer_its_place) {
         assert_int_equal(mr_pool_free_count(ends.pool), SHM_ENDS_SLOTS);
         mr_shm_area_unmap(&area);
         close(fd);
-        shm_ends_end(&ends);
     }
 }
 
 /* The same for the consumer's notes, and for what it claims to have read: the producer takes back what it lent. */
 TEST(notes_that_cannot_be_cost_the_peer_its_place) {
     for (int lie = 0; lie < 4; lie++) {
-        shm_ends ends;
+        ENDED_BY(shm_ends_end) shm_ends ends;
         int fd;
         uint8_t record[8], *place;
         size_t bytes;
@@ -336,13 +329,12 @@ TEST(notes_that_cannot_be_cost_the_peer_its_place) {
         mr_shm_export_drive(ends.export, true);
         mr_shm_area_unmap(&area);
         close(fd);
-        shm_ends_end(&ends);
     }
 }
 
 /* After the greeting a consumer may send nothing through the socket. */
 TEST(a_peer_that_talks_loses_its_place) {
-    shm_ends ends;
+    ENDED_BY(shm_ends_end) shm_ends ends;
     int fd;
     mr_shm_area *area = attach_by_hand(&ends, &fd);
     assert_int_equal(send(fd, "garbage", 7, MSG_DONTWAIT), 7);
@@ -351,7 +343,6 @@ TEST(a_peer_that_talks_loses_its_place) {
     assert_non_null(strstr(reported, "unknown message"));
     mr_shm_area_unmap(&area);
     close(fd);
-    shm_ends_end(&ends);
 }
 
 static void say(shm_ends *ends, const mr_shm_message *hello, const void *data, size_t bytes) {

@@ -159,7 +159,7 @@ PAIR_TEST(who_looks_is_not_rung_for) {
 
 TEST(what_the_reader_cannot_have_read_is_refused) {
     for (int lie = 0; lie < 4; lie++) {
-        pair p;
+        ENDED_BY(end) pair p;
         bool rings;
         size_t got;
         begin(&p);
@@ -170,13 +170,12 @@ TEST(what_the_reader_cannot_have_read_is_refused) {
         const uint64_t wrong[] = {0, p.writer->mine + 8, MOST + 4, UINT64_MAX - 7};
         atomic_store(&p.area->head->up.read, wrong[lie]);
         assert_int_equal(post(p.writer, 3, MOST - 8, &rings), MR_ERROR_PROTOCOL);
-        end(&p);
     }
 }
 
 TEST(what_the_writer_cannot_have_written_is_refused) {
     for (int lie = 0; lie < 4; lie++) {
-        pair p;
+        ENDED_BY(end) pair p;
         bool rings;
         size_t got;
         begin(&p);
@@ -187,30 +186,27 @@ TEST(what_the_writer_cannot_have_written_is_refused) {
         const uint64_t wrong[] = {32, 64 + RING + 8, 68, UINT64_MAX - 7};
         atomic_store(&p.area->head->up.written, wrong[lie]);
         assert_int_equal(fetch(&p.reader, 2, &got), MR_ERROR_PROTOCOL);
-        end(&p);
     }
 }
 
 TEST(a_length_that_cannot_be_is_refused) {
     static const uint64_t wrong[] = {25, 33, MOST, MOST + 1, RING, UINT64_MAX - 15, UINT64_MAX};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        pair p;
+        ENDED_BY(end) pair p;
         bool rings;
         size_t got;
         begin(&p);
         assert_int_equal(post(p.writer, 0, 24, &rings), MR_OK);
         memcpy(p.area->up.data, &wrong[i], sizeof wrong[i]);
         assert_int_equal(fetch(&p.reader, 0, &got), MR_ERROR_PROTOCOL);
-        end(&p);
     }
-    pair p;
+    ENDED_BY(end) pair p;
     bool rings;
     size_t got;
     uint8_t small[23];
     begin(&p);
     assert_int_equal(post(p.writer, 0, 24, &rings), MR_OK);
     assert_int_equal(mr_shm_records_fetch(&p.reader, small, sizeof small, &got), MR_ERROR_PROTOCOL);
-    end(&p);
 }
 
 /* ---- two threads ------------------------------------------------------------------------------------------------- */

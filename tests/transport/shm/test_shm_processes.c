@@ -291,10 +291,9 @@ static void be_producer(const mr_shm_guest *guest, int messages, unsigned seed) 
 
 /* The next producer must remove what a killed one left. */
 static void expect_removed(const mr_shm_offer *offer) {
-    mr_shm_export *next;
+    ENDED_BY(mr_shm_export_destroy) mr_shm_export *next;
     assert_int_equal(mr_shm_export_create(&next, "/tmp"), MR_OK);
     assert_int_equal(access(offer->path, F_OK), -1);
-    mr_shm_export_destroy(&next);
 }
 
 /* The consumer must see every frame whole up to the last, and what it holds must stay readable. */
@@ -347,7 +346,7 @@ TEST(a_killed_producer_harms_nobody) {
 
 /* Memory mapped from another process must be read-only, and a file that it could shorten must not be read. */
 SHM_TEST(a_frame_of_another_process_can_only_be_read) {
-    mr_buffer *taken = NULL;
+    ENDED_BY(mr_buffer_unref) mr_buffer *taken = NULL;
     mr_buffer *sent = shm_ends_acquire(ends->pool);
     fill(sent, 1);
     mr_shm_reference reference = shm_ends_lend(ends, sent);
@@ -361,7 +360,6 @@ SHM_TEST(a_frame_of_another_process_can_only_be_read) {
     }
     expect_end(child, SIGSEGV);
     assert_true(is_filled(taken, 1));
-    mr_buffer_unref(&taken);
 }
 
 enum { NOBODY = 65534 };

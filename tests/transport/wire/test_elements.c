@@ -16,7 +16,6 @@ static const char *const names[] = {"door", "read", "plate"};
 enum { NAMES = sizeof names / sizeof *names };
 
 static int write_name(void *context, const char *name, uint32_t *number) {
-    (void)context;
     *number = 0;
     for (uint32_t i = 0; name && i < NAMES; i++)
         if (strcmp(names[i], name) == 0)
@@ -25,7 +24,6 @@ static int write_name(void *context, const char *name, uint32_t *number) {
 }
 
 static int read_name(void *context, uint32_t number, const char **name) {
-    (void)context;
     if (number > NAMES)
         return mr_fail(MR_ERROR_PROTOCOL, "no such name");
     *name = number ? names[number - 1] : NULL;
@@ -39,12 +37,10 @@ static const mr_element_names numbering = {write_name, read_name, NULL};
 static mr_store *store;
 
 static int make_store(void **state) {
-    (void)state;
     return mr_store_create(&store);
 }
 
 static int release_store(void **state) {
-    (void)state;
     mr_store_release(&store);
     return 0;
 }
@@ -103,8 +99,8 @@ static int read(const uint8_t *packed, size_t bytes, uint32_t stated, mr_result 
 
 TEST(elements_come_back) {
     size_t bytes, again;
-    mr_result *from = make_objects(), *came;
-    uint8_t *packed = write(from, &bytes);
+    ENDED_BY(mr_result_unref) mr_result *from = make_objects(), *came;
+    FREED uint8_t *packed = write(from, &bytes);
     assert_int_equal(read(packed, bytes, 3, &came), MR_OK);
     const mr_object *object = (const mr_object *)came->data + 1;
     const mr_object_attribute *attributes = mr_result_items(came, object->attributes);
@@ -116,13 +112,9 @@ TEST(elements_come_back) {
     assert_true(attributes[0].score == 0.5F && !attributes[0].label && !attributes[0].text.count);
     assert_string_equal(mr_result_items(came, attributes[1].text), "AB 12");
     assert_true(((const float *)mr_result_items(came, object[1].points))[2] == 3);
-    uint8_t *second = write(came, &again);
+    FREED uint8_t *second = write(came, &again);
     assert_int_equal(again, bytes);
     assert_memory_equal(second, packed, bytes);
-    free(second);
-    free(packed);
-    mr_result_unref(&came);
-    mr_result_unref(&from);
 }
 
 TEST(nothing_is_allocated_for_more) {
@@ -157,8 +149,8 @@ static int read_part(const uint8_t *packed, size_t bytes, uint32_t stated) {
 
 TEST(inconsistent_bytes_are_refused) {
     size_t bytes;
-    mr_result *from = make_objects();
-    uint8_t *packed = write(from, &bytes);
+    ENDED_BY(mr_result_unref) mr_result *from = make_objects();
+    FREED uint8_t *packed = write(from, &bytes);
     for (size_t length = 0; length < bytes; length++)
         assert_int_equal(read_part(packed, length, 3), MR_ERROR_PROTOCOL);
     assert_int_equal(read_part(packed, bytes, 2), MR_ERROR_PROTOCOL);
@@ -171,8 +163,6 @@ TEST(inconsistent_bytes_are_refused) {
             assert_true(status == MR_OK || status == MR_ERROR_PROTOCOL);
             packed[i] ^= (uint8_t)(1 << bit);
         }
-    free(packed);
-    mr_result_unref(&from);
 }
 
 /* A message may state more than a result can hold. */
@@ -180,13 +170,12 @@ TEST(too_many_items_are_refused) {
     static const uint32_t many = 16 << 20;
     enum { HEAD = 4 + 4 + 4 + 8 + 16 + 16 }; /* the fields before quad */
     const size_t bytes = HEAD + 4 + (size_t)many + 100;
-    uint8_t *packed = calloc(1, bytes);
+    FREED uint8_t *packed = calloc(1, bytes);
     const uint32_t count = many / 4;
     mr_result *came;
     memcpy(packed + HEAD, &count, sizeof count);
     assert_int_equal(read(packed, bytes, 1, &came), MR_ERROR_PROTOCOL);
     assert_string_equal(mr_message(), "a result with too many items");
-    free(packed);
 }
 
 RUN_TESTS(make_store, release_store)

@@ -148,7 +148,7 @@ WIRE_TEST(test_formats_are_shared) {
 }
 
 static void pass_all_kinds(mr_compression compression, bool checksum, bool aligned) {
-    wire_fixture f;
+    ENDED_BY(wire_close) wire_fixture f;
     wire_open(&f, compression, checksum);
     for (int pixel = MR_PIXEL_ANY + 1; pixel < MR_PIXEL_COUNT; pixel++) {
         assert_passes(&f, wire_picture(&f, (mr_pixel)pixel, 1, 1), aligned);
@@ -163,7 +163,7 @@ static void pass_all_kinds(mr_compression compression, bool checksum, bool align
     assert_passes(&f, wire_packet(&f, 100, 0, 24), aligned);
     assert_passes(&f, wire_packet(&f, 100000, 64, 24), aligned);
     assert_passes(&f, wire_packet(&f, 100000, 0, 0), aligned);
-    mr_frame *frame = wire_frame(&f, &(mr_format){.payload = MR_PAYLOAD_RESULTS});
+    ENDED_BY(mr_frame_unref) mr_frame *frame = wire_frame(&f, &(mr_format){.payload = MR_PAYLOAD_RESULTS});
     wire_add_classes(&f, frame, "classify");
     wire_add_tensor(&f, frame, 256);
     wire_add_tensor(&f, frame, 100000);
@@ -175,8 +175,6 @@ static void pass_all_kinds(mr_compression compression, bool checksum, bool align
     assert_null(came.items.item->frame->plane[0].buffer);
     assert_int_equal(came.items.item->frame->deadline_ns, 0);
     mr_frame_unref(&came.items.item->frame);
-    mr_frame_unref(&frame);
-    wire_close(&f);
 }
 
 TEST(test_all_kinds_of_frames) {
@@ -198,12 +196,11 @@ WIRE_TEST(test_planes_that_lie_oddly) {
     }
     assert_int_equal(assert_passes(f, frame, true), 2);
     frame = wire_picture(f, MR_PIXEL_I420, 640, 360);
-    mr_frame *other = wire_picture(f, MR_PIXEL_I420, 640, 360); /* planes in several buffers */
+    ENDED_BY(mr_frame_unref) mr_frame *other = wire_picture(f, MR_PIXEL_I420, 640, 360); /* planes in several buffers */
     mr_plane plane = frame->plane[2];
     frame->plane[2] = other->plane[2];
     other->plane[2] = plane;
     assert_int_equal(assert_passes(f, frame, true), 4);
-    mr_frame_unref(&other);
 }
 
 /* Gathers from a frame, and returns a reference to the memory used. */
@@ -222,7 +219,7 @@ static mr_wire_part gather(wire_fixture *f, mr_frame *frame) {
 WIRE_TEST(test_gathered_memory_is_used_again) {
     enum { MESSAGES = 40, BYTES = 1024 };
     mr_wire_part part[MESSAGES];
-    mr_frame *frame = wire_frame(f, &(mr_format){.payload = MR_PAYLOAD_RESULTS});
+    ENDED_BY(mr_frame_unref) mr_frame *frame = wire_frame(f, &(mr_format){.payload = MR_PAYLOAD_RESULTS});
     wire_add_tensor(f, frame, BYTES / 4);
     for (int i = 0; i < MESSAGES; i++) {
         frame->identity.seq = (uint64_t)i;
@@ -240,12 +237,11 @@ WIRE_TEST(test_gathered_memory_is_used_again) {
         mr_buffer_unref(&part[i].buffer);
     }
     assert_int_equal(mr_allocation_count(), allocated);
-    mr_frame_unref(&frame);
 }
 
 /* A large picture travels unchanged in one part, and is not copied on arrival. */
 WIRE_TEST(test_pictures_are_not_copied) {
-    mr_frame *frame = wire_picture(f, MR_PIXEL_I420, 1920, 1080);
+    ENDED_BY(mr_frame_unref) mr_frame *frame = wire_picture(f, MR_PIXEL_I420, 1920, 1080);
     mr_cut_message came;
     const mr_wire_part *parts;
     size_t count;
@@ -256,7 +252,6 @@ WIRE_TEST(test_pictures_are_not_copied) {
     assert_int_equal(mr_wire_read(f->reader, parts, count, NOW, &came), MR_OK);
     assert_ptr_equal(came.items.item->frame->plane[2].data, frame->plane[2].data);
     mr_frame_unref(&came.items.item->frame);
-    mr_frame_unref(&frame);
 }
 
 WIRE_TEST(test_batches_and_marks) {
@@ -361,7 +356,6 @@ WIRE_TEST(test_other_messages) {
 /* ---- media ----------------------------------------------------------------------------------------------------- */
 
 static void keep_media(mr_media *media) {
-    (void)media;
 }
 
 static void describe_codec(const void *codec, mr_codec_description *description) {
@@ -394,7 +388,7 @@ WIRE_TEST(test_media) {
     assert_int_equal(mr_wire_reader_create(&f->reader, &reader), MR_OK);
     mr_media *first = NULL;
     for (int i = 0; i < 3; i++) {
-        mr_frame *frame = wire_packet(f, 10, 64, 0);
+        ENDED_BY(mr_frame_unref) mr_frame *frame = wire_packet(f, 10, 64, 0);
         frame->media = mr_media_ref(&media);
         mr_cut_item item[2] = {{.kind = MR_CUT_FRAME, .frame = frame, .position = 1},
                                {.kind = MR_CUT_FRAME, .frame = frame, .position = 2}};
@@ -416,7 +410,6 @@ WIRE_TEST(test_media) {
         first = got;
         mr_frame_unref(&came.items.item[0].frame);
         mr_frame_unref(&came.items.item[1].frame);
-        mr_frame_unref(&frame);
     }
 }
 

@@ -40,19 +40,15 @@ static void flip_bit(mr_wire_part *part) {
 }
 
 static void flip_a_bit_of_the_envelope(mr_wire_part *parts, size_t *count) {
-    (void)count;
     flip_bit(&parts[0]);
 }
 static void flip_a_bit_of_the_payload(mr_wire_part *parts, size_t *count) {
-    (void)count;
     flip_bit(&parts[1]);
 }
 static void lose_a_part(mr_wire_part *parts, size_t *count) {
-    (void)parts;
     --*count;
 }
 static void shorten_a_part(mr_wire_part *parts, size_t *count) {
-    (void)count;
     parts[1].bytes--;
 }
 static void lose_the_envelope(mr_wire_part *parts, size_t *count) {
@@ -60,7 +56,6 @@ static void lose_the_envelope(mr_wire_part *parts, size_t *count) {
     memmove(parts, parts + 1, *count * sizeof *parts);
 }
 static void lose_all(mr_wire_part *parts, size_t *count) {
-    (void)parts;
     *count = 0;
 }
 
@@ -82,7 +77,7 @@ TEST(test_damage) {
 }
 
 WIRE_TEST(test_memory_is_bounded) {
-    mr_frame *frame = wire_tensor(f, MR_DTYPE_U8, 1, &(int64_t){50000});
+    ENDED_BY(mr_frame_unref) mr_frame *frame = wire_tensor(f, MR_DTYPE_U8, 1, &(int64_t){50000});
     mr_cut_message came;
     const mr_wire_part *parts;
     size_t count;
@@ -95,7 +90,6 @@ WIRE_TEST(test_memory_is_bounded) {
     assert_int_equal(mr_wire_reader_create(&f->reader, &small), MR_OK);
     assert_int_equal(wire_cross(f, wire_message(frame), &came), MR_ERROR_PROTOCOL);
     assert_string_equal(mr_message(), "a message with more payload than the 49999 bytes that are allowed");
-    mr_frame_unref(&frame);
 }
 
 /* Elements of a kind that both know arrive unchanged; a reader that does not know the kind refuses the message. */
@@ -117,7 +111,7 @@ WIRE_TEST(test_envelopes_are_bounded) {
     mr_cut_message came;
     const mr_wire_part *parts;
     size_t count;
-    mr_frame *frame = packet_with_mask(f, MOST - 1024);
+    ENDED_BY(mr_frame_unref) mr_frame *frame = packet_with_mask(f, MOST - 1024);
     assert_int_equal(mr_wire_frame_bytes(frame), 10);
     assert_in_range(mr_wire_elements_bytes(frame), MOST - 1024, MOST);
     assert_int_equal(wire_cross(f, wire_message(frame), &came), MR_OK);
@@ -127,7 +121,6 @@ WIRE_TEST(test_envelopes_are_bounded) {
     frame = packet_with_mask(f, MOST);
     assert_int_equal(mr_wire_write(f->writer, wire_message(frame), NOW, &parts, &count), MR_ERROR_DATA);
     assert_non_null(strstr(mr_message(), "at most 4194304 are allowed"));
-    mr_frame_unref(&frame);
 }
 
 WIRE_TEST(test_kinds_of_results) {
@@ -144,10 +137,10 @@ WIRE_TEST(test_kinds_of_results) {
         .name = "dots", .help = "dots", .fields = fields, .element_bytes = sizeof(dot)};
     mr_kinds kinds = mr_kinds_built_in();
     assert_int_equal(mr_kinds_add(&kinds, (const mr_result_kind *const[]){&dots, NULL}), MR_OK);
-    mr_wire_reader *knows = NULL;
+    ENDED_BY(mr_wire_reader_destroy) mr_wire_reader *knows = NULL;
     const mr_wire_reader_params reading = {.source_count = 4, .names = f->names, .store = f->store, .kinds = &kinds};
     assert_int_equal(mr_wire_reader_create(&knows, &reading), MR_OK);
-    mr_frame *frame = wire_tensor(f, MR_DTYPE_U8, 1, &(int64_t){10});
+    ENDED_BY(mr_frame_unref) mr_frame *frame = wire_tensor(f, MR_DTYPE_U8, 1, &(int64_t){10});
     assert_int_equal(mr_store_result(f->store, &dots, 2, &frame->results), MR_OK);
     frame->results->stage = "dotter";
     dot *of = frame->results->data;
@@ -172,14 +165,12 @@ WIRE_TEST(test_kinds_of_results) {
     assert_true(got[0].at == INT64_MIN && got[0].large && got[1].at == 7 && !got[1].large && !got[1].label);
     assert_string_equal(got[0].label, "owl");
     mr_frame_unref(&came.items.item[0].frame);
-    mr_frame_unref(&frame);
-    mr_wire_reader_destroy(&knows);
 }
 
 /* After some messages nothing is allocated for more, except buffers that frames hold. */
 WIRE_TEST(test_nothing_is_allocated) {
     uint64_t before = 0;
-    mr_frame *frame = wire_picture(f, MR_PIXEL_I420, 640, 480);
+    ENDED_BY(mr_frame_unref) mr_frame *frame = wire_picture(f, MR_PIXEL_I420, 640, 480);
     wire_add_classes(f, frame, "classify");
     for (int i = 0; i < 20; i++) {
         mr_cut_message came;
@@ -189,7 +180,6 @@ WIRE_TEST(test_nothing_is_allocated) {
         mr_frame_unref(&came.items.item->frame);
     }
     assert_int_equal(mr_allocation_count(), before);
-    mr_frame_unref(&frame);
 }
 
 /* ---- what is kept of what comes ---------------------------------------------------------------------------------- */
@@ -330,7 +320,7 @@ WIRE_TEST(test_names_of_frames_are_texts) {
 WIRE_TEST(test_times_are_bounded) {
     static const int64_t wild[] = {INT64_MAX, INT64_MIN, INT64_MIN + 1, INT64_MAX / 2, MR_MOST_TIME_NS, -1};
     for (size_t i = 0; i < sizeof wild / sizeof *wild; i++) {
-        mr_frame *frame = wire_picture(f, MR_PIXEL_GRAY8, 2, 2);
+        ENDED_BY(mr_frame_unref) mr_frame *frame = wire_picture(f, MR_PIXEL_GRAY8, 2, 2);
         mr_cut_message came;
         const int64_t time_ns = wild[i];
         frame->pts_ns = frame->dts_ns = frame->captured_ns = frame->duration_ns = time_ns;
@@ -344,12 +334,10 @@ WIRE_TEST(test_times_are_bounded) {
         assert_int_equal(got->duration_ns, time_ns == MR_MOST_TIME_NS ? time_ns : 0);
         assert_int_equal(got->born_ns, time_ns == MR_MOST_TIME_NS ? time_ns : NOW);
         mr_frame_unref(&came.items.item[0].frame);
-        mr_frame_unref(&frame);
     }
 }
 
 static void keep_media(mr_media *media) {
-    (void)media;
 }
 
 /* The media that arrives with a frame from `media`; a reference. */
@@ -408,7 +396,7 @@ WIRE_TEST(test_descriptions_of_media_are_bounded_in_bytes) {
 /* Geometries with one impossible value each. */
 WIRE_TEST(test_geometries_are_possible) {
     for (int wrong = 0; wrong < 7; wrong++) {
-        mr_frame *frame = wire_tensor(f, MR_DTYPE_U8, 1, &(int64_t){10});
+        ENDED_BY(mr_frame_unref) mr_frame *frame = wire_tensor(f, MR_DTYPE_U8, 1, &(int64_t){10});
         mr_geometry *geometry = &frame->geometry;
         mr_cut_message came;
         geometry->x[1] = wrong == 0 ? (double)NAN : geometry->x[1];
@@ -420,7 +408,6 @@ WIRE_TEST(test_geometries_are_possible) {
         geometry->rotation = wrong == 6 ? 45 : geometry->rotation;
         assert_int_equal(wire_cross(f, wire_message(frame), &came), MR_ERROR_PROTOCOL);
         assert_string_equal(mr_message(), "a geometry with an impossible value");
-        mr_frame_unref(&frame);
     }
 }
 

@@ -118,7 +118,6 @@ static void end_receive(void *context, uint32_t route, const mr_wire_part *parts
 
 static void end_lost(void *context, uint32_t route) {
     end *self = context;
-    (void)route;
     MR_LOCKED(&self->lock);
     self->lost_count++;
     self->got_before = self->got;
@@ -307,7 +306,7 @@ static bool is_due(end *self) {
 
 /* When the I/O thread sleeps, the caller does the work; a time set by that work is met by the I/O thread. */
 TEST_WITH(test_a_turn_is_taken, make_folder, remove_temporary_folder) {
-    end router = {0};
+    ENDED_BY(end_close) end router = {0};
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     for (int turn = 0; turn < PATIENCE && !worked_here(&router); turn++) {
         sleep_ms(10);
@@ -335,12 +334,11 @@ TEST_WITH(test_a_turn_is_taken, make_folder, remove_temporary_folder) {
     for (int turn = 0; turn < PATIENCE && worked_here(&router); turn++)
         sleep_ms(10);
     assert_false(worked_here(&router));
-    end_close(&router);
 }
 
 /* Sends messages in turns taken here; each comes back. */
 static void exchange_by_turns(bool with_signals) {
-    end router = {.echoes = true}, dealer = {0};
+    ENDED_BY(end_close) end router = {.echoes = true}, dealer = {0};
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     end_open(&dealer, ZMQ_DEALER, 1, endpoints, 0);
     greet(&dealer, 0, &router);
@@ -354,8 +352,6 @@ static void exchange_by_turns(bool with_signals) {
     }
     await(&dealer, &dealer.got, greetings + MESSAGES);
     atomic_store(&interrupting, false);
-    end_close(&dealer);
-    end_close(&router);
 }
 
 /* Sending in a taken turn must not miss incoming messages. */
@@ -415,7 +411,7 @@ TEST_WITH(test_a_goodbye_comes_before_the_end, make_folder, remove_temporary_fol
 }
 
 TEST_WITH(test_too_many_parts, make_folder, remove_temporary_folder) {
-    end router = {0};
+    ENDED_BY(end_close) end router = {0};
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     void *context = zmq_ctx_new(), *socket = zmq_socket(context, ZMQ_DEALER);
     assert_int_equal(zmq_connect(socket, endpoint), 0);
@@ -428,7 +424,6 @@ TEST_WITH(test_too_many_parts, make_folder, remove_temporary_folder) {
     assert_int_equal(router.bytes, MR_WIRE_BLOCKS + 1);
     zmq_close(socket);
     zmq_ctx_term(context);
-    end_close(&router);
 }
 
 /* A plain libzmq DEALER, which does not return after it was cut off. */
@@ -474,7 +469,7 @@ TEST_WITH(test_connections_are_known_by_any_message, make_folder, remove_tempora
 }
 
 TEST(test_oldest_route_is_forgotten) {
-    mr_routes routes;
+    ENDED_BY(mr_routes_fini) mr_routes routes;
     uint32_t forgotten;
     assert_int_equal(mr_routes_init(&routes, 2), MR_OK);
     uint32_t one = mr_routes_receive(&routes, "one", 3, 0, &forgotten);
@@ -500,7 +495,6 @@ TEST(test_oldest_route_is_forgotten) {
     /* A peer that returns has another number. */
     assert_int_not_equal(mr_routes_receive(&routes, "one", 3, 0, &forgotten), one);
     assert_int_equal(forgotten, MR_NO_ROUTE);
-    mr_routes_fini(&routes);
 }
 
 RUN_TESTS(NULL, NULL)

@@ -118,7 +118,7 @@ static const char alice[] = "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID";
 
 /* As an editor on Windows saves it. */
 TEST_WITH(lists_may_begin_with_a_mark, make_temporary_folder, remove_temporary_folder) {
-    mr_allow_list list = {0};
+    ENDED_BY(mr_allow_list_fini) mr_allow_list list = {0};
     uint8_t key[MR_KEY_BYTES];
     char text[128];
     snprintf(text, sizeof text, "\xef\xbb\xbf%s\r\n%s\r\n", bob, alice);
@@ -126,11 +126,10 @@ TEST_WITH(lists_may_begin_with_a_mark, make_temporary_folder, remove_temporary_f
     assert_int_equal(list.count, 2);
     assert_true(mr_key_decode(bob, key));
     assert_true(mr_allow_list_has(&list, key));
-    mr_allow_list_fini(&list);
 }
 
 TEST_WITH(lists_have_comments, make_temporary_folder, remove_temporary_folder) {
-    mr_allow_list list = {0};
+    ENDED_BY(mr_allow_list_fini) mr_allow_list list = {0};
     uint8_t key[MR_KEY_BYTES], hash[MR_KEY_BYTES];
     char text[512], hashed[MR_KEY_TEXT];
     memset(hash, 0, sizeof hash);
@@ -147,7 +146,6 @@ TEST_WITH(lists_have_comments, make_temporary_folder, remove_temporary_folder) {
     assert_false(mr_allow_list_has(&list, key));
     assert_int_equal(mr_allow_list_add(&list, alice), MR_OK);
     assert_true(mr_allow_list_has(&list, key));
-    mr_allow_list_fini(&list);
 }
 
 TEST_WITH(what_is_no_key_is_told_with_its_line, make_temporary_folder, remove_temporary_folder) {

@@ -18,7 +18,6 @@ typedef struct request {
 } request;
 
 static int check_device(void *to, char *text) {
-    (void)to;
     return mr_device_check_name(text);
 }
 

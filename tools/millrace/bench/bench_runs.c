@@ -19,7 +19,6 @@ static struct {
 } punctuality;
 
 static int watch_clock(mr_stage *self, mr_io *io) {
-    (void)self;
     const mr_frame *frame = mr_io_input(io);
     int64_t *start_ns = &punctuality.start_ns[frame->identity.source];
     if (frame->identity.seq == 0)

@@ -13,6 +13,7 @@
 
 #include "engine/base/nearest.h"
 #include "engine/base/print.h"
+#include "millrace/log.h"
 #include "tools/millrace/cli/types.h"
 #include "tools/millrace/cli/verbs.h"
 
@@ -204,8 +205,16 @@ static int take_with(const mr_usage *usage, const mr_usage_option *one, void *at
     return status ? mr_command_failed(status) : 0;
 }
 
-int mr_usage_take_plugin(void *to, char *path) {
+int mr_usage_take_level(void *to, char *text) {
+    mr_log_level level;
     (void)to;
+    int status = mr_log_parse_level(text, &level);
+    if (!status)
+        mr_log_set_level(level);
+    return status;
+}
+
+int mr_usage_take_plugin(void *to, char *path) {
     return mr_types_add_plugin(path);
 }
 

@@ -78,6 +78,8 @@ typedef struct mr_usage {
     {.name = "help", .kind = MR_USAGE_HELP, .help = "print this"},                                               \
         {.name = "version", .kind = MR_USAGE_VERSION, .help = "print the version"}, {.name = NULL}
 
+/* For `--log LEVEL`: takes effect at once, because later options may log. */
+mr_usage_take_function mr_usage_take_level;
 /* For verbs that know stage types: loads the plugins of --plugin. */
 mr_usage_take_function mr_usage_take_plugin;
 #define MR_USAGE_PLUGINS                                                                                         \

@@ -1,5 +1,6 @@
 #include "tools/millrace/cli/overrides.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,24 +8,50 @@
 
 void mr_overrides_fini(mr_overrides *overrides) {
     free(overrides->override);
+    free(overrides->name);
+    for (size_t i = 0; i < overrides->made.count; i++)
+        free((char *)(uintptr_t)overrides->made.item[i]);
+    mr_words_fini(&overrides->made);
     mr_words_fini(&overrides->inputs);
     mr_words_fini(&overrides->assume);
     mr_costs_fini(&overrides->costs);
     *overrides = (mr_overrides){0};
 }
 
+static int add(mr_overrides *to, const char *name, const char *key, const char *value) {
+    mr_override *wider = realloc(to->override, (to->override_count + 1) * sizeof *wider);
+    to->override = wider ? wider : to->override;
+    const char **names = wider ? realloc(to->name, (to->override_count + 1) * sizeof *names) : NULL;
+    if (!names)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the command line");
+    to->name = names;
+    names[to->override_count] = name;
+    wider[to->override_count++] = (mr_override){.key = key, .value = value};
+    return MR_OK;
+}
+
 int mr_overrides_take_setting(void *to, char *text) {
-    mr_overrides *overrides = to;
     char *equals = strchr(text, '=');
     if (!equals || equals == text)
         return mr_fail(MR_ERROR_USAGE, "takes KEY=VALUE, not \"%s\"", text);
-    mr_override *wider = realloc(overrides->override, (overrides->override_count + 1) * sizeof *wider);
-    if (!wider)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for the command line");
     *equals = 0;
-    wider[overrides->override_count++] = (mr_override){.key = text, .value = equals + 1};
-    overrides->override = wider;
-    return MR_OK;
+    return add(to, NULL, text, equals + 1);
+}
+
+/* In quotes: an address can look like a list in YAML. */
+int mr_overrides_set(mr_overrides *overrides, const char *option, const char *key, const char *value) {
+    char *quoted = NULL;
+    if (!value)
+        return MR_OK;
+    if (strpbrk(value, "\"\\"))
+        return mr_fail(MR_ERROR_USAGE, "%s takes no quotes and no backslashes, as in %s", option, value);
+    if (asprintf(&quoted, "\"%s\"", value) < 0)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the command line");
+    if (mr_words_add(&overrides->made, quoted)) {
+        free(quoted);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the command line");
+    }
+    return add(overrides, option, key, quoted);
 }
 
 int mr_overrides_take_costs(void *to, char *path) {
@@ -32,7 +59,6 @@ int mr_overrides_take_costs(void *to, char *path) {
 }
 
 int mr_overrides_check_devices(void *to, char *text) {
-    (void)to;
     return mr_plan_check_assumption(text);
 }
 

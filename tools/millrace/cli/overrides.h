@@ -10,7 +10,9 @@ enum { MR_OVERRIDE_MOST_WORKERS = 1024 };
 
 typedef struct mr_overrides {
     mr_override *override;
+    const char **name; /* for messages, one for each; NULL: --set and the key */
     size_t override_count;
+    mr_words made;     /* texts of overrides for which an option stands */
     mr_words inputs, assume;
     const char *output;
     int workers; /* 0: not given */
@@ -23,6 +25,10 @@ typedef struct mr_overrides {
 void mr_overrides_fini(mr_overrides *overrides);
 /* Sets the overrides, which are borrowed, and the command's stage types in the parameters. */
 void mr_overrides_apply(const mr_overrides *overrides, mr_pipeline_params *params);
+
+/* Sets a key by an option that has its own name, such as --http; `value` NULL: it is not given. MR_ERROR_USAGE,
+ * MR_ERROR_MEMORY. */
+int mr_overrides_set(mr_overrides *overrides, const char *option, const char *key, const char *value);
 
 /* Readers: KEY=VALUE, split in place; a cost file; devices to assume, which are checked. */
 mr_usage_take_function mr_overrides_take_setting, mr_overrides_take_costs, mr_overrides_check_devices;

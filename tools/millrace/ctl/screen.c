@@ -29,13 +29,11 @@ static struct {
 } screen;
 
 static void end_by_signal(int number) {
-    (void)number;
     screen.ended = 1;
 }
 
 /* The handler only ends the wait. */
 static void resized(int number) {
-    (void)number;
 }
 
 static void take_signals(void) {

@@ -1,5 +1,5 @@
 /* Writes manifests: a ConfigMap with the pipeline, and for each node an indexed Job, with a headless Service that
- * resolves the process names. A Secret provides the keys. */
+ * resolves the process names. A Secret provides the keys, another the variables that the pipeline names. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +18,10 @@ enum { RESTARTS = 1000, GRACE_S = 30 };
 /* The deployment, and the names in the manifests: jobs and services, all processes, and the secret. */
 typedef struct manifests {
     const mr_deployment *of;
+    const mr_view_node *nodes;
+    size_t count;
     char **name;
-    char *hosts, *secret;
+    char *hosts, *secret, *environment;
     FILE *to;
     bool argued; /* the node's command has an argument */
 } manifests;
@@ -35,16 +37,6 @@ static bool is_label(const char *name, size_t room) {
     return length <= room && strspn(name, letters) > 0 && strspn(name, all) == length && name[length - 1] != '-';
 }
 
-/* Only lower-case letters, digits and -. */
-static char *name_node(const mr_deployment *of, const mr_view_node *node) {
-    char *name = NULL;
-    if (asprintf(&name, "%s-%s", of->name, node->id) < 0)
-        return NULL;
-    for (char *at = name; *at; at++)
-        *at = *at == '_' ? '-' : *at >= 'A' && *at <= 'Z' ? (char)(*at + 32) : *at;
-    return name;
-}
-
 static int check_pipeline(const mr_deployment *of) {
     if (is_label(of->name, MOST_LABEL))
         return MR_OK;
@@ -55,8 +47,9 @@ static int check_pipeline(const mr_deployment *of) {
 }
 
 /* A job's pods are hosts; a dash and the process number end each name. */
-static int check_node(const mr_deployment *of, int n, char *const *name) {
-    const mr_view_node *node = &of->plan->nodes[n];
+static int check_node(const manifests *m, int n) {
+    const mr_view_node *node = &m->nodes[n];
+    char *const *name = m->name;
     int number = snprintf(NULL, 0, "-%d", node->replicas - 1);
     if (!is_label(name[n], MOST_LABEL - (size_t)number))
         return mr_fail(MR_ERROR_CONFIG,
@@ -68,19 +61,19 @@ static int check_node(const mr_deployment *of, int n, char *const *name) {
             return mr_fail(MR_ERROR_CONFIG,
                            "nodes.%s and nodes.%s would both be called \"%s\" in Kubernetes, which knows "
                            "small letters, digits and - only: give one of them another name",
-                           of->plan->nodes[other].id, node->id, name[n]);
+                           m->nodes[other].id, node->id, name[n]);
     return MR_OK;
 }
 
 static int name_nodes(manifests *m) {
     const mr_deployment *of = m->of;
     int status = check_pipeline(of);
-    m->name = calloc(of->plan->node_count, sizeof *m->name);
+    m->name = calloc(m->count, sizeof *m->name);
     if (!m->name)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a deployment");
-    for (int n = 0; n < (int)of->plan->node_count && !status; n++) {
-        m->name[n] = name_node(of, &of->plan->nodes[n]);
-        status = m->name[n] ? check_node(of, n, m->name) : mr_fail(MR_ERROR_MEMORY, "no memory for a deployment");
+    for (int n = 0; n < (int)m->count && !status; n++) {
+        m->name[n] = mr_deploy_object_name(of->name, m->nodes[n].id);
+        status = m->name[n] ? check_node(m, n) : mr_fail(MR_ERROR_MEMORY, "no memory for a deployment");
     }
     return status;
 }
@@ -114,8 +107,8 @@ static void put(FILE *to, const char *format, ...) {
 static void put_head(const manifests *m, const char *version, const char *kind, const char *name) {
     put(m->to, "  {'apiVersion': %q, 'kind': %q,\n"
                "   'metadata': {'name': %q, 'labels': {'app.kubernetes.io/name': 'millrace',\n"
-               "                                      'app.kubernetes.io/instance': %q}},\n",
-        version, kind, name, m->of->name);
+               "                                      'app.kubernetes.io/instance': %q, 'millrace/run': %q}},\n",
+        version, kind, name, m->of->name, m->of->run);
 }
 
 static void put_argument(manifests *m, const char *text) {
@@ -140,10 +133,9 @@ static int put_word(void *context, const char *word) {
 static char *list_hosts(const manifests *m) {
     char *text = NULL;
     size_t bytes;
-    const mr_plan_view *plan = m->of->plan;
     FILE *stream = open_memstream(&text, &bytes);
-    for (size_t n = 0; n < plan->node_count && stream; n++)
-        for (int r = 0; r < plan->nodes[n].replicas; r++)
+    for (size_t n = 0; n < m->count && stream; n++)
+        for (int r = 0; r < m->nodes[n].replicas; r++)
             fprintf(stream, "%s%s-%d.%s", n || r ? "," : "", m->name[n], r, m->name[n]);
     if (!stream || fclose(stream))
         mr_fail(MR_ERROR_MEMORY, "no memory for a deployment");
@@ -215,7 +207,7 @@ static void put_resources(const manifests *m, int n) {
 /* The checkpoint's folder lives as long as the pod, so a restarted container continues from where it was. */
 static void put_volumes(const manifests *m, int n) {
     const mr_deployment *of = m->of;
-    const bool key = of->plan->nodes[n].key || http_port(of), resumes = mr_plan_resumes(of->plan, n);
+    const bool key = m->nodes[n].key || http_port(of), resumes = mr_plan_resumes(of->plan, n);
     put(m->to, "       'volumeMounts': [\n");
     if (key)
         put(m->to, "        {'name': 'keys', 'mountPath': '" HOME "/keys', 'readOnly': true},\n");
@@ -235,17 +227,20 @@ static void put_volumes(const manifests *m, int n) {
 }
 
 static int put_job(manifests *m, int n) {
-    const mr_view_node *node = &m->of->plan->nodes[n];
+    const mr_view_node *node = &m->nodes[n];
     put(m->to, ",\n");
     put_head(m, "batch/v1", "Job", m->name[n]);
     put(m->to, "   'spec': {'completionMode': 'Indexed', 'completions': %d, 'parallelism': %d, 'backoffLimit': %d,\n"
-               "    'template': {'metadata': {'labels': {'millrace/node': %q}}, 'spec': {\n"
+               "    'template': {'metadata': {'labels': {'millrace/node': %q, 'millrace/run': %q}}, 'spec': {\n"
                "      'subdomain': %q, 'restartPolicy': 'OnFailure', 'terminationGracePeriodSeconds': %d,\n",
-        node->replicas, node->replicas, RESTARTS, m->name[n], m->name[n], GRACE_S);
+        node->replicas, node->replicas, RESTARTS, m->name[n], m->of->run, m->name[n], GRACE_S);
     int status = put_command(m, n);
-    put(m->to, "       'env': [{'name': 'MILLRACE_NODE', 'value': %q},\n"
-               "               {'name': 'MILLRACE_HOSTS', 'value': %q},\n"
-               "               {'name': 'MILLRACE_RUN', 'value': %q}],\n", node->id, m->hosts, m->of->run);
+    put(m->to, "       'env': [");
+    if (m->of->plan->node_count)
+        put(m->to, "{'name': 'MILLRACE_NODE', 'value': %q},\n"
+                   "               {'name': 'MILLRACE_HOSTS', 'value': %q},\n               ", node->id, m->hosts);
+    put(m->to, "{'name': 'MILLRACE_RUN', 'value': %q}],\n", m->of->run);
+    put(m->to, "       'envFrom': [{'secretRef': {'name': %q, 'optional': true}}],\n", m->environment);
     put_probes(m);
     put_resources(m, n);
     put_volumes(m, n);
@@ -275,8 +270,9 @@ static int put_manifests(manifests *m, const char *pipeline) {
     put(m->to, "{'apiVersion': 'v1', 'kind': 'List', 'items': [\n");
     put_head(m, "v1", "ConfigMap", m->of->name);
     put(m->to, "   'data': {'pipeline.yaml': %q}}", pipeline);
-    for (int n = 0; n < (int)m->of->plan->node_count && !status; n++) {
-        put_service(m, n);
+    for (int n = 0; n < (int)m->count && !status; n++) {
+        if (m->of->plan->node_count)
+            put_service(m, n);
         status = put_job(m, n);
     }
     put(m->to, "]}\n");
@@ -306,20 +302,23 @@ static int make(manifests *m) {
     if (status)
         return status;
     m->hosts = list_hosts(m);
-    if (!m->hosts || asprintf(&m->secret, "%s-keys", m->of->name) < 0)
+    if (!m->hosts || asprintf(&m->secret, "%s-keys", m->of->name) < 0 ||
+        asprintf(&m->environment, "%s-environment", m->of->name) < 0)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a deployment");
     return write_manifests(m);
 }
 
 int mr_deploy_kubernetes(const mr_deployment *of) {
     manifests m = {.of = of};
+    m.nodes = mr_deploy_nodes(of->plan, &m.count);
     int status = check(of);
     if (!status)
         status = make(&m);
-    for (size_t n = 0; m.name && n < of->plan->node_count; n++)
+    for (size_t n = 0; m.name && n < m.count; n++)
         free(m.name[n]);
     free(m.name);
     free(m.hosts);
     free(m.secret);
+    free(m.environment);
     return status;
 }

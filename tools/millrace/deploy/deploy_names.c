@@ -1,5 +1,6 @@
 /* Texts that `millrace deploy` refuses to write. */
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/print.h"
@@ -14,6 +15,15 @@ char *mr_deploy_name(const char *name) {
     for (char *at = plain; at && *at; at++)
         *at = *at < 0 || !isalnum((unsigned char)*at) ? '-' : (char)tolower((unsigned char)*at);
     return plain;
+}
+
+char *mr_deploy_object_name(const char *name, const char *node) {
+    char *whole = NULL;
+    if (asprintf(&whole, "%s-%s", name, node) < 0)
+        return NULL;
+    for (char *at = whole; *at; at++)
+        *at = *at == '_' ? '-' : *at >= 'A' && *at <= 'Z' ? (char)(*at + 32) : *at;
+    return whole;
 }
 
 /* A control character could begin a new line in a unit or a script, and text there must be UTF-8. */

@@ -7,26 +7,36 @@
 #include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/deploy/deploy_targets.h"
 
+enum { MOST_RESTARTS = 5 /* of a task */ };
+
 /* Quotes a shell word with single quotes, so that nothing is expanded. */
-static int put_word(void *context, const char *word) {
-    FILE *file = context;
-    fputs(" '", file);
+static void put_quoted(const char *word, FILE *file) {
+    fputc('\'', file);
     for (; *word; word++)
         fputs(*word == '\'' ? "'\\''" : (char[]){*word, 0}, file);
     fputc('\'', file);
+}
+
+static int put_word(void *context, const char *word) {
+    fputc(' ', context);
+    put_quoted(word, context);
     return 0;
 }
 
 static int count_tasks(const mr_plan_view *plan) {
     int tasks = 0;
-    for (size_t n = 0; n < plan->node_count; n++)
-        tasks += plan->nodes[n].replicas;
+    size_t count;
+    const mr_view_node *nodes = mr_deploy_nodes(plan, &count);
+    for (size_t n = 0; n < count; n++)
+        tasks += nodes[n].replicas;
     return tasks;
 }
 
 static int most_gpus(const mr_plan_view *plan) {
     int most = 0;
-    for (int n = 0; n < (int)plan->node_count; n++) {
+    size_t count;
+    mr_deploy_nodes(plan, &count);
+    for (int n = 0; n < (int)count; n++) {
         int gpus = mr_deploy_gpus(plan, n);
         most = gpus > most ? gpus : most;
     }
@@ -56,9 +66,11 @@ static bool is_on_one_machine(const mr_plan_view *plan) {
 /* The indices of tasks that keep a checkpoint, each between blanks. */
 static void put_resuming_tasks(const mr_plan_view *plan, FILE *file) {
     int task = 0;
+    size_t count;
+    const mr_view_node *nodes = mr_deploy_nodes(plan, &count);
     fputc(' ', file);
-    for (size_t n = 0; n < plan->node_count; n++)
-        for (int r = 0; r < plan->nodes[n].replicas; r++, task++)
+    for (size_t n = 0; n < count; n++)
+        for (int r = 0; r < nodes[n].replicas; r++, task++)
             if (mr_plan_resumes(plan, (int)n))
                 fprintf(file, "%d ", task);
 }
@@ -66,13 +78,25 @@ static void put_resuming_tasks(const mr_plan_view *plan, FILE *file) {
 /* The job's checkpoint folder survives requeueing. It is removed once the run has ended, unless somebody asked the run
  * to end early. */
 static void put_state(const mr_deployment *of, FILE *file) {
-    fprintf(file, "state=${MILLRACE_STATE:-$PWD/%s-$SLURM_JOB_ID.state}\n", of->name);
+    if (of->checkpoints) {
+        fputs("state=", file);
+        put_quoted(of->checkpoints, file);
+        fputs("\nstate=${MILLRACE_STATE:-$state}\n", file);
+    } else
+        fprintf(file, "state=${MILLRACE_STATE:-$PWD/%s-$SLURM_JOB_ID.state}\n", of->name);
     fputs("case \" $*\" in\n"
           "*\" --resume\"*) echo \"each task keeps a checkpoint in $state; MILLRACE_STATE names another folder\" >&2\n"
           "    exit 64 ;;\n"
           "esac\n"
           "mkdir -p \"$state\"\n"
-          "rm -f \"$state/asked\"\n", file);
+          "rm -f \"$state/asked\" \"$state/failed\"\n", file);
+}
+
+/* Each task keeps a line in the folder: its state or exit code, how often it was started again, and its machine. */
+static void put_notes(const mr_deployment *of, FILE *file) {
+    fputs("export notes=", file);
+    put_quoted(of->notes, file);
+    fputs("\nmkdir -p \"$notes\"\nrm -f \"$notes\"/*\n", file);
 }
 
 /* A task's loop. $0 is the checkpoint folder, "$@" the command. Slurm's signals must also reach the command. */
@@ -85,15 +109,27 @@ static void put_task(const mr_deployment *of, FILE *file) {
         put_resuming_tasks(of->plan, file);
         fputs("\" in *\" $SLURM_PROCID \"*) more=(--resume \"$0/$SLURM_PROCID.checkpoint\") ;; esac\n", file);
     }
+    fputs(of->notes ? "note() {\n"
+                      "    echo \"$1 $tries $SLURMD_NODENAME\" >\"$notes/.$SLURM_PROCID\" &&\n"
+                      "        mv \"$notes/.$SLURM_PROCID\" \"$notes/$SLURM_PROCID\"\n"
+                      "}\n"
+                    : "note() { :; }\n", file);
     fputs("asked= tries=0\n"
           "trap \"asked=yes\" TERM INT\n"
           "while :; do\n"
+          "    note running\n"
           "    status=0\n"
           "    \"$@\" \"${more[@]}\" || status=$?\n", file);
     if (!of->trains)
         fputs("    [ -z \"$asked\" ] || : >\"$0/asked\"\n", file);
-    fputs("    [ -z \"$asked\" ] && [ $status -gt 128 ] && [ $tries -lt 5 ] || exit $status\n"
-          "    tries=$((tries + 1))\n"
+    fprintf(file, "    [ -z \"$asked\" ] && [ $status -gt 128 ] && [ $tries -lt %d ] || {\n"
+                  "        note $status\n"
+                  "%s"
+                  "        exit $status\n"
+                  "    }\n"
+                  "    tries=$((tries + 1))\n", of->on_death == MR_DEATH_ENDS ? 0 : MOST_RESTARTS,
+            of->trains ? "" : "        [ -n \"$asked\" ] || [ $status = 0 ] || echo $status >\"$0/failed\"\n");
+    fputs(
           "    echo \"task $SLURM_PROCID was ended by signal $((status - 128)): it is started again\" >&2\n", file);
     if (of->trains)
         fputs("    more=(--resume)\n", file);
@@ -127,18 +163,22 @@ int mr_deploy_slurm(const mr_deployment *of) {
           file);
     if (!of->trains)
         put_state(of, file);
+    if (of->notes)
+        put_notes(of, file);
     put_task(of, file);
-    fprintf(file, "status=0\nsrun --kill-on-bad-exit=1 --distribution=block bash -c \"$task\" %s",
+    fprintf(file, "status=0\nsrun --export=ALL --kill-on-bad-exit=1 --distribution=block bash -c \"$task\" %s",
             of->trains ? "task" : "\"$state\"");
     put_word(file, of->command);
     status = mr_deploy_words(of, of->path, put_word, file);
     /* Tasks on one machine cannot have the same address. */
-    if (mr_plan_view_http(of->plan)->listen)
+    if (plan->node_count && mr_plan_view_http(plan)->listen)
         fputs(" --set http.listen=off", file);
     /* The words that follow the script on sbatch's command line. */
     fputs(" \"$@\" || status=$?\n", file);
+    /* srun's code may be that of a task which Slurm has killed after another had failed. */
     if (!of->trains)
-        fputs("[ $status != 0 ] || [ -e \"$state/asked\" ] || rm -rf \"$state\"\n", file);
+        fputs("[ ! -e \"$state/failed\" ] || status=$(cat \"$state/failed\")\n"
+              "[ $status != 0 ] || [ -e \"$state/asked\" ] || rm -rf \"$state\"\n", file);
     fputs("exit $status\n", file);
     int closed = mr_deploy_close(&script);
     return status ? status : closed;

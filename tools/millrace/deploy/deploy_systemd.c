@@ -93,8 +93,9 @@ static void put_head(const units *u, const mr_view_node *node, FILE *file) {
         fprintf(file, "Node %s of ", node->id);
     put_description(of, file);
     fputs(node && node->replicas > 1 ? ", process %i\n" : "\n", file);
+    /* A node that has failed for good ends the others, which would wait for it. */
     if (node)
-        fprintf(file, "PartOf=%s.target\n", of->name);
+        fprintf(file, "PartOf=%s.target\nOnFailure=%s-end.target\n", of->name, of->name);
     fputs("After=network-online.target\nWants=network-online.target\n"
           "StartLimitIntervalSec=60\nStartLimitBurst=5\n\n"
           "[Service]\nType=notify\nWatchdogSec=30\n", file);
@@ -127,9 +128,10 @@ static void put_rest(const units *u, const mr_view_node *node, FILE *file) {
                       "RuntimeDirectory=millrace-%s\nRuntimeDirectoryMode=0700\nRuntimeDirectoryPreserve=yes\n",
                 u->of->run, name, name);
     fprintf(file, "StateDirectory=millrace-%s\nStateDirectoryMode=0700\n"
-                  "Restart=on-failure\nRestartSec=1\nRestartPreventExitStatus=" FINAL_EXITS "\n"
+                  "Restart=%s\nRestartSec=1\nRestartPreventExitStatus=" FINAL_EXITS "\n"
                   "TimeoutStopSec=15\nNoNewPrivileges=yes\n\n"
-                  "[Install]\nWantedBy=%s.target\n", name, node ? name : "multi-user");
+                  "[Install]\nWantedBy=%s.target\n", name, u->of->on_death == MR_DEATH_ENDS ? "no" : "on-failure",
+            node ? name : "multi-user");
 }
 
 /* Several nodes on one machine cannot have the address in the pipeline: each has a socket in the runtime folder. */
@@ -203,6 +205,18 @@ static int write_target(const mr_deployment *of) {
     return mr_deploy_close(&unit);
 }
 
+/* Starting it stops the pipeline's target, and its services with it. */
+static int write_end(const mr_deployment *of) {
+    mr_deploy_file unit;
+    int status = mr_deploy_open(of, &unit, "%s-end.target", of->name);
+    if (status)
+        return status;
+    fprintf(unit.stream, "# Made by \"millrace deploy\" from %s.\n[Unit]\nDescription=The end of ", of->path);
+    put_description(of, unit.stream);
+    fprintf(unit.stream, "\nConflicts=%s.target\n", of->name);
+    return mr_deploy_close(&unit);
+}
+
 int mr_deploy_systemd(const mr_deployment *of) {
     units u = {.of = of};
     int status = check(of);
@@ -210,6 +224,8 @@ int mr_deploy_systemd(const mr_deployment *of) {
         status = mr_deploy_environment(of, &u.environment);
     if (!status && of->plan->node_count)
         status = write_target(of);
+    if (!status && of->plan->node_count)
+        status = write_end(of);
     for (size_t n = 0; n < of->plan->node_count && !status; n++)
         status = write_service(&u, &of->plan->nodes[n]);
     if (!status && !of->plan->node_count)

@@ -5,34 +5,47 @@
 #include <string.h>
 
 #include "engine/base/file.h"
+#include "engine/base/grow.h"
 #include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/cli/types.h"
 
-int mr_deploy_open(const mr_deployment *of, mr_deploy_file *file, const char *format, ...) {
-    char *name = NULL;
-    *file = (mr_deploy_file){0};
-    va_list list;
-    va_start(list, format);
-    bool made = vasprintf(&name, format, list) >= 0 && asprintf(&file->path, "%s/%s", of->folder, name) >= 0;
-    va_end(list);
-    free(name);
-    if (!made)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for a deployment");
-    file->stream = fopen(file->path, "we");
-    if (!file->stream) {
-        int status = mr_file_fail("write", file->path);
-        free(file->path);
-        return status;
+/* Takes the path; NULL: no memory. */
+static int list(mr_deploy_files *files, char *path) {
+    if (path && mr_grow((void **)&files->path, files->count, &files->room, sizeof *files->path)) {
+        files->path[files->count++] = path;
+        return MR_OK;
     }
-    printf("%s\n", file->path);
-    return MR_OK;
+    free(path);
+    return mr_fail(MR_ERROR_MEMORY, "no memory for a deployment");
+}
+
+int mr_deploy_open(const mr_deployment *of, mr_deploy_file *file, const char *format, ...) {
+    char *name = NULL, *path = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    if (vasprintf(&name, format, arguments) < 0 || asprintf(&path, "%s/%s", of->folder, name) < 0)
+        path = NULL;
+    va_end(arguments);
+    free(name);
+    FILE *stream = path ? fopen(path, "we") : NULL;
+    int status = path && !stream ? mr_file_fail("write", path) : MR_OK;
+    *file = (mr_deploy_file){.stream = stream, .path = path};
+    if (status)
+        free(path);
+    else if ((status = list(of->written, path)) && stream)
+        fclose(stream);
+    return status;
 }
 
 int mr_deploy_close(mr_deploy_file *file) {
     bool failed = ferror(file->stream) != 0;
-    int status = fclose(file->stream) || failed ? mr_file_fail("write", file->path) : MR_OK;
-    free(file->path);
-    return status;
+    return fclose(file->stream) || failed ? mr_file_fail("write", file->path) : MR_OK;
+}
+
+const mr_view_node *mr_deploy_nodes(const mr_plan_view *plan, size_t *count) {
+    static const mr_view_node alone = {.id = "run", .replicas = 1};
+    *count = plan->node_count ? plan->node_count : 1;
+    return plan->node_count ? plan->nodes : &alone;
 }
 
 int mr_deploy_words(const mr_deployment *of, const char *path, mr_deploy_word *function, void *context) {

@@ -27,13 +27,6 @@ static void put_version(yajl_gen json, const char *key, int version) {
     mr_json_text(json, key, version ? text : NULL);
 }
 
-static void put_kernels(yajl_gen json, const mr_kernel_variants *kernels) {
-    mr_json_text(json, "kernels", kernels->isa);
-    MR_JSON_MAP(json, "preprocess_kernels")
-        for (size_t i = 0; i < kernels->step_count; i++)
-            mr_json_text(json, kernels->steps[i].step, kernels->steps[i].isa);
-}
-
 static void put_host(yajl_gen json, const mr_machine *machine) {
     MR_JSON_MAP(json, "cpu") {
         mr_json_text(json, "name", "cpu");
@@ -41,7 +34,7 @@ static void put_host(yajl_gen json, const mr_machine *machine) {
         mr_json_integer(json, "cores", machine->cores);
         mr_json_integer(json, "usable_cores", machine->usable_cores);
         mr_json_integer(json, "numa_nodes", machine->numa_nodes);
-        put_kernels(json, mr_kernel_variants_get());
+        mr_json_text(json, "kernels", mr_kernel_isa());
         put_known(json, "memory_bytes", (int64_t)machine->memory_bytes, 1);
         put_known(json, "available_bytes", (int64_t)machine->available_bytes, 1);
     }

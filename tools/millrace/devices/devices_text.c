@@ -16,28 +16,14 @@ static const char *plural(int count) {
     return count == 1 ? "" : "s";
 }
 
-/* "avx2", or "avx512 (vertical avx2, colour avx2)". */
-static void print_kernels(const mr_kernel_variants *kernels, FILE *stream) {
-    const char *before = " (";
-    fputs(kernels->isa, stream);
-    for (size_t i = 0; i < kernels->step_count; i++) {
-        const mr_kernel_variant *one = &kernels->steps[i];
-        if (strcmp(one->isa, kernels->isa) == 0)
-            continue;
-        fprintf(stream, "%s%s %s", before, one->step, one->isa);
-        before = ", ";
-    }
-    fputs(*before == ',' ? ")\n" : "\n", stream);
-}
-
 static void print_host(const mr_machine *machine, FILE *stream) {
     char all[MR_WORDS], available[MR_WORDS];
     begin("cpu", stream);
     mr_print(stream, "%s\n", machine->processor ? machine->processor : "processors");
     begin("", stream);
-    mr_print(stream, "%d of %d core%s for this process, %d NUMA node%s, kernels: ", machine->usable_cores,
-             machine->cores, plural(machine->cores), machine->numa_nodes, plural(machine->numa_nodes));
-    print_kernels(mr_kernel_variants_get(), stream);
+    mr_print(stream, "%d of %d core%s for this process, %d NUMA node%s, kernels: %s\n", machine->usable_cores,
+             machine->cores, plural(machine->cores), machine->numa_nodes, plural(machine->numa_nodes),
+             mr_kernel_isa());
     if (machine->memory_bytes) {
         begin("", stream);
         mr_print(stream, "%s memory, %s available\n", mr_words_bytes(machine->memory_bytes, all),

@@ -46,6 +46,23 @@ static void put_process_head(yajl_gen json, const mr_observed_process *process) 
 
 /* ---- the whole -------------------------------------------------------------------------------------------------- */
 
+static void put_otlp(yajl_gen json, const mr_run_http *web) {
+    mr_otlp_state states[MR_OTLP_SIGNALS];
+    const char *endpoint;
+    const size_t count = mr_otlp_state_of(web->otlp, states, &endpoint);
+    MR_JSON_ARRAY(json, "otlp")
+        for (size_t i = 0; i < count; i++)
+            MR_JSON_MAP(json, NULL) {
+                mr_json_text(json, "signal", states[i].signal);
+                mr_json_text(json, "endpoint", endpoint);
+                mr_json_bool(json, "up", states[i].up);
+                mr_json_integer(json, "sent", (int64_t)states[i].sent);
+                mr_json_integer(json, "rejected", (int64_t)states[i].rejected);
+                mr_json_integer(json, "failures", (int64_t)states[i].failures);
+                mr_json_text(json, "message", *states[i].message ? states[i].message : NULL);
+            }
+}
+
 static void put_head(yajl_gen json, const mr_run_http *web) {
     const mr_observed_ledger sum = mr_observed_sum(&web->now);
     mr_json_text(json, "pipeline", web->plan->name);
@@ -55,6 +72,7 @@ static void put_head(yajl_gen json, const mr_run_http *web) {
     mr_json_bool(json, "ending", web->now.ending);
     MR_JSON_MAP(json, "ledger")
         put_ledger(json, &sum);
+    put_otlp(json, web);
 }
 
 mr_http_reply mr_run_http_answer_status(mr_http_request *request, void *context) {
@@ -78,7 +96,7 @@ mr_http_reply mr_run_http_answer_status(mr_http_request *request, void *context)
                 }
     }
     pthread_mutex_unlock(&web->lock);
-    return mr_run_http_send_json(request, json);
+    return mr_http_send_json(request, json);
 }
 
 /* ---- parts of it ------------------------------------------------------------------------------------------------ */
@@ -117,7 +135,7 @@ mr_http_reply mr_run_http_answer_part(mr_http_request *request, void *context) {
     else
         put_processes(json, web);
     pthread_mutex_unlock(&web->lock);
-    return mr_run_http_send_json(request, json);
+    return mr_http_send_json(request, json);
 }
 
 /* ---- events ----------------------------------------------------------------------------------------------------- */
@@ -183,7 +201,7 @@ mr_http_reply mr_run_http_answer_history(mr_http_request *request, void *context
                 mr_json_number(json, "cpu_s", point->cpu_s);
             }
     pthread_mutex_unlock(&web->lock);
-    return mr_run_http_send_json(request, json);
+    return mr_http_send_json(request, json);
 }
 
 void mr_run_http_put_line(yajl_gen json, const mr_run_http_line *line) {
@@ -205,7 +223,7 @@ mr_http_reply mr_run_http_answer_log(mr_http_request *request, void *context) {
         for (uint64_t i = first; i < web->line_count; i++)
             mr_run_http_put_line(json, &web->lines[i % MR_RUN_HTTP_LINES]);
     pthread_mutex_unlock(&web->log_lock);
-    return mr_run_http_send_json(request, json);
+    return mr_http_send_json(request, json);
 }
 
 static void put_planned_stage(yajl_gen json, const mr_plan_view *plan, const mr_view_stage *stage) {
@@ -246,5 +264,5 @@ mr_http_reply mr_run_http_answer_graph(mr_http_request *request, void *context) 
             for (size_t i = 0; i < plan->link_count; i++)
                 put_link(json, plan, &plan->links[i]);
     }
-    return mr_run_http_send_json(request, json);
+    return mr_http_send_json(request, json);
 }

@@ -8,9 +8,9 @@
 /* The run looks at itself twice a second. */
 static const int64_t SILENCE_NS = 10000000000;
 
-void mr_movement_look(mr_movement *movement, const mr_observed_ledger *sum, int64_t now_ns) {
+void mr_movement_look(mr_movement *movement, const mr_observed_ledger *sum, bool held_up, int64_t now_ns) {
     const uint64_t seen = sum->in + sum->delivered + sum->dropped + sum->absorbed;
-    if (seen != movement->seen || !sum->in_flight || !movement->moved_ns)
+    if (seen != movement->seen || !sum->in_flight || held_up || !movement->moved_ns)
         movement->moved_ns = now_ns;
     movement->seen = seen;
 }
@@ -47,8 +47,8 @@ static bool is_connected(const mr_observed_process *process, char why[MR_HEALTH_
     if (!process->ready || !summary)
         return no(why, process->name ? "the node %s is not ready" : "stages are still being opened", process->name);
     for (size_t i = 0; i < summary->cut_count; i++)
-        if (!summary->cuts[i].sessions)
-            return no(why, "no node has connected over %s yet", summary->cuts[i].id);
+        if (!summary->cuts[i].peers)
+            return no(why, "no node is connected over %s", summary->cuts[i].id);
     return true;
 }
 

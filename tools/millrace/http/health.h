@@ -6,17 +6,19 @@
 /* Watches that frames move. */
 typedef struct mr_movement {
     uint64_t seen;    /* frames that came in or were settled */
-    int64_t moved_ns; /* when that last changed, or no frame was in flight; 0: never looked */
+    int64_t moved_ns; /* when that last changed, no frame was in flight or they were held up; 0: never looked */
 } mr_movement;
 
-void mr_movement_look(mr_movement *movement, const mr_observed_ledger *sum, int64_t now_ns);
+/* `held_up`: something outside the run may hold frames up, which is no fault of the run (mr_observed_is_held_up). */
+void mr_movement_look(mr_movement *movement, const mr_observed_ledger *sum, bool held_up, int64_t now_ns);
 /* Whether frames are in flight and have not moved for that long. */
 bool mr_movement_stalls(const mr_movement *movement, int64_t now_ns, int64_t stall_ns);
 
 enum { MR_HEALTH_WHY = 256 };
 
 typedef enum mr_health_kind {
-    MR_HEALTH_ALIVE, /* the run looks at itself, and frames move or none are in flight */
+    MR_HEALTH_ALIVE, /* the run looks at itself, and frames move, or none are in flight, or a service or
+                         node is away that may hold them up */
     MR_HEALTH_READY, /* all stages are open, all nodes connected, and the run was not asked to end */
     MR_HEALTH_WELL   /* both, and no source, device or service has failed or is away */
 } mr_health_kind;

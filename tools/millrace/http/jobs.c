@@ -179,7 +179,7 @@ static mr_http_reply send_answer(mr_http_request *request, mr_run_http_job *job)
     pthread_mutex_unlock(&web->job_lock);
     if (!done)
         return MR_HTTP_WAIT;
-    return answer ? mr_run_http_send_text(request, "application/json", answer, bytes, code_of(answer)) : MR_HTTP_END;
+    return answer ? mr_http_send_text(request, "application/json", answer, bytes, code_of(answer)) : MR_HTTP_END;
 }
 
 mr_http_reply mr_run_http_answer_do(mr_http_request *request, void *context) {

@@ -4,16 +4,24 @@
 #include "engine/base/print.h"
 #include "engine/base/thread.h"
 #include "millrace/log.h"
+#include "tools/millrace/http/run_http.h"
 
-static void keep(void *context, mr_log_level level, const char *line) {
+void mr_run_http_log(mr_run_http *web, mr_log_level level, const char *process, const char *line) {
     static const char *const levels[] = {"error", "warning", "info", "debug"};
-    mr_run_http *web = context;
-    web->logged(web->logged_context, level, line);
+    if (!web)
+        return;
     MR_LOCKED(&web->log_lock);
     mr_run_http_line *kept = &web->lines[web->line_count++ % MR_RUN_HTTP_LINES];
     kept->number = web->line_count;
     kept->date_ns = mr_clock_date_ns();
-    mr_print_into(kept->text, sizeof kept->text, "%s: %s", levels[level], line);
+    mr_print_into(kept->text, sizeof kept->text, "%s: %s%s%s", levels[level], process ? process : "",
+                  process ? ": " : "", line);
+}
+
+static void keep(void *context, mr_log_level level, const char *line) {
+    mr_run_http *web = context;
+    web->logged(web->logged_context, level, line);
+    mr_run_http_log(web, level, NULL, line);
 }
 
 void mr_run_http_log_begin(mr_run_http *web) {

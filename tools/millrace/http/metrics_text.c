@@ -1,34 +1,21 @@
-#include "tools/millrace/http/metrics_text.h"
+#include "tools/millrace/http/metrics_out.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/utf8.h"
 
 static const char PREFIX[] = "millrace_";
 
-/* ---- bytes ------------------------------------------------------------------------------------------------------ */
-
-static void add(mr_metrics_text *text, const char *bytes, size_t count) {
-    if (text->room - text->length < count && !text->failed) {
-        const size_t room = 2 * text->room + count + 4096;
-        char *wider = realloc(text->data, room);
-        text->failed = !wider;
-        text->data = wider ? wider : text->data;
-        text->room = wider ? room : text->room;
-    }
-    if (text->failed)
-        return;
-    memcpy(text->data + text->length, bytes, count);
-    text->length += count;
+static void add(mr_metrics_out *text, const char *bytes, size_t count) {
+    mr_otlp_add(&text->bytes, bytes, count);
 }
 
-static void put(mr_metrics_text *text, const char *word) {
+static void put(mr_metrics_out *text, const char *word) {
     add(text, word, strlen(word));
 }
 
-static void put_count(mr_metrics_text *text, uint64_t value) {
+static void put_count(mr_metrics_out *text, uint64_t value) {
     char digits[24], *first = digits + sizeof digits;
     do {
         *--first = (char)('0' + value % 10);
@@ -36,7 +23,7 @@ static void put_count(mr_metrics_text *text, uint64_t value) {
     add(text, first, (size_t)(digits + sizeof digits - first));
 }
 
-static void put_number(mr_metrics_text *text, double value) {
+static void put_number(mr_metrics_out *text, double value) {
     char digits[40];
     const uint64_t whole = value >= 0 && value < 1e15 ? (uint64_t)value : 0;
     if ((double)whole == value) {
@@ -49,22 +36,11 @@ static void put_number(mr_metrics_text *text, double value) {
 
 /* ---- heads and labels ------------------------------------------------------------------------------------------- */
 
-void mr_metrics_family(mr_metrics_text *text, const char *name, const char *kind, const char *help) {
-    text->name = name;
-    text->kind = kind;
-    text->help = help;
-    text->begun = false;
+static const char *ending_of(const mr_metrics_out *text) {
+    return mr_metrics_is(text, "counter") ? "_total" : mr_metrics_is(text, "info") ? "_info" : "";
 }
 
-static bool is(const mr_metrics_text *text, const char *kind) {
-    return strcmp(text->kind, kind) == 0;
-}
-
-static const char *ending_of(const mr_metrics_text *text) {
-    return is(text, "counter") ? "_total" : is(text, "info") ? "_info" : "";
-}
-
-static void put_head_line(mr_metrics_text *text, const char *what, const char *rest) {
+static void put_head_line(mr_metrics_out *text, const char *what, const char *rest) {
     put(text, what);
     put(text, PREFIX);
     put(text, text->name);
@@ -75,20 +51,17 @@ static void put_head_line(mr_metrics_text *text, const char *what, const char *r
     put(text, "\n");
 }
 
-static void begin_family(mr_metrics_text *text) {
-    const bool info = is(text, "info");
-    if (text->begun)
-        return;
-    text->begun = true;
+static void begin_family(mr_metrics_out *text) {
+    const bool info = mr_metrics_is(text, "info");
     put_head_line(text, "# HELP ", text->help);
     put_head_line(text, "# TYPE ", info && !text->open ? "gauge" : text->kind);
 }
 
-size_t mr_metrics_label(mr_metrics_text *text, const char *name, const char *value) {
-    const size_t before = text->labels_length, room = sizeof text->labels - 3;
-    size_t at = before;
-    if (!value || !*value || before + strlen(name) + 2 > room)
-        return before;
+static void add_label(mr_metrics_out *text, const char *name, const char *value) {
+    const size_t room = sizeof text->labels - 3;
+    size_t at = text->labels_length;
+    if (at + strlen(name) + 2 > room)
+        return;
     at += (size_t)snprintf(text->labels + at, sizeof text->labels - at, "%s=\"", name);
     for (size_t left = strlen(value); left && at + 5 < room;) {
         const size_t bytes = mr_utf8_bytes(value, left);
@@ -105,17 +78,11 @@ size_t mr_metrics_label(mr_metrics_text *text, const char *name, const char *val
     }
     memcpy(text->labels + at, "\",", 2);
     text->labels_length = at + 2;
-    return before;
-}
-
-void mr_metrics_unlabel(mr_metrics_text *text, size_t length) {
-    text->labels_length = length;
 }
 
 /* ---- samples ---------------------------------------------------------------------------------------------------- */
 
-static void put_sample(mr_metrics_text *text, const char *ending, const char *bound) {
-    begin_family(text);
+static void put_sample(mr_metrics_out *text, const char *ending, const char *bound) {
     put(text, PREFIX);
     put(text, text->name);
     put(text, ending);
@@ -132,19 +99,16 @@ static void put_sample(mr_metrics_text *text, const char *ending, const char *bo
     put(text, " ");
 }
 
-void mr_metrics_count(mr_metrics_text *text, uint64_t value) {
+static void put_value(mr_metrics_out *text, const mr_metrics_value *value) {
     put_sample(text, ending_of(text), NULL);
-    put_count(text, value);
+    if (value->whole)
+        put_count(text, value->count);
+    else
+        put_number(text, value->number);
     put(text, "\n");
 }
 
-void mr_metrics_number(mr_metrics_text *text, double value) {
-    put_sample(text, ending_of(text), NULL);
-    put_number(text, value);
-    put(text, "\n");
-}
-
-void mr_metrics_durations(mr_metrics_text *text, const mr_durations *durations) {
+static void put_durations(mr_metrics_out *text, const mr_durations *durations) {
     uint64_t below = 0;
     for (int i = 0; i < MR_DURATION_BUCKETS; i++) {
         char bound[40];
@@ -163,12 +127,5 @@ void mr_metrics_durations(mr_metrics_text *text, const mr_durations *durations) 
     put(text, "\n");
 }
 
-char *mr_metrics_finish(mr_metrics_text *text, size_t *bytes) {
-    if (text->open)
-        put(text, "# EOF\n");
-    *bytes = text->length;
-    if (!text->failed)
-        return text->data;
-    free(text->data);
-    return NULL;
-}
+const mr_metrics_format mr_metrics_text = {
+    .begin = begin_family, .label = add_label, .value = put_value, .durations = put_durations};

@@ -13,6 +13,27 @@ bool mr_observed_is_up(const mr_observed_process *process, const mr_source_summa
     return process->pid && process->ready && mr_observed_is_linked(source);
 }
 
+static bool is_away(mr_link_state phase) {
+    return phase == MR_LINK_CONNECTING || phase == MR_LINK_STALLED || phase == MR_LINK_AWAY;
+}
+
+bool mr_observed_is_held_up(const mr_summary *summary) {
+    for (size_t i = 0; i < summary->stage_count; i++)
+        if (is_away(summary->stages[i].service.phase))
+            return true;
+    for (size_t i = 0; i < summary->cut_count; i++)
+        if (!summary->cuts[i].peers)
+            return true;
+    return false;
+}
+
+bool mr_observed_any_is_held_up(const mr_observed *now) {
+    for (size_t i = 0; i < now->count; i++)
+        if (now->process[i].pid && now->process[i].summary && mr_observed_is_held_up(now->process[i].summary))
+            return true;
+    return false;
+}
+
 static void add(mr_observed_ledger *sum, const mr_source_summary *source) {
     if (source->elsewhere)
         return;

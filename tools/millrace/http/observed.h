@@ -32,6 +32,11 @@ typedef struct mr_observed_ledger {
 } mr_observed_ledger;
 
 mr_observed_ledger mr_observed_sum(const mr_observed *now);
+/* Whether something outside may hold up a process's frames: a service that is away, or all nodes at the other end of a
+ * cut. */
+bool mr_observed_is_held_up(const mr_summary *summary);
+/* The same for any process that runs. */
+bool mr_observed_any_is_held_up(const mr_observed *now);
 /* Whether the source's frames come from another node, which counts them, or it was removed. */
 bool mr_observed_counts(const mr_source_summary *source);
 /* Whether the source has neither ended nor failed, and a camera or server is connected. */

@@ -5,20 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/file.h"
-#include "engine/base/key_file.h"
-#include "engine/base/memory.h"
-#include "engine/base/print.h"
 #include "engine/base/thread.h"
-#include "engine/serve/http_address.h"
-#include "engine/serve/http_token.h"
-#include "millrace/log.h"
 #include "tools/millrace/http/api.h"
 #include "tools/millrace/http/events.h"
 #include "tools/millrace/http/jobs.h"
+#include "tools/millrace/http/listener.h"
 #include "tools/millrace/http/log_lines.h"
 #include "tools/millrace/http/metrics.h"
 #include "tools/millrace/http/results.h"
@@ -26,12 +19,11 @@
 /* The document at /api/v1/openapi.json, which is compiled in. */
 extern const char mr_run_http_openapi[];
 /* The page at "/", likewise. */
-extern const char mr_run_http_page[];
+extern const char mr_run_http_html[];
 
-/* LINGER_PERCENT: the part of the grace time after which a run that was asked to end no longer lingers. */
-enum { MOST_PEM = 1 << 20, LOOK_MS = 50, LINGER_PERCENT = 80 };
-/* A request may take this long, also one that adds a camera. History has a point for every five seconds. */
-static const int64_t TIMEOUT_NS = 60000000000, POINT_NS = 5000000000;
+enum { LOOK_MS = 50 };
+/* History has a point for every five seconds. */
+static const int64_t POINT_NS = 5000000000;
 /* Between two events. */
 static const int64_t EVENT_NS = 450000000;
 
@@ -47,7 +39,7 @@ static mr_http_reply answer_health(mr_http_request *request, mr_run_http *web, m
     pthread_mutex_unlock(&web->lock);
     const int bytes = asprintf(&text, "%s\n", is ? "ok" : why);
     return bytes < 0 ? MR_HTTP_END
-                     : mr_run_http_send_text(request, "text/plain; charset=utf-8", text, (size_t)bytes, is ? 200 : 503);
+                     : mr_http_send_text(request, "text/plain; charset=utf-8", text, (size_t)bytes, is ? 200 : 503);
 }
 
 static mr_http_reply answer_livez(mr_http_request *request, void *web) {
@@ -63,24 +55,24 @@ static mr_http_reply answer_healthz(mr_http_request *request, void *web) {
 }
 
 static mr_http_reply answer_page(mr_http_request *request, void *web) {
-    (void)web;
-    return mr_http_send(request, &(mr_http_content){.type = "text/html; charset=utf-8", .data = mr_run_http_page,
-                                                    .bytes = strlen(mr_run_http_page)});
-}
-
-/* A browser asks for the page's icon without the page's token. */
-static mr_http_reply answer_icon(mr_http_request *request, void *web) {
-    static const char icon[] = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 16\" fill=\"none\" "
-                               "stroke=\"#47c\" stroke-width=\"2\"><circle cx=\"8\" cy=\"8\" r=\"6\"/>"
-                               "<path d=\"M8 2v12M2 8h12M4 4l8 8M12 4l-8 8\"/></svg>\n";
-    (void)web;
-    return mr_http_send(request, &(mr_http_content){.type = "image/svg+xml", .data = icon, .bytes = sizeof icon - 1});
+    return mr_http_send(request, &(mr_http_content){.type = "text/html; charset=utf-8", .data = mr_run_http_html,
+                                                    .bytes = strlen(mr_run_http_html)});
 }
 
 static mr_http_reply answer_openapi(mr_http_request *request, void *web) {
-    (void)web;
     return mr_http_send(request, &(mr_http_content){.type = "application/json", .data = mr_run_http_openapi,
                                                     .bytes = strlen(mr_run_http_openapi)});
+}
+
+/* With the lock. */
+static void fill_metrics(mr_run_http *web, mr_metrics *metrics) {
+    char why[MR_HEALTH_WHY];
+    metrics->now = &web->now;
+    metrics->pipeline = web->plan->name;
+    metrics->digest = web->plan->digest;
+    metrics->alive = mr_run_http_is(web, MR_HEALTH_ALIVE, why);
+    metrics->ready = mr_run_http_is(web, MR_HEALTH_READY, why);
+    metrics->otlp_count = mr_otlp_state_of(web->otlp, metrics->otlp, NULL);
 }
 
 /* A scrape, until the client has taken all of it. */
@@ -100,42 +92,43 @@ static void end_scrape(void *state) {
 static mr_http_reply answer_metrics(mr_http_request *request, void *context) {
     mr_run_http *web = context;
     const char *accept = mr_http_header(request, "Accept");
-    char why[MR_HEALTH_WHY];
     size_t bytes = 0;
-    mr_metrics metrics = {.now = &web->now, .pipeline = web->plan->name, .digest = web->plan->digest,
-                          .open = accept && strstr(accept, "application/openmetrics-text")};
+    mr_metrics metrics = {.open = accept && strstr(accept, "application/openmetrics-text")};
     scrape *one = calloc(1, sizeof *one);
     if (!one)
         return MR_HTTP_END;
     pthread_mutex_lock(&web->lock);
-    metrics.alive = mr_run_http_is(web, MR_HEALTH_ALIVE, why);
-    metrics.ready = mr_run_http_is(web, MR_HEALTH_READY, why);
+    fill_metrics(web, &metrics);
     char *text = mr_metrics_write(&metrics, &bytes);
     *one = (scrape){web, web->now.final};
     pthread_mutex_unlock(&web->lock);
     mr_http_keep(request, one, end_scrape);
-    return text ? mr_run_http_send_text(request, mr_metrics_type(metrics.open), text, bytes, 200) : MR_HTTP_END;
+    return text ? mr_http_send_text(request, mr_metrics_type(metrics.open), text, bytes, 200) : MR_HTTP_END;
+}
+
+/* ---- metrics that are sent -------------------------------------------------------------------------------------- */
+
+static size_t make_metrics(void *context, const mr_otlp_bytes *resource, mr_otlp_bytes *body, bool *more) {
+    mr_run_http *web = context;
+    mr_metrics metrics = {0};
+    (void)more;
+    MR_LOCKED(&web->lock);
+    fill_metrics(web, &metrics);
+    return mr_metrics_encode(&metrics, resource, web->started_ns, body);
+}
+
+static int add_signal(mr_run_http *web) {
+    return mr_otlp_add_signal(web->otlp, &(mr_otlp_signal){
+        .name = "metrics", .path = "/v1/metrics", .items = "data points", .make = make_metrics, .context = web,
+        .interval_ns = mr_plan_view_otlp(web->plan)->interval_ns});
 }
 
 /* ---- opening ---------------------------------------------------------------------------------------------------- */
 
-static int read_pem(const char *path, const char *what, bool secret, char **text) {
-    mr_file_bytes content;
-    FILE *file = secret ? fopen(path, "re") : NULL;
-    int status = file ? mr_secret_file_check(fileno(file), path, what) : MR_OK;
-    if (file)
-        fclose(file);
-    if (!status)
-        status = mr_file_read(what, path, MOST_PEM, 0, &content);
-    if (!status)
-        *text = (char *)content.data;
-    return status;
-}
-
-static int start(mr_run_http *web, int fd, bool any_host, const char *token, const char *certificate, const char *key) {
+static int listen_for(mr_run_http *web) {
     const mr_http_route routes[] = {
         {.path = "/", .answer = answer_page, .context = web},
-        {.path = "/icon.svg", .answer = answer_icon, .context = web, .open = true},
+        {.path = "/icon.svg", .answer = mr_http_answer_icon, .context = web, .open = true},
         {.path = "/metrics", .answer = answer_metrics, .context = web},
         {.path = "/livez", .answer = answer_livez, .context = web, .open = true},
         {.path = "/readyz", .answer = answer_readyz, .context = web, .open = true},
@@ -150,92 +143,42 @@ static int start(mr_run_http *web, int fd, bool any_host, const char *token, con
         {.path = "/api/v1/do", .answer = mr_run_http_answer_do, .context = web, .post = true},
         {.path = "/api/v1/*", .answer = mr_run_http_answer_part, .context = web},
         {.path = NULL}};
-    const mr_http_params params = {.fd = fd, .routes = routes, .token = token, .certificate = certificate, .key = key,
-                                   .any_host = any_host, .hosts = web->hosts, .not_found = NOT_FOUND,
-                                   .most_streams = MR_RUN_HTTP_STREAMS, .timeout_ns = TIMEOUT_NS};
-    return mr_http_server_create(&web->server, &params);
+    return mr_http_listen(&web->listener, web->http, routes, NOT_FOUND);
 }
 
-/* The port is only known from here if the system has chosen it. */
-static void say_where(const mr_run_http *web, const mr_http_address *address, int port) {
-    const char *listen = web->http->listen, *scheme = web->http->certificate ? "https" : "http";
-    const int host = (int)(strrchr(listen, ':') - listen);
-    if (!address->file && strcmp(listen + host, ":0") == 0)
-        mr_print(stderr, "millrace: http listens at %s://%.*s:%d/\n", scheme, host, listen, port);
-    else if (address->file)
-        mr_log(MR_LOG_INFO, "http listens at %s", listen);
-    else
-        mr_log(MR_LOG_INFO, "http listens at %s://%s/", scheme, listen);
-}
-
-static int listen_at(mr_run_http *web, const char *token, const char *certificate, const char *key) {
-    mr_http_address address;
-    int fd, port, status = mr_http_address_parse(web->http->listen, &address);
-    if (!status)
-        status = mr_http_address_listen(&address, web->http->listen, &fd, &port);
-    if (status)
-        return status;
-    if (address.file)
-        web->unlinked = mr_strdup(web->http->listen + strlen("unix:"));
-    status = start(web, fd, address.file, token, certificate, key);
-    if (!status)
-        say_where(web, &address, port);
-    return status;
-}
-
-/* The names, ended by NULL; NULL if there are none. */
-static int copy_hosts(mr_run_http *web) {
-    const mr_strings *hosts = &web->http->hosts;
-    if (!hosts->count)
-        return MR_OK;
-    web->hosts = calloc(hosts->count + 1, sizeof *web->hosts);
-    if (!web->hosts)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for the HTTP server");
-    for (size_t i = 0; i < hosts->count; i++)
-        web->hosts[i] = hosts->item[i];
-    return MR_OK;
-}
-
-static int open_web(mr_run_http *web) {
-    const mr_view_http *http = web->http;
-    char *token = NULL, *certificate = NULL, *key = NULL;
-    int status = copy_hosts(web);
-    if (!status && http->token_file)
-        status = mr_http_token_read(http->token_file, &token);
-    if (!status && http->certificate)
-        status = read_pem(http->certificate, "the certificate", false, &certificate);
-    if (!status && http->key)
-        status = read_pem(http->key, "a key", true, &key);
-    if (!status)
-        status = mr_run_http_start_workers(web);
+static int open_server(mr_run_http *web) {
+    int status = mr_run_http_start_workers(web);
     if (!status)
         status = mr_run_http_start_sampler(web);
-    if (!status)
-        status = listen_at(web, token, certificate, key);
-    mr_http_token_forget(&token);
-    mr_http_token_forget(&key);
-    mr_free(certificate);
-    return status;
+    return status ? status : listen_for(web);
 }
 
-int mr_run_http_open(mr_run_http **result, const mr_plan_view *plan, mr_run_http_change *change, void *context) {
+int mr_run_http_open(mr_run_http **result, const mr_plan_view *plan, mr_run_http_change *change, void *context,
+                     mr_otlp *otlp) {
     const mr_view_http *http = mr_plan_view_http(plan);
     *result = NULL;
-    if (!http->listen)
+    if (!http->listen && !otlp)
         return MR_OK;
     mr_run_http *web = calloc(1, sizeof *web);
     if (!web)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the HTTP server");
-    *web = (mr_run_http){.plan = plan, .http = http, .change = change, .context = context, .opened_ns = mr_now_ns()};
+    *web = (mr_run_http){.plan = plan, .http = http, .change = change, .context = context, .otlp = otlp,
+                         .started_ns = mr_clock_date_ns(), .opened_ns = mr_now_ns()};
     pthread_mutex_init(&web->lock, NULL);
     pthread_mutex_init(&web->log_lock, NULL);
     pthread_mutex_init(&web->job_lock, NULL);
     mr_run_http_log_begin(web);
-    int status = open_web(web);
+    int status = add_signal(web);
+    if (!status && http->listen)
+        status = open_server(web);
     *result = web;
     if (status)
         mr_run_http_close(result);
     return status;
+}
+
+const char *mr_run_http_page(const mr_run_http *web) {
+    return web ? mr_http_listener_page(web->listener) : "";
 }
 
 /* ---- showing ---------------------------------------------------------------------------------------------------- */
@@ -266,7 +209,7 @@ void mr_run_http_show(mr_run_http *web, const mr_observed *now) {
     web->now = *now;
     web->shown_ns = mr_now_ns();
     const mr_observed_ledger sum = mr_observed_sum(now);
-    mr_movement_look(&web->movement, &sum, web->shown_ns);
+    mr_movement_look(&web->movement, &sum, mr_observed_any_is_held_up(now), web->shown_ns);
     add_point(web, &sum);
     if (web->shown_ns - web->woken_ns >= EVENT_NS || now->final) {
         web->shown++;
@@ -289,9 +232,7 @@ static bool is_waited_for(mr_run_http *web) {
 void mr_run_http_linger(mr_run_http *web, int descriptor, int64_t asked_ns) {
     if (!web)
         return;
-    const int64_t longest_ns = mr_now_ns() + web->http->linger_ns;
-    const int64_t graced_ns = asked_ns ? asked_ns + web->plan->grace_ns / 100 * LINGER_PERCENT : longest_ns;
-    const int64_t until_ns = graced_ns < longest_ns ? graced_ns : longest_ns;
+    const int64_t until_ns = mr_otlp_patience_until_ns(web->plan, web->http->linger_ns, asked_ns);
     struct pollfd on = {.fd = descriptor, .events = POLLIN};
     while (is_waited_for(web) && mr_now_ns() < until_ns && poll(&on, 1, LOOK_MS) <= 0)
         continue;
@@ -303,13 +244,9 @@ void mr_run_http_close(mr_run_http **result) {
         return;
     mr_run_http_end_workers(web);
     mr_run_http_end_sampler(web);
-    mr_http_server_destroy(&web->server);
+    mr_http_unlisten(&web->listener);
     mr_run_http_free_sampler(web);
     mr_run_http_log_end(web);
-    if (web->unlinked)
-        unlink(web->unlinked);
-    mr_free(web->unlinked);
-    free(web->hosts);
     pthread_mutex_destroy(&web->job_lock);
     pthread_mutex_destroy(&web->log_lock);
     pthread_mutex_destroy(&web->lock);

@@ -2,14 +2,14 @@
 #pragma once
 
 #include <pthread.h>
-#include <yajl/yajl_gen.h>
 
-#include "engine/serve/http_server.h"
 #include "millrace/log.h"
 #include "millrace/plan.h"
 #include "tools/millrace/http/health.h"
+#include "tools/millrace/http/listener.h"
+#include "tools/millrace/otlp/otlp.h"
 
-enum { MR_RUN_HTTP_STREAMS = 256, MR_RUN_HTTP_LINES = 256, MR_RUN_HTTP_POINTS = 720 };
+enum { MR_RUN_HTTP_LINES = 256, MR_RUN_HTTP_POINTS = 720 };
 
 /* A log line; a number of a moment in the last hour. */
 typedef struct mr_run_http_line {
@@ -47,9 +47,9 @@ struct mr_run_http {
     const mr_view_http *http;
     mr_run_http_change *change;
     void *context;
-    char *unlinked;           /* the Unix socket's path; NULL: none */
-    const char **hosts;       /* ends with NULL; NULL: none are given */
-    mr_http_server *server;
+    mr_otlp *otlp;            /* to which metrics are sent too; NULL: nowhere */
+    int64_t started_ns;       /* the date */
+    mr_http_listener *listener; /* NULL: it only sends */
 
     pthread_mutex_t lock;     /* for the next fields, to which `now` points too */
     mr_observed now;
@@ -76,8 +76,3 @@ struct mr_run_http {
 
 /* With the lock: the run's health now. */
 bool mr_run_http_is(const mr_run_http *web, mr_health_kind kind, char why[MR_HEALTH_WHY]);
-
-/* Makes an answer of a JSON document, and frees the generator; of a text that free() frees. */
-mr_http_reply mr_run_http_send_json(mr_http_request *request, yajl_gen json);
-mr_http_reply mr_run_http_send_text(mr_http_request *request, const char *type, char *text, size_t bytes,
-                                    unsigned code);

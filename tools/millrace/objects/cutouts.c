@@ -140,17 +140,13 @@ static int label_process(mr_stage *self, mr_io *io) {
     const size_t *picture = file ? mr_index_get(&c->index, file) : NULL;
     mr_frame *frame = NULL;
     mr_result *result;
-    (void)self;
     int status = mr_io_share(io, input, &frame);
     if (!status)
         status = mr_io_add_result(io, frame, mr_kind_objects(),
                                   picture ? c->first[*picture + 1] - c->first[*picture] : 0, &result);
     if (!status && picture)
         add_objects(c, *picture, input, result);
-    if (!status)
-        return mr_io_emit(io, 0, frame);
-    mr_frame_unref(&frame);
-    return status;
+    return mr_io_finish(io, 0, frame, status);
 }
 
 static int label_negotiate(mr_negotiation *n) {
@@ -211,7 +207,6 @@ static void take(void *context, const char *source, const mr_frame *frame) {
     const mr_result *result = mr_frame_result(frame, mr_kind_objects(), NULL);
     const char *group = mr_frame_file(frame);
     char path[4096];
-    (void)source;
     MR_LOCKED(&c->lock);
     if (!result || !result->count || c->status)
         return;

@@ -272,7 +272,6 @@ static size_t picture_of(evaluation *e, const mr_frame *frame) {
 static void take(void *context, const char *source, const mr_frame *frame) {
     evaluation *e = context;
     const mr_result *result = mr_frame_result(frame, mr_kind_objects(), NULL);
-    (void)source;
     MR_LOCKED(&e->lock);
     const size_t picture = result ? picture_of(e, frame) : SIZE_MAX;
     if (picture == SIZE_MAX)

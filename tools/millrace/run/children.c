@@ -1,5 +1,6 @@
 /* Reads reports from children and adds them up. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,6 +10,10 @@
 #include "tools/millrace/run/children.h"
 
 enum { CHUNK = 65536, MOST_LINE = 64 << 20 };
+
+void mr_child_name(char name[MR_CHILD_NAME], const mr_view_node *node, int replica) {
+    snprintf(name, MR_CHILD_NAME, node->replicas > 1 ? "%s.%d" : "%s", node->id, replica);
+}
 
 static void forget(mr_child *child) {
     mr_summary_read_fini(&child->report);

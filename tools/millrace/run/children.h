@@ -26,10 +26,12 @@ typedef struct mr_child_past {
     uint64_t in, delivered, dropped, absorbed;
 } mr_child_past;
 
+enum { MR_CHILD_NAME = 80 };
+
 /* One process on a node. */
 typedef struct mr_child {
     int node, replica;
-    char name[80];            /* "worker", or "worker.0", "worker.1", ... if there are several */
+    char name[MR_CHILD_NAME]; /* "worker", or "worker.0", "worker.1", ... if there are several */
     pid_t pid;                /* 0: not running */
     int pipe;                 /* for reports, nonblocking; -1: none */
     char *text;               /* the start of an incomplete line */
@@ -52,6 +54,9 @@ typedef struct mr_child {
     int64_t died_ns[MR_CHILD_STARTS];
     int64_t start_ns;         /* when to start it next */
 } mr_child;
+
+/* A process's name. */
+void mr_child_name(char name[MR_CHILD_NAME], const mr_view_node *node, int replica);
 
 /* Reads the reports that have arrived. */
 void mr_child_read(mr_child *child);

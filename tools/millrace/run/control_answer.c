@@ -166,7 +166,6 @@ static int tap(request *asked) {
 /* ---- commands ---------------------------------------------------------------------------------------------------- */
 
 static int look(request *asked) {
-    (void)asked;
     return MR_OK;
 }
 

@@ -10,14 +10,21 @@
 
 #include "engine/base/json.h"
 #include "millrace/audit.h"
+#include "tools/millrace/hub/announcer.h"
 #include "tools/millrace/run/control.h"
 #include "tools/millrace/run/control_answer.h"
+#include "tools/millrace/run/node_log.h"
 
 /* For a node's answer. Changes of sources take the longest, since sources are opened. */
 enum { PATIENCE_S = 15 };
+/* Lines of nodes that are taken at once. */
+enum { MOST_LINES = 256 };
 
 struct mr_nodes_http {
+    mr_otlp *otlp;     /* NULL: nothing is sent */
+    mr_announcer *hub; /* NULL: nothing is reported */
     mr_run_http *server;
+    int log[2]; /* the supervisor's end and the nodes' */
     const mr_plan_view *plan;
     const mr_child *children;
     size_t count;
@@ -26,6 +33,25 @@ struct mr_nodes_http {
     mr_observed_process *process; /* one for each child, as the next */
     mr_summary *summary;
 };
+
+/* ---- log lines -------------------------------------------------------------------------------------------------- */
+
+static void take_lines(mr_nodes_http *s) {
+    mr_node_line line;
+    for (int i = 0; i < MOST_LINES && mr_node_log_take(s->log[0], &line); i++)
+        if (line.child < s->count)
+            mr_run_http_log(s->server, line.level, s->children[line.child].name, line.text);
+}
+
+void mr_nodes_http_give(const mr_nodes_http *s, size_t child) {
+    if (s)
+        mr_node_log_give(s->log[1], child);
+}
+
+void mr_nodes_http_log(const mr_nodes_http *s, mr_log_level level, const char *line) {
+    if (s)
+        mr_run_http_log(s->server, level, NULL, line);
+}
 
 /* ---- showing ---------------------------------------------------------------------------------------------------- */
 
@@ -49,6 +75,7 @@ static void fill(mr_nodes_http *s, size_t at) {
 void mr_nodes_http_hold(mr_nodes_http *s) {
     if (!s)
         return;
+    take_lines(s);
     mr_run_http_hold(s->server);
     forget(s);
 }
@@ -60,13 +87,14 @@ void mr_nodes_http_show(mr_nodes_http *s, bool ending, bool final) {
         fill(s, i);
     s->now = (mr_observed){.count = s->count, .process = s->process, .ending = ending || final, .final = final};
     mr_run_http_show(s->server, &s->now);
+    mr_announcer_show(s->hub, &s->now);
 }
 
 /* ---- changes ---------------------------------------------------------------------------------------------------- */
 
 /* A process to which a request is passed on. */
 typedef struct target {
-    char name[80];
+    char name[MR_CHILD_NAME];
     pid_t pid;
 } target;
 
@@ -226,31 +254,49 @@ static char *change(void *context, const char *line, size_t *length) {
 int mr_nodes_http_open(mr_nodes_http **result, const mr_plan_view *plan, const mr_child *children, size_t count,
                        const char *control) {
     *result = NULL;
-    if (!mr_plan_view_http(plan)->listen)
-        return MR_OK;
+    mr_otlp *otlp;
+    int status = mr_otlp_create(&otlp, plan, NULL);
+    if (status || (!otlp && !mr_plan_view_http(plan)->listen && !mr_plan_view_hub(plan)->endpoint))
+        return status;
     mr_nodes_http *s = calloc(1, sizeof *s);
-    if (!s)
+    if (!s) {
+        mr_otlp_destroy(&otlp);
         return mr_fail(MR_ERROR_MEMORY, "no memory for nodes");
-    *s = (mr_nodes_http){.plan = plan, .children = children, .count = count, .control = control,
-                         .process = calloc(count, sizeof *s->process), .summary = calloc(count, sizeof *s->summary)};
-    int status = s->process && s->summary ? mr_run_http_open(&s->server, plan, change, s)
-                                          : mr_fail(MR_ERROR_MEMORY, "no memory for nodes");
+    }
+    *s = (mr_nodes_http){.otlp = otlp, .log = {-1, -1}, .plan = plan, .children = children, .count = count,
+                         .control = control, .process = calloc(count, sizeof *s->process),
+                         .summary = calloc(count, sizeof *s->summary)};
+    status = s->process && s->summary ? mr_node_log_open(s->log) : mr_fail(MR_ERROR_MEMORY, "no memory for nodes");
+    if (!status)
+        status = mr_run_http_open(&s->server, plan, change, s, otlp);
+    if (!status)
+        status = mr_announcer_open(&s->hub, plan, mr_run_http_page(s->server));
+    if (!status)
+        status = mr_otlp_start(otlp);
     *result = s;
     if (status)
-        mr_nodes_http_close(result);
+        mr_nodes_http_close(result, mr_status_exit_code(status));
     return status;
 }
 
 void mr_nodes_http_linger(mr_nodes_http *s, int descriptor, int64_t asked_ns) {
-    if (s)
-        mr_run_http_linger(s->server, descriptor, asked_ns);
+    if (!s)
+        return;
+    mr_otlp_flush(s->otlp, descriptor, asked_ns);
+    mr_run_http_linger(s->server, descriptor, asked_ns);
 }
 
-void mr_nodes_http_close(mr_nodes_http **result) {
+void mr_nodes_http_close(mr_nodes_http **result, int exit_code) {
     mr_nodes_http *s = *result;
     if (!s)
         return;
+    mr_announcer_close(&s->hub, exit_code);
+    mr_otlp_stop(s->otlp);
     mr_run_http_close(&s->server);
+    mr_otlp_destroy(&s->otlp);
+    for (int i = 0; i < 2; i++)
+        if (s->log[i] >= 0)
+            close(s->log[i]);
     forget(s);
     free(s->process);
     free(s->summary);

@@ -23,7 +23,6 @@ static mr_log_function *write_line;
 static void *write_context;
 
 static void log_above(void *context, mr_log_level level, const char *line) {
-    (void)context;
     MR_LOCKED(&terminal);
     fprintf(stderr, CLEAR);
     write_line(write_context, level, line);
@@ -100,7 +99,6 @@ void mr_progress_show(mr_progress *progress, const mr_summary *summary) {
 }
 
 void mr_progress_end(mr_progress *progress) {
-    (void)progress;
     mr_log_to(write_line, write_context);
     MR_LOCKED(&terminal);
     if (*shown)

@@ -13,8 +13,11 @@
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/http/health.h"
 #include "tools/millrace/http/run_http.h"
+#include "tools/millrace/hub/announcer.h"
+#include "tools/millrace/run/children.h"
 #include "tools/millrace/run/control.h"
 #include "tools/millrace/run/notify.h"
+#include "tools/millrace/run/node_log.h"
 #include "tools/millrace/run/progress.h"
 #include "tools/millrace/run/run_audit.h"
 #include "tools/millrace/run/run_nodes.h"
@@ -29,16 +32,6 @@ static const int64_t least_grace_ns = 1000000000, most_grace_ns = 86400000000000
 typedef mr_run_arguments arguments;
 
 /* ---- the command line ------------------------------------------------------------------------------------------ */
-
-/* Takes effect at once, because later options may log. */
-static int take_level(void *to, char *text) {
-    mr_log_level level;
-    (void)to;
-    int status = mr_log_parse_level(text, &level);
-    if (!status)
-        mr_log_set_level(level);
-    return status;
-}
 
 /* Into the arguments' grace and grace_ns. */
 static int take_grace(void *to, char *text) {
@@ -77,6 +70,15 @@ static const mr_usage_option options[] = {
               "answers over HTTP at 127.0.0.1:PORT, [::1]:PORT or unix:PATH (`http.listen` of the YAML): /metrics, "
               "/livez, /readyz, /healthz and /api/v1. Port 0 is any free one, which is printed; \"off\" is nowhere. "
               "With several nodes, `run` answers for all of them"),
+    MR_OPTION("hub", "ENDPOINT", arguments, hub,
+              "reports the state to `millrace hub` at tcp://HOST:PORT or ipc://FOLDER/NAME (`hub.endpoint` of the "
+              "YAML; keys are in `hub.key` and `hub.server`); \"off\" is nowhere. The run never waits for the hub"),
+    MR_OPTION("otlp", "URL", arguments, otlp,
+              "sends metrics to the OpenTelemetry collector at http://HOST:4318 (`otlp.endpoint` of the YAML), and "
+              "traces with --trace-sample; \"off\" sends nothing, whatever $OTEL_EXPORTER_OTLP_ENDPOINT says"),
+    MR_OPTION("trace-sample", "SHARE", arguments, traces,
+              "the share of frames whose way through stages and nodes is sent as a trace (`otlp.traces`), such as "
+              "0.01"),
     MR_OPTION_CALL("grace", "DURATION", take_grace,
                    "how long the run may take to end after it was asked to, by default 10s. Frames that are in flight "
                    "when most of this time has passed are dropped and counted"),
@@ -84,7 +86,7 @@ static const mr_usage_option options[] = {
                    "exits with 65 if more than N frames, or more than N% of all, were dropped, or not read because a "
                    "file ends early. Without N, one lost frame is enough. Absorbed frames are not lost"),
     MR_OPTION("log", "error|warning|info|debug", arguments, log, "how much is logged; warning is the default",
-              .take = take_level),
+              .take = mr_usage_take_level),
     MR_OPTION("quiet", NULL, arguments, quiet, "no progress and no summary"),
     MR_OPTION("json", NULL, arguments, json,
               "prints the summary as one JSON object on standard output, or on standard error if results go to "
@@ -130,6 +132,7 @@ static int open_pipeline(mr_pipeline **pipeline, const arguments *from) {
     mr_pipeline_params params = {.path = from->path,
                                  .trace = from->trace, .resume = from->resume, .grace_ns = from->grace_ns};
     mr_overrides_apply(&from->overrides, &params);
+    params.override_names = from->overrides.name;
     mr_run_choose_node(from, &params);
     int status = mr_pipeline_open(pipeline, &params, &wrong);
     status = mr_complaints_tell(&wrong, status, from->deny);
@@ -151,7 +154,9 @@ typedef struct audience {
     const mr_plan_view *plan;
     const mr_report *report;
     mr_progress progress;
-    mr_run_http *web;  /* NULL: there is no HTTP server */
+    mr_otlp *otlp;     /* NULL: nothing is sent */
+    mr_run_http *web;  /* NULL: there is no HTTP server, and no metrics are sent */
+    mr_announcer *hub; /* NULL: no hub is named */
     mr_summary *shown; /* there, with this process */
     mr_observed_process process;
     mr_movement movement;
@@ -172,7 +177,8 @@ static void give_signs(audience *to, const mr_summary *summary) {
         to->reported_ns = now_ns;
     }
     mr_movement_look(&to->movement, &(mr_observed_ledger){summary->in, summary->delivered, summary->dropped,
-                                                          summary->absorbed, summary->in_flight}, now_ns);
+                                                          summary->absorbed, summary->in_flight},
+                     mr_observed_is_held_up(summary), now_ns);
     if (every_ns && now_ns - to->alive_ns >= every_ns / 2 &&
         !mr_movement_stalls(&to->movement, now_ns, mr_plan_view_http(to->plan)->stall_ns)) {
         mr_notify("WATCHDOG=1");
@@ -180,12 +186,12 @@ static void give_signs(audience *to, const mr_summary *summary) {
     }
 }
 
-/* Shows the latest summary over HTTP. */
+/* Shows the latest summary over HTTP, and reports it to the hub. */
 static void show(audience *to, bool final) {
     const mr_plan_view *plan = to->plan;
     const mr_view_node *node = plan->node_count ? &plan->nodes[plan->node] : NULL;
     mr_summary *summary = NULL;
-    if (!to->web || mr_pipeline_snapshot(to->pipeline, refresh_ns, &summary))
+    if ((!to->web && !to->hub) || mr_pipeline_snapshot(to->pipeline, refresh_ns, &summary))
         return;
     mr_run_http_hold(to->web);
     mr_summary_destroy(&to->shown);
@@ -193,8 +199,10 @@ static void show(audience *to, bool final) {
     to->process = (mr_observed_process){.name = node ? node->id : NULL, .node = node ? node->id : NULL,
                                         .replica = node ? plan->replica : 0, .state = final ? "ended" : "runs",
                                         .pid = getpid(), .ready = true, .done = final, .summary = summary};
-    mr_run_http_show(to->web, &(mr_observed){.count = 1, .process = &to->process, .final = final,
-                                             .ending = final || summary->draining_ns > 0});
+    const mr_observed now = {.count = 1, .process = &to->process, .final = final,
+                             .ending = final || summary->draining_ns > 0};
+    mr_run_http_show(to->web, &now);
+    mr_announcer_show(to->hub, &now);
 }
 
 /* Ends a run within the grace time once it was asked to end, even if frames in flight would take longer. The time is
@@ -294,7 +302,6 @@ static int run_nodes(const arguments *from, const mr_plan_view *plan) {
 }
 
 static char *change(void *context, const char *request, size_t *length) {
-    (void)context;
     return mr_control_do(request, length);
 }
 
@@ -306,9 +313,33 @@ static void linger(const audience *to) {
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     const int fd = signalfd(-1, &set, SFD_CLOEXEC);
-    mr_run_http_linger(to->web, fd, signalled_ns ? signalled_ns : to->asked_ns);
+    const int64_t asked_ns = signalled_ns ? signalled_ns : to->asked_ns;
+    mr_otlp_flush(to->otlp, fd, asked_ns);
+    mr_run_http_linger(to->web, fd, asked_ns);
     if (fd >= 0)
         close(fd);
+}
+
+static int open_observers(audience *to) {
+    const mr_plan_view *plan = to->plan;
+    char name[MR_CHILD_NAME];
+    if (plan->node_count)
+        mr_child_name(name, &plan->nodes[plan->node], plan->replica);
+    int status = mr_otlp_create(&to->otlp, plan, plan->node_count ? name : NULL);
+    /* The supervisor answers for all its nodes, sends their metrics, and reports to the hub. */
+    if (!status && !to->report->stream)
+        status = mr_run_http_open(&to->web, plan, change, NULL, to->otlp);
+    if (!status && !to->report->stream)
+        status = mr_announcer_open(&to->hub, plan, mr_run_http_page(to->web));
+    return status;
+}
+
+static void close_observers(audience *to, int code) {
+    mr_announcer_close(&to->hub, code);
+    mr_otlp_stop(to->otlp);
+    mr_run_http_close(&to->web);
+    mr_otlp_destroy(&to->otlp);
+    mr_summary_destroy(&to->shown);
 }
 
 int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view *plan) {
@@ -318,14 +349,16 @@ int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view
     if (!status)
         mr_run_audit_begin(plan, from->path);
     audience to = {.pipeline = pipeline, .plan = plan, .report = &from->report};
-    /* The supervisor answers for all its nodes. */
-    if (!status && !from->report.stream)
-        status = mr_run_http_open(&to.web, plan, change, NULL);
+    if (!status)
+        status = open_observers(&to);
     if (!status)
         status = mr_pipeline_start(pipeline);
+    if (!status)
+        status = mr_otlp_start(to.otlp);
     if (status) {
-        mr_run_http_close(&to.web);
+        close_observers(&to, mr_status_exit_code(status));
         mr_run_audit_end(NULL, status);
+        mr_node_log_failed();
         return mr_command_failed(status);
     }
     mr_signals_watch(pipeline);
@@ -333,8 +366,10 @@ int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view
     to.show = wants_progress(from);
     show(&to, false);
     status = await_end(&to);
-    if (to.stuck)
+    if (to.stuck) {
+        mr_node_log_failed();
         mr_command_failed(status);
+    }
     show(&to, true);
     int failed = report(pipeline, from, &status);
     if (to.stuck) {
@@ -352,21 +387,20 @@ int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view
         mr_command_failed(failed);
     int code = mr_status_exit_code(status ? status : failed);
     linger(&to);
+    mr_announcer_close(&to.hub, code);
     mr_signals_leave(code);
-    mr_run_http_close(&to.web);
-    mr_summary_destroy(&to.shown);
+    close_observers(&to, code);
     return code;
 }
 
-/* As --set, in quotes: an address can look like a list in YAML. */
-static int set_http(arguments *to, char **value) {
-    if (!to->http)
-        return MR_OK;
-    if (strpbrk(to->http, "\"\\"))
-        return mr_fail(MR_ERROR_USAGE, "--http takes an address such as 127.0.0.1:9100, not %s", to->http);
-    if (asprintf(value, "http.listen=\"%s\"", to->http) < 0)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for the command line");
-    return mr_overrides_take_setting(&to->overrides, *value);
+/* Options for keys of the YAML that show the run to others. */
+static int set_observers(arguments *to) {
+    int status = mr_overrides_set(&to->overrides, "--http", "http.listen", to->http);
+    if (!status)
+        status = mr_overrides_set(&to->overrides, "--hub", "hub.endpoint", to->hub);
+    if (!status)
+        status = mr_overrides_set(&to->overrides, "--otlp", "otlp.endpoint", to->otlp);
+    return status ? status : mr_overrides_set(&to->overrides, "--trace-sample", "otlp.traces", to->traces);
 }
 
 static int run(const arguments *from) {
@@ -387,6 +421,7 @@ static int run(const arguments *from) {
 int mr_run_enter(mr_run_arguments *given) {
     mr_notify_begin();
     mr_report_begin(&given->report);
+    mr_node_log_begin();
     int status = mr_launch_find(&given->launch);
     if (!status)
         status = mr_control_open(given->control);
@@ -403,15 +438,13 @@ void mr_run_leave(mr_run_arguments *given) {
 static int run_verb(int argc, char **argv) {
     arguments given = {0};
     int code = 0;
-    char *address = NULL;
     if (parse(&given, argc, argv, &code)) {
-        int status = set_http(&given, &address);
+        int status = set_observers(&given);
         status = status ? status : mr_run_enter(&given);
         code = status ? mr_command_failed(status) : run(&given);
         mr_run_leave(&given);
     }
     mr_overrides_fini(&given.overrides);
-    free(address);
     return code;
 }
 

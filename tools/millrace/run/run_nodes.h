@@ -9,7 +9,7 @@
 
 /* The command line of `millrace run`, and everything else that decides how it runs. */
 typedef struct mr_run_arguments {
-    const char *path, *trace, *audit, *resume, *control, *http, *log, *node, *grace;
+    const char *path, *trace, *audit, *resume, *control, *http, *hub, *otlp, *traces, *log, *node, *grace;
     mr_overrides overrides;
     int replica;
     int64_t grace_ns;  /* 0: not given */

@@ -44,10 +44,12 @@ bool mr_supervisor_is_closed(int exit_code) {
     return exit_code == mr_status_exit_code(MR_ERROR_CLOSED);
 }
 
-void mr_supervisor_say(const mr_supervisor *s, const char *text) {
+void mr_supervisor_say(const mr_supervisor *s, mr_log_level level, const char *text) {
+    static const char *const levels[] = {"error: ", "warning: ", "", ""};
     if (mr_supervisor_is_closed(s->exit_code))
         return;
-    mr_print(stderr, s->how->show ? "\r\033[Kmillrace: %s\n" : "millrace: %s\n", text);
+    mr_print(stderr, s->how->show ? "\r\033[Kmillrace: %s%s\n" : "millrace: %s%s\n", levels[level], text);
+    mr_nodes_http_log(s->http, level, text);
 }
 
 /* ---- ending ---------------------------------------------------------------------------------------------------- */
@@ -70,8 +72,11 @@ void mr_supervisor_drain(mr_supervisor *s, bool all) {
     /* Processes that read sources are not restarted; later ones still are. */
     for (size_t i = 0; i < s->count; i++) {
         mr_child *child = &s->children[i];
-        child->done = child->done || (!child->pid && mr_supervisor_reads(s, child));
         child->start_ns = 0;
+        if (!child->done && !child->pid && mr_supervisor_reads(s, child)) {
+            child->done = true;
+            mr_supervisor_publish_end(s, child);
+        }
     }
     ask_to_end(s, all);
 }
@@ -152,11 +157,14 @@ static void tell(mr_supervisor *s, int64_t now_ns) {
 
 static void give_signs(mr_supervisor *s, int64_t now_ns) {
     int64_t every_ns = mr_notify_watchdog_ns();
+    bool held_up = false;
     const mr_tally_of_nodes all = mr_children_tally(s->children, s->count);
     if (now_ns - s->shown_ns >= second_ns / 2 || !s->shown_ns)
         tell(s, now_ns);
+    for (size_t i = 0; i < s->count; i++)
+        held_up |= s->children[i].pid && mr_observed_is_held_up(&s->children[i].report);
     mr_movement_look(&s->movement, &(mr_observed_ledger){all.in, all.delivered, all.dropped, all.absorbed,
-                                                         all.in_flight}, now_ns);
+                                                         all.in_flight}, held_up, now_ns);
     if (every_ns && now_ns - s->alive_ns >= every_ns / 2 &&
         !mr_movement_stalls(&s->movement, now_ns, mr_plan_view_http(s->how->plan)->stall_ns)) {
         mr_notify("WATCHDOG=1");
@@ -179,7 +187,7 @@ static void interrupt(mr_supervisor *s, const struct signalfd_siginfo *signal) {
     mr_run_audit_signal(signal, s->draining ? MR_SIGNAL_EXITS : MR_SIGNAL_DRAINS);
     if (!s->draining) {
         if (isatty(STDERR_FILENO))
-            mr_supervisor_say(s, "finishing what is in flight; repeat to exit at once");
+            mr_supervisor_say(s, MR_LOG_INFO, "finishing what is in flight; repeat to exit at once");
         if (s->how->signal)
             *s->how->signal = (int)signal->ssi_signo;
         s->asked_ns = now_ns;
@@ -274,7 +282,7 @@ static int make_children(mr_supervisor *s) {
             mr_child *child = &s->children[s->count++];
             *child = (mr_child){.node = n, .replica = r, .pipe = -1,
                                 .resumes = s->how->resume ? node->restarts_matter : node->restarts_continue};
-            snprintf(child->name, sizeof child->name, node->replicas > 1 ? "%s.%d" : "%s", node->id, r);
+            mr_child_name(child->name, node, r);
         }
     }
     return s->count ? MR_OK : mr_fail(MR_ERROR_CONFIG, "no node of %s is on this machine", plan->file);
@@ -347,8 +355,8 @@ int mr_supervise(const mr_supervision *how) {
     if (!status)
         mr_nodes_http_linger(s.http, s.signals, s.draining ? s.drain_ns : 0);
     mr_supervisor_kill(&s); /* a request may wait for a node that still runs because of a failure */
-    mr_nodes_http_close(&s.http);
     int code = status ? mr_command_failed(status) : s.exit_code;
+    mr_nodes_http_close(&s.http, code);
     end_children(&s);
     if (s.signals >= 0)
         close(s.signals);

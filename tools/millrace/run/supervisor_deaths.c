@@ -22,46 +22,53 @@ static bool is_reliable(const mr_view_cut *cut) {
     return strcmp(cut->mode, "reliable") == 0;
 }
 
-/* True if a reliable cut, in either direction, makes one node wait for the other. */
-static bool wait_for_each_other(const mr_plan_view *plan, int a, int b) {
-    for (size_t i = 0; i < plan->cut_count; i++) {
-        const mr_view_cut *cut = &plan->cuts[i];
-        bool between = (cut->from == a && cut->to == b) || (cut->from == b && cut->to == a);
-        if (between && is_reliable(cut))
-            return true;
+static bool ended_in_order(const mr_child *child) {
+    return child->done && child->finished && !child->asked && !child->exit_code;
+}
+
+static bool has_failed(const mr_child *child) {
+    return child->done && child->exit_code;
+}
+
+/* True if all processes of a node on this machine have failed. If others live, they do its work. */
+static bool is_lost(const mr_supervisor *s, int node) {
+    bool any = false;
+    for (size_t i = 0; i < s->count; i++) {
+        if (s->children[i].node == node && !has_failed(&s->children[i]))
+            return false;
+        any |= s->children[i].node == node;
     }
-    return false;
+    return any;
 }
 
-/* True if a process of the node still runs or is to be started. */
-static bool lives(const mr_supervisor *s, int node) {
-    for (size_t i = 0; i < s->count; i++)
-        if (s->children[i].node == node && !s->children[i].done)
-            return true;
-    return false;
+/* True if the node reads no source, and all of its producers that have not ended are stuck. */
+static bool starves(const mr_supervisor *s, int node, const bool *stuck) {
+    const mr_plan_view *plan = s->how->plan;
+    bool any = false;
+    if (plan->nodes[node].source_count)
+        return false;
+    for (size_t i = 0; i < plan->cut_count; i++) {
+        if (plan->cuts[i].to != node || mr_supervisor_ended(s, plan->cuts[i].from))
+            continue;
+        if (!stuck[plan->cuts[i].from])
+            return false;
+        any = true;
+    }
+    return any;
 }
 
-/* Marks the producers of a node that has ended in failure: it accepts no more frames. */
-static void mark_producers(const mr_plan_view *plan, int node, bool *stuck) {
-    for (size_t i = 0; i < plan->cut_count; i++)
-        stuck[plan->cuts[i].from] |= plan->cuts[i].to == node && is_reliable(&plan->cuts[i]);
-}
-
-/* Marks the nodes that wait, directly or through others, for a node without a process. */
+/* Marks the nodes that are lost, and those that wait for one, directly or through others: a producer waits until a
+ * reliable cut takes its frames, a consumer until any producer gives it some. */
 static void mark_stuck(const mr_supervisor *s, bool *stuck) {
     const mr_plan_view *plan = s->how->plan;
-    for (size_t i = 0; i < s->count; i++) {
-        const mr_child *child = &s->children[i];
-        if (lives(s, child->node))
-            continue;
-        stuck[child->node] |= child->given_up;
-        if (child->exit_code)
-            mark_producers(plan, child->node, stuck);
+    for (int node = 0; node < (int)plan->node_count; node++)
+        stuck[node] = is_lost(s, node);
+    for (size_t round = 0; round < plan->node_count; round++) {
+        for (size_t i = 0; i < plan->cut_count; i++)
+            stuck[plan->cuts[i].from] |= is_reliable(&plan->cuts[i]) && stuck[plan->cuts[i].to];
+        for (int node = 0; node < (int)plan->node_count; node++)
+            stuck[node] |= starves(s, node, stuck);
     }
-    for (size_t round = 0; round < plan->node_count; round++)
-        for (int a = 0; a < (int)plan->node_count; a++)
-            for (int b = 0; stuck[a] && b < (int)plan->node_count; b++)
-                stuck[b] |= wait_for_each_other(plan, a, b);
 }
 
 /* If all remaining nodes wait for those that were given up, the run ends. */
@@ -74,7 +81,7 @@ static void end_what_is_stuck(mr_supervisor *s) {
         free = free || (left && !stuck[s->children[i].node]);
     }
     if (any && !free && !s->draining) {
-        mr_supervisor_say(s, "all other nodes wait for it: ending");
+        mr_supervisor_say(s, MR_LOG_INFO, "all nodes that still run wait for one that has failed: ending");
         mr_supervisor_drain(s, true);
         if (mr_supervisor_is_closed(s->exit_code))
             mr_supervisor_kill(s);
@@ -92,10 +99,6 @@ static bool is_final(int exit_code) {
 }
 
 /* ---- nodes that ended normally ----------------------------------------------------------------------------------- */
-
-static bool ended_in_order(const mr_child *child) {
-    return child->done && child->finished && !child->asked && !child->exit_code;
-}
 
 bool mr_supervisor_ended(const mr_supervisor *s, int node) {
     bool any = false;
@@ -118,18 +121,22 @@ static bool has_given_nothing(const mr_supervisor *s, int node) {
     return true;
 }
 
-/* Lets nodes that start later, or that wait for this node's first message, stop waiting for it. */
-static void tell_end(const mr_supervisor *s, int node) {
+static void publish(const mr_supervisor *s, const char *name, const char *what) {
     char path[MR_TEMP_FOLDER_PATH + 128];
-    if (!mr_supervisor_ended(s, node) && !has_given_nothing(s, node))
-        return;
-    snprintf(path, sizeof path, "%s/%s.ended", s->temp.folder, s->how->plan->nodes[node].id);
+    snprintf(path, sizeof path, "%s/%s.%s", s->temp.folder, name, what);
     FILE *file = fopen(path, "we");
     if (file)
         fclose(file);
     else
-        mr_print(stderr, "millrace: warning: %s cannot be written (%s): nodes that die now may wait for %s\n", path,
-                 strerror(errno), s->how->plan->nodes[node].id);
+        mr_print(stderr, "millrace: warning: %s cannot be written (%s): other nodes may wait for %s\n", path,
+                 strerror(errno), name);
+}
+
+void mr_supervisor_publish_end(const mr_supervisor *s, const mr_child *child) {
+    if (has_failed(child))
+        publish(s, child->name, "failed");
+    if (mr_supervisor_ended(s, child->node) || has_given_nothing(s, child->node))
+        publish(s, s->how->plan->nodes[child->node].id, "ended");
 }
 
 /* True if frames are delivered in this vertex. */
@@ -174,24 +181,30 @@ static int note_death(mr_child *child, int64_t now_ns) {
     return recent;
 }
 
+/* A process ends for good. */
+static void end(mr_supervisor *s, mr_child *child) {
+    child->done = true;
+    fail_with(s, child->exit_code);
+    mr_supervisor_publish_end(s, child);
+}
+
 /* Gives up a process that could not start and would fail again. */
-static void give_up(mr_supervisor *s, mr_child *child, const char *why) {
+static void give_up(const mr_supervisor *s, mr_child *child, const char *why) {
     char text[1024];
     child->given_up = true;
-    snprintf(text, sizeof text, "error: node %s %s, and would again: it is given up", child->name, why);
-    mr_supervisor_say(s, text);
-    end_what_is_stuck(s);
+    snprintf(text, sizeof text, "node %s %s, and would again: it is given up", child->name, why);
+    mr_supervisor_say(s, MR_LOG_ERROR, text);
 }
 
 static void start_again(mr_supervisor *s, mr_child *child, const char *why, int64_t now_ns) {
     char text[1024];
     int recent = note_death(child, now_ns);
     if (recent >= MR_CHILD_STARTS) {
-        child->done = child->given_up = true;
-        fail_with(s, child->exit_code);
-        snprintf(text, sizeof text, "error: node %s %s; it has died %d times within a minute and is given up",
+        child->given_up = true;
+        end(s, child);
+        snprintf(text, sizeof text, "node %s %s; it has died %d times within a minute and is given up",
                  child->name, why, recent);
-        mr_supervisor_say(s, text);
+        mr_supervisor_say(s, MR_LOG_ERROR, text);
         end_what_is_stuck(s);
         return;
     }
@@ -202,18 +215,18 @@ static void start_again(mr_supervisor *s, mr_child *child, const char *why, int6
     child->start_ns = now_ns + wait_ns;
     bool anew = !child->resumes && s->how->plan->nodes[child->node].restarts_matter;
     bool report = !anew || child->restarts > 1 || s->how->plan->nodes[child->node].restarts_continue;
-    snprintf(text, sizeof text, "warning: node %s %s; it is started again in %.1f s%s%s%s", child->name, why,
+    snprintf(text, sizeof text, "node %s %s; it is started again in %.1f s%s%s%s", child->name, why,
              (double)wait_ns / (double)second_ns, anew ? ", from the beginning" : "", report ? "" : ": ",
              report ? "" : mr_message());
-    mr_supervisor_say(s, text);
+    mr_supervisor_say(s, MR_LOG_WARNING, text);
 }
 
 /* Unsettled frames that the process sent are lost. */
 static void tell_not_again(mr_supervisor *s, const mr_child *child, const char *why) {
     char text[1024];
-    snprintf(text, sizeof text, "error: node %s %s while the run was ending: it is not started again", child->name,
+    snprintf(text, sizeof text, "node %s %s while the run was ending: it is not started again", child->name,
              why);
-    mr_supervisor_say(s, text);
+    mr_supervisor_say(s, MR_LOG_ERROR, text);
 }
 
 static void mark_dead(mr_supervisor *s, mr_child *child, int how) {
@@ -242,15 +255,12 @@ static void mark_dead(mr_supervisor *s, mr_child *child, int how) {
         over = true;
     }
     if (over) {
-        child->done = true;
-        fail_with(s, child->exit_code);
-        tell_end(s, child->node);
-        if (child->exit_code && child->finished)
-            end_what_is_stuck(s);
-        else if (child->exit_code && s->draining)
+        end(s, child);
+        if (child->exit_code && !child->finished && s->draining)
             tell_not_again(s, child, why);
-        else if (child->exit_code)
+        else if (child->exit_code && !child->finished)
             give_up(s, child, why);
+        end_what_is_stuck(s);
         return;
     }
     start_again(s, child, why, mr_now_ns());

@@ -31,7 +31,8 @@ bool mr_supervisor_repeats(const mr_supervisor *s, const mr_child *child);
 bool mr_supervisor_is_closed(int exit_code);
 /* Kills all remaining processes. */
 void mr_supervisor_kill(mr_supervisor *s);
-void mr_supervisor_say(const mr_supervisor *s, const char *text);
+/* Prints a line, and shows it over HTTP. */
+void mr_supervisor_say(const mr_supervisor *s, mr_log_level level, const char *text);
 /* Asks the processes that read sources to end, and with `all` the others too; see supervisor.h. */
 void mr_supervisor_drain(mr_supervisor *s, bool all);
 
@@ -40,6 +41,8 @@ int mr_supervisor_environment(mr_supervisor *s);
 int mr_supervisor_start_due(mr_supervisor *s, int64_t now_ns);
 /* supervisor_deaths.c: reaps dead processes; restarts each one or gives it up. */
 void mr_supervisor_mark_dead(mr_supervisor *s);
+/* Lets nodes stop waiting for a process that has ended for good (engine/transport/cut/cut_end.h). */
+void mr_supervisor_publish_end(const mr_supervisor *s, const mr_child *child);
 /* Whether all processes on a node ended by themselves with exit code 0. All frames over the node's cuts are then
  * settled, see engine/plan/cut.h. */
 bool mr_supervisor_ended(const mr_supervisor *s, int node);

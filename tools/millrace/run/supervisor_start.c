@@ -99,6 +99,7 @@ static int start(mr_supervisor *s, mr_child *child) {
     if (pid == 0) {
         fcntl(ends[1], F_SETFD, 0);
         fcntl(s->temp.held, F_SETFD, 0); /* The child may outlive this process for a moment. */
+        mr_nodes_http_give(s->http, (size_t)(child - s->children));
         become(s, child, ends[1]);
     }
     close(ends[1]);

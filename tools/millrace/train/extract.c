@@ -81,7 +81,6 @@ static void take_classes(void *context, const char *source, const mr_frame *fram
     mr_extraction *extraction = context;
     const mr_result *result = mr_frame_result(frame, mr_kind_classes(), extraction->classify->id);
     mr_taken from;
-    (void)source;
     MR_LOCKED(&extraction->lock);
     if (result && find_file(extraction, frame, &from))
         note_failure(extraction, extraction->take_classes(extraction->user, &from, result->classes, result->count));
@@ -90,7 +89,6 @@ static void take_classes(void *context, const char *source, const mr_frame *fram
 static void take_given(void *context, const char *source, const mr_frame *frame) {
     mr_extraction *extraction = context;
     mr_taken from;
-    (void)source;
     MR_LOCKED(&extraction->lock);
     if (find_file(extraction, frame, &from))
         note_failure(extraction, extraction->take_given(extraction->user, &from, frame));
@@ -145,8 +143,6 @@ static int negotiate_tap(mr_negotiation *n) {
 }
 
 static int process_muted(mr_stage *self, mr_io *io) {
-    (void)self;
-    (void)io;
     return MR_DONE;
 }
 

@@ -21,7 +21,6 @@ static int exit_code;
 
 static void take(int number, siginfo_t *info, void *context) {
     const uintptr_t at = (uintptr_t)info->si_addr;
-    (void)context;
     for (size_t i = 0; i < MR_MAPPED_FILES; i++) {
         const uintptr_t data = atomic_load(&files[i].data);
         if (!data || at < data || at - data >= files[i].bytes)

@@ -43,7 +43,6 @@ static bool is_of(const wanted *w, size_t at, const mr_frame *frame) {
 
 static void take(void *context, const char *source, const mr_frame *frame) {
     const wanted *w = context;
-    (void)source;
     if (!frame->media || !frame->media->path || mr_tensor_bytes(&frame->format) != MR_THUMBNAIL_BYTES)
         return;
     for (size_t i = 0; i < w->count; i++)

@@ -138,7 +138,6 @@ static int on_progress(void *user, const mr_fit_progress *progress) {
 }
 
 static void on_warning(void *user, const char *text) {
-    (void)user;
     mr_log(MR_LOG_WARNING, "%s", text);
 }
 
@@ -161,7 +160,6 @@ static int fit(mr_training *t) {
 }
 
 static bool is_stopped(void *user) {
-    (void)user;
     return mr_stop_asked();
 }
 

@@ -40,7 +40,6 @@ static int take_tolerance(void *to, char *text) {
 }
 
 static int check_device(void *to, char *text) {
-    (void)to;
     return mr_device_check_name(text);
 }
 

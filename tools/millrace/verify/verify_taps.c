@@ -189,12 +189,10 @@ static void look(mr_verify_tap *tap, int side, const mr_frame *frame) {
 }
 
 static void look_at_first(void *context, const char *source, const mr_frame *frame) {
-    (void)source;
     look(context, 0, frame);
 }
 
 static void look_at_second(void *context, const char *source, const mr_frame *frame) {
-    (void)source;
     look(context, 1, frame);
 }
 

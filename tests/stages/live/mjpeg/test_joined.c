@@ -157,7 +157,7 @@ TEST(test_without_an_end) {
 
 TEST(test_cut_off) {
     stream of = {.bytes = 0};
-    mr_joined *joined;
+    ENDED_BY(mr_joined_destroy) mr_joined *joined;
     mr_joined_picture picture;
     add_jpeg(&of, "", true);
     of.bytes -= 4; /* inside the scan */
@@ -174,7 +174,6 @@ TEST(test_cut_off) {
         sound += !picture.damaged;
     assert_true(sound >= 1);
     assert_int_equal(picture.width, 163);
-    mr_joined_destroy(&joined);
 }
 
 /* Bytes without a picture must be bounded, whatever they look like, and so must the memory for them. */
@@ -182,7 +181,7 @@ TEST(test_too_much) {
     static const char *const begins[] = {"", "\xff\xd8\xff",
                                          "--x\r\nContent-Length: 2000000000\r\n\r\n\xff\xd8\xff\xda"};
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
-        mr_joined *joined;
+        ENDED_BY(mr_joined_destroy) mr_joined *joined;
         mr_joined_picture picture;
         uint8_t more[8192];
         size_t sent = 0;
@@ -197,12 +196,11 @@ TEST(test_too_much) {
         }
         assert_int_equal(mr_joined_take(joined, &picture), MR_ERROR_DATA);
         assert_true(sent >= MOST - sizeof more);
-        mr_joined_destroy(&joined);
     }
 }
 
 TEST(test_types) {
-    mr_joined *joined;
+    ENDED_BY(mr_joined_destroy) mr_joined *joined;
     mr_joined_picture picture;
     static const char text[] = "--x\r\nContent-Type: image/png\r\nContent-Length: 4\r\n\r\n\x89PNG";
     assert_int_equal(mr_joined_create(&joined, MOST), MR_OK);
@@ -210,7 +208,6 @@ TEST(test_types) {
     put(joined, (const uint8_t *)text, sizeof text - 1);
     assert_int_equal(mr_joined_take(joined, &picture), MR_ERROR_AGAIN);
     assert_string_equal(mr_joined_type(joined), "image/png");
-    mr_joined_destroy(&joined);
 }
 
 /* Random changes in a stream: the reader must not read past it, and each picture must lie within it. */
@@ -218,7 +215,7 @@ TEST(test_any_bytes) {
     unsigned seed = 7;
     for (int round = 0; round < 3000; round++) {
         stream of = {.bytes = 0};
-        mr_joined *joined;
+        ENDED_BY(mr_joined_destroy) mr_joined *joined;
         mr_joined_picture picture;
         for (int i = 0; i < 4; i++)
             add_part(&of, "\r\n--x\r\n", rand_r(&seed) % 200);
@@ -232,7 +229,6 @@ TEST(test_any_bytes) {
             while (!mr_joined_take(joined, &picture))
                 assert_true(picture.bytes >= 2 && picture.bytes <= at + step && picture.data[0] == 0xff);
         }
-        mr_joined_destroy(&joined);
     }
 }
 

@@ -17,7 +17,6 @@ static int refusal;
 
 static int open_pair(void **state) {
     int fds[2];
-    (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
     refusal = MR_OK;
     const mr_rtmp_chunks fresh = {.url = "name", .refusal = &refusal, .most_bytes = MOST,
@@ -29,7 +28,6 @@ static int open_pair(void **state) {
 }
 
 static int close_pair(void **state) {
-    (void)state;
     mr_rtmp_chunks_end(&near);
     mr_rtmp_chunks_end(&far);
     return 0;

@@ -116,14 +116,14 @@ static void add_picture(clip *of, AVBSFContext *filter, AVFormatContext *sender,
 }
 
 static void read_clip(clip *of, mr_rtp_codec codec, const char *path) {
-    AVFormatContext *file = NULL;
-    AVPacket *packet = av_packet_alloc();
+    ENDED_BY(avformat_close_input) AVFormatContext *file = NULL;
+    ENDED_BY(av_packet_free) AVPacket *packet = av_packet_alloc();
     assert_true(avformat_open_input(&file, path, NULL, NULL) >= 0);
     assert_true(avformat_find_stream_info(file, NULL) >= 0);
     const AVStream *stream = file->streams[0];
     of->codec = codec;
     AVFormatContext *sender = open_sender(of, stream);
-    AVBSFContext *filter = open_filter(stream);
+    ENDED_BY(av_bsf_free) AVBSFContext *filter = open_filter(stream);
     if (codec != MR_RTP_JPEG) {
         of->extra_bytes = (size_t)filter->par_out->extradata_size;
         assert_in_range(of->extra_bytes, 1, sizeof of->extra);
@@ -137,9 +137,6 @@ static void read_clip(clip *of, mr_rtp_codec codec, const char *path) {
     av_freep(&sender->pb->buffer);
     avio_context_free(&sender->pb);
     avformat_free_context(sender);
-    av_bsf_free(&filter);
-    av_packet_free(&packet);
-    avformat_close_input(&file);
 }
 
 /* ---- NAL units --------------------------------------------------------------------------------------------------- */
@@ -251,12 +248,12 @@ static void check_zeros(const mr_rtp_unit *unit) {
 
 /* All packets in order, with or without markers. Without them, the next picture's first packet completes a picture. */
 static void check_whole(const clip *of, bool markers) {
-    mr_rtp_order *order;
+    ENDED_BY(mr_rtp_order_destroy) mr_rtp_order *order;
     mr_rtp_packet packet;
     mr_rtp_unit unit;
     size_t given = 0;
     int64_t first = 0;
-    mr_depacketizer *units = make(of);
+    ENDED_BY(mr_depacketizer_destroy) mr_depacketizer *units = make(of);
     assert_int_equal(mr_rtp_order_create(&order, 0, 90000), MR_OK);
     for (size_t i = 0; i <= of->packet_count; i++) {
         if (i < of->packet_count) {
@@ -284,8 +281,6 @@ static void check_whole(const clip *of, bool markers) {
         }
     }
     assert_int_equal(given, of->count);
-    mr_depacketizer_destroy(&units);
-    mr_rtp_order_destroy(&order);
 }
 
 /* ---- decoding ---------------------------------------------------------------------------------------------------- */
@@ -504,7 +499,7 @@ static void check_marked_often(const clip *of, bool slices) {
     mr_rtp_unit unit;
     mr_rtp_packet packet;
     size_t whole = 0;
-    mr_depacketizer *units = make(of);
+    ENDED_BY(mr_depacketizer_destroy) mr_depacketizer *units = make(of);
     assert_true(mr_rtp_parse(&packet, of->packets[0].data, of->packets[0].bytes));
     const uint32_t base = packet.timestamp - (uint32_t)of->ticks[0];
     for (size_t i = 0; i <= of->packet_count; i++) {
@@ -523,7 +518,6 @@ static void check_marked_often(const clip *of, bool slices) {
         }
     }
     assert_int_equal(whole, of->count);
-    mr_depacketizer_destroy(&units);
 }
 
 static void put(mr_depacketizer *units, int64_t time, bool marker, const char *payload, size_t bytes) {
@@ -548,7 +542,7 @@ static void expect_unit(mr_depacketizer *units, int64_t time, bool key, bool dam
 #define NAL "\0\0\0\1"
 
 TEST(test_single_packets) {
-    mr_depacketizer *units;
+    ENDED_BY(mr_depacketizer_destroy) mr_depacketizer *units;
     mr_rtp_unit unit;
     size_t bytes;
     uint64_t version, before, refused;
@@ -604,14 +598,13 @@ TEST(test_single_packets) {
     PUT(1000, true, "\x41\x9az");
     assert_true(mr_depacketizer_take(units, &unit));
     assert_true(unit.gap && !unit.damaged);
-    mr_depacketizer_destroy(&units);
 }
 
 /* Some senders leave start codes in. A packet may have one before each NAL unit, or a whole picture with sets.
  * Fragments may look like a parameter set (V380 cameras). */
 TEST(test_start_codes) {
     static const char whole[] = NAL "\x67S" NAL "\x68P" NAL "\x65\x80i", hevc[] = NAL "\x40\1V" NAL "\x26\1\x80i";
-    mr_depacketizer *units;
+    ENDED_BY(mr_depacketizer_destroy) mr_depacketizer *units;
     uint64_t refused;
     assert_int_equal(mr_depacketizer_create(&units, MR_RTP_H264, 200), MR_OK);
     PUT(100, false, NAL "\x67S");
@@ -654,7 +647,6 @@ TEST(test_start_codes) {
     PUT(300, false, "\x62\0\x80\0\1\x40\1V" NAL);
     PUT(300, true, "\x62\0\x40\x26\1\x80i");
     EXPECT(300, true, false, hevc);
-    mr_depacketizer_destroy(&units);
 }
 
 /* ---- suites ------------------------------------------------------------------------------------------------------ */

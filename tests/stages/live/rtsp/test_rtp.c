@@ -107,7 +107,7 @@ TEST(test_a_missing_packet_is_waited_for) {
 }
 
 TEST(test_nothing_is_waited_for_where_order_is_kept) {
-    mr_rtp_order *order = make(0);
+    ENDED_BY(mr_rtp_order_destroy) mr_rtp_order *order = make(0);
     uint8_t payload[8];
     mr_rtp_packet packet = packet_of(65534, payload), taken;
     assert_int_equal(mr_rtp_order_put(order, &packet, 0), MR_RTP_TAKEN);
@@ -119,11 +119,10 @@ TEST(test_nothing_is_waited_for_where_order_is_kept) {
     assert_int_equal(taken.lost, 5);
     assert_int_equal(taken.number, 65540);
     assert_false(mr_rtp_order_take(order, &taken, 0));
-    mr_rtp_order_destroy(&order);
 }
 
 TEST(test_a_sender_begins_anew) {
-    mr_rtp_order *order = make(50 * MS);
+    ENDED_BY(mr_rtp_order_destroy) mr_rtp_order *order = make(50 * MS);
     mr_rtp_packet packet, taken;
     uint8_t payload[8];
     assert_int_equal(put_and_take(order, 1000, 0), 1000);
@@ -154,11 +153,10 @@ TEST(test_a_sender_begins_anew) {
     assert_true(mr_rtp_order_take(order, &taken, 1030 * MS));
     assert_false(taken.restart);
     assert_int_equal(taken.time - last, RATE * 102 / 100 + 900);
-    mr_rtp_order_destroy(&order);
 }
 
 TEST(test_times_unwrap) {
-    mr_rtp_order *order = make(0);
+    ENDED_BY(mr_rtp_order_destroy) mr_rtp_order *order = make(0);
     mr_rtp_packet packet, taken;
     uint8_t payload[8];
     /* A day at 90 kHz, one packet a second: 32 bits wrap 1.8 times. */
@@ -170,11 +168,10 @@ TEST(test_times_unwrap) {
         assert_int_equal(taken.number, i);
         assert_int_equal(taken.time, 4000000000 + i * RATE);
     }
-    mr_rtp_order_destroy(&order);
 }
 
 TEST(test_memory_is_bounded) {
-    mr_rtp_order *order = make(1000000LL * MS);
+    ENDED_BY(mr_rtp_order_destroy) mr_rtp_order *order = make(1000000LL * MS);
     uint32_t lost = 0;
     static uint8_t large[65000];
     int given = 0, full = 0;
@@ -208,7 +205,6 @@ TEST(test_memory_is_bounded) {
     assert_int_equal(put(order, 1000 + 1024, 0), MR_RTP_FULL);
     for (int64_t n = 1001; n < 1000 + 1024; n++)
         assert_int_equal(take(order, 0, &lost), n);
-    mr_rtp_order_destroy(&order);
 }
 
 /* ---- random arrivals --------------------------------------------------------------------------------------------- */
@@ -280,7 +276,7 @@ static size_t draw_arrivals(arrival *arrivals, int spread, int percent_lost, int
 
 static void run_random(int64_t first, int64_t wait_ns, const arrival *arrivals, size_t count) {
     static model of;
-    mr_rtp_order *order = make(wait_ns);
+    ENDED_BY(mr_rtp_order_destroy) mr_rtp_order *order = make(wait_ns);
     int64_t lost = 0, late = 0, twice = 0;
     memset(&of, 0, sizeof of);
     memset(of.came_ns, -1, sizeof of.came_ns);
@@ -307,7 +303,6 @@ static void run_random(int64_t first, int64_t wait_ns, const arrival *arrivals, 
     }
     check_taken(order, &of, first, INT64_MAX / 2, wait_ns, &lost);
     assert_int_equal(of.next, PACKETS);
-    mr_rtp_order_destroy(&order);
 }
 
 TEST(test_random_arrivals) {

@@ -76,7 +76,7 @@ static mr_depacketizer *sets_of(mr_rtp_codec codec, const uint8_t *data, size_t 
 static void check_facts(const mr_rtsp_facts *facts, const AVCodecContext *decoder, const char *name) {
     const mr_reader_params params = {.uri = "rtsp://camera/x", .max_pixels = 1 << 24};
     mr_survey found, wanted = {0};
-    mr_media *media;
+    ENDED_BY(mr_media_unref) mr_media *media;
     assert_int_equal(mr_rtsp_describe(&media, &found, facts, &params), MR_OK);
     const AVCodecParameters *codec = media->codec;
     mr_probe_survey(decoder, media, &wanted);
@@ -94,19 +94,18 @@ static void check_facts(const mr_rtsp_facts *facts, const AVCodecContext *decode
     assert_int_equal(found.references, wanted.references);
     assert_true(found.rate > av_q2d(decoder->framerate) - 0.01 && found.rate < av_q2d(decoder->framerate) + 0.01);
     assert_string_equal(media->path, "rtsp://camera/x");
-    mr_media_unref(&media);
 }
 
 CLIP_TEST(test_sets_alone) {
     for (size_t i = 0; i < sizeof clips / sizeof *clips; i++) {
         char path[CLIP_PATH], arguments[512];
-        uint8_t *data;
+        FREED uint8_t *data;
         size_t bytes = 0, sets_bytes;
         uint64_t version;
         snprintf(arguments, sizeof arguments, SOURCE "%s", clips[i].size, clips[i].rate, clips[i].options);
         clip_make(path, clips[i].name, arguments);
-        AVCodecContext *decoder = decode_all(path, &data, &bytes);
-        mr_depacketizer *units = sets_of(clips[i].codec, data, bytes);
+        ENDED_BY(avcodec_free_context) AVCodecContext *decoder = decode_all(path, &data, &bytes);
+        ENDED_BY(mr_depacketizer_destroy) mr_depacketizer *units = sets_of(clips[i].codec, data, bytes);
         const uint8_t *sets = mr_depacketizer_sets(units, &sets_bytes, &version);
         assert_true(sets_bytes > 10);
         mr_rtsp_facts facts = {.codec = clips[i].codec, .sets = sets, .sets_bytes = sets_bytes};
@@ -114,9 +113,6 @@ CLIP_TEST(test_sets_alone) {
         facts.unit = data; /* also with a picture */
         facts.unit_bytes = bytes;
         check_facts(&facts, decoder, clips[i].name);
-        mr_depacketizer_destroy(&units);
-        free(data);
-        avcodec_free_context(&decoder);
     }
 }
 
@@ -127,7 +123,7 @@ TEST(test_sets_that_are_wrong) {
     for (int codec = MR_RTP_H264; codec <= MR_RTP_JPEG; codec++)
         for (int i = 0; i < 300; i++) {
             mr_survey found;
-            mr_media *media;
+            ENDED_BY(mr_media_unref) mr_media *media;
             for (size_t k = 0; k < 200; k++)
                 junk[k] = (uint8_t)(rand() >> 7);
             memcpy(junk, codec == MR_RTP_H264 ? "\0\0\0\1\x67" : "\0\0\0\1\x42\1", 6);
@@ -135,7 +131,6 @@ TEST(test_sets_that_are_wrong) {
             const mr_rtsp_facts facts = {.codec = (mr_rtp_codec)codec, .sets = junk, .sets_bytes = 200};
             assert_int_equal(mr_rtsp_describe(&media, &found, &facts, &params), MR_OK);
             assert_true(found.mean_pixels <= 1 << 21);
-            mr_media_unref(&media);
         }
 }
 

@@ -63,9 +63,8 @@ TEST(without_numbers) {
     look(&place, unnumbered("b", 9, 4, &place), false, MR_HLS_ANEW); /* no known segment */
     look(&place, listed("b", 90, 4, ""), false, MR_HLS_SKIP);
     look(&place, unnumbered("b", 90, 4, &place), false, MR_HLS_ANEW); /* a restart */
-    mr_playlist long_list = unnumbered("b", 0, 100, &place);
+    ENDED_BY(mr_playlist_fini) mr_playlist long_list = unnumbered("b", 0, 100, &place);
     assert_int_equal(long_list.sequence, 0);
-    mr_playlist_fini(&long_list);
 }
 
 TEST(recorded) {

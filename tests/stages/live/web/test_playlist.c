@@ -59,7 +59,7 @@ TEST(segments) {
 }
 
 TEST(ranges) {
-    mr_playlist list;
+    ENDED_BY(mr_playlist_fini) mr_playlist list;
     assert_int_equal(parse(&list, MEDIA "#EXT-X-MAP:BYTERANGE=\"50@2\",URI=\"a\"\n#EXT-X-BYTERANGE:100@52\na\n"
                                   "#EXT-X-BYTERANGE:20\na\n#EXT-X-BYTERANGE:8@0\nb\nc\n#EXT-X-MAP:URI=\"m\"\nd\n"),
                      MR_OK);
@@ -74,11 +74,10 @@ TEST(ranges) {
     assert_true(list.maps[0].first == 2 && list.maps[0].bytes == 50 && !list.maps[0].key);
     assert_string_equal(list.maps[0].uri, "a");
     assert_true(list.maps[1].first == 0 && list.maps[1].bytes == 0);
-    mr_playlist_fini(&list);
 }
 
 TEST(keys) {
-    mr_playlist list;
+    ENDED_BY(mr_playlist_fini) mr_playlist list;
     assert_int_equal(parse(&list, MEDIA "#EXT-X-KEY:METHOD=AES-128,URI=\"k,1\",IV=0X000102030405060708090a0B0c0D0e0F\n"
                                   "#EXT-X-MAP:URI=\"m\"\na\nb\n"
                                   "#EXT-X-KEY:METHOD=AES-128,URI=\"k2\",KEYFORMAT=\"identity\"\nc\n"
@@ -94,7 +93,6 @@ TEST(keys) {
     for (int i = 0; i < MR_PLAYLIST_IV; i++)
         assert_int_equal(list.keys[0].iv[i], i);
     assert_int_equal(list.maps[0].key, 1);
-    mr_playlist_fini(&list);
 }
 
 #define LOW "BANDWIDTH=900,RESOLUTION=320x240\nlow\n"
@@ -126,13 +124,12 @@ TEST(variants) {
         {MASTER "RESOLUTION=0x0,CODECS=\"avc1\"\na\n", 1 << 30, -1, "a"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        mr_playlist list;
+        ENDED_BY(mr_playlist_fini) mr_playlist list;
         assert_int_equal(parse(&list, cases[i].text), MR_OK);
         const mr_variant *best = mr_playlist_choose(&list, "n", cases[i].max_pixels, cases[i].wanted);
         assert_int_equal(best != NULL, cases[i].chosen != NULL);
         if (best)
             assert_string_equal(best->uri, cases[i].chosen);
-        mr_playlist_fini(&list);
     }
 }
 

@@ -122,7 +122,7 @@ TEST(test_repeated) {
     static uint8_t fed[3 * sizeof made.data];
     make_pictures(188, true);
     for (size_t times = 2; times <= 3; times++) {
-        mr_ts_scan *scan = mr_ts_scan_create();
+        ENDED_BY(mr_ts_scan_destroy) mr_ts_scan *scan = mr_ts_scan_create();
         mr_ts_cursor cursor = {0};
         size_t count, damaged = 0;
         for (size_t i = 0; i < made.count; i++)
@@ -142,7 +142,6 @@ TEST(test_repeated) {
             damaged += found.lacks || found.gap;
         }
         assert_int_equal(damaged > 0, times == 3);
-        mr_ts_scan_destroy(&scan);
     }
 }
 
@@ -150,7 +149,7 @@ TEST(test_repeated) {
 TEST(test_scrambled) {
     enum { FIRST = 3, LAST = 5 };
     mr_ts_cursor cursor = {0};
-    mr_ts_scan *scan = mr_ts_scan_create();
+    ENDED_BY(mr_ts_scan_destroy) mr_ts_scan *scan = mr_ts_scan_create();
     make_pictures(188, true);
     for (int64_t at = made.at[FIRST]; at < made.at[LAST + 1]; at += TS) {
         made.data[at + 3] |= 0x80;
@@ -165,7 +164,6 @@ TEST(test_scrambled) {
         assert_int_equal(found.known, i < FIRST || i > LAST);
         assert_int_equal(found.gap, i == LAST + 1);
     }
-    mr_ts_scan_destroy(&scan);
 }
 
 /* Drops each packet of the fifth picture in turn, except the first, since the picture would not exist without that. */
@@ -240,7 +238,7 @@ TEST(test_erroneous) {
 /* After a jump, earlier packets must not count. Unknown positions must not be found. */
 TEST(test_elsewhere) {
     make_pictures(188, false);
-    mr_ts_scan *scan = mr_ts_scan_create();
+    ENDED_BY(mr_ts_scan_destroy) mr_ts_scan *scan = mr_ts_scan_create();
     mr_ts_cursor cursor = {0};
     mr_ts_scan_feed(scan, 0, made.data, 3 * 188);
     mr_ts_scan_feed(scan, made.at[6], made.data + made.at[6], made.bytes - (size_t)made.at[6]);
@@ -248,27 +246,24 @@ TEST(test_elsewhere) {
     assert_true(found.known && !found.lacks && !found.gap);
     assert_false(mr_ts_scan_find(scan, &cursor, OTHER, made.at[7], 1).known);
     assert_false(mr_ts_scan_find(scan, &cursor, PID, -1, 1).known);
-    mr_ts_scan_destroy(&scan);
 }
 
 /* Random bytes, with and without sync bytes in place. */
 TEST(test_malformed) {
-    mr_ts_scan *scan = mr_ts_scan_create();
+    ENDED_BY(mr_ts_scan_destroy) mr_ts_scan *scan = mr_ts_scan_create();
     mr_ts_cursor cursor = {0};
     int64_t offset = 0;
     srand(1);
     for (int i = 0; i < 3000; i++) {
         const size_t bytes = 1 + (size_t)rand() % 2000;
-        uint8_t *data = malloc(bytes);
+        FREED uint8_t *data = malloc(bytes);
         assert_non_null(data);
         for (size_t k = 0; k < bytes; k++)
             data[k] = (uint8_t)(i % 3 && ((size_t)offset + k) % 188 == 0 ? 0x47 : rand() % (i % 2 ? 256 : 3));
         mr_ts_scan_feed(scan, offset, data, bytes);
         (void)mr_ts_scan_find(scan, &cursor, rand() % 4, offset - rand() % 1000, (size_t)rand() % 5000);
         offset += i % 50 ? (int64_t)bytes : rand() % 100000;
-        free(data);
     }
-    mr_ts_scan_destroy(&scan);
 }
 
 RUN_TESTS(NULL, NULL)

@@ -43,7 +43,6 @@ static bool program(int number, int type, int pid, size_t about) {
 }
 
 static int begin(void **state) {
-    (void)state;
     tables = (mr_ts_tables){0};
     assert_false(list(1));
     assert_false(program(1, H264, VIDEO, 0));

@@ -33,7 +33,7 @@ static mr_ballot *make(void) {
 }
 
 TEST(the_most_votes_win) {
-    mr_ballot *votes = make();
+    ENDED_BY(mr_ballot_destroy) mr_ballot *votes = make();
     mr_ballot_vote found[1];
     assert_int_equal(winner(votes, 7), -1);
     add(votes, 7, "kind", 3, 0.9f);
@@ -45,11 +45,10 @@ TEST(the_most_votes_win) {
     assert_int_equal(winner(votes, 8), 5);
     assert_int_equal(mr_ballot_count(votes, 7, found, 1), 1);
     assert_float_equal(found[0].score, 0.4f, 1e-6);
-    mr_ballot_destroy(&votes);
 }
 
 TEST(votes_grow_old_and_end_with_an_epoch) {
-    mr_ballot *votes = make();
+    ENDED_BY(mr_ballot_destroy) mr_ballot *votes = make();
     add(votes, 1, "kind", 1, 0.9f);
     add(votes, 1, "kind", 1, 0.9f);
     mr_ballot_advance(votes, 0, SECOND);
@@ -63,11 +62,10 @@ TEST(votes_grow_old_and_end_with_an_epoch) {
     add(votes, 1, "kind", 3, 0.9f);
     mr_ballot_advance(votes, 1, SECOND); /* times go back */
     assert_int_equal(winner(votes, 1), -1);
-    mr_ballot_destroy(&votes);
 }
 
 TEST(each_stage_has_a_winner) {
-    mr_ballot *votes = make();
+    ENDED_BY(mr_ballot_destroy) mr_ballot *votes = make();
     mr_ballot_vote found[4];
     char text[] = "AB 12";
     add_text(votes, 1, text, 0.5f);
@@ -82,18 +80,16 @@ TEST(each_stage_has_a_winner) {
     assert_string_equal(found[1].stage, "kind");
     assert_null(found[1].text);
     assert_int_equal(mr_ballot_count(votes, 1, found, 1), 1);
-    mr_ballot_destroy(&votes);
 }
 
 /* However many votes come at one time, only so many are kept, the latest. */
 TEST(memory_is_bounded) {
-    mr_ballot *votes = make();
+    ENDED_BY(mr_ballot_destroy) mr_ballot *votes = make();
     add(votes, 1, "kind", 9, 0.9f);
     for (int i = 0; i < 20000; i++)
         add(votes, 2, "kind", i % 1000, 0.5f); /* also more answers than are told apart */
     assert_int_equal(winner(votes, 1), -1);
     assert_true(winner(votes, 2) >= 0);
-    mr_ballot_destroy(&votes);
 }
 
 RUN_TESTS(NULL, NULL)

@@ -40,7 +40,7 @@ static void expect(const mr_frame *picture, const mr_object *object, double expa
 }
 
 TEST(boxes_become_pixels) {
-    mr_buffer *buffer;
+    ENDED_BY(mr_buffer_unref) mr_buffer *buffer;
     mr_frame picture = picture_of(MR_PIXEL_RGB24, &buffer);
     const mr_object exact = box(3, 4, 9, 11), between = box(3.2, 4.9, 9.01, 10.5), beyond = box(-5, -5, 99, 99);
     const mr_object none[] = {box(40, 3, 50, 9), box(-9, 3, -1, 9), box(3, 5, 3, 9), box(NAN, 1, 5, 5),
@@ -52,11 +52,10 @@ TEST(boxes_become_pixels) {
     expect(&picture, &exact, 0.5, 0, 0, 12, 15);
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
         assert_false(mr_cutout_of(&picture, &none[i], 0, &cutout));
-    mr_buffer_unref(&buffer);
 }
 
 TEST(chroma_stays_whole) {
-    mr_buffer *buffer;
+    ENDED_BY(mr_buffer_unref) mr_buffer *buffer;
     const mr_object odd = box(3, 5, 8, 10), corner = box(35, 21, 37, 23);
     mr_frame picture = picture_of(MR_PIXEL_I420, &buffer);
     expect(&picture, &odd, 0, 2, 4, 8, 10);
@@ -67,7 +66,6 @@ TEST(chroma_stays_whole) {
     mr_buffer_unref(&buffer);
     picture = picture_of(MR_PIXEL_I440, &buffer);
     expect(&picture, &odd, 0, 3, 4, 8, 10);
-    mr_buffer_unref(&buffer);
 }
 
 /* The value of a component at a pixel of the picture. */
@@ -88,7 +86,7 @@ static unsigned sample(const mr_frame *picture, int component, int32_t x, int32_
 TEST(pixels_are_the_same) {
     for (int pixel = MR_PIXEL_ANY + 1; pixel < MR_PIXEL_COUNT; pixel++)
         for (int round = 0; round < 50; round++) {
-            mr_buffer *buffer;
+            ENDED_BY(mr_buffer_unref) mr_buffer *buffer;
             mr_frame whole = picture_of((mr_pixel)pixel, &buffer), part = whole;
             const double left = between(0, WIDTH * 4) / 4.0, top = between(0, HEIGHT * 4) / 4.0;
             const mr_object object = box(left, top, left + between(1, 60) / 4.0, top + between(1, 60) / 4.0);
@@ -103,14 +101,13 @@ TEST(pixels_are_the_same) {
                             assert_int_equal(sample(&part, c, x, y),
                                              sample(&whole, c, x + cutout.left, y + cutout.top));
             }
-            mr_buffer_unref(&buffer);
         }
 }
 
 /* Pictures are stored unturned: a box of the shown picture finds its pixels there, and they lead back to the box. */
 TEST(turned_and_mirrored) {
     for (int turn = 0; turn < 8; turn++) {
-        mr_buffer *buffer;
+        ENDED_BY(mr_buffer_unref) mr_buffer *buffer;
         mr_frame picture = picture_of(MR_PIXEL_RGB24, &buffer), part = picture;
         picture.format.rotation = (int16_t)(turn % 4 * 90);
         picture.format.flip = turn >= 4;
@@ -127,15 +124,14 @@ TEST(turned_and_mirrored) {
         assert_float_equal(fmax(a[0], b[0]), 9, 1e-9);
         assert_float_equal(fmin(a[1], b[1]), 3, 1e-9);
         assert_float_equal(fmax(a[1], b[1]), 8, 1e-9);
-        mr_buffer_unref(&buffer);
     }
 }
 
 /* A part in the last corner has no pixels after it: libswscale may read there, and the memory must be there. */
 TEST(parts_in_the_last_corner_are_encoded) {
-    mr_buffer *buffer;
+    ENDED_BY(mr_buffer_unref) mr_buffer *buffer;
     mr_frame picture = picture_of(MR_PIXEL_RGB24, &buffer);
-    mr_still_encoder encoder = {.choices = {.kind = MR_STILL_PNG}};
+    ENDED_BY(mr_still_encoder_close) mr_still_encoder encoder = {.choices = {.kind = MR_STILL_PNG}};
     const size_t packed = (size_t)WIDTH * 3 * HEIGHT;
     mr_lay_out(&picture.format, 1, buffer->data + buffer->bytes - packed, picture.plane);
     for (int32_t side = 1; side < 9; side++) {
@@ -147,8 +143,6 @@ TEST(parts_in_the_last_corner_are_encoded) {
         assert_true(bytes > 8 && memcmp(data, "\x89PNG", 4) == 0);
         mr_free(data);
     }
-    mr_still_encoder_close(&encoder);
-    mr_buffer_unref(&buffer);
 }
 
 /* Colours that depend on a picture's size are those of the whole picture. */

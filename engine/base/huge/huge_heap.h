@@ -1,0 +1,34 @@
+/* A heap in huge pages: for a library that reads and writes the same large buffers again and again, and lets its caller
+ * allocate. With pages of 2 MiB the processor looks up far fewer addresses.
+ *
+ * The heap is made of regions, each a multiple of 2 MiB, that are split into blocks. A freed block joins its free
+ * neighbours and is kept for later allocations, so that a steady sequence of allocations asks the system for nothing.
+ * Before the heap grows, it returns empty regions to the system until it is no larger than the most bytes that were in
+ * use at once. All functions: any thread. */
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct mr_huge_block;
+
+/* Begins as MR_HUGE_HEAP, and is empty after a trim once all blocks are freed. */
+typedef struct mr_huge_heap {
+    pthread_mutex_t lock;
+    struct mr_huge_block *vacant;   /* free blocks, in no order */
+    size_t in_use, most, mapped;    /* bytes, with headers; `most`: in_use at its highest */
+} mr_huge_heap;
+
+#define MR_HUGE_HEAP {.lock = PTHREAD_MUTEX_INITIALIZER}
+
+enum { MR_HUGE_PAGE = 2 << 20 };
+
+/* Whether the system gives huge pages when asked. False in builds with sanitizers, which watch malloc's blocks. */
+bool mr_huge_pages_given(void);
+/* Aligned to 64 bytes, not cleared. NULL if there is no memory. */
+void *mr_huge_alloc(mr_huge_heap *heap, size_t bytes);
+/* Accepts NULL. */
+void mr_huge_free(mr_huge_heap *heap, void *memory);
+/* Returns all empty regions to the system. */
+void mr_huge_trim(mr_huge_heap *heap);

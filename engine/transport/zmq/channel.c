@@ -1,0 +1,108 @@
+/* millrace/channel.h: PUSH and PULL sockets. */
+#include "millrace/channel.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <zmq.h>
+
+#include "engine/base/memory.h"
+#include "engine/transport/zmq/socket.h"
+#include "millrace/status.h"
+
+/* Messages that wait at either end. A sender tries to connect again ever more slowly. */
+enum { KEPT = 8, FIRST_TRY_MS = 200, LATER_TRY_MS = 5000 };
+
+struct mr_channel {
+    mr_zmq *socket;
+    zmq_msg_t message; /* the last one received */
+};
+
+static int open_channel(mr_channel **result, const mr_zmq_params *params) {
+    mr_channel *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a channel");
+    zmq_msg_init(&made->message);
+    int status = mr_zmq_create(&made->socket, params);
+    /* No message is kept while there is no connection. ZMQ_CONFLATE, which keeps the newest, loses it at the close. */
+    const int one = 1, first = FIRST_TRY_MS, later = LATER_TRY_MS;
+    void *socket = status ? NULL : mr_zmq_handle(made->socket);
+    if (!status && !params->bind && (zmq_setsockopt(socket, ZMQ_IMMEDIATE, &one, sizeof one) ||
+                                     zmq_setsockopt(socket, ZMQ_RECONNECT_IVL, &first, sizeof first) ||
+                                     zmq_setsockopt(socket, ZMQ_RECONNECT_IVL_MAX, &later, sizeof later)))
+        status = mr_fail(MR_ERROR_INTERNAL, "ZeroMQ refuses an option: %s", zmq_strerror(errno));
+    if (!status)
+        status = mr_zmq_attach(made->socket);
+    *result = made;
+    if (status)
+        mr_channel_close(result, 0);
+    return status;
+}
+
+int mr_channel_connect(mr_channel **channel, const char *endpoint, const char *key, const char *server) {
+    return open_channel(channel, &(mr_zmq_params){.id = "hub", .type = ZMQ_PUSH, .endpoint = endpoint, .key = key,
+                                                  .server = server, .send_hwm = KEPT, .receive_hwm = 1});
+}
+
+int mr_channel_listen(mr_channel **channel, const char *endpoint, const char *key, const char *allow, size_t most_bytes,
+                      int most_peers) {
+    return open_channel(channel, &(mr_zmq_params){.id = "hub", .type = ZMQ_PULL, .endpoint = endpoint, .bind = true,
+                                                  .key = key, .allow_count = allow ? 1 : 0, .allow = &allow,
+                                                  .send_hwm = 1, .receive_hwm = KEPT, .max_peers = most_peers,
+                                                  .max_message_bytes = (int64_t)most_bytes});
+}
+
+const char *mr_channel_endpoint(const mr_channel *channel) {
+    return mr_zmq_endpoint(channel->socket);
+}
+
+int mr_channel_send(mr_channel *channel, const void *data, size_t bytes) {
+    int sent;
+    do
+        sent = zmq_send(mr_zmq_handle(channel->socket), data, bytes, ZMQ_DONTWAIT);
+    while (sent < 0 && errno == EINTR);
+    if (sent >= 0)
+        return MR_OK;
+    return errno == EAGAIN ? MR_ERROR_AGAIN
+                           : mr_fail(MR_ERROR_IO, "cannot send a message: %s", zmq_strerror(errno));
+}
+
+/* Reads the rest of a message that has several parts. */
+static void drop_parts(mr_channel *channel) {
+    while (zmq_msg_more(&channel->message))
+        if (zmq_msg_recv(&channel->message, mr_zmq_handle(channel->socket), ZMQ_DONTWAIT) < 0)
+            return;
+}
+
+int mr_channel_receive(mr_channel *channel, const void **data, size_t *bytes, int64_t timeout_ns) {
+    zmq_pollitem_t item = {.socket = mr_zmq_handle(channel->socket), .events = ZMQ_POLLIN};
+    const int came = zmq_poll(&item, 1, (long)(timeout_ns / 1000000));
+    if (came < 0 && errno != EINTR)
+        return mr_fail(MR_ERROR_IO, "cannot wait for messages: %s", zmq_strerror(errno));
+    if (came <= 0 || zmq_msg_recv(&channel->message, item.socket, ZMQ_DONTWAIT) < 0)
+        return MR_ERROR_AGAIN;
+    if (zmq_msg_more(&channel->message)) {
+        drop_parts(channel);
+        return MR_ERROR_AGAIN;
+    }
+    *data = zmq_msg_data(&channel->message);
+    *bytes = zmq_msg_size(&channel->message);
+    return MR_OK;
+}
+
+int mr_channel_peers(const mr_channel *channel) {
+    return mr_zmq_present(channel->socket);
+}
+
+uint64_t mr_channel_refused(const mr_channel *channel) {
+    return mr_zmq_refused(channel->socket);
+}
+
+void mr_channel_close(mr_channel **channel, int linger_ms) {
+    mr_channel *gone = *channel;
+    if (!gone)
+        return;
+    zmq_msg_close(&gone->message);
+    mr_zmq_close(&gone->socket, linger_ms);
+    mr_free(gone);
+    *channel = NULL;
+}

@@ -1,0 +1,560 @@
+"""`millrace submit`, `status` and `cancel`: with a real Slurm on this machine, with the real kubectl and a small API
+server, and with programs that stand in for systemctl, and for sites that refuse, hang or print garbage."""
+import http.server
+import json
+import os
+import re
+import shutil
+import stat
+import threading
+import unittest
+import urllib.parse
+
+import slurm
+from harness import Case, pipeline, rows_in
+from slurm import FRAMES
+
+
+class Submitting:
+    """Mixed into a case. `environment` is that of all commands; submissions are remembered in the case's folder."""
+
+    def site(self):
+        return {"XDG_STATE_HOME": str(self.folder / "state")}
+
+    def run_verb(self, *words, **options):
+        return self.millrace(*words, environment=self.site(), cwd=self.folder, **options)
+
+    def submit(self, path, target, *words, **options):
+        """The id."""
+        done = self.run_verb("submit", path, "--target", target, *words, **options)
+        self.assertRegex(done.stdout, r"\A[a-z0-9-]+\n\Z")
+        return done.stdout.strip()
+
+    def status(self, name, *words, **options):
+        done = self.run_verb("status", name, "--json", *words, **options)
+        (one,) = json.loads(done.stdout)["submitted"]
+        return one
+
+    def kept(self):
+        """The folders of what was submitted."""
+        return sorted(path for path in (self.folder / "state/millrace/submitted").glob("*") if path.is_dir())
+
+
+class UnderSlurm(Submitting, slurm.UnderSlurm):
+    def site(self):
+        return {**self.cluster.environment, **super().site()}
+
+    def sequence(self):
+        return [row["seq"] for row in rows_in(self.folder / "out.jsonl")]
+
+    def test_until_the_end(self):
+        name = self.submit(self.pipeline(), "slurm", "--wait", "--target-option", "time=10:00")
+        self.assertEqual(self.sequence(), list(range(FRAMES)))
+        one = self.status(name)
+        self.assertEqual((one["state"], one["exit_code"], one["target"]), ("ended", 0, "slurm"))
+        self.assertEqual([(process["node"], process["state"], process["exit_code"], process["restarts"])
+                          for process in one["processes"]],
+                         [(node, "ended", 0, 0) for node in ("camera", "worker", "center")])
+        for process in one["processes"]:
+            self.assertRegex(process["host"], r"^n[123]$")
+        (folder,) = self.kept()
+        self.assertEqual(stat.S_IMODE(folder.stat().st_mode), 0o700)
+        self.assertEqual(stat.S_IMODE((folder / "three.sbatch").stat().st_mode), 0o600)
+        # The job's files have the mode that the user's mask gives.
+        self.assertEqual(stat.S_IMODE((self.folder / "out.jsonl").stat().st_mode) & 0o044, 0o044)
+        self.assertFalse((folder / "checkpoints").exists())
+        # By Slurm's number, without Slurm: the end is remembered.
+        gone = {**super().site(), "SLURM_CONF": "/none"}
+        told = self.millrace("status", one["site_id"], environment=gone).stdout
+        self.assertRegex(told, rf"\A{name} \(slurm {one['site_id']}\): ended on n")
+        self.assertRegex(told, r"\n  camera +0 +ended +n[123] +0 +0 +-\n")
+        listed = self.run_verb("status").stdout
+        self.assertRegex(listed, rf"\n  {name} +slurm {one['site_id']} +[-0-9: ]+ ended +0 +n")
+
+    def test_a_pipeline_without_nodes(self):
+        path = self.write(pipeline(dict(numbers='type: "null", frames: 7'), name="one",
+                                   out=f'type: jsonl, path: "{self.folder}/out.jsonl"'))
+        done = self.run_verb("submit", path, "--target", "slurm", "--wait", "--json")
+        one = json.loads(done.stdout)
+        self.assertEqual((one["state"], [process["node"] for process in one["processes"]]), ("ended", ["run"]))
+        self.assertEqual(self.sequence(), list(range(7)))
+
+    def test_a_failure(self):
+        """The exit code is the failed node's, and no other node waits for it."""
+        path = self.pipeline(rate=200, frames=10**9)
+        name = self.submit(path, "slurm", "--wait", "--set", "stages.out.path=/dev/full", "--set",
+                           "stages.out.on_full=fail", code=74)
+        one = self.status(name)
+        self.assertEqual((one["state"], one["exit_code"]), ("failed", 74))
+        center = one["processes"][2]
+        self.assertEqual((center["state"], center["exit_code"]), ("failed", 74))
+        self.run_verb("status", name, "--wait", code=74)
+        self.assertIn("No space left", (self.kept()[0] / "log").read_text())
+
+    def test_a_task_that_dies(self):
+        """It is started again, or ends the job, as asked for."""
+        path = self.pipeline(rate=200)
+        name = self.submit(path, "slurm")
+        self.await_rows(100)
+        self.kill_task(path, 1)
+        one = self.status(name, "--wait")
+        self.assertEqual([process["restarts"] for process in one["processes"]], [0, 1, 0])
+        self.assertEqual(self.sequence(), list(range(FRAMES)))
+        (self.folder / "out.jsonl").unlink()
+        path = self.pipeline(rate=200, frames=10**9)
+        name = self.submit(path, "slurm", "--on-death", "end")
+        self.await_rows(100)
+        self.kill_task(path, 1)
+        one = self.status(name, "--wait", code=137)
+        self.assertEqual((one["state"], one["processes"][1]["exit_code"]), ("failed", 137))
+
+    def drained(self, state):
+        for node in ("n1", "n2", "n3"):
+            self.call("scontrol", "update", f"NodeName={node}", f"State={state}", "Reason=test")
+
+    def test_a_queue(self):
+        """Drained machines take nothing: the reason is told, and a queued job can be cancelled."""
+        self.drained("DRAIN")
+        self.addCleanup(self.drained, "RESUME")
+        name = self.submit(self.pipeline(), "slurm")
+        one = self.wait_until(lambda: (one := self.status(name))["reason"] and one, pause=0.2)
+        self.assertEqual((one["state"], one["hosts"]), ("queued", None))
+        self.assertRegex(one["reason"], "DRAIN|Resources|ReqNodeNotAvail")
+        self.run_verb("cancel", name, says=f"{name} is being ended")
+        one = self.status(name, "--wait", code=75)
+        self.assertEqual((one["state"], one["exit_code"]), ("cancelled", None))
+        self.run_verb("cancel", one["site_id"], says=f"{name} is over: cancelled")
+        self.assertFalse((self.folder / "out.jsonl").exists())
+
+    def test_what_was_cancelled_continues(self):
+        path = self.pipeline(rate=200)
+        first = self.submit(path, "slurm")
+        self.await_rows(100)
+        self.run_verb("submit", path, "--target", "slurm", "--resume", first, code=64, says="is running")
+        self.run_verb("cancel", first)
+        self.run_verb("status", first, "--wait", code=75)
+        before = len(self.sequence())
+        self.assertLess(before, FRAMES)
+        # What is refused leaves the checkpoints where they were.
+        self.run_verb("submit", path, "--target", "slurm", "--resume", first, "--target-option", "partition=none",
+                      code=64, says="invalid partition")
+        second = self.submit(path, "slurm", "--resume", first, "--wait")
+        self.assertEqual(self.sequence(), list(range(FRAMES)))
+        self.run_verb("submit", path, "--target", "slurm", "--resume", first, code=66, says="has no checkpoints")
+        self.assertEqual([path.name for path in self.kept()], sorted([first, second]))
+
+    def test_a_requeued_job_continues(self):
+        name = self.submit(self.pipeline(rate=200), "slurm")
+        self.await_rows(100)
+        number = self.status(name)["site_id"]
+        self.call("scontrol", "requeue", number)
+        show = ("scontrol", "--oneliner", "show", "job", number)
+        self.wait_until(lambda: re.search("JobState=PENDING.* Restarts=1", self.call(*show).stdout), pause=0.2)
+        # Slurm starts it again after two minutes; a test need not wait so long.
+        self.call("scontrol", "update", f"JobId={number}", "StartTime=now")
+        self.run_verb("status", name, "--wait")
+        self.assertEqual(self.sequence(), list(range(FRAMES)))
+
+    def test_a_time_limit(self):
+        """A minute before it, the frames in flight are delivered, and the checkpoints stay."""
+        name = self.submit(self.pipeline(rate=50, frames=10**6), "slurm", "--target-option", "time=1", "--wait")
+        self.assertEqual(self.status(name)["state"], "ended")
+        self.assertEqual(self.sequence(), list(range(len(self.sequence()))))
+        self.assertTrue(list((self.kept()[0] / "checkpoints").glob("*.checkpoint")))
+
+
+class StandIns(Submitting, Case):
+    """Programs in the case's folder take the place of a site's."""
+
+    def setUp(self):
+        super().setUp()
+        self.bin = self.folder / "bin"
+        self.bin.mkdir()
+        self.path = self.write(pipeline(
+            dict(numbers='type: "null", frames: 3'), name="three", first='type: "null"', second='type: "null"',
+            out='type: "null"', nodes=dict(camera="stages: first", worker="stages: second, replicas: 2",
+                                           center="stages: out")))
+
+    def site(self):
+        return {**super().site(), "PATH": f"{self.bin}:{os.environ['PATH']}", "CALLS": str(self.folder / "calls")}
+
+    def stand_in(self, program, script):
+        """It also notes its words, one line per call, with | between words."""
+        path = self.bin / program
+        path.write_text(f'#!/bin/bash\n(IFS="|"; echo "{program}|$*") >>"$CALLS"\n{script}\n')
+        path.chmod(0o755)
+
+    def calls(self):
+        path = self.folder / "calls"
+        lines = path.read_text().splitlines() if path.exists() else []
+        path.unlink(missing_ok=True)
+        return [line.split("|") for line in lines]
+
+    def pods(self):
+        listen = 'listen: "tcp://*:700{}", key: keys/k.key'
+        return self.write(pipeline(
+            dict(numbers='type: "null", frames: 3'), name="three", first='type: "null"', second='type: "null"',
+            out='type: "null"', nodes=dict(camera=f"stages: first, {listen.format(1)}",
+                                           my_Worker=f"stages: second, replicas: 2, {listen.format(5)}",
+                                           center="stages: out, key: keys/k.key")), "pods.yaml")
+
+
+class Refusals(StandIns):
+    def test_arguments(self):
+        for words, code, why in (
+                ((), 64, "name a pipeline"), ((self.path,), 64, "--target"),
+                ((self.path, "--target", "pbs"), 64, "--target takes slurm, kubernetes or systemd"),
+                (("none.yaml", "--target", "slurm"), 66, "none.yaml"),
+                ((self.path, "--target", "kubernetes", "--on-death", "end"), 64, "--on-death end is for"),
+                ((self.path, "--target", "systemd", "--resume", "x"), 64, "--resume is for a run under Slurm"),
+                ((self.path, "--target", "slurm", "--dry-run", "--wait"), 64, "--dry-run hands over nothing"),
+                ((self.path, "--target", "slurm", "--set", "stages.out.path=x"), 78, "path"),
+                ((self.path, "--target", "slurm", "--resume", "none-0000"), 66, "nothing of yours was submitted"),
+                *(((self.path, "--target", "slurm", "--target-option", wrong), 64, "--target-option")
+                  for wrong in ("", "-p", "--time=1", "a b", "x;y", "time 1", "=x", "comment=a\nb", "wrap=x",
+                                "array=1-3")),
+                *(((self.path, "--target", "kubernetes", "--target-option", wrong), 64, "--target-option")
+                  for wrong in ("token=x", "filename=x", "dry-run")),
+                ((self.path, "--target", "systemd", "--target-option", "root=/x"), 64, "--target-option root"),
+                ((self.path, "--target", "slurm", "--set", "sources.numbers.uri=rtsp://me:word@camera/1"), 78, "uri")):
+            with self.subTest(words):
+                done = self.run_verb("submit", *words, code=code)
+                self.assertIn(why, done.stderr)
+                self.assertEqual(done.stdout, "")
+        self.assertEqual(self.kept(), [])
+        self.assertEqual(self.run_verb("status").stdout, "nothing was submitted\n")
+        self.run_verb("status", "--wait", code=64, says="--wait takes the id")
+        self.run_verb("status", "a", "b", code=64)
+        self.run_verb("status", "none", code=66, says='submitted as "none"')
+        self.run_verb("cancel", code=64)
+        self.run_verb("cancel", "none", code=66)
+
+    def test_secrets_are_not_handed_over(self):
+        self.stand_in("sbatch", "echo 7")
+        path = self.write(pipeline(dict(camera='uri: "${CAMERA}"'), decode="", out='type: "null"', name="p"), "p.yaml")
+        where = {**self.site(), "CAMERA": "rtsp://me:secret@camera/1"}
+        done = self.millrace("submit", path, "--target", "slurm", "--dry-run", environment=where)
+        self.assertNotIn("secret", done.stdout)
+        done = self.millrace("submit", path, "--target", "systemd", "--dry-run", environment=where)
+        self.assertNotIn("secret", done.stdout)
+        self.assertIn("EnvironmentFile=", done.stdout)
+        done = self.run_verb("submit", path, "--target", "slurm", "--input", where["CAMERA"], code=64,
+                             says="--input has a user or a password")
+        self.assertNotIn("secret", done.stderr)
+        self.assertEqual(self.calls(), [])
+
+    def test_words_reach_the_program_whole(self):
+        """No shell reads them, and what comes last wins."""
+        self.stand_in("sbatch", "echo 4711")
+        self.stand_in("scontrol", "echo 'JobId=4711 JobState=PENDING Reason=Priority ExitCode=0:0 NodeList='")
+        done = self.run_verb("submit", self.path, "--target", "slurm", "--target-option", "comment=a $(touch x) 'b' %j",
+                             "--target-option", "exclusive", "--target-option", "clusters=two")
+        name = done.stdout.strip()
+        self.assertEqual(done.stderr, "4711: queued: Priority\n")
+        folder = self.folder / "state/millrace/submitted" / name
+        first, second = self.calls()
+        self.assertEqual(first, ["sbatch", "--parsable", "--open-mode=append", f"--output={folder}/log",
+                                 "--comment=a $(touch x) 'b' %j", "--exclusive", "--clusters=two",
+                                 f"{folder}/three.sbatch"])
+        self.assertEqual(second, ["scontrol", "--clusters=two", "--oneliner", "show", "job", "4711"])
+        self.assertFalse((self.folder / "x").exists())
+
+    def test_sites_that_refuse_or_babble(self):
+        for script, code, why in (
+                ("echo 'error: Invalid account' >&2; exit 1", 64, "exit code 1: error: Invalid account"),
+                ("echo 'Access/permission denied' >&2; exit 1", 77, "Access/permission denied"),
+                ("echo 'Unable to contact slurm controller' >&2; exit 1", 69, "Unable to contact"),
+                ("exit 3", 69, "exit code 3: it prints no reason"),
+                ("kill -9 $$", 69, "exit code 137"),
+                ("echo -e 'what\\x1b[2J\\nnow' >&2; exit 1", 69, "what\\x1b[2J now"),
+                ("echo garbage", 76, "prints no job's number, but: garbage"),
+                ("echo '12 34'", 76, "prints no job's number"),
+                ("yes | head -c 70000000", 76, "sbatch prints more than")):
+            with self.subTest(script):
+                self.stand_in("sbatch", script)
+                self.run_verb("submit", self.path, "--target", "slurm", code=code, says=why)
+                self.assertEqual(self.kept(), [])
+        for target, program, package in (("slurm", "sbatch", "slurm-client"), ("kubernetes", "kubectl", "kubectl"),
+                                         ("systemd", "systemctl", "systemd")):
+            path = self.path if target != "kubernetes" else self.pods()
+            where = {**self.site(), "PATH": "/none"}
+            self.millrace("submit", path, "--target", target, code=69, environment=where,
+                          says=[f"there is no program {program} here: install", package])
+
+    def test_jobs_that_slurm_forgets(self):
+        """It is asked for its accounts, which it need not keep."""
+        self.stand_in("sbatch", "echo 5")
+        self.stand_in("scontrol", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
+        self.stand_in("sacct", "echo 'Slurm accounting storage is disabled' >&2; exit 1")
+        name = self.submit(self.path, "slurm")
+        self.assertEqual(self.status(name)["state"], "unknown")
+        self.run_verb("status", name, "--wait", code=69, says="keeps no accounts")
+        for line, state, code in (("CANCELLED by 1000|0:15|n1|None", "cancelled", None),
+                                  ("TIMEOUT|0:0|n1|None", "failed", None),
+                                  ("FAILED|74:0|n[1-3]|None", "failed", 74),
+                                  ("OUT_OF_MEMORY|0:9|n1|None", "failed", 137),
+                                  ("COMPLETED|0:0|n2|None", "ended", 0)):
+            self.stand_in("sacct", f"echo '{line}'")
+            name = self.submit(self.path, "slurm")
+            one = self.status(name)
+            self.assertEqual((one["state"], one["exit_code"], one["hosts"]), (state, code, line.split("|")[2]), line)
+
+    def test_records_that_are_broken(self):
+        """One is a warning; the others are listed."""
+        self.stand_in("sbatch", "echo 5")
+        self.stand_in("scontrol", "echo ' JobState=RUNNING Reason=None ExitCode=0:0 NodeList=n1'")
+        bad, good = self.submit(self.path, "slurm"), self.submit(self.path, "slurm")
+        for text in ("{", "[]", '{"target": "slurm"}', "[" * 100000):
+            (self.folder / "state/millrace/submitted" / bad / "record.json").write_text(text)
+            done = self.run_verb("status", "--json")
+            self.assertIn("warning", done.stderr)
+            self.assertEqual([one["id"] for one in json.loads(done.stdout)["submitted"]], [good])
+
+    # What `systemctl` does with a file for each unit: its state.
+    SYSTEMCTL = """
+units="$CALLS.units"; mkdir -p "$units"
+while [[ $1 == --* ]]; do shift; done
+verb=$1; shift
+case $verb in
+link) shift; for one; do test -f "$one" || exit 1; done ;;
+show) shift
+    for one; do cat "$units/$one" 2>/dev/null || echo LoadState=not-found; echo; done ;;
+esac
+"""
+
+    def systemd_shows(self, **units):
+        """The state of each unit of the pipeline, by node."""
+        folder = self.folder / "calls.units"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        for unit in ("camera.service", "worker@0.service", "worker@1.service", "center.service"):
+            (folder / f"three-{unit}").write_text(units.get(unit.split(".")[0].replace("@", ""), units["other"]))
+
+    RUNNING = ("LoadState=loaded\nActiveState=active\nSubState=running\nResult=success\nNRestarts=0\nExecMainCode=0\n"
+               "ExecMainStatus=0\nExecMainStartTimestampMonotonic=5\nStatusText=3 frames\n")
+    ENDED = RUNNING.replace("active\n", "inactive\n", 1).replace("=running", "=dead").replace("Code=0", "Code=1")
+    FAILED = ENDED.replace("inactive", "failed").replace("success", "exit-code").replace("Status=0", "Status=74")
+
+    def test_systemd(self):
+        """A stand-in: where tests run, systemd is not the first process. The units are proven by test_deploy."""
+        self.stand_in("systemctl", self.SYSTEMCTL)
+        self.systemd_shows(other=self.RUNNING)
+        name = self.submit(self.path, "systemd", "--target-option", "user")
+        folder = self.folder / "state/millrace/submitted" / name
+        units = [f"three{unit}" for unit in (".target", "-end.target", "-camera.service", "-worker@.service",
+                                             "-center.service")]
+        services = ["three-camera.service", "three-worker@0.service", "three-worker@1.service", "three-center.service"]
+        link, start, show = self.calls()
+        self.assertEqual(link, ["systemctl", "--user", "link", "--runtime", *(f"{folder}/{unit}" for unit in units)])
+        self.assertEqual(start[-3:], ["start", "--no-block", "three.target"])
+        self.assertEqual(show[-4:], services)
+        one = self.status(name)
+        self.assertEqual((one["state"], one["hosts"]), ("running", os.uname().nodename))
+        self.assertEqual(one["processes"][1]["reason"], "3 frames")
+        # The name is taken while it runs.
+        self.run_verb("submit", self.path, "--target", "systemd", code=75, says=f"`millrace cancel {name}` ends it")
+        self.systemd_shows(camera=self.ENDED, worker1=self.FAILED.replace("NRestarts=0", "NRestarts=4"),
+                           other=self.RUNNING)
+        one = self.status(name)
+        self.assertEqual((one["state"], one["processes"][2]["restarts"]), ("running", 4))
+        self.systemd_shows(worker1=self.FAILED, other=self.ENDED)
+        one = self.status(name, "--wait", code=74)
+        self.assertEqual((one["state"], one["reason"]), ("failed", "exit-code"))
+        # What has ended is removed there, and gives the name free.
+        self.calls()
+        self.systemd_shows(other=self.RUNNING)
+        second = self.submit(self.path, "systemd")
+        self.assertEqual([words[-1 - words[::-1].index(verb)] for words, verb in
+                          zip(self.calls(), ("stop", "reset-failed", "disable", "link", "start"))],
+                         ["stop", "reset-failed", "disable", "link", "start"])
+        self.run_verb("cancel", second)
+        shutil.rmtree(self.folder / "calls.units")
+        self.assertEqual(self.status(second)["state"], "cancelled")
+        self.submit(self.path, "systemd")
+
+
+def condition(kind, status="True", **more):
+    return {"conditions": [{"type": kind, "status": status, **more}]}
+
+
+def pod(node, replica, phase, host=None, container=None, **more):
+    """A pod as the API shows it."""
+    status = {"phase": phase, **more}
+    if container:
+        status["containerStatuses"] = [{"name": "millrace", "restartCount": 0, "state": {}, **container}]
+    return {"apiVersion": "v1", "kind": "Pod", "status": status, "spec": {"nodeName": host} if host else {},
+            "metadata": {"name": f"{node}-{replica}-x", "labels": {"millrace/node": node},
+                         "creationTimestamp": "2026-01-01T00:00:00Z",
+                         "annotations": {"batch.kubernetes.io/job-completion-index": str(replica)}}}
+
+
+class Api(http.server.ThreadingHTTPServer):
+    """The few parts of Kubernetes' API that kubectl uses here: objects are kept as they come."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), ApiHandler)
+        self.objects, self.changes, self.forbidden = {}, [], False
+
+    def close(self):
+        self.shutdown()
+        self.server_close()
+
+
+RESOURCES = {"v1": (("configmaps", "ConfigMap"), ("services", "Service"), ("pods", "Pod")),
+             "batch/v1": (("jobs", "Job"),)}
+VERBS = ["create", "delete", "get", "list", "patch"]
+
+
+class ApiHandler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def answer(self, code, answer):
+        text = json.dumps(answer).encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def fail(self, code, reason, message):
+        self.answer(code, {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code,
+                           "message": message, "metadata": {}})
+
+    def body(self):
+        return json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or "null")
+
+    def discover(self, path):
+        if path == "/api":
+            return {"kind": "APIVersions", "versions": ["v1"]}
+        if path == "/apis":
+            batch = {"groupVersion": "batch/v1", "version": "v1"}
+            return {"kind": "APIGroupList", "apiVersion": "v1",
+                    "groups": [{"name": "batch", "versions": [batch], "preferredVersion": batch}]}
+        version = {"/api/v1": "v1", "/apis/batch/v1": "batch/v1"}.get(path)
+        return version and {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": [
+            {"name": name, "singularName": kind.lower(), "namespaced": True, "kind": kind, "verbs": VERBS}
+            for name, kind in RESOURCES[version]]}
+
+    def do_GET(self):
+        url = urllib.parse.urlsplit(self.path)
+        found = self.discover(url.path)
+        match = re.fullmatch(r"/apis?/(?:batch/)?v1/namespaces/([^/]+)/(\w+)(?:/(.*))?", url.path)
+        if found:
+            return self.answer(200, found)
+        if not match:
+            return self.fail(404, "NotFound", "no such path")
+        space, kind, name = match.groups()
+        if self.server.forbidden:
+            return self.fail(403, "Forbidden", "you cannot")
+        if name:
+            one = self.server.objects.get((space, kind, name))
+            return self.answer(200, one) if one else self.fail(404, "NotFound", f"{kind} {name} not found")
+        wanted = dict(urllib.parse.parse_qsl(url.query)).get("labelSelector", "=").split("=")
+        items = [one for (s, k, _), one in self.server.objects.items() if (s, k) == (space, kind) and
+                 (one["metadata"]["labels"].get(wanted[0]) == wanted[1])]
+        version = "batch/v1" if kind == "jobs" else "v1"
+        self.answer(200, {"kind": "List", "apiVersion": version, "metadata": {}, "items": items})
+
+    def do_POST(self):
+        space, kind = re.search(r"/namespaces/([^/]+)/(\w+)", self.path).groups()
+        one = self.body()
+        self.server.objects[(space, kind, one["metadata"]["name"])] = one
+        self.server.changes.append(("create", space, kind, one["metadata"]["name"]))
+        self.answer(201, one)
+
+    def do_DELETE(self):
+        self.body()
+        space, kind, name = re.search(r"/namespaces/([^/]+)/(\w+)/([^?]+)", self.path).groups()
+        self.server.changes.append(("delete", space, kind, name))
+        one = self.server.objects.pop((space, kind, name), None)
+        return self.answer(200, {"kind": "Status", "apiVersion": "v1", "status": "Success", "metadata": {}}) if one \
+            else self.fail(404, "NotFound", f"{kind} {name} not found")
+
+
+class UnderKubernetes(StandIns):
+    """The real kubectl, if it is here, against the server above."""
+
+    @unittest.skipUnless(shutil.which("kubectl"), "no kubectl")
+    def test_with_kubectl(self):
+        server = Api()
+        self.addCleanup(server.close)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        options = [word for option in (f"server=http://127.0.0.1:{server.server_address[1]}", "namespace=video",
+                                       "validate=false")
+                   for word in ("--target-option", option)]
+        path = self.pods()
+        name = self.submit(path, "kubernetes", *options)
+        jobs = ["three-camera", "three-my-worker", "three-center"]
+        self.assertEqual([job for verb, space, kind, job in server.changes
+                          if (verb, space, kind) == ("create", "video", "jobs")], jobs)
+        one = self.status(name)
+        self.assertEqual((one["state"], one["site_id"]), ("queued", "three"))
+        self.assertFalse([option for option in one["options"] if "validate" in option])
+        run = one["run"]
+
+        def show(*pods):
+            for key in [key for key in server.objects if key[1] == "pods"]:
+                del server.objects[key]
+            for each in pods:
+                each["metadata"]["labels"]["millrace/run"] = run
+                server.objects[("video", "pods", each["metadata"]["name"])] = each
+
+        waits = {"restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}},
+                 "lastState": {"terminated": {"exitCode": 78, "reason": "Error"}}}
+        show(pod("three-camera", 0, "Running", "m1", {"restartCount": 2}),
+             pod("three-my-worker", 0, "Pending", **condition("PodScheduled", "False", reason="Unschedulable",
+                                                              message="0/3 nodes\x1b have a GPU")),
+             pod("three-my-worker", 1, "Running", "m2", waits),
+             pod("three-center", 0, "Pending", "m1", {"state": {"waiting": {"reason": "ImagePullBackOff"}}}))
+        one = self.status(name)
+        self.assertEqual((one["state"], one["hosts"]), ("running", "m1,m2"))
+        self.assertEqual([(p["state"], p["host"], p["restarts"], p["reason"]) for p in one["processes"]],
+                         [("running", "m1", 2, None),
+                          ("queued", None, 0, "Unschedulable: 0/3 nodes\\x1b have a GPU"),
+                          ("running", "m2", 3, "CrashLoopBackOff; last exit code 78"),
+                          ("queued", "m1", 0, "ImagePullBackOff")])
+        self.run_verb("submit", path, "--target", "kubernetes", *options, code=75, says="is running")
+        ended = {"state": {"terminated": {"exitCode": 0}}}
+        show(pod("three-my-worker", 1, "Failed", "m2", {"state": {"terminated": {"exitCode": 74, "reason": "Error"}}}),
+             *(pod(node, replica, "Succeeded", "m1", ended)
+               for node, replica in (("three-camera", 0), ("three-my-worker", 0), ("three-center", 0))))
+        one = self.status(name, "--wait", code=74)
+        self.assertEqual((one["state"], one["reason"]), ("failed", "Error"))
+        # The name is free again; what a cancelled one has left is gone.
+        del server.changes[:]
+        second = self.submit(path, "kubernetes", *options)
+        self.assertEqual([change[0] for change in server.changes if change[2] == "jobs"],
+                         3 * ["delete"] + 3 * ["create"])
+        run = self.status(second)["run"]
+        for job in jobs:
+            server.objects[("video", "jobs", job)]["status"] = condition("Complete")
+        show()
+        self.assertEqual(self.status(second)["state"], "ended")
+        third = self.submit(path, "kubernetes", *options)
+        self.run_verb("cancel", third, says="is being ended")
+        self.assertEqual(server.objects.keys() - {key for key in server.objects if key[1] == "pods"}, set())
+        self.assertEqual(self.status(third)["state"], "cancelled")
+        server.forbidden = True
+        self.run_verb("submit", path, "--target", "kubernetes", *options, code=77, says="you cannot")
+        server.forbidden = False
+        fourth = self.submit(path, "kubernetes", *options)
+        server.close()
+        done = self.run_verb("status", "--json", code=69, says="the last known states follow")
+        self.assertEqual([one["state"] for one in json.loads(done.stdout)["submitted"] if one["id"] == fourth],
+                         ["queued"])
+
+    def test_garbage(self):
+        for text, why in (("", "no JSON"), ("{}", "no list"), ("[1]", "no list"), ("{" * 100, "no JSON")):
+            self.stand_in("kubectl", f"[ $1 = get ] && echo '{text}'; exit 0")
+            name = self.submit(self.pods(), "kubernetes", "--set", f"pipeline=p{len(self.kept())}")
+            self.run_verb("status", name, code=76, says=why)
+        odd = json.dumps({"items": [1, {"kind": "Pod"}, {"kind": "Job", "metadata": 7}]})
+        self.stand_in("kubectl", f"[ $1 = get ] && echo '{odd}'; exit 0")
+        self.assertEqual(self.status(name)["state"], "unknown")
+
+
+if __name__ == "__main__":
+    unittest.main()

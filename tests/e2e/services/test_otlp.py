@@ -1,0 +1,183 @@
+"""otlp: what an OpenTelemetry collector receives, decoded by the published messages: numbers as in the ledger, in whose
+name, and what happens if the collector is away, slow, refuses or is not who it should be."""
+import json
+import os
+import re
+import subprocess
+import urllib.request
+
+import harness
+from collector import Collector, ExportMetricsServiceResponse
+from harness import MILLRACE, TIMEOUT, free_port, pipeline
+
+SHORT = pipeline(dict(a='uri: "lavfi:testsrc=size=64x64:rate=100:duration=1"',
+                      b='uri: "lavfi:testsrc=size=64x64:rate=50:duration=1"'), name="short",
+                 decode="", out='type: "null"')
+NODES = pipeline(dict(cam='uri: "lavfi:testsrc=size=64x64:rate=50:duration=1"'), name="nodes", decode="",
+                 small="type: preprocess, size: 32x32", out='type: "null"',
+                 nodes=dict(near="stages: decode", middle="stages: small, replicas: 2", far="stages: out"))
+
+
+class Otlp(harness.Case):
+    def setUp(self):
+        super().setUp()
+        self.collector = self.collect()
+
+    def collect(self, **how):
+        made = Collector(**how)
+        self.addCleanup(made.close)
+        return made
+
+    def run_to(self, url, *arguments, text=SHORT, environment=(), code=0):
+        """The summary of a run, and what it has printed."""
+        path = self.write(text)
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+        done = subprocess.run([MILLRACE, "run", path, "--json", *(["--otlp", url] if url else []), *arguments],
+                              capture_output=True, text=True, timeout=TIMEOUT, env={**plain, **dict(environment)})
+        self.assertEqual(done.returncode, code, done.stderr)
+        return json.loads(done.stdout) if done.stdout else None, done.stderr
+
+    def assert_as_in_ledger(self, summary, collector=None):
+        metrics, resource = (collector or self.collector).metrics()
+        sums = {}
+        for labels, point in metrics["millrace_frames"][1].items():
+            fate = dict(labels)["fate"]
+            sums[fate] = sums.get(fate, 0) + point.as_int
+        wanted = {what: sum(line["frames"] for line in summary["ledger"][what]) for what in ("dropped", "absorbed")}
+        wanted["delivered"] = summary["ledger"]["delivered"]
+        self.assertEqual(sums, {fate: frames for fate, frames in wanted.items() if frames})
+        return metrics, resource
+
+
+class Metrics(Otlp):
+    def test_the_last_ones_are_the_ledger(self):
+        summary, _ = self.run_to(self.collector.url + "/")
+        metrics, resource = self.assert_as_in_ledger(summary)
+        self.assertEqual([resource[name] for name in ("service.name", "millrace.pipeline", "service.version")],
+                         ["millrace", "short", metrics["millrace_build_info"][1].popitem()[0][0][1]])
+        self.assertRegex(resource["service.instance.id"], r"^.+/short$")
+        frames, points = metrics["millrace_frames"]
+        self.assertEqual((frames.sum.aggregation_temporality, frames.sum.is_monotonic), (2, True))
+        for point in points.values():
+            self.assertLess(point.start_time_unix_nano, point.time_unix_nano)
+        seconds, points = metrics["millrace_stage_seconds"]
+        stages = {stage["id"]: stage for stage in summary["stages"]}
+        self.assertEqual(seconds.unit, "s")
+        for labels, point in points.items():
+            durations = stages[dict(labels)["stage"]]["latency"]
+            self.assertEqual((point.count, list(point.bucket_counts)), (durations["count"], durations["buckets"]))
+            self.assertEqual(len(point.bucket_counts), len(point.explicit_bounds) + 1)
+            self.assertEqual(point.explicit_bounds[0], 2 ** 14 / 1e9)
+            self.assertAlmostEqual(point.sum, durations["sum_s"], 5)
+        self.assertEqual({dict(labels)["source"]: point.as_int for labels, point
+                          in metrics["millrace_source_frames"][1].items()}, {"a": 100, "b": 50})
+
+    def test_nodes_are_sent_together(self):
+        summary, _ = self.run_to(self.collector.url, text=NODES)
+        metrics, resource = self.assert_as_in_ledger(summary)
+        self.assertEqual({dict(labels)["node"] for labels in metrics["millrace_node_restarts"][1]},
+                         {"near", "middle.0", "middle.1", "far"})
+        self.assertNotIn("millrace.process", resource)
+
+    def test_variables(self):
+        """The environment names the collector, the headers and the resource."""
+        variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": self.collector.url, "OTEL_SERVICE_NAME": "cameras",
+                     "OTEL_EXPORTER_OTLP_HEADERS": "api-key=s%20e, x-b = 2",
+                     "OTEL_RESOURCE_ATTRIBUTES": "service.name=other,deployment.environment=a%2Cb,host.name=h"}
+        self.run_to(None, environment=variables)
+        _, resource = self.collector.metrics()
+        self.assertEqual([resource[name] for name in ("service.name", "deployment.environment", "host.name")],
+                         ["cameras", "a,b", "h"])
+        headers = self.collector.headers[-1]
+        self.assertEqual((headers["api-key"], headers["x-b"]), ("s e", "2"))
+        asked = len(self.collector.headers)
+        self.run_to("off", environment=variables)
+        self.run_to(None, environment={**variables, "OTEL_SDK_DISABLED": "true"})
+        self.assertEqual(len(self.collector.headers), asked)
+
+    def test_headers_from_a_file(self):
+        path = self.write("Authorization: Bearer a:b \nX-Site: lobby\n", "headers")
+        run = ["--set", f"otlp.headers_file={path}"]
+        self.assertIn("others may read or change it", self.run_to(self.collector.url, *run, code=77)[1])
+        path.chmod(0o600)
+        self.run_to(self.collector.url, *run)
+        headers = self.collector.headers[-1]
+        self.assertEqual((headers["Authorization"], headers["X-Site"]), ("Bearer a:b", "lobby"))
+        _, log = self.run_to(f"http://collector.invalid:{free_port()}", *run)
+        self.assertIn("headers are sent without encryption", log)
+
+
+class Failures(Otlp):
+    def test_a_collector_that_is_away(self):
+        summary, log = self.run_to(f"http://127.0.0.1:{free_port()}")
+        self.assertEqual(summary["ledger"]["in"], 150)
+        self.assertEqual(log.count("otlp: "), 1, log)
+
+    def test_a_collector_that_never_answers(self):
+        self.collector.answers = [("stuck", {}, b"")] * 9
+        summary, log = self.run_to(self.collector.url, "--set", "otlp.timeout=500ms")
+        self.assertEqual(summary["ledger"]["in"], 150)
+
+    def test_busy_then_taken(self):
+        self.collector.answers = [(503, {}, b""), (429, {"Retry-After": "1"}, b"")]
+        summary, log = self.run_to(self.collector.url, "--set", "otlp.interval=100ms", text=SHORT.replace(
+            'duration=1"', 'duration=1", realtime: true'))
+        self.assert_as_in_ledger(summary)
+        self.assertEqual(log.count("otlp: "), 1, log)
+
+    def test_refused(self):
+        """Other answers are final, redirects too; what is rejected in part is said."""
+        other = self.collect()
+        for answer in (400, {}), (500, {}), (307, {"Location": other.url}):
+            self.collector.answers = [(*answer, b"")]
+            _, log = self.run_to(self.collector.url)
+            self.assertIn(f"answers {answer[0]}", log)
+        self.assertEqual((self.collector.requests, other.headers), ([], []))
+        part = ExportMetricsServiceResponse()
+        part.partial_success.rejected_data_points = 3
+        part.partial_success.error_message = "old ones"
+        self.collector.answers = [(200, {}, part.SerializeToString())]
+        _, log = self.run_to(self.collector.url)
+        self.assertRegex(log, r"rejects 3 of \d+ data points: old ones")
+
+    def test_tls(self):
+        """The certificate's issuer and name are verified."""
+        key, pem = self.folder / "key", self.folder / "pem"
+        self.checked(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                      "-keyout", key, "-out", pem, "-days", "2", "-subj", "/CN=c", "-addext",
+                      "subjectAltName=DNS:localhost"])
+        safe = self.collect(certificate=(pem, key))
+        url = f"https://localhost:{safe.port}"
+        self.run_to(url)
+        self.run_to(f"https://127.0.0.1:{safe.port}", "--set", f"otlp.ca_file={pem}")
+        self.assertEqual(safe.headers, [])
+        summary, _ = self.run_to(url, "--set", f"otlp.ca_file={pem}")
+        self.assert_as_in_ledger(summary, safe)
+
+    def test_the_state(self):
+        """/metrics and the API say how it stands."""
+        self.collector.answers = [(400, {}, b"")] * 1000
+        log = self.folder / "log"
+        child = self.spawn([MILLRACE, "run", self.write(pipeline(
+            dict(a='uri: "lavfi:testsrc=size=64x64:rate=50", realtime: true'), decode="", out='type: "null"')),
+            "--http", "127.0.0.1:0", "--set", "http.linger=0s", "--otlp", self.collector.url,
+            "--set", "otlp.interval=100ms"], stderr=log.open("w"))
+        at = self.wait_until(lambda: re.search(r"http listens at (\S+)/", log.read_text()), log, child)[1]
+
+        def get(path):
+            with urllib.request.urlopen(at + path, timeout=TIMEOUT) as answer:
+                return answer.read().decode()
+
+        def state():
+            return json.loads(get("/api/v1/status"))["otlp"][0]
+
+        self.wait_until(lambda: not state()["up"], log, child)
+        self.assertRegex(state()["message"], "answers 400")
+        self.assertIn('millrace_otlp_up{signal="metrics"} 0\n', get("/metrics"))
+        self.collector.answers = []
+        self.wait_until(lambda: state()["up"], log, child)
+        now = state()
+        self.assertIsNone(now["message"])
+        self.assertGreater(now["sent"], 0)
+        self.assertGreater(now["rejected"], 0)
+        self.ended(child, sign=15)

@@ -1,0 +1,71 @@
+/* millrace cancel: ends submitted pipelines. */
+#include "engine/base/print.h"
+#include "tools/millrace/cli/verbs.h"
+#include "tools/millrace/submit/sites.h"
+#include "tools/millrace/submit/store.h"
+#include "tools/millrace/submit/watch.h"
+
+static const mr_usage_option options[] = {MR_USAGE_COMMON};
+
+static const char *const examples[] = {"camera-3f2a", "4711 4712", NULL};
+
+static const mr_usage usage = {
+    .verb = "cancel",
+    .synopsis = "ID...",
+    .help = "Ends pipelines that were handed over with `submit`, and takes queued ones out of the queue. Frames in "
+            "flight are delivered if the site gives the time for it. Kubernetes' objects and systemd's units are "
+            "removed, also those of a pipeline that has ended. `status ID --wait` waits for the end.",
+    .options = options,
+    .examples = examples,
+};
+
+static int end(mr_submission *one) {
+    int status = mr_submission_refresh(one);
+    const bool over = mr_job_is_over(one->job.state);
+    if (!status && !(over && one->target == MR_DEPLOY_SLURM))
+        status = mr_site_of(one)->cancel(one);
+    if (status)
+        return status;
+    one->cancelled = true;
+    status = mr_store_write(one);
+    if (!status && over) {
+        mr_print(stderr, "%s is over: ", one->id);
+        mr_job_print(&one->job, stderr);
+        fputc('\n', stderr);
+    } else if (!status)
+        mr_print(stderr, "%s is being ended\n", one->id);
+    return status;
+}
+
+/* The first failure; the others are ended too. */
+static int end_each(const mr_submissions *all, char **ids) {
+    int first = MR_OK;
+    for (; *ids; ids++) {
+        mr_submission *one;
+        int status = mr_store_find(all, *ids, &one);
+        if (!status)
+            status = end(one);
+        if (status)
+            mr_command_failed(status);
+        first = first ? first : status;
+    }
+    return first;
+}
+
+static int run_verb(int argc, char **argv) {
+    mr_submissions all = {0};
+    int code = 0;
+    if (!mr_usage_take(&usage, argc, argv, NULL, &code))
+        return code;
+    if (optind == argc)
+        return mr_usage_error(&usage, "name what to cancel: `millrace status` lists what was submitted");
+    int status = mr_store_list(&all);
+    if (status)
+        mr_command_failed(status);
+    else
+        status = end_each(&all, argv + optind);
+    mr_submissions_fini(&all);
+    return mr_status_exit_code(status);
+}
+
+const mr_verb mr_cancel_verb = {&usage, "end submitted pipelines", run_verb};

@@ -1,0 +1,34 @@
+/* The sites that take pipelines: Slurm, Kubernetes and systemd, each through its own programs. One thread at a time. */
+#pragma once
+
+#include "tools/millrace/cli/exec.h"
+#include "tools/millrace/submit/submission.h"
+
+typedef struct mr_site {
+    const char *package;            /* to install if its programs are missing */
+    /* Options of the site's program that every later call needs too, and options that submit refuses; ended by NULL. */
+    const char *const *kept, *const *refused;
+    /* Hands the files over, with the site's options ("--partition=short"), and sets site_id. */
+    int (*hand_over)(mr_submission *one, const mr_words *options);
+    /* Sets everything in `job`, which comes from mr_job_blank. MR_JOB_UNKNOWN: the site does not know it. */
+    int (*ask)(const mr_submission *one, mr_job *job);
+    /* Ends it, and removes its objects or units at the site. It may have ended. */
+    int (*cancel)(const mr_submission *one);
+    /* Prints how to read its log, for people. */
+    void (*log)(const mr_submission *one, FILE *to);
+} mr_site;
+
+extern const mr_site mr_site_slurm, mr_site_kubernetes, mr_site_systemd;
+const mr_site *mr_site_of(const mr_submission *one);
+
+/* Adds a word, printf style, which lives until mr_site_words_fini. Errors are kept until mr_site_call. */
+typedef struct mr_site_words {
+    mr_words words;
+    bool failed;
+} mr_site_words;
+void mr_site_add(mr_site_words *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void mr_site_add_all(mr_site_words *to, const mr_words *words);
+void mr_site_words_fini(mr_site_words *words);
+/* Calls a site's program and frees the words. *out is its output; free it with mr_free. If its exit code is not 0, the
+ * message has its own words: MR_ERROR_PERMISSION or MR_ERROR_USAGE if they say so, else MR_ERROR_UNAVAILABLE. */
+int mr_site_call(const mr_submission *one, mr_site_words *words, char **out);
