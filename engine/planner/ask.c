@@ -646,6 +646,12 @@ static int most_gathered(const mr_plan_builder *b, int v) {
     return on_host && !spec->common.batch.size && spec->type->gathers > 1 ? spec->type->gathers : 1;
 }
 
+const char *mr_planned_source(const mr_negotiation *negotiation, size_t index) {
+    const asking *ask = negotiation->planner;
+    const mr_plan_vertex *vertex = ask->v < 0 ? NULL : &ask->b->plan->vertices[ask->v];
+    return vertex && index < vertex->source_count ? ask->b->plan->vertices[vertex->sources[index]].id : NULL;
+}
+
 bool mr_plan_ask(mr_plan_builder *b, int v) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
     asking context = {.b = b, .vertex = b->vertex[v], .v = v, .needs = b->needs[v]};
@@ -660,7 +666,8 @@ bool mr_plan_ask(mr_plan_builder *b, int v) {
                         .offline = b->params.offline || mr_plan_is_unseen(b, v),
                         .connect = b->params.connect,
                         .force = b->params.force,
-                        .returns = b->params.resumes || (b->plan->node_count > 0 && b->plan->node >= 0),
+                        .returns = b->params.resumes || b->params.known ||
+                                   (b->plan->node_count > 0 && b->plan->node >= 0),
                         .input_count = vertex->input_count,
                         .inputs = vertex->inputs,
                         .batch = vertex->calls.batch,

@@ -8,7 +8,6 @@ int mr_http_client_check(const char *url) {
 }
 
 bool mr_http_client_shows(const char *url) {
-    (void)url;
     return false;
 }
 

@@ -1,12 +1,12 @@
 """An OpenTelemetry collector for tests: it keeps what it receives, decoded by the published messages."""
-import http.server
-import ssl
 import threading
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest, ExportMetricsServiceResponse)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest, ExportTraceServiceResponse)
+
+import posted
 
 KINDS = {"/v1/metrics": (ExportMetricsServiceRequest, ExportMetricsServiceResponse),
          "/v1/traces": (ExportTraceServiceRequest, ExportTraceServiceResponse)}
@@ -16,55 +16,28 @@ def attributes(pairs):
     return {pair.key: pair.value.string_value or pair.value.int_value for pair in pairs}
 
 
-class Collector:
+class Collector(posted.Posted):
     """`answers` are statuses with headers and bodies for the next requests; then 200. "stuck" never answers."""
 
-    def __init__(self, port=0, certificate=None):
+    def __init__(self, **how):
         self.requests, self.answers, self.stuck = [], [], threading.Event()
         self.headers = []
-        collector = self
+        super().__init__(**how)
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                answer, headers, text = collector.answers.pop(0) if collector.answers else (200, {}, b"")
-                collector.headers.append(dict(self.headers))
-                if answer == "stuck":
-                    collector.stuck.wait()
-                    return
-                if answer == 200:
-                    assert self.headers["Content-Type"] == "application/x-protobuf"
-                    collector.requests.append(KINDS[self.path][0].FromString(body))
-                self.send_response(answer)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text)
-
-            def log_message(self, *_):
-                pass
-
-        class Server(http.server.ThreadingHTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, *_):  # a client that does not trust it
-                pass
-
-        self.server = Server(("127.0.0.1", port), Handler)
-        if certificate:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(*certificate)
-            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
-        self.port = self.server.server_address[1]
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    def take(self, handler, body):
+        answer, headers, text = self.answers.pop(0) if self.answers else (200, {}, b"")
+        self.headers.append(dict(handler.headers))
+        if answer == "stuck":
+            self.stuck.wait()
+            return
+        if answer == 200:
+            assert handler.headers["Content-Type"] == "application/x-protobuf"
+            self.requests.append(KINDS[handler.path][0].FromString(body))
+        handler.answer(answer, headers, text)
 
     def close(self):
         self.stuck.set()
-        self.server.shutdown()
-        self.server.server_close()
+        super().close()
 
     @property
     def url(self):

@@ -263,8 +263,9 @@ struct mr_negotiation {
     const void *options;
     bool offline;              /* must open no file and use only the options */
     bool connect;              /* may connect to streams to learn their formats (mr_pipeline_params.connect) */
-    bool returns;              /* The run may continue (mr_stage_run_state): it has a checkpoint, or several nodes. So
-                                  output from an earlier process is not an error. */
+    bool returns;              /* The run may continue (mr_stage_run_state): it has a checkpoint, or several nodes; or
+                                  it is under way, and a source is added. So output from before is not an
+                                  error. */
     size_t input_count;
     const mr_planned_input *inputs;
     int batch;                 /* most frames in a process call; 1 without `batch:`, but see `gathers` */
@@ -354,6 +355,8 @@ MR_API const mr_planned_classes *mr_planned_classes_at(const mr_negotiation *neg
                                                        bool *known);
 /* Whether frames at an input may have results of a kind. False only if planning knows that none do. */
 MR_API bool mr_planned_may_have(const mr_negotiation *negotiation, size_t input, const mr_result_kind *kind);
+/* The id of a source whose frames reach this stage. NULL past the last one that is in the pipeline. */
+MR_API const char *mr_planned_source(const mr_negotiation *negotiation, size_t index);
 /* Sets the formats that an input accepts. `why` is the reason in a few words for messages (printf style): the input
  * "images" of a.onnx. */
 MR_API void mr_take(mr_negotiation *negotiation, size_t input, const mr_format_set *set, const char *why, ...)

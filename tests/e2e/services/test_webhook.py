@@ -4,64 +4,34 @@ import email.parser
 import email.policy
 import hashlib
 import hmac
-import http.server
 import io
 import json
 import shutil
-import ssl
 import threading
 
 import PIL.Image
 
+import posted
 from databases import Databases
 from harness import MILLRACE, MODELS, ROOT, TIMEOUT, call, free_port, need_models, pipeline
 
 
-class Receiver:
+class Receiver(posted.Posted):
     """Keeps the requests. `answers` are statuses, with headers, for the next ones; then 200. "half" breaks off."""
 
-    def __init__(self, port=0, certificate=None):
+    def __init__(self, **how):
         self.requests, self.answers, self.lock = [], [], threading.Lock()
-        receiver = self
+        super().__init__(**how)
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                with receiver.lock:
-                    receiver.requests.append((dict(self.headers), body, self.path))
-                    answer, headers = receiver.answers.pop(0) if receiver.answers else (200, {})
-                if answer == "half":
-                    self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly a part")
-                    self.close_connection = True
-                    return
-                self.send_response(answer)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_):
-                pass
-
-        class Server(http.server.ThreadingHTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, *_):  # a client that does not trust it
-                pass
-
-        self.server = Server(("127.0.0.1", port), Handler)
-        if certificate:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(*certificate)
-            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
-        self.port = self.server.server_address[1]
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-
-    def close(self):
-        self.server.shutdown()
-        self.server.server_close()
+    def take(self, handler, body):
+        with self.lock:
+            self.requests.append((dict(handler.headers), body, handler.path))
+            answer, headers = self.answers.pop(0) if self.answers else (200, {})
+        if answer == "half":
+            handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly a part")
+            handler.close_connection = True
+        else:
+            handler.answer(answer, headers)
 
     def bodies(self):
         return [json.loads(body) for _, body, _ in self.requests]

@@ -78,7 +78,7 @@ static void check_histogram(void) {
     work.params.bins = between(1, work.params.joint ? MR_HISTOGRAM_MOST_JOINT_BINS : MR_HISTOGRAM_MOST_BINS);
     size_t picture = 3 * (size_t)work.params.width * (size_t)work.params.height;
     size_t bytes = (size_t)mr_histogram_length(&work.params) * sizeof(float), count = (size_t)work.count;
-    twin src = draw_pictures(picture * count), dst = make_results(bytes * count);
+    ENDED_BY(free_twin) twin src = draw_pictures(picture * count), dst = make_results(bytes * count);
     ENDED_BY(free_twin) twin scratch = make_results(mr_histogram_cuda_scratch_bytes(&work));
     for (size_t i = 0; i < count; i++) {
         work.src[i] = src.device + i * picture;
@@ -89,8 +89,6 @@ static void check_histogram(void) {
     }
     assert_int_equal(mr_histogram_cuda(&work, scratch.device + GUARD_BYTES, stream), MR_OK);
     compare(&dst, "histogram");
-    free_twin(&src);
-    free_twin(&dst);
 }
 
 static void check_hog(const mr_hog_params *p) {
@@ -135,7 +133,7 @@ static void check_sharpness(void) {
     enum { MOST = 300 };
     mr_sharpness_work work = {.count = between(1, MR_PIECE)};
     size_t count = (size_t)work.count;
-    twin src = draw_pictures(MOST * MOST * count), dst = make_results(sizeof(float) * count);
+    ENDED_BY(free_twin) twin src = draw_pictures(MOST * MOST * count), dst = make_results(sizeof(float) * count);
     ENDED_BY(free_twin) twin scratch = make_results(mr_sharpness_cuda_scratch_bytes(&work));
     mr_classical_rows reference;
     mr_classical_rows_init(&reference, MR_ISA_C);
@@ -150,8 +148,6 @@ static void check_sharpness(void) {
     }
     assert_int_equal(mr_sharpness_cuda(&work, scratch.device + GUARD_BYTES, stream), MR_OK);
     compare(&dst, "sharpness");
-    free_twin(&src);
-    free_twin(&dst);
 }
 
 static void check_change(void) {

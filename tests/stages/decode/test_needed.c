@@ -158,7 +158,7 @@ CLIP_TEST(disposable_packets_are_those_of_libavcodec) {
         assert_int_equal(fscanf(answer, "%d", &others), 1);
         pclose(answer);
         ENDED_BY(avformat_close_input) AVFormatContext *format = NULL;
-        mr_packet_looks looks;
+        ENDED_BY(mr_packet_looks_close) mr_packet_looks looks;
         ENDED_BY(av_packet_free) AVPacket *packet = av_packet_alloc();
         assert_int_equal(avformat_open_input(&format, path, NULL, NULL), 0);
         assert_true(avformat_find_stream_info(format, NULL) >= 0);
@@ -170,7 +170,6 @@ CLIP_TEST(disposable_packets_are_those_of_libavcodec) {
             looked += !use.disposable;
         }
         assert_int_equal(looked, others);
-        mr_packet_looks_close(&looks);
     }
 }
 

@@ -10,13 +10,11 @@ static const int64_t SECOND = 1000000000;
 static mr_hub_registry registry;
 
 static int begin(void **state) {
-    (void)state;
     registry = (mr_hub_registry){.most = 3, .lost_ns = 10 * SECOND, .keep_ns = 100 * SECOND};
     return 0;
 }
 
 static int end(void **state) {
-    (void)state;
     mr_hub_registry_fini(&registry);
     return 0;
 }

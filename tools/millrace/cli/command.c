@@ -207,7 +207,6 @@ static int take_with(const mr_usage *usage, const mr_usage_option *one, void *at
 
 int mr_usage_take_level(void *to, char *text) {
     mr_log_level level;
-    (void)to;
     int status = mr_log_parse_level(text, &level);
     if (!status)
         mr_log_set_level(level);

@@ -136,7 +136,6 @@ mr_http_reply mr_http_answer_icon(mr_http_request *request, void *context) {
     static const char icon[] = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 16\" fill=\"none\" "
                                "stroke=\"#47c\" stroke-width=\"2\"><circle cx=\"8\" cy=\"8\" r=\"6\"/>"
                                "<path d=\"M8 2v12M2 8h12M4 4l8 8M12 4l-8 8\"/></svg>\n";
-    (void)context;
     return mr_http_send(request, &(mr_http_content){.type = "image/svg+xml", .data = icon, .bytes = sizeof icon - 1});
 }
 

@@ -111,7 +111,6 @@ static mr_http_reply answer_metrics(mr_http_request *request, void *context) {
 static size_t make_metrics(void *context, const mr_otlp_bytes *resource, mr_otlp_bytes *body, bool *more) {
     mr_run_http *web = context;
     mr_metrics metrics = {0};
-    (void)more;
     MR_LOCKED(&web->lock);
     fill_metrics(web, &metrics);
     return mr_metrics_encode(&metrics, resource, web->started_ns, body);
