@@ -480,11 +480,15 @@ MR_API const char *mr_stage_source_id(const mr_stage *self, uint32_t source);
 /* For loops over all sources, also while sources are added and removed. Returns the id, which lives as long as the run;
  * "" for a position without a source; NULL past the last one. */
 MR_API const char *mr_stage_source_at(const mr_stage *self, uint32_t source);
+/* Whether that source still has that position: false once it was removed. Any thread. */
+MR_API bool mr_stage_has_source(const mr_stage *self, uint32_t source, const char *id);
 /* Changes whenever the program asks for files to be reopened (mr_pipeline_reopen). A sink whose file may be moved must
  * compare it with the last value before it writes. */
 MR_API uint64_t mr_stage_reopenings(const mr_stage *self);
 /* The pipeline's name. */
 MR_API const char *mr_stage_pipeline(const mr_stage *self);
+/* This process's node and, if the node has several processes, its number among them; "" and 0 if there are no nodes. */
+MR_API const char *mr_stage_node(const mr_stage *self, int *replica);
 /* For a source whose stream ended before the announced number of frames. `frames` is the number of missing frames. The
  * ledger does not count them, but they are lost (mr_source_summary.unread). */
 MR_API void mr_stage_miss_frames(const mr_stage *self, uint64_t frames);
@@ -528,7 +532,7 @@ typedef struct mr_service_report {
     uint64_t again;           /* batches that were sent again */
     uint64_t dropped;         /* frames that were dropped: the queue was full, or the service refused them */
     uint64_t waiting, waiting_bytes; /* frames that are not acknowledged, and their memory */
-    char why[MR_REPORT_WHY];  /* why the service is away; "": it is not, or the reason is not known */
+    char why[MR_REPORT_WHY];  /* why the service is away, or has refused frames of the last batch; "": neither */
 } mr_service_report;
 /* Any thread, until `close` returns. */
 MR_API void mr_stage_report_service(const mr_stage *self, const mr_service_report *report);

@@ -82,8 +82,7 @@ static const mr_usage_option options[] = {
 };
 
 static const char *const examples[] = {
-    "", "--listen tcp://0.0.0.0:9200 --key hub.key --allow runs.allow",
-    "--http 0.0.0.0:9201 --token hub.token --certificate hub.crt --certificate-key hub.pem", NULL};
+    "", "--listen tcp://0.0.0.0:9200 --key hub.key --allow runs.allow", NULL};
 
 static const mr_usage usage = {
     .verb = "hub",
