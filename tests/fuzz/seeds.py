@@ -104,6 +104,29 @@ def kept():
         put("kept", f"file{kind}", chr(kind) + json.dumps(one))
 
 
+def sites():
+    """Answers of scontrol, sacct, kubectl and systemctl, and a record."""
+    put("sites", "scontrol", "\0" + "JobId=7 JobName=three UserId=me(1) JobState=FAILED Reason=NonZeroExitCode "
+        "Restarts=1 ExitCode=74:0 NodeList=n[1-3] Command=/x\n")
+    put("sites", "sacct", "\0CANCELLED by 1000|0:15|n1|None\n")
+    labels = {"millrace/run": "1", "millrace/node": "three-worker"}
+    container = {"restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}},
+                 "lastState": {"terminated": {"exitCode": 78, "reason": "Error"}}}
+    pod = {"kind": "Pod", "metadata": {"labels": labels, "creationTimestamp": "2026-01-01T00:00:00Z", "annotations": {
+        "batch.kubernetes.io/job-completion-index": "1"}}, "spec": {"nodeName": "m1"},
+        "status": {"phase": "Running", "containerStatuses": [container],
+                   "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}}
+    job = {"kind": "Job", "metadata": {"name": "three-camera"},
+           "status": {"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}]}}
+    put("sites", "kubectl", "\1" + json.dumps({"items": [pod, job]}))
+    put("sites", "systemctl", "\2LoadState=loaded\nActiveState=failed\nSubState=failed\nResult=exit-code\nNRestarts=4\n"
+        "ExecMainCode=1\nExecMainStatus=74\nExecMainStartTimestampMonotonic=5\nStatusText=x\n\nLoadState=not-found\n")
+    process = {"node": "camera", "replica": 0, "state": "failed", "host": "n1", "restarts": 1, "exit_code": 74}
+    put("sites", "record", "\3" + json.dumps({"target": "slurm", "name": "three", "run": "1", "site_id": "7",
+                                              "state": "failed", "exit_code": 74, "processes": [process],
+                                              "files": ["/x/three.sbatch"], "options": ["--clusters=a"]}))
+
+
 def vectors():
     """Heads and records of right size; only their sums are wrong, which the fuzzer's own writer cannot make either."""
     key = b"k".ljust(40, b"\0")
@@ -118,6 +141,14 @@ def records():
     put("record", "json", json.dumps({"pts": 1.5, "id": "a-1", "end": False, "format": "rgb24 640x480", "x": [1, {}]}))
     put("record", "integer", json.dumps({"id": 7, "pts": 3, "format": "tensor f32 3x8x8"}))
     put("record", "protobuf", b"\x28\x07\x62\x0drgb24 640x480\x78\x01\x8a\x01\x03a-1")
+
+
+def hub():
+    """Reports of two runs, one of which ends; numbers and lists as proto/hub.proto has them."""
+    head = b"\x08\x01\x1a\x03box\x22\x05lobby\x52\x0ehttp://box:91/"
+    rest = b"\x78\x80\x94\xeb\xdc\x03\x90\x01\x20\xca\x01\x06\x12\x04runs\xd2\x01\x0c\x0a\x03cpu\x12\x05works"
+    one, two = (head + b"\x11" + bytes([number]) * 8 + rest for number in (1, 2))
+    put("hub", "runs", pieces(one, two, one + b"\x58\x02\x60\x46"))
 
 
 def sealed():
@@ -322,8 +353,10 @@ committed()
 pipelines()
 texts()
 kept()
+sites()
 vectors()
 records()
+hub()
 sealed()
 pictures()
 coded = streams()

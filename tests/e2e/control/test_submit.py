@@ -176,7 +176,8 @@ class StandIns(Submitting, Case):
                                            center="stages: out")))
 
     def site(self):
-        return {**super().site(), "PATH": f"{self.bin}:{os.environ['PATH']}", "CALLS": str(self.folder / "calls")}
+        return {**super().site(), "PATH": f"{self.bin}:{os.environ['PATH']}", "CALLS": str(self.folder / "calls"),
+                "REAL": shutil.which("systemctl") or ""}
 
     def stand_in(self, program, script):
         """It also notes its words, one line per call, with | between words."""
@@ -310,17 +311,24 @@ class Refusals(StandIns):
             self.assertIn("warning", done.stderr)
             self.assertEqual([one["id"] for one in json.loads(done.stdout)["submitted"]], [good])
 
-    # What `systemctl` does with a file for each unit: its state.
+    # It shows a file for each unit. The real one, if it is here, makes and removes links below a folder.
     SYSTEMCTL = """
-units="$CALLS.units"; mkdir -p "$units"
+units="$CALLS.units"; root="$CALLS.root"; mkdir -p "$units" "$root"
 while [[ $1 == --* ]]; do shift; done
 verb=$1; shift
 case $verb in
-link) shift; for one; do test -f "$one" || exit 1; done ;;
-show) shift
-    for one; do cat "$units/$one" 2>/dev/null || echo LoadState=not-found; echo; done ;;
+link)
+    for one in "${@:2}"; do test -f "$one" && mkdir -p "$root$(dirname "$one")" && cp "$one" "$root$one" || exit 1; done
+    [ -z "$REAL" ] || "$REAL" --root="$root" link "$@" ;;
+disable) [ -z "$REAL" ] || "$REAL" --root="$root" disable "$@" ;;
+show)
+    for one in "${@:2}"; do cat "$units/$one" 2>/dev/null || echo LoadState=not-found; echo; done ;;
 esac
 """
+
+    def links(self):
+        """What the real systemctl has linked."""
+        return sorted(path.name for path in (self.folder / "calls.root/run/systemd/system").glob("*"))
 
     def systemd_shows(self, **units):
         """The state of each unit of the pipeline, by node."""
@@ -336,7 +344,8 @@ esac
     FAILED = ENDED.replace("inactive", "failed").replace("success", "exit-code").replace("Status=0", "Status=74")
 
     def test_systemd(self):
-        """A stand-in: where tests run, systemd is not the first process. The units are proven by test_deploy."""
+        """A stand-in: where tests run, systemd is not the first process, so nothing is started and shown. The links are
+        those of the real systemctl; test_deploy proves the units."""
         self.stand_in("systemctl", self.SYSTEMCTL)
         self.systemd_shows(other=self.RUNNING)
         name = self.submit(self.path, "systemd", "--target-option", "user")
@@ -348,6 +357,8 @@ esac
         self.assertEqual(link, ["systemctl", "--user", "link", "--runtime", *(f"{folder}/{unit}" for unit in units)])
         self.assertEqual(start[-3:], ["start", "--no-block", "three.target"])
         self.assertEqual(show[-4:], services)
+        if shutil.which("systemctl"):
+            self.assertEqual(self.links(), sorted(units))
         one = self.status(name)
         self.assertEqual((one["state"], one["hosts"]), ("running", os.uname().nodename))
         self.assertEqual(one["processes"][1]["reason"], "3 frames")
@@ -368,6 +379,7 @@ esac
                           zip(self.calls(), ("stop", "reset-failed", "disable", "link", "start"))],
                          ["stop", "reset-failed", "disable", "link", "start"])
         self.run_verb("cancel", second)
+        self.assertEqual(self.links(), [])
         shutil.rmtree(self.folder / "calls.units")
         self.assertEqual(self.status(second)["state"], "cancelled")
         self.submit(self.path, "systemd")

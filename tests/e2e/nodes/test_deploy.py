@@ -89,6 +89,15 @@ class Deploy(Case):
         # The text as a pod expands it: the pod's port, and the others' addresses.
         self.millrace("plan", path, "--offline", "--json", code=78, environment=environment)
 
+    def test_a_password_in_a_manifest(self):
+        """The pipeline's text becomes part of it."""
+        text = pipeline(dict(a='uri: "rtsp://me:secret@camera/1"', b='uri: "rtsp://${USER_AND_WORD:-x}@camera/1"'),
+                        decode="", out='type: "null"')
+        done = self.millrace("deploy", self.write(text), "--target", "kubernetes", "--output", self.folder)
+        self.assertRegex(done.stderr, r"pipeline.yaml:4: warning: whoever may read the ConfigMap sees this user or")
+        self.assertEqual(done.stderr.count("warning"), 1)
+        self.assertNotIn("secret", done.stderr)
+
     HTTP = ("http: {listen: '0.0.0.0:9100', token_file: keys/http.token, certificate: keys/http.crt, "
             "key: keys/http.key}\n")
 

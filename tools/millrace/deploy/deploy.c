@@ -23,7 +23,7 @@ static const mr_usage usage = {
     .synopsis = "PIPELINE.yaml",
     .help = "Writes files with which other programs start the nodes of a pipeline: a batch script for sbatch, "
             "manifests for kubectl, or units for systemctl. Nothing is started. A pipeline without nodes becomes one "
-            "unit (systemd).\n"
+            "task, Job or unit.\n"
             "Units take the variables that the pipeline names, and those of millrace, from the environment of this "
             "command. They are in NAME.env, which only its owner may read. Manifests are for one run: for another run, "
             "write them again and delete the old Jobs. `submit` writes the same files and hands them over.",

@@ -1,11 +1,14 @@
 /* Writes manifests: a ConfigMap with the pipeline, and for each node an indexed Job, with a headless Service that
  * resolves the process names. A Secret provides the keys, another the variables that the pipeline names. */
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
+#include "engine/base/print.h"
+#include "engine/base/url.h"
 #include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/deploy/deploy_targets.h"
 
@@ -279,6 +282,22 @@ static int put_manifests(manifests *m, const char *pipeline) {
     return status;
 }
 
+/* The pipeline's text becomes part of a manifest, where others can read it. */
+static void warn_of_secrets(const manifests *m, const char *text) {
+    char line[MR_URL_BYTES], hidden[MR_URL_BYTES];
+    for (int number = 1; *text; number++) {
+        const size_t length = strcspn(text, "\n");
+        snprintf(line, sizeof line, "%.*s", (int)(length < INT_MAX ? length : INT_MAX), text);
+        strcpy(hidden, line);
+        mr_url_hide(hidden);
+        if (strcmp(hidden, line) != 0 && !strstr(line, "${"))
+            mr_print(stderr, "%s:%d: warning: whoever may read the ConfigMap sees this user or password\n"
+                             "    hint: name a variable, such as ${CAMERA}, and set it in the Secret %s\n",
+                     m->of->path, number, m->environment);
+        text += length + (text[length] == '\n');
+    }
+}
+
 static int write_manifests(manifests *m) {
     enum { MOST_BYTES = 1 << 20 }; /* of a ConfigMap */
     mr_file_bytes pipeline;
@@ -286,6 +305,7 @@ static int write_manifests(manifests *m) {
     int status = mr_file_read("the pipeline", m->of->path, MOST_BYTES, 0, &pipeline);
     if (status)
         return status;
+    warn_of_secrets(m, (const char *)pipeline.data);
     status = mr_deploy_open(m->of, &file, "%s.json", m->of->name);
     if (!status) {
         m->to = file.stream;

@@ -172,8 +172,16 @@ static int read_list(const mr_submission *one, yajl_val tree, mr_job *job) {
     return MR_OK;
 }
 
+static int read_answer(const mr_submission *one, char *answer, mr_job *job) {
+    char wrong[128];
+    yajl_val tree = mr_json_parse(answer, wrong, sizeof wrong);
+    int status = tree ? read_list(one, tree, job) : mr_fail(MR_ERROR_PROTOCOL, "kubectl prints no JSON: %s", wrong);
+    yajl_tree_free(tree);
+    return status;
+}
+
 static int ask(const mr_submission *one, mr_job *job) {
-    char *out, wrong[128];
+    char *out;
     mr_site_words words = begin(one, "get");
     mr_site_add(&words, "jobs,pods");
     mr_site_add(&words, "--selector=millrace/run=%s", one->run);
@@ -181,9 +189,7 @@ static int ask(const mr_submission *one, mr_job *job) {
     int status = mr_site_call(one, &words, &out);
     if (status)
         return status;
-    yajl_val tree = mr_json_parse(out, wrong, sizeof wrong);
-    status = tree ? read_list(one, tree, job) : mr_fail(MR_ERROR_PROTOCOL, "kubectl prints no JSON: %s", wrong);
-    yajl_tree_free(tree);
+    status = read_answer(one, out, job);
     mr_free(out);
     return status;
 }
@@ -205,5 +211,5 @@ static void print_log(const mr_submission *one, FILE *to) {
         mr_print(to, " %s", one->options.item[i]);
 }
 
-const mr_site mr_site_kubernetes = {"kubectl (kubernetes.io/docs/tasks/tools)", kept, refused, hand_over, ask, cancel,
-                                    print_log};
+const mr_site mr_site_kubernetes = {"kubectl (kubernetes.io/docs/tasks/tools)", kept, refused, hand_over, ask,
+                                    read_answer, cancel, print_log};

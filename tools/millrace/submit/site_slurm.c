@@ -115,17 +115,14 @@ static void find_field(const char *text, const char *key, char value[MR_JOB_TEXT
         *value = 0;
 }
 
-static int read_controller(const char *text, mr_job *job) {
+static void read_controller(const char *text, mr_job *job) {
     char state[MR_JOB_TEXT], reason[MR_JOB_TEXT], code[MR_JOB_TEXT];
     find_field(text, "JobState", state);
     find_field(text, "Reason", reason);
     find_field(text, "ExitCode", code);
     find_field(text, "NodeList", job->hosts);
-    if (!*state)
-        return mr_fail(MR_ERROR_PROTOCOL, "scontrol prints no job's state, but: %.60s", text);
     set_state(job, state, reason);
     set_code(job, code);
-    return MR_OK;
 }
 
 /* "FAILED|74:0|n[1-3]|None" */
@@ -134,10 +131,21 @@ static int read_accounting(char *text, mr_job *job) {
     for (size_t i = 0; i < 4; i++)
         field[i] = rest ? strsep(&rest, "|\n") : NULL;
     if (!field[3])
-        return mr_fail(MR_ERROR_PROTOCOL, "sacct prints no job's state, but: %.60s", text);
+        return mr_fail(MR_ERROR_PROTOCOL, "Slurm prints no job's state, but: %.60s", text);
     set_state(job, field[0], field[3]);
     set_code(job, field[1]);
     mr_print_into(job->hosts, sizeof job->hosts, "%s", field[2]);
+    return MR_OK;
+}
+
+/* scontrol's answer, or sacct's, which is empty if it knows no such job. */
+static int read_answer(const mr_submission *one, char *answer, mr_job *job) {
+    if (strstr(answer, " JobState="))
+        return read_controller(answer, job), MR_OK;
+    if (*answer)
+        return read_accounting(answer, job);
+    job->state = MR_JOB_UNKNOWN;
+    mr_print_into(job->why, sizeof job->why, "Slurm knows no such job");
     return MR_OK;
 }
 
@@ -157,11 +165,7 @@ static int ask_accounting(const mr_submission *one, mr_job *job) {
         mr_print_into(job->why, sizeof job->why, "Slurm has forgotten the job, and keeps no accounts");
         return MR_OK;
     }
-    int status = *out ? read_accounting(out, job) : MR_OK;
-    if (!*out) {
-        job->state = MR_JOB_UNKNOWN;
-        mr_print_into(job->why, sizeof job->why, "Slurm knows no such job");
-    }
+    int status = read_answer(one, out, job);
     mr_free(out);
     return status;
 }
@@ -178,7 +182,7 @@ static int ask_site(const mr_submission *one, mr_job *job) {
     int status = mr_site_call(one, &words, &out);
     if (status)
         return strstr(mr_message(), "Invalid job id") ? ask_accounting(one, job) : status;
-    status = read_controller(out, job);
+    status = read_answer(one, out, job);
     mr_free(out);
     return status;
 }
@@ -247,5 +251,5 @@ static void print_log(const mr_submission *one, FILE *to) {
     mr_print(to, "%s/log", one->folder);
 }
 
-const mr_site mr_site_slurm = {"Slurm's programs (Debian: slurm-client)", kept, refused, hand_over, ask, cancel,
-                               print_log};
+const mr_site mr_site_slurm = {"Slurm's programs (Debian: slurm-client)", kept, refused, hand_over, ask,
+                               read_answer, cancel, print_log};

@@ -146,8 +146,8 @@ static void set_process(const unit *of, mr_job_process *one) {
 }
 
 /* The units' properties come in their order, with an empty line between two units. */
-static void read_units(const mr_submission *one, char *out, mr_job *job) {
-    char *rest = out;
+static int read_units(const mr_submission *one, char *answer, mr_job *job) {
+    char *rest = answer;
     for (size_t i = 0; i < job->count; i++) {
         unit of = {0};
         for (const char *line; (line = strsep(&rest, "\n")) && *line;)
@@ -155,6 +155,10 @@ static void read_units(const mr_submission *one, char *out, mr_job *job) {
         set_process(&of, &job->process[i]);
         snprintf(job->process[i].host, sizeof job->process[i].host, "%s", one->host);
     }
+    mr_job_judge(job);
+    if (job->state == MR_JOB_RUNNING)
+        snprintf(job->hosts, sizeof job->hosts, "%s", one->host);
+    return MR_OK;
 }
 
 static int ask(const mr_submission *one, mr_job *job) {
@@ -166,12 +170,9 @@ static int ask(const mr_submission *one, mr_job *job) {
     int status = mr_site_call(one, &words, &out);
     if (status)
         return status;
-    read_units(one, out, job);
+    status = read_units(one, out, job);
     mr_free(out);
-    mr_job_judge(job);
-    if (job->state == MR_JOB_RUNNING)
-        snprintf(job->hosts, sizeof job->hosts, "%s", one->host);
-    return MR_OK;
+    return status;
 }
 
 /* Units are gone after a reboot. */
@@ -208,4 +209,4 @@ static void print_log(const mr_submission *one, FILE *to) {
              has_nodes(one) ? "-*" : ".service");
 }
 
-const mr_site mr_site_systemd = {"systemd", kept, refused, hand_over, ask, cancel, print_log};
+const mr_site mr_site_systemd = {"systemd", kept, refused, hand_over, ask, read_units, cancel, print_log};

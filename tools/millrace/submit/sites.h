@@ -12,6 +12,8 @@ typedef struct mr_site {
     int (*hand_over)(mr_submission *one, const mr_words *options);
     /* Sets everything in `job`, which comes from mr_job_blank. MR_JOB_UNKNOWN: the site does not know it. */
     int (*ask)(const mr_submission *one, mr_job *job);
+    /* For `ask`: reads the answer of the site's program and changes it. MR_ERROR_PROTOCOL: it is no answer. */
+    int (*read)(const mr_submission *one, char *answer, mr_job *job);
     /* Ends it, and removes its objects or units at the site. It may have ended. */
     int (*cancel)(const mr_submission *one);
     /* Prints how to read its log, for people. */

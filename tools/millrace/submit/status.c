@@ -64,9 +64,9 @@ static int print_list(const mr_submissions *all) {
     for (size_t i = 0; i < all->count; i++) {
         const mr_submission *one = &all->item[i];
         print_date(one, date);
-        mr_table_add(&table, "%s\t%s %s\t%s\t%s\t%s\t%s\t%s", one->id, targets[one->target], one->site_id, date,
-                     mr_job_word((int)one->job.state), code_text(one->job.code, code), words_or(one->job.hosts),
-                     words_or(one->job.why));
+        mr_table_add(&table, "%s\t%s %s\t%s\t%s\t%s\t%s\t%s", one->id, targets[one->target],
+                     words_or(one->site_id), date, mr_job_word((int)one->job.state), code_text(one->job.code, code),
+                     words_or(one->job.hosts), words_or(one->job.why));
     }
     if (!all->count)
         mr_print(stdout, "nothing was submitted\n");

@@ -76,7 +76,9 @@ void mr_job_judge(mr_job *job) {
         job->code = 0;
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------------------ */
+static const char *const targets[] = {"slurm", "kubernetes", "systemd", NULL};
+
+/* ---- writing --------------------------------------------------------------------------------------------------- */
 
 static void put_text(yajl_gen json, const char *key, const char *text) {
     mr_json_text(json, key, *text ? text : NULL);
@@ -108,7 +110,6 @@ static void put_words(yajl_gen json, const char *key, const mr_words *words) {
 }
 
 void mr_submission_put(yajl_gen json, const mr_submission *one) {
-    static const char *const targets[] = {"slurm", "kubernetes", "systemd"};
     char date[MR_DATE_TEXT];
     MR_JSON_MAP(json, NULL) {
         mr_json_text(json, "id", one->id);
@@ -132,4 +133,90 @@ void mr_submission_put(yajl_gen json, const mr_submission *one) {
         put_words(json, "options", &one->options);
         mr_json_integer(json, "submitted_ns", one->submitted_ns);
     }
+}
+
+/* ---- reading --------------------------------------------------------------------------------------------------- */
+
+static const char *text_of(yajl_val of, const char *key) {
+    const char *text = YAJL_GET_STRING(mr_json_member(of, key, yajl_t_string));
+    return text ? text : "";
+}
+
+static int64_t integer_of(yajl_val of, const char *key, int64_t otherwise) {
+    yajl_val value = mr_json_member(of, key, yajl_t_number);
+    return YAJL_IS_INTEGER(value) ? YAJL_GET_INTEGER(value) : otherwise;
+}
+
+static int word_of(yajl_val of, const char *key, const char *const *words, int otherwise) {
+    const char *text = text_of(of, key);
+    for (int i = 0; words[i]; i++)
+        if (strcmp(words[i], text) == 0)
+            return i;
+    return otherwise;
+}
+
+static mr_job_state state_of(yajl_val of) {
+    const char *words[MR_JOB_UNKNOWN + 2];
+    for (int i = 0; i <= MR_JOB_UNKNOWN + 1; i++)
+        words[i] = mr_job_word(i);
+    return (mr_job_state)word_of(of, "state", words, MR_JOB_UNKNOWN);
+}
+
+static int read_words(yajl_val of, const char *key, mr_words *words) {
+    yajl_val list = mr_json_member(of, key, yajl_t_array);
+    int status = MR_OK;
+    for (size_t i = 0; list && i < list->u.array.len && !status; i++)
+        if (YAJL_IS_STRING(list->u.array.values[i]))
+            status = mr_words_add(words, YAJL_GET_STRING(list->u.array.values[i]));
+    return status;
+}
+
+static int read_processes(yajl_val of, mr_job *job) {
+    yajl_val list = mr_json_member(of, "processes", yajl_t_array);
+    job->process = calloc((list ? list->u.array.len : 0) + 1, sizeof *job->process);
+    if (!job->process)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a record");
+    for (size_t i = 0; list && i < list->u.array.len; i++) {
+        yajl_val from = list->u.array.values[i];
+        mr_job_process *to = &job->process[job->count++];
+        *to = (mr_job_process){.node = text_of(from, "node"), .replica = (int)integer_of(from, "replica", 0),
+                               .state = state_of(from), .code = (int)integer_of(from, "exit_code", -1),
+                               .restarts = (int)integer_of(from, "restarts", 0)};
+        snprintf(to->host, sizeof to->host, "%s", text_of(from, "host"));
+        snprintf(to->why, sizeof to->why, "%s", text_of(from, "reason"));
+    }
+    return MR_OK;
+}
+
+static int read_fields(mr_submission *one) {
+    yajl_val tree = one->tree;
+    one->target = (mr_deploy_target)word_of(tree, "target", targets, MR_DEPLOY_TARGETS);
+    one->name = text_of(tree, "name");
+    one->pipeline = text_of(tree, "pipeline");
+    one->run = text_of(tree, "run");
+    one->host = text_of(tree, "submitted_on");
+    one->submitted_ns = integer_of(tree, "submitted_ns", 0);
+    one->cancelled = YAJL_IS_TRUE(mr_json_member(tree, "cancelled", yajl_t_any));
+    one->job.state = state_of(tree);
+    one->job.code = (int)integer_of(tree, "exit_code", -1);
+    snprintf(one->site_id, sizeof one->site_id, "%s", text_of(tree, "site_id"));
+    snprintf(one->job.hosts, sizeof one->job.hosts, "%s", text_of(tree, "hosts"));
+    snprintf(one->job.why, sizeof one->job.why, "%s", text_of(tree, "reason"));
+    if (one->target == MR_DEPLOY_TARGETS || !*one->name || !*one->run)
+        return mr_fail(MR_ERROR_DATA, "%s/record.json is not a record of a submission", one->folder);
+    int status = read_words(tree, "files", &one->files);
+    if (!status)
+        status = read_words(tree, "options", &one->options);
+    return status ? status : read_processes(tree, &one->job);
+}
+
+int mr_submission_parse(mr_submission *one, const char *text) {
+    char wrong[128];
+    one->job = (mr_job){.code = -1};
+    one->tree = mr_json_parse(text, wrong, sizeof wrong);
+    int status = one->tree ? read_fields(one)
+                           : mr_fail(MR_ERROR_DATA, "%s/record.json: %s", one->folder, wrong);
+    if (status)
+        mr_submission_fini(one);
+    return status;
 }

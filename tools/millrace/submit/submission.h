@@ -63,5 +63,7 @@ void mr_submission_fini(mr_submission *one);
 void mr_job_judge(mr_job *job);
 /* A copy with other processes, all of them queued; free `process`. MR_ERROR_MEMORY. */
 int mr_job_blank(const mr_job *like, mr_job *job);
-/* Writes it as an object. */
+/* Writes it as an object, and reads that again, all but id and folder. MR_ERROR_DATA, MR_ERROR_MEMORY; then it is
+ * empty. */
 void mr_submission_put(yajl_gen json, const mr_submission *one);
+int mr_submission_parse(mr_submission *one, const char *text);

@@ -130,14 +130,20 @@ static int free_name(mr_submission *old, const mr_submission *one) {
     return status ? status : mr_store_write(old);
 }
 
+/* Objects and units that are still at the site keep it remembered, as does a site that cannot be asked. */
+static void forget(mr_submission *old) {
+    const bool gone = old->target == MR_DEPLOY_SLURM || old->cancelled;
+    if (gone && !mr_submission_refresh(old) && old->job.state != MR_JOB_QUEUED && old->job.state != MR_JOB_RUNNING)
+        mr_store_remove(old);
+}
+
 static int look_back(const mr_submissions *all, const mr_submission *one) {
     int status = MR_OK;
     for (size_t i = 0; i < all->count && !status; i++) {
         mr_submission *old = &all->item[i];
         status = free_name(old, one);
-        const bool gone = old->target == MR_DEPLOY_SLURM || old->cancelled;
-        if (gone && mr_job_is_over(old->job.state) && one->submitted_ns - old->submitted_ns > KEPT_NS)
-            mr_store_remove(old);
+        if (!status && one->submitted_ns - old->submitted_ns > KEPT_NS)
+            forget(old);
     }
     return status;
 }
