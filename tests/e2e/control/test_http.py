@@ -23,6 +23,8 @@ import harness
 from harness import MILLRACE, ROOT, PATIENT, TIMEOUT, free_port, pipeline, rows_in
 from screen import Screen
 
+AT_ONCE = 4
+
 MONITORING = ROOT / "pipelines/monitoring"
 # Endless and paced, with two devices; sources can be added.
 OPEN = pipeline(dict(max="4", cam='uri: "lavfi:testsrc=size=64x64:rate=50", realtime: true',
