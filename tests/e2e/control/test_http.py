@@ -415,7 +415,7 @@ class Permission(Http):
         files = ", ".join(f"{key}: {name}" for key, name in names.items())
         top = "http: {listen: '0.0.0.0:0', linger: 0s, " + files + "}"
         child = self.start(OPEN.replace("pipeline: open", f"pipeline: open\n{top}"), http=None, wait=False)
-        found = self.wait_until(lambda: re.search(r"listens at https://0.0.0.0:(\d+)/", self.log.read_text()), self.log,
+        found = self.wait_until(lambda: re.search(r"listens at https://[^/]+:(\d+)/", self.log.read_text()), self.log,
                                 child)
         self.at = f"https://localhost:{found[1]}"
         self.context = ssl.create_default_context(cafile=self.folder / "http.crt")
