@@ -68,10 +68,9 @@ int mr_run_http_start_workers(mr_run_http *web) {
         lane->web = web;
         pthread_cond_init(&lane->added, NULL);
         lane->works = mr_thread_create(&lane->worker, work, lane) == 0;
-        if (lane->works)
-            pthread_setname_np(lane->worker, "mr-http-jobs");
         if (!lane->works)
             return mr_fail(MR_ERROR_UNAVAILABLE, "no thread for the HTTP server");
+        pthread_setname_np(lane->worker, "mr-http-jobs");
     }
     return MR_OK;
 }
