@@ -34,6 +34,7 @@
     one(mr_join_stage)                                                                                                 \
     one(mr_jsonl_stage)                                                                                                \
     one(mr_motion_stage)                                                                                               \
+    one(mr_mqtt_stage)                                                                                                 \
     one(mr_null_stage)                                                                                                 \
     one(mr_phash_stage)                                                                                                \
     one(mr_postgres_stage)                                                                                             \

@@ -68,7 +68,7 @@ topic(sites "pipelines that Slurm, Kubernetes or systemd runs: submit, status, c
 topic(keys "keys for sockets that leave the machine, and the audit log" tools/README.md "Keys and the audit log")
 topic(resume "resuming after a crash, and when the disk is full" tools/README.md "Resuming after a crash" "When the disk is full")
 topic(http "a run's page, metrics, health and API" tools/README.md "Looking into a run over HTTP")
-topic(hub "many runs on many machines, on one page" tools/README.md "Many runs on one page")
+topic(runs "many runs on many machines, on one page" tools/README.md "Many runs on one page")
 topic(signals "what Ctrl-C and SIGTERM do" tools/README.md "Signals")
 topic(exit-codes "what exit codes mean" tools/README.md "Exit codes")
 topic(environment "variables of the environment" tools/README.md "Environment")

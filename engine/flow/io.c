@@ -662,12 +662,22 @@ const char *mr_stage_source_at(const mr_stage *self, uint32_t source) {
     return id ? id : "";
 }
 
+bool mr_stage_has_source(const mr_stage *self, uint32_t source, const char *id) {
+    return source < run_of(self)->plan->source_count && mr_source_is_there(run_of(self), source, id);
+}
+
 uint64_t mr_stage_reopenings(const mr_stage *self) {
     return mr_control_reopenings(run_of(self));
 }
 
 const char *mr_stage_pipeline(const mr_stage *self) {
     return run_of(self)->plan->name;
+}
+
+const char *mr_stage_node(const mr_stage *self, int *replica) {
+    const mr_plan *plan = run_of(self)->plan;
+    *replica = plan->replica;
+    return plan->node_count && plan->node >= 0 ? plan->nodes[plan->node].id : "";
 }
 
 const char *mr_stage_run(const mr_stage *self) {

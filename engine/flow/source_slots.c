@@ -206,6 +206,7 @@ static void admit(mr_source_slots *slots, uint32_t slot, mr_candidate *candidate
     mr_plan_destroy(&candidate->with);
     state->pushed_end = false;
     state->phase = PRESENT;
+    mr_source_arrive(slots->run, slot);
     mr_control_note_change(slots->run);
     rename_instances(slots, slot);
     mr_tracing_rename(slots->run, slot);

@@ -278,7 +278,8 @@ static const mr_summary_field service_fields[] = {
     {"state", MR_SUMMARY_NAME, AT(mr_service_report, phase), NULL, "connecting, live, away, failed or ended",
      .name_of = link_state},
     {"since", MR_SUMMARY_DATE, AT(mr_service_report, since_ns), NULL, "when this state began"},
-    {"why", MR_SUMMARY_CHARS, AT(mr_service_report, why), NULL, "why the service is away", .most = MR_REPORT_WHY},
+    {"why", MR_SUMMARY_CHARS, AT(mr_service_report, why), NULL,
+     "why the service is away, or has refused frames of the last batch", .most = MR_REPORT_WHY},
     {"next_try", MR_SUMMARY_DATE, AT(mr_service_report, next_ns), NULL, "when the stage tries again"},
     {"last", MR_SUMMARY_DATE, AT(mr_service_report, last_ns), NULL, "when the service acknowledged the last batch"},
     SERVICE("tries", tries, NULL, "attempts to connect"),
@@ -389,6 +390,18 @@ static const mr_summary_field buffers_fields[] = {
     {0}};
 static const mr_summary_part buffers = PART_OF(mr_summary, buffers_fields);
 
+static bool any_spans(const void *base) {
+    return ((const mr_summary *)base)->spans.ended > 0;
+}
+
+static const mr_summary_field spans_fields[] = {
+    {"ended", MR_SUMMARY_U64, AT(mr_span_counts, ended), NULL, "how many have ended", .rises = true,
+     .metric = "spans"},
+    {"lost", MR_SUMMARY_U64, AT(mr_span_counts, lost), NULL,
+     "those that found no room, or that no collector has taken", .rises = true, .metric = "lost_spans"},
+    {0}};
+static const mr_summary_part spans = PART_OF(mr_span_counts, spans_fields);
+
 static const mr_summary_field fields[] = {
     {"pipeline", MR_SUMMARY_TEXT, AT(mr_summary, pipeline), NULL, "name of the pipeline"},
     {"digest", MR_SUMMARY_TEXT, AT(mr_summary, digest), NULL,
@@ -421,6 +434,8 @@ static const mr_summary_field fields[] = {
     {"allocations", MR_SUMMARY_U64, AT(mr_summary, allocations), NULL,
      "memory blocks that millrace has allocated since the start; blocks of libraries do not count", .rises = true,
      .metric = "allocations"},
+    {"spans", MR_SUMMARY_PART, AT(mr_summary, spans), NULL, "the spans of frames that are followed", .part = &spans,
+     .has = any_spans, .omitted = true},
     {0}};
 
 const mr_summary_part *mr_summary_fields(void) {

@@ -69,6 +69,11 @@ const mr_stage *mr_delivery_stage(const mr_delivery *delivery) {
     return delivery->self;
 }
 
+mr_service_report mr_delivery_report(const mr_delivery *delivery) {
+    MR_LOCKED(&((mr_delivery *)(uintptr_t)delivery)->lock);
+    return delivery->report;
+}
+
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 int mr_delivery_negotiate(mr_negotiation *n) {
@@ -140,7 +145,7 @@ static void remove_block(mr_delivery *d, block *before, block *gone) {
 /* Releases the frames of a block. */
 static void release(mr_delivery *d, block *of, const char *dropped) {
     for (size_t i = 0; i < of->count; i++)
-        mr_stage_release(d->self, &of->items[i].held, dropped);
+        mr_stage_release(d->self, &of->items[i].held, of->items[i].refused ? "refused" : dropped);
     d->report.waiting -= of->count;
 }
 
@@ -176,33 +181,44 @@ static void await(mr_delivery *d, int64_t most_ns) {
     pthread_cond_timedwait(&d->changed, &d->lock, &until);
 }
 
-/* Waits until a batch is due: if it is closed, or its time has come, or a source has ended. Closes it. NULL: the
- * delivery stops. */
-static block *take(mr_delivery *d) {
-    MR_LOCKED(&d->lock);
-    while (!mr_delivery_stops(d)) {
-        block *first = d->first;
-        d->hurries &= first != NULL;
-        int64_t left_ns = first ? first->since_ns + d->options->send_after - mr_now_ns() : LOOK_NS;
-        if (first && (first->closed || d->hurries || left_ns <= 0)) {
-            first->closed = true;
-            return d->sending = first;
-        }
-        await(d, mr_earlier_ns(left_ns, LOOK_NS));
-    }
-    return NULL;
+/* A batch that is due: if it is closed, or its time has come, or a source has ended. Closes it. */
+static block *find_due(mr_delivery *d, int64_t *left_ns) {
+    block *first = d->first;
+    d->hurries &= first != NULL;
+    *left_ns = first ? first->since_ns + d->options->send_after - mr_now_ns() : LOOK_NS;
+    if (!first || (!first->closed && !d->hurries && *left_ns > 0))
+        return NULL;
+    first->closed = true;
+    return d->sending = first;
 }
 
-/* The batch is acknowledged, or refused for good. */
+/* Waits until a batch is due, but no longer than LOOK_NS. NULL: none is, or the delivery stops. */
+static block *take(mr_delivery *d) {
+    const int64_t until_ns = mr_now_ns() + LOOK_NS;
+    int64_t left_ns, look_ns;
+    block *due = NULL;
+    MR_LOCKED(&d->lock);
+    while (!mr_delivery_stops(d) && !(due = find_due(d, &left_ns)) && (look_ns = until_ns - mr_now_ns()) > 0)
+        await(d, mr_earlier_ns(left_ns, look_ns));
+    return due;
+}
+
+/* The batch is acknowledged, or refused for good, or records in it are refused. */
 static void finish(mr_delivery *d, block *sent, bool refused) {
-    if (refused)
+    size_t count = refused ? sent->count : 0, bytes = refused ? sent->bytes : 0;
+    for (size_t i = 0; i < sent->count && !refused; i++) {
+        count += sent->items[i].refused;
+        bytes += sent->items[i].refused ? sent->items[i].bytes : 0;
+    }
+    if (count)
         mr_stage_warn(d->self, "%s; the records are dropped", mr_message());
     MR_LOCKED(&d->lock);
-    d->report.batches += !refused;
-    d->report.frames += refused ? 0 : sent->count;
-    d->report.bytes += refused ? 0 : sent->bytes;
-    d->report.dropped += refused ? sent->count : 0;
-    d->report.last_ns = refused ? d->report.last_ns : mr_clock_date_ns();
+    snprintf(d->report.why, sizeof d->report.why, "%s", count ? mr_message() : "");
+    d->report.batches += count < sent->count;
+    d->report.frames += sent->count - count;
+    d->report.bytes += sent->bytes - bytes;
+    d->report.dropped += count;
+    d->report.last_ns = count < sent->count ? mr_clock_date_ns() : d->report.last_ns;
     release(d, sent, refused ? "refused" : NULL);
     d->sending = NULL;
     remove_block(d, NULL, sent);
@@ -257,6 +273,8 @@ static int send_once(mr_delivery *d, const block *due, bool *connected, bool aga
     *connected = !status;
     if (!status && due)
         status = d->type->send(d->service, d, &batch);
+    else if (!status && d->type->idle)
+        status = d->type->idle(d->service, d);
     if (!status && due && !d->reached)
         note_live(d);
     if (status)
@@ -265,7 +283,7 @@ static int send_once(mr_delivery *d, const block *due, bool *connected, bool aga
     return status;
 }
 
-/* Sends a batch, or only connects if there is none, until that succeeds. */
+/* Sends a batch, or only connects or looks after the connection if there is none, until that succeeds. */
 static int deliver(mr_delivery *d, block *due, bool *connected) {
     const int64_t since_ns = mr_now_ns();
     int64_t pause_ns = d->options->retry;
@@ -297,15 +315,17 @@ static void await_state(mr_delivery *d) {
 static void *run(void *context) {
     mr_delivery *d = context;
     bool connected = false;
-    block *due;
     await_state(d);
     int status = mr_delivery_stops(d) ? MR_ERROR_CANCELLED : deliver(d, NULL, &connected);
-    while (!status && (due = take(d))) {
+    while (!status && !mr_delivery_stops(d)) {
+        block *due = take(d);
         status = deliver(d, due, &connected);
-        if (!status || status == MR_ERROR_PROTOCOL)
+        if (due && (!status || status == MR_ERROR_PROTOCOL))
             finish(d, due, status);
-        status = status == MR_ERROR_PROTOCOL ? MR_OK : status;
+        status = due && status == MR_ERROR_PROTOCOL ? MR_OK : status;
     }
+    if (connected && d->type->end)
+        d->type->end(d->service, d);
     d->type->disconnect(d->service);
     if (status && status != MR_ERROR_CANCELLED)
         fail(d, status);

@@ -6,8 +6,8 @@
  * Meanwhile records wait, up to `backlog` bytes; then `on_full` decides. Nothing else in the pipeline waits
  * for the service.
  *
- * A new sink is one file: it makes records, and has the three functions of mr_service_type. A stage's options must
- * begin with mr_delivery_options.
+ * A new sink is one file: it makes records, and has the three functions of mr_service_type that are not optional. A
+ * stage's options must begin with mr_delivery_options.
  *
  * At the run's end, flush waits until everything is acknowledged. If the run was asked to end, it waits as long as
  * mr_stage_gives_up allows. It drops the rest as MR_REASON_STOPPED, which comes again when the run continues.
@@ -55,12 +55,13 @@ typedef struct mr_delivery_options {
 typedef struct mr_delivered {
     mr_receipt *held;
     uint32_t source;
+    bool refused;     /* send may set it: the service refuses this record for good, so its frame is dropped */
     size_t at, bytes; /* the record's place in the batch */
 } mr_delivered;
 
 typedef struct mr_batch {
     size_t count;
-    const mr_delivered *items;
+    mr_delivered *items;
     const char *data;
     size_t bytes;
     bool again; /* an earlier try has failed: the service may have these records */
@@ -74,12 +75,18 @@ typedef struct mr_delivery mr_delivery;
  * failure ends the run. */
 typedef struct mr_service_type {
     int (*connect)(void *service, const mr_delivery *delivery);
-    /* Sends a batch and returns once it is acknowledged. After a failure the connection is closed. */
+    /* Sends a batch and returns once it is acknowledged. After a failure the connection is closed. If it has set
+     * `refused` in records, mr_message has the reason. */
     int (*send)(void *service, const mr_delivery *delivery, const mr_batch *batch);
     /* Must also accept a service that is not connected. */
     void (*disconnect)(void *service);
     /* `connect` reaches nobody: the service counts as connected once it has acknowledged a batch. */
     bool connects_late;
+    /* Optional. Called ten times a second while it is connected and no batch is due. Failures: as of `send`. */
+    int (*idle)(void *service, const mr_delivery *delivery);
+    /* Optional. The last call with a connection, if the run ends while there is one. It must return within a second:
+     * mr_delivery_stops is already true. */
+    void (*end)(void *service, const mr_delivery *delivery);
     /* Optional. Frees the service, which is not connected. */
     void (*destroy)(void *service);
     /* Optional. After MR_ERROR_AGAIN: the pause that the service has asked for, in ns; 0: none. */
@@ -103,5 +110,7 @@ void mr_delivery_close(mr_delivery **delivery);
 bool mr_delivery_stops(const mr_delivery *delivery);
 /* The run's id, for keys of records (mr_stage_run). NULL if it is not known; the message says what to do. */
 const char *mr_delivery_run(const mr_stage *self);
+/* What it has done so far. */
+mr_service_report mr_delivery_report(const mr_delivery *delivery);
 /* The stage. */
 const mr_stage *mr_delivery_stage(const mr_delivery *delivery);

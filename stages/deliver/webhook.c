@@ -1,17 +1,7 @@
 /* webhook: records, and pictures, posted to a web server. */
-#include <ctype.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "engine/base/grow.h"
-#include "engine/base/json.h"
-#include "engine/base/memory.h"
-#include "millrace/objects.h"
+#include "stages/deliver/post.h"
 #include "stages/deliver/webhook_link.h"
 #include "stages/list.h"
-#include "stages/sink/output.h"
-#include "stages/sink/record_json.h"
-#include "stages/sink/still_encoder.h"
 
 typedef struct options {
     mr_delivery_options delivery;
@@ -20,145 +10,11 @@ typedef struct options {
 } options;
 
 typedef struct state {
-    mr_record record;
-    mr_record part; /* for texts in templates */
-    mr_still_encoder encoder;
+    mr_post_writer post;
     mr_delivery *delivery; /* NULL: the run only measures */
-    char *data;            /* the record that is being made */
-    size_t bytes, room;
-    bool failed;
 } state;
 
-enum { ID_BYTES = 1536 };
-
-/* ---- texts ------------------------------------------------------------------------------------------------------- */
-
-static void add(state *at, const void *bytes, size_t count) {
-    at->failed = at->failed || !mr_append_bytes((void **)&at->data, &at->room, &at->bytes, bytes, count);
-}
-
-/* The same for repeated deliveries, also by a process that continues the run. Only characters that may be in a header
- * stay. */
-static size_t make_id(const mr_stage *self, const mr_frame *frame, char id[ID_BYTES]) {
-    const mr_identity *of = &frame->identity;
-    char plain[ID_BYTES / 3];
-    size_t bytes = 0;
-    snprintf(plain, sizeof plain, "%s.%u.%llu.%u.%s.%s", mr_stage_run(self), of->epoch,
-             (unsigned long long)of->seq, of->sub, self->id, mr_stage_source_id(self, of->source));
-    for (const char *next = plain; *next; next++)
-        bytes += (size_t)snprintf(id + bytes, ID_BYTES - bytes,
-                                  isalnum((unsigned char)*next) || strchr("._-", *next) ? "%c" : "%%%02x",
-                                  (unsigned char)*next);
-    return bytes;
-}
-
-/* ---- templates --------------------------------------------------------------------------------------------------- */
-
-/* The values for a template. Texts are written as in JSON, without the quotes around them. */
-typedef struct values {
-    const char *id, *pipeline, *source, *pts, *captured, *class;
-    char numbers[3][24], score[MR_NUMBER_TEXT];
-} values;
-
-static const char *const words[] = {"id",  "pipeline", "source", "epoch", "seq",    "sub",
-                                    "pts", "captured", "class",  "score", "record", NULL};
-
-/* Of those that may be missing. The others are texts, in quotes, which stay empty. */
-static bool is_number(const char *word) {
-    return strcmp(word, "pts") == 0 || strcmp(word, "score") == 0;
-}
-
-static const char *value_of(const values *all, size_t word) {
-    const char *const texts[] = {all->id,         all->pipeline, all->source,   all->numbers[0], all->numbers[1],
-                                 all->numbers[2], all->pts,      all->captured, all->class,      all->score};
-    return word < sizeof texts / sizeof *texts ? texts[word] : NULL;
-}
-
-/* The length of a word in braces at the beginning, and its number; 0: there is none. *number is -1 if it is unknown. */
-static size_t find_word(const char *text, int *number) {
-    const size_t length = *text == '{' ? strspn(text + 1, "abcdefghijklmnopqrstuvwxyz_") : 0;
-    *number = -1;
-    if (!length || text[length + 1] != '}')
-        return 0;
-    for (int i = 0; words[i]; i++)
-        if (strlen(words[i]) == length && strncmp(words[i], text + 1, length) == 0)
-            *number = i;
-    return length + 2;
-}
-
-static void add_escaped(state *at, const char *text) {
-    const unsigned char *made = NULL;
-    size_t bytes = 0;
-    yajl_gen_clear(at->part.json);
-    yajl_gen_reset(at->part.json, "");
-    mr_json_text(at->part.json, NULL, text);
-    yajl_gen_get_buf(at->part.json, &made, &bytes);
-    add(at, made + 1, bytes - 2);
-}
-
-/* The best class, or the class of the best object. */
-static void find_class(const mr_frame *frame, values *to) {
-    const mr_result *classes = mr_frame_result(frame, mr_kind_classes(), NULL);
-    const mr_result *objects = mr_frame_result(frame, mr_kind_objects(), NULL);
-    const mr_object *object = objects && objects->count ? objects->data : NULL;
-    if (classes && classes->count) {
-        to->class = classes->classes[0].label;
-        mr_float_text(to->score, classes->classes[0].score);
-    } else if (object) {
-        to->class = object->label;
-        mr_float_text(to->score, object->score);
-    }
-}
-
-static void expand(state *at, const mr_stage *self, const mr_frame *frame, const char *template, const char *id,
-                   const char *record, size_t record_bytes) {
-    char pts[MR_NUMBER_TEXT], captured[MR_VALUE_TEXT] = "";
-    const mr_field date = {.name = "captured", .type = MR_FIELD_DATE};
-    values all = {.id = id, .pipeline = mr_stage_pipeline(self), .pts = pts, .captured = captured,
-                  .source = mr_stage_source_id(self, frame->identity.source)};
-    int number;
-    mr_seconds_text(pts, frame->pts_ns);
-    mr_value_text(captured, &date, &frame->captured_ns);
-    snprintf(all.numbers[0], sizeof all.numbers[0], "%u", frame->identity.epoch);
-    snprintf(all.numbers[1], sizeof all.numbers[1], "%llu", (unsigned long long)frame->identity.seq);
-    snprintf(all.numbers[2], sizeof all.numbers[2], "%u", frame->identity.sub);
-    find_class(frame, &all);
-    for (size_t length; *template; template += length) {
-        length = find_word(template, &number);
-        const char *value = length && number >= 0 ? value_of(&all, (size_t)number) : NULL;
-        if (value && !*value && is_number(words[number]))
-            add(at, "null", 4);
-        else if (value)
-            add_escaped(at, value);
-        else if (length && number >= 0 && strcmp(words[number], "record") == 0)
-            add(at, record, record_bytes);
-        else if (!length)
-            add(at, template, length = 1);
-    }
-}
-
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
-
-static int check_template(mr_negotiation *n, const char *template) {
-    int number;
-    for (size_t length; *template; template += length ? length : 1) {
-        length = find_word(template, &number);
-        if (length && number < 0)
-            return mr_refuse(n, "template", "there is no %.*s; there are {id}, {pipeline}, {source}, {epoch}, {seq}, "
-                             "{sub}, {pts}, {captured}, {class}, {score} and {record}", (int)length, template);
-    }
-    return MR_OK;
-}
-
-static int check_picture(mr_negotiation *n) {
-    const mr_payload payload = n->inputs[0].set.payload;
-    if (payload != MR_PAYLOAD_PICTURE && payload != MR_PAYLOAD_ANY)
-        return mr_refuse(n, "picture", "%s gives no pictures: join them, as in {type: join, join: {picture: decode, "
-                         "classes: %s}}", n->inputs[0].from, n->inputs[0].from);
-    n->shows = MR_IN_SET(MR_PAYLOAD_PICTURE);
-    int status = mr_still_encoder_check(MR_STILL_JPEG);
-    return status ? mr_refuse_status(n, status, "picture", "%s", mr_message()) : MR_OK;
-}
 
 static int negotiate(mr_negotiation *n) {
     const options *given = n->options;
@@ -174,9 +30,9 @@ static int negotiate(mr_negotiation *n) {
     int status = server->url ? mr_webhook_link_check(server) : MR_OK;
     if (status && !(status == MR_ERROR_UNAVAILABLE && n->offline))
         return mr_refuse_status(n, status, "url", "%s", mr_message());
-    status = server->template ? check_template(n, server->template) : MR_OK;
+    status = mr_post_check_template(n, server->template);
     if (!status && server->picture)
-        status = check_picture(n);
+        status = mr_post_check_picture(n);
     if (!status)
         status = mr_record_check(n, false, false);
     return status ? status : mr_delivery_negotiate(n);
@@ -188,64 +44,22 @@ static int open_sink(mr_stage *self) {
     const options *given = self->options;
     state *at = self->state;
     mr_webhook_link *link;
-    at->encoder.choices = (mr_still_choices){.kind = MR_STILL_JPEG, .quality = (int)given->quality, .turn = true};
-    int status = mr_record_open(&at->record);
-    if (!status)
-        status = mr_record_open(&at->part);
+    int status = mr_post_writer_open(&at->post, (int)given->quality);
     if (status || !given->server.url)
         return status;
     status = mr_webhook_link_create(&link, &given->server);
     return status ? status : mr_delivery_open(&at->delivery, self, &mr_webhook_service, link);
 }
 
-/* A record with its id as the first value. */
-static void add_record(state *at, const char *id, size_t id_bytes, const char *text, size_t bytes) {
-    add(at, "{\"delivery\":\"", 13);
-    add(at, id, id_bytes);
-    add(at, "\",", 2);
-    add(at, text + 1, bytes - 1);
-}
-
-static int make(mr_stage *self, const mr_frame *frame) {
-    const options *given = self->options;
-    state *at = self->state;
-    const mr_recorded recorded = {.frame = frame, .source = mr_stage_source_id(self, frame->identity.source)};
-    mr_webhook_head head = {0};
-    char id[ID_BYTES];
-    uint8_t *picture = NULL;
-    size_t bytes, picture_bytes = 0;
-    int status = given->server.picture && frame->format.payload == MR_PAYLOAD_PICTURE
-                     ? mr_still_encode(&at->encoder, frame, &picture, &picture_bytes) : MR_OK;
-    if (status)
-        return status;
-    const char *text = mr_record_make(&at->record, &recorded, &bytes);
-    at->bytes = 0;
-    at->failed = false;
-    head.id_bytes = (uint32_t)make_id(self, frame, id);
-    add(at, &head, sizeof head);
-    add(at, id, head.id_bytes);
-    const size_t before = at->bytes;
-    if (given->server.template)
-        expand(at, self, frame, given->server.template, id, text, bytes - 1);
-    else
-        add_record(at, id, head.id_bytes, text, bytes - 1);
-    head.text_bytes = (uint32_t)(at->bytes - before);
-    head.picture_bytes = (uint32_t)picture_bytes;
-    add(at, picture, picture_bytes);
-    mr_free(picture);
-    if (at->failed)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for a record");
-    memcpy(at->data, &head, sizeof head);
-    return MR_OK;
-}
-
 static int process(mr_stage *self, mr_io *io) {
+    const options *given = self->options;
+    const mr_post_choices choices = {.template = given->server.template, .picture = given->server.picture};
     state *at = self->state;
     const mr_frame *frame = mr_io_input(io);
     if (at->delivery && !mr_delivery_run(self))
         return mr_io_refuse(io, MR_ERROR_CONFIG);
-    int status = make(self, frame);
-    return status || !at->delivery ? status : mr_delivery_put(at->delivery, io, frame, at->data, at->bytes);
+    int status = mr_post_make(&at->post, self, frame, &choices);
+    return status || !at->delivery ? status : mr_delivery_put(at->delivery, io, frame, at->post.data, at->post.bytes);
 }
 
 static int flush(mr_stage *self, mr_io *io, uint32_t source) {
@@ -256,11 +70,7 @@ static int flush(mr_stage *self, mr_io *io, uint32_t source) {
 static void close_sink(mr_stage *self) {
     state *at = self->state;
     mr_delivery_close(&at->delivery);
-    mr_still_encoder_close(&at->encoder);
-    mr_record_close(&at->record);
-    mr_record_close(&at->part);
-    mr_free(at->data);
-    *at = (state){0};
+    mr_post_writer_close(&at->post);
 }
 
 static const mr_port inputs[] = {{.name = "in", .help = "frames with results, and pictures if they are sent"}, {0}};

@@ -10,6 +10,7 @@
 #include "engine/base/key_file.h"
 #include "engine/base/memory.h"
 #include "engine/serve/http_client.h"
+#include "stages/deliver/post.h"
 
 enum { SECRET_BYTES = 4096, SUM_BYTES = 32, SUM_TEXT = 2 * SUM_BYTES + 8, ID_BYTES = 2048 };
 
@@ -88,21 +89,6 @@ static int connect_to(void *service, const mr_delivery *delivery) {
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
-typedef struct record {
-    const char *id, *text, *picture;
-    mr_webhook_head head;
-} record;
-
-static record record_at(const mr_batch *batch, size_t index) {
-    const char *at = batch->data + batch->items[index].at;
-    record found;
-    memcpy(&found.head, at, sizeof found.head);
-    found.id = at + sizeof found.head;
-    found.text = found.id + found.head.id_bytes;
-    found.picture = found.text + found.head.text_bytes;
-    return found;
-}
-
 static bool add(mr_webhook_link *at, const char *text, size_t bytes) {
     return mr_append_bytes((void **)&at->body, &at->room, &at->bytes, text, bytes);
 }
@@ -112,7 +98,7 @@ static int make_body(mr_webhook_link *at, const mr_batch *batch) {
     at->bytes = 0;
     bool made = !array || add(at, "[", 1);
     for (size_t i = 0; i < batch->count && made; i++) {
-        const record one = record_at(batch, i);
+        const mr_post one = mr_post_at(batch, i);
         made = (i == 0 || !array || add(at, ",", 1)) && add(at, one.text, one.head.text_bytes) &&
                (!lines || add(at, "\n", 1));
     }
@@ -136,7 +122,7 @@ static int sign(const mr_webhook_link *at, char text[SUM_TEXT]) {
 
 /* The picture is a second part, after the record. */
 static int post(mr_webhook_link *at, const mr_batch *batch) {
-    const record first = record_at(batch, 0);
+    const mr_post first = mr_post_at(batch, 0);
     const bool parts = at->params->picture && first.head.picture_bytes;
     const mr_http_part part[] = {
         {.name = "record", .type = "application/json", .data = at->body, .bytes = at->bytes},

@@ -4,7 +4,8 @@
  * again, after the time in Retry-After if there is one. Any other status, a redirect too, refuses the records for good
  * (engine/serve/http_client.h).
  *
- * Threads: as mr_service_type says. Without libcurl (engine/serve/http_client.h) the first two functions fail. */
+ * Its records are posts (post.h). Threads: as mr_service_type says. Without libcurl (engine/serve/http_client.h) the
+ * first two functions fail. */
 #pragma once
 
 #include "millrace/option.h"
@@ -21,11 +22,6 @@ typedef struct mr_webhook_params {
     bool picture;
     int64_t timeout_ns;
 } mr_webhook_params;
-
-/* A record in a batch begins with this; then come its id, the JSON text and a JPEG file, if any. */
-typedef struct mr_webhook_head {
-    uint32_t id_bytes, text_bytes, picture_bytes;
-} mr_webhook_head;
 
 typedef struct mr_webhook_link mr_webhook_link;
 

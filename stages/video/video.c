@@ -102,6 +102,17 @@ static int check_name(mr_negotiation *negotiation) {
     return mr_video_check_sources(negotiation, given->name);
 }
 
+static int check_files(mr_negotiation *negotiation) {
+    const mr_video_options *given = negotiation->options;
+    const char *source;
+    int status = MR_OK;
+    if (!given->path || negotiation->offline || negotiation->returns)
+        return MR_OK;
+    for (size_t i = 0; !status && (source = mr_planned_source(negotiation, i)); i++)
+        status = mr_video_files_check(given, source);
+    return status ? mr_refuse_status(negotiation, status, "name", "%s", mr_message()) : MR_OK;
+}
+
 static int negotiate(mr_negotiation *negotiation) {
     const mr_video_options *given = negotiation->options;
     const mr_planned_input *input = &negotiation->inputs[0];
@@ -124,6 +135,9 @@ static int negotiate(mr_negotiation *negotiation) {
                          "before", input->from);
     if (input->set.codec && mr_container_check(container, input->set.codec))
         return mr_refuse(negotiation, option, "%s", mr_message());
+    status = check_files(negotiation);
+    if (status)
+        return status;
     if (given->url)
         mr_remark(negotiation, "a receiver that stops is waited for up to its timeout each time; with queue: "
                   "{when_full: drop-oldest} nothing waits for it");

@@ -42,13 +42,17 @@ int mr_video_files_open(mr_video_files *files, mr_stage *self) {
     return MR_OK;
 }
 
-static bool exists(const mr_video_files *files, const char *source) {
+int mr_video_files_check(const mr_video_options *given, const char *source) {
     char name[MR_OUTPUT_NAME], path[MR_OUTPUT_PATH];
     struct stat about;
-    if (mr_file_name_print(name, files->pattern, source, 0, 0, 0))
-        return false;
-    snprintf(path, sizeof path, "%s/%s", files->given->path, name);
-    return lstat(path, &about) == 0;
+    if (mr_video_is_hls(given) || given->overwrite || mr_file_name_differs(given->name) ||
+        mr_file_name_print(name, given->name, source, 0, 0, 0))
+        return MR_OK;
+    snprintf(path, sizeof path, "%s/%s", given->path, name);
+    if (lstat(path, &about))
+        return MR_OK;
+    return mr_fail(MR_ERROR_CONFIG, "%s exists already: remove it, set overwrite: true, or put {time} or {number} into "
+                   "name", path);
 }
 
 /* Numbered names continue after the existing files. A single file must not exist unless it may be replaced; in a
@@ -64,12 +68,9 @@ static int begin(mr_video_files *files, const mr_stage *self) {
     files->hls.sequence = files->number;
     files->broken = files->number > 0;
     files->replaces = single && files->given->overwrite && run == MR_RUN_BEGINS;
-    if (single && run == MR_RUN_BEGINS && !files->replaces && exists(files, self->source_id))
-        return mr_fail(MR_ERROR_CONFIG,
-                       "%s has a file of that name for %s already: remove it, set overwrite: true, or put {time} or "
-                       "{number} into name", files->given->path, self->source_id);
-    files->begun = true;
-    return MR_OK;
+    int status = run == MR_RUN_BEGINS ? mr_video_files_check(files->given, self->source_id) : MR_OK;
+    files->begun = !status;
+    return status;
 }
 
 /* ---- one file ---------------------------------------------------------------------------------------------------- */

@@ -33,6 +33,8 @@ typedef struct mr_video_files {
     bool refused;             /* no file can hold the stream; reported */
 } mr_video_files;
 
+/* For names that stay the same: MR_ERROR_CONFIG if the source's file exists and may not be replaced. */
+int mr_video_files_check(const mr_video_options *given, const char *source);
 int mr_video_files_open(mr_video_files *files, mr_stage *self);
 /* As process and flush. */
 int mr_video_files_take(mr_video_files *files, mr_stage *self, mr_io *io);

@@ -143,6 +143,14 @@ def records():
     put("record", "protobuf", b"\x28\x07\x62\x0drgb24 640x480\x78\x01\x8a\x01\x03a-1")
 
 
+def hub():
+    """Reports of two runs, one of which ends; numbers and lists as proto/hub.proto has them."""
+    head = b"\x08\x01\x1a\x03box\x22\x05lobby\x52\x0ehttp://box:91/"
+    rest = b"\x78\x80\x94\xeb\xdc\x03\x90\x01\x20\xca\x01\x06\x12\x04runs\xd2\x01\x0c\x0a\x03cpu\x12\x05works"
+    one, two = (head + b"\x11" + bytes([number]) * 8 + rest for number in (1, 2))
+    put("hub", "runs", pieces(one, two, one + b"\x58\x02\x60\x46"))
+
+
 def sealed():
     for length in 0, 15, 16, 64:
         put("sealed", f"zeros{length}", bytes(32) + b"\7\0\0" + bytes(length))
@@ -348,6 +356,7 @@ kept()
 sites()
 vectors()
 records()
+hub()
 sealed()
 pictures()
 coded = streams()

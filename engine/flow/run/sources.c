@@ -19,6 +19,7 @@ typedef struct source_state {
     int status;               /* the first failure; this and the next two need the lock */
     char *message;
     bool ended;
+    bool removed;             /* nobody has the slot; needs the lock */
     mr_source_report report;  /* for sources that connect; this and the next field need report_lock */
     mr_audit_states audited;  /* the states in the audit log */
 } source_state;
@@ -108,6 +109,16 @@ void mr_source_leave(const mr_run *run, uint32_t source) {
 
 bool mr_source_is_to_leave(const mr_run *run, uint32_t source) {
     return atomic_load(&run->sources->of[source].leaves);
+}
+
+void mr_source_arrive(const mr_run *run, uint32_t source) {
+    run->sources->of[source].removed = false;
+}
+
+bool mr_source_is_there(const mr_run *run, uint32_t source, const char *id) {
+    MR_LOCKED(&run->sources->lock);
+    const char *name = run->plan->vertices[source].id;
+    return !run->sources->of[source].removed && name && strcmp(name, id) == 0;
 }
 
 /* ---- reports ----------------------------------------------------------------------------------------------------- */
@@ -221,6 +232,7 @@ void mr_source_renew(const mr_run *run, uint32_t source) {
     state->message = NULL;
     state->status = MR_OK;
     state->ended = false;
+    state->removed = true;
     atomic_store(&state->leaves, false);
     MR_LOCKED(&run->sources->report_lock);
     state->report = (mr_source_report){0};

@@ -33,5 +33,9 @@ void mr_source_leave(const mr_run *run, uint32_t source);
 /* The source's summary so far, with its own lists and message (mr_row_fini). `arrived`: the frames come from other
  * nodes. With the lock. */
 void mr_source_account(const mr_run *run, uint32_t source, bool arrived, mr_source_summary *account);
-/* Starts a new account for the slot's next source. With the lock. */
+/* Starts a new account for the slot's next source, which is not there yet. With the lock. */
 void mr_source_renew(const mr_run *run, uint32_t source);
+/* The next source has the slot. With the lock. */
+void mr_source_arrive(const mr_run *run, uint32_t source);
+/* Whether the slot's source has that id and was not removed. */
+bool mr_source_is_there(const mr_run *run, uint32_t source, const char *id);

@@ -50,7 +50,7 @@ MR_API int mr_channel_receive(mr_channel *channel, const void **data, size_t *by
 MR_API int mr_channel_peers(const mr_channel *channel);
 MR_API uint64_t mr_channel_refused(const mr_channel *channel);
 /* Closes it and sets it to NULL; NULL is allowed. Waits up to linger_ms for the last message to be sent, if a receiver
- * is connected. */
+ * is connected, and hardly longer, even if the receiver's name is still being looked up. */
 MR_API void mr_channel_close(mr_channel **channel, int linger_ms);
 
 #ifdef __cplusplus

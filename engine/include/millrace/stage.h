@@ -187,6 +187,9 @@ typedef struct mr_planned_result {
     const char *limited;       /* for the kind `objects`: id of the stage that found them and gives at most... */
     size_t most;               /* ...this many. If its result has so many, it may lack others. 0: no limit is known */
     const mr_planned_zones *zones; /* for the kind `events`: where they happen; NULL: not known */
+    size_t elements;           /* for the kind `objects`: it has at most so many; 0: not known */
+    uint64_t items_bytes;      /* the most bytes that its items take (mr_promise_items) */
+    const char *maker;         /* id of the stage that makes it */
 } mr_planned_result;
 
 typedef struct mr_planned_input {
@@ -263,8 +266,9 @@ struct mr_negotiation {
     const void *options;
     bool offline;              /* must open no file and use only the options */
     bool connect;              /* may connect to streams to learn their formats (mr_pipeline_params.connect) */
-    bool returns;              /* The run may continue (mr_stage_run_state): it has a checkpoint, or several nodes. So
-                                  output from an earlier process is not an error. */
+    bool returns;              /* The run may continue (mr_stage_run_state): it has a checkpoint, or several nodes; or
+                                  it is under way, and a source is added. So output from before is not an
+                                  error. */
     size_t input_count;
     const mr_planned_input *inputs;
     int batch;                 /* most frames in a process call; 1 without `batch:`, but see `gathers` */
@@ -354,6 +358,8 @@ MR_API const mr_planned_classes *mr_planned_classes_at(const mr_negotiation *neg
                                                        bool *known);
 /* Whether frames at an input may have results of a kind. False only if planning knows that none do. */
 MR_API bool mr_planned_may_have(const mr_negotiation *negotiation, size_t input, const mr_result_kind *kind);
+/* The id of a source whose frames reach this stage. NULL past the last one that is in the pipeline. */
+MR_API const char *mr_planned_source(const mr_negotiation *negotiation, size_t index);
 /* Sets the formats that an input accepts. `why` is the reason in a few words for messages (printf style): the input
  * "images" of a.onnx. */
 MR_API void mr_take(mr_negotiation *negotiation, size_t input, const mr_format_set *set, const char *why, ...)
@@ -380,6 +386,12 @@ MR_API int mr_promise_labels(mr_negotiation *negotiation, size_t port, const mr_
 /* Declares that this stage gives at most `most` objects a frame, the best ones, in the result that it has promised last
  * on this output. */
 MR_API void mr_promise_limit(mr_negotiation *negotiation, size_t port, size_t most);
+/* Declares that the items of the result that this stage has promised last on this output take at most so many bytes
+ * (mr_result_add_items rounds each array up to 8 bytes, with one more). Default for kinds with items:
+ * MR_MOST_ITEMS_BYTES, or for tracks as many as those of the objects before. */
+MR_API void mr_promise_items(mr_negotiation *negotiation, size_t port, uint64_t most);
+/* Declares that the result that this stage has promised last on this output has at most so many objects. */
+MR_API void mr_promise_elements(mr_negotiation *negotiation, size_t port, size_t most);
 /* Declares that the objects of the output's newest result have tracks now, as mr_promise_result. */
 MR_API int mr_promise_tracks(mr_negotiation *negotiation, size_t port);
 /* Declares events of areas and lines, as mr_promise_result. `from` is ignored and becomes the negotiating stage. */
@@ -468,11 +480,15 @@ MR_API const char *mr_stage_source_id(const mr_stage *self, uint32_t source);
 /* For loops over all sources, also while sources are added and removed. Returns the id, which lives as long as the run;
  * "" for a position without a source; NULL past the last one. */
 MR_API const char *mr_stage_source_at(const mr_stage *self, uint32_t source);
+/* Whether that source still has that position: false once it was removed. Any thread. */
+MR_API bool mr_stage_has_source(const mr_stage *self, uint32_t source, const char *id);
 /* Changes whenever the program asks for files to be reopened (mr_pipeline_reopen). A sink whose file may be moved must
  * compare it with the last value before it writes. */
 MR_API uint64_t mr_stage_reopenings(const mr_stage *self);
 /* The pipeline's name. */
 MR_API const char *mr_stage_pipeline(const mr_stage *self);
+/* This process's node and, if the node has several processes, its number among them; "" and 0 if there are no nodes. */
+MR_API const char *mr_stage_node(const mr_stage *self, int *replica);
 /* For a source whose stream ended before the announced number of frames. `frames` is the number of missing frames. The
  * ledger does not count them, but they are lost (mr_source_summary.unread). */
 MR_API void mr_stage_miss_frames(const mr_stage *self, uint64_t frames);
@@ -516,7 +532,7 @@ typedef struct mr_service_report {
     uint64_t again;           /* batches that were sent again */
     uint64_t dropped;         /* frames that were dropped: the queue was full, or the service refused them */
     uint64_t waiting, waiting_bytes; /* frames that are not acknowledged, and their memory */
-    char why[MR_REPORT_WHY];  /* why the service is away; "": it is not, or the reason is not known */
+    char why[MR_REPORT_WHY];  /* why the service is away, or has refused frames of the last batch; "": neither */
 } mr_service_report;
 /* Any thread, until `close` returns. */
 MR_API void mr_stage_report_service(const mr_stage *self, const mr_service_report *report);

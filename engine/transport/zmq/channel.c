@@ -3,17 +3,23 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <unistd.h>
 #include <zmq.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "engine/transport/zmq/socket.h"
 #include "millrace/status.h"
 
 /* Messages that wait at either end. A sender tries to connect again ever more slowly. */
 enum { KEPT = 8, FIRST_TRY_MS = 200, LATER_TRY_MS = 5000 };
+/* How long a close may take, besides the linger time. */
+enum { LOOK_MS = 2, PATIENCE_MS = 200 };
 
 struct mr_channel {
     mr_zmq *socket;
+    bool connects;
+    int linger_ms;     /* once it is closed */
     zmq_msg_t message; /* the last one received */
 };
 
@@ -21,6 +27,7 @@ static int open_channel(mr_channel **result, const mr_zmq_params *params) {
     mr_channel *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a channel");
+    made->connects = !params->bind;
     zmq_msg_init(&made->message);
     int status = mr_zmq_create(&made->socket, params);
     /* No message is kept while there is no connection. ZMQ_CONFLATE, which keeps the newest, loses it at the close. */
@@ -97,12 +104,31 @@ uint64_t mr_channel_refused(const mr_channel *channel) {
     return mr_zmq_refused(channel->socket);
 }
 
+static void *close_channel(void *context) {
+    mr_channel *gone = context;
+    zmq_msg_close(&gone->message);
+    mr_zmq_close(&gone->socket, gone->linger_ms);
+    mr_free(gone);
+    return NULL;
+}
+
+/* libzmq's close waits while its thread looks a name up, which may take a minute if no name server answers. So another
+ * thread closes a channel that connects. If that takes longer, it is left alone; usually the process ends then. */
 void mr_channel_close(mr_channel **channel, int linger_ms) {
     mr_channel *gone = *channel;
+    pthread_t thread;
+    *channel = NULL;
     if (!gone)
         return;
-    zmq_msg_close(&gone->message);
-    mr_zmq_close(&gone->socket, linger_ms);
-    mr_free(gone);
-    *channel = NULL;
+    gone->linger_ms = linger_ms;
+    if (!gone->connects || mr_thread_create(&thread, close_channel, gone)) {
+        close_channel(gone);
+        return;
+    }
+    for (int waited_ms = 0; waited_ms < linger_ms + PATIENCE_MS; waited_ms += LOOK_MS) {
+        if (!pthread_tryjoin_np(thread, NULL))
+            return;
+        usleep(LOOK_MS * 1000);
+    }
+    pthread_detach(thread);
 }

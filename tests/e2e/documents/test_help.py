@@ -14,7 +14,7 @@ import time
 from harness import MILLRACE, ROOT, TIMEOUT, Case, call
 
 TOPICS = ("pipeline", "devices", "nodes", "keys", "resume", "formats", "exit-codes", "environment", "sources",
-          "cameras", "video", "training", "objects", "services", "http", "hub")
+          "cameras", "video", "training", "objects", "services", "http", "runs")
 
 
 def verbs():

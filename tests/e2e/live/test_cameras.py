@@ -18,6 +18,8 @@ from streams import SOON, Live
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "reference"))
 import rtsp_hostile
 
+AT_ONCE = 4
+
 # Pictures that differ from each other, encoded to the same bits in each run, with a key or turn every 10.
 MOVING = ("videotestsrc is-live=true pattern=ball num-buffers=200 ! video/x-raw,format=I420,width=320,height=240,"
           "framerate=50/1")

@@ -14,6 +14,8 @@ import streams
 from harness import MILLRACE, TIMEOUT, call, pipeline
 from streams import SOON, Live
 
+AT_ONCE = 4
+
 
 class Changing(streams.Web):
     """MJPEG with 8K pictures for a while: the pictures that `pictures` makes, in that order."""

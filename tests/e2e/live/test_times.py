@@ -17,6 +17,8 @@ from streams import Live
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "reference"))
 import rtsp_hostile
 
+AT_ONCE = 4
+
 TICKS, RATE = 90000, 25
 STEP = TICKS // RATE
 GROUPS = "bframes={b}:b-adapt=0:keyint=25:scenecut=0"

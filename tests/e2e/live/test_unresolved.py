@@ -3,6 +3,7 @@ import subprocess
 import sys
 import unittest
 
+from harness import MILLRACE, TIMEOUT, pipeline
 from streams import Live
 
 # A separate network, whose name server never answers, and a separate resolv.conf, which makes a query take minutes. The
@@ -51,6 +52,16 @@ class Names(Live):
         for name in ("rtmp", "srt"):
             self.assertEqual(sources[name]["connection"]["state"], "ended")
             self.assertEqual(sources[name]["connection"]["tries"], 1)
+
+    def test_a_hub(self):
+        """A run whose hub's name hangs ends as soon as it is done: a query takes minutes."""
+        for name in ("hub", "run"):
+            self.millrace("keygen", name, "--output", self.folder)
+        text = pipeline(dict(cam='uri: "lavfi:testsrc=size=32x32:rate=25:duration=1"'), decode="", out='type: "null"',
+                        top=f"hub: {{endpoint: tcp://hub.example:9200, key: {self.folder}/run.key, "
+                            f"server: {self.folder}/hub.pub}}")
+        child = self.spawn([*self.enter, MILLRACE, "run", self.write(text)])
+        self.assertEqual(child.wait(min(TIMEOUT, 100)), 0)
 
     def test_threads_are_bounded(self):
         """Each try leaves a thread that still asks; beyond some number there is no further try."""

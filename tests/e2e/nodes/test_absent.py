@@ -5,6 +5,8 @@ import signal
 
 from harness import MILLRACE, SAMPLES, Case, call, free_port, pipeline, start
 
+AT_ONCE = 4
+
 
 # The pipeline never ends by itself, so somebody is always waited for.
 def left_alone(mode, port):

@@ -12,6 +12,8 @@ import time
 import harness
 from harness import pipeline
 
+AT_ONCE = 4
+
 FRAMES = 120
 NODES = ("reads", "computes", "writes")
 # From an earlier run, with numbers that the next one also uses.

@@ -15,6 +15,8 @@ from harness import MILLRACE, call, pipeline
 from slurm import free_ports
 from watched import PATIENCE, Watched, children_of, command_line, nodes_of
 
+AT_ONCE = 4
+
 
 # Two unrelated nodes.
 def two(a, b, out):

@@ -199,8 +199,8 @@ class Comments(harness.Case):
                 continue  # it runs until ended: test_camera.py
             if "millrace train" in pipeline.read_text():
                 continue  # it needs a trained head: test_train.py, test_cascade.py
-            if "type: postgres" in pipeline.read_text() or "type: webhook" in pipeline.read_text():
-                continue  # it needs a server: test_postgres.py, test_webhook.py
+            if re.search("type: (postgres|webhook|mqtt)", pipeline.read_text()):
+                continue  # it needs a server: test_postgres.py, test_webhook.py, test_mqtt.py
             if "CENTERFACE" in pipeline.read_text() and not harness.CENTERFACE.exists():
                 continue  # test_faces says that it is skipped
             if "YOLOX" in pipeline.read_text() and not YOLOX.exists():

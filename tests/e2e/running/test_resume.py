@@ -14,6 +14,8 @@ import clips
 from harness import MILLRACE, PICTURES, TIMEOUT, Case, pipeline
 from watched import children_of
 
+AT_ONCE = 4
+
 SEED = random.randrange(1 << 32)
 
 PACED = ", realtime: true"

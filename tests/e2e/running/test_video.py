@@ -9,6 +9,8 @@ import subprocess
 import clips
 from harness import MILLRACE, PICTURES, TIMEOUT, Case, call, pipeline, start
 
+AT_ONCE = 4
+
 RATE = "30000/1001"
 def made(seconds, encode, path, video, source="", uri=None):
     uri = uri or f"lavfi:testsrc2=size=320x180:rate=30000/1001:duration={seconds}"

@@ -31,6 +31,18 @@ class Names(Videos):
         for file in self.files():
             self.assertEqual(hashes(file), hashes(clips.codec("h264 4:2:0")))
 
+    def test_files_that_exist(self):
+        """A file that would be replaced is found before the start; other names are not refused."""
+        self.copied(clips.codec("h264 4:2:0"))
+        held = (self.path / "cam.mp4").read_bytes()
+        for name in ("{source}.mp4", "cam.mp4"):
+            for verb in ("plan", "run"):
+                run = self.copied(clips.codec("h264 4:2:0"), f"name: '{name}'", code=78, verb=verb)
+                self.assertIn(f"error: stages.video: {self.path}/cam.mp4 exists already", run.err)
+        self.assertEqual((self.path / "cam.mp4").read_bytes(), held)
+        for options in ("name: '{source}.mp4', overwrite: true", "name: '{source}-{number}.mp4'", "name: other.mp4"):
+            self.copied(clips.codec("h264 4:2:0"), options, verb="plan")
+
     def test_names_that_leave_the_folder(self):
         for name in ("../{source}.mp4", "a/{source}.mp4", "/tmp/{source}.mp4"):
             run = self.copied(clips.codec("h264 4:2:0"), f"name: '{name}'", code=78, verb="check")

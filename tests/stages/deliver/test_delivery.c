@@ -19,6 +19,9 @@ static struct {
     int send_failures;    /* it takes so many batches without an acknowledgement */
     int hard_failure;     /* the status of all batches; 0: none */
     int64_t pause_ns;     /* it asks for such pauses */
+    bool refuses_third;   /* it refuses the third record of each batch */
+    atomic_int idle_failures; /* it breaks off so many times while nothing is sent */
+    atomic_int idles, ends;
     atomic_bool stands;   /* batches wait until it is false */
     atomic_int connects, sends, largest;
     size_t count;
@@ -45,7 +48,12 @@ static int send_to(void *context, const mr_delivery *delivery, const mr_batch *b
     service.again |= batch->again;
     if (service.send_failures-- > 0)
         return mr_fail(MR_ERROR_AGAIN, "it broke off");
+    batch->items[batch->count > 2 ? 2 : 0].refused = service.refuses_third && batch->count > 2;
+    if (service.refuses_third)
+        mr_fail(MR_ERROR_PROTOCOL, "it does not like the third");
     for (size_t i = 0; i < batch->count; i++) {
+        if (batch->items[i].refused)
+            continue;
         assert_int_equal(batch->items[i].bytes, sizeof(uint64_t));
         memcpy(&service.seqs[service.count++], batch->data + batch->items[i].at, sizeof(uint64_t));
     }
@@ -53,6 +61,15 @@ static int send_to(void *context, const mr_delivery *delivery, const mr_batch *b
 }
 
 static void disconnect(void *context) {
+}
+
+static int idle(void *context, const mr_delivery *delivery) {
+    service.idles++;
+    return service.idle_failures-- > 0 ? mr_fail(MR_ERROR_AGAIN, "it has left") : MR_OK;
+}
+
+static void end(void *context, const mr_delivery *delivery) {
+    service.ends++;
 }
 
 static int64_t pause_of(void *context) {
@@ -94,6 +111,8 @@ static const mr_stage_type *const types[] = {&sends, NULL};
 static void reset(void) {
     memset(&service, 0, sizeof service);
     kind.connects_late = false;
+    kind.idle = NULL;
+    kind.end = NULL;
 }
 
 static mr_pipeline *open_pipeline(int frames, const char *how) {
@@ -277,6 +296,38 @@ TEST(a_run_that_is_asked_to_end_does_not_wait_for_ever) {
     assert_int_equal(service.count, 0);
     assert_int_equal(summary->delivered, 0);
     flow_close(&pipeline, &summary);
+}
+
+/* Only that record's frame is dropped, and the reason is in the state. */
+TEST(a_record_that_is_refused_is_dropped_alone) {
+    reset();
+    service.refuses_third = true;
+    mr_pipeline *pipeline = open_pipeline(50, ", send_after: 1h, send_frames: 10");
+    mr_summary *summary = flow_run(pipeline);
+    assert_int_equal(summary->delivered, 45);
+    assert_int_equal(summary->dropped, 5);
+    assert_string_equal(summary->lines[0].reason, "refused");
+    assert_int_equal(report_of(summary)->frames, 45);
+    assert_int_equal(report_of(summary)->bytes, 45 * sizeof(uint64_t));
+    assert_int_equal(report_of(summary)->dropped, 5);
+    assert_int_equal(service.count, 45);
+    flow_close(&pipeline, &summary);
+}
+
+/* A connection that breaks while there is nothing to send is made again; the service hears of the end. */
+TEST(an_idle_connection_is_looked_after) {
+    reset();
+    kind.idle = idle;
+    kind.end = end;
+    service.idle_failures = 2;
+    mr_pipeline *pipeline = open_pipeline(1, ", send_after: 600ms, retry: 1ms");
+    mr_summary *summary = flow_run(pipeline);
+    expect_all(1);
+    assert_true(service.idles > 2);
+    assert_int_equal(report_of(summary)->connections, 3);
+    assert_int_equal(report_of(summary)->again, 0);
+    flow_close(&pipeline, &summary);
+    assert_int_equal(service.ends, 1);
 }
 
 RUN_TESTS(be_quiet, NULL)

@@ -191,13 +191,16 @@ TEST_WITH(test_sources_on_two_ways, cut_make_folder, remove_temporary_folder) {
 
 /* ---- who dies ---------------------------------------------------------------------------------------------------- */
 
+enum { LONG = 800 };
+
 /* It does not end before the gate is open, however late the nodes are killed. */
 static const char *long_run(void) {
-    char stages[256];
+    char stages[256], source[64];
     snprintf(stages, sizeof stages,
-             "  first: {type: hold, input: n, at: 1000, file: %s}\n  slow: {type: slow, input: first, period: 1ms}\n",
-             cut_gate);
-    return cut_pipeline("  n: {type: count, frames: 2000}\n", stages, "slow",
+             "  first: {type: hold, input: n, at: %d, file: %s}\n  slow: {type: slow, input: first, period: 1ms}\n",
+             LONG / 2, cut_gate);
+    snprintf(source, sizeof source, "  n: {type: count, frames: %d}\n", LONG);
+    return cut_pipeline(source, stages, "slow",
                         "  a: {stages: [first]}\n  b: {stages: [slow, kept]}\n");
 }
 
@@ -206,15 +209,15 @@ static void kill_one(bool of_producer) {
     const char *text = long_run();
     node_process producer = node_start(text, "a", temporary_folder), consumer = node_start(text, "b", temporary_folder);
     node_process *victim = of_producer ? &producer : &consumer;
-    for (size_t kill_at = 200; kill_at <= 600; kill_at += 200) {
+    for (size_t kill_at = 100; kill_at <= 300; kill_at += 100) {
         node_await_lines(cut_file, kill_at);
         node_kill(victim);
         *victim = node_start(text, of_producer ? "a" : "b", temporary_folder);
     }
     cut_open_gate();
     node_report a = node_finish(&producer), b = node_finish(&consumer);
-    cut_check_record("n", 2000, 1, 0, false);
-    cut_check_ledger(&a, 2000, 2000, 0, 0);
+    cut_check_record("n", LONG, 1, 0, false);
+    cut_check_ledger(&a, LONG, LONG, 0, 0);
     assert_int_equal(b.status, MR_OK);
 }
 
@@ -242,9 +245,9 @@ TEST_WITH(test_nodes_are_suspended, cut_make_folder, remove_temporary_folder) {
     kill(producer.pid, SIGCONT);
     cut_open_gate();
     node_report a = node_finish(&producer), b = node_finish(&consumer);
-    cut_check_record("n", 2000, 1, 0, true);
-    cut_check_ledger(&a, 2000, 2000, 0, 0);
-    cut_check_ledger(&b, 2000, 2000, 0, 0);
+    cut_check_record("n", LONG, 1, 0, true);
+    cut_check_ledger(&a, LONG, LONG, 0, 0);
+    cut_check_ledger(&b, LONG, LONG, 0, 0);
 }
 
 /* The source ends. Frames in flight are delivered, or dropped by the producer if that takes too long. */
@@ -299,7 +302,7 @@ static void bother(void *context, const char *endpoint) {
 
 TEST_WITH(test_strangers_are_refused, cut_make_folder, remove_temporary_folder) {
     const char *text =
-        cut_pipeline("  n: {type: count, frames: 1500}\n",
+        cut_pipeline("  n: {type: count, frames: 700}\n",
                  "  first: {type: pass, input: n}\n  slow: {type: slow, input: first, period: 1ms}\n", "slow",
                  listening("  a: {stages: [first], listen: \"%s\"}\n  b: {stages: [slow, kept]}\n"));
     node_process producer = node_start(text, "a", temporary_folder), consumer = node_start(text, "b", temporary_folder);
@@ -308,9 +311,9 @@ TEST_WITH(test_strangers_are_refused, cut_make_folder, remove_temporary_folder) 
     bother(context, address);
     zmq_ctx_term(context);
     node_report a = node_finish(&producer), b = node_finish(&consumer);
-    cut_check_record("n", 1500, 1, 0, true);
-    cut_check_ledger(&a, 1500, 1500, 0, 0);
-    cut_check_ledger(&b, 1500, 1500, 0, 0);
+    cut_check_record("n", 700, 1, 0, true);
+    cut_check_ledger(&a, 700, 700, 0, 0);
+    cut_check_ledger(&b, 700, 700, 0, 0);
 }
 
 int main(void) {

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Rows a second into SQLite and PostgreSQL, compared with the databases themselves; records a second to a web server.
+"""Rows a second into SQLite and PostgreSQL, compared with the databases themselves; records a second to a web server
+and to an MQTT broker.
 
     build/venv/bin/python tools/bench/stores/stores.py [--build build] [--rounds 5] [--frames 20000]
 
@@ -10,7 +11,8 @@ temporary table and inserts from there (ON CONFLICT DO NOTHING). All take turns.
 median. PostgreSQL starts in a temporary folder, with fsync off. Seconds are those from a run's first frame to its
 end. A processor second counts all of millrace's threads, also those that make the rows.
 
-The web server is that of tests/e2e/services/test_webhook.py, in Python; records have three objects each."""
+The web server is that of tests/e2e/services/test_webhook.py, in Python; the broker is mosquitto, with its defaults and
+one subscriber. Records have three objects each."""
 import argparse
 import json
 import pathlib
@@ -119,6 +121,30 @@ stages:
     receiver.close()
 
 
+def mqtt(build, folder, frames, rounds):
+    import harness
+    port = harness.free_port()
+    (folder / "broker").write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\n")
+    broker = subprocess.Popen(["mosquitto", "-c", folder / "broker"], stderr=subprocess.DEVNULL)
+    path = folder / "pipeline.yaml"
+    path.write_text(f"""version: 1
+pipeline: stores
+plugins: [./libfound.so]
+sources: {{a: {{type: "null", frames: {frames}}}}}
+stages:
+  found: {{input: a}}
+  mqtt: {{input: found, url: "mqtt://127.0.0.1:{port}", retry: 10ms}}
+""")
+    reader = subprocess.Popen(["mosquitto_sub", "-p", str(port), "-q", "1", "-t", "#"], stdout=subprocess.DEVNULL)
+    measured = [millrace(build, path) for _ in range(rounds)]
+    for clock, name in enumerate(("second", "processor second")):
+        seconds = statistics.median(one[clock] for one in measured)
+        print(f"mqtt: {frames / seconds:,.0f} records a {name}", flush=True)
+    for one in (reader, broker):
+        one.terminate()
+        one.wait()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
@@ -138,6 +164,7 @@ def main():
                 print(f"{measure.__name__}: millrace {rows / statistics.median(a):,.0f} rows a {name}, the database "
                       f"alone {rows / statistics.median(b):,.0f}, ratio {ratio:.2f}", flush=True)
         webhook(given.build.resolve(), folder, given.frames, given.rounds)
+        mqtt(given.build.resolve(), folder, given.frames, given.rounds)
 
 
 if __name__ == "__main__":

@@ -258,7 +258,7 @@ void mr_announcer_close(mr_announcer **announcer, int exit_code) {
     const int64_t until_ns = gone->began_ns + WAIT_NS;
     for (send_report(gone, mr_now_ns()); !gone->sent_ns && mr_now_ns() < until_ns; send_report(gone, mr_now_ns()))
         usleep(TRY_US);
-    mr_channel_close(&gone->channel, LINGER_MS);
+    mr_channel_close(&gone->channel, gone->sent_ns ? LINGER_MS : 0);
     free(gone);
     *announcer = NULL;
 }

@@ -1,0 +1,607 @@
+#include "stages/deliver/mqtt_link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <mosquitto.h>
+#include <mqtt_protocol.h>
+#include <netdb.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/file.h"
+#include "engine/base/json.h"
+#include "engine/base/key_file.h"
+#include "engine/base/memory.h"
+#include "engine/base/url.h"
+#include "stages/deliver/home_assistant.h"
+#include "stages/deliver/topic.h"
+
+enum { LOOK_MS = 100, HANDSHAKE_MS = 10, KEEPALIVE_S = 30, SECRET_BYTES = 4096, PORT = 1883, TLS_PORT = 8883 };
+/* Messages that are published before their acknowledgements are awaited, and their bytes. */
+enum { MOST_OPEN = 500, MOST_OPEN_BYTES = 1 << 20 };
+static const int64_t STATE_NS = INT64_C(10000000000), LOOK_NS = INT64_C(1000000000), END_NS = INT64_C(800000000);
+/* Another client that has taken the client id would be thrown out, and come back, for ever. A connection is fresh for
+ * so long, and so many that are closed while they are fresh are suspicious. */
+static const int64_t TAKEN_NS = INT64_C(30000000000), FRESH_NS = INT64_C(20000000000);
+enum { MOST_CLOSED = 3 };
+
+/* A message that the broker has not acknowledged. */
+typedef struct message {
+    int id;
+    bool open;
+    const char *topic;
+    mr_delivered *of; /* the record; NULL: none */
+} message;
+
+struct mr_mqtt_link {
+    const mr_mqtt_params *params;
+    char host[MR_URL_HOST];
+    int port;
+    bool secure;
+    char user[SECRET_BYTES], password[SECRET_BYTES];
+    char id[24];                        /* the client id; "" before the first connection */
+    char topic[MR_POST_MOST_TOPIC];     /* of the state */
+    mr_home *home;                      /* NULL: no discovery */
+    const mr_delivery *delivery;
+    struct mosquitto *client;           /* NULL: not connected */
+    bool answered, lost, taken, quiet;  /* `quiet`: nothing came in the last turn */
+    int closed;                         /* how often the broker has closed a fresh connection without a reason */
+    bool known;                         /* it was connected before */
+    int reason;                         /* of the broker: for the connection, or for its end */
+    char detail[256];                   /* libmosquitto's last error in its log */
+    message open[MOST_OPEN];
+    size_t count, left, bytes, acked;   /* `acked`: all before it are */
+    int refusal;                        /* the reason for the last message that was refused; 0: none */
+    bool refused_record;
+    char refused[256];                  /* its topic */
+    int64_t since_ns, acked_ns, state_ns, look_ns; /* `since_ns`: the start of the connection, since 1970 */
+    uint64_t shown_frames, shown_dropped;
+};
+
+/* ---- checks and secrets ------------------------------------------------------------------------------------------ */
+
+static int split(const mr_mqtt_params *params, char host[MR_URL_HOST], int *port, bool *secure) {
+    mr_url url;
+    char digits[8] = "";
+    if (!mr_url_split_strictly(params->url, &url))
+        return mr_fail(MR_ERROR_CONFIG, "\"%s\" must begin with mqtt:// or mqtts://", params->url);
+    *secure = mr_url_has_scheme(params->url, "mqtts");
+    if (!*secure && !mr_url_has_scheme(params->url, "mqtt"))
+        return mr_fail(MR_ERROR_CONFIG, "\"%s\" must begin with mqtt:// or mqtts://", params->url);
+    if (!url.host.bytes || !mr_url_decode(url.host, host, MR_URL_HOST))
+        return mr_fail(MR_ERROR_CONFIG, "\"%s\" names no host", params->url);
+    if (url.rest.bytes && strcmp(url.rest.text, "/") != 0)
+        return mr_fail(MR_ERROR_CONFIG, "\"%s\" must end after the port: topics have an option", params->url);
+    *port = *secure ? TLS_PORT : PORT;
+    if (!url.port.bytes)
+        return MR_OK;
+    *port = mr_url_decode(url.port, digits, sizeof digits) && strspn(digits, "0123456789") == strlen(digits)
+                ? atoi(digits) : 0;
+    return *port > 0 && *port < 65536 ? MR_OK : mr_fail(MR_ERROR_CONFIG, "\"%s\" has no port from 1 to 65535",
+                                                        params->url);
+}
+
+int mr_mqtt_link_check(const mr_mqtt_params *params) {
+    char host[MR_URL_HOST];
+    int port;
+    bool secure;
+    int status = split(params, host, &port, &secure);
+    if (!status && !secure && (params->ca_file || params->certificate_file || params->key_file))
+        status = mr_fail(MR_ERROR_CONFIG, "\"%s\" is not encrypted, and uses no certificates: write mqtts://",
+                         params->url);
+    return status;
+}
+
+static int read_login(mr_mqtt_link *at) {
+    const mr_mqtt_params *given = at->params;
+    int status = MR_OK;
+    if (given->user_file)
+        status = mr_secret_file_read(given->user_file, "a user", at->user, sizeof at->user);
+    else
+        snprintf(at->user, sizeof at->user, "%s", given->login.user ? given->login.user : "");
+    if (!status && given->password_file)
+        return mr_secret_file_read(given->password_file, "a password", at->password, sizeof at->password);
+    snprintf(at->password, sizeof at->password, "%s", given->login.password ? given->login.password : "");
+    return status;
+}
+
+/* libmosquitto reads the key itself. */
+static int check_key(const char *path) {
+    const int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (!path)
+        return MR_OK;
+    if (fd < 0)
+        return mr_file_fail("read", path);
+    int status = mr_secret_file_check(fd, path, "a key");
+    close(fd);
+    return status;
+}
+
+/* ---- libmosquitto's calls ---------------------------------------------------------------------------------------- */
+
+static void on_connect(struct mosquitto *client, void *context, int reason, int flags, const mosquitto_property *p) {
+    mr_mqtt_link *at = context;
+    at->answered = true;
+    at->reason = reason;
+}
+
+static void on_disconnect(struct mosquitto *client, void *context, int reason, const mosquitto_property *p) {
+    mr_mqtt_link *at = context;
+    if (!at->lost && reason >= MQTT_RC_UNSPECIFIED)
+        at->reason = reason;
+    at->lost = true;
+}
+
+/* OpenSSL's errors begin with numbers. */
+static void on_log(struct mosquitto *client, void *context, int level, const char *text) {
+    mr_mqtt_link *at = context;
+    const char *words = strstr(text, "routines::");
+    if (level == MOSQ_LOG_ERR)
+        snprintf(at->detail, sizeof at->detail, "%s", words ? words + strlen("routines::") : text);
+}
+
+static bool is_refusal(int reason) {
+    return reason == MQTT_RC_NOT_AUTHORIZED || reason == MQTT_RC_TOPIC_NAME_INVALID ||
+           reason == MQTT_RC_PACKET_TOO_LARGE || reason == MQTT_RC_PAYLOAD_FORMAT_INVALID ||
+           reason == MQTT_RC_RETAIN_NOT_SUPPORTED;
+}
+
+static void note_refused(mr_mqtt_link *at, const message *one, int reason) {
+    at->refusal = reason;
+    at->refused_record = one->of != NULL;
+    snprintf(at->refused, sizeof at->refused, "%s", one->topic);
+    if (one->of)
+        one->of->refused = true;
+}
+
+/* A message is acknowledged. Other reasons than a refusal may pass, such as a quota: the connection is made anew. */
+static void on_publish(struct mosquitto *client, void *context, int id, int reason, const mosquitto_property *p) {
+    mr_mqtt_link *at = context;
+    for (size_t i = at->acked; i < at->count; i++) {
+        message *one = &at->open[i];
+        if (!one->open || one->id != id)
+            continue;
+        one->open = false;
+        at->left--;
+        at->acked_ns = mr_now_ns();
+        if (is_refusal(reason)) {
+            note_refused(at, one, reason);
+        } else if (reason >= MQTT_RC_UNSPECIFIED) {
+            at->reason = reason;
+            at->lost = true;
+        }
+        break;
+    }
+    while (at->acked < at->count && !at->open[at->acked].open)
+        at->acked++;
+}
+
+/* A key with a passphrase would be asked for on the terminal. */
+static int on_passphrase(char *to, int bytes, int encrypts, void *context) {
+    return 0;
+}
+
+/* ---- failures ---------------------------------------------------------------------------------------------------- */
+
+static int fail_with(const mr_mqtt_link *at, int status, const char *why) {
+    return mr_fail(status, "%s: %s", at->params->url, why);
+}
+
+/* What libmosquitto has returned. errno is that of the call. */
+static int fail_call(const mr_mqtt_link *at, int code) {
+    const bool handshake = code == MOSQ_ERR_ERRNO && errno == EPROTO;
+    const char *why = code == MOSQ_ERR_EAI                                     ? gai_strerror(errno)
+                      : *at->detail                                            ? at->detail
+                      : handshake                                              ? "the broker breaks the TLS connection"
+                      : code == MOSQ_ERR_ERRNO                                 ? strerror(errno)
+                      : code == MOSQ_ERR_CONN_LOST || code == MOSQ_ERR_NO_CONN ? "the connection is lost"
+                      : code == MOSQ_ERR_KEEPALIVE                             ? "the broker does not answer"
+                                                                               : mosquitto_strerror(code);
+    return fail_with(at, code == MOSQ_ERR_NOMEM ? MR_ERROR_MEMORY : MR_ERROR_AGAIN, why);
+}
+
+/* A connection that was there is lost. With MQTT 3.1.1, and often with 5 too, brokers do not say that another client
+ * has taken the client id: they close one connection after the other. */
+static int fail_lost(mr_mqtt_link *at, int code) {
+    const int saved = errno;
+    const bool said = at->reason >= MQTT_RC_UNSPECIFIED;
+    if (at->known && !said)
+        at->closed = mr_clock_date_ns() - at->since_ns < FRESH_NS ? at->closed + 1 : 0;
+    at->taken = at->reason == MQTT_RC_SESSION_TAKEN_OVER || at->closed >= MOST_CLOSED;
+    if (at->taken)
+        return mr_fail(MR_ERROR_AGAIN, "%s: %s the client id %s", at->params->url,
+                       said ? "another client has taken" : "every connection is closed soon: another client may use",
+                       at->id);
+    if (said)
+        return mr_fail(MR_ERROR_AGAIN, "%s: the broker ends the connection: %s", at->params->url,
+                       mosquitto_reason_string(at->reason));
+    errno = saved;
+    return fail_call(at, code ? code : MOSQ_ERR_CONN_LOST);
+}
+
+/* The broker has refused the connection. A login that was right once may be right again. */
+static int fail_answer(const mr_mqtt_link *at) {
+    const int reason = at->reason;
+    const bool old = at->params->version == MR_MQTT_311;
+    const bool login = old ? reason == CONNACK_REFUSED_BAD_USERNAME_PASSWORD || reason == CONNACK_REFUSED_NOT_AUTHORIZED
+                           : reason == MQTT_RC_BAD_USERNAME_OR_PASSWORD || reason == MQTT_RC_NOT_AUTHORIZED ||
+                                 reason == MQTT_RC_BANNED || reason == MQTT_RC_BAD_AUTHENTICATION_METHOD;
+    const bool protocol = reason == (old ? CONNACK_REFUSED_PROTOCOL_VERSION : MQTT_RC_UNSUPPORTED_PROTOCOL_VERSION);
+    const int status = at->known ? MR_ERROR_AGAIN : login ? MR_ERROR_PERMISSION
+                       : protocol ? MR_ERROR_UNAVAILABLE : MR_ERROR_AGAIN;
+    return mr_fail(status, "%s: the broker refuses the %s: %s%s", at->params->url, login ? "login" : "connection",
+                   old ? mosquitto_connack_string(reason) : mosquitto_reason_string(reason),
+                   protocol && !old ? "; write version: 3.1.1" : "");
+}
+
+/* ---- waiting ----------------------------------------------------------------------------------------------------- */
+
+/* Sends and receives what there is. Waits for it if `wait`, but only a short time. During a TLS handshake the library
+ * wants to write even if it must read first, and a failed write hides what the broker has said. So it writes only if
+ * nothing has come for a moment. */
+static int turn(mr_mqtt_link *at, bool wait) {
+    const bool reads = at->secure && !at->answered && !at->quiet;
+    struct pollfd one = {.fd = mosquitto_socket(at->client), .events = POLLIN};
+    if (!reads && mosquitto_want_write(at->client))
+        one.events |= POLLOUT;
+    if (one.fd < 0)
+        return fail_lost(at, MOSQ_ERR_NO_CONN);
+    if (poll(&one, 1, !wait ? 0 : reads ? HANDSHAKE_MS : LOOK_MS) < 0 && errno != EINTR)
+        return fail_call(at, MOSQ_ERR_ERRNO);
+    at->quiet = !one.revents;
+    int code = one.revents & (POLLIN | POLLERR | POLLHUP) ? mosquitto_loop_read(at->client, 1) : MOSQ_ERR_SUCCESS;
+    if (!code && one.revents & POLLOUT)
+        code = mosquitto_loop_write(at->client, 1);
+    if (!code)
+        code = mosquitto_loop_misc(at->client);
+    return code || at->lost ? fail_lost(at, code) : MR_OK;
+}
+
+static int fail_stopped(const mr_mqtt_link *at) {
+    return mr_fail(MR_ERROR_CANCELLED, "stopped while %s did not answer", at->params->url);
+}
+
+static void explain_refusal(mr_mqtt_link *at) {
+    if (!at->refusal)
+        return;
+    mr_fail(MR_ERROR_PROTOCOL, "%s: the broker refuses a message for %s: %s", at->params->url, at->refused,
+            at->refusal == MQTT_RC_PACKET_TOO_LARGE ? "it is too large" : mosquitto_reason_string(at->refusal));
+    if (!at->refused_record)
+        mr_stage_warn(mr_delivery_stage(at->delivery), "%s", mr_message());
+}
+
+/* Waits until all that was published is acknowledged. `until_ns`: although the delivery stops, but no longer; 0: as
+ * long as acknowledgements come. */
+static int settle(mr_mqtt_link *at, int64_t until_ns) {
+    int status = MR_OK;
+    at->acked_ns = mr_now_ns();
+    while (at->left && !status) {
+        const int64_t now_ns = mr_now_ns();
+        if (!until_ns && mr_delivery_stops(at->delivery))
+            return fail_stopped(at);
+        if (now_ns > (until_ns ? until_ns : at->acked_ns + at->params->timeout_ns))
+            return fail_with(at, MR_ERROR_AGAIN, "the broker does not acknowledge messages");
+        status = turn(at, true);
+    }
+    at->count = at->left = at->acked = at->bytes = 0;
+    return status;
+}
+
+/* ---- publishing -------------------------------------------------------------------------------------------------- */
+
+/* `what->topic` is the one that messages name, and lives until the next settle. */
+static int publish_to(mr_mqtt_link *at, const char *topic, const message *what, const char *payload, size_t bytes,
+                      bool retain) {
+    int status = at->count == MOST_OPEN || (at->count && at->bytes + bytes > MOST_OPEN_BYTES) ? settle(at, 0) : MR_OK;
+    if (status)
+        return status;
+    message *one = &at->open[at->count];
+    *one = *what;
+    one->open = true;
+    int code = bytes > MQTT_MAX_PAYLOAD ? MOSQ_ERR_PAYLOAD_SIZE
+                                        : mosquitto_publish_v5(at->client, &one->id, topic, (int)bytes, payload,
+                                                               1, retain, NULL);
+    if (code == MOSQ_ERR_PAYLOAD_SIZE || code == MOSQ_ERR_OVERSIZE_PACKET)
+        note_refused(at, what, MQTT_RC_PACKET_TOO_LARGE);
+    else if (code == MOSQ_ERR_INVAL || code == MOSQ_ERR_MALFORMED_UTF8)
+        note_refused(at, what, MQTT_RC_TOPIC_NAME_INVALID);
+    else if (code == MOSQ_ERR_RETAIN_NOT_SUPPORTED)
+        note_refused(at, what, MQTT_RC_RETAIN_NOT_SUPPORTED);
+    else if (code)
+        return (status = turn(at, false)) ? status : fail_call(at, code); /* the broker may have said why */
+    if (code)
+        return MR_OK;
+    at->count++;
+    at->left++;
+    at->bytes += bytes;
+    return MR_OK;
+}
+
+static int publish(mr_mqtt_link *at, const message *what, const char *payload, size_t bytes, bool retain) {
+    return publish_to(at, what->topic, what, payload, bytes, retain);
+}
+
+static int publish_entity(void *context, const char *topic, const char *payload, size_t bytes) {
+    mr_mqtt_link *at = context;
+    int status = publish(at, &(message){.topic = topic}, payload, bytes, true);
+    return status || bytes ? status : settle(at, 0); /* a topic that is taken away is freed */
+}
+
+static char *make_state(mr_mqtt_link *at, const char *state, size_t *bytes) {
+    const mr_stage *self = mr_delivery_stage(at->delivery);
+    const mr_service_report report = mr_delivery_report(at->delivery);
+    char date[MR_DATE_TEXT];
+    yajl_gen json = mr_json_create(false);
+    if (!json)
+        return NULL;
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "state", state);
+        mr_json_text(json, "pipeline", mr_stage_pipeline(self));
+        mr_json_text(json, "stage", self->id);
+        mr_json_text(json, "run", mr_stage_run(self));
+        mr_json_text(json, "since", mr_date_text(date, at->since_ns));
+        mr_json_integer(json, "delivered", (int64_t)report.frames);
+        mr_json_integer(json, "dropped", (int64_t)report.dropped);
+        mr_json_integer(json, "waiting", (int64_t)report.waiting);
+    }
+    char *text = mr_json_finish_text(json, bytes);
+    *bytes -= text ? 1 : 0; /* the newline */
+    at->shown_frames = report.frames;
+    at->shown_dropped = report.dropped;
+    at->state_ns = mr_now_ns();
+    return text;
+}
+
+static int publish_state(mr_mqtt_link *at, const char *state) {
+    size_t bytes;
+    char *text = make_state(at, state, &bytes);
+    int status = text ? publish(at, &(message){.topic = at->topic}, text, bytes, true)
+                      : mr_fail(MR_ERROR_MEMORY, "no memory for a message");
+    free(text);
+    return status;
+}
+
+/* Shows new counts now and then, and takes away the entities of removed sources. */
+static int refresh(mr_mqtt_link *at) {
+    const int64_t now_ns = mr_now_ns();
+    int status = MR_OK;
+    if (now_ns < at->look_ns)
+        return MR_OK;
+    at->look_ns = now_ns + LOOK_NS;
+    const mr_service_report report = mr_delivery_report(at->delivery);
+    if (now_ns >= at->state_ns + STATE_NS && (report.frames != at->shown_frames || report.dropped != at->shown_dropped))
+        status = publish_state(at, "online");
+    if (!status && at->home)
+        status = mr_home_forget(at->home, mr_delivery_stage(at->delivery));
+    return status ? status : settle(at, 0);
+}
+
+/* ---- the connection ---------------------------------------------------------------------------------------------- */
+
+static void disconnect(void *service) {
+    mr_mqtt_link *at = service;
+    mosquitto_destroy(at->client);
+    at->client = NULL;
+    at->count = at->left = at->acked = at->bytes = 0;
+}
+
+/* What depends on the run, which is only known now. */
+static int prepare(mr_mqtt_link *at) {
+    const mr_stage *self = mr_delivery_stage(at->delivery);
+    const char *run = mr_delivery_run(self);
+    int replica;
+    const char *node = mr_stage_node(self, &replica);
+    char whole[512];
+    const mr_topic_values values = {.pipeline = mr_stage_pipeline(self), .stage = self->id, .source = ""};
+    if (!run)
+        return MR_ERROR_CONFIG;
+    int length = snprintf(whole, sizeof whole, "%s/%s/%s/%d", run, self->id, node, replica);
+    const size_t bytes = (size_t)length < sizeof whole ? (size_t)length : sizeof whole - 1;
+    snprintf(at->id, sizeof at->id, "millrace-%014llx", (unsigned long long)(XXH64(whole, bytes, 0) >> 8));
+    const size_t end = mr_topic_make(at->topic, sizeof at->topic, at->params->state_topic, &values);
+    if (replica > 0 && end + 12 < sizeof at->topic)
+        snprintf(at->topic + end, sizeof at->topic - end, "/%d", replica);
+    const mr_home_params home = {.prefix = at->params->home_assistant, .state_topic = at->topic,
+                                 .pipeline = values.pipeline, .picture = at->params->picture,
+                                 .publish = publish_entity, .context = at};
+    return home.prefix ? mr_home_create(&at->home, &home) : MR_OK;
+}
+
+static int set_tls(mr_mqtt_link *at) {
+    const mr_mqtt_params *given = at->params;
+    if (!given->ca_file)
+        return mosquitto_int_option(at->client, MOSQ_OPT_TLS_USE_OS_CERTS, 1);
+    return mosquitto_tls_set(at->client, given->ca_file, NULL, given->certificate_file, given->key_file,
+                             on_passphrase);
+}
+
+static int make_client(mr_mqtt_link *at) {
+    size_t bytes;
+    at->client = mosquitto_new(at->id, true, at);
+    char *will = make_state(at, "offline", &bytes);
+    if (!at->client || !will) {
+        free(will);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a connection");
+    }
+    mosquitto_connect_v5_callback_set(at->client, on_connect);
+    mosquitto_disconnect_v5_callback_set(at->client, on_disconnect);
+    mosquitto_publish_v5_callback_set(at->client, on_publish);
+    mosquitto_log_callback_set(at->client, on_log);
+    int code = mosquitto_int_option(at->client, MOSQ_OPT_PROTOCOL_VERSION,
+                                    at->params->version == MR_MQTT_5 ? MQTT_PROTOCOL_V5 : MQTT_PROTOCOL_V311);
+    code = code ? code : mosquitto_int_option(at->client, MOSQ_OPT_TCP_NODELAY, 1);
+    code = code ? code : mosquitto_int_option(at->client, MOSQ_OPT_SEND_MAXIMUM, MOST_OPEN);
+    code = code ? code : mosquitto_will_set(at->client, at->topic, (int)bytes, will, 1, true);
+    if (!code && *at->user)
+        code = mosquitto_username_pw_set(at->client, at->user, *at->password ? at->password : NULL);
+    if (!code && at->secure)
+        code = set_tls(at);
+    free(will);
+    return code ? fail_with(at, MR_ERROR_DATA, *at->detail ? at->detail : mosquitto_strerror(code)) : MR_OK;
+}
+
+/* Connects from an address of one family; NULL: any. */
+static int dial(mr_mqtt_link *at, const char *from) {
+    disconnect(at);
+    at->answered = at->lost = at->taken = at->quiet = false;
+    at->reason = 0;
+    *at->detail = 0;
+    int status = make_client(at);
+    if (status)
+        return status;
+    int code = mosquitto_connect_bind_async(at->client, at->host, at->port, KEEPALIVE_S, from);
+    const int64_t until_ns = mr_now_ns() + at->params->timeout_ns;
+    status = code ? fail_call(at, code) : MR_OK;
+    while (!status && !at->answered) {
+        status = mr_delivery_stops(at->delivery) ? fail_stopped(at)
+                 : mr_now_ns() > until_ns        ? fail_with(at, MR_ERROR_AGAIN, "the broker does not answer")
+                                                 : turn(at, true);
+    }
+    if (status && !at->answered)
+        at->closed = 0; /* nobody else is connected, either */
+    return at->answered && at->reason ? fail_answer(at) : status;
+}
+
+static bool has_both_families(const char *host) {
+    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    int families = 0;
+    if (getaddrinfo(host, NULL, &hints, &found))
+        return false;
+    for (const struct addrinfo *one = found; one; one = one->ai_next)
+        families |= one->ai_family == AF_INET ? 1 : 2;
+    freeaddrinfo(found);
+    return families == 3;
+}
+
+/* libmosquitto does not try another address after one that refuses later. Those of IPv6 come first, as a rule. */
+static int connect_to(void *service, const mr_delivery *delivery) {
+    mr_mqtt_link *at = service;
+    at->delivery = delivery;
+    int status = *at->id ? MR_OK : prepare(at);
+    if (!status)
+        status = dial(at, NULL);
+    if (status == MR_ERROR_AGAIN && !at->answered && has_both_families(at->host))
+        status = dial(at, "0.0.0.0");
+    if (status)
+        return status;
+    at->known = true;
+    at->since_ns = mr_clock_date_ns();
+    at->refusal = 0;
+    status = publish_state(at, "online");
+    if (!status && at->home)
+        status = mr_home_repeat(at->home);
+    if (!status)
+        status = settle(at, 0);
+    explain_refusal(at);
+    return status;
+}
+
+/* ---- batches ----------------------------------------------------------------------------------------------------- */
+
+static int publish_post(mr_mqtt_link *at, const mr_batch *batch, size_t index) {
+    const mr_post post = mr_post_at(batch, index);
+    mr_delivered *of = &batch->items[index];
+    char topic[MR_POST_MOST_TOPIC + 16];
+    of->refused = false;
+    int status = at->home ? mr_home_note(at->home, mr_delivery_stage(at->delivery), of->source, &post) : MR_OK;
+    if (!status)
+        status = publish(at, &(message){.topic = post.topic, .of = of}, post.text, post.head.text_bytes,
+                         at->params->retain);
+    if (status || !post.head.picture_bytes)
+        return status;
+    snprintf(topic, sizeof topic, "%s/picture", post.topic);
+    return publish_to(at, topic, &(message){.topic = post.topic, .of = of}, post.picture, post.head.picture_bytes,
+                      true);
+}
+
+static int send_batch(void *service, const mr_delivery *delivery, const mr_batch *batch) {
+    mr_mqtt_link *at = service;
+    int status = MR_OK;
+    at->refusal = 0;
+    for (size_t i = 0; i < batch->count && !status; i++)
+        status = publish_post(at, batch, i);
+    if (!status)
+        status = settle(at, 0);
+    if (!status)
+        status = refresh(at);
+    if (!status)
+        explain_refusal(at);
+    return status;
+}
+
+static int idle(void *service, const mr_delivery *delivery) {
+    mr_mqtt_link *at = service;
+    at->refusal = 0;
+    int status = turn(at, false);
+    if (!status)
+        status = refresh(at);
+    explain_refusal(at);
+    return status;
+}
+
+/* Without this the broker would publish the last will. */
+static void end(void *service, const mr_delivery *delivery) {
+    mr_mqtt_link *at = service;
+    const int64_t until_ns = mr_now_ns() + END_NS;
+    int status = publish_state(at, "ended");
+    if (!status)
+        status = settle(at, until_ns);
+    if (status || mosquitto_disconnect_v5(at->client, MQTT_RC_NORMAL_DISCONNECTION, NULL))
+        return;
+    while (mosquitto_socket(at->client) >= 0 && mosquitto_want_write(at->client) && mr_now_ns() < until_ns)
+        if (turn(at, true))
+            return;
+}
+
+/* If the broker says nothing, it may be a bad connection: the pauses begin short. */
+static int64_t pause_of(void *service) {
+    const mr_mqtt_link *at = service;
+    const int more = at->closed - MOST_CLOSED;
+    if (!at->taken)
+        return 0;
+    return at->reason >= MQTT_RC_UNSPECIFIED || more > 4 ? TAKEN_NS : INT64_C(1000000000) << (more < 0 ? 0 : more);
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static void destroy(void *service) {
+    mr_mqtt_link *gone = service;
+    mr_home_destroy(&gone->home);
+    explicit_bzero(gone->password, sizeof gone->password);
+    mr_free(gone);
+}
+
+static void begin(void) {
+    mosquitto_lib_init();
+}
+
+int mr_mqtt_link_create(mr_mqtt_link **link, const mr_mqtt_params *params) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    mr_mqtt_link *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a connection");
+    pthread_once(&once, begin);
+    made->params = params;
+    int status = split(params, made->host, &made->port, &made->secure);
+    if (!status)
+        status = read_login(made);
+    if (!status)
+        status = check_key(params->key_file);
+    if (status)
+        destroy(made);
+    else
+        *link = made;
+    return status;
+}
+
+const mr_service_type mr_mqtt_service = {
+    .connect = connect_to, .send = send_batch, .idle = idle, .end = end, .disconnect = disconnect, .destroy = destroy,
+    .pause = pause_of};

@@ -1,0 +1,41 @@
+/* A connection to an MQTT broker over TCP or TLS, which publishes posts (post.h) with QoS 1.
+ *
+ * A record is delivered once the broker has acknowledged it (PUBACK). Sessions are clean: what was not acknowledged
+ * when a connection was lost is published again from the delivery's queue, not by libmosquitto. The client id follows
+ * from the run, the stage and the process: it is unique, and the same after a restart.
+ *
+ * The state topic has a retained JSON object: "online" with counts, "ended", or, by the broker as last will,
+ * "offline".
+ *
+ * MQTT 5 is the default, since only its acknowledgements say that a broker has refused a topic or that another client
+ * took the client id. Statuses: a refused login or protocol version is a failure if the broker was never reached
+ * (MR_ERROR_PERMISSION, MR_ERROR_UNAVAILABLE). All else that ends a connection is MR_ERROR_AGAIN. Records that the
+ * broker refuses, or that are larger than it takes, are marked as refused.
+ *
+ * Threads: as mr_service_type says. Without libmosquitto (mqtt_link_none.c) the first two functions fail. */
+#pragma once
+
+#include "millrace/option.h"
+#include "stages/deliver/delivery.h"
+
+typedef struct mr_mqtt_params {
+    const char *url;
+    mr_credentials login;
+    const char *user_file, *password_file;                 /* may be NULL, as the next three */
+    const char *ca_file, *certificate_file, *key_file;
+    const char *topic, *state_topic, *template;            /* templates; `template` may be NULL */
+    const char *home_assistant;                            /* the prefix of its topics; NULL: none */
+    bool retain, picture;
+    int version;                                           /* MR_MQTT_5, ... */
+    int64_t timeout_ns;
+} mr_mqtt_params;
+
+enum { MR_MQTT_5, MR_MQTT_311 };
+
+typedef struct mr_mqtt_link mr_mqtt_link;
+
+/* Checks the URL. MR_ERROR_UNAVAILABLE: this build has no libmosquitto; MR_ERROR_CONFIG. */
+int mr_mqtt_link_check(const mr_mqtt_params *params);
+/* `params` must live as long as the link. Reads the files: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_DATA. */
+int mr_mqtt_link_create(mr_mqtt_link **link, const mr_mqtt_params *params);
+extern const mr_service_type mr_mqtt_service;

@@ -1,0 +1,346 @@
+"""mqtt: what an MQTT broker's subscribers receive: each record, with the same id when it is published again; the state,
+pictures, and Home Assistant's entities; and what happens if the broker refuses, stands still, is away or killed."""
+import io
+import json
+import re
+import signal
+
+import PIL.Image
+
+from broker import Broker, Flaky
+from databases import Databases
+from harness import MILLRACE, MODELS, ROOT, TIMEOUT, free_port, need_models, pipeline, serve
+
+
+class Sink(Databases):
+    def setUp(self):
+        super().setUp()
+        self.broker = Broker(self)
+
+    @property
+    def sink(self):
+        return f"type: mqtt, url: \"mqtt://127.0.0.1:{self.broker.port}\", retry: 10ms"
+
+    def stop(self, running):
+        """Asks a run to end, which may then have lost frames."""
+        running.send_signal(signal.SIGTERM)
+        running.communicate(timeout=TIMEOUT)
+
+
+class Mqtt(Sink):
+    def secret(self, name, text):
+        path = self.folder / name
+        path.write_text(text + "\n")
+        path.chmod(0o600)
+        return path
+
+    def refused(self, summary, frames):
+        self.assertEqual(summary["ledger"]["dropped"], [{"stage": "db", "reason": "refused", "frames": frames}])
+        self.assertEqual(self.service(summary)["dropped"], frames)
+
+    def test_records(self):
+        seen = self.broker.subscribe()
+        summary = self.run_json(self.pipeline(1200, sources=("a", "b"), sink=", send_frames: 700"))
+        self.assertEqual(summary["ledger"]["delivered"], 2400)
+        self.assertEqual(self.service(summary)["frames"], 2400)
+        state = "millrace/p/db/state"
+        seen.wait_for(lambda s: s.last(state).get("state") == "ended")
+        for source in "ab":
+            rows = seen.of(f"millrace/p/{source}")
+            self.assertEqual([row["seq"] for row in rows], list(range(1200)))
+            self.assertEqual(rows[3]["objects"][1]["label"], 'tit "blue"')
+            self.assertEqual(len({row["delivery"] for row in rows}), 1200)
+        self.assertEqual([one["state"] for one in seen.of(state)], ["online", "ended"])
+        last = seen.last(state)
+        self.assertEqual((last["delivered"], last["dropped"], last["waiting"]), (2400, 0, 0))
+        # The broker keeps the state, and no records.
+        self.assertEqual(len({one["run"] for one in seen.of(state)}), 1)
+        later = self.broker.subscribe(name="later")
+        later.wait_for(lambda s: s.messages)
+        self.assertEqual([(topic, kept) for topic, _, kept in later.messages], [(state, True)])
+
+    def test_topics_and_templates(self):
+        seen = self.broker.subscribe("site/#")
+        template = '{"text": "{class} at {source}", "at": {seq}}'
+        path = self.pipeline(4, sink=f", topic: 'site/{{stage}}/{{source}}/{{class}}', template: '{template}', "
+                                     "retain: true")
+        self.run_json(path)
+        seen.wait_for(lambda s: len(s.messages) == 4)
+        self.assertEqual([topic for topic, _, _ in seen.messages],
+                         [f"site/db/a/{name}" for name in ("owl", 'tit "blue"', "Größe", "it's")])
+        self.assertEqual([json.loads(payload) for _, payload, _ in seen.messages][1],
+                         {"text": 'tit "blue" at a', "at": 1})
+        later = self.broker.subscribe("site/#", name="later")
+        later.wait_for(lambda s: len(s.messages) == 4)
+        self.assertTrue(all(kept for _, _, kept in later.messages))
+
+    def test_pictures(self):
+        """The broker keeps the last one. One that is too large for it is refused, alone."""
+        seen = self.broker.subscribe("millrace/p/a/picture")
+        path = self.write(pipeline(dict(a='uri: "lavfi:testsrc=size=64x48:rate=5", duration: 1s'), decode="",
+                                   db=f"{self.sink}, picture: true"))
+        self.run_json(path)
+        seen.wait_for(lambda s: len(s.messages) == 5)
+        with PIL.Image.open(io.BytesIO(seen.messages[4][1])) as image:
+            self.assertEqual((image.format, image.size), ("JPEG", (64, 48)))
+        later = self.broker.subscribe("millrace/p/a/picture", name="later")
+        later.wait_for(lambda s: s.messages)
+        self.assertEqual(later.messages, [(*seen.messages[4][:2], True)])
+        self.broker = Broker(self, "allow_anonymous true\nmax_packet_size 1000\n", name="small")
+        rows = self.broker.subscribe("millrace/p/a")
+        path = self.write(pipeline(dict(a='uri: "lavfi:testsrc=size=64x48:rate=5", duration: 1s'), decode="",
+                                   db=f"{self.sink}, picture: true"))
+        done = self.checked([MILLRACE, "run", path, "--json"], code=None, says="it is too large")
+        self.refused(json.loads(done.stdout), 5)
+        rows.wait_for(lambda s: len(s.messages) == 5)
+
+    def test_last_will(self):
+        """A killed run is offline for subscribers; two runs of a pipeline do not throw each other out."""
+        seen = self.broker.subscribe("millrace/p/db/state")
+        path = self.pipeline(100000, source=", rate: 50")
+        first, second = self.start(path), self.start(path)
+        seen.wait_for(lambda s: len(s.messages) >= 2)
+        ids = set(re.findall(r"as (millrace-\w+) ", self.broker.text()))
+        self.assertEqual(len(ids), 2)
+        for running in (first, second):
+            self.assertIsNone(running.poll())
+            running.kill()
+            running.wait(TIMEOUT)
+        seen.wait_for(lambda s: [one["state"] for one in s.of("millrace/p/db/state")].count("offline") == 2)
+        self.assertTrue(all(re.match(r"^[0-9a-zA-Z-]{1,23}$", one) for one in ids), ids)
+
+    def test_a_taken_client_id_has_a_name(self):
+        """Whether the broker says it or only closes connections; then both do not throw each other out for ever."""
+        def talk(connection):
+            connection.recv(1000)
+            connection.sendall(b"\x20\x03\x00\x00\x00" + b"\xe0\x01\x8e")  # CONNACK, DISCONNECT: taken over
+            connection.recv(1000)
+            connection.close()
+
+        path = self.write(pipeline(dict(a='type: "null", frames: 100000, rate: 50'),
+                                   db=f"type: mqtt, url: \"mqtt://127.0.0.1:{serve(self, talk)}\""))
+        running = self.start(path)
+        self.assertIn("another client has taken the client id", self.away(running)["why"])
+        self.stop(running)
+        running = self.start(self.pipeline(100000, source=", rate: 50"))
+        self.wait_until(lambda: re.search(r"as (millrace-\w+) ", self.broker.text()), running=running)
+        taken = re.search(r"as (millrace-\w+) ", self.broker.text())[1]
+        self.spawn(["mosquitto_sub", "-p", self.broker.port, "-i", taken, "-t", "x", "-V", "5"], stdout=-3, stderr=-3)
+        self.wait_until(lambda: f"another client may use the client id {taken}" in self.away(running)["why"],
+                        running=running)
+        self.stop(running)
+
+    def test_refused_topics(self):
+        """A broker that refuses a topic: a reason in the ledger, the state and the log; others arrive."""
+        (self.folder / "acl").write_text("topic readwrite millrace/p/a\n")
+        self.broker = Broker(self, f"allow_anonymous true\nacl_file {self.folder}/acl\n", name="strict")
+        seen = self.broker.subscribe("millrace/p/a")
+        done = self.checked([MILLRACE, "run", self.pipeline(20, sources=("a", "b")), "--json"], code=None,
+                            says="the broker refuses a message for millrace/p/b: Not authorized")
+        summary = json.loads(done.stdout)
+        self.refused(summary, 20)
+        self.assertEqual((summary["ledger"]["delivered"], self.service(summary)["frames"]), (20, 20))
+        self.assertIn("the broker refuses a message for millrace/p/db/state", done.stderr)
+        seen.wait_for(lambda s: len(s.messages) == 20)
+
+    def test_login(self):
+        self.checked(["mosquitto_passwd", "-b", "-c", self.folder / "users", "me", "right"])
+        self.broker = Broker(self, f"password_file {self.folder}/users\n", name="closed")
+        right, wrong, user = self.secret("right", "right"), self.secret("wrong", "wrong"), self.secret("user", "me")
+        summary = self.run_json(self.pipeline(5, sink=f", user_file: {user}, password_file: {right}"))
+        self.assertEqual(summary["ledger"]["delivered"], 5)
+        for sink in (f", user_file: {user}, password_file: {wrong}", "", ', version: "3.1.1"'):
+            self.checked([MILLRACE, "run", self.pipeline(5, sink=sink)], code=77, says="refuses the login")
+        with_url = self.sink.replace("mqtt://", "mqtt://me:right@")
+        path = self.write(pipeline(dict(a='type: "null", frames: 3'), db=with_url))
+        self.run_json(path)
+        shown = self.millrace("plan", path, "--json").stdout
+        self.assertNotIn("right", shown)
+        right.chmod(0o644)
+        self.checked([MILLRACE, "run", self.pipeline(5, sink=f", user_file: {user}, password_file: {right}")], code=77)
+
+    def test_an_older_version(self):
+        seen = self.broker.subscribe("millrace/p/a")
+        self.run_json(self.pipeline(5, sink=', version: "3.1.1"'))
+        seen.wait_for(lambda s: len(s.messages) == 5)
+
+    def certificate(self, name, san, of=None):
+        """A certificate and its key, signed by another or by itself."""
+        key, pem = self.folder / f"{name}.key", self.folder / f"{name}.pem"
+        sign = ["-CA", of[0], "-CAkey", of[1]] if of else []
+        self.checked(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                      "-keyout", key, "-out", pem, "-days", "2", "-subj", f"/CN={name}", "-addext",
+                      f"subjectAltName={san}", *sign])
+        return pem, key
+
+    def test_tls(self):
+        """The certificate's issuer and name are verified; a wrong one is a state. The broker can ask for one too."""
+        right, wrong = self.certificate("right", "IP:127.0.0.1"), self.certificate("wrong", "DNS:elsewhere.example")
+
+        def serve(name, pair, more=""):
+            return Broker(self, f"allow_anonymous true\ncertfile {pair[0]}\nkeyfile {pair[1]}\n{more}", name=name)
+
+        secure, misnamed = serve("secure", right), serve("misnamed", wrong)
+        asking = serve("asking", right, f"cafile {wrong[0]}\nrequire_certificate true\n")
+        own = f", certificate_file: {wrong[0]}, key_file: {wrong[1]}"
+        url = "type: mqtt, retry: 10ms, give_up: 50ms, url: \"mqtts://127.0.0.1:{}\"{}".format
+        for broker, more, code in ((secure, f", ca_file: {right[0]}", 0), (secure, "", 74),
+                                   (secure, f", ca_file: {wrong[0]}", 74), (misnamed, f", ca_file: {wrong[0]}", 74),
+                                   (asking, f", ca_file: {right[0]}{own}", 0), (asking, f", ca_file: {right[0]}", 74)):
+            path = self.write(pipeline(dict(a='type: "null", frames: 3'), db=url(broker.port, more)))
+            done = self.checked([MILLRACE, "run", path], code=code)
+            if code:
+                self.assertRegex(done.stderr, "certificate|host name verification")
+        path = self.write(pipeline(dict(a='type: "null", frames: 300000, rate: 50'),
+                                   db=url(secure.port, f", ca_file: {wrong[0]}").replace("give_up: 50ms, ", "")))
+        running = self.start(path)
+        self.assertIn("certificate verify failed", self.away(running)["why"])
+        self.stop(running)
+        wrong[1].chmod(0o644)
+        path = self.write(pipeline(dict(a='type: "null", frames: 3'),
+                                   db=url(asking.port, f", ca_file: {right[0]}{own}")))
+        self.checked([MILLRACE, "run", path], code=77)
+
+    def test_a_broker_that_breaks_off(self):
+        """What it has not acknowledged comes again, with the same id."""
+        broker = Flaky(self, 110)
+        self.broker.port = broker.port
+        path = self.pipeline(500, sink=", send_frames: 20")
+        summary, _ = self.finished(self.start(path))
+        self.assertEqual(summary["ledger"]["delivered"], 500)
+        self.assertEqual(self.service(summary)["connections"], broker.connections)
+        self.assertGreater(broker.connections, 4)
+        self.same_ids([row for topic, row in broker.messages if topic == "millrace/p/a"], 500)
+
+    def test_a_broker_that_comes_late_and_is_killed(self):
+        """The run delivers all; the state comes again."""
+        self.broker = Broker(self, name="keeping", keeps=True)
+        seen = self.broker.subscribe()
+        self.broker.kill(signal.SIGTERM)  # it knows its subscribers when it comes back
+        path = self.pipeline(600, source=", rate: 400", sink=", send_after: 10ms, send_frames: 50")
+        running = self.start(path)
+        self.wait_until(lambda: "tries again" in running.stderr.readline(), running=running)
+        self.broker.start()
+        seen.wait_for(lambda s: s.of("millrace/p/a"))
+        self.broker.kill()
+        self.broker.start()
+        summary, _ = self.finished(running)
+        self.assertEqual(summary["ledger"]["delivered"], 600)
+        self.assertEqual(self.service(summary)["connections"], 2)
+        seen.wait_for(lambda s: s.last("millrace/p/db/state").get("state") == "ended")
+        rows = seen.of("millrace/p/a")
+        self.same_ids(rows, len({row["seq"] for row in rows}))
+        self.assertEqual({0, 599} - {row["seq"] for row in rows}, set())
+
+    def same_ids(self, rows, frames):
+        """Every frame has arrived, always with one id."""
+        ids = {}
+        for row in rows:
+            self.assertEqual(ids.setdefault(row["seq"], row["delivery"]), row["delivery"])
+        self.assertEqual((len(ids), len(set(ids.values()))), (frames, frames))
+
+    def test_killed_and_continued(self):
+        seen = self.broker.subscribe("millrace/p/a")
+        path = self.pipeline(600, source=", rate: 400", sink=", send_after: 10ms")
+        command = [MILLRACE, "run", path, "--resume", self.folder / "checkpoint", "--json"]
+        for _ in range(4):
+            before = len(seen.messages)
+            running = self.spawn(command, stdout=-3, stderr=-3)
+            self.wait_until(lambda: running.poll() is not None or len(seen.messages) > before + 20)
+            running.kill()
+            running.wait(TIMEOUT)
+        self.checked(command)
+        seen.wait_for(lambda s: len({row["seq"] for row in s.of("millrace/p/a")}) == 600)
+        self.same_ids(seen.of("millrace/p/a"), 600)
+        self.assertEqual(len(set(re.findall(r"as (millrace-\w+) ", self.broker.text()))), 1)
+
+    def test_a_broker_that_stands_still(self):
+        """It is away after the timeout; the pipeline does not wait for it, and what waits is bounded."""
+        seen = self.broker.subscribe("millrace/p/a")
+        path = self.pipeline(4000, source=", rate: 2000",
+                             sink=", timeout: 300ms, send_bytes: 8KiB, backlog: 64KiB, on_full: drop-oldest")
+        running = self.start(path)
+        seen.wait_for(lambda s: s.messages, running=running)
+        self.broker.signal(signal.SIGSTOP)
+        service = self.away(running)
+        self.assertRegex(service["why"], "does not (answer|acknowledge)")
+        self.assertLessEqual(service["waiting_bytes"], 2 * 64 * 1024)
+        self.wait_until(lambda: self.service(json.loads(self.ctl("--json", "status").stdout)["status"])["dropped"],
+                        running=running)
+        self.broker.signal(signal.SIGCONT)
+        summary, _ = self.finished(running)
+        ledger = summary["ledger"]
+        self.assertEqual([line["reason"] for line in ledger["dropped"]], ["queue full"])
+        seen.wait_for(lambda s: len({row["seq"] for row in s.of("millrace/p/a")}) >= ledger["delivered"])
+
+    def test_the_example(self):
+        need_models()
+        seen = self.broker.subscribe()
+        self.checked([MILLRACE, "run", ROOT / "pipelines/mqtt.yaml", "--set", "sources.video.duration=1s"],
+                     environment={"BROKER": f"mqtt://127.0.0.1:{self.broker.port}", "MODELS": str(MODELS)})
+        seen.wait_for(lambda s: s.last("millrace/alarms/alarm/state").get("state") == "ended")
+        rows = seen.of("millrace/alarms/video")
+        self.assertEqual(len(rows), 1)
+        self.assertIn("sulphur-crested cockatoo", rows[0]["classes"][0]["label"])
+        self.assertIn("millrace/alarms/video/picture", {topic for topic, _, _ in seen.messages})
+        found = {topic for topic, _, _ in seen.messages if topic.startswith("homeassistant/")}
+        self.assertEqual({topic.split("/")[3] for topic in found}, {"class", "picture"})
+
+
+class HomeAssistant(Sink):
+    """Fields as Home Assistant's documents have them: sensor.mqtt, binary_sensor.mqtt, image.mqtt, MQTT discovery."""
+
+    def entities(self, seen):
+        """The configurations that the broker has now, by topic."""
+        kept = {}
+        for topic, payload, _ in list(seen.messages):
+            if topic.startswith("homeassistant/"):
+                kept[topic] = json.loads(payload) if payload else None
+        return {topic: config for topic, config in kept.items() if config is not None}
+
+    def check(self, topic, config):
+        prefix, component, node, key, last = topic.split("/")
+        self.assertEqual((prefix, last), ("homeassistant", "config"))
+        for one in (node, key):
+            self.assertRegex(one, "^[a-zA-Z0-9_-]+$")
+        self.assertEqual(config["unique_id"], f"{node}-{key}")
+        self.assertEqual(config["device"]["identifiers"], [node])
+        self.assertEqual(config["origin"], {"name": "millrace"})
+        self.assertEqual([one["topic"] for one in config["availability"]], ["millrace/p/db/state"])
+        needed = {"sensor": {"state_topic", "value_template"}, "image": {"image_topic", "content_type"},
+                  "binary_sensor": {"state_topic", "value_template", "device_class", "off_delay"}}[component]
+        common = {"name", "unique_id", "device", "origin", "availability"}
+        self.assertEqual(set(config) - {"state_class"}, needed | common)
+
+    def test_entities(self):
+        """They appear with what they show, come again after a reconnect, and disappear with the source."""
+        self.broker = Broker(self, name="keeping", keeps=True)
+        seen = self.broker.subscribe("homeassistant/#")
+        source = 'type: "null", frames: 1000000, format: GRAY8 16x16, rate: 50'
+        path = self.write(pipeline({"a": source, "b_1": source, "max": 3}, top="plugins: [./libfound.so]", found="",
+                                   db=f"{self.sink}, home_assistant: true, picture: true"))
+        running = self.start(path)
+        seen.wait_for(lambda s: len(self.entities(s)) == 20, running=running, why=lambda: self.broker.text())
+        found = self.entities(seen)
+        for topic, config in found.items():
+            self.check(topic, config)
+        self.assertEqual({topic.split("/", 2)[2] for topic in found if "-a/" in topic},
+                         {f"millrace-millrace-p-a/{key}/config" for key in
+                          ("picture", "class", "objects", "presence", "count-owl", "presence-owl",
+                           "count-tit_20_22blue_22", "presence-tit_20_22blue_22",
+                           "count-Gr_C3_B6_C3_9Fe", "presence-Gr_C3_B6_C3_9Fe")})
+        one = found["homeassistant/sensor/millrace-millrace-p-b_5F1/count-tit_20_22blue_22/config"]
+        self.assertEqual((one["device"]["name"], one["name"], one["state_topic"]),
+                         ("b_1", 'tit "blue" count', "millrace/p/b_1"))
+        self.assertIn(r"""selectattr('label', 'eq', "tit \x22blue\x22")""", one["value_template"])
+        self.ctl("remove", "b_1")
+        seen.wait_for(lambda s: len(self.entities(s)) == 10, running=running)
+        self.assertFalse([topic for topic in self.entities(seen) if "b_5F1" in topic])
+        before = len(seen.messages)
+        self.broker.kill()
+        self.broker.start()
+        seen.wait_for(lambda s: len(s.messages) >= before + 10, running=running)
+        self.assertEqual(len(self.entities(seen)), 10)
+        self.stop(running)
+        self.assertEqual(len(self.entities(seen)), 10)
+
