@@ -219,7 +219,7 @@ def sanitize(runs, sanitizer):
         status, _, text = runs.run(found, "--tool", sanitizer, "--error-exitcode", 99,
                                    runs.given.built / name)
         return {"ok": status == 0, "exit": status, "summary": re.findall(r"SUMMARY: (.*)", text)}
-    missing = {"ok": False, "failed": "it comes with the CUDA toolkit, and is neither in PATH nor in /usr/local/cuda/bin"}
+    missing = {"ok": False, "failed": "it comes with the CUDA toolkit; it is not in PATH or /usr/local/cuda/bin"}
     if not found:
         runs.ask(sanitizer, "compute-sanitizer", lambda: missing)
     for name in SANITIZED if found else ():
