@@ -380,6 +380,7 @@ int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view
     if (to.stuck) {
         end_audit(pipeline, status);
         mr_control_unlink();
+        mr_announcer_close(&to.hub, mr_status_exit_code(status));
         fflush(NULL);
         _exit(mr_status_exit_code(status));
     }
