@@ -54,6 +54,7 @@ struct mr_mqtt_link {
     bool answered, lost, taken, quiet;  /* `quiet`: nothing came in the last turn */
     int closed;                         /* how often the broker has closed a fresh connection without a reason */
     bool known;                         /* it was connected before */
+    bool forgets;                       /* the broker keeps no messages for new subscribers */
     int reason;                         /* of the broker: for the connection, or for its end */
     char detail[256];                   /* libmosquitto's last error in its log */
     message open[MOST_OPEN];
@@ -149,8 +150,7 @@ static void on_log(struct mosquitto *client, void *context, int level, const cha
 
 static bool is_refusal(int reason) {
     return reason == MQTT_RC_NOT_AUTHORIZED || reason == MQTT_RC_TOPIC_NAME_INVALID ||
-           reason == MQTT_RC_PACKET_TOO_LARGE || reason == MQTT_RC_PAYLOAD_FORMAT_INVALID ||
-           reason == MQTT_RC_RETAIN_NOT_SUPPORTED;
+           reason == MQTT_RC_PACKET_TOO_LARGE || reason == MQTT_RC_PAYLOAD_FORMAT_INVALID;
 }
 
 static void note_refused(mr_mqtt_link *at, const message *one, int reason) {
@@ -307,13 +307,11 @@ static int publish_to(mr_mqtt_link *at, const char *topic, const message *what, 
     one->open = true;
     int code = bytes > MQTT_MAX_PAYLOAD ? MOSQ_ERR_PAYLOAD_SIZE
                                         : mosquitto_publish_v5(at->client, &one->id, topic, (int)bytes, payload,
-                                                               1, retain, NULL);
+                                                               1, retain && !at->forgets, NULL);
     if (code == MOSQ_ERR_PAYLOAD_SIZE || code == MOSQ_ERR_OVERSIZE_PACKET)
         note_refused(at, what, MQTT_RC_PACKET_TOO_LARGE);
     else if (code == MOSQ_ERR_INVAL || code == MOSQ_ERR_MALFORMED_UTF8)
         note_refused(at, what, MQTT_RC_TOPIC_NAME_INVALID);
-    else if (code == MOSQ_ERR_RETAIN_NOT_SUPPORTED)
-        note_refused(at, what, MQTT_RC_RETAIN_NOT_SUPPORTED);
     else if (code)
         return (status = turn(at, false)) ? status : fail_call(at, code); /* the broker may have said why */
     if (code)
@@ -438,7 +436,7 @@ static int make_client(mr_mqtt_link *at) {
                                     at->params->version == MR_MQTT_5 ? MQTT_PROTOCOL_V5 : MQTT_PROTOCOL_V311);
     code = code ? code : mosquitto_int_option(at->client, MOSQ_OPT_TCP_NODELAY, 1);
     code = code ? code : mosquitto_int_option(at->client, MOSQ_OPT_SEND_MAXIMUM, MOST_OPEN);
-    code = code ? code : mosquitto_will_set(at->client, at->topic, (int)bytes, will, 1, true);
+    code = code ? code : mosquitto_will_set(at->client, at->topic, (int)bytes, will, 1, !at->forgets);
     if (!code && *at->user)
         code = mosquitto_username_pw_set(at->client, at->user, *at->password ? at->password : NULL);
     if (!code && at->secure)
@@ -490,6 +488,12 @@ static int connect_to(void *service, const mr_delivery *delivery) {
         status = dial(at, NULL);
     if (status == MR_ERROR_AGAIN && !at->answered && has_both_families(at->host))
         status = dial(at, "0.0.0.0");
+    if (status == MR_ERROR_AGAIN && at->reason == MQTT_RC_RETAIN_NOT_SUPPORTED && !at->forgets) {
+        mr_stage_warn(mr_delivery_stage(delivery), "%s keeps no messages: new subscribers see no state",
+                      at->params->url);
+        at->forgets = true;
+        status = dial(at, NULL);
+    }
     if (status)
         return status;
     at->known = true;
