@@ -194,14 +194,22 @@ static int fail_with(const mr_mqtt_link *at, int status, const char *why) {
     return mr_fail(status, "%s: %s", at->params->url, why);
 }
 
+static const char *words_for_loss(const mr_mqtt_link *at) {
+    return at->answered ? "the connection is lost"
+           : at->secure ? "the connection is closed without an answer: is it a broker with TLS?"
+                        : "the connection is closed without an answer: is it a broker, and without TLS?";
+}
+
 /* What libmosquitto has returned. errno is that of the call. */
 static int fail_call(const mr_mqtt_link *at, int code) {
     const bool handshake = code == MOSQ_ERR_ERRNO && errno == EPROTO;
+    const bool ends = !at->answered && strcmp(at->detail, "unexpected eof while reading") == 0;
     const char *why = code == MOSQ_ERR_EAI                                     ? gai_strerror(errno)
+                      : ends                                                   ? words_for_loss(at)
                       : *at->detail                                            ? at->detail
                       : handshake                                              ? "the broker breaks the TLS connection"
                       : code == MOSQ_ERR_ERRNO                                 ? strerror(errno)
-                      : code == MOSQ_ERR_CONN_LOST || code == MOSQ_ERR_NO_CONN ? "the connection is lost"
+                      : code == MOSQ_ERR_CONN_LOST || code == MOSQ_ERR_NO_CONN ? words_for_loss(at)
                       : code == MOSQ_ERR_KEEPALIVE                             ? "the broker does not answer"
                                                                                : mosquitto_strerror(code);
     return fail_with(at, code == MOSQ_ERR_NOMEM ? MR_ERROR_MEMORY : MR_ERROR_AGAIN, why);
@@ -394,18 +402,13 @@ static void disconnect(void *service) {
 static int prepare(mr_mqtt_link *at) {
     const mr_stage *self = mr_delivery_stage(at->delivery);
     const char *run = mr_delivery_run(self);
-    int replica;
-    const char *node = mr_stage_node(self, &replica);
     char whole[512];
     const mr_topic_values values = {.pipeline = mr_stage_pipeline(self), .stage = self->id, .source = ""};
     if (!run)
         return MR_ERROR_CONFIG;
-    int length = snprintf(whole, sizeof whole, "%s/%s/%s/%d", run, self->id, node, replica);
-    const size_t bytes = (size_t)length < sizeof whole ? (size_t)length : sizeof whole - 1;
-    snprintf(at->id, sizeof at->id, "millrace-%014llx", (unsigned long long)(XXH64(whole, bytes, 0) >> 8));
-    const size_t end = mr_topic_make(at->topic, sizeof at->topic, at->params->state_topic, &values);
-    if (replica > 0 && end + 12 < sizeof at->topic)
-        snprintf(at->topic + end, sizeof at->topic - end, "/%d", replica);
+    snprintf(whole, sizeof whole, "%s/%s", run, self->id);
+    snprintf(at->id, sizeof at->id, "millrace-%014llx", (unsigned long long)(XXH64(whole, strlen(whole), 0) >> 8));
+    mr_topic_make(at->topic, sizeof at->topic, at->params->state_topic, &values);
     const mr_home_params home = {.prefix = at->params->home_assistant, .state_topic = at->topic,
                                  .pipeline = values.pipeline, .picture = at->params->picture,
                                  .publish = publish_entity, .context = at};

@@ -165,6 +165,21 @@ class Mqtt(Sink):
         self.run_json(path)
         seen.wait_for(lambda s: len(s.messages) == 5)
 
+    def test_no_broker_is_there(self):
+        def talk(connection):
+            connection.recv(100)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            connection.close()
+
+        for url, says in ((f"mqtt://127.0.0.1:{serve(self, talk)}", "without an answer: is it a broker"),
+                          (f"mqtts://127.0.0.1:{serve(self, talk)}", "wrong version number"),
+                          (f"mqtts://127.0.0.1:{self.broker.port}", "is it a broker with TLS?"),
+                          (f"mqtt://127.0.0.1:{free_port()}", "Connection refused"),
+                          ("mqtt://nobody.invalid", "nobody.invalid: ")):
+            path = self.write(pipeline(dict(a='type: "null", frames: 3'),
+                                       db=f"type: mqtt, url: \"{url}\", retry: 10ms, give_up: 50ms"))
+            self.checked([MILLRACE, "run", path], code=74, says=says)
+
     def test_a_broker_with_limits(self):
         """It keeps nothing, takes one message at a time, and wants to hear of the client more often."""
         self.broker = Broker(self, "allow_anonymous true\nretain_available false\nmax_keepalive 10\n", name="small",
