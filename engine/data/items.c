@@ -17,7 +17,7 @@ static int grow(mr_result *result, size_t bytes) {
         return mr_fail(MR_ERROR_MEMORY, "a result has more than %d MiB of items", MR_MOST_ITEMS_BYTES >> 20);
     if (bytes <= result->items_room)
         return MR_OK;
-    const size_t room = bytes + bytes / 2 + 256;
+    const size_t room = mr_items_room(bytes);
     void *grown = mr_realloc(result->items, room);
     if (!grown)
         return mr_fail(MR_ERROR_MEMORY, "no memory for %zu bytes of items", bytes);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "millrace/frame.h"
+#include "millrace/spans.h"
 
 /* Least grave first. */
 typedef enum mr_note { MR_NOTE_NONE, MR_NOTE_ABSORBED, MR_NOTE_DELIVERED, MR_NOTE_DROPPED } mr_note;
@@ -42,6 +43,9 @@ struct mr_receipt {
     mr_receipt *next_kept;      /* in that list */
     uint64_t gathered_count;    /* frames: objects made here that were gathered; they get the frame's outcome */
     bool gathered;              /* objects: by now */
+    mr_span_context context;    /* its span, if it is followed */
+    uint64_t parent_span;
+    int64_t opened_ns;          /* on the pipeline's clock, if it is followed */
     mr_receipt *chain;          /* arrived frames only: next in the bucket */
     mr_receipt *previous, *next; /* in the list of open receipts, in opening order, or of free ones */
 };

@@ -131,6 +131,7 @@ static void destroy_run(mr_run *run) {
     mr_source_counts_destroy(&run->counts);
     mr_sources_destroy(&run->sources);
     mr_tracing_destroy(run);
+    mr_tracing_unfollow(run);
     destroy_devices(run);
     mr_ledger_release(&run->ledger);
     mr_store_release(&run->store);

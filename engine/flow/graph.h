@@ -26,6 +26,7 @@ typedef struct mr_graph {
     mr_source_slots *slots;
     mr_work_trace *trace;         /* for all devices; set before the start; NULL: not traced */
     void *trace_context;
+    double followed;              /* the share of frames; set before the start */
     char *trace_path, *resume_path;
     _Atomic bool started;         /* there are threads to wake */
 } mr_graph;

@@ -352,6 +352,7 @@ static void destroy_entry(mr_instance *instance, mr_entry_task *entry) {
     mr_free(entry->streams);
     mr_free(entry->staging);
     mr_free(entry->traced);
+    mr_free(entry->spans);
 }
 
 void mr_instance_destroy(mr_instance **instance) {

@@ -200,6 +200,8 @@ static int begin_checkpoints(mr_graph *graph) {
 static int start(mr_graph *graph, const bool *late) {
     mr_run *run = &graph->run;
     int status = graph->trace_path ? mr_tracing_begin(run, graph->wiring, graph->trace_path) : MR_OK;
+    if (!status && graph->followed > 0)
+        status = mr_tracing_follow(run, graph->wiring, graph->followed);
     if (!status)
         status = open_devices(graph);
     if (!status)

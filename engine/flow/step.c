@@ -168,10 +168,14 @@ static int step(mr_entry_task *entry, mr_slot *slot) {
         return MR_DONE;
     if (entry->traced)
         mr_tracing_begin_call(entry, slot);
+    if (entry->spans)
+        mr_tracing_begin_span(entry, slot);
     int answer = source && must_end(entry->instance) ? MR_END : measure_process(entry, slot);
     clock_call(entry, slot);
     if (entry->traced)
         mr_tracing_end_call(entry, slot, answer);
+    if (entry->spans)
+        mr_tracing_end_span(entry, slot, must_repeat(answer));
     return source && answer == MR_MORE ? MR_DONE : answer;
 }
 

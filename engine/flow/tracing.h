@@ -1,14 +1,19 @@
-/* A running graph's trace (engine/observe/trace.h).
+/* A running graph's trace (engine/observe/trace.h), and the spans of frames that are followed
+ * (engine/observe/span_buffer.h).
  *
  * It has these rows: one for each worker and each blocking stage's thread, with the calls; one with dropped frames; one
  * for each instance, with what it waited for; one for each device engine, with its work; and a curve for each queue.
  * Arrows connect a source frame's descendants from call to call.
  *
- * Without a trace, the pointers that guard these calls are NULL. Threads: begin and destroy like the graph's start and
- * destroy; the others like their callers. */
+ * Each frame that is followed has spans for its calls of stages and its waits in their queues. The ledger makes those
+ * of the frames themselves.
+ *
+ * Without a trace or spans, the pointers that guard these calls are NULL. Threads: begin and destroy like the graph's
+ * start and destroy; the others like their callers. */
 #pragma once
 
 #include "engine/flow/wiring.h"
+#include "engine/observe/span_buffer.h"
 #include "engine/observe/trace.h"
 
 typedef struct mr_tracing mr_tracing;
@@ -34,6 +39,23 @@ typedef struct mr_call_trace {
     mr_identity arrows[]; /* the source frames that the inputs descend from; room for one call */
 } mr_call_trace;
 
+/* A frame in a call. */
+typedef struct mr_followed {
+    mr_span_context within; /* its receipt's */
+    mr_identity frame;
+    int64_t entered_ns;     /* when it entered the queue */
+} mr_followed;
+
+/* An entry's call, which may be repeated for the same slot. */
+typedef struct mr_call_spans {
+    mr_spans *spans;
+    const mr_slot *slot;    /* the call is not over yet; NULL: there is none */
+    int64_t begun_ns;
+    uint32_t frames;
+    size_t count;
+    mr_followed followed[]; /* room for one call */
+} mr_call_spans;
+
 /* Creates run->tracing, with the trace and all rows. */
 int mr_tracing_begin(mr_run *run, const mr_wiring *wiring, const char *path);
 /* Makes the devices report their work. They must be open. */
@@ -50,3 +72,11 @@ void mr_tracing_begin_call(mr_entry_task *entry, const mr_slot *slot);
 void mr_tracing_end_call(mr_entry_task *entry, const mr_slot *slot, int answer);
 /* Call it after slots were pushed and freed, if instance->traced. */
 void mr_tracing_note_wait(mr_instance *instance);
+
+/* Creates run->spans, with the memory for all calls. MR_ERROR_MEMORY. */
+int mr_tracing_follow(mr_run *run, const mr_wiring *wiring, double share);
+/* Call it when only programs that hold frames may still report. */
+void mr_tracing_unfollow(mr_run *run);
+/* Call them around an entry's call, if entry->spans. `repeats`: the slot's call is not over. */
+void mr_tracing_begin_span(mr_entry_task *entry, const mr_slot *slot);
+void mr_tracing_end_span(mr_entry_task *entry, const mr_slot *slot, bool repeats);

@@ -13,6 +13,7 @@
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/planner.h"
 #include "engine/transport/cut/cut_stages.h"
+#include "millrace/spans.h"
 
 const mr_plan_types mr_pipeline_types = {
     .copy = &mr_copy_stage, .cut_out = &mr_cut_out_stage, .cut_in = &mr_cut_in_stage};
@@ -329,4 +330,24 @@ int mr_pipeline_wait(mr_pipeline *pipeline, int64_t timeout_ns) {
         mr_free(message);
     }
     return status;
+}
+
+/* ---- spans ------------------------------------------------------------------------------------------------------- */
+
+void mr_pipeline_follow(mr_pipeline *pipeline, double share) {
+    if (pipeline->graph)
+        pipeline->graph->followed = share;
+}
+
+static mr_spans *spans_of(const mr_pipeline *pipeline) {
+    return pipeline->graph ? pipeline->graph->run.spans : NULL;
+}
+
+size_t mr_pipeline_spans(mr_pipeline *pipeline, mr_span *spans, size_t room) {
+    return spans_of(pipeline) ? mr_spans_take(spans_of(pipeline), spans, room) : 0;
+}
+
+void mr_pipeline_forget_spans(mr_pipeline *pipeline, size_t count, size_t lost) {
+    if (spans_of(pipeline))
+        mr_spans_forget(spans_of(pipeline), count, lost);
 }

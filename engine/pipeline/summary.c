@@ -125,6 +125,8 @@ static void summarize_run(const mr_graph *graph, mr_summary *summary) {
     summary->wall_s = (double)(until - times.started_ns) * 1e-9;
     summary->cpu_s = cpu - times.started_cpu_s;
     summary->allocations = mr_allocation_count() - times.allocations;
+    if (run->spans)
+        mr_spans_count(run->spans, &summary->spans.ended, &summary->spans.lost);
     summary->first_s = first_ns && !run->seed ? (double)(first_ns - times.started_ns) * 1e-9 : 0;
     int64_t asked_ns = mr_control_stop_ns(run);
     if (asked_ns && !times.ended_ns && !mr_control_is_cancelled(run))

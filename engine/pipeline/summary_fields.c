@@ -390,6 +390,18 @@ static const mr_summary_field buffers_fields[] = {
     {0}};
 static const mr_summary_part buffers = PART_OF(mr_summary, buffers_fields);
 
+static bool any_spans(const void *base) {
+    return ((const mr_summary *)base)->spans.ended > 0;
+}
+
+static const mr_summary_field spans_fields[] = {
+    {"ended", MR_SUMMARY_U64, AT(mr_span_counts, ended), NULL, "how many have ended", .rises = true,
+     .metric = "spans"},
+    {"lost", MR_SUMMARY_U64, AT(mr_span_counts, lost), NULL,
+     "those that found no room, or that no collector has taken", .rises = true, .metric = "lost_spans"},
+    {0}};
+static const mr_summary_part spans = PART_OF(mr_span_counts, spans_fields);
+
 static const mr_summary_field fields[] = {
     {"pipeline", MR_SUMMARY_TEXT, AT(mr_summary, pipeline), NULL, "name of the pipeline"},
     {"digest", MR_SUMMARY_TEXT, AT(mr_summary, digest), NULL,
@@ -422,6 +434,8 @@ static const mr_summary_field fields[] = {
     {"allocations", MR_SUMMARY_U64, AT(mr_summary, allocations), NULL,
      "memory blocks that millrace has allocated since the start; blocks of libraries do not count", .rises = true,
      .metric = "allocations"},
+    {"spans", MR_SUMMARY_PART, AT(mr_summary, spans), NULL, "the spans of frames that are followed", .part = &spans,
+     .has = any_spans, .omitted = true},
     {0}};
 
 const mr_summary_part *mr_summary_fields(void) {

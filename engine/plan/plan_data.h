@@ -144,6 +144,7 @@ typedef struct mr_planned_needs {
     int least_buffers;              /* with that many the pipeline still makes progress: one call in each stage, and
                                        in each queue no more than that call needs */
     int likely_buffers;             /* the number expected to be in use (planner/sizes.c) */
+    int result_frames;              /* for one instance: frames that hold results which it has made */
     uint32_t shows;                 /* payloads that may leave the pipeline here (mr_negotiation.shows) */
     bool blind;                     /* reads no payload */
 } mr_planned_needs;

@@ -6,6 +6,7 @@
 #include "engine/planner/account.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/data/kinds.h"
 #include "engine/plan/cut.h"
@@ -68,6 +69,22 @@ static uint64_t workspace_bytes(const mr_plan_vertex *vertex, const mr_plan_devi
     return mr_plan_times(mr_plan_times(each, (uint64_t)entries), (uint64_t)vertex->calls.instances);
 }
 
+/* Masks, corners and texts of the results that a vertex makes. Few results have as many as they may. */
+static void put_items(account *to, const mr_plan_vertex *vertex) {
+    enum { USUAL_BYTES = 64 << 10 };
+    uint64_t each = 0, frames = mr_plan_times((uint64_t)vertex->needs.result_frames, (uint64_t)vertex->calls.instances);
+    for (size_t i = 0; i < vertex->output_count; i++)
+        for (const mr_planned_result *one = vertex->outputs[i].results; one; one = one->next)
+            if (one->items_bytes && (vertex->role == MR_ROLE_CUT_IN || strcmp(one->maker, vertex->id) == 0))
+                each = mr_plan_plus(each, mr_items_room(one->items_bytes));
+    const uint64_t usual = each < USUAL_BYTES ? each : USUAL_BYTES;
+    if (each)
+        put_row(to, (mr_view_row){.node = vertex->node, .kind = MR_VIEW_HOST, .of = vertex->id, .what = "items",
+                                  .buffers = (int64_t)frames, .each = each,
+                                  .most = {.bytes = mr_plan_times(frames, each),
+                                           .likely = mr_plan_times((frames + 1) / 2, usual)}});
+}
+
 /* Records that wait until a service takes them. */
 static void put_waiting(account *to, const mr_plan_vertex *vertex) {
     const uint64_t bytes = mr_plan_times(vertex->memory.waiting_bytes, (uint64_t)vertex->calls.instances);
@@ -117,6 +134,7 @@ static int put_vertex(account *to, mr_arena *arena, const mr_plan_vertex *vertex
     put_pool(to, vertex, &vertex->memory.block, "block");
     put_pool(to, vertex, &vertex->memory.pinned, "pinned");
     put_pool(to, vertex, &vertex->memory.results, "results");
+    put_items(to, vertex);
     put_waiting(to, vertex);
     put_others(to, vertex);
     return MR_OK;

@@ -361,6 +361,7 @@ static int promise(mr_negotiation *negotiation, size_t port, const mr_planned_re
     mr_planned_output *output = &negotiation->outputs[port];
     bool short_of = !result;
     mr_planned_result made = *like;
+    made.maker = made.maker ? made.maker : negotiation->id;
     made.name = copy_text(ask, like->name, &short_of);
     made.operation = copy_text(ask, like->operation, &short_of);
     made.next = output->results;
@@ -386,7 +387,8 @@ int mr_promise_result(mr_negotiation *negotiation, size_t port, const mr_result_
     int status = check_kind(negotiation->planner, kind);
     if (status)
         return status;
-    mr_planned_result result = {.kind = kind, .name = name};
+    mr_planned_result result = {
+        .kind = kind, .name = name, .items_bytes = mr_result_kind_has_items(kind) ? MR_MOST_ITEMS_BYTES : 0};
     if (set)
         result.set = *set;
     return promise(negotiation, port, &result);
@@ -446,15 +448,26 @@ int mr_promise_labels(mr_negotiation *negotiation, size_t port, const mr_planned
 void mr_promise_limit(mr_negotiation *negotiation, size_t port, size_t most) {
     mr_planned_result *newest = (mr_planned_result *)(uintptr_t)negotiation->outputs[port].results;
     newest->limited = negotiation->id;
-    newest->most = most;
+    newest->most = newest->elements = most;
+}
+
+void mr_promise_elements(mr_negotiation *negotiation, size_t port, size_t most) {
+    ((mr_planned_result *)(uintptr_t)negotiation->outputs[port].results)->elements = most;
+}
+
+void mr_promise_items(mr_negotiation *negotiation, size_t port, uint64_t most) {
+    mr_planned_result *newest = (mr_planned_result *)(uintptr_t)negotiation->outputs[port].results;
+    newest->items_bytes = most < MR_MOST_ITEMS_BYTES ? most : MR_MOST_ITEMS_BYTES;
 }
 
 int mr_promise_tracks(mr_negotiation *negotiation, size_t port) {
     const mr_planned_result *objects = negotiation->outputs[port].results;
     while (objects && objects->kind != mr_kind_objects())
         objects = objects->next;
-    mr_planned_result result = objects ? *objects : (mr_planned_result){.kind = mr_kind_objects()};
+    mr_planned_result result =
+        objects ? *objects : (mr_planned_result){.kind = mr_kind_objects(), .items_bytes = MR_MOST_ITEMS_BYTES};
     result.tracked = true;
+    result.maker = negotiation->id;
     return promise(negotiation, port, &result);
 }
 

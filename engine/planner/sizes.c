@@ -211,11 +211,13 @@ static void count_buffers(mr_plan_builder *b, int v, const holdings *all) {
     const holding *behind = results ? &all->results[v] : &all->payloads[v];
     const holding *least = results ? &all->least_results[v] : &all->least_payloads[v];
     vertex->needs.output_buffers = mr_plan_cap(vertex->needs.retained + making + held_of(behind, sources));
+    vertex->needs.result_frames = mr_plan_cap(vertex->needs.retained + making + held_of(&all->results[v], sources));
     vertex->needs.least_buffers =
         mr_plan_cap(vertex->needs.retained + mr_plan_call_frames(vertex) + held_of(least, sources));
     /* A cut's window limits its frames, wherever they are then held. */
     if (vertex->role == MR_ROLE_CUT_IN)
-        vertex->needs.output_buffers = vertex->needs.least_buffers = vertex->needs.retained;
+        vertex->needs.output_buffers = vertex->needs.least_buffers = vertex->needs.result_frames =
+            vertex->needs.retained;
     vertex->needs.likely_buffers = count_likely(b, vertex);
     if (mr_plan_parts(vertex) > 1 && !vertex->copy)
         vertex->memory.staging.count = count_staging(vertex, making, held_of(&all->payloads[v], sources),

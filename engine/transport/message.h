@@ -30,6 +30,7 @@ typedef struct mr_cut_item {
     mr_frame *frame;    /* FRAME */
     uint64_t bytes;     /* FRAME: payload bytes, as mr_wire_frame_bytes counts */
     uint64_t envelope_bytes; /* FRAME, at the sender: as mr_wire_elements_bytes counts. Limits messages, not credit */
+    mr_span_context context; /* FRAME: its span at the sender, if it is followed */
     bool packet, key;   /* FRAME: a compressed packet; one that decoding can begin with */
     const char *reason; /* GAP and END; lives as long as the pipeline; may be NULL */
     const mr_format *format; /* FORMAT; lives as long as the item, or the message that was read */

@@ -17,6 +17,7 @@
 #include "stages/model/device_options.h"
 #include "stages/model/labels.h"
 #include "stages/objects/place.h"
+#include "stages/objects/quad.h"
 
 typedef struct custom_options {
     bool given;
@@ -229,6 +230,13 @@ static void release(state *s) {
     s->wanted = NULL;
 }
 
+/* The most bytes of items in a result. A box that is turned in the picture has corners. */
+static uint64_t items_bytes(const mr_box_head *head, size_t most) {
+    const size_t quad = mr_items_bytes(MR_QUAD_NUMBERS, sizeof(float));
+    const size_t points = head->kind == MR_BOX_POINTS ? mr_items_bytes((size_t)head->numbers, sizeof(float)) : 0;
+    return head->kind == MR_BOX_MASK ? MR_MOST_ITEMS_BYTES : most * (quad + points);
+}
+
 static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
     state s = {0};
@@ -275,6 +283,7 @@ static int negotiate(mr_negotiation *n) {
             mr_model_plan_work(n, &o->device);
             n->outputs[0].buffer_bytes = block_bytes(&s, o);
             n->scratch_bytes = s.call.gathered_bytes;
+            mr_promise_items(n, 0, items_bytes(&s.head, (size_t)o->max));
             mr_download_plan(n, mr_found_bytes(&s.head, (size_t)o->max));
         }
     }

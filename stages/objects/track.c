@@ -34,7 +34,11 @@ static int negotiate(mr_negotiation *n) {
         return mr_refuse(n, "coast", "coast must be at most lost: tracks that are lost for longer end");
     if (o->low > o->high || o->high > o->begin)
         return mr_refuse(n, "high", "low (%g), high (%g) and begin (%g) must rise", o->low, o->high, o->begin);
-    return mr_promise_tracks(n, 0);
+    int status = mr_promise_tracks(n, 0);
+    const size_t found = n->outputs[0].results ? n->outputs[0].results->elements : 0;
+    if (!status && found)
+        mr_promise_elements(n, 0, found + (size_t)o->max); /* some are only expected */
+    return status;
 }
 
 /* A node that starts again in the middle of a stream has lost its tracks: their ids do not come again, since a frame

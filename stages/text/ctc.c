@@ -62,6 +62,21 @@ static int check_tensor(mr_negotiation *n, const options *o, const mr_dictionary
     return mr_refuse_status(n, status, "dictionary", "%s", mr_message());
 }
 
+/* A step gives one character at most. */
+static void promise_bytes(mr_negotiation *n, const options *o, const mr_dictionary *dictionary) {
+    const mr_planned_result *tensor = mr_planned_tensor(&n->inputs[0], o->tensor);
+    size_t longest = 0;
+    uint64_t steps = tensor && tensor->set.rank > 1 ? 1 : 0;
+    for (int i = 0; steps && i + 1 < tensor->set.rank; i++)
+        steps *= (uint64_t)tensor->set.dims[i].max;
+    for (size_t i = 0; i < mr_dictionary_classes(dictionary); i++) {
+        const size_t length = strlen(mr_dictionary_text(dictionary, i));
+        longest = length > longest ? length : longest;
+    }
+    if (steps && steps < MR_MOST_ITEMS_BYTES)
+        mr_promise_items(n, 0, mr_items_bytes(steps, longest));
+}
+
 static int read_dictionary(const options *o, mr_dictionary *dictionary) {
     *dictionary = (mr_dictionary){.blank_last = o->blank, .space = o->space};
     return mr_dictionary_read(o->dictionary, dictionary);
@@ -79,6 +94,7 @@ static int negotiate(mr_negotiation *n) {
     if (status)
         return mr_refuse_status(n, status, "dictionary", "%s", mr_message());
     status = check_tensor(n, o, &dictionary);
+    promise_bytes(n, o, &dictionary);
     mr_dictionary_free(&dictionary);
     return status;
 }

@@ -36,7 +36,7 @@ TESTS = ["test_device", "test_kernels", "test_heads", "test_paint", "test_blur",
          "test_classify_head", "test_nvenc_card"]
 DECISIVE = ("test_device", "test_kernels")  # if one of these fails, no other result counts
 SANITIZED = ["test_kernels", "test_heads", "test_paint", "test_blur", "test_preprocess", "test_classical_cuda",
-             "test_cuda_device", "test_cuda_graph", "test_cuda_chain", "test_cuda_flow"]
+             "test_cuda_device", "test_cuda_graph", "test_cuda_chain", "test_cuda_flow", "test_ceiling"]
 PROGRAMS = [*TESTS, "test_nvdec_card", "test_ort_card", "bench_flow", "millrace"]
 FLOW_GOAL = 0.9  # as a fraction of a pipeline's slower part
 DECODED = """version: 1

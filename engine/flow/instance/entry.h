@@ -27,6 +27,7 @@ typedef struct mr_entry_task {
     size_t wait_count;
     mr_pool_wait *pool_waits; /* for buffers: one for each pool, then one for the stage type's pools */
     struct mr_call_trace *traced; /* NULL: not traced */
+    struct mr_call_spans *spans;  /* NULL: no frames are followed */
     mr_stream **streams; /* one for each device */
     mr_stream **staging; /* the same, if there are several devices: copies inputs there */
     mr_meter meter;

@@ -25,6 +25,7 @@ struct mr_ledger {
     pthread_mutex_t lock;
     bool followed, frozen; /* followed: the reach of sources is recorded; frozen: it no longer moves */
     mr_ledger_tracing tracing;
+    mr_spans *spans;       /* NULL: no frame is followed */
     mr_receipt *free;
     mr_receipt **buckets; /* arrived frames' open receipts; NULL: none arrived */
     size_t open;
@@ -78,6 +79,11 @@ void mr_ledger_trace(mr_ledger *ledger, const mr_ledger_tracing *tracing) {
     ledger->tracing = tracing ? *tracing : (mr_ledger_tracing){0};
 }
 
+void mr_ledger_set_spans(mr_ledger *ledger, mr_spans *spans) {
+    MR_LOCKED(&ledger->lock);
+    ledger->spans = spans;
+}
+
 void mr_ledger_follow(mr_ledger *ledger) {
     MR_LOCKED(&ledger->lock);
     ledger->followed = true;
@@ -113,8 +119,21 @@ static bool is_arrived(const mr_ledger *ledger, uint32_t page_number) {
     return which == MR_LEDGER_ARRIVED || which == MR_LEDGER_ARRIVED_OBJECTS;
 }
 
-/* Opens a receipt with one reference and counts the frame in. With the lock. NULL: no memory. */
-static mr_receipt *open_receipt(mr_ledger *ledger, const mr_identity *frame, uint32_t page_number) {
+/* Begins the frame's span. `within`: that of the frame it is made from; NULL: it is a source's. With the lock. */
+static void begin_span(mr_ledger *ledger, mr_receipt *receipt, const mr_span_context *within) {
+    if (!within && !mr_spans_choose(ledger->spans, &receipt->frame, &receipt->context))
+        return;
+    if (within) {
+        receipt->context = mr_spans_within(ledger->spans, within);
+        receipt->parent_span = within->span;
+    }
+    receipt->opened_ns = mr_spans_now_ns(ledger->spans);
+}
+
+/* Opens a receipt with one reference and counts the frame in. `within`: as begin_span has it. With the lock. NULL: no
+ * memory. */
+static mr_receipt *open_receipt(mr_ledger *ledger, const mr_identity *frame, uint32_t page_number,
+                                const mr_span_context *within) {
     page *account = &ledger->pages[page_number];
     mr_receipt *taken = ledger->free;
     uint64_t number = 0;
@@ -136,6 +155,8 @@ static mr_receipt *open_receipt(mr_ledger *ledger, const mr_identity *frame, uin
                           .previous = account->last};
     *(account->last ? &account->last->next : &account->first) = taken;
     account->last = taken;
+    if (ledger->spans && (!within || within->span))
+        begin_span(ledger, taken, within);
     atomic_init(&taken->references, 1);
     account->in++;
     return taken;
@@ -143,7 +164,7 @@ static mr_receipt *open_receipt(mr_ledger *ledger, const mr_identity *frame, uin
 
 int mr_ledger_open(mr_ledger *ledger, const mr_identity *frame, mr_receipt **receipt) {
     pthread_mutex_lock(&ledger->lock);
-    mr_receipt *taken = open_receipt(ledger, frame, frame->source);
+    mr_receipt *taken = open_receipt(ledger, frame, frame->source, NULL);
     pthread_mutex_unlock(&ledger->lock);
     if (!taken)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a receipt");
@@ -177,12 +198,12 @@ static mr_receipt *find_open(const mr_ledger *ledger, const mr_identity *frame) 
 }
 
 /* With the lock. NULL: no memory. */
-static mr_receipt *arrive(mr_ledger *ledger, const mr_identity *frame) {
+static mr_receipt *arrive(mr_ledger *ledger, const mr_identity *frame, const mr_span_context *sent) {
     if (!ledger->buckets && !(ledger->buckets = mr_calloc((size_t)1 << BUCKET_BITS, sizeof(mr_receipt *))))
         return NULL;
     const mr_ledger_page which = frame->sub ? MR_LEDGER_ARRIVED_OBJECTS : MR_LEDGER_ARRIVED;
     mr_receipt *receipt = find_open(ledger, frame);
-    if (receipt || !(receipt = open_receipt(ledger, frame, page_of(ledger, frame->source, which))))
+    if (receipt || !(receipt = open_receipt(ledger, frame, page_of(ledger, frame->source, which), sent)))
         return receipt;
     mr_receipt **bucket = bucket_of(ledger, frame);
     receipt->chain = *bucket;
@@ -190,9 +211,10 @@ static mr_receipt *arrive(mr_ledger *ledger, const mr_identity *frame) {
     return receipt;
 }
 
-int mr_ledger_arrive(mr_ledger *ledger, const mr_identity *frame, mr_receipt_watcher *watcher, mr_receipt **receipt) {
+int mr_ledger_arrive(mr_ledger *ledger, const mr_identity *frame, const mr_span_context *sent,
+                     mr_receipt_watcher *watcher, mr_receipt **receipt) {
     pthread_mutex_lock(&ledger->lock);
-    mr_receipt *taken = arrive(ledger, frame);
+    mr_receipt *taken = arrive(ledger, frame, sent);
     if (taken) {
         watcher->next = taken->watchers;
         taken->watchers = watcher;
@@ -209,7 +231,8 @@ int mr_ledger_arrive(mr_ledger *ledger, const mr_identity *frame, mr_receipt_wat
 int mr_ledger_derive(mr_receipt *parent, const mr_identity *frame, mr_receipt **receipt) {
     mr_ledger *ledger = parent->ledger;
     pthread_mutex_lock(&ledger->lock);
-    mr_receipt *taken = open_receipt(ledger, frame, page_of(ledger, frame->source, MR_LEDGER_OBJECTS));
+    mr_receipt *taken = open_receipt(ledger, frame, page_of(ledger, frame->source, MR_LEDGER_OBJECTS),
+                                     &parent->context);
     if (taken)
         taken->parent = mr_receipt_ref(parent);
     pthread_mutex_unlock(&ledger->lock);
@@ -370,6 +393,18 @@ static void enter_all(mr_ledger *ledger, const mr_receipt *receipt) {
               receipt->gathered_count);
 }
 
+/* With the lock. */
+static void end_span(const mr_ledger *ledger, const mr_receipt *receipt) {
+    static const char *const fates[] = {[MR_NOTE_ABSORBED] = "absorbed", [MR_NOTE_DELIVERED] = "delivered",
+                                        [MR_NOTE_DROPPED] = "dropped"};
+    const mr_span span = {
+        .own = receipt->context, .parent = receipt->parent_span, .fate = fates[receipt->note],
+        .kind = receipt->frame.sub ? MR_SPAN_OBJECT : receipt->parent_span ? MR_SPAN_ARRIVED : MR_SPAN_FRAME,
+        .stage = receipt->stage, .reason = receipt->reason, .frame = receipt->frame, .frames = 1,
+        .begin_ns = receipt->opened_ns, .end_ns = mr_spans_now_ns(ledger->spans)};
+    mr_spans_add(ledger->spans, &span);
+}
+
 static void close_receipt(mr_receipt *receipt) {
     mr_ledger *ledger = receipt->ledger;
     release_kept(receipt);
@@ -378,6 +413,8 @@ static void close_receipt(mr_receipt *receipt) {
     pthread_mutex_lock(&ledger->lock);
     mr_receipt closed = *receipt;
     enter_all(ledger, receipt);
+    if (ledger->spans && receipt->context.span)
+        end_span(ledger, receipt);
     if (follows(ledger, receipt->page) && !ledger->frozen && mr_note_settles(receipt->note, receipt->reason))
         mr_reach_close(&ledger->pages[receipt->page].reach, receipt->number);
     if (receipt->findable)

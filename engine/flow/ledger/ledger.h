@@ -13,6 +13,7 @@
 
 #include "engine/data/receipt.h"
 #include "engine/flow/ledger/reach.h"
+#include "engine/observe/span_buffer.h"
 #include "engine/observe/trace.h"
 #include "millrace/millrace.h"
 
@@ -25,8 +26,9 @@ void mr_ledger_release(mr_ledger **ledger);
 int mr_ledger_open(mr_ledger *ledger, const mr_identity *frame, mr_receipt **receipt);
 /* The same for a frame that came over a cut; `watcher` is called when the receipt closes. If a frame with the same
  * identity came over another cut and is still open, both share the receipt: their descendants may be joined, and in one
- * process they would have one receipt too. */
-int mr_ledger_arrive(mr_ledger *ledger, const mr_identity *frame, mr_receipt_watcher *watcher, mr_receipt **receipt);
+ * process they would have one receipt too. `sent`: the frame's span where it was sent. */
+int mr_ledger_arrive(mr_ledger *ledger, const mr_identity *frame, const mr_span_context *sent,
+                     mr_receipt_watcher *watcher, mr_receipt **receipt);
 /* Counts an object in and returns a receipt for the frame that was made from it. `parent` is the receipt of the frame
  * that has the object. MR_ERROR_MEMORY: nothing was counted. */
 int mr_ledger_derive(mr_receipt *parent, const mr_identity *frame, mr_receipt **receipt);
@@ -36,6 +38,9 @@ int mr_ledger_derive(mr_receipt *parent, const mr_identity *frame, mr_receipt **
 void mr_receipt_gather(mr_receipt *parent, mr_receipt *object, uint64_t kept);
 /* Notes an outcome; the gravest one counts. `receipt` may be NULL. */
 void mr_receipt_note(mr_receipt *receipt, mr_note note, const char *stage, const char *reason);
+
+/* Gives each frame that is followed a span, which ends when its receipt closes; NULL: no longer. */
+void mr_ledger_set_spans(mr_ledger *ledger, mr_spans *spans);
 
 /* Starts to report each dropped frame, with the reason, to a trace; NULL: stops. */
 typedef struct mr_ledger_tracing {

@@ -29,6 +29,7 @@ typedef struct mr_run {
     struct mr_run_states *states;     /* run_states.h: whether the run begins or continues */
     struct mr_resume *resume;         /* resume.h; NULL: no checkpoint */
     struct mr_tracing *tracing;       /* tracing.h; NULL: not traced */
+    struct mr_spans *spans;           /* follow.h; NULL: no frame is followed */
     struct mr_taps *taps;             /* taps.h: looks at frames that pass */
     struct mr_services *services;     /* services.h: what sinks report about the services that they deliver to */
     mr_run_id id;                     /* of a run that begins with this process */

@@ -10,6 +10,10 @@
 
 #include "millrace/status.h"
 
+uint64_t mr_run_id_number(const mr_run_id *id) {
+    return id->number;
+}
+
 bool mr_run_id_is(const char *text) {
     return text && strlen(text) == MR_RUN_ID_TEXT - 1 && strspn(text, "0123456789abcdef") == MR_RUN_ID_TEXT - 1;
 }

@@ -15,5 +15,6 @@ typedef struct mr_run_id {
 /* MR_ERROR_USAGE: $MILLRACE_RUN is not 1 to 16 hexadecimal digits, or 0. MR_ERROR_INTERNAL: there are no random
  * numbers. */
 int mr_run_id_make(mr_run_id *id);
+uint64_t mr_run_id_number(const mr_run_id *id);
 /* Whether a text is such an id. */
 bool mr_run_id_is(const char *text);

@@ -401,6 +401,11 @@ typedef struct mr_forced_summary {
     const char *stage, *why;
 } mr_forced_summary;
 
+/* Spans of frames that are followed (spans.h). */
+typedef struct mr_span_counts {
+    uint64_t ended, lost;     /* lost: they found no room, or were not kept anywhere */
+} mr_span_counts;
+
 typedef struct mr_summary {
     const char *pipeline;     /* the pipeline's name */
     const char *digest;       /* SHA-256 of the content, in hexadecimal. Layout and comments do not change it;
@@ -435,6 +440,7 @@ typedef struct mr_summary {
     size_t most_sources;      /* N of `sources: {max: N}`; 0: sources cannot be added or removed */
     size_t forced_count;
     mr_forced_summary *forced;
+    mr_span_counts spans;
 } mr_summary;
 
 /* Makes a summary of the run so far. While the pipeline runs, numbers may come from slightly different moments; after

@@ -152,6 +152,10 @@ struct mr_result {
 MR_API size_t mr_result_bytes(const mr_result *result);
 /* The most bytes that the items of a result take. */
 enum { MR_MOST_ITEMS_BYTES = 16 << 20 };
+/* What an array of items takes of that. */
+static inline size_t mr_items_bytes(size_t count, size_t item_bytes) {
+    return (count * item_bytes + 1 + 7) / 8 * 8;
+}
 /* Copies `count` items with `item_bytes` bytes each into the result, aligned to 8; if `items` is NULL they are zeroed.
  * At least one zero byte follows them, so that a STRING can be read as a C text. *to may lie in the result's elements,
  * but not in its items, which move: pointers from mr_result_items are invalid after this call. `items` may lie in the

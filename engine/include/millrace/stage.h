@@ -187,6 +187,9 @@ typedef struct mr_planned_result {
     const char *limited;       /* for the kind `objects`: id of the stage that found them and gives at most... */
     size_t most;               /* ...this many. If its result has so many, it may lack others. 0: no limit is known */
     const mr_planned_zones *zones; /* for the kind `events`: where they happen; NULL: not known */
+    size_t elements;           /* for the kind `objects`: it has at most so many; 0: not known */
+    uint64_t items_bytes;      /* the most bytes that its items take (mr_promise_items) */
+    const char *maker;         /* id of the stage that makes it */
 } mr_planned_result;
 
 typedef struct mr_planned_input {
@@ -383,6 +386,12 @@ MR_API int mr_promise_labels(mr_negotiation *negotiation, size_t port, const mr_
 /* Declares that this stage gives at most `most` objects a frame, the best ones, in the result that it has promised last
  * on this output. */
 MR_API void mr_promise_limit(mr_negotiation *negotiation, size_t port, size_t most);
+/* Declares that the items of the result that this stage has promised last on this output take at most so many bytes
+ * (mr_result_add_items rounds each array up to 8 bytes, with one more). Default for kinds with items:
+ * MR_MOST_ITEMS_BYTES, or for tracks as many as those of the objects before. */
+MR_API void mr_promise_items(mr_negotiation *negotiation, size_t port, uint64_t most);
+/* Declares that the result that this stage has promised last on this output has at most so many objects. */
+MR_API void mr_promise_elements(mr_negotiation *negotiation, size_t port, size_t most);
 /* Declares that the objects of the output's newest result have tracks now, as mr_promise_result. */
 MR_API int mr_promise_tracks(mr_negotiation *negotiation, size_t port);
 /* Declares events of areas and lines, as mr_promise_result. `from` is ignored and becomes the negotiating stage. */

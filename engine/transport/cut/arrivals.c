@@ -94,8 +94,8 @@ static void note_closed(mr_receipt_watcher *watcher, mr_note record, const char 
         destroy(arrivals);
 }
 
-int mr_arrivals_open(mr_arrivals *arrivals, mr_ledger *ledger, const mr_identity *frame, uint64_t ticket,
-                     mr_receipt **receipt) {
+int mr_arrivals_open(mr_arrivals *arrivals, mr_ledger *ledger, const mr_identity *frame, const mr_span_context *sent,
+                     uint64_t ticket, mr_receipt **receipt) {
     mr_arrival *arrival = arrivals->free;
     if (arrival)
         arrivals->free = arrival->next;
@@ -104,7 +104,7 @@ int mr_arrivals_open(mr_arrivals *arrivals, mr_ledger *ledger, const mr_identity
     *arrival = (mr_arrival){
         .watcher = {.closed = note_closed}, .arrivals = arrivals, .ticket = ticket, .source = frame->source};
     atomic_fetch_add(&arrivals->open, 1);
-    int status = mr_ledger_arrive(ledger, frame, &arrival->watcher, receipt);
+    int status = mr_ledger_arrive(ledger, frame, sent, &arrival->watcher, receipt);
     if (status) {
         atomic_fetch_sub(&arrivals->open, 1);
         arrival->next = NULL;

@@ -28,9 +28,10 @@ void mr_arrivals_attach(mr_arrivals *arrivals, mr_io_thread *io_thread);
  */
 void mr_arrivals_close(mr_arrivals **arrivals);
 
-/* I/O thread only, like the functions below: opens a receipt for a frame that has arrived. MR_ERROR_MEMORY. */
-int mr_arrivals_open(mr_arrivals *arrivals, mr_ledger *ledger, const mr_identity *frame, uint64_t ticket,
-                     mr_receipt **receipt);
+/* I/O thread only, like the functions below: opens a receipt for a frame that has arrived. `sent`: its span at the
+ * sender. MR_ERROR_MEMORY. */
+int mr_arrivals_open(mr_arrivals *arrivals, mr_ledger *ledger, const mr_identity *frame, const mr_span_context *sent,
+                     uint64_t ticket, mr_receipt **receipt);
 /* mr_arrivals_take will be called soon: no wake-up before that, unless there are many. */
 void mr_arrivals_expect(mr_arrivals *arrivals);
 /* The closed ones in order, if a wake-up was due, or if `all` are wanted; NULL: none. To be returned with

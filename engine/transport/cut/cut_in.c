@@ -83,7 +83,8 @@ static void take_frame(cut_in *in, size_t producer, const mr_cut_item *taken, in
                                  .frame = frame},
                         .ticket = taken->ticket,
                         .counted = true};
-    if (mr_arrivals_open(in->arrivals, in->instance->run->ledger, &taken->identity, taken->ticket, &frame->receipt)) {
+    if (mr_arrivals_open(in->arrivals, in->instance->run->ledger, &taken->identity, &taken->context, taken->ticket,
+                         &frame->receipt)) {
         refuse(in, taken, "out of memory", now_ns);
         return;
     }

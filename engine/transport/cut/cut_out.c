@@ -170,7 +170,7 @@ static int process(mr_stage *self, mr_io *io) {
         mr_io_drop(io, frame, "queue full");
         return MR_DONE;
     }
-    const mr_cut_item item = {
+    mr_cut_item item = {
         .kind = MR_CUT_FRAME,
         .identity = frame->identity,
         .frame = frame,
@@ -179,6 +179,8 @@ static int process(mr_stage *self, mr_io *io) {
         .packet = packet,
         .key = packet && frame->flags & MR_FRAME_KEY,
     };
+    if (frame->receipt)
+        item.context = frame->receipt->context;
     if (item.envelope_bytes > MR_CUT_MOST_ENVELOPE) {
         const mr_settled dropped = {.outcome = MR_NOTE_DROPPED, .stage = self->id, .reason = TOO_LARGE};
         mr_cut_report_too_large(out->cut, &item, keep(out, &item, &dropped));

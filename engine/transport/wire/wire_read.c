@@ -388,6 +388,7 @@ static int read_item(mr_wire_reader *reader, const Millrace__V1__Item *from, mr_
                           .identity = {.source = from->source, .epoch = from->epoch, .seq = from->seq,
                                        .sub = from->sub}};
     if (item->kind == MR_CUT_FRAME) {
+        item->context = (mr_span_context){.trace = {from->trace_high, from->trace_low}, .span = from->span};
         int status = read_frame(reader, from, &item->frame);
         if (status)
             return status;

@@ -280,6 +280,9 @@ static int write_item(mr_wire_writer *writer, const mr_cut_item *from, Millrace_
     item->epoch = from->identity.epoch;
     item->seq = from->identity.seq;
     item->sub = from->identity.sub;
+    item->trace_high = from->context.trace[0];
+    item->trace_low = from->context.trace[1];
+    item->span = from->context.span;
     if (from->kind == MR_CUT_FRAME)
         return write_frame(writer, from->frame, item);
     int status = from->kind == MR_CUT_FORMAT ? mr_wire_number_format(writer, from->format, &item->format) : MR_OK;

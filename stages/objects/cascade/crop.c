@@ -6,6 +6,7 @@
 #include "stages/list.h"
 #include "stages/objects/cascade/cutout.h"
 #include "stages/objects/found.h"
+#include "stages/objects/quad.h"
 #include "stages/wanted.h"
 
 typedef struct options {
@@ -50,7 +51,10 @@ static int negotiate(mr_negotiation *n) {
         return status;
     mr_take(n, 0, &pictures, "crop cuts pictures out");
     mr_cutout_plan(n);
-    return mr_promise_result(n, 0, mr_kind_objects(), NULL, NULL);
+    status = mr_promise_result(n, 0, mr_kind_objects(), NULL, NULL);
+    if (!status)
+        mr_promise_items(n, 0, mr_items_bytes(MR_QUAD_NUMBERS, sizeof(float)));
+    return status;
 }
 
 /* ---- which objects ----------------------------------------------------------------------------------------------- */

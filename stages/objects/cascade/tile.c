@@ -22,7 +22,10 @@ static int negotiate(mr_negotiation *n) {
     mr_take(n, 0, &pictures, "tile cuts pictures");
     mr_cutout_plan(n);
     n->outputs[0].mean_pixels = (int64_t)o->size.width * o->size.height;
-    return mr_promise_result(n, 0, mr_kind_objects(), NULL, NULL);
+    int status = mr_promise_result(n, 0, mr_kind_objects(), NULL, NULL);
+    if (!status)
+        mr_promise_items(n, 0, 0);
+    return status;
 }
 
 /* Tiles along one direction. */

@@ -114,6 +114,16 @@ static int check_ground(mr_negotiation *n, const options *o) {
     return MR_OK;
 }
 
+/* An object that is in areas gets a list of them, with those that an earlier stage has found. */
+static void promise_items(mr_negotiation *n, const options *o) {
+    const mr_planned_result *objects = n->outputs[0].results;
+    const size_t each = mr_items_bytes(o->areas.count, sizeof(mr_object_zone));
+    if (!o->areas.count)
+        return;
+    mr_promise_items(n, 0, objects->elements ? 2 * objects->items_bytes + objects->elements * each
+                                             : MR_MOST_ITEMS_BYTES);
+}
+
 static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
     n->outputs[0].follows = n->outputs[0].shares = 0;
@@ -136,6 +146,8 @@ static int negotiate(mr_negotiation *n) {
         status = mr_wanted_objects_check(n, &o->classes, "no object would count", "counts no object");
     if (!status)
         status = mr_promise_tracks(n, 0);
+    if (!status)
+        promise_items(n, o);
     const mr_wanted_events reported = {.events = &o->events};
     const mr_planned_zones zones = {.areas = o->areas, .lines = o->lines, .pixels = o->units == PIXELS,
                                     .crossings = mr_wanted_event(&reported, &(mr_zone_event){.event = "cross"})};

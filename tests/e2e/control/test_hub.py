@@ -364,7 +364,7 @@ class Page(Hub):
         page.open(self.at + "/")
         page.until("document.querySelectorAll('#groups > details').length", lambda count: count == 4)
         page.until("document.querySelector('#rate').textContent", lambda text: text and float(text.split()[0]) > 0)
-        self.assertIn("12 run, 2 not well, 0 lost, 1 ended, 1 failed", self.texts("#health")[0])
+        self.assertIn("12 run, 2 not well, 0 lost, 1 ended (1 failed)", self.texts("#health")[0])
         rows = self.texts("#groups tbody tr")
         self.assertEqual(len(rows), 13)
         self.assertTrue(any("the source cam10 is away" in row for row in rows), rows)

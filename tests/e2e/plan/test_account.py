@@ -10,6 +10,7 @@ import numpy as np
 
 import clips
 from harness import MILLRACE, MODELS, ROOT, Case, call, need_models, pipeline
+from objects import rows_of, save
 
 CLASSIFIED = pipeline(dict(a='uri: "lavfi:testsrc=size=64x48:rate=25:duration=1"'), decode="", hog='device: "cuda:0"',
                       classify='weights: "%s", activation: none, device: "cuda:0"',
@@ -124,6 +125,28 @@ class Rows(Account):
                     self.assertEqual(planned["memory_rows"], [])
                     continue
                 self.check_text(call([MILLRACE, "plan", path], environment=environment).stdout, planned)
+
+    def test_items_of_results(self):
+        """Corners, masks and texts are in the account of the stage that makes them, as many as its shapes
+        allow."""
+        boxes = rows_of([(0, 0, 9, 9, 0.8, 0)])
+        save(self.folder / "boxes.onnx", {"o": boxes})
+        save(self.folder / "masks.onnx", {"p": np.ones((1, 16, 16)), "o": np.hstack([boxes, [[1]]])})
+        text = pipeline(dict(a='uri: "lavfi:testsrc=size=64x64:rate=25:duration=1"'), decode="", preprocess="",
+                        detect=f"head: end2end, max: 50, model: '{self.folder}/%s.onnx'", track="max: 30",
+                        zones="areas: {all: [[0, 0], [1, 0], [1, 1]]}", out='type: "null"')
+        corners = 50 * 40  # eight floats and a zero, in whole eighths
+        for name, each in (("boxes", {"detect": corners, "track": corners, "zones": 2 * corners + (50 + 30) * 32}),
+                           ("masks", {"detect": 16 << 20, "track": 16 << 20, "zones": 16 << 20})):
+            planned = self.planned(self.write(text % name))
+            self.check(planned)
+            rows = {row["of"]: row for row in planned["memory_rows"] if row["what"] == "items"}
+            self.assertEqual({stage: row["buffer_bytes"] for stage, row in rows.items()},
+                             {stage: min(of + of // 2 + 256, 16 << 20) for stage, of in each.items()})
+            for row in rows.values():
+                self.assertEqual(row["bytes"], row["buffers"] * row["buffer_bytes"])
+                self.assertGreater(row["buffers"], 4)
+                self.assertLessEqual(row["likely"], row["buffers"] << 16)
 
     def test_one_node_of_several(self):
         need_models()

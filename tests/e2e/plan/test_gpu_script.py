@@ -1,17 +1,19 @@
 """tools/bench/gpu without a GPU: on a simulated device, and with programs that a script imitates."""
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import zipfile
 
-from harness import MILLRACE, Case, pipeline
+from harness import MILLRACE, ROOT, Case, pipeline
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "tools/bench"))
+sys.path.append(str(ROOT / "tools/bench"))
+import gpu  # noqa: E402
 import gpu_pack  # noqa: E402
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[3] / "tools/bench/gpu.py"
+SCRIPT = ROOT / "tools/bench/gpu.py"
 # Imitates each program. The file ORDERS names one that fails.
 ACTOR = """#!/bin/sh
 name=${0##*/}
@@ -72,6 +74,15 @@ class Gpu(Case):
         self.assertIn("No such file", report["tests"]["test_overlap"]["failed"])
         self.assertEqual(list(self.play("--only", "tests", fails="test_kernels", exits=1)["tests"]),
                          ["test_device", "test_kernels"])
+
+    def test_every_kernel_has_a_suite(self):
+        """Each folder with CUDA kernels has one that runs them on a device, also under compute-sanitizer."""
+        suites = {path.stem: path.read_text() for path in (ROOT / "tests").rglob("test_*.c")}
+        for folder in {path.parent.name for path in (ROOT / "kernels").rglob("*_cuda.cu")}:
+            own = {name for name, text in suites.items()
+                   if f'#include "kernels/{folder}/' in text and re.search("on_device_put|cudaMalloc", text)}
+            self.assertTrue(own & set(gpu.TESTS), folder)
+            self.assertTrue(own & set(gpu.SANITIZED), folder)
 
     def test_a_report_is_continued(self):
         kept = ("--only", "tests", "--resume", "--json", self.folder / "r.json")

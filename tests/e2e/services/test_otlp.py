@@ -7,7 +7,7 @@ import subprocess
 import urllib.request
 
 import harness
-from collector import Collector, ExportMetricsServiceResponse
+from collector import Collector, ExportMetricsServiceResponse, attributes
 from harness import MILLRACE, TIMEOUT, free_port, pipeline
 
 SHORT = pipeline(dict(a='uri: "lavfi:testsrc=size=64x64:rate=100:duration=1"',
@@ -107,6 +107,96 @@ class Metrics(Otlp):
         self.assertIn("headers are sent without encryption", log)
 
 
+class Traces(Otlp):
+    def traces(self, collector=None):
+        """{trace id: [(span, its attributes, the process)]}, each of which is one tree."""
+        found = {}
+        for span, resource in (collector or self.collector).spans():
+            found.setdefault(span.trace_id.hex(), []).append(
+                (span, attributes(span.attributes), resource.get("millrace.process")))
+        for spans in found.values():
+            by_id = {span.span_id: span for span, _, _ in spans}
+            self.assertEqual(len(by_id), len(spans))
+            self.assertEqual([span.name for span, _, _ in spans if not span.parent_span_id], ["frame"])
+            for span, _, _ in spans:
+                self.assertLessEqual(span.start_time_unix_nano, span.end_time_unix_nano)
+                if span.parent_span_id:
+                    self.assertLessEqual(by_id[span.parent_span_id].start_time_unix_nano, span.start_time_unix_nano)
+        return found
+
+    def test_one_over_all_nodes(self):
+        self.run_to(self.collector.url, "--trace-sample", "1", text=NODES)
+        found = self.traces()
+        self.assertEqual(len(found), 50)
+        numbers = set()
+        for spans in found.values():
+            ends = {process: about for span, about, process in spans if span.name == "frame"}
+            middle = next(process for process in ends if process.startswith("middle."))
+            self.assertEqual(set(ends), {"near", middle, "far"})
+            self.assertEqual({about["millrace.fate"] for about in ends.values()}, {"delivered"})
+            numbers.add(ends["near"]["millrace.seq"])
+            parents = {span.span_id: process for span, _, process in spans}
+            self.assertEqual([parents[span.parent_span_id] for span, _, process in spans
+                              if span.name == "frame" and process == "far"], [middle])
+            for stage, process in dict(cam="near", decode="near", small=middle, out="far").items():
+                calls = [(where, about) for span, about, where in spans if span.name == stage]
+                self.assertEqual([where for where, _ in calls], [process], stage)
+                self.assertEqual([calls[0][1][f"millrace.{name}"] for name in ("source", "stage", "device")],
+                                 ["cam", stage, "cpu"])
+            self.assertIn("queue of small", [span.name for span, _, _ in spans])
+        self.assertEqual(numbers, set(range(50)))
+
+    def test_pictures_that_are_shown_in_another_order(self):
+        """A packet's number and its picture's differ: the trace crosses the cut all the same."""
+        clip = self.folder / "b.mp4"
+        self.checked(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc=size=64x64:rate=25:duration=1", "-c:v",
+                      "libx264", "-bf", "3", clip])
+        self.run_to(self.collector.url, "--trace-sample", "1", text=pipeline(
+            dict(cam=f"uri: {clip}"), decode="", out='type: "null"', nodes=dict(near="stages: decode",
+                                                                                far="stages: out")))
+        found = self.traces()
+        self.assertEqual(len(found), 25)
+        for spans in found.values():
+            self.assertEqual({process for _, _, process in spans}, {"near", "far"})
+
+    def test_a_share(self):
+        """The run, the source and the number choose the frames: another run of that number has the same ones."""
+        chosen = []
+        for share in "0.2", "0.2", "0.4":
+            collector = self.collect()
+            summary, _ = self.run_to(collector.url, "--trace-sample", share, environment={"MILLRACE_RUN": "5"})
+            found = self.traces(collector)
+            self.assertEqual(summary["spans"], {"ended": sum(map(len, found.values())), "lost": 0})
+            chosen.append(set(found))
+        self.assertEqual(chosen[0], chosen[1])
+        self.assertLess(chosen[1], chosen[2])
+        self.assertTrue(10 < len(chosen[0]) < 60, len(chosen[0]))
+
+    def test_dropped_frames_say_why(self):
+        """On another node: its span has the reason too."""
+        summary, _ = self.run_to(self.collector.url, "--trace-sample", "1", text=pipeline(
+            dict(a='uri: "lavfi:testsrc=size=64x48:rate=100:duration=1", realtime: true'),
+            devices=dict(slow='device: "sim:0?call=50ms"'), decode="",
+            small="type: preprocess, size: 32x32, device: slow, in_flight: 1, queue: {size: 1, when_full: drop-newest}",
+            out='type: "null"', nodes=dict(near="stages: decode", far="stages: [small, out]")))
+        dropped = {"near": 0, "far": 0}
+        for spans in self.traces().values():
+            for span, about, process in spans:
+                if about.get("millrace.fate") == "dropped":
+                    dropped[process] += 1
+                    self.assertEqual([about["millrace.reason"], about["millrace.stage"], span.status.code,
+                                      span.status.message], ["queue full", "small", 2, "queue full"])
+                elif span.name == "small":
+                    self.assertEqual(about["millrace.device"], "sim:0")
+        frames = sum(line["frames"] for line in summary["ledger"]["dropped"])
+        self.assertGreater(frames, 0)
+        self.assertEqual(dropped, {"near": frames, "far": frames})
+
+    def test_nowhere_to_go(self):
+        self.assertIn("traces have nowhere to go", self.run_to(None, "--trace-sample", "1", code=64)[1])
+        self.run_to("off", "--trace-sample", "1")
+
+
 class Failures(Otlp):
     def test_a_collector_that_is_away(self):
         summary, log = self.run_to(f"http://127.0.0.1:{free_port()}")
@@ -161,7 +251,7 @@ class Failures(Otlp):
         child = self.spawn([MILLRACE, "run", self.write(pipeline(
             dict(a='uri: "lavfi:testsrc=size=64x64:rate=50", realtime: true'), decode="", out='type: "null"')),
             "--http", "127.0.0.1:0", "--set", "http.linger=0s", "--otlp", self.collector.url,
-            "--set", "otlp.interval=100ms"], stderr=log.open("w"))
+            "--set", "otlp.interval=100ms", "--trace-sample", "1"], stderr=log.open("w"))
         at = self.wait_until(lambda: re.search(r"http listens at (\S+)/", log.read_text()), log, child)[1]
 
         def get(path):
@@ -169,10 +259,11 @@ class Failures(Otlp):
                 return answer.read().decode()
 
         def state():
-            return json.loads(get("/api/v1/status"))["otlp"][0]
+            return next(one for one in json.loads(get("/api/v1/status"))["otlp"] if one["signal"] == "metrics")
 
         self.wait_until(lambda: not state()["up"], log, child)
         self.assertRegex(state()["message"], "answers 400")
+        self.wait_until(lambda: re.search("^millrace_lost_spans_total [1-9]", get("/metrics"), re.M), log, child)
         self.assertIn('millrace_otlp_up{signal="metrics"} 0\n', get("/metrics"))
         self.collector.answers = []
         self.wait_until(lambda: state()["up"], log, child)

@@ -104,8 +104,8 @@ static void closed(mr_receipt_watcher *watcher, mr_note note, const char *stage,
 static void report_arrived(mr_note note, const char *reason) {
     mr_receipt *arrived;
     report of = {.watcher = {.closed = closed}};
-    assert_int_equal(mr_ledger_arrive(ledger, &(mr_identity){.source = 1, .seq = 5, .sub = 1}, &of.watcher, &arrived),
-                     MR_OK);
+    assert_int_equal(mr_ledger_arrive(ledger, &(mr_identity){.source = 1, .seq = 5, .sub = 1}, &(mr_span_context){0},
+                                      &of.watcher, &arrived), MR_OK);
     mr_receipt_gather(frame, arrived, 1);
     mr_receipt_gather(frame, arrived, 1); /* by another stage */
     mr_receipt_unref(&arrived);
@@ -132,8 +132,8 @@ TEST_WITH(few_arrived_objects_wait, set_up, tear_down) {
     for (uint32_t i = 0; i < 3; i++) {
         mr_receipt *arrived;
         of[i].watcher.closed = closed;
-        assert_int_equal(mr_ledger_arrive(ledger, &(mr_identity){.source = 1, .seq = 5, .sub = i + 1}, &of[i].watcher,
-                                          &arrived), MR_OK);
+        assert_int_equal(mr_ledger_arrive(ledger, &(mr_identity){.source = 1, .seq = 5, .sub = i + 1},
+                                          &(mr_span_context){0}, &of[i].watcher, &arrived), MR_OK);
         mr_receipt_gather(frame, arrived, 2);
         mr_receipt_unref(&arrived);
         assert_int_equal(of[i].note, i < 2 ? MR_NOTE_NONE : MR_NOTE_DELIVERED);

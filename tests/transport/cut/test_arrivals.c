@@ -27,7 +27,8 @@ static void end(fixture *f) {
 static mr_receipt *arrive(fixture *f) {
     mr_receipt *receipt = NULL;
     const mr_identity frame = {.seq = f->seq};
-    assert_int_equal(mr_arrivals_open(f->arrivals, f->ledger, &frame, f->seq++, &receipt), MR_OK);
+    assert_int_equal(mr_arrivals_open(f->arrivals, f->ledger, &frame, &(mr_span_context){0}, f->seq++, &receipt),
+                     MR_OK);
     return receipt;
 }
 

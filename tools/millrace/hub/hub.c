@@ -123,6 +123,7 @@ typedef struct hub {
     mr_hub_http *http;
     mr_channel *channel;
     int64_t warned_ns; /* about a message; 0: never */
+    int64_t looked_ns; /* for lost runs */
 } hub;
 
 /* At most one line a minute: a program with a key could send any number. */
@@ -148,7 +149,10 @@ static int take_messages(hub *of) {
         note(of, mr_hub_registry_take(&of->shown.registry, data, bytes, now_ns), now_ns);
         status = i < MOST_AT_ONCE ? mr_channel_receive(of->channel, &data, &bytes, 0) : MR_ERROR_AGAIN;
     }
-    mr_hub_registry_look(&of->shown.registry, mr_now_ns());
+    if (mr_now_ns() - of->looked_ns >= LOOK_NS) {
+        of->looked_ns = mr_now_ns();
+        mr_hub_registry_look(&of->shown.registry, of->looked_ns);
+    }
     of->shown.peers = (uint64_t)mr_channel_peers(of->channel);
     of->shown.refused = mr_channel_refused(of->channel);
     mr_hub_http_release(of->http);
@@ -173,10 +177,12 @@ static int watch(hub *of, int signals) {
     return status;
 }
 
-/* The endpoint as it was given, with the port that the system has chosen. */
-static void report(const char *given, const char *actual) {
-    const int host = strncmp(given, "tcp://", 6) == 0 ? (int)(strrchr(given, ':') - given) : 0;
-    mr_print(stderr, "millrace: hub listens at %.*s%s\n", host, given, host ? strrchr(actual, ':') : given);
+/* The endpoint as it was given, with the port that the system has chosen; and the page. */
+static void report(const hub *of, const arguments *given) {
+    const char *endpoint = given->listen, *page = mr_hub_http_page(of->http);
+    const int host = strncmp(endpoint, "tcp://", 6) == 0 ? (int)(strrchr(endpoint, ':') - endpoint) : 0;
+    mr_print(stderr, "millrace: hub listens at %.*s%s and shows its page at %s\n", host, endpoint,
+             host ? strrchr(mr_channel_endpoint(of->channel), ':') : endpoint, *page ? page : given->http.listen);
 }
 
 static int serve(const arguments *given, int signals) {
@@ -190,7 +196,7 @@ static int serve(const arguments *given, int signals) {
     if (!status)
         status = mr_hub_http_open(&of.http, &given->http, &of.shown);
     if (!status) {
-        report(given->listen, mr_channel_endpoint(of.channel));
+        report(&of, given);
         status = watch(&of, signals);
     }
     mr_hub_http_close(&of.http);

@@ -217,6 +217,10 @@ void mr_hub_http_wake(mr_hub_http *http) {
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
+const char *mr_hub_http_page(const mr_hub_http *http) {
+    return mr_http_listener_page(http->listener);
+}
+
 void mr_hub_http_hold(mr_hub_http *http) {
     pthread_mutex_lock(&http->lock);
 }

@@ -17,6 +17,8 @@ typedef struct mr_hub_shown {
 
 /* Errors: as mr_http_listen. `shown` must outlive the server. */
 int mr_hub_http_open(mr_hub_http **http, const mr_view_http *where, mr_hub_shown *shown);
+/* As mr_http_listener_page. */
+const char *mr_hub_http_page(const mr_hub_http *http);
 void mr_hub_http_hold(mr_hub_http *http);
 void mr_hub_http_release(mr_hub_http *http);
 /* Gives all event streams the state as it is now. Without the lock. */

@@ -193,7 +193,7 @@ void mr_otlp_flush(mr_otlp *otlp, int descriptor, int64_t asked_ns) {
     otlp->flushing = true;
     pthread_cond_signal(&otlp->changed);
     pthread_mutex_unlock(&otlp->lock);
-    while (!is_flushed(otlp) && mr_now_ns() < until_ns && poll(&on, 1, LOOK_MS) <= 0)
+    while (otlp->sends && !is_flushed(otlp) && mr_now_ns() < until_ns && poll(&on, 1, LOOK_MS) <= 0)
         continue;
 }
 
@@ -235,7 +235,7 @@ int mr_otlp_add_signal(mr_otlp *otlp, const mr_otlp_signal *signal) {
 }
 
 int mr_otlp_start(mr_otlp *otlp) {
-    if (!otlp)
+    if (!otlp || !otlp->count)
         return MR_OK;
     if (mr_thread_create(&otlp->sender, send_on, otlp))
         return mr_fail(MR_ERROR_MEMORY, "cannot start the thread that sends to %s", otlp->target.endpoint);

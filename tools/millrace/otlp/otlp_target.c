@@ -166,6 +166,9 @@ int mr_otlp_target_find(mr_otlp_target *target, const mr_plan_view *plan, const 
     *target = (mr_otlp_target){.endpoint = otlp->endpoint, .login = otlp->login, .ca_file = otlp->ca_file};
     if (!target->endpoint && !otlp->off && !is_disabled())
         target->endpoint = variable("OTEL_EXPORTER_OTLP_ENDPOINT");
+    if (!target->endpoint && otlp->traces > 0 && !otlp->off && !is_disabled())
+        return mr_fail(MR_ERROR_USAGE, "traces have nowhere to go: name a collector with --otlp, otlp.endpoint or "
+                       "OTEL_EXPORTER_OTLP_ENDPOINT");
     if (!target->endpoint)
         return MR_OK;
     if (!target->ca_file)

@@ -14,6 +14,7 @@
 #include "tools/millrace/http/health.h"
 #include "tools/millrace/http/run_http.h"
 #include "tools/millrace/hub/announcer.h"
+#include "tools/millrace/otlp/otlp_spans.h"
 #include "tools/millrace/run/children.h"
 #include "tools/millrace/run/control.h"
 #include "tools/millrace/run/notify.h"
@@ -155,6 +156,7 @@ typedef struct audience {
     const mr_report *report;
     mr_progress progress;
     mr_otlp *otlp;     /* NULL: nothing is sent */
+    mr_otlp_spans *spans;
     mr_run_http *web;  /* NULL: there is no HTTP server, and no metrics are sent */
     mr_announcer *hub; /* NULL: no hub is named */
     mr_summary *shown; /* there, with this process */
@@ -326,6 +328,8 @@ static int open_observers(audience *to) {
     if (plan->node_count)
         mr_child_name(name, &plan->nodes[plan->node], plan->replica);
     int status = mr_otlp_create(&to->otlp, plan, plan->node_count ? name : NULL);
+    if (!status)
+        status = mr_otlp_spans_open(&to->spans, to->otlp, to->pipeline, plan);
     /* The supervisor answers for all its nodes, sends their metrics, and reports to the hub. */
     if (!status && !to->report->stream)
         status = mr_run_http_open(&to->web, plan, change, NULL, to->otlp);
@@ -339,6 +343,7 @@ static void close_observers(audience *to, int code) {
     mr_otlp_stop(to->otlp);
     mr_run_http_close(&to->web);
     mr_otlp_destroy(&to->otlp);
+    free(to->spans);
     mr_summary_destroy(&to->shown);
 }
 
@@ -375,6 +380,7 @@ int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view
     if (to.stuck) {
         end_audit(pipeline, status);
         mr_control_unlink();
+        mr_announcer_close(&to.hub, mr_status_exit_code(status));
         fflush(NULL);
         _exit(mr_status_exit_code(status));
     }
