@@ -194,7 +194,10 @@ static int fail_with(const mr_mqtt_link *at, int status, const char *why) {
     return mr_fail(status, "%s: %s", at->params->url, why);
 }
 
-static const char *words_for_loss(const mr_mqtt_link *at) {
+static const char *words_for_loss(const mr_mqtt_link *at, bool handshake) {
+    if (handshake)
+        return at->params->certificate_file ? "the broker breaks the TLS connection"
+                                            : "the broker breaks the TLS connection, and may ask for a certificate";
     return at->answered ? "the connection is lost"
            : at->secure ? "the connection is closed without an answer: is it a broker with TLS?"
                         : "the connection is closed without an answer: is it a broker, and without TLS?";
@@ -205,11 +208,11 @@ static int fail_call(const mr_mqtt_link *at, int code) {
     const bool handshake = code == MOSQ_ERR_ERRNO && errno == EPROTO;
     const bool ends = !at->answered && strcmp(at->detail, "unexpected eof while reading") == 0;
     const char *why = code == MOSQ_ERR_EAI                                     ? gai_strerror(errno)
-                      : ends                                                   ? words_for_loss(at)
+                      : ends                                                   ? words_for_loss(at, false)
                       : *at->detail                                            ? at->detail
-                      : handshake                                              ? "the broker breaks the TLS connection"
+                      : handshake                                              ? words_for_loss(at, true)
                       : code == MOSQ_ERR_ERRNO                                 ? strerror(errno)
-                      : code == MOSQ_ERR_CONN_LOST || code == MOSQ_ERR_NO_CONN ? words_for_loss(at)
+                      : code == MOSQ_ERR_CONN_LOST || code == MOSQ_ERR_NO_CONN ? words_for_loss(at, false)
                       : code == MOSQ_ERR_KEEPALIVE                             ? "the broker does not answer"
                                                                                : mosquitto_strerror(code);
     return fail_with(at, code == MOSQ_ERR_NOMEM ? MR_ERROR_MEMORY : MR_ERROR_AGAIN, why);
