@@ -401,9 +401,7 @@ static inline int emit(mr_io *io, size_t port, mr_frame *frame, uint32_t source,
     output->next = 0;
     output->made = made;
     output->dropped = false;
-    output->item.kind = MR_ITEM_FRAME;
-    output->item.source = source;
-    output->item.frame = frame;
+    output->item = (mr_item){.kind = MR_ITEM_FRAME, .source = source, .frame = frame};
     /* Work may still write to the frame when a full queue has dropped it. */
     if (made && works_late(io) && mr_hold_frame(&io->slot->holds, frame)) {
         mr_abandon_frame(&instance->abandoned, frame);
@@ -672,12 +670,6 @@ uint64_t mr_stage_reopenings(const mr_stage *self) {
 
 const char *mr_stage_pipeline(const mr_stage *self) {
     return run_of(self)->plan->name;
-}
-
-const char *mr_stage_node(const mr_stage *self, int *replica) {
-    const mr_plan *plan = run_of(self)->plan;
-    *replica = plan->replica;
-    return plan->node_count && plan->node >= 0 ? plan->nodes[plan->node].id : "";
 }
 
 const char *mr_stage_run(const mr_stage *self) {

@@ -56,9 +56,12 @@ static bool all_match(const mr_instance *instance, const heads *at) {
 /* Takes the items at `first`; they have no partner on the other ports. */
 static void pass_over(mr_instance *instance, mr_slot *slot, uint32_t source, heads *at) {
     mr_identity first = *at->first;
+    bool absorbed = true; /* wherever no frame came */
     for (size_t port = 0; port < mr_inlets_count(&instance->inlets); port++) {
         mr_item item;
-        if (!stands_at(&at->item[port], &first))
+        const bool stands = stands_at(&at->item[port], &first);
+        absorbed &= stands && (at->item[port].kind == MR_ITEM_FRAME || at->item[port].absorbed);
+        if (!stands)
             continue;
         mr_link_take(mr_inlets_link(&instance->inlets, port), source, &item);
         if (item.kind != MR_ITEM_FRAME)
@@ -66,7 +69,7 @@ static void pass_over(mr_instance *instance, mr_slot *slot, uint32_t source, hea
         mr_receipt_note(item.frame->receipt, MR_NOTE_ABSORBED, instance->self.id, "unmatched");
         mr_frame_unref(&item.frame);
     }
-    mr_item gap = {.kind = MR_ITEM_GAP, .source = source, .identity = first};
+    mr_item gap = {.kind = MR_ITEM_GAP, .source = source, .identity = first, .absorbed = absorbed};
     if (mr_outlets_mark_gaps(&instance->outlets))
         mr_slot_add_mark(slot, &gap);
 }
@@ -192,7 +195,8 @@ static verdict advance(mr_instance *instance, mr_slot *slot, size_t turn, mr_ent
  *
  * So a frame never waits for an object that cannot come, and passes with those that came. A frame that was dropped on
  * the way to the split leaves a gap on the second port, and completes the frame as the mark does. The mark says how
- * many objects there were: the stage can ask whether all have come (mr_io_lost_objects). */
+ * many objects there were, and a gap whether a stage has absorbed the object: the stage can ask whether any was lost
+ * (mr_io_lost_objects). */
 
 enum { FRAMES, OBJECTS };
 
@@ -321,6 +325,8 @@ static verdict advance_objects(mr_instance *instance, mr_slot *slot, size_t turn
     const int order = frame.is != ITEM ? -1 : object.is != ITEM ? 1 : compare(&object, &frame);
     if (order < 0)
         return pass_unmatched(instance, source, OBJECTS);
+    if (order == 0 && is_object(&object) && object.item.kind == MR_ITEM_GAP && object.item.absorbed)
+        mr_inlets_note_object(&instance->inlets, turn, &object.item.identity);
     if (order == 0 && is_object(&object))
         return frame.item.kind == MR_ITEM_FRAME && object.item.kind == MR_ITEM_FRAME
                    ? take_object(instance, slot, turn, entry, &object.item, frame.item.frame->receipt)

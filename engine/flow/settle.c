@@ -25,7 +25,8 @@ void mr_settle_frame(mr_instance *instance, mr_slot *slot, const mr_frame *frame
     /* A packet's number differs from its pictures' numbers: joins do not wait for it. Objects go no further than the
      * stage that gathers them. */
     const bool object = frame->identity.sub && instance->self.type->cascade == MR_CASCADE_GATHER;
-    mr_item gap = {.kind = MR_ITEM_GAP, .source = frame->identity.source, .identity = frame->identity};
+    mr_item gap = {.kind = MR_ITEM_GAP, .source = frame->identity.source, .identity = frame->identity,
+                   .absorbed = note == MR_NOTE_ABSORBED};
     if (frame->format.payload != MR_PAYLOAD_PACKET && !object)
         mr_settle_gap(instance, slot, &gap);
 }

@@ -115,6 +115,17 @@ int mr_codec_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *frame
 
 /* ---- pictures -------------------------------------------------------------------------------------------------- */
 
+/* The newest packet number with that presentation time; 0: none. */
+static int64_t number_at(const mr_pending *pending, int64_t pts_ns) {
+    const int64_t end = mr_pending_next(pending);
+    for (int64_t number = end - 1; number + MR_PENDING_WINDOW >= end; number--) {
+        const mr_frame *packet = mr_pending_find(pending, number);
+        if (packet && packet->pts_ns == pts_ns)
+            return number;
+    }
+    return 0;
+}
+
 /* VP9 and AV1 can decode a picture with one packet and show it with a later one. libavcodec then gives it the later
  * packet's time, but the first packet's number. */
 static int64_t number_of(const AVCodecContext *codec, const mr_pending *pending, const AVFrame *picture) {
@@ -128,7 +139,7 @@ static int64_t number_of(const AVCodecContext *codec, const mr_pending *pending,
     const mr_frame *packet = mr_pending_find(pending, number);
     if (picture->pts == AV_NOPTS_VALUE || (packet && packet->pts_ns == picture->pts))
         return number;
-    int64_t shown = mr_pending_number_at(pending, picture->pts);
+    int64_t shown = number_at(pending, picture->pts);
     return shown ? shown : number;
 }
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stages/decode/device/decode_pool.h"
+#include "stages/decode/device/picture_layout.h"
 #include "stages/decode/device/nvdec.h"
 #include "stages/decode/jpeg/decode_reduced.h"
 #include "stages/media/media_cuda.h"
@@ -113,11 +113,11 @@ static void expect_pictures(mr_negotiation *negotiation) {
     output->set.codec = NULL;
     if (strcmp(negotiation->device, "cpu") != 0 && from->hardware != MR_HARDWARE_OFF)
         mr_nvdec_widen(&output->set);
-    output->buffer_bytes = mr_picture_pool_bytes(packet->codec, &output->set, from->max_pixels);
+    output->buffer_bytes = mr_picture_layout_bytes(packet->codec, &output->set, from->max_pixels);
     output->buffer_mean_bytes = mean_bytes(&negotiation->inputs[0], from->max_pixels, output->buffer_bytes);
     output->mean_pixels = negotiation->inputs[0].mean_pixels;
     output->own_pool = true;
-    output->external = !mr_picture_pool_suits(packet->codec);
+    output->external = !mr_picture_layout_suits(packet->codec);
 }
 
 static int64_t reduced_side(int64_t side) {

@@ -1,5 +1,7 @@
 #include "stages/decode/decode_output.h"
 
+#include <libavutil/pixdesc.h>
+
 #include "stages/decode/decode_options.h"
 #include "stages/media/media_input.h"
 #include "stages/media/picture_format.h"
@@ -78,13 +80,37 @@ static void note_size(mr_decode_output *output, const AVFrame *picture) {
                   self->source_id, picture->width, picture->height, (int)width.max, (int)height.max);
 }
 
+/* The layout of any picture's samples, in host or device memory. */
+static enum AVPixelFormat layout_of(const AVFrame *picture) {
+    if (picture->format != AV_PIX_FMT_CUDA || !picture->hw_frames_ctx)
+        return picture->format;
+    return ((const AVHWFramesContext *)(const void *)picture->hw_frames_ctx->data)->sw_format;
+}
+
+/* Removes columns at the left and rows at the top from a hardware picture: FFmpeg crops only those in host memory. */
+static void crop(AVFrame *picture, const AVPixFmtDescriptor *about) {
+    size_t left = picture->crop_left, top = picture->crop_top;
+    for (int i = 0; i < about->nb_components; i++) {
+        const AVComponentDescriptor *part = &about->comp[i];
+        size_t x = i ? left >> about->log2_chroma_w : left, y = i ? top >> about->log2_chroma_h : top;
+        /* Components that share a property use the first one's value. */
+        if (i == 0 || part->plane != about->comp[i - 1].plane)
+            picture->data[part->plane] += y * (size_t)picture->linesize[part->plane] + x * (size_t)part->step;
+    }
+    picture->width -= (int)left;
+    picture->height -= (int)top;
+    picture->crop_left = picture->crop_top = 0;
+}
+
 static int make_frame(mr_decode_output *output, mr_io *io, AVFrame *picture, const AVCodecContext *codec,
                       const mr_frame *packet, const mr_upright *upright, mr_frame **frame) {
     const mr_decode_choices *from = output->self->options;
     const mr_untagged untagged = {(mr_matrix)from->untagged.matrix, (mr_range)from->untagged.range};
-    const enum AVPixelFormat layout = mr_decode_device_crop(picture);
+    const enum AVPixelFormat layout = layout_of(picture);
     enum AVPixelFormat converted = layout;
     mr_pixel pixel = mr_pixel_from_av(layout);
+    if (picture->format == AV_PIX_FMT_CUDA && (picture->crop_left || picture->crop_top))
+        crop(picture, av_pix_fmt_desc_get(layout));
     note_size(output, picture);
     if (!pixel)
         pixel = mr_pixel_nearest(layout, &converted);

@@ -26,15 +26,6 @@ mr_frame *mr_pending_find(const mr_pending *pending, int64_t number) {
     return in_window(pending, number) ? pending->packet[slot_of(number)] : NULL;
 }
 
-int64_t mr_pending_number_at(const mr_pending *pending, int64_t pts_ns) {
-    for (int64_t number = pending->next - 1; in_window(pending, number); number--) {
-        const mr_frame *packet = mr_pending_find(pending, number);
-        if (packet && packet->pts_ns == pts_ns)
-            return number;
-    }
-    return 0;
-}
-
 size_t mr_pending_count(const mr_pending *pending) {
     size_t count = 0;
     for (size_t i = 0; i < MR_PENDING_WINDOW; i++)

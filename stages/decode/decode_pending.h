@@ -22,8 +22,6 @@ int64_t mr_pending_next(const mr_pending *pending);
 int64_t mr_pending_add(mr_pending *pending, mr_frame *packet);
 /* Finds the packet with this number; NULL: not in the table. */
 mr_frame *mr_pending_find(const mr_pending *pending, int64_t number);
-/* The newest packet number with that presentation time; 0: none. */
-int64_t mr_pending_number_at(const mr_pending *pending, int64_t pts_ns);
 /* How many packets the table has. */
 size_t mr_pending_count(const mr_pending *pending);
 /* Removes a packet; the caller gets the reference. NULL: not there. */

@@ -40,7 +40,7 @@ SlurmdSpoolDir={folder}/spool-%n
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd-%n.log
 MpiDefault=none
-KillWait=5
+KillWait=2
 {nodes}
 PartitionName=all Nodes=n[1-3] Default=YES State=UP OverSubscribe=FORCE
 """

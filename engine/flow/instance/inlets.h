@@ -108,13 +108,13 @@ static inline bool mr_inlets_note_away(mr_inlets *inlets, size_t turn, bool away
 static inline bool mr_inlets_is_gathered(const mr_objects_taken *last, const mr_identity *of) {
     return last->frame.epoch == of->epoch && last->frame.seq == of->seq;
 }
-/* An object was taken. Objects of a frame come one after the other. */
+/* An object was taken, or is known to be absorbed. Objects of a frame come one after the other. */
 static inline void mr_inlets_note_object(mr_inlets *inlets, size_t turn, const mr_identity *object) {
     mr_objects_taken *last = &inlets->gathered[turn];
     last->count = mr_inlets_is_gathered(last, object) ? last->count + 1 : 1;
     last->frame = *object;
 }
-/* How many objects of the frame were taken. */
+/* How many objects of the frame that were. */
 static inline uint32_t mr_inlets_objects(const mr_inlets *inlets, size_t turn, const mr_identity *frame) {
     const mr_objects_taken *last = &inlets->gathered[turn];
     return mr_inlets_is_gathered(last, frame) ? last->count : 0;

@@ -27,8 +27,8 @@ static bool is_later(const mr_slot_output *output, const mr_identity *mark) {
     return output->item.kind == MR_ITEM_FRAME && of->source == mark->source && mr_identity_compare(of, mark) > 0;
 }
 
-/* The last output ends the objects of a frame. It goes before frames of later ones: a batch, or the frames after a gap
- * in a join, come with it. */
+/* The last output stands for an object that will not come, or ends those of a frame. It goes before later frames: a
+ * batch, or the frames after a gap in a join, come with it. */
 static void put_in_order(mr_slot *slot) {
     const size_t last = slot->output_count - 1;
     const mr_slot_output mark = slot->outputs[last];
@@ -45,7 +45,7 @@ int mr_slot_add_mark_outputs(mr_slot *slot, size_t port_count, const mr_item *ma
         if (!output)
             return MR_ERROR_MEMORY;
         *output = (mr_slot_output){.port = port, .item = *mark};
-        if (mark->kind == MR_ITEM_GAP && mr_identity_ends_objects(&mark->identity))
+        if (mark->kind == MR_ITEM_GAP && mark->identity.sub && mark->identity.sub < MR_SUB_LOST)
             put_in_order(slot);
     }
     return MR_OK;

@@ -32,8 +32,8 @@ typedef struct mr_slot {
     bool counted;          /* counted among the device's calls */
     bool staged;           /* this call copied some inputs to the device */
     size_t ends;           /* marks that end the objects of a frame */
-    bool lost;             /* a mark says that an unknown number of frames is lost; when gathering, that the frame's
-                              objects have not all come */
+    bool lost;             /* a mark says that an unknown number of frames is lost; when gathering, that some of
+                              the frame's objects are lost */
     bool unended;          /* nobody can know when the device work ends */
     size_t device_number;  /* the instance's device that does the work */
     size_t frame_count;

@@ -33,6 +33,7 @@ typedef struct mr_item {
     mr_frame *frame;      /* FRAME: one reference */
     mr_identity identity; /* GAP; a frame has one already: mr_item_identity */
     int64_t entered_ns;   /* when the item entered the link */
+    bool absorbed;        /* GAP: a stage has absorbed the frame */
     bool cut_short;       /* END: the source was stopped, and may have had more frames */
     bool leaves;          /* END: another source may use the slot later, so stages must not end */
 } mr_item;

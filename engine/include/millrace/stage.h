@@ -487,8 +487,6 @@ MR_API bool mr_stage_has_source(const mr_stage *self, uint32_t source, const cha
 MR_API uint64_t mr_stage_reopenings(const mr_stage *self);
 /* The pipeline's name. */
 MR_API const char *mr_stage_pipeline(const mr_stage *self);
-/* This process's node and, if the node has several processes, its number among them; "" and 0 if there are no nodes. */
-MR_API const char *mr_stage_node(const mr_stage *self, int *replica);
 /* For a source whose stream ended before the announced number of frames. `frames` is the number of missing frames. The
  * ledger does not count them, but they are lost (mr_source_summary.unread). */
 MR_API void mr_stage_miss_frames(const mr_stage *self, uint64_t frames);
@@ -620,8 +618,8 @@ MR_API int mr_io_set_object(mr_io *io, mr_frame *frame, uint32_t number);
 /* Types that split: the call has emitted frames for `count` objects of this input, and the input goes no further. If no
  * object and nothing else delivers it, it counts as absorbed for `reason`. */
 MR_API void mr_io_end_objects(mr_io *io, const mr_frame *input, uint32_t count, const char *reason);
-/* Types that gather, when the frame comes: whether an object of it did not come, because it was dropped, absorbed or
- * failed on the way, or because the frame itself was lost before the split. */
+/* Types that gather, when the frame comes: whether an object of it was dropped or failed on the way, or came over a cut
+ * that absorbed one; or the frame itself was lost before the split. Objects that a stage absorbs are not lost. */
 MR_API bool mr_io_lost_objects(const mr_io *io);
 /* The most objects of one frame. */
 #define MR_MOST_OBJECTS 100000

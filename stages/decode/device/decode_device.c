@@ -245,34 +245,6 @@ bool mr_decode_device_refused(const mr_decode_device *device) {
 
 /* ---- pictures -------------------------------------------------------------------------------------------------- */
 
-static enum AVPixelFormat layout_of(const AVFrame *picture) {
-    if (picture->format != AV_PIX_FMT_CUDA || !picture->hw_frames_ctx)
-        return picture->format;
-    return ((const AVHWFramesContext *)(const void *)picture->hw_frames_ctx->data)->sw_format;
-}
-
-/* Removes columns at the left and rows at the top from a hardware picture. */
-static void crop(AVFrame *picture, const AVPixFmtDescriptor *about) {
-    size_t left = picture->crop_left, top = picture->crop_top;
-    for (int i = 0; i < about->nb_components; i++) {
-        const AVComponentDescriptor *part = &about->comp[i];
-        size_t x = i ? left >> about->log2_chroma_w : left, y = i ? top >> about->log2_chroma_h : top;
-        /* Components that share a property use the first one's value. */
-        if (i == 0 || part->plane != about->comp[i - 1].plane)
-            picture->data[part->plane] += y * (size_t)picture->linesize[part->plane] + x * (size_t)part->step;
-    }
-    picture->width -= (int)left;
-    picture->height -= (int)top;
-    picture->crop_left = picture->crop_top = 0;
-}
-
-enum AVPixelFormat mr_decode_device_crop(AVFrame *picture) {
-    const enum AVPixelFormat layout = layout_of(picture);
-    if (picture->format == AV_PIX_FMT_CUDA && (picture->crop_left || picture->crop_top))
-        crop(picture, av_pix_fmt_desc_get(layout));
-    return layout;
-}
-
 /* Finds a free entry among the first `most`, and releases memory that has been copied. NULL: all are taken. */
 static held *find_place(mr_decode_device *device, int most) {
     held *place = NULL;

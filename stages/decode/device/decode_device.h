@@ -37,9 +37,6 @@ bool mr_decode_device_again(mr_decode_device *device);
 /* Whether a decoder found in mid-stream that required hardware cannot continue; the message has the reason. */
 bool mr_decode_device_refused(const mr_decode_device *device);
 
-/* Crops a hardware picture: FFmpeg crops only pictures in host memory. Returns the layout of any picture's samples, in
- * host or device memory. */
-enum AVPixelFormat mr_decode_device_crop(AVFrame *picture);
 /* Makes a frame in device memory from the picture, derived from `packet`, with `format`. `converted`: the layout to
  * convert to if the picture's layout cannot be carried, else the picture's layout. MR_ERROR_AGAIN as mr_io_acquire. */
 int mr_decode_device_give(mr_decode_device *device, mr_io *io, const AVFrame *picture, enum AVPixelFormat converted,

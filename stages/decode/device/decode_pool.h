@@ -24,13 +24,6 @@ int mr_picture_pool_create(mr_picture_pool **pool, const mr_stage *stage, bool p
 /* All decoders that use it must be freed first; emitted frames stay valid. */
 void mr_picture_pool_destroy(mr_picture_pool **pool);
 
-/* The most bytes that one buffer needs for `pictures`, in the layout that this decoder (NULL: any) uses. If the size is
- * open, a square with `max_pixels` counts. */
-size_t mr_picture_pool_bytes(const char *codec, const mr_format_set *pictures, int64_t max_pixels);
-
-/* Whether decoders for this codec (NULL: any) can write into memory that they are given. */
-bool mr_picture_pool_suits(const char *codec);
-
 /* Makes an unopened decoder write to the pool, if it can. */
 void mr_picture_pool_attach(mr_picture_pool *pool, AVCodecContext *codec);
 

@@ -62,6 +62,7 @@ typedef struct state {
     size_t part_count, part_room;
     uint8_t *bytes;
     size_t byte_count, byte_room;
+    bool came;         /* a picture did */
     bool unsearched;   /* a picture came in which a detector has not searched, as with `every` */
     bool cut;          /* not all that was found is kept, or pictures were lost that would have been searched */
     mr_object_attribute *attributes; /* of the object at hand */
@@ -195,7 +196,7 @@ static int keep_part(state *s, const mr_object *part) {
 
 static void forget(state *s) {
     s->answer_count = s->child_count = s->part_count = s->byte_count = 0;
-    s->cut = s->unsearched = false;
+    s->cut = s->unsearched = s->came = false;
 }
 
 static bool belongs(const state *s, const mr_frame *frame) {
@@ -211,6 +212,7 @@ static int take_picture(mr_stage *self, const mr_frame *picture) {
     if (!belongs(s, picture))
         forget(s);
     s->frame = picture->identity;
+    s->came = true;
     while (own && own->next)
         own = own->next;
     if (!own || own->kind != mr_kind_objects() || !own->count)
@@ -366,11 +368,14 @@ static int merge(state *s, const options *o) {
     return status;
 }
 
-/* The objects of all tiles, after those of the frame. If all tiles were lost, the result is empty and cut; if they came
- * and none was searched, there is no result. track then says where the objects should be. */
-static int put_tiles(state *s, const options *o, mr_io *io, mr_frame *frame, const mr_result *objects) {
+/* The objects of all tiles, after those of the frame. If no tile came, the result is empty and cut; if they came and
+ * none was searched, there is no result. track then says where the objects should be. */
+static int put_tiles(const mr_stage *self, mr_io *io, mr_frame *frame, const mr_result *objects) {
+    const options *o = self->options;
+    state *s = self->state;
     mr_result *result;
     int status = merge(s, o);
+    s->cut |= !s->came && may_search(&self->inputs[CROPS]);
     if (!status && objects)
         return put_on(s, io, frame, objects);
     if (!status && !s->part_count && !s->cut)
@@ -401,7 +406,7 @@ static int process(mr_stage *self, mr_io *io) {
         mr_ballot_advance(s->votes, input->identity.epoch, mr_frame_time_ns(input));
     int status = mr_io_share(io, input, &frame);
     if (!status && o->merge.given && !(input->flags & MR_FRAME_AWAY))
-        status = put_tiles(s, o, io, frame, objects);
+        status = put_tiles(self, io, frame, objects);
     else if (!status && objects)
         status = put_on(s, io, frame, objects);
     forget(s);

@@ -1,17 +1,20 @@
 """tools/bench/gpu without a GPU: on a simulated device, and with programs that a script imitates."""
 import json
+import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import zipfile
 
-from harness import MILLRACE, Case, pipeline
+from harness import MILLRACE, ROOT, Case, pipeline
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "tools/bench"))
+sys.path.append(str(ROOT / "tools/bench"))
+import gpu  # noqa: E402
 import gpu_pack  # noqa: E402
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[3] / "tools/bench/gpu.py"
+SCRIPT = ROOT / "tools/bench/gpu.py"
 # Imitates each program. The file ORDERS names one that fails.
 ACTOR = """#!/bin/sh
 name=${0##*/}
@@ -27,7 +30,8 @@ esac
 
 class Gpu(Case):
     def call(self, *arguments, exits=0):
-        done = subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True, timeout=600)
+        done = subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True, timeout=600,
+                              env={**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}"})
         self.assertEqual(done.returncode, exits, done.stderr)
         return done
 
@@ -72,6 +76,27 @@ class Gpu(Case):
         self.assertIn("No such file", report["tests"]["test_overlap"]["failed"])
         self.assertEqual(list(self.play("--only", "tests", fails="test_kernels", exits=1)["tests"]),
                          ["test_device", "test_kernels"])
+
+    def test_every_kernel_has_a_suite(self):
+        """Each folder with CUDA kernels has one that runs them on a device, also under compute-sanitizer."""
+        suites = {path.stem: path.read_text() for path in (ROOT / "tests").rglob("test_*.c")}
+        for folder in {path.parent.name for path in (ROOT / "kernels").rglob("*_cuda.cu")}:
+            own = {name for name, text in suites.items()
+                   if f'#include "kernels/{folder}/' in text and re.search("on_device_put|cudaMalloc", text)}
+            self.assertTrue(own & set(gpu.TESTS), folder)
+            self.assertTrue(own & set(gpu.SANITIZED), folder)
+
+    def test_sanitizers(self):
+        """Each suite under the tool, or one result that says that there is none."""
+        if not shutil.which("compute-sanitizer", path=f"{os.environ['PATH']}:/usr/local/cuda/bin"):
+            told = self.play("--only", "memcheck", exits=1)["memcheck"]
+            self.assertIn("comes with the CUDA toolkit", told["compute-sanitizer"]["failed"])
+        tool = self.folder / "compute-sanitizer"
+        tool.write_text("#!/bin/sh\necho \"========= ERROR SUMMARY: $2 of ${5##*/}\"\n")
+        tool.chmod(0o755)
+        told = self.play("--only", "racecheck")["racecheck"]
+        self.assertEqual(told, {name: {"ok": True, "exit": 0, "summary": [f"racecheck of {name}"]}
+                                for name in gpu.SANITIZED})
 
     def test_a_report_is_continued(self):
         kept = ("--only", "tests", "--resume", "--json", self.folder / "r.json")

@@ -243,12 +243,12 @@ class Cascades(Case):
 
     def test_what_nobody_searched_is_not_shown(self):
         """Nobody has searched objects beyond crop's max for others, or objects whose pictures were lost on the way.
-        Classes of objects hide nothing."""
+        Those that a filter stops were not to be searched. Classes of objects hide nothing."""
         self.save_inner()
         self.pictures([3])
         all_pass, none, some = "score: 0", "score: 1", f"score: {(SCORES[0] + SCORES[1]) / 2}"
         for most, kept, searched, whole in ((3, all_pass, True, False), (2, all_pass, True, True),
-                                            (2, all_pass, False, False), (3, none, True, True), (3, some, True, True),
+                                            (2, all_pass, False, False), (3, none, True, False), (3, some, True, False),
                                             (3, some, False, False)):
             with self.subTest(most=most, kept=kept, searched=searched):
                 stages = {}
@@ -261,6 +261,13 @@ class Cascades(Case):
                                                  blur="input: gather", rows=rows))
                 self.assertEqual("1 picture was hidden whole: objects are missing" in run.err, whole, run.err)
                 self.assertEqual("more objects than max" in run.err, most == 2)
+        stages = self.inner()
+        stages["small"] += ", queue: {size: 1, when_full: drop-newest}"
+        rows = stages.pop("rows")
+        run = self.run_pipeline(pipeline({"a": f"uri: '{self.folder}/p00.png'"}, **stages, blur="input: gather",
+                                         rows=rows), "--workers", "1")
+        self.assertTrue(run.summary["objects"]["dropped"])
+        self.assertIn("1 picture was hidden whole: objects are missing", run.err)
         self.pictures([3, 3])
         stages = dict(self.inner(), inner="type: detect, model: inner.onnx, head: end2end, every: 2")
         rows = stages.pop("rows")

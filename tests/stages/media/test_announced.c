@@ -10,7 +10,7 @@
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/planner.h"
 #include "millrace/millrace.h"
-#include "stages/decode/device/decode_pool.h"
+#include "stages/decode/device/picture_layout.h"
 #include "stages/media/picture_format.h"
 #include "tests/support/clips.h"
 #include "tests/support/opened.h"
@@ -295,11 +295,11 @@ CLIP_TEST(many_images_are_left_open) {
 /* max_pixels bounds unknown sizes. The largest layout needs eight bytes a pixel, including alpha. */
 TEST(open_sizes_are_bounded_by_their_limit) {
     const mr_format_set any = {.payload = MR_PAYLOAD_PICTURE};
-    size_t bytes = mr_picture_pool_bytes(NULL, &any, 1024 * 1024);
+    size_t bytes = mr_picture_layout_bytes(NULL, &any, 1024 * 1024);
     assert_in_range(bytes, 8 * 1024 * 1024, 9 * 1024 * 1024);
     const mr_format_set gray = {.payload = MR_PAYLOAD_PICTURE, .pixels = MR_IN_SET(MR_PIXEL_GRAY8),
                                 .width = {64, 640}, .height = {48, 480}};
-    assert_in_range(mr_picture_pool_bytes("h264", &gray, 1 << 30), 640 * 480, 640 * 520);
+    assert_in_range(mr_picture_layout_bytes("h264", &gray, 1 << 30), 640 * 480, 640 * 520);
 }
 
 RUN_TESTS(NULL, NULL)

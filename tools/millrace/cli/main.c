@@ -45,9 +45,9 @@ static void print_help(FILE *stream) {
     print_topics(stream);
     fprintf(stream, "\n"
                     "Exit codes: 0 done, 64 usage, 65 bad data, 66 no such input, 69 not available, 70 internal\n"
-                    "error, 71 out of memory, 74 input or output failed, 76 protocol violated, 77 permission\n"
-                    "denied, 78 wrong pipeline, 141 the reader of standard output has ended; verify: 1 if\n"
-                    "values differ.\n");
+                    "error, 71 out of memory, 74 input or output failed, 75 cancelled or not now, 76 protocol\n"
+                    "violated, 77 permission denied, 78 wrong pipeline, 141 the reader of standard output has\n"
+                    "ended; verify: 1 if values differ.\n");
 }
 
 static int unknown(const char *verb) {

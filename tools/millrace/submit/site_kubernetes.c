@@ -76,7 +76,7 @@ static void read_container(yajl_val pod, mr_job_process *one) {
     if (waiting)
         say(one, waiting);
     if (ended) {
-        one->code = integer_at(ended, "exitCode");
+        one->code = mr_job_code(integer_at(ended, "exitCode"));
         if (one->code)
             say(one, ended);
     } else if (waiting && last)
@@ -159,7 +159,8 @@ static int read_list(const mr_submission *one, yajl_val tree, mr_job *job) {
     yajl_val list = mr_json_member(tree, "items", yajl_t_array);
     if (!list)
         return mr_fail(MR_ERROR_PROTOCOL, "kubectl prints no list of objects");
-    qsort(list->u.array.values, list->u.array.len, sizeof *list->u.array.values, by_age);
+    if (list->u.array.len)
+        qsort(list->u.array.values, list->u.array.len, sizeof *list->u.array.values, by_age);
     for (size_t i = 0; i < job->count; i++) {
         job->process[i].state = MR_JOB_UNKNOWN;
         snprintf(job->process[i].why, sizeof job->process[i].why, "the Job is gone");

@@ -101,7 +101,7 @@ static void set_state(mr_job *job, const char *name, const char *reason) {
 static void set_code(mr_job *job, const char *text) {
     const int code = atoi(text), signal = strchr(text, ':') ? atoi(strchr(text, ':') + 1) : 0;
     if (job->state == MR_JOB_ENDED || job->state == MR_JOB_FAILED)
-        job->code = code ? code : signal ? 128 + signal : job->state == MR_JOB_ENDED ? 0 : -1;
+        job->code = mr_job_code(code ? code : signal ? 128 + signal : job->state == MR_JOB_ENDED ? 0 : -1);
 }
 
 /* The first field with that name in "KEY=VALUE KEY=VALUE ...": values that users write come later. */
@@ -196,7 +196,7 @@ static void read_note(const char *note, const mr_job *job, mr_job_process *one) 
         return;
     mr_print_into(one->host, sizeof one->host, "%s", host);
     if (strcmp(word, "running") != 0) {
-        one->code = atoi(word);
+        one->code = mr_job_code(atoi(word));
         one->state = one->code ? MR_JOB_FAILED : MR_JOB_ENDED;
     } else if (mr_job_is_over(job->state)) {
         one->state = job->state == MR_JOB_ENDED ? MR_JOB_UNKNOWN : MR_JOB_CANCELLED;

@@ -122,7 +122,7 @@ static const char properties[] = "--property=LoadState,ActiveState,SubState,Resu
 /* ExecMainCode is waitid's: 1: exited, 2 and 3: ended by a signal. */
 static void set_ended(const unit *of, mr_job_process *one) {
     const int status = atoi(of->status);
-    one->code = atoi(of->code) > 1 ? 128 + status : status;
+    one->code = mr_job_code(atoi(of->code) > 1 ? 128LL + status : status);
     one->state = strcmp(of->active, "failed") == 0 || one->code ? MR_JOB_FAILED : MR_JOB_ENDED;
     if (one->state == MR_JOB_FAILED)
         snprintf(one->why, sizeof one->why, "%s", of->result);

@@ -180,7 +180,7 @@ static int read_processes(yajl_val of, mr_job *job) {
         yajl_val from = list->u.array.values[i];
         mr_job_process *to = &job->process[job->count++];
         *to = (mr_job_process){.node = text_of(from, "node"), .replica = (int)integer_of(from, "replica", 0),
-                               .state = state_of(from), .code = (int)integer_of(from, "exit_code", -1),
+                               .state = state_of(from), .code = mr_job_code(integer_of(from, "exit_code", -1)),
                                .restarts = (int)integer_of(from, "restarts", 0)};
         snprintf(to->host, sizeof to->host, "%s", text_of(from, "host"));
         snprintf(to->why, sizeof to->why, "%s", text_of(from, "reason"));
@@ -198,7 +198,7 @@ static int read_fields(mr_submission *one) {
     one->submitted_ns = integer_of(tree, "submitted_ns", 0);
     one->cancelled = YAJL_IS_TRUE(mr_json_member(tree, "cancelled", yajl_t_any));
     one->job.state = state_of(tree);
-    one->job.code = (int)integer_of(tree, "exit_code", -1);
+    one->job.code = mr_job_code(integer_of(tree, "exit_code", -1));
     snprintf(one->site_id, sizeof one->site_id, "%s", text_of(tree, "site_id"));
     snprintf(one->job.hosts, sizeof one->job.hosts, "%s", text_of(tree, "hosts"));
     snprintf(one->job.why, sizeof one->job.why, "%s", text_of(tree, "reason"));

@@ -20,6 +20,10 @@ typedef enum mr_job_state {
 static inline bool mr_job_is_over(mr_job_state state) {
     return state == MR_JOB_ENDED || state == MR_JOB_FAILED || state == MR_JOB_CANCELLED;
 }
+/* An exit code from outside; -1: it is none. */
+static inline int mr_job_code(long long value) {
+    return value >= 0 && value <= 255 ? (int)value : -1;
+}
 /* "queued"; NULL after the last one. */
 const char *mr_job_word(int state);
 
