@@ -45,10 +45,22 @@ static void add_cut(thread_list *list, const mr_plan_vertex *end) {
     add(list, "", MR_ZMQ_THREADS * (sends ? 1 : (int)cut->connect_count), "library", cut->name);
 }
 
+/* Threads that show a run to others. With nodes, the process that starts them has those of HTTP, and sends metrics. */
+static void add_observers(thread_list *list, const mr_plan *plan) {
+    const mr_spec *spec = plan->spec;
+    if (spec->http.listen && !plan->node_count) {
+        add(list, "mr-http", 1, "http", NULL);
+        add(list, "mr-http-jobs", MR_VIEW_HTTP_JOBS, "http", NULL);
+        add(list, "mr-http-results", 1, "http", NULL);
+    }
+    add(list, "mr-otlp", spec->otlp.endpoint && (!plan->node_count || spec->otlp.traces > 0), "otlp", NULL);
+}
+
 static void add_process(thread_list *list, const mr_plan *plan) {
     int begun = 0; /* waiting sources counted so far */
     add(list, "millrace", 1, "main", NULL);
     add(list, "mr-signals", 1, "signals", NULL);
+    add_observers(list, plan);
     for (int i = 0; i < plan->workers; i++) {
         char name[MR_THREAD_NAME];
         add(list, mr_worker_name(i, name), 1, "worker", NULL);

@@ -542,6 +542,8 @@ int mr_http_server_create(mr_http_server **result, const mr_http_params *params)
         close(params->fd);
     server->threaded = server->daemon && mr_thread_create(&server->thread, serve, server) == 0;
     if (server->threaded) {
+        if (params->thread)
+            pthread_setname_np(server->thread, params->thread);
         *result = server;
         return MR_OK;
     }

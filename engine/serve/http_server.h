@@ -77,6 +77,7 @@ typedef struct mr_http_params {
     const char *const *hosts;    /* further names that Host headers may have; end with NULL, and must outlive the
                                     server. NULL: none */
     const char *not_found;       /* the 404 text; must be a literal */
+    const char *thread;          /* what the system calls the thread; NULL: as it calls the caller's */
     int most_streams;
     int64_t timeout_ns;
 } mr_http_params;

@@ -238,7 +238,7 @@ typedef struct mr_view_thread {
     const char *name;  /* the system's name for it; "" if a library names it */
     int count;
     const char *what;  /* "main", "signals", "worker", "sources" (watches a list), "source", "stage", "cut", "device",
-                          "library" */
+                          "library", "http", "otlp" */
     const char *stage; /* the stage, device or cut that it works for; NULL: all */
 } mr_view_thread;
 
@@ -291,6 +291,8 @@ typedef struct mr_view_expected {
     int device, stage; /* the device with that resource, and the stage that uses most of it; -1: none */
 } mr_view_expected;
 
+/* Threads that do requests of its clients. */
+enum { MR_VIEW_HTTP_JOBS = 3 };
 /* Where `millrace run` answers over HTTP (`http` in the YAML). Paths are as files are opened. */
 typedef struct mr_view_http {
     const char *listen;             /* "127.0.0.1:9100", "unix:PATH"; NULL: nowhere */

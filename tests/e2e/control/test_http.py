@@ -23,6 +23,8 @@ import harness
 from harness import MILLRACE, ROOT, PATIENT, TIMEOUT, free_port, pipeline, rows_in
 from screen import Screen
 
+AT_ONCE = 4
+
 MONITORING = ROOT / "pipelines/monitoring"
 # Endless and paced, with two devices; sources can be added.
 OPEN = pipeline(dict(max="4", cam='uri: "lavfi:testsrc=size=64x64:rate=50", realtime: true',
@@ -315,7 +317,7 @@ class Api(Http):
         child = self.start(OPEN, "--audit", self.folder / "audit.jsonl")
         described = self.get("/api/v1/openapi.json").json
         self.assertEqual(described, json.loads((ROOT / "tools/millrace/http/openapi.json").read_text()))
-        routes = re.findall(r'\.path = "(/[^"*]*)"', (ROOT / "tools/millrace/http/run_http.c").read_text())
+        routes = re.findall(r'\{\.path = "(/[^"*]*)"', (ROOT / "tools/millrace/http/run_http.c").read_text())
         lists = re.search(r"lists\[\] = \{(.*?)\}", (ROOT / "tools/millrace/http/api.c").read_text())[1]
         routes += [f"/api/v1/{name}" for name in (*re.findall(r'"(\w+)"', lists), "processes")]
         self.assertEqual(sorted(described["paths"]), sorted(set(routes) - {"/api/v1/", "/", "/icon.svg"}))
@@ -415,7 +417,7 @@ class Permission(Http):
         files = ", ".join(f"{key}: {name}" for key, name in names.items())
         top = "http: {listen: '0.0.0.0:0', linger: 0s, " + files + "}"
         child = self.start(OPEN.replace("pipeline: open", f"pipeline: open\n{top}"), http=None, wait=False)
-        found = self.wait_until(lambda: re.search(r"listens at https://0.0.0.0:(\d+)/", self.log.read_text()), self.log,
+        found = self.wait_until(lambda: re.search(r"listens at https://[^/]+:(\d+)/", self.log.read_text()), self.log,
                                 child)
         self.at = f"https://localhost:{found[1]}"
         self.context = ssl.create_default_context(cafile=self.folder / "http.crt")

@@ -1,5 +1,6 @@
 """tools/bench/gpu without a GPU: on a simulated device, and with programs that a script imitates."""
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -29,7 +30,8 @@ esac
 
 class Gpu(Case):
     def call(self, *arguments, exits=0):
-        done = subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True, timeout=600)
+        done = subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True, timeout=600,
+                              env={**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}"})
         self.assertEqual(done.returncode, exits, done.stderr)
         return done
 
@@ -83,6 +85,18 @@ class Gpu(Case):
                    if f'#include "kernels/{folder}/' in text and re.search("on_device_put|cudaMalloc", text)}
             self.assertTrue(own & set(gpu.TESTS), folder)
             self.assertTrue(own & set(gpu.SANITIZED), folder)
+
+    def test_sanitizers(self):
+        """Each suite under the tool, or one result that says that there is none."""
+        if not shutil.which("compute-sanitizer", path=f"{os.environ['PATH']}:/usr/local/cuda/bin"):
+            told = self.play("--only", "memcheck", exits=1)["memcheck"]
+            self.assertIn("comes with the CUDA toolkit", told["compute-sanitizer"]["failed"])
+        tool = self.folder / "compute-sanitizer"
+        tool.write_text("#!/bin/sh\necho \"========= ERROR SUMMARY: $2 of ${5##*/}\"\n")
+        tool.chmod(0o755)
+        told = self.play("--only", "racecheck")["racecheck"]
+        self.assertEqual(told, {name: {"ok": True, "exit": 0, "summary": [f"racecheck of {name}"]}
+                                for name in gpu.SANITIZED})
 
     def test_a_report_is_continued(self):
         kept = ("--only", "tests", "--resume", "--json", self.folder / "r.json")

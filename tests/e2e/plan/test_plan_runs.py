@@ -27,6 +27,7 @@ class RunIsThePlan(Case):
 
     PATTERNS = pipeline(dict(a='uri: "lavfi:testsrc=size=320x240:rate=200:duration=3600", realtime: true',
                              b='uri: "lavfi:testsrc2=size=640x480:rate=200:duration=3600", realtime: true'), decode="",
+                        top='http: {listen: "127.0.0.1:0"}\notlp: {endpoint: "http://127.0.0.1:9"}',
                         shrink="type: preprocess, size: 64x64, device: DEVICE",
                         gather="type: preprocess, input: decode, size: 96x96, queue: 3",
                         all='type: "null", input: [shrink, gather], queue: {size: 5, when_full: drop-oldest}',

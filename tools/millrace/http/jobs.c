@@ -70,6 +70,7 @@ int mr_run_http_start_workers(mr_run_http *web) {
         lane->works = mr_thread_create(&lane->worker, work, lane) == 0;
         if (!lane->works)
             return mr_fail(MR_ERROR_UNAVAILABLE, "no thread for the HTTP server");
+        pthread_setname_np(lane->worker, "mr-http-jobs");
     }
     return MR_OK;
 }

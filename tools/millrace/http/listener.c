@@ -104,7 +104,7 @@ int mr_http_listen(mr_http_listener **result, const mr_view_http *http, const mr
     if (!status)
         status = listen_at(made, http, &(mr_http_params){
             .routes = routes, .token = token, .certificate = certificate, .key = key, .hosts = made->hosts,
-            .not_found = not_found, .most_streams = MOST_STREAMS, .timeout_ns = TIMEOUT_NS});
+            .not_found = not_found, .thread = "mr-http", .most_streams = MOST_STREAMS, .timeout_ns = TIMEOUT_NS});
     mr_http_token_forget(&token);
     mr_http_token_forget(&key);
     mr_free(certificate);

@@ -143,6 +143,8 @@ int mr_run_http_start_sampler(mr_run_http *web) {
     pthread_mutex_init(&sampler->lock, NULL);
     mr_condition_init(&sampler->changed);
     sampler->runs = mr_thread_create(&sampler->thread, work, web) == 0;
+    if (sampler->runs)
+        pthread_setname_np(sampler->thread, "mr-http-results");
     return sampler->runs ? MR_OK : mr_fail(MR_ERROR_UNAVAILABLE, "no thread for the HTTP server");
 }
 

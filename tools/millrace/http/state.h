@@ -40,7 +40,7 @@ typedef struct mr_run_http_lane {
     bool works;
 } mr_run_http_lane;
 /* Changes can take long, and so can looks; the end must wait for neither. */
-enum { MR_RUN_HTTP_CHANGES, MR_RUN_HTTP_LOOKS, MR_RUN_HTTP_ENDS, MR_RUN_HTTP_LANES };
+enum { MR_RUN_HTTP_CHANGES, MR_RUN_HTTP_LOOKS, MR_RUN_HTTP_ENDS, MR_RUN_HTTP_LANES = MR_VIEW_HTTP_JOBS };
 
 struct mr_run_http {
     const mr_plan_view *plan;

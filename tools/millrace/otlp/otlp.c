@@ -224,7 +224,7 @@ int mr_otlp_add_signal(mr_otlp *otlp, const mr_otlp_signal *signal) {
     length -= length && target->endpoint[length - 1] == '/';
     *to = (channel){.signal = *signal, .state = {.signal = signal->name, .up = true},
                     .next_ns = mr_now_ns() + signal->interval_ns};
-    if (snprintf(to->url, sizeof to->url, "%.*s%s", (int)length, target->endpoint, signal->path) >= URL_BYTES)
+    if (snprintf(to->url, sizeof to->url, "%.*s/v1/%s", (int)length, target->endpoint, signal->name) >= URL_BYTES)
         return mr_fail(MR_ERROR_CONFIG, "otlp: the URL has more than %d characters", URL_BYTES - 1);
     int status = mr_http_client_create(&to->client, &(mr_http_client_params){
         .url = to->url, .ca_file = target->ca_file, .login = target->login, .timeout_ns = otlp->timeout_ns,

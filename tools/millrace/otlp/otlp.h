@@ -16,9 +16,9 @@ typedef struct mr_otlp mr_otlp;
 
 enum { MR_OTLP_SIGNALS = 2 };
 
-/* What is sent to one path. The thread of the sender calls the functions. */
+/* What is sent to the path /v1/NAME. The thread of the sender calls the functions. */
 typedef struct mr_otlp_signal {
-    const char *name, *path, *items; /* "metrics", "/v1/metrics", "data points" */
+    const char *name, *items; /* "metrics", "data points" */
     int64_t interval_ns;
     /* Writes a request's body, in which `resource` is the encoded Resource's fields. Returns how many items it has; 0:
      * there is nothing to send. *more: there is more than that, which is sent at once. */

@@ -124,6 +124,6 @@ int mr_otlp_spans_open(mr_otlp_spans **spans, mr_otlp *otlp, mr_pipeline *pipeli
     *spans = made;
     mr_pipeline_follow(pipeline, given->traces);
     return mr_otlp_add_signal(otlp, &(mr_otlp_signal){
-        .name = "traces", .path = "/v1/traces", .items = "spans", .make = make, .done = done, .context = made,
+        .name = "traces", .items = "spans", .make = make, .done = done, .context = made,
         .interval_ns = given->interval_ns < MOST_INTERVAL_NS ? given->interval_ns : MOST_INTERVAL_NS});
 }
