@@ -81,8 +81,8 @@ class Subscriber:
 
 class Flaky:
     """A broker that keeps each message before it acknowledges it, and breaks off: at every `breaks`th message, before
-    or after the acknowledgement in turn. mosquitto, if it is killed, may lose messages that it has acknowledged. `hates`
-    says what it answers to a message before it breaks off; None: an acknowledgement."""
+    or after the acknowledgement in turn. mosquitto, if it is killed, may lose messages that it has acknowledged.
+    `hates` says what it answers to a message before it breaks off; None: an acknowledgement."""
 
     def __init__(self, case, breaks=1 << 30, hates=lambda row: None):
         self.messages, self.connections, self.breaks, self.numbers = [], 0, breaks, itertools.count(1)
