@@ -672,12 +672,6 @@ const char *mr_stage_pipeline(const mr_stage *self) {
     return run_of(self)->plan->name;
 }
 
-const char *mr_stage_node(const mr_stage *self, int *replica) {
-    const mr_plan *plan = run_of(self)->plan;
-    *replica = plan->replica;
-    return plan->node_count && plan->node >= 0 ? plan->nodes[plan->node].id : "";
-}
-
 const char *mr_stage_run(const mr_stage *self) {
     const mr_run *run = run_of(self);
     const char *kept = mr_resume_run(run->resume);

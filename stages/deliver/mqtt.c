@@ -146,7 +146,7 @@ static const mr_option option_table[] = {
     {.name = "state_topic", .kind = MR_OPTION_STRING, .offset = SERVER(state_topic),
      .fallback = "millrace/{pipeline}/{stage}/state",
      .help = "the topic of the stage's state, which the broker keeps: JSON whose state is online, ended or, if the "
-             "connection breaks, offline, with counts of frames. Further processes of one node add / and their number"},
+             "connection breaks, offline, with counts of frames"},
     {.name = "home_assistant", .kind = MR_OPTION_STRING, .offset = offsetof(options, home_assistant),
      .example = "true",
      .help = "true, or the prefix of its discovery topics: sources appear in Home Assistant as devices with classes, "

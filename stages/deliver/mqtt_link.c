@@ -30,7 +30,7 @@ static const int64_t STATE_NS = INT64_C(10000000000), LOOK_NS = INT64_C(10000000
 /* Another client that has taken the client id would be thrown out, and come back, for ever. A connection is fresh for
  * so long, and so many that are closed while they are fresh are suspicious. */
 static const int64_t TAKEN_NS = INT64_C(30000000000), FRESH_NS = INT64_C(20000000000);
-enum { MOST_CLOSED = 3 };
+enum { MOST_CLOSED = 3, MOST_STRIKES = 3, BREAKS_OFF = -1 };
 
 /* A message that the broker has not acknowledged. */
 typedef struct message {
@@ -54,10 +54,14 @@ struct mr_mqtt_link {
     bool answered, lost, taken, quiet;  /* `quiet`: nothing came in the last turn */
     int closed;                         /* how often the broker has closed a fresh connection without a reason */
     bool known;                         /* it was connected before */
+    bool forgets;                       /* the broker keeps no messages for new subscribers */
     int reason;                         /* of the broker: for the connection, or for its end */
     char detail[256];                   /* libmosquitto's last error in its log */
     message open[MOST_OPEN];
     size_t count, left, bytes, acked;   /* `acked`: all before it are */
+    bool careful;                       /* one message at a time: one of the batch may break the connection */
+    const mr_delivered *suspect;        /* the record whose message was open when it broke the last time */
+    int strikes;                        /* how often it did */
     int refusal;                        /* the reason for the last message that was refused; 0: none */
     bool refused_record;
     char refused[256];                  /* its topic */
@@ -149,8 +153,7 @@ static void on_log(struct mosquitto *client, void *context, int level, const cha
 
 static bool is_refusal(int reason) {
     return reason == MQTT_RC_NOT_AUTHORIZED || reason == MQTT_RC_TOPIC_NAME_INVALID ||
-           reason == MQTT_RC_PACKET_TOO_LARGE || reason == MQTT_RC_PAYLOAD_FORMAT_INVALID ||
-           reason == MQTT_RC_RETAIN_NOT_SUPPORTED;
+           reason == MQTT_RC_PACKET_TOO_LARGE || reason == MQTT_RC_PAYLOAD_FORMAT_INVALID;
 }
 
 static void note_refused(mr_mqtt_link *at, const message *one, int reason) {
@@ -194,17 +197,43 @@ static int fail_with(const mr_mqtt_link *at, int status, const char *why) {
     return mr_fail(status, "%s: %s", at->params->url, why);
 }
 
+static const char *words_for_loss(const mr_mqtt_link *at, bool handshake) {
+    if (handshake)
+        return at->params->certificate_file ? "the broker breaks the TLS connection"
+                                            : "the broker breaks the TLS connection, and may ask for a certificate";
+    return at->answered ? "the connection is lost"
+           : at->secure ? "the connection is closed without an answer: is it a broker with TLS?"
+                        : "the connection is closed without an answer: is it a broker, and without TLS?";
+}
+
 /* What libmosquitto has returned. errno is that of the call. */
 static int fail_call(const mr_mqtt_link *at, int code) {
     const bool handshake = code == MOSQ_ERR_ERRNO && errno == EPROTO;
+    const bool ends = !at->answered && strcmp(at->detail, "unexpected eof while reading") == 0;
     const char *why = code == MOSQ_ERR_EAI                                     ? gai_strerror(errno)
+                      : ends                                                   ? words_for_loss(at, false)
                       : *at->detail                                            ? at->detail
-                      : handshake                                              ? "the broker breaks the TLS connection"
+                      : handshake                                              ? words_for_loss(at, true)
                       : code == MOSQ_ERR_ERRNO                                 ? strerror(errno)
-                      : code == MOSQ_ERR_CONN_LOST || code == MOSQ_ERR_NO_CONN ? "the connection is lost"
+                      : code == MOSQ_ERR_CONN_LOST || code == MOSQ_ERR_NO_CONN ? words_for_loss(at, false)
                       : code == MOSQ_ERR_KEEPALIVE                             ? "the broker does not answer"
                                                                                : mosquitto_strerror(code);
     return fail_with(at, code == MOSQ_ERR_NOMEM ? MR_ERROR_MEMORY : MR_ERROR_AGAIN, why);
+}
+
+/* Brokers may end the connection for a message that they do not take, and some do not say why. It must not be tried for
+ * ever: the batch is published again one by one, and a record that breaks the connection again and again is refused. */
+static void suspect(mr_mqtt_link *at) {
+    const message *one = &at->open[0];
+    const bool refuses = is_refusal(at->reason);
+    if (!at->left || (at->reason >= MQTT_RC_UNSPECIFIED && !refuses))
+        return;
+    if (at->careful && one->of) {
+        at->strikes = one->of == at->suspect ? at->strikes + 1 : 1;
+        at->strikes = refuses ? MOST_STRIKES : at->strikes;
+        at->suspect = one->of;
+    }
+    at->careful = true;
 }
 
 /* A connection that was there is lost. With MQTT 3.1.1, and often with 5 too, brokers do not say that another client
@@ -212,6 +241,7 @@ static int fail_call(const mr_mqtt_link *at, int code) {
 static int fail_lost(mr_mqtt_link *at, int code) {
     const int saved = errno;
     const bool said = at->reason >= MQTT_RC_UNSPECIFIED;
+    suspect(at);
     if (at->known && !said)
         at->closed = mr_clock_date_ns() - at->since_ns < FRESH_NS ? at->closed + 1 : 0;
     at->taken = at->reason == MQTT_RC_SESSION_TAKEN_OVER || at->closed >= MOST_CLOSED;
@@ -272,7 +302,9 @@ static void explain_refusal(mr_mqtt_link *at) {
     if (!at->refusal)
         return;
     mr_fail(MR_ERROR_PROTOCOL, "%s: the broker refuses a message for %s: %s", at->params->url, at->refused,
-            at->refusal == MQTT_RC_PACKET_TOO_LARGE ? "it is too large" : mosquitto_reason_string(at->refusal));
+            at->refusal == MQTT_RC_PACKET_TOO_LARGE ? "it is too large"
+            : at->refusal == BREAKS_OFF             ? "it ends the connection each time"
+                                                    : mosquitto_reason_string(at->refusal));
     if (!at->refused_record)
         mr_stage_warn(mr_delivery_stage(at->delivery), "%s", mr_message());
 }
@@ -299,7 +331,8 @@ static int settle(mr_mqtt_link *at, int64_t until_ns) {
 /* `what->topic` is the one that messages name, and lives until the next settle. */
 static int publish_to(mr_mqtt_link *at, const char *topic, const message *what, const char *payload, size_t bytes,
                       bool retain) {
-    int status = at->count == MOST_OPEN || (at->count && at->bytes + bytes > MOST_OPEN_BYTES) ? settle(at, 0) : MR_OK;
+    const size_t most = at->careful ? 1 : MOST_OPEN;
+    int status = at->count >= most || (at->count && at->bytes + bytes > MOST_OPEN_BYTES) ? settle(at, 0) : MR_OK;
     if (status)
         return status;
     message *one = &at->open[at->count];
@@ -307,13 +340,11 @@ static int publish_to(mr_mqtt_link *at, const char *topic, const message *what, 
     one->open = true;
     int code = bytes > MQTT_MAX_PAYLOAD ? MOSQ_ERR_PAYLOAD_SIZE
                                         : mosquitto_publish_v5(at->client, &one->id, topic, (int)bytes, payload,
-                                                               1, retain, NULL);
+                                                               1, retain && !at->forgets, NULL);
     if (code == MOSQ_ERR_PAYLOAD_SIZE || code == MOSQ_ERR_OVERSIZE_PACKET)
         note_refused(at, what, MQTT_RC_PACKET_TOO_LARGE);
     else if (code == MOSQ_ERR_INVAL || code == MOSQ_ERR_MALFORMED_UTF8)
         note_refused(at, what, MQTT_RC_TOPIC_NAME_INVALID);
-    else if (code == MOSQ_ERR_RETAIN_NOT_SUPPORTED)
-        note_refused(at, what, MQTT_RC_RETAIN_NOT_SUPPORTED);
     else if (code)
         return (status = turn(at, false)) ? status : fail_call(at, code); /* the broker may have said why */
     if (code)
@@ -396,18 +427,13 @@ static void disconnect(void *service) {
 static int prepare(mr_mqtt_link *at) {
     const mr_stage *self = mr_delivery_stage(at->delivery);
     const char *run = mr_delivery_run(self);
-    int replica;
-    const char *node = mr_stage_node(self, &replica);
     char whole[512];
     const mr_topic_values values = {.pipeline = mr_stage_pipeline(self), .stage = self->id, .source = ""};
     if (!run)
         return MR_ERROR_CONFIG;
-    int length = snprintf(whole, sizeof whole, "%s/%s/%s/%d", run, self->id, node, replica);
-    const size_t bytes = (size_t)length < sizeof whole ? (size_t)length : sizeof whole - 1;
-    snprintf(at->id, sizeof at->id, "millrace-%014llx", (unsigned long long)(XXH64(whole, bytes, 0) >> 8));
-    const size_t end = mr_topic_make(at->topic, sizeof at->topic, at->params->state_topic, &values);
-    if (replica > 0 && end + 12 < sizeof at->topic)
-        snprintf(at->topic + end, sizeof at->topic - end, "/%d", replica);
+    snprintf(whole, sizeof whole, "%s/%s", run, self->id);
+    snprintf(at->id, sizeof at->id, "millrace-%014llx", (unsigned long long)(XXH64(whole, strlen(whole), 0) >> 8));
+    mr_topic_make(at->topic, sizeof at->topic, at->params->state_topic, &values);
     const mr_home_params home = {.prefix = at->params->home_assistant, .state_topic = at->topic,
                                  .pipeline = values.pipeline, .picture = at->params->picture,
                                  .publish = publish_entity, .context = at};
@@ -438,7 +464,7 @@ static int make_client(mr_mqtt_link *at) {
                                     at->params->version == MR_MQTT_5 ? MQTT_PROTOCOL_V5 : MQTT_PROTOCOL_V311);
     code = code ? code : mosquitto_int_option(at->client, MOSQ_OPT_TCP_NODELAY, 1);
     code = code ? code : mosquitto_int_option(at->client, MOSQ_OPT_SEND_MAXIMUM, MOST_OPEN);
-    code = code ? code : mosquitto_will_set(at->client, at->topic, (int)bytes, will, 1, true);
+    code = code ? code : mosquitto_will_set(at->client, at->topic, (int)bytes, will, 1, !at->forgets);
     if (!code && *at->user)
         code = mosquitto_username_pw_set(at->client, at->user, *at->password ? at->password : NULL);
     if (!code && at->secure)
@@ -490,6 +516,12 @@ static int connect_to(void *service, const mr_delivery *delivery) {
         status = dial(at, NULL);
     if (status == MR_ERROR_AGAIN && !at->answered && has_both_families(at->host))
         status = dial(at, "0.0.0.0");
+    if (status == MR_ERROR_AGAIN && at->reason == MQTT_RC_RETAIN_NOT_SUPPORTED && !at->forgets) {
+        mr_stage_warn(mr_delivery_stage(delivery), "%s keeps no messages: new subscribers see no state",
+                      at->params->url);
+        at->forgets = true;
+        status = dial(at, NULL);
+    }
     if (status)
         return status;
     at->known = true;
@@ -511,6 +543,10 @@ static int publish_post(mr_mqtt_link *at, const mr_batch *batch, size_t index) {
     mr_delivered *of = &batch->items[index];
     char topic[MR_POST_MOST_TOPIC + 16];
     of->refused = false;
+    if (of == at->suspect && at->strikes >= MOST_STRIKES) {
+        note_refused(at, &(message){.topic = post.topic, .of = of}, BREAKS_OFF);
+        return MR_OK;
+    }
     int status = at->home ? mr_home_note(at->home, mr_delivery_stage(at->delivery), of->source, &post) : MR_OK;
     if (!status)
         status = publish(at, &(message){.topic = post.topic, .of = of}, post.text, post.head.text_bytes,
@@ -532,9 +568,13 @@ static int send_batch(void *service, const mr_delivery *delivery, const mr_batch
         status = settle(at, 0);
     if (!status)
         status = refresh(at);
-    if (!status)
-        explain_refusal(at);
-    return status;
+    if (status)
+        return status;
+    at->careful = false;
+    at->suspect = NULL;
+    at->strikes = 0;
+    explain_refusal(at);
+    return MR_OK;
 }
 
 static int idle(void *service, const mr_delivery *delivery) {

@@ -2,7 +2,7 @@
  *
  * A record is delivered once the broker has acknowledged it (PUBACK). Sessions are clean: what was not acknowledged
  * when a connection was lost is published again from the delivery's queue, not by libmosquitto. The client id follows
- * from the run, the stage and the process: it is unique, and the same after a restart.
+ * from the run and the stage, which only one process has: it is unique, and the same after a restart.
  *
  * The state topic has a retained JSON object: "online" with counts, "ended", or, by the broker as last will,
  * "offline".
@@ -10,7 +10,7 @@
  * MQTT 5 is the default, since only its acknowledgements say that a broker has refused a topic or that another client
  * took the client id. Statuses: a refused login or protocol version is a failure if the broker was never reached
  * (MR_ERROR_PERMISSION, MR_ERROR_UNAVAILABLE). All else that ends a connection is MR_ERROR_AGAIN. Records that the
- * broker refuses, or that are larger than it takes, are marked as refused.
+ * broker refuses, that are larger than it takes, or that end the connection each time, are marked as refused.
  *
  * Threads: as mr_service_type says. Without libmosquitto (mqtt_link_none.c) the first two functions fail. */
 #pragma once

@@ -16,7 +16,7 @@ class Broker:
     """A broker in the case's folder. `keeps`: it writes its state to disk at each change, which is slow, so that a
     killed one continues."""
 
-    def __init__(self, case, config="", port=None, name="broker", keeps=False):
+    def __init__(self, case, config="", port=None, name="broker", keeps=False, most_open=1000):
         if not shutil.which("mosquitto") or not shutil.which("mosquitto_sub"):
             raise unittest.SkipTest("no mosquitto with its clients (tools/test installs them)")
         self.case, self.port, self.name = case, port or free_port(), name
@@ -26,7 +26,7 @@ class Broker:
         user = f"user {os.environ.get('USER', 'root')}\n" if os.getuid() == 0 else ""
         (self.folder / "conf").write_text(
             f"{user}persistence {str(keeps).lower()}\npersistence_location {self.folder}/\nautosave_interval 1\n"
-            f"autosave_on_changes true\nmax_inflight_messages 1000\nmax_queued_messages 100000\n"
+            f"autosave_on_changes true\nmax_inflight_messages {most_open}\nmax_queued_messages 100000\n"
             f"log_dest file {self.log}\nlog_type all\nlistener {self.port} 127.0.0.1\n" +
             (config or "allow_anonymous true\n"))
         self.running = None
@@ -81,10 +81,12 @@ class Subscriber:
 
 class Flaky:
     """A broker that keeps each message before it acknowledges it, and breaks off: at every `breaks`th message, before
-    or after the acknowledgement in turn. mosquitto, if it is killed, may lose messages that it has acknowledged."""
+    or after the acknowledgement in turn. mosquitto, if it is killed, may lose messages that it has acknowledged.
+    `hates` says what it answers to a message before it breaks off; None: an acknowledgement."""
 
-    def __init__(self, case, breaks):
+    def __init__(self, case, breaks=1 << 30, hates=lambda row: None):
         self.messages, self.connections, self.breaks, self.numbers = [], 0, breaks, itertools.count(1)
+        self.hates = hates
         self.port = serve(case, self.talk)
 
     def talk(self, connection):
@@ -110,6 +112,9 @@ class Flaky:
         """A PUBLISH, with no properties. False: it breaks off."""
         topic = 2 + struct.unpack(">H", body[:2])[0]
         number = next(self.numbers)
+        if (answer := self.hates(json.loads(body[topic + 3:]))) is not None:
+            connection.sendall(answer)
+            return False
         acknowledges = number % (2 * self.breaks) != 0
         if acknowledges or number % 2:
             self.messages.append((body[2:topic].decode(), json.loads(body[topic + 3:])))

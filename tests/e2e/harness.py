@@ -4,7 +4,6 @@ MILLRACE is the command under test; models and clips are in the working copy's b
 must skip and say what."""
 import concurrent.futures
 import contextlib
-import functools
 import importlib
 import json
 import os
@@ -274,15 +273,20 @@ def spent():
 
 
 class AtOnce(unittest.TestSuite):
-    """Runs up to `count` cases of a class at the same time: a script whose cases mostly wait sets AT_ONCE."""
-    count = 1
+    """Runs several cases at the same time: a script whose cases mostly wait sets AT_ONCE, their number. A class with
+    fixtures ends before the next one begins."""
+    threads = None
 
     def run(self, result, debug=False):
-        with concurrent.futures.ThreadPoolExecutor(self.count) as threads:
-            for case in self:
-                if isinstance(case, unittest.TestCase):
-                    case.run = functools.partial(threads.submit, case.run)
-            return super().run(result, debug)
+        started, fixtures = [], False
+        for case in self:
+            if isinstance(case, unittest.TestCase):
+                case.run = lambda result, run=case.run: started.append(self.threads.submit(run, result))
+                fixtures = case.setUpClass.__func__ is not unittest.TestCase.setUpClass.__func__
+        super().run(result, debug)
+        if fixtures:
+            concurrent.futures.wait(started)
+        return result
 
 
 class Timed(unittest.TextTestResult):
@@ -295,10 +299,15 @@ class Timed(unittest.TextTestResult):
         test.began = time.monotonic(), spent()
 
     def stopTest(self, test):
-        of_processor = f" {spent() - test.began[1]:8.2f}" if AtOnce.count == 1 else ""
+        of_processor = f" {spent() - test.began[1]:8.2f}" if AtOnce.threads is None else ""
         with self.lock:
             super().stopTest(test)
             self.stream.writeln(f"{time.monotonic() - test.began[0]:8.2f}{of_processor}  {test.id()}")
+
+    def stopTestRun(self):
+        if AtOnce.threads:
+            AtOnce.threads.shutdown()
+        super().stopTestRun()
 
 
 def main():
@@ -311,9 +320,9 @@ def main():
     except ModuleNotFoundError as missing:
         print(f"skipped: {missing}")
         raise SystemExit(77)
-    AtOnce.count, loader = getattr(module, "AT_ONCE", 1), unittest.TestLoader()
-    if AtOnce.count > 1:
-        loader.suiteClass = AtOnce
+    loader = unittest.TestLoader()
+    if hasattr(module, "AT_ONCE"):
+        AtOnce.threads, loader.suiteClass = concurrent.futures.ThreadPoolExecutor(module.AT_ONCE), AtOnce
     result = unittest.main(module, argv=sys.argv[1:], exit=False, verbosity=0, testLoader=loader,
                            testRunner=unittest.TextTestRunner(resultclass=Timed, verbosity=0)).result
     print(f"{spent():.2f} s of a processor", file=sys.stderr)

@@ -487,8 +487,6 @@ MR_API bool mr_stage_has_source(const mr_stage *self, uint32_t source, const cha
 MR_API uint64_t mr_stage_reopenings(const mr_stage *self);
 /* The pipeline's name. */
 MR_API const char *mr_stage_pipeline(const mr_stage *self);
-/* This process's node and, if the node has several processes, its number among them; "" and 0 if there are no nodes. */
-MR_API const char *mr_stage_node(const mr_stage *self, int *replica);
 /* For a source whose stream ended before the announced number of frames. `frames` is the number of missing frames. The
  * ledger does not count them, but they are lost (mr_source_summary.unread). */
 MR_API void mr_stage_miss_frames(const mr_stage *self, uint64_t frames);

@@ -54,7 +54,8 @@
  * aside if it was alone the last time, so that it cannot hold up the cut for ever. Live cuts drop it as any other.
  *
  * **End.** END goes to every receiver, including one that connects later, after all the source's frames that it gets.
- * While frames are unsettled one receiver does not get it: that one can take over frames that others lose.
+ * While frames are unsettled one receiver does not get it: that one can take over frames that others lose. Neither end
+ * waits for a peer that was given up.
  *
  * Time is any monotonic clock, in nanoseconds. The caller must feed received messages before the time, otherwise a
  * process that was stopped finds its peers silent. Only one thread at a time may use a sender or a receiver.

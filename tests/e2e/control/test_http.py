@@ -23,6 +23,8 @@ import harness
 from harness import MILLRACE, ROOT, PATIENT, TIMEOUT, free_port, pipeline, rows_in
 from screen import Screen
 
+AT_ONCE = 4
+
 MONITORING = ROOT / "pipelines/monitoring"
 # Endless and paced, with two devices; sources can be added.
 OPEN = pipeline(dict(max="4", cam='uri: "lavfi:testsrc=size=64x64:rate=50", realtime: true',
@@ -315,7 +317,7 @@ class Api(Http):
         child = self.start(OPEN, "--audit", self.folder / "audit.jsonl")
         described = self.get("/api/v1/openapi.json").json
         self.assertEqual(described, json.loads((ROOT / "tools/millrace/http/openapi.json").read_text()))
-        routes = re.findall(r'\.path = "(/[^"*]*)"', (ROOT / "tools/millrace/http/run_http.c").read_text())
+        routes = re.findall(r'\{\.path = "(/[^"*]*)"', (ROOT / "tools/millrace/http/run_http.c").read_text())
         lists = re.search(r"lists\[\] = \{(.*?)\}", (ROOT / "tools/millrace/http/api.c").read_text())[1]
         routes += [f"/api/v1/{name}" for name in (*re.findall(r'"(\w+)"', lists), "processes")]
         self.assertEqual(sorted(described["paths"]), sorted(set(routes) - {"/api/v1/", "/", "/icon.svg"}))

@@ -7,6 +7,8 @@ import urllib.parse
 import streams
 from streams import SOON, Live
 
+AT_ONCE = 4
+
 
 class Scripted(streams.Web):
     """Serves files, and what `texts` has: {path: text, bytes, or a function that makes one}."""

@@ -9,6 +9,8 @@ import subprocess
 
 from harness import MILLRACE, ROOT, TIMEOUT, Case, call, pipeline, start
 
+AT_ONCE = 4
+
 ENDLESS = pipeline(dict(clock='type: "null", rate: 200fps'), name="endless", **{"pass": 'type: "null"'},
                    results='type: jsonl, path: "${OUTPUT:--}"')
 SHORT = ENDLESS.replace("rate: 200fps", "frames: 100")

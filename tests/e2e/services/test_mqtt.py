@@ -161,8 +161,34 @@ class Mqtt(Sink):
 
     def test_an_older_version(self):
         seen = self.broker.subscribe("millrace/p/a")
-        self.run_json(self.pipeline(5, sink=', version: "3.1.1"'))
+        path = self.write(self.pipeline(5, sink=', version: "3.1.1"').read_text().replace("127.0.0.1", "localhost"))
+        self.run_json(path)
         seen.wait_for(lambda s: len(s.messages) == 5)
+
+    def test_no_broker_is_there(self):
+        def talk(connection):
+            connection.recv(100)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            connection.close()
+
+        for url, says in ((f"mqtt://127.0.0.1:{serve(self, talk)}", "without an answer: is it a broker"),
+                          (f"mqtts://127.0.0.1:{serve(self, talk)}", "wrong version number"),
+                          (f"mqtts://127.0.0.1:{self.broker.port}", "is it a broker with TLS?"),
+                          (f"mqtt://127.0.0.1:{free_port()}", "Connection refused"),
+                          ("mqtt://nobody.invalid", "nobody.invalid: ")):
+            path = self.write(pipeline(dict(a='type: "null", frames: 3'),
+                                       db=f"type: mqtt, url: \"{url}\", retry: 10ms, give_up: 50ms"))
+            self.checked([MILLRACE, "run", path], code=74, says=says)
+
+    def test_a_broker_with_limits(self):
+        """It keeps nothing, takes one message at a time, and wants to hear of the client more often."""
+        self.broker = Broker(self, "allow_anonymous true\nretain_available false\nmax_keepalive 10\n", name="small",
+                             most_open=1)
+        seen = self.broker.subscribe()
+        self.checked([MILLRACE, "run", self.pipeline(50, sink=", retain: true, home_assistant: true")],
+                     says="keeps no messages")
+        seen.wait_for(lambda s: s.last("millrace/p/db/state").get("state") == "ended")
+        self.assertEqual([row["seq"] for row in seen.of("millrace/p/a")], list(range(50)))
 
     def certificate(self, name, san, of=None):
         """A certificate and its key, signed by another or by itself."""
@@ -211,6 +237,15 @@ class Mqtt(Sink):
         self.assertEqual(self.service(summary)["connections"], broker.connections)
         self.assertGreater(broker.connections, 4)
         self.same_ids([row for topic, row in broker.messages if topic == "millrace/p/a"], 500)
+
+    def test_a_message_that_ends_connections(self):
+        """Only that record is refused, whether the broker says why or not."""
+        for answer, says in ((b"\xe0\x01\x95", "it ends the connection each time"), (b"", "each time")):
+            broker = Flaky(self, hates=lambda row, with_=answer: with_ if row.get("seq") == 7 else None)
+            self.broker.port = broker.port
+            done = self.checked([MILLRACE, "run", self.pipeline(30), "--json"], code=None, says=says)
+            self.refused(json.loads(done.stdout), 1)
+            self.same_ids([row for topic, row in broker.messages if topic == "millrace/p/a"], 29)
 
     def test_a_broker_that_comes_late_and_is_killed(self):
         """The run delivers all; the state comes again."""
