@@ -30,7 +30,7 @@ static const int64_t STATE_NS = INT64_C(10000000000), LOOK_NS = INT64_C(10000000
 /* Another client that has taken the client id would be thrown out, and come back, for ever. A connection is fresh for
  * so long, and so many that are closed while they are fresh are suspicious. */
 static const int64_t TAKEN_NS = INT64_C(30000000000), FRESH_NS = INT64_C(20000000000);
-enum { MOST_CLOSED = 3 };
+enum { MOST_CLOSED = 3, MOST_STRIKES = 3, BREAKS_OFF = -1 };
 
 /* A message that the broker has not acknowledged. */
 typedef struct message {
@@ -59,6 +59,9 @@ struct mr_mqtt_link {
     char detail[256];                   /* libmosquitto's last error in its log */
     message open[MOST_OPEN];
     size_t count, left, bytes, acked;   /* `acked`: all before it are */
+    bool careful;                       /* one message at a time: one of the batch may break the connection */
+    const mr_delivered *suspect;        /* the record whose message was open when it broke the last time */
+    int strikes;                        /* how often it did */
     int refusal;                        /* the reason for the last message that was refused; 0: none */
     bool refused_record;
     char refused[256];                  /* its topic */
@@ -218,11 +221,27 @@ static int fail_call(const mr_mqtt_link *at, int code) {
     return fail_with(at, code == MOSQ_ERR_NOMEM ? MR_ERROR_MEMORY : MR_ERROR_AGAIN, why);
 }
 
+/* Brokers may end the connection for a message that they do not take, and some do not say why. It must not be tried for
+ * ever: the batch is published again one by one, and a record that breaks the connection again and again is refused. */
+static void suspect(mr_mqtt_link *at) {
+    const message *one = &at->open[0];
+    const bool refuses = is_refusal(at->reason);
+    if (!at->left || (at->reason >= MQTT_RC_UNSPECIFIED && !refuses))
+        return;
+    if (at->careful && one->of) {
+        at->strikes = one->of == at->suspect ? at->strikes + 1 : 1;
+        at->strikes = refuses ? MOST_STRIKES : at->strikes;
+        at->suspect = one->of;
+    }
+    at->careful = true;
+}
+
 /* A connection that was there is lost. With MQTT 3.1.1, and often with 5 too, brokers do not say that another client
  * has taken the client id: they close one connection after the other. */
 static int fail_lost(mr_mqtt_link *at, int code) {
     const int saved = errno;
     const bool said = at->reason >= MQTT_RC_UNSPECIFIED;
+    suspect(at);
     if (at->known && !said)
         at->closed = mr_clock_date_ns() - at->since_ns < FRESH_NS ? at->closed + 1 : 0;
     at->taken = at->reason == MQTT_RC_SESSION_TAKEN_OVER || at->closed >= MOST_CLOSED;
@@ -283,7 +302,9 @@ static void explain_refusal(mr_mqtt_link *at) {
     if (!at->refusal)
         return;
     mr_fail(MR_ERROR_PROTOCOL, "%s: the broker refuses a message for %s: %s", at->params->url, at->refused,
-            at->refusal == MQTT_RC_PACKET_TOO_LARGE ? "it is too large" : mosquitto_reason_string(at->refusal));
+            at->refusal == MQTT_RC_PACKET_TOO_LARGE ? "it is too large"
+            : at->refusal == BREAKS_OFF             ? "it ends the connection each time"
+                                                    : mosquitto_reason_string(at->refusal));
     if (!at->refused_record)
         mr_stage_warn(mr_delivery_stage(at->delivery), "%s", mr_message());
 }
@@ -310,7 +331,8 @@ static int settle(mr_mqtt_link *at, int64_t until_ns) {
 /* `what->topic` is the one that messages name, and lives until the next settle. */
 static int publish_to(mr_mqtt_link *at, const char *topic, const message *what, const char *payload, size_t bytes,
                       bool retain) {
-    int status = at->count == MOST_OPEN || (at->count && at->bytes + bytes > MOST_OPEN_BYTES) ? settle(at, 0) : MR_OK;
+    const size_t most = at->careful ? 1 : MOST_OPEN;
+    int status = at->count >= most || (at->count && at->bytes + bytes > MOST_OPEN_BYTES) ? settle(at, 0) : MR_OK;
     if (status)
         return status;
     message *one = &at->open[at->count];
@@ -521,6 +543,10 @@ static int publish_post(mr_mqtt_link *at, const mr_batch *batch, size_t index) {
     mr_delivered *of = &batch->items[index];
     char topic[MR_POST_MOST_TOPIC + 16];
     of->refused = false;
+    if (of == at->suspect && at->strikes >= MOST_STRIKES) {
+        note_refused(at, &(message){.topic = post.topic, .of = of}, BREAKS_OFF);
+        return MR_OK;
+    }
     int status = at->home ? mr_home_note(at->home, mr_delivery_stage(at->delivery), of->source, &post) : MR_OK;
     if (!status)
         status = publish(at, &(message){.topic = post.topic, .of = of}, post.text, post.head.text_bytes,
@@ -542,9 +568,13 @@ static int send_batch(void *service, const mr_delivery *delivery, const mr_batch
         status = settle(at, 0);
     if (!status)
         status = refresh(at);
-    if (!status)
-        explain_refusal(at);
-    return status;
+    if (status)
+        return status;
+    at->careful = false;
+    at->suspect = NULL;
+    at->strikes = 0;
+    explain_refusal(at);
+    return MR_OK;
 }
 
 static int idle(void *service, const mr_delivery *delivery) {

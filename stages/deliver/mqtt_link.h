@@ -10,7 +10,7 @@
  * MQTT 5 is the default, since only its acknowledgements say that a broker has refused a topic or that another client
  * took the client id. Statuses: a refused login or protocol version is a failure if the broker was never reached
  * (MR_ERROR_PERMISSION, MR_ERROR_UNAVAILABLE). All else that ends a connection is MR_ERROR_AGAIN. Records that the
- * broker refuses, or that are larger than it takes, are marked as refused.
+ * broker refuses, that are larger than it takes, or that end the connection each time, are marked as refused.
  *
  * Threads: as mr_service_type says. Without libmosquitto (mqtt_link_none.c) the first two functions fail. */
 #pragma once

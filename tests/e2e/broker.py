@@ -81,10 +81,12 @@ class Subscriber:
 
 class Flaky:
     """A broker that keeps each message before it acknowledges it, and breaks off: at every `breaks`th message, before
-    or after the acknowledgement in turn. mosquitto, if it is killed, may lose messages that it has acknowledged."""
+    or after the acknowledgement in turn. mosquitto, if it is killed, may lose messages that it has acknowledged.
+    `hates` says what it answers to a message before it breaks off; None: an acknowledgement."""
 
-    def __init__(self, case, breaks):
+    def __init__(self, case, breaks=1 << 30, hates=lambda row: None):
         self.messages, self.connections, self.breaks, self.numbers = [], 0, breaks, itertools.count(1)
+        self.hates = hates
         self.port = serve(case, self.talk)
 
     def talk(self, connection):
@@ -110,6 +112,9 @@ class Flaky:
         """A PUBLISH, with no properties. False: it breaks off."""
         topic = 2 + struct.unpack(">H", body[:2])[0]
         number = next(self.numbers)
+        if (answer := self.hates(json.loads(body[topic + 3:]))) is not None:
+            connection.sendall(answer)
+            return False
         acknowledges = number % (2 * self.breaks) != 0
         if acknowledges or number % 2:
             self.messages.append((body[2:topic].decode(), json.loads(body[topic + 3:])))

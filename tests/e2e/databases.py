@@ -69,8 +69,8 @@ class Databases(Controlled):
         return json.loads(done.stdout) if done.stdout else None
 
     def service(self, summary):
-        """The state of the sink's service in a summary."""
-        return next(stage["service"] for stage in summary["stages"] if stage["id"] == "db")
+        """The state of the sink's service in a summary; {}: it has not begun."""
+        return next(stage.get("service", {}) for stage in summary["stages"] if stage["id"] == "db")
 
     def runs(self):
         return [row[0] for row in self.rows("SELECT run FROM runs ORDER BY id")]

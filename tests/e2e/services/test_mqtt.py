@@ -238,6 +238,15 @@ class Mqtt(Sink):
         self.assertGreater(broker.connections, 4)
         self.same_ids([row for topic, row in broker.messages if topic == "millrace/p/a"], 500)
 
+    def test_a_message_that_ends_connections(self):
+        """Only that record is refused, whether the broker says why or not."""
+        for answer, says in ((b"\xe0\x01\x95", "it ends the connection each time"), (b"", "each time")):
+            broker = Flaky(self, hates=lambda row, with_=answer: with_ if row.get("seq") == 7 else None)
+            self.broker.port = broker.port
+            done = self.checked([MILLRACE, "run", self.pipeline(30), "--json"], code=None, says=says)
+            self.refused(json.loads(done.stdout), 1)
+            self.same_ids([row for topic, row in broker.messages if topic == "millrace/p/a"], 29)
+
     def test_a_broker_that_comes_late_and_is_killed(self):
         """The run delivers all; the state comes again."""
         self.broker = Broker(self, name="keeping", keeps=True)
