@@ -273,8 +273,8 @@ static int fail_answer(const mr_mqtt_link *at) {
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
-/* The library aborts the process at a packet of an unknown type, such as the answer of a port for TLS. So the first byte
- * of a connection without TLS is looked at before. */
+/* The library aborts the process at a packet of an unknown type, such as the answer of a port for TLS. So the first
+ * byte of a connection without TLS is looked at before. */
 static int check_greeting(const mr_mqtt_link *at, int fd) {
     enum { CONNACK = 0x20, TLS_ALERT = 0x15, TLS_HANDSHAKE = 0x16 };
     unsigned char first = CONNACK;
