@@ -33,7 +33,7 @@ TEST(the_share_is_as_asked_for) {
 
 /* Another process finds the same id, and who asks for more also gets the ones of who asks for less. */
 TEST(all_processes_choose_the_same) {
-    mr_spans *few = made(0.1, 9), *more = made(0.2, 9), *other = made(1, 10);
+    ENDED_BY(mr_spans_destroy) mr_spans *few = made(0.1, 9), *more = made(0.2, 9), *other = made(1, 10);
     mr_span_context one, same, third;
     for (uint64_t seq = 0; seq < 1000; seq++) {
         const mr_identity frame = {.source = 1, .epoch = 3, .seq = seq};
@@ -47,13 +47,10 @@ TEST(all_processes_choose_the_same) {
         if (chosen)
             assert_memory_not_equal(one.trace, third.trace, sizeof one.trace);
     }
-    mr_spans_destroy(&few);
-    mr_spans_destroy(&more);
-    mr_spans_destroy(&other);
 }
 
 TEST(all_parts_of_a_frames_identity_count) {
-    mr_spans *spans = made(1, 1);
+    ENDED_BY(mr_spans_destroy) mr_spans *spans = made(1, 1);
     const mr_identity frames[] = {{.seq = 1}, {.seq = 2}, {.seq = 1, .epoch = 1}, {.seq = 1, .source = 1}};
     mr_span_context own[4];
     for (size_t i = 0; i < 4; i++) {
@@ -66,11 +63,10 @@ TEST(all_parts_of_a_frames_identity_count) {
     mr_spans_name(spans, 1, "a"); /* a source is its id, not its place */
     assert_true(mr_spans_choose(spans, &frames[3], &own[3]));
     assert_memory_equal(own[3].trace, own[0].trace, sizeof own[0].trace);
-    mr_spans_destroy(&spans);
 }
 
 TEST(a_full_buffer_loses_the_newest) {
-    mr_spans *spans = made(1, 1);
+    ENDED_BY(mr_spans_destroy) mr_spans *spans = made(1, 1);
     mr_span got[4];
     uint64_t ended, lost;
     for (uint64_t i = 0; i < ROOM + 3; i++)
@@ -89,7 +85,6 @@ TEST(a_full_buffer_loses_the_newest) {
     assert_int_equal(lost, 4);
     mr_spans_forget(spans, ROOM - 1, 0);
     assert_int_equal(mr_spans_take(spans, got, 4), 0);
-    mr_spans_destroy(&spans);
 }
 
 RUN_TESTS(NULL, NULL)

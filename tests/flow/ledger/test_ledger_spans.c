@@ -16,19 +16,16 @@ static void set_up_with(double share) {
 }
 
 static int set_up(void **state) {
-    (void)state;
     set_up_with(1);
     return 0;
 }
 
 static int set_up_none(void **state) {
-    (void)state;
     set_up_with(0);
     return 0;
 }
 
 static int tear_down(void **state) {
-    (void)state;
     mr_ledger_release(&ledger);
     mr_spans_destroy(&spans);
     return 0;
@@ -43,10 +40,6 @@ static mr_receipt *opened(void) {
 }
 
 static void closed(mr_receipt_watcher *watcher, mr_note note, const char *stage, const char *reason) {
-    (void)watcher;
-    (void)note;
-    (void)stage;
-    (void)reason;
 }
 
 TEST_WITH(a_frame_has_one_that_ends_with_its_fate, set_up, tear_down) {

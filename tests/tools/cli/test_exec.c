@@ -46,10 +46,9 @@ TEST(the_input_is_a_file_or_nothing) {
 }
 
 TEST(a_signal_is_a_code_above_128) {
-    mr_exec_result result;
+    ENDED_BY(mr_exec_fini) mr_exec_result result;
     assert_int_equal(run("kill -9 $$", 0, 10, &result), MR_OK);
     assert_int_equal(result.code, 128 + SIGKILL);
-    mr_exec_fini(&result);
 }
 
 /* millrace ignores SIGPIPE, and may have blocked others. */
@@ -85,12 +84,11 @@ TEST(one_that_prints_too_much_is_ended) {
 
 /* The pipes of a process that it leaves behind stay open, and are not waited for. */
 TEST(what_a_program_leaves_is_not_waited_for) {
-    mr_exec_result result;
+    ENDED_BY(mr_exec_fini) mr_exec_result result;
     assert_int_equal(run("sleep 1000 & echo $!", 0, 100, &result), MR_OK);
     const pid_t left = (pid_t)atol(result.out);
     assert_true(left > 1);
     assert_int_equal(kill(left, SIGKILL), 0);
-    mr_exec_fini(&result);
 }
 
 /* It may close its outputs long before its end. */

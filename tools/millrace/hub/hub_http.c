@@ -45,12 +45,10 @@ static mr_http_reply send_document(mr_http_request *request, const char *type, c
 }
 
 static mr_http_reply answer_page(mr_http_request *request, void *http) {
-    (void)http;
     return send_document(request, "text/html; charset=utf-8", mr_hub_page);
 }
 
 static mr_http_reply answer_openapi(mr_http_request *request, void *http) {
-    (void)http;
     return send_document(request, "application/json", mr_hub_openapi);
 }
 
