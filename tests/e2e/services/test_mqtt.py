@@ -380,8 +380,7 @@ class HomeAssistant(Sink):
         before = len(seen.messages)
         self.broker.kill()
         self.broker.start()
-        seen.wait_for(lambda s: len(s.messages) >= before + 10, running=running)
-        self.assertEqual(len(self.entities(seen)), 10)
+        seen.wait_for(lambda s: len(s.messages) >= before + 10 and len(self.entities(s)) == 10, running=running)
         self.stop(running)
         self.assertEqual(len(self.entities(seen)), 10)
 
