@@ -13,6 +13,8 @@ import onnx
 import harness
 from harness import pipeline
 
+AT_ONCE = 4
+
 # Endless and paced.
 ENDLESS = pipeline(dict(pattern='uri: "lavfi:testsrc=size=160x120:rate=50", realtime: true'), name="endless", decode="",
                    results='type: jsonl, path: "-"')
@@ -179,21 +181,15 @@ class Signals(harness.Case):
 
     def test_what_is_inherited(self):
         """Whoever starts a run may ignore SIGCHLD and block the signals that ask it to end."""
-
-        def prepare():
-            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD})
-
+        prepared = ("env", "--ignore-signal=CHLD", "--block-signal=TERM,INT,CHLD", harness.MILLRACE, "run")
         finite = ENDLESS.replace("rate=50", "rate=50:duration=0.5") + STUCK_NODES.replace(", others", "")
-        done = subprocess.run([harness.MILLRACE, "run", self.write(finite), "--json", "--output",
-                               self.folder / "finite.jsonl"], capture_output=True, text=True, preexec_fn=prepare,
-                              timeout=harness.TIMEOUT)
+        done = harness.call([*prepared, self.write(finite), "--json", "--output", self.folder / "finite.jsonl"])
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(json.loads(done.stdout)["ledger"]["delivered"], 25, done.stderr)
         for more in ("", STUCK_NODES.replace(", others", "")):
             output = self.folder / f"rows{len(more)}.jsonl"
-            child = self.spawn([harness.MILLRACE, "run", self.write(ENDLESS + more), *harness.PATIENT, "--output",
-                                output], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=prepare)
+            child = self.spawn([*prepared, self.write(ENDLESS + more), *harness.PATIENT, "--output", output],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             self.wait_for_rows(output, 3)
             child.send_signal(signal.SIGTERM)
             self.assertEqual(child.wait(timeout=harness.TIMEOUT), 0)
