@@ -171,7 +171,13 @@ class Mqtt(Sink):
             connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
             connection.close()
 
-        for url, says in ((f"mqtt://127.0.0.1:{serve(self, talk)}", "without an answer: is it a broker"),
+        def alert(connection):
+            connection.recv(100)
+            connection.sendall(b"\x15\x03\x01\x00\x02\x02\x46")  # TLS: fatal, protocol version
+            connection.close()
+
+        for url, says in ((f"mqtt://127.0.0.1:{serve(self, talk)}", "what answers there is no MQTT broker"),
+                          (f"mqtt://127.0.0.1:{serve(self, alert)}", "one for TLS: write mqtts://"),
                           (f"mqtts://127.0.0.1:{serve(self, talk)}", "wrong version number"),
                           (f"mqtts://127.0.0.1:{self.broker.port}", "is it a broker with TLS?"),
                           (f"mqtt://127.0.0.1:{free_port()}", "Connection refused"),
