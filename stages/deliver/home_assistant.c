@@ -170,9 +170,10 @@ static int add_label(mr_home *home, device *of, const char *label) {
 }
 
 static int add_kinds(mr_home *home, device *of, uint32_t fresh) {
+    /* A state has at most 255 characters. */
     static const description class = {"sensor", "class", "Class",
-                                      "{{ (value_json.classes[0].label | default(value_json.classes[0].index, true)) "
-                                      "if value_json.classes else 'none' }}"};
+                                      "{{ (value_json.classes[0].label | default(value_json.classes[0].index, true) | "
+                                      "string)[:255] if value_json.classes else 'none' }}"};
     static const description objects = {"sensor", "objects", "Objects",
                                         "{{ value_json.objects | default([], true) | count }}"};
     static const description presence = {"binary_sensor", "presence", "Presence",

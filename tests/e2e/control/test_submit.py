@@ -79,6 +79,18 @@ class UnderSlurm(Submitting, slurm.UnderSlurm):
         self.assertEqual((one["state"], [process["node"] for process in one["processes"]]), ("ended", ["run"]))
         self.assertEqual(self.sequence(), list(range(7)))
 
+    def test_from_within_a_job(self):
+        """What Slurm has set for the job in which `submit` runs does not reach the new one: srun would refuse it, or
+        bind all tasks to that job's cores."""
+        outer = {"SLURM_JOB_ID": "1", "SLURM_NTASKS": "9", "SLURM_PROCID": "5", "SLURM_CPU_BIND": "mask_cpu:0x4000000",
+                 "SLURM_MEM_PER_CPU": "7", "SLURM_MEM_PER_NODE": "8", "SLURM_RESTART_COUNT": "3"}
+        path = self.write(pipeline(dict(numbers='type: "null", frames: 7'), name="inner",
+                                   out=f'type: jsonl, path: "{self.folder}/out.jsonl"'))
+        self.millrace("submit", path, "--target", "slurm", "--wait", environment={**self.site(), **outer})
+        self.assertEqual(self.sequence(), list(range(7)))
+        log = (self.kept()[0] / "log").read_text()
+        self.assertNotIn("srun", log)
+
     def test_a_failure(self):
         """The exit code is the failed node's, and no other node waits for it."""
         path = self.pipeline(rate=200, frames=10**9)

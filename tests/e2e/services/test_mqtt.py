@@ -374,6 +374,9 @@ class HomeAssistant(Sink):
         self.assertEqual((one["device"]["name"], one["name"], one["state_topic"]),
                          ("b_1", 'tit "blue" count', "millrace/p/b_1"))
         self.assertIn(r"""selectattr('label', 'eq', "tit \x22blue\x22")""", one["value_template"])
+        # A state may have 255 characters: Home Assistant shows longer ones as unknown.
+        self.assertIn(" | string)[:255] if",
+                      found["homeassistant/sensor/millrace-millrace-p-a/class/config"]["value_template"])
         self.ctl("remove", "b_1")
         seen.wait_for(lambda s: len(self.entities(s)) == 10, running=running)
         self.assertFalse([topic for topic in self.entities(seen) if "b_5F1" in topic])
@@ -381,6 +384,10 @@ class HomeAssistant(Sink):
         self.broker.kill()
         self.broker.start()
         seen.wait_for(lambda s: len(s.messages) >= before + 10 and len(self.entities(s)) == 10, running=running)
+        self.ctl("add", "b_1", "type=null", "frames=1000000", "format=GRAY8 16x16", "rate=50")
+        seen.wait_for(lambda s: len(self.entities(s)) == 20, running=running)
+        self.ctl("remove", "b_1")
+        seen.wait_for(lambda s: len(self.entities(s)) == 10, running=running)
         self.stop(running)
         self.assertEqual(len(self.entities(seen)), 10)
 

@@ -3,11 +3,14 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
 #include "engine/base/print.h"
 #include "tools/millrace/submit/sites.h"
+
+enum { MOST_NAME = 256 };
 
 static const char *const kept[] = {"clusters", NULL};
 /* These would make another kind of job, or another output. */
@@ -24,9 +27,26 @@ static void add_log(mr_site_words *words, const mr_submission *one) {
     mr_site_add(words, "--output=%s/log", path);
 }
 
+/* Within a job, or in a terminal that began in one, Slurm's variables describe that job: sbatch would pass them on, and
+ * srun obey them, for instance bind all tasks to the other job's cores. These are for Slurm's programs themselves. */
+static void forget_outer_job(void) {
+    static const char *const ours[] = {"SLURM_CONF=", "SLURM_CLUSTERS=", "SLURM_JWT=", NULL};
+    for (char **at = environ; *at;) {
+        char name[MOST_NAME];
+        size_t own = 0;
+        while (ours[own] && strncmp(*at, ours[own], strlen(ours[own])) != 0)
+            own++;
+        const size_t length = strcspn(*at, "=");
+        snprintf(name, sizeof name, "%.*s", (int)length, *at);
+        if (ours[own] || strncmp(name, "SLURM_", 6) != 0 || length >= sizeof name || unsetenv(name))
+            at++; /* otherwise the next variable is here now */
+    }
+}
+
 static int hand_over(mr_submission *one, const mr_words *options) {
     mr_site_words words = {0};
     char *out;
+    forget_outer_job();
     mr_site_add(&words, "sbatch");
     mr_site_add(&words, "--parsable");
     mr_site_add(&words, "--open-mode=append");
