@@ -17,8 +17,8 @@ def attributes(pairs):
 
 
 class Collector(posted.Posted):
-    """`answers` are statuses with headers and bodies for the next requests; then 200. "stuck" never answers, and "endless" does
-    not stop."""
+    """`answers` are statuses with headers and bodies for the next requests; then 200. "stuck" never answers, and
+    "endless" does not stop."""
 
     def __init__(self, **how):
         self.requests, self.answers, self.stuck = [], [], threading.Event()
