@@ -3,7 +3,9 @@ name, and what happens if the collector is away, slow, refuses or is not who it 
 import json
 import os
 import re
+import socketserver
 import subprocess
+import threading
 import urllib.request
 
 import harness
@@ -16,6 +18,14 @@ SHORT = pipeline(dict(a='uri: "lavfi:testsrc=size=64x64:rate=100:duration=1"',
 NODES = pipeline(dict(cam='uri: "lavfi:testsrc=size=64x64:rate=50:duration=1"'), name="nodes", decode="",
                  small="type: preprocess, size: 32x32", out='type: "null"',
                  nodes=dict(near="stages: decode", middle="stages: small, replicas: 2", far="stages: out"))
+
+
+class Settings(socketserver.BaseRequestHandler):
+    """A server of gRPC begins with a frame of HTTP/2, whatever it is asked."""
+
+    def handle(self):
+        self.request.recv(65536)
+        self.request.sendall(bytes((0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 5, 0, 0, 64, 0)))
 
 
 class Otlp(harness.Case):
@@ -94,6 +104,58 @@ class Metrics(Otlp):
         self.run_to("off", environment=variables)
         self.run_to(None, environment={**variables, "OTEL_SDK_DISABLED": "true"})
         self.assertEqual(len(self.collector.headers), asked)
+
+    def test_variables_for_one_signal(self):
+        """They count before those for all, and the endpoint is the whole URL. A signal can be turned off."""
+        other, follow = self.collect(), ("--trace-sample", "1")
+        variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": self.collector.url, "OTEL_EXPORTER_OTLP_HEADERS": "to=all",
+                     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": other.url + "/v1/traces",
+                     "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "to=traces"}
+
+        def sent():
+            found = [(len(one.spans()) > 0, sum("metrics" in str(type(part)).lower() for part in one.requests) > 0,
+                      {headers["to"] for headers in one.headers}) for one in (self.collector, other)]
+            for one in (self.collector, other):
+                one.requests.clear()
+                one.headers.clear()
+            return found
+
+        self.run_to(None, *follow, environment=variables)
+        self.assertEqual(sent(), [(False, True, {"all"}), (True, False, {"traces"})])
+        self.run_to(None, *follow, environment={**variables, "OTEL_METRICS_EXPORTER": "none"})
+        self.assertEqual(sent(), [(False, False, set()), (True, False, {"traces"})])
+        summary, _ = self.run_to(None, *follow, environment={**variables, "OTEL_TRACES_EXPORTER": "console"})
+        self.assertEqual(sent(), [(False, True, {"all"}), (False, False, set())])
+        self.assertNotIn("lost spans", str(summary))
+        # The pipeline's own words count more.
+        self.run_to(self.collector.url, *follow, environment={**variables, "OTEL_METRICS_EXPORTER": "none"})
+        self.assertEqual(sent(), [(True, True, {"all", "traces"}), (False, False, set())])
+        del variables["OTEL_EXPORTER_OTLP_ENDPOINT"]
+        self.run_to(None, *follow, environment=variables)
+        self.assertEqual(sent()[1], (True, False, {"traces"}))
+        self.run_to(None, environment=variables)
+        self.assertEqual(sent(), [(False, False, set())] * 2)
+        metrics = {"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": self.collector.url + "/v1/metrics"}
+        self.assertIn("traces have nowhere to go", self.run_to(None, *follow, environment=metrics, code=64)[1])
+
+    def test_a_whole_url(self):
+        """One signal's URL in place of the collector's."""
+        for end in ("/v1/traces", "/v1/metrics/", "//"):
+            self.run_to(self.collector.url + end, "--trace-sample", "1")
+            self.assertTrue(self.collector.spans())
+            self.collector.metrics()
+            self.collector.requests.clear()
+
+    def test_a_port_for_grpc(self):
+        server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Settings)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        _, log = self.run_to(None, environment={
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{server.server_address[1]}",
+            "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"})
+        self.assertIn("ask for the protocol grpc, but metrics are sent as http/protobuf", log)
+        self.assertIn("the answer is not HTTP/1: is it a port for gRPC", log)
 
     def test_headers_from_a_file(self):
         path = self.write("Authorization: Bearer a:b \nX-Site: lobby\n", "headers")
