@@ -1,5 +1,6 @@
 """otlp: what an OpenTelemetry collector receives, decoded by the published messages: numbers as in the ledger, in whose
 name, and what happens if the collector is away, slow, refuses or is not who it should be."""
+import base64
 import json
 import os
 import re
@@ -312,8 +313,9 @@ class Failures(Otlp):
         log = self.folder / "log"
         child = self.spawn([MILLRACE, "run", self.write(pipeline(
             dict(a='uri: "lavfi:testsrc=size=64x64:rate=50", realtime: true'), decode="", out='type: "null"')),
-            "--http", "127.0.0.1:0", "--set", "http.linger=0s", "--otlp", self.collector.url,
-            "--set", "otlp.interval=100ms", "--trace-sample", "1"], stderr=log.open("w"))
+            "--http", "127.0.0.1:0", "--set", "http.linger=0s", "--set", "otlp.interval=100ms", "--trace-sample", "1"],
+            stderr=log.open("w"), env={**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT":
+                                       self.collector.url.replace("://", "://me:secret@")})
         at = self.wait_until(lambda: re.search(r"http listens at (\S+)/", log.read_text()), log, child)[1]
 
         def get(path):
@@ -325,6 +327,10 @@ class Failures(Otlp):
 
         self.wait_until(lambda: not state()["up"], log, child)
         self.assertRegex(state()["message"], "answers 400")
+        self.assertEqual(state()["endpoint"], self.collector.url)
+        self.assertNotIn("secret", get("/api/v1/status") + get("/metrics") + log.read_text())
+        self.assertEqual(self.collector.headers[-1]["Authorization"],
+                         "Basic " + base64.b64encode(b"me:secret").decode())
         self.wait_until(lambda: re.search("^millrace_lost_spans_total [1-9]", get("/metrics"), re.M), log, child)
         self.assertIn('millrace_otlp_up{signal="metrics"} 0\n', get("/metrics"))
         self.collector.answers = []

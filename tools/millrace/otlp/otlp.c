@@ -273,7 +273,7 @@ void mr_otlp_destroy(mr_otlp **result) {
 
 size_t mr_otlp_state_of(mr_otlp *otlp, mr_otlp_state states[MR_OTLP_SIGNALS], const char **endpoint) {
     if (endpoint)
-        *endpoint = otlp ? otlp->target.endpoint : NULL;
+        *endpoint = otlp ? otlp->target.shown : NULL;
     if (!otlp)
         return 0;
     MR_LOCKED(&otlp->lock);

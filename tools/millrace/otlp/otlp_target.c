@@ -10,6 +10,8 @@
 #include "engine/base/file.h"
 #include "engine/base/key_file.h"
 #include "engine/base/memory.h"
+#include "engine/base/print.h"
+#include "engine/base/url.h"
 #include "millrace/log.h"
 #include "millrace/version.h"
 
@@ -172,7 +174,7 @@ static int make_resource(mr_otlp_target *to, const mr_plan_view *plan, const mr_
 
 /* "none", or other ways alone, such as "prometheus". */
 static bool is_off(const char *signal) {
-    const char *exporters = variable_of("OTEL_%s_EXPORTER", signal);
+    const char *exporters = variable(strcmp(signal, "traces") == 0 ? "OTEL_TRACES_EXPORTER" : "OTEL_METRICS_EXPORTER");
     return exporters && !strstr(exporters, "otlp");
 }
 
@@ -267,6 +269,8 @@ int mr_otlp_target_find(mr_otlp_target *target, const mr_plan_view *plan, const 
     int status = target->endpoint || otlp->off || is_disabled() ? MR_OK : read_variables(target);
     if (status || !target->endpoint)
         return status;
+    mr_print_into(target->shown, sizeof target->shown, "%s", target->endpoint);
+    mr_url_hide(target->shown);
     status = make_resource(target, plan, otlp, process);
     if (status)
         mr_otlp_target_fini(target);
