@@ -384,6 +384,10 @@ class HomeAssistant(Sink):
         self.broker.kill()
         self.broker.start()
         seen.wait_for(lambda s: len(s.messages) >= before + 10 and len(self.entities(s)) == 10, running=running)
+        self.ctl("add", "b_1", "type=null", "frames=1000000", "format=GRAY8 16x16", "rate=50")
+        seen.wait_for(lambda s: len(self.entities(s)) == 20, running=running)
+        self.ctl("remove", "b_1")
+        seen.wait_for(lambda s: len(self.entities(s)) == 10, running=running)
         self.stop(running)
         self.assertEqual(len(self.entities(seen)), 10)
 
