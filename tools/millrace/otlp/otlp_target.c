@@ -213,8 +213,9 @@ static int make_url(mr_otlp_route *route, const mr_otlp_target *target, const ch
     const int length = whole ? snprintf(route->url, sizeof route->url, "%s", endpoint)
                              : snprintf(route->url, sizeof route->url, "%.*s/v1/%s", (int)length_of_base(endpoint),
                                         endpoint, signal);
-    return length < MR_OTLP_URL ? mr_http_client_check(route->url)
-                                : mr_fail(MR_ERROR_CONFIG, "otlp: the URL has more than %d characters", MR_OTLP_URL - 1);
+    if (length >= MR_OTLP_URL)
+        return mr_fail(MR_ERROR_CONFIG, "otlp: the URL has more than %d characters", MR_OTLP_URL - 1);
+    return mr_http_client_check(route->url);
 }
 
 int mr_otlp_route_find(mr_otlp_route *route, const mr_otlp_target *target, const char *signal) {

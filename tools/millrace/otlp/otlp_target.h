@@ -1,9 +1,9 @@
 /* Where OTLP is sent, with which headers, and in whose name: from `otlp` of the YAML, and from OpenTelemetry's
  * environment variables where that says nothing:
  *
- *     OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_CERTIFICATE, and those for one signal,
- *     such as OTEL_EXPORTER_OTLP_TRACES_ENDPOINT; OTEL_METRICS_EXPORTER, OTEL_TRACES_EXPORTER;
- *     OTEL_EXPORTER_OTLP_PROTOCOL; OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_SDK_DISABLED
+ *     OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_CERTIFICATE,
+ *     OTEL_EXPORTER_OTLP_PROTOCOL, and those for one signal, such as OTEL_EXPORTER_OTLP_TRACES_ENDPOINT;
+ *     OTEL_METRICS_EXPORTER, OTEL_TRACES_EXPORTER, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_SDK_DISABLED
  *
  * A signal is "metrics" or "traces". One thread at a time. */
 #pragma once
