@@ -168,6 +168,9 @@ static int judge(mr_http_client *client, CURLcode code, mr_http_answer *answer) 
     curl_off_t pause_s = 0;
     if (code == CURLE_ABORTED_BY_CALLBACK)
         return mr_fail(MR_ERROR_CANCELLED, "stopped while %s did not answer", url);
+    if (code == CURLE_UNSUPPORTED_PROTOCOL) /* of the answer: the URL was checked */
+        return mr_fail(MR_ERROR_AGAIN, "%s: the answer is not HTTP/1: is it a port for gRPC, or for something else?",
+                       url);
     if (code && code != CURLE_WRITE_ERROR) /* the status came before the bytes that are not read */
         return mr_fail(MR_ERROR_AGAIN, "%s: %s", url, *client->error ? client->error : curl_easy_strerror(code));
     curl_easy_getinfo(client->curl, CURLINFO_RESPONSE_CODE, &answer->code);
