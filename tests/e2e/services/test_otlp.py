@@ -271,6 +271,14 @@ class Failures(Otlp):
         summary, log = self.run_to(self.collector.url, "--set", "otlp.timeout=500ms")
         self.assertEqual(summary["ledger"]["in"], 150)
 
+    def test_answers_that_would_hold_up_the_end(self):
+        """An answer without an end is broken off. A collector that wants to be asked tomorrow is not waited for."""
+        for answer in ("endless", {}, b""), (429, {"Retry-After": "86400"}, b""):
+            self.collector.answers = [answer] * 9
+            summary, log = self.run_to(self.collector.url, "--set", "otlp.timeout=10m")
+            self.assertEqual(summary["ledger"]["in"], 150)
+            self.assertEqual(log.count("otlp: "), answer[0] == 429, log)
+
     def test_busy_then_taken(self):
         self.collector.answers = [(503, {}, b""), (429, {"Retry-After": "1"}, b"")]
         summary, log = self.run_to(self.collector.url, "--set", "otlp.interval=100ms", text=SHORT.replace(

@@ -39,6 +39,7 @@ struct mr_otlp {
     pthread_mutex_t lock;    /* for the next fields */
     pthread_cond_t changed;
     bool flushing, flushed;
+    int64_t until_ns;        /* the flush ends then */
 };
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
@@ -146,9 +147,11 @@ static void begin_flush(mr_otlp *otlp) {
     }
 }
 
+/* With the lock. Nobody waits for a collector that wants to be asked after the end. */
 static bool all_are_flushed(const mr_otlp *otlp) {
     size_t flushed = 0;
-    while (flushed < otlp->count && otlp->channels[flushed].flushed)
+    while (flushed < otlp->count &&
+           (otlp->channels[flushed].flushed || otlp->channels[flushed].next_ns > otlp->until_ns))
         flushed++;
     return flushed == otlp->count;
 }
@@ -191,6 +194,7 @@ void mr_otlp_flush(mr_otlp *otlp, int descriptor, int64_t asked_ns) {
     struct pollfd on = {.fd = descriptor, .events = POLLIN};
     pthread_mutex_lock(&otlp->lock);
     otlp->flushing = true;
+    otlp->until_ns = until_ns;
     pthread_cond_signal(&otlp->changed);
     pthread_mutex_unlock(&otlp->lock);
     while (otlp->sends && !is_flushed(otlp) && mr_now_ns() < until_ns && poll(&on, 1, LOOK_MS) <= 0)

@@ -121,7 +121,7 @@ static void set_state(mr_job *job, const char *name, const char *reason) {
 static void set_code(mr_job *job, const char *text) {
     const int code = atoi(text), signal = strchr(text, ':') ? atoi(strchr(text, ':') + 1) : 0;
     if (job->state == MR_JOB_ENDED || job->state == MR_JOB_FAILED)
-        job->code = mr_job_code(code ? code : signal ? 128 + signal : job->state == MR_JOB_ENDED ? 0 : -1);
+        job->code = mr_job_code(code ? code : signal ? 128LL + signal : job->state == MR_JOB_ENDED ? 0 : -1);
 }
 
 /* The first field with that name in "KEY=VALUE KEY=VALUE ...": values that users write come later. */
