@@ -327,6 +327,18 @@ class Refusals(StandIns):
             self.assertEqual([one["id"] for one in json.loads(done.stdout)["submitted"]], [good])
             self.run_verb("cancel", bad, code=66, says=f'submitted as "{bad}"')
 
+    def test_records_that_cannot_be_written(self):
+        """What the site says is shown."""
+        self.stand_in("sbatch", "echo 5")
+        self.stand_in("scontrol", "echo ' JobState=RUNNING Reason=None ExitCode=0:0 NodeList=n1'")
+        self.stand_in("scancel", "exit 0")
+        name = self.submit(self.path, "slurm")
+        (self.kept()[0] / "record.json.lock").mkdir()
+        self.run_verb("cancel", name, code=74, says=[f"{name} is being ended", "record.json.lock"])
+        self.stand_in("scontrol", "echo ' JobState=FAILED Reason=None ExitCode=74:0 NodeList=n1'")
+        self.assertEqual(self.status(name, says=f"the end of {name} is not kept")["exit_code"], 74)
+        self.run_verb("status", name, "--wait", code=74, says="is not kept")
+
     def test_a_job_without_a_record_is_ended(self):
         """Nobody would find it. What cannot be ended is named."""
         self.stand_in("sbatch", 'record="$(dirname "${@: -1}")/record.json"; rm "$record"; mkdir "$record"; echo 4711')
