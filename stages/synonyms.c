@@ -38,7 +38,7 @@ const mr_synonym mr_synonym_table[] = {
     SOURCE("dash dashdemux", NULL, NULL, "DASH is not read: give the address of its HLS playlist, or RTSP"),
     SOURCE("webrtc ndi", NULL, NULL,
            "a server such as MediaMTX turns it into RTSP, which a source of type media reads"),
-    SOURCE("kafka mqtt amqp redis", NULL, NULL,
+    SOURCE("kafka mosquitto amqp redis", NULL, NULL,
            "brokers are not supported yet: push their messages to a source of type zmq.pull"),
     /* ---- stages ---- */
     STAGE("decodebin decodebin3 decoder videodecoder video_decoder avdec_h264 avdec_h265 nvv4l2decoder nvh264dec "

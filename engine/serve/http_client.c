@@ -9,7 +9,7 @@
 #include "millrace/status.h"
 
 /* LINE_BYTES: a header, whose value may be a secret of up to 4096 bytes. */
-enum { LINE_BYTES = 4096 + 256, MOST_PAUSE_S = 86400 };
+enum { LINE_BYTES = 4096 + 256, MOST_PAUSE_S = 86400, MOST_ANSWER = 1 << 20 };
 
 struct mr_http_client {
     mr_http_client_params params;
@@ -78,12 +78,21 @@ static int make_headers(const mr_http_client *client, const mr_http_post *post, 
 
 /* ---- the connection ---------------------------------------------------------------------------------------------- */
 
+/* An answer, and the bytes that have come. */
+typedef struct taking {
+    mr_http_answer *answer;
+    size_t bytes;
+} taking;
+
+/* An answer without an end is broken off: CURLE_WRITE_ERROR. */
 static size_t take(char *data, size_t size, size_t count, void *context) {
-    mr_http_answer *answer = context;
+    taking *of = context;
+    mr_http_answer *answer = of->answer;
     const size_t bytes = size * count, left = sizeof answer->body - answer->bytes, kept = bytes < left ? bytes : left;
     memcpy(answer->body + answer->bytes, data, kept);
     answer->bytes += kept;
-    return bytes;
+    of->bytes += bytes;
+    return of->bytes > MOST_ANSWER ? 0 : bytes;
 }
 
 static int is_stopped(void *context, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d) {
@@ -159,7 +168,10 @@ static int judge(mr_http_client *client, CURLcode code, mr_http_answer *answer) 
     curl_off_t pause_s = 0;
     if (code == CURLE_ABORTED_BY_CALLBACK)
         return mr_fail(MR_ERROR_CANCELLED, "stopped while %s did not answer", url);
-    if (code)
+    if (code == CURLE_UNSUPPORTED_PROTOCOL) /* of the answer: the URL was checked */
+        return mr_fail(MR_ERROR_AGAIN, "%s: the answer is not HTTP/1: is it a port for gRPC, or for something else?",
+                       url);
+    if (code && code != CURLE_WRITE_ERROR) /* the status came before the bytes that are not read */
         return mr_fail(MR_ERROR_AGAIN, "%s: %s", url, *client->error ? client->error : curl_easy_strerror(code));
     curl_easy_getinfo(client->curl, CURLINFO_RESPONSE_CODE, &answer->code);
     curl_easy_getinfo(client->curl, CURLINFO_RETRY_AFTER, &pause_s);
@@ -177,6 +189,7 @@ int mr_http_client_post(mr_http_client *client, const mr_http_post *post, mr_htt
     struct curl_slist *headers = NULL;
     curl_mime *form = NULL;
     *answer = (mr_http_answer){0};
+    taking of = {.answer = answer};
     int status = prepare(client);
     if (!status)
         status = make_headers(client, post, &headers);
@@ -184,7 +197,7 @@ int mr_http_client_post(mr_http_client *client, const mr_http_post *post, mr_htt
         status = set_body(client, post, &form);
     if (!status) {
         client->error[0] = 0;
-        curl_easy_setopt(client->curl, CURLOPT_WRITEDATA, answer);
+        curl_easy_setopt(client->curl, CURLOPT_WRITEDATA, &of);
         curl_easy_setopt(client->curl, CURLOPT_HTTPHEADER, headers);
         status = judge(client, curl_easy_perform(client->curl), answer);
     }

@@ -16,6 +16,7 @@
 #include "millrace/status.h"
 
 enum {
+    LAST_TURNS = 3,        /* for a resumed request: its answer is begun, and written */
     OTHERS = 64,           /* connections that are not streams */
     REQUEST_BYTES = 16384, /* for a request's line and headers, and for the answer's headers */
     REST_BYTES = 256,
@@ -479,6 +480,10 @@ static void *serve(void *context) {
             MHD_run(server->daemon);
         } while (server->closed_one);
     }
+    /* Sends the answers that were made just before the end. */
+    resume_woken(server);
+    for (int i = 0; i < LAST_TURNS; i++)
+        MHD_run(server->daemon);
     return NULL;
 }
 

@@ -9,6 +9,8 @@
 #include "engine/base/memory.h"
 #include "engine/base/utf8.h"
 
+/* Removed devices that are taken away again after a reconnect: a broker that was killed may have them back. */
+enum { MOST_GONE = 64 };
 enum { NAME_BYTES = 1024, TOPIC_BYTES = 4096, TEMPLATE_BYTES = 2048, OFF_DELAY_S = 30 };
 
 /* A configuration that was published. */
@@ -18,6 +20,7 @@ typedef struct entity {
 } entity;
 
 typedef struct device {
+    struct device *next; /* for removed ones */
     char *source;
     char *records; /* the topic of its records */
     uint32_t kinds;
@@ -31,6 +34,7 @@ struct mr_home {
     mr_home_params params;
     device **of; /* by source; NULL: nothing is known of it */
     size_t count, room;
+    device *gone; /* the newest first */
 };
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
@@ -166,9 +170,10 @@ static int add_label(mr_home *home, device *of, const char *label) {
 }
 
 static int add_kinds(mr_home *home, device *of, uint32_t fresh) {
+    /* A state has at most 255 characters. */
     static const description class = {"sensor", "class", "Class",
-                                      "{{ (value_json.classes[0].label | default(value_json.classes[0].index, true)) "
-                                      "if value_json.classes else 'none' }}"};
+                                      "{{ (value_json.classes[0].label | default(value_json.classes[0].index, true) | "
+                                      "string)[:255] if value_json.classes else 'none' }}"};
     static const description objects = {"sensor", "objects", "Objects",
                                         "{{ value_json.objects | default([], true) | count }}"};
     static const description presence = {"binary_sensor", "presence", "Presence",
@@ -208,18 +213,41 @@ static device *make_device(const char *source, const char *records) {
     return made;
 }
 
-/* Takes away all of a device's entities, and its last picture. */
-static int take_away(mr_home *home, device **of) {
+/* Removes all of a device's entities from the broker, and its last picture. */
+static int erase(mr_home *home, const device *of) {
     char topic[TOPIC_BYTES];
     int status = MR_OK;
-    for (size_t i = 0; i < (*of)->count && !status; i++)
-        status = home->params.publish(home->params.context, (*of)->entities[i].topic, "", 0);
-    snprintf(topic, sizeof topic, "%s/picture", (*of)->records);
-    if (!status && home->params.picture)
-        status = home->params.publish(home->params.context, topic, "", 0);
-    if (!status)
-        free_device(of);
-    return status;
+    for (size_t i = 0; i < of->count && !status; i++)
+        status = home->params.publish(home->params.context, of->entities[i].topic, "", 0);
+    snprintf(topic, sizeof topic, "%s/picture", of->records);
+    return !status && home->params.picture ? home->params.publish(home->params.context, topic, "", 0) : status;
+}
+
+static int take_away(mr_home *home, device **of) {
+    device **last = &home->gone;
+    int status = erase(home, *of);
+    if (status)
+        return status;
+    (*of)->next = home->gone;
+    home->gone = *of;
+    *of = NULL;
+    for (size_t i = 0; *last && i < MOST_GONE; i++)
+        last = &(*last)->next;
+    free_device(last);
+    return MR_OK;
+}
+
+/* A device with that topic is there again. */
+static void recall(mr_home *home, const char *records) {
+    for (device **at = &home->gone; *at;) {
+        device *one = *at;
+        if (strcmp(one->records, records) == 0) {
+            *at = one->next;
+            free_device(&one);
+        } else {
+            at = &one->next;
+        }
+    }
 }
 
 /* The source's device, which is made if it has none. A source that has another's place takes away what that had. */
@@ -235,6 +263,8 @@ static int find_device(mr_home *home, uint32_t source, const char *id, const mr_
     if (!status && fresh && !(*place = make_device(id, post->topic)))
         status = mr_fail(MR_ERROR_MEMORY, "no memory for Home Assistant's configurations");
     *found = *place;
+    if (!status && fresh)
+        recall(home, post->topic);
     if (!status && fresh && home->params.picture)
         status = add_entity(home, *found, &(description){"image", "picture", "Picture", NULL});
     return status;
@@ -252,6 +282,8 @@ int mr_home_note(mr_home *home, const mr_stage *self, uint32_t source, const mr_
 
 int mr_home_repeat(mr_home *home) {
     int status = MR_OK;
+    for (const device *one = home->gone; one && !status; one = one->next)
+        status = erase(home, one);
     for (size_t s = 0; s < home->count; s++)
         for (size_t i = 0; home->of[s] && i < home->of[s]->count && !status; i++) {
             const entity *one = &home->of[s]->entities[i];
@@ -285,6 +317,10 @@ void mr_home_destroy(mr_home **home) {
         return;
     for (size_t s = 0; s < gone->count; s++)
         free_device(&gone->of[s]);
+    for (device *one = gone->gone, *next; one; one = next) {
+        next = one->next;
+        free_device(&one);
+    }
     mr_free(gone->of);
     mr_free(gone);
     *home = NULL;

@@ -27,7 +27,7 @@ int mr_home_create(mr_home **home, const mr_home_params *params);
 void mr_home_destroy(mr_home **home);
 /* Before a post is published: publishes the configurations of what is new in it. */
 int mr_home_note(mr_home *home, const mr_stage *self, uint32_t source, const mr_post *post);
-/* Publishes all configurations again. */
+/* After a reconnect: publishes all configurations again, and takes removed ones away again. */
 int mr_home_repeat(mr_home *home);
 /* Takes away the entities of sources that were removed. */
 int mr_home_forget(mr_home *home, const mr_stage *self);

@@ -273,6 +273,18 @@ static int fail_answer(const mr_mqtt_link *at) {
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
+/* The library aborts the process at a packet of an unknown type, such as the answer of a port for TLS. So the first
+ * byte of a connection without TLS is looked at before. */
+static int check_greeting(const mr_mqtt_link *at, int fd) {
+    enum { CONNACK = 0x20, TLS_ALERT = 0x15, TLS_HANDSHAKE = 0x16 };
+    unsigned char first = CONNACK;
+    if (at->secure || at->answered || recv(fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) != 1 || first == CONNACK)
+        return MR_OK;
+    const bool tls = first == TLS_ALERT || first == TLS_HANDSHAKE;
+    return fail_with(at, MR_ERROR_AGAIN, tls ? "the port is one for TLS: write mqtts://"
+                                             : "what answers there is no MQTT broker");
+}
+
 /* Sends and receives what there is. Waits for it if `wait`, but only a short time. During a TLS handshake the library
  * wants to write even if it must read first, and a failed write hides what the broker has said. So it writes only if
  * nothing has come for a moment. */
@@ -286,6 +298,9 @@ static int turn(mr_mqtt_link *at, bool wait) {
     if (poll(&one, 1, !wait ? 0 : reads ? HANDSHAKE_MS : LOOK_MS) < 0 && errno != EINTR)
         return fail_call(at, MOSQ_ERR_ERRNO);
     at->quiet = !one.revents;
+    int status = check_greeting(at, one.fd);
+    if (status)
+        return status;
     int code = one.revents & (POLLIN | POLLERR | POLLHUP) ? mosquitto_loop_read(at->client, 1) : MOSQ_ERR_SUCCESS;
     if (!code && one.revents & POLLOUT)
         code = mosquitto_loop_write(at->client, 1);

@@ -271,8 +271,23 @@ static int start_connecting(mr_pg_link *link, const char *password) {
                                                            : finish_connecting(link, hosts.patience_ns);
 }
 
+/* A pooler, such as PgBouncer, gives its clients another process id than the server's. */
+static int find_pooler(mr_pg_link *link) {
+    PGresult *result = NULL;
+    int status = mr_pg_run(link, "SELECT pg_backend_pid()", &result);
+    link->pooled = !status && atoi(PQgetvalue(result, 0, 0)) != PQbackendPID(link->connection);
+    PQclear(result);
+    return status;
+}
+
+static int limit_statements(mr_pg_link *link, const char *verb) {
+    char text[80];
+    snprintf(text, sizeof text, "%s statement_timeout = %lld", verb, (long long)(link->params.timeout_ns / 1000000));
+    return mr_pg_run(link, text, NULL);
+}
+
 int mr_pg_open(mr_pg_link *link, const mr_delivery *delivery) {
-    char password[PASSWORD_BYTES] = "", set[80];
+    char password[PASSWORD_BYTES] = "";
     link->delivery = delivery;
     int status = link->params.password_file ? mr_secret_file_read(link->params.password_file, "a password", password,
                                                                   sizeof password)
@@ -285,8 +300,13 @@ int mr_pg_open(mr_pg_link *link, const mr_delivery *delivery) {
     if (!status)
         PQsetErrorVerbosity(link->connection, PQERRORS_DEFAULT);
     link->known |= !status;
-    snprintf(set, sizeof set, "SET statement_timeout = %lld", (long long)(link->params.timeout_ns / 1000000));
-    return status ? status : mr_pg_run(link, set, NULL);
+    if (!status)
+        status = find_pooler(link);
+    return status || link->pooled ? status : limit_statements(link, "SET");
+}
+
+int mr_pg_begin(mr_pg_link *link) {
+    return link->pooled ? limit_statements(link, "BEGIN; SET LOCAL") : mr_pg_run(link, "BEGIN", NULL);
 }
 
 void mr_pg_close(mr_pg_link *link) {

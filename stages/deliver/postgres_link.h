@@ -25,10 +25,13 @@ typedef struct mr_pg_link {
     PGconn *connection;
     unsigned turn; /* how many times a host did not answer: tries begin with later hosts of the URL */
     bool known; /* it was connected once: the user and the database are right */
+    bool pooled; /* there is a pooler: the next transaction may be in another session */
 } mr_pg_link;
 
 int mr_pg_open(mr_pg_link *link, const mr_delivery *delivery);
 void mr_pg_close(mr_pg_link *link);
+/* Begins a transaction. */
+int mr_pg_begin(mr_pg_link *link);
 /* Runs statements. With `result`, gives the last one's, which the caller must clear. NULL text: MR_ERROR_MEMORY. */
 int mr_pg_run(mr_pg_link *link, const char *text, PGresult **result);
 /* Runs one statement with text parameters, NULL ends them. */

@@ -35,7 +35,7 @@ struct mr_postgres_store {
     const char *schema;
     char run[24]; /* runs.id */
     rows_of_table *open;   /* those that are being copied while more are made; NULL: none */
-    const char *positions; /* a statement */
+    const char *temporary, *positions; /* statements */
     bool failed; /* no memory for rows */
     mr_arena arena; /* for all of one connection: the next, and texts of SQL */
     mr_index sources; /* name: int64_t of sources.id */
@@ -190,21 +190,22 @@ static int make_statements(mr_postgres_store *at, const mr_db_table *table, rows
                                          "sub) INSERT INTO fresh SELECT source, epoch, seq, sub FROM added", into);
     rows->insert_fresh = into ? PRINT(at, "%s JOIN fresh USING (source, epoch, seq, sub) ON CONFLICT DO NOTHING", into)
                               : NULL;
-    return rows->copy && rows->insert && rows->insert_fresh
-               ? mr_pg_run(&at->link, PRINT(at, "CREATE TEMP TABLE \"new_%s\" (LIKE %s\"%s\") ON COMMIT DELETE ROWS",
-                                            table->name, at->prefix, table->name), NULL)
-               : MR_ERROR_MEMORY;
+    at->temporary = PRINT(at, "%s; CREATE TEMP TABLE \"new_%s\" (LIKE %s\"%s\") ON COMMIT %s", at->temporary,
+                          table->name, at->prefix, table->name, at->link.pooled ? "DROP" : "DELETE ROWS");
+    return at->temporary && rows->copy && rows->insert && rows->insert_fresh ? MR_OK : MR_ERROR_MEMORY;
 }
 
+/* Temporary tables belong to a session. With a pooler each transaction makes its own. */
 static int make_temporary(mr_postgres_store *at) {
     at->positions = PRINT(at, "UPDATE %ssources s SET frames = s.frames + f.frames, epoch = f.last[1], "
                           "seq = f.last[2] FROM (SELECT source, count(*) AS frames, max(ARRAY[epoch, seq]) AS last "
                           "FROM fresh GROUP BY source) f WHERE s.id = f.source", at->prefix);
-    int status = mr_pg_run(&at->link, PRINT(at, "CREATE TEMP TABLE fresh (source bigint, epoch bigint, seq bigint, "
-                                            "sub bigint) ON COMMIT DELETE ROWS"), NULL);
+    at->temporary = PRINT(at, "CREATE TEMP TABLE fresh (source bigint, epoch bigint, seq bigint, sub bigint) "
+                          "ON COMMIT %s", at->link.pooled ? "DROP" : "DELETE ROWS");
+    int status = at->temporary ? MR_OK : MR_ERROR_MEMORY;
     for (size_t i = 0; i < at->tables->count && !status; i++)
         status = make_statements(at, &at->tables->tables[i], &at->rows[i]);
-    return status;
+    return status || at->link.pooled ? status : mr_pg_run(&at->link, at->temporary, NULL);
 }
 
 static void forget(mr_postgres_store *at) {
@@ -223,7 +224,7 @@ static int connect_to(void *service, const mr_delivery *delivery) {
     mr_postgres_store *at = service;
     int status = mr_pg_open(&at->link, delivery);
     if (!status)
-        status = mr_pg_run(&at->link, "BEGIN", NULL);
+        status = mr_pg_begin(&at->link);
     if (!status)
         status = need_schema(at);
     if (!status)
@@ -425,7 +426,9 @@ static int send_batch(void *service, const mr_delivery *delivery, const mr_batch
     at->failed = false;
     at->open = NULL;
     begin_rows(at);
-    int status = mr_pg_run(&at->link, "BEGIN", NULL);
+    int status = mr_pg_begin(&at->link);
+    if (!status && at->link.pooled)
+        status = mr_pg_run(&at->link, at->temporary, NULL);
     if (!status)
         status = copy_rows(at, batch);
     if (!status)

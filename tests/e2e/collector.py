@@ -17,7 +17,8 @@ def attributes(pairs):
 
 
 class Collector(posted.Posted):
-    """`answers` are statuses with headers and bodies for the next requests; then 200. "stuck" never answers."""
+    """`answers` are statuses with headers and bodies for the next requests; then 200. "stuck" never answers, and
+    "endless" does not stop."""
 
     def __init__(self, **how):
         self.requests, self.answers, self.stuck = [], [], threading.Event()
@@ -30,6 +31,11 @@ class Collector(posted.Posted):
         if answer == "stuck":
             self.stuck.wait()
             return
+        if answer == "endless":
+            handler.send_response(200)
+            handler.end_headers()
+            while not self.stuck.is_set():
+                handler.wfile.write(bytes(1 << 16))
         if answer == 200:
             assert handler.headers["Content-Type"] == "application/x-protobuf"
             self.requests.append(KINDS[handler.path][0].FromString(body))

@@ -4,6 +4,7 @@ import pathlib
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -109,3 +110,37 @@ class Server:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+class Pooler:
+    """PgBouncer before a server: all clients share one session, in which each has single transactions."""
+
+    def __init__(self, server):
+        self.program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
+        if not self.program:
+            raise unittest.SkipTest("no PgBouncer here: tools/test installs it")
+        self.server, self.port = server, free_port()
+        self.log = server.folder / "pgbouncer.log"
+        users, settings = server.folder / "users", server.folder / "pgbouncer.ini"
+        users.write_text(f'"tester" "{server.PASSWORD}"\n')
+        settings.write_text(
+            f"[databases]\npostgres = host=127.0.0.1 port={server.port}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
+            f"listen_port = {self.port}\nunix_socket_dir =\nauth_type = plain\nauth_file = {users}\n"
+            f"logfile = {self.log}\npool_mode = transaction\ndefault_pool_size = 1\n")
+        for path in (users, settings):
+            path.chmod(0o644)
+        self.process = subprocess.Popen([self.program, "-q", settings], cwd=server.folder, start_new_session=True,
+                                        **server.options())
+        until = time.monotonic() + TIMEOUT
+        while True:
+            try:
+                return socket.create_connection(("127.0.0.1", self.port)).close()
+            except OSError:
+                assert self.process.poll() is None and time.monotonic() < until, self.log.read_text()
+                time.sleep(0.05)
+
+    @property
+    def url(self):
+        return self.server.url.replace(str(self.server.port), str(self.port))
+
+    def remove(self):
+        self.process.terminate()
+        self.process.wait(TIMEOUT)

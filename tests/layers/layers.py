@@ -134,7 +134,7 @@ tools/millrace/hub: engine/base engine/serve tools/millrace/cli tools/millrace/o
 tools/millrace/run: engine/base tools/millrace/cli tools/millrace/summary tools/millrace/otlp tools/millrace/http
     tools/millrace/hub
 tools/millrace/ctl: engine/base tools/millrace/cli tools/millrace/summary tools/millrace/run
-tools/millrace/plan: engine/base tools/millrace/cli tools/millrace/run
+tools/millrace/plan: engine/base tools/millrace/cli tools/millrace/run tools/millrace/http
 tools/millrace/graph: engine/base tools/millrace/cli
 tools/millrace/verify: engine/base tools/millrace/cli tools/millrace/run
 tools/millrace/objects: engine/base tools/millrace/cli tools/millrace/run

@@ -169,12 +169,14 @@ TEST(pools_before_a_cut_lie_in_shared_memory) {
         assert_int_equal(plan->vertices[plan->cuts[0].in].pools[0].memory, MR_MEMORY_HOST);
         assert_int_equal(vertex(plan, "more")->pools[0].memory, MR_MEMORY_HOST);
         assert_int_equal(plan->shared.bytes > 0, cases[i].memory == MR_MEMORY_SHARED);
-        assert_int_equal(plan->host.bytes > 0, cases[i].memory == MR_MEMORY_HOST);
+        /* What "look" finds may have masks and texts, which are in host memory. */
+        const bool looks = strcmp(cases[i].again, "look") == 0;
+        assert_int_equal(plan->host.bytes > 0, looks || cases[i].memory == MR_MEMORY_HOST);
         /* Apart from one kilobyte per message, ZeroMQ holds payload only if it is not in shared memory, and masks and
          * texts of objects. */
         const mr_cut *cut = plan->cuts[0].cut;
         uint64_t payload = cases[i].memory == MR_MEMORY_SHARED ? 0 : cut->window_bytes;
-        const uint64_t found = strcmp(cases[i].again, "look") == 0 ? MR_CUT_MOST_ENVELOPE : 0;
+        const uint64_t found = looks ? MR_CUT_MOST_ENVELOPE : 0;
         assert_int_equal(plan->queues.likely, payload + 1024 * (uint64_t)cut->window);
         assert_int_equal(plan->queues.bytes, plan->queues.likely + found * (uint64_t)cut->window);
         assert_int_equal(plan->devices[0].memory.bytes, plan->host.bytes + plan->shared.bytes + plan->queues.bytes);

@@ -413,9 +413,12 @@ class Permission(Http):
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
                         "-keyout", "http.key", "-out", "http.crt", "-days", "2", "-subj", "/CN=localhost", "-addext",
                         "subjectAltName=DNS:localhost"], cwd=self.folder, check=True, capture_output=True)
-        self.write(TOKEN + "\n", "http.token").chmod(0o600)
         files = ", ".join(f"{key}: {name}" for key, name in names.items())
         top = "http: {listen: '0.0.0.0:0', linger: 0s, " + files + "}"
+        for word, code in ("plan", 66), ("check", 0):  # the token is not there yet
+            self.checked([MILLRACE, word, self.write(OPEN.replace("pipeline: open", f"pipeline: open\n{top}"))],
+                         code=code, says=["http.token"] if code else ())
+        self.write(TOKEN + "\n", "http.token").chmod(0o600)
         child = self.start(OPEN.replace("pipeline: open", f"pipeline: open\n{top}"), http=None, wait=False)
         found = self.wait_until(lambda: re.search(r"listens at https://[^/]+:(\d+)/", self.log.read_text()), self.log,
                                 child)

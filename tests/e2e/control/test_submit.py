@@ -79,6 +79,18 @@ class UnderSlurm(Submitting, slurm.UnderSlurm):
         self.assertEqual((one["state"], [process["node"] for process in one["processes"]]), ("ended", ["run"]))
         self.assertEqual(self.sequence(), list(range(7)))
 
+    def test_from_within_a_job(self):
+        """What Slurm has set for the job in which `submit` runs does not reach the new one: srun would refuse it, or
+        bind all tasks to that job's cores."""
+        outer = {"SLURM_JOB_ID": "1", "SLURM_NTASKS": "9", "SLURM_PROCID": "5", "SLURM_CPU_BIND": "mask_cpu:0x4000000",
+                 "SLURM_MEM_PER_CPU": "7", "SLURM_MEM_PER_NODE": "8", "SLURM_RESTART_COUNT": "3"}
+        path = self.write(pipeline(dict(numbers='type: "null", frames: 7'), name="inner",
+                                   out=f'type: jsonl, path: "{self.folder}/out.jsonl"'))
+        self.millrace("submit", path, "--target", "slurm", "--wait", environment={**self.site(), **outer})
+        self.assertEqual(self.sequence(), list(range(7)))
+        log = (self.kept()[0] / "log").read_text()
+        self.assertNotIn("srun", log)
+
     def test_a_failure(self):
         """The exit code is the failed node's, and no other node waits for it."""
         path = self.pipeline(rate=200, frames=10**9)
@@ -308,11 +320,38 @@ class Refusals(StandIns):
         self.stand_in("sbatch", "echo 5")
         self.stand_in("scontrol", "echo ' JobState=RUNNING Reason=None ExitCode=0:0 NodeList=n1'")
         bad, good = self.submit(self.path, "slurm"), self.submit(self.path, "slurm")
-        for text in ("{", "[]", '{"target": "slurm"}', "[" * 100000):
+        whole = json.loads((self.folder / "state/millrace/submitted" / bad / "record.json").read_text())
+        parts = [json.dumps({**whole, "target": "systemd", **part}) for part in (
+            {"files": []}, {"files": ["three.target"]}, {"files": ["/x/three.target", ""]}, {"processes": []})]
+        for text in ("{", "[]", '{"target": "slurm"}', "[" * 100000, *parts):
             (self.folder / "state/millrace/submitted" / bad / "record.json").write_text(text)
             done = self.run_verb("status", "--json")
             self.assertIn("warning", done.stderr)
             self.assertEqual([one["id"] for one in json.loads(done.stdout)["submitted"]], [good])
+            self.run_verb("cancel", bad, code=66, says=f'submitted as "{bad}"')
+
+    def test_records_that_cannot_be_written(self):
+        """What the site says is shown."""
+        self.stand_in("sbatch", "echo 5")
+        self.stand_in("scontrol", "echo ' JobState=RUNNING Reason=None ExitCode=0:0 NodeList=n1'")
+        self.stand_in("scancel", "exit 0")
+        name = self.submit(self.path, "slurm")
+        (self.kept()[0] / "record.json.lock").mkdir()
+        self.run_verb("cancel", name, code=74, says=[f"{name} is being ended", "record.json.lock"])
+        self.stand_in("scontrol", "echo ' JobState=FAILED Reason=None ExitCode=74:0 NodeList=n1'")
+        self.assertEqual(self.status(name, says=f"the end of {name} is not kept")["exit_code"], 74)
+        self.run_verb("status", name, "--wait", code=74, says="is not kept")
+
+    def test_a_job_without_a_record_is_ended(self):
+        """Nobody would find it. What cannot be ended is named."""
+        self.stand_in("sbatch", 'record="$(dirname "${@: -1}")/record.json"; rm "$record"; mkdir "$record"; echo 4711')
+        self.stand_in("scancel", "exit 0")
+        self.run_verb("submit", self.path, "--target", "slurm", code=74, says="record.json")
+        self.assertEqual([words[0] for words in self.calls()], ["sbatch", "scancel"])
+        self.stand_in("scancel", "echo 'no controller' >&2; exit 1")
+        self.run_verb("submit", self.path, "--target", "slurm", code=74,
+                      says=["record.json", "4711 may be left at the site", "no controller"])
+        self.assertEqual(self.kept(), [])
 
     # It shows a file for each unit. The real one, if it is here, makes and removes links below a folder.
     SYSTEMCTL = """
@@ -408,7 +447,7 @@ class Api(http.server.ThreadingHTTPServer):
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), ApiHandler)
-        self.objects, self.changes, self.forbidden = {}, [], False
+        self.objects, self.changes, self.forbidden, self.refused = {}, [], False, None
 
     def close(self):
         self.shutdown()
@@ -476,6 +515,8 @@ class ApiHandler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         space, kind = re.search(r"/namespaces/([^/]+)/(\w+)", self.path).groups()
         one = self.body()
+        if one["metadata"]["name"] == self.server.refused:
+            return self.fail(403, "Forbidden", "a quota is exceeded")
         self.server.objects[(space, kind, one["metadata"]["name"])] = one
         self.server.changes.append(("create", space, kind, one["metadata"]["name"]))
         self.answer(201, one)
@@ -555,6 +596,13 @@ class UnderKubernetes(StandIns):
         server.forbidden = True
         self.run_verb("submit", path, "--target", "kubernetes", *options, code=77, says="you cannot")
         server.forbidden = False
+        # What was taken before the refusal is taken back.
+        server.refused, mine = "three-center", ("video", "services", "mine")
+        server.objects = {mine: {"kind": "Service", "metadata": {"name": "mine", "labels": {}}}}
+        self.run_verb("submit", path, "--target", "kubernetes", *options, code=77, says="a quota is exceeded")
+        self.assertIn(("create", "video", "jobs", "three-camera"), server.changes)
+        self.assertEqual(list(server.objects), [mine])
+        server.refused = None
         fourth = self.submit(path, "kubernetes", *options)
         server.close()
         done = self.run_verb("status", "--json", code=69, says="the last known states follow")

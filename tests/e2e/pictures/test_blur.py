@@ -291,8 +291,8 @@ class Blur(Case):
 
     @unittest.skipUnless(CENTERFACE.exists() and ASTRONAUT.exists(), f"no {CENTERFACE}: tools/test makes it")
     def test_faces(self):
-        """No face is found above the threshold in pictures whose face was hidden, whatever the way. An ellipse still
-        has the shape of a head, which gives less than 0.3."""
+        """No face is found above the threshold in pictures whose face was hidden, whatever the way. Three blocks
+        in an ellipse, which are the best choice for many pictures, have the shape of a head, and give less than 0.3."""
         (self.folder / "a.png").write_bytes(ASTRONAUT.read_bytes())
 
         def count(uri, score=0.2):
@@ -303,7 +303,8 @@ class Blur(Case):
             return [len(row["objects"]) for row in self.run_pipeline(text).rows]
 
         self.assertEqual(count(self.folder / "a.png"), [1])
-        for options in ("", ", how: gaussian", ", how: fill", ", shape: ellipse", ", how: gaussian, shape: ellipse"):
+        for options in ("", ", how: gaussian", ", how: fill", ", shape: ellipse, blocks: 6",
+                        ", how: gaussian, shape: ellipse", ", shape: ellipse"):
             text = HEAD.format(uri=self.folder / "a.png") + (
                 "  preprocess: {input: decode, size: 512x512, fit: stretch}\n"
                 f"  detect: {{input: preprocess, model: '{CENTERFACE}', head: centerface, score: 0.2, iou: 0.3}}\n"
@@ -312,4 +313,4 @@ class Blur(Case):
                 f"  images: {{input: blur, path: '{self.folder}/out', overwrite: true}}\n")
             self.run_pipeline(text, rows=False)
             with self.subTest(options):
-                self.assertEqual(count(f"{self.folder}/out/*.png", 0.3 if "ellipse" in options else 0.2), [0])
+                self.assertEqual(count(f"{self.folder}/out/*.png", 0.3 if options == ", shape: ellipse" else 0.2), [0])

@@ -171,7 +171,13 @@ class Mqtt(Sink):
             connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
             connection.close()
 
-        for url, says in ((f"mqtt://127.0.0.1:{serve(self, talk)}", "without an answer: is it a broker"),
+        def alert(connection):
+            connection.recv(100)
+            connection.sendall(b"\x15\x03\x01\x00\x02\x02\x46")  # TLS: fatal, protocol version
+            connection.close()
+
+        for url, says in ((f"mqtt://127.0.0.1:{serve(self, talk)}", "what answers there is no MQTT broker"),
+                          (f"mqtt://127.0.0.1:{serve(self, alert)}", "one for TLS: write mqtts://"),
                           (f"mqtts://127.0.0.1:{serve(self, talk)}", "wrong version number"),
                           (f"mqtts://127.0.0.1:{self.broker.port}", "is it a broker with TLS?"),
                           (f"mqtt://127.0.0.1:{free_port()}", "Connection refused"),
@@ -368,14 +374,20 @@ class HomeAssistant(Sink):
         self.assertEqual((one["device"]["name"], one["name"], one["state_topic"]),
                          ("b_1", 'tit "blue" count', "millrace/p/b_1"))
         self.assertIn(r"""selectattr('label', 'eq', "tit \x22blue\x22")""", one["value_template"])
+        # A state may have 255 characters: Home Assistant shows longer ones as unknown.
+        self.assertIn(" | string)[:255] if",
+                      found["homeassistant/sensor/millrace-millrace-p-a/class/config"]["value_template"])
         self.ctl("remove", "b_1")
         seen.wait_for(lambda s: len(self.entities(s)) == 10, running=running)
         self.assertFalse([topic for topic in self.entities(seen) if "b_5F1" in topic])
         before = len(seen.messages)
         self.broker.kill()
         self.broker.start()
-        seen.wait_for(lambda s: len(s.messages) >= before + 10, running=running)
-        self.assertEqual(len(self.entities(seen)), 10)
+        seen.wait_for(lambda s: len(s.messages) >= before + 10 and len(self.entities(s)) == 10, running=running)
+        self.ctl("add", "b_1", "type=null", "frames=1000000", "format=GRAY8 16x16", "rate=50")
+        seen.wait_for(lambda s: len(self.entities(s)) == 20, running=running)
+        self.ctl("remove", "b_1")
+        seen.wait_for(lambda s: len(self.entities(s)) == 10, running=running)
         self.stop(running)
         self.assertEqual(len(self.entities(seen)), 10)
 

@@ -1,9 +1,12 @@
 """otlp: what an OpenTelemetry collector receives, decoded by the published messages: numbers as in the ledger, in whose
 name, and what happens if the collector is away, slow, refuses or is not who it should be."""
+import base64
 import json
 import os
 import re
+import socketserver
 import subprocess
+import threading
 import urllib.request
 
 import harness
@@ -16,6 +19,14 @@ SHORT = pipeline(dict(a='uri: "lavfi:testsrc=size=64x64:rate=100:duration=1"',
 NODES = pipeline(dict(cam='uri: "lavfi:testsrc=size=64x64:rate=50:duration=1"'), name="nodes", decode="",
                  small="type: preprocess, size: 32x32", out='type: "null"',
                  nodes=dict(near="stages: decode", middle="stages: small, replicas: 2", far="stages: out"))
+
+
+class Settings(socketserver.BaseRequestHandler):
+    """A server of gRPC begins with a frame of HTTP/2, whatever it is asked."""
+
+    def handle(self):
+        self.request.recv(65536)
+        self.request.sendall(bytes((0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 5, 0, 0, 64, 0)))
 
 
 class Otlp(harness.Case):
@@ -94,6 +105,58 @@ class Metrics(Otlp):
         self.run_to("off", environment=variables)
         self.run_to(None, environment={**variables, "OTEL_SDK_DISABLED": "true"})
         self.assertEqual(len(self.collector.headers), asked)
+
+    def test_variables_for_one_signal(self):
+        """They count before those for all, and the endpoint is the whole URL. A signal can be turned off."""
+        other, follow = self.collect(), ("--trace-sample", "1")
+        variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": self.collector.url, "OTEL_EXPORTER_OTLP_HEADERS": "to=all",
+                     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": other.url + "/v1/traces",
+                     "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "to=traces"}
+
+        def sent():
+            found = [(len(one.spans()) > 0, sum("metrics" in str(type(part)).lower() for part in one.requests) > 0,
+                      {headers["to"] for headers in one.headers}) for one in (self.collector, other)]
+            for one in (self.collector, other):
+                one.requests.clear()
+                one.headers.clear()
+            return found
+
+        self.run_to(None, *follow, environment=variables)
+        self.assertEqual(sent(), [(False, True, {"all"}), (True, False, {"traces"})])
+        self.run_to(None, *follow, environment={**variables, "OTEL_METRICS_EXPORTER": "none"})
+        self.assertEqual(sent(), [(False, False, set()), (True, False, {"traces"})])
+        summary, _ = self.run_to(None, *follow, environment={**variables, "OTEL_TRACES_EXPORTER": "console"})
+        self.assertEqual(sent(), [(False, True, {"all"}), (False, False, set())])
+        self.assertNotIn("lost spans", str(summary))
+        # The pipeline's own words count more.
+        self.run_to(self.collector.url, *follow, environment={**variables, "OTEL_METRICS_EXPORTER": "none"})
+        self.assertEqual(sent(), [(True, True, {"all", "traces"}), (False, False, set())])
+        del variables["OTEL_EXPORTER_OTLP_ENDPOINT"]
+        self.run_to(None, *follow, environment=variables)
+        self.assertEqual(sent()[1], (True, False, {"traces"}))
+        self.run_to(None, environment=variables)
+        self.assertEqual(sent(), [(False, False, set())] * 2)
+        metrics = {"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": self.collector.url + "/v1/metrics"}
+        self.assertIn("traces have nowhere to go", self.run_to(None, *follow, environment=metrics, code=64)[1])
+
+    def test_a_whole_url(self):
+        """One signal's URL in place of the collector's."""
+        for end in ("/v1/traces", "/v1/metrics/", "//"):
+            self.run_to(self.collector.url + end, "--trace-sample", "1")
+            self.assertTrue(self.collector.spans())
+            self.collector.metrics()
+            self.collector.requests.clear()
+
+    def test_a_port_for_grpc(self):
+        server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Settings)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        _, log = self.run_to(None, environment={
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{server.server_address[1]}",
+            "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"})
+        self.assertIn("ask for the protocol grpc, but metrics are sent as http/protobuf", log)
+        self.assertIn("the answer is not HTTP/1: is it a port for gRPC", log)
 
     def test_headers_from_a_file(self):
         path = self.write("Authorization: Bearer a:b \nX-Site: lobby\n", "headers")
@@ -208,6 +271,14 @@ class Failures(Otlp):
         summary, log = self.run_to(self.collector.url, "--set", "otlp.timeout=500ms")
         self.assertEqual(summary["ledger"]["in"], 150)
 
+    def test_answers_that_would_hold_up_the_end(self):
+        """An answer without an end is broken off. A collector that wants to be asked tomorrow is not waited for."""
+        for answer in ("endless", {}, b""), (429, {"Retry-After": "86400"}, b""):
+            self.collector.answers = [answer] * 9
+            summary, log = self.run_to(self.collector.url, "--set", "otlp.timeout=10m")
+            self.assertEqual(summary["ledger"]["in"], 150)
+            self.assertEqual(log.count("otlp: "), answer[0] == 429, log)
+
     def test_busy_then_taken(self):
         self.collector.answers = [(503, {}, b""), (429, {"Retry-After": "1"}, b"")]
         summary, log = self.run_to(self.collector.url, "--set", "otlp.interval=100ms", text=SHORT.replace(
@@ -250,8 +321,9 @@ class Failures(Otlp):
         log = self.folder / "log"
         child = self.spawn([MILLRACE, "run", self.write(pipeline(
             dict(a='uri: "lavfi:testsrc=size=64x64:rate=50", realtime: true'), decode="", out='type: "null"')),
-            "--http", "127.0.0.1:0", "--set", "http.linger=0s", "--otlp", self.collector.url,
-            "--set", "otlp.interval=100ms", "--trace-sample", "1"], stderr=log.open("w"))
+            "--http", "127.0.0.1:0", "--set", "http.linger=0s", "--set", "otlp.interval=100ms", "--trace-sample", "1"],
+            stderr=log.open("w"), env={**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT":
+                                       self.collector.url.replace("://", "://me:secret@")})
         at = self.wait_until(lambda: re.search(r"http listens at (\S+)/", log.read_text()), log, child)[1]
 
         def get(path):
@@ -263,6 +335,10 @@ class Failures(Otlp):
 
         self.wait_until(lambda: not state()["up"], log, child)
         self.assertRegex(state()["message"], "answers 400")
+        self.assertEqual(state()["endpoint"], self.collector.url)
+        self.assertNotIn("secret", get("/api/v1/status") + get("/metrics") + log.read_text())
+        self.assertEqual(self.collector.headers[-1]["Authorization"],
+                         "Basic " + base64.b64encode(b"me:secret").decode())
         self.wait_until(lambda: re.search("^millrace_lost_spans_total [1-9]", get("/metrics"), re.M), log, child)
         self.assertIn('millrace_otlp_up{signal="metrics"} 0\n', get("/metrics"))
         self.collector.answers = []

@@ -8,7 +8,7 @@ import socket
 from databases import Databases
 from disks import Mounted
 from harness import MILLRACE, MODELS, ROOT, TIMEOUT, call, free_port, need_models
-from postgres_server import Server
+from postgres_server import Pooler, Server
 
 SERVER = None
 
@@ -53,6 +53,20 @@ class Postgres(Databases):
         self.run_json(self.pipeline())
         self.check(self.runs()[1])
         self.check(self.runs()[0], sources=("a", "b"))
+
+    def test_with_a_pooler(self):
+        """Runs share a session, one transaction at a time: what a session keeps is not there in the next one."""
+        pooler = Pooler(self.server)
+        self.addCleanup(pooler.remove)
+        self.sink = f'type: postgres, url: "{pooler.url}"'
+        path = self.pipeline(sink=", send_frames: 10")
+        runs = [self.spawn([MILLRACE, "run", path]) for _ in range(3)]
+        for run in runs:
+            self.assertEqual(run.wait(TIMEOUT), 0)
+        self.run_json(path)
+        self.assertEqual(len(self.runs()), 4)
+        for run in self.runs():
+            self.check(run)
 
     def test_large_batches(self):
         """Rows of one table are copied while more are made; the other tables follow, and new sources come first."""

@@ -90,24 +90,46 @@ static int copy_hosts(mr_http_listener *listener, const mr_strings *hosts) {
     return MR_OK;
 }
 
+/* The content of the files that `http` names. */
+typedef struct secrets {
+    char *token, *certificate, *key;
+} secrets;
+
+static int read_secrets(secrets *to, const mr_view_http *http) {
+    int status = http->token_file ? mr_http_token_read(http->token_file, &to->token) : MR_OK;
+    if (!status && http->certificate)
+        status = read_pem(http->certificate, "the certificate", false, &to->certificate);
+    if (!status && http->key)
+        status = read_pem(http->key, "a key", true, &to->key);
+    return status;
+}
+
+static void forget_secrets(secrets *gone) {
+    mr_http_token_forget(&gone->token);
+    mr_http_token_forget(&gone->key);
+    mr_free(gone->certificate);
+}
+
+int mr_http_check_files(const mr_view_http *http) {
+    secrets all = {0};
+    int status = read_secrets(&all, http);
+    forget_secrets(&all);
+    return status;
+}
+
 int mr_http_listen(mr_http_listener **result, const mr_view_http *http, const mr_http_route *routes,
                    const char *not_found) {
-    char *token = NULL, *certificate = NULL, *key = NULL;
+    secrets all = {0};
     mr_http_listener *made = *result = calloc(1, sizeof *made);
     int status = made ? copy_hosts(made, &http->hosts) : mr_fail(MR_ERROR_MEMORY, "no memory for the HTTP server");
-    if (!status && http->token_file)
-        status = mr_http_token_read(http->token_file, &token);
-    if (!status && http->certificate)
-        status = read_pem(http->certificate, "the certificate", false, &certificate);
-    if (!status && http->key)
-        status = read_pem(http->key, "a key", true, &key);
+    if (!status)
+        status = read_secrets(&all, http);
     if (!status)
         status = listen_at(made, http, &(mr_http_params){
-            .routes = routes, .token = token, .certificate = certificate, .key = key, .hosts = made->hosts,
+            .routes = routes, .token = all.token, .certificate = all.certificate, .key = all.key,
+            .hosts = made->hosts,
             .not_found = not_found, .thread = "mr-http", .most_streams = MOST_STREAMS, .timeout_ns = TIMEOUT_NS});
-    mr_http_token_forget(&token);
-    mr_http_token_forget(&key);
-    mr_free(certificate);
+    forget_secrets(&all);
     if (status)
         mr_http_unlisten(result);
     return status;

@@ -14,6 +14,8 @@ typedef struct mr_http_listener mr_http_listener;
  * http_token.h; MR_ERROR_MEMORY; MR_ERROR_UNAVAILABLE. */
 int mr_http_listen(mr_http_listener **listener, const mr_view_http *http, const mr_http_route *routes,
                    const char *not_found);
+/* Reads the files that `http` names, as mr_http_listen does, and forgets them. Errors: as above. */
+int mr_http_check_files(const mr_view_http *http);
 /* The server's address as other machines may reach it, with this machine's name if it listens at all addresses. "" for
  * a Unix socket or NULL. Valid as long as the listener. */
 const char *mr_http_listener_page(const mr_http_listener *listener);

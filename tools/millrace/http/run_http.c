@@ -117,9 +117,10 @@ static size_t make_metrics(void *context, const mr_otlp_bytes *resource, mr_otlp
 }
 
 static int add_signal(mr_run_http *web) {
+    bool sends;
     return mr_otlp_add_signal(web->otlp, &(mr_otlp_signal){
         .name = "metrics", .items = "data points", .make = make_metrics, .context = web,
-        .interval_ns = mr_plan_view_otlp(web->plan)->interval_ns});
+        .interval_ns = mr_plan_view_otlp(web->plan)->interval_ns}, &sends);
 }
 
 /* ---- opening ---------------------------------------------------------------------------------------------------- */

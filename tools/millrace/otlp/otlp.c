@@ -13,12 +13,12 @@
 #include "tools/millrace/otlp/otlp_target.h"
 
 /* GRACE_PERCENT: the part of the grace time after which a run that was asked to end no longer waits. */
-enum { URL_BYTES = 2048, LOOK_MS = 20, GRACE_PERCENT = 80 };
+enum { LOOK_MS = 20, GRACE_PERCENT = 80 };
 static const int64_t LEAST_PAUSE_NS = 1000000000, MOST_PAUSE_NS = 60000000000;
 
 typedef struct channel {
     mr_otlp_signal signal;
-    char url[URL_BYTES];
+    char url[MR_OTLP_URL];
     mr_http_client *client;
     int64_t next_ns, pause_ns; /* the thread's: when to send; the last pause after a failure */
     int64_t asked_ns;          /* likewise: not before this, by Retry-After; 0: at any time */
@@ -39,6 +39,7 @@ struct mr_otlp {
     pthread_mutex_t lock;    /* for the next fields */
     pthread_cond_t changed;
     bool flushing, flushed;
+    int64_t until_ns;        /* the flush ends then */
 };
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
@@ -146,9 +147,11 @@ static void begin_flush(mr_otlp *otlp) {
     }
 }
 
+/* With the lock. Nobody waits for a collector that wants to be asked after the end. */
 static bool all_are_flushed(const mr_otlp *otlp) {
     size_t flushed = 0;
-    while (flushed < otlp->count && otlp->channels[flushed].flushed)
+    while (flushed < otlp->count &&
+           (otlp->channels[flushed].flushed || otlp->channels[flushed].next_ns > otlp->until_ns))
         flushed++;
     return flushed == otlp->count;
 }
@@ -191,6 +194,7 @@ void mr_otlp_flush(mr_otlp *otlp, int descriptor, int64_t asked_ns) {
     struct pollfd on = {.fd = descriptor, .events = POLLIN};
     pthread_mutex_lock(&otlp->lock);
     otlp->flushing = true;
+    otlp->until_ns = until_ns;
     pthread_cond_signal(&otlp->changed);
     pthread_mutex_unlock(&otlp->lock);
     while (otlp->sends && !is_flushed(otlp) && mr_now_ns() < until_ns && poll(&on, 1, LOOK_MS) <= 0)
@@ -215,22 +219,23 @@ int mr_otlp_create(mr_otlp **result, const mr_plan_view *plan, const char *proce
     return status;
 }
 
-int mr_otlp_add_signal(mr_otlp *otlp, const mr_otlp_signal *signal) {
-    if (!otlp)
-        return MR_OK;
+int mr_otlp_add_signal(mr_otlp *otlp, const mr_otlp_signal *signal, bool *sends) {
+    mr_otlp_route route;
+    *sends = false;
+    int status = otlp ? mr_otlp_route_find(&route, &otlp->target, signal->name) : MR_OK;
+    if (!otlp || status || !*route.url)
+        return status;
     channel *to = &otlp->channels[otlp->count++];
-    const mr_otlp_target *target = &otlp->target;
-    size_t length = strlen(target->endpoint);
-    length -= length && target->endpoint[length - 1] == '/';
     *to = (channel){.signal = *signal, .state = {.signal = signal->name, .up = true},
                     .next_ns = mr_now_ns() + signal->interval_ns};
-    if (snprintf(to->url, sizeof to->url, "%.*s/v1/%s", (int)length, target->endpoint, signal->name) >= URL_BYTES)
-        return mr_fail(MR_ERROR_CONFIG, "otlp: the URL has more than %d characters", URL_BYTES - 1);
-    int status = mr_http_client_create(&to->client, &(mr_http_client_params){
-        .url = to->url, .ca_file = target->ca_file, .login = target->login, .timeout_ns = otlp->timeout_ns,
+    snprintf(to->url, sizeof to->url, "%s", route.url);
+    status = mr_http_client_create(&to->client, &(mr_http_client_params){
+        .url = to->url, .ca_file = route.ca_file, .login = otlp->target.otlp->login, .timeout_ns = otlp->timeout_ns,
         .stops = is_stopped, .context = otlp});
-    for (size_t i = 0; i < target->header_count && !status; i++)
-        status = mr_http_client_add_header(to->client, target->headers[i].name, target->headers[i].value);
+    for (size_t i = 0; i < route.header_count && !status; i++)
+        status = mr_http_client_add_header(to->client, route.headers[i].name, route.headers[i].value);
+    mr_otlp_route_fini(&route);
+    *sends = true;
     return status;
 }
 
@@ -272,7 +277,7 @@ void mr_otlp_destroy(mr_otlp **result) {
 
 size_t mr_otlp_state_of(mr_otlp *otlp, mr_otlp_state states[MR_OTLP_SIGNALS], const char **endpoint) {
     if (endpoint)
-        *endpoint = otlp ? otlp->target.endpoint : NULL;
+        *endpoint = otlp ? otlp->target.shown : NULL;
     if (!otlp)
         return 0;
     MR_LOCKED(&otlp->lock);

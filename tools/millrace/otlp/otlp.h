@@ -39,8 +39,9 @@ typedef struct mr_otlp_state {
 /* Finds the collector (otlp_target.h). *otlp stays NULL if none is named. MR_ERROR_UNAVAILABLE: this build has no
  * libcurl. */
 int mr_otlp_create(mr_otlp **otlp, const mr_plan_view *plan, const char *process);
-/* Adds a signal, before the start. MR_ERROR_MEMORY. */
-int mr_otlp_add_signal(mr_otlp *otlp, const mr_otlp_signal *signal);
+/* Adds a signal, before the start. *sends: it is sent; variables may turn one off. Errors of mr_otlp_route_find.
+ * MR_ERROR_MEMORY. */
+int mr_otlp_add_signal(mr_otlp *otlp, const mr_otlp_signal *signal, bool *sends);
 /* MR_ERROR_MEMORY. */
 int mr_otlp_start(mr_otlp *otlp);
 /* Sends the newest numbers and all spans, and waits for that: for up to `timeout`, or until `descriptor` (-1: none) is

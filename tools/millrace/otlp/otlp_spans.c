@@ -122,8 +122,11 @@ int mr_otlp_spans_open(mr_otlp_spans **spans, mr_otlp *otlp, mr_pipeline *pipeli
         return mr_fail(MR_ERROR_MEMORY, "no memory for spans");
     made->pipeline = pipeline;
     *spans = made;
-    mr_pipeline_follow(pipeline, given->traces);
-    return mr_otlp_add_signal(otlp, &(mr_otlp_signal){
+    bool sends;
+    int status = mr_otlp_add_signal(otlp, &(mr_otlp_signal){
         .name = "traces", .items = "spans", .make = make, .done = done, .context = made,
-        .interval_ns = given->interval_ns < MOST_INTERVAL_NS ? given->interval_ns : MOST_INTERVAL_NS});
+        .interval_ns = given->interval_ns < MOST_INTERVAL_NS ? given->interval_ns : MOST_INTERVAL_NS}, &sends);
+    if (!status && sends)
+        mr_pipeline_follow(pipeline, given->traces);
+    return status;
 }

@@ -1,5 +1,6 @@
 #include "tools/millrace/otlp/otlp_target.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,15 +10,28 @@
 #include "engine/base/file.h"
 #include "engine/base/key_file.h"
 #include "engine/base/memory.h"
+#include "engine/base/print.h"
+#include "engine/base/url.h"
 #include "millrace/log.h"
 #include "millrace/version.h"
 
-enum { MOST_HEADERS_BYTES = 1 << 16, HOST_NAME = 256, INSTANCE = 1024 };
+enum { MOST_HEADERS_BYTES = 1 << 16, HOST_NAME = 256, INSTANCE = 1024, MOST_NAME = 64 };
 
 /* A variable that is set and not empty; otherwise NULL. */
 static const char *variable(const char *name) {
     const char *value = getenv(name);
     return value && *value ? value : NULL;
+}
+
+/* The variable whose name has the signal, in capital letters, at the %s. */
+static const char *variable_of(const char *format, const char *signal) {
+    char name[MOST_NAME], capitals[MOST_NAME];
+    size_t length = 0;
+    for (; signal[length] && length + 1 < sizeof capitals; length++)
+        capitals[length] = (char)toupper((unsigned char)signal[length]);
+    capitals[length] = '\0';
+    snprintf(name, sizeof name, format, capitals);
+    return variable(name);
 }
 
 /* ---- lists in variables ------------------------------------------------------------------------------------------ */
@@ -61,7 +75,7 @@ static char *next_pair(char **list, const char *between, char mark, char **value
 
 /* ---- headers ----------------------------------------------------------------------------------------------------- */
 
-static int add_headers(mr_otlp_target *to, const char *between, char mark, const char *origin) {
+static int add_headers(mr_otlp_route *to, const char *between, char mark, const char *origin) {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~";
     char *list = to->text, *value, *name;
     while ((name = next_pair(&list, between, mark, &value))) {
@@ -76,7 +90,7 @@ static int add_headers(mr_otlp_target *to, const char *between, char mark, const
     return MR_OK;
 }
 
-static int read_headers(mr_otlp_target *to, const char *path) {
+static int read_headers(mr_otlp_route *to, const char *path) {
     mr_file_bytes content;
     FILE *file = fopen(path, "re");
     int status = file ? mr_secret_file_check(fileno(file), path, "a header's value") : MR_OK;
@@ -91,14 +105,16 @@ static int read_headers(mr_otlp_target *to, const char *path) {
     return status;
 }
 
-static int find_headers(mr_otlp_target *to, const mr_view_otlp *otlp) {
-    const char *given = variable("OTEL_EXPORTER_OTLP_HEADERS");
+static int find_headers(mr_otlp_route *to, const mr_view_otlp *otlp, const char *signal) {
+    const char *own = variable_of("OTEL_EXPORTER_OTLP_%s_HEADERS", signal);
+    const char *given = own ? own : variable("OTEL_EXPORTER_OTLP_HEADERS");
     if (otlp->headers_file)
         return read_headers(to, otlp->headers_file);
     if (!given)
         return MR_OK;
     to->text = mr_strdup(given);
-    return to->text ? add_headers(to, ",", '=', "OTEL_EXPORTER_OTLP_HEADERS")
+    return to->text ? add_headers(to, ",", '=', own ? "OpenTelemetry's variable for a signal's headers"
+                                                    : "OTEL_EXPORTER_OTLP_HEADERS")
                     : mr_fail(MR_ERROR_MEMORY, "no memory for headers");
 }
 
@@ -154,6 +170,79 @@ static int make_resource(mr_otlp_target *to, const mr_plan_view *plan, const mr_
     return to->resource.failed ? mr_fail(MR_ERROR_MEMORY, "no memory for OTLP") : MR_OK;
 }
 
+/* ---- one signal -------------------------------------------------------------------------------------------------- */
+
+/* "none", or other ways alone, such as "prometheus". */
+static bool is_off(const char *signal) {
+    const char *exporters = variable(strcmp(signal, "traces") == 0 ? "OTEL_TRACES_EXPORTER" : "OTEL_METRICS_EXPORTER");
+    return exporters && !strstr(exporters, "otlp");
+}
+
+/* The collector that variables name for a signal; NULL: there is none. *whole: it is the whole URL. */
+static const char *endpoint_of(const char *signal, bool *whole) {
+    const char *own = variable_of("OTEL_EXPORTER_OTLP_%s_ENDPOINT", signal);
+    *whole = own != NULL;
+    return is_off(signal) ? NULL : own ? own : variable("OTEL_EXPORTER_OTLP_ENDPOINT");
+}
+
+static void check_protocol(const char *signal) {
+    const char *own = variable_of("OTEL_EXPORTER_OTLP_%s_PROTOCOL", signal);
+    const char *protocol = own ? own : variable("OTEL_EXPORTER_OTLP_PROTOCOL");
+    if (protocol && strcmp(protocol, "http/protobuf") != 0)
+        mr_log(MR_LOG_WARNING, "otlp: OpenTelemetry's variables ask for the protocol %s, but %s are sent as "
+               "http/protobuf: a collector's port for that is 4318, as a rule", protocol, signal);
+}
+
+/* People also write a signal's whole URL as the collector's. */
+static size_t length_of_base(const char *endpoint) {
+    static const char *const ends[] = {"/", "/v1/metrics", "/v1/traces", "/"};
+    size_t length = strlen(endpoint);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const size_t end = strlen(ends[i]);
+        if (length > end && strncmp(endpoint + length - end, ends[i], end) == 0)
+            length -= end;
+    }
+    return length;
+}
+
+static int make_url(mr_otlp_route *route, const mr_otlp_target *target, const char *signal) {
+    bool whole = false;
+    const char *endpoint = target->by_variables ? endpoint_of(signal, &whole) : target->endpoint;
+    if (!endpoint)
+        return MR_OK;
+    const int length = whole ? snprintf(route->url, sizeof route->url, "%s", endpoint)
+                             : snprintf(route->url, sizeof route->url, "%.*s/v1/%s", (int)length_of_base(endpoint),
+                                        endpoint, signal);
+    if (length >= MR_OTLP_URL)
+        return mr_fail(MR_ERROR_CONFIG, "otlp: the URL has more than %d characters", MR_OTLP_URL - 1);
+    return mr_http_client_check(route->url);
+}
+
+int mr_otlp_route_find(mr_otlp_route *route, const mr_otlp_target *target, const char *signal) {
+    const char *own = variable_of("OTEL_EXPORTER_OTLP_%s_CERTIFICATE", signal);
+    *route = (mr_otlp_route){.ca_file = target->otlp->ca_file};
+    int status = make_url(route, target, signal);
+    if (status || !*route->url)
+        return status;
+    if (target->by_variables)
+        check_protocol(signal);
+    if (!route->ca_file)
+        route->ca_file = own ? own : variable("OTEL_EXPORTER_OTLP_CERTIFICATE");
+    status = find_headers(route, target->otlp, signal);
+    if (status)
+        mr_otlp_route_fini(route);
+    else if ((route->header_count || target->otlp->login.password) && mr_http_client_shows(route->url))
+        mr_log(MR_LOG_WARNING, "otlp: %s: headers are sent without encryption: write https://", route->url);
+    return status;
+}
+
+void mr_otlp_route_fini(mr_otlp_route *route) {
+    if (route->text)
+        explicit_bzero(route->text, strlen(route->text));
+    mr_free(route->text);
+    *route = (mr_otlp_route){0};
+}
+
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 static bool is_disabled(void) {
@@ -161,34 +250,35 @@ static bool is_disabled(void) {
     return value && strcasecmp(value, "true") == 0;
 }
 
-int mr_otlp_target_find(mr_otlp_target *target, const mr_plan_view *plan, const char *process) {
-    const mr_view_otlp *otlp = mr_plan_view_otlp(plan);
-    *target = (mr_otlp_target){.endpoint = otlp->endpoint, .login = otlp->login, .ca_file = otlp->ca_file};
-    if (!target->endpoint && !otlp->off && !is_disabled())
-        target->endpoint = variable("OTEL_EXPORTER_OTLP_ENDPOINT");
-    if (!target->endpoint && otlp->traces > 0 && !otlp->off && !is_disabled())
+/* Where variables send signals. */
+static int read_variables(mr_otlp_target *target) {
+    bool whole;
+    const char *of_metrics = endpoint_of("metrics", &whole), *of_traces = endpoint_of("traces", &whole);
+    target->by_variables = true;
+    if (!(target->otlp->traces > 0))
+        of_traces = NULL;
+    else if (!of_traces && !is_off("traces"))
         return mr_fail(MR_ERROR_USAGE, "traces have nowhere to go: name a collector with --otlp, otlp.endpoint or "
                        "OTEL_EXPORTER_OTLP_ENDPOINT");
-    if (!target->endpoint)
-        return MR_OK;
-    if (!target->ca_file)
-        target->ca_file = variable("OTEL_EXPORTER_OTLP_CERTIFICATE");
-    int status = mr_http_client_check(target->endpoint);
-    if (!status)
-        status = find_headers(target, otlp);
-    if (!status)
-        status = make_resource(target, plan, otlp, process);
+    target->endpoint = of_metrics ? of_metrics : of_traces;
+    return MR_OK;
+}
+
+int mr_otlp_target_find(mr_otlp_target *target, const mr_plan_view *plan, const char *process) {
+    const mr_view_otlp *otlp = mr_plan_view_otlp(plan);
+    *target = (mr_otlp_target){.otlp = otlp, .endpoint = otlp->endpoint};
+    int status = target->endpoint || otlp->off || is_disabled() ? MR_OK : read_variables(target);
+    if (status || !target->endpoint)
+        return status;
+    mr_print_into(target->shown, sizeof target->shown, "%s", target->endpoint);
+    mr_url_hide(target->shown);
+    status = make_resource(target, plan, otlp, process);
     if (status)
         mr_otlp_target_fini(target);
-    else if ((target->header_count || target->login.password) && mr_http_client_shows(target->endpoint))
-        mr_log(MR_LOG_WARNING, "otlp: %s: headers are sent without encryption: write https://", target->endpoint);
     return status;
 }
 
 void mr_otlp_target_fini(mr_otlp_target *target) {
-    if (target->text)
-        explicit_bzero(target->text, strlen(target->text));
-    mr_free(target->text);
     free(target->resource.data);
     *target = (mr_otlp_target){0};
 }

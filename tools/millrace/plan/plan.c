@@ -1,5 +1,6 @@
 /* millrace plan: shows a run's plan, without running it. */
 #include "tools/millrace/cli/verbs.h"
+#include "tools/millrace/http/listener.h"
 #include "tools/millrace/plan/plan_parts.h"
 #include "tools/millrace/plan/plan_print.h"
 
@@ -135,8 +136,11 @@ static int show(const arguments *from) {
     int status = mr_complaints_tell(&wrong, mr_plan_view_open(&plan, &params, &wrong), from->deny);
     mr_diagnostics_fini(&wrong);
     int code = mr_status_exit_code(status);
-    if (!status && (status = print(from, plan, NULL, NULL)))
-        code = mr_command_failed(status);
+    if (!status) {
+        status = from->offline ? MR_OK : mr_http_check_files(mr_plan_view_http(plan));
+        status = status ? status : print(from, plan, NULL, NULL);
+        code = status ? mr_command_failed(status) : code;
+    }
     mr_plan_view_close(&plan);
     return code;
 }

@@ -31,7 +31,7 @@ static int hand_over(mr_submission *one, const mr_words *options) {
     mr_site_add(&words, "--filename=%s", one->files.item[0]);
     int status = mr_site_call(one, &words, &out);
     mr_free(out);
-    return status;
+    return status ? mr_site_withdraw(one, status) : MR_OK; /* kubectl may have applied some of the objects */
 }
 
 /* ---- asking ---------------------------------------------------------------------------------------------------- */
@@ -195,10 +195,12 @@ static int ask(const mr_submission *one, mr_job *job) {
     return status;
 }
 
+/* Objects that another run has replaced stay. */
 static int cancel(const mr_submission *one) {
     char *out;
     mr_site_words words = begin(one, "delete");
-    mr_site_add(&words, "--filename=%s", one->files.item[0]);
+    mr_site_add(&words, "jobs,services,configmaps");
+    mr_site_add(&words, "--selector=millrace/run=%s", one->run);
     mr_site_add(&words, "--ignore-not-found");
     mr_site_add(&words, "--timeout=50s");
     int status = mr_site_call(one, &words, &out);

@@ -3,11 +3,14 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
 #include "engine/base/print.h"
 #include "tools/millrace/submit/sites.h"
+
+enum { MOST_NAME = 256 };
 
 static const char *const kept[] = {"clusters", NULL};
 /* These would make another kind of job, or another output. */
@@ -35,9 +38,26 @@ static int blame_option(int status, const mr_words *options) {
     return status;
 }
 
+/* Within a job, or in a terminal that began in one, Slurm's variables describe that job: sbatch would pass them on, and
+ * srun obey them, for instance bind all tasks to the other job's cores. These are for Slurm's programs themselves. */
+static void forget_outer_job(void) {
+    static const char *const ours[] = {"SLURM_CONF=", "SLURM_CLUSTERS=", "SLURM_JWT=", NULL};
+    for (char **at = environ; *at;) {
+        char name[MOST_NAME];
+        size_t own = 0;
+        while (ours[own] && strncmp(*at, ours[own], strlen(ours[own])) != 0)
+            own++;
+        const size_t length = strcspn(*at, "=");
+        snprintf(name, sizeof name, "%.*s", (int)length, *at);
+        if (ours[own] || strncmp(name, "SLURM_", 6) != 0 || length >= sizeof name || unsetenv(name))
+            at++; /* otherwise the next variable is here now */
+    }
+}
+
 static int hand_over(mr_submission *one, const mr_words *options) {
     mr_site_words words = {0};
     char *out;
+    forget_outer_job();
     mr_site_add(&words, "sbatch");
     mr_site_add(&words, "--parsable");
     mr_site_add(&words, "--open-mode=append");
@@ -112,7 +132,7 @@ static void set_state(mr_job *job, const char *name, const char *reason) {
 static void set_code(mr_job *job, const char *text) {
     const int code = atoi(text), signal = strchr(text, ':') ? atoi(strchr(text, ':') + 1) : 0;
     if (job->state == MR_JOB_ENDED || job->state == MR_JOB_FAILED)
-        job->code = mr_job_code(code ? code : signal ? 128 + signal : job->state == MR_JOB_ENDED ? 0 : -1);
+        job->code = mr_job_code(code ? code : signal ? 128LL + signal : job->state == MR_JOB_ENDED ? 0 : -1);
 }
 
 /* The first field with that name in "KEY=VALUE KEY=VALUE ...": values that users write come later. */

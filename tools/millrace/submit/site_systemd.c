@@ -81,12 +81,7 @@ static int hand_over(mr_submission *one, const mr_words *options) {
     mr_site_add(&words, "--no-block");
     mr_site_add(&words, "%s", one->site_id);
     status = call(one, &words);
-    if (!status)
-        return MR_OK;
-    char why[1024];
-    snprintf(why, sizeof why, "%s", mr_message());
-    mr_site_of(one)->cancel(one);
-    return mr_fail(status, "%s", why);
+    return status ? mr_site_withdraw(one, status) : MR_OK;
 }
 
 /* ---- asking ---------------------------------------------------------------------------------------------------- */

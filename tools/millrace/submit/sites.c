@@ -92,3 +92,14 @@ int mr_site_call(const mr_submission *one, mr_site_words *words, char **out) {
     mr_site_words_fini(words);
     return status;
 }
+
+int mr_site_withdraw(const mr_submission *one, int status) {
+    char why[1024];
+    snprintf(why, sizeof why, "%s", mr_message());
+    const bool left = mr_site_of(one)->cancel(one) != MR_OK;
+    /* A site that refuses both for one reason has taken nothing. */
+    if (left && strcmp(mr_message(), why) != 0)
+        return mr_fail(status, "%s; %s may be left at the site: %s", why, *one->site_id ? one->site_id : one->name,
+                       mr_message());
+    return mr_fail(status, "%s", why);
+}

@@ -34,3 +34,5 @@ void mr_site_words_fini(mr_site_words *words);
 /* Calls a site's program and frees the words. *out is its output; free it with mr_free. If its exit code is not 0, the
  * message has its own words: MR_ERROR_PERMISSION or MR_ERROR_USAGE if they say so, else MR_ERROR_UNAVAILABLE. */
 int mr_site_call(const mr_submission *one, mr_site_words *words, char **out);
+/* Ends what was handed over, after a failure. Returns its status, with its message and what may be left. */
+int mr_site_withdraw(const mr_submission *one, int status);

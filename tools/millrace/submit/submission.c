@@ -188,6 +188,18 @@ static int read_processes(yajl_val of, mr_job *job) {
     return MR_OK;
 }
 
+static int refuse(const mr_submission *one) {
+    return mr_fail(MR_ERROR_DATA, "%s/record.json is not a record of a submission", one->folder);
+}
+
+/* Each submission has files and processes: the calls of sites name them. */
+static bool is_whole(const mr_submission *one) {
+    for (size_t i = 0; i < one->files.count; i++)
+        if (*one->files.item[i] != '/')
+            return false;
+    return one->files.count && one->job.count;
+}
+
 static int read_fields(mr_submission *one) {
     yajl_val tree = one->tree;
     one->target = (mr_deploy_target)word_of(tree, "target", targets, MR_DEPLOY_TARGETS);
@@ -203,11 +215,13 @@ static int read_fields(mr_submission *one) {
     snprintf(one->job.hosts, sizeof one->job.hosts, "%s", text_of(tree, "hosts"));
     snprintf(one->job.why, sizeof one->job.why, "%s", text_of(tree, "reason"));
     if (one->target == MR_DEPLOY_TARGETS || !*one->name || !*one->run)
-        return mr_fail(MR_ERROR_DATA, "%s/record.json is not a record of a submission", one->folder);
+        return refuse(one);
     int status = read_words(tree, "files", &one->files);
     if (!status)
         status = read_words(tree, "options", &one->options);
-    return status ? status : read_processes(tree, &one->job);
+    if (!status)
+        status = read_processes(tree, &one->job);
+    return status || is_whole(one) ? status : refuse(one);
 }
 
 int mr_submission_parse(mr_submission *one, const char *text) {

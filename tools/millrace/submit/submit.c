@@ -219,7 +219,10 @@ static int begin(handing *of, const mr_submissions *all) {
         status = mr_store_write(one);
     if (!status)
         status = mr_site_of(one)->hand_over(one, &of->options.words);
-    return status ? status : mr_store_write(one);
+    if (status)
+        return status;
+    status = mr_store_write(one);
+    return status ? mr_site_withdraw(one, status) : MR_OK;
 }
 
 /* A refused submission leaves nothing. */
