@@ -159,7 +159,7 @@ static int take_messages(hub *of) {
     return status == MR_ERROR_AGAIN ? MR_OK : status;
 }
 
-/* At SIGHUP: logs what cannot be read, and continues with what was there before. */
+/* At SIGHUP. If a file cannot be read, the hub logs it and continues with what it had. */
 static void open_again(hub *of, const arguments *given) {
     if (given->allow && mr_channel_allow(of->channel, given->allow))
         mr_log(MR_LOG_ERROR, "%s; the hub continues with the keys that it had", mr_message());
