@@ -150,6 +150,8 @@ class UnderSlurm(Submitting, slurm.UnderSlurm):
         # What is refused leaves the checkpoints where they were.
         self.run_verb("submit", path, "--target", "slurm", "--resume", first, "--target-option", "partition=none",
                       code=64, says="invalid partition")
+        self.run_verb("submit", path, "--target", "slurm", "--target-option", "partition", code=64,
+                      says="if --partition needs a value")
         second = self.submit(path, "slurm", "--resume", first, "--wait")
         self.assertEqual(self.sequence(), list(range(FRAMES)))
         self.run_verb("submit", path, "--target", "slurm", "--resume", first, code=66, says="has no checkpoints")
@@ -238,6 +240,7 @@ class Refusals(StandIns):
         self.assertEqual(self.run_verb("status").stdout, "nothing was submitted\n")
         self.run_verb("status", "--wait", code=64, says="--wait takes the id")
         self.run_verb("status", "a", "b", code=64)
+        self.run_verb("submit", self.path, "-o", "x", code=64, says="--set stages.ID.path=FILE")
         self.run_verb("status", "none", code=66, says='submitted as "none"')
         self.run_verb("cancel", code=64)
         self.run_verb("cancel", "none", code=66)
