@@ -381,8 +381,11 @@ static int publish(mr_mqtt_link *at, const message *what, const char *payload, s
 
 static int publish_entity(void *context, const char *topic, const char *payload, size_t bytes) {
     mr_mqtt_link *at = context;
-    int status = publish(at, &(message){.topic = topic}, payload, bytes, true);
-    return status || bytes ? status : settle(at, 0); /* a topic that is taken away is freed */
+    return publish(at, &(message){.topic = topic}, payload, bytes, true);
+}
+
+static int settle_entities(void *context) {
+    return settle(context, 0);
 }
 
 static char *make_state(mr_mqtt_link *at, const char *state, size_t *bytes) {
@@ -456,7 +459,7 @@ static int prepare(mr_mqtt_link *at) {
     mr_topic_make(at->topic, sizeof at->topic, at->params->state_topic, &values);
     const mr_home_params home = {.prefix = at->params->home_assistant, .state_topic = at->topic,
                                  .pipeline = values.pipeline, .picture = at->params->picture,
-                                 .publish = publish_entity, .context = at};
+                                 .publish = publish_entity, .settle = settle_entities, .context = at};
     return home.prefix ? mr_home_create(&at->home, &home) : MR_OK;
 }
 
