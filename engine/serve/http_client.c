@@ -164,7 +164,7 @@ static int set_body(const mr_http_client *client, const mr_http_post *post, curl
 }
 
 static int judge(mr_http_client *client, CURLcode code, mr_http_answer *answer) {
-    const char *url = client->params.url;
+    const char *url = client->params.shown ? client->params.shown : client->params.url;
     curl_off_t pause_s = 0;
     if (code == CURLE_ABORTED_BY_CALLBACK)
         return mr_fail(MR_ERROR_CANCELLED, "stopped while %s did not answer", url);

@@ -14,6 +14,7 @@ typedef struct mr_http_client mr_http_client;
 
 typedef struct mr_http_client_params {
     const char *url, *ca_file;      /* ca_file: who may sign the server's certificate; NULL: the system's */
+    const char *shown;              /* the URL in messages; NULL: as it is */
     mr_credentials login;
     int64_t timeout_ns;             /* for each request */
     bool (*stops)(void *context);   /* asked many times a second: true ends a request */

@@ -236,6 +236,11 @@ static void suspect(mr_mqtt_link *at) {
     at->careful = true;
 }
 
+/* For what the broker has sent, the library breaks the connection off itself. */
+static bool breaks_protocol(int code) {
+    return code == MOSQ_ERR_PROTOCOL || code == MOSQ_ERR_MALFORMED_PACKET || code == MOSQ_ERR_MALFORMED_UTF8;
+}
+
 /* A connection that was there is lost. With MQTT 3.1.1, and often with 5 too, brokers do not say that another client
  * has taken the client id: they close one connection after the other. */
 static int fail_lost(mr_mqtt_link *at, int code) {
@@ -243,7 +248,7 @@ static int fail_lost(mr_mqtt_link *at, int code) {
     const bool said = at->reason >= MQTT_RC_UNSPECIFIED;
     suspect(at);
     if (at->known && !said)
-        at->closed = mr_clock_date_ns() - at->since_ns < FRESH_NS ? at->closed + 1 : 0;
+        at->closed = !breaks_protocol(code) && mr_clock_date_ns() - at->since_ns < FRESH_NS ? at->closed + 1 : 0;
     at->taken = at->reason == MQTT_RC_SESSION_TAKEN_OVER || at->closed >= MOST_CLOSED;
     if (at->taken)
         return mr_fail(MR_ERROR_AGAIN, "%s: %s the client id %s", at->params->url,

@@ -83,6 +83,9 @@ static const mr_option option_table[] = {
     {.name = "url", .kind = MR_OPTION_URI, .file = MR_FILE_SENT, .offset = SERVER(url), .required = true,
      .credentials = SERVER(login), .example = "https://alarms.example/hooks/lobby",
      .help = "where records are posted. A user and a password in it are never shown"},
+    {.name = "path_file", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .offset = SERVER(path_file),
+     .help = "a file whose first line, such as /services/T0/B0/x, is added to the URL and never shown: for servers "
+             "such as Slack and Discord, to which whoever knows the URL may post; only its owner may read it"},
     {.name = "body", .kind = MR_OPTION_ENUM, .offset = SERVER(body), .fallback = "record", .choices = bodies,
      .help = "a record, as jsonl writes it, for each request; or send_frames of them as a JSON array, or as lines"},
     {.name = "template", .kind = MR_OPTION_STRING, .offset = SERVER(template),

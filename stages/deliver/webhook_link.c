@@ -12,11 +12,13 @@
 #include "engine/serve/http_client.h"
 #include "stages/deliver/post.h"
 
-enum { SECRET_BYTES = 4096, SUM_BYTES = 32, SUM_TEXT = 2 * SUM_BYTES + 8, ID_BYTES = 2048 };
+enum { SECRET_BYTES = 4096, SUM_BYTES = 32, SUM_TEXT = 2 * SUM_BYTES + 8, ID_BYTES = 2048,
+       URL_BYTES = 2 * SECRET_BYTES };
 
 struct mr_webhook_link {
     const mr_webhook_params *params;
     mr_http_client *client;
+    char url[URL_BYTES];           /* whole */
     char secret[SECRET_BYTES];     /* "": requests are not signed */
     const mr_delivery *delivery;
     int64_t pause_ns;              /* the last answer asks for it */
@@ -68,6 +70,20 @@ static int add_headers(mr_webhook_link *at) {
             status = mr_http_client_add_header(at->client, "Authorization", value);
     }
     explicit_bzero(value, sizeof value);
+    return status;
+}
+
+/* What is added cannot name another server. */
+static int make_url(mr_webhook_link *at) {
+    const mr_webhook_params *given = at->params;
+    char path[SECRET_BYTES] = "";
+    int status = given->path_file ? mr_secret_file_read(given->path_file, "a URL's path", path, sizeof path) : MR_OK;
+    const size_t length = strlen(given->url), end = *path && given->url[length - 1] == '/';
+    if (!status && given->path_file && *path != '/')
+        status = mr_fail(MR_ERROR_DATA, "%s: the URL's path must begin with /", given->path_file);
+    else if (!status && snprintf(at->url, sizeof at->url, "%.*s%s", (int)(length - end), given->url, path) >= URL_BYTES)
+        status = mr_fail(MR_ERROR_CONFIG, "the URL has more than %d characters", URL_BYTES - 1);
+    explicit_bzero(path, sizeof path);
     return status;
 }
 
@@ -164,6 +180,7 @@ static void destroy(void *service) {
     mr_webhook_link *gone = service;
     mr_http_client_destroy(&gone->client);
     explicit_bzero(gone->secret, sizeof gone->secret);
+    explicit_bzero(gone->url, sizeof gone->url);
     mr_free(gone->body);
     mr_free(gone);
 }
@@ -179,9 +196,12 @@ int mr_webhook_link_create(mr_webhook_link **link, const mr_webhook_params *para
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a connection");
     made->params = params;
-    const mr_http_client_params client = {.url = params->url, .ca_file = params->ca_file, .login = params->login,
-                                          .timeout_ns = params->timeout_ns, .stops = is_stopped, .context = made};
-    int status = mr_http_client_create(&made->client, &client);
+    const mr_http_client_params client = {.url = made->url, .shown = params->url, .ca_file = params->ca_file,
+                                          .login = params->login, .timeout_ns = params->timeout_ns,
+                                          .stops = is_stopped, .context = made};
+    int status = make_url(made);
+    if (!status)
+        status = mr_http_client_create(&made->client, &client);
     if (!status)
         status = add_headers(made);
     if (!status && params->secret_file)

@@ -14,7 +14,7 @@
 typedef enum mr_webhook_body { MR_WEBHOOK_RECORD, MR_WEBHOOK_ARRAY, MR_WEBHOOK_LINES } mr_webhook_body;
 
 typedef struct mr_webhook_params {
-    const char *url, *ca_file, *secret_file, *authorization_file; /* the files may be NULL */
+    const char *url, *ca_file, *secret_file, *authorization_file, *path_file; /* the files may be NULL */
     mr_credentials login;
     mr_pairs headers;
     int body;

@@ -8,7 +8,8 @@
  * An endpoint is tcp://HOST:PORT or ipc://FOLDER/NAME. An endpoint that other machines reach needs CURVE keys
  * (millrace/keys.h). The receiver then has a key pair and a list of the public keys that may connect. A sender has a
  * key pair and the receiver's public key. A sender connects again by itself for as long as it is open, also if the
- * receiver comes later. Few messages wait at either end.
+ * receiver comes later. If the receiver has refused its key, it tries again within a minute. Few messages wait at
+ * either end.
  *
  * Threads: one at a time for a channel. Ownership: texts are copied or read before a call returns. Errors:
  * MR_ERROR_CONFIG (the endpoint, or keys that must be there), MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_DATA
@@ -36,6 +37,9 @@ MR_API int mr_channel_connect(mr_channel **channel, const char *endpoint, const 
  * is disconnected, and so is one more than most_peers. */
 MR_API int mr_channel_listen(mr_channel **channel, const char *endpoint, const char *key, const char *allow,
                              size_t most_bytes, int most_peers);
+/* For a channel that listens with keys: from now on senders need one of the public keys in that file. Those that are
+ * connected stay. On failure the earlier keys remain. */
+MR_API int mr_channel_allow(mr_channel *channel, const char *allow);
 /* The endpoint, with the port that the system chose for "tcp://127.0.0.1:*". Valid as long as the channel. */
 MR_API const char *mr_channel_endpoint(const mr_channel *channel);
 

@@ -10,6 +10,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "engine/observe/audit_log.h"
 #include "engine/transport/zmq/peers.h"
 #include "millrace/log.h"
@@ -34,6 +35,7 @@ typedef struct waiting {
 struct mr_zmq_guard {
     void *requests, *events; /* the guard thread's sockets */
     char id[ID_BYTES];
+    pthread_mutex_t lock; /* of allow */
     mr_allow_list allow;
     _Atomic uint64_t refused;
     _Atomic int present; /* peers.made, for other threads */
@@ -91,6 +93,7 @@ static const char *refusal(mr_zmq_guard *guard, const part parts[PARTS], int cou
     if (count < CREDENTIALS || strcmp(parts[VERSION].data, "1.0") != 0)
         return "malformed request";
     bool curve = strcmp(parts[MECHANISM].data, "CURVE") == 0;
+    MR_LOCKED(&guard->lock);
     if (guard->allow.count == 0 && strcmp(parts[MECHANISM].data, "NULL") != 0)
         return "no such mechanism";
     if (guard->allow.count && (!curve || count != PARTS || parts[CREDENTIALS].bytes != MR_KEY_BYTES))
@@ -102,8 +105,8 @@ static const char *refusal(mr_zmq_guard *guard, const part parts[PARTS], int cou
 
 static void note_refused(mr_zmq_guard *guard, const char *address, const char *key, const char *why) {
     uint64_t before = atomic_fetch_add(&guard->refused, 1);
-    mr_log_repeating(MR_LOG_WARNING, guard->id, "%s: a peer was refused%s%s%s: %s", guard->id,
-                     *address ? " (" : "", address, *address ? ")" : "", why);
+    mr_log_repeating(MR_LOG_WARNING, guard->id, "%s: a peer was refused%s%s%s: %s%s%s", guard->id,
+                     *address ? " (" : "", address, *address ? ")" : "", why, *key ? ": " : "", key);
     if (mr_audit_may(&guard->refusals, mr_now_ns()))
         mr_audit("peer refused", mr_audit_text("stage", guard->id), mr_audit_text("address", *address ? address : NULL),
                  mr_audit_text("key", *key ? key : NULL), mr_audit_text("reason", why),
@@ -325,6 +328,7 @@ int mr_zmq_guard_begin(mr_zmq_guard **guard, void *context, void *socket, const 
         return mr_fail(MR_ERROR_MEMORY, "no memory");
     snprintf(made->id, sizeof made->id, "%s", params->id);
     made->last = &made->first;
+    mr_lock_init(&made->lock);
     made->allow = *allow;
     mr_zmq_peers_init(&made->peers, params->most, params->handshake_ns, params->unknown_ns);
     made->refusals = made->welcomes = mr_audit_allowance_at(mr_now_ns());
@@ -337,6 +341,13 @@ int mr_zmq_guard_begin(mr_zmq_guard **guard, void *context, void *socket, const 
     *allow = (mr_allow_list){0};
     *guard = made;
     return MR_OK;
+}
+
+void mr_zmq_guard_allow(mr_zmq_guard *guard, mr_allow_list *allow) {
+    MR_LOCKED(&guard->lock);
+    mr_allow_list_fini(&guard->allow);
+    guard->allow = *allow;
+    *allow = (mr_allow_list){0};
 }
 
 void mr_zmq_guard_know(mr_zmq_guard *guard, uint32_t peer, int fd) {
@@ -367,6 +378,7 @@ void mr_zmq_guard_end(mr_zmq_guard **guard) {
     mr_audit_settle(&gone->welcomes, "peer accepted", "stage", gone->id);
     mr_zmq_peers_fini(&gone->peers);
     mr_allow_list_fini(&gone->allow);
+    pthread_mutex_destroy(&gone->lock);
     mr_free(gone);
     *guard = NULL;
 }

@@ -28,6 +28,8 @@ typedef struct mr_zmq_guard_params {
  * empty: peers without CURVE. Else peers must have one of the keys. */
 int mr_zmq_guard_begin(mr_zmq_guard **guard, void *context, void *socket, const mr_zmq_guard_params *params,
                        mr_allow_list *allow);
+/* From now on peers must have one of these keys. Those that are connected stay. Takes the list over. Any thread. */
+void mr_zmq_guard_allow(mr_zmq_guard *guard, mr_allow_list *allow);
 /* As mr_zmq_know. Any thread. */
 void mr_zmq_guard_know(mr_zmq_guard *guard, uint32_t peer, int fd);
 /* How many connections have completed a handshake. Any thread. */

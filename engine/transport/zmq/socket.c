@@ -278,6 +278,15 @@ const char *mr_zmq_endpoint(const mr_zmq *socket) {
     return socket->endpoint;
 }
 
+int mr_zmq_allow(mr_zmq *socket, const char *key_or_path) {
+    mr_allow_list allow = {0};
+    int status = mr_allow_list_add(&allow, key_or_path);
+    if (!status)
+        mr_zmq_guard_allow(socket->guard, &allow);
+    mr_allow_list_fini(&allow);
+    return status;
+}
+
 void mr_zmq_know(const mr_zmq *socket, uint32_t peer, int fd) {
     if (socket->guard)
         mr_zmq_guard_know(socket->guard, peer, fd);

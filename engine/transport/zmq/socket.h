@@ -60,6 +60,9 @@ const char *mr_zmq_endpoint(const mr_zmq *socket);
 /* That connection (ZMQ_SRCFD in its messages) belongs to that peer, below MR_ZMQ_MOST_KNOWN. The peer's former
  * connection is a stranger's. Any thread. */
 void mr_zmq_know(const mr_zmq *socket, uint32_t peer, int fd);
+/* One that binds with a key: from now on peers need one of these keys (one key, or a file of them). Those that are
+ * connected stay. Any thread. On failure the earlier keys remain; the errors of mr_allow_list_add. */
+int mr_zmq_allow(mr_zmq *socket, const char *key_or_path);
 /* How many peers have completed a handshake and are connected, as far as libzmq has reported. 1 for a socket that
  * connects. Any thread. */
 int mr_zmq_present(const mr_zmq *socket);

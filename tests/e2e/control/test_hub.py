@@ -199,6 +199,20 @@ class Keys(Hub):
         events = {row["event"] for row in rows_in(audit)}
         self.assertLessEqual({"peer accepted", "peer refused"}, events)
 
+    def test_a_run_is_allowed_later(self):
+        allowed = self.folder / "runs.allow"
+        allowed.write_text((self.folder / "run.pub").read_text())
+        hub = self.start_hub("--key", self.folder / "hub.key", "--allow", allowed)
+        later = self.start_run(self.keyed("other"))
+        key = re.search('public-key = "(.*)"', (self.folder / "other.pub").read_text()).group(1)
+        self.wait_until(lambda: f"key not allowed: {key}" in self.log.read_text(), self.log)
+        allowed.write_text("")
+        hub.send_signal(signal.SIGHUP)
+        self.wait_until(lambda: "continues with the keys that it had" in self.log.read_text(), self.log)
+        allowed.write_text("".join((self.folder / f"{name}.pub").read_text() for name in ("run", "other")))
+        hub.send_signal(signal.SIGHUP)
+        self.assertEqual([run["pid"] for run in self.wait_for("runs")], [later.pid])
+
     def test_what_is_refused(self):
         def refused(code, says, *arguments):
             self.millrace("hub", *arguments, code=code, says=says)

@@ -150,6 +150,8 @@ class UnderSlurm(Submitting, slurm.UnderSlurm):
         # What is refused leaves the checkpoints where they were.
         self.run_verb("submit", path, "--target", "slurm", "--resume", first, "--target-option", "partition=none",
                       code=64, says="invalid partition")
+        self.run_verb("submit", path, "--target", "slurm", "--target-option", "partition", code=64,
+                      says="if --partition needs a value")
         second = self.submit(path, "slurm", "--resume", first, "--wait")
         self.assertEqual(self.sequence(), list(range(FRAMES)))
         self.run_verb("submit", path, "--target", "slurm", "--resume", first, code=66, says="has no checkpoints")
@@ -238,6 +240,7 @@ class Refusals(StandIns):
         self.assertEqual(self.run_verb("status").stdout, "nothing was submitted\n")
         self.run_verb("status", "--wait", code=64, says="--wait takes the id")
         self.run_verb("status", "a", "b", code=64)
+        self.run_verb("submit", self.path, "-o", "x", code=64, says="--set stages.ID.path=FILE")
         self.run_verb("status", "none", code=66, says='submitted as "none"')
         self.run_verb("cancel", code=64)
         self.run_verb("cancel", "none", code=66)
@@ -326,6 +329,18 @@ class Refusals(StandIns):
             self.assertIn("warning", done.stderr)
             self.assertEqual([one["id"] for one in json.loads(done.stdout)["submitted"]], [good])
             self.run_verb("cancel", bad, code=66, says=f'submitted as "{bad}"')
+
+    def test_records_that_cannot_be_written(self):
+        """What the site says is shown."""
+        self.stand_in("sbatch", "echo 5")
+        self.stand_in("scontrol", "echo ' JobState=RUNNING Reason=None ExitCode=0:0 NodeList=n1'")
+        self.stand_in("scancel", "exit 0")
+        name = self.submit(self.path, "slurm")
+        (self.kept()[0] / "record.json.lock").mkdir()
+        self.run_verb("cancel", name, code=74, says=[f"{name} is being ended", "record.json.lock"])
+        self.stand_in("scontrol", "echo ' JobState=FAILED Reason=None ExitCode=74:0 NodeList=n1'")
+        self.assertEqual(self.status(name, says=f"the end of {name} is not kept")["exit_code"], 74)
+        self.run_verb("status", name, "--wait", code=74, says="is not kept")
 
     def test_a_job_without_a_record_is_ended(self):
         """Nobody would find it. What cannot be ended is named."""

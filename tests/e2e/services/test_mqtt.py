@@ -253,6 +253,15 @@ class Mqtt(Sink):
             self.refused(json.loads(done.stdout), 1)
             self.same_ids([row for topic, row in broker.messages if topic == "millrace/p/a"], 29)
 
+    def test_a_broker_that_breaks_the_protocol(self):
+        """It is named, and no other client is suspected. All is delivered once it is well."""
+        answers = [b"\x40\x02\0\0"] * 5
+        broker = Flaky(self, hates=lambda row: answers.pop() if answers else None)
+        self.broker.port = broker.port
+        done = self.checked([MILLRACE, "run", self.pipeline(30), "--json"], says="protocol error")
+        self.assertNotIn("another client", done.stderr)
+        self.same_ids([row for topic, row in broker.messages if topic == "millrace/p/a"], 30)
+
     def test_a_broker_that_comes_late_and_is_killed(self):
         """The run delivers all; the state comes again."""
         self.broker = Broker(self, name="keeping", keeps=True)

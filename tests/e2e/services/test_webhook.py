@@ -99,6 +99,20 @@ class Webhook(Databases):
         self.assertEqual([row["at"] for row in rows], [[seq, 0.89999998] for seq in range(4)])
         self.assertEqual(rows[2]["all"]["seq"], 2)
 
+    def test_a_secret_path(self):
+        """It is added to the URL, and shown nowhere."""
+        path = self.secret("path", "/services/T0/hidden?wait=true")
+        self.receiver.answers = [(503, {}), (404, {})]
+        file = self.pipeline(3, sink=f", path_file: {path}")
+        done = call([MILLRACE, "run", file, "--json"])
+        self.assertEqual({one for _, _, one in self.receiver.requests}, {"/hook/services/T0/hidden?wait=true"})
+        self.assertIn(f"127.0.0.1:{self.receiver.port}/hook answers 404", done.stderr)
+        self.assertNotIn("hidden", done.stdout + done.stderr + call([MILLRACE, "plan", file]).stdout)
+        self.secret("path", "@other.example/")
+        self.assertIn("the URL's path must begin with /", self.checked([MILLRACE, "run", file], code=65).stderr)
+        path.chmod(0o644)
+        self.assertIn("others may read", self.checked([MILLRACE, "run", file], code=77).stderr)
+
     def test_template_without_results(self):
         template = '{"class": "{class}", "score": {score}, "at": {seq}}'
         source = 'type: "null", frames: 1, format: GRAY8 16x16'

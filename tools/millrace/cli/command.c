@@ -39,6 +39,7 @@ static const struct {
     {" v verbose debug loglevel log-level ", "log", "--log info or --log debug tells more"},
     {" c f config pipeline file ", "set", "name the pipeline without an option"},
     {" source video image url uri ", "input", "--input URI replaces the uri of the only source"},
+    {" o output ", "target-option", "the pipeline says where results go: --set stages.ID.path=FILE"},
     {" out dest save ", "output", "did you mean \"--output\"?"},
     {" show display gui view ", "set", "a stage of type preview shows pictures in a browser"},
 };

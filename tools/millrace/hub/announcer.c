@@ -165,8 +165,9 @@ static void note(mr_announcer *a, bool connected, int64_t now_ns) {
     if (connected && !a->connected)
         mr_log(MR_LOG_INFO, "the hub at %s is connected", endpoint);
     else if (!connected && !a->warned && (a->connected || now_ns - a->began_ns > PATIENCE_NS))
-        mr_log(MR_LOG_WARNING, "the hub at %s is not connected, so it does not show this run; the run continues and "
-                               "tries to connect", endpoint);
+        mr_log(MR_LOG_WARNING, "the hub at %s is not connected%s, so it does not show this run; the run continues and "
+                               "tries to connect", endpoint,
+               mr_plan_view_hub(a->plan)->key ? ", or does not allow the run's key" : "");
     a->warned = !connected && (a->warned || a->connected || now_ns - a->began_ns > PATIENCE_NS);
     a->connected = connected;
 }

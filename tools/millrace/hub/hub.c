@@ -92,7 +92,7 @@ static const mr_usage usage = {
             "tcp://HOST:PORT`, or `hub` in the pipeline. The hub changes nothing: it starts and ends no run.",
     .options = options,
     .notes = "A hub that starts again knows all runs within a few seconds. No run waits for it. It ends with SIGINT or "
-             "SIGTERM.",
+             "SIGTERM. At SIGHUP it reads the file of --allow again, and opens the file of --audit anew.",
     .examples = examples,
 };
 
@@ -159,15 +159,28 @@ static int take_messages(hub *of) {
     return status == MR_ERROR_AGAIN ? MR_OK : status;
 }
 
-static bool is_asked_to_end(int signals) {
-    struct signalfd_siginfo got;
-    return read(signals, &got, sizeof got) == (ssize_t)sizeof got;
+/* At SIGHUP. If a file cannot be read, the hub logs it and continues with what it had. */
+static void open_again(hub *of, const arguments *given) {
+    if (given->allow && mr_channel_allow(of->channel, given->allow))
+        mr_log(MR_LOG_ERROR, "%s; the hub continues with the keys that it had", mr_message());
+    if (given->audit && mr_audit_reopen())
+        mr_log(MR_LOG_ERROR, "%s", mr_message());
 }
 
-static int watch(hub *of, int signals) {
+static bool is_asked_to_end(hub *of, const arguments *given, int signals) {
+    struct signalfd_siginfo got;
+    while (read(signals, &got, sizeof got) == (ssize_t)sizeof got) {
+        if (got.ssi_signo != SIGHUP)
+            return true;
+        open_again(of, given);
+    }
+    return false;
+}
+
+static int watch(hub *of, const arguments *given, int signals) {
     int64_t woken_ns = 0;
     int status = MR_OK;
-    while (!status && !is_asked_to_end(signals)) {
+    while (!status && !is_asked_to_end(of, given, signals)) {
         status = take_messages(of);
         if (mr_now_ns() - woken_ns < EVENT_NS)
             continue;
@@ -197,7 +210,7 @@ static int serve(const arguments *given, int signals) {
         status = mr_hub_http_open(&of.http, &given->http, &of.shown);
     if (!status) {
         report(&of, given);
-        status = watch(&of, signals);
+        status = watch(&of, given, signals);
     }
     mr_hub_http_close(&of.http);
     mr_channel_close(&of.channel, 0);
@@ -205,12 +218,13 @@ static int serve(const arguments *given, int signals) {
     return status ? mr_command_failed(status) : 0;
 }
 
-/* Blocks the signals that end the hub, before any thread starts, and returns a descriptor for them. */
+/* Blocks the signals that the hub takes, before any thread starts, and returns a descriptor for them. */
 static int catch_signals(void) {
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
     sigprocmask(SIG_BLOCK, &set, NULL);
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }

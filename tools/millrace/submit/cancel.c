@@ -27,14 +27,11 @@ static int end(mr_submission *one) {
     if (status)
         return status;
     one->cancelled = true;
-    status = mr_store_write(one);
-    if (!status && over) {
-        mr_print(stderr, "%s is over: ", one->id);
+    mr_print(stderr, "%s is %s", one->id, over ? "over: " : "being ended");
+    if (over)
         mr_job_print(&one->job, stderr);
-        fputc('\n', stderr);
-    } else if (!status)
-        mr_print(stderr, "%s is being ended\n", one->id);
-    return status;
+    fputc('\n', stderr);
+    return mr_store_write(one);
 }
 
 /* The first failure; the others are ended too. */

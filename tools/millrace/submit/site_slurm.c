@@ -27,6 +27,17 @@ static void add_log(mr_site_words *words, const mr_submission *one) {
     mr_site_add(words, "--output=%s/log", path);
 }
 
+/* An option that needs a value takes the next word, the script's path, and sbatch reads an empty script. */
+static int blame_option(int status, const mr_words *options) {
+    char why[1024];
+    snprintf(why, sizeof why, "%s", mr_message());
+    for (size_t i = 0; i < options->count; i++)
+        if (!strchr(options->item[i], '='))
+            return mr_fail(MR_ERROR_USAGE, "%s; if %s needs a value, write it: --target-option %s=VALUE", why,
+                           options->item[i], options->item[i] + strspn(options->item[i], "-"));
+    return status;
+}
+
 /* Within a job, or in a terminal that began in one, Slurm's variables describe that job: sbatch would pass them on, and
  * srun obey them, for instance bind all tasks to the other job's cores. These are for Slurm's programs themselves. */
 static void forget_outer_job(void) {
@@ -55,7 +66,7 @@ static int hand_over(mr_submission *one, const mr_words *options) {
     mr_site_add(&words, "%s", one->files.item[0]);
     int status = mr_site_call(one, &words, &out);
     if (status)
-        return status;
+        return blame_option(status, options);
     /* "4711" or "4711;cluster" */
     const size_t digits = strspn(out, "0123456789");
     if (digits && digits < 20 && strchr(";\n", out[digits]))

@@ -40,7 +40,9 @@ int mr_submission_refresh(mr_submission *one) {
         call_cancelled(&job);
     free(one->job.process);
     one->job = job;
-    return mr_job_is_over(job.state) ? mr_store_write(one) : MR_OK;
+    if (mr_job_is_over(job.state) && mr_store_write(one)) /* it is asked for again */
+        mr_print(stderr, "millrace: warning: the end of %s is not kept: %s\n", one->id, mr_message());
+    return MR_OK;
 }
 
 void mr_job_print(const mr_job *job, FILE *to) {

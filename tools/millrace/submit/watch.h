@@ -3,7 +3,8 @@
 
 #include "tools/millrace/submit/submission.h"
 
-/* Asks the site, unless the end is known. An end is written into the record, since a site forgets it. */
+/* Asks the site, unless the end is known. An end is written into the record, since a site forgets it. A record that
+ * cannot be written is a warning on standard error. */
 int mr_submission_refresh(mr_submission *one);
 /* Waits for the end, and prints each change on standard error. Returns the pipeline's exit code, or 75 if it was
  * cancelled; with an error printed, 69 if the site cannot be asked or does not know it. */
