@@ -56,7 +56,7 @@ static int check_head(const mr_hub_report *report) {
                                       {0}});
 }
 
-/* Later versions may have more fields. They are kept with the report, and take more memory there than in the message. */
+/* Later versions may have more fields. They are kept with the report, with more memory than in the message. */
 static int check_unknown(const mr_hub_report *report) {
     size_t unknown = report->base.n_unknown_fields;
     for (size_t i = 0; i < report->n_processes; i++)
