@@ -10,8 +10,7 @@
 #include "engine/serve/http_address.h"
 #include "millrace/status.h"
 
-/* LINE_BYTES: a header, whose value may be a secret of up to 4096 bytes. */
-enum { LINE_BYTES = 4096 + 256, MOST_PAUSE_S = 86400, MOST_ANSWER = 1 << 20, MOST_WORDS = 200 };
+enum { MOST_PAUSE_S = 86400, MOST_ANSWER = 1 << 20, MOST_WORDS = 200 };
 
 struct mr_http_client {
     mr_http_client_params params;
@@ -57,15 +56,26 @@ static int add_line(struct curl_slist **list, const char *line) {
 }
 
 static int add_header(struct curl_slist **list, const char *name, const char *value) {
-    char line[LINE_BYTES];
-    snprintf(line, sizeof line, "%s: %s", name, value);
-    int status = add_line(list, line);
-    explicit_bzero(line, sizeof line);
+    const size_t room = strlen(name) + strlen(value) + sizeof ": ";
+    char *line = mr_alloc(room);
+    if (!line)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for headers");
+    snprintf(line, room, "%s: %s", name, value);
+    const int status = add_line(list, line);
+    explicit_bzero(line, room);
+    mr_free(line);
     return status;
 }
 
 int mr_http_client_add_header(mr_http_client *client, const char *name, const char *value) {
     return add_header(&client->headers, name, value);
+}
+
+/* Values may be secrets. */
+static void free_headers(struct curl_slist *headers) {
+    for (struct curl_slist *one = headers; one; one = one->next)
+        explicit_bzero(one->data, strlen(one->data));
+    curl_slist_free_all(headers);
 }
 
 /* Those of all requests are copied, since libcurl keeps one list. */
@@ -223,7 +233,7 @@ int mr_http_client_post(mr_http_client *client, const mr_http_post *post, mr_htt
         curl_easy_setopt(client->curl, CURLOPT_MIMEPOST, NULL);
     }
     curl_mime_free(form);
-    curl_slist_free_all(headers);
+    free_headers(headers);
     return status;
 }
 
@@ -253,9 +263,7 @@ void mr_http_client_destroy(mr_http_client **client) {
     if (!gone)
         return;
     mr_http_client_disconnect(gone);
-    for (struct curl_slist *one = gone->headers; one; one = one->next)
-        explicit_bzero(one->data, strlen(one->data));
-    curl_slist_free_all(gone->headers);
+    free_headers(gone->headers);
     mr_free(gone);
     *client = NULL;
 }
