@@ -426,6 +426,24 @@ esac
         self.assertEqual(self.status(second)["state"], "cancelled")
         self.submit(self.path, "systemd")
 
+    def test_systemd_forgets_what_ended_well(self):
+        """A service without a target is then shown as if it had never run: without a job, it is no longer queued."""
+        self.stand_in("systemctl", self.SYSTEMCTL)
+        units = self.folder / "calls.units"
+        units.mkdir()
+        idle = self.ENDED.replace("=5", "=0").replace("MainCode=1", "MainCode=0")
+        path = self.write(pipeline(dict(numbers='type: "null", frames: 3'), name="one", out='type: "null"'), "one.yaml")
+        (units / "one.service").write_text(idle + "Job=17\n")
+        name = self.submit(path, "systemd")
+        self.assertEqual(self.status(name)["state"], "queued")
+        (units / "one.service").write_text(idle + "Job=\n")
+        one = self.status(name, "--wait")
+        self.assertEqual((one["state"], one["exit_code"]), ("ended", 0))
+        # A target keeps its units: what shows no start had none.
+        self.systemd_shows(worker0=idle, other=self.ENDED)
+        name = self.submit(self.path, "systemd")
+        self.run_verb("status", name, "--wait", code=69, says="the unit was not started")
+
 
 def condition(kind, status="True", **more):
     return {"conditions": [{"type": kind, "status": status, **more}]}
@@ -573,7 +591,15 @@ class UnderKubernetes(StandIns):
                           ("running", "m2", 3, "CrashLoopBackOff; last exit code 78"),
                           ("queued", "m1", 0, "ImagePullBackOff")])
         self.run_verb("submit", path, "--target", "kubernetes", *options, code=75, says="is running")
+        # The Job replaces a pod that was evicted or whose machine is lost.
+        show(*(pod("three-my-worker", replica, phase, "m2", reason=why, message="low on memory")
+               for replica, phase, why in ((0, "Failed", "Evicted"), (1, "Unknown", "NodeLost"))))
+        one = self.status(name)
+        self.assertEqual((one["state"], [p["reason"] for p in one["processes"]][1:3]),
+                         ("queued", ["Evicted: low on memory", "NodeLost: low on memory"]))
+        self.run_verb("submit", path, "--target", "kubernetes", *options, code=75, says="is queued")
         ended = {"state": {"terminated": {"exitCode": 0}}}
+        server.objects[("video", "jobs", "three-my-worker")]["status"] = condition("Failed", reason="Backoff")
         show(pod("three-my-worker", 1, "Failed", "m2", {"state": {"terminated": {"exitCode": 74, "reason": "Error"}}}),
              *(pod(node, replica, "Succeeded", "m1", ended)
                for node, replica in (("three-camera", 0), ("three-my-worker", 0), ("three-center", 0))))
