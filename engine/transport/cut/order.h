@@ -5,8 +5,8 @@
  * longer than `patience`. Late frames pass at once. After a process connected or disconnected, which is when frames are
  * sent again to others, only patience counts for as long. Behind a live cut a first connection does not count, since
  * the very first frames may have been lost because no consumer was connected. A process that was connected or has failed
- * for good, and has been away for longer than `patience`, is not waited for: frames that it had were sent to others, or
- * are lost.
+ * for good is not waited for once it has been away for longer than `patience`: its frames were sent to others, or are
+ * lost.
  *
  * It holds as many frames as windows admit. One thread. */
 #pragma once
