@@ -5,11 +5,12 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/print.h"
+#include "engine/base/utf8.h"
 #include "engine/serve/http_address.h"
 #include "millrace/status.h"
 
-/* LINE_BYTES: a header, whose value may be a secret of up to 4096 bytes. */
-enum { LINE_BYTES = 4096 + 256, MOST_PAUSE_S = 86400, MOST_ANSWER = 1 << 20 };
+enum { MOST_PAUSE_S = 86400, MOST_ANSWER = 1 << 20, MOST_WORDS = 200 };
 
 struct mr_http_client {
     mr_http_client_params params;
@@ -55,15 +56,26 @@ static int add_line(struct curl_slist **list, const char *line) {
 }
 
 static int add_header(struct curl_slist **list, const char *name, const char *value) {
-    char line[LINE_BYTES];
-    snprintf(line, sizeof line, "%s: %s", name, value);
-    int status = add_line(list, line);
-    explicit_bzero(line, sizeof line);
+    const size_t room = strlen(name) + strlen(value) + sizeof ": ";
+    char *line = mr_alloc(room);
+    if (!line)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for headers");
+    snprintf(line, room, "%s: %s", name, value);
+    const int status = add_line(list, line);
+    explicit_bzero(line, room);
+    mr_free(line);
     return status;
 }
 
 int mr_http_client_add_header(mr_http_client *client, const char *name, const char *value) {
     return add_header(&client->headers, name, value);
+}
+
+/* Values may be secrets. */
+static void free_headers(struct curl_slist *headers) {
+    for (struct curl_slist *one = headers; one; one = one->next)
+        explicit_bzero(one->data, strlen(one->data));
+    curl_slist_free_all(headers);
 }
 
 /* Those of all requests are copied, since libcurl keeps one list. */
@@ -163,9 +175,23 @@ static int set_body(const mr_http_client *client, const mr_http_post *post, curl
     return code ? mr_fail(MR_ERROR_INTERNAL, "libcurl refuses an option: %s", curl_easy_strerror(code)) : MR_OK;
 }
 
+/* The beginning of a server's own words, after ": "; "" for pages of HTML and other bytes. A server may repeat a URL
+ * that is not shown. */
+static void read_words(const mr_http_client *client, const mr_http_answer *answer, char words[MOST_WORDS]) {
+    const char *hidden = client->params.shown, *url = client->params.url;
+    const char *from = (const char *)answer->body;
+    char text[MOST_WORDS - 2];
+    const size_t bytes = answer->bytes < sizeof text ? answer->bytes : sizeof text - 1;
+    snprintf(text, sizeof text, "%.*s", (int)mr_utf8_fit(from, bytes), from);
+    text[strcspn(text, "\r\n")] = '\0';
+    const bool shows = *text && *text != '<' && mr_printable(text) && (!hidden || strcmp(hidden, url) == 0);
+    snprintf(words, MOST_WORDS, "%s%s", shows ? ": " : "", shows ? text : "");
+}
+
 static int judge(mr_http_client *client, CURLcode code, mr_http_answer *answer) {
     const char *url = client->params.shown ? client->params.shown : client->params.url;
     curl_off_t pause_s = 0;
+    char words[MOST_WORDS];
     if (code == CURLE_ABORTED_BY_CALLBACK)
         return mr_fail(MR_ERROR_CANCELLED, "stopped while %s did not answer", url);
     if (code == CURLE_UNSUPPORTED_PROTOCOL) /* of the answer: the URL was checked */
@@ -181,8 +207,9 @@ static int judge(mr_http_client *client, CURLcode code, mr_http_answer *answer) 
     if (number >= 200 && number < 300)
         return MR_OK;
     const bool passing = number == 408 || number == 425 || number == 429 || (number >= 500 && number < 600);
-    return mr_fail(passing ? MR_ERROR_AGAIN : MR_ERROR_PROTOCOL, "%s answers %ld%s", url, number,
-                   number >= 300 && number < 400 ? ", a redirect, which is not followed" : "");
+    read_words(client, answer, words);
+    return mr_fail(passing ? MR_ERROR_AGAIN : MR_ERROR_PROTOCOL, "%s answers %ld%s%s", url, number,
+                   number >= 300 && number < 400 ? ", a redirect, which is not followed" : "", words);
 }
 
 int mr_http_client_post(mr_http_client *client, const mr_http_post *post, mr_http_answer *answer) {
@@ -206,7 +233,7 @@ int mr_http_client_post(mr_http_client *client, const mr_http_post *post, mr_htt
         curl_easy_setopt(client->curl, CURLOPT_MIMEPOST, NULL);
     }
     curl_mime_free(form);
-    curl_slist_free_all(headers);
+    free_headers(headers);
     return status;
 }
 
@@ -236,9 +263,7 @@ void mr_http_client_destroy(mr_http_client **client) {
     if (!gone)
         return;
     mr_http_client_disconnect(gone);
-    for (struct curl_slist *one = gone->headers; one; one = one->next)
-        explicit_bzero(one->data, strlen(one->data));
-    curl_slist_free_all(gone->headers);
+    free_headers(gone->headers);
     mr_free(gone);
     *client = NULL;
 }

@@ -46,8 +46,9 @@ static void label(const char *value) {
 static void answer(const uint8_t *data, size_t bytes) {
     char why[MR_OTLP_WHY];
     uint64_t rejected;
-    if (mr_otlp_read_rejected(data, bytes, &rejected, why))
-        fault_if(memchr(why, '\0', sizeof why) == NULL);
+    for (int cut = 0; cut < 2; cut++)
+        if (mr_otlp_read_rejected(data, bytes, cut, &rejected, why))
+            fault_if(memchr(why, '\0', sizeof why) == NULL);
 }
 
 FUZZ(data, bytes) {

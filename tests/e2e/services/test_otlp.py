@@ -168,6 +168,34 @@ class Metrics(Otlp):
         self.assertEqual((headers["Authorization"], headers["X-Site"]), ("Bearer a:b", "lobby"))
         _, log = self.run_to(f"http://collector.invalid:{free_port()}", *run)
         self.assertIn("headers are sent without encryption", log)
+        secret = "s" * 20000
+        path.write_text(f"\nX-Long: {secret}\n")
+        self.run_to(self.collector.url, *run)
+        self.assertEqual(self.collector.headers[-1]["X-Long"], secret)
+
+    def test_wrong_lists(self):
+        """Entries are refused by their number: a message never has what may be a secret."""
+        known = {"OTEL_EXPORTER_OTLP_ENDPOINT": self.collector.url}
+        for name, value, wanted in (
+                ("OTEL_EXPORTER_OTLP_HEADERS", "a=1,Authorization: Bearer hidden==", 'entry 2: what stands before "="'),
+                ("OTEL_EXPORTER_OTLP_HEADERS", "a=1,,hidden", 'entry 3 has no "=": write NAME=VALUE'),
+                ("OTEL_EXPORTER_OTLP_HEADERS", "a=hidden%0Ab: c", "entry 1: the value must be one line"),
+                ("OTEL_RESOURCE_ATTRIBUTES", "a=1,hidden", 'entry 2 has no "="')):
+            log = self.run_to(None, environment={**known, name: value}, code=78)[1]
+            self.assertIn(f"{name}: {wanted}", log)
+            self.assertNotIn("hidden", log)
+        path = self.write("A: b\nAuthorization Bearer hidden\n", "headers")
+        path.chmod(0o600)
+        log = self.run_to(self.collector.url, "--set", f"otlp.headers_file={path}", code=78)[1]
+        self.assertIn('headers: entry 2 has no ":"', log)
+        self.assertNotIn("hidden", log)
+        self.assertEqual(self.collector.headers, [])
+
+    def test_a_password_in_the_clear(self):
+        _, log = self.run_to(None, environment={
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://me:hidden@collector.invalid:{free_port()}"})
+        self.assertIn("user and password are sent without encryption", log)
+        self.assertNotIn("hidden", log)
 
 
 class Traces(Otlp):
@@ -296,7 +324,7 @@ class Failures(Otlp):
         self.assertEqual((self.collector.requests, other.headers), ([], []))
         part = ExportMetricsServiceResponse()
         part.partial_success.rejected_data_points = 3
-        part.partial_success.error_message = "old ones"
+        part.partial_success.error_message = "old ones " * 1000  # longer than what is kept of an answer
         self.collector.answers = [(200, {}, part.SerializeToString())]
         _, log = self.run_to(self.collector.url)
         self.assertRegex(log, r"rejects 3 of \d+ data points: old ones")
@@ -335,7 +363,7 @@ class Failures(Otlp):
 
         self.wait_until(lambda: not state()["up"], log, child)
         self.assertRegex(state()["message"], "answers 400")
-        self.assertEqual(state()["endpoint"], self.collector.url)
+        self.assertEqual(state()["endpoint"], self.collector.url + "/v1/metrics")
         self.assertNotIn("secret", get("/api/v1/status") + get("/metrics") + log.read_text())
         self.assertEqual(self.collector.headers[-1]["Authorization"],
                          "Basic " + base64.b64encode(b"me:secret").decode())

@@ -17,7 +17,8 @@ from harness import MILLRACE, MODELS, ROOT, TIMEOUT, call, free_port, need_model
 
 
 class Receiver(posted.Posted):
-    """Keeps the requests. `answers` are statuses, with headers, for the next ones; then 200. "half" breaks off."""
+    """Keeps the requests. `answers` are statuses with headers, and a text or none, for the next ones; then 200. "half"
+    breaks off."""
 
     def __init__(self, **how):
         self.requests, self.answers, self.lock = [], [], threading.Lock()
@@ -26,12 +27,12 @@ class Receiver(posted.Posted):
     def take(self, handler, body):
         with self.lock:
             self.requests.append((dict(handler.headers), body, handler.path))
-            answer, headers = self.answers.pop(0) if self.answers else (200, {})
+            answer, headers, *text = self.answers.pop(0) if self.answers else (200, {})
         if answer == "half":
             handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly a part")
             handler.close_connection = True
         else:
-            handler.answer(answer, headers)
+            handler.answer(answer, headers, *text)
 
     def bodies(self):
         return [json.loads(body) for _, body, _ in self.requests]
@@ -102,7 +103,7 @@ class Webhook(Databases):
     def test_a_secret_path(self):
         """It is added to the URL, and shown nowhere."""
         path = self.secret("path", "/services/T0/hidden?wait=true")
-        self.receiver.answers = [(503, {}), (404, {})]
+        self.receiver.answers = [(503, {}), (404, {}, b"Cannot POST /hook/services/T0/hidden")]
         file = self.pipeline(3, sink=f", path_file: {path}")
         done = call([MILLRACE, "run", file, "--json"])
         self.assertEqual({one for _, _, one in self.receiver.requests}, {"/hook/services/T0/hidden?wait=true"})
@@ -162,6 +163,16 @@ class Webhook(Databases):
         self.assertEqual((summary["ledger"]["delivered"], other.requests), (1, []))
         self.assertEqual(summary["ledger"]["dropped"], [{"stage": "db", "reason": "refused", "frames": 5}])
         self.assertEqual(self.service(summary)["dropped"], 5)
+
+    def test_words_of_the_server(self):
+        """The message has the first line of an answer that is text."""
+        url, end = f"http://127.0.0.1:{self.receiver.port}/hook answers 400", "; the records are dropped"
+        for text, words in ((b'{"error": "no field \xc3\xa4"}\nmore', ': {"error": "no field ä"}' + end),
+                            (b"x" * 300, ": xxx"), (b"<html>no</html>", end), (b"\x0a\x00\xff", end),
+                            (b"\x1b[2J", end), (b"", end)):
+            with self.subTest(text):
+                self.receiver.answers = [(400, {}, text)]
+                self.assertIn(url + words, call([MILLRACE, "run", self.pipeline(1)]).stderr)
 
     def test_tls(self):
         """The certificate's issuer and name are verified."""

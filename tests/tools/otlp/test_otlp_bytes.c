@@ -68,13 +68,17 @@ TEST(lengths_of_nested_messages_have_as_many_bytes_as_they_need) {
     }
 }
 
-static bool read_bytes(const char *answer, size_t bytes, uint64_t *rejected, char why[MR_OTLP_WHY]) {
+static bool read_bytes_of(const char *answer, size_t bytes, bool cut, uint64_t *rejected, char why[MR_OTLP_WHY]) {
     uint8_t *copy = malloc(bytes + !bytes); /* so that a sanitizer sees reads after it */
     assert_non_null(copy);
     memcpy(copy, answer, bytes);
-    const bool read = mr_otlp_read_rejected(copy, bytes, rejected, why);
+    const bool read = mr_otlp_read_rejected(copy, bytes, cut, rejected, why);
     free(copy);
     return read;
+}
+
+static bool read_bytes(const char *answer, size_t bytes, uint64_t *rejected, char why[MR_OTLP_WHY]) {
+    return read_bytes_of(answer, bytes, false, rejected, why);
 }
 
 TEST(answers_say_what_was_rejected) {
@@ -98,6 +102,20 @@ TEST(broken_answers_are_seen) {
     assert_false(read_bytes("\x0a\x02\x08\x80", 4, &rejected, why));
     assert_false(read_bytes("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x01", 13, &rejected, why));
     assert_false(read_bytes("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11, &rejected, why));
+}
+
+/* Of an answer that is longer than what was kept, the beginning counts. */
+TEST(cut_answers_say_what_is_there) {
+    static const char part[] = "\x0a\x09\x08\xac\x02\x12\x04" "full\x12\x01x";
+    char why[MR_OTLP_WHY];
+    uint64_t rejected;
+    for (size_t bytes = 0; bytes < sizeof part; bytes++) {
+        assert_true(read_bytes_of(part, bytes, true, &rejected, why));
+        assert_int_equal(rejected, bytes < 5 ? 0 : 300);
+        assert_int_equal(strlen(why), bytes < 7 ? 0 : bytes < 11 ? bytes - 7 : 4);
+        assert_memory_equal(why, "full", strlen(why));
+    }
+    assert_false(read_bytes_of("\x0a\x02\x08\x80\x12", 5, true, &rejected, why)); /* the broken part is there */
 }
 
 RUN_TESTS(NULL, NULL)

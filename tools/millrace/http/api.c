@@ -48,13 +48,12 @@ static void put_process_head(yajl_gen json, const mr_observed_process *process) 
 
 static void put_otlp(yajl_gen json, const mr_run_http *web) {
     mr_otlp_state states[MR_OTLP_SIGNALS];
-    const char *endpoint;
-    const size_t count = mr_otlp_state_of(web->otlp, states, &endpoint);
+    const size_t count = mr_otlp_state_of(web->otlp, states);
     MR_JSON_ARRAY(json, "otlp")
         for (size_t i = 0; i < count; i++)
             MR_JSON_MAP(json, NULL) {
                 mr_json_text(json, "signal", states[i].signal);
-                mr_json_text(json, "endpoint", endpoint);
+                mr_json_text(json, "endpoint", states[i].url);
                 mr_json_bool(json, "up", states[i].up);
                 mr_json_integer(json, "sent", (int64_t)states[i].sent);
                 mr_json_integer(json, "rejected", (int64_t)states[i].rejected);

@@ -72,7 +72,7 @@ static void fill_metrics(mr_run_http *web, mr_metrics *metrics) {
     metrics->digest = web->plan->digest;
     metrics->alive = mr_run_http_is(web, MR_HEALTH_ALIVE, why);
     metrics->ready = mr_run_http_is(web, MR_HEALTH_READY, why);
-    metrics->otlp_count = mr_otlp_state_of(web->otlp, metrics->otlp, NULL);
+    metrics->otlp_count = mr_otlp_state_of(web->otlp, metrics->otlp);
 }
 
 /* A scrape, until the client has taken all of it. */

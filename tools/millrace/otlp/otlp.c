@@ -9,6 +9,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/thread.h"
+#include "engine/base/url.h"
 #include "millrace/log.h"
 #include "tools/millrace/otlp/otlp_target.h"
 
@@ -18,7 +19,7 @@ static const int64_t LEAST_PAUSE_NS = 1000000000, MOST_PAUSE_NS = 60000000000;
 
 typedef struct channel {
     mr_otlp_signal signal;
-    char url[MR_OTLP_URL];
+    char url[MR_OTLP_URL], shown[MR_OTLP_URL]; /* shown: without user and password, which a variable's URL may have */
     mr_http_client *client;
     int64_t next_ns, pause_ns; /* the thread's: when to send; the last pause after a failure */
     int64_t asked_ns;          /* likewise: not before this, by Retry-After; 0: at any time */
@@ -56,7 +57,8 @@ static bool may_repeat(int status, long code) {
 static void note_taken(mr_otlp *otlp, channel *to, size_t items, const mr_http_answer *answer) {
     char why[MR_OTLP_WHY];
     uint64_t rejected = 0;
-    if (!mr_otlp_read_rejected(answer->body, answer->bytes, &rejected, why))
+    const bool cut = answer->bytes == sizeof answer->body;
+    if (!mr_otlp_read_rejected(answer->body, answer->bytes, cut, &rejected, why))
         rejected = 0; /* the status counts */
     rejected = rejected > items ? items : rejected;
     if (rejected)
@@ -226,9 +228,11 @@ int mr_otlp_add_signal(mr_otlp *otlp, const mr_otlp_signal *signal, bool *sends)
     if (!otlp || status || !*route.url)
         return status;
     channel *to = &otlp->channels[otlp->count++];
-    *to = (channel){.signal = *signal, .state = {.signal = signal->name, .up = true},
+    *to = (channel){.signal = *signal, .state = {.signal = signal->name, .url = to->shown, .up = true},
                     .next_ns = mr_now_ns() + signal->interval_ns};
     snprintf(to->url, sizeof to->url, "%s", route.url);
+    snprintf(to->shown, sizeof to->shown, "%s", route.url);
+    mr_url_hide(to->shown);
     status = mr_http_client_create(&to->client, &(mr_http_client_params){
         .url = to->url, .ca_file = route.ca_file, .login = otlp->target.otlp->login, .timeout_ns = otlp->timeout_ns,
         .stops = is_stopped, .context = otlp});
@@ -275,9 +279,7 @@ void mr_otlp_destroy(mr_otlp **result) {
     *result = NULL;
 }
 
-size_t mr_otlp_state_of(mr_otlp *otlp, mr_otlp_state states[MR_OTLP_SIGNALS], const char **endpoint) {
-    if (endpoint)
-        *endpoint = otlp ? otlp->target.shown : NULL;
+size_t mr_otlp_state_of(mr_otlp *otlp, mr_otlp_state states[MR_OTLP_SIGNALS]) {
     if (!otlp)
         return 0;
     MR_LOCKED(&otlp->lock);

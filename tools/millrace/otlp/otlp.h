@@ -30,7 +30,7 @@ typedef struct mr_otlp_signal {
 
 /* How a signal's delivery stands. */
 typedef struct mr_otlp_state {
-    const char *signal;
+    const char *signal, *url;     /* url: without user and password; lives as long as the sender */
     bool up;                      /* the last request was answered, or there was none yet */
     uint64_t sent, rejected, failures; /* items that were taken, items that were not; requests without success */
     char message[256];            /* of the last failure; "": there was none, or it is over */
@@ -51,8 +51,8 @@ void mr_otlp_flush(mr_otlp *otlp, int descriptor, int64_t asked_ns);
 void mr_otlp_stop(mr_otlp *otlp);
 void mr_otlp_destroy(mr_otlp **otlp);
 
-/* States of the signals; how many there are. `endpoint` may be NULL. */
-size_t mr_otlp_state_of(mr_otlp *otlp, mr_otlp_state states[MR_OTLP_SIGNALS], const char **endpoint);
+/* States of the signals; how many there are. */
+size_t mr_otlp_state_of(mr_otlp *otlp, mr_otlp_state states[MR_OTLP_SIGNALS]);
 
 /* Until when the end of a run may wait for others that wanted `most_ns`. asked_ns: as above. */
 int64_t mr_otlp_patience_until_ns(const mr_plan_view *plan, int64_t most_ns, int64_t asked_ns);

@@ -137,6 +137,7 @@ void mr_otlp_attribute_int(mr_otlp_bytes *to, int field, const char *key, int64_
 
 typedef struct reader {
     const uint8_t *at, *end;
+    bool cut; /* the end is missing: the last field is what is there of it */
 } reader;
 
 /* A field; `data`: its bytes, if it has a length. */
@@ -167,10 +168,11 @@ static bool read_field(reader *from, field *one) {
     bytes = (tag & 7) == EIGHT_BYTES ? 8 : 4;
     if ((tag & 7) == COUNTED ? !read_varint(from, &bytes) : (tag & 7) != EIGHT_BYTES && (tag & 7) != FOUR_BYTES)
         return false;
-    if (bytes > (uint64_t)(from->end - from->at))
+    const uint64_t left = (uint64_t)(from->end - from->at);
+    if (bytes > left && !from->cut)
         return false;
-    one->data = (reader){from->at, from->at + bytes};
-    from->at += bytes;
+    one->data = (reader){from->at, from->at + (bytes < left ? bytes : left), from->cut && bytes > left};
+    from->at = one->data.end;
     return true;
 }
 
@@ -181,7 +183,7 @@ static bool read_partial(reader from, uint64_t *rejected, char why[MR_OTLP_WHY])
     field one;
     while (from.at < from.end) {
         if (!read_field(&from, &one))
-            return false;
+            return from.cut;
         if (one.number == REJECTED)
             *rejected = one.value;
         if (one.number == ERROR_MESSAGE && one.data.at) {
@@ -194,14 +196,14 @@ static bool read_partial(reader from, uint64_t *rejected, char why[MR_OTLP_WHY])
     return true;
 }
 
-bool mr_otlp_read_rejected(const uint8_t *answer, size_t bytes, uint64_t *rejected, char why[MR_OTLP_WHY]) {
-    reader from = {answer, answer + bytes};
+bool mr_otlp_read_rejected(const uint8_t *answer, size_t bytes, bool cut, uint64_t *rejected, char why[MR_OTLP_WHY]) {
+    reader from = {answer, answer + bytes, cut};
     field one;
     *rejected = 0;
     *why = '\0';
     while (from.at < from.end) {
         if (!read_field(&from, &one))
-            return false;
+            return cut;
         if (one.number == PARTIAL_SUCCESS && one.data.at && !read_partial(one.data, rejected, why))
             return false;
     }

@@ -29,6 +29,7 @@ void mr_otlp_end(mr_otlp_bytes *to, size_t begin);
 void mr_otlp_attribute(mr_otlp_bytes *to, int field, const char *key, const char *value);
 void mr_otlp_attribute_int(mr_otlp_bytes *to, int field, const char *key, int64_t value);
 
-/* Reads the answer to a request: how many items were rejected, and why. False: it is no such message. */
+/* Reads the answer to a request: how many items were rejected, and why. `cut`: the answer was longer, and its beginning
+ * counts. False: it is no such message. */
 enum { MR_OTLP_WHY = 256 };
-bool mr_otlp_read_rejected(const uint8_t *answer, size_t bytes, uint64_t *rejected, char why[MR_OTLP_WHY]);
+bool mr_otlp_read_rejected(const uint8_t *answer, size_t bytes, bool cut, uint64_t *rejected, char why[MR_OTLP_WHY]);

@@ -10,7 +10,6 @@
 #include "engine/base/file.h"
 #include "engine/base/key_file.h"
 #include "engine/base/memory.h"
-#include "engine/base/print.h"
 #include "engine/base/url.h"
 #include "millrace/log.h"
 #include "millrace/version.h"
@@ -42,13 +41,14 @@ static int hex_of(char digit) {
     return at ? (int)(at - digits) : -1;
 }
 
-/* In place. */
+/* In place. A zero byte would end the text: it stays encoded. */
 static void decode_percent(char *text) {
     char *to = text;
     for (const char *from = text; *from; from++) {
         const int high = *from == '%' ? hex_of(from[1]) : -1, low = high >= 0 ? hex_of(from[2]) : -1;
-        *to++ = (char)(low >= 0 ? high << 4 | low : *from);
-        from += low >= 0 ? 2 : 0;
+        const int byte = low >= 0 ? high << 4 | low : 0;
+        *to++ = byte ? (char)byte : *from;
+        from += byte ? 2 : 0;
     }
     *to = '\0';
 }
@@ -60,34 +60,52 @@ static char *trimmed(char *text) {
     return text;
 }
 
-/* Splits the next "key=value" of a list, in place; NULL: there is none. */
-static char *next_pair(char **list, const char *between, char mark, char **value) {
-    for (char *pair; (pair = strsep(list, between));) {
-        char *at = strchr(pair, mark);
-        if (!at)
+/* A list of "key=value", which is split in place. Messages name an entry by its number: it may be a secret. */
+typedef struct list {
+    char *rest;
+    const char *between, *origin; /* between: characters that part entries */
+    char mark;
+    int number;                   /* the pair's; empty entries count */
+    char *key, *value;            /* key NULL: there is no further pair */
+} list;
+
+static int next_pair(list *from) {
+    from->key = NULL;
+    for (char *entry; (entry = strsep(&from->rest, from->between));) {
+        from->number++;
+        char *at = strchr(entry, from->mark);
+        if (!at && !*trimmed(entry))
             continue;
+        if (!at)
+            return mr_fail(MR_ERROR_CONFIG, "%s: entry %d has no \"%c\": write NAME%cVALUE", from->origin, from->number,
+                           from->mark, from->mark);
         *at = '\0';
-        *value = trimmed(at + 1);
-        return trimmed(pair);
+        from->value = trimmed(at + 1);
+        from->key = trimmed(entry);
+        break;
     }
-    return NULL;
+    return MR_OK;
 }
 
 /* ---- headers ----------------------------------------------------------------------------------------------------- */
 
 static int add_headers(mr_otlp_route *to, const char *between, char mark, const char *origin) {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~";
-    char *list = to->text, *value, *name;
-    while ((name = next_pair(&list, between, mark, &value))) {
+    list from = {.rest = to->text, .between = between, .mark = mark, .origin = origin};
+    int status;
+    while (!(status = next_pair(&from)) && from.key) {
         if (mark == '=')
-            decode_percent(value);
-        if (!*name || name[strspn(name, allowed)] || strpbrk(value, "\r\n"))
-            return mr_fail(MR_ERROR_CONFIG, "%s: \"%s\" cannot name a header", origin, name);
+            decode_percent(from.value);
+        if (!*from.key || from.key[strspn(from.key, allowed)])
+            return mr_fail(MR_ERROR_CONFIG, "%s: entry %d: what stands before \"%c\" cannot name a header", origin,
+                           from.number, mark);
+        if (strpbrk(from.value, "\r\n"))
+            return mr_fail(MR_ERROR_CONFIG, "%s: entry %d: the value must be one line", origin, from.number);
         if (to->header_count == MR_OTLP_MOST_HEADERS)
             return mr_fail(MR_ERROR_CONFIG, "%s: there are more than %d headers", origin, MR_OTLP_MOST_HEADERS);
-        to->headers[to->header_count++] = (mr_http_header){name, value};
+        to->headers[to->header_count++] = (mr_http_header){from.key, from.value};
     }
-    return MR_OK;
+    return status;
 }
 
 static int read_headers(mr_otlp_route *to, const char *path) {
@@ -141,15 +159,18 @@ static bool is_given(const char *attributes, const char *key) {
 }
 
 /* `but`: a key to leave out; NULL: none. */
-static void add_given(mr_otlp_bytes *to, const char *attributes, const char *but) {
-    char *text = attributes ? strdup(attributes) : NULL, *list = text, *key, *value;
+static int add_given(mr_otlp_bytes *to, const char *attributes, const char *but) {
+    char *text = attributes ? mr_strdup(attributes) : NULL;
+    list from = {.rest = text, .between = ",", .mark = '=', .origin = "OTEL_RESOURCE_ATTRIBUTES"};
+    int status;
     to->failed = to->failed || (attributes && !text);
-    while ((key = next_pair(&list, ",", '=', &value))) {
-        decode_percent(value);
-        if (!but || strcmp(key, but) != 0)
-            mr_otlp_attribute(to, ATTRIBUTES, key, value);
+    while (!(status = next_pair(&from)) && from.key) {
+        decode_percent(from.value);
+        if (!but || strcmp(from.key, but) != 0)
+            mr_otlp_attribute(to, ATTRIBUTES, from.key, from.value);
     }
-    free(text);
+    mr_free(text);
+    return status;
 }
 
 /* The instance is the same for each start of the pipeline, so that starts make no new series. */
@@ -166,8 +187,9 @@ static int make_resource(mr_otlp_target *to, const mr_plan_view *plan, const mr_
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if ((i == 0 && service) || !is_given(given, own[i].key))
             mr_otlp_attribute(&to->resource, ATTRIBUTES, own[i].key, own[i].value);
-    add_given(&to->resource, given, service ? "service.name" : NULL); /* a name that was given alone wins */
-    return to->resource.failed ? mr_fail(MR_ERROR_MEMORY, "no memory for OTLP") : MR_OK;
+    /* A name that was given alone wins. */
+    const int status = add_given(&to->resource, given, service ? "service.name" : NULL);
+    return to->resource.failed ? mr_fail(MR_ERROR_MEMORY, "no memory for OTLP") : status;
 }
 
 /* ---- one signal -------------------------------------------------------------------------------------------------- */
@@ -218,8 +240,18 @@ static int make_url(mr_otlp_route *route, const mr_otlp_target *target, const ch
     return mr_http_client_check(route->url);
 }
 
+/* What others could read on the way; NULL: nothing. A variable's URL may have a user and a password. */
+static const char *shown_by(const mr_otlp_route *route, const mr_otlp_target *target) {
+    mr_url url;
+    const bool has_user = mr_url_split_strictly(route->url, &url) && url.user.text;
+    if (!mr_http_client_shows(route->url))
+        return NULL;
+    return has_user || target->otlp->login.password ? "user and password are" : route->header_count ? "headers are"
+                                                                                                   : NULL;
+}
+
 int mr_otlp_route_find(mr_otlp_route *route, const mr_otlp_target *target, const char *signal) {
-    const char *own = variable_of("OTEL_EXPORTER_OTLP_%s_CERTIFICATE", signal);
+    const char *own = variable_of("OTEL_EXPORTER_OTLP_%s_CERTIFICATE", signal), *shown;
     *route = (mr_otlp_route){.ca_file = target->otlp->ca_file};
     int status = make_url(route, target, signal);
     if (status || !*route->url)
@@ -231,8 +263,8 @@ int mr_otlp_route_find(mr_otlp_route *route, const mr_otlp_target *target, const
     status = find_headers(route, target->otlp, signal);
     if (status)
         mr_otlp_route_fini(route);
-    else if ((route->header_count || target->otlp->login.password) && mr_http_client_shows(route->url))
-        mr_log(MR_LOG_WARNING, "otlp: %s: headers are sent without encryption: write https://", route->url);
+    else if ((shown = shown_by(route, target)))
+        mr_log(MR_LOG_WARNING, "otlp: %s: %s sent without encryption: write https://", route->url, shown);
     return status;
 }
 
@@ -270,8 +302,6 @@ int mr_otlp_target_find(mr_otlp_target *target, const mr_plan_view *plan, const 
     int status = target->endpoint || otlp->off || is_disabled() ? MR_OK : read_variables(target);
     if (status || !target->endpoint)
         return status;
-    mr_print_into(target->shown, sizeof target->shown, "%s", target->endpoint);
-    mr_url_hide(target->shown);
     status = make_resource(target, plan, otlp, process);
     if (status)
         mr_otlp_target_fini(target);

@@ -17,7 +17,6 @@ enum { MR_OTLP_MOST_HEADERS = 32, MR_OTLP_URL = 2048 };
 typedef struct mr_otlp_target {
     const mr_view_otlp *otlp;
     const char *endpoint;        /* the YAML's, or the first that a variable names; NULL: nothing is sent */
-    char shown[MR_OTLP_URL];     /* the same without user and password, which a variable's URL may have */
     bool by_variables;           /* variables name it */
     mr_otlp_bytes resource;      /* the fields of OpenTelemetry's Resource */
 } mr_otlp_target;
