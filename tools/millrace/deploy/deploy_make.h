@@ -13,7 +13,8 @@
                   "by default"),                                                                                       \
         MR_OPTION("on-death", "restart|end", arguments, of.on_death,                                                   \
                   "slurm, systemd: what happens when a signal has ended a process. restart is the default, at most 5 " \
-                  "times; end ends all nodes. Another failure always ends all nodes under Slurm"),                     \
+                  "times; end ends all nodes. Another failure always ends all nodes under Slurm. systemd also "        \
+                  "restarts after exit codes other than 64, 65, 66, 77 and 78; its limit is 5 starts a minute"),       \
         MR_OPTION("train", NULL, arguments, of.trains,                                                                 \
                   "slurm, kubernetes: the nodes train a classifier (millrace train) instead of a run. Options of "     \
                   "`train` follow \"--\". All nodes must find --data and --cache under the same path"),                \

@@ -98,19 +98,24 @@ static void read_pod(yajl_val pod, mr_job_process *one) {
                  : strcmp(phase, "Failed") == 0    ? MR_JOB_FAILED
                  : strcmp(phase, "Pending") == 0   ? MR_JOB_QUEUED
                                                    : MR_JOB_UNKNOWN;
-    if (one->state == MR_JOB_FAILED && !*one->why)
+    if ((one->state == MR_JOB_FAILED || one->state == MR_JOB_UNKNOWN) && !*one->why)
         say(one, at(pod, "status"));
 }
 
-/* Pods of a Job that has ended may have been removed. */
+/* After the pods. Pods of a Job that has ended may have been removed. A Job replaces a pod that was evicted or whose
+ * machine is lost: only the Job's condition is an end. */
 static void read_job(yajl_val object, mr_job_process *one) {
     yajl_val failed = condition(object, "Failed", "True");
-    one->state = failed                                   ? MR_JOB_FAILED
-                 : condition(object, "Complete", "True") ? MR_JOB_ENDED
-                                                          : MR_JOB_QUEUED;
-    if (failed)
+    const bool complete = condition(object, "Complete", "True");
+    if (one->state == MR_JOB_RUNNING || one->state == MR_JOB_ENDED)
+        return;
+    one->state = failed ? MR_JOB_FAILED : complete ? MR_JOB_ENDED : MR_JOB_QUEUED;
+    if (failed && !*one->why)
         say(one, failed);
-    one->code = one->state == MR_JOB_ENDED ? 0 : -1;
+    if (!failed)
+        one->code = complete ? 0 : -1;
+    if (complete)
+        *one->why = 0;
 }
 
 /* The pod's number in its Job. */
@@ -120,7 +125,7 @@ static int replica_of(yajl_val pod) {
     return mr_parse_integer(text, 0, INT_MAX, &replica) ? (int)replica : 0;
 }
 
-/* Applies one object: Jobs first (`pods` false), then pods, the oldest first. */
+/* Applies one object: pods, the oldest first, then Jobs (`pods` false). */
 static void read_object(const mr_submission *one, yajl_val object, bool pods, mr_job *job) {
     if (strcmp(text_at(object, "kind"), pods ? "Pod" : "Job") != 0)
         return;
@@ -161,13 +166,14 @@ static int read_list(const mr_submission *one, yajl_val tree, mr_job *job) {
         return mr_fail(MR_ERROR_PROTOCOL, "kubectl prints no list of objects");
     if (list->u.array.len)
         qsort(list->u.array.values, list->u.array.len, sizeof *list->u.array.values, by_age);
-    for (size_t i = 0; i < job->count; i++) {
+    for (size_t i = 0; i < job->count; i++)
         job->process[i].state = MR_JOB_UNKNOWN;
-        snprintf(job->process[i].why, sizeof job->process[i].why, "the Job is gone");
-    }
-    for (int pods = 0; pods < 2; pods++)
+    for (int pods = 1; pods >= 0; pods--)
         for (size_t i = 0; i < list->u.array.len; i++)
             read_object(one, list->u.array.values[i], pods, job);
+    for (size_t i = 0; i < job->count; i++)
+        if (job->process[i].state == MR_JOB_UNKNOWN && !*job->process[i].why)
+            snprintf(job->process[i].why, sizeof job->process[i].why, "the Job is gone");
     mr_job_judge(job);
     list_hosts(job);
     return MR_OK;

@@ -87,7 +87,8 @@ static int hand_over(mr_submission *one, const mr_words *options) {
 /* ---- asking ---------------------------------------------------------------------------------------------------- */
 
 typedef struct unit {
-    char load[32], active[32], sub[32], result[32], code[16], status[16], restarts[16], started[24], text[MR_JOB_TEXT];
+    char load[32], active[32], sub[32], result[32], code[16], status[16], restarts[16], started[24], job[16];
+    char text[MR_JOB_TEXT];
 } unit;
 
 static void take_line(unit *of, const char *line) {
@@ -103,6 +104,7 @@ static void take_line(unit *of, const char *line) {
                   {"ExecMainStatus", of->status, sizeof of->status},
                   {"NRestarts", of->restarts, sizeof of->restarts},
                   {"ExecMainStartTimestampMonotonic", of->started, sizeof of->started},
+                  {"Job", of->job, sizeof of->job},
                   {"StatusText", of->text, sizeof of->text}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         const size_t length = strlen(fields[i].key);
@@ -112,7 +114,7 @@ static void take_line(unit *of, const char *line) {
 }
 
 static const char properties[] = "--property=LoadState,ActiveState,SubState,Result,ExecMainCode,ExecMainStatus,"
-                                 "NRestarts,ExecMainStartTimestampMonotonic,StatusText";
+                                 "NRestarts,ExecMainStartTimestampMonotonic,Job,StatusText";
 
 /* ExecMainCode is waitid's: 1: exited, 2 and 3: ended by a signal. */
 static void set_ended(const unit *of, mr_job_process *one) {
@@ -123,7 +125,14 @@ static void set_ended(const unit *of, mr_job_process *one) {
         snprintf(one->why, sizeof one->why, "%s", of->result);
 }
 
-static void set_process(const unit *of, mr_job_process *one) {
+/* It waits for no job of systemd's. systemd forgets a unit that has ended well, unless a target refers to it. */
+static void set_idle(bool in_target, mr_job_process *one) {
+    one->state = in_target ? MR_JOB_UNKNOWN : MR_JOB_ENDED;
+    one->code = in_target ? -1 : 0;
+    snprintf(one->why, sizeof one->why, "%s", in_target ? "the unit was not started" : "");
+}
+
+static void set_process(const unit *of, bool in_target, mr_job_process *one) {
     const bool inactive = strcmp(of->active, "inactive") == 0 || strcmp(of->active, "failed") == 0;
     const bool started = *of->started && strcmp(of->started, "0") != 0;
     one->restarts = atoi(of->restarts);
@@ -132,6 +141,8 @@ static void set_process(const unit *of, mr_job_process *one) {
         snprintf(one->why, sizeof one->why, "the unit is gone (%s)", *of->load ? of->load : "systemd shows none");
     } else if (inactive && (started || *of->active == 'f'))
         set_ended(of, one);
+    else if (inactive && !atoi(of->job))
+        set_idle(in_target, one);
     else if (inactive)
         one->state = MR_JOB_QUEUED;
     else {
@@ -147,7 +158,7 @@ static int read_units(const mr_submission *one, char *answer, mr_job *job) {
         unit of = {0};
         for (const char *line; (line = strsep(&rest, "\n")) && *line;)
             take_line(&of, line);
-        set_process(&of, &job->process[i]);
+        set_process(&of, has_nodes(one), &job->process[i]);
         snprintf(job->process[i].host, sizeof job->process[i].host, "%s", one->host);
     }
     mr_job_judge(job);

@@ -74,6 +74,9 @@ void mr_job_judge(mr_job *job) {
                                                    : MR_JOB_ENDED;
     if (job->state == MR_JOB_ENDED)
         job->code = 0;
+    for (size_t i = 0; i < job->count && job->state == MR_JOB_UNKNOWN && !*job->why; i++)
+        if (job->process[i].state == MR_JOB_UNKNOWN)
+            snprintf(job->why, sizeof job->why, "%s", job->process[i].why);
 }
 
 static const char *const targets[] = {"slurm", "kubernetes", "systemd", NULL};
