@@ -188,6 +188,7 @@ static void summarize_cuts(const mr_graph *graph, mr_summary *summary) {
                 .set_aside = read_count(&tally->set_aside),
                 .sessions = read_count(&tally->sessions),
                 .peers = read_count(&tally->peers),
+                .absent = read_count(&tally->absent) != 0,
                 .stale = read_count(&tally->stale),
                 .malformed = read_count(&tally->malformed),
                 .rejected = read_count(&tally->rejected),

@@ -347,6 +347,7 @@ static const mr_summary_field cut_fields[] = {
     COUNT("sessions", sessions, "sessions that were opened"),
     {"peers", MR_SUMMARY_U64, AT(mr_cut_summary, peers), NULL, "processes at the other end that are connected now",
      .metric = "cut_peers"},
+    {"absent", MR_SUMMARY_BOOL, AT(mr_cut_summary, absent), NULL, "none is, and this end still needs one"},
     COUNT("stale", stale, "messages from ended sessions, which are ignored"),
     COUNT("malformed", malformed, "messages that violated the protocol"),
     COUNT("rejected", rejected, "greetings that were refused"),

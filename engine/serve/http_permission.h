@@ -1,9 +1,9 @@
-/* Who may ask an HTTP server: by token, Host and Origin, as http_server.h says. The server's thread.
+/* Permission to ask an HTTP server: by token, Host and Origin, as http_server.h says. The server's thread.
  *
  * A browser that has given the token once gets a cookie, so that neither addresses nor the history contain the token.
  * The cookie's name and value follow from the token by SHA-256 and do not reveal it: the cookie is good for each server
  * with that token, also after a restart, until the browser is closed. Scripts cannot read it, and pages from elsewhere
- * cannot use it for a POST. */
+ * cannot use it for a POST. Browsers send it to all ports of the host: a server of somebody else there could use it. */
 #pragma once
 
 #include <microhttpd.h>

@@ -82,8 +82,14 @@ int mr_ort_check(const ort_runtime *runtime, ort_status *status, const char *wha
 
 static mr_huge_heap heap = MR_HUGE_HEAP;
 
+/* Kernels read this far beyond a buffer on some processors (MLAS_SYMM_QGEMM_BUF_OVERRUN is 30 on ARM64). */
+enum { OVERRUN = 64 };
+
+/* The runtime does not check what it gets. Its own allocator throws an exception if there is no memory, which becomes a
+ * status; C code is passed by exceptions. */
 static void *allocate(ort_allocator *allocator, size_t bytes) {
-    return mr_huge_alloc(&heap, bytes);
+    void *memory = bytes < SIZE_MAX / 4 ? mr_huge_alloc(&heap, bytes + OVERRUN) : NULL;
+    return memory ? memory : opened->allocator->alloc(opened->allocator, SIZE_MAX / 4);
 }
 
 static void give_back(ort_allocator *allocator, void *memory) {

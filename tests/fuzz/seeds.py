@@ -106,9 +106,9 @@ def kept():
 
 def sites():
     """Answers of scontrol, sacct, kubectl and systemctl, and a record."""
-    put("sites", "scontrol", "\0" + "JobId=7 JobName=three UserId=me(1) JobState=FAILED Reason=NonZeroExitCode "
+    put("sites", "scontrol", "\0" + "JobId=7 JobName=three\n   UserId=me(1) JobState=FAILED Reason=NonZeroExitCode "
         "Restarts=1 ExitCode=74:0 NodeList=n[1-3] Command=/x\n")
-    put("sites", "signal", "\0 JobState=FAILED Reason=None ExitCode=0:2147483647 NodeList=n1\n")
+    put("sites", "signal", "\0JobId=7\n JobState=FAILED Reason=None ExitCode=0:2147483647 NodeList=n1\n")
     put("sites", "sacct", "\0CANCELLED by 1000|0:15|n1|None\n")
     labels = {"millrace/run": "1", "millrace/node": "three-worker"}
     container = {"restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}},

@@ -39,7 +39,7 @@
 
 /* Counts for one end of a cut, as in mr_cut_summary. The stage writes them; any thread may read them. */
 typedef struct mr_cut_tally {
-    _Atomic uint64_t frames, again, set_aside, sessions, peers, stale, malformed, rejected, refused;
+    _Atomic uint64_t frames, again, set_aside, sessions, peers, absent, stale, malformed, rejected, refused;
 } mr_cut_tally;
 
 struct mr_instance {

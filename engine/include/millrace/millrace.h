@@ -383,6 +383,7 @@ typedef struct mr_cut_summary {
     uint64_t sessions;        /* sessions that began; lost sessions make it exceed the number of processes at the
                                  other end */
     uint64_t peers;           /* processes at the other end that have a session now */
+    bool absent;              /* none has one, and this end still needs one */
     uint64_t stale;           /* messages from ended sessions, ignored */
     uint64_t malformed;       /* messages that violated the protocol; each ends its session */
     uint64_t rejected;        /* producer: greetings it rejected; consumer: rejections received */

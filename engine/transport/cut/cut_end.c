@@ -415,6 +415,7 @@ void mr_cut_report_counts(mr_instance *instance, mr_session_counts counts, const
     put(&tally->set_aside, counts.set_aside);
     put(&tally->sessions, counts.sessions);
     put(&tally->peers, counts.peers);
+    put(&tally->absent, counts.absent);
     put(&tally->stale, counts.stale);
     put(&tally->malformed, counts.malformed);
     put(&tally->rejected, counts.rejected);

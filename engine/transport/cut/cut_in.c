@@ -275,8 +275,8 @@ static void watch_end(cut_in *in, int64_t now_ns) {
 static void give_up_failed(cut_in *in, int64_t now_ns) {
     const size_t processes = in->cut->connect_count;
     for (uint32_t i = 0; i < processes; i++)
-        if (mr_cut_process_failed(in->cut->from_node, processes, i))
-            mr_receiver_give_up(in->receiver, i, now_ns);
+        if (mr_cut_process_failed(in->cut->from_node, processes, i) && mr_receiver_give_up(in->receiver, i, now_ns))
+            mr_cut_lanes_disturb(in->lanes, i, false, now_ns);
     for (uint32_t s = 0; s < in->cut->source_count; s++)
         if (mr_cut_lanes_take(in->lanes, s) && mr_receiver_is_over(in->receiver, s))
             mr_cut_lanes_end(in->lanes, s, false, now_ns);

@@ -4,8 +4,9 @@
  * frame will not come any more once all of them have sent later ones; if some have nothing to send, frames are held no
  * longer than `patience`. Late frames pass at once. After a process connected or disconnected, which is when frames are
  * sent again to others, only patience counts for as long. Behind a live cut a first connection does not count, since
- * the very first frames may have been lost because no consumer was connected. A process that was connected and has been
- * away for longer than `patience` is not waited for: frames that it had were sent to others, or are lost.
+ * the very first frames may have been lost because no consumer was connected. A process that was connected or has
+ * failed for good is not waited for once it has been away for longer than `patience`: its frames were sent to others,
+ * or are lost.
  *
  * It holds as many frames as windows admit. One thread. */
 #pragma once
@@ -32,7 +33,7 @@ int mr_order_put(mr_order *order, size_t producer, const mr_ordered *thing, int6
 bool mr_order_next(mr_order *order, uint32_t source, int64_t now_ns, mr_ordered *thing);
 /* Nothing more comes of a source: all that is held may go. */
 void mr_order_end(mr_order *order, uint32_t source);
-/* That process connected, or disconnected. */
+/* That process connected, or disconnected, or was given up before it ever connected. */
 void mr_order_disturb(mr_order *order, size_t producer, bool connected, int64_t now_ns);
 /* When mr_order_next is to be asked again for all sources, if nothing comes before; INT64_MAX: nothing is held. */
 int64_t mr_order_wake_ns(const mr_order *order);

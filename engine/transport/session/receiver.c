@@ -326,6 +326,7 @@ mr_session_counts mr_receiver_counts(const mr_receiver *receiver) {
     mr_session_counts counts = receiver->counts;
     for (uint32_t i = 0; i < receiver->params.senders; i++)
         counts.peers += receiver->origins[i].state == SENDER_THERE;
+    counts.absent = !counts.peers && mr_receiver_lacks(receiver);
     return counts;
 }
 

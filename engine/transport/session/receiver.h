@@ -33,8 +33,9 @@ void mr_receiver_lost(mr_receiver *receiver, uint32_t sender, int64_t now_ns);
 /* The transport had no connection to that sender for the last message, and is about to establish one: silence does not
  * count yet. */
 void mr_receiver_no_line(mr_receiver *receiver, uint32_t sender);
-/* That sender will not come back: it has failed, and is not started again. Nothing more comes from it. */
-void mr_receiver_give_up(mr_receiver *receiver, uint32_t sender, int64_t now_ns);
+/* That sender will not come back: it has failed, and is not started again. Nothing more comes from it. The first call
+ * returns true if it was never connected, so that no MR_ACTION_PEER says that it is away. */
+bool mr_receiver_give_up(mr_receiver *receiver, uint32_t sender, int64_t now_ns);
 /* Whether all senders have sent the end of a source, or were given up. */
 bool mr_receiver_is_over(const mr_receiver *receiver, uint32_t source);
 /* The graph has taken a fresh frame: the receiver grants its credit again. */

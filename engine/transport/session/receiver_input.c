@@ -343,11 +343,13 @@ void mr_receiver_lost(mr_receiver *receiver, uint32_t sender, int64_t now_ns) {
     mr_receiver_break(receiver, &receiver->origins[sender], MR_PEER_BROKEN, "the connection was closed");
 }
 
-void mr_receiver_give_up(mr_receiver *receiver, uint32_t sender, int64_t now_ns) {
+bool mr_receiver_give_up(mr_receiver *receiver, uint32_t sender, int64_t now_ns) {
     origin *from = &receiver->origins[sender];
+    const bool absent = from->state != SENDER_GIVEN_UP && !from->incarnation;
     receiver->now_ns = now_ns;
     mr_receiver_break(receiver, from, MR_PEER_LEFT, "it has failed");
     from->state = SENDER_GIVEN_UP;
+    return absent;
 }
 
 void mr_receiver_no_line(mr_receiver *receiver, uint32_t sender) {

@@ -487,5 +487,6 @@ mr_session_counts mr_sender_counts(const mr_sender *sender) {
     mr_session_counts counts = sender->counts;
     for (uint32_t i = 0; i < sender->params.most_peers; i++)
         counts.peers += sender->peers[i].used && sender->peers[i].session;
+    counts.absent = !counts.peers && !mr_sender_is_done(sender);
     return counts;
 }

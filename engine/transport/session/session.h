@@ -162,4 +162,5 @@ typedef struct mr_session_counts {
     uint64_t rejected;    /* HELLOs that were refused; rejections that came, except for stale messages */
     uint64_t sessions;    /* that began */
     uint64_t peers;       /* that have a session now */
+    bool absent;          /* none has a session, and one is needed */
 } mr_session_counts;

@@ -93,6 +93,23 @@ class UnderSlurm(Submitting, slurm.UnderSlurm):
         log = (self.kept()[0] / "log").read_text()
         self.assertNotIn("srun", log)
 
+    def test_names_with_signs(self):
+        """Folders, and the name of a job, as people give them."""
+        where = {**self.site(), "XDG_STATE_HOME": str(self.folder / "st%x a|b's \"ü")}
+        path = self.write(pipeline(dict(numbers='type: "null", frames: 7'), name="one",
+                                   out=f'type: jsonl, path: "{self.folder}/out.jsonl"'), "my pipe's %j.yaml")
+        named = "a|b JobState=FAILED ExitCode=9:0 Reason=x"
+        done = self.millrace("submit", path, "--target", "slurm", "--wait", "--json", "--target-option",
+                             f"job-name={named}", environment=where)
+        one = json.loads(done.stdout)
+        self.assertEqual((one["state"], one["exit_code"], one["reason"]), ("ended", 0, None))
+        self.assertEqual([process["state"] for process in one["processes"]], ["ended"])
+        self.assertEqual(self.sequence(), list(range(7)))
+        self.assertEqual(len(list(self.folder.glob("st*/millrace/submitted/*/log"))), 1)
+        where["XDG_STATE_HOME"] = str(self.folder / "a\\b")
+        done = self.millrace("submit", path, "--target", "slurm", environment=where, code=64)
+        self.assertIn("Slurm removes the \\ from the name of the log", done.stderr)
+
     def test_a_failure(self):
         """The exit code is the failed node's, and no other node waits for it."""
         path = self.pipeline(rate=200, frames=10**9)
@@ -242,6 +259,7 @@ class Refusals(StandIns):
         self.assertEqual(self.run_verb("status").stdout, "nothing was submitted\n")
         self.run_verb("status", "--wait", code=64, says="--wait takes the id")
         self.run_verb("status", "a", "b", code=64)
+        self.run_verb("submit", self.path, "--partition", "x", code=64, says="--target-option KEY=VALUE")
         self.run_verb("submit", self.path, "-o", "x", code=64, says="--set stages.ID.path=FILE")
         self.run_verb("status", "none", code=66, says='submitted as "none"')
         self.run_verb("cancel", code=64)
@@ -272,7 +290,7 @@ class Refusals(StandIns):
     def test_words_reach_the_program_whole(self):
         """No shell reads them, and what comes last wins."""
         self.stand_in("sbatch", "echo 4711")
-        self.stand_in("scontrol", "echo 'JobId=4711 JobState=PENDING Reason=Priority ExitCode=0:0 NodeList='")
+        self.stand_in("scontrol", "echo $'JobId=4711\\n JobState=PENDING Reason=Priority ExitCode=0:0 NodeList='")
         done = self.run_verb("submit", self.path, "--target", "slurm", "--target-option", "comment=a $(touch x) 'b' %j",
                              "--target-option", "exclusive", "--target-option", "clusters=two")
         name = done.stdout.strip()
@@ -282,7 +300,7 @@ class Refusals(StandIns):
         self.assertEqual(first, ["sbatch", "--parsable", "--open-mode=append", f"--output={folder}/log",
                                  "--comment=a $(touch x) 'b' %j", "--exclusive", "--clusters=two",
                                  f"{folder}/three.sbatch"])
-        self.assertEqual(second, ["scontrol", "--clusters=two", "--oneliner", "show", "job", "4711"])
+        self.assertEqual(second, ["scontrol", "--clusters=two", "show", "job", "4711"])
         self.assertFalse((self.folder / "x").exists())
 
     def test_sites_that_refuse_or_babble(self):
@@ -394,7 +412,7 @@ class Refusals(StandIns):
     def test_records_that_are_broken(self):
         """One is a warning; the others are listed."""
         self.stand_in("sbatch", "echo 5")
-        self.stand_in("scontrol", "echo ' JobState=RUNNING Reason=None ExitCode=0:0 NodeList=n1'")
+        self.stand_in("scontrol", "echo $'JobId=4711\\n JobState=RUNNING Reason=None ExitCode=0:0 NodeList=n1'")
         bad, good = self.submit(self.path, "slurm"), self.submit(self.path, "slurm")
         whole = json.loads((self.folder / "state/millrace/submitted" / bad / "record.json").read_text())
         parts = [json.dumps({**whole, "target": "systemd", **part}) for part in (
@@ -409,12 +427,12 @@ class Refusals(StandIns):
     def test_records_that_cannot_be_written(self):
         """What the site says is shown."""
         self.stand_in("sbatch", "echo 5")
-        self.stand_in("scontrol", "echo ' JobState=RUNNING Reason=None ExitCode=0:0 NodeList=n1'")
+        self.stand_in("scontrol", "echo $'JobId=4711\\n JobState=RUNNING Reason=None ExitCode=0:0 NodeList=n1'")
         self.stand_in("scancel", "exit 0")
         name = self.submit(self.path, "slurm")
         (self.kept()[0] / "record.json.lock").mkdir()
         self.run_verb("cancel", name, code=74, says=[f"{name} is being ended", "record.json.lock"])
-        self.stand_in("scontrol", "echo ' JobState=FAILED Reason=None ExitCode=74:0 NodeList=n1'")
+        self.stand_in("scontrol", "echo $'JobId=4711\\n JobState=FAILED Reason=None ExitCode=74:0 NodeList=n1'")
         self.assertEqual(self.status(name, says=f"the end of {name} is not kept")["exit_code"], 74)
         self.run_verb("status", name, "--wait", code=74, says="is not kept")
 

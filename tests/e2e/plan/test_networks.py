@@ -71,6 +71,20 @@ class Networks(Case):
                     self.assertEqual((told[name]["dtype"], told[name]["shape"]), (dtype, [3]), name)
                     np.testing.assert_allclose(told[name]["data"], values[0].astype("f8"), rtol=1e-7, err_msg=name)
 
+    def test_memory_that_there_is_not(self):
+        """A size that the network computes: the frame fails, and not the process."""
+        WEIGHTS["sizes"] = np.array([1 << 20, 1 << 20, 1, 1], "i8")
+        nodes = [helper.make_node("ReduceMean", ["x"], ["m"], axes=[1, 2, 3], keepdims=1),
+                 helper.make_node("Identity", ["sizes"], ["computed"]),
+                 helper.make_node("Expand", ["m", "computed"], ["large"]),
+                 helper.make_node("ReduceMean", ["large"], ["one"], axes=[0, 1, 2], keepdims=1),
+                 helper.make_node("Flatten", ["one"], ["y"])]
+        path = self.save("large", nodes, [VALUE("y", T.FLOAT, [1, 1])], [VALUE("x", T.FLOAT, [1, 3, 8, 8])])
+        run = self.results(self.infer(path))
+        self.assertEqual(run.rows, [])
+        self.assertIn("8 dropped by last (error)", run.err)
+        self.assertIn("alloc", run.err)
+
     def test_bf16(self):
         """NumPy lacks bf16: the upper half of an f32, rounded to even."""
         path = self.save("bf16", [MEAN, helper.make_node("Cast", ["m"], ["y"], to=T.BFLOAT16)],

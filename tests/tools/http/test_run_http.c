@@ -232,7 +232,7 @@ TEST(a_run_is_alive_while_a_service_or_node_is_away) {
     assert_true(mr_observed_is_held_up(summary));
     one.stages[1].service.phase = MR_LINK_FAILED; /* it was given up */
     assert_false(mr_observed_is_held_up(summary));
-    one.cuts[0].peers = 0;
+    one.cuts[0].absent = true;
     assert_true(mr_observed_is_held_up(summary));
     mr_movement_look(&movement, &sum, true, 40 * SECOND);
     mr_movement_look(&movement, &sum, true, 400 * SECOND);
@@ -248,9 +248,13 @@ TEST(a_run_is_ready_once_all_nodes_are_connected) {
     expect_health(&one, &movement, 100 * SECOND, MR_HEALTH_READY, "node far is not ready");
     one.process[1].done = true;
     expect_health(&one, &movement, 100 * SECOND, MR_HEALTH_READY, NULL);
-    one.cuts[0].peers = 0;
+    one.cuts[0].absent = true;
     expect_health(&one, &movement, 100 * SECOND, MR_HEALTH_READY, "a->b");
-    one.cuts[0].peers = 1;
+    one.cuts[0] = (mr_cut_summary){.id = "a->b", .sessions = 1}; /* it has ended */
+    expect_health(&one, &movement, 100 * SECOND, MR_HEALTH_READY, NULL);
+    one.cuts[0].sessions = 0;
+    expect_health(&one, &movement, 100 * SECOND, MR_HEALTH_READY, "a->b");
+    one.cuts[0].sessions = 1;
     one.now.ending = true;
     expect_health(&one, &movement, 100 * SECOND, MR_HEALTH_READY, "ending");
     one.now = (mr_observed){0};

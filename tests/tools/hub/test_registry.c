@@ -194,4 +194,17 @@ HUB_TEST(other_bytes_are_refused) {
     assert_int_equal(registry.messages[MR_HUB_MALFORMED], 3);
 }
 
+/* A few fields of later versions are accepted; thousands would take much more memory than the message. */
+HUB_TEST(unknown_fields_are_bounded) {
+    unsigned char data[MR_HUB_MESSAGE];
+    mr_hub_report report = report_of(7, SECOND);
+    size_t bytes = mr_hub_report_write(&report, data);
+    for (int i = 0; i < 256; i++, bytes += 3)
+        memcpy(data + bytes, "\xa0\x06\x01", 3); /* number 100: 1 */
+    assert_int_equal(mr_hub_registry_take(&registry, data, bytes, 0), MR_HUB_TAKEN);
+    memcpy(data + bytes, "\xa0\x06\x01", 3);
+    assert_int_equal(mr_hub_registry_take(&registry, data, bytes + 3, 0), MR_HUB_MALFORMED);
+    assert_non_null(strstr(mr_message(), "257 unknown fields"));
+}
+
 RUN_TESTS(NULL, NULL)

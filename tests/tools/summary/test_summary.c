@@ -39,8 +39,8 @@ static void fill(filled *to) {
         .truths = {{.index = 7, .label = "cat", .frames = 5, .right = 2, .listed = 4}},
         .shares = {{.device = "sim:0", .state = MR_DEVICE_RESERVED, .frames = 9, .busy_ns = 2500000,
                     .cost_ns = 125000}},
-        .cuts = {{.id = "a->b", .frames = 11, .again = 1, .set_aside = 2, .sessions = 3, .peers = 8, .stale = 4,
-                  .malformed = 5, .rejected = 6, .refused = 7}}};
+        .cuts = {{.id = "a->b", .frames = 11, .again = 1, .set_aside = 2, .sessions = 3, .peers = 8,
+                  .absent = true, .stale = 4, .malformed = 5, .rejected = 6, .refused = 7}}};
     to->sources[0] = (mr_source_summary){
         .id = "cam", .in = 12, .delivered = 5, .in_flight = 1, .unaccounted = 1, .seams = 2, .message = "",
         .classified = 5, .class_count = 1, .classes = {{3, NULL, 5, 0.25}}, .labelled = 8, .right = 2, .listed = 4,

@@ -144,6 +144,23 @@ TEST(test_who_stays_away_is_not_waited_for) {
         expect(order, 3 * PATIENCE, 0, seq);
 }
 
+/* A process that fails before it has ever connected holds gaps no longer than one that left. */
+TEST(test_who_never_came_is_not_waited_for) {
+    for (int live = 0; live < 2; live++) {
+        ENDED_BY(mr_order_destroy) mr_order *order;
+        assert_int_equal(mr_order_create(&order, 1, 2, PATIENCE, live), MR_OK);
+        mr_order_disturb(order, 0, true, 0);
+        put(order, 0, 0, 4, PATIENCE);
+        expect_none(order, 2 * PATIENCE - 1);
+        expect(order, 2 * PATIENCE, 0, 4);
+        mr_order_disturb(order, 1, false, 2 * PATIENCE);
+        for (uint64_t seq = 6; seq < 20; seq += 2) { /* each after a gap */
+            put(order, 0, 0, seq, 3 * PATIENCE);
+            expect(order, 3 * PATIENCE, 0, seq);
+        }
+    }
+}
+
 TEST(test_ends_let_go) {
     ENDED_BY(mr_order_destroy) mr_order *order = make(2);
     put(order, 0, 0, 9, 0);

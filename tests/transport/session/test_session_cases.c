@@ -352,7 +352,7 @@ PAIR_TEST(test_a_sender_that_fails) {
         p->seen = (pair_seen){0};
         mr_sender *sender[] = {p->sender, p->sender};
         if (before)
-            mr_receiver_give_up(p->receiver, 1, S);
+            assert_true(mr_receiver_give_up(p->receiver, 1, S));
         pair_offer(p->sender, 0);
         assert_int_equal(mr_sender_offer(p->sender, &end, S), MR_OK);
         for (int turn = 0; turn < 6; turn++) {
@@ -364,8 +364,9 @@ PAIR_TEST(test_a_sender_that_fails) {
         if (!before) {
             assert_false(mr_receiver_is_over(p->receiver, 0) || mr_receiver_finished(p->receiver));
             assert_true(mr_receiver_lacks(p->receiver));
-            mr_receiver_give_up(p->receiver, 1, S);
+            assert_true(mr_receiver_give_up(p->receiver, 1, S));
         }
+        assert_false(mr_receiver_give_up(p->receiver, 1, S));
         assert_true(mr_receiver_is_over(p->receiver, 0));
         assert_true(mr_receiver_finished(p->receiver));
         assert_false(mr_receiver_lacks(p->receiver));

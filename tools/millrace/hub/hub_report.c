@@ -7,7 +7,7 @@
 #include "engine/base/url.h"
 #include "millrace/status.h"
 
-enum { VERSION = 1 };
+enum { VERSION = 1, MOST_UNKNOWN = 256 };
 
 bool mr_hub_page_is(const char *address) {
     return mr_url_has_scheme(address, "http") || mr_url_has_scheme(address, "https");
@@ -56,8 +56,20 @@ static int check_head(const mr_hub_report *report) {
                                       {0}});
 }
 
+/* Later versions may have more fields. They are kept with the report, with more memory than in the message. */
+static int check_unknown(const mr_hub_report *report) {
+    size_t unknown = report->base.n_unknown_fields;
+    for (size_t i = 0; i < report->n_processes; i++)
+        unknown += report->processes[i]->base.n_unknown_fields;
+    for (size_t i = 0; i < report->n_devices; i++)
+        unknown += report->devices[i]->base.n_unknown_fields;
+    return unknown <= MOST_UNKNOWN ? MR_OK : mr_fail(MR_ERROR_DATA, "the message has %zu unknown fields", unknown);
+}
+
 static int check(const mr_hub_report *report) {
     int status = check_head(report);
+    if (!status)
+        status = check_unknown(report);
     if (!status)
         status = NUMBERS(report->elapsed_ns, report->cpu_ns, report->in, report->delivered, report->dropped,
                          report->absorbed, report->in_flight);

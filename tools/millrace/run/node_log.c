@@ -21,7 +21,7 @@ static struct {
 } node;
 
 int mr_node_log_open(int ends[2]) {
-    return socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends)
+    return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends)
                ? mr_fail(MR_ERROR_INTERNAL, "no socket for the nodes' log lines: %s", strerror(errno)) : MR_OK;
 }
 

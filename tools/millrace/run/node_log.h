@@ -1,7 +1,8 @@
 /* Carries the log lines of the nodes' processes to the supervisor, whose HTTP server shows them. They also go where
  * they went before.
  *
- * A line is one datagram. The process that logs never waits: if the supervisor does not read, lines are lost here. */
+ * A line is one packet. The process that logs never waits: if the supervisor does not read, lines are lost here once
+ * some hundred wait. */
 #pragma once
 
 #include <stdbool.h>

@@ -48,6 +48,10 @@ void mr_nodes_http_give(const mr_nodes_http *s, size_t child) {
         mr_node_log_give(s->log[1], child);
 }
 
+int mr_nodes_http_descriptor(const mr_nodes_http *s) {
+    return s ? s->log[0] : -1;
+}
+
 void mr_nodes_http_log(const mr_nodes_http *s, mr_log_level level, const char *line) {
     if (s)
         mr_run_http_log(s->server, level, NULL, line);

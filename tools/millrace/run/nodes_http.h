@@ -17,6 +17,8 @@ void mr_nodes_http_hold(mr_nodes_http *http);
 void mr_nodes_http_show(mr_nodes_http *http, bool ending, bool final);
 /* In a child of this process, before it becomes the process of s->children[child]: its log lines will be shown. */
 void mr_nodes_http_give(const mr_nodes_http *http, size_t child);
+/* Readable once lines of nodes wait for hold; -1: never. */
+int mr_nodes_http_descriptor(const mr_nodes_http *http);
 /* A line of the supervisor. */
 void mr_nodes_http_log(const mr_nodes_http *http, mr_log_level level, const char *line);
 void mr_nodes_http_linger(mr_nodes_http *http, int descriptor, int64_t asked_ns);

@@ -233,7 +233,8 @@ static int wait_for_something(mr_supervisor *s, struct pollfd *polled) {
     polled[0] = (struct pollfd){.fd = s->signals, .events = POLLIN};
     for (size_t i = 0; i < s->count; i++)
         polled[i + 1] = (struct pollfd){.fd = s->children[i].pipe, .events = POLLIN};
-    if (poll(polled, s->count + 1, (int)(tick_ns / 1000000)) < 0 && errno != EINTR)
+    polled[s->count + 1] = (struct pollfd){.fd = mr_nodes_http_descriptor(s->http), .events = POLLIN};
+    if (poll(polled, s->count + 2, (int)(tick_ns / 1000000)) < 0 && errno != EINTR)
         return mr_fail(MR_ERROR_INTERNAL, "cannot wait for nodes: %s", strerror(errno));
     mr_nodes_http_hold(s->http);
     for (size_t i = 0; i < s->count; i++)
@@ -246,7 +247,7 @@ static int wait_for_something(mr_supervisor *s, struct pollfd *polled) {
 }
 
 static int watch(mr_supervisor *s) {
-    struct pollfd *polled = calloc(s->count + 1, sizeof *polled);
+    struct pollfd *polled = calloc(s->count + 2, sizeof *polled);
     int status = polled ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for nodes");
     while (!status && !is_over(s)) {
         int64_t now_ns = mr_now_ns();

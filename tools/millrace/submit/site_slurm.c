@@ -57,6 +57,9 @@ static void forget_outer_job(void) {
 static int hand_over(mr_submission *one, const mr_words *options) {
     mr_site_words words = {0};
     char *out;
+    if (strchr(one->folder, '\\'))
+        return mr_fail(MR_ERROR_USAGE, "%s: Slurm removes the \\ from the name of the log: name another folder with "
+                       "XDG_STATE_HOME", one->folder);
     forget_outer_job();
     mr_site_add(&words, "sbatch");
     mr_site_add(&words, "--parsable");
@@ -138,7 +141,7 @@ static void set_code(mr_job *job, const char *text) {
         job->code = mr_job_code(code ? code : signal ? 128LL + signal : job->state == MR_JOB_ENDED ? 0 : -1);
 }
 
-/* The first field with that name in "KEY=VALUE KEY=VALUE ...": values that users write come later. */
+/* The first field with that name in "KEY=VALUE KEY=VALUE ...", in lines: values that users write come later. */
 static void find_field(const char *text, const char *key, char value[MR_JOB_TEXT]) {
     char wanted[32];
     snprintf(wanted, sizeof wanted, " %s=", key);
@@ -151,6 +154,7 @@ static void find_field(const char *text, const char *key, char value[MR_JOB_TEXT
 
 static void read_controller(const char *text, mr_job *job) {
     char state[MR_JOB_TEXT], reason[MR_JOB_TEXT], code[MR_JOB_TEXT];
+    text += strcspn(text, "\n"); /* the first line has the job's name, which may look like fields */
     find_field(text, "JobState", state);
     find_field(text, "Reason", reason);
     find_field(text, "ExitCode", code);
@@ -212,7 +216,6 @@ static int ask_site(const mr_submission *one, mr_job *job) {
     char *out;
     mr_site_add(&words, "scontrol");
     mr_site_add_all(&words, &one->options);
-    mr_site_add(&words, "--oneliner");
     mr_site_add(&words, "show");
     mr_site_add(&words, "job");
     mr_site_add(&words, "%s", one->site_id);
