@@ -280,7 +280,7 @@ class Refusals(StandIns):
                                  says="--input has a user or a password")
             self.assertNotIn("secret", done.stderr)
         for harmless in ("rtsp://me:${PASSWORD}@camera/1", "rtsp://${USER_AND_PASSWORD}@camera/1",
-                         "rtsp://${ME}:${PASSWORD:?is needed}@${HOST}/1"):
+                         "rtsp://${ME}:${PASSWORD:?needed}@${HOST}/1"):
             done = self.millrace("submit", path, "--target", "slurm", "--dry-run", "--input", harmless,
                                  environment={**where, "ME": "me", "PASSWORD": "x", "USER_AND_PASSWORD": "me:x",
                                               "HOST": "camera"})
