@@ -195,7 +195,9 @@ const mr_synonym mr_synonym_table[] = {
     SAME("batch_size batchsize bs max_batch max_batch_size minibatch", "batch", "batch: 8"),
     KEY("batched_push_timeout max_latency batch_timeout", "batch", "batch: {size: 8, timeout: 20ms}", NULL),
     SAME("max_size_buffers queue_size queue_len queuesize buffer_size buffers buffer", "queue", "queue: 8"),
-    KEY("leaky drop drop_on_latency qos", "queue", "queue: {size: 8, when_full: drop-oldest}", NULL),
+    KEY("leaky drop drop_on_latency", "queue", "queue: {size: 8, when_full: drop-oldest}", NULL),
+    KEY("qos", NULL, NULL,
+        "mqtt always publishes with QoS 1; to drop late frames, write queue: {size: 8, when_full: drop-oldest}"),
     SAME("topk top top_n topn k n max_results", "top_k", "top_k: 5"),
     SAME("conf confidence confidence_threshold conf_threshold conf_thres score_threshold min_score min_confidence "
          "classifier_threshold probability_threshold",

@@ -8,6 +8,9 @@
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 
+/* An offset that is as near as this needs no further reads. */
+enum { MOST_READS = 20, NEAR_NS = 25000 };
+
 struct mr_clock {
     bool simulated;
     _Atomic int64_t now_ns;
@@ -51,6 +54,20 @@ int64_t mr_clock_date_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int64_t mr_clock_offset_ns(const mr_clock *clock, int64_t *within_ns) {
+    int64_t offset_ns = 0, best_ns = INT64_MAX;
+    for (int i = 0; i < MOST_READS && best_ns > NEAR_NS; i++) {
+        const int64_t before_ns = mr_clock_now_ns(clock), date_ns = mr_clock_date_ns();
+        const int64_t half_ns = (mr_clock_now_ns(clock) - before_ns) / 2;
+        if (half_ns < best_ns)
+            offset_ns = date_ns - before_ns - half_ns;
+        best_ns = mr_earlier_ns(half_ns, best_ns);
+    }
+    if (within_ns)
+        *within_ns = best_ns;
+    return offset_ns;
 }
 
 const char *mr_date_text(char text[MR_DATE_TEXT], int64_t since_1970_ns) {

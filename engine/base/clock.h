@@ -25,3 +25,6 @@ enum { MR_DATE_TEXT = 40 };
 const char *mr_date_text(char text[MR_DATE_TEXT], int64_t since_1970_ns);
 /* Now, in ns since 1970. */
 int64_t mr_clock_date_ns(void);
+/* How much later the date is than the clock. Other threads may interrupt the reads of the two: a few tries find how far
+ * the result may be off: *within_ns, which may be NULL. */
+int64_t mr_clock_offset_ns(const mr_clock *clock, int64_t *within_ns);

@@ -76,9 +76,10 @@ int64_t mr_spans_now_ns(const mr_spans *spans) {
 }
 
 void mr_spans_add(mr_spans *spans, const mr_span *span) {
-    const int64_t offset_ns = mr_clock_date_ns() - mr_clock_now_ns(spans->clock);
+    int64_t within_ns;
+    const int64_t offset_ns = mr_clock_offset_ns(spans->clock, &within_ns);
     MR_LOCKED(&spans->lock);
-    if (llabs(offset_ns - spans->offset_ns) > MOST_DRIFT_NS)
+    if (llabs(offset_ns - spans->offset_ns) > MOST_DRIFT_NS + within_ns)
         spans->offset_ns = offset_ns;
     spans->ended++;
     if (spans->end - spans->begin == ROOM) {
@@ -124,6 +125,7 @@ int mr_spans_create(mr_spans **spans, const mr_spans_params *params) {
     }
     made->run = params->run;
     made->clock = params->clock;
+    made->offset_ns = mr_clock_offset_ns(made->clock, NULL);
     made->least = (uint64_t)(all * (1 - params->share));
     atomic_init(&made->next_id, mix((uint64_t)mr_clock_date_ns()) ^ mix(params->run) ^ (uint64_t)(uintptr_t)made);
     pthread_mutex_init(&made->lock, NULL);

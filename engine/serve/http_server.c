@@ -313,7 +313,8 @@ static mr_http_reply answer_login(mr_http_request *request, void *context) {
 static mr_http_reply ask_for_token(mr_http_request *request) {
     if (!mr_http_wants_page(request->connection))
         return mr_http_say(request, MHD_HTTP_UNAUTHORIZED,
-                           "a token is needed: Authorization: Bearer TOKEN, or ?token=TOKEN\n");
+                           "a token is needed, and none or a wrong one came: Authorization: Bearer TOKEN, or "
+                           "?token=TOKEN\n");
     return mr_http_send(request, &(mr_http_content){.type = "text/html; charset=utf-8", .data = mr_http_login_page,
                                                     .bytes = strlen(mr_http_login_page),
                                                     .code = MHD_HTTP_UNAUTHORIZED});

@@ -44,7 +44,8 @@ static bool check(const mr_option_reader *reader, const mr_yaml *map, mr_view_ht
     }
     if (strcmp(wrong, "listen") == 0)
         hint = mr_http_address_parse(http->listen, &address)
-                   ? NULL : "add token_file: FILE, certificate: FILE and key: FILE, or listen at 127.0.0.1";
+                   ? NULL : "add token_file: FILE, certificate: FILE and key: FILE to `http` in the pipeline, or "
+                          "listen at 127.0.0.1";
     mr_diagnose(reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, mr_yaml_get(map, wrong)->place, hint,
                 "http.%s: %s", wrong, mr_message());
     return false;

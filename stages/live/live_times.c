@@ -55,7 +55,7 @@ static void replace(mr_live_times *times, mr_packet *packet, int64_t shown_ns) {
 }
 
 static int64_t date_of(int64_t monotonic_ns) {
-    return mr_clock_date_ns() - mr_now_ns() + monotonic_ns;
+    return mr_clock_offset_ns(mr_clock_real(), NULL) + monotonic_ns;
 }
 
 void mr_live_times_pass(mr_live_times *times, mr_packet *packet) {

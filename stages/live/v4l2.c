@@ -427,7 +427,7 @@ static void set_times(camera *at, const struct v4l2_buffer *filled, mr_packet *p
     if (!monotonic || taken <= 0 || taken > now || now - taken > 10 * SECOND_NS)
         taken = now;
     packet->arrived_ns = now;
-    packet->captured_ns = mr_clock_date_ns() - (now - taken);
+    packet->captured_ns = mr_clock_offset_ns(mr_clock_real(), NULL) + taken;
     packet->pts_ns = packet->dts_ns = taken;
     if (at->begun) {
         double gap = (double)(now - at->last_ns) - (at->mode.num ? 1e9 / mr_camera_rate(&at->mode) : 0);

@@ -27,6 +27,20 @@ TEST(a_simulated_clock_stands_until_it_is_set) {
     assert_null(clock);
 }
 
+TEST(the_date_is_the_clock_and_its_offset) {
+    mr_clock *clock;
+    assert_int_equal(mr_clock_create_simulated(&clock, 0), 0);
+    const mr_clock *const both[] = {mr_clock_real(), clock};
+    for (size_t i = 0; i < 2; i++) {
+        int64_t within_ns;
+        const int64_t least_ns = mr_clock_date_ns() - mr_clock_now_ns(both[i]); /* the date, read too early */
+        const int64_t offset_ns = mr_clock_offset_ns(both[i], &within_ns), now_ns = mr_clock_now_ns(both[i]);
+        assert_true(within_ns >= 0 && least_ns - within_ns <= offset_ns);
+        assert_true(offset_ns - within_ns <= mr_clock_date_ns() - now_ns);
+    }
+    mr_clock_destroy(&clock);
+}
+
 TEST(the_real_clock_measures_sleep) {
     int64_t before = mr_now_ns();
     usleep(2000);

@@ -17,8 +17,8 @@ def attributes(pairs):
 
 
 class Collector(posted.Posted):
-    """`answers` are statuses with headers and bodies for the next requests; then 200. "stuck" never answers, and
-    "endless" does not stop."""
+    """`answers` are statuses with headers and bodies for the next requests; then 200. "stuck" never answers, "gone"
+    ends the connection instead, and "endless" does not stop."""
 
     def __init__(self, **how):
         self.requests, self.answers, self.stuck = [], [], threading.Event()
@@ -30,6 +30,9 @@ class Collector(posted.Posted):
         self.headers.append(dict(handler.headers))
         if answer == "stuck":
             self.stuck.wait()
+            return
+        if answer == "gone":
+            handler.close_connection = True
             return
         if answer == "endless":
             handler.send_response(200)

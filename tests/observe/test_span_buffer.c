@@ -87,4 +87,28 @@ TEST(a_full_buffer_loses_the_newest) {
     assert_int_equal(mr_spans_take(spans, got, 4), 0);
 }
 
+/* All spans have the offset from the clock to the date that the first ones had, until it is clearly another. */
+TEST(spans_fit_together_until_the_clock_is_set) {
+    enum { SECOND = 1000000000 };
+    mr_clock *clock;
+    mr_spans *spans;
+    mr_span got[4];
+    assert_int_equal(mr_clock_create_simulated(&clock, 0), MR_OK);
+    const int64_t least_ns = mr_clock_date_ns();
+    assert_int_equal(mr_spans_create(&spans, &(mr_spans_params){.share = 1, .clock = clock, .source_count = 1}), MR_OK);
+    const int64_t most_ns = mr_clock_date_ns();
+    mr_clock_set_ns(clock, most_ns - least_ns); /* as if both had run while it was made */
+    mr_spans_add(spans, &(mr_span){.begin_ns = 7, .end_ns = 9});
+    mr_clock_set_ns(clock, 100 * (int64_t)SECOND);
+    mr_spans_add(spans, &(mr_span){.begin_ns = 7, .end_ns = 9});
+    assert_int_equal(mr_spans_take(spans, got, 4), 2);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(got[i].end_ns - got[i].begin_ns, 2);
+    const int64_t now_ns = mr_clock_date_ns(), moved_ns = got[1].begin_ns - 7 + 100 * (int64_t)SECOND;
+    assert_true(least_ns <= got[0].begin_ns - 7 && got[0].begin_ns - 7 <= now_ns);
+    assert_true(most_ns <= moved_ns && moved_ns <= now_ns);
+    mr_spans_destroy(&spans);
+    mr_clock_destroy(&clock);
+}
+
 RUN_TESTS(NULL, NULL)

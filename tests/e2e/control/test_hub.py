@@ -222,6 +222,8 @@ class Keys(Hub):
         refused(66, "none.key", "--listen", "tcp://0.0.0.0:9200", "--key", self.folder / "none.key", "--allow",
                 self.folder / "run.pub")
         refused(64, "--http: 0.0.0.0:9201 is reached from other machines", "--http", "0.0.0.0:9201")
+        refused(64, "add --token, --certificate and --certificate-key", "--http", "0.0.0.0:9201")
+        refused(64, "--listen tcp://HOST:PORT says where", "--port", "9200")
         refused(64, "--certificate-key: without", "--certificate-key", "x")
         refused(64, "takes a duration", "--lost", "0s")
         refused(64, "takes no", "pipeline.yaml")

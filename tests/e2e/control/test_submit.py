@@ -257,6 +257,7 @@ class Refusals(StandIns):
         self.assertEqual(self.run_verb("status").stdout, "nothing was submitted\n")
         self.run_verb("status", "--wait", code=64, says="--wait takes the id")
         self.run_verb("status", "a", "b", code=64)
+        self.run_verb("submit", self.path, "--partition", "x", code=64, says="--target-option KEY=VALUE")
         self.run_verb("submit", self.path, "-o", "x", code=64, says="--set stages.ID.path=FILE")
         self.run_verb("status", "none", code=66, says='submitted as "none"')
         self.run_verb("cancel", code=64)

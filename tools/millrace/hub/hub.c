@@ -100,12 +100,15 @@ static int check_http(const arguments *given) {
     static const char *const names[] = {"listen", "http", "key", "certificate-key", "certificate", "certificate"};
     const mr_view_http *http = &given->http;
     const char *wrong, *name = NULL;
+    mr_http_address address;
     if (!mr_http_address_check(http->listen, http->token_file, http->certificate, http->key, &wrong))
         return 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i += 2)
         if (strcmp(names[i], wrong) == 0)
             name = names[i + 1];
-    return mr_usage_error(&usage, "--%s: %s", name, mr_message());
+    return mr_usage_error(&usage, "--%s: %s%s", name, mr_message(),
+                          strcmp(wrong, "listen") == 0 && mr_http_address_parse(http->listen, &address) == MR_OK
+                              ? ": add --token, --certificate and --certificate-key, or use 127.0.0.1" : "");
 }
 
 static bool parse(arguments *to, int argc, char **argv, int *code) {

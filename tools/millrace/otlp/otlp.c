@@ -16,13 +16,18 @@
 /* GRACE_PERCENT: the part of the grace time after which a run that was asked to end no longer waits. */
 enum { LOOK_MS = 20, GRACE_PERCENT = 80 };
 static const int64_t LEAST_PAUSE_NS = 1000000000, MOST_PAUSE_NS = 60000000000;
+/* During a flush, how long a request may take at a collector that has not answered the one before. */
+static const int64_t LAST_TRY_NS = 1000000000;
 
 typedef struct channel {
+    mr_otlp *otlp;
     mr_otlp_signal signal;
     char url[MR_OTLP_URL], shown[MR_OTLP_URL]; /* shown: without user and password, which a variable's URL may have */
     mr_http_client *client;
     int64_t next_ns, pause_ns; /* the thread's: when to send; the last pause after a failure */
     int64_t asked_ns;          /* likewise: not before this, by Retry-After; 0: at any time */
+    int64_t began_ns;          /* likewise: the last request */
+    bool silent;               /* likewise: it had no answer */
     bool flushed;              /* sent since the flush began; the thread's */
     mr_otlp_state state;       /* with the lock */
 } channel;
@@ -45,8 +50,15 @@ struct mr_otlp {
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
-static bool is_stopped(void *context) {
-    return atomic_load(&((mr_otlp *)context)->stops);
+/* Whether a request ends without an answer. The thread of the sender. */
+static bool gives_up(void *context) {
+    const channel *to = context;
+    if (atomic_load(&to->otlp->stops))
+        return true;
+    if (!to->silent || mr_now_ns() - to->began_ns < LAST_TRY_NS)
+        return false;
+    MR_LOCKED(&to->otlp->lock);
+    return to->otlp->flushing;
 }
 
 /* OpenTelemetry's rule. */
@@ -104,21 +116,25 @@ static void send_once(mr_otlp *otlp, channel *to) {
         to->flushed = true;
         return;
     }
+    to->began_ns = now_ns;
     int status = otlp->body.failed ? mr_fail(MR_ERROR_MEMORY, "no memory for %s", to->signal.name)
                                    : mr_http_client_post(to->client,
                                                          &(mr_http_post){.body = otlp->body.data,
                                                                          .bytes = otlp->body.length, .headers = &type,
                                                                          .header_count = 1}, &answer);
-    if (status == MR_ERROR_CANCELLED)
+    if (status == MR_ERROR_CANCELLED) { /* the end of the run did not wait any longer */
+        to->flushed = true;
         return;
+    }
     const bool again = may_repeat(status, answer.code);
     bool was_up = true;
     if (!status)
         note_taken(otlp, to, items, &answer);
     else
         was_up = note_failure(otlp, to, items, again);
+    to->silent = again && !answer.code;
     /* The end of a run does not wait for a collector that is away. */
-    to->flushed = again ? !was_up && !answer.code : !more;
+    to->flushed = again ? !was_up && to->silent : !more;
     to->pause_ns = !again ? 0 : !to->pause_ns ? LEAST_PAUSE_NS : 2 * to->pause_ns;
     to->pause_ns = to->pause_ns > MOST_PAUSE_NS ? MOST_PAUSE_NS : to->pause_ns;
     to->asked_ns = answer.pause_ns ? mr_now_ns() + answer.pause_ns : 0;
@@ -133,7 +149,7 @@ static void send_once(mr_otlp *otlp, channel *to) {
 /* Sends all signals that are due. Returns the time of the next one. */
 static int64_t send_due(mr_otlp *otlp) {
     int64_t next_ns = INT64_MAX;
-    for (size_t i = 0; i < otlp->count && !is_stopped(otlp); i++) {
+    for (size_t i = 0; i < otlp->count && !atomic_load(&otlp->stops); i++) {
         channel *one = &otlp->channels[i];
         if (one->next_ns <= mr_now_ns())
             send_once(otlp, one);
@@ -162,7 +178,7 @@ static void *send_on(void *context) {
     mr_otlp *otlp = context;
     bool flushes = false;
     pthread_mutex_lock(&otlp->lock);
-    while (!is_stopped(otlp)) {
+    while (!atomic_load(&otlp->stops)) {
         if (otlp->flushing && !flushes)
             begin_flush(otlp);
         flushes = otlp->flushing;
@@ -171,7 +187,7 @@ static void *send_on(void *context) {
         const struct timespec until = mr_condition_until(pause_ns);
         pthread_mutex_lock(&otlp->lock);
         otlp->flushed = flushes && all_are_flushed(otlp);
-        if (!is_stopped(otlp) && pause_ns > 0 && otlp->flushing == flushes)
+        if (!atomic_load(&otlp->stops) && pause_ns > 0 && otlp->flushing == flushes)
             pthread_cond_timedwait(&otlp->changed, &otlp->lock, &until);
     }
     pthread_mutex_unlock(&otlp->lock);
@@ -228,14 +244,15 @@ int mr_otlp_add_signal(mr_otlp *otlp, const mr_otlp_signal *signal, bool *sends)
     if (!otlp || status || !*route.url)
         return status;
     channel *to = &otlp->channels[otlp->count++];
-    *to = (channel){.signal = *signal, .state = {.signal = signal->name, .url = to->shown, .up = true},
+    *to = (channel){.otlp = otlp, .signal = *signal,
+                    .state = {.signal = signal->name, .url = to->shown, .up = true},
                     .next_ns = mr_now_ns() + signal->interval_ns};
     snprintf(to->url, sizeof to->url, "%s", route.url);
     snprintf(to->shown, sizeof to->shown, "%s", route.url);
     mr_url_hide(to->shown);
     status = mr_http_client_create(&to->client, &(mr_http_client_params){
         .url = to->url, .ca_file = route.ca_file, .login = otlp->target.otlp->login, .timeout_ns = otlp->timeout_ns,
-        .stops = is_stopped, .context = otlp});
+        .stops = gives_up, .context = to});
     for (size_t i = 0; i < route.header_count && !status; i++)
         status = mr_http_client_add_header(to->client, route.headers[i].name, route.headers[i].value);
     mr_otlp_route_fini(&route);

@@ -45,7 +45,8 @@ int mr_otlp_add_signal(mr_otlp *otlp, const mr_otlp_signal *signal, bool *sends)
 /* MR_ERROR_MEMORY. */
 int mr_otlp_start(mr_otlp *otlp);
 /* Sends the newest numbers and all spans, and waits for that: for up to `timeout`, or until `descriptor` (-1: none) is
- * readable. If the run was asked to end at asked_ns (0: it was not), most of its grace time is the limit too. */
+ * readable; for a second, if the collector did not answer the request before. If the run was asked to end at asked_ns
+ * (0: it was not), most of its grace time is the limit too. */
 void mr_otlp_flush(mr_otlp *otlp, int descriptor, int64_t asked_ns);
 /* Gives up a request that is not answered, and ends the thread: no signal is called after that. */
 void mr_otlp_stop(mr_otlp *otlp);
