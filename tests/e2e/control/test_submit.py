@@ -364,7 +364,7 @@ class Refusals(StandIns):
         """A month after the end. What Slurm does not know may have ended just now."""
         month = 31 * 24 * 3600 * 10**9
         self.stand_in("sbatch", "echo 5")
-        self.stand_in("scontrol", "echo ' JobState=FAILED Reason=None ExitCode=74:0 NodeList=n1'")
+        self.stand_in("scontrol", "echo $'JobId=5\\n JobState=FAILED Reason=None ExitCode=74:0 NodeList=n1'")
         recent, old, resumed = (self.submit(self.path, "slurm") for _ in range(3))
         now = self.status(recent)["ended_ns"]
         self.assertGreater(now, self.status(recent)["submitted_ns"])
@@ -399,14 +399,15 @@ class Refusals(StandIns):
 
     def test_another_submit_is_waited_for(self):
         self.stand_in("sbatch", "echo 5")
-        self.stand_in("scontrol", "echo ' JobState=RUNNING Reason=None ExitCode=0:0 NodeList=n1'")
+        self.stand_in("scontrol", "echo $'JobId=5\\n JobState=RUNNING Reason=None ExitCode=0:0 NodeList=n1'")
         self.submit(self.path, "slurm")
-        with open(self.folder / "state/millrace/submitted/all.lock", "w") as held, open(self.folder / "err", "w") as err:
+        lock, errors = self.folder / "state/millrace/submitted/all.lock", self.folder / "err"
+        with open(lock, "w") as held, open(errors, "w") as err:
             fcntl.flock(held, fcntl.LOCK_EX)
             process = subprocess.Popen([MILLRACE, "submit", self.path, "--target", "slurm"], stderr=err,
                                        stdout=subprocess.DEVNULL, env={**os.environ, **self.site()})
             self.addCleanup(process.kill)
-            self.wait_until(lambda: "waits for another `millrace submit`" in (self.folder / "err").read_text())
+            self.wait_until(lambda: "waits for another `millrace submit`" in errors.read_text())
         self.assertEqual(process.wait(), 0)
 
     def test_records_that_are_broken(self):
@@ -444,7 +445,8 @@ class Refusals(StandIns):
         self.assertEqual([words[0] for words in self.calls()], ["sbatch", "scancel"])
         self.stand_in("scancel", "echo 'no controller' >&2; exit 1")
         self.run_verb("submit", self.path, "--target", "slurm", code=74,
-                      says=["record.json", "4711 may be left at the site", "no controller", "it may run, with the folder"])
+                      says=["record.json", "4711 may be left at the site", "no controller",
+                            "it may run, with the folder"])
         (folder,) = self.kept()
         self.assertTrue((folder / "three.sbatch").exists())
 

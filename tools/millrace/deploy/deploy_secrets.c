@@ -5,8 +5,8 @@
 #include "engine/base/url.h"
 #include "tools/millrace/deploy/deployment.h"
 
-/* "${NAME}" or "${NAME:?MESSAGE}": returns the text after it. "${NAME:-DEFAULT}": that after the mark, since the default is written out.
- * NULL: it is neither. */
+/* "${NAME}" or "${NAME:?MESSAGE}": returns the text after it. "${NAME:-DEFAULT}": that after the mark, since the
+ * default is written out. NULL: it is neither. */
 static const char *after_name(const char *text, bool *whole) {
     const char *at = text + 2;
     if (strncmp(text, "${", 2) != 0)

@@ -264,7 +264,7 @@ static void read_notes(const mr_submission *one, mr_job *job) {
 static int ask(const mr_submission *one, mr_job *job) {
     if (!*one->site_id) {
         job->state = MR_JOB_UNKNOWN;
-        snprintf(job->why, sizeof job->why, "submit did not learn the job's number: squeue --me shows whether there is one");
+        snprintf(job->why, sizeof job->why, "submit did not learn the job's number: squeue --me shows all jobs");
         return MR_OK;
     }
     int status = ask_site(one, job);

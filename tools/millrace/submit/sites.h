@@ -36,7 +36,7 @@ void mr_site_words_fini(mr_site_words *words);
 /* Calls a site's program and frees the words. *out is its output; free it with mr_free. If its exit code is not 0, the
  * message has its own words: MR_ERROR_PERMISSION or MR_ERROR_USAGE if they say so, else MR_ERROR_UNAVAILABLE. */
 int mr_site_call(const mr_submission *one, mr_site_words *words, char **out);
-/* Ends what was handed over, after a failure. Sets `left`. Returns its status, with its message and what may be left. */
+/* Ends what was handed over, after a failure. Sets `left`. Returns the status, with its message and what is left. */
 int mr_site_withdraw(mr_submission *one, int status);
 /* Whether both are at the same site: the same program, with the same options. systemd is one for each machine. */
 bool mr_site_same(const mr_submission *a, const mr_submission *b);
