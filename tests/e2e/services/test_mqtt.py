@@ -378,11 +378,17 @@ class HomeAssistant(Sink):
         self.assertEqual(set(config) - {"state_class"}, needed | common)
 
     def test_connections_that_break_between_entities(self):
-        """The next connection publishes those that follow."""
+        """The next connection publishes those that follow. The first break makes it publish one by one."""
         for key in ("class", "objects", "count-owl"):
-            left = [b""] * 2
-            broker = Flaky(self, hates=lambda row, key=key, left=left:
-                           left.pop() if left and row.get("unique_id", "").endswith(f"-{key}") else None)
+            left = ["online", key]
+
+            def breaks(row, left=left):
+                if not left or not (row.get("state") == left[0] or row.get("unique_id", "").endswith(f"-{left[0]}")):
+                    return None
+                left.pop(0)
+                return b""
+
+            broker = Flaky(self, hates=breaks)
             self.broker.port = broker.port
             self.run_json(self.pipeline(30, sink=", home_assistant: true"))
             self.assertEqual(left, [])
