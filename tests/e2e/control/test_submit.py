@@ -275,6 +275,7 @@ class Refusals(StandIns):
         self.assertNotIn("secret", done.stdout)
         self.assertIn("EnvironmentFile=", done.stdout)
         for secret in (where["CAMERA"], "rtsp://me:secret@${HOST}/1", "rtsp://me:secret${HOST}@camera/1",
+                       "rtsp://me:${WORD:-secret}@camera/1",
                        "rtsp://${HOST:-me:secret@camera}/1"):
             done = self.run_verb("submit", path, "--target", "slurm", "--input", secret, code=64,
                                  says="--input has a user or a password")

@@ -6,14 +6,15 @@
 #include "tools/millrace/deploy/deployment.h"
 
 /* "${NAME}" or "${NAME:?MESSAGE}": returns the text after it. "${NAME:-DEFAULT}": that after the mark, since the
- * default is written out. NULL: it is neither. */
-static const char *after_name(const char *text, bool *whole) {
+ * default is written out, unless it can be no password. NULL: it is neither. */
+static const char *after_name(const char *text, bool after_colon, bool *whole) {
     const char *at = text + 2;
     if (strncmp(text, "${", 2) != 0)
         return NULL;
     while (isalnum((unsigned char)*at) || *at == '_')
         at++;
-    if (strncmp(at, ":?", 2) == 0 && strchr(at, '}'))
+    const bool harmless = strncmp(at, ":-", 2) == 0 && !after_colon && at[2 + strcspn(at + 2, ":@}")] == '}';
+    if ((harmless || strncmp(at, ":?", 2) == 0) && strchr(at, '}'))
         at = strchr(at, '}');
     *whole = *at == '}';
     return *whole ? at + 1 : strncmp(at, ":-", 2) == 0 ? at + 2 : NULL;
@@ -29,7 +30,7 @@ static void take_variables(const char *text, char *copy) {
     char *to = copy;
     while (*text) {
         bool whole = false;
-        const char *after = after_name(text, &whole);
+        const char *after = after_name(text, to > copy && to[-1] == ':', &whole);
         if (!after) {
             *to++ = *text++;
             continue;
