@@ -275,11 +275,12 @@ static int send_once(mr_delivery *d, const block *due, bool *connected, bool aga
         status = d->type->send(d->service, d, &batch);
     else if (!status && d->type->idle)
         status = d->type->idle(d->service, d);
-    if (!status && due && !d->reached)
+    const bool answered = !status || (status == MR_ERROR_PROTOCOL && d->type->connects_late);
+    if (answered && due && !d->reached)
         note_live(d);
-    if (status)
+    if (!answered)
         d->type->disconnect(d->service);
-    *connected &= !status;
+    *connected &= answered;
     return status;
 }
 

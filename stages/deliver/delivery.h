@@ -80,7 +80,8 @@ typedef struct mr_service_type {
     int (*send)(void *service, const mr_delivery *delivery, const mr_batch *batch);
     /* Must also accept a service that is not connected. */
     void (*disconnect)(void *service);
-    /* `connect` reaches nobody: the service counts as connected once it has acknowledged a batch. */
+    /* `connect` reaches nobody: the service is connected once it has acknowledged or refused a batch, and a refusal
+     * does not close the connection. */
     bool connects_late;
     /* Optional. Called ten times a second while it is connected and no batch is due. Failures: as of `send`. */
     int (*idle)(void *service, const mr_delivery *delivery);

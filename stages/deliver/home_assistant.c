@@ -23,7 +23,8 @@ typedef struct device {
     struct device *next; /* for removed ones */
     char *source;
     char *records; /* the topic of its records */
-    uint32_t kinds;
+    char *picture; /* the topic of its pictures */
+    uint32_t kinds;     /* those whose entities are published, and so the labels */
     size_t label_count;
     char *label[MR_POST_MOST_LABELS];
     entity *entities;
@@ -105,19 +106,18 @@ static void write_state(yajl_gen json, const device *of, const description *one)
 
 static char *make_payload(const mr_home *home, const device *of, const description *one, const char *id,
                           size_t *bytes) {
-    char unique[2 * NAME_BYTES + 16], picture[TOPIC_BYTES];
+    char unique[2 * NAME_BYTES + 16];
     yajl_gen json = mr_json_create(false);
     if (!json)
         return NULL;
     snprintf(unique, sizeof unique, "%s-%s", id, one->key);
-    snprintf(picture, sizeof picture, "%s/picture", of->records);
     MR_JSON_MAP(json, NULL) {
         mr_json_text(json, "name", one->name);
         mr_json_text(json, "unique_id", unique);
         if (one->template) {
             write_state(json, of, one);
         } else {
-            mr_json_text(json, "image_topic", picture);
+            mr_json_text(json, "image_topic", of->picture);
             mr_json_text(json, "content_type", "image/jpeg");
         }
         write_device(json, home, of, id);
@@ -127,24 +127,40 @@ static char *make_payload(const mr_home *home, const device *of, const descripti
     return text;
 }
 
+static int publish(const mr_home *home, const entity *one) {
+    return home->params.publish(home->params.context, one->topic, one->payload, one->bytes);
+}
+
+/* Publishes it. It is kept although that fails: a reconnect publishes it again. */
 static int add_entity(mr_home *home, device *of, const description *one) {
     char name[NAME_BYTES], id[NAME_BYTES + 16], topic[TOPIC_BYTES];
-    size_t bytes = 0;
     if (mr_home_name(name, sizeof name, of->records) >= sizeof name || strlen(one->key) >= NAME_BYTES)
         return MR_OK; /* too long for a topic */
     snprintf(id, sizeof id, "millrace-%s", name);
     snprintf(topic, sizeof topic, "%s/%s/%s/%s/config", home->params.prefix, one->component, id, one->key);
+    for (size_t i = 0; i < of->count; i++)
+        if (strcmp(of->entities[i].topic, topic) == 0)
+            return publish(home, &of->entities[i]);
     if (!mr_grow((void **)&of->entities, of->count, &of->room, sizeof *of->entities))
         return mr_fail(MR_ERROR_MEMORY, "no memory for Home Assistant's configurations");
-    const entity made = {.topic = mr_strdup(topic), .payload = make_payload(home, of, one, id, &bytes)};
-    of->entities[of->count] = made;
-    of->entities[of->count++].bytes = bytes;
-    if (!made.topic || !made.payload)
+    entity *made = &of->entities[of->count];
+    *made = (entity){.topic = mr_strdup(topic)};
+    if (!made->topic || !(made->payload = make_payload(home, of, one, id, &made->bytes))) {
+        mr_free(made->topic);
         return mr_fail(MR_ERROR_MEMORY, "no memory for Home Assistant's configurations");
-    return home->params.publish(home->params.context, made.topic, made.payload, bytes);
+    }
+    of->count++;
+    return publish(home, made);
 }
 
 /* ---- what is new ------------------------------------------------------------------------------------------------- */
+
+static int keep_label(device *of, const char *label) {
+    if (!(of->label[of->label_count] = mr_strdup(label)))
+        return mr_fail(MR_ERROR_MEMORY, "no memory for Home Assistant's configurations");
+    of->label_count++;
+    return MR_OK;
+}
 
 static int add_label(mr_home *home, device *of, const char *label) {
     char text[NAME_BYTES], name[NAME_BYTES], safe[NAME_BYTES / 2], key[NAME_BYTES], template[TEMPLATE_BYTES];
@@ -153,11 +169,10 @@ static int add_label(mr_home *home, device *of, const char *label) {
     for (size_t i = 0; i < of->label_count; i++)
         if (strcmp(of->label[i], label) == 0)
             return MR_OK;
-    if (of->label_count == MR_POST_MOST_LABELS || !(of->label[of->label_count] = mr_strdup(label)))
+    if (of->label_count == MR_POST_MOST_LABELS)
         return MR_OK;
-    of->label_count++;
     if (!quote(text, sizeof text, label) || mr_home_name(safe, sizeof safe, label) >= sizeof safe)
-        return MR_OK;
+        return keep_label(of, label);
     snprintf(chosen, sizeof chosen, of_label, text);
     snprintf(template, sizeof template, "{{ %s | count }}", chosen);
     snprintf(key, sizeof key, "count-%s", safe);
@@ -166,7 +181,9 @@ static int add_label(mr_home *home, device *of, const char *label) {
     snprintf(template, sizeof template, "{{ 'ON' if %s else 'OFF' }}", chosen);
     snprintf(key, sizeof key, "presence-%s", safe);
     snprintf(name, sizeof name, "%.*s", (int)mr_utf8_fit(label, NAME_BYTES / 2), label);
-    return status ? status : add_entity(home, of, &(description){"binary_sensor", key, name, template});
+    if (!status)
+        status = add_entity(home, of, &(description){"binary_sensor", key, name, template});
+    return status ? status : keep_label(of, label);
 }
 
 static int add_kinds(mr_home *home, device *of, uint32_t fresh) {
@@ -178,11 +195,13 @@ static int add_kinds(mr_home *home, device *of, uint32_t fresh) {
                                         "{{ value_json.objects | default([], true) | count }}"};
     static const description presence = {"binary_sensor", "presence", "Presence",
                                          "{{ 'ON' if value_json.objects else 'OFF' }}"};
-    of->kinds |= fresh;
     int status = fresh & MR_POST_CLASSES ? add_entity(home, of, &class) : MR_OK;
     if (!status && fresh & MR_POST_OBJECTS)
         status = add_entity(home, of, &objects);
-    return !status && fresh & MR_POST_OBJECTS ? add_entity(home, of, &presence) : status;
+    if (!status && fresh & MR_POST_OBJECTS)
+        status = add_entity(home, of, &presence);
+    of->kinds |= status ? 0 : fresh;
+    return status;
 }
 
 static void free_device(device **of) {
@@ -198,34 +217,38 @@ static void free_device(device **of) {
     mr_free(gone->entities);
     mr_free(gone->source);
     mr_free(gone->records);
+    mr_free(gone->picture);
     mr_free(gone);
     *of = NULL;
 }
 
 static device *make_device(const char *source, const char *records) {
+    char picture[TOPIC_BYTES];
     device *made = mr_calloc(1, sizeof *made);
+    snprintf(picture, sizeof picture, "%s/picture", records);
     if (made) {
         made->source = mr_strdup(source);
         made->records = mr_strdup(records);
+        made->picture = mr_strdup(picture);
     }
-    if (made && (!made->source || !made->records))
+    if (made && (!made->source || !made->records || !made->picture))
         free_device(&made);
     return made;
 }
 
 /* Removes all of a device's entities from the broker, and its last picture. */
 static int erase(mr_home *home, const device *of) {
-    char topic[TOPIC_BYTES];
     int status = MR_OK;
     for (size_t i = 0; i < of->count && !status; i++)
         status = home->params.publish(home->params.context, of->entities[i].topic, "", 0);
-    snprintf(topic, sizeof topic, "%s/picture", of->records);
-    return !status && home->params.picture ? home->params.publish(home->params.context, topic, "", 0) : status;
+    return !status && home->params.picture ? home->params.publish(home->params.context, of->picture, "", 0) : status;
 }
 
 static int take_away(mr_home *home, device **of) {
     device **last = &home->gone;
     int status = erase(home, *of);
+    if (!status)
+        status = home->params.settle(home->params.context);
     if (status)
         return status;
     (*of)->next = home->gone;
@@ -285,10 +308,8 @@ int mr_home_repeat(mr_home *home) {
     for (const device *one = home->gone; one && !status; one = one->next)
         status = erase(home, one);
     for (size_t s = 0; s < home->count; s++)
-        for (size_t i = 0; home->of[s] && i < home->of[s]->count && !status; i++) {
-            const entity *one = &home->of[s]->entities[i];
-            status = home->params.publish(home->params.context, one->topic, one->payload, one->bytes);
-        }
+        for (size_t i = 0; home->of[s] && i < home->of[s]->count && !status; i++)
+            status = publish(home, &home->of[s]->entities[i]);
     return status;
 }
 

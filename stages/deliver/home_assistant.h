@@ -17,8 +17,10 @@ typedef struct mr_home_params {
     const char *state_topic;
     const char *pipeline;
     bool picture;
-    /* Publishes a retained message. 0 bytes: removes it. */
+    /* Publishes a retained message. 0 bytes: removes it. The topic lives until the next settle. */
     int (*publish)(void *context, const char *topic, const char *payload, size_t bytes);
+    /* Waits until all that was published is acknowledged. */
+    int (*settle)(void *context);
     void *context;
 } mr_home_params;
 
@@ -27,7 +29,7 @@ int mr_home_create(mr_home **home, const mr_home_params *params);
 void mr_home_destroy(mr_home **home);
 /* Before a post is published: publishes the configurations of what is new in it. */
 int mr_home_note(mr_home *home, const mr_stage *self, uint32_t source, const mr_post *post);
-/* After a reconnect: publishes all configurations again, and takes removed ones away again. */
+/* After a reconnect: publishes all configurations again, and takes removed ones away again. Does not settle. */
 int mr_home_repeat(mr_home *home);
 /* Takes away the entities of sources that were removed. */
 int mr_home_forget(mr_home *home, const mr_stage *self);

@@ -16,6 +16,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
+#include "engine/base/grow.h"
 #include "engine/base/json.h"
 #include "engine/base/key_file.h"
 #include "engine/base/memory.h"
@@ -53,6 +54,7 @@ struct mr_mqtt_link {
     struct mosquitto *client;           /* NULL: not connected */
     bool answered, lost, taken, quiet;  /* `quiet`: nothing came in the last turn */
     int closed;                         /* how often the broker has closed a fresh connection without a reason */
+    bool nameless;                      /* the host's name has no address */
     bool known;                         /* it was connected before */
     bool forgets;                       /* the broker keeps no messages for new subscribers */
     int reason;                         /* of the broker: for the connection, or for its end */
@@ -60,8 +62,11 @@ struct mr_mqtt_link {
     message open[MOST_OPEN];
     size_t count, left, bytes, acked;   /* `acked`: all before it are */
     bool careful;                       /* one message at a time: one of the batch may break the connection */
-    const mr_delivered *suspect;        /* the record whose message was open when it broke the last time */
+    const mr_delivered *suspect;        /* the record whose message was open when it broke the last time; NULL: none */
+    char suspected[MR_POST_MOST_TOPIC]; /* the topic of that message */
     int strikes;                        /* how often it did */
+    char **left_out;                    /* topics without records at which the broker ends the connection */
+    size_t left_out_count, left_out_room;
     int refusal;                        /* the reason for the last message that was refused; 0: none */
     bool refused_record;
     char refused[256];                  /* its topic */
@@ -143,12 +148,17 @@ static void on_disconnect(struct mosquitto *client, void *context, int reason, c
     at->lost = true;
 }
 
-/* OpenSSL's errors begin with numbers. */
+/* OpenSSL's errors begin with numbers. Some texts end with a newline. */
 static void on_log(struct mosquitto *client, void *context, int level, const char *text) {
     mr_mqtt_link *at = context;
     const char *words = strstr(text, "routines::");
-    if (level == MOSQ_LOG_ERR)
-        snprintf(at->detail, sizeof at->detail, "%s", words ? words + strlen("routines::") : text);
+    if (level != MOSQ_LOG_ERR)
+        return;
+    snprintf(at->detail, sizeof at->detail, "%s", words ? words + strlen("routines::") : text);
+    char *end = at->detail;
+    while ((unsigned char)*end >= ' ' && *end != 0x7f)
+        end++;
+    *end = 0;
 }
 
 static bool is_refusal(int reason) {
@@ -221,19 +231,41 @@ static int fail_call(const mr_mqtt_link *at, int code) {
     return fail_with(at, code == MOSQ_ERR_NOMEM ? MR_ERROR_MEMORY : MR_ERROR_AGAIN, why);
 }
 
-/* Brokers may end the connection for a message that they do not take, and some do not say why. It must not be tried for
- * ever: the batch is published again one by one, and a record that breaks the connection again and again is refused. */
-static void suspect(mr_mqtt_link *at) {
-    const message *one = &at->open[0];
-    const bool refuses = is_refusal(at->reason);
-    if (!at->left || (at->reason >= MQTT_RC_UNSPECIFIED && !refuses))
+static bool is_left_out(const mr_mqtt_link *at, const char *topic) {
+    bool found = false;
+    for (size_t i = 0; i < at->left_out_count && !found; i++)
+        found = strcmp(at->left_out[i], topic) == 0;
+    return found;
+}
+
+/* Without memory it is tried once more. */
+static void leave_out(mr_mqtt_link *at, const char *topic) {
+    if (!mr_grow((void **)&at->left_out, at->left_out_count, &at->left_out_room, sizeof *at->left_out) ||
+        !(at->left_out[at->left_out_count] = mr_strdup(topic)))
         return;
-    if (at->careful && one->of) {
-        at->strikes = one->of == at->suspect ? at->strikes + 1 : 1;
-        at->strikes = refuses ? MOST_STRIKES : at->strikes;
-        at->suspect = one->of;
-    }
+    at->left_out_count++;
+    mr_stage_warn(mr_delivery_stage(at->delivery), "%s: the broker ends the connection at each message for %s: no more "
+                  "are published there; allow this client to publish there", at->params->url, topic);
+}
+
+/* Brokers may end the connection for a message that they do not take, and some do not say why. It must not be tried for
+ * ever: all is published again one by one. If one message breaks the connection again and again, its record is refused;
+ * without a record, its topic is left out. Returns whether a single message is to blame. */
+static bool suspect(mr_mqtt_link *at) {
+    const message *one = &at->open[0];
+    const bool refuses = is_refusal(at->reason), single = at->careful;
+    if (!at->left || (at->reason >= MQTT_RC_UNSPECIFIED && !refuses))
+        return false;
     at->careful = true;
+    if (!single)
+        return false;
+    const bool again = one->of == at->suspect && strcmp(one->topic, at->suspected) == 0;
+    at->strikes = refuses ? MOST_STRIKES : again ? at->strikes + 1 : 1;
+    at->suspect = one->of;
+    snprintf(at->suspected, sizeof at->suspected, "%s", one->topic);
+    if (!one->of && at->strikes >= MOST_STRIKES)
+        leave_out(at, one->topic);
+    return true;
 }
 
 /* For what the broker has sent, the library breaks the connection off itself. */
@@ -246,8 +278,8 @@ static bool breaks_protocol(int code) {
 static int fail_lost(mr_mqtt_link *at, int code) {
     const int saved = errno;
     const bool said = at->reason >= MQTT_RC_UNSPECIFIED;
-    suspect(at);
-    if (at->known && !said)
+    const bool by_message = suspect(at);
+    if (at->known && !said && !by_message)
         at->closed = !breaks_protocol(code) && mr_clock_date_ns() - at->since_ns < FRESH_NS ? at->closed + 1 : 0;
     at->taken = at->reason == MQTT_RC_SESSION_TAKEN_OVER || at->closed >= MOST_CLOSED;
     if (at->taken)
@@ -279,7 +311,8 @@ static int fail_answer(const mr_mqtt_link *at) {
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
 /* The library aborts the process at a packet of an unknown type, such as the answer of a port for TLS. So the first
- * byte of a connection without TLS is looked at before. */
+ * byte of a connection without TLS is looked at before. Later packets, and those in TLS, are not: one call of the
+ * library reads several, and also bytes that come after a look. */
 static int check_greeting(const mr_mqtt_link *at, int fd) {
     enum { CONNACK = 0x20, TLS_ALERT = 0x15, TLS_HANDSHAKE = 0x16 };
     unsigned char first = CONNACK;
@@ -352,6 +385,8 @@ static int settle(mr_mqtt_link *at, int64_t until_ns) {
 static int publish_to(mr_mqtt_link *at, const char *topic, const message *what, const char *payload, size_t bytes,
                       bool retain) {
     const size_t most = at->careful ? 1 : MOST_OPEN;
+    if (!what->of && is_left_out(at, topic))
+        return MR_OK;
     int status = at->count >= most || (at->count && at->bytes + bytes > MOST_OPEN_BYTES) ? settle(at, 0) : MR_OK;
     if (status)
         return status;
@@ -381,8 +416,11 @@ static int publish(mr_mqtt_link *at, const message *what, const char *payload, s
 
 static int publish_entity(void *context, const char *topic, const char *payload, size_t bytes) {
     mr_mqtt_link *at = context;
-    int status = publish(at, &(message){.topic = topic}, payload, bytes, true);
-    return status || bytes ? status : settle(at, 0); /* a topic that is taken away is freed */
+    return publish(at, &(message){.topic = topic}, payload, bytes, true);
+}
+
+static int settle_entities(void *context) {
+    return settle(context, 0);
 }
 
 static char *make_state(mr_mqtt_link *at, const char *state, size_t *bytes) {
@@ -456,7 +494,7 @@ static int prepare(mr_mqtt_link *at) {
     mr_topic_make(at->topic, sizeof at->topic, at->params->state_topic, &values);
     const mr_home_params home = {.prefix = at->params->home_assistant, .state_topic = at->topic,
                                  .pipeline = values.pipeline, .picture = at->params->picture,
-                                 .publish = publish_entity, .context = at};
+                                 .publish = publish_entity, .settle = settle_entities, .context = at};
     return home.prefix ? mr_home_create(&at->home, &home) : MR_OK;
 }
 
@@ -499,11 +537,12 @@ static int dial(mr_mqtt_link *at, const char *from) {
     at->answered = at->lost = at->taken = at->quiet = false;
     at->reason = 0;
     *at->detail = 0;
-    int status = make_client(at);
+    int status = mr_delivery_stops(at->delivery) ? fail_stopped(at) : make_client(at);
     if (status)
         return status;
     int code = mosquitto_connect_bind_async(at->client, at->host, at->port, KEEPALIVE_S, from);
     const int64_t until_ns = mr_now_ns() + at->params->timeout_ns;
+    at->nameless = code == MOSQ_ERR_EAI;
     status = code ? fail_call(at, code) : MR_OK;
     while (!status && !at->answered) {
         status = mr_delivery_stops(at->delivery) ? fail_stopped(at)
@@ -534,7 +573,8 @@ static int connect_to(void *service, const mr_delivery *delivery) {
     int status = *at->id ? MR_OK : prepare(at);
     if (!status)
         status = dial(at, NULL);
-    if (status == MR_ERROR_AGAIN && !at->answered && has_both_families(at->host))
+    if (status == MR_ERROR_AGAIN && !at->answered && !at->nameless && !mr_delivery_stops(delivery) &&
+        has_both_families(at->host))
         status = dial(at, "0.0.0.0");
     if (status == MR_ERROR_AGAIN && at->reason == MQTT_RC_RETAIN_NOT_SUPPORTED && !at->forgets) {
         mr_stage_warn(mr_delivery_stage(delivery), "%s keeps no messages: new subscribers see no state",
@@ -563,7 +603,7 @@ static int publish_post(mr_mqtt_link *at, const mr_batch *batch, size_t index) {
     mr_delivered *of = &batch->items[index];
     char topic[MR_POST_MOST_TOPIC + 16];
     of->refused = false;
-    if (of == at->suspect && at->strikes >= MOST_STRIKES) {
+    if (at->suspect == of && at->strikes >= MOST_STRIKES) {
         note_refused(at, &(message){.topic = post.topic, .of = of}, BREAKS_OFF);
         return MR_OK;
     }
@@ -635,6 +675,9 @@ static int64_t pause_of(void *service) {
 static void destroy(void *service) {
     mr_mqtt_link *gone = service;
     mr_home_destroy(&gone->home);
+    for (size_t i = 0; i < gone->left_out_count; i++)
+        mr_free(gone->left_out[i]);
+    mr_free(gone->left_out);
     explicit_bzero(gone->password, sizeof gone->password);
     mr_free(gone);
 }

@@ -238,8 +238,9 @@ static const char *const changes[] = {
 /* A service manager that starts nodes one after the other with a new version takes less than the second. */
 static const int64_t ABSENCE_NS = 5000000000, REFUSAL_NS = 30000000000;
 
-mr_cut_reporter mr_cut_reporter_of(const mr_cut *cut) {
+mr_cut_reporter mr_cut_report_begin(mr_instance *instance, const mr_cut *cut) {
     const mr_audit_allowance full = mr_audit_allowance_at(mr_now_ns());
+    atomic_store(&instance->cut.absent, 1);
     return (mr_cut_reporter){.cut = cut, .peers = full, .strangers = full};
 }
 

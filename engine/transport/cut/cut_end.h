@@ -72,7 +72,8 @@ typedef struct mr_cut_reporter {
     char refused[192]; /* why a peer or a stranger was refused last; "": none was */
     int64_t refused_ns; /* since when, without one that joined; 0: none was */
 } mr_cut_reporter;
-mr_cut_reporter mr_cut_reporter_of(const mr_cut *cut);
+/* The instance's cut counts as without its other end until its first counts. */
+mr_cut_reporter mr_cut_report_begin(mr_instance *instance, const mr_cut *cut);
 /* Reports once that this end has waited for some time, the address at which the peer is expected (NULL: it connects
  * here), and what ends the waiting. Returns the time of the next call. */
 int64_t mr_cut_report_absence(mr_cut_reporter *reporter, bool waits, const char *address, int64_t now_ns);

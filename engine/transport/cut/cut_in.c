@@ -509,7 +509,7 @@ static int open(mr_stage *self) {
     in->instance = self->flow;
     in->layouts = layouts_taken(in->instance->run->plan,
                                 (int)(in->instance->vertex - in->instance->run->plan->vertices));
-    in->reporter = mr_cut_reporter_of(in->cut);
+    in->reporter = mr_cut_report_begin(in->instance, in->cut);
     in->stop_ns = mr_cut_times_of(in->cut).stop_ns;
     in->look_ns = mr_cut_ends_are_published() ? 0 : INT64_MAX;
     mr_task_init(&in->room, in->instance->run->executor, report_room, in);

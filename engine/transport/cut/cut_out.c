@@ -597,7 +597,7 @@ static int open(mr_stage *self) {
     out->cut = self->options;
     out->instance = self->flow;
     out->ends_left = out->instance->vertex->source_count;
-    out->reporter = mr_cut_reporter_of(out->cut);
+    out->reporter = mr_cut_report_begin(out->instance, out->cut);
     out->stop_ns = mr_cut_times_of(out->cut).stop_ns;
     out->look_ns = mr_cut_ends_are_published() ? 0 : INT64_MAX;
     mr_lock_init(&out->lock);

@@ -324,9 +324,10 @@ void mr_receiver_close(mr_receiver *receiver, const char *text) {
 
 mr_session_counts mr_receiver_counts(const mr_receiver *receiver) {
     mr_session_counts counts = receiver->counts;
+    uint32_t sender;
     for (uint32_t i = 0; i < receiver->params.senders; i++)
         counts.peers += receiver->origins[i].state == SENDER_THERE;
-    counts.absent = !counts.peers && mr_receiver_lacks(receiver);
+    counts.absent = !counts.peers && mr_receiver_waits(receiver, &sender);
     return counts;
 }
 

@@ -253,6 +253,21 @@ class Mqtt(Sink):
             self.refused(json.loads(done.stdout), 1)
             self.same_ids([row for topic, row in broker.messages if topic == "millrace/p/a"], 29)
 
+    def test_a_topic_without_records_that_ends_connections(self):
+        """It is left out, with one warning; all records are delivered."""
+        for answer in (b"\xe0\x01\x87", b""):
+            broker = Flaky(self, hates=lambda row, with_=answer:
+                           with_ if "state" in row or row.get("unique_id", "").endswith("-class") else None)
+            self.broker.port = broker.port
+            done = self.checked([MILLRACE, "run", self.pipeline(30, sink=", home_assistant: true"), "--json"])
+            for topic in ("millrace/p/db/state", "homeassistant/sensor/millrace-millrace-p-a/class/config"):
+                self.assertEqual(done.stderr.count(f"at each message for {topic}: no more"), 1, done.stderr)
+            self.assertNotIn("another client", done.stderr)
+            self.assertEqual(self.service(json.loads(done.stdout))["tries"], 4 if answer else 8)
+            self.same_ids([row for topic, row in broker.messages if topic == "millrace/p/a"], 30)
+            self.assertIn("homeassistant/sensor/millrace-millrace-p-a/objects/config",
+                          {topic for topic, _ in broker.messages})
+
     def test_a_broker_that_breaks_the_protocol(self):
         """It is named, and no other client is suspected. All is delivered once it is well."""
         answers = [b"\x40\x02\0\0"] * 5
@@ -361,6 +376,23 @@ class HomeAssistant(Sink):
                   "binary_sensor": {"state_topic", "value_template", "device_class", "off_delay"}}[component]
         common = {"name", "unique_id", "device", "origin", "availability"}
         self.assertEqual(set(config) - {"state_class"}, needed | common)
+
+    def test_connections_that_break_between_entities(self):
+        """The next connection publishes those that follow. The first break makes it publish one by one."""
+        for key in ("class", "objects", "count-owl"):
+            left = ["online", key]
+
+            def breaks(row, left=left):
+                if not left or not (row.get("state") == left[0] or row.get("unique_id", "").endswith(f"-{left[0]}")):
+                    return None
+                left.pop(0)
+                return b""
+
+            broker = Flaky(self, hates=breaks)
+            self.broker.port = broker.port
+            self.run_json(self.pipeline(30, sink=", home_assistant: true"))
+            self.assertEqual(left, [])
+            self.assertEqual(len({topic for topic, _ in broker.messages if topic.startswith("homeassistant/")}), 9)
 
     def test_entities(self):
         """They appear with what they show, come again after a reconnect, and disappear with the source."""

@@ -162,7 +162,8 @@ class Webhook(Databases):
         summary = self.run_json(self.pipeline(6), code=None)
         self.assertEqual((summary["ledger"]["delivered"], other.requests), (1, []))
         self.assertEqual(summary["ledger"]["dropped"], [{"stage": "db", "reason": "refused", "frames": 5}])
-        self.assertEqual(self.service(summary)["dropped"], 5)
+        service = self.service(summary)
+        self.assertEqual((service["dropped"], service["tries"], service["connections"]), (5, 1, 1))
 
     def test_words_of_the_server(self):
         """The message has the first line of an answer that is text."""

@@ -207,6 +207,20 @@ TEST(sending_may_be_what_connects) {
     flow_close(&pipeline, &summary);
 }
 
+/* A refusal is an answer: the next batch goes over the same connection. */
+TEST(a_refusal_keeps_what_sending_connects) {
+    reset();
+    kind.connects_late = true;
+    service.hard_failure = MR_ERROR_PROTOCOL;
+    mr_pipeline *pipeline = open_pipeline(300, ", send_frames: 10");
+    mr_summary *summary = flow_run(pipeline);
+    assert_int_equal(report_of(summary)->dropped, 300);
+    assert_true(service.sends > 1);
+    assert_int_equal(service.connects, 1);
+    assert_int_equal(report_of(summary)->connections, 1);
+    flow_close(&pipeline, &summary);
+}
+
 /* A batch that only waits for more frames is sent when there is no room for them, with any on_full. */
 TEST(a_backlog_of_one_batch_does_not_wait_for_the_batch_to_age) {
     static const char *const policies[] = {"wait", "fail", "drop-oldest", "drop-newest"};

@@ -13,6 +13,7 @@
 
 enum { AT_ONCE = 20, MANY = 100 };
 static const int64_t S = 1000000000;
+static mr_instance instance;
 
 TEST(test_so_many_at_once) {
     mr_audit_allowance allowance = mr_audit_allowance_at(0);
@@ -35,7 +36,7 @@ TEST_WITH(test_strangers_keep_nothing_from_being_told, make_temporary, remove_te
     mr_action refused = {.kind = MR_ACTION_PEER}, gone = {.kind = MR_ACTION_PEER};
     assert_int_equal(mr_audit_open(temporary_path), MR_OK);
     mr_log_set_level(MR_LOG_ERROR);
-    mr_cut_reporter reporter = mr_cut_reporter_of(&cut);
+    mr_cut_reporter reporter = mr_cut_report_begin(&instance, &cut);
     int64_t now_ns = reporter.strangers.counted_ns;
     refused.of.change = MR_PEER_REJECTED;
     refused.of.name = "stranger";
@@ -86,7 +87,7 @@ TEST(a_refusal_that_lasts_is_hopeless) {
     for (mr_reject_reason reason = MR_REJECT_UNKNOWN; reason <= MR_REJECT_FULL; reason++) {
         const bool lasts = reason == MR_REJECT_VERSION || reason == MR_REJECT_DIGEST || reason == MR_REJECT_CUT ||
                            reason == MR_REJECT_FORMATS;
-        ENDED_BY(mr_cut_report_end) mr_cut_reporter reporter = mr_cut_reporter_of(&cut);
+        ENDED_BY(mr_cut_report_end) mr_cut_reporter reporter = mr_cut_report_begin(&instance, &cut);
         int64_t wake_ns = INT64_MAX;
         refused.of.reason = reason;
         refused.of.text = "why";

@@ -47,7 +47,7 @@ static bool is_connected(const mr_observed_process *process, char why[MR_HEALTH_
     if (!process->ready || !summary)
         return no(why, process->name ? "the node %s is not ready" : "stages are still being opened", process->name);
     for (size_t i = 0; i < summary->cut_count; i++)
-        if (mr_observed_is_alone(&summary->cuts[i]))
+        if (summary->cuts[i].absent)
             return no(why, "no node is connected over %s", summary->cuts[i].id);
     return true;
 }

@@ -17,16 +17,12 @@ static bool is_away(mr_link_state phase) {
     return phase == MR_LINK_CONNECTING || phase == MR_LINK_STALLED || phase == MR_LINK_AWAY;
 }
 
-bool mr_observed_is_alone(const mr_cut_summary *cut) {
-    return cut->absent || !cut->sessions;
-}
-
 bool mr_observed_is_held_up(const mr_summary *summary) {
     for (size_t i = 0; i < summary->stage_count; i++)
         if (is_away(summary->stages[i].service.phase))
             return true;
     for (size_t i = 0; i < summary->cut_count; i++)
-        if (mr_observed_is_alone(&summary->cuts[i]))
+        if (summary->cuts[i].absent)
             return true;
     return false;
 }

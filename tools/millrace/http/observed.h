@@ -32,8 +32,6 @@ typedef struct mr_observed_ledger {
 } mr_observed_ledger;
 
 mr_observed_ledger mr_observed_sum(const mr_observed *now);
-/* Whether an end of a cut waits for the other end: none has connected yet, or all have gone before their end. */
-bool mr_observed_is_alone(const mr_cut_summary *cut);
 /* Whether something outside may hold up a process's frames: a service that is away, or all nodes at the other end of a
  * cut. */
 bool mr_observed_is_held_up(const mr_summary *summary);
