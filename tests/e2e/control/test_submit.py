@@ -1,17 +1,19 @@
 """`millrace submit`, `status` and `cancel`: with a real Slurm on this machine, with the real kubectl and a small API
 server, and with programs that stand in for systemctl, and for sites that refuse, hang or print garbage."""
+import fcntl
 import http.server
 import json
 import os
 import re
 import shutil
 import stat
+import subprocess
 import threading
 import unittest
 import urllib.parse
 
 import slurm
-from harness import Case, pipeline, rows_in
+from harness import MILLRACE, Case, pipeline, rows_in
 from slurm import FRAMES
 
 
@@ -272,9 +274,17 @@ class Refusals(StandIns):
         done = self.millrace("submit", path, "--target", "systemd", "--dry-run", environment=where)
         self.assertNotIn("secret", done.stdout)
         self.assertIn("EnvironmentFile=", done.stdout)
-        done = self.run_verb("submit", path, "--target", "slurm", "--input", where["CAMERA"], code=64,
-                             says="--input has a user or a password")
-        self.assertNotIn("secret", done.stderr)
+        for secret in (where["CAMERA"], "rtsp://me:secret@${HOST}/1", "rtsp://me:secret${HOST}@camera/1",
+                       "rtsp://${HOST:-me:secret@camera}/1"):
+            done = self.run_verb("submit", path, "--target", "slurm", "--input", secret, code=64,
+                                 says="--input has a user or a password")
+            self.assertNotIn("secret", done.stderr)
+        for harmless in ("rtsp://me:${PASSWORD}@camera/1", "rtsp://${USER_AND_PASSWORD}@camera/1",
+                         "rtsp://${ME}:${PASSWORD:?needed}@${HOST}/1"):
+            done = self.millrace("submit", path, "--target", "slurm", "--dry-run", "--input", harmless,
+                                 environment={**where, "ME": "me", "PASSWORD": "x", "USER_AND_PASSWORD": "me:x",
+                                              "HOST": "camera"})
+            self.assertNotIn("has a user or a password", done.stderr)
         self.assertEqual(self.calls(), [])
 
     def test_words_reach_the_program_whole(self):
@@ -299,15 +309,25 @@ class Refusals(StandIns):
                 ("echo 'Access/permission denied' >&2; exit 1", 77, "Access/permission denied"),
                 ("echo 'Unable to contact slurm controller' >&2; exit 1", 69, "Unable to contact"),
                 ("exit 3", 69, "exit code 3: it prints no reason"),
+                ("echo -e 'what\\x1b[2J\\nnow' >&2; exit 1", 69, "what\\x1b[2J now")):
+            with self.subTest(script):
+                self.stand_in("sbatch", script)
+                self.run_verb("submit", self.path, "--target", "slurm", code=code, says=why)
+                self.assertEqual(self.kept(), [])
+        # sbatch may have put a job into the queue.
+        for script, code, why in (
                 ("kill -9 $$", 69, "exit code 137"),
-                ("echo -e 'what\\x1b[2J\\nnow' >&2; exit 1", 69, "what\\x1b[2J now"),
                 ("echo garbage", 76, "prints no job's number, but: garbage"),
                 ("echo '12 34'", 76, "prints no job's number"),
                 ("yes | head -c 70000000", 76, "sbatch prints more than")):
             with self.subTest(script):
                 self.stand_in("sbatch", script)
-                self.run_verb("submit", self.path, "--target", "slurm", code=code, says=why)
-                self.assertEqual(self.kept(), [])
+                before = self.kept()
+                done = self.run_verb("submit", self.path, "--target", "slurm", code=code, says=[why, "; it may run"])
+                (folder,) = set(self.kept()) - set(before)
+                self.assertIn(f"see `millrace status {folder.name}`", done.stderr)
+                one = self.status(folder.name)
+                self.assertEqual((one["state"], "squeue --me" in one["reason"]), ("unknown", True))
         for target, program, package in (("slurm", "sbatch", "slurm-client"), ("kubernetes", "kubectl", "kubectl"),
                                          ("systemd", "systemctl", "systemd")):
             path = self.path if target != "kubernetes" else self.pods()
@@ -323,6 +343,8 @@ class Refusals(StandIns):
         name = self.submit(self.path, "slurm")
         self.assertEqual(self.status(name)["state"], "unknown")
         self.run_verb("status", name, "--wait", code=69, says="keeps no accounts")
+        self.stand_in("sacct", "echo 'Unable to contact slurmdbd' >&2; exit 1")
+        self.run_verb("status", name, code=69, says="Unable to contact slurmdbd")
         for line, state, code in (("CANCELLED by 1000|0:15|n1|None", "cancelled", None),
                                   ("TIMEOUT|0:0|n1|None", "failed", None),
                                   ("FAILED|74:0|n[1-3]|None", "failed", 74),
@@ -332,6 +354,61 @@ class Refusals(StandIns):
             name = self.submit(self.path, "slurm")
             one = self.status(name)
             self.assertEqual((one["state"], one["exit_code"], one["hosts"]), (state, code, line.split("|")[2]), line)
+
+    def change(self, name, **fields):
+        """Changes a record."""
+        path = self.folder / "state/millrace/submitted" / name / "record.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+    def test_what_has_ended_is_forgotten_after_a_month(self):
+        """A month after the end. What Slurm does not know may have ended just now."""
+        month = 31 * 24 * 3600 * 10**9
+        self.stand_in("sbatch", "echo 5")
+        self.stand_in("scontrol", "echo $'JobId=5\\n JobState=FAILED Reason=None ExitCode=74:0 NodeList=n1'")
+        recent, old, resumed = (self.submit(self.path, "slurm") for _ in range(3))
+        now = self.status(recent)["ended_ns"]
+        self.assertGreater(now, self.status(recent)["submitted_ns"])
+        self.change(recent, submitted_ns=now - 2 * month)
+        for name in (old, resumed):
+            self.change(name, submitted_ns=now - 2 * month, ended_ns=now - month)
+        (self.folder / "state/millrace/submitted" / resumed / "checkpoints").mkdir()
+        self.stand_in("scontrol", "echo 'Invalid job id specified' >&2; exit 1")
+        self.stand_in("sacct", "exit 0")
+        lost = self.submit(self.path, "slurm", "--resume", resumed)
+        self.assertEqual([path.name for path in self.kept()], sorted([recent, resumed, lost]))
+        self.assertTrue((self.folder / "state/millrace/submitted" / lost / "checkpoints").is_dir())
+        self.change(lost, submitted_ns=now - 2 * month)
+        self.submit(self.path, "slurm")
+        self.assertGreaterEqual(self.status(lost)["ended_ns"], now)
+        self.change(lost, ended_ns=now - month)
+        self.submit(self.path, "slurm")
+        self.run_verb("status", lost, code=66)
+
+    def test_one_site_that_does_not_answer(self):
+        """Others with another context are asked."""
+        self.stand_in("kubectl", """case "$*" in *dead*) [ $1 = apply ] || { echo 'no route' >&2; exit 1; };; esac
+            [ $1 = get ] && echo '{"items": []}'; exit 0""")
+        dead = [self.submit(self.pods(), "kubernetes", "--target-option", "context=dead", "--set", f"pipeline=p{i}")
+                for i in range(2)]
+        alive = self.submit(self.pods(), "kubernetes", "--target-option", "context=alive", "--set", "pipeline=p0")
+        self.calls()
+        done = self.run_verb("status", "--json", code=69, says="no route")
+        self.assertEqual({one["id"]: one["state"] for one in json.loads(done.stdout)["submitted"]},
+                         {**{name: "queued" for name in dead}, alive: "unknown"})
+        self.assertEqual([words[2] for words in self.calls()], ["--context=dead", "--context=alive"])
+
+    def test_another_submit_is_waited_for(self):
+        self.stand_in("sbatch", "echo 5")
+        self.stand_in("scontrol", "echo $'JobId=5\\n JobState=RUNNING Reason=None ExitCode=0:0 NodeList=n1'")
+        self.submit(self.path, "slurm")
+        lock, errors = self.folder / "state/millrace/submitted/all.lock", self.folder / "err"
+        with open(lock, "w") as held, open(errors, "w") as err:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            process = subprocess.Popen([MILLRACE, "submit", self.path, "--target", "slurm"], stderr=err,
+                                       stdout=subprocess.DEVNULL, env={**os.environ, **self.site()})
+            self.addCleanup(process.kill)
+            self.wait_until(lambda: "waits for another `millrace submit`" in errors.read_text())
+        self.assertEqual(process.wait(), 0)
 
     def test_records_that_are_broken(self):
         """One is a warning; the others are listed."""
@@ -368,8 +445,10 @@ class Refusals(StandIns):
         self.assertEqual([words[0] for words in self.calls()], ["sbatch", "scancel"])
         self.stand_in("scancel", "echo 'no controller' >&2; exit 1")
         self.run_verb("submit", self.path, "--target", "slurm", code=74,
-                      says=["record.json", "4711 may be left at the site", "no controller"])
-        self.assertEqual(self.kept(), [])
+                      says=["record.json", "4711 may be left at the site", "no controller",
+                            "it may run, with the folder"])
+        (folder,) = self.kept()
+        self.assertTrue((folder / "three.sbatch").exists())
 
     # It shows a file for each unit. The real one, if it is here, makes and removes links below a folder.
     SYSTEMCTL = """
@@ -423,7 +502,8 @@ esac
         self.assertEqual((one["state"], one["hosts"]), ("running", os.uname().nodename))
         self.assertEqual(one["processes"][1]["reason"], "3 frames")
         # The name is taken while it runs.
-        self.run_verb("submit", self.path, "--target", "systemd", code=75, says=f"`millrace cancel {name}` ends it")
+        self.run_verb("submit", self.path, "--target", "systemd", "--target-option", "user", code=75,
+                      says=f"`millrace cancel {name}` ends it")
         self.systemd_shows(camera=self.ENDED, worker1=self.FAILED.replace("NRestarts=0", "NRestarts=4"),
                            other=self.RUNNING)
         one = self.status(name)
@@ -434,7 +514,7 @@ esac
         # What has ended is removed there, and gives the name free.
         self.calls()
         self.systemd_shows(other=self.RUNNING)
-        second = self.submit(self.path, "systemd")
+        second = self.submit(self.path, "systemd", "--target-option", "user")
         self.assertEqual([words[-1 - words[::-1].index(verb)] for words, verb in
                           zip(self.calls(), ("stop", "reset-failed", "disable", "link", "start"))],
                          ["stop", "reset-failed", "disable", "link", "start"])
@@ -443,6 +523,30 @@ esac
         shutil.rmtree(self.folder / "calls.units")
         self.assertEqual(self.status(second)["state"], "cancelled")
         self.submit(self.path, "systemd")
+
+    def test_systemd_on_another_machine(self):
+        """With a shared home, a record may be another machine's, whose systemd only that one can ask."""
+        self.stand_in("systemctl", self.SYSTEMCTL)
+        self.systemd_shows(other=self.RUNNING)
+        name = self.submit(self.path, "systemd")
+        self.change(name, submitted_on="elsewhere")
+        self.calls()
+        for words in (["cancel", name], ["status", name], ["status", name, "--wait"]):
+            self.run_verb(*words, code=69, says=f"{name} was submitted on elsewhere")
+        self.assertEqual(self.calls(), [])
+        # The name is free here.
+        shutil.rmtree(self.folder / "calls.root", ignore_errors=True)
+        self.submit(self.path, "systemd")
+
+    @unittest.skipUnless(shutil.which("systemctl"), "no systemctl")
+    def test_systemd_that_has_such_a_unit(self):
+        """No link stays, except the one that was there."""
+        self.stand_in("systemctl", self.SYSTEMCTL)
+        there = self.folder / "calls.root/run/systemd/system"
+        there.mkdir(parents=True)
+        (there / "three-camera.service").symlink_to("/other/three-camera.service")
+        self.run_verb("submit", self.path, "--target", "systemd", code=69, says="three-camera.service")
+        self.assertEqual((self.links(), self.kept()), (["three-camera.service"], []))
 
     def test_systemd_forgets_what_ended_well(self):
         """A service without a target is then shown as if it had never run: without a job, it is no longer queued."""

@@ -154,9 +154,11 @@ static int collect(running *of, mr_exec_result *result) {
 int mr_exec_run(const mr_exec *call, mr_exec_result *result) {
     running of = {.call = call, .end = -1, .out = {.from = -1, .to = -1}, .err = {.from = -1, .to = -1}};
     *result = (mr_exec_result){0};
+    bool runs = false;
     int status = open_pipe(&of.out) && open_pipe(&of.err) ? MR_OK : mr_file_fail("make a pipe to", call->words[0]);
     if (!status) {
         const int error = spawn(&of);
+        runs = !error;
         status = error ? refuse(call, error) : MR_OK;
     }
     close_end(&of.out.to);
@@ -170,8 +172,10 @@ int mr_exec_run(const mr_exec *call, mr_exec_result *result) {
     close_end(&of.err.from);
     mr_free(of.out.text);
     mr_free(of.err.text);
-    if (status)
+    if (status) {
         mr_exec_fini(result);
+        result->code = runs ? 128 + SIGKILL : 0;
+    }
     return status;
 }
 

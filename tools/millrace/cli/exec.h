@@ -15,7 +15,7 @@ typedef struct mr_exec {
 } mr_exec;
 
 typedef struct mr_exec_result {
-    int code;       /* exit code; 128 and the signal if one has ended it */
+    int code;       /* exit code; 128 and the signal if one has ended it, also if mr_exec_run has */
     char *out, *err; /* what it printed, ended by a zero; may hold zeros */
     size_t out_bytes, err_bytes;
 } mr_exec_result;

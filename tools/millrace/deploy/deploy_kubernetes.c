@@ -284,13 +284,11 @@ static int put_manifests(manifests *m, const char *pipeline) {
 
 /* The pipeline's text becomes part of a manifest, where others can read it. */
 static void warn_of_secrets(const manifests *m, const char *text) {
-    char line[MR_URL_BYTES], hidden[MR_URL_BYTES];
+    char line[MR_URL_BYTES];
     for (int number = 1; *text; number++) {
         const size_t length = strcspn(text, "\n");
         snprintf(line, sizeof line, "%.*s", (int)(length < INT_MAX ? length : INT_MAX), text);
-        strcpy(hidden, line);
-        mr_url_hide(hidden);
-        if (strcmp(hidden, line) != 0 && !strstr(line, "${"))
+        if (mr_deploy_shows_secret(line))
             mr_print(stderr, "%s:%d: warning: whoever may read the ConfigMap sees this user or password\n"
                              "    hint: name a variable, such as ${CAMERA}, and set it in the Secret %s\n",
                      m->of->path, number, m->environment);

@@ -67,6 +67,10 @@ int mr_deploy_gpus(const mr_plan_view *plan, int node);
  * freed by the caller; NULL: there is nothing to write. */
 int mr_deploy_environment(const mr_deployment *of, char **path);
 
+/* deploy_secrets.c: whether the text has a URL's user or password, or a passphrase, that is written out. A user whose
+ * password is a variable is no secret. True without memory. */
+bool mr_deploy_shows_secret(const char *text);
+
 /* deploy_names.c: a pipeline's name in the form allowed for units, jobs and hosts. The caller must free it. NULL: no
  * memory. */
 char *mr_deploy_name(const char *name);

@@ -31,6 +31,7 @@ static int hand_over(mr_submission *one, const mr_words *options) {
     mr_site_add(&words, "--filename=%s", one->files.item[0]);
     int status = mr_site_call(one, &words, &out);
     mr_free(out);
+    one->left = words.doubtful;
     return status ? mr_site_withdraw(one, status) : MR_OK; /* kubectl may have applied some of the objects */
 }
 

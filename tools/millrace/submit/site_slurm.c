@@ -68,14 +68,17 @@ static int hand_over(mr_submission *one, const mr_words *options) {
     mr_site_add_all(&words, options);
     mr_site_add(&words, "%s", one->files.item[0]);
     int status = mr_site_call(one, &words, &out);
+    one->left = words.doubtful;
     if (status)
         return blame_option(status, options);
     /* "4711" or "4711;cluster" */
     const size_t digits = strspn(out, "0123456789");
     if (digits && digits < 20 && strchr(";\n", out[digits]))
         snprintf(one->site_id, sizeof one->site_id, "%.*s", (int)digits, out);
-    else
-        status = mr_fail(MR_ERROR_PROTOCOL, "sbatch prints no job's number, but: %.60s", out);
+    else {
+        one->left = true;
+        status = mr_fail(MR_ERROR_PROTOCOL, "sbatch prints no job's number, but: %.*s", (int)strcspn(out, "\n"), out);
+    }
     mr_free(out);
     return status;
 }
@@ -195,12 +198,15 @@ static int ask_accounting(const mr_submission *one, mr_job *job) {
     mr_site_add(&words, "--parsable2");
     mr_site_add(&words, "--allocations");
     mr_site_add(&words, "--format=State,ExitCode,NodeList,Reason");
-    if (mr_site_call(one, &words, &out)) {
+    int status = mr_site_call(one, &words, &out);
+    if (status && strstr(mr_message(), "storage is disabled")) {
         job->state = MR_JOB_UNKNOWN;
         mr_print_into(job->why, sizeof job->why, "Slurm has forgotten the job, and keeps no accounts");
         return MR_OK;
     }
-    int status = read_answer(one, out, job);
+    if (status)
+        return status;
+    status = read_answer(one, out, job);
     mr_free(out);
     return status;
 }
@@ -258,7 +264,7 @@ static void read_notes(const mr_submission *one, mr_job *job) {
 static int ask(const mr_submission *one, mr_job *job) {
     if (!*one->site_id) {
         job->state = MR_JOB_UNKNOWN;
-        snprintf(job->why, sizeof job->why, "submit was ended before it knew the job's number: squeue --me shows it");
+        snprintf(job->why, sizeof job->why, "submit did not learn the job's number: squeue --me shows all jobs");
         return MR_OK;
     }
     int status = ask_site(one, job);

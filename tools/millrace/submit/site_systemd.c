@@ -40,10 +40,15 @@ static bool has_nodes(const mr_submission *one) {
     return false;
 }
 
+static bool is_unit(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return dot && strcmp(dot, ".env") != 0;
+}
+
 static void add_files(mr_site_words *words, const mr_submission *one, bool as_names) {
     for (size_t i = 0; i < one->files.count; i++) {
-        const char *path = one->files.item[i], *dot = strrchr(path, '.');
-        if (dot && strcmp(dot, ".env") != 0)
+        const char *path = one->files.item[i];
+        if (is_unit(path))
             mr_site_add(words, "%s", as_names ? strrchr(path, '/') + 1 : path);
     }
 }
@@ -61,11 +66,36 @@ static void add_unit(mr_site_words *words, const mr_submission *one, size_t i) {
         mr_site_add(words, "%s-%s@%d.service", one->name, process->node, process->replica);
 }
 
+/* A folder that several machines share has the records of all of them. */
+static int check_place(const mr_submission *one) {
+    return mr_site_is_here(one) ? MR_OK : mr_fail(MR_ERROR_UNAVAILABLE, "%s was submitted on %s: ask and cancel there",
+                                                  one->id, one->host);
+}
+
 static int call(const mr_submission *one, mr_site_words *words) {
     char *out;
     int status = mr_site_call(one, words, &out);
     mr_free(out);
     return status;
+}
+
+static int unlink_units(const mr_submission *one, const char *only);
+
+/* `link` may have made some of the links. A link that can be made again is ours; another has that name, too. */
+static int undo_links(mr_submission *one, int status) {
+    char why[1024];
+    snprintf(why, sizeof why, "%s", mr_message());
+    for (size_t i = 0; i < one->files.count; i++) {
+        const char *path = one->files.item[i];
+        if (!is_unit(path))
+            continue;
+        mr_site_words words = begin(one, "link");
+        mr_site_add(&words, "--runtime");
+        mr_site_add(&words, "%s", path);
+        if (!call(one, &words) && unlink_units(one, path))
+            one->left = true;
+    }
+    return mr_fail(status, "%s", why);
 }
 
 /* All options are in one->options. */
@@ -76,7 +106,7 @@ static int hand_over(mr_submission *one, const mr_words *options) {
     add_files(&words, one, false);
     int status = call(one, &words);
     if (status)
-        return status;
+        return undo_links(one, status);
     words = begin(one, "start");
     mr_site_add(&words, "--no-block");
     mr_site_add(&words, "%s", one->site_id);
@@ -168,12 +198,15 @@ static int read_units(const mr_submission *one, char *answer, mr_job *job) {
 }
 
 static int ask(const mr_submission *one, mr_job *job) {
-    mr_site_words words = begin(one, "show");
     char *out;
+    int status = check_place(one);
+    if (status)
+        return status;
+    mr_site_words words = begin(one, "show");
     mr_site_add(&words, "%s", properties);
     for (size_t i = 0; i < one->job.count; i++)
         add_unit(&words, one, i);
-    int status = mr_site_call(one, &words, &out);
+    status = mr_site_call(one, &words, &out);
     if (status)
         return status;
     status = read_units(one, out, job);
@@ -191,23 +224,31 @@ static int call_for_any(const mr_submission *one, mr_site_words *words) {
 static int call_for_units(const mr_submission *one, const char *verb) {
     mr_site_words words = begin(one, verb);
     if (has_nodes(one))
-        mr_site_add(&words, "%s", one->site_id);
+        mr_site_add(&words, "%s.target", one->name);
     for (size_t i = 0; i < one->job.count; i++)
         add_unit(&words, one, i);
     return call_for_any(one, &words);
 }
 
-/* The units are stopped, and their links removed. */
-static int cancel(const mr_submission *one) {
-    int status = call_for_units(one, "stop");
-    if (!status)
-        status = call_for_units(one, "reset-failed");
-    if (status)
-        return status;
+/* Removes the links of one unit, or of all if `only` is NULL. */
+static int unlink_units(const mr_submission *one, const char *only) {
     mr_site_words words = begin(one, "disable");
     mr_site_add(&words, "--runtime");
-    add_files(&words, one, true);
+    if (only)
+        mr_site_add(&words, "%s", strrchr(only, '/') + 1);
+    else
+        add_files(&words, one, true);
     return call_for_any(one, &words);
+}
+
+/* The units are stopped, and their links removed. */
+static int cancel(const mr_submission *one) {
+    int status = check_place(one);
+    if (!status)
+        status = call_for_units(one, "stop");
+    if (!status)
+        status = call_for_units(one, "reset-failed");
+    return status ? status : unlink_units(one, NULL);
 }
 
 static void print_log(const mr_submission *one, FILE *to) {

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/memory.h"
 #include "engine/base/print.h"
@@ -88,17 +89,36 @@ int mr_site_call(const mr_submission *one, mr_site_words *words, char **out) {
         *out = result.out;
         result.out = NULL;
     }
+    words->doubtful = status && result.code > 128;
     mr_exec_fini(&result);
     mr_site_words_fini(words);
     return status;
 }
 
-int mr_site_withdraw(const mr_submission *one, int status) {
+bool mr_site_same(const mr_submission *a, const mr_submission *b) {
+    bool same = a->target == b->target && a->options.count == b->options.count;
+    for (size_t i = 0; same && i < a->options.count; i++)
+        same = strcmp(a->options.item[i], b->options.item[i]) == 0;
+    return same && (a->target != MR_DEPLOY_SYSTEMD || strcmp(a->host, b->host) == 0);
+}
+
+bool mr_site_is_here(const mr_submission *one) {
+    char host[MR_JOB_TEXT] = "";
+    bool elsewhere = one->target != MR_DEPLOY_SYSTEMD || gethostname(host, sizeof host - 1);
+    for (size_t i = 0; i < one->options.count; i++)
+        elsewhere |= strncmp(one->options.item[i], "--host=", 7) == 0;
+    return elsewhere || strcmp(host, one->host) == 0;
+}
+
+int mr_site_withdraw(mr_submission *one, int status) {
     char why[1024];
     snprintf(why, sizeof why, "%s", mr_message());
-    const bool left = mr_site_of(one)->cancel(one) != MR_OK;
+    const bool doubtful = one->left;
+    one->left = mr_site_of(one)->cancel(one) != MR_OK;
     /* A site that refuses both for one reason has taken nothing. */
-    if (left && strcmp(mr_message(), why) != 0)
+    if (one->left && !doubtful && strcmp(mr_message(), why) == 0)
+        one->left = false;
+    if (one->left)
         return mr_fail(status, "%s; %s may be left at the site: %s", why, *one->site_id ? one->site_id : one->name,
                        mr_message());
     return mr_fail(status, "%s", why);

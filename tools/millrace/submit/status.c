@@ -1,4 +1,5 @@
 /* millrace status: the state of submitted pipelines. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/clock.h"
@@ -109,14 +110,21 @@ static int print_json(const mr_submission *first, size_t count) {
 
 /* A site that cannot be asked is asked once. Returns the first failure. */
 static int refresh_all(mr_submissions *all) {
-    int failed[MR_DEPLOY_TARGETS] = {0}, first = MR_OK;
+    int first = MR_OK;
+    bool *failed = calloc(all->count + 1, sizeof *failed);
+    if (!failed)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a list of submissions");
     for (size_t i = 0; i < all->count; i++) {
-        mr_submission *one = &all->item[i];
-        if (failed[one->target] || !(failed[one->target] = mr_submission_refresh(one)))
-            continue;
-        mr_print(stderr, "millrace: warning: %s: the last known states follow\n", mr_message());
-        first = first ? first : failed[one->target];
+        bool asked = false;
+        for (size_t before = 0; before < i && !asked; before++)
+            asked = failed[before] && mr_site_same(&all->item[before], &all->item[i]);
+        const int status = asked ? MR_OK : mr_submission_refresh(&all->item[i]);
+        failed[i] = status != MR_OK;
+        if (status)
+            mr_print(stderr, "millrace: warning: %s: the last known states follow\n", mr_message());
+        first = first ? first : status;
     }
+    free(failed);
     return first;
 }
 

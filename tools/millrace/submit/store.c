@@ -13,7 +13,7 @@
 #include "engine/base/grow.h"
 #include "engine/base/print.h"
 
-enum { MOST_RECORD = 16 << 20, MOST_NAME = 40, PATIENCE_MS = 60000, PAUSE_MS = 20, MOST_TRIES = 100 };
+enum { MOST_RECORD = 16 << 20, MOST_NAME = 40, PATIENCE_MS = 60000, NOTICE_MS = 1000, PAUSE_MS = 20, MOST_TRIES = 100 };
 static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
 
 static int store_path(const char *name, char path[PATH_MAX]) {
@@ -24,19 +24,30 @@ static int store_path(const char *name, char path[PATH_MAX]) {
     return status;
 }
 
-/* Waits for others that hold it. */
-static int lock(const char *path, int *fd) {
+/* Waits for others that hold it. The caller may look at errno: EWOULDBLOCK. */
+static int lock(const char *path, int *fd, int patience_ms) {
     int status;
-    for (int waited = 0; (status = mr_file_lock(path, fd)) && errno == EWOULDBLOCK && waited < PATIENCE_MS;
+    for (int waited = 0; (status = mr_file_lock(path, fd)) && errno == EWOULDBLOCK && waited < patience_ms;
          waited += PAUSE_MS)
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000L}, NULL);
     return status;
 }
 
+/* It is held while sites are called. */
 int mr_store_lock(int *fd) {
     char path[PATH_MAX];
     int status = store_path("all", path);
-    return status ? status : lock(path, fd);
+    if (status)
+        return status;
+    status = lock(path, fd, NOTICE_MS);
+    if (!status || errno != EWOULDBLOCK)
+        return status;
+    mr_print(stderr, "millrace: waits for another `millrace submit` of yours\n");
+    status = lock(path, fd, 10 * PATIENCE_MS);
+    if (status && errno == EWOULDBLOCK)
+        status = mr_fail(MR_ERROR_AGAIN, "another `millrace submit` of yours has not ended within 10 minutes: look for "
+                                         "it with `ps`, and try again");
+    return status;
 }
 
 void mr_store_unlock(int fd) {
@@ -78,7 +89,7 @@ int mr_store_write(const mr_submission *one) {
     mr_submission_put(json, one);
     char *text = mr_json_finish_text(json, &bytes);
     snprintf(path, sizeof path, "%s/record.json", one->folder);
-    int status = text ? lock(path, &fd) : mr_fail(MR_ERROR_MEMORY, "no memory for a record");
+    int status = text ? lock(path, &fd, PATIENCE_MS) : mr_fail(MR_ERROR_MEMORY, "no memory for a record");
     if (!status) {
         status = mr_file_replace(path, text, bytes);
         mr_file_unlock(path, fd);

@@ -135,6 +135,7 @@ void mr_submission_put(yajl_gen json, const mr_submission *one) {
         put_words(json, "files", &one->files);
         put_words(json, "options", &one->options);
         mr_json_integer(json, "submitted_ns", one->submitted_ns);
+        mr_json_integer(json, "ended_ns", one->ended_ns);
     }
 }
 
@@ -211,6 +212,7 @@ static int read_fields(mr_submission *one) {
     one->run = text_of(tree, "run");
     one->host = text_of(tree, "submitted_on");
     one->submitted_ns = integer_of(tree, "submitted_ns", 0);
+    one->ended_ns = integer_of(tree, "ended_ns", 0);
     one->cancelled = YAJL_IS_TRUE(mr_json_member(tree, "cancelled", yajl_t_any));
     one->job.state = state_of(tree);
     one->job.code = mr_job_code(integer_of(tree, "exit_code", -1));

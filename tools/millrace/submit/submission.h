@@ -54,7 +54,9 @@ typedef struct mr_submission {
     const char *host;         /* the machine where it was submitted */
     mr_words files, options;  /* paths; options for each call of the site's program */
     int64_t submitted_ns;     /* since 1970 */
+    int64_t ended_ns;         /* when the end was first seen, or that the site had forgotten it; 0: not yet */
     bool cancelled;           /* `cancel` was called */
+    bool left;                /* a failed hand-over may have left it at the site; not in the record */
     mr_job job;               /* as it was last seen */
     char folder[PATH_MAX];
     yajl_val tree;            /* owns the texts; NULL: others do */

@@ -10,7 +10,6 @@
 #include "engine/base/memory.h"
 #include "engine/base/print.h"
 #include "engine/base/temp_folder.h"
-#include "engine/base/url.h"
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/deploy/deploy_make.h"
 #include "tools/millrace/submit/sites.h"
@@ -89,15 +88,10 @@ static int check_options(const mr_submission *one, const mr_words *given) {
 
 /* A variable's name is no secret. */
 static int check_secret(const char *option, const char *text) {
-    char *hidden = strdup(text);
-    if (!hidden)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for a submission");
-    mr_url_hide(hidden);
-    const bool shows = strcmp(hidden, text) != 0 && !strstr(text, "${");
-    free(hidden);
-    return shows ? mr_fail(MR_ERROR_USAGE, "%s has a user or a password, which would be copied into the files: name a "
-                                           "variable in the pipeline, such as ${CAMERA}, and set it in the environment",
-                           option) : MR_OK;
+    if (!mr_deploy_shows_secret(text))
+        return MR_OK;
+    return mr_fail(MR_ERROR_USAGE, "%s has a user or a password, which would be copied into the files: name a variable "
+                                   "in the pipeline, such as ${CAMERA}, and set it in the environment", option);
 }
 
 static int check_secrets(const mr_deployment *of) {
@@ -116,7 +110,7 @@ static int check_secrets(const mr_deployment *of) {
 
 /* Objects and units with a name exist once. An ended submission is removed there; any other keeps its name. */
 static int free_name(mr_submission *old, const mr_submission *one) {
-    if (old->target != one->target || old->cancelled || strcmp(old->name, one->name) != 0 ||
+    if (!mr_site_same(old, one) || old->cancelled || strcmp(old->name, one->name) != 0 ||
         one->target == MR_DEPLOY_SLURM)
         return MR_OK;
     int status = mr_submission_refresh(old);
@@ -130,30 +124,35 @@ static int free_name(mr_submission *old, const mr_submission *one) {
     return status ? status : mr_store_write(old);
 }
 
-/* Objects and units that are still at the site keep it remembered, as does a site that cannot be asked. */
-static void forget(mr_submission *old) {
+/* Objects and units that are still at the site keep it remembered, as does a site that cannot be asked. What a site has
+ * forgotten may just have ended. */
+static void forget(mr_submission *old, int64_t now) {
     const bool gone = old->target == MR_DEPLOY_SLURM || old->cancelled;
-    if (gone && !mr_submission_refresh(old) && old->job.state != MR_JOB_QUEUED && old->job.state != MR_JOB_RUNNING)
+    if (!gone || mr_submission_refresh(old) || old->job.state == MR_JOB_QUEUED || old->job.state == MR_JOB_RUNNING)
+        return;
+    if (!old->ended_ns && !mr_job_is_over(old->job.state)) {
+        old->ended_ns = now;
+        if (mr_store_write(old)) /* the next `submit` does it */
+            mr_print(stderr, "millrace: warning: %s\n", mr_message());
+    } else if (now - (old->ended_ns ? old->ended_ns : old->submitted_ns) > KEPT_NS)
         mr_store_remove(old);
 }
 
-static int look_back(const mr_submissions *all, const mr_submission *one) {
+/* `resumed` is kept; NULL: none. */
+static int look_back(const mr_submissions *all, const mr_submission *one, const mr_submission *resumed) {
     int status = MR_OK;
     for (size_t i = 0; i < all->count && !status; i++) {
         mr_submission *old = &all->item[i];
         status = free_name(old, one);
-        if (!status && one->submitted_ns - old->submitted_ns > KEPT_NS)
-            forget(old);
+        if (!status && old != resumed && one->submitted_ns - old->submitted_ns > KEPT_NS)
+            forget(old, one->submitted_ns);
     }
     return status;
 }
 
 /* Moves the checkpoints, which then belong to the new submission. */
-static int take_checkpoints(const mr_submissions *all, const char *id, const char *to, char from[PATH_MAX + 16]) {
-    mr_submission *old;
-    int status = mr_store_find(all, id, &old);
-    if (!status)
-        status = mr_submission_refresh(old);
+static int take_checkpoints(mr_submission *old, const char *to, char from[PATH_MAX + 16]) {
+    int status = mr_submission_refresh(old);
     if (status)
         return status;
     if (old->target != MR_DEPLOY_SLURM || !(mr_job_is_over(old->job.state) || old->job.state == MR_JOB_UNKNOWN))
@@ -185,6 +184,14 @@ static void set_folders(handing *of) {
     deployment->notes = of->notes;
 }
 
+/* systemctl's default depends on who calls it. */
+static int keep_manager(mr_submission *one) {
+    bool chosen = one->target != MR_DEPLOY_SYSTEMD;
+    for (size_t i = 0; i < one->options.count; i++)
+        chosen |= strcmp(one->options.item[i], "--user") == 0 || strcmp(one->options.item[i], "--system") == 0;
+    return chosen ? MR_OK : mr_words_add(&one->options, geteuid() ? "--user" : "--system");
+}
+
 /* Those that later calls need, too. */
 static int keep_options(handing *of) {
     const mr_words *given = &of->given->options;
@@ -192,20 +199,24 @@ static int keep_options(handing *of) {
     for (size_t i = 0; i < given->count && !status; i++)
         if (is_among(mr_site_of(&of->one)->kept, given->item[i]))
             status = mr_words_add(&of->one.options, of->options.words.item[i]);
-    return status;
+    return status ? status : keep_manager(&of->one);
 }
 
 static int begin(handing *of, const mr_submissions *all) {
     arguments *given = of->given;
-    mr_submission *one = &of->one;
-    int status = look_back(all, one);
+    mr_submission *one = &of->one, *resumed = NULL;
+    int status = keep_options(of);
+    if (!status && given->resume)
+        status = mr_store_find(all, given->resume, &resumed);
+    if (!status)
+        status = look_back(all, one, resumed);
     if (!status)
         status = mr_store_make(one, one->name);
     if (status)
         return status;
     set_folders(of);
-    if (given->resume)
-        status = take_checkpoints(all, given->resume, of->checkpoints, of->from);
+    if (resumed)
+        status = take_checkpoints(resumed, of->checkpoints, of->from);
     /* A job gets sbatch's mask. */
     const mode_t before = umask(077);
     if (!status)
@@ -214,8 +225,6 @@ static int begin(handing *of, const mr_submissions *all) {
     for (size_t i = 0; i < given->of.written->count && !status; i++)
         status = mr_words_add(&one->files, given->of.written->path[i]);
     if (!status)
-        status = keep_options(of);
-    if (!status)
         status = mr_store_write(one);
     if (!status)
         status = mr_site_of(one)->hand_over(one, &of->options.words);
@@ -223,6 +232,15 @@ static int begin(handing *of, const mr_submissions *all) {
         return status;
     status = mr_store_write(one);
     return status ? mr_site_withdraw(one, status) : MR_OK;
+}
+
+/* Something may run at the site: it keeps its folder, for `status` and `cancel`. */
+static int keep(const mr_submission *one, int status) {
+    char why[1024];
+    snprintf(why, sizeof why, "%s", mr_message());
+    if (mr_store_write(one))
+        return mr_fail(status, "%s; it may run, with the folder %s", why, one->folder);
+    return mr_fail(status, "%s; it may run: see `millrace status %s`", why, one->id);
 }
 
 /* A refused submission leaves nothing. */
@@ -240,7 +258,9 @@ static int hand_over(handing *of) {
     status = mr_store_list(&all);
     if (!status)
         status = begin(of, &all);
-    if (status)
+    if (status && of->one.left)
+        status = keep(&of->one, status);
+    else if (status)
         undo(of);
     mr_submissions_fini(&all);
     mr_store_unlock(lock);

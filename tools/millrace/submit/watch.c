@@ -40,6 +40,8 @@ int mr_submission_refresh(mr_submission *one) {
         call_cancelled(&job);
     free(one->job.process);
     one->job = job;
+    if (mr_job_is_over(job.state))
+        one->ended_ns = mr_clock_date_ns();
     if (mr_job_is_over(job.state) && mr_store_write(one)) /* it is asked for again */
         mr_print(stderr, "millrace: warning: the end of %s is not kept: %s\n", one->id, mr_message());
     return MR_OK;
@@ -92,7 +94,9 @@ int mr_submission_follow(mr_submission *one) {
             print_change(one, &before);
             if (mr_job_is_over(one->job.state) || one->job.state == MR_JOB_UNKNOWN)
                 return code_of(one);
-        } else if (!failing_since) {
+        } else if (!mr_site_is_here(one))
+            return mr_command_failed(status);
+        else if (!failing_since) {
             failing_since = mr_now_ns();
             mr_print(stderr, "millrace: warning: %s\n", mr_message());
         } else if (mr_now_ns() - failing_since > PATIENCE_NS)
