@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "millrace/option.h"
 
@@ -48,6 +49,12 @@ typedef struct mr_http_answer {
     uint8_t body[4096];             /* its beginning */
     size_t bytes;
 } mr_http_answer;
+
+/* Whether a text can name a header: a field name of RFC 9110. */
+static inline bool mr_http_is_header_name(const char *text) {
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~";
+    return *text && !text[strspn(text, allowed)];
+}
 
 /* MR_ERROR_UNAVAILABLE: this build has no libcurl. MR_ERROR_CONFIG: it is no URL of http or https. */
 int mr_http_client_check(const char *url);

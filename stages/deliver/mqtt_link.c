@@ -220,14 +220,15 @@ static const char *words_for_loss(const mr_mqtt_link *at, bool handshake) {
 static int fail_call(const mr_mqtt_link *at, int code) {
     const bool handshake = code == MOSQ_ERR_ERRNO && errno == EPROTO;
     const bool ends = !at->answered && strcmp(at->detail, "unexpected eof while reading") == 0;
-    const char *why = code == MOSQ_ERR_EAI                                     ? gai_strerror(errno)
-                      : ends                                                   ? words_for_loss(at, false)
-                      : *at->detail                                            ? at->detail
-                      : handshake                                              ? words_for_loss(at, true)
-                      : code == MOSQ_ERR_ERRNO                                 ? strerror(errno)
-                      : code == MOSQ_ERR_CONN_LOST || code == MOSQ_ERR_NO_CONN ? words_for_loss(at, false)
-                      : code == MOSQ_ERR_KEEPALIVE                             ? "the broker does not answer"
-                                                                               : mosquitto_strerror(code);
+    const bool lost = code == MOSQ_ERR_CONN_LOST || code == MOSQ_ERR_NO_CONN || (code == MOSQ_ERR_ERRNO && !errno);
+    const char *why = code == MOSQ_ERR_EAI         ? gai_strerror(errno)
+                      : ends                       ? words_for_loss(at, false)
+                      : *at->detail                ? at->detail
+                      : handshake                  ? words_for_loss(at, true)
+                      : lost                       ? words_for_loss(at, false)
+                      : code == MOSQ_ERR_ERRNO     ? strerror(errno)
+                      : code == MOSQ_ERR_KEEPALIVE ? "the broker does not answer"
+                                                   : mosquitto_strerror(code);
     return fail_with(at, code == MOSQ_ERR_NOMEM ? MR_ERROR_MEMORY : MR_ERROR_AGAIN, why);
 }
 

@@ -90,13 +90,12 @@ static int next_pair(list *from) {
 /* ---- headers ----------------------------------------------------------------------------------------------------- */
 
 static int add_headers(mr_otlp_route *to, const char *between, char mark, const char *origin) {
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~";
     list from = {.rest = to->text, .between = between, .mark = mark, .origin = origin};
     int status;
     while (!(status = next_pair(&from)) && from.key) {
         if (mark == '=')
             decode_percent(from.value);
-        if (!*from.key || from.key[strspn(from.key, allowed)])
+        if (!mr_http_is_header_name(from.key))
             return mr_fail(MR_ERROR_CONFIG, "%s: entry %d: what stands before \"%c\" cannot name a header", origin,
                            from.number, mark);
         if (strpbrk(from.value, "\r\n"))
