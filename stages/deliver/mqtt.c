@@ -14,9 +14,8 @@ typedef struct options {
 } options;
 
 typedef struct state {
-    mr_post_writer post;
+    mr_post_sink sink; /* must be first */
     mr_mqtt_params server;
-    mr_delivery *delivery; /* NULL: the run only measures */
 } state;
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
@@ -67,21 +66,13 @@ static int check_files(mr_negotiation *n, const mr_mqtt_params *server) {
 static int negotiate(mr_negotiation *n) {
     const options *given = n->options;
     const mr_mqtt_params *server = &given->server;
-    n->shows = 0;
-    n->blind = !server->picture;
     int status = server->url ? mr_mqtt_link_check(server) : MR_OK;
     if (status && !(status == MR_ERROR_UNAVAILABLE && n->offline))
         return mr_refuse_status(n, status, "url", "%s", mr_message());
     status = server->url ? check_files(n, server) : MR_OK;
     if (!status)
         status = check_topics(n, given);
-    if (!status)
-        status = mr_post_check_template(n, server->template);
-    if (!status && server->picture)
-        status = mr_post_check_picture(n);
-    if (!status)
-        status = mr_record_check(n, false, false);
-    return status ? status : mr_delivery_negotiate(n);
+    return status ? status : mr_post_sink_negotiate(n, server->template, server->picture);
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
@@ -92,33 +83,13 @@ static int open_sink(mr_stage *self) {
     mr_mqtt_link *link;
     at->server = given->server;
     at->server.home_assistant = prefix_of(given);
-    int status = mr_post_writer_open(&at->post, (int)given->quality);
+    at->sink.choices = (mr_post_choices){.template = at->server.template, .topic = at->server.topic,
+                                         .picture = at->server.picture, .labels = at->server.home_assistant};
+    int status = mr_post_writer_open(&at->sink.writer, (int)given->quality);
     if (status || !given->server.url)
         return status;
     status = mr_mqtt_link_create(&link, &at->server);
-    return status ? status : mr_delivery_open(&at->delivery, self, &mr_mqtt_service, link);
-}
-
-static int process(mr_stage *self, mr_io *io) {
-    state *at = self->state;
-    const mr_frame *frame = mr_io_input(io);
-    const mr_post_choices choices = {.template = at->server.template, .topic = at->server.topic,
-                                     .picture = at->server.picture, .labels = at->server.home_assistant};
-    if (at->delivery && !mr_delivery_run(self))
-        return mr_io_refuse(io, MR_ERROR_CONFIG);
-    int status = mr_post_make(&at->post, self, frame, &choices);
-    return status || !at->delivery ? status : mr_delivery_put(at->delivery, io, frame, at->post.data, at->post.bytes);
-}
-
-static int flush(mr_stage *self, mr_io *io, uint32_t source) {
-    state *at = self->state;
-    return at->delivery ? mr_delivery_flush(at->delivery, io, source) : MR_DONE;
-}
-
-static void close_sink(mr_stage *self) {
-    state *at = self->state;
-    mr_delivery_close(&at->delivery);
-    mr_post_writer_close(&at->post);
+    return status ? status : mr_delivery_open(&at->sink.delivery, self, &mr_mqtt_service, link);
 }
 
 static const mr_port inputs[] = {{.name = "in", .help = "frames with results, and pictures if they are sent"}, {0}};
@@ -181,11 +152,7 @@ const mr_stage_type mr_mqtt_stage = {
     .options = option_table,
     .options_bytes = sizeof(options),
     .state_bytes = sizeof(state),
-    .entry = MR_ENTRY_SHARED,
     .negotiate = negotiate,
     .open = open_sink,
-    .process = process,
-    .flush = flush,
-    .resumes = true,
-    .close = close_sink,
+    MR_POST_SINK_TYPE,
 };

@@ -121,7 +121,7 @@ static void expand(mr_post_writer *at, const mr_stage *self, const mr_frame *fra
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-int mr_post_check_template(mr_negotiation *n, const char *template) {
+static int check_template(mr_negotiation *n, const char *template) {
     int number;
     for (size_t length; template && *template; template += length ? length : 1) {
         length = find_word(template, &number);
@@ -132,7 +132,7 @@ int mr_post_check_template(mr_negotiation *n, const char *template) {
     return MR_OK;
 }
 
-int mr_post_check_picture(mr_negotiation *n) {
+static int check_picture(mr_negotiation *n) {
     const mr_payload payload = n->inputs[0].set.payload;
     if (payload != MR_PAYLOAD_PICTURE && payload != MR_PAYLOAD_ANY)
         return mr_refuse(n, "picture", "%s gives no pictures: join them, as in {type: join, join: {picture: decode, "
@@ -248,4 +248,38 @@ mr_post mr_post_at(const mr_batch *batch, size_t index) {
     found.picture = found.text + found.head.text_bytes;
     found.labels = found.picture + found.head.picture_bytes;
     return found;
+}
+
+/* ---- the stage --------------------------------------------------------------------------------------------------- */
+
+int mr_post_sink_negotiate(mr_negotiation *n, const char *template, bool picture) {
+    n->shows = 0;
+    n->blind = !picture;
+    int status = check_template(n, template);
+    if (!status && picture)
+        status = check_picture(n);
+    if (!status)
+        status = mr_record_check(n, false, false);
+    return status ? status : mr_delivery_negotiate(n);
+}
+
+int mr_post_sink_process(mr_stage *self, mr_io *io) {
+    mr_post_sink *at = self->state;
+    const mr_frame *frame = mr_io_input(io);
+    if (at->delivery && !mr_delivery_run(self))
+        return mr_io_refuse(io, MR_ERROR_CONFIG);
+    int status = mr_post_make(&at->writer, self, frame, &at->choices);
+    return status || !at->delivery ? status
+                                   : mr_delivery_put(at->delivery, io, frame, at->writer.data, at->writer.bytes);
+}
+
+int mr_post_sink_flush(mr_stage *self, mr_io *io, uint32_t source) {
+    mr_post_sink *at = self->state;
+    return at->delivery ? mr_delivery_flush(at->delivery, io, source) : MR_DONE;
+}
+
+void mr_post_sink_close(mr_stage *self) {
+    mr_post_sink *at = self->state;
+    mr_delivery_close(&at->delivery);
+    mr_post_writer_close(&at->writer);
 }

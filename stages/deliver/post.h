@@ -40,17 +40,31 @@ typedef struct mr_post {
     const char *labels; /* up to MR_POST_MOST_LABELS, each once and with its NUL */
 } mr_post;
 
-/* For negotiate. Refuses words in braces that no frame has a value for; NULL is allowed. */
-int mr_post_check_template(mr_negotiation *negotiation, const char *template);
-/* For negotiate. Refuses inputs without pictures, and says that pictures are shown. */
-int mr_post_check_picture(mr_negotiation *negotiation);
-
 /* `quality`: of pictures, 1 to 100. */
 int mr_post_writer_open(mr_post_writer *writer, int quality);
 /* Makes the frame's post in `data`. MR_ERROR_MEMORY, MR_ERROR_DATA. */
 int mr_post_make(mr_post_writer *writer, const mr_stage *self, const mr_frame *frame, const mr_post_choices *choices);
 /* All zero is closed. */
 void mr_post_writer_close(mr_post_writer *writer);
+
+/* What webhook and mqtt have in common. A stage's options begin with mr_delivery_options, and its state with this; open
+ * sets the choices, and calls mr_delivery_open unless the run only measures. */
+typedef struct mr_post_sink {
+    mr_post_writer writer;
+    mr_post_choices choices;
+    mr_delivery *delivery; /* NULL: the run only measures */
+} mr_post_sink;
+
+/* After the checks of the stage's own options. Refuses words in the template's braces that no frame has a value for,
+ * and inputs without pictures if pictures are sent. `template` may be NULL. */
+int mr_post_sink_negotiate(mr_negotiation *negotiation, const char *template, bool picture);
+int mr_post_sink_process(mr_stage *self, mr_io *io);
+int mr_post_sink_flush(mr_stage *self, mr_io *io, uint32_t source);
+void mr_post_sink_close(mr_stage *self);
+
+#define MR_POST_SINK_TYPE                                                                                              \
+    .entry = MR_ENTRY_SHARED, .process = mr_post_sink_process, .flush = mr_post_sink_flush,                            \
+    .close = mr_post_sink_close, .resumes = true
 
 /* A post in a batch; it lives as long as the batch. */
 mr_post mr_post_at(const mr_batch *batch, size_t index);

@@ -9,19 +9,12 @@ typedef struct options {
     int64_t quality;
 } options;
 
-typedef struct state {
-    mr_post_writer post;
-    mr_delivery *delivery; /* NULL: the run only measures */
-} state;
-
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 static int negotiate(mr_negotiation *n) {
     const options *given = n->options;
     const mr_webhook_params *server = &given->server;
     const bool single = server->picture || server->template || server->body == MR_WEBHOOK_RECORD;
-    n->shows = 0;
-    n->blind = !server->picture;
     if (server->template && mr_is_given(n, "body"))
         return mr_refuse(n, "template", "the template is the body: leave `body` out");
     if (single && given->delivery.send_frames > 1)
@@ -30,47 +23,21 @@ static int negotiate(mr_negotiation *n) {
     int status = server->url ? mr_webhook_link_check(server) : MR_OK;
     if (status && !(status == MR_ERROR_UNAVAILABLE && n->offline))
         return mr_refuse_status(n, status, "url", "%s", mr_message());
-    status = mr_post_check_template(n, server->template);
-    if (!status && server->picture)
-        status = mr_post_check_picture(n);
-    if (!status)
-        status = mr_record_check(n, false, false);
-    return status ? status : mr_delivery_negotiate(n);
+    return mr_post_sink_negotiate(n, server->template, server->picture);
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
 static int open_sink(mr_stage *self) {
     const options *given = self->options;
-    state *at = self->state;
+    mr_post_sink *at = self->state;
     mr_webhook_link *link;
-    int status = mr_post_writer_open(&at->post, (int)given->quality);
+    at->choices = (mr_post_choices){.template = given->server.template, .picture = given->server.picture};
+    int status = mr_post_writer_open(&at->writer, (int)given->quality);
     if (status || !given->server.url)
         return status;
     status = mr_webhook_link_create(&link, &given->server);
     return status ? status : mr_delivery_open(&at->delivery, self, &mr_webhook_service, link);
-}
-
-static int process(mr_stage *self, mr_io *io) {
-    const options *given = self->options;
-    const mr_post_choices choices = {.template = given->server.template, .picture = given->server.picture};
-    state *at = self->state;
-    const mr_frame *frame = mr_io_input(io);
-    if (at->delivery && !mr_delivery_run(self))
-        return mr_io_refuse(io, MR_ERROR_CONFIG);
-    int status = mr_post_make(&at->post, self, frame, &choices);
-    return status || !at->delivery ? status : mr_delivery_put(at->delivery, io, frame, at->post.data, at->post.bytes);
-}
-
-static int flush(mr_stage *self, mr_io *io, uint32_t source) {
-    state *at = self->state;
-    return at->delivery ? mr_delivery_flush(at->delivery, io, source) : MR_DONE;
-}
-
-static void close_sink(mr_stage *self) {
-    state *at = self->state;
-    mr_delivery_close(&at->delivery);
-    mr_post_writer_close(&at->post);
 }
 
 static const mr_port inputs[] = {{.name = "in", .help = "frames with results, and pictures if they are sent"}, {0}};
@@ -124,12 +91,8 @@ const mr_stage_type mr_webhook_stage = {
     .inputs = inputs,
     .options = option_table,
     .options_bytes = sizeof(options),
-    .state_bytes = sizeof(state),
-    .entry = MR_ENTRY_SHARED,
+    .state_bytes = sizeof(mr_post_sink),
     .negotiate = negotiate,
     .open = open_sink,
-    .process = process,
-    .flush = flush,
-    .resumes = true,
-    .close = close_sink,
+    MR_POST_SINK_TYPE,
 };
