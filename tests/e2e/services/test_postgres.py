@@ -42,6 +42,12 @@ class Postgres(Databases):
         done = self.server.ask("SELECT count(*) FROM millrace.frames")
         return int(done.stdout) if done.returncode == 0 else 0
 
+    def document(self):
+        """What the document's queries for psql give: rows, and how many tracks."""
+        lines = (ROOT / "pipelines/README.md").read_text().splitlines()
+        counts, tracks = (self.server.rows(line.split('"')[1]) for line in lines if line.startswith("psql -h "))
+        return [sorted(map(list, counts)), len(tracks)]
+
     def test_rows_views_and_ledger(self):
         summary = self.run_json(self.pipeline(sources=("a", "b")))
         self.assertEqual(self.service(summary)["frames"], 600)
@@ -50,6 +56,7 @@ class Postgres(Databases):
                          [(source, i, ["", 'tit "blue"', "Größe"][i], 300) for source in "ab" for i in (1, 2)])
         self.assertEqual(self.rows("SELECT quad FROM objects WHERE quad IS NOT NULL LIMIT 1"),
                          [([0, 0, 1, 0, 1, 1, 0, 1],)])
+        self.assertEqual(self.document(), [[["a", "300"], ["b", "300"]], 4])
         self.run_json(self.pipeline())
         self.check(self.runs()[1])
         self.check(self.runs()[0], sources=("a", "b"))

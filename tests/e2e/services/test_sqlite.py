@@ -3,12 +3,13 @@ by Python's sqlite3."""
 import contextlib
 import json
 import os
+import re
 import signal
 import sqlite3
 
-from databases import Databases
+from databases import LABELS, Databases
 from disks import Mounted
-from harness import MILLRACE, TIMEOUT, call
+from harness import MILLRACE, ROOT, TIMEOUT, call
 from watched import children_of
 
 
@@ -46,6 +47,20 @@ class Sqlite(Databases):
                          [0, 0, 1, 0, 1, 1, 0, 1])
         self.assertEqual([path.name for path in self.folder.glob("results.db*")], ["results.db"])
         self.assertEqual(self.rows("PRAGMA integrity_check"), [("ok",)])
+
+    def test_the_document(self):
+        """Its lines for sqlite3 and DuckDB, on a copy as CSV."""
+        lines = (ROOT / "pipelines/README.md").read_text().splitlines()
+        self.run_json(self.pipeline())
+        for line in (one for one in lines if one.startswith("sqlite3 ")):
+            self.checked(["sh", "-c", line], cwd=self.folder)
+        query, = (re.fullmatch(r'duckdb -c "(.*)"', one)[1] for one in lines if one.startswith("duckdb "))
+        try:
+            import duckdb
+        except ImportError:
+            self.skipTest("no duckdb: tools/test installs it")
+        found = duckdb.sql(query.replace("objects.csv", str(self.folder / "objects.csv"))).fetchall()
+        self.assertEqual(sorted(found), sorted((label, 300) for label in LABELS[:3]))
 
     def test_another_run_is_kept_apart(self):
         path = self.pipeline()
