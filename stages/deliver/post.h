@@ -47,7 +47,7 @@ int mr_post_make(mr_post_writer *writer, const mr_stage *self, const mr_frame *f
 /* All zero is closed. */
 void mr_post_writer_close(mr_post_writer *writer);
 
-/* What webhook and mqtt have in common. A stage's options begin with mr_delivery_options, and its state with this; open
+/* The part that webhook and mqtt share. A stage's options begin with mr_delivery_options, and its state with this; open
  * sets the choices, and calls mr_delivery_open unless the run only measures. */
 typedef struct mr_post_sink {
     mr_post_writer writer;

@@ -344,7 +344,7 @@ TEST(threads_end_beside_each_other) {
 static atomic_bool all_have_left;
 
 static void *come_and_go(void *context) {
-    for (int i = 0; i < UNDER_TSAN(75, 300); i++) {
+    for (int i = 0; i < 300; i++) {
         add(context, "s", "frames", "20", NULL);
         mr_pipeline_remove_source(context, "s", -1);
     }
