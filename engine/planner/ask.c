@@ -618,11 +618,16 @@ static bool finds_files(mr_plan_builder *b, int v) {
         const char *path = said ? mr_option_path(option, vertex->options) : NULL;
         if (!path || !is_missing(option, path))
             continue;
+        const char *hint = mr_path_hint(b->arena, b->spec->synonyms, b->spec->file, option, said);
+        const char *why = strerror(errno);
         there = false;
-        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_NO_INPUT, said->place,
-                    mr_path_hint(b->arena, b->spec->synonyms, b->spec->file, option, said),
-                    "stages.%s.%s: cannot open %s: %s", vertex->id,
-                    option->name, path, strerror(errno));
+        if (mr_option_is_name(option, said->text))
+            mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_NO_INPUT, said->place, hint,
+                        "stages.%s.%s: there is no \"%s\" here, neither a file nor a model's name", vertex->id,
+                        option->name, said->text);
+        else
+            mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_NO_INPUT, said->place, hint,
+                        "stages.%s.%s: cannot open %s: %s", vertex->id, option->name, path, why);
     }
     return there;
 }

@@ -35,7 +35,8 @@ LAYERS = """
 engine/base:
 engine/base/log: engine/base
 engine/base/huge: engine/base
-engine/text: engine/base
+engine/base/find:
+engine/text: engine/base engine/base/find
 engine/device/probe: engine/base
 engine/device: engine/base engine/device/probe
 engine/device/sim: engine/base engine/device
@@ -139,7 +140,8 @@ tools/millrace/graph: engine/base tools/millrace/cli
 tools/millrace/verify: engine/base tools/millrace/cli tools/millrace/run
 tools/millrace/objects: engine/base tools/millrace/cli tools/millrace/run
 tools/millrace/train: engine/base tools/millrace/cli tools/millrace/run tools/millrace/objects
-tools/millrace/deploy: engine/base tools/millrace/cli tools/millrace/run
+tools/millrace/models: engine/base engine/base/find tools/millrace/cli
+tools/millrace/deploy: engine/base engine/base/find tools/millrace/cli tools/millrace/run
 tools/millrace/submit: engine/base tools/millrace/cli tools/millrace/deploy
 tools/millrace/devices: engine/base tools/millrace/cli tools/millrace/plan
 tools/millrace/inspect: engine/base tools/millrace/cli
