@@ -52,6 +52,7 @@ function(topic name summary document)
 endfunction()
 
 topic(pipeline "what a pipeline file says: keys, stage types, values, deadlines" pipelines/README.md "The file" "Stage types" "Deadlines")
+topic(models "networks that are known to work, and how a pipeline finds them" pipelines/README.md "Models by name")
 topic(formats "pictures, tensors and sizes on links, and what resizing does" pipelines/README.md "Formats")
 topic(sources "sources that come and go while a pipeline runs" pipelines/README.md "Sources that come and go")
 topic(cameras "cameras and network streams: states, times, damage, passwords" stages/live/README.md)

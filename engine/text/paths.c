@@ -108,10 +108,11 @@ static const char *hint_for_name(mr_arena *arena, const mr_option *option, const
     for (char *one = strtok_r(names, ", ", &rest); one; one = strtok_r(NULL, ", ", &rest))
         mr_nearest_offer(&nearest, one);
     const char *near = mr_nearest_hint(&nearest, meant, sizeof meant, NULL);
-    return mr_arena_print(arena, "%s%s%s%s%s`millrace models` lists those that `millrace models get` makes; a file is "
-                          "written with its ending, such as %s%s", near ? near : "", near ? " " : "",
-                          *list ? "here are " : "no folder for models has any; ", list, *list ? "; " : "", name,
-                          option->named);
+    if (near)
+        return mr_arena_print(arena, "%s `millrace models` lists all", near);
+    return mr_arena_print(arena, "%s%s; `millrace models` lists those that `millrace models get` makes; a file is "
+                          "written with its ending, such as %s%s", *list ? "here are " : "no folder for models has any",
+                          list, name, option->named);
 }
 
 const char *mr_path_hint(mr_arena *arena, const mr_synonym *synonyms, const char *file, const mr_option *option,

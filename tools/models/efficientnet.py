@@ -149,8 +149,9 @@ class Builder:
         given = given or ("images", ["batch", 3, size, size])
         nodes = self.nodes if nodes is None else nodes
         used = {one for node in nodes for one in node.input}
+        name = f"efficientnet-{self.name}" + (part and f"-{part}")
         graph = helper.make_graph(
-            nodes, f"efficientnet-{self.name}{part and '-'}{part}", [helper.make_tensor_value_info(given[0], TensorProto.FLOAT, given[1])],
+            nodes, name, [helper.make_tensor_value_info(given[0], TensorProto.FLOAT, given[1])],
             [helper.make_tensor_value_info(output, TensorProto.FLOAT, ["batch", length])],
             [weight for weight in [*self.weights, *more] if weight.name in used])
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="millrace")

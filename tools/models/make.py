@@ -27,7 +27,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import urllib.request
 import zipfile
 
@@ -76,6 +75,17 @@ def locked(folder):
             say(f"waiting for another process that makes files in {folder}")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+@contextlib.contextmanager
+def temporary(folder, name):
+    """A folder that goes at the end, also at SIGTERM. With the lock, so that the name is free."""
+    path = folder / (WORK + name)
+    try:
+        path.mkdir()
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 # ---- Python environments ---------------------------------------------------------------------------------------------
@@ -235,7 +245,8 @@ def publish(model, given, work, folder):
     for file in model["files"]:
         made = work / file["name"]
         if not is_whole(made, file):
-            whose = f"{given} is not {model['name']}" if given else f"{file['name']} of {model['name']} is not as it was"
+            name = model["name"]
+            whose = f"{given} is not {name}" if given else f"{file['name']} of {name} is not as it was"
             raise Failure(65, f"{whose}: its SHA-256 is {digest_of(made)}, and must be {file['sha256']}")
         with open(made, "rb") as one:
             os.fsync(one.fileno())
@@ -246,12 +257,9 @@ def publish(model, given, work, folder):
 def get(model, given, environment, folder, packages):
     if all(is_whole(folder / file["name"], file) for file in model["files"]):
         return
-    work = pathlib.Path(tempfile.mkdtemp(prefix=WORK, dir=folder))
-    try:
+    with temporary(folder, model["name"]) as work:
         make_files(model, given, environment, work, packages)
         publish(model, given, work, folder)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def get_all(models, given, folder):
@@ -261,13 +269,10 @@ def get_all(models, given, folder):
         # A process that was killed left these.
         for old in folder.glob(WORK + "*"):
             shutil.rmtree(old, ignore_errors=True)
-        packages = pathlib.Path(tempfile.mkdtemp(prefix=WORK, dir=folder))
-        try:
+        with temporary(folder, "packages") as packages:
             for model in models:
                 get(model, given, environment, folder, packages)
                 print(f"{model['name']}: {', '.join(file['name'] for file in model['files'])} in {folder}", flush=True)
-        finally:
-            shutil.rmtree(packages, ignore_errors=True)
 
 
 # ---- the command -----------------------------------------------------------------------------------------------------

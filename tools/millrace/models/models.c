@@ -33,8 +33,8 @@ static const mr_usage_option options[] = {
     MR_USAGE_COMMON,
 };
 
-static const char *const examples[] = {"", "show lite0", "get lite0 centerface", "get yolox-nano --file yolox_nano.onnx",
-                                       NULL};
+static const char *const examples[] = {"", "show lite0", "get lite0 centerface",
+                                       "get yolox-nano --file yolox_nano.onnx", NULL};
 
 static const mr_usage usage = {
     .verb = "models",

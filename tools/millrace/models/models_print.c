@@ -66,7 +66,8 @@ static void put_input(yajl_val model) {
     put_field("input", mr_catalog_text(model, "input"));
     put_numbers(model, "mean", mean, sizeof mean);
     put_numbers(model, "std", std, sizeof std);
-    snprintf(text, sizeof text, "(value - %s) / %s of 0 to 255, layout %s", mean, std, mr_catalog_text(model, "layout"));
+    snprintf(text, sizeof text, "(value - %s) / %s of 0 to 255, layout %s", mean, std,
+             mr_catalog_text(model, "layout"));
     put_field("values", text);
 }
 
