@@ -45,12 +45,23 @@ static int fail_memory(void) {
 
 /* Before CONNACK it need not be a broker. */
 static int fail_protocol(mr_mqtt_client *client, const char *why) {
-    enum { TLS_ALERT = 0x15, TLS_HANDSHAKE = 0x16 };
     client->broke = true;
-    if (client->answered)
-        return fail(client, why);
-    const bool tls = client->in[0] == TLS_ALERT || client->in[0] == TLS_HANDSHAKE;
-    return fail(client, tls ? "the port is one for TLS: write mqtts://" : "what answers there is no MQTT broker");
+    return client->answered ? fail(client, why)
+                            : mr_fail(MR_ERROR_AGAIN, "%s: what answers there is no MQTT broker: %s",
+                                      client->params.url, why);
+}
+
+/* The first packet must be a CONNACK. */
+static int check_first(mr_mqtt_client *client) {
+    enum { CONNACK = MR_MQTT_CONNACK << 4, TLS_ALERT = 0x15, TLS_HANDSHAKE = 0x16 };
+    const uint8_t first = client->in[0];
+    char why[MESSAGE_BYTES];
+    if (client->answered || !client->received || first == CONNACK)
+        return MR_OK;
+    if (!client->params.secure && (first == TLS_ALERT || first == TLS_HANDSHAKE))
+        return fail(client, "the port is one for TLS: write mqtts://");
+    snprintf(why, sizeof why, "it begins with 0x%02x", first);
+    return fail_protocol(client, why);
 }
 
 static int fail_lost(const mr_mqtt_client *client) {
@@ -113,12 +124,11 @@ static int take(mr_mqtt_client *client, const mr_mqtt_packet *packet) {
 
 /* open returns with CONNACK, also if the broker ends the connection at once. */
 static int take_all(mr_mqtt_client *client) {
-    enum { CONNACK = MR_MQTT_CONNACK << 4 };
     mr_mqtt_packet packet = {0};
     size_t at = 0, used;
-    int status = MR_OK;
-    if (!client->answered && client->received && client->in[0] != CONNACK)
-        return fail_protocol(client, "");
+    int status = check_first(client);
+    if (status)
+        return status;
     while (!status && packet.type != MR_MQTT_CONNACK &&
            !(status = mr_mqtt_read(&packet, &used, client->in + at, client->received - at,
                                    client->params.connect.version))) {

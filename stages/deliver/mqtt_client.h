@@ -1,7 +1,7 @@
 /* A connection to an MQTT broker, over TCP or TLS, that publishes with QoS 1. It is our own, since the libraries trust
  * brokers: libmosquitto 2.0.11 ends the process at packets that it does not know, and Paho 1.3.12 allocates whatever
- * length a broker announces (256 MB) and has two threads that no plan names. Here a broker can have 64 KiB for what it
- * sends, and what breaks the protocol only ends the connection.
+ * length a broker announces (256 MB) and has two threads that no plan names. Here a packet of the broker can have
+ * 64 KiB, and one that breaks the protocol only ends the connection.
  *
  * Nothing waits but open, and turn as long as it is told to. One thread at a time. */
 #pragma once
@@ -29,13 +29,13 @@ int mr_mqtt_client_check(const mr_mqtt_client_params *params);
  * `connect`. MR_ERROR_AGAIN: no connection; if the broker refuses it, *reason is why, else 0. MR_ERROR_CANCELLED,
  * MR_ERROR_MEMORY. */
 int mr_mqtt_client_open(mr_mqtt_client **client, const mr_mqtt_client_params *params, int *reason);
-/* What the broker grants. */
+/* The broker's limits. */
 const mr_mqtt_limits *mr_mqtt_client_limits(const mr_mqtt_client *client);
-/* Adds a message to what is sent, which must respect the limits; the topic must be one (mr_mqtt_is_topic). *id is its
+/* Adds a message, which must respect the limits; the topic must be one (mr_mqtt_is_topic). *id is its
  * number. MR_ERROR_MEMORY. A lost connection is noticed by turn. */
 int mr_mqtt_client_publish(mr_mqtt_client *client, uint16_t *id, const char *topic, const void *payload, size_t bytes,
                            bool retain);
-/* Sends and receives what there is; waits that long for it. MR_ERROR_AGAIN: the connection is lost. */
+/* Sends and receives; waits that long if there is nothing to do. MR_ERROR_AGAIN: the connection is lost. */
 int mr_mqtt_client_turn(mr_mqtt_client *client, int wait_ms);
 /* After a failed turn: the broker's reason; 0: it gave none. */
 int mr_mqtt_client_reason(const mr_mqtt_client *client);

@@ -250,7 +250,7 @@ static int fail_answer(const mr_mqtt_link *at) {
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
-/* Sends and receives what there is. Waits for it if `wait`, but only a short time. */
+/* Sends and receives. If there is nothing to do and `wait`, it waits a short time. */
 static int turn(mr_mqtt_link *at, bool wait) {
     const int status = mr_mqtt_client_turn(at->client, wait ? LOOK_MS : 0);
     return status == MR_ERROR_AGAIN || (!status && at->reason) ? fail_lost(at) : status;

@@ -1,8 +1,8 @@
 /* A connection to an MQTT broker over TCP or TLS, which publishes posts (post.h) with QoS 1.
  *
  * A record is delivered once the broker has acknowledged it (PUBACK). Sessions are clean: what was not acknowledged
- * when a connection was lost is published again from the delivery's queue. The client id follows
- * from the run and the stage, which only one process has: it is unique, and the same after a restart.
+ * when a connection was lost is published again from the delivery's queue. The client id follows from the run and the
+ * stage, which only one process has: it is unique, and the same after a restart.
  *
  * The state topic has a retained JSON object: "online" with counts, "ended", or, by the broker as last will,
  * "offline".

@@ -91,7 +91,7 @@ static const struct property {
     [0x2a] = {BYTE, IN(CONNACK)},
 };
 
-/* Keeps what limits the client. False: the standard forbids that value. */
+/* Keeps the client's limits. False: the standard forbids that value. */
 static bool keep(mr_mqtt_limits *limits, uint32_t property, uint32_t value) {
     if (property == RECEIVE_MAXIMUM)
         limits->open = (int)value;

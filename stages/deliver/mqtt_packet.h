@@ -1,7 +1,7 @@
 /* Packets of MQTT 5 and 3.1.1 (OASIS standards), as a client needs them that publishes and subscribes to nothing.
  *
  * Reading is strict: a packet of an unknown type, with wrong flags, an unknown or repeated property, or a length that
- * its parts do not have, is an error. Nothing is allocated for what is read. Pure functions: any thread. */
+ * its parts do not have, is an error. Reading allocates nothing. Pure functions: any thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -26,7 +26,7 @@ enum {
 /* The largest packet that a broker may send, and the largest that can be sent. */
 enum { MR_MQTT_MOST_READ = 64 * 1024, MR_MQTT_MOST_WRITTEN = 268435455 };
 
-/* What a broker grants in CONNACK. */
+/* A broker's limits in CONNACK. */
 typedef struct mr_mqtt_limits {
     int open;            /* messages that may be published before their acknowledgements come */
     uint32_t bytes;      /* of a packet */

@@ -15,6 +15,8 @@ from broker import WELCOME, Broker, Flaky, Hostile, packet
 from databases import Databases
 from harness import MILLRACE, MODELS, ROOT, TIMEOUT, free_port, need_models, pipeline, serve
 
+AT_ONCE = 4
+
 
 class Sink(Databases):
     def setUp(self):
