@@ -271,12 +271,12 @@ static void explain_refusal(mr_mqtt_link *at) {
         mr_stage_warn(mr_delivery_stage(at->delivery), "%s", mr_message());
 }
 
-/* Waits until all that was published is acknowledged. `until_ns`: although the delivery stops, but no longer; 0: as
- * long as acknowledgements come. */
-static int settle(mr_mqtt_link *at, int64_t until_ns) {
+/* Waits until no more than `most` messages are not acknowledged. `until_ns`: although the delivery stops, but no longer;
+ * 0: as long as acknowledgements come. */
+static int await(mr_mqtt_link *at, size_t most, int64_t until_ns) {
     int status = MR_OK;
     at->acked_ns = mr_now_ns();
-    while (at->left && !status) {
+    while (at->left > most && !status) {
         const int64_t now_ns = mr_now_ns();
         if (!until_ns && mr_delivery_stops(at->delivery))
             return fail_stopped(at);
@@ -284,6 +284,11 @@ static int settle(mr_mqtt_link *at, int64_t until_ns) {
             return fail_with(at, MR_ERROR_AGAIN, "the broker does not acknowledge messages");
         status = turn(at, true);
     }
+    return status;
+}
+
+static int settle(mr_mqtt_link *at, int64_t until_ns) {
+    const int status = await(at, 0, until_ns);
     at->count = at->left = at->acked = at->bytes = 0;
     return status;
 }
@@ -300,14 +305,15 @@ static int unfit(const mr_mqtt_link *at, const char *topic, size_t bytes) {
 /* `what->topic` is the one that messages name, and lives until the next settle. */
 static int publish_to(mr_mqtt_link *at, const char *topic, const message *what, const char *payload, size_t bytes,
                       bool retain) {
-    const mr_mqtt_limits *limits = mr_mqtt_client_limits(at->client);
-    const size_t most = at->careful ? 1 : limits->open < MOST_OPEN ? (size_t)limits->open : MOST_OPEN;
+    const size_t most = at->careful ? 1 : MOST_OPEN, granted = (size_t)mr_mqtt_client_limits(at->client)->open;
     const int why = unfit(at, topic, bytes);
     if (why)
         note_refused(at, what, why);
     if (why || (!what->of && is_left_out(at, topic)))
         return MR_OK;
     int status = at->count >= most || (at->count && at->bytes + bytes > MOST_OPEN_BYTES) ? settle(at, 0) : MR_OK;
+    if (!status)
+        status = await(at, granted - 1, 0);
     if (status)
         return status;
     message *one = &at->open[at->count++];
