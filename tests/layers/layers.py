@@ -41,7 +41,7 @@ engine/device: engine/base engine/device/probe
 engine/device/sim: engine/base engine/device
 engine/device/cuda: engine/base engine/device engine/device/probe
 engine/device/open: engine/base engine/device engine/device/probe engine/device/sim engine/device/cuda
-engine/data: engine/base engine/device
+engine/data: engine/base engine/base/huge engine/device
 engine/observe: engine/base
 engine/serve: engine/base
 engine/transport: engine/data
