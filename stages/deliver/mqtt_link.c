@@ -271,8 +271,8 @@ static void explain_refusal(mr_mqtt_link *at) {
         mr_stage_warn(mr_delivery_stage(at->delivery), "%s", mr_message());
 }
 
-/* Waits until no more than `most` messages are not acknowledged. `until_ns`: although the delivery stops, but no longer;
- * 0: as long as acknowledgements come. */
+/* Waits until at most `most` messages are not acknowledged. `until_ns`: although the delivery stops, but no longer; 0:
+ * as long as acknowledgements come. */
 static int await(mr_mqtt_link *at, size_t most, int64_t until_ns) {
     int status = MR_OK;
     at->acked_ns = mr_now_ns();
