@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Makes networks from their packages, for `millrace models get` and the scripts in tools/.
 
     make.py NAME... --to FOLDER [--file FILE]

@@ -9,6 +9,6 @@
  * build that is not installed. */
 bool mr_installed_data(char path[PATH_MAX]);
 
-/* LIBRARIES/millrace, in the folder of libmillrace: libraries that millrace opens at run time. False, and an empty
+/* PREFIX/lib/millrace, in the folder of libmillrace: libraries that millrace opens at run time. False, and an empty
  * text, if there is no such folder. */
 bool mr_installed_libraries(char path[PATH_MAX]);

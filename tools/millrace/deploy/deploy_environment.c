@@ -8,7 +8,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/find/model_folders.h"
-#include "engine/base/nvidia.h"
+#include "engine/base/find/nvidia.h"
 #include "engine/base/print.h"
 #include "millrace/describe.h"
 #include "tools/millrace/deploy/deployment.h"
