@@ -267,7 +267,6 @@ static int print_name(mr_stage *self, const mr_frame *frame, char name[NAME_BYTE
 }
 
 static int process(mr_stage *self, mr_io *io) {
-    const images_options *given = self->options;
     images_state *state = self->state;
     const mr_frame *frame = mr_io_input(io);
     char name[NAME_BYTES];
