@@ -120,8 +120,8 @@ static void put_surroundings(const units *u, FILE *file) {
 }
 
 /* What a run never needs. These need no rights, so they also hold for a user's own services. */
-static const char confined[] = "NoNewPrivileges=yes\nLockPersonality=yes\nRestrictNamespaces=yes\nRestrictRealtime=yes\n"
-                               "RestrictSUIDSGID=yes\nSystemCallArchitectures=native\n"
+static const char confined[] = "NoNewPrivileges=yes\nLockPersonality=yes\nRestrictNamespaces=yes\n"
+                               "RestrictRealtime=yes\nRestrictSUIDSGID=yes\nSystemCallArchitectures=native\n"
                                "SystemCallFilter=@system-service\nSystemCallErrorNumber=EPERM\n"
                                "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK\n";
 /* The system's services can have these too. Files of other users stay readable, and low ports usable. */
