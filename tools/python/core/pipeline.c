@@ -11,6 +11,7 @@
 #include "stage.h"
 #include "subscription.h"
 #include "summary.h"
+#include "traceback.h"
 
 /* How long a call waits before it looks for Ctrl-C. */
 #define SLICE_NS INT64_C(50000000)
@@ -100,7 +101,9 @@ static PyObject *open_pipeline(PyObject *module, PyObject *dict) {
 
 static void pipeline_dealloc(PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
+    Py_BEGIN_ALLOW_THREADS
     mr_py_session_abandon(((pipeline *)object)->session);
+    Py_END_ALLOW_THREADS
     PyObject_Free(object);
     Py_DECREF(type);
 }
@@ -127,10 +130,18 @@ static PyObject *start(PyObject *object, PyObject *none) {
     return done(object, status);
 }
 
+/* A stage's thread that waited for the run would wait for itself. */
+static bool refuse_inside(void) {
+    if (mr_py_inside)
+        mr_py_raise_text(MR_ERROR_USAGE, "a function that the pipeline calls must not wait for a pipeline's end; it may call "
+                                         "stop");
+    return mr_py_inside;
+}
+
 /* True once the run has ended, false after the timeout. Raises the run's failure. */
 static PyObject *wait_for_end(PyObject *object, PyObject *seconds) {
     int64_t left = mr_py_timeout(seconds);
-    mr_pipeline *entered = left == -2 ? NULL : enter(object);
+    mr_pipeline *entered = left == -2 || refuse_inside() ? NULL : enter(object);
     int status = MR_ERROR_AGAIN;
     if (!entered)
         return NULL;
@@ -169,41 +180,70 @@ static PyObject *stop(PyObject *object, PyObject *at_once) {
     return done(object, MR_OK);
 }
 
-/* Ends the run and waits for it. Ctrl-C, or the end of the time, drops what is in flight. True: this call did it. */
+/* Waits until the run that was asked to end has ended. -1: Ctrl-C, which drops what is in flight, as the end of the time
+ * does. */
+static int await_end(mr_py_session *session, int64_t left) {
+    bool over = false;
+    int status = 0;
+    while (!over) {
+        Py_BEGIN_ALLOW_THREADS
+        over = mr_py_session_poll_close(session, SLICE_NS);
+        Py_END_ALLOW_THREADS
+        left -= left > SLICE_NS ? SLICE_NS : left > 0 ? left : 0;
+        if (!over && !status && (left == 0 || PyErr_CheckSignals())) {
+            status = PyErr_Occurred() ? -1 : 1;
+            Py_BEGIN_ALLOW_THREADS
+            mr_py_session_hurry(session);
+            Py_END_ALLOW_THREADS
+        }
+    }
+    return status < 0 ? -1 : 0;
+}
+
+static PyObject *last_summary(mr_py_session *session) {
+    mr_summary *made = NULL;
+    int status = MR_ERROR_USAGE;
+    Py_BEGIN_ALLOW_THREADS
+    if (session->started)
+        status = mr_pipeline_summarize(session->pipeline, &made);
+    Py_END_ALLOW_THREADS
+    PyObject *seen = status ? NULL : mr_py_summary(made);
+    mr_summary_destroy(&made);
+    return seen;
+}
+
+/* Ends the run and waits for it. Returns the last summary; None: there was no run, or another thread has closed it. */
 static PyObject *close_pipeline(PyObject *object, PyObject *seconds) {
     mr_py_session *session = ((pipeline *)object)->session;
-    int64_t left = mr_py_timeout(seconds);
-    bool first, over = false, interrupted = false;
-    if (left == -2)
+    const int64_t left = mr_py_timeout(seconds);
+    PyObject *type, *value, *trace;
+    bool first;
+    if (left == -2 || refuse_inside())
         return NULL;
     if (!mr_py_session_is_ours(session))
-        Py_RETURN_FALSE;
+        Py_RETURN_NONE;
     Py_BEGIN_ALLOW_THREADS
     first = mr_py_session_begin_close(session, left == 0);
     if (!first)
         mr_py_session_await_close(session);
     Py_END_ALLOW_THREADS
-    while (first && !over) {
-        Py_BEGIN_ALLOW_THREADS
-        over = mr_py_session_poll_close(session, SLICE_NS);
-        Py_END_ALLOW_THREADS
-        left -= left > SLICE_NS ? SLICE_NS : left > 0 ? left : 0;
-        if (!over && (left == 0 || PyErr_CheckSignals())) {
-            interrupted = PyErr_Occurred();
-            break;
-        }
+    if (!first)
+        Py_RETURN_NONE;
+    const int status = await_end(session, left);
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *seen = last_summary(session);
+    PyErr_Clear();
+    Py_BEGIN_ALLOW_THREADS
+    mr_py_session_finish_close(session);
+    Py_END_ALLOW_THREADS
+    PyErr_Restore(type, value, trace);
+    if (status) {
+        Py_XDECREF(seen);
+        return NULL;
     }
-    if (first) {
-        PyObject *type, *value, *trace;
-        PyErr_Fetch(&type, &value, &trace);
-        Py_BEGIN_ALLOW_THREADS
-        if (!over)
-            mr_py_session_hurry(session);
-        mr_py_session_finish_close(session);
-        Py_END_ALLOW_THREADS
-        PyErr_Restore(type, value, trace);
-    }
-    return interrupted ? NULL : PyBool_FromLong(first);
+    if (seen)
+        return seen;
+    Py_RETURN_NONE;
 }
 
 /* ---- while it runs ----------------------------------------------------------------------------------------------- */
@@ -212,14 +252,15 @@ static PyObject *subscribe(PyObject *object, PyObject *arguments) {
     const char *stage;
     PyObject *function;
     long room;
-    if (!PyArg_ParseTuple(arguments, "yOl", &stage, &function, &room))
+    int fails;
+    if (!PyArg_ParseTuple(arguments, "yOlp", &stage, &function, &room, &fails))
         return NULL;
     mr_pipeline *entered = enter(object);
     if (!entered)
         return NULL;
     mr_py_session *session = ((pipeline *)object)->session;
     PyObject *made = session->started ? mr_py_raise_text(MR_ERROR_USAGE, "subscribe before the pipeline is started")
-                                      : mr_py_subscribe(session, stage, function, room);
+                                      : mr_py_subscribe(session, stage, function, room, fails);
     leave(object);
     return made;
 }

@@ -71,18 +71,44 @@ void mr_py_session_ref(mr_py_session *session) {
     pthread_mutex_unlock(&session->lock);
 }
 
-bool mr_py_session_drop(mr_py_session *session) {
+static bool drop(mr_py_session *session, int holds) {
     if (!mr_py_session_is_ours(session))
         return false;
     pthread_mutex_lock(&session->lock);
-    const bool last = --session->references == 0;
+    session->holds -= holds;
+    session->references--;
+    const bool over = session->closed && !session->holds && session->pipeline;
+    const bool due = over || !session->references;
     pthread_mutex_unlock(&session->lock);
-    return last;
+    return due;
+}
+
+bool mr_py_session_drop(mr_py_session *session) {
+    return drop(session, 0);
+}
+
+void mr_py_session_hold(mr_py_session *session) {
+    pthread_mutex_lock(&session->lock);
+    session->holds++;
+    session->references++;
+    pthread_mutex_unlock(&session->lock);
+}
+
+bool mr_py_session_unhold(mr_py_session *session) {
+    return drop(session, 1);
 }
 
 void mr_py_session_destroy(mr_py_session *session) {
-    leave_list(session);
-    mr_pipeline_destroy(&session->pipeline);
+    pthread_mutex_lock(&session->lock);
+    mr_pipeline *pipeline = session->pipeline;
+    const bool last = session->references == 0;
+    session->pipeline = NULL;
+    pthread_mutex_unlock(&session->lock);
+    if (last)
+        leave_list(session);
+    mr_pipeline_destroy(&pipeline);
+    if (!last)
+        return;
     mr_type_list_fini(&session->types);
     pthread_cond_destroy(&session->changed);
     pthread_mutex_destroy(&session->lock);
@@ -148,8 +174,11 @@ void mr_py_session_finish_close(mr_py_session *session) {
     leave_list(session);
     pthread_mutex_lock(&session->lock);
     session->closed = true;
+    const bool unheld = !session->holds;
     pthread_cond_broadcast(&session->changed);
     pthread_mutex_unlock(&session->lock);
+    if (unheld)
+        mr_py_session_destroy(session);
 }
 
 void mr_py_session_await_close(mr_py_session *session) {
@@ -183,6 +212,13 @@ void mr_py_session_abandon(mr_py_session *session) {
     pthread_t thread;
     if (!mr_py_session_is_ours(session))
         return;
+    pthread_mutex_lock(&session->lock);
+    const bool closed = session->closed;
+    pthread_mutex_unlock(&session->lock);
+    if (closed) {
+        mr_py_session_unref(session);
+        return;
+    }
     if (pthread_create(&thread, NULL, close_abandoned, session))
         return; /* It runs on until the process ends. */
     pthread_detach(thread);

@@ -23,6 +23,7 @@ typedef struct mr_py_session {
     mr_pipeline *pipeline;     /* NULL once it is destroyed */
     mr_type_list types;
     int references, calls;
+    int holds;                 /* references by frames in the program's hands */
     bool started, closing, closed;
     unsigned generation;       /* of forks, when it was opened */
     mr_py_subscription *subscriptions;
@@ -40,11 +41,15 @@ bool mr_py_sessions_forked(void);
 /* Makes a session with one reference. NULL: no memory. */
 mr_py_session *mr_py_session_create(void);
 void mr_py_session_ref(mr_py_session *session);
-/* Drops a reference. True if it was the last: the caller must then call mr_py_session_destroy, without the GIL. */
+/* Drops a reference. True: the caller must then call mr_py_session_destroy, without the GIL. */
 bool mr_py_session_drop(mr_py_session *session);
+/* Destroys the pipeline, and the session if it has no reference. */
 void mr_py_session_destroy(mr_py_session *session);
 /* Both. */
 void mr_py_session_unref(mr_py_session *session);
+/* A reference by a frame: once the session is closed, the last of these destroys the pipeline. As mr_py_session_drop. */
+void mr_py_session_hold(mr_py_session *session);
+bool mr_py_session_unhold(mr_py_session *session);
 /* True if it was opened in this process, not before a fork. */
 bool mr_py_session_is_ours(const mr_py_session *session);
 
@@ -64,5 +69,5 @@ void mr_py_session_await_close(mr_py_session *session);
 
 /* The first session that is not closed, with a reference; NULL: there is none. */
 mr_py_session *mr_py_sessions_first(void);
-/* Closes a session on a thread of its own, for a Pipeline object that nobody has closed. Takes the reference. */
+/* Drops the reference of a Pipeline object. If nobody has closed the session, a thread does. */
 void mr_py_session_abandon(mr_py_session *session);

@@ -162,6 +162,7 @@ static int call(mr_py_stage *stage, const mr_stage *self, mr_io *io, const batch
     PyObject *frames = frames_of(self, io, made->count), *keywords = options_of(stage, self->options);
     PyObject *arguments = frames ? Py_BuildValue("(O)", frames) : NULL, *answers = NULL;
     int status = MR_OK;
+    mr_py_inside++;
     PyOS_snprintf(whom, sizeof whom, "the function of the stage %s", self->id);
     if (stage->kept > MOST_KEPT)
         PyErr_Format(mr_py.held, "it keeps arrays of %ld earlier frames: copy what it keeps", stage->kept);
@@ -175,6 +176,7 @@ static int call(mr_py_stage *stage, const mr_stage *self, mr_io *io, const batch
     if (frames && end_frames(frames, &stage->kept))
         status = mr_py_fail_with_exception(whom);
     Py_XDECREF(frames);
+    mr_py_inside--;
     PyGILState_Release(state);
     if (status)
         mr_stage_warn(self, "%s", mr_message());

@@ -185,7 +185,7 @@ static PyObject *frame_of(iterator *self, entry taken) {
         return NULL;
     }
     mr_py_stream_ref(self->stream);
-    mr_py_session_ref(self->session);
+    mr_py_session_hold(self->session);
     hold->stream = self->stream;
     hold->session = self->session;
     return mr_py_frame(hold, taken.source);

@@ -21,6 +21,7 @@ enum { MOST_KEPT = 3 };
 static int call_function(mr_py_subscription *subscription, const char *source, const mr_frame *frame) {
     PyGILState_STATE state = PyGILState_Ensure();
     int status = MR_OK;
+    mr_py_inside++;
     PyObject *seen = NULL, *answer = NULL;
     mr_py_hold *hold = mr_py_hold_create(mr_frame_ref((mr_frame *)(uintptr_t)frame));
     if (hold) {
@@ -38,6 +39,7 @@ static int call_function(mr_py_subscription *subscription, const char *source, c
     if (seen && mr_py_frame_end_call(seen, &subscription->kept))
         status = mr_py_fail_with_exception("the function that subscribed");
     Py_XDECREF(seen);
+    mr_py_inside--;
     PyGILState_Release(state);
     return status;
 }
@@ -59,6 +61,12 @@ static int process(mr_stage *self, mr_io *io) {
     mr_stage_deliver(self, mr_io_input(io));
     current = NULL;
     *(mr_py_subscription **)self->state = now.subscription;
+    if (now.status && !now.subscription->fails) {
+        /* The engine would give a sink that fails no more frames. */
+        mr_stage_warn(self, "%s", mr_message());
+        mr_io_drop(io, mr_io_input(io), "error");
+        return MR_DONE;
+    }
     return now.status ? now.status : MR_DONE;
 }
 
@@ -93,7 +101,7 @@ static PyObject *taken(const char *stage) {
     return mr_py_raise(MR_ERROR_USAGE);
 }
 
-PyObject *mr_py_subscribe(mr_py_session *session, const char *stage, PyObject *function, long room) {
+PyObject *mr_py_subscribe(mr_py_session *session, const char *stage, PyObject *function, long room, bool fails) {
     for (mr_py_subscription *each = session->subscriptions; each; each = each->next)
         if (strcmp(each->stage, stage) == 0)
             return taken(stage);
@@ -110,7 +118,8 @@ PyObject *mr_py_subscribe(mr_py_session *session, const char *stage, PyObject *f
             mr_py_stream_unref(stream);
         return mr_py_raise(status);
     }
-    *made = (mr_py_subscription){.next = session->subscriptions, .session = session, .stage = name, .stream = stream};
+    *made = (mr_py_subscription){.next = session->subscriptions, .session = session, .stage = name, .stream = stream,
+                                   .fails = fails};
     session->subscriptions = made;
     if (stream)
         return mr_py_stream_iterator(stream);

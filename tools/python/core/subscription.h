@@ -16,6 +16,7 @@ struct mr_py_subscription {
     char *stage;
     PyObject *function;   /* NULL: a stream */
     mr_py_stream *stream; /* NULL: a function */
+    bool fails;           /* an exception ends the run (on_error: fail) */
     long kept;            /* frames of earlier calls that arrays of the program still keep */
 };
 
@@ -24,7 +25,7 @@ extern const mr_stage_type mr_py_callback_stage;
 
 /* Subscribes before the start. `function` is None for a stream with room for `room` frames, which the call returns;
  * else returns None. The caller must be inside the session. */
-PyObject *mr_py_subscribe(mr_py_session *session, const char *stage, PyObject *function, long room);
+PyObject *mr_py_subscribe(mr_py_session *session, const char *stage, PyObject *function, long room, bool fails);
 /* Lets go of all frames that come later. Without the GIL. */
 void mr_py_subscription_close(mr_py_subscription *subscription);
 /* Frees a list. Without the GIL, which it takes. */

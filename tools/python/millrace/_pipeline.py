@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Callable, Dict, Generator, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _core
 from ._core import Frame
@@ -95,6 +95,7 @@ class Pipeline:
         if made is None:
             raise _refused(status, self.diagnostics)
         self._core = made
+        self._last: Optional[Dict[str, Any]] = None
         self._planned: Optional[Dict[str, Dict[str, Any]]] = None
 
     def __enter__(self) -> "Pipeline":
@@ -115,7 +116,8 @@ class Pipeline:
         try:
             return self._core.wait(timeout)
         except Error as error:
-            raise _with_cause(error) from error.__cause__
+            _raise_with_cause(error)
+            raise
 
     def stop(self, at_once: bool = False) -> None:
         """Asks all sources to end. Frames in flight are still delivered, or dropped if `at_once`."""
@@ -124,7 +126,8 @@ class Pipeline:
     def close(self, timeout: Optional[float] = 10) -> None:
         """Ends the run and releases all that it holds. Frames in flight have `timeout` seconds to be delivered; then they
         are dropped. Frames that the program holds stay valid. May be called more than once."""
-        self._core.close(timeout)
+        last = self._core.close(timeout)
+        self._last = self._last if last is None else last
 
     # ---- frames in and out
 
@@ -134,13 +137,14 @@ class Pipeline:
         The run waits for the loop: at most `hold` frames (by default the stage's planned queue) are queued or held by the
         program at a time. If the program holds all of them, the loop raises FramesHeld."""
         room = self._stage(stage)["queue"] if hold is None else hold
-        return self._core.subscribe(stage.encode(), None, max(2, room))
+        return self._core.subscribe(stage.encode(), None, max(2, room), False)
 
     def subscribe(self, stage: str, function: Callable[[Frame], object]) -> None:
         """Calls a function with each frame that reaches a stage of type `callback`, on the pipeline's thread. Call it
-        before `start`. An exception drops the frame, or ends the run if the stage has `on_error: fail`."""
-        self._stage(stage)
-        self._core.subscribe(stage.encode(), function, 0)
+        before `start`. An exception drops the frame, or ends the run if the stage has `on_error: fail`; `wait` raises
+        it as StageError."""
+        fails = self._stage(stage)["on_error"] == "fail"
+        self._core.subscribe(stage.encode(), function, 0, fails)
 
     def tap(self, stage: str, timeout: Optional[float] = None) -> Optional[Frame]:
         """A copy of the next frame that passes a stage or source of the running pipeline. None: none passed in time."""
@@ -196,8 +200,9 @@ class Pipeline:
     # ---- what it does
 
     def summary(self) -> Dict[str, Any]:
-        """The run so far, as `millrace run --json` writes it: stages, sources, the ledger, latency, memory."""
-        return self._core.summary()
+        """The run so far, or after `close` the whole of it, as `millrace run --json` writes it: stages, sources, the ledger,
+        latency, memory."""
+        return self._core.summary() if self._last is None else self._last
 
     def plan(self) -> Plan:
         """The plan of this pipeline."""
@@ -224,56 +229,52 @@ _PIXELS, _DTYPES = _core.names()
 _PICTURE = 2
 
 
-def _with_cause(error: Error) -> Error:
-    """The error, or a StageError with the exception of the function that ended the run."""
+def _raise_with_cause(error: Error) -> None:
+    """Raises a StageError if a function of the program ended the run, from the exception that it raised."""
     cause = _core.take_exception() if " raised " in str(error) else None
-    if cause is None:
-        return error
-    made = StageError(str(error), error.status, error.exit_code)
-    made.__cause__ = cause
-    return made
+    if cause is not None:
+        raise StageError(str(error), error.status, error.exit_code) from cause
 
 
 class Run:
     """A run whose frames a loop gets; see millrace.run."""
 
-    def __init__(self, pipeline: Pipeline, stage: str, hold: Optional[int]) -> None:
+    def __init__(self, pipeline: Pipeline, stage: str) -> None:
         self.pipeline = pipeline
-        self._frames: Iterator[Frame] = pipeline.frames(stage, hold)
-        self._summary: Optional[Dict[str, Any]] = None
-        self._loop: Optional[Generator[Frame, None, None]] = None
-        self._started = False
+        self._ended = False
+        self._frames: Iterator[Frame] = pipeline.frames(stage)
+        pipeline.start()
 
-    def __iter__(self) -> Iterator[Frame]:
-        if self._loop is None:
-            self._loop = self._iterate()
-        return self._loop
+    def __iter__(self) -> "Run":
+        return self
 
     def __next__(self) -> Frame:
-        return next(iter(self))
-
-    def _iterate(self) -> Generator[Frame, None, None]:
         try:
-            if not self._started:
-                self._started = True
-                self.pipeline.start()
-            yield from self._frames
+            return next(self._frames)
+        except StopIteration:
+            self._end()
+            raise
+        except BaseException:
+            self.close()
+            raise
+
+    def _end(self) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        try:
             self.pipeline.wait()
         finally:
             self.close()
 
     @property
     def summary(self) -> Dict[str, Any]:
-        """The run so far, and after the end the whole of it."""
-        return self.pipeline.summary() if self._summary is None else self._summary
+        """The run so far, and after the end the whole of it. A frame that the program holds is in flight."""
+        return self.pipeline.summary()
 
     def close(self) -> None:
         """Ends the run. The end of the loop does so too."""
-        if self._summary is None:
-            try:
-                self._summary = self.pipeline.summary()
-            except Error:
-                self._summary = {}
+        self._ended = True
         self.pipeline.close()
 
     def __enter__(self) -> "Run":
@@ -281,6 +282,11 @@ class Run:
 
     def __exit__(self, *rest: object) -> None:
         self.close()
+
+    def __del__(self) -> None:
+        # A loop that was left. A stage's thread that collects garbage must not wait; the pipeline then ends by itself.
+        if hasattr(self, "pipeline") and not _core.is_inside():
+            self.pipeline.close()
 
 
 def _callback(planned: Plan, stage: Optional[str], output: Optional[PathLike]) -> Tuple[str, Dict[str, Any]]:
@@ -335,4 +341,4 @@ def run(path: Optional[PathLike] = None, *, stage: Optional[str] = None, hold: O
         else:
             extra[f"{at}.queue"] = hold
     pipeline = Pipeline(path, text=text, settings={**(settings or {}), **extra}, input=input, output=output, **more)
-    return Run(pipeline, name, None)
+    return Run(pipeline, name)
