@@ -5,6 +5,7 @@
 
 #include "array.h"
 #include "frame.h"
+#include "gil.h"
 #include "millrace/command.h"
 #include "millrace/devices.h"
 #include "millrace/log.h"
@@ -209,6 +210,7 @@ static PyObject *close_all(PyObject *module, PyObject *none) {
         mr_py_session_unref(session);
     }
     Py_END_ALLOW_THREADS
+    mr_py_gil_end();
     Py_RETURN_NONE;
 }
 
@@ -254,7 +256,7 @@ static int fill(PyObject *module) {
                                         "version of both", MILLRACE_VERSION, mr_version());
         return -1;
     }
-    if (mr_py_sessions_begin()) {
+    if (mr_py_sessions_begin() || mr_py_gil_begin()) {
         PyErr_NoMemory();
         return -1;
     }

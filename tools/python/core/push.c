@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "array.h"
+#include "gil.h"
 
 #define SLICE_NS INT64_C(50000000)
 
@@ -20,9 +21,9 @@ static void free_pushed(pushed *arrays) {
 
 /* Any thread. */
 static void release(void *context) {
-    PyGILState_STATE state = PyGILState_Ensure();
+    PyGILState_STATE state = mr_py_gil_take();
     free_pushed(context);
-    PyGILState_Release(state);
+    mr_py_gil_give(state);
 }
 
 static int wrong_shape(const char *expected, const mr_py_shape *shape) {

@@ -168,17 +168,17 @@ void mr_py_session_finish_close(mr_py_session *session) {
     while (session->calls)
         pthread_cond_wait(&session->changed, &session->lock);
     mr_py_subscription *subscriptions = session->subscriptions;
+    const bool unheld = !session->holds;
     session->subscriptions = NULL;
     pthread_mutex_unlock(&session->lock);
+    if (unheld)
+        mr_py_session_destroy(session);
     mr_py_subscriptions_destroy(subscriptions);
     leave_list(session);
     pthread_mutex_lock(&session->lock);
     session->closed = true;
-    const bool unheld = !session->holds;
     pthread_cond_broadcast(&session->changed);
     pthread_mutex_unlock(&session->lock);
-    if (unheld)
-        mr_py_session_destroy(session);
 }
 
 void mr_py_session_await_close(mr_py_session *session) {

@@ -6,6 +6,7 @@
 
 #include "answer.h"
 #include "frame.h"
+#include "gil.h"
 #include "millrace/objects.h"
 #include "subscription.h"
 #include "traceback.h"
@@ -158,7 +159,7 @@ static int end_frames(PyObject *frames, long *kept) {
 
 static int call(mr_py_stage *stage, const mr_stage *self, mr_io *io, const batch *made) {
     char whom[128];
-    PyGILState_STATE state = PyGILState_Ensure();
+    PyGILState_STATE state = mr_py_gil_take();
     PyObject *frames = frames_of(self, io, made->count), *keywords = options_of(stage, self->options);
     PyObject *arguments = frames ? Py_BuildValue("(O)", frames) : NULL, *answers = NULL;
     int status = MR_OK;
@@ -177,9 +178,7 @@ static int call(mr_py_stage *stage, const mr_stage *self, mr_io *io, const batch
         status = mr_py_fail_with_exception(whom);
     Py_XDECREF(frames);
     mr_py_inside--;
-    PyGILState_Release(state);
-    if (status)
-        mr_stage_warn(self, "%s", mr_message());
+    mr_py_gil_give(state);
     return status;
 }
 

@@ -77,6 +77,12 @@ static bool is_full(const mr_py_stream *stream) {
     return stream->count + stream->held >= stream->room;
 }
 
+/* Waking a thread costs more than a frame: a writer that waits for room sleeps until it finds some more of it. */
+static void wake_writer(mr_py_stream *stream, long most) {
+    if (stream->writer_sleeps && stream->count + stream->held <= most)
+        pthread_cond_signal(&stream->emptied);
+}
+
 void mr_py_stream_give(mr_py_stream *stream, const mr_stage *stage, const char *source, const mr_frame *frame) {
     pthread_mutex_lock(&stream->lock);
     while (is_full(stream) && !stream->closed && !mr_stage_cancelled(stage)) {
@@ -113,8 +119,7 @@ void mr_py_stream_close(mr_py_stream *stream) {
 void mr_py_stream_release(mr_py_stream *stream) {
     pthread_mutex_lock(&stream->lock);
     stream->held--;
-    if (stream->writer_sleeps)
-        pthread_cond_signal(&stream->emptied);
+    wake_writer(stream, stream->room / 2);
     pthread_mutex_unlock(&stream->lock);
 }
 
@@ -154,6 +159,7 @@ static void doze(mr_py_stream *stream) {
     pthread_mutex_lock(&stream->lock);
     if (!stream->count && !stream->closed) {
         stream->reader_sleeps = true;
+        wake_writer(stream, stream->room - 1);
         sleep_on(stream, &stream->filled, stream->sleep_ns);
         stream->reader_sleeps = false;
         stream->sleep_ns = stream->sleep_ns * 2 < SLEEP_NS ? stream->sleep_ns * 2 : SLEEP_NS;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "frame.h"
+#include "gil.h"
 #include "stream.h"
 #include "traceback.h"
 
@@ -19,7 +20,7 @@ static _Thread_local call *current;
 enum { MOST_KEPT = 3 };
 
 static int call_function(mr_py_subscription *subscription, const char *source, const mr_frame *frame) {
-    PyGILState_STATE state = PyGILState_Ensure();
+    PyGILState_STATE state = mr_py_gil_take();
     int status = MR_OK;
     mr_py_inside++;
     PyObject *seen = NULL, *answer = NULL;
@@ -40,7 +41,7 @@ static int call_function(mr_py_subscription *subscription, const char *source, c
         status = mr_py_fail_with_exception("the function that subscribed");
     Py_XDECREF(seen);
     mr_py_inside--;
-    PyGILState_Release(state);
+    mr_py_gil_give(state);
     return status;
 }
 
@@ -134,7 +135,7 @@ void mr_py_subscription_close(mr_py_subscription *subscription) {
 }
 
 void mr_py_subscriptions_destroy(mr_py_subscription *first) {
-    PyGILState_STATE state = PyGILState_Ensure();
+    PyGILState_STATE state = mr_py_gil_take();
     while (first) {
         mr_py_subscription *next = first->next;
         Py_XDECREF(first->function);
@@ -144,5 +145,5 @@ void mr_py_subscriptions_destroy(mr_py_subscription *first) {
         free(first);
         first = next;
     }
-    PyGILState_Release(state);
+    mr_py_gil_give(state);
 }

@@ -34,6 +34,12 @@ _environment.find_onnxruntime()
 _atexit.register(_core.close_all)
 
 
+# Tracebacks name them as programs do.
+for _one in (Attribute, Class, Diagnostic, Error, Event, FramesHeld, Object, Pipeline, PipelineError, Plan, Result, Run,
+             StageError, Stopped, Text, Timeout, Zone):
+    _one.__module__ = __name__
+
+
 def set_log_level(level: str) -> None:
     """Which lines the library writes to standard error: "error", "warning" (the default), "info" or "debug"."""
     _core.set_log_level(level.encode())

@@ -367,7 +367,7 @@ class Control(Module):
         self.assertEqual(p.summary()["ledger"]["dropped"], [{"stage": "answers", "reason": "error", "frames": 1}])
         self.assertEqual(p.summary()["ledger"]["delivered"], 9)
         p = run("fail")
-        with self.assertRaisesRegex(millrace.StageError, "ValueError: the fourth .*test_module.py") as raised:
+        with self.assertRaisesRegex(millrace.StageError, "ValueError: the fourth .*test_python_frames.py") as raised:
             p.wait()
         self.assertIsInstance(raised.exception.__cause__, ValueError)
 
