@@ -45,7 +45,7 @@ void mr_py_hold_unref(mr_py_hold *hold) {
     if (hold->kept)
         --*hold->kept;
     if (hold->stream) {
-        mr_py_stream_release(hold->stream);
+        mr_py_stream_release(hold->stream, hold->heavy);
         mr_py_stream_unref(hold->stream);
     }
     if (hold->session && mr_py_session_unhold(hold->session)) {

@@ -14,6 +14,7 @@ typedef struct mr_py_hold {
     uint8_t *copy;                    /* memory of its own */
     bool brief;                       /* the frame belongs to a call that will return */
     mr_py_stream *stream;             /* Optional. It counts the frame. */
+    bool heavy;                       /* as one with buffers */
     mr_py_session *session;           /* Optional. Its texts are those of the frame. */
     long *kept;                       /* Optional. Counts holds that outlive their call. */
 } mr_py_hold;

@@ -252,15 +252,15 @@ static PyObject *subscribe(PyObject *object, PyObject *arguments) {
     const char *stage;
     PyObject *function;
     long room;
-    int fails;
-    if (!PyArg_ParseTuple(arguments, "yOlp", &stage, &function, &room, &fails))
+    int strict;
+    if (!PyArg_ParseTuple(arguments, "yOlp", &stage, &function, &room, &strict))
         return NULL;
     mr_pipeline *entered = enter(object);
     if (!entered)
         return NULL;
     mr_py_session *session = ((pipeline *)object)->session;
     PyObject *made = session->started ? mr_py_raise_text(MR_ERROR_USAGE, "subscribe before the pipeline is started")
-                                      : mr_py_subscribe(session, stage, function, room, fails);
+                                      : mr_py_subscribe(session, stage, function, room, strict);
     leave(object);
     return made;
 }

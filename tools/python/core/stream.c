@@ -14,22 +14,27 @@
 typedef struct entry {
     mr_frame *frame;
     const char *source;
+    bool heavy; /* has buffers */
 } entry;
 
 struct mr_py_stream {
     pthread_mutex_t lock;
     pthread_cond_t filled, emptied;
     mr_py_session *session;
-    long room, first, count;
+    long room;             /* for frames with buffers */
+    long capacity, first, count; /* of the ring */
     long held;             /* frames in the program's hands */
+    long heavy;            /* frames with buffers, queued or held */
     int references;
     bool closed, ended, reader_sleeps, writer_sleeps;
+    bool writer_heavy;     /* the frame that it has brought */
     int64_t sleep_ns;      /* the reader's next */
     entry ring[];
 };
 
-mr_py_stream *mr_py_stream_create(mr_py_session *session, long room) {
-    mr_py_stream *stream = calloc(1, sizeof *stream + (size_t)room * sizeof *stream->ring);
+mr_py_stream *mr_py_stream_create(mr_py_session *session, long room, bool strict) {
+    const long capacity = strict || room > MR_PY_LIGHT ? room : MR_PY_LIGHT;
+    mr_py_stream *stream = calloc(1, sizeof *stream + (size_t)capacity * sizeof *stream->ring);
     pthread_condattr_t monotonic;
     if (!stream)
         return NULL;
@@ -40,6 +45,7 @@ mr_py_stream *mr_py_stream_create(mr_py_session *session, long room) {
     pthread_cond_init(&stream->emptied, &monotonic);
     pthread_condattr_destroy(&monotonic);
     stream->room = room;
+    stream->capacity = capacity;
     stream->references = 1;
     stream->sleep_ns = SLEEP_NS;
     stream->session = session;
@@ -73,26 +79,39 @@ static void sleep_on(mr_py_stream *stream, pthread_cond_t *condition, int64_t ns
     pthread_cond_timedwait(condition, &stream->lock, &until);
 }
 
-static bool is_full(const mr_py_stream *stream) {
-    return stream->count + stream->held >= stream->room;
+static bool is_full(const mr_py_stream *stream, bool heavy) {
+    return stream->count + stream->held >= stream->capacity || (heavy && stream->heavy >= stream->room);
+}
+
+static bool has_buffers(const mr_frame *frame) {
+    bool found = false;
+    for (int i = 0; i < MR_MAX_PLANES; i++)
+        found = found || frame->plane[i].buffer;
+    for (const mr_result *result = frame->results; result && !found; result = result->next)
+        found = result->buffer;
+    return found;
 }
 
 /* Waking a thread costs more than a frame: a writer that waits for room sleeps until it finds some more of it. */
-static void wake_writer(mr_py_stream *stream, long most) {
-    if (stream->writer_sleeps && stream->count + stream->held <= most)
+static void wake_writer(mr_py_stream *stream, int part) {
+    if (stream->writer_sleeps && stream->count + stream->held <= stream->capacity / part &&
+        stream->heavy <= stream->room / part)
         pthread_cond_signal(&stream->emptied);
 }
 
 void mr_py_stream_give(mr_py_stream *stream, const mr_stage *stage, const char *source, const mr_frame *frame) {
+    const bool heavy = has_buffers(frame);
     pthread_mutex_lock(&stream->lock);
-    while (is_full(stream) && !stream->closed && !mr_stage_cancelled(stage)) {
+    while (is_full(stream, heavy) && !stream->closed && !mr_stage_cancelled(stage)) {
         stream->writer_sleeps = true;
+        stream->writer_heavy = heavy;
         sleep_on(stream, &stream->emptied, SLEEP_NS);
     }
     stream->writer_sleeps = false;
-    if (!is_full(stream) && !stream->closed) {
+    if (!is_full(stream, heavy) && !stream->closed) {
         mr_frame *kept = mr_frame_ref((mr_frame *)(uintptr_t)frame);
-        stream->ring[(stream->first + stream->count++) % stream->room] = (entry){kept, source};
+        stream->ring[(stream->first + stream->count++) % stream->capacity] = (entry){kept, source, heavy};
+        stream->heavy += heavy;
         if (stream->reader_sleeps)
             pthread_cond_signal(&stream->filled);
     }
@@ -109,17 +128,18 @@ void mr_py_stream_expect_end(mr_py_stream *stream) {
 void mr_py_stream_close(mr_py_stream *stream) {
     pthread_mutex_lock(&stream->lock);
     stream->closed = true;
-    for (; stream->count; stream->count--, stream->first = (stream->first + 1) % stream->room)
+    for (; stream->count; stream->count--, stream->first = (stream->first + 1) % stream->capacity)
         mr_frame_unref(&stream->ring[stream->first].frame);
     pthread_cond_broadcast(&stream->filled);
     pthread_cond_broadcast(&stream->emptied);
     pthread_mutex_unlock(&stream->lock);
 }
 
-void mr_py_stream_release(mr_py_stream *stream) {
+void mr_py_stream_release(mr_py_stream *stream, bool heavy) {
     pthread_mutex_lock(&stream->lock);
     stream->held--;
-    wake_writer(stream, stream->room / 2);
+    stream->heavy -= heavy;
+    wake_writer(stream, 2);
     pthread_mutex_unlock(&stream->lock);
 }
 
@@ -141,13 +161,13 @@ static sight look(mr_py_stream *stream, entry *taken) {
     pthread_mutex_lock(&stream->lock);
     if (stream->count) {
         *taken = stream->ring[stream->first];
-        stream->first = (stream->first + 1) % stream->room;
+        stream->first = (stream->first + 1) % stream->capacity;
         stream->count--;
         stream->held++;
         seen = TAKEN;
     } else if (stream->closed || stream->ended) {
         seen = OVER;
-    } else if (is_full(stream)) {
+    } else if (stream->writer_sleeps && is_full(stream, stream->writer_heavy)) {
         seen = ALL_HELD;
     }
     pthread_mutex_unlock(&stream->lock);
@@ -159,7 +179,7 @@ static void doze(mr_py_stream *stream) {
     pthread_mutex_lock(&stream->lock);
     if (!stream->count && !stream->closed) {
         stream->reader_sleeps = true;
-        wake_writer(stream, stream->room - 1);
+        wake_writer(stream, 1);
         sleep_on(stream, &stream->filled, stream->sleep_ns);
         stream->reader_sleeps = false;
         stream->sleep_ns = stream->sleep_ns * 2 < SLEEP_NS ? stream->sleep_ns * 2 : SLEEP_NS;
@@ -187,12 +207,13 @@ static PyObject *all_held(const mr_py_stream *stream) {
 static PyObject *frame_of(iterator *self, entry taken) {
     mr_py_hold *hold = mr_py_hold_create(taken.frame);
     if (!hold) {
-        mr_py_stream_release(self->stream);
+        mr_py_stream_release(self->stream, taken.heavy);
         return NULL;
     }
     mr_py_stream_ref(self->stream);
     mr_py_session_hold(self->session);
     hold->stream = self->stream;
+    hold->heavy = taken.heavy;
     hold->session = self->session;
     return mr_py_frame(hold, taken.source);
 }

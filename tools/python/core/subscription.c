@@ -102,13 +102,13 @@ static PyObject *taken(const char *stage) {
     return mr_py_raise(MR_ERROR_USAGE);
 }
 
-PyObject *mr_py_subscribe(mr_py_session *session, const char *stage, PyObject *function, long room, bool fails) {
+PyObject *mr_py_subscribe(mr_py_session *session, const char *stage, PyObject *function, long room, bool strict) {
     for (mr_py_subscription *each = session->subscriptions; each; each = each->next)
         if (strcmp(each->stage, stage) == 0)
             return taken(stage);
     mr_py_subscription *made = calloc(1, sizeof *made);
     char *name = strdup(stage);
-    mr_py_stream *stream = function == Py_None ? mr_py_stream_create(session, room) : NULL;
+    mr_py_stream *stream = function == Py_None ? mr_py_stream_create(session, room, strict) : NULL;
     const int status = made && name && (stream || function != Py_None)
                            ? mr_pipeline_subscribe(session->pipeline, stage, on_frame, made)
                            : mr_fail(MR_ERROR_MEMORY, "no memory for a subscription");
@@ -120,7 +120,7 @@ PyObject *mr_py_subscribe(mr_py_session *session, const char *stage, PyObject *f
         return mr_py_raise(status);
     }
     *made = (mr_py_subscription){.next = session->subscriptions, .session = session, .stage = name, .stream = stream,
-                                   .fails = fails};
+                                   .fails = strict};
     session->subscriptions = made;
     if (stream)
         return mr_py_stream_iterator(stream);

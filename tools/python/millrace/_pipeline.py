@@ -134,10 +134,11 @@ class Pipeline:
     def frames(self, stage: str, hold: Optional[int] = None) -> Iterator[Frame]:
         """The frames that reach a stage of type `callback`, in order, until the run ends. Call it before `start`.
 
-        The run waits for the loop: at most `hold` frames (by default the stage's planned queue) are queued or held by the
-        program at a time. If the program holds all of them, the loop raises FramesHeld."""
+        The run waits for the loop: at most `hold` frames are queued or held by the program at a time. By default it is the
+        stage's planned queue, and 256 for frames without a payload. If the program holds all of them, the loop raises
+        FramesHeld."""
         room = self._stage(stage)["queue"] if hold is None else hold
-        return self._core.subscribe(stage.encode(), None, max(2, room), False)
+        return self._core.subscribe(stage.encode(), None, max(2, room), hold is not None)
 
     def subscribe(self, stage: str, function: Callable[[Frame], object]) -> None:
         """Calls a function with each frame that reaches a stage of type `callback`, on the pipeline's thread. Call it
@@ -239,10 +240,10 @@ def _raise_with_cause(error: Error) -> None:
 class Run:
     """A run whose frames a loop gets; see millrace.run."""
 
-    def __init__(self, pipeline: Pipeline, stage: str) -> None:
+    def __init__(self, pipeline: Pipeline, stage: str, hold: Optional[int]) -> None:
         self.pipeline = pipeline
         self._ended = False
-        self._frames: Iterator[Frame] = pipeline.frames(stage)
+        self._frames: Iterator[Frame] = pipeline.frames(stage, hold)
         pipeline.start()
 
     def __iter__(self) -> "Run":
@@ -341,4 +342,4 @@ def run(path: Optional[PathLike] = None, *, stage: Optional[str] = None, hold: O
         else:
             extra[f"{at}.queue"] = hold
     pipeline = Pipeline(path, text=text, settings={**(settings or {}), **extra}, input=input, output=output, **more)
-    return Run(pipeline, name)
+    return Run(pipeline, name, hold)
