@@ -25,8 +25,8 @@ int main(int argc, char **argv) {
     static const char text[] = "version: 1\npipeline: numbers\nsources:\n  numbers: {type: \"null\", frames: 1}\n"
                                "stages:\n  answers: {type: callback, input: numbers}\n";
     const mr_override frames = {"sources.numbers.frames", argc > 1 ? argv[1] : "100000"};
-    const mr_pipeline_params params = {.types = mr_stage_types(), .path = "numbers", .text = text, .override_count = 1,
-                                       .overrides = &frames};
+    const mr_pipeline_params params = {
+        .types = mr_stage_types(), .path = "numbers", .text = text, .override_count = 1, .overrides = &frames};
     mr_pipeline *pipeline;
     mr_diagnostics wrong = {0};
     long count = 0;

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Measures what the Python module costs per frame, over a callback in C: build/bench_callback, a loop over millrace.run, a
-function of Pipeline.subscribe, and a stage in Python with batches.
+"""Measures what the Python module costs per frame, over a callback in C: build/bench_callback, a loop over
+millrace.run, a function of Pipeline.subscribe, and a stage in Python with batches.
 
     python3 tools/bench/python_frames.py [--build build] [--frames 200000] [--rounds 5]
 
-The contestants take turns. Prints one JSON object: the median microseconds per frame, by the clock and of processors."""
+The contestants take turns. Prints one JSON object: the median microseconds per frame, by the clock and of
+processors."""
 import argparse
 import json
 import pathlib

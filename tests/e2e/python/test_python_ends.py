@@ -1,5 +1,5 @@
-"""How programs end that use the Python module: Ctrl-C, the interpreter's end, forks, other interpreters; and the command as
-`python -m millrace`. Each case is a process of its own, which must not crash or hang."""
+"""How programs end that use the Python module: Ctrl-C, the interpreter's end, forks, other interpreters; and the
+command as `python -m millrace`. Each case is a process of its own, which must not crash or hang."""
 import os
 import pathlib
 import re
@@ -24,6 +24,15 @@ sources:
   numbers: {{type: "null", rate: 200fps}}
 stages:
   answers: {{type: callback, input: numbers}}
+'''
+CLIP = '''
+version: 1
+pipeline: clip
+sources:
+  clip: {{uri: "{CLIP}"}}
+stages:
+  decode: {{input: clip}}
+  answers: {{type: callback, input: decode}}
 '''
 FILED = '''
 version: 1
@@ -132,9 +141,8 @@ time.sleep(0.2)
 """)
 
     def test_frames_and_arrays_outlive_the_pipeline(self):
-        done = self.program(f"""
-TEXT = 'version: 1\\npipeline: p\\nsources:\\n  v: {{uri: "{CLIP}"}}\\nstages:\\n  decode: {{input: v}}\\n  a: {{type: callback, input: decode}}'
-run = millrace.run(text=TEXT)
+        done = self.program("""
+run = millrace.run(text=CLIP)
 frame = next(run)
 planes = frame.planes
 run.close()
@@ -214,10 +222,9 @@ except Exception as error:
         self.assertIn("main interpreter alone", done.stdout + done.stderr)
 
     def test_without_numpy_arrays_are_the_modules(self):
-        done = self.program(f"""
+        done = self.program("""
 sys.modules["numpy"] = None
-TEXT = 'version: 1\\npipeline: p\\nsources:\\n  v: {{uri: "{CLIP}"}}\\nstages:\\n  decode: {{input: v}}\\n  a: {{type: callback, input: decode}}'
-for frame in millrace.run(text=TEXT):
+for frame in millrace.run(text=CLIP):
     luma = frame.planes[0]
     print(type(luma).__name__, luma.shape, luma.strides, luma.dtype, len(luma.tobytes()), sum(luma.tobytes()))
     break

@@ -1,5 +1,5 @@
-"""The Python module in this process: frames, results, arrays, pushing, plans. The references are the command's own jsonl,
-ffmpeg, and NumPy."""
+"""The Python module in this process: frames, results, arrays, pushing, plans. The references are the command's own
+jsonl, ffmpeg, and NumPy."""
 import dataclasses
 import gc
 import json
@@ -114,8 +114,9 @@ class Frames(Module):
             return random.integers(0, top, shape).astype(np.uint16)
         def octets(*shape):
             return random.integers(0, 256, shape).astype(np.uint8)
-        cases = {"GRAY8": [octets(h, w)], "GRAY16": [words(h, w)], "RGB24": [octets(h, w, 3)], "BGRA": [octets(h, w, 4)],
-                 "YA8": [octets(h, w, 2)], "I420": [octets(h, w), octets(h // 2, w // 2), octets(h // 2, w // 2)],
+        cases = {"GRAY8": [octets(h, w)], "GRAY16": [words(h, w)], "RGB24": [octets(h, w, 3)],
+                 "BGRA": [octets(h, w, 4)], "YA8": [octets(h, w, 2)],
+                 "I420": [octets(h, w), octets(h // 2, w // 2), octets(h // 2, w // 2)],
                  "NV12": [octets(h, w), octets(h // 2, w // 2, 2)], "P010": [words(h, w), words(h // 2, w // 2, 2)],
                  "I422": [octets(h, w), octets(h, w // 2), octets(h, w // 2)], "GBR": [octets(h, w)] * 3,
                  "I444_10": [words(h, w, top=1024)] * 3}
@@ -261,7 +262,8 @@ class Control(Module):
         path = self.write(pipeline(dict(video=f'uri: "{CLIP}"'), decode="", answers="type: callback"))
         made = millrace.plan(path)
         told = json.loads(call([MILLRACE, "plan", str(path), "--json"]).stdout)
-        self.assertEqual((made.pipeline, made.digest, made.workers), (told["pipeline"], told["digest"], told["workers"]))
+        self.assertEqual((made.pipeline, made.digest, made.workers),
+                         (told["pipeline"], told["digest"], told["workers"]))
         self.assertEqual([one["id"] for one in made.stages if one["role"] == "stage"],
                          [one["id"] for one in told["stages"]])
         self.assertEqual(made.stages[0]["outputs"][0]["format"], told["sources"][0]["format"]["text"])
@@ -270,8 +272,8 @@ class Control(Module):
             millrace.plan(path, input=self.folder / "missing.mp4")
 
     def test_sources_come_and_go(self):
-        text = ("version: 1\npipeline: p\nsources: {max: 3, like: {type: media}}\nstages:\n  decode: {input: sources.*}\n"
-                "  answers: {type: callback, input: decode}\n")
+        text = ("version: 1\npipeline: p\nsources: {max: 3, like: {type: media}}\nstages:\n"
+                "  decode: {input: sources.*}\n  answers: {type: callback, input: decode}\n")
         with millrace.Pipeline(text=text) as p:
             frames = p.frames("answers")
             p.start()
@@ -389,8 +391,8 @@ class Control(Module):
         self.assertEqual(said[0], said[1])
 
     def test_run_says_whose_frames_it_needs(self):
-        text = pipeline(dict(numbers='type: "null", frames: 5'), a="type: \"null\"", b="type: jsonl, input: a, path: /dev/null",
-                        c="type: jsonl, input: a, path: /dev/null")
+        text = pipeline(dict(numbers='type: "null", frames: 5'), a="type: \"null\"",
+                        b="type: jsonl, input: a, path: /dev/null", c="type: jsonl, input: a, path: /dev/null")
         with self.assertRaisesRegex(millrace.Error, "2 sinks: .*stage= one of numbers, a, b, c"):
             millrace.run(text=text)
         self.assertEqual([frame.seq for frame in millrace.run(text=text, stage="a")], [0, 1, 2, 3, 4])

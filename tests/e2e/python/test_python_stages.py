@@ -1,5 +1,5 @@
-"""Stages that are functions in Python: results, pictures, filters, options, batches, exceptions; and their cost, which `plan
---profile` shows."""
+"""Stages that are functions in Python: results, pictures, filters, options, batches, exceptions; and their cost, which
+`plan --profile` shows."""
 import json
 import pathlib
 import re
@@ -121,7 +121,8 @@ class Stages(Case):
             self.assertAlmostEqual(data["brightness"][0], brightness, places=3)
 
     def test_options_are_checked(self):
-        for options, says in (("name: y", None), ("step: many", "step"), ("stepp: 2", "unknown key"), ("twice: 3", "twice")):
+        for options, says in (("name: y", None), ("step: many", "step"), ("stepp: 2", "unknown key"),
+                              ("twice: 3", "twice")):
             found = [one for one in millrace.check(text=clip(test_brightness=options, a="type: callback"))
                      if one.severity == "error"]
             self.assertEqual(len(found), 0 if says is None else 1, found)
@@ -135,7 +136,8 @@ class Stages(Case):
             with self.subTest(name):
                 run = millrace.run(text=numbers(f=f"type: {name}", a="type: callback"))
                 self.assertEqual([frame.seq for frame in run], list(range(0, 20, 2)))
-                self.assertEqual(run.summary["ledger"]["absorbed"], [{"stage": "f", "reason": "left out", "frames": 10}])
+                self.assertEqual(run.summary["ledger"]["absorbed"],
+                                 [{"stage": "f", "reason": "left out", "frames": 10}])
 
     def test_pictures(self):
         raw = subprocess.run(["ffmpeg", "-v", "error", "-i", CLIP, "-f", "rawvideo", "-pix_fmt", "gray", "-vf",
@@ -145,7 +147,8 @@ class Stages(Case):
         for frame, expected in zip(millrace.run(text=both), luma, strict=True):
             np.testing.assert_array_equal(frame.planes[0], 255 - expected)
             self.assertEqual(frame.pixel, "I420")
-        for frame, expected in zip(millrace.run(text=clip(n="type: test.corner", a="type: callback")), luma, strict=True):
+        corner = clip(n="type: test.corner", a="type: callback")
+        for frame, expected in zip(millrace.run(text=corner), luma, strict=True):
             np.testing.assert_array_equal(frame.array, expected[:8, :16])
             self.assertEqual(frame.format, "picture GRAY8 16x8")
 
@@ -177,7 +180,8 @@ class Stages(Case):
             for frame in millrace.run(text=text, settings={"stages.f.on_error": "fail"}):
                 pass
         self.assertIsInstance(raised.exception.__cause__, RuntimeError)
-        for kind, says in (("count", "one item for each of the 1 frames"), ("unknown", 'returned "nothing", which the stage')):
+        for kind, says in (("count", "one item for each of the 1 frames"),
+                           ("unknown", 'returned "nothing", which the stage')):
             with self.assertRaisesRegex(millrace.StageError, says):
                 for frame in millrace.run(text=text, settings={"stages.f.on_error": "fail", "stages.f.kind": kind}):
                     pass

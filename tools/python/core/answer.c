@@ -9,8 +9,8 @@
 
 static int wrong_payload(const mr_py_shape *got, const mr_py_shape *wanted) {
     char a[128], b[128];
-    PyErr_Format(PyExc_ValueError, "it returned an array %s, but the output takes %s", mr_py_shape_print(got, a, sizeof a),
-                 mr_py_shape_print(wanted, b, sizeof b));
+    PyErr_Format(PyExc_ValueError, "it returned an array %s, but the output takes %s",
+                 mr_py_shape_print(got, a, sizeof a), mr_py_shape_print(wanted, b, sizeof b));
     return -1;
 }
 
@@ -39,7 +39,8 @@ static int put_payload(const mr_py_stage *stage, mr_frame *frame, PyObject *valu
     const int planes = picture ? mr_pixel_describe(frame->format.pixel)->planes : 1;
     int status = 0;
     if (!frame || !(stage->same || stage->makes)) {
-        PyErr_SetString(PyExc_ValueError, "it returned an array, but the stage has no output of its own: declare output=");
+        PyErr_SetString(PyExc_ValueError,
+                        "it returned an array, but the stage has no output of its own: declare output=");
         return -1;
     }
     if (planes > 1 && PySequence_Size(value) != planes) {
@@ -48,8 +49,8 @@ static int put_payload(const mr_py_stage *stage, mr_frame *frame, PyObject *valu
         return -1;
     }
     for (int i = 0; !status && i < planes; i++) {
-        const mr_py_shape wanted = picture ? mr_py_plane_shape(&frame->format, i, frame->plane[i].stride)
-                                           : mr_py_tensor_shape(&frame->format);
+        const mr_py_shape wanted =
+            picture ? mr_py_plane_shape(&frame->format, i, frame->plane[i].stride) : mr_py_tensor_shape(&frame->format);
         PyObject *array = planes > 1 ? PySequence_GetItem(value, i) : value;
         status = array ? fill(frame->plane[i].data, &wanted, array) : -1;
         if (planes > 1)
@@ -125,9 +126,15 @@ static int read_object(const mr_py_stage *stage, PyObject *element, mr_object *t
         PyErr_SetString(PyExc_ValueError, "a box must have an area: left < right and top < bottom");
         return -1;
     }
-    *to = (mr_object){.left = (float)value[0], .top = (float)value[1], .right = (float)value[2], .bottom = (float)value[3],
-                      .score = (float)value[4], .index = (int32_t)value[5], .label = label_at(stage, (int32_t)value[5]),
-                      .track = (int64_t)value[6], .number = (int64_t)value[7]};
+    *to = (mr_object){.left = (float)value[0],
+                      .top = (float)value[1],
+                      .right = (float)value[2],
+                      .bottom = (float)value[3],
+                      .score = (float)value[4],
+                      .index = (int32_t)value[5],
+                      .label = label_at(stage, (int32_t)value[5]),
+                      .track = (int64_t)value[6],
+                      .number = (int64_t)value[7]};
     return 0;
 }
 
@@ -177,8 +184,10 @@ static int put_named(const mr_py_stage *stage, mr_io *io, mr_frame *frame, const
     for (size_t i = 0; frame && i < stage->tensor_count; i++)
         if (strcmp(name, stage->tensor_names[i]) == 0)
             return put_tensor(stage, i, io, frame, value);
-    PyErr_Format(PyExc_KeyError, "it returned \"%s\", which the stage does not declare (output=, tensors=, classes=, "
-                                 "objects=)", name);
+    PyErr_Format(PyExc_KeyError,
+                 "it returned \"%s\", which the stage does not declare (output=, tensors=, classes=, "
+                 "objects=)",
+                 name);
     return -1;
 }
 

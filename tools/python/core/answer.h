@@ -1,7 +1,7 @@
 /* What a stage's function returned for one frame, written into the stage's output.
  *
- * None and True pass the frame on, False leaves it out. An array is the output's payload. A dict has results by name, and
- * under "output" the payload.
+ * None and True pass the frame on, False leaves it out. An array is the output's payload. A dict has results by name,
+ * and under "output" the payload.
  *
  * Threads: with the GIL. */
 #pragma once

@@ -5,8 +5,7 @@
 #include <string.h>
 
 typedef struct array {
-    PyObject_HEAD
-    mr_py_hold *hold;
+    PyObject_HEAD mr_py_hold *hold;
     const uint8_t *data;
     mr_py_shape shape;
 } array;
@@ -24,7 +23,7 @@ typedef struct number {
 static const number *number_of(mr_dtype dtype) {
     static const number words = {"<u2", "uint16", 2, 1};
     static const number table[] = {
-        [MR_DTYPE_U8] = {"|u1", "uint8", 1, 1},   [MR_DTYPE_F16] = {"<f2", "float16", 2, 2},
+        [MR_DTYPE_U8] = {"|u1", "uint8", 1, 1},    [MR_DTYPE_F16] = {"<f2", "float16", 2, 2},
         [MR_DTYPE_F32] = {"<f4", "float32", 4, 2}, [MR_DTYPE_I32] = {"<i4", "int32", 4, 0},
         [MR_DTYPE_I64] = {"<i8", "int64", 8, 0},
     };
@@ -158,9 +157,14 @@ static void array_dealloc(PyObject *object) {
 
 typedef struct dl_tensor {
     void *data;
-    struct { int32_t type, id; } device; /* 1: the host */
+    struct {
+        int32_t type, id;
+    } device; /* 1: the host */
     int32_t rank;
-    struct { uint8_t code, bits; uint16_t lanes; } dtype;
+    struct {
+        uint8_t code, bits;
+        uint16_t lanes;
+    } dtype;
     int64_t *shape, *strides; /* strides count numbers */
     uint64_t offset;
 } dl_tensor;
@@ -172,7 +176,9 @@ typedef struct dl_managed {
 } dl_managed;
 
 typedef struct dl_versioned {
-    struct { uint32_t major, minor; } version;
+    struct {
+        uint32_t major, minor;
+    } version;
     void *context;
     void (*deleter)(struct dl_versioned *self);
     uint64_t flags; /* 1: read-only */
@@ -180,7 +186,10 @@ typedef struct dl_versioned {
 } dl_versioned;
 
 typedef struct dl_export {
-    union { dl_managed old; dl_versioned versioned; } as;
+    union {
+        dl_managed old;
+        dl_versioned versioned;
+    } as;
     int64_t sizes[2 * MR_PY_MOST_RANK];
     PyObject *owner;
 } dl_export;
@@ -214,8 +223,11 @@ static dl_tensor dl_describe(dl_export *made, const array *self) {
         made->sizes[i] = self->shape.size[i];
         made->sizes[MR_PY_MOST_RANK + i] = self->shape.stride[i] / (int64_t)of->bytes;
     }
-    dl_tensor tensor = {.data = (void *)(uintptr_t)self->data, .device = {1, 0}, .rank = self->shape.rank,
-                        .dtype = {of->dlpack, (uint8_t)(8 * of->bytes), 1}, .shape = made->sizes,
+    dl_tensor tensor = {.data = (void *)(uintptr_t)self->data,
+                        .device = {1, 0},
+                        .rank = self->shape.rank,
+                        .dtype = {of->dlpack, (uint8_t)(8 * of->bytes), 1},
+                        .shape = made->sizes,
                         .strides = made->sizes + MR_PY_MOST_RANK};
     return tensor;
 }
@@ -243,7 +255,10 @@ static PyObject *dlpack(PyObject *object, PyObject *arguments, PyObject *keyword
     Py_INCREF(object);
     made->owner = object;
     if (versions)
-        made->as.versioned = (dl_versioned){.version = {1, 0}, .context = made, .deleter = delete_versioned, .flags = 1,
+        made->as.versioned = (dl_versioned){.version = {1, 0},
+                                            .context = made,
+                                            .deleter = delete_versioned,
+                                            .flags = 1,
                                             .tensor = dl_describe(made, self)};
     else
         made->as.old = (dl_managed){.tensor = dl_describe(made, self), .context = made, .deleter = delete_old};
@@ -276,9 +291,11 @@ static PyMethodDef array_methods[] = {
 };
 
 int mr_py_array_add_type(PyObject *module) {
-    static PyType_Slot slots[] = {
-        {Py_tp_dealloc, array_dealloc}, {Py_tp_getset, array_fields}, {Py_tp_methods, array_methods},
-        {Py_tp_doc, "An array in a frame's memory, which must not be written."}, {0, NULL}};
+    static PyType_Slot slots[] = {{Py_tp_dealloc, array_dealloc},
+                                  {Py_tp_getset, array_fields},
+                                  {Py_tp_methods, array_methods},
+                                  {Py_tp_doc, "An array in a frame's memory, which must not be written."},
+                                  {0, NULL}};
     static PyType_Spec spec = {"millrace._core.Array", sizeof(array), 0, Py_TPFLAGS_DEFAULT, slots};
     array_type = (PyTypeObject *)mr_py_add_type(module, &spec);
     return array_type ? 0 : -1;

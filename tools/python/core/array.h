@@ -1,5 +1,5 @@
-/* Arrays in a frame's memory, for NumPy (__array_interface__) and others (__dlpack__), without a copy and read-only: other
- * stages read the same memory. An array keeps the memory alive.
+/* Arrays in a frame's memory, for NumPy (__array_interface__) and others (__dlpack__), without a copy and read-only:
+ * other stages read the same memory. An array keeps the memory alive.
  *
  * Threads: with the GIL. */
 #pragma once
@@ -10,7 +10,7 @@ enum { MR_PY_MOST_RANK = MR_MAX_RANK };
 
 /* The shape of numbers in memory. Strides are in bytes. */
 typedef struct mr_py_shape {
-    mr_dtype dtype;  /* ANY: 16-bit unsigned, which tensors do not have */
+    mr_dtype dtype; /* ANY: 16-bit unsigned, which tensors do not have */
     int rank;
     int64_t size[MR_PY_MOST_RANK], stride[MR_PY_MOST_RANK];
 } mr_py_shape;
@@ -24,7 +24,7 @@ int mr_py_array_add_type(PyObject *module);
 
 /* An array of the program, by its __array_interface__ (anything else is given to numpy.asarray first). */
 typedef struct mr_py_foreign {
-    PyObject *owner;  /* keeps the memory */
+    PyObject *owner; /* keeps the memory */
     const uint8_t *data;
     mr_py_shape shape;
 } mr_py_foreign;

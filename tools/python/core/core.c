@@ -126,8 +126,7 @@ static PyObject *make_plan(PyObject *module, PyObject *dict) {
     int status = mr_py_stage_types(&types);
     if (!status && !mr_py_params_read(&read, dict)) {
         read.params.types = types.item;
-        Py_BEGIN_ALLOW_THREADS
-        status = mr_plan_view_open(&view, &read.params, &wrong);
+        Py_BEGIN_ALLOW_THREADS status = mr_plan_view_open(&view, &read.params, &wrong);
         Py_END_ALLOW_THREADS
     }
     PyObject *list = PyErr_Occurred() ? NULL : mr_py_diagnostics(&wrong), *plan = NULL;
@@ -198,8 +197,7 @@ static PyObject *names(PyObject *module, PyObject *none) {
 /* For the end of the interpreter: its threads could not take the GIL any more. */
 static PyObject *close_all(PyObject *module, PyObject *none) {
     (void)module, (void)none;
-    Py_BEGIN_ALLOW_THREADS
-    for (mr_py_session *session; (session = mr_py_sessions_first());) {
+    Py_BEGIN_ALLOW_THREADS for (mr_py_session *session; (session = mr_py_sessions_first());) {
         if (mr_py_session_begin_close(session, false)) {
             if (!mr_py_session_poll_close(session, INT64_C(10000000000)))
                 mr_py_session_hurry(session);
@@ -209,8 +207,7 @@ static PyObject *close_all(PyObject *module, PyObject *none) {
         }
         mr_py_session_unref(session);
     }
-    Py_END_ALLOW_THREADS
-    mr_py_gil_end();
+    Py_END_ALLOW_THREADS mr_py_gil_end();
     Py_RETURN_NONE;
 }
 
@@ -226,10 +223,8 @@ static PyObject *run_command(PyObject *module, PyObject *list) {
         PyMem_Free(argv);
         return PyErr_Occurred() ? NULL : PyErr_NoMemory();
     }
-    Py_BEGIN_ALLOW_THREADS
-    code = mr_main((int)count, argv, mr_py_own_types());
-    Py_END_ALLOW_THREADS
-    PyMem_Free(argv);
+    Py_BEGIN_ALLOW_THREADS code = mr_main((int)count, argv, mr_py_own_types());
+    Py_END_ALLOW_THREADS PyMem_Free(argv);
     return PyLong_FromLong(code);
 }
 
@@ -252,8 +247,10 @@ static int fill(PyObject *module) {
         return -1;
     }
     if (strcmp(mr_version(), MILLRACE_VERSION) != 0) {
-        PyErr_Format(PyExc_ImportError, "the module is of millrace %s, and the library that it found is of %s: install one "
-                                        "version of both", MILLRACE_VERSION, mr_version());
+        PyErr_Format(PyExc_ImportError,
+                     "the module is of millrace %s, and the library that it found is of %s: install one "
+                     "version of both",
+                     MILLRACE_VERSION, mr_version());
         return -1;
     }
     if (mr_py_sessions_begin() || mr_py_gil_begin()) {
@@ -262,8 +259,7 @@ static int fill(PyObject *module) {
     }
     return mr_py_array_add_type(module) || mr_py_frame_add_type(module) || mr_py_stream_add_type(module) ||
                    mr_py_pipeline_add_type(module) || mr_py_stage_add_functions(module) ||
-                   mr_py_traceback_begin(module) ||
-                   PyModule_AddStringConstant(module, "version", MILLRACE_VERSION)
+                   mr_py_traceback_begin(module) || PyModule_AddStringConstant(module, "version", MILLRACE_VERSION)
                ? -1
                : 0;
 }
@@ -271,8 +267,8 @@ static int fill(PyObject *module) {
 PyMODINIT_FUNC PyInit__core(void);
 PyMODINIT_FUNC PyInit__core(void) {
     static PyModuleDef_Slot slots[] = {{Py_mod_exec, fill}, {0, NULL}};
-    static PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "millrace._core",
-                                     .m_doc = "The library libmillrace.", .m_size = 0, .m_methods = functions,
-                                     .m_slots = slots};
+    static PyModuleDef definition = {
+        PyModuleDef_HEAD_INIT, .m_name = "millrace._core", .m_doc = "The library libmillrace.",
+        .m_size = 0,           .m_methods = functions,     .m_slots = slots};
     return PyModuleDef_Init(&definition);
 }

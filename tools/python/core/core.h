@@ -17,10 +17,10 @@
 
 /* Set once when the module is imported; there is only one interpreter. */
 typedef struct mr_py_globals {
-    PyObject *failure;  /* makes an exception from a status, its name, exit code and message */
-    PyObject *kinds;    /* a dict: the classes for elements, by kind ("objects") or kind and field ("objects.zones") */
-    PyObject *result;   /* the class for results */
-    PyObject *held;     /* the exception for a program that holds too many frames */
+    PyObject *failure; /* makes an exception from a status, its name, exit code and message */
+    PyObject *kinds;   /* a dict: the classes for elements, by kind ("objects") or kind and field ("objects.zones") */
+    PyObject *result;  /* the class for results */
+    PyObject *held;    /* the exception for a program that holds too many frames */
 } mr_py_globals;
 extern mr_py_globals mr_py;
 

@@ -6,12 +6,11 @@
 #include "results.h"
 
 typedef struct frame {
-    PyObject_HEAD
-    mr_py_hold *hold;
-    mr_frame at;          /* results, names and media are valid while the hold has the frame */
+    PyObject_HEAD mr_py_hold *hold;
+    mr_frame at; /* results, names and media are valid while the hold has the frame */
     PyObject *source;
-    PyObject *results;    /* a list; NULL: not made yet */
-    PyObject *names[3];   /* id, file, label; NULL: not made yet */
+    PyObject *results;  /* a list; NULL: not made yet */
+    PyObject *names[3]; /* id, file, label; NULL: not made yet */
 } frame;
 
 static PyTypeObject *frame_type;
@@ -50,13 +49,20 @@ typedef enum number_field { SEQ, EPOCH, SUB, PTS_NS, DURATION_NS, CAPTURED_NS, W
 static PyObject *get_number(PyObject *object, void *closure) {
     const mr_frame *at = &((frame *)object)->at;
     switch ((number_field)(intptr_t)closure) {
-    case SEQ: return PyLong_FromUnsignedLongLong(at->identity.seq);
-    case EPOCH: return PyLong_FromUnsignedLong(at->identity.epoch);
-    case SUB: return PyLong_FromUnsignedLong(at->identity.sub);
-    case DURATION_NS: return PyLong_FromLongLong(at->duration_ns);
-    case WIDTH: return PyLong_FromLong(at->format.width);
-    case HEIGHT: return PyLong_FromLong(at->format.height);
-    case ROTATION: return PyLong_FromLong(at->format.rotation);
+    case SEQ:
+        return PyLong_FromUnsignedLongLong(at->identity.seq);
+    case EPOCH:
+        return PyLong_FromUnsignedLong(at->identity.epoch);
+    case SUB:
+        return PyLong_FromUnsignedLong(at->identity.sub);
+    case DURATION_NS:
+        return PyLong_FromLongLong(at->duration_ns);
+    case WIDTH:
+        return PyLong_FromLong(at->format.width);
+    case HEIGHT:
+        return PyLong_FromLong(at->format.height);
+    case ROTATION:
+        return PyLong_FromLong(at->format.rotation);
     case CAPTURED_NS:
         if (at->captured_ns)
             return PyLong_FromLongLong(at->captured_ns);
@@ -212,8 +218,8 @@ static PyObject *get_array(PyObject *object, void *closure) {
         return plane_of(self, 0);
     mr_format_print(&self->at.format, text, sizeof text);
     if (planes)
-        PyErr_Format(PyExc_ValueError, "a %s has %d planes: read frame.planes, or let preprocess make an RGB tensor", text,
-                     planes);
+        PyErr_Format(PyExc_ValueError, "a %s has %d planes: read frame.planes, or let preprocess make an RGB tensor",
+                     text, planes);
     else
         PyErr_SetString(PyExc_ValueError, "the frame has results alone, and no picture or tensor");
     return NULL;
@@ -226,7 +232,9 @@ static mr_py_hold *copy_payload(frame *self) {
     const mr_frame *from = &self->at;
     const mr_payload payload = from->format.payload;
     const bool laid = payload == MR_PAYLOAD_PICTURE || payload == MR_PAYLOAD_TENSOR;
-    const size_t bytes = laid ? mr_packed_bytes(&from->format) : payload == MR_PAYLOAD_PACKET ? from->plane[0].bytes : 0;
+    const size_t bytes = laid                           ? mr_packed_bytes(&from->format)
+                         : payload == MR_PAYLOAD_PACKET ? from->plane[0].bytes
+                                                        : 0;
     mr_plane planes[MR_MAX_PLANES] = {{0}};
     mr_py_hold *own = mr_py_hold_copy(bytes);
     if (!own)
@@ -295,9 +303,12 @@ static PyObject *frame_repr(PyObject *object) {
 
 /* ---- the type ---------------------------------------------------------------------------------------------------- */
 
-#define NUMBER(name, which, help) {name, get_number, NULL, help, (void *)(intptr_t)(which)}
-#define FLAG(name, flag, help) {name, get_flag, NULL, help, (void *)(intptr_t)(flag)}
-#define ELEMENTS(kind, help) {kind, get_elements, NULL, help, kind}
+#define NUMBER(name, which, help)                                                                                      \
+    { name, get_number, NULL, help, (void *)(intptr_t)(which) }
+#define FLAG(name, flag, help)                                                                                         \
+    { name, get_flag, NULL, help, (void *)(intptr_t)(flag) }
+#define ELEMENTS(kind, help)                                                                                           \
+    { kind, get_elements, NULL, help, kind }
 
 static PyGetSetDef frame_fields[] = {
     {"source", get_source, NULL, "The source's id.", NULL},
@@ -338,12 +349,9 @@ static PyMethodDef frame_methods[] = {
 };
 
 int mr_py_frame_add_type(PyObject *module) {
-    static PyType_Slot slots[] = {{Py_tp_dealloc, frame_dealloc},
-                                  {Py_tp_getset, frame_fields},
-                                  {Py_tp_methods, frame_methods},
-                                  {Py_tp_repr, frame_repr},
-                                  {Py_tp_doc, "One frame of a pipeline."},
-                                  {0, NULL}};
+    static PyType_Slot slots[] = {{Py_tp_dealloc, frame_dealloc},          {Py_tp_getset, frame_fields},
+                                  {Py_tp_methods, frame_methods},          {Py_tp_repr, frame_repr},
+                                  {Py_tp_doc, "One frame of a pipeline."}, {0, NULL}};
     static PyType_Spec spec = {"millrace._core.Frame", sizeof(frame), 0, Py_TPFLAGS_DEFAULT, slots};
     frame_type = (PyTypeObject *)mr_py_add_type(module, &spec);
     return frame_type ? 0 : -1;

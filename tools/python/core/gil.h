@@ -1,7 +1,7 @@
 /* The GIL for the engine's threads.
  *
- * A thread keeps its Python state from its first call until it ends: making one for each call would take longer than the
- * call, and functions would find their threading.local empty each time.
+ * A thread keeps its Python state from its first call until it ends: making one for each call would take longer than
+ * the call, and functions would find their threading.local empty each time.
  *
  * Threads: any, without the GIL. */
 #pragma once

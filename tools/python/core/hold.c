@@ -49,8 +49,7 @@ void mr_py_hold_unref(mr_py_hold *hold) {
         mr_py_stream_unref(hold->stream);
     }
     if (hold->session && mr_py_session_unhold(hold->session)) {
-        Py_BEGIN_ALLOW_THREADS
-        mr_py_session_destroy(hold->session);
+        Py_BEGIN_ALLOW_THREADS mr_py_session_destroy(hold->session);
         Py_END_ALLOW_THREADS
     }
     free(hold->copy);

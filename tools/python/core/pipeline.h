@@ -1,5 +1,5 @@
-/* The type _core.Pipeline: a pipeline that is open, and all that the program can do with it while it runs. Python's class
- * millrace.Pipeline has one.
+/* The type _core.Pipeline: a pipeline that is open, and all that the program can do with it while it runs. Python's
+ * class millrace.Pipeline has one.
  *
  * Threads: with the GIL; calls that wait release it. */
 #pragma once

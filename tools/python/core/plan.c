@@ -38,11 +38,11 @@ static const char *role_name(mr_view_role role) {
 
 static PyObject *stage_of(const mr_view_stage *stage) {
     const mr_view_calls *calls = &stage->calls;
-    PyObject *dict = Py_BuildValue(
-        "{s:N,s:N,s:N,s:N,s:N,s:N,s:N}", "id", mr_py_text(stage->id, false), "type",
-        mr_py_text(stage->type->name, false), "role", mr_py_text(role_name(stage->role), false), "place",
-        mr_py_text(stage->place, false), "device", mr_py_text(stage->devices.names, true), "inputs", inputs_of(stage),
-        "outputs", outputs_of(stage));
+    PyObject *dict =
+        Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:N,s:N}", "id", mr_py_text(stage->id, false), "type",
+                      mr_py_text(stage->type->name, false), "role", mr_py_text(role_name(stage->role), false), "place",
+                      mr_py_text(stage->place, false), "device", mr_py_text(stage->devices.names, true), "inputs",
+                      inputs_of(stage), "outputs", outputs_of(stage));
     if (dict && (mr_py_put(dict, "sink", PyBool_FromLong(stage->output_count == 0 && stage->input_count > 0)) ||
                  mr_py_put(dict, "external", PyBool_FromLong(stage->type->external)) ||
                  mr_py_put(dict, "queue", PyLong_FromLong(stage->queue)) ||
@@ -106,7 +106,7 @@ static PyObject *memory_of(const mr_plan_view *view) {
 
 PyObject *mr_py_plan(const mr_plan_view *view) {
     return Py_BuildValue("{s:N,s:N,s:N,s:i,s:K,s:N,s:N,s:N,s:N}", "pipeline", mr_py_text(view->name, false), "file",
-                         mr_py_text(view->file, true), "digest", mr_py_text(view->digest, false), "workers", view->workers,
-                         "host_bytes", (unsigned long long)view->host.bytes, "stages", stages_of(view), "links",
-                         links_of(view), "threads", threads_of(view), "memory", memory_of(view));
+                         mr_py_text(view->file, true), "digest", mr_py_text(view->digest, false), "workers",
+                         view->workers, "host_bytes", (unsigned long long)view->host.bytes, "stages", stages_of(view),
+                         "links", links_of(view), "threads", threads_of(view), "memory", memory_of(view));
 }

@@ -28,8 +28,8 @@ static void release(void *context) {
 
 static int wrong_shape(const char *expected, const mr_py_shape *shape) {
     char text[128];
-    PyErr_Format(PyExc_ValueError, "the array is %s, but the pipeline takes %s", mr_py_shape_print(shape, text, sizeof text),
-                 expected);
+    PyErr_Format(PyExc_ValueError, "the array is %s, but the pipeline takes %s",
+                 mr_py_shape_print(shape, text, sizeof text), expected);
     return -1;
 }
 
@@ -48,12 +48,13 @@ static int add_plane(mr_push *push, int plane, const mr_py_foreign *foreign) {
     for (int i = 0; same && i < planned.rank; i++)
         same = shape->size[i] == planned.size[i];
     if (!same) {
-        PyOS_snprintf(expected, sizeof expected, "%s for plane %d of %s", mr_py_shape_print(&planned, text, sizeof text), plane,
-                      info->name);
+        PyOS_snprintf(expected, sizeof expected, "%s for plane %d of %s",
+                      mr_py_shape_print(&planned, text, sizeof text), plane, info->name);
         return wrong_shape(expected, shape);
     }
     if (!mr_py_is_dense(shape, 1)) {
-        PyErr_SetString(PyExc_ValueError, "the pixels of a row must lie one after another: use numpy.ascontiguousarray");
+        PyErr_SetString(PyExc_ValueError,
+                        "the pixels of a row must lie one after another: use numpy.ascontiguousarray");
         return -1;
     }
     push->data[plane] = foreign->data;
@@ -82,7 +83,8 @@ static int add_arrays(mr_push *push, pushed *arrays, PyObject *list) {
     const bool picture = push->format.payload == MR_PAYLOAD_PICTURE;
     const int planes = picture ? mr_pixel_describe(push->format.pixel)->planes : 1;
     if (count != planes) {
-        PyErr_Format(PyExc_ValueError, "the pipeline takes %d arrays a frame, one for each plane, and got %zd", planes, count);
+        PyErr_Format(PyExc_ValueError, "the pipeline takes %d arrays a frame, one for each plane, and got %zd", planes,
+                     count);
         return -1;
     }
     for (int i = 0; i < planes; i++) {
@@ -101,11 +103,8 @@ static int push_patiently(mr_pipeline *pipeline, const char *source, const mr_pu
     for (;;) {
         const int64_t slice = left < 0 || left > SLICE_NS ? SLICE_NS : left;
         int status;
-        Py_BEGIN_ALLOW_THREADS
-        status = mr_pipeline_push(pipeline, source, push, slice);
-        Py_END_ALLOW_THREADS
-        if (!status)
-            return 0;
+        Py_BEGIN_ALLOW_THREADS status = mr_pipeline_push(pipeline, source, push, slice);
+        Py_END_ALLOW_THREADS if (!status) return 0;
         left -= left > 0 ? slice : 0;
         if (status != MR_ERROR_AGAIN || left == 0) {
             mr_py_raise(status);
@@ -123,7 +122,8 @@ int mr_py_push(mr_pipeline *pipeline, PyObject *tuple) {
     if (!PyArg_ParseTuple(tuple, "yOiiOOp", &source, &list, &pixel, &layout, &pts, &seconds, &copy))
         return -1;
     const int64_t left = mr_py_timeout(seconds);
-    mr_push push = {.format = {.payload = pixel ? MR_PAYLOAD_PICTURE : MR_PAYLOAD_TENSOR, .pixel = (mr_pixel)pixel,
+    mr_push push = {.format = {.payload = pixel ? MR_PAYLOAD_PICTURE : MR_PAYLOAD_TENSOR,
+                               .pixel = (mr_pixel)pixel,
                                .layout = (mr_layout)layout},
                     .pts_ns = pts == Py_None ? MR_NO_TIME : PyLong_AsLongLong(pts)};
     pushed *arrays = left == -2 || PyErr_Occurred() ? NULL : calloc(1, sizeof *arrays);

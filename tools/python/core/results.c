@@ -14,10 +14,10 @@ static PyObject *items_of(const mr_result *result, const mr_field *field, mr_ite
     PyObject *list = PyList_New(0);
     snprintf(nested, sizeof nested, "%s.%s", name, field->name);
     for (uint32_t i = 0; list && i < count; i++) {
-        PyObject *one = field->type == MR_FIELD_F32S   ? PyFloat_FromDouble((double)((const float *)(const void *)at)[i])
-                        : field->type == MR_FIELD_I32S ? PyLong_FromLong(((const int32_t *)(const void *)at)[i])
-                                                       : element_of(result, field->fields, at + i * field->item_bytes,
-                                                                    nested);
+        PyObject *one = field->type == MR_FIELD_F32S ? PyFloat_FromDouble((double)((const float *)(const void *)at)[i])
+                        : field->type == MR_FIELD_I32S
+                            ? PyLong_FromLong(((const int32_t *)(const void *)at)[i])
+                            : element_of(result, field->fields, at + i * field->item_bytes, nested);
         if (mr_py_append(list, one))
             Py_CLEAR(list);
     }
@@ -46,20 +46,32 @@ static PyObject *id_of(int64_t id) {
 static PyObject *value_of(const mr_result *result, const mr_field *field, const char *element, const char *name) {
     const void *at = element + field->offset;
     switch (field->type) {
-    case MR_FIELD_BOOL: return PyBool_FromLong(*(const bool *)at);
-    case MR_FIELD_I32: return PyLong_FromLong(*(const int32_t *)at);
-    case MR_FIELD_I64: return PyLong_FromLongLong(*(const int64_t *)at);
-    case MR_FIELD_F32: return PyFloat_FromDouble((double)*(const float *)at);
-    case MR_FIELD_F64: return PyFloat_FromDouble(*(const double *)at);
-    case MR_FIELD_TEXT: return mr_py_text(*(const char *const *)at, true);
-    case MR_FIELD_TIME: return mr_py_seconds(*(const int64_t *)at);
-    case MR_FIELD_DATE: return date_of(*(const int64_t *)at);
-    case MR_FIELD_ID: return id_of(*(const int64_t *)at);
-    case MR_FIELD_STRING: return string_of(result, *(const mr_items *)at);
+    case MR_FIELD_BOOL:
+        return PyBool_FromLong(*(const bool *)at);
+    case MR_FIELD_I32:
+        return PyLong_FromLong(*(const int32_t *)at);
+    case MR_FIELD_I64:
+        return PyLong_FromLongLong(*(const int64_t *)at);
+    case MR_FIELD_F32:
+        return PyFloat_FromDouble((double)*(const float *)at);
+    case MR_FIELD_F64:
+        return PyFloat_FromDouble(*(const double *)at);
+    case MR_FIELD_TEXT:
+        return mr_py_text(*(const char *const *)at, true);
+    case MR_FIELD_TIME:
+        return mr_py_seconds(*(const int64_t *)at);
+    case MR_FIELD_DATE:
+        return date_of(*(const int64_t *)at);
+    case MR_FIELD_ID:
+        return id_of(*(const int64_t *)at);
+    case MR_FIELD_STRING:
+        return string_of(result, *(const mr_items *)at);
     case MR_FIELD_F32S:
     case MR_FIELD_I32S:
-    case MR_FIELD_LIST: return items_of(result, field, *(const mr_items *)at, name);
-    case MR_FIELD_TYPES: break;
+    case MR_FIELD_LIST:
+        return items_of(result, field, *(const mr_items *)at, name);
+    case MR_FIELD_TYPES:
+        break;
     }
     PyErr_Format(PyExc_SystemError, "the field %s has an unknown type", field->name);
     return NULL;
@@ -83,9 +95,9 @@ static PyObject *element_of(const mr_result *result, const mr_field *fields, con
 static PyObject *elements_of(const mr_result *result) {
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < result->count; i++)
-        if (mr_py_append(list, element_of(result, result->kind->fields,
-                                          (const char *)result->data + i * result->kind->element_bytes,
-                                          result->kind->name)))
+        if (mr_py_append(list,
+                         element_of(result, result->kind->fields,
+                                    (const char *)result->data + i * result->kind->element_bytes, result->kind->name)))
             Py_CLEAR(list);
     return list;
 }

@@ -1,5 +1,5 @@
-/* A frame's results as objects: one Result for each, with elements of the classes that millrace's Python part names, or an
- * array.
+/* A frame's results as objects: one Result for each, with elements of the classes that millrace's Python part names, or
+ * an array.
  *
  * Threads: with the GIL. */
 #pragma once

@@ -20,12 +20,12 @@ typedef struct mr_py_subscription mr_py_subscription;
 typedef struct mr_py_session {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    mr_pipeline *pipeline;     /* NULL once it is destroyed */
+    mr_pipeline *pipeline; /* NULL once it is destroyed */
     mr_type_list types;
     int references, calls;
-    int holds;                 /* references by frames in the program's hands */
+    int holds; /* references by frames in the program's hands */
     bool started, closing, closed;
-    unsigned generation;       /* of forks, when it was opened */
+    unsigned generation; /* of forks, when it was opened */
     mr_py_subscription *subscriptions;
     struct mr_py_session *next, *previous; /* of the sessions that are not closed */
 } mr_py_session;
@@ -47,7 +47,8 @@ bool mr_py_session_drop(mr_py_session *session);
 void mr_py_session_destroy(mr_py_session *session);
 /* Both. */
 void mr_py_session_unref(mr_py_session *session);
-/* A reference by a frame: once the session is closed, the last of these destroys the pipeline. As mr_py_session_drop. */
+/* A reference by a frame: once the session is closed, the last of these destroys the pipeline. As mr_py_session_drop.
+ */
 void mr_py_session_hold(mr_py_session *session);
 bool mr_py_session_unhold(mr_py_session *session);
 /* True if it was opened in this process, not before a fork. */

@@ -22,10 +22,10 @@ static size_t stage_count;
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-static int promise_labels(const mr_py_stage *stage, mr_negotiation *n, int (*promise)(mr_negotiation *, size_t,
-                                                                                     const mr_planned_classes *)) {
-    const mr_planned_classes classes = {.count = stage->label_count, .labels = (const char *const *)stage->labels,
-                                        .most_score = (double)INFINITY};
+static int promise_labels(const mr_py_stage *stage, mr_negotiation *n,
+                          int (*promise)(mr_negotiation *, size_t, const mr_planned_classes *)) {
+    const mr_planned_classes classes = {
+        .count = stage->label_count, .labels = (const char *const *)stage->labels, .most_score = (double)INFINITY};
     return stage->label_count ? promise(n, 0, &classes) : MR_OK;
 }
 
@@ -59,14 +59,15 @@ static int negotiate(const mr_py_stage *stage, mr_negotiation *n) {
 }
 
 /* negotiate_0 to negotiate_63: the engine gives a type's function no pointer to the type. */
-#define EACH(X)                                                                                                       \
-    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19)     \
-    X(20) X(21) X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31) X(32) X(33) X(34) X(35) X(36) X(37)       \
-    X(38) X(39) X(40) X(41) X(42) X(43) X(44) X(45) X(46) X(47) X(48) X(49) X(50) X(51) X(52) X(53) X(54) X(55)       \
-    X(56) X(57) X(58) X(59) X(60) X(61) X(62) X(63)
-#define X(index)                                                                                                      \
-    static int negotiate_##index(mr_negotiation *n) {                                                                 \
-        return negotiate(stages[index], n);                                                                           \
+#define EACH(X)                                                                                                        \
+    X(0)                                                                                                               \
+    X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20)     \
+        X(21) X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31) X(32) X(33) X(34) X(35) X(36) X(37) X(38)    \
+            X(39) X(40) X(41) X(42) X(43) X(44) X(45) X(46) X(47) X(48) X(49) X(50) X(51) X(52) X(53) X(54) X(55)      \
+                X(56) X(57) X(58) X(59) X(60) X(61) X(62) X(63)
+#define X(index)                                                                                                       \
+    static int negotiate_##index(mr_negotiation *n) {                                                                  \
+        return negotiate(stages[index], n);                                                                            \
     }
 EACH(X)
 #undef X
@@ -108,10 +109,14 @@ static PyObject *frames_of(const mr_stage *self, mr_io *io, size_t count) {
 static PyObject *option_of(const mr_option *option, const void *options) {
     const void *at = (const char *)options + option->offset;
     switch (option->kind) {
-    case MR_OPTION_BOOL: return PyBool_FromLong(*(const bool *)at);
-    case MR_OPTION_INT: return PyLong_FromLongLong(*(const int64_t *)at);
-    case MR_OPTION_DOUBLE: return PyFloat_FromDouble(*(const double *)at);
-    default: return mr_py_text(*(const char *const *)at, true);
+    case MR_OPTION_BOOL:
+        return PyBool_FromLong(*(const bool *)at);
+    case MR_OPTION_INT:
+        return PyLong_FromLongLong(*(const int64_t *)at);
+    case MR_OPTION_DOUBLE:
+        return PyFloat_FromDouble(*(const double *)at);
+    default:
+        return mr_py_text(*(const char *const *)at, true);
     }
 }
 
@@ -241,9 +246,12 @@ static long number_at(PyObject *dict, const char *key) {
 /* A format from a dict with payload, pixel, width, height, dtype, layout and dims. */
 static mr_format format_from(PyObject *dict) {
     PyObject *dims = PyDict_GetItemString(dict, "dims");
-    mr_format format = {.payload = (mr_payload)number_at(dict, "payload"), .pixel = (mr_pixel)number_at(dict, "pixel"),
-                        .width = (int32_t)number_at(dict, "width"), .height = (int32_t)number_at(dict, "height"),
-                        .dtype = (mr_dtype)number_at(dict, "dtype"), .layout = (mr_layout)number_at(dict, "layout")};
+    mr_format format = {.payload = (mr_payload)number_at(dict, "payload"),
+                        .pixel = (mr_pixel)number_at(dict, "pixel"),
+                        .width = (int32_t)number_at(dict, "width"),
+                        .height = (int32_t)number_at(dict, "height"),
+                        .dtype = (mr_dtype)number_at(dict, "dtype"),
+                        .layout = (mr_layout)number_at(dict, "layout")};
     for (Py_ssize_t i = 0; dims && i < PyList_Size(dims) && i < MR_MAX_RANK; i++, format.rank++)
         format.dims[i] = PyLong_AsLongLong(PyList_GetItem(dims, i));
     return format;

@@ -15,7 +15,7 @@ enum { MR_PY_MOST_STAGES = 64 };
 typedef struct mr_py_stage {
     mr_stage_type type; /* must stay first: an instance has a pointer to it */
     PyObject *function;
-    PyObject *options;  /* a list of names */
+    PyObject *options; /* a list of names */
     mr_port inputs[2], outputs[2];
     mr_format_set *accepts; /* ended by an empty one */
     bool same, makes;       /* the output is like the input; or it is `output`. Else frames pass with new results */
@@ -23,10 +23,10 @@ typedef struct mr_py_stage {
     size_t tensor_count;
     char **tensor_names;
     mr_format *tensors;
-    bool classes, objects;  /* results of these kinds; the labels are those of both */
+    bool classes, objects; /* results of these kinds; the labels are those of both */
     size_t label_count;
     char **labels;
-    long kept;              /* earlier frames whose arrays the function still keeps */
+    long kept; /* earlier frames whose arrays the function still keeps */
 } mr_py_stage;
 
 /* Adds the library's types and these to a list, for a session. MR_ERROR_MEMORY. */

@@ -8,7 +8,7 @@
 
 /* How long a thread sleeps at most: the program's must look for Ctrl-C and the end of the run, the stage's for a stop.
  * After a source has ended, the end of the run is near. */
-#define SLEEP_NS INT64_C(50000000)
+#define SLEEP_NS       INT64_C(50000000)
 #define SHORT_SLEEP_NS INT64_C(1000000)
 
 typedef struct entry {
@@ -21,14 +21,14 @@ struct mr_py_stream {
     pthread_mutex_t lock;
     pthread_cond_t filled, emptied;
     mr_py_session *session;
-    long room;             /* for frames with buffers */
+    long room;                   /* for frames with buffers */
     long capacity, first, count; /* of the ring */
-    long held;             /* frames in the program's hands */
-    long heavy;            /* frames with buffers, queued or held */
+    long held;                   /* frames in the program's hands */
+    long heavy;                  /* frames with buffers, queued or held */
     int references;
     bool closed, ended, reader_sleeps, writer_sleeps;
-    bool writer_heavy;     /* the frame that it has brought */
-    int64_t sleep_ns;      /* the reader's next */
+    bool writer_heavy; /* the frame that it has brought */
+    int64_t sleep_ns;  /* the reader's next */
     entry ring[];
 };
 
@@ -146,8 +146,7 @@ void mr_py_stream_release(mr_py_stream *stream, bool heavy) {
 /* ---- the iterator ------------------------------------------------------------------------------------------------ */
 
 typedef struct iterator {
-    PyObject_HEAD
-    mr_py_stream *stream;
+    PyObject_HEAD mr_py_stream *stream;
     mr_py_session *session;
 } iterator;
 
@@ -230,13 +229,9 @@ static PyObject *next_frame(PyObject *object) {
         if (seen == OVER)
             return NULL;
         bool over;
-        Py_BEGIN_ALLOW_THREADS
-        if (seen == WAITS)
-            doze(self->stream);
+        Py_BEGIN_ALLOW_THREADS if (seen == WAITS) doze(self->stream);
         over = is_over(self->session);
-        Py_END_ALLOW_THREADS
-        if (PyErr_CheckSignals())
-            return NULL;
+        Py_END_ALLOW_THREADS if (PyErr_CheckSignals()) return NULL;
         if (over) {
             pthread_mutex_lock(&self->stream->lock);
             self->stream->ended = true;
@@ -258,8 +253,7 @@ static void iterator_dealloc(PyObject *object) {
     if (mr_py_session_is_ours(self->session)) {
         mr_py_stream_unref(self->stream);
         if (mr_py_session_drop(self->session)) {
-            Py_BEGIN_ALLOW_THREADS
-            mr_py_session_destroy(self->session);
+            Py_BEGIN_ALLOW_THREADS mr_py_session_destroy(self->session);
             Py_END_ALLOW_THREADS
         }
     }

@@ -1,9 +1,9 @@
 /* A queue of frames between a stage's thread and the program, and the iterator that reads it.
  *
- * It has room for as many frames with buffers as the plan allows the stage to queue. Frames that the program still holds
- * count: their buffers come from planned pools, and a program that kept them all would stop the pipeline. Of frames
- * without buffers, MR_PY_LIGHT have room. If the program holds all of them, the iterator raises instead of waiting for
- * ever.
+ * It has room for as many frames with buffers as the plan allows the stage to queue. Frames that the program still
+ * holds count: their buffers come from planned pools, and a program that kept them all would stop the pipeline. Of
+ * frames without buffers, MR_PY_LIGHT have room. If the program holds all of them, the iterator raises instead of
+ * waiting for ever.
  *
  * Threads: the stage's thread gives frames, any thread of the program takes them. */
 #pragma once

@@ -84,8 +84,9 @@ static const mr_port inputs[] = {{.name = "in"}, {0}};
 const mr_stage_type mr_py_callback_stage = {
     .name = "callback",
     .summary = "hands frames to the Python program",
-    .help = "millrace.run and Pipeline.frames give the frames, or Pipeline.subscribe sets a function that is called for "
-            "one frame at a time, in order for each source. Otherwise the frames are swallowed.",
+    .help =
+        "millrace.run and Pipeline.frames give the frames, or Pipeline.subscribe sets a function that is called for "
+        "one frame at a time, in order for each source. Otherwise the frames are swallowed.",
     .inputs = inputs,
     .state_bytes = sizeof(mr_py_subscription *),
     .entry = MR_ENTRY_SHARED,
@@ -119,8 +120,8 @@ PyObject *mr_py_subscribe(mr_py_session *session, const char *stage, PyObject *f
             mr_py_stream_unref(stream);
         return mr_py_raise(status);
     }
-    *made = (mr_py_subscription){.next = session->subscriptions, .session = session, .stage = name, .stream = stream,
-                                   .fails = strict};
+    *made = (mr_py_subscription){
+        .next = session->subscriptions, .session = session, .stage = name, .stream = stream, .fails = strict};
     session->subscriptions = made;
     if (stream)
         return mr_py_stream_iterator(stream);

@@ -24,7 +24,8 @@ struct mr_py_subscription {
 extern const mr_stage_type mr_py_callback_stage;
 
 /* Subscribes before the start. `function` is None for a stream with room for `room` frames, which the call returns;
- * else returns None. `strict`: all frames count for the room; for a function, its exceptions end the run. The caller must be inside the session. */
+ * else returns None. `strict`: all frames count for the room; for a function, its exceptions end the run. The caller
+ * must be inside the session. */
 PyObject *mr_py_subscribe(mr_py_session *session, const char *stage, PyObject *function, long room, bool strict);
 /* Lets go of all frames that come later. Without the GIL. */
 void mr_py_subscription_close(mr_py_subscription *subscription);

@@ -57,25 +57,43 @@ static PyObject *ratio_of(const mr_summary_field *field, const void *base) {
 static PyObject *value_of(const mr_summary_field *field, const void *base) {
     const void *at = (const char *)base + field->offset;
     switch (field->type) {
-    case MR_SUMMARY_BOOL: return PyBool_FromLong(*(const bool *)at);
-    case MR_SUMMARY_NONE: return PyBool_FromLong(*(const uint64_t *)at == 0);
-    case MR_SUMMARY_INT: return PyLong_FromLong(*(const int *)at);
-    case MR_SUMMARY_STATUS: return PyLong_FromLong(mr_status_exit_code(*(const int *)at));
-    case MR_SUMMARY_U32: return PyLong_FromUnsignedLong(*(const uint32_t *)at);
-    case MR_SUMMARY_U64: return PyLong_FromUnsignedLongLong(*(const uint64_t *)at);
-    case MR_SUMMARY_F64: return PyFloat_FromDouble(*(const double *)at);
-    case MR_SUMMARY_NS: return PyFloat_FromDouble((double)*(const int64_t *)at * mr_summary_scale(field));
-    case MR_SUMMARY_NS_F64: return PyFloat_FromDouble(*(const double *)at * mr_summary_scale(field));
-    case MR_SUMMARY_RATIO: return ratio_of(field, base);
-    case MR_SUMMARY_DATE: return date_of(*(const int64_t *)at);
-    case MR_SUMMARY_TEXT: return mr_py_text(*(const char *const *)at, true);
-    case MR_SUMMARY_CHARS: return mr_py_text(at, true);
-    case MR_SUMMARY_NAME: return mr_py_text(field->name_of(*(const int *)at), true);
-    case MR_SUMMARY_BUCKETS: return buckets_of(at);
-    case MR_SUMMARY_PART: return part_of(field, at);
+    case MR_SUMMARY_BOOL:
+        return PyBool_FromLong(*(const bool *)at);
+    case MR_SUMMARY_NONE:
+        return PyBool_FromLong(*(const uint64_t *)at == 0);
+    case MR_SUMMARY_INT:
+        return PyLong_FromLong(*(const int *)at);
+    case MR_SUMMARY_STATUS:
+        return PyLong_FromLong(mr_status_exit_code(*(const int *)at));
+    case MR_SUMMARY_U32:
+        return PyLong_FromUnsignedLong(*(const uint32_t *)at);
+    case MR_SUMMARY_U64:
+        return PyLong_FromUnsignedLongLong(*(const uint64_t *)at);
+    case MR_SUMMARY_F64:
+        return PyFloat_FromDouble(*(const double *)at);
+    case MR_SUMMARY_NS:
+        return PyFloat_FromDouble((double)*(const int64_t *)at * mr_summary_scale(field));
+    case MR_SUMMARY_NS_F64:
+        return PyFloat_FromDouble(*(const double *)at * mr_summary_scale(field));
+    case MR_SUMMARY_RATIO:
+        return ratio_of(field, base);
+    case MR_SUMMARY_DATE:
+        return date_of(*(const int64_t *)at);
+    case MR_SUMMARY_TEXT:
+        return mr_py_text(*(const char *const *)at, true);
+    case MR_SUMMARY_CHARS:
+        return mr_py_text(at, true);
+    case MR_SUMMARY_NAME:
+        return mr_py_text(field->name_of(*(const int *)at), true);
+    case MR_SUMMARY_BUCKETS:
+        return buckets_of(at);
+    case MR_SUMMARY_PART:
+        return part_of(field, at);
     case MR_SUMMARY_LIST:
-    case MR_SUMMARY_ARRAY: return list_of(field, base);
-    case MR_SUMMARY_INLINE: break;
+    case MR_SUMMARY_ARRAY:
+        return list_of(field, base);
+    case MR_SUMMARY_INLINE:
+        break;
     }
     PyErr_Format(PyExc_SystemError, "the field %s has an unknown type", field->name);
     return NULL;

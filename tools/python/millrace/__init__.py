@@ -46,7 +46,8 @@ def set_log_level(level: str) -> None:
 
 
 def load_plugin(path: str) -> None:
-    """Loads stage types from a shared library, whose code then runs, for pipelines that are opened with plugins=True."""
+    """Loads stage types from a shared library, whose code then runs, for pipelines that are opened with
+    plugins=True."""
     _core.load_plugin(path.encode())
 
 

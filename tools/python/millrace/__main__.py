@@ -1,7 +1,7 @@
 """The command millrace, as `python -m millrace`.
 
-With `--stages FILE.py` (or a module's name) before the verb, the command knows the stages that the file defines, and runs
-in this process."""
+With `--stages FILE.py` (or a module's name) before the verb, the command knows the stages that the file defines, and
+runs in this process."""
 
 from __future__ import annotations
 

@@ -77,8 +77,8 @@ def plan(path: Optional[PathLike] = None, *, text: Optional[str] = None, setting
 class Pipeline:
     """A pipeline that is open. Call `start` to run it, and `close` at the end, or use it in a `with` block.
 
-    `settings` are values of the YAML, as after `--set`: {"stages.classify.top_k": 2}. `input` replaces the only source's
-    URI, or gives several. `output` replaces the path of the only sink that has one. `text` is the YAML itself.
+    `settings` are values of the YAML, as after `--set`: {"stages.classify.top_k": 2}. `input` replaces the only
+    source's URI, or gives several. `output` replaces the path of the only sink that has one. `text` is the YAML itself.
 
     Any thread may call any method. Methods that wait release the interpreter, and Ctrl-C ends the wait."""
 
@@ -124,8 +124,8 @@ class Pipeline:
         self._core.stop(at_once)
 
     def close(self, timeout: Optional[float] = 10) -> None:
-        """Ends the run and releases all that it holds. Frames in flight have `timeout` seconds to be delivered; then they
-        are dropped. Frames that the program holds stay valid. May be called more than once."""
+        """Ends the run and releases all that it holds. Frames in flight have `timeout` seconds to be delivered; then
+        they are dropped. Frames that the program holds stay valid. May be called more than once."""
         last = self._core.close(timeout)
         self._last = self._last if last is None else last
 
@@ -134,9 +134,9 @@ class Pipeline:
     def frames(self, stage: str, hold: Optional[int] = None) -> Iterator[Frame]:
         """The frames that reach a stage of type `callback`, in order, until the run ends. Call it before `start`.
 
-        The run waits for the loop: at most `hold` frames are queued or held by the program at a time. By default it is the
-        stage's planned queue, and 256 for frames without a payload. If the program holds all of them, the loop raises
-        FramesHeld."""
+        The run waits for the loop: at most `hold` frames are queued or held by the program at a time. By default it is
+        the stage's planned queue, and 256 for frames without a payload. If the program holds all of them, the loop
+        raises FramesHeld."""
         room = self._stage(stage)["queue"] if hold is None else hold
         return self._core.subscribe(stage.encode(), None, max(2, room), hold is not None)
 
@@ -153,8 +153,8 @@ class Pipeline:
 
     def push(self, source: str, data: Any, *, pts: Optional[float] = None, pixel: Optional[str] = None,
              timeout: Optional[float] = None, copy: bool = True) -> None:
-        """Gives a picture or a tensor to a source of type `push`: an array, or a list of arrays for a picture with several
-        planes. Waits for room; raises Timeout after `timeout` seconds.
+        """Gives a picture or a tensor to a source of type `push`: an array, or a list of arrays for a picture with
+        several planes. Waits for room; raises Timeout after `timeout` seconds.
 
         `pts` is the presentation time in seconds. `pixel` is the layout if the pipeline leaves it open. With copy=False
         the pipeline reads the arrays' memory later: do not change them."""
@@ -201,8 +201,8 @@ class Pipeline:
     # ---- what it does
 
     def summary(self) -> Dict[str, Any]:
-        """The run so far, or after `close` the whole of it, as `millrace run --json` writes it: stages, sources, the ledger,
-        latency, memory."""
+        """The run so far, or after `close` the whole of it, as `millrace run --json` writes it: stages, sources, the
+        ledger, latency, memory."""
         return self._core.summary() if self._last is None else self._last
 
     def plan(self) -> Plan:
@@ -327,8 +327,8 @@ def run(path: Optional[PathLike] = None, *, stage: Optional[str] = None, hold: O
     """Runs a pipeline, and gives its frames: `for frame in millrace.run("p.yaml", input="lobby.mp4")`.
 
     The frames are those that reach the pipeline's stage of type `callback`. Without one, they are those that reach its
-    only sink, which is left out; with `output` it writes them too. `stage` names a stage whose frames you want instead; all
-    sinks then write as usual.
+    only sink, which is left out; with `output` it writes them too. `stage` names a stage whose frames you want instead;
+    all sinks then write as usual.
 
     The run waits for the loop: see Pipeline.frames for `hold`. When the loop ends, by itself, `break`, an exception or
     Ctrl-C, the run ends: frames in flight are delivered to the other sinks. `more` are arguments of Pipeline."""

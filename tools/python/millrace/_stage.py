@@ -56,12 +56,12 @@ def stage(function: Optional[Function] = None, *, name: Optional[str] = None,
         def brightness(frames, *, step: int = 1):
             return [{"brightness": frame.planes[0][::step, ::step].mean()} for frame in frames]
 
-    The function returns a list with one item for each frame, or None if all pass unchanged. An item is None or True (the
-    frame passes), False (it is left out), a dict of results, or an array if the stage has an `output`.
+    The function returns a list with one item for each frame, or None if all pass unchanged. An item is None or True
+    (the frame passes), False (it is left out), a dict of results, or an array if the stage has an `output`.
 
     `accepts`: formats such as "picture", "RGB24" or "f32 3x224x224"; by default any. `output`: "same" if the function
-    gives a picture or tensor like the input's, or a format; in a dict it has the key "output". `tensors`: names of arrays
-    and their formats. `classes`, `objects`: True, or labels, if it gives such results. `sink`: it has no output.
+    gives a picture or tensor like the input's, or a format; in a dict it has the key "output". `tensors`: names of
+    arrays and their formats. `classes`, `objects`: True, or labels, if it gives such results. `sink`: it has no output.
     Parameters after `*` are options in YAML.
 
     This is the slow way: one thread at a time runs Python. `plan --profile` shows the cost."""

@@ -87,7 +87,8 @@ class Text:
 
 
 class Result:
-    """A result that a stage added to a frame: `elements`, or for tensors `array`. Elements of a plugin's kinds are dicts."""
+    """A result that a stage added to a frame: `elements`, or for tensors `array`. Elements of a plugin's kinds are
+    dicts."""
 
     __slots__ = ("kind", "stage", "name", "elements", "_array", "cut")
 
