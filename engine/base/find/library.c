@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Whether all segments that the loader maps lie within the file. What is no library at all is left to the loader. */
+/* Whether all segments that the loader maps lie within the file. The loader refuses a file that is no library. */
 static bool is_whole(int file, uint64_t bytes) {
     ElfW(Ehdr) head;
     if (pread(file, &head, sizeof head, 0) != sizeof head || memcmp(head.e_ident, ELFMAG, SELFMAG) ||
