@@ -1,7 +1,7 @@
 /* Hides areas of pictures, in place: blocks of one colour, a Gaussian blur, or black.
  *
- * An area is a rectangle of whole chroma samples, or the part of an ellipse in it. It is divided into square cells, whose size
- * follows from the longer side (see mr_blur_add). Each cell has the mean of its samples.
+ * An area is a rectangle of whole chroma samples, or the part of an ellipse in it. It is divided into square cells,
+ * whose size follows from the longer side (see mr_blur_add). Each cell has the mean of its samples.
  *
  *   pixelate   Every sample gets the mean of its cell.
  *   gaussian   Standard deviation: an eighth of the longer side, or two cells, with MR_BLUR_CELLS. The means of the
