@@ -1,5 +1,5 @@
-"""A pipeline's JSON Schema is current, valid for the packages jsonschema and fastjsonschema, agrees with the parser, and
-serves a YAML language server, as an editor runs it."""
+"""A pipeline's JSON Schema is current, valid for jsonschema and fastjsonschema, agrees with the parser, and serves a
+YAML language server, as an editor runs it."""
 import ast
 import contextlib
 import functools
