@@ -183,8 +183,8 @@ static int name_classes(mr_coco *to, const char *folder) {
     const bool named = access(path, F_OK) == 0;
     int status = named ? mr_file_read("classes", path, MOST_TEXT, 0, &text) : MR_OK;
     if (!named && to->class_count)
-        mr_log(MR_LOG_WARNING, "there is no %s: the classes are called by their numbers; write their names into it, one "
-               "in each line (those of data.yaml are not read)", path);
+        mr_log(MR_LOG_WARNING, "there is no %s: the classes are called by their numbers; write their names into it, "
+               "one in each line (those of data.yaml are not read)", path);
     char *line = (char *)text.data;
     for (size_t i = 0; i < to->class_count && !status; i++) {
         const size_t length = line ? strcspn(line, "\r\n") : 0;
