@@ -13,6 +13,9 @@
 
 /* Messages that wait at either end. A sender tries to connect again ever more slowly. */
 enum { KEPT = 8, FIRST_TRY_MS = 200, LATER_TRY_MS = 5000 };
+/* A machine that has disappeared answers nothing, and the system would send it the same data again for a quarter of an
+ * hour. libzmq's own thread answers for a receiver. */
+enum { ASK_MS = 5000, ANSWER_MS = 20000 };
 /* How long a close may take, besides the linger time. */
 enum { LOOK_MS = 2, PATIENCE_MS = 200 };
 
@@ -31,11 +34,13 @@ static int open_channel(mr_channel **result, const mr_zmq_params *params) {
     zmq_msg_init(&made->message);
     int status = mr_zmq_create(&made->socket, params);
     /* No message is kept while there is no connection. ZMQ_CONFLATE, which keeps the newest, loses it at the close. */
-    const int one = 1, first = FIRST_TRY_MS, later = LATER_TRY_MS;
+    const int one = 1, first = FIRST_TRY_MS, later = LATER_TRY_MS, ask = ASK_MS, answer = ANSWER_MS;
     void *socket = status ? NULL : mr_zmq_handle(made->socket);
     if (!status && !params->bind && (zmq_setsockopt(socket, ZMQ_IMMEDIATE, &one, sizeof one) ||
                                      zmq_setsockopt(socket, ZMQ_RECONNECT_IVL, &first, sizeof first) ||
-                                     zmq_setsockopt(socket, ZMQ_RECONNECT_IVL_MAX, &later, sizeof later)))
+                                     zmq_setsockopt(socket, ZMQ_RECONNECT_IVL_MAX, &later, sizeof later) ||
+                                     zmq_setsockopt(socket, ZMQ_HEARTBEAT_IVL, &ask, sizeof ask) ||
+                                     zmq_setsockopt(socket, ZMQ_HEARTBEAT_TIMEOUT, &answer, sizeof answer)))
         status = mr_fail(MR_ERROR_INTERNAL, "ZeroMQ refuses an option: %s", zmq_strerror(errno));
     if (!status)
         status = mr_zmq_attach(made->socket);

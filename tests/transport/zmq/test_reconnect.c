@@ -1,7 +1,11 @@
 /* Sockets that connect come back after libzmq has given up their connection: the other end refused the key, which it
  * allows later, or the protocol was broken. */
+#include <arpa/inet.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <zmq.h>
 
 #include "engine/base/clock.h"
@@ -98,6 +102,37 @@ TEST_WITH(a_channel_whose_key_is_allowed_later, make_keys, remove_temporary_fold
     assert_int_equal(status, MR_OK);
     mr_channel_close(&sender, 0);
     mr_channel_close(&receiver, 0);
+}
+
+/* Answers a peer's handshake (ZMTP 3.1, https://rfc.zeromq.org/spec/37) as a PULL socket, and nothing later. */
+static void greet(int fd) {
+    unsigned char greeting[64] = {0xff, [9] = 0x7f, 3, 1, 'N', 'U', 'L', 'L'};
+    static const char ready[] = "\x04\x1a\x05READY\x0bSocket-Type\0\0\0\x04PULL";
+    assert_int_equal(write(fd, greeting, sizeof greeting), sizeof greeting);
+    assert_int_equal(write(fd, ready, sizeof ready - 1), sizeof ready - 1);
+}
+
+/* As one whose machine has disappeared: the connection is open, and nothing is answered. */
+TEST(a_receiver_that_is_silent) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof address;
+    char endpoint[64];
+    int fds[2] = {-1, -1}, server = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(server, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(server, 8), 0);
+    assert_int_equal(getsockname(server, (struct sockaddr *)&address, &bytes), 0);
+    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", ntohs(address.sin_port));
+    mr_channel *sender = NULL;
+    assert_int_equal(mr_channel_connect(&sender, endpoint, NULL, NULL), MR_OK);
+    for (int i = 0; i < 2; i++) {
+        struct pollfd one = {.fd = server, .events = POLLIN};
+        assert_int_equal(poll(&one, 1, 60000), 1); /* the second time since the first is given up */
+        greet(fds[i] = accept(server, NULL, NULL));
+    }
+    mr_channel_close(&sender, 0);
+    for (int i = 0; i < 2; i++)
+        close(fds[i]);
+    close(server);
 }
 
 /* A message that is too long ends the connection of a socket that receives. */
