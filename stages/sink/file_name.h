@@ -33,8 +33,8 @@ int mr_file_name_print(char name[MR_OUTPUT_NAME], const char *pattern, const cha
 
 /* For pictures: {source}, {stem} (the name of the file that was read, without the ending; 100 bytes of it at most),
  * {time}, {epoch}, {seq} in six digits, {sub}, and an object's {label} (likewise) and {track}. Without {epoch}, {seq}
- * is prefixed with the epoch from the second epoch on; without {sub}, ".SUB" follows it if that is above 0. Slashes make
- * folders. MR_ERROR_CONFIG: no {seq}, a brace that is no token, or a folder without a name. */
+ * is prefixed with the epoch from the second epoch on; without {sub}, ".SUB" follows it if that is above 0. Slashes
+ * make folders. MR_ERROR_CONFIG: no {seq}, a brace that is no token, or a folder without a name. */
 int mr_picture_name_check(const char *pattern);
 /* Whether the name has an object's number, and a label. */
 bool mr_picture_name_has_track(const char *pattern);
