@@ -42,7 +42,7 @@ engine/device: engine/base engine/device/probe
 engine/device/sim: engine/base engine/device
 engine/device/cuda: engine/base engine/device engine/device/probe
 engine/device/open: engine/base engine/device engine/device/probe engine/device/sim engine/device/cuda
-engine/data: engine/base engine/device
+engine/data: engine/base engine/base/huge engine/device
 engine/observe: engine/base
 engine/serve: engine/base
 engine/transport: engine/data
@@ -106,7 +106,7 @@ stages/live/web: engine/base stages stages/media
 stages/live/mjpeg: engine/base stages/live/web
 stages/live/connection: engine/base stages/media stages/live/web
 stages/live/rtsp: engine/base stages/media stages/media/coded stages/live/connection
-stages/live/rtmp: engine/base stages/live/connection stages/live/rtsp
+stages/live/rtmp: engine/base stages/live/connection
 stages/live: engine/base stages stages/media stages/media/coded stages/media/ts stages/live/mjpeg stages/live/rtmp
     stages/live/web stages/live/connection stages/live/rtsp
 stages/source: engine/base stages stages/media stages/media/still stages/live
@@ -118,7 +118,7 @@ stages/decode: engine/base stages stages/media stages/media/coded stages/media/s
 stages/encode: engine/base engine/device stages stages/media
 stages/image: engine/base engine/device kernels/preprocess kernels/classical stages
 stages/sink: engine/base engine/data stages stages/media stages/media/still stages/objects
-stages/deliver: engine/base engine/serve stages stages/sink
+stages/deliver: engine/base engine/serve stages stages/live/connection stages/sink
 stages/preview: engine/base engine/serve stages stages/media stages/media/still stages/sink
 stages/video: engine/base stages stages/media stages/media/coded stages/live/rtmp stages/sink
 stages/operations: engine/base engine/device engine/device/open engine/device/probe engine/device/cuda
