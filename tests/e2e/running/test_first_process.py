@@ -48,8 +48,9 @@ class FirstProcess(Case):
     def test_orphans_are_collected(self):
         child, first = self.start()
         before = self.children(first)
-        self.checked(["nsenter", "-t", first, "-p", "--", "sh", "-c", "(sleep 0.3 & sleep 0.3 &) </dev/null >/dev/null 2>&1"])
-        self.wait_until(lambda: len(self.children(first)) == 3, "orphans belong to process 1")
+        left = "(sleep 0.3 & sleep 0.3 &) >/dev/null 2>&1"
+        self.checked(["nsenter", "-t", first, "-p", "--", "sh", "-c", left])
+        self.wait_until(lambda: len(self.children(first)) == len(before) + 2, "orphans belong to process 1")
         self.wait_until(lambda: self.children(first) == before, "orphans are collected")
         os.kill(first, signal.SIGTERM)
         self.ended(child)
