@@ -16,6 +16,8 @@ import slurm
 from harness import MILLRACE, Case, pipeline, rows_in
 from slurm import FRAMES
 
+AT_ONCE = 4
+
 
 class Submitting:
     """Mixed into a case. `environment` is that of all commands; submissions are remembered in the case's folder."""
@@ -42,13 +44,15 @@ class Submitting:
         return sorted(path for path in (self.folder / "state/millrace/submitted").glob("*") if path.is_dir())
 
 
-class UnderSlurm(Submitting, slurm.UnderSlurm):
+class UsingSlurm(Submitting, slurm.UnderSlurm):
     def site(self):
         return {**self.cluster.environment, **super().site()}
 
     def sequence(self):
         return [row["seq"] for row in rows_in(self.folder / "out.jsonl")]
 
+
+class UnderSlurm(UsingSlurm):
     def test_until_the_end(self):
         name = self.submit(self.pipeline(), "slurm", "--wait", "--target-option", "time=10:00")
         self.assertEqual(self.sequence(), list(range(FRAMES)))
@@ -139,24 +143,6 @@ class UnderSlurm(Submitting, slurm.UnderSlurm):
         one = self.status(name, "--wait", code=137)
         self.assertEqual((one["state"], one["processes"][1]["exit_code"]), ("failed", 137))
 
-    def drained(self, state):
-        for node in ("n1", "n2", "n3"):
-            self.call("scontrol", "update", f"NodeName={node}", f"State={state}", "Reason=test")
-
-    def test_a_queue(self):
-        """Drained machines take nothing: the reason is told, and a queued job can be cancelled."""
-        self.drained("DRAIN")
-        self.addCleanup(self.drained, "RESUME")
-        name = self.submit(self.pipeline(), "slurm")
-        one = self.wait_until(lambda: (one := self.status(name))["reason"] and one, pause=0.2)
-        self.assertEqual((one["state"], one["hosts"]), ("queued", None))
-        self.assertRegex(one["reason"], "DRAIN|Resources|ReqNodeNotAvail")
-        self.run_verb("cancel", name, says=f"{name} is being ended")
-        one = self.status(name, "--wait", code=75)
-        self.assertEqual((one["state"], one["exit_code"]), ("cancelled", None))
-        self.run_verb("cancel", one["site_id"], says=f"{name} is over: cancelled")
-        self.assertFalse((self.folder / "out.jsonl").exists())
-
     def test_what_was_cancelled_continues(self):
         path = self.pipeline(rate=200)
         first = self.submit(path, "slurm")
@@ -194,6 +180,28 @@ class UnderSlurm(Submitting, slurm.UnderSlurm):
         self.assertEqual(self.status(name)["state"], "ended")
         self.assertEqual(self.sequence(), list(range(len(self.sequence()))))
         self.assertTrue(list((self.kept()[0] / "checkpoints").glob("*.checkpoint")))
+
+
+class Queue(UsingSlurm):
+    """No job of another case may wait or run."""
+
+    def drained(self, state):
+        for node in ("n1", "n2", "n3"):
+            self.call("scontrol", "update", f"NodeName={node}", f"State={state}", "Reason=test")
+
+    def test_a_queue(self):
+        """Drained machines take nothing: the reason is told, and a queued job can be cancelled."""
+        self.drained("DRAIN")
+        self.addCleanup(self.drained, "RESUME")
+        name = self.submit(self.pipeline(), "slurm")
+        one = self.wait_until(lambda: (one := self.status(name))["reason"] and one, pause=0.2)
+        self.assertEqual((one["state"], one["hosts"]), ("queued", None))
+        self.assertRegex(one["reason"], "DRAIN|Resources|ReqNodeNotAvail")
+        self.run_verb("cancel", name, says=f"{name} is being ended")
+        one = self.status(name, "--wait", code=75)
+        self.assertEqual((one["state"], one["exit_code"]), ("cancelled", None))
+        self.run_verb("cancel", one["site_id"], says=f"{name} is over: cancelled")
+        self.assertFalse((self.folder / "out.jsonl").exists())
 
 
 class StandIns(Submitting, Case):
