@@ -30,8 +30,8 @@ Description-Content-Type: text/markdown
 {description}"""
 WHEEL = "Wheel-Version: 1.0\nGenerator: tools/wheel\nRoot-Is-Purelib: false\nTag: cp39-abi3-linux_{machine}\n"
 SCRIPTS = "[console_scripts]\nmillrace = millrace.__main__:main\n"
-# Libraries that every Linux with Python has. The policies of manylinux also leave out those of a desktop (X11, GLib), which
-# containers lack. There must be one C++ library in a process.
+# Libraries that every Linux with Python has. The policies of manylinux also leave out those of a desktop (X11, GLib),
+# which containers lack. There must be one C++ library in a process.
 SYSTEM = {"libc.so.6", "libm.so.6", "libdl.so.2", "librt.so.1", "libpthread.so.0", "libresolv.so.2", "libutil.so.1",
           "libz.so.1", "libgcc_s.so.1", "libstdc++.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
 DATE = (1980, 1, 1, 0, 0, 0)  # the first that ZIP has
@@ -92,8 +92,7 @@ def repair(arguments):
 
     def load_stricter(self, *given, **options):
         load(self, *given, **options)
-        self._policies = [dataclasses.replace(one, whitelist=frozenset(one.whitelist & SYSTEM)) if one.whitelist else one
-                          for one in self._policies]
+        self._policies = [dataclasses.replace(one, whitelist=frozenset(one.whitelist & SYSTEM)) for one in self._policies]
 
     policy.WheelPolicies.__init__ = load_stricter
     sys.argv = ["auditwheel", "repair", *arguments]
