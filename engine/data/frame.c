@@ -35,10 +35,6 @@ mr_frame *mr_frame_ref(mr_frame *frame) {
     return frame;
 }
 
-int mr_frame_keep(const mr_frame *from, mr_frame **kept) {
-    return mr_store_copy(from->store, from, kept);
-}
-
 void mr_frame_unref(mr_frame **frame) {
     mr_frame *gone = *frame;
     *frame = NULL;

@@ -92,7 +92,8 @@ def repair(arguments):
 
     def load_stricter(self, *given, **options):
         load(self, *given, **options)
-        self._policies = [dataclasses.replace(one, whitelist=frozenset(one.whitelist & SYSTEM)) for one in self._policies]
+        self._policies = [dataclasses.replace(one, whitelist=frozenset(one.whitelist & SYSTEM))
+                          for one in self._policies]
 
     policy.WheelPolicies.__init__ = load_stricter
     sys.argv = ["auditwheel", "repair", *arguments]

@@ -233,11 +233,6 @@ typedef struct mr_frame {
 MR_API mr_frame *mr_frame_ref(mr_frame *frame);
 /* Drops *frame and sets it to NULL; NULL is allowed. */
 MR_API void mr_frame_unref(mr_frame **frame);
-/* Makes a frame with the same payload, results and metadata, for which no run accounts: for a program that keeps
- * a callback's frame. With mr_frame_ref alone, the frame would stay in flight, and a pipeline whose sources come and go
- * would wait for it at its end. The payload lies in planned pools all the same: programs must not keep many.
- * MR_ERROR_MEMORY. Any thread. */
-MR_API int mr_frame_keep(const mr_frame *from, mr_frame **kept);
 
 /* A frame's time for windows and intervals: the presentation time, or when the source emitted it. */
 static inline int64_t mr_frame_time_ns(const mr_frame *frame) {

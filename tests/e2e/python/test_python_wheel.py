@@ -1,4 +1,4 @@
-"""The wheel that tools/wheel makes: the same bytes twice, no other libraries needed but those that every Linux has, and it
+"""The wheel that tools/wheel makes: the same bytes twice, no libraries needed but those that every Linux has, and it
 works in an empty environment of each Python that is here."""
 import importlib.util
 import pathlib

@@ -33,6 +33,22 @@ def _program() -> str:
     return found or ""
 
 
+def _refuse_nodes(arguments: List[str]) -> None:
+    """The command would start itself again for each node, and it is not this interpreter."""
+    if arguments[:1] != ["run"] or "--node" in arguments:
+        return
+    for path in arguments[1:]:
+        if path.endswith((".yaml", ".yml")) and os.path.exists(path):
+            try:
+                nodes = millrace.plan(path, offline=True).nodes
+            except millrace.Error:
+                continue
+            if nodes:
+                print(f"millrace: error: {path}: --stages cannot start the nodes of a pipeline\n    hint: start each with "
+                      "--node NAME", file=sys.stderr)
+                sys.exit(64)
+
+
 def main() -> NoReturn:
     """Runs the command with this process's arguments."""
     arguments: List[str] = sys.argv[1:]
@@ -47,6 +63,8 @@ def main() -> NoReturn:
             print(f"millrace: error: --stages {arguments[1]}: {error}", file=sys.stderr)
             sys.exit(66)
         arguments, stages = arguments[2:], True
+    if stages:
+        _refuse_nodes(arguments)
     program = "" if stages else _program()
     if program:
         os.execv(program, [program, *arguments])

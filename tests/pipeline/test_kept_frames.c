@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/data/store.h"
+#include "millrace/millrace.h"
 
 TEST(a_kept_frame_shares_all_but_the_receipt) {
     mr_store *store;
