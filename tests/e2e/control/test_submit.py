@@ -406,6 +406,23 @@ class Refusals(StandIns):
                          {**{name: "queued" for name in dead}, alive: "unknown"})
         self.assertEqual([words[2] for words in self.calls()], ["--context=dead", "--context=alive"])
 
+    def test_cancelled_beside_a_wait(self):
+        """The site forgets it before `cancel` returns: that is no failure for others that wait."""
+        self.stand_in("sbatch", "echo 5")
+        self.stand_in("scontrol", """[ -e "$CALLS.gone" ] && { echo 'Invalid job id specified' >&2; exit 1; }
+            echo $'JobId=5\n JobState=RUNNING Reason=None ExitCode=0:0 NodeList=n1'""")
+        self.stand_in("sacct", "echo 'Slurm accounting storage is disabled' >&2; exit 1")
+        self.stand_in("scancel", 'touch "$CALLS.gone"; sleep 2')
+        name = self.submit(self.path, "slurm")
+        process = subprocess.Popen([MILLRACE, "status", name, "--wait", "--json"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL, env={**os.environ, **self.site()})
+        self.addCleanup(process.kill)
+        self.wait_until(lambda: sum(words[0] == "scontrol" for words in self.calls()))
+        self.run_verb("cancel", name)
+        out, _ = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, json.loads(out)["submitted"][0]["state"]), (75, "cancelled"))
+        self.assertEqual(self.status(name)["state"], "cancelled")
+
     def test_another_submit_is_waited_for(self):
         self.stand_in("sbatch", "echo 5")
         self.stand_in("scontrol", "echo $'JobId=5\\n JobState=RUNNING Reason=None ExitCode=0:0 NodeList=n1'")
