@@ -9,7 +9,6 @@ import importlib
 import os
 import pathlib
 import runpy
-import shutil
 import sys
 from typing import List, NoReturn
 
@@ -27,10 +26,17 @@ def _load(name: str) -> None:
 
 
 def _program() -> str:
-    """The command that came with the module, or that is installed beside it."""
-    own = pathlib.Path(millrace.__file__).parent / "bin" / "millrace"
-    found = str(own) if own.exists() else os.environ.get("MILLRACE") or shutil.which("millrace", path=os.defpath)
-    return found or ""
+    """The command that came with the module, or was installed with it: PREFIX/bin beside PREFIX/lib/python3/dist-packages.
+    A script of that name may be this one."""
+    folder = pathlib.Path(millrace.__file__).parent
+    for program in (folder / "bin" / "millrace", *(one / "bin" / "millrace" for one in folder.parents[3:4])):
+        try:
+            with program.open("rb") as file:
+                if file.read(4) == b"\x7fELF":
+                    return str(program)
+        except OSError:
+            pass
+    return ""
 
 
 def _refuse_nodes(arguments: List[str]) -> None:
@@ -44,8 +50,8 @@ def _refuse_nodes(arguments: List[str]) -> None:
             except millrace.Error:
                 continue
             if nodes:
-                print(f"millrace: error: {path}: --stages cannot start the nodes of a pipeline\n    hint: start each with "
-                      "--node NAME", file=sys.stderr)
+                print(f"millrace: error: {path}: --stages cannot start the nodes of a pipeline\n"
+                      "    hint: start each with --node NAME", file=sys.stderr)
                 sys.exit(64)
 
 
