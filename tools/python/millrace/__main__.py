@@ -26,7 +26,7 @@ def _load(name: str) -> None:
 
 
 def _program() -> str:
-    """The command that came with the module, or was installed with it: PREFIX/bin beside PREFIX/lib/python3/dist-packages.
+    """The command that came with the module, or was installed with it, in PREFIX/bin beside PREFIX/lib.
     A script of that name may be this one."""
     folder = pathlib.Path(millrace.__file__).parent
     for program in (folder / "bin" / "millrace", *(one / "bin" / "millrace" for one in folder.parents[3:4])):
