@@ -29,7 +29,7 @@ def _program() -> str:
     """The command that came with the module, or was installed with it, in PREFIX/bin beside PREFIX/lib.
     A script of that name may be this one."""
     folder = pathlib.Path(millrace.__file__).parent
-    for program in (folder / "bin" / "millrace", *(one / "bin" / "millrace" for one in folder.parents[3:4])):
+    for program in (folder / "bin" / "millrace", *(one / "bin" / "millrace" for one in list(folder.parents)[3:4])):
         try:
             with program.open("rb") as file:
                 if file.read(4) == b"\x7fELF":
