@@ -35,6 +35,10 @@ const char *mr_status_words(int status) {
     }
 }
 
+const char *mr_message_or(int status) {
+    return *last_message ? last_message : mr_status_words(status);
+}
+
 int mr_status_exit_code(int status) {
     switch (status) {
 #define X(name, value, code, words)                                                                                  \

@@ -1,6 +1,7 @@
 #include "engine/base/thread.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -14,15 +15,61 @@
 
 enum { PATH_BYTES = 4096 };
 
+/* ---- starting ---------------------------------------------------------------------------------------------------- */
+
+static locale_t plain_locale;
+
+/* All but the numbers is as in the program's locale. */
+static void make_plain_locale(void) {
+    locale_t global = duplocale(LC_GLOBAL_LOCALE);
+    plain_locale = newlocale(LC_NUMERIC_MASK, "C", global);
+    if (!plain_locale && global)
+        freelocale(global);
+}
+
+/* If there was no memory for a locale, it only returns the present one. */
+mr_numbers mr_numbers_set_(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    mr_numbers before;
+    pthread_once(&once, make_plain_locale);
+    fegetenv(&before.floats);
+    fesetenv(FE_DFL_ENV);
+    before.locale = uselocale(plain_locale);
+    return before;
+}
+
+void mr_numbers_restore_(const mr_numbers *before) {
+    uselocale(before->locale);
+    fesetenv(&before->floats);
+}
+
+typedef struct beginning {
+    void *(*function)(void *context);
+    void *context;
+} beginning;
+
+static void *begin(void *context) {
+    const beginning given = *(beginning *)context;
+    free(context);
+    mr_numbers_set_();
+    return given.function(given.context);
+}
+
 /* A new thread inherits the mask from the thread that makes it. */
 int mr_thread_create(pthread_t *thread, void *(*function)(void *context), void *context) {
+    beginning *given = malloc(sizeof *given);
+    if (!given)
+        return EAGAIN;
+    *given = (beginning){function, context};
     sigset_t of_writes, before;
     sigemptyset(&of_writes);
     sigaddset(&of_writes, SIGPIPE);
     sigaddset(&of_writes, SIGXFSZ);
     pthread_sigmask(SIG_BLOCK, &of_writes, &before);
-    int error = pthread_create(thread, NULL, function, context);
+    int error = pthread_create(thread, NULL, begin, given);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error)
+        free(given);
     return error;
 }
 

@@ -1,14 +1,29 @@
 /* Threads and locks, how much of the machine the process may use, and what it has used. Any thread may call. */
 #pragma once
 
+#include <fenv.h>
+#include <locale.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <time.h>
 
 /* Starts a thread of the engine like pthread_create, whose errors it returns. The thread has SIGPIPE and SIGXFSZ
  * blocked: if a write fails for a closed pipe or a file size limit it returns EPIPE or EFBIG, whatever the program's
- * signal handlers. */
+ * signal handlers. It has plain numbers, as below. */
 int mr_thread_create(pthread_t *thread, void *(*function)(void *context), void *context);
+
+/* Gives the calling thread plain numbers until the end of the block: the decimal point of numbers in text is a point,
+ * and floats are rounded to nearest with subnormals. The program may have set a locale with a comma, and a program or
+ * plugin that is built with -ffast-math flushes subnormals to zero. Public functions begin with it if they read, write
+ * or compute numbers in the caller's thread. */
+#define MR_PLAIN_NUMBERS                                                                                               \
+    __attribute__((cleanup(mr_numbers_restore_), unused)) mr_numbers mr_numbers_ = mr_numbers_set_()
+typedef struct mr_numbers {
+    locale_t locale;
+    fenv_t floats;
+} mr_numbers;
+mr_numbers mr_numbers_set_(void);
+void mr_numbers_restore_(const mr_numbers *before);
 
 /* How many cores this process can keep busy: those in the affinity mask, or fewer if a control group (v1 or v2, the
  * process's or any above) grants less processor time. Part of a core counts as one. At least 1. */

@@ -1,22 +1,11 @@
 #include "engine/base/units.h"
 
-#include <locale.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The program around us may have set a locale whose decimal point is a comma. */
-static locale_t plain_locale;
-
-static void make_plain_locale(void) {
-    plain_locale = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
-}
-
 /* No hexadecimal, infinite or undefined ones. */
 bool mr_units_number(const char *text, double *value, const char **end) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make_plain_locale);
     size_t length = strspn(text, "+-.0123456789eE");
     if (length == 0 || length >= 64)
         return false;
@@ -25,7 +14,7 @@ bool mr_units_number(const char *text, double *value, const char **end) {
     memcpy(number, text, length);
     number[length] = 0;
     char *stop;
-    *value = plain_locale ? strtod_l(number, &stop, plain_locale) : strtod(number, &stop);
+    *value = strtod(number, &stop);
     *end = text + (stop - number);
     return stop > number && isfinite(*value);
 }

@@ -7,6 +7,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/references.h"
 #include "engine/base/thread.h"
+#include "engine/data/pixel_heap.h"
 #include "engine/data/slab.h"
 #include "engine/device/device.h"
 #include "millrace/log.h"
@@ -63,10 +64,11 @@ int mr_pool_create_bounded(mr_pool **pool, mr_device *device, mr_memory memory, 
 }
 
 static void free_buffer(mr_pool *pool, mr_buffer *buffer) {
-    mr_device *device = buffer->memory == MR_MEMORY_HOST ? mr_device_cpu() : pool->device;
     /* Slots go with their slab. */
-    if (buffer->memory != MR_MEMORY_SHARED)
-        mr_device_free(device, buffer->memory, buffer->data);
+    if (buffer->memory == MR_MEMORY_HOST)
+        mr_pixel_heap_give(buffer->data, buffer->bytes);
+    else if (buffer->memory != MR_MEMORY_SHARED)
+        mr_device_free(pool->device, buffer->memory, buffer->data);
     mr_device_count_bytes(pool->device, pool->memory, -(int64_t)buffer->bytes);
     mr_free(buffer);
 }
@@ -83,6 +85,8 @@ static void destroy(mr_pool *pool) {
     if (pool->slab)
         mr_slab_close(pool->slab);
     mr_slab_unref(&pool->slab);
+    if (pool->bytes >= MR_PIXEL_HEAP_LEAST)
+        mr_pixel_heap_trim();
     mr_device_destroy(&pool->device);
     pthread_mutex_destroy(&pool->lock);
     mr_free(pool);
@@ -111,7 +115,14 @@ void mr_pool_release(mr_pool **pool) {
     release(gone);
 }
 
+static int allocate_host(const mr_pool *pool, size_t bytes, void **data) {
+    *data = mr_pixel_heap_take(bytes);
+    return *data ? MR_OK : mr_fail(MR_ERROR_MEMORY, "%s: no memory for %zu bytes", pool->device->name, bytes);
+}
+
 static int allocate(mr_pool *pool, size_t bytes, void **data) {
+    if (pool->memory == MR_MEMORY_HOST)
+        return allocate_host(pool, bytes, data);
     if (pool->memory != MR_MEMORY_SHARED)
         return mr_device_allocate(pool->device, pool->memory, bytes, data);
     return pool->slab ? mr_slab_take_slot(pool->slab, data) : MR_ERROR_UNAVAILABLE;
@@ -127,7 +138,7 @@ static int make_buffer(mr_pool *pool, size_t bytes, mr_buffer **buffer) {
     /* If memory cannot be pinned or shared, plain memory works too, only slower. */
     if (status && memory != MR_MEMORY_HOST && memory != MR_MEMORY_DEVICE) {
         memory = MR_MEMORY_HOST;
-        status = mr_device_allocate(mr_device_cpu(), memory, bytes, &data);
+        status = allocate_host(pool, bytes, &data);
     }
     if (status) {
         mr_free(made);

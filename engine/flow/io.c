@@ -97,6 +97,12 @@ static int refuse_output(mr_io *io, size_t port) {
                                 : "leave `shares` of that output at -1 in negotiate, or set `buffer_bytes`");
 }
 
+int mr_io_refuse_answer(mr_io *io, int answer) {
+    char deed[64];
+    snprintf(deed, sizeof deed, "returned %d", answer);
+    return refuse(io, deed, "return a value of mr_answer or a negative status");
+}
+
 static inline bool is_planned(const mr_io *io, size_t port) {
     const mr_plan_vertex *vertex = io->instance->vertex;
     return port < vertex->output_count && vertex->pools[port].count > 0;
@@ -410,8 +416,29 @@ static inline int emit(mr_io *io, size_t port, mr_frame *frame, uint32_t source,
     return MR_OK;
 }
 
+/* What only a fault in the stage type can cause; NULL: nothing. Results of this stage are the frame's first. */
+static const char *find_misuse(const mr_io *io, size_t port, mr_frame *frame) {
+    const mr_instance *instance = io->instance;
+    if (!frame)
+        return "emits NULL";
+    if (port >= instance->vertex->output_count)
+        return "emits on an output that it does not have";
+    for (mr_result *result = frame->results; result && result->stage == instance->self.id; result = result->next)
+        if (result->kind->fields && result->data == result->room &&
+            result->count > result->capacity / result->kind->element_bytes) {
+            result->count = 0;
+            return "says that a result has more elements than it asked room for";
+        }
+    return NULL;
+}
+
 /* If the picture's size differs from the geometry's, the geometry does not describe these pixels. */
 int mr_io_emit(mr_io *io, size_t port, mr_frame *frame) {
+    const char *misuse = find_misuse(io, port, frame);
+    if (misuse) {
+        mr_frame_unref(&frame);
+        return refuse(io, misuse, "correct it");
+    }
     const mr_geometry *known = &frame->geometry;
     if (frame->format.payload == MR_PAYLOAD_PICTURE &&
         (known->width != frame->format.width || known->height != frame->format.height))
@@ -436,6 +463,8 @@ mr_frame *mr_io_take(mr_io *io, size_t index) {
 
 int mr_io_forward(mr_io *io, size_t index) {
     const mr_slot_input *input = &io->slot->inputs[index];
+    if (index >= io->slot->frame_count || !input->frame)
+        return refuse(io, "forwards an input that it does not have", "forward each input of a call once");
     if (input->frame->plane[0].buffer && !may_share(io->instance->vertex))
         return refuse_sharing(io);
     bool made = io->slot->staged;

@@ -214,7 +214,7 @@ static bool open_itself(mr_instance *instance) {
         set_ready(instance);
     else
         mr_ending_fail_start(instance->run->ending, status, "%s: %s: %s", instance->self.place, instance->self.id,
-                         mr_message());
+                         mr_message_or(status));
     mr_ending_note_opening(instance->run->ending);
     return !status;
 }
@@ -227,9 +227,10 @@ static bool is_needless(const mr_instance *instance) {
 
 static void fail_late(const mr_instance *instance, int status) {
     char text[512];
-    snprintf(text, sizeof text, "%s: %s: %s", instance->self.place, instance->self.id, mr_message());
+    snprintf(text, sizeof text, "%s: %s: %s", instance->self.place, instance->self.id,
+             mr_message_or(status));
     if (instance->vertex->role == MR_ROLE_SOURCE)
-        mr_source_fail(instance->run, instance->self.source, status, mr_message());
+        mr_source_fail(instance->run, instance->self.source, status, mr_message_or(status));
     else
         mr_control_fail(instance->run, status, text);
 }

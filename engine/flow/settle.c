@@ -45,7 +45,7 @@ void mr_settle_delivery(mr_instance *instance, mr_slot *slot, int64_t now_ns) {
 
 void mr_settle_complain(const mr_instance *instance, int status) {
     mr_log_repeating(status == MR_ERROR_CLOSED ? MR_LOG_DEBUG : MR_LOG_ERROR, instance->self.id, "%s: %s: %s",
-                     instance->self.place, instance->self.id, *mr_message() ? mr_message() : mr_status_words(status));
+                     instance->self.place, instance->self.id, mr_message_or(status));
 }
 
 /* The ledger's reason for frames dropped by this failure. */
@@ -103,7 +103,7 @@ static void report_failure(mr_instance *instance, const mr_slot *slot, int statu
     mr_settle_complain(instance, status);
     if (!type->outputs || instance->vertex->handling.on_error == MR_ON_ERROR_FAIL) {
         atomic_store(&instance->failed, !type->outputs);
-        mr_control_fail(instance->run, status, mr_message());
+        mr_control_fail(instance->run, status, mr_message_or(status));
     }
     if (status == MR_ERROR_DEVICE)
         mr_settle_lost_device(instance, slot);
@@ -116,7 +116,7 @@ void mr_settle_failure(mr_instance *instance, mr_slot *slot, int status) {
     else if (instance->self.type->inputs)
         report_failure(instance, slot, status);
     else
-        mr_source_fail(instance->run, instance->self.source, status, mr_message());
+        mr_source_fail(instance->run, instance->self.source, status, mr_message_or(status));
     for (size_t i = 0; i < slot->frame_count; i++)
         if (!slot->inputs[i].settled && slot->inputs[i].frame) {
             mr_settle_frame(instance, slot, slot->inputs[i].frame, MR_NOTE_DROPPED, instance->self.id, reason);

@@ -103,7 +103,7 @@ static int open_one(mr_graph *graph, mr_instance *instance, phase now) {
     int status = mr_instance_open(instance);
     if (status)
         mr_ending_fail_start(graph->run.ending, status, "%s: %s: %s", instance->self.place, instance->self.id,
-                         mr_message());
+                         mr_message_or(status));
     status = mr_ending_start_status(graph->run.ending, false);
     if (!status && now == IN_ORDER && !mr_instance_delivers(instance))
         mr_instance_start(instance);

@@ -3,6 +3,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/sized.h"
+#include "engine/base/thread.h"
 #include "engine/flow/copy.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/run/control.h"
@@ -105,6 +106,7 @@ int mr_pipeline_params_copy(mr_pipeline_params *own, const mr_pipeline_params *g
 
 int mr_pipeline_open_sized(mr_pipeline **pipeline, const mr_pipeline_params *params, size_t params_bytes,
                            mr_diagnostics *diagnostics) {
+    MR_PLAIN_NUMBERS;
     mr_pipeline_params own;
     *pipeline = NULL;
     int status = mr_pipeline_params_copy(&own, params, params_bytes, diagnostics);
@@ -195,6 +197,7 @@ int mr_pipeline_tap(mr_pipeline *pipeline, const char *stage, int64_t timeout_ns
 }
 
 int mr_pipeline_start(mr_pipeline *pipeline) {
+    MR_PLAIN_NUMBERS;
     if (pipeline->offline)
         return mr_fail(MR_ERROR_USAGE, pipeline->plan->node < 0
                                            ? "name the node that this process runs: each process runs one"

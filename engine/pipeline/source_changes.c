@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "engine/flow/graph.h"
 #include "engine/pipeline/pipeline.h"
 #include "engine/spec/digest.h"
@@ -137,6 +138,7 @@ int mr_pipeline_set_node(mr_pipeline *pipeline, const char *id, const mr_yaml *n
 
 int mr_pipeline_add_source(mr_pipeline *pipeline, const char *id, size_t option_count, const mr_override *options,
                            mr_diagnostics *diagnostics) {
+    MR_PLAIN_NUMBERS;
     const mr_spec_added added = {.id = id, .option_count = option_count, .options = options};
     int status = check_room(pipeline);
     if (!status && (!mr_spec_source_id_is_plain(id) || strcmp(id, "sources") == 0))
@@ -149,6 +151,7 @@ int mr_pipeline_add_source(mr_pipeline *pipeline, const char *id, size_t option_
 
 int mr_pipeline_set_source(mr_pipeline *pipeline, const char *id, size_t option_count, const mr_override *options,
                            mr_diagnostics *diagnostics) {
+    MR_PLAIN_NUMBERS;
     mr_arena arena = {0};
     mr_yaml *node = NULL;
     int status = check_room(pipeline);

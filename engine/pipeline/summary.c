@@ -266,6 +266,9 @@ int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary) {
     mr_sources_lock(graph->run.sources);
     summarize_retired(graph, room, made);
     summarize_sources(graph, come, made);
+    /* As mr_graph_wait sees it. */
+    if (mr_ending_times(graph->run.ending).ended_ns && made->in_flight && !mr_deliveries_are_watched(&graph->run))
+        made->balanced = false;
     summarize_stages(graph, made);
     mr_sources_unlock(graph->run.sources);
     summarize_cuts(graph, made);

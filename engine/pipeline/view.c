@@ -3,6 +3,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/sized.h"
+#include "engine/base/thread.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/run/resume_plan.h"
 #include "engine/flow/run/sources.h"
@@ -131,6 +132,7 @@ static int make(const mr_plan_view **view, const mr_plan *plan, mr_plan *own) {
 
 int mr_plan_view_open_sized(const mr_plan_view **view, const mr_pipeline_params *params, size_t params_bytes,
                             mr_diagnostics *diagnostics) {
+    MR_PLAIN_NUMBERS;
     mr_pipeline_params own;
     mr_plan *plan = NULL;
     *view = NULL;
@@ -144,6 +146,7 @@ int mr_plan_view_open_sized(const mr_plan_view **view, const mr_pipeline_params 
 }
 
 int mr_pipeline_view(const mr_pipeline *pipeline, const mr_plan_view **view) {
+    MR_PLAIN_NUMBERS;
     mr_graph *graph = pipeline->graph;
     if (graph)
         mr_sources_lock(graph->run.sources);
@@ -154,6 +157,7 @@ int mr_pipeline_view(const mr_pipeline *pipeline, const mr_plan_view **view) {
 }
 
 int mr_plan_view_check_costs(const mr_plan_view *view, const int64_t *cost_ns, mr_diagnostics *diagnostics) {
+    MR_PLAIN_NUMBERS;
     return mr_lint_costs(((const mr_view *)view)->plan, cost_ns, diagnostics);
 }
 

@@ -703,7 +703,7 @@ bool mr_plan_ask(mr_plan_builder *b, int v) {
     note_needs(b, v, &n);
     if (status < 0 && !context.refused)
         mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, status, vertex->mark, NULL, "%s.%s: %s",
-                    vertex->role == MR_ROLE_SOURCE ? "sources" : "stages", vertex->id, mr_message());
+                    vertex->role == MR_ROLE_SOURCE ? "sources" : "stages", vertex->id, mr_message_or(status));
     if (status < 0 || context.refused || !check_takes(b, v) || !check_promises(b, v))
         return false;
     take_answer(b->plan, vertex, &n);
@@ -779,6 +779,6 @@ int mr_plan_ask_listed(void *builder, const mr_spec_vertex *source) {
     int status = type->negotiate ? type->negotiate(&n) : MR_OK;
     if (status < 0 && !context.refused)
         mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, status, source->place, NULL, "sources.%s: %s", source->id,
-                    mr_message());
+                    mr_message_or(status));
     return status == MR_ERROR_MEMORY ? status : MR_OK;
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "engine/base/json.h"
+#include "engine/base/thread.h"
 #include "engine/spec/spec.h"
 #include "engine/spec/spec_room.h"
 #include "engine/text/options.h"
@@ -597,6 +598,7 @@ static void put_schema(yajl_gen json, const mr_stage_type *const *types) {
 }
 
 int mr_schema_print(const mr_stage_type *const *types, FILE *stream) {
+    MR_PLAIN_NUMBERS;
     yajl_gen json = mr_json_create(true);
     if (!json)
         return MR_ERROR_MEMORY;

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "kernels/fit/fit_sum.h"
 #include "millrace/status.h"
 
@@ -115,7 +116,7 @@ static int start_workers(mr_fit_workers *workers, const mr_fit_task *most) {
                                 : mr_fail(MR_ERROR_MEMORY, "no memory for thread %d of %d", i + 1, workers->threads);
         if (status)
             return status;
-        if (i > 0 && pthread_create(&w->thread, NULL, run_worker, w))
+        if (i > 0 && mr_thread_create(&w->thread, run_worker, w))
             return mr_fail(MR_ERROR_UNAVAILABLE, "cannot start thread %d of %d", i + 1, workers->threads);
         w->runs = i > 0;
     }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/base/nvidia.h"
+#include "engine/base/find/nvidia.h"
 #include "millrace/log.h"
 #include "millrace/status.h"
 

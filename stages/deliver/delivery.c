@@ -4,7 +4,9 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/grow.h"
@@ -40,6 +42,7 @@ struct mr_delivery {
     pthread_t thread;
     bool reached; /* the service has answered since the thread connected */
     atomic_bool stops;
+    int wake;                 /* an eventfd, written once it stops */
     pthread_mutex_t lock;     /* guards the fields below */
     pthread_cond_t changed;
     block *first, *last;      /* oldest first */
@@ -55,6 +58,10 @@ struct mr_delivery {
 
 bool mr_delivery_stops(const mr_delivery *delivery) {
     return atomic_load_explicit(&delivery->stops, memory_order_relaxed);
+}
+
+int mr_delivery_wake(const mr_delivery *delivery) {
+    return delivery->wake;
 }
 
 const char *mr_delivery_run(const mr_stage *self) {
@@ -348,6 +355,8 @@ static void destroy(mr_delivery *gone) {
     free_blocks(gone->spare);
     pthread_cond_destroy(&gone->changed);
     pthread_mutex_destroy(&gone->lock);
+    if (gone->wake >= 0)
+        close(gone->wake);
     mr_free(gone);
 }
 
@@ -363,7 +372,8 @@ int mr_delivery_open(mr_delivery **delivery, const mr_stage *self, const mr_serv
     made->service = service;
     pthread_mutex_init(&made->lock, NULL);
     mr_condition_init(&made->changed);
-    if (mr_thread_create(&made->thread, run, made)) {
+    made->wake = eventfd(0, EFD_CLOEXEC);
+    if (made->wake < 0 || mr_thread_create(&made->thread, run, made)) {
         destroy(made);
         return mr_fail(MR_ERROR_MEMORY, "no thread for %s", self->id);
     }
@@ -518,6 +528,7 @@ void mr_delivery_close(mr_delivery **delivery) {
         return;
     pthread_mutex_lock(&gone->lock);
     atomic_store(&gone->stops, true);
+    eventfd_write(gone->wake, 1);
     pthread_cond_broadcast(&gone->changed);
     pthread_mutex_unlock(&gone->lock);
     pthread_join(gone->thread, NULL);

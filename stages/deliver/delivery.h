@@ -109,6 +109,8 @@ void mr_delivery_close(mr_delivery **delivery);
 /* For the functions of a service that wait: whether they must give up and return MR_ERROR_CANCELLED. Check it at least
  * ten times a second. */
 bool mr_delivery_stops(const mr_delivery *delivery);
+/* A descriptor that is readable once mr_delivery_stops is true. */
+int mr_delivery_wake(const mr_delivery *delivery);
 /* The run's id, for keys of records (mr_stage_run). NULL if it is not known; the message says what to do. */
 const char *mr_delivery_run(const mr_stage *self);
 /* What it has done so far. */

@@ -1,16 +1,9 @@
 #include "stages/deliver/mqtt_link.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <mosquitto.h>
-#include <mqtt_protocol.h>
-#include <netdb.h>
-#include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -22,9 +15,10 @@
 #include "engine/base/memory.h"
 #include "engine/base/url.h"
 #include "stages/deliver/home_assistant.h"
+#include "stages/deliver/mqtt_client.h"
 #include "stages/deliver/topic.h"
 
-enum { LOOK_MS = 100, HANDSHAKE_MS = 10, KEEPALIVE_S = 30, SECRET_BYTES = 4096, PORT = 1883, TLS_PORT = 8883 };
+enum { LOOK_MS = 100, KEEPALIVE_S = 30, SECRET_BYTES = 4096, PORT = 1883, TLS_PORT = 8883 };
 /* Messages that are published before their acknowledgements are awaited, and their bytes. */
 enum { MOST_OPEN = 500, MOST_OPEN_BYTES = 1 << 20 };
 static const int64_t STATE_NS = INT64_C(10000000000), LOOK_NS = INT64_C(1000000000), END_NS = INT64_C(800000000);
@@ -35,7 +29,7 @@ enum { MOST_CLOSED = 3, MOST_STRIKES = 3, BREAKS_OFF = -1 };
 
 /* A message that the broker has not acknowledged. */
 typedef struct message {
-    int id;
+    uint16_t id;
     bool open;
     const char *topic;
     mr_delivered *of; /* the record; NULL: none */
@@ -51,21 +45,19 @@ struct mr_mqtt_link {
     char topic[MR_POST_MOST_TOPIC];     /* of the state */
     mr_home *home;                      /* NULL: no discovery */
     const mr_delivery *delivery;
-    struct mosquitto *client;           /* NULL: not connected */
-    bool answered, lost, taken, quiet;  /* `quiet`: nothing came in the last turn */
+    mr_mqtt_client *client;             /* NULL: not connected */
+    bool taken;
     int closed;                         /* how often the broker has closed a fresh connection without a reason */
-    bool nameless;                      /* the host's name has no address */
     bool known;                         /* it was connected before */
     bool forgets;                       /* the broker keeps no messages for new subscribers */
-    int reason;                         /* of the broker: for the connection, or for its end */
-    char detail[256];                   /* libmosquitto's last error in its log */
+    int reason;                         /* of the broker: for the connection, for its end, or for a message */
     message open[MOST_OPEN];
     size_t count, left, bytes, acked;   /* `acked`: all before it are */
     bool careful;                       /* one message at a time: one of the batch may break the connection */
     const mr_delivered *suspect;        /* the record whose message was open when it broke the last time; NULL: none */
     char suspected[MR_POST_MOST_TOPIC]; /* the topic of that message */
     int strikes;                        /* how often it did */
-    char **left_out;                    /* topics without records at which the broker ends the connection */
+    char **left_out;                    /* topics without records at which the broker ends the connection, or NULL */
     size_t left_out_count, left_out_room;
     int refusal;                        /* the reason for the last message that was refused; 0: none */
     bool refused_record;
@@ -121,7 +113,6 @@ static int read_login(mr_mqtt_link *at) {
     return status;
 }
 
-/* libmosquitto reads the key itself. */
 static int check_key(const char *path) {
     const int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (!path)
@@ -133,37 +124,11 @@ static int check_key(const char *path) {
     return status;
 }
 
-/* ---- libmosquitto's calls ---------------------------------------------------------------------------------------- */
-
-static void on_connect(struct mosquitto *client, void *context, int reason, int flags, const mosquitto_property *p) {
-    mr_mqtt_link *at = context;
-    at->answered = true;
-    at->reason = reason;
-}
-
-static void on_disconnect(struct mosquitto *client, void *context, int reason, const mosquitto_property *p) {
-    mr_mqtt_link *at = context;
-    if (!at->lost && reason >= MQTT_RC_UNSPECIFIED)
-        at->reason = reason;
-    at->lost = true;
-}
-
-/* OpenSSL's errors begin with numbers. Some texts end with a newline. */
-static void on_log(struct mosquitto *client, void *context, int level, const char *text) {
-    mr_mqtt_link *at = context;
-    const char *words = strstr(text, "routines::");
-    if (level != MOSQ_LOG_ERR)
-        return;
-    snprintf(at->detail, sizeof at->detail, "%s", words ? words + strlen("routines::") : text);
-    char *end = at->detail;
-    while ((unsigned char)*end >= ' ' && *end != 0x7f)
-        end++;
-    *end = 0;
-}
+/* ---- acknowledgements -------------------------------------------------------------------------------------------- */
 
 static bool is_refusal(int reason) {
-    return reason == MQTT_RC_NOT_AUTHORIZED || reason == MQTT_RC_TOPIC_NAME_INVALID ||
-           reason == MQTT_RC_PACKET_TOO_LARGE || reason == MQTT_RC_PAYLOAD_FORMAT_INVALID;
+    return reason == MR_MQTT_NOT_AUTHORIZED || reason == MR_MQTT_BAD_TOPIC || reason == MR_MQTT_TOO_LARGE ||
+           reason == MR_MQTT_BAD_PAYLOAD;
 }
 
 static void note_refused(mr_mqtt_link *at, const message *one, int reason) {
@@ -175,7 +140,7 @@ static void note_refused(mr_mqtt_link *at, const message *one, int reason) {
 }
 
 /* A message is acknowledged. Other reasons than a refusal may pass, such as a quota: the connection is made anew. */
-static void on_publish(struct mosquitto *client, void *context, int id, int reason, const mosquitto_property *p) {
+static void on_acknowledged(void *context, uint16_t id, int reason) {
     mr_mqtt_link *at = context;
     for (size_t i = at->acked; i < at->count; i++) {
         message *one = &at->open[i];
@@ -186,9 +151,8 @@ static void on_publish(struct mosquitto *client, void *context, int id, int reas
         at->acked_ns = mr_now_ns();
         if (is_refusal(reason)) {
             note_refused(at, one, reason);
-        } else if (reason >= MQTT_RC_UNSPECIFIED) {
+        } else if (reason >= MR_MQTT_FAILURE) {
             at->reason = reason;
-            at->lost = true;
         }
         break;
     }
@@ -196,40 +160,10 @@ static void on_publish(struct mosquitto *client, void *context, int id, int reas
         at->acked++;
 }
 
-/* A key with a passphrase would be asked for on the terminal. */
-static int on_passphrase(char *to, int bytes, int encrypts, void *context) {
-    return 0;
-}
-
 /* ---- failures ---------------------------------------------------------------------------------------------------- */
 
 static int fail_with(const mr_mqtt_link *at, int status, const char *why) {
     return mr_fail(status, "%s: %s", at->params->url, why);
-}
-
-static const char *words_for_loss(const mr_mqtt_link *at, bool handshake) {
-    if (handshake)
-        return at->params->certificate_file ? "the broker breaks the TLS connection"
-                                            : "the broker breaks the TLS connection, and may ask for a certificate";
-    return at->answered ? "the connection is lost"
-           : at->secure ? "the connection is closed without an answer: is it a broker with TLS?"
-                        : "the connection is closed without an answer: is it a broker, and without TLS?";
-}
-
-/* What libmosquitto has returned. errno is that of the call. */
-static int fail_call(const mr_mqtt_link *at, int code) {
-    const bool handshake = code == MOSQ_ERR_ERRNO && errno == EPROTO;
-    const bool ends = !at->answered && strcmp(at->detail, "unexpected eof while reading") == 0;
-    const bool lost = code == MOSQ_ERR_CONN_LOST || code == MOSQ_ERR_NO_CONN || (code == MOSQ_ERR_ERRNO && !errno);
-    const char *why = code == MOSQ_ERR_EAI         ? gai_strerror(errno)
-                      : ends                       ? words_for_loss(at, false)
-                      : *at->detail                ? at->detail
-                      : handshake                  ? words_for_loss(at, true)
-                      : lost                       ? words_for_loss(at, false)
-                      : code == MOSQ_ERR_ERRNO     ? strerror(errno)
-                      : code == MOSQ_ERR_KEEPALIVE ? "the broker does not answer"
-                                                   : mosquitto_strerror(code);
-    return fail_with(at, code == MOSQ_ERR_NOMEM ? MR_ERROR_MEMORY : MR_ERROR_AGAIN, why);
 }
 
 static bool is_left_out(const mr_mqtt_link *at, const char *topic) {
@@ -255,7 +189,7 @@ static void leave_out(mr_mqtt_link *at, const char *topic) {
 static bool suspect(mr_mqtt_link *at) {
     const message *one = &at->open[0];
     const bool refuses = is_refusal(at->reason), single = at->careful;
-    if (!at->left || (at->reason >= MQTT_RC_UNSPECIFIED && !refuses))
+    if (!at->left || (at->reason && !refuses))
         return false;
     at->careful = true;
     if (!single)
@@ -269,83 +203,57 @@ static bool suspect(mr_mqtt_link *at) {
     return true;
 }
 
-/* For what the broker has sent, the library breaks the connection off itself. */
-static bool breaks_protocol(int code) {
-    return code == MOSQ_ERR_PROTOCOL || code == MOSQ_ERR_MALFORMED_PACKET || code == MOSQ_ERR_MALFORMED_UTF8;
+/* Topics are tried again after a connection that was well for a while: the broker may now allow them. */
+static void forget_left_out(mr_mqtt_link *at) {
+    for (size_t i = 0; i < at->left_out_count; i++)
+        mr_free(at->left_out[i]);
+    at->left_out_count = 0;
 }
 
-/* A connection that was there is lost. With MQTT 3.1.1, and often with 5 too, brokers do not say that another client
- * has taken the client id: they close one connection after the other. */
-static int fail_lost(mr_mqtt_link *at, int code) {
-    const int saved = errno;
-    const bool said = at->reason >= MQTT_RC_UNSPECIFIED;
-    const bool by_message = suspect(at);
-    if (at->known && !said && !by_message)
-        at->closed = !breaks_protocol(code) && mr_clock_date_ns() - at->since_ns < FRESH_NS ? at->closed + 1 : 0;
-    at->taken = at->reason == MQTT_RC_SESSION_TAKEN_OVER || at->closed >= MOST_CLOSED;
+/* A connection that was there is lost; mr_message says how. With MQTT 3.1.1, and often with 5 too, brokers do not say
+ * that another client has taken the client id: they close one connection after the other. */
+static int fail_lost(mr_mqtt_link *at) {
+    char how[512];
+    const bool refused = at->reason, broke = mr_mqtt_client_broke(at->client);
+    snprintf(how, sizeof how, "%s", mr_message());
+    at->reason = refused ? at->reason : mr_mqtt_client_reason(at->client);
+    const bool fresh = mr_clock_date_ns() - at->since_ns < FRESH_NS, by_message = suspect(at);
+    if (!at->reason && !by_message)
+        at->closed = !broke && fresh ? at->closed + 1 : 0;
+    if (!fresh)
+        forget_left_out(at);
+    at->taken = at->reason == MR_MQTT_TAKEN_OVER || at->closed >= MOST_CLOSED;
     if (at->taken)
         return mr_fail(MR_ERROR_AGAIN, "%s: %s the client id %s", at->params->url,
-                       said ? "another client has taken" : "every connection is closed soon: another client may use",
-                       at->id);
-    if (said)
+                       at->reason ? "another client has taken"
+                                  : "every connection is closed soon: another client may use", at->id);
+    if (at->reason)
         return mr_fail(MR_ERROR_AGAIN, "%s: the broker ends the connection: %s", at->params->url,
-                       mosquitto_reason_string(at->reason));
-    errno = saved;
-    return fail_call(at, code ? code : MOSQ_ERR_CONN_LOST);
+                       mr_mqtt_reason(at->reason, MR_MQTT_5));
+    return mr_fail(MR_ERROR_AGAIN, "%s", how);
 }
 
 /* The broker has refused the connection. A login that was right once may be right again. */
 static int fail_answer(const mr_mqtt_link *at) {
+    enum { OLD_BAD_VERSION = 1, OLD_BAD_LOGIN = 4, OLD_NOT_AUTHORIZED = 5 };
     const int reason = at->reason;
     const bool old = at->params->version == MR_MQTT_311;
-    const bool login = old ? reason == CONNACK_REFUSED_BAD_USERNAME_PASSWORD || reason == CONNACK_REFUSED_NOT_AUTHORIZED
-                           : reason == MQTT_RC_BAD_USERNAME_OR_PASSWORD || reason == MQTT_RC_NOT_AUTHORIZED ||
-                                 reason == MQTT_RC_BANNED || reason == MQTT_RC_BAD_AUTHENTICATION_METHOD;
-    const bool protocol = reason == (old ? CONNACK_REFUSED_PROTOCOL_VERSION : MQTT_RC_UNSUPPORTED_PROTOCOL_VERSION);
+    const bool login = old ? reason == OLD_BAD_LOGIN || reason == OLD_NOT_AUTHORIZED
+                           : reason == MR_MQTT_BAD_LOGIN || reason == MR_MQTT_NOT_AUTHORIZED ||
+                                 reason == MR_MQTT_BANNED || reason == MR_MQTT_BAD_METHOD;
+    const bool protocol = reason == (old ? OLD_BAD_VERSION : MR_MQTT_OLD_VERSION);
     const int status = at->known ? MR_ERROR_AGAIN : login ? MR_ERROR_PERMISSION
                        : protocol ? MR_ERROR_UNAVAILABLE : MR_ERROR_AGAIN;
     return mr_fail(status, "%s: the broker refuses the %s: %s%s", at->params->url, login ? "login" : "connection",
-                   old ? mosquitto_connack_string(reason) : mosquitto_reason_string(reason),
-                   protocol && !old ? "; write version: 3.1.1" : "");
+                   mr_mqtt_reason(reason, at->params->version), protocol && !old ? "; write version: 3.1.1" : "");
 }
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
-/* The library aborts the process at a packet of an unknown type, such as the answer of a port for TLS. So the first
- * byte of a connection without TLS is looked at before. Later packets, and those in TLS, are not: one call of the
- * library reads several, and also bytes that come after a look. */
-static int check_greeting(const mr_mqtt_link *at, int fd) {
-    enum { CONNACK = 0x20, TLS_ALERT = 0x15, TLS_HANDSHAKE = 0x16 };
-    unsigned char first = CONNACK;
-    if (at->secure || at->answered || recv(fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) != 1 || first == CONNACK)
-        return MR_OK;
-    const bool tls = first == TLS_ALERT || first == TLS_HANDSHAKE;
-    return fail_with(at, MR_ERROR_AGAIN, tls ? "the port is one for TLS: write mqtts://"
-                                             : "what answers there is no MQTT broker");
-}
-
-/* Sends and receives what there is. Waits for it if `wait`, but only a short time. During a TLS handshake the library
- * wants to write even if it must read first, and a failed write hides what the broker has said. So it writes only if
- * nothing has come for a moment. */
+/* Sends and receives. If there is nothing to do and `wait`, it waits a short time. */
 static int turn(mr_mqtt_link *at, bool wait) {
-    const bool reads = at->secure && !at->answered && !at->quiet;
-    struct pollfd one = {.fd = mosquitto_socket(at->client), .events = POLLIN};
-    if (!reads && mosquitto_want_write(at->client))
-        one.events |= POLLOUT;
-    if (one.fd < 0)
-        return fail_lost(at, MOSQ_ERR_NO_CONN);
-    if (poll(&one, 1, !wait ? 0 : reads ? HANDSHAKE_MS : LOOK_MS) < 0 && errno != EINTR)
-        return fail_call(at, MOSQ_ERR_ERRNO);
-    at->quiet = !one.revents;
-    int status = check_greeting(at, one.fd);
-    if (status)
-        return status;
-    int code = one.revents & (POLLIN | POLLERR | POLLHUP) ? mosquitto_loop_read(at->client, 1) : MOSQ_ERR_SUCCESS;
-    if (!code && one.revents & POLLOUT)
-        code = mosquitto_loop_write(at->client, 1);
-    if (!code)
-        code = mosquitto_loop_misc(at->client);
-    return code || at->lost ? fail_lost(at, code) : MR_OK;
+    const int status = mr_mqtt_client_turn(at->client, wait ? LOOK_MS : 0);
+    return status == MR_ERROR_AGAIN || (!status && at->reason) ? fail_lost(at) : status;
 }
 
 static int fail_stopped(const mr_mqtt_link *at) {
@@ -356,19 +264,19 @@ static void explain_refusal(mr_mqtt_link *at) {
     if (!at->refusal)
         return;
     mr_fail(MR_ERROR_PROTOCOL, "%s: the broker refuses a message for %s: %s", at->params->url, at->refused,
-            at->refusal == MQTT_RC_PACKET_TOO_LARGE ? "it is too large"
+            at->refusal == MR_MQTT_TOO_LARGE ? "it is too large"
             : at->refusal == BREAKS_OFF             ? "it ends the connection each time"
-                                                    : mosquitto_reason_string(at->refusal));
+                                                    : mr_mqtt_reason(at->refusal, MR_MQTT_5));
     if (!at->refused_record)
         mr_stage_warn(mr_delivery_stage(at->delivery), "%s", mr_message());
 }
 
-/* Waits until all that was published is acknowledged. `until_ns`: although the delivery stops, but no longer; 0: as
- * long as acknowledgements come. */
-static int settle(mr_mqtt_link *at, int64_t until_ns) {
+/* Waits until at most `most` messages are not acknowledged. `until_ns`: although the delivery stops, but no longer; 0:
+ * as long as acknowledgements come. */
+static int await(mr_mqtt_link *at, size_t most, int64_t until_ns) {
     int status = MR_OK;
     at->acked_ns = mr_now_ns();
-    while (at->left && !status) {
+    while (at->left > most && !status) {
         const int64_t now_ns = mr_now_ns();
         if (!until_ns && mr_delivery_stops(at->delivery))
             return fail_stopped(at);
@@ -376,39 +284,45 @@ static int settle(mr_mqtt_link *at, int64_t until_ns) {
             return fail_with(at, MR_ERROR_AGAIN, "the broker does not acknowledge messages");
         status = turn(at, true);
     }
+    return status;
+}
+
+static int settle(mr_mqtt_link *at, int64_t until_ns) {
+    const int status = await(at, 0, until_ns);
     at->count = at->left = at->acked = at->bytes = 0;
     return status;
 }
 
 /* ---- publishing -------------------------------------------------------------------------------------------------- */
 
+/* Why a message cannot be published at all; 0: it can. */
+static int unfit(const mr_mqtt_link *at, const char *topic, size_t bytes) {
+    return !mr_mqtt_is_topic(topic) ? MR_MQTT_BAD_TOPIC
+           : mr_mqtt_publish_bytes(at->params->version, topic, bytes) > mr_mqtt_client_limits(at->client)->bytes
+               ? MR_MQTT_TOO_LARGE : 0;
+}
+
 /* `what->topic` is the one that messages name, and lives until the next settle. */
 static int publish_to(mr_mqtt_link *at, const char *topic, const message *what, const char *payload, size_t bytes,
                       bool retain) {
-    const size_t most = at->careful ? 1 : MOST_OPEN;
-    if (!what->of && is_left_out(at, topic))
+    const size_t most = at->careful ? 1 : MOST_OPEN, granted = (size_t)mr_mqtt_client_limits(at->client)->open;
+    const int why = unfit(at, topic, bytes);
+    if (why)
+        note_refused(at, what, why);
+    if (why || (!what->of && is_left_out(at, topic)))
         return MR_OK;
     int status = at->count >= most || (at->count && at->bytes + bytes > MOST_OPEN_BYTES) ? settle(at, 0) : MR_OK;
+    if (!status)
+        status = await(at, granted - 1, 0);
     if (status)
         return status;
-    message *one = &at->open[at->count];
+    message *one = &at->open[at->count++];
     *one = *what;
     one->open = true;
-    int code = bytes > MQTT_MAX_PAYLOAD ? MOSQ_ERR_PAYLOAD_SIZE
-                                        : mosquitto_publish_v5(at->client, &one->id, topic, (int)bytes, payload,
-                                                               1, retain && !at->forgets, NULL);
-    if (code == MOSQ_ERR_PAYLOAD_SIZE || code == MOSQ_ERR_OVERSIZE_PACKET)
-        note_refused(at, what, MQTT_RC_PACKET_TOO_LARGE);
-    else if (code == MOSQ_ERR_INVAL || code == MOSQ_ERR_MALFORMED_UTF8)
-        note_refused(at, what, MQTT_RC_TOPIC_NAME_INVALID);
-    else if (code)
-        return (status = turn(at, false)) ? status : fail_call(at, code); /* the broker may have said why */
-    if (code)
-        return MR_OK;
-    at->count++;
     at->left++;
     at->bytes += bytes;
-    return MR_OK;
+    status = mr_mqtt_client_publish(at->client, &one->id, topic, payload, bytes, retain && !at->forgets);
+    return status == MR_ERROR_AGAIN ? fail_lost(at) : status;
 }
 
 static int publish(mr_mqtt_link *at, const message *what, const char *payload, size_t bytes, bool retain) {
@@ -477,8 +391,7 @@ static int refresh(mr_mqtt_link *at) {
 
 static void disconnect(void *service) {
     mr_mqtt_link *at = service;
-    mosquitto_destroy(at->client);
-    at->client = NULL;
+    mr_mqtt_client_close(&at->client);
     at->count = at->left = at->acked = at->bytes = 0;
 }
 
@@ -499,89 +412,43 @@ static int prepare(mr_mqtt_link *at) {
     return home.prefix ? mr_home_create(&at->home, &home) : MR_OK;
 }
 
-static int set_tls(mr_mqtt_link *at) {
+static mr_mqtt_client_params client_params(mr_mqtt_link *at) {
     const mr_mqtt_params *given = at->params;
-    if (!given->ca_file)
-        return mosquitto_int_option(at->client, MOSQ_OPT_TLS_USE_OS_CERTS, 1);
-    return mosquitto_tls_set(at->client, given->ca_file, NULL, given->certificate_file, given->key_file,
-                             on_passphrase);
+    return (mr_mqtt_client_params){
+        .url = given->url, .host = at->host, .port = at->port, .secure = at->secure, .ca_file = given->ca_file,
+        .certificate_file = given->certificate_file, .key_file = given->key_file, .timeout_ns = given->timeout_ns,
+        .wake = at->delivery ? mr_delivery_wake(at->delivery) : -1, .acknowledged = on_acknowledged, .context = at};
 }
 
-static int make_client(mr_mqtt_link *at) {
+static int dial(mr_mqtt_link *at) {
     size_t bytes;
-    at->client = mosquitto_new(at->id, true, at);
-    char *will = make_state(at, "offline", &bytes);
-    if (!at->client || !will) {
-        free(will);
-        return mr_fail(MR_ERROR_MEMORY, "no memory for a connection");
-    }
-    mosquitto_connect_v5_callback_set(at->client, on_connect);
-    mosquitto_disconnect_v5_callback_set(at->client, on_disconnect);
-    mosquitto_publish_v5_callback_set(at->client, on_publish);
-    mosquitto_log_callback_set(at->client, on_log);
-    int code = mosquitto_int_option(at->client, MOSQ_OPT_PROTOCOL_VERSION,
-                                    at->params->version == MR_MQTT_5 ? MQTT_PROTOCOL_V5 : MQTT_PROTOCOL_V311);
-    code = code ? code : mosquitto_int_option(at->client, MOSQ_OPT_TCP_NODELAY, 1);
-    code = code ? code : mosquitto_int_option(at->client, MOSQ_OPT_SEND_MAXIMUM, MOST_OPEN);
-    code = code ? code : mosquitto_will_set(at->client, at->topic, (int)bytes, will, 1, !at->forgets);
-    if (!code && *at->user)
-        code = mosquitto_username_pw_set(at->client, at->user, *at->password ? at->password : NULL);
-    if (!code && at->secure)
-        code = set_tls(at);
-    free(will);
-    return code ? fail_with(at, MR_ERROR_DATA, *at->detail ? at->detail : mosquitto_strerror(code)) : MR_OK;
-}
-
-/* Connects from an address of one family; NULL: any. */
-static int dial(mr_mqtt_link *at, const char *from) {
     disconnect(at);
-    at->answered = at->lost = at->taken = at->quiet = false;
-    at->reason = 0;
-    *at->detail = 0;
-    int status = mr_delivery_stops(at->delivery) ? fail_stopped(at) : make_client(at);
-    if (status)
-        return status;
-    int code = mosquitto_connect_bind_async(at->client, at->host, at->port, KEEPALIVE_S, from);
-    const int64_t until_ns = mr_now_ns() + at->params->timeout_ns;
-    at->nameless = code == MOSQ_ERR_EAI;
-    status = code ? fail_call(at, code) : MR_OK;
-    while (!status && !at->answered) {
-        status = mr_delivery_stops(at->delivery) ? fail_stopped(at)
-                 : mr_now_ns() > until_ns        ? fail_with(at, MR_ERROR_AGAIN, "the broker does not answer")
-                                                 : turn(at, true);
-    }
-    if (status && !at->answered)
+    char *will = make_state(at, "offline", &bytes);
+    mr_mqtt_client_params params = client_params(at);
+    params.connect = (mr_mqtt_connect){
+        .id = at->id, .user = *at->user ? at->user : NULL, .password = *at->password ? at->password : NULL,
+        .will_topic = at->topic, .will = will, .will_retain = !at->forgets, .keep_alive_s = KEEPALIVE_S,
+        .version = at->params->version};
+    at->taken = false;
+    int status = will ? mr_mqtt_client_open(&at->client, &params, &at->reason)
+                      : mr_fail(MR_ERROR_MEMORY, "no memory for a message");
+    free(will);
+    if (status && !at->reason)
         at->closed = 0; /* nobody else is connected, either */
-    return at->answered && at->reason ? fail_answer(at) : status;
+    return status == MR_ERROR_CANCELLED ? fail_stopped(at) : at->reason ? fail_answer(at) : status;
 }
 
-static bool has_both_families(const char *host) {
-    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    struct addrinfo *found = NULL;
-    int families = 0;
-    if (getaddrinfo(host, NULL, &hints, &found))
-        return false;
-    for (const struct addrinfo *one = found; one; one = one->ai_next)
-        families |= one->ai_family == AF_INET ? 1 : 2;
-    freeaddrinfo(found);
-    return families == 3;
-}
-
-/* libmosquitto does not try another address after one that refuses later. Those of IPv6 come first, as a rule. */
 static int connect_to(void *service, const mr_delivery *delivery) {
     mr_mqtt_link *at = service;
     at->delivery = delivery;
     int status = *at->id ? MR_OK : prepare(at);
     if (!status)
-        status = dial(at, NULL);
-    if (status == MR_ERROR_AGAIN && !at->answered && !at->nameless && !mr_delivery_stops(delivery) &&
-        has_both_families(at->host))
-        status = dial(at, "0.0.0.0");
-    if (status == MR_ERROR_AGAIN && at->reason == MQTT_RC_RETAIN_NOT_SUPPORTED && !at->forgets) {
+        status = dial(at);
+    if (status == MR_ERROR_AGAIN && at->reason == MR_MQTT_NO_RETAIN && !at->forgets) {
         mr_stage_warn(mr_delivery_stage(delivery), "%s keeps no messages: new subscribers see no state",
                       at->params->url);
         at->forgets = true;
-        status = dial(at, NULL);
+        status = dial(at);
     }
     if (status)
         return status;
@@ -655,11 +522,8 @@ static void end(void *service, const mr_delivery *delivery) {
     int status = publish_state(at, "ended");
     if (!status)
         status = settle(at, until_ns);
-    if (status || mosquitto_disconnect_v5(at->client, MQTT_RC_NORMAL_DISCONNECTION, NULL))
-        return;
-    while (mosquitto_socket(at->client) >= 0 && mosquitto_want_write(at->client) && mr_now_ns() < until_ns)
-        if (turn(at, true))
-            return;
+    if (!status)
+        mr_mqtt_client_end(at->client, until_ns);
 }
 
 /* If the broker says nothing, it may be a bad connection: the pauses begin short. */
@@ -668,7 +532,7 @@ static int64_t pause_of(void *service) {
     const int more = at->closed - MOST_CLOSED;
     if (!at->taken)
         return 0;
-    return at->reason >= MQTT_RC_UNSPECIFIED || more > 4 ? TAKEN_NS : INT64_C(1000000000) << (more < 0 ? 0 : more);
+    return at->reason || more > 4 ? TAKEN_NS : INT64_C(1000000000) << (more < 0 ? 0 : more);
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -676,29 +540,26 @@ static int64_t pause_of(void *service) {
 static void destroy(void *service) {
     mr_mqtt_link *gone = service;
     mr_home_destroy(&gone->home);
-    for (size_t i = 0; i < gone->left_out_count; i++)
-        mr_free(gone->left_out[i]);
+    forget_left_out(gone);
     mr_free(gone->left_out);
     explicit_bzero(gone->password, sizeof gone->password);
     mr_free(gone);
 }
 
-static void begin(void) {
-    mosquitto_lib_init();
-}
-
 int mr_mqtt_link_create(mr_mqtt_link **link, const mr_mqtt_params *params) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     mr_mqtt_link *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a connection");
-    pthread_once(&once, begin);
     made->params = params;
     int status = split(params, made->host, &made->port, &made->secure);
     if (!status)
         status = read_login(made);
     if (!status)
         status = check_key(params->key_file);
+    if (!status) {
+        const mr_mqtt_client_params client = client_params(made);
+        status = mr_mqtt_client_check(&client);
+    }
     if (status)
         destroy(made);
     else

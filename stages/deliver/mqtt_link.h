@@ -1,8 +1,8 @@
 /* A connection to an MQTT broker over TCP or TLS, which publishes posts (post.h) with QoS 1.
  *
  * A record is delivered once the broker has acknowledged it (PUBACK). Sessions are clean: what was not acknowledged
- * when a connection was lost is published again from the delivery's queue, not by libmosquitto. The client id follows
- * from the run and the stage, which only one process has: it is unique, and the same after a restart.
+ * when a connection was lost is published again from the delivery's queue. The client id follows from the run and the
+ * stage, which only one process has: it is unique, and the same after a restart.
  *
  * The state topic has a retained JSON object: "online" with counts, "ended", or, by the broker as last will,
  * "offline".
@@ -12,11 +12,12 @@
  * (MR_ERROR_PERMISSION, MR_ERROR_UNAVAILABLE). All else that ends a connection is MR_ERROR_AGAIN. Records that the
  * broker refuses, that are larger than it takes, or that end the connection each time, are marked as refused.
  *
- * Threads: as mr_service_type says. Without libmosquitto (mqtt_link_none.c) the first two functions fail. */
+ * Threads: as mr_service_type says. */
 #pragma once
 
 #include "millrace/option.h"
 #include "stages/deliver/delivery.h"
+#include "stages/deliver/mqtt_packet.h"
 
 typedef struct mr_mqtt_params {
     const char *url;
@@ -30,11 +31,9 @@ typedef struct mr_mqtt_params {
     int64_t timeout_ns;
 } mr_mqtt_params;
 
-enum { MR_MQTT_5, MR_MQTT_311 };
-
 typedef struct mr_mqtt_link mr_mqtt_link;
 
-/* Checks the URL. MR_ERROR_UNAVAILABLE: this build has no libmosquitto; MR_ERROR_CONFIG. */
+/* Checks the URL. MR_ERROR_CONFIG. */
 int mr_mqtt_link_check(const mr_mqtt_params *params);
 /* `params` must live as long as the link. Reads the files: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_DATA. */
 int mr_mqtt_link_create(mr_mqtt_link **link, const mr_mqtt_params *params);

@@ -15,6 +15,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "engine/base/url.h"
 #include "stages/live/connection/address.h"
 #include "stages/live/libav_input.h"
@@ -248,17 +249,15 @@ static int copy_texts(channel *at, const mr_connection_params *from) {
 }
 
 static int start(channel *at) {
-    pthread_attr_t attributes;
     pthread_t thread;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     at->holders = 2;
     atomic_fetch_add(&threads, 1);
-    int error = pthread_create(&thread, &attributes, run, at);
-    pthread_attr_destroy(&attributes);
+    int error = mr_thread_create(&thread, run, at);
     if (error) {
         at->holders = 1;
         atomic_fetch_sub(&threads, 1);
+    } else {
+        pthread_detach(thread);
     }
     return error ? mr_fail(MR_ERROR_IO, "%s: no thread: %s", at->params.url, strerror(error)) : MR_OK;
 }

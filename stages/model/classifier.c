@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "millrace/status.h"
 
 static const char *const kinds[] = {"softmax", "logistic", "squared-hinge", "prototypes", "neighbors", "perceptron"};
@@ -89,10 +90,12 @@ static int work_through(const mr_classifier *classifier, const float *features, 
 
 int mr_classifier_scores(const mr_classifier *classifier, const float *features, size_t rows, size_t stride,
                          float *scores) {
+    MR_PLAIN_NUMBERS;
     return work_through(classifier, features, rows, stride ? stride : classifier->trained.width, true, scores);
 }
 
 int mr_classifier_logits(const mr_classifier *classifier, const float *features, size_t rows, size_t stride,
                          float *logits) {
+    MR_PLAIN_NUMBERS;
     return work_through(classifier, features, rows, stride ? stride : classifier->trained.width, false, logits);
 }

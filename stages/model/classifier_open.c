@@ -7,6 +7,7 @@
 #include "engine/base/json.h"
 #include "engine/base/memory.h"
 #include "engine/base/sha256.h"
+#include "engine/base/thread.h"
 #include "millrace/status.h"
 #include "stages/model/classifier.h"
 #include "stages/model/labels.h"
@@ -339,6 +340,7 @@ int mr_classifier_open(mr_classifier **classifier, const char *folder) {
 }
 
 int mr_classifier_open_signed(mr_classifier **classifier, const char *folder, const char *public_key) {
+    MR_PLAIN_NUMBERS;
     opening o = {.folder = folder, .key = public_key, .made = mr_calloc(1, sizeof *o.made)};
     *classifier = NULL;
     if (!o.made)

@@ -39,8 +39,8 @@ const char *mr_model_shapes(const mr_planned_input *inputs, size_t count, int ba
 #define MR_MODEL_DEVICE_OPTIONS(type, member)                                                                        \
     {.name = "runtime", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .searched = true,                              \
      .offset = offsetof(type, member.runtime), .example = "/usr/lib/libonnxruntime.so",                              \
-     .help = "the ONNX Runtime library. The default is the one that MILLRACE_ONNXRUNTIME names, then the one "       \
-             "that the loader finds"},                                                                               \
+     .help = "the ONNX Runtime library. The default is the one that MILLRACE_ONNXRUNTIME names, then that of a "     \
+             "Python environment, then the one installed with millrace, then the one that the loader finds"},        \
         {.name = "provider", .neutral = true, .kind = MR_OPTION_ENUM, .offset = offsetof(type, member.provider),     \
          .fallback = "auto", .choices = mr_model_providers,                                                          \
          .help = "the part of ONNX Runtime that computes. auto: cuda on CUDA devices, else cpu. tensorrt is "        \

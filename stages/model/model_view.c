@@ -5,6 +5,7 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "kernels/detect/box_head.h"
 #include "millrace/status.h"
 #include "stages/model/npy.h"
@@ -175,6 +176,7 @@ static int show(model_view *view, const mr_file_bytes *file, const mr_onnx_repor
 }
 
 int mr_model_view_open(const mr_model_view **view, const char *path) {
+    MR_PLAIN_NUMBERS;
     mr_file_bytes file = {0};
     bool has_tensor;
     model_view *made = mr_calloc(1, sizeof *made);

@@ -137,8 +137,8 @@ typedef struct ort_runtime {
     bool huge;                /* sessions with session.use_env_allocators have their memory in huge pages */
 } ort_runtime;
 
-/* `path` NULL: uses MILLRACE_ONNXRUNTIME, else a Python environment (mr_site_find), else the loader.
- * MR_ERROR_UNAVAILABLE names the packages to install. */
+/* `path` NULL: uses MILLRACE_ONNXRUNTIME, else a Python environment (mr_site_find), else the one installed with
+ * millrace (mr_installed_libraries), else the loader. MR_ERROR_UNAVAILABLE names the packages to install. */
 int mr_ort_open(const ort_runtime **runtime, const char *path);
 /* Releases `status` and reports its message: MR_ERROR_DATA, "SUBJECT: message". MR_OK for NULL. */
 int mr_ort_check(const ort_runtime *runtime, ort_status *status, const char *what);

@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/find/installed.h"
+#include "engine/base/find/nvidia.h"
 #include "engine/base/huge/huge_heap.h"
 #include "engine/base/memory.h"
-#include "engine/base/nvidia.h"
 #include "millrace/log.h"
 #include "millrace/status.h"
 #include "stages/model/ort_api.h"
@@ -31,11 +32,13 @@ static void log_line(void *context, int severity, const char *category, const ch
 
 static void *open_any(const char *path, char *used, size_t bytes) {
     const char *environment = getenv("MILLRACE_ONNXRUNTIME");
-    char beside[PATH_MAX];
+    char beside[PATH_MAX], installed[PATH_MAX + 32] = "", folder[PATH_MAX];
     mr_site_find("onnxruntime/capi/libonnxruntime.so*", beside);
+    if (mr_installed_libraries(folder))
+        snprintf(installed, sizeof installed, "%s/libonnxruntime.so.1", folder);
     if (!path && environment && environment[0])
         path = environment;
-    const char *const candidates[] = {path ? path : beside, "libonnxruntime.so.1", "libonnxruntime.so"};
+    const char *const candidates[] = {path ? path : beside, installed, "libonnxruntime.so.1", "libonnxruntime.so"};
     /* If a library is named, no other may be tried. */
     for (size_t i = 0; i < (path ? 1 : sizeof candidates / sizeof candidates[0]); i++) {
         void *library = candidates[i][0] ? dlopen(candidates[i], RTLD_NOW | RTLD_LOCAL) : NULL;
@@ -47,8 +50,9 @@ static void *open_any(const char *path, char *used, size_t bytes) {
         mr_fail(MR_ERROR_UNAVAILABLE, "cannot open the ONNX Runtime library %s: %s", path, dlerror());
     else
         mr_fail(MR_ERROR_UNAVAILABLE,
-                "the ONNX Runtime library was not found; pip install onnxruntime, and name its "
-                "onnxruntime/capi/libonnxruntime.so.* in MILLRACE_ONNXRUNTIME or as the stage's `runtime`");
+                "the ONNX Runtime library was not found; install the package millrace-onnxruntime, or pip install "
+                "onnxruntime and name its onnxruntime/capi/libonnxruntime.so.* in MILLRACE_ONNXRUNTIME or as the "
+                "stage's `runtime`");
     return NULL;
 }
 

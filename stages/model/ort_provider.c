@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/nvidia.h"
+#include "engine/base/find/nvidia.h"
 #include "engine/device/cuda/cuda.h"
 #include "millrace/status.h"
 

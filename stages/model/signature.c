@@ -10,6 +10,7 @@
 #include "engine/base/file.h"
 #include "engine/base/key_file.h"
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "millrace/status.h"
 #include "stages/model/classifier.h"
 
@@ -251,6 +252,7 @@ static int look(const signature_paths *at, const char *what, const char *path, s
 }
 
 int mr_signature_read(const char *folder, mr_signature *to) {
+    MR_PLAIN_NUMBERS;
     char path[MR_HEAD_PATH];
     signature_paths at;
     int status = paths_of_head(folder, &at);

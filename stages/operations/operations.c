@@ -134,6 +134,7 @@ static int open_all(mr_operations *self, const mr_operations_params *params) {
 }
 
 int mr_operations_open_sized(mr_operations **operations, const mr_operations_params *params, size_t params_bytes) {
+    MR_PLAIN_NUMBERS;
     mr_operations_params own;
     *operations = NULL;
     int status = mr_sized_copy(&own, sizeof own, params, params_bytes, MR_SIZE_THROUGH(mr_operations_params, models),

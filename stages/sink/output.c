@@ -295,15 +295,6 @@ void mr_output_close(mr_output *output, const mr_stage *self) {
 
 /* ---- numbers --------------------------------------------------------------------------------------------------- */
 
-/* If the host program has set a locale, the decimal point may be a comma. */
-static size_t use_point(char *text) {
-    size_t length = strlen(text);
-    for (size_t i = 0; i < length; i++)
-        if (!strchr("0123456789+-e", text[i]))
-            text[i] = '.';
-    return length;
-}
-
 size_t mr_float_text(char text[MR_NUMBER_TEXT], float value) {
     text[0] = 0;
     if (!(value - value == 0))
@@ -312,7 +303,7 @@ size_t mr_float_text(char text[MR_NUMBER_TEXT], float value) {
     snprintf(text, MR_NUMBER_TEXT, "%.8g", (double)value);
     if (strtof(text, NULL) != value)
         snprintf(text, MR_NUMBER_TEXT, "%.9g", (double)value);
-    return use_point(text);
+    return strlen(text);
 }
 
 size_t mr_double_text(char text[MR_NUMBER_TEXT], double value) {
@@ -322,7 +313,7 @@ size_t mr_double_text(char text[MR_NUMBER_TEXT], double value) {
     snprintf(text, MR_NUMBER_TEXT, "%.15g", value);
     if (strtod(text, NULL) != value)
         snprintf(text, MR_NUMBER_TEXT, "%.17g", value);
-    return use_point(text);
+    return strlen(text);
 }
 
 size_t mr_seconds_text(char text[MR_NUMBER_TEXT], int64_t time_ns) {

@@ -1,5 +1,6 @@
 /* mr_classifier_fit. */
 #include "engine/base/sized.h"
+#include "engine/base/thread.h"
 #include "millrace/status.h"
 #include "stages/train/train_kinds.h"
 #include "stages/train/train_state.h"
@@ -22,6 +23,7 @@ static int fit(mr_fitting *t) {
 
 int mr_classifier_fit_sized(mr_classifier **classifier, const mr_labelled_rows *rows, size_t rows_bytes,
                             const mr_fit_params *params, size_t params_bytes) {
+    MR_PLAIN_NUMBERS;
     mr_labelled_rows own_rows;
     mr_fit_params own;
     mr_fitting t = {0};

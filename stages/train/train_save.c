@@ -15,6 +15,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/sha256.h"
 #include "engine/base/sized.h"
+#include "engine/base/thread.h"
 #include "millrace/status.h"
 #include "millrace/version.h"
 #include "stages/model/classifier.h"
@@ -343,6 +344,7 @@ static int save(const mr_classifier *classifier, const char *folder, const mr_he
 
 int mr_classifier_save_sized(const mr_classifier *classifier, const char *folder, const mr_head_notes *notes,
                              size_t notes_bytes) {
+    MR_PLAIN_NUMBERS;
     mr_head_notes own = {0};
     int status = MR_OK;
     if (notes)

@@ -3,11 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/huge/huge_heap.h"
 #include "engine/base/memory.h"
+#include "engine/data/pixel_heap.h"
 #include "engine/data/pool.h"
 #include "engine/device/device.h"
 #include "engine/device/open/open.h"
 #include "engine/device/sim/sim.h"
+#include "tests/base/huge/huge_mappings.h"
 #include "tests/support/suite.h"
 
 static void count_call(void *context) {
@@ -246,6 +249,44 @@ TEST(a_pool_that_was_filled_allocates_no_more) {
             mr_buffer_unref(&taken[i]);
         assert_int_equal(mr_device_most_bytes(device, MR_MEMORY_DEVICE), 3 * 256);
     }
+}
+
+/* Large buffers of all pools share huge pages, which hold little else, and go when the pools do. */
+TEST(large_buffers_are_in_huge_pages) {
+    enum { COUNT = 20 };
+    static const size_t sizes[] = {700 << 10, 1200 << 10, 5 << 20};
+    mr_pool *pool[3];
+    mr_buffer *buffer[3][COUNT];
+    uint64_t resident, used = 0;
+    if (!mr_huge_pages_given())
+        skip();
+    for (int i = 0; i < 3; i++) {
+        pool[i] = pool_of(sizes[i], COUNT);
+        for (int j = 0; j < COUNT; j++) {
+            buffer[i][j] = acquire(pool[i]);
+            memset(buffer[i][j]->data, j + 1, sizes[i]);
+            used += sizes[i];
+        }
+    }
+    assert_true(huge_mappings(&resident) > 0);
+    assert_in_range(resident, used, used + used / 8 + MR_HUGE_PAGE);
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < COUNT; j++) {
+            assert_int_equal(buffer[i][j]->data[0], j + 1);
+            assert_int_equal(buffer[i][j]->data[sizes[i] - 1], j + 1);
+            mr_buffer_unref(&buffer[i][j]);
+        }
+    for (int i = 0; i < 3; i++)
+        mr_pool_release(&pool[i]);
+    assert_int_equal(huge_mappings(NULL), 0);
+}
+
+TEST(small_buffers_are_not) {
+    mr_pool *pool = pool_of(MR_PIXEL_HEAP_LEAST - 1, 2);
+    mr_buffer *buffer = acquire(pool);
+    assert_int_equal(huge_mappings(NULL), 0);
+    mr_buffer_unref(&buffer);
+    mr_pool_release(&pool);
 }
 
 TEST(foreign_memory_is_released_once) {

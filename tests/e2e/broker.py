@@ -1,4 +1,5 @@
 """A real MQTT broker, mosquitto, with a subscriber that keeps what it receives. Skips if they are not installed."""
+import contextlib
 import itertools
 import json
 import os
@@ -121,3 +122,40 @@ class Flaky:
         if acknowledges:
             connection.sendall(b"\x40\x02" + body[topic:topic + 2])
         return number % self.breaks != 0
+
+
+def packet(first, body):
+    """A packet of MQTT: the first byte, the length and the rest."""
+    length, left = b"", len(body)
+    while not length or left:
+        length += bytes([left % 128 | (128 if left > 127 else 0)])
+        left //= 128
+    return bytes([first]) + length + body
+
+
+WELCOME = b"\x20\x03\0\0\0"
+
+
+class Hostile(Flaky):
+    """A broker that answers each of the first connections with one of the attacks, and is then a right one. An attack
+    is bytes, which it sends after CONNECT, or a function that gets the connection. `context`: TLS."""
+
+    def __init__(self, case, attacks, context=None):
+        self.attacks, self.context = iter(attacks), context
+        super().__init__(case)
+
+    def talk(self, connection):
+        if self.context:
+            connection = self.context.wrap_socket(connection, server_side=True)
+        attack = next(self.attacks, None)
+        if attack is None:
+            super().talk(connection)
+            return
+        with connection, contextlib.suppress(OSError):
+            connection.recv(65536)
+            if callable(attack):
+                attack(connection)
+            else:
+                connection.sendall(attack)
+                while connection.recv(65536):
+                    pass

@@ -16,7 +16,7 @@ static size_t sizes[2];
 static int servers[CONNECTIONS], connected, asked;
 
 /* A server that has sent all at once, and hears as much as the socket holds. */
-static int connect_server(mr_rtsp_socket *socket) {
+static int connect_server(mr_tcp *socket) {
     static const uint8_t hello[HANDSHAKE] = {3};
     const int part = connected > 0;
     int fds[2];

@@ -152,6 +152,16 @@ def hub():
     put("hub", "runs", pieces(one, two, one + b"\x58\x02\x60\x46"))
 
 
+def mqtt():
+    """Packets of brokers as the standards' figures have them, after a byte for the version."""
+    properties = bytes.fromhex("2100052700000100240025001300 0a1f00026f6b260001 6b000176120001 61")
+    connack = bytes([0x20, 3 + len(properties), 0, 0, len(properties)]) + properties
+    put("mqtt", "five", b"\x01" + connack + bytes.fromhex("40020001 4003000297 d000 3d08000174000700 6869 62020007"))
+    put("mqtt", "old", b"\0" + bytes.fromhex("20020000 40020001 300400017468 d000"))
+    put("mqtt", "refused", b"\x01" + bytes.fromhex("2003008700"))
+    put("mqtt", "why", b"\x01" + bytes.fromhex("400b0001 87 07 26 00016b 000176 e007 97 05 1f 0002 6f6b"))
+
+
 def sealed():
     for length in 0, 15, 16, 64:
         put("sealed", f"zeros{length}", bytes(32) + b"\7\0\0" + bytes(length))
@@ -358,6 +368,7 @@ sites()
 vectors()
 records()
 hub()
+mqtt()
 sealed()
 pictures()
 coded = streams()

@@ -35,13 +35,14 @@ LAYERS = """
 engine/base:
 engine/base/log: engine/base
 engine/base/huge: engine/base
+engine/base/find:
 engine/text: engine/base
 engine/device/probe: engine/base
 engine/device: engine/base engine/device/probe
 engine/device/sim: engine/base engine/device
 engine/device/cuda: engine/base engine/device engine/device/probe
 engine/device/open: engine/base engine/device engine/device/probe engine/device/sim engine/device/cuda
-engine/data: engine/base engine/device
+engine/data: engine/base engine/base/huge engine/device
 engine/observe: engine/base
 engine/serve: engine/base
 engine/transport: engine/data
@@ -72,7 +73,7 @@ engine/pipeline: engine/base engine/data engine/text engine/spec engine/plan eng
 kernels: engine/base
 kernels/preprocess: engine/base engine/device engine/device/cuda kernels
 kernels/classical: engine/base engine/device/cuda kernels
-kernels/vector: engine/base engine/device/cuda kernels
+kernels/vector: engine/base engine/base/find engine/device/cuda kernels
 kernels/ceiling: engine/device/cuda kernels
 kernels/fit: engine/base kernels
 kernels/jpeg: kernels
@@ -84,8 +85,8 @@ kernels/detect: engine/device/cuda kernels kernels/text
 kernels/blur: engine/device/cuda kernels
 stages: engine/base engine/device engine/text
 stages/model/onnx: engine/base
-stages/model: engine/base engine/base/huge engine/device engine/device/cuda kernels/detect kernels/vector stages
-    stages/model/onnx
+stages/model: engine/base engine/base/find engine/base/huge engine/device engine/device/cuda kernels/detect
+    kernels/vector stages stages/model/onnx
 stages/objects: engine/base engine/device kernels/blur kernels/detect kernels/metrics stages stages/model
 stages/sketch: engine/base kernels/paint kernels/preprocess
 stages/draw: engine/base engine/device kernels/paint stages stages/objects stages/sketch
@@ -105,7 +106,7 @@ stages/live/web: engine/base stages stages/media
 stages/live/mjpeg: engine/base stages/live/web
 stages/live/connection: engine/base stages/media stages/live/web
 stages/live/rtsp: engine/base stages/media stages/media/coded stages/live/connection
-stages/live/rtmp: engine/base stages/live/connection stages/live/rtsp
+stages/live/rtmp: engine/base stages/live/connection
 stages/live: engine/base stages stages/media stages/media/coded stages/media/ts stages/live/mjpeg stages/live/rtmp
     stages/live/web stages/live/connection stages/live/rtsp
 stages/source: engine/base stages stages/media stages/media/still stages/live
@@ -117,7 +118,7 @@ stages/decode: engine/base stages stages/media stages/media/coded stages/media/s
 stages/encode: engine/base engine/device stages stages/media
 stages/image: engine/base engine/device kernels/preprocess kernels/classical stages
 stages/sink: engine/base engine/data stages stages/media stages/media/still stages/objects
-stages/deliver: engine/base engine/serve stages stages/sink
+stages/deliver: engine/base engine/serve stages stages/live/connection stages/sink
 stages/preview: engine/base engine/serve stages stages/media stages/media/still stages/sink
 stages/video: engine/base stages stages/media stages/media/coded stages/live/rtmp stages/sink
 stages/operations: engine/base engine/device engine/device/open engine/device/probe engine/device/cuda

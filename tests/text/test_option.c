@@ -1,4 +1,3 @@
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -406,21 +405,6 @@ TEST(only_finite_numbers_are_numbers) {
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
         if (mr_value_rate(rates[i], &number))
             fail_msg("%s is taken for a rate", rates[i]);
-}
-
-/* The program may use another locale; that does not change what files mean. */
-TEST(decimal_points_are_points_in_any_locale) {
-    static const char *const names[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE.utf8", "fr_FR.utf8"};
-    bool set = false;
-    for (size_t i = 0; i < 4 && !set; i++)
-        set = setlocale(LC_NUMERIC, names[i]) != NULL;
-    if (!set)
-        skip();
-    double number;
-    bool read = mr_value_double("0.5", &number);
-    setlocale(LC_NUMERIC, "C");
-    assert_true(read);
-    assert_true(number == 0.5);
 }
 
 /* `millrace inspect` prints these tables and files are read with them: every stage type's table must be valid. */

@@ -89,12 +89,9 @@ static void shrink(mr_huge_heap *heap, size_t most) {
     }
 }
 
-/* A region with one block, which is not listed. The kernel places a mapping anywhere. So a page more is mapped, and
- * what is outside whole pages is returned. */
-static block *grow(mr_huge_heap *heap, size_t bytes) {
-    const size_t size = (bytes + MR_HUGE_PAGE - 1) / MR_HUGE_PAGE * MR_HUGE_PAGE;
-    const size_t most = heap->most > heap->in_use + bytes ? heap->most : heap->in_use + bytes;
-    shrink(heap, most > size ? most - size : 0);
+/* A region of `size` bytes with one block, which is not listed. The kernel places a mapping anywhere. So a page more is
+ * mapped, and what is outside whole pages is returned. */
+static block *map(mr_huge_heap *heap, size_t size) {
     uint8_t *memory = mmap(NULL, size + MR_HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return NULL;
@@ -109,6 +106,15 @@ static block *grow(mr_huge_heap *heap, size_t bytes) {
     *made = (block){.bytes = size};
     heap->mapped += size;
     return made;
+}
+
+/* If there is no room for a region of the usual size, one that just fits may do. */
+static block *grow(mr_huge_heap *heap, size_t bytes) {
+    const size_t size = (bytes + MR_HUGE_PAGE - 1) / MR_HUGE_PAGE * MR_HUGE_PAGE;
+    const size_t most = heap->most > heap->in_use + bytes ? heap->most : heap->in_use + bytes;
+    shrink(heap, most > size ? most - size : 0);
+    block *made = size < heap->region ? map(heap, heap->region) : NULL;
+    return made ? made : map(heap, size);
 }
 
 /* ---- the heap -------------------------------------------------------------------------------------------------- */

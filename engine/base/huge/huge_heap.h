@@ -4,7 +4,7 @@
  * The heap is made of regions, each a multiple of 2 MiB, that are split into blocks. A freed block joins its free
  * neighbours and is kept for later allocations, so that a steady sequence of allocations asks the system for nothing.
  * Before the heap grows, it returns empty regions to the system until it is no larger than the most bytes that were in
- * use at once. All functions: any thread. */
+ * use at once. Memory that was never used is only reserved. All functions: any thread. */
 #pragma once
 
 #include <pthread.h>
@@ -18,6 +18,8 @@ typedef struct mr_huge_heap {
     pthread_mutex_t lock;
     struct mr_huge_block *vacant;   /* free blocks, in no order */
     size_t in_use, most, mapped;    /* bytes, with headers; `most`: in_use at its highest */
+    size_t region;                  /* the smallest region, a multiple of MR_HUGE_PAGE; 0: one page. Blocks are packed
+                                       in a region, so large ones waste less of large regions */
 } mr_huge_heap;
 
 #define MR_HUGE_HEAP {.lock = PTHREAD_MUTEX_INITIALIZER}

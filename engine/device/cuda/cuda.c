@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/thread.h"
 #include "engine/device/pixel_memory.h"
 #include "engine/device/cuda/cuda_record.h"
 #include "engine/device/cuda/cuda_stream.h"
@@ -217,7 +218,7 @@ int mr_cuda_create(mr_device **device, int index) {
         status = mr_cuda_failed(&made->device, error, "create a stream");
         goto fail;
     }
-    if (pthread_create(&made->thread, NULL, mr_cuda_ask, made)) {
+    if (mr_thread_create(&made->thread, mr_cuda_ask, made)) {
         status = mr_fail(MR_ERROR_MEMORY, "cannot start the thread of %s", made->device.name);
         goto fail;
     }

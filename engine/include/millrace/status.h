@@ -43,6 +43,8 @@ MR_API int mr_fail(int status, const char *format, ...) __attribute__((format(pr
 
 /* The calling thread's last message; never NULL. Valid until that thread's next mr_fail. */
 MR_API const char *mr_message(void);
+/* The same for a call that failed with `status`; that status in words if no message was left. */
+MR_API const char *mr_message_or(int status);
 
 /* A status in words, and the command's exit code for it (sysexits.h). */
 MR_API const char *mr_status_words(int status);

@@ -313,7 +313,7 @@ static int start(mr_zmq_guard *guard, void *context, void *socket) {
         zmq_bind(guard->requests, "inproc://zeromq.zap.01") ||
         zmq_socket_monitor(socket, events, EVENTS) || zmq_connect(guard->events, events))
         return mr_fail(MR_ERROR_UNAVAILABLE, "ZeroMQ cannot create sockets: %s", zmq_strerror(errno));
-    int error = pthread_create(&guard->thread, NULL, watch, guard);
+    int error = mr_thread_create(&guard->thread, watch, guard);
     if (error)
         return mr_fail(MR_ERROR_MEMORY, "no thread: %s", strerror(error));
     guard->running = true;

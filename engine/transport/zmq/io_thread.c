@@ -13,6 +13,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "engine/transport/zmq/routes.h"
 #include "millrace/status.h"
 
@@ -361,7 +362,7 @@ int mr_io_thread_start(mr_io_thread *io_thread) {
     char name[THREAD_NAME];
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    io_thread->running = pthread_create(&io_thread->thread, NULL, run, io_thread) == 0;
+    io_thread->running = mr_thread_create(&io_thread->thread, run, io_thread) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!io_thread->running)
         return mr_fail(MR_ERROR_MEMORY, "cannot start a thread for %s", io_thread->params.id);

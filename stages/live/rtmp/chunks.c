@@ -29,7 +29,7 @@ static int await(const mr_rtmp_chunks *chunks, int status, short events) {
 static int fill(mr_rtmp_chunks *chunks) {
     int status, error = interrupted(chunks);
     while (!error) {
-        status = mr_rtsp_socket_read(&chunks->socket, chunks->buffer, sizeof chunks->buffer, &chunks->end);
+        status = mr_tcp_read(&chunks->socket, chunks->buffer, sizeof chunks->buffer, &chunks->end);
         if (!status)
             break;
         error = await(chunks, status, POLLIN);
@@ -58,7 +58,7 @@ static int give(mr_rtmp_chunks *chunks, const uint8_t *data, size_t bytes) {
     int error = 0;
     while (bytes && !error) {
         size_t written;
-        const int status = mr_rtsp_socket_write(&chunks->socket, data, bytes, &written);
+        const int status = mr_tcp_write(&chunks->socket, data, bytes, &written);
         data += written;
         bytes -= written;
         error = status ? await(chunks, status, POLLOUT) : 0;
@@ -88,7 +88,7 @@ int mr_rtmp_chunks_begin(mr_rtmp_chunks *chunks) {
 
 bool mr_rtmp_chunks_wait(const mr_rtmp_chunks *chunks) {
     struct pollfd ready = {.fd = chunks->socket.fd, .events = POLLIN};
-    return chunks->at < chunks->end || mr_rtsp_socket_pending(&chunks->socket) || poll(&ready, 1, 0) > 0;
+    return chunks->at < chunks->end || mr_tcp_pending(&chunks->socket) || poll(&ready, 1, 0) > 0;
 }
 
 /* ---- messages that go -------------------------------------------------------------------------------------------- */
@@ -285,5 +285,5 @@ void mr_rtmp_chunks_end(mr_rtmp_chunks *chunks) {
     for (int i = 0; i < chunks->count; i++)
         mr_free(chunks->streams[i].message.data);
     chunks->count = 0;
-    mr_rtsp_socket_close(&chunks->socket);
+    mr_tcp_close(&chunks->socket);
 }

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "stages/live/rtsp/rtsp_socket.h"
+#include "stages/live/connection/tcp.h"
 
 enum { MR_RTMP_MORE = 1 << 20, MR_RTMP_STREAMS = 64, MR_RTMP_BUFFER = 16384, MR_RTMP_CHUNK = 128 };
 
@@ -36,7 +36,7 @@ typedef struct mr_chunk_stream {
 } mr_chunk_stream;
 
 typedef struct mr_rtmp_chunks {
-    mr_rtsp_socket socket;
+    mr_tcp socket;
     AVIOInterruptCB interrupt; /* asked whether calls must stop */
     const char *url;           /* for messages */
     int *refusal;              /* set to a status; mr_message has the text */

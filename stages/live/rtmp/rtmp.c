@@ -414,7 +414,7 @@ static int connect_to(mr_rtmp *rtmp) {
     if (!mr_url_split(from->url, &url) || !mr_url_decode(url.host, host, sizeof host) ||
         (url.port.bytes && !mr_url_decode(url.port, port, sizeof port)))
         return AVERROR(EINVAL);
-    mr_rtsp_socket_params params = {.host = host, .port = *port ? port : tls ? "443" : "1935", .tls = tls,
+    mr_tcp_params params = {.host = host, .port = *port ? port : tls ? "443" : "1935", .tls = tls,
                                     .ca_file = from->ca_file, .name = from->name, .wake = -1};
     int64_t slice_ns = 1000000000;
     int status;
@@ -422,7 +422,7 @@ static int connect_to(mr_rtmp *rtmp) {
     do {
         const int64_t now_ns = mr_now_ns(), left_ns = from->until_ns - now_ns;
         params.until_ns = now_ns + (left_ns < slice_ns ? left_ns : slice_ns);
-        status = mr_rtsp_socket_open(&rtmp->chunks.socket, &params);
+        status = mr_tcp_open(&rtmp->chunks.socket, &params);
         more = status == MR_ERROR_IO && left_ns > slice_ns && mr_now_ns() >= params.until_ns;
         slice_ns *= 2;
     } while (more && !from->interrupt.callback(from->interrupt.opaque));

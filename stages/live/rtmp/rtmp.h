@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "stages/live/rtsp/rtsp_socket.h"
+#include "stages/live/connection/tcp.h"
 
 typedef struct mr_rtmp mr_rtmp;
 
@@ -29,7 +29,7 @@ typedef struct mr_rtmp_params {
     int *refusal;                /* set to a status; mr_message has the text */
     AVIOInterruptCB interrupt;   /* asked whether calls must stop; rarely during connecting */
     int64_t until_ns;            /* but ends then (CLOCK_MONOTONIC) */
-    int (*connect)(mr_rtsp_socket *socket); /* tests only, else NULL: connects to the server: 0 or an AVERROR */
+    int (*connect)(mr_tcp *socket); /* tests only, else NULL: connects to the server: 0 or an AVERROR */
 } mr_rtmp_params;
 
 /* Connects and requests the stream, or permission to publish. *rtmp is set before `interrupt` is first called, and must

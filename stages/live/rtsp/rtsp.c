@@ -90,7 +90,7 @@ static int read_description(mr_rtsp *rtsp, const mr_rtsp_message *answer) {
 /* Connects to the current URL. */
 static int open_talk(mr_rtsp *rtsp) {
     const mr_connection_params *params = &rtsp->params;
-    const mr_rtsp_socket_params to = {.host = rtsp->url.host, .port = rtsp->url.port, .tls = rtsp->url.tls,
+    const mr_tcp_params to = {.host = rtsp->url.host, .port = rtsp->url.port, .tls = rtsp->url.tls,
                                       .ca_file = params->ca_file, .name = params->url, .wake = params->wake,
                                       .until_ns = rtsp->until_ns};
     mr_rtsp_url first;

@@ -143,7 +143,7 @@ static int wait(mr_rtsp *rtsp, int64_t until_ns) {
     struct pollfd fds[3] = {{.fd = rtsp->talk.socket.fd, .events = mr_rtsp_talk_events(&rtsp->talk)},
                             {.fd = rtsp->over_udp ? rtsp->udp.rtp : -1, .events = POLLIN},
                             {.fd = rtsp->over_udp ? rtsp->udp.rtcp : -1, .events = POLLIN}};
-    if (mr_rtsp_socket_pending(&rtsp->talk.socket))
+    if (mr_tcp_pending(&rtsp->talk.socket))
         return fill(rtsp, true, false, false);
     if (gathers(rtsp))
         return gather(rtsp);

@@ -15,15 +15,15 @@
 enum { IN_BYTES = 1 << 17, LEAST_READ = 1 << 15, PACKET_HEADER = 4 };
 _Static_assert(IN_BYTES - LEAST_READ >= MR_RTSP_MOST_HEAD + MR_RTSP_MOST_BODY, "a message fits");
 
-int mr_rtsp_talk_open(mr_rtsp_talk *talk, const mr_rtsp_socket_params *params, const char *user, const char *password) {
+int mr_rtsp_talk_open(mr_rtsp_talk *talk, const mr_tcp_params *params, const char *user, const char *password) {
     *talk = (mr_rtsp_talk){.socket.fd = -1, .name = params->name, .user = user, .password = password,
                            .wake = params->wake, .in = mr_alloc(IN_BYTES)};
-    return talk->in ? mr_rtsp_socket_open(&talk->socket, params) : mr_fail(MR_ERROR_MEMORY, "out of memory");
+    return talk->in ? mr_tcp_open(&talk->socket, params) : mr_fail(MR_ERROR_MEMORY, "out of memory");
 }
 
 void mr_rtsp_talk_close(mr_rtsp_talk *talk) {
     if (talk->in)
-        mr_rtsp_socket_close(&talk->socket);
+        mr_tcp_close(&talk->socket);
     mr_free(talk->in);
     talk->in = NULL;
 }
@@ -42,7 +42,7 @@ static int named(const mr_rtsp_talk *talk, int status) {
 int mr_rtsp_talk_flush(mr_rtsp_talk *talk) {
     while (talk->out_bytes) {
         size_t sent;
-        const int status = mr_rtsp_socket_write(&talk->socket, talk->out, talk->out_bytes, &sent);
+        const int status = mr_tcp_write(&talk->socket, talk->out, talk->out_bytes, &sent);
         if (status == MR_ERROR_AGAIN)
             return MR_OK;
         if (status)
@@ -121,7 +121,7 @@ int mr_rtsp_talk_fill(mr_rtsp_talk *talk) {
         talk->end -= talk->begin;
         talk->begin = 0;
     }
-    const int status = mr_rtsp_socket_read(&talk->socket, talk->in + talk->end, IN_BYTES - talk->end, &got);
+    const int status = mr_tcp_read(&talk->socket, talk->in + talk->end, IN_BYTES - talk->end, &got);
     talk->end += got;
     return named(talk, status);
 }
@@ -190,7 +190,7 @@ int mr_rtsp_talk_next(mr_rtsp_talk *talk, mr_rtsp_event *event) {
 /* Waits until more can be read or written. */
 static int wait_for_more(mr_rtsp_talk *talk, const char *method, int64_t until_ns) {
     struct pollfd ready = {.fd = talk->socket.fd, .events = mr_rtsp_talk_events(talk)};
-    int status = mr_rtsp_socket_pending(&talk->socket) ? MR_OK : mr_live_wait(&ready, 1, talk->wake, until_ns);
+    int status = mr_tcp_pending(&talk->socket) ? MR_OK : mr_live_wait(&ready, 1, talk->wake, until_ns);
     if (status == MR_ERROR_AGAIN)
         return mr_fail(MR_ERROR_IO, "%s: no answer to %s in time", talk->name, method);
     if (!status)

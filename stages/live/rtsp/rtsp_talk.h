@@ -5,12 +5,12 @@
 #pragma once
 
 #include "stages/live/rtsp/rtsp_message.h"
-#include "stages/live/rtsp/rtsp_socket.h"
+#include "stages/live/connection/tcp.h"
 
 enum { MR_RTSP_OUT = 16384 };
 
 typedef struct mr_rtsp_talk {
-    mr_rtsp_socket socket;
+    mr_tcp socket;
     const char *name;            /* borrowed, like user and password; NULL: none */
     const char *user, *password;
     bool digest_only;            /* never send them in clear text */
@@ -28,8 +28,8 @@ typedef struct mr_rtsp_talk {
     char session[256];           /* the session's name; "": none yet */
 } mr_rtsp_talk;
 
-/* Connects. Errors as mr_rtsp_socket_open. */
-int mr_rtsp_talk_open(mr_rtsp_talk *talk, const mr_rtsp_socket_params *params, const char *user, const char *password);
+/* Connects. Errors as mr_tcp_open. */
+int mr_rtsp_talk_open(mr_rtsp_talk *talk, const mr_tcp_params *params, const char *user, const char *password);
 /* Closes at once; accepts one that is zero or closed. */
 void mr_rtsp_talk_close(mr_rtsp_talk *talk);
 

@@ -7,6 +7,7 @@
 #include "engine/base/json.h"
 #include "engine/base/memory.h"
 #include "engine/base/sized.h"
+#include "engine/base/thread.h"
 #include "millrace/status.h"
 #include "stages/model/classifier.h"
 #include "stages/model/onnx/onnx_file.h"
@@ -103,6 +104,7 @@ static int write_onnx(const mr_classifier *classifier, const char *path, const m
 
 int mr_classifier_write_onnx_sized(const mr_classifier *classifier, const char *path, const mr_onnx_params *params,
                                    size_t params_bytes) {
+    MR_PLAIN_NUMBERS;
     mr_onnx_params own = {0};
     int status = MR_OK;
     if (params)
@@ -146,6 +148,7 @@ static int bind(mr_onnx_scorer *s) {
 }
 
 int mr_onnx_scorer_open(mr_onnx_scorer **scorer, const char *path, size_t class_count) {
+    MR_PLAIN_NUMBERS;
     mr_onnx_scorer *made = mr_calloc(1, sizeof *made);
     *scorer = NULL;
     if (!made)
@@ -165,6 +168,7 @@ size_t mr_onnx_scorer_bytes(const mr_onnx_scorer *scorer) {
 }
 
 int mr_onnx_scorer_run(mr_onnx_scorer *s, const void *input, float *scores) {
+    MR_PLAIN_NUMBERS;
     void *in = s->input, *out = s->output;
     memcpy(s->input, input, s->row_bytes);
     int status = s->model->runtime->run(&s->binding, &in, &out, NULL);

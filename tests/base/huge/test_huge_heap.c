@@ -1,5 +1,8 @@
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "engine/base/huge/huge_heap.h"
 #include "engine/base/thread.h"
@@ -88,12 +91,44 @@ TEST(a_trim_keeps_what_is_used) {
     assert_empty(&heap);
 }
 
+/* The process's address space. */
+static rlim_t mapped_bytes(void) {
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu", &pages), 1);
+    fclose(file);
+    return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
 TEST(too_much_is_refused) {
     mr_huge_heap heap = MR_HUGE_HEAP;
     assert_null(mr_huge_alloc(&heap, SIZE_MAX));
     assert_null(mr_huge_alloc(&heap, SIZE_MAX - 100));
     assert_null(mr_huge_alloc(&heap, (size_t)1 << 60));
     assert_int_equal(heap.in_use, 0);
+    assert_empty(&heap);
+}
+
+/* Large blocks lie side by side in large regions. If there is no room for one, the block still has its own pages. */
+TEST(blocks_share_large_regions) {
+    enum { REGION = 8 * MR_HUGE_PAGE, BYTES = MR_HUGE_PAGE / 5 * 3 };
+    mr_huge_heap heap = {.lock = PTHREAD_MUTEX_INITIALIZER, .region = REGION};
+    struct rlimit before, less;
+    void *block[14];
+    for (size_t i = 0; i < 13; i++)
+        assert_non_null(block[i] = mr_huge_alloc(&heap, BYTES));
+    assert_int_equal(heap.mapped, REGION);
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    less = before;
+    less.rlim_cur = mapped_bytes() + REGION / 2;
+    assert_int_equal(setrlimit(RLIMIT_AS, &less), 0);
+    block[13] = mr_huge_alloc(&heap, BYTES);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_non_null(block[13]);
+    assert_int_equal(heap.mapped, REGION + MR_HUGE_PAGE);
+    for (size_t i = 0; i < 14; i++)
+        mr_huge_free(&heap, block[i]);
     assert_empty(&heap);
 }
 

@@ -11,6 +11,7 @@
 #include "stages/model/onnx/onnx_file.h"
 #include "stages/model/onnx/onnx_report.h"
 #include "stages/model/runtime.h"
+#include "tests/base/huge/huge_mappings.h"
 #include "tests/support/models.h"
 #include "tests/support/suite.h"
 #include "tests/support/temporary.h"
@@ -342,18 +343,6 @@ MODEL_TEST(programs_see_what_a_model_takes_and_gives) {
     mr_model_view_close(&model);
 }
 
-/* How many mappings of this process the kernel was asked to put into huge pages. */
-static int count_huge_mappings(void) {
-    char line[512];
-    int count = 0;
-    FILE *file = fopen("/proc/self/smaps", "r");
-    assert_non_null(file);
-    while (fgets(line, sizeof line, file))
-        count += !strncmp(line, "VmFlags:", 8) && strstr(line, " hg");
-    fclose(file);
-    return count;
-}
-
 /* A session's weights and buffers are in huge pages, and leave nothing behind. */
 MODEL_TEST(networks_are_in_huge_pages) {
     char path[256];
@@ -361,11 +350,11 @@ MODEL_TEST(networks_are_in_huge_pages) {
     if (!mr_huge_pages_given())
         skip();
     models_path("any-batch.onnx", path, sizeof path);
-    assert_int_equal(count_huge_mappings(), 0);
+    assert_int_equal(huge_mappings(NULL), 0);
     assert_int_equal(mr_model_open(&model, &(mr_model_params){.path = path}), MR_OK);
-    assert_true(count_huge_mappings() > 0);
+    assert_true(huge_mappings(NULL) > 0);
     mr_model_close(&model);
-    assert_int_equal(count_huge_mappings(), 0);
+    assert_int_equal(huge_mappings(NULL), 0);
 }
 
 /* If a model is truncated at any byte, the message must say so and give the position. */

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "engine/base/memory.h"
-#include "engine/base/nvidia.h"
+#include "engine/base/find/nvidia.h"
 #include "engine/device/device.h"
 #include "engine/device/open/open.h"
 #include "engine/device/sim/sim.h"

@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,9 +125,4 @@ TEST(outputs_that_cannot_be_opened_are_reported) {
     mr_output_close(&output, NULL);
 }
 
-static int prepare(void **state) {
-    setlocale(LC_ALL, "");
-    return make_temporary_folder(state);
-}
-
-RUN_TESTS(prepare, remove_temporary_folder)
+RUN_TESTS(make_temporary_folder, remove_temporary_folder)

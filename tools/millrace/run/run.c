@@ -163,10 +163,24 @@ typedef struct audience {
     mr_observed_process process;
     mr_movement movement;
     bool show;
-    bool stuck; /* a call of a stage does not return */
+    bool stuck;  /* a call of a stage does not return */
+    bool stalls; /* frames do not move, and the log says so */
     int64_t reported_ns, alive_ns;
     int64_t asked_ns; /* when the run was asked to end; 0: it was not */
 } audience;
+
+/* A plugin that keeps frames or does not return holds all others up, and nothing else would tell. */
+static void warn_of_stall(audience *to, const mr_summary *summary, int64_t now_ns) {
+    static const int64_t patience_ns = 30000000000;
+    const int64_t stall_ns = mr_plan_view_http(to->plan)->stall_ns;
+    const bool stalls = mr_movement_stalls(&to->movement, now_ns, stall_ns < patience_ns ? stall_ns : patience_ns);
+    if (stalls && !to->stalls)
+        mr_log(MR_LOG_WARNING, "%llu frames are in flight, and none has moved for %.0f s: a stage keeps frames or does "
+               "not return from a call; `millrace ctl status --pid %ld` shows how many each has taken and given",
+               (unsigned long long)summary->in_flight, (double)(now_ns - to->movement.moved_ns) * 1e-9,
+               (long)getpid());
+    to->stalls = stalls;
+}
 
 static void give_signs(audience *to, const mr_summary *summary) {
     int64_t now_ns = mr_now_ns(), every_ns = mr_notify_watchdog_ns();
@@ -181,6 +195,7 @@ static void give_signs(audience *to, const mr_summary *summary) {
     mr_movement_look(&to->movement, &(mr_observed_ledger){summary->in, summary->delivered, summary->dropped,
                                                           summary->absorbed, summary->in_flight},
                      mr_observed_is_held_up(summary), now_ns);
+    warn_of_stall(to, summary, now_ns);
     if (every_ns && now_ns - to->alive_ns >= every_ns / 2 &&
         !mr_movement_stalls(&to->movement, now_ns, mr_plan_view_http(to->plan)->stall_ns)) {
         mr_notify("WATCHDOG=1");

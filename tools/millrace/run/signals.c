@@ -205,7 +205,7 @@ static int start(void) {
     if (!error && (watch.fd = signalfd(-1, &set, SFD_CLOEXEC)) < 0)
         error = errno;
     if (!error)
-        error = pthread_create(&watch.thread, NULL, wait_for_signals, &watch.fd);
+        error = mr_thread_create(&watch.thread, wait_for_signals, &watch.fd);
     if (error)
         return mr_fail(MR_ERROR_INTERNAL, "no thread for signals: %s", strerror(error));
     watch.begun = true;

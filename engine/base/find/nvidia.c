@@ -1,4 +1,4 @@
-#include "engine/base/nvidia.h"
+#include "engine/base/find/nvidia.h"
 
 #include <dlfcn.h>
 #include <glob.h>

@@ -1,4 +1,4 @@
-#include "stages/live/rtsp/rtsp_socket.h"
+#include "stages/live/connection/tcp.h"
 
 #include <errno.h>
 #include <gnutls/x509.h>
@@ -14,7 +14,7 @@
 /* ---- connecting -------------------------------------------------------------------------------------------------- */
 
 /* 0, an errno, or -1: cancelled. */
-static int try_address(mr_rtsp_socket *made, const mr_address *to, int wake, int64_t until_ns) {
+static int try_address(mr_tcp *made, const mr_address *to, int wake, int64_t until_ns) {
     const int on = 1;
     int error = 0;
     socklen_t size = sizeof error;
@@ -34,7 +34,7 @@ static int try_address(mr_rtsp_socket *made, const mr_address *to, int wake, int
 }
 
 /* The addresses share the remaining time. */
-static int connect_to(mr_rtsp_socket *made, const mr_rtsp_socket_params *params) {
+static int connect_to(mr_tcp *made, const mr_tcp_params *params) {
     mr_address addresses[MR_MOST_ADDRESSES];
     int count, error = EADDRNOTAVAIL;
     const int status = mr_resolve(addresses, &count, params->host, params->port, params->wake, params->until_ns);
@@ -51,7 +51,7 @@ static int connect_to(mr_rtsp_socket *made, const mr_rtsp_socket_params *params)
             getsockname(made->fd, (struct sockaddr *)&made->own.at, &made->own.bytes);
             return MR_OK;
         }
-        mr_rtsp_socket_close(made);
+        mr_tcp_close(made);
     }
     return mr_fail(MR_ERROR_IO, "%s: cannot connect to port %s: %s: does the server run, and is the port right?",
                    params->name, params->port, strerror(error));
@@ -59,7 +59,7 @@ static int connect_to(mr_rtsp_socket *made, const mr_rtsp_socket_params *params)
 
 /* ---- TLS --------------------------------------------------------------------------------------------------------- */
 
-static int read_trust(mr_rtsp_socket *made, const mr_rtsp_socket_params *params) {
+static int read_trust(mr_tcp *made, const mr_tcp_params *params) {
     if (gnutls_certificate_allocate_credentials(&made->trust) < 0)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     const int read = params->ca_file
@@ -68,10 +68,15 @@ static int read_trust(mr_rtsp_socket *made, const mr_rtsp_socket_params *params)
     if (params->ca_file && read <= 0)
         return mr_fail(MR_ERROR_CONFIG, "%s: ca_file %s has no certificates: %s", params->name, params->ca_file,
                        read < 0 ? gnutls_strerror(read) : "it is empty");
-    return MR_OK;
+    const int own = params->certificate_file
+                        ? gnutls_certificate_set_x509_key_file(made->trust, params->certificate_file, params->key_file,
+                                                               GNUTLS_X509_FMT_PEM)
+                        : 0;
+    return own >= 0 ? MR_OK : mr_fail(MR_ERROR_CONFIG, "%s: certificate_file %s with key_file %s: %s", params->name,
+                                      params->certificate_file, params->key_file, gnutls_strerror(own));
 }
 
-static int begin_tls(mr_rtsp_socket *made, const mr_rtsp_socket_params *params) {
+static int begin_tls(mr_tcp *made, const mr_tcp_params *params) {
     const int status = read_trust(made, params);
     if (status)
         return status;
@@ -85,7 +90,7 @@ static int begin_tls(mr_rtsp_socket *made, const mr_rtsp_socket_params *params) 
     return MR_OK;
 }
 
-static int refuse_certificate(mr_rtsp_socket *made, const mr_rtsp_socket_params *params) {
+static int refuse_certificate(mr_tcp *made, const mr_tcp_params *params) {
     gnutls_datum_t words = {0};
     const unsigned found = gnutls_session_get_verify_cert_status(made->tls);
     gnutls_certificate_verification_status_print(found, GNUTLS_CRT_X509, &words, 0);
@@ -96,7 +101,14 @@ static int refuse_certificate(mr_rtsp_socket *made, const mr_rtsp_socket_params 
     return status;
 }
 
-static int shake_hands(mr_rtsp_socket *made, const mr_rtsp_socket_params *params) {
+/* The peer's own words, if it has sent an alert. */
+static const char *words_for(const mr_tcp *made, int error) {
+    const bool alert = error == GNUTLS_E_FATAL_ALERT_RECEIVED || error == GNUTLS_E_WARNING_ALERT_RECEIVED;
+    const char *words = alert ? gnutls_alert_get_name(gnutls_alert_get(made->tls)) : NULL;
+    return words ? words : gnutls_strerror(error);
+}
+
+static int shake_hands(mr_tcp *made, const mr_tcp_params *params) {
     for (;;) {
         const int result = gnutls_handshake(made->tls);
         if (result == GNUTLS_E_SUCCESS)
@@ -105,7 +117,7 @@ static int shake_hands(mr_rtsp_socket *made, const mr_rtsp_socket_params *params
             return refuse_certificate(made, params);
         if (gnutls_error_is_fatal(result))
             return mr_fail(MR_ERROR_IO, "%s: TLS failed: %s: is this a port for TLS?", params->name,
-                           gnutls_strerror(result));
+                           words_for(made, result));
         struct pollfd ready = {.fd = made->fd, .events = gnutls_record_get_direction(made->tls) ? POLLOUT : POLLIN};
         const int status = mr_live_wait(&ready, 1, params->wake, params->until_ns);
         if (status == MR_ERROR_AGAIN)
@@ -117,29 +129,36 @@ static int shake_hands(mr_rtsp_socket *made, const mr_rtsp_socket_params *params
 
 /* ---- the socket -------------------------------------------------------------------------------------------------- */
 
-int mr_rtsp_socket_open(mr_rtsp_socket *socket, const mr_rtsp_socket_params *params) {
-    *socket = (mr_rtsp_socket){.fd = -1};
+int mr_tcp_check_files(const mr_tcp_params *params) {
+    mr_tcp made = {.fd = -1};
+    const int status = params->tls ? read_trust(&made, params) : MR_OK;
+    mr_tcp_close(&made);
+    return status;
+}
+
+int mr_tcp_open(mr_tcp *socket, const mr_tcp_params *params) {
+    *socket = (mr_tcp){.fd = -1};
     int status = connect_to(socket, params);
     if (!status && params->tls)
         status = begin_tls(socket, params);
     if (!status && params->tls)
         status = shake_hands(socket, params);
     if (status)
-        mr_rtsp_socket_close(socket);
+        mr_tcp_close(socket);
     return status;
 }
 
-void mr_rtsp_socket_close(mr_rtsp_socket *socket) {
+void mr_tcp_close(mr_tcp *socket) {
     if (socket->tls)
         gnutls_deinit(socket->tls);
     if (socket->trust)
         gnutls_certificate_free_credentials(socket->trust);
     if (socket->fd >= 0)
         close(socket->fd);
-    *socket = (mr_rtsp_socket){.fd = -1};
+    *socket = (mr_tcp){.fd = -1};
 }
 
-static int read_tls(mr_rtsp_socket *socket, void *data, size_t room, size_t *bytes) {
+static int read_tls(mr_tcp *socket, void *data, size_t room, size_t *bytes) {
     const ssize_t got = gnutls_record_recv(socket->tls, data, room);
     if (got > 0) {
         *bytes = (size_t)got;
@@ -149,10 +168,10 @@ static int read_tls(mr_rtsp_socket *socket, void *data, size_t room, size_t *byt
         return MR_END;
     if (!gnutls_error_is_fatal((int)got))
         return MR_ERROR_AGAIN;
-    return mr_fail(MR_ERROR_IO, "%s", gnutls_strerror((int)got));
+    return mr_fail(MR_ERROR_IO, "TLS failed: %s", words_for(socket, (int)got));
 }
 
-int mr_rtsp_socket_read(mr_rtsp_socket *socket, void *data, size_t room, size_t *bytes) {
+int mr_tcp_read(mr_tcp *socket, void *data, size_t room, size_t *bytes) {
     *bytes = 0;
     if (socket->tls)
         return read_tls(socket, data, room, bytes);
@@ -168,7 +187,7 @@ int mr_rtsp_socket_read(mr_rtsp_socket *socket, void *data, size_t room, size_t 
     return mr_fail(MR_ERROR_IO, "%s", strerror(errno));
 }
 
-int mr_rtsp_socket_write(mr_rtsp_socket *socket, const void *data, size_t count, size_t *bytes) {
+int mr_tcp_write(mr_tcp *socket, const void *data, size_t count, size_t *bytes) {
     *bytes = 0;
     const ssize_t put = socket->tls ? gnutls_record_send(socket->tls, data, count)
                                     : send(socket->fd, data, count, MSG_NOSIGNAL);
@@ -178,9 +197,9 @@ int mr_rtsp_socket_write(mr_rtsp_socket *socket, const void *data, size_t count,
     }
     if (socket->tls ? !gnutls_error_is_fatal((int)put) : errno == EAGAIN || errno == EINTR)
         return MR_ERROR_AGAIN;
-    return mr_fail(MR_ERROR_IO, "%s", socket->tls ? gnutls_strerror((int)put) : strerror(errno));
+    return mr_fail(MR_ERROR_IO, "%s", socket->tls ? words_for(socket, (int)put) : strerror(errno));
 }
 
-bool mr_rtsp_socket_pending(const mr_rtsp_socket *socket) {
+bool mr_tcp_pending(const mr_tcp *socket) {
     return socket->tls && gnutls_record_check_pending(socket->tls) > 0;
 }

@@ -1,0 +1,45 @@
+#include "engine/base/find/installed.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static bool take(const char *folder, const char *below, char path[PATH_MAX]) {
+    char whole[2 * PATH_MAX];
+    struct stat found;
+    snprintf(whole, sizeof whole, "%s%s", folder, below);
+    return realpath(whole, path) && stat(path, &found) == 0 && S_ISDIR(found.st_mode);
+}
+
+/* The folder of the program or library that has this code. */
+static bool take_own_folder(char folder[PATH_MAX]) {
+    static const char inside;
+    Dl_info own;
+    /* A program's name is as it was called, so the kernel is asked. */
+    const bool is_library = dladdr(&inside, &own) && own.dli_fname && strstr(own.dli_fname, ".so");
+    char *slash = realpath(is_library ? own.dli_fname : "/proc/self/exe", folder) ? strrchr(folder, '/') : NULL;
+    if (!slash)
+        return false;
+    *slash = 0;
+    return true;
+}
+
+static bool find(const char *from_program, const char *from_library, const char *configured, char path[PATH_MAX]) {
+    char folder[PATH_MAX];
+    if (take_own_folder(folder) && (take(folder, from_program, path) || take(folder, from_library, path)))
+        return true;
+    if (take(configured, "", path))
+        return true;
+    path[0] = 0;
+    return false;
+}
+
+bool mr_installed_data(char path[PATH_MAX]) {
+    return find("/" MILLRACE_BIN_TO_DATA "/millrace", "/" MILLRACE_LIB_TO_DATA "/millrace", MILLRACE_DATA, path);
+}
+
+bool mr_installed_libraries(char path[PATH_MAX]) {
+    return find("/" MILLRACE_BIN_TO_LIB "/millrace", "/millrace", MILLRACE_LIB, path);
+}

@@ -1,0 +1,244 @@
+"""How programs end that use the Python module: Ctrl-C, the interpreter's end, forks, other interpreters; and the
+command as `python -m millrace`. Each case is a process of its own, which must not crash or hang."""
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+from harness import MILLRACE, SAMPLES, Case, call
+
+AT_ONCE = 4
+MODULE = pathlib.Path(MILLRACE).parent / "python"
+CLIP = SAMPLES / "realshort.mp4"
+BEGIN = f"""
+import os, sys, threading, time
+sys.path.insert(0, {str(MODULE)!r})
+import millrace
+ENDLESS = '''
+version: 1
+pipeline: endless
+sources:
+  numbers: {{type: "null", rate: 200fps}}
+stages:
+  answers: {{type: callback, input: numbers}}
+'''
+CLIP = '''
+version: 1
+pipeline: clip
+sources:
+  clip: {{uri: "{CLIP}"}}
+stages:
+  decode: {{input: clip}}
+  answers: {{type: callback, input: decode}}
+'''
+FILED = '''
+version: 1
+pipeline: filed
+sources:
+  numbers: {{type: "null", rate: 200fps}}
+stages:
+  same: {{type: "null", input: numbers}}
+  answers: {{type: callback, input: same}}
+  rows: {{type: jsonl, input: same, path: rows.jsonl}}
+'''
+"""
+
+
+class Ends(Case):
+    def setUp(self):
+        if not MODULE.exists() or not list(MODULE.glob("millrace/_core*")):
+            self.skipTest("the module is not built (Debian: python3-dev)")
+        super().setUp()
+
+    def program(self, text, code=0, python=sys.executable):
+        done = subprocess.run([python, "-c", BEGIN + text], capture_output=True, text=True, cwd=self.folder, timeout=60)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        self.assertNotIn("Fatal", done.stderr)
+        return done
+
+    def interrupted(self, text, **options):
+        """Starts a program, sends it SIGINT once it has printed a line, and returns it."""
+        with subprocess.Popen([sys.executable, "-uc", BEGIN + text], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, cwd=self.folder, **options) as child:
+            self.assertEqual(child.stdout.readline(), "ready\n")
+            time.sleep(0.1)
+            started = time.monotonic()
+            child.send_signal(signal.SIGINT)
+            out, err = child.communicate(timeout=30)
+            return child.returncode, out, err, time.monotonic() - started
+
+    def test_ctrl_c_in_a_loop_ends_the_run_in_order(self):
+        code, out, err, seconds = self.interrupted("""
+seen = 0
+run = millrace.run(text=FILED, stage="same")
+try:
+    for frame in run:
+        seen += 1
+        if seen == 5: print("ready")
+except KeyboardInterrupt:
+    run.close()
+    rows = len(open("rows.jsonl").read().splitlines())
+    print(seen, rows, run.summary["ledger"]["balanced"])
+    raise
+""")
+        self.assertEqual(code, -signal.SIGINT, err)
+        self.assertIn("KeyboardInterrupt", err)
+        seen, rows, balanced = out.split()
+        self.assertGreaterEqual(int(rows), int(seen))
+        self.assertEqual(balanced, "True")
+        self.assertLess(seconds, 5)
+
+    def test_ctrl_c_ends_every_wait(self):
+        for wait in ("p.wait()", "next(frames)", "p.tap('answers')", "p.push('numbers', [0]*8)"):
+            with self.subTest(wait):
+                text = "ENDLESS.replace('\"null\", rate: 200fps', 'push, format: u8 8')"
+                code, out, err, seconds = self.interrupted(f"""
+p = millrace.Pipeline(text={text})
+frames = p.frames("answers", hold=2)
+p.start()
+data = __import__("array").array("B", [0] * 8)
+class Numbers:
+    __array_interface__ = dict(version=3, shape=(8,), typestr="|u1", data=(data.buffer_info()[0], True))
+if "push" in {wait!r}:
+    try:
+        while True: p.push("numbers", Numbers(), timeout=0.1)
+    except millrace.Timeout: pass
+print("ready")
+{wait.replace("[0]*8", "Numbers()")}
+""")
+                self.assertEqual(code, -signal.SIGINT, out + err)
+                self.assertIn("KeyboardInterrupt", err)
+                self.assertLess(seconds, 5)
+
+    def test_the_interpreter_ends_with_a_run_under_way(self):
+        self.program("p = millrace.Pipeline(text=FILED); p.start(); time.sleep(0.1)")
+        self.assertGreater(len((self.folder / "rows.jsonl").read_text().splitlines()), 2)
+        self.program("for frame in millrace.run(text=ENDLESS): sys.exit(3)", code=3)
+        self.program("""
+p = millrace.Pipeline(text=ENDLESS)
+p.subscribe("answers", lambda frame: time.sleep(0.001))
+p.start()
+time.sleep(0.1)
+raise SystemExit(4)""", code=4)
+
+    def test_the_interpreter_ends_while_a_daemon_thread_waits(self):
+        self.program("""
+run = millrace.run(text=ENDLESS)
+seen = []
+threading.Thread(target=lambda: [seen.append(f.detach()) for f in run], daemon=True).start()
+while not seen: time.sleep(0.01)
+""")
+        self.program("""
+p = millrace.Pipeline(text=ENDLESS.replace('rate: 200fps', 'rate: 1fps'))
+frames = p.frames("answers")
+p.start()
+for wait in (p.wait, lambda: list(frames), lambda: p.tap("answers")):
+    threading.Thread(target=wait, daemon=True).start()
+time.sleep(0.2)
+""")
+
+    def test_frames_and_arrays_outlive_the_pipeline(self):
+        done = self.program("""
+run = millrace.run(text=CLIP)
+frame = next(run)
+planes = frame.planes
+run.close()
+total = int(planes[0].sum())
+assert total == int(frame.detach().planes[0].sum()) > 0
+print(frame, total)
+kept = planes[1]
+""")
+        self.assertIn("picture I420 320x240", done.stdout)
+
+    def test_a_forgotten_pipeline_ends_by_itself(self):
+        self.program("""
+import gc
+for i in range(20):
+    p = millrace.Pipeline(text=ENDLESS)
+    p.subscribe("answers", lambda frame: None)
+    p.start()
+    del p
+gc.collect()
+end = time.monotonic() + 20
+while threads() > 3 and time.monotonic() < end: time.sleep(0.05)
+assert threads() <= 3, threads()
+""".replace("threads()", "len(os.listdir('/proc/self/task'))"))
+
+    def test_a_loop_that_breaks_ends_the_run(self):
+        done = self.program("""
+for i in range(3):
+    for frame in millrace.run(text=ENDLESS):
+        break
+    del frame
+print(len(os.listdir('/proc/self/task')))
+""")
+        self.assertLess(int(done.stdout), 5)
+
+    def test_a_child_of_a_fork_is_refused(self):
+        done = self.program("""
+run = millrace.run(text=ENDLESS)
+next(run)
+pid = os.fork()
+if pid == 0:
+    for call in (lambda: next(run), lambda: run.pipeline.stop(), lambda: run.pipeline.wait(), run.pipeline.summary,
+                 lambda: millrace.Pipeline(text=ENDLESS)):
+        try:
+            call()
+        except millrace.Error as error:
+            print(error)
+    run.pipeline.close()
+    del run
+    sys.exit(0)
+code = os.waitpid(pid, 0)[1]
+next(run)
+run.close()
+sys.exit(code)
+""")
+        self.assertEqual(len(re.findall("spawn", done.stdout)), 5, done.stdout)
+
+    def test_a_fork_before_any_pipeline_works(self):
+        self.program("""
+pid = os.fork()
+if pid == 0:
+    sys.exit(0 if next(millrace.run(text=ENDLESS)).seq == 0 else 9)
+sys.exit(os.waitpid(pid, 0)[1])
+""")
+
+    def test_a_sub_interpreter_is_refused(self):
+        done = self.program("""
+try:
+    import _xxsubinterpreters as interpreters
+except ImportError:
+    import _interpreters as interpreters
+one = interpreters.create()
+try:
+    interpreters.run_string(one, f"import sys; sys.path.insert(0, {sys.path[0]!r}); import millrace")
+except Exception as error:
+    print(error)
+""")
+        self.assertIn("main interpreter alone", done.stdout + done.stderr)
+
+    def test_without_numpy_arrays_are_the_modules(self):
+        done = self.program("""
+sys.modules["numpy"] = None
+for frame in millrace.run(text=CLIP):
+    luma = frame.planes[0]
+    print(type(luma).__name__, luma.shape, luma.strides, luma.dtype, len(luma.tobytes()), sum(luma.tobytes()))
+    break
+""")
+        self.assertRegex(done.stdout, r"^Array \(240, 320\) \(\d+, 1\) uint8 76800 \d\d+")
+
+    def test_the_command(self):
+        def module(*arguments, code=0):
+            done = call([sys.executable, "-m", "millrace", *arguments], environment={"PYTHONPATH": str(MODULE)})
+            self.assertEqual(done.returncode, code, done.stderr)
+            return done
+        self.assertRegex(module("--version").stdout, r"^millrace \d")
+        self.assertEqual(module("list").stdout, call([MILLRACE, "list"]).stdout)
+        path = self.write("version: 1\npipeline: p\n")
+        self.assertEqual(module("check", str(path), code=78).stderr, call([MILLRACE, "check", str(path)]).stderr)
+        self.assertIn("needs a file", module("--stages", code=64).stderr)
+        self.assertIn("missing.py", module("--stages", "missing.py", "list", code=66).stderr)

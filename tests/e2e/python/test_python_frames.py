@@ -1,0 +1,416 @@
+"""The Python module in this process: frames, results, arrays, pushing, plans. The references are the command's own
+jsonl, ffmpeg, and NumPy."""
+import dataclasses
+import gc
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+import time
+import weakref
+
+import numpy as np
+
+from harness import MILLRACE, MODELS, PICTURES, ROOT, SAMPLES, Case, call, pipeline
+
+sys.path.insert(0, str(pathlib.Path(MILLRACE).parent / "python"))
+try:
+    import millrace
+except ModuleNotFoundError:
+    millrace = None
+
+CLIP = SAMPLES / "realshort.mp4"
+PUSHED = """version: 1
+pipeline: pushed
+sources:
+  camera: {type: push, format: FORMAT}
+stages:
+  answers: {type: callback, input: camera}
+"""
+NUMBERS = """version: 1
+pipeline: numbers
+sources:
+  numbers: {type: "null", frames: COUNT}
+stages:
+  answers: {type: callback, input: numbers}
+"""
+
+
+class Module(Case):
+    def setUp(self):
+        if millrace is None:
+            self.skipTest("the module is not built (Debian: python3-dev)")
+        super().setUp()
+
+
+class Frames(Module):
+    def test_pictures_are_those_of_ffmpeg(self):
+        text = pipeline(dict(video=f'uri: "{CLIP}"'), decode="", answers="type: callback")
+        raw = subprocess.run(["ffmpeg", "-v", "error", "-i", CLIP, "-f", "rawvideo", "-pix_fmt", "yuv420p", "-"],
+                             capture_output=True, check=True).stdout
+        pictures = np.frombuffer(raw, np.uint8).reshape(-1, 240 * 3 // 2, 320)
+        seen = 0
+        for frame, expected in zip(millrace.run(text=text), pictures, strict=True):
+            luma, u, v = frame.planes
+            np.testing.assert_array_equal(luma, expected[:240])
+            np.testing.assert_array_equal(np.concatenate([u.ravel(), v.ravel()]), expected[240:].ravel())
+            self.assertEqual((frame.kind, frame.pixel, frame.width, frame.height, frame.seq, frame.source),
+                             ("picture", "I420", 320, 240, seen, "video"))
+            with self.assertRaisesRegex(ValueError, "3 planes: read frame.planes"):
+                frame.array
+            seen += 1
+        self.assertEqual(seen, len(pictures))
+
+    def test_objects_are_those_of_the_commands_records(self):
+        """Classes, tensors, times and files, with the network; each value of jsonl is in the object."""
+        if not (MODELS / "lite0-features.onnx").exists():
+            self.skipTest("no build/models (tools/demo makes it)")
+        path = ROOT / "pipelines/classify-video.yaml"
+        run = self.run_pipeline(path, "--input", CLIP)
+        frames = millrace.run(path, input=CLIP)
+        for frame, row in zip(frames, run.rows, strict=True):
+            self.assertEqual((frame.source, frame.seq, frame.file), (row["source"], row["seq"], row["file"]))
+            self.assertAlmostEqual(frame.pts, row["pts"], places=6)
+            self.assertEqual([one.index for one in frame.classes], [one["index"] for one in row["classes"]])
+            self.assertEqual([one.label for one in frame.classes], [one["label"] for one in row["classes"]])
+            np.testing.assert_allclose([one.score for one in frame.classes], [one["score"] for one in row["classes"]],
+                                       rtol=1e-6)
+        self.assertEqual(frames.summary["ledger"]["in"], len(run.rows))
+
+    def test_classes_of_elements_have_the_fields_of_kinds(self):
+        for kind, name in ((millrace.Object, "objects"), (millrace.Event, "events"), (millrace.Text, "text")):
+            source = (ROOT / f"engine/data/kind_{name}.c").read_text()
+            table = source[source.rindex("static const mr_field fields[]"):source.index("mr_result_kind")]
+            named = re.findall(r'\{FIELD\((\w+)\)|\{\.name = "(\w+)"', table)
+            self.assertEqual({field.name for field in dataclasses.fields(kind)}, {one or other for one, other in named})
+
+    def test_arrays_share_memory_and_are_read_only(self):
+        pixels = np.arange(33 * 65, dtype=np.uint8).reshape(33, 65)
+        with millrace.Pipeline(text=PUSHED.replace("FORMAT", "GRAY8 65x33")) as p:
+            frames = p.frames("answers")
+            p.start()
+            p.push("camera", pixels, pts=1.5)
+            frame = next(frames)
+            first, second = frame.array, frame.array
+            self.assertTrue(np.shares_memory(first, second))
+            self.assertFalse(first.flags.writeable)
+            with self.assertRaises(ValueError):
+                first[0, 0] = 1
+            np.testing.assert_array_equal(first, pixels)
+            self.assertEqual((frame.pts, frame.pts_ns, first.strides[0] % 1), (1.5, 1500000000, 0))
+            np.testing.assert_array_equal(np.from_dlpack(_Dl(frame)), pixels)
+            del frame, second, frames
+            gc.collect()
+            np.testing.assert_array_equal(first, pixels)
+        np.testing.assert_array_equal(first, pixels)  # the array outlives the pipeline
+
+    def test_all_layouts_come_back_as_they_were_pushed(self):
+        random = np.random.default_rng(7)
+        w, h = 34, 18
+        def words(*shape, top=1 << 16):
+            return random.integers(0, top, shape).astype(np.uint16)
+        def octets(*shape):
+            return random.integers(0, 256, shape).astype(np.uint8)
+        cases = {"GRAY8": [octets(h, w)], "GRAY16": [words(h, w)], "RGB24": [octets(h, w, 3)],
+                 "BGRA": [octets(h, w, 4)], "YA8": [octets(h, w, 2)],
+                 "I420": [octets(h, w), octets(h // 2, w // 2), octets(h // 2, w // 2)],
+                 "NV12": [octets(h, w), octets(h // 2, w // 2, 2)], "P010": [words(h, w), words(h // 2, w // 2, 2)],
+                 "I422": [octets(h, w), octets(h, w // 2), octets(h, w // 2)], "GBR": [octets(h, w)] * 3,
+                 "I444_10": [words(h, w, top=1024)] * 3}
+        for pixel, planes in cases.items():
+            for copy in (True, False):
+                with self.subTest(pixel=pixel, copy=copy), \
+                        millrace.Pipeline(text=PUSHED.replace("FORMAT", f"{pixel} {w}x{h}")) as p:
+                    frames = p.frames("answers")
+                    p.start()
+                    # A view with gaps between rows.
+                    wide = [np.concatenate([one, one], axis=1)[:, :one.shape[1]] for one in planes]
+                    p.push("camera", wide if len(wide) > 1 else wide[0], copy=copy)
+                    frame = next(frames)
+                    for got, expected in zip(frame.planes, planes, strict=True):
+                        np.testing.assert_array_equal(got, expected)
+
+    def test_tensors(self):
+        for dtype, name in ((np.float32, "f32"), (np.float16, "f16"), (np.uint8, "u8"), (np.int32, "i32"),
+                            (np.int64, "i64")):
+            data = np.arange(24).astype(dtype).reshape(2, 3, 4)
+            with self.subTest(dtype=name), millrace.Pipeline(text=PUSHED.replace("FORMAT", f"{name} 2x3x4")) as p:
+                frames = p.frames("answers")
+                p.start()
+                p.push("camera", data)
+                frame = next(frames)
+                self.assertEqual((frame.kind, frame.array.dtype), ("tensor", dtype))
+                np.testing.assert_array_equal(frame.array, data)
+
+    def test_wrong_arrays_are_refused_with_both_shapes(self):
+        with millrace.Pipeline(text=PUSHED.replace("FORMAT", "RGB24 64x48")) as p:
+            p.start()
+            for wrong, says in ((np.zeros((48, 64), np.uint8), "uint8 48x64, but .* uint8 48x64x3"),
+                                (np.zeros((48, 64, 3), np.uint16), "uint16 48x64x3, but"),
+                                (np.zeros((48, 64, 3), np.float64), "<f8"),
+                                (np.zeros((48, 64, 6), np.uint8)[:, :, ::2], "ascontiguousarray"),
+                                (np.zeros((20, 20, 3), np.uint8), "20x20|planned|takes"),
+                                (object(), "float|interface|type")):
+                with self.assertRaisesRegex((ValueError, TypeError, millrace.Error), says):
+                    p.push("camera", wrong)
+            with self.assertRaisesRegex(millrace.Error, 'no stage or source "kamera"; it has camera, answers'):
+                p.push("kamera", np.zeros((48, 64, 3), np.uint8))
+
+    def test_a_shared_array_is_kept_until_it_was_read(self):
+        class Array(np.ndarray):
+            pass
+        data = np.zeros((33, 65), np.uint8).view(Array)
+        gone = weakref.ref(data)
+        with millrace.Pipeline(text=PUSHED.replace("FORMAT", "GRAY8 65x33")) as p:
+            frames = p.frames("answers")
+            p.start()
+            p.push("camera", data, copy=False)
+            del data
+            gc.collect()
+            self.assertIsNotNone(gone())
+            frame = next(frames)
+            array = frame.array
+            del frame
+            gc.collect()
+            self.assertIsNotNone(gone())
+            del array
+            self.wait_until(lambda: gc.collect() is not None and gone() is None, "the array is released")
+
+
+class _Dl:
+    """NumPy takes a DLPack capsule from any object; a NumPy array would give its own."""
+
+    def __init__(self, frame):
+        self.array = frame.array
+        while not isinstance(self.array, millrace.Array):
+            self.array = self.array.base
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+class Holding(Module):
+    def test_a_program_that_holds_all_frames_gets_an_error(self):
+        kept = []
+        with self.assertRaisesRegex(millrace.FramesHeld, r"still holds 4 frames.*detach.*hold=16"):
+            for frame in millrace.run(text=NUMBERS.replace("COUNT", "100"), hold=4):
+                kept.append(frame)
+        self.assertEqual([frame.seq for frame in kept], [0, 1, 2, 3])
+
+    def test_detached_frames_are_not_counted(self):
+        frames = [frame.detach() for frame in millrace.run(
+            text=pipeline(dict(video=f'uri: "{CLIP}"'), decode="", answers="type: callback"), hold=4)]
+        self.assertEqual([frame.seq for frame in frames], list(range(len(frames))))
+        self.assertGreater(len(frames), 20)
+        self.assertEqual(frames[3].planes[0].shape, (240, 320))
+        self.assertGreater(len({frame.planes[0].tobytes() for frame in frames}), 20)
+
+    def test_a_slow_loop_holds_up_the_source(self):
+        run = millrace.run(text=NUMBERS.replace("COUNT", "1000"), hold=4)
+        next(run)
+        time.sleep(0.3)
+        self.assertLess(run.summary["ledger"]["in"], 30)
+        self.assertEqual(sum(1 for _ in run), 999)
+
+    def test_ten_thousand_frames_and_a_thousand_pipelines_keep_memory(self):
+        def resident():
+            gc.collect()
+            return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        data = np.zeros((64, 64), np.uint8)
+        def push_and_read(count):
+            with millrace.Pipeline(text=PUSHED.replace("FORMAT", "GRAY8 64x64")) as p:
+                frames = p.frames("answers")
+                p.start()
+                for i in range(count):
+                    p.push("camera", data, copy=i % 2)
+                    self.assertEqual(next(frames).array.sum(), 0)
+        push_and_read(200)
+        before = resident()
+        push_and_read(10000)
+        self.assertLess(resident() - before, 8 << 20)
+        def open_and_close(count):
+            for _ in range(count):
+                millrace.Pipeline(text=NUMBERS.replace("COUNT", "1")).close()
+        open_and_close(100)
+        before = resident()
+        open_and_close(1000)
+        self.assertLess(resident() - before, 8 << 20)
+
+
+class Control(Module):
+    def test_check_gives_diagnostics_as_data(self):
+        path = self.write("version: 1\npipeline: p\nsources:\n  a: {uri: {uri}}\nstages:\n  decode: {input: b}\n"
+                          .replace("{uri}", str(CLIP)))
+        (found,) = [one for one in millrace.check(path) if one.severity == "error"]
+        self.assertEqual((found.file, found.line, found.severity), (str(path), 6, "error"))
+        told = call([MILLRACE, "check", str(path)])
+        self.assertIn(str(found), told.stderr)
+        self.assertEqual(found.exit_code, told.returncode)
+        with self.assertRaises(millrace.PipelineError) as raised:
+            millrace.Pipeline(path)
+        self.assertEqual([one.message for one in raised.exception.diagnostics if one.severity == "error"],
+                         [found.message])
+        self.assertEqual(raised.exception.exit_code, told.returncode)
+
+    def test_plan_is_the_commands(self):
+        path = self.write(pipeline(dict(video=f'uri: "{CLIP}"'), decode="", answers="type: callback"))
+        made = millrace.plan(path)
+        told = json.loads(call([MILLRACE, "plan", str(path), "--json"]).stdout)
+        self.assertEqual((made.pipeline, made.digest, made.workers),
+                         (told["pipeline"], told["digest"], told["workers"]))
+        self.assertEqual([one["id"] for one in made.stages if one["role"] == "stage"],
+                         [one["id"] for one in told["stages"]])
+        self.assertEqual(made.stages[0]["outputs"][0]["format"], told["sources"][0]["format"]["text"])
+        self.assertEqual([(one["from"], one["to"]) for one in made.links], [("video", "decode"), ("decode", "answers")])
+        with self.assertRaises(millrace.PipelineError):
+            millrace.plan(path, input=self.folder / "missing.mp4")
+
+    def test_sources_come_and_go(self):
+        text = ("version: 1\npipeline: p\nsources: {max: 3, like: {type: media}}\nstages:\n"
+                "  decode: {input: sources.*}\n  answers: {type: callback, input: decode}\n")
+        with millrace.Pipeline(text=text) as p:
+            frames = p.frames("answers")
+            p.start()
+            p.add_source("one", uri=str(CLIP))
+            self.assertEqual(next(frames).source, "one")
+            with self.assertRaises(millrace.Error) as raised:
+                p.add_source("two", uri=str(self.folder / "missing.mp4"))
+            self.assertIn("missing.mp4", str(raised.exception))
+            with self.assertRaisesRegex(millrace.Error, "one"):
+                p.add_source("one", uri=str(CLIP))
+            p.stop()
+            rest = sum(1 for _ in frames)
+            self.assertTrue(p.wait(10))
+            self.assertEqual(p.summary()["ledger"]["in"], rest + 1)
+
+    def test_waiting_has_a_limit(self):
+        with millrace.Pipeline(text=PUSHED.replace("FORMAT", "GRAY8 8x8")) as p:
+            p.start()
+            started = time.monotonic()
+            self.assertFalse(p.wait(0.2))
+            self.assertGreaterEqual(time.monotonic() - started, 0.19)
+            p.end("camera")
+            self.assertTrue(p.wait())
+
+    def test_a_full_pipeline_times_out(self):
+        with millrace.Pipeline(text=PUSHED.replace("FORMAT", "GRAY8 8x8")) as p:
+            frames = p.frames("answers", hold=2)
+            p.start()
+            with self.assertRaises(millrace.Timeout):
+                for _ in range(100):
+                    p.push("camera", np.zeros((8, 8), np.uint8), timeout=0.05)
+            self.assertIsInstance(next(frames).array, np.ndarray)
+
+    def test_a_closed_pipeline_says_so(self):
+        p = millrace.Pipeline(text=NUMBERS.replace("COUNT", "10"))
+        frames = p.frames("answers")
+        p.close()
+        p.close()
+        self.assertEqual(list(frames), [])
+        with self.assertRaisesRegex(millrace.Stopped, "closed"):
+            p.start()
+
+    def test_close_ends_calls_of_other_threads(self):
+        p = millrace.Pipeline(text=PUSHED.replace("FORMAT", "GRAY8 8x8"))
+        frames, ended = p.frames("answers"), []
+        p.start()
+        def read():
+            ended.append(sum(1 for _ in frames))
+        def wait():
+            try:
+                p.wait()
+            except millrace.Error:
+                pass
+            ended.append("waited")
+        threads = [threading.Thread(target=read), threading.Thread(target=wait)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.1)
+        p.close()
+        for thread in threads:
+            thread.join(10)
+            self.assertFalse(thread.is_alive())
+        self.assertEqual(sorted(map(str, ended)), ["0", "waited"])
+
+    def test_a_subscriber_gets_each_frame(self):
+        seen, kept = [], []
+        def on_frame(frame):
+            seen.append((frame.seq, threading.current_thread() is threading.main_thread()))
+            if frame.seq == 3:
+                kept.append(frame)
+        with millrace.Pipeline(text=NUMBERS.replace("COUNT", "20")) as p:
+            p.subscribe("answers", on_frame)
+            with self.assertRaisesRegex(millrace.Error, "already taken"):
+                p.subscribe("answers", on_frame)
+            p.start()
+            p.wait()
+        self.assertEqual(seen, [(i, False) for i in range(20)])
+        self.assertEqual((kept[0].seq, kept[0].source, kept[0].results), (3, "numbers", []))
+
+    def test_a_subscriber_that_raises(self):
+        """By default the frame is dropped; with on_error: fail the run ends, and the exception is the cause."""
+        def on_frame(frame):
+            if frame.seq == 3:
+                raise ValueError("the fourth")
+        def run(policy):
+            p = millrace.Pipeline(text=NUMBERS.replace("COUNT", "10"), settings={"stages.answers.on_error": policy})
+            self.addCleanup(p.close)
+            p.subscribe("answers", on_frame)
+            p.start()
+            return p
+        p = run("drop")
+        p.wait()
+        self.assertEqual(p.summary()["ledger"]["dropped"], [{"stage": "answers", "reason": "error", "frames": 1}])
+        self.assertEqual(p.summary()["ledger"]["delivered"], 9)
+        p = run("fail")
+        with self.assertRaisesRegex(millrace.StageError, "ValueError: the fourth .*test_python_frames.py") as raised:
+            p.wait()
+        self.assertIsInstance(raised.exception.__cause__, ValueError)
+
+    def test_a_subscriber_cannot_wait_for_its_own_run(self):
+        said = []
+        def on_frame(frame):
+            for call in (p.close, p.wait):
+                try:
+                    call()
+                except millrace.Error as error:
+                    said.append(str(error))
+            p.stop()
+        p = millrace.Pipeline(text=NUMBERS.replace("COUNT", "10"))
+        p.subscribe("answers", on_frame)
+        p.start()
+        p.wait()
+        p.close()
+        self.assertRegex(said[0], "must not wait for a pipeline's end; it may call stop")
+        self.assertEqual(said[0], said[1])
+
+    def test_run_says_whose_frames_it_needs(self):
+        text = pipeline(dict(numbers='type: "null", frames: 5'), a="type: \"null\"",
+                        b="type: jsonl, input: a, path: /dev/null", c="type: jsonl, input: a, path: /dev/null")
+        with self.assertRaisesRegex(millrace.Error, "2 sinks: .*stage= one of numbers, a, b, c"):
+            millrace.run(text=text)
+        self.assertEqual([frame.seq for frame in millrace.run(text=text, stage="a")], [0, 1, 2, 3, 4])
+        with self.assertRaisesRegex(millrace.Error, 'no stage "d"'):
+            millrace.run(text=text, stage="d")
+
+    def test_the_only_sink_writes_if_there_is_an_output(self):
+        text = pipeline(dict(numbers='type: "null", frames: 5'), out="type: jsonl, path: \"-\"")
+        output = self.folder / "out.jsonl"
+        self.assertEqual(sum(1 for _ in millrace.run(text=text)), 5)
+        self.assertEqual(sum(1 for _ in millrace.run(text=text, output=output)), 5)
+        self.assertEqual(len(output.read_text().splitlines()), 5)
+
+    def test_tap_gives_a_copy(self):
+        text = pipeline(dict(numbers='type: "null", rate: 100fps'), out="type: \"null\"")
+        with millrace.Pipeline(text=text) as p:
+            p.start()
+            frame = p.tap("numbers", 5)
+            self.assertEqual((frame.source, frame.kind), ("numbers", "results"))
+            with self.assertRaises(millrace.Error):
+                p.tap("nobody", 1)

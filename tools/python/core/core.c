@@ -1,0 +1,274 @@
+#include "core.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#include "array.h"
+#include "frame.h"
+#include "gil.h"
+#include "millrace/command.h"
+#include "millrace/devices.h"
+#include "millrace/log.h"
+#include "millrace/plugin.h"
+#include "params.h"
+#include "pipeline.h"
+#include "plan.h"
+#include "session.h"
+#include "stage.h"
+#include "stream.h"
+#include "traceback.h"
+
+mr_py_globals mr_py;
+
+/* ---- helpers for the other files --------------------------------------------------------------------------------- */
+
+PyObject *mr_py_raise_text(int status, const char *message) {
+    PyObject *exception = NULL;
+    PyObject *text = mr_py_text(message, false);
+    if (mr_py.failure && text)
+        exception = PyObject_CallFunction(mr_py.failure, "isiO", status, mr_status_words(status),
+                                          mr_status_exit_code(status), text);
+    if (exception)
+        PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+    Py_XDECREF(exception);
+    Py_XDECREF(text);
+    return NULL;
+}
+
+PyObject *mr_py_raise(int status) {
+    return mr_py_raise_text(status, mr_message());
+}
+
+PyObject *mr_py_text(const char *text, bool optional) {
+    if (optional && (!text || !*text))
+        Py_RETURN_NONE;
+    return PyUnicode_DecodeUTF8(text ? text : "", (Py_ssize_t)(text ? strlen(text) : 0), "replace");
+}
+
+PyObject *mr_py_seconds(int64_t ns) {
+    if (ns == MR_NO_TIME)
+        Py_RETURN_NONE;
+    return PyFloat_FromDouble((double)ns / 1e9);
+}
+
+int mr_py_put(PyObject *dict, const char *key, PyObject *value) {
+    const int status = value ? PyDict_SetItemString(dict, key, value) : -1;
+    Py_XDECREF(value);
+    return status;
+}
+
+int mr_py_append(PyObject *list, PyObject *value) {
+    const int status = value ? PyList_Append(list, value) : -1;
+    Py_XDECREF(value);
+    return status;
+}
+
+int64_t mr_py_timeout(PyObject *seconds) {
+    if (seconds == Py_None)
+        return -1;
+    const double value = PyFloat_AsDouble(seconds);
+    if (PyErr_Occurred())
+        return -2;
+    if (!(value >= 0)) {
+        PyErr_SetString(PyExc_ValueError, "a timeout must be at least 0 seconds, or None");
+        return -2;
+    }
+    return value > 1e9 ? -1 : (int64_t)(value * 1e9);
+}
+
+PyObject *mr_py_diagnostics(const mr_diagnostics *diagnostics) {
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i < diagnostics->count; i++) {
+        const mr_diagnostic *each = &diagnostics->item[i];
+        if (mr_py_append(list, Py_BuildValue("(sNiiNNi)", each->severity == MR_SEVERITY_ERROR ? "error" : "warning",
+                                             mr_py_text(each->place.file, true), each->place.line, each->place.column,
+                                             mr_py_text(each->message, false), mr_py_text(each->hint, true),
+                                             mr_status_exit_code(each->status))))
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+PyObject *mr_py_add_type(PyObject *module, PyType_Spec *spec) {
+    PyObject *type = PyType_FromSpec(spec);
+    if (!type)
+        return NULL;
+    Py_INCREF(type);
+    if (PyModule_AddObject(module, strrchr(spec->name, '.') + 1, type)) {
+        Py_DECREF(type);
+        Py_CLEAR(type);
+    }
+    return type;
+}
+
+/* ---- functions of the module ------------------------------------------------------------------------------------- */
+
+static PyObject *connect(PyObject *module, PyObject *arguments) {
+    PyObject *failure, *kinds, *result, *held;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "OOOO", &failure, &kinds, &result, &held))
+        return NULL;
+    Py_INCREF(failure);
+    Py_INCREF(kinds);
+    Py_INCREF(result);
+    Py_INCREF(held);
+    mr_py = (mr_py_globals){failure, kinds, result, held};
+    Py_RETURN_NONE;
+}
+
+/* A tuple of the plan or None, the status, and the diagnostics. */
+static PyObject *make_plan(PyObject *module, PyObject *dict) {
+    mr_py_params read = {0};
+    mr_diagnostics wrong = {0};
+    mr_type_list types = {0};
+    const mr_plan_view *view = NULL;
+    (void)module;
+    int status = mr_py_stage_types(&types);
+    if (!status && !mr_py_params_read(&read, dict)) {
+        read.params.types = types.item;
+        Py_BEGIN_ALLOW_THREADS status = mr_plan_view_open(&view, &read.params, &wrong);
+        Py_END_ALLOW_THREADS
+    }
+    PyObject *list = PyErr_Occurred() ? NULL : mr_py_diagnostics(&wrong), *plan = NULL;
+    if (list && view)
+        plan = mr_py_plan(view);
+    mr_plan_view_close(&view);
+    mr_diagnostics_fini(&wrong);
+    mr_py_params_fini(&read);
+    mr_type_list_fini(&types);
+    if (!list || PyErr_Occurred()) {
+        Py_XDECREF(list);
+        return NULL;
+    }
+    if (!plan) {
+        Py_INCREF(Py_None);
+        plan = Py_None;
+    }
+    return Py_BuildValue("(NiN)", plan, status, list);
+}
+
+static PyObject *set_log_level(PyObject *module, PyObject *name) {
+    mr_log_level level;
+    const char *text = PyBytes_AsString(name);
+    (void)module;
+    if (!text)
+        return NULL;
+    const int status = mr_log_parse_level(text, &level);
+    if (status)
+        return mr_py_raise(status);
+    mr_log_set_level(level);
+    Py_RETURN_NONE;
+}
+
+/* Plugins look for the library's functions among those of the whole process, and Python loads modules apart. */
+static PyObject *load_plugin(PyObject *module, PyObject *path) {
+    const char *text = PyBytes_AsString(path);
+    const mr_plugin *plugin;
+    Dl_info library;
+    (void)module;
+    if (!text)
+        return NULL;
+    if (dladdr((const void *)(uintptr_t)mr_version, &library))
+        dlopen(library.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
+    const int status = mr_plugin_load(text, &plugin);
+    if (status)
+        return mr_py_raise(status);
+    Py_RETURN_NONE;
+}
+
+/* The names of pixel layouts and element types, as dicts from names to numbers. */
+static PyObject *names(PyObject *module, PyObject *none) {
+    PyObject *pixels = PyDict_New(), *dtypes = PyDict_New();
+    (void)module, (void)none;
+    for (mr_pixel pixel = MR_PIXEL_GRAY8; pixels && pixel < MR_PIXEL_COUNT; pixel++)
+        if (mr_py_put(pixels, mr_pixel_describe(pixel)->name, PyLong_FromLong((long)pixel)))
+            Py_CLEAR(pixels);
+    for (mr_dtype dtype = MR_DTYPE_U8; dtypes && dtype <= MR_DTYPE_I64; dtype++)
+        if (mr_py_put(dtypes, mr_dtype_name(dtype), PyLong_FromLong((long)dtype)))
+            Py_CLEAR(dtypes);
+    if (!pixels || !dtypes) {
+        Py_XDECREF(pixels);
+        Py_XDECREF(dtypes);
+        return NULL;
+    }
+    return Py_BuildValue("(NN)", pixels, dtypes);
+}
+
+/* For the end of the interpreter: its threads could not take the GIL any more. */
+static PyObject *close_all(PyObject *module, PyObject *none) {
+    (void)module, (void)none;
+    Py_BEGIN_ALLOW_THREADS for (mr_py_session *session; (session = mr_py_sessions_first());) {
+        if (mr_py_session_begin_close(session, false)) {
+            if (!mr_py_session_poll_close(session, INT64_C(10000000000)))
+                mr_py_session_hurry(session);
+            mr_py_session_finish_close(session);
+        } else {
+            mr_py_session_await_close(session);
+        }
+        mr_py_session_unref(session);
+    }
+    Py_END_ALLOW_THREADS mr_py_gil_end();
+    Py_RETURN_NONE;
+}
+
+/* Runs the command with the program's stage types. It does not return to the program's work: it takes over signals. */
+static PyObject *run_command(PyObject *module, PyObject *list) {
+    const Py_ssize_t count = PyList_Size(list);
+    char **argv = count < 0 ? NULL : PyMem_Calloc((size_t)count + 1, sizeof *argv);
+    int code;
+    (void)module;
+    for (Py_ssize_t i = 0; argv && i < count; i++)
+        argv[i] = PyBytes_AsString(PyList_GetItem(list, i));
+    if (!argv || PyErr_Occurred()) {
+        PyMem_Free(argv);
+        return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    }
+    Py_BEGIN_ALLOW_THREADS code = mr_main((int)count, argv, mr_py_own_types());
+    Py_END_ALLOW_THREADS PyMem_Free(argv);
+    return PyLong_FromLong(code);
+}
+
+/* ---- the module -------------------------------------------------------------------------------------------------- */
+
+static PyMethodDef functions[] = {
+    {"connect", connect, METH_VARARGS, NULL},
+    {"plan", make_plan, METH_O, NULL},
+    {"set_log_level", set_log_level, METH_O, NULL},
+    {"load_plugin", load_plugin, METH_O, NULL},
+    {"names", names, METH_NOARGS, NULL},
+    {"close_all", close_all, METH_NOARGS, NULL},
+    {"main", run_command, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static int fill(PyObject *module) {
+    if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
+        PyErr_SetString(PyExc_ImportError, "millrace works in the main interpreter alone, not in a sub-interpreter");
+        return -1;
+    }
+    if (strcmp(mr_version(), MILLRACE_VERSION) != 0) {
+        PyErr_Format(PyExc_ImportError,
+                     "the module is of millrace %s, and the library that it found is of %s: install one "
+                     "version of both",
+                     MILLRACE_VERSION, mr_version());
+        return -1;
+    }
+    if (mr_py_sessions_begin() || mr_py_gil_begin()) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return mr_py_array_add_type(module) || mr_py_frame_add_type(module) || mr_py_stream_add_type(module) ||
+                   mr_py_pipeline_add_type(module) || mr_py_stage_add_functions(module) ||
+                   mr_py_traceback_begin(module) || PyModule_AddStringConstant(module, "version", MILLRACE_VERSION)
+               ? -1
+               : 0;
+}
+
+PyMODINIT_FUNC PyInit__core(void);
+PyMODINIT_FUNC PyInit__core(void) {
+    static PyModuleDef_Slot slots[] = {{Py_mod_exec, fill}, {0, NULL}};
+    static PyModuleDef definition = {
+        PyModuleDef_HEAD_INIT, .m_name = "millrace._core", .m_doc = "The library libmillrace.",
+        .m_size = 0,           .m_methods = functions,     .m_slots = slots};
+    return PyModuleDef_Init(&definition);
+}

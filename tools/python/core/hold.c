@@ -1,0 +1,68 @@
+#include "hold.h"
+
+#include <stdlib.h>
+
+#include "stream.h"
+
+mr_py_hold *mr_py_hold_create(mr_frame *frame) {
+    mr_py_hold *hold = calloc(1, sizeof *hold);
+    if (!hold) {
+        mr_frame_unref(&frame);
+        PyErr_NoMemory();
+        return NULL;
+    }
+    hold->references = 1;
+    hold->frame = frame;
+    return hold;
+}
+
+mr_py_hold *mr_py_hold_copy(size_t bytes) {
+    mr_py_hold *hold = mr_py_hold_create(NULL);
+    if (!hold)
+        return NULL;
+    hold->copy = malloc(bytes ? bytes : 1);
+    if (!hold->copy) {
+        free(hold);
+        PyErr_NoMemory();
+        return NULL;
+    }
+    return hold;
+}
+
+mr_py_hold *mr_py_hold_ref(mr_py_hold *hold) {
+    hold->references++;
+    return hold;
+}
+
+void mr_py_hold_unref(mr_py_hold *hold) {
+    if (!hold || --hold->references)
+        return;
+    if (hold->session && !mr_py_session_is_ours(hold->session))
+        return; /* In a forked process nothing of the parent's pipeline may be touched. */
+    mr_frame_unref(&hold->frame);
+    for (int i = 0; i < MR_MAX_PLANES; i++)
+        mr_buffer_unref(&hold->buffers[i]);
+    if (hold->kept)
+        --*hold->kept;
+    if (hold->stream) {
+        mr_py_stream_release(hold->stream, hold->heavy);
+        mr_py_stream_unref(hold->stream);
+    }
+    if (hold->session && mr_py_session_unhold(hold->session)) {
+        Py_BEGIN_ALLOW_THREADS mr_py_session_destroy(hold->session);
+        Py_END_ALLOW_THREADS
+    }
+    free(hold->copy);
+    free(hold);
+}
+
+void mr_py_hold_narrow(mr_py_hold *hold, long *kept) {
+    if (!hold->frame)
+        return;
+    for (int i = 0; i < MR_MAX_PLANES; i++)
+        if (hold->frame->plane[i].buffer)
+            hold->buffers[i] = mr_buffer_ref(hold->frame->plane[i].buffer);
+    mr_frame_unref(&hold->frame);
+    hold->kept = kept;
+    ++*kept;
+}

@@ -1,0 +1,74 @@
+/* A pipeline that Python opened, without Python: who uses it, and how it ends.
+ *
+ * A session lives until its last reference is dropped: those of the Pipeline object, of its streams, and of frames in
+ * the program's hands, whose texts live as long as the pipeline. Calls that wait are counted, so that no pipeline is
+ * destroyed below a thread that is inside one of its functions.
+ *
+ * After a fork the child has none of the pipeline's threads: mr_py_session_enter refuses all its sessions, and their
+ * memory is left as it is.
+ *
+ * Threads: any, without the GIL, unless stated. Lock order: sessions, session, stream. */
+#pragma once
+
+#include <pthread.h>
+
+#include "millrace/millrace.h"
+
+typedef struct mr_py_stream mr_py_stream;
+typedef struct mr_py_subscription mr_py_subscription;
+
+typedef struct mr_py_session {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    mr_pipeline *pipeline; /* NULL once it is destroyed */
+    mr_type_list types;
+    int references, calls;
+    int holds; /* references by frames in the program's hands */
+    bool started, closing, closed;
+    unsigned generation; /* of forks, when it was opened */
+    mr_py_subscription *subscriptions;
+    struct mr_py_session *next, *previous; /* of the sessions that are not closed */
+} mr_py_session;
+
+/* Refuses or allows calls. */
+typedef enum mr_py_entry { MR_PY_ENTERED, MR_PY_CLOSED, MR_PY_FORKED } mr_py_entry;
+
+/* Call once, before all others. */
+int mr_py_sessions_begin(void);
+/* True in a child process whose parent had a session when it forked. */
+bool mr_py_sessions_forked(void);
+
+/* Makes a session with one reference. NULL: no memory. */
+mr_py_session *mr_py_session_create(void);
+void mr_py_session_ref(mr_py_session *session);
+/* Drops a reference. True: the caller must then call mr_py_session_destroy, without the GIL. */
+bool mr_py_session_drop(mr_py_session *session);
+/* Destroys the pipeline, and the session if it has no reference. */
+void mr_py_session_destroy(mr_py_session *session);
+/* Both. */
+void mr_py_session_unref(mr_py_session *session);
+/* A reference by a frame: once the session is closed, the last of these destroys the pipeline. As mr_py_session_drop.
+ */
+void mr_py_session_hold(mr_py_session *session);
+bool mr_py_session_unhold(mr_py_session *session);
+/* True if it was opened in this process, not before a fork. */
+bool mr_py_session_is_ours(const mr_py_session *session);
+
+/* Begins a call into the pipeline; mr_py_session_leave must follow if it is ENTERED. */
+mr_py_entry mr_py_session_enter(mr_py_session *session);
+void mr_py_session_leave(mr_py_session *session);
+
+/* The end, in three steps. `begin` asks the sources to end and wakes all that wait; false: another thread has begun
+ * before. `poll` waits for the end of the run, for up to `timeout_ns`; true once it has ended. With `at_once`, frames
+ * in flight are dropped. `finish` waits until no call is inside, and releases all that the session keeps for it. */
+bool mr_py_session_begin_close(mr_py_session *session, bool at_once);
+bool mr_py_session_poll_close(mr_py_session *session, int64_t timeout_ns);
+void mr_py_session_hurry(mr_py_session *session);
+void mr_py_session_finish_close(mr_py_session *session);
+/* Waits until another thread has finished. */
+void mr_py_session_await_close(mr_py_session *session);
+
+/* The first session that is not closed, with a reference; NULL: there is none. */
+mr_py_session *mr_py_sessions_first(void);
+/* Drops the reference of a Pipeline object. If nobody has closed the session, a thread does. */
+void mr_py_session_abandon(mr_py_session *session);

@@ -1,0 +1,15 @@
+/* An exception of the program's functions, told to people and to the engine.
+ *
+ * Threads: with the GIL. */
+#pragma once
+
+#include "core.h"
+
+/* Takes the exception that is set. Its traceback goes to standard error, once for each line of code that raised one,
+ * and mr_message becomes "WHOM raised ValueError: bad (brightness.py:12)". Returns MR_ERROR_DATA. */
+int mr_py_fail_with_exception(const char *whom);
+/* The last exception that went that way, or None: a new reference. */
+PyObject *mr_py_last_exception(void);
+/* This thread is in a call of a function of the program: it must not wait for the run. */
+extern _Thread_local int mr_py_inside;
+int mr_py_traceback_begin(PyObject *module);

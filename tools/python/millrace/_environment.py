@@ -1,0 +1,33 @@
+"""What the library finds through the environment."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pathlib
+import sys
+import sysconfig
+
+
+def refuse_builds() -> None:
+    """Raises where the module cannot work, before the loader does with other words."""
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        raise ImportError("millrace does not support free-threaded builds of Python: use a build with the global "
+                          "interpreter lock")
+    if sys.implementation.name != "cpython":
+        raise ImportError(f"millrace is an extension module for CPython, and this is {sys.implementation.name}")
+
+
+def find_onnxruntime() -> None:
+    """Names the library in the package onnxruntime of this environment, unless the variable names another. Imports
+    nothing."""
+    if os.environ.get("MILLRACE_ONNXRUNTIME"):
+        return
+    try:
+        found = importlib.util.find_spec("onnxruntime")
+    except (ImportError, ValueError):
+        found = None
+    for folder in (found.submodule_search_locations or []) if found else []:
+        for library in sorted(pathlib.Path(folder, "capi").glob("libonnxruntime.so*")):
+            os.environ["MILLRACE_ONNXRUNTIME"] = str(library)
+            return

@@ -1,0 +1,345 @@
+"""Opening and running pipelines."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+
+from . import _core
+from ._core import Frame
+from ._values import Diagnostic, Error, Plan, PipelineError, StageError, failure
+
+PathLike = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
+Settings = Mapping[str, Any]
+
+
+def _bytes(text: PathLike) -> bytes:
+    return os.fsencode(text)
+
+
+def _yaml(value: Any) -> bytes:
+    """A value as YAML text. Text is YAML itself, as after `--set`; JSON is YAML as well."""
+    return _bytes(value) if isinstance(value, (str, bytes, os.PathLike)) else json.dumps(value).encode()
+
+
+def _list(value: Union[None, PathLike, Sequence[PathLike]]) -> List[bytes]:
+    if value is None:
+        return []
+    return [_bytes(value)] if isinstance(value, (str, bytes, os.PathLike)) else [_bytes(one) for one in value]
+
+
+def _params(path: Optional[PathLike], text: Optional[str], settings: Optional[Settings], input: Any, output: Any,
+            **more: Any) -> Dict[str, Any]:
+    if path is None and text is None:
+        raise TypeError("give the path of a pipeline, or text=")
+    params = {key: _bytes(value) if isinstance(value, (str, os.PathLike)) else value for key, value in more.items()}
+    return {**params, "path": _bytes("pipeline" if path is None else path),
+            "text": None if text is None else text.encode(),
+            "overrides": [(key.encode(), _yaml(value)) for key, value in (settings or {}).items()],
+            "inputs": _list(input), "output": None if output is None else _bytes(output)}
+
+
+def _diagnostics(rows: Sequence[Tuple[Any, ...]]) -> List[Diagnostic]:
+    return [Diagnostic(*row) for row in rows]
+
+
+def _refused(status: int, rows: List[Diagnostic]) -> Error:
+    errors = [row for row in rows if row.severity == "error"]
+    if not errors:
+        return failure(status, "", 70, "the pipeline could not be opened")
+    return PipelineError("\n".join(map(str, errors)), "wrong pipeline", errors[0].exit_code, rows)
+
+
+def check(path: Optional[PathLike] = None, *, text: Optional[str] = None, settings: Optional[Settings] = None,
+          input: Union[None, PathLike, Sequence[PathLike]] = None, output: Optional[PathLike] = None,
+          plugins: bool = False) -> List[Diagnostic]:
+    """Checks the text of a pipeline, without media and models. Returns all errors and warnings."""
+    params = _params(path, text, settings, input, output, offline=True, plugins=plugins)
+    return _diagnostics(_core.plan(params)[2])
+
+
+def plan(path: Optional[PathLike] = None, *, text: Optional[str] = None, settings: Optional[Settings] = None,
+         input: Union[None, PathLike, Sequence[PathLike]] = None, output: Optional[PathLike] = None, workers: int = 0,
+         jobs: int = 0, plugins: bool = False, offline: bool = False,
+         assume: Union[None, str, Sequence[str]] = None) -> Plan:
+    """Plans a pipeline: opens media and models as far as planning needs them, and moves no frame.
+
+    Raises PipelineError if the pipeline cannot run. `assume` plans for devices that this machine lacks."""
+    params = _params(path, text, settings, input, output, offline=offline or assume is not None, plugins=plugins,
+                     workers=workers, jobs=jobs, assume=_list(assume))
+    made, status, rows = _core.plan(params)
+    if made is None:
+        raise _refused(status, _diagnostics(rows))
+    return Plan(**made, diagnostics=_diagnostics(rows))
+
+
+class Pipeline:
+    """A pipeline that is open. Call `start` to run it, and `close` at the end, or use it in a `with` block.
+
+    `settings` are values of the YAML, as after `--set`: {"stages.classify.top_k": 2}. `input` replaces the only
+    source's URI, or gives several. `output` replaces the path of the only sink that has one. `text` is the YAML itself.
+
+    Any thread may call any method. Methods that wait release the interpreter, and Ctrl-C ends the wait."""
+
+    def __init__(self, path: Optional[PathLike] = None, *, text: Optional[str] = None,
+                 settings: Optional[Settings] = None, input: Union[None, PathLike, Sequence[PathLike]] = None,
+                 output: Optional[PathLike] = None, workers: int = 0, jobs: int = 0, plugins: bool = False,
+                 connect: bool = True, force: bool = False, resume: Optional[PathLike] = None,
+                 trace: Optional[PathLike] = None, profile: Optional[PathLike] = None, grace: float = 0) -> None:
+        params = _params(path, text, settings, input, output, workers=workers, jobs=jobs, plugins=plugins,
+                         connect=connect, force=force, resume=resume, trace=trace, profile=profile,
+                         grace_ns=int(grace * 1e9))
+        made, status, rows = _core.open(params)
+        self.diagnostics: List[Diagnostic] = _diagnostics(rows)
+        if made is None:
+            raise _refused(status, self.diagnostics)
+        self._core = made
+        self._last: Optional[Dict[str, Any]] = None
+        self._planned: Optional[Dict[str, Dict[str, Any]]] = None
+
+    def __enter__(self) -> "Pipeline":
+        return self
+
+    def __exit__(self, kind: Optional[type], *rest: object) -> None:
+        self.close()
+
+    # ---- running
+
+    def start(self) -> None:
+        """Opens all stages and starts the run."""
+        self._core.start()
+
+    def wait(self, timeout: Optional[float] = None) -> bool:
+        """Waits for the end of the run: True, or False after `timeout` seconds. Raises the first failure of a source or
+        a sink."""
+        try:
+            return self._core.wait(timeout)
+        except Error as error:
+            _raise_with_cause(error)
+            raise
+
+    def stop(self, at_once: bool = False) -> None:
+        """Asks all sources to end. Frames in flight are still delivered, or dropped if `at_once`."""
+        self._core.stop(at_once)
+
+    def close(self, timeout: Optional[float] = 10) -> None:
+        """Ends the run and releases all that it holds. Frames in flight have `timeout` seconds to be delivered; then
+        they are dropped. Frames that the program holds stay valid. May be called more than once."""
+        last = self._core.close(timeout)
+        self._last = self._last if last is None else last
+
+    # ---- frames in and out
+
+    def frames(self, stage: str, hold: Optional[int] = None) -> Iterator[Frame]:
+        """The frames that reach a stage of type `callback`, in order, until the run ends. Call it before `start`.
+
+        The run waits for the loop: at most `hold` frames are queued or held by the program at a time. By default it is
+        the stage's planned queue, and 256 for frames without a payload. If the program holds all of them, the loop
+        raises FramesHeld."""
+        room = self._stage(stage)["queue"] if hold is None else hold
+        return self._core.subscribe(stage.encode(), None, max(2, room), hold is not None)
+
+    def subscribe(self, stage: str, function: Callable[[Frame], object]) -> None:
+        """Calls a function with each frame that reaches a stage of type `callback`, on the pipeline's thread. Call it
+        before `start`. An exception drops the frame, or ends the run if the stage has `on_error: fail`; `wait` raises
+        it as StageError."""
+        fails = self._stage(stage)["on_error"] == "fail"
+        self._core.subscribe(stage.encode(), function, 0, fails)
+
+    def tap(self, stage: str, timeout: Optional[float] = None) -> Optional[Frame]:
+        """A copy of the next frame that passes a stage or source of the running pipeline. None: none passed in time."""
+        return self._core.tap(stage.encode(), timeout)
+
+    def push(self, source: str, data: Any, *, pts: Optional[float] = None, pixel: Optional[str] = None,
+             timeout: Optional[float] = None, copy: bool = True) -> None:
+        """Gives a picture or a tensor to a source of type `push`: an array, or a list of arrays for a picture with
+        several planes. Waits for room; raises Timeout after `timeout` seconds.
+
+        `pts` is the presentation time in seconds. `pixel` is the layout if the pipeline leaves it open. With copy=False
+        the pipeline reads the arrays' memory later: do not change them."""
+        output = self._stage(source)["outputs"][0]
+        number = _PIXELS[pixel] if pixel else output["pixel"]
+        planes = list(data) if isinstance(data, (list, tuple)) and output["payload"] == _PICTURE else [data]
+        self._core.push(source.encode(), planes, number, output["layout"],
+                        None if pts is None else round(pts * 1e9), timeout, copy)
+
+    def end(self, source: str) -> None:
+        """Ends a source of type `push`: it gives no more frames."""
+        self._core.end(source.encode())
+
+    # ---- sources and devices
+
+    def add_source(self, id: str, **options: Any) -> List[Diagnostic]:
+        """Adds a source to a running pipeline with `sources: {max: N}`. Returns warnings."""
+        return self._change(id, options, True)
+
+    def set_source(self, id: str, **options: Any) -> List[Diagnostic]:
+        """Changes options of a source; it begins again. Returns warnings."""
+        return self._change(id, options, False)
+
+    def remove_source(self, id: str, timeout: Optional[float] = None) -> None:
+        """Removes a source, and waits until its frames are settled. Raises Timeout if they are not in time."""
+        self._core.remove_source(id.encode(), timeout)
+
+    def reload_sources(self) -> None:
+        """Reads the list of `sources_from` again."""
+        self._core.reload_sources()
+
+    def enable_device(self, name: str, enabled: bool = True) -> None:
+        """Enables or disables a device while the pipeline runs."""
+        self._core.enable_device(name.encode(), enabled)
+
+    def trigger(self, id: str) -> None:
+        """Triggers a stage, such as `record`."""
+        self._core.trigger(id.encode())
+
+    def reopen(self) -> None:
+        """Asks sinks to open their files again, after these were moved."""
+        self._core.reopen()
+
+    # ---- what it does
+
+    def summary(self) -> Dict[str, Any]:
+        """The run so far, or after `close` the whole of it, as `millrace run --json` writes it: stages, sources, the
+        ledger, latency, memory."""
+        return self._core.summary() if self._last is None else self._last
+
+    def plan(self) -> Plan:
+        """The plan of this pipeline."""
+        return Plan(**self._core.plan(), diagnostics=self.diagnostics)
+
+    def _stage(self, id: str) -> Dict[str, Any]:
+        if self._planned is None:
+            self._planned = {stage["id"]: stage for stage in self._core.plan()["stages"]}
+        if id not in self._planned:
+            raise Error(f"the pipeline has no stage or source \"{id}\"; it has {', '.join(self._planned)}",
+                        "wrong usage", 64)
+        return self._planned[id]
+
+    def _change(self, id: str, options: Mapping[str, Any], add: bool) -> List[Diagnostic]:
+        pairs = [(key.encode(), _yaml(value)) for key, value in options.items()]
+        status, rows = self._core.change_source(id.encode(), pairs, add)
+        found = _diagnostics(rows)
+        if status:
+            raise _refused(status, found)
+        return found
+
+
+_PIXELS, _DTYPES = _core.names()
+_PICTURE = 2
+
+
+def _raise_with_cause(error: Error) -> None:
+    """Raises a StageError if a function of the program ended the run, from the exception that it raised."""
+    cause = _core.take_exception() if " raised " in str(error) else None
+    if cause is not None:
+        raise StageError(str(error), error.status, error.exit_code) from cause
+
+
+class Run:
+    """A run whose frames a loop gets; see millrace.run."""
+
+    def __init__(self, pipeline: Pipeline, stage: str, hold: Optional[int]) -> None:
+        self.pipeline = pipeline
+        self._ended = False
+        self._frames: Iterator[Frame] = pipeline.frames(stage, hold)
+        pipeline.start()
+
+    def __iter__(self) -> "Run":
+        return self
+
+    def __next__(self) -> Frame:
+        try:
+            return next(self._frames)
+        except StopIteration:
+            self._end()
+            raise
+        except BaseException:
+            self.close()
+            raise
+
+    def _end(self) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        try:
+            self.pipeline.wait()
+        finally:
+            self.close()
+
+    @property
+    def summary(self) -> Dict[str, Any]:
+        """The run so far, and after the end the whole of it. A frame that the program holds is in flight."""
+        return self.pipeline.summary()
+
+    def close(self) -> None:
+        """Ends the run. The end of the loop does so too."""
+        self._ended = True
+        self.pipeline.close()
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(self, *rest: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # A loop that was left. A stage's thread that collects garbage must not wait; the pipeline then ends by itself.
+        if hasattr(self, "pipeline") and not _core.is_inside():
+            self.pipeline.close()
+
+
+def _callback(planned: Plan, stage: Optional[str], output: Optional[PathLike]) -> Tuple[str, Dict[str, Any]]:
+    """The stage whose frames the loop gets, and settings that put a callback there."""
+    stages = {one["id"]: one for one in planned.stages}
+    written = {id: one for id, one in stages.items() if one["role"] in ("stage", "source")}
+    if stage is not None and stage not in written:
+        raise Error(f"the pipeline has no stage \"{stage}\"; it has {', '.join(written)}", "wrong usage", 64)
+    sinks = [id for id, one in written.items() if one["sink"]]
+    callbacks = [id for id in sinks if written[id]["type"] == "callback"]
+    if stage is None and len(callbacks) == 1:
+        return callbacks[0], {}
+    if stage is not None and stage in callbacks:
+        return stage, {}
+    if stage is None and (len(callbacks) > 1 or len(sinks) != 1):
+        found = callbacks if callbacks else list(written)
+        raise Error(f"the pipeline has {len(callbacks or sinks)} sinks: say whose frames you want, "
+                    f"stage= one of {', '.join(found)}", "wrong usage", 64)
+    if stage is None or stage in sinks:
+        sink = stage or sinks[0]
+        source = stages[sink]["inputs"][0]["from"]
+        while stages[source]["role"] not in ("stage", "source"):
+            source = stages[source]["inputs"][0]["from"]
+        if output is None and stage is None:
+            return sink, {f"stages.{sink}": {"type": "callback", "input": source}}
+        stage = source
+    name = "python"
+    while name in stages:
+        name += "_"
+    return name, {f"stages.{name}": {"type": "callback", "input": stage}}
+
+
+def run(path: Optional[PathLike] = None, *, stage: Optional[str] = None, hold: Optional[int] = None,
+        text: Optional[str] = None, settings: Optional[Settings] = None,
+        input: Union[None, PathLike, Sequence[PathLike]] = None, output: Optional[PathLike] = None,
+        **more: Any) -> Run:
+    """Runs a pipeline, and gives its frames: `for frame in millrace.run("p.yaml", input="lobby.mp4")`.
+
+    The frames are those that reach the pipeline's stage of type `callback`. Without one, they are those that reach its
+    only sink, which is left out; with `output` it writes them too. `stage` names a stage whose frames you want instead;
+    all sinks then write as usual.
+
+    The run waits for the loop: see Pipeline.frames for `hold`. When the loop ends, by itself, `break`, an exception or
+    Ctrl-C, the run ends: frames in flight are delivered to the other sinks. `more` are arguments of Pipeline."""
+    planned = plan(path, text=text, settings=settings, input=input, output=output, offline=True,
+                   plugins=bool(more.get("plugins")))
+    name, extra = _callback(planned, stage, output)
+    if hold is not None:
+        at = f"stages.{name}"
+        if at in extra:
+            extra[at]["queue"] = hold
+        else:
+            extra[f"{at}.queue"] = hold
+    pipeline = Pipeline(path, text=text, settings={**(settings or {}), **extra}, input=input, output=output, **more)
+    return Run(pipeline, name, hold)

@@ -1,0 +1,82 @@
+"""Stages that are functions in Python."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
+
+from . import _core
+from ._pipeline import _DTYPES, _PIXELS
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+_KINDS: Dict[Any, int] = {bool: 0, int: 1, float: 2, str: 3, "bool": 0, "int": 1, "float": 2, "str": 3}
+
+
+def parse_format(text: str) -> Dict[str, Any]:
+    """A format from a text such as "picture", "RGB24", "GRAY8 640x480", "tensor" or "f32 3x224x224"."""
+    first, _, rest = text.strip().partition(" ")
+    sizes = [int(size) for size in rest.split("x")] if rest.strip() else []
+    if first in ("picture", "tensor", "packet"):
+        return {"payload": {"packet": 1, "picture": 2, "tensor": 3}[first]}
+    if first.upper() in _PIXELS and len(sizes) in (0, 2):
+        width, height = sizes or (0, 0)
+        return {"payload": 2, "pixel": _PIXELS[first.upper()], "width": width, "height": height}
+    if first.lower() in _DTYPES:
+        return {"payload": 3, "dtype": _DTYPES[first.lower()], "layout": 3, "dims": sizes}
+    raise ValueError(f"\"{text}\" is no format: write \"picture\", \"RGB24\", \"GRAY8 640x480\", \"tensor\" or "
+                     f"\"f32 3x224x224\"")
+
+
+def _options(function: Callable[..., Any]) -> List[Tuple[bytes, int, Optional[bytes], bytes]]:
+    """Parameters after the frames, which must have a type or a default, are options of the stage."""
+    rows = []
+    for parameter in list(inspect.signature(function).parameters.values())[1:]:
+        if parameter.kind is not parameter.KEYWORD_ONLY:
+            raise TypeError(f"parameter {parameter.name}: options must be keyword-only, after *")
+        given = parameter.default is not parameter.empty
+        wanted = type(parameter.default) if given and parameter.annotation is parameter.empty else parameter.annotation
+        kind = _KINDS.get(wanted)
+        if kind is None:
+            raise TypeError(f"parameter {parameter.name}: an option is a bool, an int, a float or a str")
+        fallback = None
+        if given:
+            fallback = str(parameter.default).lower() if kind == 0 else str(parameter.default)
+        rows.append((parameter.name.encode(), kind, None if fallback is None else fallback.encode(),
+                     f"{parameter.name} of the function {function.__name__}".encode()))
+    return rows
+
+
+def stage(function: Optional[Function] = None, *, name: Optional[str] = None,
+          accepts: Union[None, str, Sequence[str]] = None, output: Optional[str] = None,
+          tensors: Optional[Mapping[str, str]] = None, classes: Union[bool, Sequence[str]] = False,
+          objects: Union[bool, Sequence[str]] = False, sink: bool = False, help: Optional[str] = None) -> Any:
+    """Makes a stage type of a function over a list of frames. Use it before you open a pipeline that names the type.
+
+        @millrace.stage(name="brightness", accepts="picture", tensors={"brightness": "f32 1"})
+        def brightness(frames, *, step: int = 1):
+            return [{"brightness": frame.planes[0][::step, ::step].mean()} for frame in frames]
+
+    The function returns a list with one item for each frame, or None if all pass unchanged. An item is None or True
+    (the frame passes), False (it is left out), a dict of results, or an array if the stage has an `output`.
+
+    `accepts`: formats such as "picture", "RGB24" or "f32 3x224x224"; by default any. `output`: "same" if the function
+    gives a picture or tensor like the input's, or a format; in a dict it has the key "output". `tensors`: names of
+    arrays and their formats. `classes`, `objects`: True, or labels, if it gives such results. `sink`: it has no output.
+    Parameters after `*` are options in YAML.
+
+    This is the slow way: one thread at a time runs Python. `plan --profile` shows the cost."""
+    if function is None:
+        return lambda function: stage(function, name=name, accepts=accepts, output=output, tensors=tensors,
+                                      classes=classes, objects=objects, sink=sink, help=help)
+    text = (inspect.getdoc(function) or "a function in Python").strip()
+    labels = [] if isinstance(classes, bool) else list(classes)
+    labels = labels or ([] if isinstance(objects, bool) else list(objects))
+    formats = [accepts] if isinstance(accepts, str) else list(accepts or [])
+    _core.add_stage({
+        "name": (name or function.__name__).encode(), "summary": text.splitlines()[0].rstrip(".").encode(),
+        "help": (help or text).encode(), "accepts": [parse_format(one) for one in formats],
+        "same": int(output == "same"), "output": None if output in (None, "same") else parse_format(str(output)),
+        "tensors": [(key.encode(), parse_format(value)) for key, value in (tensors or {}).items()],
+        "classes": int(classes is not False), "objects": int(objects is not False), "sink": int(sink),
+        "labels": [label.encode() for label in labels], "options": _options(function)}, function)
+    return function
