@@ -48,7 +48,8 @@ engine/serve: engine/base
 engine/transport: engine/data
 engine/transport/wire: engine/base engine/data engine/transport
 engine/transport/zmq: engine/base engine/observe engine/transport/wire
-engine/spec: engine/base engine/data engine/device engine/device/sim engine/device/open engine/serve engine/text
+engine/spec: engine/base engine/base/find engine/data engine/device engine/device/sim engine/device/open engine/serve
+    engine/text
     engine/transport/zmq
 engine/plan: engine/base engine/device engine/device/sim engine/text engine/spec
 engine/planner/graph: engine/base engine/text engine/spec engine/plan
