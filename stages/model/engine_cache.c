@@ -240,7 +240,8 @@ static void close_to_others(int folder) {
     char *names[MOST_FILES];
     int count = read_names(folder, names);
     for (int i = 0; i < count; i++) {
-        fchmodat(folder, names[i], 0600, 0);
+        if (fchmodat(folder, names[i], 0600, 0))
+            mr_log(MR_LOG_WARNING, "others may be able to write the engine file %s: %s", names[i], strerror(errno));
         mr_free(names[i]);
     }
 }

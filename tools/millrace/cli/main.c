@@ -13,6 +13,7 @@
 #include "millrace/devices.h"
 #include "millrace/command.h"
 #include "tools/millrace/cli/command.h"
+#include "tools/millrace/cli/first_process.h"
 #include "tools/millrace/cli/table.h"
 #include "tools/millrace/cli/topics.h"
 #include "tools/millrace/cli/types.h"
@@ -104,6 +105,7 @@ static void expect_signals(void) {
 }
 
 int mr_main(int argc, char **argv, const mr_stage_type *const *types) {
+    mr_first_process();
     hold_standard_streams();
     allow_files();
     mr_gpu_want_connections();

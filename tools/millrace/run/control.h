@@ -59,14 +59,17 @@ int mr_control_fd(int *wait_ms);
 void mr_control_accept(void);
 
 /* control_path.c, for both ends. */
-enum { MR_CONTROL_PATH = 108 /* a socket's path, by sockaddr_un */ };
+enum { MR_CONTROL_PATH = 108 /* a socket's path, by sockaddr_un */, MR_CONTROL_FOLDERS = 64 };
+/* Only root can make folders there, so root trusts what listens in them. */
+#define MR_CONTROL_SERVICES "/run/millrace/"
 /* The folders where a run may put the socket (by default the first usable one), and where `ctl` looks for runs.
  * $MILLRACE_CONTROL alone if it is set, else "millrace" in $XDG_RUNTIME_DIR and in /run/user/UID if they exist, root's
- * /run/millrace, and /tmp/millrace-UID. Not all come from the environment, so a shell can find runs that cron, a
- * container or a service manager started. */
+ * /run/millrace, and /tmp/millrace-UID; for root also the folders in /run/millrace, where services of other users
+ * listen. Not all come from the environment, so a shell can find runs that cron, a container or a service manager
+ * started. */
 typedef struct mr_control_folders {
     int count;
-    char path[4][MR_CONTROL_PATH];
+    char path[MR_CONTROL_FOLDERS][MR_CONTROL_PATH];
 } mr_control_folders;
 void mr_control_find_folders(mr_control_folders *folders);
 /* The socket in that folder for the run with that process number. */

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <glob.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,8 +31,17 @@ static void add(mr_control_folders *folders, const char *format, ...) {
     va_start(list, format);
     int length = vsnprintf(path, sizeof path, format, list);
     va_end(list);
-    if (length > 0 && length < MR_CONTROL_PATH && !has(folders, path))
+    if (length > 0 && length < MR_CONTROL_PATH && folders->count < MR_CONTROL_FOLDERS && !has(folders, path))
         strcpy(folders->path[folders->count++], path);
+}
+
+/* Folders that systemd made for services of other users (RuntimeDirectory=millrace/NAME). */
+static void add_services(mr_control_folders *folders) {
+    glob_t found;
+    if (glob(MR_CONTROL_SERVICES "*/.", 0, NULL, &found) == 0)
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            add(folders, "%.*s", (int)strlen(found.gl_pathv[i]) - 2, found.gl_pathv[i]);
+    globfree(&found);
 }
 
 void mr_control_find_folders(mr_control_folders *folders) {
@@ -51,6 +61,8 @@ void mr_control_find_folders(mr_control_folders *folders) {
     if (user == 0)
         add(folders, "/run/millrace");
     add(folders, "/tmp/millrace-%u", user);
+    if (user == 0)
+        add_services(folders);
 }
 
 int mr_control_name(const char *folder, pid_t pid, char path[MR_CONTROL_PATH]) {

@@ -1,0 +1,304 @@
+"""Debian packages and the container image, as a person gets them: built, installed into a bare Debian, used by an
+ordinary user, upgraded while a run goes on, interrupted by a full disk, removed; the image is run by crun."""
+import functools
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import harness
+from harness import MILLRACE, ROOT, SAMPLES, Case
+
+BUILD = pathlib.Path(MILLRACE).resolve().parent
+CLASSIFY = "/usr/share/millrace/pipelines/classify-video.yaml"
+PACKAGES = ["libmillrace0.1", "libmillrace-dev", "millrace", "millrace-models", "millrace-onnxruntime",
+            "python3-millrace"]
+# Not of a package: what apt and the loader keep.
+KEPT = re.compile(r"/(var/(lib|cache)/(apt|dpkg|debconf|ldconfig)|var/log|tmp|pool|proc|dev|run|sys)(/|$)|"
+                  r"/etc/ld.so.cache$")
+# Packages are linked from the build's objects: compiling them again would take minutes.
+SLOW = 900
+
+
+def run(command, **options):
+    return subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=SLOW, **options)
+
+
+@functools.cache
+def folder():
+    kept = tempfile.TemporaryDirectory(prefix="millrace-packages-")
+    unittest.addModuleCleanup(kept.cleanup)
+    return pathlib.Path(kept.name)
+
+
+@functools.cache
+def packages():
+    """The packages' folder; a text says why there is none."""
+    if os.geteuid() != 0:
+        return "only root makes root folders of Debian"
+    for program in ("dpkg-buildpackage", "dh", "lintian", "mmdebstrap", "umoci", "crun"):
+        if not shutil.which(program):
+            return f"no {program} (tools/test installs it)"
+    made = run([ROOT / "tools/package", "--built", BUILD, "--output", folder() / "dist"])
+    assert made.returncode == 0, made.stderr
+    return folder() / "dist"
+
+
+@functools.cache
+def debian():
+    """A bare Debian 12 with the machine's archives and their lists."""
+    mirrors = run(["bash", "-c", f". {ROOT}/tools/setup && mirrors"]).stdout
+    lines = folder() / "sources.list"
+    lines.write_text(mirrors)
+    root = folder() / "root"
+    made = run(["mmdebstrap", "--variant=apt", "--skip=cleanup/apt/lists", "bookworm", root, lines])
+    assert made.returncode == 0, made.stderr[-2000:]
+    for name in ("resolv.conf", "hosts"):
+        shutil.copy(f"/etc/{name}", root / "etc" / name)
+    (root / "pool").mkdir()
+    for package in packages().glob("*.deb"):
+        shutil.copy(package, root / "pool")
+    return root
+
+
+class Packaged(Case):
+    def setUp(self):
+        super().setUp()
+        if isinstance(packages(), str):
+            self.skipTest(packages())
+
+    def ok(self, command, code=0, **options):
+        done = run(command, **options)
+        self.assertEqual(done.returncode, code, f"{command}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+        return done
+
+
+class Packages(Packaged):
+    def test_the_build_needs_what_the_packages_need(self):
+        setup = (ROOT / "tools/setup").read_text()
+        known = re.search(r'^debian_build="([^"]*)"', setup, re.M)[1].split()
+        known += re.search(r'^debian_package="([^"]*)"', setup, re.M)[1].split()
+        control = (ROOT / "tools/debian/control").read_text()
+        needed = re.findall(r"[a-z][a-z0-9.+-]+", re.search(r"^Build-Depends:(.*?)^\n", control, re.M | re.S)[1])
+        self.assertLessEqual(set(needed) - {"debhelper-compat"}, set(known))
+        self.assertLessEqual({one for one in known if one.startswith("lib") and one != "libc6-dev"}, set(needed))
+
+    def inside(self, command, code=0, user="root"):
+        return self.ok(["chroot", f"--userspec={user}", debian(), "sh", "-c", command], code,
+                       env={"PATH": os.environ["PATH"] + ":/usr/sbin:/sbin", "DEBIAN_FRONTEND": "noninteractive",
+                            "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"})
+
+    def files(self):
+        root = debian()
+        return {path for where, folders, files in os.walk(root) for one in folders + files
+                if not KEPT.search(path := "/" + os.path.relpath(os.path.join(where, one), root))}
+
+    def start(self):
+        """A run that goes on, as the service of an ordinary user."""
+        runtime = debian() / "run/millrace/live"
+        runtime.mkdir(parents=True, mode=0o700)
+        shutil.chown(runtime, 65534, 65534)
+        (debian() / "tmp/live.yaml").write_text(
+            "version: 1\npipeline: live\nsources: {clock: {type: \"null\", rate: 20fps}}\n"
+            "stages: {results: {type: jsonl, input: clock, path: /tmp/live.jsonl}}\n")
+        return self.spawn(["chroot", "--userspec=nobody:nogroup", debian(), "millrace", "run", "/tmp/live.yaml"],
+                          env={**os.environ, "MILLRACE_CONTROL": "/run/millrace/live"},
+                          stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def test_install_use_upgrade_remove(self):
+        self.inside("apt-get -q install -y --no-install-recommends /pool/*.deb")
+        with self.subTest("every file is there, libraries are found, and the package's dependencies are enough"):
+            listed = {package: self.inside(f"dpkg -L {package}").stdout.split("\n") for package in PACKAGES}
+            for package in PACKAGES:
+                for path in filter(None, listed[package]):
+                    self.assertTrue(os.path.lexists(debian() / path.lstrip("/")), path)
+            self.assertNotIn("not found", self.inside(
+                "ldd /usr/bin/millrace /usr/lib/*/libmillrace*.so.* /usr/lib/*/millrace/*.so.*").stdout)
+            self.assertIn("/usr/share/man/man1/millrace.1.gz", listed["millrace"])
+            self.assertIn("/lib/systemd/system/millrace@.service", listed["millrace"])
+        with self.subTest("installed pipelines run as they are, for an ordinary user"):
+            shutil.copy(SAMPLES / "cockatoo.mp4", debian() / "tmp")
+            rows = self.inside(f"millrace run {CLASSIFY} --input /tmp/cockatoo.mp4 --set sources.video.every=100",
+                               user="nobody:nogroup").stdout.splitlines()
+            self.assertEqual(len(rows), 3)
+            self.assertIn("sulphur-crested cockatoo", rows[2])
+            for path in sorted((debian() / "usr/share/millrace/pipelines").glob("*.yaml")):
+                self.inside(f"millrace check /usr/share/millrace/pipelines/{path.name}")
+        with self.subTest("the Python module works"):
+            told = self.inside("python3 -c 'import millrace; print(millrace.__version__)'", user="nobody:nogroup")
+            self.assertEqual(told.stdout, "0.1.0\n")
+        with self.subTest("a run goes on while its package is upgraded"):
+            self.upgrade()
+        with self.subTest("a full disk while installing can be mended"):
+            self.full_disk()
+        with self.subTest("purged packages leave nothing"):
+            before = self.files()
+            (debian() / "var/lib/private/millrace/lobby").mkdir(parents=True)
+            self.inside(f"apt-get -q purge -y {' '.join(PACKAGES)}")
+            after = self.files()
+            self.assertEqual([path for path in sorted(after) if "millrace" in path], [])
+            owned = {path for paths in listed.values() for path in paths}
+            self.assertEqual([path for path in sorted(before - after - owned) if "millrace" not in path], [])
+            self.assertEqual(sorted(after - before - {"/var/lib/private"}), [])
+
+    def upgrade(self):
+        run_on = self.start()
+        rows = debian() / "tmp/live.jsonl"
+        self.wait_until(lambda: rows.exists() and rows.stat().st_size, running=run_on)
+        self.assertEqual(json.loads(self.inside("millrace ctl status --json").stdout)["pipeline"], "live")
+        self.assertIn("no run", self.inside("millrace ctl status", user="games:games", code=69).stderr)
+        for package in PACKAGES:
+            tree = self.folder / package
+            self.ok(["dpkg-deb", "-R", next((debian() / "pool").glob(f"{package}_*.deb")), tree])
+            control = tree / "DEBIAN/control"
+            control.write_text(control.read_text().replace("0.1.0-1", "0.1.0-2"))
+            self.ok(["dpkg-deb", "--root-owner-group", "-Znone", "-b", tree, debian() / f"pool/{package}_2.deb"])
+        self.inside("apt-get -q install -y --no-install-recommends /pool/*_2.deb")
+        self.assertIn("0.1.0-2", self.inside("dpkg-query -W millrace").stdout)
+        size = rows.stat().st_size
+        self.wait_until(lambda: rows.stat().st_size > size, running=run_on)
+        self.ended(run_on, signal.SIGTERM)
+
+    def full_disk(self):
+        """The models do not fit: dpkg says so, keeps what was there, and finishes once there is room."""
+        models = debian() / "usr/share/millrace/models"
+        self.ok(["mount", "-t", "tmpfs", "-o", "size=8m", "none", models])
+        try:
+            failed = self.inside("dpkg -i /pool/millrace-models_2.deb", code=1)
+        finally:
+            self.ok(["umount", models])
+        self.assertIn("No space left on device", failed.stderr)
+        self.inside("dpkg -i /pool/millrace-models_2.deb")
+        self.assertEqual(self.inside("dpkg --audit").stdout, "")
+        self.assertTrue((models / "lite0-features.onnx").exists())
+
+    def test_service(self):
+        unit = ROOT / "tools/debian/millrace@.service"
+        exposed = self.ok(["systemd-analyze", "security", "--offline=yes", unit]).stdout
+        self.assertLess(float(re.search(r"exposure level for .*: ([\d.]+)", exposed)[1]), 3)
+        (self.folder / "millrace@lobby.service").write_text(unit.read_text().replace("/usr/bin/millrace", MILLRACE))
+        wrong = run(["systemd-analyze", "verify", "--man=no", self.folder / "millrace@lobby.service"])
+        self.assertEqual((wrong.returncode, wrong.stderr), (0, ""))
+
+
+@functools.cache
+def image():
+    """The image's archive, and the bundle that a runtime starts."""
+    archive, layout, bundle = folder() / "image.tar", folder() / "layout", folder() / "bundle"
+    made = run([ROOT / "tools/image", "--packages", packages(), "--output", archive])
+    assert made.returncode == 0, made.stderr
+    layout.mkdir()
+    subprocess.run(["tar", "-C", layout, "-xf", archive], check=True)
+    subprocess.run(["umoci", "unpack", "--image", f"{layout}:0.1.0", bundle], check=True, capture_output=True)
+    return archive, layout, bundle
+
+
+class Image(Packaged):
+    """A container as an orchestrator starts it: read-only root, an ordinary user, 64 MB of shared memory, PID 1."""
+
+    def started(self, *arguments, memory=None, denied=None):
+        """The command line of a new container; `denied` is a system call that its kernel lacks."""
+        bundle = image()[2]
+        first = folder() / "config.json"
+        if not first.exists():
+            shutil.copy(bundle / "config.json", first)
+        config = json.loads(first.read_text())
+        self.assertEqual(config["process"]["user"]["uid"], 65532)
+        self.assertEqual(config["process"]["args"], ["/usr/bin/millrace", "--help"])
+        config["process"].update(args=["/usr/bin/millrace", *arguments], terminal=False)
+        config["root"]["readonly"] = True
+        left_out = ("/dev/shm", "/sys/fs/cgroup", "/etc/resolv.conf")
+        config["mounts"] = [one for one in config["mounts"] if one["destination"] not in left_out] + [
+            {"destination": "/dev/shm", "type": "tmpfs", "source": "shm", "options": ["nosuid", "nodev", "size=64m"]},
+            {"destination": "/usr/share/millrace/models", "type": "bind", "source": str(self.models),
+             "options": ["rbind", "ro"]},
+            {"destination": "/var/lib/millrace", "type": "bind", "source": str(self.shared),
+             "options": ["rbind", "rw"]}]
+        if memory:
+            config["linux"]["resources"] = {"memory": {"limit": memory}}
+        if denied:
+            config["linux"]["seccomp"] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
+                {"names": [denied], "action": "SCMP_ACT_ERRNO", "errnoRet": 38}]}
+        (bundle / "config.json").write_text(json.dumps(config))
+        # crun takes control groups of version 1 or 2, but not both at once.
+        mixed = ["unshare", "--mount", "sh", "-c", 'umount /sys/fs/cgroup/unified && exec "$@"', "sh"]
+        return [*(mixed if os.path.exists("/sys/fs/cgroup/unified") else []), "crun", "run", "--bundle", bundle,
+                f"millrace-{os.getpid()}"]
+
+    def setUp(self):
+        super().setUp()
+        self.shared = self.folder / "shared"
+        self.shared.mkdir()
+        self.folder.chmod(0o755)
+        shutil.copy(SAMPLES / "cockatoo.mp4", self.shared)
+        self.models = self.folder / "models"
+        self.models.mkdir()
+        for file in [*harness.MODELS.glob("lite0*"), *harness.MODELS.glob("imagenet*")]:
+            shutil.copy(file, self.models)
+        shutil.chown(self.shared, 65532, 65532)
+        trial = run(self.started("--version"))
+        if trial.returncode:
+            self.skipTest(f"crun cannot run containers here: {trial.stderr.strip()}")
+        self.assertEqual(trial.stdout, "millrace 0.1.0\n")
+
+    def test_content(self):
+        archive, layout, bundle = image()
+        files = [path for path in (bundle / "rootfs").rglob("*") if path.is_file() and not path.is_symlink()]
+        self.assertLess(sum(path.stat().st_size for path in files), 250e6)
+        self.assertEqual([path for path in files if path.suffix in (".onnx", ".npy")], [])
+        self.assertEqual([path for path in files if path.stat().st_mode & 0o6000], [], "setuid programs")
+        # `deploy` names the image like this.
+        index = json.loads((layout / "index.json").read_text())
+        self.assertEqual(index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"], "0.1.0")
+
+    def classify(self, pipeline, *arguments):
+        return ["run", f"/usr/share/millrace/pipelines/{pipeline}", "--input", "cockatoo.mp4", "--output",
+                "rows.jsonl", "--set", "sources.video.every=50", *arguments]
+
+    def rows(self):
+        rows = harness.rows_in(self.shared / "rows.jsonl")
+        self.assertEqual(len(rows), 6)
+        self.assertTrue(any("cockatoo" in row["classes"][0]["label"] for row in rows), rows)
+        (self.shared / "rows.jsonl").unlink()
+
+    def test_runs(self):
+        for name, mode in (("one process", "classify-video.yaml"), ("nodes share memory", "nodes.yaml")):
+            with self.subTest(name):
+                done = self.ok(self.started(*self.classify(mode)))
+                self.assertNotIn("memfd", done.stderr)
+                self.rows()
+
+    def test_without_memfd(self):
+        """Frames travel over sockets, and the run says why."""
+        done = self.ok(self.started(*self.classify("nodes.yaml", "--log", "info"), denied="memfd_create"))
+        self.assertIn("memfd_create: Function not implemented", done.stderr)
+        self.rows()
+
+    def test_ends_when_asked(self):
+        (self.shared / "clock.yaml").write_text(
+            'version: 1\npipeline: clock\nsources: {clock: {type: "null", rate: 20fps}}\n'
+            "stages: {results: {type: jsonl, input: clock, path: clock.jsonl}}\n")
+        child = self.spawn(self.started("run", "clock.yaml"), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        rows = self.shared / "clock.jsonl"
+        self.wait_until(lambda: rows.exists() and rows.stat().st_size, running=child)
+        self.ok(["crun", "kill", f"millrace-{os.getpid()}", "TERM"])
+        self.ended(child)
+
+    def test_memory_limit(self):
+        """A container with as much memory as the plan tells, and what libraries take, is enough."""
+        self.ok(self.started(*self.classify("classify-video.yaml"), memory=400 << 20))
+        self.rows()
+        killed = run(self.started(*self.classify("classify-video.yaml"), memory=40 << 20))
+        self.assertIn(killed.returncode, (69, 71, 137), killed.stderr)
+
+    @unittest.skipUnless(os.environ.get("MILLRACE_IMAGE_TWICE"), "makes the image twice: MILLRACE_IMAGE_TWICE=1")
+    def test_reproducible(self):
+        again = self.folder / "again.tar"
+        self.ok([ROOT / "tools/image", "--packages", packages(), "--output", again])
+        self.assertEqual(again.read_bytes(), image()[0].read_bytes())
