@@ -193,6 +193,12 @@ int mr_file_make_folder(const char *path) {
     return mkdir(path, 0777) && errno != EEXIST ? mr_file_fail("make", path) : MR_OK;
 }
 
+int mr_file_make_folder_of(const char *path) {
+    char folder[PATH_BYTES];
+    folder_of(path, folder);
+    return mr_file_make_folder(folder);
+}
+
 /* Changes the path while it works. */
 static int make_folders(char *path, unsigned mode) {
     for (char *at = path + 1;; at++) {

@@ -20,6 +20,8 @@ int mr_file_empty(const char *path, int fd);
 int mr_file_can_make(const char *path);
 /* Makes a folder unless it is there; not those above it. */
 int mr_file_make_folder(const char *path);
+/* Makes the folder that a file is in, as mr_file_make_folder. */
+int mr_file_make_folder_of(const char *path);
 /* Gives the folder `given`; NULL: $XDG_CACHE_HOME/millrace/NAME, else ~/.cache/millrace/NAME. Makes it with `mode`, and
  * those above it. MR_ERROR_IO also if there is no such place, or the name is too long. */
 int mr_file_cache_folder(const char *name, const char *given, unsigned mode, char *folder, size_t room);

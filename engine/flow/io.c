@@ -1,4 +1,5 @@
-/* Engine services for a running stage type: mr_io_* and mr_stage_* in stage.h. */
+/* Engine services for a running stage type: mr_io_* and mr_stage_* in stage.h. Those about frames that stop here are in
+ * settle.c. */
 #include "engine/flow/io.h"
 
 #include <stdarg.h>
@@ -54,10 +55,6 @@ int64_t mr_io_now_ns(const mr_io *io) {
 }
 
 /* ---- buffers --------------------------------------------------------------------------------------------------- */
-
-int mr_io_await_pool(mr_io *io, mr_pool *pool, int count) {
-    return mr_io_park(io, pool, count, mr_instance_pools(io->instance));
-}
 
 int mr_io_await_turn(mr_io *io) {
     mr_instance *instance = io->instance;
@@ -400,9 +397,12 @@ static inline int emit(mr_io *io, size_t port, mr_frame *frame, uint32_t source,
     if (!instance->self.type->inputs)
         note_original(instance, frame);
     mr_meter_count_out(&entry->meter);
-    mr_slot_output *output = mr_slot_next_output(io->slot, frame, instance->self.id);
-    if (!output)
+    mr_slot_output *output = mr_slot_next_output(io->slot, instance->self.id);
+    if (!output) {
+        mr_receipt_note(frame->receipt, MR_NOTE_DROPPED, instance->self.id, "out of memory");
+        mr_frame_unref(&frame);
         return MR_ERROR_MEMORY;
+    }
     output->port = (uint32_t)port;
     output->next = 0;
     output->made = made;
@@ -493,33 +493,6 @@ int mr_io_pass_unchanged(mr_io *io) {
     return status ? status : mr_io_emit(io, 0, frame);
 }
 
-static void settle(mr_io *io, const mr_frame *frame, mr_note note, const char *reason) {
-    mr_slot *slot = io->slot;
-    for (size_t i = 0; i < slot->frame_count; i++)
-        if (slot->inputs[i].frame == frame)
-            slot->inputs[i].settled = true;
-    mr_settle_frame(io->instance, slot, frame, note, io->instance->self.id, reason);
-}
-
-void mr_io_drop(mr_io *io, const mr_frame *frame, const char *reason) {
-    settle(io, frame, MR_NOTE_DROPPED, reason);
-}
-
-void mr_io_absorb(mr_io *io, const mr_frame *frame, const char *reason) {
-    settle(io, frame, MR_NOTE_ABSORBED, reason);
-}
-
-void mr_io_skip(mr_io *io, uint32_t epoch, uint64_t seq, bool rest) {
-    mr_instance *instance = io->instance;
-    mr_item gap = {.kind = MR_ITEM_GAP,
-                    .source = instance->self.source,
-                    .identity = {.source = instance->self.source,
-                                 .epoch = epoch,
-                                 .seq = seq,
-                                 .sub = rest ? MR_SUB_REST : 0}};
-    mr_settle_gap(instance, io->slot, &gap);
-}
-
 int mr_io_set_object(mr_io *io, mr_frame *frame, uint32_t number) {
     mr_identity identity = frame->identity;
     mr_receipt *own = NULL;
@@ -535,16 +508,6 @@ int mr_io_set_object(mr_io *io, mr_frame *frame, uint32_t number) {
     return MR_OK;
 }
 
-void mr_io_end_objects(mr_io *io, const mr_frame *input, uint32_t count, const char *reason) {
-    mr_slot *slot = io->slot;
-    mr_item end = {.kind = MR_ITEM_GAP, .source = input->identity.source, .identity = input->identity};
-    end.identity.sub = MR_SUB_OBJECTS + count;
-    for (size_t i = 0; i < slot->frame_count; i++)
-        slot->inputs[i].settled |= slot->inputs[i].frame == input;
-    mr_receipt_note(input->receipt, MR_NOTE_ABSORBED, io->instance->self.id, reason);
-    mr_settle_gap(io->instance, slot, &end);
-}
-
 bool mr_io_lost_objects(const mr_io *io) {
     return io->slot->lost && io->instance->self.type->cascade == MR_CASCADE_GATHER;
 }
@@ -552,16 +515,6 @@ bool mr_io_lost_objects(const mr_io *io) {
 bool mr_io_cut_short(const mr_io *io) {
     const mr_slot *slot = io->slot;
     return slot->mark_next < slot->mark_count && slot->marks[slot->mark_next].cut_short;
-}
-
-mr_receipt *mr_io_hold(mr_io *io, const mr_frame *frame) {
-    return frame->receipt ? mr_receipt_ref(frame->receipt) : NULL;
-}
-
-void mr_stage_release(const mr_stage *self, mr_receipt **held, const char *dropped) {
-    if (*held && dropped)
-        mr_receipt_note(*held, MR_NOTE_DROPPED, self->id, dropped);
-    mr_receipt_unref(held);
 }
 
 mr_release mr_io_must_release(const mr_io *io) {

@@ -133,13 +133,13 @@ static bool push_slot(mr_instance *instance, mr_slot *slot, mr_entry_task *entry
         drop_outputs(instance, slot);
     for (; slot->output_next < slot->output_count; slot->output_next++) {
         mr_slot_output *output = &slot->outputs[slot->output_next];
-        output->item.entered_ns = entry->io.now_ns;
+        output->item.entered_ns = mr_entry_now_ns(entry);
         if (output->item.frame)
             mr_taps_show(instance->run, instance->vertex, output->item.frame);
         if (!mr_outlets_push(&instance->outlets, output, &entry->task))
             return false;
         if (output->item.frame)
-            end_here(instance, output, entry->io.now_ns);
+            end_here(instance, output, mr_entry_now_ns(entry));
     }
     slot->output_count = slot->output_next = 0;
     return true;
@@ -187,7 +187,7 @@ static bool is_done(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) 
     if (slot->event && mr_event_status(slot->event) == MR_ERROR_DEVICE)
         mr_settle_lost_device(instance, slot);
     if (slot->counted)
-        mr_shares_end(&instance->shares, slot, entry->io.now_ns);
+        mr_shares_end(&instance->shares, slot, mr_entry_now_ns(entry));
     return true;
 }
 

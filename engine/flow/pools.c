@@ -84,12 +84,17 @@ uint64_t mr_instance_in_use(void *context, size_t number) {
     return (uint64_t)in_use;
 }
 
-/* A holder may keep buffers for ever: a run that stops at once must not wait for them. */
-int mr_io_park(mr_io *io, mr_pool *pool, int count, size_t place) {
+/* Wakes the entry when the pool has `count` free buffers; it waits in pool_waits[place]. A holder may keep buffers for
+ * ever: a run that stops at once must not wait for them. */
+static int park(mr_io *io, mr_pool *pool, int count, size_t place) {
     if (mr_control_is_cancelled(io->instance->run))
         return mr_fail(MR_ERROR_CANCELLED, "the run is stopped");
     mr_pool_notify(pool, count, &io->entry->pool_waits[place], mr_task_waker, &io->entry->task);
     return MR_ERROR_AGAIN;
+}
+
+int mr_io_await_pool(mr_io *io, mr_pool *pool, int count) {
+    return park(io, pool, count, mr_instance_pools(io->instance));
 }
 
 /* Takes a buffer. If all are in use, returns MR_ERROR_AGAIN; with `parks` the entry will be woken when one is free. */
@@ -101,7 +106,7 @@ static int take_buffer(mr_io *io, size_t which, size_t bytes, bool parks, mr_buf
     if (!status)
         status = mr_pool_acquire(pool, buffer);
     if (status == MR_ERROR_AGAIN && parks)
-        status = mr_io_park(io, pool, 1, which);
+        status = park(io, pool, 1, which);
     unlock_pools(instance);
     return status;
 }

@@ -3,10 +3,7 @@
 
 #include "engine/flow/instance/instance.h"
 
-/* Wakes the entry when the pool has `count` free buffers; it waits in pool_waits[place]. Returns MR_ERROR_AGAIN, or
- * MR_ERROR_CANCELLED if the run stops at once. */
-int mr_io_park(mr_io *io, mr_pool *pool, int count, size_t place);
-/* Takes a buffer from a pool, by output port or after them. If there is none, returns what mr_io_park does. */
+/* Takes a buffer from a pool, by output port or after them. If there is none, returns what mr_io_await_pool does. */
 int mr_io_take_buffer(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer);
 /* The same, but does not wake the entry later. */
 int mr_io_try_buffer(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer);

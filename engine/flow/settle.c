@@ -41,6 +41,56 @@ void mr_settle_delivery(mr_instance *instance, mr_slot *slot, int64_t now_ns) {
         }
 }
 
+/* ---- what a stage type says of its inputs ------------------------------------------------------------------------ */
+
+/* The frame is an input, or one that the stage type has kept from an earlier call. */
+static void mark_settled(mr_slot *slot, const mr_frame *frame) {
+    for (size_t i = 0; i < slot->frame_count; i++)
+        slot->inputs[i].settled |= slot->inputs[i].frame == frame;
+}
+
+static void settle(mr_io *io, const mr_frame *frame, mr_note note, const char *reason) {
+    mark_settled(io->slot, frame);
+    mr_settle_frame(io->instance, io->slot, frame, note, io->instance->self.id, reason);
+}
+
+void mr_io_drop(mr_io *io, const mr_frame *frame, const char *reason) {
+    settle(io, frame, MR_NOTE_DROPPED, reason);
+}
+
+void mr_io_absorb(mr_io *io, const mr_frame *frame, const char *reason) {
+    settle(io, frame, MR_NOTE_ABSORBED, reason);
+}
+
+void mr_io_skip(mr_io *io, uint32_t epoch, uint64_t seq, bool rest) {
+    mr_instance *instance = io->instance;
+    mr_item gap = {.kind = MR_ITEM_GAP,
+                    .source = instance->self.source,
+                    .identity = {.source = instance->self.source,
+                                 .epoch = epoch,
+                                 .seq = seq,
+                                 .sub = rest ? MR_SUB_REST : 0}};
+    mr_settle_gap(instance, io->slot, &gap);
+}
+
+void mr_io_end_objects(mr_io *io, const mr_frame *input, uint32_t count, const char *reason) {
+    mr_item end = {.kind = MR_ITEM_GAP, .source = input->identity.source, .identity = input->identity};
+    end.identity.sub = MR_SUB_OBJECTS + count;
+    mark_settled(io->slot, input);
+    mr_receipt_note(input->receipt, MR_NOTE_ABSORBED, io->instance->self.id, reason);
+    mr_settle_gap(io->instance, io->slot, &end);
+}
+
+mr_receipt *mr_io_hold(mr_io *io, const mr_frame *frame) {
+    return frame->receipt ? mr_receipt_ref(frame->receipt) : NULL;
+}
+
+void mr_stage_release(const mr_stage *self, mr_receipt **held, const char *dropped) {
+    if (*held && dropped)
+        mr_receipt_note(*held, MR_NOTE_DROPPED, self->id, dropped);
+    mr_receipt_unref(held);
+}
+
 /* ---- failed calls ------------------------------------------------------------------------------------------------ */
 
 void mr_settle_complain(const mr_instance *instance, int status) {

@@ -60,7 +60,7 @@ static void note_frame(mr_call_trace *traced, const mr_frame *frame) {
 
 void mr_tracing_begin_call(mr_entry_task *entry, const mr_slot *slot) {
     mr_call_trace *traced = entry->traced;
-    traced->begun_ns = entry->io.now_ns;
+    traced->begun_ns = mr_entry_now_ns(entry);
     traced->called_ns = mr_trace_now_ns(traced->trace);
     traced->frame_count = traced->arrow_count = 0;
     for (size_t i = 0; slot && entry->instance->vertex->role != MR_ROLE_SOURCE && i < slot->frame_count; i++)
@@ -113,7 +113,7 @@ void mr_tracing_end_call(mr_entry_task *entry, const mr_slot *slot, int answer) 
         .frames = (uint32_t)traced->frame_count,
         .reason = outcome_of(slot, answer),
     };
-    mr_trace_span(traced->trace, track, instance->self.id, traced->begun_ns, entry->io.now_ns, &about);
+    mr_trace_span(traced->trace, track, instance->self.id, traced->begun_ns, mr_entry_now_ns(entry), &about);
     atomic_store_explicit(&instance->traced->starved, answer == MR_ERROR_AGAIN, memory_order_relaxed);
     if (answer == MR_MORE || answer == MR_WAIT || answer == MR_ERROR_AGAIN)
         return;

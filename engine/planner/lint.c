@@ -94,13 +94,30 @@ static int refuse_missing(const output *o, const char *folder) {
     return MR_OK;
 }
 
-static int check_folder(const output *o) {
+/* Whether the stage may make this folder for its file. The shell's "~" means another, and a name that ends with a slash
+ * is no file's. */
+static bool is_made(const char *folder, const char *path) {
+    const char *slash = strrchr(folder, '/');
+    return strcmp(slash ? slash + 1 : folder, "~") && path[strlen(path) - 1] != '/';
+}
+
+/* The folder that must exist: stages make the one that they write to, but none above it. */
+static const char *folder_above(const output *o) {
     struct stat about;
     size_t bytes = strlen(o->path);
-    while (o->option->file == MR_FILE_FOLDER && bytes > 1 && o->path[bytes - 1] == '/')
+    const bool file = o->option->file != MR_FILE_FOLDER;
+    while (!file && bytes > 1 && o->path[bytes - 1] == '/')
         bytes--;
     const char *path = mr_arena_text(o->b->arena, o->path, bytes);
     const char *folder = path ? mr_path_folder(o->b->arena, path) : NULL;
+    if (folder && file && stat(folder, &about) && errno == ENOENT && is_made(folder, path))
+        return mr_path_folder(o->b->arena, folder);
+    return folder;
+}
+
+static int check_folder(const output *o) {
+    struct stat about;
+    const char *folder = folder_above(o);
     if (!folder)
         return MR_ERROR_MEMORY;
     if (stat(folder, &about)) {
@@ -113,7 +130,7 @@ static int check_folder(const output *o) {
     return MR_OK;
 }
 
-/* A path that exists is checked itself; otherwise, the folder that it would be created in. */
+/* A path that exists is checked itself; otherwise, the folder that it would be made in. */
 static int check_path(const output *o) {
     struct stat about;
     if (strcmp(o->path, "-") == 0)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "engine/base/file.h"
+#include "engine/base/find/library.h"
 #include "millrace/status.h"
 
 /* ---- the file -------------------------------------------------------------------------------------------------- */
@@ -102,9 +103,10 @@ int mr_plugin_load_from(const char *directory, const char *name, const mr_plugin
     if (status)
         return status;
     /* All symbols at once: a missing one is reported now, not in the middle of a run. */
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    const char *why;
+    void *library = mr_library_open(path, &why);
     if (!library)
-        return mr_fail(MR_ERROR_DATA, "cannot load the plugin: %s", dlerror());
+        return mr_fail(MR_ERROR_DATA, "cannot load the plugin: %s", why);
     const mr_plugin *found = dlsym(library, "mr_plugin_entry");
     status = check_plugin(path, found);
     if (status)

@@ -1,7 +1,7 @@
 /* Hides areas of pictures, in place: blocks of one colour, a Gaussian blur, or black.
  *
- * An area is a rectangle of whole chroma samples, or the ellipse in it. It is divided into square cells, whose size
- * follows from the longer side (see mr_blur_add). Each cell has the mean of its samples.
+ * An area is a rectangle of whole chroma samples, or the part of an ellipse in it. It is divided into square cells,
+ * whose size follows from the longer side (see mr_blur_add). Each cell has the mean of its samples.
  *
  *   pixelate   Every sample gets the mean of its cell.
  *   gaussian   Standard deviation: an eighth of the longer side, or two cells, with MR_BLUR_CELLS. The means of the
@@ -38,6 +38,7 @@ typedef struct mr_blur_area {
     int32_t cell;          /* side of a cell in pixels, a multiple of the chroma subsampling */
     int32_t columns, rows; /* cells */
     int32_t whole;         /* 1: all of it is hidden, even if the work hides ellipses */
+    int32_t oval_left, oval_top, oval_right, oval_bottom; /* the ellipse's bounds: the area's before it was clipped */
 } mr_blur_area;
 
 /* Areas of one picture, largest first. */

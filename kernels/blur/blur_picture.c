@@ -2,6 +2,9 @@
 
 #include <math.h>
 
+/* Ellipses end there, in pixels from the picture's upper left. */
+enum { FARTHEST = 1 << 24 };
+
 /* The code of black. */
 static int32_t black(const mr_format *format, const mr_pixel_info *info, int component) {
     if (component > 0 && !info->rgb)
@@ -26,15 +29,25 @@ void mr_blur_describe(mr_blur_work *work, const mr_format *format, const mr_plan
     }
 }
 
-/* Rounds a side outward to a multiple of 2^log2. False: no part of it lies in a picture of that size. */
-static bool round_side(double a, double b, int log2, int32_t size, int32_t *first, int32_t *end) {
-    const double from = fmax(fmin(a, b), 0), to = fmin(fmax(a, b), size);
+/* Rounds a side between `least` and `most` outward to a multiple of 2^log2. False: no part of it lies there. */
+static bool round_side(double a, double b, int log2, int32_t least, int32_t most, int32_t *first, int32_t *end) {
+    const double from = fmax(fmin(a, b), least), to = fmin(fmax(a, b), most);
     if (!(from < to))
         return false;
-    *first = (int32_t)from >> log2 << log2;
+    *first = (int32_t)floor(from) >> log2 << log2;
     *end = ((int32_t)ceil(to) + (1 << log2) - 1) >> log2 << log2;
-    *end = *end < size ? *end : size;
+    *end = *end < most ? *end : most;
     return true;
+}
+
+/* The area in the picture, and its ellipse, which reaches beyond. */
+static bool round_area(const mr_format *format, const mr_pixel_info *info, const double corner[2],
+                       const double opposite[2], mr_blur_area *area) {
+    const int x = info->chroma_w, y = info->chroma_h;
+    return round_side(corner[0], opposite[0], x, 0, format->width, &area->left, &area->right) &&
+           round_side(corner[1], opposite[1], y, 0, format->height, &area->top, &area->bottom) &&
+           round_side(corner[0], opposite[0], x, -FARTHEST, FARTHEST, &area->oval_left, &area->oval_right) &&
+           round_side(corner[1], opposite[1], y, -FARTHEST, FARTHEST, &area->oval_top, &area->oval_bottom);
 }
 
 static int32_t side_of(const mr_blur_area *area) {
@@ -53,8 +66,7 @@ void mr_blur_add(mr_blur_areas *areas, const mr_format *format, int32_t cells, c
                  const double opposite[2]) {
     const mr_pixel_info *info = mr_pixel_describe(format->pixel);
     mr_blur_area area = {0};
-    if (!round_side(corner[0], opposite[0], info->chroma_w, format->width, &area.left, &area.right) ||
-        !round_side(corner[1], opposite[1], info->chroma_h, format->height, &area.top, &area.bottom))
+    if (!round_area(format, info, corner, opposite, &area))
         return;
     divide(&area, info, cells);
     int32_t at = areas->count++;

@@ -86,9 +86,9 @@ MR_PIXEL_INLINE uint32_t mr_blur_round(uint64_t value, int32_t bits) {
 
 /* Whether the centre of a pixel lies in the area's ellipse. */
 MR_PIXEL_INLINE int mr_blur_is_inside(const mr_blur_area *area, int32_t x, int32_t y) {
-    const double width = area->right - area->left, height = area->bottom - area->top;
-    const double across = (2.0 * (x - area->left) + 1.0 - width) * height;
-    const double down = (2.0 * (y - area->top) + 1.0 - height) * width;
+    const double width = area->oval_right - area->oval_left, height = area->oval_bottom - area->oval_top;
+    const double across = (2.0 * (x - area->oval_left) + 1.0 - width) * height;
+    const double down = (2.0 * (y - area->oval_top) + 1.0 - height) * width;
     return across * across + down * down <= (width * height) * (width * height);
 }
 

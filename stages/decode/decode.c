@@ -66,7 +66,7 @@ static int flush(mr_stage *self, mr_io *io, uint32_t source) {
         answer = mr_decode_video_end(&state->video, io, cut_short);
     if (answer)
         return answer;
-    const int failure = mr_decode_report_end(&state->output.report, self);
+    const int failure = mr_decode_report_end(&state->output.report);
     mr_decode_video_close(&state->video);
     mr_stills_end(state->stills);
     mr_decode_output_close(&state->output);

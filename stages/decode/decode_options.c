@@ -206,11 +206,15 @@ int mr_decode_negotiate(mr_negotiation *negotiation) {
     return MR_OK;
 }
 
-int64_t mr_decode_most_pixels(const mr_stage *self, const mr_media *media) {
-    const mr_decode_choices *from = self->options;
+int64_t mr_decode_live_pixels(const mr_stage *self) {
+    const int64_t allowed = ((const mr_decode_choices *)self->options)->max_pixels;
     const mr_format_set *planned = &self->inputs[0].set;
     const int64_t most = (int64_t)planned->width.max * planned->height.max;
-    return media->live && most > 0 && most < from->max_pixels ? most : from->max_pixels;
+    return most > 0 && most < allowed ? most : allowed;
+}
+
+int64_t mr_decode_most_pixels(const mr_stage *self, const mr_media *media) {
+    return media->live ? mr_decode_live_pixels(self) : ((const mr_decode_choices *)self->options)->max_pixels;
 }
 
 int mr_decode_check(const void *own, const char *device) {

@@ -23,8 +23,9 @@ typedef struct mr_decode_choices {
 
 extern const mr_option mr_decode_options[];
 
-/* The largest picture that decode accepts from this media. Nobody has seen a live source's pictures before: the planned
- * size counts. */
+/* The largest picture that decode accepts from a live source, and from this media. Nobody has seen a live source's
+ * pictures before: the planned size counts. */
+int64_t mr_decode_live_pixels(const mr_stage *self);
 int64_t mr_decode_most_pixels(const mr_stage *self, const mr_media *media);
 
 /* As mr_stage_type has them. */

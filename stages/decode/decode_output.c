@@ -9,6 +9,7 @@
 int mr_decode_output_open(mr_decode_output *output, mr_stage *self) {
     const mr_decode_choices *from = self->options;
     output->self = self;
+    mr_decode_report_init(&output->report, self);
     mr_decode_stream_init(&output->stream);
     return mr_decode_target_open(&output->target, self, (mr_hardware)from->hardware,
                                  from->damaged != MR_DAMAGED_DROP);
@@ -45,19 +46,18 @@ static const char *reason_to_drop(mr_decode_output *output, const mr_frame *pack
     const AVCodecParameters *codec = media ? media->codec : NULL;
     if (!codec || output->refused)
         return codec ? "no decoder" : "no media";
-    if (mr_decode_report_outsized(&output->report, output->self, media, codec->width, codec->height))
+    if (mr_decode_report_outsized(&output->report, media, codec->width, codec->height))
         return "too large";
     if (!is_corrupt(packet))
         return NULL;
     if (packet->flags & MR_FRAME_CORRUPT)
         return "corrupt"; /* the source logs why it marked the packet */
-    return mr_decode_report_damaged(&output->report, output->self, packet, media->still ? mr_frame_file(packet) : NULL,
-                                    NULL);
+    return mr_decode_report_damaged(&output->report, packet, media->still ? mr_frame_file(packet) : NULL, NULL);
 }
 
 mr_decode_admission mr_decode_output_admit(mr_decode_output *output, mr_io *io, const mr_frame *packet) {
-    const char *reason = reason_to_drop(output, packet);
     const bool skipped = is_skipped(output, packet);
+    const char *reason = reason_to_drop(output, packet);
     if (reason) {
         mr_decode_report_note(&output->report, MR_DECODE_PACKET);
         mr_io_drop(io, packet, reason);

@@ -41,8 +41,7 @@ void mr_decode_video_fini(mr_decode_video *video) {
 /* ---- packets without a picture --------------------------------------------------------------------------------- */
 
 static void drop_damaged(mr_decode_video *video, mr_io *io, const mr_frame *packet) {
-    mr_decode_output *output = video->output;
-    mr_io_drop(io, packet, mr_decode_report_damaged(&output->report, output->self, packet, NULL, NULL));
+    mr_io_drop(io, packet, mr_decode_report_damaged(&video->output->report, packet, NULL, NULL));
 }
 
 /* Settles a packet, taken from `pending`, that gave no picture; releases the reference. */

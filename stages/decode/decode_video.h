@@ -1,5 +1,10 @@
 /* The part of decode that has videos: packets that depend on each other, in decode order. A number passes through the
- * decoder and matches packets with pictures. */
+ * decoder and matches packets with pictures.
+ *
+ * A packet's way: decode_output.h admits it; decode_needed.h holds it until it is known whether the picture is needed;
+ * decode_pending.h numbers it, damage.h checks what it depends on, and decoder.h sends it. A picture's way: decoder.h
+ * receives it, damage.h judges it, stream.h gives it a time and a number, decode_needed.h chooses it, decode_output.h
+ * makes the frame. */
 #pragma once
 
 #include "stages/decode/damage.h"

@@ -6,6 +6,10 @@
 #include "stages/decode/decode_options.h"
 #include "stages/media/media_input.h"
 
+void mr_decode_report_init(mr_decode_report *report, const mr_stage *self) {
+    *report = (mr_decode_report){.self = self, .live_pixels = mr_decode_live_pixels(self)};
+}
+
 void mr_decode_report_note(mr_decode_report *report, mr_decode_event event) {
     report->packets += event == MR_DECODE_PACKET;
     report->left += event == MR_DECODE_LEFT;
@@ -32,11 +36,10 @@ void mr_decode_report_fini(mr_decode_report *report) {
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
-bool mr_decode_report_outsized(mr_decode_report *report, const mr_stage *self, const mr_media *media, int width,
-                               int height) {
-    const int64_t most = mr_decode_most_pixels(self, media);
-    const bool limited = media->live && most < ((const mr_decode_choices *)self->options)->max_pixels;
-    if (!limited || (int64_t)width * height <= most)
+bool mr_decode_report_outsized(mr_decode_report *report, const mr_media *media, int width, int height) {
+    const mr_stage *self = report->self;
+    const bool limited = media->live && report->live_pixels < ((const mr_decode_choices *)self->options)->max_pixels;
+    if (!limited || (int64_t)width * height <= report->live_pixels)
         return false;
     if (!report->outsized)
         mr_stage_warn(self, "%s: pictures are %dx%d, larger than planned for, and are dropped: raise size of %s",
@@ -54,15 +57,16 @@ static const char *consequence(const mr_decode_choices *from) {
                : "";
 }
 
-const char *mr_decode_report_damaged(mr_decode_report *report, const mr_stage *self, const mr_frame *packet,
-                                     const char *file, const char *trouble) {
+const char *mr_decode_report_damaged(mr_decode_report *report, const mr_frame *packet, const char *file,
+                                     const char *trouble) {
+    const mr_stage *self = report->self;
     void (*say)(const mr_stage *, const char *, ...) = report->damaged ? mr_stage_info : mr_stage_warn;
     const mr_decode_choices *from = self->options;
     int width, height, end = 0;
     const bool exceeds =
         sscanf(mr_av_complaint(), "Picture size %dx%d exceeds%n", &width, &height, &end) == 2 && end > 0;
     /* After a decoder has refused one, packets that depend on it give no picture either. */
-    if ((exceeds && packet->media && mr_decode_report_outsized(report, self, packet->media, width, height)) ||
+    if ((exceeds && packet->media && mr_decode_report_outsized(report, packet->media, width, height)) ||
         report->outsized)
         return "too large";
     /* A picture that FFmpeg refuses as too large is not damaged: a larger max_pixels admits it. */
@@ -102,7 +106,8 @@ static int fail_undecoded(const mr_decode_report *report) {
                    report->lost->path, why);
 }
 
-int mr_decode_report_end(const mr_decode_report *report, const mr_stage *self) {
+int mr_decode_report_end(const mr_decode_report *report) {
+    const mr_stage *self = report->self;
     if (report->left > 0)
         mr_stage_info(self, "%s: %" PRIu64 " pictures were not decoded, since neither they nor what depends on them is "
                       "wanted", self->source_id, report->left);

@@ -5,6 +5,8 @@
 #include "stages/decode/jpeg/decode_reduced.h"
 
 typedef struct mr_decode_report {
+    const mr_stage *self;
+    int64_t live_pixels; /* the largest picture accepted from a live source */
     uint64_t packets;  /* that were to be decoded */
     uint64_t pictures; /* decoded well */
     uint64_t left;     /* packets that were not needed */
@@ -22,6 +24,7 @@ typedef struct mr_decode_report {
 typedef enum mr_decode_event {
     MR_DECODE_PACKET, MR_DECODE_LEFT, MR_DECODE_DECODER, MR_DECODE_PICTURE, MR_DECODE_DAMAGED
 } mr_decode_event;
+void mr_decode_report_init(mr_decode_report *report, const mr_stage *self);
 void mr_decode_report_note(mr_decode_report *report, mr_decode_event event);
 /* The decoder gave that error. */
 void mr_decode_report_error(mr_decode_report *report, int error);
@@ -30,13 +33,12 @@ void mr_decode_report_scale(mr_decode_report *report, int scale);
 /* Whether no picture has come out yet. */
 bool mr_decode_report_is_empty(const mr_decode_report *report);
 /* Whether this size exceeds what the plan allows for the live source. Such pictures are dropped. */
-bool mr_decode_report_outsized(mr_decode_report *report, const mr_stage *self, const mr_media *media, int width,
-                               int height);
+bool mr_decode_report_outsized(mr_decode_report *report, const mr_media *media, int width, int height);
 /* Call when a packet is dropped as damaged or too large. Returns the reason. The first case in a source is logged as a
  * warning, later ones as information. `file`: the still picture's; NULL: none. `trouble`: why that is no supported
  * picture, as the rest of a sentence; NULL: it is damaged. */
-const char *mr_decode_report_damaged(mr_decode_report *report, const mr_stage *self, const mr_frame *packet,
-                                     const char *file, const char *trouble);
+const char *mr_decode_report_damaged(mr_decode_report *report, const mr_frame *packet, const char *file,
+                                     const char *trouble);
 /* Call at the source's end: logs counts, and fails with a message if nothing could be decoded. */
-int mr_decode_report_end(const mr_decode_report *report, const mr_stage *self);
+int mr_decode_report_end(const mr_decode_report *report);
 void mr_decode_report_fini(mr_decode_report *report);

@@ -71,10 +71,10 @@ static bool is_foreign(const mr_frame *packet, char text[MOST_TEXT]) {
                             packet->plane[0].bytes, text, MOST_TEXT);
 }
 
-const char *mr_still_report_damaged(mr_decode_report *report, const mr_stage *self, const mr_frame *packet) {
+const char *mr_still_report_damaged(mr_decode_report *report, const mr_frame *packet) {
     char text[MOST_TEXT];
     const bool foreign = is_foreign(packet, text);
-    return mr_decode_report_damaged(report, self, packet, mr_frame_file(packet), foreign ? text : NULL);
+    return mr_decode_report_damaged(report, packet, mr_frame_file(packet), foreign ? text : NULL);
 }
 
 void mr_still_report_end(const mr_still_report *report, const mr_stage *self) {

@@ -12,6 +12,6 @@ typedef struct mr_still_report {
 /* Looks for data after the end of a picture: bytes, or further pictures. */
 void mr_still_report_rest(mr_still_report *report, const mr_stage *self, const mr_frame *packet);
 /* As mr_decode_report_damaged. */
-const char *mr_still_report_damaged(mr_decode_report *report, const mr_stage *self, const mr_frame *packet);
+const char *mr_still_report_damaged(mr_decode_report *report, const mr_frame *packet);
 /* Call at the source's end: logs the count. */
 void mr_still_report_end(const mr_still_report *report, const mr_stage *self);

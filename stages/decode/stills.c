@@ -68,7 +68,7 @@ int mr_stills_decode_early(mr_stills *stills, mr_io *io) {
 /* ---- in turn ----------------------------------------------------------------------------------------------------- */
 
 static void drop_damaged(mr_stills *stills, mr_io *io, const mr_frame *packet) {
-    mr_io_drop(io, packet, mr_still_report_damaged(&stills->output->report, stills->output->self, packet));
+    mr_io_drop(io, packet, mr_still_report_damaged(&stills->output->report, packet));
 }
 
 static void begin(mr_stills *stills, mr_io *io, const mr_frame *packet) {

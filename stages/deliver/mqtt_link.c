@@ -265,8 +265,8 @@ static void explain_refusal(mr_mqtt_link *at) {
         return;
     mr_fail(MR_ERROR_PROTOCOL, "%s: the broker refuses a message for %s: %s", at->params->url, at->refused,
             at->refusal == MR_MQTT_TOO_LARGE ? "it is too large"
-            : at->refusal == BREAKS_OFF             ? "it ends the connection each time"
-                                                    : mr_mqtt_reason(at->refusal, MR_MQTT_5));
+            : at->refusal == BREAKS_OFF      ? "it ends the connection each time"
+                                             : mr_mqtt_reason(at->refusal, MR_MQTT_5));
     if (!at->refused_record)
         mr_stage_warn(mr_delivery_stage(at->delivery), "%s", mr_message());
 }

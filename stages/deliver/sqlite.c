@@ -1,6 +1,7 @@
 /* sqlite: rows in a database file. */
 #include <string.h>
 
+#include "engine/base/file.h"
 #include "stages/deliver/db_sink.h"
 #include "stages/deliver/sqlite_store.h"
 #include "stages/list.h"
@@ -32,7 +33,9 @@ static int open_sink(mr_stage *self) {
     int status = mr_db_sink_open(self);
     if (status || is_discarded(given->path))
         return status;
-    status = mr_sqlite_store_create(&store, given->path, at->tables);
+    status = mr_file_make_folder_of(given->path);
+    if (!status)
+        status = mr_sqlite_store_create(&store, given->path, at->tables);
     return status ? status : mr_delivery_open(&at->delivery, self, &mr_sqlite_service, store);
 }
 
@@ -41,7 +44,7 @@ static const mr_port inputs[] = {{.name = "in", .help = "frames with results"}, 
 static const mr_option option_table[] = {
     {.name = "path", .kind = MR_OPTION_PATH, .file = MR_FILE_WRITTEN, .offset = offsetof(options, path),
      .required = true, .example = "results.db",
-     .help = "the database file; it is made if it does not exist. Rows of earlier runs stay in it"},
+     .help = "the database file; it and its folder are made if they do not exist. Rows of earlier runs stay in it"},
     MR_DB_OPTIONS,
     MR_OPTIONS_END,
 };

@@ -150,7 +150,8 @@ static void add_tail(mr_drawing *f, const mr_object *object, int64_t now_ns) {
 
 /* A text that is too large is counted, and the line is empty. */
 static int find_text(mr_drawing *f, const char *text, mr_text_line *line) {
-    int status = mr_font_resize(f->font, f->font_size);
+    /* A line may begin left of the picture. */
+    int status = mr_font_resize(f->font, f->font_size, (int32_t)ceil(f->sketch->width) + f->font_size);
     if (status)
         return status;
     status = mr_font_line(f->font, text, line);
@@ -176,15 +177,18 @@ static void add_line_of_text(mr_drawing *f, const mr_text_line *line, double x, 
     const double left = floor(fmax(0, fmin(x, f->sketch->width - width_of(f, line))) + 0.5);
     const double top = floor(fmax(0, fmin(y, f->sketch->height - line->rows)) + 0.5);
     const double begin = left + padding_of(f) + line->left;
-    const mr_area bounds = {begin, top, begin + line->columns, top + line->rows};
+    const int32_t columns = (int32_t)fmin(line->columns, ceil(f->sketch->width - begin));
+    const int32_t rows = (int32_t)fmin(line->rows, ceil(f->sketch->height - top));
+    const mr_area bounds = {begin, top, begin + columns, top + rows};
     if (!line->cover)
         return;
     mr_sketch_rectangle(f->sketch, (mr_area){left, top, left + width_of(f, line), top + line->rows}, ground);
-    uint8_t *cells = mr_sketch_room(f->sketch, bounds, line->columns, line->rows);
+    uint8_t *cells = mr_sketch_room(f->sketch, bounds, columns, rows);
     if (!cells)
         return;
-    memcpy(cells, line->cover, (size_t)line->columns * (size_t)line->rows);
-    mr_sketch_stencil(f->sketch, bounds, line->columns, line->rows, ink);
+    for (int32_t row = 0; row < rows; row++)
+        memcpy(cells + (ptrdiff_t)row * columns, line->cover + (ptrdiff_t)row * line->columns, (size_t)columns);
+    mr_sketch_stencil(f->sketch, bounds, columns, rows, ink);
 }
 
 int mr_drawing_add_text(mr_drawing *f, const char *text, double x, double y, mr_ink ground, mr_ink ink) {

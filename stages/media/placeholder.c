@@ -80,7 +80,7 @@ static int add_line(mr_sketch *sketch, mr_font *font, const char *text, double t
 static int paint_line(canvas *c, const char *text, int size, double top) {
     int status = MR_ERROR_DATA;
     for (; status == MR_ERROR_DATA && size > 0; size -= (size + 3) / 4) {
-        status = mr_font_resize(c->font, size);
+        status = mr_font_resize(c->font, size, INT32_MAX);
         if (!status)
             status = add_line(&c->sketch, c->font, text, top);
     }

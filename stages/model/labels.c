@@ -180,9 +180,10 @@ static bool take_entries(const char *at, size_t room, mr_labels *labels) {
     return !*skip_space(at + 1) && labels->count == entries;
 }
 
-/* An entry has at least two quotes, so this is room enough for all. */
+/* Programs in Python write "None" where there are none. An entry has at least two quotes, so half the bytes are room
+ * enough for all. */
 int mr_labels_read_note(const char *note, mr_labels *labels) {
-    const size_t bytes = note ? strlen(note) : 0;
+    const size_t bytes = note && strcmp(note, "None") && strcmp(note, "null") ? strlen(note) : 0;
     mr_labels made = {0};
     *labels = made;
     if (!bytes)

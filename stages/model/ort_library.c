@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/base/find/installed.h"
+#include "engine/base/find/library.h"
 #include "engine/base/find/nvidia.h"
 #include "engine/base/huge/huge_heap.h"
 #include "engine/base/memory.h"
@@ -32,6 +33,7 @@ static void log_line(void *context, int severity, const char *category, const ch
 
 static void *open_any(const char *path, char *used, size_t bytes) {
     const char *environment = getenv("MILLRACE_ONNXRUNTIME");
+    const char *why = "";
     char beside[PATH_MAX], installed[PATH_MAX + 32] = "", folder[PATH_MAX];
     mr_site_find("onnxruntime/capi/libonnxruntime.so*", beside);
     if (mr_installed_libraries(folder))
@@ -41,13 +43,13 @@ static void *open_any(const char *path, char *used, size_t bytes) {
     const char *const candidates[] = {path ? path : beside, installed, "libonnxruntime.so.1", "libonnxruntime.so"};
     /* If a library is named, no other may be tried. */
     for (size_t i = 0; i < (path ? 1 : sizeof candidates / sizeof candidates[0]); i++) {
-        void *library = candidates[i][0] ? dlopen(candidates[i], RTLD_NOW | RTLD_LOCAL) : NULL;
+        void *library = candidates[i][0] ? mr_library_open(candidates[i], &why) : NULL;
         snprintf(used, bytes, "%s", candidates[i]);
         if (library)
             return library;
     }
     if (path)
-        mr_fail(MR_ERROR_UNAVAILABLE, "cannot open the ONNX Runtime library %s: %s", path, dlerror());
+        mr_fail(MR_ERROR_UNAVAILABLE, "cannot open the ONNX Runtime library: %s", why);
     else
         mr_fail(MR_ERROR_UNAVAILABLE,
                 "the ONNX Runtime library was not found; install the package millrace-onnxruntime, or pip install "

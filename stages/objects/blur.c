@@ -115,10 +115,15 @@ static void hide_whole(const finding *f, reason why) {
         mr_stage_warn(f->state->self, "a picture is hidden whole: %s", reasons[why]);
 }
 
-/* Finds the smallest rectangle in the picture that contains the grown box. */
+/* How far a box of size 1 grows on each side. The smallest ellipse around a box is larger by the square root of 2. */
+static double growth(const options *o) {
+    return o->shape == SHAPE_ELLIPSE ? ((1 + 2 * o->margin) * sqrt(2) - 1) / 2 : o->margin;
+}
+
+/* Finds the smallest rectangle in the picture that contains the grown box, or the ellipse around it. */
 static bool place(const finding *f, const mr_object *object, double corner[2], double opposite[2]) {
-    const double across = f->options->margin * ((double)object->right - (double)object->left);
-    const double down = f->options->margin * ((double)object->bottom - (double)object->top);
+    const double across = growth(f->options) * ((double)object->right - (double)object->left);
+    const double down = growth(f->options) * ((double)object->bottom - (double)object->top);
     for (int i = 0; i < 4; i++) {
         double at[2];
         const double x = i & 1 ? (double)object->right + across : (double)object->left - across;
@@ -247,7 +252,7 @@ static const mr_option table[] = {
      .help = "pixelate: blocks along the longer side, at most; 3 by default. With more, detectors find some "
              "faces again"},
     {FIELD(shape), .kind = MR_OPTION_ENUM, .fallback = "box", .choices = shapes,
-     .help = "what is hidden: the box with its margin, or the ellipse in it, which leaves the corners visible"},
+     .help = "what is hidden: the box with its margin, or the ellipse through its corners"},
     {FIELD(margin), .kind = MR_OPTION_DOUBLE, .fallback = "0.3", .min = 0, .max = 10,
      .help = "how far a box grows on each side, as a share of its width and height"},
     {FIELD(stages), .kind = MR_OPTION_STRINGS, .example = "detect",

@@ -152,8 +152,9 @@ static int read_labels(state *s, const options *o) {
     if (status && !o->labels)
         return mr_fail(status, "%s: %s; name a file", s->model->file, mr_message());
     if (!status && s->labels.count && s->head.classes && s->labels.count != (size_t)s->head.classes)
-        return mr_fail(MR_ERROR_CONFIG, "%s has %zu labels, and the network finds %d classes",
-                       o->labels ? o->labels : s->model->file, s->labels.count, (int)s->head.classes);
+        return mr_fail(MR_ERROR_CONFIG, "%s has %zu labels, and the network finds %d classes%s",
+                       o->labels ? o->labels : s->model->file, s->labels.count, (int)s->head.classes,
+                       o->labels ? "" : "; write labels: FILE, a file with one label a line");
     return status;
 }
 

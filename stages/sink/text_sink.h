@@ -51,8 +51,9 @@ typedef struct mr_text_sink {
 #define MR_TEXT_SINK_OPTIONS                                                                                           \
     {.name = "path", .kind = MR_OPTION_PATH, .file = MR_FILE_WRITTEN, .offset = offsetof(mr_text_options, path),       \
      .fallback = "-",                                                                                                  \
-     .help = "file to write; a new run empties it; \"-\" is standard output. With {time} (20261123T081500Z) or "     \
-             "{number} in its name each start and each segment has its own file"},                                \
+     .help = "file to write; a new run empties it; \"-\" is standard output. Its folder is made if it does not "     \
+             "exist. With {time} (20261123T081500Z) or {number} in its name each start and each segment has its "    \
+             "own file"},                                                                                            \
         {.name = "segment", .kind = MR_OPTION_DURATION, .offset = offsetof(mr_text_options, segment),                  \
          .fallback = "0s", .max = 1e18,                                                                                \
          .help = "begin another file with the first frame after this time; the name then needs {time} or {number}. "   \

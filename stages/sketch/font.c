@@ -58,7 +58,7 @@ struct mr_font {
     FcFontSet *fonts;       /* sorted: the best for the name first */
     candidate *candidates;  /* the font itself first */
     size_t count, opened;
-    int32_t size;
+    int32_t size, most;
     int32_t height, ascent; /* of a line; the baseline is `ascent` below its upper edge */
     arena glyph_bytes, run_bytes;
     glyph glyphs[GLYPHS];
@@ -241,10 +241,11 @@ static candidate *find_font(mr_font *font, uint32_t code, candidate *last) {
     return NULL;
 }
 
-int mr_font_resize(mr_font *font, int32_t size) {
-    if (font->size == size)
+int mr_font_resize(mr_font *font, int32_t size, int32_t most) {
+    if (font->size == size && font->most == most)
         return MR_OK;
     font->size = size;
+    font->most = most;
     font->height = (5 * size + 3) / 4;
     for (size_t i = 0; i < font->count; i++)
         if (font->candidates[i].face && size_face(font, font->candidates[i].face))
@@ -385,12 +386,13 @@ static uint32_t assign_fonts(mr_font *font, raqm_t *layout) {
     return missing;
 }
 
-/* False: there is no room. */
+/* Glyphs beyond what is seen are not drawn. False: there is no room. */
 static bool place_glyphs(mr_font *font, const raqm_glyph_t *shaped, size_t count, run *to) {
+    static const glyph unseen;
     placed *glyphs = take(&font->run_bytes, count * sizeof *glyphs);
     int64_t pen = 0;
     for (size_t i = 0; i < count && glyphs; i++) {
-        const glyph *one = find_glyph(font, shaped[i].ftface, shaped[i].index);
+        const glyph *one = pen / 64 < font->most ? find_glyph(font, shaped[i].ftface, shaped[i].index) : &unseen;
         if (!one)
             return false;
         glyphs[i] = (placed){one, (int32_t)(pen + shaped[i].x_offset), shaped[i].y_offset};
@@ -467,7 +469,10 @@ static int32_t left_of(const placed *one, int64_t pen) {
 /* Adds a glyph to a line whose size is known. *end: the column after all earlier glyphs. */
 static void add_glyph(const mr_font *font, const mr_text_line *line, const placed *one, int64_t pen, int32_t *end) {
     const int32_t top = font->ascent - rounded(one->y) - one->glyph->top, left = left_of(one, pen) - line->left;
+    const int32_t room = line->columns - left, columns = one->glyph->columns < room ? one->glyph->columns : room;
     const bool alone = left >= *end;
+    if (columns <= 0)
+        return;
     *end = left + one->glyph->columns > *end ? left + one->glyph->columns : *end;
     for (int32_t y = 0; y < one->glyph->rows; y++) {
         if (top + y < 0 || top + y >= line->rows)
@@ -475,8 +480,8 @@ static void add_glyph(const mr_font *font, const mr_text_line *line, const place
         uint8_t *to = font->cover + (ptrdiff_t)(top + y) * line->columns + left;
         const uint8_t *from = one->glyph->cover + (ptrdiff_t)y * one->glyph->columns;
         if (alone)
-            memcpy(to, from, (size_t)one->glyph->columns);
-        for (int32_t x = 0; x < one->glyph->columns && !alone; x++) {
+            memcpy(to, from, (size_t)columns);
+        for (int32_t x = 0; x < columns && !alone; x++) {
             const int sum = to[x] + from[x];
             to[x] = (uint8_t)(sum < 255 ? sum : 255);
         }
@@ -518,7 +523,7 @@ static int visit(mr_font *font, const char *text, mr_text_line *line, bool draw)
     const bool words = has_plain_words(text);
     int64_t pen = 0;
     int32_t end = 0;
-    for (size_t left = strnlen(text, MR_TEXT_MOST); left > 0;) {
+    for (size_t left = strnlen(text, MR_TEXT_MOST); left > 0 && pen / 64 < font->most;) {
         const run *one;
         const size_t length = run_length(text, words) < left ? run_length(text, words) : left;
         int status = find_run(font, text, length, &one);
@@ -550,6 +555,7 @@ static int make_room(mr_font *font, size_t bytes) {
 int mr_font_line(mr_font *font, const char *text, mr_text_line *line) {
     *line = (mr_text_line){.rows = font->height};
     int status = visit(font, text, line, false);
+    line->columns = line->columns < font->most ? line->columns : font->most;
     line->columns = line->columns > 0 ? line->columns : 1;
     if (!status)
         status = make_room(font, (size_t)line->columns * (size_t)line->rows);

@@ -14,7 +14,8 @@ typedef struct mr_font mr_font;
 typedef struct mr_text_line {
     const uint8_t *cover;
     int32_t columns, rows;
-    int32_t width;    /* where the next text would begin; glyphs may reach beyond */
+    int32_t width;    /* where the next text would begin; glyphs may reach beyond. Not less than the font's `most`, if
+                         the text is wider */
     int32_t left;     /* column 0 is this far right of the line's beginning */
     uint32_t missing; /* the first character without a font; 0: none */
 } mr_text_line;
@@ -25,8 +26,9 @@ typedef struct mr_text_line {
 int mr_font_open(mr_font **font, const char *name);
 void mr_font_close(mr_font **font);
 
-/* Sets the font's size (em). A line is a quarter higher. */
-int mr_font_resize(mr_font *font, int32_t size);
+/* Sets the font's size (em), and the most columns of a line that are drawn: what is not seen costs no time. A line is a
+ * quarter higher than the size. */
+int mr_font_resize(mr_font *font, int32_t size, int32_t most);
 /* Lays out one line; bytes that are not UTF-8 become question marks, and control characters spaces. Text after
  * MR_TEXT_MOST bytes is cut. MR_ERROR_MEMORY, MR_ERROR_DATA. */
 enum { MR_TEXT_MOST = 256 };

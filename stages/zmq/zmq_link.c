@@ -17,7 +17,8 @@ static mr_zmq_params params_of(const mr_zmq_link *link, const char *const *allow
                            .server = link->server,
                            .send_hwm = (int)link->high_water,
                            .receive_hwm = (int)link->high_water,
-                           .max_peers = link->bind ? (int)link->max_peers : 0};
+                           .max_peers = link->bind ? (int)link->max_peers : 0,
+                           .keeps = true};
 }
 
 int mr_zmq_link_negotiate(mr_negotiation *negotiation, const mr_zmq_link *link) {
@@ -48,6 +49,7 @@ int mr_zmq_link_wait(mr_zmq *socket, const mr_stage *self, short events) {
     zmq_pollitem_t item = {.socket = mr_zmq_handle(socket), .events = events};
     if (mr_stage_gives_up(self))
         return mr_fail(MR_ERROR_CANCELLED, "stopped while waiting for %s", mr_zmq_endpoint(socket));
+    mr_zmq_keep(socket);
     int ready = zmq_poll(&item, 1, PATIENCE_MS);
     if (ready < 0 && errno != EINTR)
         return mr_fail(MR_ERROR_IO, "%s: %s", mr_zmq_endpoint(socket), zmq_strerror(errno));

@@ -162,6 +162,7 @@ static int send_all(mr_stage *self, const outgoing *message) {
     mr_zmq_sink *at = self->state;
     if (!at->socket)
         return MR_OK;
+    mr_zmq_keep(at->socket); /* one that publishes never waits */
     int status = message->topic ? await_subscribers(self) : MR_OK;
     if (!status && message->topic)
         status = send_topic(at, message->topic);

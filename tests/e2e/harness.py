@@ -184,16 +184,20 @@ class Case(unittest.TestCase):
 
     def wait_until(self, happened, why="", running=None, pause=0.02):
         """What `happened` returns, once that is true. Fails if `running` ends first. `why` is the message; it may be a
-        function or a file with the message."""
+        function or a file with the message. A look that runs a command takes a processor from what it waits for: pauses
+        are at least as long as looks, unless `pause` is 0."""
         end = time.monotonic() + TIMEOUT
+        looked = time.monotonic()
         while not (found := happened()):
+            took = time.monotonic() - looked
             ended = running and running.poll() is not None
             if found := ended and happened():  # just before the end
                 break
             if ended or time.monotonic() > end:
                 why = why.read_text() if isinstance(why, pathlib.Path) else why() if callable(why) else why
                 self.fail(f"it has ended: {why}" if ended else f"it does not happen: {why}")
-            time.sleep(pause)
+            time.sleep(pause and max(pause, took))
+            looked = time.monotonic()
         return found
 
 
@@ -274,18 +278,18 @@ def spent():
 
 class AtOnce(unittest.TestSuite):
     """Runs several cases at the same time: a script whose cases mostly wait sets AT_ONCE, their number. A class with
-    fixtures ends before the next one begins."""
-    threads = None
+    fixtures, and all classes before it, end before the next one begins."""
+    threads, started = None, []
 
     def run(self, result, debug=False):
-        started, fixtures = [], False
+        fixtures = False
         for case in self:
             if isinstance(case, unittest.TestCase):
-                case.run = lambda result, run=case.run: started.append(self.threads.submit(run, result))
+                case.run = lambda result, run=case.run: self.started.append(self.threads.submit(run, result))
                 fixtures = case.setUpClass.__func__ is not unittest.TestCase.setUpClass.__func__
         super().run(result, debug)
         if fixtures:
-            concurrent.futures.wait(started)
+            concurrent.futures.wait(self.started)
         return result
 
 

@@ -2,6 +2,7 @@
 installed configuration is read. It needs slurmctld, slurmd, srun and munged, and root: slurmd starts tasks as the user
 who requested them."""
 import ctypes
+import functools
 import os
 import pathlib
 import shutil
@@ -155,20 +156,29 @@ class Slurm:
                 time.sleep(0.05)
 
 
+@functools.cache
+def cluster():
+    """Started by a script's first case, and stopped after the last one."""
+    why = missing()
+    if why:
+        raise unittest.SkipTest(f"Slurm cannot be started: {why}")
+    folder = tempfile.TemporaryDirectory(prefix="millrace-slurm-")
+    unittest.addModuleCleanup(folder.cleanup)
+    try:
+        started = Slurm(folder.name).__enter__()
+    except Unavailable as why:
+        raise unittest.SkipTest(f"Slurm cannot be started: {why}") from None
+    unittest.addModuleCleanup(started.__exit__)
+    return started
+
+
 class UnderSlurm(Case):
-    """Cases that share a cluster."""
+    """Cases that share a cluster, which has room for the jobs of four at once."""
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        why = missing()
-        if why:
-            raise unittest.SkipTest(f"Slurm cannot be started: {why}")
-        folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="millrace-slurm-")))
-        try:
-            cls.cluster = cls.enterClassContext(Slurm(folder))
-        except Unavailable as why:
-            raise unittest.SkipTest(f"Slurm cannot be started: {why}") from None
+        cls.cluster = cluster()
 
     def pipeline(self, rate=0, frames=FRAMES):
         camera, worker = free_ports(2)

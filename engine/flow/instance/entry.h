@@ -32,3 +32,8 @@ typedef struct mr_entry_task {
     mr_stream **staging; /* the same, if there are several devices: copies inputs there */
     mr_meter meter;
 } mr_entry_task;
+
+/* The clock, as last read for the entry: when the call began, or ended. */
+static inline int64_t mr_entry_now_ns(const mr_entry_task *entry) {
+    return entry->io.now_ns;
+}

@@ -5,19 +5,15 @@
 #include "engine/base/grow.h"
 #include "engine/data/gap.h"
 #include "engine/data/store.h"
-#include "engine/flow/ledger/ledger.h"
 
 int mr_slot_create(mr_slot *slot, size_t frames) {
     slot->inputs = mr_calloc(frames + 1, sizeof *slot->inputs);
     return slot->inputs ? MR_OK : MR_ERROR_MEMORY;
 }
 
-mr_slot_output *mr_slot_grow_outputs(mr_slot *slot, mr_frame *frame, const char *stage) {
+mr_slot_output *mr_slot_grow_outputs(mr_slot *slot, const char *stage) {
     if (mr_grow((void **)&slot->outputs, slot->output_count, &slot->output_room, sizeof *slot->outputs))
         return &slot->outputs[slot->output_count++];
-    if (frame)
-        mr_receipt_note(frame->receipt, MR_NOTE_DROPPED, stage, "out of memory");
-    mr_frame_unref(&frame);
     mr_fail(MR_ERROR_MEMORY, "no memory for the outputs of %s", stage);
     return NULL;
 }
@@ -41,7 +37,7 @@ static void put_in_order(mr_slot *slot) {
 
 int mr_slot_add_mark_outputs(mr_slot *slot, size_t port_count, const mr_item *mark, const char *stage) {
     for (uint32_t port = 0; port < port_count; port++) {
-        mr_slot_output *output = mr_slot_next_output(slot, NULL, stage);
+        mr_slot_output *output = mr_slot_grow_outputs(slot, stage);
         if (!output)
             return MR_ERROR_MEMORY;
         *output = (mr_slot_output){.port = port, .item = *mark};

@@ -62,13 +62,12 @@ static inline void mr_slot_add_frame(mr_slot *slot, const mr_item *item) {
 int mr_slot_create(mr_slot *slot, size_t frames);
 void mr_slot_destroy(mr_slot *slot);
 int mr_slot_add_mark(mr_slot *slot, const mr_item *mark);
-/* mr_slot_next_output when there is no room yet. */
-mr_slot_output *mr_slot_grow_outputs(mr_slot *slot, mr_frame *frame, const char *stage);
-/* The entry for the call's next output; the caller must fill it in. If there is no memory, returns NULL and drops
- * `frame` (may be NULL) in the stage's name. */
-static inline mr_slot_output *mr_slot_next_output(mr_slot *slot, mr_frame *frame, const char *stage) {
+/* As mr_slot_next_output; makes room if there is none. */
+mr_slot_output *mr_slot_grow_outputs(mr_slot *slot, const char *stage);
+/* The entry for the call's next output; the caller must fill it in. NULL: no memory, with a message about the stage. */
+static inline mr_slot_output *mr_slot_next_output(mr_slot *slot, const char *stage) {
     bool room = slot->output_count < slot->output_room;
-    return room ? &slot->outputs[slot->output_count++] : mr_slot_grow_outputs(slot, frame, stage);
+    return room ? &slot->outputs[slot->output_count++] : mr_slot_grow_outputs(slot, stage);
 }
 /* Adds a copy of the mark for each output port. */
 int mr_slot_add_mark_outputs(mr_slot *slot, size_t port_count, const mr_item *mark, const char *stage);

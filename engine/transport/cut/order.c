@@ -1,5 +1,6 @@
 #include "engine/transport/cut/order.h"
 
+#include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/data/gap.h"
 #include "millrace/status.h"
@@ -32,7 +33,7 @@ typedef struct mark {
 } mark;
 
 typedef struct peer {
-    bool seen;                    /* it has connected once */
+    bool seen, gave;              /* it has connected once, or passed something on */
     bool away;
     int64_t left_ns;              /* `away`: since then */
 } peer;
@@ -40,6 +41,7 @@ typedef struct peer {
 struct mr_order {
     size_t sources, producers, count;
     int64_t patience_ns, calm_ns; /* before calm_ns positions prove nothing */
+    int64_t begun_ns;             /* the first item came; INT64_MAX: none has */
     lane *lanes;
     mark *marks;                  /* sources x producers */
     bool live;                    /* a process that connects for the first time disturbs nothing */
@@ -88,6 +90,7 @@ int mr_order_create(mr_order **order, size_t sources, size_t producers, int64_t 
     made->producers = producers;
     made->patience_ns = patience_ns;
     made->live = live;
+    made->begun_ns = INT64_MAX;
     made->lanes = mr_calloc(sources, sizeof *made->lanes);
     for (size_t s = 0; made->lanes && s < sources; s++)
         made->lanes[s].next.sub = 1;
@@ -151,13 +154,16 @@ int mr_order_put(mr_order *order, size_t producer, const mr_ordered *thing, int6
         of->since_ns = now_ns;
     if (!given->known || is_before(given->at, place_of(thing)))
         *given = (mark){place_of(thing), true};
+    order->peers[producer].gave = true;
+    order->begun_ns = mr_earlier_ns(order->begun_ns, now_ns);
     order->count++;
     return MR_OK;
 }
 
 static bool is_waited_for(const mr_order *order, size_t producer, int64_t now_ns) {
     const peer *of = &order->peers[producer];
-    return !of->away || now_ns - of->left_ns < order->patience_ns;
+    const bool came = of->seen || of->gave;
+    return (came && !of->away) || now_ns - (came ? of->left_ns : order->begun_ns) < order->patience_ns;
 }
 
 /* Whether all that are waited for have passed on that place or later ones. */

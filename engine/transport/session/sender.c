@@ -478,6 +478,7 @@ void mr_sender_close(mr_sender *sender, const char *text) {
 }
 
 void mr_sender_abandon(mr_sender *sender, const char *reason) {
+    sender->abandoned = true;
     for (uint64_t position = sender->base; position != sender->next; position++)
         if (slot_at(sender, position)->state != SLOT_SETTLED)
             mr_sender_settle(sender, position, MR_NOTE_DROPPED, sender->params.stage, reason);
@@ -487,6 +488,6 @@ mr_session_counts mr_sender_counts(const mr_sender *sender) {
     mr_session_counts counts = sender->counts;
     for (uint32_t i = 0; i < sender->params.most_peers; i++)
         counts.peers += sender->peers[i].used && sender->peers[i].session;
-    counts.absent = !counts.peers && !mr_sender_is_done(sender);
+    counts.absent = !counts.peers && !sender->abandoned && !mr_sender_is_done(sender);
     return counts;
 }

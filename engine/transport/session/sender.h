@@ -76,6 +76,7 @@ uint32_t mr_sender_unsettled(const mr_sender *sender);
 bool mr_sender_finished(const mr_sender *sender);
 /* Sends BYE to all. Only these actions follow; receivers that connect later are rejected. */
 void mr_sender_close(mr_sender *sender, const char *text);
-/* Settles all that is not settled as dropped for `reason`; actions follow. */
+/* Settles all that is not settled as dropped for `reason`; actions follow. Nothing more is offered: no receiver counts
+ * as absent. */
 void mr_sender_abandon(mr_sender *sender, const char *reason);
 mr_session_counts mr_sender_counts(const mr_sender *sender);

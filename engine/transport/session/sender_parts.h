@@ -112,6 +112,7 @@ struct mr_sender {
     int64_t suspect_since_ns;  /* since when the first queued frame, a suspected one, waits for an idle peer; 0: it does
                                   not */
     int64_t now_ns;            /* as last reported */
+    bool abandoned;            /* nothing is sent any more */
     bool closing;
     mr_session_counts counts;
 };

@@ -6,7 +6,6 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/transport/zmq/socket.h"
@@ -14,19 +13,15 @@
 
 /* Messages that wait at either end. A sender tries to connect again ever more slowly. */
 enum { KEPT = 8, FIRST_TRY_MS = 200, LATER_TRY_MS = 5000 };
-/* libzmq does not try again after a receiver has refused the key, which it may allow later. So a sender with a key that
- * can send nothing for this long makes a new connection, ever more seldom. */
-#define FIRST_RENEWAL_NS INT64_C(5000000000)
-#define LATEST_RENEWAL_NS INT64_C(60000000000)
+/* A machine that has disappeared answers nothing, and the system would send it the same data again for a quarter of an
+ * hour. libzmq's own thread answers for a receiver. */
+enum { ASK_MS = 5000, ANSWER_MS = 20000 };
 /* How long a close may take, besides the linger time. */
 enum { LOOK_MS = 2, PATIENCE_MS = 200 };
 
 struct mr_channel {
     mr_zmq *socket;
     bool connects;
-    bool has_key;
-    int64_t tried_ns;  /* when a message was sent last, or the connection was made anew */
-    int64_t renewal_ns;
     int linger_ms;     /* once it is closed */
     zmq_msg_t message; /* the last one received */
 };
@@ -36,17 +31,16 @@ static int open_channel(mr_channel **result, const mr_zmq_params *params) {
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a channel");
     made->connects = !params->bind;
-    made->has_key = params->key != NULL;
-    made->tried_ns = mr_now_ns();
-    made->renewal_ns = FIRST_RENEWAL_NS;
     zmq_msg_init(&made->message);
     int status = mr_zmq_create(&made->socket, params);
     /* No message is kept while there is no connection. ZMQ_CONFLATE, which keeps the newest, loses it at the close. */
-    const int one = 1, first = FIRST_TRY_MS, later = LATER_TRY_MS;
+    const int one = 1, first = FIRST_TRY_MS, later = LATER_TRY_MS, ask = ASK_MS, answer = ANSWER_MS;
     void *socket = status ? NULL : mr_zmq_handle(made->socket);
     if (!status && !params->bind && (zmq_setsockopt(socket, ZMQ_IMMEDIATE, &one, sizeof one) ||
                                      zmq_setsockopt(socket, ZMQ_RECONNECT_IVL, &first, sizeof first) ||
-                                     zmq_setsockopt(socket, ZMQ_RECONNECT_IVL_MAX, &later, sizeof later)))
+                                     zmq_setsockopt(socket, ZMQ_RECONNECT_IVL_MAX, &later, sizeof later) ||
+                                     zmq_setsockopt(socket, ZMQ_HEARTBEAT_IVL, &ask, sizeof ask) ||
+                                     zmq_setsockopt(socket, ZMQ_HEARTBEAT_TIMEOUT, &answer, sizeof answer)))
         status = mr_fail(MR_ERROR_INTERNAL, "ZeroMQ refuses an option: %s", zmq_strerror(errno));
     if (!status)
         status = mr_zmq_attach(made->socket);
@@ -58,7 +52,8 @@ static int open_channel(mr_channel **result, const mr_zmq_params *params) {
 
 int mr_channel_connect(mr_channel **channel, const char *endpoint, const char *key, const char *server) {
     return open_channel(channel, &(mr_zmq_params){.id = "hub", .type = ZMQ_PUSH, .endpoint = endpoint, .key = key,
-                                                  .server = server, .send_hwm = KEPT, .receive_hwm = 1});
+                                                  .server = server, .send_hwm = KEPT, .receive_hwm = 1,
+                                                  .keeps = true});
 }
 
 int mr_channel_listen(mr_channel **channel, const char *endpoint, const char *key, const char *allow, size_t most_bytes,
@@ -77,29 +72,14 @@ const char *mr_channel_endpoint(const mr_channel *channel) {
     return mr_zmq_endpoint(channel->socket);
 }
 
-static void note_sent(mr_channel *channel, bool sent) {
-    const int64_t now_ns = mr_now_ns();
-    if (!sent && (!channel->has_key || now_ns - channel->tried_ns < channel->renewal_ns))
-        return;
-    channel->tried_ns = now_ns;
-    if (sent) {
-        channel->renewal_ns = FIRST_RENEWAL_NS;
-        return;
-    }
-    mr_zmq_renew(channel->socket);
-    channel->renewal_ns *= 2;
-    if (channel->renewal_ns > LATEST_RENEWAL_NS)
-        channel->renewal_ns = LATEST_RENEWAL_NS;
-}
-
 int mr_channel_send(mr_channel *channel, const void *data, size_t bytes) {
     int sent;
+    mr_zmq_keep(channel->socket);
     do
         sent = zmq_send(mr_zmq_handle(channel->socket), data, bytes, ZMQ_DONTWAIT);
     while (sent < 0 && errno == EINTR);
     if (sent < 0 && errno != EAGAIN)
         return mr_fail(MR_ERROR_IO, "cannot send a message: %s", zmq_strerror(errno));
-    note_sent(channel, sent >= 0);
     return sent >= 0 ? MR_OK : MR_ERROR_AGAIN;
 }
 

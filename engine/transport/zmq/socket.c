@@ -8,22 +8,26 @@
 #include <sys/un.h>
 #include <zmq.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/localhost.h"
 #include "engine/base/memory.h"
 #include "engine/transport/zmq/guard.h"
 #include "engine/transport/zmq/curve_keys.h"
 #include "engine/transport/zmq/ipc_path.h"
+#include "engine/transport/zmq/reconnect.h"
 #include "millrace/status.h"
 
-enum { ENDPOINT_BYTES = 512, HOST_BYTES = 256 };
+enum { ENDPOINT_BYTES = 512, HOST_BYTES = 256, ID_BYTES = 256 };
 static const int64_t DEFAULT_HANDSHAKE_NS = 10000000000, NS_PER_MS = 1000000;
 
 static const char tcp[] = "tcp://", ipc[] = "ipc://";
 
 struct mr_zmq {
     mr_zmq_params params; /* the strings only until it is attached */
+    char id[ID_BYTES];
     void *context, *socket;
     mr_zmq_guard *guard; /* NULL if it connects */
+    mr_zmq_reconnect reconnect;
     bool made_folder;    /* for an ipc endpoint */
     char endpoint[ENDPOINT_BYTES];
 };
@@ -54,8 +58,8 @@ static bool is_loopback(const char *host) {
     struct in6_addr six;
     if (inet_pton(AF_INET, host, &four) == 1)
         return ntohl(four.s_addr) >> 24 == IN_LOOPBACKNET;
-    if (inet_pton(AF_INET6, host, &six) == 1)
-        return IN6_IS_ADDR_LOOPBACK(&six);
+    if (inet_pton(AF_INET6, host, &six) == 1) /* libzmq names an endpoint at 127.0.0.1 in IPv6 */
+        return IN6_IS_ADDR_LOOPBACK(&six) || (IN6_IS_ADDR_V4MAPPED(&six) && six.s6_addr[12] == IN_LOOPBACKNET);
     return strcmp(host, "localhost") == 0;
 }
 
@@ -211,6 +215,8 @@ static int create(mr_zmq *made, const mr_key_pair *pair, mr_allow_list *allow, c
         status = mr_fail(MR_ERROR_INTERNAL, "ZeroMQ refuses a ZAP domain: %s", zmq_strerror(errno));
     if (!status && params->bind)
         status = guard(made, allow);
+    if (!status && !params->bind && params->keeps)
+        status = mr_zmq_reconnect_begin(&made->reconnect, made->context, made->socket, params->type);
     return status;
 }
 
@@ -222,6 +228,7 @@ int mr_zmq_create(mr_zmq **socket, const mr_zmq_params *params) {
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory");
     made->params = *params;
+    snprintf(made->id, sizeof made->id, "%s", params->id);
     if (params->handshake_ns <= 0)
         made->params.handshake_ns = DEFAULT_HANDSHAKE_NS;
     int status = mr_zmq_check(params, NULL);
@@ -270,6 +277,11 @@ void mr_zmq_renew(mr_zmq *socket) {
     zmq_connect(socket->socket, socket->endpoint);
 }
 
+void mr_zmq_keep(mr_zmq *socket) {
+    if (mr_zmq_reconnect_due(&socket->reconnect, socket->id, socket->endpoint, mr_now_ns()))
+        mr_zmq_renew(socket);
+}
+
 void *mr_zmq_handle(const mr_zmq *socket) {
     return socket->socket;
 }
@@ -307,6 +319,7 @@ void mr_zmq_close(mr_zmq **socket, int linger_ms) {
     if (gone->params.bind)
         mr_ipc_path_remove(gone->endpoint, gone->made_folder);
     if (gone->socket) {
+        mr_zmq_reconnect_end(&gone->reconnect, gone->socket);
         set(gone->socket, ZMQ_LINGER, linger_ms);
         zmq_close(gone->socket);
     }

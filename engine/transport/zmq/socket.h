@@ -34,6 +34,7 @@ typedef struct mr_zmq_params {
     int64_t unknown_ns;      /* binding: how long a connection can be open before the owner knows the peer
                                 (mr_zmq_know); 0: unlimited. With it, strangers are closed first if there are more than
                                 max_peers */
+    bool keeps;              /* connecting: the owner calls mr_zmq_keep */
 } mr_zmq_params;
 
 /* Whether that is a socket which may be opened; reads no file. MR_ERROR_CONFIG with the message, and in *wrong (may be
@@ -52,6 +53,9 @@ int mr_zmq_create(mr_zmq **socket, const mr_zmq_params *params);
 int mr_zmq_attach(mr_zmq *socket);
 /* One that connects: closes the connection, with all that is under way on it, and makes another. */
 void mr_zmq_renew(mr_zmq *socket);
+/* One that connects with `keeps`: makes a new connection if libzmq has given it up (reconnect.h). The owner must call
+ * this at least ten times a second while it waits, and before it sends. */
+void mr_zmq_keep(mr_zmq *socket);
 /* For zmq_poll, zmq_msg_send and so on. */
 void *mr_zmq_handle(const mr_zmq *socket);
 /* The endpoint that it listens at, with the port that the system chose for "tcp://127.0.0.1:*"; or that it connects to.

@@ -26,6 +26,7 @@ NODES = pipeline(dict(cam='uri: "lavfi:testsrc=size=64x64:rate=50", realtime: tr
                  nodes=dict(near="stages: decode", middle="stages: small, replicas: 2", far="stages: results"))
 SHORT = pipeline(dict(cam='uri: "lavfi:testsrc=size=64x64:rate=50:duration=1", realtime: true'), name="short",
                  decode="", results='type: "null"')
+AT_ONCE = 4
 TOKEN = "0123456789abcdef-token"
 
 

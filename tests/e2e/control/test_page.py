@@ -10,6 +10,7 @@ import browser
 import test_http
 from harness import free_port, pipeline
 
+AT_ONCE = 4
 LOBBY = ("version: 1\npipeline: lobby\nsources:\n  max: 5\n"
          '  hall: {uri: "lavfi:testsrc=size=160x120:rate=25", realtime: true}\n'
          '  porch: {uri: "lavfi:testsrc2=size=160x120:rate=25", realtime: true}\n'

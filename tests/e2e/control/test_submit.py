@@ -16,6 +16,8 @@ import slurm
 from harness import MILLRACE, Case, pipeline, rows_in
 from slurm import FRAMES
 
+AT_ONCE = 4
+
 
 class Submitting:
     """Mixed into a case. `environment` is that of all commands; submissions are remembered in the case's folder."""
@@ -42,13 +44,15 @@ class Submitting:
         return sorted(path for path in (self.folder / "state/millrace/submitted").glob("*") if path.is_dir())
 
 
-class UnderSlurm(Submitting, slurm.UnderSlurm):
+class UsingSlurm(Submitting, slurm.UnderSlurm):
     def site(self):
         return {**self.cluster.environment, **super().site()}
 
     def sequence(self):
         return [row["seq"] for row in rows_in(self.folder / "out.jsonl")]
 
+
+class UnderSlurm(UsingSlurm):
     def test_until_the_end(self):
         name = self.submit(self.pipeline(), "slurm", "--wait", "--target-option", "time=10:00")
         self.assertEqual(self.sequence(), list(range(FRAMES)))
@@ -139,24 +143,6 @@ class UnderSlurm(Submitting, slurm.UnderSlurm):
         one = self.status(name, "--wait", code=137)
         self.assertEqual((one["state"], one["processes"][1]["exit_code"]), ("failed", 137))
 
-    def drained(self, state):
-        for node in ("n1", "n2", "n3"):
-            self.call("scontrol", "update", f"NodeName={node}", f"State={state}", "Reason=test")
-
-    def test_a_queue(self):
-        """Drained machines take nothing: the reason is told, and a queued job can be cancelled."""
-        self.drained("DRAIN")
-        self.addCleanup(self.drained, "RESUME")
-        name = self.submit(self.pipeline(), "slurm")
-        one = self.wait_until(lambda: (one := self.status(name))["reason"] and one, pause=0.2)
-        self.assertEqual((one["state"], one["hosts"]), ("queued", None))
-        self.assertRegex(one["reason"], "DRAIN|Resources|ReqNodeNotAvail")
-        self.run_verb("cancel", name, says=f"{name} is being ended")
-        one = self.status(name, "--wait", code=75)
-        self.assertEqual((one["state"], one["exit_code"]), ("cancelled", None))
-        self.run_verb("cancel", one["site_id"], says=f"{name} is over: cancelled")
-        self.assertFalse((self.folder / "out.jsonl").exists())
-
     def test_what_was_cancelled_continues(self):
         path = self.pipeline(rate=200)
         first = self.submit(path, "slurm")
@@ -194,6 +180,28 @@ class UnderSlurm(Submitting, slurm.UnderSlurm):
         self.assertEqual(self.status(name)["state"], "ended")
         self.assertEqual(self.sequence(), list(range(len(self.sequence()))))
         self.assertTrue(list((self.kept()[0] / "checkpoints").glob("*.checkpoint")))
+
+
+class Queue(UsingSlurm):
+    """No job of another case may wait or run."""
+
+    def drained(self, state):
+        for node in ("n1", "n2", "n3"):
+            self.call("scontrol", "update", f"NodeName={node}", f"State={state}", "Reason=test")
+
+    def test_a_queue(self):
+        """Drained machines take nothing: the reason is told, and a queued job can be cancelled."""
+        self.drained("DRAIN")
+        self.addCleanup(self.drained, "RESUME")
+        name = self.submit(self.pipeline(), "slurm")
+        one = self.wait_until(lambda: (one := self.status(name))["reason"] and one, pause=0.2)
+        self.assertEqual((one["state"], one["hosts"]), ("queued", None))
+        self.assertRegex(one["reason"], "DRAIN|Resources|ReqNodeNotAvail")
+        self.run_verb("cancel", name, says=f"{name} is being ended")
+        one = self.status(name, "--wait", code=75)
+        self.assertEqual((one["state"], one["exit_code"]), ("cancelled", None))
+        self.run_verb("cancel", one["site_id"], says=f"{name} is over: cancelled")
+        self.assertFalse((self.folder / "out.jsonl").exists())
 
 
 class StandIns(Submitting, Case):
@@ -397,6 +405,23 @@ class Refusals(StandIns):
         self.assertEqual({one["id"]: one["state"] for one in json.loads(done.stdout)["submitted"]},
                          {**{name: "queued" for name in dead}, alive: "unknown"})
         self.assertEqual([words[2] for words in self.calls()], ["--context=dead", "--context=alive"])
+
+    def test_cancelled_beside_a_wait(self):
+        """The site forgets it before `cancel` returns: that is no failure for others that wait."""
+        self.stand_in("sbatch", "echo 5")
+        self.stand_in("scontrol", """[ -e "$CALLS.gone" ] && { echo 'Invalid job id specified' >&2; exit 1; }
+            echo $'JobId=5\n JobState=RUNNING Reason=None ExitCode=0:0 NodeList=n1'""")
+        self.stand_in("sacct", "echo 'Slurm accounting storage is disabled' >&2; exit 1")
+        self.stand_in("scancel", 'touch "$CALLS.gone"; sleep 2')
+        name = self.submit(self.path, "slurm")
+        process = subprocess.Popen([MILLRACE, "status", name, "--wait", "--json"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL, env={**os.environ, **self.site()})
+        self.addCleanup(process.kill)
+        self.wait_until(lambda: sum(words[0] == "scontrol" for words in self.calls()))
+        self.run_verb("cancel", name)
+        out, _ = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, json.loads(out)["submitted"][0]["state"]), (75, "cancelled"))
+        self.assertEqual(self.status(name)["state"], "cancelled")
 
     def test_another_submit_is_waited_for(self):
         self.stand_in("sbatch", "echo 5")

@@ -1,6 +1,7 @@
 """`millrace help`: topics use the documents' words, groff accepts the manual pages list every
 option, and completions work in bash and zsh."""
 import collections
+import functools
 import os
 import pathlib
 import pty
@@ -17,12 +18,18 @@ TOPICS = ("pipeline", "devices", "nodes", "keys", "resume", "formats", "exit-cod
           "cameras", "video", "training", "objects", "services", "http", "runs")
 
 
+@functools.cache
+def told(*words):
+    """What the command prints, which is the same each time."""
+    return call([MILLRACE, *words])
+
+
 def verbs():
-    return re.findall(r"^  (\w+) ", call([MILLRACE, "--help"]).stdout, re.M)
+    return re.findall(r"^  (\w+) ", told("--help").stdout, re.M)
 
 
 def options_of(verb):
-    return set(re.findall(r"^  (--[a-z][a-z-]*)", call([MILLRACE, verb, "--help"]).stdout, re.M))
+    return set(re.findall(r"^  (--[a-z][a-z-]*)", told(verb, "--help").stdout, re.M))
 
 
 def sections():
@@ -50,48 +57,48 @@ def bare(markdown):
 
 class Topics(Case):
     def test_they_are_listed(self):
-        told = call([MILLRACE, "help"])
-        self.assertEqual((told.returncode, told.stderr), (0, ""))
-        listed = re.findall(r"^  ([a-z-]+) ", told.stdout, re.M)
+        done = told("help")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        listed = re.findall(r"^  ([a-z-]+) ", done.stdout, re.M)
         self.assertEqual(listed, list(sections()))
         self.assertLessEqual(set(TOPICS), set(listed))
         for topic in listed:
-            self.assertIn(topic, call([MILLRACE, "--help"]).stdout)
+            self.assertIn(topic, told("--help").stdout)
 
     def test_they_are_the_words_of_the_documents(self):
         for topic, markdown in sections().items():
-            told = call([MILLRACE, "help", topic])
-            self.assertEqual((told.returncode, told.stderr), (0, ""), topic)
-            missing = words(bare(markdown)) - words(told.stdout.replace("`", "").replace("|", " "))
+            done = told("help", topic)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), topic)
+            missing = words(bare(markdown)) - words(done.stdout.replace("`", "").replace("|", " "))
             missing.pop("-", None)
             self.assertEqual(missing, {}, topic)
-            self.assertNotRegex(told.stdout, r"(?m)\]\(|^#|\| ---|^ *---", topic)
+            self.assertNotRegex(done.stdout, r"(?m)\]\(|^#|\| ---|^ *---", topic)
 
     def test_paragraphs_are_as_wide_as_80_columns(self):
         for topic in TOPICS:
-            text = call([MILLRACE, "help", topic]).stdout.split("Examples:")[-1]
+            text = told("help", topic).stdout.split("Examples:")[-1]
             for line in text.splitlines():
                 if re.match(r"  [^ ]", line):
                     self.assertLessEqual(len(line), 80, topic)
 
     def test_other_words(self):
-        told = call([MILLRACE, "help", "format"])
-        self.assertEqual((told.returncode, told.stdout), (64, ""))
-        self.assertIn('did you mean "formats"?', told.stderr)
-        self.assertIn("it is a stage type", call([MILLRACE, "help", "filter"]).stderr)
+        done = told("help", "format")
+        self.assertEqual((done.returncode, done.stdout), (64, ""))
+        self.assertIn('did you mean "formats"?', done.stderr)
+        self.assertIn("it is a stage type", told("help", "filter").stderr)
         for arguments in (["formats", "nodes"], ["--man", "bash"], ["--completion", "fish"],
                           ["formats", "--man", "millrace"], ["--man", "millrace", "--completion", "bash"]):
-            self.assertEqual(call([MILLRACE, "help", *arguments]).returncode, 64, arguments)
+            self.assertEqual(told("help", *arguments).returncode, 64, arguments)
 
 
 class Manual(Case):
     def page(self, name):
-        told = call([MILLRACE, "help", "--man", name])
-        self.assertEqual((told.returncode, told.stderr), (0, ""))
+        source = told("help", "--man", name)
+        self.assertEqual((source.returncode, source.stderr), (0, ""))
         groff = shutil.which("groff")
         if not groff:
             self.skipTest("groff is not installed")
-        done = subprocess.run([groff, "-man", "-Tutf8", "-ww", "-rLL=100n", "-P-cbou", "-Kutf8"], input=told.stdout,
+        done = subprocess.run([groff, "-man", "-Tutf8", "-ww", "-rLL=100n", "-P-cbou", "-Kutf8"], input=source.stdout,
                               capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return done.stdout
@@ -120,9 +127,9 @@ class Installed(Case):
         self.checked([cmake, "--install", pathlib.Path(MILLRACE).parent, "--prefix", self.folder])
         share = self.folder / "share"
         for page, file in (("millrace", "man/man1/millrace.1"), ("millrace.yaml", "man/man5/millrace.yaml.5")):
-            self.assertEqual((share / file).read_text(), call([MILLRACE, "help", "--man", page]).stdout)
+            self.assertEqual((share / file).read_text(), told("help", "--man", page).stdout)
         for shell, file in (("bash", "bash-completion/completions/millrace"), ("zsh", "zsh/site-functions/_millrace")):
-            self.assertEqual((share / file).read_text(), call([MILLRACE, "help", "--completion", shell]).stdout)
+            self.assertEqual((share / file).read_text(), told("help", "--completion", shell).stdout)
         for path in [*(ROOT / "pipelines").rglob("*.yaml"), ROOT / "pipelines/millrace.schema.json",
                      *(ROOT / "pipelines").rglob("*.c"), ROOT / "proto/results.proto"]:
             self.assertEqual((share / "millrace" / path.relative_to(ROOT)).read_text(), path.read_text())
@@ -139,7 +146,7 @@ class Installed(Case):
 class Completion(Case):
     def bash(self, *typed):
         """The completions for the last word typed."""
-        script = self.write(call([MILLRACE, "help", "--completion", "bash"]).stdout, "millrace.bash")
+        script = self.write(told("help", "--completion", "bash").stdout, "millrace.bash")
         line = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _millrace; '
                 'printf "%s\\n" "${COMPREPLY[@]}"')
         done = call(["bash", "-c", line, "bash", script, "millrace", *typed])
@@ -162,7 +169,7 @@ class Completion(Case):
             self.skipTest("zsh is not installed")
         folder = self.folder / "functions"
         folder.mkdir()
-        (folder / "_millrace").write_text(call([MILLRACE, "help", "--completion", "zsh"]).stdout)
+        (folder / "_millrace").write_text(told("help", "--completion", "zsh").stdout)
         (self.folder / "clip.mp4").write_text("")
         for typed, expected in (("millrace chec\t", "millrace check "), ("millrace run --fail-on\t", "--fail-on-loss "),
                                 ("millrace run --audi\t", "--audit="),

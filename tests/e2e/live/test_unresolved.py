@@ -8,6 +8,7 @@ from streams import Live
 
 # A separate network, whose name server never answers, and a separate resolv.conf, which makes a query take minutes. The
 # system's name cache would answer from elsewhere.
+AT_ONCE = 4
 ENTER = """
 mount --bind "$1" /etc/resolv.conf && ip link set lo up || exit 77
 [ ! -d /run/nscd ] || mount -t tmpfs none /run/nscd || exit 77

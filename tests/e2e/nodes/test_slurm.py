@@ -11,6 +11,8 @@ import slurm
 from harness import MILLRACE, TIMEOUT, pipeline
 from slurm import FRAMES
 
+AT_ONCE = 4
+
 
 class Deployed(slurm.UnderSlurm):
     def assert_all_went_through(self, told):
@@ -130,6 +132,17 @@ class Deployed(slurm.UnderSlurm):
         self.assertEqual(rows, list(range(FRAMES)))
         self.assertFalse(state.exists())
 
+    def test_too_many_tasks(self):
+        told = subprocess.run([slurm.find("srun"), "--ntasks=4", "--overcommit", MILLRACE, "run", self.pipeline()],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT,
+                              env=self.cluster.environment)
+        self.assertEqual(told.returncode, 64, told.stderr)
+        self.assertIn("4 processes were started, but the pipeline has 3", told.stderr)
+
+
+class Steps(slurm.UnderSlurm):
+    """Each node is a job, and a job of another case may not take the place of one that is started again."""
+
     def step(self, pipeline, node):
         """Starts a separate step for one node."""
         with open(self.folder / f"{node}.log", "a") as log:
@@ -162,10 +175,3 @@ class Deployed(slurm.UnderSlurm):
                 self.assertEqual(child.wait(timeout=TIMEOUT), 0, (self.folder / f"{node}.log").read_text())
             rows = [json.loads(line)["seq"] for line in output.read_text().splitlines()]
             self.assertEqual(rows, list(range(FRAMES)), victim)
-
-    def test_too_many_tasks(self):
-        told = subprocess.run([slurm.find("srun"), "--ntasks=4", "--overcommit", MILLRACE, "run", self.pipeline()],
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT,
-                              env=self.cluster.environment)
-        self.assertEqual(told.returncode, 64, told.stderr)
-        self.assertIn("4 processes were started, but the pipeline has 3", told.stderr)

@@ -245,12 +245,12 @@ class Models(harness.Case):
 class Outputs(harness.Case):
     def test_no_such_folder(self):
         """Must be found before anything starts, with the folder that a relative path begins in; `check` looks nothing
-        up."""
+        up. A stage makes the folder that it writes to, but none above it."""
         other = self.folder / "other"
         other.mkdir()
         (other / "shut").mkdir()
         (other / "shut").chmod(0o500)
-        cases = [("none/x.jsonl", 74, f'no folder "{self.folder}/none"', f"start in its folder, {self.folder};"),
+        cases = [("none/more/x.jsonl", 74, f'no folder "{self.folder}/none"', f"start in its folder, {self.folder};"),
                  ("~/x.jsonl", 74, 'no folder "', "${HOME}/x.jsonl"), ("other", 74, "it is a folder"),
                  ("pipeline.yaml/x.jsonl", 74, "Not a directory"), ("none/", 74, 'no folder "')]
         cases += [("other/shut/x.jsonl", 77, "Permission denied")] if os.geteuid() else []
@@ -259,11 +259,33 @@ class Outputs(harness.Case):
                 if kind == "images" and path == "none/":
                     continue
                 with self.subTest(path=path, kind=kind):
-                    text = GOOD.replace("type: jsonl", f"type: {kind}").replace('"-"', f'"{path}"')
+                    named = path.replace("/more", "") if kind == "images" else path
+                    text = GOOD.replace("type: jsonl", f"type: {kind}").replace('"-"', f'"{named}"')
                     pipeline = self.write(text)
-                    for verb, expected in (("plan", code), ("run", code), ("check", 0)):
-                        self.millrace(verb, pipeline, code=expected)
-                    for word in ("pipeline.yaml:8:", "stages.results.path: cannot write", *words):
-                        self.assertIn(word, harness.call([harness.MILLRACE, "plan", pipeline]).stderr)
-        self.millrace("run", self.write(GOOD), "--output", "none/x.jsonl", code=74,
+                    self.millrace("plan", pipeline, code=code,
+                                  says=("pipeline.yaml:8:", "stages.results.path: cannot write", *words))
+                    self.millrace("run", pipeline, code=code)
+                    self.millrace("check", pipeline)
+        self.millrace("run", self.write(GOOD), "--output", "none/more/x.jsonl", code=74,
                       says=f"starts in the working directory, {other};", cwd=other)
+
+    def test_a_folder_is_made(self):
+        """By every stage that writes files, whichever comes first; two may share it. A plan makes nothing."""
+        pipeline = self.write("""\
+version: 1
+pipeline: p
+sources: {s: {uri: "lavfi:testsrc=duration=1:rate=2"}}
+stages:
+  decode: {input: s}
+  lines:  {type: jsonl, input: decode, path: new/lines.jsonl}
+  stills: {type: images, input: decode, path: new, overwrite: true}
+  cells:  {type: csv, input: decode, path: "cells/{number}.csv"}
+  rows:   {type: sqlite, input: decode, path: rows/rows.db}
+""")
+        self.millrace("plan", pipeline)
+        self.assertEqual([one.name for one in self.folder.iterdir()], ["pipeline.yaml"])
+        for _ in range(2):
+            self.millrace("run", pipeline, "--quiet")
+            self.assertEqual(len((self.folder / "new" / "lines.jsonl").read_text().splitlines()), 2)
+            self.assertEqual(len(list((self.folder / "new").glob("*.png"))), 2)
+            self.assertTrue(list((self.folder / "cells").glob("*.csv")) and (self.folder / "rows" / "rows.db").exists())

@@ -542,6 +542,34 @@ class Cascades(Case):
             done = self.millrace("train", path, "--data", folder, "--output", head, "--cache", cache, code=65)
             self.assertIn(words, done.stderr)
 
+    def test_training_from_outlines_in_folders(self):
+        """YOLO's texts as for segmentation, in the folders train and val; without classes.txt classes have numbers."""
+        folder, head, cache = self.folder / "set", self.folder / "head", self.folder / "cache"
+        want = {}
+        for n in range(24):
+            part = ("train", "val")[n % 4 == 3]
+            for name in ("images", "labels"):
+                (folder / name / part).mkdir(parents=True, exist_ok=True)
+            picture = RNG.integers(0, 255, (40, 60, 3), np.uint8)
+            picture[8:32, 12:48] = picture[8:32, 12:48] // 2 + 128 * (n % 2)
+            Image.fromarray(picture).save(folder / "images" / part / f"{n:02}.png")
+            (folder / "labels" / part / f"{n:02}.txt").write_text(f"{n % 2} 0.2 0.5 0.5 0.2 0.8 0.5 0.5 0.8\n")
+            want[f"{part}/{n:02}.png"] = (str(n % 2), picture[8:32, 12:48])
+        (folder / "images" / "again").symlink_to("..")
+        path = self.write(cascade("uri: '*.png'", classify=f"head: '{head}'"))
+        done = self.millrace("train", path, "--data", folder, "--output", head, "--cache", cache)
+        self.assertIn(f"there is no {folder}/classes.txt: the classes are called by their numbers", done.stderr)
+        made = next(cache.glob("objects-*"))
+        rows = rows_in(made / "objects.jsonl")
+        self.assertEqual(len(rows), 24)
+        for row in rows:
+            label, pixels = want[str(pathlib.Path(row["group"]).relative_to(folder / "images"))]
+            self.assertEqual(row["label"], label)
+            self.assertTrue(np.array_equal(np.array(Image.open(made / row["path"])), pixels))
+        (folder / "labels" / "val" / "03.txt").write_text("1 0.2 0.5 0.5 0.2 0.9\n")
+        done = self.millrace("train", path, "--data", folder, "--output", head, "--cache", cache, code=65)
+        self.assertIn("val/03.txt:1: expected the number of a class", done.stderr)
+
     @unittest.skipUnless(YOLOX.exists(), "MILLRACE_YOLOX names no file")
     def test_yolox(self):
         """People in a real video, whose chroma is halved. The loop cuts the planes and gives each cut-out alone to the

@@ -161,7 +161,9 @@ class Plugins(Case):
         self.refused(self.write("text", "text.so"), 65, "text.so is not a plugin: it is not a shared library")
         broken = self.folder / "broken.so"
         broken.write_bytes(self.build().read_bytes()[:100])
-        self.refused(broken, 65, "cannot load the plugin: ", "broken.so")
+        self.refused(broken, 65, "cannot load the plugin: ", "broken.so: the file is cut short")
+        broken.write_bytes(self.build().read_bytes()[:9000])  # with whole headers: the loader would read beyond the end
+        self.refused(broken, 65, "broken.so: the file is cut short")
         self.refused(self.build("int nothing;", "other.so"), 65,
                      "other.so is not a millrace plugin: it lacks the symbol "
                      "mr_plugin_entry; write MR_PLUGIN(...)")

@@ -274,6 +274,20 @@ class Mqtt(Sink):
             self.assertIn("homeassistant/sensor/millrace-millrace-p-a/objects/config",
                           {topic for topic, _ in broker.messages})
 
+    def test_a_topic_that_is_allowed_later(self):
+        """It is tried again after a connection that was well for 20 seconds."""
+        rules = {"state": b"\xe0\x01\x87"}
+        broker = Flaky(self, hates=lambda row: rules["state"] if "state" in row else rules.pop("break", None))
+        self.broker.port = broker.port
+        running = self.start(self.pipeline(100000, source=", rate: 50"))
+        self.wait_until(lambda: "no more are published" in running.stderr.readline(), running=running)
+        began = time.monotonic()
+        self.wait_until(lambda: time.monotonic() > began + 22, running=running)
+        self.assertNotIn("millrace/p/db/state", {topic for topic, _ in broker.messages})
+        rules.update({"state": None, "break": b""})
+        self.wait_until(lambda: "millrace/p/db/state" in {topic for topic, _ in broker.messages}, running=running)
+        self.stop(running)
+
     def test_a_broker_that_breaks_the_protocol(self):
         """It is named, and no other client is suspected. All is delivered once it is well."""
         answers = [b"\x40\x02\0\0"] * 5
@@ -506,7 +520,7 @@ class HostileBroker(Databases):
         summary = json.loads(done.stdout)
         self.assertEqual(summary["ledger"]["delivered"], 30)
         self.assertEqual(len({row["seq"] for topic, row in broker.messages if topic == "millrace/p/a"}), 30)
-        self.assertLess(summary["peak_bytes"], 100e6)
+        self.assertLess(summary["peak_bytes"], 250e6)
 
     def test_attacks(self):
         for name, (attack, says) in ATTACKS.items():

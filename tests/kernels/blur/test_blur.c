@@ -66,10 +66,11 @@ static int sample(const picture *p, const uint8_t *bytes, int component, int x, 
 static const mr_blur_area *hider(const mr_blur_areas *areas, bool ellipse, int x, int y, int log2_x, int log2_y) {
     for (int i = 0; i < areas->count; i++) {
         const mr_blur_area *a = &areas->item[i];
-        const double width = a->right - a->left, height = a->bottom - a->top;
+        const double width = a->oval_right - a->oval_left, height = a->oval_bottom - a->oval_top;
         for (int py = y << log2_y; py < (y + 1) << log2_y; py++)
             for (int px = x << log2_x; px < (x + 1) << log2_x; px++) {
-                const double dx = (px + 0.5 - a->left) / width * 2 - 1, dy = (py + 0.5 - a->top) / height * 2 - 1;
+                const double dx = (px + 0.5 - a->oval_left) / width * 2 - 1;
+                const double dy = (py + 0.5 - a->oval_top) / height * 2 - 1;
                 if (px >= a->left && px < a->right && py >= a->top && py < a->bottom &&
                     (!ellipse || dx * dx + dy * dy <= 1 + 1e-12))
                     return a;
@@ -251,6 +252,16 @@ PLAIN_TEST(boxes_are_rounded_outward_to_whole_chroma_samples) {
     assert_area(area_of(MR_PIXEL_I422, 99, 77, 6, 10.9, 11, 40.1, 31.5), 10, 11, 42, 32, 6);
     assert_area(area_of(MR_PIXEL_RGB24, 99, 77, 6, 10.9, 11, 40.1, 31.5), 10, 11, 41, 32, 6);
     assert_area(area_of(MR_PIXEL_I420, 99, 77, MR_BLUR_CELLS, 80, 60, 1e9, 1e30), 80, 60, 99, 77, 2);
+}
+
+/* At the edge of a picture the ellipse is cut, and not pressed into what is left. */
+PLAIN_TEST(ellipses_reach_beyond_the_picture) {
+    const mr_blur_area a = area_of(MR_PIXEL_I420, 99, 77, MR_BLUR_CELLS, -20.5, 60, 20, 90.5);
+    assert_area(a, 0, 60, 20, 77, 2);
+    assert_int_equal(a.oval_left, -22);
+    assert_int_equal(a.oval_top, 60);
+    assert_int_equal(a.oval_right, 20);
+    assert_int_equal(a.oval_bottom, 92);
 }
 
 PLAIN_TEST(boxes_outside_hide_nothing) {

@@ -347,7 +347,7 @@ SCENE_TEST(texts_of_all_kinds_are_laid_out) {
     mr_text_line line, again;
     assert_int_equal(mr_font_open(&s->drawing.font, "Sans"), MR_OK);
     mr_font *font = s->drawing.font;
-    assert_int_equal(mr_font_resize(font, 12), MR_OK);
+    assert_int_equal(mr_font_resize(font, 12, INT32_MAX), MR_OK);
     assert_int_equal(mr_font_line(font, "person 12", &line), MR_OK);
     const int32_t width = line.width, columns = line.columns;
     uint8_t *cover = malloc((size_t)(columns * line.rows));
@@ -369,29 +369,41 @@ SCENE_TEST(texts_of_all_kinds_are_laid_out) {
     text[MR_TEXT_MOST] = '\0';
     assert_int_equal(mr_font_line(font, text, &again), MR_OK);
     assert_int_equal(line.width, again.width);
-    assert_int_equal(mr_font_resize(font, 400), MR_OK);
+    assert_int_equal(mr_font_resize(font, 400, INT32_MAX), MR_OK);
     assert_int_equal(mr_font_line(font, text, &line), MR_OK);
 }
 
-/* The others are drawn. */
-SCENE_TEST(texts_that_are_too_large_are_left_out) {
+/* A text that is larger than the picture takes no more memory and time than the part of it that is seen, which is the
+ * same as in a larger picture. */
+SCENE_TEST(large_texts_are_cut_at_the_picture) {
+    enum { SIZE = 400 };
     const mr_ink ink = mr_ink_of(1, 255);
     const char *alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    mr_text_line whole, part;
     s->objects[1] = s->objects[0];
-    s->objects[0].label = alphabet;
-    s->objects[1].label = ".";
+    s->objects[0].label = s->objects[1].label = alphabet;
     s->result.count = 2;
     s->drawing.label = "{label}";
-    s->drawing.font_size = 400;
+    s->drawing.font_size = SIZE;
     assert_int_equal(mr_font_open(&s->drawing.font, "Sans"), MR_OK);
     draw(s, 0);
-    assert_int_equal(s->sketch.left_out, 1);
+    assert_int_equal(s->sketch.left_out, 0);
     assert_true(count_drawn(s) > 0);
-    const int32_t count = s->sketch.count;
     assert_int_equal(mr_drawing_add_text(&s->drawing, alphabet, 0, 0, ink, ink), MR_OK);
     assert_int_equal(mr_drawing_add_caption(&s->drawing, alphabet, 3), MR_OK);
-    assert_int_equal(s->sketch.left_out, 3);
-    assert_int_equal(s->sketch.count, count);
+    assert_int_equal(s->sketch.left_out, 0);
+    assert_in_range(s->sketch.stencil_bytes, 1, 4 * (WIDTH + SIZE) * HEIGHT);
+    assert_int_equal(mr_font_resize(s->drawing.font, SIZE / 4, INT32_MAX), MR_OK);
+    assert_int_equal(mr_font_line(s->drawing.font, alphabet, &whole), MR_OK);
+    assert_true(whole.columns > 5 * WIDTH);
+    FREED uint8_t *cover = malloc((size_t)(whole.columns * whole.rows));
+    memcpy(cover, whole.cover, (size_t)(whole.columns * whole.rows));
+    assert_int_equal(mr_font_resize(s->drawing.font, SIZE / 4, WIDTH), MR_OK);
+    assert_int_equal(mr_font_line(s->drawing.font, alphabet, &part), MR_OK);
+    assert_int_equal(part.columns, WIDTH);
+    assert_true(part.width >= WIDTH);
+    for (int32_t row = 0; row < part.rows; row++)
+        assert_memory_equal(part.cover + row * WIDTH, cover + (ptrdiff_t)row * whole.columns, WIDTH);
 }
 
 /* ---- zones ------------------------------------------------------------------------------------------------------- */

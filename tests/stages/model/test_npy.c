@@ -266,6 +266,8 @@ TEST(notes_have_labels) {
     note_has("", "");
     note_has("[]", "");
     note_has("{}", "");
+    note_has("None", "");
+    note_has("null", "");
     note_has("[\"hen\", \"a \\\"b\\\"\"]", "hen|a \"b\"|");
     note_has(" {0: 'person', 1: \"driver's seat\", 2: 'it\\'s'} ", "person|driver's seat|it's|");
     note_has("{\"0\": \"tr\xc3\xa4ge Ente\",\n \"1\": \"\"}\n", "tr\xc3\xa4ge Ente||");
@@ -278,7 +280,8 @@ TEST(notes_have_labels) {
 
 TEST(notes_must_be_whole) {
     static const char *const wrong[] = {
-        "person", "[", "{", "['a'", "['a", "['a\\", "[a]", "['a' 'b']", "['a'] x", "{1: 'a'}", "{0: 'a', 2: 'b'}",
+        "person", "none", "None ",
+        "[", "{", "['a'", "['a", "['a\\", "[a]", "['a' 'b']", "['a'] x", "{1: 'a'}", "{0: 'a', 2: 'b'}",
         "{0 'a'}", "{'0: 'a'}", "{-0: 'a'}", "['a\nb']", "['\xff']", "['\xc3']", "['\\u004']", "['\\n']",
         "['\\x0a']", "['\\ud83d']",
         "['\\udc00']", "['\\U00110000']", "['\\", "{0: 'a', 0: 'b'}", "{0: 'a', 1000: 'b'}", "{0: ['a']}",

@@ -50,6 +50,23 @@ static mr_hub_state state_of(uint64_t id) {
     return run->state;
 }
 
+/* A snapshot of its machine was restored: its clock is behind what it has reported. */
+HUB_TEST(a_lost_run_comes_back_with_an_earlier_clock) {
+    assert_int_equal(hear(7, 100 * SECOND, SECOND), MR_HUB_TAKEN);
+    assert_int_equal(hear(7, 50 * SECOND, 2 * SECOND), MR_HUB_STALE);
+    mr_hub_registry_look(&registry, 20 * SECOND);
+    assert_int_equal(state_of(7), MR_HUB_LOST);
+    mr_hub_report report = report_of(7, 50 * SECOND);
+    report.delivered = 1000;
+    assert_int_equal(give(&report, 21 * SECOND), MR_HUB_TAKEN);
+    assert_int_equal(state_of(7), MR_HUB_RUNS);
+    assert_true(mr_hub_registry_find(&registry, 7)->delivered == 0 && registry.delivered == 0);
+    report.elapsed_ns += (uint64_t)(2 * SECOND);
+    report.delivered += 20;
+    assert_int_equal(give(&report, 23 * SECOND), MR_HUB_TAKEN);
+    assert_true(mr_hub_registry_find(&registry, 7)->delivered == 10 && registry.delivered == 20);
+}
+
 HUB_TEST(rates_are_between_two_reports_by_the_runs_clock) {
     Millrace__Hub__Device device = MILLRACE__HUB__DEVICE__INIT, *devices[] = {&device};
     mr_hub_report report = report_of(7, SECOND);

@@ -161,6 +161,26 @@ TEST(test_who_never_came_is_not_waited_for) {
     }
 }
 
+/* Nor one that has not failed, but does not come: only the first gap waits. */
+TEST(test_who_does_not_come_is_waited_for_once) {
+    ENDED_BY(mr_order_destroy) mr_order *order;
+    assert_int_equal(mr_order_create(&order, 1, 2, PATIENCE, false), MR_OK);
+    mr_order_disturb(order, 0, true, 0);
+    put(order, 0, 0, 4, PATIENCE);
+    expect_none(order, 2 * PATIENCE - 1);
+    for (uint64_t seq = 4; seq < 20; seq += 2) {
+        if (seq > 4)
+            put(order, 0, 0, seq, 2 * PATIENCE);
+        expect(order, 2 * PATIENCE, 0, seq);
+    }
+    mr_order_disturb(order, 1, true, 3 * PATIENCE); /* it is there after all, and counts */
+    put(order, 0, 0, 30, 5 * PATIENCE);
+    expect_none(order, 6 * PATIENCE - 1);
+    put(order, 1, 0, 29, 6 * PATIENCE - 1);
+    expect(order, 6 * PATIENCE, 0, 29);
+    expect(order, 6 * PATIENCE, 0, 30);
+}
+
 TEST(test_ends_let_go) {
     ENDED_BY(mr_order_destroy) mr_order *order = make(2);
     put(order, 0, 0, 9, 0);

@@ -262,6 +262,13 @@ PAIR_TEST(test_windows) {
     assert_string_equal(p->seen.why, "given up");
 }
 
+PAIR_TEST(test_an_abandoned_sender_lacks_nobody) {
+    pair_offer_all(p->sender, 0, 2);
+    assert_true(mr_sender_counts(p->sender).absent);
+    mr_sender_abandon(p->sender, "given up");
+    assert_false(mr_sender_counts(p->sender).absent);
+}
+
 /* Results in envelopes need no credit, but few messages hold many of them. */
 PAIR_TEST(test_results_in_envelopes) {
     p->receiving.credit_frames = 8;

@@ -160,13 +160,15 @@ static mr_hub_run *add(mr_hub_registry *registry, mr_hub_report *report) {
     return made;
 }
 
+/* A run that was lost may come back with an earlier clock: its machine was set back to a snapshot. */
 static mr_hub_fate take(mr_hub_registry *registry, mr_hub_report *report, int64_t now_ns) {
     mr_hub_run *run = run_at(registry, place_of(registry, report->id), report->id);
-    if (run && (run->state == MR_HUB_ENDED || report->elapsed_ns < run->report->elapsed_ns))
+    const bool earlier = run && report->elapsed_ns < run->report->elapsed_ns;
+    if (run && (run->state == MR_HUB_ENDED || (earlier && run->state != MR_HUB_LOST)))
         return MR_HUB_STALE;
-    if (run)
+    if (run && !earlier)
         compare(registry, run, report);
-    else
+    if (!run)
         run = add(registry, report);
     if (!run)
         return MR_HUB_FULL;

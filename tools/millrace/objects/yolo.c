@@ -2,14 +2,17 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
+#include "millrace/log.h"
 #include "millrace/status.h"
 
 enum { MOST_TEXT = 16 << 20, MOST_CLASSES = 100000 };
@@ -18,23 +21,44 @@ static int wrong(const char *path, size_t line, const char *what) {
     return mr_fail(MR_ERROR_DATA, "%s:%zu: %s", path, line, what);
 }
 
-/* A line's class and box; false: it is neither that nor blank. */
-static bool read_line(char *line, mr_boxed *object, bool *blank) {
-    double value[4];
-    char *end, *at = line;
-    *blank = line[strspn(line, " \t\r")] == 0;
-    const long label = strtol(at, &end, 10);
-    if (*blank || end == at || label < 0 || label >= MOST_CLASSES)
-        return *blank;
-    for (int i = 0; i < 4; i++) {
-        at = end;
-        value[i] = strtod(at, &end);
-        if (end == at || !(value[i] >= 0 && value[i] <= 1))
+/* The numbers after a line's class, of which the first four are kept, and their bounds: even ones go across, odd ones
+ * down. */
+typedef struct numbers {
+    double first[4], least[2], most[2];
+    size_t count;
+} numbers;
+
+/* False: there is something else, or a number outside of 0..1. */
+static bool read_numbers(char *at, numbers *n) {
+    *n = (numbers){.least = {1, 1}};
+    for (char *end; at[strspn(at, " \t\r")]; at = end, n->count++) {
+        const double value = strtod(at, &end);
+        if (end == at || !(value >= 0 && value <= 1))
             return false;
+        if (n->count < 4)
+            n->first[n->count] = value;
+        n->least[n->count % 2] = fmin(n->least[n->count % 2], value);
+        n->most[n->count % 2] = fmax(n->most[n->count % 2], value);
     }
-    *object = (mr_boxed){.label = (int32_t)label, .left = value[0] - value[2] / 2, .top = value[1] - value[3] / 2,
-                         .width = value[2], .height = value[3], .area = value[2] * value[3]};
-    return end[strspn(end, " \t\r")] == 0;
+    return true;
+}
+
+/* A line's class and box, or the box around its outline; false: it is neither that nor blank. */
+static bool read_line(char *line, mr_boxed *object, bool *blank) {
+    numbers n;
+    char *end;
+    *blank = line[strspn(line, " \t\r")] == 0;
+    const long label = strtol(line, &end, 10);
+    if (*blank || end == line || label < 0 || label >= MOST_CLASSES)
+        return *blank;
+    if (!read_numbers(end, &n) || n.count < 4 || n.count % 2)
+        return false;
+    const bool box = n.count == 4;
+    const double width = box ? n.first[2] : n.most[0] - n.least[0], height = box ? n.first[3] : n.most[1] - n.least[1];
+    *object = (mr_boxed){.label = (int32_t)label, .left = box ? n.first[0] - width / 2 : n.least[0],
+                         .top = box ? n.first[1] - height / 2 : n.least[1], .width = width, .height = height,
+                         .area = width * height};
+    return true;
 }
 
 int mr_yolo_read_text(mr_coco *to, size_t *room, const char *path, size_t image, char *text) {
@@ -47,7 +71,8 @@ int mr_yolo_read_text(mr_coco *to, size_t *room, const char *path, size_t image,
             *next++ = 0;
         number++;
         if (!read_line(line, &object, &blank))
-            return wrong(path, number, "expected the number of a class, and centre, width and height in 0..1");
+            return wrong(path, number, "expected the number of a class, and centre, width and height in 0..1, or the "
+                         "corners of an outline");
         if (blank)
             continue;
         object.image = image;
@@ -88,39 +113,61 @@ static int compare(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The names of all pictures, sorted: objects must have the same order on every file system. */
-static int list_pictures(mr_coco *to, const char *folder, const char ***names, size_t *count) {
-    const char *path = mr_arena_print(&to->arena, "%s/images", folder);
-    size_t room = 0;
+/* The pictures below images, by their paths from there on. */
+typedef struct listing {
+    mr_coco *to;
+    const char *folder;
+    const char **names;
+    size_t count, room;
+} listing;
+
+static int list_name(listing *l, const char *name) {
+    if (l->count == l->room &&
+        mr_arena_grow(&l->to->arena, (void **)&l->names, l->count, &l->room, sizeof *l->names))
+        return MR_ERROR_MEMORY;
+    l->names[l->count++] = name;
+    return MR_OK;
+}
+
+/* Follows no links to folders, which could lead back. `below` ends with a slash, or is empty. */
+static int list_folder(listing *l, const char *below) {
+    const char *path = mr_arena_print(&l->to->arena, "%s/images/%s", l->folder, below);
     int status = MR_OK;
     DIR *stream = path ? opendir(path) : NULL;
     if (!stream)
         return path ? mr_fail(mr_file_status(errno), "cannot read %s: %s", path, strerror(errno)) : MR_ERROR_MEMORY;
     for (const struct dirent *entry; !status && (entry = readdir(stream));) {
-        if (entry->d_name[0] == '.' || !strrchr(entry->d_name, '.'))
+        struct stat about;
+        const bool folder = !fstatat(dirfd(stream), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) &&
+                            S_ISDIR(about.st_mode);
+        if (entry->d_name[0] == '.' || (!folder && !strrchr(entry->d_name, '.')))
             continue;
-        if (*count == room)
-            status = mr_arena_grow(&to->arena, (void **)names, *count, &room, sizeof **names);
-        if (!status && !((*names)[(*count)++] = mr_arena_text(&to->arena, entry->d_name, strlen(entry->d_name))))
-            status = MR_ERROR_MEMORY;
+        const char *name = mr_arena_print(&l->to->arena, folder ? "%s%s/" : "%s%s", below, entry->d_name);
+        status = !name ? MR_ERROR_MEMORY : folder ? list_folder(l, name) : list_name(l, name);
     }
     closedir(stream);
-    if (*count)
-        qsort(*names, *count, sizeof **names, compare);
+    return status;
+}
+
+/* Sorted: objects must have the same order on every file system. */
+static int list_pictures(listing *l) {
+    const int status = list_folder(l, "");
+    if (l->count)
+        qsort(l->names, l->count, sizeof *l->names, compare);
     return status;
 }
 
 static int read_pictures(mr_coco *to, const char *folder) {
-    const char **names = NULL;
-    size_t count = 0, room = 0;
-    int status = list_pictures(to, folder, &names, &count);
+    listing l = {.to = to, .folder = folder};
+    size_t room = 0;
+    int status = list_pictures(&l);
     if (!status)
-        to->pictures = mr_arena_array(&to->arena, count + 1, sizeof *to->pictures);
+        to->pictures = mr_arena_array(&to->arena, l.count + 1, sizeof *to->pictures);
     if (!status && !to->pictures)
         status = MR_ERROR_MEMORY;
-    for (size_t i = 0; i < count && !status; i++) {
-        to->pictures[i] = mr_arena_print(&to->arena, "%s/images/%s", folder, names[i]);
-        status = to->pictures[i] ? read_objects(to, &room, folder, names[i]) : MR_ERROR_MEMORY;
+    for (size_t i = 0; i < l.count && !status; i++) {
+        to->pictures[i] = mr_arena_print(&to->arena, "%s/images/%s", folder, l.names[i]);
+        status = to->pictures[i] ? read_objects(to, &room, folder, l.names[i]) : MR_ERROR_MEMORY;
         to->picture_count++;
     }
     return status;
@@ -133,7 +180,11 @@ static int name_classes(mr_coco *to, const char *folder) {
     to->classes = mr_arena_array(&to->arena, to->class_count + 1, sizeof *to->classes);
     if (!path || !to->classes)
         return MR_ERROR_MEMORY;
-    int status = access(path, F_OK) == 0 ? mr_file_read("classes", path, MOST_TEXT, 0, &text) : MR_OK;
+    const bool named = access(path, F_OK) == 0;
+    int status = named ? mr_file_read("classes", path, MOST_TEXT, 0, &text) : MR_OK;
+    if (!named && to->class_count)
+        mr_log(MR_LOG_WARNING, "there is no %s: the classes are called by their numbers; write their names into it, "
+               "one in each line (those of data.yaml are not read)", path);
     char *line = (char *)text.data;
     for (size_t i = 0; i < to->class_count && !status; i++) {
         const size_t length = line ? strcspn(line, "\r\n") : 0;

@@ -35,9 +35,10 @@ static const mr_usage usage = {
     .verb = "check",
     .synopsis = "PIPELINE.yaml...",
     .help = "Proves each pipeline from its text alone: keys, types, ranges, variables, links, formats. It opens "
-            "neither media nor models, so it can also check pipelines for other machines. \"-\" is standard input. It "
-            "runs no code that the file names. It reports all errors (at most 100 per file), each with its place and, "
-            "if there is one, a hint. The exit code is that of the first error (78: wrong pipeline, 66: no such file).",
+            "no media, models, keys or tokens, so it can also check pipelines for other machines. \"-\" is standard "
+            "input. It runs no code that the file names. It reports all errors (at most 100 per file), each with its "
+            "place and, if there is one, a hint. The exit code is that of the first error (78: wrong pipeline, 66: no "
+            "such file).",
     .options = options,
     .examples = examples,
 };

@@ -1,4 +1,6 @@
 /* millrace cancel: ends submitted pipelines. */
+#include <stdio.h>
+
 #include "engine/base/print.h"
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/submit/sites.h"
@@ -19,19 +21,28 @@ static const mr_usage usage = {
     .examples = examples,
 };
 
+/* The record says it first: a `status --wait` at the same time may find that the site has forgotten it. */
 static int end(mr_submission *one) {
     int status = mr_submission_refresh(one);
-    const bool over = mr_job_is_over(one->job.state);
-    if (!status && !(over && one->target == MR_DEPLOY_SLURM))
-        status = mr_site_of(one)->cancel(one);
+    const bool over = mr_job_is_over(one->job.state), before = one->cancelled;
     if (status)
         return status;
     one->cancelled = true;
+    const int kept = mr_store_write(one);
+    if (!(over && one->target == MR_DEPLOY_SLURM))
+        status = mr_site_of(one)->cancel(one);
+    if (status) {
+        char why[512];
+        snprintf(why, sizeof why, "%s", mr_message());
+        one->cancelled = before;
+        mr_store_write(one);
+        return mr_fail(status, "%s", why);
+    }
     mr_print(stderr, "%s is %s", one->id, over ? "over: " : "being ended");
     if (over)
         mr_job_print(&one->job, stderr);
     fputc('\n', stderr);
-    return mr_store_write(one);
+    return kept ? mr_store_write(one) : MR_OK; /* with the reason */
 }
 
 /* The first failure; the others are ended too. */

@@ -121,6 +121,15 @@ static int read_record(mr_submission *one, const char *id) {
     return status;
 }
 
+bool mr_store_is_cancelled(const mr_submission *one) {
+    mr_submission now;
+    if (read_record(&now, one->id))
+        return false;
+    const bool cancelled = now.cancelled;
+    mr_submission_fini(&now);
+    return cancelled;
+}
+
 /* ---- all ------------------------------------------------------------------------------------------------------- */
 
 static int add(mr_submissions *all, const char *id) {

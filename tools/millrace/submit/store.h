@@ -16,6 +16,8 @@ int mr_store_choose(mr_submission *one, const char *name);
 int mr_store_make(mr_submission *one, const char *name);
 /* Replaces the record; waits for others that do so. */
 int mr_store_write(const mr_submission *one);
+/* Whether `cancel` was called since the submission was read. */
+bool mr_store_is_cancelled(const mr_submission *one);
 void mr_store_remove(const mr_submission *one);
 /* All of them, the oldest first. A record that cannot be read is a warning on standard error. */
 int mr_store_list(mr_submissions *all);

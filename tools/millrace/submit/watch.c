@@ -36,6 +36,8 @@ int mr_submission_refresh(mr_submission *one) {
         free(job.process);
         return status;
     }
+    if (mr_job_is_over(job.state) || job.state == MR_JOB_UNKNOWN) /* the record is written, or the wait ends */
+        one->cancelled = one->cancelled || mr_store_is_cancelled(one);
     if (one->cancelled && job.state == MR_JOB_UNKNOWN)
         call_cancelled(&job);
     free(one->job.process);

@@ -1,0 +1,178 @@
+/* Sockets that connect come back after libzmq has given up their connection: the other end refused the key, which it
+ * allows later, or the protocol was broken. */
+#include <arpa/inet.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "engine/base/clock.h"
+#include "engine/transport/zmq/socket.h"
+#include "millrace/channel.h"
+#include "millrace/keys.h"
+#include "millrace/status.h"
+#include "tests/support/suite.h"
+#include "tests/support/temporary.h"
+
+static const int64_t LONGEST_NS = INT64_C(20000000000);
+static char key[3][256], pub[3][256];
+
+static int make_keys(void **state) {
+    int status = make_temporary_folder(state);
+    static const char *const names[] = {"binds", "connects", "other"};
+    for (int i = 0; !status && i < 3; i++) {
+        mr_key_pair pair;
+        status = mr_key_pair_generate(&pair) || mr_key_pair_write(&pair, temporary_folder, names[i]);
+        mr_key_pair_forget(&pair);
+        snprintf(key[i], sizeof key[i], "%s/%s.key", temporary_folder, names[i]);
+        snprintf(pub[i], sizeof pub[i], "%s/%s.pub", temporary_folder, names[i]);
+    }
+    return status;
+}
+
+static mr_zmq *open_socket(const mr_zmq_params *params) {
+    mr_zmq *made = NULL;
+    const int yes = 1;
+    assert_int_equal(mr_zmq_create(&made, params), MR_OK);
+    if (params->type == ZMQ_PUSH)
+        assert_int_equal(zmq_setsockopt(mr_zmq_handle(made), ZMQ_IMMEDIATE, &yes, sizeof yes), 0);
+    if (params->type == ZMQ_SUB)
+        assert_int_equal(zmq_setsockopt(mr_zmq_handle(made), ZMQ_SUBSCRIBE, "", 0), 0);
+    assert_int_equal(mr_zmq_attach(made), MR_OK);
+    return made;
+}
+
+/* Whether a new message comes through; the sender repeats it. */
+static bool passes(mr_zmq *from, mr_zmq *to, mr_zmq *connecting, int64_t longest_ns) {
+    static uint64_t text = 0;
+    const int64_t until_ns = mr_now_ns() + longest_ns;
+    uint64_t got;
+    text++;
+    while (mr_now_ns() < until_ns) {
+        mr_zmq_keep(connecting);
+        zmq_send(mr_zmq_handle(from), &text, sizeof text, ZMQ_DONTWAIT);
+        while (zmq_recv(mr_zmq_handle(to), &got, sizeof got, ZMQ_DONTWAIT) == sizeof got)
+            if (got == text)
+                return true;
+        zmq_poll(NULL, 0, 10);
+    }
+    return false;
+}
+
+/* The type of the socket that connects, and of the other. */
+static void come_back(int type, int other) {
+    const char *allow = pub[2];
+    mr_zmq *bound = open_socket(&(mr_zmq_params){.id = "binds", .type = other, .endpoint = "tcp://127.0.0.1:*",
+                                                 .bind = true, .key = key[0], .allow_count = 1, .allow = &allow});
+    char endpoint[128];
+    snprintf(endpoint, sizeof endpoint, "%s", mr_zmq_endpoint(bound));
+    mr_zmq *connecting = open_socket(&(mr_zmq_params){.id = "connects", .type = type, .endpoint = endpoint,
+                                                      .key = key[1], .server = pub[0], .keeps = true});
+    const bool sends = type == ZMQ_PUSH || type == ZMQ_PUB || type == ZMQ_XPUB;
+    mr_zmq *from = sends ? connecting : bound, *to = sends ? bound : connecting;
+    while (!mr_zmq_refused(bound))
+        zmq_poll(NULL, 0, 5);
+    assert_false(passes(from, to, connecting, 100000000));
+    assert_int_equal(mr_zmq_allow(bound, pub[1]), MR_OK);
+    assert_true(passes(from, to, connecting, LONGEST_NS));
+    mr_zmq_close(&connecting, 0);
+    mr_zmq_close(&bound, 0);
+}
+
+TEST_WITH(a_refused_key_that_is_allowed_later, make_keys, remove_temporary_folder) {
+    come_back(ZMQ_PUSH, ZMQ_PULL);
+    come_back(ZMQ_PULL, ZMQ_PUSH);
+    come_back(ZMQ_SUB, ZMQ_XPUB);
+    come_back(ZMQ_XPUB, ZMQ_SUB);
+}
+
+TEST_WITH(a_channel_whose_key_is_allowed_later, make_keys, remove_temporary_folder) {
+    mr_channel *receiver = NULL, *sender = NULL;
+    assert_int_equal(mr_channel_listen(&receiver, "tcp://127.0.0.1:*", key[0], pub[2], 1000, 8), MR_OK);
+    assert_int_equal(mr_channel_connect(&sender, mr_channel_endpoint(receiver), key[1], pub[0]), MR_OK);
+    while (!mr_channel_refused(receiver))
+        zmq_poll(NULL, 0, 5);
+    assert_int_equal(mr_channel_allow(receiver, pub[1]), MR_OK);
+    const int64_t until_ns = mr_now_ns() + LONGEST_NS;
+    int status;
+    while ((status = mr_channel_send(sender, "a", 1)) == MR_ERROR_AGAIN && mr_now_ns() < until_ns)
+        zmq_poll(NULL, 0, 10);
+    assert_int_equal(status, MR_OK);
+    mr_channel_close(&sender, 0);
+    mr_channel_close(&receiver, 0);
+}
+
+/* Answers a peer's handshake (ZMTP 3.1, https://rfc.zeromq.org/spec/37) as a PULL socket, and nothing later. */
+static void greet(int fd) {
+    unsigned char greeting[64] = {0xff, [9] = 0x7f, 3, 1, 'N', 'U', 'L', 'L'};
+    static const char ready[] = "\x04\x1a\x05READY\x0bSocket-Type\0\0\0\x04PULL";
+    assert_int_equal(write(fd, greeting, sizeof greeting), sizeof greeting);
+    assert_int_equal(write(fd, ready, sizeof ready - 1), sizeof ready - 1);
+}
+
+/* As one whose machine has disappeared: the connection is open, and nothing is answered. */
+TEST(a_receiver_that_is_silent) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof address;
+    char endpoint[64];
+    int fds[2] = {-1, -1}, server = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(server, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(server, 8), 0);
+    assert_int_equal(getsockname(server, (struct sockaddr *)&address, &bytes), 0);
+    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", ntohs(address.sin_port));
+    mr_channel *sender = NULL;
+    assert_int_equal(mr_channel_connect(&sender, endpoint, NULL, NULL), MR_OK);
+    for (int i = 0; i < 2; i++) {
+        struct pollfd one = {.fd = server, .events = POLLIN};
+        assert_int_equal(poll(&one, 1, 60000), 1); /* the second time since the first is given up */
+        greet(fds[i] = accept(server, NULL, NULL));
+    }
+    mr_channel_close(&sender, 0);
+    for (int i = 0; i < 2; i++)
+        close(fds[i]);
+    close(server);
+}
+
+/* A message that is too long ends the connection of a socket that receives. */
+TEST(a_message_that_was_too_long) {
+    mr_zmq *bound = open_socket(&(mr_zmq_params){.id = "binds", .type = ZMQ_PUSH, .endpoint = "tcp://127.0.0.1:*",
+                                                 .bind = true});
+    char endpoint[128];
+    static const char large[1001];
+    snprintf(endpoint, sizeof endpoint, "%s", mr_zmq_endpoint(bound));
+    mr_zmq *connecting = open_socket(&(mr_zmq_params){.id = "connects", .type = ZMQ_PULL, .endpoint = endpoint,
+                                                      .max_message_bytes = 1000, .keeps = true});
+    for (int i = 0; i < 2; i++) {
+        assert_true(passes(bound, connecting, connecting, LONGEST_NS));
+        assert_int_equal(zmq_send(mr_zmq_handle(bound), large, sizeof large, ZMQ_DONTWAIT), sizeof large);
+    }
+    assert_true(passes(bound, connecting, connecting, LONGEST_NS));
+    mr_zmq_close(&connecting, 0);
+    mr_zmq_close(&bound, 0);
+}
+
+/* libzmq connects again by itself. */
+TEST(a_peer_that_is_away_for_a_while) {
+    const mr_zmq_params binds = {.id = "binds", .type = ZMQ_PULL, .endpoint = "tcp://127.0.0.1:*", .bind = true};
+    mr_zmq *bound = open_socket(&binds);
+    char endpoint[128];
+    snprintf(endpoint, sizeof endpoint, "%s", mr_zmq_endpoint(bound));
+    mr_zmq *connecting = NULL;
+    const mr_zmq_params connects = {.id = "connects", .type = ZMQ_PUSH, .endpoint = endpoint, .keeps = true};
+    assert_int_equal(mr_zmq_create(&connecting, &connects), MR_OK);
+    assert_int_equal(mr_zmq_attach(connecting), MR_OK);
+    assert_true(passes(connecting, bound, connecting, LONGEST_NS));
+    mr_zmq_close(&bound, 0);
+    for (int i = 0; i < 250; i++) { /* longer than the first pause */
+        mr_zmq_keep(connecting);
+        zmq_poll(NULL, 0, 10);
+    }
+    bound = open_socket(&(mr_zmq_params){.id = "binds", .type = ZMQ_PULL, .endpoint = endpoint, .bind = true});
+    assert_true(passes(connecting, bound, connecting, LONGEST_NS));
+    mr_zmq_close(&connecting, 0);
+    mr_zmq_close(&bound, 0);
+}
+
+RUN_TESTS(NULL, NULL)
