@@ -289,6 +289,22 @@ class Control(Module):
             self.assertTrue(p.wait(10))
             self.assertEqual(p.summary()["ledger"]["in"], rest + 1)
 
+    def test_a_frame_that_is_held_does_not_keep_the_run(self):
+        """Neither the end of a pipeline whose sources come and go, nor the ledger, waits for it."""
+        text = ("version: 1\npipeline: p\nsources: {max: 2, like: {type: media}}\nstages:\n"
+                "  decode: {input: sources.*}\n  answers: {type: callback, input: decode}\n")
+        with millrace.Pipeline(text=text) as p:
+            frames = p.frames("answers")
+            p.start()
+            p.add_source("one", uri=str(CLIP))
+            held = next(frames)
+            p.stop()
+            for _ in frames:
+                pass
+            self.assertTrue(p.wait(20))
+            self.assertEqual(p.summary()["ledger"]["in_flight"], 0)
+        self.assertEqual((held.source, held.planes[0].shape), ("one", (240, 320)))
+
     def test_waiting_has_a_limit(self):
         with millrace.Pipeline(text=PUSHED.replace("FORMAT", "GRAY8 8x8")) as p:
             p.start()

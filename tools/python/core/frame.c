@@ -289,7 +289,7 @@ int mr_py_frame_end_call(PyObject *object, long *kept) {
     const int status = Py_REFCNT(object) > 1 ? detach(self) : 0;
     const bool arrays = hold->references > (self->hold == hold ? 2 : 1);
     if (arrays)
-        mr_py_hold_narrow(hold, kept);
+        mr_py_hold_count(hold, kept);
     mr_py_hold_unref(hold);
     return status;
 }
