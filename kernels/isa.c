@@ -29,19 +29,23 @@ mr_isa mr_isa_detect(void) {
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
         return MR_ISA_AVX512;
     return MR_ISA_AVX2;
+#elif defined(__aarch64__)
+    return MR_ISA_NEON;
 #else
     return MR_ISA_C;
 #endif
 }
 
 const char *mr_isa_name(mr_isa isa) {
-    static const char *const names[MR_ISA_COUNT] = {"c", "avx2", "avx512"};
+    static const char *const names[MR_ISA_COUNT] = {"c", "neon", "avx2", "avx512"};
     return names[isa];
 }
 
 mr_isa mr_isa_up_to(mr_isa most) {
     mr_isa here = mr_isa_detect();
-    return here < most ? here : most;
+    if (here <= most)
+        return here;
+    return most == MR_ISA_NEON ? MR_ISA_C : most;
 }
 
 static mr_isa named;
@@ -54,8 +58,11 @@ static void read_name(void) {
         isa++;
     named = name ? (mr_isa)isa : MR_ISA_COUNT;
     if (name && *name && named == MR_ISA_COUNT)
-        mr_log(MR_LOG_WARNING, "MILLRACE_KERNELS is \"%s\", which is not c, avx2 or avx512: the fastest are used",
+        mr_log(MR_LOG_WARNING, "MILLRACE_KERNELS is \"%s\", which is not c, neon, avx2 or avx512: the fastest are used",
                name);
+    else if (named < MR_ISA_COUNT && mr_isa_up_to(named) != named)
+        mr_log(MR_LOG_WARNING, "MILLRACE_KERNELS is \"%s\", which this processor lacks: %s is used", name,
+               mr_isa_name(mr_isa_up_to(named)));
 }
 
 mr_isa mr_isa_named(void) {

@@ -65,7 +65,7 @@ mr_span_context mr_spans_within(mr_spans *spans, const mr_span_context *trace) {
 }
 
 void mr_spans_name(mr_spans *spans, uint32_t source, const char *id) {
-    atomic_store_explicit(&spans->names[source].id, id, memory_order_relaxed);
+    atomic_store_explicit(&spans->names[source].id, id, memory_order_release);
     atomic_store_explicit(&spans->names[source].hash, XXH3_64bits(id, strlen(id)), memory_order_relaxed);
 }
 
@@ -88,7 +88,7 @@ void mr_spans_add(mr_spans *spans, const mr_span *span) {
     }
     mr_span *kept = &spans->buffer[spans->end++ & (ROOM - 1)];
     *kept = *span;
-    kept->source = atomic_load_explicit(&spans->names[span->frame.source].id, memory_order_relaxed);
+    kept->source = atomic_load_explicit(&spans->names[span->frame.source].id, memory_order_acquire);
     kept->begin_ns += spans->offset_ns;
     kept->end_ns += spans->offset_ns;
 }

@@ -4,6 +4,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/sized.h"
 #include "engine/base/thread.h"
+#include "engine/data/store.h"
 #include "engine/flow/copy.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/run/control.h"
@@ -177,6 +178,10 @@ int mr_pipeline_subscribe(mr_pipeline *pipeline, const char *stage, mr_frame_fun
         return MR_ERROR_USAGE;
     mr_deliveries_subscribe(&pipeline->graph->run, vertex, function, context);
     return MR_OK;
+}
+
+int mr_frame_keep(const mr_frame *from, mr_frame **kept) {
+    return mr_store_copy(from->store, from, kept);
 }
 
 int mr_pipeline_tap(mr_pipeline *pipeline, const char *stage, int64_t timeout_ns, mr_frame **frame,

@@ -32,10 +32,11 @@ void mr_blur_describe(mr_blur_work *work, const mr_format *format, const mr_plan
 /* Rounds a side between `least` and `most` outward to a multiple of 2^log2. False: no part of it lies there. */
 static bool round_side(double a, double b, int log2, int32_t least, int32_t most, int32_t *first, int32_t *end) {
     const double from = fmax(fmin(a, b), least), to = fmin(fmax(a, b), most);
+    const int32_t part = (1 << log2) - 1;
     if (!(from < to))
         return false;
-    *first = (int32_t)floor(from) >> log2 << log2;
-    *end = ((int32_t)ceil(to) + (1 << log2) - 1) >> log2 << log2;
+    *first = (int32_t)floor(from) & ~part;
+    *end = ((int32_t)ceil(to) + part) & ~part;
     *end = *end < most ? *end : most;
     return true;
 }

@@ -75,8 +75,7 @@ static void fill_c(mr_classical_rows *table) {
 
 void mr_classical_rows_init(mr_classical_rows *table, mr_isa most) {
     fill_c(table);
-    if (mr_isa_up_to(most) >= MR_ISA_AVX2)
-        mr_classical_rows_fill_avx2(table);
+    MR_ROWS_FILL(classical, table, mr_isa_up_to(most));
 }
 
 MR_ROWS_OF_PROCESS(classical)

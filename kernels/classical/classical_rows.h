@@ -41,5 +41,6 @@ void mr_classical_rows_init(mr_classical_rows *table, mr_isa most);
 /* The table with this processor's best variants, or those that MILLRACE_KERNELS names. Any thread. */
 const mr_classical_rows *mr_classical_rows_get(void);
 
-/* Puts the variant's operations into the table; called by mr_classical_rows_init. */
+/* Put a variant's operations into the table; called by mr_classical_rows_init. */
 void mr_classical_rows_fill_avx2(mr_classical_rows *table);
+void mr_classical_rows_fill_neon(mr_classical_rows *table);

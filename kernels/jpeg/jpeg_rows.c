@@ -22,8 +22,7 @@ static void fours_c(uint8_t *const rows[2], const int16_t *blocks, int count, co
 
 void mr_jpeg_rows_init(mr_jpeg_rows *table, mr_isa most) {
     table->fours = fours_c;
-    if (mr_isa_up_to(most) >= MR_ISA_AVX2)
-        mr_jpeg_rows_fill_avx2(table);
+    MR_ROWS_FILL(jpeg, table, mr_isa_up_to(most));
 }
 
 MR_ROWS_OF_PROCESS(jpeg)

@@ -23,5 +23,6 @@ void mr_jpeg_rows_init(mr_jpeg_rows *table, mr_isa most);
 /* The table with this processor's best variants, or those that MILLRACE_KERNELS names. Any thread. */
 const mr_jpeg_rows *mr_jpeg_rows_get(void);
 
-/* Puts the variant's operations into the table; called by mr_jpeg_rows_init. */
+/* Put a variant's operations into the table; called by mr_jpeg_rows_init. */
 void mr_jpeg_rows_fill_avx2(mr_jpeg_rows *table);
+void mr_jpeg_rows_fill_neon(mr_jpeg_rows *table);

@@ -3,7 +3,7 @@
  * which loads as many int16. */
 #pragma once
 
-#include "kernels/preprocess/preprocess_rows.h"
+#include "kernels/pixel.h"
 
 static wide widen(const int16_t *src, int less) {
     WIDE_INTEGERS integers = WIDE(cvtepi16_epi32)(WIDE_LOAD_I16(src));

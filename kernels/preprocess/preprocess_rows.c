@@ -59,12 +59,13 @@ static void fill_c(mr_preprocess_rows *table) {
 void mr_preprocess_rows_init(mr_preprocess_rows *table, mr_isa most) {
     mr_isa isa = mr_isa_up_to(most);
     fill_c(table);
-    if (isa >= MR_ISA_AVX2)
-        mr_preprocess_rows_fill_avx2(table);
+    MR_ROWS_FILL(preprocess, table, isa);
+#if defined(__x86_64__)
     if (isa >= MR_ISA_AVX512) {
         mr_preprocess_rows_fill_avx512(table);
         mr_preprocess_rows_fill_vnni(table);
     }
+#endif
     table->isa = isa;
 }
 

@@ -63,6 +63,7 @@ const mr_preprocess_rows *mr_preprocess_rows_get(void);
 
 /* Put a variant's operations into the table; called by mr_preprocess_rows_init. */
 void mr_preprocess_rows_fill_avx2(mr_preprocess_rows *table);
+void mr_preprocess_rows_fill_neon(mr_preprocess_rows *table);
 void mr_preprocess_rows_fill_avx512(mr_preprocess_rows *table);
 /* Operations that AVX-512 VNNI improves; does nothing on a processor that lacks it. */
 void mr_preprocess_rows_fill_vnni(mr_preprocess_rows *table);

@@ -73,8 +73,9 @@ double mr_rectangle_mean(const mr_rectangle *rectangle, const float *map, int32_
     for (int i = 0; i < 4; i++) {
         corner[i][0] = floor((double)exact[2 * i]);
         corner[i][1] = floor((double)exact[2 * i + 1]);
-        top = fmin(top, corner[i][1]);
-        bottom = fmax(bottom, corner[i][1]);
+        /* GCC 12 for ARM64 crashes if these are fmin and fmax. */
+        top = corner[i][1] < top ? corner[i][1] : top;
+        bottom = corner[i][1] > bottom ? corner[i][1] : bottom;
     }
     const int32_t end = limited(bottom, height - 1);
     for (int32_t y = limited(top, height - 1); y <= end; y++) {

@@ -26,8 +26,7 @@ static void fill_c(mr_vector_rows *table) {
 
 void mr_vector_rows_init(mr_vector_rows *table, mr_isa most) {
     fill_c(table);
-    if (mr_isa_up_to(most) >= MR_ISA_AVX2)
-        mr_vector_rows_fill_avx2(table);
+    MR_ROWS_FILL(vector, table, mr_isa_up_to(most));
 }
 
 MR_ROWS_OF_PROCESS(vector)

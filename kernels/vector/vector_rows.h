@@ -16,5 +16,6 @@ void mr_vector_rows_init(mr_vector_rows *table, mr_isa most);
 /* The table with this processor's best variants, or those that MILLRACE_KERNELS names. Any thread. */
 const mr_vector_rows *mr_vector_rows_get(void);
 
-/* Puts the variant's operations into the table; called by mr_vector_rows_init. */
+/* Put a variant's operations into the table; called by mr_vector_rows_init. */
 void mr_vector_rows_fill_avx2(mr_vector_rows *table);
+void mr_vector_rows_fill_neon(mr_vector_rows *table);

@@ -253,7 +253,8 @@ void mr_task_run(mr_task *task) {
     if (atomic_compare_exchange_strong_explicit(&task->state, &state, MR_TASK_IDLE, memory_order_acq_rel,
                                                 memory_order_acquire))
         return;
-    atomic_store_explicit(&task->state, MR_TASK_QUEUED, memory_order_release);
+    /* Not a store: it must see what those that woke the task meanwhile have published. */
+    atomic_exchange_explicit(&task->state, MR_TASK_QUEUED, memory_order_acq_rel);
     dispatch(task, true);
 }
 

@@ -97,8 +97,9 @@ MR_API int mr_device_check_name(const char *name);
  * or unlimited. The name must be well formed. MR_ERROR_UNAVAILABLE, MR_ERROR_DEVICE. Any thread. */
 MR_API int mr_device_probe(const char *name, uint64_t *memory_bytes);
 
-/* The instruction set of the kernels for the host's processors: "c", "avx2" or "avx512", the widest that they have and
- * that MILLRACE_KERNELS in the environment allows. All variants give the same results. Any thread. */
+/* The instruction set of the kernels for the host's processors: "c", "neon" (ARM64), "avx2" or "avx512", the widest
+ * that they have and that MILLRACE_KERNELS in the environment allows. All variants give the same results. Any
+ * thread. */
 MR_API const char *mr_kernel_isa(void);
 
 /* Sets CUDA_DEVICE_MAX_CONNECTIONS=32 in the environment, unless it is set, so that the CUDA driver uses all hardware

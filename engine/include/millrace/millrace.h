@@ -145,6 +145,11 @@ static inline int mr_pipeline_open(mr_pipeline **pipeline, const mr_pipeline_par
  * point; the other categories are the program's. */
 typedef void mr_frame_function(void *context, const char *source, const mr_frame *frame);
 MR_API int mr_pipeline_subscribe(mr_pipeline *pipeline, const char *stage, mr_frame_function *function, void *context);
+/* Makes a frame with the same payload, results and metadata, for which no run accounts: for a program that keeps it
+ * longer than a call. With mr_frame_ref alone, the frame would stay in flight, and a pipeline whose sources come and go
+ * would wait for it at its end. The payload lies in planned pools all the same: programs must not keep many.
+ * MR_ERROR_MEMORY. Any thread. */
+MR_API int mr_frame_keep(const mr_frame *from, mr_frame **kept);
 
 /* Waits for the next frame that passes a stage of the running pipeline: one that it emits, or takes if it has no
  * outputs; for a source, one that it reads. The frame's device is done with it. Nothing in the run waits for the call,

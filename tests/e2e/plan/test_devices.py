@@ -2,6 +2,7 @@
 every situation."""
 import json
 import os
+import platform
 import re
 
 from harness import MILLRACE, Case, call, pipeline
@@ -26,7 +27,7 @@ class Devices(Case):
         self.assertLessEqual(cpu["usable_cores"], len(os.sched_getaffinity(0)))
         self.assertEqual(cpu["memory_bytes"], os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE"))
         self.assertLessEqual(cpu["available_bytes"], cpu["memory_bytes"])
-        self.assertIn(cpu["kernels"], ("c", "avx2", "avx512"))
+        self.assertIn(cpu["kernels"], ("c", "neon", "avx2", "avx512"))
         text = self.told()
         self.assertIn(f"{cpu['usable_cores']} of {cpu['cores']} core", text)
         self.assertIn(f"kernels: {cpu['kernels']}", text)
@@ -35,8 +36,11 @@ class Devices(Case):
         named = {**os.environ, "MILLRACE_KERNELS": "c"}
         self.assertEqual(json.loads(self.told("--json", environment=named))["cpu"]["kernels"], "c")
         self.assertIn("kernels: c\n", self.told(environment=named))
-        self.millrace("devices", says='MILLRACE_KERNELS is "sse", which is not c, avx2 or avx512',
+        self.millrace("devices", says='MILLRACE_KERNELS is "sse", which is not c, neon, avx2 or avx512',
                       environment={**os.environ, "MILLRACE_KERNELS": "sse"})
+        other, here = ("avx2", "neon") if platform.machine() == "aarch64" else ("neon", "c")
+        self.millrace("devices", says=f'MILLRACE_KERNELS is "{other}", which this processor lacks: {here} is used',
+                      environment={**os.environ, "MILLRACE_KERNELS": other})
 
     def test_simulated_devices_are_always_there(self):
         self.assertTrue(json.loads(self.told("--json"))["sim"]["usable"])

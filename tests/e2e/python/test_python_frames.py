@@ -289,6 +289,22 @@ class Control(Module):
             self.assertTrue(p.wait(10))
             self.assertEqual(p.summary()["ledger"]["in"], rest + 1)
 
+    def test_a_frame_that_is_held_does_not_keep_the_run(self):
+        """Neither the end of a pipeline whose sources come and go, nor the ledger, waits for it."""
+        text = ("version: 1\npipeline: p\nsources: {max: 2, like: {type: media}}\nstages:\n"
+                "  decode: {input: sources.*}\n  answers: {type: callback, input: decode}\n")
+        with millrace.Pipeline(text=text) as p:
+            frames = p.frames("answers")
+            p.start()
+            p.add_source("one", uri=str(CLIP))
+            held = next(frames)
+            p.stop()
+            for _ in frames:
+                pass
+            self.assertTrue(p.wait(20))
+            self.assertEqual(p.summary()["ledger"]["in_flight"], 0)
+        self.assertEqual((held.source, held.planes[0].shape), ("one", (240, 320)))
+
     def test_waiting_has_a_limit(self):
         with millrace.Pipeline(text=PUSHED.replace("FORMAT", "GRAY8 8x8")) as p:
             p.start()
@@ -405,6 +421,18 @@ class Control(Module):
         self.assertEqual(sum(1 for _ in millrace.run(text=text)), 5)
         self.assertEqual(sum(1 for _ in millrace.run(text=text, output=output)), 5)
         self.assertEqual(len(output.read_text().splitlines()), 5)
+
+    def test_wrong_arguments(self):
+        p = millrace.Pipeline(text=NUMBERS.replace("COUNT", "1"))
+        self.addCleanup(p.close)
+        for call, says in ((lambda: millrace.Pipeline(5), "PathLike"), (lambda: millrace.Pipeline(), "text="),
+                           (lambda: millrace.Frame(), "come from pipelines"), (lambda: millrace.Array(), "come from"),
+                           (lambda: type(p._core)(), "come from"), (lambda: p.subscribe("answers", 5), "function"),
+                           (lambda: p.wait(-1), "at least 0"), (lambda: p.wait("x"), "number"),
+                           (lambda: millrace._core.add_stage({}, 5), "list of accepts"),
+                           (lambda: millrace._core.open({"path": 5}), "bytes")):
+            with self.assertRaisesRegex((TypeError, ValueError), says):
+                call()
 
     def test_tap_gives_a_copy(self):
         text = pipeline(dict(numbers='type: "null", rate: 100fps'), out="type: \"null\"")

@@ -233,6 +233,10 @@ def slow(frames, *, ms: int = 5):
             return done.stdout
         self.assertRegex(module("list"), r"slow +stage +Sleeps for each frame")
         self.assertIn("ms: whole number", module("inspect", "slow"))
+        nodes = self.write(text + "nodes:\n  a: {stages: [slow]}\n  b: {stages: [n]}\n", "nodes.yaml")
+        done = call([sys.executable, "-m", "millrace", "--stages", str(stages), "run", str(nodes)],
+                    environment={"PYTHONPATH": str(MODULE)})
+        self.assertEqual((done.returncode, "start each with --node NAME" in done.stderr), (64, True), done.stderr)
         profile = module("plan", str(path), "--profile", "2")
         row = re.search(r"^ *slow .*$", profile[profile.index("measured"):] if "measured" in profile else profile, re.M)
         self.assertIsNotNone(row, profile)

@@ -143,12 +143,15 @@ static int table_count;
 static int draw_up_tables(void **state) {
     for (int isa = MR_ISA_C; isa <= (int)mr_isa_detect(); isa++) {
         mr_preprocess_rows_init(&tables[table_count], (mr_isa)isa);
-        assert_int_equal(tables[table_count++].isa, isa);
+        table_count += (int)tables[table_count].isa == isa; /* not those of other kinds of processor */
     }
+    assert_int_equal(tables[table_count - 1].isa, mr_isa_detect());
+#if defined(__x86_64__)
     if (mr_isa_detect() == MR_ISA_AVX512) {
         mr_preprocess_rows_init(&tables[table_count], MR_ISA_AVX512);
         mr_preprocess_rows_fill_avx512(&tables[table_count++]);
     }
+#endif
     return 0;
 }
 

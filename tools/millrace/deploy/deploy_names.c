@@ -12,8 +12,10 @@ static const char id_letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrst
 
 char *mr_deploy_name(const char *name) {
     char *plain = strdup(*name ? name : "pipeline");
-    for (char *at = plain; at && *at; at++)
-        *at = *at < 0 || !isalnum((unsigned char)*at) ? '-' : (char)tolower((unsigned char)*at);
+    for (char *at = plain; at && *at; at++) {
+        const unsigned char letter = (unsigned char)*at;
+        *at = letter > 127 || !isalnum(letter) ? '-' : (char)tolower(letter);
+    }
     return plain;
 }
 

@@ -89,6 +89,12 @@ PyObject *mr_py_diagnostics(const mr_diagnostics *diagnostics) {
     return list;
 }
 
+PyObject *mr_py_refuse_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+    (void)type, (void)arguments, (void)keywords;
+    PyErr_SetString(PyExc_TypeError, "objects of this type come from pipelines");
+    return NULL;
+}
+
 PyObject *mr_py_add_type(PyObject *module, PyType_Spec *spec) {
     PyObject *type = PyType_FromSpec(spec);
     if (!type)
@@ -126,7 +132,8 @@ static PyObject *make_plan(PyObject *module, PyObject *dict) {
     int status = mr_py_stage_types(&types);
     if (!status && !mr_py_params_read(&read, dict)) {
         read.params.types = types.item;
-        Py_BEGIN_ALLOW_THREADS status = mr_plan_view_open(&view, &read.params, &wrong);
+        Py_BEGIN_ALLOW_THREADS
+        status = mr_plan_view_open(&view, &read.params, &wrong);
         Py_END_ALLOW_THREADS
     }
     PyObject *list = PyErr_Occurred() ? NULL : mr_py_diagnostics(&wrong), *plan = NULL;
@@ -197,7 +204,8 @@ static PyObject *names(PyObject *module, PyObject *none) {
 /* For the end of the interpreter: its threads could not take the GIL any more. */
 static PyObject *close_all(PyObject *module, PyObject *none) {
     (void)module, (void)none;
-    Py_BEGIN_ALLOW_THREADS for (mr_py_session *session; (session = mr_py_sessions_first());) {
+    Py_BEGIN_ALLOW_THREADS
+    for (mr_py_session *session; (session = mr_py_sessions_first());) {
         if (mr_py_session_begin_close(session, false)) {
             if (!mr_py_session_poll_close(session, INT64_C(10000000000)))
                 mr_py_session_hurry(session);
@@ -207,7 +215,8 @@ static PyObject *close_all(PyObject *module, PyObject *none) {
         }
         mr_py_session_unref(session);
     }
-    Py_END_ALLOW_THREADS mr_py_gil_end();
+    Py_END_ALLOW_THREADS
+    mr_py_gil_end();
     Py_RETURN_NONE;
 }
 
@@ -223,8 +232,10 @@ static PyObject *run_command(PyObject *module, PyObject *list) {
         PyMem_Free(argv);
         return PyErr_Occurred() ? NULL : PyErr_NoMemory();
     }
-    Py_BEGIN_ALLOW_THREADS code = mr_main((int)count, argv, mr_py_own_types());
-    Py_END_ALLOW_THREADS PyMem_Free(argv);
+    Py_BEGIN_ALLOW_THREADS
+    code = mr_main((int)count, argv, mr_py_own_types());
+    Py_END_ALLOW_THREADS
+    PyMem_Free(argv);
     return PyLong_FromLong(code);
 }
 

@@ -16,6 +16,14 @@ mr_py_hold *mr_py_hold_create(mr_frame *frame) {
     return hold;
 }
 
+mr_py_hold *mr_py_hold_keep(const mr_frame *frame) {
+    mr_frame *kept;
+    if (!mr_frame_keep(frame, &kept))
+        return mr_py_hold_create(kept);
+    PyErr_NoMemory();
+    return NULL;
+}
+
 mr_py_hold *mr_py_hold_copy(size_t bytes) {
     mr_py_hold *hold = mr_py_hold_create(NULL);
     if (!hold)
@@ -40,8 +48,6 @@ void mr_py_hold_unref(mr_py_hold *hold) {
     if (hold->session && !mr_py_session_is_ours(hold->session))
         return; /* In a forked process nothing of the parent's pipeline may be touched. */
     mr_frame_unref(&hold->frame);
-    for (int i = 0; i < MR_MAX_PLANES; i++)
-        mr_buffer_unref(&hold->buffers[i]);
     if (hold->kept)
         --*hold->kept;
     if (hold->stream) {
@@ -49,20 +55,15 @@ void mr_py_hold_unref(mr_py_hold *hold) {
         mr_py_stream_unref(hold->stream);
     }
     if (hold->session && mr_py_session_unhold(hold->session)) {
-        Py_BEGIN_ALLOW_THREADS mr_py_session_destroy(hold->session);
+        Py_BEGIN_ALLOW_THREADS
+        mr_py_session_destroy(hold->session);
         Py_END_ALLOW_THREADS
     }
     free(hold->copy);
     free(hold);
 }
 
-void mr_py_hold_narrow(mr_py_hold *hold, long *kept) {
-    if (!hold->frame)
-        return;
-    for (int i = 0; i < MR_MAX_PLANES; i++)
-        if (hold->frame->plane[i].buffer)
-            hold->buffers[i] = mr_buffer_ref(hold->frame->plane[i].buffer);
-    mr_frame_unref(&hold->frame);
+void mr_py_hold_count(mr_py_hold *hold, long *kept) {
     hold->kept = kept;
     ++*kept;
 }

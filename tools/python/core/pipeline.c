@@ -65,7 +65,8 @@ static PyObject *answer_open(mr_py_session *session, int status, mr_diagnostics 
             made->session = session;
     }
     if (!made) {
-        Py_BEGIN_ALLOW_THREADS mr_py_session_unref(session);
+        Py_BEGIN_ALLOW_THREADS
+        mr_py_session_unref(session);
         Py_END_ALLOW_THREADS
     }
     if (!list || (!status && !made)) {
@@ -91,7 +92,8 @@ static PyObject *open_pipeline(PyObject *module, PyObject *dict) {
     int status = mr_py_stage_types(&session->types);
     if (!status && !mr_py_params_read(&read, dict)) {
         read.params.types = session->types.item;
-        Py_BEGIN_ALLOW_THREADS status = mr_pipeline_open(&session->pipeline, &read.params, &wrong);
+        Py_BEGIN_ALLOW_THREADS
+        status = mr_pipeline_open(&session->pipeline, &read.params, &wrong);
         Py_END_ALLOW_THREADS
     }
     mr_py_params_fini(&read);
@@ -104,8 +106,10 @@ static PyObject *open_pipeline(PyObject *module, PyObject *dict) {
 
 static void pipeline_dealloc(PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
-    Py_BEGIN_ALLOW_THREADS mr_py_session_abandon(((pipeline *)object)->session);
-    Py_END_ALLOW_THREADS PyObject_Free(object);
+    Py_BEGIN_ALLOW_THREADS
+    mr_py_session_abandon(((pipeline *)object)->session);
+    Py_END_ALLOW_THREADS
+    PyObject_Free(object);
     Py_DECREF(type);
 }
 
@@ -122,11 +126,13 @@ static PyObject *start(PyObject *object, PyObject *none) {
         leave(object);
         return mr_py_raise_text(MR_ERROR_USAGE, "the pipeline was already started");
     }
-    Py_BEGIN_ALLOW_THREADS session->started = true; /* a close must end what is being started */
+    Py_BEGIN_ALLOW_THREADS
+    session->started = true; /* a close must end what is being started */
     status = mr_pipeline_start(entered);
     if (status)
         session->started = false;
-    Py_END_ALLOW_THREADS return done(object, status);
+    Py_END_ALLOW_THREADS
+    return done(object, status);
 }
 
 /* A stage's thread that waited for the run would wait for itself. */
@@ -151,8 +157,10 @@ static PyObject *wait_for_end(PyObject *object, PyObject *seconds) {
     }
     for (;;) {
         const int64_t slice = left < 0 || left > SLICE_NS ? SLICE_NS : left;
-        Py_BEGIN_ALLOW_THREADS status = mr_pipeline_wait(entered, slice);
-        Py_END_ALLOW_THREADS if (PyErr_CheckSignals()) {
+        Py_BEGIN_ALLOW_THREADS
+        status = mr_pipeline_wait(entered, slice);
+        Py_END_ALLOW_THREADS
+        if (PyErr_CheckSignals()) {
             leave(object);
             return NULL;
         }
@@ -172,8 +180,10 @@ static PyObject *stop(PyObject *object, PyObject *at_once) {
     mr_pipeline *entered = hurry < 0 ? NULL : enter(object);
     if (!entered)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS mr_pipeline_stop(entered, hurry);
-    Py_END_ALLOW_THREADS return done(object, MR_OK);
+    Py_BEGIN_ALLOW_THREADS
+    mr_pipeline_stop(entered, hurry);
+    Py_END_ALLOW_THREADS
+    return done(object, MR_OK);
 }
 
 /* Waits until the run that was asked to end has ended. -1: Ctrl-C, which drops what is in flight, as the end of the
@@ -182,11 +192,14 @@ static int await_end(mr_py_session *session, int64_t left) {
     bool over = false;
     int status = 0;
     while (!over) {
-        Py_BEGIN_ALLOW_THREADS over = mr_py_session_poll_close(session, SLICE_NS);
-        Py_END_ALLOW_THREADS left -= left > SLICE_NS ? SLICE_NS : left > 0 ? left : 0;
+        Py_BEGIN_ALLOW_THREADS
+        over = mr_py_session_poll_close(session, SLICE_NS);
+        Py_END_ALLOW_THREADS
+        left -= left > SLICE_NS ? SLICE_NS : left > 0 ? left : 0;
         if (!over && !status && (left == 0 || PyErr_CheckSignals())) {
             status = PyErr_Occurred() ? -1 : 1;
-            Py_BEGIN_ALLOW_THREADS mr_py_session_hurry(session);
+            Py_BEGIN_ALLOW_THREADS
+            mr_py_session_hurry(session);
             Py_END_ALLOW_THREADS
         }
     }
@@ -196,8 +209,11 @@ static int await_end(mr_py_session *session, int64_t left) {
 static PyObject *last_summary(mr_py_session *session) {
     mr_summary *made = NULL;
     int status = MR_ERROR_USAGE;
-    Py_BEGIN_ALLOW_THREADS if (session->started) status = mr_pipeline_summarize(session->pipeline, &made);
-    Py_END_ALLOW_THREADS PyObject *seen = status ? NULL : mr_py_summary(made);
+    Py_BEGIN_ALLOW_THREADS
+    if (session->started)
+        status = mr_pipeline_summarize(session->pipeline, &made);
+    Py_END_ALLOW_THREADS
+    PyObject *seen = status ? NULL : mr_py_summary(made);
     mr_summary_destroy(&made);
     return seen;
 }
@@ -212,16 +228,21 @@ static PyObject *close_pipeline(PyObject *object, PyObject *seconds) {
         return NULL;
     if (!mr_py_session_is_ours(session))
         Py_RETURN_NONE;
-    Py_BEGIN_ALLOW_THREADS first = mr_py_session_begin_close(session, left == 0);
+    Py_BEGIN_ALLOW_THREADS
+    first = mr_py_session_begin_close(session, left == 0);
     if (!first)
         mr_py_session_await_close(session);
-    Py_END_ALLOW_THREADS if (!first) Py_RETURN_NONE;
+    Py_END_ALLOW_THREADS
+    if (!first)
+        Py_RETURN_NONE;
     const int status = await_end(session, left);
     PyErr_Fetch(&type, &value, &trace);
     PyObject *seen = last_summary(session);
     PyErr_Clear();
-    Py_BEGIN_ALLOW_THREADS mr_py_session_finish_close(session);
-    Py_END_ALLOW_THREADS PyErr_Restore(type, value, trace);
+    Py_BEGIN_ALLOW_THREADS
+    mr_py_session_finish_close(session);
+    Py_END_ALLOW_THREADS
+    PyErr_Restore(type, value, trace);
     if (status) {
         Py_XDECREF(seen);
         return NULL;
@@ -269,8 +290,10 @@ static PyObject *call_named(PyObject *object, PyObject *name, named_call *functi
     int status;
     if (!entered)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = function(entered, text);
-    Py_END_ALLOW_THREADS return done(object, status);
+    Py_BEGIN_ALLOW_THREADS
+    status = function(entered, text);
+    Py_END_ALLOW_THREADS
+    return done(object, status);
 }
 
 static PyObject *end(PyObject *object, PyObject *name) {
@@ -289,8 +312,10 @@ static PyObject *enable_device(PyObject *object, PyObject *arguments) {
     mr_pipeline *entered = enter(object);
     if (!entered)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = mr_pipeline_enable_device(entered, name, enabled);
-    Py_END_ALLOW_THREADS return done(object, status);
+    Py_BEGIN_ALLOW_THREADS
+    status = mr_pipeline_enable_device(entered, name, enabled);
+    Py_END_ALLOW_THREADS
+    return done(object, status);
 }
 
 /* A tuple of the status and the diagnostics. */
@@ -308,9 +333,10 @@ static PyObject *change_source(PyObject *object, PyObject *arguments) {
         PyMem_Free(options);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS status =
-        (add ? mr_pipeline_add_source : mr_pipeline_set_source)(entered, id, count, options, &wrong);
-    Py_END_ALLOW_THREADS leave(object);
+    Py_BEGIN_ALLOW_THREADS
+    status = (add ? mr_pipeline_add_source : mr_pipeline_set_source)(entered, id, count, options, &wrong);
+    Py_END_ALLOW_THREADS
+    leave(object);
     PyMem_Free(options);
     PyObject *found = mr_py_diagnostics(&wrong);
     const bool told = wrong.errors;
@@ -332,8 +358,10 @@ static PyObject *remove_source(PyObject *object, PyObject *arguments) {
     mr_pipeline *entered = left == -2 ? NULL : enter(object);
     if (!entered)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = mr_pipeline_remove_source(entered, id, left);
-    Py_END_ALLOW_THREADS return done(object, status);
+    Py_BEGIN_ALLOW_THREADS
+    status = mr_pipeline_remove_source(entered, id, left);
+    Py_END_ALLOW_THREADS
+    return done(object, status);
 }
 
 static PyObject *reload_sources(PyObject *object, PyObject *none) {
@@ -342,8 +370,10 @@ static PyObject *reload_sources(PyObject *object, PyObject *none) {
     (void)none;
     if (!entered)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = mr_pipeline_reload_sources(entered);
-    Py_END_ALLOW_THREADS return done(object, status);
+    Py_BEGIN_ALLOW_THREADS
+    status = mr_pipeline_reload_sources(entered);
+    Py_END_ALLOW_THREADS
+    return done(object, status);
 }
 
 static PyObject *reopen(PyObject *object, PyObject *none) {
@@ -362,8 +392,10 @@ static PyObject *summary(PyObject *object, PyObject *none) {
     (void)none;
     if (!entered)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = mr_pipeline_snapshot(entered, 0, &made);
-    Py_END_ALLOW_THREADS PyObject *seen = status ? mr_py_raise(status) : mr_py_summary(made);
+    Py_BEGIN_ALLOW_THREADS
+    status = mr_pipeline_snapshot(entered, 0, &made);
+    Py_END_ALLOW_THREADS
+    PyObject *seen = status ? mr_py_raise(status) : mr_py_summary(made);
     mr_summary_destroy(&made);
     leave(object);
     return seen;
@@ -396,8 +428,10 @@ static PyObject *tap(PyObject *object, PyObject *arguments) {
         return NULL;
     do {
         const int64_t slice = left < 0 || left > SLICE_NS ? SLICE_NS : left;
-        Py_BEGIN_ALLOW_THREADS status = mr_pipeline_tap(entered, stage, slice, &found, &source);
-        Py_END_ALLOW_THREADS left -= left > 0 ? slice : 0;
+        Py_BEGIN_ALLOW_THREADS
+        status = mr_pipeline_tap(entered, stage, slice, &found, &source);
+        Py_END_ALLOW_THREADS
+        left -= left > 0 ? slice : 0;
     } while (status == MR_ERROR_AGAIN && left && !PyErr_CheckSignals());
     PyObject *seen = NULL;
     if (!status)
@@ -435,7 +469,8 @@ static PyMethodDef methods[] = {
 };
 
 int mr_py_pipeline_add_type(PyObject *module) {
-    static PyType_Slot slots[] = {{Py_tp_dealloc, pipeline_dealloc}, {Py_tp_methods, methods}, {0, NULL}};
+    static PyType_Slot slots[] = {
+        {Py_tp_new, mr_py_refuse_new}, {Py_tp_dealloc, pipeline_dealloc}, {Py_tp_methods, methods}, {0, NULL}};
     static PyType_Spec spec = {"millrace._core.Pipeline", sizeof(pipeline), 0, Py_TPFLAGS_DEFAULT, slots};
     static PyMethodDef functions[] = {{"open", open_pipeline, METH_O, NULL}, {NULL, NULL, 0, NULL}};
     pipeline_type = (PyTypeObject *)mr_py_add_type(module, &spec);

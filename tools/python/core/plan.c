@@ -105,8 +105,9 @@ static PyObject *memory_of(const mr_plan_view *view) {
 }
 
 PyObject *mr_py_plan(const mr_plan_view *view) {
-    return Py_BuildValue("{s:N,s:N,s:N,s:i,s:K,s:N,s:N,s:N,s:N}", "pipeline", mr_py_text(view->name, false), "file",
+    return Py_BuildValue("{s:N,s:N,s:N,s:i,s:n,s:K,s:N,s:N,s:N,s:N}", "pipeline", mr_py_text(view->name, false), "file",
                          mr_py_text(view->file, true), "digest", mr_py_text(view->digest, false), "workers",
-                         view->workers, "host_bytes", (unsigned long long)view->host.bytes, "stages", stages_of(view),
-                         "links", links_of(view), "threads", threads_of(view), "memory", memory_of(view));
+                         view->workers, "nodes", (Py_ssize_t)view->written_nodes, "host_bytes",
+                         (unsigned long long)view->host.bytes, "stages", stages_of(view), "links", links_of(view),
+                         "threads", threads_of(view), "memory", memory_of(view));
 }

@@ -103,8 +103,11 @@ static int push_patiently(mr_pipeline *pipeline, const char *source, const mr_pu
     for (;;) {
         const int64_t slice = left < 0 || left > SLICE_NS ? SLICE_NS : left;
         int status;
-        Py_BEGIN_ALLOW_THREADS status = mr_pipeline_push(pipeline, source, push, slice);
-        Py_END_ALLOW_THREADS if (!status) return 0;
+        Py_BEGIN_ALLOW_THREADS
+        status = mr_pipeline_push(pipeline, source, push, slice);
+        Py_END_ALLOW_THREADS
+        if (!status)
+            return 0;
         left -= left > 0 ? slice : 0;
         if (status != MR_ERROR_AGAIN || left == 0) {
             mr_py_raise(status);

@@ -102,10 +102,9 @@ static PyObject *elements_of(const mr_result *result) {
     return list;
 }
 
-/* A result of a frame that will go, in memory that goes with it, is copied. */
 static PyObject *array_of(mr_py_hold *hold, const mr_result *result, bool copied) {
     const mr_py_shape shape = mr_py_tensor_shape(&result->format);
-    if (!copied && !(hold->brief && !result->buffer))
+    if (!copied)
         return mr_py_array(hold, result->data, &shape);
     const size_t bytes = mr_result_bytes(result);
     mr_py_hold *own = mr_py_hold_copy(bytes);

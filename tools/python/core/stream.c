@@ -99,7 +99,7 @@ static void wake_writer(mr_py_stream *stream, int part) {
         pthread_cond_signal(&stream->emptied);
 }
 
-void mr_py_stream_give(mr_py_stream *stream, const mr_stage *stage, const char *source, const mr_frame *frame) {
+int mr_py_stream_give(mr_py_stream *stream, const mr_stage *stage, const char *source, const mr_frame *frame) {
     const bool heavy = has_buffers(frame);
     pthread_mutex_lock(&stream->lock);
     while (is_full(stream, heavy) && !stream->closed && !mr_stage_cancelled(stage)) {
@@ -109,13 +109,18 @@ void mr_py_stream_give(mr_py_stream *stream, const mr_stage *stage, const char *
     }
     stream->writer_sleeps = false;
     if (!is_full(stream, heavy) && !stream->closed) {
-        mr_frame *kept = mr_frame_ref((mr_frame *)(uintptr_t)frame);
+        mr_frame *kept;
+        if (mr_frame_keep(frame, &kept)) {
+            pthread_mutex_unlock(&stream->lock);
+            return MR_ERROR_MEMORY;
+        }
         stream->ring[(stream->first + stream->count++) % stream->capacity] = (entry){kept, source, heavy};
         stream->heavy += heavy;
         if (stream->reader_sleeps)
             pthread_cond_signal(&stream->filled);
     }
     pthread_mutex_unlock(&stream->lock);
+    return MR_OK;
 }
 
 void mr_py_stream_expect_end(mr_py_stream *stream) {
@@ -229,9 +234,13 @@ static PyObject *next_frame(PyObject *object) {
         if (seen == OVER)
             return NULL;
         bool over;
-        Py_BEGIN_ALLOW_THREADS if (seen == WAITS) doze(self->stream);
+        Py_BEGIN_ALLOW_THREADS
+        if (seen == WAITS)
+            doze(self->stream);
         over = is_over(self->session);
-        Py_END_ALLOW_THREADS if (PyErr_CheckSignals()) return NULL;
+        Py_END_ALLOW_THREADS
+        if (PyErr_CheckSignals())
+            return NULL;
         if (over) {
             pthread_mutex_lock(&self->stream->lock);
             self->stream->ended = true;
@@ -253,7 +262,8 @@ static void iterator_dealloc(PyObject *object) {
     if (mr_py_session_is_ours(self->session)) {
         mr_py_stream_unref(self->stream);
         if (mr_py_session_drop(self->session)) {
-            Py_BEGIN_ALLOW_THREADS mr_py_session_destroy(self->session);
+            Py_BEGIN_ALLOW_THREADS
+            mr_py_session_destroy(self->session);
             Py_END_ALLOW_THREADS
         }
     }
@@ -273,7 +283,8 @@ PyObject *mr_py_stream_iterator(mr_py_stream *stream) {
 }
 
 int mr_py_stream_add_type(PyObject *module) {
-    static PyType_Slot slots[] = {{Py_tp_dealloc, iterator_dealloc},
+    static PyType_Slot slots[] = {{Py_tp_new, mr_py_refuse_new},
+                                  {Py_tp_dealloc, iterator_dealloc},
                                   {Py_tp_iter, iterate},
                                   {Py_tp_iternext, next_frame},
                                   {Py_tp_doc, "The frames that reach a stage, in order."},

@@ -17,8 +17,9 @@ enum { MR_PY_LIGHT = 256 };
 mr_py_stream *mr_py_stream_create(mr_py_session *session, long room, bool strict);
 void mr_py_stream_ref(mr_py_stream *stream);
 void mr_py_stream_unref(mr_py_stream *stream);
-/* Waits for room. The frame is dropped if the stream is closed or the run is stopped at once. Without the GIL. */
-void mr_py_stream_give(mr_py_stream *stream, const mr_stage *stage, const char *source, const mr_frame *frame);
+/* Waits for room. The frame is dropped if the stream is closed or the run is stopped at once.
+ * MR_ERROR_MEMORY. Without the GIL. */
+int mr_py_stream_give(mr_py_stream *stream, const mr_stage *stage, const char *source, const mr_frame *frame);
 /* A source has ended: the run may have. Without the GIL. */
 void mr_py_stream_expect_end(mr_py_stream *stream);
 /* Drops what is queued, and what comes later. Without the GIL. */

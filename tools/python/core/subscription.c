@@ -24,11 +24,9 @@ static int call_function(mr_py_subscription *subscription, const char *source, c
     int status = MR_OK;
     mr_py_inside++;
     PyObject *seen = NULL, *answer = NULL;
-    mr_py_hold *hold = mr_py_hold_create(mr_frame_ref((mr_frame *)(uintptr_t)frame));
-    if (hold) {
-        hold->brief = true;
+    mr_py_hold *hold = mr_py_hold_keep(frame);
+    if (hold)
         seen = mr_py_frame(hold, source);
-    }
     if (subscription->kept > MOST_KEPT)
         PyErr_Format(mr_py.held, "the function keeps arrays of %ld earlier frames: copy what you keep",
                      subscription->kept);
@@ -49,7 +47,7 @@ static void on_frame(void *context, const char *source, const mr_frame *frame) {
     mr_py_subscription *subscription = context;
     current->subscription = subscription;
     if (subscription->stream)
-        mr_py_stream_give(subscription->stream, current->stage, source, frame);
+        current->status = mr_py_stream_give(subscription->stream, current->stage, source, frame);
     else
         current->status = call_function(subscription, source, frame);
 }

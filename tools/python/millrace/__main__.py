@@ -9,7 +9,6 @@ import importlib
 import os
 import pathlib
 import runpy
-import shutil
 import sys
 from typing import List, NoReturn
 
@@ -27,10 +26,33 @@ def _load(name: str) -> None:
 
 
 def _program() -> str:
-    """The command that came with the module, or that is installed beside it."""
-    own = pathlib.Path(millrace.__file__).parent / "bin" / "millrace"
-    found = str(own) if own.exists() else os.environ.get("MILLRACE") or shutil.which("millrace", path=os.defpath)
-    return found or ""
+    """The command that came with the module, or was installed with it, in PREFIX/bin beside PREFIX/lib.
+    A script of that name may be this one."""
+    folder = pathlib.Path(millrace.__file__).parent
+    for program in (folder / "bin" / "millrace", *(one / "bin" / "millrace" for one in list(folder.parents)[3:4])):
+        try:
+            with program.open("rb") as file:
+                if file.read(4) == b"\x7fELF":
+                    return str(program)
+        except OSError:
+            pass
+    return ""
+
+
+def _refuse_nodes(arguments: List[str]) -> None:
+    """The command would start itself again for each node, and it is not this interpreter."""
+    if arguments[:1] != ["run"] or "--node" in arguments:
+        return
+    for path in arguments[1:]:
+        if path.endswith((".yaml", ".yml")) and os.path.exists(path):
+            try:
+                nodes = millrace.plan(path, offline=True).nodes
+            except millrace.Error:
+                continue
+            if nodes:
+                print(f"millrace: error: {path}: --stages cannot start the nodes of a pipeline\n"
+                      "    hint: start each with --node NAME", file=sys.stderr)
+                sys.exit(64)
 
 
 def main() -> NoReturn:
@@ -47,6 +69,8 @@ def main() -> NoReturn:
             print(f"millrace: error: --stages {arguments[1]}: {error}", file=sys.stderr)
             sys.exit(66)
         arguments, stages = arguments[2:], True
+    if stages:
+        _refuse_nodes(arguments)
     program = "" if stages else _program()
     if program:
         os.execv(program, [program, *arguments])

@@ -138,12 +138,15 @@ class Pipeline:
         the stage's planned queue, and 256 for frames without a payload. If the program holds all of them, the loop
         raises FramesHeld."""
         room = self._stage(stage)["queue"] if hold is None else hold
-        return self._core.subscribe(stage.encode(), None, max(2, room), hold is not None)
+        made: Iterator[Frame] = self._core.subscribe(stage.encode(), None, max(2, room), hold is not None)
+        return made
 
     def subscribe(self, stage: str, function: Callable[[Frame], object]) -> None:
         """Calls a function with each frame that reaches a stage of type `callback`, on the pipeline's thread. Call it
         before `start`. An exception drops the frame, or ends the run if the stage has `on_error: fail`; `wait` raises
         it as StageError."""
+        if not callable(function):
+            raise TypeError("a subscriber must be a function")
         fails = self._stage(stage)["on_error"] == "fail"
         self._core.subscribe(stage.encode(), function, 0, fails)
 

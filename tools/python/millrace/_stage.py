@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union, overload
 
 from . import _core
 from ._pipeline import _DTYPES, _PIXELS
@@ -44,6 +44,24 @@ def _options(function: Callable[..., Any]) -> List[Tuple[bytes, int, Optional[by
         rows.append((parameter.name.encode(), kind, None if fallback is None else fallback.encode(),
                      f"{parameter.name} of the function {function.__name__}".encode()))
     return rows
+
+
+@overload
+def stage(function: Function) -> Function: ...
+
+
+@overload
+def stage(*, name: Optional[str] = None, accepts: Union[None, str, Sequence[str]] = None, output: Optional[str] = None,
+          tensors: Optional[Mapping[str, str]] = None, classes: Union[bool, Sequence[str]] = False,
+          objects: Union[bool, Sequence[str]] = False, sink: bool = False,
+          help: Optional[str] = None) -> Callable[[Function], Function]: ...
+
+
+@overload
+def stage(function: Function, *, name: Optional[str] = None, accepts: Union[None, str, Sequence[str]] = None,
+          output: Optional[str] = None, tensors: Optional[Mapping[str, str]] = None,
+          classes: Union[bool, Sequence[str]] = False, objects: Union[bool, Sequence[str]] = False, sink: bool = False,
+          help: Optional[str] = None) -> Function: ...
 
 
 def stage(function: Optional[Function] = None, *, name: Optional[str] = None,

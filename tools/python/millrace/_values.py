@@ -141,6 +141,7 @@ class Plan:
     file: Optional[str]
     digest: str
     workers: int
+    nodes: int
     host_bytes: int
     stages: List[Dict[str, Any]]
     links: List[Dict[str, Any]]

@@ -1,0 +1,30 @@
+#!/usr/bin/env python3
+"""Prints the best class of each picture of a video, with the network of tools/demo.
+
+    python3 pipelines/python/frames.py lobby.mp4
+
+MODELS names the folder with the network; by default it is build/models."""
+
+import pathlib
+import sys
+
+import millrace
+
+PIPELINE = pathlib.Path(__file__).resolve().parents[1] / "classify-video.yaml"
+
+
+def main() -> int:
+    frames = millrace.run(PIPELINE, input=sys.argv[1] if len(sys.argv) > 1 else None)
+    for frame in frames:
+        best = frame.classes[0]
+        print(f"{frame.source} {frame.pts:.2f} s: {best.label} ({best.score:.3f})")
+    print(f"{frames.summary['ledger']['in']} pictures", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except millrace.Error as error:
+        print(f"frames.py: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)

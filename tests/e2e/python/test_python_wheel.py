@@ -1,0 +1,80 @@
+"""The wheel that tools/wheel makes: the same bytes twice, no libraries needed but those that every Linux has, and it
+works in an empty environment of each Python that is here."""
+import importlib.util
+import pathlib
+import re
+import shutil
+import subprocess
+import zipfile
+
+from harness import MILLRACE, ROOT, SAMPLES, Case, call
+
+BUILD = pathlib.Path(MILLRACE).parent
+SYSTEM = re.compile(r"lib(c|m|dl|rt|pthread|resolv|util|z|gcc_s|stdc\+\+)\.so\.\d|ld-linux")
+PROGRAM = """
+import millrace
+text = '''version: 1
+pipeline: p
+sources:
+  v: {uri: "CLIP"}
+stages:
+  decode: {input: v}
+  even: {input: decode}
+  answers: {type: callback, input: even}
+'''
+@millrace.stage
+def even(frames):
+    return [frame.seq % 2 == 0 for frame in frames]
+print(sum(1 for frame in millrace.run(text=text)))
+"""
+
+
+class Wheel(Case):
+    def setUp(self):
+        if not (BUILD / "libmillrace.a").exists() or not list(BUILD.glob("python/millrace/_core*.so")):
+            self.skipTest("no static build with the module")
+        if not importlib.util.find_spec("auditwheel"):
+            self.skipTest("no auditwheel (tools/test installs it)")
+        super().setUp()
+
+    def make(self, name):
+        done = call([ROOT / "tools/wheel", "--built", BUILD, "--output", self.folder / name])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (wheel,) = (self.folder / name).glob("*.whl")
+        return wheel
+
+    def test_the_wheel(self):
+        wheel = self.make("one")
+        self.assertRegex(wheel.name, r"^millrace-[\d.]+-cp39-abi3-manylinux_2_\d+_(x86_64|aarch64)\.whl$")
+        self.assertEqual(wheel.read_bytes(), self.make("two").read_bytes())
+        self.assertLess(wheel.stat().st_size, 100 << 20)
+        unpacked = self.folder / "unpacked"
+        with zipfile.ZipFile(wheel) as files:
+            files.extractall(unpacked)
+        have = {path.name for path in unpacked.glob("millrace.libs/*")}
+        for path in (*unpacked.glob("millrace.libs/*"), unpacked / "millrace/_core.abi3.so",
+                     unpacked / "millrace/bin/millrace"):
+            told = subprocess.run(["readelf", "-d", path], capture_output=True, text=True, check=True).stdout
+            for needed in re.findall(r"NEEDED.*\[(.*)\]", told):
+                self.assertTrue(needed in have or SYSTEM.match(needed), f"{path.name} needs {needed}")
+            if path.name.startswith("_core"):
+                symbols = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True).stdout
+                self.assertEqual(re.findall(r" T (\w+)", symbols), ["PyInit__core"])
+        self.install(wheel)
+
+    def install(self, wheel):
+        pythons = {shutil.which(f"python3.{minor}") for minor in range(9, 15)} | {"/usr/bin/python3"}
+        program = self.write(PROGRAM.replace("CLIP", str(SAMPLES / "realshort.mp4")), "program.py")
+        for number, python in enumerate(sorted(filter(None, pythons))):
+            with self.subTest(python):
+                folder = self.folder / f"venv{number}"
+                made = call([python, "-m", "venv", folder])
+                if made.returncode:
+                    continue  # the interpreter has no ensurepip
+                done = call([folder / "bin/pip", "install", "-q", "--no-index", wheel])
+                self.assertEqual(done.returncode, 0, done.stderr)
+                done = call([folder / "bin/python", program])
+                self.assertEqual((done.returncode, done.stdout.split()[0]), (0, "18"), done.stderr)
+                self.assertRegex(call([folder / "bin/millrace", "--version"]).stdout, r"^millrace \d")
+                self.assertRegex(call([folder / "bin/python", "-m", "millrace", "--version"]).stdout, r"^millrace \d")
+                shutil.rmtree(folder)

@@ -1,0 +1,20 @@
+# CMake's toolchain for the preset aarch64: Debian's cross compiler, and the root of Debian arm64 packages that
+# tools/setup (need_arm64) makes in build/arm64. Programs run under qemu's user mode.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
+cmake_path(SET root NORMALIZE ${CMAKE_CURRENT_LIST_DIR}/../build/arm64)
+set(CMAKE_SYSROOT ${root})
+set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64-static -L ${root})
+set(ENV{PKG_CONFIG_LIBDIR} ${root}/usr/lib/aarch64-linux-gnu/pkgconfig:${root}/usr/share/pkgconfig)
+set(ENV{PKG_CONFIG_SYSROOT_DIR} ${root})
+# GCC looks for a cross linker beside itself; LLVM's links for every processor, so the root has a link to it.
+set(CMAKE_EXE_LINKER_FLAGS_INIT -B${root}/lld)
+set(CMAKE_SHARED_LINKER_FLAGS_INIT -B${root}/lld)
+set(CMAKE_MODULE_LINKER_FLAGS_INIT -B${root}/lld)

@@ -1,0 +1,107 @@
+"""Packs the wheel for tools/wheel.
+
+    wheel.py pack ROOT TREE FOLDER      packs TREE, with the metadata, into a wheel in FOLDER
+    wheel.py repair ARGUMENT...         runs auditwheel, and lets it leave out fewer libraries
+    wheel.py repack WHEEL FOLDER        packs a wheel again, with files in order and one date; prints the path"""
+import base64
+import hashlib
+import io
+import pathlib
+import re
+import sys
+import zipfile
+
+METADATA = """Metadata-Version: 2.1
+Name: millrace
+Version: {version}
+Summary: Video and image analysis pipelines that are written in YAML
+License: MIT
+Requires-Python: >=3.9
+Classifier: Operating System :: POSIX :: Linux
+Classifier: Programming Language :: C
+Classifier: Programming Language :: Python :: 3
+Classifier: Typing :: Typed
+Provides-Extra: numpy
+Requires-Dist: numpy ; extra == "numpy"
+Provides-Extra: onnx
+Requires-Dist: onnxruntime ; extra == "onnx"
+Description-Content-Type: text/markdown
+
+{description}"""
+WHEEL = "Wheel-Version: 1.0\nGenerator: tools/wheel\nRoot-Is-Purelib: false\nTag: cp39-abi3-linux_{machine}\n"
+SCRIPTS = "[console_scripts]\nmillrace = millrace.__main__:main\n"
+# Libraries that every Linux with Python has. The policies of manylinux also leave out those of a desktop (X11, GLib),
+# which containers lack. There must be one C++ library in a process.
+SYSTEM = {"libc.so.6", "libm.so.6", "libdl.so.2", "librt.so.1", "libpthread.so.0", "libresolv.so.2", "libutil.so.1",
+          "libz.so.1", "libgcc_s.so.1", "libstdc++.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+DATE = (1980, 1, 1, 0, 0, 0)  # the first that ZIP has
+
+
+def write(path, files, compression=zipfile.ZIP_DEFLATED):
+    """Writes {name: (bytes, is a program)} as a wheel; RECORD lists the digests."""
+    record = next(name for name in files if name.endswith(".dist-info/WHEEL")).replace("WHEEL", "RECORD")
+    rows = []
+    for name in sorted(files):
+        if name != record:
+            digest = base64.urlsafe_b64encode(hashlib.sha256(files[name][0]).digest()).rstrip(b"=").decode()
+            rows.append(f"{name},sha256={digest},{len(files[name][0])}\n")
+    files[record] = ("".join([*rows, f"{record},,\n"]).encode(), False)
+    with zipfile.ZipFile(path, "w", compression, compresslevel=9) as made:
+        for name in [*(one for one in sorted(files) if one != record), record]:
+            data, program = files[name]
+            entry = zipfile.ZipInfo(name, DATE)
+            entry.compress_type = compression
+            entry.create_system = 3
+            entry.external_attr = (0o100755 if program else 0o100644) << 16
+            made.writestr(entry, data)
+    return path
+
+
+def pack(root, tree, folder):
+    import platform
+    header = (root / "engine/include/millrace/version.h").read_text()
+    version = re.search(r'MILLRACE_VERSION "(.*)"', header).group(1)
+    info = f"millrace-{version}.dist-info"
+    described = (root / "tools/python/README.md").read_text()
+    files = {f"{info}/METADATA": (METADATA.format(version=version, description=described).encode(), False),
+             f"{info}/WHEEL": (WHEEL.format(machine=platform.machine()).encode(), False),
+             f"{info}/entry_points.txt": (SCRIPTS.encode(), False),
+             f"{info}/LICENSE": ((root / "LICENSE").read_bytes(), False)}
+    for path in sorted(tree.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            data = path.read_bytes()
+            files[str(path.relative_to(tree))] = (data, data[:4] == b"\x7fELF")
+    folder.mkdir(parents=True, exist_ok=True)
+    return write(folder / f"millrace-{version}-cp39-abi3-linux_{platform.machine()}.whl", files,
+                 zipfile.ZIP_STORED)
+
+
+def repack(wheel, folder):
+    with zipfile.ZipFile(io.BytesIO(wheel.read_bytes())) as given:
+        files = {name: (given.read(name), given.read(name)[:4] == b"\x7fELF") for name in given.namelist()
+                 if not name.endswith("/")}
+    # auditwheel adds a list of what it found, which names no file of ours.
+    return write(folder / wheel.name, files)
+
+
+def repair(arguments):
+    import dataclasses
+
+    from auditwheel import main, policy
+    load = policy.WheelPolicies.__init__
+
+    def load_stricter(self, *given, **options):
+        load(self, *given, **options)
+        self._policies = [dataclasses.replace(one, whitelist=frozenset(one.whitelist & SYSTEM))
+                          for one in self._policies]
+
+    policy.WheelPolicies.__init__ = load_stricter
+    sys.argv = ["auditwheel", "repair", *arguments]
+    sys.exit(main.main())
+
+
+if __name__ == "__main__":
+    verb, *given = sys.argv[1:]
+    if verb == "repair":
+        repair(given)
+    print({"pack": pack, "repack": repack}[verb](*map(pathlib.Path, given)))
