@@ -136,20 +136,33 @@ INLINE float32x4_t squared(float32x4_t dx, float32x4_t dy) {
     return vaddq_f32(vmulq_f32(dx, dx), vmulq_f32(dy, dy));
 }
 
-static void gradients_neon(float *dx, float *dy, const float *const rows[3], int width, bool longer) {
-    int x = 0;
-    for (; x + 4 <= width; x += 4) {
-        float32x4_t across = vsubq_f32(vld1q_f32(rows[1] + x + 1), vld1q_f32(rows[1] + x - 1));
-        float32x4_t down = vsubq_f32(vld1q_f32(rows[2] + x), vld1q_f32(rows[0] + x));
-        if (longer) {
-            float32x4_t a = vld1q_f32(dx + x), b = vld1q_f32(dy + x);
-            uint32x4_t keep = vcltq_f32(squared(across, down), squared(a, b));
-            across = vbslq_f32(keep, a, across);
-            down = vbslq_f32(keep, b, down);
-        }
-        vst1q_f32(dx + x, across);
-        vst1q_f32(dy + x, down);
+INLINE void gradients_of_4(float *dx, float *dy, const float *above, const float *row, const float *below,
+                           bool longer) {
+    float32x4_t across = vsubq_f32(vld1q_f32(row + 1), vld1q_f32(row - 1));
+    float32x4_t down = vsubq_f32(vld1q_f32(below), vld1q_f32(above));
+    if (longer) {
+        float32x4_t a = vld1q_f32(dx), b = vld1q_f32(dy);
+        uint32x4_t keep = vcltq_f32(squared(across, down), squared(a, b));
+        across = vbslq_f32(keep, a, across);
+        down = vbslq_f32(keep, b, down);
     }
+    vst1q_f32(dx, across);
+    vst1q_f32(dy, down);
+}
+
+/* `longer` is constant. Returns the next value. */
+INLINE int gradients_in_eights(float *dx, float *dy, const float *const rows[3], int width, bool longer) {
+    const float *above = rows[0], *row = rows[1], *below = rows[2];
+    int x = 0;
+    for (; x + 8 <= width; x += 8, above += 8, row += 8, below += 8, dx += 8, dy += 8) {
+        gradients_of_4(dx, dy, above, row, below, longer);
+        gradients_of_4(dx + 4, dy + 4, above + 4, row + 4, below + 4, longer);
+    }
+    return x;
+}
+
+static void gradients_neon(float *dx, float *dy, const float *const rows[3], int width, bool longer) {
+    int x = longer ? gradients_in_eights(dx, dy, rows, width, true) : gradients_in_eights(dx, dy, rows, width, false);
     for (; x < width; x++) {
         mr_gradient here = {rows[1][x + 1] - rows[1][x - 1], rows[2][x] - rows[0][x]};
         if (longer)
@@ -213,21 +226,36 @@ static void votes_neon(const mr_votes *votes, const float *dx, const float *dy, 
     }
 }
 
-INLINE void add_share(float *sums, const float *weights, float vote) {
-    vst1q_f32(sums, vaddq_f32(vld1q_f32(sums), vmulq_n_f32(vld1q_f32(weights), vote)));
+INLINE void add_share(float *sums, float32x4_t weights, float32x4_t vote) {
+    vst1q_f32(sums, vaddq_f32(vld1q_f32(sums), vmulq_f32(weights, vote)));
+}
+
+/* One pixel's votes: `bin` and `next` are the sums for both. */
+INLINE void add_votes(float *bin, float *next, const float *weights, float32x4_t first, float32x4_t second, int lanes) {
+    for (int i = 0; i < lanes; i += 4) {
+        const float32x4_t four = vld1q_f32(weights + i);
+        add_share(bin + i, four, first);
+        add_share(next + i, four, second);
+    }
+}
+
+/* If `lanes` is constant, the loop within a pixel is unrolled. */
+INLINE void gather(float *sums, const mr_votes at, ptrdiff_t stride, const float *weights, int lanes, int width,
+                   int height, int bins) {
+    for (ptrdiff_t y = 0; y < height; y++)
+        for (ptrdiff_t i = y * stride; i < y * stride + width; i++, weights += lanes) {
+            const int bin = at.bin[i], next = bin + 1 < bins ? bin + 1 : 0;
+            add_votes(sums + bin * lanes, sums + next * lanes, weights, vld1q_dup_f32(at.first + i),
+                      vld1q_dup_f32(at.second + i), lanes);
+        }
 }
 
 static void gather_neon(float *sums, const mr_votes *votes, ptrdiff_t stride, const float *weights, int lanes,
                         int width, int height, int bins) {
-    for (int y = 0; y < height; y++)
-        for (int x = 0; x < width; x++, weights += lanes) {
-            ptrdiff_t at = y * stride + x;
-            int bin = votes->bin[at], next = bin + 1 < bins ? bin + 1 : 0;
-            for (int i = 0; i < lanes; i += 4) {
-                add_share(sums + bin * lanes + i, weights + i, votes->first[at]);
-                add_share(sums + next * lanes + i, weights + i, votes->second[at]);
-            }
-        }
+    if (lanes == 4)
+        gather(sums, *votes, stride, weights, 4, width, height, bins);
+    else
+        gather(sums, *votes, stride, weights, lanes, width, height, bins);
 }
 
 void mr_classical_rows_fill_neon(mr_classical_rows *table) {

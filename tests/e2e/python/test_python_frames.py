@@ -422,6 +422,18 @@ class Control(Module):
         self.assertEqual(sum(1 for _ in millrace.run(text=text, output=output)), 5)
         self.assertEqual(len(output.read_text().splitlines()), 5)
 
+    def test_wrong_arguments(self):
+        p = millrace.Pipeline(text=NUMBERS.replace("COUNT", "1"))
+        self.addCleanup(p.close)
+        for call, says in ((lambda: millrace.Pipeline(5), "PathLike"), (lambda: millrace.Pipeline(), "text="),
+                           (lambda: millrace.Frame(), "come from pipelines"), (lambda: millrace.Array(), "come from"),
+                           (lambda: type(p._core)(), "come from"), (lambda: p.subscribe("answers", 5), "function"),
+                           (lambda: p.wait(-1), "at least 0"), (lambda: p.wait("x"), "number"),
+                           (lambda: millrace._core.add_stage({}, 5), "list of accepts"),
+                           (lambda: millrace._core.open({"path": 5}), "bytes")):
+            with self.assertRaisesRegex((TypeError, ValueError), says):
+                call()
+
     def test_tap_gives_a_copy(self):
         text = pipeline(dict(numbers='type: "null", rate: 100fps'), out="type: \"null\"")
         with millrace.Pipeline(text=text) as p:

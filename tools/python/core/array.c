@@ -291,7 +291,8 @@ static PyMethodDef array_methods[] = {
 };
 
 int mr_py_array_add_type(PyObject *module) {
-    static PyType_Slot slots[] = {{Py_tp_dealloc, array_dealloc},
+    static PyType_Slot slots[] = {{Py_tp_new, mr_py_refuse_new},
+                                  {Py_tp_dealloc, array_dealloc},
                                   {Py_tp_getset, array_fields},
                                   {Py_tp_methods, array_methods},
                                   {Py_tp_doc, "An array in a frame's memory, which must not be written."},

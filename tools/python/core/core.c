@@ -89,6 +89,12 @@ PyObject *mr_py_diagnostics(const mr_diagnostics *diagnostics) {
     return list;
 }
 
+PyObject *mr_py_refuse_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+    (void)type, (void)arguments, (void)keywords;
+    PyErr_SetString(PyExc_TypeError, "objects of this type come from pipelines");
+    return NULL;
+}
+
 PyObject *mr_py_add_type(PyObject *module, PyType_Spec *spec) {
     PyObject *type = PyType_FromSpec(spec);
     if (!type)

@@ -40,5 +40,7 @@ int mr_py_append(PyObject *list, PyObject *value);
 PyObject *mr_py_diagnostics(const mr_diagnostics *diagnostics);
 /* Nanoseconds from seconds; None is -1, without limit. -2 with an exception: not a number. */
 int64_t mr_py_timeout(PyObject *seconds);
+/* For types that only the module makes: tp_new, which refuses. */
+PyObject *mr_py_refuse_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords);
 /* Creates a type and adds it to the module. */
 PyObject *mr_py_add_type(PyObject *module, PyType_Spec *spec);

@@ -349,9 +349,13 @@ static PyMethodDef frame_methods[] = {
 };
 
 int mr_py_frame_add_type(PyObject *module) {
-    static PyType_Slot slots[] = {{Py_tp_dealloc, frame_dealloc},          {Py_tp_getset, frame_fields},
-                                  {Py_tp_methods, frame_methods},          {Py_tp_repr, frame_repr},
-                                  {Py_tp_doc, "One frame of a pipeline."}, {0, NULL}};
+    static PyType_Slot slots[] = {{Py_tp_new, mr_py_refuse_new},
+                                  {Py_tp_dealloc, frame_dealloc},
+                                  {Py_tp_getset, frame_fields},
+                                  {Py_tp_methods, frame_methods},
+                                  {Py_tp_repr, frame_repr},
+                                  {Py_tp_doc, "One frame of a pipeline."},
+                                  {0, NULL}};
     static PyType_Spec spec = {"millrace._core.Frame", sizeof(frame), 0, Py_TPFLAGS_DEFAULT, slots};
     frame_type = (PyTypeObject *)mr_py_add_type(module, &spec);
     return frame_type ? 0 : -1;

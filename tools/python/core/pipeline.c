@@ -469,7 +469,8 @@ static PyMethodDef methods[] = {
 };
 
 int mr_py_pipeline_add_type(PyObject *module) {
-    static PyType_Slot slots[] = {{Py_tp_dealloc, pipeline_dealloc}, {Py_tp_methods, methods}, {0, NULL}};
+    static PyType_Slot slots[] = {
+        {Py_tp_new, mr_py_refuse_new}, {Py_tp_dealloc, pipeline_dealloc}, {Py_tp_methods, methods}, {0, NULL}};
     static PyType_Spec spec = {"millrace._core.Pipeline", sizeof(pipeline), 0, Py_TPFLAGS_DEFAULT, slots};
     static PyMethodDef functions[] = {{"open", open_pipeline, METH_O, NULL}, {NULL, NULL, 0, NULL}};
     pipeline_type = (PyTypeObject *)mr_py_add_type(module, &spec);

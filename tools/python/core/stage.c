@@ -62,10 +62,11 @@ static int negotiate(const mr_py_stage *stage, mr_negotiation *n) {
 #define EACH(X)                                                                                                        \
     X(0)                                                                                                               \
     X(1)                                                                                                               \
-    X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) X(21)    \
-        X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31) X(32) X(33) X(34) X(35) X(36) X(37) X(38) X(39)    \
-            X(40) X(41) X(42) X(43) X(44) X(45) X(46) X(47) X(48) X(49) X(50) X(51) X(52) X(53) X(54) X(55) X(56)      \
-                X(57) X(58) X(59) X(60) X(61) X(62) X(63)
+    X(2)                                                                                                               \
+    X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) X(21) X(22)   \
+        X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31) X(32) X(33) X(34) X(35) X(36) X(37) X(38) X(39) X(40)    \
+            X(41) X(42) X(43) X(44) X(45) X(46) X(47) X(48) X(49) X(50) X(51) X(52) X(53) X(54) X(55) X(56) X(57)      \
+                X(58) X(59) X(60) X(61) X(62) X(63)
 #define X(index)                                                                                                       \
     static int negotiate_##index(mr_negotiation *n) {                                                                  \
         return negotiate(stages[index], n);                                                                            \
@@ -341,6 +342,14 @@ static PyObject *add_stage(PyObject *module, PyObject *arguments) {
     (void)module;
     if (!PyArg_ParseTuple(arguments, "OO", &dict, &function))
         return NULL;
+    static const char *const lists[] = {"accepts", "labels", "tensors", "options"};
+    for (int i = 0; i < 4; i++) {
+        PyObject *list = PyDict_Check(dict) ? PyDict_GetItemString(dict, lists[i]) : NULL;
+        if (!list || !PyList_Check(list)) {
+            PyErr_Format(PyExc_TypeError, "a stage needs a list of %s", lists[i]);
+            return NULL;
+        }
+    }
     if (stage_count == MR_PY_MOST_STAGES)
         return mr_py_raise_text(MR_ERROR_USAGE, "a process can have 64 stage types in Python");
     mr_py_stage *stage = calloc(1, sizeof *stage);

@@ -283,7 +283,8 @@ PyObject *mr_py_stream_iterator(mr_py_stream *stream) {
 }
 
 int mr_py_stream_add_type(PyObject *module) {
-    static PyType_Slot slots[] = {{Py_tp_dealloc, iterator_dealloc},
+    static PyType_Slot slots[] = {{Py_tp_new, mr_py_refuse_new},
+                                  {Py_tp_dealloc, iterator_dealloc},
                                   {Py_tp_iter, iterate},
                                   {Py_tp_iternext, next_frame},
                                   {Py_tp_doc, "The frames that reach a stage, in order."},

@@ -18,7 +18,10 @@ from . import _environment
 
 _environment.refuse_builds()
 
-from . import _core  # noqa: E402
+try:
+    from . import _core
+except ImportError as _error:
+    raise _environment.explain(_error) from None
 from . import _traceback  # noqa: E402
 from ._core import Array, Frame  # noqa: E402
 from ._pipeline import Pipeline, Run, check, plan, run  # noqa: E402

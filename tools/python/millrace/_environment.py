@@ -18,6 +18,13 @@ def refuse_builds() -> None:
         raise ImportError(f"millrace is an extension module for CPython, and this is {sys.implementation.name}")
 
 
+def explain(error: ImportError) -> ImportError:
+    """The loader's error in other words, where it refuses the module itself (sub-interpreters, from Python 3.12)."""
+    if "subinterpreter" in str(error):
+        return ImportError("millrace works in the main interpreter alone, not in a sub-interpreter")
+    return error
+
+
 def find_onnxruntime() -> None:
     """Names the library in the package onnxruntime of this environment, unless the variable names another. Imports
     nothing."""

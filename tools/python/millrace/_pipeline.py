@@ -145,6 +145,8 @@ class Pipeline:
         """Calls a function with each frame that reaches a stage of type `callback`, on the pipeline's thread. Call it
         before `start`. An exception drops the frame, or ends the run if the stage has `on_error: fail`; `wait` raises
         it as StageError."""
+        if not callable(function):
+            raise TypeError("a subscriber must be a function")
         fails = self._stage(stage)["on_error"] == "fail"
         self._core.subscribe(stage.encode(), function, 0, fails)
 
