@@ -52,6 +52,7 @@ function(topic name summary document)
 endfunction()
 
 topic(pipeline "what a pipeline file says: keys, stage types, values, deadlines" pipelines/README.md "The file" "Stage types" "Deadlines")
+topic(models "networks that are known to work, and how a pipeline finds them" pipelines/README.md "Models by name")
 topic(formats "pictures, tensors and sizes on links, and what resizing does" pipelines/README.md "Formats")
 topic(sources "sources that come and go while a pipeline runs" pipelines/README.md "Sources that come and go")
 topic(cameras "cameras and network streams: states, times, damage, passwords" stages/live/README.md)
@@ -62,7 +63,7 @@ topic(training "classifiers of your own pictures: train, evaluate, export" pipel
 topic(devices "where stages compute: processors, simulated devices, GPUs" engine/device/README.md
   "Where a stage computes" "Balanced by measured costs" "The same answer on every device" "Simulated devices" "GPUs")
 topic(nodes "a pipeline in several processes, here or on other machines" pipelines/README.md "Nodes")
-topic(processes "nodes that die, and nodes that others start" tools/README.md "When a process dies" "Nodes that others start")
+topic(processes "nodes that die, and nodes that others start" tools/README.md "When a process dies" "A service at boot" "Nodes that others start")
 topic(zmq "other programs that feed a pipeline or take its results" pipelines/README.md "Other programs, over ZeroMQ")
 topic(sites "pipelines that Slurm, Kubernetes or systemd runs: submit, status, cancel" tools/README.md "Handing a pipeline to a site")
 topic(keys "keys for sockets that leave the machine, and the audit log" tools/README.md "Keys and the audit log")

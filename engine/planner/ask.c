@@ -618,11 +618,16 @@ static bool finds_files(mr_plan_builder *b, int v) {
         const char *path = said ? mr_option_path(option, vertex->options) : NULL;
         if (!path || !is_missing(option, path))
             continue;
+        const char *hint = mr_path_hint(b->arena, b->spec->synonyms, b->spec->file, option, said);
+        const char *why = strerror(errno);
         there = false;
-        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_NO_INPUT, said->place,
-                    mr_path_hint(b->arena, b->spec->synonyms, b->spec->file, option, said),
-                    "stages.%s.%s: cannot open %s: %s", vertex->id,
-                    option->name, path, strerror(errno));
+        if (mr_option_is_name(option, said->text))
+            mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_NO_INPUT, said->place, hint,
+                        "stages.%s.%s: there is no \"%s\" here, neither a file nor a model's name", vertex->id,
+                        option->name, said->text);
+        else
+            mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_NO_INPUT, said->place, hint,
+                        "stages.%s.%s: cannot open %s: %s", vertex->id, option->name, path, why);
     }
     return there;
 }
@@ -699,6 +704,7 @@ bool mr_plan_ask(mr_plan_builder *b, int v) {
                         .planner = &context};
     if (vertex->role != MR_ROLE_SOURCE)
         prepare_takes(b, v, takes);
+    mr_message_clear();
     int status = vertex->type->negotiate ? vertex->type->negotiate(&n) : MR_OK;
     note_needs(b, v, &n);
     if (status < 0 && !context.refused)
@@ -776,6 +782,7 @@ int mr_plan_ask_listed(void *builder, const mr_spec_vertex *source) {
                         .blocking = type->blocking,
                         .repeats = type->repeats,
                         .planner = &context};
+    mr_message_clear();
     int status = type->negotiate ? type->negotiate(&n) : MR_OK;
     if (status < 0 && !context.refused)
         mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, status, source->place, NULL, "sources.%s: %s", source->id,

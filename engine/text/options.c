@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "engine/base/find/model_folders.h"
 #include "engine/base/nearest.h"
 #include "engine/text/value.h"
 #include "millrace/status.h"
@@ -240,6 +241,20 @@ static int take_credentials(const reading *r, void *options) {
                        r->option->name);
 }
 
+bool mr_option_is_name(const mr_option *option, const char *text) {
+    return option->named && mr_is_model_name(text);
+}
+
+/* The path of the file that a name means, if there is none at the path itself. */
+static const char *find_named(const reading *r, const char *path) {
+    char found[PATH_MAX];
+    struct stat about;
+    if (!mr_option_is_name(r->option, r->value->text) || stat(path, &about) == 0 ||
+        !mr_named_model_find(r->value->text, r->option->named, found))
+        return path;
+    return mr_arena_print(r->reader->arena, "%s", found);
+}
+
 static int read_text(const reading *r, void *field) {
     const char *text = r->value->text;
     const char *directory = r->value->place.line > 0 ? r->reader->directory : "";
@@ -249,6 +264,8 @@ static int read_text(const reading *r, void *field) {
         return wrong_type(r, r->value);
     if (*directory && mr_option_is_relative(r->option, text))
         text = start_in(r, directory, text);
+    if (text)
+        text = find_named(r, text);
     if (!text)
         return MR_ERROR_MEMORY;
     memcpy(field, &text, sizeof text);

@@ -43,6 +43,8 @@ const char *const *mr_option_words(const mr_option *option);
 
 /* Whether `text`, a PATH or URI value, names a file and does not begin at the root. False for other kinds. */
 bool mr_option_is_relative(const mr_option *option, const char *text);
+/* Whether the value may be the name of a model's file (`named`). */
+bool mr_option_is_name(const mr_option *option, const char *text);
 /* A URI without "file:" and the slashes. */
 const char *mr_option_without_scheme(const char *text);
 /* The path of a PATH or URI; NULL if it has none, or the URI does not name a file. */

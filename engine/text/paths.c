@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/find/model_folders.h"
+#include "engine/base/nearest.h"
 #include "engine/text/options.h"
 
 const char *mr_path_folder(mr_arena *arena, const char *path) {
@@ -97,6 +99,22 @@ static const char *hint_for_camera(mr_arena *arena, const char *text) {
     return mr_arena_print(arena, "write the whole address of the stream, such as \"rtsp://%s/...\"", text);
 }
 
+/* For a name that no folder for models has. */
+static const char *hint_for_name(mr_arena *arena, const mr_option *option, const char *name) {
+    char list[1024], names[sizeof list], meant[256], *rest = names;
+    mr_nearest nearest = {.wanted = name};
+    mr_named_model_list(option->named, list, sizeof list);
+    strcpy(names, list);
+    for (char *one = strtok_r(names, ", ", &rest); one; one = strtok_r(NULL, ", ", &rest))
+        mr_nearest_offer(&nearest, one);
+    const char *near = mr_nearest_hint(&nearest, meant, sizeof meant, NULL);
+    if (near)
+        return mr_arena_print(arena, "%s `millrace models` lists all", near);
+    return mr_arena_print(arena, "%s%s; `millrace models` lists those that `millrace models get` makes; a file is "
+                          "written with its ending, such as %s%s", *list ? "here are " : "no folder for models has any",
+                          list, name, option->named);
+}
+
 const char *mr_path_hint(mr_arena *arena, const mr_synonym *synonyms, const char *file, const mr_option *option,
                          const mr_yaml *said) {
     char meant[320];
@@ -107,6 +125,8 @@ const char *mr_path_hint(mr_arena *arena, const mr_synonym *synonyms, const char
     const char *braced = hint_for_variable(arena, said->text);
     if (braced)
         return braced;
+    if (mr_option_is_name(option, said->text))
+        return hint_for_name(arena, option, said->text);
     if (is_of_demo(said->text))
         return "`tools/demo` makes the models of pipelines/, in build/models of the source tree; elsewhere set MODELS "
                "to the absolute path of that folder. `millrace inspect MODEL.onnx` prints a pipeline for a model of "

@@ -29,7 +29,8 @@ const char *mr_model_shapes(const mr_planned_input *inputs, size_t count, int ba
 /* Option rows for a stage type whose options are a `type` with the strings `model` and `external_data`. */
 #define MR_MODEL_FILE_OPTIONS(type, file_example)                                                                    \
     {.name = "model", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .required = true,                                \
-     .offset = offsetof(type, model), .example = file_example, .help = "the ONNX file"},                             \
+     .offset = offsetof(type, model), .example = file_example, .named = ".onnx",                                     \
+     .help = "the ONNX file, or a model's name, as `millrace models` lists it"},                                     \
         {.name = "external_data", .kind = MR_OPTION_PATH, .file = MR_FILE_READ,                                      \
          .offset = offsetof(type, external_data), .example = file_example ".data",                                   \
          .help = "the file beside the model that keeps its weights, as exporters write it (model.onnx.data); no "    \

@@ -531,7 +531,7 @@ static const mr_option table[] = {
      .help = "the same for two objects of different classes: of several classes for one object the best stays"},
     {FIELD(classes), .kind = MR_OPTION_STRINGS, .example = "[person, car]",
      .help = "classes to keep, by label or number; if not given, all"},
-    {FIELD(labels), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/coco.txt",
+    {FIELD(labels), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .named = ".txt", .example = "models/coco.txt",
      .help = "a text file with one class label per line, or an ONNX file with labels in its metadata; if not given, "
              "those in the model's metadata, if any"},
     {FIELD(every), .kind = MR_OPTION_EVERY, .fallback = "1", .min = 1, .max = 100000, .unit = "frames", .neutral = true,

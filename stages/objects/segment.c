@@ -302,7 +302,7 @@ static const mr_option table[] = {
      .help = "the infer tensor with the map; if not given, the newest one"},
     {FIELD(channels), .kind = MR_OPTION_ENUM, .fallback = "first", .choices = channels,
      .help = "where the classes stand: classes x height x width, or height x width x classes"},
-    {FIELD(labels), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/ade20k.txt",
+    {FIELD(labels), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .named = ".txt", .example = "models/ade20k.txt",
      .help = "a text file with one class label per line, or an ONNX file with labels in its metadata"},
     {FIELD(classes), .kind = MR_OPTION_STRINGS, .example = "[road, person]",
      .help = "classes to keep, by label or number; if not given, all"},

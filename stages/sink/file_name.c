@@ -10,15 +10,15 @@
 #include "millrace/status.h"
 
 enum { LABEL_BYTES = 100 };
-enum { SOURCE, NUMBER, TIME, EPOCH, SEQ, SUB, LABEL, TRACK, TOKENS };
+enum { SOURCE, NUMBER, TIME, EPOCH, SEQ, SUB, LABEL, TRACK, STEM, TOKENS };
 static const char *const tokens[] = {"{source}", "{number}", "{time}", "{epoch}", "{seq}", "{sub}", "{label}",
-                                     "{track}"};
+                                     "{track}", "{stem}"};
 static const char time_digits[] = "00000000T000000Z";
 
 typedef unsigned token_set;
 static const token_set OF_FILES = 1U << SOURCE | 1U << NUMBER | 1U << TIME;
 static const token_set OF_PICTURES = 1U << SOURCE | 1U << TIME | 1U << EPOCH | 1U << SEQ | 1U << SUB |
-                                    1U << LABEL | 1U << TRACK;
+                                    1U << LABEL | 1U << TRACK | 1U << STEM;
 
 /* The token from the set at the start of the text; TOKENS if none. */
 static int token_at(const char *text, token_set set) {
@@ -83,12 +83,16 @@ int mr_picture_name_check(const char *pattern) {
                        pattern);
     if (is_pattern(pattern, OF_PICTURES) && strstr(pattern, tokens[SEQ]))
         return MR_OK;
-    return mr_fail(MR_ERROR_CONFIG, "name must hold {seq}, and may hold {source}, {time}, {epoch}, {sub}, {label} and "
-                   "{track}, as in \"{source}-{seq}.jpg\", found \"%s\"", pattern);
+    return mr_fail(MR_ERROR_CONFIG, "name must hold {seq}, and may hold {source}, {stem}, {time}, {epoch}, {sub}, "
+                   "{label} and {track}, as in \"{source}-{seq}.jpg\", found \"%s\"", pattern);
 }
 
-bool mr_picture_name_has_objects(const char *pattern) {
-    return strstr(pattern, tokens[LABEL]) || strstr(pattern, tokens[TRACK]);
+bool mr_picture_name_has_track(const char *pattern) {
+    return strstr(pattern, tokens[TRACK]);
+}
+
+bool mr_picture_name_has_label(const char *pattern) {
+    return strstr(pattern, tokens[LABEL]);
 }
 
 bool mr_file_name_counts(const char *pattern) {
@@ -102,7 +106,7 @@ bool mr_file_name_differs(const char *pattern) {
 /* ---- printing ---------------------------------------------------------------------------------------------------- */
 
 typedef struct values {
-    const char *source;
+    const char *source, *file;
     uint64_t number; /* file number, or picture number within the epoch */
     int64_t seconds;
     uint32_t epoch, sub;
@@ -135,21 +139,30 @@ static int print_number(char *text, size_t room, const values *of) {
     return snprintf(text, room, "%s%06" PRIu64 "%s", epoch, of->number, part);
 }
 
-/* A label may be any text: it must not lead to another folder, hide the file, or make its name too long. */
-static int print_label(char *text, size_t room, const mr_object *object) {
-    const char *label = object ? object->label : "none";
-    int length;
-    if (!label) {
-        length = snprintf(text, room, "%" PRId32, object->index);
-    } else {
-        const size_t all = strnlen(label, LABEL_BYTES + 1);
-        const size_t some = all > LABEL_BYTES ? mr_utf8_fit(label, LABEL_BYTES) : all;
-        length = snprintf(text, room, "%.*s", some ? (int)some : 1, some ? label : "_");
-    }
+/* Any text, of which `all` bytes count: it must not lead to another folder, hide the file, or make its name too
+ * long. */
+static int print_text(char *text, size_t room, const char *whole, size_t all) {
+    const size_t some = all > LABEL_BYTES ? mr_utf8_fit(whole, LABEL_BYTES) : all;
+    const int length = snprintf(text, room, "%.*s", some ? (int)some : 1, some ? whole : "_");
     for (char *at = text; room && *at; at++)
         if (*at == '/' || (unsigned char)*at < ' ' || (at == text && *at == '.'))
             *at = '_';
     return length;
+}
+
+static int print_label(char *text, size_t room, const mr_object *object) {
+    const char *label = object ? object->label : "none";
+    if (!label)
+        return snprintf(text, room, "%" PRId32, object->index);
+    return print_text(text, room, label, strnlen(label, LABEL_BYTES + 1));
+}
+
+/* "IMG_1" for "photos/IMG_1.JPG". A file like ".jpg" has no other name than its ending. */
+static int print_stem(char *text, size_t room, const values *of) {
+    if (!of->file)
+        return print_source(text, room, of->source);
+    const char *slash = strrchr(of->file, '/'), *name = slash ? slash + 1 : of->file, *point = strrchr(name, '.');
+    return print_text(text, room, name, point > name ? (size_t)(point - name) : strlen(name));
 }
 
 static int print_token(char *text, size_t room, int token, const values *of) {
@@ -164,6 +177,8 @@ static int print_token(char *text, size_t room, int token, const values *of) {
         return snprintf(text, room, "%" PRIu32, of->sub);
     case LABEL:
         return print_label(text, room, of->object);
+    case STEM:
+        return print_stem(text, room, of);
     case TRACK:
         return snprintf(text, room, "%" PRId64, of->object ? of->object->track : 0);
     default:
@@ -202,14 +217,15 @@ int mr_file_name_print(char name[MR_OUTPUT_NAME], const char *pattern, const cha
                : mr_fail(MR_ERROR_IO, "the name of a file is longer than %d bytes", MR_OUTPUT_NAME - 1);
 }
 
-int mr_picture_name_print(char *name, size_t room, const char *pattern, const char *source,
-                          const mr_identity *identity, const mr_object *object, int64_t seconds) {
-    const values of = {.source = source,
+int mr_picture_name_print(char *name, size_t room, const char *pattern, const mr_picture_name *picture) {
+    const mr_identity *identity = &picture->identity;
+    const values of = {.source = picture->source,
+                       .file = picture->file,
                        .number = identity->seq,
-                       .seconds = seconds,
+                       .seconds = picture->seconds,
                        .epoch = identity->epoch,
                        .sub = identity->sub,
-                       .object = object,
+                       .object = picture->object,
                        .with_sub = identity->sub && !strstr(pattern, tokens[SUB]),
                        .with_epoch = identity->epoch && !strstr(pattern, tokens[EPOCH])};
     return fill(name, room, pattern, strlen(pattern), OF_PICTURES, &of) < room

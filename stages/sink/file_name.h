@@ -31,17 +31,23 @@ const char *mr_file_name_ending(const char *name);
 int mr_file_name_print(char name[MR_OUTPUT_NAME], const char *pattern, const char *source, uint64_t number,
                        int64_t seconds, int again);
 
-/* For pictures: {source}, {time}, {epoch}, {seq} in six digits, {sub}, and an object's {label} (100 bytes of it at
- * most) and {track}. Without {epoch}, {seq} is prefixed with the epoch from the second epoch on; without {sub}, ".SUB"
- * follows it if that is above 0. Slashes make folders. MR_ERROR_CONFIG: no {seq}, a brace that is no token, or a folder
- * without a name. */
+/* For pictures: {source}, {stem} (the name of the file that was read, without the ending; 100 bytes of it at most),
+ * {time}, {epoch}, {seq} in six digits, {sub}, and an object's {label} (likewise) and {track}. Without {epoch}, {seq}
+ * is prefixed with the epoch from the second epoch on; without {sub}, ".SUB" follows it if that is above 0. Slashes
+ * make folders. MR_ERROR_CONFIG: no {seq}, a brace that is no token, or a folder without a name. */
 int mr_picture_name_check(const char *pattern);
-/* Whether the name depends on an object. */
-bool mr_picture_name_has_objects(const char *pattern);
-/* `object` may be NULL: the label is then "none" and the track 0. `seconds`: since 1970. MR_ERROR_IO if it does not
- * fit. */
-int mr_picture_name_print(char *name, size_t room, const char *pattern, const char *source,
-                          const mr_identity *identity, const mr_object *object, int64_t seconds);
+/* Whether the name has an object's number, and a label. */
+bool mr_picture_name_has_track(const char *pattern);
+bool mr_picture_name_has_label(const char *pattern);
+/* What a picture's name says. */
+typedef struct mr_picture_name {
+    const char *source, *file; /* file NULL: {stem} is {source} */
+    mr_identity identity;
+    const mr_object *object;   /* NULL: the label is "none" and the track 0 */
+    int64_t seconds;           /* since 1970 */
+} mr_picture_name;
+/* MR_ERROR_IO if it does not fit. */
+int mr_picture_name_print(char *name, size_t room, const char *pattern, const mr_picture_name *of);
 
 /* What a name contains. */
 typedef struct mr_file_name_parts {

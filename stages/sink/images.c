@@ -46,10 +46,12 @@ static const mr_option options[] = {
     {.name = "name", .kind = MR_OPTION_STRING, .file = MR_FILE_NAME, .offset = FIELD(name),
      .fallback = "{source}-{seq}.png",
      .help = "each file's name, which must end in .png, .jpg, .jpeg or .webp and decides the kind; {source}, {time} "
-             "(when it was written, in UTC), {epoch}, {seq}, {sub}, {label} and {track} are replaced, {seq} by six "
-             "digits. If the name has no {epoch}, the epoch precedes {seq} from a loop's second turn on; without "
-             "{sub}, pictures after crop have it after {seq}. {label} (100 bytes of it at most) and {track} are those "
-             "of the best object. Slashes make folders, such as {label}/{source}-{seq}.jpg"},
+             "(when it was written, in UTC), {epoch}, {seq}, {sub}, {stem}, {label} and {track} are replaced, {seq} by "
+             "six digits. If the name has no {epoch}, the epoch precedes {seq} from a loop's second turn on; without "
+             "{sub}, pictures after crop have it after {seq}. {stem} is the name of the file that was read, without "
+             "its ending. {label} and {track} are those of the best object; pictures without objects have the label "
+             "of the best class. {stem} and {label} are cut at 100 bytes. Slashes make folders, such as "
+             "{label}/{source}-{seq}.jpg"},
     {.name = "overwrite", .kind = MR_OPTION_BOOL, .offset = FIELD(overwrite), .fallback = "false",
      .help = "write into a folder that holds files already, over those of the same name; with {time} names are new, "
              "and the folder may hold others"},
@@ -109,10 +111,16 @@ static int negotiate(mr_negotiation *negotiation) {
     int status = check_kind(negotiation);
     if (status)
         return status;
-    if (mr_picture_name_has_objects(given->name) && !mr_may_have_objects(&negotiation->inputs[0]))
-        return mr_refuse(negotiation, "name", "name has {label} or {track}, and the pictures from %s have no objects: "
+    const bool objects = mr_may_have_objects(&negotiation->inputs[0]);
+    if (mr_picture_name_has_track(given->name) && !objects)
+        return mr_refuse(negotiation, "name", "name has {track}, and the pictures from %s have no objects: "
                                               "put crop before, or a join of pictures and objects",
                          negotiation->inputs[0].from);
+    if (mr_picture_name_has_label(given->name) && !objects &&
+        !mr_planned_may_have(negotiation, 0, mr_kind_classes()))
+        return mr_refuse(negotiation, "name", "name has {label}, and the pictures from %s have neither objects nor "
+                                              "classes: put crop before, or a join of pictures and objects, or of "
+                                              "pictures and classes", negotiation->inputs[0].from);
     if (!negotiation->offline && !negotiation->returns && !may_replace(given) && holds_files(given->path))
         return mr_refuse(negotiation, "path", HOLDS_FILES, given->path);
     return MR_OK;
@@ -236,14 +244,29 @@ static int write_file(const mr_stage *self, const char *name) {
     return fail_file(self, path, error);
 }
 
-/* The best object, which a cut-out shows. */
-static const mr_object *object_of(const mr_frame *frame) {
+/* The best object, which a cut-out shows. Else the best class, as an object with that label, in *made. NULL: none. */
+static const mr_object *object_of(const mr_frame *frame, mr_object *made) {
     const mr_result *objects = mr_frame_result(frame, mr_kind_objects(), NULL);
-    return objects && objects->count ? objects->data : NULL;
+    const mr_result *classes = mr_frame_result(frame, mr_kind_classes(), NULL);
+    if (objects)
+        return objects->count ? objects->data : NULL;
+    if (!classes || !classes->count)
+        return NULL;
+    *made = (mr_object){.label = classes->classes[0].label, .index = classes->classes[0].index};
+    return made;
+}
+
+static int print_name(mr_stage *self, const mr_frame *frame, char name[NAME_BYTES]) {
+    mr_object best;
+    const mr_picture_name of = {.source = mr_stage_source_id(self, frame->identity.source),
+                                .file = mr_frame_file(frame),
+                                .identity = frame->identity,
+                                .object = object_of(frame, &best),
+                                .seconds = (int64_t)time(NULL)};
+    return mr_picture_name_print(name, NAME_BYTES, ((const images_options *)self->options)->name, &of);
 }
 
 static int process(mr_stage *self, mr_io *io) {
-    const images_options *given = self->options;
     images_state *state = self->state;
     const mr_frame *frame = mr_io_input(io);
     char name[NAME_BYTES];
@@ -258,9 +281,7 @@ static int process(mr_stage *self, mr_io *io) {
         return MR_DONE;
     }
     if (!status)
-        status = mr_picture_name_print(name, sizeof name, given->name,
-                                       mr_stage_source_id(self, frame->identity.source), &frame->identity,
-                                       object_of(frame), (int64_t)time(NULL));
+        status = print_name(self, frame, name);
     if (!status)
         status = write_file(self, name);
     if (status != MR_ERROR_AGAIN) {

@@ -187,7 +187,7 @@ static int process(mr_stage *self, mr_io *io) {
 
 #define FIELD(field) .name = #field, .offset = offsetof(options, field)
 static const mr_option table[] = {
-    {FIELD(dictionary), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .required = true,
+    {FIELD(dictionary), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .named = ".onnx", .required = true,
      .example = "models/text-recognizer.onnx",
      .help = "a text file with one character per line, or an ONNX file with the characters in its metadata"},
     {FIELD(tensor), .kind = MR_OPTION_STRING, .example = "logits",

@@ -21,9 +21,11 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MILLRACE = os.environ.get("MILLRACE", str(ROOT / "build/millrace"))
 MODELS = pathlib.Path(os.environ.get("MILLRACE_MODELS", ROOT / "build/models"))
-CENTERFACE = pathlib.Path(os.environ.get("MILLRACE_CENTERFACE", ROOT / "build/faces/centerface.onnx"))
+CENTERFACE = MODELS / "centerface.onnx"
 SAMPLES = pathlib.Path("/usr/lib/python3/dist-packages/imageio/resources/images")
 PICTURES = pathlib.Path("/usr/share/doc/opencv-doc/examples/data")
+# A command built elsewhere cannot find them by itself.
+os.environ.setdefault("MILLRACE_MODELS", str(MODELS))
 # NumPy's threads would wait for each other, spinning, on a busy machine. Scripts import NumPy after this.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # A command built elsewhere cannot find the library in build/venv by itself.

@@ -67,23 +67,22 @@ class Unpickler(pickle.Unpickler):
         return self.storages.setdefault(name, Storage(dtype, elements))
 
 
-def load(path):
-    """Returns the file's tensors as NumPy arrays by name."""
-    with open(path, "rb") as file:
-        try:
-            if Unpickler(file).load() != MAGIC or Unpickler(file).load() != VERSION:
-                raise FormatError("not PyTorch's legacy format")
-            Unpickler(file).load()
-            reader = Unpickler(file)
-            tensors = reader.load()
-            for name in Unpickler(file).load():
-                storage = reader.storages[name]
-                elements, = struct.unpack("<q", file.read(8))
-                if elements != storage.elements:
-                    raise FormatError(f"a storage of {storage.elements} elements says it has {elements}")
-                storage.data = numpy.frombuffer(file.read(elements * storage.dtype.itemsize), storage.dtype)
-                if storage.data.size != elements:
-                    raise FormatError("the file is cut off")
-            return {name: tensor.array() for name, tensor in tensors.items()}
-        except (pickle.UnpicklingError, struct.error, EOFError, KeyError, ValueError, TypeError) as error:
-            raise FormatError(f"not a PyTorch file of the legacy format: {error}") from error
+def load(file, name):
+    """Returns the tensors in an open file as NumPy arrays by name. `name` is the file's, for messages."""
+    try:
+        if Unpickler(file).load() != MAGIC or Unpickler(file).load() != VERSION:
+            raise FormatError("not PyTorch's legacy format")
+        Unpickler(file).load()
+        reader = Unpickler(file)
+        tensors = reader.load()
+        for key in Unpickler(file).load():
+            storage = reader.storages[key]
+            elements, = struct.unpack("<q", file.read(8))
+            if elements != storage.elements:
+                raise FormatError(f"a storage of {storage.elements} elements says it has {elements}")
+            storage.data = numpy.frombuffer(file.read(elements * storage.dtype.itemsize), storage.dtype)
+            if storage.data.size != elements:
+                raise FormatError("the file is cut off")
+        return {key: tensor.array() for key, tensor in tensors.items()}
+    except (pickle.UnpicklingError, struct.error, EOFError, KeyError, ValueError, TypeError) as error:
+        raise FormatError(f"{name}: not a PyTorch file of the legacy format: {error}") from error

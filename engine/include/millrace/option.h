@@ -113,6 +113,9 @@ typedef struct mr_option {
                                    the `passphrase` of srt://), and the URI loses them. 0: a URL with credentials is
                                    refused. */
     bool elsewhere;             /* not a field in the struct: other code reads the value in a syntax that it defines */
+    const char *named; /* Optional, for a PATH that is read: an ending, such as ".onnx". A word without "/" and "."
+                          that names no file is then the name of a file with that ending in the folders for models
+                          (`millrace models`). */
     bool neutral; /* Does not change the numbers that the stage computes, only its speed or which frames there are.
                      mr_planned_lineage (stage.h) leaves it out. */
 } mr_option;

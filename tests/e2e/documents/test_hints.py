@@ -216,9 +216,43 @@ class Planned(harness.Case):
 
     def test_models_of_the_demo(self):
         done = self.millrace("plan", harness.ROOT / "pipelines/classify-video.yaml", "--input",
-                             "lavfi:testsrc=duration=1", code=66, environment={"MODELS": "/nowhere"})
-        self.assertEqual(done.stderr.count(" error: "), 3, done.stderr)
-        self.assertEqual(done.stderr.count("hint: `tools/demo` makes the models"), 3, done.stderr)
+                             "lavfi:testsrc=duration=1", "--set", "stages.features.model=/nowhere/lite0.onnx",
+                             code=66, environment={"MODELS": "/nowhere"})
+        self.assertEqual(done.stderr.count(" error: "), 1, done.stderr)
+        self.assertEqual(done.stderr.count("hint: `tools/demo` makes the models"), 1, done.stderr)
+
+    def test_names_of_models(self):
+        """A name that no folder has is no path: the nearest one is named, and all that are there."""
+        models = self.folder / "models"
+        models.mkdir()
+        for name in ("aardvark.onnx", "buffalo.onnx", "animals.txt"):
+            (models / name).write_text("")
+        environment = {"MILLRACE_MODELS": str(models), "MODELS": ""}
+        pipeline = harness.ROOT / "pipelines/classify-video.yaml"
+        done = self.millrace("plan", pipeline, "--input", "lavfi:testsrc=duration=1",
+                             "--set", "stages.features.model=ardvark", "--set", "stages.classify.labels=plants",
+                             code=66, environment=environment)
+        self.assertRegex(done.stderr, 'error: stages.features.model: there is no "ardvark" here, neither a file nor a '
+                                      "model's name\n    hint: did you mean \"aardvark\"\\? `millrace models` lists ")
+        self.assertRegex(done.stderr, 'stages.classify.labels: there is no "plants" here.*\n    hint: here are .*anim'
+                                      "als.*; `millrace models` lists those that `millrace models get` makes")
+        # `check` opens no models.
+        self.millrace("check", pipeline, environment=environment)
+
+    def test_a_file_comes_before_a_name(self):
+        """Names are words without an ending; a file of that name is taken as it was before."""
+        (self.folder / "imagenet").write_text("own\n" * 1000)
+        (self.folder / "models").mkdir()
+        (self.folder / "models/imagenet.txt").write_text("other\n" * 1000)
+        text = self.stages("hog: {input: decode, size: 128x128}",
+                           "classify: {input: hog, weights: w.npy, labels: imagenet}",
+                           "results: {type: jsonl, input: classify, path: out.jsonl}")
+        numpy.save(self.folder / "w.npy", numpy.zeros((1000, 8101), numpy.float32))
+        for name, label in (("imagenet", "own"), ("gone", "other")):
+            path = self.write(text)
+            self.millrace("run", path, environment={"MILLRACE_MODELS": str(self.folder / "models")})
+            self.assertIn(f'"label":"{label}"', (self.folder / "out.jsonl").read_text())
+            (self.folder / "imagenet").unlink(missing_ok=True)
 
     def test_the_wrong_file_of_two_is_named(self):
         """Weights without a bias column are wrong, not the labels. Errors in both are reported."""

@@ -10,7 +10,7 @@ import unittest
 
 import yaml
 
-from harness import MILLRACE, Case, call, pipeline
+from harness import MILLRACE, MODELS, Case, call, need_models, pipeline
 
 try:
     import kubernetes_validate
@@ -170,6 +170,101 @@ stages: {out: {type: jsonl, input: numbers, path: "${OUT}"}}   # $${NOT}, ${UNSE
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, "/x/y.so")
         self.assertEqual(len(out.read_text().splitlines()), 20)
+
+    def test_the_target_as_a_word(self):
+        """`deploy systemd p.yaml` is `deploy p.yaml --target systemd`."""
+        path = self.write(three_nodes(out=self.folder / "out.jsonl", replicas=1).split("nodes:")[0])
+        texts = []
+        for words in (("systemd", path), (path, "--target", "systemd")):
+            done = self.millrace("deploy", *words, "--output", self.folder / "units")
+            texts.append((self.folder / "units/three-nodes.service").read_text())
+            self.assertIn("three-nodes.service", done.stdout)
+        self.assertEqual(*texts)
+        self.assertIn("one pipeline at a time",
+                      self.checked([MILLRACE, "deploy", "systemd", path, "--target", "slurm"], code=64).stderr)
+        # A pipeline may have such a name.
+        (self.folder / "systemd").write_text(path.read_text())
+        self.checked([MILLRACE, "deploy", "systemd", "--target", "systemd", "--output", "units"], cwd=self.folder)
+
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "no systemd-analyze")
+    def test_a_unit_may_do_little(self):
+        """What systemd-analyze makes of it, 0 (safe) to 10. Files of others stay readable, so root's is not at 0."""
+        unit = self.deploy(self.write(three_nodes(out="out.jsonl", replicas=1).split("nodes:")[0]),
+                           "systemd")["three-nodes.service"]
+        said = call(["systemd-analyze", "verify", "--recursive-errors=no", unit])
+        self.assertEqual([line for line in said.stderr.splitlines() if "three-nodes" in line], [], said.stderr)
+        judged = call(["systemd-analyze", "security", "--offline=yes", "--no-pager", unit]).stdout
+        exposure = float(re.search(r"Overall exposure level for three-nodes.service: ([0-9.]+)", judged)[1])
+        self.assertLess(exposure, 5.5 if os.geteuid() == 0 else 8)
+        # Rights that a user's own service manager does not have must not be asked for in a user's units.
+        self.assertEqual("CapabilityBoundingSet" in unit.read_text(), os.geteuid() == 0)
+
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "no systemd-analyze")
+    def test_a_unit_may_do_enough(self):
+        """The system calls of a run with networks, pictures and a video are in the unit's list."""
+        if not shutil.which("strace"):
+            self.skipTest("no strace")
+        need_models()
+        lists = call(["systemd-analyze", "syscall-filter", "--no-pager"]).stdout
+        members = {}
+        for line in lists.splitlines():
+            if line.startswith("@"):
+                of = members.setdefault(line.strip(), [])
+            elif line.startswith("    ") and not line.strip().startswith("#"):
+                of.append(line.strip())
+
+        def calls(name):
+            return {one for part in members[name] for one in (calls(part) if part[0] == "@" else [part])}
+
+        path = self.write(pipeline(dict(made='uri: "lavfi:testsrc=size=320x240:rate=10:duration=2"'), decode="",
+                                   network="type: preprocess, mean: 127, std: 128",
+                                   features="model: lite0-features, tensor: features",
+                                   rows="type: jsonl, path: rows.jsonl", encode="input: decode",
+                                   film="type: video, path: film", stills="type: images, input: decode, path: stills"))
+        trace = self.folder / "trace"
+        done = call(["strace", "-f", "-qq", "-o", trace, MILLRACE, "run", path, "--http", "127.0.0.1:0"])
+        if "ptrace" in done.stderr:
+            self.skipTest(f"no process can be traced here: {done.stderr.strip()}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        used = set(re.findall(r"^\d+ +([a-z0-9_]+)\(", trace.read_text(), re.M))
+        self.assertGreater(len(used), 30)
+        self.assertEqual(used - calls("@system-service"), set())
+
+    def test_what_only_this_user_finds(self):
+        """Models in the home folder, and ONNX Runtime in a Python environment of this shell's: a service that systemd
+        starts has neither, so the unit names them."""
+        need_models()
+        data, env = self.folder / "data", self.folder / "env"
+        (data / "millrace/models").mkdir(parents=True)
+        for name in ("only-here.onnx", "only-here.npy"):
+            shutil.copy(MODELS / {".onnx": "lite0-features.onnx", ".npy": "lite0-head.npy"}[name[9:]],
+                        data / "millrace/models" / name)
+        library = env / "lib/python3.11/site-packages/onnxruntime/capi/libonnxruntime.so.1"
+        library.parent.mkdir(parents=True)
+        library.symlink_to(os.environ["MILLRACE_ONNXRUNTIME"])
+        path = self.write(pipeline(dict(made='uri: "lavfi:testsrc=size=320x240:rate=10:duration=1"'), name="found",
+                                   decode="", network="type: preprocess, mean: 127, std: 128",
+                                   features="model: only-here, tensor: features", classify="weights: only-here",
+                                   rows=f"type: jsonl, path: {self.folder}/rows.jsonl"))
+        command = self.folder / "bin/millrace"  # beside it are no models and no environment
+        command.parent.mkdir()
+        shutil.copy(MILLRACE, command)
+        here = {"XDG_DATA_HOME": str(data), "VIRTUAL_ENV": str(env), "PATH": os.environ["PATH"]}
+        for given in (here, {**here, "MILLRACE_MODELS": str(data / "millrace/models"),
+                             "MILLRACE_ONNXRUNTIME": str(library)}):
+            words = [f"{name}={value}" for name, value in given.items()]
+            self.checked(["env", "-i", *words, command, "deploy", "systemd", path, "--output", self.folder / "units"])
+            told = (self.folder / "units/found.env").read_text()
+            self.assertIn(f'MILLRACE_MODELS="{data}/millrace/models"\n', told)
+            self.assertRegex(told, r'MILLRACE_ONNXRUNTIME=".*onnxruntime/capi/libonnxruntime')
+        text = (self.folder / "units/found.service").read_text()
+        start = re.search("^ExecStart=(.*)$", text, re.M)[1].replace("%S", str(self.folder))
+        (self.folder / "millrace-found").mkdir()
+        bare = call(["env", "-i", "bash", "-c", f"exec {start}"])
+        self.assertEqual(bare.returncode, 66, bare.stderr)
+        done = call(["env", "-i", "bash", "-c", f"set -a; . {self.folder}/units/found.env; exec {start}"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len((self.folder / "rows.jsonl").read_text().splitlines()), 10)
 
     def test_what_a_restart_loses(self):
         """A camera service starts again after a reboot; one with files ends."""

@@ -431,8 +431,7 @@ class Zmq(Case):
         if not names:
             self.skipTest(f"no pictures in {PICTURES}")
         served = (ROOT / "pipelines/serve.yaml").read_text().replace("${ENDPOINT:-tcp://127.0.0.1:5555}", self.endpoint)
-        running = self.start(served.replace("${MODELS:-../build/models}", str(MODELS)), "--set", "sources.app.ends=2",
-                             "--output", self.folder / "results.jsonl")
+        running = self.start(served, "--set", "sources.app.ends=2", "--output", self.folder / "results.jsonl")
         clients = {name: self.socket(zmq.PUSH) for name in ("left", "right")}
         for i, path in enumerate(names):
             for name, socket in clients.items():

@@ -52,22 +52,37 @@ TEST(names_of_pictures_are_printed) {
         {"{seq}.{sub}.jpg", "x", {.epoch = 2, .seq = 1234567, .sub = 3}, "2-1234567.3.jpg"},
         {"{epoch}_{seq}.jpg", "x", {.epoch = 2, .seq = 1}, "2_000001.jpg"},
         {"{time}-{seq}.jpg", "x", {.seq = 1}, "20261128T142742Z-000001.jpg"},
+        {"{stem}-{seq}.jpg", "x", {.seq = 1}, "IMG 1.x-000001.jpg"},
     };
     const mr_object object = {.label = "../a\nb", .track = 5};
     char name[64];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(mr_picture_name_check(cases[i].pattern), MR_OK);
-        assert_int_equal(mr_picture_name_print(name, sizeof name, cases[i].pattern, cases[i].source,
-                                               &cases[i].identity, &object, 1795876062), MR_OK);
+        const mr_picture_name of = {cases[i].source, "photos/a.b/IMG 1.x.JPG", cases[i].identity, &object, 1795876062};
+        assert_int_equal(mr_picture_name_print(name, sizeof name, cases[i].pattern, &of), MR_OK);
         assert_string_equal(name, cases[i].name);
     }
     static const char *const wrong[] = {"{source}.png", "/a/{seq}.png", "../{seq}.png", "a//{seq}.png", "{seq}{.png",
                                         "{time}.png", "{number}{seq}", "{class}-{seq}.png"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(mr_picture_name_check(wrong[i]), MR_ERROR_CONFIG);
-    const mr_identity one = {.seq = 1};
-    assert_int_equal(mr_picture_name_print(name, 11, "{seq}.png", "", &one, NULL, 0), MR_OK);
-    assert_int_equal(mr_picture_name_print(name, 10, "{seq}.png", "", &one, NULL, 0), MR_ERROR_IO);
+    const mr_picture_name one = {.source = "", .identity.seq = 1};
+    assert_int_equal(mr_picture_name_print(name, 11, "{seq}.png", &one), MR_OK);
+    assert_int_equal(mr_picture_name_print(name, 10, "{seq}.png", &one), MR_ERROR_IO);
+}
+
+/* The file's name without folder and ending, which must not hide the new one or lead elsewhere. */
+TEST(stems_in_names) {
+    static const char *const cases[][2] = {{"a.jpg", "a-1.jpg"}, {"/x/y/b", "b-1.jpg"}, {".jpg", "_jpg-1.jpg"},
+                                           {"..", "_-1.jpg"}, {"x/", "_-1.jpg"}, {NULL, "cam-1.jpg"},
+                                           {"\xe6\x97\xa5.png", "\xe6\x97\xa5-1.jpg"}};
+    char name[64], wanted[64];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const mr_picture_name of = {.source = "cam", .file = cases[i][0], .identity.seq = 1};
+        snprintf(wanted, sizeof wanted, "%.*s-000001.jpg", (int)(strlen(cases[i][1]) - 6), cases[i][1]);
+        assert_int_equal(mr_picture_name_print(name, sizeof name, "{stem}-{seq}.jpg", &of), MR_OK);
+        assert_string_equal(name, wanted);
+    }
 }
 
 /* A long one is cut where a character ends. */
@@ -84,14 +99,16 @@ TEST(labels_in_names_are_cut) {
         const int kept = cases[i].from_whole;
         snprintf(label, sizeof label, "%.*s%s%s", kept, whole, cases[i].end, kept ? whole : "");
         snprintf(want, sizeof want, "%.*s%s/000007.png", kept, whole, !kept ? "_" : kept == 97 ? cases[i].end : "");
-        assert_int_equal(mr_picture_name_print(name, sizeof name, "{label}/{seq}.png", "", &identity,
-                                               &(mr_object){.label = label}, 0), MR_OK);
+        const mr_object object = {.label = label};
+        const mr_picture_name of = {.source = "", .identity = identity, .object = &object};
+        assert_int_equal(mr_picture_name_print(name, sizeof name, "{label}/{seq}.png", &of), MR_OK);
         assert_string_equal(name, want);
     }
     memset(label, 0x80, 300);
     label[300] = '\0';
-    assert_int_equal(mr_picture_name_print(name, sizeof name, "{label}/{seq}.png", "", &identity,
-                                           &(mr_object){.label = label}, 0), MR_OK);
+    const mr_object object = {.label = label};
+    const mr_picture_name of = {.source = "", .identity = identity, .object = &object};
+    assert_int_equal(mr_picture_name_print(name, sizeof name, "{label}/{seq}.png", &of), MR_OK);
     assert_string_equal(name, "_/000007.png");
 }
 

@@ -22,8 +22,8 @@
 const mr_verb *const mr_verbs[] = {
     &mr_run_verb, &mr_ctl_verb, &mr_top_verb, &mr_tap_verb, &mr_hub_verb, &mr_check_verb, &mr_plan_verb, &mr_graph_verb,
     &mr_deploy_verb, &mr_submit_verb, &mr_status_verb, &mr_cancel_verb, &mr_verify_verb, &mr_train_verb,
-    &mr_evaluate_verb, &mr_export_verb, &mr_devices_verb, &mr_list_verb, &mr_inspect_verb, &mr_keygen_verb,
-    &mr_schema_verb, &mr_bench_verb, &mr_help_verb, NULL,
+    &mr_evaluate_verb, &mr_export_verb, &mr_devices_verb, &mr_list_verb, &mr_inspect_verb, &mr_models_verb,
+    &mr_keygen_verb, &mr_schema_verb, &mr_bench_verb, &mr_help_verb, NULL,
 };
 
 static void print_topics(FILE *stream) {

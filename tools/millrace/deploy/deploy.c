@@ -14,13 +14,13 @@ static const mr_usage_option options[] = {
 };
 
 static const char *const examples[] = {
-    "pipeline.yaml --target systemd --output units",
+    "systemd pipeline.yaml --output units",
     "pipeline.yaml --target kubernetes --image example/millrace:1 --output manifests",
     "pipeline.yaml --target slurm --train -- --data photos --output head --model perceptron", NULL};
 
 static const mr_usage usage = {
     .verb = "deploy",
-    .synopsis = "PIPELINE.yaml",
+    .synopsis = "[systemd|slurm|kubernetes] PIPELINE.yaml",
     .help = "Writes files with which other programs start the nodes of a pipeline: a batch script for sbatch, "
             "manifests for kubectl, or units for systemctl. Nothing is started. A pipeline without nodes becomes one "
             "task, Job or unit.\n"

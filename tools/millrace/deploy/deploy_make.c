@@ -65,9 +65,20 @@ int mr_deploy_take_volume(void *to, char *text) {
     return MR_OK;
 }
 
+/* The target as the first word: "systemd pipeline.yaml". */
+static void take_target(mr_deployment *of, int argc, char **argv) {
+    static const char *const names[] = {"slurm", "kubernetes", "systemd"};
+    for (int i = 0; i < MR_DEPLOY_TARGETS && optind + 1 < argc; i++)
+        if (of->target == MR_DEPLOY_TARGETS && strcmp(argv[optind], names[i]) == 0) {
+            of->target = (mr_deploy_target)i;
+            optind++;
+        }
+}
+
 int mr_deploy_take_words(const mr_usage *usage, mr_deployment *of, const mr_overrides *overrides, int argc,
                          char **argv) {
     of->overrides = overrides;
+    take_target(of, argc, argv);
     if (optind == argc)
         return mr_usage_error(usage, "name a pipeline");
     if (optind + 1 != argc && !of->trains)

