@@ -60,7 +60,8 @@ static void read_name(void) {
     if (name && *name && named == MR_ISA_COUNT)
         mr_log(MR_LOG_WARNING, "MILLRACE_KERNELS is \"%s\", which is not c, neon, avx2 or avx512: the fastest are used",
                name);
-    else if (named < MR_ISA_COUNT && mr_isa_up_to(named) != named)
+    else if (named < MR_ISA_COUNT && (named == MR_ISA_NEON) != (mr_isa_detect() == MR_ISA_NEON) &&
+             mr_isa_up_to(named) != named)
         mr_log(MR_LOG_WARNING, "MILLRACE_KERNELS is \"%s\", which this processor lacks: %s is used", name,
                mr_isa_name(mr_isa_up_to(named)));
 }

@@ -16,7 +16,8 @@ typedef enum mr_isa { MR_ISA_C, MR_ISA_NEON, MR_ISA_AVX2, MR_ISA_AVX512, MR_ISA_
 /* The best instruction set for which kernels exist on this processor, and the name ("c", "neon", "avx2", "avx512"). */
 mr_isa mr_isa_detect(void);
 const char *mr_isa_name(mr_isa isa);
-/* The same, but at most `most`; MR_ISA_C if `most` is one that only other kinds of processor have. */
+/* The same, but at most `most`. Of sets that only other kinds of processor have, NEON gives MR_ISA_C on x86-64, and
+ * those of x86-64 give NEON on ARM64. */
 mr_isa mr_isa_up_to(mr_isa most);
 /* The instruction set that the environment variable MILLRACE_KERNELS ("c", "neon", "avx2", "avx512") names for all
  * tables, read once; MR_ISA_COUNT if it names none. Logs a warning for other values. */

@@ -248,8 +248,8 @@ static int write_file(const mr_stage *self, const char *name) {
 static const mr_object *object_of(const mr_frame *frame, mr_object *made) {
     const mr_result *objects = mr_frame_result(frame, mr_kind_objects(), NULL);
     const mr_result *classes = mr_frame_result(frame, mr_kind_classes(), NULL);
-    if (objects)
-        return objects->count ? objects->data : NULL;
+    if (objects && objects->count)
+        return objects->data;
     if (!classes || !classes->count)
         return NULL;
     *made = (mr_object){.label = classes->classes[0].label, .index = classes->classes[0].index};

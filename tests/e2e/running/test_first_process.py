@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 
 from harness import MILLRACE, Case, call
 
@@ -36,6 +37,12 @@ class FirstProcess(Case):
     def test_exit_codes(self):
         for words, code in ((["--version"], 0), (["nonsense"], 64), (["check", "/nowhere.yaml"], 66)):
             self.assertEqual(call([*NEW, MILLRACE, *words]).returncode, code)
+
+    def test_a_parent_may_ignore_the_end_of_children(self):
+        ignores = ("import os, signal, sys\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+                   "os.execv(sys.argv[1], sys.argv[1:])")
+        done = call([*NEW, sys.executable, "-c", ignores, MILLRACE, "nonsense"])
+        self.assertEqual(done.returncode, 64, done.stderr)
 
     def test_signals(self):
         child, first = self.start()

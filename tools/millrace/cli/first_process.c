@@ -30,6 +30,7 @@ void mr_first_process(void) {
     sigset_t all, before;
     if (getpid() != 1)
         return;
+    signal(SIGCHLD, SIG_DFL); /* if it is ignored, the end of the command is not reported */
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, &before);
     const pid_t command = fork();

@@ -1,9 +1,11 @@
 /* Finds runs by the sockets in the folders for control sockets. */
 #include <dirent.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/base/grow.h"
@@ -56,11 +58,22 @@ void mr_client_close(mr_client *client) {
     client->fd = -1;
 }
 
-/* Checks a searched folder: anybody can create the one in /tmp to intercept requests for a run. */
+/* The owner of a service's folder, for root; else this user. */
+static uid_t owner_of(const char *path) {
+    char folder[MR_CONTROL_PATH];
+    struct stat about;
+    const char *end = strrchr(path, '/');
+    if (geteuid() != 0 || !end || strncmp(path, MR_CONTROL_SERVICES, strlen(MR_CONTROL_SERVICES)) != 0)
+        return geteuid();
+    snprintf(folder, sizeof folder, "%.*s", (int)(end - path), path);
+    return lstat(folder, &about) == 0 && S_ISDIR(about.st_mode) ? about.st_uid : geteuid();
+}
+
+/* Checks a searched folder: anybody can create the one in /tmp to intercept requests for a run, and a service's user
+ * can put a link into its folder. */
 static int connect_own(const char *path, mr_client *client) {
-    const bool is_service = geteuid() == 0 && strncmp(path, MR_CONTROL_SERVICES, strlen(MR_CONTROL_SERVICES)) == 0;
     int status = mr_client_connect(path, client);
-    if (status || is_service || peer_of(client->fd).uid == geteuid())
+    if (status || peer_of(client->fd).uid == owner_of(path))
         return status;
     mr_client_close(client);
     return mr_fail(MR_ERROR_PERMISSION, "a process of another user listens at %s", path);

@@ -60,7 +60,7 @@ void mr_control_accept(void);
 
 /* control_path.c, for both ends. */
 enum { MR_CONTROL_PATH = 108 /* a socket's path, by sockaddr_un */, MR_CONTROL_FOLDERS = 64 };
-/* Only root can make folders there, so root trusts what listens in them. */
+/* Only root can make folders there; root trusts what their owners run. */
 #define MR_CONTROL_SERVICES "/run/millrace/"
 /* The folders where a run may put the socket (by default the first usable one), and where `ctl` looks for runs.
  * $MILLRACE_CONTROL alone if it is set, else "millrace" in $XDG_RUNTIME_DIR and in /run/user/UID if they exist, root's
