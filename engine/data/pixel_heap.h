@@ -1,7 +1,7 @@
 /* Host memory for the buffers of pools. Where the system gives huge pages, large buffers are in them: a stage that
  * writes whole pictures or tensors, and the network that reads them, then look up far fewer addresses, and the kernel
- * maps 2 MiB at a time. All pools share one heap of 16 MiB regions, in which buffers are packed; a region is in memory up
- * to the last byte that was used. Small buffers, and all if huge pages are not given, come from mr_alloc_pixels. Any
+ * maps 2 MiB at a time. All pools share one heap of 16 MiB regions, in which buffers are packed; a region is in memory
+ * up to the last byte that was used. Small buffers, and all if huge pages are not given, come from mr_alloc_pixels. Any
  * thread. */
 #pragma once
 

@@ -14,9 +14,12 @@ static int make(const mr_option *option, const void *options) {
 
 int mr_plan_make_folders(const mr_option *table, const void *options) {
     int status = MR_OK;
-    for (const mr_option *option = table; option && option->name && !status; option++)
-        status = option->kind == MR_OPTION_MAP && !option->elsewhere
-                     ? mr_plan_make_folders(option->fields, (const char *)options + option->offset)
-                     : make(option, options);
+    for (const mr_option *option = table; option && option->name && !status; option++) {
+        const void *inner = (const char *)options + option->offset;
+        if (option->kind != MR_OPTION_MAP || option->elsewhere)
+            status = make(option, options);
+        else if (*(const bool *)inner) /* the map was given */
+            status = mr_plan_make_folders(option->fields, inner);
+    }
     return status;
 }

@@ -104,8 +104,8 @@ static int refuse_missing(const output *o, const char *folder) {
     return MR_OK;
 }
 
-/* Whether a run may make this folder. A shell reads "~" and "$HOME" as another, "{time}" is for a file's name, and a path
- * that ends with a slash names no file. */
+/* Whether a run may make this folder. A shell reads "~" and "$HOME" as another, "{time}" is for a file's name, and a
+ * path that ends with a slash names no file. */
 static bool is_made(const output *o, const char *folder) {
     const char *slash = strrchr(folder, '/'), *name = slash ? slash + 1 : folder;
     const bool named = o->option->file == MR_FILE_FOLDER || o->path[strlen(o->path) - 1] != '/';

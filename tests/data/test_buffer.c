@@ -227,7 +227,7 @@ TEST(an_allocation_that_fails_leaves_the_pool_usable) {
     assert_int_equal(buffer->memory, MR_MEMORY_DEVICE);
 }
 
-/* Plain memory replaces pinned memory that cannot be had. If the host has none either, the message is about the host. */
+/* Plain memory replaces pinned memory that fails. If the host has none either, the message is about the host. */
 TEST(the_host_is_named_if_it_has_no_memory) {
     ENDED_BY(mr_pool_release) mr_pool *pool;
     ENDED_BY(mr_device_destroy) mr_device *device;

@@ -32,6 +32,6 @@ bool mr_huge_pages_given(void);
 void *mr_huge_alloc(mr_huge_heap *heap, size_t bytes);
 /* Accepts NULL. */
 void mr_huge_free(mr_huge_heap *heap, void *memory);
-/* Returns all empty regions to the system, and in the others the pages in free blocks. What stays in memory are the pages
- * that hold a part of a block in use, or the start of a free block. */
+/* Returns all empty regions to the system, and, in other regions, the pages of free blocks. A page stays in memory if
+ * it holds part of a block in use, or the start of a free block. */
 void mr_huge_trim(mr_huge_heap *heap);

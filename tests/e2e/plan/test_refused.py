@@ -271,7 +271,8 @@ class Outputs(harness.Case):
                     self.millrace("check", pipeline)
         self.millrace("run", self.write(GOOD), "--output", "none/more/x.jsonl", code=74,
                       says=f"starts in the working directory, {other};", cwd=other)
-        for path, says in (("~", "${HOME}"), ("$OUT", "${OUT}"), ("of-{source}/", "only a file's name can have {source};")):
+        for path, says in (("~", "${HOME}"), ("$OUT", "${OUT}"),
+                           ("of-{source}/", "only a file's name can have {source};")):
             pipeline = self.write(GOOD.replace("type: jsonl", "type: images").replace('"-"', f'"{path}"'))
             self.millrace("run", pipeline, code=74, says=says)
         self.assertEqual(sorted(one.name for one in self.folder.iterdir()), ["other", "pipeline.yaml"])
