@@ -39,6 +39,10 @@ const char *mr_message_or(int status) {
     return *last_message ? last_message : mr_status_words(status);
 }
 
+void mr_message_clear(void) {
+    last_message[0] = 0;
+}
+
 int mr_status_exit_code(int status) {
     switch (status) {
 #define X(name, value, code, words)                                                                                  \

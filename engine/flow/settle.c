@@ -173,4 +173,5 @@ void mr_settle_failure(mr_instance *instance, mr_slot *slot, int status) {
             slot->inputs[i].settled = true;
         }
     mr_slot_drop_outputs(slot, reason);
+    mr_message_clear(); /* a later failure may have none */
 }

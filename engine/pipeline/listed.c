@@ -306,6 +306,7 @@ static void tell(const mr_listed *listed) {
 }
 
 int mr_pipeline_reload_sources(mr_pipeline *pipeline) {
+    MR_PLAIN_NUMBERS;
     mr_listed *listed = pipeline->listed;
     if (!listed)
         return mr_fail(MR_ERROR_USAGE,

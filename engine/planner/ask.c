@@ -704,6 +704,7 @@ bool mr_plan_ask(mr_plan_builder *b, int v) {
                         .planner = &context};
     if (vertex->role != MR_ROLE_SOURCE)
         prepare_takes(b, v, takes);
+    mr_message_clear();
     int status = vertex->type->negotiate ? vertex->type->negotiate(&n) : MR_OK;
     note_needs(b, v, &n);
     if (status < 0 && !context.refused)
@@ -781,6 +782,7 @@ int mr_plan_ask_listed(void *builder, const mr_spec_vertex *source) {
                         .blocking = type->blocking,
                         .repeats = type->repeats,
                         .planner = &context};
+    mr_message_clear();
     int status = type->negotiate ? type->negotiate(&n) : MR_OK;
     if (status < 0 && !context.refused)
         mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, status, source->place, NULL, "sources.%s: %s", source->id,

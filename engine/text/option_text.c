@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "engine/base/thread.h"
 #include "engine/text/options.h"
 #include "engine/text/value.h"
 
@@ -79,6 +80,7 @@ static void add_number(const mr_option *option, double value, char *text, size_t
 }
 
 const char *mr_option_range_text(const mr_option *option, char *text, size_t bytes) {
+    MR_PLAIN_NUMBERS;
     /* A limit beyond the range of the field is none: tables write INT64_MAX or infinity for it. */
     bool low = option->min > -9.2e18, high = option->max < 9.2e18;
     text[0] = 0;
@@ -158,6 +160,7 @@ const char *mr_option_expected_text(const mr_option *option, char *text, size_t 
 }
 
 const char *mr_option_describe(const mr_option *option, char *text, size_t bytes) {
+    MR_PLAIN_NUMBERS;
     char range[MR_OPTION_TEXT];
     mr_option_type_text(option, text, bytes);
     mr_option_range_text(option, range, sizeof range);

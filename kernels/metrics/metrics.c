@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "kernels/draw.h"
 #include "millrace/status.h"
 
@@ -46,6 +47,7 @@ static mr_class_figures figures_of(const uint64_t *confusion, size_t classes, si
 }
 
 void mr_figures_make(const uint64_t *confusion, size_t classes, mr_class_figures *each, mr_figures *all) {
+    MR_PLAIN_NUMBERS;
     uint64_t occur = 0, named = 0;
     *all = (mr_figures){0};
     for (size_t j = 0; j < classes; j++) {
@@ -133,6 +135,7 @@ static double average_precision(const mr_curve *curve) {
 }
 
 int mr_curve_make(const mr_scored *scored, int32_t of, mr_curve *curve) {
+    MR_PLAIN_NUMBERS;
     ranked *row = mr_alloc((scored->rows + 1) * sizeof *row);
     if (!row)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the curves of %zu rows", scored->rows);
@@ -149,6 +152,7 @@ int mr_curve_make(const mr_scored *scored, int32_t of, mr_curve *curve) {
 /* ---- calibration ------------------------------------------------------------------------------------------------- */
 
 double mr_calibrate(const mr_scored *scored, size_t count, mr_calibration_bin *bins) {
+    MR_PLAIN_NUMBERS;
     double error = 0.0;
     memset(bins, 0, count * sizeof *bins);
     for (size_t i = 0; i < scored->rows; i++) {
@@ -187,6 +191,7 @@ static double slope_at(const mr_scored *scored, double s) {
 }
 
 double mr_temperature(const mr_scored *scored) {
+    MR_PLAIN_NUMBERS;
     double low = log(1.0 / 20.0), high = log(20.0);
     for (int i = 0; i < 60 && high > low; i++) {
         double middle = 0.5 * (low + high);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "millrace/figures.h"
 #include "millrace/status.h"
 
@@ -242,6 +243,7 @@ static size_t count_label(const mr_boxed *const *boxes, size_t count, int32_t la
 
 int mr_object_figures_make(const mr_boxed *truth, size_t truth_count, const mr_boxed *found, size_t found_count,
                            size_t classes, mr_object_figures *all, double *each) {
+    MR_PLAIN_NUMBERS;
     class_work w = {.found = mr_alloc((found_count + 1) * sizeof *w.found),
                     .order = mr_alloc((found_count + 1) * sizeof *w.order),
                     .ignored = mr_alloc(truth_count + 1), .taken = mr_alloc(truth_count + 1),

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "kernels/metrics/assignment.h"
 #include "millrace/figures.h"
 #include "millrace/status.h"
@@ -415,6 +416,7 @@ static mr_track_figures figures_of(const counts *from) {
 
 int mr_track_figures_make(const mr_boxed *truth, size_t truth_count, const mr_boxed *found, size_t found_count,
                           size_t classes, const size_t *sequence, size_t sequences, mr_track_figures *all) {
+    MR_PLAIN_NUMBERS;
     const mr_boxed **wanted = by_image(truth, truth_count), **given = by_image(found, found_count);
     counts to = {0};
     int status = wanted && given ? MR_OK : MR_ERROR_MEMORY;

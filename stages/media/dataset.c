@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "millrace/log.h"
 #include "stages/media/media_input.h"
 #include "stages/media/media_list.h"
@@ -137,6 +138,7 @@ int mr_file_list_open(mr_file_list **list, const char *path) {
 }
 
 int mr_file_list_open_rows(mr_file_list **list, const char *path) {
+    MR_PLAIN_NUMBERS;
     return open_list(list, path, true);
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/find/installed.h"
 #include "engine/base/find/library.h"
@@ -34,6 +35,7 @@ static void log_line(void *context, int severity, const char *category, const ch
 static void *open_any(const char *path, char *used, size_t bytes) {
     const char *environment = getenv("MILLRACE_ONNXRUNTIME");
     const char *why = "";
+    char flaw[512] = ""; /* of a library that is there, but cannot be opened */
     char beside[PATH_MAX], installed[PATH_MAX + 32] = "", folder[PATH_MAX];
     mr_site_find("onnxruntime/capi/libonnxruntime.so*", beside);
     if (mr_installed_libraries(folder))
@@ -45,11 +47,15 @@ static void *open_any(const char *path, char *used, size_t bytes) {
     for (size_t i = 0; i < (path ? 1 : sizeof candidates / sizeof candidates[0]); i++) {
         void *library = candidates[i][0] ? mr_library_open(candidates[i], &why) : NULL;
         snprintf(used, bytes, "%s", candidates[i]);
+        if (library && flaw[0])
+            mr_log(MR_LOG_WARNING, "ONNX Runtime is taken from %s: %s", used, flaw);
         if (library)
             return library;
+        if (!flaw[0] && candidates[i][0] == '/' && access(candidates[i], F_OK) == 0)
+            snprintf(flaw, sizeof flaw, "%s", why);
     }
-    if (path)
-        mr_fail(MR_ERROR_UNAVAILABLE, "cannot open the ONNX Runtime library: %s", why);
+    if (path || flaw[0])
+        mr_fail(MR_ERROR_UNAVAILABLE, "cannot open the ONNX Runtime library: %s", path ? why : flaw);
     else
         mr_fail(MR_ERROR_UNAVAILABLE,
                 "the ONNX Runtime library was not found; install the package millrace-onnxruntime, or pip install "

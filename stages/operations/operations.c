@@ -194,6 +194,7 @@ static int declare(mr_operation_call *call) {
 }
 
 int mr_operations_prepare(mr_operations *self, size_t index) {
+    MR_PLAIN_NUMBERS;
     mr_operation_call *call = &self->call;
     release(self);
     if (index >= self->view.count)
@@ -242,6 +243,7 @@ static int64_t now_ns(const mr_operations *self) {
 }
 
 int mr_operations_run(mr_operations *self, int calls, int64_t *ns) {
+    MR_PLAIN_NUMBERS;
     if (!self->call.type)
         return mr_fail(MR_ERROR_USAGE, "no operation is ready");
     if (calls < 1)

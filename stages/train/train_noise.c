@@ -7,6 +7,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/sized.h"
+#include "engine/base/thread.h"
 #include "kernels/draw.h"
 #include "kernels/vector/vector.h"
 #include "millrace/status.h"
@@ -174,6 +175,7 @@ static int prepare(reference *r, const mr_fitting *t, const mr_noise_params *par
 
 int mr_label_noise_sized(const mr_labelled_rows *rows, size_t rows_bytes, const mr_noise_params *params,
                          mr_noisy_row *noisy, size_t most, size_t *found) {
+    MR_PLAIN_NUMBERS;
     mr_labelled_rows own;
     mr_fitting t = {0};
     reference r = {0};

@@ -45,6 +45,8 @@ static int process(mr_stage *self, mr_io *io) {
         return mr_io_forward(io, 3);
     if (!strcmp(fault, "process"))
         return MR_ERROR_DATA; /* without a message */
+    if (!strcmp(fault, "spoken")) /* a reason for the first frame only */
+        return mr_io_input(io)->identity.seq ? MR_ERROR_UNAVAILABLE : mr_fail(MR_ERROR_DATA, "the first reason");
     int status = mr_io_forward(io, 0);
     if (!strcmp(fault, "twice"))
         return mr_io_forward(io, 0);

@@ -2,6 +2,7 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "engine/device/host.h"
 #include "millrace/status.h"
 
@@ -119,6 +120,7 @@ int mr_machine_open_with(const mr_machine **machine, const mr_gpu_access *access
 }
 
 int mr_machine_open(const mr_machine **machine) {
+    MR_PLAIN_NUMBERS;
     mr_gpu_access access;
     mr_gpu_access_open(&access);
     int status = mr_machine_open_with(machine, &access);

@@ -37,6 +37,7 @@ void mr_parts_set_device(mr_parts *parts, size_t number, mr_device *device) {
 int mr_parts_open(mr_parts *parts, size_t number) {
     mr_stage *self = &parts->part[number].self;
     parts->part[number].opened = true;
+    mr_message_clear();
     return self->type->open ? self->type->open(self) : MR_OK;
 }
 

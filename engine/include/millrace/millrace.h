@@ -142,7 +142,7 @@ static inline int mr_pipeline_open(mr_pipeline **pipeline, const mr_pipeline_par
 
 /* Calls `function` with every frame that reaches the stage `stage`, which must have the type `callback`. The frame is
  * borrowed for the call. Whatever the program's locale, the calling thread writes and reads numbers with a decimal
- * point; the other categories are the program's. */
+ * point; the other categories are as they were when the library was first used. */
 typedef void mr_frame_function(void *context, const char *source, const mr_frame *frame);
 MR_API int mr_pipeline_subscribe(mr_pipeline *pipeline, const char *stage, mr_frame_function *function, void *context);
 /* Makes a frame with the same payload, results and metadata, for which no run accounts: for a program that keeps it

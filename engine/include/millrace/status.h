@@ -43,8 +43,10 @@ MR_API int mr_fail(int status, const char *format, ...) __attribute__((format(pr
 
 /* The calling thread's last message; never NULL. Valid until that thread's next mr_fail. */
 MR_API const char *mr_message(void);
-/* The same for a call that failed with `status`; that status in words if no message was left. */
+/* The same for a call that failed with `status`; that status in words if there is no message. */
 MR_API const char *mr_message_or(int status);
+/* Empties the calling thread's message, before a call that may fail without one. */
+MR_API void mr_message_clear(void);
 
 /* A status in words, and the command's exit code for it (sysexits.h). */
 MR_API const char *mr_status_words(int status);

@@ -231,7 +231,7 @@ stages:
         run = self.draw(self.folder / "a.png", "label: ''",
                         f"  images: {{input: decode, path: '{out}', name: '{name}', overwrite: true}}\n"
                         "  'null': {input: draw}\n", code=78)
-        self.assertIn("name has {label}, and the pictures from decode have neither objects nor classes: put", run.err)
+        self.assertIn("name has {track}, and the pictures from decode have no objects: put crop", run.err)
 
     def test_words(self):
         """Tokens without a value leave out their words; unknown characters are reported once."""

@@ -38,6 +38,11 @@ class Faults(Case):
                 run = self.run_pipeline(self.faulty(fault), code=code)
                 self.assertIn(says, run.err)
 
+    def test_a_message_belongs_to_one_failure(self):
+        run = self.run_pipeline(self.faulty("spoken"), "--workers", "1")
+        self.assertIn("find: the first reason\n", run.err)
+        self.assertIn("find: not available", run.err)
+
     def test_frames_that_a_stage_keeps_to_the_end_are_not_balanced(self):
         run = self.run_pipeline(self.faulty("keep").replace("duration=4", "duration=0.2"), code=70)
         self.assertIn("the ledger of camera does not balance: 5 frames in, 0 accounted for", run.err)

