@@ -6,6 +6,7 @@
 import base64
 import hashlib
 import io
+import json
 import pathlib
 import re
 import sys
@@ -15,7 +16,7 @@ METADATA = """Metadata-Version: 2.1
 Name: millrace
 Version: {version}
 Summary: Video and image analysis pipelines that are written in YAML
-License: MIT
+License: MIT (millrace), GPL-2.0-or-later (FFmpeg, x264 and x265 of Debian), and those of other libraries: see licenses/
 Requires-Python: >=3.9
 Classifier: Operating System :: POSIX :: Linux
 Classifier: Programming Language :: C
@@ -76,11 +77,29 @@ def pack(root, tree, folder):
                  zipfile.ZIP_STORED)
 
 
+def licences(files):
+    """Yields names and bytes of the licence texts of all bundled libraries: those of their Debian packages, which
+    auditwheel lists, and the licences that these refer to."""
+    (listed,) = (data for name, (data, _) in files.items() if name.endswith("/sboms/auditwheel.cdx.json"))
+    packages = {"libheif1", *(one["name"] for one in json.loads(listed)["components"] if "deb/" in one["purl"])}
+    referred = set()
+    for package in sorted(packages):
+        text = pathlib.Path(f"/usr/share/doc/{package}/copyright").read_bytes()
+        referred.update(re.findall(rb"/usr/share/common-licenses/([\w.-]*\w)", text))
+        yield f"{package}/copyright", text
+    for name in sorted(one.decode() for one in referred):
+        path = pathlib.Path("/usr/share/common-licenses", name)
+        if path.exists():  # some name a licence by a pattern, or wrongly
+            yield f"common-licenses/{name}", path.read_bytes()
+
+
 def repack(wheel, folder):
     with zipfile.ZipFile(io.BytesIO(wheel.read_bytes())) as given:
         files = {name: (given.read(name), given.read(name)[:4] == b"\x7fELF") for name in given.namelist()
                  if not name.endswith("/")}
     # auditwheel adds a list of what it found, which names no file of ours.
+    info = next(name for name in files if name.endswith(".dist-info/WHEEL")).rpartition("/")[0]
+    files.update({f"{info}/licenses/{name}": (text, False) for name, text in licences(files)})
     return write(folder / wheel.name, files)
 
 
