@@ -6,9 +6,9 @@
 import base64
 import hashlib
 import io
-import json
 import pathlib
 import re
+import subprocess
 import sys
 import zipfile
 
@@ -78,10 +78,13 @@ def pack(root, tree, folder):
 
 
 def licences(files):
-    """Yields names and bytes of the licence texts of all bundled libraries: those of their Debian packages, which
-    auditwheel lists, and the licences that these refer to."""
-    (listed,) = (data for name, (data, _) in files.items() if name.endswith("/sboms/auditwheel.cdx.json"))
-    packages = {"libheif1", *(one["name"] for one in json.loads(listed)["components"] if "deb/" in one["purl"])}
+    """Yields names and bytes of the licence texts of all bundled libraries: those of the Debian packages that have
+    files with their names (without the digest that auditwheel adds), and the licences that these refer to."""
+    names = {re.sub(r"-[0-9a-f]{8}(?=\.)", "", pathlib.Path(name).name) for name in files
+             if name.startswith("millrace.libs/") and "/libmillrace" not in name}
+    found = subprocess.run(["dpkg", "-S", *sorted(f"*/{name}" for name in names)], stdout=subprocess.PIPE, text=True,
+                           check=True).stdout
+    packages = set(re.findall(r"^([^:]+):", found, re.M))
     referred = set()
     for package in sorted(packages):
         text = pathlib.Path(f"/usr/share/doc/{package}/copyright").read_bytes()
