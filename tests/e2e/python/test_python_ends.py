@@ -240,8 +240,8 @@ text = "version: 1\\npipeline: p\\nsources:\\n  max: 2\\n  like: {type: 'null', 
 p = millrace.Pipeline(text=text + "stages:\\n  answers: {type: callback, input: sources.*}\\n")
 said = []
 def function(frame):
-    for change in (lambda: p.remove_source("one"), lambda: p.add_source("two"), lambda: p.set_source("one", rate="1fps"),
-                   p.reload_sources):
+    for change in (lambda: p.remove_source("one"), lambda: p.add_source("two"),
+                   lambda: p.set_source("one", rate="1fps"), p.reload_sources):
         if len(said) < 4:
             try:
                 change()

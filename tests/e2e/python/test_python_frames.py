@@ -208,7 +208,8 @@ class Frames(Module):
                                 (np.zeros((48, 64, 3), np.uint16), "uint16 48x64x3, but"),
                                 (np.zeros((48, 64, 3), np.float64), "<f8"),
                                 (np.zeros((48, 64, 6), np.uint8)[:, :, ::2], "ascontiguousarray"),
-                                (np.zeros((20, 20, 3), np.uint8), "takes picture RGB24 64x48, but picture RGB24 20x20 was pushed"),
+                                (np.zeros((20, 20, 3), np.uint8),
+                                 "takes picture RGB24 64x48, but picture RGB24 20x20 was pushed"),
                                 (_Strides(), "a stride for each dimension"),
                                 (object(), "an array of type .O: use uint8")):
                 with self.assertRaisesRegex((ValueError, TypeError, millrace.Error), says):
