@@ -132,7 +132,10 @@ class Installed(Case):
             self.assertEqual((share / file).read_text(), told("help", "--completion", shell).stdout)
         for path in [*(ROOT / "pipelines").rglob("*.yaml"), ROOT / "pipelines/millrace.schema.json",
                      *(ROOT / "pipelines").rglob("*.c"), ROOT / "proto/results.proto"]:
-            self.assertEqual((share / "millrace" / path.relative_to(ROOT)).read_text(), path.read_text())
+            text = path.read_text()
+            if path.suffix == ".yaml":  # the installed command is on the path
+                text = text.replace("build/millrace ", "millrace ")
+            self.assertEqual((share / "millrace" / path.relative_to(ROOT)).read_text(), text)
         documents = [path for path in ROOT.glob("*/**/*.md") if path.relative_to(ROOT).parts[0] != "build"]
         self.assertGreater(len(documents), 6)
         for path in [ROOT / "README.md", *documents]:
