@@ -218,7 +218,8 @@ class Stages(Case):
                            (lambda: millrace.stage(lambda frames: None, name="Bad Name"), "Bad Name"),
                            (lambda: millrace.stage(lambda frames, x: None, name="t1"), "keyword-only"),
                            (lambda: millrace.stage(lambda frames, *, x=[]: None, name="t2"), "an option is"),
-                           (lambda: millrace.stage(name="t3", accepts="RGB25")(lambda frames: None), "\"RGB25\" is no format"),
+                           (lambda: millrace.stage(name="t3", accepts="RGB25")(lambda frames: None),
+                            "\"RGB25\" is no format"),
                            *((lambda output=output: millrace.stage(name="t4", output=output)(lambda frames: None),
                               f'"{output}" is no format with all sizes: write "GRAY8')
                              for output in ("f32 4x", "RGB24", "picture", "f32", "f32 -3x2", "f32 0x2", "tensor",
