@@ -78,9 +78,9 @@ def without_copies(edges):
     return {(author(one), to, port) for one, to, port in edges if "->" not in to}
 
 
-# Pipelines that are complete in one file.
-SHIPPED = [text for text in (path.read_text() for path in sorted((ROOT / "pipelines").glob("*.yaml")))
-           if "sources_from" not in text]
+# Pipelines that are complete in one file. The four cameras of week.yaml share a line.
+SHIPPED = [text for text in (path.read_text() for path in sorted((ROOT / "pipelines").glob("*.yaml"))
+                             if path.name != "week.yaml") if "sources_from" not in text]
 
 
 def graph(path, *arguments):
@@ -117,6 +117,10 @@ class Text(Case):
     def test_sources_of_a_list(self):
         """The listed cameras and the room for more are alike and share a line."""
         self.assertIn("24 sources", graph(ROOT / "pipelines/cameras.yaml"))
+        self.assertEqual(read(graph(ROOT / "pipelines/week.yaml")),
+                         ({"camera* (4 sources)": "media", "files": "video", "decode": "", "preview": ""},
+                          {("camera* (4 sources)", "files", ""), ("camera* (4 sources)", "decode", ""),
+                           ("decode", "preview", "")}))
 
     def test_devices_copies_and_formats(self):
         boxes = self.check(FAN)

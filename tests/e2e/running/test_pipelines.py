@@ -254,7 +254,7 @@ class Comments(harness.Case):
     def test_demos_refuse(self):
         for arguments, code, words in (("nobody", 64, "no demo is called nobody; there are: "),
                                        ("people --model", 64, "usage: tools/demo people [--model FILE]"),
-                                       ("people --model README.md", 69, "README.md is not YOLOX-nano: its SHA-256")):
+                                       ("people --model README.md", 69, "README.md is not yolox-nano: its SHA-256")):
             with self.subTest(arguments):
                 self.checked(["bash", "tools/demo", *arguments.split()], code, words, cwd=harness.ROOT)
 
