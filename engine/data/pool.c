@@ -115,14 +115,15 @@ void mr_pool_release(mr_pool **pool) {
     release(gone);
 }
 
-static int allocate_host(const mr_pool *pool, size_t bytes, void **data) {
+/* The host's memory, whichever device the pool is for. */
+static int allocate_host(size_t bytes, void **data) {
     *data = mr_pixel_heap_take(bytes);
-    return *data ? MR_OK : mr_fail(MR_ERROR_MEMORY, "%s: no memory for %zu bytes", pool->device->name, bytes);
+    return *data ? MR_OK : mr_fail(MR_ERROR_MEMORY, "%s: no memory for %zu bytes", mr_device_cpu()->name, bytes);
 }
 
 static int allocate(mr_pool *pool, size_t bytes, void **data) {
     if (pool->memory == MR_MEMORY_HOST)
-        return allocate_host(pool, bytes, data);
+        return allocate_host(bytes, data);
     if (pool->memory != MR_MEMORY_SHARED)
         return mr_device_allocate(pool->device, pool->memory, bytes, data);
     return pool->slab ? mr_slab_take_slot(pool->slab, data) : MR_ERROR_UNAVAILABLE;
@@ -138,7 +139,7 @@ static int make_buffer(mr_pool *pool, size_t bytes, mr_buffer **buffer) {
     /* If memory cannot be pinned or shared, plain memory works too, only slower. */
     if (status && memory != MR_MEMORY_HOST && memory != MR_MEMORY_DEVICE) {
         memory = MR_MEMORY_HOST;
-        status = allocate_host(pool, bytes, &data);
+        status = allocate_host(bytes, &data);
     }
     if (status) {
         mr_free(made);

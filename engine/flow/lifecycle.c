@@ -11,6 +11,7 @@
 #include "engine/flow/run/ending.h"
 #include "engine/flow/run/resume.h"
 #include "engine/flow/run/sources.h"
+#include "engine/plan/folders.h"
 
 static int create_ring(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
@@ -157,7 +158,7 @@ static int open_part(mr_instance *instance, size_t number) {
 }
 
 int mr_instance_open(mr_instance *instance) {
-    int status = MR_OK;
+    int status = mr_plan_make_folders(instance->self.type->options, instance->self.options);
     if (instance->self.type->external)
         instance->first_epoch = mr_stage_first_epoch(&instance->self);
     for (size_t i = 0; i < mr_parts_count(&instance->parts) && !status; i++)

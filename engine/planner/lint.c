@@ -79,12 +79,22 @@ static void refuse_errno(const output *o) {
     refuse(o, forbidden ? MR_ERROR_PERMISSION : MR_ERROR_IO, NULL, strerror(errno));
 }
 
+/* "{time}" in a folder's path, which no stage fills in; "": there is none. */
+static const char *braced_in(const output *o, const char *folder) {
+    const char *start = strchr(folder, '{'), *end = start ? strchr(start, '}') : NULL;
+    return end ? mr_arena_text(o->b->arena, start, (size_t)(end + 1 - start)) : "";
+}
+
 /* The hint names the folder that the path starts in before the advice to create one: a folder that exists may be
  * meant. */
 static int refuse_missing(const output *o, const char *folder) {
     mr_arena *arena = o->b->arena;
     const mr_spec *spec = o->b->spec;
-    const char *starts = o->said ? mr_path_hint(arena, spec->synonyms, spec->file, o->option, o->said) : NULL;
+    const char *braced = braced_in(o, folder), *starts = NULL;
+    if (braced && *braced)
+        starts = mr_arena_print(arena, "only a file's name can have %s", braced);
+    else if (o->said)
+        starts = mr_path_hint(arena, spec->synonyms, spec->file, o->option, o->said);
     const char *hint = starts ? mr_arena_print(arena, "%s; make the folder, or name another", starts)
                               : "make the folder, or name another";
     const char *what = mr_arena_print(arena, "there is no folder \"%s\"", folder);
@@ -94,23 +104,30 @@ static int refuse_missing(const output *o, const char *folder) {
     return MR_OK;
 }
 
-/* Whether the stage may make this folder for its file. The shell's "~" means another, and a name that ends with a slash
- * is no file's. */
-static bool is_made(const char *folder, const char *path) {
-    const char *slash = strrchr(folder, '/');
-    return strcmp(slash ? slash + 1 : folder, "~") && path[strlen(path) - 1] != '/';
+/* Whether a run may make this folder. A shell reads "~" and "$HOME" as another, "{time}" is for a file's name, and a
+ * path that ends with a slash names no file. */
+static bool is_made(const output *o, const char *folder) {
+    const char *slash = strrchr(folder, '/'), *name = slash ? slash + 1 : folder;
+    const bool named = o->option->file == MR_FILE_FOLDER || o->path[strlen(o->path) - 1] != '/';
+    const char *braced = braced_in(o, name);
+    return named && *name != '~' && *name != '$' && braced && !*braced;
 }
 
-/* The folder that must exist: stages make the one that they write to, but none above it. */
+/* The folder that the stage writes to. */
+static const char *folder_of(const output *o) {
+    size_t bytes = strlen(o->path);
+    if (o->option->file != MR_FILE_FOLDER)
+        return mr_path_folder(o->b->arena, o->path);
+    while (bytes > 1 && o->path[bytes - 1] == '/')
+        bytes--;
+    return mr_arena_text(o->b->arena, o->path, bytes);
+}
+
+/* The folder that must exist: a run makes the one that a stage writes to (engine/plan/folders.h), but none above it. */
 static const char *folder_above(const output *o) {
     struct stat about;
-    size_t bytes = strlen(o->path);
-    const bool file = o->option->file != MR_FILE_FOLDER;
-    while (!file && bytes > 1 && o->path[bytes - 1] == '/')
-        bytes--;
-    const char *path = mr_arena_text(o->b->arena, o->path, bytes);
-    const char *folder = path ? mr_path_folder(o->b->arena, path) : NULL;
-    if (folder && file && stat(folder, &about) && errno == ENOENT && is_made(folder, path))
+    const char *folder = folder_of(o);
+    if (folder && stat(folder, &about) && errno == ENOENT && is_made(o, folder))
         return mr_path_folder(o->b->arena, folder);
     return folder;
 }

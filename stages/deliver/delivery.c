@@ -1,5 +1,6 @@
 #include "stages/deliver/delivery.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -373,9 +374,13 @@ int mr_delivery_open(mr_delivery **delivery, const mr_stage *self, const mr_serv
     pthread_mutex_init(&made->lock, NULL);
     mr_condition_init(&made->changed);
     made->wake = eventfd(0, EFD_CLOEXEC);
-    if (made->wake < 0 || mr_thread_create(&made->thread, run, made)) {
+    const int status = made->wake < 0 ? mr_fail(MR_ERROR_UNAVAILABLE, "no descriptor for %s: %s", self->id,
+                                                strerror(errno))
+                       : mr_thread_create(&made->thread, run, made)
+                           ? mr_fail(MR_ERROR_MEMORY, "no thread for %s", self->id) : MR_OK;
+    if (status) {
         destroy(made);
-        return mr_fail(MR_ERROR_MEMORY, "no thread for %s", self->id);
+        return status;
     }
     pthread_setname_np(made->thread, "mr-deliver");
     *delivery = made;

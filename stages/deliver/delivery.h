@@ -96,7 +96,8 @@ typedef struct mr_service_type {
 
 /* Plans the memory and the thread, and refuses options that contradict each other. */
 int mr_delivery_negotiate(mr_negotiation *negotiation);
-/* Starts the thread, which connects. Takes the service, also on failure; close destroys it. */
+/* Starts the thread, which connects. Takes the service, also on failure; close destroys it. MR_ERROR_MEMORY: also, no
+ * thread. MR_ERROR_UNAVAILABLE: too many files are open. */
 int mr_delivery_open(mr_delivery **delivery, const mr_stage *self, const mr_service_type *type, void *service);
 /* The end of process: puts a frame's record into the queue, and returns the value for process. A frame whose record has
  * more bytes than the backlog is dropped ("too large"); then `record` is not read. */

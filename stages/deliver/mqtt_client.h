@@ -3,7 +3,7 @@
  * length a broker announces (256 MB) and has two threads that no plan names. Here a packet of the broker can have
  * 64 KiB, and one that breaks the protocol only ends the connection.
  *
- * Nothing waits but open, and turn as long as it is told to. One thread at a time. */
+ * Nothing waits but open, and turn and end as long as they are told to. One thread at a time. */
 #pragma once
 
 #include "stages/deliver/mqtt_packet.h"
@@ -19,7 +19,7 @@ typedef struct mr_mqtt_client_params {
     mr_mqtt_connect connect;
     int64_t timeout_ns;                                    /* to connect, and to answer a ping */
     int wake;                                              /* readable: open returns; -1: never */
-    void (*acknowledged)(void *context, uint16_t id, int reason); /* called by turn */
+    void (*acknowledged)(void *context, uint16_t id, int reason); /* called by turn and publish */
     void *context;
 } mr_mqtt_client_params;
 
@@ -32,14 +32,15 @@ int mr_mqtt_client_open(mr_mqtt_client **client, const mr_mqtt_client_params *pa
 /* The broker's limits. */
 const mr_mqtt_limits *mr_mqtt_client_limits(const mr_mqtt_client *client);
 /* Adds a message, which must respect the limits; the topic must be one (mr_mqtt_is_topic). *id is its
- * number. MR_ERROR_MEMORY. A lost connection is noticed by turn. */
+ * number. If much waits, it sends, and may also receive: MR_ERROR_AGAIN as turn; else a lost connection is noticed by
+ * turn. MR_ERROR_MEMORY. */
 int mr_mqtt_client_publish(mr_mqtt_client *client, uint16_t *id, const char *topic, const void *payload, size_t bytes,
                            bool retain);
 /* Sends and receives; waits that long if there is nothing to do. MR_ERROR_AGAIN: the connection is lost. */
 int mr_mqtt_client_turn(mr_mqtt_client *client, int wait_ms);
-/* After a failed turn: the broker's reason; 0: it gave none. */
+/* After a failed turn or publish: the broker's reason; 0: it gave none. */
 int mr_mqtt_client_reason(const mr_mqtt_client *client);
-/* After a failed turn: the broker broke the protocol. */
+/* After a failed turn or publish: the broker broke the protocol. */
 bool mr_mqtt_client_broke(const mr_mqtt_client *client);
 /* Says good-bye: the broker then publishes no last will. Sends it until that time. */
 void mr_mqtt_client_end(mr_mqtt_client *client, int64_t until_ns);

@@ -35,6 +35,7 @@ typedef struct mr_mqtt_link mr_mqtt_link;
 
 /* Checks the URL. MR_ERROR_CONFIG. */
 int mr_mqtt_link_check(const mr_mqtt_params *params);
-/* `params` must live as long as the link. Reads the files: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_DATA. */
+/* `params` must live as long as the link. Reads the files: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_DATA.
+ * MR_ERROR_CONFIG: the URL, or a file with certificates. MR_ERROR_MEMORY. */
 int mr_mqtt_link_create(mr_mqtt_link **link, const mr_mqtt_params *params);
 extern const mr_service_type mr_mqtt_service;

@@ -136,11 +136,23 @@ static bool read_properties(mr_mqtt_packet *packet, fields *from) {
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
+/* A broker that knows only MQTT 3.1.1 refuses a client of MQTT 5 in its own words, without properties. False: those are
+ * not any. */
+static bool take_old_reason(mr_mqtt_packet *packet) {
+    static const int known[] = {0, MR_MQTT_OLD_VERSION, MR_MQTT_BAD_ID, MR_MQTT_NO_SERVICE, MR_MQTT_BAD_LOGIN,
+                                MR_MQTT_NOT_AUTHORIZED};
+    const size_t old = (size_t)packet->reason;
+    packet->reason = old < sizeof known / sizeof *known ? known[old] : 0;
+    return packet->reason;
+}
+
 static bool read_connack(mr_mqtt_packet *packet, fields *from, int version) {
     const uint32_t flags = take_number(from, 1);
     packet->reason = (int)take_number(from, 1);
     packet->limits = (mr_mqtt_limits){.open = UINT16_MAX, .bytes = MR_MQTT_MOST_WRITTEN, .quality = 1, .retains = true,
                                       .keep_alive_s = -1};
+    if (version == MR_MQTT_5 && !from->left)
+        return !flags && take_old_reason(packet);
     return flags <= 1 && (version == MR_MQTT_311 || read_properties(packet, from));
 }
 

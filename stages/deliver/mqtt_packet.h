@@ -18,9 +18,10 @@ enum {
 
 /* Reasons of MQTT 5; those from MR_MQTT_FAILURE on are failures. */
 enum {
-    MR_MQTT_FAILURE = 0x80, MR_MQTT_OLD_VERSION = 0x84, MR_MQTT_BAD_LOGIN = 0x86, MR_MQTT_NOT_AUTHORIZED = 0x87,
-    MR_MQTT_BANNED = 0x8a, MR_MQTT_BAD_METHOD = 0x8c, MR_MQTT_TAKEN_OVER = 0x8e, MR_MQTT_BAD_TOPIC = 0x90,
-    MR_MQTT_TOO_LARGE = 0x95, MR_MQTT_BAD_PAYLOAD = 0x99, MR_MQTT_NO_RETAIN = 0x9a,
+    MR_MQTT_FAILURE = 0x80, MR_MQTT_OLD_VERSION = 0x84, MR_MQTT_BAD_ID = 0x85, MR_MQTT_BAD_LOGIN = 0x86,
+    MR_MQTT_NOT_AUTHORIZED = 0x87, MR_MQTT_NO_SERVICE = 0x88, MR_MQTT_BANNED = 0x8a,
+    MR_MQTT_BAD_METHOD = 0x8c, MR_MQTT_TAKEN_OVER = 0x8e, MR_MQTT_BAD_TOPIC = 0x90, MR_MQTT_TOO_LARGE = 0x95,
+    MR_MQTT_BAD_PAYLOAD = 0x99, MR_MQTT_NO_RETAIN = 0x9a,
 };
 
 /* The largest packet that a broker may send, and the largest that can be sent. */
@@ -37,7 +38,8 @@ typedef struct mr_mqtt_limits {
 
 typedef struct mr_mqtt_packet {
     int type;
-    int reason;            /* of CONNACK, PUBACK and DISCONNECT */
+    int reason;            /* of CONNACK, PUBACK and DISCONNECT; that of a broker which knows only 3.1.1, and
+                              answers a CONNECT of MQTT 5, in MQTT 5's words */
     uint16_t id;           /* of PUBACK and PUBREL, and of PUBLISH with a QoS */
     int quality;           /* of PUBLISH: its QoS */
     mr_mqtt_limits limits; /* of CONNACK */

@@ -1,7 +1,6 @@
 /* sqlite: rows in a database file. */
 #include <string.h>
 
-#include "engine/base/file.h"
 #include "stages/deliver/db_sink.h"
 #include "stages/deliver/sqlite_store.h"
 #include "stages/list.h"
@@ -33,9 +32,7 @@ static int open_sink(mr_stage *self) {
     int status = mr_db_sink_open(self);
     if (status || is_discarded(given->path))
         return status;
-    status = mr_file_make_folder_of(given->path);
-    if (!status)
-        status = mr_sqlite_store_create(&store, given->path, at->tables);
+    status = mr_sqlite_store_create(&store, given->path, at->tables);
     return status ? status : mr_delivery_open(&at->delivery, self, &mr_sqlite_service, store);
 }
 

@@ -9,7 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/base/file.h"
 #include "engine/base/memory.h"
 #include "stages/list.h"
 #include "stages/objects/found.h"
@@ -146,15 +145,12 @@ static int begin(mr_stage *self) {
 static int open_images(mr_stage *self) {
     const images_options *given = self->options;
     images_state *state = self->state;
-    int status = mr_file_make_folder(given->path);
-    if (status)
-        return status;
     state->full = mr_full_make(self, given->on_full);
     state->overwrite = may_replace(given);
     state->held_files = holds_files(given->path);
     state->encoder.choices = (mr_still_choices){mr_still_kind_of(given->name), (int)given->compression,
                                                 (int)given->quality, given->rotate};
-    status = begin(self);
+    int status = begin(self);
     return status == MR_ERROR_AGAIN ? MR_OK : status;
 }
 

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/file.h"
 #include "engine/base/thread.h"
 #include "stages/sink/named_file.h"
 #include "stages/sink/run_files.h"
@@ -188,8 +187,6 @@ int mr_text_sink_open(mr_stage *self, const mr_text_form *form) {
     sink->written = (mr_written){.self = self, .path = path, .header = form->header};
     sink->reader = (mr_line_reader){.take = form->take, .finish = form->finish, .context = &sink->written};
     int status = set_names(self);
-    if (!status && !mr_output_streams(path))
-        status = mr_file_make_folder(sink->folder);
     if (!status && mr_output_streams(path))
         status = mr_journal_open_stream(&sink->journal, &sink->output, self, &sink->written, form->line_end);
     else if (!status && !sink->keep.names.pattern)

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/file.h"
 #include "stages/list.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_input.h"
@@ -132,16 +131,13 @@ static int open_record(mr_stage *self) {
     record_state *state = self->state;
     mr_recording *recording = &state->recording;
     mr_av_log_capture();
-    int status = mr_file_make_folder(given->path);
-    if (status)
-        return status;
     *recording = (mr_recording){
         .self = self, .before_ns = given->before, .after_ns = given->after, .longest_ns = given->longest,
         .cache = {.keep_ns = given->keep, .most_bytes = (size_t)given->memory},
         .keep = {.names = {given->path, given->name, self->source_id}, .beside = ".json",
                  .for_ns = given->keep_for, .bytes = given->keep_bytes},
         .full = mr_full_make(self, given->on_full)};
-    status = container_of(given, &recording->container);
+    int status = container_of(given, &recording->container);
     return status ? status : mr_recording_open(recording);
 }
 

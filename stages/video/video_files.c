@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/file.h"
 #include "stages/sink/output.h"
 
 enum { KEPT_BEHIND_PLAYLIST = 3 };
@@ -22,9 +21,6 @@ int mr_video_files_open(mr_video_files *files, mr_stage *self) {
     const char *option;
     *files = (mr_video_files){.given = given, .full = mr_full_make(self, given->on_full)};
     int status = mr_video_container(given, &files->container, &option);
-    if (status)
-        return status;
-    status = mr_file_make_folder(given->path);
     if (status)
         return status;
     bool hls = mr_video_is_hls(given);

@@ -24,7 +24,7 @@ static mr_zmq_params params_of(const mr_zmq_link *link, const char *const *allow
 int mr_zmq_link_negotiate(mr_negotiation *negotiation, const mr_zmq_link *link) {
     const char *wrong = NULL;
     negotiation->blocking = true;
-    negotiation->threads = link->bind ? MR_ZMQ_GUARDED_THREADS : MR_ZMQ_THREADS;
+    negotiation->threads = MR_ZMQ_WATCHED_THREADS;
     if (!link->endpoint)
         return MR_OK;
     mr_zmq_params params = params_of(link, &link->allow, negotiation->id, 0);

@@ -227,6 +227,19 @@ TEST(an_allocation_that_fails_leaves_the_pool_usable) {
     assert_int_equal(buffer->memory, MR_MEMORY_DEVICE);
 }
 
+/* Plain memory replaces pinned memory that fails. If the host has none either, the message is about the host. */
+TEST(the_host_is_named_if_it_has_no_memory) {
+    ENDED_BY(mr_pool_release) mr_pool *pool;
+    ENDED_BY(mr_device_destroy) mr_device *device;
+    mr_buffer *buffer = NULL;
+    const size_t bytes = (size_t)1 << 60;
+    const mr_sim_params params = {.manual = true, .fail_allocation = 1};
+    assert_int_equal(mr_sim_create(&device, &params), MR_OK);
+    assert_int_equal(mr_pool_create(&pool, device, MR_MEMORY_PINNED, bytes, 1), MR_OK);
+    assert_int_equal(mr_pool_acquire(pool, &buffer), MR_ERROR_MEMORY);
+    assert_string_equal(mr_message(), "cpu: no memory for 1152921504606846976 bytes");
+}
+
 /* The device has limited memory: the pool makes as many buffers as fit, and reports how many. */
 TEST(a_pool_that_was_filled_allocates_no_more) {
     ENDED_BY(mr_device_destroy) mr_device *device;
@@ -279,6 +292,30 @@ TEST(large_buffers_are_in_huge_pages) {
     for (int i = 0; i < 3; i++)
         mr_pool_release(&pool[i]);
     assert_int_equal(huge_mappings(NULL), 0);
+}
+
+/* One pool still has a buffer in the region when another, which had the rest, goes. */
+TEST(a_pool_that_goes_leaves_no_pages) {
+    enum { COUNT = 49, BYTES = 300 << 10 };
+    mr_pool *staying = pool_of(BYTES, 1), *going = pool_of(BYTES, COUNT);
+    mr_buffer *buffer[COUNT], *left = NULL;
+    uint64_t resident;
+    if (mr_huge_pages_given())
+        left = acquire(staying);
+    for (int i = 0; left && i < COUNT; i++) {
+        buffer[i] = acquire(going);
+        memset(buffer[i]->data, i, BYTES);
+    }
+    for (int i = 0; left && i < COUNT; i++)
+        mr_buffer_unref(&buffer[i]);
+    mr_pool_release(&going);
+    if (left) {
+        memset(left->data, 1, BYTES);
+        huge_mappings(&resident);
+        assert_in_range(resident, BYTES, 3 * MR_HUGE_PAGE);
+        mr_buffer_unref(&left);
+    }
+    mr_pool_release(&staying);
 }
 
 TEST(small_buffers_are_not) {

@@ -18,7 +18,9 @@ static bool take_own_folder(char folder[PATH_MAX]) {
     static const char inside;
     Dl_info own;
     /* A program's name is as it was called, so the kernel is asked. */
-    const bool is_library = dladdr(&inside, &own) && own.dli_fname && strstr(own.dli_fname, ".so");
+    const char *name = dladdr(&inside, &own) && own.dli_fname ? own.dli_fname : "";
+    const char *base = strrchr(name, '/');
+    const bool is_library = strstr(base ? base : name, ".so");
     char *slash = realpath(is_library ? own.dli_fname : "/proc/self/exe", folder) ? strrchr(folder, '/') : NULL;
     if (!slash)
         return false;

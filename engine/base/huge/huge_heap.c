@@ -89,6 +89,14 @@ static void shrink(mr_huge_heap *heap, size_t most) {
     }
 }
 
+/* Returns the whole pages in a free block, after its header. They are mapped still, and zero when next used. */
+static void empty(block *b) {
+    const uintptr_t first = ((uintptr_t)(b + 1) + MR_HUGE_PAGE - 1) / MR_HUGE_PAGE * MR_HUGE_PAGE;
+    const uintptr_t end = ((uintptr_t)b + b->bytes) / MR_HUGE_PAGE * MR_HUGE_PAGE;
+    if (first < end)
+        madvise((void *)first, end - first, MADV_DONTNEED);
+}
+
 /* A region of `size` bytes with one block, which is not listed. The kernel places a mapping anywhere. So a page more is
  * mapped, and what is outside whole pages is returned. */
 static block *map(mr_huge_heap *heap, size_t size) {
@@ -160,6 +168,8 @@ void mr_huge_free(mr_huge_heap *heap, void *memory) {
 void mr_huge_trim(mr_huge_heap *heap) {
     pthread_mutex_lock(&heap->lock);
     shrink(heap, 0);
+    for (block *b = heap->vacant; b; b = b->next)
+        empty(b);
     heap->most = heap->in_use;
     pthread_mutex_unlock(&heap->lock);
 }

@@ -32,5 +32,6 @@ bool mr_huge_pages_given(void);
 void *mr_huge_alloc(mr_huge_heap *heap, size_t bytes);
 /* Accepts NULL. */
 void mr_huge_free(mr_huge_heap *heap, void *memory);
-/* Returns all empty regions to the system. */
+/* Returns all empty regions to the system, and, in other regions, the pages of free blocks. A page stays in memory if
+ * it holds part of a block in use, or the start of a free block. */
 void mr_huge_trim(mr_huge_heap *heap);

@@ -40,7 +40,8 @@ typedef enum mr_option_kind {
     MR_OPTION_EVERY     /* mr_every; "5" or "200ms". The range is for the number. */
 } mr_option_kind;
 
-/* How the stage uses the file that a PATH or URI names. Planning refuses two stages that write one file. */
+/* How the stage uses the file that a PATH or URI names. Planning refuses two stages that write one file. The engine
+ * makes the folder of a file that is WRITTEN, and a FOLDER, before it opens the stage; not the folders above. */
 typedef enum mr_option_file {
     MR_FILE_NONE,
     MR_FILE_READ,    /* reads a file, folder or glob */

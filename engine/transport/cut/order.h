@@ -4,9 +4,9 @@
  * frame will not come any more once all of them have sent later ones; if some have nothing to send, frames are held no
  * longer than `patience`. Late frames pass at once. After a process connected or disconnected, which is when frames are
  * sent again to others, only patience counts for as long. Behind a live cut a first connection does not count, since
- * the very first frames may have been lost because no consumer was connected. A process is not
- * waited for once it has been away for longer than `patience`, or has not connected for so long after the first frame:
- * its frames were sent to others, or are lost.
+ * the very first frames may have been lost because no consumer was connected. A process is not waited for once it has
+ * been away for longer than `patience`, or has not connected for so long after the first frame: its frames were sent to
+ * others, or are lost.
  *
  * It holds as many frames as windows admit. One thread. */
 #pragma once

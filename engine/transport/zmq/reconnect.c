@@ -1,39 +1,32 @@
 #include "engine/transport/zmq/reconnect.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <zmq.h>
 
+#include "engine/base/clock.h"
+#include "engine/base/thread.h"
 #include "millrace/log.h"
 #include "millrace/status.h"
 
 static const int64_t FIRST_PAUSE_NS = INT64_C(1000000000), LONGEST_PAUSE_NS = INT64_C(60000000000);
 
-/* Sockets that receive are looked at all the time. Those that only send may have nothing to do for hours: events that
- * come again and again, such as tries to connect, would pile up. */
 enum {
-    RARE = ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_SUCCEEDED,
-    ALL = RARE | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CONNECT_RETRIED
+    EVENTS = ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+             ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CONNECT_RETRIED
 };
 
-int mr_zmq_reconnect_begin(mr_zmq_reconnect *of, void *context, void *socket, int type) {
-    static const char events[] = "inproc://events";
-    const int unlimited = 0; /* else libzmq's thread would wait until they are read */
-    *of = (mr_zmq_reconnect){.events = zmq_socket(context, ZMQ_PAIR), .pause_ns = FIRST_PAUSE_NS};
-    if (!of->events || zmq_setsockopt(of->events, ZMQ_RCVHWM, &unlimited, sizeof unlimited) ||
-        zmq_socket_monitor(socket, events, type == ZMQ_PULL || type == ZMQ_SUB ? ALL : RARE) ||
-        zmq_connect(of->events, events))
-        return mr_fail(MR_ERROR_UNAVAILABLE, "ZeroMQ cannot create sockets: %s", zmq_strerror(errno));
-    return MR_OK;
-}
+/* ---- the thread -------------------------------------------------------------------------------------------------- */
 
-static void note(mr_zmq_reconnect *of, uint16_t event, int64_t now_ns) {
+static void note(mr_zmq_reconnect *of, uint16_t event) {
+    MR_LOCKED(&of->lock);
     if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED || event == ZMQ_EVENT_CONNECT_RETRIED) {
         of->why = NULL;
         return;
     }
     if (!of->why)
-        of->since_ns = now_ns;
+        of->since_ns = mr_now_ns();
     if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
         of->why = "refuses the key";
     else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
@@ -42,37 +35,74 @@ static void note(mr_zmq_reconnect *of, uint16_t event, int64_t now_ns) {
         of->why = "has ended the connection";
 }
 
-/* An event is a kind of 16 bits and a value, and an address. */
-static void read_events(mr_zmq_reconnect *of, int64_t now_ns) {
+static int receive(void *events, void *data, size_t bytes) {
+    int received;
+    do
+        received = zmq_recv(events, data, bytes, 0);
+    while (received < 0 && errno == EINTR);
+    return received;
+}
+
+/* An event is a kind of 16 bits and a value, and an address. Ends when the context is shut down. */
+static void *watch(void *context) {
+    mr_zmq_reconnect *of = context;
     unsigned char data[64];
     uint16_t event;
-    while (zmq_recv(of->events, data, sizeof data, ZMQ_DONTWAIT) >= (int)sizeof event) {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    while (receive(of->events, data, sizeof data) >= (int)sizeof event) {
         memcpy(&event, data, sizeof event);
-        zmq_recv(of->events, data, sizeof data, ZMQ_DONTWAIT);
-        note(of, event, now_ns);
+        if (receive(of->events, data, sizeof data) >= 0)
+            note(of, event);
     }
+    return NULL;
+}
+
+/* ---- the owner's calls ------------------------------------------------------------------------------------------- */
+
+int mr_zmq_reconnect_begin(mr_zmq_reconnect *of, void *context, void *socket) {
+    static const char events[] = "inproc://events";
+    *of = (mr_zmq_reconnect){.events = zmq_socket(context, ZMQ_PAIR), .pause_ns = FIRST_PAUSE_NS};
+    mr_lock_init(&of->lock);
+    if (!of->events || zmq_socket_monitor(socket, events, EVENTS) || zmq_connect(of->events, events))
+        return mr_fail(MR_ERROR_UNAVAILABLE, "ZeroMQ cannot create sockets: %s", zmq_strerror(errno));
+    const int error = mr_thread_create(&of->thread, watch, of);
+    if (error)
+        return mr_fail(MR_ERROR_MEMORY, "no thread: %s", strerror(error));
+    of->running = true;
+    pthread_setname_np(of->thread, "mr-zmq-watch");
+    return MR_OK;
+}
+
+/* Why the connection is to be made anew now; NULL: it is not. */
+static const char *take_reason(mr_zmq_reconnect *of, int64_t now_ns) {
+    MR_LOCKED(&of->lock);
+    const char *why = of->why;
+    if (why && of->since_ns - of->renewed_ns > 2 * LONGEST_PAUSE_NS)
+        of->pause_ns = FIRST_PAUSE_NS;
+    if (!why || now_ns < of->since_ns + of->pause_ns)
+        return NULL;
+    of->why = NULL;
+    return why;
 }
 
 bool mr_zmq_reconnect_due(mr_zmq_reconnect *of, const char *id, const char *endpoint, int64_t now_ns) {
-    if (!of->events)
+    const char *why = of->events ? take_reason(of, now_ns) : NULL;
+    if (!why)
         return false;
-    const char *before = of->why;
-    read_events(of, now_ns);
-    if (of->why && !before && now_ns - of->renewed_ns > 2 * LONGEST_PAUSE_NS)
-        of->pause_ns = FIRST_PAUSE_NS;
-    if (!of->why || now_ns < of->since_ns + of->pause_ns)
-        return false;
-    mr_log_repeating(MR_LOG_WARNING, id, "%s: %s %s: connects again", id, endpoint, of->why);
-    of->why = NULL;
+    mr_log_repeating(MR_LOG_WARNING, id, "%s: %s %s: connects again", id, endpoint, why);
     of->renewed_ns = now_ns;
     of->pause_ns = of->pause_ns < LONGEST_PAUSE_NS / 2 ? 2 * of->pause_ns : LONGEST_PAUSE_NS;
     return true;
 }
 
-void mr_zmq_reconnect_end(mr_zmq_reconnect *of, void *socket) {
+void mr_zmq_reconnect_end(mr_zmq_reconnect *of) {
+    if (of->running)
+        pthread_join(of->thread, NULL);
     if (!of->events)
         return;
-    zmq_socket_monitor(socket, NULL, 0);
     zmq_close(of->events);
+    pthread_mutex_destroy(&of->lock);
     of->events = NULL;
 }

@@ -216,7 +216,7 @@ static int create(mr_zmq *made, const mr_key_pair *pair, mr_allow_list *allow, c
     if (!status && params->bind)
         status = guard(made, allow);
     if (!status && !params->bind && params->keeps)
-        status = mr_zmq_reconnect_begin(&made->reconnect, made->context, made->socket, params->type);
+        status = mr_zmq_reconnect_begin(&made->reconnect, made->context, made->socket);
     return status;
 }
 
@@ -277,8 +277,17 @@ void mr_zmq_renew(mr_zmq *socket) {
     zmq_connect(socket->socket, socket->endpoint);
 }
 
+/* To close a connection drops what has come and is not read. After the last of it nothing comes: it is given up. */
+static bool has_unread(const mr_zmq *socket) {
+    const int type = socket->params.type;
+    int events = 0;
+    size_t bytes = sizeof events;
+    return (type == ZMQ_PULL || type == ZMQ_SUB) &&
+           !zmq_getsockopt(socket->socket, ZMQ_EVENTS, &events, &bytes) && events & ZMQ_POLLIN;
+}
+
 void mr_zmq_keep(mr_zmq *socket) {
-    if (mr_zmq_reconnect_due(&socket->reconnect, socket->id, socket->endpoint, mr_now_ns()))
+    if (!has_unread(socket) && mr_zmq_reconnect_due(&socket->reconnect, socket->id, socket->endpoint, mr_now_ns()))
         mr_zmq_renew(socket);
 }
 
@@ -319,13 +328,13 @@ void mr_zmq_close(mr_zmq **socket, int linger_ms) {
     if (gone->params.bind)
         mr_ipc_path_remove(gone->endpoint, gone->made_folder);
     if (gone->socket) {
-        mr_zmq_reconnect_end(&gone->reconnect, gone->socket);
         set(gone->socket, ZMQ_LINGER, linger_ms);
         zmq_close(gone->socket);
     }
     if (gone->context)
         zmq_ctx_shutdown(gone->context);
     mr_zmq_guard_end(&gone->guard);
+    mr_zmq_reconnect_end(&gone->reconnect);
     while (gone->context && zmq_ctx_term(gone->context) && errno == EINTR)
         ;
     mr_free(gone);

@@ -5,7 +5,8 @@
  *
  * Each socket has a separate context, so that closing one need not wait for another. libzmq starts two threads for it
  * (MR_ZMQ_THREADS). A socket that binds has a third, the guard, which answers libzmq's authentication requests (ZAP,
- * https://rfc.zeromq.org/spec/27). The handle belongs to one thread at a time; any thread may open and close. */
+ * https://rfc.zeromq.org/spec/27). One that connects with `keeps` also has a third, which watches the connection. The
+ * handle belongs to one thread at a time; any thread may open and close. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,8 +15,8 @@
 
 typedef struct mr_zmq mr_zmq;
 
-/* Threads for one socket: the context's, and the guard's if it binds. */
-enum { MR_ZMQ_THREADS = 2, MR_ZMQ_GUARDED_THREADS = 3 };
+/* Threads for one socket: the context's; and with those, the guard or the one that watches. */
+enum { MR_ZMQ_THREADS = 2, MR_ZMQ_WATCHED_THREADS = 3 };
 enum { MR_ZMQ_MOST_KNOWN = 64 };
 
 typedef struct mr_zmq_params {
@@ -53,8 +54,9 @@ int mr_zmq_create(mr_zmq **socket, const mr_zmq_params *params);
 int mr_zmq_attach(mr_zmq *socket);
 /* One that connects: closes the connection, with all that is under way on it, and makes another. */
 void mr_zmq_renew(mr_zmq *socket);
-/* One that connects with `keeps`: makes a new connection if libzmq has given it up (reconnect.h). The owner must call
- * this at least ten times a second while it waits, and before it sends. */
+/* One that connects with `keeps`: makes a new connection if libzmq has given it up (reconnect.h). The owner calls this
+ * before it sends, and ten times a second while it waits; it may leave the socket alone between. What has come and is
+ * not read is not dropped: the new connection is made after it. */
 void mr_zmq_keep(mr_zmq *socket);
 /* For zmq_poll, zmq_msg_send and so on. */
 void *mr_zmq_handle(const mr_zmq *socket);

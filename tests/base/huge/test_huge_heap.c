@@ -1,6 +1,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -89,6 +90,52 @@ TEST(a_trim_keeps_what_is_used) {
     assert_int_equal(kept[999], 7);
     mr_huge_free(&heap, kept);
     assert_empty(&heap);
+}
+
+/* The pages of a region that are in memory, in bytes. */
+static size_t resident_bytes(void *region, size_t bytes) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char in[8 * MR_HUGE_PAGE / 4096];
+    size_t sum = 0;
+    assert_true(bytes / page <= sizeof in);
+    assert_int_equal(mincore(region, bytes, in), 0);
+    for (size_t i = 0; i < bytes / page; i++)
+        sum += in[i] & 1 ? page : 0;
+    return sum;
+}
+
+/* Only pages with a part of the block that is left, or the start of free memory, stay. The rest can be used again. */
+TEST(a_trim_empties_the_pages_of_free_blocks) {
+    enum { REGION = 8 * MR_HUGE_PAGE, BYTES = 300 << 10, COUNT = 50 };
+    for (size_t left = 0; left < COUNT; left += 7) {
+        mr_huge_heap heap = {.lock = PTHREAD_MUTEX_INITIALIZER, .region = REGION};
+        uint8_t *block[COUNT], *region = NULL;
+        for (size_t i = 0; i < COUNT; i++) {
+            assert_non_null(block[i] = mr_huge_alloc(&heap, BYTES));
+            memset(block[i], (int)i + 1, BYTES);
+            region = !region || block[i] < region ? block[i] : region;
+        }
+        region -= (uintptr_t)region % MR_HUGE_PAGE;
+        assert_int_equal(heap.mapped, REGION);
+        assert_true(resident_bytes(region, REGION) >= COUNT * BYTES);
+        for (size_t i = 0; i < COUNT; i++)
+            if (i != left)
+                mr_huge_free(&heap, block[i]);
+        mr_huge_trim(&heap);
+        assert_in_range(resident_bytes(region, REGION), BYTES, 3 * MR_HUGE_PAGE);
+        for (size_t at = 0; at < BYTES; at++)
+            if (block[left][at] != left + 1)
+                fail_msg("byte %zu of the block that is left has changed", at);
+        for (size_t i = 0; i < COUNT; i++)
+            if (i != left) {
+                assert_non_null(block[i] = mr_huge_alloc(&heap, BYTES));
+                memset(block[i], 1, BYTES);
+            }
+        assert_int_equal(heap.mapped, REGION);
+        for (size_t i = 0; i < COUNT; i++)
+            mr_huge_free(&heap, block[i]);
+        assert_empty(&heap);
+    }
 }
 
 /* The process's address space. */

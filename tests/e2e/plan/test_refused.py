@@ -252,6 +252,9 @@ class Outputs(harness.Case):
         (other / "shut").chmod(0o500)
         cases = [("none/more/x.jsonl", 74, f'no folder "{self.folder}/none"', f"start in its folder, {self.folder};"),
                  ("~/x.jsonl", 74, 'no folder "', "${HOME}/x.jsonl"), ("other", 74, "it is a folder"),
+                 ("$HOME/x.jsonl", 74, 'no folder "', "${HOME}/x.jsonl"), ("~me/x.jsonl", 74, 'no folder "'),
+                 ("t{time}/x-{number}.jsonl", 74, "/t{time}", "only a file's name can have {time};"),
+                 ("none/{number}/x.jsonl", 74, 'no folder "', "only a file's name can have {number};"),
                  ("pipeline.yaml/x.jsonl", 74, "Not a directory"), ("none/", 74, 'no folder "')]
         cases += [("other/shut/x.jsonl", 77, "Permission denied")] if os.geteuid() else []
         for path, code, *words in cases:
@@ -268,6 +271,11 @@ class Outputs(harness.Case):
                     self.millrace("check", pipeline)
         self.millrace("run", self.write(GOOD), "--output", "none/more/x.jsonl", code=74,
                       says=f"starts in the working directory, {other};", cwd=other)
+        for path, says in (("~", "${HOME}"), ("$OUT", "${OUT}"),
+                           ("of-{source}/", "only a file's name can have {source};")):
+            pipeline = self.write(GOOD.replace("type: jsonl", "type: images").replace('"-"', f'"{path}"'))
+            self.millrace("run", pipeline, code=74, says=says)
+        self.assertEqual(sorted(one.name for one in self.folder.iterdir()), ["other", "pipeline.yaml"])
 
     def test_a_folder_is_made(self):
         """By every stage that writes files, whichever comes first; two may share it. A plan makes nothing."""

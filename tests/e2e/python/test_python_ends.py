@@ -53,8 +53,9 @@ class Ends(Case):
             self.skipTest("the module is not built (Debian: python3-dev)")
         super().setUp()
 
-    def program(self, text, code=0, python=sys.executable):
-        done = subprocess.run([python, "-c", BEGIN + text], capture_output=True, text=True, cwd=self.folder, timeout=60)
+    def program(self, text, code=0):
+        done = subprocess.run([sys.executable, "-c", BEGIN + text], capture_output=True, text=True, cwd=self.folder,
+                              timeout=60)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         self.assertNotIn("Fatal", done.stderr)
         return done
@@ -152,6 +153,112 @@ print(frame, total)
 kept = planes[1]
 """)
         self.assertIn("picture I420 320x240", done.stdout)
+
+    def test_arrays_outlive_a_subscription(self):
+        done = self.program("""
+import gc
+kept = []
+with millrace.Pipeline(text=CLIP) as p:
+    p.subscribe("answers", lambda frame: kept.append(frame.planes[0]) if frame.seq < 3 else None)
+    p.start()
+    p.wait()
+sums = [int(one.sum()) for one in kept]
+kept.clear()
+gc.collect()
+print(len(sums), min(sums) > 0)
+""")
+        self.assertEqual(done.stdout, "3 True\n")
+
+    def test_a_fork_inside_a_function_may_drop_its_frame(self):
+        done = self.program("""
+codes = []
+def function(frame):
+    if not codes:
+        pid = os.fork()
+        if pid == 0:
+            del frame
+            os._exit(0)
+        codes.append(os.waitpid(pid, 0)[1])
+p = millrace.Pipeline(text=ENDLESS)
+p.subscribe("answers", function)
+p.start()
+while not codes: time.sleep(0.01)
+p.close()
+print(codes)
+""")
+        self.assertEqual(done.stdout, "[0]\n")
+
+    def test_ctrl_c_ends_a_close_that_a_function_holds_up(self):
+        code, out, err, seconds = self.interrupted("""
+p = millrace.Pipeline(text=ENDLESS)
+p.subscribe("answers", lambda frame: threading.Event().wait())
+p.start()
+time.sleep(0.2)
+threading.Timer(1, lambda: print("ready")).start()
+p.close(timeout=0.2)
+""")
+        self.assertEqual(code, -signal.SIGINT, out + err)
+        self.assertIn("KeyboardInterrupt", err)
+        self.assertIn("the function of stage answers does not return", err)
+        self.assertLess(seconds, 10)
+
+    def test_the_interpreter_ends_although_a_function_never_returns(self):
+        started = time.monotonic()
+        done = self.program("""
+import queue
+q = queue.Queue(1)
+p = millrace.Pipeline(text=ENDLESS)
+p.subscribe("answers", q.put)
+p.start()
+while not q.full(): time.sleep(0.01)
+""")
+        self.assertIn("the function of stage answers does not return", done.stderr)
+        self.assertLess(time.monotonic() - started, 30)
+
+    def test_ctrl_c_ends_the_removal_of_a_source(self):
+        code, out, err, seconds = self.interrupted("""
+text = "version: 1\\npipeline: p\\nsources:\\n  max: 2\\n  like: {type: 'null', rate: 200fps}\\n"
+p = millrace.Pipeline(text=text + "stages:\\n  answers: {type: callback, input: sources.*}\\n")
+go, inside = threading.Event(), threading.Event()
+p.subscribe("answers", lambda frame: inside.set() or go.wait())
+p.start()
+p.add_source("one")
+inside.wait()
+print("ready")
+try:
+    p.remove_source("one")
+finally:
+    go.set()
+""")
+        self.assertEqual(code, -signal.SIGINT, out + err)
+        self.assertIn("KeyboardInterrupt", err)
+        self.assertLess(seconds, 5)
+
+    def test_functions_may_not_change_sources(self):
+        done = self.program("""
+text = "version: 1\\npipeline: p\\nsources:\\n  max: 2\\n  like: {type: 'null', rate: 200fps}\\n"
+p = millrace.Pipeline(text=text + "stages:\\n  answers: {type: callback, input: sources.*}\\n")
+said = []
+def function(frame):
+    for change in (lambda: p.remove_source("one"), lambda: p.add_source("two"),
+                   lambda: p.set_source("one", rate="1fps"), p.reload_sources):
+        if len(said) < 4:
+            try:
+                change()
+            except millrace.Error as error:
+                said.append((error.exit_code, str(error)))
+p.subscribe("answers", function)
+p.start()
+p.add_source("one")
+while len(said) < 4: time.sleep(0.01)
+p.close()
+assert all(code == 64 and "change its sources" in text for code, text in said), said
+try:
+    p.trigger("answers")
+except millrace.Stopped as error:
+    print(error.exit_code, error)
+""")
+        self.assertEqual(done.stdout, "75 the pipeline is closed\n")
 
     def test_a_forgotten_pipeline_ends_by_itself(self):
         self.program("""

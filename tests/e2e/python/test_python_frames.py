@@ -100,12 +100,68 @@ class Frames(Module):
             with self.assertRaises(ValueError):
                 first[0, 0] = 1
             np.testing.assert_array_equal(first, pixels)
-            self.assertEqual((frame.pts, frame.pts_ns, first.strides[0] % 1), (1.5, 1500000000, 0))
+            self.assertEqual((frame.pts, frame.pts_ns), (1.5, 1500000000))
+            self.assertEqual(first.strides, (65, 1))  # a pushed picture keeps its rows
             np.testing.assert_array_equal(np.from_dlpack(_Dl(frame)), pixels)
             del frame, second, frames
             gc.collect()
             np.testing.assert_array_equal(first, pixels)
         np.testing.assert_array_equal(first, pixels)  # the array outlives the pipeline
+
+    def test_dlpack_without_versions_gives_copies_alone(self):
+        pixels = np.arange(33 * 65, dtype=np.uint8).reshape(33, 65)
+        with millrace.Pipeline(text=PUSHED.replace("FORMAT", "GRAY8 65x33")) as p:
+            frames = p.frames("answers")
+            p.start()
+            p.push("camera", pixels)
+            frame = next(frames)
+            shared = _Dl(frame)
+            with self.assertRaisesRegex(BufferError, "copy=True"):
+                shared.__dlpack__()
+            self.assertIn('"dltensor"', repr(shared.__dlpack__(copy=True)))
+            self.assertFalse(np.from_dlpack(shared).flags.writeable)
+            copy = np.from_dlpack(shared, copy=True)
+            copy[:] += 1
+            np.testing.assert_array_equal(copy, pixels + 1)
+            np.testing.assert_array_equal(frame.array, pixels)
+
+    def test_threads_may_detach_a_frame_while_others_read_it(self):
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            for frame in millrace.run(text=NUMBERS.replace("COUNT", "300")):
+                threads = [threading.Thread(target=target) for target in
+                           (frame.detach, lambda: frame.results, lambda: frame.classes, frame.detach)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+                self.assertEqual((frame.results, frame.planes), ([], []))
+        finally:
+            sys.setswitchinterval(interval)
+
+    def test_the_loop_gets_all_that_the_only_sink_reads(self):
+        text = pipeline(dict(a='type: "null", frames: 5', b='type: "null", frames: 7'), same="type: 'null', input: b",
+                        rows="type: jsonl, input: INPUT")
+        for inputs, expected in (("[a, same]", {"a": 5, "b": 7}), ("sources.*", {"a": 5, "b": 7})):
+            full = text.replace("INPUT", inputs)
+            if inputs == "sources.*":
+                full = full.replace("  same: {type: 'null', input: b}\n", "")
+            for more in ({}, {"output": self.folder / "rows.jsonl"}, {"stage": "rows"}):
+                with self.subTest(inputs=inputs, **more):
+                    seen = {"a": 0, "b": 0}
+                    for frame in millrace.run(text=full, force=True, **more):
+                        seen[frame.source] += 1
+                    self.assertEqual(seen, expected)
+
+    def test_hold_has_a_limit(self):
+        with millrace.Pipeline(text=NUMBERS.replace("COUNT", "3")) as p:
+            for hold in (1 << 61, (1 << 20) + 1):
+                with self.assertRaisesRegex(ValueError, "at most 1048576 frames"):
+                    p.frames("answers", hold=hold)
+            frames = p.frames("answers", hold=1 << 20)
+            p.start()
+            self.assertEqual(len(list(frames)), 3)
 
     def test_all_layouts_come_back_as_they_were_pushed(self):
         random = np.random.default_rng(7)
@@ -152,8 +208,10 @@ class Frames(Module):
                                 (np.zeros((48, 64, 3), np.uint16), "uint16 48x64x3, but"),
                                 (np.zeros((48, 64, 3), np.float64), "<f8"),
                                 (np.zeros((48, 64, 6), np.uint8)[:, :, ::2], "ascontiguousarray"),
-                                (np.zeros((20, 20, 3), np.uint8), "20x20|planned|takes"),
-                                (object(), "float|interface|type")):
+                                (np.zeros((20, 20, 3), np.uint8),
+                                 "takes picture RGB24 64x48, but picture RGB24 20x20 was pushed"),
+                                (_Strides(), "a stride for each dimension"),
+                                (object(), "an array of type .O: use uint8")):
                 with self.assertRaisesRegex((ValueError, TypeError, millrace.Error), says):
                     p.push("camera", wrong)
             with self.assertRaisesRegex(millrace.Error, 'no stage or source "kamera"; it has camera, answers'):
@@ -178,6 +236,12 @@ class Frames(Module):
             self.assertIsNotNone(gone())
             del array
             self.wait_until(lambda: gc.collect() is not None and gone() is None, "the array is released")
+
+
+class _Strides:
+    """Strides for two of three dimensions."""
+    memory = np.zeros((48, 64, 3), np.uint8)
+    __array_interface__ = {**memory.__array_interface__, "strides": (192, 3)}
 
 
 class _Dl:
@@ -403,7 +467,7 @@ class Control(Module):
         p.start()
         p.wait()
         p.close()
-        self.assertRegex(said[0], "must not wait for a pipeline's end; it may call stop")
+        self.assertRegex(said[0], "must not wait for a pipeline's end or change its sources; it may call stop")
         self.assertEqual(said[0], said[1])
 
     def test_run_says_whose_frames_it_needs(self):

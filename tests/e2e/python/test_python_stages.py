@@ -89,8 +89,8 @@ if millrace:
     KEPT = []
 
     @millrace.stage(name="test.keeps", accepts="picture")
-    def keeps(frames, *, copy: bool = False):
-        KEPT.extend(frames if copy else [frame.planes[0] for frame in frames])
+    def keeps(frames, *, copy: bool = False, first: int = 1000):
+        KEPT.extend(frame if copy else frame.planes[0] for frame in frames if frame.seq < first)
 
     SUNK = []
 
@@ -196,6 +196,12 @@ class Stages(Case):
         with self.assertRaisesRegex(millrace.StageError, "keeps arrays of 4 earlier frames: copy"):
             for frame in millrace.run(text=text, settings={"stages.k.copy": False, "stages.k.on_error": "fail"}):
                 pass
+        # The arrays that one run keeps do not count in the next.
+        del KEPT[3:]
+        text = clip(k="type: test.keeps, copy: true, first: 3", a="type: callback")
+        run = millrace.run(text=text, settings={"stages.k.copy": False, "stages.k.on_error": "fail"})
+        self.assertEqual(sum(1 for _ in run), count)
+        self.assertEqual(len(KEPT), 6)
         KEPT.clear()
 
     def test_a_sink(self):
@@ -212,8 +218,14 @@ class Stages(Case):
                            (lambda: millrace.stage(lambda frames: None, name="Bad Name"), "Bad Name"),
                            (lambda: millrace.stage(lambda frames, x: None, name="t1"), "keyword-only"),
                            (lambda: millrace.stage(lambda frames, *, x=[]: None, name="t2"), "an option is"),
-                           (lambda: millrace.stage(name="t3", accepts="RGB25")(lambda frames: None), "is no format"),
-                           (lambda: millrace.stage(name="t4", output="f32 4x")(lambda frames: None), "f32 4x|literal")):
+                           (lambda: millrace.stage(name="t3", accepts="RGB25")(lambda frames: None),
+                            "\"RGB25\" is no format"),
+                           *((lambda output=output: millrace.stage(name="t4", output=output)(lambda frames: None),
+                              f'"{output}" is no format with all sizes: write "GRAY8')
+                             for output in ("f32 4x", "RGB24", "picture", "f32", "f32 -3x2", "f32 0x2", "tensor",
+                                            "GRAY8 -3x2", "GRAY8 640", "u8 1x1x1x1x1x1x1", "f32 65536x65536")),
+                           *((lambda one=one: millrace.stage(name="t5", tensors={"v": one})(lambda frames: None),
+                              f'"{one}" is no format with all sizes: write "f32 3x') for one in ("f32", "RGB24 4x4"))):
             with self.assertRaisesRegex((millrace.Error, TypeError, ValueError), says):
                 make()
 

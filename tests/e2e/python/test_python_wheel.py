@@ -65,6 +65,7 @@ class Wheel(Case):
     def install(self, wheel):
         pythons = {shutil.which(f"python3.{minor}") for minor in range(9, 15)} | {"/usr/bin/python3"}
         program = self.write(PROGRAM.replace("CLIP", str(SAMPLES / "realshort.mp4")), "program.py")
+        worked = []
         for number, python in enumerate(sorted(filter(None, pythons))):
             with self.subTest(python):
                 folder = self.folder / f"venv{number}"
@@ -78,3 +79,5 @@ class Wheel(Case):
                 self.assertRegex(call([folder / "bin/millrace", "--version"]).stdout, r"^millrace \d")
                 self.assertRegex(call([folder / "bin/python", "-m", "millrace", "--version"]).stdout, r"^millrace \d")
                 shutil.rmtree(folder)
+                worked.append(python)
+        self.assertTrue(worked, f"none of {pythons} makes environments (Debian: python3-venv)")

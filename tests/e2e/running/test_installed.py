@@ -24,6 +24,16 @@ class Installed(Case):
         self.libraries = self.prefix / libraries / "millrace"
         self.environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
 
+    def test_a_name_like_that_of_a_library(self):
+        """A program is named as its caller likes; its own folder is still found."""
+        models = self.prefix / "share/millrace/models"
+        shutil.copytree(MODELS, models)
+        for name in ("/gone.sources/millrace", "my.software/bin/millrace"):
+            done = subprocess.run([name, "models", "--json"], executable=self.prefix / "bin/millrace", cwd="/",
+                                  env=self.environment, capture_output=True, text=True, timeout=harness.TIMEOUT)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f'"{models}/lite0-features.onnx"', done.stdout)
+
     def run_installed(self, code, says, prefix=None):
         """Runs as a user does, who has set no variables."""
         prefix = prefix or self.prefix

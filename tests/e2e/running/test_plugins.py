@@ -20,6 +20,38 @@ static const mr_stage_type type = {.name = "NAME", .summary = "passes on", .inpu
                                    .entry = MR_ENTRY_STATELESS, .process = process, MORE};
 MR_PLUGIN("pass", "2", &type);
 """
+NOTE = """#include <millrace/plugin.h>
+#include <stddef.h>
+#include <stdio.h>
+typedef struct { bool given; const char *folder; } more;
+typedef struct { const char *path; more more; } options;
+static int write(const char *folder, const char *name) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s%s", folder, name);
+    FILE *file = fopen(path, "w");
+    return file && !fclose(file) ? MR_OK : mr_fail(MR_ERROR_IO, "cannot make %s", path);
+}
+static int open_sink(mr_stage *self) {
+    const options *given = self->options;
+    int status = write(given->path, "");
+    return status || !given->more.given ? status : write(given->more.folder, "/one.txt");
+}
+static int process(mr_stage *self, mr_io *io) { (void)self; (void)io; return MR_DONE; }
+static const mr_port in[] = {{.name = "in"}, {0}};
+static const mr_option inner[] = {
+    {.name = "folder", .kind = MR_OPTION_PATH, .file = MR_FILE_FOLDER, .offset = offsetof(more, folder),
+     .fallback = "other", .help = "a folder"},
+    MR_OPTIONS_END};
+static const mr_option table[] = {
+    {.name = "path", .kind = MR_OPTION_PATH, .file = MR_FILE_WRITTEN, .offset = offsetof(options, path),
+     .required = true, .help = "a file"},
+    {.name = "more", .kind = MR_OPTION_MAP, .offset = offsetof(options, more), .fields = inner, .help = "more files"},
+    MR_OPTIONS_END};
+static const mr_stage_type type = {.name = "note", .summary = "makes files", .inputs = in, .options = table,
+                                   .options_bytes = sizeof(options), .entry = MR_ENTRY_SHARED, .open = open_sink,
+                                   .process = process};
+MR_PLUGIN("note", "1", &type);
+"""
 PIPELINE = pipeline(dict(video=f'uri: "{CLIP}"'), name="dark", top="plugins: [PLUGIN]", decode="",
                     darkness="below: 40", results="type: jsonl, tensors: true")
 WITHOUT = PIPELINE.replace("plugins: [PLUGIN]\n", "")
@@ -52,6 +84,20 @@ class Plugins(Case):
             self.assertEqual((tensor["stage"], tensor["name"], tensor["shape"]), ("darkness", "darkness", [1]))
             self.assertAlmostEqual(tensor["data"][0], np.mean(picture < 120), delta=1e-6)
         self.assertGreater(len({row["tensors"][0]["data"][0] for row in run.rows}), 5)
+
+    def test_its_folders_are_made(self):
+        """A plan accepts a folder that does not exist, so the run makes it, whatever the plugin does."""
+        self.build(NOTE, "libnote.so")
+        text = pipeline(dict(video='uri: "lavfi:testsrc=duration=1:rate=2"'), top="plugins: [libnote.so]", decode="",
+                        note="path: new/note.txt")
+        self.millrace("plan", "--plugins", self.write(text), cwd=self.folder)
+        self.assertFalse((self.folder / "new").exists())
+        self.millrace("run", "--quiet", self.folder / "pipeline.yaml", cwd=self.folder)
+        self.assertTrue((self.folder / "new/note.txt").exists())
+        self.assertFalse((self.folder / "other").exists())
+        more = self.write(text.replace("note.txt", "note.txt, more: {folder: more}"))
+        self.millrace("run", "--quiet", more, cwd=self.folder)
+        self.assertTrue((self.folder / "more/one.txt").exists())
 
     def test_the_lessons_stages(self):
         """A black picture with a white box gives the box, and the negative's dark part, in planned buffers."""

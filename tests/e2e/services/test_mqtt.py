@@ -171,6 +171,18 @@ class Mqtt(Sink):
         self.run_json(path)
         seen.wait_for(lambda s: len(s.messages) == 5)
 
+    def test_a_broker_that_knows_only_the_older_version(self):
+        """It refuses MQTT 5 as MQTT 3.1.1 says; the message names the option that helps, and then it works."""
+        for reason, code, says in ((1, 69, "Unsupported protocol version; write version: 3.1.1"),
+                                   (4, 77, "the broker refuses the login: Bad user name or password"),
+                                   (5, 77, "the broker refuses the login: Not authorized")):
+            self.broker.port = Hostile(self, [bytes([0x20, 2, 0, reason])] * 2).port
+            self.checked([MILLRACE, "run", self.pipeline(5)], code=code, says=says)
+        port = self.broker.port = Hostile(self, [b"\x20\x02\x00\x03"] * 2).port  # it is not ready yet
+        done = self.checked([MILLRACE, "run", self.pipeline(5), "--json"], says="Server unavailable")
+        self.assertEqual(json.loads(done.stdout)["ledger"]["delivered"], 5)
+        self.assertIn(f"mqtt://127.0.0.1:{port}", done.stderr)
+
     def test_no_broker_is_there(self):
         def talk(connection):
             connection.recv(100)

@@ -51,6 +51,17 @@ TEST(an_answer_to_connect_has_limits) {
     assert_string_equal(mr_mqtt_reason(0xa2, MR_MQTT_5), "Wildcard subscriptions not supported");
 }
 
+/* To CONNECT of MQTT 5 it answers as MQTT 3.1.1 does. */
+TEST(a_broker_that_knows_only_the_older_version_refuses) {
+    static const char *const words[] = {"Unsupported protocol version", "Client identifier not valid",
+                                        "Server unavailable", "Bad user name or password", "Not authorized"};
+    for (uint8_t reason = 1; reason <= 5; reason++) {
+        const mr_mqtt_packet packet = whole((const uint8_t[]){0x20, 2, 0, reason}, 4, MR_MQTT_5);
+        assert_string_equal(mr_mqtt_reason(packet.reason, MR_MQTT_5), words[reason - 1]);
+    }
+    assert_int_equal(whole(BYTES("\x20\x02\0\x01"), MR_MQTT_5).reason, MR_MQTT_OLD_VERSION);
+}
+
 TEST(other_packets_of_a_broker) {
     mr_mqtt_packet packet = whole(BYTES("\x40\x02\x12\x34"), MR_MQTT_311);
     assert_true(packet.type == MR_MQTT_PUBACK && packet.id == 0x1234 && packet.reason == 0);
@@ -77,7 +88,8 @@ TEST(hostile_packets_are_refused) {
         ROW("\x15\x03\x01"), ROW("\x21\x03\0\0\0"), ROW("\x42\x02\0\x01"), ROW("\x60\x02\0\x01"),
         ROW("\x36\x05\0\x01t\0\x01"),
         ROW("\x20\xff\xff\xff\xff"), ROW("\x20\xff\xff\xff\x7f"), ROW("\x20\x81\x80\x04"), /* lengths */
-        ROW("\x20\0"), ROW("\x20\x01\0"), ROW("\x20\x02\0\0"), ROW("\x20\x04\0\0\0\0"), ROW("\x20\x03\x02\0\0"),
+        ROW("\x20\0"), ROW("\x20\x01\0"), ROW("\x20\x02\0\0"), ROW("\x20\x02\0\x06"), ROW("\x20\x02\x01\x01"),
+        ROW("\x20\x02\0\x84"), ROW("\x20\x04\0\0\0\0"), ROW("\x20\x03\x02\0\0"),
         ROW("\x20\x03\0\0\x01"), ROW("\x20\x04\0\0\x80\x80"), ROW("\x20\x07\0\0\xff\xff\xff\xff\x7f"),
         ROW("\x20\x05\0\0\x02\x7e\0"), ROW("\x20\x05\0\0\x02\x01\0"), /* properties */
         ROW("\x20\x06\0\0\x03\x80\x80\0"),

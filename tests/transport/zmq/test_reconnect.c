@@ -1,6 +1,7 @@
 /* Sockets that connect come back after libzmq has given up their connection: the other end refused the key, which it
  * allows later, or the protocol was broken. */
 #include <arpa/inet.h>
+#include <malloc.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -104,30 +105,42 @@ TEST_WITH(a_channel_whose_key_is_allowed_later, make_keys, remove_temporary_fold
     mr_channel_close(&receiver, 0);
 }
 
-/* Answers a peer's handshake (ZMTP 3.1, https://rfc.zeromq.org/spec/37) as a PULL socket, and nothing later. */
-static void greet(int fd) {
+/* Answers a peer's handshake (ZMTP 3.1, https://rfc.zeromq.org/spec/37) as a socket of that type, and nothing later. */
+static void greet(int fd, const char *type) {
     unsigned char greeting[64] = {0xff, [9] = 0x7f, 3, 1, 'N', 'U', 'L', 'L'};
-    static const char ready[] = "\x04\x1a\x05READY\x0bSocket-Type\0\0\0\x04PULL";
+    static const char ready[] = "\x04-\x05READY\x0bSocket-Type\0\0\0";
+    unsigned char text[64];
+    const size_t bytes = strlen(type);
+    memcpy(text, ready, sizeof ready - 1);
+    text[1] = (unsigned char)(sizeof ready - 1 - 2 + 1 + bytes);
+    text[sizeof ready - 1] = (unsigned char)bytes;
+    memcpy(text + sizeof ready, type, bytes);
     assert_int_equal(write(fd, greeting, sizeof greeting), sizeof greeting);
-    assert_int_equal(write(fd, ready, sizeof ready - 1), sizeof ready - 1);
+    assert_int_equal(write(fd, text, sizeof ready + bytes), sizeof ready + bytes);
+}
+
+/* A plain TCP socket of the test. */
+static int listen_plainly(char endpoint[64]) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof address;
+    const int server = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(server, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(server, 8), 0);
+    assert_int_equal(getsockname(server, (struct sockaddr *)&address, &bytes), 0);
+    snprintf(endpoint, 64, "tcp://127.0.0.1:%d", ntohs(address.sin_port));
+    return server;
 }
 
 /* As one whose machine has disappeared: the connection is open, and nothing is answered. */
 TEST(a_receiver_that_is_silent) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof address;
     char endpoint[64];
-    int fds[2] = {-1, -1}, server = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(server, (struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(listen(server, 8), 0);
-    assert_int_equal(getsockname(server, (struct sockaddr *)&address, &bytes), 0);
-    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", ntohs(address.sin_port));
+    int fds[2] = {-1, -1}, server = listen_plainly(endpoint);
     mr_channel *sender = NULL;
     assert_int_equal(mr_channel_connect(&sender, endpoint, NULL, NULL), MR_OK);
     for (int i = 0; i < 2; i++) {
         struct pollfd one = {.fd = server, .events = POLLIN};
         assert_int_equal(poll(&one, 1, 60000), 1); /* the second time since the first is given up */
-        greet(fds[i] = accept(server, NULL, NULL));
+        greet(fds[i] = accept(server, NULL, NULL), "PULL");
     }
     mr_channel_close(&sender, 0);
     for (int i = 0; i < 2; i++)
@@ -151,6 +164,79 @@ TEST(a_message_that_was_too_long) {
     assert_true(passes(bound, connecting, connecting, LONGEST_NS));
     mr_zmq_close(&connecting, 0);
     mr_zmq_close(&bound, 0);
+}
+
+/* What waits to be read is not lost with the connection. */
+TEST(messages_before_one_that_was_too_long) {
+    enum { SENT = 5 };
+    mr_zmq *bound = open_socket(&(mr_zmq_params){.id = "binds", .type = ZMQ_PUSH, .endpoint = "tcp://127.0.0.1:*",
+                                                 .bind = true});
+    char endpoint[128];
+    static const char large[1001];
+    snprintf(endpoint, sizeof endpoint, "%s", mr_zmq_endpoint(bound));
+    mr_zmq *connecting = open_socket(&(mr_zmq_params){.id = "connects", .type = ZMQ_PULL, .endpoint = endpoint,
+                                                      .max_message_bytes = 1000, .keeps = true});
+    for (int i = 0; i < SENT; i++)
+        assert_int_equal(zmq_send(mr_zmq_handle(bound), &i, sizeof i, 0), sizeof i);
+    assert_int_equal(zmq_send(mr_zmq_handle(bound), large, sizeof large, 0), sizeof large);
+    for (int i = 0; i < 250; i++) { /* longer than the first pause */
+        mr_zmq_keep(connecting);
+        zmq_poll(NULL, 0, 10);
+    }
+    for (int i = 0, got = -1; i < SENT; i++) {
+        assert_int_equal(zmq_recv(mr_zmq_handle(connecting), &got, sizeof got, ZMQ_DONTWAIT), sizeof got);
+        assert_int_equal(got, i);
+    }
+    assert_true(passes(bound, connecting, connecting, LONGEST_NS));
+    mr_zmq_close(&connecting, 0);
+    mr_zmq_close(&bound, 0);
+}
+
+/* The other end breaks the protocol after the handshake: one that only sends connects again, too. */
+static void connects_after_nonsense(int type, const char *other) {
+    static const char too_long[] = "\x02\0\0\0\0\0\0\x10\0"; /* a message of 4096 bytes */
+    char endpoint[64];
+    const int server = listen_plainly(endpoint);
+    mr_zmq *connecting = open_socket(&(mr_zmq_params){.id = "connects", .type = type, .endpoint = endpoint,
+                                                      .max_message_bytes = 1000, .keeps = true});
+    struct pollfd one = {.fd = server, .events = POLLIN};
+    assert_int_equal(poll(&one, 1, 60000), 1);
+    const int fd = accept(server, NULL, NULL);
+    greet(fd, other);
+    assert_int_equal(write(fd, too_long, sizeof too_long - 1), sizeof too_long - 1);
+    const int64_t until_ns = mr_now_ns() + LONGEST_NS;
+    int again = 0;
+    while (!again && mr_now_ns() < until_ns) {
+        mr_zmq_keep(connecting);
+        again = poll(&one, 1, 10);
+    }
+    assert_int_equal(again, 1);
+    mr_zmq_close(&connecting, 0);
+    close(fd);
+    close(server);
+}
+
+TEST(a_receiver_that_breaks_the_protocol) {
+    connects_after_nonsense(ZMQ_PUSH, "PULL");
+    connects_after_nonsense(ZMQ_XPUB, "SUB");
+}
+
+/* libzmq's news of each try must not fill the memory while the owner does nothing with the socket, as a source that is
+ * held back: here hundreds of tries, each with two messages of 64 bytes. */
+TEST(nobody_listens_for_long) {
+    char endpoint[64];
+    const int often_ms = 1;
+    mr_zmq *connecting = NULL;
+    close(listen_plainly(endpoint));
+    assert_int_equal(mr_zmq_create(&connecting, &(mr_zmq_params){.id = "connects", .type = ZMQ_PULL,
+                                                                 .endpoint = endpoint, .keeps = true}), MR_OK);
+    assert_int_equal(zmq_setsockopt(mr_zmq_handle(connecting), ZMQ_RECONNECT_IVL, &often_ms, sizeof often_ms), 0);
+    assert_int_equal(mr_zmq_attach(connecting), MR_OK);
+    zmq_poll(NULL, 0, 500);
+    const size_t before = mallinfo2().uordblks;
+    zmq_poll(NULL, 0, 2000);
+    assert_in_range(mallinfo2().uordblks, 0, before + 32768);
+    mr_zmq_close(&connecting, 0);
 }
 
 /* libzmq connects again by itself. */

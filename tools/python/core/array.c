@@ -134,13 +134,17 @@ static uint8_t *pack(const mr_py_shape *shape, int at, const uint8_t *from, uint
     return to;
 }
 
+static size_t packed_bytes(const mr_py_shape *shape) {
+    size_t bytes = number_of(shape->dtype)->bytes;
+    for (int i = 0; i < shape->rank; i++)
+        bytes *= (size_t)shape->size[i];
+    return bytes;
+}
+
 static PyObject *to_bytes(PyObject *object, PyObject *none) {
     const array *self = (array *)object;
-    size_t bytes = number_of(self->shape.dtype)->bytes;
     (void)none;
-    for (int i = 0; i < self->shape.rank; i++)
-        bytes *= (size_t)self->shape.size[i];
-    PyObject *made = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)bytes);
+    PyObject *made = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)packed_bytes(&self->shape));
     if (made)
         pack(&self->shape, 0, self->data, (uint8_t *)PyBytes_AsString(made));
     return made;
@@ -181,7 +185,7 @@ typedef struct dl_versioned {
     } version;
     void *context;
     void (*deleter)(struct dl_versioned *self);
-    uint64_t flags; /* 1: read-only */
+    uint64_t flags; /* 1: read-only, 2: a copy */
     dl_tensor tensor;
 } dl_versioned;
 
@@ -191,13 +195,17 @@ typedef struct dl_export {
         dl_versioned versioned;
     } as;
     int64_t sizes[2 * MR_PY_MOST_RANK];
-    PyObject *owner;
+    PyObject *owner; /* NULL: a copy */
+    uint8_t *copy;
 } dl_export;
 
 static void dl_free(dl_export *made) {
-    PyGILState_STATE state = PyGILState_Ensure();
-    Py_DECREF(made->owner);
-    PyGILState_Release(state);
+    if (made->owner) {
+        PyGILState_STATE state = PyGILState_Ensure();
+        Py_DECREF(made->owner);
+        PyGILState_Release(state);
+    }
+    free(made->copy);
     free(made);
 }
 
@@ -218,14 +226,15 @@ static void capsule_free(PyObject *capsule) {
 }
 
 static dl_tensor dl_describe(dl_export *made, const array *self) {
-    const number *of = number_of(self->shape.dtype);
-    for (int i = 0; i < self->shape.rank; i++) {
-        made->sizes[i] = self->shape.size[i];
-        made->sizes[MR_PY_MOST_RANK + i] = self->shape.stride[i] / (int64_t)of->bytes;
+    const mr_py_shape shape = made->copy ? dense(self->shape.dtype, self->shape.rank, self->shape.size) : self->shape;
+    const number *of = number_of(shape.dtype);
+    for (int i = 0; i < shape.rank; i++) {
+        made->sizes[i] = shape.size[i];
+        made->sizes[MR_PY_MOST_RANK + i] = shape.stride[i] / (int64_t)of->bytes;
     }
-    dl_tensor tensor = {.data = (void *)(uintptr_t)self->data,
+    dl_tensor tensor = {.data = made->copy ? made->copy : (void *)(uintptr_t)self->data,
                         .device = {1, 0},
-                        .rank = self->shape.rank,
+                        .rank = shape.rank,
                         .dtype = {of->dlpack, (uint8_t)(8 * of->bytes), 1},
                         .shape = made->sizes,
                         .strides = made->sizes + MR_PY_MOST_RANK};
@@ -243,22 +252,46 @@ static int takes_versions(PyObject *keywords) {
     return version == -1 && PyErr_Occurred() ? -1 : version >= 1;
 }
 
+/* NULL, without an exception: no memory. */
+static dl_export *export_array(PyObject *object, bool copies) {
+    const array *self = (array *)object;
+    dl_export *made = calloc(1, sizeof *made);
+    if (made && copies) {
+        const size_t bytes = packed_bytes(&self->shape);
+        made->copy = malloc(bytes ? bytes : 1);
+        if (!made->copy) {
+            free(made);
+            return NULL;
+        }
+        pack(&self->shape, 0, self->data, made->copy);
+    } else if (made) {
+        Py_INCREF(object);
+        made->owner = object;
+    }
+    return made;
+}
+
 static PyObject *dlpack(PyObject *object, PyObject *arguments, PyObject *keywords) {
     array *self = (array *)object;
     const int versions = takes_versions(keywords);
     (void)arguments;
     if (versions < 0)
         return NULL;
-    dl_export *made = calloc(1, sizeof *made);
+    PyObject *wish = keywords ? PyDict_GetItemString(keywords, "copy") : NULL;
+    const bool copies = wish == Py_True;
+    if (!versions && !copies) {
+        PyErr_SetString(PyExc_BufferError, "the memory must not be written, which DLPack says from version 1.0 on: "
+                                           "give max_version=(1, 0), or copy=True");
+        return NULL;
+    }
+    dl_export *made = export_array(object, copies);
     if (!made)
         return PyErr_NoMemory();
-    Py_INCREF(object);
-    made->owner = object;
     if (versions)
         made->as.versioned = (dl_versioned){.version = {1, 0},
                                             .context = made,
                                             .deleter = delete_versioned,
-                                            .flags = 1,
+                                            .flags = copies ? 2 : 1,
                                             .tensor = dl_describe(made, self)};
     else
         made->as.old = (dl_managed){.tensor = dl_describe(made, self), .context = made, .deleter = delete_old};
@@ -383,8 +416,11 @@ static int read_interface(mr_py_foreign *foreign, PyObject *interface) {
     if (rank < 0 || read_type(typestr, &dtype))
         return -1;
     foreign->shape = dense(dtype, rank, size);
-    if (strides && strides != Py_None && read_numbers(strides, foreign->shape.stride) != rank)
+    if (strides && strides != Py_None && read_numbers(strides, foreign->shape.stride) != rank) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_ValueError, "an array interface needs a stride for each dimension of its shape");
         return -1;
+    }
     foreign->data = PyLong_AsVoidPtr(PyTuple_GetItem(data, 0));
     return PyErr_Occurred() ? -1 : 0;
 }

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "array.h"
+#include "ending.h"
 #include "frame.h"
 #include "gil.h"
+#include "inside.h"
 #include "millrace/command.h"
 #include "millrace/devices.h"
 #include "millrace/log.h"
@@ -183,41 +185,57 @@ static PyObject *load_plugin(PyObject *module, PyObject *path) {
     Py_RETURN_NONE;
 }
 
-/* The names of pixel layouts and element types, as dicts from names to numbers. */
+typedef struct named {
+    const char *name;
+    int number;
+} named;
+
+static PyObject *dict_of(const named *table, size_t count) {
+    PyObject *dict = PyDict_New();
+    for (size_t i = 0; dict && i < count; i++)
+        if (mr_py_put(dict, table[i].name, PyLong_FromLong(table[i].number)))
+            Py_CLEAR(dict);
+    return dict;
+}
+
+/* Numbers by their names, in a dict for each kind. */
 static PyObject *names(PyObject *module, PyObject *none) {
-    PyObject *pixels = PyDict_New(), *dtypes = PyDict_New();
+    static const named layouts[] = {{"nchw", MR_LAYOUT_NCHW}, {"nhwc", MR_LAYOUT_NHWC}, {"flat", MR_LAYOUT_FLAT}};
+    static const named options[] = {
+        {"bool", MR_OPTION_BOOL}, {"int", MR_OPTION_INT}, {"float", MR_OPTION_DOUBLE}, {"str", MR_OPTION_STRING}};
+#define X(name, value, code, words) {#name, name},
+    static const named statuses[] = {MR_STATUS_LIST(X)};
+#undef X
+    static const named limits[] = {{"rank", MR_MAX_RANK}};
+    named pixels[MR_PIXEL_COUNT], dtypes[MR_DTYPE_I64 + 1], payloads[MR_PAYLOAD_RESULTS + 1];
+    size_t pixel_count = 0, dtype_count = 0, payload_count = 0;
     (void)module, (void)none;
-    for (mr_pixel pixel = MR_PIXEL_GRAY8; pixels && pixel < MR_PIXEL_COUNT; pixel++)
-        if (mr_py_put(pixels, mr_pixel_describe(pixel)->name, PyLong_FromLong((long)pixel)))
-            Py_CLEAR(pixels);
-    for (mr_dtype dtype = MR_DTYPE_U8; dtypes && dtype <= MR_DTYPE_I64; dtype++)
-        if (mr_py_put(dtypes, mr_dtype_name(dtype), PyLong_FromLong((long)dtype)))
-            Py_CLEAR(dtypes);
-    if (!pixels || !dtypes) {
-        Py_XDECREF(pixels);
-        Py_XDECREF(dtypes);
-        return NULL;
-    }
-    return Py_BuildValue("(NN)", pixels, dtypes);
+    for (mr_pixel each = MR_PIXEL_GRAY8; each < MR_PIXEL_COUNT; each++)
+        pixels[pixel_count++] = (named){mr_pixel_describe(each)->name, (int)each};
+    for (mr_dtype each = MR_DTYPE_U8; each <= MR_DTYPE_I64; each++)
+        dtypes[dtype_count++] = (named){mr_dtype_name(each), (int)each};
+    for (mr_payload each = MR_PAYLOAD_PACKET; each <= MR_PAYLOAD_RESULTS; each++)
+        payloads[payload_count++] = (named){mr_payload_name(each), (int)each};
+    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:N,s:N}", "limits", dict_of(limits, 1), "pixels",
+                         dict_of(pixels, pixel_count), "dtypes", dict_of(dtypes, dtype_count), "payloads",
+                         dict_of(payloads, payload_count), "layouts",
+                         dict_of(layouts, sizeof layouts / sizeof *layouts), "options",
+                         dict_of(options, sizeof options / sizeof *options), "statuses",
+                         dict_of(statuses, sizeof statuses / sizeof *statuses));
 }
 
 /* For the end of the interpreter: its threads could not take the GIL any more. */
 static PyObject *close_all(PyObject *module, PyObject *none) {
     (void)module, (void)none;
-    Py_BEGIN_ALLOW_THREADS
-    for (mr_py_session *session; (session = mr_py_sessions_first());) {
-        if (mr_py_session_begin_close(session, false)) {
-            if (!mr_py_session_poll_close(session, INT64_C(10000000000)))
-                mr_py_session_hurry(session);
-            mr_py_session_finish_close(session);
-        } else {
-            mr_py_session_await_close(session);
-        }
-        mr_py_session_unref(session);
-    }
-    Py_END_ALLOW_THREADS
+    mr_py_close_all();
     mr_py_gil_end();
     Py_RETURN_NONE;
+}
+
+/* True inside a function that a pipeline calls. */
+static PyObject *is_inside(PyObject *module, PyObject *none) {
+    (void)module, (void)none;
+    return PyBool_FromLong(mr_py_is_inside());
 }
 
 /* Runs the command with the program's stage types. It does not return to the program's work: it takes over signals. */
@@ -248,6 +266,7 @@ static PyMethodDef functions[] = {
     {"load_plugin", load_plugin, METH_O, NULL},
     {"names", names, METH_NOARGS, NULL},
     {"close_all", close_all, METH_NOARGS, NULL},
+    {"is_inside", is_inside, METH_NOARGS, NULL},
     {"main", run_command, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

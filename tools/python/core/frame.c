@@ -124,9 +124,19 @@ static PyObject *get_name(PyObject *object, void *closure) {
 static PyObject *get_results(PyObject *object, void *closure) {
     frame *self = (frame *)object;
     (void)closure;
-    if (!self->results)
-        self->results = mr_py_results(self->hold, self->hold->frame->results, false);
-    Py_XINCREF(self->results);
+    if (!self->results) {
+        /* Python code runs: another thread may detach the frame meanwhile. */
+        mr_py_hold *hold = mr_py_hold_ref(self->hold);
+        PyObject *made = mr_py_results(hold, hold->frame->results, false);
+        mr_py_hold_unref(hold);
+        if (!made || self->results)
+            Py_XDECREF(made);
+        else
+            self->results = made;
+        if (!made)
+            return NULL;
+    }
+    Py_INCREF(self->results);
     return self->results;
 }
 
@@ -190,7 +200,10 @@ static PyObject *plane_of(const frame *self, int plane) {
                                   ? mr_py_plane_shape(&at->format, plane, at->plane[plane].stride)
                               : at->format.payload == MR_PAYLOAD_TENSOR ? mr_py_tensor_shape(&at->format)
                                                                         : packet;
-    return mr_py_array(self->hold, at->plane[plane].data, &shape);
+    mr_py_hold *hold = mr_py_hold_ref(self->hold);
+    PyObject *made = mr_py_array(hold, at->plane[plane].data, &shape);
+    mr_py_hold_unref(hold);
+    return made;
 }
 
 static int plane_count(const mr_format *format) {
@@ -259,20 +272,24 @@ static int detach(frame *self) {
             return -1;
         Py_DECREF(name);
     }
-    PyObject *results = mr_py_results(self->hold, self->hold->frame->results, true);
-    mr_py_hold *own = results ? copy_payload(self) : NULL;
-    if (!own) {
-        Py_XDECREF(results);
-        return -1;
+    mr_py_hold *hold = mr_py_hold_ref(self->hold);
+    PyObject *results = mr_py_results(hold, hold->frame->results, true), *before = NULL;
+    const bool another = self->hold != hold; /* thread has detached it while Python code ran */
+    mr_py_hold *own = results && !another ? copy_payload(self) : NULL;
+    if (own) {
+        before = self->results;
+        self->results = results;
+        results = NULL;
+        self->hold = own;
+        self->at.results = NULL;
+        self->at.names = NULL;
+        self->at.media = NULL;
+        mr_py_hold_unref(hold);
     }
-    Py_XDECREF(self->results);
-    self->results = results;
-    mr_py_hold_unref(self->hold);
-    self->hold = own;
-    self->at.results = NULL;
-    self->at.names = NULL;
-    self->at.media = NULL;
-    return 0;
+    Py_XDECREF(before);
+    Py_XDECREF(results);
+    mr_py_hold_unref(hold);
+    return own || another ? 0 : -1;
 }
 
 static PyObject *frame_detach(PyObject *object, PyObject *none) {
@@ -283,7 +300,7 @@ static PyObject *frame_detach(PyObject *object, PyObject *none) {
     return object;
 }
 
-int mr_py_frame_end_call(PyObject *object, long *kept) {
+int mr_py_frame_end_call(PyObject *object, mr_py_kept *kept) {
     frame *self = (frame *)object;
     mr_py_hold *hold = mr_py_hold_ref(self->hold);
     const int status = Py_REFCNT(object) > 1 ? detach(self) : 0;

@@ -9,5 +9,5 @@
 PyObject *mr_py_frame(mr_py_hold *hold, const char *source);
 /* Frames of a call that returns: those that the program keeps get copies of their payload and results. `kept`: see
  * mr_py_hold_count. */
-int mr_py_frame_end_call(PyObject *frame, long *kept);
+int mr_py_frame_end_call(PyObject *frame, mr_py_kept *kept);
 int mr_py_frame_add_type(PyObject *module);

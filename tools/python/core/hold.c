@@ -4,6 +4,18 @@
 
 #include "stream.h"
 
+mr_py_kept *mr_py_kept_create(void) {
+    mr_py_kept *kept = calloc(1, sizeof *kept);
+    if (kept)
+        atomic_init(&kept->references, 1);
+    return kept;
+}
+
+void mr_py_kept_unref(mr_py_kept *kept) {
+    if (kept && atomic_fetch_sub(&kept->references, 1) == 1)
+        free(kept);
+}
+
 mr_py_hold *mr_py_hold_create(mr_frame *frame) {
     mr_py_hold *hold = calloc(1, sizeof *hold);
     if (!hold) {
@@ -13,6 +25,7 @@ mr_py_hold *mr_py_hold_create(mr_frame *frame) {
     }
     hold->references = 1;
     hold->frame = frame;
+    hold->generation = mr_py_sessions_generation();
     return hold;
 }
 
@@ -45,11 +58,12 @@ mr_py_hold *mr_py_hold_ref(mr_py_hold *hold) {
 void mr_py_hold_unref(mr_py_hold *hold) {
     if (!hold || --hold->references)
         return;
-    if (hold->session && !mr_py_session_is_ours(hold->session))
+    if (hold->frame && hold->generation != mr_py_sessions_generation())
         return; /* In a forked process nothing of the parent's pipeline may be touched. */
     mr_frame_unref(&hold->frame);
     if (hold->kept)
-        --*hold->kept;
+        hold->kept->frames--;
+    mr_py_kept_unref(hold->kept);
     if (hold->stream) {
         mr_py_stream_release(hold->stream, hold->heavy);
         mr_py_stream_unref(hold->stream);
@@ -63,7 +77,8 @@ void mr_py_hold_unref(mr_py_hold *hold) {
     free(hold);
 }
 
-void mr_py_hold_count(mr_py_hold *hold, long *kept) {
+void mr_py_hold_count(mr_py_hold *hold, mr_py_kept *kept) {
+    atomic_fetch_add(&kept->references, 1);
     hold->kept = kept;
-    ++*kept;
+    kept->frames++;
 }

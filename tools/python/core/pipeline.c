@@ -3,15 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ending.h"
 #include "frame.h"
+#include "inside.h"
 #include "params.h"
 #include "plan.h"
 #include "push.h"
 #include "session.h"
 #include "stage.h"
+#include "stream.h"
 #include "subscription.h"
 #include "summary.h"
-#include "traceback.h"
 
 /* How long a call waits before it looks for Ctrl-C. */
 #define SLICE_NS INT64_C(50000000)
@@ -29,7 +31,7 @@ static mr_pipeline *enter(PyObject *object) {
     case MR_PY_ENTERED:
         return session->pipeline;
     case MR_PY_CLOSED:
-        mr_py_raise_text(MR_ERROR_CLOSED, "the pipeline is closed");
+        mr_py_raise_text(MR_ERROR_CANCELLED, "the pipeline is closed");
         return NULL;
     case MR_PY_FORKED:
         break;
@@ -135,19 +137,10 @@ static PyObject *start(PyObject *object, PyObject *none) {
     return done(object, status);
 }
 
-/* A stage's thread that waited for the run would wait for itself. */
-static bool refuse_inside(void) {
-    if (mr_py_inside)
-        mr_py_raise_text(MR_ERROR_USAGE,
-                         "a function that the pipeline calls must not wait for a pipeline's end; it may call "
-                         "stop");
-    return mr_py_inside;
-}
-
 /* True once the run has ended, false after the timeout. Raises the run's failure. */
 static PyObject *wait_for_end(PyObject *object, PyObject *seconds) {
     int64_t left = mr_py_timeout(seconds);
-    mr_pipeline *entered = left == -2 || refuse_inside() ? NULL : enter(object);
+    mr_pipeline *entered = left == -2 || mr_py_refuse_inside() ? NULL : enter(object);
     int status = MR_ERROR_AGAIN;
     if (!entered)
         return NULL;
@@ -186,70 +179,9 @@ static PyObject *stop(PyObject *object, PyObject *at_once) {
     return done(object, MR_OK);
 }
 
-/* Waits until the run that was asked to end has ended. -1: Ctrl-C, which drops what is in flight, as the end of the
- * time does. */
-static int await_end(mr_py_session *session, int64_t left) {
-    bool over = false;
-    int status = 0;
-    while (!over) {
-        Py_BEGIN_ALLOW_THREADS
-        over = mr_py_session_poll_close(session, SLICE_NS);
-        Py_END_ALLOW_THREADS
-        left -= left > SLICE_NS ? SLICE_NS : left > 0 ? left : 0;
-        if (!over && !status && (left == 0 || PyErr_CheckSignals())) {
-            status = PyErr_Occurred() ? -1 : 1;
-            Py_BEGIN_ALLOW_THREADS
-            mr_py_session_hurry(session);
-            Py_END_ALLOW_THREADS
-        }
-    }
-    return status < 0 ? -1 : 0;
-}
-
-static PyObject *last_summary(mr_py_session *session) {
-    mr_summary *made = NULL;
-    int status = MR_ERROR_USAGE;
-    Py_BEGIN_ALLOW_THREADS
-    if (session->started)
-        status = mr_pipeline_summarize(session->pipeline, &made);
-    Py_END_ALLOW_THREADS
-    PyObject *seen = status ? NULL : mr_py_summary(made);
-    mr_summary_destroy(&made);
-    return seen;
-}
-
-/* Ends the run and waits for it. Returns the last summary; None: there was no run, or another thread has closed it. */
 static PyObject *close_pipeline(PyObject *object, PyObject *seconds) {
-    mr_py_session *session = ((pipeline *)object)->session;
     const int64_t left = mr_py_timeout(seconds);
-    PyObject *type, *value, *trace;
-    bool first;
-    if (left == -2 || refuse_inside())
-        return NULL;
-    if (!mr_py_session_is_ours(session))
-        Py_RETURN_NONE;
-    Py_BEGIN_ALLOW_THREADS
-    first = mr_py_session_begin_close(session, left == 0);
-    if (!first)
-        mr_py_session_await_close(session);
-    Py_END_ALLOW_THREADS
-    if (!first)
-        Py_RETURN_NONE;
-    const int status = await_end(session, left);
-    PyErr_Fetch(&type, &value, &trace);
-    PyObject *seen = last_summary(session);
-    PyErr_Clear();
-    Py_BEGIN_ALLOW_THREADS
-    mr_py_session_finish_close(session);
-    Py_END_ALLOW_THREADS
-    PyErr_Restore(type, value, trace);
-    if (status) {
-        Py_XDECREF(seen);
-        return NULL;
-    }
-    if (seen)
-        return seen;
-    Py_RETURN_NONE;
+    return left == -2 || mr_py_refuse_inside() ? NULL : mr_py_close(((pipeline *)object)->session, left);
 }
 
 /* ---- while it runs ----------------------------------------------------------------------------------------------- */
@@ -261,6 +193,10 @@ static PyObject *subscribe(PyObject *object, PyObject *arguments) {
     int strict;
     if (!PyArg_ParseTuple(arguments, "yOlp", &stage, &function, &room, &strict))
         return NULL;
+    if (room > MR_PY_MOST_ROOM) {
+        PyErr_Format(PyExc_ValueError, "hold=%ld is too much: give at most %d frames", room, MR_PY_MOST_ROOM);
+        return NULL;
+    }
     mr_pipeline *entered = enter(object);
     if (!entered)
         return NULL;
@@ -325,7 +261,7 @@ static PyObject *change_source(PyObject *object, PyObject *arguments) {
     int add, status;
     size_t count;
     mr_diagnostics wrong = {0};
-    if (!PyArg_ParseTuple(arguments, "yOp", &id, &list, &add))
+    if (!PyArg_ParseTuple(arguments, "yOp", &id, &list, &add) || mr_py_refuse_inside())
         return NULL;
     mr_override *options = mr_py_overrides(list, &count);
     mr_pipeline *entered = options ? enter(object) : NULL;
@@ -355,17 +291,29 @@ static PyObject *remove_source(PyObject *object, PyObject *arguments) {
     if (!PyArg_ParseTuple(arguments, "yO", &id, &seconds))
         return NULL;
     int64_t left = mr_py_timeout(seconds);
-    mr_pipeline *entered = left == -2 ? NULL : enter(object);
+    mr_pipeline *entered = left == -2 || mr_py_refuse_inside() ? NULL : enter(object);
     if (!entered)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    status = mr_pipeline_remove_source(entered, id, left);
-    Py_END_ALLOW_THREADS
-    return done(object, status);
+    bool interrupted, asked = false;
+    do {
+        const int64_t slice = left < 0 || left > SLICE_NS ? SLICE_NS : left;
+        Py_BEGIN_ALLOW_THREADS
+        status = mr_pipeline_remove_source(entered, id, slice);
+        Py_END_ALLOW_THREADS
+        interrupted = PyErr_CheckSignals();
+        left -= left > 0 ? slice : 0;
+        if (asked && status == MR_ERROR_USAGE)
+            status = MR_OK; /* it left between two slices */
+        asked = true;
+    } while (status == MR_ERROR_AGAIN && left && !interrupted);
+    if (!interrupted)
+        return done(object, status);
+    leave(object);
+    return NULL;
 }
 
 static PyObject *reload_sources(PyObject *object, PyObject *none) {
-    mr_pipeline *entered = enter(object);
+    mr_pipeline *entered = mr_py_refuse_inside() ? NULL : enter(object);
     int status;
     (void)none;
     if (!entered)

@@ -70,7 +70,9 @@ static PyObject *links_of(const mr_plan_view *view) {
     for (size_t i = 0; list && i < view->link_count; i++) {
         const mr_view_link *link = &view->links[i];
         const mr_view_stage *from = &view->stages[link->from], *to = &view->stages[link->to];
-        if (mr_py_append(list, Py_BuildValue("{s:N,s:N,s:N,s:i}", "from", mr_py_text(from->id, false), "to",
+        const char *output = from->type->outputs ? from->type->outputs[link->from_port].name : NULL;
+        if (mr_py_append(list, Py_BuildValue("{s:N,s:N,s:N,s:N,s:i}", "from", mr_py_text(from->id, false), "output",
+                                             mr_py_text(from->output_count > 1 ? output : NULL, true), "to",
                                              mr_py_text(to->id, false), "format",
                                              format_of(&from->outputs[link->from_port].set), "queue", to->queue)))
             Py_CLEAR(list);

@@ -1,6 +1,7 @@
 #include "session.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include "subscription.h"
 
@@ -35,7 +36,11 @@ mr_py_session *mr_py_session_create(void) {
     if (!session)
         return NULL;
     pthread_mutex_init(&session->lock, NULL);
-    pthread_cond_init(&session->changed, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&session->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     session->references = 1;
     session->generation = all.generation;
     pthread_mutex_lock(&all.lock);
@@ -47,8 +52,8 @@ mr_py_session *mr_py_session_create(void) {
     return session;
 }
 
-static void leave_list(mr_py_session *session) {
-    pthread_mutex_lock(&all.lock);
+/* Needs the lock of sessions. */
+static void unlink_session(mr_py_session *session) {
     if (session->previous)
         session->previous->next = session->next;
     else if (all.first == session)
@@ -56,7 +61,16 @@ static void leave_list(mr_py_session *session) {
     if (session->next)
         session->next->previous = session->previous;
     session->next = session->previous = NULL;
+}
+
+void mr_py_session_forget(mr_py_session *session) {
+    pthread_mutex_lock(&all.lock);
+    unlink_session(session);
     pthread_mutex_unlock(&all.lock);
+}
+
+unsigned mr_py_sessions_generation(void) {
+    return all.generation;
 }
 
 bool mr_py_session_is_ours(const mr_py_session *session) {
@@ -71,14 +85,19 @@ void mr_py_session_ref(mr_py_session *session) {
     pthread_mutex_unlock(&session->lock);
 }
 
+/* A closed session, none of whose frames the program holds, needs its pipeline no more. */
+static bool is_over(const mr_py_session *session) {
+    return session->closed && !session->holds && session->pipeline;
+}
+
+/* Whoever has something to destroy keeps its reference until that is done, so nobody else frees the session. */
 static bool drop(mr_py_session *session, int holds) {
     if (!mr_py_session_is_ours(session))
         return false;
     pthread_mutex_lock(&session->lock);
     session->holds -= holds;
-    session->references--;
-    const bool over = session->closed && !session->holds && session->pipeline;
-    const bool due = over || !session->references;
+    const bool due = is_over(session) || session->references == 1;
+    session->references -= !due;
     pthread_mutex_unlock(&session->lock);
     return due;
 }
@@ -98,15 +117,24 @@ bool mr_py_session_unhold(mr_py_session *session) {
     return drop(session, 1);
 }
 
-void mr_py_session_destroy(mr_py_session *session) {
+static void destroy_pipeline(mr_py_session *session) {
     pthread_mutex_lock(&session->lock);
     mr_pipeline *pipeline = session->pipeline;
-    const bool last = session->references == 0;
     session->pipeline = NULL;
     pthread_mutex_unlock(&session->lock);
-    if (last)
-        leave_list(session);
     mr_pipeline_destroy(&pipeline);
+}
+
+void mr_py_session_destroy(mr_py_session *session) {
+    destroy_pipeline(session);
+    /* Under both locks: mr_py_sessions_first must not find a session that is being freed. */
+    pthread_mutex_lock(&all.lock);
+    pthread_mutex_lock(&session->lock);
+    const bool last = --session->references == 0;
+    pthread_mutex_unlock(&session->lock);
+    if (last)
+        unlink_session(session);
+    pthread_mutex_unlock(&all.lock);
     if (!last)
         return;
     mr_type_list_fini(&session->types);
@@ -172,20 +200,45 @@ void mr_py_session_finish_close(mr_py_session *session) {
     session->subscriptions = NULL;
     pthread_mutex_unlock(&session->lock);
     if (unheld)
-        mr_py_session_destroy(session);
+        destroy_pipeline(session);
     mr_py_subscriptions_destroy(subscriptions);
-    leave_list(session);
+    mr_py_session_forget(session);
     pthread_mutex_lock(&session->lock);
     session->closed = true;
+    const bool over = is_over(session); /* the program has let go of its frames meanwhile */
     pthread_cond_broadcast(&session->changed);
     pthread_mutex_unlock(&session->lock);
+    if (over)
+        destroy_pipeline(session);
 }
 
-void mr_py_session_await_close(mr_py_session *session) {
+static void *finish_later(void *context) {
+    mr_py_session *session = context;
+    mr_py_session_finish_close(session);
+    mr_py_session_unref(session);
+    return NULL;
+}
+
+void mr_py_session_give_up(mr_py_session *session) {
+    pthread_t thread;
+    mr_py_session_ref(session);
+    session->given_up = true;
+    if (!pthread_create(&thread, NULL, finish_later, session))
+        pthread_detach(thread); /* Else the session stays until the process ends. */
+}
+
+bool mr_py_session_await_close(mr_py_session *session, int64_t timeout_ns) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)timeout_ns;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&session->lock);
-    while (!session->closed)
-        pthread_cond_wait(&session->changed, &session->lock);
+    while (!session->closed && !pthread_cond_timedwait(&session->changed, &session->lock, &until))
+        ;
+    const bool closed = session->closed;
     pthread_mutex_unlock(&session->lock);
+    return closed;
 }
 
 mr_py_session *mr_py_sessions_first(void) {

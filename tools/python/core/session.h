@@ -25,6 +25,7 @@ typedef struct mr_py_session {
     int references, calls;
     int holds; /* references by frames in the program's hands */
     bool started, closing, closed;
+    bool given_up;       /* by a close; only a thread waits for the run's end */
     unsigned generation; /* of forks, when it was opened */
     mr_py_subscription *subscriptions;
     struct mr_py_session *next, *previous; /* of the sessions that are not closed */
@@ -41,9 +42,10 @@ bool mr_py_sessions_forked(void);
 /* Makes a session with one reference. NULL: no memory. */
 mr_py_session *mr_py_session_create(void);
 void mr_py_session_ref(mr_py_session *session);
-/* Drops a reference. True: the caller must then call mr_py_session_destroy, without the GIL. */
+/* Drops a reference. True: it still has the reference, and the caller must call mr_py_session_destroy, without the
+ * GIL. */
 bool mr_py_session_drop(mr_py_session *session);
-/* Destroys the pipeline, and the session if it has no reference. */
+/* Destroys the pipeline, drops the reference, and frees the session if it was the last. */
 void mr_py_session_destroy(mr_py_session *session);
 /* Both. */
 void mr_py_session_unref(mr_py_session *session);
@@ -53,6 +55,8 @@ void mr_py_session_hold(mr_py_session *session);
 bool mr_py_session_unhold(mr_py_session *session);
 /* True if it was opened in this process, not before a fork. */
 bool mr_py_session_is_ours(const mr_py_session *session);
+/* How many forks lead to this process, for what is no session. With the GIL. */
+unsigned mr_py_sessions_generation(void);
 
 /* Begins a call into the pipeline; mr_py_session_leave must follow if it is ENTERED. */
 mr_py_entry mr_py_session_enter(mr_py_session *session);
@@ -65,10 +69,14 @@ bool mr_py_session_begin_close(mr_py_session *session, bool at_once);
 bool mr_py_session_poll_close(mr_py_session *session, int64_t timeout_ns);
 void mr_py_session_hurry(mr_py_session *session);
 void mr_py_session_finish_close(mr_py_session *session);
-/* Waits until another thread has finished. */
-void mr_py_session_await_close(mr_py_session *session);
+/* Instead of `finish`: a thread does that once the run has ended. */
+void mr_py_session_give_up(mr_py_session *session);
+/* Waits until another thread has finished, for up to `timeout_ns`. */
+bool mr_py_session_await_close(mr_py_session *session, int64_t timeout_ns);
 
 /* The first session that is not closed, with a reference; NULL: there is none. */
 mr_py_session *mr_py_sessions_first(void);
+/* Removes a session that does not end from those that mr_py_sessions_first gives. */
+void mr_py_session_forget(mr_py_session *session);
 /* Drops the reference of a Pipeline object. If nobody has closed the session, a thread does. */
 void mr_py_session_abandon(mr_py_session *session);

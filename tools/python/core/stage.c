@@ -7,14 +7,13 @@
 #include "answer.h"
 #include "frame.h"
 #include "gil.h"
+#include "inside.h"
 #include "millrace/objects.h"
 #include "subscription.h"
 #include "traceback.h"
 
 /* Frames that wait are given together, without `batch:`, while all workers are busy. */
 enum { GATHERS = 16 };
-/* Arrays of earlier frames that a function may keep. */
-enum { MOST_KEPT = 3 };
 
 static mr_py_stage *stages[MR_PY_MOST_STAGES];
 static const mr_stage_type *own_types[MR_PY_MOST_STAGES + 1];
@@ -63,10 +62,11 @@ static int negotiate(const mr_py_stage *stage, mr_negotiation *n) {
     X(0)                                                                                                               \
     X(1)                                                                                                               \
     X(2)                                                                                                               \
-    X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) X(21) X(22)   \
-        X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31) X(32) X(33) X(34) X(35) X(36) X(37) X(38) X(39) X(40)    \
-            X(41) X(42) X(43) X(44) X(45) X(46) X(47) X(48) X(49) X(50) X(51) X(52) X(53) X(54) X(55) X(56) X(57)      \
-                X(58) X(59) X(60) X(61) X(62) X(63)
+    X(3)                                                                                                               \
+    X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23)  \
+        X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31) X(32) X(33) X(34) X(35) X(36) X(37) X(38) X(39) X(40) X(41)    \
+            X(42) X(43) X(44) X(45) X(46) X(47) X(48) X(49) X(50) X(51) X(52) X(53) X(54) X(55) X(56) X(57) X(58)      \
+                X(59) X(60) X(61) X(62) X(63)
 #define X(index)                                                                                                       \
     static int negotiate_##index(mr_negotiation *n) {                                                                  \
         return negotiate(stages[index], n);                                                                            \
@@ -150,7 +150,7 @@ static int read_answers(const mr_py_stage *stage, mr_io *io, const batch *made, 
 }
 
 /* The frames are the program's while it is called, and no longer. */
-static int end_frames(PyObject *frames, long *kept) {
+static int end_frames(PyObject *frames, mr_py_kept *kept) {
     int status = 0;
     while (!status && PyList_Size(frames)) {
         PyObject *frame = PyList_GetItem(frames, 0);
@@ -164,14 +164,16 @@ static int end_frames(PyObject *frames, long *kept) {
 
 static int call(mr_py_stage *stage, const mr_stage *self, mr_io *io, const batch *made) {
     char whom[128];
+    mr_py_kept *kept = *(mr_py_kept **)self->state;
+    mr_py_call inside;
     PyGILState_STATE state = mr_py_gil_take();
     PyObject *frames = frames_of(self, io, made->count), *keywords = options_of(stage, self->options);
     PyObject *arguments = frames ? Py_BuildValue("(O)", frames) : NULL, *answers = NULL;
     int status = MR_OK;
-    mr_py_inside++;
+    mr_py_call_begin(&inside, self->id);
     PyOS_snprintf(whom, sizeof whom, "the function of the stage %s", self->id);
-    if (stage->kept > MOST_KEPT)
-        PyErr_Format(mr_py.held, "it keeps arrays of %ld earlier frames: copy what it keeps", stage->kept);
+    if (kept->frames > MR_PY_MOST_KEPT)
+        PyErr_Format(mr_py.held, "it keeps arrays of %ld earlier frames: copy what it keeps", kept->frames);
     else if (arguments && keywords)
         answers = PyObject_Call(stage->function, arguments, keywords);
     if (!answers || read_answers(stage, io, made, answers))
@@ -179,10 +181,10 @@ static int call(mr_py_stage *stage, const mr_stage *self, mr_io *io, const batch
     Py_XDECREF(answers);
     Py_XDECREF(arguments);
     Py_XDECREF(keywords);
-    if (frames && end_frames(frames, &stage->kept))
+    if (frames && end_frames(frames, kept))
         status = mr_py_fail_with_exception(whom);
     Py_XDECREF(frames);
-    mr_py_inside--;
+    mr_py_call_end(&inside);
     mr_py_gil_give(state);
     return status;
 }
@@ -209,6 +211,16 @@ static int emit_all(const mr_py_stage *stage, mr_io *io, batch *made) {
         }
     }
     return MR_DONE;
+}
+
+static int open_stage(mr_stage *self) {
+    mr_py_kept *kept = mr_py_kept_create();
+    *(mr_py_kept **)self->state = kept;
+    return kept ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for a stage");
+}
+
+static void close_stage(mr_stage *self) {
+    mr_py_kept_unref(*(mr_py_kept **)self->state);
 }
 
 static int process(mr_stage *self, mr_io *io) {
@@ -326,6 +338,9 @@ static void describe(mr_py_stage *stage, PyObject *dict) {
     stage->type.blocking = stage->type.batches = true;
     stage->type.gathers = GATHERS;
     stage->type.negotiate = negotiators[stage_count];
+    stage->type.state_bytes = sizeof(mr_py_kept *);
+    stage->type.open = open_stage;
+    stage->type.close = close_stage;
     stage->type.process = process;
     stage->same = number_at(dict, "same");
     stage->classes = number_at(dict, "classes");

@@ -26,7 +26,6 @@ typedef struct mr_py_stage {
     bool classes, objects; /* results of these kinds; the labels are those of both */
     size_t label_count;
     char **labels;
-    long kept; /* earlier frames whose arrays the function still keeps */
 } mr_py_stage;
 
 /* Adds the library's types and these to a list, for a session. MR_ERROR_MEMORY. */

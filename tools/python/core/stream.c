@@ -228,9 +228,14 @@ static PyObject *next_frame(PyObject *object) {
         return mr_py_raise_text(MR_ERROR_USAGE, "the pipeline was started before this process was forked: start it in "
                                                 "the process that reads it, or use multiprocessing's \"spawn\"");
     for (entry taken;;) {
+        /* Inside, so that no close destroys the pipeline between the look and the hold. */
+        if (mr_py_session_enter(self->session) != MR_PY_ENTERED)
+            return NULL;
         sight seen = look(self->stream, &taken);
+        PyObject *frame = seen == TAKEN ? frame_of(self, taken) : NULL;
+        mr_py_session_leave(self->session);
         if (seen == TAKEN)
-            return frame_of(self, taken);
+            return frame;
         if (seen == OVER)
             return NULL;
         bool over;

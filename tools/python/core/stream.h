@@ -11,7 +11,8 @@
 #include "core.h"
 #include "session.h"
 
-enum { MR_PY_LIGHT = 256 };
+/* The most that a program may ask for. */
+enum { MR_PY_LIGHT = 256, MR_PY_MOST_ROOM = 1 << 20 };
 
 /* Makes a stream with one reference for its owner. `strict`: the room is that for all frames. */
 mr_py_stream *mr_py_stream_create(mr_py_session *session, long room, bool strict);

@@ -5,6 +5,7 @@
 
 #include "frame.h"
 #include "gil.h"
+#include "inside.h"
 #include "stream.h"
 #include "traceback.h"
 
@@ -16,29 +17,27 @@ typedef struct call {
 } call;
 static _Thread_local call *current;
 
-/* Arrays of earlier frames that a function may keep. */
-enum { MOST_KEPT = 3 };
-
 static int call_function(mr_py_subscription *subscription, const char *source, const mr_frame *frame) {
     PyGILState_STATE state = mr_py_gil_take();
     int status = MR_OK;
-    mr_py_inside++;
+    mr_py_call inside;
+    mr_py_call_begin(&inside, subscription->stage);
     PyObject *seen = NULL, *answer = NULL;
     mr_py_hold *hold = mr_py_hold_keep(frame);
     if (hold)
         seen = mr_py_frame(hold, source);
-    if (subscription->kept > MOST_KEPT)
+    if (subscription->kept->frames > MR_PY_MOST_KEPT)
         PyErr_Format(mr_py.held, "the function keeps arrays of %ld earlier frames: copy what you keep",
-                     subscription->kept);
+                     subscription->kept->frames);
     else if (seen)
         answer = PyObject_CallFunctionObjArgs(subscription->function, seen, NULL);
     if (!answer)
         status = mr_py_fail_with_exception("the function that subscribed");
     Py_XDECREF(answer);
-    if (seen && mr_py_frame_end_call(seen, &subscription->kept))
+    if (seen && mr_py_frame_end_call(seen, subscription->kept))
         status = mr_py_fail_with_exception("the function that subscribed");
     Py_XDECREF(seen);
-    mr_py_inside--;
+    mr_py_call_end(&inside);
     mr_py_gil_give(state);
     return status;
 }
@@ -108,18 +107,24 @@ PyObject *mr_py_subscribe(mr_py_session *session, const char *stage, PyObject *f
     mr_py_subscription *made = calloc(1, sizeof *made);
     char *name = strdup(stage);
     mr_py_stream *stream = function == Py_None ? mr_py_stream_create(session, room, strict) : NULL;
-    const int status = made && name && (stream || function != Py_None)
+    mr_py_kept *kept = function == Py_None ? NULL : mr_py_kept_create();
+    const int status = made && name && (stream || kept)
                            ? mr_pipeline_subscribe(session->pipeline, stage, on_frame, made)
                            : mr_fail(MR_ERROR_MEMORY, "no memory for a subscription");
     if (status) {
         free(made);
         free(name);
+        mr_py_kept_unref(kept);
         if (stream)
             mr_py_stream_unref(stream);
         return mr_py_raise(status);
     }
-    *made = (mr_py_subscription){
-        .next = session->subscriptions, .session = session, .stage = name, .stream = stream, .fails = strict};
+    *made = (mr_py_subscription){.next = session->subscriptions,
+                                 .session = session,
+                                 .stage = name,
+                                 .stream = stream,
+                                 .fails = strict,
+                                 .kept = kept};
     session->subscriptions = made;
     if (stream)
         return mr_py_stream_iterator(stream);
@@ -140,6 +145,7 @@ void mr_py_subscriptions_destroy(mr_py_subscription *first) {
         Py_XDECREF(first->function);
         if (first->stream)
             mr_py_stream_unref(first->stream);
+        mr_py_kept_unref(first->kept);
         free(first->stage);
         free(first);
         first = next;

@@ -7,7 +7,7 @@
  * Threads: as stated. */
 #pragma once
 
-#include "core.h"
+#include "hold.h"
 #include "session.h"
 
 struct mr_py_subscription {
@@ -17,7 +17,7 @@ struct mr_py_subscription {
     PyObject *function;   /* NULL: a stream */
     mr_py_stream *stream; /* NULL: a function */
     bool fails;           /* an exception ends the run (on_error: fail) */
-    long kept;            /* frames of earlier calls that arrays of the program still keep */
+    mr_py_kept *kept;     /* by the function; NULL: a stream */
 };
 
 /* The type that stands in for the library's. */

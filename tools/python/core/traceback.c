@@ -4,7 +4,6 @@
 
 /* millrace._traceback.report: prints, and returns a line of text. */
 static PyObject *report, *last;
-_Thread_local int mr_py_inside;
 
 int mr_py_fail_with_exception(const char *whom) {
     PyObject *type, *value, *trace, *line = NULL, *text = NULL;
@@ -47,16 +46,10 @@ static PyObject *take_last(PyObject *self, PyObject *none) {
     return found;
 }
 
-static PyObject *is_inside(PyObject *self, PyObject *none) {
-    (void)self, (void)none;
-    return PyBool_FromLong(mr_py_inside);
-}
-
 int mr_py_traceback_begin(PyObject *module) {
     static PyMethodDef functions[] = {
         {"set_report", set_report, METH_O, "Sets the function that reports exceptions of stages."},
         {"take_exception", take_last, METH_NOARGS, "The last exception of a stage or a subscriber; None: none."},
-        {"is_inside", is_inside, METH_NOARGS, "True inside a function that a pipeline calls."},
         {NULL, NULL, 0, NULL},
     };
     return PyModule_AddFunctions(module, functions);

@@ -10,6 +10,4 @@
 int mr_py_fail_with_exception(const char *whom);
 /* The last exception that went that way, or None: a new reference. */
 PyObject *mr_py_last_exception(void);
-/* This thread is in a call of a function of the program: it must not wait for the run. */
-extern _Thread_local int mr_py_inside;
 int mr_py_traceback_begin(PyObject *module);

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 
 from . import _core
 from ._core import Frame
-from ._values import Diagnostic, Error, Plan, PipelineError, StageError, failure
+from ._values import NAMES, Diagnostic, Error, Plan, PipelineError, StageError, failure
 
 PathLike = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 Settings = Mapping[str, Any]
@@ -229,8 +229,8 @@ class Pipeline:
         return found
 
 
-_PIXELS, _DTYPES = _core.names()
-_PICTURE = 2
+_PIXELS: Dict[str, int] = NAMES["pixels"]
+_PICTURE: int = NAMES["payloads"]["picture"]
 
 
 def _raise_with_cause(error: Error) -> None:
@@ -293,6 +293,19 @@ class Run:
             self.pipeline.close()
 
 
+def _inputs(planned: Plan, id: str) -> List[str]:
+    """All outputs that a stage reads, as `input:` names them. What the planner puts between is passed over."""
+    roles = {one["id"]: one["role"] for one in planned.stages}
+    found: List[str] = []
+    for link in planned.links:
+        if link["to"] == id:
+            if roles[link["from"]] in ("stage", "source"):
+                found.append(link["from"] + (f".{link['output']}" if link["output"] else ""))
+            else:
+                found += _inputs(planned, link["from"])
+    return list(dict.fromkeys(found))
+
+
 def _callback(planned: Plan, stage: Optional[str], output: Optional[PathLike]) -> Tuple[str, Dict[str, Any]]:
     """The stage whose frames the loop gets, and settings that put a callback there."""
     stages = {one["id"]: one for one in planned.stages}
@@ -311,16 +324,15 @@ def _callback(planned: Plan, stage: Optional[str], output: Optional[PathLike]) -
                     f"stage= one of {', '.join(found)}", "wrong usage", 64)
     if stage is None or stage in sinks:
         sink = stage or sinks[0]
-        source = stages[sink]["inputs"][0]["from"]
-        while stages[source]["role"] not in ("stage", "source"):
-            source = stages[source]["inputs"][0]["from"]
         if output is None and stage is None:
-            return sink, {f"stages.{sink}": {"type": "callback", "input": source}}
-        stage = source
+            return sink, {f"stages.{sink}": {"type": "callback", "input": _inputs(planned, sink)}}
+        inputs = _inputs(planned, sink)
+    else:
+        inputs = [stage]
     name = "python"
     while name in stages:
         name += "_"
-    return name, {f"stages.{name}": {"type": "callback", "input": stage}}
+    return name, {f"stages.{name}": {"type": "callback", "input": inputs}}
 
 
 def run(path: Optional[PathLike] = None, *, stage: Optional[str] = None, hold: Optional[int] = None,

@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 import inspect
+import math
+import re
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union, overload
 
 from . import _core
-from ._pipeline import _DTYPES, _PIXELS
+from ._values import NAMES
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-_KINDS: Dict[Any, int] = {bool: 0, int: 1, float: 2, str: 3, "bool": 0, "int": 1, "float": 2, "str": 3}
+_PIXELS, _DTYPES, _PAYLOADS = NAMES["pixels"], NAMES["dtypes"], NAMES["payloads"]
+_KINDS: Dict[Any, int] = {key: NAMES["options"][kind.__name__] for kind in (bool, int, float, str)
+                          for key in (kind, kind.__name__)}
+_MOST_RANK: int = NAMES["limits"]["rank"]
+_MOST_NUMBERS = 2**31 - 1
 
 
-def parse_format(text: str) -> Dict[str, Any]:
-    """A format from a text such as "picture", "RGB24", "GRAY8 640x480", "tensor" or "f32 3x224x224"."""
+def parse_format(text: str, fixed: Sequence[str] = ()) -> Dict[str, Any]:
+    """A format from a text such as "picture", "RGB24", "GRAY8 640x480", "tensor" or "f32 3x224x224". With `fixed`, only
+    formats of these payloads with all sizes."""
     first, _, rest = text.strip().partition(" ")
-    sizes = [int(size) for size in rest.split("x")] if rest.strip() else []
-    if first in ("picture", "tensor", "packet"):
-        return {"payload": {"packet": 1, "picture": 2, "tensor": 3}[first]}
-    if first.upper() in _PIXELS and len(sizes) in (0, 2):
+    rest = rest.strip()
+    sizes = [int(size) for size in rest.split("x")] if re.fullmatch(r"[1-9][0-9]*(x[1-9][0-9]*)*", rest) else []
+    right = (not rest or bool(sizes)) and math.prod(sizes) <= _MOST_NUMBERS
+    if right and first.upper() in _PIXELS and len(sizes) in (0, 2) and not (fixed and len(sizes) == 0):
         width, height = sizes or (0, 0)
-        return {"payload": 2, "pixel": _PIXELS[first.upper()], "width": width, "height": height}
-    if first.lower() in _DTYPES:
-        return {"payload": 3, "dtype": _DTYPES[first.lower()], "layout": 3, "dims": sizes}
+        if not fixed or "picture" in fixed:
+            return {"payload": _PAYLOADS["picture"], "pixel": _PIXELS[first.upper()], "width": width, "height": height}
+    if right and first.lower() in _DTYPES and len(sizes) <= _MOST_RANK and not (fixed and not sizes):
+        return {"payload": _PAYLOADS["tensor"], "dtype": _DTYPES[first.lower()], "layout": NAMES["layouts"]["flat"],
+                "dims": sizes}
+    if not fixed and not rest and first in ("picture", "tensor", "packet"):
+        return {"payload": _PAYLOADS[first]}
+    examples = {"picture": "\"GRAY8 640x480\"", "tensor": "\"f32 3x224x224\""}
+    if fixed:
+        raise ValueError(f"\"{text}\" is no format with all sizes: write {' or '.join(examples[one] for one in fixed)} "
+                         f"(at most {_MOST_RANK} sizes, {_MOST_NUMBERS} numbers)")
     raise ValueError(f"\"{text}\" is no format: write \"picture\", \"RGB24\", \"GRAY8 640x480\", \"tensor\" or "
                      f"\"f32 3x224x224\"")
 
@@ -40,7 +55,7 @@ def _options(function: Callable[..., Any]) -> List[Tuple[bytes, int, Optional[by
             raise TypeError(f"parameter {parameter.name}: an option is a bool, an int, a float or a str")
         fallback = None
         if given:
-            fallback = str(parameter.default).lower() if kind == 0 else str(parameter.default)
+            fallback = str(parameter.default).lower() if wanted in (bool, "bool") else str(parameter.default)
         rows.append((parameter.name.encode(), kind, None if fallback is None else fallback.encode(),
                      f"{parameter.name} of the function {function.__name__}".encode()))
     return rows
@@ -93,8 +108,9 @@ def stage(function: Optional[Function] = None, *, name: Optional[str] = None,
     _core.add_stage({
         "name": (name or function.__name__).encode(), "summary": text.splitlines()[0].rstrip(".").encode(),
         "help": (help or text).encode(), "accepts": [parse_format(one) for one in formats],
-        "same": int(output == "same"), "output": None if output in (None, "same") else parse_format(str(output)),
-        "tensors": [(key.encode(), parse_format(value)) for key, value in (tensors or {}).items()],
+        "same": int(output == "same"),
+        "output": None if output in (None, "same") else parse_format(str(output), ("picture", "tensor")),
+        "tensors": [(key.encode(), parse_format(value, ("tensor",))) for key, value in (tensors or {}).items()],
         "classes": int(classes is not False), "objects": int(objects is not False), "sink": int(sink),
         "labels": [label.encode() for label in labels], "options": _options(function)}, function)
     return function

@@ -5,6 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, List, Optional
 
+from . import _core
+
+NAMES: Dict[str, Dict[str, int]] = _core.names()
+
 
 @dataclasses.dataclass
 class Class:
@@ -186,7 +190,9 @@ class FramesHeld(Error):
 
 def failure(code: int, status: str, exit_code: int, message: str) -> Error:
     """The exception for a status of the library."""
-    kinds = {-13: Timeout, -12: Stopped, -14: Stopped, -11: PipelineError}
+    statuses = NAMES["statuses"]
+    kinds = {statuses["MR_ERROR_AGAIN"]: Timeout, statuses["MR_ERROR_CANCELLED"]: Stopped,
+             statuses["MR_ERROR_CLOSED"]: Stopped, statuses["MR_ERROR_CONFIG"]: PipelineError}
     if "ONNX Runtime" in message and "not found" in message:
         message += "; in Python it is enough to install it beside millrace: pip install onnxruntime"
     return kinds.get(code, Error)(message, status, exit_code)

@@ -1,0 +1,17 @@
+/* How a run ends: by Pipeline.close, and with the interpreter.
+ *
+ * Both look for Ctrl-C while they wait. The first drops what is in flight, as the end of the time does. The next gives
+ * up: a thread then waits for the run's end instead, and the caller goes on.
+ *
+ * Threads: with the GIL, which they release while they wait. */
+#pragma once
+
+#include "core.h"
+#include "session.h"
+
+/* Ends the run and waits for it; frames in flight have `left` nanoseconds (-1: no limit). Returns the last summary;
+ * None: there was no run, or another thread closes it. */
+PyObject *mr_py_close(mr_py_session *session, int64_t left);
+/* Closes all sessions. A run that does not end, because a function of the program does not return, is left with a
+ * warning that names the stage. */
+void mr_py_close_all(void);
