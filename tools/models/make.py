@@ -116,8 +116,8 @@ def cache_folder():
     cache, home = os.environ.get("XDG_CACHE_HOME", ""), os.environ.get("HOME", "")
     base = cache if cache.startswith("/") else f"{home}/.cache" if home.startswith("/") else None
     if not base:
-        raise Failure(64, "neither HOME nor XDG_CACHE_HOME names a folder: the Python environment that makes models has "
-                          "no place; set one of them")
+        raise Failure(64, "neither HOME nor XDG_CACHE_HOME names a folder: the Python environment that makes models "
+                          "has no place; set one of them")
     folder = pathlib.Path(base) / "millrace/converter"
     folder.parent.parent.mkdir(parents=True, exist_ok=True)
     for path, others in ((folder.parent, stat.S_IWOTH), (folder, stat.S_IWGRP | stat.S_IWOTH)):
@@ -125,8 +125,8 @@ def cache_folder():
             path.mkdir(mode=0o700)
         found = path.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & others:
-            raise Failure(77, f"{path} must be a folder that belongs to this user, that nobody else can write to, and no "
-                              "link: programs in it are run. Remove it, or set XDG_CACHE_HOME to another folder")
+            raise Failure(77, f"{path} must be a folder that belongs to this user, that nobody else can write to, and "
+                              "no link: programs in it are run. Remove it, or set XDG_CACHE_HOME to another folder")
     return folder
 
 
@@ -175,8 +175,8 @@ class Environment:
             yield
             return
         if libraries and sys.version_info < OLDEST:
-            raise Failure(69, f"this network is converted by libraries that need Python {OLDEST[0]}.{OLDEST[1]} or later, "
-                              f"and python3 is {platform.python_version()}: put a later python3 first on PATH")
+            raise Failure(69, f"this network is converted by libraries that need Python {OLDEST[0]}.{OLDEST[1]} or "
+                              f"later, and python3 is {platform.python_version()}: put a later python3 first on PATH")
         folder = cache_folder()
         self.python = str(folder / "bin/python")
         with locked(folder.parent):

@@ -258,7 +258,8 @@ class Get(Case):
         self.model["convert"] = "centerface"
         self.list(self.model)
         program, *words = self.command("odd")[1:]
-        code = (f"import runpy, sys; sys.version_info = (3, 10, 9, 'final', 0); sys.argv = {[str(program), *map(str, words)]};"
+        code = (f"import runpy, sys; sys.version_info = (3, 10, 9, 'final', 0);"
+                f"sys.argv = {[str(program), *map(str, words)]};"
                 f"runpy.run_path({str(program)!r}, run_name='__main__')")
         done = call(["/usr/bin/python3", "-c", code], environment=self.environment)
         self.assertEqual(done.returncode, 69, done.stderr)

