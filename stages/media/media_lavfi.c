@@ -60,7 +60,23 @@ static bool look_up(void *library, const char *name, void *member) {
     return found != NULL;
 }
 
+/* False if the process's FFmpeg has other file names, as in a wheel, or is linked statically. libavfilter would then
+ * load a second libavutil, whose frames may differ. Each libavutil returns the address of its own text. */
+static bool shares_avutil(void) {
+    __typeof__(&av_version_info) version;
+    void *library = dlopen("libavutil.so." AV_STRINGIFY(LIBAVUTIL_VERSION_MAJOR), RTLD_LAZY | RTLD_NOLOAD);
+    bool shared = library && look_up(library, "av_version_info", &version) && version() == av_version_info();
+    if (library)
+        dlclose(library);
+    return shared;
+}
+
 static void load_library(void) {
+    if (!shares_avutil()) {
+        strncpy(reason, "this program's own FFmpeg comes without it, and the system's does not fit; make a video "
+                "first, as with ffmpeg -f lavfi -i testsrc=duration=10 pattern.mp4", sizeof reason - 1);
+        return;
+    }
     void *library = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
     loaded = library != NULL;
 #define X(name) loaded = loaded && look_up(library, #name, &functions.name);

@@ -8,6 +8,7 @@ import hashlib
 import io
 import pathlib
 import re
+import subprocess
 import sys
 import zipfile
 
@@ -15,7 +16,7 @@ METADATA = """Metadata-Version: 2.1
 Name: millrace
 Version: {version}
 Summary: Video and image analysis pipelines that are written in YAML
-License: MIT
+License: MIT (millrace), GPL-2.0-or-later (FFmpeg, x264 and x265 of Debian), and those of other libraries: see licenses/
 Requires-Python: >=3.9
 Classifier: Operating System :: POSIX :: Linux
 Classifier: Programming Language :: C
@@ -76,11 +77,32 @@ def pack(root, tree, folder):
                  zipfile.ZIP_STORED)
 
 
+def licences(files):
+    """Yields names and bytes of the licence texts of all bundled libraries: those of the Debian packages that have
+    files with their names (without the digest that auditwheel adds), and the licences that these refer to."""
+    names = {re.sub(r"-[0-9a-f]{8}(?=\.)", "", pathlib.Path(name).name) for name in files
+             if name.startswith("millrace.libs/") and "/libmillrace" not in name}
+    found = subprocess.run(["dpkg", "-S", *sorted(f"*/{name}" for name in names)], stdout=subprocess.PIPE, text=True,
+                           check=True).stdout
+    packages = set(re.findall(r"^([^:]+):", found, re.M))
+    referred = set()
+    for package in sorted(packages):
+        text = pathlib.Path(f"/usr/share/doc/{package}/copyright").read_bytes()
+        referred.update(re.findall(rb"/usr/share/common-licenses/([\w.-]*\w)", text))
+        yield f"{package}/copyright", text
+    for name in sorted(one.decode() for one in referred):
+        path = pathlib.Path("/usr/share/common-licenses", name)
+        if path.exists():  # some name a licence by a pattern, or wrongly
+            yield f"common-licenses/{name}", path.read_bytes()
+
+
 def repack(wheel, folder):
     with zipfile.ZipFile(io.BytesIO(wheel.read_bytes())) as given:
         files = {name: (given.read(name), given.read(name)[:4] == b"\x7fELF") for name in given.namelist()
                  if not name.endswith("/")}
     # auditwheel adds a list of what it found, which names no file of ours.
+    info = next(name for name in files if name.endswith(".dist-info/WHEEL")).rpartition("/")[0]
+    files.update({f"{info}/licenses/{name}": (text, False) for name, text in licences(files)})
     return write(folder / wheel.name, files)
 
 

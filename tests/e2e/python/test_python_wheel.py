@@ -26,6 +26,13 @@ stages:
 def even(frames):
     return [frame.seq % 2 == 0 for frame in frames]
 print(sum(1 for frame in millrace.run(text=text)))
+if "HEIC":
+    (picture,) = millrace.run(text=text.replace("CLIP", "HEIC"))
+    assert "millrace.libs/libheif.so" in open("/proc/self/maps").read()
+try:
+    list(millrace.run(text=text.replace("CLIP", "lavfi:testsrc")))
+except millrace.Error as error:
+    print(error)
 """
 
 
@@ -60,11 +67,39 @@ class Wheel(Case):
             if path.name.startswith("_core"):
                 symbols = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True).stdout
                 self.assertEqual(re.findall(r" T (\w+)", symbols), ["PyInit__core"])
+        self.licences(unpacked)
         self.install(wheel)
+
+    def licences(self, unpacked):
+        """The metadata does not say MIT alone, and there is a text for each Debian package with a bundled library."""
+        (info,) = unpacked.glob("*.dist-info")
+        self.assertRegex((info / "METADATA").read_text(), r"\nLicense: MIT .*GPL-2.0-or-later")
+        texts = {path.parent.name: path.read_text() for path in info.glob("licenses/*/copyright")}
+        for library, package in (("avcodec", "libavcodec59"), ("x264", "libx264-164"), ("x265", "libx265-199"),
+                                 ("de265", "libde265-0"), ("heif", "libheif1"), ("zmq", "libzmq5")):
+            self.assertTrue(list(unpacked.glob(f"millrace.libs/lib{library}[-.]*")), library)
+            self.assertIn("License", texts.get(package, ""), package)
+        for name in ("GPL-2", "LGPL-2.1", "Apache-2.0"):
+            self.assertTrue((info / "licenses/common-licenses" / name).exists(), name)
+        sources = {re.sub(r"-[0-9a-f]{8}(?=[.-])", "", path.name) for path in unpacked.glob("millrace.libs/*")}
+        for name in sorted(one for one in sources if not one.startswith("libmillrace")):
+            owners = call(["dpkg", "-S", f"*/{name}"]).stdout
+            self.assertTrue(texts.keys() & set(re.findall(r"^([^:]+):", owners, re.M)), f"{name}: {owners}")
+
+    def heic(self):
+        """The path of a small picture, or nothing where no program makes one."""
+        if not shutil.which("heif-enc"):
+            return ""
+        png = self.folder / "small.png"
+        subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=64x48", "-frames:v", "1", png],
+                       check=True)
+        subprocess.run(["heif-enc", "-o", self.folder / "small.heic", png], check=True, capture_output=True)
+        return str(self.folder / "small.heic")
 
     def install(self, wheel):
         pythons = {shutil.which(f"python3.{minor}") for minor in range(9, 15)} | {"/usr/bin/python3"}
-        program = self.write(PROGRAM.replace("CLIP", str(SAMPLES / "realshort.mp4")), "program.py")
+        program = self.write(PROGRAM.replace("HEIC", self.heic()).replace("CLIP", str(SAMPLES / "realshort.mp4")),
+                             "program.py")
         worked = []
         for number, python in enumerate(sorted(filter(None, pythons))):
             with self.subTest(python):
@@ -76,6 +111,7 @@ class Wheel(Case):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 done = call([folder / "bin/python", program])
                 self.assertEqual((done.returncode, done.stdout.split()[0]), (0, "18"), done.stderr)
+                self.assertRegex(done.stdout, r"test patterns need libavfilter.so.\d+: this program's own FFmpeg")
                 self.assertRegex(call([folder / "bin/millrace", "--version"]).stdout, r"^millrace \d")
                 self.assertRegex(call([folder / "bin/python", "-m", "millrace", "--version"]).stdout, r"^millrace \d")
                 shutil.rmtree(folder)
