@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Prints the best class of each picture of a video, with the network of tools/demo.
+"""Prints the best class of each picture of a video.
 
     python3 pipelines/python/frames.py lobby.mp4
 
-MODELS names the folder with the network; by default it is build/models."""
+The network is found by its name: `millrace models get lite0` makes it."""
 
 import pathlib
 import sys

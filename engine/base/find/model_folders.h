@@ -8,7 +8,8 @@
  *   5. PREFIX/share/millrace/models, where millrace is installed;
  *   6. millrace/models in the folders of $XDG_DATA_DIRS, by default /usr/local/share and /usr/share.
  *
- * Relative folders are left out: what they mean depends on where the command is called. Any thread. */
+ * Relative folders of the first two begin at the current folder. Other variables name no relative folders, by the XDG
+ * specification: those are left out. Any thread. */
 #pragma once
 
 #include <limits.h>

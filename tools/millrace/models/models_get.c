@@ -14,7 +14,8 @@
 
 enum { PROGRAM = PATH_MAX + 64 };
 
-/* In the source tree the command is in build/, or in a folder of it. */
+/* A build's folder is in the source tree, or in a folder there. Other folders, such as ~/bin, have nothing to do with
+ * what is above them. */
 static bool find_in_tree(char path[PROGRAM]) {
     static const char *const above[] = {"..", "../.."};
     char folder[PATH_MAX];
@@ -22,6 +23,9 @@ static bool find_in_tree(char path[PROGRAM]) {
     if (!slash)
         return false;
     *slash = 0;
+    snprintf(path, PROGRAM, "%s/CMakeCache.txt", folder);
+    if (access(path, F_OK) != 0)
+        return false;
     for (size_t i = 0; i < sizeof above / sizeof *above; i++) {
         snprintf(path, PROGRAM, "%s/%s/tools/models/make.py", folder, above[i]);
         if (access(path, R_OK) == 0)
@@ -30,6 +34,7 @@ static bool find_in_tree(char path[PROGRAM]) {
     return false;
 }
 
+/* A build's own comes first: an installed one, of another version, has another list of models. */
 static bool find_program(char path[PROGRAM]) {
     char data[PATH_MAX];
     if (find_in_tree(path))

@@ -129,29 +129,65 @@ static int list_name(listing *l, const char *name) {
     return MR_OK;
 }
 
-/* Follows no links to folders, which could lead back. `below` ends with a slash, or is empty. */
-static int list_folder(listing *l, const char *below) {
+/* A folder that is being listed, and one above it. */
+typedef struct level {
+    const struct level *above;
+    struct stat about;
+} level;
+
+static bool leads_back(const level *here) {
+    for (const level *one = here->above; one; one = one->above)
+        if (one->about.st_dev == here->about.st_dev && one->about.st_ino == here->about.st_ino)
+            return true;
+    return false;
+}
+
+/* A folder and all above it, up to the root, which is its own. */
+static const level *list_levels(mr_arena *arena, const char *path) {
+    const level *above = NULL;
+    for (level *one; path && (one = mr_arena_array(arena, 1, sizeof *one)); above = one) {
+        one->above = above;
+        if (stat(path, &one->about) != 0 || leads_back(one))
+            break;
+        path = mr_arena_print(arena, "%s/..", path);
+    }
+    return above;
+}
+
+static int list_folder(listing *l, const char *below, const level *above);
+
+static int list_entry(listing *l, const char *below, const level *here, int descriptor, const char *entry) {
+    level next = {.above = here};
+    const bool folder = !fstatat(descriptor, entry, &next.about, 0) && S_ISDIR(next.about.st_mode);
+    if (entry[0] == '.' || (!folder && !strrchr(entry, '.')))
+        return MR_OK;
+    const char *name = mr_arena_print(&l->to->arena, folder ? "%s%s/" : "%s%s", below, entry);
+    if (!name || !folder)
+        return name ? list_name(l, name) : MR_ERROR_MEMORY;
+    if (leads_back(&next)) {
+        mr_log(MR_LOG_WARNING, "%s/images/%s leads back to a folder above it: it is left out", l->folder, name);
+        return MR_OK;
+    }
+    return list_folder(l, name, &next);
+}
+
+/* Follows links, but not back to a folder above. `below` ends with a slash, or is empty. */
+static int list_folder(listing *l, const char *below, const level *here) {
     const char *path = mr_arena_print(&l->to->arena, "%s/images/%s", l->folder, below);
     int status = MR_OK;
     DIR *stream = path ? opendir(path) : NULL;
     if (!stream)
         return path ? mr_fail(mr_file_status(errno), "cannot read %s: %s", path, strerror(errno)) : MR_ERROR_MEMORY;
-    for (const struct dirent *entry; !status && (entry = readdir(stream));) {
-        struct stat about;
-        const bool folder = !fstatat(dirfd(stream), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) &&
-                            S_ISDIR(about.st_mode);
-        if (entry->d_name[0] == '.' || (!folder && !strrchr(entry->d_name, '.')))
-            continue;
-        const char *name = mr_arena_print(&l->to->arena, folder ? "%s%s/" : "%s%s", below, entry->d_name);
-        status = !name ? MR_ERROR_MEMORY : folder ? list_folder(l, name) : list_name(l, name);
-    }
+    for (const struct dirent *entry; !status && (entry = readdir(stream));)
+        status = list_entry(l, below, here, dirfd(stream), entry->d_name);
     closedir(stream);
     return status;
 }
 
 /* Sorted: objects must have the same order on every file system. */
 static int list_pictures(listing *l) {
-    const int status = list_folder(l, "");
+    mr_arena *arena = &l->to->arena;
+    const int status = list_folder(l, "", list_levels(arena, mr_arena_print(arena, "%s/images", l->folder)));
     if (l->count)
         qsort(l->names, l->count, sizeof *l->names, compare);
     return status;
