@@ -41,7 +41,7 @@ typedef enum mr_status {
 /* Stores this thread's message (printf style; cut to 1023 bytes) and returns `status`. */
 MR_API int mr_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The calling thread's last message; never NULL. Valid until that thread's next mr_fail. */
+/* The calling thread's last message; never NULL. Valid until that thread's next call of the library. */
 MR_API const char *mr_message(void);
 /* The same for a call that failed with `status`; that status in words if there is no message. */
 MR_API const char *mr_message_or(int status);

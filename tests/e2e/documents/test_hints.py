@@ -201,7 +201,7 @@ class Planned(harness.Case):
         why = "No such file or directory"
         text = self.stages("preprocess: {input: decode}", "features: {input: preprocess, model: a.onnx}",
                            "classify: {input: features, weights: b.npy, labels: c.txt}",
-                           "results: {type: jsonl, input: classify, path: none/more/out.jsonl}").replace(
+                           "results: {type: jsonl, input: classify, path: none/out.jsonl}").replace(
                                '"lavfi:testsrc=size=64x48:duration=1"', "a.mp4")
         done = self.millrace("plan", self.write(text), code=66)
         errors = [line.replace(f"{self.folder}/", "") for line in done.stderr.splitlines() if " error: " in line]

@@ -204,6 +204,7 @@ static void run_child(const char *text, const char *node, int replica, const cha
                                        .node = node,
                                        .replica = replica,
                                        .runtime = runtime};
+    const uint64_t bound = bound_of(&params);
     int status = mr_pipeline_open(&pipeline, &params, &wrong);
     if (wrong.errors)
         mr_diagnostics_print(&wrong, stderr);
@@ -216,7 +217,7 @@ static void run_child(const char *text, const char *node, int replica, const cha
         status = mr_pipeline_wait(pipeline, -1);
     if (status)
         fprintf(stderr, "node %s: %s\n", node, mr_message());
-    tell(out, status, pipeline, bound_of(&params));
+    tell(out, status, pipeline, bound);
 }
 
 node_process node_start(const char *text, const char *node, const char *runtime) {
