@@ -29,7 +29,7 @@ static int prepare(void **state) {
 /* What the program sets; returns false without the locale. */
 static bool set_comma(void) {
     char printed[16];
-    if (!setlocale(LC_ALL, "comma.UTF-8"))
+    if (!setlocale(LC_NUMERIC, "comma.UTF-8"))
         return false;
     snprintf(printed, sizeof printed, "%.1f", 0.5);
     assert_string_equal(printed, "0,5");
@@ -122,10 +122,12 @@ static char *print_schema(void) {
 
 TEST(records_and_schema_are_the_same_in_any_locale) {
     int plain_calls = 0;
-    FREED char *records = run_pipeline("plain", &plain_calls);
-    FREED char *schema = print_schema();
     if (!set_comma())
         skip();
+    expect_comma_and_reset();
+    FREED char *records = run_pipeline("plain", &plain_calls);
+    FREED char *schema = print_schema();
+    assert_true(set_comma());
     FREED char *records_then = run_pipeline("comma", &plain_calls);
     FREED char *schema_then = print_schema();
     expect_comma_and_reset();
