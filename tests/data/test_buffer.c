@@ -11,6 +11,7 @@
 #include "engine/device/open/open.h"
 #include "engine/device/sim/sim.h"
 #include "tests/base/huge/huge_mappings.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/suite.h"
 
 static void count_call(void *context) {
@@ -229,6 +230,9 @@ TEST(an_allocation_that_fails_leaves_the_pool_usable) {
 
 /* Plain memory replaces pinned memory that fails. If the host has none either, the message is about the host. */
 TEST(the_host_is_named_if_it_has_no_memory) {
+#ifdef SANITIZED
+    skip(); /* sanitizers end the process */
+#endif
     ENDED_BY(mr_pool_release) mr_pool *pool;
     ENDED_BY(mr_device_destroy) mr_device *device;
     mr_buffer *buffer = NULL;
