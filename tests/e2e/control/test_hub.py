@@ -233,7 +233,8 @@ class Keys(Hub):
             taken.listen()
             port = taken.getsockname()[1]
             refused(69, "cannot bind", "--listen", f"tcp://127.0.0.1:{port}")
-            refused(69, "in use", "--listen", "tcp://127.0.0.1:*", "--http", f"127.0.0.1:{port}")
+            refused(69, "in use by another program or stage: choose another port, or port 0", "--listen",
+                    "tcp://127.0.0.1:*", "--http", f"127.0.0.1:{port}")
         self.endpoint = "tcp://127.0.0.1:9200"
         child = self.start_run(self.keyed("none"))
         self.assertEqual(child.wait(TIMEOUT), 66)
