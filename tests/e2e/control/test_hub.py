@@ -17,6 +17,7 @@ import zmq
 
 import browser
 import harness
+import relay
 from harness import MILLRACE, PATIENT, ROOT, TIMEOUT, pipeline, rows_in
 
 OPEN = pipeline(dict(cam='uri: "lavfi:testsrc=size=64x64:rate=50", realtime: true'), name="open", decode="",
@@ -426,6 +427,18 @@ class Page(Hub):
         page.size(1300, 1000)
         self.shot("hub-dark")
         self.assertEqual(page.messages, [])
+
+    def test_connections_that_are_lost(self):
+        self.start_hub()
+        between, page = relay.Relay(self, int(self.at.rsplit(":", 1)[1])), self.browser
+        health = "document.querySelector('#health').textContent"
+        page.open(between.address + "/")
+        for happens in (between.lose, between.refuse):
+            page.until(health, lambda text: "ended" in text)
+            happens()
+            page.until(health, lambda text: text == "not connected to the hub")
+            between.pass_on()
+        page.until(health, lambda text: "ended" in text)
 
     def test_a_thousand_runs(self):
         hub_pb2 = messages()
