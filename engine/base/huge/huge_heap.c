@@ -60,7 +60,7 @@ static block *find(const mr_huge_heap *heap, size_t bytes) {
     return best;
 }
 
-/* Makes what is beyond `bytes` a free block. */
+/* Makes the rest after `bytes` a free block. */
 static void split(mr_huge_heap *heap, block *b, size_t bytes) {
     if (b->bytes - bytes < 2 * sizeof(block))
         return;
@@ -104,7 +104,7 @@ static void empty(block *b) {
 }
 
 /* A region of `size` bytes with one block, which is not listed. The kernel places a mapping anywhere. So a page more is
- * mapped, and what is outside whole pages is returned. */
+ * mapped, and the parts outside whole pages are returned. */
 static block *map(mr_huge_heap *heap, size_t size) {
     uint8_t *memory = mmap(NULL, size + MR_HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
