@@ -205,12 +205,11 @@ p.close(timeout=0.2)
     def test_the_interpreter_ends_although_a_function_never_returns(self):
         started = time.monotonic()
         done = self.program("""
-import queue
-q = queue.Queue(1)
+inside = threading.Event()
 p = millrace.Pipeline(text=ENDLESS)
-p.subscribe("answers", q.put)
+p.subscribe("answers", lambda frame: (inside.set(), threading.Event().wait()))
 p.start()
-while not q.full(): time.sleep(0.01)
+inside.wait()
 """)
         self.assertIn("the function of stage answers does not return", done.stderr)
         self.assertLess(time.monotonic() - started, 30)
