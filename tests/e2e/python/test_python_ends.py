@@ -169,24 +169,35 @@ print(len(sums), min(sums) > 0)
 """)
         self.assertEqual(done.stdout, "3 True\n")
 
-    def test_a_fork_inside_a_function_may_drop_its_frame(self):
+    def test_a_fork_inside_a_function_leaves_frames_to_the_parent(self):
+        """A child that lets go of an array must not release the frame: pushed memory would return to the program."""
         done = self.program("""
-codes = []
+memory = __import__("array").array("B", [7] * 8)
+released, codes, kept = [], [], []
+class Numbers:
+    __array_interface__ = dict(version=3, shape=(8,), typestr="|u1", data=(memory.buffer_info()[0], True))
+    def __del__(self): released.append(os.getpid())
 def function(frame):
-    if not codes:
-        pid = os.fork()
-        if pid == 0:
-            del frame
-            os._exit(0)
-        codes.append(os.waitpid(pid, 0)[1])
-p = millrace.Pipeline(text=ENDLESS)
-p.subscribe("answers", function)
-p.start()
-while not codes: time.sleep(0.01)
-p.close()
-print(codes)
+    if frame.seq == 0:
+        kept.append(frame.array)
+        return
+    pid = os.fork()
+    if pid == 0:
+        kept.clear()
+        os._exit(len(released))
+    codes.append(os.waitpid(pid, 0)[1])
+    kept.clear()
+text = ENDLESS.replace('"null", rate: 200fps', 'push, format: u8 8')
+with millrace.Pipeline(text=text) as p:
+    p.subscribe("answers", function)
+    p.start()
+    p.push("numbers", Numbers(), copy=False)
+    p.push("numbers", Numbers(), copy=False)
+    p.end("numbers")
+    p.wait()
+print(codes, released == [os.getpid()] * 2)
 """)
-        self.assertEqual(done.stdout, "[0]\n")
+        self.assertEqual(done.stdout, "[0] True\n")
 
     def test_ctrl_c_ends_a_close_that_a_function_holds_up(self):
         code, out, err, seconds = self.interrupted("""
