@@ -213,6 +213,25 @@ p.close(timeout=0.2)
         self.assertIn("the function of stage answers does not return", err)
         self.assertLess(seconds, 10)
 
+    def test_ctrl_c_while_a_run_ends_that_was_left(self):
+        """Python drops exceptions of destructors, and the program must not go on as if nothing had happened."""
+        code, out, err, seconds = self.interrupted("""
+@millrace.stage
+def slow(frames): time.sleep(0.5)
+text = ENDLESS.replace("{type: callback, input: numbers}", "{type: callback, input: slow}").replace(
+    "stages:", "stages:\\n  slow: {input: numbers, batch: {size: 1}}")
+for frame in millrace.run(text=text):
+    print("ready")
+    time.sleep(0.05)
+    break
+time.sleep(0.1)
+print("went on")
+""")
+        self.assertEqual((code, out), (-signal.SIGINT, ""), err)
+        self.assertIn("KeyboardInterrupt", err)
+        self.assertNotIn("ignored", err)
+        self.assertLess(seconds, 5)
+
     def test_the_interpreter_ends_although_a_function_never_returns(self):
         started = time.monotonic()
         done = self.program("""
