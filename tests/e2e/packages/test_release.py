@@ -1,5 +1,5 @@
-"""tools/release: what it refuses, and what it does with the files that other scripts make. Here they make small ones, in
-an instant. `tools/test release` makes a real release and has its files checked, too: MILLRACE_RELEASE names them."""
+"""tools/release: what it refuses, and what it does with the files that other scripts make. Here they make small ones,
+in an instant. `tools/test release` makes a real release and has its files checked, too: MILLRACE_RELEASE names them."""
 import hashlib
 import os
 import pathlib
