@@ -281,7 +281,8 @@ static int fill(PyObject *module) {
     }
     return mr_py_array_add_type(module) || mr_py_frame_add_type(module) || mr_py_stream_add_type(module) ||
                    mr_py_pipeline_add_type(module) || mr_py_closer_add_type(module) ||
-                   mr_py_stage_add_functions(module) || mr_py_traceback_begin(module) || PyModule_AddStringConstant(module, "version", MILLRACE_VERSION)
+                   mr_py_stage_add_functions(module) || mr_py_traceback_begin(module) ||
+                   PyModule_AddStringConstant(module, "version", MILLRACE_VERSION)
                ? -1
                : 0;
 }

@@ -92,8 +92,8 @@ static PyObject *close_session(mr_py_session *session, int64_t left, bool *noted
     Py_BEGIN_ALLOW_THREADS
     first = mr_py_session_begin_close(session, left == 0);
     Py_END_ALLOW_THREADS
-    const bool over = first ? await_end(session, left, -1, noted)
-                            : await_other(session, session->given_up ? 0 : -1, noted);
+    const bool over =
+        first ? await_end(session, left, -1, noted) : await_other(session, session->given_up ? 0 : -1, noted);
     PyErr_Fetch(&type, &value, &trace);
     if (first && over) {
         seen = last_summary(session);
@@ -186,8 +186,7 @@ static void closer_dealloc(PyObject *object) {
 }
 
 int mr_py_closer_add_type(PyObject *module) {
-    static PyType_Slot slots[] = {
-        {Py_tp_new, mr_py_refuse_new}, {Py_tp_dealloc, closer_dealloc}, {0, NULL}};
+    static PyType_Slot slots[] = {{Py_tp_new, mr_py_refuse_new}, {Py_tp_dealloc, closer_dealloc}, {0, NULL}};
     static PyType_Spec spec = {"millrace._core.Closer", sizeof(closer), 0, Py_TPFLAGS_DEFAULT, slots};
     closer_type = (PyTypeObject *)mr_py_add_type(module, &spec);
     return closer_type ? 0 : -1;
