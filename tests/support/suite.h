@@ -66,7 +66,7 @@ static inline void free_at(void *variable) {
 
 /* Must be less than a second. */
 static inline void sleep_ms(int milliseconds) {
-    nanosleep(&(struct timespec){.tv_nsec = milliseconds * 1000000L}, NULL);
+    nanosleep(&(struct timespec){.tv_sec = milliseconds / 1000, .tv_nsec = milliseconds % 1000 * 1000000L}, NULL);
 }
 
 /* Waits until another thread's count reaches a value; fails after a minute. */
