@@ -230,8 +230,8 @@ class Comments(harness.Case):
 
     @unittest.skipUnless(YOLOX.exists(), "MILLRACE_YOLOX names no file")
     def test_stay(self):
-        """Each picture is of a frame in which somebody has been in the area for five seconds. A hidden person is reported
-        later, when seen again: within the two seconds of `lost`."""
+        """Each picture is of a frame in which somebody has been in the area for five seconds. A hidden person is
+        reported later, when seen again: within the two seconds of `lost`."""
         told = self.shell("build/millrace run pipelines/stay.yaml --set sources.video.duration=8s", self.folder)
         rows = [json.loads(line) for line in told.splitlines()]
         stays = [row for row in rows if row["event"] == "dwell"]
