@@ -194,7 +194,7 @@ static int open_codec(mr_still_decoder *decoder, const mr_codec_params *params, 
     if (parameters->codec_id != decoder->id || is_used_up(frame))
         close_codecs(decoder);
     decoder->id = parameters->codec_id;
-    return decoder->codec[params->scale] ? MR_OK : mr_codec_open(&decoder->codec[params->scale], params, frame);
+    return decoder->codec[params->scale] ? MR_OK : mr_codec_open(&decoder->codec[params->scale], params);
 }
 
 /* Identifies a packet in the decoder's log. Numbers of packets in a video are positive, and -1 is reserved. */
@@ -207,7 +207,8 @@ int mr_still_decode(mr_still_decoder *decoder, const mr_stage *self, const mr_de
     const mr_decode_choices *from = self->options;
     const mr_frame *frame = mr_io_input(io);
     mr_decode_device *device = mr_decode_target_device(target);
-    mr_codec_params params = {.self = self, .target = target, .io = io};
+    mr_codec_params params = {.self = self, .target = target, .media = frame->media, .stream = mr_io_stream(io),
+                              .hurried = frame->deadline_ns};
     mr_pool *full = mr_decode_target_full(target);
     if (full)
         return mr_io_await_pool(io, full, 1);

@@ -407,6 +407,7 @@ class Page(Hub):
         self.assertTrue(any("sim:0" in row for row in self.texts("#seen tr")), self.texts("#seen tr"))
         self.assertEqual(page.run("document.activeElement.id"), "close")
         self.shot("hub-run")
+        self.assertEqual(page.barriers(), [])
         page.run("document.querySelector('#close').click()")
         self.assertTrue(page.run("document.querySelector('#look').hidden"))
         # Rows stay the same elements, so the focus stays where it is.
@@ -421,11 +422,13 @@ class Page(Hub):
         page.size(390, 800)
         self.assertLessEqual(page.run("document.documentElement.scrollWidth"), 390)
         self.shot("hub-phone")
+        self.assertEqual(page.barriers(), [])
         page.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
         self.assertNotEqual(page.run("getComputedStyle(document.querySelector('header')).backgroundColor"),
                             "rgb(255, 255, 255)")
         page.size(1300, 1000)
         self.shot("hub-dark")
+        self.assertEqual(page.barriers(), [])
         self.assertEqual(page.messages, [])
 
     def test_connections_that_are_lost(self):

@@ -87,6 +87,7 @@ class Page(test_http.Http):
         self.assertEqual(size[:2], [160, 120])
         self.assertGreater(size[2], 20)  # it is no empty picture
         self.shot("page")
+        self.assertEqual(page.barriers(), [])
         self.assert_read_aloud()
         # A device is disabled, with a question before.
         page.until("document.querySelectorAll('#devices tr').length", lambda count: count == 2)
@@ -107,9 +108,11 @@ class Page(test_http.Http):
         page.size(390, 800)
         self.assertLessEqual(page.run("document.documentElement.scrollWidth"), 390)
         self.shot("phone")
+        self.assertEqual(page.barriers(), [])
         page.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
         self.assertNotEqual(page.run("getComputedStyle(document.querySelector('header')).backgroundColor"),
                             "rgb(255, 255, 255)")
+        self.assertEqual(page.barriers(), [])
         self.shot("dark")
         self.assertEqual(page.messages, [])
         page.run("document.querySelector('#drain').click()")
@@ -125,6 +128,7 @@ class Page(test_http.Http):
         page.run(f"{enter}('wrong-token-of-some-length')")
         page.until("document.querySelector('[role=alert]').textContent", lambda text: "not the token" in text)
         self.shot("login")
+        self.assertEqual(page.barriers(), [])
         page.run(f"{enter}('{test_http.TOKEN}')")
         page.until("document.querySelector('#rate')?.textContent", lambda text: text and float(text.split()[0]) > 0)
         self.assertEqual([one for one in page.messages if "401" not in one], [])  # the browser reports those
