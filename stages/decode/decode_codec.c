@@ -32,22 +32,22 @@ static bool is_ms_mpeg4(enum AVCodecID codec) {
 }
 
 /* A picture must not wait for later packets on other threads. */
-static bool is_prompt(const mr_stage *self, const mr_frame *packet) {
-    const mr_decode_choices *from = self->options;
-    return (packet->deadline_ns || packet->media->live) && strcmp(from->threads, "auto") == 0;
+static bool is_prompt(const mr_codec_params *params) {
+    const mr_decode_choices *from = params->self->options;
+    return (params->hurried || params->media->live) && strcmp(from->threads, "auto") == 0;
 }
 
 /* Sets up the decoder before it is opened. */
-static void set_up(AVCodecContext *codec, const mr_codec_params *params, const mr_frame *packet) {
+static void set_up(AVCodecContext *codec, const mr_codec_params *params) {
     const mr_decode_choices *from = params->self->options;
-    const int32_t build = params->x264_build ? params->x264_build : packet->media->x264_build;
+    const int32_t build = params->x264_build ? params->x264_build : params->media->x264_build;
     if (codec->codec_tag == MR_HEIF_TAG) /* the raw video decoder would take the tag for a layout */
         codec->codec_tag = 0;
     codec->pkt_timebase = (AVRational){1, 1000000000};
-    codec->thread_count = threads_for(params->self, packet->media, codec->codec_id);
-    if (is_prompt(params->self, packet))
+    codec->thread_count = threads_for(params->self, params->media, codec->codec_id);
+    if (is_prompt(params))
         codec->thread_type = FF_THREAD_SLICE;
-    codec->max_pixels = mr_av_max_pixels(mr_decode_most_pixels(params->self, packet->media));
+    codec->max_pixels = mr_av_max_pixels(mr_decode_most_pixels(params->self, params->media));
     codec->skip_frame = from->skip == MR_SKIP_NONREF ? AVDISCARD_NONREF : AVDISCARD_DEFAULT;
     codec->lowres = params->scale;
     /* Other decoders mark a concealed picture. The JPEG decoder reports one only if told to fail. */
@@ -63,15 +63,14 @@ static void set_up(AVCodecContext *codec, const mr_codec_params *params, const m
     mr_decode_target_attach(params->target, codec);
 }
 
-static int open_with(AVCodecContext **result, const AVCodec *decoder, const mr_codec_params *params,
-                     const mr_frame *packet) {
-    const mr_media *media = packet->media;
+static int open_with(AVCodecContext **result, const AVCodec *decoder, const mr_codec_params *params) {
+    const mr_media *media = params->media;
     AVCodecContext *codec = avcodec_alloc_context3(decoder);
     if (!codec || avcodec_parameters_to_context(codec, media->codec) < 0) {
         avcodec_free_context(&codec);
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     }
-    set_up(codec, params, packet);
+    set_up(codec, params);
     int error = avcodec_open2(codec, decoder, NULL);
     if (error < 0) {
         avcodec_free_context(&codec);
@@ -82,16 +81,17 @@ static int open_with(AVCodecContext **result, const AVCodec *decoder, const mr_c
     return MR_OK;
 }
 
-int mr_codec_open(AVCodecContext **codec, const mr_codec_params *params, const mr_frame *packet) {
-    const AVCodecParameters *parameters = packet->media->codec;
+int mr_codec_open(AVCodecContext **codec, const mr_codec_params *params) {
+    const mr_media *media = params->media;
+    const AVCodecParameters *parameters = media->codec;
     const AVCodec *decoder;
     for (;;) {
-        if (mr_decode_target_choose(params->target, params->io, packet, &decoder))
+        if (mr_decode_target_choose(params->target, params->stream, media, params->hurried, &decoder))
             return MR_ERROR_UNAVAILABLE;
         if (!decoder)
-            return mr_fail(MR_ERROR_DATA, "%s: no decoder for %s is installed", packet->media->path,
+            return mr_fail(MR_ERROR_DATA, "%s: no decoder for %s is installed", media->path,
                            avcodec_get_name(parameters->codec_id));
-        const int status = open_with(codec, decoder, params, packet);
+        const int status = open_with(codec, decoder, params);
         if (!status || status == MR_ERROR_MEMORY || !mr_board_is(decoder))
             return status;
         mr_decode_board_fail(&params->target->board, mr_message());

@@ -40,31 +40,24 @@ bool mr_decode_output_is_decodable(const mr_decode_output *output, const mr_fram
     return !is_skipped(output, packet) && !is_corrupt(packet);
 }
 
-/* Why a packet is dropped before decoding; NULL: it is not. */
+/* Why a packet is dropped whatever it holds; NULL: it is not. */
 static const char *reason_to_drop(mr_decode_output *output, const mr_frame *packet) {
     const mr_media *media = packet->media;
     const AVCodecParameters *codec = media ? media->codec : NULL;
     if (!codec || output->refused)
         return codec ? "no decoder" : "no media";
-    if (mr_decode_report_outsized(&output->report, media, codec->width, codec->height))
-        return "too large";
-    if (!is_corrupt(packet))
-        return NULL;
-    if (packet->flags & MR_FRAME_CORRUPT)
-        return "corrupt"; /* the source logs why it marked the packet */
-    return mr_decode_report_damaged(&output->report, packet, media->still ? mr_frame_file(packet) : NULL, NULL);
+    return mr_decode_report_outsized(&output->report, media, codec->width, codec->height) ? "too large" : NULL;
 }
 
-mr_decode_admission mr_decode_output_admit(mr_decode_output *output, mr_io *io, const mr_frame *packet) {
-    const bool skipped = is_skipped(output, packet);
-    const char *reason = reason_to_drop(output, packet);
-    if (reason) {
-        mr_decode_report_note(&output->report, MR_DECODE_PACKET);
-        mr_io_drop(io, packet, reason);
-    } else if (skipped) {
-        mr_io_absorb(io, packet, "skip");
-    }
-    return skipped ? MR_DECODE_SKIPPED : reason ? MR_DECODE_DROPPED : MR_DECODE_ADMITTED;
+mr_decode_admission mr_decode_output_admit(mr_decode_output *output, const mr_frame *packet, const char **reason) {
+    const bool skipped = is_skipped(output, packet), corrupt = is_corrupt(packet);
+    *reason = reason_to_drop(output, packet);
+    if (!*reason && (skipped || !corrupt))
+        return skipped ? MR_DECODE_SKIPPED : MR_DECODE_ADMITTED;
+    mr_decode_report_note(&output->report, MR_DECODE_PACKET);
+    if (!*reason && packet->flags & MR_FRAME_CORRUPT)
+        *reason = "corrupt"; /* the source logs why it marked the packet */
+    return *reason ? MR_DECODE_DROPPED : MR_DECODE_UNUSABLE;
 }
 
 /* ---- frames ------------------------------------------------------------------------------------------------------ */

@@ -89,17 +89,17 @@ static int check_stream(const AVCodecParameters *stream, const mr_board_decoder 
     return status;
 }
 
-int mr_decode_board_choose(mr_decode_board *board, const mr_frame *packet, const AVCodec **decoder) {
-    const AVCodecParameters *stream = packet->media->codec;
+int mr_decode_board_choose(mr_decode_board *board, const mr_media *media, bool hurried, const AVCodec **decoder) {
+    const AVCodecParameters *stream = media->codec;
     const mr_board_decoder *found;
     const bool required = board->hardware == MR_HARDWARE_REQUIRE;
     *decoder = NULL;
-    if (packet->media->still || board->hardware == MR_HARDWARE_OFF)
+    if (media->still || board->hardware == MR_HARDWARE_OFF)
         return MR_OK;
     if (board->failed)
         return required ? mr_fail(MR_ERROR_UNAVAILABLE, "%s", board->why) : MR_OK;
     /* It gives a picture some packets later. */
-    if (!required && (!board->able || packet->deadline_ns))
+    if (!required && (!board->able || hurried))
         return MR_OK;
     const int status = check_stream(stream, &found);
     if (status)

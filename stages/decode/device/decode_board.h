@@ -37,9 +37,9 @@ bool mr_board_is(const AVCodec *decoder);
 
 /* `able`: false if the stage's options need what only software can do. */
 void mr_decode_board_init(mr_decode_board *board, const mr_stage *self, mr_hardware hardware, bool able);
-/* Chooses the libavcodec decoder to open for a packet; NULL: software. MR_ERROR_UNAVAILABLE if the board is required
- * and cannot decode it. */
-int mr_decode_board_choose(mr_decode_board *board, const mr_frame *packet, const AVCodec **decoder);
+/* Chooses the libavcodec decoder to open for a media; NULL: software. `hurried`: packets have deadlines.
+ * MR_ERROR_UNAVAILABLE if the board is required and cannot decode it. */
+int mr_decode_board_choose(mr_decode_board *board, const mr_media *media, bool hurried, const AVCodec **decoder);
 /* Prepares the chosen decoder before it is opened. */
 void mr_decode_board_attach(mr_decode_board *board, AVCodecContext *codec);
 /* The chosen decoder did not start, or cannot continue: logs why. */

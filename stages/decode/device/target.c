@@ -24,13 +24,14 @@ mr_decode_device *mr_decode_target_device(const mr_decode_target *target) {
     return target->device;
 }
 
-int mr_decode_target_choose(mr_decode_target *target, mr_io *io, const mr_frame *packet, const AVCodec **decoder) {
+int mr_decode_target_choose(mr_decode_target *target, mr_stream *stream, const mr_media *media, bool hurried,
+                            const AVCodec **decoder) {
     *decoder = NULL;
-    const int status = target->device ? MR_OK : mr_decode_board_choose(&target->board, packet, decoder);
+    const int status = target->device ? MR_OK : mr_decode_board_choose(&target->board, media, hurried, decoder);
     if (status || *decoder)
         return status;
-    const AVCodecParameters *stream = packet->media->codec;
-    return mr_decode_device_choose(target->device, stream->codec_id, io, decoder);
+    const AVCodecParameters *coded = media->codec;
+    return mr_decode_device_choose(target->device, coded->codec_id, stream, decoder);
 }
 
 void mr_decode_target_attach(mr_decode_target *target, AVCodecContext *codec) {

@@ -23,9 +23,10 @@ void mr_decode_target_fini(mr_decode_target *target);
 
 /* NULL: it is the processors' memory. */
 mr_decode_device *mr_decode_target_device(const mr_decode_target *target);
-/* Chooses the libavcodec decoder for a packet; NULL: none is installed. MR_ERROR_UNAVAILABLE if hardware is required
- * and cannot decode it. */
-int mr_decode_target_choose(mr_decode_target *target, mr_io *io, const mr_frame *packet, const AVCodec **decoder);
+/* Chooses the libavcodec decoder for a media; NULL: none is installed. MR_ERROR_UNAVAILABLE if hardware is required
+ * and cannot decode it. `stream` and `hurried`: as in mr_codec_params. */
+int mr_decode_target_choose(mr_decode_target *target, mr_stream *stream, const mr_media *media, bool hurried,
+                            const AVCodec **decoder);
 /* Prepares an unopened decoder, which mr_decode_target_choose has chosen, to write there. */
 void mr_decode_target_attach(mr_decode_target *target, AVCodecContext *codec);
 /* The log shared by all attached decoders; the log for one decoder or its thread (NULL: not attached). */
