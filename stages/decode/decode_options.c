@@ -15,6 +15,8 @@ enum { MOST_THREADS = 64, MOST_REFERENCES = 20 };
 #define FIELD(name) offsetof(mr_decode_choices, name)
 static const char *const skip_choices[] = {"none", "nonref", "nonkey", NULL};
 static const char *const damaged_choices[] = {"drop", "keep", "mark", NULL};
+/* Same order as mr_background. */
+static const char *const background_choices[] = {"none", "white", "black", "contrast", NULL};
 static const char *const reduced_choices[] = {"off", "auto", NULL};
 /* Same order as mr_matrix and mr_range, where ANY is auto. */
 static const char *const matrix_choices[] = {"auto", "bt601", "bt709", "bt2020", NULL};
@@ -50,6 +52,11 @@ const mr_option mr_decode_options[] = {
              "stages read the pictures, that all of them average (bilinear or bicubic with antialias, or area), and "
              "that they shrink the result at least by two (area: by four). It is faster and changes results a little. "
              "off: JPEG is decoded at its full size"},
+    {.name = "background", .kind = MR_OPTION_ENUM, .offset = FIELD(background), .fallback = "none",
+     .choices = background_choices,
+     .help = "what is behind the transparent pixels of still pictures (not of HEIF). none: they keep the colour that "
+             "is stored for them, often black, and networks see that, as with OpenCV's imread and Pillow's "
+             "convert(\"RGB\"). contrast: white behind what is dark on average, black behind what is light: for text"},
     {.name = "untagged", .kind = MR_OPTION_MAP, .offset = FIELD(untagged), .fields = untagged_fields,
      .brief = "matrix",
      .help = "colour matrix and range for streams that do not declare them; a declared value is kept"},
