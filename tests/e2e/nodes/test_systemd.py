@@ -61,8 +61,9 @@ class Systemd(Case):
         self.addCleanup(self.remove, group)
         (self.folder / "machine").mkdir()
         self.log = self.folder / "boot.log"
-        boot = self.spawn(["unshare", "--pid", "--fork", "--mount", "--cgroup", "--uts", "--ipc",
-                           "sh", "-c", BOOT, "sh", self.folder / "machine"], stdout=self.log.open("w"), stderr=subprocess.STDOUT,
+        boot = self.spawn(["unshare", "--pid", "--fork", "--mount", "--cgroup", "--uts", "--ipc", "sh", "-c", BOOT,
+                           "sh", self.folder / "machine"],
+                          stdout=self.log.open("w"), stderr=subprocess.STDOUT,
                           preexec_fn=lambda: (group / "cgroup.procs").write_text(str(os.getpid())))
         children = pathlib.Path(f"/proc/{boot.pid}/task/{boot.pid}/children")
         self.init = None
