@@ -2,6 +2,7 @@
 
 #include "engine/base/thread.h"
 #include "engine/flow/run/control.h"
+#include "engine/flow/run/intact.h"
 #include "engine/flow/run/source_counts.h"
 #include "engine/flow/instance/hooks.h"
 #include "engine/flow/instance/instance.h"
@@ -115,12 +116,26 @@ static int call_in_range(mr_entry_task *entry, mr_stage *self) {
     return answer;
 }
 
+/* Stops the run if the call changes its inputs. */
+static int call_checked(mr_entry_task *entry, mr_stage *self, const mr_slot *slot) {
+    mr_intact *intact = entry->instance->run->intact;
+    if (!intact || is_source(entry->instance))
+        return call_in_range(entry, self);
+    mr_intact_begin(intact);
+    for (size_t i = 0; i < slot->frame_count; i++)
+        if (slot->inputs[i].frame)
+            mr_intact_add(intact, slot->inputs[i].frame);
+    const int answer = call_in_range(entry, self);
+    const mr_intact_change change = mr_intact_end(intact);
+    return change ? mr_io_refuse_change(&entry->io, change) : answer;
+}
+
 static int call_process(mr_entry_task *entry, mr_slot *slot) {
     mr_stage *self = mr_parts_stage(&entry->instance->parts, slot->device_number);
     int answer = mr_input_provide(entry, slot);
     mr_slot_begin_call(slot);
     if (!answer)
-        answer = call_in_range(entry, self);
+        answer = call_checked(entry, self, slot);
     return mr_instance_seal(entry, slot, answer);
 }
 
