@@ -14,6 +14,7 @@ typedef struct mr_run {
     uint64_t seed;                    /* 0: threads; otherwise deterministic */
     bool profiled;                    /* measure each stage's processor time */
     bool reads_checked;               /* a device checks what the host reads */
+    struct mr_intact *intact;         /* intact.h: whether stages leave their inputs as they are; NULL: not checked */
     mr_executor *executor;
     mr_store *store;
     mr_ledger *ledger;
@@ -32,6 +33,5 @@ typedef struct mr_run {
     struct mr_spans *spans;           /* follow.h; NULL: no frame is followed */
     struct mr_taps *taps;             /* taps.h: looks at frames that pass */
     struct mr_services *services;     /* services.h: what sinks report about the services that they deliver to */
-    struct mr_intact *intact;         /* intact.h: whether stages leave their inputs as they are; NULL: not checked */
     mr_run_id id;                     /* of a run that begins with this process */
 } mr_run;
