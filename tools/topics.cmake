@@ -72,6 +72,7 @@ topic(http "a run's page, metrics, health and API" tools/README.md "Looking into
 topic(runs "many runs on many machines, on one page" tools/README.md "Many runs on one page")
 topic(signals "what Ctrl-C and SIGTERM do" tools/README.md "Signals")
 topic(exit-codes "what exit codes mean" tools/README.md "Exit codes")
+topic(python "the Python module: frames, pipelines, stages in Python, the wheel" tools/python/README.md)
 topic(environment "variables of the environment" tools/README.md "Environment")
 topic(reference "every key, stage type and option" stages/README.md)
 

@@ -343,6 +343,13 @@ static bool is_sole(const mr_frame *frame) {
     return sole;
 }
 
+/* The caller will write there. */
+static void forget_contents(const mr_frame *frame) {
+    for (int i = 0; i < MR_MAX_PLANES; i++)
+        if (frame->plane[i].buffer)
+            frame->plane[i].buffer->contents = 0;
+}
+
 static int copy_picture(mr_io *io, const mr_frame *from, mr_frame *to) {
     int status = MR_OK;
     if (!io->stream)
@@ -356,8 +363,10 @@ static int copy_picture(mr_io *io, const mr_frame *from, mr_frame *to) {
 
 int mr_io_change(mr_io *io, size_t port, const mr_frame *from, mr_frame **frame) {
     mr_frame *made = NULL;
-    if (may_share(io->instance->vertex) && is_sole(from))
+    if (may_share(io->instance->vertex) && is_sole(from)) {
+        forget_contents(from);
         return mr_io_share(io, from, frame);
+    }
     int status = mr_io_acquire(io, port, &from->format, from, &made);
     if (!status)
         status = copy_picture(io, from, made);

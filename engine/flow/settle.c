@@ -21,7 +21,6 @@ void mr_settle_gap(mr_instance *instance, mr_slot *slot, const mr_item *gap) {
 
 void mr_settle_frame(mr_instance *instance, mr_slot *slot, const mr_frame *frame, mr_note note, const char *stage,
                      const char *reason) {
-    mr_receipt_note(frame->receipt, note, stage, reason);
     /* A packet's number differs from its pictures' numbers: joins do not wait for it. Objects go no further than the
      * stage that gathers them. */
     const bool object = frame->identity.sub && instance->self.type->cascade == MR_CASCADE_GATHER;
@@ -29,6 +28,7 @@ void mr_settle_frame(mr_instance *instance, mr_slot *slot, const mr_frame *frame
                    .absorbed = note == MR_NOTE_ABSORBED};
     if (frame->format.payload != MR_PAYLOAD_PACKET && !object)
         mr_settle_gap(instance, slot, &gap);
+    mr_receipt_note(frame->receipt, note, stage, reason);
 }
 
 void mr_settle_delivery(mr_instance *instance, mr_slot *slot, int64_t now_ns) {

@@ -73,13 +73,7 @@ static void drain(mr_trace *trace) {
     mr_trace_file_flush(&trace->file, mr_trace_lost(trace), false);
 }
 
-/* Waits until the writer has taken an event. */
-static void await_writer(const mr_trace_ring *ring, uint64_t written) {
-    const struct timespec pause = {.tv_nsec = PAUSE_NS / 10};
-    while (written - atomic_load_explicit(&ring->read, memory_order_acquire) == ring->room)
-        nanosleep(&pause, NULL);
-}
-
+/* If the ring is full, waits until the writer has taken an event. */
 static void put(mr_trace *trace, const mr_trace_event *event) {
     mr_trace_ring *ring = here.serial == trace->serial ? here.ring : take_ring(trace);
     if (!ring || !event->track) {
@@ -87,12 +81,13 @@ static void put(mr_trace *trace, const mr_trace_event *event) {
         return;
     }
     uint64_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
-    if (written - atomic_load_explicit(&ring->read, memory_order_acquire) == ring->room) {
+    while (written - atomic_load_explicit(&ring->read, memory_order_acquire) == ring->room) {
+        const struct timespec pause = {.tv_nsec = PAUSE_NS / 10};
         if (trace->lossy || trace->finished) {
             atomic_fetch_add_explicit(&ring->lost, 1, memory_order_relaxed);
             return;
         }
-        await_writer(ring, written);
+        nanosleep(&pause, NULL);
     }
     ring->events[written & (ring->room - 1)] = *event;
     atomic_store_explicit(&ring->written, written + 1, memory_order_release);

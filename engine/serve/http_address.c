@@ -117,14 +117,14 @@ bool mr_http_host_is_local(const char *text) {
 static int fail_to_listen(const char *text, int error) {
     switch (error) {
     case EADDRINUSE:
-        return mr_fail(MR_ERROR_UNAVAILABLE, "%s is in use by another program or stage: give `listen` another port, or "
-                                             "port 0 for any free one", text);
+        return mr_fail(MR_ERROR_UNAVAILABLE, "%s is in use by another program or stage: choose another port, or port 0 "
+                                             "for any free one", text);
     case EADDRNOTAVAIL:
         return mr_fail(MR_ERROR_UNAVAILABLE, "cannot listen at %s: this machine does not have that address", text);
     case EACCES:
         return mr_fail(MR_ERROR_PERMISSION, strncmp(text, "unix:", 5) == 0
-                       ? "may not make the socket %s: give `listen` a folder in which you may write"
-                       : "may not listen at %s: give `listen` a port above 1023", text);
+                       ? "may not make the socket %s: choose a folder in which you may write"
+                       : "may not listen at %s: choose a port above 1023", text);
     default:
         return mr_fail(MR_ERROR_IO, "cannot listen at %s: %s", text, strerror(error));
     }

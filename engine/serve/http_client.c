@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/authorities.h"
 #include "engine/base/memory.h"
 #include "engine/base/print.h"
 #include "engine/base/utf8.h"
@@ -129,8 +130,9 @@ static CURLcode set_options(mr_http_client *client) {
         code = code ? code : curl_easy_setopt(curl, CURLOPT_USERNAME, given->login.user);
     if (given->login.password)
         code = code ? code : curl_easy_setopt(curl, CURLOPT_PASSWORD, given->login.password);
-    if (given->ca_file) { /* and no others: libcurl may have a folder of the system's, too */
-        code = code ? code : curl_easy_setopt(curl, CURLOPT_CAINFO, given->ca_file);
+    const char *ca_file = given->ca_file ? given->ca_file : mr_authorities();
+    if (ca_file) { /* and no others: libcurl may have a folder of the system's, too */
+        code = code ? code : curl_easy_setopt(curl, CURLOPT_CAINFO, ca_file);
         code = code ? code : curl_easy_setopt(curl, CURLOPT_CAPATH, NULL);
     }
     return code;

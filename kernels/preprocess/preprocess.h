@@ -115,6 +115,9 @@ size_t mr_preprocess_scratch_bytes(const mr_preprocess *plan);
  * output. */
 void mr_preprocess_run(const mr_preprocess *plan, const mr_preprocess_rows *rows, const mr_picture *source, void *dst,
                        void *scratch);
+/* The same without the letterbox's bars above and below, for a `dst` that still has those of an earlier run. */
+void mr_preprocess_run_inside(const mr_preprocess *plan, const mr_preprocess_rows *rows, const mr_picture *source,
+                              void *dst, void *scratch);
 
 /* One run. `done`, if not NULL, is called with `context` when the run is over, so that a cache can know idle plans
  * (preprocess_enqueue.h). */
@@ -122,6 +125,8 @@ typedef struct mr_preprocess_work {
     const mr_preprocess *plan;
     mr_picture source;
     void *dst;
+    uint64_t *bars; /* Optional. Stays with dst, from one work to the next: which plan's bars are there; 0: none. The
+                       processors do not write these again. Whoever else writes to dst must set it to 0. */
     void (*done)(void *context);
     void *context;
 } mr_preprocess_work;

@@ -3,16 +3,26 @@
 #include <stddef.h>
 
 #include "engine/device/cuda/cuda.h"
-#include "kernels/preprocess/preprocess_rows.h"
 #include "kernels/preprocess/preprocess_cuda.h"
+#include "kernels/preprocess/preprocess_plan.h"
 #include "kernels/scratch.h"
 #include "millrace/status.h"
+
+static void run_with(const mr_preprocess_work *work, void *scratch) {
+    const mr_preprocess_rows *rows = mr_preprocess_rows_get();
+    if (work->bars && *work->bars == work->plan->number)
+        mr_preprocess_run_inside(work->plan, rows, &work->source, work->dst, scratch);
+    else
+        mr_preprocess_run(work->plan, rows, &work->source, work->dst, scratch);
+    if (work->bars)
+        *work->bars = work->plan->number;
+}
 
 static int run_work(void *arguments) {
     const mr_preprocess_work *work = arguments;
     void *scratch = mr_scratch(mr_preprocess_scratch_bytes(work->plan));
     if (scratch)
-        mr_preprocess_run(work->plan, mr_preprocess_rows_get(), &work->source, work->dst, scratch);
+        run_with(work, scratch);
     if (work->done)
         work->done(work->context);
     return scratch ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no scratch memory for preprocessing");

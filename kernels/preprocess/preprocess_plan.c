@@ -347,9 +347,11 @@ int mr_preprocess_create(mr_preprocess **result, const mr_preprocess_params *par
     int status = check_params(params, source);
     if (status < 0)
         return status;
+    static _Atomic uint64_t made;
     mr_preprocess *plan = mr_calloc(1, sizeof *plan);
     if (!plan)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a preprocess plan");
+    plan->number = ++made;
     plan->params = *params;
     plan->params.bgr = params->bgr && !params->gray;
     status = mr_preprocess_places_create(&plan->places);

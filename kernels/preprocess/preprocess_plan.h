@@ -32,6 +32,7 @@ typedef struct scratch_plan {
 } scratch_plan;
 
 struct mr_preprocess {
+    uint64_t number;             /* above 0, never used again in this process */
     mr_preprocess_params params;
     mr_color color;
     float pad[3];                /* finished padding values, R, G, B */

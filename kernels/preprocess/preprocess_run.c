@@ -314,18 +314,34 @@ static void run_transposed(const run *r) {
     }
 }
 
-void mr_preprocess_run(const mr_preprocess *plan, const mr_preprocess_rows *rows, const mr_picture *source, void *dst,
-                       void *scratch) {
+static void store_bars(const run *r) {
+    const mr_preprocess *plan = r->plan;
+    for (int y = 0; y < plan->inner_y; y++)
+        store_row(r, y);
+    for (int y = plan->inner_y + plan->inner_height; y < plan->params.height; y++)
+        store_row(r, y);
+}
+
+static void run_all(const mr_preprocess *plan, const mr_preprocess_rows *rows, const mr_picture *source, void *dst,
+                    void *scratch, bool bars) {
     mr_prefetch ahead = {0};
     run r = {.plan = plan, .rows = rows, .source = source, .dst = dst, .scratch = scratch, .ahead = &ahead};
     r.steps = plan->params.interpolation == MR_NEAREST ? 0 : count_steps(&r);
     fill_padding(&r, 0, plan->params.width);
-    for (int y = 0; y < plan->inner_y; y++)
-        store_row(&r, y);
-    for (int y = plan->inner_y + plan->inner_height; y < plan->params.height; y++)
-        store_row(&r, y);
+    if (bars)
+        store_bars(&r);
     if (plan->transposed)
         run_transposed(&r);
     else
         run_rows(&r);
+}
+
+void mr_preprocess_run(const mr_preprocess *plan, const mr_preprocess_rows *rows, const mr_picture *source, void *dst,
+                       void *scratch) {
+    run_all(plan, rows, source, dst, scratch, true);
+}
+
+void mr_preprocess_run_inside(const mr_preprocess *plan, const mr_preprocess_rows *rows, const mr_picture *source,
+                              void *dst, void *scratch) {
+    run_all(plan, rows, source, dst, scratch, false);
 }

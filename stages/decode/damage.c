@@ -27,9 +27,10 @@ void mr_damage_replace(mr_damage *damage, int64_t again) {
 /* ---- packets ----------------------------------------------------------------------------------------------------- */
 
 void mr_damage_note(mr_damage *damage, const mr_frame *packet, mr_damage_arrival arrival) {
-    if (arrival != MR_DAMAGE_MISSED)
+    const bool skipped = arrival == MR_DAMAGE_MISSED || arrival == MR_DAMAGE_SPARED;
+    if (arrival == MR_DAMAGE_TAKEN || arrival == MR_DAMAGE_SPARED)
         mr_gaps_note(&damage->gaps, packet);
-    if (arrival != MR_DAMAGE_TAKEN && packet->flags & MR_FRAME_SEAM)
+    if (skipped && packet->flags & MR_FRAME_SEAM)
         mr_gaps_taint(&damage->gaps);
 }
 

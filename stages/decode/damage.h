@@ -25,8 +25,11 @@ typedef struct mr_damage {
 /* Why a packet gave no picture. LASTING: after damage, a decoder gives none until the next key. */
 typedef enum mr_damage_cause { MR_DAMAGE_NONE, MR_DAMAGE_LASTING, MR_DAMAGE_KNOWN } mr_damage_cause;
 
-/* Whether an arriving packet is to be decoded, or skipped though others may depend on it, or skipped and none does. */
-typedef enum mr_damage_arrival { MR_DAMAGE_TAKEN, MR_DAMAGE_MISSED, MR_DAMAGE_SPARED } mr_damage_arrival;
+/* Whether an arriving packet is to be decoded, or skipped though others may depend on it, or skipped and none does, or
+ * dropped because it cannot be decoded. */
+typedef enum mr_damage_arrival {
+    MR_DAMAGE_TAKEN, MR_DAMAGE_MISSED, MR_DAMAGE_SPARED, MR_DAMAGE_DROPPED
+} mr_damage_arrival;
 
 /* `heard` and `pending` must stay valid. */
 void mr_damage_init(mr_damage *damage, mr_heard *heard, mr_pending *pending);

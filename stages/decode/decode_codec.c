@@ -32,22 +32,22 @@ static bool is_ms_mpeg4(enum AVCodecID codec) {
 }
 
 /* A picture must not wait for later packets on other threads. */
-static bool is_prompt(const mr_stage *self, const mr_frame *packet) {
-    const mr_decode_choices *from = self->options;
-    return (packet->deadline_ns || packet->media->live) && strcmp(from->threads, "auto") == 0;
+static bool is_prompt(const mr_codec_params *params) {
+    const mr_decode_choices *from = params->self->options;
+    return (params->hurried || params->media->live) && strcmp(from->threads, "auto") == 0;
 }
 
 /* Sets up the decoder before it is opened. */
-static void set_up(AVCodecContext *codec, const mr_codec_params *params, const mr_frame *packet) {
+static void set_up(AVCodecContext *codec, const mr_codec_params *params) {
     const mr_decode_choices *from = params->self->options;
-    const int32_t build = params->x264_build ? params->x264_build : packet->media->x264_build;
+    const int32_t build = params->x264_build ? params->x264_build : params->media->x264_build;
     if (codec->codec_tag == MR_HEIF_TAG) /* the raw video decoder would take the tag for a layout */
         codec->codec_tag = 0;
     codec->pkt_timebase = (AVRational){1, 1000000000};
-    codec->thread_count = threads_for(params->self, packet->media, codec->codec_id);
-    if (is_prompt(params->self, packet))
+    codec->thread_count = threads_for(params->self, params->media, codec->codec_id);
+    if (is_prompt(params))
         codec->thread_type = FF_THREAD_SLICE;
-    codec->max_pixels = mr_av_max_pixels(mr_decode_most_pixels(params->self, packet->media));
+    codec->max_pixels = mr_av_max_pixels(mr_decode_most_pixels(params->self, params->media));
     codec->skip_frame = from->skip == MR_SKIP_NONREF ? AVDISCARD_NONREF : AVDISCARD_DEFAULT;
     codec->lowres = params->scale;
     /* Other decoders mark a concealed picture. The JPEG decoder reports one only if told to fail. */
@@ -63,21 +63,14 @@ static void set_up(AVCodecContext *codec, const mr_codec_params *params, const m
     mr_decode_target_attach(params->target, codec);
 }
 
-int mr_codec_open(AVCodecContext **result, const mr_codec_params *params, const mr_frame *packet) {
-    const mr_media *media = packet->media;
-    const AVCodecParameters *parameters = media->codec;
-    const AVCodec *decoder;
-    if (mr_decode_device_choose(mr_decode_target_device(params->target), parameters->codec_id, params->io, &decoder))
-        return MR_ERROR_UNAVAILABLE;
-    if (!decoder)
-        return mr_fail(MR_ERROR_DATA, "%s: no decoder for %s is installed", media->path,
-                       avcodec_get_name(parameters->codec_id));
+static int open_with(AVCodecContext **result, const AVCodec *decoder, const mr_codec_params *params) {
+    const mr_media *media = params->media;
     AVCodecContext *codec = avcodec_alloc_context3(decoder);
-    if (!codec || avcodec_parameters_to_context(codec, parameters) < 0) {
+    if (!codec || avcodec_parameters_to_context(codec, media->codec) < 0) {
         avcodec_free_context(&codec);
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     }
-    set_up(codec, params, packet);
+    set_up(codec, params);
     int error = avcodec_open2(codec, decoder, NULL);
     if (error < 0) {
         avcodec_free_context(&codec);
@@ -86,6 +79,23 @@ int mr_codec_open(AVCodecContext **result, const mr_codec_params *params, const 
     }
     *result = codec;
     return MR_OK;
+}
+
+int mr_codec_open(AVCodecContext **codec, const mr_codec_params *params) {
+    const mr_media *media = params->media;
+    const AVCodecParameters *parameters = media->codec;
+    const AVCodec *decoder;
+    for (;;) {
+        if (mr_decode_target_choose(params->target, params->stream, media, params->hurried, &decoder))
+            return MR_ERROR_UNAVAILABLE;
+        if (!decoder)
+            return mr_fail(MR_ERROR_DATA, "%s: no decoder for %s is installed", media->path,
+                           avcodec_get_name(parameters->codec_id));
+        const int status = open_with(codec, decoder, params);
+        if (!status || status == MR_ERROR_MEMORY || !mr_board_is(decoder))
+            return status;
+        mr_decode_board_fail(&params->target->board, mr_message());
+    }
 }
 
 /* ---- packets --------------------------------------------------------------------------------------------------- */
@@ -107,6 +117,8 @@ int mr_codec_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *frame
     int error = mr_packet_lend(packet, frame);
     if (error >= 0 && codec->codec_id == AV_CODEC_ID_PNG)
         error = strip_png(packet);
+    if (mr_board_is(codec->codec))
+        mr_decode_board_number(packet, number);
     if (error >= 0)
         error = avcodec_send_packet(codec, packet);
     av_packet_unref(packet);
@@ -143,9 +155,12 @@ static int64_t number_of(const AVCodecContext *codec, const mr_pending *pending,
     return shown ? shown : number;
 }
 
-int mr_codec_receive(AVCodecContext *codec, const mr_pending *pending, AVFrame *picture) {
+int mr_codec_receive(AVCodecContext *codec, const mr_decode_target *target, const mr_pending *pending,
+                     AVFrame *picture) {
     int error = avcodec_receive_frame(codec, picture);
-    if (error >= 0)
+    if (error >= 0 && mr_board_is(codec->codec))
+        mr_decode_board_describe(&target->board, codec, picture);
+    else if (error >= 0)
         picture->reordered_opaque = number_of(codec, pending, picture);
     return error;
 }

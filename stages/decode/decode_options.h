@@ -14,6 +14,7 @@ typedef struct mr_decode_choices {
     int reduced;  /* MR_REDUCED_... */
     int64_t max_pixels;
     int hardware; /* mr_hardware */
+    int background; /* mr_background */
     struct {
         bool given;
         int matrix; /* mr_matrix */

@@ -11,8 +11,8 @@ int mr_decode_output_open(mr_decode_output *output, mr_stage *self) {
     output->self = self;
     mr_decode_report_init(&output->report, self);
     mr_decode_stream_init(&output->stream);
-    return mr_decode_target_open(&output->target, self, (mr_hardware)from->hardware,
-                                 from->damaged != MR_DAMAGED_DROP);
+    return mr_decode_target_open(&output->target, self, (mr_hardware)from->hardware, from->damaged != MR_DAMAGED_DROP,
+                                 from->skip != MR_SKIP_NONREF);
 }
 
 void mr_decode_output_close(mr_decode_output *output) {
@@ -40,31 +40,24 @@ bool mr_decode_output_is_decodable(const mr_decode_output *output, const mr_fram
     return !is_skipped(output, packet) && !is_corrupt(packet);
 }
 
-/* Why a packet is dropped before decoding; NULL: it is not. */
+/* Why a packet is dropped whatever it holds; NULL: it is not. */
 static const char *reason_to_drop(mr_decode_output *output, const mr_frame *packet) {
     const mr_media *media = packet->media;
     const AVCodecParameters *codec = media ? media->codec : NULL;
     if (!codec || output->refused)
         return codec ? "no decoder" : "no media";
-    if (mr_decode_report_outsized(&output->report, media, codec->width, codec->height))
-        return "too large";
-    if (!is_corrupt(packet))
-        return NULL;
-    if (packet->flags & MR_FRAME_CORRUPT)
-        return "corrupt"; /* the source logs why it marked the packet */
-    return mr_decode_report_damaged(&output->report, packet, media->still ? mr_frame_file(packet) : NULL, NULL);
+    return mr_decode_report_outsized(&output->report, media, codec->width, codec->height) ? "too large" : NULL;
 }
 
-mr_decode_admission mr_decode_output_admit(mr_decode_output *output, mr_io *io, const mr_frame *packet) {
-    const bool skipped = is_skipped(output, packet);
-    const char *reason = reason_to_drop(output, packet);
-    if (reason) {
-        mr_decode_report_note(&output->report, MR_DECODE_PACKET);
-        mr_io_drop(io, packet, reason);
-    } else if (skipped) {
-        mr_io_absorb(io, packet, "skip");
-    }
-    return skipped ? MR_DECODE_SKIPPED : reason ? MR_DECODE_DROPPED : MR_DECODE_ADMITTED;
+mr_decode_admission mr_decode_output_admit(mr_decode_output *output, const mr_frame *packet, const char **reason) {
+    const bool skipped = is_skipped(output, packet), corrupt = is_corrupt(packet);
+    *reason = reason_to_drop(output, packet);
+    if (!*reason && (skipped || !corrupt))
+        return skipped ? MR_DECODE_SKIPPED : MR_DECODE_ADMITTED;
+    mr_decode_report_note(&output->report, MR_DECODE_PACKET);
+    if (!*reason && packet->flags & MR_FRAME_CORRUPT)
+        *reason = "corrupt"; /* the source logs why it marked the packet */
+    return *reason ? MR_DECODE_DROPPED : MR_DECODE_UNUSABLE;
 }
 
 /* ---- frames ------------------------------------------------------------------------------------------------------ */
@@ -112,7 +105,7 @@ static int make_frame(mr_decode_output *output, mr_io *io, AVFrame *picture, con
     if (picture->format == AV_PIX_FMT_CUDA && (picture->crop_left || picture->crop_top))
         crop(picture, av_pix_fmt_desc_get(layout));
     note_size(output, picture);
-    if (!pixel)
+    if (!pixel || mr_board_is(codec->codec)) /* whose NV12 stands for the stream's I420 */
         pixel = mr_pixel_nearest(layout, &converted);
     if (!pixel)
         return mr_fail(MR_ERROR_DATA, "pictures of pixel format %d cannot be carried", layout);
@@ -122,7 +115,7 @@ static int make_frame(mr_decode_output *output, mr_io *io, AVFrame *picture, con
         format.rotation = upright->rotation;
         format.flip = upright->flip;
     }
-    return mr_decode_target_give(&output->target, io, picture, converted, &format, packet, frame);
+    return mr_decode_target_give(&output->target, io, codec, picture, converted, &format, packet, frame);
 }
 
 int mr_decode_output_emit(mr_decode_output *output, mr_io *io, AVFrame *picture, const AVCodecContext *codec,

@@ -16,7 +16,10 @@ typedef struct mr_decode_output {
     bool refused;  /* the device's decoder can neither continue nor be replaced */
 } mr_decode_output;
 
-typedef enum mr_decode_admission { MR_DECODE_ADMITTED, MR_DECODE_SKIPPED, MR_DECODE_DROPPED } mr_decode_admission;
+/* UNUSABLE: to be reported as damaged, and dropped. */
+typedef enum mr_decode_admission {
+    MR_DECODE_ADMITTED, MR_DECODE_SKIPPED, MR_DECODE_DROPPED, MR_DECODE_UNUSABLE
+} mr_decode_admission;
 
 int mr_decode_output_open(mr_decode_output *output, mr_stage *self);
 /* Returns the buffers; emitted frames stay valid. All decoders must be freed first. */
@@ -26,8 +29,8 @@ void mr_decode_output_fini(mr_decode_output *output);
 
 /* Whether a packet is to be decoded, as far as the packet shows: no option skips it, and libavcodec takes its size. */
 bool mr_decode_output_is_decodable(const mr_decode_output *output, const mr_frame *packet);
-/* Call for each arriving packet. One that is skipped or dropped is settled. */
-mr_decode_admission mr_decode_output_admit(mr_decode_output *output, mr_io *io, const mr_frame *packet);
+/* Decides about an arriving packet; the caller must settle one that is not admitted. Sets *reason if it is dropped. */
+mr_decode_admission mr_decode_output_admit(mr_decode_output *output, const mr_frame *packet, const char **reason);
 /* Makes a frame from the picture that comes next in the stream, and emits it; the packet's receipt passes to the frame.
  * `upright`: a still picture's orientation; NULL: the packet's media has it. MR_ERROR_AGAIN as mr_io_acquire. */
 int mr_decode_output_emit(mr_decode_output *output, mr_io *io, AVFrame *picture, const AVCodecContext *codec,

@@ -23,8 +23,8 @@ int mr_decode_video_open(mr_decode_video *video, mr_decode_output *output) {
 
 void mr_decode_video_close(mr_decode_video *video) {
     mr_needed_fini(&video->needed);
-    mr_media_unref(&video->media);
     mr_decoder_close(&video->decoder, false);
+    mr_media_unref(&video->media);
     av_frame_unref(video->picture);
     av_frame_unref(video->following);
 }
@@ -41,7 +41,7 @@ void mr_decode_video_fini(mr_decode_video *video) {
 /* ---- packets without a picture --------------------------------------------------------------------------------- */
 
 static void drop_damaged(mr_decode_video *video, mr_io *io, const mr_frame *packet) {
-    mr_io_drop(io, packet, mr_decode_report_damaged(&video->output->report, packet, NULL, NULL));
+    mr_io_drop(io, packet, mr_decode_report_damaged(&video->output->report, packet));
 }
 
 /* Settles a packet, taken from `pending`, that gave no picture; releases the reference. */
@@ -77,9 +77,15 @@ static void note_error(mr_decode_video *video, mr_io *io, mr_decoder_error error
     mr_frame_unref(&packet);
 }
 
+static void skip_number(mr_decode_video *video, mr_io *io) {
+    const mr_identity left_out = mr_decode_stream_skip(&video->output->stream);
+    mr_io_skip(io, left_out.epoch, left_out.seq, false);
+}
+
 /* Skips the numbers that omitted pictures have before `pts_ns`; INT64_MAX: all. */
 static void skip_left_out(mr_decode_video *video, mr_io *io, int64_t pts_ns) {
-    mr_decode_stream_skip(&video->output->stream, io, mr_needed_reach(&video->needed, pts_ns));
+    for (uint64_t left = mr_needed_reach(&video->needed, pts_ns); left > 0; left--)
+        skip_number(video, io);
 }
 
 static void drop_undecoded(mr_io *io, mr_frame *packet) {
@@ -184,8 +190,8 @@ static int settle(mr_decode_video *video, mr_io *io, bool *emitted) {
     *emitted = video->verdict == MR_VERDICT_WANTED && !status;
     if (*emitted)
         video->last_given = number;
-    if (!ahead)
-        mr_decode_stream_settle(&video->output->stream, io, *emitted);
+    if (!ahead && mr_decode_stream_settle(&video->output->stream, *emitted))
+        skip_number(video, io);
     if (!ahead && video->following->buf[0] && video->following->reordered_opaque == number)
         return MR_OK;
     if (video->last_given != number)
@@ -236,7 +242,7 @@ static void begin_draining(mr_decode_video *video, mr_io *io, int64_t again) {
     video->ending = again == INT64_MAX;
     video->replacing = !video->ending;
     mr_decoder_error error;
-    mr_decoder_send(&video->decoder, io, NULL, 0, &error);
+    mr_decoder_drain(&video->decoder, &error);
     note_error(video, io, error);
 }
 
@@ -272,7 +278,7 @@ static int replace_decoder(mr_decode_video *video, mr_io *io) {
 static void send_packet(mr_decode_video *video, mr_io *io, const mr_frame *packet, int64_t number) {
     mr_decoder_error error;
     video->sent = true;
-    const int status = mr_decoder_send(&video->decoder, io, packet, number, &error);
+    const int status = mr_decoder_send(&video->decoder, packet, number, &error);
     if (status) {
         give_up(video, io, packet->identity.source, status);
         return;
@@ -361,6 +367,8 @@ static int drain(mr_decode_video *video, mr_io *io, bool cut_short) {
     if (!video->ending) {
         mr_needed_end(&video->needed, cut_short);
         int answer = decode_needed(video, io, 0);
+        if (!answer && !mr_decoder_can_end(&video->decoder))
+            answer = decode_needed(video, io, 0);
         if (answer || !video->media)
             return answer;
         begin_draining(video, io, INT64_MAX);
@@ -385,7 +393,8 @@ int mr_decode_video_end(mr_decode_video *video, mr_io *io, bool cut_short) {
 }
 
 static void begin_epoch(mr_decode_video *video, mr_io *io, uint32_t epoch) {
-    mr_decode_stream_begin(&video->output->stream, io, epoch);
+    const mr_identity rest = mr_decode_stream_begin(&video->output->stream, epoch);
+    mr_io_skip(io, rest.epoch, rest.seq, true);
     mr_needed_begin_epoch(&video->needed);
     mr_damage_begin(&video->damage, true);
 }
@@ -402,19 +411,27 @@ static int prepare(mr_decode_video *video, mr_io *io, const mr_frame *frame) {
     if (!video->media) {
         mr_decode_report_note(&video->output->report, MR_DECODE_DECODER);
         video->media = mr_media_ref(frame->media);
+        mr_decoder_begin(&video->decoder, video->media, mr_io_stream(io), frame->deadline_ns);
     }
     return MR_OK;
 }
 
 /* ---- packets ----------------------------------------------------------------------------------------------------- */
 
-/* True if the packet is settled without the decoder. */
-static bool settle_undecoded(mr_decode_video *video, mr_io *io, const mr_frame *frame) {
-    const mr_decode_admission admission = mr_decode_output_admit(video->output, io, frame);
-    if (admission == MR_DECODE_SKIPPED)
-        mr_damage_note(&video->damage, frame,
-                       options_of(video)->skip == MR_SKIP_NONREF ? MR_DAMAGE_SPARED : MR_DAMAGE_MISSED);
-    return admission != MR_DECODE_ADMITTED;
+/* Settles a packet that is not for the decoder. */
+static mr_damage_arrival admit(mr_decode_video *video, mr_io *io, const mr_frame *frame) {
+    const char *reason;
+    const mr_decode_admission admission = mr_decode_output_admit(video->output, frame, &reason);
+    if (admission == MR_DECODE_UNUSABLE)
+        reason = mr_decode_report_damaged(&video->output->report, frame);
+    if (admission == MR_DECODE_UNUSABLE || admission == MR_DECODE_DROPPED) {
+        mr_io_drop(io, frame, reason);
+        return MR_DAMAGE_DROPPED;
+    }
+    if (admission == MR_DECODE_ADMITTED)
+        return MR_DAMAGE_TAKEN;
+    mr_io_absorb(io, frame, "skip");
+    return options_of(video)->skip == MR_SKIP_NONREF ? MR_DAMAGE_SPARED : MR_DAMAGE_MISSED;
 }
 
 /* A picture with a deadline cannot wait for later packets. A decoder that reorders pictures gives one only after
@@ -423,7 +440,6 @@ static void take(mr_decode_video *video, mr_frame *frame) {
     const AVCodecContext *codec = mr_decoder_codec(&video->decoder);
     const AVCodecParameters *announced = video->media->codec;
     const bool all = frame->deadline_ns && (codec ? codec->has_b_frames : announced->video_delay) > 0;
-    mr_damage_note(&video->damage, frame, MR_DAMAGE_TAKEN);
     mr_needed_add(&video->needed, frame, all, &video->pending);
     video->last_dts_ns = frame->dts_ns;
     video->taken = true;
@@ -438,11 +454,13 @@ static size_t room_of(const mr_decode_video *video, const mr_frame *frame) {
 int mr_decode_video_process(mr_decode_video *video, mr_io *io) {
     mr_frame *frame = mr_io_input(io);
     if (!video->taken) {
-        if (settle_undecoded(video, io, frame))
-            return MR_DONE;
-        const int answer = prepare(video, io, frame);
+        const mr_damage_arrival arrival = admit(video, io, frame);
+        const int answer = arrival == MR_DAMAGE_TAKEN ? prepare(video, io, frame) : MR_OK;
         if (answer)
             return answer;
+        mr_damage_note(&video->damage, frame, arrival);
+        if (arrival != MR_DAMAGE_TAKEN)
+            return MR_DONE;
         take(video, frame);
     }
     int answer = decode_needed(video, io, room_of(video, frame));

@@ -57,35 +57,57 @@ static const char *consequence(const mr_decode_choices *from) {
                : "";
 }
 
-const char *mr_decode_report_damaged(mr_decode_report *report, const mr_frame *packet, const char *file,
-                                     const char *trouble) {
+typedef void message(const mr_stage *, const char *, ...);
+
+/* The first message in a source is a warning. */
+static message *next_message(mr_decode_report *report) {
+    message *next = report->damaged ? mr_stage_info : mr_stage_warn;
+    report->damaged = true;
+    return next;
+}
+
+/* Why the packet is dropped, if that is its size; NULL: it is not. */
+static const char *explain_by_size(mr_decode_report *report, const mr_media *media, const char *name) {
     const mr_stage *self = report->self;
-    void (*say)(const mr_stage *, const char *, ...) = report->damaged ? mr_stage_info : mr_stage_warn;
     const mr_decode_choices *from = self->options;
     int width, height, end = 0;
     const bool exceeds =
         sscanf(mr_av_complaint(), "Picture size %dx%d exceeds%n", &width, &height, &end) == 2 && end > 0;
     /* After a decoder has refused one, packets that depend on it give no picture either. */
-    if ((exceeds && packet->media && mr_decode_report_outsized(report, packet->media, width, height)) ||
-        report->outsized)
+    if ((exceeds && media && mr_decode_report_outsized(report, media, width, height)) || report->outsized)
         return "too large";
+    if (!exceeds)
+        return NULL;
     /* A picture that FFmpeg refuses as too large is not damaged: a larger max_pixels admits it. */
-    if (exceeds)
-        say(self, "%s: %s is %dx%d, larger than max_pixels (%lld) allows: raise max_pixels of %s", self->source_id,
-            file ? file : "a picture", width, height, (long long)from->max_pixels, self->id);
-    else if (file)
-        say(self, "%s: %s %s", self->source_id, file, trouble ? trouble : "is damaged");
-    else if (packet->pts_ns != MR_NO_TIME)
-        say(self, "%s: the picture at %.3f s is damaged%s", self->source_id, (double)packet->pts_ns / 1e9,
-            consequence(from));
+    next_message(report)(self, "%s: %s is %dx%d, larger than max_pixels (%lld) allows: raise max_pixels of %s",
+                         self->source_id, name, width, height, (long long)from->max_pixels, self->id);
+    return "corrupt";
+}
+
+const char *mr_decode_report_damaged(mr_decode_report *report, const mr_frame *packet) {
+    const mr_stage *self = report->self;
+    const char *reason = explain_by_size(report, packet->media, "a picture");
+    if (reason)
+        return reason;
+    if (packet->pts_ns != MR_NO_TIME)
+        next_message(report)(self, "%s: the picture at %.3f s is damaged%s", self->source_id,
+                             (double)packet->pts_ns / 1e9, consequence(self->options));
     else
-        say(self, "%s: a picture is damaged%s", self->source_id, consequence(from));
-    report->damaged = true;
-    if (file) {
-        mr_media_unref(&report->lost);
-        report->lost = mr_media_ref(packet->media);
-        snprintf(report->trouble, sizeof report->trouble, "%s", trouble ? trouble : "");
-    }
+        next_message(report)(self, "%s: a picture is damaged%s", self->source_id, consequence(self->options));
+    return "corrupt";
+}
+
+const char *mr_decode_report_damaged_file(mr_decode_report *report, mr_media *media, const char *file,
+                                          const char *trouble) {
+    const mr_stage *self = report->self;
+    const char *reason = explain_by_size(report, media, file);
+    if (report->outsized)
+        return reason;
+    if (!reason)
+        next_message(report)(self, "%s: %s %s", self->source_id, file, trouble ? trouble : "is damaged");
+    mr_media_unref(&report->lost);
+    report->lost = mr_media_ref(media);
+    snprintf(report->trouble, sizeof report->trouble, "%s", trouble ? trouble : "");
     return trouble ? "not a picture that is read" : "corrupt";
 }
 

@@ -35,10 +35,12 @@ bool mr_decode_report_is_empty(const mr_decode_report *report);
 /* Whether this size exceeds what the plan allows for the live source. Such pictures are dropped. */
 bool mr_decode_report_outsized(mr_decode_report *report, const mr_media *media, int width, int height);
 /* Call when a packet is dropped as damaged or too large. Returns the reason. The first case in a source is logged as a
- * warning, later ones as information. `file`: the still picture's; NULL: none. `trouble`: why that is no supported
- * picture, as the rest of a sentence; NULL: it is damaged. */
-const char *mr_decode_report_damaged(mr_decode_report *report, const mr_frame *packet, const char *file,
-                                     const char *trouble);
+ * warning, later ones as information. */
+const char *mr_decode_report_damaged(mr_decode_report *report, const mr_frame *packet);
+/* The same for a still picture's file. `trouble`: why it is no supported picture, as the rest of a sentence; NULL: it
+ * is damaged. */
+const char *mr_decode_report_damaged_file(mr_decode_report *report, mr_media *media, const char *file,
+                                          const char *trouble);
 /* Call at the source's end: logs counts, and fails with a message if nothing could be decoded. */
 int mr_decode_report_end(const mr_decode_report *report);
 void mr_decode_report_fini(mr_decode_report *report);

@@ -9,6 +9,7 @@
 #include "stages/decode/decode_options.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_input.h"
+#include "stages/media/still/background.h"
 #include "stages/media/still/libheif.h"
 #include "stages/media/still/still.h"
 #include "stages/media/still/tiff.h"
@@ -193,7 +194,7 @@ static int open_codec(mr_still_decoder *decoder, const mr_codec_params *params, 
     if (parameters->codec_id != decoder->id || is_used_up(frame))
         close_codecs(decoder);
     decoder->id = parameters->codec_id;
-    return decoder->codec[params->scale] ? MR_OK : mr_codec_open(&decoder->codec[params->scale], params, frame);
+    return decoder->codec[params->scale] ? MR_OK : mr_codec_open(&decoder->codec[params->scale], params);
 }
 
 /* Identifies a packet in the decoder's log. Numbers of packets in a video are positive, and -1 is reserved. */
@@ -202,11 +203,12 @@ static int64_t draw_ticket(void) {
     return atomic_fetch_add(&last, 1);
 }
 
-int mr_still_decode(mr_still_decoder *decoder, const mr_stage *self, const mr_decode_target *target, mr_io *io) {
+int mr_still_decode(mr_still_decoder *decoder, const mr_stage *self, mr_decode_target *target, mr_io *io) {
     const mr_decode_choices *from = self->options;
     const mr_frame *frame = mr_io_input(io);
     mr_decode_device *device = mr_decode_target_device(target);
-    mr_codec_params params = {.self = self, .target = target, .io = io};
+    mr_codec_params params = {.self = self, .target = target, .media = frame->media, .stream = mr_io_stream(io),
+                              .hurried = frame->deadline_ns};
     mr_pool *full = mr_decode_target_full(target);
     if (full)
         return mr_io_await_pool(io, full, 1);
@@ -227,5 +229,5 @@ int mr_still_decode(mr_still_decoder *decoder, const mr_stage *self, const mr_de
     decoder->patched = mr_heard_of(mr_decode_target_heard(target), ticket);
     snprintf(decoder->complaint, sizeof decoder->complaint, "%s", mr_av_complaint());
     decoder->done = true;
-    return MR_OK;
+    return decoder->picture->buf[0] ? mr_background_put(decoder->picture, (mr_background)from->background) : MR_OK;
 }

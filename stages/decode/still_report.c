@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <libavcodec/codec_par.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "stages/media/still/kinds.h"
 #include "stages/media/still/still.h"
@@ -74,7 +75,11 @@ static bool is_foreign(const mr_frame *packet, char text[MOST_TEXT]) {
 const char *mr_still_report_damaged(mr_decode_report *report, const mr_frame *packet) {
     char text[MOST_TEXT];
     const bool foreign = is_foreign(packet, text);
-    return mr_decode_report_damaged(report, packet, mr_frame_file(packet), foreign ? text : NULL);
+    const char *file = mr_frame_file(packet);
+    if (file)
+        return mr_decode_report_damaged_file(report, packet->media, file, foreign ? text : NULL);
+    const char *reason = mr_decode_report_damaged(report, packet);
+    return foreign && strcmp(reason, "corrupt") == 0 ? "not a picture that is read" : reason;
 }
 
 void mr_still_report_end(const mr_still_report *report, const mr_stage *self) {

@@ -71,10 +71,24 @@ static void drop_damaged(mr_stills *stills, mr_io *io, const mr_frame *packet) {
     mr_io_drop(io, packet, mr_still_report_damaged(&stills->output->report, packet));
 }
 
+/* True if the packet is settled without a decoder. */
+static bool settle_undecoded(mr_stills *stills, mr_io *io, const mr_frame *packet) {
+    const char *reason;
+    const mr_decode_admission admission = mr_decode_output_admit(stills->output, packet, &reason);
+    if (admission == MR_DECODE_SKIPPED)
+        mr_io_absorb(io, packet, "skip");
+    else if (admission == MR_DECODE_DROPPED)
+        mr_io_drop(io, packet, reason);
+    else if (admission == MR_DECODE_UNUSABLE)
+        drop_damaged(stills, io, packet);
+    return admission != MR_DECODE_ADMITTED;
+}
+
 static void begin(mr_stills *stills, mr_io *io, const mr_frame *packet) {
     mr_decode_output *output = stills->output;
     if (!mr_decode_stream_is_at(&output->stream, packet->identity.epoch)) {
-        mr_decode_stream_begin(&output->stream, io, packet->identity.epoch);
+        const mr_identity rest = mr_decode_stream_begin(&output->stream, packet->identity.epoch);
+        mr_io_skip(io, rest.epoch, rest.seq, true);
         mr_selection_begin(&stills->selection);
     }
     if (stills->codec != packet->media->codec)
@@ -140,7 +154,10 @@ static int settle(mr_stills *stills, mr_io *io, entry *one, const mr_frame *pack
     }
     if (status == MR_ERROR_AGAIN)
         return status;
-    mr_decode_stream_settle(&output->stream, io, one->wanted && !status);
+    if (mr_decode_stream_settle(&output->stream, one->wanted && !status)) {
+        const mr_identity left_out = mr_decode_stream_skip(&output->stream);
+        mr_io_skip(io, left_out.epoch, left_out.seq, false);
+    }
     if (one->dropped)
         drop_damaged(stills, io, packet);
     else if (!one->wanted)
@@ -153,7 +170,7 @@ static int settle(mr_stills *stills, mr_io *io, entry *one, const mr_frame *pack
 static int process(mr_stills *stills, mr_io *io, entry *one) {
     const mr_frame *packet = mr_io_input(io);
     if (!one->placed) {
-        if (mr_decode_output_admit(stills->output, io, packet) != MR_DECODE_ADMITTED)
+        if (settle_undecoded(stills, io, packet))
             return MR_DONE;
         begin(stills, io, packet);
         const int status = one->decoder.done ? MR_OK : decode(stills, io, one);

@@ -10,9 +10,10 @@ bool mr_decode_stream_is_at(const mr_decode_stream *stream, uint32_t epoch) {
     return stream->epoch == epoch;
 }
 
-void mr_decode_stream_begin(mr_decode_stream *stream, mr_io *io, uint32_t epoch) {
-    mr_io_skip(io, stream->epoch, stream->seq, true);
+mr_identity mr_decode_stream_begin(mr_decode_stream *stream, uint32_t epoch) {
+    const mr_identity rest = {.epoch = stream->epoch, .seq = stream->seq};
     *stream = (mr_decode_stream){.epoch = epoch, .time_ns = MR_NO_TIME};
+    return rest;
 }
 
 /* ---- times ------------------------------------------------------------------------------------------------------- */
@@ -79,14 +80,11 @@ void mr_decode_stream_stamp(const mr_decode_stream *stream, mr_frame *frame) {
     frame->dts_ns = MR_NO_TIME;
 }
 
-void mr_decode_stream_settle(mr_decode_stream *stream, mr_io *io, bool emitted) {
-    if (stream->numbered && emitted)
-        stream->seq++;
-    else if (stream->numbered)
-        mr_decode_stream_skip(stream, io, 1);
+bool mr_decode_stream_settle(mr_decode_stream *stream, bool emitted) {
+    stream->seq += stream->numbered && emitted;
+    return stream->numbered && !emitted;
 }
 
-void mr_decode_stream_skip(mr_decode_stream *stream, mr_io *io, uint64_t count) {
-    for (; count > 0; count--)
-        mr_io_skip(io, stream->epoch, stream->seq++, false);
+mr_identity mr_decode_stream_skip(mr_decode_stream *stream) {
+    return (mr_identity){.epoch = stream->epoch, .seq = stream->seq++};
 }

@@ -1,5 +1,5 @@
 /* Assigns epochs, numbers and times to a source's pictures in output order. Omitted pictures keep their numbers, except
- * those before `start`. One thread. */
+ * those before `start`: the caller must report that no frame will have them (mr_io_skip). One thread. */
 #pragma once
 
 #include "millrace/stage.h"
@@ -14,8 +14,8 @@ typedef struct mr_decode_stream {
 
 void mr_decode_stream_init(mr_decode_stream *stream);
 bool mr_decode_stream_is_at(const mr_decode_stream *stream, uint32_t epoch);
-/* Ends the epoch: reports that it has no more numbers. Begins another. */
-void mr_decode_stream_begin(mr_decode_stream *stream, mr_io *io, uint32_t epoch);
+/* Ends the epoch and begins another. Returns the first identity that no frame of the old one has. */
+mr_identity mr_decode_stream_begin(mr_decode_stream *stream, uint32_t epoch);
 
 /* Call when this packet's picture comes next; the packet is still in `pending` (NULL: the decoder gives each picture at
  * once). Returns the time; MR_NO_TIME: unknown. */
@@ -23,7 +23,7 @@ int64_t mr_decode_stream_place(mr_decode_stream *stream, const mr_pending *pendi
                                int64_t number);
 /* Sets the frame's time and number to that picture's. */
 void mr_decode_stream_stamp(const mr_decode_stream *stream, mr_frame *frame);
-/* Call when that picture is settled. If it was not emitted, reports that no frame has its number. */
-void mr_decode_stream_settle(mr_decode_stream *stream, mr_io *io, bool emitted);
-/* Reports that no frame has the next `count` numbers. */
-void mr_decode_stream_skip(mr_decode_stream *stream, mr_io *io, uint64_t count);
+/* Call when that picture is settled. True: it has a number, but was not emitted: mr_decode_stream_skip must follow. */
+bool mr_decode_stream_settle(mr_decode_stream *stream, bool emitted);
+/* Skips the next number. Returns the identity that no frame has. */
+mr_identity mr_decode_stream_skip(mr_decode_stream *stream);

@@ -426,7 +426,8 @@ static int process_piece(mr_stage *self, mr_io *io, mr_buffer *buffer, size_t fi
         const mr_frame *picture = mr_io_input_at(io, 0, first + i);
         status = place(self, io, picture, buffer, *made_before + worked, &made[i]);
         if (!status)
-            items[worked++] = (mr_resizer_item){picture, made[i]->plane[0].data, &made[i]->geometry};
+            items[worked++] = (mr_resizer_item){picture, made[i]->plane[0].data, &made[i]->geometry,
+                                                self->batch == 1 ? &buffer->contents : NULL};
     }
     *made_before += worked;
     if (!status && worked)

@@ -166,7 +166,8 @@ static int describe_work(mr_resizer *resizer, const mr_resizer_item *item, mr_pr
         return status;
     if (item->geometry)
         *item->geometry = mr_geometry_chain(mr_preprocess_geometry(entry->plan), &picture->geometry);
-    *work = (mr_preprocess_work){.plan = entry->plan, .dst = item->dst, .done = finish_work, .context = entry};
+    *work = (mr_preprocess_work){.plan = entry->plan, .dst = item->dst, .bars = item->bars,
+                                  .done = finish_work, .context = entry};
     for (int p = 0; p < MR_MAX_PLANES; p++) {
         work->source.data[p] = picture->plane[p].data;
         work->source.stride[p] = picture->plane[p].stride;

@@ -36,6 +36,7 @@ typedef struct mr_resizer_item {
     const mr_frame *picture;
     void *dst;
     mr_geometry *geometry;
+    uint64_t *bars; /* Optional. As in mr_preprocess_work. */
 } mr_resizer_item;
 
 /* Enqueues preprocessing of `count` pictures, together if the device can. The frames' planes and all `dst` must stay

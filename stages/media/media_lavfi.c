@@ -12,6 +12,7 @@
 #include <libavutil/macros.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
@@ -73,8 +74,8 @@ static bool shares_avutil(void) {
 
 static void load_library(void) {
     if (!shares_avutil()) {
-        strncpy(reason, "this program's own FFmpeg comes without it, and the system's does not fit; make a video "
-                "first, as with ffmpeg -f lavfi -i testsrc=duration=10 pattern.mp4", sizeof reason - 1);
+        snprintf(reason, sizeof reason, "this program's own FFmpeg comes without it, and the system's does not fit; "
+                 "make a video, as with ffmpeg -f lavfi -i testsrc=duration=10 pattern.mp4");
         return;
     }
     void *library = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
@@ -82,8 +83,10 @@ static void load_library(void) {
 #define X(name) loaded = loaded && look_up(library, #name, &functions.name);
     AVFILTER_FUNCTIONS(X)
 #undef X
-    const char *words = loaded ? NULL : dlerror();
-    strncpy(reason, words ? words : "a function is missing", sizeof reason - 1);
+    if (!loaded)
+        snprintf(reason, sizeof reason, "%s; install it (Debian: libavfilter%d), or make a video, as with ffmpeg "
+                 "-f lavfi -i testsrc=duration=10 pattern.mp4", library ? "it lacks a function" : dlerror(),
+                 LIBAVFILTER_VERSION_MAJOR);
 }
 
 /* Loads the library and keeps it loaded. NULL, with a message, on failure. Any thread. */

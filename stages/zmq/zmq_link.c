@@ -53,5 +53,7 @@ int mr_zmq_link_wait(mr_zmq *socket, const mr_stage *self, short events) {
     int ready = zmq_poll(&item, 1, PATIENCE_MS);
     if (ready < 0 && errno != EINTR)
         return mr_fail(MR_ERROR_IO, "%s: %s", mr_zmq_endpoint(socket), zmq_strerror(errno));
+    if (!ready && events & ZMQ_POLLIN)
+        mr_zmq_note_empty(socket);
     return ready > 0;
 }

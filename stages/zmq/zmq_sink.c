@@ -65,9 +65,13 @@ void mr_zmq_sink_close(mr_stage *self) {
 
 /* Reads subscriptions: 1 and a topic; 0 and a cancelled topic. */
 static void hear_subscribers(mr_zmq_sink *at) {
-    char update[1];
-    while (zmq_recv(mr_zmq_handle(at->socket), update, sizeof update, ZMQ_DONTWAIT) > 0)
-        at->subscribers += update[0] == 1 ? 1 : update[0] == 0 ? -1 : 0;
+    zmq_msg_t update;
+    zmq_msg_init(&update);
+    while (mr_zmq_receive(at->socket, &update) > 0) {
+        const char first = *(const char *)zmq_msg_data(&update);
+        at->subscribers += first == 1 ? 1 : first == 0 ? -1 : 0;
+    }
+    zmq_msg_close(&update);
 }
 
 static int await_subscribers(mr_stage *self) {

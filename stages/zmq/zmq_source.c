@@ -78,7 +78,7 @@ static int receive(mr_zmq_source *at, message *got) {
         zmq_msg_t beyond;
         zmq_msg_init(&beyond);
         zmq_msg_t *to = first + got->count < PARTS ? &got->part[first + got->count] : &beyond;
-        if (zmq_msg_recv(to, mr_zmq_handle(at->socket), ZMQ_DONTWAIT) < 0)
+        if (mr_zmq_receive(at->socket, to) < 0)
             return MR_ERROR_AGAIN;
         more = zmq_msg_more(to);
         zmq_msg_close(&beyond);

@@ -1,5 +1,6 @@
 """A headless Chromium, driven over its DevTools protocol: JSON messages, each ended by a NUL, on two pipes."""
 import base64
+import importlib.resources
 import json
 import os
 import pathlib
@@ -111,3 +112,15 @@ class Browser:
 
     def screenshot(self, path):
         pathlib.Path(path).write_bytes(base64.b64decode(self.ask("Page.captureScreenshot", format="png")["data"]))
+
+    def barriers(self):
+        """What axe-core finds wrong by WCAG 2.1 AA, as lines of text: the rule, the elements, and why."""
+        if not self.run("typeof axe == 'object'"):
+            script = importlib.resources.files("axe_playwright_python").joinpath("axe.min.js").read_text()
+            self.run(script + "; 0")
+        rules = json.dumps({"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]})
+        found = self.run(f"axe.run(document, {rules}).then(all => [all.passes.length, all.violations.flatMap(one =>"
+                         "one.nodes.map(node => `${one.id}: ${node.target}: ${node.failureSummary}`))])")
+        if not found[0]:
+            raise RuntimeError("axe-core has checked nothing")
+        return found[1]

@@ -22,6 +22,7 @@ static int copy_process(mr_stage *self, mr_io *io) {
     if (status)
         return status;
     mr_copy_rows(&input->format, output->plane, input->plane);
+    output->plane[0].buffer->contents = 7;
     return mr_io_emit(io, 0, output);
 }
 
@@ -36,8 +37,8 @@ static int share_process(mr_stage *self, mr_io *io) {
     return status ? status : mr_io_emit(io, 0, output);
 }
 
-/* How many pictures were changed where they lay, and how many as copies. */
-static atomic_int changed, copied;
+/* How many pictures were changed where they lay, and how many as copies; how many claim to have their old contents. */
+static atomic_int changed, copied, claiming;
 
 /* Counts up the first pixel. A change must not be repeated if the call is. */
 static int change_process(mr_stage *self, mr_io *io) {
@@ -49,6 +50,7 @@ static int change_process(mr_stage *self, mr_io *io) {
         return status;
     changed += output->plane[0].data == lay;
     copied += output->plane[0].data != lay;
+    claiming += output->plane[0].buffer->contents != 0;
     output->plane[0].data[0]++;
     return mr_io_emit(io, 0, output);
 }
@@ -262,6 +264,7 @@ TEST(pictures_are_copied_before_a_change_if_others_hold_them) {
         /* Simulated, no worker holds a frame longer than its call; another thread may. */
         if (i == 1)
             assert_int_equal(copied, 0);
+        assert_int_equal(claiming, 0);
         flow_close(&pipeline, &summary);
     }
 }

@@ -133,15 +133,15 @@ tools/millrace/summary: engine/base tools/millrace/cli
 tools/millrace/otlp: engine/base engine/serve
 tools/millrace/http: engine/base engine/serve tools/millrace/cli tools/millrace/summary tools/millrace/otlp
 tools/millrace/hub: engine/base engine/serve tools/millrace/cli tools/millrace/otlp tools/millrace/http
+tools/millrace/models: engine/base engine/base/find tools/millrace/cli
 tools/millrace/run: engine/base tools/millrace/cli tools/millrace/summary tools/millrace/otlp tools/millrace/http
-    tools/millrace/hub
+    tools/millrace/hub tools/millrace/models
 tools/millrace/ctl: engine/base tools/millrace/cli tools/millrace/summary tools/millrace/run
-tools/millrace/plan: engine/base tools/millrace/cli tools/millrace/run tools/millrace/http
+tools/millrace/plan: engine/base tools/millrace/cli tools/millrace/run tools/millrace/http tools/millrace/models
 tools/millrace/graph: engine/base tools/millrace/cli
 tools/millrace/verify: engine/base tools/millrace/cli tools/millrace/run
 tools/millrace/objects: engine/base tools/millrace/cli tools/millrace/run
 tools/millrace/train: engine/base tools/millrace/cli tools/millrace/run tools/millrace/objects
-tools/millrace/models: engine/base engine/base/find tools/millrace/cli
 tools/millrace/deploy: engine/base engine/base/find tools/millrace/cli tools/millrace/run
 tools/millrace/submit: engine/base tools/millrace/cli tools/millrace/deploy
 tools/millrace/devices: engine/base tools/millrace/cli tools/millrace/plan

@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -72,7 +73,7 @@ static inline void free_at(void *variable) {
 
 /* Must be less than a second. */
 static inline void sleep_ms(int milliseconds) {
-    nanosleep(&(struct timespec){.tv_nsec = milliseconds * 1000000L}, NULL);
+    nanosleep(&(struct timespec){.tv_sec = milliseconds / 1000, .tv_nsec = milliseconds % 1000 * 1000000L}, NULL);
 }
 
 /* Waits until another thread's count reaches a value; fails after a minute. */
@@ -81,6 +82,11 @@ static inline void await_count(atomic_int *value, int wanted) {
         sleep_ms(5);
     assert_int_equal(atomic_load(value), wanted);
 }
+
+/* Whether qemu's user mode runs the suite, as `tools/test aarch64` does. */
+bool is_emulated(void);
+/* If it does, skips the rest of the test and prints why: what qemu does otherwise than Linux. */
+void skip_emulated(const char *why);
 
 /* Fails unless the text has these words. */
 void expect_words(const char *text, const char *words);

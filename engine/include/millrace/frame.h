@@ -45,6 +45,7 @@ typedef struct mr_buffer {
     int references; /* changed by mr_buffer_ref and _unref, from any thread */
     mr_pool *pool;
     struct mr_buffer *next;
+    uint64_t contents; /* names bytes that a former user of the pool left in it, for the next one; 0: none */
     void (*release)(void *context);
     void *context;
 } mr_buffer;

@@ -86,7 +86,7 @@ int mr_channel_send(mr_channel *channel, const void *data, size_t bytes) {
 /* Reads the rest of a message that has several parts. */
 static void drop_parts(mr_channel *channel) {
     while (zmq_msg_more(&channel->message))
-        if (zmq_msg_recv(&channel->message, mr_zmq_handle(channel->socket), ZMQ_DONTWAIT) < 0)
+        if (mr_zmq_receive(channel->socket, &channel->message) < 0)
             return;
 }
 
@@ -95,7 +95,9 @@ int mr_channel_receive(mr_channel *channel, const void **data, size_t *bytes, in
     const int came = zmq_poll(&item, 1, (long)(timeout_ns / 1000000));
     if (came < 0 && errno != EINTR)
         return mr_fail(MR_ERROR_IO, "cannot wait for messages: %s", zmq_strerror(errno));
-    if (came <= 0 || zmq_msg_recv(&channel->message, item.socket, ZMQ_DONTWAIT) < 0)
+    if (came == 0)
+        mr_zmq_note_empty(channel->socket);
+    if (came <= 0 || mr_zmq_receive(channel->socket, &channel->message) < 0)
         return MR_ERROR_AGAIN;
     if (zmq_msg_more(&channel->message)) {
         drop_parts(channel);

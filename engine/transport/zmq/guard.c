@@ -40,6 +40,7 @@ struct mr_zmq_guard {
     _Atomic uint64_t refused;
     _Atomic int present; /* peers.made, for other threads */
     mr_zmq_peers peers;
+    mr_zmq_taken taken;
     waiting *first, **last; /* handshakes that wait, in order */
     bool failed;      /* a handshake failed; libzmq's next event names the closed connection */
     char why[WHY_BYTES]; /* the reason; "": already reported by the answer */
@@ -179,6 +180,13 @@ static void cut_strangers(mr_zmq_guard *guard) {
             note_refused(guard, address, "", why);
 }
 
+static void cut_endless(mr_zmq_guard *guard) {
+    char address[MR_ZMQ_ADDRESS];
+    const char *why;
+    while ((why = mr_zmq_peers_cut_endless(&guard->peers, &guard->taken, mr_now_ns(), address)))
+        note_refused(guard, address, "", why);
+}
+
 /* ---- peers that wait for others to leave ------------------------------------------------------------------------- */
 
 /* A refusal that invites to try again (300) would not do: libzmq then says nothing to the peer, and keeps the
@@ -288,6 +296,8 @@ static void *watch(void *context) {
         if (!ended)
             cut_strangers(guard);
         if (!ended)
+            cut_endless(guard);
+        if (!ended)
             admit_waiting(guard);
     }
     while (guard->first)
@@ -331,6 +341,7 @@ int mr_zmq_guard_begin(mr_zmq_guard **guard, void *context, void *socket, const 
     mr_lock_init(&made->lock);
     made->allow = *allow;
     mr_zmq_peers_init(&made->peers, params->most, params->handshake_ns, params->unknown_ns);
+    mr_zmq_peers_bind(&made->peers, &params->bound);
     made->refusals = made->welcomes = mr_audit_allowance_at(mr_now_ns());
     int status = start(made, context, socket);
     if (status) {
@@ -352,6 +363,10 @@ void mr_zmq_guard_allow(mr_zmq_guard *guard, mr_allow_list *allow) {
 
 void mr_zmq_guard_know(mr_zmq_guard *guard, uint32_t peer, int fd) {
     mr_zmq_peers_know(&guard->peers, peer, fd);
+}
+
+mr_zmq_taken *mr_zmq_guard_taken(mr_zmq_guard *guard) {
+    return &guard->taken;
 }
 
 int mr_zmq_guard_present(const mr_zmq_guard *guard) {

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "engine/transport/zmq/curve_keys.h"
+#include "engine/transport/zmq/endless.h"
 
 typedef struct mr_zmq_guard mr_zmq_guard;
 
@@ -21,6 +22,7 @@ typedef struct mr_zmq_guard_params {
     const char *id;       /* the socket's, for messages and the audit log; copied */
     int most;             /* connections at once; 0: no limit */
     int64_t handshake_ns; /* libzmq closes connections without a complete handshake after this time */
+    mr_zmq_bound bound;   /* of what a peer may send without a whole message */
     int64_t unknown_ns;   /* how long one may be a stranger's; 0: they need not be known, and shaking hands is enough */
 } mr_zmq_guard_params;
 
@@ -32,6 +34,8 @@ int mr_zmq_guard_begin(mr_zmq_guard **guard, void *context, void *socket, const 
 void mr_zmq_guard_allow(mr_zmq_guard *guard, mr_allow_list *allow);
 /* As mr_zmq_know. Any thread. */
 void mr_zmq_guard_know(mr_zmq_guard *guard, uint32_t peer, int fd);
+/* As mr_zmq_receive reports. The owner's thread. */
+mr_zmq_taken *mr_zmq_guard_taken(mr_zmq_guard *guard);
 /* How many connections have completed a handshake. Any thread. */
 int mr_zmq_guard_present(const mr_zmq_guard *guard);
 uint64_t mr_zmq_guard_refused(const mr_zmq_guard *guard);

@@ -50,18 +50,18 @@ struct mr_io_thread {
 /* ---- libzmq ------------------------------------------------------------------------------------------------------ */
 
 /* Inline work may run on a thread that receives signals, and libzmq returns EINTR without any fault. */
-static long take_part(void *socket, zmq_msg_t *part) {
-    return TEMP_FAILURE_RETRY(zmq_msg_recv(part, socket, ZMQ_DONTWAIT));
-}
-
 static long give_bytes(void *socket, const void *data, size_t count, int more) {
     return TEMP_FAILURE_RETRY(zmq_send(socket, data, count, ZMQ_DONTWAIT | more));
 }
 
-static bool has_part(void *socket) {
+static bool has_part(mr_zmq *socket) {
     int events;
     size_t bytes = sizeof events;
-    return !TEMP_FAILURE_RETRY(zmq_getsockopt(socket, ZMQ_EVENTS, &events, &bytes)) && events & ZMQ_POLLIN;
+    if (TEMP_FAILURE_RETRY(zmq_getsockopt(mr_zmq_handle(socket), ZMQ_EVENTS, &events, &bytes)))
+        return false;
+    if (!(events & ZMQ_POLLIN))
+        mr_zmq_note_empty(socket);
+    return events & ZMQ_POLLIN;
 }
 
 /* ---- receiving --------------------------------------------------------------------------------------------------- */
@@ -104,12 +104,12 @@ static void drop_parts(mr_io_thread *io_thread) {
 }
 
 /* Reads the remaining parts. False: too many, and all are discarded. */
-static bool receive_parts(mr_io_thread *io_thread, void *socket) {
+static bool receive_parts(mr_io_thread *io_thread, mr_zmq *socket) {
     bool fits = true, more = true;
     while (more) {
         zmq_msg_t beyond, *message = fits ? &io_thread->messages[io_thread->part_count] : &beyond;
         zmq_msg_init(message);
-        if (take_part(socket, message) < 0) {
+        if (mr_zmq_receive(socket, message) < 0) {
             zmq_msg_close(message);
             return false;
         }
@@ -136,13 +136,13 @@ static uint32_t receive_from(mr_io_thread *io_thread, zmq_msg_t *id) {
 /* Reads one message; false if there is none. On a ROUTER the first part is the peer's id. A message without further
  * parts is empty. */
 static bool receive(mr_io_thread *io_thread, size_t index) {
-    void *socket = mr_zmq_handle(io_thread->sockets[index]);
+    mr_zmq *socket = io_thread->sockets[index];
     uint32_t route = (uint32_t)index;
     bool more = true;
     zmq_msg_t id;
     zmq_msg_init(&id);
     if (io_thread->routed) {
-        if (take_part(socket, &id) < 0)
+        if (mr_zmq_receive(socket, &id) < 0)
             return zmq_msg_close(&id), false;
         more = zmq_msg_more(&id);
     }
@@ -257,7 +257,7 @@ void mr_io_thread_renew(mr_io_thread *io_thread, uint32_t route) {
 /* Whether a message waits. A socket's descriptor signals only changes, so this is checked before each sleep. */
 static bool has_message(const mr_io_thread *io_thread) {
     for (size_t i = 0; i < io_thread->params.socket_count; i++)
-        if (has_part(mr_zmq_handle(io_thread->sockets[i])))
+        if (has_part(io_thread->sockets[i]))
             return true;
     return false;
 }

@@ -92,12 +92,14 @@ void mr_ipc_path_remove(const char *endpoint, bool made) {
 
 /* ---- file descriptors -------------------------------------------------------------------------------------------- */
 
-/* A context, a socket, a listener and a guard take eleven with libzmq 4.3; a few more for those of a peer. */
-enum { DESCRIPTORS = 16 };
+/* A context, a socket, a listener and a guard take eleven with libzmq 4.3; a few more for those of a peer.
+ * A peer has a connection, and a duplicate of its descriptor for the guard. */
+enum { DESCRIPTORS = 16, PER_PEER = 2 };
 
 int mr_zmq_room_check(const mr_zmq_params *params) {
     struct rlimit limit;
-    rlim_t wanted = DESCRIPTORS + (params->bind && params->max_peers > 0 ? (rlim_t)params->max_peers : 1), room = 0;
+    const rlim_t peers = params->bind && params->max_peers > 0 ? PER_PEER * (rlim_t)params->max_peers : 1;
+    rlim_t wanted = DESCRIPTORS + peers, room = 0;
     if (getrlimit(RLIMIT_NOFILE, &limit))
         return mr_fail(MR_ERROR_INTERNAL, "cannot find out how many files may be open: %s", strerror(errno));
     for (rlim_t fd = 0; fd < limit.rlim_cur && room < wanted; fd++)

@@ -12,6 +12,7 @@ struct mr_zmq_connection {
     int fd, kept; /* libzmq's, and a duplicate; -1: none, or it was closed */
     int64_t since_ns;
     bool known, cut; /* it was known once; it is as good as closed */
+    mr_zmq_endless endless;
 };
 
 void mr_zmq_peers_init(mr_zmq_peers *peers, int most, int64_t handshake_ns, int64_t unknown_ns) {
@@ -19,6 +20,10 @@ void mr_zmq_peers_init(mr_zmq_peers *peers, int most, int64_t handshake_ns, int6
         .most = most, .handshake_ns = handshake_ns, .unknown_ns = unknown_ns, .chance = (uint32_t)getpid() | 1};
     for (int i = 0; i < MR_ZMQ_MOST_KNOWN; i++)
         atomic_init(&peers->known[i], -1);
+}
+
+void mr_zmq_peers_bind(mr_zmq_peers *peers, const mr_zmq_bound *bound) {
+    peers->bound = *bound;
 }
 
 static void forget(mr_zmq_connection *gone) {
@@ -47,7 +52,7 @@ void mr_zmq_peers_come(mr_zmq_peers *peers, int fd, int64_t now_ns) {
     if (!come)
         return;
     *come = (mr_zmq_connection){.fd = fd, .since_ns = now_ns};
-    come->kept = peers->unknown_ns ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+    come->kept = peers->unknown_ns || peers->bound.message_bytes ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
     while (*end)
         end = &(*end)->next;
     *end = come;
@@ -161,9 +166,27 @@ const char *mr_zmq_peers_cut(mr_zmq_peers *peers, int64_t now_ns, char address[M
     return one ? cut(peers, one, address, stranger, "too many peers") : NULL; /* It has just become known. */
 }
 
-int64_t mr_zmq_peers_wake_ns(const mr_zmq_peers *peers) {
+const char *mr_zmq_peers_cut_endless(mr_zmq_peers *peers, const mr_zmq_taken *taken, int64_t now_ns,
+                                     char address[MR_ZMQ_ADDRESS]) {
+    bool stranger;
+    if (now_ns - peers->looked_ns < MR_ZMQ_LOOK_NS)
+        return NULL;
+    for (mr_zmq_connection *one = peers->first; peers->bound.message_bytes && one; one = one->next)
+        if (!one->cut && one->kept >= 0 &&
+            mr_zmq_endless_look(&one->endless, taken, &peers->bound, one->fd, one->kept, peers->open, now_ns))
+            return cut(peers, one, address, &stranger, "a message without end");
+    peers->looked_ns = now_ns;
+    return NULL;
+}
+
+static int64_t wake_for_strangers_ns(const mr_zmq_peers *peers) {
     for (const mr_zmq_connection *one = peers->first; peers->unknown_ns && one; one = one->next)
         if (!one->cut && !one->known && one->kept >= 0)
             return one->since_ns + peers->unknown_ns;
     return INT64_MAX;
+}
+
+int64_t mr_zmq_peers_wake_ns(const mr_zmq_peers *peers) {
+    const int64_t strangers_ns = wake_for_strangers_ns(peers), look_ns = peers->looked_ns + MR_ZMQ_LOOK_NS;
+    return peers->open && peers->bound.message_bytes && look_ns < strangers_ns ? look_ns : strangers_ns;
 }

@@ -11,9 +11,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/transport/zmq/endless.h"
 #include "engine/transport/zmq/socket.h"
 
 enum { MR_ZMQ_ADDRESS = 64 };
+static const int64_t MR_ZMQ_LOOK_NS = 250000000;
 
 typedef struct mr_zmq_connection mr_zmq_connection;
 
@@ -24,11 +26,15 @@ typedef struct mr_zmq_peers {
     mr_zmq_connection *first; /* those that are open, oldest first */
     int open;                 /* how many, without those that were cut */
     int asked, made;          /* handshakes that libzmq has asked about and that were allowed; completed ones */
+    mr_zmq_bound bound;       /* of what a peer may send without a whole message */
+    int64_t looked_ns;        /* when that was last checked */
     uint32_t chance;
     _Atomic int known[MR_ZMQ_MOST_KNOWN]; /* descriptors, by peer; -1: none */
 } mr_zmq_peers;
 
 void mr_zmq_peers_init(mr_zmq_peers *peers, int most, int64_t handshake_ns, int64_t unknown_ns);
+/* From now on a peer that sends a message without end is closed. */
+void mr_zmq_peers_bind(mr_zmq_peers *peers, const mr_zmq_bound *bound);
 void mr_zmq_peers_fini(mr_zmq_peers *peers);
 
 /* A connection was accepted. Without memory for it, it is open without limit. */
@@ -48,5 +54,8 @@ void mr_zmq_peers_know(mr_zmq_peers *peers, uint32_t peer, int fd);
  * a port ("": none). `stranger`: false if the connection belonged to a peer that has another one since. NULL: nothing
  * to close. */
 const char *mr_zmq_peers_cut(mr_zmq_peers *peers, int64_t now_ns, char address[MR_ZMQ_ADDRESS], bool *stranger);
-/* When that is to be asked again; INT64_MAX: once something has happened. */
+/* Closes the connection of a peer that sends a message without end, as above. Looks once in MR_ZMQ_LOOK_NS. */
+const char *mr_zmq_peers_cut_endless(mr_zmq_peers *peers, const mr_zmq_taken *taken, int64_t now_ns,
+                                     char address[MR_ZMQ_ADDRESS]);
+/* When these are to be asked again; INT64_MAX: once something has happened. */
 int64_t mr_zmq_peers_wake_ns(const mr_zmq_peers *peers);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/un.h>
+#include <unistd.h>
 #include <zmq.h>
 
 #include "engine/base/clock.h"
@@ -192,12 +193,23 @@ static int set_curve(void *socket, const mr_zmq_params *params, const mr_key_pai
     return MR_OK;
 }
 
+/* Bytes a second. Peers of a socket that only sends may send nothing else for months. */
+enum { HEARTBEATS = 64 };
+
+static mr_zmq_bound bound_of(const mr_zmq_params *params) {
+    const bool sends = params->type == ZMQ_PUSH || params->type == ZMQ_XPUB;
+    return (mr_zmq_bound){.message_bytes = params->max_message_bytes > 0 ? (uint64_t)params->max_message_bytes : 0,
+                          .queued = sends ? 0 : (uint64_t)params->receive_hwm,
+                          .beside = sends ? HEARTBEATS : 0};
+}
+
 static int guard(mr_zmq *made, mr_allow_list *allow) {
     const mr_zmq_params *params = &made->params;
     const mr_zmq_guard_params guarding = {.id = params->id,
                                           .most = params->max_peers,
                                           .handshake_ns = params->handshake_ns,
-                                          .unknown_ns = params->unknown_ns};
+                                          .unknown_ns = params->unknown_ns,
+                                          .bound = bound_of(params)};
     return mr_zmq_guard_begin(&made->guard, made->context, made->socket, &guarding, allow);
 }
 
@@ -293,6 +305,22 @@ void mr_zmq_keep(mr_zmq *socket) {
 
 void *mr_zmq_handle(const mr_zmq *socket) {
     return socket->socket;
+}
+
+long mr_zmq_receive(mr_zmq *socket, void *part) {
+    const long bytes = TEMP_FAILURE_RETRY(zmq_msg_recv(part, socket->socket, ZMQ_DONTWAIT));
+    if (!socket->guard)
+        return bytes;
+    if (bytes < 0 && errno == EAGAIN)
+        mr_zmq_note_empty(socket);
+    else if (bytes >= 0 && !zmq_msg_more(part))
+        mr_zmq_taken_note(mr_zmq_guard_taken(socket->guard), zmq_msg_get(part, ZMQ_SRCFD));
+    return bytes;
+}
+
+void mr_zmq_note_empty(mr_zmq *socket) {
+    if (socket->guard)
+        mr_zmq_taken_note_empty(mr_zmq_guard_taken(socket->guard));
 }
 
 const char *mr_zmq_endpoint(const mr_zmq *socket) {

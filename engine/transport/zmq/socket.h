@@ -29,7 +29,9 @@ typedef struct mr_zmq_params {
     const char *const *allow;
     const char *server;      /* connecting with a key: public key of the other end, or a file with it */
     int send_hwm, receive_hwm; /* messages that wait; 0: no limit */
-    int64_t max_message_bytes; /* largest part: a peer that sends more is disconnected; 0: no limit */
+    int64_t max_message_bytes; /* largest part: a peer that sends more is disconnected; 0: no limit. Binding: also one
+                                  whose message has several parts, is longer by some MiB and does not end (endless.h);
+                                  messages must be received with mr_zmq_receive */
     int max_peers;           /* binding: connections at once; more are refused; 0: no limit */
     int64_t handshake_ns;    /* how long a peer may take for it; 0: 10 seconds */
     int64_t unknown_ns;      /* binding: how long a connection can be open before the owner knows the peer
@@ -60,6 +62,11 @@ void mr_zmq_renew(mr_zmq *socket);
 void mr_zmq_keep(mr_zmq *socket);
 /* For zmq_poll, zmq_msg_send and so on. */
 void *mr_zmq_handle(const mr_zmq *socket);
+/* Receives a message's next part into `part`, an initialised one, without waiting. Returns its bytes; -1 with errno:
+ * EAGAIN if there is none. A program that only waits for messages must also report when none has come: then
+ * mr_zmq_note_empty. Both note what the peers' messages are compared with (endless.h). */
+long mr_zmq_receive(mr_zmq *socket, void *part);
+void mr_zmq_note_empty(mr_zmq *socket);
 /* The endpoint that it listens at, with the port that the system chose for "tcp://127.0.0.1:*"; or that it connects to.
  */
 const char *mr_zmq_endpoint(const mr_zmq *socket);

@@ -186,7 +186,7 @@ bool mr_decode_device_again(mr_decode_device *device) {
     return again;
 }
 
-static int take_hardware(mr_decode_device *device, enum AVCodecID id, mr_io *io, const AVCodec **decoder) {
+static int take_hardware(mr_decode_device *device, enum AVCodecID id, mr_stream *stream, const AVCodec **decoder) {
     const char *name = device->self->device->name;
     const AVCodec *found = mr_nvdec_decoder(id);
     if (!mr_hardware_is_on(name))
@@ -195,12 +195,13 @@ static int take_hardware(mr_decode_device *device, enum AVCodecID id, mr_io *io,
         return mr_fail(MR_ERROR_UNAVAILABLE, "libavcodec has no decoder of %s that uses NVDEC", avcodec_get_name(id));
     int status = mr_nvdec_check();
     if (!status)
-        status = mr_av_cuda_device(&device->device, mr_io_stream(io));
+        status = mr_av_cuda_device(&device->device, stream);
     *decoder = status ? *decoder : found;
     return status;
 }
 
-int mr_decode_device_choose(mr_decode_device *device, enum AVCodecID id, mr_io *io, const AVCodec **decoder) {
+int mr_decode_device_choose(mr_decode_device *device, enum AVCodecID id, mr_stream *stream,
+                            const AVCodec **decoder) {
     bool software = !device || device->hardware == MR_HARDWARE_OFF || device->by_software;
     *decoder = mr_nvdec_substitute(id);
     if (device) {
@@ -208,7 +209,7 @@ int mr_decode_device_choose(mr_decode_device *device, enum AVCodecID id, mr_io *
         av_buffer_unref(&device->device);
         device->by_software = false;
     }
-    if (software || take_hardware(device, id, io, decoder) == MR_OK)
+    if (software || take_hardware(device, id, stream, decoder) == MR_OK)
         return MR_OK;
     say_why(device, mr_message());
     return device->hardware == MR_HARDWARE_REQUIRE ? mr_fail(MR_ERROR_UNAVAILABLE, "%s", device->why) : MR_OK;

@@ -21,11 +21,12 @@ int mr_decode_device_create(mr_decode_device **device, mr_stage *self, mr_hardwa
 /* Must be called after its decoders were freed and all work is done. Sets the pointer to NULL; accepts NULL. */
 void mr_decode_device_destroy(mr_decode_device **device);
 
-/* Chooses which libavcodec decoder to open, for the call's stream; NULL: none. If the device has NVDEC, the NVDEC
+/* Chooses which libavcodec decoder to open, for the calls' stream; NULL: none. If the device has NVDEC, the NVDEC
  * decoder, which may differ from the software one: AV1 is decoded by libdav1d, or by NVDEC through libavcodec's AV1
  * decoder. `device` NULL: the processors. If a device stream must be decoded in software, the reason is logged once per
  * source. MR_ERROR_UNAVAILABLE if hardware is required and missing. */
-int mr_decode_device_choose(mr_decode_device *device, enum AVCodecID id, mr_io *io, const AVCodec **decoder);
+int mr_decode_device_choose(mr_decode_device *device, enum AVCodecID id, mr_stream *stream,
+                            const AVCodec **decoder);
 /* Prepares the chosen decoder before it is opened. */
 void mr_decode_device_attach(mr_decode_device *device, AVCodecContext *codec);
 /* As mr_picture_pool_heard and mr_picture_pool_heard_of. */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/authorities.h"
 #include "engine/base/clock.h"
 #include "millrace/stage.h"
 #include "millrace/status.h"
@@ -62,11 +63,12 @@ static int connect_to(mr_tcp *made, const mr_tcp_params *params) {
 static int read_trust(mr_tcp *made, const mr_tcp_params *params) {
     if (gnutls_certificate_allocate_credentials(&made->trust) < 0)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    const int read = params->ca_file
-                         ? gnutls_certificate_set_x509_trust_file(made->trust, params->ca_file, GNUTLS_X509_FMT_PEM)
-                         : gnutls_certificate_set_x509_system_trust(made->trust);
-    if (params->ca_file && read <= 0)
-        return mr_fail(MR_ERROR_CONFIG, "%s: ca_file %s has no certificates: %s", params->name, params->ca_file,
+    const char *ca_file = params->ca_file ? params->ca_file : mr_authorities();
+    const int read = ca_file ? gnutls_certificate_set_x509_trust_file(made->trust, ca_file, GNUTLS_X509_FMT_PEM)
+                             : gnutls_certificate_set_x509_system_trust(made->trust);
+    if (ca_file && read <= 0)
+        return mr_fail(MR_ERROR_CONFIG, "%s: %s %s has no certificates: %s", params->name,
+                       params->ca_file ? "ca_file" : "SSL_CERT_FILE or the system's", ca_file,
                        read < 0 ? gnutls_strerror(read) : "it is empty");
     const int own = params->certificate_file
                         ? gnutls_certificate_set_x509_key_file(made->trust, params->certificate_file, params->key_file,

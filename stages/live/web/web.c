@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "engine/base/authorities.h"
 #include "engine/base/clock.h"
 #include "engine/base/url.h"
 #include "millrace/status.h"
@@ -90,6 +91,7 @@ int mr_web_interrupted(void *context) {
 
 void mr_web_set_tls(const char *ca_file, AVDictionary **options) {
     av_dict_set(options, "tls_verify", "1", 0);
+    ca_file = ca_file ? ca_file : mr_authorities();
     if (ca_file)
         av_dict_set(options, "ca_file", ca_file, 0);
 }

@@ -272,6 +272,20 @@ class Control(harness.Controlled):
         self.addCleanup(one.close)
         return one
 
+    def test_a_run_that_stands_still_holds_nobody_up(self):
+        """Not even when as many connections wait as the system lets."""
+        path, child = self.start_own()
+        self.addCleanup(child.send_signal, signal.SIGCONT)
+        child.send_signal(signal.SIGSTOP)
+        most = int(pathlib.Path("/proc/sys/net/core/somaxconn").read_text())
+        for _ in range(most + 1):
+            with self.connect(path):
+                pass
+        for command in (["ctl", "--control", path, "status"], ["top", "--once", "--control", path]):
+            self.millrace(*command, code=75, says="does not answer: thousands of connections wait")
+        self.millrace("run", self.folder / "pipeline.yaml", "--output", "-", "--control", path, code=75,
+                      says="does not answer")
+
     def test_no_client_keeps_signals_waiting(self):
         """One client that asks much and reads little; and as many as allowed that read nothing."""
         path, child = self.start_own()

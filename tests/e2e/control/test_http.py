@@ -213,6 +213,23 @@ class Metrics(Http):
         self.assert_as_in_ledger(text, ledger)
         self.assertIn('millrace_stage_seconds_count{node="far",stage="results"}', text)
 
+    def test_a_node_that_stands_still(self):
+        """Reading goes on, and a change has the answers of the others."""
+        self.start(NODES)
+        pids = {one["name"]: one["pid"] for one in self.get("/api/v1/processes").json}
+        self.addCleanup(lambda: [os.kill(pids[name], signal.SIGCONT) for name in ("far", "middle.1")])
+        for name in ("far", "middle.1"):
+            os.kill(pids[name], signal.SIGSTOP)
+        began = time.monotonic()
+        self.assertIn("millrace_frames_total", self.get("/metrics").body)
+        self.assertEqual(len(self.get("/api/v1/processes").json), 4)
+        self.assertLess(time.monotonic() - began, 1)
+        answer = self.do("log", "warning")
+        self.assertLess(time.monotonic() - began, 4.5)  # not three seconds for each of the two
+        self.assertEqual({one["name"]: bool(one["answer"]) for one in answer["processes"]},
+                         {"near": True, "middle.0": True, "middle.1": False, "far": False})
+        self.assertIn("has not answered for 3 s", self.do("log", "warning", node="far", code=503)["error"])
+
 
 class Health(Http):
     def test_each_means_what_the_document_says(self):

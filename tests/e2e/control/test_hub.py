@@ -17,6 +17,7 @@ import zmq
 
 import browser
 import harness
+import relay
 from harness import MILLRACE, PATIENT, ROOT, TIMEOUT, pipeline, rows_in
 
 OPEN = pipeline(dict(cam='uri: "lavfi:testsrc=size=64x64:rate=50", realtime: true'), name="open", decode="",
@@ -233,7 +234,8 @@ class Keys(Hub):
             taken.listen()
             port = taken.getsockname()[1]
             refused(69, "cannot bind", "--listen", f"tcp://127.0.0.1:{port}")
-            refused(69, "in use", "--listen", "tcp://127.0.0.1:*", "--http", f"127.0.0.1:{port}")
+            refused(69, "in use by another program or stage: choose another port, or port 0", "--listen",
+                    "tcp://127.0.0.1:*", "--http", f"127.0.0.1:{port}")
         self.endpoint = "tcp://127.0.0.1:9200"
         child = self.start_run(self.keyed("none"))
         self.assertEqual(child.wait(TIMEOUT), 66)
@@ -405,6 +407,7 @@ class Page(Hub):
         self.assertTrue(any("sim:0" in row for row in self.texts("#seen tr")), self.texts("#seen tr"))
         self.assertEqual(page.run("document.activeElement.id"), "close")
         self.shot("hub-run")
+        self.assertEqual(page.barriers(), [])
         page.run("document.querySelector('#close').click()")
         self.assertTrue(page.run("document.querySelector('#look').hidden"))
         # Rows stay the same elements, so the focus stays where it is.
@@ -419,12 +422,26 @@ class Page(Hub):
         page.size(390, 800)
         self.assertLessEqual(page.run("document.documentElement.scrollWidth"), 390)
         self.shot("hub-phone")
+        self.assertEqual(page.barriers(), [])
         page.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
         self.assertNotEqual(page.run("getComputedStyle(document.querySelector('header')).backgroundColor"),
                             "rgb(255, 255, 255)")
         page.size(1300, 1000)
         self.shot("hub-dark")
+        self.assertEqual(page.barriers(), [])
         self.assertEqual(page.messages, [])
+
+    def test_connections_that_are_lost(self):
+        self.start_hub()
+        between, page = relay.Relay(self, int(self.at.rsplit(":", 1)[1])), self.browser
+        health = "document.querySelector('#health').textContent"
+        page.open(between.address + "/")
+        for happens in (between.lose, between.refuse):
+            page.until(health, lambda text: "ended" in text)
+            happens()
+            page.until(health, lambda text: text == "not connected to the hub")
+            between.pass_on()
+        page.until(health, lambda text: "ended" in text)
 
     def test_a_thousand_runs(self):
         hub_pb2 = messages()

@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 
 import browser
+import relay
 import test_http
 from harness import free_port, pipeline
 
@@ -18,6 +19,8 @@ LOBBY = ("version: 1\npipeline: lobby\nsources:\n  max: 5\n"
          'stages:\n  decode: {input: sources.*}\n'
          '  small: {type: preprocess, input: decode, size: 4x2, device: ["sim:0", "sim:1"]}\n'
          '  out: {type: "null", input: small}\n')
+OTHER = pipeline(dict(cam='uri: "lavfi:testsrc=size=64x64:rate=50", realtime: true'), name="porch", decode="",
+                 large="type: preprocess, size: 640x480", out='type: "null"')
 
 
 def answers(url):
@@ -84,6 +87,7 @@ class Page(test_http.Http):
         self.assertEqual(size[:2], [160, 120])
         self.assertGreater(size[2], 20)  # it is no empty picture
         self.shot("page")
+        self.assertEqual(page.barriers(), [])
         self.assert_read_aloud()
         # A device is disabled, with a question before.
         page.until("document.querySelectorAll('#devices tr').length", lambda count: count == 2)
@@ -104,9 +108,11 @@ class Page(test_http.Http):
         page.size(390, 800)
         self.assertLessEqual(page.run("document.documentElement.scrollWidth"), 390)
         self.shot("phone")
+        self.assertEqual(page.barriers(), [])
         page.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
         self.assertNotEqual(page.run("getComputedStyle(document.querySelector('header')).backgroundColor"),
                             "rgb(255, 255, 255)")
+        self.assertEqual(page.barriers(), [])
         self.shot("dark")
         self.assertEqual(page.messages, [])
         page.run("document.querySelector('#drain').click()")
@@ -122,6 +128,7 @@ class Page(test_http.Http):
         page.run(f"{enter}('wrong-token-of-some-length')")
         page.until("document.querySelector('[role=alert]').textContent", lambda text: "not the token" in text)
         self.shot("login")
+        self.assertEqual(page.barriers(), [])
         page.run(f"{enter}('{test_http.TOKEN}')")
         page.until("document.querySelector('#rate')?.textContent", lambda text: text and float(text.split()[0]) > 0)
         self.assertEqual([one for one in page.messages if "401" not in one], [])  # the browser reports those
@@ -148,7 +155,8 @@ class Page(test_http.Http):
         temporary = "".join(f"{kind}_temp_path {folder}/{kind};\n"
                             for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
         config = self.write(f"daemon off;\nmaster_process off;\npid {folder}/pid;\nevents {{}}\nhttp {{\n{temporary}"
-                            f"access_log off;\nserver {{\nlisten 127.0.0.1:{port};\nlocation /lobby/ {{\n"
+                            f"access_log off;\nserver {{\nlisten 127.0.0.1:{port};\nlocation = /lobby {{\n"
+                            f"proxy_pass {self.at}/;\nproxy_set_header Host $http_host;\n}}\nlocation /lobby/ {{\n"
                             f"proxy_pass {self.at}/;\nproxy_set_header Host $http_host;\n}}\n}}\n}}\n", "nginx.conf")
         self.spawn(["nginx", "-c", config, "-e", folder / "start.log"], stderr=subprocess.DEVNULL)
         below = f"http://127.0.0.1:{port}/lobby/"
@@ -158,8 +166,43 @@ class Page(test_http.Http):
         page.until("document.querySelector('#rate')?.textContent", lambda text: text and float(text.split()[0]) > 0)
         self.assertEqual(page.run("location.href"), below)
         self.assertEqual(page.messages, [])
+        # A proxy may also pass the path on without the slash.
+        page.open(below.rstrip("/"))
+        page.until("location.href", lambda text: text == below)
+        page.until("document.querySelector('#rate')?.textContent", lambda text: text and float(text.split()[0]) > 0)
         page.run("document.querySelector('#drain').click()")
         self.ended(child)
+
+    def start_there(self, text):
+        child = self.start(text, http=self.at.removeprefix("http://"), wait=False)
+        self.wait_until(lambda: answers(self.at + "/readyz"), self.log, child)
+        return child
+
+    def test_connections_that_are_lost(self):
+        """A network forgets the page's connections; a proxy has no server; another run begins at the same address."""
+        self.at = f"http://127.0.0.1:{free_port()}"
+        child = self.start_there(LOBBY)
+        between, page = relay.Relay(self, int(self.at.rsplit(":", 1)[1])), self.browser
+        health = "document.querySelector('#health').textContent"
+        page.open(between.address + "/")
+        page.until(health, lambda text: "gone" in text)
+        page.until("document.querySelector('#log').textContent", lambda text: "gone" in text)
+        lines = page.run("[...document.querySelector('#log').childNodes].map(line => line.textContent)")
+        for happens in (between.lose, between.refuse):
+            happens()
+            page.until(health, lambda text: text == "not connected")
+            between.pass_on()
+            page.until(health, lambda text: "gone" in text)
+            page.until("document.querySelector('#rate').textContent", lambda text: float(text.split()[0]) > 0)
+        again = page.run("[...document.querySelector('#log').childNodes].map(line => line.textContent)")
+        self.assertEqual(again[:len(lines)], lines)
+        self.assertEqual([line for line in lines if again.count(line) > lines.count(line)], [])
+        child.kill()
+        child.wait()
+        self.start_there(OTHER)
+        page.until("document.querySelector('h1')?.textContent", lambda text: text == "porch")
+        page.until("[...document.querySelectorAll('g.stage')].map(one => one.textContent).join()",
+                   lambda text: "large" in text)
 
     def test_a_thousand_sources(self):
         many = pipeline({f"s{i:04d}": 'uri: "rtsp://127.0.0.1:9/none"' for i in range(1000)}, name="many",

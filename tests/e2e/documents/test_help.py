@@ -15,7 +15,7 @@ import time
 from harness import MILLRACE, ROOT, TIMEOUT, Case, call
 
 TOPICS = ("pipeline", "devices", "nodes", "keys", "resume", "formats", "exit-codes", "environment", "sources",
-          "cameras", "video", "training", "objects", "services", "http", "runs")
+          "cameras", "video", "training", "objects", "services", "http", "runs", "python")
 
 
 @functools.cache

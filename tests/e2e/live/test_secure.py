@@ -75,6 +75,14 @@ class Secure(Live):
             self.assert_times_go_on(self.rows(name))
             self.assertEqual(sources[name]["connection"]["connections"], 1)
 
+    def test_trusted_by_the_environment(self):
+        self.make_list()
+        url, _ = streams.web(self, self.folder, self.tls, Handler)
+        child = self.begin({"list": f"uri: '{url}/list.m3u8'"},
+                           environment={"SSL_CERT_FILE": str(self.folder / "site.pem")})
+        self.wait_until(lambda: len(self.rows("list")) == 75, child)
+        self.finish(child)
+
     def test_not_trusted(self):
         """Signed by another or an unknown authority, or for another host: nothing may be requested or read."""
         self.make_list()

@@ -227,8 +227,9 @@ class Forged(Case):
                           ["bench", FORGED], ["deploy", path, "--target", FORGED], ["run", path, "--set", FORGED],
                           ["graph", path, "--format", FORGED], ["run", path, "--set", f"{FORGED}=1"],
                           ["run", path, "--workers", FORGED], ["run", path, "--log", FORGED],
-                          ["run", path, "--resume", f"/no/{FORGED}"],
-                          ["run", path, "--audit", f"/no/{FORGED}"], ["run", path, "--trace", f"/no/{FORGED}"],
+                          ["run", path, "--resume", f"/dev/null/{FORGED}"],
+                          ["run", path, "--audit", f"/dev/null/{FORGED}"],
+                          ["run", path, "--trace", f"/dev/null/{FORGED}"],
                           ["plan", path, "--assume", FORGED], ["plan", path, "--costs", FORGED],
                           ["verify", path, "--on", FORGED], ["run", path, "--node", FORGED]):
             with self.subTest(arguments):

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import time
 
+import cv2
 import numpy as np
 from PIL import Image, ImageOps, PngImagePlugin
 
@@ -15,8 +16,8 @@ import harness
 from harness import MILLRACE, call, pipeline, start
 
 
-def exported(uri, path, name, options=""):
-    return pipeline(dict(photos=f'uri: "{uri}"'), name="photos", decode="",
+def exported(uri, path, name, options="", decode=""):
+    return pipeline(dict(photos=f'uri: "{uri}"'), name="photos", decode=decode,
                     out=f'type: images, path: "{path}", name: "{name}"{options}')
 
 
@@ -53,9 +54,9 @@ def save(path, orientation, picture=None, **options):
 
 
 class Photos(harness.Case):
-    def images(self, uri, name="{seq}.png", options="", code=0):
+    def images(self, uri, name="{seq}.png", options="", code=0, decode=""):
         folder = self.folder / f"out-{len(list(self.folder.iterdir()))}"
-        text = exported(uri=uri, path=folder, name=name, options=options)
+        text = exported(uri=uri, path=folder, name=name, options=options, decode=decode)
         run = self.run_pipeline(text, rows=False, code=code)
         if code == 0:
             self.assert_balanced(run)
@@ -122,6 +123,90 @@ class Upright(Photos):
         for seen in written:
             with Image.open(seen) as upright:
                 self.assertEqual(difference(upright, drawing()), (0, 0))
+
+
+class Transparent(Photos):
+    """Reference: Pillow's alpha_composite over white or black."""
+
+    @staticmethod
+    def clear(picture):
+        """More and more transparent to the right; colour and gray keep what stands behind transparent pixels."""
+        picture.putalpha(Image.linear_gradient("L").rotate(90).resize(picture.size))
+        return picture
+
+    def save_all(self):
+        """Each file's largest and mean difference from the reference."""
+        folder = self.folder / "in"
+        folder.mkdir()
+        colour, gray = self.clear(drawing()), self.clear(drawing().convert("L"))
+        odd = self.clear(drawing(63, 47))
+        colour.save(folder / "0.png")
+        gray.save(folder / "1.png")
+        gray.convert("RGBA").quantize(16).save(folder / "2.png")
+        hidden = drawing()
+        hidden.putpixel((3, 3), (1, 2, 3))
+        hidden.save(folder / "3.png", transparency=(255, 255, 255))
+        wide = np.asarray(colour, np.uint16)[..., [2, 1, 0, 3]] * 257
+        cv2.imwrite(str(folder / "4.png"), wide)
+        colour.save(folder / "5.webp", lossless=True, exact=True)
+        odd.save(folder / "6.webp", quality=100)
+        colour.save(folder / "7.tif")
+        drawing().save(folder / "8.png")
+        return [(1, 0.6)] * 6 + [(40, 3)] + [(1, 0.6)] * 2
+
+    def over(self, file, colour):
+        """The picture over a colour."""
+        picture = Image.open(file).convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", picture.size, colour), picture)
+
+    def test_backgrounds(self):
+        bounds = self.save_all()
+        files = sorted((self.folder / "in").iterdir())
+        for background in ("white", "black"):
+            written, _ = self.images(self.folder / "in", decode=f"background: {background}")
+            for file, seen, (most, mean) in zip(files, written, bounds, strict=True):
+                with self.subTest(file=file.name, background=background), Image.open(seen) as got:
+                    errors = difference(got, self.over(file, background))
+                    self.assertLessEqual(errors[0], mean)
+                    self.assertLessEqual(errors[1], most)
+                    self.assertEqual(got.convert("RGBA").getextrema()[3], (255, 255))
+
+    def test_without_one_stored_colours_are_seen(self):
+        """As OpenCV and Pillow see them."""
+        self.save_all()
+        for row, file in zip(self.rows(self.folder / "in").rows, sorted((self.folder / "in").iterdir())):
+            if file.name not in ("0.png", "1.png"):
+                continue
+            seen = np.array(row["features"]).reshape(3, 24, 24)
+            pictures = [np.asarray(Image.open(file).convert("RGB")), cv2.imread(str(file))[..., ::-1]]
+            for picture in pictures:
+                small = cv2.resize(picture, (24, 24), interpolation=cv2.INTER_AREA).transpose(2, 0, 1)
+                self.assertLess(np.abs(seen - small).max(), 1.1)
+
+    def test_contrast(self):
+        """White behind black letters, black behind white ones; half transparent ones count half."""
+        (self.folder / "in").mkdir()
+        letters, light = [], []
+        for at, (mode, ink, behind) in enumerate((("RGBA", 0, 255), ("RGBA", 255, 0), ("LA", 30, 255), ("LA", 200, 0),
+                                                  ("P", 0, 255), ("P", 255, 0))):
+            picture = Image.new("RGBA", (40, 30), (0, 0, 0, 0) if ink < 128 else (90, 90, 90, 0))
+            picture.paste((ink, ink, ink, 255), (10, 10, 20, 20))
+            picture = picture.quantize(8) if mode == "P" else picture.convert(mode)
+            picture.save(self.folder / f"in/{at}.png")
+            letters.append(ink)
+            light.append(behind)
+        written, _ = self.images(self.folder / "in", decode="background: contrast")
+        for seen, ink, behind in zip(written, letters, light, strict=True):
+            with Image.open(seen) as got:
+                got = np.asarray(got.convert("L"), np.int16)
+            self.assertLessEqual(abs(got[15, 15] - ink), 1)
+            self.assertEqual(got[0, 0], behind)
+
+    def test_refused(self):
+        drawing().save(self.folder / "a.png")
+        _, run = self.images(self.folder / "a.png", decode="background: red", code=78)
+        self.assertIn("red", run.err)
+        self.assertIn("contrast", run.err)
 
 
 class Written(Photos):

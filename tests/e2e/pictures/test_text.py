@@ -14,11 +14,11 @@ from onnx import helper, numpy_helper
 from PIL import Image, ImageDraw, ImageFont
 
 import lettering
-from harness import MILLRACE, ROOT, TIMEOUT, Case, call, pipeline, rows_in
+from harness import MILLRACE, MODELS, ROOT, TIMEOUT, Case, call, pipeline, rows_in
 from objects import SIDE, save, save_graph
 from watched import children_of
 
-NETWORKS = pathlib.Path(os.environ.get("MILLRACE_TEXT", ROOT / "build" / "text"))
+RECOGNIZER = MODELS / "ocr-characters.onnx"
 RAPIDOCR = 0.0238, 0.0067  # wrong characters on the 24 pictures; without spaces
 CHARACTERS = ["a", "b", "ch", "ß", "漢"]
 
@@ -128,14 +128,14 @@ stages:
                 self.assertLessEqual(len(self.read(f"beam: {beam}")), 1)
 
 
-@unittest.skipUnless((NETWORKS / "characters.onnx").exists(), f"no PP-OCRv4 in {NETWORKS} (tools/demo text)")
+@unittest.skipUnless(RECOGNIZER.exists(), f"no {RECOGNIZER}: tools/test makes it")
 class Words(Case):
     """pipelines/text.yaml, with the networks of PP-OCRv4."""
     def test_words(self):
         """On these pictures RapidOCR 1.4.4, with the same networks, has the errors below."""
         truth = lettering.draw(self.folder, 24)
         run = self.run_pipeline(ROOT / "pipelines" / "text.yaml", "--input", self.folder / "*.png", rows=False,
-                                environment={"TEXT": str(NETWORKS), "PICTURES": str(self.folder / "read"),
+                                environment={"PICTURES": str(self.folder / "read"),
                                              "OUTPUT": str(self.folder / "rows.jsonl")})
         self.assert_balanced(run)
         rows = [json.loads(line) for line in (self.folder / "rows.jsonl").read_text().splitlines()]
@@ -143,6 +143,24 @@ class Words(Case):
         self.assertLessEqual(wrong, RAPIDOCR[0] + 0.005)
         self.assertLessEqual(letters, RAPIDOCR[1] + 0.005)
         self.assertEqual(len(list((self.folder / "read").glob("*.png"))), 24)
+
+    def test_transparent_pictures(self):
+        """Dark letters and light ones with nothing behind them."""
+        font = ImageFont.truetype(str(lettering.FONTS / "dejavu" / "DejaVuSans.ttf"), 32)
+        for name, ink in (("dark", "black"), ("light", "white")):
+            page = Image.new("RGBA", (360, 60))
+            ImageDraw.Draw(page).text((20, 10), "Invoice 4711", font=font, fill=ink)
+            page.save(self.folder / f"{name}.png")
+        run = self.run_pipeline(ROOT / "pipelines" / "text.yaml", "--input", self.folder / "*.png", rows=False,
+                                environment={"PICTURES": str(self.folder / "read"),
+                                             "OUTPUT": str(self.folder / "rows.jsonl")})
+        self.assert_balanced(run)
+        rows = [json.loads(line) for line in (self.folder / "rows.jsonl").read_text().splitlines()]
+        read = lettering.read_rows(rows)
+        self.assertEqual(len(read), 2)
+        for file, lines in read.items():
+            with self.subTest(file):
+                self.assertEqual("".join(text for _, text in lines).replace(" ", ""), "Invoice4711")
 
     def test_turned_pages(self):
         """Lines run in all four directions, and a line is long."""
@@ -154,7 +172,7 @@ class Words(Case):
         for quarters in range(4):
             page.rotate(90 * quarters, expand=True).save(self.folder / f"{quarters}.png")
         run = self.run_pipeline(ROOT / "pipelines" / "text.yaml", "--input", self.folder / "*.png", rows=False,
-                                environment={"TEXT": str(NETWORKS), "PICTURES": str(self.folder / "read"),
+                                environment={"PICTURES": str(self.folder / "read"),
                                              "OUTPUT": str(self.folder / "rows.jsonl")})
         self.assert_balanced(run)
         rows = [json.loads(line) for line in (self.folder / "rows.jsonl").read_text().splitlines()]

@@ -169,24 +169,35 @@ print(len(sums), min(sums) > 0)
 """)
         self.assertEqual(done.stdout, "3 True\n")
 
-    def test_a_fork_inside_a_function_may_drop_its_frame(self):
+    def test_a_fork_inside_a_function_leaves_frames_to_the_parent(self):
+        """A child that lets go of an array must not release the frame: pushed memory would return to the program."""
         done = self.program("""
-codes = []
+memory = __import__("array").array("B", [7] * 8)
+released, codes, kept = [], [], []
+class Numbers:
+    __array_interface__ = dict(version=3, shape=(8,), typestr="|u1", data=(memory.buffer_info()[0], True))
+    def __del__(self): released.append(os.getpid())
 def function(frame):
-    if not codes:
-        pid = os.fork()
-        if pid == 0:
-            del frame
-            os._exit(0)
-        codes.append(os.waitpid(pid, 0)[1])
-p = millrace.Pipeline(text=ENDLESS)
-p.subscribe("answers", function)
-p.start()
-while not codes: time.sleep(0.01)
-p.close()
-print(codes)
+    if frame.seq == 0:
+        kept.append(frame.array)
+        return
+    pid = os.fork()
+    if pid == 0:
+        kept.clear()
+        os._exit(len(released))
+    codes.append(os.waitpid(pid, 0)[1])
+    kept.clear()
+text = ENDLESS.replace('"null", rate: 200fps', 'push, format: u8 8')
+with millrace.Pipeline(text=text) as p:
+    p.subscribe("answers", function)
+    p.start()
+    p.push("numbers", Numbers(), copy=False)
+    p.push("numbers", Numbers(), copy=False)
+    p.end("numbers")
+    p.wait()
+print(codes, released == [os.getpid()] * 2)
 """)
-        self.assertEqual(done.stdout, "[0]\n")
+        self.assertEqual(done.stdout, "[0] True\n")
 
     def test_ctrl_c_ends_a_close_that_a_function_holds_up(self):
         code, out, err, seconds = self.interrupted("""
@@ -202,15 +213,33 @@ p.close(timeout=0.2)
         self.assertIn("the function of stage answers does not return", err)
         self.assertLess(seconds, 10)
 
+    def test_ctrl_c_while_a_run_ends_that_was_left(self):
+        """Python drops exceptions of destructors, and the program must not go on as if nothing had happened."""
+        code, out, err, seconds = self.interrupted("""
+@millrace.stage
+def slow(frames): time.sleep(0.5)
+text = ENDLESS.replace("{type: callback, input: numbers}", "{type: callback, input: slow}").replace(
+    "stages:", "stages:\\n  slow: {input: numbers, batch: {size: 1}}")
+for frame in millrace.run(text=text):
+    print("ready")
+    time.sleep(0.05)
+    break
+time.sleep(0.1)
+print("went on")
+""")
+        self.assertEqual((code, out), (-signal.SIGINT, ""), err)
+        self.assertIn("KeyboardInterrupt", err)
+        self.assertNotIn("ignored", err)
+        self.assertLess(seconds, 5)
+
     def test_the_interpreter_ends_although_a_function_never_returns(self):
         started = time.monotonic()
         done = self.program("""
-import queue
-q = queue.Queue(1)
+inside = threading.Event()
 p = millrace.Pipeline(text=ENDLESS)
-p.subscribe("answers", q.put)
+p.subscribe("answers", lambda frame: (inside.set(), threading.Event().wait()))
 p.start()
-while not q.full(): time.sleep(0.01)
+inside.wait()
 """)
         self.assertIn("the function of stage answers does not return", done.stderr)
         self.assertLess(time.monotonic() - started, 30)

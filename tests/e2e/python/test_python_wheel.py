@@ -3,6 +3,7 @@ works in an empty environment of each Python that is here."""
 import collections
 import importlib.util
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -37,6 +38,33 @@ except millrace.Error as error:
     print(error)
 """
 
+# Kernels of all kinds. Arguments: where files go, and modules to import first.
+KERNELS = """
+import sys
+for name in sys.argv[2:]:
+    __import__(name)
+import millrace
+text = '''version: 1
+pipeline: p
+sources:
+  v: {uri: "CLIP", duration: 200ms}
+stages:
+  decode: {input: v}
+  sharpness: {input: decode}
+  phash: {input: sharpness}
+  small: {type: preprocess, input: phash, size: 61x47, interpolation: area, mean: 127, std: 128}
+  pixels: {type: jsonl, input: small, features: true, tensors: true, path: "OUT-pixels"}
+  hog: {input: phash, size: 64x64}
+  edges: {type: jsonl, input: hog, features: true, path: "OUT-edges"}
+  answers: {type: callback, input: phash}
+'''.replace("OUT", sys.argv[1])
+assert sum(1 for frame in millrace.run(text=text)) > 2
+if "cv2" in sys.modules:
+    import av
+    import cv2
+    assert cv2.VideoCapture("CLIP").read()[0] and next(av.open("CLIP").decode(video=0))
+"""
+
 
 class Wheel(Case):
     def setUp(self):
@@ -47,6 +75,8 @@ class Wheel(Case):
         super().setUp()
 
     def make(self, name):
+        if os.environ.get("MILLRACE_RELEASE"):
+            return next(pathlib.Path(os.environ["MILLRACE_RELEASE"]).glob("*.whl"))
         done = call([ROOT / "tools/wheel", "--built", BUILD, "--output", self.folder / name])
         self.assertEqual(done.returncode, 0, done.stderr)
         (wheel,) = (self.folder / name).glob("*.whl")
@@ -124,6 +154,32 @@ class Wheel(Case):
                 self.assertRegex(done.stdout, r"test patterns need libavfilter.so.\d+: this program's own FFmpeg")
                 self.assertRegex(call([folder / "bin/millrace", "--version"]).stdout, r"^millrace \d")
                 self.assertRegex(call([folder / "bin/python", "-m", "millrace", "--version"]).stdout, r"^millrace \d")
+                if not worked:
+                    self.elsewhere(wheel, folder / "bin/python")
                 shutil.rmtree(folder)
                 worked.append(python)
         self.assertTrue(worked, f"none of {pythons} makes environments (Debian: python3-venv)")
+
+    def elsewhere(self, wheel, python):
+        """The same bytes on a processor without AVX2, and beside other modules that bring an FFmpeg, in each order. pip
+        refuses systems with another or an older C library."""
+        program = self.write(KERNELS.replace("CLIP", str(SAMPLES / "realshort.mp4")), "kernels.py")
+
+        def kernels(name, *words, before=(), **environment):
+            done = call([*before, python, program, self.folder / name, *words], environment=environment)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return [(self.folder / f"{name}-{kind}").read_bytes() for kind in ("pixels", "edges")]
+
+        here = kernels("here")
+        self.assertGreater(min(map(len, here)), 1000)
+        if shutil.which("qemu-x86_64-static"):
+            self.assertEqual(kernels("old", before=("qemu-x86_64-static", "-cpu", "Nehalem")), here)
+        if python.resolve() == pathlib.Path("/usr/bin/python3").resolve() and importlib.util.find_spec("av"):
+            site = str(pathlib.Path(importlib.util.find_spec("av").origin).parents[1])
+            for order in (("millrace", "cv2", "av"), ("av", "cv2", "millrace")):
+                self.assertEqual(kernels("beside", *order, PYTHONPATH=site), here)
+        for platform in ("musllinux_1_2_x86_64", "manylinux_2_31_x86_64"):
+            refused = call([python, "-m", "pip", "download", "--no-index", "--no-deps", "--only-binary", ":all:",
+                            "--platform", platform, "-d", self.folder, wheel])
+            self.assertEqual(refused.returncode, 1, refused.stdout)
+            self.assertIn("is not a supported wheel on this platform", refused.stderr)

@@ -183,3 +183,40 @@ class Pipelines(Served):
         self.assertLess(last["camera3"], min(last["camera1"], last["camera2"]))
         self.assertEqual({len(row["classes"]) for row in rows}, {5})
         self.assertEqual(self.sources, all_three)
+
+    def test_a_week(self):
+        """Recordings of four cameras: each file is whole once the run has ended."""
+        serve, line = self.commands("week.yaml")
+        self.assertEqual(serve, "tools/camera holiday.mp4 --count 4")
+        self.assertIn(f"\n{line}\n", (ROOT / "pipelines/jobs/week.md").read_text())
+        urls = self.begin(self.folder / "holiday.mp4", "--port", "0", "--count", "4", count=4)
+        for number, url in enumerate(urls, 1):
+            line += f" --set sources.camera{number}.uri={url}"
+        recordings, preview = self.folder / "recordings", free_port()
+        child = self.spawn(["bash", "-c", f"exec {line} --json"], cwd=self.folder, stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, text=True,
+                           env={**os.environ, "RECORDINGS": str(recordings), "PREVIEW": f"127.0.0.1:{preview}"})
+
+        def pictures():
+            told = http.client.HTTPConnection("127.0.0.1", preview, timeout=harness.TIMEOUT)
+            try:
+                told.request("GET", "/.json")
+                return {one["source"] for one in json.loads(told.getresponse().read())["sources"]}
+            except OSError:
+                return set()
+            finally:
+                told.close()
+
+        names = {f"camera{number}" for number in range(1, 5)}
+        self.wait_until(lambda: pictures() == names, running=child)
+        self.wait_until(lambda: len([path for path in recordings.iterdir() if path.stat().st_size > 10_000]) == 4,
+                        running=child)
+        out, _ = self.ended(child, signal.SIGINT)
+        self.assertTrue(json.loads(out)["ledger"]["balanced"])
+        self.assertEqual({path.name.partition("-")[0] for path in recordings.iterdir()}, names)
+        for path in recordings.iterdir():
+            counted = self.checked(["ffprobe", "-v", "error", "-count_frames", "-show_entries",
+                                    "stream=codec_name,nb_read_frames", "-of", "csv=p=0", path]).stdout
+            codec, frames = counted.strip().split(",")
+            self.assertEqual(codec, "h264")
+            self.assertGreater(int(frames), 5)

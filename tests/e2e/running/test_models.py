@@ -88,6 +88,63 @@ class List(Case):
                     run = self.run_pipeline(path, "--set", "sources.picture.duration=200ms", "--deny-warnings")
                     self.assertEqual(len(run.rows), 5)
 
+    def scaled(self, model, preprocess):
+        """What `check` says about a preprocess before a network."""
+        path = self.write(f"""version: 1
+pipeline: scaled
+sources:
+  v: {{uri: any.mp4}}
+stages:
+  decode:     {{input: v}}
+  preprocess: {{input: decode, size: 64x64{preprocess}}}
+  infer:      {{input: preprocess, model: "{model}"}}
+  results:    {{type: jsonl, input: infer, path: "-"}}
+""")
+        return path, self.millrace("check", path).stderr
+
+    def test_pictures_are_scaled_as_the_network_was_trained(self):
+        """Whoever names a network of the list is told the values that it wants, wherever the others come from."""
+        right = ", mean: 127, std: 128"
+        for model, good, bad, hint in (
+                ("lite1", (right, ", normalize: signed", ", mean: [127, 127, 127], std: 127.5"),
+                 ("", ", normalize: imagenet", ", normalize: unit", ", mean: 127, std: 1", right + ", order: bgr"),
+                 "write mean: 127, std: 128, order: rgb"),
+                ("open-nsfw", (", order: bgr, mean: [104, 117, 123]",), (", mean: [104, 117, 123]", ", order: bgr"),
+                 "write mean: [104, 117, 123], std: 1, order: bgr"),
+                ("ocr-lines", (", order: bgr, normalize: signed", ", order: gray"), (", order: bgr",),
+                 "write mean: 127.5, std: 127.5, order: bgr"),
+                ("lite7", ("",), (), "")):
+            for preprocess in good:
+                with self.subTest(model, good=preprocess):
+                    self.assertEqual(self.scaled(model, preprocess)[1], "")
+            for preprocess in bad:
+                with self.subTest(model, bad=preprocess):
+                    path, told = self.scaled(model, preprocess)
+                    self.assertIn(f"{path}:7:3: warning: preprocess gives infer values that its network, {model}, was "
+                                  "not trained with", told)
+                    self.assertIn(f"hint: {hint}", told)
+                    self.assertEqual("and remove normalize" in told, "normalize" in preprocess)
+        path, _ = self.scaled("lite1", "")
+        self.millrace("check", path, "--deny-warnings", code=78)
+
+    def test_another_network_of_that_name(self):
+        """Its size tells."""
+        mine = self.folder / "lite0.onnx"
+        mine.write_bytes(b"mine")
+        self.assertEqual(self.scaled(mine, "")[1], "")
+        with open(mine, "wb") as file:
+            file.truncate(CATALOG[0]["files"][0]["bytes"])
+        self.assertIn("its network, lite0,", self.scaled(mine, "")[1])
+
+    def test_plan_and_run_say_it_too(self):
+        need_models()
+        pipeline = ROOT / "pipelines/classify-video.yaml"
+        wrong = (pipeline, "--set", "stages.preprocess.mean=0", "--set", "sources.video.duration=50ms")
+        self.assertEqual(self.millrace("plan", *wrong[:1]).stderr, "")
+        for verb in (("plan",), ("plan", "--profile", "1"), ("run", "--quiet", "--output", "/dev/null")):
+            with self.subTest(verb):
+                self.assertIn("was not trained with", self.millrace(*verb, *wrong).stderr)
+
     def test_a_file_leads_to_its_model(self):
         self.assertTrue(call([MILLRACE, "models", "show", "lite0-features"]).stdout.startswith("lite0\n"))
 

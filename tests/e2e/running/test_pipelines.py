@@ -230,11 +230,15 @@ class Comments(harness.Case):
 
     @unittest.skipUnless(YOLOX.exists(), "MILLRACE_YOLOX names no file")
     def test_stay(self):
-        """Each picture is of a frame in which somebody has been in the area for five seconds."""
+        """Each picture is of a frame in which somebody has been in the area for five seconds. A hidden person is
+        reported later, when seen again: within the two seconds of `lost`."""
         told = self.shell("build/millrace run pipelines/stay.yaml --set sources.video.duration=8s", self.folder)
         rows = [json.loads(line) for line in told.splitlines()]
         stays = [row for row in rows if row["event"] == "dwell"]
-        self.assertEqual({(row["zone"], row["label"], row["dwell"]) for row in stays}, {("yard", "person", 5)})
+        self.assertEqual({(row["zone"], row["label"]) for row in stays}, {("yard", "person")})
+        self.assertEqual(min(row["dwell"] for row in stays), 5)
+        self.assertLess(max(row["dwell"] for row in stays), 7)
+        self.assertEqual([row["time"] for row in stays], [row["pts"] for row in stays])
         self.assertEqual(sorted(path.name for path in (self.folder / "stays").glob("*.jpg")),
                          [f"video-{seq:06}.jpg" for seq in sorted({row["seq"] for row in rows})])
 

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import io
 import json
+import os
 import shutil
 import threading
 
@@ -205,10 +206,36 @@ class Webhook(Databases):
         sink = f"type: webhook, url: \"https://127.0.0.1:{port}/\", retry: 10ms, give_up: 50ms"
         path = self.write(pipeline(dict(a='type: "null", frames: 3, format: GRAY8 16x16'), db=sink))
         mount = 'mount --bind "$0" /etc/ssl/certs && exec "$@"'
-        run = ["unshare", "-m", "sh", "-c", mount, system, MILLRACE, "run", path]
+        run = ["env", "-u", "SSL_CERT_FILE", "unshare", "-m", "sh", "-c", mount, system, MILLRACE, "run", path]
         if call(run).returncode:
             return  # it needs root, and a libcurl that looks there
         self.checked([*run, "--set", f"stages.db.ca_file={wrong}"], code=74, says="certificate")
+
+    def test_other_systems(self):
+        """Their certificates are in other files than Debian's: the wheel runs there. SSL_CERT_FILE comes first."""
+        pem, key = self.folder / "own.pem", self.folder / "own.key"
+        self.checked(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                      "-keyout", key, "-out", pem, "-days", "2", "-subj", "/CN=own", "-addext",
+                      "subjectAltName=IP:127.0.0.1"])
+        server = self.receive(certificate=(pem, key))
+        path = self.write(pipeline(dict(a='type: "null", frames: 1, format: GRAY8 16x16'), db=(
+            f"type: webhook, url: \"https://127.0.0.1:{server.port}/\", retry: 10ms, give_up: 50ms")))
+        self.checked([MILLRACE, "run", path], code=74, says="certificate")
+        self.checked([MILLRACE, "run", path], environment={"SSL_CERT_FILE": str(pem)})
+        self.checked([MILLRACE, "run", path, "--set", f"stages.db.ca_file={pem}"],
+                     environment={"SSL_CERT_FILE": "/dev/null"})
+        if os.geteuid() != 0:
+            return  # only root mounts
+        etc = self.folder / "etc"
+        shutil.copytree("/etc/alternatives", etc / "alternatives", symlinks=True)  # the loader needs both
+        shutil.copy("/etc/ld.so.cache", etc)
+        for name in ("pki/tls/certs/ca-bundle.crt", "ssl/ca-bundle.pem"):
+            file = etc / name
+            file.parent.mkdir(parents=True)
+            shutil.copy(pem, file)
+            mount = 'mount --bind "$0" /etc && exec "$@"'
+            self.checked(["env", "-u", "SSL_CERT_FILE", "unshare", "-m", "sh", "-c", mount, etc, MILLRACE, "run", path])
+            file.unlink()
 
     def test_killed_and_continued(self):
         """Every frame arrives, and frames that arrive twice have the same id."""

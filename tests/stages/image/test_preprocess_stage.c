@@ -120,4 +120,104 @@ TEST_WITH(a_picture_that_cannot_be_is_refused, open_instance, close_instance) {
     assert_int_equal(enqueue(made, 0, 5, NULL, NULL), MR_ERROR_DATA);
 }
 
+/* ---- bars ------------------------------------------------------------------------------------------------------- */
+
+enum { WIDE = 8, GRAY = 100 };
+
+/* A resizer to 16x16 with bars of 114, on the processor. */
+typedef struct letterbox {
+    mr_resizer resizer;
+    mr_stream *stream;
+    uint8_t pixels[SIDE * SIDE];
+} letterbox;
+
+static int open_letterbox(void **state) {
+    letterbox *made = calloc(1, sizeof *made);
+    const mr_preprocess_params params = {.width = SIDE, .height = SIDE, .fit = MR_FIT_LETTERBOX, .crop_fraction = 1,
+                                         .pad = {114, 114, 114}, .std = {1, 1, 1}, .dtype = MR_DTYPE_F32,
+                                         .layout = MR_LAYOUT_NCHW};
+    assert_int_equal(mr_resizer_init(&made->resizer, &params), MR_OK);
+    assert_int_equal(mr_stream_create(mr_device_cpu(), &made->stream), MR_OK);
+    memset(made->pixels, GRAY, sizeof made->pixels);
+    *state = made;
+    return 0;
+}
+
+static int close_letterbox(void **state) {
+    letterbox *made = *state;
+    mr_stream_destroy(&made->stream);
+    mr_resizer_fini(&made->resizer);
+    free(made);
+    return 0;
+}
+
+/* A gray picture of `width` x `height` in tensor and bars. */
+static void put(letterbox *made, int width, int height, float *results, uint64_t *bars) {
+    mr_frame input = {.format = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_GRAY8, .width = width,
+                                 .height = height, .range = MR_RANGE_FULL}};
+    input.plane[0].data = made->pixels;
+    input.plane[0].stride = width;
+    const mr_resizer_item item = {.picture = &input, .dst = results, .bars = bars};
+    assert_int_equal(mr_resizer_enqueue(&made->resizer, made->stream, &item, 1), MR_OK);
+}
+
+/* Whether row y, column x belongs to the picture: half as high or half as wide as the tensor. */
+static bool is_inside(bool wide, int y, int x) {
+    const int at = wide ? y : x;
+    return at >= SIDE / 4 && at < SIDE / 4 + WIDE;
+}
+
+static void is_letterbox(const float *results, bool wide) {
+    for (int i = 0; i < RESULTS; i++) {
+        const int y = i / SIDE % SIDE, x = i % SIDE;
+        assert_float_equal(results[i], is_inside(wide, y, x) ? GRAY : 114, 0);
+    }
+}
+
+/* Pictures of one size in one buffer: bars are written once. */
+TEST_WITH(bars_stay_in_a_buffer, open_letterbox, close_letterbox) {
+    float results[RESULTS] = {0};
+    uint64_t bars = 0;
+    put(*state, SIDE, WIDE, results, &bars);
+    is_letterbox(results, true);
+    assert_true(bars != 0);
+    results[SIDE] = -7;                 /* in the upper bar */
+    results[SIDE * SIDE / 2 + 3] = -7;  /* in the picture */
+    put(*state, SIDE, WIDE, results, &bars);
+    assert_float_equal(results[SIDE], -7, 0);
+    results[SIDE] = 114;
+    is_letterbox(results, true);
+}
+
+/* Another size has other bars, and so does one whose plan was dropped in between. */
+TEST_WITH(bars_of_other_sizes_are_replaced, open_letterbox, close_letterbox) {
+    enum { OTHERS = 40 };
+    float results[RESULTS] = {0}, others[RESULTS];
+    uint64_t bars = 0, none;
+    for (int i = 0; i < 4; i++) {
+        put(*state, i % 2 ? WIDE : SIDE, i % 2 ? SIDE : WIDE, results, &bars);
+        is_letterbox(results, i % 2 == 0);
+    }
+    results[0] = -7;
+    for (int i = 0; i < OTHERS; i++) {
+        none = 0;
+        put(*state, 1 + i % 8, 1 + i / 8, others, &none);
+    }
+    put(*state, WIDE, SIDE, results, &bars);
+    is_letterbox(results, false);
+}
+
+/* Who writes to the buffer forgets its bars, and so they are written again; without a mark always. */
+TEST_WITH(forgotten_bars_are_written, open_letterbox, close_letterbox) {
+    float results[RESULTS] = {0};
+    uint64_t bars = 0;
+    put(*state, SIDE, WIDE, results, &bars);
+    for (int i = 0; i < 2; i++) {
+        memset(results, 0, sizeof results);
+        bars = 0;
+        put(*state, SIDE, WIDE, results, i ? NULL : &bars);
+        is_letterbox(results, true);
+    }
+}
+
 RUN_TESTS(NULL, NULL)

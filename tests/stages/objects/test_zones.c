@@ -248,6 +248,22 @@ TEST(stays_have_a_dwell) {
     }
 }
 
+/* Who is hidden when the time is over is reported when seen again, and not at all if that is not within `lost`. */
+TEST(a_dwell_is_reported_when_the_track_is_seen) {
+    for (int hidden = 10; hidden <= 30; hidden += 20) {
+        mr_watch_params params = usual;
+        params.dwell_ns = 1500 * MS;
+        ENDED_BY(end) scene s = begin(params, true, false, 10);
+        for (int i = 0; i < 40; i++)
+            frame(&s, i < 10 || i >= 10 + hidden ? 1 : 0, 200, 200);
+        assert_int_equal(count_of(&s, "dwell", NULL), hidden == 10);
+        if (hidden != 10)
+            continue;
+        assert_true(nth(&s, "dwell", 0)->time_ns == 2000 * MS);
+        assert_true(nth(&s, "dwell", 0)->dwell_ns == 2000 * MS);
+    }
+}
+
 TEST(who_begins_inside_has_entered_then) {
     ENDED_BY(end) scene s = begin(usual, true, false, 10);
     int64_t dwell;

@@ -66,6 +66,7 @@ static void put_head(yajl_gen json, const mr_run_http *web) {
     const mr_observed_ledger sum = mr_observed_sum(&web->now);
     mr_json_text(json, "pipeline", web->plan->name);
     mr_json_text(json, "digest", web->plan->digest);
+    put_date(json, "started", web->started_ns);
     put_date(json, "time", mr_clock_date_ns());
     put_health(json, web);
     mr_json_bool(json, "ending", web->now.ending);

@@ -1,4 +1,4 @@
-/* millrace models: what its parts share. */
+/* millrace models: declarations that its parts share. */
 #pragma once
 
 #include "tools/millrace/models/catalog.h"

@@ -13,6 +13,7 @@
 #include "tools/millrace/cli/complaints.h"
 #include "tools/millrace/cli/overrides.h"
 #include "tools/millrace/cli/table.h"
+#include "tools/millrace/models/scaling.h"
 #include "tools/millrace/plan/profile.h"
 #include "tools/millrace/run/signals.h"
 
@@ -133,7 +134,9 @@ static int show(const arguments *from) {
     const mr_plan_view *plan = NULL;
     mr_diagnostics wrong = {0};
     mr_pipeline_params params = params_of(from);
-    int status = mr_complaints_tell(&wrong, mr_plan_view_open(&plan, &params, &wrong), from->deny);
+    int status = mr_plan_view_open(&plan, &params, &wrong);
+    status = status ? status : mr_scaling_check(plan, &wrong);
+    status = mr_complaints_tell(&wrong, status, from->deny);
     mr_diagnostics_fini(&wrong);
     int code = mr_status_exit_code(status);
     if (!status) {
@@ -192,7 +195,9 @@ static int profile_in(const arguments *from, const char *folder) {
     mr_diagnostics wrong = {0};
     mr_pipeline_params params = params_of(from);
     params.profile = folder;
-    int status = mr_complaints_tell(&wrong, mr_pipeline_open(&pipeline, &params, &wrong), from->deny);
+    int status = mr_pipeline_open(&pipeline, &params, &wrong);
+    status = status ? status : mr_scaling_check_pipeline(pipeline, &wrong);
+    status = mr_complaints_tell(&wrong, status, from->deny);
     mr_diagnostics_fini(&wrong);
     status = status ? status : mr_pipeline_view(pipeline, &plan);
     status = status ? status : plan_nodes(from, plan, &nodes);

@@ -6,6 +6,7 @@
 #include "tools/millrace/cli/complaints.h"
 #include "tools/millrace/cli/overrides.h"
 #include "tools/millrace/cli/verbs.h"
+#include "tools/millrace/models/scaling.h"
 
 typedef enum format { TEXT, JSON, GITHUB } format;
 
@@ -74,6 +75,7 @@ static int check(const arguments *how, const char *path) {
     mr_pipeline_params params = {.path = path, .offline = true, .cuts = true};
     mr_overrides_apply(&how->overrides, &params);
     int status = mr_pipeline_open(&pipeline, &params, &wrong);
+    status = status ? status : mr_scaling_check_pipeline(pipeline, &wrong);
     status = tell(how, path, &wrong, status);
     mr_diagnostics_fini(&wrong);
     mr_pipeline_destroy(&pipeline);

@@ -75,9 +75,10 @@ void mr_control_find_folders(mr_control_folders *folders);
 /* The socket in that folder for the run with that process number. */
 int mr_control_name(const char *folder, pid_t pid, char path[MR_CONTROL_PATH]);
 /* Connects; MR_ERROR_NO_INPUT if there is no socket, MR_ERROR_UNAVAILABLE if the run is dead, MR_ERROR_PERMISSION,
- * MR_ERROR_USAGE if the path is too long, MR_ERROR_IO. */
+ * MR_ERROR_USAGE if the path is too long, MR_ERROR_AGAIN if the run has stood still for thousands of connections,
+ * MR_ERROR_IO. */
 int mr_control_connect(const char *path, int *fd);
-/* Send and receive give up if the run takes, or gives, nothing for that time. */
+/* Send and receive give up if the run takes, or gives, nothing for that time; 0: never. */
 void mr_control_set_patience(int fd, int seconds);
 /* Sends a request, which ends with a newline. MR_ERROR_USAGE: it is too long. MR_ERROR_CLOSED: the run no longer
  * listens. */

@@ -83,10 +83,22 @@ static int connect_failed(const char *path) {
     case EACCES:
     case EPERM:
         return mr_fail(MR_ERROR_PERMISSION, "cannot connect to %s: %s", path, strerror(errno));
+    case EAGAIN:
+        return mr_fail(MR_ERROR_AGAIN, "the run that listens at %s does not answer: thousands of connections wait",
+                       path);
     default:
         return mr_fail(MR_ERROR_IO, "cannot connect to %s: %s", path, strerror(errno));
     }
 }
+
+void mr_control_set_patience(int fd, int seconds) {
+    const struct timeval patience = {.tv_sec = seconds};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+}
+
+/* The system takes a connection at once, unless the run has left as many waiting as it can. */
+enum { CONNECT_S = 1 };
 
 int mr_control_connect(const char *path, int *fd) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -97,19 +109,15 @@ int mr_control_connect(const char *path, int *fd) {
     int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (made < 0)
         return mr_fail(MR_ERROR_IO, "cannot make a socket: %s", strerror(errno));
+    mr_control_set_patience(made, CONNECT_S);
     if (connect(made, (struct sockaddr *)&address, sizeof address)) {
         int status = connect_failed(path);
         close(made);
         return status;
     }
+    mr_control_set_patience(made, 0);
     *fd = made;
     return MR_OK;
-}
-
-void mr_control_set_patience(int fd, int seconds) {
-    const struct timeval patience = {.tv_sec = seconds};
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
 }
 
 int mr_control_send(int fd, const char *request, size_t length) {

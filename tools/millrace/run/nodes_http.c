@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <yajl/yajl_tree.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/json.h"
 #include "millrace/audit.h"
 #include "tools/millrace/hub/announcer.h"
@@ -15,10 +16,12 @@
 #include "tools/millrace/run/control_answer.h"
 #include "tools/millrace/run/node_log.h"
 
-/* For a node's answer. Changes of sources take the longest, since sources are opened. */
-enum { PATIENCE_S = 15 };
+/* For the answers of all nodes: changes of sources take the longest, since sources are opened. A tap may wait for a
+ * frame. */
+enum { OPENING_S = 15, TAP_S = 12, PATIENCE_S = 3 };
 /* Lines of nodes that are taken at once. */
 enum { MOST_LINES = 256 };
+static const int64_t NS_PER_S = 1000000000;
 
 struct mr_nodes_http {
     mr_otlp *otlp;     /* NULL: nothing is sent */
@@ -100,6 +103,8 @@ void mr_nodes_http_show(mr_nodes_http *s, bool ending, bool final) {
 typedef struct target {
     char name[MR_CHILD_NAME];
     pid_t pid;
+    int fd;      /* -1: the request was not sent */
+    char *error; /* why not */
 } target;
 
 /* The processes that run, or those of one node (or one replica). The caller must free the list. */
@@ -137,20 +142,38 @@ static int connect_to(const mr_nodes_http *s, const target *to, int *fd) {
                ? mr_fail(MR_ERROR_UNAVAILABLE, "the node %s does not listen at its control socket", to->name) : status;
 }
 
-/* The node's answer; NULL with a message. */
-static char *pass_on(const mr_nodes_http *s, const target *to, const char *line, size_t length) {
-    char *answer = NULL;
-    int fd = -1, status = connect_to(s, to, &fd);
+static int patience_for(const char *what) {
+    static const char *const opening[] = {"add", "set", "remove"};
+    for (size_t i = 0; i < sizeof opening / sizeof *opening; i++)
+        if (strcmp(what, opening[i]) == 0)
+            return OPENING_S;
+    return strcmp(what, "tap") == 0 ? TAP_S : PATIENCE_S;
+}
+
+static void ask(const mr_nodes_http *s, target *to, const char *line, size_t length) {
+    to->fd = -1;
+    int status = connect_to(s, to, &to->fd);
     if (!status) {
-        mr_control_set_patience(fd, PATIENCE_S);
-        status = mr_control_send(fd, line, length);
+        mr_control_set_patience(to->fd, PATIENCE_S);
+        status = mr_control_send(to->fd, line, length);
     }
-    if (!status)
-        status = mr_control_receive(fd, &answer);
-    if (status == MR_ERROR_AGAIN)
-        mr_fail(status, "the node %s has not answered for %d s", to->name, PATIENCE_S);
-    if (fd >= 0)
-        close(fd);
+    to->error = status ? strdup(mr_message()) : NULL;
+}
+
+/* The node's answer; NULL with a message. The last of several that stand still has no more time than the first. */
+static char *await(target *from, int64_t until_ns, int patience_s) {
+    char *answer = NULL;
+    const int64_t left_ns = until_ns - mr_now_ns();
+    if (from->error) {
+        mr_fail(MR_ERROR_UNAVAILABLE, "%s", from->error);
+    } else {
+        mr_control_set_patience(from->fd, left_ns > NS_PER_S ? (int)(left_ns / NS_PER_S) : 1);
+        if (mr_control_receive(from->fd, &answer) == MR_ERROR_AGAIN)
+            mr_fail(MR_ERROR_AGAIN, "the node %s has not answered for %d s", from->name, patience_s);
+    }
+    if (from->fd >= 0)
+        close(from->fd);
+    free(from->error);
     return answer;
 }
 
@@ -212,7 +235,8 @@ static void drain(gathered *all) {
     all->ok = true;
 }
 
-static void pass_on_to_all(mr_nodes_http *s, gathered *all, const char *node, const char *line) {
+static void pass_on_to_all(mr_nodes_http *s, gathered *all, const char *what, const char *node, const char *line) {
+    const int patience_s = patience_for(what);
     size_t count = 0, length = strlen(line);
     char *ended = NULL;
     target *targets = find_targets(s, node, &count);
@@ -221,9 +245,12 @@ static void pass_on_to_all(mr_nodes_http *s, gathered *all, const char *node, co
                        : mr_fail(MR_ERROR_UNAVAILABLE, "no node runs"));
     if (asprintf(&ended, "%s\n", line) < 0)
         ended = NULL;
+    for (size_t i = 0; ended && i < count; i++)
+        ask(s, &targets[i], ended, length + 1);
+    const int64_t until_ns = mr_now_ns() + patience_s * NS_PER_S;
     MR_JSON_ARRAY(all->json, "processes")
         for (size_t i = 0; ended && i < count; i++) {
-            char *answer = pass_on(s, &targets[i], ended, length + 1);
+            char *answer = await(&targets[i], until_ns, patience_s);
             take(all, &targets[i], answer);
             free(answer);
         }
@@ -248,7 +275,7 @@ static char *change(void *context, const char *line, size_t *length) {
     else if (strcmp(what, "drain") == 0)
         drain(&all);
     else
-        pass_on_to_all(s, &all, text_in(tree, "node"), line);
+        pass_on_to_all(s, &all, what, text_in(tree, "node"), line);
     yajl_tree_free(tree);
     return finish(&all, length);
 }

@@ -14,6 +14,7 @@
 #include "tools/millrace/http/health.h"
 #include "tools/millrace/http/run_http.h"
 #include "tools/millrace/hub/announcer.h"
+#include "tools/millrace/models/scaling.h"
 #include "tools/millrace/otlp/otlp_spans.h"
 #include "tools/millrace/run/children.h"
 #include "tools/millrace/run/control.h"
@@ -136,6 +137,7 @@ static int open_pipeline(mr_pipeline **pipeline, const arguments *from) {
     params.override_names = from->overrides.name;
     mr_run_choose_node(from, &params);
     int status = mr_pipeline_open(pipeline, &params, &wrong);
+    status = status ? status : mr_scaling_check_pipeline(*pipeline, &wrong);
     status = mr_complaints_tell(&wrong, status, from->deny);
     mr_diagnostics_fini(&wrong);
     if (status)

@@ -7,7 +7,6 @@
 #include "ending.h"
 #include "frame.h"
 #include "gil.h"
-#include "inside.h"
 #include "millrace/command.h"
 #include "millrace/devices.h"
 #include "millrace/log.h"
@@ -232,12 +231,6 @@ static PyObject *close_all(PyObject *module, PyObject *none) {
     Py_RETURN_NONE;
 }
 
-/* True inside a function that a pipeline calls. */
-static PyObject *is_inside(PyObject *module, PyObject *none) {
-    (void)module, (void)none;
-    return PyBool_FromLong(mr_py_is_inside());
-}
-
 /* Runs the command with the program's stage types. It does not return to the program's work: it takes over signals. */
 static PyObject *run_command(PyObject *module, PyObject *list) {
     const Py_ssize_t count = PyList_Size(list);
@@ -266,7 +259,6 @@ static PyMethodDef functions[] = {
     {"load_plugin", load_plugin, METH_O, NULL},
     {"names", names, METH_NOARGS, NULL},
     {"close_all", close_all, METH_NOARGS, NULL},
-    {"is_inside", is_inside, METH_NOARGS, NULL},
     {"main", run_command, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
@@ -288,8 +280,9 @@ static int fill(PyObject *module) {
         return -1;
     }
     return mr_py_array_add_type(module) || mr_py_frame_add_type(module) || mr_py_stream_add_type(module) ||
-                   mr_py_pipeline_add_type(module) || mr_py_stage_add_functions(module) ||
-                   mr_py_traceback_begin(module) || PyModule_AddStringConstant(module, "version", MILLRACE_VERSION)
+                   mr_py_pipeline_add_type(module) || mr_py_closer_add_type(module) ||
+                   mr_py_stage_add_functions(module) || mr_py_traceback_begin(module) ||
+                   PyModule_AddStringConstant(module, "version", MILLRACE_VERSION)
                ? -1
                : 0;
 }

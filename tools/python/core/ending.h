@@ -15,3 +15,7 @@ PyObject *mr_py_close(mr_py_session *session, int64_t left);
 /* Closes all sessions. A run that does not end, because a function of the program does not return, is left with a
  * warning that names the stage. */
 void mr_py_close_all(void);
+/* An object that closes the session when the program lets go of it, unless a function that a pipeline calls does so,
+ * and gives its Pipeline the last summary. Ctrl-C during this wait is raised after it. */
+PyObject *mr_py_closer(mr_py_session *session, PyObject *pipeline);
+int mr_py_closer_add_type(PyObject *module);

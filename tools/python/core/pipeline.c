@@ -184,6 +184,10 @@ static PyObject *close_pipeline(PyObject *object, PyObject *seconds) {
     return left == -2 || mr_py_refuse_inside() ? NULL : mr_py_close(((pipeline *)object)->session, left);
 }
 
+static PyObject *closer(PyObject *object, PyObject *owner) {
+    return mr_py_closer(((pipeline *)object)->session, owner);
+}
+
 /* ---- while it runs ----------------------------------------------------------------------------------------------- */
 
 static PyObject *subscribe(PyObject *object, PyObject *arguments) {
@@ -401,6 +405,7 @@ static PyMethodDef methods[] = {
     {"wait", wait_for_end, METH_O, NULL},
     {"stop", stop, METH_O, NULL},
     {"close", close_pipeline, METH_O, NULL},
+    {"closer", closer, METH_O, NULL},
     {"subscribe", subscribe, METH_VARARGS, NULL},
     {"push", push, METH_VARARGS, NULL},
     {"end", end, METH_O, NULL},

@@ -246,6 +246,7 @@ class Run:
     def __init__(self, pipeline: Pipeline, stage: str, hold: Optional[int]) -> None:
         self.pipeline = pipeline
         self._ended = False
+        self._closer = pipeline._core.closer(pipeline)  # ends the run when the program has left the loop
         self._frames: Iterator[Frame] = pipeline.frames(stage, hold)
         pipeline.start()
 
@@ -286,11 +287,6 @@ class Run:
 
     def __exit__(self, *rest: object) -> None:
         self.close()
-
-    def __del__(self) -> None:
-        # A loop that was left. A stage's thread that collects garbage must not wait; the pipeline then ends by itself.
-        if hasattr(self, "pipeline") and not _core.is_inside():
-            self.pipeline.close()
 
 
 def _inputs(planned: Plan, id: str) -> List[str]:

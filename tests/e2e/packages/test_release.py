@@ -1,0 +1,210 @@
+"""tools/release: what it refuses, and what it does with the files that other scripts make. Here they make small ones,
+in an instant. `tools/test release` makes a real release and has its files checked, too: MILLRACE_RELEASE names them."""
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tarfile
+import unittest
+
+from harness import ROOT, Case, call
+
+AT_ONCE = 3
+MADE = os.environ.get("MILLRACE_RELEASE")
+VERSION = re.search(r'MILLRACE_VERSION "(.*)"', (ROOT / "engine/include/millrace/version.h").read_text())[1]
+MAKER = """#!/bin/sh
+while [ $# -gt 0 ]; do
+    [ "$1" = --output ] && to=$2
+    shift
+done
+{action}
+"""
+
+
+def git(folder, *words):
+    return subprocess.run(["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@example.com", *words],
+                          check=True, capture_output=True, text=True).stdout
+
+
+def key(folder):
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "key"], check=True)
+    return folder / "key"
+
+
+def verifies(folder, public, sums):
+    """Whether a signature is that key's, as INSTALL.md says."""
+    signers = folder / "signers"
+    signers.write_text(f"millrace {public.read_text()}")
+    with open(sums, "rb") as signed:
+        return subprocess.run(["ssh-keygen", "-Y", "verify", "-f", signers, "-I", "millrace", "-n", "millrace", "-s",
+                               f"{sums}.sig"], stdin=signed, capture_output=True).returncode == 0
+
+
+class Release(Case):
+    def setUp(self):
+        super().setUp()
+        if not (ROOT / ".git").exists():
+            self.skipTest("the sources are no clone")
+        for program in ("ssh-keygen", "faketime"):
+            if not shutil.which(program):
+                self.skipTest(f"no {program} (tools/test installs it)")
+        self.tree = self.folder / "tree"
+        self.tree.mkdir()
+        files = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "tools", "engine/include/millrace/version.h",
+                                "README.md"], check=True, capture_output=True).stdout.split(b"\0")
+        for name in map(os.fsdecode, filter(None, files)):
+            (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, self.tree / name)
+        (self.tree / ".gitignore").write_text("/build/\n/dist/\n")
+        self.make("package", 'echo package >"$to/millrace_1.deb"')
+        self.make("wheel", 'echo wheel >"$to/millrace-1.whl"')
+        self.make("image", 'echo image >"$to"')
+        git(self.folder, "init", "-q", self.tree)
+        self.commit()
+        self.to = self.folder / "made"
+
+    def make(self, name, action):
+        (self.tree / f"tools/{name}").write_text(MAKER.format(action=action))
+
+    def commit(self):
+        git(self.tree, "add", "-A")
+        git(self.tree, "commit", "-q", "-m", "all")
+
+    def change(self, name, old, new):
+        path = self.tree / name
+        self.assertIn(old, path.read_text())
+        path.write_text(path.read_text().replace(old, new, 1))
+
+    def release(self, *words, code=0, says=""):
+        done = self.checked([self.tree / "tools/release", *words], code=code, says=says)
+        self.assertFalse((self.tree / "build/release").exists())
+        return done
+
+    def test_usage(self):
+        for words, says in (((), "name the version"), (("1", "2"), '"2" is one too many'), (("--sign",), '"--sign"'),
+                            (("1", "--key"), "--key needs a path")):
+            self.release(*words, code=64, says=says)
+        self.assertIn("release VERSION", self.release("--help").stdout)
+
+    def test_refused(self):
+        """One version everywhere, and nothing that is not committed."""
+        header = "engine/include/millrace/version.h"
+        self.release("9.9.9", code=65, says=f"{header}: has version {VERSION}, not 9.9.9")
+        self.release(".*", code=65, says="not .*")
+        (self.tree / "README.md").write_text("changed")
+        self.release(VERSION, code=65, says="README.md: is not committed")
+        git(self.tree, "checkout", "README.md")
+        (self.tree / "stray.c").write_text("new")
+        self.release(VERSION, code=65, says="stray.c: is not committed")
+        (self.tree / "stray.c").unlink()
+        for name, old, new in (("tools/debian/changelog", f"({VERSION}-", "(9.9.9-"),
+                               ("tools/CHANGELOG.md", f"\n## {VERSION}\n", f"\n## 9.9.9\n\n## {VERSION}\n")):
+            self.change(name, old, new)
+            self.commit()
+            self.release(VERSION, code=65, says=f"{name}: ")
+            self.change(name, new, old)
+            self.commit()
+        self.to.mkdir()
+        self.release(VERSION, "--output", self.to, code=65, says="is there already")
+        self.release(VERSION, "--output", "/dev/null/made", code=69, says="/dev/null/made: ")
+        shutil.rmtree(self.tree / ".git")
+        self.release(VERSION, code=65, says="is no clone")
+
+    def test_wrong_keys(self):
+        (self.folder / "text").write_text("no key")
+        for name in ("text", "absent"):
+            self.release(VERSION, "--key", self.folder / name, "--output", self.to, code=66, says="cannot sign with")
+        self.assertFalse(self.to.exists())
+
+    def test_signed_and_made_twice(self):
+        """Twice from different folders, by different users, at different dates."""
+        self.make("wheel", 'umask >&2; pwd >&2; id -u >&2; date +%d >&2; echo wheel >"$to/millrace-1.whl"')
+        self.commit()
+        own = key(self.folder)
+        done = self.release(VERSION, "--check", "--key", own, "--output", self.to, says="the same twice, signed")
+        told = [tuple(lines) for lines in re.findall(r"^(0\d+)\n(.*)\n(\d+)\n(\d\d)$", done.stderr, re.M)]
+        self.assertEqual([umask for umask, *_ in told], ["0022", "0077"], done.stderr)
+        self.assertNotEqual(told[0][3], told[1][3])
+        if os.geteuid() == 0:
+            self.assertEqual([user for _, _, user, _ in told], ["0", "65534"])
+        self.assertEqual(sorted(path.name for path in self.to.iterdir()),
+                         ["SHA256SUMS", "SHA256SUMS.sig", f"millrace-{VERSION}-oci.tar",
+                          f"millrace-{VERSION}.tar.gz", "millrace-1.whl", "millrace_1.deb"])
+        self.checked(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=self.to)
+        public = own.with_suffix(".pub")
+        self.assertTrue(verifies(self.folder, public, self.to / "SHA256SUMS"))
+        with open(self.to / "SHA256SUMS", "a") as sums:
+            sums.write("\n")
+        self.assertFalse(verifies(self.folder, public, self.to / "SHA256SUMS"))
+        self.assertEqual(list(self.folder.glob("made.*")), [])
+
+    def test_the_archive(self):
+        """What is committed, whatever this person's git and umask say."""
+        for umask in (0o022, 0o077):
+            old = os.umask(umask)
+            self.addCleanup(os.umask, old)
+            self.release(VERSION, "--output", self.folder / f"made{umask}", says="not signed")
+            os.umask(old)
+        one, two = (self.folder / f"made{umask}/millrace-{VERSION}.tar.gz" for umask in (0o022, 0o077))
+        self.assertEqual(one.read_bytes(), two.read_bytes())
+        with tarfile.open(one) as archive:
+            names = {member.name.removeprefix(f"millrace-{VERSION}/") for member in archive if member.isfile()}
+            modes = {member.mode for member in archive if member.isfile()}
+        self.assertEqual(names, set(git(self.tree, "ls-files").splitlines()))
+        self.assertEqual(modes, {0o644, 0o755})
+
+    def test_not_the_same_twice(self):
+        self.make("wheel", 'pwd >"$to/millrace-1.whl"; echo "$0" >>"$to/millrace-1.whl"')
+        self.commit()
+        self.release(VERSION, "--check", "--output", self.to, code=70,
+                     says=f"not the same the second time: millrace-1.whl; compare {self.to}.part with {self.to}.again")
+        self.assertFalse(self.to.exists())
+        for kept in ("part", "again"):
+            self.assertIn("tools/wheel", (self.folder / f"made.{kept}/millrace-1.whl").read_text())
+
+    def test_a_part_fails(self):
+        self.make("wheel", "echo the disk is full >&2; exit 74")
+        self.commit()
+        self.release(VERSION, "--output", self.to, code=74, says="the disk is full")
+        self.assertFalse(self.to.exists())
+
+    def test_interrupted(self):
+        self.make("wheel", 'touch "$to/here"; exec sleep 100')
+        self.commit()
+        child = self.spawn([self.tree / "tools/release", VERSION, "--output", self.to], stderr=subprocess.PIPE,
+                           text=True, start_new_session=True)
+        self.wait_until((self.folder / "made.part/here").exists, running=child)
+        os.killpg(child.pid, signal.SIGINT)
+        child.communicate(timeout=60)
+        self.assertEqual(child.returncode, -signal.SIGINT)
+        self.assertFalse(self.to.exists() or (self.tree / "build/release").exists())
+
+
+@unittest.skipUnless(MADE, "tools/test release makes a release")
+class Made(Case):
+    def test_all_files(self):
+        made = pathlib.Path(MADE)
+        kinds = [re.sub(r"(?<=[_-])\d[\w.+~-]*?(?=(_amd64|_all|-cp39|-oci|\.tar\.gz))", "V", path.name)
+                 for path in sorted(made.iterdir())]
+        self.assertEqual([re.sub("manylinux.*x86_64", "P", kind) for kind in kinds],
+                         ["SHA256SUMS", "SHA256SUMS.sig", "libmillrace-dev_V_amd64.deb", "libmillrace0.1_V_amd64.deb",
+                          "millrace-V-cp39-abi3-P.whl", "millrace-V-oci.tar", "millrace-V.tar.gz",
+                          "millrace-models_V_all.deb", "millrace-onnxruntime_V_amd64.deb", "millrace_V_amd64.deb",
+                          "python3-millrace_V_amd64.deb"])
+        for line in (made / "SHA256SUMS").read_text().splitlines():
+            digest, name = line.split("  ")
+            self.assertEqual(hashlib.sha256((made / name).read_bytes()).hexdigest(), digest, name)
+        self.assertTrue(verifies(self.folder, made.with_name("release-key.pub"), made / "SHA256SUMS"))
+
+    def test_the_archive_is_whole(self):
+        """It can be configured, and knows its version without git."""
+        with tarfile.open(next(pathlib.Path(MADE).glob("*.tar.gz"))) as archive:
+            archive.extractall(self.folder)
+        (tree,) = self.folder.glob("millrace-*")
+        done = call(["cmake", "-S", tree, "-B", self.folder / "build", "-DMILLRACE_TESTS=OFF", "-G", "Ninja",
+                     "-DMILLRACE_CUDA=OFF"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"CMAKE_PROJECT_VERSION:STATIC={VERSION}", (self.folder / "build/CMakeCache.txt").read_text())
