@@ -131,8 +131,8 @@ static int listen_plainly(char endpoint[64]) {
     return server;
 }
 
-/* The linker redirects all calls here (tests/CMakeLists.txt). A channel that waits for a silent receiver waits a tenth of
- * the time; `silence_ms` is all of it. */
+/* The linker redirects all calls here (tests/CMakeLists.txt). A channel gives up a silent receiver after a tenth of the
+ * time that it asks for, `silence_ms`. */
 static int silence_ms;
 int __real_zmq_setsockopt(void *socket, int option, const void *value, size_t bytes);
 int __wrap_zmq_setsockopt(void *socket, int option, const void *value, size_t bytes);
