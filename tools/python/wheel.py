@@ -47,7 +47,8 @@ def write(path, files, compression=zipfile.ZIP_DEFLATED):
             digest = base64.urlsafe_b64encode(hashlib.sha256(files[name][0]).digest()).rstrip(b"=").decode()
             rows.append(f"{name},sha256={digest},{len(files[name][0])}\n")
     files[record] = ("".join([*rows, f"{record},,\n"]).encode(), False)
-    with zipfile.ZipFile(path, "w", compression, compresslevel=9) as made:
+    part = path.with_suffix(".part")
+    with zipfile.ZipFile(part, "w", compression, compresslevel=9) as made:
         for name in [*(one for one in sorted(files) if one != record), record]:
             data, program = files[name]
             entry = zipfile.ZipInfo(name, DATE)
@@ -55,6 +56,7 @@ def write(path, files, compression=zipfile.ZIP_DEFLATED):
             entry.create_system = 3
             entry.external_attr = (0o100755 if program else 0o100644) << 16
             made.writestr(entry, data)
+    part.replace(path)
     return path
 
 
@@ -106,10 +108,27 @@ def repack(wheel, folder):
     return write(folder / wheel.name, files)
 
 
+def owners(provider, paths):
+    """What auditwheel asks dpkg for its list of packages (sboms/), for all libraries at once: each question costs a
+    third of a second, and there are more than two hundred."""
+    from auditwheel._vendor.whichprovides import ProvidedBy
+
+    def ask(*arguments):
+        return subprocess.run(["dpkg-query", *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              text=True).stdout
+    found = {path: package for package, path in re.findall(r"^([^:,]+)\S*(?:, \S+)*: (.*)$",
+                                                           ask("--search", "--", *sorted(paths)), re.M)}
+    packages = sorted(set(found.values()))
+    versions = dict(re.findall(r"^(\S+) (\S+)$", ask("--show", "--showformat=${Package} ${Version}\n", *packages), re.M))
+    return {path: ProvidedBy(package_type="deb", distro=provider.distro(), package_name=package,
+                             package_version=versions[package]) for path, package in found.items()}
+
+
 def repair(arguments):
     import dataclasses
 
     from auditwheel import main, policy
+    from auditwheel._vendor.whichprovides import DpkgPackageProvider
     load = policy.WheelPolicies.__init__
 
     def load_stricter(self, *given, **options):
@@ -118,6 +137,7 @@ def repair(arguments):
                           for one in self._policies]
 
     policy.WheelPolicies.__init__ = load_stricter
+    DpkgPackageProvider.whichprovides = classmethod(owners)
     sys.argv = ["auditwheel", "repair", *arguments]
     sys.exit(main.main())
 

@@ -11,7 +11,7 @@ typedef struct frame {
     PyObject_HEAD mr_py_hold *hold;
     mr_frame at; /* results, names and media are valid while the hold has the frame */
     PyObject *source;
-    PyObject *results;  /* a list; NULL: not made yet */
+    PyObject *results;           /* a list; NULL: not made yet */
     PyObject *names[NAME_COUNT]; /* NULL: not made yet */
 } frame;
 
@@ -116,7 +116,8 @@ static PyObject *name_of(frame *self, int which) {
     if (!self->names[which]) {
         const char *name = ask[which](self->hold->frame);
         /* As Python has paths that are not UTF-8: open(frame.file) works. */
-        self->names[which] = which == FILE_NAME && name && *name ? PyUnicode_DecodeFSDefault(name) : mr_py_text(name, true);
+        self->names[which] =
+            which == FILE_NAME && name && *name ? PyUnicode_DecodeFSDefault(name) : mr_py_text(name, true);
     }
     Py_XINCREF(self->names[which]);
     return self->names[which];
