@@ -48,7 +48,7 @@ def write(path, files, compression=zipfile.ZIP_DEFLATED):
             rows.append(f"{name},sha256={digest},{len(files[name][0])}\n")
     files[record] = ("".join([*rows, f"{record},,\n"]).encode(), False)
     part = path.with_suffix(".part")
-    with zipfile.ZipFile(part, "w", compression, compresslevel=9) as made:
+    with zipfile.ZipFile(part, "w", compression) as made:
         for name in [*(one for one in sorted(files) if one != record), record]:
             data, program = files[name]
             entry = zipfile.ZipInfo(name, DATE)

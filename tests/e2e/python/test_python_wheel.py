@@ -6,6 +6,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import zipfile
 
 from harness import MILLRACE, ROOT, SAMPLES, Case, call
@@ -99,6 +100,7 @@ class Wheel(Case):
                 self.assertEqual(re.findall(r" T (\w+)", symbols), ["PyInit__core"])
         self.licences(unpacked)
         self.install(wheel)
+        self.two_versions(unpacked)
 
     def licences(self, unpacked):
         """The metadata does not say MIT alone, and there is a text for each Debian package with a bundled library."""
@@ -112,9 +114,22 @@ class Wheel(Case):
         for name in ("GPL-2", "LGPL-2.1", "Apache-2.0"):
             self.assertTrue((info / "licenses/common-licenses" / name).exists(), name)
         sources = {re.sub(r"-[0-9a-f]{8}(?=[.-])", "", path.name) for path in unpacked.glob("millrace.libs/*")}
-        for name in sorted(one for one in sources if not one.startswith("libmillrace")):
-            owners = call(["dpkg", "-S", f"*/{name}"]).stdout
-            self.assertTrue(texts.keys() & set(re.findall(r"^([^:]+):", owners, re.M)), f"{name}: {owners}")
+        sources = sorted(one for one in sources if not one.startswith("libmillrace"))
+        told = call(["dpkg", "-S", *(f"*/{name}" for name in sources)]).stdout
+        for name in sources:
+            owners = re.findall(rf"^([^:]+):.*/{re.escape(name)}$", told, re.M)
+            self.assertTrue(texts.keys() & set(owners), f"{name}: {owners}")
+
+    def two_versions(self, unpacked):
+        """A module that finds the library of another version is refused with both numbers."""
+        version = re.search(r"-([\d.]+)\.dist-info", str(next(unpacked.glob("*.dist-info")))).group(1)
+        other = version[:-1] + ("8" if version.endswith("9") else "9")
+        (library,) = unpacked.glob("millrace.libs/libmillrace-[0-9a-f]*.so*")
+        library.write_bytes(library.read_bytes().replace(f"\0{version}\0".encode(), f"\0{other}\0".encode()))
+        done = call([sys.executable, "-c", "import millrace"], environment={"PYTHONPATH": str(unpacked)})
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"ImportError: the module is of millrace {version}, and the library that it found is of {other}",
+                      done.stderr)
 
     def heic(self):
         """The path of a small picture, or nothing where no program makes one."""
