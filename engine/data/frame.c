@@ -155,7 +155,7 @@ static bool is_wanted(const mr_result *result, const char *tensor) {
 
 int mr_frame_find_vector(const mr_frame *frame, const char *tensor, mr_frame_vector *found) {
     const mr_format *format = &frame->format;
-    *found = (mr_frame_vector){.data = (const float *)frame->plane[0].data, .buffer = frame->plane[0].buffer};
+    *found = (mr_frame_vector){.data = (const void *)frame->plane[0].data, .buffer = frame->plane[0].buffer};
     if (tensor || !mr_vector_length(format)) {
         const mr_result *result = frame->results;
         while (result && !is_wanted(result, tensor))

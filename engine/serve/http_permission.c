@@ -23,6 +23,7 @@ const char mr_http_login_page[] =
     "<input id=\"token\" type=\"password\" autocomplete=\"current-password\" required autofocus>\n"
     "<button>Log in</button>\n<p role=\"alert\"></p>\n</form>\n"
     "<noscript>This page needs JavaScript; other clients send Authorization: Bearer TOKEN.</noscript>\n<script>\n"
+    "if (!location.pathname.endsWith('/')) location.replace(location.pathname + '/');\n" /* as in the pages */
     "const form = document.querySelector('form'), alert = document.querySelector('[role=alert]');\n"
     "form.onsubmit = async event => {\n"
     "  event.preventDefault();\n"

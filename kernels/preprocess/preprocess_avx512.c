@@ -217,15 +217,16 @@ VNNI static void horizontal_vnni(int16_t *dst, ptrdiff_t dst_stride, const int16
 
 #define VBMI __attribute__((target("avx512vbmi")))
 
-/* Samples for 16 results in one row, as int16. */
-VBMI INLINE __m512i find_pairs(const uint8_t *src, const int32_t *from, __m512i places) {
+/* Samples for 16 results in one row, as int16. `single` is constant. */
+VBMI INLINE __m512i find_pairs(const uint8_t *src, const int32_t *from, __m512i places, bool single) {
     const __mmask64 low_bytes = 0x5555555555555555;
-    return _mm512_maskz_permutex2var_epi8(low_bytes, load(src + from[0]), places, load(src + from[1]));
+    return single ? _mm512_maskz_permutexvar_epi8(low_bytes, places, load(src + from[0]))
+                  : _mm512_maskz_permutex2var_epi8(low_bytes, load(src + from[0]), places, load(src + from[1]));
 }
 
 /* Blends as blend_sixteen of the narrower variant does, but only the samples that a result needs. */
-VBMI static void blend8_avx512(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
-                               int shift, const mr_filter *filter, int limit, mr_prefetched_rows ahead) {
+VBMI INLINE void blend_pairs(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
+                             int shift, const mr_filter *filter, int limit, mr_prefetched_rows ahead, bool single) {
     const mr_column_pairs *p = &filter->pairs;
     const uint8_t *second = taps > 1 ? src + stride : src;
     const __m512i weight = _mm512_set1_epi16(weights[0]), half = _mm512_set1_epi32(1 << (filter->bits - 1));
@@ -236,13 +237,21 @@ VBMI static void blend8_avx512(int16_t *dst, const uint8_t *src, ptrdiff_t strid
         for (; fetched < from[1] + MR_WINDOW; fetched += MR_PREFETCH_LINE)
             mr_fetch_column(&ahead);
         const __m512i places = load(p->places + k * MR_WINDOW_SLOTS);
-        const __m512i a = find_pairs(src, from, places), b = find_pairs(second, from, places);
+        const __m512i a = find_pairs(src, from, places, single), b = find_pairs(second, from, places, single);
         const __m512i part = _mm512_mulhrs_epi16(_mm512_sll_epi16(_mm512_sub_epi16(a, b), up), weight);
         const __m512i both = _mm512_add_epi16(_mm512_slli_epi16(b, MR_SAMPLE_BITS), part);
         const __m512i sum = _mm512_madd_epi16(both, load(filter->weights + k * MR_WINDOW_SLOTS));
         const __m256i row = _mm512_cvtepi32_epi16(_mm512_sra_epi32(_mm512_add_epi32(sum, half), count));
         _mm256_storeu_si256((void *)(dst + k * 16), _mm256_min_epi16(row, most));
     }
+}
+
+VBMI static void blend8_avx512(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
+                               int shift, const mr_filter *filter, int limit, mr_prefetched_rows ahead) {
+    if (filter->pairs.single)
+        blend_pairs(dst, src, stride, weights, taps, shift, filter, limit, ahead, true);
+    else
+        blend_pairs(dst, src, stride, weights, taps, shift, filter, limit, ahead, false);
 }
 
 void mr_preprocess_rows_fill_avx512(mr_preprocess_rows *table) {

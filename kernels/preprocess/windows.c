@@ -122,6 +122,16 @@ void mr_windows_fini(mr_windows *w) {
 
 enum { GROUP = 2 * MR_WINDOW_RESULTS };
 
+/* Whether the samples of every sixteen results lie in the window of the first eight. */
+static bool fits_single(const mr_filter *filter, const mr_column_pairs *p) {
+    for (int i = 0; i < filter->count; i++) {
+        const int place = filter->first[i] - p->from[i / GROUP * 2];
+        if (place < 0 || place + filter->length[i] > MR_WINDOW)
+            return false;
+    }
+    return true;
+}
+
 /* Whether every eight results have samples within one window. */
 static bool fits_pairs(const mr_filter *filter) {
     int from;
@@ -153,9 +163,10 @@ int mr_column_pairs_init(mr_column_pairs *p, const mr_filter *filter) {
     p->count = (int)count;
     for (int half = 0; half < 2 * p->count; half++)
         p->from[half] = pair_window(filter, half * MR_WINDOW_RESULTS);
+    p->single = fits_single(filter, p);
     for (int i = 0; i < filter->count; i++)
         for (int tap = 0; tap < filter->length[i]; tap++) {
-            int half = i / MR_WINDOW_RESULTS;
+            const int half = p->single ? i / GROUP * 2 : i / MR_WINDOW_RESULTS;
             p->places[2 * i + tap] = (int16_t)(filter->first[i] + tap - p->from[half] + half % 2 * MR_WINDOW);
         }
     return MR_OK;

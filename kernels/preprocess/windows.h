@@ -29,10 +29,11 @@ typedef struct mr_windows {
 /* Groups of 16 results with two taps each, whose samples lie in two windows of 64: eight results each. */
 typedef struct mr_column_pairs {
     int count;       /* groups; 0: there are none */
+    bool single;     /* the first window of each group has the samples of all its results */
     int32_t *from;   /* per group two windows: their first samples, less the filter's `begin`; none must reach past the
                         filter's `end` */
-    int16_t *places; /* per group 32: each result's two samples, counted from the first window's; those in the second
-                        window from 64 on */
+    int16_t *places; /* per group 32: each result's two samples, counted from the first window's; unless `single`,
+                        those in the second window from 64 on */
 } mr_column_pairs;
 
 struct mr_filter;

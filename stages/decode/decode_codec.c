@@ -63,18 +63,10 @@ static void set_up(AVCodecContext *codec, const mr_codec_params *params) {
     mr_decode_target_attach(params->target, codec);
 }
 
-int mr_codec_open(AVCodecContext **result, const mr_codec_params *params) {
+static int open_with(AVCodecContext **result, const AVCodec *decoder, const mr_codec_params *params) {
     const mr_media *media = params->media;
-    const AVCodecParameters *parameters = media->codec;
-    const AVCodec *decoder;
-    if (mr_decode_device_choose(mr_decode_target_device(params->target), parameters->codec_id, params->stream,
-                                &decoder))
-        return MR_ERROR_UNAVAILABLE;
-    if (!decoder)
-        return mr_fail(MR_ERROR_DATA, "%s: no decoder for %s is installed", media->path,
-                       avcodec_get_name(parameters->codec_id));
     AVCodecContext *codec = avcodec_alloc_context3(decoder);
-    if (!codec || avcodec_parameters_to_context(codec, parameters) < 0) {
+    if (!codec || avcodec_parameters_to_context(codec, media->codec) < 0) {
         avcodec_free_context(&codec);
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     }
@@ -87,6 +79,23 @@ int mr_codec_open(AVCodecContext **result, const mr_codec_params *params) {
     }
     *result = codec;
     return MR_OK;
+}
+
+int mr_codec_open(AVCodecContext **codec, const mr_codec_params *params) {
+    const mr_media *media = params->media;
+    const AVCodecParameters *parameters = media->codec;
+    const AVCodec *decoder;
+    for (;;) {
+        if (mr_decode_target_choose(params->target, params->stream, media, params->hurried, &decoder))
+            return MR_ERROR_UNAVAILABLE;
+        if (!decoder)
+            return mr_fail(MR_ERROR_DATA, "%s: no decoder for %s is installed", media->path,
+                           avcodec_get_name(parameters->codec_id));
+        const int status = open_with(codec, decoder, params);
+        if (!status || status == MR_ERROR_MEMORY || !mr_board_is(decoder))
+            return status;
+        mr_decode_board_fail(&params->target->board, mr_message());
+    }
 }
 
 /* ---- packets --------------------------------------------------------------------------------------------------- */
@@ -108,6 +117,8 @@ int mr_codec_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *frame
     int error = mr_packet_lend(packet, frame);
     if (error >= 0 && codec->codec_id == AV_CODEC_ID_PNG)
         error = strip_png(packet);
+    if (mr_board_is(codec->codec))
+        mr_decode_board_number(packet, number);
     if (error >= 0)
         error = avcodec_send_packet(codec, packet);
     av_packet_unref(packet);
@@ -144,9 +155,12 @@ static int64_t number_of(const AVCodecContext *codec, const mr_pending *pending,
     return shown ? shown : number;
 }
 
-int mr_codec_receive(AVCodecContext *codec, const mr_pending *pending, AVFrame *picture) {
+int mr_codec_receive(AVCodecContext *codec, const mr_decode_target *target, const mr_pending *pending,
+                     AVFrame *picture) {
     int error = avcodec_receive_frame(codec, picture);
-    if (error >= 0)
+    if (error >= 0 && mr_board_is(codec->codec))
+        mr_decode_board_describe(&target->board, codec, picture);
+    else if (error >= 0)
         picture->reordered_opaque = number_of(codec, pending, picture);
     return error;
 }

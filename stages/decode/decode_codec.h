@@ -8,7 +8,7 @@
 
 typedef struct mr_codec_params {
     const mr_stage *self;
-    const mr_decode_target *target; /* where to write; must stay valid */
+    mr_decode_target *target;       /* where to write; must stay valid */
     const mr_media *media;          /* what packets have */
     mr_stream *stream;              /* the calls' stream, for the device; NULL on the processors */
     bool hurried;                   /* packets have deadlines */
@@ -17,11 +17,12 @@ typedef struct mr_codec_params {
 } mr_codec_params;
 
 /* Opens a decoder for the media. MR_ERROR_DATA if there is none, or it does not start; MR_ERROR_MEMORY;
- * MR_ERROR_UNAVAILABLE as mr_decode_device_choose. */
+ * MR_ERROR_UNAVAILABLE as mr_decode_target_choose. */
 int mr_codec_open(AVCodecContext **codec, const mr_codec_params *params);
 /* Sends the frame's packet, without a copy if it is padded. Times are in nanoseconds. Pictures return `number` as
  * reordered_opaque. `packet` is scratch memory, empty before and after. Returns an AVERROR on failure. */
 int mr_codec_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *frame, int64_t number);
 /* Like avcodec_receive_frame, but sets reordered_opaque to the number of the `pending` packet that shows the
  * picture. */
-int mr_codec_receive(AVCodecContext *codec, const mr_pending *pending, AVFrame *picture);
+int mr_codec_receive(AVCodecContext *codec, const mr_decode_target *target, const mr_pending *pending,
+                     AVFrame *picture);

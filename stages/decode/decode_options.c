@@ -7,6 +7,7 @@
 
 #include "stages/decode/device/picture_layout.h"
 #include "stages/decode/device/nvdec.h"
+#include "stages/decode/device/target.h"
 #include "stages/decode/jpeg/decode_reduced.h"
 #include "stages/media/media_cuda.h"
 
@@ -62,9 +63,11 @@ const mr_option mr_decode_options[] = {
      .help = "colour matrix and range for streams that do not declare them; a declared value is kept"},
     {.name = "hardware", .neutral = true, .kind = MR_OPTION_ENUM, .offset = FIELD(hardware), .fallback = "auto",
      .choices = mr_hardware_choices,
-     .help = "on a CUDA device: auto decodes with NVDEC if it supports the stream, else in software; off decodes in "
-             "software; require refuses sources that NVDEC cannot decode. In all cases the pictures are in the "
-             "device's memory"},
+     .help = "auto: on a CUDA device NVDEC decodes, and on the processors of an ARM64 board its V4L2 decoder, if it "
+             "supports the stream; else software. off: software decodes. require: sources that the hardware cannot "
+             "decode are refused. In all cases the pictures are in the device's memory. V4L2 is left out for "
+             "interlaced streams, for sources with a deadline, and with `skip: nonref`. If it fails while it decodes, "
+             "software continues; it does not report damage as software does"},
     {.name = "max_pixels", .neutral = true, .kind = MR_OPTION_INT, .offset = FIELD(max_pixels),
      .fallback = "67108864", .min = 1, .max = 2147483647, .unit = "px",
      .help = "packets with larger pictures count as corrupt"},
@@ -180,24 +183,52 @@ static void count_work(mr_negotiation *n) {
     n->work.decoded_pixels = n->inputs[0].mean_pixels > 0 ? (double)n->inputs[0].mean_pixels : pixels;
 }
 
+/* Whether a V4L2 decoder decodes. If the board has one for the codec, the plan says whether it does, and why not. */
+static bool plan_board(mr_negotiation *negotiation) {
+    const mr_decode_choices *from = negotiation->options;
+    const mr_board_decoder *decoder;
+    const bool wanted = from->hardware == MR_HARDWARE_REQUIRE ||
+                        (from->hardware == MR_HARDWARE_AUTO && from->skip != MR_SKIP_NONREF);
+    const char *codec = negotiation->inputs[0].set.codec;
+    if (!wanted || strcmp(negotiation->device, "cpu") != 0 || !codec || !mr_board_decoder_for(mr_board_here(), codec))
+        return false;
+    if (mr_board_suits(&negotiation->inputs[0].set, &decoder)) {
+        mr_remark(negotiation, "decodes by software (%s): %s", codec, mr_message());
+        return false;
+    }
+    mr_remark(negotiation, "decodes with V4L2: %s (%s)", decoder->node, decoder->card);
+    return true;
+}
+
+/* Whether `hardware: require` cannot be, as far as packets show; the message has the reason. */
+static bool lacks_hardware(const mr_negotiation *negotiation) {
+    const mr_decode_choices *from = negotiation->options;
+    const mr_format_set *packet = &negotiation->inputs[0].set;
+    const mr_board_decoder *decoder;
+    if (from->hardware != MR_HARDWARE_REQUIRE)
+        return false;
+    if (strcmp(negotiation->device, "cpu") != 0)
+        return mr_nvdec_suits(packet->codec, packet);
+    return mr_board_here()->count > 0 && packet->codec && mr_board_suits(packet, &decoder);
+}
+
 int mr_decode_negotiate(mr_negotiation *negotiation) {
     const mr_decode_choices *from = negotiation->options;
     int threads = parse_threads(from->threads, negotiation);
     if (!threads)
         return mr_refuse(negotiation, "threads", "threads must be auto or 1 to %d, not \"%s\"", MOST_THREADS,
                          from->threads);
-    const mr_format_set *packet = &negotiation->inputs[0].set;
-    if (from->hardware == MR_HARDWARE_REQUIRE && mr_nvdec_suits(packet->codec, packet))
+    if (lacks_hardware(negotiation))
         return mr_refuse(negotiation, "hardware", "hardware: require cannot be: %s; write hardware: auto",
                          mr_message());
     expect_pictures(negotiation);
     plan_reduced(negotiation);
     /* If FFmpeg has threads, the caller waits for them; without threads, a call only computes. */
-    bool on_device = strcmp(negotiation->device, "cpu") != 0;
-    /* The caller also waits for NVDEC. */
+    bool on_device = strcmp(negotiation->device, "cpu") != 0, on_board = plan_board(negotiation);
+    /* The caller also waits for hardware. */
     int overlap = overlap_of(negotiation, threads);
     negotiation->overlap = overlap > 1 ? overlap : 0;
-    negotiation->blocking = (threads > 1 && overlap == 1) || on_device;
+    negotiation->blocking = (threads > 1 && overlap == 1) || on_device || on_board;
     negotiation->threads = threads > 1 && overlap == 1 ? threads : 0;
     negotiation->retained = retained_by(&negotiation->inputs[0], threads, overlap);
     if (on_device && from->hardware != MR_HARDWARE_OFF)
@@ -225,7 +256,11 @@ int64_t mr_decode_most_pixels(const mr_stage *self, const mr_media *media) {
 }
 
 int mr_decode_check(const void *own, const char *device) {
-    return mr_hardware_check((mr_hardware)((const mr_decode_choices *)own)->hardware, device, mr_nvdec_check);
+    const mr_hardware hardware = (mr_hardware)((const mr_decode_choices *)own)->hardware;
+    if (hardware != MR_HARDWARE_REQUIRE || strcmp(device, "cpu") != 0)
+        return mr_hardware_check(hardware, device, mr_nvdec_check);
+    return mr_board_check() ? mr_fail(MR_ERROR_CONFIG, "hardware: require needs a CUDA device or a V4L2 decoder, and "
+                                      "%s; write device: cuda:0, or hardware: auto", mr_message()) : MR_OK;
 }
 
 int mr_decode_check_input(const void *own, const mr_format_set *input, const char *device, bool *otherwise) {

@@ -11,8 +11,8 @@ int mr_decode_output_open(mr_decode_output *output, mr_stage *self) {
     output->self = self;
     mr_decode_report_init(&output->report, self);
     mr_decode_stream_init(&output->stream);
-    return mr_decode_target_open(&output->target, self, (mr_hardware)from->hardware,
-                                 from->damaged != MR_DAMAGED_DROP);
+    return mr_decode_target_open(&output->target, self, (mr_hardware)from->hardware, from->damaged != MR_DAMAGED_DROP,
+                                 from->skip != MR_SKIP_NONREF);
 }
 
 void mr_decode_output_close(mr_decode_output *output) {
@@ -105,7 +105,7 @@ static int make_frame(mr_decode_output *output, mr_io *io, AVFrame *picture, con
     if (picture->format == AV_PIX_FMT_CUDA && (picture->crop_left || picture->crop_top))
         crop(picture, av_pix_fmt_desc_get(layout));
     note_size(output, picture);
-    if (!pixel)
+    if (!pixel || mr_board_is(codec->codec)) /* whose NV12 stands for the stream's I420 */
         pixel = mr_pixel_nearest(layout, &converted);
     if (!pixel)
         return mr_fail(MR_ERROR_DATA, "pictures of pixel format %d cannot be carried", layout);
@@ -115,7 +115,7 @@ static int make_frame(mr_decode_output *output, mr_io *io, AVFrame *picture, con
         format.rotation = upright->rotation;
         format.flip = upright->flip;
     }
-    return mr_decode_target_give(&output->target, io, picture, converted, &format, packet, frame);
+    return mr_decode_target_give(&output->target, io, codec, picture, converted, &format, packet, frame);
 }
 
 int mr_decode_output_emit(mr_decode_output *output, mr_io *io, AVFrame *picture, const AVCodecContext *codec,

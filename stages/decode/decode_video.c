@@ -367,6 +367,8 @@ static int drain(mr_decode_video *video, mr_io *io, bool cut_short) {
     if (!video->ending) {
         mr_needed_end(&video->needed, cut_short);
         int answer = decode_needed(video, io, 0);
+        if (!answer && !mr_decoder_can_end(&video->decoder))
+            answer = decode_needed(video, io, 0);
         if (answer || !video->media)
             return answer;
         begin_draining(video, io, INT64_MAX);

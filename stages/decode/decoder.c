@@ -1,10 +1,14 @@
 #include "stages/decode/decoder.h"
 
+#include <stdio.h>
+
 #include "stages/decode/decode_options.h"
 #include "stages/media/coded/recovery.h"
 #include "stages/media/coded/x264_build.h"
+#include "stages/media/media_input.h"
 
-enum { MOST_DRAIN_ERRORS = 256 };
+/* After so many packets from a key on, a board's decoder must have given a picture. */
+enum { MOST_DRAIN_ERRORS = 256, MOST_SILENT = MR_PENDING_WINDOW / 2 };
 
 static const mr_decode_choices *options_of(const mr_decoder *decoder) {
     return decoder->opening.self->options;
@@ -20,7 +24,7 @@ static mr_heard *heard_by(const mr_decoder *decoder) {
 
 /* ---- opening and closing ----------------------------------------------------------------------------------------- */
 
-void mr_decoder_init(mr_decoder *decoder, mr_stage *self, const mr_decode_target *target, const mr_pending *pending) {
+void mr_decoder_init(mr_decoder *decoder, mr_stage *self, mr_decode_target *target, const mr_pending *pending) {
     *decoder = (mr_decoder){.opening = {.self = self, .target = target}, .pending = pending};
 }
 
@@ -51,6 +55,8 @@ static int open_scaled(mr_decoder *decoder, int scale) {
 static int open_decoder(mr_decoder *decoder) {
     mr_heard_begin(heard_by(decoder));
     const int status = open_scaled(decoder, 0);
+    decoder->first = decoder->entry == decoder->sent ? decoder->sent : 0;
+    decoder->lost = decoder->sent;
     /* Otherwise it would omit pictures that are shown before this packet's and depend on others. */
     const bool keeps = options_of(decoder)->damaged != MR_DAMAGED_DROP;
     if (!status && decoder->continues && keeps)
@@ -99,6 +105,70 @@ static mr_decoder_error describe(const mr_decoder *decoder, int code) {
     return (mr_decoder_error){.code = code, .number = find_refused(decoder), .sure = sure};
 }
 
+/* ---- a board's decoder ------------------------------------------------------------------------------------------- */
+
+/* Whether a board's decoder is open that cannot continue. */
+static bool has_failed(const mr_decoder *decoder) {
+    return decoder->codec && mr_board_is(decoder->codec->codec) && decoder->opening.target->board.failed;
+}
+
+static void fail_board(mr_decoder *decoder, int code) {
+    char why[128];
+    snprintf(why, sizeof why, "V4L2 cannot continue: %s", mr_av_words(code));
+    mr_decode_board_fail(&decoder->opening.target->board, why);
+}
+
+/* A driver that does not start, or does not know the stream's profile, may just give no picture. Returns whether there
+ * was none for that many packets. */
+static bool check_silence(mr_decoder *decoder, int64_t most) {
+    const int64_t packets = decoder->sent - decoder->first + 1;
+    if (!decoder->first || decoder->received >= decoder->first || packets < most)
+        return false;
+    char why[128];
+    snprintf(why, sizeof why, "V4L2 gave no picture for %d packets", (int)packets);
+    mr_decode_board_fail(&decoder->opening.target->board, why);
+    return true;
+}
+
+/* Sends a packet to a board's decoder. Returns an AVERROR if it has failed and no other one gets the packet. */
+static int send_to_board(mr_decoder *decoder, const mr_frame *packet, int64_t number) {
+    if (has_failed(decoder))
+        return AVERROR(EIO);
+    const int code = mr_codec_send(decoder->codec, decoder->packet, packet, number);
+    if (code < 0)
+        fail_board(decoder, code);
+    else
+        check_silence(decoder, MOST_SILENT);
+    return 0;
+}
+
+/* Finds the next packet whose picture is lost with the decoder. */
+static bool find_lost(mr_decoder *decoder, mr_decoder_error *error) {
+    const int64_t again = mr_decoder_ends_at(decoder, NULL);
+    for (; decoder->lost < again && decoder->lost <= decoder->sent; decoder->lost++)
+        if (mr_pending_find(decoder->pending, decoder->lost)) {
+            *error = (mr_decoder_error){.code = AVERROR(EIO), .number = decoder->lost++, .sure = true};
+            return true;
+        }
+    return false;
+}
+
+static bool can_begin(const mr_frame *packet) {
+    const mr_packet begun = {.media = packet->media, .data = packet->plane[0].data, .bytes = packet->plane[0].bytes};
+    return (packet->flags & (MR_FRAME_KEY | MR_FRAME_CORRUPT)) == MR_FRAME_KEY && mr_recovery_begins(&begun);
+}
+
+/* The first packet that another decoder must get once a board's has failed: as mr_decoder_ends_at. */
+static int64_t ends_failed(const mr_decoder *decoder, const mr_frame *next) {
+    if (decoder->received < decoder->first)
+        return decoder->first;
+    const bool whole = decoder->entry > decoder->received; /* none of its pictures came */
+    const mr_frame *entry = whole ? mr_pending_find(decoder->pending, decoder->entry) : NULL;
+    if (entry && can_begin(entry))
+        return decoder->entry;
+    return next && can_begin(next) ? mr_pending_next(decoder->pending) : INT64_MAX;
+}
+
 /* ---- packets ----------------------------------------------------------------------------------------------------- */
 
 /* Switches to the decoder for the packet's scale. JPEG decoders hold no pictures, so the previous one is empty. */
@@ -131,16 +201,19 @@ void mr_decoder_drain(mr_decoder *decoder, mr_decoder_error *error) {
         return;
     decoder->draining = true;
     decoder->drain_errors = 0;
-    const int code = avcodec_send_packet(decoder->codec, NULL);
+    const int code = has_failed(decoder) ? 0 : avcodec_send_packet(decoder->codec, NULL);
     *error = describe(decoder, code == AVERROR_EOF ? 0 : code);
 }
 
 static void note_packet(mr_decoder *decoder, const mr_frame *packet, int64_t number) {
-    if (decoder->draining)
+    if (decoder->draining && mr_board_is(decoder->codec->codec)) /* it does not start again */
+        avcodec_free_context(&decoder->codec);
+    else if (decoder->draining)
         avcodec_flush_buffers(decoder->codec);
     decoder->draining = false;
     decoder->sent = number;
     decoder->entry = packet->flags & MR_FRAME_KEY ? number : decoder->entry;
+    decoder->first = decoder->first ? decoder->first : packet->flags & MR_FRAME_KEY ? number : 0;
     note_build(decoder, packet);
 }
 
@@ -149,6 +222,10 @@ int mr_decoder_send(mr_decoder *decoder, const mr_frame *packet, int64_t number,
     int status = decoder->codec ? MR_OK : open_decoder(decoder);
     if (!status)
         status = choose_scale(decoder, packet);
+    if (!status && mr_board_is(decoder->codec->codec)) {
+        *error = (mr_decoder_error){.code = send_to_board(decoder, packet, number), .number = number, .sure = true};
+        return MR_OK;
+    }
     int code = status ? 0 : mr_codec_send(decoder->codec, decoder->packet, packet, number);
     while (!status && code < 0 && mr_decode_device_again(device_of(decoder))) {
         mr_decoder_close(decoder, true);
@@ -166,9 +243,22 @@ int mr_decoder_send(mr_decoder *decoder, const mr_frame *packet, int64_t number,
 
 /* ---- pictures ---------------------------------------------------------------------------------------------------- */
 
+/* libavcodec would wait forever for the last pictures of a driver that has not started. */
+bool mr_decoder_can_end(mr_decoder *decoder) {
+    return !decoder->codec || !mr_board_is(decoder->codec->codec) || !check_silence(decoder, 1);
+}
+
 bool mr_decoder_receive(mr_decoder *decoder, AVFrame *picture, mr_decoder_error *error) {
     const bool stuck = !decoder->codec || (decoder->draining && decoder->drain_errors > MOST_DRAIN_ERRORS);
-    int code = stuck ? AVERROR_EOF : mr_codec_receive(decoder->codec, decoder->pending, picture);
+    if (has_failed(decoder) && find_lost(decoder, error))
+        return false;
+    int code = stuck || has_failed(decoder)
+                   ? AVERROR_EOF
+                   : mr_codec_receive(decoder->codec, decoder->opening.target, decoder->pending, picture);
+    if (!stuck && mr_board_is(decoder->codec->codec) && code < 0 && code != AVERROR(EAGAIN) && !decoder->draining) {
+        fail_board(decoder, code);
+        code = 0;
+    }
     code = code == AVERROR(EAGAIN) || code == AVERROR_EOF ? 0 : code;
     *error = describe(decoder, code);
     decoder->drain_errors += code < 0;
@@ -184,17 +274,14 @@ bool mr_decoder_receive(mr_decoder *decoder, AVFrame *picture, mr_decoder_error 
 /* If libavcodec's H.264 decoder gives up a macroblock, the coefficients remain. They appear in later undamaged
  * pictures, even after a flush, and nothing reports it. A new decoder must therefore start as soon as possible. */
 static bool keeps_traces(const AVCodecContext *codec) {
-    return codec->codec_id == AV_CODEC_ID_H264 && !codec->hw_device_ctx;
-}
-
-static bool can_begin(const mr_frame *packet) {
-    const mr_packet begun = {.media = packet->media, .data = packet->plane[0].data, .bytes = packet->plane[0].bytes};
-    return (packet->flags & (MR_FRAME_KEY | MR_FRAME_CORRUPT)) == MR_FRAME_KEY && mr_recovery_begins(&begun);
+    return codec->codec_id == AV_CODEC_ID_H264 && !codec->hw_device_ctx && !mr_board_is(codec->codec);
 }
 
 /* With frame threads, each thread decodes separately and reports damage before it gets another packet. By then other
  * threads may have the next key. */
 int64_t mr_decoder_ends_at(const mr_decoder *decoder, const mr_frame *next) {
+    if (has_failed(decoder))
+        return ends_failed(decoder, next);
     mr_heard *heard = heard_by(decoder);
     const int64_t first = decoder->codec && keeps_traces(decoder->codec) ? mr_heard_first(heard) : INT64_MAX;
     const mr_frame *entry = first < decoder->entry ? mr_pending_find(decoder->pending, decoder->entry) : NULL;

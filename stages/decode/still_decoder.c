@@ -203,7 +203,7 @@ static int64_t draw_ticket(void) {
     return atomic_fetch_add(&last, 1);
 }
 
-int mr_still_decode(mr_still_decoder *decoder, const mr_stage *self, const mr_decode_target *target, mr_io *io) {
+int mr_still_decode(mr_still_decoder *decoder, const mr_stage *self, mr_decode_target *target, mr_io *io) {
     const mr_decode_choices *from = self->options;
     const mr_frame *frame = mr_io_input(io);
     mr_decode_device *device = mr_decode_target_device(target);

@@ -30,7 +30,7 @@ void mr_still_decoder_close(mr_still_decoder *decoder);
 void mr_still_decoder_fini(mr_still_decoder *decoder);
 
 /* Decodes the call's input. MR_ERROR_AGAIN: the pool must get room first. Other errors: as mr_codec_open. */
-int mr_still_decode(mr_still_decoder *decoder, const mr_stage *self, const mr_decode_target *target, mr_io *io);
+int mr_still_decode(mr_still_decoder *decoder, const mr_stage *self, mr_decode_target *target, mr_io *io);
 /* The decoded packet is settled. */
 void mr_still_decoder_settle(mr_still_decoder *decoder);
 

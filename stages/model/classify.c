@@ -481,7 +481,7 @@ static int take_memory(const mr_stage *self, mr_io *io, const job *j, scratch *s
     int status = mr_io_scratch(io, scratch_numbers(j, o, own->head, &gathered, &logits) * sizeof(float), &s->buffer);
     if (status)
         return status;
-    s->gathered = (float *)s->buffer->data;
+    s->gathered = (float *)(void *)s->buffer->data;
     s->logits = s->gathered + gathered;
     s->best = (uint8_t *)(s->logits + logits);
     s->work = (float *)(void *)(s->best + j->batch * best_bytes(j->most));

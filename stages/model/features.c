@@ -164,7 +164,7 @@ static int finish_piece(const state *s, const options *o, mr_io *io, uint8_t *bl
     mr_normalize_work scale[PIECE];
     for (size_t i = 0; i < count; i++) {
         float *vector = (float *)(void *)block + (first + i) * length;
-        pool[i] = (mr_pool_work){.src = (const float *)mr_call_item(&s->call, raw, 0, first + i),
+        pool[i] = (mr_pool_work){.src = (const void *)mr_call_item(&s->call, raw, 0, first + i),
                                  .dst = vector,
                                  .channels = (int)length,
                                  .positions = positions};

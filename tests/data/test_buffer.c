@@ -275,6 +275,7 @@ TEST(large_buffers_are_in_huge_pages) {
     mr_pool *pool[3];
     mr_buffer *buffer[3][COUNT];
     uint64_t resident, used = 0;
+    skip_emulated("it ignores the advice to use huge pages");
     if (!mr_huge_pages_given())
         skip();
     for (int i = 0; i < 3; i++) {
@@ -323,6 +324,7 @@ TEST(a_pool_that_goes_leaves_no_pages) {
 }
 
 TEST(small_buffers_are_not) {
+    skip_emulated("some of its own memory is in huge pages");
     mr_pool *pool = pool_of(MR_PIXEL_HEAP_LEAST - 1, 2);
     mr_buffer *buffer = acquire(pool);
     assert_int_equal(huge_mappings(NULL), 0);

@@ -66,7 +66,7 @@ static void run(clip_outcome *result, const char *path, const char *source, cons
     mr_pipeline *pipeline = opened(&params);
     assert_int_equal(mr_pipeline_subscribe(pipeline, "out", take, result), MR_OK);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
-    result->status = mr_pipeline_wait(pipeline, 120000000000);
+    result->status = mr_pipeline_wait(pipeline, patience_ns());
     add_up(pipeline, result);
     mr_pipeline_destroy(&pipeline);
     assert_int_equal(result->delivered, result->count);

@@ -14,8 +14,12 @@ mr_pipeline *opened(const mr_pipeline_params *params) {
     return pipeline;
 }
 
+int64_t patience_ns(void) {
+    return is_emulated() ? INT64_C(600000000000) : INT64_C(120000000000);
+}
+
 int ended(mr_pipeline *pipeline) {
-    int status = mr_pipeline_wait(pipeline, INT64_C(120000000000));
+    int status = mr_pipeline_wait(pipeline, patience_ns());
     if (status == MR_ERROR_AGAIN)
         fail_msg("it hangs");
     return status;

@@ -31,6 +31,17 @@ void add_test(int line, const struct CMUnitTest *test) {
     tests[at] = *test;
 }
 
+bool is_emulated(void) {
+    return getenv("MILLRACE_EMULATED");
+}
+
+void skip_emulated(const char *why) {
+    if (!is_emulated())
+        return;
+    print_message("    skipped under qemu: %s\n", why);
+    skip();
+}
+
 void expect_words(const char *text, const char *words) {
     if (!text || !strstr(text, words))
         fail_msg("\"%s\" is not in: %s", words, text);

@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -75,6 +76,11 @@ static inline void await_count(atomic_int *value, int wanted) {
         sleep_ms(5);
     assert_int_equal(atomic_load(value), wanted);
 }
+
+/* Whether qemu's user mode runs the suite, as `tools/test aarch64` does. */
+bool is_emulated(void);
+/* If it does, skips the rest of the test and prints why: what qemu does otherwise than Linux. */
+void skip_emulated(const char *why);
 
 /* Fails unless the text has these words. */
 void expect_words(const char *text, const char *words);

@@ -2,6 +2,7 @@
 
 #include <stdalign.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -21,10 +22,15 @@ bool mr_huge_pages_given(void) {
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ || !defined MADV_HUGEPAGE
     return false;
 #else
-    char modes[64];
+    char modes[64], bytes[32];
     mr_file_head(modes, sizeof modes, "/sys/kernel/mm/transparent_hugepage/enabled");
-    return strstr(modes, "[madvise]") || strstr(modes, "[always]");
+    mr_file_head(bytes, sizeof bytes, "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size");
+    return mr_huge_pages_fit(modes, bytes);
 #endif
+}
+
+bool mr_huge_pages_fit(const char *modes, const char *bytes) {
+    return (strstr(modes, "[madvise]") || strstr(modes, "[always]")) && strtoull(bytes, NULL, 10) <= MR_HUGE_PAGE;
 }
 
 /* ---- free blocks ----------------------------------------------------------------------------------------------- */
@@ -54,11 +60,11 @@ static block *find(const mr_huge_heap *heap, size_t bytes) {
     return best;
 }
 
-/* Makes what is beyond `bytes` a free block. */
+/* Makes the rest after `bytes` a free block. */
 static void split(mr_huge_heap *heap, block *b, size_t bytes) {
     if (b->bytes - bytes < 2 * sizeof(block))
         return;
-    block *rest = (block *)((uint8_t *)b + bytes);
+    block *rest = (block *)(void *)((uint8_t *)b + bytes);
     *rest = (block){.bytes = b->bytes - bytes, .before = b, .after = b->after};
     if (rest->after)
         rest->after->before = rest;
@@ -98,7 +104,7 @@ static void empty(block *b) {
 }
 
 /* A region of `size` bytes with one block, which is not listed. The kernel places a mapping anywhere. So a page more is
- * mapped, and what is outside whole pages is returned. */
+ * mapped, and the parts outside whole pages are returned. */
 static block *map(mr_huge_heap *heap, size_t size) {
     uint8_t *memory = mmap(NULL, size + MR_HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
@@ -107,7 +113,7 @@ static block *map(mr_huge_heap *heap, size_t size) {
     if (head)
         munmap(memory, head);
     munmap(memory + head + size, MR_HUGE_PAGE - head);
-    block *made = (block *)(memory + head);
+    block *made = (block *)(void *)(memory + head);
 #ifdef MADV_HUGEPAGE
     madvise(made, size, MADV_HUGEPAGE);
 #endif

@@ -28,6 +28,9 @@ enum { MR_HUGE_PAGE = 2 << 20 };
 
 /* Whether the system gives huge pages when asked. False in builds with sanitizers, which watch malloc's blocks. */
 bool mr_huge_pages_given(void);
+/* The same for given answers of the kernel: the modes of transparent huge pages, and their size ("": none). ARM64
+ * systems with pages of 16 or 64 KiB have huge pages of 32 or 512 MiB, which a region never fills. */
+bool mr_huge_pages_fit(const char *modes, const char *bytes);
 /* Aligned to 64 bytes, not cleared. NULL if there is no memory. */
 void *mr_huge_alloc(mr_huge_heap *heap, size_t bytes);
 /* Accepts NULL. */

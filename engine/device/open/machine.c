@@ -4,11 +4,13 @@
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/device/host.h"
+#include "engine/device/probe/board.h"
 #include "millrace/status.h"
 
 typedef struct machine_view {
     mr_machine shown; /* must be first: programs have its address */
     mr_host host;
+    mr_board board;
     mr_gpus gpus;     /* the texts are shown */
     mr_arena arena;   /* for all arrays */
 } machine_view;
@@ -80,6 +82,20 @@ static int show_gpu(machine_view *view, const mr_gpu *gpu, mr_machine_gpu *shown
     return show_findings(&view->arena, gpu->findings, gpu->finding_count, &shown->findings);
 }
 
+static int show_decoders(machine_view *view) {
+    const mr_board *board = &view->board;
+    mr_machine_decoder *decoders = mr_arena_array(&view->arena, (size_t)board->count, sizeof *decoders);
+    for (int i = 0; decoders && i < board->count; i++) {
+        const mr_board_decoder *found = &board->decoder[i];
+        decoders[i] =
+            (mr_machine_decoder){found->codec, found->max_width, found->max_height, found->node, found->card};
+    }
+    view->shown.decoder_count = (size_t)board->count;
+    view->shown.decoders = decoders;
+    view->shown.closed_node = known(board->closed);
+    return decoders ? MR_OK : MR_ERROR_MEMORY;
+}
+
 static int show(machine_view *view) {
     const mr_host *host = &view->host;
     const mr_gpus *found = &view->gpus;
@@ -99,7 +115,7 @@ static int show(machine_view *view) {
         .gpus = gpus,
         .finding_count = (size_t)found->finding_count,
     };
-    int status = gpus ? MR_OK : MR_ERROR_MEMORY;
+    int status = gpus ? show_decoders(view) : MR_ERROR_MEMORY;
     for (int i = 0; i < found->count && !status; i++)
         status = show_gpu(view, &found->gpu[i], &gpus[i]);
     return status ? status
@@ -112,6 +128,7 @@ int mr_machine_open_with(const mr_machine **machine, const mr_gpu_access *access
     if (!view)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a description of this machine");
     mr_host_probe(&view->host);
+    mr_board_probe(&view->board);
     int status = mr_gpus_probe(access, &view->gpus);
     status = status ? status : show(view);
     if (status)

@@ -294,7 +294,7 @@ void mr_task_wake_at(mr_task *task, int64_t time_ns) {
 mr_task *mr_executor_take_due(mr_executor *executor, int64_t now_ns) {
     mr_task *list = NULL, **end = &list;
     for (mr_timer *timer; (timer = mr_timers_take(&executor->timers, now_ns));) {
-        mr_task *task = (mr_task *)((char *)timer - offsetof(mr_task, timer));
+        mr_task *task = (mr_task *)(void *)((char *)timer - offsetof(mr_task, timer));
         if (!claim(task))
             continue;
         task->next = NULL;

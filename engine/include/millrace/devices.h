@@ -41,6 +41,14 @@ typedef struct mr_machine_codec {
     bool ten_bits;    /* also decodes 10 bits */
 } mr_machine_codec;
 
+/* A decoder of this board that the kernel offers through V4L2; `decode` on "cpu" uses it. */
+typedef struct mr_machine_decoder {
+    const char *codec;              /* name in libavcodec: "h264" */
+    unsigned max_width, max_height; /* px; 0: not known */
+    const char *node;               /* "/dev/video10" */
+    const char *card;               /* as the driver calls it */
+} mr_machine_decoder;
+
 typedef struct mr_machine_gpu {
     const char *name;                  /* "cuda:0" */
     const char *model;                 /* "NVIDIA H100 80GB HBM3" */
@@ -80,6 +88,9 @@ typedef struct mr_machine {
     const mr_machine_gpu *gpus; /* gpus[N] is cuda:N */
     size_t finding_count;
     const mr_machine_finding *findings; /* findings about all GPUs */
+    size_t decoder_count;
+    const mr_machine_decoder *decoders;
+    const char *closed_node; /* a /dev/video* node that this process may not open; NULL: none */
 } mr_machine;
 
 /* Reads everything once; with a driver it takes tenths of a second. One thread at a time. MR_ERROR_MEMORY is the only

@@ -86,11 +86,11 @@ static bool reads_any(const mr_plan *plan, const mr_plan_vertex *vertex) {
     return false;
 }
 
-bool mr_cut_any_is_live(const mr_plan *plan) {
+mr_order_cuts mr_cut_live_ones(const mr_plan *plan) {
+    size_t live = 0;
     for (size_t i = 0; i < plan->cut_count; i++)
-        if (plan->cuts[i].cut->mode == MR_CUT_LIVE)
-            return true;
-    return false;
+        live += plan->cuts[i].cut->mode == MR_CUT_LIVE;
+    return live == 0 ? MR_ORDER_NONE_LIVE : live < plan->cut_count ? MR_ORDER_SOME_LIVE : MR_ORDER_ALL_LIVE;
 }
 
 uint64_t mr_cut_run(const mr_run *run, const mr_plan_vertex *vertex, uint64_t own) {

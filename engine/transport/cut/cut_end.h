@@ -6,6 +6,7 @@
 #include "engine/observe/audit_log.h"
 #include "engine/plan/cut.h"
 #include "engine/transport/cut/cut_share.h"
+#include "engine/transport/cut/order.h"
 #include "engine/transport/session/session.h"
 #include "engine/transport/wire/wire_types.h"
 #include "engine/transport/zmq/io_thread.h"
@@ -27,8 +28,8 @@ bool mr_cut_is_exact(const mr_plan *plan, const mr_plan_vertex *vertex);
 /* The run's number: MILLRACE_RUN, else 0 (any): everything that arrives while a receiver lives is one run, even if the
  * sender restarts. Only after live cuts does a process that reads sources start a run. */
 uint64_t mr_cut_run(const mr_run *run, const mr_plan_vertex *vertex, uint64_t own);
-/* Whether any cut of the pipeline is live, so that frames may be lost unseen. */
-bool mr_cut_any_is_live(const mr_plan *plan);
+/* Whether any cut of the pipeline is live, so that frames may be lost unseen, or all are. */
+mr_order_cuts mr_cut_live_ones(const mr_plan *plan);
 
 /* Whether all processes on that node have ended regularly, so that all frames to and from it are settled. This
  * machine's supervisor records it as a file NODE.ended in the folder $MILLRACE_ENDED. */

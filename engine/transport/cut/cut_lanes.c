@@ -182,7 +182,7 @@ void mr_cut_lanes_work(mr_cut_lanes *lanes, int64_t now_ns, int64_t *wake_ns) {
     look_at_absence(lanes, now_ns, wake_ns);
     mr_cut_lanes_report(lanes);
     if (lanes->order)
-        *wake_ns = mr_earlier_ns(*wake_ns, mr_order_wake_ns(lanes->order));
+        *wake_ns = mr_earlier_ns(*wake_ns, mr_order_wake_ns(lanes->order, now_ns));
 }
 
 void mr_cut_lanes_disturb(mr_cut_lanes *lanes, size_t producer, bool connected, int64_t now_ns) {
@@ -229,7 +229,7 @@ static int create_order(mr_cut_lanes *lanes, const mr_cut *cut, int64_t patience
     if (!mr_cut_restores_order(cut))
         return MR_OK;
     return mr_order_create(&lanes->order, cut->source_count, cut->connect_count, patience_ns,
-                           mr_cut_any_is_live(lanes->instance->run->plan));
+                           mr_cut_live_ones(lanes->instance->run->plan));
 }
 
 int mr_cut_lanes_create(mr_cut_lanes **lanes, mr_instance *instance, const mr_cut *cut, mr_receiver *receiver,

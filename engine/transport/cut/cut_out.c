@@ -538,7 +538,8 @@ static int create_shares(cut_out *out) {
 /* If any cut is live, a process that dies can take knowledge about losses with it, whichever cuts it has. Packets are
  * numbered differently from pictures, so nothing later can wait for packet numbers. */
 static bool reports_lost(const cut_out *out) {
-    return mr_cut_any_is_live(out->instance->run->plan) && mr_outlets_mark_gaps(&out->instance->outlets) &&
+    return mr_cut_live_ones(out->instance->run->plan) != MR_ORDER_NONE_LIVE &&
+           mr_outlets_mark_gaps(&out->instance->outlets) &&
            out->instance->vertex->inputs[0].set.payload != MR_PAYLOAD_PACKET;
 }
 

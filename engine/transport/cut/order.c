@@ -5,6 +5,8 @@
 #include "engine/data/gap.h"
 #include "millrace/status.h"
 
+enum { AWAY_PART = 3 };
+
 typedef struct held {
     struct held *next;
     mr_ordered thing;
@@ -41,10 +43,11 @@ typedef struct peer {
 struct mr_order {
     size_t sources, producers, count;
     int64_t patience_ns, calm_ns; /* before calm_ns positions prove nothing */
+    int64_t away_ns;              /* how long a process that was there is waited for */
     int64_t begun_ns;             /* the first item came; INT64_MAX: none has */
     lane *lanes;
     mark *marks;                  /* sources x producers */
-    bool live;                    /* a process that connects for the first time disturbs nothing */
+    mr_order_cuts cuts;
     peer *peers;                  /* by producer */
     held *free;
 };
@@ -82,14 +85,15 @@ static bool is_rest(const mr_ordered *thing) {
     return thing->item.kind == MR_ITEM_GAP && thing->item.identity.sub == MR_SUB_REST;
 }
 
-int mr_order_create(mr_order **order, size_t sources, size_t producers, int64_t patience_ns, bool live) {
+int mr_order_create(mr_order **order, size_t sources, size_t producers, int64_t patience_ns, mr_order_cuts cuts) {
     mr_order *made = mr_calloc(1, sizeof *made);
     if (!made)
         goto fail;
     made->sources = sources;
     made->producers = producers;
     made->patience_ns = patience_ns;
-    made->live = live;
+    made->away_ns = cuts == MR_ORDER_ALL_LIVE ? patience_ns / AWAY_PART : patience_ns;
+    made->cuts = cuts;
     made->begun_ns = INT64_MAX;
     made->lanes = mr_calloc(sources, sizeof *made->lanes);
     for (size_t s = 0; made->lanes && s < sources; s++)
@@ -163,7 +167,7 @@ int mr_order_put(mr_order *order, size_t producer, const mr_ordered *thing, int6
 static bool is_waited_for(const mr_order *order, size_t producer, int64_t now_ns) {
     const peer *of = &order->peers[producer];
     const bool came = of->seen || of->gave;
-    return (came && !of->away) || now_ns - (came ? of->left_ns : order->begun_ns) < order->patience_ns;
+    return came ? !of->away || now_ns - of->left_ns < order->away_ns : now_ns - order->begun_ns < order->patience_ns;
 }
 
 /* Whether all that are waited for have passed on that place or later ones. */
@@ -206,7 +210,8 @@ void mr_order_end(mr_order *order, uint32_t source) {
 
 void mr_order_disturb(mr_order *order, size_t producer, bool connected, int64_t now_ns) {
     peer *of = &order->peers[producer];
-    if (of->seen || !order->live)
+    /* Where a first connection comes late, nobody could take frames; where all cuts are live, none is sent again. */
+    if (order->cuts == MR_ORDER_NONE_LIVE || (order->cuts == MR_ORDER_SOME_LIVE && of->seen))
         order->calm_ns = now_ns + order->patience_ns;
     if (!of->away && !connected)
         of->left_ns = now_ns;
@@ -216,8 +221,13 @@ void mr_order_disturb(mr_order *order, size_t producer, bool connected, int64_t 
         order->marks[s * order->producers + producer].known = false;
 }
 
-int64_t mr_order_wake_ns(const mr_order *order) {
+int64_t mr_order_wake_ns(const mr_order *order, int64_t now_ns) {
     int64_t wake_ns = INT64_MAX;
+    for (size_t g = 0; order->count && g < order->producers; g++) {
+        const peer *of = &order->peers[g];
+        if (of->away && of->left_ns + order->away_ns > now_ns)
+            wake_ns = mr_earlier_ns(wake_ns, of->left_ns + order->away_ns);
+    }
     for (size_t s = 0; order->count && s < order->sources; s++) {
         const lane *of = &order->lanes[s];
         if (of->first && of->since_ns + order->patience_ns < wake_ns)

@@ -6,7 +6,8 @@
  * sent again to others, only patience counts for as long. Behind a live cut a first connection does not count, since
  * the very first frames may have been lost because no consumer was connected. A process is not waited for once it has
  * been away for longer than `patience`, or has not connected for so long after the first frame: its frames were sent to
- * others, or are lost.
+ * others, or are lost. If all cuts are live, they are lost at once, and no other process has them: then a process is
+ * waited for only a third of that time, which is enough to start it again, and positions prove as much as before.
  *
  * It holds as many frames as windows admit. One thread. */
 #pragma once
@@ -22,8 +23,11 @@ typedef struct mr_ordered {
     bool counted;
 } mr_ordered;
 
-/* `live`: there is a live cut before. MR_ERROR_MEMORY. */
-int mr_order_create(mr_order **order, size_t sources, size_t producers, int64_t patience_ns, bool live);
+/* Which cuts of the pipeline are live. */
+typedef enum mr_order_cuts { MR_ORDER_NONE_LIVE, MR_ORDER_SOME_LIVE, MR_ORDER_ALL_LIVE } mr_order_cuts;
+
+/* MR_ERROR_MEMORY. */
+int mr_order_create(mr_order **order, size_t sources, size_t producers, int64_t patience_ns, mr_order_cuts cuts);
 /* All must have come out. Sets *order to NULL; NULL is allowed. */
 void mr_order_destroy(mr_order **order);
 
@@ -36,4 +40,4 @@ void mr_order_end(mr_order *order, uint32_t source);
 /* That process connected, or disconnected, or was given up before it ever connected. */
 void mr_order_disturb(mr_order *order, size_t producer, bool connected, int64_t now_ns);
 /* When mr_order_next is to be asked again for all sources, if nothing comes before; INT64_MAX: nothing is held. */
-int64_t mr_order_wake_ns(const mr_order *order);
+int64_t mr_order_wake_ns(const mr_order *order, int64_t now_ns);

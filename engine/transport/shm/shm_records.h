@@ -18,6 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/transport/shm/shm_limits.h"
+
 /* The reader's state. */
 typedef enum mr_shm_reader {
     MR_SHM_AWAKE,
@@ -27,9 +29,10 @@ typedef enum mr_shm_reader {
 
 /* As it lies in the file, each on a separate cache line. All zero except `reader`, to begin with. */
 typedef struct mr_shm_channel {
-    _Alignas(64) _Atomic uint64_t written; /* the writer's: bytes so far */
-    _Alignas(64) _Atomic uint64_t read;    /* the reader's */
-    _Alignas(64) _Atomic uint32_t reader;  /* mr_shm_reader: the reader's, but for the writer that is going to ring */
+    _Alignas(MR_SHM_LINE_BYTES) _Atomic uint64_t written; /* the writer's: bytes so far */
+    _Alignas(MR_SHM_LINE_BYTES) _Atomic uint64_t read;    /* the reader's */
+    /* mr_shm_reader: the reader's, but for the writer that is going to ring */
+    _Alignas(MR_SHM_LINE_BYTES) _Atomic uint32_t reader;
 } mr_shm_channel;
 
 /* One end. */

@@ -13,9 +13,9 @@
 
 /* As it lies in the file. The first two each have a separate cache line. */
 typedef struct mr_shm_ring {
-    _Alignas(64) _Atomic uint64_t returned; /* the consumer's: leases that have come back so far */
-    _Alignas(64) _Atomic uint32_t asleep;   /* 1: the producer waits for its doorbell */
-    _Alignas(64) _Atomic uint32_t lease[MR_SHM_LEASES];
+    _Alignas(MR_SHM_LINE_BYTES) _Atomic uint64_t returned; /* the consumer's: leases that have come back so far */
+    _Alignas(MR_SHM_LINE_BYTES) _Atomic uint32_t asleep;   /* 1: the producer waits for its doorbell */
+    _Alignas(MR_SHM_LINE_BYTES) _Atomic uint32_t lease[MR_SHM_LEASES];
 } mr_shm_ring;
 
 /* The consumer returns a lease; one thread at a time. Whether the doorbell must be rung. */

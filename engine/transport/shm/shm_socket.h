@@ -8,7 +8,7 @@
 
 #include "engine/base/temp_folder.h"
 
-enum { MR_SHM_VERSION = 4, MR_SHM_FDS = 2, MR_SHM_TOKEN_BYTES = 16 };
+enum { MR_SHM_VERSION = 5, MR_SHM_FDS = 2, MR_SHM_TOKEN_BYTES = 16 };
 
 typedef enum mr_shm_kind {
     MR_SHM_HELLO = 1, /* consumer, once: a = MR_SHM_VERSION; the consumer's doorbell; data: the token */

@@ -163,6 +163,7 @@ TEST(blocks_share_large_regions) {
     mr_huge_heap heap = {.lock = PTHREAD_MUTEX_INITIALIZER, .region = REGION};
     struct rlimit before, less;
     void *block[14];
+    skip_emulated("it does not limit a program's memory");
     for (size_t i = 0; i < 13; i++)
         assert_non_null(block[i] = mr_huge_alloc(&heap, BYTES));
     assert_int_equal(heap.mapped, REGION);
@@ -177,6 +178,15 @@ TEST(blocks_share_large_regions) {
     for (size_t i = 0; i < 14; i++)
         mr_huge_free(&heap, block[i]);
     assert_empty(&heap);
+}
+
+TEST(pages_that_no_region_fills_are_not_used) {
+    assert_true(mr_huge_pages_fit("always [madvise] never\n", "2097152\n"));
+    assert_true(mr_huge_pages_fit("[always] madvise never\n", ""));
+    assert_false(mr_huge_pages_fit("always madvise [never]\n", "2097152\n"));
+    assert_false(mr_huge_pages_fit("", ""));
+    assert_false(mr_huge_pages_fit("always [madvise] never\n", "33554432\n"));
+    assert_false(mr_huge_pages_fit("always [madvise] never\n", "536870912\n"));
 }
 
 static void *use(void *context) {

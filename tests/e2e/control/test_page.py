@@ -155,7 +155,8 @@ class Page(test_http.Http):
         temporary = "".join(f"{kind}_temp_path {folder}/{kind};\n"
                             for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
         config = self.write(f"daemon off;\nmaster_process off;\npid {folder}/pid;\nevents {{}}\nhttp {{\n{temporary}"
-                            f"access_log off;\nserver {{\nlisten 127.0.0.1:{port};\nlocation /lobby/ {{\n"
+                            f"access_log off;\nserver {{\nlisten 127.0.0.1:{port};\nlocation = /lobby {{\n"
+                            f"proxy_pass {self.at}/;\nproxy_set_header Host $http_host;\n}}\nlocation /lobby/ {{\n"
                             f"proxy_pass {self.at}/;\nproxy_set_header Host $http_host;\n}}\n}}\n}}\n", "nginx.conf")
         self.spawn(["nginx", "-c", config, "-e", folder / "start.log"], stderr=subprocess.DEVNULL)
         below = f"http://127.0.0.1:{port}/lobby/"
@@ -165,6 +166,10 @@ class Page(test_http.Http):
         page.until("document.querySelector('#rate')?.textContent", lambda text: text and float(text.split()[0]) > 0)
         self.assertEqual(page.run("location.href"), below)
         self.assertEqual(page.messages, [])
+        # A proxy may also pass the path on without the slash.
+        page.open(below.rstrip("/"))
+        page.until("location.href", lambda text: text == below)
+        page.until("document.querySelector('#rate')?.textContent", lambda text: text and float(text.split()[0]) > 0)
         page.run("document.querySelector('#drain').click()")
         self.ended(child)
 

@@ -24,6 +24,9 @@ PACKAGES = ["libmillrace0.1", "libmillrace-dev", "millrace", "millrace-models", 
 # Not of a package: what apt and the loader keep.
 KEPT = re.compile(r"/(var/(lib|cache)/(apt|dpkg|debconf|ldconfig)|var/log|tmp|pool|proc|dev|run|sys)(/|$)|"
                   r"/etc/ld.so.cache$")
+# crun takes control groups of version 1 or 2, but not both at once.
+ONE_VERSION = ["unshare", "--mount", "sh", "-c", 'umount /sys/fs/cgroup/unified && exec "$@"', "sh"]
+ONE_VERSION = ONE_VERSION if os.path.exists("/sys/fs/cgroup/unified") else []
 # Packages are linked from the build's objects: compiling them again would take minutes.
 SLOW = 900
 
@@ -222,7 +225,7 @@ def image():
         assert made.returncode == 0, made.stderr
     layout.mkdir()
     subprocess.run(["tar", "-C", layout, "-xf", archive], check=True)
-    subprocess.run(["umoci", "unpack", "--image", f"{layout}:0.1.0", bundle], check=True, capture_output=True)
+    subprocess.run(["umoci", "unpack", "--image", f"{layout}:millrace:0.1.0", bundle], check=True, capture_output=True)
     return archive, layout, bundle
 
 
@@ -253,10 +256,7 @@ class Image(Packaged):
             config["linux"]["seccomp"] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
                 {"names": [denied], "action": "SCMP_ACT_ERRNO", "errnoRet": 38}]}
         (bundle / "config.json").write_text(json.dumps(config))
-        # crun takes control groups of version 1 or 2, but not both at once.
-        mixed = ["unshare", "--mount", "sh", "-c", 'umount /sys/fs/cgroup/unified && exec "$@"', "sh"]
-        return [*(mixed if os.path.exists("/sys/fs/cgroup/unified") else []), "crun", "run", "--bundle", bundle,
-                f"millrace-{os.getpid()}"]
+        return [*ONE_VERSION, "crun", "run", "--bundle", bundle, f"millrace-{os.getpid()}"]
 
     def setUp(self):
         super().setUp()
@@ -280,9 +280,14 @@ class Image(Packaged):
         self.assertLess(sum(path.stat().st_size for path in files), 250e6)
         self.assertEqual([path for path in files if path.suffix in (".onnx", ".npy")], [])
         self.assertEqual([path for path in files if path.stat().st_mode & 0o6000], [], "setuid programs")
-        # `deploy` names the image like this.
+        # `deploy` names the image like this; Kubernetes asks containerd for the longer name.
         index = json.loads((layout / "index.json").read_text())
-        self.assertEqual(index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"], "0.1.0")
+        self.assertEqual(index["manifests"][0]["annotations"],
+                         {"org.opencontainers.image.ref.name": "millrace:0.1.0",
+                          "io.containerd.image.name": "docker.io/library/millrace:0.1.0"})
+        # Any user of the group root may write there.
+        here = (bundle / "rootfs/var/lib/millrace").stat()
+        self.assertEqual((here.st_uid, here.st_gid, here.st_mode & 0o777), (65532, 0, 0o775))
 
     def test_without_libavfilter(self):
         """Pictures of HEIF are read; test patterns are refused, and the message names the library."""
@@ -294,6 +299,35 @@ class Image(Packaged):
         self.assertEqual(len(self.ok(self.started("run", "any.yaml")).stdout.splitlines()), 1)
         refused = self.ok(self.started("run", "any.yaml", "--input", "lavfi:testsrc=duration=1"), 69)
         self.assertIn("test patterns need libavfilter.so.", refused.stderr)
+
+    def test_letters(self):
+        """Fonts are found without a word, though nobody can write a cache of them: neither a file in the folder that is
+        mounted nor fontconfig's complaint."""
+        (self.shared / "draw.yaml").write_text(
+            "version: 1\npipeline: p\nsources: {v: {uri: cockatoo.mp4, duration: 10ms}}\n"
+            "stages: {decode: {input: v}, draw: {input: decode, caption: text}, out: {type: images, input: draw}}\n")
+        self.shared.chmod(0o555)
+        done = self.ok(self.started("run", "draw.yaml", "--control", "off", "--set", "stages.out.path=/dev/shm/out"))
+        self.assertEqual(done.stderr, "")
+        self.assertEqual(sorted(path.name for path in self.shared.iterdir()), ["cockatoo.mp4", "draw.yaml"])
+
+    def test_podman(self):
+        """As INSTALL.md says: the loaded image has the name that `deploy` gives."""
+        if not shutil.which("podman"):
+            self.skipTest("no podman (tools/test installs it)")
+        store = ["podman", "--root", self.folder / "store", "--runroot", self.folder / "state", "--cgroup-manager",
+                 "cgroupfs"]
+        self.ok([*store, "load", "-i", image()[0]])
+        command = [*ONE_VERSION, *store, "run", "--rm", "--network", "none", "--cgroups", "disabled", "--ulimit",
+                   "nofile=1024:1024", "--ulimit", "nproc=1000:1000"]
+        trial = run([*command, "millrace:0.1.0", "--version"])
+        if trial.returncode:
+            self.skipTest(f"podman cannot run containers here: {trial.stderr.strip()}")
+        self.assertEqual(trial.stdout, "millrace 0.1.0\n")
+        self.ok([*command, "--read-only", "--shm-size", "64m", "-v", f"{self.shared}:/var/lib/millrace", "-v",
+                 f"{self.models}:/usr/share/millrace/models:ro", "millrace:0.1.0",
+                 *self.classify("classify-video.yaml")])
+        self.rows()
 
     def test_gpus_need_packages_for_gpus(self):
         refused = self.ok([ROOT / "tools/image", "--cuda", "--packages", packages(), "--output", "/dev/null"], 65)

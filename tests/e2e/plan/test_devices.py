@@ -3,7 +3,9 @@ every situation."""
 import json
 import os
 import platform
+import pathlib
 import re
+import unittest
 
 from harness import MILLRACE, Case, call, pipeline
 
@@ -115,3 +117,63 @@ class Devices(Case):
     def test_arguments(self):
         self.assertEqual(call([MILLRACE, "devices", "x"]).returncode, 64)
         self.assertEqual(call([MILLRACE, "devices", "--jsn"]).returncode, 64)
+
+
+FAKE_BOARD = pathlib.Path(MILLRACE).parent / "tests/libfake_board.so"
+
+
+class Board(Case):
+    """A board's V4L2 decoder, which tests/fakes/board.c imitates."""
+
+    @classmethod
+    def setUpClass(cls):
+        if not FAKE_BOARD.exists():
+            raise unittest.SkipTest(f"no {FAKE_BOARD}: build the tests")
+        cls.board = {**os.environ, "LD_PRELOAD": str(FAKE_BOARD)}
+
+    def clip(self, name, *layout):
+        made = self.folder / name
+        self.checked(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=96x64:rate=25:duration=1", "-c:v",
+                      "libx264", "-pix_fmt", *layout, made])
+        return made
+
+    def rows(self, clip, *arguments, environment=None, **options):
+        text = pipeline(dict(a=f"uri: {clip}"), decode="", small="type: preprocess, size: 24x16, dtype: u8",
+                        out="type: jsonl, path: '-', features: true")
+        return self.millrace("run", self.write(text), *arguments, environment=environment, **options)
+
+    def test_decoders_are_listed(self):
+        told = self.millrace("devices", environment=self.board).stdout
+        self.assertIn("V4L2 decodes h264 up to 1920x1088 (/dev/video19, imitated-decoder)\n", told)
+        cpu = json.loads(self.millrace("devices", "--json", environment=self.board).stdout)["cpu"]
+        self.assertEqual([one["codec"] for one in cpu["decoders"]], ["h264", "hevc"])
+        self.assertEqual(cpu["decoders"][0]["node"], "/dev/video19")
+
+    def test_it_decodes_what_it_can_and_says_so(self):
+        clip = self.clip("a.mp4", "yuv420p")
+        software = self.rows(clip)
+        board = self.rows(clip, "--log", "info", environment=self.board, says="a is decoded by V4L2, with libavcodec's "
+                                                                            "h264_v4l2m2m")
+        self.assertEqual(len(board.stdout.splitlines()), 25)
+        self.assertEqual(board.stdout, software.stdout)
+        planned = self.millrace("plan", self.folder / "pipeline.yaml", environment=self.board).stdout
+        self.assertIn("decodes with V4L2: /dev/video19 (imitated-decoder)", planned)
+
+    def test_software_takes_over(self):
+        clip = self.clip("a.mp4", "yuv420p")
+        failing = {**self.board, "FAKE_BOARD_START_ERROR": "28"}
+        board = self.rows(clip, environment=failing, says="a is decoded by software from here on: V4L2 gave no picture")
+        self.assertEqual(board.stdout, self.rows(clip).stdout)
+        self.rows(clip, "--set", "stages.decode.hardware=require", environment=failing, code=69,
+                  says="V4L2 gave no picture")
+
+    def test_what_it_cannot_decode_is_named(self):
+        clip = self.clip("b.mp4", "yuv444p")
+        self.rows(clip, environment=self.board)
+        planned = self.millrace("plan", self.folder / "pipeline.yaml", environment=self.board).stdout
+        self.assertIn("decodes by software (h264): V4L2 decodes only 4:2:0 of 8 bits", planned)
+        self.rows(clip, "--set", "stages.decode.hardware=require", environment=self.board, code=78,
+                  says="hardware: require cannot be: V4L2 decodes only 4:2:0 of 8 bits here; write hardware: auto")
+        self.rows(clip, "--set", "stages.decode.hardware=require", code=78,
+                  says="hardware: require needs a CUDA device or a V4L2 decoder, and no /dev/video* of this machine is "
+                       "a V4L2 decoder; write device: cuda:0, or hardware: auto")

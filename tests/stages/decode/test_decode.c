@@ -351,7 +351,7 @@ static void refuse(const char *decode, const char *words) {
 }
 
 CLIP_TEST(required_hardware_must_be_there) {
-    refuse(", hardware: require", "hardware: require needs a CUDA device, and cpu is not one");
+    refuse(", hardware: require", "hardware: require needs a CUDA device or a V4L2 decoder, and no /dev/video* ");
     refuse(", hardware: require, device: 'sim:0'", "hardware: require needs a CUDA device, and sim:0 is not one");
     mr_format_set deep = {.pixels = MR_IN_SET(MR_PIXEL_I420_12)}, plain = {.pixels = MR_IN_SET(MR_PIXEL_I420)};
     assert_int_equal(mr_nvdec_suits("h264", &plain), MR_OK);

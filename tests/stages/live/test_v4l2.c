@@ -483,7 +483,7 @@ TEST(failures_tell_if_another_try_may_help) {
     connection->type->close(connection);
     assert_int_equal(driver.closed, 1);
     /* Not a camera. */
-    if (getenv("MILLRACE_EMULATED")) {
+    if (is_emulated()) {
         puts("skipped in part: qemu gives another error for a file that is no camera");
         return;
     }

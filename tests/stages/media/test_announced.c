@@ -91,7 +91,7 @@ static void run_clip(const char *path, const char *options, arrivals *seen) {
     ENDED_BY(mr_pipeline_destroy) mr_pipeline *pipeline = opened(&params);
     assert_int_equal(mr_pipeline_subscribe(pipeline, "out", arrive, seen), MR_OK);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
-    assert_int_equal(mr_pipeline_wait(pipeline, 120000000000), MR_OK);
+    assert_int_equal(mr_pipeline_wait(pipeline, patience_ns()), MR_OK);
 }
 
 /* ---- videos ---------------------------------------------------------------------------------------------------- */

@@ -32,7 +32,7 @@ static int run_into(const char *clip, const char *source, const char *images, ch
         return status;
     status = mr_pipeline_start(pipeline);
     if (!status)
-        status = mr_pipeline_wait(pipeline, 120000000000);
+        status = mr_pipeline_wait(pipeline, patience_ns());
     snprintf(said, 512, "%s", mr_message());
     mr_summary *summary = summed(pipeline);
     mr_summary_destroy(&summary);

@@ -102,10 +102,7 @@ TEST(the_end_is_that_of_the_program) {
 TEST(a_missing_program_is_named_with_its_package) {
     const char *const none[] = {"no-such-program-here", NULL}, *const folder[] = {"/", NULL};
     mr_exec_result result;
-    if (getenv("MILLRACE_EMULATED")) {
-        puts("skipped: qemu's posix_spawn succeeds for a missing program");
-        skip();
-    }
+    skip_emulated("its posix_spawn succeeds for a missing program");
     assert_int_equal(mr_exec_run(&(mr_exec){.words = none, .package = "what-has-it"}, &result), MR_ERROR_UNAVAILABLE);
     assert_string_equal(mr_message(), "there is no program no-such-program-here here: install what-has-it");
     assert_int_equal(mr_exec_run(&(mr_exec){.words = folder, .package = "x"}, &result), MR_ERROR_PERMISSION);

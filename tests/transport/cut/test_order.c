@@ -33,7 +33,7 @@ static void expect_none(mr_order *order, int64_t now_ns) {
 
 static mr_order *make(size_t sources) {
     mr_order *order;
-    assert_int_equal(mr_order_create(&order, sources, GIVERS, PATIENCE, false), MR_OK);
+    assert_int_equal(mr_order_create(&order, sources, GIVERS, PATIENCE, MR_ORDER_NONE_LIVE), MR_OK);
     return order;
 }
 
@@ -41,12 +41,12 @@ TEST(test_what_is_early_waits) {
     ENDED_BY(mr_order_destroy) mr_order *order = make(1);
     put(order, 1, 0, 1, 0);
     expect_none(order, 0);
-    assert_int_equal(mr_order_wake_ns(order), PATIENCE);
+    assert_int_equal(mr_order_wake_ns(order, 0), PATIENCE);
     put(order, 0, 0, 0, 10);
     expect(order, 10, 0, 0);
     expect(order, 10, 0, 1);
     expect_none(order, 10);
-    assert_int_equal(mr_order_wake_ns(order), INT64_MAX);
+    assert_int_equal(mr_order_wake_ns(order, 10), INT64_MAX);
     /* Too late: a frame already given up, or a second one with the same number. */
     put(order, 2, 0, 0, 20);
     expect(order, 20, 0, 0);
@@ -99,7 +99,7 @@ TEST(test_nothing_is_proven_after_a_death) {
 /* Nobody could take the first frames when they were given: those that come first are not held for them. */
 TEST(test_who_comes_first_proves_something) {
     ENDED_BY(mr_order_destroy) mr_order *order;
-    assert_int_equal(mr_order_create(&order, 1, 2, PATIENCE, true), MR_OK);
+    assert_int_equal(mr_order_create(&order, 1, 2, PATIENCE, MR_ORDER_SOME_LIVE), MR_OK);
     mr_order_disturb(order, 0, true, 0);
     mr_order_disturb(order, 1, true, 5);
     put(order, 0, 0, 10, 10);
@@ -114,6 +114,35 @@ TEST(test_who_comes_first_proves_something) {
     mr_order_end(order, 0);
     expect(order, 15, 0, 13);
     expect(order, 15, 0, 14);
+}
+
+/* Where all cuts are live, what a process had is lost with it: once it has started again, nothing is waited for. */
+TEST(test_live_frames_die_with_their_process) {
+    ENDED_BY(mr_order_destroy) mr_order *order;
+    assert_int_equal(mr_order_create(&order, 1, 2, PATIENCE, MR_ORDER_ALL_LIVE), MR_OK);
+    mr_order_disturb(order, 0, true, 0);
+    mr_order_disturb(order, 1, true, 0);
+    put(order, 0, 0, 0, 0);
+    expect(order, 0, 0, 0);
+    put(order, 0, 0, 2, 10); /* process 1 had frame 1 */
+    mr_order_disturb(order, 1, false, 10);
+    expect_none(order, 11);
+    mr_order_disturb(order, 1, true, 100);
+    expect_none(order, 100);
+    put(order, 1, 0, 4, 101);
+    expect(order, 101, 0, 2);
+    expect_none(order, 101); /* process 0 may still give 3 */
+    put(order, 0, 0, 5, 102);
+    expect(order, 102, 0, 4);
+    expect(order, 102, 0, 5);
+    /* If it does not start again, a third of the patience is enough. */
+    put(order, 0, 0, 7, 200);
+    mr_order_disturb(order, 1, false, 200);
+    assert_int_equal(mr_order_wake_ns(order, 200), 200 + PATIENCE / 3);
+    expect_none(order, 199 + PATIENCE / 3);
+    expect(order, 200 + PATIENCE / 3, 0, 7);
+    put(order, 0, 0, 9, 3 * PATIENCE);
+    expect(order, 3 * PATIENCE, 0, 9);
 }
 
 /* What a process had is sent to others, or lost, once it has been away for longer than patience. */
@@ -146,7 +175,7 @@ TEST(test_who_stays_away_is_not_waited_for) {
 
 /* A process that fails before it has ever connected holds gaps no longer than one that left. */
 TEST(test_who_never_came_is_not_waited_for) {
-    for (int live = 0; live < 2; live++) {
+    for (mr_order_cuts live = MR_ORDER_NONE_LIVE; live <= MR_ORDER_ALL_LIVE; live++) {
         ENDED_BY(mr_order_destroy) mr_order *order;
         assert_int_equal(mr_order_create(&order, 1, 2, PATIENCE, live), MR_OK);
         mr_order_disturb(order, 0, true, 0);
@@ -164,7 +193,7 @@ TEST(test_who_never_came_is_not_waited_for) {
 /* Nor one that has not failed, but does not come: only the first gap waits. */
 TEST(test_who_does_not_come_is_waited_for_once) {
     ENDED_BY(mr_order_destroy) mr_order *order;
-    assert_int_equal(mr_order_create(&order, 1, 2, PATIENCE, false), MR_OK);
+    assert_int_equal(mr_order_create(&order, 1, 2, PATIENCE, MR_ORDER_NONE_LIVE), MR_OK);
     mr_order_disturb(order, 0, true, 0);
     put(order, 0, 0, 4, PATIENCE);
     expect_none(order, 2 * PATIENCE - 1);

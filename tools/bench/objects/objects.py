@@ -4,6 +4,9 @@ People: Debian's vtest.avi through YOLOX-nano. The floor is the unavoidable work
 often. The loop is Python with OpenCV, ONNX Runtime and supervision (loop.py), measured without imports and loading,
 which favours it.
 
+Cascade: every person that YOLOX-nano finds is cut out and classified by EfficientNet-Lite0. The floor is decoding, and
+both bare networks as often.
+
 Tracks: the same boxes in scenes whose true tracks are known (tests/reference/track.py), through track and through
 supervision's ByteTrack with the same thresholds: quality by trackeval, and the time for a frame.
 
@@ -39,18 +42,59 @@ stages:
   track:      {{input: detect}}
   results:    {{type: jsonl, input: track, path: {output}}}
 """
+CASCADE = """\
+version: 1
+pipeline: cascade
+sources:
+  video: {{uri: {video}}}
+stages:
+  decode:     {{input: video}}
+  preprocess: {{input: decode, fit: letterbox, place: top-left, pad: 114, order: bgr}}
+  detect:     {{input: preprocess, model: {model}, score: 0.25, classes: [0]}}
+  look:       {{type: join, join: {{picture: decode, objects: detect}}}}
+  crop:       {{input: look}}
+  small:      {{type: preprocess, input: crop, mean: 127, std: 128}}
+  infer:      {{input: small, model: {classifier}}}
+  classify:   {{input: infer}}
+  gather:     {{join: {{frames: look, crops: classify}}}}
+  results:    {{type: jsonl, input: gather, path: {output}}}
+"""
 
 
-def people(given, folder):
+def cut(given, folder):
+    """The video's first frames, and the command that decodes them."""
     video = folder / "people.avi"
     subprocess.run(["ffmpeg", "-nostdin", "-v", "error", "-y", "-i", given.video, "-frames:v", str(given.frames), "-c",
                     "copy", video], check=True)
+    return video, ["ffmpeg", "-nostdin", "-v", "error", "-threads", "2", "-i", str(video), "-an", "-f", "null", "-"]
+
+
+def loop(given, model, count):
+    """The command that runs a bare network as often."""
+    return [str(given.build / "bench_model_loop"), str(model), str(count)]
+
+
+def cascade(given, folder):
+    video, decoder = cut(given, folder)
+    pipeline, output = folder / "cascade.yaml", folder / "cascade.jsonl"
+    pipeline.write_text(CASCADE.format(video=video, model=given.model.absolute(),
+                                       classifier=given.classifier.absolute(), output=output))
+    run = [str(given.build / "millrace"), "run", str(pipeline), "--quiet"]
+    subprocess.run(run, check=True)
+    found = sum(len(json.loads(line)["objects"]) for line in output.read_text().splitlines())
+    contestants = [contest.Contestant("floor", [decoder, loop(given, given.model, given.frames),
+                                                loop(given, given.classifier, found)]),
+                   contest.Contestant("millrace", [run])]
+    contest.table(f"cascade: {found} people in {given.frames} frames", contest.hold(contestants, given.rounds),
+                  given.frames)
+
+
+def people(given, folder):
+    video, decoder = cut(given, folder)
     pipeline = folder / "people.yaml"
     pipeline.write_text(PIPELINE.format(video=video, model=given.model.absolute(), output=folder / "millrace.jsonl"))
-    decoder = ["ffmpeg", "-nostdin", "-v", "error", "-threads", "2", "-i", str(video), "-an", "-f", "null", "-"]
     contestants = [
-        contest.Contestant("floor", [decoder, [str(given.build / "bench_model_loop"), str(given.model),
-                                               str(given.frames)]]),
+        contest.Contestant("floor", [decoder, loop(given, given.model, given.frames)]),
         contest.Contestant("millrace", [[str(given.build / "millrace"), "run", str(pipeline), "--quiet"]]),
         contest.Contestant("Python loop", [[sys.executable, str(pathlib.Path(__file__).with_name("loop.py")),
                                             str(given.model), str(video), str(given.frames),
@@ -133,6 +177,7 @@ def drawing(given):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=pathlib.Path, help="YOLOX-nano; without it only tracks are compared")
+    parser.add_argument("--classifier", type=pathlib.Path, help="EfficientNet-Lite0; without it there is no cascade")
     parser.add_argument("--video", default=VIDEO)
     parser.add_argument("--frames", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=5)
@@ -144,6 +189,8 @@ def main():
     folder.mkdir(exist_ok=True)
     if given.model:
         people(given, folder)
+    if given.model and given.classifier:
+        cascade(given, folder)
     tracks(given)
     drawing(given)
 

@@ -27,6 +27,21 @@ static void put_version(yajl_gen json, const char *key, int version) {
     mr_json_text(json, key, version ? text : NULL);
 }
 
+static void put_board(yajl_gen json, const mr_machine *machine) {
+    MR_JSON_ARRAY(json, "decoders")
+        for (size_t i = 0; i < machine->decoder_count; i++) {
+            const mr_machine_decoder *one = &machine->decoders[i];
+            MR_JSON_MAP(json, NULL) {
+                mr_json_text(json, "codec", one->codec);
+                put_known(json, "max_width", one->max_width, 1);
+                put_known(json, "max_height", one->max_height, 1);
+                mr_json_text(json, "node", one->node);
+                mr_json_text(json, "card", one->card);
+            }
+        }
+    mr_json_text(json, "closed_node", machine->closed_node);
+}
+
 static void put_host(yajl_gen json, const mr_machine *machine) {
     MR_JSON_MAP(json, "cpu") {
         mr_json_text(json, "name", "cpu");
@@ -37,6 +52,7 @@ static void put_host(yajl_gen json, const mr_machine *machine) {
         mr_json_text(json, "kernels", mr_kernel_isa());
         put_known(json, "memory_bytes", (int64_t)machine->memory_bytes, 1);
         put_known(json, "available_bytes", (int64_t)machine->available_bytes, 1);
+        put_board(json, machine);
     }
 }
 

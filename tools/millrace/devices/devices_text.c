@@ -31,6 +31,24 @@ static void print_host(const mr_machine *machine, FILE *stream) {
     }
 }
 
+/* A board's decoders, and whether there may be others. */
+static void print_board(const mr_machine *machine, FILE *stream) {
+    for (size_t i = 0; i < machine->decoder_count; i++) {
+        const mr_machine_decoder *one = &machine->decoders[i];
+        begin("", stream);
+        mr_print(stream, "V4L2 decodes %s", one->codec);
+        if (one->max_width)
+            mr_print(stream, " up to %ux%u", one->max_width, one->max_height);
+        mr_print(stream, " (%s, %s)\n", one->node, one->card);
+    }
+    if (machine->closed_node && !machine->decoder_count) {
+        begin("", stream);
+        mr_print(stream, "note: this user may not open %s, which could be a decoder\n", machine->closed_node);
+        begin("", stream);
+        mr_print(stream, "  to mend it: add the user to the group that `ls -l %s` shows\n", machine->closed_node);
+    }
+}
+
 static void print_findings(const mr_machine_finding *findings, size_t count, const char *name, FILE *stream) {
     for (size_t i = 0; i < count; i++) {
         begin(i ? "" : name, stream);
@@ -121,6 +139,7 @@ static void print_driver(const mr_machine *machine, FILE *stream) {
 
 void mr_devices_print(const mr_machine *machine, FILE *stream) {
     print_host(machine, stream);
+    print_board(machine, stream);
     for (size_t i = 0; i < machine->gpu_count; i++)
         print_gpu(&machine->gpus[i], stream);
     print_peers(machine, stream);

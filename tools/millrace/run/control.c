@@ -43,13 +43,20 @@ static struct {
 
 /* ---- the socket ------------------------------------------------------------------------------------------------ */
 
-/* Opens the socket's folder, and creates it if it is missing. Fails if other users can enter it. */
+/* Root's folder also has those of services, whose users must get through; they see nothing in it. */
+static mode_t mode_for(const char *folder) {
+    return geteuid() == 0 && strncmp(MR_CONTROL_SERVICES, folder, sizeof MR_CONTROL_SERVICES - 2) == 0 &&
+           !folder[sizeof MR_CONTROL_SERVICES - 2] ? 0711 : 0700;
+}
+
+/* Opens the socket's folder, and creates it if it is missing. Fails if other users can look into it. */
 static int open_folder(const char *path, int *folder) {
     char copy[MR_CONTROL_PATH];
     struct stat found;
     snprintf(copy, sizeof copy, "%s", path);
     const char *name = dirname(copy);
-    if (mkdir(name, 0700) && errno != EEXIST)
+    const bool made = !mkdir(name, 0700);
+    if (!made && errno != EEXIST)
         return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_IO, "cannot make the folder %s: %s", name,
                        strerror(errno));
     int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -59,7 +66,9 @@ static int open_folder(const char *path, int *folder) {
             close(fd);
         return status;
     }
-    if (found.st_uid != geteuid() || (found.st_mode & 077)) {
+    if (made && !fchmod(fd, mode_for(name)))
+        found.st_mode = mode_for(name);
+    if (found.st_uid != geteuid() || (found.st_mode & 0777 & ~mode_for(name))) {
         close(fd);
         return mr_fail(MR_ERROR_PERMISSION,
                        "the folder %s of the control socket is open to other users: chmod 700 it, or use a folder of "

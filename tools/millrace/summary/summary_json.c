@@ -26,7 +26,7 @@ static void put_buckets(yajl_gen json, const char *name, const uint64_t *bucket)
 }
 
 static void put_value(yajl_gen json, const mr_summary_field *field, const void *base) {
-    const void *at = (const char *)base + field->offset;
+    const void *at = (const char *)base + field->offset, *of;
     char text[MR_DATE_TEXT];
     switch (field->type) {
     case MR_SUMMARY_BOOL:
@@ -57,8 +57,8 @@ static void put_value(yajl_gen json, const mr_summary_field *field, const void *
         mr_json_number(json, field->name, *(const double *)at * mr_summary_scale(field));
         break;
     case MR_SUMMARY_RATIO:
-        mr_json_number(json, field->name,
-                       (double)*(const uint64_t *)at / (double)*(const uint64_t *)((const char *)base + field->count));
+        of = (const char *)base + field->count;
+        mr_json_number(json, field->name, (double)*(const uint64_t *)at / (double)*(const uint64_t *)of);
         break;
     case MR_SUMMARY_DATE:
         mr_json_text(json, field->name, *(const int64_t *)at ? mr_date_text(text, *(const int64_t *)at) : NULL);
