@@ -119,7 +119,8 @@ def owners(provider, paths):
     found = {path: package for package, path in re.findall(r"^([^:,]+)\S*(?:, \S+)*: (.*)$",
                                                            ask("--search", "--", *sorted(paths)), re.M)}
     packages = sorted(set(found.values()))
-    versions = dict(re.findall(r"^(\S+) (\S+)$", ask("--show", "--showformat=${Package} ${Version}\n", *packages), re.M))
+    versions = dict(re.findall(r"^(\S+) (\S+)$",
+                               ask("--show", "--showformat=${Package} ${Version}\n", *packages), re.M))
     return {path: ProvidedBy(package_type="deb", distro=provider.distro(), package_name=package,
                              package_version=versions[package]) for path, package in found.items()}
 

@@ -237,7 +237,8 @@ static PyObject *get_array(PyObject *object, void *closure) {
         return plane_of(self, 0);
     mr_format_print(&self->at.format, text, sizeof text);
     if (planes)
-        PyErr_Format(PyExc_ValueError, "a %s has %d planes: read frame.planes, or let preprocess make RGB (dtype: u8, layout: nhwc)",
+        PyErr_Format(PyExc_ValueError,
+                     "a %s has %d planes: read frame.planes, or let preprocess make RGB (dtype: u8, layout: nhwc)",
                      text, planes);
     else
         PyErr_SetString(PyExc_ValueError, "the frame has results alone, and no picture or tensor");
