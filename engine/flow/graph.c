@@ -11,6 +11,7 @@
 #include "engine/flow/run/resume.h"
 #include "engine/flow/run/run_states.h"
 #include "engine/flow/run/source_counts.h"
+#include "engine/flow/run/intact.h"
 #include "engine/flow/run/services.h"
 #include "engine/flow/run/taps.h"
 #include "engine/flow/run/sources.h"
@@ -72,6 +73,8 @@ static int create_run(mr_graph *graph, const mr_graph_params *params) {
         status = mr_taps_create(&run->taps, plan);
     if (!status)
         status = mr_services_create(&run->services, plan->vertex_count);
+    if (!status && params->check_stages)
+        status = mr_intact_create(&run->intact);
     if (!status)
         status = mr_run_id_make(&run->id);
     if (!status)
@@ -125,6 +128,7 @@ static void destroy_devices(mr_run *run) {
 static void destroy_run(mr_run *run) {
     mr_run_state_destroy(run); /* sinks ask for it while they close */
     mr_deadlines_destroy(run);
+    mr_intact_destroy(&run->intact);
     mr_services_destroy(&run->services);
     mr_taps_destroy(&run->taps);
     mr_deliveries_destroy(&run->deliveries);

@@ -15,6 +15,7 @@ typedef struct mr_graph_params {
     uint64_t seed;       /* 0: threads; otherwise deterministic */
     bool profiled;       /* measure each stage's processor time */
     bool quiet_sources;  /* do not log source failures */
+    bool check_stages;   /* stop the run if a stage changes its inputs */
     const char *trace;   /* path; NULL: no trace */
     const char *resume;  /* path; NULL: no checkpoint */
 } mr_graph_params;

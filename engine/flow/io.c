@@ -100,6 +100,17 @@ int mr_io_refuse_answer(mr_io *io, int answer) {
     return refuse(io, deed, "return a value of mr_answer or a negative status");
 }
 
+int mr_io_refuse_change(mr_io *io, mr_intact_change change) {
+    if (change == MR_INTACT_RESULTS)
+        return refuse(io, "changes a result of its input, which other stages may read",
+                      "make another: mr_io_share or mr_io_derive, and mr_result_copy");
+    if (change == MR_INTACT_MEMBERS)
+        return refuse(io, "changes its input, which other stages may read",
+                      "change a frame that it makes with mr_io_share or mr_io_derive");
+    return refuse(io, "changes the picture or data of its input, which other stages may read",
+                  "call mr_promise_changes in negotiate, and mr_io_change before it writes");
+}
+
 static inline bool is_planned(const mr_io *io, size_t port) {
     const mr_plan_vertex *vertex = io->instance->vertex;
     return port < vertex->output_count && vertex->pools[port].count > 0;

@@ -2,9 +2,12 @@
 #pragma once
 
 #include "engine/flow/instance/instance.h"
+#include "engine/flow/run/intact.h"
 
 /* A call returned a value that is no answer: stops the run, and returns its status. */
 int mr_io_refuse_answer(mr_io *io, int answer);
+/* The call has changed its inputs. Stops the run. */
+int mr_io_refuse_change(mr_io *io, mr_intact_change change);
 /* Takes input `index` on port 0 away from the call. The caller then owns the reference and must settle the frame. */
 mr_frame *mr_io_take(mr_io *io, size_t index);
 /* Takes a buffer for an input that must be copied to the call's device. */

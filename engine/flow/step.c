@@ -2,6 +2,7 @@
 
 #include "engine/base/thread.h"
 #include "engine/flow/run/control.h"
+#include "engine/flow/run/intact.h"
 #include "engine/flow/run/source_counts.h"
 #include "engine/flow/instance/hooks.h"
 #include "engine/flow/instance/instance.h"
@@ -115,12 +116,31 @@ static int call_in_range(mr_entry_task *entry, mr_stage *self) {
     return answer;
 }
 
+static void begin_check(mr_intact *intact, const mr_slot *slot) {
+    mr_intact_begin(intact);
+    for (size_t i = 0; i < slot->frame_count; i++)
+        if (slot->inputs[i].frame)
+            mr_intact_add(intact, slot->inputs[i].frame);
+}
+
+/* Stops the run if the call has changed its inputs. */
+static int end_check(mr_intact *intact, mr_io *io, int answer) {
+    const mr_intact_change change = mr_intact_end(intact);
+    return change ? mr_io_refuse_change(io, change) : answer;
+}
+
 static int call_process(mr_entry_task *entry, mr_slot *slot) {
     mr_stage *self = mr_parts_stage(&entry->instance->parts, slot->device_number);
+    mr_intact *intact = entry->instance->run->intact;
     int answer = mr_input_provide(entry, slot);
+    const bool checks = intact && !answer && !is_source(entry->instance);
     mr_slot_begin_call(slot);
+    if (checks)
+        begin_check(intact, slot);
     if (!answer)
         answer = call_in_range(entry, self);
+    if (checks)
+        answer = end_check(intact, &entry->io, answer);
     return mr_instance_seal(entry, slot, answer);
 }
 

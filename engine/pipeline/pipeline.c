@@ -71,6 +71,7 @@ static int create_graph(mr_pipeline *pipeline, const mr_pipeline_params *params)
     const mr_graph_params own = {.seed = params->seed,
                                  .profiled = params->profile != NULL,
                                  .quiet_sources = params->quiet_sources,
+                                 .check_stages = params->check_stages,
                                  .trace = params->trace,
                                  .resume = params->resume};
     return mr_graph_create(&pipeline->graph, pipeline->plan, &own);

@@ -4,8 +4,8 @@ static void note_wrong(mr_damage *damage, int64_t number) {
     damage->wrong_to = number > damage->wrong_to ? number : damage->wrong_to;
 }
 
-void mr_damage_init(mr_damage *damage, mr_heard *heard, mr_pending *pending) {
-    *damage = (mr_damage){.heard = heard, .pending = pending, .latest_pts_ns = INT64_MIN};
+void mr_damage_init(mr_damage *damage, mr_decode_log *log, mr_pending *pending) {
+    *damage = (mr_damage){.log = log, .pending = pending, .latest_pts_ns = INT64_MIN};
 }
 
 void mr_damage_begin(mr_damage *damage, bool epoch) {
@@ -20,7 +20,7 @@ void mr_damage_begin(mr_damage *damage, bool epoch) {
 void mr_damage_replace(mr_damage *damage, int64_t again) {
     damage->unknown = 0;
     note_wrong(damage, damage->sent);
-    mr_heard_forget(damage->heard, again);
+    mr_decode_log_forget(damage->log, again);
     mr_gaps_restart(&damage->gaps);
 }
 
@@ -93,7 +93,7 @@ static bool taint_leading(mr_damage *damage, const mr_frame *packet, int64_t num
 /* Handles a damaged picture: pictures that depend on it are damaged too, also future ones. */
 static void taint(mr_damage *damage, int64_t number) {
     const mr_frame *packet = mr_pending_find(damage->pending, number);
-    if (packet && !mr_heard_spilt(damage->heard, number) &&
+    if (packet && !mr_decode_log_spilt(damage->log, number) &&
         (mr_alone_is_sure(&damage->alone, packet, number) || taint_leading(damage, packet, number)))
         return;
     mr_gaps_taint(&damage->gaps);
@@ -103,7 +103,7 @@ static void taint(mr_damage *damage, int64_t number) {
 
 bool mr_damage_refuse(mr_damage *damage, int64_t number, bool sure) {
     note_wrong(damage, number);
-    mr_heard_spoil(damage->heard, number);
+    mr_decode_log_spoil(damage->log, number);
     taint(damage, number);
     const bool known = sure && mr_pending_find(damage->pending, number);
     damage->unknown += !known;
@@ -112,7 +112,7 @@ bool mr_damage_refuse(mr_damage *damage, int64_t number, bool sure) {
 
 /* Processes what the decoder has reported. */
 static void learn(mr_damage *damage) {
-    for (int64_t number; (number = mr_heard_take(damage->heard));)
+    for (int64_t number; (number = mr_decode_log_take(damage->log));)
         taint(damage, number);
 }
 
@@ -138,16 +138,16 @@ static bool is_out_of_order(mr_damage *damage, const mr_frame *packet) {
 
 bool mr_damage_judge(mr_damage *damage, const mr_frame *packet, const AVFrame *picture) {
     const int64_t number = picture->reordered_opaque;
-    const bool heard = mr_heard_of(damage->heard, number);
+    const bool logged = mr_decode_log_blames(damage->log, number);
     learn(damage);
-    const bool patched = heard || picture->decode_error_flags;
+    const bool patched = logged || picture->decode_error_flags;
     bool damaged = patched || picture->flags & AV_FRAME_FLAG_CORRUPT || is_wrong(damage, packet, number);
     if (!damaged)
         note_recovery(damage, packet, number);
     damaged |= is_out_of_order(damage, packet);
     if (patched)
-        mr_heard_spoil(damage->heard, number);
-    if (patched && !heard)
+        mr_decode_log_spoil(damage->log, number);
+    if (patched && !logged)
         taint(damage, number);
     return damaged;
 }

@@ -1,5 +1,5 @@
 /* Which pictures in a source are damaged: packets are missing or marked (decode_gaps.h), or the decoder refuses a
- * packet or reports that it concealed errors (device/decode_heard.h). Pictures that depend on a damaged one are damaged
+ * packet or reports that it concealed errors (device/decode_log.h). Pictures that depend on a damaged one are damaged
  * too until the stream recovers, unless the packets show that none depends on it (decode_alone.h).
  *
  * Damage becomes known late: packets that were sent in the meantime are judged again. One thread. */
@@ -7,10 +7,10 @@
 
 #include "stages/decode/decode_alone.h"
 #include "stages/decode/decode_gaps.h"
-#include "stages/decode/device/decode_heard.h"
+#include "stages/decode/device/decode_log.h"
 
 typedef struct mr_damage {
-    mr_heard *heard;       /* filled by the decoder's log */
+    mr_decode_log *log;    /* filled by the decoder's log */
     mr_pending *pending;   /* packets in it */
     mr_gaps gaps;          /* reset for each epoch */
     mr_alone alone;        /* reset for each epoch and media */
@@ -31,8 +31,8 @@ typedef enum mr_damage_arrival {
     MR_DAMAGE_TAKEN, MR_DAMAGE_MISSED, MR_DAMAGE_SPARED, MR_DAMAGE_DROPPED
 } mr_damage_arrival;
 
-/* `heard` and `pending` must stay valid. */
-void mr_damage_init(mr_damage *damage, mr_heard *heard, mr_pending *pending);
+/* `log` and `pending` must stay valid. */
+void mr_damage_init(mr_damage *damage, mr_decode_log *log, mr_pending *pending);
 /* Call when an epoch begins, or another media within it, and all earlier packets are settled. */
 void mr_damage_begin(mr_damage *damage, bool epoch);
 /* Call when another decoder takes over from this packet number, and all earlier packets are settled. */

@@ -17,13 +17,13 @@ static int threads_for(const mr_stage *self, const mr_media *media, enum AVCodec
 }
 
 /* libavcodec calls it for each line it logs, on the decoding thread. */
-static void hear(void *object, int level, const char *format) {
+static void take_line(void *object, int level, const char *format) {
     if (!object || *(const AVClass *const *)object != avcodec_get_class())
         return;
     const AVCodecContext *codec = object;
-    mr_heard *heard = mr_decode_target_heard_of(codec);
-    if (heard)
-        mr_heard_line(heard, codec->reordered_opaque, level, format);
+    mr_decode_log *log = mr_decode_target_log_of(codec);
+    if (log)
+        mr_decode_log_line(log, codec->reordered_opaque, level, format);
 }
 
 static bool is_ms_mpeg4(enum AVCodecID codec) {
@@ -59,7 +59,7 @@ static void set_up(AVCodecContext *codec, const mr_codec_params *params) {
     /* Decoders from other libraries lack this option. */
     if (build && codec->codec->priv_class && codec->codec_id == AV_CODEC_ID_H264)
         av_opt_set_int(codec->priv_data, "x264_build", build, 0);
-    mr_av_log_listen(hear);
+    mr_av_log_listen(take_line);
     mr_decode_target_attach(params->target, codec);
 }
 

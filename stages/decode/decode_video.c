@@ -17,7 +17,7 @@ int mr_decode_video_open(mr_decode_video *video, mr_decode_output *output) {
     mr_pending_init(&video->pending);
     mr_needed_init(&video->needed, options_of(video)->skip != MR_SKIP_NONE);
     mr_decoder_init(&video->decoder, output->self, &output->target, &video->pending);
-    mr_damage_init(&video->damage, mr_decode_target_heard(&output->target), &video->pending);
+    mr_damage_init(&video->damage, mr_decode_target_log(&output->target), &video->pending);
     return MR_OK;
 }
 

@@ -18,8 +18,8 @@ static mr_decode_device *device_of(const mr_decoder *decoder) {
     return mr_decode_target_device(decoder->opening.target);
 }
 
-static mr_heard *heard_by(const mr_decoder *decoder) {
-    return mr_decode_target_heard(decoder->opening.target);
+static mr_decode_log *log_of(const mr_decoder *decoder) {
+    return mr_decode_target_log(decoder->opening.target);
 }
 
 /* ---- opening and closing ----------------------------------------------------------------------------------------- */
@@ -53,7 +53,7 @@ static int open_scaled(mr_decoder *decoder, int scale) {
 }
 
 static int open_decoder(mr_decoder *decoder) {
-    mr_heard_begin(heard_by(decoder));
+    mr_decode_log_begin(log_of(decoder));
     const int status = open_scaled(decoder, 0);
     decoder->first = decoder->entry == decoder->sent ? decoder->sent : 0;
     decoder->lost = decoder->sent;
@@ -88,13 +88,13 @@ static int64_t next_to_come(const mr_decoder *decoder) {
  * they report when the last packet for a full set of threads is sent. */
 static int64_t find_refused(const mr_decoder *decoder) {
     const AVCodecContext *codec = decoder->codec;
-    mr_heard *heard = heard_by(decoder);
-    if (has_own_threads(codec) && !mr_heard_take_refused(heard, decoder->sent))
+    mr_decode_log *log = log_of(decoder);
+    if (has_own_threads(codec) && !mr_decode_log_take_refused(log, decoder->sent))
         return next_to_come(decoder);
     if (!(codec->active_thread_type & FF_THREAD_FRAME))
         return decoder->sent;
     const int64_t oldest = decoder->sent + 1 - codec->thread_count;
-    const int64_t logged = decoder->draining ? mr_heard_take_refused(heard, oldest + 1) : 0;
+    const int64_t logged = decoder->draining ? mr_decode_log_take_refused(log, oldest + 1) : 0;
     return logged ? logged : oldest + decoder->draining;
 }
 
@@ -231,7 +231,7 @@ int mr_decoder_send(mr_decoder *decoder, const mr_frame *packet, int64_t number,
         mr_decoder_close(decoder, true);
         decoder->continues = false;
         /* The decoder that logged these lines did not start. */
-        mr_heard_forget(heard_by(decoder), number);
+        mr_decode_log_forget(log_of(decoder), number);
         status = open_decoder(decoder);
         code = status ? 0 : mr_codec_send(decoder->codec, decoder->packet, packet, number);
     }
@@ -282,8 +282,8 @@ static bool keeps_traces(const AVCodecContext *codec) {
 int64_t mr_decoder_ends_at(const mr_decoder *decoder, const mr_frame *next) {
     if (has_failed(decoder))
         return ends_failed(decoder, next);
-    mr_heard *heard = heard_by(decoder);
-    const int64_t first = decoder->codec && keeps_traces(decoder->codec) ? mr_heard_first(heard) : INT64_MAX;
+    mr_decode_log *log = log_of(decoder);
+    const int64_t first = decoder->codec && keeps_traces(decoder->codec) ? mr_decode_log_first(log) : INT64_MAX;
     const mr_frame *entry = first < decoder->entry ? mr_pending_find(decoder->pending, decoder->entry) : NULL;
     if (entry && can_begin(entry))
         return decoder->entry;

@@ -226,7 +226,7 @@ int mr_still_decode(mr_still_decoder *decoder, const mr_stage *self, mr_decode_t
         av_frame_unref(decoder->picture);
     } while (mr_decode_device_again(device) && (close_codecs(decoder), true));
     decoder->scale = params.scale;
-    decoder->patched = mr_heard_of(mr_decode_target_heard(target), ticket);
+    decoder->patched = mr_decode_log_blames(mr_decode_target_log(target), ticket);
     snprintf(decoder->complaint, sizeof decoder->complaint, "%s", mr_av_complaint());
     decoder->done = true;
     return decoder->picture->buf[0] ? mr_background_put(decoder->picture, (mr_background)from->background) : MR_OK;

@@ -19,7 +19,7 @@ static int open_stage(mr_stage *self) {
     return strcmp(given->fault, "open") ? MR_OK : MR_ERROR_UNAVAILABLE;
 }
 
-static int emit_too_many(mr_io *io) {
+static int emit_classes(mr_io *io, size_t count) {
     mr_frame *output = NULL;
     mr_result *result = NULL;
     int status = mr_io_share(io, mr_io_input(io), &output);
@@ -27,8 +27,19 @@ static int emit_too_many(mr_io *io) {
         mr_frame_unref(&output);
     if (status)
         return status;
-    result->count = (size_t)1 << 40;
+    result->count = count;
     return mr_io_emit(io, 0, output);
+}
+
+/* A frame that was emitted must stay as it is. */
+static void change_input(mr_frame *input, const char *fault) {
+    mr_result *newest = input->results;
+    if (!strcmp(fault, "paint"))
+        input->plane[0].data[0] ^= 1;
+    if (!strcmp(fault, "score") && newest)
+        newest->classes[0].score++;
+    if (!strcmp(fault, "time"))
+        input->pts_ns++;
 }
 
 static int process(mr_stage *self, mr_io *io) {
@@ -38,7 +49,9 @@ static int process(mr_stage *self, mr_io *io) {
     if (!strcmp(fault, "null"))
         return mr_io_emit(io, 0, NULL);
     if (!strcmp(fault, "count"))
-        return emit_too_many(io);
+        return emit_classes(io, (size_t)1 << 40);
+    if (!strcmp(fault, "classes")) /* no mistake */
+        return emit_classes(io, 2);
     if (!strcmp(fault, "port"))
         return mr_io_emit(io, 7, mr_frame_ref(mr_io_input(io)));
     if (!strcmp(fault, "index"))
@@ -47,6 +60,7 @@ static int process(mr_stage *self, mr_io *io) {
         return MR_ERROR_DATA; /* without a message */
     if (!strcmp(fault, "spoken")) /* a reason for the first frame only */
         return mr_io_input(io)->identity.seq ? MR_ERROR_UNAVAILABLE : mr_fail(MR_ERROR_DATA, "the first reason");
+    change_input(mr_io_input(io), fault);
     int status = mr_io_forward(io, 0);
     if (!strcmp(fault, "twice"))
         return mr_io_forward(io, 0);

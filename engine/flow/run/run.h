@@ -14,6 +14,7 @@ typedef struct mr_run {
     uint64_t seed;                    /* 0: threads; otherwise deterministic */
     bool profiled;                    /* measure each stage's processor time */
     bool reads_checked;               /* a device checks what the host reads */
+    struct mr_intact *intact;         /* intact.h: whether stages leave their inputs as they are; NULL: not checked */
     mr_executor *executor;
     mr_store *store;
     mr_ledger *ledger;

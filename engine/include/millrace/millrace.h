@@ -126,6 +126,9 @@ typedef struct mr_pipeline_params {
                                 still report it. */
     const char *const *override_names; /* Optional. What messages call each override, such as "--http"; NULL, or NULL
                                 for one: "--set KEY". The texts must live until mr_pipeline_open returns. */
+    bool check_stages;       /* For authors of stage types: stops the run if a stage changes a frame that it gets, or
+                                the frame's results. Slow: calls of stages take turns, so the functions of
+                                mr_pipeline_subscribe must not wait for other stages. Device memory is not checked. */
 } mr_pipeline_params;
 
 /* mr_pipeline_open for callers that pass the size of mr_pipeline_params themselves, such as bindings for other

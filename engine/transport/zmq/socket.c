@@ -198,6 +198,8 @@ enum { HEARTBEATS = 64 };
 
 static mr_zmq_bound bound_of(const mr_zmq_params *params) {
     const bool sends = params->type == ZMQ_PUSH || params->type == ZMQ_XPUB;
+    if (!sends && params->receive_hwm == 0) /* any number of messages may wait */
+        return (mr_zmq_bound){0};
     return (mr_zmq_bound){.message_bytes = params->max_message_bytes > 0 ? (uint64_t)params->max_message_bytes : 0,
                           .queued = sends ? 0 : (uint64_t)params->receive_hwm,
                           .beside = sends ? HEARTBEATS : 0};

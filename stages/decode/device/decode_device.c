@@ -35,7 +35,7 @@ struct mr_decode_device {
     AVBufferRef *device; /* libavcodec's, for the chosen decoder; NULL: software decodes */
     char why[256];
     struct SwsContext *scaler;
-    mr_heard heard;
+    mr_decode_log log;
     held held[MOST_SURFACES];
 };
 
@@ -46,7 +46,7 @@ int mr_decode_device_create(mr_decode_device **device, mr_stage *self, mr_hardwa
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     *made = (mr_decode_device){.self = self, .hardware = hardware, .surfaces = MOST_SURFACES};
-    mr_heard_init(&made->heard);
+    mr_decode_log_init(&made->log);
     *device = made;
     return MR_OK;
 }
@@ -64,7 +64,7 @@ void mr_decode_device_destroy(mr_decode_device **device) {
     if (gone) {
         av_buffer_unref(&gone->device);
         sws_freeContext(gone->scaler);
-        mr_heard_fini(&gone->heard);
+        mr_decode_log_fini(&gone->log);
     }
     mr_free(gone);
     *device = NULL;
@@ -215,13 +215,13 @@ int mr_decode_device_choose(mr_decode_device *device, enum AVCodecID id, mr_stre
     return device->hardware == MR_HARDWARE_REQUIRE ? mr_fail(MR_ERROR_UNAVAILABLE, "%s", device->why) : MR_OK;
 }
 
-mr_heard *mr_decode_device_heard(mr_decode_device *device) {
-    return &device->heard;
+mr_decode_log *mr_decode_device_log(mr_decode_device *device) {
+    return &device->log;
 }
 
-mr_heard *mr_decode_device_heard_of(const AVCodecContext *codec) {
+mr_decode_log *mr_decode_device_log_of(const AVCodecContext *codec) {
     mr_decode_device *device = codec->get_format == choose_format ? codec->opaque : NULL;
-    return device ? &device->heard : NULL;
+    return device ? &device->log : NULL;
 }
 
 void mr_decode_device_attach(mr_decode_device *device, AVCodecContext *codec) {

@@ -12,7 +12,7 @@
 #include <libswscale/swscale.h>
 
 #include "millrace/stage.h"
-#include "stages/decode/device/decode_heard.h"
+#include "stages/decode/device/decode_log.h"
 #include "stages/media/media_hardware.h"
 
 typedef struct mr_decode_device mr_decode_device;
@@ -29,9 +29,9 @@ int mr_decode_device_choose(mr_decode_device *device, enum AVCodecID id, mr_stre
                             const AVCodec **decoder);
 /* Prepares the chosen decoder before it is opened. */
 void mr_decode_device_attach(mr_decode_device *device, AVCodecContext *codec);
-/* As mr_picture_pool_heard and mr_picture_pool_heard_of. */
-mr_heard *mr_decode_device_heard(mr_decode_device *device);
-mr_heard *mr_decode_device_heard_of(const AVCodecContext *codec);
+/* As mr_picture_pool_log and mr_picture_pool_log_of. */
+mr_decode_log *mr_decode_device_log(mr_decode_device *device);
+mr_decode_log *mr_decode_device_log_of(const AVCodecContext *codec);
 /* Whether the packet just sent must be sent again, to a newly opened decoder. NVDEC could not get all surfaces and may
  * start with fewer, or software must decode a stream that NVDEC does not support. True once in each case. */
 bool mr_decode_device_again(mr_decode_device *device);

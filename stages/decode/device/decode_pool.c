@@ -28,7 +28,7 @@ struct mr_picture_pool {
     uint64_t most;        /* bytes for all buffers together */
     const mr_stage *stage;
     bool patches;         /* concealed still pictures are used */
-    mr_heard heard;       /* locks separately */
+    mr_decode_log log;       /* locks separately */
     pthread_mutex_t lock; /* guards all below */
     mr_pool *pool;        /* NULL until the first picture */
     int generation;       /* the pool's generation */
@@ -71,7 +71,7 @@ int mr_picture_pool_create(mr_picture_pool **result, const mr_stage *stage, bool
     pool->patches = patches;
     pool->lease_count = leases;
     pthread_mutex_init(&pool->lock, NULL);
-    mr_heard_init(&pool->heard);
+    mr_decode_log_init(&pool->log);
     for (int i = 0; i < leases; i++) {
         pool->leases[i] = (lease){.owner = pool, .next = pool->idle};
         pool->idle = &pool->leases[i];
@@ -88,7 +88,7 @@ void mr_picture_pool_destroy(mr_picture_pool **pool) {
         return;
     mr_pool_release(&(*pool)->pool);
     pthread_mutex_destroy(&(*pool)->lock);
-    mr_heard_fini(&(*pool)->heard);
+    mr_decode_log_fini(&(*pool)->log);
     mr_free(*pool);
     *pool = NULL;
 }
@@ -200,13 +200,13 @@ static int get_buffer(AVCodecContext *codec, AVFrame *frame, int flags) {
     return clear(pool, codec, frame);
 }
 
-mr_heard *mr_picture_pool_heard(mr_picture_pool *pool) {
-    return &pool->heard;
+mr_decode_log *mr_picture_pool_log(mr_picture_pool *pool) {
+    return &pool->log;
 }
 
-mr_heard *mr_picture_pool_heard_of(const AVCodecContext *codec) {
+mr_decode_log *mr_picture_pool_log_of(const AVCodecContext *codec) {
     mr_picture_pool *pool = codec->get_buffer2 == get_buffer ? codec->opaque : NULL;
-    return pool ? &pool->heard : NULL;
+    return pool ? &pool->log : NULL;
 }
 
 void mr_picture_pool_attach(mr_picture_pool *pool, AVCodecContext *codec) {

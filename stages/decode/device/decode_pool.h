@@ -14,7 +14,7 @@
 #include <libavcodec/avcodec.h>
 
 #include "millrace/stage.h"
-#include "stages/decode/device/decode_heard.h"
+#include "stages/decode/device/decode_log.h"
 
 typedef struct mr_picture_pool mr_picture_pool;
 
@@ -28,9 +28,9 @@ void mr_picture_pool_destroy(mr_picture_pool **pool);
 void mr_picture_pool_attach(mr_picture_pool *pool, AVCodecContext *codec);
 
 /* The damage log for all attached decoders; valid as long as the pool. */
-mr_heard *mr_picture_pool_heard(mr_picture_pool *pool);
+mr_decode_log *mr_picture_pool_log(mr_picture_pool *pool);
 /* The same for a decoder, or for one thread's copy; NULL: it has no pool. */
-mr_heard *mr_picture_pool_heard_of(const AVCodecContext *codec);
+mr_decode_log *mr_picture_pool_log_of(const AVCodecContext *codec);
 
 /* Gives `to` (its format must be set) a decoded picture's planes; the frame then holds references. */
 int mr_picture_pool_give(mr_picture_pool *pool, const AVFrame *picture, mr_frame *to);

@@ -10,16 +10,16 @@ enum { ALIGNMENT = 64, TAIL_BYTES = 64 };
 
 size_t mr_picture_lay_out(AVCodecContext *codec, enum AVPixelFormat format, int width, int height, int strides[4],
                           size_t offsets[4]) {
-    int alignment[AV_NUM_DATA_POINTERS];
+    int rows[AV_NUM_DATA_POINTERS]; /* how rows must be aligned, which depends on the processor */
     bool unaligned;
-    avcodec_align_dimensions2(codec, &width, &height, alignment);
+    avcodec_align_dimensions2(codec, &width, &height, rows);
     do {
         if (av_image_fill_linesizes(strides, format, width) < 0)
             return 0;
         width += width & ~(width - 1);
         unaligned = false;
         for (int i = 0; i < 4; i++)
-            unaligned |= strides[i] % ALIGNMENT != 0;
+            unaligned |= strides[i] % rows[i] != 0;
     } while (unaligned);
     ptrdiff_t wide[4] = {strides[0], strides[1], strides[2], strides[3]};
     size_t sizes[4], total = 0;

@@ -6,8 +6,9 @@
 #include "millrace/plan.h"
 
 /* Chooses strides and plane offsets as FFmpeg's own allocation does (libavcodec/get_buffer.c): the size is rounded up
- * as the decoder asks, then the width is raised until every stride is aligned. Returns the bytes of all planes, or 0.
- */
+ * as the decoder asks, then the width is raised until every stride is aligned. The strides must be FFmpeg's: if no
+ * buffer is free, FFmpeg allocates a picture itself, and the H.264 decoder reads all pictures with one stride. Returns
+ * the bytes of all planes, or 0. */
 size_t mr_picture_lay_out(AVCodecContext *codec, enum AVPixelFormat format, int width, int height, int strides[4],
                           size_t offsets[4]);
 /* The most bytes that one buffer needs for `pictures`, in the layout that this decoder (NULL: any) uses. If the size is

@@ -43,13 +43,13 @@ void mr_decode_target_attach(mr_decode_target *target, AVCodecContext *codec) {
         mr_decode_board_attach(&target->board, codec);
 }
 
-mr_heard *mr_decode_target_heard(const mr_decode_target *target) {
-    return target->pool ? mr_picture_pool_heard(target->pool) : mr_decode_device_heard(target->device);
+mr_decode_log *mr_decode_target_log(const mr_decode_target *target) {
+    return target->pool ? mr_picture_pool_log(target->pool) : mr_decode_device_log(target->device);
 }
 
-mr_heard *mr_decode_target_heard_of(const AVCodecContext *codec) {
-    mr_heard *heard = mr_picture_pool_heard_of(codec);
-    return heard ? heard : mr_decode_device_heard_of(codec);
+mr_decode_log *mr_decode_target_log_of(const AVCodecContext *codec) {
+    mr_decode_log *log = mr_picture_pool_log_of(codec);
+    return log ? log : mr_decode_device_log_of(codec);
 }
 
 mr_pool *mr_decode_target_full(const mr_decode_target *target) {

@@ -1,5 +1,5 @@
 /* Where one source's pictures are decoded to: pool buffers on the processors (decode_pool.h; decode_board.h copies
- * there), or device memory (decode_device.h). One thread at a time, except for mr_decode_target_heard_of; for still
+ * there), or device memory (decode_device.h). One thread at a time, except for mr_decode_target_log_of; for still
  * pictures several threads may also call mr_decode_target_choose and _attach. */
 #pragma once
 
@@ -30,8 +30,8 @@ int mr_decode_target_choose(mr_decode_target *target, mr_stream *stream, const m
 /* Prepares an unopened decoder, which mr_decode_target_choose has chosen, to write there. */
 void mr_decode_target_attach(mr_decode_target *target, AVCodecContext *codec);
 /* The log shared by all attached decoders; the log for one decoder or its thread (NULL: not attached). */
-mr_heard *mr_decode_target_heard(const mr_decode_target *target);
-mr_heard *mr_decode_target_heard_of(const AVCodecContext *codec);
+mr_decode_log *mr_decode_target_log(const mr_decode_target *target);
+mr_decode_log *mr_decode_target_log_of(const AVCodecContext *codec);
 /* As mr_picture_pool_full. */
 mr_pool *mr_decode_target_full(const mr_decode_target *target);
 /* Makes a frame with this format for a picture that `codec` decoded, derived from `packet`. `converted`: the layout to

@@ -9,7 +9,7 @@ import subprocess
 import unittest
 
 import numpy as np
-from PIL import Image, ImageFilter
+from PIL import Image, ImageFilter, ImageOps
 
 from harness import CENTERFACE, Case, rows_in
 from objects import HEAD, rows_of, save
@@ -270,10 +270,14 @@ class Blur(Case):
     @unittest.skipUnless(CENTERFACE.exists() and OPENCV.exists(), f"no {CENTERFACE}: tools/test makes it")
     def test_weak_faces(self):
         """Where something was hidden that the network takes for a face, it finds none again, in pictures with large,
-        small and weak ones."""
+        small and weak ones. The last one is for the box alone: in an ellipse the network finds it again."""
         (self.folder / "in").mkdir()
         for name in ("basketball1.png", "messi5.jpg", "board.jpg", "sudoku.png", "right06.jpg"):
             (self.folder / "in" / name).symlink_to(OPENCV / name)
+        with Image.open(OPENCV / "board.jpg") as board:  # with a margin of 0.3 it has a face again
+            small = board.resize((round(board.width * 0.85), round(board.height * 0.85)), Image.Resampling.LANCZOS)
+            ImageOps.mirror(small).save(self.folder / "in" / "z.png")
+        last = len(list((self.folder / "in").iterdir())) - 1
 
         def search(folder, score, more=""):
             text = HEAD.format(uri=folder) + (
@@ -292,11 +296,12 @@ class Blur(Case):
   second: {{type: images, input: ellipses, path: '{self.folder}/ellipse', name: "{{seq}}.png"}}
 """)
         self.assertGreater(sum(map(len, hidden.values())), 10)
-        for shape, grown in (("box", 0.3), ("ellipse", 0.64)):
+        for shape, grown in (("box", 0.4), ("ellipse", 0.78)):
             again = search(self.folder / shape, 0.1)
             with self.subTest(shape):
                 self.assertEqual([(seq, one["score"]) for seq, found in again.items() for one in found
-                                  for was in hidden[seq] if one["score"] > 0.2 and touches(one, was, grown)], [])
+                                  for was in hidden[seq] if (shape == "box" or seq < last) and one["score"] > 0.2
+                                  and touches(one, was, grown)], [])
 
     @unittest.skipUnless(CENTERFACE.exists() and ASTRONAUT.exists(), f"no {CENTERFACE}: tools/test makes it")
     def test_faces(self):

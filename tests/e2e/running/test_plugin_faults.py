@@ -18,6 +18,13 @@ class Faults(Case):
         return pipeline(SOURCE, top=f"plugins: libfaults.so\n{top}", decode="",
                         small="type: preprocess, size: 16", find=f'type: faulty, fault: "{fault}"', rows="type: jsonl")
 
+    def read_twice(self, fault):
+        """Two stages read the same frames, one of them faulty."""
+        return pipeline(SOURCE, top="plugins: libfaults.so", decode="", small="type: preprocess, size: 16",
+                        marked='type: faulty, fault: "classes"',
+                        find=f'type: faulty, input: marked, fault: "{fault}"',
+                        rows="type: jsonl", other="type: callback, input: marked")
+
     def test_misuse_of_a_call_ends_the_run_with_a_message(self):
         for fault, says in [("twice", "forwards an input that it does not have; its author must forward each input"),
                             ("index", "forwards an input that it does not have"),
@@ -42,6 +49,25 @@ class Faults(Case):
         run = self.run_pipeline(self.faulty("spoken"), "--workers", "1")
         self.assertIn("find: the first reason\n", run.err)
         self.assertIn("find: not available", run.err)
+
+    def test_a_stage_that_changes_its_input_is_found(self):
+        for fault, says in [("paint", "changes the picture or data of its input, which other stages may read; its "
+                                      "author must call mr_promise_changes in negotiate, and mr_io_change before"),
+                            ("score", "changes a result of its input, which other stages may read"),
+                            ("time", "changes its input, which other stages may read")]:
+            for workers in "1", "4":
+                with self.subTest(fault, workers=workers):
+                    run = self.run_pipeline(self.read_twice(fault), "--check-stages", "--workers", workers, code=70)
+                    self.assertIn(f": find: {AUTHOR} {says}", run.err)
+                    self.assert_balanced(run)
+        run = self.run_pipeline(self.read_twice("none"), "--check-stages")
+        self.assert_balanced(run)
+
+    def test_verify_finds_a_stage_that_changes_its_input(self):
+        file = self.write(self.read_twice("paint"))
+        done = call([MILLRACE, "verify", file, "--against", "sim:0", "--frames", "5"])
+        self.assertEqual(done.returncode, 70, done.stderr)
+        self.assertIn(f"find: {AUTHOR} changes the picture or data of its input", done.stderr)
 
     def test_frames_that_a_stage_keeps_to_the_end_are_not_balanced(self):
         run = self.run_pipeline(self.faulty("keep").replace("duration=4", "duration=0.2"), code=70)

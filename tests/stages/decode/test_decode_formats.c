@@ -5,6 +5,7 @@
 #include <libavutil/imgutils.h>
 
 #include "stages/decode/decode_needed.h"
+#include "stages/decode/device/picture_layout.h"
 #include "stages/media/picture_format.h"
 #include "tests/support/decoded.h"
 #include "tests/support/suite.h"
@@ -191,6 +192,31 @@ TEST(selection_follows_time_and_number) {
     mr_selection_begin(&selection);
     assert_true(mr_selection_wants(&selection, &media, MR_NO_TIME));
     assert_false(mr_selection_wants(&selection, &media, MR_NO_TIME));
+}
+
+/* A decoder takes pictures of the pool and of libavcodec for one another: both must have the same strides. */
+TEST(strides_are_those_of_libavcodec) {
+    const AVCodec *decoder = avcodec_find_decoder(AV_CODEC_ID_H264);
+    AVCodecContext *codec = avcodec_alloc_context3(decoder);
+    static const int sizes[][2] = {{176, 144}, {175, 143}, {186, 150}, {640, 360}, {1920, 1080}, {16, 16}};
+    mr_pixel pixel;
+    enum AVPixelFormat format;
+    assert_int_equal(avcodec_open2(codec, decoder, NULL), 0);
+    for (size_t i = 0; (format = mr_pixel_av_at(i, &pixel)) != AV_PIX_FMT_NONE; i++)
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+            AVFrame *picture = av_frame_alloc();
+            int strides[4] = {0};
+            size_t offsets[4] = {0};
+            codec->pix_fmt = picture->format = format;
+            codec->width = picture->width = sizes[k][0];
+            codec->height = picture->height = sizes[k][1];
+            assert_int_equal(avcodec_default_get_buffer2(codec, picture, 0), 0);
+            assert_true(mr_picture_lay_out(codec, format, sizes[k][0], sizes[k][1], strides, offsets) > 0);
+            for (int plane = 0; plane < 4; plane++)
+                assert_int_equal(strides[plane], picture->linesize[plane]);
+            av_frame_free(&picture);
+        }
+    avcodec_free_context(&codec);
 }
 
 RUN_TESTS(NULL, NULL)

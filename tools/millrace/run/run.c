@@ -57,6 +57,9 @@ static const mr_usage_option options[] = {
     MR_OPTION_NUMBER("replica", "N", arguments, replica, 0, MR_VIEW_MOST_REPLICAS - 1,
                      "which of the node's processes this is: 0, 1, ..."),
     MR_OPTION("one-process", NULL, arguments, one_process, "runs all stages in this process and ignores `nodes`"),
+    MR_OPTION("check-stages", NULL, arguments, check_stages,
+              "for authors of stage types: ends the run with a message if a stage changes a frame that it gets, which "
+              "others may read. Slow: one stage works at a time"),
     MR_OPTION("trace", "FILE", arguments, trace,
               "writes the work of each thread and device over time, for ui.perfetto.dev or chrome://tracing"),
     MR_OPTION("resume", "FILE", arguments, resume,
@@ -131,7 +134,7 @@ static bool parse(arguments *to, int argc, char **argv, int *code) {
 
 static int open_pipeline(mr_pipeline **pipeline, const arguments *from) {
     mr_diagnostics wrong = {0};
-    mr_pipeline_params params = {.path = from->path,
+    mr_pipeline_params params = {.path = from->path, .check_stages = from->check_stages,
                                  .trace = from->trace, .resume = from->resume, .grace_ns = from->grace_ns};
     mr_overrides_apply(&from->overrides, &params);
     params.override_names = from->overrides.name;

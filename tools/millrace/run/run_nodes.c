@@ -69,6 +69,8 @@ void mr_run_command_write(mr_run_command *command, const char *verb, const char 
         mr_run_command_add(command, "--log", from->log);
     if (from->grace)
         mr_run_command_add(command, "--grace", from->grace);
+    if (from->check_stages)
+        mr_run_command_add(command, "--check-stages", NULL);
     mr_run_command_add(command, from->path, NULL);
 }
 

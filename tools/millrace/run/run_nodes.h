@@ -14,7 +14,7 @@ typedef struct mr_run_arguments {
     int replica;
     int64_t grace_ns;  /* 0: not given */
     mr_loss_limit loss;
-    bool quiet, json, deny, one_process;
+    bool quiet, json, deny, one_process, check_stages;
     mr_launch launch;  /* from the environment */
     mr_report report;  /* to the supervisor */
 } mr_run_arguments;

@@ -72,6 +72,7 @@ static const mr_usage usage = {
             "the YAML names. The outputs of each stage are compared, frame by frame: pictures, tensors, classes by "
             "index and score. The result is the largest and the mean error, for floats also in units in the last "
             "place (ULP), and the first frame that differs.\n"
+            "A stage that changes a frame that it gets, which others may read, ends both sides with a message.\n"
             "Nothing is written. No frame is dropped for being late: queues block. Memory does not grow with the "
             "length of the input. --workers and --jobs are for each side.\n"
             "Both sides decode in software, because a GPU's decoder uses another pixel layout. With "
@@ -163,7 +164,7 @@ static int open_with(mr_pipeline **pipeline, const arguments *from, const mr_ver
                      int side, const char *folder) {
     char own[MR_TEMP_FOLDER_PATH + 4];
     mr_diagnostics wrong = {0};
-    mr_pipeline_params params = {.path = from->path};
+    mr_pipeline_params params = {.path = from->path, .check_stages = true};
     mr_overrides_apply(&from->overrides, &params);
     params.types = verify->list[side];
     params.override_count = with->count;

@@ -15,44 +15,44 @@
 #include <stdint.h>
 
 /* More than a decoder can have in flight: the oldest number then belongs to a picture that never came. */
-enum { MR_HEARD = 256 };
+enum { MR_DECODE_LOG = 256 };
 
-typedef struct mr_heard_numbers {
-    int64_t number[MR_HEARD]; /* the last ones */
-    unsigned count;           /* how many were ever added */
-} mr_heard_numbers;
+typedef struct mr_decode_log_numbers {
+    int64_t number[MR_DECODE_LOG]; /* the last ones */
+    unsigned count;                /* how many were ever added */
+} mr_decode_log_numbers;
 
 /* Shared by one source's decoders. */
-typedef struct mr_heard {
-    pthread_mutex_t lock;      /* guards all below */
-    mr_heard_numbers pictures; /* damaged pictures; -1: already asked */
-    mr_heard_numbers news;     /* the same; -1: was taken */
-    mr_heard_numbers spilt;    /* damaged, and with traces left in the decoder */
-    mr_heard_numbers refused;  /* packets with a logged error; -1: taken */
-    int64_t first;             /* first damaged one; INT64_MAX: none */
-} mr_heard;
+typedef struct mr_decode_log {
+    pthread_mutex_t lock;           /* guards all below */
+    mr_decode_log_numbers pictures; /* damaged pictures; -1: already asked */
+    mr_decode_log_numbers news;     /* the same; -1: was taken */
+    mr_decode_log_numbers spilt;    /* damaged, and with traces left in the decoder */
+    mr_decode_log_numbers refused;  /* packets with a logged error; -1: taken */
+    int64_t first;                  /* first damaged one; INT64_MAX: none */
+} mr_decode_log;
 
-void mr_heard_init(mr_heard *heard);
-void mr_heard_fini(mr_heard *heard);
+void mr_decode_log_init(mr_decode_log *log);
+void mr_decode_log_fini(mr_decode_log *log);
 /* Call when the decoder is empty: no packet sent so far is damaged any more. */
-void mr_heard_begin(mr_heard *heard);
+void mr_decode_log_begin(mr_decode_log *log);
 /* Call when another decoder decodes packets from that number again. */
-void mr_heard_forget(mr_heard *heard, int64_t number);
+void mr_decode_log_forget(mr_decode_log *log, int64_t number);
 
 /* Call for each logged line: `number` is the packet being decoded, `level` is libavutil's. */
-void mr_heard_line(mr_heard *heard, int64_t number, int level, const char *format);
+void mr_decode_log_line(mr_decode_log *log, int64_t number, int level, const char *format);
 
 /* Whether this packet's picture is damaged. Call once, when the picture has come out. */
-bool mr_heard_of(mr_heard *heard, int64_t number);
+bool mr_decode_log_blames(mr_decode_log *log, int64_t number);
 /* Marks a packet as damaged for another reason than the log. */
-void mr_heard_spoil(mr_heard *heard, int64_t number);
-/* The lowest damaged packet number since mr_heard_begin; INT64_MAX: none. Still pictures have negative numbers
+void mr_decode_log_spoil(mr_decode_log *log, int64_t number);
+/* The lowest damaged packet number since mr_decode_log_begin; INT64_MAX: none. Still pictures have negative numbers
  * (still_decoder.h) and do not count. */
-int64_t mr_heard_first(mr_heard *heard);
+int64_t mr_decode_log_first(mr_decode_log *log);
 /* Takes the lowest such number that was not taken yet; 0: none. */
-int64_t mr_heard_take(mr_heard *heard);
+int64_t mr_decode_log_take(mr_decode_log *log);
 /* Whether an H.264 decoder gave up a macroblock in this packet in the middle of its coefficients. The decoder keeps the
  * coefficients and adds them to the next picture it decodes. */
-bool mr_heard_spilt(mr_heard *heard, int64_t number);
+bool mr_decode_log_spilt(mr_decode_log *log, int64_t number);
 /* Takes the lowest packet number, from `least`, that has a logged error; 0: none. */
-int64_t mr_heard_take_refused(mr_heard *heard, int64_t least);
+int64_t mr_decode_log_take_refused(mr_decode_log *log, int64_t least);
