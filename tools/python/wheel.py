@@ -48,7 +48,8 @@ def write(path, files, compression=zipfile.ZIP_DEFLATED):
             digest = base64.urlsafe_b64encode(hashlib.sha256(files[name][0]).digest()).rstrip(b"=").decode()
             rows.append(f"{name},sha256={digest},{len(files[name][0])}\n")
     files[record] = ("".join([*rows, f"{record},,\n"]).encode(), False)
-    with zipfile.ZipFile(path, "w", compression) as made:
+    part = path.with_suffix(".part")
+    with zipfile.ZipFile(part, "w", compression) as made:
         for name in [*(one for one in sorted(files) if one != record), record]:
             data, program = files[name]
             entry = zipfile.ZipInfo(name, DATE)
@@ -56,6 +57,7 @@ def write(path, files, compression=zipfile.ZIP_DEFLATED):
             entry.create_system = 3
             entry.external_attr = (0o100755 if program else 0o100644) << 16
             made.writestr(entry, data)
+    part.replace(path)
     return path
 
 

@@ -8,6 +8,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import zipfile
 
 from harness import MILLRACE, ROOT, SAMPLES, Case, call
@@ -101,6 +102,7 @@ class Wheel(Case):
                 self.assertEqual(re.findall(r" T (\w+)", symbols), ["PyInit__core"])
         self.licences(unpacked)
         self.install(wheel)
+        self.two_versions(unpacked)
 
     def licences(self, unpacked):
         """The metadata does not say MIT alone, and there is a text for each Debian package with a bundled library. The
@@ -125,6 +127,17 @@ class Wheel(Case):
             self.assertTrue(texts.keys() & owners[name], f"{name}: {owners[name]}")
             # tools/wheel adds libheif itself, which the program opens while running.
             self.assertTrue(listed & owners[name] or name == "libheif.so.1", f"{name}: {owners[name]}")
+
+    def two_versions(self, unpacked):
+        """A module that finds the library of another version is refused with both numbers."""
+        version = re.search(r"-([\d.]+)\.dist-info", str(next(unpacked.glob("*.dist-info")))).group(1)
+        other = version[:-1] + ("8" if version.endswith("9") else "9")
+        (library,) = (one for one in unpacked.glob("millrace.libs/libmillrace-*") if "command" not in one.name)
+        library.write_bytes(library.read_bytes().replace(f"\0{version}\0".encode(), f"\0{other}\0".encode()))
+        done = call([sys.executable, "-c", "import millrace"], environment={"PYTHONPATH": str(unpacked)})
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"ImportError: the module is of millrace {version}, and the library that it found is of {other}",
+                      done.stderr)
 
     def heic(self):
         """The path of a small picture, or nothing where no program makes one."""
