@@ -127,6 +127,23 @@ stages:
         path, _ = self.scaled("lite1", "")
         self.millrace("check", path, "--deny-warnings", code=78)
 
+    def test_a_network_that_is_not_made_yet(self):
+        """The error names the command that makes it, and no other network whose name is near."""
+        copy = self.folder / "millrace"
+        shutil.copy(MILLRACE, copy)
+        self.write("", "lite0.onnx")
+        environment = {"MODELS": str(self.folder), "MILLRACE_MODELS": "", "HOME": "", "XDG_DATA_HOME": ""}
+        for name, hint in (("lite1", "`millrace models get lite1` makes it"),
+                           ("centerface", "`millrace models get centerface` makes it"),
+                           ("lite2-features", "`millrace models get lite2` makes it"),
+                           ("lite2-head", "here are"), ("lite9", 'did you mean "lite0"?')):
+            with self.subTest(name):
+                path, _ = self.scaled(name, "")
+                done = call([copy, "plan", path], environment=environment)
+                self.assertEqual(done.returncode, 66, done.stderr)
+                self.assertIn(f'there is no "{name}" here', done.stderr)
+                self.assertIn(f"hint: {hint}", done.stderr)
+
     def test_another_network_of_that_name(self):
         """Its size tells."""
         mine = self.folder / "lite0.onnx"
