@@ -760,4 +760,4 @@ TEST(several_threads_change_it) {
     }
 }
 
-RUN_TESTS(be_quiet, NULL)
+RUN_TESTS_AT_ONCE(be_quiet, NULL)

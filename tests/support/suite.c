@@ -4,10 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/support/sanitized.h"
@@ -49,6 +52,47 @@ void expect_words(const char *text, const char *words) {
 
 int run_suite(int (*set_up)(void **state), int (*tear_down)(void **state)) {
     return _cmocka_run_group_tests("tests", tests, count, set_up, tear_down);
+}
+
+/* Runs one test in a new process, which ends if this one does; its output goes to the file. */
+static pid_t begin(const struct CMUnitTest *test, FILE *output, int (*set_up)(void **), int (*tear_down)(void **)) {
+    const pid_t process = fork();
+    if (process)
+        return process;
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) || dup2(fileno(output), STDOUT_FILENO) < 0 ||
+        dup2(fileno(output), STDERR_FILENO) < 0)
+        abort();
+    exit(_cmocka_run_group_tests("test", test, 1, set_up, tear_down));
+}
+
+/* Prints its output; returns whether it failed. */
+static bool end(const struct CMUnitTest *test, pid_t process, FILE *output) {
+    int status = 0;
+    char line[1024];
+    const bool ended = process > 0 && waitpid(process, &status, 0) == process;
+    rewind(output);
+    while (fgets(line, sizeof line, output))
+        fputs(line, stdout);
+    fclose(output);
+    if (!ended || !WIFEXITED(status))
+        printf("[  FAILED  ] %s: its process %s, status %d\n", test->name, ended ? "died" : "did not start", status);
+    return !ended || status != 0;
+}
+
+int run_suite_at_once(int (*set_up)(void **state), int (*tear_down)(void **state)) {
+    static pid_t processes[MOST];
+    static FILE *outputs[MOST];
+    int failed = 0;
+    for (size_t i = 0; i < count; i++) {
+        outputs[i] = tmpfile();
+        if (!outputs[i])
+            abort();
+        processes[i] = begin(&tests[i], outputs[i], set_up, tear_down);
+    }
+    for (size_t i = 0; i < count; i++)
+        failed += end(&tests[i], processes[i], outputs[i]);
+    printf("%d of %zu tests failed\n", failed, count);
+    return failed;
 }
 
 #ifndef SANITIZED

@@ -65,6 +65,12 @@ static inline void free_at(void *variable) {
         return run_suite(set_up, tear_down);                                                                         \
     }
 
+/* The same for a suite whose tests mostly wait: each runs in a separate process, all at the same time. */
+#define RUN_TESTS_AT_ONCE(set_up, tear_down)                                                                         \
+    int main(void) {                                                                                                 \
+        return run_suite_at_once(set_up, tear_down);                                                                 \
+    }
+
 /* Must be less than a second. */
 static inline void sleep_ms(int milliseconds) {
     nanosleep(&(struct timespec){.tv_sec = milliseconds / 1000, .tv_nsec = milliseconds % 1000 * 1000000L}, NULL);
@@ -88,3 +94,4 @@ void expect_words(const char *text, const char *words);
 void add_test(int line, const struct CMUnitTest *test);
 /* Returns how many failed. */
 int run_suite(int (*set_up)(void **state), int (*tear_down)(void **state));
+int run_suite_at_once(int (*set_up)(void **state), int (*tear_down)(void **state));

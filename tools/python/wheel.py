@@ -10,6 +10,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import sysconfig
 import zipfile
 
 METADATA = """Metadata-Version: 2.1
@@ -47,7 +48,8 @@ def write(path, files, compression=zipfile.ZIP_DEFLATED):
             digest = base64.urlsafe_b64encode(hashlib.sha256(files[name][0]).digest()).rstrip(b"=").decode()
             rows.append(f"{name},sha256={digest},{len(files[name][0])}\n")
     files[record] = ("".join([*rows, f"{record},,\n"]).encode(), False)
-    with zipfile.ZipFile(path, "w", compression, compresslevel=9) as made:
+    part = path.with_suffix(".part")
+    with zipfile.ZipFile(part, "w", compression) as made:
         for name in [*(one for one in sorted(files) if one != record), record]:
             data, program = files[name]
             entry = zipfile.ZipInfo(name, DATE)
@@ -55,6 +57,7 @@ def write(path, files, compression=zipfile.ZIP_DEFLATED):
             entry.create_system = 3
             entry.external_attr = (0o100755 if program else 0o100644) << 16
             made.writestr(entry, data)
+    part.replace(path)
     return path
 
 
@@ -77,16 +80,26 @@ def pack(root, tree, folder):
                  zipfile.ZIP_STORED)
 
 
+def owners(paths):
+    """The Debian packages of files: {path: package}. Asks dpkg once, with paths: it takes long for names with a `*`.
+    Packages older than Debian's one /usr have their files in /lib."""
+    asked = {str(path).removeprefix(usr): str(path) for path in paths for usr in ("/usr", "")}
+    found = subprocess.run(["dpkg", "-S", *sorted(asked)], capture_output=True, text=True).stdout
+    return {asked[path]: package for package, path in re.findall(r"^([^:, ]+)(?::\w+)?: (/.*)$", found, re.M)}
+
+
 def licences(files):
     """Yields names and bytes of the licence texts of all bundled libraries: those of the Debian packages that have
     files with their names (without the digest that auditwheel adds), and the licences that these refer to."""
     names = {re.sub(r"-[0-9a-f]{8}(?=\.)", "", pathlib.Path(name).name) for name in files
              if name.startswith("millrace.libs/") and "/libmillrace" not in name}
-    found = subprocess.run(["dpkg", "-S", *sorted(f"*/{name}" for name in names)], stdout=subprocess.PIPE, text=True,
-                           check=True).stdout
-    packages = set(re.findall(r"^([^:]+):", found, re.M))
+    installed = pathlib.Path("/usr/lib", sysconfig.get_config_var("MULTIARCH")).rglob("*.so*")
+    packages = owners(path for path in installed if path.name in names)
+    unknown = names - {pathlib.Path(path).name for path in packages}
+    if unknown:
+        sys.exit(f"no Debian package has {', '.join(sorted(unknown))}")
     referred = set()
-    for package in sorted(packages):
+    for package in sorted(set(packages.values())):
         text = pathlib.Path(f"/usr/share/doc/{package}/copyright").read_bytes()
         referred.update(re.findall(rb"/usr/share/common-licenses/([\w.-]*\w)", text))
         yield f"{package}/copyright", text
@@ -110,12 +123,27 @@ def repair(arguments):
     import dataclasses
 
     from auditwheel import main, policy
+    from auditwheel._vendor import whichprovides
     load = policy.WheelPolicies.__init__
 
     def load_stricter(self, *given, **options):
         load(self, *given, **options)
         self._policies = [dataclasses.replace(one, whitelist=frozenset(one.whitelist & SYSTEM))
                           for one in self._policies]
+
+    class AllAtOnce(whichprovides.DpkgPackageProvider):
+        """auditwheel lists the libraries' packages. It would run dpkg twice for each file, which takes most of its
+        time."""
+        _resolve_order = -1
+
+        @classmethod
+        def whichprovides(cls, paths):
+            found = owners(paths)
+            told = subprocess.run(["dpkg-query", "-W", "-f", "${Package} ${Version}\n", *sorted(set(found.values()))],
+                                  capture_output=True, text=True, check=True).stdout
+            version = dict(line.split() for line in told.splitlines())
+            return {path: whichprovides.ProvidedBy("deb", package, version[package], cls.distro())
+                    for path, package in found.items()}
 
     policy.WheelPolicies.__init__ = load_stricter
     sys.argv = ["auditwheel", "repair", *arguments]

@@ -93,12 +93,18 @@ void mr_ipc_path_remove(const char *endpoint, bool made) {
 /* ---- file descriptors -------------------------------------------------------------------------------------------- */
 
 /* A context, a socket, a listener and a guard take eleven with libzmq 4.3; a few more for those of a peer.
- * A peer has a connection, and a duplicate of its descriptor for the guard. */
-enum { DESCRIPTORS = 16, PER_PEER = 2 };
+ */
+enum { DESCRIPTORS = 16 };
+
+/* The guard duplicates a connection's descriptor if it limits what the peer sends, or how long it is a stranger. */
+static rlim_t descriptors_per_peer(const mr_zmq_params *params) {
+    return params->max_message_bytes > 0 || params->unknown_ns > 0 ? 2 : 1;
+}
 
 int mr_zmq_room_check(const mr_zmq_params *params) {
     struct rlimit limit;
-    const rlim_t peers = params->bind && params->max_peers > 0 ? PER_PEER * (rlim_t)params->max_peers : 1;
+    const rlim_t peers = params->bind && params->max_peers > 0
+                             ? descriptors_per_peer(params) * (rlim_t)params->max_peers : 1;
     rlim_t wanted = DESCRIPTORS + peers, room = 0;
     if (getrlimit(RLIMIT_NOFILE, &limit))
         return mr_fail(MR_ERROR_INTERNAL, "cannot find out how many files may be open: %s", strerror(errno));

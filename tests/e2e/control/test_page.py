@@ -193,7 +193,7 @@ class Page(test_http.Http):
             page.until(health, lambda text: text == "not connected")
             between.pass_on()
             page.until(health, lambda text: "gone" in text)
-            page.until("document.querySelector('#rate').textContent", lambda text: float(text.split()[0]) > 0)
+            page.until("document.querySelector('#rate').textContent", lambda text: text and float(text.split()[0]) > 0)
         again = page.run("[...document.querySelector('#log').childNodes].map(line => line.textContent)")
         self.assertEqual(again[:len(lines)], lines)
         self.assertEqual([line for line in lines if again.count(line) > lines.count(line)], [])

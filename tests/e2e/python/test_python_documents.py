@@ -67,6 +67,25 @@ class Documents(Case):
         shares = [json.loads(line)["tensors"][0]["data"][0] for line in done.stdout.splitlines()]
         np.testing.assert_allclose(shares, (luma_of(CLIP) < 40).mean((1, 2)), atol=1e-6)
 
+    def test_the_rgb_of_the_document(self):
+        """Pixels are those of ffmpeg, which resizes chroma in another way, and no channel is brighter."""
+        (stage,) = re.findall(r"^`rgb: (\{type: preprocess.*?\})`", DOCUMENT.read_text(), re.M)
+        raw = subprocess.run(["ffmpeg", "-v", "error", "-i", CLIP, "-vf",
+                              "scale=160:120:flags=area+accurate_rnd+full_chroma_inp+full_chroma_int", "-f",
+                              "rawvideo", "-pix_fmt", "rgb24", "-"], capture_output=True, check=True).stdout
+        (self.folder / "raw").write_bytes(raw)
+        path = self.write(f"version: 1\npipeline: p\nsources:\n  v: {{uri: '{CLIP}'}}\nstages:\n"
+                          f"  decode: {{input: v}}\n  rgb: {stage}\n  out: {{type: callback, input: rgb}}\n")
+        self.python("-c", f"""
+import millrace, numpy as np
+raw = np.fromfile("raw", np.uint8).reshape(-1, 120, 160, 3).astype(int)
+for frame, expected in zip(millrace.run({str(path)!r}), raw, strict=True):
+    assert frame.array.shape == (120, 160, 3) and frame.array.dtype == np.uint8
+    difference = frame.array - expected
+    assert np.abs(difference).mean() < 2, np.abs(difference).mean()
+    assert np.abs(difference.mean((0, 1))).max() < 0.5, difference.mean((0, 1))
+""")
+
     def test_types(self):
         if not importlib.util.find_spec("mypy"):
             self.skipTest("no mypy (tools/test installs it)")

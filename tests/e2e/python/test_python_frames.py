@@ -1,11 +1,14 @@
 """The Python module in this process: frames, results, arrays, pushing, plans. The references are the command's own
 jsonl, ffmpeg, and NumPy."""
+import copy
 import dataclasses
 import gc
 import json
 import os
 import pathlib
+import pickle
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -543,6 +546,10 @@ class Control(Module):
         p = millrace.Pipeline(text=NUMBERS.replace("COUNT", "1"))
         self.addCleanup(p.close)
         for call, says in ((lambda: millrace.Pipeline(5), "PathLike"), (lambda: millrace.Pipeline(), "text="),
+                           (lambda: millrace.run(NUMBERS), "YAML text: give it as text="),
+                           (lambda: millrace.Pipeline("p.yaml\0q"), "null byte"),
+                           (lambda: millrace.plan(text=NUMBERS + "\0"), "null byte"),
+                           (lambda: millrace.plan(text=NUMBERS, input=["a\0b"]), "null byte"),
                            (lambda: millrace.Frame(), "come from pipelines"), (lambda: millrace.Array(), "come from"),
                            (lambda: type(p._core)(), "come from"), (lambda: p.subscribe("answers", 5), "function"),
                            (lambda: p.wait(-1), "at least 0"), (lambda: p.wait("x"), "number"),
@@ -550,6 +557,29 @@ class Control(Module):
                            (lambda: millrace._core.open({"path": 5}), "bytes")):
             with self.assertRaisesRegex((TypeError, ValueError), says):
                 call()
+
+    def test_paths_that_are_not_utf_8(self):
+        """They come back as Python writes them, so that open finds the file."""
+        name = os.fsencode(self.folder / "film") + b" \xff.mp4"
+        shutil.copy(CLIP, name)
+        text = pipeline(dict(video='uri: "x.mp4"'), decode="", answers="type: callback")
+        for given in (name, os.fsdecode(name)):
+            with millrace.run(text=text, input=given) as run:
+                self.assertEqual(os.fsencode(next(run).file), name)
+
+    def test_errors_and_results_go_to_other_processes(self):
+        with self.assertRaises(millrace.PipelineError) as raised:
+            millrace.Pipeline(text="version: 1\npipeline: [")
+        error = pickle.loads(pickle.dumps(raised.exception))
+        self.assertEqual((type(error), str(error), error.exit_code, error.diagnostics),
+                         (millrace.PipelineError, str(raised.exception), 78, raised.exception.diagnostics))
+        with self.assertRaises(millrace.FramesHeld) as raised:
+            list(millrace.run(text=NUMBERS.replace("COUNT", "9"), hold=2))
+        self.assertEqual(pickle.loads(pickle.dumps(raised.exception)).exit_code, 75)
+        frame = next(millrace.run(text=NUMBERS.replace("COUNT", "1")))
+        for copied in (pickle.dumps, copy.copy, copy.deepcopy):
+            with self.assertRaisesRegex(TypeError, "take its results"):
+                copied(frame)
 
     def test_tap_gives_a_copy(self):
         text = pipeline(dict(numbers='type: "null", rate: 100fps'), out="type: \"null\"")

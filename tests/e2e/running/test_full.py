@@ -9,7 +9,9 @@ import subprocess
 import tempfile
 
 from disks import Disk, Mounted
-from harness import MILLRACE, ROOT, TIMEOUT, Case, call, pipeline
+from harness import MILLRACE, ROOT, TIMEOUT, Case, pipeline
+
+AT_ONCE = 4
 
 
 def full(sink, path):
@@ -27,18 +29,11 @@ KINDS = {"jsonl": "type: jsonl", "csv": "type: csv", "images": "type: images"}
 
 
 class Preloaded(Disk):
-    shim = None
-
     def __init__(self, case):
         super().__init__(case)
-        if not Preloaded.shim:
-            Preloaded.shim = pathlib.Path(case.shared.name) / "full_disk.so"
-            done = call(["cc", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", Preloaded.shim,
-                         ROOT / "tests/e2e/full_disk.c", "-ldl"])
-            case.assertEqual(done.returncode, 0, done.stderr)
         self.flag = case.folder / "full"
         options = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
-        self.environment = {"LD_PRELOAD": str(Preloaded.shim), "ASAN_OPTIONS": options, "FULL_FOLDER": str(self.folder),
+        self.environment = {"LD_PRELOAD": case.shim, "ASAN_OPTIONS": options, "FULL_FOLDER": str(self.folder),
                             "FULL_WHILE": str(self.flag)}
 
     def fill(self):
@@ -180,8 +175,11 @@ class WithAFailingWrite(Full, Case):
 
     @classmethod
     def setUpClass(cls):
-        cls.shared = tempfile.TemporaryDirectory(prefix="millrace-")
-        cls.addClassCleanup(cls.shared.cleanup)
+        shared = tempfile.TemporaryDirectory(prefix="millrace-")
+        cls.addClassCleanup(shared.cleanup)
+        cls.shim = f"{shared.name}/full_disk.so"
+        subprocess.run(["cc", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", cls.shim, ROOT / "tests/e2e/full_disk.c",
+                        "-ldl"], check=True)
 
     def test_folders_in_names_wait_for_room(self):
         """No folder can be made while the disk is full."""

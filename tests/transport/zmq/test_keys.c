@@ -282,7 +282,12 @@ TEST(a_socket_wants_file_descriptors) {
     char *reported = strdup(mr_message());
     params.max_peers = 100;
     int fits = mr_zmq_create(&socket, &params);
+    /* A limit on messages needs a second descriptor for each peer. */
+    mr_zmq *limited = NULL;
+    params.max_message_bytes = 65536;
+    int limited_fits = mr_zmq_create(&limited, &params);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(limited_fits, MR_ERROR_UNAVAILABLE);
     assert_int_equal(status, MR_ERROR_UNAVAILABLE);
     assert_non_null(strstr(reported, "of the 200 that this process may have"));
     assert_non_null(strstr(reported, "ulimit -n"));

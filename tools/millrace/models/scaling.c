@@ -17,26 +17,25 @@ typedef struct scaling {
 
 /* ---- as preprocess does it ------------------------------------------------------------------------------------- */
 
-static const void *option_of(const mr_view_stage *stage, const char *name, const mr_option **option) {
+static const mr_option *option_of(const mr_view_stage *stage, const char *name, mr_option_kind kind) {
     for (const mr_option *o = stage->type->options; o && o->name; o++)
-        if (strcmp(o->name, name) == 0) {
-            *option = o;
-            return (const char *)stage->options + o->offset;
-        }
+        if (strcmp(o->name, name) == 0 && o->kind == kind)
+            return o;
     return NULL;
 }
 
 static const char *word_of(const mr_view_stage *stage, const char *name) {
-    const mr_option *option;
-    const int *value = option_of(stage, name, &option);
-    return value ? option->choices[*value] : "";
+    const mr_option *option = option_of(stage, name, MR_OPTION_ENUM);
+    return option ? option->choices[*(const int *)((const char *)stage->options + option->offset)] : "";
 }
 
 static void numbers_of(const mr_view_stage *stage, const char *name, double fallback, double to[3]) {
-    const mr_option *option;
-    const mr_doubles *given = option_of(stage, name, &option);
+    const mr_option *option = option_of(stage, name, MR_OPTION_DOUBLES);
+    const mr_doubles none = {0}, *given = &none;
+    if (option)
+        given = (const mr_doubles *)((const char *)stage->options + option->offset);
     for (size_t c = 0; c < 3; c++)
-        to[c] = !given || !given->count ? fallback : given->value[given->count == 3 ? c : 0];
+        to[c] = given->count ? given->value[given->count == 3 ? c : 0] : fallback;
 }
 
 static scaling scaling_of(const mr_view_stage *preprocess) {

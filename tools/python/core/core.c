@@ -46,6 +46,11 @@ PyObject *mr_py_text(const char *text, bool optional) {
     return PyUnicode_DecodeUTF8(text ? text : "", (Py_ssize_t)(text ? strlen(text) : 0), "replace");
 }
 
+const char *mr_py_chars(PyObject *bytes) {
+    char *text;
+    return PyBytes_AsStringAndSize(bytes, &text, NULL) ? NULL : text;
+}
+
 PyObject *mr_py_seconds(int64_t ns) {
     if (ns == MR_NO_TIME)
         Py_RETURN_NONE;
@@ -157,7 +162,7 @@ static PyObject *make_plan(PyObject *module, PyObject *dict) {
 
 static PyObject *set_log_level(PyObject *module, PyObject *name) {
     mr_log_level level;
-    const char *text = PyBytes_AsString(name);
+    const char *text = mr_py_chars(name);
     (void)module;
     if (!text)
         return NULL;
@@ -170,7 +175,7 @@ static PyObject *set_log_level(PyObject *module, PyObject *name) {
 
 /* Plugins look for the library's functions among those of the whole process, and Python loads modules apart. */
 static PyObject *load_plugin(PyObject *module, PyObject *path) {
-    const char *text = PyBytes_AsString(path);
+    const char *text = mr_py_chars(path);
     const mr_plugin *plugin;
     Dl_info library;
     (void)module;

@@ -30,6 +30,8 @@ PyObject *mr_py_raise(int status);
 PyObject *mr_py_raise_text(int status, const char *message);
 /* A text from outside, whose bytes need not be UTF-8. NULL and "" give None if `optional`. */
 PyObject *mr_py_text(const char *text, bool optional);
+/* The text of a bytes object. NULL, with an exception: it is none, or has a zero. */
+const char *mr_py_chars(PyObject *bytes);
 /* Seconds. MR_NO_TIME gives None. */
 PyObject *mr_py_seconds(int64_t ns);
 /* Stores a new reference in a dict and drops it. A NULL value fails. */

@@ -5,12 +5,14 @@
 #include "array.h"
 #include "results.h"
 
+enum { ID_NAME, FILE_NAME, LABEL_NAME, NAME_COUNT };
+
 typedef struct frame {
     PyObject_HEAD mr_py_hold *hold;
     mr_frame at; /* results, names and media are valid while the hold has the frame */
     PyObject *source;
-    PyObject *results;  /* a list; NULL: not made yet */
-    PyObject *names[3]; /* id, file, label; NULL: not made yet */
+    PyObject *results;           /* a list; NULL: not made yet */
+    PyObject *names[NAME_COUNT]; /* NULL: not made yet */
 } frame;
 
 static PyTypeObject *frame_type;
@@ -35,7 +37,7 @@ static void frame_dealloc(PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
     Py_XDECREF(self->source);
     Py_XDECREF(self->results);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < NAME_COUNT; i++)
         Py_XDECREF(self->names[i]);
     mr_py_hold_unref(self->hold);
     PyObject_Free(object);
@@ -111,8 +113,12 @@ static PyObject *get_pixel(PyObject *object, void *closure) {
 
 static PyObject *name_of(frame *self, int which) {
     const char *(*const ask[])(const mr_frame *) = {mr_frame_id, mr_frame_file, mr_frame_label};
-    if (!self->names[which])
-        self->names[which] = mr_py_text(ask[which](self->hold->frame), true);
+    if (!self->names[which]) {
+        const char *name = ask[which](self->hold->frame);
+        /* As Python has paths that are not UTF-8: open(frame.file) works. */
+        self->names[which] =
+            which == FILE_NAME && name && *name ? PyUnicode_DecodeFSDefault(name) : mr_py_text(name, true);
+    }
     Py_XINCREF(self->names[which]);
     return self->names[which];
 }
@@ -231,7 +237,8 @@ static PyObject *get_array(PyObject *object, void *closure) {
         return plane_of(self, 0);
     mr_format_print(&self->at.format, text, sizeof text);
     if (planes)
-        PyErr_Format(PyExc_ValueError, "a %s has %d planes: read frame.planes, or let preprocess make an RGB tensor",
+        PyErr_Format(PyExc_ValueError,
+                     "a %s has %d planes: read frame.planes, or let preprocess make RGB (dtype: u8, layout: nhwc)",
                      text, planes);
     else
         PyErr_SetString(PyExc_ValueError, "the frame has results alone, and no picture or tensor");
@@ -266,7 +273,7 @@ static mr_py_hold *copy_payload(frame *self) {
 static int detach(frame *self) {
     if (!self->hold->frame)
         return 0;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < NAME_COUNT; i++) {
         PyObject *name = name_of(self, i);
         if (!name)
             return -1;
@@ -311,6 +318,13 @@ int mr_py_frame_end_call(PyObject *object, mr_py_kept *kept) {
     return status;
 }
 
+static PyObject *frame_reduce(PyObject *object, PyObject *none) {
+    (void)object, (void)none;
+    PyErr_SetString(PyExc_TypeError, "a frame cannot be copied or pickled: take its results, and copies of its arrays "
+                                     "(frame.array.copy()); frame.detach() keeps a frame in this process");
+    return NULL;
+}
+
 static PyObject *frame_repr(PyObject *object) {
     const frame *self = (frame *)object;
     char text[MR_FORMAT_TEXT];
@@ -345,9 +359,9 @@ static PyGetSetDef frame_fields[] = {
     FLAG("key", MR_FRAME_KEY, "A packet that needs no other."),
     FLAG("corrupt", MR_FRAME_CORRUPT, "Data is missing or damaged."),
     FLAG("away", MR_FRAME_AWAY, "A picture that shows since when the source is away."),
-    {"id", get_name, NULL, "The id that the sender gave it, or None.", (void *)(intptr_t)0},
-    {"file", get_name, NULL, "The picture's or video's file, or None.", (void *)(intptr_t)1},
-    {"label", get_name, NULL, "The true class, from the folder or the sender, or None.", (void *)(intptr_t)2},
+    {"id", get_name, NULL, "The id that the sender gave it, or None.", (void *)(intptr_t)ID_NAME},
+    {"file", get_name, NULL, "The picture's or video's file, or None.", (void *)(intptr_t)FILE_NAME},
+    {"label", get_name, NULL, "The true class, from the folder or the sender, or None.", (void *)(intptr_t)LABEL_NAME},
     {"results", get_results, NULL, "All results, newest first: a list of Result.", NULL},
     ELEMENTS("classes", "The newest classes, best first: a list of Class."),
     ELEMENTS("objects", "The newest objects, best first: a list of Object."),
@@ -362,6 +376,7 @@ static PyGetSetDef frame_fields[] = {
 static PyMethodDef frame_methods[] = {
     {"detach", frame_detach, METH_NOARGS,
      "Copies the payload and results, so that the frame keeps no memory of the pipeline. Returns the frame."},
+    {"__reduce__", frame_reduce, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

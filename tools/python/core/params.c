@@ -5,7 +5,7 @@
 /* NULL: missing, or None. */
 static const char *text_of(PyObject *dict, const char *key) {
     PyObject *value = PyDict_GetItemString(dict, key);
-    return value && value != Py_None ? PyBytes_AsString(value) : NULL;
+    return value && value != Py_None ? mr_py_chars(value) : NULL;
 }
 
 static long long number_of(PyObject *dict, const char *key) {
@@ -39,7 +39,7 @@ static const char **texts_of(PyObject *dict, const char *key, size_t *count) {
     const Py_ssize_t length = list && list != Py_None ? PyList_Size(list) : 0;
     const char **made = length < 0 ? NULL : PyMem_Calloc((size_t)length + 1, sizeof *made);
     for (Py_ssize_t i = 0; made && i < length; i++)
-        made[i] = PyBytes_AsString(PyList_GetItem(list, i));
+        made[i] = mr_py_chars(PyList_GetItem(list, i));
     if (!made && !PyErr_Occurred())
         PyErr_NoMemory();
     *count = made ? (size_t)length : 0;

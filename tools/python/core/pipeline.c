@@ -225,7 +225,7 @@ static PyObject *push(PyObject *object, PyObject *arguments) {
 typedef int named_call(mr_pipeline *pipeline, const char *name);
 
 static PyObject *call_named(PyObject *object, PyObject *name, named_call *function) {
-    const char *text = PyBytes_AsString(name);
+    const char *text = mr_py_chars(name);
     mr_pipeline *entered = text ? enter(object) : NULL;
     int status;
     if (!entered)

@@ -246,7 +246,7 @@ static int process(mr_stage *self, mr_io *io) {
 
 /* A copy that lives as long as the process. */
 static char *keep_text(PyObject *value) {
-    const char *text = value && value != Py_None ? PyBytes_AsString(value) : NULL;
+    const char *text = value && value != Py_None ? mr_py_chars(value) : NULL;
     return text ? strdup(text) : NULL;
 }
 

@@ -33,6 +33,8 @@ def _params(path: Optional[PathLike], text: Optional[str], settings: Optional[Se
             **more: Any) -> Dict[str, Any]:
     if path is None and text is None:
         raise TypeError("give the path of a pipeline, or text=")
+    if isinstance(path, str) and "\n" in path and not os.path.lexists(path):
+        raise TypeError("the path is a YAML text: give it as text=")
     params = {key: _bytes(value) if isinstance(value, (str, os.PathLike)) else value for key, value in more.items()}
     return {**params, "path": _bytes("pipeline" if path is None else path),
             "text": None if text is None else text.encode(),
