@@ -125,8 +125,8 @@ static const char *expand_variable(expansion *e, const char *at, bool silent, in
     return at + strlen(at);
 }
 
-/* Expands up to the text's end, or, `inside` a variable's default, up to the closing brace. Pairs of braces in a default
- * are text. */
+/* Expands up to the text's end, or, `inside` a variable's default, up to the closing brace. Pairs of braces in a
+ * default are text. */
 static const char *expand_text(expansion *e, const char *at, bool inside, bool silent, int nesting) {
     if (nesting > MAX_NESTING) {
         refuse(e, NULL, "defaults of variables are nested too deep%.*s", "", 0);
