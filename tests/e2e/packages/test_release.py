@@ -118,6 +118,8 @@ class Release(Case):
         for name in ("text", "absent"):
             self.release(VERSION, "--key", self.folder / name, "--output", self.to, code=66, says="cannot sign with")
         self.assertFalse(self.to.exists())
+        self.release(VERSION, "--key", self.folder / "absent", code=66, says="cannot sign with")
+        self.assertFalse((self.tree / "dist").exists())
 
     def test_signed_and_made_twice(self):
         """Twice from different folders, by different users, at different dates."""

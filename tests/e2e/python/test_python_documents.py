@@ -48,6 +48,7 @@ class Documents(Case):
                          [f"video {row['pts']:.2f} s: {row['classes'][0]['label']} ({row['classes'][0]['score']:.3f})"
                           for row in rows])
         self.assertEqual(done.stderr, f"{len(rows)} pictures\n")
+        self.assertIn("usage: frames.py [-h] [video]", self.python(EXAMPLES / "frames.py", "--help").stdout)
         self.assertIn("missing.mp4", self.python(EXAMPLES / "frames.py", "missing.mp4", code=66).stderr)
 
     def test_the_models_of_the_build(self):
