@@ -131,7 +131,7 @@ static int listen_plainly(char endpoint[64]) {
     return server;
 }
 
-/* The linker redirects all calls here (tests/CMakeLists.txt). A channel asks a silent receiver after a tenth of the time
+/* The linker brings all calls here (tests/CMakeLists.txt). A channel asks a silent receiver after a tenth of the time
  * that it sets, `asks_ms`, and waits for the answer for a tenth of `waits_ms`. */
 static int asks_ms, waits_ms;
 int __real_zmq_setsockopt(void *socket, int option, const void *value, size_t bytes);
