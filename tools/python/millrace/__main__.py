@@ -66,9 +66,9 @@ def main() -> NoReturn:
         try:
             _load(arguments[1])
         except (ImportError, OSError) as error:
-            own = isinstance(error, OSError) and error.filename and \
-                os.path.abspath(error.filename) == os.path.abspath(arguments[1])
-            why = error.strerror if own else error
+            why = str(error)
+            if isinstance(error, OSError) and os.path.abspath(error.filename or "") == os.path.abspath(arguments[1]):
+                why = error.strerror
             print(f"millrace: error: --stages {arguments[1]}: {why}", file=sys.stderr)
             sys.exit(66)
         arguments, stages = arguments[2:], True
