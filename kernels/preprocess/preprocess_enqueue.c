@@ -65,7 +65,7 @@ static int enqueue_alike(mr_stream *stream, const mr_preprocess_work *works, int
 /* A device works later, when others may have changed dst and the mark. */
 static int submit(mr_stream *stream, const mr_preprocess_work *work) {
     mr_preprocess_work own = *work;
-    if (stream->device->kind != MR_DEVICE_CPU)
+    if (stream->device->type->kind != MR_DEVICE_CPU)
         own.bars = NULL;
     return mr_stream_submit(stream, run_work, &own, sizeof own);
 }
