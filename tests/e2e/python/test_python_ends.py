@@ -60,15 +60,18 @@ class Ends(Case):
         self.assertNotIn("Fatal", done.stderr)
         return done
 
-    def interrupted(self, text, **options):
-        """Starts a program, sends it SIGINT once it has printed a line, and returns it."""
+    def interrupted(self, text, number=signal.SIGINT, **options):
+        """Starts a program, sends it a signal once it has printed a line, and returns it."""
         with subprocess.Popen([sys.executable, "-uc", BEGIN + text], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True, cwd=self.folder, **options) as child:
             self.assertEqual(child.stdout.readline(), "ready\n")
             time.sleep(0.1)
             started = time.monotonic()
-            child.send_signal(signal.SIGINT)
-            out, err = child.communicate(timeout=30)
+            child.send_signal(number)
+            try:
+                out, err = child.communicate(timeout=30)
+            finally:
+                child.kill()
             return child.returncode, out, err, time.monotonic() - started
 
     def test_ctrl_c_in_a_loop_ends_the_run_in_order(self):
@@ -231,6 +234,50 @@ print("went on")
         self.assertIn("KeyboardInterrupt", err)
         self.assertNotIn("ignored", err)
         self.assertLess(seconds, 5)
+
+    LEFT = """
+import signal
+@millrace.stage
+def stuck(frames):
+    if frames[0].seq: threading.Event().wait()
+text = ENDLESS.replace("{type: callback, input: numbers}", "{type: callback, input: stuck}").replace(
+    "stages:", "stages:\\n  stuck: {input: numbers, batch: {size: 1}}")
+asked = []
+signal.signal(signal.SIGTERM, lambda *_: HANDLER)
+for frame in millrace.run(text=text):
+    print("ready")
+    time.sleep(0.05)
+    break
+time.sleep(0.1)
+print("went on", asked)
+"""
+
+    def test_a_signal_ends_the_wait_for_a_run_that_was_left(self):
+        code, out, err, seconds = self.interrupted(self.LEFT.replace("HANDLER", "sys.exit(7)"), signal.SIGTERM)
+        self.assertEqual((code, out), (7, ""), err)
+        self.assertIn("the function of stage stuck does not return", err)
+        self.assertNotIn("ignored", err)
+        self.assertLess(seconds, 10)
+
+    def test_the_wait_for_a_run_that_was_left_has_a_limit(self):
+        code, out, err, seconds = self.interrupted(self.LEFT.replace("HANDLER", "asked.append(1)"), signal.SIGTERM)
+        self.assertEqual((code, out), (0, "went on [1]\n"), err)
+        self.assertIn("does not return, so the run does not end: the program goes on without it", err)
+        self.assertLess(seconds, 25)
+
+    def test_the_collector_ends_a_run_that_refers_to_itself(self):
+        done = self.program("""
+import gc, weakref
+run = millrace.run(text=FILED)
+next(run)
+run.pipeline.owner = run
+seen = weakref.ref(run)
+threads = len(os.listdir('/proc/self/task'))
+del run
+gc.collect()
+print(seen(), threads > len(os.listdir('/proc/self/task')), open("rows.jsonl").read()[-1:] == chr(10))
+""")
+        self.assertEqual(done.stdout, "None True True\n")
 
     def test_the_interpreter_ends_although_a_function_never_returns(self):
         started = time.monotonic()

@@ -4,20 +4,17 @@
 #include "millrace/log.h"
 #include "summary.h"
 
-/* How long a wait lasts before it looks for Ctrl-C. */
+/* How long a wait lasts before it looks for signals. */
 #define SLICE_NS INT64_C(50000000)
-/* At the interpreter's end: the time to deliver frames in flight, and then for functions of the program to return. */
+/* If the program has left the run, or the interpreter ends: the time to deliver frames in flight, and then for
+ * functions of the program to return. */
 #define GRACE_NS  INT64_C(10000000000)
 #define RETURN_NS INT64_C(5000000000)
 
-/* True after Ctrl-C. An exception is then set, the first of them; with `noted`, that is set instead. */
-static bool interrupted(bool *noted) {
+/* Calls the program's handlers of signals. True if one raised, as that of Ctrl-C does; an exception is then set, the
+ * first of them. */
+static bool interrupted(void) {
     PyObject *type, *value, *trace;
-    if (noted) {
-        const bool now = PyOS_InterruptOccurred();
-        *noted = *noted || now;
-        return now;
-    }
     PyErr_Fetch(&type, &value, &trace);
     const bool found = PyErr_CheckSignals();
     if (type)
@@ -34,14 +31,14 @@ static void warn(const char *end) {
 }
 
 /* Waits for the end of a run that was asked to end. False: it gives up, `patience` nanoseconds after frames in flight
- * were dropped (-1: never), or by Ctrl-C. An exception may be set in both cases. */
-static bool await_end(mr_py_session *session, int64_t left, int64_t patience, bool *noted) {
+ * were dropped (-1: never), or by a signal. An exception may be set in both cases. */
+static bool await_end(mr_py_session *session, int64_t left, int64_t patience) {
     bool over = false, hurried = left == 0;
     for (int64_t since = 0;; since += hurried ? SLICE_NS : 0) {
         Py_BEGIN_ALLOW_THREADS
         over = mr_py_session_poll_close(session, SLICE_NS);
         Py_END_ALLOW_THREADS
-        const bool asked = interrupted(noted);
+        const bool asked = interrupted();
         if (over)
             return true;
         left -= left > SLICE_NS ? SLICE_NS : left > 0 ? left : 0;
@@ -59,13 +56,13 @@ static bool await_end(mr_py_session *session, int64_t left, int64_t patience, bo
 }
 
 /* The same while another thread closes the session. */
-static bool await_other(mr_py_session *session, int64_t left, bool *noted) {
+static bool await_other(mr_py_session *session, int64_t left) {
     bool over = false;
     while (!over) {
         Py_BEGIN_ALLOW_THREADS
         over = mr_py_session_await_close(session, SLICE_NS);
         Py_END_ALLOW_THREADS
-        if (interrupted(noted) || left == 0)
+        if (interrupted() || left == 0)
             break;
         left -= left > SLICE_NS ? SLICE_NS : left > 0 ? left : 0;
     }
@@ -84,29 +81,40 @@ static PyObject *last_summary(mr_py_session *session) {
     return seen;
 }
 
-static PyObject *close_session(mr_py_session *session, int64_t left, bool *noted) {
+/* Returns the last summary; NULL: there was no run, or another close has it. An exception of a signal's handler may be
+ * set in both cases. `over` is false if the run goes on after `left` and `patience` as in await_end. */
+static PyObject *close_session(mr_py_session *session, int64_t left, int64_t patience, bool *over) {
     PyObject *type, *value, *trace, *seen = NULL;
     bool first;
+    *over = true;
     if (!mr_py_session_is_ours(session))
-        Py_RETURN_NONE;
+        return NULL;
     Py_BEGIN_ALLOW_THREADS
     first = mr_py_session_begin_close(session, left == 0);
     Py_END_ALLOW_THREADS
-    const bool over =
-        first ? await_end(session, left, -1, noted) : await_other(session, session->given_up ? 0 : -1, noted);
+    if (first)
+        *over = await_end(session, left, patience);
+    else
+        *over = await_other(session, session->given_up ? 0 : patience < 0 ? -1 : left + patience);
     PyErr_Fetch(&type, &value, &trace);
-    if (first && over) {
+    if (first && *over) {
         seen = last_summary(session);
         PyErr_Clear();
     }
     Py_BEGIN_ALLOW_THREADS
-    if (first && over)
+    if (first && *over)
         mr_py_session_finish_close(session);
     else if (first)
         mr_py_session_give_up(session);
     Py_END_ALLOW_THREADS
     PyErr_Restore(type, value, trace);
-    if (type) {
+    return seen;
+}
+
+PyObject *mr_py_close(mr_py_session *session, int64_t left) {
+    bool over;
+    PyObject *seen = close_session(session, left, -1, &over);
+    if (PyErr_Occurred()) {
         Py_XDECREF(seen);
         return NULL;
     }
@@ -115,18 +123,14 @@ static PyObject *close_session(mr_py_session *session, int64_t left, bool *noted
     Py_RETURN_NONE;
 }
 
-PyObject *mr_py_close(mr_py_session *session, int64_t left) {
-    return close_session(session, left, NULL);
-}
-
 void mr_py_close_all(void) {
     for (mr_py_session *session; (session = mr_py_sessions_first());) {
         bool first;
         Py_BEGIN_ALLOW_THREADS
         first = mr_py_session_begin_close(session, false);
         Py_END_ALLOW_THREADS
-        const bool over = first ? await_end(session, GRACE_NS, RETURN_NS - SLICE_NS, NULL)
-                                : await_other(session, session->given_up ? 0 : GRACE_NS + RETURN_NS, NULL);
+        const bool over = first ? await_end(session, GRACE_NS, RETURN_NS - SLICE_NS)
+                                : await_other(session, session->given_up ? 0 : GRACE_NS + RETURN_NS);
         PyErr_Clear();
         if (!over)
             warn("the process ends without it");
@@ -145,49 +149,100 @@ void mr_py_close_all(void) {
 typedef struct closer {
     PyObject_HEAD mr_py_session *session;
     PyObject *pipeline;
+    bool ended;
 } closer;
 
 static PyTypeObject *closer_type;
 
 PyObject *mr_py_closer(mr_py_session *session, PyObject *pipeline) {
-    closer *made = PyObject_New(closer, closer_type);
+    closer *made = PyObject_GC_New(closer, closer_type);
     if (!made)
         return NULL;
     mr_py_session_ref(session);
     Py_INCREF(pipeline);
     made->session = session;
     made->pipeline = pipeline;
+    made->ended = false;
+    PyObject_GC_Track(made);
     return (PyObject *)made;
 }
 
-/* Python drops exceptions of destructors, so the handler of Ctrl-C must run later, in the program's own code. */
+static int raise_now(void *exception) {
+    PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+    Py_DECREF((PyObject *)exception);
+    return -1;
+}
+
+/* Python drops exceptions of destructors, so one that is set must be raised later, in the program's own code. */
+static void raise_later(PyObject *place) {
+    PyObject *kind, *exception, *trace;
+    if (!PyErr_Occurred())
+        return;
+    PyErr_Fetch(&kind, &exception, &trace);
+    PyErr_NormalizeException(&kind, &exception, &trace);
+    if (trace)
+        PyException_SetTraceback(exception, trace);
+    if (!Py_AddPendingCall(raise_now, exception)) {
+        Py_XDECREF(kind);
+        Py_XDECREF(trace);
+        return;
+    }
+    PyErr_Restore(kind, exception, trace);
+    PyErr_WriteUnraisable(place);
+}
+
+/* Before the collector breaks a cycle, or else at the end of the object. */
+static void closer_finalize(PyObject *object) {
+    closer *self = (closer *)object;
+    PyObject *kind, *value, *trace;
+    bool over;
+    if (self->ended || mr_py_is_inside())
+        return;
+    self->ended = true;
+    PyErr_Fetch(&kind, &value, &trace);
+    PyObject *seen = close_session(self->session, GRACE_NS, RETURN_NS - SLICE_NS, &over);
+    raise_later((PyObject *)closer_type);
+    if (!over)
+        warn("the program goes on without it");
+    if (seen && PyObject_SetAttrString(self->pipeline, "_last", seen))
+        PyErr_Clear();
+    Py_XDECREF(seen);
+    PyErr_Restore(kind, value, trace);
+}
+
+static int closer_traverse(PyObject *object, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(((closer *)object)->pipeline);
+    return 0;
+}
+
+static int closer_clear(PyObject *object) {
+    Py_CLEAR(((closer *)object)->pipeline);
+    return 0;
+}
+
 static void closer_dealloc(PyObject *object) {
     closer *self = (closer *)object;
     PyTypeObject *type = Py_TYPE(object);
-    PyObject *kind, *value, *trace;
-    bool noted = false;
-    PyErr_Fetch(&kind, &value, &trace);
-    PyObject *seen = mr_py_is_inside() ? NULL : close_session(self->session, GRACE_NS, &noted);
-    if (seen && seen != Py_None)
-        PyObject_SetAttrString(self->pipeline, "_last", seen);
-    Py_XDECREF(seen);
-    Py_DECREF(self->pipeline);
+    PyObject_GC_UnTrack(object);
+    closer_finalize(object);
+    closer_clear(object);
     if (mr_py_session_drop(self->session)) {
         Py_BEGIN_ALLOW_THREADS
         mr_py_session_destroy(self->session);
         Py_END_ALLOW_THREADS
     }
-    PyErr_Clear();
-    PyErr_Restore(kind, value, trace);
-    PyObject_Free(object);
+    PyObject_GC_Del(object);
     Py_DECREF(type);
-    if (noted)
-        PyErr_SetInterrupt();
 }
 
 int mr_py_closer_add_type(PyObject *module) {
-    static PyType_Slot slots[] = {{Py_tp_new, mr_py_refuse_new}, {Py_tp_dealloc, closer_dealloc}, {0, NULL}};
-    static PyType_Spec spec = {"millrace._core.Closer", sizeof(closer), 0, Py_TPFLAGS_DEFAULT, slots};
+    static PyType_Slot slots[] = {
+        {Py_tp_new, mr_py_refuse_new},     {Py_tp_dealloc, closer_dealloc}, {Py_tp_finalize, closer_finalize},
+        {Py_tp_traverse, closer_traverse}, {Py_tp_clear, closer_clear},     {0, NULL},
+    };
+    static PyType_Spec spec = {"millrace._core.Closer", sizeof(closer), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+                               slots};
     closer_type = (PyTypeObject *)mr_py_add_type(module, &spec);
     return closer_type ? 0 : -1;
 }
