@@ -268,7 +268,7 @@ TEST(the_first_media_is_kept) {
                        .plane[0] = {.data = (uint8_t *)(uintptr_t)idr, .bytes = sizeof idr - 1}};
     mr_needed_init(&needed, false);
     mr_needed_add(&needed, &packet, false, &pending);
-    assert_int_equal(needed.mode, MR_NEEDED_BEGINS);
+    assert_ptr_equal(needed.media, &made);
     mr_media_unref(&media);
     assert_false(released);
     mr_needed_fini(&needed);
