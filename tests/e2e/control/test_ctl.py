@@ -278,7 +278,7 @@ class Control(harness.Controlled):
         self.addCleanup(child.send_signal, signal.SIGCONT)
         child.send_signal(signal.SIGSTOP)
         most = int(pathlib.Path("/proc/sys/net/core/somaxconn").read_text())
-        for _ in range(most + 1):
+        for _ in range(min(most, socket.SOMAXCONN) + 1):
             with self.connect(path):
                 pass
         for command in (["ctl", "--control", path, "status"], ["top", "--once", "--control", path]):

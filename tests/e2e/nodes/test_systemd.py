@@ -147,12 +147,7 @@ class Systemd(Case):
         self.wait_until(lambda: self.frames("porch") > 100, self.journal)  # it reports in time
         self.send("porch", 19)
         # The package's service runs beside root's, as a user of its own.
-        unit = (ROOT / "tools/debian/millrace@.service").read_text()
-        (self.root / "etc/systemd/system/millrace@.service").write_text(unit)
-        (self.root / "etc/millrace/lobby.yaml").write_text(
-            live("lobby", 'type: jsonl, path: "${STATE_DIRECTORY}/rows.jsonl"') +
-            'http: {listen: "unix:${RUNTIME_DIRECTORY}/http"}\n')
-        self.systemctl("daemon-reload")
+        self.install_lobby()
         self.systemctl("start", "millrace@lobby")
         self.wait_until(lambda: self.frames("millrace@lobby") > 20, self.journal)
         self.assertNotEqual(os.stat(f"/proc/{self.init}/root/run/millrace/lobby").st_uid, 0)
@@ -165,6 +160,37 @@ class Systemd(Case):
             self.systemctl("stop", name)
             self.assertEqual((self.show(name, "ActiveState"), self.show(name, "ExecMainStatus")), ("inactive", "0"))
         self.assertGreater((self.root / "var/lib/private/millrace/lobby/rows.jsonl").stat().st_size, 0)
+
+    def install_lobby(self):
+        unit = (ROOT / "tools/debian/millrace@.service").read_text()
+        (self.root / "etc/systemd/system/millrace@.service").write_text(unit)
+        (self.root / "etc/millrace/lobby.yaml").write_text(
+            live("lobby", 'type: jsonl, path: "${STATE_DIRECTORY}/rows.jsonl"') +
+            'http: {listen: "unix:${RUNTIME_DIRECTORY}/http"}\n')
+        self.systemctl("daemon-reload")
+
+    def test_folder_of_root_and_services(self):
+        """Whoever makes /run/millrace first, and with whatever mode: root's run listens there, and services get
+        through. Only a folder that others may write to is not used."""
+        self.deploy("porch", live("porch"))
+        self.install_lobby()
+        folder = self.root / "run/millrace"
+        self.assertFalse(folder.exists())
+        for order in (("millrace@lobby", "porch"), ("porch", "millrace@lobby")):
+            for name in order:
+                self.systemctl("start", name)
+                self.wait_until(lambda: self.frames(name) > 20, self.journal)
+                if name == "porch":
+                    self.assertTrue((folder / f"{self.pid(name)}.sock").exists(), self.journal())
+                    self.assertEqual(folder.stat().st_mode & 0o777, 0o711)
+            self.assertIn("2 runs can be reached", self.inside("/usr/bin/millrace", "ctl", "status").stderr)
+            self.systemctl("stop", *order)
+            folder.chmod(0o700)
+        folder.chmod(0o777)
+        self.systemctl("start", "porch")
+        self.wait_until(lambda: self.frames("porch") > 20, self.journal)
+        self.assertTrue((self.root / f"tmp/millrace-0/{self.pid('porch')}.sock").exists(), self.journal())
+        self.assertEqual((folder.stat().st_mode & 0o777, list(folder.glob("*.sock"))), (0o777, []))
 
     def test_exit_codes(self):
         """What would fail again is not restarted; what may succeed is, at most five times a minute."""

@@ -51,6 +51,8 @@ class Release(Case):
         for program in ("ssh-keygen", "faketime"):
             if not shutil.which(program):
                 self.skipTest(f"no {program} (tools/test installs it)")
+        if os.geteuid() != 0 and call(["unshare", "--map-auto", "--map-root-user", "true"]).returncode:
+            self.skipTest("this user makes no root folders")
         self.tree = self.folder / "tree"
         self.tree.mkdir()
         files = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "tools", "engine/include/millrace/version.h",
@@ -78,8 +80,9 @@ class Release(Case):
         self.assertIn(old, path.read_text())
         path.write_text(path.read_text().replace(old, new, 1))
 
-    def release(self, *words, code=0, says=""):
-        done = self.checked([self.tree / "tools/release", *words], code=code, says=says)
+    def release(self, *words, code=0, says="", umask="022", **options):
+        done = self.checked(["sh", "-c", 'umask "$0" && exec "$@"', umask, self.tree / "tools/release", *words],
+                            code=code, says=says, **options)
         self.assertFalse((self.tree / "build/release").exists())
         return done
 
@@ -111,13 +114,47 @@ class Release(Case):
         self.release(VERSION, "--output", self.to, code=65, says="is there already")
         self.release(VERSION, "--output", "/dev/null/made", code=69, says="/dev/null/made: ")
         shutil.rmtree(self.tree / ".git")
-        self.release(VERSION, code=65, says="is no clone")
+        self.release(VERSION, code=65, says="git finds no commit: not a git repository")
+        git(self.folder, "init", "-q", self.tree)
+        self.release(VERSION, code=65, says="git finds no commit: Needed a single")
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root gives files to others")
+    def test_a_clone_of_another_user(self):
+        subprocess.run(["chown", "-R", "65534", self.tree], check=True)
+        self.release(VERSION, code=65, says="git finds no commit: detected dubious ownership",
+                     environment={"GIT_CONFIG_GLOBAL": "/dev/null"})
+
+    @unittest.skipUnless(os.geteuid() == 0, "as root, to be a user without subordinate ids")
+    def test_an_image_that_cannot_be_made(self):
+        """It is said at once, not after minutes of compiling."""
+        subprocess.run(["chown", "-R", "65534:65534", self.folder], check=True)
+        for folder in self.folder.parents:
+            if not folder.stat().st_mode & 1:
+                self.skipTest(f"other users cannot enter {folder}")
+        done = self.checked(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups",
+                             self.tree / "tools/release", VERSION, "--output", self.to], code=69,
+                            says="subordinate ids (/etc/subuid)", environment={"HOME": str(self.folder)})
+        self.assertNotIn(f"millrace {VERSION} from", done.stderr)
 
     def test_wrong_keys(self):
         (self.folder / "text").write_text("no key")
         for name in ("text", "absent"):
             self.release(VERSION, "--key", self.folder / name, "--output", self.to, code=66, says="cannot sign with")
         self.assertFalse(self.to.exists())
+
+    def test_a_key_that_fails_at_the_end(self):
+        """As with a mistyped passphrase: the work is kept, and the commands in the message finish it."""
+        own = key(self.folder)
+        kept = own.rename(self.folder / "kept")
+        shutil.copy(kept, own)
+        self.make("wheel", f'rm {own}; echo wheel >"$to/millrace-1.whl"')
+        self.commit()
+        done = self.release(VERSION, "--key", own, "--output", self.to, code=69, says=f"in {self.to}.part. To finish")
+        self.assertFalse(self.to.exists())
+        shutil.copy(kept, own)
+        self.checked(["sh", "-c", done.stderr.split("To finish the release:\n")[1]])
+        self.assertTrue(verifies(self.folder, own.with_suffix(".pub"), self.to / "SHA256SUMS"))
+        self.checked(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=self.to)
 
     def test_signed_and_made_twice(self):
         """Twice from different folders, by different users, at different dates."""
@@ -143,12 +180,9 @@ class Release(Case):
 
     def test_the_archive(self):
         """What is committed, whatever this person's git and umask say."""
-        for umask in (0o022, 0o077):
-            old = os.umask(umask)
-            self.addCleanup(os.umask, old)
-            self.release(VERSION, "--output", self.folder / f"made{umask}", says="not signed")
-            os.umask(old)
-        one, two = (self.folder / f"made{umask}/millrace-{VERSION}.tar.gz" for umask in (0o022, 0o077))
+        for umask in ("022", "077"):
+            self.release(VERSION, "--output", self.folder / f"made{umask}", says="not signed", umask=umask)
+        one, two = (self.folder / f"made{umask}/millrace-{VERSION}.tar.gz" for umask in ("022", "077"))
         self.assertEqual(one.read_bytes(), two.read_bytes())
         with tarfile.open(one) as archive:
             names = {member.name.removeprefix(f"millrace-{VERSION}/") for member in archive if member.isfile()}

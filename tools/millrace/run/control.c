@@ -49,6 +49,12 @@ static mode_t mode_for(const char *folder) {
            !folder[sizeof MR_CONTROL_SERVICES - 2] ? 0711 : 0700;
 }
 
+/* systemd makes root's folder for everybody to read, if a service comes first. If it is for root alone, services cannot
+ * get through. A folder that others may write to can hold anything, so it is refused. */
+static bool may_be_set(mode_t mode, const struct stat *found) {
+    return mode == 0711 && found->st_uid == 0 && !(found->st_mode & 022);
+}
+
 /* Opens the socket's folder, and creates it if it is missing. Fails if other users can look into it. */
 static int open_folder(const char *path, int *folder) {
     char copy[MR_CONTROL_PATH];
@@ -66,9 +72,10 @@ static int open_folder(const char *path, int *folder) {
             close(fd);
         return status;
     }
-    if (made && !fchmod(fd, mode_for(name)))
-        found.st_mode = mode_for(name);
-    if (found.st_uid != geteuid() || (found.st_mode & 0777 & ~mode_for(name))) {
+    const mode_t mode = mode_for(name);
+    if ((made || may_be_set(mode, &found)) && !fchmod(fd, mode))
+        found.st_mode = mode;
+    if (found.st_uid != geteuid() || (found.st_mode & 0777 & ~mode)) {
         close(fd);
         return mr_fail(MR_ERROR_PERMISSION,
                        "the folder %s of the control socket is open to other users: chmod 700 it, or use a folder of "
