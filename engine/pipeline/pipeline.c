@@ -25,6 +25,7 @@ int mr_pipeline_plan_with(mr_plan **plan, const mr_pipeline_params *params, cons
     const mr_spec_params spec = {
         .types = params->types,
         .plugins = params->plugins,
+        .model_of = params->model_of,
         .path = params->path,
         .text = params->text,
         .override_count = params->override_count,

@@ -42,7 +42,8 @@ static int keep_inputs(mr_pipeline *pipeline, const mr_pipeline_params *params) 
 int mr_pipeline_keep(mr_pipeline *pipeline, const mr_pipeline_params *params) {
     mr_pipeline_params *own = &pipeline->params;
     *own = (mr_pipeline_params){.types = params->types, .plugins = params->plugins, .workers = params->workers,
-                                .grace_ns = params->grace_ns, .seed = params->seed, .force = params->force};
+                                .grace_ns = params->grace_ns, .seed = params->seed, .force = params->force,
+                                .model_of = params->model_of};
     own->text = pipeline->plan->spec->text;
     if (keep_overrides(pipeline, params) || keep_inputs(pipeline, params) ||
         keep_text(&pipeline->arena, params->path, &own->path) ||

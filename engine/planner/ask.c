@@ -48,7 +48,8 @@ static const char *hint_for(const asking *ask, int status, const char *name, con
     const mr_option *option = name ? mr_option_find(ask->vertex->type->options, name) : NULL;
     if (status != MR_ERROR_NO_INPUT || !option || node == ask->vertex->node)
         return NULL;
-    return mr_path_hint(ask->b->arena, ask->b->spec->synonyms, ask->b->spec->file, option, node);
+    const mr_spec *spec = ask->b->spec;
+    return mr_path_hint(ask->b->arena, spec->synonyms, spec->model_of, spec->file, option, node);
 }
 
 static int refuse(mr_negotiation *negotiation, int status, const char *option, const char *format,
@@ -618,7 +619,7 @@ static bool finds_files(mr_plan_builder *b, int v) {
         const char *path = said ? mr_option_path(option, vertex->options) : NULL;
         if (!path || !is_missing(option, path))
             continue;
-        const char *hint = mr_path_hint(b->arena, b->spec->synonyms, b->spec->file, option, said);
+        const char *hint = mr_path_hint(b->arena, b->spec->synonyms, b->spec->model_of, b->spec->file, option, said);
         const char *why = strerror(errno);
         there = false;
         if (mr_option_is_name(option, said->text))

@@ -94,7 +94,7 @@ static int refuse_missing(const output *o, const char *folder) {
     if (braced && *braced)
         starts = mr_arena_print(arena, "only a file's name can have %s", braced);
     else if (o->said)
-        starts = mr_path_hint(arena, spec->synonyms, spec->file, o->option, o->said);
+        starts = mr_path_hint(arena, spec->synonyms, spec->model_of, spec->file, o->option, o->said);
     const char *hint = starts ? mr_arena_print(arena, "%s; make the folder, or name another", starts)
                               : "make the folder, or name another";
     const char *what = mr_arena_print(arena, "there is no folder \"%s\"", folder);

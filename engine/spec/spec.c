@@ -287,6 +287,7 @@ static int start(mr_spec_parser *p) {
     const char *slash = strrchr(path, '/');
     p->spec->types = p->params->types;
     p->spec->synonyms = mr_synonyms_of(p->params->types);
+    p->spec->model_of = p->params->model_of;
     p->spec->file = mr_arena_text(&p->spec->arena, path, strlen(path));
     p->directory = mr_arena_text(&p->spec->arena, path, slash ? (size_t)(slash - path) + 1 : 0);
     p->default_source =

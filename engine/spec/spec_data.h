@@ -142,6 +142,7 @@ typedef struct mr_spec {
     char digest[MR_DIGEST_TEXT]; /* the content's, overrides and variables included; "" if it is broken */
     const mr_stage_type *const *types; /* the program's, followed by those from plugins */
     const mr_synonym *synonyms; /* that come with `types`; NULL: none */
+    mr_model_of *model_of;     /* for messages; NULL: no models are known */
     mr_type_list type_list;    /* the array that `types` points to if the pipeline names plugins */
     size_t device_count;
     mr_spec_device *devices;
@@ -190,4 +191,5 @@ typedef struct mr_spec_params {
     const char *const *inputs;
     const char *output;
     const mr_spec_added *added;        /* NULL: none */
+    mr_model_of *model_of;             /* NULL: no models are known */
 } mr_spec_params;

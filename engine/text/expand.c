@@ -67,9 +67,17 @@ static const char *value_of(const char *name, size_t length) {
     return getenv(key);
 }
 
+/* The bytes before the closing brace: pairs of braces are text, as in "rows-{time}.jsonl". */
+static size_t before_brace(const char *text) {
+    size_t length = 0;
+    for (int open = 0; text[length] && (text[length] != '}' || open > 0); length++)
+        open += (text[length] == '{') - (text[length] == '}');
+    return length;
+}
+
 /* The message in ${VAR:?message}: up to the closing brace. */
 static const char *complain(expansion *e, const char *name, size_t length, const char *at, bool silent) {
-    size_t message = strcspn(at, "}");
+    size_t message = before_brace(at);
     if (!silent && !e->status) {
         char hint[300];
         snprintf(hint, sizeof hint, "set it in the environment: %.*s=...", (int)length, name);
@@ -117,18 +125,23 @@ static const char *expand_variable(expansion *e, const char *at, bool silent, in
     return at + strlen(at);
 }
 
-/* Expands up to the text's end, or, `inside` a variable's default, up to the closing brace. */
+/* Expands up to the text's end, or, `inside` a variable's default, up to the closing brace. Pairs of braces in a
+ * default are text. */
 static const char *expand_text(expansion *e, const char *at, bool inside, bool silent, int nesting) {
     if (nesting > MAX_NESTING) {
         refuse(e, NULL, "defaults of variables are nested too deep%.*s", "", 0);
         return at + strlen(at);
     }
-    while (*at && !e->status && !(inside && *at == '}')) {
-        size_t plain = strcspn(at, inside ? "$}" : "$");
+    for (int open = 0; *at && !e->status && !(inside && *at == '}' && open == 0);) {
+        size_t plain = strcspn(at, inside ? "${}" : "$");
+        if (!plain && *at != '$') {
+            open += *at == '{' ? 1 : -1;
+            plain = 1;
+        }
         if (!silent)
             append(e, at, plain);
         at += plain;
-        if (*at != '$')
+        if (plain)
             continue;
         if (at[1] == '{') {
             at = expand_variable(e, at + 2, silent, nesting);

@@ -100,9 +100,12 @@ static const char *hint_for_camera(mr_arena *arena, const char *text) {
 }
 
 /* For a name that no folder for models has. */
-static const char *hint_for_name(mr_arena *arena, const mr_option *option, const char *name) {
-    char list[1024], names[sizeof list], meant[256], *rest = names;
+static const char *hint_for_name(mr_arena *arena, mr_model_of *model_of, const mr_option *option, const char *name) {
+    char list[1024], names[sizeof list], meant[256], file[MR_MODEL_NAME + 16], *rest = names;
     mr_nearest nearest = {.wanted = name};
+    snprintf(file, sizeof file, "%s%s", name, option->named);
+    if (model_of && model_of(file, meant, sizeof meant))
+        return mr_arena_print(arena, "`millrace models get %s` makes it", meant);
     mr_named_model_list(option->named, list, sizeof list);
     strcpy(names, list);
     for (char *one = strtok_r(names, ", ", &rest); one; one = strtok_r(NULL, ", ", &rest))
@@ -115,8 +118,8 @@ static const char *hint_for_name(mr_arena *arena, const mr_option *option, const
                           list, name, option->named);
 }
 
-const char *mr_path_hint(mr_arena *arena, const mr_synonym *synonyms, const char *file, const mr_option *option,
-                         const mr_yaml *said) {
+const char *mr_path_hint(mr_arena *arena, const mr_synonym *synonyms, mr_model_of *model_of, const char *file,
+                         const mr_option *option, const mr_yaml *said) {
     char meant[320];
     if (said->kind != MR_YAML_SCALAR)
         return NULL;
@@ -126,7 +129,7 @@ const char *mr_path_hint(mr_arena *arena, const mr_synonym *synonyms, const char
     if (braced)
         return braced;
     if (mr_option_is_name(option, said->text))
-        return hint_for_name(arena, option, said->text);
+        return hint_for_name(arena, model_of, option, said->text);
     if (is_of_demo(said->text))
         return "`tools/demo` makes the models of pipelines/, in build/models of the source tree; elsewhere set MODELS "
                "to the absolute path of that folder. `millrace inspect MODEL.onnx` prints a pipeline for a model of "

@@ -4,6 +4,7 @@
 
 #include "engine/text/synonyms.h"
 #include "millrace/option.h"
+#include "millrace/millrace.h"
 
 /* The folder before a path's last part: "out" for "out/a.csv", "." for "a.csv". */
 const char *mr_path_folder(mr_arena *arena, const char *path);
@@ -12,6 +13,6 @@ const char *mr_path_folder(mr_arena *arena, const char *path);
 const char *mr_path_plain(mr_arena *arena, const char *path);
 
 /* For messages about missing files: the folder where the relative path `said`, `option`'s value, starts. `file` is the
- * pipeline's. NULL also if the path is not relative. */
-const char *mr_path_hint(mr_arena *arena, const mr_synonym *synonyms, const char *file, const mr_option *option,
-                         const mr_yaml *said);
+ * pipeline's; `model_of` may be NULL. NULL also if the path is not relative. */
+const char *mr_path_hint(mr_arena *arena, const mr_synonym *synonyms, mr_model_of *model_of, const char *file,
+                         const mr_option *option, const mr_yaml *said);

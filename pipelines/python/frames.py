@@ -5,6 +5,7 @@
 
 The network is found by its name: `millrace models get lite0` makes it."""
 
+import argparse
 import pathlib
 import sys
 
@@ -14,7 +15,9 @@ PIPELINE = pathlib.Path(__file__).resolve().parents[1] / "classify-video.yaml"
 
 
 def main() -> int:
-    frames = millrace.run(PIPELINE, input=sys.argv[1] if len(sys.argv) > 1 else None)
+    parser = argparse.ArgumentParser(description="Prints the best class of each picture of a video.")
+    parser.add_argument("video", nargs="?", help="a file or an address; by default that of the pipeline")
+    frames = millrace.run(PIPELINE, input=parser.parse_args().video)
     for frame in frames:
         best = frame.classes[0]
         print(f"{frame.source} {frame.pts:.2f} s: {best.label} ({best.score:.3f})")

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/base/nearest.h"
 #include "engine/base/utf8.h"
 #include "millrace/status.h"
 
@@ -48,6 +49,26 @@ static bool runs_together(const char *pattern, const char *number) {
            (before > pattern && before[-1] == '}');
 }
 
+/* "; did you mean {time}?" for the first braces that hold no token of the set, or "". */
+static const char *meant(const char *text, token_set set, char said[64]) {
+    char word[32];
+    int token;
+    said[0] = 0;
+    for (; *text && (*text != '{' || token_at(text, set) < TOKENS); text = next_of(text, token))
+        token = token_at(text, set);
+    const char *close = strchr(text, '}');
+    if (!close || (size_t)(close - text) >= sizeof word)
+        return said;
+    snprintf(word, sizeof word, "%.*s", (int)(close - text + 1), text);
+    mr_nearest nearest = {.wanted = word};
+    for (token = 0; token < TOKENS; token++)
+        if (set >> token & 1)
+            mr_nearest_offer(&nearest, tokens[token]);
+    if (nearest.best)
+        snprintf(said, 64, "; did you mean %s?", nearest.best);
+    return said;
+}
+
 /* Whether each brace belongs to a token of the set. */
 static bool is_pattern(const char *text, token_set set) {
     for (int token; *text; text = next_of(text, token)) {
@@ -67,9 +88,11 @@ static bool has_folders_inside(const char *pattern) {
 }
 
 int mr_file_name_check(const char *pattern) {
+    char said[64];
     const char *number = strstr(pattern, tokens[NUMBER]);
     if (strchr(pattern, '/') || !is_pattern(pattern, OF_FILES))
-        return mr_fail(MR_ERROR_CONFIG, "name may hold {source}, {number} and {time}, and no slash: \"%s\"", pattern);
+        return mr_fail(MR_ERROR_CONFIG, "name may hold {source}, {number} and {time}, and no slash: \"%s\"%s", pattern,
+                       meant(pattern, OF_FILES, said));
     for (; number; number = strstr(number + 1, tokens[NUMBER]))
         if (runs_together(pattern, number))
             return mr_fail(MR_ERROR_CONFIG, "the digits of {number} would run into those beside it: write a sign that "
@@ -78,13 +101,15 @@ int mr_file_name_check(const char *pattern) {
 }
 
 int mr_picture_name_check(const char *pattern) {
+    char said[64];
     if (!has_folders_inside(pattern))
         return mr_fail(MR_ERROR_CONFIG, "a folder in name must have a name that does not begin with a point: \"%s\"",
                        pattern);
     if (is_pattern(pattern, OF_PICTURES) && strstr(pattern, tokens[SEQ]))
         return MR_OK;
     return mr_fail(MR_ERROR_CONFIG, "name must hold {seq}, and may hold {source}, {stem}, {time}, {epoch}, {sub}, "
-                   "{label} and {track}, as in \"{source}-{seq}.jpg\", found \"%s\"", pattern);
+                   "{label} and {track}, as in \"{source}-{seq}.jpg\", found \"%s\"%s", pattern,
+                   meant(pattern, OF_PICTURES, said));
 }
 
 bool mr_picture_name_has_track(const char *pattern) {

@@ -35,7 +35,7 @@ int mr_text_sink_negotiate(mr_negotiation *negotiation) {
     if ((pattern || plain) && strstr(given->path, "{source}"))
         return mr_refuse(negotiation, "path", "all sources that come here share a file: remove {source}, and write a "
                          "stage for each source if each needs a file");
-    if (pattern && mr_file_name_check(name))
+    if ((pattern || (plain && name[strcspn(name, "{}")])) && mr_file_name_check(name))
         return mr_refuse(negotiation, "path", "%s", mr_message());
     if (pattern || (!given->segment && !given->keep_for && !given->keep_bytes))
         return MR_OK;

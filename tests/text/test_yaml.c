@@ -240,6 +240,12 @@ TEST(variables_are_replaced) {
     expands_to("${MR_TEST_A:-b}", "alpha");
     expands_to("${MR_TEST_NONE:-}", "");
     expands_to("${MR_TEST_A:?is needed}", "alpha");
+    /* Pairs of braces in a default are text. */
+    expands_to("'${MR_TEST_NONE:-rows-{time}.jsonl}'", "rows-{time}.jsonl");
+    expands_to("'${MR_TEST_A:-rows-{time}.jsonl}!'", "alpha!");
+    expands_to("'<${MR_TEST_NONE:-{{a}${MR_TEST_NONE:-{b}}}{c}}>'", "<{{a}{b}}{c}>");
+    expands_to("'${MR_TEST_NONE:-$${B}}'", "${B}");
+    expands_to("'${MR_TEST_A:?such as {time}.csv}!'", "alpha!");
     expands_to("${MR_TEST_NONE:-<${MR_TEST_A}>}!", "<alpha>!");
     expands_to("${MR_TEST_A:-${MR_TEST_NONE}}", "alpha");
     expands_to("$$5, $5, $, $${MR_TEST_A}", "$5, $5, $, ${MR_TEST_A}");
@@ -257,6 +263,8 @@ TEST(wrong_variables_are_errors) {
     unsetenv("MR_TEST_NONE");
     refuses("${MR_TEST_NONE:?name a file}", "f.yaml:1:1: error: the variable MR_TEST_NONE is not set: name a file\n"
                                             "    hint: set it in the environment: MR_TEST_NONE=...\n");
+    refuses("'${MR_TEST_NONE:-rows-{time.jsonl}'", "f.yaml:1:1: error: \"${MR_TEST_NONE\" is not closed by a brace\n"
+                                                   "    hint: write ${NAME}, or $$ for a dollar\n");
     refuses("x${MR_TEST_A", "f.yaml:1:1: error: \"${MR_TEST_A\" is not closed by a brace\n"
                             "    hint: write ${NAME}, or $$ for a dollar\n");
     refuses("${}", "f.yaml:1:1: error: a name is missing after \"${\"\n"

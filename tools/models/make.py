@@ -108,6 +108,9 @@ def call(command, what, work=None, **options):
         raise Failure(74, f"{what}: the disk is full")
     if "DO NOT MATCH THE HASHES" in done.stdout:
         raise Failure(65, f"{what}: it is not the package that millrace knows: its digest is another")
+    if "connection broken by" in done.stdout and "(from versions: none)" in done.stdout:
+        raise Failure(69, f"{what}: there is no connection to PyPI, or to the index that pip is set to: connect this "
+                          "machine to the network, or make the model on another machine and copy its files here")
     raise Failure(69, f"{what}: {told}")
 
 
@@ -359,7 +362,8 @@ def main():
     except KeyboardInterrupt:
         return 130
     except OSError as error:
-        say(f"millrace: error: {error}")
+        where = f"{error.filename}: " if error.filename else ""
+        say(f"millrace: error: {where}{error.strerror or error}")
         return 77 if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) else 74
     except (ValueError, KeyError, zipfile.BadZipFile) as error:
         say(f"millrace: error: {error}")

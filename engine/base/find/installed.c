@@ -13,8 +13,7 @@ static bool take(const char *folder, const char *below, char path[PATH_MAX]) {
     return realpath(whole, path) && stat(path, &found) == 0 && S_ISDIR(found.st_mode);
 }
 
-/* The folder of the program or library that has this code. */
-static bool take_own_folder(char folder[PATH_MAX]) {
+bool mr_own_folder(char folder[PATH_MAX]) {
     static const char inside;
     Dl_info own;
     /* A program's name is as it was called, so the kernel is asked. */
@@ -30,7 +29,7 @@ static bool take_own_folder(char folder[PATH_MAX]) {
 
 static bool find(const char *from_program, const char *from_library, const char *configured, char path[PATH_MAX]) {
     char folder[PATH_MAX];
-    if (take_own_folder(folder) && (take(folder, from_program, path) || take(folder, from_library, path)))
+    if (mr_own_folder(folder) && (take(folder, from_program, path) || take(folder, from_library, path)))
         return true;
     if (take(configured, "", path))
         return true;

@@ -5,6 +5,9 @@
 #include <limits.h>
 #include <stdbool.h>
 
+/* The folder of the program or library that has this code. False: the system does not tell. */
+bool mr_own_folder(char path[PATH_MAX]);
+
 /* PREFIX/share/millrace: pipelines, models, converters. False, and an empty text, if there is no such folder, as in a
  * build that is not installed. */
 bool mr_installed_data(char path[PATH_MAX]);

@@ -65,6 +65,20 @@ static void add_beside_program(mr_model_folders *folders) {
     add(folders, "%s/models", program);
 }
 
+/* A build's Python module is a library in python/millrace of the build's folder, and the program is python3. */
+static void add_of_build(mr_model_folders *folders) {
+    static const char *const builds[] = {"", "/../.."};
+    char own[PATH_MAX], mark[PATH_MAX + 32], build[PATH_MAX];
+    for (size_t i = 0; mr_own_folder(own) && i < sizeof builds / sizeof *builds; i++) {
+        snprintf(mark, sizeof mark, "%s%s", own, builds[i]);
+        if (!realpath(mark, build))
+            continue;
+        snprintf(mark, sizeof mark, "%s/CMakeCache.txt", build);
+        if (access(mark, F_OK) == 0)
+            add(folders, "%s/models", build);
+    }
+}
+
 static void add_installed(mr_model_folders *folders) {
     char data[PATH_MAX];
     if (mr_installed_data(data))
@@ -88,6 +102,7 @@ void mr_model_folders_find(mr_model_folders *folders) {
     add_asked(folders);
     add_own(folders);
     add_beside_program(folders);
+    add_of_build(folders);
     add_installed(folders);
     add_list(folders, shared && *shared ? shared : "/usr/local/share:/usr/share", "/millrace/models");
 }

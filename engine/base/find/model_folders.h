@@ -4,7 +4,7 @@
  *   1. those of $MILLRACE_MODELS, separated by ":";
  *   2. $MODELS;
  *   3. $XDG_DATA_HOME/millrace/models, by default ~/.local/share/millrace/models;
- *   4. `models` beside the program, where tools/demo makes them;
+ *   4. `models` beside the program, where tools/demo makes them, and in the build that the Python module belongs to;
  *   5. PREFIX/share/millrace/models, where millrace is installed;
  *   6. millrace/models in the folders of $XDG_DATA_DIRS, by default /usr/local/share and /usr/share.
  *

@@ -75,6 +75,10 @@ typedef struct mr_measured_cost {
 } mr_measured_cost;
 
 /* Grows at its end (version.h): set fields by name and leave the others zero. */
+/* Writes the name of the model that `millrace models get` makes, and that a file such as "lite0-head.npy" belongs to.
+ * False: there is none. */
+typedef bool mr_model_of(const char *file, char *model, size_t bytes);
+
 typedef struct mr_pipeline_params {
     const mr_stage_type *const *types;
     bool plugins;            /* The pipeline may load plugins, which are code (plugin.h). If false, a pipeline that
@@ -124,6 +128,7 @@ typedef struct mr_pipeline_params {
                                 One example is a classifier that was trained after other stages. */
     bool quiet_sources;      /* Does not log a source that fails during the run. mr_pipeline_wait and mr_summary
                                 still report it. */
+    mr_model_of *model_of;   /* Optional. For messages about models that are missing. */
     const char *const *override_names; /* Optional. What messages call each override, such as "--http"; NULL, or NULL
                                 for one: "--set KEY". The texts must live until mr_pipeline_open returns. */
     bool check_stages;       /* For authors of stage types: stops the run if a stage changes a frame that it gets, or

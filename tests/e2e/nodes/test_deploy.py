@@ -182,9 +182,27 @@ stages: {out: {type: jsonl, input: numbers, path: "${OUT}"}}   # $${NOT}, ${UNSE
         self.assertEqual(*texts)
         self.assertIn("one pipeline at a time",
                       self.checked([MILLRACE, "deploy", "systemd", path, "--target", "slurm"], code=64).stderr)
+        self.assertIn('there is no target "sytemd"; did you mean "systemd"?',
+                      self.checked([MILLRACE, "deploy", "sytemd", path], code=64).stderr)
         # A pipeline may have such a name.
         (self.folder / "systemd").write_text(path.read_text())
         self.checked([MILLRACE, "deploy", "systemd", "--target", "systemd", "--output", "units"], cwd=self.folder)
+
+    def test_what_a_unit_reads_is_missing(self):
+        """A machine that only writes the units need not have it, so it is a warning; addresses and globs are none."""
+        text = pipeline(dict(a=f'uri: "{self.folder}/a.mp4"', b='uri: "rtsp://camera/1"'), decode="",
+                        preprocess="size: 64x64", infer="model: no-such-net", out='type: "null"')
+        path = self.write(text)
+        told = self.millrace("deploy", "systemd", path, "--output", self.folder / "units").stderr
+        self.assertIn(f'warning: sources.a.uri: there is no "{self.folder}/a.mp4" here\n', told)
+        self.assertRegex(told, r'warning: stages.infer.model: there is no "[^"]*no-such-net" here\n')
+        self.assertEqual(told.count("warning:"), 2, told)
+        self.assertIn("`millrace plan` tells what helps", told)
+        (self.folder / "a.mp4").touch()
+        self.write("", "no-such-net")
+        path.write_text(text.replace("no-such-net", f'"{self.folder}/no-such-net"'))
+        told = self.millrace("deploy", "systemd", path, "--output", self.folder / "units").stderr
+        self.assertNotIn("there is no", told)
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "no systemd-analyze")
     def test_a_unit_may_do_little(self):
@@ -284,6 +302,7 @@ stages: {out: {type: jsonl, input: numbers, path: "${OUT}"}}   # $${NOT}, ${UNSE
             self.assertIn(stage + " are replaced or refused if the service starts again\n", camera)
         self.assertEqual(camera.count("warning"), 3)
         timed = ("rtsp://127.0.0.1/x", "-{time}", "-{time}", ", name: '{source}-{time}.mp4', segment: 1h")
+        self.write("", "a.mp4")
         for quiet in (timed, ("a.mp4", "", "", "")):
             self.assertEqual(told(text % quiet), "")
 

@@ -141,6 +141,8 @@ class Release(Case):
         for name in ("text", "absent"):
             self.release(VERSION, "--key", self.folder / name, "--output", self.to, code=66, says="cannot sign with")
         self.assertFalse(self.to.exists())
+        self.release(VERSION, "--key", self.folder / "absent", code=66, says="cannot sign with")
+        self.assertFalse((self.tree / "dist").exists())
 
     def test_a_key_that_fails_at_the_end(self):
         """As with a mistyped passphrase: the work is kept, and the commands in the message finish it."""

@@ -48,7 +48,17 @@ class Documents(Case):
                          [f"video {row['pts']:.2f} s: {row['classes'][0]['label']} ({row['classes'][0]['score']:.3f})"
                           for row in rows])
         self.assertEqual(done.stderr, f"{len(rows)} pictures\n")
+        self.assertIn("usage: frames.py [-h] [video]", self.python(EXAMPLES / "frames.py", "--help").stdout)
         self.assertIn("missing.mp4", self.python(EXAMPLES / "frames.py", "missing.mp4", code=66).stderr)
+
+    def test_the_models_of_the_build(self):
+        """They are found by name, though the program is python3."""
+        if not (MODULE.parent / "models/lite0-features.onnx").exists():
+            self.skipTest("no build/models (tools/demo makes it)")
+        alone = dict.fromkeys(("MODELS", "MILLRACE_MODELS", "XDG_DATA_HOME", "HOME"), "")
+        done = call([sys.executable, EXAMPLES / "frames.py", CLIP], cwd=self.folder,
+                    environment={"PYTHONPATH": str(MODULE), **alone})
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_stages(self):
         done = self.python("-m", "millrace", "--stages", EXAMPLES / "stages.py", "run", EXAMPLES / "stages.yaml",

@@ -411,9 +411,14 @@ sys.modules["numpy"] = None
 for frame in millrace.run(text=CLIP):
     luma = frame.planes[0]
     print(type(luma).__name__, luma.shape, luma.strides, luma.dtype, len(luma.tobytes()), sum(luma.tobytes()))
+    try:
+        luma > 5
+    except TypeError as error:
+        print(error, luma == luma, luma == 5, luma in {luma})
     break
 """)
         self.assertRegex(done.stdout, r"^Array \(240, 320\) \(\d+, 1\) uint8 76800 \d\d+")
+        self.assertRegex(done.stdout, r"needs NumPy.*pip install numpy True False True\n$")
 
     def test_the_command(self):
         def module(*arguments, code=0):
@@ -425,4 +430,5 @@ for frame in millrace.run(text=CLIP):
         path = self.write("version: 1\npipeline: p\n")
         self.assertEqual(module("check", str(path), code=78).stderr, call([MILLRACE, "check", str(path)]).stderr)
         self.assertIn("needs a file", module("--stages", code=64).stderr)
-        self.assertIn("missing.py", module("--stages", "missing.py", "list", code=66).stderr)
+        self.assertEqual(module("--stages", "missing.py", "list", code=66).stderr,
+                         "millrace: error: --stages missing.py: No such file or directory\n")

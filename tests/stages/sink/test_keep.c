@@ -151,6 +151,14 @@ TEST(bad_patterns_are_refused) {
                                       "{number}{number}.mp4", "{number}1.mp4", "{time}{number}.mp4"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(mr_file_name_check(bad[i]), MR_ERROR_CONFIG);
+    assert_int_equal(mr_file_name_check("{source}-{tme}.csv"), MR_ERROR_CONFIG);
+    assert_non_null(strstr(mr_message(), "\"{source}-{tme}.csv\"; did you mean {time}?"));
+    assert_int_equal(mr_picture_name_check("{source}-{sequ}.jpg"), MR_ERROR_CONFIG);
+    assert_non_null(strstr(mr_message(), "; did you mean {seq}?"));
+    assert_int_equal(mr_file_name_check("{x}.csv"), MR_ERROR_CONFIG);
+    assert_null(strstr(mr_message(), "did you mean"));
+    assert_int_equal(mr_file_name_check("{time}-{.csv"), MR_ERROR_CONFIG);
+    assert_null(strstr(mr_message(), "did you mean"));
     char name[MR_OUTPUT_NAME], source[MR_OUTPUT_NAME + 1];
     memset(source, 'x', sizeof source - 1);
     source[sizeof source - 1] = '\0';

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/millrace/cli/types.h"
+#include "tools/millrace/cli/verbs.h"
 
 void mr_overrides_fini(mr_overrides *overrides) {
     free(overrides->override);
@@ -64,6 +65,7 @@ int mr_overrides_check_devices(void *to, char *text) {
 
 void mr_overrides_apply(const mr_overrides *overrides, mr_pipeline_params *params) {
     params->types = mr_types();
+    params->model_of = mr_models_of_files;
     params->plugins = !overrides->no_plugins;
     params->override_count = overrides->override_count;
     params->overrides = overrides->override;

@@ -9,6 +9,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
+#include "engine/base/nearest.h"
 #include "millrace/describe.h"
 #include "tools/millrace/cli/complaints.h"
 #include "tools/millrace/cli/plan_rows.h"
@@ -26,6 +27,8 @@ static bool has_word(const mr_deployment *of, const char *option) {
             return true;
     return false;
 }
+
+static const char *const target_names[MR_DEPLOY_TARGETS] = {"slurm", "kubernetes", "systemd"};
 
 /* Returns an exit code. */
 static int check_target(const mr_usage *usage, const mr_deployment *of) {
@@ -67,12 +70,20 @@ int mr_deploy_take_volume(void *to, char *text) {
 
 /* The target as the first word: "systemd pipeline.yaml". */
 static void take_target(mr_deployment *of, int argc, char **argv) {
-    static const char *const names[] = {"slurm", "kubernetes", "systemd"};
     for (int i = 0; i < MR_DEPLOY_TARGETS && optind + 1 < argc; i++)
-        if (of->target == MR_DEPLOY_TARGETS && strcmp(argv[optind], names[i]) == 0) {
+        if (of->target == MR_DEPLOY_TARGETS && strcmp(argv[optind], target_names[i]) == 0) {
             of->target = (mr_deploy_target)i;
             optind++;
         }
+}
+
+/* Two words may be a target, misspelt, and a pipeline. Returns an exit code. */
+static int refuse_words(const mr_usage *usage, const mr_deployment *of, const char *first) {
+    mr_nearest nearest = {.wanted = first};
+    for (int i = 0; i < MR_DEPLOY_TARGETS && of->target == MR_DEPLOY_TARGETS; i++)
+        mr_nearest_offer(&nearest, target_names[i]);
+    return nearest.best ? mr_usage_error(usage, "there is no target \"%s\"; did you mean \"%s\"?", first, nearest.best)
+                        : mr_usage_error(usage, "one pipeline at a time");
 }
 
 int mr_deploy_take_words(const mr_usage *usage, mr_deployment *of, const mr_overrides *overrides, int argc,
@@ -82,7 +93,7 @@ int mr_deploy_take_words(const mr_usage *usage, mr_deployment *of, const mr_over
     if (optind == argc)
         return mr_usage_error(usage, "name a pipeline");
     if (optind + 1 != argc && !of->trains)
-        return mr_usage_error(usage, "one pipeline at a time");
+        return refuse_words(usage, of, argv[optind]);
     if (of->target == MR_DEPLOY_TARGETS)
         return mr_usage_error(usage, "name the target: --target slurm, kubernetes or systemd");
     if (strcmp(argv[optind], "-") == 0)
@@ -168,6 +179,23 @@ static void warn_of_files(const mr_plan_view *plan, mr_diagnostics *wrong) {
             warn_of_file(&plan->stages[s], option, wrong);
 }
 
+/* Units may be written on another machine than they run on, so what is missing here is no error. */
+static void warn_of_missing(const mr_plan_view *plan, mr_diagnostics *wrong) {
+    for (size_t s = 0; s < plan->stage_count; s++) {
+        const mr_view_stage *stage = &plan->stages[s];
+        for (const mr_option *option = stage->type->options; option && option->name; option++) {
+            const bool read = option->file == MR_FILE_READ && !option->searched;
+            const char *path = read ? mr_option_string(option, stage->options) : NULL;
+            if (path && !strstr(path, "://") && strcmp(path, "-") && !path[strcspn(path, "*?[")] &&
+                access(path, F_OK) && (errno == ENOENT || errno == ENOTDIR))
+                mr_diagnose(wrong, MR_SEVERITY_WARNING, MR_OK, (mr_location){.file = stage->place},
+                            "the service ends at its start where this is missing; `millrace plan` tells what helps",
+                            "%s.%s.%s: there is no \"%s\" here",
+                            stage->role == MR_VIEW_SOURCE ? "sources" : "stages", stage->id, option->name, path);
+        }
+    }
+}
+
 /* Plans only the text: neither the machines nor their files are known yet. */
 int mr_deploy_prepare(mr_deployment *of) {
     static const char *const somewhere[] = {"host"};
@@ -177,7 +205,7 @@ int mr_deploy_prepare(mr_deployment *of) {
     mr_overrides_apply(of->overrides, &params);
     int status = mr_plan_view_open(&of->plan, &params, &wrong);
     if (!status && of->target == MR_DEPLOY_SYSTEMD)
-        warn_of_files(of->plan, &wrong);
+        warn_of_files(of->plan, &wrong), warn_of_missing(of->plan, &wrong);
     status = mr_complaints_tell(&wrong, status, false);
     mr_diagnostics_fini(&wrong);
     if (status)

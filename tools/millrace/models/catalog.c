@@ -5,6 +5,7 @@
 
 #include "engine/base/find/model_folders.h"
 #include "millrace/status.h"
+#include "tools/millrace/cli/verbs.h"
 
 extern const char mr_models_catalog[];
 
@@ -65,6 +66,23 @@ yajl_val mr_catalog_find(yajl_val catalog, const char *name) {
     }
     return NULL;
 }
+
+static bool model_of(const char *file, char *name, size_t bytes) {
+    bool found = false;
+    size_t count, files;
+    yajl_val catalog = mr_catalog_open(), *model = mr_catalog_models(catalog, &count);
+    for (size_t i = 0; i < count && !found; i++) {
+        yajl_val *one = mr_catalog_list(model[i], "files", &files);
+        for (size_t f = 0; f < files && !found; f++)
+            found = strcmp(mr_catalog_text(one[f], "name"), file) == 0;
+        if (found)
+            snprintf(name, bytes, "%s", mr_catalog_text(model[i], "name"));
+    }
+    yajl_tree_free(catalog);
+    return found;
+}
+
+mr_model_of *const mr_models_of_files = model_of;
 
 bool mr_catalog_path(yajl_val file, char path[PATH_MAX]) {
     const char *whole = mr_catalog_text(file, "name"), *dot = strrchr(whole, '.');

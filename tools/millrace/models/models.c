@@ -50,7 +50,7 @@ static const mr_usage usage = {
     .notes = "A pipeline names a model by a word: `model: lite0`, `weights: lite0-head`, `labels: imagenet`. The file "
              "(.onnx, .npy, .txt) is searched in the folders of MILLRACE_MODELS (separated by \":\"), in MODELS "
              "(relative ones begin at the current folder), in ~/.local/share/millrace/models, beside the command, in "
-             "PREFIX/share/millrace/models, and in /usr/local/share/millrace/models.",
+             "share/millrace/models of the installation, and in /usr/local/share/millrace/models.",
     .examples = examples,
 };
 

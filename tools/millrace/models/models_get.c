@@ -58,7 +58,8 @@ int mr_models_get(const char *const *names, size_t count, const char *to, const 
     enum { MORE = 8 };
     char program[PROGRAM], own[PATH_MAX];
     if (!find_program(program))
-        return mr_fail(MR_ERROR_UNAVAILABLE, "the converters are not installed: PREFIX/share/millrace/converters");
+        return mr_fail(MR_ERROR_UNAVAILABLE, "the program that makes models is not here: a copy of the command alone "
+                                              "has none. Run the command in its build's folder, or the installed one");
     if (!to && !mr_model_folders_own(own))
         return mr_fail(MR_ERROR_USAGE, "HOME is not set: name a folder with --to");
     const char **words = mr_calloc(count + MORE, sizeof *words);

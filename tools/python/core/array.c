@@ -150,6 +150,21 @@ static PyObject *to_bytes(PyObject *object, PyObject *none) {
     return made;
 }
 
+/* A program that was written for NumPy's arrays meets this type where NumPy is not installed. */
+static PyObject *compare(PyObject *object, PyObject *other, int operation) {
+    (void)object, (void)other;
+    if (operation == Py_EQ || operation == Py_NE)
+        Py_RETURN_NOTIMPLEMENTED;
+    PyErr_SetString(PyExc_TypeError, "comparing the numbers of an array needs NumPy, which this Python does not have: "
+                                     "pip install numpy");
+    return NULL;
+}
+
+/* By identity. A type that compares does not inherit this. */
+static Py_hash_t hash(PyObject *object) {
+    return (Py_hash_t)((uintptr_t)object >> 4);
+}
+
 static void array_dealloc(PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
     mr_py_hold_unref(((array *)object)->hold);
@@ -326,6 +341,8 @@ static PyMethodDef array_methods[] = {
 int mr_py_array_add_type(PyObject *module) {
     static PyType_Slot slots[] = {{Py_tp_new, mr_py_refuse_new},
                                   {Py_tp_dealloc, array_dealloc},
+                                  {Py_tp_richcompare, compare},
+                                  {Py_tp_hash, hash},
                                   {Py_tp_getset, array_fields},
                                   {Py_tp_methods, array_methods},
                                   {Py_tp_doc, "An array in a frame's memory, which must not be written."},

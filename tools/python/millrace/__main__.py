@@ -66,7 +66,10 @@ def main() -> NoReturn:
         try:
             _load(arguments[1])
         except (ImportError, OSError) as error:
-            print(f"millrace: error: --stages {arguments[1]}: {error}", file=sys.stderr)
+            own = isinstance(error, OSError) and error.filename and \
+                os.path.abspath(error.filename) == os.path.abspath(arguments[1])
+            why = error.strerror if own else error
+            print(f"millrace: error: --stages {arguments[1]}: {why}", file=sys.stderr)
             sys.exit(66)
         arguments, stages = arguments[2:], True
     if stages:
