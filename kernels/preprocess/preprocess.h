@@ -126,7 +126,8 @@ typedef struct mr_preprocess_work {
     mr_picture source;
     void *dst;
     uint64_t *bars; /* Optional. Stays with dst, from one work to the next: which plan's bars are there; 0: none. The
-                       processors do not write these again. Whoever else writes to dst must set it to 0. */
+                       processors do not write these again. Whoever else writes to dst must set it to 0. Devices
+                       do not use it. */
     void (*done)(void *context);
     void *context;
 } mr_preprocess_work;

@@ -62,6 +62,14 @@ static int enqueue_alike(mr_stream *stream, const mr_preprocess_work *works, int
     return status;
 }
 
+/* A device works later, when others may have changed dst and the mark. */
+static int submit(mr_stream *stream, const mr_preprocess_work *work) {
+    mr_preprocess_work own = *work;
+    if (stream->device->type->kind != MR_DEVICE_CPU)
+        own.bars = NULL;
+    return mr_stream_submit(stream, run_work, &own, sizeof own);
+}
+
 int mr_preprocess_enqueue(mr_stream *stream, const mr_preprocess_work *works, int count) {
     bool cuda = mr_stream_is_cuda(stream);
     int status = MR_OK;
@@ -70,7 +78,7 @@ int mr_preprocess_enqueue(mr_stream *stream, const mr_preprocess_work *works, in
         /* A simulated device treats the works as one if a GPU would do them in one launch. */
         stream->joined = i > 0;
         status = cuda ? enqueue_alike(stream, works + i, next - i)
-                      : mr_stream_submit(stream, run_work, &works[i], sizeof works[i]);
+                      : submit(stream, &works[i]);
     }
     stream->joined = false;
     return status;

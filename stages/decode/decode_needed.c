@@ -85,7 +85,7 @@ static void begin(mr_needed *needed, const mr_frame *first) {
     if (needed->all || wants_all(first->media) || !mr_packet_looks_open(&needed->looks, first->media->codec))
         return;
     needed->entry_pts_ns = INT64_MAX;
-    needed->media = first->media;
+    needed->media = mr_media_ref(first->media);
     needed->mode = MR_NEEDED_BEGINS;
 }
 
@@ -138,6 +138,7 @@ void mr_needed_fini(mr_needed *needed) {
     for (size_t i = 0; i < needed->held_count; i++)
         mr_frame_unref(&needed->held[i].frame);
     mr_packet_looks_close(&needed->looks);
+    mr_media_unref(&needed->media);
     *needed = (mr_needed){.mode = MR_NEEDED_OFF, .all = needed->all, .now = needed->now, .shown_pts_ns = MR_NO_TIME};
 }
 

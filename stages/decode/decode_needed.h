@@ -45,7 +45,7 @@ typedef struct mr_needed {
     enum { MR_NEEDED_OFF, MR_NEEDED_BEGINS, MR_NEEDED_COUNTS } mode;
     bool all;               /* decode everything */
     mr_packet_looks looks;
-    const mr_media *media;  /* its start, end, every and fps choose pictures; NULL: all are decoded */
+    mr_media *media;        /* its start, end, every and fps choose pictures; NULL: all are decoded */
     mr_selection now;       /* after the last received picture */
     mr_selection ahead;     /* after the ordered places */
     size_t held_count, place_count, ordered; /* ordered places come first */
@@ -61,8 +61,8 @@ typedef struct mr_needed {
 void mr_needed_init(mr_needed *needed, bool all);
 /* Call when an epoch begins: selection restarts. */
 void mr_needed_begin_epoch(mr_needed *needed);
-/* Takes a reference to the packet, the first in a stretch unless one has begun. All packets of a stretch have the same
- * media, which must stay valid until the stretch ends. There is room after mr_needed_next has returned MR_NEEDED_WAIT.
+/* Takes a reference to the packet, the first in a stretch unless one has begun. The packets of a stretch have the same
+ * codec, and the first one's media chooses pictures. There is room after mr_needed_next has returned MR_NEEDED_WAIT.
  * `kept`: the packet must be decoded. `pending`: packets in the decoder. */
 void mr_needed_add(mr_needed *needed, mr_frame *frame, bool kept, const mr_pending *pending);
 /* Call when no packet follows in this stretch. `cut_short`: more might have come, so unknown numbers stay unknown. */

@@ -382,6 +382,7 @@ int ioctl(int fd, unsigned long number, ...) {
 /* ---- other calls ------------------------------------------------------------------------------------------------- */
 
 static int open_node(void) {
+    fake_board_here.opened++;
     if (asked && fake_board_here.open_error)
         return fail(fake_board_here.open_error);
     asked = true;
@@ -463,6 +464,17 @@ int poll(struct pollfd *all, nfds_t count, int timeout) {
         abort();
     }
     return all->revents != 0;
+}
+
+ssize_t readlink(const char *restrict path, char *restrict to, size_t room) {
+    if (strncmp(path, "/sys/class/video4linux/", 23) != 0)
+        return REAL(readlink)(path, to, room);
+    if (!fake_board_here.bus)
+        return fail(ENOENT);
+    char link[64];
+    const int length = snprintf(link, sizeof link, "../../../bus/%s", fake_board_here.bus);
+    memcpy(to, link, (size_t)length < room ? (size_t)length : room);
+    return length;
 }
 
 /* The folder of devices, for whoever lists it, has only this one. */

@@ -7,6 +7,8 @@ typedef struct fake_board {
     uint32_t layout;     /* the pictures' fourcc; 0: NV12 */
     int start_error;     /* an errno: STREAMON on the pictures' side fails */
     int open_error;      /* an errno: open fails, except for the first time, which only asks what it can do */
+    const char *bus;     /* the node's, as in "usb"; NULL: not known */
+    int opened;          /* how often the node was opened */
     int silent;          /* it takes packets and gives no picture */
     int pictures_left;   /* 0: no limit; otherwise it fails when so many have been given */
     int bad_every;       /* 0: none; otherwise each N-th picture is marked as damaged */

@@ -79,6 +79,19 @@ static void add_decoders(mr_board *board, int fd, const char *node, const struct
     }
 }
 
+/* Whether it is on a bus where no decoder is, only cameras, tuners and the like: opening them can wake them up. */
+static bool is_camera(const char *name) {
+    char path[256], bus[256];
+    if (snprintf(path, sizeof path, "/sys/class/video4linux/%s/device/subsystem", name) >= (int)sizeof path)
+        return false;
+    const ssize_t length = readlink(path, bus, sizeof bus - 1);
+    if (length < 0)
+        return false;
+    bus[length] = '\0';
+    const char *last = strrchr(bus, '/');
+    return last && (strcmp(last, "/usb") == 0 || strcmp(last, "/pci") == 0);
+}
+
 static void ask_node(mr_board *board, const char *node) {
     const int fd = open(node, O_RDWR | O_NONBLOCK | O_CLOEXEC);
     struct v4l2_capability has = {0};
@@ -103,7 +116,7 @@ void mr_board_probe(mr_board *board) {
     *board = (mr_board){0};
     for (const struct dirent *entry; folder && (entry = readdir(folder));) {
         char node[MR_BOARD_NODE];
-        if (strncmp(entry->d_name, "video", 5) == 0 &&
+        if (strncmp(entry->d_name, "video", 5) == 0 && !is_camera(entry->d_name) &&
             snprintf(node, sizeof node, "/dev/%s", entry->d_name) < (int)sizeof node)
             ask_node(board, node);
     }

@@ -17,7 +17,8 @@ typedef struct mr_board {
     char closed[MR_BOARD_NODE]; /* a node that this process may not open; "": none */
 } mr_board;
 
-/* Asks every node. It has those decoders that pass 8-bit 4:2:0 pictures to libavcodec. */
+/* Asks every node, except on USB and PCI, where cameras are. The board has those decoders that pass 8-bit 4:2:0
+ * pictures to libavcodec. */
 void mr_board_probe(mr_board *board);
 /* The first decoder for this codec; NULL: none. */
 const mr_board_decoder *mr_board_decoder_for(const mr_board *board, const char *codec);

@@ -224,8 +224,7 @@ def slow(frames): time.sleep(0.5)
 text = ENDLESS.replace("{type: callback, input: numbers}", "{type: callback, input: slow}").replace(
     "stages:", "stages:\\n  slow: {input: numbers, batch: {size: 1}}")
 for frame in millrace.run(text=text):
-    print("ready")
-    time.sleep(0.05)
+    threading.Timer(0.5, print, ["ready"]).start()
     break
 time.sleep(0.1)
 print("went on")
@@ -239,14 +238,16 @@ print("went on")
 import signal
 @millrace.stage
 def stuck(frames):
-    if frames[0].seq: threading.Event().wait()
+    if frames[0].seq:
+        inside.set()
+        threading.Event().wait()
 text = ENDLESS.replace("{type: callback, input: numbers}", "{type: callback, input: stuck}").replace(
     "stages:", "stages:\\n  stuck: {input: numbers, batch: {size: 1}}")
-asked = []
+asked, inside = [], threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: HANDLER)
 for frame in millrace.run(text=text):
-    print("ready")
-    time.sleep(0.05)
+    inside.wait()
+    threading.Timer(0.5, print, ["ready"]).start()
     break
 time.sleep(0.1)
 print("went on", asked)

@@ -48,6 +48,17 @@ TEST_THAT(a_node_without_permission_is_named, mend) {
     assert_string_equal(board.closed, "/dev/video19");
 }
 
+TEST_THAT(cameras_are_not_opened, mend) {
+    static const char *const buses[] = {"platform", "usb", "pci"};
+    for (int i = 0; i < 3; i++) {
+        mr_board board;
+        fake_board_here = (fake_board){.bus = buses[i]};
+        mr_board_probe(&board);
+        assert_int_equal(board.count, i == 0 ? 2 : 0);
+        assert_int_equal(fake_board_here.opened, i == 0);
+    }
+}
+
 /* ---- pictures ---------------------------------------------------------------------------------------------------- */
 
 static const struct {

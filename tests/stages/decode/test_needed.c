@@ -9,6 +9,7 @@
 
 #include "millrace/log.h"
 #include "millrace/millrace.h"
+#include "stages/decode/decode_needed.h"
 #include "stages/decode/decode_packet.h"
 #include "tests/support/decoded.h"
 #include "tests/support/suite.h"
@@ -248,6 +249,30 @@ CLIP_TEST(devices_and_clocks_change_nothing) {
     clip_reference(path, &expected);
     clip_run_seeded(&result, path, ", every: 4, realtime: true, deadline: 2s", "", 3);
     clip_expect(&result, &expected, 0, 4);
+}
+
+static bool released;
+
+static void release(mr_media *media) {
+    released = media;
+}
+
+/* The first packet's media chooses pictures in a whole stretch, also if the next packets have another. */
+TEST(the_first_media_is_kept) {
+    static const char idr[] = "\0\0\1\x65\x88?";
+    static mr_needed needed;
+    static mr_pending pending;
+    AVCodecParameters codec = {.codec_type = AVMEDIA_TYPE_VIDEO, .codec_id = AV_CODEC_ID_H264};
+    mr_media made = {.references = 1, .release = release, .codec = &codec, .every = 2}, *media = &made;
+    mr_frame packet = {.references = 1, .media = media, .flags = MR_FRAME_KEY,
+                       .plane[0] = {.data = (uint8_t *)(uintptr_t)idr, .bytes = sizeof idr - 1}};
+    mr_needed_init(&needed, false);
+    mr_needed_add(&needed, &packet, false, &pending);
+    assert_ptr_equal(needed.media, &made);
+    mr_media_unref(&media);
+    assert_false(released);
+    mr_needed_fini(&needed);
+    assert_true(released);
 }
 
 static int listen(void **state __attribute__((unused))) {

@@ -220,4 +220,25 @@ TEST_WITH(forgotten_bars_are_written, open_letterbox, close_letterbox) {
     }
 }
 
+/* A device works later: it always writes bars, and leaves the mark to whoever changes the buffer meanwhile. */
+TEST_WITH(a_device_writes_bars_each_time, open_letterbox, close_letterbox) {
+    letterbox *made = *state;
+    float results[RESULTS] = {0};
+    uint64_t bars = 0;
+    mr_device *device = NULL;
+    mr_stream *processor = made->stream;
+    assert_int_equal(mr_sim_create(&device, &(mr_sim_params){.manual = true}), MR_OK);
+    assert_int_equal(mr_stream_create(device, &made->stream), MR_OK);
+    for (int i = 0; i < 2; i++) {
+        memset(results, 0, sizeof results);
+        put(made, SIDE, WIDE, results, &bars);
+        mr_sim_advance(device, INT64_MAX - 1 - (i == 0));
+        is_letterbox(results, true);
+        assert_int_equal(bars, 0);
+    }
+    mr_stream_destroy(&made->stream);
+    mr_device_destroy(&device);
+    made->stream = processor;
+}
+
 RUN_TESTS(NULL, NULL)
