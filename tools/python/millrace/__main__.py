@@ -68,7 +68,7 @@ def main() -> NoReturn:
         except (ImportError, OSError) as error:
             why = str(error)
             if isinstance(error, OSError) and os.path.abspath(error.filename or "") == os.path.abspath(arguments[1]):
-                why = error.strerror
+                why = os.strerror(error.errno or 0)
             print(f"millrace: error: --stages {arguments[1]}: {why}", file=sys.stderr)
             sys.exit(66)
         arguments, stages = arguments[2:], True
