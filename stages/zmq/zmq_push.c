@@ -4,7 +4,7 @@
 #include "stages/list.h"
 #include "stages/zmq/zmq_sink.h"
 
-/* Without a connected peer nothing is accepted, so that nothing can be lost on the way. */
+/* Without a connected peer nothing is accepted, so that nothing waits for a connection that never comes. */
 static int open_push(mr_stage *self) {
     static const int switches[] = {ZMQ_IMMEDIATE, 0};
     return mr_zmq_sink_open(self, ZMQ_PUSH, switches);
@@ -18,7 +18,8 @@ const mr_stage_type mr_zmq_push_stage = {
     .summary = "sends frames to other programs over ZeroMQ, each to one program",
     .help = "A message is a record and, if asked for, the payload. Programs receive messages with a PULL socket and "
             "share the work; while none has room, the pipeline waits. A frame is delivered once its message was "
-            "written to a connection; if a program dies, messages that waited for it are lost.",
+            "written to a connection. If a program dies or its connection breaks, messages that waited for it or were "
+            "on the way are lost, and neither end counts them. Use `nodes` where frames must not be lost.",
     .inputs = inputs,
     .options = options,
     .open = open_push,

@@ -262,13 +262,20 @@ static bool has_message(const mr_io_thread *io_thread) {
     return false;
 }
 
+static void note_wait(const mr_io_thread *io_thread, bool waits) {
+    for (size_t i = 0; i < io_thread->params.socket_count; i++)
+        mr_zmq_note_wait(io_thread->sockets[i], waits);
+}
+
 static void wait_until(mr_io_thread *io_thread, int64_t wake_ns) {
     int64_t left_ns = wake_ns == INT64_MAX ? 0 : wake_ns - mr_now_ns();
     const struct timespec left = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
     if (left_ns < 0)
         return;
+    note_wait(io_thread, true);
     pthread_mutex_unlock(&io_thread->turn_lock);
     ppoll(io_thread->polled, io_thread->polled_count, wake_ns == INT64_MAX ? NULL : &left, NULL);
+    note_wait(io_thread, false);
     pthread_mutex_lock(&io_thread->turn_lock);
 }
 

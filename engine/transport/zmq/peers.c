@@ -168,13 +168,14 @@ const char *mr_zmq_peers_cut(mr_zmq_peers *peers, int64_t now_ns, char address[M
 
 const char *mr_zmq_peers_cut_endless(mr_zmq_peers *peers, const mr_zmq_taken *taken, int64_t now_ns,
                                      char address[MR_ZMQ_ADDRESS]) {
+    static const char why[] = "a message without end: the connection was closed, and messages on the way are lost";
     bool stranger;
     if (now_ns - peers->looked_ns < MR_ZMQ_LOOK_NS)
         return NULL;
     for (mr_zmq_connection *one = peers->first; peers->bound.message_bytes && one; one = one->next)
         if (!one->cut && one->kept >= 0 &&
             mr_zmq_endless_look(&one->endless, taken, &peers->bound, one->fd, one->kept, peers->open, now_ns))
-            return cut(peers, one, address, &stranger, "a message without end");
+            return cut(peers, one, address, &stranger, why);
     peers->looked_ns = now_ns;
     return NULL;
 }

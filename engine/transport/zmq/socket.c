@@ -193,16 +193,16 @@ static int set_curve(void *socket, const mr_zmq_params *params, const mr_key_pai
     return MR_OK;
 }
 
-/* Bytes a second. Peers of a socket that only sends may send nothing else for months. */
-enum { HEARTBEATS = 64 };
+/* Messages beside those in the queue: one that is being read, one read ahead for the owner, one not counted yet. */
+enum { BESIDE_QUEUE = 3 };
 
 static mr_zmq_bound bound_of(const mr_zmq_params *params) {
     const bool sends = params->type == ZMQ_PUSH || params->type == ZMQ_XPUB;
     if (!sends && params->receive_hwm == 0) /* any number of messages may wait */
         return (mr_zmq_bound){0};
     return (mr_zmq_bound){.message_bytes = params->max_message_bytes > 0 ? (uint64_t)params->max_message_bytes : 0,
-                          .queued = sends ? 0 : (uint64_t)params->receive_hwm,
-                          .beside = sends ? HEARTBEATS : 0};
+                          .most = sends ? 1 : (uint64_t)params->receive_hwm + BESIDE_QUEUE,
+                          .beside = MR_ZMQ_BESIDE};
 }
 
 static int guard(mr_zmq *made, mr_allow_list *allow) {
@@ -315,14 +315,20 @@ long mr_zmq_receive(mr_zmq *socket, void *part) {
         return bytes;
     if (bytes < 0 && errno == EAGAIN)
         mr_zmq_note_empty(socket);
-    else if (bytes >= 0 && !zmq_msg_more(part))
-        mr_zmq_taken_note(mr_zmq_guard_taken(socket->guard), zmq_msg_get(part, ZMQ_SRCFD));
+    else if (bytes >= 0)
+        mr_zmq_taken_note(mr_zmq_guard_taken(socket->guard), zmq_msg_get(part, ZMQ_SRCFD), (size_t)bytes,
+                          !zmq_msg_more(part));
     return bytes;
 }
 
 void mr_zmq_note_empty(mr_zmq *socket) {
     if (socket->guard)
         mr_zmq_taken_note_empty(mr_zmq_guard_taken(socket->guard));
+}
+
+void mr_zmq_note_wait(mr_zmq *socket, bool waits) {
+    if (socket->guard)
+        mr_zmq_taken_note_wait(mr_zmq_guard_taken(socket->guard), waits);
 }
 
 const char *mr_zmq_endpoint(const mr_zmq *socket) {

@@ -63,10 +63,12 @@ void mr_zmq_keep(mr_zmq *socket);
 /* For zmq_poll, zmq_msg_send and so on. */
 void *mr_zmq_handle(const mr_zmq *socket);
 /* Receives a message's next part into `part`, an initialised one, without waiting. Returns its bytes; -1 with errno:
- * EAGAIN if there is none. A program that only waits for messages must also report when none has come: then
- * mr_zmq_note_empty. Both note what the peers' messages are compared with (endless.h). */
+ * EAGAIN if there is none. A program that only waits for messages must also report when none has come
+ * (mr_zmq_note_empty), and one that waits for longer than a second, while it does so (mr_zmq_note_wait). All note what
+ * the peers' messages are compared with (endless.h). */
 long mr_zmq_receive(mr_zmq *socket, void *part);
 void mr_zmq_note_empty(mr_zmq *socket);
+void mr_zmq_note_wait(mr_zmq *socket, bool waits);
 /* The endpoint that it listens at, with the port that the system chose for "tcp://127.0.0.1:*"; or that it connects to.
  */
 const char *mr_zmq_endpoint(const mr_zmq *socket);

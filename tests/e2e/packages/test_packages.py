@@ -100,8 +100,8 @@ class OtherProcessors(Case):
         for tool, made in (("package", "packages"), ("image", "images")):
             done = run([ROOT / "tools" / tool, "--output", self.folder / "none"], env=there)
             self.assertEqual((done.returncode, done.stdout), (69, ""), done.stderr)
-            self.assertEqual(done.stderr, f"tools/{tool}: makes {made} for x86-64 only, and this machine is aarch64: use "
-                                          "tools/wheel, or cmake --install build\n")
+            self.assertEqual(done.stderr, f"tools/{tool}: makes {made} for x86-64 only, and this machine is aarch64: "
+                                          "use tools/wheel, or cmake --install build\n")
             self.assertFalse((self.folder / "none").exists())
 
 
