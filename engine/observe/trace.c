@@ -73,17 +73,17 @@ static void drain(mr_trace *trace) {
     mr_trace_file_flush(&trace->file, mr_trace_lost(trace), false);
 }
 
-/* If the ring is full, waits until the writer has taken an event. */
+/* If the ring is full, waits until the writer has taken an event, or has ended. */
 static void put(mr_trace *trace, const mr_trace_event *event) {
     mr_trace_ring *ring = here.serial == trace->serial ? here.ring : take_ring(trace);
-    if (!ring || !event->track) {
+    if (!ring || !event->track || atomic_load(&trace->finished)) {
         atomic_fetch_add_explicit(&trace->lost, 1, memory_order_relaxed);
         return;
     }
     uint64_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
     while (written - atomic_load_explicit(&ring->read, memory_order_acquire) == ring->room) {
         const struct timespec pause = {.tv_nsec = PAUSE_NS / 10};
-        if (trace->lossy || trace->finished) {
+        if (trace->lossy || atomic_load(&trace->finished)) {
             atomic_fetch_add_explicit(&ring->lost, 1, memory_order_relaxed);
             return;
         }
@@ -124,11 +124,17 @@ int64_t mr_trace_now_ns(const mr_trace *trace) {
     return mr_clock_now_ns(trace->clock);
 }
 
+/* After the writer's end, what is still in the rings is lost too. */
 uint64_t mr_trace_lost(mr_trace *trace) {
     MR_LOCKED(&trace->lock);
+    const bool finished = atomic_load(&trace->finished);
     uint64_t lost = atomic_load_explicit(&trace->lost, memory_order_relaxed);
-    for (mr_trace_ring *ring = trace->rings; ring; ring = ring->next)
+    for (mr_trace_ring *ring = trace->rings; ring; ring = ring->next) {
         lost += atomic_load_explicit(&ring->lost, memory_order_relaxed);
+        if (finished)
+            lost += atomic_load_explicit(&ring->written, memory_order_relaxed) -
+                    atomic_load_explicit(&ring->read, memory_order_relaxed);
+    }
     return lost;
 }
 
@@ -219,16 +225,16 @@ int mr_trace_create(mr_trace **trace, const mr_trace_params *params) {
 }
 
 int mr_trace_finish(mr_trace *trace) {
-    if (!trace->finished) {
+    if (!atomic_load(&trace->finished)) {
         pthread_mutex_lock(&trace->lock);
         trace->ending = true;
         pthread_cond_signal(&trace->changed);
         pthread_mutex_unlock(&trace->lock);
         if (trace->writing)
             pthread_join(trace->writer, NULL);
+        atomic_store(&trace->finished, true);
         const uint64_t lost = mr_trace_lost(trace);
         mr_trace_file_flush(&trace->file, lost, true);
-        trace->finished = true;
         if (lost)
             mr_log(MR_LOG_WARNING,
                    "%s: %llu events are missing from the trace: they came faster than they could be written",

@@ -33,13 +33,13 @@ typedef struct mr_trace_params {
 
 /* Empties the file and takes it. */
 int mr_trace_create(mr_trace **trace, const mr_trace_params *params);
-/* Writes all recorded events and closes the file; later events are ignored. Returns the first write error, at every
- * call. */
+/* Writes all recorded events and closes the file; later events are only counted. Returns the first write error, at
+ * every call. */
 int mr_trace_finish(mr_trace *trace);
 void mr_trace_destroy(mr_trace **trace);
 
 int64_t mr_trace_now_ns(const mr_trace *trace);
-/* Events that found no room, so far. */
+/* Events that found no room, or came too late, so far. */
 uint64_t mr_trace_lost(mr_trace *trace);
 
 /* Adds a row `name` to the group `group` (a process, in the format's words). The first row makes the group. Rows are

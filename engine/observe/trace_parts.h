@@ -59,7 +59,8 @@ struct mr_trace {
     uint64_t serial; /* differs from every other trace's in this process, so that threads can find their rings */
     const mr_clock *clock;
     int64_t origin_ns;
-    bool lossy, writing, finished;
+    bool lossy, writing;
+    _Atomic bool finished; /* the writer has ended */
     pthread_t writer;
     pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t changed;

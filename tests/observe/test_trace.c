@@ -167,6 +167,31 @@ TEST_WITH(two_traces_of_one_thread_stay_apart, make_temporary, remove_temporary)
     assert_null(strstr(text, "other\""));
 }
 
+/* Events that come while a trace ends, or later, are written or counted; a thread that waits for room goes on. */
+TEST_WITH(events_at_the_end_are_written_or_counted, make_temporary, remove_temporary) {
+    mr_trace *trace = NULL;
+    teller tellers[THREADS];
+    be_quiet(NULL);
+    assert_int_equal(mr_trace_create(&trace, &(mr_trace_params){temporary_path, mr_clock_real(), false}), MR_OK);
+    for (int i = 0; i < THREADS; i++) {
+        tellers[i].trace = trace;
+        assert_int_equal(mr_trace_add_track(trace, "threads", "teller", &tellers[i].track), MR_OK);
+        assert_int_equal(pthread_create(&tellers[i].thread, NULL, tell, &tellers[i]), 0);
+    }
+    assert_int_equal(mr_trace_finish(trace), MR_OK);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(tellers[i].thread, NULL);
+    const uint64_t lost = mr_trace_lost(trace);
+    mr_trace_value(trace, tellers[0].track, 0, 0);
+    assert_int_equal(mr_trace_lost(trace), lost + 1);
+    mr_trace_destroy(&trace);
+    mr_log_to(NULL, NULL);
+    FREED char *text = whole_file(temporary_path);
+    assert_json(text);
+    assert_true(lost_of(text) <= (long long)lost);
+    assert_int_equal(count_phase(text, "X") + lost, THREADS * EACH);
+}
+
 /* ---- the file ---- */
 
 /* Tells until it is killed. */
