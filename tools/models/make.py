@@ -36,8 +36,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 REQUIREMENTS = HERE / "requirements.txt"
 # Files of labels; those of the pipelines in the source tree, and where millrace is installed.
 LABELS = [HERE / "labels", HERE.parent.parent / "pipelines", HERE.parent / "pipelines"]
-# The digests in requirements.txt belong to the wheels for this Python.
-PINNED = ((3, 11), "x86_64")
+# The digests in requirements.txt belong to the wheels for this Python on these machines.
+PINNED = [((3, 11), "x86_64"), ((3, 11), "aarch64")]
 # The oldest Python that numpy of requirements.txt runs in.
 OLDEST = (3, 11)
 WORK = ".get-"
@@ -135,7 +135,7 @@ def cache_folder():
 
 def requirements(work):
     """The list of libraries, without digests where other wheels are needed; the made files are checked by digest."""
-    if (sys.version_info[:2], platform.machine()) == PINNED:
+    if (sys.version_info[:2], platform.machine()) in PINNED:
         return ["--require-hashes", "-r", str(REQUIREMENTS)]
     plain = pathlib.Path(work) / "requirements.txt"
     plain.write_text("".join(line.rstrip("\\\n ") + "\n" for line in REQUIREMENTS.read_text().splitlines()

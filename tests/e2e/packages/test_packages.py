@@ -93,6 +93,20 @@ class Packaged(Case):
         return done
 
 
+class OtherProcessors(Case):
+    def test_refused_at_once(self):
+        uname = self.folder / "uname"
+        uname.write_text("#!/bin/sh\necho aarch64\n")
+        uname.chmod(0o755)
+        there = os.environ | {"PATH": f"{self.folder}:{os.environ['PATH']}"}
+        for tool, made in (("package", "packages"), ("image", "images")):
+            done = run([ROOT / "tools" / tool, "--output", self.folder / "none"], env=there)
+            self.assertEqual((done.returncode, done.stdout), (69, ""), done.stderr)
+            self.assertEqual(done.stderr, f"tools/{tool}: makes {made} for x86-64 only, and this machine is aarch64: "
+                                          "use tools/wheel, or cmake --install build\n")
+            self.assertFalse((self.folder / "none").exists())
+
+
 class Packages(Packaged):
     def test_the_build_needs_what_the_packages_need(self):
         setup = (ROOT / "tools/setup").read_text()

@@ -1,6 +1,7 @@
 /* Decodes damaged files on any number of threads and compares with ffmpeg's pictures from the whole file. Each wrong
  * picture must be marked, and an undamaged group must lose no picture. Damage is noise, or blocks of zeros as disks
- * leave them. The H.264 and AV1 decoders do not notice all noise. */
+ * leave them. The H.264 and AV1 decoders do not notice all noise. H.264's for ARM64 does not notice all zeros either:
+ * its CABAC reader stops at a packet's end, where that of x86-64 reads on and reports it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,13 @@ typedef enum fill { ZEROS, NOISE } fill;
 #define PICTURES CLIP_PATTERN "-vf noise=alls=12:all_seed=3:allf=t -frames:v 72 "
 #define X264 PICTURES "-c:v libx264 -preset veryfast -sc_threshold 0 -pix_fmt yuv420p "
 
+/* Whether the H.264 decoder misses zeros at the end of CABAC data. */
+#ifdef __aarch64__
+enum { MISSED = true };
+#else
+enum { MISSED = false };
+#endif
+
 static const struct {
     const char *name, *arguments;
     fill fill;
@@ -28,13 +36,13 @@ static const struct {
     bool unnoticed; /* the decoder misses some damage: only compare numbers of threads */
     bool apart;     /* do not even compare those: libavcodec's frame threads are late after a recovery point */
 } streams[] = {
-    {"closed.mp4", X264 "-bf 2 -x264-params keyint=12:b-pyramid=none", ZEROS, true, false, false},
-    {"pyramid.mp4", X264 "-x264-params keyint=12:bframes=3:b-pyramid=normal:b-adapt=0", ZEROS, true, false, false},
-    {"forward.mp4", X264 "-tune zerolatency -x264-params keyint=12", ZEROS, true, false, false},
+    {"closed.mp4", X264 "-bf 2 -x264-params keyint=12:b-pyramid=none", ZEROS, true, MISSED, false},
+    {"pyramid.mp4", X264 "-x264-params keyint=12:bframes=3:b-pyramid=normal:b-adapt=0", ZEROS, true, MISSED, false},
+    {"forward.mp4", X264 "-tune zerolatency -x264-params keyint=12", ZEROS, true, MISSED, false},
     {"slices.mp4", X264 "-x264-params keyint=12:slices=4:cabac=0:bframes=2", ZEROS, true, false, false},
     {"open.mp4", X264 "-x264-params keyint=12:cabac=0:open-gop=1:bframes=3:b-pyramid=normal:b-adapt=0", ZEROS, false,
      false, false},
-    {"refresh.mp4", X264 "-x264-params keyint=24:intra-refresh=1:bframes=0", ZEROS, false, false, true},
+    {"refresh.mp4", X264 "-x264-params keyint=24:intra-refresh=1:bframes=0", ZEROS, false, MISSED, true},
     {"mpeg2.mp4", PICTURES "-c:v mpeg2video -bf 2 -g 12 -b:v 1M", NOISE, false, false, false},
     {"mpeg4.mp4", PICTURES "-c:v mpeg4 -bf 2 -g 12 -b:v 1M", NOISE, false, false, false},
     {"msmpeg4.avi", PICTURES "-c:v msmpeg4 -g 12 -b:v 1M", ZEROS, false, false, false},

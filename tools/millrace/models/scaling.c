@@ -24,16 +24,20 @@ static const mr_option *option_of(const mr_view_stage *stage, const char *name, 
     return NULL;
 }
 
+static const void *value_of(const mr_view_stage *stage, const mr_option *option) {
+    return (const char *)stage->options + option->offset;
+}
+
 static const char *word_of(const mr_view_stage *stage, const char *name) {
     const mr_option *option = option_of(stage, name, MR_OPTION_ENUM);
-    return option ? option->choices[*(const int *)((const char *)stage->options + option->offset)] : "";
+    return option ? option->choices[*(const int *)value_of(stage, option)] : "";
 }
 
 static void numbers_of(const mr_view_stage *stage, const char *name, double fallback, double to[3]) {
     const mr_option *option = option_of(stage, name, MR_OPTION_DOUBLES);
     const mr_doubles none = {0}, *given = &none;
     if (option)
-        given = (const mr_doubles *)((const char *)stage->options + option->offset);
+        given = value_of(stage, option);
     for (size_t c = 0; c < 3; c++)
         to[c] = given->count ? given->value[given->count == 3 ? c : 0] : fallback;
 }
