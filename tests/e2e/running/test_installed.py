@@ -46,7 +46,7 @@ class Installed(Case):
         return done.stdout
 
     def test_runs_and_moves(self):
-        self.run_installed(66, "lite0-features.onnx")
+        self.run_installed(66, "`millrace models get lite0` makes it")
         shutil.copytree(MODELS, self.prefix / "share/millrace/models")
         self.run_installed(69, "the ONNX Runtime library was not found; install the package millrace-onnxruntime")
         self.libraries.mkdir(exist_ok=True)
