@@ -180,7 +180,9 @@ class Comments(harness.Case):
         (self.folder / "build/millrace").symlink_to(harness.MILLRACE)
         (self.folder / "pipelines").symlink_to(harness.ROOT / "pipelines")
         (self.folder / "holiday.mp4").symlink_to(clips.codec("h264 4:2:0"))
-        (self.folder / "photos").symlink_to(clips.pictures("jpg", mixed=True))
+        photos = clips.pictures("jpg", mixed=True)
+        (self.folder / "photos").symlink_to(photos)
+        (self.folder / "photo.jpg").symlink_to(min(pathlib.Path(photos).iterdir()))
 
     def shell(self, line, folder):
         done = self.checked(["bash", "-c", line], cwd=folder,
