@@ -61,6 +61,11 @@ if millrace:
     def vector(frames):
         return [{"output": [frame.seq, 1, 2, 3]} for frame in frames]
 
+    @millrace.stage(name="test.slow_vector", output="f32 4")
+    def slow_vector(frames):
+        time.sleep(0.005)
+        return vector(frames)
+
     @millrace.stage(name="test.found", classes=["cat", "dog"])
     def found(frames):
         return [{"classes": [(0, 0.25), (1, 0.75)]} for frame in frames]
@@ -160,6 +165,10 @@ class Stages(Case):
         for frame in millrace.run(text=clip(o="type: test.objects", a="type: callback")):
             self.assertEqual([(one.left, one.bottom, one.label, one.score) for one in frame.objects],
                              [(5, 8, "box", 0.75), (1, 40, "box", 0.5)])
+
+    def test_more_frames_wait_than_a_stage_has_buffers(self):
+        text = numbers(200, v="type: test.slow_vector, queue: {size: 64}", a="type: callback, queue: {size: 1}")
+        self.assertEqual(sum(1 for _ in millrace.run(text=text, workers=1)), 200)
 
     def test_batches_come_on_one_thread(self):
         CALLS.clear()

@@ -213,7 +213,7 @@ TEST(test_one_among_others) {
 
 typedef struct sender {
     void *socket;
-    atomic_bool stop;
+    atomic_bool stop, ended;
     int sent;
 } sender;
 
@@ -222,6 +222,7 @@ static void *send_fast(void *context) {
     sender *at = context;
     while (!atomic_load(&at->stop))
         at->sent += zmq_send(at->socket, message, sizeof message, 0) == sizeof message;
+    atomic_store(&at->ended, true);
     return NULL;
 }
 
@@ -233,6 +234,9 @@ static void receive_for(mr_zmq *owner, int for_ms, int *got) {
 /* However much comes between two looks, and also if the owner then is late: all must arrive. */
 TEST(test_a_fast_sender) {
     enum { FAST_MS = 1500, LATE_MS = 700 };
+#ifdef __SANITIZE_THREAD__
+    skip(); /* The thread sanitizer makes libzmq so slow that nothing is fast. */
+#endif
     mr_zmq *listening = listen_at(ZMQ_PULL, PART);
     void *context = zmq_ctx_new();
     sender fast = {.socket = pusher(context, listening)};
@@ -243,7 +247,8 @@ TEST(test_a_fast_sender) {
     sleep_ms(LATE_MS);
     receive_for(listening, FAST_MS, &got);
     atomic_store(&fast.stop, true);
-    receive_for(listening, LATE_MS, &got); /* The sender may wait until there is room. */
+    while (!atomic_load(&fast.ended)) /* The sender may wait until there is room. */
+        receive_one(listening, &got);
     pthread_join(thread, NULL);
     for (const int64_t end_ns = mr_now_ns() + PATIENCE_MS * NS_PER_MS; got < fast.sent && mr_now_ns() < end_ns;)
         receive_one(listening, &got);
