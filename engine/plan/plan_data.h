@@ -36,7 +36,8 @@
  *
  * Gathering. Where a call has a high fixed cost, such as reading weights, a stage on the processors takes several
  * frames that wait already. It holds up none, and gets fewer if a pool is empty, so buffers are counted as without
- * gathering. Only the scratch memory must be large enough for all.
+ * gathering. Only the scratch memory must be large enough for all. A stage that acquires buffers for its output gathers
+ * only by `batch`: a call that waits for more buffers than there are would never go on.
  *
  * A device in reserve counts like an additional one, but gets no frames before another has failed. A stage with one
  * uploads inputs itself, from the host or from devices that the stage before also has.

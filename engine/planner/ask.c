@@ -564,12 +564,20 @@ static int spacing_of(const mr_plan *plan, const mr_plan_vertex *vertex, const m
     return frames < 1 ? 1 : (int)fmin(frames, MR_PLAN_MOST_BUFFERS);
 }
 
+/* A call would need buffers for all the frames that it takes together, and the pool has them only for a batch. */
+static int gathers_of(const mr_plan_vertex *vertex, const mr_negotiation *n) {
+    for (size_t i = 0; i < vertex->output_count; i++)
+        if (vertex->outputs[i].shares < 0 && vertex->outputs[i].set.payload != MR_PAYLOAD_RESULTS)
+            return 1;
+    return n->gathers;
+}
+
 static void take_answer(const mr_plan *plan, mr_plan_vertex *vertex, const mr_negotiation *n) {
     vertex->calls.entry = n->entry;
     vertex->calls.overlap = n->overlap;
     vertex->calls.every = n->every;
     vertex->calls.spacing = spacing_of(plan, vertex, &n->every);
-    vertex->calls.gathers = n->gathers;
+    vertex->calls.gathers = gathers_of(vertex, n);
     vertex->calls.blocking = n->blocking;
     vertex->calls.threads = n->threads;
     vertex->offer.rate = n->rate;

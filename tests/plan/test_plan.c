@@ -164,6 +164,18 @@ TEST(merged_formats_keep_what_they_share) {
     assert_int_equal(tensors->dims[2], 8);
 }
 
+/* A stage takes the frames that wait only if it needs no buffers for them. */
+TEST(frames_are_taken_together_without_buffers) {
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(HEAD SOURCES "stages:\n"
+                                                        "  open: {input: [a, b]}\n"
+                                                        "  shrink: {input: [open, still], size: 4}\n"
+                                                        "  enlarge: {input: shrink}\n"
+                                                        "  name: {input: enlarge}\n"
+                                                        "  out: {type: trash, input: name}\n");
+    assert_int_equal(vertex(plan, "enlarge")->calls.gathers, 1);
+    assert_int_equal(vertex(plan, "name")->calls.gathers, 16);
+}
+
 /* One way to the join gathers eight frames: the other way must hold as many. */
 TEST(joins_wait_for_batches) {
     ENDED_BY(mr_plan_destroy) mr_plan *plan = load(HEAD SOURCES "stages:\n"

@@ -150,6 +150,11 @@ static int negotiate_results(mr_negotiation *negotiation) {
     return MR_OK;
 }
 
+static int negotiate_enlarge(mr_negotiation *negotiation) {
+    negotiation->outputs[0].set = negotiation->inputs[0].set;
+    return MR_OK;
+}
+
 static const mr_stage_type learn = {.name = "learn",
                                     .summary = "tensors to results",
                                     .inputs = floats_port,
@@ -158,6 +163,21 @@ static const mr_stage_type learn = {.name = "learn",
                                     .batches = true,
                                     .streams = true,
                                     .negotiate = negotiate_results};
+static const mr_stage_type enlarge = {.name = "enlarge",
+                                      .summary = "tensors to tensors",
+                                      .inputs = floats_port,
+                                      .outputs = tensors_port,
+                                      .entry = MR_ENTRY_SHARED,
+                                      .batches = true,
+                                      .gathers = 16,
+                                      .negotiate = negotiate_enlarge};
+static const mr_stage_type name_them = {.name = "name",
+                                        .summary = "adds results to tensors",
+                                        .inputs = floats_port,
+                                        .outputs = tensors_port,
+                                        .entry = MR_ENTRY_SHARED,
+                                        .batches = true,
+                                        .gathers = 16};
 static const mr_stage_type split = {.name = "split",
                                     .summary = "halves of pictures",
                                     .inputs = pictures_port,
@@ -208,8 +228,8 @@ static const mr_stage_type writer = {.name = "write",
 static const mr_stage_type trash = {
     .name = "trash", .summary = "forgets", .inputs = anything_in, .entry = MR_ENTRY_STATELESS};
 
-const mr_stage_type *const fake_types[] = {&camera, &pattern, &opener, &shrink, &learn, &split,
-                                           &pair,   &gather,  &look,   &same,  &writer, &trash, NULL};
+const mr_stage_type *const fake_types[] = {&camera, &pattern, &opener, &shrink, &learn, &enlarge, &name_them, &split,
+                                           &pair,   &gather,  &look,   &same,  &writer,  &trash,     NULL};
 
 static mr_spec_params params_for(const char *text) {
     return (mr_spec_params){

@@ -158,9 +158,6 @@ static void *pusher(void *context, const mr_zmq *listening) {
 TEST(test_messages_that_wait_are_no_reason) {
     enum { LARGE = 8 << 20, MESSAGES = 3, WAIT_MS = 3000 };
     static char large[LARGE];
-#ifdef __SANITIZE_THREAD__
-    skip(); /* So slow that they do not arrive in time. */
-#endif
     mr_zmq *listening = listen_at(ZMQ_PULL, LARGE);
     void *context = zmq_ctx_new(), *slow = pusher(context, listening), *quick = pusher(context, listening);
     int whole = 0, small = 0;
@@ -237,9 +234,6 @@ static void receive_for(mr_zmq *owner, int for_ms, int *got) {
 /* However much comes between two looks, and also if the owner then is late: all must arrive. */
 TEST(test_a_fast_sender) {
     enum { FAST_MS = 1500, LATE_MS = 700 };
-#ifdef __SANITIZE_THREAD__
-    skip(); /* The thread sanitizer makes libzmq so slow that nothing is fast. */
-#endif
     mr_zmq *listening = listen_at(ZMQ_PULL, PART);
     void *context = zmq_ctx_new();
     sender fast = {.socket = pusher(context, listening)};

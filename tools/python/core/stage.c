@@ -12,8 +12,7 @@
 #include "subscription.h"
 #include "traceback.h"
 
-/* Frames that wait are given together, without `batch:`, while all workers are busy. A stage that makes pictures or
- * tensors takes one: its pool may have less than so many buffers, and the call would wait for them for ever. */
+/* Frames that wait are given together, without `batch:`, while all workers are busy. */
 enum { GATHERS = 16 };
 
 static mr_py_stage *stages[MR_PY_MOST_STAGES];
@@ -337,6 +336,7 @@ static void describe(mr_py_stage *stage, PyObject *dict) {
     stage->type.outputs = number_at(dict, "sink") ? NULL : stage->outputs;
     stage->type.entry = MR_ENTRY_SHARED;
     stage->type.blocking = stage->type.batches = true;
+    stage->type.gathers = GATHERS;
     stage->type.negotiate = negotiators[stage_count];
     stage->type.state_bytes = sizeof(mr_py_kept *);
     stage->type.open = open_stage;
@@ -347,7 +347,6 @@ static void describe(mr_py_stage *stage, PyObject *dict) {
     stage->objects = number_at(dict, "objects");
     PyObject *output = PyDict_GetItemString(dict, "output");
     stage->makes = output && output != Py_None;
-    stage->type.gathers = stage->makes || stage->same ? 1 : GATHERS;
     if (stage->makes)
         stage->output = format_from(output);
 }
