@@ -3,8 +3,8 @@
 #pragma once
 
 #include "engine/text/synonyms.h"
-#include "millrace/option.h"
 #include "millrace/millrace.h"
+#include "millrace/option.h"
 
 /* The folder before a path's last part: "out" for "out/a.csv", "." for "a.csv". */
 const char *mr_path_folder(mr_arena *arena, const char *path);

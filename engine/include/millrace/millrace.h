@@ -74,11 +74,11 @@ typedef struct mr_measured_cost {
     double ns;               /* per frame from the sources: time on the stage's device, or on a processor */
 } mr_measured_cost;
 
-/* Grows at its end (version.h): set fields by name and leave the others zero. */
 /* Writes the name of the model that `millrace models get` makes, and that a file such as "lite0-head.npy" belongs to.
  * False: there is none. */
 typedef bool mr_model_of(const char *file, char *model, size_t bytes);
 
+/* Grows at its end (version.h): set fields by name and leave the others zero. */
 typedef struct mr_pipeline_params {
     const mr_stage_type *const *types;
     bool plugins;            /* The pipeline may load plugins, which are code (plugin.h). If false, a pipeline that
@@ -128,12 +128,12 @@ typedef struct mr_pipeline_params {
                                 One example is a classifier that was trained after other stages. */
     bool quiet_sources;      /* Does not log a source that fails during the run. mr_pipeline_wait and mr_summary
                                 still report it. */
-    mr_model_of *model_of;   /* Optional. For messages about models that are missing. */
     const char *const *override_names; /* Optional. What messages call each override, such as "--http"; NULL, or NULL
                                 for one: "--set KEY". The texts must live until mr_pipeline_open returns. */
     bool check_stages;       /* For authors of stage types: stops the run if a stage changes a frame that it gets, or
                                 the frame's results. Slow: calls of stages take turns, so the functions of
                                 mr_pipeline_subscribe must not wait for other stages. Device memory is not checked. */
+    mr_model_of *model_of;   /* Optional. For messages about models that are missing. */
 } mr_pipeline_params;
 
 /* mr_pipeline_open for callers that pass the size of mr_pipeline_params themselves, such as bindings for other

@@ -30,7 +30,7 @@ import track
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 VIDEO = "/usr/share/doc/opencv-doc/examples/data/vtest.avi"
-PIPELINE = """\
+BEGINNING = """\
 version: 1
 pipeline: people
 sources:
@@ -39,18 +39,12 @@ stages:
   decode:     {{input: video}}
   preprocess: {{input: decode, fit: letterbox, place: top-left, pad: 114, order: bgr}}
   detect:     {{input: preprocess, model: {model}, score: 0.25, classes: [0]}}
+"""
+PIPELINE = BEGINNING + """\
   track:      {{input: detect}}
   results:    {{type: jsonl, input: track, path: {output}}}
 """
-CASCADE = """\
-version: 1
-pipeline: cascade
-sources:
-  video: {{uri: {video}}}
-stages:
-  decode:     {{input: video}}
-  preprocess: {{input: decode, fit: letterbox, place: top-left, pad: 114, order: bgr}}
-  detect:     {{input: preprocess, model: {model}, score: 0.25, classes: [0]}}
+CASCADE = BEGINNING + """\
   look:       {{type: join, join: {{picture: decode, objects: detect}}}}
   crop:       {{input: look}}
   small:      {{type: preprocess, input: crop, mean: 127, std: 128}}

@@ -204,8 +204,10 @@ int mr_deploy_prepare(mr_deployment *of) {
                                  .host_count = 1, .hosts = somewhere};
     mr_overrides_apply(of->overrides, &params);
     int status = mr_plan_view_open(&of->plan, &params, &wrong);
-    if (!status && of->target == MR_DEPLOY_SYSTEMD)
-        warn_of_files(of->plan, &wrong), warn_of_missing(of->plan, &wrong);
+    if (!status && of->target == MR_DEPLOY_SYSTEMD) {
+        warn_of_files(of->plan, &wrong);
+        warn_of_missing(of->plan, &wrong);
+    }
     status = mr_complaints_tell(&wrong, status, false);
     mr_diagnostics_fini(&wrong);
     if (status)
