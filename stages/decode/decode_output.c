@@ -26,7 +26,7 @@ void mr_decode_output_fini(mr_decode_output *output) {
 
 /* ---- packets ----------------------------------------------------------------------------------------------------- */
 
-static bool is_skipped(const mr_decode_output *output, const mr_frame *packet) {
+bool mr_decode_output_skips(const mr_decode_output *output, const mr_frame *packet) {
     const mr_decode_choices *from = output->self->options;
     return (from->skip == MR_SKIP_NONREF && packet->flags & MR_FRAME_DISPOSABLE) ||
            (from->skip == MR_SKIP_NONKEY && !(packet->flags & MR_FRAME_KEY));
@@ -37,7 +37,7 @@ static bool is_corrupt(const mr_frame *packet) {
 }
 
 bool mr_decode_output_is_decodable(const mr_decode_output *output, const mr_frame *packet) {
-    return !is_skipped(output, packet) && !is_corrupt(packet);
+    return !mr_decode_output_skips(output, packet) && !is_corrupt(packet);
 }
 
 /* Why a packet is dropped whatever it holds; NULL: it is not. */
@@ -50,10 +50,9 @@ static const char *reason_to_drop(mr_decode_output *output, const mr_frame *pack
 }
 
 mr_decode_admission mr_decode_output_admit(mr_decode_output *output, const mr_frame *packet, const char **reason) {
-    const bool skipped = is_skipped(output, packet), corrupt = is_corrupt(packet);
     *reason = reason_to_drop(output, packet);
-    if (!*reason && (skipped || !corrupt))
-        return skipped ? MR_DECODE_SKIPPED : MR_DECODE_ADMITTED;
+    if (!*reason && !is_corrupt(packet))
+        return mr_decode_output_skips(output, packet) ? MR_DECODE_SKIPPED : MR_DECODE_ADMITTED;
     mr_decode_report_note(&output->report, MR_DECODE_PACKET);
     if (!*reason && packet->flags & MR_FRAME_CORRUPT)
         *reason = "corrupt"; /* the source logs why it marked the packet */

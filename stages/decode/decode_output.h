@@ -16,7 +16,7 @@ typedef struct mr_decode_output {
     bool refused;  /* the device's decoder can neither continue nor be replaced */
 } mr_decode_output;
 
-/* UNUSABLE: to be reported as damaged, and dropped. */
+/* UNUSABLE: to be reported as damaged, and dropped, also if an option skips it. */
 typedef enum mr_decode_admission {
     MR_DECODE_ADMITTED, MR_DECODE_SKIPPED, MR_DECODE_DROPPED, MR_DECODE_UNUSABLE
 } mr_decode_admission;
@@ -27,6 +27,8 @@ void mr_decode_output_close(mr_decode_output *output);
 /* All work must be done. */
 void mr_decode_output_fini(mr_decode_output *output);
 
+/* Whether an option skips the packet. */
+bool mr_decode_output_skips(const mr_decode_output *output, const mr_frame *packet);
 /* Whether a packet is to be decoded, as far as the packet shows: no option skips it, and libavcodec takes its size. */
 bool mr_decode_output_is_decodable(const mr_decode_output *output, const mr_frame *packet);
 /* Decides about an arriving packet; the caller must settle one that is not admitted. Sets *reason if it is dropped. */

@@ -424,13 +424,14 @@ static mr_damage_arrival admit(mr_decode_video *video, mr_io *io, const mr_frame
     const mr_decode_admission admission = mr_decode_output_admit(video->output, frame, &reason);
     if (admission == MR_DECODE_UNUSABLE)
         reason = mr_decode_report_damaged(&video->output->report, frame);
-    if (admission == MR_DECODE_UNUSABLE || admission == MR_DECODE_DROPPED) {
-        mr_io_drop(io, frame, reason);
-        return MR_DAMAGE_DROPPED;
-    }
     if (admission == MR_DECODE_ADMITTED)
         return MR_DAMAGE_TAKEN;
-    mr_io_absorb(io, frame, "skip");
+    if (admission == MR_DECODE_SKIPPED)
+        mr_io_absorb(io, frame, "skip");
+    else
+        mr_io_drop(io, frame, reason);
+    if (!mr_decode_output_skips(video->output, frame))
+        return MR_DAMAGE_DROPPED;
     return options_of(video)->skip == MR_SKIP_NONREF ? MR_DAMAGE_SPARED : MR_DAMAGE_MISSED;
 }
 
