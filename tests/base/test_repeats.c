@@ -153,4 +153,23 @@ TEST(whatever_a_peer_repeats_gives_few_lines) {
     mr_log_to(NULL, NULL);
 }
 
+static void keep_line(void *context, mr_log_level level, const char *line) {
+    snprintf(context, MR_REPEATS_TEXT, "%s", line);
+}
+
+/* In the key and in the URL stands what looks like a password. */
+TEST(a_public_key_stays_whole_and_a_password_does_not) {
+    static const char key[] = "lq{Uk/=Ff=^L{u:7.x@/Bd>(9M*V2?pN!0c$e5Rt";
+    char last[MR_REPEATS_TEXT], sum[MR_REPEATS_TEXT];
+    mr_log_to(keep_line, last);
+    for (int i = 0; i < 2; i++)
+        mr_log_repeating_key(MR_LOG_WARNING, "in", key, "in: refused by tcp://me:secret@host:1");
+    snprintf(sum, sizeof sum, "in: refused by tcp://host:1: %s", key);
+    assert_string_equal(last, sum);
+    mr_log_settle();
+    mr_log_to(NULL, NULL);
+    snprintf(sum, sizeof sum, "in: refused by tcp://host:1: %s (1 more like it in the last 1 s)", key);
+    assert_string_equal(last, sum);
+}
+
 RUN_TESTS(NULL, NULL)

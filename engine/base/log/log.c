@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/log/repeats.h"
 #include "engine/base/print.h"
 #include "engine/base/url.h"
 #include "millrace/status.h"
@@ -42,6 +43,11 @@ void mr_log(mr_log_level level, const char *format, ...) {
     va_end(arguments);
     mr_url_hide(line);
     pass(level, line);
+}
+
+void mr_log_ready(mr_log_level level, const char *line) {
+    if (level <= atomic_load_explicit(&current_level, memory_order_relaxed))
+        pass(level, line);
 }
 
 void mr_log_set_level(mr_log_level level) {

@@ -10,9 +10,13 @@
 #include "engine/base/memory.h"
 #include "engine/base/print.h"
 #include "engine/base/thread.h"
+#include "engine/base/url.h"
 
 static const int64_t second_ns = 1000000000, minute_ns = 60000000000;
-enum { OTHERS = 1 }; /* the key for all lines that have no entry */
+enum {
+    OTHERS = 1, /* the key for all lines that have no entry */
+    LINE_BYTES = 1280,
+};
 
 typedef struct mr_repeats_entry {
     struct mr_repeats_entry *next;
@@ -161,7 +165,7 @@ static void write_due(bool all) {
         found = mr_repeats_pop(&log_lines.repeats, mr_now_ns(), all, &level, line);
         pthread_mutex_unlock(&log_lines.lock);
         if (found)
-            mr_log(level, "%s", line);
+            mr_log_ready(level, line);
     }
 }
 
@@ -197,9 +201,10 @@ uint64_t mr_log_kind(const char *stage, const char *source, const char *format) 
     return (sum_of(stage) * 31 + sum_of(source)) * 31 + sum_of(format);
 }
 
-void mr_log_of_kind(mr_log_level level, uint64_t kind, const char *text) {
+/* Nothing in `text` is left to hide. */
+static void write_or_count(mr_log_level level, uint64_t kind, const char *text) {
     if (level > MR_LOG_WARNING) {
-        mr_log(level, "%s", text);
+        mr_log_ready(level, text);
         return;
     }
     write_due(false);
@@ -209,18 +214,39 @@ void mr_log_of_kind(mr_log_level level, uint64_t kind, const char *text) {
         begin_to_follow();
     pthread_mutex_unlock(&log_lines.lock);
     if (now)
-        mr_log(level, "%s", text);
+        mr_log_ready(level, text);
+}
+
+void mr_log_of_kind(mr_log_level level, uint64_t kind, const char *text) {
+    char line[LINE_BYTES];
+    mr_print_into(line, sizeof line, "%s", text);
+    mr_url_hide(line);
+    write_or_count(level, kind, line);
 }
 
 void mr_log_repeating(mr_log_level level, const char *source, const char *format, ...) {
     if (level > mr_log_get_level())
         return;
-    char text[1280];
+    char text[LINE_BYTES];
     va_list arguments;
     va_start(arguments, format);
     mr_vprint_into(text, sizeof text, format, arguments);
     va_end(arguments);
     mr_log_of_kind(level, mr_log_kind("", source, format), text);
+}
+
+void mr_log_repeating_key(mr_log_level level, const char *source, const char *key, const char *format, ...) {
+    if (level > mr_log_get_level())
+        return;
+    char text[LINE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    mr_vprint_into(text, sizeof text, format, arguments);
+    va_end(arguments);
+    mr_url_hide(text);
+    size_t length = strlen(text);
+    mr_print_into(text + length, sizeof text - length, ": %s", key);
+    write_or_count(level, mr_log_kind("", source, format), text);
 }
 
 void mr_log_settle(void) {

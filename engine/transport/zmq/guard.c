@@ -9,6 +9,7 @@
 #include <zmq.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/log/repeats.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/observe/audit_log.h"
@@ -106,8 +107,13 @@ static const char *refusal(mr_zmq_guard *guard, const part parts[PARTS], int cou
 
 static void note_refused(mr_zmq_guard *guard, const char *address, const char *key, const char *why) {
     uint64_t before = atomic_fetch_add(&guard->refused, 1);
-    mr_log_repeating(MR_LOG_WARNING, guard->id, "%s: a peer was refused%s%s%s: %s%s%s", guard->id,
-                     *address ? " (" : "", address, *address ? ")" : "", why, *key ? ": " : "", key);
+    const char *open = *address ? " (" : "", *close = *address ? ")" : "";
+    if (*key)
+        mr_log_repeating_key(MR_LOG_WARNING, guard->id, key, "%s: a peer was refused%s%s%s: %s", guard->id, open,
+                             address, close, why);
+    else
+        mr_log_repeating(MR_LOG_WARNING, guard->id, "%s: a peer was refused%s%s%s: %s", guard->id, open, address, close,
+                         why);
     if (mr_audit_may(&guard->refusals, mr_now_ns()))
         mr_audit("peer refused", mr_audit_text("stage", guard->id), mr_audit_text("address", *address ? address : NULL),
                  mr_audit_text("key", *key ? key : NULL), mr_audit_text("reason", why),
