@@ -47,7 +47,7 @@ engine/observe: engine/base
 engine/serve: engine/base
 engine/transport: engine/data
 engine/transport/wire: engine/base engine/data engine/transport
-engine/transport/zmq: engine/base engine/observe engine/transport/wire
+engine/transport/zmq: engine/base engine/base/log engine/observe engine/transport/wire
 engine/spec: engine/base engine/base/find engine/data engine/device engine/device/sim engine/device/open engine/serve
     engine/text
     engine/transport/zmq

@@ -42,8 +42,8 @@ void mr_repeats_fini(mr_repeats *repeats);
 uint64_t mr_log_kind(const char *stage, const char *source, const char *format);
 /* mr_log_repeating with a text that is ready, of a level that is wanted. */
 void mr_log_of_kind(mr_log_level level, uint64_t kind, const char *text);
-/* mr_log_repeating with ": KEY" at the end, a public key: in 40 characters of Z85 there can be what mr_url_hide takes for
- * a password. */
+/* mr_log_repeating with ": KEY" at the end, a public key. Its 40 characters of Z85 can look like a URL with a password,
+ * so they do not pass through mr_url_hide. */
 void mr_log_repeating_key(mr_log_level level, const char *source, const char *key, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* A line without user and password of any URL, as it is. */
