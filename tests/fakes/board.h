@@ -16,6 +16,6 @@ typedef struct fake_board {
     int given, sessions; /* pictures; how often streaming was started */
 } fake_board;
 
-/* Tests set it before a run. In a preloaded library $FAKE_BOARD_START_ERROR sets start_error, and $FAKE_BOARD_HANGS_AFTER
- * sets hangs_after. */
+/* Tests set it before a run. In a preloaded library $FAKE_BOARD_START_ERROR sets start_error, and
+ * $FAKE_BOARD_HANGS_AFTER sets hangs_after. */
 extern fake_board fake_board_here;
