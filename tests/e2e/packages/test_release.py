@@ -104,7 +104,8 @@ class Release(Case):
         (self.tree / "stray.c").write_text("new")
         self.release(VERSION, code=65, says="stray.c: is not committed")
         (self.tree / "stray.c").unlink()
-        for name, old, new in (("tools/debian/changelog", f"({VERSION}-", "(9.9.9-"),
+        for name, old, new in ((header, "_PATCH ", "_PATCH 9"),
+                               ("tools/debian/changelog", f"({VERSION}-", "(9.9.9-"),
                                ("tools/CHANGELOG.md", f"\n## {VERSION}\n", f"\n## 9.9.9\n\n## {VERSION}\n")):
             self.change(name, old, new)
             self.commit()
