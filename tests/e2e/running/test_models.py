@@ -298,7 +298,8 @@ class Get(Case):
 
     def test_settings_for_other_pythons(self):
         """What the user has set elsewhere for Python or pip, in variables and in pip's file, changes nothing."""
-        converters, elsewhere, shadow = self.tree / "share/millrace/converters", self.folder / "else", self.folder / "its"
+        converters = self.tree / "share/millrace/converters"
+        elsewhere, shadow = self.folder / "else", self.folder / "its"
         libraries = {name: make_wheel(self.index, name, {f"{name}/__init__.py": b""}) for name in ("numpy", "onnx")}
         (converters / "requirements.txt").write_text(
             "".join(f"{name}==1.0 --hash=sha256:{sha256}\n" for name, sha256 in libraries.items()))
