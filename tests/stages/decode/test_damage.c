@@ -1,8 +1,8 @@
 /* Decodes damaged files on any number of threads and compares with ffmpeg's pictures from the whole file. Each wrong
  * picture must be marked, and an undamaged group must lose no picture. Damage is noise, or blocks of zeros as disks
  * leave them. The H.264 and AV1 decoders do not notice all noise, and HEVC's almost none. They do not notice all zeros
- * either, but zeros are found in the packets (stages/media/coded/zeros.h). On ARM64, where H.264's CABAC reader stops at
- * a packet's end, a few zeros in the first packets are not. */
+ * either, but zeros are found in the packets (stages/media/coded/zeros.h). On ARM64, H.264's CABAC reader stops at a
+ * packet's end, and a few zeros in the first packets are not found. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
