@@ -134,7 +134,7 @@ static int follow(const options *o, state *s, mr_io *io, mr_frame *frame) {
         if (!status)
             number_all(result);
         if (!status)
-            status = mr_tracker_update(s->tracker, s->now_ns, result->data, result->count);
+            status = mr_tracker_update(s->tracker, s->now_ns, result->data, result->count, NULL);
     } else {
         status = mr_io_add_result(io, frame, mr_kind_objects(), (size_t)o->max, &result);
         if (!status)

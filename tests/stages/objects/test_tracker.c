@@ -60,7 +60,7 @@ static mr_tracker *make(int64_t confirm_ns, int64_t lost_ns) {
 TEST(the_first_frames_may_have_no_objects) {
     ENDED_BY(mr_tracker_destroy) mr_tracker *tracker = make(0, SECOND);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(mr_tracker_update(tracker, i * SECOND / 10, NULL, 0), MR_OK);
+        assert_int_equal(mr_tracker_update(tracker, i * SECOND / 10, NULL, 0, NULL), MR_OK);
     assert_int_equal(mr_tracker_count(tracker), 0);
 }
 
@@ -70,7 +70,7 @@ static mr_object box(double x, double y, double width, double height, float scor
 }
 
 static void update(mr_tracker *tracker, int64_t now_ns, mr_object *objects, size_t count) {
-    assert_int_equal(mr_tracker_update(tracker, now_ns, objects, count), MR_OK);
+    assert_int_equal(mr_tracker_update(tracker, now_ns, objects, count, NULL), MR_OK);
 }
 
 /* Two persons pass each other at 80 px a second, one above the other, with a pixel of jitter. Each must keep the number
