@@ -86,7 +86,7 @@ static int make_room(mr_appearance *a, size_t count) {
     return a->factors ? MR_OK : no_memory(count);
 }
 
-int mr_appearance_look(mr_appearance *a, const mr_features *features, size_t count) {
+int mr_appearance_look(mr_appearance *a, const mr_looks *features, size_t count) {
     a->of = NULL;
     if (!features || !count)
         return MR_OK;

@@ -10,10 +10,10 @@
 #include <stdint.h>
 
 /* The feature vectors of a frame's objects. */
-typedef struct mr_features {
+typedef struct mr_looks {
     const float *const *of; /* one for each object; NULL: the object has none */
     size_t length;          /* numbers in each */
-} mr_features;
+} mr_looks;
 
 typedef struct mr_appearance mr_appearance;
 
@@ -23,7 +23,7 @@ void mr_appearance_destroy(mr_appearance **appearance);
 
 /* Sets the vectors of `count` objects, which must stay valid until the next call. `features` NULL: none has one.
  * Vectors that are zero or not finite count as none. MR_ERROR_DATA: the length is not that of earlier vectors. */
-int mr_appearance_look(mr_appearance *appearance, const mr_features *features, size_t count);
+int mr_appearance_look(mr_appearance *appearance, const mr_looks *features, size_t count);
 /* An object's vector does not count in this frame. */
 void mr_appearance_ignore(mr_appearance *appearance, size_t object);
 /* How many vectors were zero or not finite. */

@@ -155,7 +155,7 @@ static int make_room(state *s, size_t count) {
     return s->vectors ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the features of %zu objects", count);
 }
 
-/* The row of an object: that of the same number and box in the result beside the features, which may be an older one. */
+/* The row of an object: that of the same number and box in the result beside the features, which may be older. */
 static size_t row_of(const mr_result *beside, const mr_result *objects, size_t index) {
     const mr_object *one = (const mr_object *)objects->data + index, *all = beside->data;
     const int64_t number = mr_object_number(objects, index);
@@ -180,7 +180,8 @@ static int find_vectors(const options *o, state *s, const mr_frame *frame, const
     for (size_t i = 0; i < objects->count; i++) {
         const size_t row = row_of(beside, objects, i);
         const float *vector = (const float *)tensor->data + row * *length;
-        s->vectors[i] = row < beside->count && row < (size_t)tensor->format.dims[0] && !isnan(vector[0]) ? vector : NULL;
+        const bool there = row < beside->count && row < (size_t)tensor->format.dims[0];
+        s->vectors[i] = there && !isnan(vector[0]) ? vector : NULL;
     }
     return MR_OK;
 }
@@ -188,7 +189,7 @@ static int find_vectors(const options *o, state *s, const mr_frame *frame, const
 static int update(const options *o, state *s, const mr_frame *frame, const mr_result *found, mr_result *result) {
     size_t length = 0;
     int status = o->features ? find_vectors(o, s, frame, found, &length) : MR_OK;
-    const mr_features features = {s->vectors, length};
+    const mr_looks features = {s->vectors, length};
     return status ? status : mr_tracker_update(s->tracker, s->now_ns, result->data, result->count,
                                                length ? &features : NULL);
 }

@@ -377,7 +377,7 @@ static void advance(mr_tracker *tracker, int64_t now_ns) {
 }
 
 /* Sets the features of the frame's objects. Those of hidden objects are mixed with those of others. */
-static int look_at(mr_tracker *tracker, const mr_features *features, const mr_object *objects, size_t count) {
+static int look_at(mr_tracker *tracker, const mr_looks *features, const mr_object *objects, size_t count) {
     int status = mr_appearance_look(tracker->appearance, features, count);
     for (size_t k = 0; features && k < count && !status; k++)
         for (size_t i = 0; i < count; i++)
@@ -410,7 +410,7 @@ static int make_room(mr_tracker *tracker, size_t objects) {
 }
 
 int mr_tracker_update(mr_tracker *tracker, int64_t now_ns, mr_object *objects, size_t count,
-                      const mr_features *features) {
+                      const mr_looks *features) {
     const mr_tracker_params *p = &tracker->params;
     const stage sure = {{[TRACK_FOUND] = true, [TRACK_LOST] = true}, p->high, INFINITY, true, true, SURE_LIMIT};
     const stage changed = {{[TRACK_FOUND] = true}, p->high, INFINITY, false, false, CHANGED_LIMIT};

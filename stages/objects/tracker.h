@@ -10,10 +10,10 @@
  *
  * With features (appearance.h), a sure detection continues a track that it overlaps only if it looks alike: the cost is
  * the mean of both distances, each as a share of its limit. A detection that looks otherwise continues a track that was
- * found in the last frame, if no other does and they overlap by half: objects turn, and are half hidden. When a new track
- * would get an id, it gets that of a lost track that looks alike, if the object can have come so far. Lost tracks are
- * remembered for this for `remember_ns`. Where a track or a detection has no features, overlap alone decides; so it does
- * for detections that another one covers by more than half, whose pictures show both.
+ * found in the last frame, if no other does and they overlap by half: objects turn, and are half hidden. When a new
+ * track would get an id, it gets that of a lost track that looks alike, if the object can have come so far. Lost tracks
+ * are remembered for this for `remember_ns`. Where a track or a detection has no features, overlap alone decides; so it
+ * does for detections that another one covers by more than half, whose pictures show both.
  *
  * Memory: bounded by `most`. One thread at a time. Errors: MR_ERROR_MEMORY. */
 #pragma once
@@ -39,10 +39,10 @@ void mr_tracker_destroy(mr_tracker **tracker);
 /* Forgets all tracks. Later ids are at least `first_id`. */
 void mr_tracker_restart(mr_tracker *tracker, int64_t first_id);
 
-/* Assigns the frame's objects and sets their `track`: 0 if an object has none. Times must not decrease. `features` NULL:
- * the objects have none, as without params.dissimilar. MR_ERROR_DATA: vectors have another length than earlier ones. */
+/* Assigns the frame's objects and sets their `track`: 0 if an object has none. Times must not decrease. `features` may
+ * be NULL: the objects have none. MR_ERROR_DATA: vectors have another length than earlier ones. */
 int mr_tracker_update(mr_tracker *tracker, int64_t now_ns, mr_object *objects, size_t count,
-                      const mr_features *features);
+                      const mr_looks *features);
 /* For a frame in which no objects were searched: writes where those of confirmed tracks should be, and returns their
  * number, at most `room`. */
 size_t mr_tracker_predict(mr_tracker *tracker, int64_t now_ns, mr_object *objects, size_t room);

@@ -288,8 +288,7 @@ def theirs(frames, fps, **options):
             for i, (boxes, scores, _, looks) in enumerate(frames)]
 
 
-# Scenes, and the least IDF1 and HOTA with features, in shares of the best possible ones. Boxes alone reach 0.73 and 0.78,
-# 0.59 and 0.72, 0.83 and 0.87.
+# Scenes, and the least IDF1 and HOTA with features, in shares of the best possible ones.
 CASES = ((crossing, 0.90, 0.89), (pillar, 0.98, 0.97), (crowd, 0.95, 0.95))
 SEEDS = range(200, 206)
 
@@ -333,7 +332,7 @@ def measure(program):
     truth = track.walks(rng, 20, 10, 30)
     frames = found_in(rng, truth, identities(rng, 20, 0.3), 0.5)
     for features in (False, True):
-        time = min(ours(program, frames, 30, features, times=1280 // LENGTH)[1] for _ in range(3))
+        time = min(ours(program, frames, 30, features, times=1280 // LENGTH)[1] for _ in range(2))
         print(f"20 objects {'with features' if features else 'by boxes alone'}: {time:.1f} us a frame")
 
 

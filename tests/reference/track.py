@@ -80,11 +80,11 @@ def follow(program, found, fps, confirm=0.1, lost=2.0, scores=("0.1", "0.25", "0
 
 
 def judge(truth, found, tracks):
-    """MOTA, IDF1 and HOTA of the detections that have a track, in per cent. True boxes of NaN are not there."""
+    """MOTA, IDF1 and HOTA of the detections that have a track, in per cent. True boxes can be NaN: not there."""
     numbers = {one: i for i, one in enumerate(sorted({int(one) for row in tracks for one in row if one > 0}))}
     data = {"num_timesteps": len(found), "num_gt_ids": len(truth), "num_tracker_ids": len(numbers),
-            "num_gt_dets": int((~np.isnan(truth[:, :, 0])).sum()), "num_tracker_dets": 0, "gt_ids": [], "tracker_ids": [],
-            "similarity_scores": []}
+            "num_gt_dets": int((~np.isnan(truth[:, :, 0])).sum()), "num_tracker_dets": 0, "gt_ids": [],
+            "tracker_ids": [], "similarity_scores": []}
     for i, ((boxes, *_), row) in enumerate(zip(found, tracks)):
         boxes, row, there = boxes[row > 0], row[row > 0], np.flatnonzero(~np.isnan(truth[:, i, 0]))
         data["gt_ids"].append(there)

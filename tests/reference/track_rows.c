@@ -4,8 +4,8 @@
  *
  * Standard input, a line for each frame: time in nanoseconds, number of objects, then left, top, right, bottom, score
  * and class of each, and LENGTH numbers of its features; if the first is "none", it has none. The tracker gets them
- * TIMES times in a row, which changes no distance. Prints the objects' tracks, a line for each frame; 0: none. Standard error has the time for a
- * frame, in microseconds of this thread: the median. */
+ * TIMES times in a row, which changes no distance. Prints the objects' tracks, a line for each frame; 0: none. Standard
+ * error has the time for a frame, in microseconds of this thread: the median. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,11 +67,13 @@ int main(int argc, char **argv) {
     length = argc > 6 ? (size_t)atoll(argv[9]) : 0;
     times = argc > 6 ? (size_t)atoll(argv[10]) : 1;
     vectors = malloc(MOST_OBJECTS * length * times * sizeof *vectors + 1);
-    const mr_features features = {of, length * times};
-    const mr_tracker_params params = {.dissimilar = argc > 6 ? atof(argv[6]) : 0, .reach = argc > 6 ? atof(argv[7]) : 0,
-                                      .remember_ns = argc > 6 ? atoll(argv[8]) : 0, .low = strtof(argv[3], NULL), .high = strtof(argv[4], NULL),
-                                      .begin = strtof(argv[5], NULL), .confirm_ns = atoll(argv[1]),
-                                      .lost_ns = atoll(argv[2]), .by_class = true, .most = 1000, .first_id = 1};
+    const mr_looks features = {of, length * times};
+    const bool looks = argc > 6;
+    const mr_tracker_params params = {
+        .low = strtof(argv[3], NULL), .high = strtof(argv[4], NULL), .begin = strtof(argv[5], NULL),
+        .confirm_ns = atoll(argv[1]), .lost_ns = atoll(argv[2]), .by_class = true, .most = 1000, .first_id = 1,
+        .dissimilar = looks ? atof(argv[6]) : 0, .reach = looks ? atof(argv[7]) : 0,
+        .remember_ns = looks ? atoll(argv[8]) : 0};
     if (!vectors || mr_tracker_create(&tracker, &params))
         return EXIT_FAILURE;
     while (frames < MOST_FRAMES && scanf("%lld %zu", &now_ns, &count) == 2 && count <= MOST_OBJECTS) {

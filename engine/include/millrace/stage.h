@@ -388,9 +388,9 @@ MR_API int mr_promise_labels(mr_negotiation *negotiation, size_t port, const mr_
 /* Declares that this stage gives at most `most` objects a frame, the best ones, in the result that it has promised last
  * on this output. */
 MR_API void mr_promise_limit(mr_negotiation *negotiation, size_t port, size_t most);
-/* Declares that the items of the result that this stage has promised last on this output, or an array that the result
- * holds itself (mr_io_add_tensor), take at most so many bytes (mr_result_add_items rounds each array up to 8 bytes, with
- * one more). Default for kinds with items: MR_MOST_ITEMS_BYTES, or for tracks as many as those of the objects before. */
+/* Declares the most bytes that the items of the result take that this stage has promised last on this output, or an
+ * array that the result holds itself (mr_io_add_tensor). mr_result_add_items rounds each array up to 8 bytes, with one
+ * more. Default for kinds with items: MR_MOST_ITEMS_BYTES, or for tracks as many as those of the objects before. */
 MR_API void mr_promise_items(mr_negotiation *negotiation, size_t port, uint64_t most);
 /* Declares that the result that this stage has promised last on this output has at most so many objects. */
 MR_API void mr_promise_elements(mr_negotiation *negotiation, size_t port, size_t most);

@@ -267,7 +267,7 @@ static int64_t see(mr_tracker *tracker, double seconds, double x, int person) {
     const float *const of[] = {vector};
     mr_object object = box(x, 100, 40, 90, 0.9f);
     look_like(vector, person, 1 + (float)seconds);
-    assert_int_equal(mr_tracker_update(tracker, (int64_t)(seconds * 1e9), &object, 1, &(mr_features){of, NUMBERS}),
+    assert_int_equal(mr_tracker_update(tracker, (int64_t)(seconds * 1e9), &object, 1, &(mr_looks){of, NUMBERS}),
                      MR_OK);
     return object.track;
 }
@@ -297,7 +297,7 @@ TEST(looks_decide_between_near_boxes) {
         ENDED_BY(mr_tracker_destroy) mr_tracker *tracker = make_looking(50, 10 * SECOND);
         float vectors[2][NUMBERS];
         const float *of[] = {vectors[0], vectors[1]};
-        const mr_features features = {of, NUMBERS};
+        const mr_looks features = {of, NUMBERS};
         mr_object objects[2] = {box(100, 100, 40, 90, 0.9f), box(100 + apart, 100, 40, 90, 0.8f)};
         look_like(vectors[0], 0, 1);
         look_like(vectors[1], 1, 1);
@@ -315,8 +315,8 @@ TEST(features_of_another_length) {
     const float vector[NUMBERS] = {1};
     const float *const of[] = {vector};
     mr_object object = box(100, 100, 40, 90, 0.9f);
-    assert_int_equal(mr_tracker_update(tracker, 0, &object, 1, &(mr_features){of, NUMBERS}), MR_OK);
-    assert_int_equal(mr_tracker_update(tracker, 1, &object, 1, &(mr_features){of, NUMBERS - 1}), MR_ERROR_DATA);
+    assert_int_equal(mr_tracker_update(tracker, 0, &object, 1, &(mr_looks){of, NUMBERS}), MR_OK);
+    assert_int_equal(mr_tracker_update(tracker, 1, &object, 1, &(mr_looks){of, NUMBERS - 1}), MR_ERROR_DATA);
     assert_string_equal(mr_message(), "the features of objects have 10 numbers, and had 11 before");
     assert_int_equal(mr_tracker_update(tracker, 2, &object, 1, NULL), MR_OK);
     assert_int_equal(object.track, 1);
@@ -344,7 +344,7 @@ TEST(any_features_may_come) {
             mr_tracker_restart(tracker, 1);
         now_ns += between(0, 2) * SECOND / 3;
         assert_int_equal(mr_tracker_update(tracker, now_ns, objects, count,
-                                           draw() % 9 ? &(mr_features){of, NUMBERS} : NULL), MR_OK);
+                                           draw() % 9 ? &(mr_looks){of, NUMBERS} : NULL), MR_OK);
         assert_true(mr_tracker_count(tracker) <= MOST_TRACKS);
         for (size_t i = 0; i < count; i++)
             for (size_t k = 0; k < i; k++)
