@@ -61,8 +61,7 @@ typedef struct mr_port {
  * input with mr_io_end_objects. GATHER: it puts results for objects onto their frames. It has two inputs, the frames
  * and the frames of their objects, and is MR_ENTRY_PER_SOURCE. Each call has one input: first the objects of a frame,
  * in order, whose identity has a `sub`; then the frame. Objects that were lost do not come. An object counts as settled
- * with its frame; the stage neither emits, drops nor absorbs it. If it is not `blind`, it reads the payload of objects
- * only. */
+ * with its frame; the stage neither emits, drops nor absorbs it. It may read the payload of objects only. */
 typedef enum mr_cascade { MR_CASCADE_NONE, MR_CASCADE_SPLIT, MR_CASCADE_GATHER } mr_cascade;
 
 typedef struct mr_stage_type {
