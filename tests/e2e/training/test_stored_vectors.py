@@ -12,7 +12,7 @@ class Stored(digits.Kept):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        files = digits.files(digits.cut(cls.kept), 30)
+        files = digits.files(digits.cut(), 30)
         cls.rows = [[path, label, f"group {i // 2}", part] for i, ((path, label), part) in
                     enumerate(zip(files, [part for part in digits.parts(len(files) // 2) for _ in range(2)]))]
         cls.files = digits.write_list(cls.kept / "files.csv", cls.rows)
