@@ -16,7 +16,7 @@ import slurm
 from harness import MILLRACE, Case, pipeline, rows_in
 from slurm import FRAMES
 
-AT_ONCE = 10
+AT_ONCE = 16
 
 
 class Submitting:
@@ -144,7 +144,7 @@ class UnderSlurm(UsingSlurm):
         self.assertEqual((one["state"], one["processes"][1]["exit_code"]), ("failed", 137))
 
     def test_what_was_cancelled_continues(self):
-        path = self.pipeline(rate=100)
+        path = self.pipeline(rate=50)
         first = self.submit(path, "slurm")
         self.await_rows(50)
         self.run_verb("submit", path, "--target", "slurm", "--resume", first, code=64, says="is running")
