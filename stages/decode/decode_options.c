@@ -55,10 +55,10 @@ const mr_option mr_decode_options[] = {
              "off: JPEG is decoded at its full size"},
     {.name = "background", .kind = MR_OPTION_ENUM, .offset = FIELD(background), .fallback = "none",
      .choices = background_choices,
-     .help = "what is behind the transparent pixels of still pictures (not of HEIF, nor of gray PNG with 1, 2 or 4 "
-             "bits, where FFmpeg loses transparency). none: they keep the colour that is stored for them, often "
-             "black, and networks see that, as with OpenCV's imread and Pillow's convert(\"RGB\"). contrast: white "
-             "behind what is dark on average, black behind what is light: for text"},
+     .help = "what is behind the transparent pixels of still pictures (HEIC and AVIF need libheif1). none: they keep "
+             "the colour that is stored for them, often black, and networks see that, as with OpenCV's imread and "
+             "Pillow's convert(\"RGB\"). contrast: white behind what is dark on average, black behind what is light: "
+             "for text"},
     {.name = "untagged", .kind = MR_OPTION_MAP, .offset = FIELD(untagged), .fields = untagged_fields,
      .brief = "matrix",
      .help = "colour matrix and range for streams that do not declare them; a declared value is kept"},

@@ -130,10 +130,12 @@ static int allocate(void *context, AVFrame *picture) {
 }
 
 /* Returns an AVERROR on failure; mr_av_complaint has the reason. */
-static int decode_heif(AVCodecContext *codec, const mr_frame *frame, AVFrame *picture) {
+static int decode_heif(AVCodecContext *codec, const mr_frame *frame, mr_background background, AVFrame *picture) {
     const mr_plane *file = &frame->plane[0];
+    const mr_heif_target target = {.picture = picture, .allocate = allocate, .context = codec,
+                                   .max_pixels = most_pixels(codec), .background = background};
     mr_av_forget();
-    int status = mr_libheif_decode(file->data, file->bytes, most_pixels(codec), picture, allocate, codec);
+    int status = mr_libheif_decode(file->data, file->bytes, &target);
     if (status) {
         mr_av_recall(mr_message());
         return status == MR_ERROR_MEMORY ? AVERROR(ENOMEM) : AVERROR_INVALIDDATA;
@@ -164,7 +166,8 @@ static int receive(AVCodecContext *codec, AVFrame *picture) {
     return error == AVERROR(EAGAIN) || error == AVERROR_EOF ? 0 : error;
 }
 
-static int decode(mr_still_decoder *decoder, AVCodecContext *codec, const mr_frame *frame, int64_t number) {
+static int decode(mr_still_decoder *decoder, AVCodecContext *codec, const mr_frame *frame, mr_background background,
+                  int64_t number) {
     AVFrame *picture = decoder->picture;
     if (would_be_wrong(frame)) {
         mr_av_forget();
@@ -174,7 +177,7 @@ static int decode(mr_still_decoder *decoder, AVCodecContext *codec, const mr_fra
     codec->sample_aspect_ratio = (AVRational){0, 1};
     codec->reordered_opaque = number;
     if (is_heif(frame))
-        return decode_heif(codec, frame, picture);
+        return decode_heif(codec, frame, background, picture);
     if (mr_still_reduce(codec, &decoder->jpeg, decoder->packet, frame, picture))
         return 0;
     const int error = mr_codec_send(codec, decoder->packet, frame, number);
@@ -197,6 +200,18 @@ static int open_codec(mr_still_decoder *decoder, const mr_codec_params *params, 
     return decoder->codec[params->scale] ? MR_OK : mr_codec_open(&decoder->codec[params->scale], params);
 }
 
+/* libavcodec loses the transparent value of a PNG of 1 bit. */
+static int put_background(const mr_frame *frame, mr_background background, AVFrame *picture) {
+    const mr_plane *file = &frame->plane[0];
+    const AVCodecParameters *stream = frame->media->codec;
+    if (stream->codec_id != AV_CODEC_ID_PNG || picture->format != AV_PIX_FMT_MONOBLACK)
+        return mr_background_put(picture, background);
+    const mr_still_part value = mr_png_find_chunk(file->data, file->bytes, "tRNS");
+    if (value.bytes == 2)
+        mr_background_put_bit(picture, value.data[1] & 1, background);
+    return MR_OK;
+}
+
 /* Identifies a packet in the decoder's log. Numbers of packets in a video are positive, and -1 is reserved. */
 static int64_t draw_ticket(void) {
     static _Atomic int64_t last = INT64_MIN;
@@ -214,13 +229,14 @@ int mr_still_decode(mr_still_decoder *decoder, const mr_stage *self, mr_decode_t
         return mr_io_await_pool(io, full, 1);
     if (from->reduced != MR_REDUCED_OFF && !device)
         params.scale = mr_reduced_scale(&decoder->reduced, self, frame, mr_decode_most_pixels(self, frame->media));
+    const mr_background background = (mr_background)from->background;
     int64_t ticket;
     do {
         const int status = open_codec(decoder, &params, frame);
         if (status)
             return status;
         ticket = draw_ticket();
-        decoder->error = decode(decoder, decoder->codec[params.scale], frame, ticket);
+        decoder->error = decode(decoder, decoder->codec[params.scale], frame, background, ticket);
         if (decoder->error >= 0)
             break;
         av_frame_unref(decoder->picture);
@@ -229,5 +245,5 @@ int mr_still_decode(mr_still_decoder *decoder, const mr_stage *self, mr_decode_t
     decoder->patched = mr_decode_log_blames(mr_decode_target_log(target), ticket);
     snprintf(decoder->complaint, sizeof decoder->complaint, "%s", mr_av_complaint());
     decoder->done = true;
-    return decoder->picture->buf[0] ? mr_background_put(decoder->picture, (mr_background)from->background) : MR_OK;
+    return decoder->picture->buf[0] ? put_background(frame, background, decoder->picture) : MR_OK;
 }

@@ -56,12 +56,17 @@ static void keep_part(mr_packet *packet, const uint8_t *part, size_t bytes) {
     packet->bytes = bytes;
 }
 
+/* libavcodec decodes pictures that are one AV1 item. It leaves out alpha, for which libheif is used where it is. */
+static bool is_for_libheif(const mr_heif *heif) {
+    return heif->parts || (heif->alpha && mr_libheif_check() == MR_OK);
+}
+
 void mr_picture_unpack(const char *path, mr_packet *packet, mr_picture_kind *kind) {
     mr_heif heif;
     *kind = (mr_picture_kind){.id = AV_CODEC_ID_PNG};
     if (!mr_heif_read(packet->data, packet->bytes, &heif)) {
         kind->id = mr_picture_recognise(path, packet->data, packet->bytes);
-    } else if (heif.parts) {
+    } else if (is_for_libheif(&heif)) {
         kind->id = AV_CODEC_ID_RAWVIDEO;
     } else if (heif.data) {
         keep_part(packet, heif.data, heif.bytes);
@@ -104,9 +109,9 @@ static unsigned layouts_of(const mr_heif *heif) {
 }
 
 bool mr_picture_survey_heif(const mr_heif *heif, mr_survey *found) {
-    const bool stored = !heif->parts && heif->upright.rotation % 180;
+    const bool whole = is_for_libheif(heif), stored = !whole && heif->upright.rotation % 180;
     const int32_t width = stored ? heif->height : heif->width, height = stored ? heif->width : heif->height;
-    *found = (mr_survey){.set = {.payload = MR_PAYLOAD_PACKET, .codec = heif->parts ? "rawvideo" : "av1",
+    *found = (mr_survey){.set = {.payload = MR_PAYLOAD_PACKET, .codec = whole ? "rawvideo" : "av1",
                                  .width = {width, width}, .height = {height, height}, .pixels = layouts_of(heif)},
                          .mean_pixels = (int64_t)width * height, .references = 2};
     return width > 0 && height > 0;

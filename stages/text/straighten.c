@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/text/strokes.h"
 #include "kernels/text/warp.h"
 #include "stages/list.h"
 #include "stages/objects/found.h"
@@ -126,19 +127,45 @@ static mr_geometry geometry_of(const double at[CORNERS][2], const mr_format *to,
     return mr_geometry_chain(&part, before);
 }
 
+static mr_geometry way_of(const mr_frame *picture) {
+    return picture->geometry.width ? picture->geometry : mr_geometry_of(&picture->format);
+}
+
+/* A map from a picture with this size to the frame's pixels at the corners, which are replaced by these. */
+static int find_corners(const mr_frame *picture, double width, double height, double at[CORNERS][2],
+                        mr_plane_map *map) {
+    const mr_geometry way = way_of(picture);
+    const double corner[CORNERS][2] = {{0, 0}, {width, 0}, {width, height}, {0, height}};
+    for (int i = 0; i < CORNERS; i++)
+        if (!mr_geometry_from_display(&way, at[i][0], at[i][1], at[i]))
+            return mr_fail(MR_ERROR_DATA, "it is not known where the picture was cut out");
+    if (!mr_plane_map_make(map, corner, (const double (*)[2])at))
+        return mr_fail(MR_ERROR_DATA, "the corners of an object are no convex quadrilateral");
+    return MR_OK;
+}
+
+/* Whether a line runs downwards: it is high, and no single narrow character. */
+static bool runs_downwards(const options *o, const mr_frame *picture, const double corner[CORNERS][2]) {
+    enum { HIGHEST_CHARACTER = 5 };
+    const double width = side(corner[0], corner[1]), height = side(corner[0], corner[3]);
+    double at[CORNERS][2];
+    mr_plane_map map;
+    if (o->turn <= 0 || height < o->turn * width)
+        return false;
+    memcpy(at, corner, sizeof at);
+    return height > HIGHEST_CHARACTER * width || find_corners(picture, width, height, at, &map) ||
+           !mr_strokes_are_one(&map, width, height, &picture->format, picture->plane);
+}
+
 static int straighten(mr_io *io, const mr_frame *picture, double at[CORNERS][2]) {
-    const mr_geometry way = picture->geometry.width ? picture->geometry : mr_geometry_of(&picture->format);
+    const mr_geometry way = way_of(picture);
     mr_frame *frame = NULL;
     mr_plane_map map;
     mr_format format;
     choose_size(&picture->format, (const double (*)[2])at, &format);
-    for (int i = 0; i < CORNERS; i++)
-        if (!mr_geometry_from_display(&way, at[i][0], at[i][1], at[i]))
-            return mr_fail(MR_ERROR_DATA, "it is not known where the picture was cut out");
-    const double w = format.width, h = format.height, corner[CORNERS][2] = {{0, 0}, {w, 0}, {w, h}, {0, h}};
-    if (!mr_plane_map_make(&map, corner, (const double (*)[2])at))
-        return mr_fail(MR_ERROR_DATA, "the corners of an object are no convex quadrilateral");
-    int status = mr_io_acquire(io, 0, &format, picture, &frame);
+    int status = find_corners(picture, format.width, format.height, at, &map);
+    if (!status)
+        status = mr_io_acquire(io, 0, &format, picture, &frame);
     if (status)
         return status;
     mr_warp(&map, &picture->format, picture->plane, &format, frame->plane);
@@ -156,7 +183,7 @@ static int process(mr_stage *self, mr_io *io) {
                        "crop before it", objects ? objects->count : 0);
     if (!corners_of(objects, at))
         return mr_fail(MR_ERROR_DATA, "the corners of an object do not run clockwise around an area");
-    if (o->turn > 0 && side(at[0], at[3]) >= o->turn * side(at[0], at[1]))
+    if (runs_downwards(o, picture, (const double (*)[2])at))
         turn(at);
     for (int quarter = 0; quarter < 2 && is_upside_down(&o->upside_down, picture); quarter++)
         turn(at);
@@ -174,7 +201,8 @@ static const mr_option upside_table[] = {
 static const mr_option table[] = {
     {.name = "turn", .kind = MR_OPTION_DOUBLE, .offset = offsetof(options, turn), .fallback = "1.5", .max = 1000,
      .help = "objects that are at least so many times as high as they are wide are turned a quarter to the left, as "
-             "lines that run downwards; 0: none"},
+             "lines that run downwards, unless they are a single narrow character, such as I: one stroke from top to "
+             "bottom, or with a dot; 0: none are turned"},
     {.name = "upside_down", .kind = MR_OPTION_MAP, .offset = offsetof(options, upside_down), .fields = upside_table,
      .help = "pictures are turned by half if classify found this class for them"},
     MR_OPTIONS_END};

@@ -111,6 +111,9 @@ def call(command, what, work=None, **options):
     if "connection broken by" in done.stdout and "(from versions: none)" in done.stdout:
         raise Failure(69, f"{what}: there is no connection to PyPI, or to the index that pip is set to: connect this "
                           "machine to the network, or make the model on another machine and copy its files here")
+    if "ensurepip is not" in done.stdout:  # Debian breaks the line after these words
+        raise Failure(69, f"{what}: this Python has no module ensurepip: install Debian's package python3-venv "
+                          "(`apt install python3-venv`), and run this command again")
     raise Failure(69, f"{what}: {told}")
 
 
@@ -159,7 +162,7 @@ class Environment:
         # In an active environment, the Python that this was made with: it outlives it.
         python = getattr(sys, "_base_executable", None) or sys.executable
         call([python, "-m", "venv", "--clear", str(folder)],
-             "cannot make a Python environment (Debian's package python3-venv)")
+             "cannot make a Python environment")
 
     def works(self, *words):
         try:
@@ -248,9 +251,14 @@ def convert_here(catalog, name, package, folder):
         importlib.import_module(catalog[name]["convert"]).convert(name, archive, folder)
 
 
+def own_files(model):
+    """All but labels, which come with millrace."""
+    return [file for file in model["files"] if "here" not in file]
+
+
 def make_files(model, given, environment, work, packages):
     """Makes the network's files in the folder `work`."""
-    own = [file for file in model["files"] if "here" not in file]
+    own = own_files(model)
     if given:
         shutil.copyfile(given, work / own[0]["name"])
     elif "address" in model:
@@ -268,14 +276,18 @@ def make_files(model, given, environment, work, packages):
             shutil.copyfile(folder / file["here"], work / file["name"])
 
 
+def check(model, file, path, given):
+    if not is_whole(path, file):
+        name = model["name"]
+        whose = f"{given} is not {name}" if given else f"{file['name']} of {name} is not as it was"
+        raise Failure(65, f"{whose}: its SHA-256 is {digest_of(path)}, and must be {file['sha256']}")
+
+
 def publish(model, given, work, folder):
     """Moves the files into the folder, if all have the right digest."""
     for file in model["files"]:
         made = work / file["name"]
-        if not is_whole(made, file):
-            name = model["name"]
-            whose = f"{given} is not {name}" if given else f"{file['name']} of {name} is not as it was"
-            raise Failure(65, f"{whose}: its SHA-256 is {digest_of(made)}, and must be {file['sha256']}")
+        check(model, file, made, given)
         with open(made, "rb") as one:
             os.fsync(one.fileno())
     for file in model["files"]:
@@ -315,6 +327,8 @@ def get_all(models, given, environment, folder):
     missing = []
     for model in models:
         if is_there(model, folder):
+            if given:
+                check(model, own_files(model)[0], given, given)
             tell(model, folder)
         else:
             missing.append(model)

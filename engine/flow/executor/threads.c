@@ -101,12 +101,12 @@ bool mr_task_has_ended(const mr_task *task) {
 }
 
 void mr_task_return(mr_task *task) {
-    /* Nothing has run the task since the thread ended; a wake may have queued it. */
-    int state = MR_TASK_QUEUED;
     if (!mr_task_has_ended(task))
         return;
     atomic_store_explicit(&task->thread->missing, true, memory_order_relaxed);
-    atomic_compare_exchange_strong(&task->state, &state, MR_TASK_IDLE);
+    /* Nothing has run the task since the thread ended; a wake may have queued it. An exchange, since a comparison that
+     * fails writes nothing: a wake that comes later could then still send the task to the thread, on ARM64. */
+    atomic_exchange_explicit(&task->state, MR_TASK_IDLE, memory_order_acq_rel);
 }
 
 bool mr_task_is_quiet(mr_task *task) {

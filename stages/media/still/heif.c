@@ -135,6 +135,26 @@ static uint32_t read_tile(span meta, uint32_t item) {
     return 0;
 }
 
+/* The next item with more about `item`, from reference number `at` on; 0: none. */
+static uint32_t read_auxiliary(span meta, uint32_t item, uint32_t *at) {
+    box list, entry;
+    if (!find_box(meta, "iref", &list))
+        return 0;
+    const int bytes = take_version(&list.body, NULL) == 0 ? 2 : 4;
+    for (uint32_t number = 0; next_box(&list.body, &entry); number++) {
+        const uint32_t from = (uint32_t)take(&entry.body, bytes);
+        bool is_about = false;
+        if (number < *at || !is_type(entry.type, "auxl"))
+            continue;
+        for (uint64_t count = take(&entry.body, 2); count > 0 && !entry.body.broken; count--)
+            is_about |= take(&entry.body, bytes) == item;
+        *at = number + 1;
+        if (is_about)
+            return from;
+    }
+    return 0;
+}
+
 /* Number sizes in a location list (8.11.3). */
 typedef struct place_sizes {
     unsigned version;
@@ -227,11 +247,29 @@ static void read_coding(const box *property, mr_heif *heif) {
     }
 }
 
-/* `whole`: the item's property; else a tile's, where only the coding counts. */
-static void read_property(const box *property, bool whole, mr_heif *heif, bool *cropped) {
+/* What belongs to an auxiliary item with alpha (ISO/IEC 23008-12, 6.5.8; MIAF, 7.3.5.2). */
+static bool is_alpha(const box *property) {
+    static const char *const names[] = {"urn:mpeg:mpegB:cicp:systems:auxiliary:alpha", "urn:mpeg:hevc:2015:auxid:1"};
     span body = property->body;
-    read_coding(property, heif);
-    if (!whole)
+    if (!is_type(property->type, "auxC"))
+        return false;
+    take_version(&body, NULL);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (left(&body) > strlen(names[i]) && memcmp(body.at, names[i], strlen(names[i]) + 1) == 0)
+            return true;
+    return false;
+}
+
+/* The picture, the first item that it is made of, or one with more about it. */
+typedef enum item_role { PICTURE, TILE, AUXILIARY } item_role;
+
+static void read_property(const box *property, item_role role, mr_heif *heif, bool *cropped) {
+    span body = property->body;
+    if (role == AUXILIARY)
+        heif->alpha |= is_alpha(property);
+    else
+        read_coding(property, heif);
+    if (role != PICTURE)
         return;
     if (is_type(property->type, "irot") || is_type(property->type, "imir"))
         read_transform(property, heif);
@@ -254,7 +292,7 @@ static bool nth_box(span from, unsigned index, box *found) {
 }
 
 /* Reads an item's properties in order. */
-static void read_properties(span meta, uint32_t item, bool whole, mr_heif *heif, bool *cropped) {
+static void read_properties(span meta, uint32_t item, item_role role, mr_heif *heif, bool *cropped) {
     box properties, store, list, one;
     unsigned flags;
     if (!find_box(meta, "iprp", &properties) || !find_box(properties.body, "ipco", &store) ||
@@ -267,9 +305,19 @@ static void read_properties(span meta, uint32_t item, bool whole, mr_heif *heif,
         for (uint64_t count = take(&list.body, 1); count > 0 && !list.body.broken; count--) {
             const unsigned index = (unsigned)take(&list.body, wide) & (wide == 2 ? 0x7fff : 0x7f);
             if (id == item && nth_box(store.body, index, &one))
-                read_property(&one, whole, heif, cropped);
+                read_property(&one, role, heif, cropped);
         }
     }
+}
+
+/* Looks at a few items: a file can name millions. */
+static void find_alpha(span meta, uint32_t item, mr_heif *heif) {
+    enum { MOST = 16 };
+    uint32_t at = 0, other = 1;
+    bool cropped = false;
+    for (int i = 0; i < MOST && other && !heif->alpha; i++)
+        if ((other = read_auxiliary(meta, item, &at)))
+            read_properties(meta, other, AUXILIARY, heif, &cropped);
 }
 
 static void swap_sides(mr_heif *heif) {
@@ -292,9 +340,10 @@ bool mr_heif_read(const uint8_t *data, size_t bytes, mr_heif *heif) {
     take_version(&meta.body, NULL);
     const uint32_t item = read_primary(meta.body);
     read_type(meta.body, item, heif->type);
-    read_properties(meta.body, item, true, heif, &cropped);
+    read_properties(meta.body, item, PICTURE, heif, &cropped);
     if (!heif->depth)
-        read_properties(meta.body, read_tile(meta.body, item), false, heif, &cropped);
+        read_properties(meta.body, read_tile(meta.body, item), TILE, heif, &cropped);
+    find_alpha(meta.body, item, heif);
     if (heif->upright.rotation % 180)
         swap_sides(heif);
     bool one_piece = false;

@@ -18,6 +18,7 @@ typedef struct mr_heif {
     int32_t width, height;  /* as displayed; 0: not known */
     int depth, chroma_w, chroma_h; /* bits per sample, chroma halvings; depth 0: not known */
     bool gray;
+    bool alpha;             /* another item has its alpha */
     mr_upright upright;     /* from the properties irot and imir */
 } mr_heif;
 

@@ -27,7 +27,7 @@ typedef struct heif_nclx {
     uint8_t full_range;
 } heif_nclx;
 
-enum { HEIF_UNDEFINED = 99, HEIF_YCBCR = 0, HEIF_RGB = 1, HEIF_GRAY = 2, HEIF_Y = 0, HEIF_R = 3 };
+enum { HEIF_UNDEFINED = 99, HEIF_YCBCR = 0, HEIF_RGB = 1, HEIF_GRAY = 2, HEIF_Y = 0, HEIF_R = 3, HEIF_ALPHA = 6 };
 
 #define FUNCTIONS(X)                                                                                                   \
     X(const char *, heif_get_version, (void))                                                                          \
@@ -39,10 +39,12 @@ enum { HEIF_UNDEFINED = 99, HEIF_YCBCR = 0, HEIF_RGB = 1, HEIF_GRAY = 2, HEIF_Y 
     X(void, heif_image_handle_release, (const heif_image_handle *))                                                    \
     X(int, heif_image_handle_get_width, (const heif_image_handle *))                                                   \
     X(int, heif_image_handle_get_height, (const heif_image_handle *))                                                  \
+    X(int, heif_image_handle_is_premultiplied_alpha, (const heif_image_handle *))                                      \
     X(heif_error, heif_image_handle_get_nclx_color_profile, (const heif_image_handle *, heif_nclx **))                 \
     X(void, heif_nclx_color_profile_free, (heif_nclx *))                                                               \
     X(heif_error, heif_decode_image, (const heif_image_handle *, heif_image **, int, int, const void *))               \
     X(void, heif_image_release, (const heif_image *))                                                                  \
+    X(int, heif_image_has_channel, (const heif_image *, int))                                                          \
     X(int, heif_image_get_colorspace, (const heif_image *))                                                            \
     X(int, heif_image_get_chroma_format, (const heif_image *))                                                         \
     X(int, heif_image_get_width, (const heif_image *, int))                                                            \
@@ -145,15 +147,20 @@ static void describe_colour(const heif_image_handle *handle, AVFrame *picture) {
         heif.heif_nclx_color_profile_free(nclx);
 }
 
-/* The picture to decode into, and how it gets planes. */
-typedef struct target {
-    AVFrame *picture;
-    mr_heif_allocate *allocate;
-    void *context;
-    int64_t max_pixels;
-} target;
+static int put_background(const heif_image_handle *handle, const heif_image *image, const mr_heif_target *to) {
+    int stride = 0;
+    if (!to->background || !heif.heif_image_has_channel(image, HEIF_ALPHA))
+        return MR_OK;
+    const uint8_t *data = heif.heif_image_get_plane_readonly(image, HEIF_ALPHA, &stride);
+    if (!data || heif.heif_image_get_width(image, HEIF_ALPHA) < to->picture->width ||
+        heif.heif_image_get_height(image, HEIF_ALPHA) < to->picture->height)
+        return mr_fail(MR_ERROR_DATA, "libheif gives planes of different sizes");
+    const mr_alpha alpha = {data, stride, heif.heif_image_get_bits_per_pixel_range(image, HEIF_ALPHA),
+                            heif.heif_image_handle_is_premultiplied_alpha(handle)};
+    return mr_background_put_alpha(to->picture, &alpha, to->background);
+}
 
-static int take_pixels(const heif_image_handle *handle, const heif_image *image, const target *to) {
+static int take_pixels(const heif_image_handle *handle, const heif_image *image, const mr_heif_target *to) {
     AVFrame *picture = to->picture;
     picture->format = layout_of(image);
     if (picture->format == AV_PIX_FMT_NONE)
@@ -164,13 +171,14 @@ static int take_pixels(const heif_image_handle *handle, const heif_image *image,
     describe_colour(handle, picture);
     if (to->allocate(to->context, picture) < 0)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    if (copy_planes(image, picture))
-        return MR_OK;
-    av_frame_unref(picture);
-    return mr_fail(MR_ERROR_DATA, "libheif gives planes of different sizes");
+    int status = copy_planes(image, picture) ? put_background(handle, image, to)
+                                             : mr_fail(MR_ERROR_DATA, "libheif gives planes of different sizes");
+    if (status)
+        av_frame_unref(picture);
+    return status;
 }
 
-static int decode_primary(heif_context *context, const target *to) {
+static int decode_primary(heif_context *context, const mr_heif_target *to) {
     heif_image_handle *handle = NULL;
     heif_image *image = NULL;
     int status = MR_OK;
@@ -190,9 +198,7 @@ static int decode_primary(heif_context *context, const target *to) {
     return status;
 }
 
-int mr_libheif_decode(const uint8_t *data, size_t bytes, int64_t max_pixels, AVFrame *picture,
-                      mr_heif_allocate *allocate, void *allocator) {
-    const target to = {picture, allocate, allocator, max_pixels};
+int mr_libheif_decode(const uint8_t *data, size_t bytes, const mr_heif_target *target) {
     int status = mr_libheif_check();
     if (status)
         return status;
@@ -202,7 +208,7 @@ int mr_libheif_decode(const uint8_t *data, size_t bytes, int64_t max_pixels, AVF
     /* Tiles are decoded on this thread; other threads decode other pictures. */
     heif.heif_context_set_max_decoding_threads(context, 0);
     const heif_error error = heif.heif_context_read_from_memory_without_copy(context, data, bytes, NULL);
-    status = error.code ? fail(error) : decode_primary(context, &to);
+    status = error.code ? fail(error) : decode_primary(context, target);
     heif.heif_context_free(context);
     return status;
 }

@@ -9,14 +9,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "stages/media/still/background.h"
+
 /* MR_OK, or MR_ERROR_UNAVAILABLE with what to install: "which needs libheif1: ...". */
 int mr_libheif_check(void);
 
 enum { MR_HEIF_TAG = MKTAG('h', 'e', 'i', 'f') };
 
-/* Decodes a complete file's primary picture, turned upright, to *picture. Sets size, layout and colour and calls
- * `allocate`, which must provide planes or return an AVERROR. MR_ERROR_UNAVAILABLE, MR_ERROR_DATA (libheif's text;
- * above max_pixels libavcodec's), MR_ERROR_MEMORY. */
+/* How a picture gets its planes, or an AVERROR. */
 typedef int mr_heif_allocate(void *context, AVFrame *picture);
-int mr_libheif_decode(const uint8_t *data, size_t bytes, int64_t max_pixels, AVFrame *picture,
-                      mr_heif_allocate *allocate, void *context);
+
+/* What to make of a file. */
+typedef struct mr_heif_target {
+    AVFrame *picture; /* gets size, layout, colour and planes; alpha is left out */
+    mr_heif_allocate *allocate;
+    void *context;    /* for allocate */
+    int64_t max_pixels;
+    mr_background background;
+} mr_heif_target;
+
+/* Decodes a complete file's primary picture, turned upright. MR_ERROR_UNAVAILABLE, MR_ERROR_DATA (libheif's text; above
+ * max_pixels libavcodec's), MR_ERROR_MEMORY. */
+int mr_libheif_decode(const uint8_t *data, size_t bytes, const mr_heif_target *target);

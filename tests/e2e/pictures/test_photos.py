@@ -4,8 +4,10 @@ import io
 import json
 import os
 import shutil
+import struct
 import subprocess
 import time
+import zlib
 
 import cv2
 import numpy as np
@@ -125,6 +127,19 @@ class Upright(Photos):
                 self.assertEqual(difference(upright, drawing()), (0, 0))
 
 
+def gray_png(path, picture, depth, transparent):
+    """A PNG with few bits of gray, which Pillow does not write. Pixels with one value are transparent."""
+    rows = np.asarray(picture) >> (8 - depth)
+    bits = np.unpackbits(rows[..., None], axis=2)[..., -depth:].reshape(len(rows), -1)
+    data = b"".join(b"\0" + np.packbits(row).tobytes() for row in bits)
+    header = struct.pack(">IIBBBBB", *picture.size, depth, 0, 0, 0, 0)
+    with open(path, "wb") as out:
+        out.write(b"\x89PNG\r\n\x1a\n")
+        for name, body in ((b"IHDR", header), (b"tRNS", struct.pack(">H", transparent)),
+                           (b"IDAT", zlib.compress(data)), (b"IEND", b"")):
+            out.write(struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body)))
+
+
 class Transparent(Photos):
     """Reference: Pillow's alpha_composite over white or black."""
 
@@ -152,11 +167,16 @@ class Transparent(Photos):
         odd.save(folder / "6.webp", quality=100)
         colour.save(folder / "7.tif")
         drawing().save(folder / "8.png")
-        return [(1, 0.6)] * 6 + [(40, 3)] + [(1, 0.6)] * 2
+        bits = drawing().convert("L").point(lambda value: value > 100 and 255)
+        bits.convert("1").save(folder / "9.png", transparency=0)
+        bits.convert("1").save(folder / "a.png", transparency=1)
+        for name, depth in (("b", 2), ("c", 4)):
+            gray_png(folder / f"{name}.png", drawing().convert("L"), depth, 1)
+        return [(1, 0.6)] * 6 + [(40, 3)] + [(1, 0.6)] * 6
 
     def over(self, file, colour):
         """The picture over a colour."""
-        picture = Image.open(file).convert("RGBA")
+        picture = (file if isinstance(file, Image.Image) else Image.open(file)).convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", picture.size, colour), picture)
 
     def test_backgrounds(self):
@@ -170,6 +190,28 @@ class Transparent(Photos):
                     self.assertLessEqual(errors[0], mean)
                     self.assertLessEqual(errors[1], most)
                     self.assertEqual(got.convert("RGBA").getextrema()[3], (255, 255))
+
+    def test_heif(self):
+        """libheif has AVIF's alpha, and HEIC's. Without an option, pictures are as Pillow's convert("RGB") has them."""
+        (self.folder / "in").mkdir()
+        for name, picture in (("dark", drawing().point(lambda value: value // 2)),
+                              ("light", drawing(63, 47).point(lambda value: 127 + value // 2))):
+            self.clear(picture).save(self.folder / f"in/{name}.avif", quality=95, subsampling="4:4:4")
+            picture.save(self.folder / "source.png")
+            if shutil.which("heif-enc"):
+                subprocess.run(["heif-enc", "-q", "95", "-p", "chroma=444", "-o", self.folder / f"in/{name}.heic",
+                                self.folder / "source.png"], check=True, capture_output=True)
+        files = sorted((self.folder / "in").iterdir())
+        for background in ("none", "white", "black", "contrast"):
+            written, _ = self.images(self.folder / "in", decode=f"background: {background}")
+            for file, seen in zip(files, written, strict=True):
+                whole = Image.open(file if file.suffix == ".avif" else file.with_suffix(".avif"))
+                colour = background
+                if background == "contrast":
+                    colour = {"dark": "white", "light": "black"}[file.stem]
+                want = whole.convert("RGB") if background == "none" else self.over(whole, colour)
+                with self.subTest(file=file.name, background=background), Image.open(seen) as got:
+                    self.assertLessEqual(difference(got, want)[0], 2.5)
 
     def test_without_one_stored_colours_are_seen(self):
         """As OpenCV and Pillow see them."""

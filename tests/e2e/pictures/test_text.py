@@ -162,6 +162,24 @@ class Words(Case):
             with self.subTest(file):
                 self.assertEqual("".join(text for _, text in lines).replace(" ", ""), "Invoice4711")
 
+    def test_narrow_characters(self):
+        """A character that is higher than wide stays upright; short words that run upwards are turned."""
+        font = ImageFont.truetype(str(lettering.FONTS / "dejavu" / "DejaVuSerif.ttf"), 40)
+        page, want = Image.new("RGB", (720, 360), "white"), ["I", "l", "i", "1", "t", "EXIT", "room", "4711"]
+        for i, text in enumerate(want):
+            tile = Image.new("RGB", (180, 180), "white")
+            ImageDraw.Draw(tile).text((90, 90), text, font=font, fill="black", anchor="mm")
+            page.paste(tile.rotate(90 if len(text) > 1 else 0), (i % 4 * 180, i // 4 * 180))
+        page.save(self.folder / "a.png")
+        self.run_pipeline(ROOT / "pipelines" / "text.yaml", "--input", self.folder / "a.png", rows=False,
+                          environment={"PICTURES": str(self.folder / "read"),
+                                       "OUTPUT": str(self.folder / "rows.jsonl")})
+        (found,), = [list(lettering.read_rows([json.loads(line)]).values())
+                     for line in (self.folder / "rows.jsonl").read_text().splitlines()]
+        read = {int(min(quad[1::2]) // 180 * 4 + min(quad[::2]) // 180): text for quad, text in found}
+        got = [read.get(i, "").replace("l", "I").replace("1", "I") for i in range(len(want))]
+        self.assertEqual(got, [text.replace("l", "I").replace("1", "I") for text in want])
+
     def test_turned_pages(self):
         """Lines run in all four directions, and a line is long."""
         want = ["Invoice number 4711", " ".join(["the quick brown fox jumps over the lazy dog"] * 3)]

@@ -330,6 +330,24 @@ class Get(Case):
         for home in ("", "not/absolute"):
             get(64, "neither HOME nor XDG_CACHE_HOME names a folder", HOME=home, XDG_CACHE_HOME="")
 
+    def test_a_python_without_venv(self):
+        """Debian's python3 comes without ensurepip, and says so at length: the package that has it is named."""
+        python = self.folder / "python3"
+        python.write_text("#!/bin/sh\ncat <<'END'\nThe virtual environment was not created successfully because "
+                          "ensurepip is not\navailable.  On Debian/Ubuntu systems, you need to install the "
+                          "python3-venv\npackage using the following command.\n\n    apt install python3.11-venv\n\n"
+                          "Failing command: python3\nEND\nexit 1\n")
+        python.chmod(0o755)
+        program, *words = self.command("odd")[1:]
+        code = (f"import runpy, sys; sys._base_executable = {str(python)!r};"
+                f"sys.argv = {[str(program), *map(str, words)]};"
+                f"runpy.run_path({str(program)!r}, run_name='__main__')")
+        done = call(["/usr/bin/python3", "-c", code], environment=self.environment)
+        self.assertEqual(done.returncode, 69, done.stderr)
+        self.assertIn("install Debian's package python3-venv (`apt install python3-venv`)", done.stderr)
+        self.assertNotIn("Failing command", done.stderr)
+        self.assert_nothing_half_made()
+
     def test_an_old_python(self):
         """Networks that are converted need what requirements.txt needs: it is said before anything is fetched."""
         self.model["convert"] = "centerface"
@@ -453,6 +471,13 @@ class ByFile(Case):
         self.assertEqual((to / "coco.txt").read_bytes(), (ROOT / "pipelines/coco.txt").read_bytes())
         row = json.loads(call([MILLRACE, "models", "show", "yolox-nano", "--json"], environment=environment).stdout)
         self.assertEqual(row["folder"], str(to))
+        # Again, and with another file: the one that is there stays, but is not taken for the one that was named.
+        wrong = self.folder / "wrong.onnx"
+        wrong.write_bytes(b"odd")
+        self.checked([MILLRACE, "models", "get", "yolox-nano", "--file", YOLOX], environment=environment)
+        self.checked([MILLRACE, "models", "get", "yolox-nano", "--file", wrong], environment=environment, code=65,
+                     says=f"{wrong} is not yolox-nano: its SHA-256 is")
+        self.assertEqual((to / "yolox-nano.onnx").read_bytes(), YOLOX.read_bytes())
 
     def test_another_file(self):
         wrong = self.folder / "wrong.onnx"

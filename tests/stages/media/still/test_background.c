@@ -135,4 +135,58 @@ TEST(without_alpha_nothing_changes) {
     }
 }
 
+/* A picture's alpha beside it, with another depth, equals the same alpha within it. */
+TEST(alpha_beside_the_picture) {
+    static const enum AVPixelFormat pairs[][2] = {{AV_PIX_FMT_YUVA420P, AV_PIX_FMT_YUV420P},
+                                                  {AV_PIX_FMT_YUVA444P10LE, AV_PIX_FMT_YUV444P10LE},
+                                                  {AV_PIX_FMT_GBRAP, AV_PIX_FMT_GBRP}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        ENDED_BY(close_picture) AVFrame *with = make_picture(pairs[i][0]);
+        ENDED_BY(close_picture) AVFrame *without = make_picture(pairs[i][1]);
+        const int deep = av_pix_fmt_desc_get(pairs[i][0])->comp[0].depth > 8;
+        for (int k = 0; k < WIDTH * HEIGHT; k++)
+            for (int part = 0; part < 4; part++) {
+                const bool chroma = i == 0 && (part == 1 || part == 2);
+                const int x = k % WIDTH, y = k / WIDTH;
+                const int value = part == 3 && deep ? rand() & 1023 : sample(with, part, x >> chroma, y >> chroma, -1);
+                const int kept = value & (deep ? 1023 : 255);
+                sample(with, part, x >> chroma, y >> chroma, kept);
+                if (part < 3)
+                    sample(without, part, x >> chroma, y >> chroma, kept);
+            }
+        const mr_alpha alpha = {with->data[3], with->linesize[3], deep ? 10 : 8, false};
+        ENDED_BY(close_picture) AVFrame *copy = av_frame_clone(with);
+        assert_int_equal(av_frame_make_writable(copy), 0);
+        assert_int_equal(mr_background_put_alpha(without, &alpha, MR_BACKGROUND_WHITE), MR_OK);
+        assert_int_equal(mr_background_put(copy, MR_BACKGROUND_WHITE), MR_OK);
+        for (int part = 0; part < 3; part++)
+            for (int k = 0; k < WIDTH * HEIGHT; k++) {
+                const int shift = i == 0 && part > 0;
+                assert_int_equal(sample(without, part, k % WIDTH >> shift, k / WIDTH >> shift, -1),
+                                 sample(copy, part, k % WIDTH >> shift, k / WIDTH >> shift, -1));
+            }
+    }
+}
+
+/* Gray with alpha of 10 bits, straight and premultiplied. */
+TEST(premultiplied) {
+    static const uint8_t half[WIDTH * HEIGHT * 2];
+    ENDED_BY(close_picture) AVFrame *gray = make_picture(AV_PIX_FMT_GRAY8);
+    uint8_t alpha[WIDTH * HEIGHT * 2];
+    for (int i = 0; i < WIDTH * HEIGHT; i++) {
+        alpha[2 * i] = 0xff;
+        alpha[2 * i + 1] = 1; /* 511 of 1023 */
+        sample(gray, 0, i % WIDTH, i / WIDTH, i == 0 ? 250 : 100);
+    }
+    mr_alpha given = {alpha, 2 * WIDTH, 10, true};
+    assert_int_equal(mr_background_put_alpha(gray, &given, MR_BACKGROUND_BLACK), MR_OK);
+    assert_int_equal(sample(gray, 0, 1, 0, -1), 100);
+    assert_int_equal(mr_background_put_alpha(gray, &given, MR_BACKGROUND_WHITE), MR_OK);
+    assert_int_equal(sample(gray, 0, 0, 0, -1), 255);
+    assert_int_equal(sample(gray, 0, 1, 0, -1), 228); /* 100 + 255 * 512 / 1023 */
+    given = (mr_alpha){half, 2 * WIDTH, 10, false};
+    assert_int_equal(mr_background_put_alpha(gray, &given, MR_BACKGROUND_CONTRAST), MR_OK);
+    assert_int_equal(sample(gray, 0, 1, 0, -1), 0);
+}
+
 RUN_TESTS(NULL, NULL)
