@@ -175,7 +175,7 @@ def cluster():
 
 
 class UnderSlurm(Case):
-    """Cases that share a cluster, which has room for the jobs of all at once, and which starts a job without a delay."""
+    """Cases that share a cluster. It has room for the jobs of all at once, and starts a job without a delay."""
 
     @classmethod
     def setUpClass(cls):
