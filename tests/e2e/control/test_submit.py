@@ -16,7 +16,7 @@ import slurm
 from harness import MILLRACE, Case, pipeline, rows_in
 from slurm import FRAMES
 
-AT_ONCE = 16
+AT_ONCE = 10
 
 
 class Submitting:
@@ -163,9 +163,9 @@ class UnderSlurm(UsingSlurm):
         self.assertEqual([path.name for path in self.kept()], sorted([first, second]))
 
     def test_a_requeued_job_continues(self):
-        name = self.submit(self.pipeline(rate=200), "slurm")
-        self.await_rows(100)
+        name = self.submit(self.pipeline(rate=100), "slurm")
         number = self.status(name)["site_id"]
+        self.await_rows(100)
         self.call("scontrol", "requeue", number)
         show = ("scontrol", "--oneliner", "show", "job", number)
         self.wait_until(lambda: re.search("JobState=PENDING.* Restarts=1", self.call(*show).stdout), pause=0.2)
