@@ -4,6 +4,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
+#include "engine/base/nearest.h"
 #include "engine/base/thread.h"
 #include "engine/flow/executor/drive.h"
 #include "engine/flow/run/control.h"
@@ -369,8 +370,16 @@ static void ask_to_leave(mr_source_slots *slots, uint32_t slot) {
     mr_sources_announce(slots->run->sources); /* for a program that waits to push */
 }
 
+/* With the lock. */
 static int no_source(const mr_source_slots *slots, const char *id) {
-    return mr_fail(MR_ERROR_USAGE, "pipeline %s has no source \"%s\"", slots->run->plan->name, id);
+    mr_nearest nearest = {.wanted = id};
+    char meant[256];
+    for (uint32_t s = 0; s < slots->run->plan->source_count; s++)
+        if (slots->slot[s].phase != VACANT)
+            mr_nearest_offer(&nearest, slots->run->plan->vertices[s].id);
+    const char *near = mr_nearest_hint(&nearest, meant, sizeof meant, NULL);
+    return mr_fail(MR_ERROR_USAGE, "pipeline %s has no source \"%s\"%s%s", slots->run->plan->name, id,
+                   near ? ": " : "", near ? near : "");
 }
 
 int mr_source_remove(mr_source_slots *slots, const char *id) {

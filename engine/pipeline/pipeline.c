@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/nearest.h"
 #include "engine/base/sized.h"
 #include "engine/base/thread.h"
 #include "engine/data/store.h"
@@ -186,6 +187,18 @@ int mr_frame_keep(const mr_frame *from, mr_frame **kept) {
     return mr_store_copy(from->store, from, kept);
 }
 
+static int fail_to_find(const mr_plan *plan, const char *id) {
+    mr_nearest nearest = {.wanted = id};
+    char meant[256];
+    /* The names of sources that come and go may change meanwhile. */
+    for (size_t v = 0; v < plan->vertex_count; v++)
+        if (plan->vertices[v].role != MR_ROLE_SOURCE || !mr_plan_changes(plan))
+            mr_nearest_offer(&nearest, plan->vertices[v].id);
+    const char *near = mr_nearest_hint(&nearest, meant, sizeof meant, NULL);
+    return mr_fail(MR_ERROR_USAGE, "pipeline %s has no stage or source \"%s\"%s%s", plan->name, id, near ? ": " : "",
+                   near ? near : "");
+}
+
 int mr_pipeline_tap(mr_pipeline *pipeline, const char *stage, int64_t timeout_ns, mr_frame **frame,
                     const char **source) {
     const mr_plan *plan = pipeline->plan;
@@ -194,7 +207,7 @@ int mr_pipeline_tap(mr_pipeline *pipeline, const char *stage, int64_t timeout_ns
     if (!vertex)
         vertex = find_source(pipeline, stage, source);
     if (!vertex)
-        return mr_fail(MR_ERROR_USAGE, "pipeline %s has no stage or source \"%s\"", plan->name, stage);
+        return fail_to_find(plan, stage);
     if (!pipeline->graph || !mr_plan_is_here(plan, vertex))
         return mr_fail(MR_ERROR_USAGE, "%s runs on another node", stage);
     int status = mr_taps_wait(&pipeline->graph->run, vertex, timeout_ns, frame);

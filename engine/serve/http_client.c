@@ -25,9 +25,10 @@ int mr_http_client_check(const char *url) {
     char *scheme = NULL;
     int status = parts ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for a URL");
     CURLUcode wrong = parts ? curl_url_set(parts, CURLUPART_URL, url, 0) : CURLUE_OK;
-    if (!status && wrong)
+    const bool scheme_missing = !strstr(url, "://");
+    if (!status && wrong && !scheme_missing)
         status = mr_fail(MR_ERROR_CONFIG, "\"%s\" is no URL: %s", url, curl_url_strerror(wrong));
-    if (!status && (curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0) ||
+    if (!status && (scheme_missing || curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0) ||
                     (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0)))
         status = mr_fail(MR_ERROR_CONFIG, "\"%s\" must begin with https:// or http://", url);
     curl_free(scheme);

@@ -193,7 +193,8 @@ const char *mr_option_path(const mr_option *option, const void *options) {
 }
 
 bool mr_option_is_relative(const mr_option *option, const char *text) {
-    bool path = option->kind == MR_OPTION_PATH || (option->kind == MR_OPTION_URI && !has_scheme(text));
+    bool path = option->kind == MR_OPTION_PATH || (option->kind == MR_OPTION_URI && option->file != MR_FILE_SENT &&
+                                                        !has_scheme(text));
     return path && text[0] != '/' && strcmp(text, "-") != 0;
 }
 

@@ -118,6 +118,18 @@ static const char *hint_for_name(mr_arena *arena, mr_model_of *model_of, const m
                           list, name, option->named);
 }
 
+/* For "coco.txt", if a folder for models has it. */
+static const char *hint_for_named(mr_arena *arena, const mr_option *option, const char *text) {
+    const size_t end = option->named ? strlen(option->named) : 0, length = strlen(text);
+    char name[MR_MODEL_NAME], path[PATH_MAX];
+    if (!end || length <= end || length - end >= sizeof name || strcmp(text + length - end, option->named) != 0)
+        return NULL;
+    snprintf(name, sizeof name, "%.*s", (int)(length - end), text);
+    if (!mr_is_model_name(name) || !mr_named_model_find(name, option->named, path))
+        return NULL;
+    return mr_arena_print(arena, "write %s: %s, without the ending, for %s", option->name, name, path);
+}
+
 const char *mr_path_hint(mr_arena *arena, const mr_synonym *synonyms, mr_model_of *model_of, const char *file,
                          const mr_option *option, const mr_yaml *said) {
     char meant[320];
@@ -142,6 +154,9 @@ const char *mr_path_hint(mr_arena *arena, const mr_synonym *synonyms, mr_model_o
         return camera;
     if (!mr_option_is_relative(option, said->text))
         return NULL;
+    const char *named = hint_for_named(arena, option, said->text);
+    if (named)
+        return named;
     if (strchr(said->text, '\\') && !strchr(said->text, '/'))
         return "write / between the folders of a path";
     if (said->text[0] == '~' && (said->text[1] == '/' || !said->text[1]))

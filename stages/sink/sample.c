@@ -8,7 +8,7 @@
 #include "stages/sink/record_json.h"
 #include "stages/sink/still_encoder.h"
 
-enum { QUALITY = 85, MOST_JPEG = 24 << 20 };
+enum { QUALITY = 85, MOST_JPEG = 24 << 20, MOST_NUMBERS = 256 };
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
@@ -73,9 +73,18 @@ static void drop_picture(mr_frame *copy, mr_buffer **buffer) {
 
 /* ---- a sample ---------------------------------------------------------------------------------------------------- */
 
+/* Whether the frame has named tensors, such as a hash, and all of them are short: a record holds them whole. */
+static bool has_few_numbers(const mr_frame *frame) {
+    size_t count = 0;
+    for (const mr_result *one = frame->results; one; one = one->next)
+        if (!one->kind->fields)
+            count += mr_tensor_count(&one->format);
+    return count > 0 && count <= MOST_NUMBERS;
+}
+
 static int take_record(const mr_frame *frame, mr_sample *sample) {
     mr_record record = {0};
-    const mr_recorded recorded = {.frame = frame, .source = sample->source};
+    const mr_recorded recorded = {.frame = frame, .source = sample->source, .tensors = has_few_numbers(frame)};
     size_t bytes;
     int status = mr_record_open(&record);
     const char *line = status ? NULL : mr_record_make(&record, &recorded, &bytes);

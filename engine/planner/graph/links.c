@@ -73,6 +73,13 @@ void mr_plan_offer_ids(mr_plan_builder *b, mr_nearest *nearest, bool sources, bo
     }
 }
 
+static bool is_stage_type(const mr_stage_type *const *types, const char *name) {
+    for (; types && *types; types++)
+        if (strcmp((*types)->name, name) == 0 && (*types)->inputs && (*types)->inputs[0].name)
+            return true;
+    return false;
+}
+
 static void unknown_input(const reference *r, const char *name) {
     char hint[256];
     mr_nearest nearest = {.wanted = name};
@@ -82,6 +89,11 @@ static void unknown_input(const reference *r, const char *name) {
     mr_plan_offer_ids(r->b, &nearest, true, true);
     const char *other = strpbrk(name, ", ") ? "several inputs are a list: input: [a, b]"
                                             : "inputs are ids of sources and stages of this file";
+    char add[160];
+    if (is_stage_type(r->b->spec->types, name)) {
+        snprintf(add, sizeof add, "add it under stages: %.100s: {input: ...}", name);
+        other = add;
+    }
     const char *advice = strcmp(name, "*") == 0 ? "sources.* means all of them"
                                                 : mr_nearest_hint(&nearest, hint, sizeof hint, other);
     mr_plan_error(r->b, r->input->place, advice,

@@ -136,7 +136,8 @@ static int negotiate(mr_negotiation *n) {
         return mr_refuse(n, "areas", "there are more than %d areas and lines", MOST_ZONES);
     for (const char *const *option = (const char *const[]){"dwell", "crowd", NULL}; *option; option++)
         if (mr_is_given(n, *option) && !o->areas.count)
-            return mr_refuse(n, *option, "it is about areas, and there are none");
+            return mr_refuse(n, *option, "%s is about areas, and there are none: write areas: {door: [[0.1, 0.5], "
+                                         "[0.4, 0.5], [0.4, 0.9]]}", *option);
     int status = check_shapes(n, o);
     if (!status)
         status = check_ground(n, o);

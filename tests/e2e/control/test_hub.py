@@ -233,7 +233,7 @@ class Keys(Hub):
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             port = taken.getsockname()[1]
-            refused(69, "cannot bind", "--listen", f"tcp://127.0.0.1:{port}")
+            refused(69, f"{port} is in use by another program", "--listen", f"tcp://127.0.0.1:{port}")
             refused(69, "in use by another program or stage: choose another port, or port 0", "--listen",
                     "tcp://127.0.0.1:*", "--http", f"127.0.0.1:{port}")
         self.endpoint = "tcp://127.0.0.1:9200"

@@ -6,8 +6,8 @@ import harness
 from harness import MILLRACE, pipeline
 
 TEXT = pipeline(dict(pattern='uri: "lavfi:testsrc=size=160x120:rate=50", realtime: true'), name="endless",
-                decode="", small="type: preprocess, size: 4x2",
-                results='type: jsonl, features: true, path: "${OUTPUT}"')
+                decode="", hash="type: phash", small="type: preprocess, size: 4x2",
+                results='type: jsonl, features: true, tensors: true, path: "${OUTPUT}"')
 
 
 class Tap(harness.Controlled):
@@ -32,15 +32,17 @@ class Tap(harness.Controlled):
     def test_records_and_tensors_are_those_that_pass(self):
         import numpy
         seen = self.tap("small", "--count", "5", "--every", "0.05", "--values", "24")
+        hashes = self.tap("hash", "--count", "2", "--every", "0")
         taken = self.tap("results", "--count", "3", "--every", "0")
         rows = self.end()
         self.assertEqual(len(seen), 5)
+        self.assertEqual([[one["name"] for one in row["record"]["tensors"]] for row in hashes], [["phash"]] * 2)
         self.assertEqual(len({one["record"]["seq"] for one in seen}), 5)
-        for one in seen + taken:
+        for one in seen + hashes + taken:
             row = rows[one["record"]["seq"]]
             self.assertEqual(one["record"], {key: value for key, value in row.items() if key in one["record"]})
             self.assertEqual(one["record"]["pts"], row["pts"])
-            self.assertIn("4x2", one["format"].replace("2x4", "4x2"))
+            self.assertIn("160x120" if one in hashes else "4x2", one["format"].replace("2x4", "4x2"))
         for one in seen:
             row, values = rows[one["record"]["seq"]]["features"], one["values"]
             self.assertEqual(values["count"], 24)
@@ -74,7 +76,8 @@ class Tap(harness.Controlled):
         self.assertEqual((process.returncode, errors), (0, ""))
 
     def test_refusals(self):
-        self.assertIn('has no stage or source "nobody"', self.tap("nobody", code=64))
+        self.assertIn('has no stage or source "nobody"\n', self.tap("nobody", code=64))
+        self.assertIn('has no stage or source "dekode": did you mean "decode"?', self.tap("dekode", code=64))
         self.assertIn("name one stage", self.tap(code=64))
         self.assertIn("takes seconds", self.tap("decode", "--every", "x", code=64))
         packets = self.tap("pattern", "--count", "1")[0]

@@ -237,6 +237,10 @@ class Planned(harness.Case):
                                       "model's name\n    hint: did you mean \"aardvark\"\\? `millrace models` lists ")
         self.assertRegex(done.stderr, 'stages.classify.labels: there is no "plants" here.*\n    hint: here are .*anim'
                                       "als.*; `millrace models` lists those that `millrace models get` makes")
+        # A path that is in no folder of pipelines, but as a name in one of models.
+        done = self.millrace("plan", pipeline, "--input", "lavfi:testsrc=duration=1",
+                             "--set", "stages.classify.labels=animals.txt", code=66, environment=environment)
+        self.assertIn(f"hint: write labels: animals, without the ending, for {models}/animals.txt\n", done.stderr)
         # `check` opens no models.
         self.millrace("check", pipeline, environment=environment)
 

@@ -230,6 +230,11 @@ class Refused(Case):
         with open("/dev/full", "w") as full:
             done = subprocess.run([MILLRACE, "graph", good], stdout=full, stderr=subprocess.PIPE, text=True)
         self.assertEqual(done.returncode, 74)
+        # A picture is larger than a stream's buffer: the write that fails is not the last one.
+        for format in ("text", "dot", *(["svg"] if shutil.which("dot") else [])):
+            done = call([MILLRACE, "graph", good, "--format", format, "--output", "/dev/full"])
+            self.assertEqual((done.returncode, done.stderr),
+                             (74, "millrace: error: cannot write to /dev/full: No space left on device\n"), format)
 
     @unittest.skipIf(os.geteuid() == 0, "root may write everywhere")
     def test_without_permission(self):

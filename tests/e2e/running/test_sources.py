@@ -102,6 +102,7 @@ class Sources(harness.Controlled):
         self.assertRegex(self.ctl("remove", "two").stdout, r"two is removed: \d+ frames, \d+ delivered, 0 dropped")
         self.assertTrue(self.of()["two"]["removed"])
         self.ctl("remove", "two", code=64)
+        self.assertIn('has no source "thre": did you mean "three"?', self.ctl("remove", "thre", code=64).stderr)
         self.ctl("add", "two", "uri=" + PATTERN.format(size="80x60", seconds=1))
         self.wait_until(lambda: self.of()["two"]["ended"])
         self.ctl("set", "three", "uri=" + PATTERN.format(size="96x64", seconds=1), "realtime=false")

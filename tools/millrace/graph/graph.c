@@ -68,12 +68,15 @@ static int write_file(const arguments *job, const mr_chart *graph) {
     FILE *stream = fopen(job->output, "we");
     if (!stream)
         return mr_file_fail("write to", job->output);
-    int status = draw(job, graph, stream);
     errno = 0;
-    bool failed = ferror(stream) | fflush(stream);
-    failed |= fclose(stream) != 0;
-    errno = errno ? errno : EIO;
-    return status || !failed ? status : mr_file_fail("write to", job->output);
+    int status = draw(job, graph, stream);
+    int error = ferror(stream) ? errno ? errno : EIO : 0; /* nothing after a failed write sets errno again */
+    if (fflush(stream) && !error)
+        error = errno;
+    if (fclose(stream) && !error)
+        error = errno;
+    errno = error;
+    return status || !error ? status : mr_file_fail("write to", job->output);
 }
 
 /* Plans the pipeline, prints all diagnostics, and makes the chart. */
