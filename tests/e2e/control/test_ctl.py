@@ -226,6 +226,12 @@ class Control(harness.Controlled):
         child.send_signal(signal.SIGTERM)
         _, err = child.communicate(timeout=TIMEOUT)
         self.assertIn("`millrace ctl` cannot reach this run: cannot make the folder /proc/none", err)
+        self.environment["MILLRACE_CONTROL"] = str(self.folder / ("x" * 108))
+        child = self.start()
+        child.send_signal(signal.SIGTERM)
+        _, err = child.communicate(timeout=TIMEOUT)
+        self.assertIn("`millrace ctl` cannot reach this run: the folder in MILLRACE_CONTROL is too long", err)
+        self.assertIn("MILLRACE_CONTROL is too long", self.ctl("status", code=64).stderr)
 
     def test_it_can_be_off(self):
         child = self.start("--control", "off")
