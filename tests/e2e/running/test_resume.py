@@ -318,7 +318,7 @@ class Resume(Case):
         self.output.unlink()
         self.assertIn(f"{self.output} does not exist any more", self.finish(pipeline, 66))
         self.checkpoint.write_text("{}")
-        self.assertIn("is no checkpoint", self.finish(pipeline, 65))
+        self.assertIn("is no checkpoint: it is another kind of file", self.finish(pipeline, 65))
         self.checkpoint.unlink()
         self.finish(pipeline)
         self.millrace("run", pipeline, "--resume", self.folder / "other", "--output", "-", code=78)
