@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
+#include "millrace/status.h"
 
 enum { PATH_BYTES = 4096 };
 
@@ -71,6 +73,16 @@ int mr_thread_create(pthread_t *thread, void *(*function)(void *context), void *
     if (error)
         free(given);
     return error;
+}
+
+int mr_thread_fail(int error, const char *format, ...) {
+    char thread[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(thread, sizeof thread, format, arguments);
+    va_end(arguments);
+    return mr_fail(MR_ERROR_MEMORY, "cannot start %s: %s; the limit of threads (ulimit -u, a container's pids) or of "
+                   "memory (ulimit -v) may be too low", thread, strerror(error));
 }
 
 /* The cores granted by `quota` microseconds of processor time in each period, rounded up; 0 if there is no limit. */

@@ -11,6 +11,9 @@
  * blocked: if a write fails for a closed pipe or a file size limit it returns EPIPE or EFBIG, whatever the program's
  * signal handlers. It has plain numbers, as below. */
 int mr_thread_create(pthread_t *thread, void *(*function)(void *context), void *context);
+/* Says that a thread such as "a thread for decode" (printf style) was refused, why, and which limits to look at.
+ * Returns MR_ERROR_MEMORY. */
+int mr_thread_fail(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Gives the calling thread plain numbers until the end of the block: the decimal point of numbers in text is a point,
  * and floats are rounded to nearest with subnormals. The program may have set a locale with a comma, and a program or

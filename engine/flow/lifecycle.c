@@ -382,6 +382,8 @@ void mr_instance_destroy(mr_instance **instance) {
 
 /* ---- waking ------------------------------------------------------------------------------------------------------ */
 
+/* `unfinished` may be stale. The wake can then reach an entry that must first finish its slot; it takes inputs after
+ * that. */
 void mr_instance_wake(void *context) {
     mr_instance *instance = context;
     mr_entry_task *running = NULL; /* it will look for inputs again */

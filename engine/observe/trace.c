@@ -192,8 +192,9 @@ static void *write_on(void *context) {
 }
 
 static int start_writer(mr_trace *trace) {
-    if (mr_thread_create(&trace->writer, write_on, trace))
-        return mr_fail(MR_ERROR_MEMORY, "cannot start the thread that writes %s", trace->file.path);
+    const int error = mr_thread_create(&trace->writer, write_on, trace);
+    if (error)
+        return mr_thread_fail(error, "the thread that writes %s", trace->file.path);
     trace->writing = true;
     pthread_setname_np(trace->writer, "mr-trace");
     return MR_OK;

@@ -689,6 +689,7 @@ bool mr_plan_ask(mr_plan_builder *b, int v) {
     }
     const mr_strings *device = &b->vertex[v]->common.device;
     mr_negotiation n = {.id = vertex->id,
+                        .type = vertex->type,
                         .options = vertex->options,
                         .offline = b->params.offline || mr_plan_is_unseen(b, v),
                         .connect = b->params.connect,
@@ -781,6 +782,7 @@ int mr_plan_ask_listed(void *builder, const mr_spec_vertex *source) {
         return MR_ERROR_MEMORY;
     mr_plan_assume_outputs(&vertex);
     mr_negotiation n = {.id = source->id,
+                        .type = type,
                         .options = source->options,
                         .offline = true,
                         .device = "cpu",

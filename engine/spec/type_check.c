@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/thread.h"
 #include "engine/data/kinds.h"
 #include "engine/spec/spec.h"
 #include "engine/text/options.h"
@@ -204,6 +205,7 @@ static int check_functions(const mr_stage_type *type, int inputs, int outputs) {
 }
 
 int mr_stage_type_check(const mr_stage_type *type) {
+    MR_PLAIN_NUMBERS;
     if (!type->name || !is_plain(type->name, "-_."))
         return mr_fail(MR_ERROR_DATA, "\"%.64s\" cannot be the name of a stage type: up to 64 letters, digits, ., - "
                        "and _", type->name ? type->name : "");

@@ -482,9 +482,10 @@ int mr_preview_store_create(mr_preview_store **result, const mr_preview_store_pa
     int status = store->slots && store->taken ? mr_record_open(&store->record)
                                                   : mr_fail(MR_ERROR_MEMORY, "out of memory");
     if (!status) {
-        store->threaded = mr_thread_create(&store->thread, run_encoder, store) == 0;
-        if (!store->threaded)
-            status = mr_fail(MR_ERROR_UNAVAILABLE, "cannot start a thread for pictures");
+        const int error = mr_thread_create(&store->thread, run_encoder, store);
+        store->threaded = error == 0;
+        if (error)
+            status = mr_thread_fail(error, "a thread for pictures");
     }
     if (status)
         mr_preview_store_destroy(&store);

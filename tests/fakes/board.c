@@ -459,6 +459,8 @@ int poll(struct pollfd *all, nfds_t count, int timeout) {
     pthread_mutex_unlock(&lock);
     if (!s)
         return REAL(poll)(all, count, timeout);
+    while (fake_board_here.hangs_after && s->given >= fake_board_here.hangs_after)
+        pause();
     if (!all->revents && timeout) {
         fprintf(stderr, "the imitated board: nothing will ever come after %d pictures\n", s->given);
         abort();
@@ -496,7 +498,9 @@ DIR *opendir(const char *path) {
 
 __attribute__((constructor)) static void begin(void) {
     const char *error = getenv("FAKE_BOARD_START_ERROR");
+    const char *hangs = getenv("FAKE_BOARD_HANGS_AFTER");
     fake_board_here.start_error = error ? atoi(error) : 0;
+    fake_board_here.hangs_after = hangs ? atoi(hangs) : 0;
 }
 
 __attribute__((destructor)) static void end(void) {

@@ -11,9 +11,11 @@ typedef struct fake_board {
     int opened;          /* how often the node was opened */
     int silent;          /* it takes packets and gives no picture */
     int pictures_left;   /* 0: no limit; otherwise it fails when so many have been given */
+    int hangs_after;     /* 0: never; otherwise no wait returns when so many have been given */
     int bad_every;       /* 0: none; otherwise each N-th picture is marked as damaged */
     int given, sessions; /* pictures; how often streaming was started */
 } fake_board;
 
-/* Tests set it before a run. In a preloaded library $FAKE_BOARD_START_ERROR sets start_error. */
+/* Tests set it before a run. In a preloaded library $FAKE_BOARD_START_ERROR sets start_error, and
+ * $FAKE_BOARD_HANGS_AFTER sets hangs_after. */
 extern fake_board fake_board_here;

@@ -136,4 +136,22 @@ TEST(records_and_schema_are_the_same_in_any_locale) {
     assert_int_equal(plain_calls, 2 * FRAMES);
 }
 
+static int nothing(mr_stage *stage, mr_io *io) {
+    return MR_DONE;
+}
+
+/* Options of a program's or plugin's stage have defaults as text. */
+TEST(stage_types_are_the_same_in_any_locale) {
+    static const mr_option options[] = {
+        {.name = "below", .kind = MR_OPTION_DOUBLE, .fallback = "0.25", .help = "bound"}, {0}};
+    static const mr_port inputs[] = {{.name = "in"}, {0}};
+    const mr_stage_type type = {.name = "dark", .summary = "finds dark pictures", .inputs = inputs, .options = options,
+                                .options_bytes = sizeof(double), .process = nothing};
+    if (!set_comma())
+        skip();
+    const int status = mr_stage_type_check(&type);
+    expect_comma_and_reset();
+    assert_int_equal(status, MR_OK);
+}
+
 RUN_TESTS(prepare, remove_temporary_folder)

@@ -67,7 +67,9 @@ FILE *clip_ask(const char *format, ...) {
     char command[4096];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(command, sizeof command, format, arguments);
+    const char *programs = getenv("MILLRACE_REFERENCES");
+    const int before = programs ? snprintf(command, sizeof command, "PATH='%s':$PATH; ", programs) : 0;
+    vsnprintf(command + before, sizeof command - (size_t)before, format, arguments);
     va_end(arguments);
     FILE *answer = popen(command, "r");
     assert_non_null(answer);

@@ -24,7 +24,9 @@ void clip_make_twice(char path[CLIP_PATH], const char *name, const char *argumen
 /* Runs a shell command (printf style) and fails the test if it fails. */
 void clip_shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Starts a shell command (printf style). The caller must read the output and pclose it. */
+/* Starts a shell command (printf style) that gives a reference: it finds ffmpeg and ffprobe in the folder
+ * MILLRACE_REFERENCES first. Under qemu those are built for ARM64, like the decoders that they judge. The caller must
+ * read the output and pclose it. */
 FILE *clip_ask(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Frames in the first video stream that is not a cover, in presentation order. */

@@ -40,6 +40,10 @@ LABELS = [HERE / "labels", HERE.parent.parent / "pipelines", HERE.parent / "pipe
 PINNED = [((3, 11), "x86_64"), ((3, 11), "aarch64")]
 # The oldest Python that numpy of requirements.txt runs in.
 OLDEST = (3, 11)
+# pip's settings that say where packages come from. Others may say where they go, or which are taken.
+PIP_SETTINGS = {"PIP_" + name for name in (
+    "CACHE_DIR", "CERT", "CLIENT_CERT", "CONFIG_FILE", "DEFAULT_TIMEOUT", "EXTRA_INDEX_URL", "FIND_LINKS", "INDEX_URL",
+    "KEYRING_PROVIDER", "NO_CACHE_DIR", "NO_INDEX", "PROXY", "RETRIES", "TIMEOUT", "TRUSTED_HOST")}
 WORK = ".get-"
 MOST_BYTES = 1 << 28
 PATIENCE_S = 60
@@ -95,9 +99,15 @@ def temporary(folder, name):
 # ---- Python environments ---------------------------------------------------------------------------------------------
 
 
+def variables():
+    """The environment of programs, without what the user has set for other Pythons."""
+    return {name: value for name, value in os.environ.items()
+            if name in PIP_SETTINGS or not name.startswith(("PYTHON", "PIP_"))}
+
+
 def call(command, what, work=None, **options):
     """Runs a command whose messages are shown only if it fails."""
-    environment = {**os.environ, **({"TMPDIR": str(work)} if work else {})}
+    environment = {**variables(), **({"TMPDIR": str(work)} if work else {})}
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, errors="replace", env=environment, **options)
     if done.returncode == 0:
@@ -167,7 +177,7 @@ class Environment:
     def works(self, *words):
         try:
             return subprocess.run([self.python, *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.DEVNULL).returncode == 0
+                                  stderr=subprocess.DEVNULL, env=variables()).returncode == 0
         except OSError:
             return False
 
@@ -191,7 +201,12 @@ class Environment:
             wanted = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
             if libraries and (not mark.is_file() or mark.read_text() != wanted):
                 say(f"installing numpy and onnx into {folder}")
-                self.pip("install", *requirements(work), what="cannot install the converter's libraries", work=work)
+                what = "cannot install the converter's libraries"
+                # A file of pip's settings may say that packages go elsewhere.
+                self.pip("install", "--no-user", "--target", "", *requirements(work), what=what, work=work)
+                if not self.works("-c", "import numpy, onnx"):
+                    raise Failure(69, f"{what}: they are not in {folder} or do not load; pip's settings "
+                                      "(pip config list) may say that packages go elsewhere")
                 mark.write_text(wanted)
             yield
 
@@ -219,6 +234,8 @@ def fetch_address(model, file, path):
     say(f"fetching {address}")
     try:
         with urllib.request.urlopen(address, timeout=PATIENCE_S) as answer:
+            if answer.headers.get_content_type() == "text/html":
+                raise ConnectionError("a page came in place of the file, as from a proxy that asks for a login")
             data = answer.read(file["bytes"] + 1)
             # `length` is what is still to come; None: the server has not told. Chunks that end early raise.
             if len(data) < file["bytes"] and answer.length != 0 and not answer.chunked:

@@ -38,6 +38,10 @@ static bool find(const char *from_program, const char *from_library, const char 
 }
 
 bool mr_installed_data(char path[PATH_MAX]) {
+    char folder[PATH_MAX];
+    /* A wheel's libraries are in a folder beside its package. */
+    if (mr_own_folder(folder) && take(folder, "/../millrace/share/millrace", path))
+        return true;
     return find("/" MILLRACE_BIN_TO_DATA "/millrace", "/" MILLRACE_LIB_TO_DATA "/millrace", MILLRACE_DATA, path);
 }
 

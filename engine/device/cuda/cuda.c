@@ -218,8 +218,9 @@ int mr_cuda_create(mr_device **device, int index) {
         status = mr_cuda_failed(&made->device, error, "create a stream");
         goto fail;
     }
-    if (mr_thread_create(&made->thread, mr_cuda_ask, made)) {
-        status = mr_fail(MR_ERROR_MEMORY, "cannot start the thread of %s", made->device.name);
+    const int refused = mr_thread_create(&made->thread, mr_cuda_ask, made);
+    if (refused) {
+        status = mr_thread_fail(refused, "the thread of %s", made->device.name);
         goto fail;
     }
     made->has_thread = true;

@@ -269,10 +269,11 @@ int mr_sim_create(mr_device **device, const mr_sim_params *params) {
     made->random = params->seed ? params->seed : 1;
     pthread_mutex_init(&made->lock, NULL);
     mr_condition_init(&made->changed);
-    if (!params->manual && mr_thread_create(&made->thread, mr_sim_run, made)) {
+    const int refused = params->manual ? 0 : mr_thread_create(&made->thread, mr_sim_run, made);
+    if (refused) {
         made->params.manual = true; /* There is no thread to join. */
         sim_destroy(&made->device);
-        return mr_fail(MR_ERROR_MEMORY, "cannot start the thread of sim:%d", params->index);
+        return mr_thread_fail(refused, "the thread of sim:%d", params->index);
     }
     if (!params->manual)
         pthread_setname_np(made->thread, made->device.name);

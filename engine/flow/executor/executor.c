@@ -427,7 +427,7 @@ int mr_executor_start(mr_executor *executor) {
         self->executor = executor;
         int error = mr_thread_create(&self->thread, work, self);
         if (error)
-            return mr_fail(MR_ERROR_MEMORY, "cannot start worker thread %d: %s", executor->started, strerror(error));
+            return mr_thread_fail(error, "worker thread %d", executor->started);
         char name[MR_THREAD_NAME];
         pthread_setname_np(self->thread, mr_worker_name(executor->started, name));
     }

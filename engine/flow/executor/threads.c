@@ -63,12 +63,12 @@ static int attach_again(mr_task *task, const char *name) {
     struct mr_task_thread *thread = task->thread;
     pthread_mutex_lock(&task->executor->lock);
     thread->ending = thread->over = false;
-    bool failed = mr_thread_create(&thread->thread, run_thread, task);
-    thread->joined = thread->over = failed;
-    atomic_store_explicit(&thread->missing, failed, memory_order_relaxed);
+    const int error = mr_thread_create(&thread->thread, run_thread, task);
+    thread->joined = thread->over = error;
+    atomic_store_explicit(&thread->missing, error != 0, memory_order_relaxed);
     pthread_mutex_unlock(&task->executor->lock);
-    if (failed)
-        return mr_fail(MR_ERROR_MEMORY, "cannot start a thread for %s", name);
+    if (error)
+        return mr_thread_fail(error, "a thread for %s", name);
     show_name(thread, name);
     return MR_OK;
 }
@@ -83,14 +83,14 @@ int mr_task_detach(mr_task *task, const char *name) {
     /* Other threads may call mr_task_cpu_ns. */
     pthread_mutex_lock(&task->executor->lock);
     task->thread = thread;
-    bool failed = mr_thread_create(&thread->thread, run_thread, task);
-    if (failed)
+    const int error = mr_thread_create(&thread->thread, run_thread, task);
+    if (error)
         task->thread = NULL;
     pthread_mutex_unlock(&task->executor->lock);
-    if (failed) {
+    if (error) {
         pthread_cond_destroy(&thread->woken);
         mr_free(thread);
-        return mr_fail(MR_ERROR_MEMORY, "cannot start a thread for %s", name);
+        return mr_thread_fail(error, "a thread for %s", name);
     }
     show_name(thread, name);
     return MR_OK;
@@ -101,12 +101,12 @@ bool mr_task_has_ended(const mr_task *task) {
 }
 
 void mr_task_return(mr_task *task) {
-    /* Nothing has run the task since the thread ended; a wake may have queued it. */
-    int state = MR_TASK_QUEUED;
     if (!mr_task_has_ended(task))
         return;
     atomic_store_explicit(&task->thread->missing, true, memory_order_relaxed);
-    atomic_compare_exchange_strong(&task->state, &state, MR_TASK_IDLE);
+    /* Nothing has run the task since the thread ended; a wake may have queued it. An exchange, since a comparison that
+     * fails writes nothing: a wake that comes later could then still send the task to the thread, on ARM64. */
+    atomic_exchange_explicit(&task->state, MR_TASK_IDLE, memory_order_acq_rel);
 }
 
 bool mr_task_is_quiet(mr_task *task) {

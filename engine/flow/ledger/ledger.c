@@ -306,6 +306,7 @@ static void trace_drop(const mr_ledger_tracing *tracing, const mr_receipt *recei
     mr_trace_instant(tracing->trace, tracing->track, receipt->reason, mr_trace_now_ns(tracing->trace), &about);
 }
 
+/* The note may be relaxed: its writer holds a reference, and dropping that orders the note before the close. */
 void mr_receipt_note(mr_receipt *receipt, mr_note note, const char *stage, const char *reason) {
     if (!receipt)
         return;

@@ -274,8 +274,9 @@ int mr_resume_begin(mr_resume *resume, int (*sync)(void *context), void *context
     resume->begun = !status;
     if (status || resume->run->seed)
         return status;
-    if (mr_thread_create(&resume->thread, keep, resume))
-        return mr_fail(MR_ERROR_MEMORY, "no thread for checkpoints");
+    const int error = mr_thread_create(&resume->thread, keep, resume);
+    if (error)
+        return mr_thread_fail(error, "the thread for checkpoints");
     pthread_setname_np(resume->thread, "mr-checkpoint");
     resume->running = true;
     return MR_OK;

@@ -264,6 +264,7 @@ typedef struct mr_planned_work {
  * if it narrowed them to exactly `takes`. There is never a third call. */
 struct mr_negotiation {
     const char *id;            /* the stage's id */
+    const mr_stage_type *type; /* the one that is asked: types that a program makes may share a function */
     const void *options;
     bool offline;              /* must open no file and use only the options */
     bool connect;              /* may connect to streams to learn their formats (mr_pipeline_params.connect) */

@@ -382,7 +382,7 @@ static void say_hello(mr_receiver *receiver, uint32_t sender, mr_action *action)
 static mr_cut_message *address(mr_receiver *receiver, origin *from, mr_message_kind kind, mr_action *action) {
     *action = (mr_action){.kind = MR_ACTION_SEND, .peer = (uint32_t)(from - receiver->origins)};
     action->message = (mr_cut_message){
-        .kind = kind, .version = MR_PROTOCOL_NEWEST, .session = from->session, .number = ++from->sent_number};
+        .kind = kind, .version = from->version, .session = from->session, .number = ++from->sent_number};
     from->sent_ns = receiver->now_ns;
     return &action->message;
 }

@@ -102,6 +102,7 @@ static int receive_welcome(mr_receiver *receiver, origin *from, const mr_cut_mes
     from->refused = 0;
     from->incarnation = message->welcome.incarnation;
     from->session = message->session;
+    from->version = message->welcome.version;
     from->sent_number = from->received_number = 0;
     from->received_ns = from->sent_ns = receiver->now_ns;
     from->used_frames = from->used_bytes = from->reported_frames = from->reported_bytes = 0;

@@ -34,6 +34,7 @@ typedef struct peer {
     uint64_t incarnation, attempt;
     uint64_t session;  /* 0: down */
     uint64_t latest;   /* the last one, which may have ended */
+    uint32_t version;  /* of the session's messages: the newest that both ends speak */
     bool refused;      /* that ended because the peer could not read a message */
     bool resumed;      /* the first report has come */
     bool withdrawn;

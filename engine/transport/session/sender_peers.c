@@ -21,7 +21,7 @@ void mr_sender_address(mr_sender *sender, peer *p, mr_message_kind kind, mr_acti
     action->kind = MR_ACTION_SEND;
     action->peer = p->route;
     action->message = (mr_cut_message){
-        .kind = kind, .version = MR_PROTOCOL_NEWEST, .session = p->session, .number = ++p->sent_number};
+        .kind = kind, .version = p->version, .session = p->session, .number = ++p->sent_number};
     p->sent_ns = sender->now_ns;
 }
 
@@ -158,9 +158,8 @@ static void begin_session(mr_sender *sender, peer *p) {
 void mr_sender_welcome(mr_sender *sender, peer *p, mr_action *action) {
     action->kind = MR_ACTION_SEND;
     action->peer = p->route;
-    action->message =
-        (mr_cut_message){.kind = MR_MESSAGE_WELCOME, .version = MR_PROTOCOL_NEWEST, .session = p->session};
-    action->message.welcome.version = MR_PROTOCOL_NEWEST;
+    action->message = (mr_cut_message){.kind = MR_MESSAGE_WELCOME, .version = p->version, .session = p->session};
+    action->message.welcome.version = p->version;
     action->message.welcome.attempt = p->attempt;
     action->message.welcome.incarnation = sender->params.self.incarnation;
     action->message.welcome.run = sender->params.run;
@@ -176,6 +175,8 @@ void mr_sender_welcome(mr_sender *sender, peer *p, mr_action *action) {
  * whichever WELCOME it receives first. */
 static void welcome(mr_sender *sender, peer *p, uint32_t route, const mr_cut_message *hello) {
     bool again = p->session;
+    const uint32_t newest = hello->hello.newest_version;
+    p->version = newest < MR_PROTOCOL_NEWEST ? newest : MR_PROTOCOL_NEWEST;
     p->attempt = hello->hello.attempt;
     p->refused |= hello->hello.refused && hello->hello.refused == p->latest;
     p->closed = false;
@@ -224,8 +225,10 @@ static mr_reject_reason judge(const mr_sender *sender, const mr_cut_message *mes
     const mr_session_self *self = &sender->params.self;
     text[0] = 0;
     if (message->hello.oldest_version > MR_PROTOCOL_NEWEST || message->hello.newest_version < MR_PROTOCOL_OLDEST) {
-        snprintf(text, bytes, "it speaks protocol versions %u to %u, this node %d to %d", message->hello.oldest_version,
-                 message->hello.newest_version, MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST);
+        snprintf(text, bytes, "node %.32s speaks versions %u to %u of the messages, node %.32s %d to %d: give them a "
+                              "version of millrace that fits",
+                 message->hello.name, message->hello.oldest_version, message->hello.newest_version, self->name,
+                 MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST);
         return MR_REJECT_VERSION;
     }
     if (strcmp(message->hello.cut, self->cut) != 0) {

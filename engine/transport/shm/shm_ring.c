@@ -3,7 +3,8 @@
 #include "millrace/status.h"
 
 /* Each of the two ends writes one of `returned` and `asleep` and then reads the other: all four accesses are
- * sequentially consistent, so at least one end sees the other's write. */
+ * sequentially consistent, so at least one end sees the other's write. The store to `returned` also publishes the lease
+ * and ends the consumer's reads from its memory. */
 bool mr_shm_ring_put(mr_shm_ring *ring, uint32_t lease) {
     uint64_t count = atomic_load_explicit(&ring->returned, memory_order_relaxed);
     atomic_store_explicit(&ring->lease[count % MR_SHM_LEASES], lease, memory_order_relaxed);

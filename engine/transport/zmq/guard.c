@@ -331,7 +331,7 @@ static int start(mr_zmq_guard *guard, void *context, void *socket) {
         return mr_fail(MR_ERROR_UNAVAILABLE, "ZeroMQ cannot create sockets: %s", zmq_strerror(errno));
     int error = mr_thread_create(&guard->thread, watch, guard);
     if (error)
-        return mr_fail(MR_ERROR_MEMORY, "no thread: %s", strerror(error));
+        return mr_thread_fail(error, "a thread for a socket");
     guard->running = true;
     pthread_setname_np(guard->thread, "mr-zmq-guard");
     return MR_OK;

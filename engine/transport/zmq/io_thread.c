@@ -369,10 +369,11 @@ int mr_io_thread_start(mr_io_thread *io_thread) {
     char name[THREAD_NAME];
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    io_thread->running = mr_thread_create(&io_thread->thread, run, io_thread) == 0;
+    const int error = mr_thread_create(&io_thread->thread, run, io_thread);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!io_thread->running)
-        return mr_fail(MR_ERROR_MEMORY, "cannot start a thread for %s", io_thread->params.id);
+    io_thread->running = error == 0;
+    if (error)
+        return mr_thread_fail(error, "a thread for %s", io_thread->params.id);
     snprintf(name, sizeof name, "%s", io_thread->params.id);
     pthread_setname_np(io_thread->thread, name);
     return MR_OK;

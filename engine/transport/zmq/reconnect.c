@@ -69,7 +69,7 @@ int mr_zmq_reconnect_begin(mr_zmq_reconnect *of, void *context, void *socket) {
         return mr_fail(MR_ERROR_UNAVAILABLE, "ZeroMQ cannot create sockets: %s", zmq_strerror(errno));
     const int error = mr_thread_create(&of->thread, watch, of);
     if (error)
-        return mr_fail(MR_ERROR_MEMORY, "no thread: %s", strerror(error));
+        return mr_thread_fail(error, "a thread for a socket");
     of->running = true;
     pthread_setname_np(of->thread, "mr-zmq-watch");
     return MR_OK;

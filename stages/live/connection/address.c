@@ -99,7 +99,7 @@ static int start(job *of) {
     if (error) {
         atomic_fetch_sub(&jobs, 1);
         atomic_fetch_sub(&of->holders, 1);
-        return mr_fail(MR_ERROR_MEMORY, "no thread to resolve %s: %s", of->host, strerror(error));
+        return mr_thread_fail(error, "a thread that resolves %s", of->host);
     }
     pthread_detach(thread);
     return MR_OK;

@@ -207,6 +207,15 @@ class Systemd(Case):
         self.assertEqual([self.show("full", name) for name in ("ExecMainStatus", "NRestarts")], ["74", "5"])
         self.assertIn("No space left on device", self.journal())
 
+    def test_a_service_without_a_pipeline(self):
+        """A name with a mistake is an error that says which file is missing, and starting it again would not help."""
+        self.install_lobby()
+        self.systemctl("start", "millrace@loby", code=1)
+        status = self.inside("systemctl", "status", "millrace@loby").stdout
+        self.assertIn("/etc/millrace/loby.yaml: error: cannot read the pipeline", status)
+        self.assertEqual([self.show("millrace@loby", name) for name in ("ActiveState", "ExecMainStatus", "NRestarts")],
+                         ["failed", "66", "0"])
+
     def test_nodes(self):
         self.deploy("lane", live("lane", nodes=dict(near="stages: decode", far="stages: results")))
         self.systemctl("start", "lane.target")

@@ -107,6 +107,34 @@ class OtherProcessors(Case):
             self.assertFalse((self.folder / "none").exists())
 
 
+class Purged(Case):
+    """The script that runs at `apt purge`, alone, with folders of its own in place of the machine's."""
+    PREPARE = """set -e
+for each in /var/lib /var/cache /etc/systemd/system; do mount -t tmpfs none $each; done
+mkdir -p /var/lib/private/millrace/lobby /var/lib/private/millrace/yard /var/cache/private
+mkdir -p /var/cache/private/millrace /etc/systemd/system/multi-user.target.wants
+ln -s private/millrace /var/lib/millrace
+mount -t tmpfs none /var/lib/private/millrace/lobby
+mount -t tmpfs none /var/cache/private/millrace
+touch /var/lib/private/millrace/lobby/film.mp4 /var/lib/private/millrace/yard/rows.jsonl
+touch /var/cache/private/millrace/plan
+cd /etc/systemd/system/multi-user.target.wants
+ln -s /lib/systemd/system/millrace@.service millrace@lobby.service
+ln -s /dev/null millrace@yard.service
+sh "$1" purge
+sh "$1" purge
+find /var/lib /var/cache /etc/systemd/system ! -type d"""
+
+    @unittest.skipIf(os.geteuid() != 0, "only root mounts")
+    def test_disks_that_are_mounted_stay(self):
+        script = self.write((ROOT / "tools/debian/millrace.postrm").read_text(), "postrm")
+        done = run(["unshare", "-m", "sh", "-c", self.PREPARE, "sh", script])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(done.stdout.split()), [
+            "/etc/systemd/system/multi-user.target.wants/millrace@yard.service", "/var/cache/private/millrace/plan",
+            "/var/lib/private/millrace/lobby/film.mp4"])
+
+
 class Packages(Packaged):
     def test_the_build_needs_what_the_packages_need(self):
         setup = (ROOT / "tools/setup").read_text()

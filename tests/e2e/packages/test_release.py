@@ -10,6 +10,7 @@ import subprocess
 import tarfile
 import unittest
 
+import disks
 from harness import ROOT, Case, call
 
 AT_ONCE = 3
@@ -103,7 +104,8 @@ class Release(Case):
         (self.tree / "stray.c").write_text("new")
         self.release(VERSION, code=65, says="stray.c: is not committed")
         (self.tree / "stray.c").unlink()
-        for name, old, new in (("tools/debian/changelog", f"({VERSION}-", "(9.9.9-"),
+        for name, old, new in ((header, "_PATCH ", "_PATCH 9"),
+                               ("tools/debian/changelog", f"({VERSION}-", "(9.9.9-"),
                                ("tools/CHANGELOG.md", f"\n## {VERSION}\n", f"\n## 9.9.9\n\n## {VERSION}\n")):
             self.change(name, old, new)
             self.commit()
@@ -112,7 +114,11 @@ class Release(Case):
             self.commit()
         self.to.mkdir()
         self.release(VERSION, "--output", self.to, code=65, says="is there already")
-        self.release(VERSION, "--output", "/dev/null/made", code=69, says="/dev/null/made: ")
+        self.release(VERSION, "--output", "/dev/null/made", code=69, says="/dev/null/made: Not a directory")
+        git(self.tree, "tag", f"v{VERSION}")
+        git(self.tree, "commit", "-q", "--allow-empty", "-m", "later")
+        tagged = git(self.tree, "rev-parse", "HEAD~").strip()
+        self.release(VERSION, code=65, says=f"tag v{VERSION}: is of commit {tagged}")
         shutil.rmtree(self.tree / ".git")
         self.release(VERSION, code=65, says="git finds no commit: not a git repository")
         git(self.folder, "init", "-q", self.tree)
@@ -135,6 +141,13 @@ class Release(Case):
                              self.tree / "tools/release", VERSION, "--output", self.to], code=69,
                             says="subordinate ids (/etc/subuid)", environment={"HOME": str(self.folder)})
         self.assertNotIn(f"millrace {VERSION} from", done.stderr)
+
+    def test_no_room(self):
+        """It is said at once, not after minutes of compiling."""
+        disk = disks.Mounted(self)
+        self.release(VERSION, "--output", disk.folder / "made", code=69,
+                     says=f"{disk.folder} has 4 MB of free space, and a release takes 500 MB there")
+        self.assertEqual(list(disk.folder.iterdir()), [])
 
     def test_wrong_keys(self):
         (self.folder / "text").write_text("no key")
@@ -180,10 +193,24 @@ class Release(Case):
         self.assertFalse(verifies(self.folder, public, self.to / "SHA256SUMS"))
         self.assertEqual(list(self.folder.glob("made.*")), [])
 
+    def test_the_environment(self):
+        """What this person's says about compilers and dates is in no release; what reaches Debian and PyPI stays."""
+        self.make("wheel", 'env >&2; echo wheel >"$to/millrace-1.whl"')
+        self.commit()
+        given = {"CC": "clang", "CPATH": "/opt", "MAKEFLAGS": "-k", "SOURCE_DATE_EPOCH": "1", "TAR_OPTIONS": "-v",
+                 "XZ_OPT": "-1", "TZ": "Asia/Tokyo", "LANG": "de_DE.UTF-8", "PATH": f"/opt/bin:{os.environ['PATH']}"}
+        done = self.release(VERSION, "--output", self.to, environment={**given, "https_proxy": "http://[::1]:9"})
+        told = dict(line.split("=", 1) for line in done.stderr.splitlines() if "=" in line)
+        self.assertEqual([name for name in given if told.get(name) == given[name]], [])
+        self.assertEqual((told["https_proxy"], told["LC_ALL"]), ("http://[::1]:9", "C.UTF-8"))
+
     def test_the_archive(self):
         """What is committed, whatever this person's git and umask say."""
+        settings = self.write("[core]\n\tautocrlf = true\n\tattributesFile = "
+                              f"{self.write('*.md export-ignore', 'attributes')}\n", "gitconfig")
         for umask in ("022", "077"):
-            self.release(VERSION, "--output", self.folder / f"made{umask}", says="not signed", umask=umask)
+            self.release(VERSION, "--output", self.folder / f"made{umask}", says="not signed", umask=umask,
+                         environment={"GIT_CONFIG_GLOBAL": str(settings)} if umask == "077" else None)
         one, two = (self.folder / f"made{umask}/millrace-{VERSION}.tar.gz" for umask in ("022", "077"))
         self.assertEqual(one.read_bytes(), two.read_bytes())
         with tarfile.open(one) as archive:

@@ -5,6 +5,8 @@ import os
 import platform
 import pathlib
 import re
+import signal
+import subprocess
 import unittest
 
 from harness import MILLRACE, Case, call, pipeline
@@ -166,6 +168,17 @@ class Board(Case):
         self.assertEqual(board.stdout, self.rows(clip).stdout)
         self.rows(clip, "--set", "stages.decode.hardware=require", environment=failing, code=69,
                   says="V4L2 gave no picture")
+
+    def test_a_driver_that_hangs_ends_with_the_grace_time(self):
+        """Nothing can interrupt libavcodec's wait for a picture."""
+        rows = self.folder / "rows.jsonl"
+        text = pipeline(dict(a=f"uri: {self.clip('a.mp4', 'yuv420p')}"), decode="", out=f"type: jsonl, path: {rows}")
+        child = self.spawn([MILLRACE, "run", self.write(text), "--grace", "1s"], stderr=subprocess.PIPE, text=True,
+                           env={**self.board, "FAKE_BOARD_HANGS_AFTER": "5"})
+        self.wait_until(lambda: rows.exists() and rows.read_text().count("\n") == 4, "no rows")
+        error = self.ended(child, signal.SIGTERM, code=70)[1]
+        self.assertIn("a call of a stage has not returned: the frames in flight are lost", error)
+        self.assertIn("ledger: 25 in = 4 delivered + 0 dropped + 0 absorbed + 21 in flight: balanced", error)
 
     def test_what_it_cannot_decode_is_named(self):
         clip = self.clip("b.mp4", "yuv444p")

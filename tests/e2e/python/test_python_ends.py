@@ -405,6 +405,15 @@ except Exception as error:
 """)
         self.assertIn("main interpreter alone", done.stdout + done.stderr)
 
+    def test_builds_that_cannot_work_are_refused(self):
+        """With words of ours, where the loader would find no module or crash."""
+        for claim, says in (("import sysconfig; sysconfig.get_config_vars()['Py_GIL_DISABLED'] = 1",
+                             "does not support free-threaded builds of Python"),
+                            ("import sys; sys.implementation.name = 'pypy'", "for CPython, and this is pypy")):
+            done = call([sys.executable, "-c", f"{claim}\nimport millrace"], environment={"PYTHONPATH": str(MODULE)})
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr.splitlines()[-1], f"^ImportError: millrace .*{says}")
+
     def test_without_numpy_arrays_are_the_modules(self):
         done = self.program("""
 sys.modules["numpy"] = None

@@ -1,5 +1,7 @@
 """Stages that are functions in Python: results, pictures, filters, options, batches, exceptions; and their cost, which
 `plan --profile` shows."""
+import contextlib
+import io
 import json
 import pathlib
 import re
@@ -212,6 +214,74 @@ class Stages(Case):
         self.assertEqual(sum(1 for _ in run), count)
         self.assertEqual(len(KEPT), 6)
         KEPT.clear()
+
+    def test_exceptions_whose_words_are_odd(self):
+        """An exception is named even if its words cannot be shown, and if standard error cannot be written to."""
+        class Odd(Exception):
+            pass
+
+        @millrace.stage(name="test.odd")
+        def odd(frames):
+            raise Odd("a\udcff b\0c")
+        with contextlib.redirect_stderr(io.StringIO()) as closed:
+            closed.close()
+            with self.assertRaisesRegex(millrace.StageError, r"raised .*Odd: a\\udcff b\\0c \(.*:\d+\)"):
+                for frame in millrace.run(text=numbers(o="type: test.odd, on_error: fail", a="type: callback")):
+                    pass
+
+    def define(self, text, module="__main__", file="<cell>"):
+        """Runs a text that defines a stage, as a notebook does with a cell."""
+        exec(compile("import millrace\n" + text, file, "exec"), {"__name__": module})
+
+    def test_a_stage_that_is_defined_again(self):
+        text = "@millrace.stage(name='test.again')\ndef again(frames):\n    return [frame.seq {} for frame in frames]"
+        self.define(text.format("< 3"), file="<first>")
+        run = numbers(s="type: test.again", a="type: callback")
+        with millrace.Pipeline(text=run) as before:
+            frames = before.frames("a")
+            self.define(text.format("< 5").replace("(frames)", "(frames, *, more: int = 2)"), file="<second>")
+            before.start()
+            self.assertEqual(sum(1 for _ in frames), 3)
+        self.assertEqual(sum(1 for _ in millrace.run(text=run, settings={"stages.s.more": 7})), 5)
+        for _ in range(300):
+            self.define(text.format("< 6"))
+        self.assertEqual(sum(1 for _ in millrace.run(text=run)), 6)
+        with self.assertRaisesRegex(TypeError, "keyword-only"):
+            self.define(text.format("< 7").replace("(frames)", "(frames, x)"))
+        self.assertEqual(sum(1 for _ in millrace.run(text=run)), 6)
+        for other in (dict(module="mine"), dict(text=text.replace("def again", "def other").format("< 7"))):
+            with self.assertRaisesRegex(millrace.Error, "\"test.again\" of this program already exists"):
+                self.define(**{"text": text.format("< 7"), **other})
+        mine = text.replace("test.again", "test.mine").format("< 4")
+        self.define(mine, module="mine", file="mine.py")
+        self.define(mine.replace("< 4", "< 8"), module="mine", file="mine.py")
+        self.assertEqual(sum(1 for _ in millrace.run(text=run.replace("test.again", "test.mine"))), 8)
+        with self.assertRaisesRegex(millrace.Error, "\"test.mine\" of this program already exists"):
+            self.define(mine, module="mine", file="another.py")
+
+    def test_debuggers_and_coverage_see_the_functions(self):
+        """What traces threads of Python traces those of a pipeline, too."""
+        seen = set()
+
+        def trace(frame, event, argument):
+            if frame.f_code.co_filename == __file__:
+                seen.add((frame.f_code.co_name, event))
+            return trace
+
+        def subscriber(frame):
+            pass
+        threading.settrace(trace)
+        threading.setprofile(lambda frame, event, argument: seen.add((frame.f_code.co_name, "profile " + event)))
+        try:
+            with millrace.Pipeline(text=numbers(e="type: test.even", a="type: callback")) as p:
+                p.subscribe("a", subscriber)
+                p.start()
+                p.wait()
+        finally:
+            threading.settrace(None)
+            threading.setprofile(None)
+        for function in ("even", "subscriber"):
+            self.assertLessEqual({(function, "call"), (function, "line"), (function, "profile call")}, seen)
 
     def test_a_sink(self):
         SUNK.clear()

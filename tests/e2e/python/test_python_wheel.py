@@ -1,6 +1,7 @@
 """The wheel that tools/wheel makes: the same bytes twice, no libraries needed but those that every Linux has, and it
 works in an empty environment of each Python that is here."""
 import collections
+import hashlib
 import importlib.util
 import json
 import os
@@ -185,9 +186,22 @@ class Wheel(Case):
                 self.assertRegex(call([folder / "bin/python", "-m", "millrace", "--version"]).stdout, r"^millrace \d")
                 if not worked:
                     self.elsewhere(wheel, folder / "bin/python")
+                    self.models(folder / "bin/millrace")
                 shutil.rmtree(folder)
                 worked.append(python)
         self.assertTrue(worked, f"none of {pythons} makes environments (Debian: python3-venv)")
+
+    def models(self, command):
+        """The wheel has what makes models, with all labels."""
+        odd, to = self.write("odd", "odd.onnx"), self.folder / "made"
+        done = call([command, "models", "get", "yolox-nano", "--file", odd, "--to", to])
+        self.assertEqual(done.returncode, 65, done.stderr)
+        self.assertIn(f"{odd} is not yolox-nano", done.stderr)
+        catalog = json.loads((ROOT / "tools/models/catalog.json").read_text())["models"]
+        made = {path.name: path.read_bytes() for path in (command.parents[1] / "lib").glob(
+            "python3*/site-packages/millrace/share/millrace/converters/labels/*")}
+        for file in (file for model in catalog for file in model["files"] if "here" in file):
+            self.assertEqual(hashlib.sha256(made[file["here"]]).hexdigest(), file["sha256"])
 
     def elsewhere(self, wheel, python):
         """The same bytes on a processor without AVX2, and beside other modules that bring an FFmpeg, in each order. pip

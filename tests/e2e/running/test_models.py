@@ -296,6 +296,30 @@ class Get(Case):
         self.assertEqual(cache.stat().st_mode & 0o777, 0o700)
         self.assertEqual((cache / "bin/python").resolve(), pathlib.Path("/usr/bin/python3").resolve())
 
+    def test_settings_for_other_pythons(self):
+        """What the user has set elsewhere for Python or pip, in variables and in pip's file, changes nothing."""
+        converters = self.tree / "share/millrace/converters"
+        elsewhere, shadow = self.folder / "else", self.folder / "its"
+        libraries = {name: make_wheel(self.index, name, {f"{name}/__init__.py": b""}) for name in ("numpy", "onnx")}
+        (converters / "requirements.txt").write_text(
+            "".join(f"{name}==1.0 --hash=sha256:{sha256}\n" for name, sha256 in libraries.items()))
+        (converters / "odd.py").write_text("import numpy, onnx\ndef convert(name, archive, folder):\n"
+                                           "    (folder / 'odd.onnx').write_bytes(archive.read('odd/network.onnx'))\n")
+        self.list({**self.model, "convert": "odd"})
+        shadow.mkdir()
+        for name in libraries:
+            self.write("raise ImportError('another one')\n", f"its/{name}.py")
+        settings = self.write(f"[global]\nuser = true\n[install]\ntarget = {elsewhere}\n", "pip.conf")
+        done = call(self.command("odd", python="/usr/bin/python3"), environment={
+            **self.environment, "PYTHONPATH": str(shadow), "PIP_CONFIG_FILE": str(settings), "PIP_USER": "1",
+            "PIP_TARGET": str(elsewhere), "PIP_PREFIX": str(elsewhere), "PIP_ROOT": str(elsewhere),
+            "PIP_DRY_RUN": "1"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual((self.to / "odd.onnx").read_bytes(), self.network)
+        self.assertFalse(elsewhere.exists())
+        (cache,) = (self.folder / "cache/millrace/converter").glob("lib/python3*/site-packages")
+        self.assertTrue((cache / "onnx").is_dir())
+
     def test_an_environment_of_others(self):
         """Nothing is run that somebody else can have put there."""
         cache, marked = self.folder / "cache/millrace", self.folder / "marked"
@@ -387,7 +411,8 @@ class Get(Case):
         head = f"Content-Length: {len(self.network)}\r\n\r\n".encode()
         cut = (b"HTTP/1.1 200 OK\r\n" + head + self.network[:70_000], b"HTTP/1.0 200 OK\r\n\r\n" + self.network[:9],
                b"HTTP/1.1 200 OK\r\n" + head, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
-               b"\x16\x03\x01 what is this\r\n\r\n", b"")
+               b"\x16\x03\x01 what is this\r\n\r\n", b"",
+               b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: 5\r\n\r\nlogin")
         other = (b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nmoon",
                  b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nmoon\r\n0\r\n\r\n",
                  b"HTTP/1.1 200 OK\r\n" + head + self.network[::-1],
@@ -397,6 +422,7 @@ class Get(Case):
                 self.list({"name": "odd", "address": f"{address}/odd.onnx", "files": self.model["files"][:1]})
                 if answer in cut:
                     done = self.get(code=69, says="models get odd --file odd.onnx")
+                    self.assertEqual("a page came in place of the file" in done.stderr, b"html" in answer)
                 elif answer in other:
                     done = self.get(code=65, says="odd.onnx of odd is not as it was")
                 else:

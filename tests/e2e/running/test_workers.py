@@ -2,7 +2,7 @@
 waits for it, however many. More in tests/base/test_waiting.c."""
 import numpy as np
 
-from harness import Case, pipeline
+from harness import MILLRACE, Case, call, pipeline
 
 COUNTS = (4, 8, 16)
 SLOW = "sim:0?min_delay=200us&max_delay=1ms"
@@ -41,3 +41,11 @@ class Workers(Case):
     def test_features_on_a_device_and_classes_on_the_processors(self):
         np.save(self.folder / "head.npy", np.random.default_rng(1).normal(size=(4, 3781)).astype("f4"))
         self.expect_all(CLASSES.replace("head.npy", str(self.folder / "head.npy")), 50)
+
+
+class Threads(Case):
+    def test_one_that_cannot_be_started(self):
+        """It is named with the reason: its stack would need more addresses than there are."""
+        done = call(["prlimit", "--stack=200000000000000", MILLRACE, "run", self.write(FAST)])
+        self.assertEqual(done.returncode, 71, done.stderr)
+        self.assertRegex(done.stderr, r"cannot start .*: Resource temporarily unavailable; the limit of threads \(")

@@ -19,6 +19,12 @@
 enum { PART = 65536, QUEUED = 8, MANY = 64 << 20, PATIENCE_MS = 30000 };
 static const int64_t NS_PER_MS = 1000000;
 
+/* Without TCP_INFO the guard takes no peer to be endless. */
+static void need_counts(void) {
+    skip_emulated("its getsockopt gives 4 bytes of TCP_INFO, without those that a connection has received");
+}
+#define COUNTED_TEST(name) TEST_THAT(name, need_counts)
+
 static mr_zmq *listen_at(int type, int64_t most_bytes) {
     const mr_zmq_params params = {.id = "test", .type = type, .endpoint = "tcp://127.0.0.1:*", .bind = true,
                                   .max_peers = 8, .max_message_bytes = most_bytes, .receive_hwm = QUEUED};
@@ -97,12 +103,12 @@ static void check_closed(int type, const char *peer, bool owner_looks) {
 }
 
 /* The owner does not even receive. */
-TEST(test_one_that_only_sends) {
+COUNTED_TEST(test_one_that_only_sends) {
     check_closed(ZMQ_PUSH, "PULL", false);
     check_closed(ZMQ_XPUB, "SUB", false);
 }
 
-TEST(test_one_that_receives) {
+COUNTED_TEST(test_one_that_receives) {
     check_closed(ZMQ_PULL, "PUSH", true);
     check_closed(ZMQ_ROUTER, "DEALER", true);
 }
@@ -116,7 +122,7 @@ static void receive_one(mr_zmq *owner, int *got) {
 
 /* A peer's whole messages wait, and one without end comes after them. The owner receives one whole message after
  * another, and never so few that a suspicion could last. */
-TEST(test_one_after_whole_messages) {
+COUNTED_TEST(test_one_after_whole_messages) {
     enum { PART_BYTES = 60000, MOST = 128 << 20, RECEIVE_MS = 200 };
     static char part[9 + PART_BYTES];
     size_t sent = 0;
@@ -184,7 +190,7 @@ TEST(test_messages_that_wait_are_no_reason) {
 }
 
 /* While others' messages come, one that sends no whole message is found all the same. */
-TEST(test_one_among_others) {
+COUNTED_TEST(test_one_among_others) {
     mr_zmq *listening = listen_at(ZMQ_PULL, PART);
     void *context = zmq_ctx_new(), *real = pusher(context, listening);
     int fd = connect_as(listening, "PUSH");
@@ -257,7 +263,7 @@ TEST(test_a_fast_sender) {
 }
 
 /* The owner has found nothing and waits: a whole message would wake it. */
-TEST(test_an_owner_that_waits) {
+COUNTED_TEST(test_an_owner_that_waits) {
     char parts[65536];
     int got = 0;
     mr_zmq *listening = listen_at(ZMQ_PULL, PART);
@@ -313,7 +319,7 @@ static size_t pass_beside(uint64_t most, size_t each_second) {
 }
 
 /* With CURVE ten heartbeats a second are 420 bytes. */
-TEST(test_heartbeats_for_months) {
+COUNTED_TEST(test_heartbeats_for_months) {
     assert_true(pass_beside(1, 420) >= MANY / 4);
     assert_true(pass_beside(QUEUED, 420) >= MANY / 4);
     assert_true(pass_beside(1, 2048) < MANY / 4);

@@ -263,8 +263,9 @@ int mr_otlp_add_signal(mr_otlp *otlp, const mr_otlp_signal *signal, bool *sends)
 int mr_otlp_start(mr_otlp *otlp) {
     if (!otlp || !otlp->count)
         return MR_OK;
-    if (mr_thread_create(&otlp->sender, send_on, otlp))
-        return mr_fail(MR_ERROR_MEMORY, "cannot start the thread that sends to %s", otlp->target.endpoint);
+    const int error = mr_thread_create(&otlp->sender, send_on, otlp);
+    if (error)
+        return mr_thread_fail(error, "the thread that sends to %s", otlp->target.endpoint);
     otlp->sends = true;
     pthread_setname_np(otlp->sender, "mr-otlp");
     return MR_OK;

@@ -204,10 +204,11 @@ static int start(void) {
     int error = pthread_sigmask(SIG_BLOCK, &set, NULL);
     if (!error && (watch.fd = signalfd(-1, &set, SFD_CLOEXEC)) < 0)
         error = errno;
-    if (!error)
-        error = mr_thread_create(&watch.thread, wait_for_signals, &watch.fd);
     if (error)
-        return mr_fail(MR_ERROR_INTERNAL, "no thread for signals: %s", strerror(error));
+        return mr_fail(MR_ERROR_INTERNAL, "cannot wait for signals: %s", strerror(error));
+    error = mr_thread_create(&watch.thread, wait_for_signals, &watch.fd);
+    if (error)
+        return mr_thread_fail(error, "the thread for signals");
     watch.begun = true;
     pthread_setname_np(watch.thread, "mr-signals");
     return MR_OK;

@@ -280,12 +280,12 @@ static int fill(PyObject *module) {
                      MILLRACE_VERSION, mr_version());
         return -1;
     }
-    if (mr_py_sessions_begin() || mr_py_gil_begin()) {
+    if (mr_py_sessions_begin()) {
         PyErr_NoMemory();
         return -1;
     }
-    return mr_py_array_add_type(module) || mr_py_frame_add_type(module) || mr_py_stream_add_type(module) ||
-                   mr_py_pipeline_add_type(module) || mr_py_closer_add_type(module) ||
+    return mr_py_gil_begin(module) || mr_py_array_add_type(module) || mr_py_frame_add_type(module) ||
+                   mr_py_stream_add_type(module) || mr_py_pipeline_add_type(module) || mr_py_closer_add_type(module) ||
                    mr_py_stage_add_functions(module) || mr_py_traceback_begin(module) ||
                    PyModule_AddStringConstant(module, "version", MILLRACE_VERSION)
                ? -1

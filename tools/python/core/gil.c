@@ -5,6 +5,7 @@
 
 static pthread_key_t key;
 static atomic_bool ended;
+static PyObject *thread_begin; /* millrace._traceback.trace_thread */
 
 /* Runs when a thread ends. Python's own thread-local pointer to the state may be gone already. */
 static void leave(void *state) {
@@ -18,11 +19,31 @@ static void leave(void *state) {
 
 static void keep(void) {
     PyGILState_Ensure();
+    PyObject *done = thread_begin ? PyObject_CallObject(thread_begin, NULL) : NULL;
+    if (!done && PyErr_Occurred())
+        PyErr_WriteUnraisable(thread_begin);
+    Py_XDECREF(done);
     pthread_setspecific(key, PyEval_SaveThread());
 }
 
-int mr_py_gil_begin(void) {
-    return pthread_key_create(&key, leave);
+static PyObject *set_thread_begin(PyObject *module, PyObject *function) {
+    (void)module;
+    Py_XDECREF(thread_begin);
+    Py_INCREF(function);
+    thread_begin = function;
+    Py_RETURN_NONE;
+}
+
+int mr_py_gil_begin(PyObject *module) {
+    static PyMethodDef functions[] = {
+        {"set_thread_begin", set_thread_begin, METH_O, "Sets a function that a thread of the engine calls first."},
+        {NULL, NULL, 0, NULL},
+    };
+    if (pthread_key_create(&key, leave)) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return PyModule_AddFunctions(module, functions);
 }
 
 PyGILState_STATE mr_py_gil_take(void) {

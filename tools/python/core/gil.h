@@ -8,7 +8,7 @@
 
 #include "core.h"
 
-int mr_py_gil_begin(void);
+int mr_py_gil_begin(PyObject *module);
 /* Takes the GIL; mr_py_gil_give must follow. */
 PyGILState_STATE mr_py_gil_take(void);
 void mr_py_gil_give(PyGILState_STATE state);

@@ -15,7 +15,6 @@
 /* Frames that wait are given together, without `batch:`, while all workers are busy. */
 enum { GATHERS = 16 };
 
-static mr_py_stage *stages[MR_PY_MOST_STAGES];
 static const mr_stage_type *own_types[MR_PY_MOST_STAGES + 1];
 static size_t stage_count;
 
@@ -44,7 +43,8 @@ static int promise_results(const mr_py_stage *stage, mr_negotiation *n) {
     return status;
 }
 
-static int negotiate(const mr_py_stage *stage, mr_negotiation *n) {
+static int negotiate(mr_negotiation *n) {
+    const mr_py_stage *stage = (const mr_py_stage *)n->type;
     if (!stage->type.outputs)
         return MR_OK;
     if (stage->makes) {
@@ -56,26 +56,6 @@ static int negotiate(const mr_py_stage *stage, mr_negotiation *n) {
     }
     return promise_results(stage, n);
 }
-
-/* negotiate_0 to negotiate_63: the engine gives a type's function no pointer to the type. */
-#define EACH(X)                                                                                                        \
-    X(0)                                                                                                               \
-    X(1)                                                                                                               \
-    X(2)                                                                                                               \
-    X(3)                                                                                                               \
-    X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23)  \
-        X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31) X(32) X(33) X(34) X(35) X(36) X(37) X(38) X(39) X(40) X(41)    \
-            X(42) X(43) X(44) X(45) X(46) X(47) X(48) X(49) X(50) X(51) X(52) X(53) X(54) X(55) X(56) X(57) X(58)      \
-                X(59) X(60) X(61) X(62) X(63)
-#define X(index)                                                                                                       \
-    static int negotiate_##index(mr_negotiation *n) {                                                                  \
-        return negotiate(stages[index], n);                                                                            \
-    }
-EACH(X)
-#undef X
-#define X(index) negotiate_##index,
-static int (*const negotiators[MR_PY_MOST_STAGES])(mr_negotiation *) = {EACH(X)};
-#undef X
 
 /* ---- a call ------------------------------------------------------------------------------------------------------ */
 
@@ -337,7 +317,7 @@ static void describe(mr_py_stage *stage, PyObject *dict) {
     stage->type.entry = MR_ENTRY_SHARED;
     stage->type.blocking = stage->type.batches = true;
     stage->type.gathers = GATHERS;
-    stage->type.negotiate = negotiators[stage_count];
+    stage->type.negotiate = negotiate;
     stage->type.state_bytes = sizeof(mr_py_kept *);
     stage->type.open = open_stage;
     stage->type.close = close_stage;
@@ -351,7 +331,26 @@ static void describe(mr_py_stage *stage, PyObject *dict) {
         stage->output = format_from(output);
 }
 
-/* Types are few and live as long as the process: one that fails is left as it is. */
+/* Whether a type may join those of the library and of the program. */
+static int check_new(const mr_stage_type *type) {
+    const mr_stage_type *const added[] = {type, NULL};
+    mr_type_list list = {0};
+    int status = mr_py_stage_types(&list);
+    if (!status)
+        status = mr_type_list_add(&list, added, true);
+    mr_type_list_fini(&list);
+    return status;
+}
+
+/* The place of the type that a new one replaces, or that after all types. */
+static size_t place_of(const mr_py_stage *stage, bool replaces) {
+    size_t at = replaces ? 0 : stage_count;
+    while (at < stage_count && strcmp(own_types[at]->name, stage->type.name) != 0)
+        at++;
+    return at;
+}
+
+/* Types are few and live as long as the process, since pipelines may still run one that was replaced. */
 static PyObject *add_stage(PyObject *module, PyObject *arguments) {
     PyObject *dict, *function;
     (void)module;
@@ -365,8 +364,6 @@ static PyObject *add_stage(PyObject *module, PyObject *arguments) {
             return NULL;
         }
     }
-    if (stage_count == MR_PY_MOST_STAGES)
-        return mr_py_raise_text(MR_ERROR_USAGE, "a process can have 64 stage types in Python");
     mr_py_stage *stage = calloc(1, sizeof *stage);
     if (!stage)
         return PyErr_NoMemory();
@@ -379,19 +376,17 @@ static PyObject *add_stage(PyObject *module, PyObject *arguments) {
     if (PyErr_Occurred())
         return NULL;
     int status = mr_stage_type_check(&stage->type);
-    mr_type_list list = {0};
-    if (!status)
-        status = mr_py_stage_types(&list);
-    const mr_stage_type *const added[] = {&stage->type, NULL};
-    if (!status)
-        status = mr_type_list_add(&list, added, true);
-    mr_type_list_fini(&list);
+    const size_t at = status ? 0 : place_of(stage, number_at(dict, "replaces"));
+    if (!status && at == stage_count)
+        status = check_new(&stage->type);
+    if (!status && at == MR_PY_MOST_STAGES)
+        status = mr_fail(MR_ERROR_USAGE, "a process can have %d stage types in Python", MR_PY_MOST_STAGES);
     if (status)
         return mr_py_raise(status);
     Py_INCREF(function);
     stage->function = function;
-    own_types[stage_count] = &stage->type;
-    stages[stage_count++] = stage;
+    own_types[at] = &stage->type;
+    stage_count += at == stage_count;
     Py_RETURN_NONE;
 }
 

@@ -8,8 +8,8 @@
 
 #include "core.h"
 
-/* The most types of one process: each needs a function to negotiate, which gets no other hint of its type. */
-enum { MR_PY_MOST_STAGES = 64 };
+/* The most types of one process. */
+enum { MR_PY_MOST_STAGES = 256 };
 
 /* A type as its decorator describes it. */
 typedef struct mr_py_stage {

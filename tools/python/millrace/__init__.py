@@ -33,6 +33,7 @@ __version__: str = _core.version
 
 _core.connect(failure, KINDS, Result, FramesHeld)
 _core.set_report(_traceback.report)
+_core.set_thread_begin(_traceback.trace_thread)
 _environment.find_onnxruntime()
 _atexit.register(_core.close_all)
 

@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from . import _core
 from ._values import NAMES
 
+_definitions: Dict[str, Tuple[str, str, str]] = {}
 Function = TypeVar("Function", bound=Callable[..., Any])
 _PIXELS, _DTYPES, _PAYLOADS = NAMES["pixels"], NAMES["dtypes"], NAMES["payloads"]
 _KINDS: Dict[Any, int] = {key: NAMES["options"][kind.__name__] for kind in (bool, int, float, str)
@@ -40,6 +41,15 @@ def parse_format(text: str, fixed: Sequence[str] = ()) -> Dict[str, Any]:
                          f"(at most {_MOST_RANK} sizes, {_MOST_NUMBERS} numbers)")
     raise ValueError(f"\"{text}\" is no format: write \"picture\", \"RGB24\", \"GRAY8 640x480\", \"tensor\" or "
                      f"\"f32 3x224x224\"")
+
+
+def _definition(function: Callable[..., Any]) -> Tuple[str, str, str]:
+    """The same for a function that is defined again: by a notebook's cell, whose file has another name each time, or
+    by importlib.reload."""
+    module = getattr(function, "__module__", None) or ""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    file = "" if module == "__main__" or code is None else code.co_filename
+    return module, getattr(function, "__qualname__", ""), file
 
 
 def _options(function: Callable[..., Any]) -> List[Tuple[bytes, int, Optional[bytes], bytes]]:
@@ -95,7 +105,8 @@ def stage(function: Optional[Function] = None, *, name: Optional[str] = None,
     `accepts`: formats such as "picture", "RGB24" or "f32 3x224x224"; by default any. `output`: "same" if the function
     gives a picture or tensor like the input's, or a format; in a dict it has the key "output". `tensors`: names of
     arrays and their formats. `classes`, `objects`: True, or labels, if it gives such results. `sink`: it has no output.
-    Parameters after `*` are options in YAML.
+    Parameters after `*` are options in YAML. If the same function is defined again, as by a notebook's cell, pipelines
+    that are opened afterwards use the new one.
 
     This is the slow way: one thread at a time runs Python. `plan --profile` shows the cost."""
     if function is None:
@@ -105,12 +116,16 @@ def stage(function: Optional[Function] = None, *, name: Optional[str] = None,
     labels = [] if isinstance(classes, bool) else list(classes)
     labels = labels or ([] if isinstance(objects, bool) else list(objects))
     formats = [accepts] if isinstance(accepts, str) else list(accepts or [])
+    name = name or function.__name__
+    definition = _definition(function)
     _core.add_stage({
-        "name": (name or function.__name__).encode(), "summary": text.splitlines()[0].rstrip(".").encode(),
+        "name": name.encode(), "replaces": int(_definitions.get(name) == definition),
+        "summary": text.splitlines()[0].rstrip(".").encode(),
         "help": (help or text).encode(), "accepts": [parse_format(one) for one in formats],
         "same": int(output == "same"),
         "output": None if output in (None, "same") else parse_format(str(output), ("picture", "tensor")),
         "tensors": [(key.encode(), parse_format(value, ("tensor",))) for key, value in (tensors or {}).items()],
         "classes": int(classes is not False), "objects": int(objects is not False), "sink": int(sink),
         "labels": [label.encode() for label in labels], "options": _options(function)}, function)
+    _definitions[name] = definition
     return function

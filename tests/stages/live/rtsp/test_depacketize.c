@@ -141,21 +141,28 @@ static void read_clip(clip *of, mr_rtp_codec codec, const char *path) {
 
 /* ---- NAL units --------------------------------------------------------------------------------------------------- */
 
+/* The next start code (0, 0, 1) from `at` on, or the end. */
+static size_t start_code(const blob *of, size_t at) {
+    const uint8_t *one;
+    for (size_t i = at + 2; i < of->bytes; i = (size_t)(one - of->data) + 1) {
+        if (!(one = memchr(of->data + i, 1, of->bytes - i)))
+            break;
+        if (one[-1] == 0 && one[-2] == 0)
+            return (size_t)(one - of->data) - 2;
+    }
+    return of->bytes;
+}
+
 /* Finds the next Annex B NAL unit at *at, without trailing zeros. Returns false at the end. */
 static bool next_nal(const blob *of, size_t *at, const uint8_t **nal, size_t *bytes) {
-    size_t i = *at;
-    while (i + 3 <= of->bytes && memcmp(of->data + i, "\0\0\1", 3) != 0)
-        i++;
-    if (i + 3 > of->bytes)
+    const size_t begin = start_code(of, *at) + 3;
+    if (begin > of->bytes)
         return false;
-    const size_t begin = i + 3;
-    for (i = begin; i < of->bytes && !(i + 3 <= of->bytes && memcmp(of->data + i, "\0\0\1", 3) == 0); i++)
-        ;
-    *at = i;
-    while (i > begin && of->data[i - 1] == 0)
-        i--;
+    size_t end = *at = start_code(of, begin);
+    while (end > begin && of->data[end - 1] == 0)
+        end--;
     *nal = of->data + begin;
-    *bytes = i - begin;
+    *bytes = end - begin;
     return true;
 }
 
