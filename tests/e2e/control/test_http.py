@@ -209,8 +209,8 @@ class Metrics(Http):
         # The lines of nodes are there, too. A busy machine restarts the other end later than its silence is seen.
         lost = re.compile(r"warning: middle\.1: decode->middle: near: (connection lost: .+"
                           r"|silent: no heartbeat from it)")
-        lines = self.wait_until(lambda: (
-            found := [one["line"] for one in self.get("/api/v1/log").json]) and any(map(lost.fullmatch, found)) and found)
+        lines = self.wait_until(lambda: (found := [one["line"] for one in self.get("/api/v1/log").json]) and
+                                any(map(lost.fullmatch, found)) and found)
         self.assertIn("warning: node near was ended by signal 9; it is started again in 0.1 s", lines)
         text, ledger = self.ledger_of(child, "drain")
         self.assert_as_in_ledger(text, ledger)

@@ -77,10 +77,12 @@ class Parts:
         return bool(self.files())
 
     def read_bytes(self):
-        texts = [path.read_bytes() for path in self.files()]
-        header = b"source,epoch" if self.path.suffix == ".csv" else None
-        return b"".join(text.partition(b"\n")[2] if n and header and text.startswith(header) else text
-                        for n, text in enumerate(texts))
+        header, whole = b"source,epoch", b""
+        for text in (path.read_bytes() for path in self.files()):
+            # A run that is killed at its start leaves a first file without one.
+            again = self.path.suffix == ".csv" and whole and text.startswith(header)
+            whole += text.partition(b"\n")[2] if again else text
+        return whole
 
     def read_text(self):
         return self.read_bytes().decode()

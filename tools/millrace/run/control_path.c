@@ -66,8 +66,8 @@ void mr_control_find_folders(mr_control_folders *folders) {
 }
 
 int mr_control_fail_no_folder(void) {
-    return mr_fail(MR_ERROR_USAGE, "the folder in MILLRACE_CONTROL is too long for the path of a socket, which may have "
-                                   "%d bytes", MR_CONTROL_PATH - 1);
+    return mr_fail(MR_ERROR_USAGE, "the folder in MILLRACE_CONTROL is too long for the path of a socket, which may "
+                                   "have %d bytes", MR_CONTROL_PATH - 1);
 }
 
 int mr_control_name(const char *folder, pid_t pid, char path[MR_CONTROL_PATH]) {
