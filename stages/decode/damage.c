@@ -11,8 +11,10 @@ void mr_damage_init(mr_damage *damage, mr_decode_log *log, mr_pending *pending) 
 void mr_damage_begin(mr_damage *damage, bool epoch) {
     damage->alone = (mr_alone){0};
     damage->unknown = 0;
-    if (!epoch)
+    if (!epoch) {
+        damage->zeros = (mr_zeros){0};
         return;
+    }
     damage->gaps = (mr_gaps){0};
     damage->latest_pts_ns = INT64_MIN;
 }
@@ -43,17 +45,6 @@ static bool is_wrong(mr_damage *damage, const mr_frame *packet, int64_t number) 
     return packet->flags & MR_FRAME_CORRUPT || *wrong_at(damage, number);
 }
 
-void mr_damage_send(mr_damage *damage, const mr_frame *packet, int64_t number, bool again) {
-    if (!again && !mr_alone_note(&damage->alone, packet, number))
-        mr_gaps_taint(&damage->gaps);
-    const bool lacks = packet->flags & (MR_FRAME_SEAM | MR_FRAME_CORRUPT);
-    const bool wrong = mr_gaps_pass(&damage->gaps, packet, lacks && mr_alone_spares(&damage->alone, packet, number));
-    if (wrong)
-        note_wrong(damage, number);
-    *wrong_at(damage, number) = wrong;
-    damage->sent = number;
-}
-
 /* ---- pictures that are made from damaged ones -------------------------------------------------------------------- */
 
 /* Passes again all packets sent since `first`, and notes wrong ones after `number`. */
@@ -64,6 +55,8 @@ static void pass_again(mr_damage *damage, int64_t first, int64_t number) {
             *wrong_at(damage, i) = true;
             note_wrong(damage, i);
         }
+        if (i + MR_PENDING_WINDOW > damage->sent && damage->spoils[i % MR_PENDING_WINDOW])
+            mr_gaps_taint(&damage->gaps);
     }
 }
 
@@ -96,15 +89,21 @@ static void taint(mr_damage *damage, int64_t number) {
     if (packet && !mr_decode_log_spilt(damage->log, number) &&
         (mr_alone_is_sure(&damage->alone, packet, number) || taint_leading(damage, packet, number)))
         return;
+    if (number + MR_PENDING_WINDOW > damage->sent)
+        damage->spoils[number % MR_PENDING_WINDOW] = true;
     mr_gaps_taint(&damage->gaps);
     note_wrong(damage, number);
     pass_again(damage, number + 1, number);
 }
 
-bool mr_damage_refuse(mr_damage *damage, int64_t number, bool sure) {
+static void spoil(mr_damage *damage, int64_t number) {
     note_wrong(damage, number);
     mr_decode_log_spoil(damage->log, number);
     taint(damage, number);
+}
+
+bool mr_damage_refuse(mr_damage *damage, int64_t number, bool sure) {
+    spoil(damage, number);
     const bool known = sure && mr_pending_find(damage->pending, number);
     damage->unknown += !known;
     return known;
@@ -114,6 +113,30 @@ bool mr_damage_refuse(mr_damage *damage, int64_t number, bool sure) {
 static void learn(mr_damage *damage) {
     for (int64_t number; (number = mr_decode_log_take(damage->log));)
         taint(damage, number);
+}
+
+/* ---- packets that are sent --------------------------------------------------------------------------------------- */
+
+static bool find_zeros(mr_damage *damage, const mr_frame *packet) {
+    const mr_packet sent = {.media = packet->media, .data = packet->plane[0].data, .bytes = packet->plane[0].bytes};
+    return mr_zeros_find(&damage->zeros, &sent);
+}
+
+void mr_damage_send(mr_damage *damage, const mr_frame *packet, int64_t number, bool again) {
+    bool *zeroed = &damage->zeroed[number % MR_PENDING_WINDOW];
+    if (!again && !mr_alone_note(&damage->alone, packet, number))
+        mr_gaps_taint(&damage->gaps);
+    if (!again)
+        *zeroed = find_zeros(damage, packet);
+    const bool lacks = packet->flags & (MR_FRAME_SEAM | MR_FRAME_CORRUPT);
+    const bool wrong = mr_gaps_pass(&damage->gaps, packet, lacks && mr_alone_spares(&damage->alone, packet, number));
+    if (wrong)
+        note_wrong(damage, number);
+    *wrong_at(damage, number) = wrong || *zeroed;
+    damage->spoils[number % MR_PENDING_WINDOW] = false;
+    damage->sent = number;
+    if (*zeroed)
+        spoil(damage, number);
 }
 
 /* ---- pictures that come out -------------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* Which pictures in a source are damaged: packets are missing or marked (decode_gaps.h), or the decoder refuses a
- * packet or reports that it concealed errors (device/decode_log.h). Pictures that depend on a damaged one are damaged
- * too until the stream recovers, unless the packets show that none depends on it (decode_alone.h).
+ * packet or reports that it concealed errors (device/decode_log.h), or zeros have overwritten a part
+ * (stages/media/coded/zeros.h). Pictures that depend on a damaged one are damaged too until the stream recovers, unless
+ * the packets show that none depends on it (decode_alone.h).
  *
  * Damage becomes known late: packets that were sent in the meantime are judged again. One thread. */
 #pragma once
@@ -8,15 +9,19 @@
 #include "stages/decode/decode_alone.h"
 #include "stages/decode/decode_gaps.h"
 #include "stages/decode/device/decode_log.h"
+#include "stages/media/coded/zeros.h"
 
 typedef struct mr_damage {
     mr_decode_log *log;    /* filled by the decoder's log */
     mr_pending *pending;   /* packets in it */
     mr_gaps gaps;          /* reset for each epoch */
     mr_alone alone;        /* reset for each epoch and media */
+    mr_zeros zeros;        /* reset for each media */
     int64_t sent;          /* last packet's number */
-    bool wrong[MR_PENDING_WINDOW]; /* by number modulo the window: something that the packet depends on is missing or
-                                      wrong */
+    /* By number modulo the window: */
+    bool zeroed[MR_PENDING_WINDOW]; /* zeros have overwritten a part of the packet */
+    bool spoils[MR_PENDING_WINDOW]; /* the picture is damaged, and others depend on it */
+    bool wrong[MR_PENDING_WINDOW];  /* something that the packet depends on is missing or wrong, or it is zeroed */
     int64_t wrong_to;      /* last packet that is damaged or depends on damage; 0: none, or a later key came out well */
     int64_t latest_pts_ns; /* highest time among the packets whose pictures came out in this epoch */
     int64_t unknown;       /* errors from frame threads whose packets are not known yet */

@@ -47,7 +47,7 @@ const mr_option mr_decode_options[] = {
              "pictures, up to the next one that needs none of the damaged or missing ones. If the stream shows that "
              "no other picture depends on a damaged one, only that one is dropped. keep: all are kept. mark: all are "
              "kept, and their records have `damaged`. The decoder cannot detect all damage: it misses a few bytes of "
-             "H.264, and most of HEVC, VP9 and AV1. Samples that a still picture lacks are 0"},
+             "H.264, and most noise in HEVC, VP9 and AV1. Samples that a still picture lacks are 0"},
     {.name = "reduced", .kind = MR_OPTION_ENUM, .offset = FIELD(reduced), .fallback = "off", .choices = reduced_choices,
      .help = "auto: on the processors, JPEG is decoded at 1/4 or 1/8 of its size. This needs that only preprocess "
              "stages read the pictures, that all of them average (bilinear or bicubic with antialias, or area), and "

@@ -26,7 +26,7 @@ void mr_decode_output_fini(mr_decode_output *output) {
 
 /* ---- packets ----------------------------------------------------------------------------------------------------- */
 
-bool mr_decode_output_skips(const mr_decode_output *output, const mr_frame *packet) {
+static bool is_skipped(const mr_decode_output *output, const mr_frame *packet) {
     const mr_decode_choices *from = output->self->options;
     return (from->skip == MR_SKIP_NONREF && packet->flags & MR_FRAME_DISPOSABLE) ||
            (from->skip == MR_SKIP_NONKEY && !(packet->flags & MR_FRAME_KEY));
@@ -37,7 +37,7 @@ static bool is_corrupt(const mr_frame *packet) {
 }
 
 bool mr_decode_output_is_decodable(const mr_decode_output *output, const mr_frame *packet) {
-    return !mr_decode_output_skips(output, packet) && !is_corrupt(packet);
+    return !is_skipped(output, packet) && !is_corrupt(packet);
 }
 
 /* Why a packet is dropped whatever it holds; NULL: it is not. */
@@ -49,14 +49,15 @@ static const char *reason_to_drop(mr_decode_output *output, const mr_frame *pack
     return mr_decode_report_outsized(&output->report, media, codec->width, codec->height) ? "too large" : NULL;
 }
 
-mr_decode_admission mr_decode_output_admit(mr_decode_output *output, const mr_frame *packet, const char **reason) {
-    *reason = reason_to_drop(output, packet);
-    if (!*reason && !is_corrupt(packet))
-        return mr_decode_output_skips(output, packet) ? MR_DECODE_SKIPPED : MR_DECODE_ADMITTED;
+mr_decode_admission mr_decode_output_admit(mr_decode_output *output, const mr_frame *packet) {
+    mr_decode_admission found = {.skipped = is_skipped(output, packet), .reason = reason_to_drop(output, packet)};
+    if (!found.reason && !is_corrupt(packet))
+        return found;
     mr_decode_report_note(&output->report, MR_DECODE_PACKET);
-    if (!*reason && packet->flags & MR_FRAME_CORRUPT)
-        *reason = "corrupt"; /* the source logs why it marked the packet */
-    return *reason ? MR_DECODE_DROPPED : MR_DECODE_UNUSABLE;
+    if (!found.reason && packet->flags & MR_FRAME_CORRUPT)
+        found.reason = "corrupt"; /* the source logs why it marked the packet */
+    found.unusable = !found.reason;
+    return found;
 }
 
 /* ---- frames ------------------------------------------------------------------------------------------------------ */

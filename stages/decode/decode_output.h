@@ -16,9 +16,11 @@ typedef struct mr_decode_output {
     bool refused;  /* the device's decoder can neither continue nor be replaced */
 } mr_decode_output;
 
-/* UNUSABLE: to be reported as damaged, and dropped, also if an option skips it. */
-typedef enum mr_decode_admission {
-    MR_DECODE_ADMITTED, MR_DECODE_SKIPPED, MR_DECODE_DROPPED, MR_DECODE_UNUSABLE
+/* How an arriving packet must be settled before it is decoded; all zero: it is to be decoded. */
+typedef struct mr_decode_admission {
+    bool skipped;       /* an option skips it */
+    const char *reason; /* it is dropped, also if an option skips it; NULL: it is not, or is unusable */
+    bool unusable;      /* it must be reported as damaged, and is dropped for the reason that the report gives */
 } mr_decode_admission;
 
 int mr_decode_output_open(mr_decode_output *output, mr_stage *self);
@@ -27,12 +29,10 @@ void mr_decode_output_close(mr_decode_output *output);
 /* All work must be done. */
 void mr_decode_output_fini(mr_decode_output *output);
 
-/* Whether an option skips the packet. */
-bool mr_decode_output_skips(const mr_decode_output *output, const mr_frame *packet);
 /* Whether a packet is to be decoded, as far as the packet shows: no option skips it, and libavcodec takes its size. */
 bool mr_decode_output_is_decodable(const mr_decode_output *output, const mr_frame *packet);
-/* Decides about an arriving packet; the caller must settle one that is not admitted. Sets *reason if it is dropped. */
-mr_decode_admission mr_decode_output_admit(mr_decode_output *output, const mr_frame *packet, const char **reason);
+/* Decides about an arriving packet. The caller must settle it unless it is to be decoded. */
+mr_decode_admission mr_decode_output_admit(mr_decode_output *output, const mr_frame *packet);
 /* Makes a frame from the picture that comes next in the stream, and emits it; the packet's receipt passes to the frame.
  * `upright`: a still picture's orientation; NULL: the packet's media has it. MR_ERROR_AGAIN as mr_io_acquire. */
 int mr_decode_output_emit(mr_decode_output *output, mr_io *io, AVFrame *picture, const AVCodecContext *codec,

@@ -420,17 +420,15 @@ static int prepare(mr_decode_video *video, mr_io *io, const mr_frame *frame) {
 
 /* Settles a packet that is not for the decoder. */
 static mr_damage_arrival admit(mr_decode_video *video, mr_io *io, const mr_frame *frame) {
-    const char *reason;
-    const mr_decode_admission admission = mr_decode_output_admit(video->output, frame, &reason);
-    if (admission == MR_DECODE_UNUSABLE)
-        reason = mr_decode_report_damaged(&video->output->report, frame);
-    if (admission == MR_DECODE_ADMITTED)
-        return MR_DAMAGE_TAKEN;
-    if (admission == MR_DECODE_SKIPPED)
+    const mr_decode_admission found = mr_decode_output_admit(video->output, frame);
+    const char *reason = found.unusable ? mr_decode_report_damaged(&video->output->report, frame) : found.reason;
+    if (reason)
+        mr_io_drop(io, frame, reason);
+    else if (found.skipped)
         mr_io_absorb(io, frame, "skip");
     else
-        mr_io_drop(io, frame, reason);
-    if (!mr_decode_output_skips(video->output, frame))
+        return MR_DAMAGE_TAKEN;
+    if (!found.skipped)
         return MR_DAMAGE_DROPPED;
     return options_of(video)->skip == MR_SKIP_NONREF ? MR_DAMAGE_SPARED : MR_DAMAGE_MISSED;
 }

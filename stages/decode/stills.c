@@ -73,15 +73,16 @@ static void drop_damaged(mr_stills *stills, mr_io *io, const mr_frame *packet) {
 
 /* True if the packet is settled without a decoder. */
 static bool settle_undecoded(mr_stills *stills, mr_io *io, const mr_frame *packet) {
-    const char *reason;
-    const mr_decode_admission admission = mr_decode_output_admit(stills->output, packet, &reason);
-    if (admission == MR_DECODE_SKIPPED)
-        mr_io_absorb(io, packet, "skip");
-    else if (admission == MR_DECODE_DROPPED)
-        mr_io_drop(io, packet, reason);
-    else if (admission == MR_DECODE_UNUSABLE)
+    const mr_decode_admission found = mr_decode_output_admit(stills->output, packet);
+    if (found.unusable)
         drop_damaged(stills, io, packet);
-    return admission != MR_DECODE_ADMITTED;
+    else if (found.reason)
+        mr_io_drop(io, packet, found.reason);
+    else if (found.skipped)
+        mr_io_absorb(io, packet, "skip");
+    else
+        return false;
+    return true;
 }
 
 static void begin(mr_stills *stills, mr_io *io, const mr_frame *packet) {
