@@ -93,7 +93,8 @@ class Slurm:
     def wait_for(self, what, why):
         end = time.monotonic() + PATIENCE
         while not what():
-            if time.monotonic() > end:
+            ended = any(one.poll() is not None for one in self.started)  # for good: nothing starts daemons again
+            if ended or time.monotonic() > end:
                 logs = "\n".join(path.read_text(errors="replace")[-2000:] for path in self.folder.glob("*log"))
                 raise Unavailable(f"{why}\n{logs}")
             time.sleep(0.1)
