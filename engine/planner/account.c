@@ -69,7 +69,7 @@ static uint64_t workspace_bytes(const mr_plan_vertex *vertex, const mr_plan_devi
     return mr_plan_times(mr_plan_times(each, (uint64_t)entries), (uint64_t)vertex->calls.instances);
 }
 
-/* Masks, corners and texts of the results that a vertex makes. Few results have as many as they may. */
+/* Masks, corners, texts and features of the results that a vertex makes. Few results have as many as they may. */
 static void put_items(account *to, const mr_plan_vertex *vertex) {
     enum { USUAL_BYTES = 64 << 10 };
     uint64_t each = 0, frames = mr_plan_times((uint64_t)vertex->needs.result_frames, (uint64_t)vertex->calls.instances);

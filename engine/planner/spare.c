@@ -28,13 +28,18 @@ static int only_before(const mr_plan *plan, int v) {
     return consumers == 1 && plan->vertices[before].output_count == 1 ? before : -1;
 }
 
+/* A stage that gathers reads no payload but that of the objects' frames. */
+static bool is_blind(const mr_plan_vertex *vertex, int port) {
+    return vertex->needs.blind || (vertex->type->cascade == MR_CASCADE_GATHER && port == 0);
+}
+
 /* Whether a vertex, or one to which it passes the frames on, reads their payload. `reads`: for later vertices, whether
  * the frames that they give need one. */
 static bool reads_payload(const mr_plan *plan, const mr_view_link *edge, const bool *reads) {
     const mr_plan_vertex *to = &plan->vertices[edge->to];
     if (to->copy)
         return reads[edge->to];
-    if (mr_plan_cut_of(to) || !to->needs.blind)
+    if (mr_plan_cut_of(to) || !is_blind(to, edge->to_port))
         return true;
     for (size_t i = 0; i < to->output_count; i++)
         if (to->outputs[i].shares == edge->to_port)

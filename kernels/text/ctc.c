@@ -35,22 +35,38 @@ static double probability(const mr_ctc *ctc, float value, float most, double sum
 
 /* ---- greedy ------------------------------------------------------------------------------------------------------ */
 
+static bool is_between_characters(const mr_ctc *ctc, const int32_t *character, size_t count, size_t next) {
+    return count > 0 && (size_t)character[count - 1] != ctc->space && next != ctc->space;
+}
+
+static double probability_in(const mr_ctc *ctc, const float *row, size_t best, size_t class) {
+    return probability(ctc, row[class], row[best], sum_of(ctc, row, row[best]));
+}
+
 static int read_greedily(const mr_ctc *ctc, const float *values, size_t steps, mr_ctc_text *text) {
     int32_t *character = mr_scratch(steps * sizeof *character);
-    size_t before = ctc->blank, count = 0;
-    double sum = 0;
+    size_t before = ctc->blank, count = 0, scored = 0;
+    double sum = 0, space = 0; /* the space's probability since the last character */
     if (!character)
         return mr_fail(MR_ERROR_MEMORY, "no scratch memory for %zu steps", steps);
     for (size_t step = 0; step < steps; step++) {
         const float *row = values + step * ctc->classes;
         const size_t best = best_of(ctc, row);
         if (best != ctc->blank && best != before) {
-            sum += probability(ctc, row[best], row[best], sum_of(ctc, row, row[best]));
+            /* Blank steps have room for it. */
+            if (ctc->space_score > 0 && space >= ctc->space_score && is_between_characters(ctc, character, count, best))
+                character[count++] = (int32_t)ctc->space;
+            sum += probability_in(ctc, row, best, best);
             character[count++] = (int32_t)best;
+            scored++;
         }
+        if (best != ctc->blank)
+            space = 0;
+        else if (ctc->space_score > 0)
+            space = fmax(space, probability_in(ctc, row, best, ctc->space));
         before = best;
     }
-    *text = (mr_ctc_text){character, count, count ? (float)(sum / (double)count) : 0};
+    *text = (mr_ctc_text){character, count, scored ? (float)(sum / (double)scored) : 0};
     return MR_OK;
 }
 

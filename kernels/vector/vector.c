@@ -137,6 +137,10 @@ void mr_normalize(const mr_normalize_work *work) {
         work->dst[i] = work->src[i] * factor;
 }
 
+float mr_dot(const float *a, const float *b, int count) {
+    return mr_vector_rows_get()->dot(a, b, count);
+}
+
 void mr_pool_mean(const mr_pool_work *work) {
     const mr_vector_rows *rows = mr_vector_rows_get();
     float share = 1.0f / (float)work->positions;

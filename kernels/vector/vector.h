@@ -89,6 +89,9 @@ typedef struct mr_normalize_work {
 void mr_normalize(const mr_normalize_work *work);
 int mr_normalize_enqueue(mr_stream *stream, const mr_normalize_work *works, int count);
 
+/* The sum of a[i] * b[i], in the order of lanes.h. For vectors on the host. */
+float mr_dot(const float *a, const float *b, int count);
+
 /* dst[c] = mean over all positions of channel c. src is channels x positions, or, with channels_last, positions x
  * channels. */
 typedef struct mr_pool_work {

@@ -34,7 +34,16 @@ static float sum_of_squares_avx2(const float *src, int count) {
     return join_lanes(_mm256_add_ps(lanes, _mm256_mul_ps(rest, rest)));
 }
 
+static float dot_avx2(const float *a, const float *b, int count) {
+    __m256 lanes = _mm256_setzero_ps();
+    int i = 0;
+    for (; i + 8 <= count; i += 8)
+        lanes = _mm256_add_ps(lanes, _mm256_mul_ps(_mm256_loadu_ps(a + i), _mm256_loadu_ps(b + i)));
+    return join_lanes(_mm256_add_ps(lanes, _mm256_mul_ps(load_rest(a + i, count - i), load_rest(b + i, count - i))));
+}
+
 void mr_vector_rows_fill_avx2(mr_vector_rows *table) {
     table->sum = sum_avx2;
     table->sum_of_squares = sum_of_squares_avx2;
+    table->dot = dot_avx2;
 }

@@ -24,8 +24,12 @@ static lanes add(lanes sum, lanes value) {
     return (lanes){vaddq_f32(sum.low, value.low), vaddq_f32(sum.high, value.high)};
 }
 
+static lanes product(lanes a, lanes b) {
+    return (lanes){vmulq_f32(a.low, b.low), vmulq_f32(a.high, b.high)};
+}
+
 static lanes squared(lanes value) {
-    return (lanes){vmulq_f32(value.low, value.low), vmulq_f32(value.high, value.high)};
+    return product(value, value);
 }
 
 static float join_lanes(lanes sum) {
@@ -50,7 +54,18 @@ static float sum_of_squares_neon(const float *src, int count) {
     return join_lanes(i < count ? add(sum, squared(load_rest(src + i, count - i))) : sum);
 }
 
+static float dot_neon(const float *a, const float *b, int count) {
+    lanes sum = {vdupq_n_f32(0), vdupq_n_f32(0)};
+    int i = 0;
+    for (; i + 8 <= count; i += 8)
+        sum = add(sum, product(load(a + i), load(b + i)));
+    if (i < count)
+        sum = add(sum, product(load_rest(a + i, count - i), load_rest(b + i, count - i)));
+    return join_lanes(sum);
+}
+
 void mr_vector_rows_fill_neon(mr_vector_rows *table) {
     table->sum = sum_neon;
     table->sum_of_squares = sum_of_squares_neon;
+    table->dot = dot_neon;
 }

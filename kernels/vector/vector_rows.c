@@ -17,9 +17,17 @@ static float sum_of_squares_c(const float *src, int count) {
     return mr_join_lanes(lane);
 }
 
+static float dot_c(const float *a, const float *b, int count) {
+    float lane[MR_LANES] = {0};
+    for (int i = 0; i < count; i++)
+        lane[i % MR_LANES] += a[i] * b[i];
+    return mr_join_lanes(lane);
+}
+
 static void fill_c(mr_vector_rows *table) {
     table->sum = sum_c;
     table->sum_of_squares = sum_of_squares_c;
+    table->dot = dot_c;
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */

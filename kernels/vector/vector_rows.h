@@ -9,6 +9,8 @@ typedef struct mr_vector_rows {
     /* Sums `count` floats, and their squares, in eight lanes (lanes.h defines the order). */
     float (*sum)(const float *src, int count);
     float (*sum_of_squares)(const float *src, int count);
+    /* The same sum of the products of two vectors' numbers. */
+    float (*dot)(const float *a, const float *b, int count);
 } mr_vector_rows;
 
 /* Fills a table with the best variants up to `most` that this processor can run. */

@@ -276,17 +276,20 @@ static int check_size(const file_reader *reader) {
 
 /* ---- describing ------------------------------------------------------------------------------------------------ */
 
+/* How long the whole stream lasts; MR_NO_TIME or 0: unknown. */
+static int64_t whole_span(const file_reader *reader) {
+    if (reader->stream->duration > 0)
+        return mr_ticks_ns(reader->stream->duration, 0, reader->stream->time_base);
+    return reader->format->duration > 0 ? mr_ticks_ns(reader->format->duration, 0, AV_TIME_BASE_Q) : 0;
+}
+
 /* Frames that the container announces, or that duration and rate imply; 0 unknown. */
 static int64_t expected_frames(const file_reader *reader, AVRational rate) {
     const mr_reader_params *params = &reader->params;
     const AVStream *stream = reader->stream;
     if (stream->nb_frames > 0 && params->start_ns == 0 && params->end_ns == 0)
         return stream->nb_frames;
-    int64_t span = 0;
-    if (stream->duration > 0)
-        span = mr_ticks_ns(stream->duration, 0, stream->time_base);
-    else if (reader->format->duration > 0)
-        span = mr_ticks_ns(reader->format->duration, 0, AV_TIME_BASE_Q);
+    int64_t span = whole_span(reader);
     if (span == MR_NO_TIME)
         return 0;
     if (params->end_ns > 0 && params->end_ns < span)
@@ -698,6 +701,8 @@ static int survey_file(mr_reader *base, mr_survey *survey) {
     bool counted = reader->stream->nb_frames > 0 && reader->params.start_ns == 0;
     AVRational rate = {media->rate_num, media->rate_den};
     survey->frames = is_cover(reader->stream) ? 1 : counted ? expected_frames(reader, rate) : 0;
+    const int64_t span = whole_span(reader);
+    survey->span_ns = span == MR_NO_TIME ? 0 : span;
     return MR_OK;
 }
 

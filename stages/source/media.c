@@ -87,6 +87,9 @@ static int negotiate(mr_negotiation *negotiation) {
     negotiation->rate = known.rate;
     if (*known.remark)
         mr_remark(negotiation, "%s", known.remark);
+    if (known.span_ns > 0 && from->start >= known.span_ns)
+        mr_warn(negotiation, "start", NULL, "it starts at %.6g s, and %s lasts %.6g s: there may be no picture",
+                (double)from->start / 1e9, from->uri, (double)known.span_ns / 1e9);
     if (known.epochs && loops != 1)
         return mr_refuse(negotiation, "loop", "%s names videos, and such a list is read once: remove loop", from->uri);
     if (loops > 0 && !__builtin_mul_overflow(known.frames, loops, &frames))

@@ -14,7 +14,7 @@ typedef struct options {
     int blank, values;
     bool space;
     int64_t beam;
-    double score;
+    double score, space_score;
 } options;
 
 typedef struct state {
@@ -87,6 +87,9 @@ static int negotiate(mr_negotiation *n) {
     mr_dictionary dictionary;
     n->outputs[0].follows = n->outputs[0].shares = 0;
     n->unread = n->offline;
+    if (o->space_score < 1 && (!o->space || o->beam > 1))
+        return mr_refuse(n, "space_score", "space_score needs %s", o->space ? "beam: 1" : "a class for the space: "
+                         "write space: true if the network has one");
     int status = mr_promise_result(n, 0, mr_kind_text(), NULL, NULL);
     if (status || n->offline)
         return status;
@@ -107,7 +110,9 @@ static int open_stage(mr_stage *self) {
     int status = read_dictionary(o, &s->dictionary);
     s->ctc = (mr_ctc){.classes = mr_dictionary_classes(&s->dictionary), .blank = mr_dictionary_blank(&s->dictionary),
                       .beam = (size_t)o->beam,
-                      .logits = o->values == VALUES_AUTO ? !scored : o->values == VALUES_LOGITS};
+                      .logits = o->values == VALUES_AUTO ? !scored : o->values == VALUES_LOGITS,
+                      .space = mr_dictionary_space(&s->dictionary),
+                      .space_score = o->space_score < 1 ? o->space_score : 0};
     return status;
 }
 
@@ -202,6 +207,9 @@ static const mr_option table[] = {
      .help = "texts to follow from step to step; 1: only the best class of each step"},
     {FIELD(score), .kind = MR_OPTION_DOUBLE, .fallback = "0", .min = 0, .max = 1, .example = "0.5",
      .help = "texts must have a higher score"},
+    {FIELD(space_score), .kind = MR_OPTION_DOUBLE, .fallback = "1", .min = 0.0001, .max = 1, .example = "0.02",
+     .help = "a space is also read between two characters where the network gives it at least this probability; 1: "
+             "only where nothing is more probable"},
     MR_OPTIONS_END};
 #undef FIELD
 

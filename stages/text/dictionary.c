@@ -45,6 +45,10 @@ size_t mr_dictionary_blank(const mr_dictionary *dictionary) {
     return dictionary->blank_last ? mr_dictionary_classes(dictionary) - 1 : 0;
 }
 
+size_t mr_dictionary_space(const mr_dictionary *dictionary) {
+    return mr_dictionary_classes(dictionary) - (dictionary->blank_last ? 2 : 1);
+}
+
 const char *mr_dictionary_text(const mr_dictionary *dictionary, size_t class) {
     if (class == mr_dictionary_blank(dictionary))
         return "";

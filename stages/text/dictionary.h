@@ -19,5 +19,7 @@ void mr_dictionary_free(mr_dictionary *dictionary);
 /* The number of classes, blank among them. */
 size_t mr_dictionary_classes(const mr_dictionary *dictionary);
 size_t mr_dictionary_blank(const mr_dictionary *dictionary);
+/* The class of the space that follows the characters, if `space`. */
+size_t mr_dictionary_space(const mr_dictionary *dictionary);
 /* A class's text; "" for blank. */
 const char *mr_dictionary_text(const mr_dictionary *dictionary, size_t class);

@@ -26,6 +26,9 @@ SAMPLES = pathlib.Path("/usr/lib/python3/dist-packages/imageio/resources/images"
 PICTURES = pathlib.Path("/usr/share/doc/opencv-doc/examples/data")
 # A command built elsewhere cannot find them by itself.
 os.environ.setdefault("MILLRACE_MODELS", str(MODELS))
+# Tests make sockets in folders of theirs, and the path of a socket has at most 107 bytes.
+if len(tempfile.gettempdir()) > 32:
+    os.environ["TMPDIR"] = tempfile.tempdir = "/tmp"
 # NumPy's threads would wait for each other, spinning, on a busy machine. Scripts import NumPy after this.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # A command built elsewhere cannot find the library in build/venv by itself.

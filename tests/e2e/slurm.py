@@ -32,6 +32,7 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
 ReturnToService=2
 SlurmctldPort={control}
 SlurmctldPidFile={folder}/slurmctld.pid
@@ -42,8 +43,9 @@ SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd-%n.log
 MpiDefault=none
 KillWait=2
+SchedulerParameters=batch_sched_delay=0,sched_interval=1
 {nodes}
-PartitionName=all Nodes=n[1-3] Default=YES State=UP OverSubscribe=FORCE
+PartitionName=all Nodes=n[1-3] Default=YES State=UP OverSubscribe=FORCE:16
 """
 
 
@@ -91,7 +93,8 @@ class Slurm:
     def wait_for(self, what, why):
         end = time.monotonic() + PATIENCE
         while not what():
-            if time.monotonic() > end:
+            ended = any(one.poll() is not None for one in self.started)  # for good: nothing starts daemons again
+            if ended or time.monotonic() > end:
                 logs = "\n".join(path.read_text(errors="replace")[-2000:] for path in self.folder.glob("*log"))
                 raise Unavailable(f"{why}\n{logs}")
             time.sleep(0.1)
@@ -173,7 +176,7 @@ def cluster():
 
 
 class UnderSlurm(Case):
-    """Cases that share a cluster, which has room for the jobs of four at once."""
+    """Cases that share a cluster. It has room for the jobs of all at once, and starts a job without a delay."""
 
     @classmethod
     def setUpClass(cls):

@@ -183,13 +183,17 @@ PLAIN_TEST(variants_of_sums_are_equal) {
     for (int isa = MR_ISA_C + 1; isa <= (int)mr_isa_detect(); isa++) {
         mr_vector_rows_init(&best, (mr_isa)isa);
         for (int count = 0; count < 70; count++) {
-            FREED float *values = draw_many((size_t)count);
-            double exact = 0.0;
-            for (int i = 0; i < count; i++)
+            FREED float *values = draw_many((size_t)count), *others = draw_many((size_t)count);
+            double exact = 0.0, product = 0.0;
+            for (int i = 0; i < count; i++) {
                 exact += values[i];
+                product += (double)values[i] * (double)others[i];
+            }
             assert_true(best.sum(values, count) == c.sum(values, count));
             assert_true(best.sum_of_squares(values, count) == c.sum_of_squares(values, count));
+            assert_true(best.dot(values, others, count) == c.dot(values, others, count));
             assert_float_equal(c.sum(values, count), exact, 1e-5);
+            assert_float_equal(c.dot(values, others, count), product, 1e-5);
         }
     }
 }

@@ -88,7 +88,8 @@ stages: engine/base engine/device engine/text
 stages/model/onnx: engine/base
 stages/model: engine/base engine/base/find engine/base/huge engine/device engine/device/cuda kernels/detect
     kernels/vector stages stages/model/onnx
-stages/objects: engine/base engine/device kernels/blur kernels/detect kernels/metrics stages stages/model
+stages/objects: engine/base engine/device kernels/blur kernels/detect kernels/metrics kernels/vector stages
+    stages/model
 stages/sketch: engine/base kernels/paint kernels/preprocess
 stages/draw: engine/base engine/device kernels/paint stages stages/objects stages/sketch
 stages/objects/zones: engine/base kernels/plane stages

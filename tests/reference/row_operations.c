@@ -106,6 +106,10 @@ static void sum_of_squares(void) {
     out_floats[2][0] = vector.sum_of_squares(floats[0], WIDTH);
 }
 
+static void dot(void) {
+    out_floats[2][0] = vector.dot(floats[0], floats[1], WIDTH);
+}
+
 static void fours(void) {
     static const int16_t factors[MR_JPEG_LOW] = {1, 2, 3, 0, 5};
     jpeg.fours((uint8_t *const[]){out_bytes[0], out_bytes[1]}, samples[0], WIDTH / MR_JPEG_LOW, factors);
@@ -118,7 +122,8 @@ static const struct operation {
                   {"horizontal", horizontal}, {"horizontal_pair", horizontal_pair}, {"split", split},
                   {"convert", convert}, {"to_u8", to_u8}, {"to_f16", to_f16}, {"laplacian", laplacian},
                   {"differing", differing}, {"to_hsv", to_hsv}, {"gradients", gradients}, {"votes", votes},
-                  {"gather", gather}, {"sum", sum}, {"sum_of_squares", sum_of_squares}, {"fours", fours}};
+                  {"gather", gather}, {"sum", sum}, {"sum_of_squares", sum_of_squares}, {"dot", dot},
+                  {"fours", fours}};
 
 static void fill(void) {
     unsigned state = 1;

@@ -80,16 +80,16 @@ def follow(program, found, fps, confirm=0.1, lost=2.0, scores=("0.1", "0.25", "0
 
 
 def judge(truth, found, tracks):
-    """MOTA, IDF1 and HOTA of the detections that have a track, in per cent."""
+    """MOTA, IDF1 and HOTA of the detections that have a track, in per cent. True boxes can be NaN: not there."""
     numbers = {one: i for i, one in enumerate(sorted({int(one) for row in tracks for one in row if one > 0}))}
     data = {"num_timesteps": len(found), "num_gt_ids": len(truth), "num_tracker_ids": len(numbers),
-            "num_gt_dets": truth.shape[0] * truth.shape[1], "num_tracker_dets": 0, "gt_ids": [], "tracker_ids": [],
-            "similarity_scores": []}
-    for i, ((boxes, _, _), row) in enumerate(zip(found, tracks)):
-        boxes, row = boxes[row > 0], row[row > 0]
-        data["gt_ids"].append(np.arange(len(truth)))
+            "num_gt_dets": int((~np.isnan(truth[:, :, 0])).sum()), "num_tracker_dets": 0, "gt_ids": [],
+            "tracker_ids": [], "similarity_scores": []}
+    for i, ((boxes, *_), row) in enumerate(zip(found, tracks)):
+        boxes, row, there = boxes[row > 0], row[row > 0], np.flatnonzero(~np.isnan(truth[:, i, 0]))
+        data["gt_ids"].append(there)
         data["tracker_ids"].append(np.array([numbers[int(one)] for one in row], int))
-        data["similarity_scores"].append(overlaps(truth[:, i], boxes))
+        data["similarity_scores"].append(overlaps(truth[there, i], boxes))
         data["num_tracker_dets"] += len(boxes)
     with contextlib.redirect_stdout(io.StringIO()):
         clear, identity, hota = (metric.eval_sequence(data) for metric in (CLEAR(), Identity(), HOTA()))

@@ -10,11 +10,15 @@ import threading
 import time
 
 
+EDGE = 10  # frames at both ends, where a contestant starts, fills up and ends
+
+
 @dataclasses.dataclass
 class Contestant:
     name: str
     commands: list                # each a list of arguments; all start at once
     self_measured: bool = False   # the last line of standard output is {"wall": s, "cpu": s}
+    rows: int = 0                 # it prints a line for each frame: time from the EDGE-th to the EDGE-th last counts
     environment: dict = dataclasses.field(default_factory=dict)
 
 
@@ -61,16 +65,39 @@ class PeakMemory(threading.Thread):
         return sum(self.peaks.values())
 
 
+def cpu_seconds(pid):
+    """Of one process, so far."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def read_rows(process, rows):
+    """Returns the output, and the wall and CPU time of all rows if each took as long as those between the edges."""
+    lines, times = [], []
+    for line in process.stdout:
+        lines.append(line)
+        if len(lines) in (EDGE, rows - EDGE):
+            times.append((time.monotonic(), cpu_seconds(process.pid)))
+    if len(lines) != rows or len(times) != 2:
+        return b"".join(lines), None
+    return b"".join(lines), [(end - begin) * rows / (rows - 2 * EDGE) for begin, end in zip(*times)]
+
+
 def measure(contestant):
     """Does one run. Raises if a command fails: a contestant that does not do the work has no time."""
     start = time.monotonic()
     running = [subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                 env={**os.environ, **contestant.environment}) for command in contestant.commands]
     memory = PeakMemory([one.pid for one in running])
-    texts = [None] * len(running)
+    texts, timed = [None] * len(running), None
 
     def drain(index):
-        texts[index] = (running[index].stdout.read(), running[index].stderr.read())
+        nonlocal timed
+        if contestant.rows:
+            out, timed = read_rows(running[index], contestant.rows)
+        else:
+            out = running[index].stdout.read()
+        texts[index] = (out, running[index].stderr.read())
 
     readers = [threading.Thread(target=drain, args=(index,)) for index in range(len(running))]
     for reader in readers:
@@ -88,6 +115,10 @@ def measure(contestant):
     if contestant.self_measured:
         told = json.loads(texts[-1][0].decode().strip().splitlines()[-1])
         wall, cpu = told["wall"], told["cpu"]
+    if contestant.rows:
+        if not timed:
+            raise RuntimeError(f"{contestant.name} did not print {contestant.rows} rows")
+        wall, cpu = timed
     return Measure(wall, cpu, peak)
 
 

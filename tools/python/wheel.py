@@ -31,7 +31,12 @@ Description-Content-Type: text/markdown
 
 {description}"""
 WHEEL = "Wheel-Version: 1.0\nGenerator: tools/wheel\nRoot-Is-Purelib: false\nTag: cp39-abi3-linux_{machine}\n"
-SCRIPTS = "[console_scripts]\nmillrace = millrace.__main__:main\n"
+SCRIPTS = """[console_scripts]
+millrace = millrace.__main__:main
+
+[pyinstaller40]
+hook-dirs = millrace._environment:hook_folders
+"""
 # Libraries that every Linux with Python has. The policies of manylinux also leave out those of a desktop (X11, GLib),
 # which containers lack. There must be one C++ library in a process.
 SYSTEM = {"libc.so.6", "libm.so.6", "libdl.so.2", "librt.so.1", "libpthread.so.0", "libresolv.so.2", "libutil.so.1",

@@ -128,8 +128,12 @@ static int take_checkpoint(mr_resume *resume, const char *text) {
     yajl_val version = mr_json_member(all, "checkpoint", yajl_t_number);
     yajl_val sources = mr_json_member(all, "sources", yajl_t_object);
     int status = MR_OK;
-    if (!version || !YAJL_IS_INTEGER(version) || YAJL_GET_INTEGER(version) != VERSION || !sources)
-        status = not_ours(resume, "it cannot be read");
+    /* Not to be removed: it may be a pipeline, or results. */
+    if (!version || !sources)
+        status = mr_fail(MR_ERROR_DATA, "%s is no checkpoint: it is another kind of file, or damaged; name another for "
+                                        "--resume, or remove it if nothing else needs it", resume->path);
+    else if (!YAJL_IS_INTEGER(version) || YAJL_GET_INTEGER(version) != VERSION)
+        status = not_ours(resume, "another version of millrace has written it");
     if (!status)
         status = read_id(resume, mr_json_member(all, "run", yajl_t_any));
     for (uint32_t s = 0; !status && s < resume->source_count; s++)

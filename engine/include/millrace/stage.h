@@ -61,7 +61,7 @@ typedef struct mr_port {
  * input with mr_io_end_objects. GATHER: it puts results for objects onto their frames. It has two inputs, the frames
  * and the frames of their objects, and is MR_ENTRY_PER_SOURCE. Each call has one input: first the objects of a frame,
  * in order, whose identity has a `sub`; then the frame. Objects that were lost do not come. An object counts as settled
- * with its frame; the stage neither emits, drops nor absorbs it. */
+ * with its frame; the stage neither emits, drops nor absorbs it. It may read the payload of objects only. */
 typedef enum mr_cascade { MR_CASCADE_NONE, MR_CASCADE_SPLIT, MR_CASCADE_GATHER } mr_cascade;
 
 typedef struct mr_stage_type {
@@ -189,7 +189,7 @@ typedef struct mr_planned_result {
     size_t most;               /* ...this many. If its result has so many, it may lack others. 0: no limit is known */
     const mr_planned_zones *zones; /* for the kind `events`: where they happen; NULL: not known */
     size_t elements;           /* for the kind `objects`: it has at most so many; 0: not known */
-    uint64_t items_bytes;      /* the most bytes that its items take (mr_promise_items) */
+    uint64_t items_bytes;      /* the most bytes that its items, or its own array, take (mr_promise_items) */
     const char *maker;         /* id of the stage that makes it */
 } mr_planned_result;
 
@@ -388,9 +388,9 @@ MR_API int mr_promise_labels(mr_negotiation *negotiation, size_t port, const mr_
 /* Declares that this stage gives at most `most` objects a frame, the best ones, in the result that it has promised last
  * on this output. */
 MR_API void mr_promise_limit(mr_negotiation *negotiation, size_t port, size_t most);
-/* Declares that the items of the result that this stage has promised last on this output take at most so many bytes
- * (mr_result_add_items rounds each array up to 8 bytes, with one more). Default for kinds with items:
- * MR_MOST_ITEMS_BYTES, or for tracks as many as those of the objects before. */
+/* Declares the most bytes that the items of the result take that this stage has promised last on this output, or an
+ * array that the result holds itself (mr_io_add_tensor). mr_result_add_items rounds each array up to 8 bytes, with one
+ * more. Default for kinds with items: MR_MOST_ITEMS_BYTES, or for tracks as many as those of the objects before. */
 MR_API void mr_promise_items(mr_negotiation *negotiation, size_t port, uint64_t most);
 /* Declares that the result that this stage has promised last on this output has at most so many objects. */
 MR_API void mr_promise_elements(mr_negotiation *negotiation, size_t port, size_t most);
@@ -608,9 +608,9 @@ MR_API int mr_io_add_result(mr_io *io, mr_frame *frame, const mr_result_kind *ki
 MR_API int mr_io_add_like(mr_io *io, mr_frame *frame, const mr_result *from, mr_result **result);
 
 /* Adds a named tensor with room for `format` to a frame that is not yet emitted. This call's work must fill *data,
- * which is in host memory. The memory belongs to the result and not to a pool. It is not planned and lives as long as
- * the frame, so use it for a few kilobytes at most. Promise it with mr_promise_result. `name` must live as long as the
- * pipeline. MR_ERROR_MEMORY. */
+ * which is in host memory. The memory belongs to the result and not to a pool. It lives as long as the frame, and is
+ * planned only with mr_promise_items: do that for more than a few kilobytes. Promise it with mr_promise_result. `name`
+ * must live as long as the pipeline. MR_ERROR_MEMORY. */
 MR_API int mr_io_add_tensor(mr_io *io, mr_frame *frame, const char *name, const mr_format *format, void **data);
 
 /* Types that split: makes a frame that the call has derived from its input the frame of an object. `number` counts an

@@ -29,6 +29,7 @@ typedef struct mr_survey {
     mr_format_set set;  /* packets, with picture size and layout */
     double rate;        /* packets a second; 0: not known */
     int64_t frames;     /* packets in one turn; 0: unknown or endless */
+    int64_t span_ns;    /* how long a file lasts, from its beginning; 0: unknown */
     int64_t mean_pixels; /* per picture; 0: not known */
     int references;     /* pictures that a decoder keeps for later ones; 0: not known */
     char remark[MR_SURVEY_REMARK]; /* what the stream cannot provide (mr_negotiation.remark); "": nothing to say */

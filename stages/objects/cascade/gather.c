@@ -17,6 +17,9 @@
 enum { FRAMES, CROPS };
 /* Objects of all pictures of a frame. The time to merge them grows with the square. */
 enum { MOST_CHILDREN = 10000 };
+/* The tensor of features: its name, and the most vectors and bytes of a frame. */
+static const char FEATURES[] = "features";
+enum { MOST_VECTORS = 1000, MOST_FEATURE_BYTES = 16 << 20 };
 
 typedef struct vote_options {
     bool given;
@@ -31,6 +34,8 @@ typedef struct merge_options {
 typedef struct options {
     vote_options vote;
     merge_options merge;
+    bool features;
+    const char *tensor;
 } options;
 
 /* Part of the bytes that are kept. */
@@ -62,6 +67,11 @@ typedef struct state {
     size_t part_count, part_room;
     uint8_t *bytes;
     size_t byte_count, byte_room;
+    int64_t *look;     /* with features: the numbers of objects that have a vector */
+    size_t look_count, look_room;
+    float *vectors;    /* in the same order */
+    size_t length, vector_room; /* length: numbers in each vector; 0: none has come yet */
+    uint64_t odd;      /* vectors that are not numbers */
     bool came;         /* a picture did */
     bool unsearched;   /* a picture came in which a detector has not searched, as with `every` */
     bool cut;          /* not all that was found is kept, or pictures were lost that would have been searched */
@@ -88,20 +98,66 @@ static bool may_find(const mr_planned_input *input) {
     return finds;
 }
 
+/* The most rows of the tensor of features. */
+static int64_t most_rows(const mr_negotiation *n, int64_t length) {
+    const mr_planned_result *one = n->inputs[FRAMES].results;
+    while (one && one->kind != mr_kind_objects())
+        one = one->next;
+    const int64_t fit = length ? MOST_FEATURE_BYTES / (int64_t)sizeof(float) / length : 1;
+    const int64_t found = one && !may_search(&n->inputs[CROPS]) ? (int64_t)one->elements : 0;
+    const int64_t most = found && found < MOST_VECTORS ? found : MOST_VECTORS;
+    return fit && fit < most ? fit : most;
+}
+
+/* With features: a tensor on each frame, a row for each object in the order of the result. */
+static int promise_features(mr_negotiation *n) {
+    const options *o = n->options;
+    const mr_planned_input *crops = &n->inputs[CROPS];
+    mr_format vector = {0};
+    char text[MR_FORMAT_SET_TEXT];
+    const mr_planned_finding of = mr_planned_find_vector(crops, o->tensor, &vector);
+    if (of == MR_PLANNED_NONE && o->tensor)
+        return mr_refuse(n, "tensor", "no vector called \"%s\" is among the results that come from %s", o->tensor,
+                         crops->from);
+    if (of == MR_PLANNED_NONE)
+        return mr_refuse(n, "features", "%s gives a %s for each object, and no vector; let features, infer, hog or "
+                         "histogram look at the pictures", crops->from,
+                         mr_format_set_print(&crops->set, text, sizeof text));
+    if (of == MR_PLANNED_FOUND && vector.dtype && vector.dtype != MR_DTYPE_F32)
+        return mr_refuse(n, o->tensor ? "tensor" : "features", "%s gives a %s, but features are f32", crops->from,
+                         mr_format_set_print(&crops->set, text, sizeof text));
+    const int64_t length = of == MR_PLANNED_FOUND ? (int64_t)mr_vector_length(&vector) : 0;
+    const mr_format rows = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 2, (const int64_t[]){0, length});
+    const int64_t most = most_rows(n, length);
+    mr_format_set set = mr_format_set_of(&rows);
+    set.dims[0] = (mr_bounds){1, most};
+    int status = mr_promise_result(n, 0, mr_kind_tensor(), FEATURES, &set);
+    if (!status)
+        mr_promise_items(n, 0, length ? (uint64_t)(most * length) * sizeof(float) : MOST_FEATURE_BYTES);
+    return status;
+}
+
 static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
+    n->blind = !o->features;
+    if (o->merge.given && o->features)
+        return mr_refuse(n, "merge", "merge is for tiles, and features for pictures of objects: write one of them");
+    if (o->tensor && !o->features)
+        return mr_refuse(n, "tensor", "tensor names the vector for features: write features: true, or leave it out");
     if (o->merge.given && o->vote.given)
         return mr_refuse(n, "merge", "merge is for tiles, and vote for pictures of objects: write one of them");
     if (!o->merge.given && !mr_may_have_objects(&n->inputs[FRAMES]))
         return mr_refuse(n, NULL, "the frames from %s have no objects: name the stage that gives crop its frames, or "
                          "one after it", n->inputs[FRAMES].from);
-    if (!may_find(&n->inputs[CROPS]))
+    if (!may_find(&n->inputs[CROPS]) && !o->features)
         return mr_refuse(n, NULL, "no stage gave the pictures from %s classes, text or objects that could be put onto "
-                         "objects: let classify, ctc or another detect look at them first", n->inputs[CROPS].from);
+                         "objects: let classify, ctc or another detect look at them first, or write features: true "
+                         "to give vectors to track", n->inputs[CROPS].from);
     if (o->vote.given && o->vote.over_ns <= 0)
         return mr_refuse(n, "vote", "vote needs the time over which answers count: {over: 2s}");
     n->outputs[0].follows = n->outputs[0].shares = FRAMES;
-    return mr_promise_result(n, 0, mr_kind_objects(), NULL, NULL);
+    int status = mr_promise_result(n, 0, mr_kind_objects(), NULL, NULL);
+    return status || !o->features ? status : promise_features(n);
 }
 
 /* ---- keeping results --------------------------------------------------------------------------------------------- */
@@ -194,8 +250,29 @@ static int keep_part(state *s, const mr_object *part) {
     return MR_OK;
 }
 
+/* Copies the vector of an object's picture. */
+static int keep_features(state *s, const options *o, const mr_frame *picture, int64_t number) {
+    mr_frame_vector found;
+    int status = mr_frame_find_vector(picture, o->tensor, &found);
+    if (status)
+        return status == MR_ERROR_NO_INPUT ? MR_OK : status;
+    if (s->length && found.length != s->length)
+        return mr_fail(MR_ERROR_DATA, "the vector of an object has %zu numbers, and others had %zu", found.length,
+                       s->length);
+    s->length = found.length;
+    s->odd += isnan(found.data[0]) ? 1 : 0;
+    if (s->look_count == MOST_VECTORS || (s->look_count + 1) * s->length > MOST_FEATURE_BYTES / sizeof(float))
+        return MR_OK;
+    if (!mr_grow((void **)&s->look, s->look_count, &s->look_room, sizeof *s->look) ||
+        !mr_grow((void **)&s->vectors, s->look_count, &s->vector_room, s->length * sizeof *s->vectors))
+        return no_memory();
+    memcpy(s->vectors + s->look_count * s->length, found.data, s->length * sizeof *s->vectors);
+    s->look[s->look_count++] = number;
+    return MR_OK;
+}
+
 static void forget(state *s) {
-    s->answer_count = s->child_count = s->part_count = s->byte_count = 0;
+    s->look_count = s->answer_count = s->child_count = s->part_count = s->byte_count = 0;
     s->cut = s->unsearched = s->came = false;
 }
 
@@ -230,6 +307,8 @@ static int take_picture(mr_stage *self, const mr_frame *picture) {
             status = keep_children(s, newest = one, number);
         }
     }
+    if (o->features && !status)
+        status = keep_features(s, o, picture, number);
     if (newest && o->merge.given && !status)
         status = keep_part(s, own->data);
     s->unsearched |= !newest && may_search(&self->inputs[CROPS]);
@@ -332,7 +411,34 @@ static void sort(mr_result *result) {
         qsort(result->data, result->count, sizeof(mr_object), compare);
 }
 
-static int put_on(state *s, mr_io *io, mr_frame *frame, const mr_result *objects) {
+static const float *vector_of(const state *s, int64_t number) {
+    for (size_t i = 0; i < s->look_count; i++)
+        if (s->look[i] == number)
+            return s->vectors + i * s->length;
+    return NULL;
+}
+
+/* Adds the tensor with a row for each object; NaN for those without a vector. If no object has one, there is no tensor.
+ * Objects past the most rows have none. */
+static int put_features(const state *s, mr_io *io, mr_frame *frame, const mr_result *objects) {
+    void *data;
+    if (!s->look_count || !objects->count)
+        return MR_OK;
+    const size_t fit = MOST_FEATURE_BYTES / sizeof(float) / s->length, most = fit < MOST_VECTORS ? fit : MOST_VECTORS;
+    const size_t rows = objects->count < most ? objects->count : most;
+    const mr_format format = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 2,
+                                              (const int64_t[]){(int64_t)rows, (int64_t)s->length});
+    int status = mr_io_add_tensor(io, frame, FEATURES, &format, &data);
+    for (size_t i = 0; i < rows && !status; i++) {
+        float *row = (float *)data + i * s->length;
+        const float *vector = vector_of(s, mr_object_number(objects, i));
+        for (size_t k = 0; k < s->length; k++)
+            row[k] = vector ? vector[k] : NAN;
+    }
+    return status;
+}
+
+static int put_on(const options *o, state *s, mr_io *io, mr_frame *frame, const mr_result *objects) {
     mr_result *result;
     int status = mr_io_renew_objects(io, frame, objects, s->child_count, &result);
     for (size_t i = 0; !status && i < objects->count; i++)
@@ -345,7 +451,7 @@ static int put_on(state *s, mr_io *io, mr_frame *frame, const mr_result *objects
     }
     if (!status)
         result->cut |= s->cut || s->unsearched;
-    return status;
+    return status || !o->features ? status : put_features(s, io, frame, result);
 }
 
 /* Drops objects that another tile has too, and those of no tile. */
@@ -377,7 +483,7 @@ static int put_tiles(const mr_stage *self, mr_io *io, mr_frame *frame, const mr_
     int status = merge(s, o);
     s->cut |= !s->came && may_search(&self->inputs[CROPS]);
     if (!status && objects)
-        return put_on(s, io, frame, objects);
+        return put_on(o, s, io, frame, objects);
     if (!status && !s->part_count && !s->cut)
         return MR_OK;
     if (!status)
@@ -408,7 +514,7 @@ static int process(mr_stage *self, mr_io *io) {
     if (!status && o->merge.given && !(input->flags & MR_FRAME_AWAY))
         status = put_tiles(self, io, frame, objects);
     else if (!status && objects)
-        status = put_on(s, io, frame, objects);
+        status = put_on(o, s, io, frame, objects);
     forget(s);
     return mr_io_finish(io, 0, frame, status);
 }
@@ -420,11 +526,16 @@ static int open_stage(mr_stage *self) {
 
 static void close_stage(mr_stage *self) {
     state *s = self->state;
+    if (s->odd)
+        mr_stage_warn(self, "the features of %llu object%s of %s are not numbers: track uses boxes alone for them",
+                      (unsigned long long)s->odd, s->odd == 1 ? "" : "s", self->source_id);
     mr_ballot_destroy(&s->votes);
     mr_free(s->answers);
     mr_free(s->children);
     mr_free(s->parts);
     mr_free(s->bytes);
+    mr_free(s->look);
+    mr_free(s->vectors);
     mr_free(s->attributes);
 }
 
@@ -439,8 +550,14 @@ static const mr_option merge_table[] = {
      .min = 0, .max = 1, .help = "an object at the edge of its tile goes if a larger share of it lies in another"},
     MR_OPTIONS_END};
 static const mr_option table[] = {
+    {.name = "features", .kind = MR_OPTION_BOOL, .offset = offsetof(options, features), .fallback = "false",
+     .help = "adds the vectors of the objects' pictures (features, infer, hog, histogram) for track, as a tensor "
+             "named features with a row for each object, in the order of objects; NaN for objects without one"},
     {.name = "merge", .kind = MR_OPTION_MAP, .offset = offsetof(options, merge), .fields = merge_table,
      .help = "after tile: objects that lie in several tiles stay once"},
+    {.name = "tensor", .kind = MR_OPTION_STRING, .offset = offsetof(options, tensor), .example = "embedding",
+     .help = "with features: which of the tensors that infer adds; if not given, the frame's vector, or else the "
+             "newest tensor that is one"},
     {.name = "vote", .kind = MR_OPTION_MAP, .offset = offsetof(options, vote), .fields = vote_table,
      .help = "an object with a track gets the answer that most of its pictures had, also in frames without one"},
     MR_OPTIONS_END};
@@ -462,7 +579,6 @@ const mr_stage_type mr_gather_stage = {
             "another connection).",
     .inputs = inputs,
     .outputs = outputs,
-    .blind = true,
     .options = table,
     .options_bytes = sizeof(options),
     .state_bytes = sizeof(state),

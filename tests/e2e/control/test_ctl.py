@@ -226,6 +226,12 @@ class Control(harness.Controlled):
         child.send_signal(signal.SIGTERM)
         _, err = child.communicate(timeout=TIMEOUT)
         self.assertIn("`millrace ctl` cannot reach this run: cannot make the folder /proc/none", err)
+        self.environment["MILLRACE_CONTROL"] = str(self.folder / ("x" * 108))
+        child = self.start()
+        child.send_signal(signal.SIGTERM)
+        _, err = child.communicate(timeout=TIMEOUT)
+        self.assertIn("`millrace ctl` cannot reach this run: the folder in MILLRACE_CONTROL is too long", err)
+        self.assertIn("MILLRACE_CONTROL is too long", self.ctl("status", code=64).stderr)
 
     def test_it_can_be_off(self):
         child = self.start("--control", "off")
@@ -377,12 +383,12 @@ class Control(harness.Controlled):
         folder = self.runtime / "millrace"
         folder.mkdir(mode=0o777)
         folder.chmod(0o777)
-        for place in (self.folder, self.runtime):
-            place.chmod(0o755)
         with socket.socket(socket.AF_UNIX) as other:
+            # Only who listens counts. That user may have no way through the folders above, where TMPDIR is.
+            other.bind(str(folder / "4711.sock"))
+            os.chown(folder / "4711.sock", 65534, 65534)
             os.seteuid(65534)
             try:
-                other.bind(str(folder / "4711.sock"))
                 other.listen()
             finally:
                 os.seteuid(0)

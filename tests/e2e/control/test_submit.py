@@ -16,7 +16,7 @@ import slurm
 from harness import MILLRACE, Case, pipeline, rows_in
 from slurm import FRAMES
 
-AT_ONCE = 4
+AT_ONCE = 10
 
 
 class Submitting:
@@ -116,7 +116,7 @@ class UnderSlurm(UsingSlurm):
 
     def test_a_failure(self):
         """The exit code is the failed node's, and no other node waits for it."""
-        path = self.pipeline(rate=200, frames=10**9)
+        path = self.pipeline(rate=2000, frames=10**9)
         name = self.submit(path, "slurm", "--wait", "--set", "stages.out.path=/dev/full", "--set",
                            "stages.out.on_full=fail", code=74)
         one = self.status(name)
@@ -144,9 +144,9 @@ class UnderSlurm(UsingSlurm):
         self.assertEqual((one["state"], one["processes"][1]["exit_code"]), ("failed", 137))
 
     def test_what_was_cancelled_continues(self):
-        path = self.pipeline(rate=200)
+        path = self.pipeline(rate=50)
         first = self.submit(path, "slurm")
-        self.await_rows(100)
+        self.await_rows(50)
         self.run_verb("submit", path, "--target", "slurm", "--resume", first, code=64, says="is running")
         self.run_verb("cancel", first)
         self.run_verb("status", first, "--wait", code=75)
@@ -163,9 +163,9 @@ class UnderSlurm(UsingSlurm):
         self.assertEqual([path.name for path in self.kept()], sorted([first, second]))
 
     def test_a_requeued_job_continues(self):
-        name = self.submit(self.pipeline(rate=200), "slurm")
-        self.await_rows(100)
+        name = self.submit(self.pipeline(rate=100), "slurm")
         number = self.status(name)["site_id"]
+        self.await_rows(100)
         self.call("scontrol", "requeue", number)
         show = ("scontrol", "--oneliner", "show", "job", number)
         self.wait_until(lambda: re.search("JobState=PENDING.* Restarts=1", self.call(*show).stdout), pause=0.2)

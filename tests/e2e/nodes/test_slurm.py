@@ -11,7 +11,7 @@ import slurm
 from harness import MILLRACE, TIMEOUT, pipeline
 from slurm import FRAMES
 
-AT_ONCE = 4
+AT_ONCE = 10
 
 
 class Deployed(slurm.UnderSlurm):
@@ -107,7 +107,7 @@ class Deployed(slurm.UnderSlurm):
 
     def test_a_task_that_fails_ends_the_job(self):
         """No other task may wait for it and hold the allocation."""
-        pipeline = self.pipeline(rate=200, frames=10**9)
+        pipeline = self.pipeline(rate=2000, frames=10**9)
         job = self.submit(self.deployed(pipeline, "--set", "stages.out.path=/dev/full", "--set",
                                         "stages.out.on_full=fail"))
         self.assertEqual(self.await_end(job), "FAILED")
@@ -139,10 +139,6 @@ class Deployed(slurm.UnderSlurm):
         self.assertEqual(told.returncode, 64, told.stderr)
         self.assertIn("4 processes were started, but the pipeline has 3", told.stderr)
 
-
-class Steps(slurm.UnderSlurm):
-    """Each node is a job, and a job of another case may not take the place of one that is started again."""
-
     def step(self, pipeline, node):
         """Starts a separate step for one node."""
         with open(self.folder / f"{node}.log", "a") as log:
@@ -160,18 +156,24 @@ class Steps(slurm.UnderSlurm):
             if words[1:5] == ["run", str(pipeline), "--node", node]:
                 os.kill(int(path.parent.name), signal.SIGKILL)
 
-    def test_a_node_that_is_killed_and_started_again(self):
-        """Whichever it is: no record may be lost or duplicated."""
-        output = self.folder / "out.jsonl"
-        for victim in ("camera", "worker", "center"):
-            output.unlink(missing_ok=True)
-            pipeline = self.pipeline(rate=200)
-            steps = {node: self.step(pipeline, node) for node in ("camera", "worker", "center")}
-            self.await_rows(100)
-            self.kill_node(pipeline, victim)
-            self.assertNotEqual(steps[victim].wait(timeout=TIMEOUT), 0)
-            steps[victim] = self.step(pipeline, victim)
-            for node, child in steps.items():
-                self.assertEqual(child.wait(timeout=TIMEOUT), 0, (self.folder / f"{node}.log").read_text())
-            rows = [json.loads(line)["seq"] for line in output.read_text().splitlines()]
-            self.assertEqual(rows, list(range(FRAMES)), victim)
+    def kill_and_start(self, victim):
+        """Each node is a job. No record may be lost or duplicated, whichever is killed and started again."""
+        pipeline = self.pipeline(rate=200)
+        steps = {node: self.step(pipeline, node) for node in ("camera", "worker", "center")}
+        self.await_rows(100)
+        self.kill_node(pipeline, victim)
+        self.assertNotEqual(steps[victim].wait(timeout=TIMEOUT), 0)
+        steps[victim] = self.step(pipeline, victim)
+        for node, child in steps.items():
+            self.assertEqual(child.wait(timeout=TIMEOUT), 0, (self.folder / f"{node}.log").read_text())
+        rows = [json.loads(line)["seq"] for line in (self.folder / "out.jsonl").read_text().splitlines()]
+        self.assertEqual(rows, list(range(FRAMES)))
+
+    def test_a_first_node_that_is_killed_and_started_again(self):
+        self.kill_and_start("camera")
+
+    def test_a_node_amid_others_that_is_killed_and_started_again(self):
+        self.kill_and_start("worker")
+
+    def test_a_last_node_that_is_killed_and_started_again(self):
+        self.kill_and_start("center")

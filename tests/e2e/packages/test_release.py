@@ -234,6 +234,18 @@ class Release(Case):
         self.release(VERSION, "--output", self.to, code=74, says="the disk is full")
         self.assertFalse(self.to.exists())
 
+    def test_no_network(self):
+        """The cause is said, though pip names it in warnings alone, and the log is kept."""
+        shutil.copy(ROOT / "tools/package", self.tree / "tools/package")
+        self.commit()
+        done = self.release(VERSION, "--output", self.to, code=69,
+                            environment={"https_proxy": "http://127.0.0.1:9", "PIP_RETRIES": "1"})
+        if "installing Debian packages" in done.stderr:
+            self.skipTest("packages are missing (tools/test installs them)")
+        self.assertIn("pip could not install them: no connection: Connection refused (all of it", done.stderr)
+        self.assertRegex(done.stderr, r"the setup.log in .*/build/release/millrace is now build/release.log\n")
+        self.assertIn("connection broken", (self.tree / "build/release.log").read_text())
+
     def test_interrupted(self):
         self.make("wheel", 'touch "$to/here"; exec sleep 100')
         self.commit()

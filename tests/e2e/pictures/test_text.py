@@ -70,6 +70,23 @@ stages:
         one, = self.read("blank: last, space: true, values: probabilities")
         self.assertEqual(one["text"], "ababß a漢ch")  # 5 is the space, 6 blank
 
+    def test_spaces(self):
+        """A space between two characters that is less probable than blank; not before, after or beside a space."""
+        values = scores(0, 1, 0, 0, 2, 0, 6, 0, 5, 1, 0)
+        for step, share in ((0, 0.1), (2, 0.04), (3, 0.06), (5, 0.1), (7, 0.1), (10, 0.1)):
+            values[step, 6] = share
+        save(self.folder / "model.onnx", {"o": values})
+        self.assertEqual(self.read("values: probabilities")[0]["text"], "ab 漢a")
+        one, = self.read("values: probabilities, space_score: 0.05")
+        self.assertEqual(one["text"], "a b 漢a")
+        self.assertAlmostEqual(one["score"], 0.9, 5)
+        self.assertEqual(self.read("values: probabilities, space_score: 0.07")[0]["text"], "ab 漢a")
+        save(self.folder / "model.onnx", {"o": np.log(np.maximum(values, 1e-4))})
+        self.assertEqual(self.read("values: logits, space_score: 0.05")[0]["text"], "a b 漢a")
+        self.assertIn("space_score needs beam: 1", self.read("space_score: 0.1, beam: 2", code=78, verb="plan"))
+        self.assertIn("space_score needs a class for the space", self.read("space_score: 0.1, space: false", code=78,
+                                                                           verb="plan"))
+
     def test_beam(self):
         """Two ways of writing "a" are together more probable than blank."""
         values = np.zeros((2, 7), np.float32)
@@ -140,7 +157,7 @@ class Words(Case):
         self.assert_balanced(run)
         rows = [json.loads(line) for line in (self.folder / "rows.jsonl").read_text().splitlines()]
         wrong, letters = lettering.errors(truth, lettering.read_rows(rows))
-        self.assertLessEqual(wrong, RAPIDOCR[0] + 0.005)
+        self.assertLessEqual(wrong, RAPIDOCR[0] - 0.003)  # which loses more spaces
         self.assertLessEqual(letters, RAPIDOCR[1] + 0.005)
         self.assertEqual(len(list((self.folder / "read").glob("*.png"))), 24)
 

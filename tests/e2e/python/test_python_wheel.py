@@ -187,6 +187,7 @@ class Wheel(Case):
                 if not worked:
                     self.elsewhere(wheel, folder / "bin/python")
                     self.models(folder / "bin/millrace")
+                    self.frozen(folder / "bin/python")
                 shutil.rmtree(folder)
                 worked.append(python)
         self.assertTrue(worked, f"none of {pythons} makes environments (Debian: python3-venv)")
@@ -202,6 +203,20 @@ class Wheel(Case):
             "python3*/site-packages/millrace/share/millrace/converters/labels/*")}
         for file in (file for model in catalog for file in model["files"] if "here" in file):
             self.assertEqual(hashlib.sha256(made[file["here"]]).hexdigest(), file["sha256"])
+
+    def frozen(self, python):
+        """PyInstaller finds the hook, which names all that it would miss. (It takes minutes itself.)"""
+        done = call([python, "-c", "import importlib.metadata, json, runpy\n"
+                     "(hooks,) = [one for one in importlib.metadata.distribution('millrace').entry_points\n"
+                     "            if one.group == 'pyinstaller40']\n"
+                     "(folder,) = hooks.load()()\n"
+                     "print(json.dumps(runpy.run_path(folder + '/hook-millrace.py')['datas']))"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        taken = {f"{to}/{pathlib.Path(path).name}" for path, to in json.loads(done.stdout)}
+        site = next((python.parents[1] / "lib").glob("python3*/site-packages"))
+        self.assertGreater(len(taken), 100)
+        self.assertLessEqual({f"millrace.libs/{path.name}" for path in site.glob("millrace.libs/*")} |
+                             {"millrace/bin/millrace", "millrace/share/millrace/converters/make.py"}, taken)
 
     def elsewhere(self, wheel, python):
         """The same bytes on a processor without AVX2, and beside other modules that bring an FFmpeg, in each order. pip

@@ -152,6 +152,12 @@ class Clips(harness.Case):
         run = self.frames(path, options=", start: 1s, duration: 1500ms")
         self.assert_times(run.rows, [time for time in clips.probed(path) if 1.0 <= time < 2.5])
 
+    def test_a_start_after_the_end(self):
+        """It is told, since nothing else would say why there are no rows."""
+        run = self.frames(clips.longer("mp4"), options=", start: 1h")
+        self.assertEqual(run.rows, [])
+        self.assertRegex(run.err, r"warning: sources\.\w+: it starts at 3600 s, and .*\.mp4 lasts [0-9.]+ s")
+
     def test_two_loops(self):
         path = clips.codec("h264 4:2:0")
         run = self.frames(path, options=", loop: 2")

@@ -1,9 +1,7 @@
 """Shared by the training tests: opencv-doc's handwritten digits, and vectors as in the cache."""
 import csv
-import os
 import pathlib
 import random
-import shutil
 import struct
 import subprocess
 import tempfile
@@ -30,21 +28,12 @@ def need():
         raise unittest.SkipTest("opencv-doc is not installed")
 
 
-def link(source, path):
-    try:
-        os.link(source, path)
-    except OSError:  # on another file system
-        shutil.copyfile(source, path)
-
-
-def cut(folder):
-    """The digits in folder/digits, one folder per class: cut once, in the build folder, and linked from there. Files
-    can be moved and replaced, but must not be overwritten."""
+def cut():
+    """The folder with the digits, one folder per class: cut once, in the build folder. Nothing in it may be changed."""
     need()
     tool = ROOT / "tools/digits"
-    once = clips.made("digits", tool.read_text(), lambda path: subprocess.run([tool, path], check=True,
+    return clips.made("digits", tool.read_text(), lambda path: subprocess.run([tool, path], check=True,
                                                                               capture_output=True))
-    return shutil.copytree(once, folder / "digits", copy_function=link)
 
 
 def files(digits, each=500):

@@ -15,7 +15,7 @@ class Killed(digits.Kept):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        files = digits.files(digits.cut(cls.kept), 150)
+        files = digits.files(digits.cut(), 150)
         broken = cls.kept / "broken.png"
         broken.write_bytes(files[0][0].read_bytes()[:100])
         cls.rows = [[path, label, "", part] for (path, label), part in zip(files, digits.parts(len(files)))]

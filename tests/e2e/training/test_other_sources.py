@@ -54,7 +54,7 @@ class OtherSources(Case):
 
     def setUp(self):
         super().setUp()
-        rows = digits.files(digits.cut(self.folder), 20)
+        rows = digits.files(digits.cut(), 20)
         split = digits.parts(len(rows))
         self.list = digits.write_list(self.folder / "digits.csv",
                                       [[path, label, f"group {i // 2}", split[i // 2]]

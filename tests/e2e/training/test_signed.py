@@ -17,7 +17,7 @@ def openssl(*words):
 class Signed(Case):
     def setUp(self):
         super().setUp()
-        rows = digits.files(digits.cut(self.folder), 12)
+        rows = digits.files(digits.cut(), 12)
         self.list = digits.write_list(self.folder / "digits.csv", [[path, label, "", part] for (path, label), part
                                                                    in zip(rows, digits.parts(len(rows)))])
         self.head, self.picture = self.folder / "head", rows[0][0]

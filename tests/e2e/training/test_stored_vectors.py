@@ -12,7 +12,7 @@ class Stored(digits.Kept):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        files = digits.files(digits.cut(cls.kept), 30)
+        files = digits.files(digits.cut(), 30)
         cls.rows = [[path, label, f"group {i // 2}", part] for i, ((path, label), part) in
                     enumerate(zip(files, [part for part in digits.parts(len(files) // 2) for _ in range(2)]))]
         cls.files = digits.write_list(cls.kept / "files.csv", cls.rows)
@@ -107,7 +107,7 @@ class Stored(digits.Kept):
             self.refused(bad, words)
         self.refused(self.folder / "none.npy", "cannot read", code=66)
         good = self.kept / "vectors.npy"
-        self.refused(good, "is not a list (*.csv, *.jsonl) with a row for each vector", data=self.kept / "digits")
+        self.refused(good, "is not a list (*.csv, *.jsonl) with a row for each vector", data=digits.cut())
         numpy.save(bad, x[:, :-1])
         self.refused(bad, f"its vectors have {x.shape[1] - 1} numbers, and those of decode, hog in {digits.PIPELINE} "
                           f"have {x.shape[1]}")

@@ -26,15 +26,17 @@ import digits
 from harness import MILLRACE, MODELS, PICTURES, ROOT, Case, call, need_models, start
 
 
-class Training(digits.Kept):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.digits = digits.cut(cls.kept)
+AT_ONCE = 4
 
+
+class Training(Case):
     def setUp(self):
         super().setUp()
-        self.head = self.folder / "head"
+        self.digits, self.head = digits.cut(), self.folder / "head"
+        # Not beside the head: some cases list its folder.
+        kept = tempfile.TemporaryDirectory(prefix="millrace-")
+        self.addCleanup(kept.cleanup)
+        self.kept = pathlib.Path(kept.name)
         self.cache = self.kept / "cache"
 
     def command(self, data, *arguments):
@@ -134,11 +136,10 @@ class Example(Case):
 
     def test_pictures_of_ones_own(self):
         need_models()
-        with tempfile.TemporaryDirectory(prefix="millrace-") as folder:
-            for path, label in digits.files(digits.cut(pathlib.Path(folder)), 24):
-                if label in "147":
-                    (self.folder / "photos" / label).mkdir(parents=True, exist_ok=True)
-                    shutil.copy(path, self.folder / "photos" / label)
+        for path, label in digits.files(digits.cut(), 24):
+            if label in "147":
+                (self.folder / "photos" / label).mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, self.folder / "photos" / label)
         (shown,) = re.findall(r"^```sh\n(build/millrace train .*?)^```$", (ROOT / "pipelines/TRAINING.md").read_text(),
                               flags=re.M | re.S)
         train, evaluate, run = shown.replace("\\\n", "").splitlines()
@@ -487,8 +488,8 @@ class Broken(Training):
     def test_interrupted(self):
         some = digits.write_list(self.folder / "some.csv", self.some(200))
         process = start(self.command(some, "--penalty", "0.0001"), stderr=subprocess.DEVNULL)
-        while process.poll() is None and not any(path.stat().st_size for path in self.cache.glob("*.made")):
-            pass
+        self.wait_until(lambda: process.poll() is not None or
+                        any(path.stat().st_size for path in self.cache.glob("*.made")), pause=0.001)
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(), 143)
         self.assertFalse(self.head.exists())
@@ -500,8 +501,7 @@ class Broken(Training):
     def interrupt_after_the_fit(self, *arguments):
         process = start(self.command(self.data, *arguments), stderr=subprocess.PIPE, text=True)
         state = self.head.parent / "head.state"
-        while process.poll() is None and not state.exists():
-            pass
+        self.wait_until(lambda: process.poll() is not None or state.exists(), pause=0.001)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate()
         self.assertEqual(process.returncode, 130, errors)

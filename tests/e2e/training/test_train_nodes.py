@@ -64,7 +64,7 @@ class Data:
         kept = tempfile.TemporaryDirectory(prefix="millrace-")
         unittest.addModuleCleanup(kept.cleanup)
         self.folder = pathlib.Path(kept.name)
-        self.digits = digits.cut(self.folder)
+        self.digits = digits.cut()
         self.some, self.all = (digits.write_list(self.folder / f"{each}.csv", self.rows(each)) for each in (30, 120))
         self.alone = {data: self.train_alone(data) for data in (self.some, self.all)}
 

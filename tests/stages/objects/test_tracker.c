@@ -60,7 +60,7 @@ static mr_tracker *make(int64_t confirm_ns, int64_t lost_ns) {
 TEST(the_first_frames_may_have_no_objects) {
     ENDED_BY(mr_tracker_destroy) mr_tracker *tracker = make(0, SECOND);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(mr_tracker_update(tracker, i * SECOND / 10, NULL, 0), MR_OK);
+        assert_int_equal(mr_tracker_update(tracker, i * SECOND / 10, NULL, 0, NULL), MR_OK);
     assert_int_equal(mr_tracker_count(tracker), 0);
 }
 
@@ -70,7 +70,7 @@ static mr_object box(double x, double y, double width, double height, float scor
 }
 
 static void update(mr_tracker *tracker, int64_t now_ns, mr_object *objects, size_t count) {
-    assert_int_equal(mr_tracker_update(tracker, now_ns, objects, count), MR_OK);
+    assert_int_equal(mr_tracker_update(tracker, now_ns, objects, count, NULL), MR_OK);
 }
 
 /* Two persons pass each other at 80 px a second, one above the other, with a pixel of jitter. Each must keep the number
@@ -241,6 +241,116 @@ TEST(anything_may_come) {
             for (size_t k = 0; k < i; k++)
                 assert_true(!objects[i].track || objects[i].track != objects[k].track);
     }
+}
+
+/* ---- features ---------------------------------------------------------------------------------------------------- */
+
+enum { NUMBERS = 11 };
+
+static mr_tracker *make_looking(size_t most, int64_t remember_ns) {
+    const mr_tracker_params params = {.low = 0.1f, .high = 0.5f, .begin = 0.6f, .lost_ns = SECOND, .by_class = true,
+                                      .most = most, .first_id = 1, .dissimilar = 0.3, .reach = 2,
+                                      .remember_ns = remember_ns};
+    mr_tracker *tracker;
+    assert_int_equal(mr_tracker_create(&tracker, &params), MR_OK);
+    return tracker;
+}
+
+/* Looks of different people have nothing in common. Their length does not matter. */
+static void look_like(float vector[NUMBERS], int person, float length) {
+    memset(vector, 0, NUMBERS * sizeof *vector);
+    vector[person] = length;
+}
+
+static int64_t see(mr_tracker *tracker, double seconds, double x, int person) {
+    float vector[NUMBERS];
+    const float *const of[] = {vector};
+    mr_object object = box(x, 100, 40, 90, 0.9f);
+    look_like(vector, person, 1 + (float)seconds);
+    assert_int_equal(mr_tracker_update(tracker, (int64_t)(seconds * 1e9), &object, 1, &(mr_looks){of, NUMBERS}),
+                     MR_OK);
+    return object.track;
+}
+
+TEST(lost_objects_are_known_again_by_their_looks) {
+    ENDED_BY(mr_tracker_destroy) mr_tracker *tracker = make_looking(50, 10 * SECOND);
+    assert_int_equal(see(tracker, 0, 100, 0), 1);
+    update(tracker, SECOND / 4, NULL, 0);
+    assert_int_equal(see(tracker, 0.5, 100, 1), 2); /* where the first one was */
+    assert_int_equal(see(tracker, 4, 300, 0), 1);
+    assert_int_equal(see(tracker, 5, 100, 2), 3);
+    assert_int_equal(see(tracker, 5.1, 900, 0), 4); /* cannot have come so far */
+    assert_int_equal(see(tracker, 16, 100, 1), 5);  /* forgotten */
+    assert_int_equal(mr_tracker_count(tracker), 1);
+}
+
+/* One that turns looks otherwise, and is still there. */
+TEST(what_changes_its_looks_is_followed) {
+    ENDED_BY(mr_tracker_destroy) mr_tracker *tracker = make_looking(50, 10 * SECOND);
+    for (int frame = 0; frame < 20; frame++)
+        assert_int_equal(see(tracker, frame / 20.0, 100 + frame, frame / 10), 1);
+}
+
+/* Boxes that nearly coincide: looks decide, unless one covers the other by more than half. */
+TEST(looks_decide_between_near_boxes) {
+    for (int apart = 30; apart >= 10; apart -= 20) {
+        ENDED_BY(mr_tracker_destroy) mr_tracker *tracker = make_looking(50, 10 * SECOND);
+        float vectors[2][NUMBERS];
+        const float *of[] = {vectors[0], vectors[1]};
+        const mr_looks features = {of, NUMBERS};
+        mr_object objects[2] = {box(100, 100, 40, 90, 0.9f), box(100 + apart, 100, 40, 90, 0.8f)};
+        look_like(vectors[0], 0, 1);
+        look_like(vectors[1], 1, 1);
+        assert_int_equal(mr_tracker_update(tracker, 0, objects, 2, &features), MR_OK);
+        of[0] = vectors[1];
+        of[1] = vectors[0];
+        assert_int_equal(mr_tracker_update(tracker, SECOND / 5, objects, 2, &features), MR_OK);
+        assert_int_equal(objects[0].track, apart == 30 ? 2 : 1);
+        assert_int_equal(objects[1].track, apart == 30 ? 1 : 2);
+    }
+}
+
+TEST(features_of_another_length) {
+    ENDED_BY(mr_tracker_destroy) mr_tracker *tracker = make_looking(50, SECOND);
+    const float vector[NUMBERS] = {1};
+    const float *const of[] = {vector};
+    mr_object object = box(100, 100, 40, 90, 0.9f);
+    assert_int_equal(mr_tracker_update(tracker, 0, &object, 1, &(mr_looks){of, NUMBERS}), MR_OK);
+    assert_int_equal(mr_tracker_update(tracker, 1, &object, 1, &(mr_looks){of, NUMBERS - 1}), MR_ERROR_DATA);
+    assert_string_equal(mr_message(), "the features of objects have 10 numbers, and had 11 before");
+    assert_int_equal(mr_tracker_update(tracker, 2, &object, 1, NULL), MR_OK);
+    assert_int_equal(object.track, 1);
+}
+
+/* Missing, zero, infinite and NaN vectors; more objects than tracks, all of which are remembered. */
+TEST(any_features_may_come) {
+    enum { CROWD = 60, MOST_TRACKS = 40 };
+    ENDED_BY(mr_tracker_destroy) mr_tracker *tracker = make_looking(MOST_TRACKS, 3600 * SECOND);
+    static const float odd[] = {NAN, INFINITY, -INFINITY, 0, 1e30f, 1e-30f};
+    float vectors[CROWD][NUMBERS];
+    const float *of[CROWD];
+    mr_object objects[CROWD];
+    int64_t now_ns = 0;
+    for (int frame = 0; frame < 300; frame++) {
+        const size_t count = (size_t)between(0, CROWD);
+        for (size_t i = 0; i < count; i++) {
+            objects[i] = box(between(-50, 800), between(-50, 600), between(0, 60), between(0, 60),
+                             (float)between(0, 100) / 100);
+            for (int n = 0; n < NUMBERS; n++)
+                vectors[i][n] = draw() % 50 ? (float)between(-9, 9) : odd[draw() % 6];
+            of[i] = draw() % 5 ? vectors[i] : NULL;
+        }
+        if (frame % 40 == 39)
+            mr_tracker_restart(tracker, 1);
+        now_ns += between(0, 2) * SECOND / 3;
+        assert_int_equal(mr_tracker_update(tracker, now_ns, objects, count,
+                                           draw() % 9 ? &(mr_looks){of, NUMBERS} : NULL), MR_OK);
+        assert_true(mr_tracker_count(tracker) <= MOST_TRACKS);
+        for (size_t i = 0; i < count; i++)
+            for (size_t k = 0; k < i; k++)
+                assert_true(!objects[i].track || objects[i].track != objects[k].track);
+    }
+    assert_true(mr_tracker_odd_features(tracker) > 0);
 }
 
 RUN_TESTS(NULL, NULL)

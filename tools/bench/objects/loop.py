@@ -1,9 +1,10 @@
 """Peer: a Python loop with OpenCV, ONNX Runtime and supervision: finds people with YOLOX-nano and follows them.
 
-    loop.py MODEL VIDEO FRAMES ROWS"""
+Prints a row for each frame.
+
+    loop.py MODEL VIDEO FRAMES"""
 import json
 import sys
-import time
 
 import cv2
 import numpy as np
@@ -42,25 +43,23 @@ def find(rows, cells, strides, scale):
 
 
 def main():
-    model, path, frames, rows = sys.argv[1:]
+    model, path, frames = sys.argv[1:]
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 2
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     name, (cells, strides), tracker = session.get_inputs()[0].name, grids(), sv.ByteTrack(frame_rate=10)
-    wall, cpu, video = time.monotonic(), time.process_time(), cv2.VideoCapture(path)
-    with open(rows, "w") as out:
-        for seq in range(int(frames)):
-            good, picture = video.read()
-            if not good:
-                raise SystemExit(f"only {seq} frames")
-            tensor, scale = prepare(picture)
-            found = find(session.run(None, {name: tensor})[0][0], cells, strides, scale)
-            found = tracker.update_with_detections(found)
-            out.write(json.dumps({"seq": seq, "objects": [
-                {"track": int(track), "score": float(score), "box": box.tolist()}
-                for box, score, track in zip(found.xyxy, found.confidence, found.tracker_id)]}) + "\n")
-    print(json.dumps({"wall": time.monotonic() - wall, "cpu": time.process_time() - cpu}))
+    video = cv2.VideoCapture(path)
+    for seq in range(int(frames)):
+        good, picture = video.read()
+        if not good:
+            raise SystemExit(f"only {seq} frames")
+        tensor, scale = prepare(picture)
+        found = find(session.run(None, {name: tensor})[0][0], cells, strides, scale)
+        found = tracker.update_with_detections(found)
+        print(json.dumps({"seq": seq, "objects": [
+            {"track": int(track), "score": float(score), "box": box.tolist()}
+            for box, score, track in zip(found.xyxy, found.confidence, found.tracker_id)]}), flush=True)
 
 
 main()

@@ -180,6 +180,8 @@ int mr_clients_fail_none(void) {
     char where[sizeof folders.path + 32] = "";
     size_t length = 0;
     mr_control_find_folders(&folders);
+    if (!folders.count)
+        return mr_control_fail_no_folder();
     for (int i = 0; i < folders.count; i++)
         length += mr_print_into(where + length, sizeof where - length, "%s%s", i ? ", " : "", folders.path[i]);
     return mr_fail(MR_ERROR_UNAVAILABLE, "no run of yours can be reached in %s; --control PATH names the socket of "

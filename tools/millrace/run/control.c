@@ -148,6 +148,8 @@ static void open_by_default(void) {
     for (int i = 0; i < folders.count; i++)
         if (!mr_control_name(folders.path[i], getpid(), name) && !open_at(name))
             return;
+    if (!folders.count)
+        mr_control_fail_no_folder();
     mr_log(MR_LOG_WARNING, "`millrace ctl` cannot reach this run: %s; --control PATH names another socket, and "
                            "--control off none", mr_message());
 }

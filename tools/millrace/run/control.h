@@ -72,6 +72,8 @@ typedef struct mr_control_folders {
     char path[MR_CONTROL_FOLDERS][MR_CONTROL_PATH];
 } mr_control_folders;
 void mr_control_find_folders(mr_control_folders *folders);
+/* For a list without folders: the one of MILLRACE_CONTROL is too long. */
+int mr_control_fail_no_folder(void);
 /* The socket in that folder for the run with that process number. */
 int mr_control_name(const char *folder, pid_t pid, char path[MR_CONTROL_PATH]);
 /* Connects; MR_ERROR_NO_INPUT if there is no socket, MR_ERROR_UNAVAILABLE if the run is dead, MR_ERROR_PERMISSION,

@@ -65,6 +65,11 @@ void mr_control_find_folders(mr_control_folders *folders) {
         add_services(folders);
 }
 
+int mr_control_fail_no_folder(void) {
+    return mr_fail(MR_ERROR_USAGE, "the folder in MILLRACE_CONTROL is too long for the path of a socket, which may "
+                                   "have %d bytes", MR_CONTROL_PATH - 1);
+}
+
 int mr_control_name(const char *folder, pid_t pid, char path[MR_CONTROL_PATH]) {
     int length = snprintf(path, MR_CONTROL_PATH, "%s/%ld.sock", folder, (long)pid);
     if (length > 0 && length < MR_CONTROL_PATH)

@@ -7,6 +7,7 @@ import os
 import pathlib
 import sys
 import sysconfig
+from typing import List
 
 
 def refuse_builds() -> None:
@@ -38,3 +39,8 @@ def find_onnxruntime() -> None:
         for library in sorted(pathlib.Path(folder, "capi").glob("libonnxruntime.so*")):
             os.environ["MILLRACE_ONNXRUNTIME"] = str(library)
             return
+
+
+def hook_folders() -> List[str]:
+    """Where PyInstaller finds hook-millrace.py."""
+    return [os.path.dirname(__file__)]
