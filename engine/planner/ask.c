@@ -17,6 +17,7 @@
 #include "engine/planner/graph/links.h"
 #include "engine/planner/graph/mismatch.h"
 #include "engine/planner/nodes.h"
+#include "engine/planner/plan_memory.h"
 #include "engine/text/option_lines.h"
 #include "engine/text/options.h"
 #include "engine/text/paths.h"
@@ -566,8 +567,9 @@ static int spacing_of(const mr_plan *plan, const mr_plan_vertex *vertex, const m
 
 /* A call would need buffers for all the frames that it takes together, and the pool has them only for a batch. */
 static int gathers_of(const mr_plan_vertex *vertex, const mr_negotiation *n) {
-    for (size_t i = 0; i < vertex->output_count; i++)
-        if (vertex->outputs[i].shares < 0 && vertex->outputs[i].set.payload != MR_PAYLOAD_RESULTS)
+    uint64_t bytes;
+    for (size_t port = 0; port < vertex->output_count; port++)
+        if (mr_plan_allocates(vertex, port, &bytes))
             return 1;
     return n->gathers;
 }

@@ -164,15 +164,20 @@ TEST(merged_formats_keep_what_they_share) {
     assert_int_equal(tensors->dims[2], 8);
 }
 
-/* A stage takes the frames that wait only if it needs no buffers for them. */
+/* A stage takes the frames that wait only if it needs no buffers for them: neither for payloads, also changed ones,
+ * nor for results. */
 TEST(frames_are_taken_together_without_buffers) {
     ENDED_BY(mr_plan_destroy) mr_plan *plan = load(HEAD SOURCES "stages:\n"
                                                         "  open: {input: [a, b]}\n"
                                                         "  shrink: {input: [open, still], size: 4}\n"
                                                         "  enlarge: {input: shrink}\n"
-                                                        "  name: {input: enlarge}\n"
+                                                        "  change: {input: enlarge}\n"
+                                                        "  note: {input: change}\n"
+                                                        "  name: {input: note}\n"
                                                         "  out: {type: trash, input: name}\n");
     assert_int_equal(vertex(plan, "enlarge")->calls.gathers, 1);
+    assert_int_equal(vertex(plan, "change")->calls.gathers, 1);
+    assert_int_equal(vertex(plan, "note")->calls.gathers, 1);
     assert_int_equal(vertex(plan, "name")->calls.gathers, 16);
 }
 

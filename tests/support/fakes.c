@@ -155,6 +155,17 @@ static int negotiate_enlarge(mr_negotiation *negotiation) {
     return MR_OK;
 }
 
+static int negotiate_changes(mr_negotiation *negotiation) {
+    mr_promise_changes(negotiation, 0, 0);
+    return MR_OK;
+}
+
+static int negotiate_notes(mr_negotiation *negotiation) {
+    negotiation->outputs[0].follows = negotiation->outputs[0].shares = 0;
+    negotiation->outputs[0].buffer_bytes = 64;
+    return MR_OK;
+}
+
 static const mr_stage_type learn = {.name = "learn",
                                     .summary = "tensors to results",
                                     .inputs = floats_port,
@@ -171,6 +182,22 @@ static const mr_stage_type enlarge = {.name = "enlarge",
                                       .batches = true,
                                       .gathers = 16,
                                       .negotiate = negotiate_enlarge};
+static const mr_stage_type change = {.name = "change",
+                                     .summary = "changes tensors in place",
+                                     .inputs = floats_port,
+                                     .outputs = tensors_port,
+                                     .entry = MR_ENTRY_SHARED,
+                                     .batches = true,
+                                     .gathers = 16,
+                                     .negotiate = negotiate_changes};
+static const mr_stage_type note_them = {.name = "note",
+                                        .summary = "adds results in buffers to tensors",
+                                        .inputs = floats_port,
+                                        .outputs = tensors_port,
+                                        .entry = MR_ENTRY_SHARED,
+                                        .batches = true,
+                                        .gathers = 16,
+                                        .negotiate = negotiate_notes};
 static const mr_stage_type name_them = {.name = "name",
                                         .summary = "adds results to tensors",
                                         .inputs = floats_port,
@@ -228,8 +255,9 @@ static const mr_stage_type writer = {.name = "write",
 static const mr_stage_type trash = {
     .name = "trash", .summary = "forgets", .inputs = anything_in, .entry = MR_ENTRY_STATELESS};
 
-const mr_stage_type *const fake_types[] = {&camera, &pattern, &opener, &shrink, &learn, &enlarge, &name_them, &split,
-                                           &pair,   &gather,  &look,   &same,  &writer,  &trash,     NULL};
+const mr_stage_type *const fake_types[] = {&camera, &pattern, &opener, &shrink, &learn, &enlarge, &change,
+                                           &note_them, &name_them, &split, &pair, &gather, &look, &same,
+                                           &writer, &trash, NULL};
 
 static mr_spec_params params_for(const char *text) {
     return (mr_spec_params){
