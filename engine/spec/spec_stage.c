@@ -332,9 +332,9 @@ int mr_spec_read_vertex(mr_spec_parser *p, mr_spec_vertex *vertex) {
                      said + key + 1);
         else
             snprintf(hint, sizeof hint, "write %s: {%s: %.150s}", vertex->id,
-                     vertex->is_source                       ? "uri"
+                     vertex->is_source                  ? "uri"
                      : type_named(p, vertex->id, false) ? "input"
-                                                             : "type: decode, input", said);
+                                                        : "type: decode, input", said);
         if (!vertex->node->broken)
             mr_spec_error(p, vertex->node->place, hint, "%s.%s: expected a map of options, found %s", section,
                           vertex->id, mr_yaml_found(vertex->node, found, sizeof found));
