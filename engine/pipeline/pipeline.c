@@ -134,19 +134,31 @@ void mr_pipeline_destroy(mr_pipeline **pipeline) {
     *pipeline = NULL;
 }
 
-/* Finds the vertex with this id among sources or stages; NULL, with a message. */
+/* Says that no source, no stage, or neither has this id, and which one it may have meant. */
+static int fail_to_find(const mr_plan *plan, bool stages, bool sources, const char *id) {
+    mr_nearest nearest = {.wanted = id};
+    char meant[256];
+    /* The names of sources that come and go may change meanwhile. */
+    for (size_t v = 0; v < plan->vertex_count; v++)
+        if (plan->vertices[v].role == MR_ROLE_SOURCE ? sources && !mr_plan_changes(plan) : stages)
+            mr_nearest_offer(&nearest, plan->vertices[v].id);
+    const char *near = mr_nearest_hint(&nearest, meant, sizeof meant, NULL);
+    return mr_fail(MR_ERROR_USAGE, "pipeline %s has no %s%s%s \"%s\"%s%s", plan->name, stages ? "stage" : "",
+                   stages && sources ? " or " : "", sources ? "source" : "", id, near ? ": " : "", near ? near : "");
+}
+
+/* Finds the vertex with this id among sources or stages; NULL: there is none. */
 static const mr_plan_vertex *find(const mr_pipeline *pipeline, const char *id, bool source) {
     for (size_t v = 0; v < pipeline->plan->vertex_count; v++) {
         const mr_plan_vertex *vertex = &pipeline->plan->vertices[v];
         if ((vertex->role == MR_ROLE_SOURCE) == source && strcmp(vertex->id, id) == 0)
             return vertex;
     }
-    mr_fail(MR_ERROR_USAGE, "pipeline %s has no %s \"%s\"", pipeline->plan->name, source ? "source" : "stage", id);
     return NULL;
 }
 
-/* Finds a present source. If sources come and go, the slot may get another one at any time; the id shows whether it
- * has. */
+/* Finds a present source; NULL: there is none. If sources come and go, the slot may get another one at any time; the id
+ * shows whether it has. */
 static const mr_plan_vertex *find_source(const mr_pipeline *pipeline, const char *id, const char **kept) {
     mr_graph *graph = pipeline->graph;
     const mr_plan_vertex *vertex = NULL;
@@ -156,13 +168,13 @@ static const mr_plan_vertex *find_source(const mr_pipeline *pipeline, const char
         return vertex;
     }
     uint32_t source = mr_source_find(graph->slots, id, kept);
-    if (source == MR_SOURCE_NONE)
-        mr_fail(MR_ERROR_USAGE, "pipeline %s has no source \"%s\"", pipeline->plan->name, id);
     return source == MR_SOURCE_NONE ? NULL : &pipeline->plan->vertices[source];
 }
 
 static const mr_plan_vertex *find_external(const mr_pipeline *pipeline, const char *id, const char **kept) {
     const mr_plan_vertex *vertex = find_source(pipeline, id, kept);
+    if (!vertex)
+        fail_to_find(pipeline->plan, false, true, id);
     if (vertex && !vertex->type->external) {
         mr_fail(MR_ERROR_USAGE, "source %s has type %s; frames can only be pushed into sources of type push", id,
                 vertex->type->name);
@@ -178,25 +190,13 @@ static const mr_plan_vertex *find_external(const mr_pipeline *pipeline, const ch
 int mr_pipeline_subscribe(mr_pipeline *pipeline, const char *stage, mr_frame_function *function, void *context) {
     const mr_plan_vertex *vertex = find(pipeline, stage, false);
     if (!vertex)
-        return MR_ERROR_USAGE;
+        return fail_to_find(pipeline->plan, true, false, stage);
     mr_deliveries_subscribe(&pipeline->graph->run, vertex, function, context);
     return MR_OK;
 }
 
 int mr_frame_keep(const mr_frame *from, mr_frame **kept) {
     return mr_store_copy(from->store, from, kept);
-}
-
-static int fail_to_find(const mr_plan *plan, const char *id) {
-    mr_nearest nearest = {.wanted = id};
-    char meant[256];
-    /* The names of sources that come and go may change meanwhile. */
-    for (size_t v = 0; v < plan->vertex_count; v++)
-        if (plan->vertices[v].role != MR_ROLE_SOURCE || !mr_plan_changes(plan))
-            mr_nearest_offer(&nearest, plan->vertices[v].id);
-    const char *near = mr_nearest_hint(&nearest, meant, sizeof meant, NULL);
-    return mr_fail(MR_ERROR_USAGE, "pipeline %s has no stage or source \"%s\"%s%s", plan->name, id, near ? ": " : "",
-                   near ? near : "");
 }
 
 int mr_pipeline_tap(mr_pipeline *pipeline, const char *stage, int64_t timeout_ns, mr_frame **frame,
@@ -207,7 +207,7 @@ int mr_pipeline_tap(mr_pipeline *pipeline, const char *stage, int64_t timeout_ns
     if (!vertex)
         vertex = find_source(pipeline, stage, source);
     if (!vertex)
-        return fail_to_find(plan, stage);
+        return fail_to_find(plan, true, true, stage);
     if (!pipeline->graph || !mr_plan_is_here(plan, vertex))
         return mr_fail(MR_ERROR_USAGE, "%s runs on another node", stage);
     int status = mr_taps_wait(&pipeline->graph->run, vertex, timeout_ns, frame);

@@ -94,6 +94,10 @@ TEST(test_nothing_passes) {
     mr_frame *frame;
     assert_int_equal(mr_pipeline_tap(pipeline, "nobody", 0, &frame, &source), MR_ERROR_USAGE);
     assert_string_equal(mr_message(), "pipeline p has no stage or source \"nobody\"");
+    assert_int_equal(mr_pipeline_subscribe(pipeline, "gat", NULL, NULL), MR_ERROR_USAGE);
+    assert_string_equal(mr_message(), "pipeline p has no stage \"gat\": did you mean \"gate\"?");
+    assert_int_equal(mr_pipeline_end(pipeline, "gate"), MR_ERROR_USAGE);
+    assert_string_equal(mr_message(), "pipeline p has no source \"gate\"");
     assert_int_equal(mr_pipeline_tap(pipeline, "gate", 1000000, &frame, &source), MR_ERROR_AGAIN);
     assert_null(frame);
     mr_summary *summary = flow_run(pipeline);
