@@ -96,13 +96,20 @@ static const mr_type_entry *find_type(const mr_spec_parser *p, const mr_spec_ver
 
 /* ---- inputs -------------------------------------------------------------------------------------------------- */
 
+/* `port`: the key under `join`, or NULL. A key without a value was meant as an id. */
+static const char *hint_for_input(const char *port, const mr_yaml *value, char *text, size_t bytes) {
+    if (port && mr_yaml_is_null(value))
+        return mr_join_hint(value, text, bytes);
+    snprintf(text, bytes, "write the id of a source or stage, such as %.64s: decode", port ? port : "input");
+    return text;
+}
+
 static int add_input(const mr_spec_parser *p, mr_spec_vertex *vertex, const char *port, const mr_yaml *value) {
     char found[64], hint[256];
     if (value->broken)
         return MR_OK;
     if (!is_name(value)) {
-        mr_spec_error(p, value->place, port ? mr_join_hint(value, hint, sizeof hint)
-                                            : "write the id of a source or stage, such as input: decode",
+        mr_spec_error(p, value->place, hint_for_input(port, value, hint, sizeof hint),
                       "stages.%s.%s: expected an id, found %s", vertex->id, port ? "join" : "input",
                       mr_yaml_found(value, found, sizeof found));
         return MR_OK;
@@ -332,9 +339,9 @@ int mr_spec_read_vertex(mr_spec_parser *p, mr_spec_vertex *vertex) {
                      said + key + 1);
         else
             snprintf(hint, sizeof hint, "write %s: {%s: %.150s}", vertex->id,
-                     vertex->is_source                       ? "uri"
+                     vertex->is_source                  ? "uri"
                      : type_named(p, vertex->id, false) ? "input"
-                                                             : "type: decode, input", said);
+                                                        : "type: decode, input", said);
         if (!vertex->node->broken)
             mr_spec_error(p, vertex->node->place, hint, "%s.%s: expected a map of options, found %s", section,
                           vertex->id, mr_yaml_found(vertex->node, found, sizeof found));

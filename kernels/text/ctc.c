@@ -157,9 +157,8 @@ static void lengthen(search *s, const path *from, const float *row, float most, 
     }
 }
 
-/* The same path, longer by a blank or a repetition, or by its last character from a shorter path that is followed too.
- *
- *  */
+/* The same path, longer by a blank or a repetition, or by its last character from a shorter path that is followed
+ * too. */
 static path stay(const search *s, const path *one, const float *row, float most, double sum) {
     const double blank = probability(s->ctc, row[s->ctc->blank], most, sum);
     const double again = one->character < 0 ? 0 : probability(s->ctc, row[one->character], most, sum);

@@ -22,7 +22,7 @@ typedef struct mr_ctc {
     size_t blank;
     size_t beam; /* 1: greedy */
     bool logits; /* values are logits; else probabilities */
-    size_t space; /* the space's class; only with: */
+    size_t space; /* the space's class, if space_score is above 0 */
     double space_score; /* Greedy: if the space has at least this probability in a blank step between two characters,
                            there is a space between them, which does not count in the score. 0: only where the space is
                            the best class. */

@@ -79,8 +79,9 @@ typedef struct mr_stage_type {
     bool batches;                /* process can take several inputs at once (`batch:` allowed) */
     int gathers;                 /* More than 1, with `batches`: on processors without `batch:`, a call may get up to
                                     this number of waiting frames while all workers are busy. It never waits for
-                                    frames, and must give each frame the same bits as alone. Where an output has
-                                    buffers of its own, a call gets one: there are no buffers for more. */
+                                    frames, and must give each frame the same bits as alone. Where an output takes
+                                    buffers, also for results or to change pictures, a call gets one frame: there
+                                    are no buffers for more. */
     bool passes;                 /* With `batches`: `process` works on one of several frames (mr_negotiation.every) and
                                     passes the others (mr_io_passes). These do not count in a batch, and do not wait for
                                     one unless they come after a frame that does. */

@@ -198,7 +198,8 @@ class Release(Case):
         self.make("wheel", 'env >&2; echo wheel >"$to/millrace-1.whl"')
         self.commit()
         given = {"CC": "clang", "CPATH": "/opt", "MAKEFLAGS": "-k", "SOURCE_DATE_EPOCH": "1", "TAR_OPTIONS": "-v",
-                 "XZ_OPT": "-1", "TZ": "Asia/Tokyo", "LANG": "de_DE.UTF-8", "PATH": f"/opt/bin:{os.environ['PATH']}"}
+                 "XZ_OPT": "-1", "TZ": "Asia/Tokyo", "LANG": "de_DE.UTF-8", "PATH": f"/opt/bin:{os.environ['PATH']}",
+                 "version": "9", "log": "/none", "root": "/none", "SHELLOPTS": "braceexpand"}  # as in the script
         done = self.release(VERSION, "--output", self.to, environment={**given, "https_proxy": "http://[::1]:9"})
         told = dict(line.split("=", 1) for line in done.stderr.splitlines() if "=" in line)
         self.assertEqual([name for name in given if told.get(name) == given[name]], [])
