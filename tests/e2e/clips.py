@@ -4,6 +4,7 @@ Each clip is made once, in the build folder: a clip whose recipe changes gets an
 import functools
 import hashlib
 import json
+import shutil
 import subprocess
 import threading
 
@@ -34,6 +35,7 @@ def made(name, recipe, make):
         except OSError:  # another test was quicker; a folder cannot replace another
             if not path.exists():
                 raise
+            shutil.rmtree(part)
     return path
 
 

@@ -1,7 +1,7 @@
 /* Any bytes as an H.264, HEVC or MPEG-4 stream: parameter sets in the header, and packets that get times, are checked
- * for damage, and get parameter sets for a transport stream. Nothing may crash or leak, and times must rise. The first
- * byte chooses the codec and whether the stream is live. Two bytes before the header and before each packet give the
- * length.
+ * for damage and zeros, and get parameter sets for a transport stream. Nothing may crash or leak, and times must rise.
+ * The first byte chooses the codec and whether the stream is live. Two bytes before the header and before each packet
+ * give the length.
  *
  *     tests/fuzz/run 60 fuzz_coded */
 #include <libavcodec/avcodec.h>
@@ -10,6 +10,7 @@
 #include "stages/media/coded/alike.h"
 #include "stages/media/coded/picture_times.h"
 #include "stages/media/coded/recovery.h"
+#include "stages/media/coded/zeros.h"
 #include "stages/video/video_sets.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -39,6 +40,7 @@ FUZZ(data, bytes) {
     mr_media media = {.references = 1, .codec = &codec, .rate_num = 25, .rate_den = 1};
     mr_picture_times times = {0};
     mr_recovery recovery;
+    mr_zeros zeros = {0};
     mr_recovery_begin(&recovery);
     mr_picture_times_begin(&times, kind & LIVE);
     int64_t decoded_ns = INT64_MIN;
@@ -53,6 +55,7 @@ FUZZ(data, bytes) {
         fault_if(kind & LIVE && packet.dts_ns <= decoded_ns);
         decoded_ns = packet.dts_ns;
         mr_recovery_pass(&recovery, &packet);
+        fault_if(mr_zeros_find(&zeros, &packet) && kind & MPEG4);
         put_sets(&packet, &codec);
         free(packet.data);
     }

@@ -125,8 +125,10 @@ sh "$1" purge
 sh "$1" purge
 find /var/lib /var/cache /etc/systemd/system ! -type d"""
 
-    @unittest.skipIf(os.geteuid() != 0, "only root mounts")
     def test_disks_that_are_mounted_stay(self):
+        tried = run(["unshare", "-m", "true"])
+        if tried.returncode:
+            self.skipTest(f"nothing can be mounted here: {tried.stderr.strip()}")
         script = self.write((ROOT / "tools/debian/millrace.postrm").read_text(), "postrm")
         done = run(["unshare", "-m", "sh", "-c", self.PREPARE, "sh", script])
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -170,7 +170,7 @@ TEST(alpha_beside_the_picture) {
 
 /* Gray with alpha of 10 bits, straight and premultiplied. */
 TEST(premultiplied) {
-    static const uint8_t half[WIDTH * HEIGHT * 2];
+    static const uint8_t none[WIDTH * HEIGHT * 2];
     ENDED_BY(close_picture) AVFrame *gray = make_picture(AV_PIX_FMT_GRAY8);
     uint8_t alpha[WIDTH * HEIGHT * 2];
     for (int i = 0; i < WIDTH * HEIGHT; i++) {
@@ -184,7 +184,7 @@ TEST(premultiplied) {
     assert_int_equal(mr_background_put_alpha(gray, &given, MR_BACKGROUND_WHITE), MR_OK);
     assert_int_equal(sample(gray, 0, 0, 0, -1), 255);
     assert_int_equal(sample(gray, 0, 1, 0, -1), 228); /* 100 + 255 * 512 / 1023 */
-    given = (mr_alpha){half, 2 * WIDTH, 10, false};
+    given = (mr_alpha){none, 2 * WIDTH, 10, false};
     assert_int_equal(mr_background_put_alpha(gray, &given, MR_BACKGROUND_CONTRAST), MR_OK);
     assert_int_equal(sample(gray, 0, 1, 0, -1), 0);
 }
