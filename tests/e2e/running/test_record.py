@@ -9,7 +9,7 @@ import time
 import clips
 from harness import MILLRACE, TIMEOUT, Case, call, pipeline, start
 from test_full import Mounted
-from test_video import hashes, times
+from test_video import Read, hashes
 
 
 def recorded(uri, source, path, record, rows):
@@ -82,7 +82,7 @@ class Record(Case):
                     last = one["triggers"][-1]["seq"] + RATE
                     count = len(hashes(self.path / one["file"]))
                     self.assertTrue(last <= first + count - 1 <= last + 5, (first, count, last))
-                    packets, _ = times(self.path / one["file"])
+                    packets = Read(self.path / one["file"]).times
                     self.assertEqual(len(packets), len(set(packets)))
                     self.assertEqual(one["packets"]["first_pts_ns"], first * 1000000000 // RATE)
                     self.assertEqual(one["packets"]["count"], count)
@@ -95,7 +95,7 @@ class Record(Case):
         uri = clip(5, 7, 9.3)
         _, found = self.recorded(uri, ", before: 2s, after: 1s")
         self.assertEqual(len(found), 1)
-        packets, _ = times(self.path / found[0]["file"])
+        packets = Read(self.path / found[0]["file"]).times
         self.assertEqual(len(packets), len(set(packets)))
         for before, after in zip(packets, packets[1:]):
             self.assertAlmostEqual(after - before, 1 / RATE, delta=1e-3)
@@ -208,7 +208,7 @@ class Record(Case):
             time.sleep(0.05)
             one = self.found()[0]
             self.assertFalse(one["complete"])
-            counts = one["packets"]["count"], one["packets"]["count"] and len(times(self.path / one["file"])[0])
+            counts = one["packets"]["count"], one["packets"]["count"] and len(Read(self.path / one["file"]).times)
         run.send_signal(signal.SIGINT)
         self.assertEqual(run.wait(TIMEOUT), 0)
         for one in self.found():

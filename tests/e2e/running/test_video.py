@@ -3,9 +3,11 @@ stream, segments, retention, HLS, and a killed process's file. Starting ffprobe 
 small file: where many files are read, PyAV reads them, or one ffmpeg."""
 import fractions
 import json
+import pathlib
 import shutil
 import signal
 import subprocess
+import tempfile
 
 import av
 import clips
@@ -62,6 +64,24 @@ def frames(path):
     return int(stream["nb_read_frames"]), stream
 
 
+def hashes_of(*paths):
+    """Each file's decoded pictures' MD5s."""
+    with tempfile.TemporaryDirectory() as folder:
+        command, told = ["ffmpeg", "-v", "error"], [pathlib.Path(folder, f"{n}") for n in range(len(paths))]
+        for path in paths:
+            command += ["-i", path]
+        for number, file in enumerate(told):
+            command += ["-map", f"{number}:v:0", "-fps_mode", "passthrough", "-f", "framemd5", file]
+        done = call(command)
+        assert done.returncode == 0, done.stderr
+        return [[line.split(",")[-1].strip() for line in file.read_text().splitlines() if not line.startswith("#")]
+                for file in told]
+
+
+def hashes(path):
+    return hashes_of(path)[0]
+
+
 class Videos(Case):
     def setUp(self):
         super().setUp()
@@ -71,17 +91,6 @@ class Videos(Case):
 
     def files(self, pattern="*"):
         return sorted(self.path.glob(pattern))
-
-    def hashes(self, *paths):
-        """Each file's decoded pictures' MD5s."""
-        command, told = ["ffmpeg", "-y", "-v", "error"], [self.folder / f"md5-{n}" for n in range(len(paths))]
-        for path in paths:
-            command += ["-i", path]
-        for number, file in enumerate(told):
-            command += ["-map", f"{number}:v:0", "-fps_mode", "passthrough", "-f", "framemd5", file]
-        self.checked(command)
-        return [[line.split(",")[-1].strip() for line in file.read_text().splitlines() if not line.startswith("#")]
-                for file in told]
 
     def made(self, encode="", video="", seconds=2, source="", code=0, arguments=()):
         text = made(seconds, encode or "codec: h264", self.path, video or "name: '{source}.mp4'", source)
@@ -182,7 +191,7 @@ class Files(Videos):
         self.assertAlmostEqual(float(told["format"]["duration"]), 90 * 1001 / 30000, delta=2e-3)
         self.assertIn(b"\x1c\x53\xbb\x6b", file.read_bytes())  # Cues
         later = call(["ffmpeg", "-v", "error", "-ss", "2.2", "-i", file, "-frames:v", "1", "-f", "framemd5", "-"])
-        self.assertEqual(later.stdout.splitlines()[-1].split(",")[-1].strip(), self.hashes(file)[0][66])
+        self.assertEqual(later.stdout.splitlines()[-1].split(",")[-1].strip(), hashes(file)[66])
 
     def test_any_number_of_workers_gives_the_same_file(self):
         contents = set()
@@ -199,7 +208,7 @@ class Files(Videos):
             theirs, files = Read(clip).times, [self.path / f"{ending}.{ending}" for ending in endings.split()]
             run = self.copied_to(clip, **{file.stem: f"name: {file.name}, overwrite: true" for file in files})
             self.assertEqual(run.ledger["delivered"], run.ledger["in"])
-            pictures, *copied = self.hashes(clip, *files)
+            pictures, *copied = hashes_of(clip, *files)
             for file, same in zip(files, copied, strict=True):
                 with self.subTest(clip=name, file=file.name):
                     self.assertEqual(same, pictures)
@@ -219,7 +228,7 @@ class Files(Videos):
                                  frames=30)
             files = [self.path / "order.mp4", self.path / "order.mkv"]
             self.copied_to(clip, **{file.suffix[1:]: f"name: {file.name}, overwrite: true" for file in files})
-            pictures, *copied = self.hashes(clip, *files)
+            pictures, *copied = hashes_of(clip, *files)
             self.assertEqual(len(pictures), 28 if "packed" in name else 30)
             for file, same in zip(files, copied, strict=True):
                 with self.subTest(clip=name, file=file.name):
@@ -259,7 +268,7 @@ class Files(Videos):
         clip = clips.codec("h264 4:2:0")
         self.copied(clip, source=", loop: 3")
         self.assertEqual([file.name for file in self.files()], ["cam-2.mp4", "cam-3.mp4", "cam.mp4"])
-        pictures, *copied = self.hashes(clip, *self.files())
+        pictures, *copied = hashes_of(clip, *self.files())
         self.assertEqual(copied, 3 * [pictures])
 
     def test_files_that_are_there(self):
@@ -396,7 +405,7 @@ class Hls(Videos):
         self.copied(clip, "name: '{source}.m3u8', playlist: 0", source=", loop: 2")
         playlist = (self.path / "cam.m3u8").read_text()
         self.assertEqual(playlist.count("#EXT-X-DISCONTINUITY\n"), 1)
-        looped, once = self.hashes(self.path / "cam.m3u8", clip)
+        looped, once = hashes_of(self.path / "cam.m3u8", clip)
         self.assertEqual(len(looped), 2 * len(once))
 
 
