@@ -273,6 +273,7 @@ CLIP_TEST(zeros_from_a_header_on_are_noticed) {
     char path[CLIP_PATH], zeroed[CLIP_PATH], name[64];
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
         bool right[FRAMES];
+        int changed = 0;
         snprintf(name, sizeof name, "whole-%s", streams[some[i]].name);
         clip_make(path, name, streams[some[i]].arguments);
         clip_reference(path, &expected);
@@ -282,12 +283,14 @@ CLIP_TEST(zeros_from_a_header_on_are_noticed) {
         for (long bit = FIRST, number = 0; bit < LAST; bit += STEP, number = (number + 1) % PACKETS) {
             if (!change_packet(path, zeroed, &whole, (size_t)number, clear, bit))
                 continue;
+            changed++;
             print_message("    %s, packet %ld from bit %ld on\n", streams[some[i]].name, number, bit);
             clip_run(&result, zeroed, "", number % 2 ? ", threads: 1" : ", threads: 3");
             assert_int_equal(result.status, MR_OK);
             assert_true(result.corrupt > 0);
             clip_find_right(&result, &expected, STEP_NS, right, FRAMES);
         }
+        assert_in_range(changed, 5, LAST);
         remove(zeroed);
     }
 }
