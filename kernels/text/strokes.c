@@ -20,7 +20,8 @@ static uint8_t light_at(const mr_format *format, const mr_plane *plane, const do
     const int32_t y = (int32_t)fmin(fmax(floor(at[1]), 0), format->height - 1);
     const uint8_t *from = plane[part->plane].data + part->offset + y * plane[part->plane].stride +
                           (ptrdiff_t)x * part->step;
-    return info->depth > 8 ? (uint8_t)(((from[0] | from[1] << 8) >> info->shift) >> (info->depth - 8)) : *from;
+    const int light = info->depth > 8 ? ((from[0] | from[1] << 8) >> info->shift) >> (info->depth - 8) : *from;
+    return (uint8_t)light;
 }
 
 static void look(const mr_plane_map *map, double width, double height, const mr_format *format, const mr_plane *plane,
