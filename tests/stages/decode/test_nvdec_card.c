@@ -3,7 +3,8 @@
  * gives numbered pictures and can refuse, so all but the pixels can be tested without a GPU.
  *
  * Software's pictures are compared with MD5 sums from the ffmpeg program. That program makes the clips in the clip
- * folder (MILLRACE_CLIPS, else test-clips), and the sums are in NAME.md5 beside them:
+ * folder (MILLRACE_CLIPS, else test-clips), and the sums are in NAME.MACHINE.md5 beside them, as pictures of MPEG-2
+ * depend on the kind of processor:
  *
  *     test_nvdec_card --make     makes both, for a machine with a GPU but without that program */
 #include <dlfcn.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "engine/device/device.h"
@@ -80,9 +82,15 @@ enum { CLIPS = sizeof clips / sizeof clips[0], PLAIN = 0, MANY_REFERENCES = 1, I
 static char paths[CLIPS][CLIP_PATH];
 static char sums[CLIPS][FRAMES][CLIP_MD5];
 
+static void name_sums(size_t c, char path[CLIP_PATH + 80]) {
+    struct utsname machine;
+    assert_int_equal(uname(&machine), 0);
+    snprintf(path, CLIP_PATH + 80, "%s.%.65s.md5", paths[c], machine.machine);
+}
+
 static bool read_sums(size_t c) {
-    char path[CLIP_PATH + 8];
-    snprintf(path, sizeof path, "%s.md5", paths[c]);
+    char path[CLIP_PATH + 80];
+    name_sums(c, path);
     FILE *file = fopen(path, "r");
     int count = 0;
     while (file && count < FRAMES && fscanf(file, "%32s", sums[c][count]) == 1)
@@ -94,10 +102,10 @@ static bool read_sums(size_t c) {
 
 static void write_sums(size_t c) {
     static clip_frames frames;
-    char path[CLIP_PATH + 8], part[CLIP_PATH + 40];
+    char path[CLIP_PATH + 80], part[CLIP_PATH + 112];
     clip_reference(paths[c], &frames);
     assert_int_equal(frames.count, FRAMES);
-    snprintf(path, sizeof path, "%s.md5", paths[c]);
+    name_sums(c, path);
     snprintf(part, sizeof part, "%s.%d", path, (int)getpid());
     FILE *file = fopen(part, "w");
     assert_non_null(file);
