@@ -224,29 +224,31 @@ void mr_log_of_kind(mr_log_level level, uint64_t kind, const char *text) {
     write_or_count(level, kind, line);
 }
 
-void mr_log_repeating(mr_log_level level, const char *source, const char *format, ...) {
+/* `key`: NULL, or a public key that goes to the end as it is. */
+static void repeat(mr_log_level level, const char *source, const char *key, const char *format, va_list arguments) {
+    char text[LINE_BYTES];
     if (level > mr_log_get_level())
         return;
-    char text[LINE_BYTES];
+    mr_vprint_into(text, sizeof text, format, arguments);
+    mr_url_hide(text);
+    const size_t length = strlen(text);
+    if (key)
+        mr_print_into(text + length, sizeof text - length, ": %s", key);
+    write_or_count(level, mr_log_kind("", source, format), text);
+}
+
+void mr_log_repeating(mr_log_level level, const char *source, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    mr_vprint_into(text, sizeof text, format, arguments);
+    repeat(level, source, NULL, format, arguments);
     va_end(arguments);
-    mr_log_of_kind(level, mr_log_kind("", source, format), text);
 }
 
 void mr_log_repeating_key(mr_log_level level, const char *source, const char *key, const char *format, ...) {
-    if (level > mr_log_get_level())
-        return;
-    char text[LINE_BYTES];
     va_list arguments;
     va_start(arguments, format);
-    mr_vprint_into(text, sizeof text, format, arguments);
+    repeat(level, source, key, format, arguments);
     va_end(arguments);
-    mr_url_hide(text);
-    size_t length = strlen(text);
-    mr_print_into(text + length, sizeof text - length, ": %s", key);
-    write_or_count(level, mr_log_kind("", source, format), text);
 }
 
 void mr_log_settle(void) {

@@ -354,6 +354,13 @@ class Get(Case):
         for home in ("", "not/absolute"):
             get(64, "neither HOME nor XDG_CACHE_HOME names a folder", HOME=home, XDG_CACHE_HOME="")
 
+    def get_where(self, statement):
+        """Makes the network in a Python that has executed the statement."""
+        program, *words = map(str, self.command("odd")[1:])
+        code = (f"import runpy, sys; {statement}; sys.argv = {[program, *words]};"
+                f"runpy.run_path({program!r}, run_name='__main__')")
+        return call(["/usr/bin/python3", "-c", code], environment=self.environment)
+
     def test_a_python_without_venv(self):
         """Debian's python3 comes without ensurepip, and says so at length: the package that has it is named."""
         python = self.folder / "python3"
@@ -362,11 +369,7 @@ class Get(Case):
                           "python3-venv\npackage using the following command.\n\n    apt install python3.11-venv\n\n"
                           "Failing command: python3\nEND\nexit 1\n")
         python.chmod(0o755)
-        program, *words = self.command("odd")[1:]
-        code = (f"import runpy, sys; sys._base_executable = {str(python)!r};"
-                f"sys.argv = {[str(program), *map(str, words)]};"
-                f"runpy.run_path({str(program)!r}, run_name='__main__')")
-        done = call(["/usr/bin/python3", "-c", code], environment=self.environment)
+        done = self.get_where(f"sys._base_executable = {str(python)!r}")
         self.assertEqual(done.returncode, 69, done.stderr)
         self.assertIn("install Debian's package python3-venv (`apt install python3-venv`)", done.stderr)
         self.assertNotIn("Failing command", done.stderr)
@@ -376,11 +379,7 @@ class Get(Case):
         """Networks that are converted need what requirements.txt needs: it is said before anything is fetched."""
         self.model["convert"] = "centerface"
         self.list(self.model)
-        program, *words = self.command("odd")[1:]
-        code = (f"import runpy, sys; sys.version_info = (3, 10, 9, 'final', 0);"
-                f"sys.argv = {[str(program), *map(str, words)]};"
-                f"runpy.run_path({str(program)!r}, run_name='__main__')")
-        done = call(["/usr/bin/python3", "-c", code], environment=self.environment)
+        done = self.get_where("sys.version_info = (3, 10, 9, 'final', 0)")
         self.assertEqual(done.returncode, 69, done.stderr)
         self.assertIn("libraries that need Python 3.11 or later", done.stderr)
         self.assertNotIn("fetching", done.stderr)

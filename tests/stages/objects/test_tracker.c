@@ -220,6 +220,10 @@ TEST(numbers_never_repeat) {
     assert_int_equal(object.track, 1000);
 }
 
+static mr_object any_box(void) {
+    return box(between(-50, 800), between(-50, 600), between(0, 60), between(0, 60), (float)between(0, 100) / 100);
+}
+
 /* More objects than tracks, boxes without size, long jumps in time. Tracks must stay within their limit, and numbers
  * must be unique. */
 TEST(anything_may_come) {
@@ -230,8 +234,7 @@ TEST(anything_may_come) {
     for (int frame = 0; frame < 300; frame++) {
         const size_t count = (size_t)between(0, CROWD);
         for (size_t i = 0; i < count; i++) {
-            objects[i] = box(between(-50, 800), between(-50, 600), between(0, 60), between(0, 60),
-                             (float)between(0, 100) / 100);
+            objects[i] = any_box();
             objects[i].index = between(0, 2);
         }
         now_ns += draw() % 20 ? SECOND / 25 : between(0, 1000) * SECOND;
@@ -334,8 +337,7 @@ TEST(any_features_may_come) {
     for (int frame = 0; frame < 300; frame++) {
         const size_t count = (size_t)between(0, CROWD);
         for (size_t i = 0; i < count; i++) {
-            objects[i] = box(between(-50, 800), between(-50, 600), between(0, 60), between(0, 60),
-                             (float)between(0, 100) / 100);
+            objects[i] = any_box();
             for (int n = 0; n < NUMBERS; n++)
                 vectors[i][n] = draw() % 50 ? (float)between(-9, 9) : odd[draw() % 6];
             of[i] = draw() % 5 ? vectors[i] : NULL;
