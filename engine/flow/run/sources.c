@@ -212,7 +212,7 @@ static int64_t later_ns(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/* When the call that began then must have returned or reported. INT64_MAX: nobody knows. With report_lock. */
+/* When the call that began then must have returned or reported. INT64_MAX: there is no limit. With report_lock. */
 static int64_t due_ns(const mr_run *run, const source_state *state, int64_t called_ns) {
     const int64_t within_ns = state->report.within_ns, left_ns = atomic_load(&state->asked_ns);
     const int64_t asked_ns = left_ns ? left_ns : mr_control_stop_ns(run);
