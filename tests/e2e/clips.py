@@ -23,8 +23,8 @@ def ffmpeg(*arguments):
 
 
 def made(name, recipe, make):
-    """The path of a clip that make(path) writes, in a folder named after the recipe. If several tests need it at the same
-    time, one makes it and the others wait."""
+    """The path of a clip that make(path) writes, in a folder named after the recipe. If several tests need it at the
+    same time, one makes it and the others wait."""
     mark = hashlib.sha256(recipe.encode()).hexdigest()[:10]
     path = FOLDER / f"{mark}-{name}"
     if not path.exists():
