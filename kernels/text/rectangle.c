@@ -60,7 +60,8 @@ static extent seen_from(const mr_rectangle *from, const mr_rectangle *other) {
 static bool are_far(const mr_growth *one, const mr_growth *other) {
     const double far = (one->from.length + one->from.breadth + other->from.length + other->from.breadth) / 2 +
                        2 * (one->by + other->by);
-    return fabs(one->from.middle.x - other->from.middle.x) > far || fabs(one->from.middle.y - other->from.middle.y) > far;
+    return fabs(one->from.middle.x - other->from.middle.x) > far ||
+           fabs(one->from.middle.y - other->from.middle.y) > far;
 }
 
 /* Whether both are on one line along `axis`. */
@@ -82,13 +83,13 @@ mr_rectangle mr_rectangle_grow_apart(const mr_growth *one, const mr_growth *othe
             continue;
         const extent other = seen_from(from, &others[i].from);
         for (int axis = 0; axis < 2; axis++) {
-            const double middle = (other.low[axis] + other.high[axis]) / 2;
-            if (fabs(middle) <= own.high[axis] || !share_line(&own, one->by, &other, others[i].by, axis))
+            const double middle = (other.low[axis] + other.high[axis]) / 2, end = own.high[axis];
+            if (fabs(middle) <= end || !share_line(&own, one->by, &other, others[i].by, axis))
                 continue;
             if (middle > 0)
-                grown.high[axis] = fmin(grown.high[axis], fmax(own.high[axis] + other.low[axis], 2 * own.high[axis]) / 2);
+                grown.high[axis] = fmin(grown.high[axis], end + fmax(other.low[axis] - end, 0) / 2);
             else
-                grown.low[axis] = fmax(grown.low[axis], fmin(own.low[axis] + other.high[axis], 2 * own.low[axis]) / 2);
+                grown.low[axis] = fmax(grown.low[axis], -end + fmin(other.high[axis] + end, 0) / 2);
         }
     }
     const double u = (grown.low[0] + grown.high[0]) / 2, v = (grown.low[1] + grown.high[1]) / 2;

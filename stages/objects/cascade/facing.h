@@ -1,9 +1,9 @@
 /* Which lines of text stand on their heads: a vote of all lines in a picture.
  *
- * A classifier sees the picture of each line, made upright, and says how probable it is that the line stands on its head.
- * It is often wrong about short lines, and now and then sure of it. Parallel lines mostly run the same way, so their log
- * odds are added to a line's own. They count for at most `others`, so that a line that is surer may run the other way. A
- * line that is parallel to no other is judged alone.
+ * A classifier sees the picture of each line, made upright, and says how probable it is that the line stands on its
+ * head. It is often wrong about short lines, and now and then sure of it. Parallel lines mostly run the same way, so
+ * their log odds are added to a line's own. They count for at most `others`, so that a line that is surer may run the
+ * other way. A line that is parallel to no other is judged alone.
  *
  * Ownership: the caller owns all memory. One thread at a time. Errors: MR_ERROR_MEMORY. */
 #pragma once

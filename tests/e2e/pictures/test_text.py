@@ -162,8 +162,8 @@ class Words(Case):
         self.assertEqual(len(list((self.folder / "read").glob("*.png"))), 24)
 
     def test_words_side_by_side(self):
-        """Words that are found apart, of which none must show the next one's first letter; and short ones that the network
-        for directions is sure to find upside down. Upright, and turned by half."""
+        """Words that are found apart, of which none must show the next one's first letter; and short ones that the
+        network for directions is sure to find upside down. Upright, and turned by half."""
         truth = {name: lines for name, lines in lettering.draw(self.folder, 79).items()
                  if name in ("019.png", "042.png", "043.png", "052.png", "054.png", "067.png", "078.png")}
         for file in self.folder.glob("*.png"):
@@ -353,7 +353,8 @@ stages:
   images: {{input: {last}, path: '{self.folder}/cut'}}
 """, rows=False, code=code)
         if code:
-            self.assertIn("straighten gives no classes, which say what is upside down: let classify look at the pictures", run.err)
+            self.assertIn("straighten gives no classes, which say what is upside down: let classify look at the "
+                          "pictures", run.err)
             return
         self.assert_balanced(run)
         files = sorted((self.folder / "cut").iterdir())
