@@ -27,6 +27,7 @@ typedef struct custom_options {
 } custom_options;
 
 typedef struct db_options {
+    bool given;
     double mask, unclip;
     bool apart;
 } db_options;
