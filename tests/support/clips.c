@@ -67,8 +67,8 @@ void clip_make(char path[CLIP_PATH], const char *name, const char *arguments) {
     clip_path(path, name);
     /* Must be made under another name first: a test can be killed. */
     snprintf(command, sizeof command,
-             "part='%s/%d-%s' && ffmpeg -nostdin -v error -y %s \"$part\" && mv \"$part\" '%s'", folder(), getpid(), name,
-             arguments, path);
+             "part='%s/%d-%s' && ffmpeg -nostdin -v error -y %s \"$part\" && mv \"$part\" '%s'", folder(),
+             getpid(), name, arguments, path);
     make_once(path, command);
 }
 
