@@ -125,7 +125,9 @@ PyObject *mr_py_subscribe(mr_py_session *session, const char *stage, PyObject *f
                                  .stream = stream,
                                  .fails = strict,
                                  .kept = kept};
+    pthread_mutex_lock(&session->lock); /* a close reads the list without the GIL */
     session->subscriptions = made;
+    pthread_mutex_unlock(&session->lock);
     if (stream)
         return mr_py_stream_iterator(stream);
     Py_INCREF(function);
