@@ -215,7 +215,7 @@ typedef struct dl_export {
 } dl_export;
 
 static void dl_free(dl_export *made) {
-    if (made->owner) {
+    if (made->owner && Py_IsInitialized()) { /* a consumer may free its arrays after the interpreter's end */
         PyGILState_STATE state = PyGILState_Ensure();
         Py_DECREF(made->owner);
         PyGILState_Release(state);
@@ -267,6 +267,17 @@ static int takes_versions(PyObject *keywords) {
     return version == -1 && PyErr_Occurred() ? -1 : version >= 1;
 }
 
+/* True if the caller takes memory of the host, or names no device. */
+static int takes_host(PyObject *keywords) {
+    PyObject *wish = keywords ? PyDict_GetItemString(keywords, "dl_device") : NULL;
+    PyObject *host = wish && wish != Py_None ? Py_BuildValue("(ii)", 1, 0) : NULL;
+    if (!host)
+        return PyErr_Occurred() ? -1 : 1;
+    const int same = PyObject_RichCompareBool(wish, host, Py_EQ);
+    Py_DECREF(host);
+    return same;
+}
+
 /* NULL, without an exception: no memory. */
 static dl_export *export_array(PyObject *object, bool copies) {
     const array *self = (array *)object;
@@ -288,10 +299,14 @@ static dl_export *export_array(PyObject *object, bool copies) {
 
 static PyObject *dlpack(PyObject *object, PyObject *arguments, PyObject *keywords) {
     array *self = (array *)object;
-    const int versions = takes_versions(keywords);
+    const int versions = takes_versions(keywords), host = versions < 0 ? -1 : takes_host(keywords);
     (void)arguments;
-    if (versions < 0)
+    if (host < 0)
         return NULL;
+    if (!host) {
+        PyErr_SetString(PyExc_BufferError, "the memory is the host's, dl_device=(1, 0): copy it to another device");
+        return NULL;
+    }
     PyObject *wish = keywords ? PyDict_GetItemString(keywords, "copy") : NULL;
     const bool copies = wish == Py_True;
     if (!versions && !copies) {

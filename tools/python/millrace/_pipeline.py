@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NoReturn, Optional, Sequence, Tuple, Union
 
 from . import _core
 from ._core import Frame
@@ -105,6 +105,10 @@ class Pipeline:
 
     def __exit__(self, kind: Optional[type], *rest: object) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a pipeline cannot be copied, pickled or sent to another process: open it in the process that "
+                        "uses it")
 
     # ---- running
 
