@@ -62,7 +62,7 @@ static PyObject *done(PyObject *object, int status) {
 /* A tuple of the pipeline or None, the status, and the diagnostics. */
 static PyObject *answer_open(mr_py_session *session, int status, mr_diagnostics *wrong) {
     pipeline *made = NULL;
-    PyObject *list = mr_py_diagnostics(wrong);
+    PyObject *list = status && !wrong->errors ? mr_py_raise(status) : mr_py_diagnostics(wrong);
     mr_diagnostics_fini(wrong);
     if (!status && list) {
         made = PyObject_New(pipeline, pipeline_type);

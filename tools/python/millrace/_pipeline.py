@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NoReturn, Optio
 
 from . import _core
 from ._core import Frame
-from ._values import NAMES, Diagnostic, Error, Plan, PipelineError, StageError, failure
+from ._values import NAMES, Diagnostic, Error, Plan, PipelineError, StageError
 
 PathLike = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 Settings = Mapping[str, Any]
@@ -46,10 +46,8 @@ def _diagnostics(rows: Sequence[Tuple[Any, ...]]) -> List[Diagnostic]:
     return [Diagnostic(*row) for row in rows]
 
 
-def _refused(status: int, rows: List[Diagnostic]) -> Error:
+def _refused(rows: List[Diagnostic]) -> Error:
     errors = [row for row in rows if row.severity == "error"]
-    if not errors:
-        return failure(status, "", 70, "the pipeline could not be opened")
     return PipelineError("\n".join(map(str, errors)), "wrong pipeline", errors[0].exit_code, rows)
 
 
@@ -70,9 +68,9 @@ def plan(path: Optional[PathLike] = None, *, text: Optional[str] = None, setting
     Raises PipelineError if the pipeline cannot run. `assume` plans for devices that this machine lacks."""
     params = _params(path, text, settings, input, output, offline=offline or assume is not None, plugins=plugins,
                      workers=workers, jobs=jobs, assume=_list(assume))
-    made, status, rows = _core.plan(params)
+    made, _, rows = _core.plan(params)
     if made is None:
-        raise _refused(status, _diagnostics(rows))
+        raise _refused(_diagnostics(rows))
     return Plan(**made, diagnostics=_diagnostics(rows))
 
 
@@ -92,10 +90,10 @@ class Pipeline:
         params = _params(path, text, settings, input, output, workers=workers, jobs=jobs, plugins=plugins,
                          connect=connect, force=force, resume=resume, trace=trace, profile=profile,
                          grace_ns=int(grace * 1e9))
-        made, status, rows = _core.open(params)
+        made, _, rows = _core.open(params)
         self.diagnostics: List[Diagnostic] = _diagnostics(rows)
         if made is None:
-            raise _refused(status, self.diagnostics)
+            raise _refused(self.diagnostics)
         self._core = made
         self._last: Optional[Dict[str, Any]] = None
         self._planned: Optional[Dict[str, Dict[str, Any]]] = None
@@ -231,7 +229,7 @@ class Pipeline:
         status, rows = self._core.change_source(id.encode(), pairs, add)
         found = _diagnostics(rows)
         if status:
-            raise _refused(status, found)
+            raise _refused(found)
         return found
 
 
