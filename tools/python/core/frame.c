@@ -179,7 +179,8 @@ static int put_tensor(PyObject *tensors, PyObject *result) {
     PyObject *kind = PyObject_GetAttrString(result, "kind"), *name = PyObject_GetAttrString(result, "name");
     PyObject *array = PyObject_GetAttrString(result, "array");
     int status = kind && name && array ? 0 : -1;
-    if (!status && PyUnicode_Check(kind) && PyUnicode_CompareWithASCIIString(kind, "tensor") == 0 && PyDict_Contains(tensors, name) == 0)
+    const bool found = !status && PyUnicode_Check(kind) && PyUnicode_CompareWithASCIIString(kind, "tensor") == 0;
+    if (found && PyDict_Contains(tensors, name) == 0)
         status = PyDict_SetItem(tensors, name, array);
     Py_XDECREF(kind);
     Py_XDECREF(name);

@@ -40,7 +40,8 @@ static int add_plane(mr_push *push, int plane, const mr_py_foreign *foreign) {
     const mr_pixel_info *info = mr_pixel_describe(format->pixel);
     char expected[160], text[128];
     mr_py_shape planned = mr_py_plane_shape(format, plane, 0);
-    if (plane == 0 && shape->rank == planned.rank && shape->size[0] <= INT32_MAX && shape->size[1] <= INT32_MAX) {
+    const bool sized = plane == 0 && shape->rank >= 2 && shape->rank <= planned.rank;
+    if (sized && shape->size[0] <= INT32_MAX && shape->size[1] <= INT32_MAX) {
         format->height = (int32_t)shape->size[0];
         format->width = (int32_t)shape->size[1];
         planned = mr_py_plane_shape(format, plane, 0);

@@ -32,10 +32,10 @@ static int call_function(mr_py_subscription *subscription, const char *source, c
     else if (seen)
         answer = PyObject_CallFunctionObjArgs(subscription->function, seen, NULL);
     if (!answer)
-        status = mr_py_fail_with_exception("the function that subscribed");
+        status = mr_py_fail_with_exception("the function that subscribed", subscription->kept);
     Py_XDECREF(answer);
     if (seen && mr_py_frame_end_call(seen, subscription->kept))
-        status = mr_py_fail_with_exception("the function that subscribed");
+        status = mr_py_fail_with_exception("the function that subscribed", subscription->kept);
     Py_XDECREF(seen);
     mr_py_call_end(&inside);
     mr_py_gil_give(state);
