@@ -125,15 +125,24 @@ static int add_link(mr_wiring *wiring, mr_instance *instance, size_t port, const
     return status;
 }
 
+/* The source's place among the port's sources; NULL: its frames do not come to this port, so that a join must not wait
+ * for their end either. */
+static const uint32_t *find_source(const uint32_t *sources, size_t count, uint32_t source) {
+    for (size_t i = 0; i < count; i++)
+        if (sources[i] == source)
+            return &sources[i];
+    return NULL;
+}
+
 /* Gives each of a vertex's instances a link for one port. */
 static int link_port(mr_wiring *wiring, size_t v, size_t port, const uint32_t *sources, size_t count) {
     for (size_t i = 0; i < wiring->instance_count; i++) {
         mr_instance *instance = wiring->instances[i];
         if (instance->vertex != &wiring->run->plan->vertices[v])
             continue;
-        bool one = instance->self.source != MR_SOURCE_NONE;
-        int status = one ? add_link(wiring, instance, port, &instance->self.source, 1)
-                         : add_link(wiring, instance, port, sources, count);
+        const bool one = instance->self.source != MR_SOURCE_NONE;
+        const uint32_t *own = one ? find_source(sources, count, instance->self.source) : sources;
+        int status = add_link(wiring, instance, port, own, one ? own != NULL : count);
         if (status)
             return status;
     }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "engine/planner/graph/builder.h"
-#include "engine/planner/graph/links.h"
+#include "engine/planner/graph/gathering.h"
 #include "millrace/status.h"
 
 /* ---- arriving frames ------------------------------------------------------------------------------------------- */
@@ -144,49 +144,7 @@ static void warn_of_short_queue(const mr_plan_builder *b, int v) {
 
 /* ---- queues of joins ------------------------------------------------------------------------------------------- */
 
-/* How many of a source's frames batches hold back on a way, which batch is last, and whether timeouts release all. */
-typedef struct gathering {
-    bool here;   /* the vertex is on the way, and on no way to the other input */
-    int frames, last;
-    bool timed;
-} gathering;
-
-typedef struct search {
-    const mr_plan_builder *b;
-    bool *behind;       /* by vertex: the other input comes from it */
-    gathering *at;      /* by vertex */
-} search;
-
-/* How many frames gather before one passes `v`'s links (one port's, if that is not -1), on the worst way. */
-static gathering worst_way(const search *s, int v, int port) {
-    gathering worst = {.last = -1, .timed = true};
-    for (int i = s->b->in.start[v]; i < s->b->in.start[v + 1]; i++) {
-        const mr_plan_link *link = &s->b->link[s->b->in.item[i]];
-        const gathering *from = &s->at[link->from];
-        if ((port < 0 || link->to_port == port) && from->here && from->frames > worst.frames)
-            worst = *from;
-    }
-    return worst;
-}
-
-/* The number that gathers on the way to port `one` of `v` while frames already wait at port `other`. */
-static gathering gathers(const search *s, int v, int one, int other, bool *way) {
-    mr_plan_mark_to(s->b, v, other, s->behind);
-    mr_plan_mark_to(s->b, v, one, way);
-    for (int at = 0; at < v; at++) {
-        const mr_plan_vertex *vertex = &s->b->plan->vertices[at];
-        s->at[at] = worst_way(s, at, -1);
-        s->at[at].here = way[at] && !s->behind[at];
-        if (!s->at[at].here || !mr_plan_waits_for_batch(vertex))
-            continue;
-        s->at[at].frames = mr_plan_cap((int64_t)s->at[at].frames + mr_plan_call_frames(vertex));
-        s->at[at].last = at;
-        s->at[at].timed = s->at[at].timed && vertex->calls.batch_timeout_ns > 0;
-    }
-    return worst_way(s, v, one);
-}
-
-static void report_queue(const mr_plan_builder *b, int v, const gathering *gathered) {
+static void report_queue(const mr_plan_builder *b, int v, const mr_gathering *gathered) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     bool blocks = vertex->handling.policy == MR_POLICY_BLOCK, fatal = blocks && !gathered->timed;
     char hint[96];
@@ -205,21 +163,44 @@ static void report_queue(const mr_plan_builder *b, int v, const gathering *gathe
 /* An author's own queue before a join, if it is shorter than the number that gathers on another way. */
 static int check_queue(const mr_plan_builder *b, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
-    size_t count = (size_t)b->count;
-    search s = {.b = b,
-                .behind = mr_arena_array(b->arena, count, sizeof *s.behind),
-                .at = mr_arena_array(b->arena, count, sizeof *s.at)};
-    bool *way = mr_arena_array(b->arena, count, sizeof *way);
-    gathering worst = {0};
-    if (!s.behind || !s.at || !way)
-        return MR_ERROR_MEMORY;
+    mr_gathering worst = {0}, found;
     for (int one = 0; one < (int)vertex->input_count; one++)
         for (int other = 0; other < (int)vertex->input_count; other++) {
-            gathering found = one == other ? (gathering){0} : gathers(&s, v, one, other, way);
-            worst = found.frames > worst.frames ? found : worst;
+            if (one != other && mr_plan_gathering(b, v, one, other, &found))
+                return MR_ERROR_MEMORY;
+            worst = one != other && found.frames > worst.frames ? found : worst;
         }
     if (worst.frames > vertex->handling.queue)
         report_queue(b, v, &worst);
+    return MR_OK;
+}
+
+/* The queue of the stage that makes the objects' frames, `v`, beside frames that gather on their way to `to`. */
+static void report_queue_beside(const mr_plan_builder *b, int v, int to, const mr_gathering *gathered) {
+    const int queue = b->plan->vertices[v].handling.queue;
+    const bool fatal = !gathered->timed;
+    char hint[96];
+    snprintf(hint, sizeof hint, "write queue: %d or more, or remove `queue`", mr_plan_queue_beside(gathered->frames));
+    mr_diagnose(b->diagnostics, fatal ? MR_SEVERITY_ERROR : MR_SEVERITY_WARNING, fatal ? MR_ERROR_CONFIG : MR_OK,
+                place_of(b, v, "queue.size"), hint,
+                "stages.%s.queue: %d %s of a source may wait here while %d gather in batches on the frames' path to "
+                "\"%s\" (\"%s\"): the batch %s", b->vertex[v]->id, queue, queue == 1 ? "frame" : "frames",
+                gathered->frames, b->vertex[to]->id, b->vertex[gathered->last]->id,
+                fatal ? "could never fill" : "might not fill before its timeout");
+}
+
+/* Authors' own queues of the stages whose objects `v` gathers. */
+static int check_queues_beside(const mr_plan_builder *b, int v) {
+    mr_gathering found;
+    bool *split = mr_arena_array(b->arena, (size_t)b->count, sizeof *split);
+    if (!split || mr_plan_gathering(b, v, MR_PLAN_FRAMES, MR_PLAN_OBJECTS, &found))
+        return MR_ERROR_MEMORY;
+    mr_plan_mark_splits(b, v, split);
+    for (int at = 0; at < v; at++) {
+        const mr_planned_handling *handling = &b->plan->vertices[at].handling;
+        if (split[at] && handling->policy == MR_POLICY_BLOCK && handling->queue < mr_plan_queue_beside(found.frames))
+            report_queue_beside(b, at, v, &found);
+    }
     return MR_OK;
 }
 
@@ -256,6 +237,8 @@ int mr_lint_batches(mr_plan_builder *b) {
             warn_of_short_queue(b, v);
         if (own_queue && vertex->input_count > 1 && vertex->handling.queue < vertex->handling.gathered &&
             check_queue(b, v))
+            return MR_ERROR_MEMORY;
+        if (mr_plan_unites(b, v) && check_queues_beside(b, v))
             return MR_ERROR_MEMORY;
     }
     return MR_OK;

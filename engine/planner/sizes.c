@@ -2,8 +2,10 @@
  * formula). */
 #include "engine/planner/sizes.h"
 
+#include "engine/base/memory.h"
 #include "engine/plan/cut.h"
 #include "engine/planner/graph/builder.h"
+#include "engine/planner/graph/gathering.h"
 #include "millrace/status.h"
 
 enum { SMALL_FRAMES_QUEUE = 32 };
@@ -45,6 +47,28 @@ static void lengthen_joins(mr_plan_builder *b) {
         int gathers = mr_plan_waits_for_batch(vertex) ? mr_plan_call_frames(vertex) : 0;
         vertex->handling.gathered = mr_plan_cap((int64_t)vertex->handling.gathered + gathers);
     }
+}
+
+/* The stage that makes the frames of objects stops while the stage that gathers these has no room for more. That waits
+ * for a frame, which may be in a batch that has yet to fill. An author's length stays (lint_timing.c). */
+static int lengthen_splits(mr_plan_builder *b) {
+    bool *split = mr_calloc((size_t)b->count, sizeof *split);
+    int status = split ? MR_OK : MR_ERROR_MEMORY;
+    for (int v = 0; v < b->count && !status; v++) {
+        mr_gathering found;
+        if (!mr_plan_unites(b, v))
+            continue;
+        status = mr_plan_gathering(b, v, MR_PLAN_FRAMES, MR_PLAN_OBJECTS, &found);
+        mr_plan_mark_splits(b, v, split);
+        for (int at = 0; at < v && !status; at++) {
+            mr_planned_handling *handling = &b->plan->vertices[at].handling;
+            const int wanted = mr_plan_queue_beside(found.frames);
+            if (split[at] && b->vertex[at]->common.queue.size == 0 && handling->queue < wanted)
+                handling->queue = wanted;
+        }
+    }
+    mr_free(split);
+    return status;
 }
 
 /* A call that passes frames between those of a batch holds several of each source. They need room at the next stage, or
@@ -226,7 +250,7 @@ static void count_buffers(mr_plan_builder *b, int v, const holdings *all) {
 
 int mr_plan_sizes(mr_plan_builder *b) {
     holdings all;
-    if (make_holdings(b, &all))
+    if (make_holdings(b, &all) || lengthen_splits(b))
         return MR_ERROR_MEMORY;
     lengthen_joins(b);
     lengthen_after_passing(b);

@@ -47,9 +47,9 @@ typedef struct mr_box_head_output {
 
 /* For MR_BOX_HEAD_CUSTOM. Each name is an output's. */
 typedef struct mr_box_head_custom {
-    const char *boxes;   /* N x 4 or 4 x N */
-    const char *scores;  /* N, N x C or C x N */
-    const char *classes; /* N class numbers; NULL: the column in `scores` is the class */
+    const char *boxes;   /* N x 4 or 4 x N; without `scores` N x 5 or 5 x N */
+    const char *scores;  /* N, N x C or C x N; NULL: the fifth number of a box */
+    const char *classes; /* N class numbers; NULL: the column in `scores` is the class; without `scores` all are 0 */
     mr_box_order order;
     bool normalized;     /* boxes are in 0..1 of the input's size; else in pixels */
     bool background;     /* class 0 of `scores` is none */

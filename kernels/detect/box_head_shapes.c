@@ -357,21 +357,41 @@ static mr_box_head_view view_matrix(int output, const int64_t *dims, bool turned
     return turned ? view_of(output, 0, 1, dims[1]) : view_of(output, 0, dims[1], 1);
 }
 
-static int refuse_output(const char *role, const char *name, const char *expected) {
-    return mr_fail(MR_ERROR_CONFIG, "%s: output \"%s\" is %s", role, name, expected);
+static const char *print_outputs(const outputs *all, char *text, size_t bytes) {
+    char one[MR_FORMAT_TEXT];
+    size_t used = 0;
+    *text = '\0';
+    for (size_t i = 0; i < all->count && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s\"%s\" %s", i ? ", " : "", all->item[i].name,
+                                 mr_format_print(&all->item[i].format, one, sizeof one));
+    return text;
+}
+
+/* `output`: the one of that name; -1: none. */
+static int refuse_output(const outputs *all, const char *role, const char *name, int output, const char *expected) {
+    char found[256];
+    if (output < 0)
+        return mr_fail(MR_ERROR_CONFIG, "%s: the network has no output \"%s\"; it gives %s", role, name,
+                       print_outputs(all, found, sizeof found));
+    return mr_fail(MR_ERROR_CONFIG, "%s: output \"%s\" is not %s, but %s", role, name, expected,
+                   mr_format_print(&all->item[output].format, found, sizeof found));
 }
 
 static int take_boxes(mr_box_head *head, const mr_box_head_params *params, const outputs *all) {
-    const int output = find_output(all, params->custom->boxes);
-    const int64_t *dims;
+    const mr_box_head_custom *custom = params->custom;
+    const int output = find_output(all, custom->boxes);
+    const int64_t *dims, numbers = custom->scores ? 4 : 5;
     bool fits = output >= 0 && is_float(&all->item[output]) && has_rank(&all->item[output], 2, &dims);
     if (fits) {
-        head->boxes_turned = params->like ? params->like->boxes_turned : dims[1] != 4;
+        head->boxes_turned = params->like ? params->like->boxes_turned : dims[1] != numbers;
         head->rows = dims[head->boxes_turned];
         head->boxes = view_matrix(output, dims, head->boxes_turned);
-        fits = dims[!head->boxes_turned] == 4;
+        fits = dims[!head->boxes_turned] == numbers;
     }
-    return fits ? MR_OK : refuse_output("boxes", params->custom->boxes, "not an f32 output of N x 4 or 4 x N");
+    return fits ? MR_OK
+                : refuse_output(all, "boxes", custom->boxes, output,
+                                custom->scores ? "an f32 output of N x 4 or 4 x N"
+                                               : "an f32 output of N x 5 or 5 x N, where the fifth number is a score");
 }
 
 /* *values: scores of a box. */
@@ -390,19 +410,28 @@ static bool view_scores(mr_box_head *head, const mr_box_head *like, const output
     return dims[head->scores_turned] == head->rows;
 }
 
+/* Each box has one score, and no class of its own unless another output has it. */
+static void take_fifth(mr_box_head *head, const mr_box_head_custom *custom) {
+    head->scores = head->boxes;
+    head->scores.first += 4 * head->boxes.column;
+    head->scores.column = 0;
+    head->classes = !custom->classes;
+}
+
 static int take_scores(mr_box_head *head, const mr_box_head_params *params, const outputs *all) {
     const mr_box_head_custom *custom = params->custom;
     const int output = find_output(all, custom->scores);
     int64_t values;
     if (output < 0 || !is_float(&all->item[output]))
-        return refuse_output("scores", custom->scores, "not an f32 output");
+        return refuse_output(all, "scores", custom->scores, output, "an f32 output");
     if (!view_scores(head, params->like, all, output, &values))
-        return refuse_output("scores", custom->scores, "not one with a score, or a score for each class, for each box");
+        return refuse_output(all, "scores", custom->scores, output,
+                             "one with a score, or a score for each class, for each box");
     head->scores.first += custom->background ? head->scores.column : 0;
     head->classes = custom->classes ? 0 : (int32_t)values - custom->background;
     return head->classes > 0 || custom->classes
                ? MR_OK
-               : refuse_output("scores", custom->scores, "without a class besides the background");
+               : refuse_output(all, "scores", custom->scores, output, "one with a class besides the background");
 }
 
 static int take_classes(mr_box_head *head, const mr_box_head_custom *custom, const outputs *all) {
@@ -413,7 +442,7 @@ static int take_classes(mr_box_head *head, const mr_box_head_custom *custom, con
     if (output < 0 || !has_rank(&all->item[output], 1, &dims) || dims[0] != head->rows ||
         (!is_float(&all->item[output]) && all->item[output].format.dtype != MR_DTYPE_I32 &&
          all->item[output].format.dtype != MR_DTYPE_I64))
-        return refuse_output("classes", custom->classes, "not one with a number for each box");
+        return refuse_output(all, "classes", custom->classes, output, "one with a number for each box");
     head->class_numbers = view_of(output, 0, 1, 0);
     head->class_dtype = all->item[output].format.dtype;
     return MR_OK;
@@ -426,7 +455,9 @@ static int make_custom(mr_box_head *head, const mr_box_head_params *params, cons
     head->logits = custom->logits;
     head->suppress = custom->suppress;
     int status = take_boxes(head, params, all);
-    if (!status)
+    if (!status && !custom->scores)
+        take_fifth(head, custom);
+    else if (!status)
         status = take_scores(head, params, all);
     return status ? status : take_classes(head, custom, all);
 }
@@ -437,16 +468,6 @@ static mr_box_head begin(mr_box_head_family family, const outputs *all) {
     return (mr_box_head){.family = family, .width = all->width, .height = all->height, .boxes = NOWHERE,
                      .objectness = NOWHERE, .scores = NOWHERE, .class_numbers = NOWHERE, .angle = NOWHERE,
                      .strides = known_strides[0]};
-}
-
-static const char *print_outputs(const outputs *all, char *text, size_t bytes) {
-    char one[MR_FORMAT_TEXT];
-    size_t used = 0;
-    *text = '\0';
-    for (size_t i = 0; i < all->count && used < bytes; i++)
-        used += (size_t)snprintf(text + used, bytes - used, "%s\"%s\" %s", i ? ", " : "", all->item[i].name,
-                                 mr_format_print(&all->item[i].format, one, sizeof one));
-    return text;
 }
 
 /* How many key points: as the exporter noted, or as `params` says. */
@@ -505,25 +526,36 @@ static bool is_tellable(mr_box_head_family family, const outputs *all, mr_box_ki
     return kind < MR_BOX_KINDS || (family != MR_BOX_HEAD_YOLOV8_POSE && family != MR_BOX_HEAD_YOLOV8_OBB);
 }
 
+/* Adds a family's name to a list. */
+static void add_name(char *names, size_t bytes, mr_box_head_family family) {
+    const size_t used = strlen(names);
+    snprintf(names + used, bytes - used, "%s%s", used ? ", " : "", mr_box_head_names[family]);
+}
+
 int mr_box_head_find(mr_box_head_family *family, const mr_box_head_params *params, const mr_box_head_output *items,
                      size_t count) {
     const outputs all = outputs_of(params, items, count);
     const mr_box_kind kind = kind_for(params->task);
-    char names[128] = "", found[256];
+    char names[128] = "", possible[128] = "", found[256];
     int fitting = 0;
     for (mr_box_head_family one = 0; one < MR_BOX_HEAD_CUSTOM; one++) {
         mr_box_head head = begin(one, &all);
-        if (!is_tellable(one, &all, kind) || !families[one].make(&head, &all) ||
-            (kind < MR_BOX_KINDS && head.kind != kind))
+        if (!families[one].make(&head, &all) || (kind < MR_BOX_KINDS && head.kind != kind))
             continue;
-        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", fitting++ ? ", " : "",
-                 mr_box_head_names[one]);
+        if (!is_tellable(one, &all, kind)) {
+            add_name(possible, sizeof possible, one);
+            continue;
+        }
+        add_name(names, sizeof names, one);
         *family = one;
+        fitting++;
     }
     if (fitting == 1)
         return MR_OK;
     print_outputs(&all, found, sizeof found);
-    return fitting ? mr_fail(MR_ERROR_CONFIG, "its outputs, %s, fit several heads (%s): write head", found, names)
-                   : mr_fail(MR_ERROR_CONFIG, "its outputs, %s, fit no head by their shapes, for an input of %dx%d: "
-                             "write head", found, all.width, all.height);
+    if (fitting)
+        return mr_fail(MR_ERROR_CONFIG, "its outputs, %s, fit several heads (%s): write head", found, names);
+    return mr_fail(MR_ERROR_CONFIG, "its outputs, %s, fit no head by their shapes, for an input of %dx%d: write head: "
+                   "%s%scustom, and in custom what each of them is", found, all.width, all.height, possible,
+                   *possible ? ", or " : "");
 }

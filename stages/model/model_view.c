@@ -104,14 +104,20 @@ static void count_work(model_view *view, const mr_file_bytes *file, const mr_onn
     view->failed |= !view->shown.why;
 }
 
+static mr_dtype dtype_of(const mr_model_value *value) {
+    mr_dtype dtype = MR_DTYPE_I64;
+    while (dtype != MR_DTYPE_ANY && (!value->type || strcmp(value->type, mr_dtype_name(dtype)) != 0))
+        dtype--;
+    return dtype;
+}
+
 /* One frame's item, without the batch. */
 static mr_format item_of(const mr_model_value *value) {
     int64_t dims[MR_MAX_RANK] = {0};
     const int first = value->rank > 1, rank = value->rank - first;
     for (int i = 0; i < rank && i < MR_MAX_RANK; i++)
         dims[i] = value->dims[first + i].size < 0 ? 0 : value->dims[first + i].size;
-    const bool is_f32 = value->type && strcmp(value->type, "f32") == 0;
-    return mr_tensor_format(is_f32 ? MR_DTYPE_F32 : MR_DTYPE_ANY, MR_LAYOUT_FLAT, rank < MR_MAX_RANK ? rank : 0, dims);
+    return mr_tensor_format(dtype_of(value), MR_LAYOUT_FLAT, rank < MR_MAX_RANK ? rank : 0, dims);
 }
 
 /* Whether a picture of any size gives one plane of any size, of values in 0..1: a map of where something is. */
@@ -124,25 +130,69 @@ static bool is_map(const mr_model_view *shown) {
            output.dims[0] == 1 && !output.dims[1] && !output.dims[2] && made_by && strcmp(made_by, "Sigmoid") == 0;
 }
 
-/* The head that fits, if the input is a picture of known size, or all sizes are open. */
-static const char *find_head(const model_view *view, const char *task, const char *key_points) {
-    const mr_model_view *shown = &view->shown;
-    if (view->failed || shown->input_count != 1 || shown->output_count > MR_BOX_HEAD_MOST_OUTPUTS)
-        return "";
-    if (is_map(shown))
-        return mr_box_head_names[MR_BOX_HEAD_DB];
+/* For a network that takes any size: the size that is tried, and free sizes of its outputs then. Planes have a cell for
+ * 4x4 pixels (CenterFace, prototypes of masks); matrices a row for each cell of the grids, or for three boxes of it. */
+enum { TRIED_SIDE = 640, TRIED_CELLS = TRIED_SIDE / 4, TRIED_ROWS = 80 * 80 + 40 * 40 + 20 * 20 };
+
+static void fill_sizes(mr_format *format, int64_t rows) {
+    for (int32_t i = 0; i < format->rank; i++)
+        if (!format->dims[i])
+            format->dims[i] = format->rank > 2 ? TRIED_CELLS : rows;
+}
+
+/* `rows`: that free sizes have, 0: none is free. An error of mr_box_head_find. */
+static int find_sized(mr_box_head_family *found, const mr_model_view *shown, mr_box_head_params params, int64_t rows) {
     mr_box_head_output outputs[MR_BOX_HEAD_MOST_OUTPUTS];
-    const mr_format input = item_of(&shown->inputs[0]);
+    for (size_t i = 0; i < shown->output_count; i++) {
+        outputs[i] = (mr_box_head_output){shown->outputs[i].name, item_of(&shown->outputs[i])};
+        if (rows)
+            fill_sizes(&outputs[i].format, rows);
+    }
+    if (rows)
+        params.width = params.height = TRIED_SIDE;
+    return mr_box_head_find(found, &params, outputs, shown->output_count);
+}
+
+/* The only head that fits at the tried size. */
+static int find_free(mr_box_head_family *found, const mr_model_view *shown, const mr_box_head_params *params) {
+    mr_box_head_family other;
+    const bool one = !find_sized(found, shown, *params, TRIED_ROWS);
+    const bool three = !find_sized(one ? &other : found, shown, *params, 3 * TRIED_ROWS);
+    return one != three || (one && *found == other)
+               ? MR_OK
+               : mr_fail(MR_ERROR_CONFIG, "the network takes any size, so the shapes of its outputs tell no head: if "
+                                          "it is a detector, write head");
+}
+
+/* Fails if none or several fit. */
+static int find_head(mr_box_head_family *found, const mr_model_view *shown, const char *task, const char *key_points) {
+    *found = MR_BOX_HEAD_DB;
+    if (is_map(shown))
+        return MR_OK;
+    if (shown->output_count > MR_BOX_HEAD_MOST_OUTPUTS)
+        return mr_fail(MR_ERROR_CONFIG, "it has %zu outputs, and a head has at most %d: if it is a detector, name them "
+                       "(outputs)", shown->output_count, MR_BOX_HEAD_MOST_OUTPUTS);
+    const mr_format input = shown->input_count == 1 ? item_of(&shown->inputs[0]) : (mr_format){0};
     const int first = input.dims[2] == 3; /* of rows and columns */
     if (input.rank != 3 || (input.dims[0] != 3 && input.dims[2] != 3))
-        return "";
-    for (size_t i = 0; i < shown->output_count; i++)
-        outputs[i] = (mr_box_head_output){shown->outputs[i].name, item_of(&shown->outputs[i])};
+        return mr_fail(MR_ERROR_CONFIG, "it takes networks with one input, a picture of three channels");
     const mr_box_head_params params = {.width = (int32_t)input.dims[first ? 1 : 2],
                                        .height = (int32_t)input.dims[first ? 0 : 1], .task = task,
                                        .key_points = key_points};
+    return params.width && params.height ? find_sized(found, shown, params, 0) : find_free(found, shown, &params);
+}
+
+static void show_head(model_view *view, const char *task, const char *key_points) {
     mr_box_head_family found;
-    return mr_box_head_find(&found, &params, outputs, shown->output_count) ? "" : mr_box_head_names[found];
+    view->shown.head = view->shown.no_head = "";
+    if (view->failed)
+        return;
+    if (!find_head(&found, &view->shown, task, key_points)) {
+        view->shown.head = mr_box_head_names[found];
+        return;
+    }
+    view->shown.no_head = mr_arena_text(&view->arena, mr_message(), strlen(mr_message()));
+    view->failed |= !view->shown.no_head;
 }
 
 static int show(model_view *view, const mr_file_bytes *file, const mr_onnx_report *report) {
@@ -169,8 +219,8 @@ static int show(model_view *view, const mr_file_bytes *file, const mr_onnx_repor
         .labels = text_of(view, mr_onnx_find_note(file->data, file->bytes, MR_ONNX_LABELS)),
     };
     mr_onnx_graph_free(&graph);
-    view->shown.head = find_head(view, text_of(view, mr_onnx_find_note(file->data, file->bytes, MR_ONNX_TASK)),
-                                 text_of(view, mr_onnx_find_note(file->data, file->bytes, MR_ONNX_POINTS)));
+    show_head(view, text_of(view, mr_onnx_find_note(file->data, file->bytes, MR_ONNX_TASK)),
+              text_of(view, mr_onnx_find_note(file->data, file->bytes, MR_ONNX_POINTS)));
     count_work(view, file, report);
     return view->failed ? MR_ERROR_MEMORY : MR_OK;
 }

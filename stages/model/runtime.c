@@ -172,14 +172,27 @@ static bool tells_batch(const mr_model *model, const mr_model_tensor *output, in
     return model->inputs[0].shape.dims[0] > 0 ? first == batch : first < 0 && follows_batch(model, output);
 }
 
-static bool is_sized_by_values(const mr_model *model, const mr_model_tensor *output) {
+static bool has_open_batch(const mr_model *model, const mr_model_tensor *output) {
+    return output->shape.rank && output->shape.dims[0] < 0 && follows_batch(model, output);
+}
+
+static bool has_rows_by_values(const mr_model *model, const mr_model_tensor *output) {
     return model->max_rows && output->sized_by && *output->sized_by;
 }
 
-/* Finds the row dimension: the only open one, or after a trial with zeros the empty one. */
-static int find_rows(const mr_shape *declared, const mr_shape *tried) {
+/* If the batch alone is open, the network pads its rows: as many as the file says, whatever the values. */
+static bool is_sized_by_values(const mr_model *model, const mr_model_tensor *output) {
+    bool padded = has_open_batch(model, output);
+    for (int i = 1; i < output->shape.rank; i++)
+        padded &= output->shape.dims[i] >= 0;
+    return has_rows_by_values(model, output) && !padded;
+}
+
+/* Finds the row dimension: the only open one besides the batch, or after a trial with zeros the empty one. */
+static int find_rows(const mr_model *model, const mr_model_tensor *output, const mr_shape *tried) {
+    const mr_shape *declared = &output->shape;
     int free = -1, count = 0, empty = -1;
-    for (int i = 0; i < declared->rank; i++)
+    for (int i = has_open_batch(model, output); i < declared->rank; i++)
         if (declared->dims[i] < 0) {
             free = free < 0 ? i : free;
             count++;
@@ -192,8 +205,10 @@ static int find_rows(const mr_shape *declared, const mr_shape *tried) {
 /* Makes room for `max_rows`. False: which dimension it is must be found by a trial run. */
 static bool leave_room(mr_binding *binding, size_t at, const mr_shape *tried) {
     const mr_model_tensor *output = &binding->model->outputs[binding->output[at]];
-    const int axis = find_rows(&output->shape, tried);
+    const int axis = find_rows(binding->model, output, tried);
     binding->rows_axis[at] = axis;
+    if (has_open_batch(binding->model, output))
+        binding->output_shape[at].dims[0] = 1;
     if (axis >= 0)
         binding->output_shape[at].dims[axis] = binding->model->max_rows;
     return axis >= 0;
@@ -304,9 +319,9 @@ int mr_model_bind(mr_model *model, mr_binding *binding, const mr_shape *inputs, 
         known &= fill_batch(binding, i, batch);
     }
     for (size_t i = 0; i < output_count; i++)
-        if (batch > 1 && is_sized_by_values(model, &model->outputs[outputs[i]]))
+        if (batch > 1 && has_rows_by_values(model, &model->outputs[outputs[i]]))
             return mr_fail(MR_ERROR_CONFIG,
-                           "the size of the output \"%s\" of %s depends on values (%s): such outputs are made for one "
+                           "the rows of the output \"%s\" of %s depend on values (%s): such outputs are made for one "
                            "frame at a time; remove batch, or choose others with outputs",
                            model->outputs[outputs[i]].name, model->file, model->outputs[outputs[i]].sized_by);
     if (!known && model->cuda_graph)

@@ -256,8 +256,10 @@ static int negotiate(mr_negotiation *n) {
     mr_model_plan_device(n, &o->device);
     if ((o->head - 1 == MR_BOX_HEAD_CUSTOM) != o->custom.given)
         return mr_refuse(n, "custom", "head: custom and custom: {boxes: ...} belong together");
-    if (o->custom.given && (!o->custom.boxes || !o->custom.scores))
-        return mr_refuse(n, "custom", "custom needs the names of two outputs, boxes and scores");
+    if (o->custom.given && !o->custom.boxes)
+        return mr_refuse(n, "custom", "custom needs the names of outputs: boxes, and scores if boxes have none");
+    if (o->custom.background && !o->custom.scores)
+        return mr_refuse(n, "custom", "background is about scores: name their output");
     int status = mr_promise_result(n, 0, mr_kind_objects(), NULL, NULL);
     if (!status)
         mr_promise_limit(n, 0, (size_t)o->max);
@@ -486,9 +488,11 @@ static const char *const orders[] = {"ltrb", "tlbr", "ltwh", "cxcywh", NULL};
 
 #define FIELD(field) .name = #field, .offset = offsetof(custom_options, field)
 static const mr_option custom_table[] = {
-    {FIELD(boxes), .kind = MR_OPTION_STRING, .example = "boxes", .help = "the output with boxes, N x 4 or 4 x N"},
+    {FIELD(boxes), .kind = MR_OPTION_STRING, .example = "boxes",
+     .help = "the output with boxes, N x 4 or 4 x N; with a score as the fifth number, N x 5 or 5 x N"},
     {FIELD(scores), .kind = MR_OPTION_STRING, .example = "scores",
-     .help = "the output with a score for each box, or for each class of each box"},
+     .help = "the output with a score for each box, or for each class of each box; leave it out if boxes have "
+             "scores"},
     {FIELD(classes), .kind = MR_OPTION_STRING, .example = "classes",
      .help = "the output with each box's class; if not given, a score's position is the class"},
     {FIELD(order), .kind = MR_OPTION_ENUM, .fallback = "ltrb", .choices = orders,

@@ -272,6 +272,7 @@ static bool is_covered(const mr_tracker *tracker, const track *lost) {
     return false;
 }
 
+/* After give_ids: a new track may be in the place of the lost one whose id it gets. */
 static void drop_doubles(mr_tracker *tracker) {
     for (size_t i = tracker->count; i-- > 0;)
         if (tracker->tracks[i].state == TRACK_LOST && is_covered(tracker, &tracker->tracks[i]))
@@ -432,9 +433,9 @@ int mr_tracker_update(mr_tracker *tracker, int64_t now_ns, mr_object *objects, s
     associate(tracker, objects, count, &unsure);
     associate(tracker, objects, count, &begun);
     lose_tracks(tracker);
-    drop_doubles(tracker);
     begin_tracks(tracker, objects, count);
     give_ids(tracker, objects);
+    drop_doubles(tracker);
     return MR_OK;
 }
 

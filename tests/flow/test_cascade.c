@@ -176,7 +176,8 @@ static void run_all(const char *stages, const outcome *wanted) {
 }
 
 #define SPLIT "  split: {input: first}\n"
-#define UNITE(objects) "  unite: {join: {frames: first, objects: " objects "}}\n"
+#define UNITE_WITH(frames, objects) "  unite: {join: {frames: " frames ", objects: " objects "}}\n"
+#define UNITE(objects) UNITE_WITH("first", objects)
 
 static bool is_part(uint32_t of, uint32_t got) {
     return got <= of;
@@ -200,7 +201,14 @@ TEST(all_come) {
 
 TEST(frames_come_a_longer_way) {
     run_all(SPLIT "  late: {type: pass, input: first}\n  later: {type: pass, input: late}\n"
-                  "  unite: {join: {frames: later, objects: split}}\n", &(outcome){0});
+                  UNITE_WITH("later", "split"), &(outcome){0});
+}
+
+/* While the split waits for room for a frame's objects, it must take the frames that fill the batch. */
+TEST(frames_gather_in_batches_meanwhile) {
+    run_all("  split: {input: first, queue: {size: 16}}\n  late: {type: batcher, input: first, batch: 8}\n"
+                  UNITE_WITH("late", "split"), &(outcome){0});
+    run_all(SPLIT "  late: {type: batcher, input: first, batch: 50}\n" UNITE_WITH("late", "split"), &(outcome){0});
 }
 
 /* A batch is never waited for by the frames that would fill it. */
@@ -252,7 +260,7 @@ TEST(frames_are_dropped_before) {
 /* Objects whose frame is lost are absorbed; nothing waits for it. */
 TEST(frames_are_absorbed_beside) {
     run_all(SPLIT "  half: {type: gate, input: first, every: 2}\n"
-                  "  unite: {join: {frames: half, objects: split}}\n",
+                  UNITE_WITH("half", "split"),
             &(outcome){.frames = FRAMES / 2, .stage = "unite", .reason = "unmatched"});
 }
 
@@ -274,12 +282,27 @@ TEST(objects_among_frames_are_unmatched) {
     }
 }
 
+/* A source whose frames have no objects passes, though other sources' frames have some. */
+TEST(only_one_source_has_objects) {
+    EACH_WORKER_COUNT(workers) {
+        memset(last, 0, sizeof last);
+        mr_pipeline *pipeline = flow_open_with(
+            types, FLOW "sources: {a: {type: count, frames: 60}, b: {type: count, frames: 60}}\nstages:\n"
+            "  first: {type: pass, input: sources.*}\n  split: {input: a}\n" UNITE("split")
+            "  out: {type: collect, input: unite}\n", 0, workers);
+        mr_summary *summary = flow_run(pipeline);
+        assert_int_equal(summary->delivered, 2 * FRAMES);
+        assert_int_equal(summary->objects.delivered, objects_in_all());
+        flow_close(&pipeline, &summary);
+    }
+}
+
 /* Two cascades, one after the other. */
 TEST(cascades_in_a_row) {
     run_all("  split-a: {type: split, input: first}\n"
             "  unite-a: {type: unite, join: {frames: first, objects: split-a}}\n"
             "  split: {input: unite-a}\n  one: {type: absorbing, input: split, every: 1}\n"
-            "  unite: {join: {frames: unite-a, objects: one}}\n",
+            UNITE_WITH("unite-a", "one"),
             &(outcome){.some_dropped = true, .may_be_lost = true});
 }
 

@@ -146,7 +146,7 @@ tools/millrace/train: engine/base tools/millrace/cli tools/millrace/run tools/mi
 tools/millrace/deploy: engine/base engine/base/find tools/millrace/cli tools/millrace/run
 tools/millrace/submit: engine/base tools/millrace/cli tools/millrace/deploy
 tools/millrace/devices: engine/base tools/millrace/cli tools/millrace/plan
-tools/millrace/inspect: engine/base tools/millrace/cli
+tools/millrace/inspect: engine/base engine/base/find tools/millrace/cli
 tools/millrace/bench: engine/base tools/millrace/cli
 tools/millrace/help: engine/base tools/millrace/cli
 """

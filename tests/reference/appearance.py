@@ -122,6 +122,8 @@ class Tracker:
             t.state = "lost" if self.now - t.seen <= self.lost + 1e-9 else "gone"
             if not t.id or self.now - t.seen > self.remember + 1e-9:
                 self.tracks.remove(t)
+
+    def drop_doubles(self):
         for t in [t for t in reversed(self.tracks) if t.state == "lost"]:
             if any(o.state == "found" and not away(t.mean, o.mean) > self.dissimilar and
                    track.overlaps(t.box()[None], o.box()[None])[0, 0] > 0.85 for o in self.tracks):
@@ -176,6 +178,7 @@ class Tracker:
                 self.tracks.append(t)
                 self.confirm(t)
         self.recognise()
+        self.drop_doubles()
         ids = np.zeros(len(boxes), int)
         for t in self.tracks:
             if t.seen == now:
@@ -265,6 +268,17 @@ def crowd(rng, fps):
     return truth
 
 
+def away_for_a_moment(rng, fps):
+    """People who stand; each is away three times, and comes again where it was."""
+    t, truth = np.arange(20 * fps) / fps, []
+    for i in range(4):
+        boxes = standing(90 + 190 * i + 4 * np.sin(t * rng.uniform(0.3, 1)), 350 + 0 * t)
+        for gone in rng.uniform((3, 8, 13), (5, 10, 15)):
+            boxes[(t > gone) & (t < gone + rng.uniform(0.5, 1.5))] = np.nan
+        truth.append(boxes)
+    return np.array(truth)
+
+
 def ours(program, frames, fps, features, times=1, **options):
     """As track.follow. `times`: how often the features are repeated, for measurements of time."""
     o = {**OPTIONS, **options}
@@ -288,8 +302,11 @@ def theirs(frames, fps, **options):
             for i, (boxes, scores, _, looks) in enumerate(frames)]
 
 
-# Scenes, and the least IDF1 and HOTA with features, in shares of the best possible ones.
-CASES = ((crossing, 0.90, 0.89), (pillar, 0.98, 0.97), (crowd, 0.95, 0.95))
+# Scenes, the noise of features, the least IDF1 and HOTA with features, in shares of the best possible ones, and the
+# least HOTA that they must add to boxes alone. In the last scene boxes alone are enough, and features must not
+# spoil it. There a single picture often looks like another person, but the mean of a track does not.
+CASES = ((crossing, 0.5, 0.90, 0.89, 0.05), (pillar, 0.5, 0.98, 0.97, 0.05), (crowd, 0.5, 0.95, 0.95, 0.05),
+         (away_for_a_moment, 1.0, 0.94, 0.91, -0.1))
 SEEDS = range(200, 206)
 
 
@@ -309,12 +326,12 @@ def check_equal(program):
 
 
 def check_quality(program):
-    for make, identity, whole in CASES:
+    for make, noise, identity, whole, gain in CASES:
         best, without, with_features = [], [], []
         for seed in SEEDS:
             rng = np.random.default_rng(seed)
             truth = make(rng, 20)
-            frames = found_in(rng, truth, identities(rng, len(truth), 0.3), 0.5)
+            frames = found_in(rng, truth, identities(rng, len(truth), 0.3), noise)
             best.append(track.judge(truth, frames, [number + 1 for _, _, number, _ in frames]))
             without.append(track.judge(truth, frames, ours(program, frames, 20, False)[0]))
             with_features.append(track.judge(truth, frames, ours(program, frames, 20, True)[0]))
@@ -323,7 +340,7 @@ def check_quality(program):
         print(f"{make.__name__}: of the best possible IDF1 and HOTA, boxes alone reach {shares[0]['IDF1']:.3f} and "
               f"{shares[0]['HOTA']:.3f}, with features {shares[1]['IDF1']:.3f} and {shares[1]['HOTA']:.3f}")
         assert shares[1]["IDF1"] >= identity and shares[1]["HOTA"] >= whole, shares
-        assert shares[0]["HOTA"] < shares[1]["HOTA"] - 0.05, shares
+        assert shares[1]["HOTA"] > shares[0]["HOTA"] + gain, shares
 
 
 def measure(program):

@@ -178,6 +178,11 @@ def families():
         three = {"n": which.astype(kind), "s": present[:, 0], "b": corners(boxes)[:, [1, 0, 3, 2]].astype(np.float32)}
         same("custom", ours("custom", size, three, boxes="b", scores="s", classes="n", order=1), corners(boxes), one,
              suppress=False)
+        fives = {"n": which.astype(kind), "b": np.hstack([corners(boxes), present]).astype(np.float32)}
+        same("custom", ours("custom", size, fives, boxes="b", classes="n"), corners(boxes), one, suppress=False)
+        turned = {**fives, "b": np.ascontiguousarray(fives["b"].T)}
+        same("custom", ours("custom", size, turned, boxes="b", classes="n"), corners(boxes), one, suppress=False)
+    same("custom", ours("custom", size, {"b": fives["b"]}, boxes="b"), corners(boxes), present, suppress=False)
     centred = {"s": np.ascontiguousarray(scores.T), "b": np.ascontiguousarray(boxes.T)}
     got = ours("custom", size, centred, 0.5, boxes="b", scores="s", order=3, suppress=1)
     same("custom", got, corners(boxes), scores, 0.5)
@@ -388,7 +393,8 @@ def refusals():
     assert "a yolov8 head has one output of (4 + classes) x 3549" in ours("yolov8", (416, 416), square)
     assert '"o" tensor f32 3549x85' in ours("yolov8", (416, 416), square)
     assert "for an input of 640x640" in ours("yolox", (640, 640), square)
-    for custom, words in (({"boxes": "x", "scores": "o"}, 'boxes: output "x" is not an f32 output of N x 4'),
+    for custom, words in (({"boxes": "x", "scores": "o"},
+                           'the network has no output "x"; it gives "o" tensor f32 3549x85'),
                           ({"boxes": "o", "scores": "o"}, "boxes"),
                           ({"boxes": "b", "scores": "o"}, 'scores: output "o" is not one with a score'),
                           ({"boxes": "b", "scores": "b", "classes": "o"}, 'classes: output "o"')):

@@ -331,6 +331,7 @@ typedef struct mr_source_summary {
                                  run */
     mr_identity unsettled[MR_UNSETTLED_FRAMES];
     mr_source_report report;  /* for a source that connects to a camera or server; else UNREPORTED */
+    bool hangs;               /* a call into its driver or library does not return; the report is then STALLED */
     mr_object_summary objects; /* counted beside its frames */
     const char *note;         /* Optional. The plan's remark (mr_negotiation.remark), such as "reads 2 pictures and
                                  leaves out 1 video". */

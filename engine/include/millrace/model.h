@@ -79,6 +79,7 @@ typedef struct mr_model_view {
                               pictures; "": there is no note */
     const char *labels;    /* the classes that the same note has, as a JSON array; "" */
     const char *head;      /* the detector's head that the shapes of the outputs fit, as detect's option; "" */
+    const char *no_head;   /* why none is named; "" */
 } mr_model_view;
 
 /* Reads an ONNX model. On failure *view is NULL. The view has at most 64 inputs and 64 outputs with 16 dimensions each,

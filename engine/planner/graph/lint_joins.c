@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "engine/planner/graph/builder.h"
+#include "engine/planner/graph/gathering.h"
+#include "engine/planner/graph/links.h"
 #include "millrace/status.h"
 
 /* How frames on a link are numbered: packets in decoding order by their source, pictures and what is made from them in
@@ -156,6 +158,28 @@ static const char *port_name(const joins *j, int v, int which) {
     return j->b->vertex[v]->type->inputs[which].name;
 }
 
+/* The frames pass a stage that gathers the same objects before: it gives a frame only when it has all of them, and they
+ * must wait here meanwhile. A frame can have any number. */
+static void check_gathered_before(const joins *j, int v, const port *ports) {
+    const mr_plan_builder *b = j->b;
+    bool *frames = mr_arena_array(b->arena, (size_t)b->count, sizeof *frames);
+    bool *split = mr_arena_array(b->arena, (size_t)b->count, sizeof *split);
+    if (!frames || !split)
+        return;
+    mr_plan_mark_to(b, v, MR_PLAN_FRAMES, frames);
+    mr_plan_mark_splits(b, v, split);
+    for (int at = 0; at < v; at++)
+        if (frames[at] && split[at]) {
+            mr_plan_error(b, ports[0].link->place,
+                          "bring the objects' results together with a stage of the type join, and gather once; or put "
+                          "another crop after that stage",
+                          "stages.%s.join.%s: frames of \"%s\" come when all their objects of \"%s\" are gathered, and "
+                          "the objects would wait here for the frames: without room for them the run would stall",
+                          b->vertex[v]->id, port_name(j, v, 0), from_of(j, ports[0].link)->id, b->vertex[at]->id);
+            return;
+        }
+}
+
 /* Frames on the first input, frames of objects on the second. */
 static void check_gather(const joins *j, int v, const port *ports) {
     const mr_plan_builder *b = j->b;
@@ -168,6 +192,8 @@ static void check_gather(const joins *j, int v, const port *ports) {
         mr_plan_error(b, ports[1].link->place, "name a stage after one of the type crop, which gives a frame for each "
                       "object", "stages.%s.join.%s: \"%s\" gives whole frames, not frames of objects", id,
                       port_name(j, v, 1), from_of(j, ports[1].link)->id);
+    else
+        check_gathered_before(j, v, ports);
 }
 
 static void refuse_mixture(const joins *j, int v, const port *objects, const port *frames) {

@@ -109,7 +109,7 @@ class Heads(ObjectsCase):
         self.assertEqual((one["mask_width"], one["mask_height"], one["mask"]), (8, 8, [0] + [4] * 16))
         self.assertEqual(other["mask"], [9])
         self.assertIn("as usual for yolov8-obb", self.inspected({"task": "obb"}, np.zeros((7, 84))))
-        self.assertIn("shapes of a end2end head", self.inspected({"task": "obb"}, np.zeros((9, 7))))
+        self.assertIn("shapes of head: end2end", self.inspected({"task": "obb"}, np.zeros((9, 7))))
 
     def inspected(self, notes, output):
         save(self.folder / "inspected.onnx", {"o": output})

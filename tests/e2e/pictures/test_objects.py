@@ -194,7 +194,8 @@ class Objects(ObjectsCase):
                 ("head: yolov8", "model.onnx", "a yolov8 head has one output of (4 + classes) x 84 for an input of "
                  '64x64; the network gives "o" tensor f32 84x7'),
                 ("score: 0.3", "pair.onnx", "fit several heads (ssd, rtdetr): write head"),
-                ("score: 0.3", "odd.onnx", "fit no head by their shapes, for an input of 64x64: write head"),
+                ("score: 0.3", "odd.onnx", "fit no head by their shapes, for an input of 64x64: write head: "
+                 "rtdetr, or custom, and in custom what each of them is"),
                 (f"labels: {self.folder / 'three.txt'}", "model.onnx", "3 labels, and the network finds 2 classes"),
                 ("classes: [cow]", "model.onnx", 'classes: "cow" is no name without labels, and not a number below 2: '
                  "write labels: FILE"),
@@ -203,8 +204,12 @@ class Objects(ObjectsCase):
                 ("outputs: [none]", "model.onnx", 'has no output "none"; its outputs are: o'),
                 ("head: custom", "pair.onnx", "head: custom and custom: {boxes: ...} belong together"),
                 ("custom: {boxes: boxes, scores: scores}", "pair.onnx", "belong together"),
-                ("head: custom, custom: {boxes: boxes}", "pair.onnx", "names of two outputs, boxes and scores"),
-                ("head: custom, custom: {boxes: no, scores: scores}", "pair.onnx", 'output "no" is not an f32 output'),
+                ("head: custom, custom: {scores: scores}", "pair.onnx", "custom needs the names of outputs"),
+                ("head: custom, custom: {boxes: boxes}", "pair.onnx", 'output "boxes" is not an f32 output of N x 5 or '
+                 "5 x N, where the fifth number is a score, but tensor f32 9x4"),
+                ("head: custom, custom: {boxes: boxes, background: true}", "pair.onnx", "background is about scores"),
+                ("head: custom, custom: {boxes: no, scores: scores}", "pair.onnx", 'the network has no output "no"; it '
+                 'gives "boxes" tensor f32 9x4, "scores" tensor f32 9x3'),
                 ("score: 2", "model.onnx", "score")):
             with self.subTest(options, model=model):
                 run = self.detect(options, model=model, code=78, verb="plan")

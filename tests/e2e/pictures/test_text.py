@@ -135,7 +135,7 @@ stages:
         save_any(self.folder / "model.onnx", [("ReduceMean", ["image"], ["mean"], {"axes": [1], "keepdims": 1}),
                                               ("Sigmoid", ["mean"], ["o"], {})], ["n", 1, "h", "w"], ["n", 3, "h", "w"])
         text = call([MILLRACE, "inspect", str(self.folder / "model.onnx")]).stdout
-        self.assertIn("its outputs have the shapes of a db head", text)
+        self.assertIn("its outputs have the shapes of head: db", text)
         self.assertIn("order: bgr, normalize: signed}  # as usual for db", text)
 
     def test_odd_values(self):

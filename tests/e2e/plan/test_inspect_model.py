@@ -120,6 +120,43 @@ class InspectModel(Case):
         self.inspected(self.save("recognize", node, [("x", FLOAT, [None, 3, 48, None])],
                                  [("y", FLOAT, [None, 1, 48, None])], weight), ["infer", "features"])
 
+    def detector(self, outputs, size=(640, 640)):
+        """What is said about a network with these outputs; None: a size that is free, as for 640 x 640 pixels."""
+        path = self.save("detector", [helper.make_node("Identity", [f"{name}_given"], [name]) for name in outputs],
+                         [("image", FLOAT, [1, 3, *size])],
+                         [(name, FLOAT, [1, *dims]) for name, dims in outputs.items()],
+                         [(f"{name}_given", np.zeros([one or (8400 if len(dims) == 2 else 160) for one in (1, *dims)],
+                                                     "f4")) for name, dims in outputs.items()])
+        told = self.told(path)
+        return next(one for one in told["stages"] if one["type"] == "detect"), told["pipeline"] or ""
+
+    def test_heads(self):
+        """Why none is named; and heads of networks that take any size."""
+        pair = {"boxes": (90, 4), "scores": (90, 21)}
+        for outputs, size, why in (
+                (pair, (64, 64), "fit several heads (ssd, rtdetr): write head"),
+                ({"o": (300, 84)}, (640, 640), "for an input of 640x640: write head: rtdetr, or custom"),
+                ({"o": (300, 3)}, (640, 640), "for an input of 640x640: write head: custom"),
+                ({f"o{i}": (9, 4) for i in range(9)}, (64, 64), "it has 9 outputs, and a head has at most 8"),
+                ({"o": (None, 85)}, (None, None), "takes any size, so the shapes of its outputs tell no head")):
+            use, _ = self.detector(outputs, size)
+            self.assertFalse(use["can"])
+            self.assertIn(why, use["why_not"])
+        planes = {name: (count, None, None) for name, count in zip("abcd", (1, 2, 2, 10))}
+        for outputs, head in (({"o": (84, None)}, "yolov8"), (planes, "centerface"),
+                              ({"o": (116, None), "p": (32, None, None)}, "yolov8-seg")):
+            use, pipeline = self.detector(outputs, (None, None))
+            self.assertEqual(use["how"], f"its outputs have the shapes of head: {head}")
+            self.assertIn(f"head: {head}", pipeline)
+            self.assertIn("size: 640x640", pipeline)
+
+    def test_a_model_by_its_name(self):
+        path = self.save("plain", [helper.make_node("Neg", ["x"], ["y"])], [("x", FLOAT, ["n", 5])],
+                         [("y", FLOAT, ["n", 5])])
+        by_name = self.millrace("inspect", "plain", environment={"MILLRACE_MODELS": str(self.folder)})
+        self.assertEqual(by_name.stdout, self.millrace("inspect", path).stdout)
+        self.millrace("inspect", "plain", code=64, says="no model of that name here")
+
     def test_layouts_and_types_of_pictures(self):
         flat = [helper.make_node("Cast", ["x"], ["f"], to=FLOAT),
                 helper.make_node("ReduceMean", ["f"], ["y"], axes=[1, 2], keepdims=0)]

@@ -202,10 +202,27 @@ class Networks(Case):
                           "8 frames had more rows than max_rows (5), and keep the first of them"])
         self.assertEqual([row["tensors"][0]["data"] for row in short.rows],
                          [row["tensors"][0]["data"][:20] for row in whole])
-        self.assertIn("depends on values (NonZero): such outputs are made for one frame at a time; remove batch",
+        self.assertIn("depend on values (NonZero): such outputs are made for one frame at a time; remove batch",
                       self.plan(self.infer(path, ", batch: 2"), code=78))
         self.assertIn("only infer and detect on the processors (device: cpu) take such outputs",
                       self.plan(self.infer(path, ", device: sim:0"), code=78))
+
+    def test_rows_that_the_network_pads(self):
+        """As in exports of Ultralytics with nms and dynamic: the batch alone is open, and no rows are left out."""
+        WEIGHTS.update(some=np.array(0.6, "f4"), none=np.zeros((5, 4), "i8"), first=np.array([0]), fifth=np.array([5]))
+        path = self.save("padded", [helper.make_node("Greater", ["x", "some"], ["g"]),
+                                    helper.make_node("NonZero", ["g"], ["at"]),
+                                    helper.make_node("Transpose", ["at"], ["rows"], perm=[1, 0]),
+                                    helper.make_node("Concat", ["rows", "none"], ["long"], axis=0),
+                                    helper.make_node("Slice", ["long", "first", "fifth", "first"], ["short"]),
+                                    helper.make_node("Unsqueeze", ["short", "first"], ["y"])],
+                         [VALUE("y", T.INT64, ["n", 5, 4])])
+        for row in self.results(self.infer(path, ", max_rows: 2")).rows:
+            expected = np.argwhere(np.reshape(row["features"], (1, 3, 8, 8)) > WEIGHTS["some"])[:5]
+            self.assertEqual(row["tensors"][0]["shape"], [5, 4])
+            self.assertEqual(row["tensors"][0]["data"][:4 * len(expected)], expected.flatten().tolist())
+        self.assertIn("depend on values (NonZero): such outputs are made for one frame at a time; remove batch",
+                      self.plan(self.infer(path, ", batch: 2"), code=78))
 
     def test_detections_that_the_network_selects_itself(self):
         """NonMaxSuppression, with which exported detectors end."""

@@ -250,13 +250,17 @@ TEST(anything_may_come) {
 
 enum { NUMBERS = 11 };
 
-static mr_tracker *make_looking(size_t most, int64_t remember_ns) {
-    const mr_tracker_params params = {.low = 0.1f, .high = 0.5f, .begin = 0.6f, .lost_ns = SECOND, .by_class = true,
-                                      .most = most, .first_id = 1, .dissimilar = 0.3, .reach = 2,
-                                      .remember_ns = remember_ns};
+static mr_tracker *make_confirming(int64_t confirm_ns, size_t most, int64_t remember_ns) {
+    const mr_tracker_params params = {.low = 0.1f, .high = 0.5f, .begin = 0.6f, .confirm_ns = confirm_ns,
+                                      .lost_ns = SECOND, .by_class = true, .most = most, .first_id = 1,
+                                      .dissimilar = 0.3, .reach = 2, .remember_ns = remember_ns};
     mr_tracker *tracker;
     assert_int_equal(mr_tracker_create(&tracker, &params), MR_OK);
     return tracker;
+}
+
+static mr_tracker *make_looking(size_t most, int64_t remember_ns) {
+    return make_confirming(0, most, remember_ns);
 }
 
 /* Looks of different people have nothing in common. Their length does not matter. */
@@ -284,6 +288,25 @@ TEST(lost_objects_are_known_again_by_their_looks) {
     assert_int_equal(see(tracker, 5, 100, 2), 3);
     assert_int_equal(see(tracker, 5.1, 900, 0), 4); /* cannot have come so far */
     assert_int_equal(see(tracker, 16, 100, 1), 5);  /* forgotten */
+    assert_int_equal(mr_tracker_count(tracker), 1);
+}
+
+/* Each of its pictures shows something else too, so none looks like the lost track; their mean does. The lost track is
+ * in the new one's place, and must not go as a double before it has handed on its number. */
+TEST(one_that_comes_back_to_its_place_keeps_its_number) {
+    ENDED_BY(mr_tracker_destroy) mr_tracker *tracker = make_confirming(SECOND / 10, 50, 10 * SECOND);
+    for (int frame = 0; frame < 4; frame++)
+        assert_int_equal(see(tracker, frame / 20.0, 100, 0), frame < 2 ? 0 : 1);
+    update(tracker, SECOND / 4, NULL, 0);
+    for (int frame = 0; frame < 4; frame++) {
+        float vector[NUMBERS] = {1};
+        const float *const of[] = {vector};
+        mr_object object = box(100, 100, 40, 90, 0.9f);
+        vector[1 + frame] = 1.2f;
+        assert_int_equal(mr_tracker_update(tracker, SECOND / 2 + frame * SECOND / 20, &object, 1,
+                                           &(mr_looks){of, NUMBERS}), MR_OK);
+        assert_int_equal(object.track, frame < 2 ? 0 : 1);
+    }
     assert_int_equal(mr_tracker_count(tracker), 1);
 }
 

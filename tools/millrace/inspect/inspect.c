@@ -2,10 +2,12 @@
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/inspect/inspect.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
+#include "engine/base/find/model_folders.h"
 #include "engine/base/nearest.h"
 #include "engine/base/print.h"
 #include "millrace/describe.h"
@@ -26,7 +28,7 @@ static const mr_usage_option options[] = {
     MR_USAGE_COMMON,
 };
 
-static const char *const examples[] = {"preprocess", "null --json", "models/lite0.onnx", NULL};
+static const char *const examples[] = {"preprocess", "null --json", "models/lite0.onnx", "yolox-nano", NULL};
 
 static const mr_usage usage = {
     .verb = "inspect",
@@ -37,7 +39,7 @@ static const mr_usage usage = {
             "For a model (FILE.onnx) it shows inputs, outputs, operators, the stages that can use it, and a pipeline "
             "with it; for weights (FILE.npy) the shape; for the folder of a trained classifier its card: classes, "
             "penalties that were tried, the stages that made its vectors, figures and the signature. A word is a file "
-            "if it contains a slash or ends like one.",
+            "if it contains a slash or ends like one, and otherwise a type or a model's name, as `models` lists it.",
     .options = options,
     .examples = examples,
 };
@@ -76,8 +78,9 @@ static int unknown(const char *name) {
     char hint[256];
     for (const mr_stage_type *const *type = mr_types(); *type; type++)
         mr_nearest_offer(&nearest, (*type)->name);
-    mr_print(stderr, "millrace inspect: error: unknown stage type \"%s\"\n  hint: %s\n", name,
-             mr_nearest_hint(&nearest, hint, sizeof hint, "\"millrace list\" lists them"));
+    mr_print(stderr, "millrace inspect: error: there is no stage type \"%s\", and no model of that name here\n"
+                     "  hint: %s\n", name, mr_nearest_hint(&nearest, hint, sizeof hint,
+                                   "`millrace list` lists types, and `millrace models` models"));
     return mr_status_exit_code(MR_ERROR_USAGE);
 }
 
@@ -140,6 +143,14 @@ static int inspect_file(const char *path, yajl_gen json, bool first) {
     return status ? mr_command_failed(status) : 0;
 }
 
+/* A type, or a model by its name. */
+static int inspect_word(const char *word, yajl_gen json, bool first) {
+    char model[PATH_MAX];
+    if (inspect(word, json, first))
+        return 0;
+    return mr_named_model_find(word, ".onnx", model) ? inspect_file(model, json, first) : unknown(word);
+}
+
 static int inspect_each(char **names, bool as_json) {
     int code = 0;
     yajl_gen json = as_json ? mr_json_create(true) : NULL;
@@ -150,8 +161,8 @@ static int inspect_each(char **names, bool as_json) {
     for (char **name = names; *name && !code; name++)
         if (mr_inspect_is_file(*name) || hint_for(*name) || (mr_card_is_head(*name) && !is_type(*name)))
             code = inspect_file(*name, json, name == names);
-        else if (!inspect(*name, json, name == names))
-            code = unknown(*name);
+        else
+            code = inspect_word(*name, json, name == names);
     if (json)
         yajl_gen_array_close(json);
     if (json && code)

@@ -11,8 +11,8 @@
 #include "millrace/status.h"
 #include "tools/millrace/inspect/inspect_file.h"
 
-/* Sizes that are chosen if the model accepts any. */
-enum { FREE_SIDE = 320, FREE_DIM = 16, TEXT = 256 };
+/* Sizes that are chosen if the model accepts any. Detectors need larger pictures. */
+enum { FREE_SIDE = 320, FREE_DETECTOR_SIDE = 640, FREE_DIM = 16, TEXT = 256 };
 
 const char *mr_inspect_shape(const mr_model_value *value, char *text, size_t bytes) {
     size_t used = 0;
@@ -191,9 +191,11 @@ static void judge_detect(const mr_model_view *model, bool can, mr_inspect_use *u
     use->stage = "detect";
     use->can = can && *model->head;
     if (use->can)
-        mr_print_into(use->how, sizeof use->how, "its outputs have the shapes of a %s head", model->head);
+        mr_print_into(use->how, sizeof use->how, "its outputs have the shapes of head: %s", model->head);
+    else if (!can)
+        mr_print_into(use->how, sizeof use->how, "it takes models with inputs that a frame can bring");
     else
-        mr_print_into(use->how, sizeof use->how, "the shapes of its outputs fit none of the known heads, or several");
+        mr_print_into(use->how, sizeof use->how, "%s", model->no_head);
 }
 
 void mr_inspect_uses(const mr_model_view *model, mr_inspect_use uses[MR_INSPECT_USES]) {
@@ -222,8 +224,8 @@ static void put_quoted(FILE *yaml, const char *text, bool key) {
     fputc('"', yaml);
 }
 
-static int64_t side(int64_t declared) {
-    return declared > 0 ? declared : FREE_SIDE;
+static int64_t side(const mr_model_view *model, int64_t declared) {
+    return declared > 0 ? declared : *model->head ? FREE_DETECTOR_SIDE : FREE_SIDE;
 }
 
 /* The file is untrusted: other kinds of values are omitted. */
@@ -280,7 +282,8 @@ static void put_preprocess(FILE *yaml, const char *id, const mr_model_view *mode
     bool last = look(input) == CHANNELS_LAST;
     int64_t height = input->dims[last ? 1 : 2].size, width = input->dims[last ? 2 : 3].size;
     int64_t channels = input->dims[last ? 3 : 1].size;
-    fprintf(yaml, "  %s: {type: preprocess, input: decode, size: %" PRId64 "x%" PRId64, id, side(width), side(height));
+    fprintf(yaml, "  %s: {type: preprocess, input: decode, size: %" PRId64 "x%" PRId64, id,
+            side(model, width), side(model, height));
     if (put_prepared(yaml, model)) {
         fputs("}  # as the file notes\n", yaml);
         return;
