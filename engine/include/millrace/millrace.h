@@ -179,7 +179,7 @@ MR_API int mr_pipeline_start(mr_pipeline *pipeline);
 typedef struct mr_push {
     mr_format format;
     const void *data[MR_MAX_PLANES];
-    ptrdiff_t stride[MR_MAX_PLANES]; /* pictures: bytes from row to row; negative: the last row has the lowest address */
+    ptrdiff_t stride[MR_MAX_PLANES]; /* pictures: bytes from row to row; negative if the picture lies bottom up */
     int64_t pts_ns;
     void (*release)(void *context);
     void *context;
