@@ -306,8 +306,8 @@ int mr_coco_locate(mr_coco *coco, size_t picture, const char **path) {
     const char *name = coco->pictures[picture];
     char *real = realpath(name, NULL);
     if (!real && coco->folder)
-        return mr_fail(mr_file_status(errno), "cannot read %s: %s; the annotations' paths begin in %s, unless --pictures "
-                       "names another folder", name, strerror(errno), coco->folder);
+        return mr_fail(mr_file_status(errno), "cannot read %s: %s; the annotations' paths begin in %s, unless "
+                       "--pictures names another folder", name, strerror(errno), coco->folder);
     if (!real)
         return mr_fail(mr_file_status(errno), "cannot read %s: %s", name, strerror(errno));
     *path = mr_arena_text(&coco->arena, real, strlen(real));

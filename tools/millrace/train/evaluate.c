@@ -14,8 +14,9 @@ typedef struct arguments {
 static const mr_usage_option options[] = {
     MR_OPTION("data", "PATH", arguments, params.data,
               "a folder that holds a folder of pictures for each class, or a list (*.csv, *.jsonl), as in "
-              "`millrace train`. Classes are matched by name. For objects: COCO's annotations (*.json). For tracks: COCO's with track_id, or MOTChallenge's gt.txt (*.txt), whose "
-              "frames are those of the pipeline's source", .needed = true),
+              "`millrace train`. Classes are matched by name. For objects: COCO's annotations (*.json). For tracks: "
+              "COCO's with track_id, or MOTChallenge's gt.txt (*.txt), whose frames are those of the pipeline's source",
+              .needed = true),
     MR_OPTION("pictures", "FOLDER", arguments, params.pictures,
               "the folder in which the paths of pictures in COCO's annotations begin; by default that of the "
               "annotations"),
@@ -74,8 +75,9 @@ static bool has_objects(const arguments *given) {
 
 static int evaluate_objects(const arguments *given) {
     const mr_evaluation_params *from = &given->params;
-    const mr_object_evaluation_params params = {.pipeline = from->pipeline, .data = from->data, .pictures = from->pictures,
-                                                .stage = from->stage, .overrides = from->overrides, .json = from->json,
+    const mr_object_evaluation_params params = {.pipeline = from->pipeline, .data = from->data,
+                                                .pictures = from->pictures, .stage = from->stage,
+                                                .overrides = from->overrides, .json = from->json,
                                                 .stopped = mr_stop_asked};
     bool told;
     if (from->vectors || from->page || from->scores || strcmp(from->part, "all") != 0)
