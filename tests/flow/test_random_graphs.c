@@ -523,7 +523,7 @@ static bool run_all(const drawn_graph *graph, uint64_t seed) {
 TEST(they_end_and_give_the_same_frames) {
     static drawn_graph graph;
     const uint64_t first = number_from("MILLRACE_SEED", 1);
-    const uint64_t count = number_from("MILLRACE_GRAPHS", UNDER_TSAN(40, 300));
+    const uint64_t count = number_from("MILLRACE_GRAPHS", UNDER_TSAN(30, 200));
     uint64_t ran = 0, certain = 0;
     for (uint64_t seed = first; seed < first + count; seed++) {
         draw_graph(&graph, seed);
