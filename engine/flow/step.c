@@ -4,6 +4,7 @@
 #include "engine/flow/run/control.h"
 #include "engine/flow/run/intact.h"
 #include "engine/flow/run/source_counts.h"
+#include "engine/flow/run/sources.h"
 #include "engine/flow/instance/hooks.h"
 #include "engine/flow/instance/instance.h"
 #include "engine/flow/gather.h"
@@ -181,6 +182,19 @@ static void clock_call(mr_entry_task *entry, const mr_slot *slot) {
         read_clock(entry, calls);
 }
 
+/* Calls a source's type, which may hang in a driver or library. A cut's input is no source. */
+static int call_source(mr_entry_task *entry, mr_slot *slot) {
+    const mr_instance *instance = entry->instance;
+    if (must_end(instance))
+        return MR_END;
+    if (instance->vertex->role != MR_ROLE_SOURCE)
+        return measure_process(entry, slot);
+    mr_source_begin_call(instance->run, instance->self.source, entry->io.now_ns);
+    int answer = measure_process(entry, slot);
+    mr_source_end_call(instance->run, instance->self.source);
+    return answer;
+}
+
 /* Calls the stage type once for the slot, unless it needs no call. */
 static int step(mr_entry_task *entry, mr_slot *slot) {
     const bool source = is_source(entry->instance);
@@ -190,7 +204,7 @@ static int step(mr_entry_task *entry, mr_slot *slot) {
         mr_tracing_begin_call(entry, slot);
     if (entry->spans)
         mr_tracing_begin_span(entry, slot);
-    int answer = source && must_end(entry->instance) ? MR_END : measure_process(entry, slot);
+    int answer = source ? call_source(entry, slot) : measure_process(entry, slot);
     clock_call(entry, slot);
     if (entry->traced)
         mr_tracing_end_call(entry, slot, answer);

@@ -259,6 +259,7 @@ int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary) {
         mr_free(come);
         return mr_fail(MR_ERROR_MEMORY, "no memory for a summary");
     }
+    mr_sources_find_hangs(&graph->run);
     mark_sources(graph->run.plan, come);
     summarize_run(graph, made);
     summarize_memory(graph, made);

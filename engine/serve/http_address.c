@@ -114,9 +114,22 @@ bool mr_http_host_is_local(const char *text) {
 
 /* ---- listening ------------------------------------------------------------------------------------------------- */
 
+/* A socket's path is taken by a program that listens there, or by a file that is no socket. */
+static int fail_path(const char *text) {
+    struct stat found;
+    if (!lstat(text + strlen("unix:"), &found) && !S_ISSOCK(found.st_mode))
+        return mr_fail(MR_ERROR_UNAVAILABLE, "cannot listen at %s: %s is there already: name a path at which there is "
+                                             "nothing", text,
+                       S_ISDIR(found.st_mode) ? "a folder" : "a file that is no socket");
+    return mr_fail(MR_ERROR_UNAVAILABLE, "%s is in use by another program or stage: end that, or choose another path",
+                   text);
+}
+
 static int fail_to_listen(const char *text, int error) {
     switch (error) {
     case EADDRINUSE:
+        if (strncmp(text, "unix:", strlen("unix:")) == 0)
+            return fail_path(text);
         return mr_fail(MR_ERROR_UNAVAILABLE, "%s is in use by another program or stage: choose another port, or port 0 "
                                              "for any free one", text);
     case EADDRNOTAVAIL:

@@ -27,6 +27,8 @@ static const int64_t second_ns = 1000000000;
 enum { KEY_WAIT = 10 };
 /* Time between two reports. */
 static const int64_t report_ns = 250000000;
+/* How much later than planned a call may return; after that, it hangs. */
+static const int64_t slack_ns = 2000000000;
 
 typedef struct live_reader {
     mr_reader base;
@@ -158,9 +160,20 @@ static void add_counts(const live_reader *reader, mr_source_report *report) {
     report->jitter_ns = counts.jitter_ns;
 }
 
+/* How long reading may take until the next report; 0: without limit. */
+static int64_t longest_silence_ns(const live_reader *reader) {
+    if (reader->report.phase >= MR_LINK_FAILED)
+        return 0;
+    if (reader->connection)
+        return reader->params.stall_ns ? reader->patience_ns + slack_ns : 0;
+    const int64_t wait_ns = reader->next_ns ? reader->next_ns - mr_now_ns() : reader->params.connection.open_timeout_ns;
+    return (wait_ns > 0 ? wait_ns : 0) + slack_ns;
+}
+
 static void send_report(live_reader *reader) {
     const mr_stage *stage = reader->params.connection.media.stage;
     mr_source_report report = reader->report;
+    report.within_ns = longest_silence_ns(reader);
     reader->reported_ns = mr_now_ns();
     add_counts(reader, &report);
     if (stage)
@@ -331,6 +344,7 @@ static int connected(live_reader *reader, int status) {
     reader->due_ns = reader->opened_ns + reader->patience_ns;
     mr_live_times_begin(&reader->times, reader->params.clock);
     mr_picture_times_begin(&reader->pictures, !reader->recorded);
+    send_report(reader);
     return MR_OK;
 }
 

@@ -69,6 +69,7 @@ TEST(a_dead_programs_socket_is_replaced) {
     assert_int_equal(stat(text + 5, &found), 0);
     assert_int_equal(found.st_mode & 0777, 0600);
     assert_int_equal(mr_http_address_listen(&address, text, &second, &port), MR_ERROR_UNAVAILABLE);
+    expect_words(mr_message(), "is in use by another program or stage: end that, or choose another path");
     close(first);
     assert_int_equal(mr_http_address_listen(&address, text, &second, &port), MR_OK);
     close(second);
@@ -77,6 +78,7 @@ TEST(a_dead_programs_socket_is_replaced) {
     assert_non_null(file);
     fclose(file);
     assert_int_equal(mr_http_address_listen(&address, text, &second, &port), MR_ERROR_UNAVAILABLE);
+    expect_words(mr_message(), "a file that is no socket is there already: name a path at which there is nothing");
     assert_int_equal(unlink(text + 5), 0);
 }
 

@@ -168,6 +168,16 @@ static void queue_task(mr_executor *executor, mr_task *task) {
     unlock_and_wake(executor, choose_worker(executor));
 }
 
+/* Hands the task to its thread. Whether that still has the task is decided with the lock: it may return to the workers
+ * at this moment (mr_task_return), and must then be queued once. */
+static void queue_for_thread(mr_executor *executor, mr_task *task) {
+    pthread_mutex_lock(&executor->lock);
+    const bool queued = !mr_task_give_to_thread(task);
+    if (queued)
+        append(executor, task);
+    unlock_and_wake(executor, queued ? choose_worker(executor) : WAKE_NONE);
+}
+
 void mr_executor_queue_runnable(mr_executor *executor, mr_task *task) {
     if (!mr_grow((void **)&executor->runnable, executor->queued, &executor->runnable_room, sizeof(mr_task *)))
         abort(); /* Only tests run this mode; a lost task would mislead them. */
@@ -178,8 +188,8 @@ void mr_executor_queue_runnable(mr_executor *executor, mr_task *task) {
 static void dispatch(mr_task *task, bool last) {
     mr_executor *executor = task->executor;
     mr_worker *here = this_worker;
-    if (mr_task_has_thread(task)) {
-        mr_task_wake_thread(task);
+    if (task->thread) {
+        queue_for_thread(executor, task);
     } else if (executor->random) {
         mr_executor_queue_runnable(executor, task);
     } else if (!last && here && here->executor == executor && here->chain < LONGEST_CHAIN) {

@@ -23,8 +23,9 @@ struct mr_task_thread {
     pthread_cond_t woken;
     bool ending;
     bool joined;
-    atomic_bool missing; /* it could not be restarted: workers run the task */
-    bool over;      /* runs no more tasks; this and cpu_ns need the executor's lock */
+    atomic_bool missing; /* it could not be restarted: workers run the task. Set with the executor's lock */
+    bool given;     /* the queued task was given to this thread; this and the next two need the executor's lock */
+    bool over;      /* runs no more tasks */
     int64_t cpu_ns; /* used by all threads of this task that have ended */
 };
 
@@ -83,8 +84,8 @@ void mr_executor_unlock_and_wake_epoll(mr_executor *executor);
  * check the condition again. */
 void mr_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ns);
 
-/* threads.c: wakes the task's thread. */
-void mr_task_wake_thread(mr_task *task);
+/* threads.c: gives the queued task to its thread. False: workers must run it. With the lock. */
+bool mr_task_give_to_thread(mr_task *task);
 
 /* poller.c, with the lock unless stated otherwise. */
 

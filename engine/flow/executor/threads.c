@@ -5,9 +5,12 @@
 #include "engine/base/thread.h"
 #include "engine/flow/executor/executor_parts.h"
 
-void mr_task_wake_thread(mr_task *task) {
-    MR_LOCKED(&task->executor->lock);
+bool mr_task_give_to_thread(mr_task *task) {
+    if (!mr_task_has_thread(task))
+        return false;
+    task->thread->given = true;
     pthread_cond_signal(&task->thread->woken);
+    return true;
 }
 
 /* Sleeps until woken or due, without a limit: only this thread waits on the condition, and glibc can lose a signal only
@@ -27,16 +30,18 @@ static void *run_thread(void *context) {
     mr_executor *executor = task->executor;
     for (;;) {
         pthread_mutex_lock(&executor->lock);
-        while (!task->thread->ending && atomic_load(&task->state) != MR_TASK_QUEUED) {
+        while (!task->thread->ending && !task->thread->given) {
             sleep_thread(task);
             if (task->timer.due_ns != INT64_MAX && mr_executor_now_ns(executor) >= task->timer.due_ns) {
                 int state = MR_TASK_IDLE;
                 task->timer.due_ns = INT64_MAX;
-                atomic_compare_exchange_strong(&task->state, &state, MR_TASK_QUEUED);
+                task->thread->given |= atomic_compare_exchange_strong(&task->state, &state, MR_TASK_QUEUED);
             }
         }
         bool ending = task->thread->ending;
-        if (ending) {
+        if (!ending) {
+            task->thread->given = false;
+        } else {
             task->thread->cpu_ns += mr_thread_cpu_ns();
             task->thread->over = true;
         }
@@ -101,12 +106,15 @@ bool mr_task_has_ended(const mr_task *task) {
 }
 
 void mr_task_return(mr_task *task) {
-    if (!mr_task_has_ended(task))
+    if (!task->thread || !task->thread->joined)
         return;
+    MR_LOCKED(&task->executor->lock);
     atomic_store_explicit(&task->thread->missing, true, memory_order_relaxed);
-    /* Nothing has run the task since the thread ended; a wake may have queued it. An exchange, since a comparison that
-     * fails writes nothing: a wake that comes later could then still send the task to the thread, on ARM64. */
-    atomic_exchange_explicit(&task->state, MR_TASK_IDLE, memory_order_acq_rel);
+    /* Nothing runs what the thread was given and did not run. Another wake may be about to give the task to it: that
+     * one queues the task. */
+    if (task->thread->given)
+        atomic_exchange_explicit(&task->state, MR_TASK_IDLE, memory_order_acq_rel);
+    task->thread->given = false;
 }
 
 bool mr_task_is_quiet(mr_task *task) {

@@ -20,8 +20,13 @@ typedef struct source_state {
     char *message;
     bool ended;
     bool removed;             /* nobody has the slot; needs the lock */
-    mr_source_report report;  /* for sources that connect; this and the next field need report_lock */
+    mr_source_report report;  /* for sources that connect; this and the next three fields need report_lock */
     mr_audit_states audited;  /* the states in the audit log */
+    int64_t heard_ns;         /* when the last report came */
+    int64_t silent_ns;        /* while it hangs: since when */
+    _Atomic int64_t asked_ns; /* when it was asked to leave, on the real clock; 0: it was not */
+    _Atomic int64_t called_ns; /* when the call that runs began; 0: none runs */
+    _Atomic bool hangs;       /* that call is overdue; set with report_lock */
 } source_state;
 
 struct mr_sources {
@@ -99,6 +104,7 @@ void mr_source_fail(const mr_run *run, uint32_t source, int status, const char *
 }
 
 void mr_source_ask_to_leave(const mr_run *run, uint32_t source) {
+    atomic_store(&run->sources->of[source].asked_ns, mr_now_ns());
     atomic_store(&run->sources->of[source].leaves, true);
 }
 
@@ -138,27 +144,145 @@ static bool is_news(source_state *state, mr_link_state phase, uint64_t *left_out
                               left_out);
 }
 
-void mr_source_report_state(const mr_run *run, uint32_t source, const mr_source_report *report) {
+static void audit_state(const mr_run *run, const char *id, const mr_source_report *report, uint64_t left_out) {
+    mr_audit("source", mr_audit_text("pipeline", run->plan->name), mr_audit_text("source", id),
+             mr_audit_text("state", mr_link_state_name(report->phase)),
+             mr_audit_text("why", *report->why ? report->why : NULL), mr_audit_number("tries", report->tries),
+             mr_audit_number("connections", report->connections), mr_audit_number("left_out", left_out));
+}
+
+/* The call that hung goes on. Returns how long it was silent; 0: it did not hang. With report_lock. */
+static int64_t take_back(const mr_run *run, source_state *state) {
+    if (!atomic_load(&state->hangs))
+        return 0;
+    atomic_store(&state->hangs, false);
+    return mr_executor_now_ns(run->executor) - state->silent_ns;
+}
+
+static void say_back(const mr_run *run, uint32_t source, int64_t silent_ns) {
+    const char *id = run->plan->vertices[source].id;
+    if (silent_ns && !run->sources->quiet)
+        mr_log_repeating(MR_LOG_WARNING, id, "%s: answers again after %.1f s", id, (double)silent_ns * 1e-9);
+}
+
+/* Notes the state that the source reports, or returns to after it hung (`report` NULL). On the source's thread. */
+static void note_state(const mr_run *run, uint32_t source, const mr_source_report *report) {
     source_state *state = &run->sources->of[source];
     uint64_t left_out = 0;
     pthread_mutex_lock(&run->sources->report_lock);
-    bool news = is_news(state, report->phase, &left_out);
-    bool changed = state->report.phase != report->phase;
-    state->report = *report;
+    const int64_t silent_ns = take_back(run, state);
+    const mr_source_report now = report ? *report : state->report;
+    bool changed = silent_ns || state->report.phase != now.phase;
+    bool news = (report || silent_ns) && now.phase && is_news(state, now.phase, &left_out);
+    state->report = now;
+    if (report)
+        state->heard_ns = mr_executor_now_ns(run->executor);
     pthread_mutex_unlock(&run->sources->report_lock);
     if (changed)
         mr_control_note_change(run);
+    say_back(run, source, silent_ns);
     if (news)
-        mr_audit("source", mr_audit_text("pipeline", run->plan->name),
-                 mr_audit_text("source", run->plan->vertices[source].id),
-                 mr_audit_text("state", mr_link_state_name(report->phase)),
-                 mr_audit_text("why", *report->why ? report->why : NULL), mr_audit_number("tries", report->tries),
-                 mr_audit_number("connections", report->connections), mr_audit_number("left_out", left_out));
+        audit_state(run, run->plan->vertices[source].id, &now, left_out);
+}
+
+void mr_source_report_state(const mr_run *run, uint32_t source, const mr_source_report *report) {
+    note_state(run, source, report);
 }
 
 static mr_source_report report_of(mr_sources *sources, const source_state *state) {
     MR_LOCKED(&sources->report_lock);
     return state->report;
+}
+
+/* ---- calls that hang --------------------------------------------------------------------------------------------- */
+
+void mr_source_begin_call(const mr_run *run, uint32_t source, int64_t now_ns) {
+    atomic_store(&run->sources->of[source].called_ns, now_ns);
+}
+
+/* Clears called_ns before it reads `hangs`; find_hang does both the other way round, so that one of them sees the
+ * other. */
+void mr_source_end_call(const mr_run *run, uint32_t source) {
+    atomic_store(&run->sources->of[source].called_ns, 0);
+    if (atomic_load(&run->sources->of[source].hangs))
+        note_state(run, source, NULL);
+}
+
+static int64_t later_ns(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/* When the call that began then must have returned or reported. INT64_MAX: there is no limit. With report_lock. */
+static int64_t due_ns(const mr_run *run, const source_state *state, int64_t called_ns) {
+    const int64_t within_ns = state->report.within_ns, left_ns = atomic_load(&state->asked_ns);
+    const int64_t asked_ns = left_ns ? left_ns : mr_control_stop_ns(run);
+    int64_t due_ns = INT64_MAX;
+    if (within_ns > 0 && within_ns < INT64_MAX / 2)
+        due_ns = later_ns(called_ns, state->heard_ns) + within_ns;
+    if (asked_ns) {
+        const int64_t end_ns = later_ns(called_ns, asked_ns) + run->plan->grace_ns / 2;
+        due_ns = end_ns < due_ns ? end_ns : due_ns;
+    }
+    return due_ns;
+}
+
+/* What others see while the source hangs. With report_lock. */
+static mr_source_report hanging(const mr_run *run, const source_state *state, int64_t called_ns) {
+    mr_source_report seen = state->report;
+    const int64_t since_ns = due_ns(run, state, called_ns), now_ns = mr_executor_now_ns(run->executor);
+    seen.phase = MR_LINK_STALLED;
+    seen.since_ns = mr_clock_date_ns() - (now_ns > since_ns ? now_ns - since_ns : 0);
+    seen.next_ns = 0;
+    snprintf(seen.why, sizeof seen.why, "a call into its driver or library has not returned%s",
+             mr_control_is_stopping(run) || atomic_load(&state->leaves) ? " since it was asked to end" : "");
+    return seen;
+}
+
+/* Whether the source has begun to hang; if so, fills in the report that others see. */
+static bool find_hang(const mr_run *run, source_state *state, mr_source_report *seen, bool *news, uint64_t *left_out) {
+    const int64_t called_ns = atomic_load(&state->called_ns), now_ns = mr_executor_now_ns(run->executor);
+    if (!called_ns || atomic_load(&state->hangs))
+        return false;
+    MR_LOCKED(&run->sources->report_lock);
+    if (state->report.phase >= MR_LINK_FAILED || now_ns <= due_ns(run, state, called_ns))
+        return false;
+    atomic_store(&state->hangs, true);
+    if (atomic_load(&state->called_ns) != called_ns) {
+        atomic_store(&state->hangs, false);
+        return false;
+    }
+    state->silent_ns = later_ns(called_ns, state->heard_ns);
+    *seen = hanging(run, state, called_ns);
+    *news = is_news(state, MR_LINK_STALLED, left_out);
+    return true;
+}
+
+static void say_hang(const mr_run *run, uint32_t source, const mr_source_report *seen, bool news, uint64_t left_out) {
+    char id[256];
+    mr_sources_lock(run->sources);
+    snprintf(id, sizeof id, "%s", run->plan->vertices[source].id);
+    mr_sources_unlock(run->sources);
+    mr_control_note_change(run);
+    if (!run->sources->quiet)
+        mr_log_repeating(MR_LOG_WARNING, id, "%s: stalled: %s", id, seen->why);
+    if (news)
+        audit_state(run, id, seen, left_out);
+}
+
+void mr_sources_find_hangs(const mr_run *run) {
+    mr_source_report seen;
+    uint64_t left_out = 0;
+    bool news = false;
+    for (uint32_t s = 0; s < run->sources->count; s++)
+        if (find_hang(run, &run->sources->of[s], &seen, &news, &left_out))
+            say_hang(run, s, &seen, news, left_out);
+}
+
+static mr_source_report seen_report(const mr_run *run, const source_state *state, bool *hangs) {
+    MR_LOCKED(&run->sources->report_lock);
+    const int64_t called_ns = atomic_load(&state->called_ns);
+    *hangs = atomic_load(&state->hangs) && called_ns;
+    return *hangs ? hanging(run, state, called_ns) : state->report;
 }
 
 /* Reports an ended source in the summary and the audit log. The run does not call a source again after asking it to
@@ -206,9 +330,9 @@ void mr_source_account(const mr_run *run, uint32_t source, bool arrived, mr_sour
         .ended = state->ended,
         .status = state->status,
         .message = message ? message : "",
-        .report = report_of(run->sources, state),
         .stay.changes = mr_plan_changes(run->plan),
     };
+    account->report = seen_report(run, state, &account->hangs);
     /* Must be read before the ledger: otherwise more frames could be classified than came in. */
     mr_source_counts_read(run->counts, source, account);
     mr_ledger_read(run->ledger, source, arrived ? MR_LEDGER_ARRIVED : MR_LEDGER_FRAMES, &count);
@@ -234,7 +358,9 @@ void mr_source_renew(const mr_run *run, uint32_t source) {
     state->ended = false;
     state->removed = true;
     atomic_store(&state->leaves, false);
+    atomic_store(&state->asked_ns, 0);
     MR_LOCKED(&run->sources->report_lock);
     state->report = (mr_source_report){0};
     state->audited = (mr_audit_states){0};
+    state->heard_ns = 0;
 }

@@ -24,6 +24,13 @@ void mr_source_fail(const mr_run *run, uint32_t source, int status, const char *
 void mr_source_end(const mr_run *run, uint32_t source);
 /* Notes a report from a source about its connection. */
 void mr_source_report_state(const mr_run *run, uint32_t source, const mr_source_report *report);
+/* A call into the source's type begins, at now_ns on the executor's clock, and ends. On the source's thread. */
+void mr_source_begin_call(const mr_run *run, uint32_t source, int64_t now_ns);
+void mr_source_end_call(const mr_run *run, uint32_t source);
+/* Looks for calls that are overdue: within_ns of the last report (stage.h) has passed, or half the grace time since the
+ * source was asked to end. Until such a call returns or reports, the source counts as stalled. Logs both once. Without
+ * the lock. */
+void mr_sources_find_hangs(const mr_run *run);
 /* The source was removed: it must end, as if the run were stopping. */
 void mr_source_ask_to_leave(const mr_run *run, uint32_t source);
 bool mr_source_is_to_leave(const mr_run *run, uint32_t source);

@@ -499,7 +499,7 @@ typedef enum mr_link_state {
     MR_LINK_UNREPORTED,     /* for sources that do not connect */
     MR_LINK_CONNECTING,
     MR_LINK_LIVE,
-    MR_LINK_STALLED,        /* connected, but received nothing for too long; will reconnect */
+    MR_LINK_STALLED,        /* connected, but received nothing for too long; will reconnect. Or a call hangs */
     MR_LINK_AWAY,           /* waiting for the next try */
     MR_LINK_FAILED,
     MR_LINK_ENDED
@@ -514,6 +514,9 @@ typedef struct mr_source_report {
     uint64_t lost, late;      /* packets that did not arrive in time; those that arrived later */
     uint64_t stills;          /* frames that replaced missing ones and show that the source is away */
     double jitter_ns;         /* of packet arrival (RFC 3550, 6.4.1); 0: not known */
+    int64_t within_ns;        /* A call of the source returns or reports again within this time. If it does not, its
+                                 driver or library hangs: the source then counts as STALLED until the call returns or
+                                 reports. 0: not known */
     char why[MR_REPORT_WHY];  /* why the source is not live; "": it is live, or the reason is not known */
 } mr_source_report;
 /* "connecting", "live", "stalled", "away", "failed", "ended"; "" for UNREPORTED. */

@@ -15,6 +15,10 @@
 
 static const char ipc[] = "ipc://";
 
+const char *mr_ipc_path_of(const char *endpoint) {
+    return strncmp(endpoint, ipc, strlen(ipc)) == 0 ? endpoint + strlen(ipc) : NULL;
+}
+
 /* ---- the path of an ipc socket ----------------------------------------------------------------------------------- */
 
 /* Any user with access to the folder can connect. */
@@ -69,11 +73,22 @@ static bool is_taken(const char *path) {
     return taken;
 }
 
-int mr_ipc_path_check(const mr_zmq_params *params, bool *made) {
-    if (strncmp(params->endpoint, ipc, strlen(ipc)) != 0)
+/* libzmq removes whatever file is at the path, to take its place. */
+static int check_file(const mr_zmq_params *params, const char *path) {
+    struct stat found;
+    if (lstat(path, &found) || S_ISSOCK(found.st_mode))
         return MR_OK;
-    const char *path = params->endpoint + strlen(ipc);
+    return mr_fail(MR_ERROR_CONFIG, "cannot bind %s: %s is there already: name a path at which there is nothing",
+                   params->endpoint, S_ISDIR(found.st_mode) ? "a folder" : "a file that is no socket");
+}
+
+int mr_ipc_path_check(const mr_zmq_params *params, bool *made) {
+    const char *path = mr_ipc_path_of(params->endpoint);
+    if (!path)
+        return MR_OK;
     int status = check_folder(params, path, made);
+    if (!status)
+        status = check_file(params, path);
     if (!status && is_taken(path))
         status = mr_fail(MR_ERROR_UNAVAILABLE,
                          "cannot bind %s: another process listens there, perhaps an earlier run: end it, or name "
@@ -83,11 +98,12 @@ int mr_ipc_path_check(const mr_zmq_params *params, bool *made) {
 
 void mr_ipc_path_remove(const char *endpoint, bool made) {
     char folder[512];
-    if (strncmp(endpoint, ipc, strlen(ipc)) != 0)
+    const char *path = mr_ipc_path_of(endpoint);
+    if (!path)
         return;
-    unlink(endpoint + strlen(ipc));
+    unlink(path);
     if (made)
-        rmdir(folder_of(endpoint + strlen(ipc), folder)); /* unless others use it */
+        rmdir(folder_of(path, folder)); /* unless others use it */
 }
 
 /* ---- file descriptors -------------------------------------------------------------------------------------------- */

@@ -274,8 +274,8 @@ int mr_zmq_attach(mr_zmq *socket) {
     if (failed && params->bind && errno == ENOENT && !mr_ipc_path_check(params, &socket->made_folder))
         failed = zmq_bind(socket->socket, endpoint);
     if (failed && params->bind && errno == EADDRINUSE)
-        return mr_fail(MR_ERROR_UNAVAILABLE, "%s is in use by another program or stage: end that, or choose another "
-                                             "port", params->endpoint);
+        return mr_fail(MR_ERROR_UNAVAILABLE, "%s is in use by another program or stage: end that, or choose another %s",
+                       params->endpoint, mr_ipc_path_of(params->endpoint) ? "path" : "port");
     if (failed)
         return mr_fail(errno == EINVAL   ? MR_ERROR_CONFIG
                        : errno == EACCES ? MR_ERROR_PERMISSION

@@ -8,7 +8,9 @@
 
 #include "engine/flow/executor/drive.h"
 #include "millrace/status.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/suite.h"
+#include "tests/support/worker_counts.h"
 
 /* Every test runs with workers that sleep at once and with workers that poll, for shorter and for longer than a test
  * takes. */
@@ -104,6 +106,65 @@ static void lose_no_wake(bool own_thread) {
 TEST(no_wake_is_lost) {
     lose_no_wake(false);
     lose_no_wake(true);
+}
+
+/* ---- from a thread to the workers ---- */
+
+enum { MOVED = 24, MOVES = 150 };
+typedef struct moving {
+    counter moved[MOVED];
+    pthread_barrier_t start;
+} moving;
+
+static void *wake_each(void *context) {
+    moving *self = context;
+    pthread_barrier_wait(&self->start);
+    for (int i = 0; i < MOVED; i++) {
+        atomic_fetch_add(&self->moved[i].wanted, 1);
+        mr_task_wake(&self->moved[i].task);
+    }
+    return NULL;
+}
+
+/* Tasks whose threads have ended go to the workers while others wake them. */
+static void move_all(mr_executor *executor) {
+    static moving self;
+    pthread_t wakers[3];
+    pthread_barrier_init(&self.start, NULL, 4);
+    for (int i = 0; i < MOVED; i++) {
+        memset(&self.moved[i], 0, sizeof self.moved[i]);
+        mr_task_init(&self.moved[i].task, executor, catch_up, &self.moved[i]);
+        assert_int_equal(mr_task_detach(&self.moved[i].task, "test"), MR_OK);
+        mr_task_end_thread(&self.moved[i].task);
+    }
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&wakers[i], NULL, wake_each, &self), 0);
+    pthread_barrier_wait(&self.start);
+    for (int i = 0; i < MOVED; i++) {
+        mr_task_return(&self.moved[i].task);
+        atomic_fetch_add(&self.moved[i].wanted, 1);
+        mr_task_wake(&self.moved[i].task);
+    }
+    for (int i = 0; i < 3; i++)
+        pthread_join(wakers[i], NULL);
+    for (int i = 0; i < MOVED; i++) {
+        await_count(&self.moved[i].seen, 4);
+        while (!mr_task_is_quiet(&self.moved[i].task))
+            sleep_ms(1);
+        assert_false(atomic_load(&self.moved[i].overlapped));
+        mr_task_fini(&self.moved[i].task);
+    }
+    pthread_barrier_destroy(&self.start);
+}
+
+/* A wake that had begun before was queued a second time, and the queue lost other tasks. */
+TEST(tasks_go_from_threads_to_workers_while_others_wake_them) {
+    EACH_WORKER_COUNT(workers) {
+        mr_executor *executor = make(workers, 0);
+        for (int i = 0; i < UNDER_TSAN(10, MOVES); i++)
+            move_all(executor);
+        mr_executor_destroy(&executor);
+    }
 }
 
 /* ---- timers ---- */

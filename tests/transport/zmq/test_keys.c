@@ -1,4 +1,5 @@
 /* Keys in files, key lists, and sockets that know their peers by keys. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -221,6 +222,18 @@ static int socket_at(struct sockaddr_un *address) {
     return fd;
 }
 
+/* The linker redirects all calls here (tests/CMakeLists.txt). */
+static bool in_use;
+int __real_zmq_bind(void *socket, const char *endpoint);
+int __wrap_zmq_bind(void *socket, const char *endpoint);
+
+int __wrap_zmq_bind(void *socket, const char *endpoint) {
+    if (!in_use || strncmp(endpoint, "inproc:", 7) == 0)
+        return __real_zmq_bind(socket, endpoint);
+    errno = EADDRINUSE;
+    return -1;
+}
+
 static int attach(const char *endpoint) {
     mr_zmq *socket = NULL;
     const mr_zmq_params params = {.id = "here", .type = ZMQ_PULL, .endpoint = endpoint, .bind = true};
@@ -253,6 +266,34 @@ TEST_WITH(a_path_is_not_taken_from_who_listens_there, make_temporary_folder, rem
     close(dead);
     snprintf(left, sizeof left, "ipc://%.100s", address.sun_path);
     assert_int_equal(attach(left), MR_OK);
+}
+
+/* libzmq removed the file and took its place. */
+TEST_WITH(a_file_is_not_replaced_by_a_socket, make_temporary_folder, remove_temporary_folder) {
+    char at[sizeof path + 16];
+    snprintf(at, sizeof at, "ipc://%s", put("rows.csv", 0600, "precious"));
+    assert_int_equal(attach(at), MR_ERROR_CONFIG);
+    expect_words(mr_message(), "a file that is no socket is there already: name a path at which there is nothing");
+    FREED char *left = whole_file(path);
+    assert_string_equal(left, "precious");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(attach(at), MR_ERROR_CONFIG);
+    expect_words(mr_message(), "a folder is there already");
+    assert_int_equal(rmdir(path), 0);
+}
+
+/* Another process takes the address after the check. */
+TEST(words_for_an_address_in_use_fit_the_transport) {
+    static const char *const endpoints[][2] = {{"tcp://127.0.0.1:5555", "or choose another port"},
+                                               {"ipc://in-use/a", "or choose another path"}};
+    for (size_t i = 0; i < 2; i++) {
+        in_use = true;
+        assert_int_equal(attach(endpoints[i][0]), MR_ERROR_UNAVAILABLE);
+        in_use = false;
+        expect_words(mr_message(), endpoints[i][1]);
+    }
+    rmdir("in-use");
 }
 
 TEST_WITH(the_folder_of_a_socket_is_a_folder_of_its_own, make_temporary_folder, remove_temporary_folder) {

@@ -137,8 +137,9 @@ static void say_account(request *asked) {
         const mr_source_summary *row = &summary->sources[i];
         if (strcmp(row->id, asked->argument) != 0)
             continue;
-        asked->text = words("%s %s: %llu frames, %llu delivered, %llu dropped, %llu absorbed, %llu in flight\n",
+        asked->text = words("%s %s%s%s: %llu frames, %llu delivered, %llu dropped, %llu absorbed, %llu in flight\n",
                             row->id, row->stay.removed ? "is removed" : "is being removed",
+                            row->hangs ? ", but " : "", row->hangs ? row->report.why : "",
                             (unsigned long long)row->in, (unsigned long long)row->delivered,
                             (unsigned long long)row->dropped, (unsigned long long)row->absorbed,
                             (unsigned long long)row->in_flight);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/print.h"
 #include "engine/base/units.h"
 #include "millrace/log.h"
 #include "tools/millrace/cli/complaints.h"
@@ -246,14 +247,35 @@ static int64_t time_to_look_ns(const audience *to, const mr_summary *summary) {
     return to->show || mr_notify_watchdog_ns() || summary->draining_ns ? refresh_ns : report_ns;
 }
 
-/* Nothing can interrupt a call into a library, such as a network with an endless loop. */
+/* Lists the sources whose calls hang. Returns how many. */
+static size_t list_hanging(const mr_summary *summary, char *text, size_t bytes) {
+    size_t count = 0, used = 0;
+    for (size_t i = 0; i < summary->source_count; i++) {
+        const mr_source_summary *source = &summary->sources[i];
+        if (!source->hangs)
+            continue;
+        if (used < bytes)
+            used += mr_print_into(text + used, bytes - used, "%s%s", count ? ", " : "", source->id);
+        count++;
+    }
+    return count;
+}
+
+/* Nothing can interrupt a call into a library, such as a network with an endless loop, or a camera's driver. All other
+ * stages have had the whole grace time when only sources hang. */
 static int check_stuck(audience *to, const mr_summary *summary) {
-    const int64_t now_ns = mr_now_ns(), most_ns = 2 * to->plan->grace_ns;
+    char ids[256];
+    const size_t hanging = list_hanging(summary, ids, sizeof ids);
+    const int64_t now_ns = mr_now_ns(), most_ns = (hanging ? 1 : 2) * to->plan->grace_ns;
     if (summary->draining_ns)
         to->asked_ns = now_ns - summary->draining_ns;
     to->stuck = to->asked_ns && now_ns - to->asked_ns > most_ns;
     if (!to->stuck)
         return MR_OK;
+    if (hanging)
+        return mr_fail(MR_ERROR_IO, "the run was asked to end more than %.0f seconds ago, and the driver or library of "
+                       "%s %s has not returned from a call: the run ends without %s", (double)most_ns * 1e-9,
+                       hanging > 1 ? "the sources" : "the source", ids, hanging > 1 ? "them" : "it");
     return mr_fail(MR_ERROR_INTERNAL, "the run was asked to end more than %.0f seconds ago, and a call of a stage has "
                    "not returned: the frames in flight are lost", (double)most_ns * 1e-9);
 }

@@ -1,0 +1,177 @@
+/* Imitates a camera, /dev/video0, for the command that this is preloaded into: grey pictures of 64x48, 25 a second. Its
+ * driver does not return from reading a picture as long as the file $FAKE_CAMERA_HANGS_WHILE is there.
+ *
+ * Its descriptor is a timer, so that the real poll() waits for it. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/videodev2.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { WIDTH = 64, HEIGHT = 48, BYTES = WIDTH * HEIGHT, ROOM = 2 * BYTES, BUFFERS = 8, RATE = 25 };
+static const char node[] = "/dev/video0";
+
+#define REAL(name) ((__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name))
+
+static atomic_int camera_fd;              /* 0: not open */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t queued[BUFFERS], waiting; /* buffers that the driver may fill, in order; with the lock */
+static uint32_t taken;
+
+static int fail(int error) {
+    errno = error;
+    return -1;
+}
+
+/* ---- the driver -------------------------------------------------------------------------------------------------- */
+
+static int describe(struct v4l2_capability *has) {
+    *has = (struct v4l2_capability){.capabilities = V4L2_CAP_VIDEO_CAPTURE | V4L2_CAP_STREAMING};
+    return 0;
+}
+
+static int list_format(struct v4l2_fmtdesc *format) {
+    format->pixelformat = V4L2_PIX_FMT_GREY;
+    return format->index ? fail(EINVAL) : 0;
+}
+
+static int list_size(struct v4l2_frmsizeenum *size) {
+    size->type = V4L2_FRMSIZE_TYPE_DISCRETE;
+    size->discrete = (struct v4l2_frmsize_discrete){WIDTH, HEIGHT};
+    return size->index ? fail(EINVAL) : 0;
+}
+
+static int list_interval(struct v4l2_frmivalenum *interval) {
+    interval->type = V4L2_FRMIVAL_TYPE_DISCRETE;
+    interval->discrete = (struct v4l2_fract){1, RATE};
+    return interval->index ? fail(EINVAL) : 0;
+}
+
+static int set_format(struct v4l2_format *format) {
+    format->fmt.pix = (struct v4l2_pix_format){.width = WIDTH, .height = HEIGHT, .pixelformat = V4L2_PIX_FMT_GREY,
+                                               .bytesperline = WIDTH, .sizeimage = BYTES};
+    return 0;
+}
+
+static int start(int fd) {
+    const struct itimerspec each = {{0, 1000000000 / RATE}, {0, 1000000000 / RATE}};
+    return timerfd_settime(fd, 0, &each, NULL);
+}
+
+static int give_back(uint32_t index) {
+    pthread_mutex_lock(&lock);
+    const bool fits = index < BUFFERS && waiting < BUFFERS;
+    if (fits)
+        queued[waiting++] = index;
+    pthread_mutex_unlock(&lock);
+    return fits ? 0 : fail(EINVAL);
+}
+
+static int take_picture(int fd, struct v4l2_buffer *filled) {
+    const char *hangs = getenv("FAKE_CAMERA_HANGS_WHILE");
+    uint64_t pictures;
+    while (hangs && !access(hangs, F_OK))
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    if (read(fd, &pictures, sizeof pictures) != sizeof pictures)
+        return fail(EAGAIN);
+    pthread_mutex_lock(&lock);
+    const bool there = waiting > 0;
+    filled->index = queued[0];
+    if (there)
+        memmove(queued, queued + 1, --waiting * sizeof *queued);
+    pthread_mutex_unlock(&lock);
+    filled->bytesused = BYTES;
+    filled->sequence = taken++;
+    return there ? 0 : fail(EAGAIN);
+}
+
+static int answer(int fd, unsigned long number, void *argument) {
+    switch (number) {
+    case VIDIOC_QUERYCAP:
+        return describe(argument);
+    case VIDIOC_ENUM_FMT:
+        return list_format(argument);
+    case VIDIOC_ENUM_FRAMESIZES:
+        return list_size(argument);
+    case VIDIOC_ENUM_FRAMEINTERVALS:
+        return list_interval(argument);
+    case VIDIOC_S_FMT:
+    case VIDIOC_G_FMT:
+        return set_format(argument);
+    case VIDIOC_S_PARM:
+        ((struct v4l2_streamparm *)argument)->parm.capture.timeperframe = (struct v4l2_fract){1, RATE};
+        return 0;
+    case VIDIOC_REQBUFS:
+        ((struct v4l2_requestbuffers *)argument)->count = BUFFERS;
+        return 0;
+    case VIDIOC_QUERYBUF:
+        ((struct v4l2_buffer *)argument)->length = ROOM;
+        return 0;
+    case VIDIOC_QBUF:
+        return give_back(((const struct v4l2_buffer *)argument)->index);
+    case VIDIOC_DQBUF:
+        return take_picture(fd, argument);
+    case VIDIOC_STREAMON:
+        return start(fd);
+    case VIDIOC_STREAMOFF:
+        waiting = 0;
+        return 0;
+    default:
+        return fail(ENOTTY);
+    }
+}
+
+/* ---- system calls ------------------------------------------------------------------------------------------------ */
+
+int ioctl(int fd, unsigned long number, ...) {
+    va_list arguments;
+    va_start(arguments, number);
+    void *argument = va_arg(arguments, void *);
+    va_end(arguments);
+    return fd > 0 && fd == atomic_load(&camera_fd) ? answer(fd, number, argument)
+                                                   : REAL(ioctl)(fd, number, argument);
+}
+
+static int open_camera(void) {
+    waiting = taken = 0;
+    atomic_store(&camera_fd, timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+    return atomic_load(&camera_fd);
+}
+
+#define OPEN(function)                                                                                                \
+    int function(const char *path, int flags, ...) {                                                                  \
+        va_list arguments;                                                                                            \
+        va_start(arguments, flags);                                                                                   \
+        const unsigned mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(arguments, unsigned) : 0;                      \
+        va_end(arguments);                                                                                            \
+        return strcmp(path, node) == 0 ? open_camera() : REAL(function)(path, flags, mode);         \
+    }
+OPEN(open)
+OPEN(open64)
+
+int close(int fd) {
+    int open_fd = fd;
+    if (fd > 0)
+        atomic_compare_exchange_strong(&camera_fd, &open_fd, 0);
+    return REAL(close)(fd);
+}
+
+#define MMAP(function)                                                                                                \
+    void *function(void *at, size_t bytes, int access, int flags, int fd, off_t offset) {                             \
+        const bool own = fd > 0 && fd == atomic_load(&camera_fd);                                                     \
+        return REAL(function)(at, bytes, access, own ? MAP_PRIVATE | MAP_ANONYMOUS : flags,         \
+                                                own ? -1 : fd, own ? 0 : offset);                                     \
+    }
+MMAP(mmap)
+MMAP(mmap64)
