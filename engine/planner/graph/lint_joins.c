@@ -149,10 +149,10 @@ static const mr_plan_link *find_objects(const joins *j, int v) {
 static void check_whole(const joins *j, int v) {
     const mr_plan_link *link = find_objects(j, v);
     if (link)
-        mr_plan_error(j->b, link->place, "put a stage of the type gather between the two: it brings what was found back "
-                      "onto the frames",
-                      "stages.%s.input: \"%s\" gives frames of objects or tiles, several for each frame of the source; "
-                      "%s takes whole frames, one after the other", j->b->vertex[v]->id, from_of(j, link)->id,
+        mr_plan_error(j->b, link->place,
+                      "put a stage of the type gather between the two: it brings what was found back onto the frames",
+                      "stages.%s.input: \"%s\" gives frames of objects or tiles, several for each frame of the "
+                      "source; %s takes whole frames, one after the other", j->b->vertex[v]->id, from_of(j, link)->id,
                       j->b->vertex[v]->type->name);
 }
 
