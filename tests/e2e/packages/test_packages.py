@@ -318,7 +318,8 @@ def image():
         assert made.returncode == 0, made.stderr
     layout.mkdir()
     subprocess.run(["tar", "-C", layout, "-xf", archive], check=True)
-    subprocess.run(["umoci", "unpack", "--image", f"{layout}:millrace:{VERSION}", bundle], check=True, capture_output=True)
+    subprocess.run(["umoci", "unpack", "--image", f"{layout}:millrace:{VERSION}", bundle], check=True,
+                   capture_output=True)
     return archive, layout, bundle
 
 
