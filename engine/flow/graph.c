@@ -239,18 +239,19 @@ int mr_graph_wait(mr_graph *graph, int64_t timeout_ns) {
 int mr_graph_enable_device(mr_graph *graph, const mr_device *device, bool enabled) {
     const mr_wiring *wiring = graph->wiring;
     const mr_instance *needs = NULL;
+    int status = MR_OK;
     mr_sources_lock(graph->run.sources);
     for (size_t i = 0; i < mr_wiring_count(wiring) && !enabled && !needs; i++)
         if (!mr_shares_can_spare(&mr_wiring_at(wiring, i)->shares, device))
             needs = mr_wiring_at(wiring, i);
     for (size_t i = 0; i < mr_wiring_count(wiring) && !needs; i++)
         mr_shares_enable(&mr_wiring_at(wiring, i)->shares, device, enabled);
+    if (needs) /* A source that leaves takes its names along. */
+        status = mr_fail(MR_ERROR_UNAVAILABLE, "%s cannot be disabled: %s (%s) has no other device to work on",
+                         device->name, needs->self.id, needs->self.place);
     mr_sources_unlock(graph->run.sources);
     mr_control_note_change(&graph->run);
-    if (needs)
-        return mr_fail(MR_ERROR_UNAVAILABLE, "%s cannot be disabled: %s (%s) has no other device to work on",
-                       device->name, needs->self.id, needs->self.place);
-    return MR_OK;
+    return status;
 }
 
 /* The lock is needed, since sources may come and go. */

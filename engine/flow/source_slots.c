@@ -195,11 +195,13 @@ static void rename_instances(mr_source_slots *slots, uint32_t source) {
             mr_instance_rename(mr_wiring_at(slots->wiring, i));
 }
 
-/* The slot must be vacant and `id` kept. Takes ownership of candidate->with. With the lock. */
+/* The slot must be vacant and `id` kept. Takes ownership of candidate->with. With the lock. Texts are kept for the run:
+ * messages and views may name a source that is being removed. */
 static void admit(mr_source_slots *slots, uint32_t slot, mr_candidate *candidate, const char *id) {
     source_slot *state = &slots->slot[slot];
     const mr_plan_vertex *source = &candidate->with->vertices[candidate->source];
-    mr_plan_seat((mr_plan *)(uintptr_t)slots->run->plan, slot, source, id, keep_label(slots, source->remarks.anywhere));
+    mr_plan_seat((mr_plan *)(uintptr_t)slots->run->plan, slot, source, id, keep_label(slots, source->place),
+                 keep_label(slots, source->remarks.anywhere));
     mr_source_counts_renew(slots->run->counts, slot, mr_retired_epoch(slots->retired, id));
     state->gives = source->outputs[0].set;
     state->spec = (mr_spec *)(uintptr_t)candidate->with->spec;

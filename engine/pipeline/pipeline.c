@@ -231,13 +231,19 @@ int mr_pipeline_start(mr_pipeline *pipeline) {
 
 /* ---- pushing --------------------------------------------------------------------------------------------------- */
 
+/* Bytes from the lowest to the highest row of a plane. A picture that lies bottom up has a negative stride. */
+static size_t plane_span(const mr_push *push, int plane) {
+    const ptrdiff_t stride = push->stride[plane] < 0 ? -push->stride[plane] : push->stride[plane];
+    const int32_t rows = mr_plane_rows(push->format.pixel, plane, push->format.height);
+    return (size_t)(rows - 1) * (size_t)stride + mr_plane_row_bytes(push->format.pixel, plane, push->format.width);
+}
+
 /* Refers to planes in the program's memory. The first plane's buffer must call the release function. */
 static int wrap(mr_frame *frame, const mr_push *push) {
     bool picture = push->format.payload == MR_PAYLOAD_PICTURE;
     int planes = picture ? mr_pixel_describe(push->format.pixel)->planes : 1;
     for (int i = 0; i < planes; i++) {
-        size_t rows = picture ? (size_t)mr_plane_rows(push->format.pixel, i, push->format.height) : 1;
-        size_t bytes = picture ? rows * (size_t)push->stride[i] : mr_tensor_bytes(&push->format);
+        size_t bytes = picture ? plane_span(push, i) : mr_tensor_bytes(&push->format);
         void *data = (void *)(uintptr_t)push->data[i];
         mr_buffer *buffer = mr_buffer_wrap(data, bytes, i ? NULL : push->release, i ? NULL : push->context);
         if (!buffer)
@@ -280,6 +286,9 @@ static int push_frame(mr_pipeline *pipeline, const char *source, const mr_push *
         return mr_fail(MR_ERROR_DATA, "%s takes %s, but %s was pushed", source,
                        mr_format_set_print(&set, planned, sizeof planned),
                        mr_format_print(&push->format, pushed, sizeof pushed));
+    /* In a set 0 stands for any size, and a frame has one. */
+    if (!mr_packed_bytes(&push->format))
+        return mr_fail(MR_ERROR_DATA, "%s was pushed a frame that is empty, or larger than memory", source);
     mr_frame *frame = NULL;
     int status = mr_store_frame(pipeline->graph->run.store, &frame);
     if (status)

@@ -129,13 +129,13 @@ int mr_plan_proves(const mr_plan *plan, uint32_t place, const mr_plan *with, uin
     return status;
 }
 
-void mr_plan_seat(mr_plan *plan, uint32_t place, const mr_plan_vertex *source, const char *id,
+void mr_plan_seat(mr_plan *plan, uint32_t slot, const mr_plan_vertex *source, const char *id, const char *place,
                   const char *note) {
-    mr_plan_vertex *to = &plan->vertices[place];
+    mr_plan_vertex *to = &plan->vertices[slot];
     to->id = id;
+    to->place = place;
     to->remarks.anywhere = note;
     to->options = source->options;
-    to->place = source->place;
     to->mark = source->mark;
     to->calls.blocking = source->calls.blocking;
     to->offer.paced = source->offer.paced;

@@ -302,11 +302,11 @@ enum { MR_PLAN_REORDERED = 8 };
  * mr_plan_fits: whether a slot could have the source from another plan, which was made with this one as `known`. Its
  * type and stages must be the same, and its formats among the slot's. mr_plan_proves: whether all stages in that plan
  * get, give and hold no more than in this one; else MR_ERROR_CONFIG, and the message names the one that does.
- * mr_plan_seat gives a slot the source. The source's options must live as long as that plan's spec; its id and note
- * must live longer. Only while no instance of the slot is open. */
+ * mr_plan_seat gives a slot the source. The source's options must live as long as that plan's spec; its id, place
+ * and note must live longer. Only while no instance of the slot is open. */
 bool mr_plan_fits(const mr_plan *plan, uint32_t place, const mr_plan *with, uint32_t source);
 int mr_plan_proves(const mr_plan *plan, uint32_t place, const mr_plan *with, uint32_t source);
-void mr_plan_seat(mr_plan *plan, uint32_t place, const mr_plan_vertex *source, const char *id,
+void mr_plan_seat(mr_plan *plan, uint32_t slot, const mr_plan_vertex *source, const char *id, const char *place,
                   const char *note);
 
 void mr_plan_destroy(mr_plan **plan);

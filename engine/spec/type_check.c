@@ -126,6 +126,9 @@ static int check_option(const mr_stage_type *type, const mr_option *option, size
         type->options_bytes < bytes || offset % alignment)
         return wrong(type, "option \"%s\": its field at byte %zu is not within options_bytes, which is %zu, or is not "
                            "aligned for its kind", option->name, offset, type->options_bytes);
+    if (nested && option->offset == 0)
+        return wrong(type, "option \"%s\": the first member of a MAP's struct is a bool, whether the map was given",
+                     option->name);
     if (!(option->min <= option->max))
         return wrong(type, "option \"%s\": its min is above its max", option->name);
     if (option->kind == MR_OPTION_ENUM)

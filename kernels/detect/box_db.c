@@ -16,7 +16,8 @@ typedef struct search {
     mr_map_run *run;
     size_t run_count, region_count;
     mr_map_region *region;
-    mr_rectangle *rectangle; /* one for each region; each candidate's `row` is its position */
+    mr_growth *growth; /* one for each region; each candidate's `row` is its position */
+    mr_growth *kept;   /* those of the lines that are kept */
     mr_point *hull;
     int32_t *lines;
     mr_boxes candidates;
@@ -29,19 +30,20 @@ static size_t take(size_t *used, size_t count, size_t bytes) {
 }
 
 /* Takes memory for as many runs as the map has; each may be a region. */
-static int begin(search *s, int32_t height, size_t runs) {
-    const size_t points = mr_region_points(height);
+static int begin(search *s, const mr_db_lines *lines, size_t runs) {
+    const size_t points = mr_region_points(lines->height);
+    const size_t most = (size_t)lines->most < runs ? (size_t)lines->most : runs;
     size_t bytes = 0;
     const size_t run = take(&bytes, runs, sizeof *s->run), region = take(&bytes, runs, sizeof *s->region);
-    const size_t rectangle = take(&bytes, runs, sizeof *s->rectangle);
-    const size_t hull = take(&bytes, points, sizeof *s->hull), lines = take(&bytes, points, sizeof *s->lines);
+    const size_t growth = take(&bytes, runs, sizeof *s->growth), kept = take(&bytes, most, sizeof *s->kept);
+    const size_t hull = take(&bytes, points, sizeof *s->hull), ends = take(&bytes, points, sizeof *s->lines);
     const size_t boxes = take(&bytes, runs + 2, sizeof(mr_box));
     uint8_t *memory = mr_scratch(bytes);
     if (!memory)
         return mr_fail(MR_ERROR_MEMORY, "no scratch memory for a map with %zu runs", runs);
     *s = (search){.run = (void *)(memory + run), .run_count = runs, .region = (void *)(memory + region),
-                  .rectangle = (void *)(memory + rectangle), .hull = (void *)(memory + hull),
-                  .lines = (void *)(memory + lines)};
+                  .growth = (void *)(memory + growth), .kept = (void *)(memory + kept),
+                  .hull = (void *)(memory + hull), .lines = (void *)(memory + ends)};
     mr_boxes_init(&s->candidates, (void *)(memory + boxes), runs + 2);
     return MR_OK;
 }
@@ -64,37 +66,49 @@ static void judge(search *s, const mr_box_head *head, const float *map, float li
     float corner[MR_BOX_CORNER_NUMBERS];
     if (region->right - region->left < LEAST_SIDE || region->bottom - region->top < LEAST_SIDE)
         return;
-    mr_rectangle *r = &s->rectangle[at];
-    *r = mr_rectangle_around(s->hull, mr_region_hull(region, s->run, s->hull, s->lines));
-    if (fmin(r->length, r->breadth) < LEAST_SIDE)
+    mr_rectangle r = mr_rectangle_around(s->hull, mr_region_hull(region, s->run, s->hull, s->lines));
+    if (fmin(r.length, r.breadth) < LEAST_SIDE)
         return;
-    const float score = (float)mr_rectangle_mean(r, map, lines->width, lines->height);
-    mr_rectangle_grow(r, r->length * r->breadth * head->unclip / (2 * (r->length + r->breadth)));
-    if (!(score > limit) || fmin(r->length, r->breadth) < LEAST_GROWN_SIDE)
+    const float score = (float)mr_rectangle_mean(&r, map, lines->width, lines->height);
+    s->growth[at] = (mr_growth){r, r.length * r.breadth * head->unclip / (2 * (r.length + r.breadth))};
+    mr_rectangle_grow(&r, s->growth[at].by);
+    if (!(score > limit) || fmin(r.length, r.breadth) < LEAST_GROWN_SIDE)
         return;
-    mr_rectangle_corners(r, corner);
+    mr_rectangle_corners(&r, corner);
     mr_box box = bounds_of(corner);
     box.score = score;
     box.row = (int32_t)at;
     mr_boxes_add(&s->candidates, &box);
 }
 
-static void keep_best(search *s, mr_db_lines *lines) {
+/* Lines that end where others begin are cut there. */
+static void place(const search *s, const mr_box_head *head, const mr_db_lines *lines, int32_t at) {
+    float *corner = lines->corner + (ptrdiff_t)at * MR_BOX_CORNER_NUMBERS;
+    mr_box *item = &lines->item[at];
+    const mr_rectangle grown =
+        mr_rectangle_grow_apart(&s->kept[at], s->kept, head->apart ? (size_t)lines->count : 0);
+    mr_rectangle_corners(&grown, corner);
+    const mr_box box = bounds_of(corner);
+    item->left = box.left, item->top = box.top, item->right = box.right, item->bottom = box.bottom;
+}
+
+static void keep_best(search *s, const mr_box_head *head, mr_db_lines *lines) {
     const bool more = s->candidates.count > (size_t)lines->most;
     mr_boxes_sort(&s->candidates);
     lines->cut |= more;
     lines->count = more ? lines->most : (int32_t)s->candidates.count;
     for (int32_t i = 0; i < lines->count; i++) {
         lines->item[i] = s->candidates.item[i];
-        mr_rectangle_corners(&s->rectangle[lines->item[i].row],
-                             lines->corner + (ptrdiff_t)i * MR_BOX_CORNER_NUMBERS);
+        s->kept[i] = s->growth[lines->item[i].row];
     }
+    for (int32_t i = 0; i < lines->count; i++)
+        place(s, head, lines, i);
 }
 
 int mr_box_db_find(const mr_box_head *head, const float *map, float score, mr_db_lines *lines) {
     search s = {0};
     const size_t runs = mr_runs_find(map, lines->width, lines->height, head->mask, NULL, MOST_RUNS + 1);
-    int status = begin(&s, lines->height, runs < MOST_RUNS ? runs : MOST_RUNS);
+    int status = begin(&s, lines, runs < MOST_RUNS ? runs : MOST_RUNS);
     if (status)
         return status;
     mr_runs_find(map, lines->width, lines->height, head->mask, s.run, s.run_count);
@@ -103,6 +117,6 @@ int mr_box_db_find(const mr_box_head *head, const float *map, float score, mr_db
     lines->cut = runs > MOST_RUNS;
     for (size_t i = 0; i < s.region_count; i++)
         judge(&s, head, map, score, i, lines);
-    keep_best(&s, lines);
+    keep_best(&s, head, lines);
     return MR_OK;
 }

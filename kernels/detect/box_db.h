@@ -3,7 +3,9 @@
  *
  * As in PaddleOCR's program: regions where the map exceeds a limit; the least rectangle around each, at any angle; the
  * map's mean in it is the score; the rectangle grows by area * unclip / perimeter, since lines were shrunk for
- * training. Regions inside the holes of others are regions too, holes are none. Coordinates are not rounded. */
+ * training. Unlike there, it may not grow into the next one on its line (mr_rectangle_grow_apart): a word's picture
+ * would show the next word's first letter. Regions inside the holes of others are regions too, holes are none.
+ * Coordinates are not rounded. */
 #pragma once
 
 #include "kernels/detect/box_head.h"

@@ -106,6 +106,7 @@ typedef struct mr_box_head {
     mr_box_head_view point, coefficient;
     float mask;              /* DB, set by the caller: limit of the map */
     double unclip;           /* DB, set by the caller: how far boxes grow */
+    bool apart;              /* DB, set by the caller: they do not grow into those beside them */
 } mr_box_head;
 
 /* Names as users write them: "yolox". */

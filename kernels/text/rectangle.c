@@ -1,6 +1,9 @@
 #include "kernels/text/rectangle.h"
 
 #include <math.h>
+#include <stdbool.h>
+
+/* ---- the least rectangle ----------------------------------------------------------------------------------------- */
 
 static mr_rectangle fit(const mr_point *hull, size_t count, mr_point along) {
     double low[2] = {INFINITY, INFINITY}, high[2] = {-INFINITY, -INFINITY};
@@ -34,6 +37,68 @@ void mr_rectangle_grow(mr_rectangle *rectangle, double distance) {
     rectangle->length += 2 * distance;
     rectangle->breadth += 2 * distance;
 }
+
+/* ---- neighbours -------------------------------------------------------------------------------------------------- */
+
+/* From `low` to `high` along each side of a rectangle, from its middle. */
+typedef struct extent {
+    double low[2], high[2];
+} extent;
+
+/* Where a rectangle is, as another one sees it. */
+static extent seen_from(const mr_rectangle *from, const mr_rectangle *other) {
+    const double x = other->middle.x - from->middle.x, y = other->middle.y - from->middle.y;
+    const double cosine = other->along.x * from->along.x + other->along.y * from->along.y;
+    const double sine = other->along.y * from->along.x - other->along.x * from->along.y;
+    const double middle[2] = {x * from->along.x + y * from->along.y, y * from->along.x - x * from->along.y};
+    const double half[2] = {(other->length * fabs(cosine) + other->breadth * fabs(sine)) / 2,
+                            (other->length * fabs(sine) + other->breadth * fabs(cosine)) / 2};
+    return (extent){{middle[0] - half[0], middle[1] - half[1]}, {middle[0] + half[0], middle[1] + half[1]}};
+}
+
+/* Whether two are so far apart that neither can grow past the middle. */
+static bool are_far(const mr_growth *one, const mr_growth *other) {
+    const double far = (one->from.length + one->from.breadth + other->from.length + other->from.breadth) / 2 +
+                       2 * (one->by + other->by);
+    return fabs(one->from.middle.x - other->from.middle.x) > far ||
+           fabs(one->from.middle.y - other->from.middle.y) > far;
+}
+
+/* Whether both are on one line along `axis`. */
+static bool share_line(const extent *own, double by, const extent *other, double other_by, int axis) {
+    const int across = !axis;
+    const double high = own->high[across] - own->low[across], other_high = other->high[across] - other->low[across];
+    const double shared = fmin(own->high[across] + by, other->high[across] + other_by) -
+                          fmax(own->low[across] - by, other->low[across] - other_by);
+    return shared >= fmin(high + 2 * by, other_high + 2 * other_by) / 2 &&
+           (own->high[axis] - own->low[axis] >= high || other->high[axis] - other->low[axis] >= other_high);
+}
+
+mr_rectangle mr_rectangle_grow_apart(const mr_growth *one, const mr_growth *others, size_t count) {
+    const mr_rectangle *from = &one->from;
+    const extent own = {{-from->length / 2, -from->breadth / 2}, {from->length / 2, from->breadth / 2}};
+    extent grown = {{own.low[0] - one->by, own.low[1] - one->by}, {own.high[0] + one->by, own.high[1] + one->by}};
+    for (size_t i = 0; i < count; i++) {
+        if (are_far(one, &others[i]))
+            continue;
+        const extent other = seen_from(from, &others[i].from);
+        for (int axis = 0; axis < 2; axis++) {
+            const double middle = (other.low[axis] + other.high[axis]) / 2, end = own.high[axis];
+            if (fabs(middle) <= end || !share_line(&own, one->by, &other, others[i].by, axis))
+                continue;
+            if (middle > 0)
+                grown.high[axis] = fmin(grown.high[axis], end + fmax(other.low[axis] - end, 0) / 2);
+            else
+                grown.low[axis] = fmax(grown.low[axis], -end + fmin(other.high[axis] + end, 0) / 2);
+        }
+    }
+    const double u = (grown.low[0] + grown.high[0]) / 2, v = (grown.low[1] + grown.high[1]) / 2;
+    return (mr_rectangle){{from->middle.x + u * from->along.x - v * from->along.y,
+                           from->middle.y + u * from->along.y + v * from->along.x}, from->along,
+                          grown.high[0] - grown.low[0], grown.high[1] - grown.low[1]};
+}
+
+/* ---- corners and values ------------------------------------------------------------------------------------------ */
 
 void mr_rectangle_corners(const mr_rectangle *r, float corner[8]) {
     static const double sides[4][2] = {{-0.5, -0.5}, {0.5, -0.5}, {0.5, 0.5}, {-0.5, 0.5}};

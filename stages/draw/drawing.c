@@ -199,7 +199,20 @@ int mr_drawing_add_text(mr_drawing *f, const char *text, double x, double y, mr_
     return status;
 }
 
-/* Above the box's upper left corner, or the first one of a quadrilateral; below the corner if there is no room. */
+/* The upper one of the two corners at the left. It is not the first one if the object stands on its head. */
+static const float *upper_left(const float quad[8]) {
+    const float *left = quad, *next = quad + 2;
+    for (int i = 1; i < 4; i++) {
+        const float *one = quad + (ptrdiff_t)2 * i;
+        if (one[0] < left[0])
+            next = left, left = one;
+        else if (i > 1 && one[0] < next[0])
+            next = one;
+    }
+    return next[1] < left[1] ? next : left;
+}
+
+/* Above the upper left corner of the box, or of the quadrilateral; below the corner if there is no room. */
 static int add_label(mr_drawing *f, const mr_result *objects, const mr_object *object) {
     const mr_area box = bounds_of(f, object);
     const mr_ink ground = ink_of(f, object, 255);
@@ -207,8 +220,9 @@ static int add_label(mr_drawing *f, const mr_result *objects, const mr_object *o
     double at[2] = {box.left, box.top};
     char text[MR_WORDS];
     mr_text_line line;
-    if (quad)
-        mr_drawing_map(f, (double)quad[0], (double)quad[1], at);
+    const float *corner = quad ? upper_left(quad) : NULL;
+    if (corner)
+        mr_drawing_map(f, (double)corner[0], (double)corner[1], at);
     if (!mr_sketch_sees(f->sketch, box) || !isfinite(at[0]) || !isfinite(at[1]))
         return MR_OK;
     mr_words_of_object(text, f->label, objects, object);

@@ -27,7 +27,9 @@ typedef struct custom_options {
 } custom_options;
 
 typedef struct db_options {
+    bool given;
     double mask, unclip;
+    bool apart;
 } db_options;
 
 typedef struct options {
@@ -83,6 +85,7 @@ static int make_head_of(mr_box_head *head, const mr_box_head_params *params, con
     head->agnostic = o->agnostic;
     head->mask = (float)o->db.mask;
     head->unclip = o->db.unclip;
+    head->apart = o->db.apart;
     return status;
 }
 
@@ -512,6 +515,9 @@ static const mr_option db_table[] = {
      .help = "pixels above this belong to text"},
     {FIELD(unclip), .kind = MR_OPTION_DOUBLE, .fallback = "1.6", .min = 0, .max = 10, .example = "2",
      .help = "boxes grow on all sides by their area, times this, divided by their perimeter"},
+    {FIELD(apart), .kind = MR_OPTION_BOOL, .fallback = "true",
+     .help = "no box grows past the middle between it and the next one on its line, where it would show a letter of "
+             "that; false: as in PaddleOCR"},
     MR_OPTIONS_END};
 #undef FIELD
 

@@ -8,15 +8,8 @@
 #include "stages/list.h"
 #include "stages/objects/found.h"
 
-typedef struct upside_options {
-    bool given;
-    const char *class;
-    double score;
-} upside_options;
-
 typedef struct options {
     double turn;
-    upside_options upside_down;
 } options;
 
 enum { CORNERS = 4 };
@@ -31,24 +24,13 @@ static size_t most_bytes(const mr_format_set *in, int64_t longest) {
     return bytes ? bytes + (size_t)longest * MR_MAX_PLANES * ROW_SLACK : 0;
 }
 
-static bool may_have_classes(const mr_planned_input *input) {
-    const mr_planned_result *one = input->results;
-    while (one && one->kind != mr_kind_classes())
-        one = one->next;
-    return one || input->more_results;
-}
-
 static int negotiate(mr_negotiation *n) {
     static const mr_format_set pictures = {.payload = MR_PAYLOAD_PICTURE};
-    const options *o = n->options;
     mr_planned_output *out = &n->outputs[0];
     const mr_format_set *in = &n->inputs[0].set;
     const int64_t longest = in->width.max + in->height.max;
     if (!mr_may_have_objects(&n->inputs[0]))
         return mr_refuse(n, NULL, "the pictures from %s have no objects: put crop before it", n->inputs[0].from);
-    if (o->upside_down.given && !may_have_classes(&n->inputs[0]))
-        return mr_refuse(n, "upside_down", "%s gives no classes, which say what is upside down: put classify before "
-                         "it, and join its classes with the pictures", n->inputs[0].from);
     mr_take(n, 0, &pictures, "straighten turns pictures");
     out->set = *in;
     if (in->width.max && in->height.max)
@@ -86,19 +68,6 @@ static void turn(double at[CORNERS][2]) {
     memcpy(first, at[0], sizeof first);
     memmove(at, at + 1, (CORNERS - 1) * sizeof *at);
     memcpy(at[CORNERS - 1], first, sizeof first);
-}
-
-/* A class without a label has a number. */
-static bool is_named(const mr_class *class, const char *name) {
-    char number[16];
-    snprintf(number, sizeof number, "%d", (int)class->index);
-    return strcmp(class->label ? class->label : number, name) == 0;
-}
-
-/* Whether a classifier found that the picture is upside down. */
-static bool is_upside_down(const upside_options *o, const mr_frame *picture) {
-    const mr_result *found = o->given ? mr_frame_result(picture, mr_kind_classes(), NULL) : NULL;
-    return found && found->count && is_named(found->classes, o->class) && (double)found->classes->score > o->score;
 }
 
 /* The upright picture's size: that of the longer ones of opposite sides, but with no more pixels than `picture`. */
@@ -185,26 +154,14 @@ static int process(mr_stage *self, mr_io *io) {
         return mr_fail(MR_ERROR_DATA, "the corners of an object do not run clockwise around an area");
     if (runs_downwards(o, picture, (const double (*)[2])at))
         turn(at);
-    for (int quarter = 0; quarter < 2 && is_upside_down(&o->upside_down, picture); quarter++)
-        turn(at);
     return straighten(io, picture, at);
 }
-
-#define FIELD(field) .name = #field, .offset = offsetof(upside_options, field)
-static const mr_option upside_table[] = {
-    {FIELD(class), .kind = MR_OPTION_STRING, .required = true, .example = "180",
-     .help = "the class of pictures that are upside down: its label, or without labels its number"},
-    {FIELD(score), .kind = MR_OPTION_DOUBLE, .fallback = "0.9", .max = 1, .help = "the class must have a higher score"},
-    MR_OPTIONS_END};
-#undef FIELD
 
 static const mr_option table[] = {
     {.name = "turn", .kind = MR_OPTION_DOUBLE, .offset = offsetof(options, turn), .fallback = "1.5", .max = 1000,
      .help = "objects that are at least so many times as high as they are wide are turned a quarter to the left, as "
              "lines that run downwards, unless they are a single narrow character, such as I: one stroke from top to "
              "bottom, or with a dot; 0: none are turned"},
-    {.name = "upside_down", .kind = MR_OPTION_MAP, .offset = offsetof(options, upside_down), .fields = upside_table,
-     .help = "pictures are turned by half if classify found this class for them"},
     MR_OPTIONS_END};
 
 static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};

@@ -13,7 +13,7 @@
 enum { MOST_NUMBERS = 4096, MOST_LINES = 5 };
 
 static void find_lines(const float *map, size_t count, size_t width) {
-    const mr_box_head head = {.family = MR_BOX_HEAD_DB, .mask = 0.3f, .unclip = 1.6};
+    const mr_box_head head = {.family = MR_BOX_HEAD_DB, .mask = 0.3f, .unclip = 1.6, .apart = true};
     mr_box item[MOST_LINES];
     float corner[MOST_LINES * MR_BOX_CORNER_NUMBERS];
     mr_db_lines lines = {.width = (int32_t)width, .height = (int32_t)(count / width), .most = MOST_LINES, .item = item,

@@ -25,8 +25,8 @@ def run(*words, values):
 
 # ---- maps ------------------------------------------------------------------------------------------------------------
 
-def find(score_map, score=0.5, most=1000):
-    lines = run("db", *score_map.shape[::-1], score, most, values=score_map)
+def find(score_map, score=0.5, most=1000, apart=0):
+    lines = run("db", *score_map.shape[::-1], score, most, apart, values=score_map)
     cut = lines[-1:] == ["cut"]
     rows = np.array([list(map(float, line.split())) for line in lines[:len(lines) - cut]]).reshape(-1, 9)
     return rows[:, 0], rows[:, 1:].reshape(-1, 4, 2), cut
@@ -107,6 +107,70 @@ def maps():
     print(f"{total} lines of text: equal to OpenCV's")
 
 
+def extents(corners, middle, axes):
+    at = (corners - middle) @ axes.T
+    return at.min(0), at.max(0)
+
+
+def parted(boxes, number):
+    """A box that grew, cut half-way to those beside it on its line. boxes: corners before that, and by how much."""
+    corners, by = boxes[number]
+    along = (corners[1] - corners[0]) / np.linalg.norm(corners[1] - corners[0])
+    axes, middle = np.array([along, [-along[1], along[0]]]), corners.mean(0)
+    low, high = extents(corners, middle, axes)
+    ends = [low - by, high + by]
+    for k, (others, grows) in enumerate(boxes):
+        begin, end = extents(others, middle, axes)
+        for a, b in ((0, 1), (1, 0)):
+            shared = min(high[b] + by, end[b] + grows) - max(low[b] - by, begin[b] - grows)
+            side_by_side = shared >= min(high[b] - low[b] + 2 * by, end[b] - begin[b] + 2 * grows) / 2
+            is_line = high[a] - low[a] >= high[b] - low[b] or end[a] - begin[a] >= end[b] - begin[b]
+            if k == number or not side_by_side or not is_line:
+                continue
+            if (begin[a] + end[a]) / 2 > high[a]:
+                ends[1][a] = min(ends[1][a], max(high[a], (high[a] + begin[a]) / 2))
+            elif (begin[a] + end[a]) / 2 < low[a]:
+                ends[0][a] = max(ends[0][a], min(low[a], (low[a] + end[a]) / 2))
+    return np.array([(ends[i][0], ends[k][1]) for i, k in ((0, 0), (1, 0), (1, 1), (0, 1))]) @ axes + middle
+
+
+def words(angle, upright):
+    """Rows of words, a character of which may stand apart."""
+    score_map, turn = np.zeros((400, 400), np.float32), cv2.getRotationMatrix2D((200, 200), angle, 1)
+    for row in range(60, 340, 34):
+        at = 40
+        while at < 340:
+            width, high = RNG.uniform(5, 60), RNG.uniform(8, 13)
+            box = np.array([(at, row), (at + width, row), (at + width, row + high), (at, row + high)])
+            box = (box if upright else box[:, ::-1]) @ turn[:, :2].T + turn[:, 2]
+            cv2.fillPoly(score_map, [np.round(box).astype(np.int32)], 0.9)
+            at += width + RNG.uniform(5, 30)
+    score_map[:2] = score_map[-2:] = score_map[:, :2] = score_map[:, -2:] = 0
+    return score_map
+
+
+def beside():
+    """Words of a line do not grow into each other; without `apart` they do."""
+    changed = total = 0
+    for angle, upright in itertools.product((0, 7, -31), (True, False)):
+        score_map = words(angle, upright)
+        contours = cv2.findContours(cv2.dilate((score_map > 0.3).astype(np.uint8) * 255, np.ones((2, 2), np.uint8)),
+                                    cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)[0]
+        boxes = [(cv2.boxPoints(one).astype(float), np.prod(one[1]) * 1.6 / 2 / sum(one[1]))
+                 for one in map(cv2.minAreaRect, contours) if min(one[1]) >= 3]
+        _, got, _ = find(score_map, apart=1)
+        _, before, _ = find(score_map)
+        assert len(got) == len(before) == len(boxes)
+        for number in range(len(boxes)):
+            want = parted(boxes, number)
+            nearest = got[np.abs(got.mean(1) - want.mean(0)).max(1).argmin()]
+            assert distance(nearest, want) < 0.05, (angle, upright, nearest, want)
+            changed += min(distance(want, quad) for quad in before) > 0.2
+            total += 1
+    assert 100 < changed < total, (changed, total)
+    print(f"{total} words, of which {changed} would reach into others: equal to Python's")
+
+
 def odd_maps():
     assert find(np.full((64, 96), np.nan, np.float32))[0].size == 0
     assert find(np.full((1, 1), 1, np.float32))[0].size == 0
@@ -117,6 +181,7 @@ def odd_maps():
     part[12:15, 8:20] = np.nan
     scores, quads, cut = find(part)
     assert len(scores) == 1 and scores[0] < 0.9
+    assert len(find(part, apart=1)[0]) == 1
     dots = np.zeros((2000, 2000), np.float32)
     for y, x in itertools.product(range(3), repeat=2):
         dots[y::6, x::6] = 1
@@ -226,6 +291,7 @@ def odd_values():
 
 
 maps()
+beside()
 odd_maps()
 upright()
 ctc()

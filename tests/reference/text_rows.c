@@ -1,6 +1,6 @@
 /* Finds lines of text in a map, and reads what a network scored, for text.py. Prints numbers with all digits.
  *
- *   text_rows db WIDTH HEIGHT SCORE MOST          lines: score, 8 numbers; "cut" if there were more
+ *   text_rows db WIDTH HEIGHT SCORE MOST APART    lines: score, 8 numbers; "cut" if there were more. APART: 0 or 1
  *   text_rows ctc STEPS CLASSES BLANK BEAM KIND   KIND: logits or probabilities. Score, then the classes.
  *   text_rows warp WIDTH HEIGHT W H X Y ... X Y   values of a gray picture's quadrilateral, made W x H
  *
@@ -32,6 +32,7 @@ static int find_lines(char **words) {
     }
     head.mask = 0.3f;
     head.unclip = 1.6;
+    head.apart = atoi(words[4]);
     float *map = read_values((size_t)(dims[0] * dims[1]));
     mr_db_lines lines = {.width = head.width, .height = head.height, .most = atoi(words[3])};
     lines.item = malloc((size_t)lines.most * sizeof *lines.item);
@@ -104,7 +105,7 @@ static int make_upright(char **words) {
 }
 
 int main(int argc, char **argv) {
-    if (argc == 6 && strcmp(argv[1], "db") == 0)
+    if (argc == 7 && strcmp(argv[1], "db") == 0)
         return find_lines(argv + 2);
     if (argc == 7 && strcmp(argv[1], "ctc") == 0)
         return read_text(argv + 2);

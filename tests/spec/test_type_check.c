@@ -110,6 +110,7 @@ TEST(tables_of_options) {
     static const mr_option twice[] = {{.name = "a", .kind = MR_OPTION_BOOL}, {.name = "a", .kind = MR_OPTION_BOOL},
                                       MR_OPTIONS_END};
     static const mr_option late[] = {{.name = "x", .kind = MR_OPTION_DOUBLE, .offset = 64}, MR_OPTIONS_END};
+    static const mr_option first[] = {{.name = "x", .kind = MR_OPTION_DOUBLE}, MR_OPTIONS_END};
     option_refused((mr_option){.name = "a.b", .kind = MR_OPTION_BOOL}, "\"a.b\" cannot be the name of an option");
     option_refused((mr_option){.name = "queue", .kind = MR_OPTION_BOOL}, "every stage has a key of that name");
     option_refused((mr_option){.name = "a", .kind = (mr_option_kind)99}, "has a kind that");
@@ -124,6 +125,8 @@ TEST(tables_of_options) {
     option_refused((mr_option){.name = "a", .kind = MR_OPTION_MAP}, "has no fields");
     option_refused((mr_option){.name = "a", .kind = MR_OPTION_MAP, .fields = late},
                    "option \"x\": its field at byte 64");
+    option_refused((mr_option){.name = "a", .kind = MR_OPTION_MAP, .fields = first},
+                   "option \"x\": the first member of a MAP's struct is a bool");
     option_refused((mr_option){.name = "a", .kind = MR_OPTION_INT, .unless = "b"},
                    "option \"a\" names \"b\" in `unless`");
     option_refused((mr_option){.name = "a", .kind = MR_OPTION_MAP, .fields = part, .brief = "b"}, "no field \"b\"");

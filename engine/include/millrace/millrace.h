@@ -179,7 +179,7 @@ MR_API int mr_pipeline_start(mr_pipeline *pipeline);
 typedef struct mr_push {
     mr_format format;
     const void *data[MR_MAX_PLANES];
-    ptrdiff_t stride[MR_MAX_PLANES]; /* pictures: bytes from row to row */
+    ptrdiff_t stride[MR_MAX_PLANES]; /* pictures: bytes from row to row; negative if the picture lies bottom up */
     int64_t pts_ns;
     void (*release)(void *context);
     void *context;
@@ -188,8 +188,8 @@ typedef struct mr_push {
 MR_API int mr_pipeline_push_sized(mr_pipeline *pipeline, const char *source, const mr_push *push, size_t push_bytes,
                                   int64_t timeout_ns);
 /* Passes a frame to a source. Waits for room for up to timeout_ns (0: not at all, -1: without limit). MR_ERROR_AGAIN:
- * there was no room. MR_ERROR_DATA: the format is not the planned one. MR_ERROR_CANCELLED: the pipeline is stopping. On
- * failure `release` is not called. */
+ * there was no room. MR_ERROR_DATA: the format is not the planned one, or has no size. MR_ERROR_CANCELLED: the pipeline
+ * is stopping. On failure `release` is not called. */
 static inline int mr_pipeline_push(mr_pipeline *pipeline, const char *source, const mr_push *push, int64_t timeout_ns) {
     return mr_pipeline_push_sized(pipeline, source, push, sizeof *push, timeout_ns);
 }

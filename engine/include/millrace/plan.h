@@ -365,8 +365,8 @@ static inline int mr_plan_view_open(const mr_plan_view **view, const mr_pipeline
                                     mr_diagnostics *diagnostics) {
     return mr_plan_view_open_sized(view, params, sizeof *params, diagnostics);
 }
-/* Views the plan of an open pipeline. Close the view before you destroy the pipeline and, if sources come and go,
- * before a source is added or removed. MR_ERROR_MEMORY. */
+/* Views the plan of an open pipeline. Close the view before you destroy the pipeline. If sources come and go, the view
+ * shows those of this moment; the options of a source may be gone once it is removed. MR_ERROR_MEMORY. */
 MR_API int mr_pipeline_view(const mr_pipeline *pipeline, const mr_plan_view **view);
 /* Warns about each deadline that is shorter than the measured time on the longest path from that source. `cost_ns` has
  * the time inside each stage per frame, in the order of `stages`. A warning has the deadline's place. MR_OK or

@@ -12,6 +12,7 @@
 #include "stages/list.h"
 #include "stages/objects/found.h"
 #include "stages/objects/cascade/ballot.h"
+#include "stages/objects/cascade/facing.h"
 #include "stages/objects/cascade/merge.h"
 
 enum { FRAMES, CROPS };
@@ -31,9 +32,16 @@ typedef struct merge_options {
     double iou, inside;
 } merge_options;
 
+typedef struct upside_options {
+    bool given;
+    const char *class;
+    double score, others;
+} upside_options;
+
 typedef struct options {
     vote_options vote;
     merge_options merge;
+    upside_options upside_down;
     bool features;
     const char *tensor;
 } options;
@@ -63,6 +71,7 @@ typedef struct state {
     size_t answer_count, answer_room;
     child *children;
     size_t child_count, child_room;
+    mr_facing facing;  /* with upside_down: the frame's lines */
     mr_object *parts;  /* with merge: places of tiles */
     size_t part_count, part_room;
     uint8_t *bytes;
@@ -90,11 +99,18 @@ static bool may_search(const mr_planned_input *input) {
     return searches;
 }
 
+static bool may_have_classes(const mr_planned_input *input) {
+    const mr_planned_result *one = input->results;
+    while (one && one->kind != mr_kind_classes())
+        one = one->next;
+    return one || input->more_results;
+}
+
 /* Whether pictures of objects can have something for the objects. */
 static bool may_find(const mr_planned_input *input) {
-    bool finds = may_search(input);
+    bool finds = may_search(input) || may_have_classes(input);
     for (const mr_planned_result *one = input->results; one && !finds; one = one->next)
-        finds = one->kind == mr_kind_classes() || one->kind == mr_kind_text();
+        finds = one->kind == mr_kind_text();
     return finds;
 }
 
@@ -137,6 +153,31 @@ static int promise_features(mr_negotiation *n) {
     return status;
 }
 
+/* The number of classes of each object, if its pictures have nothing else; -1: they may. */
+static int only_classes(const mr_planned_input *crops) {
+    int count = 0;
+    for (const mr_planned_result *one = crops->results; one; one = one->next) {
+        if (one->kind == mr_kind_text())
+            return -1;
+        count += one->kind == mr_kind_classes();
+    }
+    return may_search(crops) ? -1 : count;
+}
+
+/* Bounds what each object gets: all attributes that it had, classes, and with upside_down corners. */
+static void promise_items(mr_negotiation *n) {
+    const options *o = n->options;
+    const int classes = only_classes(&n->inputs[CROPS]);
+    const mr_planned_result *objects = n->inputs[FRAMES].results;
+    while (objects && objects->kind != mr_kind_objects())
+        objects = objects->next;
+    if (!objects || !objects->elements || classes < 0 || o->vote.given || o->merge.given)
+        return;
+    const uint64_t each = mr_items_bytes((size_t)classes, sizeof(mr_object_attribute)) +
+                          (o->upside_down.given ? mr_items_bytes(8, sizeof(float)) : 0);
+    mr_promise_items(n, 0, 2 * objects->items_bytes + objects->elements * each);
+}
+
 static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
     n->blind = !o->features;
@@ -146,6 +187,11 @@ static int negotiate(mr_negotiation *n) {
         return mr_refuse(n, "tensor", "tensor names the vector for features: write features: true, or leave it out");
     if (o->merge.given && o->vote.given)
         return mr_refuse(n, "merge", "merge is for tiles, and vote for pictures of objects: write one of them");
+    if (o->merge.given && o->upside_down.given)
+        return mr_refuse(n, "merge", "merge is for tiles, and upside_down for pictures of objects: write one of them");
+    if (o->upside_down.given && !may_have_classes(&n->inputs[CROPS]))
+        return mr_refuse(n, "upside_down", "%s gives no classes, which say what is upside down: let classify look at "
+                         "the pictures", n->inputs[CROPS].from);
     if (!o->merge.given && !mr_may_have_objects(&n->inputs[FRAMES]))
         return mr_refuse(n, NULL, "the frames from %s have no objects: name the stage that gives crop its frames, or "
                          "one after it", n->inputs[FRAMES].from);
@@ -157,6 +203,8 @@ static int negotiate(mr_negotiation *n) {
         return mr_refuse(n, "vote", "vote needs the time over which answers count: {over: 2s}");
     n->outputs[0].follows = n->outputs[0].shares = FRAMES;
     int status = mr_promise_result(n, 0, mr_kind_objects(), NULL, NULL);
+    if (!status)
+        promise_items(n);
     return status || !o->features ? status : promise_features(n);
 }
 
@@ -272,12 +320,19 @@ static int keep_features(state *s, const options *o, const mr_frame *picture, in
 }
 
 static void forget(state *s) {
-    s->look_count = s->answer_count = s->child_count = s->part_count = s->byte_count = 0;
+    s->look_count = s->answer_count = s->child_count = s->part_count = s->byte_count = s->facing.count = 0;
     s->cut = s->unsearched = s->came = false;
 }
 
 static bool belongs(const state *s, const mr_frame *frame) {
     return s->frame.epoch == frame->identity.epoch && s->frame.seq == frame->identity.seq;
+}
+
+/* With upside_down, the newest classes are no answer, but a vote. */
+static int take_classes(state *s, const options *o, const mr_frame *picture, const mr_result *found, int64_t number) {
+    const bool vote = o->upside_down.given && found == mr_frame_result(picture, mr_kind_classes(), NULL);
+    return vote ? mr_facing_add(&s->facing, number, picture, found, o->upside_down.class)
+                : keep_class(s, found, number);
 }
 
 /* Results are newest first, and crop's own is the oldest. A frame has only the newest of several that a stage, or a
@@ -299,7 +354,7 @@ static int take_picture(mr_stage *self, const mr_frame *picture) {
     for (const mr_result *one = picture->results; one != own && !status; one = one->next) {
         const bool copy = one->kind == own->kind && strcmp(one->stage, own->stage) == 0;
         if (one->kind == mr_kind_classes())
-            status = keep_class(s, one, number);
+            status = take_classes(s, o, picture, one, number);
         else if (one->kind == mr_kind_text())
             status = keep_texts(s, one, number);
         else if (one->kind == mr_kind_objects() && !newest && !copy) {
@@ -443,6 +498,10 @@ static int put_on(const options *o, state *s, mr_io *io, mr_frame *frame, const 
     int status = mr_io_renew_objects(io, frame, objects, s->child_count, &result);
     for (size_t i = 0; !status && i < objects->count; i++)
         status = describe(s, result, i);
+    if (!status && o->upside_down.given) {
+        mr_facing_vote(&s->facing, o->upside_down.score, o->upside_down.others);
+        status = mr_facing_turn(&s->facing, result);
+    }
     if (!status && s->child_count) {
         for (size_t i = 0; i < result->count; i++)
             ((mr_object *)result->data)[i].number = mr_object_number(result, i);
@@ -530,6 +589,7 @@ static void close_stage(mr_stage *self) {
         mr_stage_warn(self, "the features of %llu object%s of %s are not numbers: track uses boxes alone for them",
                       (unsigned long long)s->odd, s->odd == 1 ? "" : "s", self->source_id);
     mr_ballot_destroy(&s->votes);
+    mr_facing_fini(&s->facing);
     mr_free(s->answers);
     mr_free(s->children);
     mr_free(s->parts);
@@ -549,6 +609,16 @@ static const mr_option merge_table[] = {
     {.name = "inside", .kind = MR_OPTION_DOUBLE, .offset = offsetof(merge_options, inside), .fallback = "0.6",
      .min = 0, .max = 1, .help = "an object at the edge of its tile goes if a larger share of it lies in another"},
     MR_OPTIONS_END};
+static const mr_option upside_table[] = {
+    {.name = "class", .kind = MR_OPTION_STRING, .offset = offsetof(upside_options, class), .required = true,
+     .example = "180", .help = "the class of pictures that are upside down: its label, or without labels its number"},
+    {.name = "score", .kind = MR_OPTION_DOUBLE, .offset = offsetof(upside_options, score), .fallback = "0.7",
+     .max = 1, .help = "the probability must be higher, with that of the other lines added"},
+    {.name = "others", .kind = MR_OPTION_DOUBLE, .offset = offsetof(upside_options, others), .fallback = "0.99",
+     .min = 0.5, .max = 1,
+     .help = "all other parallel lines together make it at most so probable that a line runs as they do: one that is "
+             "surer of itself may run the other way; 0.5: each line is judged alone"},
+    MR_OPTIONS_END};
 static const mr_option table[] = {
     {.name = "features", .kind = MR_OPTION_BOOL, .offset = offsetof(options, features), .fallback = "false",
      .help = "adds the vectors of the objects' pictures (features, infer, hog, histogram) for track, as a tensor "
@@ -558,6 +628,10 @@ static const mr_option table[] = {
     {.name = "tensor", .kind = MR_OPTION_STRING, .offset = offsetof(options, tensor), .example = "embedding",
      .help = "with features: which of the tensors that infer adds; if not given, the frame's vector, or else the "
              "newest tensor that is one"},
+    {.name = "upside_down", .kind = MR_OPTION_MAP, .offset = offsetof(options, upside_down), .fields = upside_table,
+     .help = "lines of text that stand on their heads: classify says how probable that is for the picture of each line "
+             "(straighten), and all lines of the frame vote. The corners of each line then begin at the upper left of "
+             "what it shows, so that crop and straighten make it upright"},
     {.name = "vote", .kind = MR_OPTION_MAP, .offset = offsetof(options, vote), .fields = vote_table,
      .help = "an object with a track gets the answer that most of its pictures had, also in frames without one"},
     MR_OPTIONS_END};

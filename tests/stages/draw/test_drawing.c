@@ -138,19 +138,34 @@ SCENE_TEST(quadrilaterals_replace_boxes) {
     assert_true(is_ground(s, 20, 35) && is_ground(s, 59, 89) && is_ground(s, 45, 60));
 }
 
-/* A tilted object's label stands on its first corner, not on the box around it. */
-SCENE_TEST(labels_of_quadrilaterals_stand_on_their_first_corner) {
+/* A tilted object's label stands on its upper left corner, not on the box around it, wherever the object begins. */
+static void label_of_quadrilateral(scene *s, int first) {
     static const float corners[] = {20, 80, 140, 40, 150, 60, 30, 100};
+    float turned[8];
     mr_object *one = &s->objects[0];
     const mr_ink ink = mr_ink_of(1, 255);
+    for (int i = 0; i < 8; i++)
+        turned[i] = corners[(i + 2 * first) % 8];
     *one = (mr_object){.left = 20, .top = 40, .right = 150, .bottom = 100, .index = 1, .label = "l", .score = 1};
-    assert_int_equal(mr_result_add_items(&s->result, corners, 8, sizeof *corners, &one->quad), MR_OK);
+    assert_int_equal(mr_result_add_items(&s->result, turned, 8, sizeof *turned, &one->quad), MR_OK);
     assert_int_equal(mr_font_open(&s->drawing.font, "Sans"), MR_OK);
     s->drawing.label = "{label}";
     draw(s, 0);
     assert_true(is_ink(s, 21, 78, ink));
     for (int y = 20; y < 39; y++)
         assert_true(is_ground(s, 21, y));
+}
+
+SCENE_TEST(labels_of_quadrilaterals_stand_on_their_upper_left_corner) {
+    label_of_quadrilateral(s, 0);
+}
+
+SCENE_TEST(labels_of_turned_quadrilaterals_do_too) {
+    label_of_quadrilateral(s, 2);
+}
+
+SCENE_TEST(labels_of_quadrilaterals_that_run_upwards_do_too) {
+    label_of_quadrilateral(s, 3);
 }
 
 SCENE_TEST(key_points_need_a_score) {

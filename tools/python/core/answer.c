@@ -103,6 +103,22 @@ static const char *label_at(const mr_py_stage *stage, int32_t index) {
     return index >= 0 && (size_t)index < stage->label_count ? stage->labels[index] : NULL;
 }
 
+/* The number fits into an integer of this many bits, as all that NAN and infinity are not. */
+static int check_integer(const char *name, double number, int bits) {
+    if (fabs(number) < ldexp(1, bits - 1))
+        return 0;
+    PyErr_Format(PyExc_ValueError, "\"%s\" must be an integer of %d bits", name, bits);
+    return -1;
+}
+
+/* Sorting needs numbers. */
+static int check_score(double score) {
+    if (isfinite((float)score))
+        return 0;
+    PyErr_SetString(PyExc_ValueError, "a score must be a finite number");
+    return -1;
+}
+
 /* A pair of number and score, a dict, or a Class. */
 static int read_class(const mr_py_stage *stage, PyObject *element, mr_class *to) {
     double index, score;
@@ -112,6 +128,8 @@ static int read_class(const mr_py_stage *stage, PyObject *element, mr_class *to)
     } else if (number_at(element, "index", (double)NAN, &index) || number_at(element, "score", (double)NAN, &score)) {
         return -1;
     }
+    if (check_integer("index", index, 32) || check_score(score))
+        return -1;
     *to = (mr_class){.index = (int32_t)index, .score = (float)score, .label = label_at(stage, (int32_t)index)};
     return 0;
 }
@@ -126,6 +144,17 @@ static int read_object(const mr_py_stage *stage, PyObject *element, mr_object *t
         PyErr_SetString(PyExc_ValueError, "a box must have an area: left < right and top < bottom");
         return -1;
     }
+    for (int i = 0; i < 4; i++) {
+        if (isfinite((float)value[i]))
+            continue;
+        PyErr_Format(PyExc_ValueError, "a box must be finite, and \"%s\" is not", names[i]);
+        return -1;
+    }
+    if (check_score(value[4]))
+        return -1;
+    for (int i = 5; i < 8; i++)
+        if (check_integer(names[i], value[i], i == 5 ? 32 : 54)) /* a double has no more digits */
+            return -1;
     *to = (mr_object){.left = (float)value[0],
                       .top = (float)value[1],
                       .right = (float)value[2],
@@ -192,14 +221,14 @@ static int put_named(const mr_py_stage *stage, mr_io *io, mr_frame *frame, const
 }
 
 static int put_results(const mr_py_stage *stage, mr_io *io, mr_frame *frame, PyObject *dict) {
-    PyObject *key, *value;
-    Py_ssize_t at = 0;
-    int status = 0;
-    while (!status && PyDict_Next(dict, &at, &key, &value)) {
-        PyObject *name = PyUnicode_AsUTF8String(key);
-        status = name ? put_named(stage, io, frame, PyBytes_AsString(name), value) : -1;
+    PyObject *items = PyDict_Items(dict); /* reading a value runs code of the program, which may change the dict */
+    int status = items ? 0 : -1;
+    for (Py_ssize_t i = 0; !status && i < PyList_Size(items); i++) {
+        PyObject *item = PyList_GetItem(items, i), *name = PyUnicode_AsUTF8String(PyTuple_GetItem(item, 0));
+        status = name ? put_named(stage, io, frame, PyBytes_AsString(name), PyTuple_GetItem(item, 1)) : -1;
         Py_XDECREF(name);
     }
+    Py_XDECREF(items);
     return status;
 }
 
@@ -226,10 +255,11 @@ static bool is_truth(PyObject *answer) {
 
 int mr_py_answer(const mr_py_stage *stage, mr_io *io, mr_frame *frame, PyObject *answer, bool *passes) {
     const bool truth = is_truth(answer);
-    *passes = true;
-    if (truth)
-        *passes = PyObject_IsTrue(answer) == 1;
-    if (!*passes || !frame)
+    const int yes = truth ? PyObject_IsTrue(answer) : 1;
+    if (yes < 0)
+        return -1;
+    *passes = yes;
+    if (!yes || !frame)
         return 0;
     if (answer == Py_None || truth)
         return lacks_payload(stage, answer);

@@ -215,7 +215,7 @@ typedef struct dl_export {
 } dl_export;
 
 static void dl_free(dl_export *made) {
-    if (made->owner) {
+    if (made->owner && Py_IsInitialized()) { /* a consumer may free its arrays after the interpreter's end */
         PyGILState_STATE state = PyGILState_Ensure();
         Py_DECREF(made->owner);
         PyGILState_Release(state);
@@ -267,6 +267,17 @@ static int takes_versions(PyObject *keywords) {
     return version == -1 && PyErr_Occurred() ? -1 : version >= 1;
 }
 
+/* True if the caller takes memory of the host, or names no device. */
+static int takes_host(PyObject *keywords) {
+    PyObject *wish = keywords ? PyDict_GetItemString(keywords, "dl_device") : NULL;
+    PyObject *host = wish && wish != Py_None ? Py_BuildValue("(ii)", 1, 0) : NULL;
+    if (!host)
+        return PyErr_Occurred() ? -1 : 1;
+    const int same = PyObject_RichCompareBool(wish, host, Py_EQ);
+    Py_DECREF(host);
+    return same;
+}
+
 /* NULL, without an exception: no memory. */
 static dl_export *export_array(PyObject *object, bool copies) {
     const array *self = (array *)object;
@@ -288,10 +299,14 @@ static dl_export *export_array(PyObject *object, bool copies) {
 
 static PyObject *dlpack(PyObject *object, PyObject *arguments, PyObject *keywords) {
     array *self = (array *)object;
-    const int versions = takes_versions(keywords);
+    const int versions = takes_versions(keywords), host = versions < 0 ? -1 : takes_host(keywords);
     (void)arguments;
-    if (versions < 0)
+    if (host < 0)
         return NULL;
+    if (!host) {
+        PyErr_SetString(PyExc_BufferError, "the memory is the host's, dl_device=(1, 0): copy it to another device");
+        return NULL;
+    }
     PyObject *wish = keywords ? PyDict_GetItemString(keywords, "copy") : NULL;
     const bool copies = wish == Py_True;
     if (!versions && !copies) {
@@ -419,18 +434,28 @@ static int read_type(PyObject *typestr, mr_dtype *dtype) {
     return found;
 }
 
+/* Memory has room for so many numbers; a product of sizes that passes this does not overflow. */
+static int check_sizes(int rank, const int64_t *size, int64_t bytes) {
+    bool fits = true;
+    for (int i = 0; i < rank && fits; i++)
+        fits = size[i] >= 0 && !__builtin_mul_overflow(bytes, size[i] ? size[i] : 1, &bytes);
+    if (!fits)
+        PyErr_SetString(PyExc_ValueError, "an array interface has a size that no memory has");
+    return fits ? 0 : -1;
+}
+
 static int read_interface(mr_py_foreign *foreign, PyObject *interface) {
     PyObject *shape = PyDict_GetItemString(interface, "shape"), *data = PyDict_GetItemString(interface, "data");
     PyObject *typestr = PyDict_GetItemString(interface, "typestr");
     PyObject *strides = PyDict_GetItemString(interface, "strides");
-    if (!shape || !data || !typestr || !PyTuple_Check(data)) {
+    if (!shape || !data || !typestr || !PyTuple_Check(data) || !PyTuple_Size(data) || !PyUnicode_Check(typestr)) {
         PyErr_SetString(PyExc_TypeError, "an array interface needs shape, typestr and data");
         return -1;
     }
     int64_t size[MR_PY_MOST_RANK] = {0};
     mr_dtype dtype;
     const int rank = read_numbers(shape, size);
-    if (rank < 0 || read_type(typestr, &dtype))
+    if (rank < 0 || read_type(typestr, &dtype) || check_sizes(rank, size, (int64_t)number_of(dtype)->bytes))
         return -1;
     foreign->shape = dense(dtype, rank, size);
     if (strides && strides != Py_None && read_numbers(strides, foreign->shape.stride) != rank) {
@@ -439,6 +464,8 @@ static int read_interface(mr_py_foreign *foreign, PyObject *interface) {
         return -1;
     }
     foreign->data = PyLong_AsVoidPtr(PyTuple_GetItem(data, 0));
+    if (!foreign->data && !PyErr_Occurred() && packed_bytes(&foreign->shape))
+        PyErr_SetString(PyExc_ValueError, "an array interface has numbers, and no memory: its address is 0");
     return PyErr_Occurred() ? -1 : 0;
 }
 

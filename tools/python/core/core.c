@@ -142,7 +142,11 @@ static PyObject *make_plan(PyObject *module, PyObject *dict) {
         status = mr_plan_view_open(&view, &read.params, &wrong);
         Py_END_ALLOW_THREADS
     }
-    PyObject *list = PyErr_Occurred() ? NULL : mr_py_diagnostics(&wrong), *plan = NULL;
+    PyObject *list = NULL, *plan = NULL;
+    if (status && !wrong.errors)
+        mr_py_raise(status);
+    else if (!PyErr_Occurred())
+        list = mr_py_diagnostics(&wrong);
     if (list && view)
         plan = mr_py_plan(view);
     mr_plan_view_close(&view);

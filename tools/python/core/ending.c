@@ -58,6 +58,8 @@ static bool await_end(mr_py_session *session, int64_t left, int64_t patience) {
 /* The same while another thread closes the session. */
 static bool await_other(mr_py_session *session, int64_t left) {
     bool over = false;
+    if (mr_py_session_is_given_up(session))
+        left = 0;
     while (!over) {
         Py_BEGIN_ALLOW_THREADS
         over = mr_py_session_await_close(session, SLICE_NS);
@@ -73,7 +75,7 @@ static PyObject *last_summary(mr_py_session *session) {
     mr_summary *made = NULL;
     int status = MR_ERROR_USAGE;
     Py_BEGIN_ALLOW_THREADS
-    if (session->started)
+    if (mr_py_session_progress(session) == MR_PY_STARTED)
         status = mr_pipeline_summarize(session->pipeline, &made);
     Py_END_ALLOW_THREADS
     PyObject *seen = status ? NULL : mr_py_summary(made);
@@ -95,7 +97,7 @@ static PyObject *close_session(mr_py_session *session, int64_t left, int64_t pat
     if (first)
         *over = await_end(session, left, patience);
     else
-        *over = await_other(session, session->given_up ? 0 : patience < 0 ? -1 : left + patience);
+        *over = await_other(session, patience < 0 ? -1 : left + patience);
     PyErr_Fetch(&type, &value, &trace);
     if (first && *over) {
         seen = last_summary(session);
@@ -130,7 +132,7 @@ void mr_py_close_all(void) {
         first = mr_py_session_begin_close(session, false);
         Py_END_ALLOW_THREADS
         const bool over = first ? await_end(session, GRACE_NS, RETURN_NS - SLICE_NS)
-                                : await_other(session, session->given_up ? 0 : GRACE_NS + RETURN_NS);
+                                : await_other(session, GRACE_NS + RETURN_NS);
         PyErr_Clear();
         if (!over)
             warn("the process ends without it");

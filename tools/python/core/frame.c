@@ -150,15 +150,15 @@ static PyObject *get_results(PyObject *object, void *closure) {
 static PyObject *find_result(PyObject *results, const char *wanted) {
     for (Py_ssize_t i = 0; i < PyList_Size(results); i++) {
         PyObject *result = PyList_GetItem(results, i);
+        Py_INCREF(result); /* the list is the program's too */
         PyObject *kind = PyObject_GetAttrString(result, "kind");
-        const bool found = kind && PyUnicode_CompareWithASCIIString(kind, wanted) == 0;
+        const bool found = kind && PyUnicode_Check(kind) && PyUnicode_CompareWithASCIIString(kind, wanted) == 0;
         Py_XDECREF(kind);
+        if (found)
+            return result;
+        Py_DECREF(result);
         if (!kind)
             return NULL;
-        if (found) {
-            Py_INCREF(result);
-            return result;
-        }
     }
     return NULL;
 }
@@ -179,7 +179,8 @@ static int put_tensor(PyObject *tensors, PyObject *result) {
     PyObject *kind = PyObject_GetAttrString(result, "kind"), *name = PyObject_GetAttrString(result, "name");
     PyObject *array = PyObject_GetAttrString(result, "array");
     int status = kind && name && array ? 0 : -1;
-    if (!status && PyUnicode_CompareWithASCIIString(kind, "tensor") == 0 && PyDict_Contains(tensors, name) == 0)
+    const bool found = !status && PyUnicode_Check(kind) && PyUnicode_CompareWithASCIIString(kind, "tensor") == 0;
+    if (found && PyDict_Contains(tensors, name) == 0)
         status = PyDict_SetItem(tensors, name, array);
     Py_XDECREF(kind);
     Py_XDECREF(name);
@@ -190,9 +191,13 @@ static int put_tensor(PyObject *tensors, PyObject *result) {
 static PyObject *get_tensors(PyObject *object, void *closure) {
     PyObject *results = get_results(object, NULL), *tensors = results ? PyDict_New() : NULL;
     (void)closure;
-    for (Py_ssize_t i = 0; tensors && i < PyList_Size(results); i++)
-        if (put_tensor(tensors, PyList_GetItem(results, i)))
+    for (Py_ssize_t i = 0; tensors && i < PyList_Size(results); i++) {
+        PyObject *result = PyList_GetItem(results, i);
+        Py_INCREF(result);
+        if (put_tensor(tensors, result))
             Py_CLEAR(tensors);
+        Py_DECREF(result);
+    }
     Py_XDECREF(results);
     return tensors;
 }

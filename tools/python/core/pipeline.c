@@ -24,12 +24,11 @@ typedef struct pipeline {
 
 static PyTypeObject *pipeline_type;
 
-/* Enters the session, or raises. */
-static mr_pipeline *enter(PyObject *object) {
-    mr_py_session *session = ((pipeline *)object)->session;
-    switch (mr_py_session_enter(session)) {
+/* The pipeline, or NULL with an exception if the entry was refused. */
+static mr_pipeline *admit(PyObject *object, mr_py_entry entry) {
+    switch (entry) {
     case MR_PY_ENTERED:
-        return session->pipeline;
+        return ((pipeline *)object)->session->pipeline;
     case MR_PY_CLOSED:
         mr_py_raise_text(MR_ERROR_CANCELLED, "the pipeline is closed");
         return NULL;
@@ -40,6 +39,10 @@ static mr_pipeline *enter(PyObject *object) {
                      "the pipeline was opened before this process was forked: open it in the process that "
                      "uses it, or use multiprocessing's \"spawn\"");
     return NULL;
+}
+
+static mr_pipeline *enter(PyObject *object) {
+    return admit(object, mr_py_session_enter(((pipeline *)object)->session));
 }
 
 static void leave(PyObject *object) {
@@ -59,7 +62,7 @@ static PyObject *done(PyObject *object, int status) {
 /* A tuple of the pipeline or None, the status, and the diagnostics. */
 static PyObject *answer_open(mr_py_session *session, int status, mr_diagnostics *wrong) {
     pipeline *made = NULL;
-    PyObject *list = mr_py_diagnostics(wrong);
+    PyObject *list = status && !wrong->errors ? mr_py_raise(status) : mr_py_diagnostics(wrong);
     mr_diagnostics_fini(wrong);
     if (!status && list) {
         made = PyObject_New(pipeline, pipeline_type);
@@ -119,20 +122,21 @@ static void pipeline_dealloc(PyObject *object) {
 
 static PyObject *start(PyObject *object, PyObject *none) {
     mr_py_session *session = ((pipeline *)object)->session;
-    mr_pipeline *entered = enter(object);
+    mr_py_progress before;
+    mr_pipeline *entered = admit(object, mr_py_session_begin_start(session, &before));
     int status;
     (void)none;
     if (!entered)
         return NULL;
-    if (session->started) {
+    if (before != MR_PY_OPEN) {
         leave(object);
-        return mr_py_raise_text(MR_ERROR_USAGE, "the pipeline was already started");
+        return mr_py_raise_text(MR_ERROR_USAGE, before == MR_PY_FAILED
+                                                    ? "the pipeline could not be started: open it again"
+                                                    : "the pipeline was already started");
     }
     Py_BEGIN_ALLOW_THREADS
-    session->started = true; /* a close must end what is being started */
     status = mr_pipeline_start(entered);
-    if (status)
-        session->started = false;
+    mr_py_session_end_start(session, status);
     Py_END_ALLOW_THREADS
     return done(object, status);
 }
@@ -144,14 +148,16 @@ static PyObject *wait_for_end(PyObject *object, PyObject *seconds) {
     int status = MR_ERROR_AGAIN;
     if (!entered)
         return NULL;
-    if (!((pipeline *)object)->session->started) {
+    mr_py_session *session = ((pipeline *)object)->session;
+    const mr_py_progress progress = mr_py_session_progress(session);
+    if (progress == MR_PY_OPEN || progress == MR_PY_FAILED) {
         leave(object);
         return mr_py_raise_text(MR_ERROR_USAGE, "the pipeline was not started");
     }
     for (;;) {
         const int64_t slice = left < 0 || left > SLICE_NS ? SLICE_NS : left;
         Py_BEGIN_ALLOW_THREADS
-        status = mr_pipeline_wait(entered, slice);
+        status = mr_py_session_wait(session, slice);
         Py_END_ALLOW_THREADS
         if (PyErr_CheckSignals()) {
             leave(object);
@@ -205,8 +211,9 @@ static PyObject *subscribe(PyObject *object, PyObject *arguments) {
     if (!entered)
         return NULL;
     mr_py_session *session = ((pipeline *)object)->session;
-    PyObject *made = session->started ? mr_py_raise_text(MR_ERROR_USAGE, "subscribe before the pipeline is started")
-                                      : mr_py_subscribe(session, stage, function, room, strict);
+    PyObject *made = mr_py_session_progress(session) == MR_PY_OPEN
+                         ? mr_py_subscribe(session, stage, function, room, strict)
+                         : mr_py_raise_text(MR_ERROR_USAGE, "subscribe before the pipeline is started");
     leave(object);
     return made;
 }

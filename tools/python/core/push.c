@@ -39,17 +39,20 @@ static int add_plane(mr_push *push, int plane, const mr_py_foreign *foreign) {
     const mr_py_shape *shape = &foreign->shape;
     const mr_pixel_info *info = mr_pixel_describe(format->pixel);
     char expected[160], text[128];
-    if (plane == 0 && shape->rank >= 2 && shape->size[0] <= INT32_MAX && shape->size[1] <= INT32_MAX) {
+    mr_py_shape planned = mr_py_plane_shape(format, plane, 0);
+    const bool sized = plane == 0 && shape->rank >= 2 && shape->rank <= planned.rank;
+    if (sized && shape->size[0] <= INT32_MAX && shape->size[1] <= INT32_MAX) {
         format->height = (int32_t)shape->size[0];
         format->width = (int32_t)shape->size[1];
+        planned = mr_py_plane_shape(format, plane, 0);
     }
-    const mr_py_shape planned = mr_py_plane_shape(format, plane, 0);
     bool same = shape->rank == planned.rank && shape->dtype == planned.dtype;
     for (int i = 0; same && i < planned.rank; i++)
         same = shape->size[i] == planned.size[i];
     if (!same) {
-        PyOS_snprintf(expected, sizeof expected, "%s for plane %d of %s",
-                      mr_py_shape_print(&planned, text, sizeof text), plane, info->name);
+        PyOS_snprintf(expected, sizeof expected, "%s%s for plane %d of %s",
+                      mr_py_shape_print(&planned, text, sizeof text),
+                      format->width ? "" : " (0: any number of rows, columns)", plane, info->name);
         return wrong_shape(expected, shape);
     }
     if (!mr_py_is_dense(shape, 1)) {

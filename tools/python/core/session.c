@@ -158,6 +158,33 @@ mr_py_entry mr_py_session_enter(mr_py_session *session) {
     return open ? MR_PY_ENTERED : MR_PY_CLOSED;
 }
 
+mr_py_entry mr_py_session_begin_start(mr_py_session *session, mr_py_progress *before) {
+    if (!mr_py_session_is_ours(session))
+        return MR_PY_FORKED;
+    pthread_mutex_lock(&session->lock);
+    const bool open = !session->closing;
+    *before = session->progress;
+    session->calls += open;
+    if (open && session->progress == MR_PY_OPEN)
+        session->progress = MR_PY_STARTING; /* from now on a close must stop the run */
+    pthread_mutex_unlock(&session->lock);
+    return open ? MR_PY_ENTERED : MR_PY_CLOSED;
+}
+
+void mr_py_session_end_start(mr_py_session *session, bool failed) {
+    pthread_mutex_lock(&session->lock);
+    session->progress = failed ? MR_PY_FAILED : MR_PY_STARTED;
+    pthread_cond_broadcast(&session->changed);
+    pthread_mutex_unlock(&session->lock);
+}
+
+mr_py_progress mr_py_session_progress(mr_py_session *session) {
+    pthread_mutex_lock(&session->lock);
+    const mr_py_progress progress = session->progress;
+    pthread_mutex_unlock(&session->lock);
+    return progress;
+}
+
 void mr_py_session_leave(mr_py_session *session) {
     pthread_mutex_lock(&session->lock);
     if (--session->calls == 0)
@@ -165,24 +192,54 @@ void mr_py_session_leave(mr_py_session *session) {
     pthread_mutex_unlock(&session->lock);
 }
 
+/* Needs the lock. Waits for a change until a time; negative `timeout_ns`: without limit. False: the time is over. */
+static bool await_change(mr_py_session *session, const struct timespec *until, int64_t timeout_ns) {
+    return timeout_ns < 0 ? !pthread_cond_wait(&session->changed, &session->lock)
+                          : !pthread_cond_timedwait(&session->changed, &session->lock, until);
+}
+
+static struct timespec time_after(int64_t ns) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += ns / 1000000000;
+    until.tv_nsec += ns % 1000000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    return until;
+}
+
+int mr_py_session_wait(mr_py_session *session, int64_t timeout_ns) {
+    const struct timespec until = time_after(timeout_ns < 0 ? 0 : timeout_ns);
+    pthread_mutex_lock(&session->lock);
+    while (session->progress == MR_PY_STARTING && await_change(session, &until, timeout_ns))
+        ;
+    const mr_py_progress progress = session->progress;
+    pthread_mutex_unlock(&session->lock);
+    return progress == MR_PY_STARTING  ? MR_ERROR_AGAIN
+           : progress == MR_PY_STARTED ? mr_pipeline_wait(session->pipeline, timeout_ns)
+                                       : MR_OK;
+}
+
 /* ---- the end ---------------------------------------------------------------------------------------------------- */
 
 bool mr_py_session_begin_close(mr_py_session *session, bool at_once) {
     pthread_mutex_lock(&session->lock);
     const bool first = !session->closing;
+    const bool runs = session->progress == MR_PY_STARTING || session->progress == MR_PY_STARTED;
+    mr_py_subscription *subscriptions = session->subscriptions;
     session->closing = true;
     pthread_mutex_unlock(&session->lock);
     if (!first)
         return false;
-    for (mr_py_subscription *each = session->subscriptions; each; each = each->next)
+    for (mr_py_subscription *each = subscriptions; each; each = each->next)
         mr_py_subscription_close(each);
-    if (session->started)
+    if (runs)
         mr_pipeline_stop(session->pipeline, at_once);
     return true;
 }
 
 bool mr_py_session_poll_close(mr_py_session *session, int64_t timeout_ns) {
-    return !session->started || mr_pipeline_wait(session->pipeline, timeout_ns) != MR_ERROR_AGAIN;
+    return mr_py_session_wait(session, timeout_ns) != MR_ERROR_AGAIN;
 }
 
 void mr_py_session_hurry(mr_py_session *session) {
@@ -190,8 +247,7 @@ void mr_py_session_hurry(mr_py_session *session) {
 }
 
 void mr_py_session_finish_close(mr_py_session *session) {
-    if (session->started)
-        mr_pipeline_wait(session->pipeline, -1);
+    mr_py_session_wait(session, -1);
     pthread_mutex_lock(&session->lock);
     while (session->calls)
         pthread_cond_wait(&session->changed, &session->lock);
@@ -221,20 +277,25 @@ static void *finish_later(void *context) {
 
 void mr_py_session_give_up(mr_py_session *session) {
     pthread_t thread;
-    mr_py_session_ref(session);
+    pthread_mutex_lock(&session->lock);
+    session->references++;
     session->given_up = true;
+    pthread_mutex_unlock(&session->lock);
     if (!pthread_create(&thread, NULL, finish_later, session))
         pthread_detach(thread); /* Else the session stays until the process ends. */
 }
 
-bool mr_py_session_await_close(mr_py_session *session, int64_t timeout_ns) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long)timeout_ns;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+bool mr_py_session_is_given_up(mr_py_session *session) {
     pthread_mutex_lock(&session->lock);
-    while (!session->closed && !pthread_cond_timedwait(&session->changed, &session->lock, &until))
+    const bool given_up = session->given_up;
+    pthread_mutex_unlock(&session->lock);
+    return given_up;
+}
+
+bool mr_py_session_await_close(mr_py_session *session, int64_t timeout_ns) {
+    const struct timespec until = time_after(timeout_ns);
+    pthread_mutex_lock(&session->lock);
+    while (!session->closed && await_change(session, &until, timeout_ns))
         ;
     const bool closed = session->closed;
     pthread_mutex_unlock(&session->lock);

@@ -17,6 +17,9 @@
 typedef struct mr_py_stream mr_py_stream;
 typedef struct mr_py_subscription mr_py_subscription;
 
+/* How far the pipeline's only run has come. A start that failed cannot be repeated. */
+typedef enum mr_py_progress { MR_PY_OPEN, MR_PY_STARTING, MR_PY_STARTED, MR_PY_FAILED } mr_py_progress;
+
 typedef struct mr_py_session {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -24,7 +27,8 @@ typedef struct mr_py_session {
     mr_type_list types;
     int references, calls;
     int holds; /* references by frames in the program's hands */
-    bool started, closing, closed;
+    mr_py_progress progress;
+    bool closing, closed;
     bool given_up;       /* by a close; only a thread waits for the run's end */
     unsigned generation; /* of forks, when it was opened */
     mr_py_subscription *subscriptions;
@@ -61,6 +65,13 @@ unsigned mr_py_sessions_generation(void);
 /* Begins a call into the pipeline; mr_py_session_leave must follow if it is ENTERED. */
 mr_py_entry mr_py_session_enter(mr_py_session *session);
 void mr_py_session_leave(mr_py_session *session);
+/* The same for the call that starts the run. *before: the progress so far. Only if it is OPEN may the call start the
+ * run, and mr_py_session_end_start must follow. */
+mr_py_entry mr_py_session_begin_start(mr_py_session *session, mr_py_progress *before);
+void mr_py_session_end_start(mr_py_session *session, bool failed);
+mr_py_progress mr_py_session_progress(mr_py_session *session);
+/* Waits for the start, and then as mr_pipeline_wait. MR_OK if nothing runs: it was not started, or that failed. */
+int mr_py_session_wait(mr_py_session *session, int64_t timeout_ns);
 
 /* The end, in three steps. `begin` asks the sources to end and wakes all that wait; false: another thread has begun
  * before. `poll` waits for the end of the run, for up to `timeout_ns`; true once it has ended. With `at_once`, frames
@@ -71,6 +82,7 @@ void mr_py_session_hurry(mr_py_session *session);
 void mr_py_session_finish_close(mr_py_session *session);
 /* Instead of `finish`: a thread does that once the run has ended. */
 void mr_py_session_give_up(mr_py_session *session);
+bool mr_py_session_is_given_up(mr_py_session *session);
 /* Waits until another thread has finished, for up to `timeout_ns`. */
 bool mr_py_session_await_close(mr_py_session *session, int64_t timeout_ns);
 

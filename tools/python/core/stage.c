@@ -157,12 +157,12 @@ static int call(mr_py_stage *stage, const mr_stage *self, mr_io *io, const batch
     else if (arguments && keywords)
         answers = PyObject_Call(stage->function, arguments, keywords);
     if (!answers || read_answers(stage, io, made, answers))
-        status = mr_py_fail_with_exception(whom);
+        status = mr_py_fail_with_exception(whom, kept);
     Py_XDECREF(answers);
     Py_XDECREF(arguments);
     Py_XDECREF(keywords);
     if (frames && end_frames(frames, kept))
-        status = mr_py_fail_with_exception(whom);
+        status = mr_py_fail_with_exception(whom, kept);
     Py_XDECREF(frames);
     mr_py_call_end(&inside);
     mr_py_gil_give(state);

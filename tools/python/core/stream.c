@@ -130,13 +130,26 @@ void mr_py_stream_expect_end(mr_py_stream *stream) {
     pthread_mutex_unlock(&stream->lock);
 }
 
+/* Needs the lock. */
+static entry take_first(mr_py_stream *stream) {
+    const entry first = stream->ring[stream->first];
+    stream->first = (stream->first + 1) % stream->capacity;
+    stream->count--;
+    return first;
+}
+
 void mr_py_stream_close(mr_py_stream *stream) {
     pthread_mutex_lock(&stream->lock);
     stream->closed = true;
-    for (; stream->count; stream->count--, stream->first = (stream->first + 1) % stream->capacity)
-        mr_frame_unref(&stream->ring[stream->first].frame);
     pthread_cond_broadcast(&stream->filled);
     pthread_cond_broadcast(&stream->emptied);
+    while (stream->count) {
+        mr_frame *frame = take_first(stream).frame;
+        /* A frame that the program pushed takes the GIL when it is released, and threads with the GIL take the lock. */
+        pthread_mutex_unlock(&stream->lock);
+        mr_frame_unref(&frame);
+        pthread_mutex_lock(&stream->lock);
+    }
     pthread_mutex_unlock(&stream->lock);
 }
 
@@ -164,9 +177,7 @@ static sight look(mr_py_stream *stream, entry *taken) {
     sight seen = WAITS;
     pthread_mutex_lock(&stream->lock);
     if (stream->count) {
-        *taken = stream->ring[stream->first];
-        stream->first = (stream->first + 1) % stream->capacity;
-        stream->count--;
+        *taken = take_first(stream);
         stream->held++;
         seen = TAKEN;
     } else if (stream->closed || stream->ended) {
@@ -195,7 +206,8 @@ static void doze(mr_py_stream *stream) {
 static bool is_over(mr_py_session *session) {
     if (mr_py_session_enter(session) != MR_PY_ENTERED)
         return true;
-    const bool over = session->started && mr_pipeline_wait(session->pipeline, 0) != MR_ERROR_AGAIN;
+    const bool over =
+        mr_py_session_progress(session) != MR_PY_OPEN && mr_py_session_wait(session, 0) != MR_ERROR_AGAIN;
     mr_py_session_leave(session);
     return over;
 }

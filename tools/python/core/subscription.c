@@ -32,10 +32,10 @@ static int call_function(mr_py_subscription *subscription, const char *source, c
     else if (seen)
         answer = PyObject_CallFunctionObjArgs(subscription->function, seen, NULL);
     if (!answer)
-        status = mr_py_fail_with_exception("the function that subscribed");
+        status = mr_py_fail_with_exception("the function that subscribed", subscription->kept);
     Py_XDECREF(answer);
     if (seen && mr_py_frame_end_call(seen, subscription->kept))
-        status = mr_py_fail_with_exception("the function that subscribed");
+        status = mr_py_fail_with_exception("the function that subscribed", subscription->kept);
     Py_XDECREF(seen);
     mr_py_call_end(&inside);
     mr_py_gil_give(state);
@@ -125,7 +125,9 @@ PyObject *mr_py_subscribe(mr_py_session *session, const char *stage, PyObject *f
                                  .stream = stream,
                                  .fails = strict,
                                  .kept = kept};
+    pthread_mutex_lock(&session->lock); /* a close reads the list without the GIL */
     session->subscriptions = made;
+    pthread_mutex_unlock(&session->lock);
     if (stream)
         return mr_py_stream_iterator(stream);
     Py_INCREF(function);

@@ -13,6 +13,7 @@ Do not fork after a pipeline was opened; use multiprocessing's "spawn"."""
 from __future__ import annotations
 
 import atexit as _atexit
+import os as _os
 
 from . import _environment
 
@@ -24,7 +25,7 @@ except ImportError as _error:
     raise _environment.explain(_error) from None
 from . import _traceback  # noqa: E402
 from ._core import Array, Frame  # noqa: E402
-from ._pipeline import Pipeline, Run, check, plan, run  # noqa: E402
+from ._pipeline import PathLike as _PathLike, Pipeline, Run, check, plan, run  # noqa: E402
 from ._stage import stage  # noqa: E402
 from ._values import (KINDS, Attribute, Class, Diagnostic, Error, Event, FramesHeld, Object, Plan,  # noqa: E402
                       PipelineError, Result, StageError, Stopped, Text, Timeout, Zone, failure)
@@ -46,13 +47,13 @@ for _one in (Attribute, Class, Diagnostic, Error, Event, FramesHeld, Object, Pip
 
 def set_log_level(level: str) -> None:
     """Which lines the library writes to standard error: "error", "warning" (the default), "info" or "debug"."""
-    _core.set_log_level(level.encode())
+    _core.set_log_level(str(level).encode())
 
 
-def load_plugin(path: str) -> None:
+def load_plugin(path: _PathLike) -> None:
     """Loads stage types from a shared library, whose code then runs, for pipelines that are opened with
     plugins=True."""
-    _core.load_plugin(path.encode())
+    _core.load_plugin(_os.fsencode(path))
 
 
 __all__ = ["Array", "Attribute", "Class", "Diagnostic", "Error", "Event", "Frame", "FramesHeld", "Object", "Pipeline",

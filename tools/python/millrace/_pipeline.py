@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NoReturn, Optional, Sequence, Tuple, Union
 
 from . import _core
 from ._core import Frame
-from ._values import NAMES, Diagnostic, Error, Plan, PipelineError, StageError, failure
+from ._values import NAMES, Diagnostic, Error, Plan, PipelineError, StageError
 
 PathLike = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 Settings = Mapping[str, Any]
@@ -18,9 +19,36 @@ def _bytes(text: PathLike) -> bytes:
     return os.fsencode(text)
 
 
+def _text(text: str, what: str = "id") -> bytes:
+    if not isinstance(text, str):
+        raise TypeError(f"the {what} must be a str, not {type(text).__name__}")
+    return text.encode()
+
+
+def _plain(value: Any) -> Any:
+    """For JSON: a NumPy number, or an array."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a value of type {type(value).__name__} cannot be written as YAML")
+
+
 def _yaml(value: Any) -> bytes:
     """A value as YAML text. Text is YAML itself, as after `--set`; JSON is YAML as well."""
-    return _bytes(value) if isinstance(value, (str, bytes, os.PathLike)) else json.dumps(value).encode()
+    if isinstance(value, (str, bytes, os.PathLike)):
+        return _bytes(value)
+    return json.dumps(value, default=_plain).encode()
+
+
+def _count(value: int, what: str, most: int = 2**31 - 1) -> int:
+    if not hasattr(value, "__index__") or not 0 <= operator.index(value) <= most:
+        raise ValueError(f"{what} must be an int from 0 to {most}, not {value!r}")
+    return operator.index(value)
+
+
+def _pairs(values: Mapping[str, Any], what: str) -> List[Tuple[bytes, bytes]]:
+    if not isinstance(values, Mapping):
+        raise TypeError(f"{what}s must be a dict, not {type(values).__name__}")
+    return [(_text(key, what), _yaml(value)) for key, value in values.items()]
 
 
 def _list(value: Union[None, PathLike, Sequence[PathLike]]) -> List[bytes]:
@@ -31,14 +59,16 @@ def _list(value: Union[None, PathLike, Sequence[PathLike]]) -> List[bytes]:
 
 def _params(path: Optional[PathLike], text: Optional[str], settings: Optional[Settings], input: Any, output: Any,
             **more: Any) -> Dict[str, Any]:
+    more.update({key: _count(more[key], key) for key in ("workers", "jobs") if key in more})
+    if more.get("grace_ns", 0) < 0:
+        raise ValueError("grace must be at least 0 seconds")
     if path is None and text is None:
         raise TypeError("give the path of a pipeline, or text=")
     if isinstance(path, str) and "\n" in path and not os.path.lexists(path):
         raise TypeError("the path is a YAML text: give it as text=")
     params = {key: _bytes(value) if isinstance(value, (str, os.PathLike)) else value for key, value in more.items()}
     return {**params, "path": _bytes("pipeline" if path is None else path),
-            "text": None if text is None else text.encode(),
-            "overrides": [(key.encode(), _yaml(value)) for key, value in (settings or {}).items()],
+            "text": None if text is None else _text(text, "text"), "overrides": _pairs(settings or {}, "setting"),
             "inputs": _list(input), "output": None if output is None else _bytes(output)}
 
 
@@ -46,10 +76,8 @@ def _diagnostics(rows: Sequence[Tuple[Any, ...]]) -> List[Diagnostic]:
     return [Diagnostic(*row) for row in rows]
 
 
-def _refused(status: int, rows: List[Diagnostic]) -> Error:
+def _refused(rows: List[Diagnostic]) -> Error:
     errors = [row for row in rows if row.severity == "error"]
-    if not errors:
-        return failure(status, "", 70, "the pipeline could not be opened")
     return PipelineError("\n".join(map(str, errors)), "wrong pipeline", errors[0].exit_code, rows)
 
 
@@ -70,9 +98,9 @@ def plan(path: Optional[PathLike] = None, *, text: Optional[str] = None, setting
     Raises PipelineError if the pipeline cannot run. `assume` plans for devices that this machine lacks."""
     params = _params(path, text, settings, input, output, offline=offline or assume is not None, plugins=plugins,
                      workers=workers, jobs=jobs, assume=_list(assume))
-    made, status, rows = _core.plan(params)
+    made, _, rows = _core.plan(params)
     if made is None:
-        raise _refused(status, _diagnostics(rows))
+        raise _refused(_diagnostics(rows))
     return Plan(**made, diagnostics=_diagnostics(rows))
 
 
@@ -91,20 +119,24 @@ class Pipeline:
                  trace: Optional[PathLike] = None, profile: Optional[PathLike] = None, grace: float = 0) -> None:
         params = _params(path, text, settings, input, output, workers=workers, jobs=jobs, plugins=plugins,
                          connect=connect, force=force, resume=resume, trace=trace, profile=profile,
-                         grace_ns=int(grace * 1e9))
-        made, status, rows = _core.open(params)
+                         grace_ns=_nanoseconds(grace))
+        made, _, rows = _core.open(params)
         self.diagnostics: List[Diagnostic] = _diagnostics(rows)
         if made is None:
-            raise _refused(status, self.diagnostics)
+            raise _refused(self.diagnostics)
         self._core = made
         self._last: Optional[Dict[str, Any]] = None
-        self._planned: Optional[Dict[str, Dict[str, Any]]] = None
+        self._planned: Dict[str, Dict[str, Any]] = {}
 
     def __enter__(self) -> "Pipeline":
         return self
 
     def __exit__(self, kind: Optional[type], *rest: object) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a pipeline cannot be copied, pickled or sent to another process: open it in the process that "
+                        "uses it")
 
     # ---- running
 
@@ -139,8 +171,8 @@ class Pipeline:
         The run waits for the loop: at most `hold` frames are queued or held by the program at a time. By default it is
         the stage's planned queue, and 256 for frames without a payload. If the program holds all of them, the loop
         raises FramesHeld."""
-        room = self._stage(stage)["queue"] if hold is None else hold
-        made: Iterator[Frame] = self._core.subscribe(stage.encode(), None, max(2, room), hold is not None)
+        room = self._stage(stage)["queue"] if hold is None else _count(hold, "hold", 2**63 - 1)
+        made: Iterator[Frame] = self._core.subscribe(_text(stage), None, max(2, room), hold is not None)
         return made
 
     def subscribe(self, stage: str, function: Callable[[Frame], object]) -> None:
@@ -150,11 +182,11 @@ class Pipeline:
         if not callable(function):
             raise TypeError("a subscriber must be a function")
         fails = self._stage(stage)["on_error"] == "fail"
-        self._core.subscribe(stage.encode(), function, 0, fails)
+        self._core.subscribe(_text(stage), function, 0, fails)
 
     def tap(self, stage: str, timeout: Optional[float] = None) -> Optional[Frame]:
         """A copy of the next frame that passes a stage or source of the running pipeline. None: none passed in time."""
-        return self._core.tap(stage.encode(), timeout)
+        return self._core.tap(_text(stage), timeout)
 
     def push(self, source: str, data: Any, *, pts: Optional[float] = None, pixel: Optional[str] = None,
              timeout: Optional[float] = None, copy: bool = True) -> None:
@@ -163,15 +195,15 @@ class Pipeline:
 
         `pts` is the presentation time in seconds. `pixel` is the layout if the pipeline leaves it open. With copy=False
         the pipeline reads the arrays' memory later: do not change them."""
-        output = self._stage(source)["outputs"][0]
-        number = _PIXELS[pixel] if pixel else output["pixel"]
+        (output, *_) = self._stage(source)["outputs"] or [_NO_OUTPUT]  # a sink: the library refuses it
+        number = output["pixel"] if pixel is None else _pixel(pixel)
         planes = list(data) if isinstance(data, (list, tuple)) and output["payload"] == _PICTURE else [data]
-        self._core.push(source.encode(), planes, number, output["layout"],
-                        None if pts is None else round(pts * 1e9), timeout, copy)
+        self._core.push(_text(source), planes, number, output["layout"],
+                        None if pts is None else _nanoseconds(pts), timeout, copy)
 
     def end(self, source: str) -> None:
         """Ends a source of type `push`: it gives no more frames."""
-        self._core.end(source.encode())
+        self._core.end(_text(source))
 
     # ---- sources and devices
 
@@ -185,7 +217,7 @@ class Pipeline:
 
     def remove_source(self, id: str, timeout: Optional[float] = None) -> None:
         """Removes a source, and waits until its frames are settled. Raises Timeout if they are not in time."""
-        self._core.remove_source(id.encode(), timeout)
+        self._core.remove_source(_text(id), timeout)
 
     def reload_sources(self) -> None:
         """Reads the list of `sources_from` again."""
@@ -193,11 +225,11 @@ class Pipeline:
 
     def enable_device(self, name: str, enabled: bool = True) -> None:
         """Enables or disables a device while the pipeline runs."""
-        self._core.enable_device(name.encode(), enabled)
+        self._core.enable_device(_text(name), enabled)
 
     def trigger(self, id: str) -> None:
         """Triggers a stage, such as `record`."""
-        self._core.trigger(id.encode())
+        self._core.trigger(_text(id))
 
     def reopen(self) -> None:
         """Asks sinks to open their files again, after these were moved."""
@@ -215,29 +247,42 @@ class Pipeline:
         return Plan(**self._core.plan(), diagnostics=self.diagnostics)
 
     def _stage(self, id: str) -> Dict[str, Any]:
-        if self._planned is None:
+        if _text(id) and id not in self._planned:  # sources come and go
             self._planned = {stage["id"]: stage for stage in self._core.plan()["stages"]}
         if id not in self._planned:
-            raise Error(f"the pipeline has no stage or source \"{id}\"; it has {', '.join(self._planned)}",
-                        "wrong usage", 64)
+            known = [one for one in self._planned if not one.startswith("+")]  # places for sources that come later
+            raise Error(f"the pipeline has no stage or source \"{id}\"; it has {', '.join(known)}", "wrong usage", 64)
         return self._planned[id]
 
     def _change(self, id: str, options: Mapping[str, Any], add: bool) -> List[Diagnostic]:
-        pairs = [(key.encode(), _yaml(value)) for key, value in options.items()]
-        status, rows = self._core.change_source(id.encode(), pairs, add)
+        status, rows = self._core.change_source(_text(id), _pairs(options, "option"), add)
         found = _diagnostics(rows)
         if status:
-            raise _refused(status, found)
+            raise _refused(found)
         return found
 
 
 _PIXELS: Dict[str, int] = NAMES["pixels"]
 _PICTURE: int = NAMES["payloads"]["picture"]
+_NO_OUTPUT: Dict[str, int] = {"payload": 0, "pixel": 0, "layout": 0}
+_MOST_SECONDS = 9e9  # nanoseconds have 63 bits
+
+
+def _pixel(name: str) -> int:
+    if name not in _PIXELS:
+        raise ValueError(f"there is no pixel layout \"{name}\": use {', '.join(_PIXELS)}")
+    return _PIXELS[name]
+
+
+def _nanoseconds(seconds: float) -> int:
+    if not abs(seconds) < _MOST_SECONDS:
+        raise ValueError(f"a time must be a number of seconds below {_MOST_SECONDS:.0e}, not {seconds}")
+    return round(seconds * 1e9)
 
 
 def _raise_with_cause(error: Error) -> None:
     """Raises a StageError if a function of the program ended the run, from the exception that it raised."""
-    cause = _core.take_exception() if " raised " in str(error) else None
+    cause = _core.take_exception(str(error).encode()) if " raised " in str(error) else None
     if cause is not None:
         raise StageError(str(error), error.status, error.exit_code) from cause
 

@@ -112,6 +112,8 @@ def stage(function: Optional[Function] = None, *, name: Optional[str] = None,
     if function is None:
         return lambda function: stage(function, name=name, accepts=accepts, output=output, tensors=tensors,
                                       classes=classes, objects=objects, sink=sink, help=help)
+    if not callable(function):
+        raise TypeError(f"a stage must be a function over a list of frames, not {type(function).__name__}")
     text = (inspect.getdoc(function) or "a function in Python").strip()
     labels = [] if isinstance(classes, bool) else list(classes)
     labels = labels or ([] if isinstance(objects, bool) else list(objects))
