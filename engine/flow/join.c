@@ -245,6 +245,19 @@ static verdict pass_unmatched(mr_instance *instance, uint32_t source, size_t por
     return PASSED;
 }
 
+/* Takes an item of a source that has objects here but no frames: a later join must not wait for these. */
+static verdict pass_frameless(mr_instance *instance, mr_slot *slot, uint32_t source, const head *object) {
+    mr_item gap = {.kind = MR_ITEM_GAP, .source = source, .identity = *mr_item_identity(&object->item),
+                   .absorbed = true};
+    const bool one = is_object(object);
+    if (mr_identity_ends_objects(&gap.identity))
+        gap.identity.sub = 0;
+    pass_unmatched(instance, source, OBJECTS);
+    if (!one && mr_outlets_mark_gaps(&instance->outlets))
+        mr_slot_add_mark(slot, &gap);
+    return PASSED;
+}
+
 static verdict pass_gap(mr_instance *instance, mr_slot *slot, uint32_t source) {
     mr_item gap;
     mr_link_take(mr_inlets_link(&instance->inlets, FRAMES), source, &gap);
@@ -322,6 +335,8 @@ static verdict advance_objects(mr_instance *instance, mr_slot *slot, size_t turn
     }
     if (frame.is == ITEM && frame.item.kind == MR_ITEM_FRAME && frame.item.frame->identity.sub)
         return pass_unmatched(instance, source, FRAMES);
+    if (!mr_link_has_source(mr_inlets_link(&instance->inlets, FRAMES), source))
+        return pass_frameless(instance, slot, source, &object);
     const int order = frame.is != ITEM ? -1 : object.is != ITEM ? 1 : compare(&object, &frame);
     if (order < 0)
         return pass_unmatched(instance, source, OBJECTS);

@@ -82,10 +82,16 @@ static void skip_number(mr_decode_video *video, mr_io *io) {
     mr_io_skip(io, left_out.epoch, left_out.seq, false);
 }
 
-/* Skips the numbers that omitted pictures have before `pts_ns`; INT64_MAX: all. */
-static void skip_left_out(mr_decode_video *video, mr_io *io, int64_t pts_ns) {
-    for (uint64_t left = mr_needed_reach(&video->needed, pts_ns); left > 0; left--)
+/* Skips the numbers of omitted pictures. */
+static void skip_left_out(mr_decode_video *video, mr_io *io) {
+    for (; video->left_out > 0; video->left_out--)
         skip_number(video, io);
+}
+
+/* No more pictures come: skips the numbers of all that were omitted. */
+static void skip_rest(mr_decode_video *video, mr_io *io) {
+    video->left_out += mr_needed_reach(&video->needed, INT64_MAX);
+    skip_left_out(video, io);
 }
 
 static void drop_undecoded(mr_io *io, mr_frame *packet) {
@@ -102,7 +108,7 @@ static void give_up(mr_decode_video *video, mr_io *io, uint32_t source, int stat
     int64_t number;
     for (mr_frame *packet; (packet = mr_pending_take_oldest(&video->pending, INT64_MAX, &number));)
         drop_undecoded(io, packet);
-    skip_left_out(video, io, INT64_MAX);
+    skip_rest(video, io);
     mr_needed_fini(&video->needed);
     mr_media_unref(&video->media);
     video->again = INT64_MAX;
@@ -111,9 +117,9 @@ static void give_up(mr_decode_video *video, mr_io *io, uint32_t source, int stat
 
 /* ---- pictures -------------------------------------------------------------------------------------------------- */
 
-static bool is_selected(mr_decode_video *video, mr_io *io, const mr_frame *packet, int64_t number) {
+static bool is_selected(mr_decode_video *video, const mr_frame *packet, int64_t number) {
     if (packet->pts_ns != MR_NO_TIME)
-        skip_left_out(video, io, packet->pts_ns);
+        video->left_out += mr_needed_reach(&video->needed, packet->pts_ns);
     const int64_t time_ns = mr_decode_stream_place(&video->output->stream, &video->pending, packet, number);
     return mr_needed_wants(&video->needed, packet, time_ns);
 }
@@ -132,7 +138,7 @@ static bool is_ahead(mr_decode_video *video, const mr_frame *packet) {
     return video->ahead;
 }
 
-static mr_decode_verdict judge(mr_decode_video *video, mr_io *io, AVFrame *picture) {
+static mr_decode_verdict judge(mr_decode_video *video, AVFrame *picture) {
     mr_decode_report *report = &video->output->report;
     const int64_t number = picture->reordered_opaque;
     const mr_frame *packet = mr_pending_find(&video->pending, number);
@@ -151,7 +157,7 @@ static mr_decode_verdict judge(mr_decode_video *video, mr_io *io, AVFrame *pictu
     if (picture->interlaced_frame)
         mr_pending_note_interlaced(&video->pending, number);
     mr_decode_report_note(report, dropped ? MR_DECODE_DAMAGED : MR_DECODE_PICTURE);
-    const bool selected = is_selected(video, io, packet, number);
+    const bool selected = is_selected(video, packet, number);
     return dropped ? MR_VERDICT_DAMAGED : selected ? MR_VERDICT_WANTED : MR_VERDICT_NOT_SELECTED;
 }
 
@@ -180,6 +186,7 @@ static int settle(mr_decode_video *video, mr_io *io, bool *emitted) {
     mr_frame *packet = mr_pending_find(&video->pending, number);
     int status = MR_OK;
     *emitted = false;
+    skip_left_out(video, io);
     if (!packet || video->verdict == MR_VERDICT_AGAIN)
         return MR_OK; /* without one: it was counted as damaged before */
     if (video->verdict == MR_VERDICT_WANTED)
@@ -218,7 +225,7 @@ static int give_pictures(mr_decode_video *video, mr_io *io) {
         if (!video->picture->buf[0]) {
             if (emitted || !receive(video, io, video->picture))
                 return MR_DONE;
-            video->verdict = judge(video, io, video->picture);
+            video->verdict = judge(video, video->picture);
         }
         if (emitted)
             return MR_MORE;
@@ -230,7 +237,7 @@ static int give_pictures(mr_decode_video *video, mr_io *io) {
         av_frame_unref(video->picture);
         av_frame_move_ref(video->picture, video->following);
         if (video->picture->buf[0])
-            video->verdict = judge(video, io, video->picture);
+            video->verdict = judge(video, video->picture);
     }
 }
 
@@ -376,7 +383,7 @@ static int drain(mr_decode_video *video, mr_io *io, bool cut_short) {
     int answer = drain_decoder(video, io);
     if (answer)
         return answer;
-    skip_left_out(video, io, INT64_MAX);
+    skip_rest(video, io);
     mr_needed_fini(&video->needed);
     return MR_DONE;
 }

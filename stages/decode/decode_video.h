@@ -32,6 +32,7 @@ typedef struct mr_decode_video {
     AVFrame *picture;        /* the next one to settle and the one after it; empty: not known yet */
     AVFrame *following;
     mr_decode_verdict verdict; /* on picture */
+    uint64_t left_out;       /* omitted pictures before it whose numbers are not skipped yet */
     int64_t last_given;      /* the packet whose picture was emitted last */
     int64_t last_dts_ns;     /* last packet's; MR_NO_TIME: none */
     int64_t again;           /* the first packet that the other decoder gets; INT64_MAX: none that was sent */

@@ -1,10 +1,10 @@
 """Clips that ffmpeg makes from Debian's samples at test time, and what ffprobe and ffmpeg report about them.
 
 Each clip is made once, in the build folder: a clip whose recipe changes gets another name."""
+import fcntl
 import functools
 import hashlib
 import json
-import shutil
 import subprocess
 import threading
 
@@ -23,19 +23,17 @@ def ffmpeg(*arguments):
 
 
 def made(name, recipe, make):
-    """The path of a clip that make(path) writes, in a folder named after the recipe."""
+    """The path of a clip that make(path) writes, in a folder named after the recipe. If several tests need it at the
+    same time, one makes it and the others wait."""
     mark = hashlib.sha256(recipe.encode()).hexdigest()[:10]
     path = FOLDER / f"{mark}-{name}"
     if not path.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
-        part = FOLDER / f"part{threading.get_native_id()}-{name}"
-        make(part)
-        try:
-            part.rename(path)
-        except OSError:  # another test was quicker; a folder cannot replace another
+        with open(FOLDER / f"{mark}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             if not path.exists():
-                raise
-            shutil.rmtree(part)
+                make(part := FOLDER / f"part{threading.get_native_id()}-{name}")
+                part.rename(path)
     return path
 
 

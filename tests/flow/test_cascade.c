@@ -297,6 +297,23 @@ TEST(only_one_source_has_objects) {
     }
 }
 
+/* A source whose objects come without their frames: a later join does not wait for these. */
+TEST(only_one_source_has_frames) {
+    EACH_WORKER_COUNT(workers) {
+        memset(last, 0, sizeof last);
+        mr_pipeline *pipeline = flow_open_with(
+            types, FLOW "sources: {a: {type: count, frames: 60}, b: {type: count, frames: 60}}\nstages:\n"
+            "  first: {type: pass, input: sources.*}\n  split: {input: first}\n" UNITE_WITH("a", "split")
+            "  both: {type: meet, join: {x: first, y: unite}, queue: {size: 2}}\n  out: {type: collect, input: both}\n",
+            0, workers);
+        mr_summary *summary = flow_run(pipeline);
+        assert_int_equal(summary->delivered, FRAMES);
+        assert_int_equal(summary->absorbed, FRAMES);
+        assert_int_equal(summary->objects.absorbed, objects_in_all());
+        flow_close(&pipeline, &summary);
+    }
+}
+
 /* Two cascades, one after the other. */
 TEST(cascades_in_a_row) {
     run_all("  split-a: {type: split, input: first}\n"

@@ -97,7 +97,6 @@ enum { DRAWN_BYTES = 16384, MOST_WAYS = 40, MOST_STAGES = 14, ID_BYTES = 16 };
 typedef struct drawn_graph {
     char text[DRAWN_BYTES];
     bool certain;      /* the frames that arrive do not depend on time: no queue drops frames, and no device fails */
-    bool has_devices;  /* some stage runs on a device of `devices` */
 } drawn_graph;
 
 /* What a stage can take: a source's or a stage's output. */
@@ -106,6 +105,8 @@ typedef struct way {
     unsigned sources;  /* a bit for each source whose frames come this way */
     int objects;       /* frames of objects: 1 + the way that has their frames; 0: whole frames */
     bool merged;       /* frames of one source come over several ways */
+    bool doubled;      /* some stage makes two frames of one. The planner does not know this, so that before a join the
+                          author's queues would have to be long enough. */
     bool used;
 } way;
 
@@ -203,7 +204,6 @@ static void draw_device(drawing *d, bool reserve) {
     static const char *const devices[] = {"d0", "d1", "[d0, d1]"};
     if (chance(d, 40))
         return;
-    d->graph->has_devices = true;
     put(d, ", device: %s", devices[between(d, 0, 2)]);
     if (reserve && chance(d, 20))
         put(d, ", on_device_error: cpu");
@@ -218,13 +218,13 @@ static void draw_batch(drawing *d) {
     put(d, "}");
 }
 
-typedef enum traits { ON_DEVICE = 1, BATCHES = 2, EVERY = 4, PERIOD = 8, FAILS = 16, WHOLE = 32 } traits;
+typedef enum traits { ON_DEVICE = 1, BATCHES = 2, EVERY = 4, PERIOD = 8, FAILS = 16, DOUBLES = 32 } traits;
 
 static const struct kind {
     const char *type;
     unsigned traits;
 } kinds[] = {
-    {"pass", 0}, {"look", 0}, {"gate", EVERY}, {"twice", WHOLE}, {"scale", ON_DEVICE}, {"scale", ON_DEVICE},
+    {"pass", 0}, {"look", 0}, {"gate", EVERY}, {"twice", DOUBLES}, {"scale", ON_DEVICE}, {"scale", ON_DEVICE},
     {"block", ON_DEVICE | BATCHES}, {"block", ON_DEVICE | BATCHES}, {"note", ON_DEVICE}, {"note", ON_DEVICE},
     {"batcher", BATCHES}, {"batcher", BATCHES}, {"gatherer", 0}, {"sampler", ON_DEVICE | BATCHES | EVERY},
     {"slow", PERIOD}, {"broken", FAILS},
@@ -234,6 +234,7 @@ static way *follow(drawing *d, way *from) {
     way *made = add_way(d, "p", from->sources);
     made->objects = from->objects;
     made->merged = from->merged;
+    made->doubled = from->doubled;
     from->used = true;
     return made;
 }
@@ -241,9 +242,10 @@ static way *follow(drawing *d, way *from) {
 static void draw_plain(drawing *d) {
     way *from = choose(d);
     const struct kind *kind = &kinds[between(d, 0, (int)(sizeof kinds / sizeof *kinds) - 1)];
-    if (kind->traits & WHOLE && from->objects)
+    if (kind->traits & DOUBLES && from->objects)
         return;
-    const way *made = follow(d, from);
+    way *made = follow(d, from);
+    made->doubled |= kind->traits & DOUBLES;
     put(d, "  %s: {type: %s, input: %s", made->id, kind->type, from->id);
     if (kind->traits & EVERY)
         put(d, ", every: %d", between(d, 1, 5));
@@ -260,11 +262,11 @@ static void draw_plain(drawing *d) {
     d->stages++;
 }
 
-/* Another way than `a` with frames of the same kind that share a source with it; NULL: there is none. */
+/* Another way than `a` for a join, with frames of the same kind that share a source with it; NULL: there is none. */
 static way *partner(drawing *d, const way *a) {
     for (int tries = 0; tries < 12; tries++) {
         way *b = choose(d);
-        if (b != a && b->objects == a->objects && b->sources & a->sources)
+        if (b != a && b->objects == a->objects && b->sources & a->sources && !a->doubled && !b->doubled)
             return b;
     }
     return NULL;
@@ -296,6 +298,7 @@ static void draw_merge(drawing *d) {
     b->used = true;
     made->sources = a->sources | b->sources;
     made->merged = a->merged || b->merged || (a->sources & b->sources);
+    made->doubled = a->doubled || b->doubled;
     put(d, "  %s: {type: pass, input: [%s, %s]", made->id, a->id, b->id);
     draw_handling(d, false);
     put(d, "}\n");
@@ -304,7 +307,7 @@ static void draw_merge(drawing *d) {
 
 static void draw_split(drawing *d) {
     way *from = choose(d);
-    if (from->objects || from->merged)
+    if (from->objects || from->merged || from->doubled)
         return;
     const int of = (int)(from - d->ways);
     way *made = follow(d, from);
@@ -411,7 +414,7 @@ static mr_pipeline *open_drawn(const drawn_graph *graph, uint64_t schedule, int 
 #define REQUIRE(is_so, ...)                                                                                           \
     do {                                                                                                              \
         if (!(is_so)) {                                                                                               \
-            print_message("%s", graph->text);                                                                         \
+            fputs(graph->text, stderr);                                                                               \
             print_message(__VA_ARGS__);                                                                               \
             fail();                                                                                                   \
         }                                                                                                             \
@@ -451,16 +454,19 @@ static void await_end(const drawn_graph *graph, mr_pipeline *pipeline, uint64_t 
     check_accounts(graph, pipeline, seed, workers);
 }
 
+/* NULL: it is refused, or a device is lost before all stages are open. */
 static mr_pipeline *start(const drawn_graph *graph, uint64_t seed, uint64_t schedule, int workers) {
     memset(tallies, 0, sizeof tallies);
     flow_stages_reset();
     mr_pipeline *pipeline = open_drawn(graph, schedule, workers);
-    REQUIRE(!pipeline || mr_pipeline_start(pipeline) == MR_OK, "seed %llu does not start: %s\n",
-            (unsigned long long)seed, mr_message());
+    const int status = pipeline ? mr_pipeline_start(pipeline) : MR_OK;
+    REQUIRE(!status || !graph->certain, "seed %llu does not start: %s\n", (unsigned long long)seed, mr_message());
+    if (status)
+        mr_pipeline_destroy(&pipeline);
     return pipeline;
 }
 
-/* Runs it once. False: it was refused. */
+/* Runs it once. False: it did not start. */
 static bool run_once(const drawn_graph *graph, uint64_t seed, uint64_t schedule, int workers) {
     mr_pipeline *pipeline = start(graph, seed, schedule, workers);
     if (!pipeline)
@@ -476,6 +482,8 @@ static void disturb(const drawn_graph *graph, uint64_t seed, uint64_t schedule, 
     const uint64_t drawn = mix(seed + 7);
     const int64_t pause_ns = (int64_t)(drawn >> 32) % (schedule ? 2000000 : 1000000);
     const char *device = drawn & 4 ? "d0" : "d1";
+    if (!pipeline)
+        return;
     mr_pipeline_wait(pipeline, pause_ns);
     if (drawn & 3)
         mr_pipeline_stop(pipeline, drawn & 1);
@@ -515,7 +523,7 @@ static bool run_all(const drawn_graph *graph, uint64_t seed) {
 TEST(they_end_and_give_the_same_frames) {
     static drawn_graph graph;
     const uint64_t first = number_from("MILLRACE_SEED", 1);
-    const uint64_t count = number_from("MILLRACE_GRAPHS", UNDER_TSAN(40, 300));
+    const uint64_t count = number_from("MILLRACE_GRAPHS", UNDER_TSAN(30, 200));
     uint64_t ran = 0, certain = 0;
     for (uint64_t seed = first; seed < first + count; seed++) {
         draw_graph(&graph, seed);

@@ -52,7 +52,7 @@ static void ask(const char *line) {
 /* Objects refer to pictures and classes that there are. */
 static void read_coco(const uint8_t *data, size_t bytes) {
     mr_coco coco;
-    int status = mr_coco_read(&coco, fuzz_file("coco.json", data, bytes));
+    int status = mr_coco_read(&coco, fuzz_file("coco.json", data, bytes), NULL);
     fuzz_expect_reason(status);
     for (size_t i = 0; i < coco.object_count && !status; i++) {
         const mr_boxed *one = &coco.objects[i];

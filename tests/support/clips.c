@@ -1,10 +1,12 @@
 #include "tests/support/clips.h"
 #include "tests/support/suite.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -44,23 +46,41 @@ void clip_shell(const char *format, ...) {
         fail_msg("failed: %s", command);
 }
 
-void clip_make(char path[CLIP_PATH], const char *name, const char *arguments) {
-    clip_path(path, name);
+/* Makes a clip with a shell command, unless it exists. If several tests need it at the same time, one makes it and the
+ * others wait. */
+static void make_once(const char *path, const char *command) {
     if (access(path, F_OK) == 0)
         return;
-    /* Must be made under another name first, since suites can run at the same time. */
-    clip_shell("mkdir -p '%s' && ffmpeg -nostdin -v error -y %s '%s/%d-%s' && mv '%s/%d-%s' '%s'", folder(), arguments,
-               folder(), getpid(), name, folder(), getpid(), name, path);
+    char name[CLIP_PATH + 8];
+    snprintf(name, sizeof name, "%s.lock", path);
+    clip_shell("mkdir -p '%s'", folder());
+    const int lock = open(name, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+    assert_true(lock >= 0 && flock(lock, LOCK_EX) == 0);
+    const int status = access(path, F_OK) == 0 ? 0 : system(command);
+    close(lock);
+    if (status != 0)
+        fail_msg("failed: %s", command);
+}
+
+void clip_make(char path[CLIP_PATH], const char *name, const char *arguments) {
+    char command[4096];
+    clip_path(path, name);
+    /* Must be made under another name first: a test can be killed. */
+    snprintf(command, sizeof command,
+             "part='%s/%d-%s' && ffmpeg -nostdin -v error -y %s \"$part\" && mv \"$part\" '%s'", folder(),
+             getpid(), name, arguments, path);
+    make_once(path, command);
 }
 
 void clip_make_twice(char path[CLIP_PATH], const char *name, const char *arguments) {
+    char command[4096];
     clip_path(path, name);
-    if (access(path, F_OK) == 0)
-        return;
-    clip_shell("mkdir -p '%s' && log='%s/%d-%s' && ffmpeg -nostdin -v error -y %s -pass 1 -passlogfile \"$log\" -f "
-               "null - && ffmpeg -nostdin -v error -y %s -pass 2 -passlogfile \"$log\" \"$log\" && rm \"$log\"-* && mv "
-               "\"$log\" '%s'",
-               folder(), folder(), getpid(), name, arguments, arguments, path);
+    snprintf(command, sizeof command,
+             "log='%s/%d-%s' && ffmpeg -nostdin -v error -y %s -pass 1 -passlogfile \"$log\" -f null - && "
+             "ffmpeg -nostdin -v error -y %s -pass 2 -passlogfile \"$log\" \"$log\" && rm \"$log\"-* && "
+             "mv \"$log\" '%s'",
+             folder(), getpid(), name, arguments, arguments, path);
+    make_once(path, command);
 }
 
 FILE *clip_ask(const char *format, ...) {

@@ -2,7 +2,9 @@
 
     wheel.py pack ROOT TREE FOLDER      packs TREE, with the metadata, into a wheel in FOLDER
     wheel.py repair ARGUMENT...         runs auditwheel, and lets it leave out fewer libraries
-    wheel.py repack WHEEL FOLDER        packs a wheel again, with files in order and one date; prints the path"""
+    wheel.py repack WHEEL FOLDER [LEVEL]
+                                        packs a wheel again, with files in order and one date; prints the path. LEVEL
+                                        is zlib's"""
 import base64
 import hashlib
 import io
@@ -44,7 +46,7 @@ SYSTEM = {"libc.so.6", "libm.so.6", "libdl.so.2", "librt.so.1", "libpthread.so.0
 DATE = (1980, 1, 1, 0, 0, 0)  # the first that ZIP has
 
 
-def write(path, files, compression=zipfile.ZIP_DEFLATED):
+def write(path, files, compression=zipfile.ZIP_DEFLATED, level=None):
     """Writes {name: (bytes, is a program)} as a wheel; RECORD lists the digests."""
     record = next(name for name in files if name.endswith(".dist-info/WHEEL")).replace("WHEEL", "RECORD")
     rows = []
@@ -61,7 +63,7 @@ def write(path, files, compression=zipfile.ZIP_DEFLATED):
             entry.compress_type = compression
             entry.create_system = 3
             entry.external_attr = (0o100755 if program else 0o100644) << 16
-            made.writestr(entry, data)
+            made.writestr(entry, data, compresslevel=level)
     part.replace(path)
     return path
 
@@ -114,14 +116,14 @@ def licences(files):
             yield f"common-licenses/{name}", path.read_bytes()
 
 
-def repack(wheel, folder):
+def repack(wheel, folder, level=None):
     with zipfile.ZipFile(io.BytesIO(wheel.read_bytes())) as given:
         files = {name: (given.read(name), given.read(name)[:4] == b"\x7fELF") for name in given.namelist()
                  if not name.endswith("/")}
     # auditwheel adds a list of what it found, which names no file of ours.
     info = next(name for name in files if name.endswith(".dist-info/WHEEL")).rpartition("/")[0]
     files.update({f"{info}/licenses/{name}": (text, False) for name, text in licences(files)})
-    return write(folder / wheel.name, files)
+    return write(folder / wheel.name, files, level=level)
 
 
 def repair(arguments):
@@ -159,4 +161,5 @@ if __name__ == "__main__":
     verb, *given = sys.argv[1:]
     if verb == "repair":
         repair(given)
-    print({"pack": pack, "repack": repack}[verb](*map(pathlib.Path, given)))
+    folders = map(pathlib.Path, given[:3 if verb == "pack" else 2])
+    print(pack(*folders) if verb == "pack" else repack(*folders, *map(int, given[2:])))

@@ -68,6 +68,14 @@ class Figures(ObjectsCase):
         self.assertFalse((self.folder / "rows.jsonl").exists())
         fewer = self.evaluate("--json", "--set", "stages.detect.score=0.5")
         self.assertEqual((fewer["found"], fewer["classes"][1]["found"]), (6, 3))
+        (self.folder / "annotations").mkdir()  # as in COCO's own layout
+        path.rename(self.folder / "annotations/truth.json")
+        apart = self.evaluate("--json", "--pictures", self.folder, data="annotations/truth.json")
+        self.assertEqual({**apart, "data": found["data"]}, found)
+        self.assertIn(f"the annotations' paths begin in {self.folder}/annotations, unless --pictures names another",
+                      self.evaluate(data="annotations/truth.json", code=66))
+        self.assertIn("--pictures is for COCO's annotations",
+                      self.evaluate("--pictures", self.folder, data="photos", code=64))
 
     def test_evaluation_refused(self):
         save(self.folder / "model.onnx", {"o": rows_of([(8, 4, 24, 36, 0.9, 1)])})

@@ -220,14 +220,16 @@ class Words(Case):
         self.assertEqual(got, [text.replace("l", "I").replace("1", "I") for text in want])
 
     def test_turned_pages(self):
-        """Lines run in all four directions, and a line is long."""
+        """Lines run in all four directions, and lean from the upright. Corners of a long line that leans begin at its
+        other end, and those of a short one do not; both count in one vote."""
         want = ["Invoice number 4711", " ".join(["the quick brown fox jumps over the lazy dog"] * 3)]
         font = ImageFont.truetype(str(lettering.FONTS / "dejavu" / "DejaVuSans.ttf"), 28)
         page = Image.new("RGB", (int(font.getlength(want[1])) + 60, 160), "white")
         for i, line in enumerate(want):
             ImageDraw.Draw(page).text((30, 20 + 70 * i), line, font=font, fill="black")
-        for quarters in range(4):
-            page.rotate(90 * quarters, expand=True).save(self.folder / f"{quarters}.png")
+        for degrees in (0, 90, 180, 270, 88, 92, -88, -92):
+            turned = page.rotate(degrees, Image.Resampling.BICUBIC, expand=True, fillcolor="white")
+            turned.save(self.folder / f"{degrees}.png")
         run = self.run_pipeline(ROOT / "pipelines" / "text.yaml", "--input", self.folder / "*.png", rows=False,
                                 environment={"PICTURES": str(self.folder / "read"),
                                              "OUTPUT": str(self.folder / "rows.jsonl")})

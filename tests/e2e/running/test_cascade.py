@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import unittest
@@ -513,16 +514,21 @@ class Cascades(Case):
         (folder / "classes.txt").write_text("dark\nlight\n")
         (folder / "all.json").write_text(json.dumps({"images": images, "annotations": annotations, "categories": [
             {"id": 7, "name": "dark"}, {"id": 8, "name": "light"}]}))
-        for data in (folder / "all.json", folder):
+        (folder / "apart").mkdir()
+        shutil.copy(folder / "all.json", folder / "apart/apart.json")
+        for data, more in ((folder / "apart/apart.json", ("--pictures", folder)), (folder / "all.json", ()),
+                           (folder, ())):
             head, cache = self.folder / f"head-{data.name}", self.folder / f"cache-{data.name}"
             path = self.write(cascade("uri: '*.png'", classify=f"head: '{head}'"))
-            self.millrace("train", path, "--data", data, "--output", head, "--cache", cache)
+            self.millrace("train", path, "--data", data, "--output", head, "--cache", cache, *more)
             made = next(cache.glob("objects-*"))
             rows = rows_in(made / "objects.jsonl")
             self.assertEqual({row["path"]: row["label"] for row in rows}, {name: one[1] for name, one in want.items()})
             self.assertEqual({row["group"] for row in rows}, {str(path) for path in (folder / "images").iterdir()})
             for name, (pixels, _) in want.items():
                 self.assertTrue(np.array_equal(np.array(Image.open(made / name)), pixels), (data, name))
+        self.millrace("train", path, "--data", folder, "--output", head, "--pictures", folder, code=64,
+                      says="--pictures is for COCO's annotations")
         command = [MILLRACE, "train", path, "--data", folder, "--output", head, "--cache", cache]
         # Another training of the same objects reads these pictures: they stay until it has ended.
         before = (made / "objects.jsonl").stat().st_ino

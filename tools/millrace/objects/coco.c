@@ -1,5 +1,6 @@
 #include "tools/millrace/objects/coco.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,10 +99,17 @@ static int read_named(const reading *r, yajl_val root, const char *name, const c
     return MR_OK;
 }
 
-/* Relative paths begin in the file's folder. */
-static int name_all(const reading *r) {
+/* The folder of pictures, by default the file's. */
+static const char *folder_of(const reading *r, const char *given) {
     const char *slash = strrchr(r->path, '/');
-    const int folder = slash ? (int)(slash - r->path) + 1 : 0;
+    mr_arena *arena = &r->to->arena;
+    return given  ? mr_arena_text(arena, given, strlen(given))
+           : slash ? mr_arena_text(arena, r->path, slash > r->path ? (size_t)(slash - r->path) : 1)
+                   : mr_arena_text(arena, ".", 1);
+}
+
+/* Relative paths begin in the folder. */
+static int name_all(const reading *r) {
     mr_coco *to = r->to;
     to->pictures = mr_arena_array(&to->arena, to->picture_count + 1, sizeof *to->pictures);
     to->classes = mr_arena_array(&to->arena, to->class_count + 1, sizeof *to->classes);
@@ -109,7 +117,7 @@ static int name_all(const reading *r) {
         return MR_ERROR_MEMORY;
     for (size_t i = 0; i < to->picture_count; i++) {
         const char *name = r->pictures[i].name;
-        const char *path = mr_arena_print(&to->arena, "%.*s%s", *name == '/' ? 0 : folder, r->path, name);
+        const char *path = *name == '/' ? name : mr_arena_print(&to->arena, "%s/%s", to->folder, name);
         if (!path)
             return MR_ERROR_MEMORY;
         to->pictures[r->pictures[i].place] = path;
@@ -256,7 +264,7 @@ static int read_objects(const reading *r, yajl_val root) {
     return status;
 }
 
-int mr_coco_read(mr_coco *coco, const char *path) {
+int mr_coco_read(mr_coco *coco, const char *path, const char *folder) {
     reading r = {.to = coco, .path = path};
     mr_file_bytes text;
     char why[160];
@@ -275,6 +283,8 @@ int mr_coco_read(mr_coco *coco, const char *path) {
         status = read_named(&r, root, "videos", NULL, &r.videos, &r.video_count);
     if (!status)
         status = order_pictures(&r);
+    if (!status && !(coco->folder = folder_of(&r, folder)))
+        status = MR_ERROR_MEMORY;
     if (!status)
         status = name_all(&r);
     if (!status)
@@ -290,4 +300,17 @@ int mr_coco_read(mr_coco *coco, const char *path) {
 void mr_coco_fini(mr_coco *coco) {
     mr_arena_fini(&coco->arena);
     *coco = (mr_coco){0};
+}
+
+int mr_coco_locate(mr_coco *coco, size_t picture, const char **path) {
+    const char *name = coco->pictures[picture];
+    char *real = realpath(name, NULL);
+    if (!real && coco->folder)
+        return mr_fail(mr_file_status(errno), "cannot read %s: %s; the annotations' paths begin in %s, unless "
+                       "--pictures names another folder", name, strerror(errno), coco->folder);
+    if (!real)
+        return mr_fail(mr_file_status(errno), "cannot read %s: %s", name, strerror(errno));
+    *path = mr_arena_text(&coco->arena, real, strlen(real));
+    free(real);
+    return *path ? MR_OK : MR_ERROR_MEMORY;
 }

@@ -11,7 +11,8 @@
 
 typedef struct mr_coco {
     size_t picture_count, class_count, object_count, sequence_count;
-    const char **pictures; /* paths; relative ones in the file begin in its folder. NULL: frames of some source */
+    const char **pictures; /* paths; relative ones in the file begin in `folder`. NULL: frames of some source */
+    const char *folder;    /* NULL: the paths are whole */
     size_t *sequence;      /* of each picture; NULL: there is one */
     double *rate;          /* of each sequence, in pictures a second; 0: not known. NULL: none is */
     const char **classes;  /* names */
@@ -20,8 +21,10 @@ typedef struct mr_coco {
     mr_arena arena;
 } mr_coco;
 
-/* The caller must call mr_coco_fini, also on failure. */
-int mr_coco_read(mr_coco *coco, const char *path);
+/* `folder`: of the pictures; NULL: that of the file. The caller must call mr_coco_fini, also on failure. */
+int mr_coco_read(mr_coco *coco, const char *path, const char *folder);
 void mr_coco_fini(mr_coco *coco);
+/* A picture's path without links and detours, which must exist. */
+int mr_coco_locate(mr_coco *coco, size_t picture, const char **path);
 /* MR_ERROR_DATA if a picture has two objects with one class and track; `path` is for the message. */
 int mr_coco_check_tracks(const mr_coco *coco, const char *path);

@@ -90,11 +90,8 @@ static int list_pictures(cutting *c) {
     for (size_t i = 0; i < c->coco.picture_count && !status; i++) {
         if (c->first[i] == c->first[i + 1])
             continue;
-        char *real = realpath(c->coco.pictures[i], NULL);
-        const char *path = real ? mr_arena_text(&c->arena, real, strlen(real)) : NULL;
-        status = real ? path ? MR_OK : MR_ERROR_MEMORY
-                      : mr_fail(mr_file_status(errno), "cannot read %s: %s", c->coco.pictures[i], strerror(errno));
-        free(real);
+        const char *path = NULL;
+        status = mr_coco_locate(&c->coco, i, &path);
         c->numbers[i] = i;
         if (!status && mr_index_get(&c->index, path))
             status = mr_fail(MR_ERROR_DATA, "%s: two images have the file %s", c->params->data, path);
@@ -269,7 +266,8 @@ static int run(cutting *c, bool *told) {
 static int read_data(cutting *c) {
     const char *dot = strrchr(c->params->data, '.');
     c->relative = !dot || strcmp(dot, ".json") != 0;
-    int status = c->relative ? mr_yolo_read(&c->coco, c->params->data) : mr_coco_read(&c->coco, c->params->data);
+    int status = c->relative ? mr_yolo_read(&c->coco, c->params->data)
+                             : mr_coco_read(&c->coco, c->params->data, c->params->pictures);
     if (!status)
         status = sort_objects(c);
     return status ? status : list_pictures(c);

@@ -14,6 +14,7 @@
 
 typedef struct mr_cutouts_params {
     const char *data;
+    const char *pictures;  /* COCO: the folder in which the annotations' paths begin; NULL: that of `data` */
     const char *folder;    /* to write into; must exist. Files of an earlier call are replaced */
     bool (*stopped)(void); /* called from time to time; true: MR_ERROR_CANCELLED */
 } mr_cutouts_params;

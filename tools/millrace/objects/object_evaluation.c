@@ -208,11 +208,8 @@ static int write_list(evaluation *e) {
     for (size_t i = 0; i < e->coco.picture_count && !status; i++) {
         if (!is_due(e, i))
             continue;
-        char *path = realpath(e->coco.pictures[i], NULL);
-        const char *kept = path ? mr_arena_text(&e->arena, path, strlen(path)) : NULL;
-        status = !path ? mr_fail(mr_file_status(errno), "cannot read %s: %s", e->coco.pictures[i], strerror(errno))
-                       : kept ? MR_OK : MR_ERROR_MEMORY;
-        free(path);
+        const char *kept = NULL;
+        status = mr_coco_locate(&e->coco, i, &kept);
         if (!status && mr_index_get(&e->index, kept))
             status = mr_fail(MR_ERROR_DATA, "%s: two images have the file %s", e->params->data, kept);
         if (!status)
@@ -514,7 +511,7 @@ static int judge(evaluation *e) {
 static int work(evaluation *e) {
     const char *dot = strrchr(e->params->data, '.');
     int status = dot && strcmp(dot, ".txt") == 0 ? mr_mot_read(&e->coco, e->params->data)
-                                                 : mr_coco_read(&e->coco, e->params->data);
+                                                 : mr_coco_read(&e->coco, e->params->data, e->params->pictures);
     if (!status)
         status = plan(e);
     if (!status && e->coco.pictures)

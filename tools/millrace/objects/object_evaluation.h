@@ -8,6 +8,7 @@
 
 typedef struct mr_object_evaluation_params {
     const char *pipeline, *data;
+    const char *pictures; /* the folder in which the annotations' paths begin; NULL: that of `data` */
     const char *stage; /* whose objects; NULL: the only stage of type detect */
     const mr_overrides *overrides;
     bool json;

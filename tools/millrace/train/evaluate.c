@@ -14,9 +14,12 @@ typedef struct arguments {
 static const mr_usage_option options[] = {
     MR_OPTION("data", "PATH", arguments, params.data,
               "a folder that holds a folder of pictures for each class, or a list (*.csv, *.jsonl), as in "
-              "`millrace train`. Classes are matched by name. For objects: COCO's annotations (*.json), with paths of "
-              "pictures from its folder on. For tracks: COCO's with track_id, or MOTChallenge's gt.txt (*.txt), whose "
-              "frames are those of the pipeline's source", .needed = true),
+              "`millrace train`. Classes are matched by name. For objects: COCO's annotations (*.json). For tracks: "
+              "COCO's with track_id, or MOTChallenge's gt.txt (*.txt), whose frames are those of the pipeline's source",
+              .needed = true),
+    MR_OPTION("pictures", "FOLDER", arguments, params.pictures,
+              "the folder in which the paths of pictures in COCO's annotations begin; by default that of the "
+              "annotations"),
     MR_OPTION("vectors", "FILE.npy", arguments, params.vectors,
               "existing vectors, as in `millrace train`. The head is then evaluated without the stages before it"),
     MR_OPTION("part", "all|train|validation|test", arguments, params.part,
@@ -72,7 +75,8 @@ static bool has_objects(const arguments *given) {
 
 static int evaluate_objects(const arguments *given) {
     const mr_evaluation_params *from = &given->params;
-    const mr_object_evaluation_params params = {.pipeline = from->pipeline, .data = from->data, .stage = from->stage,
+    const mr_object_evaluation_params params = {.pipeline = from->pipeline, .data = from->data,
+                                                .pictures = from->pictures, .stage = from->stage,
                                                 .overrides = from->overrides, .json = from->json,
                                                 .stopped = mr_stop_asked};
     bool told;
@@ -92,6 +96,11 @@ static int run_verb(int argc, char **argv) {
                    (given.params.pipeline = mr_usage_pipeline(&usage, argc, argv, &code)) != NULL;
     if (goes_on && !given.params.data) {
         code = mr_usage_error(&usage, "name the pictures: --data FOLDER, or a list");
+        goes_on = false;
+    }
+    const char *dot = goes_on ? strrchr(given.params.data, '.') : NULL;
+    if (goes_on && given.params.pictures && (!dot || strcmp(dot, ".json") != 0)) {
+        code = mr_usage_error(&usage, "--pictures is for COCO's annotations (--data FILE.json)");
         goes_on = false;
     }
     if (goes_on) {

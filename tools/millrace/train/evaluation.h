@@ -8,6 +8,7 @@
 
 typedef struct mr_evaluation_params {
     const char *pipeline, *data;
+    const char *pictures; /* the folder in which paths in COCO's annotations begin; NULL: that of `data` */
     const char *vectors; /* NULL: the pipeline makes them */
     const mr_overrides *overrides;
     const char *stage, *page, *scores; /* NULL: not set */

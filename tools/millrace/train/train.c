@@ -90,6 +90,9 @@ static const mr_usage_option options[] = {
               "of one group (a person, a camera, a day) stay in one part. A row with a video stands for its pictures "
               "from start to end (seconds). Labelled objects are cut out first: COCO's annotations (*.json), or a "
               "folder in YOLO's layout with the folders images and labels, and classes.txt", .needed = true),
+    MR_OPTION("pictures", "FOLDER", arguments, params.pictures,
+              "the folder in which the paths of pictures in COCO's annotations begin; by default that of the "
+              "annotations"),
     MR_OPTION("output", "HEAD", arguments, params.head, "the folder to write. An existing head is replaced",
               .needed = true),
     MR_OPTION("vectors", "FILE.npy", arguments, params.vectors,
@@ -171,6 +174,9 @@ static int check(const mr_training_params *params) {
         return mr_usage_error(&usage, "name the pictures: --data FOLDER, or a list");
     if (!params->head)
         return mr_usage_error(&usage, "name the folder to write: --output HEAD");
+    const char *dot = strrchr(params->data, '.');
+    if (params->pictures && (!dot || strcmp(dot, ".json") != 0))
+        return mr_usage_error(&usage, "--pictures is for COCO's annotations (--data FILE.json)");
     if (params->shares.validation + params->shares.test >= 1)
         return mr_usage_error(&usage, "--validation and --test leave nothing to train on");
     if (run->node && run->one_process)

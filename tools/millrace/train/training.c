@@ -367,12 +367,15 @@ static int cut_objects(mr_training *t) {
     char *real = realpath(t->params->data, NULL);
     if (!real)
         return mr_fail(mr_file_status(errno), "cannot read %s: %s", t->params->data, strerror(errno));
-    const mr_content_key none = {0}, key = mr_content_key_join(&none, real, strlen(real));
+    const char *pictures = t->params->pictures ? t->params->pictures : "";
+    const mr_content_key none = {0}, file = mr_content_key_join(&none, real, strlen(real)),
+                         key = *pictures ? mr_content_key_join(&file, pictures, strlen(pictures)) : file;
     free(real);
     if ((size_t)snprintf(t->cut_out, sizeof t->cut_out, "%s/objects-%016" PRIx64, t->folder, key.low) >=
         sizeof t->cut_out)
         return mr_fail(MR_ERROR_IO, "the name of the folder in %s is too long", t->folder);
-    const mr_cutouts_params params = {.data = t->params->data, .folder = t->cut_out, .stopped = mr_stop_asked};
+    const mr_cutouts_params params = {.data = t->params->data, .pictures = t->params->pictures,
+                                      .folder = t->cut_out, .stopped = mr_stop_asked};
     int status = lock_objects(t);
     if (!status)
         status = mr_file_make_folder(t->cut_out);

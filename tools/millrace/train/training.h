@@ -8,6 +8,7 @@
 
 typedef struct mr_training_params {
     const char *pipeline, *data, *head;
+    const char *pictures; /* the folder in which paths in COCO's annotations begin; NULL: that of `data` */
     const char *vectors; /* a vector file for the data's rows; NULL: the pipeline computes them */
     const mr_overrides *overrides;
     const char *stage, *cache; /* NULL: not set */
