@@ -134,7 +134,9 @@ static holding held_by(const mr_plan_builder *b, const mr_view_link *edge, const
     int64_t calls = less ? frames : (int64_t)to->calls.in_flight * frames;
     holding held = {.per_source = less && frames < to->handling.queue ? frames : to->handling.queue};
     *(to->calls.entry == MR_ENTRY_PER_SOURCE ? &held.per_source : &held.in_all) += calls;
-    if (of.results ? !to->copy : passes_through(to, edge->to_port)) {
+    /* What processors in reserve make is in the host's memory: a copy to it passes these frames on. */
+    const bool passes = to->copy == MR_COPY_DOWNLOAD && b->plan->vertices[edge->from].devices.has_reserve;
+    if (passes || (of.results ? !to->copy : passes_through(to, edge->to_port))) {
         held.per_source += behind[edge->to].per_source;
         held.in_all += behind[edge->to].in_all;
     }

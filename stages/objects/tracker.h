@@ -6,7 +6,8 @@
  * height). Its noise is ByteTrack's at 30 frames a second and grows with time, so that the frame rate does not matter.
  *
  * A track gets its id if it was found in all frames for `confirm_ns`. If it is not found, it is lost, and can be found
- * again for `lost_ns`. Ids never repeat.
+ * again for `lost_ns`. A lost track that nearly coincides with a found one ends as its double, but not before new
+ * tracks got their ids: theirs may be its own. Ids never repeat.
  *
  * With features (appearance.h), a sure detection continues a track that it overlaps only if it looks alike: the cost is
  * the mean of both distances, each as a share of its limit. A detection that looks otherwise continues a track that was

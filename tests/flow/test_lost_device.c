@@ -111,4 +111,14 @@ TEST(nothing_is_used_again) {
     }
 }
 
+/* What the processors in reserve make is in the host's memory, and passes the copy to it: a batch after that copy holds
+ * their buffers. */
+TEST(a_batch_after_the_reserve_fills) {
+    flow_check_all(FLOW_A(200)
+                   "  make: {type: scale, input: a, device: \"sim:0?fail_after=30\", on_device_error: cpu}\n"
+                   "  many: {type: batcher, input: make, batch: 40}\n"
+                   "  out: {type: collect, input: many}\n",
+                   3, &(flow_outcome){.in = 200, .delivered = FLOW_SOME, .dropped = FLOW_ANY});
+}
+
 RUN_TESTS(be_quiet_but_for_misuse, NULL)
