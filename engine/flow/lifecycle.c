@@ -272,16 +272,22 @@ void mr_instance_finish(mr_instance *instance) {
     mr_abandonment_release(&instance->abandoned);
 }
 
+/* The lock keeps out a stop that is about to call the stage. Who stops the run must not wait for a driver that hangs in
+ * close, so that is called without it. */
+static void close_parts(mr_instance *instance) {
+    pthread_mutex_lock(&instance->lock);
+    mr_parts_begin_close(&instance->parts);
+    pthread_mutex_unlock(&instance->lock);
+    mr_parts_close(&instance->parts);
+}
+
 /* Frames that still exist keep their buffers. Outputs from other stages may refer to the stage's state, so those stages
- * close at the end. The lock keeps out a stop that is about to call the source. */
+ * close at the end. */
 void mr_instance_put_away(mr_instance *instance) {
     for (size_t i = 0; i < instance->entry_count; i++)
         mr_task_end_thread(&instance->entries[i].task);
-    if (instance->vertex->role == MR_ROLE_SOURCE) {
-        pthread_mutex_lock(&instance->lock);
-        mr_parts_close(&instance->parts);
-        pthread_mutex_unlock(&instance->lock);
-    }
+    if (instance->vertex->role == MR_ROLE_SOURCE)
+        close_parts(instance);
     /* With several devices, the number of buffers in use is still needed. */
     if (mr_parts_count(&instance->parts) == 1)
         mr_parts_release_pools(&instance->parts);
@@ -316,8 +322,8 @@ bool mr_instance_vacate(mr_instance *instance) {
     if (instance->vertex->role == MR_ROLE_SOURCE)
         mr_meter_renew(&instance->entries[0].meter);
     forget_waits(instance);
+    close_parts(instance);
     pthread_mutex_lock(&instance->lock);
-    mr_parts_close(&instance->parts);
     mr_parts_clear_states(&instance->parts);
     mr_inlets_renew(&instance->inlets);
     mr_shedder_renew(&instance->shedder);

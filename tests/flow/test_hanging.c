@@ -66,6 +66,25 @@ static int idle_process(mr_stage *self, mr_io *io) {
     return MR_WAIT;
 }
 
+static atomic_int closes, stops;
+
+static int closing_process(mr_stage *self, mr_io *io) {
+    atomic_fetch_add(&calls, 1);
+    mr_io_wake_at(io, INT64_MAX);
+    return MR_WAIT;
+}
+
+/* A driver that hangs when its device is closed. */
+static void hang_in_close(mr_stage *self) {
+    atomic_fetch_add(&closes, 1);
+    while (!atomic_load(&released))
+        sleep_ms(1);
+}
+
+static void count_stop(mr_stage *self) {
+    atomic_fetch_add(&stops, 1);
+}
+
 static const mr_format_set results_only[] = {{.payload = MR_PAYLOAD_RESULTS}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_port results_port[] = {{.name = "out", .help = "frames", .accepts = results_only}, {0}};
 #define SOURCE(kind)                                                                                                  \
@@ -77,7 +96,11 @@ SOURCE(deaf);
 SOURCE(returning);
 SOURCE(slow);
 SOURCE(idle);
-static const mr_stage_type *const own_types[] = {&hung_type, &deaf_type, &returning_type, &slow_type, &idle_type, NULL};
+static const mr_stage_type closing_type = {.name = "closing", .summary = "a source of this suite", .outputs = results_port,
+                                           .entry = MR_ENTRY_SHARED, .blocking = true, .process = closing_process,
+                                           .close = hang_in_close, .stop = count_stop};
+static const mr_stage_type *const own_types[] = {&hung_type, &deaf_type, &returning_type, &slow_type,
+                                                 &idle_type, &closing_type, NULL};
 
 /* ---- helpers ----------------------------------------------------------------------------------------------------- */
 
@@ -249,6 +272,33 @@ TEST(one_that_does_not_end_with_the_run_is_seen) {
     mr_pipeline_stop(pipeline, false);
     expect_asked(pipeline);
     atomic_store(&released, true);
+    finish(&pipeline);
+}
+
+static atomic_int stopped;
+
+static void *stop_again(void *pipeline) {
+    mr_pipeline_stop(pipeline, true);
+    atomic_fetch_add(&stopped, 1);
+    return NULL;
+}
+
+/* The second stop waited for the close, and with it the thread that counts the grace time. */
+TEST(a_run_can_be_stopped_again_while_a_source_hangs_in_close) {
+    pthread_t thread;
+    atomic_store(&closes, 0);
+    atomic_store(&stopped, 0);
+    mr_pipeline *pipeline = begin("closing", 2, 200000000);
+    await_count(&calls, 1);
+    mr_pipeline_stop(pipeline, false);
+    await_count(&closes, 1);
+    const int stops_before = atomic_load(&stops);
+    assert_int_equal(pthread_create(&thread, NULL, stop_again, pipeline), 0);
+    await_count(&stopped, 1);
+    assert_false(row_of(pipeline).hangs); /* nor does the summary wait */
+    assert_int_equal(atomic_load(&stops), stops_before);
+    atomic_store(&released, true);
+    pthread_join(thread, NULL);
     finish(&pipeline);
 }
 

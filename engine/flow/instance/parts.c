@@ -37,22 +37,28 @@ void mr_parts_set_device(mr_parts *parts, size_t number, mr_device *device) {
 int mr_parts_open(mr_parts *parts, size_t number) {
     mr_stage *self = &parts->part[number].self;
     parts->part[number].opened = true;
+    parts->part[number].closing = false;
     mr_message_clear();
     return self->type->open ? self->type->open(self) : MR_OK;
 }
 
 void mr_parts_stop(mr_parts *parts) {
     for (size_t i = 0; i < parts->count; i++)
-        if (parts->part[i].opened)
+        if (!parts->part[i].closing && parts->part[i].opened)
             parts->part[i].self.type->stop(&parts->part[i].self);
 }
 
 bool mr_parts_trigger(mr_parts *parts) {
     bool triggered = false;
     for (size_t i = 0; i < parts->count; i++)
-        if (parts->part[i].opened)
+        if (!parts->part[i].closing && parts->part[i].opened)
             triggered |= !parts->part[i].self.type->trigger(&parts->part[i].self);
     return triggered;
+}
+
+void mr_parts_begin_close(mr_parts *parts) {
+    for (size_t i = 0; i < parts->count; i++)
+        parts->part[i].closing = true;
 }
 
 void mr_parts_close(mr_parts *parts) {

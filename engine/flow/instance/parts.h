@@ -20,6 +20,7 @@ enum {
 typedef struct mr_instance_part {
     mr_stage self;
     bool opened;             /* open was called, so close must be called */
+    bool closing;            /* stop and trigger must no longer be called; needs the instance's lock */
     bool on_host;            /* it runs on the host's processors: outputs are ready when the call returns */
     mr_pool *(*pools)[MR_POOLS]; /* for each output port, then for each pool above: one per buffer size, most recently
                                     used first */
@@ -52,10 +53,13 @@ int mr_parts_open(mr_parts *parts, size_t number);
 static inline bool mr_parts_are_open(const mr_parts *parts) {
     return parts->part[0].opened;
 }
-/* Calls the stage type's stop or trigger for each open part. mr_parts_trigger is true if a part accepted it. */
+/* Calls the stage type's stop or trigger for each open part that is not about to close. mr_parts_trigger is true if a
+ * part accepted it. With the instance's lock, unless mr_parts_begin_close is never called. */
 void mr_parts_stop(mr_parts *parts);
 bool mr_parts_trigger(mr_parts *parts);
-/* Calls the stage type's close for each open part. */
+/* Keeps out mr_parts_stop and mr_parts_trigger until the parts are opened again. With the instance's lock. */
+void mr_parts_begin_close(mr_parts *parts);
+/* Calls the stage type's close for each open part. A driver may hang in it: without a lock that others need. */
 void mr_parts_close(mr_parts *parts);
 /* Frames that still exist keep their buffers. */
 void mr_parts_release_pools(mr_parts *parts);
