@@ -102,7 +102,7 @@ ARRIVALS_TEST(what_is_last_waits_for_nothing) {
     expect_taken(f, 1003, 3, 1103);
 }
 
-/* A frame over several cuts has one receipt, but another when it comes back: its outcome must not wait for the first. */
+/* A frame over several cuts has one receipt, but another one when it comes back: that must not wait for the first. */
 ARRIVALS_TEST(what_comes_back_is_accounted_for_apart) {
     mr_receipt *first = arrive(f), *beside = NULL, *again = NULL;
     f->seq = 0;
