@@ -119,8 +119,10 @@ int mr_graph_create(mr_graph **graph, const mr_plan *plan, const mr_graph_params
 }
 
 static void destroy_devices(mr_run *run) {
-    for (size_t d = 0; run->devices && d < run->plan->device_count; d++)
-        mr_device_destroy(&run->devices[d]);
+    for (size_t d = 0; run->devices && d < run->plan->device_count; d++) {
+        mr_device *device = run->devices[d];
+        mr_device_destroy(&device);
+    }
     mr_free(run->devices);
 }
 

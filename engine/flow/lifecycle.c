@@ -124,7 +124,7 @@ static bool hands_on(const mr_plan *plan, const mr_plan_vertex *vertex) {
 
 void mr_instance_set_devices(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
-    mr_device **devices = instance->run->devices;
+    mr_device *_Atomic *devices = instance->run->devices;
     for (size_t i = 0; i < mr_parts_count(&instance->parts); i++) {
         mr_stage *self = mr_parts_stage(&instance->parts, i);
         mr_parts_set_device(&instance->parts, i, devices[mr_plan_part(vertex, i)]);

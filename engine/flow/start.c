@@ -57,14 +57,15 @@ static const mr_plan_vertex *first_on(const mr_plan *plan, int device) {
 static int open_device(mr_graph *graph, int d) {
     mr_run *run = &graph->run;
     const char *name = run->plan->devices[d].name;
-    int status = mr_device_open(&run->devices[d], name, run->seed, run->seed != 0);
+    mr_device *device;
+    int status = mr_device_open(&device, name, run->seed, run->seed != 0);
     if (status) {
         const mr_plan_vertex *vertex = first_on(run->plan, d);
         return mr_fail(status, "%s: %s: %s", vertex->place, vertex->id, mr_message());
     }
-    mr_device *device = run->devices[d];
     device->trace = graph->trace;
     device->trace_context = graph->trace_context;
+    run->devices[d] = device;
     run->reads_checked |= device->type->host_reads != NULL;
     if (device->type->kind != MR_DEVICE_CPU)
         mr_store_pin(run->store, device);

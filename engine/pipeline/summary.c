@@ -246,7 +246,7 @@ static void settle(const mr_graph *graph) {
                 sched_yield();
 }
 
-int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary) {
+static int summarize(const mr_pipeline *pipeline, mr_summary **summary) {
     mr_graph *graph = pipeline->graph;
     if (!graph)
         return mr_fail(MR_ERROR_USAGE, "a pipeline that was opened offline has no summary");
@@ -259,7 +259,6 @@ int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary) {
         mr_free(come);
         return mr_fail(MR_ERROR_MEMORY, "no memory for a summary");
     }
-    mr_sources_find_hangs(&graph->run);
     mark_sources(graph->run.plan, come);
     summarize_run(graph, made);
     summarize_memory(graph, made);
@@ -278,10 +277,21 @@ int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary) {
     return MR_OK;
 }
 
+/* Logs what it finds. The program's function for log lines may ask for a summary in turn, so no lock may be held. */
+static void find_hangs(const mr_pipeline *pipeline) {
+    if (pipeline->graph)
+        mr_sources_find_hangs(&pipeline->graph->run);
+}
+
+int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary) {
+    find_hangs(pipeline);
+    return summarize(pipeline, summary);
+}
+
 /* With the lock. */
 static int renew(mr_pipeline *pipeline, int64_t now_ns, uint64_t news, bool last) {
     mr_summary *made;
-    int status = mr_pipeline_summarize(pipeline, &made);
+    int status = summarize(pipeline, &made);
     if (status)
         return status;
     mr_summary_destroy(&pipeline->snapshot);
@@ -294,6 +304,7 @@ static int renew(mr_pipeline *pipeline, int64_t now_ns, uint64_t news, bool last
 
 int mr_pipeline_snapshot(mr_pipeline *pipeline, int64_t age_ns, mr_summary **summary) {
     int status = MR_OK;
+    find_hangs(pipeline);
     MR_LOCKED(&pipeline->snapshot_lock);
     const int64_t now_ns = mr_now_ns();
     const uint64_t news = pipeline->graph ? mr_control_changes(&pipeline->graph->run) : 0;

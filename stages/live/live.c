@@ -45,6 +45,7 @@ typedef struct live_reader {
     int64_t reported_ns;
     int64_t away_ns;           /* since when there is no live connection; 0: the stream is live */
     int64_t next_ns;           /* when to try next */
+    int64_t tried_ns;          /* when the last try began */
     int64_t delay_ns;          /* wait before it; 0: no try yet */
     int64_t opened_ns;
     int64_t patience_ns;       /* how long without a packet */
@@ -385,14 +386,30 @@ static int connect_next(live_reader *reader) {
     if (mr_now_ns() < reader->next_ns)
         return MR_ERROR_AGAIN;
     reader->next_ns = 0;
-    reader->away_ns = reader->away_ns ? reader->away_ns : mr_now_ns();
+    reader->tried_ns = mr_now_ns();
+    reader->away_ns = reader->away_ns ? reader->away_ns : reader->tried_ns;
     enter(reader, MR_LINK_CONNECTING, NULL);
     int status = reader->params.on_away == MR_AWAY_PICTURE ? connect_beside(reader) : connect_once(reader);
     return status ? lost(reader, status) : MR_ERROR_AGAIN;
 }
 
+/* Still pictures come while the thread that opens the connection hangs, so that calls do return. */
+static void note_hang(live_reader *reader) {
+    static const char why[] = "a call into its driver or library has not returned";
+    const mr_connection_params *params = &reader->params.connection;
+    if (reader->report.phase != MR_LINK_CONNECTING ||
+        mr_now_ns() - reader->tried_ns < params->open_timeout_ns + slack_ns)
+        return;
+    if (params->media.stage)
+        mr_stage_warn(params->media.stage, "stalled: %s", why);
+    enter(reader, MR_LINK_STALLED, why);
+    show_away(reader);
+}
+
 static int await_connection(live_reader *reader) {
     int status = mr_live_open_await(reader->opening, mr_placeholder_due_ns(&reader->placeholder));
+    if (status == MR_ERROR_AGAIN)
+        note_hang(reader);
     if (status)
         return status;
     status = connected(reader, mr_live_open_end(&reader->opening, &reader->connection));

@@ -338,6 +338,7 @@ const mr_stage_type mr_track_stage = {
     .inputs = inputs,
     .outputs = outputs,
     .blind = true,
+    .whole = true,
     .options = table,
     .options_bytes = sizeof(options),
     .state_bytes = sizeof(state),

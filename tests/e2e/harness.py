@@ -20,6 +20,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MILLRACE = os.environ.get("MILLRACE", str(ROOT / "build/millrace"))
+VERSION = re.search(r'MILLRACE_VERSION "(.*)"', (ROOT / "engine/include/millrace/version.h").read_text())[1]
 MODELS = pathlib.Path(os.environ.get("MILLRACE_MODELS", ROOT / "build/models"))
 CENTERFACE = MODELS / "centerface.onnx"
 SAMPLES = pathlib.Path("/usr/lib/python3/dist-packages/imageio/resources/images")

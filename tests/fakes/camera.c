@@ -1,5 +1,6 @@
-/* Imitates a camera, /dev/video0, for the command that this is preloaded into: grey pictures of 64x48, 25 a second. Its
- * driver does not return from reading a picture as long as the file $FAKE_CAMERA_HANGS_WHILE is there.
+/* Imitates a camera, /dev/video0, for the command that this is preloaded into: grey pictures of 64x48, 25 a second. As
+ * long as the file $FAKE_CAMERA_HANGS_WHILE is there, its driver returns neither from opening it nor from reading a
+ * picture. As long as $FAKE_CAMERA_FAILS_WHILE is there, no picture can be read.
  *
  * Its descriptor is a timer, so that the real poll() waits for it. */
 #include <dlfcn.h>
@@ -36,7 +37,18 @@ static int fail(int error) {
 
 /* ---- the driver -------------------------------------------------------------------------------------------------- */
 
+static bool is_there(const char *variable) {
+    const char *file = getenv(variable);
+    return file && !access(file, F_OK);
+}
+
+static void hang(void) {
+    while (is_there("FAKE_CAMERA_HANGS_WHILE"))
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+}
+
 static int describe(struct v4l2_capability *has) {
+    hang();
     *has = (struct v4l2_capability){.capabilities = V4L2_CAP_VIDEO_CAPTURE | V4L2_CAP_STREAMING};
     return 0;
 }
@@ -79,10 +91,10 @@ static int give_back(uint32_t index) {
 }
 
 static int take_picture(int fd, struct v4l2_buffer *filled) {
-    const char *hangs = getenv("FAKE_CAMERA_HANGS_WHILE");
     uint64_t pictures;
-    while (hangs && !access(hangs, F_OK))
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    if (is_there("FAKE_CAMERA_FAILS_WHILE"))
+        return fail(EIO);
+    hang();
     if (read(fd, &pictures, sizeof pictures) != sizeof pictures)
         return fail(EAGAIN);
     pthread_mutex_lock(&lock);

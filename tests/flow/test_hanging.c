@@ -89,6 +89,17 @@ static void hear(void *context, mr_log_level level, const char *line) {
     atomic_fetch_add(&back_lines, strstr(line, "cam: answers again after ") != NULL);
 }
 
+static _Atomic(mr_pipeline *) looked_at;
+
+/* A program's log may show the state with each line. */
+static void hear_and_look(void *context, mr_log_level level, const char *line) {
+    mr_summary *seen = NULL;
+    mr_pipeline *pipeline = atomic_load(&looked_at);
+    hear(context, level, line);
+    if (pipeline && !mr_pipeline_snapshot(pipeline, 0, &seen))
+        mr_summary_destroy(&seen);
+}
+
 /* Some pipeline's source `cam`, of this type. */
 static mr_pipeline *begin(const char *type, int workers, int64_t grace_ns) {
     static mr_type_list types;
@@ -182,6 +193,22 @@ TEST(a_snapshot_shows_the_return_at_once) {
     finish(&pipeline);
     assert_int_equal(atomic_load(&stalled_lines), 1);
     assert_int_equal(atomic_load(&back_lines), 1);
+}
+
+TEST(the_log_may_look_at_the_run) {
+    ENDED_BY(mr_summary_destroy) mr_summary *seen = NULL;
+    mr_pipeline *pipeline = begin("hung", 2, 0);
+    await_count(&calls, 1);
+    sleep_ms(2 * WITHIN_MS);
+    mr_log_to(hear_and_look, NULL);
+    atomic_store(&looked_at, pipeline);
+    assert_int_equal(mr_pipeline_snapshot(pipeline, 0, &seen), MR_OK);
+    assert_true(flow_source(seen, "cam")->hangs);
+    assert_int_equal(atomic_load(&stalled_lines), 1);
+    atomic_store(&looked_at, NULL);
+    atomic_store(&released, true);
+    mr_summary_destroy(&seen);
+    finish(&pipeline);
 }
 
 TEST(a_source_that_is_not_called_does_not_hang) {

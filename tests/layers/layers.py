@@ -92,7 +92,7 @@ stages/objects: engine/base engine/device kernels/blur kernels/detect kernels/me
     stages/model
 stages/sketch: engine/base kernels/paint kernels/preprocess
 stages/draw: engine/base engine/device kernels/paint stages stages/objects stages/sketch
-stages/objects/zones: engine/base kernels/plane stages
+stages/objects/zones: engine/base kernels/plane stages stages/objects
 stages/objects/cascade: engine/base stages stages/objects
 stages/text: engine/base kernels/plane kernels/text stages stages/model stages/model/onnx stages/objects
 stages/model/export: engine/base kernels/vector stages/model stages/model/onnx

@@ -18,7 +18,7 @@ typedef struct mr_run {
     mr_executor *executor;
     mr_store *store;
     mr_ledger *ledger;
-    mr_device **devices;              /* as in the plan; NULL: not used */
+    mr_device *_Atomic *devices;      /* as in the plan; NULL: not used, or not open yet (summaries look) */
     mr_names *names;                  /* words from other nodes; NULL: there are no cuts */
     struct mr_control *control;       /* control.h: stops */
     struct mr_ending *ending;         /* ending.h: what is being opened, failures, and the end */

@@ -217,7 +217,7 @@ static int64_t due_ns(const mr_run *run, const source_state *state, int64_t call
     const int64_t within_ns = state->report.within_ns, left_ns = atomic_load(&state->asked_ns);
     const int64_t asked_ns = left_ns ? left_ns : mr_control_stop_ns(run);
     int64_t due_ns = INT64_MAX;
-    if (within_ns > 0 && within_ns < INT64_MAX / 2)
+    if (state->report.phase < MR_LINK_FAILED && within_ns > 0 && within_ns < INT64_MAX / 2)
         due_ns = later_ns(called_ns, state->heard_ns) + within_ns;
     if (asked_ns) {
         const int64_t end_ns = later_ns(called_ns, asked_ns) + run->plan->grace_ns / 2;
@@ -244,7 +244,7 @@ static bool find_hang(const mr_run *run, source_state *state, mr_source_report *
     if (!called_ns || atomic_load(&state->hangs))
         return false;
     MR_LOCKED(&run->sources->report_lock);
-    if (state->report.phase >= MR_LINK_FAILED || now_ns <= due_ns(run, state, called_ns))
+    if (now_ns <= due_ns(run, state, called_ns))
         return false;
     atomic_store(&state->hangs, true);
     if (atomic_load(&state->called_ns) != called_ns) {

@@ -96,6 +96,8 @@ typedef struct mr_stage_type {
     bool converts;               /* Converts frames into another format. If formats do not fit, hints propose such a
                                     stage. */
     mr_cascade cascade;
+    bool whole;                  /* Compares frames with those before: the plan refuses frames of objects, of which
+                                    there are several at a time. */
     bool external;               /* sources: frames are pushed by the program (mr_pipeline_push) */
     bool repeats;                /* Sources: the same options give the same frames with the same numbers in every
                                     run. The source can then continue after a crash. */

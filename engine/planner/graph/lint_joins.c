@@ -146,6 +146,16 @@ static const mr_plan_link *find_objects(const joins *j, int v) {
     return NULL;
 }
 
+static void check_whole(const joins *j, int v) {
+    const mr_plan_link *link = find_objects(j, v);
+    if (link)
+        mr_plan_error(j->b, link->place,
+                      "put a stage of the type gather between the two: it brings what was found back onto the frames",
+                      "stages.%s.input: \"%s\" gives frames of objects or tiles, several for each frame of the "
+                      "source; %s takes whole frames, one after the other", j->b->vertex[v]->id, from_of(j, link)->id,
+                      j->b->vertex[v]->type->name);
+}
+
 static void check_split(const joins *j, int v) {
     const mr_plan_link *link = find_objects(j, v);
     if (link)
@@ -360,6 +370,8 @@ int mr_lint_joins(mr_plan_builder *b) {
         j.twice[v] = joining ? -1 : find_twice(&j, v, 0);
         if (cascade_of(&j, v) == MR_CASCADE_SPLIT)
             check_split(&j, v);
+        if (b->vertex[v]->type && b->vertex[v]->type->whole)
+            check_whole(&j, v);
         if (joining && b->vertex[v]->type && check_join(&j, v))
             return MR_ERROR_MEMORY;
     }

@@ -46,6 +46,9 @@ static int negotiate(mr_negotiation *n) {
                          mr_payload_name(payload), join);
     if (!mr_may_have_objects(&n->inputs[0]))
         return mr_refuse(n, NULL, "the pictures from %s have no objects: %s", n->inputs[0].from, join);
+    if (o->every_ns && !mr_may_have_tracks(&n->inputs[0]))
+        return mr_refuse(n, "every", "%s gives no objects with tracks, so each would have a picture in every frame: "
+                         "name a join of pictures and a stage after track as the input", n->inputs[0].from);
     int status = mr_wanted_objects_check(n, &o->classes, "no object would have a picture", "gives no picture");
     if (status)
         return status;

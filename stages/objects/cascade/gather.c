@@ -201,6 +201,9 @@ static int negotiate(mr_negotiation *n) {
                          "to give vectors to track", n->inputs[CROPS].from);
     if (o->vote.given && o->vote.over_ns <= 0)
         return mr_refuse(n, "vote", "vote needs the time over which answers count: {over: 2s}");
+    if (o->vote.given && !mr_may_have_tracks(&n->inputs[FRAMES]))
+        return mr_refuse(n, "vote", "%s gives no objects with tracks, whose answers could be counted: put track before "
+                         "crop", n->inputs[FRAMES].from);
     n->outputs[0].follows = n->outputs[0].shares = FRAMES;
     int status = mr_promise_result(n, 0, mr_kind_objects(), NULL, NULL);
     if (!status)

@@ -6,6 +6,7 @@
 #include "engine/base/memory.h"
 #include "millrace/objects.h"
 #include "stages/list.h"
+#include "stages/objects/found.h"
 #include "stages/objects/zones/watch.h"
 #include "stages/wanted.h"
 #include "stages/wanted_events.h"
@@ -46,13 +47,6 @@ typedef struct state {
 } state;
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
-
-static bool may_have_tracks(const mr_planned_input *input) {
-    const mr_planned_result *one = input->results;
-    while (one && !one->tracked)
-        one = one->next;
-    return one || input->more_results;
-}
 
 static int refuse_shape(mr_negotiation *n, const char *option, const char *name, const char *what) {
     char path[256];
@@ -127,7 +121,7 @@ static void promise_items(mr_negotiation *n, const options *o) {
 static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
     n->outputs[0].follows = n->outputs[0].shares = 0;
-    if (!may_have_tracks(&n->inputs[0]))
+    if (!mr_may_have_tracks(&n->inputs[0]))
         return mr_refuse(n, NULL, "no frame that comes here has objects with tracks: name a stage after track as its "
                          "input");
     if (!o->areas.count && !o->lines.count)

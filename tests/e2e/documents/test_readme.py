@@ -9,7 +9,7 @@ import sys
 
 import PIL.Image
 
-from harness import MILLRACE, MODELS, PICTURES, ROOT, SAMPLES, Case, call, need_models, pipeline
+from harness import MILLRACE, MODELS, PICTURES, ROOT, SAMPLES, VERSION, Case, call, need_models, pipeline
 
 README, PIPELINES, TRAINING, COMMAND, WRITING = (ROOT / name for name in (
     "README.md", "pipelines/README.md", "pipelines/TRAINING.md", "tools/README.md", "stages/WRITING.md"))
@@ -214,10 +214,12 @@ class Readme(Case):
                          | {"include/millrace"})
 
     def test_the_version_is_that_of_the_headers(self):
-        (version,) = re.findall(r'define MILLRACE_VERSION "(.*)"',
-                                (ROOT / "engine/include/millrace/version.h").read_text())
-        self.assertIn(f"prints the version, {version}", DOCUMENTS[README])
-        self.assertEqual(headings(DOCUMENTS[ROOT / "tools/CHANGELOG.md"], "##")[0], version)
+        self.assertIn(f"prints the version, {VERSION}.", DOCUMENTS[README])
+        self.assertEqual(headings(DOCUMENTS[ROOT / "tools/CHANGELOG.md"], "##")[0], VERSION)
+        named = [(path.name, version) for path, text in DOCUMENTS.items()
+                 for version in re.findall(r"(?:millrace[-:]|tools/release |dist/|git tag -s v)(\d+\.\d+\.\d+)", text)]
+        self.assertGreater(len(named), 5)
+        self.assertEqual([one for one in named if one[1] != VERSION], [])
 
     def test_files_that_are_named_are_there(self):
         """C sources and headers, by path in the tree or in the document's folder."""

@@ -14,7 +14,7 @@ import tempfile
 import unittest
 
 import harness
-from harness import MILLRACE, ROOT, SAMPLES, Case
+from harness import MILLRACE, ROOT, SAMPLES, VERSION, Case
 
 BUILD = pathlib.Path(MILLRACE).resolve().parent
 RELEASE = os.environ.get("MILLRACE_RELEASE")
@@ -107,6 +107,53 @@ class OtherProcessors(Case):
             self.assertEqual(done.stderr, f"tools/{tool}: makes {made} for x86-64 only, and this machine is aarch64: "
                                           "use tools/wheel, or cmake --install build\n")
             self.assertFalse((self.folder / "none").exists())
+
+
+class Built(Case):
+    """The build that `tools/package --built` and `tools/wheel --built` link: stale objects made stale packages."""
+
+    def setUp(self):
+        super().setUp()
+        self.tree, self.built = self.folder / "a tree", self.folder / "a tree/build"
+        self.tree.mkdir()
+        (self.tree / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.20)\nproject(p C)\n"
+                                                  "add_library(millrace STATIC a.c)\n"
+                                                  "add_custom_target(libmillrace DEPENDS millrace)\n"
+                                                  "add_library(millrace-command STATIC a.c)\n"
+                                                  "add_custom_target(libmillrace-command DEPENDS millrace-command)\n")
+        self.source("int a = 1;")
+
+    def source(self, text):
+        (self.tree / "a.c").write_text(text + "\n")
+
+    def need(self, root=None, code=0):
+        done = run(["bash", "-c", f'. "{ROOT}/tools/setup"; root=$1 log=$2/log; need_built "$3"', "tools/package",
+                    root or self.tree, self.folder, self.built])
+        self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)
+        return done.stderr
+
+    def test_it_is_brought_up_to_date(self):
+        for generator in ("Ninja", "Unix Makefiles"):
+            with self.subTest(generator):
+                self.source("int a = 1;")
+                run(["cmake", "-G", generator, "-S", self.tree, "-B", self.built])
+                run(["cmake", "--build", self.built])
+                self.assertEqual(self.need(), "")
+                self.source("int a = 1, b_is_new = 2;")
+                self.assertIn("was older than the sources; it is up to date now", self.need())
+                self.assertIn(b"b_is_new", (self.built / "libmillrace.a").read_bytes())
+                self.assertEqual(self.need(), "")
+                self.source("int a = ;")
+                self.assertRegex(self.need(code=69), r"cannot be brought up to date: .*a\.c:1:.*error")
+                shutil.rmtree(self.built)
+
+    def test_another_is_refused(self):
+        self.assertIn(f"there is no static build in {self.built}", self.need(code=66))
+        run(["cmake", "-S", self.tree, "-B", self.built])
+        run(["cmake", "--build", self.built])
+        self.assertIn(f"is a build of {self.tree}, not of {ROOT}", self.need(root=ROOT, code=66))
+        (self.built / "CMakeCache.txt").unlink()
+        self.assertIn("is a build of something else, not of", self.need(code=66))
 
 
 class Purged(Case):
@@ -207,7 +254,7 @@ class Packages(Packaged):
             self.assertTrue((debian() / "tmp/results.db").exists())
         with self.subTest("the Python module works"):
             told = self.inside("python3 -c 'import millrace; print(millrace.__version__)'", user="nobody:nogroup")
-            self.assertEqual(told.stdout, "0.1.0\n")
+            self.assertEqual(told.stdout, VERSION + "\n")
         with self.subTest("a run goes on while its package is upgraded"):
             self.upgrade()
         with self.subTest("a full disk while installing can be mended"):
@@ -232,10 +279,10 @@ class Packages(Packaged):
             tree = self.folder / package
             self.ok(["dpkg-deb", "-R", next((debian() / "pool").glob(f"{package}_*.deb")), tree])
             control = tree / "DEBIAN/control"
-            control.write_text(control.read_text().replace("0.1.0-1", "0.1.0-2"))
+            control.write_text(control.read_text().replace(f"{VERSION}-1", f"{VERSION}-2"))
             self.ok(["dpkg-deb", "--root-owner-group", "-Znone", "-b", tree, debian() / f"pool/{package}_2.deb"])
         self.inside("apt-get -q install -y --no-install-recommends /pool/*_2.deb")
-        self.assertIn("0.1.0-2", self.inside("dpkg-query -W millrace").stdout)
+        self.assertIn(f"{VERSION}-2", self.inside("dpkg-query -W millrace").stdout)
         size = rows.stat().st_size
         self.wait_until(lambda: rows.stat().st_size > size, running=run_on)
         self.ended(run_on, signal.SIGTERM)
@@ -276,7 +323,7 @@ def image():
     bundle.mkdir()
     root = bundle / "rootfs"
     for verb, *words in (["unpack", root], ["runtime-config", "--rootfs", root, bundle / "config.json"]):
-        subprocess.run(["umoci", "raw", verb, "--image", f"{layout}:millrace:0.1.0", *words], check=True,
+        subprocess.run(["umoci", "raw", verb, "--image", f"{layout}:millrace:{VERSION}", *words], check=True,
                        capture_output=True)
     return archive, layout, bundle
 
@@ -324,7 +371,7 @@ class Image(Packaged):
         trial = run(self.started("--version"))
         if trial.returncode:
             self.skipTest(f"crun cannot run containers here: {trial.stderr.strip()}")
-        self.assertEqual(trial.stdout, "millrace 0.1.0\n")
+        self.assertEqual(trial.stdout, f"millrace {VERSION}\n")
 
     def test_content(self):
         archive, layout, bundle = image()
@@ -335,8 +382,8 @@ class Image(Packaged):
         # `deploy` names the image like this; Kubernetes asks containerd for the longer name.
         index = json.loads((layout / "index.json").read_text())
         self.assertEqual(index["manifests"][0]["annotations"],
-                         {"org.opencontainers.image.ref.name": "millrace:0.1.0",
-                          "io.containerd.image.name": "docker.io/library/millrace:0.1.0"})
+                         {"org.opencontainers.image.ref.name": f"millrace:{VERSION}",
+                          "io.containerd.image.name": f"docker.io/library/millrace:{VERSION}"})
         # Any user of the group root may write there.
         here = (bundle / "rootfs/var/lib/millrace").stat()
         self.assertEqual((here.st_uid, here.st_gid, here.st_mode & 0o777), (65532, 0, 0o775))
@@ -370,15 +417,15 @@ class Image(Packaged):
         store = ["podman", "--root", self.folder / "store", "--runroot", self.folder / "state", "--cgroup-manager",
                  "cgroupfs"]
         self.ok([*store, "load", "-i", image()[0]])
-        self.ok([*store, "image", "exists", "millrace:0.1.0"])
+        self.ok([*store, "image", "exists", f"millrace:{VERSION}"])
         command = [*ONE_VERSION, *store, "run", "--rm", "--network", "none", "--cgroups", "disabled", "--ulimit",
                    "nofile=1024:1024", "--ulimit", "nproc=1000:1000"]
-        trial = run([*command, "millrace:0.1.0", "--version"])
+        trial = run([*command, f"millrace:{VERSION}", "--version"])
         if trial.returncode and re.search("namespace|cgroup|mount", trial.stderr):
             self.skipTest(f"podman cannot run containers here: {trial.stderr.strip()}")
-        self.assertEqual((trial.returncode, trial.stdout), (0, "millrace 0.1.0\n"), trial.stderr)
+        self.assertEqual((trial.returncode, trial.stdout), (0, f"millrace {VERSION}\n"), trial.stderr)
         self.ok([*command, "--read-only", "--shm-size", "64m", "-v", f"{self.shared}:/var/lib/millrace", "-v",
-                 f"{self.models}:/usr/share/millrace/models:ro", "millrace:0.1.0",
+                 f"{self.models}:/usr/share/millrace/models:ro", f"millrace:{VERSION}",
                  *self.classify("classify-video.yaml")])
         self.rows()
 

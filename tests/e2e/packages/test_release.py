@@ -11,11 +11,10 @@ import tarfile
 import unittest
 
 import disks
-from harness import ROOT, Case, call
+from harness import ROOT, VERSION, Case, call
 
 AT_ONCE = 3
 MADE = os.environ.get("MILLRACE_RELEASE")
-VERSION = re.search(r'MILLRACE_VERSION "(.*)"', (ROOT / "engine/include/millrace/version.h").read_text())[1]
 MAKER = """#!/bin/sh
 while [ $# -gt 0 ]; do
     [ "$1" = --output ] && to=$2

@@ -247,7 +247,7 @@ taken = ctypes.create_string_buffer(b"used_dltensor_versioned")
 ctypes.pythonapi.PyCapsule_SetName(capsule, ctypes.cast(taken, ctypes.c_char_p))
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(taken))
 deleter = ctypes.c_void_p.from_address(tensor + 16)  # after the version and the context
-ctypes.CDLL(None).__cxa_atexit(deleter, ctypes.c_void_p(tensor), None)
+ctypes.CDLL(None).__cxa_atexit(deleter, ctypes.c_void_p(tensor), taken)
 print("the end")
 """], capture_output=True, text=True, timeout=60, cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)

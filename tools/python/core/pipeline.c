@@ -89,8 +89,8 @@ static PyObject *open_pipeline(PyObject *module, PyObject *dict) {
     (void)module;
     if (mr_py_sessions_forked())
         return mr_py_raise_text(MR_ERROR_USAGE,
-                                "this process was forked while a pipeline was open: start it in another way, "
-                                "such as multiprocessing's \"spawn\"");
+                                "this process was forked while a pipeline was open: open pipelines after the fork, "
+                                "in each worker, or use multiprocessing's \"spawn\"");
     mr_py_session *session = mr_py_session_create();
     if (!session)
         return PyErr_NoMemory();
