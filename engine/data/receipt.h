@@ -25,6 +25,7 @@ bool mr_note_settles(mr_note note, const char *reason);
 typedef struct mr_receipt_watcher {
     void (*closed)(struct mr_receipt_watcher *watcher, mr_note note, const char *stage, const char *reason);
     struct mr_receipt_watcher *next; /* private */
+    int returned;               /* how many times the frame was in this process before, on its way here */
 } mr_receipt_watcher;
 
 struct mr_receipt {
@@ -46,7 +47,8 @@ struct mr_receipt {
     mr_span_context context;    /* its span, if it is followed */
     uint64_t parent_span;
     int64_t opened_ns;          /* on the pipeline's clock, if it is followed */
-    mr_receipt *chain;          /* arrived frames only: next in the bucket */
+    int returned;               /* arrived frames only: as their watchers have it */
+    mr_receipt *chain;          /* the same: next in the bucket */
     mr_receipt *previous, *next; /* in the list of open receipts, in opening order, or of free ones */
 };
 

@@ -160,6 +160,12 @@ static void report_queue(const mr_plan_builder *b, int v, const mr_gathering *ga
                                : "further frames are dropped and cannot be joined");
 }
 
+/* Whether `one` is worse for a queue of this length: above all without a timeout. */
+static bool is_worse(const mr_gathering *one, const mr_gathering *other, int queue) {
+    const bool fatal = one->frames > queue && !one->timed, other_fatal = other->frames > queue && !other->timed;
+    return fatal != other_fatal ? fatal : one->frames > other->frames;
+}
+
 /* An author's own queue before a join, if it is shorter than the number that gathers on another way. */
 static int check_queue(const mr_plan_builder *b, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
@@ -168,7 +174,7 @@ static int check_queue(const mr_plan_builder *b, int v) {
         for (int other = 0; other < (int)vertex->input_count; other++) {
             if (one != other && mr_plan_gathering(b, v, one, other, &found))
                 return MR_ERROR_MEMORY;
-            worst = one != other && found.frames > worst.frames ? found : worst;
+            worst = one != other && is_worse(&found, &worst, vertex->handling.queue) ? found : worst;
         }
     if (worst.frames > vertex->handling.queue)
         report_queue(b, v, &worst);

@@ -189,23 +189,25 @@ static bool catch_receipt(mr_receipt *receipt) {
     return false;
 }
 
-static mr_receipt *find_open(const mr_ledger *ledger, const mr_identity *frame) {
+/* A frame that comes back to this process has another receipt: the first one closes after it. */
+static mr_receipt *find_open(const mr_ledger *ledger, const mr_identity *frame, int returned) {
     for (mr_receipt *receipt = *bucket_of(ledger, frame); receipt; receipt = receipt->chain)
-        if (receipt->frame.source == frame->source && mr_identity_compare(&receipt->frame, frame) == 0 &&
-            catch_receipt(receipt))
+        if (receipt->returned == returned && receipt->frame.source == frame->source &&
+            mr_identity_compare(&receipt->frame, frame) == 0 && catch_receipt(receipt))
             return receipt;
     return NULL;
 }
 
 /* With the lock. NULL: no memory. */
-static mr_receipt *arrive(mr_ledger *ledger, const mr_identity *frame, const mr_span_context *sent) {
+static mr_receipt *arrive(mr_ledger *ledger, const mr_identity *frame, const mr_span_context *sent, int returned) {
     if (!ledger->buckets && !(ledger->buckets = mr_calloc((size_t)1 << BUCKET_BITS, sizeof(mr_receipt *))))
         return NULL;
     const mr_ledger_page which = frame->sub ? MR_LEDGER_ARRIVED_OBJECTS : MR_LEDGER_ARRIVED;
-    mr_receipt *receipt = find_open(ledger, frame);
+    mr_receipt *receipt = find_open(ledger, frame, returned);
     if (receipt || !(receipt = open_receipt(ledger, frame, page_of(ledger, frame->source, which), sent)))
         return receipt;
     mr_receipt **bucket = bucket_of(ledger, frame);
+    receipt->returned = returned;
     receipt->chain = *bucket;
     *bucket = receipt;
     return receipt;
@@ -214,7 +216,7 @@ static mr_receipt *arrive(mr_ledger *ledger, const mr_identity *frame, const mr_
 int mr_ledger_arrive(mr_ledger *ledger, const mr_identity *frame, const mr_span_context *sent,
                      mr_receipt_watcher *watcher, mr_receipt **receipt) {
     pthread_mutex_lock(&ledger->lock);
-    mr_receipt *taken = arrive(ledger, frame, sent);
+    mr_receipt *taken = arrive(ledger, frame, sent, watcher->returned);
     if (taken) {
         watcher->next = taken->watchers;
         taken->watchers = watcher;

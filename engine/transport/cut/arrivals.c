@@ -19,6 +19,7 @@ struct mr_arrivals {
     bool gathering;              /* the I/O thread will poll by itself */
     bool expected;               /* a call of mr_arrivals_take is about to follow */
     int64_t gather_ns, until_ns;
+    int returned;
 };
 
 int mr_arrivals_create(mr_arrivals **arrivals, size_t many, int64_t gather_ns) {
@@ -36,6 +37,10 @@ int mr_arrivals_create(mr_arrivals **arrivals, size_t many, int64_t gather_ns) {
 void mr_arrivals_attach(mr_arrivals *arrivals, mr_io_thread *io_thread) {
     MR_LOCKED(&arrivals->lock);
     arrivals->io_thread = io_thread;
+}
+
+void mr_arrivals_set_returned(mr_arrivals *arrivals, int returned) {
+    arrivals->returned = returned;
 }
 
 static void free_list(mr_arrival *first) {
@@ -102,7 +107,10 @@ int mr_arrivals_open(mr_arrivals *arrivals, mr_ledger *ledger, const mr_identity
     else if (!(arrival = mr_alloc(sizeof *arrival)))
         return mr_fail(MR_ERROR_MEMORY, "no memory for what arrives");
     *arrival = (mr_arrival){
-        .watcher = {.closed = note_closed}, .arrivals = arrivals, .ticket = ticket, .source = frame->source};
+        .watcher = {.closed = note_closed, .returned = arrivals->returned},
+        .arrivals = arrivals,
+        .ticket = ticket,
+        .source = frame->source};
     atomic_fetch_add(&arrivals->open, 1);
     int status = mr_ledger_arrive(ledger, frame, sent, &arrival->watcher, receipt);
     if (status) {

@@ -28,6 +28,8 @@ void mr_arrivals_attach(mr_arrivals *arrivals, mr_io_thread *io_thread);
  */
 void mr_arrivals_close(mr_arrivals **arrivals);
 
+/* How many cuts into this process the frames pass before this one. Call before the first arrives. */
+void mr_arrivals_set_returned(mr_arrivals *arrivals, int returned);
 /* I/O thread only, like the functions below: opens a receipt for a frame that has arrived. `sent`: its span at the
  * sender. MR_ERROR_MEMORY. */
 int mr_arrivals_open(mr_arrivals *arrivals, mr_ledger *ledger, const mr_identity *frame, const mr_span_context *sent,

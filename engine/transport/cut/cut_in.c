@@ -102,6 +102,29 @@ static void take_mark(cut_in *in, size_t producer, const mr_cut_item *taken, int
                          taken->reason && strcmp(taken->reason, MR_REASON_STOPPED) == 0, now_ns);
 }
 
+/* How many cuts into this process frames pass at most before they reach a vertex; -1: no memory. Edges are in the order
+ * of the vertices to which they lead. */
+static int returns_before(const mr_plan *plan, const mr_plan_vertex *to) {
+    int *passed = mr_calloc(plan->vertex_count + 1, sizeof *passed);
+    for (size_t e = 0; passed && e < plan->edge_count; e++) {
+        const mr_view_link *edge = &plan->edges[e];
+        const mr_plan_vertex *from = &plan->vertices[edge->from];
+        const int sum = passed[edge->from] + (from->role == MR_ROLE_CUT_IN && mr_plan_is_here(plan, from));
+        passed[edge->to] = sum > passed[edge->to] ? sum : passed[edge->to];
+    }
+    const int found = passed ? passed[to - plan->vertices] : -1;
+    mr_free(passed);
+    return found;
+}
+
+static int number_return(cut_in *in) {
+    const int returned = returns_before(in->instance->run->plan, in->instance->vertex);
+    if (returned < 0)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a cut");
+    mr_arrivals_set_returned(in->arrivals, returned);
+    return MR_OK;
+}
+
 /* Picture layouts that all stages after a vertex take, whether planned or not. */
 static uint32_t layouts_taken(const mr_plan *plan, int from) {
     uint32_t taken = UINT32_MAX;
@@ -491,6 +514,8 @@ static int create_parts(cut_in *in) {
     if (!status)
         status = mr_arrivals_create(&in->arrivals, half_window(in->cut),
                                     mr_cut_times_of(in->cut).session.report_ns);
+    if (!status)
+        status = number_return(in);
     if (!status)
         status = create_session(in);
     if (!status)

@@ -115,6 +115,14 @@ class Nodes(Watched):
                              (300, 0, 0, 0, 0), cut)
             self.assertGreaterEqual(cut["sessions"], 1, cut)
 
+    def test_frames_come_back_to_a_node_of_their_way(self):
+        text = ("version: 1\npipeline: p\nsources: {s: {type: 'null', frames: 20, format: 'RGB24 32x32'}}\nstages:\n"
+                "  a: {type: 'null', input: s}\n  b: {type: 'null', input: a}\n  c: {type: 'null', input: b}\n"
+                "  d: {type: 'null', input: c}\nnodes:\n  one: {stages: [a, c]}\n  two: {stages: [b, d]}\n")
+        ran = self.millrace("run", self.write(text), "--json")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertEqual(json.loads(ran.stdout)["ledger"]["delivered"], 20)
+
     def test_other_names_of_this_machine(self):
         for host, port in zip(("localhost", "127.0.0.2"), free_ports(2)):
             with self.subTest(host=host):

@@ -102,4 +102,22 @@ ARRIVALS_TEST(what_is_last_waits_for_nothing) {
     expect_taken(f, 1003, 3, 1103);
 }
 
+/* A frame over several cuts has one receipt, but another one when it comes back: that must not wait for the first. */
+ARRIVALS_TEST(what_comes_back_is_accounted_for_apart) {
+    mr_receipt *first = arrive(f), *beside = NULL, *again = NULL;
+    f->seq = 0;
+    beside = arrive(f);
+    assert_ptr_equal(first, beside);
+    mr_arrivals_set_returned(f->arrivals, 1);
+    f->seq = 0;
+    again = arrive(f);
+    assert_ptr_not_equal(first, again);
+    mr_receipt_note(again, MR_NOTE_DELIVERED, NULL, NULL);
+    mr_receipt_unref(&again);
+    expect_taken(f, 1000, 1, INT64_MAX);
+    mr_receipt_note(first, MR_NOTE_DELIVERED, NULL, NULL);
+    mr_receipt_unref(&beside);
+    mr_receipt_unref(&first);
+}
+
 RUN_TESTS(NULL, NULL)
