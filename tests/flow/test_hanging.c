@@ -96,9 +96,9 @@ SOURCE(deaf);
 SOURCE(returning);
 SOURCE(slow);
 SOURCE(idle);
-static const mr_stage_type closing_type = {.name = "closing", .summary = "a source of this suite", .outputs = results_port,
-                                           .entry = MR_ENTRY_SHARED, .blocking = true, .process = closing_process,
-                                           .close = hang_in_close, .stop = count_stop};
+static const mr_stage_type closing_type = {.name = "closing", .summary = "a source of this suite",
+                                           .outputs = results_port, .entry = MR_ENTRY_SHARED, .blocking = true,
+                                           .process = closing_process, .close = hang_in_close, .stop = count_stop};
 static const mr_stage_type *const own_types[] = {&hung_type, &deaf_type, &returning_type, &slow_type,
                                                  &idle_type, &closing_type, NULL};
 
