@@ -83,7 +83,8 @@ static int check_names(mr_negotiation *n, const mr_strings *zones, const char *n
         if (is_watched(n, zones->item[i], hint, sizeof hint))
             continue;
         if (!any)
-            return mr_refuse(n, "zones", "%s has no area or line \"%s\", so %s; %s", from, zones->item[i], nothing, hint);
+            return mr_refuse(n, "zones", "%s has no area or line \"%s\", so %s; %s", from, zones->item[i], nothing,
+                             hint);
         mr_warn(n, "zones", hint, "%s has no area or line \"%s\", which then %s", from, zones->item[i], none);
     }
     return MR_OK;
