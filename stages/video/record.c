@@ -94,7 +94,8 @@ static int check_events(mr_negotiation *n, const record_options *given) {
                          "would start a recording: name zones as an input: input: [SOURCE, zones]");
     const mr_wanted_events wanted = {&given->events, &given->zones, &given->classes};
     int status = mr_wanted_events_check(n, "events", &given->events);
-    return status ? status : mr_wanted_zones_check(n, &wanted, "nothing would start a recording", "starts no recording");
+    return status ? status : mr_wanted_zones_check(n, &wanted, "nothing would start a recording",
+                                                   "starts no recording");
 }
 
 static int negotiate(mr_negotiation *negotiation) {
