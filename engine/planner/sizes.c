@@ -62,7 +62,7 @@ static int lengthen_splits(mr_plan_builder *b) {
         mr_plan_mark_splits(b, v, split);
         for (int at = 0; at < v && !status; at++) {
             mr_planned_handling *handling = &b->plan->vertices[at].handling;
-            const int wanted = mr_plan_queue_beside(found.frames);
+            const int wanted = mr_plan_queue_beside(found.all.frames);
             if (split[at] && b->vertex[at]->common.queue.size == 0 && handling->queue < wanted)
                 handling->queue = wanted;
         }
