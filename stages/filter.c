@@ -70,7 +70,10 @@ static int check_events(mr_negotiation *n, const filter_options *given) {
                          "leave it out (zones has dwell)", given->not ? "not" : "for");
     if (given->again_ns < 0)
         return mr_refuse(n, "again", "again: gone needs classes: with events, write a time");
+    const mr_wanted_events wanted = {&given->events, &given->zones, &given->classes};
     int status = mr_wanted_events_check(n, "events", &given->events);
+    if (!status)
+        status = mr_wanted_zones_check(n, &wanted, "no frame would ever pass", "lets no frame through");
     return status ? status : mr_wanted_objects_check(n, &given->classes, "no frame would ever pass",
                                                      "lets no frame through");
 }

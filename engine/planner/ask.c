@@ -175,6 +175,27 @@ const mr_planned_classes *mr_planned_classes_at(const mr_negotiation *negotiatio
     return found;
 }
 
+const mr_planned_zones *mr_planned_zones_at(const mr_negotiation *negotiation, size_t input, size_t index,
+                                            bool *known) {
+    const asking *ask = negotiation->planner;
+    const mr_plan_builder *b = ask->b;
+    const mr_planned_zones *found = NULL;
+    size_t count = 0;
+    *known = ask->v >= 0;
+    for (int i = *known ? b->in.start[ask->v] : 0; ask->v >= 0 && i < b->in.start[ask->v + 1]; i++) {
+        const mr_plan_link *link = &b->link[b->in.item[i]];
+        const mr_planned_output *outputs = b->plan->vertices[link->from].outputs;
+        if ((size_t)link->to_port != input)
+            continue;
+        *known &= outputs && !outputs[link->from_port].more_results;
+        for (const mr_planned_result *one = outputs ? outputs[link->from_port].results : NULL; one; one = one->next) {
+            *known &= one->kind != mr_kind_events() || one->zones;
+            found = one->zones && count++ == index ? one->zones : found;
+        }
+    }
+    return found;
+}
+
 static bool may_have(const mr_planned_output *output, const mr_result_kind *kind) {
     const mr_planned_result *one = output->results;
     while (one && one->kind != kind)

@@ -27,9 +27,10 @@ MR_PIXEL_INLINE float mr_box_more(float a, float b) {
     return a > b ? a : b;
 }
 
+/* Whether all its numbers are, the score too: an infinite one says nothing, and JSON cannot hold it. */
 MR_PIXEL_INLINE bool mr_box_is_finite(const mr_box *box) {
     return isfinite(box->left) && isfinite(box->top) && isfinite(box->right) && isfinite(box->bottom) &&
-           isfinite(box->angle);
+           isfinite(box->angle) && isfinite(box->score);
 }
 
 MR_PIXEL_INLINE float mr_box_area(const mr_box *box) {

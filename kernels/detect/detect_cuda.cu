@@ -61,6 +61,7 @@ __device__ static void consider(const mr_detect_cuda_work *work, const room *to,
     if (!is_wanted(work, index))
         return;
     mr_box_read(&work->head, work->data, row, &box);
+    box.score = score;
     if (mr_box_is_finite(&box))
         to->key[atomicAdd(to->count, 1u)] = key_of(score, (uint32_t)(row * columns_of(&work->head) + column));
 }

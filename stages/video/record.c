@@ -92,7 +92,10 @@ static int check_events(mr_negotiation *n, const record_options *given) {
     if (!mr_planned_may_have(n, 0, mr_kind_events()))
         return mr_refuse(n, given->events.count ? "events" : "zones", "no frame that comes here has events, so nothing "
                          "would start a recording: name zones as an input: input: [SOURCE, zones]");
-    return mr_wanted_events_check(n, "events", &given->events);
+    const mr_wanted_events wanted = {&given->events, &given->zones, &given->classes};
+    int status = mr_wanted_events_check(n, "events", &given->events);
+    return status ? status : mr_wanted_zones_check(n, &wanted, "nothing would start a recording",
+                                                   "starts no recording");
 }
 
 static int negotiate(mr_negotiation *negotiation) {

@@ -361,6 +361,9 @@ MR_API const char *mr_planned_operation(const mr_planned_input *input, const cha
  * from 0. NULL past the last. *known: there are no other classes. */
 MR_API const mr_planned_classes *mr_planned_classes_at(const mr_negotiation *negotiation, size_t input, size_t index,
                                                        bool *known);
+/* The areas and lines of events at an input, which several stages may watch, as in mr_planned_classes_at. */
+MR_API const mr_planned_zones *mr_planned_zones_at(const mr_negotiation *negotiation, size_t input, size_t index,
+                                                   bool *known);
 /* Whether frames at an input may have results of a kind. False only if planning knows that none do. */
 MR_API bool mr_planned_may_have(const mr_negotiation *negotiation, size_t input, const mr_result_kind *kind);
 /* The id of a source whose frames reach this stage. NULL past the last one that is in the pipeline. */

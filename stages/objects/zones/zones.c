@@ -68,7 +68,17 @@ static const char *outside_text(const options *o) {
                                 : "has a point outside of the picture: coordinates are 0 or more";
 }
 
+static int check_names(mr_negotiation *n, const char *option, const mr_shapes *shapes) {
+    for (size_t i = 0; i < shapes->count; i++)
+        if (!*shapes->name[i])
+            return mr_refuse(n, option, "one of them has an empty name, and events tell zones apart by their names: "
+                             "write %s", option[0] == 'a' ? "areas: {door: ...}" : "lines: {gate: ...}");
+    return MR_OK;
+}
+
 static int check_shapes(mr_negotiation *n, const options *o) {
+    if (check_names(n, "areas", &o->areas) || check_names(n, "lines", &o->lines))
+        return MR_ERROR_CONFIG;
     for (size_t i = 0; i < o->areas.count; i++) {
         const mr_points *corners = &o->areas.points[i];
         if (!is_inside(o, corners))

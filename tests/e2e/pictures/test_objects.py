@@ -96,7 +96,8 @@ class Objects(ObjectsCase):
     def test_what_is_no_object(self):
         """Boxes that are not finite, lie outside, or have no area, and classes that are not wanted."""
         boxes = [(8, 4, 24, 36, 0.9, 1), (np.nan, 0, 5, 5, 0.9, 1), (0, 0, np.inf, 5, 0.9, 1), (-20, -9, -3, 9, 0.9, 1),
-                 (70, 5, 90, 9, 0.9, 1), (5, 5, 5, 9, 0.9, 1), (1, 1, 9, 9, np.nan, 1), (1, 1, 9, 9, 0.25, 1),
+                 (70, 5, 90, 9, 0.9, 1), (5, 5, 5, 9, 0.9, 1), (1, 1, 9, 9, np.nan, 1), (1, 1, 9, 9, np.inf, 1),
+                 (1, 1, 9, 9, 0.25, 1),
                  (40, 40, 90, 90, 0.5, 3), (2, 2, 9, 9, 0.6, 0), (3, 3, 9, 9, 0.4, -1),
                  *((3, 3, 9, 9, 0.8, index) for index in (3e9, np.nan, 2 ** 20, np.inf))]
         save(self.folder / "model.onnx", {"o": rows_of(boxes)})

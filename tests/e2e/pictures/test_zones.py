@@ -15,6 +15,7 @@ from objects import save_graph
 SIDE, MOST = 128, 4
 GATE = "lines: {gate: [[0, 0.5], [1, 0.5]]}"
 ROOM = "areas: {room: [[0.25, 0.25], [0.75, 0.25], [0.75, 0.75], [0.25, 0.75]]}"
+EMPTY_STREET = "street: [[0, 0], [0.1, 0], [0, 0.1]]"
 
 
 def save(path, batch=1):
@@ -147,7 +148,7 @@ class Zones(Case):
         more = "".join(f"  {name}: " + record.format(name, f"{options}, before: 200ms, after: 200ms") for name, options
                        in {"gate": "events: cross, zones: gate", "street": "zones: street",
                            "cars": "events: enter, classes: [2]", "people": "events: enter, classes: ['00']"}.items())
-        self.run_zones(f"{GATE}, {ROOM}", more=more)
+        self.run_zones(f"{GATE}, {ROOM[:-1]}, {EMPTY_STREET}}}", more=more)
         made = {name: [json.loads(path.read_text()) for path in (self.folder / name).glob("*.json")]
                 for name in ("gate", "street", "cars", "people")}
         self.assertEqual({name: len(files) for name, files in made.items()},
@@ -168,7 +169,7 @@ class Zones(Case):
                    "street": "zones: street"}
         more = "".join(f"  {name}: {{type: filter, input: zones, {options}}}\n  {name}_rows: {{type: jsonl, "
                        f"input: {name}, path: {name}.jsonl}}\n" for name, options in filters.items())
-        run = self.run_zones(f"{GATE}, {ROOM}, dwell: 500ms", more=more)
+        run = self.run_zones(f"{GATE}, {ROOM[:-1]}, {EMPTY_STREET}}}, dwell: 500ms", more=more)
         seqs = {name: [row["seq"] for row in lines_of(self.folder / f"{name}.jsonl")] for name in filters}
         of = lambda kinds: sorted({one["seq"] for one in run.events if one["event"] in kinds})
         self.assertEqual((seqs["dwells"], seqs["room"]), (of({"dwell"}), of({"enter"})))
