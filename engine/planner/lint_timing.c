@@ -144,54 +144,47 @@ static void warn_of_short_queue(const mr_plan_builder *b, int v) {
 
 /* ---- queues of joins ------------------------------------------------------------------------------------------- */
 
-static void report_queue(const mr_plan_builder *b, int v, const mr_gathering *gathered) {
+static void report_queue(const mr_plan_builder *b, int v, const mr_held *held, bool fatal) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
-    bool blocks = vertex->handling.policy == MR_POLICY_BLOCK, fatal = blocks && !gathered->timed;
     char hint[96];
-    snprintf(hint, sizeof hint, "write queue: %d or more, or remove `queue`", gathered->frames);
+    snprintf(hint, sizeof hint, "write queue: %d or more, or remove `queue`", held->frames);
     mr_diagnose(b->diagnostics, fatal ? MR_SEVERITY_ERROR : MR_SEVERITY_WARNING, fatal ? MR_ERROR_CONFIG : MR_OK,
                 place_of(b, v, "queue.size"), hint,
                 "stages.%s.queue: %d %s of a source may wait here while %d gather in batches on another path to this "
                 "join (\"%s\"): %s",
-                vertex->id, vertex->handling.queue, vertex->handling.queue == 1 ? "frame" : "frames", gathered->frames,
-                b->vertex[gathered->last]->id,
+                vertex->id, vertex->handling.queue, vertex->handling.queue == 1 ? "frame" : "frames", held->frames,
+                b->vertex[held->last]->id,
                 fatal ? "the batch could never fill"
-                      : blocks ? "the batch would never fill before its timeout"
-                               : "further frames are dropped and cannot be joined");
-}
-
-/* Whether `one` is worse for a queue of this length: above all without a timeout. */
-static bool is_worse(const mr_gathering *one, const mr_gathering *other, int queue) {
-    const bool fatal = one->frames > queue && !one->timed, other_fatal = other->frames > queue && !other->timed;
-    return fatal != other_fatal ? fatal : one->frames > other->frames;
+                : vertex->handling.policy == MR_POLICY_BLOCK ? "the batch would never fill before its timeout"
+                                                             : "further frames are dropped and cannot be joined");
 }
 
 /* An author's own queue before a join, if it is shorter than the number that gathers on another way. */
 static int check_queue(const mr_plan_builder *b, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
-    mr_gathering worst = {0}, found;
+    mr_gathering worst = {0}, found = {0};
     for (int one = 0; one < (int)vertex->input_count; one++)
         for (int other = 0; other < (int)vertex->input_count; other++) {
             if (one != other && mr_plan_gathering(b, v, one, other, &found))
                 return MR_ERROR_MEMORY;
-            worst = one != other && is_worse(&found, &worst, vertex->handling.queue) ? found : worst;
+            mr_gathering_merge(&worst, &found);
         }
-    if (worst.frames > vertex->handling.queue)
-        report_queue(b, v, &worst);
+    const bool fatal = vertex->handling.policy == MR_POLICY_BLOCK && worst.untimed.frames > vertex->handling.queue;
+    if (worst.all.frames > vertex->handling.queue)
+        report_queue(b, v, fatal ? &worst.untimed : &worst.all, fatal);
     return MR_OK;
 }
 
 /* The queue of the stage that makes the objects' frames, `v`, beside frames that gather on their way to `to`. */
-static void report_queue_beside(const mr_plan_builder *b, int v, int to, const mr_gathering *gathered) {
+static void report_queue_beside(const mr_plan_builder *b, int v, int to, const mr_held *held, bool fatal) {
     const int queue = b->plan->vertices[v].handling.queue;
-    const bool fatal = !gathered->timed;
     char hint[96];
-    snprintf(hint, sizeof hint, "write queue: %d or more, or remove `queue`", mr_plan_queue_beside(gathered->frames));
+    snprintf(hint, sizeof hint, "write queue: %d or more, or remove `queue`", mr_plan_queue_beside(held->frames));
     mr_diagnose(b->diagnostics, fatal ? MR_SEVERITY_ERROR : MR_SEVERITY_WARNING, fatal ? MR_ERROR_CONFIG : MR_OK,
                 place_of(b, v, "queue.size"), hint,
                 "stages.%s.queue: %d %s of a source may wait here while %d gather in batches on the frames' path to "
                 "\"%s\" (\"%s\"): the batch %s", b->vertex[v]->id, queue, queue == 1 ? "frame" : "frames",
-                gathered->frames, b->vertex[to]->id, b->vertex[gathered->last]->id,
+                held->frames, b->vertex[to]->id, b->vertex[held->last]->id,
                 fatal ? "could never fill" : "might not fill before its timeout");
 }
 
@@ -204,8 +197,10 @@ static int check_queues_beside(const mr_plan_builder *b, int v) {
     mr_plan_mark_splits(b, v, split);
     for (int at = 0; at < v; at++) {
         const mr_planned_handling *handling = &b->plan->vertices[at].handling;
-        if (split[at] && handling->policy == MR_POLICY_BLOCK && handling->queue < mr_plan_queue_beside(found.frames))
-            report_queue_beside(b, at, v, &found);
+        const bool fatal = handling->queue < mr_plan_queue_beside(found.untimed.frames);
+        if (split[at] && handling->policy == MR_POLICY_BLOCK &&
+            handling->queue < mr_plan_queue_beside(found.all.frames))
+            report_queue_beside(b, at, v, fatal ? &found.untimed : &found.all, fatal);
     }
     return MR_OK;
 }

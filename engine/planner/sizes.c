@@ -62,7 +62,7 @@ static int lengthen_splits(mr_plan_builder *b) {
         mr_plan_mark_splits(b, v, split);
         for (int at = 0; at < v && !status; at++) {
             mr_planned_handling *handling = &b->plan->vertices[at].handling;
-            const int wanted = mr_plan_queue_beside(found.frames);
+            const int wanted = mr_plan_queue_beside(found.all.frames);
             if (split[at] && b->vertex[at]->common.queue.size == 0 && handling->queue < wanted)
                 handling->queue = wanted;
         }
@@ -125,6 +125,16 @@ static bool needs_less(const mr_plan_vertex *to) {
     return to->input_count <= 1 && !mr_plan_cut_of(to);
 }
 
+/* A copy passes frames that are already where it copies to: those that one of several devices made, or the processors
+ * in reserve. */
+static bool copy_passes(const mr_plan_vertex *from, const mr_plan_vertex *copy) {
+    const int to = copy->copy == MR_COPY_DOWNLOAD ? 0 : copy->devices.at[0];
+    for (size_t part = 0; copy->copy && part < mr_plan_parts(from); part++)
+        if (mr_plan_part(from, part) == to)
+            return true;
+    return false;
+}
+
 /* How many of `edge`'s frames `to`, and all later vertices that the frames pass into, can hold. `behind`: the result
  * there, from the same counting. */
 static holding held_by(const mr_plan_builder *b, const mr_view_link *edge, const holding *behind, counting of) {
@@ -134,8 +144,7 @@ static holding held_by(const mr_plan_builder *b, const mr_view_link *edge, const
     int64_t calls = less ? frames : (int64_t)to->calls.in_flight * frames;
     holding held = {.per_source = less && frames < to->handling.queue ? frames : to->handling.queue};
     *(to->calls.entry == MR_ENTRY_PER_SOURCE ? &held.per_source : &held.in_all) += calls;
-    /* What processors in reserve make is in the host's memory: a copy to it passes these frames on. */
-    const bool passes = to->copy == MR_COPY_DOWNLOAD && b->plan->vertices[edge->from].devices.has_reserve;
+    const bool passes = copy_passes(&b->plan->vertices[edge->from], to);
     if (passes || (of.results ? !to->copy : passes_through(to, edge->to_port))) {
         held.per_source += behind[edge->to].per_source;
         held.in_all += behind[edge->to].in_all;

@@ -167,7 +167,7 @@ static int open_camera(void) {
         va_start(arguments, flags);                                                                                   \
         const unsigned mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(arguments, unsigned) : 0;                      \
         va_end(arguments);                                                                                            \
-        return strcmp(path, node) == 0 ? open_camera() : REAL(function)(path, flags, mode);         \
+        return strcmp(path, node) == 0 ? open_camera() : REAL(function)(path, flags, mode);                           \
     }
 OPEN(open)
 OPEN(open64)
@@ -182,8 +182,8 @@ int close(int fd) {
 #define MMAP(function)                                                                                                \
     void *function(void *at, size_t bytes, int access, int flags, int fd, off_t offset) {                             \
         const bool own = fd > 0 && fd == atomic_load(&camera_fd);                                                     \
-        return REAL(function)(at, bytes, access, own ? MAP_PRIVATE | MAP_ANONYMOUS : flags,         \
-                                                own ? -1 : fd, own ? 0 : offset);                                     \
+        return REAL(function)(at, bytes, access, own ? MAP_PRIVATE | MAP_ANONYMOUS : flags, own ? -1 : fd,            \
+                              own ? 0 : offset);                                                                      \
     }
 MMAP(mmap)
 MMAP(mmap64)

@@ -102,6 +102,18 @@ RUNS(merged_ways_end_together,
                 "  out: {type: collect, input: [double, plain]}\n",
      .delivered = 50, .collected = 50 * 2 + 50, .unordered = true)
 
+/* Only batches without a timeout must fill: while the others gather, the join's queue may be shorter. */
+RUNS(a_timeout_lets_frames_on_to_a_join_with_a_short_queue,
+     FLOW_A(100) "  plain: {type: pass, input: a}\n"
+                 "  fills: {type: batcher, input: a, batch: 4}\n"
+                 "  waits: {type: batcher, input: fills, batch: {size: 24, timeout: 100us}}\n"
+                 "  waits-first: {type: batcher, input: a, batch: {size: 24, timeout: 100us}}\n"
+                 "  fills-last: {type: batcher, input: waits-first, batch: 4}\n"
+                 "  both: {type: meet, join: {left: plain, right: waits}, queue: 4}\n"
+                 "  other: {type: meet, join: {left: plain, right: fills-last}, queue: 4}\n"
+                 "  out: {type: collect, input: [both, other]}\n",
+     .delivered = 100, .collected = 200, .unordered = true)
+
 /* ---- failures ---- */
 
 RUNS(a_frame_that_fails_is_dropped_and_the_run_goes_on,

@@ -50,7 +50,7 @@ static int returning_process(mr_stage *self, mr_io *io) {
     return MR_WAIT;
 }
 
-/* As good as late each time. */
+/* Each call returns at about the time when it would be late. */
 static int slow_process(mr_stage *self, mr_io *io) {
     report_live(self, 1000000);
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);

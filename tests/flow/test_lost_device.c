@@ -121,4 +121,18 @@ TEST(a_batch_after_the_reserve_fills) {
                    3, &(flow_outcome){.in = 200, .delivered = FLOW_SOME, .dropped = FLOW_ANY});
 }
 
+/* The same on a device, from one with another in reserve, and from several. */
+TEST(batches_on_a_device_fill_beside_others) {
+    static const char *const devices[] = {"sim:1, on_device_error: cpu", "sim:0, on_device_error: sim:1",
+                                          "[sim:0, sim:1]"};
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+        char text[512];
+        snprintf(text, sizeof text, FLOW_A(200)
+                 "  make: {type: scale, input: a, device: %s}\n"
+                 "  many: {type: sampler, input: make, every: 4, batch: 20, device: sim:1}\n"
+                 "  out: {type: collect, input: many}\n", devices[i]);
+        flow_check_all(text, 3, &(flow_outcome){.in = 200, .delivered = 200});
+    }
+}
+
 RUN_TESTS(be_quiet_but_for_misuse, NULL)

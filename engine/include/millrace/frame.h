@@ -164,7 +164,8 @@ typedef struct mr_plane {
     mr_buffer *buffer; /* the frame holds a reference */
     uint8_t *data;     /* points into the buffer */
     ptrdiff_t stride;  /* bytes from row to row; not used for tensors and packets */
-    size_t bytes;      /* packets and tensors: payload size; pictures: readable bytes from `data` */
+    size_t bytes;      /* packets and tensors: payload size; pictures: readable bytes from `data`, or if the stride is
+                          negative from the last row */
 } mr_plane;
 
 /* Lays a picture or a tensor out in one block: plane after plane, with rows aligned to `alignment` bytes (1: without

@@ -635,7 +635,9 @@ MR_API bool mr_io_lost_objects(const mr_io *io);
 /* The most objects of one frame. */
 #define MR_MOST_OBJECTS 100000
 
-/* Emits a frame on an output port. Takes the reference, also on failure. */
+/* Emits a frame on an output port. Takes the reference, also on failure. The plan makes the queues of joins long enough
+ * for one frame of each input on each port, or for objects (mr_io_set_object). If a type emits more, a join of these
+ * with frames that gather in a batch may stall: the author of such a pipeline must write a longer `queue` there. */
 MR_API int mr_io_emit(mr_io *io, size_t port, mr_frame *frame);
 /* The end of work on a frame: emits it if `status` is MR_OK; else releases it (it may be NULL) and returns `status`. */
 MR_API int mr_io_finish(mr_io *io, size_t port, mr_frame *frame, int status);

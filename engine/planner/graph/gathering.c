@@ -12,16 +12,28 @@ typedef struct search {
     mr_gathering *at;       /* by vertex */
 } search;
 
-/* How many frames gather before one passes `v`'s links (one port's, if that is not -1), on the worst way. */
-static mr_gathering worst_way(const search *s, int v, int port) {
-    mr_gathering worst = {.last = -1, .timed = true};
+void mr_gathering_merge(mr_gathering *worst, const mr_gathering *other) {
+    if (other->all.frames > worst->all.frames)
+        worst->all = other->all;
+    if (other->untimed.frames > worst->untimed.frames)
+        worst->untimed = other->untimed;
+}
+
+/* How many frames gather before one passes `v`'s links (one port's, if that is not -1), on the worst ways. */
+static mr_gathering worst_ways(const search *s, int v, int port) {
+    mr_gathering worst = {0};
     for (int i = s->b->in.start[v]; i < s->b->in.start[v + 1]; i++) {
         const mr_plan_link *link = &s->b->link[s->b->in.item[i]];
         const mr_gathering *from = &s->at[link->from];
-        if ((port < 0 || link->to_port == port) && from->here && from->frames > worst.frames)
-            worst = *from;
+        if ((port < 0 || link->to_port == port) && from->here)
+            mr_gathering_merge(&worst, from);
     }
     return worst;
+}
+
+static void hold(mr_held *held, int frames, int at) {
+    held->frames = mr_plan_cap((int64_t)held->frames + frames);
+    held->last = at;
 }
 
 static mr_gathering find(const search *s, int v, int one, int other) {
@@ -29,15 +41,15 @@ static mr_gathering find(const search *s, int v, int one, int other) {
     mr_plan_mark_to(s->b, v, one, s->way);
     for (int at = 0; at < v; at++) {
         const mr_plan_vertex *vertex = &s->b->plan->vertices[at];
-        s->at[at] = worst_way(s, at, -1);
+        s->at[at] = worst_ways(s, at, -1);
         s->at[at].here = s->way[at] && !s->behind[at];
         if (!s->at[at].here || !mr_plan_waits_for_batch(vertex))
             continue;
-        s->at[at].frames = mr_plan_cap((int64_t)s->at[at].frames + mr_plan_call_frames(vertex));
-        s->at[at].last = at;
-        s->at[at].timed = s->at[at].timed && vertex->calls.batch_timeout_ns > 0;
+        hold(&s->at[at].all, mr_plan_call_frames(vertex), at);
+        if (vertex->calls.batch_timeout_ns == 0)
+            hold(&s->at[at].untimed, mr_plan_call_frames(vertex), at);
     }
-    return worst_way(s, v, one);
+    return worst_ways(s, v, one);
 }
 
 int mr_plan_gathering(const mr_plan_builder *b, int v, int one, int other, mr_gathering *found) {

@@ -219,17 +219,24 @@ static void refuse_twice(const joins *j, int v, const port *at, int source) {
                   j->b->vertex[v]->id, j->b->plan->vertices[source].id, from_of(j, at->link)->id);
 }
 
+/* What comes of frames that do not come to a port. */
+static const char *fate_without(const joins *j, int v, int missed) {
+    if (cascade_of(j, v) != MR_CASCADE_GATHER)
+        return "none is joined";
+    return missed == MR_PLAN_OBJECTS ? "nothing is put onto them" : "results for their objects are put onto nothing";
+}
+
 /* `count` sources, `source` first among them, miss an input. */
-static void warn_of_stray(const joins *j, int v, uint32_t source, size_t count, const port *without) {
+static void warn_of_stray(const joins *j, int v, uint32_t source, size_t count, const port *ports, int missed) {
     char hint[160], more[48] = "";
     const char *id = j->b->plan->vertices[source].id;
+    const mr_plan_link *without = ports[missed].link;
     snprintf(hint, sizeof hint, "connect %.64s to every input of the join, or to none", id);
     if (count > 1)
         snprintf(more, sizeof more, " (and of %zu other sources)", count - 1);
-    mr_diagnose(j->b->diagnostics, MR_SEVERITY_WARNING, MR_OK, without->link->place, hint,
+    mr_diagnose(j->b->diagnostics, MR_SEVERITY_WARNING, MR_OK, without->place, hint,
                 "stages.%s.join: frames of %s%s reach some of its inputs, but not all: \"%s\" has none of them, so "
-                "that none is joined",
-                j->b->vertex[v]->id, id, more, from_of(j, without->link)->id);
+                "that %s", j->b->vertex[v]->id, id, more, from_of(j, without)->id, fate_without(j, v, missed));
 }
 
 /* ---- one join -------------------------------------------------------------------------------------------------- */
@@ -305,7 +312,7 @@ static bool check_sources(joins *j, int v, const port *ports, int count) {
     }
     for (int p = 0; stray != MR_SOURCE_NONE && p < count; p++)
         if (!comes_over(j, v, p, 0, stray)) {
-            warn_of_stray(j, v, stray, vertex->source_count - common, &ports[p]);
+            warn_of_stray(j, v, stray, vertex->source_count - common, ports, p);
             break;
         }
     return true;

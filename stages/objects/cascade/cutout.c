@@ -52,10 +52,12 @@ void mr_cutout_show(const mr_frame *picture, const mr_cutout *region, mr_frame *
     const mr_geometry part = {.x = {1, 0, region->left}, .y = {0, 1, region->top},
                               .width = region->right - region->left, .height = region->bottom - region->top};
     for (int i = 0; i < mr_pixel_describe(whole->pixel)->planes; i++) {
-        const size_t skipped = (size_t)(mr_plane_rows(whole->pixel, i, region->top) * frame->plane[i].stride) +
-                               mr_plane_row_bytes(whole->pixel, i, region->left);
-        frame->plane[i].data += skipped;
-        frame->plane[i].bytes -= skipped < frame->plane[i].bytes ? skipped : frame->plane[i].bytes;
+        mr_plane *plane = &frame->plane[i];
+        const ptrdiff_t rows = mr_plane_rows(whole->pixel, i, region->top) * plane->stride;
+        const size_t columns = mr_plane_row_bytes(whole->pixel, i, region->left);
+        const size_t skipped = (size_t)(rows < 0 ? -rows : rows) + columns;
+        plane->data += rows + (ptrdiff_t)columns;
+        plane->bytes -= skipped < plane->bytes ? skipped : plane->bytes;
     }
     /* The usual colours of a picture depend on its size. */
     frame->format.matrix = mr_format_matrix(whole);

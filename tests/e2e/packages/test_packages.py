@@ -120,7 +120,9 @@ class Built(Case):
                                                   "add_library(millrace STATIC a.c)\n"
                                                   "add_custom_target(libmillrace DEPENDS millrace)\n"
                                                   "add_library(millrace-command STATIC a.c)\n"
-                                                  "add_custom_target(libmillrace-command DEPENDS millrace-command)\n")
+                                                  "add_custom_target(libmillrace-command DEPENDS millrace-command)\n"
+                                                  "add_library(python_core MODULE a.c)\n"
+                                                  "foreach(n RANGE 99)\nadd_custom_target(zz${n})\nendforeach()\n")
         self.source("int a = 1;")
 
     def source(self, text):
@@ -141,7 +143,8 @@ class Built(Case):
                 self.assertEqual(self.need(), "")
                 self.source("int a = 1, b_is_new = 2;")
                 self.assertIn("was older than the sources; it is up to date now", self.need())
-                self.assertIn(b"b_is_new", (self.built / "libmillrace.a").read_bytes())
+                for made in ("libmillrace.a", "libmillrace-command.a", "libpython_core.so"):
+                    self.assertTrue(b"b_is_new" in (self.built / made).read_bytes(), made)
                 self.assertEqual(self.need(), "")
                 self.source("int a = ;")
                 self.assertRegex(self.need(code=69), r"cannot be brought up to date: .*a\.c:1:.*error")

@@ -29,6 +29,7 @@ sources:
 stages:
   answers: {type: callback, input: numbers}
 """
+LATER = "  others: {type: callback, input: numbers}\n"  # its frames end with the run
 PUSHED = """version: 1
 pipeline: pushed
 sources:
@@ -292,6 +293,7 @@ print("the end")
         nan, infinity = float("nan"), float("inf")
         for answer, says in ((truth(), "ValueError: no truth"), ({"classes": [(nan, 1)]}, '"index" must be an integer'),
                              ({"classes": [(2**31, 1)]}, "of 32 bits"), ({"classes": [(1, nan)]}, "a finite number"),
+                             ({"classes": [(1.5, 1)]}, '"index" must be an integer'),
                              ({"objects": [{**box, "right": infinity}]}, '"right" is not'),
                              ({"objects": [{**box, "score": infinity}]}, "a finite number"),
                              ({"objects": [{**box, "track": 1e300}]}, '"track" must be an integer')):
@@ -316,6 +318,31 @@ print("the end")
             self.assertIs(raised.exception.__cause__, error)
         begun = threading.Barrier(8)
         self.assertEqual(together([lambda number=number: check(number) for number in range(8)]), {"done": 8})
+
+    def test_failures_that_are_asked_for_late(self):
+        """All are StageErrors, and those of the last sixteen functions have a cause. A process of its own, since other
+        cases raise too."""
+        done = subprocess.run([sys.executable, "-c", f"""
+import collections, sys
+sys.path.insert(0, {str(MODULE)!r})
+import millrace
+def failed(number):
+    def function(frame):
+        raise KeyError(number)
+    p = millrace.Pipeline(text={ENDLESS.replace("callback", "callback, on_error: fail") + LATER!r}, workers=1)
+    p.subscribe("answers", function)
+    frames = p.frames("others")
+    p.start()
+    collections.deque(frames, 0)
+    return p
+for p in [failed(number) for number in range(18)]:
+    try:
+        p.wait(30)
+    except millrace.StageError as error:
+        print(repr(error.__cause__))
+"""], capture_output=True, text=True, timeout=60)
+        causes = ["None"] * 2 + [f"KeyError({number})" for number in range(2, 18)]
+        self.assertEqual(done.stdout.splitlines(), causes, done.stderr)
 
     # ---- arguments
 

@@ -103,9 +103,9 @@ static const char *label_at(const mr_py_stage *stage, int32_t index) {
     return index >= 0 && (size_t)index < stage->label_count ? stage->labels[index] : NULL;
 }
 
-/* The number fits into an integer of this many bits, as all that NAN and infinity are not. */
+/* The number is an integer of this many bits; NAN and infinity are none. */
 static int check_integer(const char *name, double number, int bits) {
-    if (fabs(number) < ldexp(1, bits - 1))
+    if (fabs(number) < ldexp(1, bits - 1) && number == trunc(number))
         return 0;
     PyErr_Format(PyExc_ValueError, "\"%s\" must be an integer of %d bits", name, bits);
     return -1;

@@ -434,7 +434,7 @@ static int read_type(PyObject *typestr, mr_dtype *dtype) {
     return found;
 }
 
-/* Memory has room for so many numbers; a product of sizes that passes this does not overflow. */
+/* The numbers could be in memory: after this check no product of sizes overflows. */
 static int check_sizes(int rank, const int64_t *size, int64_t bytes) {
     bool fits = true;
     for (int i = 0; i < rank && fits; i++)

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Of so many functions and runs. */
+/* Exceptions are kept of this many functions; one that runs in two pipelines counts twice. */
 enum { MOST_KEPT = 16, WORDS = 200 };
 
 /* An exception keeps what its frames refer to, so a function has one at a time. */

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import operator
 import os
+import re
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NoReturn, Optional, Sequence, Tuple, Union
 
 from . import _core
@@ -280,10 +281,14 @@ def _nanoseconds(seconds: float) -> int:
     return round(seconds * 1e9)
 
 
+# As stage.c and subscription.c write it.
+_RAISED = re.compile("the function (that subscribed|of the stage .*) raised ")
+
+
 def _raise_with_cause(error: Error) -> None:
     """Raises a StageError if a function of the program ended the run, from the exception that it raised."""
-    cause = _core.take_exception(str(error).encode()) if " raised " in str(error) else None
-    if cause is not None:
+    if _RAISED.search(str(error)):
+        cause = _core.take_exception(str(error).encode())  # None: traceback.c keeps only the newest
         raise StageError(str(error), error.status, error.exit_code) from cause
 
 

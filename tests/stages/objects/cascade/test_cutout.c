@@ -104,6 +104,24 @@ TEST(pixels_are_the_same) {
         }
 }
 
+/* A program's picture may have its last row first in memory. */
+TEST(pictures_may_lie_bottom_up) {
+    ENDED_BY(mr_buffer_unref) mr_buffer *buffer;
+    const mr_cutout cutout = {4, 6, 20, 10};
+    mr_frame picture = picture_of(MR_PIXEL_GRAY8, &buffer), part;
+    mr_plane *plane = &picture.plane[0];
+    const ptrdiff_t stride = plane->stride;
+    *plane = (mr_plane){.data = plane->data + (HEIGHT - 1) * stride, .stride = -stride,
+                        .bytes = (size_t)((HEIGHT - 1) * stride + WIDTH)};
+    part = picture;
+    mr_cutout_show(&picture, &cutout, &part);
+    assert_ptr_equal(part.plane[0].data, buffer->data + (HEIGHT - 1 - 6) * stride + 4);
+    assert_int_equal(part.plane[0].bytes, (HEIGHT - 1 - 6) * stride + WIDTH - 4);
+    for (int32_t y = 0; y < part.format.height; y++)
+        assert_memory_equal(part.plane[0].data + y * part.plane[0].stride,
+                            picture.plane[0].data + (y + cutout.top) * picture.plane[0].stride + cutout.left, 16);
+}
+
 /* Pictures are stored unturned: a box of the shown picture finds its pixels there, and they lead back to the box. */
 TEST(turned_and_mirrored) {
     for (int turn = 0; turn < 8; turn++) {
