@@ -22,6 +22,7 @@ typedef struct hold_table {
     bool *reached, *leads; /* for the last cut asked about: vertices that frames reach; vertices that lead to a join */
     int *wanted;           /* by vertex: the least queue length */
     int *kept;             /* by vertex that gives frames of objects: see kept_before; -1: it gives whole frames */
+    int *maker;            /* by such a vertex: the node on which a stage made the frames from objects */
 } hold_table;
 typedef struct window_need {
     int window;  /* the least number that may have to be under way; 0: any */
@@ -360,8 +361,10 @@ static int begin_holds(const mr_plan_builder *b, hold_table *holds) {
                              .reached = mr_arena_array(b->arena, count, sizeof *holds->reached),
                              .leads = mr_arena_array(b->arena, count, sizeof *holds->leads),
                              .wanted = mr_arena_array(b->arena, count, sizeof *holds->wanted),
-                     .kept = mr_arena_array(b->arena, count, sizeof *holds->kept)};
-    if (!holds->behind || !holds->before || !holds->reached || !holds->leads || !holds->wanted || !holds->kept)
+                             .kept = mr_arena_array(b->arena, count, sizeof *holds->kept),
+                             .maker = mr_arena_array(b->arena, count, sizeof *holds->maker)};
+    if (!holds->behind || !holds->before || !holds->reached || !holds->leads || !holds->wanted || !holds->kept ||
+        !holds->maker)
         return MR_ERROR_MEMORY;
     for (int v = b->count - 1; v >= 0; v--) {
         for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
@@ -471,33 +474,41 @@ static int list_cuts(mr_plan_builder *b) {
     return MR_OK;
 }
 
-/* How many of a source's objects all cuts before `v` keep; INT_MAX: there is no cut; -1: it gets whole frames. */
-static int kept_before(const mr_plan_builder *b, const hold_table *holds, int v) {
+/* How many of a source's objects all cuts before `v` keep; INT_MAX: there is no cut; -1: it gets whole frames. *maker:
+ * the node on which a stage made them. */
+static int kept_before(const mr_plan_builder *b, const hold_table *holds, int v, int *maker) {
     int least = -1;
     for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
-        const int kept = holds->kept[b->link[b->in.item[i]].from];
-        if (kept >= 0 && (least < 0 || kept < least))
+        const int from = b->link[b->in.item[i]].from, kept = holds->kept[from];
+        if (kept >= 0 && (least < 0 || kept < least)) {
             least = kept;
+            *maker = holds->maker[from];
+        }
     }
     return least;
 }
 
-/* In graph order. `most`: how many a cut keeps; INT_MAX: it is none. */
+/* In graph order. `most`: how many a cut keeps; INT_MAX: it is none. Objects that come back to the node that made them
+ * are not kept: their frame waits there until they are settled. */
 static void note_kept(mr_plan_builder *b, hold_table *holds, int v, int most) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
-    const int before = kept_before(b, holds, v);
+    int maker = vertex->node;
+    const int before = kept_before(b, holds, v, &maker);
+    holds->maker[v] = maker;
     holds->kept[v] = before > most ? most : before;
     if (!vertex->type)
         return;
     if (vertex->type->cascade == MR_CASCADE_GATHER)
-        vertex->handling.kept = before > 0 ? before : 0;
-    if (vertex->type->cascade != MR_CASCADE_NONE)
-        holds->kept[v] = vertex->type->cascade == MR_CASCADE_SPLIT ? INT_MAX : -1;
+        vertex->handling.kept = before > 0 && (maker != vertex->node || before == INT_MAX) ? before : 0;
+    if (vertex->type->cascade == MR_CASCADE_NONE)
+        return;
+    holds->kept[v] = vertex->type->cascade == MR_CASCADE_SPLIT ? INT_MAX : -1;
+    holds->maker[v] = vertex->node;
 }
 
 static int settle_cuts(mr_plan_builder *b) {
     hold_table holds;
-    int reported = -1, v = 0;
+    int reported = -1, maker, v = 0;
     if (begin_holds(b, &holds))
         return MR_ERROR_MEMORY;
     for (size_t i = 0; i < b->plan->cut_count; i++) {
@@ -505,7 +516,7 @@ static int settle_cuts(mr_plan_builder *b) {
         window_need hold = hold_of(b, &holds, entry);
         for (; v < entry->out; v++)
             note_kept(b, &holds, v, INT_MAX);
-        hold.objects = kept_before(b, &holds, v) >= 0;
+        hold.objects = kept_before(b, &holds, v, &maker) >= 0;
         /* The planner may write the cuts until the plan is done. */
         settle(b, entry, (mr_cut *)(uintptr_t)entry->cut, &hold);
         for (; v <= entry->in; v++)

@@ -181,6 +181,27 @@ static void take_item(cut_in *in, size_t producer, const mr_cut_item *taken, int
     }
 }
 
+/* The producer keeps frames that are dropped because the run ends, unless it was stopped itself and waits for outcomes.
+ * If everything stops at once, all receipts that had not closed before keep theirs. */
+static bool is_reported(const cut_in *in, const mr_arrival *arrival) {
+    const bool stopped = !in->refusing && mr_cut_lanes_cut_short(in->lanes, arrival->source);
+    return stopped || mr_note_settles(arrival->record, arrival->reason);
+}
+
+static void settle_closed(cut_in *in, bool all, int64_t now_ns, int64_t *wake_ns) {
+    mr_arrival *first = mr_arrivals_take(in->arrivals, all || in->due_ns || atomic_load(&in->closing), now_ns, wake_ns);
+    bool cancelled = mr_control_is_cancelled(in->instance->run);
+    for (const mr_arrival *arrival = first; arrival; arrival = arrival->next) {
+        bool known = arrival->record != MR_NOTE_NONE;
+        in->progress++;
+        if (!cancelled && is_reported(in, arrival))
+            mr_receiver_settle(in->receiver, arrival->ticket, known ? arrival->record : MR_NOTE_DROPPED,
+                               known ? arrival->stage : in->self->id, known ? arrival->reason : "unaccounted", now_ns);
+    }
+    if (first)
+        mr_arrivals_give_back(in->arrivals, first);
+}
+
 static mr_names_share *whose(void *context, uint64_t session) {
     cut_in *in = context;
     return mr_receiver_knows(in->receiver, in->receiving, session) ? &in->shares[in->receiving] : NULL;
@@ -194,6 +215,8 @@ static void receive_from(cut_in *in, uint32_t route, const mr_wire_part *parts, 
     int status = count ? mr_wire_read(in->reader, parts, count, now_ns, &message)
                        : mr_fail(MR_ERROR_PROTOCOL, "a message has too many parts, or none");
     const bool has_items = !status && message.kind == MR_MESSAGE_ITEMS;
+    if (!status && message.kind == MR_MESSAGE_WELCOME)
+        settle_closed(in, true, now_ns, &(int64_t){INT64_MAX}); /* A new process must not get the old one's outcomes. */
     if (status)
         mr_receiver_malformed(in->receiver, route);
     else
@@ -235,27 +258,6 @@ static void lost(void *context, uint32_t route) {
 }
 
 /* ---- what is to be done ------------------------------------------------------------------------------------------ */
-
-/* The producer keeps frames that are dropped because the run ends, unless it was stopped itself and waits for outcomes.
- * If everything stops at once, all receipts that had not closed before keep theirs. */
-static bool is_reported(const cut_in *in, const mr_arrival *arrival) {
-    const bool stopped = !in->refusing && mr_cut_lanes_cut_short(in->lanes, arrival->source);
-    return stopped || mr_note_settles(arrival->record, arrival->reason);
-}
-
-static void settle_closed(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
-    mr_arrival *first = mr_arrivals_take(in->arrivals, in->due_ns || atomic_load(&in->closing), now_ns, wake_ns);
-    bool cancelled = mr_control_is_cancelled(in->instance->run);
-    for (const mr_arrival *arrival = first; arrival; arrival = arrival->next) {
-        bool known = arrival->record != MR_NOTE_NONE;
-        in->progress++;
-        if (!cancelled && is_reported(in, arrival))
-            mr_receiver_settle(in->receiver, arrival->ticket, known ? arrival->record : MR_NOTE_DROPPED,
-                               known ? arrival->stage : in->self->id, known ? arrival->reason : "unaccounted", now_ns);
-    }
-    if (first)
-        mr_arrivals_give_back(in->arrivals, first);
-}
 
 static void act(cut_in *in, int64_t now_ns) {
     mr_action action;
@@ -407,7 +409,7 @@ static bool work(void *context, int64_t *wake_ns) {
     *wake_ns = INT64_MAX;
     watch_end(in, now_ns);
     mr_cut_lanes_work(in->lanes, now_ns, wake_ns);
-    settle_closed(in, now_ns, wake_ns);
+    settle_closed(in, false, now_ns, wake_ns);
     mr_receiver_progress(in->receiver, in->progress + mr_cut_lanes_progress(in->lanes));
     if (closing)
         mr_receiver_close(in->receiver, "the run has ended");
@@ -481,6 +483,22 @@ static uint32_t remembered(const mr_cut *cut) {
     return REMEMBERED_WINDOWS * (uint32_t)cut->connect_count * (uint32_t)cut->window + REMEMBERED;
 }
 
+/* Whether frames that come over the cut go back to the node from which they came. */
+static bool is_returning(const cut_in *in) {
+    const mr_plan *plan = in->instance->run->plan;
+    const ptrdiff_t here = in->instance->vertex - plan->vertices;
+    bool any = false, *before = mr_calloc(plan->vertex_count, sizeof *before);
+    for (size_t i = 0; before && i < plan->cut_count && !any; i++) {
+        if (strcmp(plan->cuts[i].cut->to_node, in->cut->from_node) != 0)
+            continue;
+        memset(before, 0, plan->vertex_count * sizeof *before);
+        mr_plan_mark_before(plan, plan->cuts[i].out, before);
+        any = before[here];
+    }
+    mr_free(before);
+    return any;
+}
+
 static int create_session(cut_in *in) {
     const mr_cut *cut = in->cut;
     uint32_t senders = (uint32_t)cut->connect_count, window = (uint32_t)cut->window;
@@ -493,6 +511,7 @@ static int create_session(cut_in *in) {
         .credit_frames = MR_CUT_CREDIT * window,
         .credit_bytes = cut->window_bytes ? MR_CUT_CREDIT * cut->window_bytes : UINT64_MAX,
         .remembers_all = mr_cut_is_exact(in->instance->run->plan, in->instance->vertex),
+        .returns = is_returning(in),
         .report_items = half_window(cut),
         .memory = remembered(cut),
     };

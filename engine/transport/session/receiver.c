@@ -81,6 +81,16 @@ static void forget_oldest(mr_receiver *receiver) {
     forget(receiver, place);
 }
 
+void mr_receiver_table_forget_settled(mr_receiver *receiver) {
+    while (receiver->oldest != NOWHERE) {
+        const int32_t place = receiver->oldest;
+        receiver->oldest = receiver->table[place].later;
+        forget(receiver, place);
+    }
+    receiver->newest = NOWHERE;
+    mr_identity_set_fini(&receiver->settled);
+}
+
 int32_t mr_receiver_table_add(mr_receiver *receiver, const mr_cut_item *item, uint32_t sender) {
     if (receiver->free == NOWHERE)
         forget_oldest(receiver);

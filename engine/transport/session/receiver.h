@@ -13,6 +13,8 @@ typedef struct mr_receiver_params {
     uint32_t memory;        /* how many identities it remembers; must be at least all senders' windows together */
     bool remembers_all;     /* remembers every settled frame: a restarted sender begins again at the start, and its
                                repetitions are absorbed ("done before"). Otherwise only the last `memory` */
+    bool returns;           /* the frames come back to the senders' node. One that is started again lacks what came back
+                               before: what was settled is forgotten then, and its repetitions are given to the graph */
     uint32_t report_items;  /* this many outcomes are reported at once; 0: outcomes only wait for time */
 } mr_receiver_params;
 

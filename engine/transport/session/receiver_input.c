@@ -94,6 +94,8 @@ static int receive_welcome(mr_receiver *receiver, origin *from, const mr_cut_mes
     begin_run(receiver, message->welcome.run);
     receive_run_state(from, message->welcome.run_state);
     if (from->incarnation != message->welcome.incarnation) {
+        if (from->incarnation && receiver->params.returns)
+            mr_receiver_table_forget_settled(receiver);
         mr_receiver_table_forget_claims(receiver, (uint32_t)(from - receiver->origins));
         memset(from->end_received, 0, receiver->params.self.source_count * sizeof *from->end_received);
     }

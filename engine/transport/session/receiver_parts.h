@@ -107,6 +107,8 @@ int32_t mr_receiver_table_add(mr_receiver *receiver, const mr_cut_item *item, ui
 /* From held to settled. */
 void mr_receiver_table_settle(mr_receiver *receiver, int32_t place, mr_note outcome, const char *stage,
                               const char *reason);
+/* Forgets all frames and marks that are settled. */
+void mr_receiver_table_forget_settled(mr_receiver *receiver);
 /* Another process is the sender now, with other positions. */
 void mr_receiver_table_forget_claims(mr_receiver *receiver, uint32_t sender);
 /* Forgets everything: tickets mean nothing any more. */

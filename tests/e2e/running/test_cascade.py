@@ -423,6 +423,29 @@ class Cascades(Case):
                 self.assertEqual((ledger["in"], ledger["delivered"]), (len(counts), len(counts)), ledger)
                 self.check_rows(sorted(rows_in(output), key=lambda row: row["seq"]), made)
 
+    def test_there_and_back(self):
+        """One node makes the pictures of objects and gathers what another one found in them. Both may die."""
+        counts = [3, 0, 12, 1, 40] * 20
+        made = self.video(counts)
+        nodes = dict(one="sources: [a], stages: [decode, tensor, detect, look, crop, gather, rows]",
+                     two=self.NODES["two"])
+        run = self.run_pipeline(cascade(f"uri: '{self.folder}/clip.mkv'", nodes=nodes))
+        self.assert_sums(run)
+        self.check_rows(run.rows, made)
+        path = self.write(cascade(f"uri: '{self.folder}/clip.mkv', realtime: true", nodes=nodes))
+        for node in nodes:
+            with self.subTest(node):
+                output = self.folder / f"{node}.jsonl"
+                child = self.spawn([MILLRACE, "run", path, "--json", "--grace", "60s", "--output", output, "--resume",
+                                    self.folder / f"{node}.checkpoint"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+                self.wait_until(lambda: len(rows_in(output)) >= 20, running=child)
+                os.kill(self.wait_until(lambda: children_of(child.pid).get(node)), signal.SIGKILL)
+                out, err = child.communicate(timeout=TIMEOUT)
+                self.assertEqual(child.returncode, 0, err)
+                self.assertTrue(json.loads(out)["ledger"]["balanced"], out)
+                self.check_rows(rows_in(output), made)
+
     def test_resume(self):
         """A run that is killed in the middle continues: all rows are there once, those of objects too."""
         counts = [3, 0, 12, 1] * 15

@@ -69,6 +69,34 @@ PAIR_TEST(test_a_source_that_is_read_again) {
     assert_true(fresh_of_a_second_reading(p, false) > 40);
 }
 
+/* What came back to the first process is lost with it: the second one gets its outcomes anew, from the graph. */
+PAIR_TEST(test_frames_that_come_back) {
+    const mr_sender_params sending = sending_as(100);
+    mr_receiver_params receiving = pair_receiver_params("b");
+    receiving.remembers_all = receiving.returns = true;
+    receiving.memory = 8;
+    pair_open(p, &sending, &receiving);
+    pass(p, 0, 20, S);
+    pair_offer(p->sender, 20);
+    pair_drive(p, S); /* under way: it is still here when the sender is started again */
+    const uint64_t held = p->seen.ticket[0];
+    start_sender(p, 101, 20 * S);
+    p->seen.fresh = 0;
+    int fresh = 0;
+    for (uint64_t seq = 0; seq < 22; seq++) {
+        pair_offer(p->sender, seq);
+        pair_drive(p, 20 * S);
+        fresh += p->seen.fresh;
+        pair_settle_and_drive(p, 20 * S);
+        p->seen.fresh = 0;
+    }
+    mr_receiver_settle(p->receiver, held, MR_NOTE_DELIVERED, NULL, NULL, 20 * S);
+    pair_drive(p, 21 * S);
+    assert_int_equal(fresh, 21);
+    assert_int_equal(mr_receiver_counts(p->receiver).again, 1);
+    assert_int_equal(mr_sender_unsettled(p->sender), 0);
+}
+
 /* The source's end came before the sender died: frames sent again were settled, and are not "after the end". */
 PAIR_TEST(test_what_was_done_before_the_end) {
     const mr_sender_params sending = sending_as(100);
