@@ -3,11 +3,11 @@
 
 #include "engine/base/memory.h"
 #include "engine/device/device.h"
+#include "millrace/objects.h"
 #include "stages/draw/drawing.h"
 #include "stages/draw/shown_zones.h"
 #include "stages/draw/words.h"
 #include "stages/list.h"
-#include "stages/objects/found.h"
 
 typedef struct options {
     const char *objects;
@@ -59,7 +59,7 @@ static int check_font(mr_negotiation *n) {
 static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
     mr_promise_changes(n, 0, 0);
-    if (!o->caption && !mr_may_have_objects(&n->inputs[0]))
+    if (!o->caption && !mr_planned_may_have(n, 0, mr_kind_objects()))
         return mr_refuse(n, NULL, "no frame that comes here has objects: name a join of pictures and detect's or "
                                   "track's frames as its input, or write a caption");
     const bool zones = o->zones && mr_shown_zones_exist(n->inputs[0].results);

@@ -10,7 +10,6 @@
 #include "kernels/blur/blur_picture.h"
 #include "millrace/objects.h"
 #include "stages/list.h"
-#include "stages/objects/found.h"
 #include "stages/wanted.h"
 
 typedef struct options {
@@ -68,7 +67,7 @@ static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
     if (o->how != MR_BLUR_PIXELATE && o->blocks)
         return mr_refuse(n, "blocks", "blocks has no meaning here; add how: pixelate or leave it out");
-    if (!mr_may_have_objects(&n->inputs[0]))
+    if (!mr_planned_may_have(n, 0, mr_kind_objects()))
         return mr_refuse(n, NULL, "no frame that comes here has objects: join the pictures with what detect gives, "
                          "such as join: {pictures: decode, objects: detect}");
     if (check_classes(n))

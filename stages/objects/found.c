@@ -1,12 +1,5 @@
 #include "stages/objects/found.h"
 
-bool mr_may_have_objects(const mr_planned_input *input) {
-    const mr_planned_result *one = input->results;
-    while (one && one->kind != mr_kind_objects())
-        one = one->next;
-    return one || input->more_results;
-}
-
 bool mr_may_have_tracks(const mr_planned_input *input) {
     const mr_planned_result *one = input->results;
     while (one && !one->tracked)

@@ -5,9 +5,7 @@
 #include "millrace/objects.h"
 #include "millrace/stage.h"
 
-/* Whether an input's frames can have objects. False only if planning knows all results. */
-bool mr_may_have_objects(const mr_planned_input *input);
-/* The same for objects with tracks. */
+/* Whether an input's frames can have objects with tracks. False only if planning knows all results. */
 bool mr_may_have_tracks(const mr_planned_input *input);
 /* The number of a result's object at `index`; objects without one are numbered in order. */
 int64_t mr_object_number(const mr_result *objects, size_t index);

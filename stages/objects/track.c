@@ -78,7 +78,7 @@ static int check_features(mr_negotiation *n) {
 static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
     n->outputs[0].follows = n->outputs[0].shares = 0;
-    if (!mr_may_have_objects(&n->inputs[0]))
+    if (!mr_planned_may_have(n, 0, mr_kind_objects()))
         return mr_refuse(n, NULL, "no frame that comes here has objects: name a stage after detect as its input");
     if (o->coast_ns > o->lost_ns)
         return mr_refuse(n, "coast", "coast must be at most lost: tracks that are lost for longer end");

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "engine/base/memory.h"
+#include "millrace/objects.h"
 #include "stages/list.h"
-#include "stages/objects/found.h"
 #include "stages/sink/file_name.h"
 #include "stages/sink/output.h"
 #include "stages/sink/still_encoder.h"
@@ -110,7 +110,7 @@ static int negotiate(mr_negotiation *negotiation) {
     int status = check_kind(negotiation);
     if (status)
         return status;
-    const bool objects = mr_may_have_objects(&negotiation->inputs[0]);
+    const bool objects = mr_planned_may_have(negotiation, 0, mr_kind_objects());
     if (mr_picture_name_has_track(given->name) && !objects)
         return mr_refuse(negotiation, "name", "name has {track}, and the pictures from %s have no objects: "
                                               "put crop before, or a join of pictures and objects",

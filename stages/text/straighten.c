@@ -5,8 +5,8 @@
 
 #include "kernels/text/strokes.h"
 #include "kernels/text/warp.h"
+#include "millrace/objects.h"
 #include "stages/list.h"
-#include "stages/objects/found.h"
 
 typedef struct options {
     double turn;
@@ -29,7 +29,7 @@ static int negotiate(mr_negotiation *n) {
     mr_planned_output *out = &n->outputs[0];
     const mr_format_set *in = &n->inputs[0].set;
     const int64_t longest = in->width.max + in->height.max;
-    if (!mr_may_have_objects(&n->inputs[0]))
+    if (!mr_planned_may_have(n, 0, mr_kind_objects()))
         return mr_refuse(n, NULL, "the pictures from %s have no objects: put crop before it", n->inputs[0].from);
     mr_take(n, 0, &pictures, "straighten turns pictures");
     out->set = *in;

@@ -44,7 +44,7 @@ static int negotiate(mr_negotiation *n) {
     if (payload != MR_PAYLOAD_PICTURE && payload != MR_PAYLOAD_ANY)
         return mr_refuse(n, NULL, "%s gives %ss, not pictures with objects: %s", n->inputs[0].from,
                          mr_payload_name(payload), join);
-    if (!mr_may_have_objects(&n->inputs[0]))
+    if (!mr_planned_may_have(n, 0, mr_kind_objects()))
         return mr_refuse(n, NULL, "the pictures from %s have no objects: %s", n->inputs[0].from, join);
     if (o->every_ns && !mr_may_have_tracks(&n->inputs[0]))
         return mr_refuse(n, "every", "%s gives no objects with tracks, so each would have a picture in every frame: "

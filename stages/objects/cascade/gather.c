@@ -99,19 +99,10 @@ static bool may_search(const mr_planned_input *input) {
     return searches;
 }
 
-static bool may_have_classes(const mr_planned_input *input) {
-    const mr_planned_result *one = input->results;
-    while (one && one->kind != mr_kind_classes())
-        one = one->next;
-    return one || input->more_results;
-}
-
 /* Whether pictures of objects can have something for the objects. */
-static bool may_find(const mr_planned_input *input) {
-    bool finds = may_search(input) || may_have_classes(input);
-    for (const mr_planned_result *one = input->results; one && !finds; one = one->next)
-        finds = one->kind == mr_kind_text();
-    return finds;
+static bool may_find(const mr_negotiation *n) {
+    return may_search(&n->inputs[CROPS]) || mr_planned_may_have(n, CROPS, mr_kind_classes()) ||
+           mr_planned_may_have(n, CROPS, mr_kind_text());
 }
 
 /* The most rows of the tensor of features. */
@@ -189,13 +180,13 @@ static int negotiate(mr_negotiation *n) {
         return mr_refuse(n, "merge", "merge is for tiles, and vote for pictures of objects: write one of them");
     if (o->merge.given && o->upside_down.given)
         return mr_refuse(n, "merge", "merge is for tiles, and upside_down for pictures of objects: write one of them");
-    if (o->upside_down.given && !may_have_classes(&n->inputs[CROPS]))
+    if (o->upside_down.given && !mr_planned_may_have(n, CROPS, mr_kind_classes()))
         return mr_refuse(n, "upside_down", "%s gives no classes, which say what is upside down: let classify look at "
                          "the pictures", n->inputs[CROPS].from);
-    if (!o->merge.given && !mr_may_have_objects(&n->inputs[FRAMES]))
+    if (!o->merge.given && !mr_planned_may_have(n, FRAMES, mr_kind_objects()))
         return mr_refuse(n, NULL, "the frames from %s have no objects: name the stage that gives crop its frames, or "
                          "one after it", n->inputs[FRAMES].from);
-    if (!may_find(&n->inputs[CROPS]) && !o->features)
+    if (!may_find(n) && !o->features)
         return mr_refuse(n, NULL, "no stage gave the pictures from %s classes, text or objects that could be put onto "
                          "objects: let classify, ctc or another detect look at them first, or write features: true "
                          "to give vectors to track", n->inputs[CROPS].from);
