@@ -129,8 +129,8 @@ class Built(Case):
         (self.tree / "a.c").write_text(text + "\n")
 
     def need(self, root=None, code=0):
-        done = run(["bash", "-c", f'. "{ROOT}/tools/setup"; root=$1 log=$2/log; need_built "$3"', "tools/package",
-                    root or self.tree, self.folder, self.built])
+        done = run(["bash", "-c", f'. "{ROOT}/tools/setup"; root=$1 log=$2/log; need_built "$3"',
+                    ROOT / "tools/package", root or self.tree, self.folder, self.built])
         self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)
         return done.stderr
 
