@@ -7,22 +7,19 @@
 #include "tests/fakes/board.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <libavcodec/avcodec.h>
-#include <linux/videodev2.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "tests/fakes/wrapped.h"
 
 enum { NODES = 8, BUFFERS = 32, WAITING = 3, BLOCK = 16, MOST_WIDTH = 1920, MOST_HEIGHT = 1088, PACKET = 1 << 20 };
 static const char node[] = "/dev/video19", name[] = "video19";
@@ -55,10 +52,6 @@ static session sessions[NODES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char folder[64];
 static bool asked;
-
-/* ---- the real calls ---------------------------------------------------------------------------------------------- */
-
-#define REAL(name) ((__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name))
 
 static session *find(int fd) {
     for (int i = 0; i < NODES; i++)
@@ -365,19 +358,24 @@ static int answer(session *s, unsigned long request_number, void *argument) {
     }
 }
 
-int ioctl(int fd, unsigned long number, ...) {
-    va_list arguments;
-    va_start(arguments, number);
-    void *argument = va_arg(arguments, void *);
-    va_end(arguments);
+static int answer_now(int fd, unsigned long number, void *argument) {
     pthread_mutex_lock(&lock);
     session *s = find(fd);
-    const int result = s ? answer(s, number, argument) : 0;
+    const int result = s ? answer(s, number, argument) : fail(EBADF);
     if (s)
         work(s);
     pthread_mutex_unlock(&lock);
-    return s ? result : REAL(ioctl)(fd, number, argument);
+    return result;
 }
+
+static bool is_own(int fd) {
+    pthread_mutex_lock(&lock);
+    const bool own = find(fd);
+    pthread_mutex_unlock(&lock);
+    return own;
+}
+
+WRAP_IOCTL(is_own, answer_now)
 
 /* ---- other calls ------------------------------------------------------------------------------------------------- */
 
@@ -394,21 +392,14 @@ static int open_node(void) {
     return fail(EBUSY);
 }
 
-#define OPEN(function)                                                                                                \
-    int function(const char *path, int flags, ...) {                                                                  \
-        va_list arguments;                                                                                            \
-        va_start(arguments, flags);                                                                                   \
-        const unsigned mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(arguments, unsigned) : 0;                      \
-        va_end(arguments);                                                                                            \
-        if (strcmp(path, node) != 0)                                                                                  \
-            return REAL(function)(path, flags, mode);                                                                 \
-        pthread_mutex_lock(&lock);                                                                                    \
-        const int fd = open_node();                                                                                   \
-        pthread_mutex_unlock(&lock);                                                                                  \
-        return fd;                                                                                                    \
-    }
-OPEN(open)
-OPEN(open64)
+static int open_now(void) {
+    pthread_mutex_lock(&lock);
+    const int fd = open_node();
+    pthread_mutex_unlock(&lock);
+    return fd;
+}
+
+WRAP_OPENS(node, open_now)
 
 int close(int fd) {
     pthread_mutex_lock(&lock);

@@ -3,27 +3,22 @@
  * picture. As long as $FAKE_CAMERA_FAILS_WHILE is there, no picture can be read.
  *
  * Its descriptor is a timer, so that the real poll() waits for it. */
-#include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/videodev2.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/fakes/wrapped.h"
+
 enum { WIDTH = 64, HEIGHT = 48, BYTES = WIDTH * HEIGHT, ROOM = 2 * BYTES, BUFFERS = 8, RATE = 25 };
 static const char node[] = "/dev/video0";
-
-#define REAL(name) ((__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name))
 
 static atomic_int camera_fd;              /* 0: not open */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -146,14 +141,11 @@ static int answer(int fd, unsigned long number, void *argument) {
 
 /* ---- system calls ------------------------------------------------------------------------------------------------ */
 
-int ioctl(int fd, unsigned long number, ...) {
-    va_list arguments;
-    va_start(arguments, number);
-    void *argument = va_arg(arguments, void *);
-    va_end(arguments);
-    return fd > 0 && fd == atomic_load(&camera_fd) ? answer(fd, number, argument)
-                                                   : REAL(ioctl)(fd, number, argument);
+static bool is_own(int fd) {
+    return fd > 0 && fd == atomic_load(&camera_fd);
 }
+
+WRAP_IOCTL(is_own, answer)
 
 static int open_camera(void) {
     waiting = taken = 0;
@@ -161,16 +153,7 @@ static int open_camera(void) {
     return atomic_load(&camera_fd);
 }
 
-#define OPEN(function)                                                                                                \
-    int function(const char *path, int flags, ...) {                                                                  \
-        va_list arguments;                                                                                            \
-        va_start(arguments, flags);                                                                                   \
-        const unsigned mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(arguments, unsigned) : 0;                      \
-        va_end(arguments);                                                                                            \
-        return strcmp(path, node) == 0 ? open_camera() : REAL(function)(path, flags, mode);                           \
-    }
-OPEN(open)
-OPEN(open64)
+WRAP_OPENS(node, open_camera)
 
 int close(int fd) {
     int open_fd = fd;
@@ -181,7 +164,7 @@ int close(int fd) {
 
 #define MMAP(function)                                                                                                \
     void *function(void *at, size_t bytes, int access, int flags, int fd, off_t offset) {                             \
-        const bool own = fd > 0 && fd == atomic_load(&camera_fd);                                                     \
+        const bool own = is_own(fd);                                                                                  \
         return REAL(function)(at, bytes, access, own ? MAP_PRIVATE | MAP_ANONYMOUS : flags, own ? -1 : fd,            \
                               own ? 0 : offset);                                                                      \
     }

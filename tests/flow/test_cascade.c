@@ -8,6 +8,7 @@
 
 #include "engine/pipeline/pipeline.h"
 #include "tests/support/flow_run.h"
+#include "tests/support/flow_stages.h"
 #include "tests/support/quiet.h"
 #include "tests/support/suite.h"
 #include "tests/support/worker_counts.h"
@@ -33,18 +34,7 @@ static uint64_t objects_in_all(void) {
 /* ---- stage types ------------------------------------------------------------------------------------------------- */
 
 static int split_process(mr_stage *self, mr_io *io) {
-    const mr_frame *input = mr_io_input(io);
-    const uint32_t count = objects_of(input->identity.seq);
-    for (uint32_t i = 1; i <= count; i++) {
-        mr_frame *frame;
-        int status = mr_io_share(io, input, &frame);
-        if (!status && !(status = mr_io_set_object(io, frame, i)))
-            status = mr_io_emit(io, 0, frame);
-        if (status)
-            return status;
-    }
-    mr_io_end_objects(io, input, count, "split");
-    return MR_DONE;
+    return flow_split(io, objects_of(mr_io_input(io)->identity.seq));
 }
 
 static int unite_process(mr_stage *self, mr_io *io) {

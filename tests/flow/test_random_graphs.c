@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests/support/flow_run.h"
+#include "tests/support/flow_stages.h"
 #include "tests/support/quiet.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/suite.h"
@@ -58,19 +59,8 @@ static int tally_process(mr_stage *self, mr_io *io) {
 
 /* None to three objects, and sometimes many. */
 static int split_process(mr_stage *self, mr_io *io) {
-    const mr_frame *input = mr_io_input(io);
-    const uint64_t seq = input->identity.seq;
-    const uint32_t count = seq % 10 == 9 ? 40 : (uint32_t)(seq * 7 % 11) % 4;
-    for (uint32_t i = 1; i <= count; i++) {
-        mr_frame *frame;
-        int status = mr_io_share(io, input, &frame);
-        if (!status && !(status = mr_io_set_object(io, frame, i)))
-            status = mr_io_emit(io, 0, frame);
-        if (status)
-            return status;
-    }
-    mr_io_end_objects(io, input, count, "split");
-    return MR_DONE;
+    const uint64_t seq = mr_io_input(io)->identity.seq;
+    return flow_split(io, seq % 10 == 9 ? 40 : (uint32_t)(seq * 7 % 11) % 4);
 }
 
 static int unite_process(mr_stage *self, mr_io *io) {

@@ -446,6 +446,20 @@ FILTER(slow, .entry = MR_ENTRY_SHARED, .state_bytes = sizeof(slow_state), .proce
 FILTER(recount, .entry = MR_ENTRY_PER_SOURCE, .state_bytes = sizeof(recount_state), .negotiate = recount_negotiate,
        .process = recount_process, .flush = recount_flush);
 
+int flow_split(mr_io *io, uint32_t count) {
+    const mr_frame *input = mr_io_input(io);
+    for (uint32_t i = 1; i <= count; i++) {
+        mr_frame *frame;
+        int status = mr_io_share(io, input, &frame);
+        if (!status && !(status = mr_io_set_object(io, frame, i)))
+            status = mr_io_emit(io, 0, frame);
+        if (status)
+            return status;
+    }
+    mr_io_end_objects(io, input, count, "split");
+    return MR_DONE;
+}
+
 const mr_stage_type *const *flow_stage_types(void) {
     static const mr_stage_type *const types[] = {
         &count_type, &pass_type, &gate_type, &twice_type, &scale_type, &block_type, &note_type, &batcher_type,

@@ -32,3 +32,5 @@ extern size_t largest_batch, smallest_batch;
 /* The number of calls in which `sampler` had frames that count, and of frames that `block` made. */
 extern size_t batch_count, block_count;
 void flow_stages_reset(void);
+/* What a stage that splits frames does in `process`: `count` objects of the input, and their end. */
+int flow_split(mr_io *io, uint32_t count);
