@@ -76,6 +76,8 @@ class Figures(ObjectsCase):
                       self.evaluate(data="annotations/truth.json", code=66))
         self.assertIn("--pictures is for COCO's annotations",
                       self.evaluate("--pictures", self.folder, data="photos", code=64))
+        self.assertIn("--pictures is empty",  # a variable that is not set
+                      self.evaluate("--pictures", "", data="annotations/truth.json", code=64))
 
     def test_evaluation_refused(self):
         save(self.folder / "model.onnx", {"o": rows_of([(8, 4, 24, 36, 0.9, 1)])})

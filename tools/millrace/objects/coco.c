@@ -59,6 +59,19 @@ static bool read_number(yajl_val value, double *number) {
     return isfinite(*number);
 }
 
+bool mr_coco_is_at(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return dot && strcmp(dot, ".json") == 0;
+}
+
+const char *mr_coco_refuse_folder(const char *path, const char *folder) {
+    if (!folder)
+        return NULL;
+    if (!mr_coco_is_at(path))
+        return "--pictures is for COCO's annotations (--data FILE.json)";
+    return *folder ? NULL : "--pictures is empty: name the folder in which the annotations' paths begin";
+}
+
 /* ---- pictures and classes ---------------------------------------------------------------------------------------- */
 
 static int compare_ids(const void *one, const void *other) {

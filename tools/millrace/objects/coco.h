@@ -21,6 +21,10 @@ typedef struct mr_coco {
     mr_arena arena;
 } mr_coco;
 
+/* Whether the path's name says so: it ends in .json. */
+bool mr_coco_is_at(const char *path);
+/* What is wrong with --pictures beside --data, in words for the user; NULL: nothing. `folder` may be NULL. */
+const char *mr_coco_refuse_folder(const char *path, const char *folder);
 /* `folder`: of the pictures; NULL: that of the file. The caller must call mr_coco_fini, also on failure. */
 int mr_coco_read(mr_coco *coco, const char *path, const char *folder);
 void mr_coco_fini(mr_coco *coco);

@@ -39,9 +39,8 @@ typedef struct cutting {
 static cutting *present;
 
 bool mr_has_labelled_objects(const char *data) {
-    const char *dot = strrchr(data, '.');
     char path[4096];
-    if (dot && strcmp(dot, ".json") == 0)
+    if (mr_coco_is_at(data))
         return true;
     snprintf(path, sizeof path, "%s/labels", data);
     if (access(path, F_OK) != 0)
@@ -264,8 +263,7 @@ static int run(cutting *c, bool *told) {
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 static int read_data(cutting *c) {
-    const char *dot = strrchr(c->params->data, '.');
-    c->relative = !dot || strcmp(dot, ".json") != 0;
+    c->relative = !mr_coco_is_at(c->params->data);
     int status = c->relative ? mr_yolo_read(&c->coco, c->params->data)
                              : mr_coco_read(&c->coco, c->params->data, c->params->pictures);
     if (!status)

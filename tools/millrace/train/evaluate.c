@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "tools/millrace/cli/verbs.h"
+#include "tools/millrace/objects/coco.h"
 #include "tools/millrace/objects/object_evaluation.h"
 #include "tools/millrace/train/evaluation.h"
 #include "tools/millrace/train/stop.h"
@@ -98,9 +99,9 @@ static int run_verb(int argc, char **argv) {
         code = mr_usage_error(&usage, "name the pictures: --data FOLDER, or a list");
         goes_on = false;
     }
-    const char *dot = goes_on ? strrchr(given.params.data, '.') : NULL;
-    if (goes_on && given.params.pictures && (!dot || strcmp(dot, ".json") != 0)) {
-        code = mr_usage_error(&usage, "--pictures is for COCO's annotations (--data FILE.json)");
+    const char *wrong = goes_on ? mr_coco_refuse_folder(given.params.data, given.params.pictures) : NULL;
+    if (wrong) {
+        code = mr_usage_error(&usage, "%s", wrong);
         goes_on = false;
     }
     if (goes_on) {

@@ -9,6 +9,7 @@
 #include "engine/base/file.h"
 #include "engine/base/print.h"
 #include "tools/millrace/cli/verbs.h"
+#include "tools/millrace/objects/coco.h"
 #include "tools/millrace/run/progress.h"
 #include "tools/millrace/train/features.h"
 #include "tools/millrace/train/judge.h"
@@ -174,9 +175,9 @@ static int check(const mr_training_params *params) {
         return mr_usage_error(&usage, "name the pictures: --data FOLDER, or a list");
     if (!params->head)
         return mr_usage_error(&usage, "name the folder to write: --output HEAD");
-    const char *dot = strrchr(params->data, '.');
-    if (params->pictures && (!dot || strcmp(dot, ".json") != 0))
-        return mr_usage_error(&usage, "--pictures is for COCO's annotations (--data FILE.json)");
+    const char *wrong = mr_coco_refuse_folder(params->data, params->pictures);
+    if (wrong)
+        return mr_usage_error(&usage, "%s", wrong);
     if (params->shares.validation + params->shares.test >= 1)
         return mr_usage_error(&usage, "--validation and --test leave nothing to train on");
     if (run->node && run->one_process)
