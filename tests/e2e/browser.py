@@ -1,5 +1,6 @@
 """A headless Chromium, driven over its DevTools protocol: JSON messages, each ended by a NUL, on two pipes."""
 import base64
+import fcntl
 import importlib.resources
 import json
 import os
@@ -20,11 +21,10 @@ class Browser:
         self.came, from_it = os.pipe()
         self.messages = []  # what the page wrote to its console, and what could not be loaded
 
-        def connect():  # Chromium reads descriptor 3 and writes descriptor 4.
-            os.dup2(from_us, 20)
-            os.dup2(from_it, 21)
-            os.dup2(20, 3)
-            os.dup2(21, 4)
+        def connect():  # Chromium reads descriptor 3 and writes descriptor 4, which may be one of ours.
+            copies = [fcntl.fcntl(fd, fcntl.F_DUPFD, 5) for fd in (from_us, from_it)]
+            os.dup2(copies[0], 3)
+            os.dup2(copies[1], 4)
 
         self.process = subprocess.Popen(
             [PROGRAM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
