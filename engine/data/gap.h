@@ -8,6 +8,9 @@
  *   (mr_instance_gather) must leave when it sees the mark.
  * - **away**, while there is no connection: no frame can arrive. A join passes over the source's frames on other ports
  *   until another item replaces the mark (mr_link_put), which is therefore always the last in a lane.
+ * - **renewed**, in a process that sends a node's frames back to it, when another process of that node has taken over:
+ *   everything from the former one came before. The new one makes those frames again, and must not get the former ones
+ *   (sender.h).
  *
  * A frame may still arrive after others have continued without it. It has no partner, and is absorbed as "unmatched",
  * like every frame that a join passes over. */
@@ -46,6 +49,15 @@ static inline uint32_t mr_identity_objects(const mr_identity *gone) {
 /* Whether a gap mark is `lost` or `away`; whether it is `away`. */
 static inline bool mr_identity_is_lost(const mr_identity *gone) {
     return gone->sub == MR_SUB_LOST;
+}
+
+/* A `renewed` mark; `by`: the incarnation of the process that has taken over, less than UINT64_MAX. */
+static inline mr_identity mr_identity_renewed(uint32_t source, uint64_t by) {
+    return (mr_identity){.source = source, .epoch = UINT32_MAX, .seq = by, .sub = MR_SUB_LOST};
+}
+
+static inline bool mr_identity_is_renewed(const mr_identity *gone) {
+    return gone->sub == MR_SUB_LOST && gone->epoch == UINT32_MAX && gone->seq != UINT64_MAX;
 }
 
 static inline bool mr_identity_is_away(const mr_identity *gone) {

@@ -77,6 +77,7 @@ static int create_run(mr_graph *graph, const mr_graph_params *params) {
         status = mr_intact_create(&run->intact);
     if (!status)
         status = mr_run_id_make(&run->id);
+    run->incarnation = (uint64_t)mr_clock_date_ns();
     if (!status)
         status = mr_deadlines_create(run);
     return status ? status : mr_run_state_create(run);

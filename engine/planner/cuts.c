@@ -488,14 +488,6 @@ static int kept_before(const mr_plan_builder *b, const hold_table *holds, int v,
     return least;
 }
 
-static void warn_of_return(const mr_plan_builder *b, int v) {
-    const mr_plan_vertex *vertex = &b->plan->vertices[v];
-    mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, b->vertex[v]->place,
-                "gather on another node than the one that makes the objects' pictures, or let that one do all of it",
-                "stages.%s: the objects' frames come back to node \"%s\", which made them: if that process dies and is "
-                "started again, the run may stand still", b->vertex[v]->id, b->plan->nodes[vertex->node].id);
-}
-
 /* In graph order. `most`: how many a cut keeps; INT_MAX: it is none. Objects that come back to the node that made them
  * are not kept: their frame waits there until they are settled. */
 static void note_kept(mr_plan_builder *b, hold_table *holds, int v, int most) {
@@ -506,11 +498,8 @@ static void note_kept(mr_plan_builder *b, hold_table *holds, int v, int most) {
     holds->kept[v] = before > most ? most : before;
     if (!vertex->type)
         return;
-    const bool returns = before >= 0 && before < INT_MAX && maker == vertex->node;
     if (vertex->type->cascade == MR_CASCADE_GATHER)
-        vertex->handling.kept = before > 0 && !returns ? before : 0;
-    if (vertex->type->cascade == MR_CASCADE_GATHER && returns)
-        warn_of_return(b, v);
+        vertex->handling.kept = before > 0 && (maker != vertex->node || before == INT_MAX) ? before : 0;
     if (vertex->type->cascade == MR_CASCADE_NONE)
         return;
     holds->kept[v] = vertex->type->cascade == MR_CASCADE_SPLIT ? INT_MAX : -1;

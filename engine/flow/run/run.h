@@ -34,4 +34,5 @@ typedef struct mr_run {
     struct mr_taps *taps;             /* taps.h: looks at frames that pass */
     struct mr_services *services;     /* services.h: what sinks report about the services that they deliver to */
     mr_run_id id;                     /* of a run that begins with this process */
+    uint64_t incarnation;             /* of this process: when it began, in nanoseconds */
 } mr_run;

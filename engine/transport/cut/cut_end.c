@@ -58,16 +58,10 @@ static void read_digest(const char *text, uint8_t digest[MR_DIGEST_BYTES]) {
         digest[i] = (uint8_t)(digit(text[2 * i]) << 4 | digit(text[2 * i + 1]));
 }
 
-static uint64_t incarnation(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-mr_session_self mr_cut_self(const mr_cut *cut, const mr_plan_vertex *vertex) {
+mr_session_self mr_cut_self(const mr_run *run, const mr_cut *cut, const mr_plan_vertex *vertex) {
     mr_session_self self = {
         .name = cut->node,
-        .incarnation = incarnation(),
+        .incarnation = run->incarnation,
         .cut = cut->name,
         .formats = mr_payload_name(vertex->inputs[0].set.payload),
         .memory = "",

@@ -4,6 +4,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
+#include "engine/data/gap.h"
 #include "engine/flow/instance/hooks.h"
 #include "engine/flow/instance/instance.h"
 #include "engine/flow/link/link.h"
@@ -14,6 +15,7 @@
 #include "engine/transport/cut/arrivals.h"
 #include "engine/transport/cut/cut_end.h"
 #include "engine/transport/cut/cut_lanes.h"
+#include "engine/transport/cut/renewal.h"
 #include "engine/transport/cut/cut_stages.h"
 #include "millrace/log.h"
 
@@ -57,6 +59,8 @@ typedef struct cut_in {
     bool reported_forgetting;
     bool holding;              /* the run's end waits for the producer's report that it needs nothing more */
     bool refusing;             /* arriving frames are not accepted any more */
+    bool renews;               /* frames come back to the producer: see renewal.h */
+    int returned;              /* as in receipt.h */
 } cut_in;
 
 /* Ends all sources, so that later stages end too. */
@@ -121,7 +125,7 @@ static int number_return(cut_in *in) {
     const int returned = returns_before(in->instance->run->plan, in->instance->vertex);
     if (returned < 0)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a cut");
-    mr_arrivals_set_returned(in->arrivals, returned);
+    mr_arrivals_set_returned(in->arrivals, in->returned = returned);
     return MR_OK;
 }
 
@@ -207,8 +211,20 @@ static mr_names_share *whose(void *context, uint64_t session) {
     return mr_receiver_knows(in->receiver, in->receiving, session) ? &in->shares[in->receiving] : NULL;
 }
 
+/* Another process is the producer. Frames from the former one are still in the graph. */
+static void renew(cut_in *in, size_t producer, uint64_t incarnation, int64_t now_ns) {
+    in->returned += (int)in->instance->run->plan->cut_count + 1;
+    mr_arrivals_set_returned(in->arrivals, in->returned);
+    for (uint32_t s = 0; s < in->cut->source_count; s++) {
+        mr_ordered mark = {.item = {.kind = MR_ITEM_GAP, .source = s, .identity = mr_identity_renewed(s, incarnation)}};
+        if (mr_cut_lanes_take(in->lanes, s) && mr_cut_lanes_open(in->lanes, s))
+            mr_cut_lanes_put(in->lanes, producer, &mark, now_ns);
+    }
+}
+
 static void receive_from(cut_in *in, uint32_t route, const mr_wire_part *parts, size_t count) {
     int64_t now_ns = in->received_ns = mr_now_ns();
+    const uint64_t before = mr_receiver_incarnation(in->receiver, route);
     mr_cut_message message;
     in->receiving = route;
     mr_cut_importer_aim(in->importer, route);
@@ -221,6 +237,8 @@ static void receive_from(cut_in *in, uint32_t route, const mr_wire_part *parts, 
         mr_receiver_malformed(in->receiver, route);
     else
         status = mr_receiver_receive(in->receiver, route, &message, now_ns);
+    if (in->renews && mr_receiver_incarnation(in->receiver, route) != before)
+        renew(in, route, mr_receiver_incarnation(in->receiver, route), now_ns);
     if (status)
         mr_cut_report_refused(&in->reporter, route, now_ns);
     for (size_t i = 0; has_items && i < message.items.count; i++)
@@ -483,26 +501,10 @@ static uint32_t remembered(const mr_cut *cut) {
     return REMEMBERED_WINDOWS * (uint32_t)cut->connect_count * (uint32_t)cut->window + REMEMBERED;
 }
 
-/* Whether frames that come over the cut go back to the node from which they came. */
-static bool is_returning(const cut_in *in) {
-    const mr_plan *plan = in->instance->run->plan;
-    const ptrdiff_t here = in->instance->vertex - plan->vertices;
-    bool any = false, *before = mr_calloc(plan->vertex_count, sizeof *before);
-    for (size_t i = 0; before && i < plan->cut_count && !any; i++) {
-        if (strcmp(plan->cuts[i].cut->to_node, in->cut->from_node) != 0)
-            continue;
-        memset(before, 0, plan->vertex_count * sizeof *before);
-        mr_plan_mark_before(plan, plan->cuts[i].out, before);
-        any = before[here];
-    }
-    mr_free(before);
-    return any;
-}
-
 static int create_session(cut_in *in) {
     const mr_cut *cut = in->cut;
     uint32_t senders = (uint32_t)cut->connect_count, window = (uint32_t)cut->window;
-    mr_session_self self = mr_cut_self(cut, in->instance->vertex);
+    mr_session_self self = mr_cut_self(in->instance->run, cut, in->instance->vertex);
     self.memory = mr_cut_importer_text(in->importer);
     self.kinds = &in->kinds;
     const mr_receiver_params params = {
@@ -511,7 +513,8 @@ static int create_session(cut_in *in) {
         .credit_frames = MR_CUT_CREDIT * window,
         .credit_bytes = cut->window_bytes ? MR_CUT_CREDIT * cut->window_bytes : UINT64_MAX,
         .remembers_all = mr_cut_is_exact(in->instance->run->plan, in->instance->vertex),
-        .returns = is_returning(in),
+        .returns = mr_cut_comes_back(in->instance->run->plan, in->instance->vertex),
+        .renews = in->renews,
         .report_items = half_window(cut),
         .memory = remembered(cut),
     };
@@ -553,6 +556,7 @@ static int open(mr_stage *self) {
     in->instance = self->flow;
     in->layouts = layouts_taken(in->instance->run->plan,
                                 (int)(in->instance->vertex - in->instance->run->plan->vertices));
+    in->renews = mr_cut_says_renewed(in->instance->run->plan, in->instance->vertex);
     in->reporter = mr_cut_report_begin(in->instance, in->cut);
     in->stop_ns = mr_cut_times_of(in->cut).stop_ns;
     in->look_ns = mr_cut_ends_are_published() ? 0 : INT64_MAX;

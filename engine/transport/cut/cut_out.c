@@ -9,6 +9,7 @@
 #include "engine/base/grow.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
+#include "engine/data/gap.h"
 #include "engine/flow/instance/hooks.h"
 #include "engine/flow/instance/instance.h"
 #include "engine/flow/io.h"
@@ -20,6 +21,7 @@
 #include "engine/transport/cut/cut_end.h"
 #include "engine/transport/cut/cut_stages.h"
 #include "engine/transport/cut/dead_letter.h"
+#include "engine/transport/cut/renewal.h"
 #include "engine/transport/message.h"
 #include "engine/transport/session/sender.h"
 #include "millrace/log.h"
@@ -65,6 +67,7 @@ typedef struct cut_out {
     mr_run_state run_state;
     const char *abandoned;   /* why nothing is sent any more; NULL: it is */
     bool closed;
+    bool renewed;            /* all that goes over it came from the consumer: see renewal.h */
     uint64_t settled_frames, settled_bytes; /* not yet reported to the entry */
 } cut_out;
 
@@ -225,6 +228,8 @@ static int pass_mark(mr_stage *self, const mr_item *mark) {
     const mr_cut_item item = {.kind = mark->kind == MR_ITEM_END ? MR_CUT_END : MR_CUT_GAP,
                               .identity = {.source = mark->source},
                               .reason = mark->kind == MR_ITEM_END && mark->cut_short ? MR_REASON_STOPPED : NULL};
+    if (mark->kind == MR_ITEM_GAP && mr_identity_is_renewed(&mark->identity) && !out->renewed)
+        return MR_DONE;
     if (mark->kind == MR_ITEM_GAP) {
         mr_cut_item gone = item;
         gone.identity = mark->identity;
@@ -359,6 +364,21 @@ static void take(cut_out *out) {
         mr_task_wake(&out->instance->entries[0].task);
 }
 
+/* Takes a `renewed` mark, and what a former process of the consumer made. False: the item must be offered. */
+static bool take_renewed(cut_out *out, const mr_cut_item *item, int64_t now_ns) {
+    static const mr_settled again = {.outcome = MR_NOTE_ABSORBED, .reason = MR_REASON_MADE_AGAIN};
+    const bool mark = item->kind == MR_CUT_GAP && mr_identity_is_renewed(&item->identity);
+    if (mark)
+        mr_sender_renew(out->sender, item->identity.source, item->identity.seq, now_ns);
+    if (!mark && (item->kind == MR_CUT_END || !mr_sender_is_former(out->sender, item->identity.source)))
+        return false;
+    mr_settled settled = again;
+    settled.stage = out->self->id;
+    settle(out, item, &settled, now_ns);
+    out->next++;
+    return true;
+}
+
 static void offer(cut_out *out, int64_t now_ns) {
     for (;;) {
         if (out->next == out->taken.count)
@@ -366,6 +386,8 @@ static void offer(cut_out *out, int64_t now_ns) {
         if (out->next == out->taken.count)
             return;
         const mr_cut_item *item = &out->taken.item[out->next];
+        if (take_renewed(out, item, now_ns))
+            continue;
         int status = out->abandoned ? MR_ERROR_CANCELLED : mr_sender_offer(out->sender, item, now_ns);
         bool no_consumer =
             status == MR_ERROR_AGAIN && out->cut->mode == MR_CUT_LIVE && !mr_sender_has_peer(out->sender);
@@ -545,7 +567,8 @@ static bool reports_lost(const cut_out *out) {
 
 static int create_session(cut_out *out) {
     const mr_cut *cut = out->cut;
-    mr_session_self self = mr_cut_self(cut, out->instance->vertex);
+    out->renewed = mr_cut_is_renewed(out->instance->run->plan, out->instance->vertex);
+    mr_session_self self = mr_cut_self(out->instance->run, cut, out->instance->vertex);
     self.memory = mr_cut_exporter_text(out->exporter);
     self.kinds = &out->kinds;
     uint32_t consumers = cut->consumers > 0 ? (uint32_t)cut->consumers : 1;
@@ -555,6 +578,7 @@ static int create_session(cut_out *out) {
         .run = mr_cut_run(out->instance->run, out->instance->vertex, self.incarnation),
         .live = cut->mode == MR_CUT_LIVE,
         .reports_lost = reports_lost(out),
+        .renewed = out->renewed,
         .consumer = cut->to_node,
         .receivers = consumers,
         .most_peers = peers < MR_CUT_MOST_PEERS ? peers : MR_CUT_MOST_PEERS,

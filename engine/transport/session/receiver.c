@@ -286,6 +286,10 @@ bool mr_receiver_waits(const mr_receiver *receiver, uint32_t *sender) {
     return false;
 }
 
+uint64_t mr_receiver_incarnation(const mr_receiver *receiver, uint32_t sender) {
+    return receiver->origins[sender].incarnation;
+}
+
 bool mr_receiver_lacks(const mr_receiver *receiver) {
     bool lacks = false;
     for (uint32_t i = 0; i < receiver->params.senders; i++)

@@ -52,6 +52,12 @@ static void begin_run(mr_receiver *receiver, uint64_t run) {
     receiver->run = run;
 }
 
+/* Frames from the former process are still in the graph, but have no place here any more. */
+static void forget_all(mr_receiver *receiver, origin *from) {
+    mr_receiver_table_clear(receiver);
+    from->untaken_frames = from->untaken_bytes = 0;
+}
+
 /* A session's first report: every claim, in any order. */
 static void report_all(mr_receiver *receiver, origin *from) {
     uint32_t sender = (uint32_t)(from - receiver->origins);
@@ -94,7 +100,9 @@ static int receive_welcome(mr_receiver *receiver, origin *from, const mr_cut_mes
     begin_run(receiver, message->welcome.run);
     receive_run_state(from, message->welcome.run_state);
     if (from->incarnation != message->welcome.incarnation) {
-        if (from->incarnation && receiver->params.returns)
+        if (from->incarnation && receiver->params.renews)
+            forget_all(receiver, from);
+        else if (from->incarnation && receiver->params.returns)
             mr_receiver_table_forget_settled(receiver);
         mr_receiver_table_forget_claims(receiver, (uint32_t)(from - receiver->origins));
         memset(from->end_received, 0, receiver->params.self.source_count * sizeof *from->end_received);

@@ -72,6 +72,7 @@ typedef struct lane {
     mr_identity gone;           /* the last settled identity, as a mark `lost` */
     bool known, loss_pending;           /* there is that; it may be news to receivers */
     bool away;                  /* the last item that was offered is the mark away */
+    uint64_t made_by;           /* which process of the consumer made what comes; with `renewed` */
     uint32_t consumer;             /* index: the peer that was sent the last item */
 } lane;
 
@@ -110,6 +111,7 @@ struct mr_sender {
     mr_run_state before; /* this process's producers */
     served *served;      /* by the receiving node's replica */
     uint32_t given_up;   /* how many of those were */
+    uint64_t newest;     /* the consumer's last process; with `renewed` */
     int64_t suspect_since_ns;  /* since when the first queued frame, a suspected one, waits for an idle peer; 0: it does
                                   not */
     int64_t now_ns;            /* as last reported */
@@ -137,6 +139,8 @@ static inline uint32_t index_of(const mr_sender *sender, const peer *p) {
 
 /* ---- sender.c: settling items ------------------------------------------------------------------------------------ */
 
+/* Another process of the consumer has come. */
+void mr_sender_note_consumer(mr_sender *sender, uint64_t incarnation);
 /* Every source has ended, everything is settled, and as many receivers as are planned know. */
 bool mr_sender_is_done(const mr_sender *sender);
 /* Drops queued items that no receiver can take any more, since one was given up. */

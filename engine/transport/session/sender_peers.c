@@ -95,6 +95,7 @@ static void take_record(mr_sender *sender, peer *p, const mr_cut_message *hello)
     *p = (peer){.used = true, .incarnation = hello->hello.incarnation, .lane_leased = kept.lane_leased,
                 .end_sent = kept.end_sent, .end_confirmed = kept.end_confirmed};
     copy_text(p->name, sizeof p->name, hello->hello.name);
+    mr_sender_note_consumer(sender, hello->hello.incarnation);
     for (uint64_t position = sender->base; position != sender->next; position++) {
         slot *s = slot_at(sender, position);
         s->had &= ~(UINT64_C(1) << index_of(sender, p));

@@ -400,48 +400,46 @@ class Cascades(Case):
         self.assertEqual((ledger["in_flight"], ledger["missing"]), (0, []))
         self.assertEqual(ledger["in"], ledger["delivered"])
 
-    def test_killed_processes(self):
-        """Each of the nodes dies in the middle of a cascade. Frames come once, with the classes of all objects."""
-        counts = [3, 0, 12, 1] * 25
-        made = self.video(counts)
-        path = self.write(cascade(f"uri: '{self.folder}/clip.mkv', realtime: true", nodes=self.NODES))
+    def run_and_kill(self, path, made, kills, *more):
+        """Kills each node once so many rows are there, one after another: frames come once, with all objects' classes."""
         output = self.folder / "out.jsonl"
-        for nodes, more in ((("two", "three"), ()), (("one",), ("--resume", self.folder / "checkpoint"))):
-            with self.subTest(nodes):
-                output.unlink(missing_ok=True)
-                child = self.spawn([MILLRACE, "run", path, "--json", "--grace", "60s", "--output", output, *more],
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-                for rows, node in zip((10, 50), nodes):
-                    self.wait_until(lambda: len(rows_in(output)) >= rows, running=child)
-                    before = self.wait_until(lambda: children_of(child.pid).get(node))
-                    os.kill(before, signal.SIGKILL)
-                    self.wait_until(lambda: children_of(child.pid).get(node) not in (None, before))
-                out, err = child.communicate(timeout=TIMEOUT)
-                self.assertEqual(child.returncode, 0, err)
-                ledger = json.loads(out)["ledger"]
-                self.assertTrue(ledger["balanced"], ledger)
-                self.assertEqual((ledger["in"], ledger["delivered"]), (len(counts), len(counts)), ledger)
-                self.check_rows(sorted(rows_in(output), key=lambda row: row["seq"]), made)
+        output.unlink(missing_ok=True)
+        child = self.spawn([MILLRACE, "run", path, "--json", "--grace", "60s", "--output", output, *more],
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for rows, node in kills:
+            self.wait_until(lambda: len(rows_in(output)) >= rows, running=child)
+            before = self.wait_until(lambda: children_of(child.pid).get(node))
+            os.kill(before, signal.SIGKILL)
+            self.wait_until(lambda: children_of(child.pid).get(node) not in (None, before))
+        out, err = child.communicate(timeout=TIMEOUT)
+        self.assertEqual(child.returncode, 0, err)
+        ledger = json.loads(out)["ledger"]
+        self.assertTrue(ledger["balanced"], ledger)
+        self.assertEqual((ledger["in"], ledger["missing"]), (len(made), []), ledger)
+        self.check_rows(sorted(rows_in(output), key=lambda row: row["seq"]), made)
+        return ledger
+
+    def test_killed_processes(self):
+        """Each of the nodes dies in the middle of a cascade."""
+        made = self.video([3, 0, 12, 1] * 25)
+        path = self.write(cascade(f"uri: '{self.folder}/clip.mkv', realtime: true", nodes=self.NODES))
+        for kills, more in ((((10, "two"), (50, "three")), ()),
+                            (((10, "one"),), ("--resume", self.folder / "checkpoint"))):
+            with self.subTest(kills):
+                ledger = self.run_and_kill(path, made, kills, *more)
+                self.assertEqual(ledger["delivered"], len(made), ledger)
 
     def test_there_and_back(self):
-        """One node makes the pictures of objects and gathers what another one found in them, which may die."""
-        counts = [3, 0, 12, 1, 40] * 20
-        made = self.video(counts)
+        """One node makes the pictures of objects and gathers what another one found in them. Each of them may die."""
+        made = self.video([3, 0, 12, 1, 40] * 20)
         nodes = dict(one="sources: [a], stages: [decode, tensor, detect, look, crop, gather, rows]",
                      two=self.NODES["two"])
         run = self.run_pipeline(cascade(f"uri: '{self.folder}/clip.mkv'", nodes=nodes))
         self.assert_sums(run)
         self.check_rows(run.rows, made)
         path = self.write(cascade(f"uri: '{self.folder}/clip.mkv', realtime: true", nodes=nodes))
-        output = self.folder / "out.jsonl"
-        child = self.spawn([MILLRACE, "run", path, "--json", "--grace", "60s", "--output", output],
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.wait_until(lambda: len(rows_in(output)) >= 20, running=child)
-        os.kill(self.wait_until(lambda: children_of(child.pid).get("two")), signal.SIGKILL)
-        out, err = child.communicate(timeout=TIMEOUT)
-        self.assertEqual(child.returncode, 0, err)
-        self.assertTrue(json.loads(out)["ledger"]["balanced"], out)
-        self.check_rows(rows_in(output), made)
+        self.run_and_kill(path, made, ((20, "two"),))
+        self.run_and_kill(path, made, ((20, "one"), (50, "two"), (70, "one")), "--resume", self.folder / "checkpoint")
 
     def test_resume(self):
         """A run that is killed in the middle continues: all rows are there once, those of objects too."""

@@ -97,6 +97,33 @@ PAIR_TEST(test_frames_that_come_back) {
     assert_int_equal(mr_sender_unsettled(p->sender), 0);
 }
 
+/* What is under way for the first process comes to nothing: the second one's is given to the graph as well. */
+PAIR_TEST(test_frames_that_are_made_again) {
+    const mr_sender_params sending = sending_as(100);
+    mr_receiver_params receiving = pair_receiver_params("b");
+    receiving.returns = receiving.renews = true;
+    receiving.memory = 8;
+    pair_open(p, &sending, &receiving);
+    pass(p, 0, 3, S);
+    pair_offer_all(p->sender, 3, 7); /* as many as there is credit for: they stay in the graph */
+    pair_drive(p, S);
+    assert_int_equal(p->seen.fresh, 4);
+    const uint64_t former = p->seen.ticket[0];
+    start_sender(p, 101, 20 * S);
+    p->seen = (pair_seen){0};
+    pair_offer_all(p->sender, 1, 5);
+    pair_drive(p, 20 * S);
+    assert_int_equal(p->seen.fresh, 4);
+    mr_receiver_settle(p->receiver, former, MR_NOTE_DROPPED, NULL, "of another process", 20 * S);
+    mr_receiver_take(p->receiver, former);
+    pair_drive(p, 20 * S);
+    assert_int_equal(p->seen.settled, 0);
+    pair_settle_and_drive(p, 20 * S);
+    assert_int_equal(p->seen.settled, 4);
+    assert_int_equal(p->seen.dropped, 0);
+    assert_int_equal(mr_receiver_incarnation(p->receiver, 0), 101);
+}
+
 /* The source's end came before the sender died: frames sent again were settled, and are not "after the end". */
 PAIR_TEST(test_what_was_done_before_the_end) {
     const mr_sender_params sending = sending_as(100);
@@ -153,6 +180,46 @@ static void restart_receiver(pair *p, const char *name, uint64_t incarnation, in
     mr_receiver_destroy(&p->receiver);
     assert_int_equal(mr_receiver_create(&p->receiver, &receiving), MR_OK);
     pair_drive(p, now_ns);
+}
+
+/* Frames go only to the process that made them, in whichever order both ends learn of a new one. */
+PAIR_TEST(test_who_made_a_frame_gets_it) {
+    mr_sender_params sending = sending_as(100);
+    const mr_receiver_params receiving = receiving_as("b", 201);
+    const mr_cut_item mark = {.kind = MR_CUT_GAP, .identity = {.seq = 9, .sub = MR_SUB_OBJECTS}};
+    sending.renewed = true;
+    pair_open(p, &sending, &receiving);
+    mr_sender_renew(p->sender, 0, 201, S);
+    pair_offer_all(p->sender, 0, 6);
+    pair_drive(p, S);
+    assert_int_equal(p->seen.fresh, 4);
+    restart_receiver(p, "b", 202, 10 * S); /* before its first frame */
+    assert_int_equal(p->seen.fresh, 4);
+    assert_int_equal(p->seen.settled, 6);
+    assert_int_equal(p->seen.dropped, 0);
+    assert_true(mr_sender_is_former(p->sender, 0));
+    mr_sender_renew(p->sender, 0, 202, 10 * S);
+    assert_false(mr_sender_is_former(p->sender, 0));
+    p->seen = (pair_seen){0};
+    pair_offer_all(p->sender, 2, 4);
+    pair_drive(p, 10 * S);
+    assert_int_equal(p->seen.fresh, 2);
+    assert_int_equal(mr_sender_offer(p->sender, &mark, 10 * S), MR_OK);
+    mr_sender_renew(p->sender, 0, 203, 10 * S); /* after its first frame */
+    p->seen = (pair_seen){0};
+    pair_offer_all(p->sender, 1, 4);
+    pair_drive(p, 10 * S);
+    assert_int_equal(p->seen.settled, 2);
+    p->seen.fresh = 0;
+    restart_receiver(p, "b", 203, 20 * S);
+    for (int i = 0; i < 3; i++) /* one at a time: a process died while it had them */
+        pair_settle_and_drive(p, 20 * S);
+    assert_int_equal(p->seen.fresh, 3);
+    assert_int_equal(p->seen.marks, 0);
+    assert_int_equal(p->seen.settled, 2 + 3);
+    assert_int_equal(mr_sender_unsettled(p->sender), 0);
+    mr_sender_renew(p->sender, 0, 202, 20 * S); /* late */
+    assert_false(mr_sender_is_former(p->sender, 0));
 }
 
 /* A sender that does not know yet must tell as soon as it does. */
