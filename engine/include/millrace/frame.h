@@ -159,8 +159,8 @@ MR_API int64_t mr_time_step(int64_t time_ns, int64_t count, int64_t step_ns);
 /* The reason for a frame that is absorbed because it came again and was settled before. This happens if the source was
  * read again. */
 #define MR_REASON_DONE_BEFORE "done before"
-/* The reason for a frame that is absorbed because the process for which it was made has been replaced. The new one makes
- * it again. */
+/* The reason for a frame that is absorbed because the process for which it was made has been replaced: the new one has
+ * it made again. */
 #define MR_REASON_MADE_AGAIN "made again"
 
 typedef struct mr_plane {

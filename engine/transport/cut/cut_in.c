@@ -556,7 +556,8 @@ static int open(mr_stage *self) {
     in->instance = self->flow;
     in->layouts = layouts_taken(in->instance->run->plan,
                                 (int)(in->instance->vertex - in->instance->run->plan->vertices));
-    in->renews = mr_cut_says_renewed(in->instance->run->plan, in->instance->vertex);
+    in->renews = mr_outlets_mark_gaps(&in->instance->outlets) &&
+                 mr_cut_says_renewed(in->instance->run->plan, in->instance->vertex);
     in->reporter = mr_cut_report_begin(in->instance, in->cut);
     in->stop_ns = mr_cut_times_of(in->cut).stop_ns;
     in->look_ns = mr_cut_ends_are_published() ? 0 : INT64_MAX;

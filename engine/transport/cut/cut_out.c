@@ -567,7 +567,9 @@ static bool reports_lost(const cut_out *out) {
 
 static int create_session(cut_out *out) {
     const mr_cut *cut = out->cut;
-    out->renewed = mr_cut_is_renewed(out->instance->run->plan, out->instance->vertex);
+    /* Where no join follows, marks do not pass, and the order of what comes back does not matter. */
+    out->renewed = mr_outlets_mark_gaps(&out->instance->outlets) &&
+                   mr_cut_is_renewed(out->instance->run->plan, out->instance->vertex);
     mr_session_self self = mr_cut_self(out->instance->run, cut, out->instance->vertex);
     self.memory = mr_cut_exporter_text(out->exporter);
     self.kinds = &out->kinds;

@@ -1,6 +1,6 @@
-/* Frames that come back to the node from which they came, such as pictures of objects. If that node's process is replaced,
- * the new one makes them again, and must not get those that were made for the former one: they could arrive before
- * earlier frames. Internal to engine/transport. */
+/* Frames that come back to the node from which they came, such as pictures of objects. If that node's process is
+ * replaced, the new one makes them again, and must not get those that were made for the former one: they could arrive
+ * before earlier frames. Internal to engine/transport. */
 #pragma once
 
 #include "engine/plan/plan_data.h"

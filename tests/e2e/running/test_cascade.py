@@ -401,7 +401,7 @@ class Cascades(Case):
         self.assertEqual(ledger["in"], ledger["delivered"])
 
     def run_and_kill(self, path, made, kills, *more):
-        """Kills each node once so many rows are there, one after another: frames come once, with all objects' classes."""
+        """Kills each node once so many rows are there. Frames come once, with the classes of all objects."""
         output = self.folder / "out.jsonl"
         output.unlink(missing_ok=True)
         child = self.spawn([MILLRACE, "run", path, "--json", "--grace", "60s", "--output", output, *more],
