@@ -356,6 +356,12 @@ static verdict advance_objects(mr_instance *instance, mr_slot *slot, size_t turn
 
 /* ---- all sources ------------------------------------------------------------------------------------------------- */
 
+/* A slot's marks follow its frames. A `lost` mark says what came before it, so no later frame may join it. */
+static bool must_leave(const mr_slot *slot) {
+    const mr_item *last = slot->mark_count ? &slot->marks[slot->mark_count - 1] : NULL;
+    return last && last->kind == MR_ITEM_GAP && mr_identity_is_lost(&last->identity);
+}
+
 bool mr_instance_join(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
     const bool gathers = instance->self.type->cascade == MR_CASCADE_GATHER;
     size_t count = instance->vertex->source_count;
@@ -368,8 +374,8 @@ bool mr_instance_join(mr_instance *instance, mr_slot *slot, mr_entry_task *entry
         verdict found;
         do
             found = gathers ? advance_objects(instance, slot, turn, entry) : advance(instance, slot, turn, entry);
-        while (found == PASSED);
-        if (found == TAKEN) {
+        while (found == PASSED && !must_leave(slot));
+        if (found == TAKEN || must_leave(slot)) {
             mr_inlets_end_turn(&instance->inlets, turn);
             return true;
         }

@@ -56,9 +56,11 @@ bool mr_cut_says_renewed(const mr_plan *plan, const mr_plan_vertex *in) {
     const mr_cut *cut = mr_plan_cut_of(in);
     if (cut->mode == MR_CUT_LIVE || cut->connect_count != 1 || !mr_cut_comes_back(plan, in))
         return false;
-    bool *reached = find_reached(plan, in), says = reached;
+    bool *foreign = find_foreign(plan, cut->from_node), *reached = find_reached(plan, in);
+    bool says = foreign && reached;
     for (size_t v = 0; says && v < plan->vertex_count; v++)
-        says = !reached[v] || plan->vertices[v].input_count < 2;
+        says = !reached[v] || plan->vertices[v].input_count < 2 || !foreign[v];
+    mr_free(foreign);
     mr_free(reached);
     return says;
 }

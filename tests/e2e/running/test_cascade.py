@@ -440,6 +440,12 @@ class Cascades(Case):
         path = self.write(cascade(f"uri: '{self.folder}/clip.mkv', realtime: true", nodes=nodes))
         self.run_and_kill(path, made, ((20, "two"),))
         self.run_and_kill(path, made, ((20, "one"), (50, "two"), (70, "one")), "--resume", self.folder / "checkpoint")
+        path = self.write(cascade(f"uri: '{self.folder}/clip.mkv', realtime: true",
+                                  nodes=nodes | {"two": "stages: [small, features, classify, both]"},
+                                  both="type: join, join: {classes: classify, tensors: small}",
+                                  gather="join: {frames: look, crops: both}"))
+        self.run_and_kill(path, made, ((10, "two"), (30, "one"), (50, "two"), (70, "two")), "--resume",
+                          self.folder / "joined")
 
     def test_resume(self):
         """A run that is killed in the middle continues: all rows are there once, those of objects too."""
