@@ -28,14 +28,17 @@ static void start_sender(pair *p, uint64_t incarnation, int64_t now_ns) {
     assert_int_equal(mr_sender_create(&p->sender, &sending), MR_OK);
 }
 
-/* One after another, each settled before the next. */
-static void pass(pair *p, uint64_t from, uint64_t to, int64_t now_ns) {
+/* One after another, each settled before the next. Returns how many were fresh. */
+static int pass(pair *p, uint64_t from, uint64_t to, int64_t now_ns) {
+    int fresh = 0;
     for (uint64_t seq = from; seq < to; seq++) {
         pair_offer(p->sender, seq);
         pair_drive(p, now_ns);
+        fresh += p->seen.fresh;
         pair_settle_and_drive(p, now_ns);
         p->seen.fresh = 0;
     }
+    return fresh;
 }
 
 /* How many frames are fresh when a restarted sender repeats the first 60 frames and gives two new ones. */
@@ -48,14 +51,7 @@ static int fresh_of_a_second_reading(pair *p, bool remembers_all) {
     pass(p, 0, 60, S);
     start_sender(p, 101, 20 * S);
     p->seen = (pair_seen){0};
-    int fresh = 0;
-    for (uint64_t seq = 0; seq < 62; seq++) {
-        pair_offer(p->sender, seq);
-        pair_drive(p, 20 * S);
-        fresh += p->seen.fresh;
-        pair_settle_and_drive(p, 20 * S);
-        p->seen.fresh = 0;
-    }
+    const int fresh = pass(p, 0, 62, 20 * S);
     assert_int_equal(p->seen.settled, 62);
     assert_int_equal(p->seen.dropped, 0);
     assert_int_equal(mr_sender_unsettled(p->sender), 0);
@@ -82,14 +78,7 @@ PAIR_TEST(test_frames_that_come_back) {
     const uint64_t held = p->seen.ticket[0];
     start_sender(p, 101, 20 * S);
     p->seen.fresh = 0;
-    int fresh = 0;
-    for (uint64_t seq = 0; seq < 22; seq++) {
-        pair_offer(p->sender, seq);
-        pair_drive(p, 20 * S);
-        fresh += p->seen.fresh;
-        pair_settle_and_drive(p, 20 * S);
-        p->seen.fresh = 0;
-    }
+    const int fresh = pass(p, 0, 22, 20 * S);
     mr_receiver_settle(p->receiver, held, MR_NOTE_DELIVERED, NULL, NULL, 20 * S);
     pair_drive(p, 21 * S);
     assert_int_equal(fresh, 21);
