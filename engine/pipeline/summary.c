@@ -250,7 +250,10 @@ static int summarize(const mr_pipeline *pipeline, mr_summary **summary) {
     mr_graph *graph = pipeline->graph;
     if (!graph)
         return mr_fail(MR_ERROR_USAGE, "a pipeline that was opened offline has no summary");
-    if (is_over(graph))
+    /* Asked before the sources' accounts are read: the run may end after that, with the frames that they call in
+     * flight delivered. */
+    const bool over = is_over(graph);
+    if (over)
         settle(graph);
     bool *come = mr_calloc(graph->run.plan->source_count + 1, sizeof *come);
     size_t room = graph->run.plan->source_count + (mr_plan_changes(graph->run.plan) ? MR_MOST_RETIRED + 1 : 0);
@@ -267,7 +270,7 @@ static int summarize(const mr_pipeline *pipeline, mr_summary **summary) {
     summarize_retired(graph, room, made);
     summarize_sources(graph, come, made);
     /* As mr_graph_wait sees it. */
-    if (mr_ending_times(graph->run.ending).ended_ns && made->in_flight && !mr_deliveries_are_watched(&graph->run))
+    if (over && made->in_flight && !mr_deliveries_are_watched(&graph->run))
         made->balanced = false;
     summarize_stages(graph, made);
     mr_sources_unlock(graph->run.sources);
