@@ -29,13 +29,15 @@ static void spread(const mr_plan *plan, bool *marked) {
     }
 }
 
-/* Marks the vertices here that get any frames which did not come from that node. NULL: no memory. */
+/* Marks the vertices here that get any frames which did not come from that node over reliable cuts. Live cuts say
+ * nothing of another process: a join would get the mark over one way only. NULL: no memory. */
 static bool *find_foreign(const mr_plan *plan, const char *node) {
     bool *foreign = mr_calloc(plan->vertex_count, sizeof *foreign);
     for (size_t v = 0; foreign && v < plan->vertex_count; v++) {
         const mr_plan_vertex *vertex = &plan->vertices[v];
+        const mr_cut *cut = vertex->role == MR_ROLE_CUT_IN ? mr_plan_cut_of(vertex) : NULL;
         foreign[v] = vertex->role == MR_ROLE_SOURCE ||
-                     (vertex->role == MR_ROLE_CUT_IN && strcmp(mr_plan_cut_of(vertex)->from_node, node) != 0);
+                     (cut && (cut->mode == MR_CUT_LIVE || strcmp(cut->from_node, node) != 0));
     }
     if (foreign)
         spread(plan, foreign);
