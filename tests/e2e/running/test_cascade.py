@@ -447,6 +447,16 @@ class Cascades(Case):
         self.run_and_kill(path, made, ((10, "two"), (30, "one"), (50, "two"), (70, "two")), "--resume",
                           self.folder / "joined")
 
+    def test_there_and_back_over_two_nodes(self):
+        """The pictures go on to a third node before they come back. Each of the nodes may die."""
+        made = self.video([3, 0, 12, 1, 40] * 20)
+        path = self.write(cascade(f"uri: '{self.folder}/clip.mkv', realtime: true",
+                                  nodes=dict(one="sources: [a], stages: [decode, tensor, detect, look, crop, gather, "
+                                                 "rows]",
+                                             two="stages: [small]", three="stages: [features, classify]")))
+        self.run_and_kill(path, made, ((10, "one"), (30, "two"), (50, "three"), (70, "one")), "--resume",
+                          self.folder / "checkpoint")
+
     def test_resume(self):
         """A run that is killed in the middle continues: all rows are there once, those of objects too."""
         counts = [3, 0, 12, 1] * 15
