@@ -42,8 +42,8 @@ static int maker_over(const mr_plan *plan, const mr_plan_cut *cut, int before) {
     return before != NOBODY && before != cut->to && leads_to(plan, cut->in, before) ? before : NOBODY;
 }
 
-/* Fills in who makes the frames at each vertex. Edges are in the order of the vertices to which they lead. `mute`: cuts'
- * ends here say nothing. */
+/* Fills in who makes the frames at each vertex. `mute`: these ends of cuts say nothing. Edges are in the order of the
+ * vertices to which they lead. */
 static void find_makers(const mr_plan *plan, const bool *mute, int *maker) {
     for (size_t v = 0; v < plan->vertex_count; v++)
         maker[v] = plan->vertices[v].input_count ? NOT_KNOWN : NOBODY;

@@ -58,11 +58,12 @@ static void warn_of_standing_still(mr_plan_builder *b, const mr_plan_cut *cut, r
     if (!join || !r->from[cut->out] || mr_cut_maker(b->plan, &b->plan->vertices[cut->out]) == cut->to)
         return;
     snprintf(hint, sizeof hint,
-             "put \"%s\" on a third node. Or between these stages: only reliable cuts, one process of \"%s\" and of each "
-             "node that sends to another one, no join with frames from elsewhere, and no node twice", join->id, node);
+             "put \"%s\" on a third node. Or between these stages: only reliable cuts, one process of \"%s\" and of "
+             "each node that sends to another one, no join with frames from elsewhere, and no node twice", join->id,
+             node);
     mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, join->mark, hint,
-                "stages.%s: it gets frames that come back to the node \"%s\" over \"%s\". If a process of that node dies "
-                "and is replaced, the run may stand still", join->id, node, cut->cut->name);
+                "stages.%s: it gets frames that come back to the node \"%s\" over \"%s\". If a process of that node "
+                "dies and is replaced, the run may stand still", join->id, node, cut->cut->name);
 }
 
 /* The other node does again all that comes from a process that has replaced another. */
