@@ -11,5 +11,6 @@ bool mr_cut_comes_back(const mr_plan *plan, const mr_plan_vertex *in);
 
 /* The node to which all frames at a cut's end come back, if marks tell there which of its processes made them; -1 if
  * there is none, or no memory. Marks need reliable cuts with one producing process each, and a single process of that
- * node. They do not pass a join with frames from elsewhere: it would take them for lost frames, and pass over others. */
+ * node. They do not pass a join with frames from elsewhere, which would take them for lost frames and pass over others.
+ */
 int mr_cut_maker(const mr_plan *plan, const mr_plan_vertex *end);

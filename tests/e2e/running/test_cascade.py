@@ -458,6 +458,14 @@ class Cascades(Case):
         self.run_and_kill(path, made, ((10, "one"), (30, "two"), (50, "three"), (70, "one")), "--resume",
                           self.folder / "checkpoint")
 
+    def test_gathered_there_and_back(self):
+        """One node makes the pictures of objects, another gathers what is found in them, and the first writes rows."""
+        made = self.video([3, 0, 12, 1, 40] * 20)
+        nodes = dict(one="sources: [a], stages: [decode, tensor, detect, look, crop, rows]",
+                     two="stages: [small, features, classify, gather]")
+        path = self.write(cascade(f"uri: '{self.folder}/clip.mkv', realtime: true", nodes=nodes))
+        self.run_and_kill(path, made, ((20, "one"), (50, "two"), (70, "one")), "--resume", self.folder / "checkpoint")
+
     def test_resume(self):
         """A run that is killed in the middle continues: all rows are there once, those of objects too."""
         counts = [3, 0, 12, 1] * 15
