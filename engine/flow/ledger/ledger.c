@@ -333,8 +333,8 @@ void mr_receipt_note(mr_receipt *receipt, mr_note note, const char *stage, const
     }
     MR_LOCKED(&receipt->ledger->lock);
     noted = atomic_load_explicit(&receipt->note, memory_order_relaxed);
-    /* If a frame was dropped on several paths, the reason that a later run must repeat wins. What an earlier run settled
-     * counts as that, however far it came. */
+    /* If a frame was dropped on several paths, the reason that a later run must repeat wins. What was settled by an
+     * earlier run counts as that, however far it came. */
     if ((noted == MR_NOTE_DROPPED && !mr_note_settles(note, reason)) ||
         (noted == MR_NOTE_ABSORBED && note == noted && is_done_before(reason))) {
         receipt->stage = stage;
