@@ -258,8 +258,12 @@ static verdict pass_frameless(mr_instance *instance, mr_slot *slot, uint32_t sou
     return PASSED;
 }
 
-static verdict pass_gap(mr_instance *instance, mr_slot *slot, uint32_t source) {
+/* `both`: the mark among the objects says the same. It must go too: if it says `renewed` (gap.h), it sorts after all
+ * frames, and would part them from their objects. */
+static verdict pass_gap(mr_instance *instance, mr_slot *slot, uint32_t source, bool both) {
     mr_item gap;
+    if (both)
+        pass_unmatched(instance, source, OBJECTS);
     mr_link_take(mr_inlets_link(&instance->inlets, FRAMES), source, &gap);
     if (mr_outlets_mark_gaps(&instance->outlets))
         mr_slot_add_mark(slot, &gap);
@@ -349,7 +353,7 @@ static verdict advance_objects(mr_instance *instance, mr_slot *slot, size_t turn
     if (order == 0 && object.item.kind == MR_ITEM_FRAME)
         return pass_unmatched(instance, source, OBJECTS);
     if (frame.item.kind != MR_ITEM_FRAME)
-        return pass_gap(instance, slot, source);
+        return pass_gap(instance, slot, source, order == 0);
     slot->lost = order > 0 || lacks_objects(instance, turn, &object.item.identity);
     return take(instance, slot, entry, FRAMES, &frame.item, NULL);
 }

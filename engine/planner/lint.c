@@ -14,6 +14,7 @@
 #include "engine/planner/lint_files.h"
 #include "engine/planner/graph/lint_joins.h"
 #include "engine/planner/graph/lint_required.h"
+#include "engine/planner/lint_nodes.h"
 #include "engine/planner/lint_timing.h"
 #include "engine/planner/plan_memory.h"
 #include "engine/planner/sizes.h"
@@ -286,5 +287,5 @@ int mr_lint_sizes(mr_plan_builder *b) {
     warn_of_assumed(b);
     warn_of_forced(b);
     lint_pools(b);
-    return mr_lint_deadlines(b) || mr_lint_batches(b) ? MR_ERROR_MEMORY : MR_OK;
+    return mr_lint_deadlines(b) || mr_lint_batches(b) || mr_lint_nodes(b) ? MR_ERROR_MEMORY : MR_OK;
 }

@@ -104,6 +104,7 @@ typedef struct mr_cut_message {
         struct {
             mr_cut_item *item;
             size_t count;
+            uint64_t made_by;
         } items;
         struct {
             uint64_t granted_frames, granted_bytes, progress;

@@ -10,6 +10,7 @@ import os
 import pathlib
 import random
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -35,6 +36,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # A command built elsewhere cannot find the library in build/venv by itself.
 for library in sorted(ROOT.glob("build/venv/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*")):
     os.environ.setdefault("MILLRACE_ONNXRUNTIME", str(library))
+# A script's background jobs and nohup ignore some signals, and so does what they start. If a signal has a function
+# here, it has its default action in what this process starts.
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler)
 # For runs that are asked to end and that deliver everything in flight, however little processor time they get.
 PATIENT = ("--grace", "60s")
 # Sanitizers slow everything down. A hang fails and does not wait for ever.

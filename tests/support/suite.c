@@ -50,7 +50,15 @@ void expect_words(const char *text, const char *words) {
         fail_msg("\"%s\" is not in: %s", words, text);
 }
 
+/* A script's background jobs and nohup start programs that ignore some signals; tests need them. */
+static void take_signals(void) {
+    const int taken[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        signal(taken[i], SIG_DFL);
+}
+
 int run_suite(int (*set_up)(void **state), int (*tear_down)(void **state)) {
+    take_signals();
     return _cmocka_run_group_tests("tests", tests, count, set_up, tear_down);
 }
 
@@ -83,6 +91,7 @@ int run_suite_at_once(int (*set_up)(void **state), int (*tear_down)(void **state
     static pid_t processes[MOST];
     static FILE *outputs[MOST];
     int failed = 0;
+    take_signals();
     for (size_t i = 0; i < count; i++) {
         outputs[i] = tmpfile();
         if (!outputs[i])

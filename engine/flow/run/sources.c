@@ -20,10 +20,11 @@ typedef struct source_state {
     char *message;
     bool ended;
     bool removed;             /* nobody has the slot; needs the lock */
-    mr_source_report report;  /* for sources that connect; this and the next three fields need report_lock */
+    mr_source_report report;  /* for sources that connect; this and the next four fields need report_lock */
     mr_audit_states audited;  /* the states in the audit log */
     int64_t heard_ns;         /* when the last report came */
     int64_t silent_ns;        /* while it hangs: since when */
+    int64_t stalled_ns;       /* while it hangs: when the call was overdue, as a date */
     _Atomic int64_t asked_ns; /* when it was asked to leave, on the real clock; 0: it was not */
     _Atomic int64_t called_ns; /* when the call that runs began; 0: none runs */
     _Atomic bool hangs;       /* that call is overdue; set with report_lock */
@@ -227,11 +228,10 @@ static int64_t due_ns(const mr_run *run, const source_state *state, int64_t call
 }
 
 /* What others see while the source hangs. With report_lock. */
-static mr_source_report hanging(const mr_run *run, const source_state *state, int64_t called_ns) {
+static mr_source_report hanging(const mr_run *run, const source_state *state) {
     mr_source_report seen = state->report;
-    const int64_t since_ns = due_ns(run, state, called_ns), now_ns = mr_executor_now_ns(run->executor);
     seen.phase = MR_LINK_STALLED;
-    seen.since_ns = mr_clock_date_ns() - (now_ns > since_ns ? now_ns - since_ns : 0);
+    seen.since_ns = state->stalled_ns;
     seen.next_ns = 0;
     snprintf(seen.why, sizeof seen.why, "a call into its driver or library has not returned%s",
              mr_control_is_stopping(run) || atomic_load(&state->leaves) ? " since it was asked to end" : "");
@@ -244,7 +244,8 @@ static bool find_hang(const mr_run *run, source_state *state, mr_source_report *
     if (!called_ns || atomic_load(&state->hangs))
         return false;
     MR_LOCKED(&run->sources->report_lock);
-    if (now_ns <= due_ns(run, state, called_ns))
+    const int64_t overdue_ns = now_ns - due_ns(run, state, called_ns);
+    if (overdue_ns <= 0 || atomic_load(&state->hangs)) /* another thread has just found it */
         return false;
     atomic_store(&state->hangs, true);
     if (atomic_load(&state->called_ns) != called_ns) {
@@ -252,7 +253,8 @@ static bool find_hang(const mr_run *run, source_state *state, mr_source_report *
         return false;
     }
     state->silent_ns = later_ns(called_ns, state->heard_ns);
-    *seen = hanging(run, state, called_ns);
+    state->stalled_ns = mr_clock_date_ns() - overdue_ns;
+    *seen = hanging(run, state);
     *news = is_news(state, MR_LINK_STALLED, left_out);
     return true;
 }
@@ -263,10 +265,10 @@ static void say_hang(const mr_run *run, uint32_t source, const mr_source_report 
     snprintf(id, sizeof id, "%s", run->plan->vertices[source].id);
     mr_sources_unlock(run->sources);
     mr_control_note_change(run);
-    if (!run->sources->quiet)
-        mr_log_repeating(MR_LOG_WARNING, id, "%s: stalled: %s", id, seen->why);
     if (news)
         audit_state(run, id, seen, left_out);
+    if (!run->sources->quiet)
+        mr_log_repeating(MR_LOG_WARNING, id, "%s: stalled: %s", id, seen->why);
 }
 
 void mr_sources_find_hangs(const mr_run *run) {
@@ -282,7 +284,7 @@ static mr_source_report seen_report(const mr_run *run, const source_state *state
     MR_LOCKED(&run->sources->report_lock);
     const int64_t called_ns = atomic_load(&state->called_ns);
     *hangs = atomic_load(&state->hangs) && called_ns;
-    return *hangs ? hanging(run, state, called_ns) : state->report;
+    return *hangs ? hanging(run, state) : state->report;
 }
 
 /* Reports an ended source in the summary and the audit log. The run does not call a source again after asking it to

@@ -12,10 +12,10 @@
 #include "engine/flow/run/ending.h"
 #include "engine/flow/run/resume.h"
 #include "engine/flow/run/run_states.h"
+#include "engine/plan/renewal.h"
 #include "engine/transport/cut/arrivals.h"
 #include "engine/transport/cut/cut_end.h"
 #include "engine/transport/cut/cut_lanes.h"
-#include "engine/transport/cut/renewal.h"
 #include "engine/transport/cut/cut_stages.h"
 #include "millrace/log.h"
 
@@ -59,7 +59,7 @@ typedef struct cut_in {
     bool reported_forgetting;
     bool holding;              /* the run's end waits for the producer's report that it needs nothing more */
     bool refusing;             /* arriving frames are not accepted any more */
-    bool renews;               /* frames come back to the producer: see renewal.h */
+    bool renews;               /* frames come back to the node that makes them: see renewal.h */
     int returned;              /* as in receipt.h */
 } cut_in;
 
@@ -211,12 +211,13 @@ static mr_names_share *whose(void *context, uint64_t session) {
     return mr_receiver_knows(in->receiver, in->receiving, session) ? &in->shares[in->receiving] : NULL;
 }
 
-/* Another process is the producer. Frames from the former one are still in the graph. */
-static void renew(cut_in *in, size_t producer, uint64_t incarnation, int64_t now_ns) {
+/* Another process makes the frames. Those of the former one are still in the graph. */
+static void renew(cut_in *in, size_t producer, int64_t now_ns) {
+    const uint64_t maker = mr_receiver_maker(in->receiver, (uint32_t)producer);
     in->returned += (int)in->instance->run->plan->cut_count + 1;
     mr_arrivals_set_returned(in->arrivals, in->returned);
     for (uint32_t s = 0; s < in->cut->source_count; s++) {
-        mr_ordered mark = {.item = {.kind = MR_ITEM_GAP, .source = s, .identity = mr_identity_renewed(s, incarnation)}};
+        mr_ordered mark = {.item = {.kind = MR_ITEM_GAP, .source = s, .identity = mr_identity_renewed(s, maker)}};
         if (mr_cut_lanes_take(in->lanes, s) && mr_cut_lanes_open(in->lanes, s))
             mr_cut_lanes_put(in->lanes, producer, &mark, now_ns);
     }
@@ -224,7 +225,7 @@ static void renew(cut_in *in, size_t producer, uint64_t incarnation, int64_t now
 
 static void receive_from(cut_in *in, uint32_t route, const mr_wire_part *parts, size_t count) {
     int64_t now_ns = in->received_ns = mr_now_ns();
-    const uint64_t before = mr_receiver_incarnation(in->receiver, route);
+    const uint64_t before = mr_receiver_maker(in->receiver, route);
     mr_cut_message message;
     in->receiving = route;
     mr_cut_importer_aim(in->importer, route);
@@ -237,8 +238,8 @@ static void receive_from(cut_in *in, uint32_t route, const mr_wire_part *parts, 
         mr_receiver_malformed(in->receiver, route);
     else
         status = mr_receiver_receive(in->receiver, route, &message, now_ns);
-    if (in->renews && mr_receiver_incarnation(in->receiver, route) != before)
-        renew(in, route, mr_receiver_incarnation(in->receiver, route), now_ns);
+    if (in->renews && mr_receiver_maker(in->receiver, route) != before)
+        renew(in, route, now_ns);
     if (status)
         mr_cut_report_refused(&in->reporter, route, now_ns);
     for (size_t i = 0; has_items && i < message.items.count; i++)
@@ -557,7 +558,7 @@ static int open(mr_stage *self) {
     in->layouts = layouts_taken(in->instance->run->plan,
                                 (int)(in->instance->vertex - in->instance->run->plan->vertices));
     in->renews = mr_outlets_mark_gaps(&in->instance->outlets) &&
-                 mr_cut_says_renewed(in->instance->run->plan, in->instance->vertex);
+                 mr_cut_maker(in->instance->run->plan, in->instance->vertex) >= 0;
     in->reporter = mr_cut_report_begin(in->instance, in->cut);
     in->stop_ns = mr_cut_times_of(in->cut).stop_ns;
     in->look_ns = mr_cut_ends_are_published() ? 0 : INT64_MAX;

@@ -18,10 +18,10 @@
 #include "engine/flow/run/deliveries.h"
 #include "engine/flow/run/resume.h"
 #include "engine/flow/run/run_states.h"
+#include "engine/plan/renewal.h"
 #include "engine/transport/cut/cut_end.h"
 #include "engine/transport/cut/cut_stages.h"
 #include "engine/transport/cut/dead_letter.h"
-#include "engine/transport/cut/renewal.h"
 #include "engine/transport/message.h"
 #include "engine/transport/session/sender.h"
 #include "millrace/log.h"
@@ -67,7 +67,8 @@ typedef struct cut_out {
     mr_run_state run_state;
     const char *abandoned;   /* why nothing is sent any more; NULL: it is */
     bool closed;
-    bool renewed;            /* all that goes over it came from the consumer: see renewal.h */
+    bool renewed, passes;    /* all that goes over it came from the consumer, or from another node to which it goes
+                                back: see renewal.h */
     uint64_t settled_frames, settled_bytes; /* not yet reported to the entry */
 } cut_out;
 
@@ -228,7 +229,8 @@ static int pass_mark(mr_stage *self, const mr_item *mark) {
     const mr_cut_item item = {.kind = mark->kind == MR_ITEM_END ? MR_CUT_END : MR_CUT_GAP,
                               .identity = {.source = mark->source},
                               .reason = mark->kind == MR_ITEM_END && mark->cut_short ? MR_REASON_STOPPED : NULL};
-    if (mark->kind == MR_ITEM_GAP && mr_identity_is_renewed(&mark->identity) && !out->renewed)
+    if (mark->kind == MR_ITEM_GAP && mr_identity_is_renewed(&mark->identity) && !out->renewed &&
+        !out->passes)
         return MR_DONE;
     if (mark->kind == MR_ITEM_GAP) {
         mr_cut_item gone = item;
@@ -364,7 +366,7 @@ static void take(cut_out *out) {
         mr_task_wake(&out->instance->entries[0].task);
 }
 
-/* Takes a `renewed` mark, and what a former process of the consumer made. False: the item must be offered. */
+/* Takes a `renewed` mark, and what a former process made. False: the item must be offered. */
 static bool take_renewed(cut_out *out, const mr_cut_item *item, int64_t now_ns) {
     static const mr_settled again = {.outcome = MR_NOTE_ABSORBED, .reason = MR_REASON_MADE_AGAIN};
     const bool mark = item->kind == MR_CUT_GAP && mr_identity_is_renewed(&item->identity);
@@ -568,8 +570,10 @@ static bool reports_lost(const cut_out *out) {
 static int create_session(cut_out *out) {
     const mr_cut *cut = out->cut;
     /* Where no join follows, marks do not pass, and the order of what comes back does not matter. */
-    out->renewed = mr_outlets_mark_gaps(&out->instance->outlets) &&
-                   mr_cut_is_renewed(out->instance->run->plan, out->instance->vertex);
+    const mr_plan *plan = out->instance->run->plan;
+    const int maker = mr_outlets_mark_gaps(&out->instance->outlets) ? mr_cut_maker(plan, out->instance->vertex) : -1;
+    out->renewed = maker >= 0 && strcmp(plan->nodes[maker].id, cut->to_node) == 0;
+    out->passes = maker >= 0 && !out->renewed;
     mr_session_self self = mr_cut_self(out->instance->run, cut, out->instance->vertex);
     self.memory = mr_cut_exporter_text(out->exporter);
     self.kinds = &out->kinds;
@@ -581,6 +585,7 @@ static int create_session(cut_out *out) {
         .live = cut->mode == MR_CUT_LIVE,
         .reports_lost = reports_lost(out),
         .renewed = out->renewed,
+        .passes = out->passes,
         .consumer = cut->to_node,
         .receivers = consumers,
         .most_peers = peers < MR_CUT_MOST_PEERS ? peers : MR_CUT_MOST_PEERS,

@@ -286,8 +286,9 @@ bool mr_receiver_waits(const mr_receiver *receiver, uint32_t *sender) {
     return false;
 }
 
-uint64_t mr_receiver_incarnation(const mr_receiver *receiver, uint32_t sender) {
-    return receiver->origins[sender].incarnation;
+uint64_t mr_receiver_maker(const mr_receiver *receiver, uint32_t sender) {
+    const origin *from = &receiver->origins[sender];
+    return receiver->params.returns ? from->incarnation : from->made_by;
 }
 
 bool mr_receiver_lacks(const mr_receiver *receiver) {

@@ -15,8 +15,10 @@ typedef struct mr_receiver_params {
                                repetitions are absorbed ("done before"). Otherwise only the last `memory` */
     bool returns;           /* the frames come back to the senders' node. One that is started again lacks what came back
                                before: what was settled is forgotten then, and its repetitions are given to the graph */
-    bool renews;            /* with `returns`, for one sender: what came from the former process is not even waited for.
-                               Its frames come to nothing, and what the new one sends is given to the graph */
+    bool renews;            /* for one sender: the frames come back to the node that made them. If another process makes
+                               them, what came of the former one's is not even waited for: those frames come to
+                               nothing, and the new ones are given to the graph. With `returns` the sender makes them;
+                               otherwise items say which process did (proto: Items.made_by) */
     uint32_t report_items;  /* this many outcomes are reported at once; 0: outcomes only wait for time */
 } mr_receiver_params;
 
@@ -57,8 +59,8 @@ int64_t mr_receiver_wake_ns(const mr_receiver *receiver);
 uint32_t mr_receiver_held(const mr_receiver *receiver);
 /* The first sender that is not connected although it has not sent all; false: there is none. */
 bool mr_receiver_waits(const mr_receiver *receiver, uint32_t *sender);
-/* The process that has that sender's place, or had it last; 0: none yet. */
-uint64_t mr_receiver_incarnation(const mr_receiver *receiver, uint32_t sender);
+/* With `renews`: the process that makes what comes from that sender, or the last one that did; 0: none yet. */
+uint64_t mr_receiver_maker(const mr_receiver *receiver, uint32_t sender);
 /* Whether one that may have something to give is not there. */
 bool mr_receiver_lacks(const mr_receiver *receiver);
 /* Whether the run begins or continues at this end (stage.h), as the senders report. While that is not known: *absent,

@@ -100,7 +100,7 @@ static int receive_welcome(mr_receiver *receiver, origin *from, const mr_cut_mes
     begin_run(receiver, message->welcome.run);
     receive_run_state(from, message->welcome.run_state);
     if (from->incarnation != message->welcome.incarnation) {
-        if (from->incarnation && receiver->params.renews)
+        if (from->incarnation && receiver->params.returns && receiver->params.renews)
             forget_all(receiver, from);
         else if (from->incarnation && receiver->params.returns)
             mr_receiver_table_forget_settled(receiver);
@@ -246,7 +246,23 @@ static bool is_lost_mark(const mr_cut_item *item) {
     return item->kind == MR_CUT_GAP && mr_identity_is_lost(&item->identity);
 }
 
+/* Another process makes the items. Credit for the former one's returns at once. */
+static void receive_maker(mr_receiver *receiver, origin *from, uint64_t made_by) {
+    if (!receiver->params.renews || receiver->params.returns || made_by <= from->made_by)
+        return;
+    if (from->made_by) {
+        from->granted_frames += from->untaken_frames;
+        from->granted_bytes += from->untaken_bytes;
+        from->pending_count = 0;
+        from->pending_items = 0;
+        from->urgent = true;
+        forget_all(receiver, from);
+    }
+    from->made_by = made_by;
+}
+
 static int receive_items(mr_receiver *receiver, origin *from, mr_cut_message *message) {
+    receive_maker(receiver, from, message->items.made_by);
     const char *fault = find_fault(receiver, from, message);
     if (fault) {
         refuse(receiver, from, fault);

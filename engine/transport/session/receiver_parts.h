@@ -35,6 +35,7 @@ typedef struct origin {
     mr_reject_reason refused_for; /* REFUSED */
     uint64_t attempt, answered; /* the last HELLO; the last one before the last session */
     uint64_t incarnation, session;
+    uint64_t made_by;      /* which process of another node made what comes; 0: not known */
     uint32_t version;      /* of the session's messages, as the sender has chosen */
     uint64_t refused;      /* the session that ended because a message was malformed; 0: none */
     uint64_t sent_number, received_number;

@@ -409,7 +409,7 @@ int mr_sender_offer(mr_sender *sender, const mr_cut_item *item, int64_t now_ns) 
 }
 
 bool mr_sender_is_former(const mr_sender *sender, uint32_t source) {
-    return sender->params.renewed && sender->lanes[source].made_by < sender->newest;
+    return sender->lanes[source].made_by < sender->newest;
 }
 
 static void drop_former(mr_sender *sender, uint32_t source) {
@@ -420,19 +420,26 @@ static void drop_former(mr_sender *sender, uint32_t source) {
     }
 }
 
-void mr_sender_renew(mr_sender *sender, uint32_t source, uint64_t incarnation, int64_t now_ns) {
-    sender->now_ns = now_ns;
-    if (!sender->params.renewed || incarnation <= sender->lanes[source].made_by)
-        return;
-    sender->lanes[source].made_by = incarnation;
-    drop_former(sender, source);
-}
-
-void mr_sender_note_consumer(mr_sender *sender, uint64_t incarnation) {
+static void note_newest(mr_sender *sender, uint64_t incarnation) {
     sender->newest = incarnation > sender->newest ? incarnation : sender->newest;
     for (uint32_t source = 0; sender->lanes && source < sender->params.self.source_count; source++)
         if (mr_sender_is_former(sender, source))
             drop_former(sender, source);
+}
+
+void mr_sender_renew(mr_sender *sender, uint32_t source, uint64_t incarnation, int64_t now_ns) {
+    sender->now_ns = now_ns;
+    if ((!sender->params.renewed && !sender->params.passes) || incarnation <= sender->lanes[source].made_by)
+        return;
+    sender->lanes[source].made_by = incarnation;
+    drop_former(sender, source);
+    if (sender->params.passes)
+        note_newest(sender, incarnation);
+}
+
+void mr_sender_note_consumer(mr_sender *sender, uint64_t incarnation) {
+    if (sender->params.renewed)
+        note_newest(sender, incarnation);
 }
 
 uint32_t mr_sender_unsettled(const mr_sender *sender) {

@@ -11,6 +11,7 @@ typedef struct mr_sender_params {
     bool live;
     bool reports_lost;       /* a later join waits for frames that can be lost unseen: see mr_sender_miss */
     bool renewed;            /* the items come from the only consumer itself: see mr_sender_renew */
+    bool passes;             /* they come from another node, and go back to it further on: likewise */
     const char *consumer;     /* the consuming node: only processes named NODE, or NODE.0 to one below NODE.`receivers`,
                                  are admitted; NULL: any name */
     uint32_t receivers;    /* planned receivers: the sender has finished when this many have seen every END */
@@ -39,9 +40,10 @@ int mr_sender_offer(mr_sender *sender, const mr_cut_item *item, int64_t now_ns);
  * unseen, up to the last one (engine/data/gap.h): at once, or when a session begins or resumes. */
 void mr_sender_miss(mr_sender *sender, const mr_identity *gone);
 /* With `renewed`: what follows of the source was made by that process of the consumer, and what came before by a former
- * one. A consumer gets nothing that a former one made: that is absorbed ("made again"). */
+ * one. A consumer gets nothing that a former one made: that is absorbed ("made again"). With `passes`: by that process
+ * of the other node. Items say so (proto: Items.made_by). */
 void mr_sender_renew(mr_sender *sender, uint32_t source, uint64_t incarnation, int64_t now_ns);
-/* Whether a former process of the consumer made what comes of the source now: it must not be offered. */
+/* Whether a former process made what comes of the source now: it must not be offered. */
 bool mr_sender_is_former(const mr_sender *sender, uint32_t source);
 /* A message was received; `route` is the transport's number for where it came from. */
 int mr_sender_receive(mr_sender *sender, uint32_t route, const mr_cut_message *message, int64_t now_ns);

@@ -72,7 +72,7 @@ typedef struct lane {
     mr_identity gone;           /* the last settled identity, as a mark `lost` */
     bool known, loss_pending;           /* there is that; it may be news to receivers */
     bool away;                  /* the last item that was offered is the mark away */
-    uint64_t made_by;           /* which process of the consumer made what comes; with `renewed` */
+    uint64_t made_by;           /* which process made what comes; with `renewed` or `passes` */
     uint32_t consumer;             /* index: the peer that was sent the last item */
 } lane;
 
@@ -111,7 +111,7 @@ struct mr_sender {
     mr_run_state before; /* this process's producers */
     served *served;      /* by the receiving node's replica */
     uint32_t given_up;   /* how many of those were */
-    uint64_t newest;     /* the consumer's last process; with `renewed` */
+    uint64_t newest;     /* the last process of the consumer, or with `passes` of the node that makes the items */
     int64_t suspect_since_ns;  /* since when the first queued frame, a suspected one, waits for an idle peer; 0: it does
                                   not */
     int64_t now_ns;            /* as last reported */

@@ -182,6 +182,7 @@ static bool next_items(mr_sender *sender, mr_action *action) {
     mr_sender_address(sender, p, MR_MESSAGE_ITEMS, action);
     action->message.items.item = sender->batch;
     action->message.items.count = 0;
+    action->message.items.made_by = sender->params.passes ? sender->newest : 0;
     fill(sender, p, position, share, &action->message);
     return true;
 }
@@ -211,6 +212,7 @@ static bool next_end(mr_sender *sender, mr_action *action) {
             .kind = MR_CUT_END, .identity = {.source = (uint32_t)source}, .reason = sender->lanes[source].reason};
         action->message.items.item = sender->batch;
         action->message.items.count = 1;
+        action->message.items.made_by = sender->params.passes ? sender->newest : 0;
         return true;
     }
     return false;

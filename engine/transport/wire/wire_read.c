@@ -438,6 +438,7 @@ static int read_items(mr_wire_reader *reader, const Millrace__V1__Items *from, c
                     mr_cut_message *message) {
     reader->block_count = reader->media_count = 0;
     message->items.count = 0;
+    message->items.made_by = from->made_by;
     if (from->n_items > reader->params.most_items)
         return mr_fail(MR_ERROR_PROTOCOL, "a message of %zu items; at most %zu are allowed", from->n_items,
                        reader->params.most_items);

@@ -304,6 +304,7 @@ static int write_items(mr_wire_writer *writer, const mr_cut_message *message, Mi
         items->items[i] = &item[i];
     }
     items->n_items = count;
+    items->made_by = message->items.made_by;
     items->names = writer->name;
     items->n_names = writer->name_count;
     items->formats = (Millrace__V1__Format **)(void *)writer->formats.written;

@@ -15,7 +15,7 @@ import numpy
 from PIL import Image, ImageOps
 
 import harness
-from harness import MILLRACE, PICTURES, Case, call, free_port, pipeline
+from harness import MILLRACE, PATIENT, PICTURES, Case, call, free_port, pipeline
 
 TOKEN = "0123456789abcdef-secret"
 
@@ -32,7 +32,7 @@ class Preview(Case):
         self.log = self.folder / "log"
         path = self.write(preview(options, before, **sources))
         with self.log.open("w") as log_file, (self.folder / "summary").open("w") as summary:
-            self.child = self.spawn([MILLRACE, "run", path, "--json", "--log", log, *more], stderr=log_file,
+            self.child = self.spawn([MILLRACE, "run", path, "--json", "--log", log, *PATIENT, *more], stderr=log_file,
                                     stdout=summary, env={**harness.os.environ, **(environment or {})})
         found = self.wait_until(lambda: re.search(r"look: listens at http://127\.0\.0\.1:(\d+)/", self.log.read_text()))
         self.port = int(found[1])

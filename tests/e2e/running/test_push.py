@@ -8,7 +8,7 @@ import signal
 import subprocess
 
 import clips
-from harness import MILLRACE, ROOT, TIMEOUT, Case, call, free_port, pipeline, start
+from harness import MILLRACE, PATIENT, ROOT, TIMEOUT, Case, call, free_port, pipeline, start
 from test_video import hashes
 
 
@@ -51,7 +51,7 @@ class Push(Case):
 
     def run_file(self, path):
         with open(self.told, "a") as told:
-            running = start([MILLRACE, "run", path, "--json"], stdout=subprocess.PIPE, text=True, stderr=told)
+            running = start([MILLRACE, "run", path, "--json", *PATIENT], stdout=subprocess.PIPE, text=True, stderr=told)
         self.addCleanup(self.end, running)
         self.addCleanup(running.stdout.close)
         return running

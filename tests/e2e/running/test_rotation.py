@@ -10,7 +10,7 @@ import signal
 import subprocess
 import termios
 
-from harness import MILLRACE, TIMEOUT, Controlled, pipeline
+from harness import MILLRACE, PATIENT, TIMEOUT, Controlled, pipeline
 
 LASTING = pipeline(dict(cam='uri: "lavfi:testsrc2=size=32x32:rate=100", realtime: true'), decode="", phash="",
                    table="type: csv, path: table.csv", lines="type: jsonl, input: phash, path: LINES")
@@ -20,7 +20,7 @@ NODES = "nodes: {near: {sources: [cam], stages: [decode]}, far: {stages: [phash,
 class Rotation(Controlled):
     def begin(self, lines="lines.jsonl", nodes="", **how):
         path = self.write(LASTING.replace("LINES", lines) + nodes)
-        child = subprocess.Popen([MILLRACE, "run", path, "--audit", self.folder / "audit.jsonl", "--json"],
+        child = subprocess.Popen([MILLRACE, "run", path, "--audit", self.folder / "audit.jsonl", "--json", *PATIENT],
                                  **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE,
                                     "text": True, **how})
         self.addCleanup(child.wait)

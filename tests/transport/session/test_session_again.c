@@ -110,7 +110,7 @@ PAIR_TEST(test_frames_that_are_made_again) {
     pair_settle_and_drive(p, 20 * S);
     assert_int_equal(p->seen.settled, 4);
     assert_int_equal(p->seen.dropped, 0);
-    assert_int_equal(mr_receiver_incarnation(p->receiver, 0), 101);
+    assert_int_equal(mr_receiver_maker(p->receiver, 0), 101);
 }
 
 /* The source's end came before the sender died: frames sent again were settled, and are not "after the end". */
@@ -209,6 +209,53 @@ PAIR_TEST(test_who_made_a_frame_gets_it) {
     assert_int_equal(mr_sender_unsettled(p->sender), 0);
     mr_sender_renew(p->sender, 0, 202, 20 * S); /* late */
     assert_false(mr_sender_is_former(p->sender, 0));
+}
+
+/* The same one node further on: items say which process made them, and what was made for a former one is forgotten. */
+PAIR_TEST(test_frames_that_a_third_node_makes_again) {
+    mr_sender_params sending = sending_as(100);
+    mr_receiver_params receiving = pair_receiver_params("b");
+    sending.passes = receiving.renews = true;
+    pair_open(p, &sending, &receiving);
+    mr_sender_renew(p->sender, 0, 301, S);
+    pair_offer_all(p->sender, 0, 6);
+    pair_drive(p, S);
+    assert_int_equal(p->seen.fresh, 4); /* as many as there is credit for: they stay in the graph */
+    assert_int_equal(mr_receiver_maker(p->receiver, 0), 301);
+    const uint64_t former = p->seen.ticket[0];
+    mr_sender_renew(p->sender, 0, 302, S);
+    pair_drive(p, S);
+    assert_int_equal(p->seen.settled, 6);
+    assert_int_equal(p->seen.dropped, 0);
+    p->seen = (pair_seen){0};
+    pair_offer_all(p->sender, 2, 6);
+    mr_receiver_take(p->receiver, former);
+    pair_drive(p, S);
+    assert_int_equal(p->seen.fresh, 4);
+    assert_int_equal(mr_receiver_maker(p->receiver, 0), 302);
+    mr_receiver_settle(p->receiver, former, MR_NOTE_DROPPED, NULL, "of another process", S);
+    pair_drive(p, S);
+    assert_int_equal(p->seen.settled, 0);
+    pair_settle_and_drive(p, S);
+    assert_int_equal(p->seen.settled, 4);
+    assert_int_equal(p->seen.dropped, 0);
+
+    /* Another process sends: what the same process made is not done again. */
+    mr_receiver_lost(p->receiver, 0, 9 * S);
+    mr_sender_destroy(&p->sender);
+    sending.self.incarnation = 101;
+    assert_int_equal(mr_sender_create(&p->sender, &sending), MR_OK);
+    mr_sender_renew(p->sender, 0, 302, 10 * S);
+    p->seen = (pair_seen){0};
+    assert_int_equal(pass(p, 4, 8, 20 * S), 2);
+    assert_int_equal(p->seen.settled, 4);
+
+    /* Another one receives: it is told with the first items. */
+    restart_receiver(p, "b", 201, 30 * S);
+    p->receiver->params.renews = true;
+    assert_int_equal(mr_receiver_maker(p->receiver, 0), 0);
+    assert_int_equal(pass(p, 8, 9, 30 * S), 1);
+    assert_int_equal(mr_receiver_maker(p->receiver, 0), 302);
 }
 
 /* A sender that does not know yet must tell as soon as it does. */

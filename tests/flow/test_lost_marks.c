@@ -1,0 +1,137 @@
+/* Marks of frames that are lost or made again (gap.h) on their way through joins. Here a stage puts one before each
+ * frame, as the end of a cut does when a connection is back: no later frame may come before it, and none waits for it.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/data/gap.h"
+#include "engine/flow/instance/entry.h"
+#include "engine/flow/instance/hooks.h"
+#include "tests/support/flow_run.h"
+#include "tests/support/quiet.h"
+#include "tests/support/suite.h"
+#include "tests/support/worker_counts.h"
+
+enum { FRAMES = 60, SOURCES = 2, SEEDS = 20 };
+
+/* Whether the marks say `renewed`, or else `lost`. */
+static bool renewed;
+
+/* ---- stage types ------------------------------------------------------------------------------------------------- */
+
+static mr_identity mark_before(const mr_identity *frame) {
+    const mr_identity last = {.source = frame->source, .epoch = frame->epoch, .seq = frame->seq - 1};
+    return renewed ? mr_identity_renewed(frame->source, frame->seq) : mr_identity_lost(last);
+}
+
+static int mark_process(mr_stage *self, mr_io *io) {
+    const mr_identity *frame = &mr_io_input(io)->identity;
+    if (frame->seq) {
+        const mr_item mark = {.kind = MR_ITEM_GAP, .source = frame->source, .identity = mark_before(frame)};
+        assert_int_equal(mr_slot_add_mark_outputs(io->slot, 1, &mark, self->id), MR_OK);
+    }
+    return mr_io_forward(io, 0);
+}
+
+/* The frame that must come next, and whether the mark before it has come. */
+static struct {
+    uint64_t seq;
+    bool marked;
+} next[SOURCES];
+
+static int watch_process(mr_stage *self, mr_io *io) {
+    const mr_identity *frame = &mr_io_input(io)->identity;
+    assert_int_equal(frame->seq, next[frame->source].seq);
+    assert_int_equal(next[frame->source].marked, frame->seq > 0);
+    next[frame->source].seq++;
+    next[frame->source].marked = false;
+    return mr_io_forward(io, 0);
+}
+
+static int watch_mark(mr_stage *self, const mr_item *mark) {
+    const uint32_t source = mark->source;
+    if (mark->kind != MR_ITEM_GAP)
+        return MR_DONE;
+    const mr_identity wanted = mark_before(&(mr_identity){.source = source, .seq = next[source].seq});
+    assert_int_equal(mr_identity_compare(&mark->identity, &wanted), 0);
+    assert_false(next[source].marked);
+    next[source].marked = true;
+    return MR_DONE;
+}
+
+/* How many objects the frames got. */
+static uint32_t found[SOURCES][FRAMES];
+
+static uint32_t objects_of(uint64_t seq) {
+    return (uint32_t)(seq * 7 % 11) % 4;
+}
+
+static int split_process(mr_stage *self, mr_io *io) {
+    return flow_split(io, objects_of(mr_io_input(io)->identity.seq));
+}
+
+static int unite_process(mr_stage *self, mr_io *io) {
+    const mr_identity *of = &mr_io_input(io)->identity;
+    if (of->sub) {
+        found[of->source][of->seq]++;
+        return MR_DONE;
+    }
+    assert_int_equal(found[of->source][of->seq], objects_of(of->seq));
+    assert_false(mr_io_lost_objects(io));
+    return mr_io_forward(io, 0);
+}
+
+static const mr_port in[] = {{.name = "in"}, {0}}, out[] = {{.name = "out"}, {0}};
+static const mr_port both[] = {{.name = "frames"}, {.name = "objects"}, {0}};
+static const mr_stage_hooks hooks = {.mark = watch_mark};
+static const mr_stage_type mark = {.name = "mark", .summary = "marks", .inputs = in, .outputs = out,
+                                   .entry = MR_ENTRY_PER_SOURCE, .process = mark_process};
+static const mr_stage_type watch = {.name = "watch", .summary = "watches", .inputs = in, .outputs = out,
+                                    .hooks = &hooks, .entry = MR_ENTRY_SHARED, .process = watch_process};
+static const mr_stage_type split = {.name = "split", .summary = "splits", .inputs = in, .outputs = out,
+                                    .entry = MR_ENTRY_PER_SOURCE, .cascade = MR_CASCADE_SPLIT,
+                                    .process = split_process};
+static const mr_stage_type unite = {.name = "unite", .summary = "unites", .inputs = both, .outputs = out,
+                                    .entry = MR_ENTRY_PER_SOURCE, .cascade = MR_CASCADE_GATHER,
+                                    .process = unite_process};
+static const mr_stage_type *const types[] = {&mark, &watch, &split, &unite, NULL};
+
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
+
+/* A stage gets marks only if a join follows: `last`, whose other input has the same marks. */
+static void run(const char *stages, uint64_t seed, int workers) {
+    char text[1024];
+    memset(next, 0, sizeof next);
+    memset(found, 0, sizeof found);
+    snprintf(text, sizeof text, FLOW "sources: {a: {type: count, frames: %d}, b: {type: count, frames: %d}}\nstages:\n"
+             "  left: {type: mark, input: sources.*}\n  right: {type: mark, input: sources.*}\n%s"
+             "  watch: {input: both}\n  beside: {type: mark, input: sources.*}\n"
+             "  last: {type: meet, join: {x: watch, y: beside}}\n  out: {type: collect, input: last}\n",
+             FRAMES, FRAMES, stages);
+    mr_pipeline *pipeline = flow_open_with(types, text, seed, workers);
+    mr_summary *summary = flow_run(pipeline);
+    assert_int_equal(summary->delivered, SOURCES * FRAMES);
+    for (size_t i = 0; i < SOURCES; i++)
+        assert_int_equal(next[i].seq, FRAMES);
+    flow_close(&pipeline, &summary);
+}
+
+static void run_all(const char *stages) {
+    for (int i = 0; i < 2; i++) {
+        renewed = i;
+        for (uint64_t seed = 1; seed <= FLOW_SEEDS(SEEDS); seed++)
+            run(stages, seed, 1);
+        EACH_WORKER_COUNT(workers)
+            run(stages, 0, workers);
+    }
+}
+
+TEST(a_join_lets_no_later_frame_pass_a_mark) {
+    run_all("  both: {type: meet, join: {x: left, y: right}}\n");
+}
+
+TEST(nor_does_a_gathering_stage) {
+    run_all("  split: {input: left}\n  both: {type: unite, join: {frames: right, objects: split}}\n");
+}
+
+RUN_TESTS(be_quiet, NULL)
