@@ -55,14 +55,19 @@ static void warn_of_few(const mr_plan_builder *b, int v, int64_t frames) {
 
 /* ---- time ------------------------------------------------------------------------------------------------------ */
 
-/* Whether all sources that reach a stage emit frames when these are due, without being hurried. *rate is how many reach
- * one instance per second; 0 if not known. */
+/* Whether frames come when they are due, or when a program gives them, and not as fast as they are taken. */
+static bool has_own_time(const mr_plan_vertex *source) {
+    return source->offer.paced || (source->type && (source->type->external || source->type->awaits));
+}
+
+/* Whether all sources that reach a stage do so. *rate is how many frames reach one instance per second; 0 if not
+ * known. */
 static bool is_paced(const mr_plan *plan, const mr_plan_vertex *vertex, double *rate) {
     bool alone = vertex->calls.entry == MR_ENTRY_PER_SOURCE, known = true;
     double least = 0, sum = 0;
     for (size_t s = 0; s < vertex->source_count; s++) {
         const mr_plan_vertex *source = &plan->vertices[vertex->sources[s]];
-        if (!source->offer.paced && !(source->type && source->type->external))
+        if (!has_own_time(source))
             return false;
         known = known && source->offer.paced && source->offer.rate > 0;
         least = s == 0 || source->offer.rate < least ? source->offer.rate : least;
@@ -80,7 +85,7 @@ static const mr_plan_vertex *find_paced(const mr_plan *plan, const mr_plan_verte
     *rate = 0;
     for (size_t s = 0; s < vertex->source_count; s++) {
         const mr_plan_vertex *source = &plan->vertices[vertex->sources[s]];
-        const bool paced = source->offer.paced || (source->type && source->type->external);
+        const bool paced = has_own_time(source);
         others |= !paced;
         first = paced && !first ? source : first;
         known = known && (!paced || (source->offer.paced && source->offer.rate > 0));
@@ -88,6 +93,14 @@ static const mr_plan_vertex *find_paced(const mr_plan *plan, const mr_plan_verte
     }
     *rate = known ? *rate : 0;
     return others ? first : NULL;
+}
+
+/* Whether one instance also takes sources that are added while the pipeline runs. */
+static bool takes_added(const mr_plan_builder *b, const mr_plan_vertex *vertex) {
+    bool any = false;
+    for (size_t s = 0; s < vertex->source_count; s++)
+        any |= b->spec->sources[vertex->sources[s]].reserved;
+    return any && vertex->calls.entry != MR_ENTRY_PER_SOURCE;
 }
 
 static int64_t filling_ns(const mr_plan_vertex *vertex, double rate) {
@@ -105,6 +118,21 @@ static int64_t batch_wait_ns(const mr_plan *plan, const mr_plan_vertex *vertex) 
     return wait == 0 || fills < wait ? fills : wait;
 }
 
+static const char *print_limit(const mr_plan_vertex *vertex, char *hint, size_t bytes) {
+    snprintf(hint, bytes, "limit how long the first frame may wait: batch: {size: %d, timeout: 50ms}",
+             vertex->calls.batch);
+    return hint;
+}
+
+static void warn_of_added(const mr_plan_builder *b, int v) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    char hint[96];
+    mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of(b, v, "batch"),
+                print_limit(vertex, hint, sizeof hint),
+                "stages.%s.batch: sources come and go, and without a timeout a source's last frames wait until others "
+                "fill the batch, however long that takes", b->vertex[v]->id);
+}
+
 /* `one`: only some sources keep to a clock, of which it is the first; the others fill the batches while they last. */
 static void warn_of_waiting(const mr_plan_builder *b, int v, double rate, const mr_plan_vertex *one) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
@@ -114,9 +142,8 @@ static void warn_of_waiting(const mr_plan_builder *b, int v, double rate, const 
     if (rate > 0)
         snprintf(waits, sizeof waits, "which takes %s at %.6g a second",
                  mr_lint_print_time(filling_ns(vertex, rate), time, sizeof time), rate);
-    snprintf(hint, sizeof hint, "limit how long the first frame may wait: batch: {size: %d, timeout: 50ms}",
-             vertex->calls.batch);
-    mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of(b, v, "batch"), hint,
+    mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of(b, v, "batch"),
+                print_limit(vertex, hint, sizeof hint),
                 "stages.%s.batch: frames%s come in real time, and without a timeout the first waits until %d "
                 "have come, %s%s", b->vertex[v]->id, whose, mr_plan_batch_frames(vertex), waits,
                 one ? " once the other sources have ended" : "");
@@ -219,6 +246,8 @@ static void check_batch(const mr_plan_builder *b, int v, int64_t frames) {
         warn_of_waiting(b, v, rate, NULL);
     else if ((one = find_paced(b->plan, vertex, &rate)))
         warn_of_waiting(b, v, rate, one);
+    else if (takes_added(b, vertex))
+        warn_of_added(b, v);
 }
 
 int mr_lint_batches(mr_plan_builder *b) {

@@ -187,6 +187,8 @@ static int check_kinds(const mr_stage_type *type) {
 static int check_functions(const mr_stage_type *type, int inputs, int outputs) {
     if (type->external && (inputs || type->process || type->map))
         return wrong(type, "`external` is for sources that the program pushes to; they have neither process nor map");
+    if (type->awaits && inputs)
+        return wrong(type, "`awaits` is for sources");
     if (!type->external && !type->process && !type->map)
         return wrong(type, "it has neither process nor map");
     if (type->process && type->map)

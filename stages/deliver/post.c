@@ -9,6 +9,7 @@
 #include "engine/base/memory.h"
 #include "millrace/objects.h"
 #include "stages/deliver/topic.h"
+#include "stages/sink/number_text.h"
 #include "stages/sink/output.h"
 
 enum { ID_BYTES = 1536 };

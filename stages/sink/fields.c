@@ -6,6 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/data/kinds.h"
+#include "stages/sink/number_text.h"
 #include "stages/sink/output.h"
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */

@@ -293,66 +293,6 @@ void mr_output_close(mr_output *output, const mr_stage *self) {
     *output = (mr_output){0};
 }
 
-/* ---- numbers --------------------------------------------------------------------------------------------------- */
-
-size_t mr_float_text(char text[MR_NUMBER_TEXT], float value) {
-    text[0] = 0;
-    if (!(value - value == 0))
-        return 0; /* infinite, or not a number */
-    /* Eight digits name most floats, nine all of them; trailing zeros are not printed. */
-    snprintf(text, MR_NUMBER_TEXT, "%.8g", (double)value);
-    if (strtof(text, NULL) != value)
-        snprintf(text, MR_NUMBER_TEXT, "%.9g", (double)value);
-    return strlen(text);
-}
-
-size_t mr_double_text(char text[MR_NUMBER_TEXT], double value) {
-    text[0] = 0;
-    if (!(value - value == 0))
-        return 0;
-    snprintf(text, MR_NUMBER_TEXT, "%.15g", value);
-    if (strtod(text, NULL) != value)
-        snprintf(text, MR_NUMBER_TEXT, "%.17g", value);
-    return strlen(text);
-}
-
-size_t mr_seconds_text(char text[MR_NUMBER_TEXT], int64_t time_ns) {
-    text[0] = 0;
-    if (time_ns == MR_NO_TIME)
-        return 0;
-    uint64_t size = time_ns < 0 ? 0 - (uint64_t)time_ns : (uint64_t)time_ns;
-    int length = snprintf(text, MR_NUMBER_TEXT, "%s%llu.%09llu", time_ns < 0 ? "-" : "",
-                          (unsigned long long)(size / 1000000000), (unsigned long long)(size % 1000000000));
-    while (text[length - 1] == '0')
-        text[--length] = 0;
-    if (text[length - 1] == '.')
-        text[--length] = 0;
-    return (size_t)length;
-}
-
-size_t mr_element_text(char text[MR_NUMBER_TEXT], mr_dtype dtype, const uint8_t *data, size_t index) {
-    union {
-        uint16_t half;
-        float single;
-        int32_t i32;
-        int64_t i64;
-    } element = {0};
-    size_t bytes = mr_dtype_bytes(dtype);
-    if (dtype == MR_DTYPE_U8)
-        return (size_t)snprintf(text, MR_NUMBER_TEXT, "%u", (unsigned)data[index]);
-    memcpy(&element, data + index * bytes, bytes);
-    switch (dtype) {
-    case MR_DTYPE_F16:
-        return mr_float_text(text, mr_half_to_float(element.half));
-    case MR_DTYPE_F32:
-        return mr_float_text(text, element.single);
-    case MR_DTYPE_I32:
-        return (size_t)snprintf(text, MR_NUMBER_TEXT, "%ld", (long)element.i32);
-    default:
-        return (size_t)snprintf(text, MR_NUMBER_TEXT, "%lld", (long long)element.i64);
-    }
-}
-
 bool mr_frame_is_damaged(const mr_frame *frame) {
     return frame->flags & MR_FRAME_CORRUPT && frame->format.payload != MR_PAYLOAD_PACKET;
 }

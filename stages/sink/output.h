@@ -1,4 +1,4 @@
-/* Output for text sinks (jsonl, csv): a file or standard output that takes complete records; numbers as text.
+/* Output for text sinks (jsonl, csv): a file or standard output that takes complete records.
  *
  * A record is written before mr_output_write returns, with one write(2) if the file takes it whole. A frame therefore
  * counts as delivered only after its record has left the process. Only one stage at a time can write to standard
@@ -74,17 +74,6 @@ int mr_output_write(mr_output *output, const mr_stage *self, const char *text, s
  * MR_WAIT after MR_ERROR_AGAIN; MR_DONE, with the frame dropped, if the run is being stopped anyway. */
 int mr_output_failed(mr_io *io, const mr_frame *frame, int status);
 void mr_output_close(mr_output *output, const mr_stage *self);
-
-enum { MR_NUMBER_TEXT = 32 };
-/* Prints eight digits, or nine if eight would not read back as the same float; "" if not finite. Always uses a point,
- * whatever the locale. Returns the length. */
-size_t mr_float_text(char text[MR_NUMBER_TEXT], float value);
-/* The same for a double: 15 digits, or 17. */
-size_t mr_double_text(char text[MR_NUMBER_TEXT], double value);
-/* Nanoseconds as seconds, exactly: "1.033333333", "2"; "" for MR_NO_TIME. Returns the length. */
-size_t mr_seconds_text(char text[MR_NUMBER_TEXT], int64_t time_ns);
-/* Prints element `index` in a dense array, as mr_float_text. */
-size_t mr_element_text(char text[MR_NUMBER_TEXT], mr_dtype dtype, const uint8_t *data, size_t index);
 
 /* For anything but packets: those are damaged too if decode drops their pictures. */
 bool mr_frame_is_damaged(const mr_frame *frame);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "engine/base/json.h"
-#include "stages/sink/output.h"
+#include "stages/sink/number_text.h"
 #include "stages/sink/rows.h"
 
 /* ---- planning -------------------------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <zmq.h>
 
+#include "engine/base/clock.h"
 #include "stages/sink/output.h"
 
 const char *const mr_zmq_encodings[] = {"json", "protobuf", NULL};
@@ -11,6 +12,8 @@ const char *const mr_zmq_payloads[] = {"none", "raw", NULL};
 
 /* The socket receives subscriptions. */
 enum { MOST_RECEIVED = 65536 };
+/* How long a message waits before the log says so. */
+static const int64_t QUIET_NS = INT64_C(3000000000);
 
 int mr_zmq_sink_negotiate(mr_negotiation *negotiation) {
     const mr_zmq_sink_options *given = negotiation->options;
@@ -61,6 +64,46 @@ void mr_zmq_sink_close(mr_stage *self) {
     mr_record_close(&at->record);
 }
 
+/* ---- waiting ----------------------------------------------------------------------------------------------------- */
+
+typedef struct outgoing {
+    mr_io *io;
+    const mr_frame *frame; /* NULL: the source has ended */
+    uint32_t source;
+    const char *topic; /* NULL: none */
+    const void *record;
+    size_t bytes;
+    bool payload; /* the frame's follows */
+} outgoing;
+
+/* A message that waits: since it began, or since another one was sent. */
+typedef struct waiting {
+    int64_t since_ns; /* 0: it has not waited */
+    uint64_t sent;
+    bool told;
+} waiting;
+
+/* Waits for programs. MR_ERROR_AGAIN: the message of an end has waited for `linger`, and none was sent. Then no program
+ * may ever come for it. */
+static int await(const mr_stage *self, const outgoing *message, waiting *w) {
+    const mr_zmq_sink_options *given = self->options;
+    mr_zmq_sink *at = self->state;
+    const int64_t now_ns = mr_now_ns();
+    const uint64_t sent = mr_zmq_unsent_sent(&at->unsent);
+    if (!w->since_ns || w->sent != sent)
+        *w = (waiting){.since_ns = now_ns, .sent = sent, .told = w->told};
+    const int status = mr_zmq_link_wait(at->socket, self, at->topics ? ZMQ_POLLIN : ZMQ_POLLOUT);
+    const int64_t waits_ns = now_ns - w->since_ns;
+    if (!status && !message->frame && waits_ns >= given->linger)
+        return MR_ERROR_AGAIN;
+    if (!status && !w->told && waits_ns >= QUIET_NS) {
+        w->told = true;
+        mr_stage_warn(self, at->topics ? "waits for subscribers at %s" : "waits until a program takes messages at %s",
+                      mr_zmq_endpoint(at->socket));
+    }
+    return status < 0 ? status : MR_OK;
+}
+
 /* ---- subscribers ----------------------------------------------------------------------------------------------- */
 
 /* Reads subscriptions: 1 and a topic; 0 and a cancelled topic. */
@@ -74,13 +117,14 @@ static void hear_subscribers(mr_zmq_sink *at) {
     zmq_msg_close(&update);
 }
 
-static int await_subscribers(mr_stage *self) {
+static int await_subscribers(const mr_stage *self, const outgoing *message) {
     const mr_zmq_sink_options *given = self->options;
     mr_zmq_sink *at = self->state;
+    waiting w = {0};
     hear_subscribers(at);
     while (!at->begun && at->subscribers < given->subscribers) {
-        int status = mr_zmq_link_wait(at->socket, self, ZMQ_POLLIN);
-        if (status < 0)
+        int status = await(self, message, &w);
+        if (status)
             return status;
         hear_subscribers(at);
     }
@@ -89,16 +133,6 @@ static int await_subscribers(mr_stage *self) {
 }
 
 /* ---- sending --------------------------------------------------------------------------------------------------- */
-
-typedef struct outgoing {
-    mr_io *io;
-    const mr_frame *frame; /* NULL: the source has ended */
-    uint32_t source;
-    const char *topic; /* NULL: none */
-    const void *record;
-    size_t bytes;
-    bool payload; /* the frame's follows */
-} outgoing;
 
 /* Makes a message's last part. */
 static int make_last(mr_zmq_sink *at, const outgoing *message, zmq_msg_t *part, size_t bytes) {
@@ -109,18 +143,21 @@ static int make_last(mr_zmq_sink *at, const outgoing *message, zmq_msg_t *part, 
 }
 
 /* libzmq accepts later parts with the first: a message cannot be sent in part. */
-static int send_part(mr_zmq_sink *at, const mr_stage *self, zmq_msg_t *part, bool more) {
+static int send_first(const mr_stage *self, const outgoing *message, zmq_msg_t *part) {
+    mr_zmq_sink *at = self->state;
+    waiting w = {0};
     for (;;) {
-        if (zmq_msg_send(part, mr_zmq_handle(at->socket), ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) >= 0)
+        if (zmq_msg_send(part, mr_zmq_handle(at->socket), ZMQ_DONTWAIT | (message->payload ? ZMQ_SNDMORE : 0)) >= 0)
             return MR_OK;
         int status = errno == EAGAIN || errno == EINTR
-                         ? mr_zmq_link_wait(at->socket, self, ZMQ_POLLOUT)
+                         ? await(self, message, &w)
                          : mr_fail(MR_ERROR_IO, "%s: %s", mr_zmq_endpoint(at->socket), zmq_strerror(errno));
-        if (status < 0)
+        if (status)
             return status;
     }
 }
 
+/* MR_ERROR_AGAIN: see `await`. */
 static int send_record(mr_zmq_sink *at, const mr_stage *self, const outgoing *message) {
     zmq_msg_t part;
     int status = MR_OK;
@@ -131,7 +168,7 @@ static int send_record(mr_zmq_sink *at, const mr_stage *self, const outgoing *me
     if (status)
         return status;
     memcpy(zmq_msg_data(&part), message->record, message->bytes);
-    status = send_part(at, self, &part, message->payload);
+    status = send_first(self, message, &part);
     zmq_msg_close(&part);
     return status;
 }
@@ -167,7 +204,7 @@ static int send_all(mr_stage *self, const outgoing *message) {
     if (!at->socket)
         return MR_OK;
     mr_zmq_keep(at->socket); /* one that publishes never waits */
-    int status = message->topic ? await_subscribers(self) : MR_OK;
+    int status = message->topic ? await_subscribers(self, message) : MR_OK;
     if (!status && message->topic)
         status = send_topic(at, message->topic);
     if (status)
@@ -176,7 +213,7 @@ static int send_all(mr_stage *self, const outgoing *message) {
         status = send_record(at, self, message);
         if (!status && message->payload)
             status = send_payload(at, message);
-    } while (status == MR_ERROR_AGAIN && !message->topic);
+    } while (status == MR_ERROR_AGAIN && message->frame && !message->topic);
     return status;
 }
 
@@ -232,14 +269,15 @@ static int publish_end(mr_stage *self, const outgoing *message) {
     const mr_zmq_sink_options *given = self->options;
     mr_zmq_sink *at = self->state;
     int status = send_all(self, message);
-    if (status == MR_ERROR_AGAIN) {
+    if (status == MR_ERROR_AGAIN && at->begun) {
         status = mr_zmq_unsent_await(&at->unsent, MR_SOURCE_NONE, given->linger);
         hear_subscribers(at);
         if (status != MR_ERROR_CANCELLED)
             status = send_all(self, message);
     }
     if (status == MR_ERROR_AGAIN)
-        mr_stage_warn(self, "the message of the end was not sent: a subscriber has no room for it");
+        mr_stage_warn(self, "the message of the end was not sent: %s",
+                      at->begun ? "a subscriber has no room for it" : "too few subscribers came");
     return status;
 }
 
@@ -267,6 +305,9 @@ static int push_end(mr_stage *self, const outgoing *message) {
     for (int i = 0; i < programs; i++)
         if ((status = send_all(self, message)))
             break;
+    if (status == MR_ERROR_AGAIN)
+        mr_stage_warn(self, "the message of the end was not sent: no program took it for %.1f s (linger)",
+                      (double)given->linger / 1e9);
     return status;
 }
 

@@ -54,5 +54,5 @@ void mr_zmq_source_close(mr_stage *self);
 /* What both stage types have in common. */
 #define MR_ZMQ_SOURCE_TYPE                                                                                             \
     .options_bytes = sizeof(mr_zmq_source_options), .state_bytes = sizeof(mr_zmq_source),                              \
-    .entry = MR_ENTRY_PER_SOURCE, .blocking = true, .negotiate = mr_zmq_source_negotiate,                              \
+    .entry = MR_ENTRY_PER_SOURCE, .blocking = true, .awaits = true, .negotiate = mr_zmq_source_negotiate,              \
     .process = mr_zmq_source_process, .close = mr_zmq_source_close

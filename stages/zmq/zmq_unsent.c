@@ -75,6 +75,11 @@ static bool has_any(const mr_zmq_unsent *unsent, uint32_t source) {
     return one;
 }
 
+uint64_t mr_zmq_unsent_sent(mr_zmq_unsent *unsent) {
+    MR_LOCKED(&unsent->lock);
+    return unsent->sent;
+}
+
 int mr_zmq_unsent_await(mr_zmq_unsent *unsent, uint32_t source, int64_t patience_ns) {
     int64_t since_ns = mr_now_ns();
     int status = MR_OK;

@@ -32,6 +32,8 @@ void mr_zmq_unsent_fini(mr_zmq_unsent *unsent);
 /* Makes a message's last part, with room for `bytes` bytes. Takes *held, which may be NULL. MR_ERROR_MEMORY. */
 int mr_zmq_unsent_make(mr_zmq_unsent *unsent, zmq_msg_t *part, size_t bytes, mr_receipt **held, uint32_t source);
 
+/* How many messages were sent so far. */
+uint64_t mr_zmq_unsent_sent(mr_zmq_unsent *unsent);
 /* Waits until that source's messages (MR_SOURCE_NONE: all) are sent: MR_OK. MR_ERROR_AGAIN: no message was sent for
  * `patience_ns`. MR_ERROR_CANCELLED: the run is being stopped. */
 int mr_zmq_unsent_await(mr_zmq_unsent *unsent, uint32_t source, int64_t patience_ns);

@@ -87,6 +87,7 @@ TEST(names_and_functions) {
     REFUSED("neither inputs nor outputs", (type.inputs = type.outputs = NULL));
     REFUSED("map is for stages with one input", (type.inputs = NULL, type.process = NULL, type.map = map));
     REFUSED("`external` is for sources", type.external = true);
+    REFUSED("`awaits` is for sources", type.awaits = true);
 }
 
 TEST(ports) {

@@ -1,10 +1,15 @@
-/* The bare model loop: runs one network again and again on the same input. An analysis of RUNS frames must take at
- * least this time.
+/* The bare libraries: runs one network again and again on the same input, and decodes a video. An analysis of RUNS
+ * frames must take at least this time.
  *
  *     bench_model_loop MODEL.onnx RUNS [THREADS]
+ *     bench_model_loop MODEL.onnx RUNS --video FILE
  *
  * Each thread does a share of the runs on one shared session, one item per run. Settings are ONNX Runtime's fastest in
- * C: one intra-op thread, no spinning, tensors made once. Prints one JSON object. Loading is not measured. */
+ * C: one intra-op thread, no spinning, tensors made once. With a video, one thread decodes the next picture before each
+ * run, with one of libavcodec's threads; "-" for the model only decodes. Prints one JSON object. Loading and a first
+ * run of the network are not measured. */
+#include <libavcodec/avcodec.h>
+#include <libavformat/avformat.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,19 +23,62 @@
 
 enum { MAX_THREADS = 64 };
 
+typedef struct video {
+    AVFormatContext *file;
+    AVCodecContext *decoder;
+    AVPacket *packet;
+    AVFrame *picture;
+    int stream;
+} video;
+
 typedef struct loop {
     const ort_runtime *ort;
-    ort_session *session;
-    mr_binding binding;
+    ort_session *session; /* NULL: only decodes */
+    const mr_binding *binding;
+    ort_value *input, *output;
+    video *video; /* NULL: only runs */
     int64_t runs;
     pthread_t thread;
     int status;
 } loop;
 
+typedef struct loop_time {
+    double wall_s, cpu_s;
+} loop_time;
+
 static int fail(const char *what) {
     fprintf(stderr, "bench_model_loop: %s: %s\n", what, mr_message());
     return 1;
 }
+
+/* ---- the video --------------------------------------------------------------------------------------------------- */
+
+static int open_video(video *v, const char *path) {
+    const AVCodec *codec = NULL;
+    if (avformat_open_input(&v->file, path, NULL, NULL) || avformat_find_stream_info(v->file, NULL) < 0)
+        return mr_fail(MR_ERROR_DATA, "cannot be read");
+    v->stream = av_find_best_stream(v->file, AVMEDIA_TYPE_VIDEO, -1, -1, &codec, 0);
+    if (v->stream < 0 || !(v->decoder = avcodec_alloc_context3(codec)) || !(v->packet = av_packet_alloc()) ||
+        !(v->picture = av_frame_alloc()) ||
+        avcodec_parameters_to_context(v->decoder, v->file->streams[v->stream]->codecpar) < 0)
+        return mr_fail(MR_ERROR_DATA, "has no video that can be decoded");
+    v->decoder->thread_count = 1;
+    return avcodec_open2(v->decoder, codec, NULL) ? mr_fail(MR_ERROR_DATA, "cannot be decoded") : MR_OK;
+}
+
+/* Decodes the next picture, which stays until the next call. */
+static int next_picture(video *v) {
+    int status;
+    while ((status = avcodec_receive_frame(v->decoder, v->picture)) == AVERROR(EAGAIN)) {
+        const bool ends = av_read_frame(v->file, v->packet) < 0;
+        if (ends || v->packet->stream_index == v->stream)
+            avcodec_send_packet(v->decoder, ends ? NULL : v->packet);
+        av_packet_unref(v->packet);
+    }
+    return status ? mr_fail(MR_ERROR_DATA, "the video has too few frames") : MR_OK;
+}
+
+/* ---- the network ------------------------------------------------------------------------------------------------- */
 
 static int make_tensor(loop *l, const mr_shape *shape, ort_value **value) {
     size_t count = mr_shape_count(shape);
@@ -45,19 +93,32 @@ static int make_tensor(loop *l, const mr_shape *shape, ort_value **value) {
                         "tensor");
 }
 
+static int make_tensors(loop *l) {
+    int status = make_tensor(l, &l->binding->input_shape[0], &l->input);
+    return status ? status : make_tensor(l, &l->binding->output_shape[0], &l->output);
+}
+
+static int run(loop *l) {
+    const mr_model *model = l->binding->model;
+    return mr_ort_check(l->ort,
+                        l->ort->api.run(l->session, NULL, &model->inputs[0].name, (const ort_value *const *)&l->input,
+                                        1, &model->outputs[0].name, 1, &l->output),
+                        "run");
+}
+
+/* ---- the loop ---------------------------------------------------------------------------------------------------- */
+
+static int one_frame(loop *l) {
+    int status = l->video ? next_picture(l->video) : MR_OK;
+    return status || !l->session ? status : run(l);
+}
+
 static void *run_loop(void *context) {
     loop *l = context;
-    const mr_model *model = l->binding.model;
-    ort_value *input = NULL, *output = NULL;
-    l->status = make_tensor(l, &l->binding.input_shape[0], &input);
-    if (!l->status)
-        l->status = make_tensor(l, &l->binding.output_shape[0], &output);
     for (int64_t i = 0; i < l->runs && !l->status; i++)
-        l->status =
-            mr_ort_check(l->ort,
-                         l->ort->api.run(l->session, NULL, &model->inputs[0].name, (const ort_value *const *)&input,
-                                         1, &model->outputs[0].name, 1, &output),
-                         "run");
+        l->status = one_frame(l);
+    if (l->status)
+        fail(l->video ? "a frame" : "a run"); /* messages belong to threads */
     return NULL;
 }
 
@@ -86,36 +147,60 @@ static int bind_one(mr_model *model, mr_binding *binding) {
     return mr_model_bind(model, binding, &shape, 1, (const size_t[]){0}, 1);
 }
 
+static int open_network(loop *l, mr_model **model, mr_binding *binding, const char *path) {
+    l->binding = binding;
+    int status = mr_model_open(model, &(mr_model_params){.path = path, .brief = true});
+    if (!status)
+        status = bind_one(*model, binding);
+    return status ? status : open_session(path, &l->ort, &l->session);
+}
+
+/* Measures all loops. */
+static int measure(loop *loops, int threads, loop_time *taken) {
+    const double cpu = mr_process_cpu_s();
+    const int64_t start = mr_now_ns();
+    int status = MR_OK;
+    for (int i = 0; i < threads; i++)
+        if (pthread_create(&loops[i].thread, NULL, run_loop, &loops[i]))
+            return MR_ERROR_MEMORY;
+    for (int i = 0; i < threads; i++) {
+        pthread_join(loops[i].thread, NULL);
+        status = status ? status : loops[i].status;
+    }
+    *taken = (loop_time){(double)(mr_now_ns() - start) / 1e9, mr_process_cpu_s() - cpu};
+    return status;
+}
+
 int main(int argc, char **argv) {
-    long runs = argc > 2 ? strtol(argv[2], NULL, 10) : 0;
-    int threads = argc > 3 ? atoi(argv[3]) : 1;
-    if (argc < 3 || argc > 4 || runs < 1 || threads < 1 || threads > MAX_THREADS) {
-        fprintf(stderr, "usage: bench_model_loop MODEL.onnx RUNS [THREADS]\n");
+    const long runs = argc > 2 ? strtol(argv[2], NULL, 10) : 0;
+    const char *path = argc == 5 && strcmp(argv[3], "--video") == 0 ? argv[4] : NULL;
+    const int threads = argc == 4 ? atoi(argv[3]) : 1;
+    if (argc < 3 || (argc > 4 && !path) || runs < 1 || threads < 1 || threads > MAX_THREADS) {
+        fprintf(stderr, "usage: bench_model_loop MODEL.onnx RUNS [THREADS | --video FILE]\n");
         return 64;
     }
     static loop loops[MAX_THREADS];
+    static video frames;
+    loop common = {.video = path ? &frames : NULL};
     mr_model *model = NULL;
-    const ort_runtime *ort = NULL;
-    ort_session *session = NULL;
     mr_binding binding;
-    if (mr_model_open(&model, &(mr_model_params){.path = argv[1], .brief = true}) || bind_one(model, &binding) ||
-        open_session(argv[1], &ort, &session))
+    loop_time taken;
+    const bool decodes = path && strcmp(argv[1], "-") == 0;
+    if (!decodes && open_network(&common, &model, &binding, argv[1]))
         return fail(argv[1]);
-    double cpu = mr_process_cpu_s();
-    int64_t start = mr_now_ns();
+    if (path && open_video(&frames, path))
+        return fail(path);
     for (int i = 0; i < threads; i++) {
-        loops[i] = (loop){.ort = ort, .session = session, .binding = binding};
+        loops[i] = common;
         loops[i].runs = runs / threads + (i < runs % threads);
-        if (pthread_create(&loops[i].thread, NULL, run_loop, &loops[i]))
-            return 1;
-    }
-    for (int i = 0; i < threads; i++) {
-        pthread_join(loops[i].thread, NULL);
-        if (loops[i].status)
+        if (!decodes && make_tensors(&loops[i]))
             return fail(argv[1]);
     }
-    double wall = (double)(mr_now_ns() - start) / 1e9;
-    printf("{\"model\": \"%s\", \"runs\": %ld, \"threads\": %d, \"wall_s\": %.4f, \"cpu_s\": %.4f}\n", model->file,
-           runs, threads, wall, mr_process_cpu_s() - cpu);
+    if (!decodes && run(&loops[0]))
+        return fail(argv[1]);
+    if (measure(loops, threads, &taken))
+        return 1;
+    printf("{\"model\": \"%s\", \"runs\": %ld, \"threads\": %d, \"wall\": %.4f, \"cpu\": %.4f}\n",
+           model ? model->file : "", runs, threads, taken.wall_s, taken.cpu_s);
     return 0;
 }

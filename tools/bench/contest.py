@@ -66,9 +66,9 @@ class PeakMemory(threading.Thread):
 
 
 def cpu_seconds(pid):
-    """Of one process, so far."""
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Of one process, so far, with its threads that have ended: clock_getcpuclockid(3). /proc/PID/stat only has ticks
+    of 10 ms."""
+    return time.clock_gettime(~pid << 3 | 2)
 
 
 def read_rows(process, rows):

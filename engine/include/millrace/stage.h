@@ -99,6 +99,8 @@ typedef struct mr_stage_type {
     bool whole;                  /* Compares frames with those before: the plan refuses frames of objects, of which
                                     there are several at a time. */
     bool external;               /* sources: frames are pushed by the program (mr_pipeline_push) */
+    bool awaits;                 /* Sources: frames come when another program sends them, which may take any time. The
+                                    plan warns about batches that would wait for them. */
     bool repeats;                /* Sources: the same options give the same frames with the same numbers in every
                                     run. The source can then continue after a crash. */
     bool implied;                /* sources: the default type */

@@ -234,6 +234,31 @@ class Zmq(Case):
         self.end_of(running)
         self.assertEqual(set(ended), set(sockets))
 
+    def test_the_end_waits_for_nobody(self):
+        """No program has ever come for the message of the end."""
+        source = f"ipc://{self.folder}/source"
+        for kind, why in (("zmq.push", "no program took it for 1.0 s (linger)"),
+                          ("zmq.pub, subscribers: 1", "too few subscribers came")):
+            with self.subTest(kind):
+                running = self.start(pipeline(dict(app=f'type: zmq.pull, format: u8 4, endpoint: "{source}"'),
+                                              out=f'type: {kind}, linger: 1s, endpoint: "{self.endpoint}"'))
+                asking = self.context.socket(zmq.PUSH)
+                asking.connect(source)
+                asking.send_json({"end": True})
+                _, told = self.end_of(running)
+                asking.close()
+                self.assertIn(f"out: the message of the end was not sent: {why}", told)
+
+    def test_it_says_that_it_waits_for_a_program(self):
+        running = self.start(lingering(endpoint=self.endpoint, frames=5, linger="300s"))
+        said = f"out: waits until a program takes messages at {self.endpoint}\n"
+        self.wait_until(lambda: said in (self.folder / "told").read_text(), running)
+        socket = self.socket(zmq.PULL)
+        for seq in range(5):
+            self.assertEqual(json.loads(socket.recv_multipart()[0])["seq"], seq)
+        self.assertEqual(socket.recv_json(), {"source": "made", "end": True})
+        self.assertEqual(self.end_of(running)[0]["ledger"]["delivered"], 5)
+
     def test_a_run_that_lingers_is_stopped(self):
         """The run waits for a reader as long as allowed, and counts the lost frames."""
         running, _ = self.start_lingering("--grace", "1s")

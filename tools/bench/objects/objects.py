@@ -2,8 +2,9 @@
 
 People: Debian's vtest.avi through YOLOX-nano. The loop is Python with OpenCV, ONNX Runtime and supervision (loop.py).
 Both print a row for each frame, and the time between the tenth and the tenth last row counts, as if all frames had
-taken as long: neither loading nor filling up counts on either side. The floor is the unavoidable work: decoding, and
-the bare network as often. The floor's start counts, about a tenth of a second.
+taken as long: neither loading nor filling up counts on either side. The floor is the unavoidable work, with bare
+libavcodec and ONNX Runtime, without loading: one thread decodes a frame and runs the network, in turn. Decoding and the
+network alone are also measured: together they take less, since in turn each finds the caches full of the other's data.
 
 Cascade: every person that YOLOX-nano finds is cut out and classified by EfficientNet-Lite0. The floor is decoding, and
 both bare networks as often.
@@ -64,9 +65,9 @@ def cut(given, folder):
     return video, ["ffmpeg", "-nostdin", "-v", "error", "-threads", "2", "-i", str(video), "-an", "-f", "null", "-"]
 
 
-def loop(given, model, count):
-    """The command that runs a bare network as often."""
-    return [str(given.build / "bench_model_loop"), str(model), str(count)]
+def loop(given, model, count, *video):
+    """The command that runs a bare network as often, and before each run decodes a frame of the video, if given."""
+    return [str(given.build / "bench_model_loop"), str(model), str(count), *(["--video", str(*video)] if video else [])]
 
 
 def cascade(given, folder):
@@ -85,17 +86,25 @@ def cascade(given, folder):
 
 
 def people(given, folder):
-    video, decoder = cut(given, folder)
+    video, _ = cut(given, folder)
     pipeline = folder / "people.yaml"
     pipeline.write_text(PIPELINE.format(video=video, model=given.model.absolute(), output="'-'"))
+    run = [str(given.build / "millrace"), "run", str(pipeline), "--quiet"]
     contestants = [
-        contest.Contestant("floor", [decoder, loop(given, given.model, given.frames)]),
-        contest.Contestant("millrace", [[str(given.build / "millrace"), "run", str(pipeline), "--quiet"]],
-                           rows=given.frames),
+        contest.Contestant("floor", [loop(given, given.model, given.frames, video)], self_measured=True),
+        contest.Contestant("decoding alone", [loop(given, "-", given.frames, video)], self_measured=True),
+        contest.Contestant("network alone", [loop(given, given.model, given.frames)], self_measured=True),
+        contest.Contestant("millrace, one worker", [[*run, "--workers", "1"]], rows=given.frames),
+        contest.Contestant("millrace", [run], rows=given.frames),
         contest.Contestant("Python loop", [[sys.executable, str(pathlib.Path(__file__).with_name("loop.py")),
                                             str(given.model), str(video), str(given.frames)]],
                            rows=given.frames, environment={"OPENBLAS_NUM_THREADS": "1"})]
-    contest.table(f"people: {given.frames} frames", contest.hold(contestants, given.rounds), given.frames)
+    results = contest.hold(contestants, given.rounds)
+    contest.table(f"people: {given.frames} frames", results, given.frames)
+    for name in ("millrace, one worker", "millrace"):
+        ratio = statistics.median(own.cpu / (decoding.cpu + network.cpu) for own, decoding, network in
+                                  zip(results[name], results["decoding alone"], results["network alone"]))
+        print(f"{name}: {ratio:.3f} of the processor time of decoding and the network alone")
 
 
 def byte_track(found, fps):
