@@ -59,6 +59,7 @@ static int returning_process(mr_stage *self, mr_io *io) {
 static int slow_process(mr_stage *self, mr_io *io) {
     report_live(self, 1000000);
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    atomic_fetch_add(&calls, 1);
     mr_io_wake_at(io, 0);
     return MR_WAIT;
 }
@@ -331,7 +332,8 @@ TEST(calls_end_while_others_look) {
         mr_pipeline *pipeline = begin("slow", workers, 0);
         for (int i = 0; i < 3; i++)
             assert_int_equal(pthread_create(&thread[i], NULL, look_again_and_again, pipeline), 0);
-        sleep_ms(300);
+        while (atomic_load(&calls) < 200)
+            sleep_ms(1);
         atomic_store(&looked_enough, true);
         for (int i = 0; i < 3; i++)
             pthread_join(thread[i], NULL);

@@ -117,6 +117,28 @@ print("ready")
                 self.assertIn("KeyboardInterrupt", err)
                 self.assertLess(seconds, 5)
 
+    def test_a_timeout_lasts_no_longer_while_another_thread_computes(self):
+        """A wait takes the interpreter many times. It counted only the time between."""
+        done = self.program("""
+p, kept, over = millrace.Pipeline(text=ENDLESS), [], threading.Event()
+def compute():
+    while not over.is_set():
+        began = time.monotonic()
+        sum(range(5_000_000))
+        kept.append(time.monotonic() - began)
+p.start()
+thread = threading.Thread(target=compute)
+thread.start()
+began = time.monotonic()
+ended = p.wait(1)
+took = time.monotonic() - began
+over.set()
+thread.join()
+p.close(0)
+print(ended, took < 1 + 5 * max(kept), took, max(kept))
+""")
+        self.assertRegex(done.stdout, "^False True ")
+
     def test_the_interpreter_ends_with_a_run_under_way(self):
         self.program("p = millrace.Pipeline(text=FILED); p.start(); time.sleep(0.1)")
         self.assertGreater(len((self.folder / "rows.jsonl").read_text().splitlines()), 2)

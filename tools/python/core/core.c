@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <string.h>
+#include <time.h>
 
 #include "array.h"
 #include "ending.h"
@@ -80,6 +81,21 @@ int64_t mr_py_timeout(PyObject *seconds) {
         return -2;
     }
     return value > 1e9 ? -1 : (int64_t)(value * 1e9);
+}
+
+static int64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+int64_t mr_py_due(int64_t timeout_ns) {
+    return timeout_ns < 0 ? INT64_MAX : now_ns() + timeout_ns;
+}
+
+int64_t mr_py_slice(int64_t due_ns) {
+    const int64_t most_ns = 50000000, left_ns = due_ns - now_ns();
+    return left_ns > most_ns ? most_ns : left_ns > 0 ? left_ns : 0;
 }
 
 PyObject *mr_py_diagnostics(const mr_diagnostics *diagnostics) {

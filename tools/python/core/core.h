@@ -42,6 +42,10 @@ int mr_py_append(PyObject *list, PyObject *value);
 PyObject *mr_py_diagnostics(const mr_diagnostics *diagnostics);
 /* Nanoseconds from seconds; None is -1, without limit. -2 with an exception: not a number. */
 int64_t mr_py_timeout(PyObject *seconds);
+/* When that time is over, for mr_py_slice. */
+int64_t mr_py_due(int64_t timeout_ns);
+/* How long a call may wait before it takes the GIL again, which may last, and looks for Ctrl-C; 0: the time is over. */
+int64_t mr_py_slice(int64_t due_ns);
 /* For types that only the module makes: tp_new, which refuses. */
 PyObject *mr_py_refuse_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords);
 /* Creates a type and adds it to the module. */

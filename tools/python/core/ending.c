@@ -4,8 +4,6 @@
 #include "millrace/log.h"
 #include "summary.h"
 
-/* How long a wait lasts before it looks for signals. */
-#define SLICE_NS INT64_C(50000000)
 /* If the program has left the run, or the interpreter ends: the time to deliver frames in flight, and then for
  * functions of the program to return. */
 #define GRACE_NS  INT64_C(10000000000)
@@ -34,23 +32,28 @@ static void warn(const char *end) {
  * were dropped (-1: never), or by a signal. An exception may be set in both cases. */
 static bool await_end(mr_py_session *session, int64_t left, int64_t patience) {
     bool over = false, hurried = left == 0;
-    for (int64_t since = 0;; since += hurried ? SLICE_NS : 0) {
+    int64_t due = mr_py_due(hurried ? patience : left), warning_due = mr_py_due(RETURN_NS);
+    for (;;) {
+        const int64_t slice = mr_py_slice(due);
         Py_BEGIN_ALLOW_THREADS
-        over = mr_py_session_poll_close(session, SLICE_NS);
+        over = mr_py_session_poll_close(session, slice);
         Py_END_ALLOW_THREADS
         const bool asked = interrupted();
         if (over)
             return true;
-        left -= left > SLICE_NS ? SLICE_NS : left > 0 ? left : 0;
-        if (hurried && (asked || (patience >= 0 && since >= patience)))
+        if (hurried && (asked || !slice))
             return false;
-        if (since == RETURN_NS)
+        if (hurried && !mr_py_slice(warning_due)) {
+            warning_due = mr_py_due(-1);
             warn("Ctrl-C ends the wait");
-        if (!hurried && (asked || left == 0)) {
+        }
+        if (!hurried && (asked || !slice)) {
             hurried = true;
             Py_BEGIN_ALLOW_THREADS
             mr_py_session_hurry(session);
             Py_END_ALLOW_THREADS
+            due = mr_py_due(patience);
+            warning_due = mr_py_due(RETURN_NS);
         }
     }
 }
@@ -58,15 +61,14 @@ static bool await_end(mr_py_session *session, int64_t left, int64_t patience) {
 /* The same while another thread closes the session. */
 static bool await_other(mr_py_session *session, int64_t left) {
     bool over = false;
-    if (mr_py_session_is_given_up(session))
-        left = 0;
-    while (!over) {
+    const int64_t due = mr_py_due(mr_py_session_is_given_up(session) ? 0 : left);
+    for (int64_t slice = 1; !over && slice;) {
+        slice = mr_py_slice(due);
         Py_BEGIN_ALLOW_THREADS
-        over = mr_py_session_await_close(session, SLICE_NS);
+        over = mr_py_session_await_close(session, slice);
         Py_END_ALLOW_THREADS
-        if (interrupted() || left == 0)
+        if (interrupted())
             break;
-        left -= left > SLICE_NS ? SLICE_NS : left > 0 ? left : 0;
     }
     return over;
 }
@@ -131,7 +133,7 @@ void mr_py_close_all(void) {
         Py_BEGIN_ALLOW_THREADS
         first = mr_py_session_begin_close(session, false);
         Py_END_ALLOW_THREADS
-        const bool over = first ? await_end(session, GRACE_NS, RETURN_NS - SLICE_NS)
+        const bool over = first ? await_end(session, GRACE_NS, RETURN_NS)
                                 : await_other(session, GRACE_NS + RETURN_NS);
         PyErr_Clear();
         if (!over)
@@ -202,7 +204,7 @@ static void closer_finalize(PyObject *object) {
         return;
     self->ended = true;
     PyErr_Fetch(&kind, &value, &trace);
-    PyObject *seen = close_session(self->session, GRACE_NS, RETURN_NS - SLICE_NS, &over);
+    PyObject *seen = close_session(self->session, GRACE_NS, RETURN_NS, &over);
     raise_later((PyObject *)closer_type);
     if (!over)
         warn("the program goes on without it");

@@ -15,9 +15,6 @@
 #include "subscription.h"
 #include "summary.h"
 
-/* How long a call waits before it looks for Ctrl-C. */
-#define SLICE_NS INT64_C(50000000)
-
 typedef struct pipeline {
     PyObject_HEAD mr_py_session *session;
 } pipeline;
@@ -143,8 +140,8 @@ static PyObject *start(PyObject *object, PyObject *none) {
 
 /* True once the run has ended, false after the timeout. Raises the run's failure. */
 static PyObject *wait_for_end(PyObject *object, PyObject *seconds) {
-    int64_t left = mr_py_timeout(seconds);
-    mr_pipeline *entered = left == -2 || mr_py_refuse_inside() ? NULL : enter(object);
+    const int64_t timeout = mr_py_timeout(seconds), due = mr_py_due(timeout);
+    mr_pipeline *entered = timeout == -2 || mr_py_refuse_inside() ? NULL : enter(object);
     int status = MR_ERROR_AGAIN;
     if (!entered)
         return NULL;
@@ -154,8 +151,9 @@ static PyObject *wait_for_end(PyObject *object, PyObject *seconds) {
         leave(object);
         return mr_py_raise_text(MR_ERROR_USAGE, "the pipeline was not started");
     }
-    for (;;) {
-        const int64_t slice = left < 0 || left > SLICE_NS ? SLICE_NS : left;
+    int64_t slice;
+    do {
+        slice = mr_py_slice(due);
         Py_BEGIN_ALLOW_THREADS
         status = mr_py_session_wait(session, slice);
         Py_END_ALLOW_THREADS
@@ -163,11 +161,7 @@ static PyObject *wait_for_end(PyObject *object, PyObject *seconds) {
             leave(object);
             return NULL;
         }
-        if (left > 0)
-            left -= slice;
-        if (status != MR_ERROR_AGAIN || left == 0)
-            break;
-    }
+    } while (status == MR_ERROR_AGAIN && slice);
     leave(object);
     if (status && status != MR_ERROR_AGAIN)
         return mr_py_raise(status);
@@ -301,22 +295,22 @@ static PyObject *remove_source(PyObject *object, PyObject *arguments) {
     int status;
     if (!PyArg_ParseTuple(arguments, "yO", &id, &seconds))
         return NULL;
-    int64_t left = mr_py_timeout(seconds);
-    mr_pipeline *entered = left == -2 || mr_py_refuse_inside() ? NULL : enter(object);
+    const int64_t timeout = mr_py_timeout(seconds), due = mr_py_due(timeout);
+    mr_pipeline *entered = timeout == -2 || mr_py_refuse_inside() ? NULL : enter(object);
     if (!entered)
         return NULL;
     bool interrupted, asked = false;
+    int64_t slice;
     do {
-        const int64_t slice = left < 0 || left > SLICE_NS ? SLICE_NS : left;
+        slice = mr_py_slice(due);
         Py_BEGIN_ALLOW_THREADS
         status = mr_pipeline_remove_source(entered, id, slice);
         Py_END_ALLOW_THREADS
         interrupted = PyErr_CheckSignals();
-        left -= left > 0 ? slice : 0;
         if (asked && status == MR_ERROR_USAGE)
             status = MR_OK; /* it left between two slices */
         asked = true;
-    } while (status == MR_ERROR_AGAIN && left && !interrupted);
+    } while (status == MR_ERROR_AGAIN && slice && !interrupted);
     if (!interrupted)
         return done(object, status);
     leave(object);
@@ -381,17 +375,17 @@ static PyObject *tap(PyObject *object, PyObject *arguments) {
     int status;
     if (!PyArg_ParseTuple(arguments, "yO", &stage, &seconds))
         return NULL;
-    int64_t left = mr_py_timeout(seconds);
-    mr_pipeline *entered = left == -2 ? NULL : enter(object);
+    const int64_t timeout = mr_py_timeout(seconds), due = mr_py_due(timeout);
+    mr_pipeline *entered = timeout == -2 ? NULL : enter(object);
     if (!entered)
         return NULL;
+    int64_t slice;
     do {
-        const int64_t slice = left < 0 || left > SLICE_NS ? SLICE_NS : left;
+        slice = mr_py_slice(due);
         Py_BEGIN_ALLOW_THREADS
         status = mr_pipeline_tap(entered, stage, slice, &found, &source);
         Py_END_ALLOW_THREADS
-        left -= left > 0 ? slice : 0;
-    } while (status == MR_ERROR_AGAIN && left && !PyErr_CheckSignals());
+    } while (status == MR_ERROR_AGAIN && slice && !PyErr_CheckSignals());
     PyObject *seen = NULL;
     if (!status)
         seen = mr_py_frame(mr_py_hold_create(found), source);

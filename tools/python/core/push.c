@@ -5,8 +5,6 @@
 #include "array.h"
 #include "gil.h"
 
-#define SLICE_NS INT64_C(50000000)
-
 /* The arrays that a push reads. */
 typedef struct pushed {
     int count;
@@ -102,17 +100,17 @@ static int add_arrays(mr_push *push, pushed *arrays, PyObject *list) {
 }
 
 /* Waits in slices, so that Ctrl-C ends it. */
-static int push_patiently(mr_pipeline *pipeline, const char *source, const mr_push *push, int64_t left) {
+static int push_patiently(mr_pipeline *pipeline, const char *source, const mr_push *push, int64_t timeout_ns) {
+    const int64_t due = mr_py_due(timeout_ns);
     for (;;) {
-        const int64_t slice = left < 0 || left > SLICE_NS ? SLICE_NS : left;
+        const int64_t slice = mr_py_slice(due);
         int status;
         Py_BEGIN_ALLOW_THREADS
         status = mr_pipeline_push(pipeline, source, push, slice);
         Py_END_ALLOW_THREADS
         if (!status)
             return 0;
-        left -= left > 0 ? slice : 0;
-        if (status != MR_ERROR_AGAIN || left == 0) {
+        if (status != MR_ERROR_AGAIN || slice == 0) {
             mr_py_raise(status);
             return -1;
         }
