@@ -224,9 +224,13 @@ static int make_own(const char *variable, const char *fallback, const char *name
     else if (home && *home == '/')
         length = (size_t)snprintf(folder, room, "%s/%s/millrace/%s", home, fallback, name);
     else
-        return mr_fail(MR_ERROR_IO, "neither %s nor HOME names a folder", variable);
-    return length < room ? make_folders(folder, mode)
-                         : mr_fail(MR_ERROR_IO, "the name of the folder millrace/%s is too long", name);
+        return mr_fail(MR_ERROR_IO, "neither %s nor HOME names a folder: set %s to one", variable, variable);
+    if (length >= room)
+        return mr_fail(MR_ERROR_IO, "the name of the folder millrace/%s is too long", name);
+    const int status = make_folders(folder, mode);
+    char why[256];
+    snprintf(why, sizeof why, "%s", status ? mr_message() : "");
+    return status ? mr_fail(status, "%s: set %s to a folder that you may write", why, variable) : MR_OK;
 }
 
 int mr_file_cache_folder(const char *name, const char *given, unsigned mode, char *folder, size_t room) {

@@ -44,6 +44,7 @@ struct mr_receipt {
     mr_receipt *next_kept;      /* in that list */
     uint64_t gathered_count;    /* frames: objects made here that were gathered; they get the frame's outcome */
     bool gathered;              /* objects: by now */
+    atomic_bool delivered_in_part; /* frames: an object was delivered on its own */
     mr_span_context context;    /* its span, if it is followed */
     uint64_t parent_span;
     int64_t opened_ns;          /* on the pipeline's clock, if it is followed */

@@ -192,6 +192,7 @@ const mr_stage_type mr_motion_stage = {
     .options = table,
     .options_bytes = sizeof(options),
     .state_bytes = sizeof(state),
+    .whole = true,
     .entry = MR_ENTRY_PER_SOURCE,
     .streams = true,
     .cuda = true,

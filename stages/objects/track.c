@@ -21,6 +21,7 @@ typedef struct options {
 /* Of one source. */
 typedef struct state {
     mr_tracker *tracker;
+    bool reported_room;
     mr_object *predicted; /* room for max objects */
     uint32_t epoch;
     int64_t now_ns; /* the last frame's; MR_NO_TIME: none has come */
@@ -125,8 +126,26 @@ static void report_features(mr_stage *self, const state *s) {
                       self->source_id, o->features);
 }
 
+/* Objects got no number: at once when it happens first, and in the end how often. */
+static void report_room(mr_stage *self, state *s) {
+    const uint64_t without = s->tracker ? mr_tracker_without_room(s->tracker) : 0;
+    if (without && !s->reported_room)
+        mr_stage_warn(self, "%s has more objects at once than max (%lld): the others get no number", self->source_id,
+                      (long long)((const options *)self->options)->max);
+    s->reported_room |= without > 0;
+}
+
+static void report_without_room(mr_stage *self, const state *s) {
+    const uint64_t without = s->tracker ? mr_tracker_without_room(s->tracker) : 0;
+    if (without)
+        mr_stage_warn(self, "%llu object%s in frames of %s got no number: there were as many tracks as max (%lld)",
+                      (unsigned long long)without, without == 1 ? "" : "s", self->source_id,
+                      (long long)((const options *)self->options)->max);
+}
+
 static void close_stage(mr_stage *self) {
     state *s = self->state;
+    report_without_room(self, s);
     report_features(self, s);
     mr_free(s->vectors);
     mr_tracker_destroy(&s->tracker);
@@ -279,6 +298,7 @@ static int process(mr_stage *self, mr_io *io) {
         status = mr_io_share(io, input, &frame);
     if (!status && !(input->flags & MR_FRAME_AWAY))
         status = follow(self->options, self->state, io, frame);
+    report_room(self, self->state);
     return mr_io_finish(io, 0, frame, status);
 }
 

@@ -49,6 +49,7 @@ struct mr_tracker {
     int64_t next_id, now_ns;
     mr_appearance *appearance; /* NULL: without features */
     size_t *free_looks;        /* numbers that no track has: as many as tracks are missing */
+    uint64_t without_room;     /* objects, counted in each frame */
     size_t count, room; /* room: of objects in a frame, for the fields below */
     track *tracks;
     double *cost;
@@ -295,8 +296,12 @@ static bool make_way(mr_tracker *tracker) {
 
 static void begin_tracks(mr_tracker *tracker, mr_object *objects, size_t count) {
     for (size_t k = 0; k < count; k++) {
-        if (tracker->used[k] || !(objects[k].score >= tracker->params.begin) || !make_way(tracker))
+        if (tracker->used[k] || !(objects[k].score >= tracker->params.begin))
             continue;
+        if (!make_way(tracker)) {
+            tracker->without_room++;
+            continue;
+        }
         track *t = &tracker->tracks[tracker->count++];
         begin_track(t, &objects[k], tracker->now_ns);
         t->look = tracker->free_looks[tracker->params.most - tracker->count];
@@ -507,6 +512,10 @@ void mr_tracker_restart(mr_tracker *tracker, int64_t first_id) {
 
 size_t mr_tracker_count(const mr_tracker *tracker) {
     return tracker->count;
+}
+
+uint64_t mr_tracker_without_room(const mr_tracker *tracker) {
+    return tracker->without_room;
 }
 
 uint64_t mr_tracker_odd_features(const mr_tracker *tracker) {

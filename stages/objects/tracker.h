@@ -52,5 +52,7 @@ size_t mr_tracker_predict(mr_tracker *tracker, int64_t now_ns, mr_object *object
 size_t mr_tracker_missed(const mr_tracker *tracker, int64_t most_ns, mr_object *objects, size_t room);
 /* The number of tracks, lost and remembered ones included. */
 size_t mr_tracker_count(const mr_tracker *tracker);
+/* How often an object began no track since there were as many as may be. */
+uint64_t mr_tracker_without_room(const mr_tracker *tracker);
 /* How many feature vectors were zero or not finite, and did not count. */
 uint64_t mr_tracker_odd_features(const mr_tracker *tracker);

@@ -1,5 +1,6 @@
 /* Files that are replaced whole, and folders that do not outlive who made them. */
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -257,6 +258,19 @@ TEST(where_none_can_be_made_it_says_so) {
     ENDED_BY(mr_temp_folder_remove) mr_temp_folder temp;
     assert_int_equal(mr_temp_folder_make(&temp, in_scratch("nowhere")), MR_ERROR_IO);
     assert_non_null(strstr(mr_message(), "nowhere: No such file or directory"));
+}
+
+/* The user's own folder may be missing, or be nobody's. */
+TEST(folders_that_cannot_be_made) {
+    char folder[PATH_MAX];
+    setenv("XDG_STATE_HOME", "/proc/nowhere", 1);
+    assert_int_equal(mr_file_state_folder("runs", folder, sizeof folder), MR_ERROR_IO);
+    assert_string_equal(mr_message(), "cannot make /proc/nowhere: No such file or directory: set XDG_STATE_HOME to a "
+                                      "folder that you may write");
+    unsetenv("XDG_STATE_HOME");
+    setenv("HOME", "", 1);
+    assert_int_equal(mr_file_state_folder("runs", folder, sizeof folder), MR_ERROR_IO);
+    assert_string_equal(mr_message(), "neither XDG_STATE_HOME nor HOME names a folder: set XDG_STATE_HOME to one");
 }
 
 RUN_TESTS(make_scratch, remove_scratch)

@@ -382,6 +382,13 @@ def run(given):
     get_all([catalog[name] for name in given.names], given.file, Environment(given.this_environment), given.to)
 
 
+def concerns_target(error):
+    """Whether it is about the folder for the models, or one on the way to it."""
+    target = parse().to.absolute()
+    at = pathlib.Path(str(error.filename or target)).absolute()
+    return at == target or at in target.parents or target in at.parents
+
+
 def main():
     # Like Ctrl-C, so that nothing half made is left.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -394,8 +401,10 @@ def main():
         return 130
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        say(f"millrace: error: {where}{error.strerror or error}")
-        return 77 if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) else 74
+        forbidden = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+        hint = ": name a folder that you may write with --to" if forbidden and concerns_target(error) else ""
+        say(f"millrace: error: {where}{error.strerror or error}{hint}")
+        return 77 if forbidden else 74
     except (ValueError, KeyError, zipfile.BadZipFile) as error:
         say(f"millrace: error: {error}")
         return 65

@@ -286,9 +286,21 @@ static void release_kept(mr_receipt *frame) {
 /* A frame whose objects were delivered is too, and one whose objects must come again must come again. */
 static void report_to(mr_receipt *parent, const mr_receipt *object) {
     const mr_note note = object->note;
-    if ((note == MR_NOTE_DELIVERED && !object->gathered) ||
-        (note == MR_NOTE_DROPPED && !mr_note_settles(note, object->reason)))
+    if (note == MR_NOTE_DELIVERED && !object->gathered)
+        atomic_store_explicit(&parent->delivered_in_part, true, memory_order_relaxed);
+    if (note == MR_NOTE_DROPPED && !mr_note_settles(note, object->reason))
         mr_receipt_note(parent, note, object->stage, object->reason);
+}
+
+static bool is_done_before(const char *reason) {
+    return strcmp(reason, MR_REASON_DONE_BEFORE) == 0;
+}
+
+/* Objects of a frame that an earlier run settled may pass once more, to another node and back: they do not count. */
+static void note_objects(mr_receipt *frame) {
+    if (atomic_load_explicit(&frame->delivered_in_part, memory_order_relaxed) &&
+        !(frame->note == MR_NOTE_ABSORBED && is_done_before(frame->reason)))
+        mr_receipt_note(frame, MR_NOTE_DELIVERED, NULL, NULL);
 }
 
 /* With the lock. */
@@ -321,8 +333,10 @@ void mr_receipt_note(mr_receipt *receipt, mr_note note, const char *stage, const
     }
     MR_LOCKED(&receipt->ledger->lock);
     noted = atomic_load_explicit(&receipt->note, memory_order_relaxed);
-    /* If a frame was dropped on several paths, the reason that a later run must repeat wins. */
-    if (noted == MR_NOTE_DROPPED && !mr_note_settles(note, reason)) {
+    /* If a frame was dropped on several paths, the reason that a later run must repeat wins. What was settled by an
+     * earlier run counts as that, however far it came. */
+    if ((noted == MR_NOTE_DROPPED && !mr_note_settles(note, reason)) ||
+        (noted == MR_NOTE_ABSORBED && note == noted && is_done_before(reason))) {
         receipt->stage = stage;
         receipt->reason = reason;
     }
@@ -410,6 +424,7 @@ static void end_span(const mr_ledger *ledger, const mr_receipt *receipt) {
 
 static void close_receipt(mr_receipt *receipt) {
     mr_ledger *ledger = receipt->ledger;
+    note_objects(receipt);
     release_kept(receipt);
     if (receipt->parent)
         report_to(receipt->parent, receipt);

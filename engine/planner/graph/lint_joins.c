@@ -146,14 +146,22 @@ static const mr_plan_link *find_objects(const joins *j, int v) {
     return NULL;
 }
 
+/* Whether the stage compares frames with those before: its type does, or its options need an instance a source. */
+static bool takes_whole(const mr_plan_builder *b, int v) {
+    const mr_stage_type *type = b->vertex[v]->type;
+    return type && (type->whole || (type->entry != MR_ENTRY_PER_SOURCE &&
+                                    b->plan->vertices[v].calls.entry == MR_ENTRY_PER_SOURCE));
+}
+
 static void check_whole(const joins *j, int v) {
     const mr_plan_link *link = find_objects(j, v);
     if (link)
         mr_plan_error(j->b, link->place,
-                      "put a stage of the type gather between the two: it brings what was found back onto the frames",
+                      "put it before the stage that makes these, or a stage of the type gather between the two: that "
+                      "brings what was found back onto the frames, and can let a track's pictures vote",
                       "stages.%s.input: \"%s\" gives frames of objects or tiles, several for each frame of the "
-                      "source; %s takes whole frames, one after the other", j->b->vertex[v]->id, from_of(j, link)->id,
-                      j->b->vertex[v]->type->name);
+                      "source; %s%s takes whole frames, one after the other", j->b->vertex[v]->id, from_of(j, link)->id,
+                      j->b->vertex[v]->type->name, j->b->vertex[v]->type->whole ? "" : " with these options");
 }
 
 static void check_split(const joins *j, int v) {
@@ -377,7 +385,7 @@ int mr_lint_joins(mr_plan_builder *b) {
         j.twice[v] = joining ? -1 : find_twice(&j, v, 0);
         if (cascade_of(&j, v) == MR_CASCADE_SPLIT)
             check_split(&j, v);
-        if (b->vertex[v]->type && b->vertex[v]->type->whole)
+        if (takes_whole(b, v))
             check_whole(&j, v);
         if (joining && b->vertex[v]->type && check_join(&j, v))
             return MR_ERROR_MEMORY;

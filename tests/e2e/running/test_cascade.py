@@ -440,7 +440,9 @@ class Cascades(Case):
         self.check_rows(run.rows, made)
         path = self.write(cascade(f"uri: '{self.folder}/clip.mkv', realtime: true", nodes=nodes))
         self.run_and_kill(path, made, ((20, "two"),))
-        self.run_and_kill(path, made, ((20, "one"), (50, "two"), (70, "one")), "--resume", self.folder / "checkpoint")
+        ledger = self.run_and_kill(path, made, ((20, "one"), (50, "two"), (70, "one")), "--resume",
+                                   self.folder / "checkpoint")
+        self.assertEqual({line["reason"] for line in ledger["absorbed"]}, {"done before"}, ledger)
         path = self.write(cascade(f"uri: '{self.folder}/clip.mkv', realtime: true",
                                   nodes=nodes | {"two": "stages: [small, features, classify, both]"},
                                   both="type: join, join: {classes: classify, tensors: small}",
@@ -483,6 +485,7 @@ class Cascades(Case):
             child.wait()
         ledger = json.loads(self.checked(command).stdout)["ledger"]
         self.assertTrue(ledger["balanced"], ledger)
+        self.assertEqual({line["reason"] for line in ledger["absorbed"]}, {"done before"}, ledger)
         self.check_rows(sorted(rows_in(output), key=lambda row: row["seq"]), made)
         keys = sorted((row["seq"], row["sub"]) for row in rows_in(crops))
         self.assertEqual(keys, [(i, sub) for i, count in enumerate(counts) for sub in range(1, count + 1)])

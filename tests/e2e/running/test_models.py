@@ -479,10 +479,12 @@ class Get(Case):
         if os.geteuid() == 0:
             self.to = pathlib.Path("/proc/models")
             self.get(code=74, says="error: /proc/models: No such file or directory")
+            self.to = pathlib.Path("/sys/models")
+            self.get(code=77, says=": name a folder that you may write with --to")
         else:
             self.folder.chmod(0o500)
             self.addCleanup(self.folder.chmod, 0o700)
-            self.get(code=77)
+            self.get(code=77, says=": name a folder that you may write with --to")
 
 
 @unittest.skipUnless(YOLOX.exists(), "MILLRACE_YOLOX names no file")

@@ -55,6 +55,26 @@ TEST_WITH(gathered_objects_share_the_outcome, set_up, tear_down) {
     expect(MR_LEDGER_OBJECTS, 3, 2, 1, 0);
 }
 
+/* Of a run that continues: its objects may have gone to another node and come back. */
+TEST_WITH(what_was_done_before_counts_as_that, set_up, tear_down) {
+    mr_receipt *one = object_of(frame, 1), *other = object_of(frame, 2);
+    mr_ledger_account account;
+    mr_receipt_note(frame, MR_NOTE_ABSORBED, "crop", "cropped");
+    mr_receipt_note(one, MR_NOTE_DELIVERED, NULL, NULL);
+    mr_receipt_unref(&one);
+    mr_receipt_note(frame, MR_NOTE_ABSORBED, "gather", MR_REASON_DONE_BEFORE);
+    mr_receipt_gather(frame, other, 0);
+    mr_receipt_unref(&other);
+    mr_receipt_unref(&frame);
+    expect(MR_LEDGER_FRAMES, 1, 0, 0, 1);
+    expect(MR_LEDGER_OBJECTS, 2, 1, 0, 1);
+    mr_ledger_read(ledger, 1, MR_LEDGER_FRAMES, &account);
+    assert_int_equal(account.line_count, 1);
+    assert_string_equal(account.lines[0].stage, "gather");
+    assert_string_equal(account.lines[0].reason, MR_REASON_DONE_BEFORE);
+    mr_free(account.lines);
+}
+
 TEST_WITH(a_frame_is_dropped_with_its_objects, set_up, tear_down) {
     mr_receipt *one = object_of(frame, 1);
     mr_receipt_gather(frame, one, 0);

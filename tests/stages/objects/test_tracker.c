@@ -378,4 +378,18 @@ TEST(any_features_may_come) {
     assert_true(mr_tracker_odd_features(tracker) > 0);
 }
 
+TEST(objects_without_room_are_counted) {
+    mr_object objects[5];
+    mr_tracker *tracker = make_confirming(0, 3, SECOND);
+    for (int frame = 0; frame < 4; frame++) {
+        for (int k = 0; k < 5; k++)
+            objects[k] = (mr_object){.left = (float)(100 * k), .top = 10, .right = (float)(100 * k + 50), .bottom = 60,
+                                     .score = 0.9F};
+        assert_int_equal(mr_tracker_update(tracker, frame * SECOND / 10, objects, 5, NULL), MR_OK);
+        assert_int_equal(mr_tracker_count(tracker), 3);
+    }
+    assert_int_equal(mr_tracker_without_room(tracker), 4 * 2);
+    mr_tracker_destroy(&tracker);
+}
+
 RUN_TESTS(NULL, NULL)
