@@ -37,12 +37,13 @@ static size_t put_ordinary(char *text, float value) {
     static const double tens[] = {1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12};
     int exponent, places = 11;
     const double size = fabs((double)value);
-    /* The floats below and above a power of two are not equally far. */
-    if (!(size >= 1e-4 && size < 1e7) || frexp(size, &exponent) == 0.5)
+    if (!(size >= 1e-4 && size < 1e7))
         return 0;
     while (size * tens[places] >= 1e8)
         places--;
     const double product = size * tens[places], eight = rint(product), off = 2 * fabs(eight - product);
+    /* The float below a power of two is half as far: eight digits are near enough to all of these (tested). */
+    frexp(size, &exponent);
     const double distance = ldexp(tens[places], exponent - 24);
     if (off < distance)
         return put_decimal(text, value < 0, (uint32_t)eight, places);

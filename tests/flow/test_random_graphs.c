@@ -1,5 +1,6 @@
 /* Random pipelines: what the planner accepts must end by itself, with every frame and object accounted for, and give
- * the same frames however many workers there are. MILLRACE_GRAPHS is how many are drawn, MILLRACE_SEED the first. */
+ * the same frames however many workers there are; also if sources come and go. MILLRACE_GRAPHS is how many are drawn,
+ * MILLRACE_SEED the first. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -109,6 +110,7 @@ typedef struct drawing {
     bool tight;        /* most queues have a length */
     bool cascades;     /* there are many */
     bool drops, fails; /* may be drawn */
+    bool room;         /* sources can be added */
 } drawing;
 
 static unsigned draw(drawing *d) {
@@ -157,9 +159,13 @@ static void draw_devices(drawing *d) {
     }
 }
 
+enum { MOST_DRAWN = 4 };
+
 static void draw_sources(drawing *d) {
-    const int count = chance(d, 40) ? 1 : between(d, 2, 4);
+    const int count = chance(d, 40) ? 1 : between(d, 2, MOST_DRAWN);
     put(d, "sources:\n");
+    if (d->room)
+        put(d, "  max: %d\n  like: {type: count}\n", count + between(d, 0, 3));
     for (int i = 0; i < count; i++) {
         const way *source = add_way(d, "s", 1u << i);
         put(d, "  %s: {type: count, frames: %d", source->id, chance(d, 15) ? between(d, 0, 2) : between(d, 20, 90));
@@ -170,6 +176,18 @@ static void draw_sources(drawing *d) {
 }
 
 /* ---- stages ------------------------------------------------------------------------------------------------------ */
+
+static void draw_handling(drawing *d, bool join);
+
+/* The stage that takes those that are added, beside the others. */
+static void draw_all(drawing *d) {
+    way *all = add_way(d, "p", (2u << MOST_DRAWN) - 1);
+    put(d, "  %s: {type: pass, input: sources.*", all->id);
+    draw_handling(d, false);
+    put(d, "}\n");
+    for (int i = 0; i < d->count - 1; i++)
+        d->ways[i].used = true;
+}
 
 /* A way that stages can go on from: mostly one of the newest. */
 static way *choose(drawing *d) {
@@ -350,8 +368,8 @@ static void draw_sinks(drawing *d) {
 }
 
 /* The same seed draws the same pipeline. */
-static void draw_graph(drawn_graph *graph, uint64_t seed) {
-    drawing d = {.graph = graph, .random = seed * UINT64_C(0x9E3779B97F4A7C15) + 1};
+static void draw_graph(drawn_graph *graph, uint64_t seed, bool room) {
+    drawing d = {.graph = graph, .random = seed * UINT64_C(0x9E3779B97F4A7C15) + 1, .room = room};
     *graph = (drawn_graph){.certain = true};
     d.tight = chance(&d, 50);
     d.cascades = chance(&d, 30);
@@ -361,6 +379,8 @@ static void draw_graph(drawn_graph *graph, uint64_t seed) {
     draw_devices(&d);
     draw_sources(&d);
     put(&d, "stages:\n");
+    if (room)
+        draw_all(&d);
     const int stages = between(&d, 2, MOST_STAGES);
     for (int tries = 0; d.stages < stages && d.count < MOST_WAYS - 1 && tries < 100; tries++)
         draw_stage(&d);
@@ -516,7 +536,7 @@ TEST(they_end_and_give_the_same_frames) {
     const uint64_t count = number_from("MILLRACE_GRAPHS", UNDER_TSAN(30, 200));
     uint64_t ran = 0, certain = 0;
     for (uint64_t seed = first; seed < first + count; seed++) {
-        draw_graph(&graph, seed);
+        draw_graph(&graph, seed, false);
         if (!run_all(&graph, seed))
             continue;
         ran++;
@@ -525,6 +545,58 @@ TEST(they_end_and_give_the_same_frames) {
     print_message("seeds %llu to %llu: %llu pipelines ran, %llu of them with certain results; %llu were refused\n",
                   (unsigned long long)first, (unsigned long long)(first + count - 1), (unsigned long long)ran,
                   (unsigned long long)certain, (unsigned long long)(count - ran));
+    assert_true(count == 1 || ran * 2 > count);
+}
+
+/* ---- sources that come and go ------------------------------------------------------------------------------------ */
+
+static void add_source(mr_pipeline *pipeline, const char *id, uint64_t drawn, bool endless) {
+    char frames[16];
+    const bool ends = !endless || drawn % 8;
+    snprintf(frames, sizeof frames, "%d", ends ? (int)((drawn >> 8) % 60) : -1);
+    const mr_override options[] = {{"frames", frames}, {"period", ends && drawn & 16 ? "0us" : "20us"}};
+    mr_diagnostics wrong = {0};
+    mr_pipeline_add_source(pipeline, id, 2, options, &wrong); /* refused if it is there, or all slots are taken */
+    mr_diagnostics_fini(&wrong);
+}
+
+/* Adds and removes sources at some moments, and stops the run. Removed ones must leave, whatever the others do. */
+static bool come_and_go(const drawn_graph *graph, uint64_t seed, uint64_t schedule, int workers) {
+    enum { CHANGES = 12 };
+    mr_pipeline *pipeline = start(graph, seed, schedule, workers);
+    uint64_t drawn = mix(seed * 32 + (uint64_t)workers);
+    if (!pipeline)
+        return false;
+    for (int i = 0; i < CHANGES; i++, drawn = mix(drawn + 1)) {
+        char id[ID_BYTES];
+        snprintf(id, sizeof id, "s%d", 1 + (int)((drawn >> 40) % (MOST_DRAWN + 3)));
+        if (drawn & 1)
+            add_source(pipeline, id, drawn >> 1, !schedule);
+        else
+            REQUIRE(mr_pipeline_remove_source(pipeline, id, schedule ? 0 : PATIENCE_NS) != MR_ERROR_AGAIN || schedule,
+                    "seed %llu, %d workers: %s does not leave\n", (unsigned long long)seed, workers, id);
+        mr_pipeline_wait(pipeline, (int64_t)((drawn >> 20) % 300000));
+    }
+    mr_pipeline_stop(pipeline, drawn & 2);
+    await_end(graph, pipeline, seed, schedule, workers);
+    mr_pipeline_destroy(&pipeline);
+    return true;
+}
+
+TEST(they_end_although_sources_come_and_go) {
+    static drawn_graph graph;
+    const uint64_t first = number_from("MILLRACE_SEED", 1);
+    const uint64_t count = number_from("MILLRACE_GRAPHS", UNDER_TSAN(10, 40));
+    uint64_t ran = 0;
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        draw_graph(&graph, seed, true);
+        bool runs = come_and_go(&graph, seed, seed + 1, 1);
+        for (int workers = 1; runs && workers <= 16; workers *= 4)
+            runs = come_and_go(&graph, seed, 0, workers);
+        ran += runs;
+    }
+    print_message("%llu pipelines ran, %llu were refused\n", (unsigned long long)ran,
+                  (unsigned long long)(count - ran));
     assert_true(count == 1 || ran * 2 > count);
 }
 

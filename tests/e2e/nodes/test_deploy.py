@@ -10,7 +10,7 @@ import unittest
 
 import yaml
 
-from harness import MILLRACE, MODELS, Case, call, need_models, pipeline
+from harness import MILLRACE, MODELS, VERSION, Case, call, need_models, pipeline
 
 try:
     import kubernetes_validate
@@ -88,6 +88,17 @@ class Deploy(Case):
         self.assertEqual(items[0]["data"]["pipeline.yaml"], path.read_text())
         # The text as a pod expands it: the pod's port, and the others' addresses.
         self.millrace("plan", path, "--offline", "--json", code=78, environment=environment)
+
+    def test_images_for_gpus(self):
+        """Without --image, a node with GPUs gets the image that has their libraries, as tools/image names it."""
+        path = self.write(pipeline(
+            {"a": 'uri: "lavfi:testsrc=size=64x48"'}, decode="", hog="type: hog, size: 32x32, device: cuda:0",
+            out='type: "null"', nodes=dict(left='stages: [decode, hog], listen: "tcp://*:7001", key: keys/left.key',
+                                           right="stages: out, key: keys/right.key")))
+        (written,) = self.deploy(path, "kubernetes").values()
+        jobs = json.loads(written.read_text())["items"][2::2]
+        self.assertEqual([job["spec"]["template"]["spec"]["containers"][0]["image"] for job in jobs],
+                         [f"millrace:{VERSION}-cuda", f"millrace:{VERSION}"])
 
     def test_a_password_in_a_manifest(self):
         """The pipeline's text becomes part of it."""

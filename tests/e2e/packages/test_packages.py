@@ -1,6 +1,7 @@
 """Debian packages and the container image, as a person gets them: built, installed into a bare Debian, used by an
 ordinary user, upgraded while a run goes on, interrupted by a full disk, removed; the image is run by crun. If
-MILLRACE_RELEASE names a release's folder, they are those of the release."""
+MILLRACE_RELEASE names a folder with a release, or with packages and an image for GPUs (`tools/test cuda`), those are
+tested."""
 import functools
 import json
 import os
@@ -18,6 +19,9 @@ from harness import MILLRACE, ROOT, SAMPLES, VERSION, Case
 
 BUILD = pathlib.Path(MILLRACE).resolve().parent
 RELEASE = os.environ.get("MILLRACE_RELEASE")
+# Those for GPUs have it in their versions, and the image in its name.
+CUDA = bool(RELEASE and list(pathlib.Path(RELEASE).glob("millrace_*+cuda_*.deb")))
+TAG = f"{VERSION}-cuda" if CUDA else VERSION
 CLASSIFY = "/usr/share/millrace/pipelines/classify-video.yaml"
 PACKAGES = ["libmillrace0.1", "libmillrace-dev", "millrace", "millrace-models", "millrace-onnxruntime",
             "python3-millrace"]
@@ -107,6 +111,26 @@ class OtherProcessors(Case):
             self.assertEqual(done.stderr, f"tools/{tool}: makes {made} for x86-64 only, and this machine is aarch64: "
                                           "use tools/wheel, or cmake --install build\n")
             self.assertFalse((self.folder / "none").exists())
+
+
+class ForGpus(Case):
+    """Packages for GPUs have a version that apt and people can tell from the others'; models and ONNX Runtime are the
+    same files in both."""
+
+    @unittest.skipUnless(shutil.which("dh_gencontrol"), "no dh_gencontrol (tools/test installs it)")
+    def test_versions(self):
+        version = re.search(r"\((.*)\)", (ROOT / "tools/debian/changelog").read_text())[1]
+        for kind, mark, says in (("OFF", "", "processors."), ("ON", "+cuda", "processors and NVIDIA's GPUs.")):
+            tree = self.folder / kind
+            shutil.copytree(ROOT / "tools/debian", tree / "debian")
+            done = run(["make", "-C", tree, "-f", "debian/rules", "override_dh_gencontrol", f"CUDA={kind}"])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            made = {package: (tree / "debian" / package / "DEBIAN/control").read_text() for package in PACKAGES}
+            common = ("millrace-models", "millrace-onnxruntime")
+            self.assertEqual({package: re.search("^Version: (.*)$", text, re.M)[1] for package, text in made.items()},
+                             {package: version + ("" if package in common else mark) for package in PACKAGES})
+            self.assertIn(f"libmillrace0.1 (= {version}{mark})", made["millrace"])
+            self.assertIn(f"built for\n {says}\n", made["libmillrace0.1"])
 
 
 class Built(Case):
@@ -255,6 +279,10 @@ class Packages(Packaged):
             self.inside("cd /tmp && millrace run /usr/share/millrace/pipelines/database.yaml --input cockatoo.mp4",
                         user="nobody:nogroup")
             self.assertTrue((debian() / "tmp/results.db").exists())
+        with self.subTest("a GPU is missed by name"):
+            on_gpu = f"millrace run {CLASSIFY} --input /tmp/cockatoo.mp4 --set stages.preprocess.device=cuda:0"
+            self.assertIn("machine has no NVIDIA driver" if CUDA else "this build of millrace has no CUDA",
+                          self.inside(on_gpu, code=78).stderr)
         with self.subTest("the Python module works"):
             told = self.inside("python3 -c 'import millrace; print(millrace.__version__)'", user="nobody:nogroup")
             self.assertEqual(told.stdout, VERSION + "\n")
@@ -317,7 +345,7 @@ def image():
     """The image's archive, and the bundle that a runtime starts."""
     archive, layout, bundle = folder() / "image.tar", folder() / "layout", folder() / "bundle"
     if RELEASE:
-        (archive,) = packages().glob("millrace-*-oci.tar")
+        (archive,) = packages().glob("millrace-*oci-cuda.tar" if CUDA else "millrace-*-oci.tar")
     else:
         made = run([ROOT / "tools/image", "--packages", packages(), "--output", archive])
         assert made.returncode == 0, made.stderr
@@ -326,7 +354,7 @@ def image():
     bundle.mkdir()
     root = bundle / "rootfs"
     for verb, *words in (["unpack", root], ["runtime-config", "--rootfs", root, bundle / "config.json"]):
-        subprocess.run(["umoci", "raw", verb, "--image", f"{layout}:millrace:{VERSION}", *words], check=True,
+        subprocess.run(["umoci", "raw", verb, "--image", f"{layout}:millrace:{TAG}", *words], check=True,
                        capture_output=True)
     return archive, layout, bundle
 
@@ -379,14 +407,14 @@ class Image(Packaged):
     def test_content(self):
         archive, layout, bundle = image()
         files = [path for path in (bundle / "rootfs").rglob("*") if path.is_file() and not path.is_symlink()]
-        self.assertLess(sum(path.stat().st_size for path in files), 250e6)
+        self.assertLess(sum(path.stat().st_size for path in files), 2.2e9 if CUDA else 250e6)
         self.assertEqual([path for path in files if path.suffix in (".onnx", ".npy")], [])
         self.assertEqual([path for path in files if path.stat().st_mode & 0o6000], [], "setuid programs")
         # `deploy` names the image like this; Kubernetes asks containerd for the longer name.
         index = json.loads((layout / "index.json").read_text())
         self.assertEqual(index["manifests"][0]["annotations"],
-                         {"org.opencontainers.image.ref.name": f"millrace:{VERSION}",
-                          "io.containerd.image.name": f"docker.io/library/millrace:{VERSION}"})
+                         {"org.opencontainers.image.ref.name": f"millrace:{TAG}",
+                          "io.containerd.image.name": f"docker.io/library/millrace:{TAG}"})
         # Any user of the group root may write there.
         here = (bundle / "rootfs/var/lib/millrace").stat()
         self.assertEqual((here.st_uid, here.st_gid, here.st_mode & 0o777), (65532, 0, 0o775))
@@ -420,21 +448,52 @@ class Image(Packaged):
         store = ["podman", "--root", self.folder / "store", "--runroot", self.folder / "state", "--cgroup-manager",
                  "cgroupfs"]
         self.ok([*store, "load", "-i", image()[0]])
-        self.ok([*store, "image", "exists", f"millrace:{VERSION}"])
+        self.ok([*store, "image", "exists", f"millrace:{TAG}"])
         command = [*ONE_VERSION, *store, "run", "--rm", "--network", "none", "--cgroups", "disabled", "--ulimit",
                    "nofile=1024:1024", "--ulimit", "nproc=1000:1000"]
-        trial = run([*command, f"millrace:{VERSION}", "--version"])
+        trial = run([*command, f"millrace:{TAG}", "--version"])
         if trial.returncode and re.search("namespace|cgroup|mount", trial.stderr):
             self.skipTest(f"podman cannot run containers here: {trial.stderr.strip()}")
         self.assertEqual((trial.returncode, trial.stdout), (0, f"millrace {VERSION}\n"), trial.stderr)
         self.ok([*command, "--read-only", "--shm-size", "64m", "-v", f"{self.shared}:/var/lib/millrace", "-v",
-                 f"{self.models}:/usr/share/millrace/models:ro", f"millrace:{VERSION}",
+                 f"{self.models}:/usr/share/millrace/models:ro", f"millrace:{TAG}",
                  *self.classify("classify-video.yaml")])
         self.rows()
 
     def test_gpus_need_packages_for_gpus(self):
-        refused = self.ok([ROOT / "tools/image", "--cuda", "--packages", packages(), "--output", "/dev/null"], 65)
-        self.assertIn("run tools/package --cuda first", refused.stderr)
+        kind, other = ([], "") if CUDA else (["--cuda"], "+cuda")
+        refused = self.ok([ROOT / "tools/image", *kind, "--packages", packages(), "--output", "/dev/null"], 66)
+        self.assertRegex(refused.stderr, rf"there is no .*/libmillrace0\.1_{VERSION}-1{re.escape(other)}_amd64\.deb: "
+                                         f"tools/package{' '.join(['', *kind])} makes it")
+
+    def test_without_a_gpu(self):
+        """Both images name the device that is missing, and compute without it."""
+        cuda = json.loads(self.ok(self.started("devices", "--json")).stdout)["cuda"]
+        self.assertEqual(([one["code"] for one in cuda["findings"]], bool(cuda["build_cuda"])), (["no-gpu"], CUDA))
+        on_gpu = ["--set", "stages.preprocess.device=cuda:0"]
+        refused = self.ok(self.started(*self.classify("classify-video.yaml", "--control", "off", *on_gpu)), 78)
+        self.assertIn("cuda:0: this " + ("machine has no NVIDIA driver" if CUDA else "build of millrace has no CUDA"),
+                      refused.stderr)
+        self.ok(self.started(*self.classify("classify-video.yaml", "--set", "stages.preprocess.device=sim:0")))
+        self.rows()
+
+    @unittest.skipUnless(CUDA, "an image for processors")
+    def test_libraries_for_gpus(self):
+        """Each library that one of them needs is there, but for the driver's and TensorRT's, and all licences are."""
+        root = image()[2] / "rootfs/usr/lib"
+        site = root / "python3/dist-packages"
+        there = {path.name for path in [*(root / "x86_64-linux-gnu").iterdir(), *site.rglob("lib*.so*")]}
+        needed = set()
+        for library in site.rglob("lib*.so*"):
+            needed |= set(re.findall(r"\(NEEDED\).*\[(.*)\]", self.ok(["readelf", "-d", library]).stdout))
+        self.assertIn("libcudart.so.13", needed)
+        self.assertEqual(needed - there - {"ld-linux-x86-64.so.2"},
+                         {"libcuda.so.1", "libnvinfer.so.10", "libnvonnxparser.so.10"})
+        texts = [path for path in site.rglob("*") if path.is_file() and re.match("(?i)licen[sc]e", path.name)]
+        licensed = {path.relative_to(site).parts[0].split("-")[0] for path in texts}
+        self.assertEqual(licensed, {name.replace("-", "_").replace("onnxruntime_gpu", "onnxruntime") for name in
+                                    re.findall(r"^([a-z0-9-]+)==", (ROOT / "tools/requirements-gpu.txt").read_text(),
+                                               re.M)})
 
     def classify(self, pipeline, *arguments):
         return ["run", f"/usr/share/millrace/pipelines/{pipeline}", "--input", "cockatoo.mp4", "--output",
@@ -478,5 +537,5 @@ class Image(Packaged):
 
     def test_reproducible(self):
         again = self.folder / "again.tar"
-        self.ok([ROOT / "tools/image", "--packages", packages(), "--output", again])
+        self.ok([ROOT / "tools/image", *(["--cuda"] if CUDA else []), "--packages", packages(), "--output", again])
         self.assertEqual(again.read_bytes(), image()[0].read_bytes())

@@ -36,6 +36,14 @@ class Devices(Case):
         self.assertIn(f"{cpu['usable_cores']} of {cpu['cores']} core", text)
         self.assertIn(f"kernels: {cpu['kernels']}", text)
 
+    def test_without_proc(self):
+        """In a chroot, for example. What is not known is not shown as 0."""
+        done = call(["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$0" devices', MILLRACE])
+        if "unshare:" in done.stderr or "mount:" in done.stderr:
+            self.skipTest(f"nothing can be mounted here: {done.stderr.strip()}")
+        self.assertRegex(done.stdout, r" GiB memory\n")
+        self.assertNotIn("available", done.stdout)
+
     def test_kernels_can_be_named(self):
         named = {**os.environ, "MILLRACE_KERNELS": "c"}
         self.assertEqual(json.loads(self.told("--json", environment=named))["cpu"]["kernels"], "c")

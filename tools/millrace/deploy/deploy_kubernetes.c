@@ -155,11 +155,13 @@ static void put_service(const manifests *m, int n) {
                "            'selector': {'millrace/node': %q}}}", m->name[n]);
 }
 
-/* These last arguments continue an interrupted run or fit. */
+/* The last arguments continue an interrupted run or fit. Without --image, the images are those of tools/image. */
 static int put_command(manifests *m, int n) {
+    char image[64];
+    snprintf(image, sizeof image, "millrace:%s%s", mr_version(), mr_deploy_gpus(m->of->plan, n) ? "-cuda" : "");
     put(m->to, "      'containers': [{'name': 'millrace', 'image': %q,\n"
                "       'command': ['millrace'],\n"
-               "       'args': [", m->of->image);
+               "       'args': [", m->of->image ? m->of->image : image);
     m->argued = false;
     int status = mr_deploy_words(m->of, HOME "/pipeline.yaml", put_word, m);
     const bool resumes = mr_plan_resumes(m->of->plan, n);

@@ -118,10 +118,8 @@ static int find_names(mr_deployment *of) {
     of->path = of->owned[0] = realpath(of->path, NULL);
     if (!of->command)
         of->command = of->owned[1] = realpath("/proc/self/exe", NULL);
-    if (!of->image && asprintf(&of->owned[2], "millrace:%s", mr_version()) >= 0)
-        of->image = of->owned[2];
     of->written = calloc(1, sizeof *of->written);
-    const bool made = of->name && of->path && of->command && of->image && of->written;
+    const bool made = of->name && of->path && of->command && of->written;
     return made ? number_run(of) : mr_fail(MR_ERROR_MEMORY, "no memory for a deployment");
 }
 

@@ -8,7 +8,8 @@
     MR_OPTION("target", "slurm|kubernetes|systemd", arguments, of.target,                                              \
               "what starts the nodes; you can also write it as a word before the pipeline"),                           \
         MR_OPTION("image", "IMAGE", arguments, of.image,                                                               \
-                  "kubernetes: the container image with millrace; millrace:VERSION by default"),                       \
+                  "kubernetes: the container image with millrace; millrace:VERSION by default, and "                   \
+                  "millrace:VERSION-cuda for nodes with GPUs"),                                                        \
         MR_OPTION("command", "PATH", arguments, of.command,                                                            \
                   "slurm, systemd: the path of millrace on the machines where it will run; the path of this command "  \
                   "by default"),                                                                                       \

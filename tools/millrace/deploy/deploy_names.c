@@ -74,7 +74,7 @@ int mr_deploy_check(const mr_deployment *of) {
     int status = check_text("the pipeline's path", of->path);
     if (!status)
         status = check_command(of->command);
-    if (!status)
+    if (!status && of->image)
         status = check_text("--image", of->image);
     if (!status)
         status = check_text("--output", of->folder);

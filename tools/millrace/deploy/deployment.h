@@ -26,7 +26,7 @@ typedef struct mr_deployment {
     const mr_overrides *overrides;
     const char *path;     /* the pipeline file; mr_deploy_prepare makes it absolute */
     const char *command;  /* absolute path of millrace, or a name to look up */
-    const char *image;    /* for containers */
+    const char *image;    /* kubernetes: of all containers; NULL: those of tools/image */
     const char *folder;   /* for the output files */
     const char *checkpoints, *notes; /* slurm: absolute paths of folders, for checkpoints and for notes on each task;
                                         NULL: the job's working directory has the checkpoints; there are no notes */
@@ -40,7 +40,7 @@ typedef struct mr_deployment {
     char *name;           /* the pipeline's; only lower-case letters, digits and - */
     char run[17];         /* the run's number, for MILLRACE_RUN */
     mr_deploy_files *written;
-    char *owned[3];
+    char *owned[2];
 } mr_deployment;
 
 typedef struct mr_deploy_file {

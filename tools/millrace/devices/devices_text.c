@@ -26,8 +26,10 @@ static void print_host(const mr_machine *machine, FILE *stream) {
              mr_kernel_isa());
     if (machine->memory_bytes) {
         begin("", stream);
-        mr_print(stream, "%s memory, %s available\n", mr_words_bytes(machine->memory_bytes, all),
-                 mr_words_bytes(machine->available_bytes, available));
+        mr_print(stream, "%s memory", mr_words_bytes(machine->memory_bytes, all));
+        if (machine->available_bytes) /* unknown without /proc */
+            mr_print(stream, ", %s available", mr_words_bytes(machine->available_bytes, available));
+        putc('\n', stream);
     }
 }
 
