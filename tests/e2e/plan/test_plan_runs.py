@@ -66,10 +66,18 @@ class RunIsThePlan(Case):
         words = [path, "--workers", "2", "--output", self.folder / "results", *arguments]
         planned = self.planned(*words)
         sources = [source["id"] for source in planned["sources"]]
-        names, summary = self.look_while_it_runs([MILLRACE, "run", *words], sources, threads_of)
-        self.check_threads(planned["processes"][0]["threads"], names)
+        threads = planned["processes"][0]["threads"]
+        names, summary = self.look_while_it_runs([MILLRACE, "run", *words], sources,
+                                                 lambda process: self.named_threads(process, threads))
+        self.check_threads(threads, names)
         self.check_stages(planned, summary)
         return planned, summary
+
+    def named_threads(self, process, planned):
+        """Until a thread has run for a moment, it has the name of the one that started it."""
+        told = sum(thread["count"] for thread in planned if thread["name"] == "millrace")
+        self.wait_until(lambda: threads_of(process).count("millrace") <= told)
+        return threads_of(process)
 
     def check_threads(self, planned, names):
         self.assertEqual(sum(thread["count"] for thread in planned), len(names), (planned, names))
@@ -118,7 +126,7 @@ class RunIsThePlan(Case):
         planned = self.planned(*words)
         nodes = {process["name"]: process for process in planned["processes"]}
         threads, summary = self.look_while_it_runs([MILLRACE, "run", *words], ["a", "b"], lambda process: {
-            node: threads_of(child) for node, child in children_of(process).items()})
+            node: self.named_threads(child, nodes[node]["threads"]) for node, child in children_of(process).items()})
         self.assertEqual(set(threads), set(nodes))
         ran = {node["node"]: node["summary"] for node in summary["nodes"]}
         for name, node in nodes.items():

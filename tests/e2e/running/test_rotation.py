@@ -1,5 +1,6 @@
 """A long run's result files and audit log: emptied while written (copytruncate), moved and reopened at SIGHUP
 (logrotate), one per segment; and a closed terminal, which ends the run."""
+import contextlib
 import csv
 import fcntl
 import json
@@ -130,8 +131,13 @@ class Rotation(Controlled):
         child = self.begin("'lines-{number}.jsonl', segment: 100ms")
         self.wait_until(lambda: len(self.names()) >= 2)
         files, [listed] = pathlib.Path(f"/proc/{child.pid}/fd"), self.folder.glob(".*.lines.files")
-        listed.unlink()
-        listed.mkdir()
+
+        def replaced():
+            listed.unlink(missing_ok=True)
+            with contextlib.suppress(FileExistsError):  # the run may just write it again
+                listed.mkdir()
+                return True
+        self.wait_until(replaced, pause=0)
         tries, seen = set(), lambda: tries.add(self.folder.stat().st_mtime_ns) or len(tries)
         self.wait_until(lambda: seen() > 2)
         had = len(list(files.iterdir()))
