@@ -434,11 +434,16 @@ static int read_all(mr_wire_reader *reader, const Millrace__V1__Items *from, con
     return status;
 }
 
+/* Marks have a meaning for what is above (engine/data/gap.h). */
+#define MOST_INCARNATION (UINT64_MAX - 1)
+
 static int read_items(mr_wire_reader *reader, const Millrace__V1__Items *from, const mr_wire_part *parts, size_t count,
                     mr_cut_message *message) {
     reader->block_count = reader->media_count = 0;
     message->items.count = 0;
     message->items.made_by = from->made_by;
+    if (from->made_by > MOST_INCARNATION)
+        return mr_fail(MR_ERROR_PROTOCOL, "items of an impossible process");
     if (from->n_items > reader->params.most_items)
         return mr_fail(MR_ERROR_PROTOCOL, "a message of %zu items; at most %zu are allowed", from->n_items,
                        reader->params.most_items);
@@ -539,6 +544,8 @@ static int read_welcome(const Millrace__V1__Welcome *from, mr_cut_message *messa
     message->kind = MR_MESSAGE_WELCOME;
     if (from->beat_ns > INT64_MAX)
         return mr_fail(MR_ERROR_PROTOCOL, "a welcome whose beat_ns is too large");
+    if (from->incarnation > MOST_INCARNATION)
+        return mr_fail(MR_ERROR_PROTOCOL, "a welcome of an impossible process");
     message->welcome.version = from->version;
     message->welcome.attempt = from->attempt;
     message->welcome.incarnation = from->incarnation;

@@ -318,6 +318,15 @@ WIRE_TEST(test_other_messages) {
     assert_int_equal(came.welcome.beat_ns, 1000000000);
     assert_true(came.welcome.live);
     assert_string_equal(came.welcome.memory, "there");
+    welcome.welcome.incarnation = UINT64_MAX;
+    assert_int_equal(wire_cross(f, &welcome, &came), MR_ERROR_PROTOCOL);
+    mr_cut_item end = {.kind = MR_CUT_END};
+    mr_cut_message items = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .session = 8, .number = 1,
+                            .items = {.item = &end, .count = 1, .made_by = UINT64_MAX - 1}};
+    pass(f, &items, &came, true, NULL);
+    assert_true(came.items.made_by == UINT64_MAX - 1);
+    items.items.made_by = UINT64_MAX;
+    assert_int_equal(wire_cross(f, &items, &came), MR_ERROR_PROTOCOL);
     mr_cut_message reject = {.kind = MR_MESSAGE_REJECT, .version = MR_PROTOCOL_NEWEST,
                              .reject = {MR_REJECT_DIGEST, 4, "other"}};
     pass(f, &reject, &came, true, NULL);
