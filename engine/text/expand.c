@@ -13,6 +13,8 @@ typedef struct expansion {
     mr_location place;
     char *text;
     size_t length, capacity;
+    const char *unset; /* the first variable whose default was taken */
+    size_t unset_length;
     int status;
 } expansion;
 
@@ -109,6 +111,10 @@ static const char *expand_variable(expansion *e, const char *at, bool silent, in
     } else if (at[0] == ':' && at[1] == '-') {
         if (given && !silent)
             append(e, value, strlen(value));
+        if (!given && !silent && !e->unset) {
+            e->unset = name;
+            e->unset_length = length;
+        }
         at = expand_text(e, at + 2, true, silent || given, nesting + 1);
     } else if (at[0] == ':' && at[1] == '?') {
         if (given && !silent)
@@ -159,11 +165,14 @@ static int expand_scalar(mr_yaml *node, mr_arena *arena, mr_diagnostics *diagnos
     append(&e, "", 0);
     expand_text(&e, node->text, false, false, 0);
     if (!e.status) {
-        char *text = mr_arena_text(arena, e.text, e.length);
-        if (text)
+        const char *text = mr_arena_text(arena, e.text, e.length);
+        const char *unset = e.unset ? mr_arena_text(arena, e.unset, e.unset_length) : NULL;
+        if (text && (unset || !e.unset)) {
             node->text = text;
-        else
+            node->unset = unset;
+        } else {
             e.status = MR_ERROR_MEMORY;
+        }
     }
     free(e.text);
     node->expanded = true;

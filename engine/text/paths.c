@@ -152,6 +152,10 @@ const char *mr_path_hint(mr_arena *arena, const mr_synonym *synonyms, mr_model_o
     const char *camera = strcmp(option->name, "uri") == 0 ? hint_for_camera(arena, said->text) : NULL;
     if (camera)
         return camera;
+    if (said->unset)
+        return mr_arena_print(arena, "%s is not set, so this is the pipeline's default: name your own file in %s%s",
+                              said->unset, said->unset,
+                              strcmp(option->name, "uri") == 0 ? ", or with --input" : "");
     if (!mr_option_is_relative(option, said->text))
         return NULL;
     const char *named = hint_for_named(arena, option, said->text);

@@ -28,6 +28,7 @@ typedef struct mr_yaml {
     mr_location key_place;
     const char *text;      /* scalars; URLs without user and password, once variables are replaced */
     const char *user, *password; /* from such a URL; NULL: none */
+    const char *unset;     /* a variable that is not set, whose default stands there; NULL: none */
     bool doubled;          /* maps: some key stands there twice, which was diagnosed */
     size_t count;          /* a map's or list's children, in text order */
     struct mr_yaml *first, *last, *next;

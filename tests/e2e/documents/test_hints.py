@@ -222,6 +222,20 @@ class Planned(harness.Case):
         self.assertEqual(done.stderr.count(" error: "), 1, done.stderr)
         self.assertEqual(done.stderr.count("hint: `tools/demo` makes the models"), 1, done.stderr)
 
+    def test_defaults_of_variables(self):
+        """An installed pipeline names a clip that is not installed with it."""
+        clip = '"${MR_CLIP:-/nowhere/clip.mp4}"'
+        text = self.stages("features: {input: decode, model: '${MR_MODEL:-/nowhere/a.onnx}'}",
+                           "results: {type: jsonl, input: features, path: out.jsonl}").replace(
+                               '"lavfi:testsrc=size=64x48:duration=1"', clip)
+        hint = "    hint: MR_{0} is not set, so this is the pipeline's default: name your own file in MR_{0}"
+        self.assertIn(clip, text)
+        told = self.millrace("plan", self.write(text), code=66).stderr
+        self.assertIn(hint.format("CLIP") + ", or with --input\n", told)
+        self.assertIn(hint.format("MODEL") + "\n", told)
+        told = self.millrace("plan", self.write(text), code=66, environment={"MR_CLIP": "/nowhere/b.mp4"}).stderr
+        self.assertNotIn("MR_CLIP is not set", told)
+
     def test_names_of_models(self):
         """A name that no folder has is no path: the nearest one is named, and all that are there."""
         models = self.folder / "models"
