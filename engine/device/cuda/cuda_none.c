@@ -3,8 +3,8 @@
 
 static int missing(int index) {
     return mr_fail(MR_ERROR_UNAVAILABLE,
-                   "cuda:%d: this build of millrace has no CUDA; configure it with -DMILLRACE_CUDA=ON, or make packages "
-                   "with `tools/package --cuda`", index);
+                   "cuda:%d: this build of millrace has no CUDA; configure it with -DMILLRACE_CUDA=ON, or make "
+                   "packages with `tools/package --cuda`", index);
 }
 
 int mr_cuda_create(mr_device **device, int index) {

@@ -187,8 +187,8 @@ void mr_gpus_diagnose(const mr_gpu_access *access, mr_gpus *found, int error) {
         diagnose_version(found);
     else if (access->has_driver || found->cards > 0)
         MEND(ALL("no-cuda", true, "this build of millrace has no CUDA"),
-             "configure it with -DMILLRACE_CUDA=ON, or make packages with `tools/package --cuda`, on a machine with a CUDA "
-             "toolkit");
+             "configure it with -DMILLRACE_CUDA=ON, or make packages with `tools/package --cuda`, on a machine with a "
+             "CUDA toolkit");
 }
 
 /* ---- one GPU --------------------------------------------------------------------------------------------------- */
