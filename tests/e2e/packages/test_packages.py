@@ -69,6 +69,14 @@ def packages():
 
 
 @functools.cache
+def has_cuda():
+    """Whether CUDA is compiled in: in packages from a build, if it is in that."""
+    if RELEASE:
+        return CUDA
+    return bool(json.loads(run([MILLRACE, "devices", "--json"]).stdout)["cuda"]["build_cuda"])
+
+
+@functools.cache
 def debian():
     """A bare Debian 12 with the machine's archives and their lists."""
     mirrors = run(["bash", "-c", f". {ROOT}/tools/setup && mirrors"]).stdout
@@ -281,7 +289,7 @@ class Packages(Packaged):
             self.assertTrue((debian() / "tmp/results.db").exists())
         with self.subTest("a GPU is missed by name"):
             on_gpu = f"millrace run {CLASSIFY} --input /tmp/cockatoo.mp4 --set stages.preprocess.device=cuda:0"
-            self.assertIn("machine has no NVIDIA driver" if CUDA else "this build of millrace has no CUDA",
+            self.assertIn("machine has no NVIDIA driver" if has_cuda() else "this build of millrace has no CUDA",
                           self.inside(on_gpu, code=78).stderr)
         with self.subTest("the Python module works"):
             told = self.inside("python3 -c 'import millrace; print(millrace.__version__)'", user="nobody:nogroup")
@@ -469,11 +477,12 @@ class Image(Packaged):
     def test_without_a_gpu(self):
         """Both images name the device that is missing, and compute without it."""
         cuda = json.loads(self.ok(self.started("devices", "--json")).stdout)["cuda"]
-        self.assertEqual(([one["code"] for one in cuda["findings"]], bool(cuda["build_cuda"])), (["no-gpu"], CUDA))
+        self.assertEqual(([one["code"] for one in cuda["findings"]], bool(cuda["build_cuda"])),
+                         (["no-gpu"], has_cuda()))
         on_gpu = ["--set", "stages.preprocess.device=cuda:0"]
         refused = self.ok(self.started(*self.classify("classify-video.yaml", "--control", "off", *on_gpu)), 78)
-        self.assertIn("cuda:0: this " + ("machine has no NVIDIA driver" if CUDA else "build of millrace has no CUDA"),
-                      refused.stderr)
+        why = "machine has no NVIDIA driver" if has_cuda() else "build of millrace has no CUDA"
+        self.assertIn(f"cuda:0: this {why}", refused.stderr)
         self.ok(self.started(*self.classify("classify-video.yaml", "--set", "stages.preprocess.device=sim:0")))
         self.rows()
 
