@@ -4,6 +4,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/flow/graph.h"
+#include "engine/flow/run/sources.h"
 #include "engine/pipeline/pipeline.h"
 #include "engine/spec/digest.h"
 #include "engine/spec/spec_id.h"
@@ -67,12 +68,29 @@ static int find_added(const mr_plan *with, const char *id, mr_candidate *candida
     return mr_fail(MR_ERROR_CONFIG, "%s: its uri names several videos: add a source for each", id);
 }
 
+/* The sources of the running plan, as they are now: others may come and go while the pipeline is planned. */
+static int copy_sources(const mr_pipeline *pipeline, mr_plan *known) {
+    const mr_plan *plan = pipeline->plan;
+    *known = (mr_plan){.spec = plan->spec, .vertices = mr_calloc(plan->source_count + 1, sizeof *known->vertices)};
+    if (!known->vertices)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a plan");
+    mr_sources_lock(pipeline->graph->run.sources);
+    memcpy(known->vertices, plan->vertices, plan->source_count * sizeof *known->vertices);
+    mr_sources_unlock(pipeline->graph->run.sources);
+    return MR_OK;
+}
+
 /* Plans the pipeline with this source. Discards warnings: they were reported when the pipeline was opened. */
 static int prove(mr_pipeline *pipeline, const mr_spec_added *added, mr_candidate *candidate,
                  mr_diagnostics *diagnostics) {
     mr_diagnostics found = {0};
     mr_pipeline_params params = pipeline->params;
-    int status = mr_pipeline_plan_with(&candidate->with, &params, pipeline->plan, added, &found);
+    mr_plan known;
+    int status = copy_sources(pipeline, &known);
+    if (status)
+        return report(diagnostics, status);
+    status = mr_pipeline_plan_with(&candidate->with, &params, &known, added, &found);
+    mr_free(known.vertices);
     for (size_t i = 0; status && i < found.count; i++)
         if (found.item[i].severity == MR_SEVERITY_ERROR)
             mr_diagnose(diagnostics, MR_SEVERITY_ERROR, found.item[i].status, found.item[i].place, found.item[i].hint,
