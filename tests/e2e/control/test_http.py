@@ -226,10 +226,9 @@ class Metrics(Http):
         began = time.monotonic()
         self.assertIn("millrace_frames_total", self.get("/metrics").body)
         self.assertEqual(len(self.get("/api/v1/processes").json), 4)
-        self.assertLess(time.monotonic() - began, 3)  # for so long a change waits for a node
-        began = time.monotonic()
+        self.assertLess(time.monotonic() - began, 1)
         answer = self.do("log", "warning")
-        self.assertLess(time.monotonic() - began, 6)  # not three seconds for each of the two
+        self.assertLess(time.monotonic() - began, 4.5)  # not three seconds for each of the two
         self.assertEqual({one["name"]: bool(one["answer"]) for one in answer["processes"]},
                          {"near": True, "middle.0": True, "middle.1": False, "far": False})
         self.assertIn("has not answered for 3 s", self.do("log", "warning", node="far", code=503)["error"])

@@ -26,7 +26,7 @@ class Hung(Controlled):
     def begin(self, *arguments, options="", fails=False):
         """A run that has read pictures, and whose camera then hangs, or fails and hangs when it is opened again."""
         rows = self.folder / "out.jsonl"
-        text = pipeline({"max": 2, "cam": f"uri: /dev/video0, stall: 2s{options}"}, decode="",
+        text = pipeline({"max": 2, "cam": f"uri: /dev/video0, stall: 500ms{options}"}, decode="",
                         out=f"type: jsonl, path: {rows}")
         log = self.folder / "log"
         with log.open("w") as to:
@@ -70,7 +70,7 @@ class Hung(Controlled):
                                           "of the source cam has not returned from a call: the run ends without it")
 
     def test_still_pictures_come_while_opening_hangs(self):
-        child, log = self.begin(fails=True, options=", open_timeout: 2s, on_away: picture, "
+        child, log = self.begin(fails=True, options=", open_timeout: 100ms, on_away: picture, "
                                                     "reconnect: {first: 100ms}")
         seen = self.connection()
         self.assertEqual(seen["state"], "stalled")
