@@ -26,6 +26,7 @@ static void refuse(mr_instance *instance, mr_slot *slot, mr_item *item, const ch
 static void add_frame(mr_instance *instance, mr_slot *slot, const mr_item *item) {
     mr_spacing *spacing = &instance->spacing;
     mr_slot_add_frame(slot, item);
+    mr_again_note(&instance->again, item->frame);
     if (!mr_spacing_is_on(spacing))
         return;
     slot->inputs[slot->frame_count - 1].passed = mr_spacing_passes(spacing, item->source, item->frame);
@@ -37,6 +38,7 @@ static bool take_frame(mr_instance *instance, mr_slot *slot, mr_entry_task *entr
     const char *reason = refusal(instance, item->frame);
     if (!reason && mr_input_is_left_out(instance, item->frame)) {
         mr_settle_frame(instance, slot, item->frame, MR_NOTE_ABSORBED, instance->self.id, MR_REASON_DONE_BEFORE);
+        mr_input_await_former(instance, item->frame);
         mr_frame_unref(&item->frame);
         mr_credit_return(&instance->credit, item->source);
     } else if (reason && !instance->self.type->external) {
