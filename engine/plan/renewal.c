@@ -118,7 +118,7 @@ int mr_cut_maker(const mr_plan *plan, const mr_plan_vertex *end) {
     return maker < 0 ? NOBODY : maker;
 }
 
-/* ---- ends of ways ------------------------------------------------------------------------------------------------- */
+/* ---- ends of ways ----------------------------------------------------------------------------------------------- */
 
 void mr_plan_count_ways(const mr_plan *plan, uint32_t source, unsigned char *ways) {
     memset(ways, 0, plan->vertex_count);

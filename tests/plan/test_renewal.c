@@ -144,7 +144,8 @@ TEST(sinks_on_the_way) {
     /* Also on the node itself: what came back for its former process comes between. */
     expect_again("  k: {type: collect, input: two}\n  r: {type: collect, input: both}\n",
                  "a: {stages: [one, both, r]}, b: {stages: [two, k]}", "outaouta");
-    expect_again("  k: {type: collect, input: both}\n  l: {type: pass, input: both}\n  r: {type: collect, input: l}\n",
+    expect_again("  k: {type: collect, input: both}\n"
+                 "  l: {type: pass, input: both}\n  r: {type: collect, input: l}\n",
                  "a: {stages: [one, l, r]}, b: {stages: two}, c: {stages: [both, k]}", "outaouta");
     expect_again("  k: {type: collect, input: both}\n"
                  "  l: {type: meet, join: {x: one, y: both}}\n  r: {type: collect, input: l}\n",

@@ -170,7 +170,8 @@ def write_theirs():
     told = subprocess.run([program, "read"], check=True, capture_output=True, input=b"".join(map(framed, given)))
     same(told.stdout.decode().splitlines(), [
         f"kind 2 session {2 ** 63} number 0 run 77 live 1",
-        f"kind 4 session 8 number 3 by {2 ** 64 - 2} [0 9 1/1/5/0 - frame packet pts -9223372036854775808 age 40 media a.mp4 "
+        f"kind 4 session 8 number 3 by {2 ** 64 - 2} "
+        "[0 9 1/1/5/0 - frame packet pts -9223372036854775808 age 40 media a.mp4 "
         "at 9.5,-3 of 80x70 plane 5:01..05 by features embedding tensor f32 4 2.5 by classify 7 0.5 owl "
         "by ctc 2 ab 0.5 0 - 1] "
         "[2 0 3/0/0/0 failed]",

@@ -14,7 +14,7 @@ import numpy as np
 from onnx import helper
 from PIL import Image
 
-from cascades import BOXES, CASCADE, CELL, CLASSES, MOST, RNG, SCORES, SIDE, CascadeCase, cascade, classes_in, noise, save
+from cascades import BOXES, CASCADE, CELL, MOST, RNG, SCORES, CascadeCase, cascade, classes_in, noise, save
 from harness import MILLRACE, MODELS, PICTURES, ROOT, TIMEOUT, need_models, pipeline, rows_in
 from watched import children_of
 
