@@ -159,7 +159,8 @@ TEST(sinks_that_cannot_tell) {
     expect_again("  k: {type: collect, input: [two, l]}\n  l: {type: pass, input: two}\n"
                  "  r: {type: collect, input: both}\n",
                  "a: {stages: [one, both, r]}, b: {stages: [two, k, l]}", "outawaysa");
-    expect_again("  k: {type: collect, input: l}\n  l: {type: pass, input: [two, m]}\n  m: {type: pass, input: two}\n"
+    expect_again("  k: {type: collect, input: l}\n  l: {type: pass, input: [two, m]}\n"
+                 "  m: {type: pass, input: two}\n"
                  "  r: {type: collect, input: both}\n",
                  "a: {stages: [one, both, r]}, b: {stages: [two, l, m]}, c: {stages: k}", "outawaysa");
     expect_again("  k: {type: collect, input: l}\n  l: {type: pass, input: two, cut: live}\n"

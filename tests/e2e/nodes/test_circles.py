@@ -1,5 +1,5 @@
-"""Cascades whose pictures go over other nodes and come back, drawn from a number, with sinks everywhere on the way. Nodes
-are killed. Each row of each sink must be there once, in order.
+"""Cascades whose pictures go over other nodes and come back, drawn from a number, with sinks everywhere on the way.
+Nodes are killed. Each row of each sink must be there once, in order.
 
     MILLRACE_CIRCLES=60 MILLRACE_SEED=7 tests/e2e/run PYTHON tests/e2e/nodes/test_circles.py
 
@@ -62,7 +62,8 @@ class Circle:
         joins = self.dice.random() < 0.5
         way = ["sharp", "least", "vectors", "last"]
         self.changes |= dict(sharp="type: sharpness, input: decode",
-                             least="type: preprocess, size: 16x16, input: sharp", vectors="type: histogram, input: sharp", last="type: join, join: {a: least, b: vectors}",
+                             least="type: preprocess, size: 16x16, input: sharp",
+                             vectors="type: histogram, input: sharp", last="type: join, join: {a: least, b: vectors}",
                              rows=f'type: jsonl, input: {"back" if joins else "last"}, path: "${{OUTPUT:--}}"')
         if joins:
             self.changes["back"] = "type: join, join: {first: look, last: last}"
@@ -113,8 +114,9 @@ class Circles(CascadeCase):
         path, rows, log = self.write(drawn.text()), self.folder / "rows.jsonl", self.folder / "log"
         told = f"seed {seed}: {drawn.nodes} {drawn.kills}"
         with open(log, "w") as errors:
-            child = self.spawn([MILLRACE, "run", path, "--json", *PATIENT, "--resume", self.folder / "checkpoint", "--set",
-                                f"stages.rows.path={rows}"], stdout=subprocess.PIPE, stderr=errors, text=True)
+            command = [MILLRACE, "run", path, "--json", *PATIENT, "--resume", self.folder / "checkpoint", "--set",
+                       f"stages.rows.path={rows}"]
+            child = self.spawn(command, stdout=subprocess.PIPE, stderr=errors, text=True)
             for wanted, node in drawn.kills:
                 self.wait_until(lambda: child.poll() is not None or len(rows_in(rows)) >= wanted, log, pause=0.01)
                 process = children_of(child.pid).get(node)
