@@ -111,8 +111,9 @@ TEST(frames_that_pass_a_node_twice) {
 
 /* Of each collecting stage, in order: what it gets again, and who makes it. */
 static void expect_again(const char *stages, const char *nodes, const char *again) {
-    static const char *const words[] = {[MR_AGAIN_NOT] = "", [MR_AGAIN_LEFT_OUT] = "out", [MR_AGAIN_TWICE_LIVE] = "live",
-                                        [MR_AGAIN_TWICE_WAYS] = "ways", [MR_AGAIN_TWICE_SHARED] = "shared"};
+    static const char *const words[] = {
+        [MR_AGAIN_NOT] = "", [MR_AGAIN_LEFT_OUT] = "out", [MR_AGAIN_TWICE_LIVE] = "live",
+        [MR_AGAIN_TWICE_WAYS] = "ways", [MR_AGAIN_TWICE_SHARED] = "shared"};
     char text[1024], found[64] = "";
     mr_diagnostics wrong = {0};
     ENDED_BY(mr_plan_destroy) mr_plan *plan = NULL;
