@@ -11,6 +11,10 @@
 /* Exit codes after which a restart would fail again: usage, data, input, permission, pipeline. */
 #define FINAL_EXITS "64 65 66 77 78"
 
+/* Start: TensorRT makes engines for minutes, and a run that resumes reads its files; systemd would allow 90 s. End:
+ * longer than the run's own limits, so that it can say which call does not return. */
+#define TIMES "TimeoutStartSec=15min\nTimeoutStopSec=25\n"
+
 /* systemd's limits for a unit's name and for a line in a unit. */
 enum { MOST_NAME = 255, MOST_LINE = (1 << 20) - 1 };
 
@@ -145,7 +149,7 @@ static void put_rest(const units *u, const mr_view_node *node, FILE *file) {
                 u->of->run, name, name);
     fprintf(file, "StateDirectory=millrace-%s\nStateDirectoryMode=0700\n"
                   "Restart=%s\nRestartSec=1\nRestartPreventExitStatus=" FINAL_EXITS "\n"
-                  "TimeoutStopSec=15\n%s%s\n"
+                  TIMES "%s%s\n"
                   "[Install]\nWantedBy=%s.target\n", name, u->of->on_death == MR_DEATH_ENDS ? "no" : "on-failure",
             confined, geteuid() == 0 ? confined_system : "", node ? name : "multi-user");
 }
@@ -188,9 +192,9 @@ static int check_here(void) {
     char *here = getcwd(NULL, 0);
     int status = MR_OK;
     if (here && !mr_printable(here))
-        status = mr_fail(MR_ERROR_USAGE, "the path of this folder, \"%s\", holds a control character, or bytes that are "
-                         "not UTF-8: units cannot name it, and relative paths would begin elsewhere; run the command in "
-                         "another one", here);
+        status = mr_fail(MR_ERROR_USAGE, "the path of this folder, \"%s\", holds a control character, or bytes that "
+                         "are not UTF-8: units cannot name it, and relative paths would begin elsewhere; run the "
+                         "command in another one", here);
     free(here);
     return status;
 }
