@@ -12,6 +12,7 @@ import onnx
 
 import harness
 from harness import pipeline
+from watched import children_of
 
 AT_ONCE = 4
 
@@ -43,6 +44,11 @@ def blocks(pid, what):
         return False
     mask = next(line.split()[1] for line in status.splitlines() if line.startswith("SigBlk"))
     return bool(int(mask, 16) & 1 << (what - 1))
+
+
+def state_of(pid):
+    """The process's state, such as T for one that is stopped."""
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def cpu_s(child):
@@ -128,6 +134,19 @@ class Signals(harness.Case):
         err = child.communicate(timeout=harness.TIMEOUT)[1]
         self.assertEqual((child.returncode, err), (0, ""))
 
+    def test_a_node_that_was_stopped_when_it_left_the_terminal(self):
+        """A stop of the terminal's processes may reach it, and what continues them not."""
+        output = self.folder / "rows.jsonl"
+        child = self.start(ENDLESS + STUCK_NODES.replace(", others", ""), "--output", output)
+        self.wait_for_rows(output, 3)
+        node = children_of(child.pid)["center"]
+        os.kill(node, signal.SIGSTOP)
+        self.wait_until(lambda: state_of(node) == "T", "it does not stop")
+        child.send_signal(signal.SIGCONT)
+        self.wait_until(lambda: state_of(node) != "T", "it does not go on")
+        self.wait_for_rows(output, output.read_text().count("\n") + 3)
+        self.ended(child, signal.SIGTERM)
+
     def test_a_hangup_under_nohup(self):
         """test_rotation covers the other effects."""
         output = self.folder / "kept.jsonl"
@@ -144,11 +163,13 @@ class Signals(harness.Case):
         self.addCleanup(os.close, read)
         others = self.folder / "others.jsonl"
         control = self.folder / "control"
-        child = self.start(STUCK.replace("OTHERS", str(others)), "--control", control, stdout=write)
+        log = self.folder / "audit.jsonl"
+        child = self.start(STUCK.replace("OTHERS", str(others)), "--control", control, "--audit", log, stdout=write)
         os.close(write)
         self.wait_for_rows(others, 1)
         self.assertTrue(control.exists())
         child.send_signal(signal.SIGINT)
+        self.wait_until(lambda: any(one["event"] == "signal" for one in harness.rows_in(log)), "it is not taken", child)
         time.sleep(0.6)  # two that come together are one
         # Both wait for a stopped run to continue, and arrive in numerical order: USR1, TERM.
         child.send_signal(signal.SIGSTOP)
@@ -164,10 +185,11 @@ class Signals(harness.Case):
         """Like coreutils' `timeout`, which sends SIGTERM to the run and then to its group; also with nodes."""
         for more in ("", STUCK_NODES.replace(", others", "")):
             output = self.folder / f"rows{len(more)}.jsonl"
-            child = self.spawn(["timeout", "--preserve-status", "3", harness.MILLRACE, "run",
+            child = self.spawn(["timeout", "--preserve-status", "1h", harness.MILLRACE, "run",
                                 self.write(ENDLESS + more), *harness.PATIENT, "--output", output, "--json"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            out, err = self.ended(child)
+            self.wait_for_rows(output, 1)
+            out, err = self.ended(child, signal.SIGTERM)  # `timeout` then does as when the time is over
             ledger = json.loads(out)["ledger"]
             self.assertEqual((ledger["balanced"], ledger["in_flight"]), (True, 0), err)
             child = self.start(ENDLESS + more, "--output", self.folder / f"more{len(more)}.jsonl", "--json")
