@@ -36,16 +36,6 @@ def full_pipe():
     return read, write
 
 
-def blocks(pid, what):
-    """Whether the process handles a signal: one that it blocks waits for the signal thread."""
-    try:
-        status = pathlib.Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
-        return False
-    mask = next(line.split()[1] for line in status.splitlines() if line.startswith("SigBlk"))
-    return bool(int(mask, 16) & 1 << (what - 1))
-
-
 def state_of(pid):
     """The process's state, such as T for one that is stopped."""
     return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -82,7 +72,7 @@ class Signals(harness.Case):
     def assert_early_end(self, text):
         """Asks a run to end as early as possible, even before it has begun."""
         child = self.start(text, "--output", self.folder / "early.jsonl", "--json")
-        self.wait_until(lambda: blocks(child.pid, signal.SIGTERM), "signals are not blocked")
+        self.wait_until(lambda: harness.blocks(child.pid, signal.SIGTERM), "signals are not blocked")
         out = self.ended(child, signal.SIGTERM)[0]
         ledger = json.loads(out)["ledger"]
         self.assertTrue(ledger["balanced"])
@@ -115,7 +105,7 @@ class Signals(harness.Case):
             child = self.spawn([harness.MILLRACE, "run", self.write(ENDLESS + STUCK_NODES.replace(", others", "")),
                                 *harness.PATIENT, "--output", self.folder / "early.jsonl"],
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
-            self.wait_until(lambda: blocks(child.pid, signal.SIGCHLD), "it does not watch over nodes")
+            self.wait_until(lambda: harness.blocks(child.pid, signal.SIGCHLD), "it does not watch over nodes")
             os.killpg(child.pid, signal.SIGINT)
             self.ended(child)
 
@@ -125,7 +115,7 @@ class Signals(harness.Case):
         child = self.spawn([harness.MILLRACE, "run", self.write(ENDLESS + STUCK_NODES.replace(", others", "")),
                             *harness.PATIENT, "--output", output], stdout=subprocess.DEVNULL,
                            stderr=subprocess.PIPE, text=True)
-        self.wait_until(lambda: blocks(child.pid, signal.SIGCHLD), "it does not watch over nodes")
+        self.wait_until(lambda: harness.blocks(child.pid, signal.SIGCHLD), "it does not watch over nodes")
         while not (output.exists() and output.read_text().count("\n") > 3):
             child.send_signal(signal.SIGHUP)
             self.assertIsNone(child.poll())
@@ -193,7 +183,7 @@ class Signals(harness.Case):
             ledger = json.loads(out)["ledger"]
             self.assertEqual((ledger["balanced"], ledger["in_flight"]), (True, 0), err)
             child = self.start(ENDLESS + more, "--output", self.folder / f"more{len(more)}.jsonl", "--json")
-            self.wait_until(lambda: blocks(child.pid, signal.SIGTERM), "signals are not blocked")
+            self.wait_until(lambda: harness.blocks(child.pid, signal.SIGTERM), "signals are not blocked")
             # Two of one kind could already be one; these both wait for a stopped run to continue.
             child.send_signal(signal.SIGSTOP)
             os.waitid(os.P_PID, child.pid, os.WSTOPPED)
