@@ -1,4 +1,5 @@
 """RTP without a server, by address and by session description; what a lost packet does to later pictures."""
+import contextlib
 import csv
 import itertools
 import json
@@ -16,16 +17,14 @@ from streams import SOON, Live
 
 
 def pair():
-    """An even port that is free together with the next one: RTP and RTCP."""
+    """An even port that is free together with the next one: RTP and RTCP. They are below the system's ephemeral range,
+    from which it gives ports to programs that name none."""
     while True:
+        at = random.randrange(20000, 30000, 2)
         with socket.socket(type=socket.SOCK_DGRAM) as first, socket.socket(type=socket.SOCK_DGRAM) as second:
-            first.bind(("127.0.0.1", 0))
-            at = first.getsockname()[1]
-            try:
+            with contextlib.suppress(OSError):
+                first.bind(("127.0.0.1", at))
                 second.bind(("127.0.0.1", at + 1))
-            except (OSError, OverflowError):
-                continue
-            if at % 2 == 0:
                 return at
 
 
