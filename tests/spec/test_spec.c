@@ -1,10 +1,13 @@
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/planner.h"
 #include "millrace/status.h"
 #include "tests/support/fakes.h"
+#include "tests/support/interrupted.h"
 #include "tests/support/suite.h"
 
 static const char text[] = "version: 1\n"
@@ -148,6 +151,42 @@ TEST_WITH(errors_name_the_override, set_input, NULL) {
         "--set stages.learn.batch.size (dir/p.yaml:9:40): error: stages.learn.batch.size: expected a whole number such "
         "as 8, found \"many\"\n");
     assert_true(spec->broken);
+}
+
+/* Writes a pipeline in two parts, with signals for the reader between them. */
+static void *write_slowly(void *context) {
+    const int fd = *(const int *)context;
+    const size_t half = strlen(text) / 2;
+    bool written = write(fd, text, half) == (ssize_t)half;
+    interruptions_await(100);
+    written &= write(fd, text + half, strlen(text) - half) == (ssize_t)(strlen(text) - half);
+    close(fd);
+    return written ? context : NULL;
+}
+
+TEST(signals_do_not_end_the_reading_of_standard_input) {
+    mr_spec_params params = {.types = fake_types, .default_source_type = "camera", .path = "-"};
+    mr_diagnostics diagnostics = {0};
+    interruptions signals;
+    pthread_t writer;
+    mr_spec *spec;
+    void *written;
+    int ends[2], before = dup(STDIN_FILENO);
+    assert_int_equal(set_input(NULL), 0);
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(dup2(ends[0], STDIN_FILENO), STDIN_FILENO);
+    interruptions_begin(&signals);
+    assert_int_equal(pthread_create(&writer, NULL, write_slowly, &ends[1]), 0);
+    int status = mr_spec_parse(&spec, &params, &diagnostics);
+    assert_int_equal(pthread_join(writer, &written), 0);
+    interruptions_end(&signals);
+    dup2(before, STDIN_FILENO);
+    close(before);
+    close(ends[0]);
+    expect_printed(&diagnostics, "");
+    assert_int_equal(status, MR_OK);
+    assert_non_null(written);
+    mr_spec_destroy(&spec);
 }
 
 TEST(one_input_replaces_the_uri) {
