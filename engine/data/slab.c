@@ -47,8 +47,8 @@ static int unavailable(const char *call) {
     return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: %s: %s", call, strerror(errno));
 }
 
-/* The system stops to allocate when a signal comes, whatever its handler wants, and begins anew when called again: with a
- * timer's signals it would never end. */
+/* In older systems a signal interrupts the call, whatever its handler wants, and the next call begins anew: with a
+ * timer's signals that would never end. */
 static int allocate(int fd, size_t offset, size_t bytes) {
     sigset_t all, before;
     int failed;
