@@ -132,8 +132,8 @@ static bool goes_alone(const mr_instance *instance, const mr_slot *slot, const m
     return instance->vertex->copy && ready != slot->inputs[0].frame->ready;
 }
 
-/* A partial batch leaves when its time is up, every source has ended, a source that has frames in it must leave the run,
- * or the frames that would fill it have no room downstream. Gathered frames, and a copy's frames, leave at once. */
+/* A partial batch leaves when its time is up, every source has ended, a source with frames in it must leave the run, or
+ * the frames that would fill it have no room downstream. Gathered frames, and a copy's frames, leave at once. */
 static bool leaves(mr_instance *instance, mr_slot *slot, mr_task *task) {
     if (slot->frame_count == 0)
         return slot->mark_count > 0 || slot->output_count > 0;
