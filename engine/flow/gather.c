@@ -132,13 +132,28 @@ static bool goes_alone(const mr_instance *instance, const mr_slot *slot, const m
     return instance->vertex->copy && ready != slot->inputs[0].frame->ready;
 }
 
+static bool has_frame_of(const mr_slot *slot, uint32_t source) {
+    for (size_t i = 0; i < slot->frame_count; i++)
+        if (slot->inputs[i].source == source)
+            return true;
+    return false;
+}
+
+/* Whether a source with frames in the slot must leave the run. */
+static bool has_leaving_source(const mr_slot *slot) {
+    for (size_t i = 0; i < slot->mark_count; i++)
+        if (slot->marks[i].kind == MR_ITEM_END && slot->marks[i].leaves && has_frame_of(slot, slot->marks[i].source))
+            return true;
+    return false;
+}
+
 /* A partial batch leaves when its time is up, every source has ended, a source with frames in it must leave the run, or
  * the frames that would fill it have no room downstream. Gathered frames, and a copy's frames, leave at once. */
 static bool leaves(mr_instance *instance, mr_slot *slot, mr_task *task) {
     if (slot->frame_count == 0)
         return slot->mark_count > 0 || slot->output_count > 0;
     if (!mr_plan_waits_for_batch(instance->vertex) || !batch_of(instance, slot) ||
-        is_full(instance, slot, (size_t)instance->self.batch) || slot->leaving ||
+        is_full(instance, slot, (size_t)instance->self.batch) || has_leaving_source(slot) ||
         mr_inlets_are_held_up(&instance->inlets) || mr_link_ended(mr_inlets_link(&instance->inlets, 0)))
         return true;
     if (instance->vertex->calls.batch_timeout_ns <= 0)
@@ -155,8 +170,6 @@ static void add_mark(mr_slot *slot, const mr_item *mark) {
     mr_slot_add_mark(slot, mark);
     slot->lost |= mark->kind == MR_ITEM_GAP && mr_identity_is_lost(&mark->identity);
     slot->ends += mark->kind == MR_ITEM_GAP && mr_identity_ends_objects(&mark->identity);
-    for (size_t i = 0; mark->kind == MR_ITEM_END && mark->leaves && i < slot->frame_count; i++)
-        slot->leaving |= slot->inputs[i].source == mark->source;
 }
 
 bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {

@@ -85,8 +85,7 @@ void mr_slot_free(mr_slot *slot, mr_abandonment *kept) {
     slot->frame_count = 0;
     slot->mark_count = slot->mark_next = 0;
     slot->output_count = slot->output_next = slot->output_first = 0;
-    slot->processed = slot->staged = slot->counted = slot->lost = slot->leaving = slot->unended =
-        false;
+    slot->processed = slot->staged = slot->counted = slot->lost = slot->unended = false;
     slot->failure = NULL;
     slot->ends = 0;
     slot->device_number = 0;

@@ -34,7 +34,6 @@ typedef struct mr_slot {
     size_t ends;           /* marks that end the objects of a frame */
     bool lost;             /* a mark says that an unknown number of frames is lost; when gathering, that some of
                               the frame's objects are lost */
-    bool leaving;          /* when gathering: a source with inputs here must leave the run */
     bool unended;          /* nobody can know when the device work ends */
     size_t device_number;  /* the instance's device that does the work */
     size_t frame_count;
