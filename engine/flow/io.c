@@ -681,11 +681,19 @@ const char *mr_stage_run(const mr_stage *self) {
     return kept ? kept : run->id.given || alone ? run->id.text : NULL;
 }
 
+static size_t vertex_of(const mr_instance *instance) {
+    return (size_t)(instance->vertex - instance->run->plan->vertices);
+}
+
 void mr_stage_report_service(const mr_stage *self, const mr_service_report *report) {
     const mr_instance *instance = instance_of(self);
-    const mr_run *run = instance->run;
-    if (mr_services_note(run->services, (size_t)(instance->vertex - run->plan->vertices), report))
-        mr_control_note_change(run);
+    if (mr_services_note(instance->run->services, vertex_of(instance), report))
+        mr_control_note_change(instance->run);
+}
+
+void mr_stage_count_untaken(const mr_stage *self, int64_t change) {
+    const mr_instance *instance = instance_of(self);
+    mr_services_count_untaken(instance->run->services, vertex_of(instance), change);
 }
 
 void mr_stage_report(const mr_stage *self, const mr_source_report *report) {

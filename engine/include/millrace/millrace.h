@@ -384,6 +384,7 @@ typedef struct mr_stage_summary {
     int64_t p50_ns, p99_ns;   /* from entering the stage's queue to leaving the stage */
     mr_durations latency;     /* the same duration, for all frames */
     mr_service_report service; /* for a sink that delivers to a service; else UNREPORTED */
+    uint64_t untaken;         /* for a sink that sends to programs: frames that none has taken yet */
     size_t share_count;       /* one per device; none for copies and for stages that can only run on processors */
     mr_share_summary *shares;
 } mr_stage_summary;
