@@ -146,8 +146,12 @@ class Blur(Case):
                 self.assertTrue(np.array_equal(shown, want))
 
     def test_hidden_whole(self):
-        """More objects than max, and frames in which the named stage found nothing."""
+        """Numbers that are none, more objects than max, and frames in which the named stage found nothing."""
         picture = self.noise()
+        for odd in ((math.nan,) * 6, (math.inf, 8, 12, 16, 0.9, 0)):  # the network has overflowed
+            run, (got,) = self.blur(", how: fill", [odd])
+            self.assertFalse(got.any())
+            self.assertIn("1 picture was hidden whole: objects are missing", run.err)
         boxes = [(x, 8, x + 4, 16, 0.9, 0) for x in range(0, 60, 5)]
         for options, detect, reason in (
                 (", max: 3, how: fill", "", "more objects to hide than max"),
