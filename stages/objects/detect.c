@@ -354,8 +354,8 @@ static void publish(const void *context, mr_result *result, uint8_t *data, size_
     }
     result->cut = found->cut || found->odd;
     if (found->odd && !atomic_fetch_add(&s->odd, 1))
-        mr_stage_warn(s->self, "%s gives scores or boxes that are NaN or infinite, which are left out: numbers of 16 bits "
-                      "overflow, and so does a picture whose values are not those of the training (mean, std)",
+        mr_stage_warn(s->self, "%s gives scores or boxes that are NaN or infinite, which are left out: numbers of 16 "
+                      "bits overflow, and so does a picture whose values are not those of the training (mean, std)",
                       s->model->file);
     if (found->cut && !atomic_fetch_add(&s->cut, 1))
         mr_stage_warn(s->self, "a frame has more objects than max (%lld): it keeps the best",

@@ -250,11 +250,11 @@ stages:
         run = self.draw(self.clip("yuv420p"), "label: '', thickness: 1", "  'null': {input: draw}\n", boxes,
                         detect=", max: 10000")
         self.assert_balanced(run)
-        first = re.findall(r"draw: a frame has more to draw than a call has room for: (\d+) shapes are left out", run.err)
+        first = re.findall(r"a frame has more to draw than a call has room for: (\d+) shapes are left out", run.err)
         self.assertEqual(len(first), 1, run.err)
         self.assertGreater(int(first[0]), 1000)
-        self.assertIn(f"draw: 3 frames of pictures had more to draw than a call has room for: {3 * int(first[0])} shapes "
-                      "were left out", run.err)
+        self.assertIn("3 frames of pictures had more to draw than a call has room for: "
+                      f"{3 * int(first[0])} shapes were left out", run.err)
 
     def test_refusals(self):
         self.photo()

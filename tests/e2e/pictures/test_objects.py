@@ -116,7 +116,8 @@ class Objects(ObjectsCase):
         box = (8, 4, 24, 36, 0.9, 1)
         for boxes, found, odd in (([box, (1, 1, np.inf, 9, 0.8, 1)], 1, True), ([(1, 1, 9, 9, np.inf, 1)], 0, True),
                                   ([(np.nan,) * 6] * 3, 0, True), ([(1, 1, 9, 9, np.nan, 1), box], 1, False),
-                                  ([(*box[:4], 0.1, 1), (*box[:4], -np.inf, 1), (np.inf, *box[1:4], 0.1, 1)], 0, False)):
+                                  ([(*box[:4], 0.1, 1), (*box[:4], -np.inf, 1), (np.inf, 4, 24, 36, 0.1, 1)], 0,
+                                   False)):
             save(self.folder / "model.onnx", {"o": rows_of(boxes)})
             with self.subTest(boxes):
                 run = self.detect("head: end2end")
