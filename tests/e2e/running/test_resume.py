@@ -218,9 +218,11 @@ class Resume(Case):
         for turn in range(6):
             running = self.amid(pipeline, 5)
             if running.poll() is None:
-                self.output.rename(self.folder / f"moved-{turn}.jsonl")
+                moved = self.output.rename(self.folder / f"moved-{turn}.jsonl")
                 running.send_signal(signal.SIGHUP)
                 self.wait_until(lambda: running.poll() is not None or lines_of(self.output), pause=0.005)
+                if not self.output.exists():  # it had done all before it saw that
+                    moved.rename(self.output)
                 running.kill()
             running.wait()
         self.finish(pipeline)
@@ -351,6 +353,7 @@ class Resume(Case):
         pipeline = self.write(several(PACED))
         first = self.spawn(self.command(pipeline), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.wait_until(self.checkpoint.exists)
+        first.send_signal(signal.SIGSTOP)  # it cannot end before the second one begins
         self.millrace("run", pipeline, "--resume", self.checkpoint, "--output", self.folder / "second.jsonl",
                       code=74, says=f"{self.checkpoint} is in use by another run (process {first.pid})")
         self.assertFalse((self.folder / "second.jsonl").exists())
