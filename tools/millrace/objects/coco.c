@@ -341,15 +341,15 @@ int mr_coco_read(mr_coco *coco, const char *path, const char *folder) {
 void mr_coco_check_size(mr_coco *coco, size_t picture, int64_t width, int64_t height) {
     const int64_t *size = coco->sizes ? coco->sizes[picture] : NULL;
     if (!size || size[0] < 1 || size[1] < 1 || (size[0] == width && size[1] == height) ||
-        atomic_fetch_add(&coco->misfits, 1))
+        atomic_fetch_add(&coco->other_sizes, 1))
         return;
     mr_log(MR_LOG_WARNING, "%s has %lldx%lld pixels, and the annotations say %lldx%lld: its boxes are wrong if they "
-           "were drawn in a picture of that size, or in one that was not turned", coco->pictures[picture], (long long)width,
-           (long long)height, (long long)size[0], (long long)size[1]);
+           "were drawn in a picture of that size, or in one that was not turned", coco->pictures[picture],
+           (long long)width, (long long)height, (long long)size[0], (long long)size[1]);
 }
 
 void mr_coco_report_sizes(const mr_coco *coco) {
-    const size_t count = atomic_load(&coco->misfits);
+    const size_t count = atomic_load(&coco->other_sizes);
     if (count > 1)
         mr_log(MR_LOG_WARNING, "%zu of %zu pictures do not have the size that the annotations say", count,
                coco->picture_count);

@@ -21,7 +21,7 @@ typedef struct mr_coco {
     mr_boxed *objects;
     bool tracks; /* some object has one */
     int64_t (*sizes)[2]; /* the width and height that each picture should have; 0: not known. NULL: none are */
-    atomic_size_t misfits; /* pictures of which that is not true */
+    atomic_size_t other_sizes; /* pictures of which that is not true */
     mr_arena arena;
 } mr_coco;
 
