@@ -1,0 +1,32 @@
+# Lists the functions in FFmpeg that objects call, for lazy.S. Run it as a script:
+#
+#     cmake -DNM=nm -DREADELF=readelf -DOBJECTS=FILE.a,.. -DLIBRARIES=FILE.so,.. -DTO=lazy_names.inc -P tools/lazy/lazy.cmake
+function(run variable)
+  execute_process(COMMAND ${ARGN} OUTPUT_VARIABLE told ERROR_QUIET COMMAND_ERROR_IS_FATAL ANY)
+  set(${variable} "${told}" PARENT_SCOPE)
+endfunction()
+
+string(REPLACE "," ";" OBJECTS "${OBJECTS}")
+string(REPLACE "," ";" LIBRARIES "${LIBRARIES}")
+set(text "")
+foreach(library ${LIBRARIES})
+  run(told ${NM} -D --defined-only ${library})
+  string(APPEND defined "${told}")
+  run(told ${READELF} -d ${library})
+  string(REGEX MATCH "\\(SONAME\\)[^[]*\\[([^]]*)\\]" found "${told}")
+  string(APPEND text "LIBRARY ${CMAKE_MATCH_1}\n")
+endforeach()
+run(undefined ${NM} -u ${OBJECTS})
+# All public names begin so.
+string(REGEX MATCHALL " U (av|sws)[A-Za-z0-9_]*\n" called "${undefined}")
+list(TRANSFORM called STRIP)
+list(TRANSFORM called REPLACE "U " "")
+list(REMOVE_DUPLICATES called)
+list(SORT called)
+foreach(name ${called})
+  if(NOT defined MATCHES " T ${name}[@\n]")
+    message(FATAL_ERROR "${name} is no function in ${LIBRARIES}")
+  endif()
+  string(APPEND text "LAZY ${name}\n")
+endforeach()
+file(WRITE ${TO} "${text}")
