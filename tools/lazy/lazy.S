@@ -1,49 +1,51 @@
-/* lazy.h. The generated lazy_names.inc has a line `LAZY name` for each function and `LIBRARY soname` for each library. */
+/* lazy.h. In the generated lazy_names.inc, `LIBRARY soname` precedes a `LAZY name` for each function in the library. */
+
+    .section .data.rel.lazy, "aw"
+    .balign 8
+    .hidden mr_lazy_slots
+    .globl mr_lazy_slots
+mr_lazy_slots:
+    .section .data.rel.ro.lazy_names, "aw"
+    .balign 8
+    .hidden mr_lazy_names
+    .globl mr_lazy_names
+mr_lazy_names:
+    .section .data.rel.ro.lazy_libraries, "aw"
+    .balign 8
+    .hidden mr_lazy_libraries
+    .globl mr_lazy_libraries
+mr_lazy_libraries:
+    .text
+
+.macro LIBRARY soname
+    .pushsection .rodata.lazy, "a"
+    .set .Llibrary, .
+    .asciz "\soname"
+    .popsection
+.endm
 
 .macro SLOT name
-    .hidden \name
-    .globl \name
-    .type \name, %function
     .pushsection .data.rel.lazy, "aw"
 .Lslot_\name:
     .quad .Lfirst_\name
     .section .data.rel.ro.lazy_names, "aw"
     .quad .Ltext_\name
+    .section .data.rel.ro.lazy_libraries, "aw"
+    .quad .Llibrary
     .section .rodata.lazy, "a"
 .Ltext_\name:
     .asciz "\name"
     .popsection
-.endm
-
-.macro LIBRARY soname
-    .pushsection .data.rel.ro.lazy_libraries, "aw"
-    .quad .Ltext_\@
-    .section .rodata.lazy, "a"
-.Ltext_\@:
-    .asciz "\soname"
-    .popsection
-.endm
-
-.macro GLOBAL name
     .hidden \name
     .globl \name
-    .balign 8
+    .type \name, %function
 \name:
 .endm
-
-    .section .data.rel.lazy, "aw"
-GLOBAL mr_lazy_slots
-    .section .data.rel.ro.lazy_names, "aw"
-GLOBAL mr_lazy_names
-    .section .data.rel.ro.lazy_libraries, "aw"
-GLOBAL mr_lazy_libraries
-    .text
 
 #if defined(__x86_64__)
 
 .macro LAZY name
     SLOT \name
-\name:
     jmp *.Lslot_\name(%rip)
 .Lfirst_\name:
     lea .Lslot_\name(%rip), %r11
@@ -64,6 +66,7 @@ load:
     .irp number, 0, 1, 2, 3, 4, 5, 6, 7
     movups %xmm\number, 16 * \number(%rsp)
     .endr
+    mov %r11, %rdi
     call mr_lazy_load
     .irp number, 0, 1, 2, 3, 4, 5, 6, 7
     movups 16 * \number(%rsp), %xmm\number
@@ -82,7 +85,6 @@ load:
 
 .macro LAZY name
     SLOT \name
-\name:
     adrp x16, .Lslot_\name
     ldr x17, [x16, :lo12:.Lslot_\name]
     br x17
@@ -111,6 +113,7 @@ load:
     stp q2, q3, [sp, 128]
     stp q4, q5, [sp, 160]
     stp q6, q7, [sp, 192]
+    mov x0, x16
     bl mr_lazy_load
     ldp q6, q7, [sp, 192]
     ldp q4, q5, [sp, 160]
@@ -131,8 +134,4 @@ load:
 
 #include "lazy_names.inc"
 
-    .section .data.rel.lazy, "aw"
-GLOBAL mr_lazy_slots_end
-    .section .data.rel.ro.lazy_libraries, "aw"
-    .quad 0
     .section .note.GNU-stack, "", %progbits

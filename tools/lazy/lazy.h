@@ -1,16 +1,16 @@
-/* FFmpeg's libraries, loaded when the command first calls one of their functions. Debian's FFmpeg comes with more than
- * a hundred others, and loading them takes most of the time in which a command such as `millrace ctl` starts.
+/* Libraries that the command loads when it first calls one of their functions: FFmpeg's, libpq and libcurl. Debian's
+ * FFmpeg comes with more than a hundred others, and loading them took two thirds of the processor time of a start.
  *
- * lazy.S defines each function that the library calls, as a jump through a slot. tools/lazy/lazy.cmake lists them while
- * building, so the linker has no reason to name FFmpeg's libraries in the program. A slot's first content leads to
- * mr_lazy_load, which fills all slots; the call then goes on with its arguments. Shared libraries and packages name
- * FFmpeg as usual. */
+ * lazy.S defines each function that the command calls there, as a jump through a slot. lazy.cmake lists the functions
+ * while building. The linker then finds no reason to name their libraries in the program. A slot first leads to
+ * mr_lazy_load, which sets it; the call continues with its arguments. A shared library of millrace, and so a package,
+ * names the libraries as usual. */
 #pragma once
 
-extern void *mr_lazy_slots[], *mr_lazy_slots_end[]; /* a function's address each */
-extern const char *const mr_lazy_names[];           /* theirs, in the same order */
-extern const char *const mr_lazy_libraries[];       /* sonames; the last is NULL */
+/* For each function: the address to jump to, the name, and the soname of the library. */
+extern void *mr_lazy_slots[];
+extern const char *const mr_lazy_names[], *const mr_lazy_libraries[];
 
-/* Loads the libraries and fills the slots, once. Any thread. If a library is missing or lacks a function, it prints a
- * message and ends the process with code 69, as the dynamic loader would end it at the start. */
-void mr_lazy_load(void);
+/* Loads the library of a slot's function and sets the slot. Any thread. If the library is missing or lacks the
+ * function, it prints a message and ends the process with code 69. */
+void mr_lazy_load(void **slot);
